@@ -1,0 +1,208 @@
+package podsim
+
+import (
+	"encoding/json"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
+)
+
+const full = 50_000
+
+func TestSamePodsForSameSeed(t *testing.T) {
+	a, b, other := New(full, 7), New(full, 7), New(full, 8)
+	for _, i := range []int{0, 1, 19, 20, 12_345, full - 1} {
+		if !equality.Semantic.DeepEqual(a.Pod(i), b.Pod(i)) {
+			t.Errorf("pod %d differs between two sets of the same seed", i)
+		}
+		if a.Pod(i).UID == other.Pod(i).UID {
+			t.Errorf("pod %d has the same uid under another seed", i)
+		}
+	}
+	pod := a.Pod(3)
+	pod.Labels["app"] = "mine"
+	pod.ManagedFields[0].FieldsV1.GetRawBytes()[0] = 'x'
+	if !equality.Semantic.DeepEqual(a.Pod(3), b.Pod(3)) {
+		t.Error("writing to a pod changes the set it came from")
+	}
+}
+
+func TestConcurrentUse(t *testing.T) {
+	p := New(200, 1)
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			for i := range p.Len() {
+				p.Pod(i)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func TestSizes(t *testing.T) {
+	p := New(full, 1)
+	const step = 25
+	var protobuf, indented, n float64
+	for i := 0; i < full; i += step {
+		pod := p.Pod(i)
+		protobuf += float64(pod.Size())
+		// The 813 MB are what curl gets: the server indents its JSON for a browser and for curl.
+		j, err := json.MarshalIndent(pod, "    ", "  ")
+		if err != nil {
+			t.Fatal(err)
+		}
+		indented += float64(len(j))
+		n++
+	}
+	if mean := protobuf / n; mean < 4_700 || mean > 5_200 {
+		t.Errorf("a pod has %.0f bytes as protobuf, want 4,700 to 5,200", mean)
+	}
+	if total := indented / n * full / 1e6; total < 0.9*813 || total > 1.1*813 {
+		t.Errorf("%d pods have %.0f MB as JSON, want 813 within 10 %%", full, total)
+	}
+}
+
+func TestCounts(t *testing.T) {
+	for _, want := range []struct{ n, namespaces, apps, nodes int }{
+		{full, 200, 2_500, 5_000},
+		{500, 2, 25, 50},
+		{7, 1, 1, 1},
+		{0, 0, 0, 0},
+	} {
+		p := New(want.n, 3)
+		uids := map[types.UID]bool{}
+		keys, ips := map[string]bool{}, map[string]bool{}
+		namespaces, apps, nodes := map[string]int{}, map[string]int{}, map[string]int{}
+		for i := range p.Len() {
+			pod := p.podWithoutFields(i)
+			uids[pod.UID] = true
+			keys[pod.Namespace+"/"+pod.Name] = true
+			ips[pod.Status.PodIP] = true
+			namespaces[pod.Namespace]++
+			apps[pod.Labels["app"]]++
+			nodes[pod.Spec.NodeName]++
+		}
+		if len(uids) != want.n || len(keys) != want.n || len(ips) != want.n {
+			t.Errorf("%d pods have %d uids, %d keys and %d addresses", want.n, len(uids), len(keys), len(ips))
+		}
+		if len(namespaces) != want.namespaces || len(apps) != want.apps || len(nodes) != want.nodes {
+			t.Errorf("%d pods are in %d namespaces, %d apps, on %d nodes, want %+v", want.n, len(namespaces), len(apps), len(nodes), want)
+		}
+		for _, listed := range []struct {
+			names []string
+			seen  map[string]int
+		}{{p.Namespaces(), namespaces}, {p.Apps(), apps}, {p.Nodes(), nodes}} {
+			if len(listed.names) != len(listed.seen) {
+				t.Errorf("%d names listed, %d seen", len(listed.names), len(listed.seen))
+			}
+			for _, name := range listed.names {
+				if listed.seen[name] == 0 {
+					t.Errorf("%s is listed but has no pods", name)
+				}
+			}
+		}
+		if want.n == full {
+			for app, n := range apps {
+				if n != 20 {
+					t.Errorf("app %s has %d replicas, want 20", app, n)
+				}
+			}
+		}
+	}
+}
+
+func TestShape(t *testing.T) {
+	p := New(full, 2)
+	if !slices.IsSorted(p.Namespaces()) {
+		t.Error("namespaces are not sorted")
+	}
+	for _, i := range []int{0, 777, full - 1} {
+		pod := p.Pod(i)
+		if n := len(pod.Labels); n != 5 {
+			t.Errorf("%d labels, want 5", n)
+		}
+		if n := len(pod.Annotations); n != 3 {
+			t.Errorf("%d annotations, want 3", n)
+		}
+		if len(pod.OwnerReferences) != 1 || len(pod.Spec.Volumes) != 2 || len(pod.Spec.Tolerations) == 0 {
+			t.Errorf("pod %d lacks an owner, volumes or tolerations", i)
+		}
+		if len(pod.Spec.Containers) != 2 || len(pod.Status.ContainerStatuses) != 2 {
+			t.Fatalf("pod %d has not two containers", i)
+		}
+		for _, c := range pod.Spec.Containers {
+			if len(c.Env) != 5 || c.LivenessProbe == nil || c.ReadinessProbe == nil || len(c.Ports) == 0 ||
+				len(c.VolumeMounts) != 2 || len(c.Resources.Limits) != 2 {
+				t.Errorf("container %s is not full", c.Name)
+			}
+		}
+		if len(pod.ManagedFields) != 2 {
+			t.Fatalf("%d managers, want 2", len(pod.ManagedFields))
+		}
+		for _, m := range pod.ManagedFields {
+			if !json.Valid(m.FieldsV1.GetRawBytes()) {
+				t.Errorf("the fields of %s are not JSON", m.Manager)
+			}
+		}
+		for _, name := range []string{pod.Name, pod.Spec.NodeName, pod.Namespace} {
+			if errs := validation.IsDNS1123Subdomain(name); len(errs) != 0 {
+				t.Errorf("%q: %v", name, errs)
+			}
+		}
+		raw, err := pod.Marshal()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var back corev1.Pod
+		if err := back.Unmarshal(raw); err != nil {
+			t.Fatal(err)
+		}
+		if !equality.Semantic.DeepEqual(pod, &back) {
+			t.Errorf("pod %d does not come back from protobuf as it was", i)
+		}
+	}
+}
+
+func TestTouch(t *testing.T) {
+	p := New(40, 5)
+	before := p.Pod(11)
+	shallow := *before
+	rnd, again := rand.New(rand.NewPCG(1, 2)), rand.New(rand.NewPCG(1, 2))
+	other := p.Pod(11)
+	for range 50 {
+		last := shallow.DeepCopy()
+		Touch(&shallow, rnd)
+		Touch(other, again)
+		if !equality.Semantic.DeepEqual(&shallow, other) {
+			t.Fatal("the same random numbers give another change")
+		}
+		if equality.Semantic.DeepEqual(last.Status, shallow.Status) {
+			t.Fatal("the status did not change")
+		}
+		if !lastUpdate(last).Before(lastUpdate(&shallow)) {
+			t.Fatal("the update is not later than the one before")
+		}
+		if !equality.Semantic.DeepEqual(last.Spec, shallow.Spec) || last.UID != shallow.UID {
+			t.Fatal("more than the status changed")
+		}
+	}
+	if !equality.Semantic.DeepEqual(before, p.Pod(11)) {
+		t.Error("touching a shallow copy changed the pod it was copied from")
+	}
+	Touch(&corev1.Pod{}, rnd)
+}
+
+func BenchmarkPod(b *testing.B) {
+	p := New(full, 1)
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		p.Pod(i % full)
+	}
+}
