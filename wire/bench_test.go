@@ -1,0 +1,89 @@
+package wire
+
+import (
+	"bytes"
+	"io"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/watch"
+)
+
+func benchList(b *testing.B, enc Encoding) {
+	body := encode(b, enc, podList(500))
+	b.SetBytes(int64(len(body)))
+	b.ReportAllocs()
+	r := bytes.NewReader(body)
+	var m Meta
+	items := 0
+	for b.Loop() {
+		r.Reset(body)
+		l := NewListReader(r, enc, Limits{})
+		for {
+			item, err := l.Next()
+			if err == io.EOF {
+				break
+			}
+			if err == nil {
+				err = ReadMeta(enc, item, &m)
+			}
+			if err != nil {
+				b.Fatal(err)
+			}
+			items++
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(items), "ns/item")
+}
+
+func BenchmarkListProtobuf(b *testing.B) { benchList(b, Protobuf) }
+func BenchmarkListJSON(b *testing.B)     { benchList(b, JSON) }
+
+func benchWatch(b *testing.B, enc Encoding) {
+	var events []watch.Event
+	for _, p := range simPods(500) {
+		events = append(events, watch.Event{Type: watch.Modified, Object: &p})
+	}
+	body := encodeEvents(b, enc, events)
+	b.SetBytes(int64(len(body)))
+	b.ReportAllocs()
+	r := bytes.NewReader(body)
+	var m Meta
+	n := 0
+	for b.Loop() {
+		r.Reset(body)
+		w := NewWatchReader(r, enc, Limits{})
+		for {
+			e, err := w.Next()
+			if err == io.EOF {
+				break
+			}
+			if err == nil {
+				err = ReadMeta(enc, e.Object, &m)
+			}
+			if err != nil {
+				b.Fatal(err)
+			}
+			n++
+		}
+	}
+	b.ReportMetric(float64(n)/b.Elapsed().Seconds(), "events/s")
+}
+
+func BenchmarkWatchProtobuf(b *testing.B) { benchWatch(b, Protobuf) }
+func BenchmarkWatchJSON(b *testing.B)     { benchWatch(b, JSON) }
+
+func BenchmarkReadMeta(b *testing.B) {
+	for _, enc := range encodings {
+		b.Run(enc.String(), func(b *testing.B) {
+			object := bare(b, enc, &simPods(1)[0])
+			b.SetBytes(int64(len(object)))
+			b.ReportAllocs()
+			var m Meta
+			for b.Loop() {
+				if err := ReadMeta(enc, object, &m); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,106 @@
+package wire
+
+import "io"
+
+const (
+	// readBuffer is how much of a body is read ahead, in bytes.
+	readBuffer = 32 << 10
+	// compactBelow is how little room at the end of the buffer makes it move what it holds to the front.
+	compactBelow = 4 << 10
+	// shrinkAfter is how many reads in a row a grown buffer must have been far too large before it is let go.
+	shrinkAfter = 64
+	// emptyReads is how many reads in a row may return nothing and no error.
+	emptyReads = 100
+)
+
+// buffer is the read buffer of a body. It is readBuffer bytes, and grows, by doubling and only when it is full of bytes that
+// arrived, while one object needs more. Its callers bound that: none waits for more than the limit for an object.
+type buffer struct {
+	r          io.Reader
+	buf        []byte
+	start, end int   // the window: what has been read but not consumed
+	off        int64 // of the window's first byte in the body
+	idle       int   // reads since a grown buffer was last needed
+	err        error // what r returned; final
+}
+
+func (b *buffer) window() []byte { return b.buf[b.start:b.end] }
+
+func (b *buffer) len() int { return b.end - b.start }
+
+func (b *buffer) consume(n int) {
+	b.start += n
+	b.off += int64(n)
+}
+
+// need waits until the window holds n bytes. An end before that is io.ErrUnexpectedEOF.
+func (b *buffer) need(n int) error {
+	for b.end-b.start < n {
+		if err := b.more(); err != nil {
+			if err == io.EOF {
+				return io.ErrUnexpectedEOF
+			}
+			return err
+		}
+	}
+	return nil
+}
+
+// more reads at least one byte into the window. Whatever pointed into the window is then no longer valid.
+func (b *buffer) more() error {
+	if b.err != nil {
+		return b.err
+	}
+	b.makeRoom()
+	for range emptyReads {
+		room := b.buf[b.end:min(len(b.buf), b.end+readBuffer)]
+		n, err := b.r.Read(room)
+		if n < 0 || n > len(room) {
+			b.err = io.ErrNoProgress
+			return b.err
+		}
+		b.end += n
+		b.err = err
+		if n > 0 {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+	b.err = io.ErrNoProgress
+	return b.err
+}
+
+func (b *buffer) makeRoom() {
+	held := b.end - b.start
+	if len(b.buf) > readBuffer {
+		b.idle++
+		if held > len(b.buf)/8 || held > readBuffer/2 {
+			b.idle = 0
+		}
+		if b.idle > shrinkAfter {
+			b.idle = 0
+			b.moveTo(make([]byte, readBuffer))
+			return
+		}
+	}
+	switch {
+	case b.buf == nil:
+		b.buf = make([]byte, readBuffer)
+	case held == len(b.buf):
+		b.moveTo(make([]byte, 2*len(b.buf)))
+	case b.start > 0 && (held == 0 || len(b.buf)-b.end < compactBelow):
+		b.moveTo(b.buf)
+	}
+}
+
+func (b *buffer) moveTo(buf []byte) {
+	n := copy(buf, b.buf[b.start:b.end])
+	b.buf, b.start, b.end = buf, 0, n
+}
+
+// fail makes the error of something that is wrong at the window's byte i.
+func (b *buffer) fail(i int, what string, err error) error {
+	return &SyntaxError{Offset: b.off + int64(i), What: what, Err: err}
+}

@@ -1,0 +1,77 @@
+package wire
+
+import (
+	"errors"
+	"fmt"
+	"mime"
+	"strconv"
+)
+
+// Encoding is how objects are written in a body. The zero value is no encoding.
+type Encoding uint8
+
+const (
+	// JSON is application/json.
+	JSON Encoding = iota + 1
+	// Protobuf is application/vnd.kubernetes.protobuf.
+	Protobuf
+)
+
+// Media types, as they stand in Accept and Content-Type.
+const (
+	ContentTypeJSON          = "application/json"
+	ContentTypeProtobuf      = "application/vnd.kubernetes.protobuf"
+	ContentTypeProtobufWatch = "application/vnd.kubernetes.protobuf;stream=watch"
+)
+
+// ErrUnknownEncoding is wrapped by what EncodingOf and NewBody return for a content type or content encoding that this
+// package cannot read.
+var ErrUnknownEncoding = errors.New("unknown encoding")
+
+// String returns "json" or "protobuf".
+func (e Encoding) String() string {
+	switch e {
+	case JSON:
+		return "json"
+	case Protobuf:
+		return "protobuf"
+	}
+	return "encoding(" + strconv.Itoa(int(e)) + ")"
+}
+
+// ContentType returns the media type of a single object or a list.
+func (e Encoding) ContentType() string {
+	if e == Protobuf {
+		return ContentTypeProtobuf
+	}
+	return ContentTypeJSON
+}
+
+// WatchContentType returns the media type of a WATCH body.
+func (e Encoding) WatchContentType() string {
+	if e == Protobuf {
+		return ContentTypeProtobufWatch
+	}
+	return ContentTypeJSON
+}
+
+// EncodingOf returns the encoding that a Content-Type header names. Parameters (stream, as, charset) are ignored.
+func EncodingOf(contentType string) (Encoding, error) {
+	switch contentType {
+	case ContentTypeJSON:
+		return JSON, nil
+	case ContentTypeProtobuf, ContentTypeProtobufWatch:
+		return Protobuf, nil
+	}
+	media, _, err := mime.ParseMediaType(contentType)
+	if err != nil && !errors.Is(err, mime.ErrInvalidMediaParameter) {
+		return 0, fmt.Errorf("content type %q: %w: %v", contentType, ErrUnknownEncoding, err)
+	}
+	switch media {
+	case ContentTypeJSON:
+		return JSON, nil
+	case ContentTypeProtobuf:
+		return Protobuf, nil
+	}
+	return 0, fmt.Errorf("content type %q: %w", contentType, ErrUnknownEncoding)
+}

@@ -1,0 +1,36 @@
+package wire
+
+import (
+	"errors"
+	"fmt"
+)
+
+var (
+	// ErrMalformed says that bytes are not what their encoding allows, or not what this package takes (see the package
+	// comment). Always inside a *SyntaxError.
+	ErrMalformed = errors.New("malformed")
+	// ErrTooLarge says that an object is above Limits.MaxObject. Always inside a *SyntaxError.
+	ErrTooLarge = errors.New("too large")
+)
+
+// SyntaxError says what is wrong with a body, or with one object, and where. Err is ErrMalformed, ErrTooLarge,
+// io.ErrUnexpectedEOF for a body that ends too early, or what the underlying reader returned.
+type SyntaxError struct {
+	Offset int64  // bytes from the start of the decoded body, or of the object
+	What   string // what was being read, and what was wrong with it
+	Err    error
+}
+
+func (e *SyntaxError) Error() string {
+	return fmt.Sprintf("offset %d: %s: %v", e.Offset, e.What, e.Err)
+}
+
+func (e *SyntaxError) Unwrap() error { return e.Err }
+
+func malformed(offset int64, what string) error {
+	return &SyntaxError{Offset: offset, What: what, Err: ErrMalformed}
+}
+
+func malformedf(offset int64, format string, args ...any) error {
+	return malformed(offset, fmt.Sprintf(format, args...))
+}

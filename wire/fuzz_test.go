@@ -1,0 +1,210 @@
+package wire
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"testing"
+	"testing/iotest"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+)
+
+// fuzzLimit is small enough for a fuzzer to reach.
+var fuzzLimit = Limits{MaxObject: 1 << 12}
+
+// seedPods are pods that are small, so that a fuzzer gets somewhere.
+func seedPods() []corev1.Pod {
+	pods := oddPods()
+	pods[1].Spec = corev1.PodSpec{NodeName: "node", Containers: []corev1.Container{{Name: "c", Env: []corev1.EnvVar{{Name: "A", Value: "1"}}}}}
+	pods[2].Status = corev1.PodStatus{Phase: corev1.PodRunning, PodIPs: []corev1.PodIP{{IP: "10.0.0.1"}, {IP: "10.0.0.2"}}}
+	pods[2].Labels = map[string]string{"app": "x", "b": ""}
+	pods[2].ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "m", FieldsV1: metav1.NewFieldsV1(`{"f:a":{}}`)}}
+	return pods
+}
+
+func seedList() *corev1.PodList {
+	left := int64(3)
+	return &corev1.PodList{ListMeta: metav1.ListMeta{ResourceVersion: "1", Continue: "c", RemainingItemCount: &left}, Items: seedPods()}
+}
+
+func seedEvents() []watch.Event {
+	var events []watch.Event
+	for _, p := range seedPods() {
+		events = append(events, watch.Event{Type: watch.Added, Object: &p})
+	}
+	return append(events, sampleEvents(0)...)
+}
+
+func seedBodies(f *testing.F, enc Encoding) {
+	f.Add(encode(f, enc, seedList()))
+	f.Add(encode(f, enc, &corev1.PodList{}))
+	f.Add(encode(f, enc, &metav1.Status{Status: "Failure", Code: 410, Reason: "Expired"}))
+	f.Add(encode(f, enc, &metav1.PartialObjectMetadataList{Items: []metav1.PartialObjectMetadata{{ObjectMeta: seedPods()[2].ObjectMeta}}}))
+}
+
+func seedObjects(f *testing.F, enc Encoding) {
+	for _, p := range seedPods() {
+		f.Add(bare(f, enc, &p))
+	}
+}
+
+func errText(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}
+
+func sameBytes(a, b [][]byte) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range a {
+		if !bytes.Equal(a[i], b[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+// newSmallListReader returns a reader whose buffer is small: its borders come often, and it costs little to make.
+func newSmallListReader(r io.Reader, enc Encoding) *ListReader {
+	l := NewListReader(r, enc, fuzzLimit)
+	switch body := l.body.(type) {
+	case *protoList:
+		body.buf.buf = make([]byte, 64)
+	case *jsonList:
+		body.buf.buf = make([]byte, 64)
+	}
+	return l
+}
+
+func newSmallWatchReader(r io.Reader, enc Encoding) *WatchReader {
+	w := NewWatchReader(r, enc, fuzzLimit)
+	switch body := w.body.(type) {
+	case *protoWatch:
+		body.buf.buf = make([]byte, 64)
+	case *jsonWatch:
+		body.buf.buf = make([]byte, 64)
+	}
+	return w
+}
+
+// fuzzList reads a body at once and byte by byte, which must be the same.
+func fuzzList(t *testing.T, enc Encoding, body []byte) (*ListReader, [][]byte, error) {
+	l := newSmallListReader(bytes.NewReader(body), enc)
+	items, err := readList(l)
+	again, errAgain := readList(newSmallListReader(iotest.OneByteReader(bytes.NewReader(body)), enc))
+	if errText(err) != errText(errAgain) || !sameBytes(items, again) {
+		t.Fatalf("at once: %d items, %v; byte by byte: %d items, %v", len(items), err, len(again), errAgain)
+	}
+	return l, items, err
+}
+
+func FuzzListReaderProtobuf(f *testing.F) {
+	seedBodies(f, Protobuf)
+	f.Fuzz(func(t *testing.T, body []byte) {
+		l, items, err := fuzzList(t, Protobuf, body)
+		if err != nil {
+			return
+		}
+		var outer runtime.Unknown
+		if err := outer.Unmarshal(body[4:]); err != nil {
+			t.Fatalf("taken, but apimachinery does not: %v", err)
+		}
+		if tm := l.TypeMeta(); tm.Kind != outer.Kind || tm.APIVersion != outer.APIVersion {
+			t.Fatalf("type %v, want %v", tm, outer.TypeMeta)
+		}
+		fields, err := modelFields(outer.Raw)
+		if err != nil || !sameBytes(items, fields[listItems]) {
+			t.Fatalf("items %q, want %q", items, fields[listItems])
+		}
+		if metas := fields[listMetadata]; len(metas) == 1 {
+			var m metav1.ListMeta
+			if err := m.Unmarshal(metas[0]); err == nil && (m.ResourceVersion != l.Meta().ResourceVersion || m.Continue != l.Meta().Continue) {
+				t.Fatalf("metadata %v, want %v", l.Meta(), m)
+			}
+		}
+	})
+}
+
+func FuzzListReaderJSON(f *testing.F) {
+	seedBodies(f, JSON)
+	f.Add([]byte(`{"metadata":null,"x":[-1.5e+3,true,"\ud800"],"items":[{"a":[{}]},{ }]} `))
+	f.Fuzz(func(t *testing.T, body []byte) {
+		_, items, err := fuzzList(t, JSON, body)
+		want, status, wantErr := modelJSONList(body)
+		switch {
+		case status:
+			if err == nil {
+				t.Fatal("a Status taken for a list")
+			}
+		case isTooLarge(err):
+		case (err == nil) != (wantErr == nil):
+			t.Fatalf("%v, but encoding/json: %v", err, wantErr)
+		case err == nil && !sameBytes(items, want):
+			t.Fatalf("items %q, want %q", items, want)
+		}
+	})
+}
+
+// fuzzWatch reads a body at once and byte by byte, which must be the same.
+func fuzzWatch(t *testing.T, enc Encoding, body []byte) ([]Event, error) {
+	events, err := readWatch(newSmallWatchReader(bytes.NewReader(body), enc))
+	again, errAgain := readWatch(newSmallWatchReader(iotest.OneByteReader(bytes.NewReader(body)), enc))
+	if errText(err) != errText(errAgain) || len(events) != len(again) {
+		t.Fatalf("at once: %d events, %v; byte by byte: %d events, %v", len(events), err, len(again), errAgain)
+	}
+	for i := range events {
+		if events[i].Type != again[i].Type || events[i].TypeMeta != again[i].TypeMeta || !bytes.Equal(events[i].Object, again[i].Object) {
+			t.Fatalf("event %d differs byte by byte", i)
+		}
+	}
+	return events, err
+}
+
+func FuzzWatchReaderProtobuf(f *testing.F) {
+	f.Add(encodeEvents(f, Protobuf, seedEvents()))
+	f.Fuzz(func(t *testing.T, body []byte) {
+		events, _ := fuzzWatch(t, Protobuf, body)
+		for i, e := range events {
+			n := uint32(body[0])<<24 | uint32(body[1])<<16 | uint32(body[2])<<8 | uint32(body[3])
+			var we metav1.WatchEvent
+			if err := we.Unmarshal(body[4 : 4+n]); err != nil || we.Type != e.Type.String() {
+				t.Fatalf("event %d: %v, apimachinery has %q, %v", i, e.Type, we.Type, err)
+			}
+			var outer runtime.Unknown
+			if err := outer.Unmarshal(we.Object.Raw[4:]); err != nil || outer.Kind != e.TypeMeta.Kind || !bytes.Equal(outer.Raw, e.Object) {
+				t.Fatalf("event %d: %v, apimachinery has %v, %v", i, e, outer, err)
+			}
+			body = body[4+n:]
+		}
+	})
+}
+
+func FuzzWatchReaderJSON(f *testing.F) {
+	f.Add(encodeEvents(f, JSON, seedEvents()))
+	f.Add([]byte(`{"object":{"metadata":{}},"x":1,"type":"ADDED"}{"type":"DELETED", "object":{}}`))
+	f.Fuzz(func(t *testing.T, body []byte) {
+		events, err := fuzzWatch(t, JSON, body)
+		want, wantErr := modelJSONWatch(body)
+		if isTooLarge(err) {
+			return
+		}
+		if (err == nil) != (wantErr == nil) || len(events) != len(want) {
+			t.Fatalf("%d events, %v; encoding/json: %d, %v", len(events), err, len(want), wantErr)
+		}
+		for i, e := range events {
+			if e.Type != want[i].Type || !bytes.Equal(e.Object, want[i].Object) {
+				t.Fatalf("event %d: %v %s, want %v %s", i, e.Type, e.Object, want[i].Type, want[i].Object)
+			}
+			if !json.Valid(e.Object) {
+				t.Fatalf("event %d: not JSON: %s", i, e.Object)
+			}
+		}
+	})
+}

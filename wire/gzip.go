@@ -1,0 +1,70 @@
+package wire
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+
+	"github.com/klauspost/compress/gzip"
+)
+
+// gzipBuffer is how much compressed data is read at a time, in bytes.
+const gzipBuffer = 32 << 10
+
+// gzipReader reads gzip members one by one. It does not use gzip's own multistream mode, which reads the next member's
+// header before it hands out the last bytes of the one before: on a watch that is the next flush, perhaps a minute away.
+type gzipReader struct {
+	src    *bufio.Reader
+	member *gzip.Reader // nil before the first member
+	inside bool         // within a member
+	err    error
+}
+
+func newGzipReader(r io.Reader) *gzipReader {
+	return &gzipReader{src: bufio.NewReaderSize(r, gzipBuffer)}
+}
+
+func (g *gzipReader) Read(p []byte) (int, error) {
+	if len(p) == 0 {
+		return 0, nil
+	}
+	for g.err == nil {
+		if !g.inside {
+			g.err = g.open()
+			continue
+		}
+		n, err := g.member.Read(p)
+		switch {
+		case err == io.EOF:
+			g.inside = false
+		case err != nil:
+			g.err = fmt.Errorf("gzip: %w", err)
+		}
+		if n > 0 {
+			return n, nil
+		}
+	}
+	return 0, g.err
+}
+
+// open starts the next member, or returns io.EOF when there is none.
+func (g *gzipReader) open() error {
+	if _, err := g.src.Peek(1); err != nil {
+		return err
+	}
+	var err error
+	if g.member == nil {
+		g.member, err = gzip.NewReader(g.src)
+	} else {
+		err = g.member.Reset(g.src)
+	}
+	if err != nil {
+		if err == io.EOF {
+			err = io.ErrUnexpectedEOF
+		}
+		return fmt.Errorf("gzip: %w", err)
+	}
+	g.member.Multistream(false)
+	g.inside = true
+	return nil
+}

@@ -1,0 +1,75 @@
+package wire
+
+import "strconv"
+
+// listMetaNames are the members of a list's metadata that are read.
+var listMetaNames = []string{"resourceVersion", "continue", "remainingItemCount"}
+
+// readJSON takes over what the scan of a list's metadata noted.
+func (m *ListMeta) readJSON(v []byte, spans *[maxNames]span, offset int64) error {
+	if string(v) == "null" {
+		return nil
+	}
+	if v[0] != '{' {
+		return malformed(offset, "list metadata: is not an object")
+	}
+	for i, to := range []*string{&m.ResourceVersion, &m.Continue} {
+		if spans[i] == (span{}) {
+			continue
+		}
+		text, ok := stringOrNull(spans[i].of(v))
+		if !ok {
+			return malformed(offset+int64(spans[i].from), "list metadata: "+listMetaNames[i]+" is not a string")
+		}
+		*to = text
+	}
+	if n := spans[2].of(v); len(n) > 0 && string(n) != "null" {
+		count, err := strconv.ParseInt(string(n), 10, 64)
+		if err != nil {
+			return malformed(offset+int64(spans[2].from), "list metadata: remainingItemCount is not a number")
+		}
+		m.RemainingItemCount = count
+	}
+	return nil
+}
+
+// stringOrNull returns the string that a value is, "" for null.
+func stringOrNull(v []byte) (string, bool) {
+	switch {
+	case v[0] == '"':
+		return string(unescape(nil, v[1:len(v)-1])), true
+	case v[0] == 'n':
+		return "", true
+	}
+	return "", false
+}
+
+func appendJSONListStart(dst []byte, tm TypeMeta, m ListMeta) []byte {
+	dst = append(dst, `{"kind":`...)
+	dst = appendString(dst, tm.Kind)
+	dst = append(dst, `,"apiVersion":`...)
+	dst = appendString(dst, tm.APIVersion)
+	dst = append(dst, `,"metadata":{`...)
+	was := len(dst)
+	if m.ResourceVersion != "" {
+		dst = append(dst, `"resourceVersion":`...)
+		dst = appendString(dst, m.ResourceVersion)
+	}
+	if m.Continue != "" {
+		dst = append(comma(dst, was), `"continue":`...)
+		dst = appendString(dst, m.Continue)
+	}
+	if m.RemainingItemCount > 0 {
+		dst = append(comma(dst, was), `"remainingItemCount":`...)
+		dst = strconv.AppendInt(dst, m.RemainingItemCount, 10)
+	}
+	return append(dst, `},"items":[`...)
+}
+
+// comma appends one if something was appended since dst had length was.
+func comma(dst []byte, was int) []byte {
+	if len(dst) > was {
+		dst = append(dst, ',')
+	}
+	return dst
+}

@@ -1,0 +1,208 @@
+package wire
+
+import (
+	"bytes"
+	"strconv"
+	"time"
+)
+
+// Members of an object's metadata that are read, as bits of what was seen.
+const (
+	metaNamespace = 1 << iota
+	metaName
+	metaUID
+	metaResourceVersion
+	metaGeneration
+	metaCreationTimestamp
+	metaDeletionTimestamp
+	metaLabels
+	metaAnnotations
+)
+
+// metaMember returns which member of the metadata a name is, 0 for one that is not read.
+func metaMember(raw []byte) int {
+	if bytes.IndexByte(raw, '\\') >= 0 {
+		raw = unescape(nil, raw)
+	}
+	switch string(raw) {
+	case "namespace":
+		return metaNamespace
+	case "name":
+		return metaName
+	case "uid":
+		return metaUID
+	case "resourceVersion":
+		return metaResourceVersion
+	case "generation":
+		return metaGeneration
+	case "creationTimestamp":
+		return metaCreationTimestamp
+	case "deletionTimestamp":
+		return metaDeletionTimestamp
+	case "labels":
+		return metaLabels
+	case "annotations":
+		return metaAnnotations
+	}
+	return 0
+}
+
+// readJSON stops behind the metadata. What a reader or CutObject returns has no second one.
+func (m *Meta) readJSON(object []byte) error {
+	members := membersOf(object)
+	for {
+		name, at, ok := members.next()
+		if !ok {
+			break
+		}
+		if !nameIs(name, "metadata") {
+			continue
+		}
+		v := at.of(object)
+		if isNull(v) {
+			return nil
+		}
+		return m.readJSONMeta(v, int64(at.from))
+	}
+	if members.bad {
+		return malformed(int64(members.i), "object: not JSON")
+	}
+	return nil
+}
+
+func (m *Meta) readJSONMeta(b []byte, offset int64) error {
+	members := membersOf(b)
+	seen := 0
+	for {
+		name, at, ok := members.next()
+		if !ok {
+			break
+		}
+		member := metaMember(name)
+		if member == 0 {
+			continue
+		}
+		if seen&member != 0 {
+			return malformedf(offset+int64(at.from), "metadata: %s twice", name)
+		}
+		seen |= member
+		if v := at.of(b); !isNull(v) && !m.setJSON(member, v) {
+			return malformedf(offset+int64(at.from), "metadata: %s is not of its type", name)
+		}
+	}
+	if members.bad {
+		return malformed(offset+int64(members.i), "metadata: not an object")
+	}
+	return nil
+}
+
+// setJSON takes over the value of one member and reports whether it is of the right type.
+func (m *Meta) setJSON(member int, v []byte) (ok bool) {
+	switch member {
+	case metaLabels:
+		m.labels = v
+		return stringMap(v)
+	case metaAnnotations:
+		m.annotations = v
+		return stringMap(v)
+	case metaGeneration:
+		n, err := strconv.ParseInt(string(v), 10, 64)
+		m.Generation = n
+		return err == nil
+	}
+	if !isString(v) {
+		return false
+	}
+	var text []byte
+	text, m.text = stringText(m.text, v)
+	switch member {
+	case metaNamespace:
+		m.Namespace = text
+	case metaName:
+		m.Name = text
+	case metaUID:
+		m.UID = text
+	case metaResourceVersion:
+		m.ResourceVersion = text
+	case metaCreationTimestamp:
+		return jsonTime(&m.CreationTimestamp, text)
+	case metaDeletionTimestamp:
+		return jsonTime(&m.DeletionTimestamp, text)
+	}
+	return true
+}
+
+func jsonTime(t *time.Time, text []byte) bool {
+	if err := t.UnmarshalText(text); err != nil {
+		return false
+	}
+	*t = t.UTC()
+	return true
+}
+
+// stringMap reports whether v is an object whose values are strings, or null, which decodes as "".
+func stringMap(v []byte) bool {
+	members := membersOf(v)
+	for {
+		_, at, ok := members.next()
+		if !ok {
+			return !members.bad
+		}
+		if value := at.of(v); !isString(value) && !isNull(value) {
+			return false
+		}
+	}
+}
+
+func (m *Meta) lookupJSONEntry(entries []byte, key string) (value []byte, ok bool) {
+	if entries == nil {
+		return nil, false
+	}
+	var found span
+	members := membersOf(entries)
+	for {
+		name, at, more := members.next()
+		if !more {
+			break
+		}
+		if nameIs(name, key) {
+			found = at
+		}
+	}
+	if found == (span{}) {
+		return nil, false
+	}
+	value, m.pair = entryText(m.pair[:0], found.of(entries))
+	return value, true
+}
+
+func (m *Meta) eachJSONEntry(entries []byte, yield func(key, value []byte) bool) {
+	if entries == nil {
+		return
+	}
+	members := membersOf(entries)
+	for {
+		key, at, ok := members.next()
+		if !ok {
+			return
+		}
+		pair := m.pair[:0]
+		if bytes.IndexByte(key, '\\') >= 0 {
+			pair = unescape(pair, key)
+			key = pair[:len(pair):len(pair)]
+		}
+		var value []byte
+		value, m.pair = entryText(pair, at.of(entries))
+		if !yield(key, value) {
+			return
+		}
+	}
+}
+
+// entryText is stringText of a map's value, where null stands for "".
+func entryText(scratch, v []byte) (text, newScratch []byte) {
+	if !isString(v) {
+		return nil, scratch
+	}
+	return stringText(scratch, v)
+}

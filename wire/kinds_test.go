@@ -1,0 +1,46 @@
+package wire
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes/scheme"
+)
+
+// What the readers of protobuf take for granted of every kind that can be listed: its list's kind ends in List, its list has
+// metadata in field 1 and items in field 2, and the items have their metadata in field 1.
+func TestEveryListIsLaidOutAlike(t *testing.T) {
+	lists := 0
+	for gvk, typ := range scheme.Scheme.AllKnownTypes() {
+		items, ok := typ.FieldByName("Items")
+		meta, hasMeta := typ.FieldByName("ListMeta")
+		if !ok || !hasMeta || meta.Type != reflect.TypeFor[metav1.ListMeta]() {
+			continue
+		}
+		item := items.Type.Elem()
+		objectMeta, ok := item.FieldByName("ObjectMeta")
+		if !ok {
+			continue // a v1 List of anything, or metadata of the apiserver itself
+		}
+		if _, ok := objectMeta.Tag.Lookup("protobuf"); !ok {
+			continue // an internal version
+		}
+		lists++
+		if !strings.HasSuffix(gvk.Kind, "List") {
+			t.Errorf("%v does not end in List", gvk)
+		}
+		for _, c := range []struct {
+			field reflect.StructField
+			want  uint32
+		}{{meta, listMetadata}, {items, listItems}, {objectMeta, protoMetadata}} {
+			if n, _ := fieldNumber(c.field); n != c.want {
+				t.Errorf("%v: %s is field %d, want %d", gvk, c.field.Name, n, c.want)
+			}
+		}
+	}
+	if lists < 100 {
+		t.Errorf("only %d lists seen", lists)
+	}
+}

@@ -1,0 +1,115 @@
+package wire
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+)
+
+// ErrItemsSize is wrapped by what a ListWriter returns when its items are not of the size it was told.
+var ErrItemsSize = errors.New("items are not of the size announced")
+
+// ListWriter frames objects into the body of a LIST. It does not buffer: give it a writer that does if items are small.
+// Not safe for concurrent use.
+type ListWriter struct {
+	w        io.Writer
+	enc      Encoding
+	typeMeta TypeMeta
+	meta     ListMeta
+	left     int64 // protobuf: of itemsSize
+	open     bool
+	items    bool // JSON: one has been written
+	head     []byte
+	err      error
+}
+
+// ListItemSize returns how many bytes an item of n bytes takes in a protobuf list.
+func ListItemSize(n int) int64 { return int64(bytesSize(n)) }
+
+// NewListWriter returns a writer of a list of the given type (such as v1 PodList) and metadata, whose RemainingItemCount is
+// left out if it is not above 0. It writes nothing before the first WriteItem or Close.
+//
+// Protobuf puts the length of the whole list before its items, so itemsSize must be the sum of ListItemSize over all of
+// them. In JSON it is not looked at.
+func NewListWriter(w io.Writer, enc Encoding, tm TypeMeta, m ListMeta, itemsSize int64) *ListWriter {
+	return &ListWriter{w: w, enc: enc, typeMeta: tm, meta: m, left: itemsSize}
+}
+
+// WriteItem writes one item. It keeps nothing of object. JSON items may lack kind and apiVersion, as those of built-in kinds
+// do. More items than itemsSize said is ErrItemsSize. After an error the body is of no use, and the error is returned again.
+func (l *ListWriter) WriteItem(object []byte) error {
+	if l.err != nil {
+		return l.err
+	}
+	l.head = l.start(l.head[:0])
+	if l.enc == Protobuf {
+		if l.left -= ListItemSize(len(object)); l.left < 0 {
+			return l.fail(fmt.Errorf("%w: %d bytes too many", ErrItemsSize, -l.left))
+		}
+		l.head = appendTag(l.head, listItems, typeBytes)
+		l.head = binary.AppendUvarint(l.head, uint64(len(object)))
+	} else if l.items {
+		l.head = append(l.head, ',')
+	}
+	l.items = true
+	if len(l.head) > 0 {
+		if _, err := l.w.Write(l.head); err != nil {
+			return l.fail(err)
+		}
+	}
+	_, err := l.w.Write(object)
+	return l.fail(err)
+}
+
+// Close writes the end of the list; it does not close the underlying writer. Fewer items than itemsSize said is
+// ErrItemsSize.
+func (l *ListWriter) Close() error {
+	if l.err != nil {
+		return l.err
+	}
+	l.head = l.start(l.head[:0])
+	if l.enc == Protobuf {
+		if l.left != 0 {
+			return l.fail(fmt.Errorf("%w: %d bytes missing", ErrItemsSize, l.left))
+		}
+		l.head = append(l.head, envelopeEnd...)
+	} else {
+		l.head = append(l.head, "]}\n"...)
+	}
+	_, err := l.w.Write(l.head)
+	return l.fail(err)
+}
+
+func (l *ListWriter) fail(err error) error {
+	l.err = err
+	return err
+}
+
+// start appends what stands before the first item, once.
+func (l *ListWriter) start(dst []byte) []byte {
+	if l.open {
+		return dst
+	}
+	l.open = true
+	if l.enc != Protobuf {
+		return appendJSONListStart(dst, l.typeMeta, l.meta)
+	}
+	meta := l.meta.appendProto(nil)
+	dst = append(dst, protoMagic...)
+	dst = appendTypeMeta(dst, l.typeMeta)
+	dst = appendTag(dst, unknownRaw, typeBytes)
+	dst = binary.AppendUvarint(dst, uint64(bytesSize(len(meta)))+uint64(l.left))
+	return appendBytes(dst, listMetadata, meta)
+}
+
+func (m *ListMeta) appendProto(dst []byte) []byte {
+	dst = appendBytes(dst, 1, "") // selfLink, which apimachinery still writes
+	dst = appendBytes(dst, listMetaResourceVersion, m.ResourceVersion)
+	dst = appendBytes(dst, listMetaContinue, m.Continue)
+	if m.RemainingItemCount > 0 {
+		dst = appendTag(dst, listMetaRemaining, typeVarint)
+		dst = binary.AppendUvarint(dst, uint64(m.RemainingItemCount))
+	}
+	return dst
+}

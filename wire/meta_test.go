@@ -1,0 +1,122 @@
+package wire
+
+import (
+	"fmt"
+	"maps"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// metaOf copies a Meta into what it stands for.
+func metaOf(m *Meta) metav1.ObjectMeta {
+	o := metav1.ObjectMeta{
+		Namespace: string(m.Namespace), Name: string(m.Name), ResourceVersion: string(m.ResourceVersion),
+		Generation: m.Generation,
+	}
+	o.CreationTimestamp = metav1.Time{Time: m.CreationTimestamp}
+	if !m.DeletionTimestamp.IsZero() {
+		o.DeletionTimestamp = &metav1.Time{Time: m.DeletionTimestamp}
+	}
+	for k, v := range m.Labels() {
+		if o.Labels == nil {
+			o.Labels = map[string]string{}
+		}
+		o.Labels[string(k)] = string(v)
+	}
+	for k, v := range m.Annotations() {
+		if o.Annotations == nil {
+			o.Annotations = map[string]string{}
+		}
+		o.Annotations[string(k)] = string(v)
+	}
+	return o
+}
+
+// wantMeta is what of o a Meta holds.
+func wantMeta(o metav1.ObjectMeta) metav1.ObjectMeta {
+	w := metav1.ObjectMeta{
+		Namespace: o.Namespace, Name: o.Name, ResourceVersion: o.ResourceVersion, Generation: o.Generation,
+		CreationTimestamp: metav1.Time{Time: o.CreationTimestamp.UTC()},
+		Labels:            o.Labels, Annotations: o.Annotations,
+	}
+	if !o.DeletionTimestamp.IsZero() {
+		w.DeletionTimestamp = &metav1.Time{Time: o.DeletionTimestamp.UTC()}
+	}
+	return w
+}
+
+func oddPods() []corev1.Pod {
+	then := metav1.NewTime(time.Date(2026, 11, 20, 1, 2, 3, 0, time.UTC))
+	return []corev1.Pod{
+		{},
+		{ObjectMeta: metav1.ObjectMeta{Name: "cluster-wide", Generation: -3}},
+		{ObjectMeta: metav1.ObjectMeta{Name: "going", Namespace: "ns", DeletionTimestamp: &then, CreationTimestamp: then}},
+		{ObjectMeta: metav1.ObjectMeta{
+			Name: "qu\"o\\te\u2028<&>\x01é😀", Namespace: "n\ns",
+			Labels:      map[string]string{"a\"b": "c\\d\te", "": "", "plain": "<x>"},
+			Annotations: map[string]string{"json": `{"a":"b\n","c":[1,2]}`},
+		}},
+	}
+}
+
+func TestReadMeta(t *testing.T) {
+	pods := append(simPods(5), oddPods()...)
+	var m Meta
+	for _, enc := range encodings {
+		for i, p := range pods {
+			t.Run(fmt.Sprint(enc, i), func(t *testing.T) {
+				if err := ReadMeta(enc, bare(t, enc, &p), &m); err != nil {
+					t.Fatal(err)
+				}
+				if d := cmp.Diff(wantMeta(p.ObjectMeta), metaOf(&m)); d != "" {
+					t.Error(d)
+				}
+				if string(m.UID) != string(p.UID) {
+					t.Errorf("uid %q, want %q", m.UID, p.UID)
+				}
+				for k := range maps.Keys(p.Labels) {
+					if v, ok := m.Label(k); !ok || string(v) != p.Labels[k] {
+						t.Errorf("label %q: %q %v", k, v, ok)
+					}
+				}
+				if _, ok := m.Label("no such"); ok {
+					t.Error("a label that is not there")
+				}
+				want := p.Name
+				if p.Namespace != "" {
+					want = p.Namespace + "/" + p.Name
+				}
+				if got := string(AppendKey(nil, &m)); got != want {
+					t.Errorf("key %q, want %q", got, want)
+				}
+			})
+		}
+	}
+}
+
+func TestReadMetaAllocatesNothing(t *testing.T) {
+	for _, enc := range encodings {
+		b := bare(t, enc, &simPods(1)[0])
+		var m Meta
+		n := testing.AllocsPerRun(100, func() {
+			if err := ReadMeta(enc, b, &m); err != nil {
+				t.Fatal(err)
+			}
+			for k, v := range m.Labels() {
+				if len(k) == 0 || len(v) == 0 {
+					t.Fatal("empty label")
+				}
+			}
+			if _, ok := m.Annotation("no such"); ok {
+				t.Fatal("an annotation that is not there")
+			}
+		})
+		if n != 0 {
+			t.Errorf("%v: %v allocations", enc, n)
+		}
+	}
+}

@@ -1,0 +1,190 @@
+package wire
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"strings"
+
+	"google.golang.org/protobuf/encoding/protowire"
+)
+
+// The models here say, by other people's parsers, what a reader must return.
+
+var errModel = errors.New("the model refuses it")
+
+type jsonMember struct {
+	name  string
+	value json.RawMessage
+}
+
+// modelMembers takes an object apart with encoding/json.
+func modelMembers(text []byte) ([]jsonMember, error) {
+	d := json.NewDecoder(bytes.NewReader(text))
+	if t, err := d.Token(); err != nil || t != json.Delim('{') {
+		return nil, errModel
+	}
+	var members []jsonMember
+	for d.More() {
+		name, err := d.Token()
+		if err != nil {
+			return nil, err
+		}
+		m := jsonMember{name: name.(string)}
+		if err := d.Decode(&m.value); err != nil {
+			return nil, err
+		}
+		members = append(members, m)
+	}
+	return members, nil
+}
+
+// modelUnique returns the values of some members, each of which must be there at most once.
+func modelUnique(members []jsonMember, names ...string) (map[string]json.RawMessage, error) {
+	found := map[string]json.RawMessage{}
+	for _, m := range members {
+		for _, name := range names {
+			if m.name != name {
+				continue
+			}
+			if _, twice := found[name]; twice {
+				return nil, errModel
+			}
+			found[name] = m.value
+		}
+	}
+	return found, nil
+}
+
+// modelObject reports whether an object is one that this package takes.
+func modelObject(text []byte) error {
+	members, err := modelMembers(text)
+	if err != nil {
+		return err
+	}
+	_, err = modelUnique(members, objectNames...)
+	return err
+}
+
+// modelJSONList returns the items of a list. The body may also be a Status.
+func modelJSONList(body []byte) (items [][]byte, status bool, err error) {
+	if !json.Valid(body) {
+		return nil, false, errModel
+	}
+	members, err := modelMembers(body)
+	if err != nil {
+		return nil, false, err
+	}
+	known, err := modelUnique(members, "items", "kind", "apiVersion", "metadata")
+	if err != nil {
+		return nil, false, err
+	}
+	var text struct{ Kind, APIVersion string }
+	var meta struct {
+		ResourceVersion, Continue *string
+		RemainingItemCount        *int64
+	}
+	for name, into := range map[string]any{"kind": &text.Kind, "apiVersion": &text.APIVersion} {
+		if v, ok := known[name]; ok && json.Unmarshal(v, into) != nil {
+			return nil, false, errModel
+		}
+	}
+	if v, ok := known["metadata"]; ok && string(v) != "null" {
+		inner, err := modelMembers(v)
+		if err != nil {
+			return nil, false, err
+		}
+		fields, err := modelUnique(inner, listMetaNames...)
+		if err != nil {
+			return nil, false, err
+		}
+		for name, into := range map[string]any{"resourceVersion": &meta.ResourceVersion, "continue": &meta.Continue, "remainingItemCount": &meta.RemainingItemCount} {
+			if v, ok := fields[name]; ok && json.Unmarshal(v, into) != nil {
+				return nil, false, errModel
+			}
+		}
+	}
+	raw, hasItems := known["items"]
+	switch {
+	case text.Kind == "Status" && hasItems, !hasItems && text.Kind != "Status" && !strings.HasSuffix(text.Kind, "List"):
+		return nil, false, errModel
+	case text.Kind == "Status":
+		return nil, true, nil
+	}
+	var list []json.RawMessage
+	if hasItems && json.Unmarshal(raw, &list) != nil {
+		return nil, false, errModel
+	}
+	for _, item := range list {
+		if err := modelObject(item); err != nil {
+			return nil, false, err
+		}
+		items = append(items, item)
+	}
+	return items, false, nil
+}
+
+// modelJSONWatch returns the types and objects of events up to the end, or to what is wrong.
+func modelJSONWatch(body []byte) (events []Event, err error) {
+	d := json.NewDecoder(bytes.NewReader(body))
+	for {
+		var doc json.RawMessage
+		if err := d.Decode(&doc); err == io.EOF {
+			return events, nil
+		} else if err != nil {
+			return events, err
+		}
+		members, err := modelMembers(doc)
+		if err != nil {
+			return events, err
+		}
+		known, err := modelUnique(members, "type", "object")
+		if err != nil {
+			return events, err
+		}
+		var name string
+		if json.Unmarshal(known["type"], &name) != nil || modelObject(known["object"]) != nil {
+			return events, errModel
+		}
+		var tm struct{ Kind, APIVersion any }
+		inner, _ := modelMembers(known["object"])
+		own, _ := modelUnique(inner, "kind", "apiVersion")
+		for n, into := range map[string]*any{"kind": &tm.Kind, "apiVersion": &tm.APIVersion} {
+			if v, ok := own[n]; ok && json.Unmarshal(v, into) != nil {
+				return events, errModel
+			}
+			if _, isString := (*into).(string); *into != nil && !isString {
+				return events, errModel
+			}
+		}
+		t, ok := ParseEventType(name)
+		if !ok {
+			return events, errModel
+		}
+		events = append(events, Event{Type: t, Object: known["object"]})
+	}
+}
+
+// modelFields takes a message apart with protowire: the values of its fields of bytes, by number.
+func modelFields(b []byte) (map[protowire.Number][][]byte, error) {
+	fields := map[protowire.Number][][]byte{}
+	for len(b) > 0 {
+		num, typ, n := protowire.ConsumeTag(b)
+		if n < 0 {
+			return nil, errModel
+		}
+		value := protowire.ConsumeFieldValue(num, typ, b[n:])
+		if value < 0 {
+			return nil, errModel
+		}
+		if typ == protowire.BytesType {
+			v, _ := protowire.ConsumeBytes(b[n:])
+			fields[num] = append(fields[num], v)
+		} else {
+			fields[num] = append(fields[num], nil)
+		}
+		b = b[n+value:]
+	}
+	return fields, nil
+}

@@ -1,0 +1,166 @@
+package wire
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"math"
+	"reflect"
+	"strconv"
+	"time"
+)
+
+// textKind is how a value in protobuf becomes the text that JSON has for it.
+type textKind uint8
+
+const (
+	textNone textKind = iota
+	textString
+	textBytes
+	textBool
+	textInt32
+	textInt64
+	textUint
+	textDouble
+	textTime
+	textMicroTime
+	textDuration
+	textQuantity
+	textIntOrString
+)
+
+// textOf returns how values of a type become text, textNone if they have none.
+func textOf(t reflect.Type) textKind {
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	switch t {
+	case timeType:
+		return textTime
+	case microTimeType:
+		return textMicroTime
+	case durationType:
+		return textDuration
+	case quantityType:
+		return textQuantity
+	case intOrStringType:
+		return textIntOrString
+	}
+	switch t.Kind() {
+	case reflect.String:
+		return textString
+	case reflect.Bool:
+		return textBool
+	case reflect.Int32:
+		return textInt32
+	case reflect.Int, reflect.Int64:
+		return textInt64
+	case reflect.Uint32, reflect.Uint64:
+		return textUint
+	case reflect.Float64:
+		return textDouble
+	case reflect.Slice:
+		if t.Elem().Kind() == reflect.Uint8 {
+			return textBytes
+		}
+	}
+	return textNone
+}
+
+// wireType is the wire type of such a value.
+func (k textKind) wireType() uint8 {
+	switch k {
+	case textBool, textInt32, textInt64, textUint:
+		return typeVarint
+	case textDouble:
+		return typeFixed64
+	}
+	return typeBytes
+}
+
+var textBools = [2][]byte{[]byte("false"), []byte("true")}
+
+// text returns the text of a value; has is false if it has none, ok if it is malformed.
+func (k textKind) text(f *protoField) (text []byte, has, ok bool) {
+	switch k {
+	case textString:
+		return f.bytes, true, true
+	case textBytes:
+		return base64.StdEncoding.AppendEncode(nil, f.bytes), true, true
+	case textBool:
+		if f.varint != 0 {
+			return textBools[1], true, true
+		}
+		return textBools[0], true, true
+	case textInt32:
+		return strconv.AppendInt(nil, int64(int32(f.varint)), 10), true, true
+	case textInt64:
+		return strconv.AppendInt(nil, int64(f.varint), 10), true, true
+	case textUint:
+		return strconv.AppendUint(nil, f.varint, 10), true, true
+	case textDouble:
+		b, err := json.Marshal(math.Float64frombits(f.varint))
+		return b, true, err == nil
+	case textTime, textMicroTime:
+		return k.timeText(f.bytes)
+	}
+	return k.messageText(f.bytes)
+}
+
+// microTimeLayout is how JSON has a MicroTime.
+const microTimeLayout = "2006-01-02T15:04:05.000000Z07:00"
+
+func (k textKind) timeText(b []byte) (text []byte, has, ok bool) {
+	seconds, nanos, ok := protoTimestamp(b)
+	if !ok || len(b) == 0 {
+		return nil, false, ok
+	}
+	t := time.Unix(seconds, 0).UTC()
+	if k == textTime {
+		return t.AppendFormat(nil, time.RFC3339), true, true
+	}
+	micros := int64(nanos) / 1000 * 1000
+	return time.Unix(seconds, micros).UTC().AppendFormat(nil, microTimeLayout), true, true
+}
+
+// messageText reads the messages that JSON has a single value for.
+func (k textKind) messageText(b []byte) (text []byte, has, ok bool) {
+	var fields [4]protoField // by number
+	var f protoField
+	for i := 0; i < len(b); {
+		if i = f.consume(b, i); i < 0 {
+			return nil, false, false
+		}
+		if f.num < uint32(len(fields)) {
+			fields[f.num] = f
+		}
+	}
+	switch k {
+	case textDuration: // duration=1
+		d := &fields[1]
+		return []byte(time.Duration(d.varint).String()), true, d.num == 0 || d.typ == typeVarint
+	case textQuantity: // string=1
+		q := &fields[1]
+		return q.bytes, q.num != 0, q.num == 0 || q.typ == typeBytes
+	case textIntOrString: // type=1 (1: string), intVal=2, strVal=3
+		typ, n, s := &fields[1], &fields[2], &fields[3]
+		ok = (typ.num == 0 || typ.typ == typeVarint) && (n.num == 0 || n.typ == typeVarint) && (s.num == 0 || s.typ == typeBytes)
+		if typ.varint == 1 {
+			return s.bytes, true, ok
+		}
+		return strconv.AppendInt(nil, int64(int32(n.varint)), 10), true, ok
+	}
+	return nil, false, true
+}
+
+// empty reports whether JSON's omitempty leaves the value out.
+func (k textKind) empty(f *protoField) bool {
+	switch k {
+	case textString, textBytes:
+		return len(f.bytes) == 0
+	case textBool, textInt32, textInt64, textUint:
+		return f.varint == 0
+	case textDouble:
+		return math.Float64frombits(f.varint) == 0
+	}
+	return false
+}

@@ -1,0 +1,161 @@
+package wire
+
+import (
+	"fmt"
+	"reflect"
+	"strconv"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+)
+
+// protoStep is one step of a path through protobuf messages: a field of the message, and which of its occurrences.
+type protoStep struct {
+	num   uint32
+	pick  protoPick
+	key   string // pickKey
+	index int    // pickIndex
+}
+
+// protoPick is which occurrences of a field a step takes.
+type protoPick uint8
+
+const (
+	pickOne   protoPick = iota // a field that may be there once
+	pickAll                    // each of a list
+	pickIndex                  // one of a list
+	pickKey                    // the entry of a map with one key
+	pickEntry                  // each entry of a map
+)
+
+// fieldType is what a path has come to: a Go type, and how its field says it is written.
+type fieldType struct {
+	typ       reflect.Type
+	omitEmpty bool // JSON leaves it out when it is empty
+}
+
+var (
+	timeType        = reflect.TypeFor[metav1.Time]()
+	microTimeType   = reflect.TypeFor[metav1.MicroTime]()
+	durationType    = reflect.TypeFor[metav1.Duration]()
+	quantityType    = reflect.TypeFor[resource.Quantity]()
+	intOrStringType = reflect.TypeFor[intstr.IntOrString]()
+	marshalerType   = reflect.TypeFor[interface{ Marshal() ([]byte, error) }]()
+)
+
+// wrappedItems is the field of the message that stands for a named slice type, such as authentication's ExtraValue.
+const wrappedItems = 1
+
+// resolvePath finds the field numbers for a path through goType.
+func resolvePath(goType reflect.Type, path string) ([]protoStep, fieldType, error) {
+	written, err := parsePath(path)
+	if err != nil {
+		return nil, fieldType{}, err
+	}
+	if goType == nil {
+		return nil, fieldType{}, fmt.Errorf("%w %q: no Go type to take field numbers from", ErrPath, path)
+	}
+	var steps []protoStep
+	at := fieldType{typ: goType}
+	for i, s := range written {
+		more, next, why := resolveStep(at.typ, s)
+		if why != "" {
+			return nil, at, fmt.Errorf("%w %q: %s at step %d, %s", ErrPath, path, why, i+1, s)
+		}
+		steps, at = mergeList(steps, more), next
+	}
+	return steps, at, nil
+}
+
+// mergeList appends steps to a path. One without a field number says which occurrences of the last field it takes.
+func mergeList(steps, more []protoStep) []protoStep {
+	if len(more) == 1 && more[0].num == 0 {
+		last := len(steps) - 1
+		more[0].num = steps[last].num
+		return append(steps[:last], more[0])
+	}
+	return append(steps, more...)
+}
+
+// resolveStep resolves one step from a type; why is not empty if it cannot be.
+func resolveStep(t reflect.Type, s pathStep) (steps []protoStep, next fieldType, why string) {
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	switch t.Kind() {
+	case reflect.Struct:
+		if s.sel != selectName {
+			return nil, next, "an object has named fields only"
+		}
+		steps, next, ok := structField(t, s.name)
+		if !ok {
+			return nil, next, t.String() + " has no such field in protobuf"
+		}
+		return steps, next, ""
+	case reflect.Map:
+		if t.Key().Kind() != reflect.String {
+			return nil, next, "keys are not strings"
+		}
+		next = fieldType{typ: t.Elem()}
+		if s.sel == selectAll {
+			return []protoStep{{pick: pickEntry}}, next, ""
+		}
+		return []protoStep{{pick: pickKey, key: s.name}}, next, ""
+	case reflect.Slice:
+		if t.Elem().Kind() == reflect.Uint8 {
+			return nil, next, "bytes have no elements"
+		}
+		step := protoStep{pick: pickAll}
+		if isWrapped(t) {
+			step.num = wrappedItems
+		}
+		next = fieldType{typ: t.Elem()}
+		switch s.sel {
+		case selectAll:
+			return []protoStep{step}, next, ""
+		case selectIndex:
+			step.pick, step.index = pickIndex, s.index
+			return []protoStep{step}, next, ""
+		}
+		return nil, next, "a list has elements only"
+	}
+	return nil, next, "nothing can be inside " + t.String()
+}
+
+// isWrapped reports whether a slice type is a message of its own.
+func isWrapped(t reflect.Type) bool {
+	return t.Kind() == reflect.Slice && reflect.PointerTo(t).Implements(marshalerType)
+}
+
+// structField finds a field by its name in JSON. An inlined struct is a message of its own in protobuf.
+func structField(t reflect.Type, name string) ([]protoStep, fieldType, bool) {
+	for i := range t.NumField() {
+		f := t.Field(i)
+		num, hasNum := fieldNumber(f)
+		jsonName, options, _ := strings.Cut(f.Tag.Get("json"), ",")
+		inline := jsonName == "" && (f.Anonymous || strings.Contains(options, "inline"))
+		switch {
+		case !hasNum:
+		case inline && f.Type.Kind() == reflect.Struct:
+			if steps, next, ok := structField(f.Type, name); ok {
+				return append([]protoStep{{num: num}}, steps...), next, true
+			}
+		case jsonName == name:
+			omit := strings.Contains(options, "omitempty") || strings.Contains(options, "omitzero")
+			return []protoStep{{num: num}}, fieldType{f.Type, omit && f.Type.Kind() != reflect.Pointer}, true
+		}
+	}
+	return nil, fieldType{}, false
+}
+
+// fieldNumber reads a field's number from its protobuf tag.
+func fieldNumber(f reflect.StructField) (uint32, bool) {
+	parts := strings.Split(f.Tag.Get("protobuf"), ",")
+	if len(parts) < 2 {
+		return 0, false
+	}
+	n, err := strconv.ParseUint(parts[1], 10, 29)
+	return uint32(n), err == nil && n > 0
+}

@@ -1,0 +1,48 @@
+package wire
+
+import "io"
+
+// WatchReader cuts the body of a WATCH into events. Its memory is one read buffer and one event. It never reads more than
+// once when a whole event is there already, starts no goroutine and closes nothing. Not safe for concurrent use.
+type WatchReader struct {
+	body watchBody
+	err  error
+}
+
+// watchBody is what the two encodings have in common.
+type watchBody interface {
+	next() (Event, error)
+	buffered() int
+	offset() int64
+}
+
+// NewWatchReader returns a reader of the events in r, which must have been freed of any Content-Encoding (see NewBody). It
+// reads nothing yet.
+func NewWatchReader(r io.Reader, enc Encoding, lim Limits) *WatchReader {
+	if enc == Protobuf {
+		return &WatchReader{body: &protoWatch{buf: buffer{r: r}, max: lim.maxObject()}}
+	}
+	return &WatchReader{body: &jsonWatch{jsonStream: jsonStream{buf: buffer{r: r}}, max: lim.maxObject()}}
+}
+
+// Next returns the next event and blocks until it has all of it. Its Object is valid until the next call and must not be
+// written to. At an end of the body between two events it returns io.EOF, inside one a *SyntaxError that wraps
+// io.ErrUnexpectedEOF. An ERROR event is returned as an event: see DecodeStatus. Every error is final.
+func (w *WatchReader) Next() (Event, error) {
+	if w.err != nil {
+		return Event{}, w.err
+	}
+	e, err := w.body.next()
+	if err != nil {
+		w.err = err
+		return Event{}, err
+	}
+	return e, nil
+}
+
+// Buffered returns how many bytes were read but not yet returned. When it is above 0 the next event, or a part of it, is
+// here, so Next will likely not wait.
+func (w *WatchReader) Buffered() int { return w.body.buffered() }
+
+// Offset returns how many bytes of the body have been consumed, up to the end of the event last returned.
+func (w *WatchReader) Offset() int64 { return w.body.offset() }
