@@ -1,0 +1,173 @@
+package store
+
+// Flush applies what is buffered: one lock, one wake-up of the cursors. It
+// returns the number of changes. Call it when nothing more is there to be read.
+func (w *Writer) Flush() (changed int) {
+	w.batch.pack(w.s.gens)
+	for !w.batch.empty() {
+		changed += w.apply()
+	}
+	return changed
+}
+
+// apply applies the batch, as far as the table is as it was when the batch was
+// prepared; what another writer has changed meanwhile is prepared again.
+func (w *Writer) apply() int {
+	s, b := w.s, &w.batch
+	s.mu.Lock()
+	if s.natives.Load() != b.natives {
+		s.mu.Unlock()
+		b.prepareAgain(w)
+		return 0
+	}
+	left := 0
+	for i := range b.list {
+		if p := &b.list[i]; !w.applyLocked(p) {
+			b.list[left] = *p
+			left++
+		}
+	}
+	changed := len(b.records)
+	if changed > 0 {
+		s.snap = nil
+		s.revised.Store(s.revision)
+		s.log.append(b.records, s.table.count)
+	}
+	if left == 0 {
+		w.advanceLocked()
+	}
+	s.mu.Unlock()
+	for i := range b.records {
+		if old := b.records[i].old; old != nil {
+			if d := old.decoded.Load(); d != nil {
+				s.kind.cooler.drop(d)
+			}
+		}
+	}
+	b.reset(left)
+	if left > 0 {
+		b.prepareAgain(w)
+	}
+	return changed
+}
+
+// applyLocked makes one change; false if the table holds another version than
+// was expected.
+func (w *Writer) applyLocked(p *pending) bool {
+	s, old := w.s, p.expect
+	if s.several {
+		if held, _ := s.table.get(p.key); held != old {
+			return false
+		}
+	}
+	if p.object != nil {
+		w.setLocked(p)
+		return true
+	}
+	if old.claims.Load() != w.bit { // somebody else holds it too
+		old.claims.And(^w.bit)
+		old.marks.And(^w.bit)
+		old.puts.And(^w.bit)
+		return true
+	}
+	s.table.delete(p.key)
+	s.raw -= int64(old.size)
+	s.packed -= int64(len(old.packed))
+	s.keys -= int64(len(p.key))
+	old.claims.Store(0)
+	w.batch.applyOps(p)
+	s.revision++
+	w.batch.records = append(w.batch.records, record{old: old, end: p.end, missed: p.missed, initial: w.initial()})
+	return true
+}
+
+func (w *Writer) setLocked(p *pending) {
+	s, old, o := w.s, p.expect, p.object
+	claims, marks := w.bit, uint64(0)
+	if w.replacing {
+		marks = w.bit
+	}
+	s.raw += int64(o.size)
+	s.packed += int64(len(o.packed))
+	if old != nil {
+		claims |= old.claims.Load()
+		marks |= old.marks.Load()
+		s.raw -= int64(old.size)
+		s.packed -= int64(len(old.packed))
+	} else {
+		s.keys += int64(len(o.key))
+	}
+	o.claims.Store(claims)
+	o.marks.Store(marks)
+	o.puts.Store(w.bit)
+	s.revision++
+	o.revision = s.revision
+	s.table.set(o.key, o)
+	if old != nil {
+		old.claims.Store(0)
+	}
+	w.batch.applyOps(p)
+	w.batch.records = append(w.batch.records, record{old: old, new: o, initial: w.initial()})
+}
+
+// initial reports whether this is the writer's first replace.
+func (w *Writer) initial() bool { return w.replacing && !w.synced }
+
+// prepareAgain prepares the batch for what the table and the indexes are now.
+// What has become meaningless by that is left out.
+func (b *batch) prepareAgain(w *Writer) {
+	s := w.s
+	b.natives = s.natives.Load()
+	b.ops, b.arena = b.ops[:0], b.arena[:0]
+	n := 0
+	for i := range b.list {
+		p := b.list[i]
+		s.mu.RLock()
+		held, _ := s.table.get(p.key)
+		useful := w.stillUseful(&p, held)
+		s.mu.RUnlock()
+		if !useful {
+			continue
+		}
+		p.expect = held
+		if p.object == nil {
+			b.unindex(s, &p)
+		} else {
+			if held != nil {
+				p.object.key = held.key
+			}
+			b.indexAgain(s, &p)
+		}
+		b.list[n] = p
+		n++
+	}
+	b.reset(n)
+}
+
+// stillUseful reports whether p changes held. Called with the read lock.
+func (w *Writer) stillUseful(p *pending, held *Object) bool {
+	if p.object == nil {
+		return held != nil && held.claims.Load()&w.bit != 0
+	}
+	if held == nil || held == p.expect {
+		return true
+	}
+	o := p.object
+	id := identity{uid: o.uid, rv: o.rv, oddUID: o.flags&flagOddUID != 0, oddRV: o.flags&flagOddRV != 0}
+	id.uidText, id.rvText = []byte(o.oddUID()), []byte(o.oddRV())
+	return !w.known(&id, held)
+}
+
+// indexAgain is index for an object that is packed already.
+func (b *batch) indexAgain(s *Store, p *pending) {
+	o := p.object
+	raw, err := o.Meta(&b.meta, nil)
+	if err == nil {
+		err = b.index(s, p, &b.meta, raw)
+	}
+	if err != nil {
+		b.drop(p) // an index added meanwhile cannot read it: it has no values there
+		p.to, p.hash = p.from, 0
+	}
+	o.indexed, o.indexedWith = p.hash, b.natives.number
+}

@@ -1,0 +1,203 @@
+package store
+
+import (
+	"hash/maphash"
+	"unsafe"
+
+	"github.com/weirproject/weir/wire"
+)
+
+// batch is what a writer has prepared: at most one change per key. Everything
+// that costs time (packing, reading index values, comparing with the version
+// held) is done before the store's lock is taken. Its memory is reused.
+type batch struct {
+	natives *nativeSet // that the index changes are for
+	list    []pending
+	keys    map[string]struct{}
+	raws    []byte // of the objects that are to be packed
+	ops     []indexOp
+	arena   []byte // the ops' values
+	records []record
+
+	// Scratch.
+	packs  [2][]byte
+	spans  []span
+	values [][]byte
+	meta   wire.Meta
+	raw    []byte
+}
+
+// pending is one change: of expect, the version held when it was prepared (nil:
+// none), to object (nil: the writer's claim ends).
+type pending struct {
+	key            string
+	expect, object *Object
+	end            uint64 // where object is nil: the resourceVersion of the end
+	missed         bool   // where object is nil: nobody told of the end
+	hash           uint64 // of object's index values
+	from, to       int    // its index changes in ops
+	unpacked       bool   // object is to be packed, from raw
+	raw            staged
+}
+
+// span is a value of an index in the arena.
+type span struct{ index, from, to int }
+
+type indexOp struct {
+	span
+	add bool
+}
+
+func (b *batch) empty() bool { return len(b.list) == 0 }
+
+func (b *batch) full() bool { return len(b.list) >= batchChanges || len(b.raws) >= batchBytes }
+
+func (b *batch) has(key []byte) bool {
+	if len(b.list) == 0 {
+		return false
+	}
+	_, ok := b.keys[string(key)]
+	return ok
+}
+
+func (b *batch) add(p pending) {
+	if b.keys == nil {
+		b.keys = make(map[string]struct{}, batchChanges)
+	}
+	b.keys[p.key] = struct{}{}
+	b.list = append(b.list, p)
+}
+
+// drop takes back the index changes of a change that was not added.
+func (b *batch) drop(p *pending) { b.ops = b.ops[:p.from] }
+
+// adopt chooses the set of indexes that an empty batch is prepared for.
+func (b *batch) adopt(s *Store) *nativeSet {
+	if len(b.list) == 0 {
+		b.natives = s.natives.Load()
+	}
+	return b.natives
+}
+
+var hashSeed = maphash.MakeSeed()
+
+// index prepares the index changes from p.expect to an object, and the hash of
+// the object's values. An object with the hash of the version before has the
+// same values: then that one need not be unpacked.
+func (b *batch) index(s *Store, p *pending, m *wire.Meta, raw []byte) error {
+	set := b.adopt(s)
+	p.from, p.to, p.hash = len(b.ops), len(b.ops), 0
+	if len(set.indexes) == 0 {
+		return nil
+	}
+	mark := len(b.arena)
+	b.spans = b.spans[:0]
+	if err := b.read(set, m, raw); err != nil {
+		return err
+	}
+	p.hash = b.hash()
+	if p.expect != nil && p.expect.indexedWith == set.number && p.expect.indexed == p.hash {
+		b.arena = b.arena[:mark]
+		return nil
+	}
+	fresh := len(b.spans)
+	if p.expect != nil {
+		b.readHeld(set, p.expect)
+	}
+	b.diff(b.spans[:fresh], b.spans[fresh:], true)
+	b.diff(b.spans[fresh:], b.spans[:fresh], false)
+	p.to = len(b.ops)
+	return nil
+}
+
+// unindex prepares the index changes for p.expect's end.
+func (b *batch) unindex(s *Store, p *pending) {
+	set := b.adopt(s)
+	p.from, p.to = len(b.ops), len(b.ops)
+	if len(set.indexes) == 0 {
+		return
+	}
+	b.spans = b.spans[:0]
+	b.readHeld(set, p.expect)
+	b.diff(b.spans, nil, false)
+	p.to = len(b.ops)
+}
+
+// read appends an object's values to the spans.
+func (b *batch) read(set *nativeSet, m *wire.Meta, raw []byte) (err error) {
+	for i, x := range set.indexes {
+		b.values, err = x.source.values(b.values[:0], m, raw)
+		if err != nil {
+			return err
+		}
+		for _, v := range b.values {
+			from := len(b.arena)
+			b.arena = append(b.arena, v...)
+			b.spans = append(b.spans, span{i, from, len(b.arena)})
+		}
+	}
+	return nil
+}
+
+// readHeld is read for an object of the table: it was read when it came in, so
+// it can be read again.
+func (b *batch) readHeld(set *nativeSet, o *Object) {
+	raw, err := o.Meta(&b.meta, b.raw)
+	if err == nil {
+		_ = b.read(set, &b.meta, raw)
+	}
+	if b.raw = raw; cap(raw) > maxScratch {
+		b.raw = nil
+	}
+}
+
+func (b *batch) hash() uint64 {
+	var h maphash.Hash
+	h.SetSeed(hashSeed)
+	for _, sp := range b.spans {
+		maphash.WriteComparable(&h, [2]int{sp.index, sp.to - sp.from})
+		_, _ = h.Write(b.arena[sp.from:sp.to])
+	}
+	return h.Sum64()
+}
+
+// diff appends an op for each span that is not among others.
+func (b *batch) diff(spans, others []span, add bool) {
+next:
+	for _, sp := range spans {
+		for _, other := range others {
+			if sp.index == other.index && string(b.arena[sp.from:sp.to]) == string(b.arena[other.from:other.to]) {
+				continue next
+			}
+		}
+		b.ops = append(b.ops, indexOp{sp, add})
+	}
+}
+
+// applyOps changes the indexes for p. Called with the store's lock.
+func (b *batch) applyOps(p *pending) {
+	for _, op := range b.ops[p.from:p.to] {
+		value := unsafe.String(unsafe.SliceData(b.arena[op.span.from:]), op.span.to-op.span.from)
+		if x := b.natives.indexes[op.index]; op.add {
+			x.add(value, p.key)
+		} else {
+			x.remove(value, p.key)
+		}
+	}
+}
+
+// reset forgets all but the first n changes.
+func (b *batch) reset(n int) {
+	clear(b.list[n:])
+	b.list = b.list[:n]
+	clear(b.records)
+	b.records = b.records[:0]
+	if n > 0 {
+		return
+	}
+	clear(b.keys)
+	b.ops, b.arena = b.ops[:0], b.arena[:0]
+	if cap(b.arena) > maxScratch {
+		b.arena = nil
+	}
+}

@@ -1,0 +1,207 @@
+package store
+
+import (
+	"sync"
+	"time"
+)
+
+// coolTicks is how many sweeps make up one DecodedIdle.
+const coolTicks = 8
+
+// sweepChunk bounds how many objects a sweep looks at under the lock.
+const sweepChunk = 1024
+
+// cooler lets go of decoded forms that nobody reads, and of the least recently
+// used ones when there are more than the budget allows. It tracks live objects
+// that have a decoded form; its one goroutine runs while it tracks any and ends
+// by itself or with close. Lock order: nothing else is locked inside.
+type cooler struct {
+	idle   time.Duration
+	budget int64 // 0: none
+
+	mu      sync.Mutex
+	tracked []*decodedState
+	strong  int64 // bytes held strongly
+	hand    int   // of the budget's clock
+	running bool
+	closed  bool
+	done    chan struct{}
+	wg      sync.WaitGroup
+}
+
+func newCooler(idle time.Duration, budget int64) *cooler {
+	if idle <= 0 {
+		idle = time.Minute
+	}
+	return &cooler{idle: idle, budget: budget, done: make(chan struct{})}
+}
+
+// watch starts tracking d, o's decoded form, which is held weakly.
+func (c *cooler) watch(o *Object, d *decodedState) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.track(o, d)
+}
+
+// track is watch with the lock held; false: d is not to be held. A version that
+// is no longer in the table is never held: whoever is about to take it out of
+// the table marks it first and then calls drop.
+func (c *cooler) track(o *Object, d *decodedState) bool {
+	if d.owner != nil {
+		return true
+	}
+	if c.closed || !o.live() {
+		return false
+	}
+	d.owner, d.pos, d.age = o, len(c.tracked), 0
+	c.tracked = append(c.tracked, d)
+	if !c.running {
+		c.running = true
+		c.wg.Go(c.run)
+	}
+	return true
+}
+
+// hold makes d strong: it was read again soon after.
+func (c *cooler) hold(o *Object, d *decodedState, box *decodedBox) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if d.strong.Load() != nil || !c.track(o, d) || c.budget > 0 && d.bytes > c.budget {
+		return
+	}
+	d.strong.Store(box)
+	c.strong += d.bytes
+	c.evict()
+}
+
+// evict goes round like the hand of a clock until the strong ones fit.
+func (c *cooler) evict() {
+	if c.budget <= 0 {
+		return
+	}
+	for c.strong > c.budget {
+		c.hand++
+		if c.hand >= len(c.tracked) {
+			c.hand = 0
+		}
+		d := c.tracked[c.hand]
+		if d.strong.Load() == nil {
+			continue
+		}
+		if d.used.And(^uint32(usedSinceHand))&usedSinceHand != 0 {
+			continue // a second chance
+		}
+		c.weaken(d)
+	}
+}
+
+func (c *cooler) weaken(d *decodedState) {
+	if d.strong.Swap(nil) != nil {
+		c.strong -= d.bytes
+	}
+}
+
+// drop forgets d: its object has left the table, or has another decoded form.
+func (c *cooler) drop(d *decodedState) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.untrack(d)
+}
+
+func (c *cooler) untrack(d *decodedState) {
+	if d.owner == nil {
+		return
+	}
+	c.weaken(d)
+	last := len(c.tracked) - 1
+	moved := c.tracked[last]
+	c.tracked[d.pos], moved.pos = moved, d.pos
+	c.tracked[last] = nil
+	c.tracked = c.tracked[:last]
+	d.owner, d.pos = nil, -1
+	if cap(c.tracked) > 1024 && last < cap(c.tracked)/4 {
+		c.tracked = append(make([]*decodedState, 0, cap(c.tracked)/2), c.tracked...)
+	}
+}
+
+func (c *cooler) run() {
+	ticker := time.NewTicker(max(c.idle/coolTicks, 1))
+	defer ticker.Stop()
+	for {
+		select {
+		case <-c.done:
+			return
+		case <-ticker.C:
+			if !c.sweep() {
+				return
+			}
+		}
+	}
+}
+
+// sweep ages all tracked ones by a tick; false: there are none left.
+func (c *cooler) sweep() bool {
+	// From the end, because untrack moves the last one into the gap.
+	for i := -1; ; {
+		c.mu.Lock()
+		if i < 0 || i > len(c.tracked) {
+			i = len(c.tracked)
+		}
+		for stop := max(0, i-sweepChunk); i > stop; i-- {
+			if i <= len(c.tracked) {
+				c.age(c.tracked[i-1])
+			}
+		}
+		if i > 0 {
+			c.mu.Unlock()
+			continue
+		}
+		c.running = len(c.tracked) > 0 && !c.closed
+		running := c.running
+		c.mu.Unlock()
+		return running
+	}
+}
+
+func (c *cooler) age(d *decodedState) {
+	if d.used.And(^uint32(usedSinceSweep))&usedSinceSweep != 0 {
+		d.age = 0
+		return
+	}
+	if d.age++; d.age < coolTicks {
+		return
+	}
+	if d.strong.Load() != nil {
+		c.weaken(d)
+		d.age = 0
+		return
+	}
+	o := d.owner
+	c.untrack(d)
+	if !d.weak.alive() {
+		o.decoded.CompareAndSwap(d, nil)
+	}
+}
+
+// close lets go of everything and ends the goroutine.
+func (c *cooler) close() {
+	c.mu.Lock()
+	if !c.closed {
+		c.closed = true
+		close(c.done)
+		for len(c.tracked) > 0 {
+			c.untrack(c.tracked[len(c.tracked)-1])
+		}
+	}
+	c.mu.Unlock()
+	c.wg.Wait()
+}
+
+// footprint is the estimated memory of what is held strongly, and of the
+// tracking.
+func (c *cooler) footprint() int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	const perTracked = 160 // state, list slot, the runtime's weak handle
+	return c.strong + int64(len(c.tracked))*perTracked
+}

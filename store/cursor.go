@@ -1,0 +1,286 @@
+package store
+
+// Change is one step of one key. For each key, Old is always the version that
+// this cursor saw last (by uid and resourceVersion).
+type Change struct {
+	// Revision of the store's change; of the last one if it stands for several.
+	// In the initial state it is the revision of the object.
+	Revision uint64
+	// Old and New version; nil: was not there, is not there any more. Never both
+	// nil, never both the same version.
+	Old, New *Object
+	// Initial: part of the state that the cursor started with, or of a writer's
+	// first replace.
+	Initial bool
+	// Coalesced: stands for more than one change.
+	Coalesced bool
+	// Missed: New is nil, and no DELETED event told of it. A relist did not have
+	// the object any more, or its writer was removed.
+	Missed bool
+	// ResourceVersion of the change: New's, or that of the object's end, which
+	// is the one that Writer.Delete got or that of the list that did not have it
+	// any more. 0 if it is not an integer, or not known.
+	ResourceVersion uint64
+}
+
+// ended completes a change with what is known of the key's last state.
+func (ch *Change) ended(rv uint64, missed bool) {
+	if ch.New != nil {
+		ch.ResourceVersion, _ = ch.New.ResourceVersionNumber()
+		return
+	}
+	ch.ResourceVersion, ch.Missed = rv, missed
+}
+
+// Key of the object that changed.
+func (ch *Change) Key() string {
+	if ch.New != nil {
+		return ch.New.key
+	}
+	return ch.Old.key
+}
+
+// Cursor is a consumer's position in a store's changes. It sees every change in
+// order as long as the log reaches back to it. What the log drops before the
+// cursor has seen it is kept for it in one entry per key, the version it last
+// saw and the key's state since, and comes as one change per key: first these,
+// in the order of their revisions, then the rest of the log. So when Next
+// returns a change, all changes of lower revisions have been returned (the
+// initial state aside), or are part of one that comes later.
+//
+// A key that came and went unseen gives nothing; neither does one that is back
+// at the version that the cursor saw. The cost of being behind is at most one old
+// version for each key that changed.
+//
+// Close a cursor when it is not needed any more: until then it is kept supplied.
+type Cursor struct {
+	log   *changeLog
+	ready chan struct{}
+
+	// Of the reader.
+	snap *Snapshot // the initial state, as far as it was not read; else nil
+	from string    // the last key read of it
+
+	// Guarded by log.mu.
+	initial bool   // snap is not read to its end
+	pos     uint64 // revision of the next change to read
+	lag     lagMap
+	waiting bool // nothing is there: the next change must signal
+	closed  bool
+}
+
+// nextChunk bounds how many changes Next copies under the log's lock.
+const nextChunk = 256
+
+// Cursor returns a cursor that starts with everything held now: each object with
+// Old nil and Initial set, in key order; then come the changes since.
+func (s *Store) Cursor() *Cursor {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	snap := s.snapshotLocked()
+	c := &Cursor{log: s.log, ready: make(chan struct{}, 1), initial: true, snap: snap}
+	s.log.register(c, snap.revision+1)
+	c.signalNow()
+	return c
+}
+
+// CursorAt returns a cursor over what comes after revision rev. ErrTrimmed: the
+// log does not reach back so far (see Config.KeepLog); ErrFutureRevision: the
+// store has not come so far.
+func (s *Store) CursorAt(rev uint64) (*Cursor, error) {
+	l := s.log
+	c := &Cursor{log: l, ready: make(chan struct{}, 1)}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case l.closed:
+		return nil, ErrClosed
+	case rev >= l.next():
+		return nil, ErrFutureRevision
+	case rev+1 < l.base:
+		return nil, ErrTrimmed
+	}
+	l.cursors[c] = struct{}{}
+	c.pos = rev + 1
+	c.signalNow()
+	return c, nil
+}
+
+// register adds c, which is to read from revision pos on.
+func (l *changeLog) register(c *Cursor, pos uint64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	c.pos, c.closed = pos, l.closed
+	if !l.closed {
+		l.cursors[c] = struct{}{}
+	}
+}
+
+// Next fills dst with the changes that come next and returns how many. It does
+// not wait for any: 0 is caught up (or closed, or dst is empty). Not safe for
+// concurrent use with itself.
+func (c *Cursor) Next(dst []Change) int {
+	n := 0
+	if c.snap != nil {
+		n = c.nextInitial(dst)
+	}
+	for n < len(dst) {
+		got := c.nextChanges(dst[n:min(n+nextChunk, len(dst))])
+		if got == 0 {
+			break
+		}
+		n += got
+	}
+	return n
+}
+
+// nextInitial reads the snapshot; it needs no lock.
+func (c *Cursor) nextInitial(dst []Change) int {
+	n, full := 0, false
+	c.snap.table.ascend(c.from, func(key string, o *Object) bool {
+		if key == c.from && key != "" {
+			return true
+		}
+		if full = n == len(dst); full {
+			return false
+		}
+		dst[n] = Change{Revision: o.revision, New: o, Initial: true}
+		dst[n].ended(0, false)
+		n++
+		return true
+	})
+	if n > 0 {
+		c.from = dst[n-1].New.key
+	}
+	c.log.mu.Lock()
+	defer c.log.mu.Unlock()
+	if c.closed {
+		c.snap = nil
+		return 0
+	}
+	if full {
+		c.signalNow()
+		return n
+	}
+	c.snap, c.from, c.initial = nil, "", false
+	return n
+}
+
+func (c *Cursor) nextChanges(dst []Change) int {
+	l := c.log
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if c.closed {
+		return 0
+	}
+	n := 0
+	for n < len(dst) {
+		ch, ok := c.lag.pop()
+		if !ok {
+			break
+		}
+		dst[n] = ch
+		n++
+	}
+	start := c.pos
+	for ; n < len(dst) && c.pos < l.next(); c.pos++ {
+		r := l.at(c.pos)
+		dst[n] = Change{Revision: c.pos, Old: r.old, New: r.new, Initial: r.initial && r.old == nil}
+		dst[n].ended(r.end, r.missed)
+		n++
+	}
+	if start == l.base && c.pos > start {
+		l.trim() // it was, perhaps, the last one
+	}
+	if c.waiting = c.pos == l.next() && c.lag.first == nil; !c.waiting {
+		c.signalNow()
+	}
+	return n
+}
+
+// signal wakes the reader if it waits.
+func (c *Cursor) signal() {
+	if c.waiting {
+		c.waiting = false
+		c.signalNow()
+	}
+}
+
+func (c *Cursor) signalNow() {
+	select {
+	case c.ready <- struct{}{}:
+	default:
+	}
+}
+
+// Ready returns a channel of capacity one that is signalled when there may be
+// something for Next, when the store becomes synced, and when the cursor is
+// closed. A reader loops: Next until it returns 0, then wait on Ready.
+func (c *Cursor) Ready() <-chan struct{} { return c.ready }
+
+// Revision up to which Next has returned everything; 0 while it returns the
+// initial state. Safe for concurrent use, like all that follow.
+func (c *Cursor) Revision() uint64 {
+	c.log.mu.Lock()
+	defer c.log.mu.Unlock()
+	return c.revision()
+}
+
+func (c *Cursor) revision() uint64 {
+	switch {
+	case c.initial:
+		return 0
+	case c.lag.first != nil:
+		return c.lag.first.rev - 1
+	}
+	return c.pos - 1
+}
+
+// Pending is the number of keys kept for the cursor because the log has dropped
+// their changes.
+func (c *Cursor) Pending() int {
+	c.log.mu.Lock()
+	defer c.log.mu.Unlock()
+	return len(c.lag.entries)
+}
+
+// Lag is how many revisions the store is ahead of the cursor.
+func (c *Cursor) Lag() uint64 {
+	c.log.mu.Lock()
+	defer c.log.mu.Unlock()
+	return c.log.next() - 1 - c.revision()
+}
+
+// SyncedThrough reports whether every writer has ended its first replace and
+// Next has returned all that came with it.
+func (c *Cursor) SyncedThrough() bool {
+	c.log.mu.Lock()
+	defer c.log.mu.Unlock()
+	return c.log.synced && !c.initial && c.revision() >= c.log.syncedAt
+}
+
+// Closed reports whether the cursor or its store was closed: Next returns 0 for
+// good.
+func (c *Cursor) Closed() bool {
+	c.log.mu.Lock()
+	defer c.log.mu.Unlock()
+	return c.closed
+}
+
+// Close frees what is kept for the cursor. Closing again does nothing.
+func (c *Cursor) Close() {
+	c.log.mu.Lock()
+	defer c.log.mu.Unlock()
+	c.closeLocked()
+	c.log.trim()
+}
+
+func (c *Cursor) closeLocked() {
+	if c.closed {
+		return
+	}
+	c.closed = true
+	c.lag = lagMap{}
+	delete(c.log.cursors, c)
+	c.signalNow()
+}

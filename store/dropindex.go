@@ -1,0 +1,75 @@
+package store
+
+import (
+	"iter"
+	"slices"
+)
+
+// DropIndex removes an index by label or field. Snapshots that were taken before go on knowing it. It returns false if there is no such
+// index.
+func (s *Store) DropIndex(name string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	old := s.natives.Load()
+	i := slices.IndexFunc(old.indexes, func(x *nativeIndex) bool { return x.name == name })
+	if i < 0 {
+		return false
+	}
+	s.natives.Store(&nativeSet{number: old.number + 1, indexes: slices.Delete(slices.Clone(old.indexes), i, i+1)})
+	s.snap = nil
+	return true
+}
+
+// IndexBytes is what an index by label or field takes; 0 if there is no such index.
+func (s *Store) IndexBytes(name string) int64 {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	for _, x := range s.natives.Load().indexes {
+		if x.name == name {
+			return x.footprint()
+		}
+	}
+	return 0
+}
+
+// ByFrom is By for an index by label or field, from the first object on whose key is key or later.
+func (sn *Snapshot) ByFrom(index, value, key string) (iter.Seq[*Object], error) {
+	x := sn.native(index)
+	if x == nil {
+		return func(func(*Object) bool) {}, ErrUnknownIndex
+	}
+	return func(yield func(*Object) bool) {
+		x.entries.ascend(indexKey{value, key}, func(k indexKey, _ struct{}) bool {
+			if k.value != value {
+				return false
+			}
+			o, ok := sn.table.get(k.key)
+			return !ok || yield(o)
+		})
+	}, nil
+}
+
+// CountBy counts the objects that an index by label or field has under value, up to most. false: there is no such index.
+func (sn *Snapshot) CountBy(index, value string, most int) (n int, ok bool) {
+	x := sn.native(index)
+	if x == nil {
+		return 0, false
+	}
+	x.entries.ascend(indexKey{value: value}, func(k indexKey, _ struct{}) bool {
+		if k.value != value || n >= most {
+			return false
+		}
+		n++
+		return true
+	})
+	return n, true
+}
+
+func (sn *Snapshot) native(index string) *frozenIndex {
+	for i := range sn.natives {
+		if sn.natives[i].name == index {
+			return &sn.natives[i]
+		}
+	}
+	return nil
+}

@@ -1,0 +1,91 @@
+package store
+
+import (
+	"errors"
+	"strconv"
+	"testing"
+)
+
+// TestDropIndex: an index that was dropped is gone from new snapshots and stays in old ones, costs nothing more, and can be made again.
+func TestDropIndex(t *testing.T) {
+	s := newStore(t, decodeConfig())
+	w := s.Writer(Scope{})
+	rv := 0
+	set := func(i int, app, tier string) {
+		rv++
+		putPod(t, w, smallPod("", "p"+strconv.Itoa(i), i, rv, map[string]string{"app": app, "tier": tier}, ""))
+	}
+	for _, name := range []string{"app", "tier"} {
+		if err := s.AddIndex(name, LabelIndex(name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range 10 {
+		set(i, "a"+strconv.Itoa(i%2), "t")
+	}
+	w.Flush()
+	before := s.Snapshot()
+	if s.IndexBytes("app") == 0 || s.IndexBytes("none") != 0 {
+		t.Errorf("app takes %d bytes", s.IndexBytes("app"))
+	}
+	set(0, "a1", "u") // prepared with the index, applied without it
+	if !s.DropIndex("app") || s.DropIndex("app") || s.DropIndex("none") {
+		t.Error("dropped the wrong ones")
+	}
+	w.Flush()
+	if got, err := byKeys(t, before, "app", "a0"); got != "p0 p2 p4 p6 p8" || err != nil {
+		t.Errorf("before: %s, %v", got, err)
+	}
+	if _, err := byKeys(t, s.Snapshot(), "app", "a0"); !errors.Is(err, ErrUnknownIndex) {
+		t.Errorf("after: %v", err)
+	}
+	if got, err := byKeys(t, s.Snapshot(), "tier", "u"); got != "p0" || err != nil {
+		t.Errorf("the other: %s, %v", got, err)
+	}
+	set(2, "a1", "u")
+	w.Flush()
+	if err := s.AddIndex("app", LabelIndex("app")); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := byKeys(t, s.Snapshot(), "app", "a0"); got != "p4 p6 p8" || err != nil {
+		t.Errorf("again: %s, %v", got, err)
+	}
+}
+
+// TestByFrom begins in the middle, and CountBy stops where it is told to.
+func TestByFrom(t *testing.T) {
+	s := newStore(t, decodeConfig())
+	if err := s.AddIndex("app", LabelIndex("app")); err != nil {
+		t.Fatal(err)
+	}
+	w := s.Writer(Scope{})
+	for i := range 10 {
+		putPod(t, w, smallPod("", "p"+strconv.Itoa(i), i, i+1, map[string]string{"app": "a" + strconv.Itoa(i%2)}, ""))
+	}
+	w.Flush()
+	sn := s.Snapshot()
+	for from, want := range map[string]string{"": "p1 p3 p5 p7 p9", "p4": "p5 p7 p9", "p5": "p5 p7 p9", "p99": "", "q": ""} {
+		objects, err := sn.ByFrom("app", "a1", from)
+		got := ""
+		for o := range objects {
+			if got != "" {
+				got += " "
+			}
+			got += o.Key()
+		}
+		if got != want || err != nil {
+			t.Errorf("from %q: %q, %v", from, got, err)
+		}
+	}
+	if _, err := sn.ByFrom("none", "", ""); !errors.Is(err, ErrUnknownIndex) {
+		t.Errorf("got %v", err)
+	}
+	for most, want := range map[int]int{0: 0, 3: 3, 5: 5, 100: 5} {
+		if n, ok := sn.CountBy("app", "a1", most); n != want || !ok {
+			t.Errorf("at most %d: %d, %v", most, n, ok)
+		}
+	}
+	if _, ok := sn.CountBy("none", "", 1); ok {
+		t.Error("counted in an index that is not there")
+	}
+}

@@ -1,0 +1,158 @@
+package store
+
+import (
+	"errors"
+	"strconv"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+func byKeys(t *testing.T, sn *Snapshot, index, value string) (string, error) {
+	t.Helper()
+	objects, err := sn.By(index, value)
+	var keys []string
+	for o := range objects {
+		keys = append(keys, o.Key())
+	}
+	return strings.Join(keys, " "), err
+}
+
+func TestFuncIndexFailures(t *testing.T) {
+	s := newStore(t, decodeConfig())
+	calls := 0
+	bad := errors.New("bad")
+	err := s.AddIndex("f", FuncIndex(func(v any) ([]string, error) {
+		calls++
+		switch pod := v.(*corev1.Pod); pod.Labels["do"] {
+		case "fail":
+			return nil, bad
+		case "panic":
+			panic("at " + pod.Name)
+		}
+		return []string{"all", "all"}, nil
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := fillPods(t, s, 3)
+	putPod(t, w, smallPod("", "p1", 1, 200, map[string]string{"do": "fail"}, ""))
+	w.Flush()
+	if calls != 0 {
+		t.Errorf("%d calls before the first query", calls)
+	}
+	keys, err := byKeys(t, s.Snapshot(), "f", "all")
+	var ie *IndexError
+	if keys != "p0 p2" || !errors.Is(err, bad) || !errors.As(err, &ie) || ie.Key != "p1" || ie.Index != "f" {
+		t.Errorf("%q, %v", keys, err)
+	}
+	putPod(t, w, smallPod("", "p2", 2, 201, map[string]string{"do": "panic"}, ""))
+	w.Flush()
+	keys, err = byKeys(t, s.Snapshot(), "f", "all")
+	if keys != "p0" || !errors.As(err, &ie) || ie.More != 1 || !strings.Contains(err.Error(), "p1 (and 1 more)") {
+		t.Errorf("%q, %v", keys, err)
+	}
+	putPod(t, w, smallPod("", "p1", 1, 202, nil, ""))
+	w.Flush()
+	keys, err = byKeys(t, s.Snapshot(), "f", "all")
+	if keys != "p0 p1" || err == nil || !strings.Contains(err.Error(), "p2: panic: at p2") {
+		t.Errorf("%q, %v", keys, err)
+	}
+	deletePod(t, w, smallPod("", "p2", 2, 203, nil, ""))
+	w.Flush()
+	before := calls
+	keys, err = byKeys(t, s.Snapshot(), "f", "all")
+	if keys != "p0 p1" || err != nil || calls != before {
+		t.Errorf("%q, %v, %d calls for a deletion", keys, err, calls-before)
+	}
+}
+
+// TestFuncIndexAndSnapshots: queries come with snapshots newer and older than
+// what the index has seen.
+func TestFuncIndexAndSnapshots(t *testing.T) {
+	s := newStore(t, decodeConfig())
+	if err := s.AddIndex("app", FuncIndex(func(v any) ([]string, error) {
+		return []string{v.(*corev1.Pod).Labels["app"]}, nil
+	})); err != nil {
+		t.Fatal(err)
+	}
+	w := s.Writer(Scope{})
+	set := func(name, app string, rv int) {
+		putPod(t, w, smallPod("", name, 1, rv, map[string]string{"app": app}, ""))
+		w.Flush()
+	}
+	check := func(sn *Snapshot, value, want string) {
+		t.Helper()
+		if got, err := byKeys(t, sn, "app", value); got != want || err != nil {
+			t.Errorf("revision %d, %s: %q (%v), want %q", sn.Revision(), value, got, err, want)
+		}
+	}
+	set("a", "x", 1)
+	set("b", "x", 2)
+	first := s.Snapshot()
+	check(first, "x", "a b")
+	set("a", "y", 3)
+	second := s.Snapshot()
+	set("b", "y", 4)
+	set("c", "y", 5)
+	check(second, "y", "a") // b and c are news to come
+	check(second, "x", "b")
+	check(s.Snapshot(), "y", "a b c")
+	check(s.Snapshot(), "x", "")
+	check(second, "y", "a") // b is there under y, but was not at that time
+	check(first, "y", "")
+}
+
+// TestFuncIndexForgets: what changes while nobody queries is bounded.
+func TestFuncIndexForgets(t *testing.T) {
+	s := newStore(t, decodeConfig())
+	if err := s.AddIndex("one", FuncIndex(func(any) ([]string, error) { return []string{"1"}, nil })); err != nil {
+		t.Fatal(err)
+	}
+	w := fillPods(t, s, 3)
+	if got, _ := byKeys(t, s.Snapshot(), "one", "1"); got != "p0 p1 p2" {
+		t.Fatal(got)
+	}
+	for i := range 3 * dirtySlack {
+		pod := smallPod("", "q"+strconv.Itoa(i), i, 1000+2*i, nil, "")
+		putPod(t, w, pod)
+		pod.ResourceVersion = strconv.Itoa(1001 + 2*i)
+		deletePod(t, w, pod)
+	}
+	w.Flush()
+	x := s.funcs["one"]
+	if !x.dirty.lost || x.dirty.revs != nil {
+		t.Errorf("%d keys are kept for an index that nobody queries", len(x.dirty.revs))
+	}
+	putPod(t, w, smallPod("", "p4", 4, 9000, nil, ""))
+	w.Flush()
+	if got, _ := byKeys(t, s.Snapshot(), "one", "1"); got != "p0 p1 p2 p4" {
+		t.Error(got)
+	}
+}
+
+func TestIndexNames(t *testing.T) {
+	s := newStore(t, Config{})
+	if err := s.AddIndex("f", FuncIndex(func(any) ([]string, error) { return nil, nil })); !errors.Is(err, ErrNoDecoder) {
+		t.Errorf("function without a decoder: %v", err)
+	}
+	s = newStore(t, decodeConfig())
+	f := FuncIndex(func(any) ([]string, error) { return nil, nil })
+	if err := errors.Join(s.AddIndex("a", f), s.AddIndex("b", LabelIndex("b"))); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"a", "b"} {
+		for _, ix := range []Index{f, LabelIndex("b")} {
+			if err := s.AddIndex(name, ix); !errors.Is(err, ErrIndexExists) {
+				t.Errorf("%s a second time: %v", name, err)
+			}
+		}
+	}
+	if _, err := s.Snapshot().By("c", ""); !errors.Is(err, ErrUnknownIndex) {
+		t.Errorf("unknown index: %v", err)
+	}
+	for v := range s.Snapshot().Values("c") {
+		t.Errorf("unknown index has %s", v)
+	}
+}

@@ -1,0 +1,149 @@
+package store
+
+import (
+	"slices"
+	"sync"
+	"sync/atomic"
+	"unsafe"
+
+	"github.com/weirproject/weir/wire"
+)
+
+const (
+	// dictAfter objects are held as they came; then a dictionary is made of them.
+	dictAfter = 12
+	// A generation is judged by each window of so many objects against its
+	// first so many: when they pack driftFactor worse, it is time for a new one.
+	driftBaseline = 256
+	driftWindow   = 1024
+	driftNum      = 3 // 1.5 times worse
+	driftDen      = 2
+	// sampleEvery spaces the samples of every generation but the first: objects
+	// come in the order of their keys, and neighbours are alike.
+	sampleEvery = 64
+	// sampleBytes bounds what one sample contributes: a generation's making
+	// must not need much more memory than the generation.
+	sampleBytes = 64 << 10
+)
+
+// kind is what all objects of a store share. It is apart from the store so that
+// an object that somebody keeps does not keep the store's table.
+type kind struct {
+	encoding wire.Encoding
+	decode   func(raw []byte) (any, error)
+	cooler   *cooler
+}
+
+// generation is one dictionary. Objects point to the one they were packed with;
+// it goes when the last of them goes. One without a packer holds objects as
+// they came.
+type generation struct {
+	*kind
+	packer packer
+}
+
+func (g *generation) unpack(dst []byte, packed string, size int) ([]byte, error) {
+	bytes := unsafe.Slice(unsafe.StringData(packed), len(packed)) // read only
+	if g.packer == nil {
+		return append(dst, bytes...), nil
+	}
+	return g.packer.unpack(dst, bytes, size)
+}
+
+// generations makes dictionaries and chooses the one for the next object. Safe
+// for concurrent use: writers share it.
+type generations struct {
+	kind    *kind
+	current atomic.Pointer[generation]
+
+	mu       sync.Mutex
+	samples  [][]byte // collected for the next generation; nil when none is due
+	sampling bool
+	seen     int // objects since sampling began
+	// Of the current generation: bytes in and out of the first driftBaseline
+	// objects, and of the window that runs.
+	n                 int
+	baseRaw, basePack int64
+	raw, packed       int64
+}
+
+func newGenerations(k *kind) *generations {
+	g := &generations{kind: k, sampling: true}
+	g.current.Store(&generation{kind: k})
+	return g
+}
+
+// pack packs raw into dst and tells with which generation.
+func (gs *generations) pack(dst, raw []byte) ([]byte, *generation) {
+	g := gs.current.Load()
+	if g.packer == nil {
+		return append(dst, raw...), g
+	}
+	return g.packer.pack(dst, raw), g
+}
+
+// observe is told of each object packed. fresh: a generation was just made.
+func (gs *generations) observe(g *generation, raw []byte, packed int) (fresh bool) {
+	gs.mu.Lock()
+	defer gs.mu.Unlock()
+	if gs.sampling {
+		if gs.seen++; g.packer != nil && gs.seen%sampleEvery != 0 {
+			return false
+		}
+		gs.samples = append(gs.samples, slices.Clone(raw[:min(len(raw), sampleBytes)]))
+		if len(gs.samples) < dictAfter {
+			return false
+		}
+		gs.current.Store(&generation{kind: gs.kind, packer: newPacker(gs.kind.encoding, spread(gs.samples))})
+		gs.samples, gs.sampling, gs.seen = nil, false, 0
+		gs.n, gs.baseRaw, gs.basePack, gs.raw, gs.packed = 0, 0, 0, 0, 0
+		return true
+	}
+	if g != gs.current.Load() {
+		return false
+	}
+	gs.n++
+	if gs.n <= driftBaseline {
+		gs.baseRaw += int64(len(raw))
+		gs.basePack += int64(packed)
+		return false
+	}
+	gs.raw += int64(len(raw))
+	gs.packed += int64(packed)
+	if (gs.n-driftBaseline)%driftWindow == 0 {
+		// packed/raw of the window > 1.5 × packed/raw of the baseline
+		was := float64(gs.basePack) / float64(max(gs.baseRaw, 1))
+		is := float64(gs.packed) / float64(max(gs.raw, 1))
+		gs.sampling = is*driftDen > was*driftNum
+		gs.raw, gs.packed = 0, 0
+	}
+	return false
+}
+
+// spread puts samples from all over the collection first: neighbours are alike,
+// and only the first few make up the dictionary.
+func spread(samples [][]byte) [][]byte {
+	out := make([][]byte, 0, len(samples))
+	step := max(1, len(samples)/dictSamples)
+	for from := range step {
+		for i := from; i < len(samples); i += step {
+			out = append(out, samples[i])
+		}
+	}
+	return out
+}
+
+// footprint is what the current generation takes. Older ones, which only
+// objects point to, are not counted.
+func (gs *generations) footprint() int64 {
+	gs.mu.Lock()
+	defer gs.mu.Unlock()
+	var n int64
+	for _, s := range gs.samples {
+		n += int64(cap(s))
+	}
+	if p := gs.current.Load().packer; p != nil {
+		n += p.footprint()
+	}
+	return n
+}

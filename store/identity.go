@@ -1,0 +1,129 @@
+package store
+
+import (
+	"encoding/binary"
+	"encoding/hex"
+	"strconv"
+)
+
+// A uid that is a canonical UUID is held in 16 bytes, a resourceVersion that is
+// a canonical decimal in 8. Any other text stands behind the packed bytes, and
+// the 16 or 8 bytes hold its length.
+
+// parseUUID reads the canonical form: lower case, 8-4-4-4-12.
+func parseUUID(text []byte) (u [16]byte, ok bool) {
+	if len(text) != 36 || text[8] != '-' || text[13] != '-' || text[18] != '-' || text[23] != '-' {
+		return u, false
+	}
+	n := 0
+	for i := 0; i < 36; {
+		if i == 8 || i == 13 || i == 18 || i == 23 {
+			i++
+			continue
+		}
+		hi, lo := unhex(text[i]), unhex(text[i+1])
+		if hi > 15 || lo > 15 {
+			return u, false
+		}
+		u[n] = hi<<4 | lo
+		n++
+		i += 2
+	}
+	return u, true
+}
+
+func unhex(c byte) byte {
+	switch {
+	case c >= '0' && c <= '9':
+		return c - '0'
+	case c >= 'a' && c <= 'f':
+		return c - 'a' + 10
+	}
+	return 255
+}
+
+func formatUUID(u [16]byte) string {
+	var b [36]byte
+	hex.Encode(b[0:8], u[0:4])
+	hex.Encode(b[9:13], u[4:6])
+	hex.Encode(b[14:18], u[6:8])
+	hex.Encode(b[19:23], u[8:10])
+	hex.Encode(b[24:36], u[10:16])
+	b[8], b[13], b[18], b[23] = '-', '-', '-', '-'
+	return string(b[:])
+}
+
+// parseVersion reads a resourceVersion that is a canonical decimal: no sign, no
+// leading zero, at most 64 bits. "0" is one.
+func parseVersion[T string | []byte](text T) (rv uint64, ok bool) {
+	if len(text) == 0 || len(text) > 20 || len(text) > 1 && text[0] == '0' {
+		return 0, false
+	}
+	for i := range len(text) {
+		d := text[i] - '0'
+		if d > 9 {
+			return 0, false
+		}
+		if rv > (1<<64-1-uint64(d))/10 {
+			return 0, false
+		}
+		rv = rv*10 + uint64(d)
+	}
+	return rv, true
+}
+
+// identity is the uid and resourceVersion of bytes that are about to come in.
+// The texts alias those bytes.
+type identity struct {
+	uid             [16]byte
+	rv              uint64
+	oddUID, oddRV   bool
+	uidText, rvText []byte // set if odd
+}
+
+func identityOf(uid, rv []byte) (id identity) {
+	var ok bool
+	if id.uid, ok = parseUUID(uid); !ok {
+		id.oddUID, id.uidText, id.uid = true, uid, [16]byte{}
+		binary.LittleEndian.PutUint32(id.uid[:], uint32(len(uid)))
+	}
+	if id.rv, ok = parseVersion(rv); !ok {
+		id.oddRV, id.rvText, id.rv = true, rv, uint64(len(rv))
+	}
+	return id
+}
+
+// order of an incoming version against the one held.
+type order uint8
+
+const (
+	newer order = iota
+	same        // same uid, same resourceVersion
+	older       // both are integers, and the incoming one is lower
+)
+
+// against compares an incoming identity with the object held.
+func (id *identity) against(o *Object) order {
+	if id.oddRV || o.flags&flagOddRV != 0 {
+		if id.oddRV && o.flags&flagOddRV != 0 && string(id.rvText) == o.oddRV() && id.sameUID(o) {
+			return same
+		}
+		return newer
+	}
+	switch {
+	case id.rv < o.rv:
+		return older
+	case id.rv == o.rv && id.sameUID(o):
+		return same
+	}
+	return newer
+}
+
+func (id *identity) sameUID(o *Object) bool {
+	if id.oddUID || o.flags&flagOddUID != 0 {
+		return id.oddUID && o.flags&flagOddUID != 0 && string(id.uidText) == o.oddUID()
+	}
+	return id.uid == o.uid
+}
+
+func formatVersion(rv uint64) string { return strconv.FormatUint(rv, 10) }

@@ -1,0 +1,186 @@
+package store
+
+import "sync"
+
+// record is one change in the log; its revision is its position.
+type record struct {
+	old, new *Object
+	end      uint64 // where new is nil: the resourceVersion of the end
+	initial  bool   // came in a writer's first replace
+	missed   bool   // where new is nil: nobody told of the end, a relist found it
+}
+
+func (r *record) key() string {
+	if r.new != nil {
+		return r.new.key
+	}
+	return r.old.key
+}
+
+// cost is the record and the old version that only the log keeps alive.
+func (r *record) cost() int64 {
+	n := int64(recordBytes)
+	if r.old != nil {
+		n += r.old.footprint()
+		if r.new == nil {
+			n += int64(len(r.old.key))
+		}
+	}
+	return n
+}
+
+const (
+	recordBytes = 32
+	minRing     = 64
+)
+
+// changeLog is a ring of the newest changes, bounded in bytes, and the cursors
+// that read it. What it drops unseen, a cursor absorbs into its lag map. Its
+// lock is taken inside the store's.
+type changeLog struct {
+	limit int64
+	keep  bool
+
+	mu      sync.Mutex
+	ring    []record // a power of two
+	head, n int
+	base    uint64 // revision of the record at head
+	bytes   int64
+	cursors map[*Cursor]struct{}
+	dirty   map[*dirtyKeys]struct{}
+
+	// What SyncedThrough needs to know.
+	synced   bool   // every writer has ended its first replace
+	syncedAt uint64 // and the last of them did it at this revision
+	closed   bool
+}
+
+func newChangeLog(limit int64, keep bool) *changeLog {
+	if limit <= 0 {
+		limit = 8 << 20
+	}
+	return &changeLog{
+		limit: limit, keep: keep, base: 1,
+		cursors: make(map[*Cursor]struct{}), dirty: make(map[*dirtyKeys]struct{}),
+	}
+}
+
+// next is the revision of the next change.
+func (l *changeLog) next() uint64 { return l.base + uint64(l.n) }
+
+func (l *changeLog) at(rev uint64) *record {
+	return &l.ring[(l.head+int(rev-l.base))&(len(l.ring)-1)]
+}
+
+// append takes records in, the first of which has revision l.next(), and wakes
+// the cursors. held is the number of objects in the table.
+func (l *changeLog) append(records []record, held int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for d := range l.dirty {
+		d.add(records, l.next(), held)
+	}
+	if !l.keep && len(l.cursors) == 0 {
+		l.base += uint64(len(records))
+		return
+	}
+	for i := range records {
+		if l.n == len(l.ring) {
+			l.resize(max(minRing, 2*len(l.ring)))
+		}
+		l.n++
+		r := l.at(l.next() - 1)
+		*r = records[i]
+		l.bytes += r.cost()
+	}
+	if l.bytes > l.limit {
+		l.enforce()
+	}
+	l.wake()
+}
+
+// enforce drops the oldest records until the rest fits the limit.
+func (l *changeLog) enforce() {
+	bytes, to := l.bytes, l.base
+	for bytes > l.limit && to < l.next() {
+		bytes -= l.at(to).cost()
+		to++
+	}
+	for c := range l.cursors {
+		for ; c.pos < to; c.pos++ {
+			c.lag.absorb(l.at(c.pos), c.pos)
+		}
+	}
+	l.drop(to)
+}
+
+// trim drops what every cursor has passed.
+func (l *changeLog) trim() {
+	if l.keep || l.n == 0 {
+		return
+	}
+	to := l.next()
+	for c := range l.cursors {
+		to = min(to, c.pos)
+	}
+	l.drop(to)
+}
+
+// drop forgets all records before revision to.
+func (l *changeLog) drop(to uint64) {
+	for ; l.base < to; l.base++ {
+		r := &l.ring[l.head]
+		l.bytes -= r.cost()
+		*r = record{}
+		l.head = (l.head + 1) & (len(l.ring) - 1)
+		l.n--
+	}
+	if len(l.ring) > minRing && l.n < len(l.ring)/4 {
+		size := len(l.ring)
+		for size > minRing && l.n < size/4 {
+			size /= 2
+		}
+		l.resize(size)
+	}
+}
+
+func (l *changeLog) resize(size int) {
+	ring := make([]record, size)
+	for i := range l.n {
+		ring[i] = l.ring[(l.head+i)&(len(l.ring)-1)]
+	}
+	l.ring, l.head = ring, 0
+}
+
+// wake signals the cursors that wait.
+func (l *changeLog) wake() {
+	for c := range l.cursors {
+		c.signal()
+	}
+}
+
+// setSynced tells of a change of who is synced, at the newest revision.
+func (l *changeLog) setSynced(synced bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if synced && !l.synced {
+		l.syncedAt = l.next() - 1
+	}
+	l.synced = synced
+	l.wake()
+}
+
+// footprint is the memory of the log and of what it keeps for the cursors.
+func (l *changeLog) footprint() (log, cursors int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	// Free slots of the ring count too.
+	log = l.bytes + int64(len(l.ring)-l.n)*recordBytes
+	for c := range l.cursors {
+		cursors += c.lag.bytes
+	}
+	for d := range l.dirty {
+		cursors += int64(len(d.revs)) * dirtyBytes
+	}
+	return log, cursors
+}

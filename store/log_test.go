@@ -1,0 +1,40 @@
+package store
+
+import (
+	"strconv"
+	"testing"
+)
+
+// TestLogForgets: what the log has dropped it does not hold, whether every
+// cursor has seen it or the log was full; and it shrinks.
+func TestLogForgets(t *testing.T) {
+	for _, limit := range []int64{1, 0} {
+		cfg := decodeConfig()
+		cfg.LogBytes = limit
+		s := newStore(t, cfg)
+		w := fillPods(t, s, 300)
+		c := s.Cursor()
+		drain(c)
+		for i := range 3000 {
+			putPod(t, w, smallPod("", "p"+strconv.Itoa(i%300), i%300, 1000+i, nil, ""))
+		}
+		w.Flush()
+		if limit == 0 && (s.log.n != 3000 || c.Pending() != 0) || limit == 1 && (s.log.n != 0 || c.Pending() != 300) {
+			t.Errorf("limit %d: %d records, %d pending", limit, s.log.n, c.Pending())
+		}
+		drain(c)
+		for i, r := range s.log.ring {
+			if r.old != nil || r.new != nil {
+				t.Fatalf("slot %d of an empty log holds %s", i, r.key())
+			}
+		}
+		if s.log.bytes != 0 || s.log.n != 0 || len(s.log.ring) > minRing {
+			t.Errorf("read to its end: %d bytes, %d records, %d slots", s.log.bytes, s.log.n, len(s.log.ring))
+		}
+		if c.lag.bytes != 0 || c.lag.entries != nil || c.lag.first != nil || c.lag.last != nil {
+			t.Errorf("read to its end: %+v", c.lag)
+		}
+		c.Close()
+		c.Close()
+	}
+}

@@ -1,0 +1,92 @@
+package store
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Memory of a store by purpose, in bytes. Packed, Keys and Log are exact sums of
+// what was asked of the allocator (which rounds up by about five per cent);
+// the others are estimates.
+type Memory struct {
+	Objects    int   // number of objects
+	Raw        int64 // what they would take as they came
+	Packed     int64 // their packed bytes
+	Keys       int64 // namespace/name
+	Tree       int64 // the table: its nodes and one record per object
+	Indexes    int64
+	Decoded    int64 // decoded objects that the store holds
+	Log        int64 // the change log with the old versions in it
+	Cursors    int64 // what is kept for cursors that fell behind the log
+	Dictionary int64
+}
+
+// Total of all purposes.
+func (m Memory) Total() int64 {
+	return m.Packed + m.Keys + m.Tree + m.Indexes + m.Decoded + m.Log + m.Cursors + m.Dictionary
+}
+
+// String is a small table: purpose, bytes, bytes per object.
+func (m Memory) String() string {
+	var b strings.Builder
+	row := func(purpose string, bytes int64) {
+		fmt.Fprintf(&b, "%-10s %14s", purpose, grouped(bytes))
+		if m.Objects > 0 {
+			fmt.Fprintf(&b, " %10s", grouped(bytes/int64(m.Objects)))
+		}
+		b.WriteByte('\n')
+	}
+	fmt.Fprintf(&b, "%-10s %14s", "", "bytes")
+	if m.Objects > 0 {
+		fmt.Fprintf(&b, " %10s", "an object")
+	}
+	b.WriteByte('\n')
+	row("packed", m.Packed)
+	row("keys", m.Keys)
+	row("tree", m.Tree)
+	row("indexes", m.Indexes)
+	row("decoded", m.Decoded)
+	row("log", m.Log)
+	row("cursors", m.Cursors)
+	row("dictionary", m.Dictionary)
+	row("total", m.Total())
+	fmt.Fprintf(&b, "%s objects, %s bytes as they came\n", grouped(int64(m.Objects)), grouped(m.Raw))
+	return b.String()
+}
+
+// grouped writes n with its digits in groups of three.
+func grouped(n int64) string {
+	s := fmt.Sprint(n)
+	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}
+
+// Memory by purpose. It takes the locks for a moment, one after another, so the
+// figures may be a few changes apart.
+func (s *Store) Memory() Memory {
+	s.mu.RLock()
+	m := Memory{
+		Objects: s.table.count,
+		Raw:     s.raw,
+		Packed:  s.packed,
+		Keys:    s.keys,
+		Tree:    s.table.footprint(24) + int64(s.table.count)*objectOverhead,
+	}
+	for _, x := range s.natives.Load().indexes {
+		m.Indexes += x.footprint()
+	}
+	funcs := make([]*funcIndex, 0, len(s.funcs))
+	for _, x := range s.funcs {
+		funcs = append(funcs, x)
+	}
+	s.mu.RUnlock()
+	for _, x := range funcs {
+		m.Indexes += x.footprint()
+	}
+	m.Decoded = s.kind.cooler.footprint()
+	m.Log, m.Cursors = s.log.footprint()
+	m.Dictionary = s.gens.footprint()
+	return m
+}

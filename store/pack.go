@@ -1,0 +1,169 @@
+package store
+
+import (
+	"errors"
+	"slices"
+	"sync"
+	"unsafe"
+
+	"github.com/klauspost/compress/s2"
+
+	"github.com/weirproject/weir/internal/entropy"
+	"github.com/weirproject/weir/wire"
+)
+
+// packer makes objects small. A packer is made of a few samples and can only
+// unpack what it packed itself. It is immutable and safe for concurrent use.
+type packer interface {
+	// pack appends the packed form of raw to dst.
+	pack(dst, raw []byte) []byte
+	// unpack appends the raw form, of size bytes, to dst.
+	unpack(dst, packed []byte, size int) ([]byte, error)
+	// footprint is the bytes that the packer itself takes.
+	footprint() int64
+}
+
+// newPacker chooses the packer for an encoding. Both encodings are served best
+// by S2 with a dictionary and an entropy coder behind it. Measured on simulated
+// pods: protobuf of 4.97 KB packs to 541 bytes in 5.4 µs and unpacks in 3.9 µs
+// (S2 alone: 790 bytes, 3.6 µs; zstd fastest with a raw dictionary: 564 bytes,
+// 13.5 µs, unpacked in 5 µs), JSON of 8.1 KB to 564 bytes in 7.5 µs.
+func newPacker(_ wire.Encoding, samples [][]byte) packer {
+	return newS2Packer(samples)
+}
+
+// errCorrupt is what unpacking gives if memory was damaged.
+var errCorrupt = errors.New("store: packed object is corrupt")
+
+// The first byte of a packed object says how it was packed.
+const (
+	packedRaw   = iota // as it came
+	packedS2           // S2 with the dictionary
+	packedCoded        // and that again with the generation's codes
+)
+
+const (
+	dictSamples  = 4           // objects that make up a dictionary
+	maxDictBytes = 64<<10 - 16 // S2's own bound is 64 KiB
+	maxTraining  = 64 << 10    // bytes of S2's output that the codes are made of
+)
+
+// s2Packer packs with S2 against a dictionary of whole objects. S2 has no
+// entropy coder, and what is left of a Kubernetes object after the dictionary
+// is mostly hexadecimal: so its output goes through codes that were made once,
+// of the output for the samples.
+//
+// What it holds for good is the dictionary's content and the codes' lengths:
+// some 20 KB. The tables made of them are several times that, and are in the
+// scratch, which the garbage collector frees when nobody packs or unpacks.
+type s2Packer struct {
+	content []byte
+	start   []byte   // what objects begin with
+	dict    *s2.Dict // to unpack with: it has no tables
+	model   *entropy.Model
+	scratch sync.Pool // of *s2Scratch
+}
+
+// s2Scratch is what one call of pack or unpack needs.
+type s2Scratch struct {
+	dict  *s2.Dict // to pack with; nil until something is packed
+	coder *entropy.Coder
+	buf   []byte
+}
+
+func newS2Packer(samples [][]byte) packer {
+	p := new(s2Packer)
+	for _, sample := range samples[:min(dictSamples, len(samples))] {
+		p.content = append(p.content, sample[:min(len(sample), maxDictBytes/dictSamples)]...)
+	}
+	// Exact size: it stays. MakeDict wants 16 bytes behind the content.
+	p.content = append(make([]byte, 0, len(p.content)+16), p.content...)
+	if len(samples) > 0 {
+		p.start = slices.Clone(samples[0][:min(len(samples[0]), 16)])
+	}
+	p.dict = p.newDict()
+	p.model = p.train(samples)
+	return p
+}
+
+func (p *s2Packer) newDict() *s2.Dict {
+	if d := s2.MakeDict(p.content, p.start); d != nil {
+		return d
+	}
+	return s2.MakeDict(make([]byte, s2.MinDictSize), nil)
+}
+
+func (p *s2Packer) getScratch() *s2Scratch {
+	if sc, ok := p.scratch.Get().(*s2Scratch); ok {
+		return sc
+	}
+	return &s2Scratch{coder: entropy.NewCoder(p.model)}
+}
+
+// train makes the codes for how the samples pack. The samples that are in the
+// dictionary pack to nearly nothing and so count for little.
+func (p *s2Packer) train(samples [][]byte) *entropy.Model {
+	dict := p.newDict()
+	var blocks [][]byte
+	for size := 0; len(blocks) < len(samples) && size < maxTraining; {
+		block := dict.Encode(nil, samples[len(blocks)])
+		blocks = append(blocks, block)
+		size += len(block)
+	}
+	return entropy.Train(blocks...)
+}
+
+func (p *s2Packer) pack(dst, raw []byte) []byte {
+	sc := p.getScratch()
+	defer p.scratch.Put(sc)
+	need := s2.MaxEncodedLen(len(raw))
+	if need < 0 || len(raw) < 16 {
+		return append(append(dst, packedRaw), raw...)
+	}
+	if sc.dict == nil {
+		sc.dict = p.newDict()
+	}
+	sc.buf = slices.Grow(sc.buf[:0], need)
+	packed := sc.dict.Encode(sc.buf[:need], raw)
+	if len(packed) >= len(raw) {
+		return append(append(dst, packedRaw), raw...)
+	}
+	begin := len(dst)
+	if coded, ok := sc.coder.Append(append(dst, packedCoded), packed); ok && len(coded)-begin <= len(packed) {
+		return coded
+	}
+	return append(append(dst[:begin], packedS2), packed...)
+}
+
+func (p *s2Packer) unpack(dst, packed []byte, size int) ([]byte, error) {
+	if len(packed) == 0 {
+		return dst, errCorrupt
+	}
+	form, packed := packed[0], packed[1:]
+	if form == packedRaw {
+		return append(dst, packed...), nil
+	}
+	if form == packedCoded {
+		sc := p.getScratch()
+		defer p.scratch.Put(sc)
+		var err error
+		if sc.buf, err = sc.coder.Decode(sc.buf[:0], packed, size); err != nil {
+			return dst, errCorrupt
+		}
+		packed = sc.buf
+	}
+	if n, err := s2.DecodedLen(packed); err != nil || n != size {
+		return dst, errCorrupt
+	}
+	dst = slices.Grow(dst, size)
+	n := len(dst)
+	out, err := p.dict.Decode(dst[n:n:n+size], packed)
+	if err != nil {
+		return dst[:n], errCorrupt
+	}
+	return dst[:n+len(out)], nil
+}
+
+func (p *s2Packer) footprint() int64 {
+	return int64(cap(p.content)+cap(p.start)) + int64(unsafe.Sizeof(*p.model))
+}

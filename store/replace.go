@@ -1,0 +1,156 @@
+package store
+
+import "strings"
+
+// BeginReplace starts a relist: what is Put from here on is marked as seen. One
+// that is still running is given up. rebase: the server has gone back in time,
+// so lower resourceVersions are to be taken, and deletions whatever their
+// resourceVersion.
+func (w *Writer) BeginReplace(rebase bool) {
+	w.Flush()
+	w.sweep(func(o *Object) {
+		if o.marks.Load()&w.bit != 0 {
+			o.marks.And(^w.bit)
+		}
+	})
+	w.replacing, w.rebase = true, rebase
+}
+
+// EndReplace ends a relist at resourceVersion: everything in this writer's scope
+// that was not seen since BeginReplace is released, and the writer is current to
+// resourceVersion. What has a higher resourceVersion (as integers) than the list
+// stays unless the replace was begun with rebase: the list was older than what
+// is held, and the watch that goes on from it tells what became of that object.
+// The first EndReplace makes the writer synced. Without BeginReplace it is Flush
+// and Progress only.
+func (w *Writer) EndReplace(resourceVersion string) {
+	w.Flush()
+	if w.replacing {
+		at := progressOf(resourceVersion)
+		bounded := at.ok && at.rv > 0 && !w.rebase
+		w.releaseAll(at.rv, func(o *Object) bool {
+			if bounded && o.flags&flagOddRV == 0 && o.rv > at.rv {
+				return false
+			}
+			return o.marks.Load()&w.bit == 0
+		})
+	}
+	w.replacing, w.rebase = false, false
+	w.Progress(resourceVersion)
+	w.setSynced()
+}
+
+// AbortReplace gives up a relist that broke: what was there stays, and so does
+// what was put.
+func (w *Writer) AbortReplace() {
+	w.Flush()
+	w.replacing, w.rebase = false, false
+}
+
+// Remove ends the writer for good: its claim on objects is released, and those
+// that no other writer claims are deleted. Put and Delete give ErrWriterRemoved
+// from here on.
+func (w *Writer) Remove() {
+	if w.removed {
+		return
+	}
+	w.Flush()
+	w.replacing, w.rebase = false, false
+	w.releaseAll(0, func(*Object) bool { return true })
+	w.removed = true
+	s := w.s
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.writers, w)
+	s.log.setSynced(s.syncedLocked())
+	s.announceLocked()
+}
+
+// Progress tells that the writer is current to resourceVersion, by what was put
+// before: a bookmark, or an event's own version. It takes effect together with
+// what is buffered. "" is ignored.
+func (w *Writer) Progress(resourceVersion string) {
+	if resourceVersion == "" || w.removed {
+		return
+	}
+	w.next, w.advanced = progressOf(resourceVersion), true
+	if w.batch.empty() {
+		w.s.mu.Lock()
+		w.advanceLocked()
+		w.s.mu.Unlock()
+	}
+}
+
+func (w *Writer) advanceLocked() {
+	if w.advanced {
+		w.progress, w.next, w.advanced = w.next, progress{}, false
+		w.s.announceLocked()
+	}
+}
+
+// ResourceVersion is the last progress, "" before the first.
+func (w *Writer) ResourceVersion() string {
+	if w.advanced {
+		return w.next.text
+	}
+	w.s.mu.RLock()
+	defer w.s.mu.RUnlock()
+	return w.progress.text
+}
+
+func (w *Writer) setSynced() {
+	s := w.s
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if w.synced || w.removed {
+		return
+	}
+	w.synced = true
+	s.log.setSynced(s.syncedLocked())
+	s.announceLocked()
+}
+
+// sweep visits the live objects of this writer's scope that it claims, a chunk
+// at a time under the read lock.
+func (w *Writer) sweep(visit func(o *Object)) {
+	prefix := ""
+	if w.scope.Namespace != "" {
+		prefix = w.scope.Namespace + "/"
+	}
+	for from, more := prefix, true; more; {
+		n := 0
+		more = false
+		w.s.mu.RLock()
+		w.s.table.ascend(from, func(key string, o *Object) bool {
+			if !strings.HasPrefix(key, prefix) {
+				return false
+			}
+			if n == sweepKeys {
+				from, more = key, true
+				return false
+			}
+			n++
+			if o.claims.Load()&w.bit != 0 {
+				visit(o)
+			}
+			return true
+		})
+		w.s.mu.RUnlock()
+	}
+}
+
+// releaseAll releases the claim on all objects that match, as nobody told of: end is the resourceVersion at which they were
+// found to be gone.
+func (w *Writer) releaseAll(end uint64, match func(o *Object) bool) {
+	var found []*Object
+	w.sweep(func(o *Object) {
+		if match(o) {
+			found = append(found, o)
+		}
+	})
+	for i, o := range found {
+		w.release(pending{key: o.key, expect: o, end: end, missed: true})
+		found[i] = nil
+	}
+	w.Flush()
+}

@@ -1,0 +1,129 @@
+package store
+
+import (
+	"iter"
+	"strings"
+)
+
+// Snapshot is one moment of a store: immutable, and safe for concurrent use. It
+// costs nothing to take; while it is kept, the versions of objects that it shows
+// stay in memory. What reads it holds no lock and keeps nobody waiting.
+type Snapshot struct {
+	store    *Store
+	table    tree[string, *Object]
+	natives  []frozenIndex
+	revision uint64
+	rv       string
+}
+
+// Snapshot returns the state of this moment.
+func (s *Store) Snapshot() *Snapshot {
+	s.mu.RLock()
+	snap := s.snap
+	current := snap != nil && snap.rv == s.resourceVersionLocked()
+	s.mu.RUnlock()
+	if current {
+		return snap
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.snapshotLocked()
+}
+
+// snapshotLocked makes the snapshot of this revision, or returns it if there is
+// one: so nobody pays for copying on write unless somebody reads.
+func (s *Store) snapshotLocked() *Snapshot {
+	rv := s.resourceVersionLocked()
+	if s.snap != nil {
+		if s.snap.rv != rv {
+			moved := *s.snap
+			moved.rv = rv
+			s.snap = &moved
+		}
+		return s.snap
+	}
+	snap := &Snapshot{store: s, table: s.table.freeze(), revision: s.revision, rv: rv}
+	for _, x := range s.natives.Load().indexes {
+		snap.natives = append(snap.natives, frozenIndex{x.name, x.entries.freeze()})
+	}
+	s.snap = snap
+	return snap
+}
+
+// Revision of the store at this moment.
+func (sn *Snapshot) Revision() uint64 { return sn.revision }
+
+// ResourceVersion to which all writers had progressed at this moment, "" if one
+// of them had not: see Store.ResourceVersion.
+func (sn *Snapshot) ResourceVersion() string { return sn.rv }
+
+// Len is the number of objects.
+func (sn *Snapshot) Len() int { return sn.table.count }
+
+// Get returns an object by key.
+func (sn *Snapshot) Get(key string) (*Object, bool) { return sn.table.get(key) }
+
+// All yields all objects in key order.
+func (sn *Snapshot) All() iter.Seq[*Object] { return sn.From("") }
+
+// From yields the objects whose key is key or later, in key order.
+func (sn *Snapshot) From(key string) iter.Seq[*Object] {
+	return func(yield func(*Object) bool) {
+		sn.table.ascend(key, func(_ string, o *Object) bool { return yield(o) })
+	}
+}
+
+// Namespace yields the objects of one namespace in key order; all objects if ns
+// is "".
+func (sn *Snapshot) Namespace(ns string) iter.Seq[*Object] {
+	if ns == "" {
+		return sn.All()
+	}
+	return func(yield func(*Object) bool) {
+		prefix := ns + "/"
+		sn.table.ascend(prefix, func(key string, o *Object) bool {
+			return strings.HasPrefix(key, prefix) && yield(o)
+		})
+	}
+}
+
+// By yields the objects that an index has under value, in key order.
+//
+// The error is ErrUnknownIndex (also for an index that was added after this
+// snapshot was taken), or, for an index by function, an *IndexError if the
+// function failed for some object: the objects for which it worked are yielded
+// all the same. See FuncIndex for how such an index follows snapshots.
+func (sn *Snapshot) By(index, value string) (iter.Seq[*Object], error) {
+	if sn.native(index) != nil {
+		return sn.ByFrom(index, value, "")
+	}
+	if f := sn.store.funcIndex(index); f != nil {
+		objects, err := f.by(sn, value)
+		return func(yield func(*Object) bool) {
+			for _, o := range objects {
+				if !yield(o) {
+					return
+				}
+			}
+		}, err
+	}
+	return func(func(*Object) bool) {}, ErrUnknownIndex
+}
+
+// Values yields the distinct values of an index, in order; none for an unknown
+// index.
+func (sn *Snapshot) Values(index string) iter.Seq[string] {
+	if x := sn.native(index); x != nil {
+		return func(yield func(string) bool) { eachValue(&x.entries, yield) }
+	}
+	if f := sn.store.funcIndex(index); f != nil {
+		return func(yield func(string) bool) {
+			for _, v := range f.distinct(sn) {
+				if !yield(v) {
+					return
+				}
+			}
+		}
+	}
+	return func(func(string) bool) {}
+}

@@ -1,0 +1,338 @@
+package store
+
+// tree is an ordered map: a B+ tree, copied on write. freeze costs nothing and
+// gives an immutable copy; the next write to a node that the copy still shares
+// copies that node. Only the tree itself is written to, by one goroutine at a
+// time; frozen copies are safe for concurrent reads.
+//
+// It is written for this store rather than taken from a module because of two
+// things: a slot that a node no longer uses is always cleared (a hidden
+// reference would keep an old version of an object alive), and keys that come
+// in ascending order, as a LIST has them, leave full leaves behind.
+type tree[K, V any] struct {
+	cmp   func(a, b K) int
+	root  *treeNode[K, V]
+	count int
+	owner uint64
+}
+
+// treeEntry has its value first: struct{} then takes no room.
+type treeEntry[K, V any] struct {
+	val V
+	key K
+}
+
+// treeNode is a leaf (items) or an inner node (kids, seps). Every key under
+// kids[i] is below seps[i], which is not above any key under kids[i+1].
+type treeNode[K, V any] struct {
+	owner uint64
+	items []treeEntry[K, V]
+	kids  []*treeNode[K, V]
+	seps  []K
+}
+
+const (
+	treeMax  = 64              // entries of a leaf, children of an inner node
+	treeFew  = treeMax / 4     // a node with fewer looks for a sibling to merge with
+	treeFull = treeMax * 3 / 4 // and the two together may have so many
+)
+
+func newTree[K, V any](cmp func(a, b K) int) tree[K, V] {
+	return tree[K, V]{cmp: cmp}
+}
+
+// freeze returns an immutable copy.
+func (t *tree[K, V]) freeze() tree[K, V] {
+	frozen := *t
+	t.owner++
+	return frozen
+}
+
+// lower is the position of the first item of a leaf that is not below key.
+func (t *tree[K, V]) lower(n *treeNode[K, V], key K) (i int, found bool) {
+	lo, hi := 0, len(n.items)
+	for lo < hi {
+		mid := int(uint(lo+hi) >> 1)
+		c := t.cmp(n.items[mid].key, key)
+		if c == 0 {
+			return mid, true
+		}
+		if c < 0 {
+			lo = mid + 1
+		} else {
+			hi = mid
+		}
+	}
+	return lo, false
+}
+
+// child is the position of the child under which key belongs.
+func (t *tree[K, V]) child(n *treeNode[K, V], key K) int {
+	lo, hi := 0, len(n.seps)
+	for lo < hi {
+		mid := int(uint(lo+hi) >> 1)
+		if t.cmp(n.seps[mid], key) <= 0 {
+			lo = mid + 1
+		} else {
+			hi = mid
+		}
+	}
+	return lo
+}
+
+func (t *tree[K, V]) get(key K) (val V, ok bool) {
+	n := t.root
+	if n == nil {
+		return val, false
+	}
+	for n.kids != nil {
+		n = n.kids[t.child(n, key)]
+	}
+	i, found := t.lower(n, key)
+	if !found {
+		return val, false
+	}
+	return n.items[i].val, true
+}
+
+// ascend calls yield for all entries from key on, in order, until it returns false.
+func (t *tree[K, V]) ascend(from K, yield func(K, V) bool) {
+	if t.root != nil {
+		t.ascendNode(t.root, from, true, yield)
+	}
+}
+
+// all calls yield for all entries in order, until it returns false.
+func (t *tree[K, V]) all(yield func(K, V) bool) {
+	if t.root != nil {
+		var from K
+		t.ascendNode(t.root, from, false, yield)
+	}
+}
+
+func (t *tree[K, V]) ascendNode(n *treeNode[K, V], from K, bounded bool, yield func(K, V) bool) bool {
+	i := 0
+	if n.kids == nil {
+		if bounded {
+			i, _ = t.lower(n, from)
+		}
+		for ; i < len(n.items); i++ {
+			if !yield(n.items[i].key, n.items[i].val) {
+				return false
+			}
+		}
+		return true
+	}
+	if bounded {
+		i = t.child(n, from)
+	}
+	for ; i < len(n.kids); i++ {
+		if !t.ascendNode(n.kids[i], from, bounded, yield) {
+			return false
+		}
+		bounded = false
+	}
+	return true
+}
+
+// own returns n itself if no frozen copy shares it, else a copy of it.
+func (t *tree[K, V]) own(n *treeNode[K, V]) *treeNode[K, V] {
+	if n.owner == t.owner {
+		return n
+	}
+	c := &treeNode[K, V]{owner: t.owner}
+	if n.kids == nil {
+		c.items = append(make([]treeEntry[K, V], 0, cap(n.items)), n.items...)
+		return c
+	}
+	c.kids = append(make([]*treeNode[K, V], 0, cap(n.kids)), n.kids...)
+	c.seps = append(make([]K, 0, cap(n.seps)), n.seps...)
+	return c
+}
+
+// set puts an entry and returns what was there before.
+func (t *tree[K, V]) set(key K, val V) (prev V, replaced bool) {
+	if t.root == nil {
+		t.root = &treeNode[K, V]{owner: t.owner}
+	}
+	t.root = t.own(t.root)
+	prev, replaced, right, sep := t.setNode(t.root, key, val)
+	if right != nil {
+		t.root = &treeNode[K, V]{owner: t.owner, kids: []*treeNode[K, V]{t.root, right}, seps: []K{sep}}
+	}
+	if !replaced {
+		t.count++
+	}
+	return prev, replaced
+}
+
+// setNode puts into n, which is owned. right is not nil if n was split.
+func (t *tree[K, V]) setNode(n *treeNode[K, V], key K, val V) (prev V, replaced bool, right *treeNode[K, V], sep K) {
+	if n.kids == nil {
+		i, found := t.lower(n, key)
+		if found {
+			prev = n.items[i].val
+			n.items[i] = treeEntry[K, V]{val, key}
+			return prev, true, nil, sep
+		}
+		right, sep = t.insertItem(n, i, treeEntry[K, V]{val, key})
+		return prev, false, right, sep
+	}
+	i := t.child(n, key)
+	kid := t.own(n.kids[i])
+	n.kids[i] = kid
+	prev, replaced, kidRight, kidSep := t.setNode(kid, key, val)
+	if kidRight != nil {
+		right, sep = t.insertKid(n, i, kidSep, kidRight)
+	}
+	return prev, replaced, right, sep
+}
+
+// splitAt is where a full node is split that gets an entry at i: in the middle,
+// but behind everything when it is appended to, so that ascending keys fill it.
+func splitAt(i, n int) int {
+	if i == n {
+		return n
+	}
+	return n / 2
+}
+
+func (t *tree[K, V]) insertItem(n *treeNode[K, V], i int, e treeEntry[K, V]) (right *treeNode[K, V], sep K) {
+	if len(n.items) < treeMax {
+		n.items = insertAt(n.items, i, e)
+		return nil, sep
+	}
+	cut := splitAt(i, len(n.items))
+	right = &treeNode[K, V]{owner: t.owner}
+	right.items, n.items = splitSlice(n.items, cut)
+	if i >= cut {
+		right.items = insertAt(right.items, i-cut, e)
+	} else {
+		n.items = insertAt(n.items, i, e)
+	}
+	return right, right.items[0].key
+}
+
+// insertKid puts kid, which starts at sep, behind position i.
+func (t *tree[K, V]) insertKid(n *treeNode[K, V], i int, sep K, kid *treeNode[K, V]) (right *treeNode[K, V], up K) {
+	if len(n.kids) < treeMax {
+		n.seps = insertAt(n.seps, i, sep)
+		n.kids = insertAt(n.kids, i+1, kid)
+		return nil, up
+	}
+	cut := splitAt(i+1, len(n.kids))
+	right = &treeNode[K, V]{owner: t.owner}
+	if cut == len(n.kids) {
+		right.kids = insertAt(right.kids, 0, kid)
+		return right, sep
+	}
+	// The separator between the two halves moves up.
+	up = n.seps[cut-1]
+	right.kids, n.kids = splitSlice(n.kids, cut)
+	right.seps, n.seps = splitSlice(n.seps, cut)
+	n.seps = deleteAt(n.seps, cut-1)
+	if i >= cut {
+		t.insertKid(right, i-cut, sep, kid)
+	} else {
+		t.insertKid(n, i, sep, kid)
+	}
+	return right, up
+}
+
+// delete removes an entry and returns it.
+func (t *tree[K, V]) delete(key K) (prev V, ok bool) {
+	if _, ok = t.get(key); !ok {
+		return prev, false
+	}
+	t.root = t.own(t.root)
+	prev = t.deleteNode(t.root, key)
+	t.count--
+	for len(t.root.kids) == 1 {
+		t.root = t.root.kids[0]
+	}
+	if t.count == 0 {
+		t.root = nil
+	}
+	return prev, true
+}
+
+// deleteNode removes key, which is there, from under n, which is owned.
+func (t *tree[K, V]) deleteNode(n *treeNode[K, V], key K) (prev V) {
+	if n.kids == nil {
+		i, _ := t.lower(n, key)
+		prev = n.items[i].val
+		n.items = deleteAt(n.items, i)
+		return prev
+	}
+	i := t.child(n, key)
+	kid := t.own(n.kids[i])
+	n.kids[i] = kid
+	prev = t.deleteNode(kid, key)
+	switch size := kid.size(); {
+	case size == 0:
+		n.kids = deleteAt(n.kids, i)
+		if len(n.seps) > 0 {
+			n.seps = deleteAt(n.seps, max(i-1, 0))
+		}
+	case size < treeFew:
+		t.mergeKid(n, i)
+	}
+	return prev
+}
+
+func (n *treeNode[K, V]) size() int { return len(n.items) + len(n.kids) }
+
+// mergeKid joins the child at i with a sibling if both fit well into one node.
+func (t *tree[K, V]) mergeKid(n *treeNode[K, V], i int) {
+	if i == len(n.kids)-1 || i > 0 && n.kids[i-1].size() < n.kids[i+1].size() {
+		i--
+	}
+	if i < 0 || n.kids[i].size()+n.kids[i+1].size() > treeFull {
+		return
+	}
+	left, right := t.own(n.kids[i]), n.kids[i+1]
+	if left.kids == nil {
+		left.items = append(left.items, right.items...)
+	} else {
+		left.seps = append(append(left.seps, n.seps[i]), right.seps...)
+		left.kids = append(left.kids, right.kids...)
+	}
+	n.kids[i] = left
+	n.kids = deleteAt(n.kids, i+1)
+	n.seps = deleteAt(n.seps, i)
+}
+
+// footprint estimates the bytes of the tree's nodes, entries of size item.
+func (t *tree[K, V]) footprint(item int64) int64 {
+	// Leaves are full after a LIST and about two thirds full after random
+	// inserts; inner nodes are a sixtieth of them.
+	return int64(t.count) * item * 5 / 4
+}
+
+// insertAt, deleteAt and splitSlice never leave a used value behind in a slot
+// beyond the length, and never share an array between two slices.
+
+func insertAt[E any](s []E, i int, e E) []E {
+	if len(s) == cap(s) {
+		// One doubling to the full size, so that a leaf is never larger.
+		grown := make([]E, len(s), min(max(4, 2*cap(s)), max(treeMax, cap(s)+1)))
+		copy(grown, s)
+		s = grown
+	}
+	s = s[:len(s)+1]
+	copy(s[i+1:], s[i:])
+	s[i] = e
+	return s
+}
+
+func deleteAt[E any](s []E, i int) []E {
+	copy(s[i:], s[i+1:])
+	clear(s[len(s)-1:])
+	return s[:len(s)-1]
+}
+
+func splitSlice[E any](s []E, cut int) (right, left []E) {
+	right = append(make([]E, 0, treeMax), s[cut:]...)
+	clear(s[cut:])
+	return right, s[:cut]
+}
