@@ -1,0 +1,40 @@
+package reflector
+
+import "time"
+
+const (
+	// maxRetryAfter bounds how long a server, or what pretends to be one, can put us off.
+	maxRetryAfter = 2 * time.Minute
+	// aheadRetry is the wait after ErrAhead when the server gives none: what kube-apiserver asks for.
+	aheadRetry = time.Second
+)
+
+// delay is how long to wait before the next try.
+//
+//	kind                                          wait
+//	ErrUnauthorized, ErrForbidden, ErrUnknown…    Backoff, no more than Denied: somebody may put it right at any moment
+//	ErrAhead                                      1 s: the server says when it will be there
+//	anything else                                 Backoff
+//	any, with Retry-After                         at least that, no more than maxRetryAfter, and up to a tenth more
+func (b Backoff) delay(kind error, attempt int, retryAfter time.Duration, luck float64) time.Duration {
+	limit := b.Max
+	switch kind {
+	case ErrUnauthorized, ErrForbidden, ErrUnknownResource:
+		limit = min(limit, b.Denied)
+	}
+	d := time.Duration(float64(b.base(attempt, limit)) * (0.5 + 0.5*luck))
+	if kind == ErrAhead {
+		d = aheadRetry
+	}
+	retryAfter = min(retryAfter, maxRetryAfter)
+	return max(d, retryAfter+time.Duration(float64(retryAfter)*0.1*luck))
+}
+
+// base is Min doubled for each attempt after the first, up to limit.
+func (b Backoff) base(attempt int, limit time.Duration) time.Duration {
+	d := b.Min
+	for ; attempt > 1 && d < limit; attempt-- {
+		d *= 2
+	}
+	return min(d, limit)
+}

@@ -1,0 +1,269 @@
+package reflector
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/weirproject/weir/source"
+	"github.com/weirproject/weir/store"
+	"github.com/weirproject/weir/wire"
+)
+
+// driver performs the actions of step, one after another, in the goroutine of Run. At most one stream is open at a
+// time.
+type driver struct {
+	r   *Reflector
+	ctx context.Context // of Run
+
+	list   *source.List            // open, or nil
+	watch  *source.Watch           // open, or nil
+	cancel context.CancelCauseFunc // of the request under way; nil without one
+	began  time.Time               // when it was made
+	phase  Phase                   // for its errors
+
+	item     []byte // of list: read ahead, to know the list's head
+	itemErr  error
+	objects  int64         // listed since the replace began
+	deadline time.Duration // of watch, until its initial events are complete
+	timer    *time.Timer   // runs for deadline; nil without one
+	rv       []byte        // of the last event
+	told     string        // the writer's progress
+	dirty    bool          // objects were put since the last flush
+	pending  *input        // what came after events that had to be told first
+
+	meta    wire.Meta
+	kept    []byte        // what Config.Drop has left of an object
+	kind    wire.TypeMeta // last told to Config.OnItemType
+	skips   int           // objects that could not be read since the replace began
+	skipErr error
+	fatal   error // the store is closed, or the writer removed
+}
+
+// perform does those of a step's actions that are done at once, and returns the one that is not: nil without one.
+func (d *driver) perform(actions []action) (ask action) {
+	for _, a := range actions {
+		if d.now(a) {
+			ask = a
+		}
+	}
+	return ask
+}
+
+// next makes the request that a step asked for, or reads on without one, and gives what happens.
+func (d *driver) next(ask action) (in input) {
+	if ask != nil {
+		in = d.request(ask)
+	} else {
+		in = d.read()
+	}
+	in.after, in.luck = time.Since(d.began), d.r.rand()
+	return in
+}
+
+// now does a if it is done at once, else reports that it is a request or a wait.
+func (d *driver) now(a action) (ask bool) {
+	w := d.r.w
+	switch a := a.(type) {
+	case closeStream:
+		d.close()
+	case beginReplace:
+		d.skips, d.skipErr, d.objects = 0, nil, 0
+		d.r.skipped(0, nil)
+		d.r.listed(0, -1)
+		d.r.cfg.replacer().BeginReplace(w, a.rebase)
+	case endReplace:
+		d.r.cfg.replacer().EndReplace(w, a.rv)
+		d.told, d.dirty = a.rv, false
+	case abortReplace:
+		d.r.cfg.replacer().AbortReplace(w)
+	case progress:
+		d.progress(a.rv)
+	default:
+		return true
+	}
+	return false
+}
+
+// request makes a request, or waits.
+func (d *driver) request(a action) input {
+	d.close()
+	d.pending = nil
+	d.began = time.Now()
+	switch a := a.(type) {
+	case askVersion:
+		d.phase = Asking
+		major, minor, err := d.r.src.ServerVersion(d.ctx)
+		if err != nil {
+			return d.failed(err)
+		}
+		return input{kind: inVersion, major: major, minor: minor}
+	case openList:
+		return d.openList(Listing, a.ListOptions)
+	case askNewest:
+		return d.openList(Asking, a.ListOptions)
+	case openWatch:
+		return d.openWatch(a)
+	case wait:
+		timer := time.NewTimer(a.d)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-d.ctx.Done():
+		}
+	}
+	return input{kind: inWoke}
+}
+
+// read reads on in the open stream.
+func (d *driver) read() input {
+	switch {
+	case d.pending != nil:
+		in := *d.pending
+		d.pending = nil
+		return in
+	case d.list != nil:
+		return d.readList()
+	case d.watch != nil:
+		return d.readWatch()
+	}
+	return d.failed(errors.New("nothing is under way")) // no step leaves this
+}
+
+// close ends the request under way, if there is one.
+func (d *driver) close() {
+	if d.timer != nil {
+		d.timer.Stop()
+		d.timer = nil
+	}
+	if d.list != nil {
+		d.list.Close()
+		d.list = nil
+	}
+	if d.watch != nil {
+		d.watch.Close()
+		d.watch = nil
+	}
+	if d.cancel != nil {
+		d.cancel(nil)
+		d.cancel = nil
+	}
+	d.item, d.itemErr = nil, nil
+}
+
+// failed ends the request under way and says why.
+func (d *driver) failed(err error) input {
+	d.close()
+	in := input{kind: inFailed, err: classify(d.phase, err)}
+	if seconds, ok := apierrors.SuggestsClientDelay(err); ok && seconds > 0 {
+		in.retryAfter = time.Duration(seconds) * time.Second
+	}
+	return in
+}
+
+// encoding checks that an answer is what the store holds.
+func (d *driver) encoding(enc wire.Encoding) error {
+	if want := d.r.cfg.Encoding; want != 0 && enc != want {
+		return &Error{Phase: d.phase, Kind: ErrEncoding, Err: fmt.Errorf("%s instead of %s", enc, want)}
+	}
+	return nil
+}
+
+// openList opens a LIST and reads its first object, since its head comes before.
+func (d *driver) openList(phase Phase, o source.ListOptions) input {
+	d.phase = phase
+	ctx, cancel := context.WithCancelCause(d.ctx)
+	d.cancel = cancel
+	list, err := d.r.src.List(ctx, o)
+	if err != nil {
+		return d.failed(err)
+	}
+	d.list = list
+	if err := d.encoding(list.Encoding()); err != nil {
+		return d.failed(err)
+	}
+	if d.item, d.itemErr = list.Next(); d.itemErr != nil && d.itemErr != io.EOF {
+		return d.failed(d.itemErr)
+	}
+	d.itemType(list.ItemTypeMeta())
+	return input{kind: inOpened, rv: list.Meta().ResourceVersion}
+}
+
+// itemType tells what the objects are, if that is news.
+func (d *driver) itemType(t wire.TypeMeta) {
+	if t.Kind == "" || t == d.kind || d.r.cfg.OnItemType == nil {
+		return
+	}
+	d.kind = t
+	d.r.cfg.OnItemType(t)
+}
+
+// listedEvery is after how many objects the Status tells how far a list is.
+const listedEvery = 256
+
+// readList reads the LIST, or page, to its end.
+func (d *driver) readList() input {
+	item, err := d.item, d.itemErr
+	for ; err == nil && d.fatal == nil; item, err = d.list.Next() {
+		d.put(item)
+		if d.objects++; d.objects%listedEvery == 0 {
+			d.r.listed(d.objects, d.list.Meta().RemainingItemCount)
+		}
+	}
+	d.itemType(d.list.ItemTypeMeta())
+	meta := d.list.Meta()
+	d.r.skipped(d.skips, d.skipErr)
+	d.r.listed(d.objects, meta.RemainingItemCount)
+	if err != io.EOF || d.fatal != nil {
+		return d.failed(errors.Join(err, d.fatal))
+	}
+	d.close()
+	return input{kind: inPage, rv: meta.ResourceVersion, cont: meta.Continue}
+}
+
+// put takes an item of the list into the store.
+func (d *driver) put(item []byte) {
+	err := wire.ReadMeta(d.list.Encoding(), item, &d.meta)
+	if err == nil {
+		err = d.write(0, item)
+	}
+	d.taken(err, d.list.Offset())
+}
+
+// write puts or deletes the object whose metadata is in d.meta; t is 0 for an item of a list.
+func (d *driver) write(t wire.EventType, object []byte) error {
+	if drop := d.r.cfg.Drop; drop != nil {
+		kept, err := drop.Append(d.kept[:0], object)
+		if err != nil {
+			return err
+		}
+		d.kept, object = kept, kept
+	}
+	switch take := d.r.cfg.Take; {
+	case take != nil:
+		return take(d.r.w, t, &d.meta, object)
+	case t == wire.Deleted:
+		return d.r.w.Delete(&d.meta, object)
+	}
+	return d.r.w.Put(&d.meta, object)
+}
+
+// taken counts an object that could not be taken: it is skipped, the others go on. offset is where it ended in its
+// body.
+func (d *driver) taken(err error, offset int64) {
+	d.dirty = true
+	if err == nil {
+		return
+	}
+	if errors.Is(err, store.ErrClosed) || errors.Is(err, store.ErrWriterRemoved) {
+		d.fatal = err
+		return
+	}
+	if d.skips++; d.skipErr == nil {
+		d.skipErr = &Error{Phase: d.phase, Kind: ErrMalformed, Err: fmt.Errorf("the object before offset %d: %w", offset, err)}
+	}
+}

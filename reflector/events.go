@@ -1,0 +1,127 @@
+package reflector
+
+import (
+	"context"
+	"io"
+	"time"
+
+	"github.com/weirproject/weir/wire"
+)
+
+// maxBatch bounds how many events are applied between two looks at the state machine.
+const maxBatch = 512
+
+// openWatch opens a WATCH. Its deadline runs from the request on, since an answer may have to wait as well.
+func (d *driver) openWatch(a openWatch) input {
+	d.phase, d.deadline = Watching, a.deadline
+	if a.SendInitialEvents {
+		d.phase = Listing
+	}
+	ctx, cancel := context.WithCancelCause(d.ctx)
+	d.cancel = cancel
+	if d.deadline > 0 {
+		d.timer = time.AfterFunc(d.deadline, func() { cancel(ErrNoBookmark) })
+	}
+	watch, err := d.r.src.Watch(ctx, a.WatchOptions)
+	if err != nil {
+		return d.failed(err)
+	}
+	d.watch, d.rv = watch, d.rv[:0]
+	if err := d.encoding(watch.Encoding()); err != nil {
+		return d.failed(err)
+	}
+	watch.BeforeRead(d.flush)
+	return input{kind: inOpened}
+}
+
+// flush makes what was put visible, and tells the writer how current it is. It is called before each wait for the network, so
+// that no event waits for the next one, not even when the next one is half here.
+func (d *driver) flush() {
+	if !d.dirty {
+		return
+	}
+	d.dirty = false
+	if d.watch != nil && d.timer == nil && len(d.rv) > 0 { // not in initial events: they are in no order
+		d.progress(string(d.rv))
+	}
+	d.r.w.Flush()
+	d.r.skipped(d.skips, d.skipErr)
+}
+
+// progress tells the writer that it is current to rv, if that is news.
+func (d *driver) progress(rv string) {
+	if rv == d.told || older(rv, d.told) {
+		return
+	}
+	d.told = rv
+	d.r.w.Progress(rv)
+	d.r.at(rv)
+}
+
+// readWatch reads events until none is at hand, or something else than an object's event comes.
+func (d *driver) readWatch() input {
+	events, other := 0, input{}
+	for other.kind == inNone {
+		event, err := d.watch.Next()
+		if d.timer != nil {
+			d.timer.Reset(d.deadline)
+		}
+		switch {
+		case err == io.EOF:
+			d.close()
+			other = input{kind: inEnded}
+		case err != nil:
+			other = d.failed(err)
+		case event.Type == wire.Bookmark:
+			other = d.bookmark(event.Object)
+		case event.Type == wire.Error:
+			other = d.failed(wire.DecodeStatus(d.watch.Encoding(), event.Object))
+		default:
+			d.apply(event)
+			events++
+		}
+		if d.fatal != nil {
+			return d.failed(d.fatal)
+		}
+		if events == maxBatch || other.kind == inNone && d.watch.Buffered() == 0 {
+			break
+		}
+	}
+	if d.timer != nil {
+		d.objects += int64(events)
+		d.r.listed(d.objects, -1)
+	}
+	if d.flush(); events == 0 {
+		return other
+	}
+	if other.kind != inNone {
+		d.pending = &other
+	}
+	return input{kind: inEvents, rv: string(d.rv)}
+}
+
+// apply takes the event of an object. One that cannot be read is skipped, and d.rv stays.
+func (d *driver) apply(event wire.Event) {
+	enc := d.watch.Encoding()
+	d.itemType(event.TypeMeta)
+	err := wire.ReadMeta(enc, event.Object, &d.meta)
+	if err == nil {
+		d.rv = append(d.rv[:0], d.meta.ResourceVersion...)
+		err = d.write(event.Type, event.Object)
+	}
+	d.taken(err, d.watch.Offset())
+}
+
+// bookmark reads a bookmark. One that cannot be read is skipped.
+func (d *driver) bookmark(object []byte) input {
+	if err := wire.ReadMeta(d.watch.Encoding(), object, &d.meta); err != nil {
+		d.taken(err, d.watch.Offset())
+		return input{}
+	}
+	final := d.meta.InitialEventsEnd()
+	if final && d.timer != nil {
+		d.timer.Stop()
+		d.timer, d.phase, d.rv = nil, Watching, d.rv[:0]
+	}
+	return input{kind: inBookmark, rv: string(d.meta.ResourceVersion), final: final}
+}

@@ -1,0 +1,129 @@
+package reflector
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"testing"
+	"time"
+)
+
+// TestStepsFromAnywhere walks at random through what may happen, and checks what must hold after every step, for every
+// mode: there is always exactly one thing under way, replaces are begun and ended in pairs, no wait is longer than
+// it may be, resourceVersions fall only when the owner is told, and nothing is watched that was not listed.
+func TestStepsFromAnywhere(t *testing.T) {
+	for seed := range uint64(300) {
+		rng := rand.New(rand.NewPCG(seed, 1))
+		cfg := Config{Mode: Mode(rng.IntN(4)), Consistency: Consistency(rng.IntN(2))}.withDefaults()
+		s := newState(&cfg, []string{"", "1000"}[rng.IntN(2)])
+		in := input{kind: inBegin}
+		var under action // what is under way, and whether it was answered with 200
+		answered, told := false, false
+		for i := range 400 {
+			before := s
+			var actions []action
+			s, actions = step(s, in)
+			err := check(before, s, in, actions)
+			if err == nil {
+				told = told || before.kind() == ErrWentBack
+				err = checkWalk(before, s, in, actions, told)
+				told = told && before.relists == s.relists
+			}
+			if err != nil {
+				t.Fatalf("seed %d, step %d, %s, %+v: %v", seed, i, under, in, err)
+			}
+			answered = answered || in.kind == inOpened
+			if last := len(actions) - 1; last >= 0 && isRequest(actions[last]) {
+				under, answered = actions[last], false
+			}
+			in = happen(rng, s, under, answered)
+		}
+	}
+}
+
+func checkWalk(before, after state, in input, actions []action, told bool) error {
+	for _, a := range actions {
+		switch a := a.(type) {
+		case wait:
+			if a.d > maxRetryAfter*11/10 {
+				return fmt.Errorf("%s is too long", a)
+			}
+		case openWatch:
+			if !after.synced && !after.initial {
+				return fmt.Errorf("%s without a list", a)
+			}
+		case openList:
+			if a.Continue != "" && (a.ResourceVersion != "" || a.Match != "") {
+				return fmt.Errorf("%s is what a server refuses", a)
+			}
+		case endReplace:
+			if older(a.rv, before.rv) && !told {
+				return fmt.Errorf("%s without telling", a)
+			}
+		case progress:
+			if older(a.rv, before.rv) {
+				return fmt.Errorf("%s is back in time", a)
+			}
+		}
+	}
+	if (in.kind == inFailed) && after.request != reqList && after.err == nil {
+		return fmt.Errorf("a failure that is not told")
+	}
+	if after.replacing && after.request != reqList && !after.initial {
+		return fmt.Errorf("a replace that nobody ends")
+	}
+	return nil
+}
+
+// happen draws something that may happen to the request under way.
+func happen(rng *rand.Rand, s state, under action, answered bool) input {
+	in := input{luck: rng.Float64(), after: time.Duration(rng.Int64N(int64(3 * time.Minute)))}
+	rv := strconv.Itoa(900 + rng.IntN(400))
+	if rng.IntN(3) == 0 && s.rv != "" {
+		rv = s.rv + "0"
+	}
+	fail := func() input {
+		what := []string{"refused", "broken-off", "truncated", "malformed", "no-bookmark", "too-large", "event-410",
+			"http-400", "http-401", "http-403", "http-404", "http-410", "http-422", "http-429", "http-500", "http-502"}
+		in.kind, in.err = inFailed, classify(s.phase, failure(what[rng.IntN(len(what))]))
+		in.retryAfter = time.Duration(rng.IntN(3)*rng.IntN(300)) * time.Second
+		return in
+	}
+	if _, ok := under.(wait); ok {
+		in.kind = inWoke
+		return in
+	}
+	if rng.IntN(4) == 0 {
+		return fail()
+	}
+	switch a := under.(type) {
+	case askVersion:
+		in.kind, in.major, in.minor = inVersion, 1, 25+rng.IntN(15)
+	case askNewest:
+		in.kind, in.rv = inOpened, rv
+	case openList:
+		if in.kind = inOpened; answered {
+			in.kind = inPage
+		}
+		if rng.IntN(5) > 0 {
+			in.rv = rv
+		}
+		if in.kind == inPage && rng.IntN(3) > 0 && a.Limit > 0 {
+			in.cont = "token" + strconv.Itoa(rng.IntN(50))
+		}
+	case openWatch:
+		switch k := rng.IntN(10); {
+		case !answered:
+			in.kind = inOpened
+		case k < 4:
+			if in.kind = inEvents; !s.initial {
+				in.rv = rv
+			}
+		case k < 8:
+			in.kind, in.rv, in.final = inBookmark, rv, k < 6 && s.initial
+		default:
+			in.kind = inEnded
+		}
+	}
+	return in
+}

@@ -1,0 +1,36 @@
+package reflector
+
+// older reports whether resourceVersion a is older than b. Versions are decimal integers that only grow; one that is not,
+// or is missing, is not known to be older than anything.
+func older(a, b string) bool {
+	a, b = digits(a), digits(b)
+	if a == "" || b == "" {
+		return false
+	}
+	if len(a) != len(b) {
+		return len(a) < len(b)
+	}
+	return a < b
+}
+
+// digits is s without leading zeros, "0" for zero, or "" when s is no decimal integer.
+func digits(s string) string {
+	if s == "" {
+		return ""
+	}
+	for _, c := range []byte(s) {
+		if c < '0' || c > '9' {
+			return ""
+		}
+	}
+	for len(s) > 1 && s[0] == '0' {
+		s = s[1:]
+	}
+	return s
+}
+
+// streams reports whether a kube-apiserver of this version encodes a LIST while it sends it (KEP-5116, on by default since
+// 1.33), so that a LIST without a limit costs it little.
+func streams(major, minor int) bool {
+	return major > 1 || major == 1 && minor >= 33
+}
