@@ -1,0 +1,182 @@
+package decode
+
+import (
+	"reflect"
+	"strconv"
+	"strings"
+	"unsafe"
+
+	"google.golang.org/protobuf/encoding/protowire"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// trusted are the packages whose types mean by their tags what this package takes them to mean: the tests compare them all.
+var trusted = []string{"k8s.io/api/", "k8s.io/apimachinery/"}
+
+// maxNumber bounds the numbers of fields, and so the tables.
+const maxNumber = 1 << 10
+
+// compiler makes the messages of a type and of those inside it. A type may be inside itself.
+type compiler struct {
+	messages map[reflect.Type]*message
+	fields   []*field // of all messages
+}
+
+// message returns false for a type that has something out of the ordinary.
+func (c *compiler) message(t reflect.Type) (*message, bool) {
+	if m, ok := c.messages[t]; ok {
+		return m, true
+	}
+	m := &message{}
+	c.messages[t] = m
+	if !isTrusted(t) {
+		return nil, false
+	}
+	for i := range t.NumField() {
+		sf := t.Field(i)
+		tag, ok := sf.Tag.Lookup("protobuf")
+		if !ok || tag == "-" {
+			continue
+		}
+		number, ok := parseTag(tag)
+		if !ok || number < len(m.fields) && m.fields[number].kind != none {
+			return nil, false
+		}
+		f, ok := c.field(sf.Type)
+		if !ok {
+			return nil, false
+		}
+		f.offset = sf.Offset
+		for len(m.fields) <= number {
+			m.fields = append(m.fields, field{})
+		}
+		m.fields[number] = f
+	}
+	for i := range m.fields { // now that they stay where they are
+		m.fields[i].index = uint32(len(c.fields))
+		c.fields = append(c.fields, &m.fields[i])
+	}
+	return m, len(m.fields) > 0
+}
+
+func isTrusted(t reflect.Type) bool {
+	for _, prefix := range trusted {
+		if strings.HasPrefix(t.PkgPath(), prefix) {
+			return true
+		}
+	}
+	return false
+}
+
+// parseTag reads the number of a struct tag such as "bytes,1,opt,name=metadata". The rest of a tag is not to be relied upon: some
+// say bytes of a number.
+func parseTag(tag string) (number int, ok bool) {
+	words := strings.Split(tag, ",")
+	if len(words) < 2 {
+		return 0, false
+	}
+	number, err := strconv.Atoi(words[1])
+	return number, err == nil && number > 0 && number < maxNumber
+}
+
+// field chooses how to decode a field of a Go type.
+func (c *compiler) field(t reflect.Type) (f field, ok bool) {
+	switch {
+	case t.Kind() == reflect.Map:
+		f = field{kind: mapping, wireType: protowire.BytesType, goType: t}
+		f.setAll, ok = c.mapping(t)
+	case t.Kind() == reflect.Slice && t.Elem().Kind() != reflect.Uint8 && !isMessage(t):
+		f = piece(slice, t)
+		ok = c.single(f.of, t.Elem()) && f.of.kind != pointer && f.of.wireType != protowire.Fixed64Type
+		f.wireType, f.message = f.of.wireType, f.of.message
+	default:
+		ok = c.single(&f, t)
+	}
+	return f, ok
+}
+
+// piece is a field that holds a piece of a shape.
+func piece(k kind, t reflect.Type) field { return field{kind: k, goType: t, of: &field{}} }
+
+// single chooses for what comes once. Types with ways of their own are looked for first.
+func (c *compiler) single(f *field, t reflect.Type) (ok bool) {
+	switch {
+	case scalar(f, t):
+		ok = true
+	case t.Kind() == reflect.Pointer:
+		*f = piece(pointer, t)
+		ok = c.single(f.of, t.Elem()) && f.of.kind != pointer
+		f.wireType, f.message = f.of.wireType, f.of.message
+	case t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Uint8:
+		f.kind, f.set, ok = other, setBytes, true
+	case t.Kind() == reflect.Struct && hasTags(t):
+		f.kind = inside
+		f.message, ok = c.message(t)
+	case isMessage(t):
+		f.kind, f.set, ok = other, unmarshalSetter(t), true
+	}
+	f.goType, f.size = t, t.Size()
+	return ok
+}
+
+// scalar knows the types that hold no others.
+func scalar(f *field, t reflect.Type) bool {
+	f.kind, f.wireType = other, protowire.BytesType
+	switch t {
+	case reflect.TypeFor[metav1.Time]():
+		f.set = setTime
+		return true
+	case reflect.TypeFor[metav1.FieldsV1]():
+		f.set = setFieldsV1
+		return true
+	case reflect.TypeFor[resource.Quantity]():
+		f.set = setQuantity
+		return true
+	}
+	switch t.Kind() {
+	case reflect.String:
+		f.kind = text
+	case reflect.Bool:
+		f.kind, f.wireType = boolean, protowire.VarintType
+	case reflect.Int32, reflect.Uint32:
+		f.kind, f.wireType = number32, protowire.VarintType
+	case reflect.Int64, reflect.Uint64:
+		f.kind, f.wireType = number64, protowire.VarintType
+	case reflect.Float64:
+		f.wireType = protowire.Fixed64Type
+	default:
+		return false
+	}
+	return true
+}
+
+// mapping chooses for maps. Messages in them are left to their own Unmarshal: there are few.
+func (c *compiler) mapping(t reflect.Type) (set func(*scratch, unsafe.Pointer, []token) bool, ok bool) {
+	elem := &field{}
+	switch {
+	case t.Key().Kind() != reflect.String:
+		return nil, false
+	case t.Elem().Kind() == reflect.String:
+		return setTextMap, true
+	case t.Elem() == reflect.TypeFor[resource.Quantity]():
+		return setQuantityMap, true
+	case isMessage(t.Elem()):
+		return setMap(t, unmarshalSetter(t.Elem())), true
+	}
+	ok = c.single(elem, t.Elem()) && elem.kind == other && elem.wireType == protowire.BytesType
+	return setMap(t, elem.set), ok
+}
+
+func isMessage(t reflect.Type) bool {
+	return reflect.PointerTo(t).Implements(reflect.TypeFor[Message]())
+}
+
+func hasTags(t reflect.Type) bool {
+	for i := range t.NumField() {
+		if tag, ok := t.Field(i).Tag.Lookup("protobuf"); ok && tag != "-" {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,92 @@
+package decode
+
+import (
+	"reflect"
+	"sync"
+	"unsafe"
+)
+
+// Message is what generated API types can do.
+type Message interface {
+	Unmarshal([]byte) error
+}
+
+// Decoder decodes objects of one Go type. Safe for concurrent use.
+type Decoder struct {
+	goType  reflect.Type // the struct
+	once    sync.Once    // compile
+	message *message     // nil: left to Unmarshal
+	fields  []*field     // by index: those of the struct, and of all that are inside it
+	shapes  shapes
+}
+
+var decoders sync.Map // of the struct's reflect.Type to *Decoder: as many as the program has types
+
+// For returns the decoder of a type, which is a pointer to a struct that is a [Message]. There is one for each type; nil for
+// any other.
+func For(t reflect.Type) *Decoder {
+	if t == nil || t.Kind() != reflect.Pointer || t.Elem().Kind() != reflect.Struct || !t.Implements(reflect.TypeFor[Message]()) {
+		return nil
+	}
+	if d, ok := decoders.Load(t); ok {
+		return d.(*Decoder)
+	}
+	d, _ := decoders.LoadOrStore(t, &Decoder{goType: t.Elem()})
+	return d.(*Decoder)
+}
+
+// compile makes the tables, some 200 KB for a pod, when the first object is decoded: many informers never decode one.
+func (d *Decoder) compile() {
+	c := compiler{messages: map[reflect.Type]*message{}}
+	if m, ok := c.message(d.goType); ok && len(c.fields) < maxFields { // else something is out of the ordinary
+		d.message, d.fields = m, c.fields
+	}
+}
+
+func (d *Decoder) tokenize(s *scratch, raw []byte) bool {
+	s.raw, s.fields = raw, d.fields
+	return len(raw) <= maxSize && d.message.tokenize(s, 0, len(raw), maxDepth)
+}
+
+// Decode returns a new value, a pointer to the struct, made of its bytes. It keeps nothing of raw. The error is that of the type's
+// Unmarshal.
+func (d *Decoder) Decode(raw []byte) (any, error) {
+	if d.once.Do(d.compile); d.message != nil {
+		s := scratches.Get().(*scratch)
+		p, ok := d.decode(s, raw)
+		s.release()
+		if ok {
+			return reflect.NewAt(d.goType, p).Interface(), nil
+		}
+	}
+	object := reflect.New(d.goType).Interface()
+	if err := object.(Message).Unmarshal(raw); err != nil {
+		return nil, err
+	}
+	return object, nil
+}
+
+func (d *Decoder) decode(s *scratch, raw []byte) (unsafe.Pointer, bool) {
+	if !d.tokenize(s, raw) {
+		return nil, false
+	}
+	if s.shape = d.shapes.find(d.goType, s); s.shape != nil {
+		s.image = reflect.New(s.shape.goType).UnsafePointer()
+	} else {
+		s.image = reflect.New(d.goType).UnsafePointer()
+	}
+	return s.image, s.decode(s.image, s.tokens)
+}
+
+// Fill sets those fields of a value that are in raw, and leaves the others as they are; the fields in raw must be unset. It reports
+// false where Decode would leave raw to Unmarshal: the value is then worthless.
+func (d *Decoder) Fill(object any, raw []byte) bool {
+	d.once.Do(d.compile)
+	v := reflect.ValueOf(object)
+	if d.message == nil || v.Kind() != reflect.Pointer || v.Type().Elem() != d.goType {
+		return false
+	}
+	s := scratches.Get().(*scratch)
+	defer s.release()
+	return d.tokenize(s, raw) && s.decode(v.UnsafePointer(), s.tokens)
+}

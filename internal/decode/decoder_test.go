@@ -1,0 +1,247 @@
+package decode
+
+import (
+	"fmt"
+	"math/rand"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"google.golang.org/protobuf/encoding/protowire"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/apitesting/fuzzer"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metafuzzer "k8s.io/apimachinery/pkg/apis/meta/fuzzer"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/kubernetes/scheme"
+
+	"github.com/weirproject/weir/internal/podsim"
+)
+
+type marshaler interface {
+	Message
+	Marshal() ([]byte, error)
+}
+
+// types are all those of client-go's scheme that have a protobuf form, in a fixed order.
+func types() []reflect.Type {
+	var out []reflect.Type
+	seen := map[reflect.Type]bool{}
+	for _, t := range scheme.Scheme.AllKnownTypes() {
+		if p := reflect.PointerTo(t); !seen[p] && p.Implements(reflect.TypeFor[marshaler]()) {
+			seen[p] = true
+			out = append(out, p)
+		}
+	}
+	slices.SortFunc(out, func(a, b reflect.Type) int {
+		return strings.Compare(a.Elem().PkgPath()+a.String(), b.Elem().PkgPath()+b.String())
+	})
+	return out
+}
+
+// TestEveryType compares what is decoded here with what the type's Unmarshal makes, for random values of every built-in type.
+func TestEveryType(t *testing.T) {
+	fill := fuzzer.FuzzerFor(fuzzer.MergeFuzzerFuncs(metafuzzer.Funcs), rand.NewSource(1), scheme.Codecs).NilChance(0.3).NumElements(0, 3)
+	for _, typ := range types() {
+		d := For(typ)
+		if d.once.Do(d.compile); d.message == nil {
+			t.Errorf("%s is left to Unmarshal", typ)
+			continue
+		}
+		for range 5 {
+			object := reflect.New(typ.Elem()).Interface().(marshaler)
+			fill.Fill(object)
+			raw, err := object.Marshal()
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := reflect.New(typ.Elem()).Interface().(Message)
+			if err := want.Unmarshal(raw); err != nil {
+				t.Fatal(err)
+			}
+			got := reflect.New(typ.Elem()).Interface()
+			if !d.Fill(got, raw) {
+				t.Errorf("%s: left to Unmarshal: %x", typ, raw)
+			} else if !reflect.DeepEqual(got, want) {
+				t.Errorf("%s: got\n%+v\nwant\n%+v", typ, got, want)
+			}
+		}
+	}
+}
+
+// odd are bytes that a Go encoder does not write, or that are wrong.
+var odd = map[string][]byte{
+	"empty":               nil,
+	"twice":               pod(corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "a"}}, corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "b"}}),
+	"out of order":        {0x12, 0, 0x0a, 0},
+	"cut":                 {0x0a, 3, 0x0a, 9, 'a'},
+	"field 0":             {0x02, 0},
+	"a group":             {0x0b, 0x0c},
+	"an unknown group":    {0xfb, 0x01, 0xfc, 0x01},
+	"another wire type":   {0x08, 1},
+	"an unknown field":    {0xfa, 0x01, 1, 'x'},
+	"unknown, twice":      {0xfa, 0x01, 1, 'x', 0xfa, 0x01, 1, 'x'},
+	"a long varint":       {0x0a, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01},
+	"an endless varint":   {0x0a, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01},
+	"a bad quantity":      message1(2, message1(2, message1(8, message1(1, entry("cpu", message1(1, []byte("one"))))))),
+	"an entry, reversed":  message1(1, message1(11, []byte{0x12, 1, 'v', 0x0a, 1, 'k'})),
+	"an entry, no key":    message1(1, message1(11, []byte{0x12, 1, 'v'})),
+	"an entry, no value":  message1(1, message1(11, []byte{0x0a, 1, 'k'})),
+	"a time with nanos":   message1(1, message1(8, []byte{0x08, 1, 0x10, 2})),
+	"a time of nothing":   message1(1, message1(8, nil)),
+	"a time, cut":         message1(1, message1(8, []byte{0x08})),
+	"managed fields of 0": message1(1, message1(17, message1(7, nil))),
+}
+
+// message1 is one field that holds a block of bytes; entry an entry of a map.
+func message1(number protowire.Number, content []byte) []byte {
+	return protowire.AppendBytes(protowire.AppendTag(nil, number, protowire.BytesType), content)
+}
+
+func entry(key string, value []byte) []byte {
+	return append(message1(1, []byte(key)), message1(2, value)...)
+}
+
+func pod(pods ...corev1.Pod) (raw []byte) {
+	for _, p := range pods {
+		b, err := p.Marshal()
+		if err != nil {
+			panic(err)
+		}
+		raw = append(raw, b...)
+	}
+	return raw
+}
+
+// same checks that Decode does what Unmarshal does, for better or worse.
+func same(t *testing.T, typ reflect.Type, raw []byte) {
+	t.Helper()
+	want := reflect.New(typ.Elem()).Interface().(Message)
+	wantErr := want.Unmarshal(raw)
+	got, err := For(typ).Decode(raw)
+	switch {
+	case fmt.Sprint(err) != fmt.Sprint(wantErr):
+		t.Errorf("%s of %x: error %v, want %v", typ, raw, err, wantErr)
+	case err == nil && !reflect.DeepEqual(got, want):
+		t.Errorf("%s of %x: got\n%+v\nwant\n%+v", typ, raw, got, want)
+	}
+}
+
+func TestOddBytes(t *testing.T) {
+	for name, raw := range odd {
+		t.Run(name, func(t *testing.T) { same(t, reflect.TypeFor[*corev1.Pod](), raw) })
+	}
+}
+
+func FuzzDecode(f *testing.F) {
+	all := types()
+	of := func(t reflect.Type) uint16 { return uint16(slices.Index(all, t)) }
+	for _, raw := range odd {
+		f.Add(of(reflect.TypeFor[*corev1.Pod]()), raw)
+	}
+	pods := podsim.New(2, 1)
+	f.Add(of(reflect.TypeFor[*corev1.Pod]()), pod(*pods.Pod(0)))
+	f.Add(of(reflect.TypeFor[*metav1.APIResourceList]()), message1(2, message1(4, message1(1, []byte("get")))))
+	f.Fuzz(func(t *testing.T, i uint16, raw []byte) {
+		same(t, all[int(i)%len(all)], raw)
+	})
+}
+
+func TestFill(t *testing.T) {
+	d := For(reflect.TypeFor[*corev1.Pod]())
+	p := &corev1.Pod{Spec: corev1.PodSpec{NodeName: "n"}}
+	if !d.Fill(p, message1(1, message1(1, []byte("a")))) || p.Name != "a" || p.Spec.NodeName != "n" {
+		t.Errorf("got %+v", p)
+	}
+	if d.Fill(&corev1.Node{}, nil) || d.Fill(nil, nil) {
+		t.Error("another type was filled")
+	}
+}
+
+type custom struct{ Name string }
+
+func (c *custom) Unmarshal(raw []byte) error { c.Name = string(raw); return nil }
+
+func TestForeignTypes(t *testing.T) {
+	got, err := For(reflect.TypeFor[*custom]()).Decode([]byte("x"))
+	if err != nil || *got.(*custom) != (custom{"x"}) {
+		t.Errorf("got %v, %v", got, err)
+	}
+	for _, typ := range []reflect.Type{nil, reflect.TypeFor[int](), reflect.TypeFor[*int](), reflect.TypeFor[*unstructured.Unstructured]()} {
+		if For(typ) != nil {
+			t.Errorf("%v has a decoder", typ)
+		}
+	}
+}
+
+// TestNothingIsShared: whoever changes a value of his own, against the rules, changes no other value.
+func TestNothingIsShared(t *testing.T) {
+	d := For(reflect.TypeFor[*corev1.Pod]())
+	raw := pod(*podsim.New(1, 1).Pod(0))
+	decode := func() *corev1.Pod {
+		p, err := d.Decode(raw)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p.(*corev1.Pod)
+	}
+	for range 4 {
+		decode() // so that what is shared is
+	}
+	p, want := decode(), decode().DeepCopy()
+	p.Labels["x"], p.Spec.Containers[0].Image, *p.Spec.SecurityContext = "y", "z", corev1.PodSecurityContext{}
+	for name := range p.Spec.Containers[0].Resources.Requests {
+		p.Spec.Containers[0].Resources.Requests[name] = resource.MustParse("1")
+	}
+	p.Status.Conditions[0].Type, *p.Status.StartTime = "w", metav1.Time{}
+	p.ManagedFields[0].FieldsV1.SetRawBytes([]byte("{}"))
+	if got := decode(); !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+}
+
+func TestConcurrent(t *testing.T) {
+	pods := podsim.New(40, 1)
+	d := For(reflect.TypeFor[*corev1.Pod]())
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			for i := range pods.Len() {
+				want := pods.Pod(i)
+				if got, err := d.Decode(pod(*want)); err != nil || !equality.Semantic.DeepEqual(got, want) {
+					t.Errorf("pod %d: %v", i, err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func BenchmarkDecode(b *testing.B) {
+	sim := podsim.New(100, 1)
+	raws := make([][]byte, sim.Len())
+	for i := range raws {
+		raws[i] = pod(*sim.Pod(i))
+	}
+	b.Run("weir", func(b *testing.B) {
+		b.ReportAllocs()
+		d := For(reflect.TypeFor[*corev1.Pod]())
+		for i := 0; b.Loop(); i++ {
+			if _, err := d.Decode(raws[i%len(raws)]); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("generated", func(b *testing.B) {
+		b.ReportAllocs()
+		for i := 0; b.Loop(); i++ {
+			if err := new(corev1.Pod).Unmarshal(raws[i%len(raws)]); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}

@@ -1,0 +1,74 @@
+package decode
+
+import (
+	"reflect"
+	"unsafe"
+
+	"google.golang.org/protobuf/encoding/protowire"
+	"k8s.io/apimachinery/pkg/api/resource"
+)
+
+// setMap sets maps from strings to what set sets.
+func setMap(t reflect.Type, set setter) func(*scratch, unsafe.Pointer, []token) bool {
+	return func(s *scratch, p unsafe.Pointer, entries []token) bool {
+		out := reflect.MakeMapWithSize(t, len(entries))
+		for i := range entries {
+			key, val, ok := pair(s.block(&entries[i]))
+			elem := reflect.New(t.Elem())
+			if !ok || !set(s, elem.UnsafePointer(), val) {
+				return false
+			}
+			out.SetMapIndex(reflect.ValueOf(s.text(key)).Convert(t.Key()), elem.Elem())
+		}
+		reflect.NewAt(t, p).Elem().Set(out)
+		return true
+	}
+}
+
+// setTextMap sets a map of strings to strings, of whatever names those types have: they are the same to the runtime.
+func setTextMap(s *scratch, p unsafe.Pointer, entries []token) bool {
+	out := make(map[string]string, len(entries))
+	for i := range entries {
+		key, val, ok := pair(s.block(&entries[i]))
+		if !ok {
+			return false
+		}
+		out[s.text(key)] = s.text(val)
+	}
+	*(*map[string]string)(p) = out
+	return true
+}
+
+func setQuantityMap(s *scratch, p unsafe.Pointer, entries []token) bool {
+	out := make(map[string]resource.Quantity, len(entries))
+	for i := range entries {
+		key, val, ok := pair(s.block(&entries[i]))
+		var q resource.Quantity
+		if !ok || !setQuantity(s, unsafe.Pointer(&q), val) {
+			return false
+		}
+		out[s.text(key)] = q
+	}
+	*(*map[string]resource.Quantity)(p) = out
+	return true
+}
+
+// pair cuts an entry of a map into key and value; absent ones are empty.
+func pair(raw []byte) (key, val []byte, ok bool) {
+	const first, second = 1<<3 | byte(protowire.BytesType), 2<<3 | byte(protowire.BytesType)
+	if len(raw) > 0 && raw[0] == first {
+		b, n := block(raw[1:])
+		if n < 0 {
+			return nil, nil, false
+		}
+		key, raw = b, raw[1+n:]
+	}
+	if len(raw) > 0 && raw[0] == second {
+		b, n := block(raw[1:])
+		if n < 0 {
+			return nil, nil, false
+		}
+		val, raw = b, raw[1+n:]
+	}
+	return key, val, len(raw) == 0
+}

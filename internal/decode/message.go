@@ -1,0 +1,122 @@
+package decode
+
+import (
+	"reflect"
+	"unsafe"
+
+	"google.golang.org/protobuf/encoding/protowire"
+)
+
+// message says how the fields of one struct are decoded. It is not changed once it is made.
+type message struct {
+	fields []field // by number
+}
+
+// field is how one field of a struct is decoded, or an element of one.
+type field struct {
+	kind     kind
+	wireType protowire.Type
+	index    uint32 // in the decoder's fields
+	offset   uintptr
+	goType   reflect.Type
+	size     uintptr  // of goType
+	message  *message // of kind inside, and of what holds such
+	of       *field   // of kinds pointer and slice: what they hold
+	set      setter   // of kind other
+	setAll   func(s *scratch, p unsafe.Pointer, entries []token) bool
+}
+
+// kind says how to decode. What objects are made of for the most part has a kind of its own.
+type kind uint8
+
+const (
+	none    kind = iota // there is no such field
+	text                // a string
+	boolean             // any number but 0
+	number32
+	number64
+	inside // a struct
+	pointer
+	slice   // comes once for each element
+	mapping // comes once for each entry; setAll knows
+	other   // what its setter knows
+)
+
+// setter sets what p points to from the bytes of a block. It returns false to leave the object to Unmarshal.
+type setter func(s *scratch, p unsafe.Pointer, b []byte) bool
+
+// decode sets the fields of the struct at p from the tokens of its message.
+func (s *scratch) decode(p unsafe.Pointer, tokens []token) bool {
+	for len(tokens) > 0 {
+		t := &tokens[0]
+		f := s.fields[t.field]
+		n, at := int(t.span), unsafe.Add(p, f.offset)
+		switch f.kind {
+		case text:
+			*(*string)(at) = s.text(s.block(t))
+		case slice:
+			if n = s.decodeSlice(at, f, tokens); n == 0 {
+				return false
+			}
+		case mapping:
+			n = int(t.count) // an entry is one token
+			if !f.setAll(s, at, tokens[:n]) {
+				return false
+			}
+		default:
+			if !s.decodeOne(at, f, tokens[:n]) {
+				return false
+			}
+		}
+		tokens = tokens[n:]
+	}
+	return true
+}
+
+// decodeOne sets what is at p, a field or an element of one, from its token and those of what is inside it.
+func (s *scratch) decodeOne(p unsafe.Pointer, f *field, tokens []token) bool {
+	t := &tokens[0]
+	switch f.kind {
+	case text:
+		*(*string)(p) = s.text(s.block(t))
+	case boolean:
+		*(*bool)(p) = t.value != 0
+	case number32:
+		*(*uint32)(p) = uint32(t.value)
+	case number64:
+		*(*uint64)(p) = t.value
+	case inside:
+		return s.decode(p, tokens[1:])
+	case pointer:
+		target := s.room(f, 1)
+		*(*unsafe.Pointer)(p) = target
+		return s.decodeOne(target, f.of, tokens)
+	default:
+		if f.wireType == protowire.BytesType {
+			return f.set(s, p, s.block(t))
+		}
+		*(*uint64)(p) = t.value // a floating point number comes as its bits
+	}
+	return true
+}
+
+// decodeSlice returns how many tokens the slice takes; 0 for an error.
+func (s *scratch) decodeSlice(p unsafe.Pointer, f *field, tokens []token) (n int) {
+	count := int(tokens[0].count)
+	data := s.room(f, count)
+	*(*sliceHeader)(p) = sliceHeader{data, count, count}
+	for i := range count {
+		span := int(tokens[n].span)
+		if !s.decodeOne(unsafe.Add(data, uintptr(i)*f.of.size), f.of, tokens[n:n+span]) {
+			return 0
+		}
+		n += span
+	}
+	return n
+}
+
+// sliceHeader is how a slice lies in memory.
+type sliceHeader struct {
+	data     unsafe.Pointer
+	len, cap int
+}

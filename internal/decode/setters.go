@@ -1,0 +1,83 @@
+package decode
+
+import (
+	"reflect"
+	"time"
+	"unsafe"
+
+	"google.golang.org/protobuf/encoding/protowire"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// setBytes leaves nothing nil: neither does Unmarshal.
+func setBytes(_ *scratch, p unsafe.Pointer, b []byte) bool {
+	*(*[]byte)(p) = append(make([]byte, 0, len(b)), b...)
+	return true
+}
+
+// unmarshalSetter leaves a type that has an encoding of its own to that. A slice that is there is not nil.
+func unmarshalSetter(t reflect.Type) setter {
+	return func(s *scratch, p unsafe.Pointer, b []byte) bool {
+		target := reflect.NewAt(t, p)
+		if t.Kind() == reflect.Slice {
+			target.Elem().Set(reflect.MakeSlice(t, 0, 0))
+		}
+		return target.Interface().(Message).Unmarshal(b) == nil
+	}
+}
+
+// setTime knows what metav1.Time does: seconds, in the local zone.
+func setTime(_ *scratch, p unsafe.Pointer, b []byte) bool {
+	seconds := uint64(0)
+	if len(b) == 0 {
+		return true
+	}
+	for last := uint64(0); len(b) > 0; {
+		tag, n := varint(b, 0)
+		if n == 0 || tag>>3 <= last || protowire.Type(tag&7) != protowire.VarintType || tag>>3 > 2 {
+			return false
+		}
+		number, size := varint(b, n)
+		if size == 0 {
+			return false
+		}
+		if last = tag >> 3; last == 1 {
+			seconds = number
+		}
+		b = b[n+size:]
+	}
+	*(*metav1.Time)(p) = metav1.Time{Time: time.Unix(int64(seconds), 0).Local()}
+	return true
+}
+
+// only is the bytes of a message that holds nothing but field 1, once.
+func only(raw []byte) ([]byte, bool) {
+	const tag = 1<<3 | byte(protowire.BytesType)
+	if len(raw) == 0 || raw[0] != tag {
+		return nil, false
+	}
+	b, n := block(raw[1:])
+	return b, n >= 0 && n == len(raw)-1
+}
+
+func setQuantity(s *scratch, p unsafe.Pointer, b []byte) bool {
+	text, ok := only(b)
+	if !ok {
+		return false
+	}
+	q, err := resource.ParseQuantity(s.text(text))
+	*(*resource.Quantity)(p) = q
+	return err == nil
+}
+
+func setFieldsV1(s *scratch, p unsafe.Pointer, b []byte) bool {
+	if len(b) == 0 {
+		return true
+	}
+	text, ok := only(b)
+	if ok {
+		*(*metav1.FieldsV1)(p) = s.managedFields(text)
+	}
+	return ok
+}

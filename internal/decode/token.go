@@ -1,0 +1,134 @@
+package decode
+
+import (
+	"encoding/binary"
+	"math"
+
+	"google.golang.org/protobuf/encoding/protowire"
+)
+
+// token is one field as it came. Behind it come the tokens of what is inside it. It has no pointers: there are many, and the garbage
+// collector need not look at them.
+type token struct {
+	value uint64 // a number; of a block, where it begins, and above 32 bits where it ends
+	field uint32 // its index
+	span  int32  // tokens, with those inside
+	count int32  // of the first token of a repeated field: how often it comes
+}
+
+// block is the bytes of a token.
+func (s *scratch) block(t *token) []byte {
+	begin, end := uint32(t.value), uint32(t.value>>32)
+	return s.raw[begin:end:end]
+}
+
+// tokenize cuts s.raw[pos:end], a message, up, so that all is known of it before anything is allocated. It reports false for what is
+// left to Unmarshal.
+func (m *message) tokenize(s *scratch, pos, end, depth int) bool {
+	if depth == 0 {
+		return false
+	}
+	raw, last, first := s.raw[:end], uint64(0), 0 // the tag before, and where its tokens begin
+	for pos < end {
+		tag, n := varint(raw, pos)
+		number := tag >> 3
+		if n == 0 || number == 0 || number > math.MaxInt32 {
+			return false
+		}
+		pos += n
+		if number >= uint64(len(m.fields)) || m.fields[number].kind == none {
+			if pos = skip(raw, pos, protowire.Type(tag&7)); pos < 0 {
+				return false
+			}
+			continue
+		}
+		f, at := &m.fields[number], len(s.tokens)
+		switch {
+		case protowire.Type(tag&7) != f.wireType || tag < last:
+			return false
+		case tag > last:
+			last, first = tag, at
+			if f.kind == slice || f.kind == pointer {
+				s.pieces = append(s.pieces, int32(at))
+			}
+		case f.kind != slice && f.kind != mapping: // twice
+			return false
+		}
+		x, next := cut(raw, pos, f.wireType)
+		if next < 0 {
+			return false
+		}
+		s.tokens = append(s.tokens, token{value: x, field: f.index, span: 1})
+		s.tokens[first].count++
+		if f.message != nil {
+			if !f.message.tokenize(s, int(uint32(x)), next, depth-1) {
+				return false
+			}
+			s.tokens[at].span = int32(len(s.tokens) - at)
+		}
+		pos = next
+	}
+	return true
+}
+
+// cut reads a value, as a token holds it, and returns where it ends; negative for an error.
+func cut(raw []byte, pos int, t protowire.Type) (x uint64, end int) {
+	x, n := varint(raw, pos)
+	switch t {
+	case protowire.BytesType:
+		begin := pos + n
+		if n == 0 || x > uint64(len(raw)-begin) {
+			return 0, -1
+		}
+		end = begin + int(x)
+		return uint64(begin) | uint64(end)<<32, end
+	case protowire.VarintType:
+		if n == 0 {
+			return 0, -1
+		}
+		return x, pos + n
+	}
+	if len(raw)-pos < 8 {
+		return 0, -1
+	}
+	return binary.LittleEndian.Uint64(raw[pos:]), pos + 8
+}
+
+// skip returns where a value ends that begins at pos; negative for an error.
+func skip(raw []byte, pos int, t protowire.Type) (end int) {
+	switch t {
+	case protowire.BytesType, protowire.VarintType, protowire.Fixed64Type:
+		_, end = cut(raw, pos, t)
+		return end
+	case protowire.Fixed32Type:
+		if len(raw)-pos >= 4 {
+			return pos + 4
+		}
+	}
+	return -1
+}
+
+// varint reads a number at pos, and returns how many bytes it takes; 0 for an error.
+func varint(raw []byte, pos int) (x uint64, n int) {
+	if pos < len(raw) && raw[pos] < 0x80 {
+		return uint64(raw[pos]), 1
+	}
+	return longVarint(raw[pos:])
+}
+
+func longVarint(raw []byte) (x uint64, n int) {
+	if len(raw) > 1 && raw[1] < 0x80 {
+		return uint64(raw[0]&0x7f) | uint64(raw[1])<<7, 2
+	}
+	x, n = protowire.ConsumeVarint(raw)
+	return x, max(n, 0)
+}
+
+// block cuts a length and as many bytes off; n is negative for an error.
+func block(raw []byte) (b []byte, n int) {
+	x, end := cut(raw, 0, protowire.BytesType)
+	if end < 0 {
+		return nil, -1
+	}
+	return raw[uint32(x):end:end], end
+}
