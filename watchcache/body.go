@@ -1,0 +1,99 @@
+package watchcache
+
+import (
+	"net/http"
+	"strconv"
+	"sync"
+)
+
+// gzipAbove is the size of a LIST body above which it is gzipped for a client that takes that, in bytes.
+const gzipAbove = 128 << 10
+
+// buffers holds buffers of gzipAbove bytes between bodies.
+var buffers = sync.Pool{New: func() any { b := make([]byte, 0, gzipAbove); return &b }}
+
+// body writes the body of a LIST. What is no larger than its buffer goes out as it is, with its length; of anything larger the
+// buffer is all that is ever held.
+type body struct {
+	w      http.ResponseWriter
+	pace   *pace
+	gzip   bool // the client takes it
+	buf    *[]byte
+	begun  bool
+	zip    *gzipWriter // nil: not compressed
+	broken bool        // the client has gone
+}
+
+func (c *Cache) newBody(w http.ResponseWriter, r *http.Request) *body {
+	return &body{w: w, pace: c.paces.start(w), gzip: acceptsGzip(r.Header), buf: buffers.Get().(*[]byte)}
+}
+
+// Write takes the next bytes of the body.
+func (b *body) Write(p []byte) (int, error) {
+	n := len(p)
+	for len(p) > 0 {
+		if len(*b.buf) == gzipAbove {
+			if err := b.flush(); err != nil {
+				return n - len(p), err
+			}
+		}
+		take := min(len(p), gzipAbove-len(*b.buf))
+		*b.buf = append(*b.buf, p[:take]...)
+		p = p[take:]
+	}
+	return n, nil
+}
+
+// flush writes what the buffer holds. The first time it settles that the body is a large one.
+func (b *body) flush() error {
+	if !b.begun {
+		b.begun = true
+		b.w.Header().Add("Vary", "Accept-Encoding")
+		if b.gzip {
+			b.w.Header().Set("Content-Encoding", "gzip")
+			b.zip = newGzipWriter(b.w)
+		}
+		b.w.WriteHeader(http.StatusOK)
+	}
+	b.pace.begin()
+	var err error
+	if b.zip != nil {
+		_, err = b.zip.Write(*b.buf)
+	} else {
+		_, err = b.w.Write(*b.buf)
+	}
+	b.pace.rest()
+	*b.buf = (*b.buf)[:0]
+	b.broken = err != nil
+	return err
+}
+
+// Close writes the rest. The body must have been written in full.
+func (b *body) Close() error {
+	if !b.begun {
+		b.begun = true
+		b.w.Header().Set("Content-Length", strconv.Itoa(len(*b.buf)))
+		b.w.WriteHeader(http.StatusOK)
+		b.pace.begin()
+		_, err := b.w.Write(*b.buf)
+		b.broken = err != nil
+		return err
+	}
+	err := b.flush()
+	if err == nil && b.zip != nil {
+		err = b.zip.Close()
+		b.broken = err != nil
+	}
+	return err
+}
+
+// end lets go of everything, in any case.
+func (b *body) end() {
+	if b.zip != nil {
+		b.zip.release()
+	}
+	*b.buf = (*b.buf)[:0]
+	buffers.Put(b.buf)
+	b.buf = nil
+	b.pace.end()
+}

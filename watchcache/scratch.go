@@ -1,0 +1,33 @@
+package watchcache
+
+import (
+	"sync"
+
+	"github.com/weirproject/weir/store"
+)
+
+// batch is how many changes a watcher takes from the log at once.
+const batch = 64
+
+// scratch is the memory that sending needs. A watcher has it only while it sends: most wait most of the time.
+type scratch struct {
+	raw, stamped, object, event []byte
+	changes                     [batch]store.Change
+}
+
+// maxScratch bounds what each buffer of a scratch may keep from one watcher to the next, in bytes.
+const maxScratch = 64 << 10
+
+var scratches = sync.Pool{New: func() any { return new(scratch) }}
+
+func newScratch() *scratch { return scratches.Get().(*scratch) }
+
+// release gives it back. The changes must have been cleared.
+func (s *scratch) release() {
+	for _, b := range []*[]byte{&s.raw, &s.stamped, &s.object, &s.event} {
+		if cap(*b) > maxScratch {
+			*b = nil
+		}
+	}
+	scratches.Put(s)
+}
