@@ -1,0 +1,95 @@
+package weir
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/rest"
+
+	"github.com/weirproject/weir/source"
+)
+
+// discovered is a source whose resource is known by its kind only. It asks the server for the resource's name before
+// the first LIST; until the server knows the kind, LIST answers NotFound, which a reflector waits out.
+type discovered struct {
+	cfg  *rest.Config
+	gvk  schema.GroupVersionKind
+	want source.Resource
+	opts source.Options
+
+	mu    sync.Mutex
+	guess *source.REST  // for what does not depend on the resource
+	found source.Source // nil until the server told
+}
+
+func newDiscovered(cfg *rest.Config, gvk schema.GroupVersionKind, want source.Resource, opts source.Options) (*discovered, error) {
+	want.GVR = guessResource(gvk)
+	guess, err := source.New(cfg, want, opts)
+	if err != nil {
+		return nil, err
+	}
+	return &discovered{cfg: cfg, gvk: gvk, want: want, opts: opts, guess: guess}, nil
+}
+
+// guessResource is the name that a kind's resource has by convention, and for every built-in kind in fact.
+func guessResource(gvk schema.GroupVersionKind) schema.GroupVersionResource {
+	plural, _ := meta.UnsafeGuessKindToResource(gvk)
+	return plural
+}
+
+func (d *discovered) List(ctx context.Context, o source.ListOptions) (*source.List, error) {
+	src, err := d.resolve(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return src.List(ctx, o)
+}
+
+func (d *discovered) Watch(ctx context.Context, o source.WatchOptions) (*source.Watch, error) {
+	src, err := d.resolve(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return src.Watch(ctx, o)
+}
+
+func (d *discovered) ServerVersion(ctx context.Context) (major, minor int, err error) {
+	return d.guess.ServerVersion(ctx)
+}
+
+// CloseIdleConnections closes the connections that no request is using.
+func (d *discovered) CloseIdleConnections() { d.guess.CloseIdleConnections() }
+
+// resolve asks the server once for the resource of the kind.
+func (d *discovered) resolve(ctx context.Context) (source.Source, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.found != nil {
+		return d.found, nil
+	}
+	client, err := discovery.NewDiscoveryClientForConfig(d.cfg)
+	if err != nil {
+		return nil, err
+	}
+	if d.opts.Stats != nil {
+		d.opts.Stats.Requests.Add(1)
+	}
+	resources, err := client.ServerResourcesForGroupVersionWithContext(ctx, d.gvk.GroupVersion().String())
+	if err != nil {
+		return nil, fmt.Errorf("discover %s: %w", d.gvk, err)
+	}
+	for _, r := range resources.APIResources {
+		if r.Kind == d.gvk.Kind && !strings.Contains(r.Name, "/") {
+			d.want.GVR = d.gvk.GroupVersion().WithResource(r.Name)
+			d.found, err = source.New(d.cfg, d.want, d.opts)
+			return d.found, err
+		}
+	}
+	return nil, apierrors.NewNotFound(schema.GroupResource{Group: d.gvk.Group, Resource: d.gvk.Kind}, "")
+}

@@ -1,0 +1,347 @@
+package weir_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/weirproject/weir"
+	"github.com/weirproject/weir/watchcache/embedded"
+)
+
+// cluster starts an embedded API server with some config maps, in place of a cluster.
+func cluster(ctx context.Context) (*embedded.Server, kubernetes.Interface) {
+	server, err := embedded.New(embedded.Options{Pods: 100})
+	if err == nil {
+		err = server.Start()
+	}
+	if err != nil {
+		log.Fatal(err)
+	}
+	client := kubernetes.NewForConfigOrDie(server.Config())
+	for _, name := range []string{"blue", "green", "red"} {
+		makeConfigMap(ctx, client, "colours", name)
+	}
+	makeConfigMap(ctx, client, "shapes", "circle")
+	return server, client
+}
+
+func makeConfigMap(ctx context.Context, client kubernetes.Interface, namespace, name string) *corev1.ConfigMap {
+	made, err := client.CoreV1().ConfigMaps(namespace).Create(ctx, &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"initial": name[:1]}},
+		Data:       map[string]string{"name": name},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	return made
+}
+
+// run runs an informer until the context ends, and waits until it is synced.
+func run[T weir.Object](ctx context.Context, inf *weir.Informer[T], wg *sync.WaitGroup) {
+	wg.Go(func() {
+		if err := inf.Run(ctx); err != nil {
+			log.Print(err)
+		}
+	})
+	if err := inf.WaitForSync(ctx); err != nil {
+		log.Fatal(err)
+	}
+}
+
+// A built-in type. The handler is told keys; nothing is decoded until somebody asks for an object.
+func Example() {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	server, _ := cluster(ctx)
+	defer server.Close()
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer cancel()
+
+	maps, err := weir.NewInformer[*corev1.ConfigMap](server.Config(), weir.Options{Namespaces: []string{"colours"}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	handler, err := maps.Handle(func(_ context.Context, e weir.Event[*corev1.ConfigMap]) {
+		fmt.Println(e.Type, e.Key())
+	}, weir.HandlerOptions[*corev1.ConfigMap]{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	run(ctx, maps, &wg)
+	if err := handler.WaitForSync(ctx); err != nil {
+		log.Fatal(err)
+	}
+
+	green, err := maps.Get("colours/green")
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(green.Data["name"])
+	_, err = maps.Get("colours/mauve")
+	fmt.Println(errors.Is(err, weir.ErrNotFound))
+	// Output:
+	// ADDED colours/blue
+	// ADDED colours/green
+	// ADDED colours/red
+	// green
+	// true
+}
+
+// All reads one consistent moment in the order of the keys, whatever changes meanwhile.
+func ExampleInformer_All() {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	server, _ := cluster(ctx)
+	defer server.Close()
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer cancel()
+
+	maps, err := weir.NewInformer[*corev1.ConfigMap](server.Config(), weir.Options{
+		Selectors: []weir.Selector{{Label: "initial in (b, c, g, r)"}},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	run(ctx, maps, &wg)
+	for m, err := range maps.All() {
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(m.Namespace, m.Name)
+	}
+	// Output:
+	// colours blue
+	// colours green
+	// colours red
+	// shapes circle
+}
+
+// An index by label, one by field and one by function; they can be added before or after the start.
+func ExampleInformer_By() {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	server, _ := cluster(ctx)
+	defer server.Close()
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer cancel()
+
+	pods, err := weir.NewInformer[*corev1.Pod](server.Config(), weir.Options{Indexes: map[string]weir.Index{
+		"node": weir.ByField("spec.nodeName"),
+	}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	run(ctx, pods, &wg)
+	err = pods.AddIndex("ready", weir.ByFunc(func(p *corev1.Pod) ([]string, error) {
+		for _, c := range p.Status.Conditions {
+			if c.Type == corev1.PodReady {
+				return []string{string(c.Status)}, nil
+			}
+		}
+		return nil, nil
+	}))
+	if err != nil {
+		log.Fatal(err)
+	}
+
+	var first *corev1.Pod
+	ready := 0
+	for p, err := range pods.By("ready", "True") {
+		if err != nil {
+			log.Fatal(err)
+		}
+		first = p
+		ready++
+	}
+	found := false
+	for p := range pods.By("node", first.Spec.NodeName) {
+		found = found || p.Name == first.Name
+	}
+	fmt.Println(ready > 0, found)
+	// Output: true true
+}
+
+// A custom resource by its Go struct needs a Scheme that knows the type, or the resource's name.
+func ExampleNewInformer_customResource() {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	server, _ := cluster(ctx)
+	defer server.Close()
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer cancel()
+	serveWidgets(ctx, server)
+
+	widgets, err := weir.NewInformer[*Widget](server.Config(), weir.Options{Scheme: widgetScheme()})
+	if err != nil {
+		log.Fatal(err)
+	}
+	run(ctx, widgets, &wg)
+	w, err := widgets.Get("shop/gear")
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(w.Kind, w.Name, w.Spec.Teeth)
+	// Output: Widget gear 12
+}
+
+// Unstructured objects come as JSON, those of built-in resources too.
+func ExampleNewInformer_unstructured() {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	server, _ := cluster(ctx)
+	defer server.Close()
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer cancel()
+
+	maps, err := weir.NewInformer[*unstructured.Unstructured](server.Config(), weir.Options{
+		Resource: schema.GroupVersionResource{Version: "v1", Resource: "configmaps"},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	run(ctx, maps, &wg)
+	red, err := maps.Get("colours/red")
+	if err != nil {
+		log.Fatal(err)
+	}
+	name, _, _ := unstructured.NestedString(red.Object, "data", "name")
+	fmt.Println(red.GetAPIVersion(), red.GetKind(), name)
+	// Output: v1 ConfigMap red
+}
+
+// Metadata only: the server sends nothing else, for any resource.
+func ExampleNewInformer_metadataOnly() {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	server, _ := cluster(ctx)
+	defer server.Close()
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer cancel()
+
+	maps, err := weir.NewInformer[*metav1.PartialObjectMetadata](server.Config(), weir.Options{
+		Resource:   schema.GroupVersionResource{Version: "v1", Resource: "configmaps"},
+		Namespaces: []string{"colours"},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	run(ctx, maps, &wg)
+	for m, err := range maps.All() {
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(m.Name, m.Labels)
+	}
+	// Output:
+	// blue map[initial:b]
+	// green map[initial:g]
+	// red map[initial:r]
+}
+
+// Several namespaces and selectors in one informer. An object that two selectors match is held once, for both.
+func ExampleNewInformer_merged() {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	server, _ := cluster(ctx)
+	defer server.Close()
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer cancel()
+
+	maps, err := weir.NewInformer[*corev1.ConfigMap](server.Config(), weir.Options{
+		Namespaces: []string{"colours", "shapes"},
+		Selectors:  []weir.Selector{{Label: "initial=b"}, {Label: "initial=c"}, {Field: "metadata.name=blue"}},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	run(ctx, maps, &wg)
+	for i := range maps.Snapshot().Items() {
+		fmt.Println(i.Key())
+	}
+	// Output:
+	// colours/blue
+	// shapes/circle
+}
+
+// Read your own writes: wait for the resourceVersion that the write returned.
+func ExampleInformer_WaitForResourceVersion() {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	server, client := cluster(ctx)
+	defer server.Close()
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer cancel()
+
+	maps, err := weir.NewInformer[*corev1.ConfigMap](server.Config(), weir.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	run(ctx, maps, &wg)
+	made := makeConfigMap(ctx, client, "colours", "violet")
+	if err := maps.WaitForResourceVersion(ctx, made.ResourceVersion); err != nil {
+		log.Fatal(err)
+	}
+	_, err = maps.Get("colours/violet")
+	fmt.Println(err)
+	// Output: <nil>
+}
+
+// What keeps an informer from syncing is an error, at once: no timeout hides it.
+func ExampleInformer_WaitForErr() {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	server, _ := cluster(ctx)
+	defer server.Close()
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer cancel()
+
+	gadgets, err := weir.NewInformer[*unstructured.Unstructured](server.Config(), weir.Options{
+		Resource: schema.GroupVersionResource{Group: "shop.example", Version: "v1", Resource: "gadgets"},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	wg.Go(func() { _ = gadgets.Run(ctx) })
+	err = gadgets.WaitForErr(ctx)
+	fmt.Println(errors.Is(err, weir.ErrUnknownResource))
+	// Output: true
+}
+
+// A factory shares informers; the last user that leaves stops one.
+func ExampleFactory() {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	server, _ := cluster(ctx)
+	defer server.Close()
+
+	factory := weir.NewFactory(ctx, server.Config())
+	one, err := weir.Use[*corev1.ConfigMap](factory, weir.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	two, err := weir.Use[*corev1.ConfigMap](factory, weir.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := two.WaitForSync(ctx); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(one.Informer == two.Informer, one.Len())
+	one.Release()
+	two.Release()
+	<-two.Done()
+	fmt.Println(factory.Shutdown())
+	// Output:
+	// true 4
+	// <nil>
+}

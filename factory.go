@@ -1,0 +1,183 @@
+package weir
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+
+	"k8s.io/client-go/rest"
+)
+
+// Factory shares informers: users that ask for the same objects get the same informer, which runs from its first user to
+// its last (kubernetes issue 79610: stop one informer). All its methods are safe for concurrent use.
+type Factory struct {
+	cfg  *rest.Config
+	ctx  context.Context
+	stop context.CancelFunc
+	runs sync.WaitGroup
+
+	mu     sync.Mutex
+	shared map[string]*shared
+}
+
+// shared is one informer with its users. The factory's lock guards it.
+type shared struct {
+	informer any // *Informer[T]
+	indexes  map[string]Index
+	users    int
+	stop     context.CancelFunc
+	done     chan struct{}
+	err      error // of Run; read after done
+}
+
+// NewFactory makes a factory whose informers end with ctx at the latest.
+func NewFactory(ctx context.Context, cfg *rest.Config) *Factory {
+	ctx, stop := context.WithCancel(ctx)
+	return &Factory{cfg: cfg, ctx: ctx, stop: stop, shared: map[string]*shared{}}
+}
+
+// Lease is one user's hold on a shared informer. It has all of the informer's methods but Run: the factory runs it.
+type Lease[T Object] struct {
+	*Informer[T]
+	factory *Factory
+	key     string
+	shared  *shared
+	once    sync.Once
+
+	mu       sync.Mutex
+	handlers []*Registration
+}
+
+// Use gives the informer of T with these options, and starts it when it has no other user. Which objects it holds is
+// what makes an informer another one: T, Resource, Namespaces, Selectors and Drop. The rest of the options is the first
+// user's, except Indexes: those that are missing are added. ErrIndexExists when an index of that name is defined otherwise;
+// ErrStopped when the factory has been shut down.
+func Use[T Object](f *Factory, opts Options) (*Lease[T], error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.ctx.Err() != nil {
+		return nil, fmt.Errorf("factory: %w", ErrStopped)
+	}
+	key := shareKey[T](opts)
+	sh, ok := f.shared[key]
+	if !ok {
+		inf, err := NewInformer[T](f.cfg, opts)
+		if err != nil {
+			return nil, err
+		}
+		sh = f.start(inf, inf.Run, opts.Indexes)
+		f.shared[key] = sh
+	} else if err := addIndexes(sh.informer.(*Informer[T]), sh, opts.Indexes); err != nil {
+		return nil, err
+	}
+	sh.users++
+	return &Lease[T]{Informer: sh.informer.(*Informer[T]), factory: f, key: key, shared: sh}, nil
+}
+
+// start runs an informer in a goroutine that ends with its last user or with the factory.
+func (f *Factory) start(informer any, run func(context.Context) error, indexes map[string]Index) *shared {
+	ctx, stop := context.WithCancel(f.ctx)
+	sh := &shared{informer: informer, indexes: map[string]Index{}, stop: stop, done: make(chan struct{})}
+	for name, ix := range indexes {
+		sh.indexes[name] = ix
+	}
+	f.runs.Go(func() {
+		defer stop()
+		defer close(sh.done)
+		sh.err = run(ctx)
+	})
+	return sh
+}
+
+// Shutdown stops all informers and blocks until they have ended. The error joins those of their Run.
+func (f *Factory) Shutdown() error {
+	f.stop()
+	f.runs.Wait()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var stuck []string
+	for key, sh := range f.shared {
+		if sh.err != nil {
+			stuck = append(stuck, sh.err.Error())
+		}
+		delete(f.shared, key)
+	}
+	if stuck != nil {
+		slices.Sort(stuck)
+		return fmt.Errorf("%w: %s", ErrHandlerStuck, strings.Join(stuck, "; "))
+	}
+	return nil
+}
+
+// Run is not for the user of a shared informer: its factory runs it. It returns ErrRunning.
+func (l *Lease[T]) Run(context.Context) error { return fmt.Errorf("%s: %w", l.name, ErrRunning) }
+
+// Handle registers a handler, as Informer.Handle; it is removed with the lease.
+func (l *Lease[T]) Handle(h Handler[T], opts HandlerOptions[T]) (*Registration, error) {
+	r, err := l.Informer.Handle(h, opts)
+	if err != nil {
+		return nil, err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.handlers = append(l.handlers, r)
+	return r, nil
+}
+
+// Release ends this use: the lease's handlers are removed, and the informer stops if this was its last user. It does
+// not block. Done tells when the informer has ended. More calls do nothing.
+func (l *Lease[T]) Release() {
+	l.once.Do(func() {
+		l.mu.Lock()
+		for _, r := range l.handlers {
+			r.Remove()
+		}
+		l.handlers = nil
+		l.mu.Unlock()
+		l.factory.release(l.key, l.shared)
+	})
+}
+
+// Done is closed when the informer has ended.
+func (l *Lease[T]) Done() <-chan struct{} { return l.shared.done }
+
+func (f *Factory) release(key string, sh *shared) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	sh.users--
+	if sh.users > 0 {
+		return
+	}
+	sh.stop()
+	if f.shared[key] == sh {
+		delete(f.shared, key)
+	}
+}
+
+// addIndexes adds what a later user wants and the informer has not.
+func addIndexes[T Object](inf *Informer[T], sh *shared, want map[string]Index) error {
+	for name, ix := range want {
+		have, ok := sh.indexes[name]
+		if ok && ix.fn == nil && have.fn == nil && have.label == ix.label && have.field == ix.field {
+			continue
+		}
+		if err := inf.AddIndex(name, ix); err != nil {
+			return err
+		}
+		sh.indexes[name] = ix
+	}
+	return nil
+}
+
+// shareKey names which objects an informer holds, as what.
+func shareKey[T Object](opts Options) string {
+	sorted := func(list []string) []string {
+		list = slices.Clone(list)
+		slices.Sort(list)
+		return list
+	}
+	return fmt.Sprintf("%s %v %q %q %q", reflect.TypeFor[T](), opts.Resource, sorted(opts.Namespaces), opts.Selectors, sorted(opts.Drop))
+}

@@ -1,0 +1,151 @@
+package weir
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
+
+	"github.com/weirproject/weir/delivery"
+	"github.com/weirproject/weir/internal/engine"
+	"github.com/weirproject/weir/source"
+	"github.com/weirproject/weir/store"
+	"github.com/weirproject/weir/wire"
+)
+
+// Informer holds the objects of one resource, or of some namespaces and selectors of it, and tells handlers what
+// changes. It is client-go's SharedInformer, typed. All methods are safe for concurrent use.
+type Informer[T Object] struct {
+	name   string
+	kind   *kind
+	engine *engine.Engine
+	store  *store.Store
+	stats  source.Stats
+	panics func(*PanicError)
+}
+
+// NewInformer makes an informer for the objects that cfg's server has. It makes no request: Run does. The error is
+// ErrOptions, or says what is wrong with cfg.
+func NewInformer[T Object](cfg *rest.Config, opts Options) (*Informer[T], error) {
+	k, err := kindOf[T](opts)
+	if err != nil {
+		return nil, err
+	}
+	name := opts.Name
+	if name == "" {
+		name = k.name()
+	}
+	inf := &Informer[T]{name: name, kind: k, panics: opts.OnPanic}
+	if inf.panics == nil {
+		inf.panics = logPanic
+	}
+	if err := inf.build(cfg, opts); err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return inf, nil
+}
+
+// build makes the engine, with a reflector for each namespace and selector.
+func (i *Informer[T]) build(cfg *rest.Config, opts Options) error {
+	tuning := opts.Reflector
+	if len(opts.Drop) > 0 {
+		drop, err := wire.CompileDrop(i.kind.encoding, i.kind.goType, opts.Drop...)
+		if err != nil {
+			return fmt.Errorf("%w: %w", ErrOptions, err)
+		}
+		tuning.Drop = drop
+	}
+	tuning.Encoding = i.kind.encoding
+	tuning.OnItemType = i.kind.learn
+	i.engine = engine.New(engine.Config{
+		Name: i.name,
+		Store: store.Config{
+			Encoding:      i.kind.encoding,
+			Decode:        i.kind.decode,
+			DecodedBudget: opts.DecodedBudget,
+			DecodedIdle:   opts.DecodedIdle,
+			LogBytes:      opts.LogBytes,
+		},
+		Reflector:   tuning,
+		OnStatus:    opts.OnStatus,
+		StopTimeout: opts.StopTimeout,
+	})
+	i.store = i.engine.Store()
+	for _, name := range slices.Sorted(maps.Keys(opts.Indexes)) {
+		if err := i.AddIndex(name, opts.Indexes[name]); err != nil {
+			return err
+		}
+	}
+	scopes, err := scopesOf(opts)
+	if err != nil {
+		return err
+	}
+	for _, sc := range scopes {
+		src, err := i.kind.source(cfg, sc, source.Options{Stats: &i.stats})
+		if err != nil {
+			return err
+		}
+		i.engine.Reflect(src, store.Scope{Namespace: sc.namespace, Claim: sc.claim}, sc.String())
+	}
+	return nil
+}
+
+// Run lists and watches, and serves handlers, until ctx ends. It blocks and must be called once. It returns nil then;
+// or ErrHandlerStuck when a handler did not return within Options.StopTimeout. What keeps an informer from being
+// current does not end it: see Err.
+func (i *Informer[T]) Run(ctx context.Context) error { return i.engine.Run(ctx) }
+
+// Name is Options.Name, or the name of the resource.
+func (i *Informer[T]) Name() string { return i.name }
+
+// Encoding is how the objects' bytes are encoded, as Item.AppendRaw gives them.
+func (i *Informer[T]) Encoding() wire.Encoding { return i.kind.encoding }
+
+// Handle registers a handler: before Run, while it runs, before or after the first sync. What the informer holds
+// already comes first, as Added events. ErrStopped after Run.
+func (i *Informer[T]) Handle(h Handler[T], opts HandlerOptions[T]) (*Registration, error) {
+	o := delivery.Options{Name: opts.Name, Resync: opts.Resync, OnPanic: i.panics}
+	if filter := opts.Filter; filter != nil {
+		o.Filter = func(s *store.Object) bool { return filter(Item[T]{s}) }
+	}
+	r, err := i.engine.Handle(func(ctx context.Context, e delivery.Event) { h(ctx, eventOf[T](e)) }, o)
+	if err != nil {
+		return nil, err
+	}
+	return &Registration{Registration: r, engine: i.engine}, nil
+}
+
+// WaitForSync blocks until everything that the first lists brought is held. If ctx ends first, the error is
+// ErrNotSynced, with the context's error and what has kept the informer from syncing: errors.Is(err, ErrForbidden), say.
+func (i *Informer[T]) WaitForSync(ctx context.Context) error { return i.engine.WaitForSync(ctx) }
+
+// HasSynced reports whether WaitForSync would return nil at once.
+func (i *Informer[T]) HasSynced() bool { return i.store.Synced() }
+
+// WaitForResourceVersion blocks until the informer holds everything up to a resourceVersion: pass the one that a write
+// returned to read your own writes.
+func (i *Informer[T]) WaitForResourceVersion(ctx context.Context, resourceVersion string) error {
+	return i.engine.WaitForResourceVersion(ctx, resourceVersion)
+}
+
+// Err is why the informer is not current: nil while it is. It recovers by itself when the cause goes away.
+func (i *Informer[T]) Err() error { return i.engine.Err() }
+
+// WaitForErr blocks until Err is not nil and returns it, or returns the context's error. With WaitForSync it tells at
+// once whether an informer will sync or what stands in its way.
+func (i *Informer[T]) WaitForErr(ctx context.Context) (err error) {
+	if wait := i.engine.WaitFor(ctx, func() bool { err = i.Err(); return err != nil }); wait != nil {
+		return wait
+	}
+	return err
+}
+
+// Status gives the state of each of the informer's reflectors: one for each pair of a namespace and a selector.
+func (i *Informer[T]) Status() []Status { return i.engine.Statuses() }
+
+func logPanic(e *PanicError) {
+	klog.Background().Error(e, "weir: a handler panicked", "handler", e.Handler, "key", e.Key, "stack", string(e.Stack))
+}

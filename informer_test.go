@@ -1,0 +1,343 @@
+package weir_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/weirproject/weir"
+	"github.com/weirproject/weir/reflector"
+	"github.com/weirproject/weir/watchcache/embedded"
+)
+
+// patience bounds every wait. It is generous: nothing is timed here.
+const patience = time.Minute
+
+// serve starts an embedded API server for a test.
+func serve(t *testing.T, opts embedded.Options) (*embedded.Server, kubernetes.Interface, context.Context) {
+	t.Helper()
+	server, err := embedded.New(opts)
+	if err == nil {
+		err = server.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	t.Cleanup(func() {
+		cancel()
+		if err := server.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return server, kubernetes.NewForConfigOrDie(server.Config()), ctx
+}
+
+// start runs an informer until the test ends, and gives a stop that waits.
+func start[T weir.Object](t *testing.T, ctx context.Context, cfg *rest.Config, opts weir.Options) (*weir.Informer[T], func()) {
+	t.Helper()
+	inf, err := weir.NewInformer[T](cfg, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		if err := inf.Run(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+	stop := func() { cancel(); wg.Wait() }
+	t.Cleanup(stop)
+	return inf, stop
+}
+
+func label(t *testing.T, ctx context.Context, client kubernetes.Interface, namespace, name, value string) string {
+	t.Helper()
+	m, err := client.CoreV1().ConfigMaps(namespace).Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.Labels = map[string]string{"initial": value}
+	m, err = client.CoreV1().ConfigMaps(namespace).Update(ctx, m, metav1.UpdateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m.ResourceVersion
+}
+
+// TestMergedSelectors: an object is held while one of the selectors matches it, and goes when none does.
+func TestMergedSelectors(t *testing.T) {
+	server, client, ctx := serve(t, embedded.Options{})
+	makeConfigMap(ctx, client, "d", "x")
+	inf, _ := start[*corev1.ConfigMap](t, ctx, server.Config(), weir.Options{
+		Namespaces: []string{"d", "e"},
+		Selectors:  []weir.Selector{{Label: "initial in (x, y)"}, {Label: "initial in (y, z)"}},
+	})
+	if err := inf.WaitForSync(ctx); err != nil {
+		t.Fatal(err)
+	}
+	for _, step := range []struct {
+		value string
+		held  bool
+	}{{"y", true}, {"z", true}, {"w", false}, {"x", true}} {
+		rv := label(t, ctx, client, "d", "x", step.value)
+		waitUntil(t, ctx, func() bool {
+			item, ok := inf.Item("d/x")
+			return ok == step.held && (!ok || item.ResourceVersion() == rv)
+		})
+	}
+}
+
+func waitUntil(t *testing.T, ctx context.Context, cond func() bool) {
+	t.Helper()
+	for !cond() {
+		if ctx.Err() != nil {
+			t.Fatal("the condition never held")
+		}
+		runtime.Gosched()
+	}
+}
+
+// TestDrop: what is dropped is not there, the rest is; and only where it was asked for.
+func TestDrop(t *testing.T) {
+	server, _, ctx := serve(t, embedded.Options{Pods: 20})
+	whole, _ := start[*corev1.Pod](t, ctx, server.Config(), weir.Options{})
+	less, _ := start[*corev1.Pod](t, ctx, server.Config(), weir.Options{Drop: []string{"metadata.managedFields", "status"}})
+	for _, inf := range []*weir.Informer[*corev1.Pod]{whole, less} {
+		if err := inf.WaitForSync(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for want := range whole.All() {
+		got, err := less.Get(want.Namespace + "/" + want.Name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(want.ManagedFields) == 0 || want.Status.Phase == "" {
+			t.Fatal("the server's pods have nothing to drop")
+		}
+		if len(got.ManagedFields) != 0 || got.Status.Phase != "" {
+			t.Errorf("%s still has what was dropped", got.Name)
+		}
+		if got.UID != want.UID || got.Spec.NodeName != want.Spec.NodeName || len(got.Spec.Containers) != len(want.Spec.Containers) {
+			t.Errorf("%s lost more than was dropped", got.Name)
+		}
+	}
+	_, err := weir.NewInformer[*corev1.Pod](server.Config(), weir.Options{Drop: []string{"spec.nonsense"}})
+	if !errors.Is(err, weir.ErrOptions) || !strings.Contains(err.Error(), "nonsense") {
+		t.Errorf("a field that pods have not: %v", err)
+	}
+}
+
+// TestWaitForSyncSaysWhy: controller-runtime 1653, kubeswift 460.
+func TestWaitForSyncSaysWhy(t *testing.T) {
+	faults := &embedded.Faults{}
+	server, _, ctx := serve(t, embedded.Options{Faults: faults})
+	remove := faults.Add(embedded.Rule{
+		Match: embedded.Match("list", "configmaps"),
+		Err:   apierrors.NewForbidden(corev1.Resource("configmaps"), "", errors.New("no")),
+	})
+	inf, _ := start[*corev1.ConfigMap](t, ctx, server.Config(), weir.Options{Name: "maps", Reflector: reflector.Config{
+		Backoff: reflector.Backoff{Min: time.Millisecond, Max: time.Millisecond, Denied: time.Millisecond},
+	}})
+	if err := inf.WaitForErr(ctx); !errors.Is(err, weir.ErrForbidden) || !apierrors.IsForbidden(err) {
+		t.Errorf("WaitForErr: %v", err)
+	}
+	short, cancel := context.WithCancel(ctx)
+	cancel()
+	err := inf.WaitForSync(short)
+	if !errors.Is(err, weir.ErrNotSynced) || !errors.Is(err, context.Canceled) || !errors.Is(err, weir.ErrForbidden) {
+		t.Errorf("WaitForSync: %v", err)
+	}
+	if !strings.Contains(fmt.Sprint(err), "maps") {
+		t.Errorf("the error does not name the informer: %v", err)
+	}
+	remove()
+	if err := inf.WaitForSync(ctx); err != nil {
+		t.Error(err)
+	}
+	waitUntil(t, ctx, func() bool { return inf.Err() == nil })
+}
+
+// TestStuckHandler: Run gives up on a handler that does not return, and names it.
+func TestStuckHandler(t *testing.T) {
+	server, client, ctx := serve(t, embedded.Options{})
+	makeConfigMap(ctx, client, "d", "x")
+	inf, err := weir.NewInformer[*corev1.ConfigMap](server.Config(), weir.Options{StopTimeout: time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	entered, release := make(chan struct{}), make(chan struct{})
+	reg, err := inf.Handle(func(context.Context, weir.Event[*corev1.ConfigMap]) {
+		close(entered)
+		<-release
+	}, weir.HandlerOptions[*corev1.ConfigMap]{Name: "sleeper"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	run, cancel := context.WithCancel(ctx)
+	done := make(chan error)
+	go func() { done <- inf.Run(run) }()
+	<-entered
+	cancel()
+	if err := <-done; !errors.Is(err, weir.ErrHandlerStuck) || !strings.Contains(err.Error(), "sleeper") {
+		t.Errorf("Run: %v", err)
+	}
+	close(release)
+	<-reg.Done()
+	if err := inf.Run(ctx); !errors.Is(err, weir.ErrStopped) {
+		t.Errorf("a second Run: %v", err)
+	}
+	if _, err := inf.Handle(nil, weir.HandlerOptions[*corev1.ConfigMap]{}); !errors.Is(err, weir.ErrStopped) {
+		t.Errorf("Handle after Run: %v", err)
+	}
+	if err := inf.WaitForResourceVersion(ctx, "99999999"); !errors.Is(err, weir.ErrStopped) {
+		t.Errorf("WaitForResourceVersion after Run: %v", err)
+	}
+}
+
+// TestHandlerComesAndGoes while the informer runs.
+func TestHandlerComesAndGoes(t *testing.T) {
+	server, client, ctx := serve(t, embedded.Options{})
+	makeConfigMap(ctx, client, "d", "a")
+	inf, _ := start[*corev1.ConfigMap](t, ctx, server.Config(), weir.Options{})
+	if err := inf.WaitForSync(ctx); err != nil {
+		t.Fatal(err)
+	}
+	seen := make(chan string, 10)
+	reg, err := inf.Handle(func(_ context.Context, e weir.Event[*corev1.ConfigMap]) { seen <- e.Key() }, weir.HandlerOptions[*corev1.ConfigMap]{
+		Filter: func(i weir.Item[*corev1.ConfigMap]) bool { return i.Name() != "b" },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := reg.WaitForSync(ctx); err != nil {
+		t.Fatal(err)
+	}
+	makeConfigMap(ctx, client, "d", "b")
+	makeConfigMap(ctx, client, "d", "c")
+	if a, c := <-seen, <-seen; a != "d/a" || c != "d/c" {
+		t.Errorf("seen %s, %s", a, c)
+	}
+	reg.Remove()
+	<-reg.Done()
+	if err := inf.WaitForResourceVersion(ctx, makeConfigMap(ctx, client, "d", "e").ResourceVersion); err != nil {
+		t.Fatal(err)
+	}
+	if len(seen) != 0 {
+		t.Errorf("a removed handler saw %s", <-seen)
+	}
+	if n := len(inf.Stats().Handlers); n != 0 {
+		t.Errorf("%d handlers are left", n)
+	}
+}
+
+// TestIndexErrors: an index that is not there, one that is there already, and one by a function that fails.
+func TestIndexErrors(t *testing.T) {
+	server, client, ctx := serve(t, embedded.Options{})
+	makeConfigMap(ctx, client, "d", "a")
+	inf, _ := start[*corev1.ConfigMap](t, ctx, server.Config(), weir.Options{Indexes: map[string]weir.Index{"i": weir.ByLabel("initial")}})
+	if err := inf.WaitForSync(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if err := inf.AddIndex("i", weir.ByLabel("x")); !errors.Is(err, weir.ErrIndexExists) {
+		t.Errorf("twice: %v", err)
+	}
+	if err := inf.AddIndex("n", weir.Index{}); !errors.Is(err, weir.ErrOptions) {
+		t.Errorf("an index by nothing: %v", err)
+	}
+	if err := inf.AddIndex("n", weir.ByField("data.x.y")); !errors.Is(err, weir.ErrOptions) {
+		t.Errorf("a field that is not there: %v", err)
+	}
+	for _, err := range inf.By("none", "x") {
+		if !errors.Is(err, weir.ErrUnknownIndex) {
+			t.Errorf("unknown: %v", err)
+		}
+	}
+	fails := errors.New("fails")
+	if err := inf.AddIndex("f", weir.ByFunc(func(*corev1.ConfigMap) ([]string, error) { return nil, fails })); err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for _, err := range inf.By("f", "x") {
+		if n++; !errors.Is(err, fails) {
+			t.Errorf("a function that fails: %v", err)
+		}
+	}
+	if n != 1 {
+		t.Errorf("a function that fails gives %d results, want one error", n)
+	}
+	for m, err := range inf.By("i", "a") {
+		if err != nil || m.Name != "a" {
+			t.Errorf("the good index gives %v, %v", m, err)
+		}
+	}
+}
+
+// TestFactory: the second user's indexes are added, a lease's handlers go with it, the last user stops the informer.
+func TestFactory(t *testing.T) {
+	server, client, ctx := serve(t, embedded.Options{})
+	makeConfigMap(ctx, client, "d", "a")
+	f := weir.NewFactory(ctx, server.Config())
+	byName := weir.ByFunc(func(m *corev1.ConfigMap) ([]string, error) { return []string{m.Name}, nil })
+	one, err := weir.Use[*corev1.ConfigMap](f, weir.Options{Indexes: map[string]weir.Index{"l": weir.ByLabel("initial"), "n": byName}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	two, err := weir.Use[*corev1.ConfigMap](f, weir.Options{Indexes: map[string]weir.Index{"l": weir.ByLabel("initial"), "m": weir.ByLabel("m")}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := weir.Use[*corev1.ConfigMap](f, weir.Options{Indexes: map[string]weir.Index{"l": weir.ByLabel("other")}}); !errors.Is(err, weir.ErrIndexExists) {
+		t.Errorf("another index under the same name: %v", err)
+	}
+	other, err := weir.Use[*corev1.ConfigMap](f, weir.Options{Namespaces: []string{"d"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if one.Informer != two.Informer || other.Informer == one.Informer {
+		t.Error("what is the same is not shared, or what is not is")
+	}
+	if err := one.Run(ctx); !errors.Is(err, weir.ErrRunning) {
+		t.Errorf("Run of a lease: %v", err)
+	}
+	reg, err := one.Handle(func(context.Context, weir.Event[*corev1.ConfigMap]) {}, weir.HandlerOptions[*corev1.ConfigMap]{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := reg.WaitForSync(ctx); err != nil {
+		t.Fatal(err)
+	}
+	one.Release()
+	one.Release()
+	<-reg.Done()
+	if _, err := two.Get("d/a"); err != nil {
+		t.Error(err)
+	}
+	select {
+	case <-two.Done():
+		t.Error("the informer ended with a user left")
+	default:
+	}
+	two.Release()
+	<-two.Done()
+	if err := f.Shutdown(); err != nil {
+		t.Error(err)
+	}
+	<-other.Done()
+	if _, err := weir.Use[*corev1.ConfigMap](f, weir.Options{}); !errors.Is(err, weir.ErrStopped) {
+		t.Errorf("after Shutdown: %v", err)
+	}
+}

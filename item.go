@@ -1,0 +1,64 @@
+package weir
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/weirproject/weir/store"
+)
+
+// Object is what an informer's type can be: a pointer to an API type.
+type Object interface {
+	runtime.Object
+	v1.Object
+}
+
+// Item is one version of one object, not decoded until Object is called. It is a small value, to be passed by value,
+// safe for concurrent use. The zero value is no object: only IsZero may be called on it.
+type Item[T Object] struct{ o *store.Object }
+
+// IsZero reports whether there is no object.
+func (i Item[T]) IsZero() bool { return i.o == nil }
+
+// Key is "namespace/name", or "name" where there is no namespace.
+func (i Item[T]) Key() string { return i.o.Key() }
+
+// Namespace is metadata.namespace.
+func (i Item[T]) Namespace() string { return i.o.Namespace() }
+
+// Name is metadata.name.
+func (i Item[T]) Name() string { return i.o.Name() }
+
+// UID is metadata.uid.
+func (i Item[T]) UID() string { return i.o.UID() }
+
+// ResourceVersion is metadata.resourceVersion.
+func (i Item[T]) ResourceVersion() string { return i.o.ResourceVersion() }
+
+// Labels is a copy of metadata.labels, read from the bytes.
+func (i Item[T]) Labels() map[string]string { return i.o.Labels() }
+
+// Label is the value of one label, and whether it is there. It is read from the bytes.
+func (i Item[T]) Label(key string) (string, bool) { return i.o.Label(key) }
+
+// Size is the size of the object as it came, in bytes.
+func (i Item[T]) Size() int { return i.o.Size() }
+
+// AppendRaw appends the object's bytes as they came (see Informer.Encoding) to dst.
+func (i Item[T]) AppendRaw(dst []byte) ([]byte, error) { return i.o.AppendRaw(dst) }
+
+// Object is the decoded object, shared and read-only. It decodes on the first call; what is read again soon stays
+// decoded. An error says which object cannot be decoded and why.
+func (i Item[T]) Object() (T, error) {
+	var zero T
+	if i.o == nil {
+		return zero, ErrNotFound
+	}
+	v, err := i.o.Decoded()
+	if err != nil {
+		return zero, fmt.Errorf("decode %s: %w", i.o.Key(), err)
+	}
+	return v.(T), nil
+}

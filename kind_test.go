@@ -1,0 +1,112 @@
+package weir
+
+import (
+	"errors"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/kubernetes/scheme"
+
+	"github.com/weirproject/weir/wire"
+)
+
+type gear struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata"`
+	Teeth             int `json:"teeth"`
+}
+
+func (g *gear) DeepCopyObject() runtime.Object { c := *g; return &c }
+
+// ticket has an Unmarshal method, as generated types of some custom resources do, and is served as JSON all the same.
+type ticket struct{ gear }
+
+func (t *ticket) DeepCopyObject() runtime.Object { c := *t; return &c }
+func (t *ticket) Unmarshal([]byte) error         { return errors.New("not served as protobuf") }
+
+func TestKindOf(t *testing.T) {
+	gears := schema.GroupVersion{Group: "x.example", Version: "v1"}
+	known := runtime.NewScheme()
+	known.AddKnownTypeWithName(gears.WithKind("gear"), &gear{})
+	known.AddKnownTypeWithName(gears.WithKind("ticket"), &ticket{})
+	configMaps := schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
+
+	check := func(name string, k *kind, err error, resource string, enc wire.Encoding) {
+		t.Helper()
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			return
+		}
+		if k.resource.Resource != resource || k.encoding != enc {
+			t.Errorf("%s: resource %q in %s, want %q in %s", name, k.resource.Resource, k.encoding, resource, enc)
+		}
+	}
+	k, err := kindOf[*corev1.Pod](Options{})
+	check("pod", k, err, "pods", wire.Protobuf)
+	k, err = kindOf[*appsv1.Deployment](Options{})
+	check("deployment", k, err, "deployments", wire.Protobuf)
+	k, err = kindOf[*gear](Options{Scheme: known})
+	check("custom resource by scheme", k, err, "", wire.JSON)
+	k, err = kindOf[*gear](Options{Resource: gears.WithResource("gearing")})
+	check("custom resource by name", k, err, "gearing", wire.JSON)
+	k, err = kindOf[*ticket](Options{Scheme: known})
+	check("custom resource with Unmarshal", k, err, "", wire.JSON)
+	k, err = kindOf[*unstructured.Unstructured](Options{Resource: configMaps})
+	check("unstructured", k, err, "configmaps", wire.JSON)
+	k, err = kindOf[*metav1.PartialObjectMetadata](Options{Resource: configMaps})
+	check("metadata", k, err, "configmaps", wire.Protobuf)
+
+	for name, err := range map[string]error{
+		"unknown type":             second(kindOf[*gear](Options{})),
+		"unstructured of nothing":  second(kindOf[*unstructured.Unstructured](Options{})),
+		"metadata of nothing":      second(kindOf[*metav1.PartialObjectMetadata](Options{})),
+		"an interface, no pointer": second(kindOf[Object](Options{})),
+	} {
+		if !errors.Is(err, ErrOptions) {
+			t.Errorf("%s: %v, want ErrOptions", name, err)
+		}
+	}
+}
+
+func second[A any](_ A, err error) error { return err }
+
+// TestGuessResource compares the guessed names of all built-in kinds that are resources with what kube-apiserver calls
+// them: a kind's plural is regular, or the guess knows better.
+func TestGuessResource(t *testing.T) {
+	irregular := map[string]string{
+		"Endpoints": "endpoints", "NetworkPolicy": "networkpolicies", "Ingress": "ingresses", "PriorityClass": "priorityclasses",
+		"StorageClass": "storageclasses", "EndpointSlice": "endpointslices", "ComponentStatus": "componentstatuses",
+		"ValidatingAdmissionPolicy": "validatingadmissionpolicies", "PodSecurityPolicy": "podsecuritypolicies",
+		"CSIStorageCapacity": "csistoragecapacities", "ServiceCIDR": "servicecidrs", "IPAddress": "ipaddresses",
+	}
+	for kind, want := range irregular {
+		if got := guessResource(schema.GroupVersionKind{Version: "v1", Kind: kind}).Resource; got != want {
+			t.Errorf("%s: guessed %s, want %s", kind, got, want)
+		}
+	}
+	if !scheme.Scheme.IsGroupRegistered("apps") {
+		t.Error("the default scheme lacks the built-in groups")
+	}
+}
+
+func TestDecodeUnstructuredLearnsItsKind(t *testing.T) {
+	k := &kind{}
+	raw := []byte(`{"metadata":{"name":"a"},"n":9007199254740993}`)
+	k.learn(wire.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"})
+	v, err := k.decodeUnstructured(raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	u := v.(*unstructured.Unstructured)
+	if u.GetKind() != "ConfigMap" || u.GetAPIVersion() != "v1" {
+		t.Errorf("kind %q of %q", u.GetKind(), u.GetAPIVersion())
+	}
+	if n, ok := u.Object["n"].(int64); !ok || n != 9007199254740993 {
+		t.Errorf("an integer came as %T %v", u.Object["n"], u.Object["n"])
+	}
+}

@@ -1,0 +1,71 @@
+package weir
+
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/weirproject/weir/reflector"
+)
+
+// Options configure an Informer. The zero value works: every object of T's resource, nothing dropped, nothing resynced.
+type Options struct {
+	// Name names the informer in errors. Empty: the resource's name.
+	Name string
+
+	// Resource is what to list and watch. It is required for unstructured and metadata-only informers. Empty for other
+	// types: found by the kind that Scheme knows T by; kinds that are not built in are looked up by discovery when the
+	// informer runs.
+	Resource schema.GroupVersionResource
+	// Scheme tells the kind of T. nil: client-go's scheme, which knows the built-in types.
+	Scheme *runtime.Scheme
+
+	// Namespaces restricts the informer to these. Empty: all namespaces.
+	Namespaces []string
+	// Selectors restricts the informer to objects that match at least one of them, at most 64. Empty: all objects.
+	// Each pair of a namespace and a selector is a LIST and a WATCH of its own.
+	Selectors []Selector
+
+	// Drop names fields that are removed from each object before it is stored, such as "metadata.managedFields". They
+	// are dropped without decoding. Empty: nothing is dropped.
+	Drop []string
+	// Indexes are there from the start; more can be added later with AddIndex.
+	Indexes map[string]Index
+
+	// DecodedBudget bounds the memory of the objects that are held decoded, in bytes (estimated). 0: no bound, because
+	// a set larger than its budget would be decoded anew on each full read.
+	DecodedBudget int64
+	// DecodedIdle is how long an object that nobody reads stays decoded. 0: one minute.
+	DecodedIdle time.Duration
+	// LogBytes bounds the change log, in bytes. A handler that falls behind it is caught up by key. 0: 8 MiB.
+	LogBytes int64
+
+	// Reflector tunes how the server is listed and watched. The zero value chooses by the server's version. Its Encoding,
+	// Drop and OnItemType are the informer's own.
+	Reflector reflector.Config
+	// OnStatus, if set, is told each time the state of one of the informer's reflectors changes. It must not block.
+	OnStatus func(Status)
+	// OnPanic, if set, is told when a handler panicked. The handler goes on with its next event. It must not block.
+	// nil: the panic is logged.
+	OnPanic func(*PanicError)
+	// StopTimeout is how long Run waits, when its context has ended, for handlers that are in a call. 0: 10 s.
+	StopTimeout time.Duration
+}
+
+// Selector chooses objects. The zero value chooses all.
+type Selector struct {
+	Label string // a label selector, such as "app=web,tier!=cache"
+	Field string // a field selector, such as "spec.nodeName=node-7"
+}
+
+// HandlerOptions say how a handler is served. The zero value works: every change, no resync.
+type HandlerOptions[T Object] struct {
+	// Name names the handler in errors and statistics. Empty: a number.
+	Name string
+	// Resync is the period over which the handler is handed every object once more, evenly spread: no burst and no
+	// request. 0: off.
+	Resync time.Duration
+	// Filter, if set, refuses objects. An object that starts to pass is Added, one that stops to is Deleted.
+	Filter func(Item[T]) bool
+}

@@ -1,0 +1,67 @@
+package weir
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+)
+
+// maxSelectors is how many claims a store can tell apart.
+const maxSelectors = 64
+
+// scope is what one reflector of an informer lists and watches.
+type scope struct {
+	namespace string
+	selector  Selector
+	claim     uint8 // the selector's position: an object that two selectors match is held for both
+}
+
+// String names the selector, for errors.
+func (s scope) String() string {
+	var parts []string
+	if s.selector.Label != "" {
+		parts = append(parts, s.selector.Label)
+	}
+	if s.selector.Field != "" {
+		parts = append(parts, s.selector.Field)
+	}
+	return strings.Join(parts, " ")
+}
+
+// scopesOf is each namespace with each selector.
+func scopesOf(opts Options) ([]scope, error) {
+	namespaces, selectors := opts.Namespaces, opts.Selectors
+	if len(namespaces) == 0 {
+		namespaces = []string{""}
+	}
+	if len(selectors) == 0 {
+		selectors = []Selector{{}}
+	}
+	if len(selectors) > maxSelectors {
+		return nil, fmt.Errorf("%w: %d selectors, at most %d", ErrOptions, len(selectors), maxSelectors)
+	}
+	if len(namespaces) > 1 && slices.Contains(namespaces, "") {
+		return nil, fmt.Errorf("%w: Namespaces has both all namespaces (\"\") and single ones", ErrOptions)
+	}
+	for n, ns := range namespaces {
+		if slices.Contains(namespaces[:n], ns) {
+			return nil, fmt.Errorf("%w: namespace %q stands twice", ErrOptions, ns)
+		}
+	}
+	var scopes []scope
+	for claim, sel := range selectors {
+		if _, err := labels.Parse(sel.Label); err != nil {
+			return nil, fmt.Errorf("%w: label selector %q: %w", ErrOptions, sel.Label, err)
+		}
+		if _, err := fields.ParseSelector(sel.Field); err != nil {
+			return nil, fmt.Errorf("%w: field selector %q: %w", ErrOptions, sel.Field, err)
+		}
+		for _, ns := range namespaces {
+			scopes = append(scopes, scope{namespace: ns, selector: sel, claim: uint8(claim)})
+		}
+	}
+	return scopes, nil
+}
