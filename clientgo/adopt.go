@@ -1,0 +1,100 @@
+package clientgo
+
+import (
+	"errors"
+	"reflect"
+	"time"
+	"unsafe"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/cache"
+)
+
+// ErrLayout: the client-go that is linked in builds its informers otherwise than this package knows. The factories cannot
+// take them over; NewSharedIndexInformer works all the same.
+var ErrLayout = errors.New("clientgo: this version of client-go lays out its informers in another way")
+
+// parts are what a client-go informer was made of.
+type parts struct {
+	lw        cache.ListerWatcher
+	example   runtime.Object
+	resync    time.Duration
+	transform cache.TransformFunc
+	onError   cache.WatchErrorHandlerWithContext
+	indexers  cache.Indexers
+}
+
+// takeApart gives the parts of an informer that client-go has built and nobody has used yet. It reads its private
+// fields: generated code makes a ListerWatcher, an example and indexers and hands them to nobody but client-go's own
+// constructor, and a constructor of somebody else's (InformerFor) may have set a transform too. Nothing less would carry over
+// all that they mean. It reports false for an informer that is of another type, has started, or has handlers.
+func takeApart(inf cache.SharedIndexInformer) (parts, bool) {
+	v := reflect.ValueOf(inf)
+	for v.Kind() == reflect.Interface || v.Kind() == reflect.Pointer {
+		v = v.Elem()
+		if v.Kind() != reflect.Struct {
+			continue
+		}
+		if inner := v.FieldByName("SharedIndexInformer"); inner.IsValid() {
+			v = inner // a typed wrapper
+		}
+	}
+	var p parts
+	var started, stopped bool
+	ok := v.Kind() == reflect.Struct &&
+		field(v, "listerWatcher", &p.lw) && field(v, "objectType", &p.example) &&
+		field(v, "defaultEventHandlerResyncPeriod", &p.resync) && field(v, "transform", &p.transform) &&
+		field(v, "watchErrorHandler", &p.onError) && field(v, "started", &started) && field(v, "stopped", &stopped)
+	if !ok || started || stopped || handlersOf(v) != 0 {
+		return parts{}, false
+	}
+	p.indexers = inf.GetIndexer().GetIndexers()
+	return p, true
+}
+
+// field reads a private field, if it is there and of the type that is known.
+func field[T any](v reflect.Value, name string, to *T) bool {
+	f := v.FieldByName(name)
+	if !f.IsValid() || f.Type() != reflect.TypeFor[T]() || !f.CanAddr() {
+		return false
+	}
+	*to = *(*T)(unsafe.Pointer(f.UnsafeAddr()))
+	return true
+}
+
+// handlersOf counts the handlers of a client-go informer; -1 where they cannot be counted.
+func handlersOf(v reflect.Value) int {
+	processor := v.FieldByName("processor")
+	if !processor.IsValid() || processor.Kind() != reflect.Pointer || processor.IsNil() {
+		return -1
+	}
+	listeners := processor.Elem().FieldByName("listeners")
+	if !listeners.IsValid() || listeners.Kind() != reflect.Map {
+		return -1
+	}
+	return listeners.Len()
+}
+
+// adopt builds an informer of this package from one that client-go has built. One that cannot be taken apart is given
+// back as it is: it works, as client-go's do.
+func adopt(inf cache.SharedIndexInformer, opts Options) cache.SharedIndexInformer {
+	p, ok := takeApart(inf)
+	if !ok {
+		return inf
+	}
+	ours := newInformer(p.lw, p.example, p.resync, p.indexers, opts)
+	ours.intake.transform = p.transform
+	if p.onError != nil {
+		ours.onError = p.onError
+	}
+	return ours
+}
+
+// checkLayout tells, as ErrLayout, if adopt could adopt nothing.
+func checkLayout() error {
+	built := cache.NewSharedIndexInformer(&cache.ListWatch{}, nil, 0, cache.Indexers{})
+	if _, ok := takeApart(cache.NewTypedSharedIndexInformer[runtimeMeta](built)); !ok {
+		return ErrLayout
+	}
+	return nil
+}

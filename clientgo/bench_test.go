@@ -1,0 +1,134 @@
+package clientgo
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/weirproject/weir/delivery"
+	"github.com/weirproject/weir/internal/podsim"
+	"github.com/weirproject/weir/store"
+	"github.com/weirproject/weir/wire"
+)
+
+// BenchmarkListAgain lists 20,000 pods again and again, as a controller does that looks at everything in each reconcile.
+func BenchmarkListAgain(b *testing.B) {
+	for name, x := range map[string]cache.Indexer{
+		"client-go": cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{}),
+		"weir":      NewSharedIndexInformer(&cache.ListWatch{}, &corev1.Pod{}, 0, nil).GetIndexer(),
+	} {
+		for i := range 20_000 {
+			if err := x.Add(pod(fmt.Sprint("p", i), "1")); err != nil {
+				b.Fatal(err)
+			}
+		}
+		for range 2 {
+			x.List()
+		}
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				if len(x.List()) != 20_000 {
+					b.Fatal("not all")
+				}
+			}
+		})
+		b.Run(name+"/one changed", func(b *testing.B) {
+			for b.Loop() {
+				if err := x.Update(pod("p7", "2")); err != nil {
+					b.Fatal(err)
+				}
+				if len(x.List()) != 20_000 {
+					b.Fatal("not all")
+				}
+			}
+		})
+	}
+}
+
+// BenchmarkUpdates takes changes of pods in and hands old and new to a handler, all on one goroutine: the CPU that an event
+// costs from the store on. What changes is the resourceVersion alone, or the status too.
+func BenchmarkUpdates(b *testing.B) {
+	const n = 5000
+	for _, what := range []string{"version", "status"} {
+		b.Run(what, func(b *testing.B) {
+			inf := NewSharedIndexInformer(&cache.ListWatch{}, &corev1.Pod{}, 0, nil).(*informer)
+			w := inf.store.Writer(store.Scope{})
+			pods, rnd := podsim.New(n, 1), rand.New(rand.NewPCG(1, 2))
+			metas, raws := make([]wire.Meta, 2*n), make([][]byte, 2*n)
+			for i := range 2 * n {
+				p := pods.Pod(i % n)
+				if i >= n && what == "status" {
+					podsim.Touch(p, rnd)
+				}
+				p.ResourceVersion = strconv.Itoa(1_000_000 + i)
+				raw, err := p.Marshal()
+				if err == nil {
+					err = wire.ReadMeta(wire.Protobuf, raw, &metas[i])
+				}
+				if err != nil {
+					b.Fatal(err)
+				}
+				raws[i] = raw
+			}
+			seen := 0
+			r := &registration{informer: inf, looks: looks{true, true, true}, handler: cache.ResourceEventHandlerFuncs{
+				UpdateFunc: func(was, is any) {
+					if was.(*corev1.Pod).ResourceVersion != is.(*corev1.Pod).ResourceVersion {
+						seen++
+					}
+				},
+			}}
+			served := delivery.New(inf.store, r.handle, delivery.Options{})
+			r.served = served
+			cursor := inf.store.Cursor()
+			changes := make([]store.Change, 128)
+			take := func() {
+				w.Flush()
+				for got := cursor.Next(changes); got > 0; got = cursor.Next(changes) {
+					for _, c := range changes[:got] {
+						if c.Old != nil {
+							r.handle(b.Context(), delivery.Event{Type: delivery.Updated, Old: c.Old, New: c.New, ResourceVersion: c.ResourceVersion})
+						}
+					}
+					clear(changes[:got])
+				}
+			}
+			served.Close()
+			for i := range n {
+				if err := w.Put(&metas[i], raws[i]); err != nil {
+					b.Fatal(err)
+				}
+				if i%128 == 0 {
+					take()
+				}
+			}
+			take()
+			b.ReportAllocs()
+			version := uint64(2_000_000)
+			text := make([]byte, 0, 20)
+			i := 0
+			for b.Loop() {
+				at := (i/n+1)%2*n + i*37%n
+				i++
+				version++
+				m := metas[at]
+				text = strconv.AppendUint(text[:0], version, 10)
+				copy(m.ResourceVersion, text) // in the raw bytes, too
+				if err := w.Put(&m, raws[at]); err != nil {
+					b.Fatal(err)
+				}
+				if i%128 == 0 {
+					take()
+				}
+			}
+			take()
+			if seen < i {
+				b.Fatalf("%d of %d seen", seen, i)
+			}
+		})
+	}
+}

@@ -1,0 +1,275 @@
+package clientgo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/weirproject/weir/watchcache/embedded"
+)
+
+// podsOf is a ListerWatcher of a typed client, as client-go writes one.
+func podsOf(cfg *rest.Config) *cache.ListWatch {
+	client := kubernetes.NewForConfigOrDie(cfg)
+	return cache.NewListWatchFromClient(client.CoreV1().RESTClient(), "pods", "", fields.Everything())
+}
+
+func capturing(cfg *rest.Config) *rest.Config {
+	cfg = rest.CopyConfig(cfg)
+	Wrap(cfg)
+	return cfg
+}
+
+// In each encoding, with and without gzip, the bodies are ours, and the caller's client is content with what it is given.
+func TestCaptureEncodings(t *testing.T) {
+	server := serve(t, embedded.Options{Pods: 300})
+	for _, contentType := range []string{"", "application/json", "application/vnd.kubernetes.protobuf"} {
+		for _, plain := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%q plain %v", contentType, plain), func(t *testing.T) {
+				cfg := rest.CopyConfig(server.Config())
+				cfg.ContentType, cfg.DisableCompression = contentType, plain
+				inf := NewSharedIndexInformer(podsOf(capturing(cfg)), &corev1.Pod{}, 0, nil).(*informer)
+				stop := run(t, inf)
+				synced(t, inf.HasSyncedChecker())
+				if n := len(inf.GetStore().List()); n != 300 {
+					t.Errorf("%d pods", n)
+				}
+				raw, body := inf.store.Memory().Raw, inf.stats.BodyBytes.Load()
+				if raw == 0 || body < raw {
+					t.Errorf("%d bytes held of %d that came: not captured", raw, body)
+				}
+				if inf.LastSyncResourceVersion() == "" {
+					t.Error("no resourceVersion")
+				}
+				stop()
+			})
+		}
+	}
+}
+
+// Changes come through a captured watch, and the caller's client is not in its way.
+func TestCaptureWatch(t *testing.T) {
+	server := serve(t, embedded.Options{})
+	client := fill(t, server.Config())
+	lw := cache.NewListWatchFromClient(kubernetes.NewForConfigOrDie(capturing(server.Config())).CoreV1().RESTClient(), "configmaps", "one", fields.Everything())
+	inf := NewSharedIndexInformer(lw, &corev1.ConfigMap{}, 0, nil).(*informer)
+	told := newRecorder()
+	if _, err := inf.AddEventHandler(told); err != nil {
+		t.Fatal(err)
+	}
+	run(t, inf)
+	synced(t, inf.HasSyncedChecker())
+	ctx := context.Background()
+	maps := client.CoreV1().ConfigMaps("one")
+	made, err := maps.Create(ctx, configMap("one", "a", map[string]string{"v": "1"}), metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	changed := made.DeepCopy()
+	changed.Labels["v"] = "2"
+	changed, err = maps.Update(ctx, changed, metav1.UpdateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	told.wait(t, "add "+show(made))
+	told.wait(t, fmt.Sprintf("update %s -> %s", show(made), show(changed)))
+	if err := maps.Delete(ctx, "a", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	told.waitCount(t, 3)
+	// The object of a deletion has the deletion's resourceVersion.
+	if last := told.all()[2]; !strings.HasPrefix(last, "delete one/a@") || strings.Contains(last, "@"+changed.ResourceVersion+" ") {
+		t.Errorf("last: %s", last)
+	}
+}
+
+// An answer that is no list is the caller's to make an error of.
+func TestCaptureError(t *testing.T) {
+	faults := &embedded.Faults{}
+	server := serve(t, embedded.Options{Pods: 3, Faults: faults})
+	remove := faults.Add(embedded.Rule{
+		Match: embedded.Match("list", "pods"),
+		Err:   apierrors.NewForbidden(corev1.Resource("pods"), "", errors.New("no")),
+	})
+	inf := NewSharedIndexInformer(podsOf(capturing(server.Config())), &corev1.Pod{}, 0, nil)
+	told := make(chan error, 100)
+	if err := inf.SetWatchErrorHandlerWithContext(func(ctx context.Context, r *cache.Reflector, err error) {
+		if r.Name() == "" || ctx.Err() != nil {
+			t.Errorf("reflector %q, context %v", r.Name(), ctx.Err())
+		}
+		cache.DefaultWatchErrorHandler(ctx, r, err)
+		told <- err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	run(t, inf)
+	select {
+	case err := <-told:
+		if !apierrors.IsForbidden(err) {
+			t.Errorf("%v is not forbidden", err)
+		}
+	case <-time.After(patience):
+		t.Fatal("nobody was told")
+	}
+	if err := inf.SetWatchErrorHandler(func(*cache.Reflector, error) {}); err == nil {
+		t.Error("a watch error handler was set after the start")
+	}
+	if inf.HasSynced() {
+		t.Error("synced")
+	}
+	remove()
+	synced(t, inf.HasSyncedChecker())
+}
+
+// A ListerWatcher that makes several requests, or adds to the answer, is not captured: what it returns counts.
+func TestNotCaptured(t *testing.T) {
+	server := serve(t, embedded.Options{})
+	fill(t, server.Config(), configMap("one", "a", nil), configMap("two", "b", nil), configMap("three", "c", nil))
+	client := kubernetes.NewForConfigOrDie(capturing(server.Config())).CoreV1()
+	watchAll := func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+		return client.ConfigMaps("").Watch(ctx, o)
+	}
+	lists := map[string]func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error){
+		"merged": func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			one, err := client.ConfigMaps("one").List(ctx, o)
+			if err != nil {
+				return nil, err
+			}
+			two, err := client.ConfigMaps("two").List(ctx, o)
+			if err != nil {
+				return nil, err
+			}
+			one.Items = append(one.Items, two.Items...)
+			return one, nil
+		},
+		"added to": func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			one, err := client.ConfigMaps("one").List(ctx, o)
+			if err != nil {
+				return nil, err
+			}
+			one.Items = append(one.Items, *configMap("two", "b", nil))
+			return one, nil
+		},
+		"without the context": func(_ context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			o.FieldSelector = "metadata.name!=c"
+			return client.ConfigMaps("").List(context.Background(), o)
+		},
+	}
+	for name, list := range lists {
+		t.Run(name, func(t *testing.T) {
+			inf := NewSharedIndexInformer(&cache.ListWatch{ListWithContextFunc: list, WatchFuncWithContext: watchAll}, &corev1.ConfigMap{}, 0, nil)
+			stop := run(t, inf)
+			synced(t, inf.HasSyncedChecker())
+			if got := strings.Join(inf.GetStore().ListKeys(), " "); got != "one/a two/b" {
+				t.Errorf("holds %s", got)
+			}
+			stop()
+		})
+	}
+}
+
+// NoCapture is for a ListerWatcher that changes what came.
+func TestNoCapture(t *testing.T) {
+	server := serve(t, embedded.Options{})
+	fill(t, server.Config(), configMap("one", "a", nil), configMap("one", "b", nil))
+	client := kubernetes.NewForConfigOrDie(capturing(server.Config())).CoreV1().ConfigMaps("")
+	lw := &cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			list, err := client.List(ctx, o)
+			if err == nil {
+				list.Items = list.Items[:1]
+			}
+			return list, err
+		},
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) { return client.Watch(ctx, o) },
+	}
+	inf := NewSharedIndexInformerWithOptions(lw, &corev1.ConfigMap{}, 0, nil, Options{NoCapture: true})
+	stop := run(t, inf)
+	synced(t, inf.HasSyncedChecker())
+	if got := strings.Join(inf.GetStore().ListKeys(), " "); got != "one/a" {
+		t.Errorf("holds %s", got)
+	}
+	stop()
+}
+
+// Other requests with the capture in their context are left alone, as is everybody else's LIST.
+func TestCaptureLeavesAlone(t *testing.T) {
+	server := serve(t, embedded.Options{})
+	fill(t, server.Config(), configMap("one", "a", nil))
+	client := kubernetes.NewForConfigOrDie(capturing(server.Config()))
+	for _, v := range []verb{list, watching} {
+		c := &capture{verb: v, context: context.Background()}
+		ctx := c.with(context.Background())
+		if m, err := client.CoreV1().ConfigMaps("one").Get(ctx, "a", metav1.GetOptions{}); err != nil || m.Name != "a" {
+			t.Errorf("get: %v, %v", m, err)
+		}
+		if _, err := client.Discovery().ServerResourcesForGroupVersionWithContext(ctx, "v1"); err != nil {
+			t.Errorf("discovery: %v", err)
+		}
+		if v == watching {
+			if l, err := client.CoreV1().ConfigMaps("").List(ctx, metav1.ListOptions{}); err != nil || len(l.Items) != 1 {
+				t.Errorf("a list in a capture of a watch: %v, %v", l, err)
+			}
+		}
+		if resp := c.end(); resp != nil {
+			t.Errorf("captured %s", resp.Request.URL)
+		}
+	}
+	if l, err := client.CoreV1().ConfigMaps("").List(context.Background(), metav1.ListOptions{}); err != nil || len(l.Items) != 1 {
+		t.Errorf("a list without a capture: %v, %v", l, err)
+	}
+}
+
+// The body outlives the caller's request, and ends with the stream.
+func TestCaptureDetached(t *testing.T) {
+	ended := make(chan struct{})
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprint(w, `{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"7"},"items":[`)
+		for i := range 40 {
+			fmt.Fprintf(w, `{"metadata":{"name":"p%d","uid":"u","resourceVersion":"5"}},`, i)
+		}
+		w.(http.Flusher).Flush()
+		<-r.Context().Done()
+		close(ended)
+	}))
+	defer server.Close()
+	client := kubernetes.NewForConfigOrDie(capturing(&rest.Config{Host: server.URL, Timeout: time.Minute}))
+	ctx, cancel := context.WithCancel(context.Background())
+	c := &capture{verb: list, context: ctx}
+	callers, callerEnds := context.WithCancel(c.with(context.Background()))
+	got, err := client.CoreV1().Pods("").List(callers, metav1.ListOptions{})
+	if err != nil || len(got.Items) != 0 {
+		t.Fatalf("%v, %v", got, err)
+	}
+	callerEnds()
+	resp := c.end()
+	if resp == nil {
+		t.Fatal("not captured")
+	}
+	if n, err := resp.Body.Read(make([]byte, 100)); n == 0 {
+		t.Errorf("read %d, %v", n, err)
+	}
+	cancel()
+	select {
+	case <-ended:
+	case <-time.After(patience):
+		t.Error("the request goes on after its stream's context")
+	}
+	_ = resp.Body.Close()
+}

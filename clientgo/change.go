@@ -1,0 +1,86 @@
+package clientgo
+
+import "github.com/weirproject/weir/store"
+
+// lookNew is look for a version that has just come, which recent keeps for its next change.
+func (r *reader) lookNew(o *store.Object, several bool) (any, error) {
+	if r.recent == nil || o.Size() == 0 {
+		return r.look(o)
+	}
+	sc := r.pairs.scratch.Get().(*pairScratch)
+	defer r.pairs.scratch.Put(sc)
+	sc.was, sc.wasParts = sc.was[:0], sc.wasParts[:0]
+	return r.newOf(nil, o, sc, several)
+}
+
+// lookBoth is look for the two versions of a change, which share what is the same in both.
+func (r *reader) lookBoth(was, is *store.Object, several bool) (old, fresh any, err error) {
+	if r.recent == nil || was.Size() == 0 || is.Size() == 0 {
+		if old, err = r.look(was); err == nil {
+			fresh, err = r.look(is)
+		}
+		return old, fresh, err
+	}
+	sc := r.pairs.scratch.Get().(*pairScratch)
+	defer r.pairs.scratch.Put(sc)
+	if old, err = r.oldOf(was, sc); err == nil {
+		fresh, err = r.newOf(old, is, sc, several)
+	}
+	return old, fresh, err
+}
+
+// lookLast is look for the last version of an object that is gone.
+func (r *reader) lookLast(o *store.Object) (any, error) {
+	if r.recent == nil {
+		return r.look(o)
+	}
+	held, ok := r.recent.get(o)
+	r.recent.forget(o.Key())
+	if ok {
+		return held.value, nil
+	}
+	return r.look(o)
+}
+
+// oldOf gives the value of the version before, and leaves its parts, or its bytes, in the scratch.
+func (r *reader) oldOf(was *store.Object, sc *pairScratch) (value any, err error) {
+	sc.was, sc.wasParts = sc.was[:0], sc.wasParts[:0]
+	if held, ok := r.recent.get(was); ok {
+		sc.wasParts = append(sc.wasParts, held.parts...)
+		return held.value, nil
+	}
+	if sc.was, err = was.AppendRaw(sc.was); err != nil {
+		return nil, err
+	}
+	if was.IsDecoded() {
+		return was.Look()
+	}
+	if value, err = r.codec.decode(sc.was); err != nil {
+		return was.Look() // whose error says which object it is
+	}
+	return value, nil
+}
+
+// newOf gives the value of the version after, with what it shares with old, and keeps it.
+func (r *reader) newOf(old any, is *store.Object, sc *pairScratch, several bool) (value any, err error) {
+	if held, ok := r.recent.get(is); ok {
+		return held.value, nil
+	}
+	if is.IsDecoded() {
+		return is.Look()
+	}
+	if sc.is, err = is.AppendRaw(sc.is[:0]); err != nil {
+		return nil, err
+	}
+	value, ok := r.pairs.decode(old, sc)
+	if ok {
+		value = r.codec.stamp(value)
+	} else {
+		sc.parts = sc.parts[:0]
+		if value, err = r.codec.decode(sc.is); err != nil {
+			return is.Look()
+		}
+	}
+	r.recent.put(version{is, value, sums(sc.parts)}, several)
+	return value, nil
+}

@@ -1,0 +1,125 @@
+package clientgo
+
+import (
+	"encoding/json"
+	"reflect"
+	"sync/atomic"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	kjson "sigs.k8s.io/json"
+
+	"github.com/weirproject/weir/internal/decode"
+	"github.com/weirproject/weir/wire"
+)
+
+// codec turns the bytes of an informer's objects into values of its example's type, and back.
+type codec struct {
+	goType   reflect.Type    // a pointer to a struct; nil: anything, which is never encoded
+	protobuf *decode.Decoder // nil: the type has no protobuf form
+	gvk      schema.GroupVersionKind
+	item     atomic.Pointer[wire.TypeMeta] // what lists say that their items are
+}
+
+type protobufMessage interface {
+	decode.Message
+	Marshal() ([]byte, error)
+}
+
+func newCodec(example runtime.Object) *codec {
+	c := &codec{}
+	if example == nil {
+		return c
+	}
+	if t := reflect.TypeOf(example); t.Kind() == reflect.Pointer && t.Elem().Kind() == reflect.Struct {
+		c.goType, c.protobuf = t, decode.For(t)
+	}
+	switch example.(type) {
+	case *unstructured.Unstructured, *metav1.PartialObjectMetadata:
+		c.gvk = example.GetObjectKind().GroupVersionKind()
+	}
+	return c
+}
+
+// learn notes what the items of lists are: in JSON those of built-in kinds do not say so themselves.
+func (c *codec) learn(t wire.TypeMeta) { c.item.Store(&t) }
+
+// decode makes a value of its bytes. They say themselves which encoding they are in: a message of protobuf cannot begin
+// with a brace, which would be field 15 of a kind that no object has.
+func (c *codec) decode(raw []byte) (any, error) {
+	if len(raw) == 0 || raw[0] != '{' {
+		if c.protobuf == nil {
+			return nil, errNotProtobuf
+		}
+		object, err := c.protobuf.Decode(raw)
+		if err != nil {
+			return nil, err
+		}
+		return c.stamp(object), nil
+	}
+	object := reflect.New(c.goType.Elem()).Interface()
+	target := object
+	if u, ok := object.(*unstructured.Unstructured); ok {
+		target = &u.Object
+	}
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(raw, target); err != nil {
+		return nil, err
+	}
+	return c.stamp(object), nil
+}
+
+// stamp gives an object the kind that its list or the example says, where the object needs one.
+func (c *codec) stamp(object any) any {
+	switch object := object.(type) {
+	case *metav1.PartialObjectMetadata:
+		if !c.gvk.Empty() {
+			object.SetGroupVersionKind(c.gvk)
+		}
+	case *unstructured.Unstructured:
+		if object.GetKind() != "" {
+			break
+		}
+		if item := c.item.Load(); item != nil {
+			object.SetAPIVersion(item.APIVersion)
+			object.SetKind(item.Kind)
+		} else if !c.gvk.Empty() {
+			object.SetGroupVersionKind(c.gvk)
+		}
+	}
+	return object
+}
+
+// encode makes bytes of a value: protobuf where its type has it, else JSON. It reports false where something would be
+// lost: the value is of another type, says its kind though protobuf has no room for it, or decodes to something else. A nil
+// slice or map in place of an empty one, and a time's zone, are no loss.
+func (c *codec) encode(value any) ([]byte, bool) {
+	if c.goType == nil || reflect.TypeOf(value) != c.goType || reflect.ValueOf(value).IsNil() {
+		return nil, false
+	}
+	if message, ok := value.(protobufMessage); ok && value.(runtime.Object).GetObjectKind().GroupVersionKind().Empty() {
+		if raw, err := message.Marshal(); err == nil && c.same(raw, value) {
+			return raw, true
+		}
+	}
+	raw, err := marshalJSON(value)
+	if err != nil || !c.same(raw, value) {
+		return nil, false
+	}
+	return raw, true
+}
+
+func marshalJSON(value any) ([]byte, error) {
+	if u, ok := value.(*unstructured.Unstructured); ok {
+		return json.Marshal(u.Object)
+	}
+	return json.Marshal(value)
+}
+
+// same reports whether raw decodes to value.
+func (c *codec) same(raw []byte, value any) bool {
+	decoded, err := c.decode(raw)
+	return err == nil && equality.Semantic.DeepEqual(decoded, value)
+}

@@ -1,0 +1,138 @@
+package clientgo
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/weirproject/weir/reflector"
+	"github.com/weirproject/weir/source"
+	"github.com/weirproject/weir/watchcache/embedded"
+)
+
+// What keeps an informer from being current can be asked for and waited on, through a generated factory's wrapper too, and is
+// gone when it is over.
+func TestErr(t *testing.T) {
+	faults := &embedded.Faults{}
+	server := serve(t, embedded.Options{Pods: 3, Faults: faults})
+	remove := faults.Add(embedded.Rule{
+		Match: embedded.Match("list", "pods"),
+		Err:   apierrors.NewForbidden(corev1.Resource("pods"), "", errors.New("no")),
+	})
+	factory, err := NewSharedInformerFactory(server.Config(), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	inf := factory.Core().V1().Pods().Informer()
+	if err := Err(inf); err != nil {
+		t.Errorf("before the start: %v", err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	defer factory.Shutdown()
+	defer cancel()
+	factory.StartWithContext(ctx)
+	short, end := context.WithTimeout(ctx, time.Second)
+	defer end()
+	err = WaitForSync(short, inf, factory.Core().V1().Nodes().Informer())
+	if !errors.Is(err, reflector.ErrForbidden) || !apierrors.IsForbidden(Err(inf)) || !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("the wait says %v, Err %v", err, Err(inf))
+	}
+	remove()
+	long, end := context.WithTimeout(ctx, patience)
+	defer end()
+	if err := WaitForSync(long, inf); err != nil || !inf.HasSynced() {
+		t.Errorf("the wait says %v, HasSynced %v", err, inf.HasSynced())
+	}
+	i, err := ours(inf)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := i.engine.WaitFor(long, func() bool { return Err(inf) == nil }); err != nil {
+		t.Errorf("Err stays %v: %v", Err(inf), err)
+	}
+}
+
+// Of another's informer nothing is known, and one that has stopped is not waited for.
+func TestErrOfOthers(t *testing.T) {
+	theirs := cache.NewSharedIndexInformer(&cache.ListWatch{}, &corev1.Pod{}, 0, nil)
+	if err := Err(theirs); !errors.Is(err, ErrNotOurs) {
+		t.Errorf("client-go's: %v", err)
+	}
+	if err := Err(nil); !errors.Is(err, ErrNotOurs) {
+		t.Errorf("nil: %v", err)
+	}
+	if err := WaitForSync(t.Context(), theirs); !errors.Is(err, ErrNotOurs) {
+		t.Errorf("waiting for client-go's: %v", err)
+	}
+	if err := WaitForSync(t.Context()); err != nil {
+		t.Errorf("waiting for nothing: %v", err)
+	}
+	stopped := NewSharedIndexInformer(&cache.ListWatch{}, &corev1.Pod{}, 0, nil)
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	stopped.RunWithContext(over)
+	if err := WaitForSync(t.Context(), stopped); err == nil {
+		t.Error("synced though it never ran")
+	}
+}
+
+// silence is a server that does not answer.
+type silence struct{}
+
+func (silence) RoundTrip(req *http.Request) (*http.Response, error) {
+	<-req.Context().Done()
+	return nil, context.Cause(req.Context())
+}
+
+// A request whose answer does not begin is given up, and the informer says so.
+func TestHeaderTimeout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg := &rest.Config{Host: "http://none.invalid", Transport: silence{}}
+		Wrap(cfg)
+		inf := NewSharedIndexInformer(podsOf(cfg), &corev1.Pod{}, 0, nil)
+		stop := run(t, inf)
+		time.Sleep(headerTimeout - time.Second)
+		synctest.Wait()
+		if err := Err(inf); err != nil {
+			t.Errorf("too soon: %v", err)
+		}
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if err := Err(inf); !errors.Is(err, source.ErrStalled) {
+			t.Errorf("Err is %v", err)
+		}
+		stop()
+	})
+}
+
+// A config that is wrapped twice is captured once: the answer is read as it arrives.
+func TestWrappedTwice(t *testing.T) {
+	server := serve(t, embedded.Options{Pods: 30})
+	inf := NewSharedIndexInformer(podsOf(capturing(capturing(server.Config()))), &corev1.Pod{}, 0, nil).(*informer)
+	run(t, inf)
+	synced(t, inf.HasSyncedChecker())
+	if n, lists := len(inf.GetStore().ListKeys()), inf.stats.Lists.Load(); n != 30 || lists != 1 || inf.stats.BodyBytes.Load() == 0 {
+		t.Errorf("%d pods by %d lists, %d bytes captured", n, lists, inf.stats.BodyBytes.Load())
+	}
+}
+
+// A watch that is put around another one hangs in a send, unless somebody takes what it sends.
+func TestStopTakesTheRest(t *testing.T) {
+	inner := watch.NewFake()
+	w := watch.Filter(inner, func(e watch.Event) (watch.Event, bool) { return e, true })
+	body := &watchBody{context: t.Context(), returned: &returned{}, events: w, closed: make(chan struct{})}
+	inner.Add(pod("a", "1")) // taken by the filter, which now wants to send it
+	if err := body.Close(); err != nil {
+		t.Fatal(err)
+	}
+	// goleak tells if the filter's goroutine stays.
+}

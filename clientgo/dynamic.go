@@ -1,0 +1,101 @@
+package clientgo
+
+import (
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/dynamic/dynamicinformer"
+	"k8s.io/client-go/dynamic/dynamiclister"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/metadata/metadatainformer"
+	"k8s.io/client-go/metadata/metadatalister"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+)
+
+// NewDynamicSharedInformerFactory is dynamicinformer.NewDynamicSharedInformerFactory for the server that cfg names. cfg is
+// copied. The error says what is wrong with cfg, or is ErrLayout.
+func NewDynamicSharedInformerFactory(cfg *rest.Config, resync time.Duration, opts ...Option) (dynamicinformer.DynamicSharedInformerFactory, error) {
+	client, err := dynamic.NewForConfig(wrapped(cfg))
+	if err != nil {
+		return nil, fmt.Errorf("clientgo: %w", err)
+	}
+	s := settingsOf(opts)
+	return newByResource(s, func(gvr schema.GroupVersionResource) informers.GenericInformer {
+		return dynamicinformer.NewFilteredDynamicInformer(client, gvr, s.namespace, resync, byNamespace(), s.tweak)
+	}, func(indexer cache.Indexer, gvr schema.GroupVersionResource) cache.GenericLister {
+		return dynamiclister.NewRuntimeObjectShim(dynamiclister.New(indexer, gvr))
+	})
+}
+
+// NewMetadataSharedInformerFactory is metadatainformer.NewSharedInformerFactory for the server that cfg names. cfg is
+// copied. The error says what is wrong with cfg, or is ErrLayout.
+func NewMetadataSharedInformerFactory(cfg *rest.Config, resync time.Duration, opts ...Option) (metadatainformer.SharedInformerFactory, error) {
+	client, err := metadata.NewForConfig(wrapped(cfg))
+	if err != nil {
+		return nil, fmt.Errorf("clientgo: %w", err)
+	}
+	s := settingsOf(opts)
+	return newByResource(s, func(gvr schema.GroupVersionResource) informers.GenericInformer {
+		return metadatainformer.NewFilteredMetadataInformer(client, gvr, s.namespace, resync, byNamespace(), s.tweak)
+	}, func(indexer cache.Indexer, gvr schema.GroupVersionResource) cache.GenericLister {
+		return metadatalister.NewRuntimeObjectShim(metadatalister.New(indexer, gvr))
+	})
+}
+
+func byNamespace() cache.Indexers {
+	return cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}
+}
+
+// byResource is a factory of informers that are told apart by their resource.
+type byResource struct {
+	settings settings
+	build    func(schema.GroupVersionResource) informers.GenericInformer // client-go's
+	lister   func(cache.Indexer, schema.GroupVersionResource) cache.GenericLister
+	running  running[schema.GroupVersionResource]
+}
+
+var (
+	_ dynamicinformer.DynamicSharedInformerFactory = (*byResource)(nil)
+	_ metadatainformer.SharedInformerFactory       = (*byResource)(nil)
+)
+
+func newByResource(
+	s settings,
+	build func(schema.GroupVersionResource) informers.GenericInformer,
+	lister func(cache.Indexer, schema.GroupVersionResource) cache.GenericLister,
+) (*byResource, error) {
+	if err := checkLayout(); err != nil {
+		return nil, err
+	}
+	return &byResource{settings: s, build: build, lister: lister, running: newRunning[schema.GroupVersionResource]()}, nil
+}
+
+// ForResource gives the informer of a resource. Whether the server knows it shows once it runs.
+func (f *byResource) ForResource(gvr schema.GroupVersionResource) informers.GenericInformer {
+	inf := f.running.get(gvr, func() cache.SharedIndexInformer {
+		inf := adopt(f.build(gvr).Informer(), f.settings.informer)
+		if f.settings.transform != nil {
+			_ = inf.SetTransform(f.settings.transform) // it fails only once an informer has started
+		}
+		return inf
+	})
+	return genericInformer{inf, f.lister(inf.GetIndexer(), gvr)}
+}
+
+// Start starts what was asked for until the channel is closed. It does not block.
+func (f *byResource) Start(stop <-chan struct{}) { f.running.start(wait.ContextForChannel(stop)) }
+
+// WaitForCacheSync blocks until all started informers have synced or the channel is closed, and tells which have.
+func (f *byResource) WaitForCacheSync(stop <-chan struct{}) map[schema.GroupVersionResource]bool {
+	synced, _ := f.running.wait(wait.ContextForChannel(stop)) // the map says it all
+	return synced
+}
+
+// Shutdown blocks until the informers have ended, which what they were started with must tell them to. Nothing can be
+// started any more.
+func (f *byResource) Shutdown() { f.running.shutdown() }

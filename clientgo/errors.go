@@ -1,0 +1,17 @@
+package clientgo
+
+import "errors"
+
+// ErrNotOurs: the informer was not made by this package, so nothing is known of it.
+var ErrNotOurs = errors.New("clientgo: not an informer of this package")
+
+var (
+	// errNotProtobuf: the server answered in protobuf for a type that has none.
+	errNotProtobuf = errors.New("the type has no protobuf form")
+	// errStarted is SetTransform's and SetWatchErrorHandler's.
+	errStarted = errors.New("informer has already started")
+	// errStopped is for what cannot be added to an informer that has run.
+	errStopped = errors.New("informer has stopped already")
+	// errForeign is RemoveEventHandler's.
+	errForeign = errors.New("not a registration of this informer")
+)

@@ -1,0 +1,92 @@
+package clientgo_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/weirproject/weir/clientgo"
+	"github.com/weirproject/weir/watchcache/embedded"
+)
+
+// cluster starts an embedded API server with two config maps, in place of a cluster.
+func cluster() (*embedded.Server, *rest.Config) {
+	server, err := embedded.New(embedded.Options{})
+	if err == nil {
+		err = server.Start()
+	}
+	if err != nil {
+		log.Fatal(err)
+	}
+	client := kubernetes.NewForConfigOrDie(server.Config())
+	for _, name := range []string{"blue", "green"} {
+		m := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		if _, err := client.CoreV1().ConfigMaps("colours").Create(context.Background(), m, metav1.CreateOptions{}); err != nil {
+			log.Fatal(err)
+		}
+	}
+	return server, server.Config()
+}
+
+// The line that changes is the one that makes the factory: it takes the rest.Config in place of a client.
+func ExampleNewSharedInformerFactory() {
+	server, cfg := cluster()
+	defer server.Close()
+
+	factory, err := clientgo.NewSharedInformerFactory(cfg, 10*time.Hour)
+	if err != nil {
+		log.Fatal(err)
+	}
+	maps := factory.Core().V1().ConfigMaps()
+	added, err := maps.Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc: func(obj any) { fmt.Println("added", obj.(*corev1.ConfigMap).Name) },
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer factory.Shutdown()
+	defer cancel()
+	factory.StartWithContext(ctx)
+	if err := factory.WaitForCacheSyncWithContext(ctx).AsError(); err != nil {
+		log.Fatal(err)
+	}
+	cache.WaitFor(ctx, "", added.HasSyncedChecker())
+
+	blue, err := maps.Lister().ConfigMaps("colours").Get("blue")
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(blue.Namespace, blue.Name)
+	// Output:
+	// added blue
+	// added green
+	// colours blue
+}
+
+// With Wrap, clients that other code builds from the config can still be streamed.
+func ExampleNewSharedIndexInformer() {
+	server, cfg := cluster()
+	defer server.Close()
+
+	clientgo.Wrap(cfg)
+	client := kubernetes.NewForConfigOrDie(cfg)
+	lw := cache.NewListWatchFromClient(client.CoreV1().RESTClient(), "configmaps", "colours", fields.Everything())
+	inf := clientgo.NewSharedIndexInformer(lw, &corev1.ConfigMap{}, 0, cache.Indexers{})
+
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	done := make(chan struct{})
+	go func() { defer close(done); inf.RunWithContext(ctx) }()
+	defer func() { cancel(); <-done }()
+	cache.WaitFor(ctx, "", inf.HasSyncedChecker())
+	fmt.Println(inf.GetStore().ListKeys())
+	// Output: [colours/blue colours/green]
+}

@@ -1,0 +1,121 @@
+package clientgo
+
+import (
+	"fmt"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/weirproject/weir/store"
+	"github.com/weirproject/weir/wire"
+)
+
+// hand writes what somebody puts into an informer's store by hand: tests mostly, and controllers that remember what they have
+// just written. It is held as it is, like in client-go, until the server has news of the object or a relist does not have
+// it. Unlike in client-go, handlers are told.
+type hand struct {
+	mu     sync.Mutex
+	writer *store.Writer // nil until the first write
+	rv     string        // of Replace or Bookmark
+}
+
+// Add puts an object into the store.
+func (x *indexer) Add(obj any) error { return x.Update(obj) }
+
+// Update puts an object into the store.
+func (x *indexer) Update(obj any) error {
+	key, err := cache.DeletionHandlingMetaNamespaceKeyFunc(obj)
+	if err != nil {
+		return cache.KeyError{Obj: obj, Err: err}
+	}
+	return x.write(func(w *store.Writer) error { return x.putByHand(w, key, obj) })
+}
+
+// Delete takes an object out of the store, by its key.
+func (x *indexer) Delete(obj any) error {
+	key, err := cache.DeletionHandlingMetaNamespaceKeyFunc(obj)
+	if err != nil {
+		return cache.KeyError{Obj: obj, Err: err}
+	}
+	return x.write(func(w *store.Writer) error { return x.deleteByHand(w, key) })
+}
+
+// Replace makes the store hold these objects and no others.
+func (x *indexer) Replace(objects []any, resourceVersion string) error {
+	keep := make(map[string]any, len(objects))
+	for _, obj := range objects {
+		key, err := cache.DeletionHandlingMetaNamespaceKeyFunc(obj)
+		if err != nil {
+			return cache.KeyError{Obj: obj, Err: err}
+		}
+		keep[key] = obj
+	}
+	return x.write(func(w *store.Writer) error {
+		for _, key := range x.ListKeys() {
+			if _, ok := keep[key]; !ok {
+				if err := x.deleteByHand(w, key); err != nil {
+					return err
+				}
+			}
+		}
+		for key, obj := range keep {
+			if err := x.putByHand(w, key, obj); err != nil {
+				return err
+			}
+		}
+		x.hand.rv = resourceVersion
+		return nil
+	})
+}
+
+// LastStoreSyncResourceVersion is the resourceVersion up to which everything is held.
+func (x *indexer) LastStoreSyncResourceVersion() string {
+	if rv := x.store.ResourceVersion(); rv != "" {
+		return rv
+	}
+	x.hand.mu.Lock()
+	defer x.hand.mu.Unlock()
+	return x.hand.rv
+}
+
+// Bookmark notes a resourceVersion, which LastStoreSyncResourceVersion gives until the informer knows better.
+func (x *indexer) Bookmark(rv string) {
+	x.hand.mu.Lock()
+	defer x.hand.mu.Unlock()
+	x.hand.rv = rv
+}
+
+func (x *indexer) write(do func(*store.Writer) error) error {
+	x.hand.mu.Lock()
+	defer x.hand.mu.Unlock()
+	if x.hand.writer == nil {
+		x.hand.writer = x.store.ByHand(store.Scope{})
+	}
+	err := do(x.hand.writer)
+	x.hand.writer.Flush()
+	return err
+}
+
+func (x *indexer) putByHand(w *store.Writer, key string, obj any) error {
+	o, err := meta.Accessor(obj)
+	if err != nil {
+		return fmt.Errorf("%s: %w", key, err)
+	}
+	m := &wire.Meta{
+		Namespace: []byte(o.GetNamespace()), Name: []byte(o.GetName()),
+		UID: []byte(o.GetUID()), ResourceVersion: []byte(o.GetResourceVersion()),
+	}
+	return w.PutValue(m, obj)
+}
+
+func (x *indexer) deleteByHand(w *store.Writer, key string) error {
+	held, ok := x.store.Get(key)
+	if !ok {
+		return nil
+	}
+	return w.Delete(&wire.Meta{
+		Namespace: []byte(held.Namespace()), Name: []byte(held.Name()),
+		UID: []byte(held.UID()), ResourceVersion: []byte(held.ResourceVersion()),
+	}, nil)
+}

@@ -1,0 +1,219 @@
+package clientgo
+
+import (
+	"fmt"
+	"iter"
+	"maps"
+	"slices"
+	"sync"
+
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/weirproject/weir/store"
+)
+
+// indexer is the cache.Indexer of an informer. What it gives is shared and read-only, unless Options.PrivateCopies is set. What
+// an index gives is in the order of the keys, and each list is of one moment. All methods are safe for concurrent use.
+type indexer struct {
+	store    *store.Store
+	reader   *reader
+	informer *informer // whose indexer it is
+	hand     hand
+	lists    *listCache // nil: values are not to be shared
+
+	mu       sync.RWMutex
+	indexers cache.Indexers
+}
+
+var _ cache.Indexer = (*indexer)(nil)
+
+func newIndexer(s *store.Store, r *reader) *indexer {
+	x := &indexer{store: s, reader: r, indexers: cache.Indexers{}}
+	if !r.private && r.detector == nil {
+		x.lists = &listCache{store: s, idle: listIdle}
+	}
+	return x
+}
+
+// Get gives the object with the key of obj.
+func (x *indexer) Get(obj any) (item any, exists bool, err error) {
+	key, err := cache.DeletionHandlingMetaNamespaceKeyFunc(obj)
+	if err != nil {
+		return nil, false, cache.KeyError{Obj: obj, Err: err}
+	}
+	return x.GetByKey(key)
+}
+
+// GetByKey gives the object with a key. The error says that its bytes could not be decoded.
+func (x *indexer) GetByKey(key string) (item any, exists bool, err error) {
+	o, ok := x.store.Get(key)
+	if !ok {
+		return nil, false, nil
+	}
+	value, err := x.reader.value(o)
+	if err != nil {
+		return nil, false, err
+	}
+	return value, true, nil
+}
+
+// List gives all objects, in no order.
+func (x *indexer) List() []any {
+	if x.lists != nil {
+		if values, ok := x.lists.list(x.reader.value); ok {
+			return values
+		}
+	}
+	snap := x.store.Snapshot()
+	return x.values(snap.All(), snap.Len())
+}
+
+// ListKeys gives all keys. It decodes nothing.
+func (x *indexer) ListKeys() []string {
+	snap := x.store.Snapshot()
+	return keysOf(snap.All(), snap.Len())
+}
+
+// values decodes objects. One that cannot be decoded is reported and left out.
+func (x *indexer) values(objects iter.Seq[*store.Object], n int) []any {
+	values := make([]any, 0, n)
+	for o := range objects {
+		value, err := x.reader.value(o)
+		if err != nil {
+			utilruntime.HandleError(err)
+			continue
+		}
+		values = append(values, value)
+	}
+	return values
+}
+
+func keysOf(objects iter.Seq[*store.Object], n int) []string {
+	keys := make([]string, 0, n)
+	for o := range objects {
+		keys = append(keys, o.Key())
+	}
+	return keys
+}
+
+// GetIndexers gives the index functions: a copy of the map.
+func (x *indexer) GetIndexers() cache.Indexers {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	return maps.Clone(x.indexers)
+}
+
+// AddIndexers adds indexers, all or none: none if one of the names is taken. Objects that are there already are
+// indexed when the index is first read.
+func (x *indexer) AddIndexers(newIndexers cache.Indexers) error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for _, name := range slices.Sorted(maps.Keys(newIndexers)) {
+		if _, ok := x.indexers[name]; ok {
+			return fmt.Errorf("indexer conflict: %q exists", name)
+		}
+	}
+	for name, fn := range newIndexers {
+		if !isNamespaceIndex(fn) {
+			if err := x.store.AddIndex(name, store.FuncIndex(fn)); err != nil {
+				return fmt.Errorf("indexer %q: %w", name, err)
+			}
+		}
+		x.indexers[name] = fn
+	}
+	return nil
+}
+
+// Index gives the objects that share a value of the index with obj.
+func (x *indexer) Index(indexName string, obj any) ([]any, error) {
+	fn, err := x.indexFunc(indexName)
+	if err != nil {
+		return nil, err
+	}
+	values, err := fn(obj)
+	if err != nil {
+		return nil, err
+	}
+	if len(values) == 1 {
+		return x.ByIndex(indexName, values[0])
+	}
+	snap := x.store.Snapshot()
+	seen := map[string]*store.Object{}
+	for _, value := range values {
+		objects, err := x.by(snap, indexName, value)
+		if err != nil {
+			return nil, err
+		}
+		for o := range objects {
+			seen[o.Key()] = o
+		}
+	}
+	sorted := slices.SortedFunc(maps.Values(seen), func(a, b *store.Object) int {
+		switch {
+		case a.Key() < b.Key():
+			return -1
+		case a.Key() > b.Key():
+			return 1
+		}
+		return 0
+	})
+	return x.values(slices.Values(sorted), len(sorted)), nil
+}
+
+// ByIndex gives the objects that have a value in the index.
+func (x *indexer) ByIndex(indexName, indexedValue string) ([]any, error) {
+	objects, err := x.by(x.store.Snapshot(), indexName, indexedValue)
+	if err != nil {
+		return nil, err
+	}
+	return x.values(objects, 0), nil
+}
+
+// IndexKeys is ByIndex for the keys. It decodes nothing but what the index has not seen yet.
+func (x *indexer) IndexKeys(indexName, indexedValue string) ([]string, error) {
+	objects, err := x.by(x.store.Snapshot(), indexName, indexedValue)
+	if err != nil {
+		return nil, err
+	}
+	return keysOf(objects, 0), nil
+}
+
+// ListIndexFuncValues gives the values that the index has, in order; none for an index that does not exist.
+func (x *indexer) ListIndexFuncValues(indexName string) []string {
+	fn, err := x.indexFunc(indexName)
+	if err != nil {
+		return []string{}
+	}
+	snap := x.store.Snapshot()
+	if isNamespaceIndex(fn) {
+		return namespacesOf(snap)
+	}
+	return slices.AppendSeq([]string{}, snap.Values(indexName))
+}
+
+func (x *indexer) indexFunc(name string) (cache.IndexFunc, error) {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	fn, ok := x.indexers[name]
+	if !ok {
+		// client-go's words, which somebody may look for.
+		return nil, fmt.Errorf("Index with name %s does not exist", name)
+	}
+	return fn, nil
+}
+
+// by reads an index at one moment.
+func (x *indexer) by(snap *store.Snapshot, name, value string) (iter.Seq[*store.Object], error) {
+	fn, err := x.indexFunc(name)
+	if err != nil {
+		return nil, err
+	}
+	if isNamespaceIndex(fn) {
+		return inNamespace(snap, value), nil
+	}
+	return snap.By(name, value)
+}
+
+// Resync does nothing, as in client-go.
+func (x *indexer) Resync() error { return nil }

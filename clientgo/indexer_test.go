@@ -1,0 +1,169 @@
+package clientgo
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/cache"
+)
+
+// byNode and byLetters are index functions with one value and with several.
+func byNode(obj any) ([]string, error) { return []string{obj.(*corev1.Pod).Spec.NodeName}, nil }
+
+func byLetters(obj any) ([]string, error) {
+	return strings.Split(obj.(*corev1.Pod).Labels["v"], ""), nil
+}
+
+func indexers() cache.Indexers {
+	return cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc, "node": byNode}
+}
+
+// TestIndexerSame writes by hand into client-go's indexer and into that of an informer that never runs, and reads both.
+func TestIndexerSame(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(1, 2))
+	theirs := cache.NewIndexer(cache.DeletionHandlingMetaNamespaceKeyFunc, indexers())
+	ours := NewSharedIndexInformer(&cache.ListWatch{}, &corev1.Pod{}, 0, indexers()).GetIndexer()
+	random := func() *corev1.Pod {
+		p := pod(fmt.Sprintf("p%d", rnd.IntN(8)), fmt.Sprintf("%d%d", rnd.IntN(3), rnd.IntN(3)))
+		p.Namespace = []string{"", "a", "b"}[rnd.IntN(3)]
+		p.ResourceVersion = []string{"", "7", "x"}[rnd.IntN(3)]
+		return p
+	}
+	do := func(op func(cache.Indexer) error) {
+		t.Helper()
+		if e1, e2 := op(theirs), op(ours); (e1 == nil) != (e2 == nil) {
+			t.Fatalf("client-go: %v, weir: %v", e1, e2)
+		}
+	}
+	for step := range 500 {
+		p := random()
+		switch rnd.IntN(10) {
+		case 0, 1:
+			do(func(x cache.Indexer) error { return x.Delete(p) })
+		case 2:
+			do(func(x cache.Indexer) error {
+				return x.Delete(cache.DeletedFinalStateUnknown{Key: cache.MetaObjectToName(p).String(), Obj: p})
+			})
+		case 3:
+			list := []any{p, random(), random(), random()}
+			do(func(x cache.Indexer) error { return x.Replace(list, "9") })
+		case 4, 5, 6:
+			do(func(x cache.Indexer) error { return x.Update(p) })
+		default:
+			do(func(x cache.Indexer) error { return x.Add(p) })
+		}
+		if step == 250 {
+			do(func(x cache.Indexer) error { return x.AddIndexers(cache.Indexers{"letters": byLetters}) })
+			do(func(x cache.Indexer) error { return x.AddIndexers(cache.Indexers{"more": byLetters, "node": byNode}) })
+		}
+		probe := random()
+		if a, b := dump(theirs, probe), dump(ours, probe); a != b {
+			t.Fatalf("step %d:\nclient-go\n%s\nweir\n%s", step, a, b)
+		}
+	}
+	if got := ours.LastStoreSyncResourceVersion(); got != "9" {
+		t.Errorf("LastStoreSyncResourceVersion is %q", got)
+	}
+	ours.Bookmark("10")
+	if got := ours.LastStoreSyncResourceVersion(); got != "10" {
+		t.Errorf("after a bookmark it is %q", got)
+	}
+	if err := ours.Resync(); err != nil {
+		t.Error(err)
+	}
+}
+
+// dump reads an indexer in all ways.
+func dump(x cache.Indexer, probe *corev1.Pod) string {
+	var b strings.Builder
+	keys := x.ListKeys()
+	slices.Sort(keys)
+	fmt.Fprintln(&b, "keys", keys)
+	fmt.Fprintln(&b, "list", shown(x.List()))
+	for _, key := range append(keys, "a/none") {
+		item, ok, err := x.GetByKey(key)
+		fmt.Fprintln(&b, "get", key, ok, err, show(item))
+	}
+	item, ok, err := x.Get(probe)
+	fmt.Fprintln(&b, "get probe", ok, err, show(item))
+	for _, index := range []string{cache.NamespaceIndex, "node", "letters", "none"} {
+		values := x.ListIndexFuncValues(index)
+		slices.Sort(values)
+		fmt.Fprintln(&b, index, values)
+		for _, value := range append(values, "nothing") {
+			items, err := x.ByIndex(index, value)
+			keys, err2 := x.IndexKeys(index, value)
+			fmt.Fprintln(&b, "by", index, value, shown(items), err, keys, err2)
+		}
+		items, err := x.Index(index, probe)
+		fmt.Fprintln(&b, "index", index, shown(items), err)
+	}
+	names := []string{}
+	for name := range x.GetIndexers() {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	fmt.Fprintln(&b, names)
+	return b.String()
+}
+
+// What is no object is an error of client-go's type.
+func TestIndexerKeyError(t *testing.T) {
+	x := NewSharedIndexInformer(&cache.ListWatch{}, &corev1.Pod{}, 0, nil).GetIndexer()
+	var key cache.KeyError
+	for name, do := range map[string]func() error{
+		"Add":     func() error { return x.Add("no object") },
+		"Update":  func() error { return x.Update("no object") },
+		"Delete":  func() error { return x.Delete("no object") },
+		"Replace": func() error { return x.Replace([]any{"no object"}, "") },
+		"Get":     func() error { _, _, err := x.Get("no object"); return err },
+	} {
+		if err := do(); !errors.As(err, &key) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if item, ok, err := x.Get(cache.ExplicitKey("a/b")); item != nil || ok || err != nil {
+		t.Errorf("by an explicit key: %v, %v, %v", item, ok, err)
+	}
+}
+
+// What is put in by hand is held as it is, handlers are told, and a change by the server takes over.
+func TestByHandWhileRunning(t *testing.T) {
+	s := newStage(t, NewSharedIndexInformer)
+	s.source.Add(pod("a", "1"))
+	s.start(t)
+	mine := pod("a", "mine")
+	mine.ResourceVersion = "1"
+	if err := s.informer.GetIndexer().Update(mine); err != nil {
+		t.Fatal(err)
+	}
+	if got, _, _ := s.informer.GetIndexer().GetByKey("d/a"); got != any(mine) {
+		t.Errorf("the store gives %v, not what was put in", got)
+	}
+	s.told.wait(t, "update d/a@1 v=1 -> d/a@1 v=mine")
+	s.source.Modify(pod("a", "2"))
+	s.told.wait(t, "update d/a@1 v=mine -> d/a@2 v=2")
+	if err := s.informer.GetStore().Delete(&metav1.ObjectMeta{Namespace: "d", Name: "a"}); err != nil {
+		t.Fatal(err)
+	}
+	s.told.wait(t, "delete d/a@2 v=2")
+}
+
+// Index functions that fail are an error for who reads the index, not a panic for who writes.
+func TestIndexFuncError(t *testing.T) {
+	x := NewSharedIndexInformer(&cache.ListWatch{}, &corev1.Pod{}, 0, cache.Indexers{
+		"bad": func(any) ([]string, error) { return nil, errors.New("no value") },
+	}).GetIndexer()
+	if err := x.Add(pod("a", "1")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := x.ByIndex("bad", "v"); err == nil || !strings.Contains(err.Error(), "no value") {
+		t.Errorf("ByIndex: %v", err)
+	}
+}

@@ -1,0 +1,212 @@
+package clientgo
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+
+	"github.com/weirproject/weir/internal/engine"
+	"github.com/weirproject/weir/reflector"
+	"github.com/weirproject/weir/source"
+	"github.com/weirproject/weir/store"
+)
+
+// NewSharedIndexInformer is client-go's function of that name. Where lw's client was built from a config that Wrap was
+// called on, lists and watches are read as they arrive; elsewhere through what lw returns. example must be a pointer to a
+// struct, as all kinds are; with nil nothing is captured, and objects are held as they are.
+func NewSharedIndexInformer(lw cache.ListerWatcher, example runtime.Object, resync time.Duration, indexers cache.Indexers) cache.SharedIndexInformer {
+	return NewSharedIndexInformerWithOptions(lw, example, resync, indexers, Options{})
+}
+
+// NewSharedIndexInformerWithOptions is NewSharedIndexInformer with the options of this package.
+func NewSharedIndexInformerWithOptions(lw cache.ListerWatcher, example runtime.Object, resync time.Duration, indexers cache.Indexers, opts Options) cache.SharedIndexInformer {
+	return newInformer(lw, example, resync, indexers, opts)
+}
+
+// decodedIdle is the default of Options.DecodedIdle: long enough for a key that is worked on, and short enough for keys that
+// come round once a minute not to add up to everything.
+const decodedIdle = 15 * time.Second
+
+// informer is a cache.SharedIndexInformer on an engine.
+type informer struct {
+	name    string // of its type, in messages
+	example runtime.Object
+	engine  *engine.Engine
+	store   *store.Store
+	intake  *intake
+	indexer *indexer
+	stats   source.Stats
+	synced  chan struct{}
+	ended   chan struct{}    // closed when it has run
+	watched *cache.Reflector // what a watch error handler is shown; it never runs
+
+	defaultResync time.Duration
+	several       atomic.Bool // there are several handlers
+
+	mu          sync.Mutex
+	started     bool
+	resyncCheck time.Duration // the shortest period; 0: no resyncs at all
+	onError     cache.WatchErrorHandlerWithContext
+	run         context.Context // from start on
+	handlers    map[*registration]struct{}
+	lastErr     error
+	relists     int  // that handlers have been told of
+	onRelist    bool // tell them
+}
+
+var _ cache.SharedIndexInformer = (*informer)(nil)
+
+func newInformer(lw cache.ListerWatcher, example runtime.Object, resync time.Duration, indexers cache.Indexers, opts Options) *informer {
+	codec := newCodec(example)
+	if codec.goType == nil {
+		opts.NoCapture = true
+	}
+	if on, _ := strconv.ParseBool(os.Getenv("KUBE_CACHE_MUTATION_DETECTOR")); on {
+		opts.DetectMutation = true
+	}
+	i := &informer{
+		name:          fmt.Sprintf("%T", example),
+		example:       example,
+		intake:        &intake{codec: codec, returned: &returned{}, pin: opts.PinDecoded},
+		synced:        make(chan struct{}),
+		ended:         make(chan struct{}),
+		defaultResync: resync,
+		resyncCheck:   resync,
+		onError:       cache.DefaultWatchErrorHandler,
+		handlers:      map[*registration]struct{}{},
+		onRelist:      opts.ResyncOnRelist,
+	}
+	if opts.DecodedIdle == 0 {
+		opts.DecodedIdle = decodedIdle
+	}
+	tuning := opts.Reflector
+	if tuning.Mode == reflector.Auto {
+		tuning.Mode = reflector.List
+	}
+	tuning.Take, tuning.OnItemType = i.intake.take, codec.learn
+	i.engine = engine.New(engine.Config{
+		Name: i.name,
+		Store: store.Config{
+			Decode:        codec.decode,
+			DecodedBudget: opts.DecodedBudget,
+			DecodedIdle:   opts.DecodedIdle,
+			LogBytes:      opts.LogBytes,
+		},
+		Reflector: tuning,
+		OnStatus:  i.told,
+	})
+	i.store = i.engine.Store()
+	i.intake.store = i.store
+	i.indexer = newIndexer(i.store, newReader(opts, codec))
+	i.indexer.informer = i
+	i.engine.Reflect(newListWatch(lw, i.intake.returned, &i.stats, opts.NoCapture), store.Scope{}, "")
+	i.watched = cache.NewReflectorWithOptions(lw, example, i.indexer, cache.ReflectorOptions{Name: "weir/clientgo"})
+	if err := i.indexer.AddIndexers(indexers); err != nil {
+		panic(err) // a map has no name twice
+	}
+	return i
+}
+
+// Run runs the informer until the channel is closed.
+func (i *informer) Run(stop <-chan struct{}) { i.RunWithContext(wait.ContextForChannel(stop)) }
+
+// RunWithContext lists, watches and serves handlers until the context ends and the handlers have returned, or have been
+// waited for long enough. Calling it again does nothing.
+func (i *informer) RunWithContext(ctx context.Context) {
+	logger := klog.FromContext(ctx)
+	i.mu.Lock()
+	if i.started {
+		i.mu.Unlock()
+		logger.Info("Warning: the informer was started before; it runs once", "type", i.name)
+		return
+	}
+	i.started, i.run = true, ctx
+	i.mu.Unlock()
+
+	var waiting sync.WaitGroup
+	waiting.Go(func() {
+		if i.store.WaitSynced(ctx) == nil {
+			close(i.synced)
+		}
+	})
+	waiting.Go(func() { i.indexer.reader.detect(ctx) })
+	if err := i.engine.Run(ctx); err != nil {
+		logger.Error(err, "Informer stopped", "type", i.name)
+	}
+	waiting.Wait()
+	i.indexer.reader.close()
+	close(i.ended)
+}
+
+// HasSynced reports whether the first list is held.
+func (i *informer) HasSynced() bool {
+	select {
+	case <-i.synced:
+		return true
+	default:
+		return false
+	}
+}
+
+// HasSyncedChecker is HasSynced to wait for.
+func (i *informer) HasSyncedChecker() cache.DoneChecker {
+	return checker{"SharedIndexInformer " + i.name, i.synced}
+}
+
+// checker is a cache.DoneChecker.
+type checker struct {
+	name string
+	done <-chan struct{}
+}
+
+func (c checker) Name() string          { return c.name }
+func (c checker) Done() <-chan struct{} { return c.done }
+
+// LastSyncResourceVersion is the resourceVersion up to which everything is held.
+func (i *informer) LastSyncResourceVersion() string { return i.store.ResourceVersion() }
+
+// IsStopped reports whether the informer has run.
+func (i *informer) IsStopped() bool { return i.engine.Stopped() }
+
+// GetStore is GetIndexer.
+func (i *informer) GetStore() cache.Store { return i.indexer }
+
+// GetIndexer gives the informer's objects.
+func (i *informer) GetIndexer() cache.Indexer { return i.indexer }
+
+// AddIndexers adds indexes, before or after the start.
+func (i *informer) AddIndexers(indexers cache.Indexers) error {
+	if i.IsStopped() {
+		return fmt.Errorf("indexers of %s were not added: %w", i.name, errStopped)
+	}
+	return i.indexer.AddIndexers(indexers)
+}
+
+// SetTransform sets what objects are put through before they are held. It must be called before the start.
+func (i *informer) SetTransform(transform cache.TransformFunc) error {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.started {
+		return errStarted
+	}
+	i.intake.transform = transform
+	return nil
+}
+
+// GetController is for old callers: what it gives tells whether the informer has synced, and does nothing.
+func (i *informer) GetController() cache.Controller { return controller{i} }
+
+// controller is the informer seen as a cache.Controller, which somebody else runs.
+type controller struct{ *informer }
+
+func (controller) Run(<-chan struct{})            {}
+func (controller) RunWithContext(context.Context) {}

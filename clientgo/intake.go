@@ -1,0 +1,144 @@
+package clientgo
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"strconv"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/weirproject/weir/store"
+	"github.com/weirproject/weir/wire"
+)
+
+// intake stands between an informer's reflector and its store. Captured bytes go straight through; objects are encoded
+// where that loses nothing, and held as they are where it does. It is used by the reflector's goroutine.
+type intake struct {
+	store     *store.Store
+	codec     *codec
+	returned  *returned
+	transform cache.TransformFunc // nil: none. Set before the start
+	pin       bool                // hold everything decoded
+	madeUp    uint64              // how many versions were made up, for objects whose own do not grow
+	meta      wire.Meta
+}
+
+// take is the reflector's Config.Take.
+func (in *intake) take(w *store.Writer, t wire.EventType, m *wire.Meta, raw []byte) error {
+	if in.returned.active {
+		return in.takeReturned(w, t, m)
+	}
+	switch {
+	case t == wire.Deleted:
+		return w.Delete(m, raw)
+	case in.transform == nil && !in.pin, in.holds(m):
+		return w.Put(m, raw)
+	}
+	value, err := in.codec.decode(raw)
+	if err != nil {
+		return fmt.Errorf("decode: %w", err)
+	}
+	return in.put(w, m, value)
+}
+
+// holds reports whether this very version is in the store: then there is nothing to transform once more.
+func (in *intake) holds(m *wire.Meta) bool {
+	o, ok := in.store.Get(string(wire.AppendKey(nil, m)))
+	return ok && o.UID() == string(m.UID) && o.ResourceVersion() == string(m.ResourceVersion)
+}
+
+// put transforms a value and holds it, encoded where it can be.
+func (in *intake) put(w *store.Writer, m *wire.Meta, value any) error {
+	if in.transform != nil {
+		changed, err := in.transform(value)
+		if err != nil {
+			return fmt.Errorf("transform: %w", err)
+		}
+		value = changed
+	}
+	held, err := meta.Accessor(value)
+	if err != nil {
+		return fmt.Errorf("transform: %T has no metadata: %w", value, err)
+	}
+	in.meta = wire.Meta{
+		Namespace: []byte(held.GetNamespace()), Name: []byte(held.GetName()),
+		UID: []byte(held.GetUID()), ResourceVersion: m.ResourceVersion,
+	}
+	if !in.pin {
+		if raw, ok := in.codec.encode(value); ok {
+			return w.Put(&in.meta, raw)
+		}
+	}
+	return w.PutValue(&in.meta, value)
+}
+
+var errNoTicket = errors.New("no object was returned for this item")
+
+// takeReturned takes the object that the ListerWatcher returned.
+func (in *intake) takeReturned(w *store.Writer, t wire.EventType, m *wire.Meta) error {
+	object, ok := in.returned.take(m.Generation)
+	if !ok {
+		return errNoTicket
+	}
+	if want := in.codec.goType; want != nil && t != 0 && reflect.TypeOf(object) != want {
+		err := fmt.Errorf("expected %s, but watch event object had type %T", want, object)
+		utilruntime.HandleError(err)
+		return err
+	}
+	if t != 0 {
+		w.Flush() // so that what the store holds is what came before this event
+	}
+	held, ok := in.store.Get(string(wire.AppendKey(nil, m)))
+	switch {
+	case t == wire.Deleted:
+		if ok {
+			m.UID = []byte(held.UID())
+			in.grow(m, held)
+		}
+		return w.Delete(m, nil)
+	case ok && t == 0 && in.unchanged(object, held):
+		m.UID, m.ResourceVersion = []byte(held.UID()), []byte(held.ResourceVersion())
+		raw, err := held.AppendRaw(nil)
+		if err != nil {
+			return err
+		}
+		return w.Put(m, raw) // it is the version held: that is only marked
+	case ok:
+		in.grow(m, held)
+	}
+	return in.put(w, m, object)
+}
+
+// unchanged reports whether a list has the version that is held. Fake clientsets give no versions: then the objects are
+// compared.
+func (in *intake) unchanged(object any, held *store.Object) bool {
+	value, err := held.Decoded()
+	if err != nil {
+		return false
+	}
+	was, err := meta.Accessor(value)
+	if err != nil {
+		return false
+	}
+	is, err := meta.Accessor(object)
+	if err != nil || is.GetUID() != was.GetUID() || is.GetResourceVersion() != was.GetResourceVersion() {
+		return false
+	}
+	return is.GetResourceVersion() != "" || in.transform == nil && equality.Semantic.DeepEqual(object, value)
+}
+
+// grow makes up a version for the store, where the object's own is not a number that is higher than that of the version
+// held: the order of events is what counts. It is no number either, and so never compared. The object keeps its own.
+func (in *intake) grow(m *wire.Meta, held *store.Object) {
+	had, number := held.ResourceVersionNumber()
+	has, err := strconv.ParseUint(string(m.ResourceVersion), 10, 64)
+	if err == nil && (!number || has > had) {
+		return
+	}
+	in.madeUp++
+	m.ResourceVersion = strconv.AppendUint([]byte("weir/"), in.madeUp, 10)
+}

@@ -1,0 +1,122 @@
+package clientgo
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/weirproject/weir/source"
+)
+
+// listWatch is the source.Source of a ListerWatcher. Where the ListerWatcher's transport is wrapped it hands out the
+// bodies of the answers; elsewhere it makes bodies of what List and Watch return, as returned tells.
+type listWatch struct {
+	lw       cache.ListerWatcherWithContext
+	returned *returned
+	stats    *source.Stats
+	// uncaptured is set once the ListerWatcher has proved to do more than to pass an answer on.
+	uncaptured atomic.Bool
+}
+
+func newListWatch(lw cache.ListerWatcher, r *returned, stats *source.Stats, noCapture bool) *listWatch {
+	l := &listWatch{lw: cache.ToListerWatcherWithContext(lw), returned: r, stats: stats}
+	l.uncaptured.Store(noCapture)
+	return l
+}
+
+// ServerVersion is one that streams its lists: which one it is cannot be told from here, and an older server answers the
+// same request.
+func (l *listWatch) ServerVersion(context.Context) (major, minor int, err error) { return 1, 33, nil }
+
+// List lists once, or a second time without capturing when what came back is more than the planted list.
+func (l *listWatch) List(ctx context.Context, o source.ListOptions) (*source.List, error) {
+	options := metav1.ListOptions{
+		ResourceVersion:      o.ResourceVersion,
+		ResourceVersionMatch: o.Match,
+		Limit:                o.Limit,
+		Continue:             o.Continue,
+	}
+	l.stats.Requests.Add(1)
+	l.stats.Lists.Add(1)
+	if l.uncaptured.Load() {
+		return l.plainList(ctx, options)
+	}
+	c := &capture{verb: list, context: ctx}
+	object, err := l.lw.ListWithContext(c.with(ctx), options)
+	resp := c.end()
+	switch {
+	case err != nil:
+		c.discard()
+		return nil, err
+	case resp == nil && c.count == 0:
+		return l.returned.list(object)
+	case resp == nil || meta.LenList(object) > 0:
+		c.discard()
+		l.uncaptured.Store(true)
+		return l.plainList(ctx, options)
+	}
+	l.returned.active = false
+	return source.NewList(resp, source.Options{Stats: l.stats})
+}
+
+func (l *listWatch) plainList(ctx context.Context, options metav1.ListOptions) (*source.List, error) {
+	object, err := l.lw.ListWithContext(ctx, options)
+	if err != nil {
+		return nil, err
+	}
+	return l.returned.list(object)
+}
+
+// Watch watches once, as List lists.
+func (l *listWatch) Watch(ctx context.Context, o source.WatchOptions) (*source.Watch, error) {
+	options := metav1.ListOptions{
+		ResourceVersion:      o.ResourceVersion,
+		ResourceVersionMatch: o.Match,
+		AllowWatchBookmarks:  o.AllowBookmarks,
+		Watch:                true,
+	}
+	if o.SendInitialEvents {
+		options.SendInitialEvents = &o.SendInitialEvents
+	}
+	timeout := (o.Timeout + time.Second - 1).Truncate(time.Second)
+	if timeout > 0 {
+		seconds := int64(timeout / time.Second)
+		options.TimeoutSeconds = &seconds
+	}
+	l.stats.Requests.Add(1)
+	l.stats.Watches.Add(1)
+	if l.uncaptured.Load() {
+		return l.plainWatch(ctx, options)
+	}
+	c := &capture{verb: watching, context: ctx}
+	w, err := l.lw.WatchWithContext(c.with(ctx), options)
+	resp := c.end()
+	switch {
+	case err != nil:
+		c.discard()
+		return nil, err
+	case resp == nil && c.count == 0:
+		return l.returned.watch(ctx, w)
+	}
+	if w != nil {
+		stopWatch(w)
+	}
+	if resp == nil {
+		l.uncaptured.Store(true)
+		return l.plainWatch(ctx, options)
+	}
+	l.returned.active = false
+	return source.NewWatch(resp, timeout, source.Options{Stats: l.stats})
+}
+
+func (l *listWatch) plainWatch(ctx context.Context, options metav1.ListOptions) (*source.Watch, error) {
+	w, err := l.lw.WatchWithContext(ctx, options)
+	if err != nil {
+		return nil, err
+	}
+	return l.returned.watch(ctx, w)
+}

@@ -1,0 +1,90 @@
+package clientgo
+
+import (
+	"reflect"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/weirproject/weir/reflector"
+)
+
+// Options tune one informer. The zero value is what NewSharedIndexInformer uses.
+type Options struct {
+	// PinDecoded holds every object decoded for as long as it is held at all, as client-go does, instead of its packed
+	// bytes: client-go's memory, and no first read ever decodes.
+	PinDecoded bool
+	// PrivateCopies hands every reader and every handler a deep copy of its own, which it may change.
+	PrivateCopies bool
+	// DetectMutation panics with the key of an object that somebody has changed though it is shared: client-go's
+	// mutation detector. It costs a copy of each object that is looked at. The environment variable
+	// KUBE_CACHE_MUTATION_DETECTOR=true sets it everywhere, as it does with client-go.
+	DetectMutation bool
+	// NoCapture takes the objects from what List and Watch return even where the transport is wrapped. It is for a
+	// ListerWatcher that changes what its client answered: filters it, fills in fields.
+	NoCapture bool
+	// ResyncOnRelist hands every handler all objects once more whenever the informer has had to list again, as client-go
+	// does. Without it a handler is told of what a relist found changed, and of nothing else.
+	ResyncOnRelist bool
+	// DecodedBudget bounds the bytes (estimated) of objects that are kept decoded because they are read often, and, on its
+	// own, of those that are because they have just changed. 0: no bound for the first, 32 MiB for the second.
+	DecodedBudget int64
+	// DecodedIdle is how long an object stays decoded after its last read; one that is read a second time within it stays
+	// so. 0: 15 seconds. What is listed as a whole stays decoded for a minute after the last List.
+	DecodedIdle time.Duration
+	// LogBytes bounds the memory that a handler's lag may hold before it is caught up by key. 0: 8 MiB.
+	LogBytes int64
+	// Reflector tunes listing and watching. Mode Auto is List: a ListerWatcher cannot tell which server it talks to.
+	Reflector reflector.Config
+}
+
+// Option is an option of the factories.
+type Option func(*settings)
+
+// settings are what a factory's options say.
+type settings struct {
+	namespace    string
+	tweak        func(*metav1.ListOptions)
+	transform    cache.TransformFunc
+	customResync map[reflect.Type]time.Duration
+	name         *cache.InformerName
+	informer     Options
+}
+
+func settingsOf(opts []Option) settings {
+	s := settings{customResync: map[reflect.Type]time.Duration{}}
+	for _, opt := range opts {
+		opt(&s)
+	}
+	return s
+}
+
+// WithNamespace limits the factory's informers to one namespace.
+func WithNamespace(namespace string) Option { return func(s *settings) { s.namespace = namespace } }
+
+// WithTweakListOptions has the options of each LIST and WATCH changed: a label or field selector, mostly.
+func WithTweakListOptions(tweak func(*metav1.ListOptions)) Option {
+	return func(s *settings) { s.tweak = tweak }
+}
+
+// WithTransform sets a transform on all the factory's informers: see SetTransform in docs/differences.md.
+func WithTransform(transform cache.TransformFunc) Option {
+	return func(s *settings) { s.transform = transform }
+}
+
+// WithCustomResyncConfig sets other resync periods for the types of some objects. It means nothing to the dynamic and
+// the metadata factory.
+func WithCustomResyncConfig(resync map[metav1.Object]time.Duration) Option {
+	return func(s *settings) {
+		for object, period := range resync {
+			s.customResync[reflect.TypeOf(object)] = period
+		}
+	}
+}
+
+// WithInformerName names the factory's informers; Shutdown releases the name.
+func WithInformerName(name *cache.InformerName) Option { return func(s *settings) { s.name = name } }
+
+// WithOptions sets the options of the factory's informers.
+func WithOptions(opts Options) Option { return func(s *settings) { s.informer = opts } }

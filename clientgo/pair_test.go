@@ -1,0 +1,180 @@
+package clientgo
+
+import (
+	"reflect"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/weirproject/weir/internal/podsim"
+)
+
+// Two versions that are decoded together are what they are apart, and share what is the same in both.
+func TestPairs(t *testing.T) {
+	full := podsim.New(1, 1).Pod(0)
+	status := full.DeepCopy()
+	status.ResourceVersion, status.Status.Phase = "9", corev1.PodFailed
+	spec := full.DeepCopy()
+	spec.Spec.NodeName = "another"
+	some := &corev1.ConfigMap{Data: map[string]string{"a": "1", "b": "2"}, BinaryData: map[string][]byte{"c": {1}}}
+	other := &corev1.ConfigMap{Data: map[string]string{"a": "1"}, BinaryData: map[string][]byte{"c": {1}}}
+	other.Name = "m"
+	tests := map[string]struct {
+		was, is protobufMessage
+		shared  []string // fields that are
+	}{
+		"the same":         {full, full.DeepCopy(), []string{"ObjectMeta", "Spec", "Status"}},
+		"the status":       {full, status, []string{"Spec"}},
+		"the spec":         {full, spec, []string{"ObjectMeta", "Status"}},
+		"to nothing":       {full, &corev1.Pod{}, nil},
+		"from nothing":     {&corev1.Pod{}, full, nil},
+		"some of a map":    {some, other, []string{"BinaryData"}},
+		"a map to nothing": {some, &corev1.ConfigMap{}, nil},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			p := newPairs(reflect.TypeOf(test.was))
+			sc := &pairScratch{was: marshal(t, test.was), is: marshal(t, test.is)}
+			c := newCodec(test.was.(runtime.Object))
+			old, err := c.decode(sc.was)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want, err := c.decode(sc.is)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, ok := p.decode(old, sc)
+			if !ok {
+				t.Fatal("not decoded")
+			}
+			if !reflect.DeepEqual(got, want) {
+				t.Errorf("got\n%v\nwant\n%v", got, want)
+			}
+			if again, err := c.decode(sc.was); err != nil || !reflect.DeepEqual(old, again) {
+				t.Error("the old version has changed")
+			}
+			for _, field := range test.shared {
+				if !sharesMemory(reflect.ValueOf(old).Elem().FieldByName(field), reflect.ValueOf(got).Elem().FieldByName(field)) {
+					t.Errorf("%s is not shared", field)
+				}
+			}
+		})
+	}
+}
+
+// sharesMemory reports whether the first map or slice that is found in both is the same one.
+func sharesMemory(a, b reflect.Value) bool {
+	switch a.Kind() {
+	case reflect.Map, reflect.Slice:
+		return a.Len() > 0 && a.Pointer() == b.Pointer()
+	case reflect.Struct:
+		for i := range a.NumField() {
+			if sharesMemory(a.Field(i), b.Field(i)) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func marshal(t testing.TB, m protobufMessage) []byte {
+	t.Helper()
+	raw, err := m.Marshal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return raw
+}
+
+// What is not protobuf, or is in no order, or has an unknown field, is left to those who decode it apart.
+func TestPairsDecline(t *testing.T) {
+	p := newPairs(reflect.TypeFor[*corev1.Pod]())
+	good := marshal(t, podsim.New(1, 1).Pod(0))
+	for name, bad := range map[string][]byte{
+		"JSON":      []byte(`{"metadata":{}}`),
+		"cut off":   good[:len(good)-1],
+		"unordered": append([]byte{0x12, 0}, good...),
+		"unknown":   append(good[:len(good):len(good)], 0x7a, 0),
+	} {
+		if _, ok := p.decode(&corev1.Pod{}, &pairScratch{was: good, is: bad}); ok {
+			t.Errorf("%s was decoded", name)
+		}
+	}
+	if _, ok := newPairs(reflect.TypeFor[*slim]()).decode(nil, &pairScratch{}); ok {
+		t.Error("a type without protobuf was decoded")
+	}
+}
+
+// A map comes as one field for each entry, all with one number.
+func TestPairsOfMaps(t *testing.T) {
+	was := &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Name: "c", ResourceVersion: "1"},
+		Data:       map[string]string{"a": "1", "b": "2", "c": "3", "d": "4"},
+		BinaryData: map[string][]byte{"e": {5}, "f": {6}, "g": {7}},
+	}
+	is := was.DeepCopy()
+	is.ResourceVersion, is.Data["c"] = "2", "33"
+	got, ok := newPairs(reflect.TypeOf(was)).decode(was, &pairScratch{was: marshal(t, was), is: marshal(t, is)})
+	if !ok || !reflect.DeepEqual(got, is) {
+		t.Errorf("got %v, %v, want %v", got, ok, is)
+	}
+}
+
+func FuzzPairs(f *testing.F) {
+	pod := podsim.New(1, 1).Pod(0)
+	one := marshal(f, pod)
+	pod.Status.Phase = corev1.PodFailed
+	f.Add(one, marshal(f, pod))
+	f.Add(one, []byte{})
+	p, c := newPairs(reflect.TypeFor[*corev1.Pod]()), newCodec(&corev1.Pod{})
+	f.Fuzz(func(t *testing.T, was, is []byte) {
+		old, err := c.decode(was)
+		if err != nil {
+			return
+		}
+		got, ok := p.decode(old, &pairScratch{was: was, is: is})
+		if !ok {
+			return
+		}
+		want, err := c.decode(is)
+		if err != nil {
+			t.Fatalf("decoded what cannot be decoded: %v", err)
+		}
+		if !reflect.DeepEqual(got, want) {
+			t.Fatalf("got %v, want %v", got, want)
+		}
+	})
+}
+
+// BenchmarkBoth decodes the two versions of a pod whose status has changed.
+func BenchmarkBoth(b *testing.B) {
+	pod := podsim.New(1, 1).Pod(0)
+	sc := &pairScratch{was: marshal(b, pod)}
+	pod.ResourceVersion, pod.Status.Phase = "9", corev1.PodFailed
+	sc.is = marshal(b, pod)
+	p, c := newPairs(reflect.TypeFor[*corev1.Pod]()), newCodec(pod)
+	b.Run("apart", func(b *testing.B) {
+		for b.Loop() {
+			if _, err := c.decode(sc.was); err != nil {
+				b.Fatal(err)
+			}
+			if _, err := c.decode(sc.is); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("together", func(b *testing.B) {
+		for b.Loop() {
+			old, err := c.decode(sc.was)
+			if err != nil {
+				b.Fatal(err)
+			}
+			if _, ok := p.decode(old, sc); !ok {
+				b.Fatal("not decoded")
+			}
+		}
+	})
+}

@@ -1,0 +1,74 @@
+package clientgo
+
+import (
+	"context"
+
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/weirproject/weir/store"
+)
+
+// reader gives the values of objects to those who read them, as the options say.
+type reader struct {
+	codec    *codec
+	pairs    *pairs
+	recent   *recent // nil: values are not to be shared
+	private  bool
+	detector *detector // nil: off
+}
+
+func newReader(opts Options, codec *codec) *reader {
+	r := &reader{codec: codec, pairs: newPairs(codec.goType), private: opts.PrivateCopies}
+	if opts.DetectMutation {
+		r.detector = newDetector()
+	}
+	if !r.private && r.detector == nil {
+		r.recent = newRecent(opts.DecodedIdle, opts.DecodedBudget)
+	}
+	return r
+}
+
+// value decodes an object, unless a handler has just been handed it. Unless copies are private it is shared.
+func (r *reader) value(o *store.Object) (any, error) {
+	if r.recent != nil {
+		if held, ok := r.recent.get(o); ok {
+			return held.value, nil
+		}
+	}
+	return r.give(o, o.Decoded)
+}
+
+// look is value for somebody who reads the object once.
+func (r *reader) look(o *store.Object) (any, error) {
+	return r.give(o, o.Look)
+}
+
+func (r *reader) give(o *store.Object, decode func() (any, error)) (any, error) {
+	value, err := decode()
+	if err != nil {
+		return nil, err
+	}
+	if r.private {
+		if object, ok := value.(runtime.Object); ok {
+			return object.DeepCopyObject(), nil
+		}
+	}
+	if r.detector != nil {
+		r.detector.add(o, value)
+	}
+	return value, nil
+}
+
+// detect watches over the shared values until the context ends.
+func (r *reader) detect(ctx context.Context) {
+	if r.detector != nil {
+		r.detector.run(ctx)
+	}
+}
+
+// close lets go of what is held decoded for handlers.
+func (r *reader) close() {
+	if r.recent != nil {
+		r.recent.close()
+	}
+}

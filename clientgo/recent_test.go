@@ -1,0 +1,163 @@
+package clientgo
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/weirproject/weir/store"
+	"github.com/weirproject/weir/wire"
+)
+
+// changing is a store whose objects a test changes.
+type changing struct {
+	inf     *informer
+	writer  *store.Writer
+	version int
+}
+
+func newChanging(t *testing.T, opts Options) *changing {
+	inf := NewSharedIndexInformerWithOptions(&cache.ListWatch{}, &corev1.Pod{}, 0, nil, opts).(*informer)
+	t.Cleanup(inf.store.Close)
+	t.Cleanup(inf.indexer.reader.close)
+	return &changing{inf: inf, writer: inf.store.Writer(store.Scope{})}
+}
+
+// change changes an object and gives the version that is new.
+func (c *changing) change(t *testing.T, name string) *store.Object {
+	t.Helper()
+	c.version++
+	p := pod(name, "v")
+	p.ResourceVersion = fmt.Sprint(c.version)
+	raw := marshal(t, p)
+	var m wire.Meta
+	if err := wire.ReadMeta(wire.Protobuf, raw, &m); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.writer.Put(&m, raw); err != nil {
+		t.Fatal(err)
+	}
+	c.writer.Flush()
+	o, ok := c.inf.store.Get(p.Namespace + "/" + name)
+	if !ok {
+		t.Fatal("not held")
+	}
+	return o
+}
+
+// see is what a handler of a change gets.
+func (c *changing) see(t *testing.T, was, is *store.Object, several bool) (old, fresh *corev1.Pod) {
+	t.Helper()
+	a, b, err := c.inf.indexer.reader.lookBoth(was, is, several)
+	if err != nil {
+		t.Fatal(err)
+	}
+	old, fresh = a.(*corev1.Pod), b.(*corev1.Pod)
+	if old.ResourceVersion != was.ResourceVersion() || fresh.ResourceVersion != is.ResourceVersion() {
+		t.Fatalf("%s -> %s, want %s -> %s", old.ResourceVersion, fresh.ResourceVersion, was.ResourceVersion(), is.ResourceVersion())
+	}
+	return old, fresh
+}
+
+// The budget holds, in a flood of changes too.
+func TestRecentFlood(t *testing.T) {
+	c := newChanging(t, Options{})
+	held := c.inf.indexer.reader.recent
+	held.budget = 3000
+	for i := range 100 {
+		name := fmt.Sprint("p", i)
+		c.see(t, c.change(t, name), c.change(t, name), false)
+	}
+	if objects, bytes := held.holds(); objects == 0 || bytes > 3000 {
+		t.Errorf("%d objects of %d bytes are held", objects, bytes)
+	}
+}
+
+func (r *recent) holds() (objects int, bytes int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.entries), r.bytes
+}
+
+// The new version of one change is the old one of the next, decoded once; when the object is left alone it goes, and when it
+// is gone nothing stays.
+func TestRecent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newChanging(t, Options{})
+		held := c.inf.indexer.reader.recent
+		first, second := c.change(t, "a"), c.change(t, "a")
+		_, fresh := c.see(t, first, second, false)
+		if got, _, err := c.inf.indexer.GetByKey("d/a"); err != nil || got != any(fresh) {
+			t.Errorf("a lister decodes again what a handler has just got, %v", err)
+		}
+		third := c.change(t, "a")
+		old, fresh := c.see(t, second, third, false)
+		if again, _ := c.see(t, second, third, false); again == old {
+			t.Error("the version before is held for nobody")
+		}
+		fourth := c.change(t, "a")
+		if old, _ := c.see(t, third, fourth, false); old != fresh {
+			t.Error("the new version was decoded again as the old one")
+		}
+		time.Sleep(decodedIdle - time.Second)
+		if _, ok := held.get(fourth); !ok {
+			t.Error("gone too soon")
+		}
+		time.Sleep(2 * decodedIdle)
+		if objects, bytes := held.holds(); objects != 0 || bytes != 0 {
+			t.Errorf("%d objects of %d bytes stay", objects, bytes)
+		}
+		fifth := c.change(t, "a")
+		_, fresh = c.see(t, fourth, fifth, false)
+		if last, err := c.inf.indexer.reader.lookLast(fifth); err != nil || last != any(fresh) {
+			t.Errorf("the last version was decoded again, %v", err)
+		}
+		if objects, bytes := held.holds(); objects != 0 || bytes != 0 {
+			t.Errorf("%d objects of %d bytes stay", objects, bytes)
+		}
+		time.Sleep(decodedIdle)
+	})
+}
+
+// Several handlers get the same values, though one is a change behind the other.
+func TestRecentSeveral(t *testing.T) {
+	c := newChanging(t, Options{})
+	first, second, third := c.change(t, "a"), c.change(t, "a"), c.change(t, "a")
+	_, ahead := c.see(t, first, second, true)
+	aheadOld, aheadNew := c.see(t, second, third, true)
+	if _, behind := c.see(t, first, second, true); behind != ahead {
+		t.Error("the slower handler has its own new version")
+	}
+	old, fresh := c.see(t, second, third, true)
+	if old != aheadOld || fresh != aheadNew || old != ahead {
+		t.Error("the slower handler has its own versions")
+	}
+}
+
+// No more is held than the budget allows, and what is held is not pushed out by what comes later.
+func TestRecentBudget(t *testing.T) {
+	c := newChanging(t, Options{DecodedBudget: 3000})
+	held := c.inf.indexer.reader.recent
+	for i := range 200 {
+		name := fmt.Sprint("p", i)
+		c.see(t, c.change(t, name), c.change(t, name), false)
+		if held.bytes > 3000 {
+			t.Fatalf("%d bytes are held", held.bytes)
+		}
+	}
+	if n := len(held.entries); n == 0 || n == 200 {
+		t.Errorf("%d are held", n)
+	}
+	if held.entries["d/p0"] == nil {
+		t.Error("the first one was pushed out")
+	}
+	held.close()
+	c.see(t, c.change(t, "p0"), c.change(t, "p0"), false)
+	if held.bytes != 0 || len(held.entries) != 0 {
+		t.Error("something is held after the end")
+	}
+}

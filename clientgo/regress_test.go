@@ -1,0 +1,157 @@
+package clientgo
+
+import (
+	"context"
+	"runtime"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+	"weak"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kruntime "k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	coreinformers "k8s.io/client-go/informers/core/v1"
+	"k8s.io/client-go/tools/cache"
+	cachetest "k8s.io/client-go/tools/cache/testing"
+
+	"github.com/weirproject/weir/watchcache/embedded"
+)
+
+// One object that is kept must not keep the array of the list that it came in (kubernetes 111370).
+func TestIssue111370NoPinnedArray(t *testing.T) {
+	var array weak.Pointer[corev1.Pod]
+	lw := plain{
+		list: func(metav1.ListOptions) (kruntime.Object, error) {
+			list := &corev1.PodList{Items: make([]corev1.Pod, 1000)}
+			for i := range list.Items {
+				list.Items[i] = *pod(strconv.Itoa(i), "1")
+				// Not to be encoded, so that the objects themselves are kept.
+				list.Items[i].CreationTimestamp.Time = time.Unix(1, 5)
+			}
+			array = weak.Make(&list.Items[0])
+			return list, nil
+		},
+		watch: func(metav1.ListOptions) (watch.Interface, error) { return watch.NewFake(), nil },
+	}
+	inf := NewSharedIndexInformer(lw, &corev1.Pod{}, 0, nil)
+	stop := run(t, inf)
+	synced(t, inf.HasSyncedChecker())
+	kept, ok, err := inf.GetStore().GetByKey("d/7")
+	if err != nil || !ok {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(patience); array.Value() != nil; {
+		if time.Now().After(deadline) {
+			t.Fatal("the list's array is kept")
+		}
+		runtime.GC()
+	}
+	runtime.KeepAlive(kept)
+	stop()
+}
+
+// A handler that hangs costs a bounded number of old versions, and holds nobody else up (client-go 1326, controller-runtime
+// 3496). When it goes on it is told what each object has become, once.
+func TestIssue1326BoundedPending(t *testing.T) {
+	source := cachetest.NewFakeControllerSource()
+	t.Cleanup(source.Shutdown)
+	source.Add(pod("a", "0"))
+	source.Add(pod("b", "0"))
+	inf := NewSharedIndexInformerWithOptions(source, &corev1.Pod{}, 0, nil, Options{LogBytes: 4 << 10})
+	held, release := make(chan struct{}), make(chan struct{})
+	slow, quick := newRecorder(), newRecorder()
+	reg, err := inf.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc: func(obj any) {
+			slow.OnAdd(obj, false)
+			if obj.(*corev1.Pod).Name == "b" {
+				close(held)
+				<-release
+			}
+		},
+		UpdateFunc: slow.OnUpdate,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := inf.AddEventHandler(quick); err != nil {
+		t.Fatal(err)
+	}
+	stop := run(t, inf)
+	synced(t, inf.HasSyncedChecker())
+	<-held
+	const changes = 500
+	for v := 1; v <= changes; v++ {
+		source.Modify(pod("a", strconv.Itoa(v)))
+	}
+	last := "d/a@" + strconv.Itoa(changes+2) + " v=" + strconv.Itoa(changes)
+	quick.until(t, "the last change", func(lines []string) bool { return strings.HasSuffix(lines[len(lines)-1], last) })
+	if n := reg.(*registration).served.Stats().Pending; n != 1 {
+		t.Errorf("%d keys are kept, want one", n)
+	}
+	close(release)
+	slow.until(t, "the last change", func(lines []string) bool { return strings.HasSuffix(lines[len(lines)-1], last) })
+	if lines := slow.all(); len(lines) > changes/2 || !strings.HasPrefix(lines[2], "update d/a@1 v=0 -> ") {
+		t.Errorf("told %d times, first %s", len(lines), lines[2])
+	}
+	stop()
+}
+
+// A relist that finds everything unchanged is told to nobody (kubernetes 119646: 100,000 updates after an apiserver's restart), and
+// leaves the memory as it was (client-go 1377).
+func TestIssue119646QuietRelist(t *testing.T) {
+	faults := &embedded.Faults{}
+	server := serve(t, embedded.Options{Pods: 100, Faults: faults})
+	client := fill(t, server.Config())
+	cut := int64(0)
+	inf := NewSharedIndexInformer(podsOf(capturing(server.Config())), &corev1.Pod{}, 0, nil).(*informer)
+	told := newRecorder()
+	reg, err := inf.AddEventHandler(told)
+	if err != nil {
+		t.Fatal(err)
+	}
+	remove := faults.Add(embedded.Rule{Match: embedded.Match("watch", "pods"), Cut: &cut, CutCleanly: true})
+	stop := run(t, inf)
+	synced(t, reg.HasSyncedChecker())
+	raw := inf.store.Memory().Packed
+	// While the watch cannot stand, the server forgets the deletion of one pod, so that a relist has to find it.
+	gone := inf.GetStore().List()[0].(*corev1.Pod)
+	if err := client.CoreV1().Pods(gone.Namespace).Delete(context.Background(), gone.Name, *metav1.NewDeleteOptions(0)); err != nil {
+		t.Fatal(err)
+	}
+	server.Compact()
+	remove()
+	told.until(t, "a deletion", func(lines []string) bool {
+		return strings.HasPrefix(lines[len(lines)-1], "delete tombstone "+gone.Namespace+"/"+gone.Name)
+	})
+	for _, line := range told.all()[100:] {
+		if !strings.Contains(line, "/"+gone.Name+"@") {
+			t.Errorf("told after the relist: %s", line)
+		}
+	}
+	if now := inf.store.Memory().Packed; now > raw {
+		t.Errorf("%d bytes are held, %d before the relist", now, raw)
+	}
+	stop()
+}
+
+// A typed handler gets a tombstone as one (calico 12793 and 13663, meshsync 566: deletions lost, or panics, on tombstones).
+func TestIssueTypedTombstone(t *testing.T) {
+	s := newStage(t, NewSharedIndexInformer)
+	deleted := make(chan coreinformers.DeletedPod, 1)
+	typed := coreinformers.ToPodIndexInformer(s.informer)
+	if _, err := typed.AddTypedEventHandler(coreinformers.PodHandlerFuncs{
+		DeleteFunc: func(d coreinformers.DeletedPod) { deleted <- d },
+	}); err != nil {
+		t.Fatal(err)
+	}
+	s.source.Add(pod("a", "1"))
+	s.start(t)
+	s.source.DeleteDropWatch(pod("a", "1"))
+	s.source.ResetWatch()
+	if d := <-deleted; d.FinalStateUnknown == nil || d.FinalStateUnknown.Key != "d/a" || d.OptionalObj.Name != "a" {
+		t.Errorf("deleted %v", d)
+	}
+}

@@ -1,0 +1,218 @@
+package clientgo
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/weirproject/weir/source"
+	"github.com/weirproject/weir/wire"
+)
+
+// returned makes bodies of the objects that List and Watch returned. A body's items are only their metadata, with a
+// ticket in place of the generation; the intake looks the object itself up by it. So an object that cannot be encoded
+// gets through as well. What is held for tickets is the rest of the list that the ListerWatcher made, or one event.
+type returned struct {
+	active bool // the body that is being read is one of these; of the reflector's goroutine
+
+	mu      sync.Mutex
+	objects map[int64]runtime.Object
+	ticket  int64
+}
+
+// put keeps an object for its ticket and appends the item that stands for it.
+func (r *returned) put(dst []byte, object runtime.Object) ([]byte, error) {
+	m, err := meta.Accessor(object)
+	if err != nil {
+		return dst, fmt.Errorf("%T has no metadata: %w", object, err)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.ticket++
+	if r.objects == nil {
+		r.objects = map[int64]runtime.Object{}
+	}
+	r.objects[r.ticket] = object
+	return appendMeta(dst, m, r.ticket), nil
+}
+
+// take gives the object of a ticket up.
+func (r *returned) take(ticket int64) (runtime.Object, bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	object, ok := r.objects[ticket]
+	delete(r.objects, ticket)
+	return object, ok
+}
+
+// begin starts a body, and forgets the tickets of one that broke off.
+func (r *returned) begin() {
+	r.active = true
+	r.forget()
+}
+
+func (r *returned) forget() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.objects = nil
+}
+
+// list makes the body of a list.
+func (r *returned) list(object runtime.Object) (*source.List, error) {
+	r.begin()
+	head, err := meta.ListAccessor(object)
+	if err != nil {
+		return nil, fmt.Errorf("List returned %T, which is no list: %w", object, err)
+	}
+	items, err := meta.ExtractListWithAlloc(object) // so that one that is kept pins no other
+	if err != nil {
+		return nil, fmt.Errorf("items of %T: %w", object, err)
+	}
+	body := &listBody{returned: r, items: items, head: wire.ListMeta{
+		ResourceVersion: head.GetResourceVersion(), Continue: head.GetContinue(), RemainingItemCount: -1,
+	}}
+	if n := head.GetRemainingItemCount(); n != nil {
+		body.head.RemainingItemCount = *n
+	}
+	return source.ReadList(body, wire.JSON, wire.Limits{}), nil
+}
+
+// listBody is a list that is written as it is read.
+type listBody struct {
+	returned *returned
+	items    []runtime.Object // those not yet written
+	head     wire.ListMeta
+	began    bool
+	writer   *wire.ListWriter
+	buf      bytes.Buffer
+	item     []byte
+}
+
+func (b *listBody) Read(p []byte) (int, error) {
+	for b.buf.Len() == 0 {
+		if err := b.fill(); err != nil {
+			return 0, err
+		}
+	}
+	return b.buf.Read(p)
+}
+
+// fill writes the next piece of the body.
+func (b *listBody) fill() (err error) {
+	switch {
+	case b.writer == nil && b.began:
+		return io.EOF
+	case b.writer == nil:
+		b.began = true
+		b.writer = wire.NewListWriter(&b.buf, wire.JSON, wire.TypeMeta{APIVersion: "v1", Kind: "List"}, b.head, 0)
+		return nil
+	case len(b.items) == 0:
+		err = b.writer.Close()
+		b.writer = nil
+		return err
+	}
+	object := b.items[0]
+	b.items[0] = nil
+	b.items = b.items[1:]
+	if b.item, err = b.returned.put(b.item[:0], object); err != nil {
+		return err
+	}
+	return b.writer.WriteItem(b.item)
+}
+
+// Close forgets what was not read.
+func (b *listBody) Close() error {
+	b.items, b.writer, b.began = nil, nil, true
+	b.returned.forget()
+	return nil
+}
+
+// watch makes the body of a watch.
+func (r *returned) watch(ctx context.Context, w watch.Interface) (*source.Watch, error) {
+	r.begin()
+	if w == nil {
+		return nil, errors.New("Watch returned nothing")
+	}
+	body := &watchBody{context: ctx, returned: r, events: w, closed: make(chan struct{})}
+	return source.ReadWatch(body, wire.JSON, wire.Limits{}), nil
+}
+
+// watchBody is a watch whose events are written as they come.
+type watchBody struct {
+	context  context.Context // of the stream
+	returned *returned
+	events   watch.Interface
+	closed   chan struct{}
+	close    sync.Once
+	buf      bytes.Buffer
+	item     []byte
+}
+
+func (b *watchBody) Read(p []byte) (int, error) {
+	for b.buf.Len() == 0 {
+		select {
+		case <-b.context.Done():
+			return 0, context.Cause(b.context)
+		case <-b.closed:
+			return 0, io.EOF
+		case event, ok := <-b.events.ResultChan():
+			if !ok {
+				return 0, io.EOF
+			}
+			if err := b.write(event); err != nil {
+				return 0, err
+			}
+		}
+	}
+	return b.buf.Read(p)
+}
+
+// write frames an event.
+func (b *watchBody) write(event watch.Event) (err error) {
+	t, ok := wire.ParseEventType(string(event.Type))
+	switch {
+	case !ok:
+		return fmt.Errorf("watch event of unknown type %q", event.Type)
+	case t == wire.Error:
+		b.item, err = appendStatus(b.item[:0], event.Object)
+	case t == wire.Bookmark:
+		var m metav1.Object
+		if m, err = meta.Accessor(event.Object); err == nil {
+			b.item = appendMeta(b.item[:0], m, 0)
+		}
+	default:
+		b.item, err = b.returned.put(b.item[:0], event.Object)
+	}
+	if err != nil {
+		return err
+	}
+	b.buf.Write(wire.AppendEvent(nil, wire.JSON, t, wire.TypeMeta{APIVersion: "v1", Kind: "Object"}, b.item))
+	return nil
+}
+
+// Close ends the watch.
+func (b *watchBody) Close() error {
+	b.close.Do(func() {
+		close(b.closed)
+		stopWatch(b.events)
+	})
+	return nil
+}
+
+// stopWatch stops a watch and takes what it still wants to send: one that is put around another, as watch.Filter is, may hang
+// in a send for ever. The goroutine ends when the channel is closed, which a watch that is stopped must do.
+func stopWatch(w watch.Interface) {
+	w.Stop()
+	go func() {
+		for range w.ResultChan() {
+		}
+	}()
+}

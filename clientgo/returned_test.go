@@ -1,0 +1,233 @@
+package clientgo
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
+	dynamicfake "k8s.io/client-go/dynamic/fake"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/tools/cache"
+)
+
+// A fake clientset gives objects without resourceVersions; still each change is told, in order, and in one handler's eyes
+// nothing is told twice.
+func TestFakeClientset(t *testing.T) {
+	for name, make := range both {
+		t.Run(name, func(t *testing.T) {
+			ctx := context.Background()
+			first := pod("a", "1")
+			first.TypeMeta = metav1.TypeMeta{Kind: "Pod", APIVersion: "v1"}
+			client := fake.NewClientset(first)
+			inf := informers.NewSharedInformerFactory(client, 0).Core().V1().Pods().Informer()
+			if name == "weir" {
+				parts, ok := takeApart(inf)
+				if !ok {
+					t.Fatal("cannot be taken apart")
+				}
+				inf = make(parts.lw, parts.example, parts.resync, parts.indexers)
+			}
+			told := newRecorder()
+			if _, err := inf.AddEventHandler(told); err != nil {
+				t.Fatal(err)
+			}
+			stop := run(t, inf)
+			synced(t, inf.HasSyncedChecker())
+			told.waitCount(t, 1)
+			pods := client.CoreV1().Pods("d")
+			for v := 2; v < 6; v++ {
+				if _, err := pods.Update(ctx, pod("a", strconv.Itoa(v)), metav1.UpdateOptions{}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if _, err := pods.Create(ctx, pod("b", "1"), metav1.CreateOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			if err := pods.Delete(ctx, "a", metav1.DeleteOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			told.waitCount(t, 7)
+			versions := strings.NewReplacer("@1 ", "@ ", "@2 ", "@ ", "@3 ", "@ ", "@4 ", "@ ", "@5 ", "@ ", "@6 ", "@ ")
+			var got []string
+			for _, line := range told.all() {
+				got = append(got, versions.Replace(line))
+			}
+			want := "add d/a@ v=1 initial|update d/a@ v=1 -> d/a@ v=2|update d/a@ v=2 -> d/a@ v=3|update d/a@ v=3 -> d/a@ v=4|" +
+				"update d/a@ v=4 -> d/a@ v=5|add d/b@ v=1|delete d/a@ v=5"
+			if all := strings.Join(got, "|"); all != want {
+				t.Errorf("told\n%s\nwant\n%s", all, want)
+			}
+			stop()
+		})
+	}
+}
+
+// What List and Watch return is held as bytes where nothing is lost by that, and as it is where something would be.
+func TestReturnedHeld(t *testing.T) {
+	kind := pod("kind", "1")
+	kind.TypeMeta = metav1.TypeMeta{Kind: "Pod", APIVersion: "v1"}
+	precise := pod("precise", "1")
+	precise.CreationTimestamp = metav1.Now()
+	precise.CreationTimestamp.Time = precise.CreationTimestamp.Truncate(1e9).Add(5)
+	tests := map[string]struct {
+		object runtime.Object
+		packed bool
+	}{
+		"pod":                    {pod("a", "1"), true},
+		"pod that says its kind": {kind, true}, // as JSON
+		"nanoseconds":            {precise, false},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			m := test.object.(metav1.Object)
+			m.SetResourceVersion("5")
+			lw := plain{
+				list: func(metav1.ListOptions) (runtime.Object, error) {
+					return &corev1.List{ListMeta: metav1.ListMeta{ResourceVersion: "5"}, Items: []runtime.RawExtension{{Object: test.object}}}, nil
+				},
+				watch: func(metav1.ListOptions) (watch.Interface, error) { return watch.NewFake(), nil },
+			}
+			inf := NewSharedIndexInformer(lw, &corev1.Pod{}, 0, nil).(*informer)
+			stop := run(t, inf)
+			synced(t, inf.HasSyncedChecker())
+			o, ok := inf.store.Get("d/" + m.GetName())
+			if !ok {
+				t.Fatal("not held")
+			}
+			if packed := o.Size() > 0; packed != test.packed {
+				t.Errorf("packed %v", packed)
+			}
+			got, err := o.Decoded()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if p := got.(*corev1.Pod); p.Kind != test.object.(*corev1.Pod).Kind || !p.CreationTimestamp.Equal(&test.object.(*corev1.Pod).CreationTimestamp) {
+				t.Errorf("got %v", p)
+			}
+			if !test.packed && got != any(test.object) {
+				t.Error("not the object itself")
+			}
+			stop()
+		})
+	}
+}
+
+// Unstructured objects of a fake dynamic client.
+func TestFakeDynamic(t *testing.T) {
+	widget := func(name string, teeth int64) *unstructured.Unstructured {
+		return &unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": "shop.example/v1", "kind": "Widget",
+			"metadata": map[string]any{"namespace": "d", "name": name},
+			"spec":     map[string]any{"teeth": teeth, "weight": 1.5},
+		}}
+	}
+	gvr := schema.GroupVersionResource{Group: "shop.example", Version: "v1", Resource: "widgets"}
+	client := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{gvr: "WidgetList"}, widget("a", 12))
+	resource := client.Resource(gvr).Namespace("d")
+	lw := &cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return resource.List(ctx, o) },
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			return resource.Watch(ctx, o)
+		},
+	}
+	inf := NewSharedIndexInformer(lw, &unstructured.Unstructured{}, 0, nil)
+	told := newRecorder()
+	if _, err := inf.AddEventHandler(told); err != nil {
+		t.Fatal(err)
+	}
+	stop := run(t, inf)
+	synced(t, inf.HasSyncedChecker())
+	if _, err := resource.Update(context.Background(), widget("a", 13), metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	told.waitCount(t, 2)
+	got, _, err := inf.GetStore().GetByKey("d/a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	u := got.(*unstructured.Unstructured)
+	if teeth, _, _ := unstructured.NestedInt64(u.Object, "spec", "teeth"); teeth != 13 || u.GetKind() != "Widget" {
+		t.Errorf("got %v", u)
+	}
+	stop()
+}
+
+// A watch that ends with a status, an event of another type, a list that is none: told, and got over.
+func TestReturnedErrors(t *testing.T) {
+	gone := apierrors.NewResourceExpired("too old").ErrStatus
+	lists, watches := 0, make(chan *watch.FakeWatcher, 10)
+	told := make(chan error, 100)
+	inf := NewSharedIndexInformer(plain{
+		list: func(metav1.ListOptions) (runtime.Object, error) {
+			lists++
+			switch lists {
+			case 1:
+				return pod("a", "1"), nil // no list
+			case 2:
+				return nil, errors.New("try again")
+			}
+			return &corev1.PodList{ListMeta: metav1.ListMeta{ResourceVersion: strconv.Itoa(lists)}}, nil
+		},
+		watch: func(metav1.ListOptions) (watch.Interface, error) {
+			w := watch.NewFakeWithChanSize(10, false)
+			watches <- w
+			return w, nil
+		},
+	}, &corev1.Pod{}, 0, nil)
+	if err := inf.SetWatchErrorHandler(func(_ *cache.Reflector, err error) { told <- err }); err != nil {
+		t.Fatal(err)
+	}
+	handler := newRecorder()
+	if _, err := inf.AddEventHandler(handler); err != nil {
+		t.Fatal(err)
+	}
+	stop := run(t, inf)
+	for _, want := range []string{"no list", "try again"} {
+		if err := <-told; !strings.Contains(err.Error(), want) {
+			t.Errorf("told %v, want %s", err, want)
+		}
+	}
+	synced(t, inf.HasSyncedChecker())
+	w := <-watches
+	w.Add(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "wrong"}})
+	good := pod("a", "1")
+	good.ResourceVersion = "9"
+	w.Add(good)
+	handler.wait(t, "add d/a@9 v=1")
+	w.Error(&gone)
+	if err := <-told; !apierrors.IsResourceExpired(err) {
+		t.Errorf("told %v, want expired", err)
+	}
+	handler.wait(t, "delete tombstone d/a d/a@9 v=1")
+	if keys := inf.GetStore().ListKeys(); len(keys) != 0 {
+		t.Errorf("holds %v", keys)
+	}
+	stop()
+}
+
+// An informer without an example takes whatever comes.
+func TestNoExample(t *testing.T) {
+	lw := plain{
+		list: func(metav1.ListOptions) (runtime.Object, error) {
+			return &corev1.List{Items: []runtime.RawExtension{{Object: pod("a", "1")}, {Object: configMap("d", "m", nil)}}}, nil
+		},
+		watch: func(metav1.ListOptions) (watch.Interface, error) { return watch.NewFake(), nil },
+	}
+	inf := NewSharedIndexInformer(lw, nil, 0, nil)
+	stop := run(t, inf)
+	synced(t, inf.HasSyncedChecker())
+	if got := strings.Join(inf.GetStore().ListKeys(), " "); got != "d/a d/m" {
+		t.Errorf("holds %s", got)
+	}
+	stop()
+}

@@ -1,0 +1,166 @@
+package clientgo
+
+import (
+	"context"
+	"fmt"
+	"sort"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/tools/cache"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// patience bounds every wait of the tests.
+const patience = 20 * time.Second
+
+// constructor makes an informer: client-go's or ours.
+type constructor func(cache.ListerWatcher, runtime.Object, time.Duration, cache.Indexers) cache.SharedIndexInformer
+
+// both are the two that must mean the same.
+var both = map[string]constructor{
+	"client-go": cache.NewSharedIndexInformer,
+	"weir":      NewSharedIndexInformer,
+}
+
+// run runs an informer until the test ends, or stop is called.
+func run(t *testing.T, inf cache.SharedIndexInformer) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() { defer close(done); inf.RunWithContext(ctx) }()
+	stop = func() { cancel(); <-done }
+	t.Cleanup(stop)
+	return stop
+}
+
+// synced waits until everything is done.
+func synced(t *testing.T, checkers ...cache.DoneChecker) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	if !cache.WaitFor(ctx, "", checkers...) {
+		t.Fatal("not synced")
+	}
+}
+
+// recorder is a handler that writes down what it is told.
+type recorder struct {
+	mu      sync.Mutex
+	lines   []string
+	changed chan struct{}
+}
+
+func newRecorder() *recorder { return &recorder{changed: make(chan struct{})} }
+
+func (r *recorder) note(format string, args ...any) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.lines = append(r.lines, fmt.Sprintf(format, args...))
+	close(r.changed)
+	r.changed = make(chan struct{})
+}
+
+func (r *recorder) OnAdd(obj any, initial bool) {
+	if initial {
+		r.note("add %s initial", show(obj))
+		return
+	}
+	r.note("add %s", show(obj))
+}
+func (r *recorder) OnUpdate(was, is any) { r.note("update %s -> %s", show(was), show(is)) }
+func (r *recorder) OnDelete(obj any)     { r.note("delete %s", show(obj)) }
+
+// show is what tests compare of an object: key, resourceVersion, the label v.
+func show(obj any) string {
+	if tomb, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+		return "tombstone " + tomb.Key + " " + show(tomb.Obj)
+	}
+	m, err := meta.Accessor(obj)
+	if err != nil {
+		return fmt.Sprintf("%T", obj)
+	}
+	return fmt.Sprintf("%s/%s@%s v=%s", m.GetNamespace(), m.GetName(), m.GetResourceVersion(), m.GetLabels()["v"])
+}
+
+// wait waits until a line was noted.
+func (r *recorder) wait(t *testing.T, line string) {
+	t.Helper()
+	r.until(t, line, func(lines []string) bool {
+		for _, l := range lines {
+			if l == line {
+				return true
+			}
+		}
+		return false
+	})
+}
+
+func (r *recorder) waitCount(t *testing.T, n int) {
+	t.Helper()
+	r.until(t, fmt.Sprint(n, " lines"), func(lines []string) bool { return len(lines) >= n })
+}
+
+func (r *recorder) until(t *testing.T, what string, cond func([]string) bool) {
+	t.Helper()
+	timeout := time.After(patience)
+	for {
+		r.mu.Lock()
+		ok, changed, lines := cond(r.lines), r.changed, strings.Join(r.lines, "\n")
+		r.mu.Unlock()
+		if ok {
+			return
+		}
+		select {
+		case <-changed:
+		case <-timeout:
+			t.Fatalf("waited in vain for %s; there was:\n%s", what, lines)
+		}
+	}
+}
+
+// all gives the lines so far.
+func (r *recorder) all() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return append([]string(nil), r.lines...)
+}
+
+// sorted gives the lines without their order: what a list brings has none.
+func (r *recorder) sorted() string {
+	lines := r.all()
+	sort.Strings(lines)
+	return strings.Join(lines, "\n")
+}
+
+func pod(name, v string) *corev1.Pod {
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "d", Name: name, UID: "uid-" + "1", Labels: map[string]string{"v": v}},
+		Spec:       corev1.PodSpec{NodeName: "n" + v},
+	}
+}
+
+func shown(objects []any) string {
+	var lines []string
+	for _, o := range objects {
+		lines = append(lines, show(o))
+	}
+	sort.Strings(lines)
+	return strings.Join(lines, "\n")
+}
+
+// plain is a ListerWatcher that knows nothing of contexts, as old ones are.
+type plain struct {
+	list  func(metav1.ListOptions) (runtime.Object, error)
+	watch func(metav1.ListOptions) (watch.Interface, error)
+}
+
+func (p plain) List(o metav1.ListOptions) (runtime.Object, error)   { return p.list(o) }
+func (p plain) Watch(o metav1.ListOptions) (watch.Interface, error) { return p.watch(o) }

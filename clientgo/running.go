@@ -1,0 +1,82 @@
+package clientgo
+
+import (
+	"context"
+	"sync"
+
+	"k8s.io/client-go/tools/cache"
+)
+
+// running are the informers of a factory: those asked for, and those started. K is how the factory tells them apart.
+type running[K comparable] struct {
+	mu        sync.Mutex
+	informers map[K]cache.SharedIndexInformer
+	started   map[K]bool
+	closing   bool
+	runs      sync.WaitGroup // one for each started informer; they end with the context that Start got
+}
+
+func newRunning[K comparable]() running[K] {
+	return running[K]{informers: map[K]cache.SharedIndexInformer{}, started: map[K]bool{}}
+}
+
+// get gives the informer of a key, and builds it if there is none.
+func (r *running[K]) get(key K, build func() cache.SharedIndexInformer) cache.SharedIndexInformer {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if inf, ok := r.informers[key]; ok {
+		return inf
+	}
+	inf := build()
+	r.informers[key] = inf
+	return inf
+}
+
+// start runs the informers that were asked for and do not run yet, until the context ends. After shutdown it does nothing.
+func (r *running[K]) start(ctx context.Context) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closing {
+		return
+	}
+	for key, inf := range r.informers {
+		if !r.started[key] {
+			r.started[key] = true
+			r.runs.Go(func() { inf.RunWithContext(ctx) })
+		}
+	}
+}
+
+// shutdown blocks until the informers have ended, which their contexts must tell them to.
+func (r *running[K]) shutdown() {
+	r.mu.Lock()
+	r.closing = true
+	r.mu.Unlock()
+	r.runs.Wait()
+}
+
+// wait blocks until the started informers have synced, or the context ends, and tells which have. The error is the
+// context's cause when one has not.
+func (r *running[K]) wait(ctx context.Context) (map[K]bool, error) {
+	r.mu.Lock()
+	waiting := map[K]cache.DoneChecker{}
+	for key, inf := range r.informers {
+		if r.started[key] {
+			waiting[key] = inf.HasSyncedChecker()
+		}
+	}
+	r.mu.Unlock()
+	synced, missing := make(map[K]bool, len(waiting)), false
+	for key, checker := range waiting {
+		select {
+		case <-checker.Done():
+		case <-ctx.Done():
+		}
+		synced[key] = cache.IsDone(checker)
+		missing = missing || !synced[key]
+	}
+	if missing {
+		return synced, context.Cause(ctx)
+	}
+	return synced, nil
+}

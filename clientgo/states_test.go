@@ -1,0 +1,240 @@
+package clientgo
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/client-go/tools/cache"
+	cachetest "k8s.io/client-go/tools/cache/testing"
+
+	"github.com/weirproject/weir/delivery"
+	"github.com/weirproject/weir/watchcache/embedded"
+)
+
+// With PinDecoded every object is there, the same one for every reader, and nothing is packed.
+func TestPinDecoded(t *testing.T) {
+	server := serve(t, embedded.Options{Pods: 20})
+	inf := NewSharedIndexInformerWithOptions(podsOf(capturing(server.Config())), &corev1.Pod{}, 0, nil, Options{PinDecoded: true}).(*informer)
+	stop := run(t, inf)
+	synced(t, inf.HasSyncedChecker())
+	if m := inf.store.Memory(); m.Raw != 0 || m.Objects != 20 {
+		t.Errorf("%d raw bytes, %d objects", m.Raw, m.Objects)
+	}
+	one, two := inf.GetStore().List(), inf.GetStore().List()
+	for i := range one {
+		if one[i] != two[i] {
+			t.Fatal("two readers got two objects")
+		}
+	}
+	stop()
+}
+
+// Objects are shared unless they are private.
+func TestPrivateCopies(t *testing.T) {
+	for _, private := range []bool{false, true} {
+		inf := NewSharedIndexInformerWithOptions(&cache.ListWatch{}, &corev1.Pod{}, 0, nil, Options{PrivateCopies: private})
+		if err := inf.GetStore().Add(pod("a", "1")); err != nil {
+			t.Fatal(err)
+		}
+		one, _, _ := inf.GetStore().GetByKey("d/a")
+		two, _, _ := inf.GetStore().GetByKey("d/a")
+		if (one == two) == private {
+			t.Errorf("private %v: same %v", private, one == two)
+		}
+	}
+}
+
+// The detector names the key of what was changed, and only then.
+func TestDetectMutation(t *testing.T) {
+	inf := NewSharedIndexInformerWithOptions(&cache.ListWatch{}, &corev1.Pod{}, 0, nil, Options{DetectMutation: true}).(*informer)
+	var found []string
+	d := inf.indexer.reader.detector
+	d.fail = func(key, what string) { found = append(found, key+": "+what) }
+	for _, name := range []string{"a", "b"} {
+		if err := inf.GetStore().Add(pod(name, "1")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	all := inf.GetStore().List()
+	d.compare()
+	if found != nil {
+		t.Errorf("found %v before anything was changed", found)
+	}
+	all[1].(*corev1.Pod).Labels["v"] = "changed"
+	d.compare()
+	if len(found) != 1 || !strings.HasPrefix(found[0], "d/b: ") || !strings.Contains(found[0], "changed") {
+		t.Errorf("found %v", found)
+	}
+	defer func() {
+		if v, ok := recover().(string); !ok || !strings.Contains(v, "d/b") {
+			t.Errorf("panic with %v", v)
+		}
+	}()
+	newDetector().fail("d/b", "all")
+}
+
+// The environment variable of client-go's detector turns ours on, and it ends with the informer.
+func TestDetectMutationByEnvironment(t *testing.T) {
+	t.Setenv("KUBE_CACHE_MUTATION_DETECTOR", "true")
+	s := newStage(t, NewSharedIndexInformer)
+	s.source.Add(pod("a", "1"))
+	s.start(t)
+	d := s.informer.(*informer).indexer.reader.detector
+	if d == nil {
+		t.Fatal("off")
+	}
+	s.informer.GetStore().List()
+	s.stop()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.seen != nil {
+		t.Error("goes on after the informer")
+	}
+}
+
+// A handler that panics crashes the process as with client-go, unless crashing is turned off: then it goes on.
+func TestPanickingHandler(t *testing.T) {
+	utilruntime.ReallyCrash = false
+	defer func() { utilruntime.ReallyCrash = true }()
+	s := newStage(t, NewSharedIndexInformer)
+	panicking := newRecorder()
+	if _, err := s.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc: func(obj any) {
+			panicking.OnAdd(obj, false)
+			if obj.(*corev1.Pod).Name == "a" {
+				panic("a is too much")
+			}
+		},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	s.source.Add(pod("a", "1"))
+	s.start(t)
+	panicking.wait(t, "add d/a@1 v=1")
+	s.source.Add(pod("b", "1")) // behind it, whatever the order of the list
+	panicking.wait(t, "add d/b@2 v=1")
+
+	utilruntime.ReallyCrash = true
+	reg := &registration{informer: s.informer.(*informer), handler: panics{}, looks: looksOf(panics{})}
+	defer func() {
+		if v := recover(); v == nil {
+			t.Error("the panic was swallowed")
+		}
+	}()
+	o, _ := s.informer.(*informer).store.Get("d/a")
+	reg.handle(context.Background(), delivery.Event{Type: delivery.Added, New: o})
+}
+
+type panics struct{ cache.ResourceEventHandler }
+
+func (panics) OnAdd(any, bool) { panic("crash") }
+
+// Resyncs come once in a period, for the handlers that asked, not below a second, and not at all where the informer has none.
+func TestResync(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		source := cachetest.NewFakeControllerSource()
+		for _, name := range []string{"a", "b", "c", "e"} {
+			source.Add(pod(name, "1"))
+		}
+		inf := NewSharedIndexInformer(source, &corev1.Pod{}, time.Minute, nil)
+		quick, slow, none := newRecorder(), newRecorder(), newRecorder()
+		for h, period := range map[*recorder]time.Duration{quick: 10 * time.Millisecond, none: 0} {
+			if _, err := inf.AddEventHandlerWithResyncPeriod(h, period); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := inf.AddEventHandler(slow); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(context.Background())
+		done := make(chan struct{})
+		go func() { defer close(done); inf.RunWithContext(ctx) }()
+		cache.WaitFor(ctx, "", inf.HasSyncedChecker())
+		time.Sleep(60500 * time.Millisecond)
+		late := newRecorder()
+		if _, err := inf.AddEventHandlerWithResyncPeriod(late, 10*time.Millisecond); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(10 * time.Second)
+		cancel()
+		<-done
+		source.Shutdown()
+		for name, test := range map[string]struct {
+			told      *recorder
+			low, high int
+		}{
+			"a second":     {quick, 4 * 69, 4 * 71},
+			"a minute":     {slow, 4, 5},
+			"none":         {none, 0, 0},
+			"late, second": {late, 4 * 9, 4 * 11},
+		} {
+			n := len(test.told.all()) - 4
+			if n < test.low || n > test.high {
+				t.Errorf("%s: %d resyncs, want %d to %d", name, n, test.low, test.high)
+			}
+		}
+	})
+	inf := NewSharedIndexInformer(&cache.ListWatch{}, &corev1.Pod{}, 0, nil)
+	reg, err := inf.AddEventHandlerWithResyncPeriod(newRecorder(), time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := inf.RemoveEventHandler(reg); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// What an informer answers before, while and after it runs.
+func TestLifeCycle(t *testing.T) {
+	for name, make := range both {
+		t.Run(name, func(t *testing.T) {
+			s := newStage(t, make)
+			s.source.Add(pod("a", "1"))
+			inf := s.informer
+			if inf.HasSynced() || inf.IsStopped() || inf.LastSyncResourceVersion() != "" || inf.GetController().HasSynced() {
+				t.Error("before the start")
+			}
+			if cache.IsDone(inf.HasSyncedChecker()) || !strings.Contains(inf.HasSyncedChecker().Name(), "Pod") {
+				t.Errorf("checker %q", inf.HasSyncedChecker().Name())
+			}
+			s.start(t)
+			if !inf.HasSynced() || inf.IsStopped() || inf.LastSyncResourceVersion() != "1" || !inf.GetController().HasSynced() {
+				t.Errorf("while it runs: %q", inf.LastSyncResourceVersion())
+			}
+			if !s.handler.HasSynced() || s.handler.HasSyncedChecker().Name() == "" {
+				t.Error("handler")
+			}
+			if err := inf.AddIndexers(cache.Indexers{"node": byNode}); err != nil {
+				t.Error(err)
+			}
+			if got, err := inf.GetIndexer().ByIndex("node", "n1"); err != nil || len(got) != 1 {
+				t.Errorf("by an index added late: %v, %v", got, err)
+			}
+			if err := inf.AddIndexers(cache.Indexers{"node": byNode}); err == nil {
+				t.Error("the same index twice")
+			}
+			inf.Run(nil) // returns at once
+			s.stop()
+			if !inf.IsStopped() || !inf.HasSynced() {
+				t.Error("after the end")
+			}
+			if _, err := inf.AddEventHandler(newRecorder()); err == nil {
+				t.Error("a handler was added after the end")
+			}
+			if err := inf.AddIndexers(cache.Indexers{"late": byNode}); err == nil {
+				t.Error("an indexer was added after the end")
+			}
+			if got := shown(inf.GetStore().List()); got != "d/a@1 v=1" {
+				t.Errorf("holds %s after the end", got)
+			}
+			if err := inf.RemoveEventHandler(nil); err == nil {
+				t.Error("nothing was removed")
+			}
+		})
+	}
+}
