@@ -1,0 +1,355 @@
+package informertest
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+var basics = []Story{
+	{Name: "FirstList", Contract: "everything there is comes once, as added and initial, before HasSynced", play: firstList},
+	{Name: "EmptyList", Contract: "a list of nothing is a state too: the informer syncs and tells nothing", play: emptyList},
+	{Name: "AddUpdateDelete", Contract: "each change is told once, and is held by then", play: addUpdateDelete},
+	{Name: "BurstInOrder", Contract: "a handler that keeps up is told of every change, in order", play: burstInOrder},
+	{Name: "NotSyncedHalfWay", Contract: "while the first list comes in, nothing says that it is through", play: notSyncedHalfWay},
+	{Name: "HeldBeforeTold", Contract: "what a handler is told of is held at least as new, and may be read from the handler", play: heldBeforeTold},
+	{Name: "IndexFromStart", Contract: "an index gives what it was declared for, and follows changes", play: indexFromStart},
+	{Name: "IndexAddedLater", Contract: "an index that is added while the informer runs has what is held already", play: indexAddedLater},
+	{Name: "IndexNameTaken", Contract: "a second index of a name is an error, and changes nothing", play: indexNameTaken},
+	{Name: "BlockedIndexFunction", Contract: "an index function that blocks keeps no change from the handlers",
+		Issue: "kubernetes 130767", play: blockedIndexFunction},
+	{Name: "RunTwice", Contract: "a second Run returns and disturbs nothing", play: runTwice},
+	{Name: "StopBeforeSync", Contract: "an informer whose first list is never answered stops at once", play: stopBeforeSync},
+	{Name: "StopInBackoff", Contract: "an informer that waits for its next try stops at once", play: stopInBackoff},
+	{Name: "StopOneOfTwo", Contract: "one informer can be stopped: its requests end, another's go on",
+		Issue: "kubernetes 79610", play: stopOneOfTwo},
+}
+
+// firstList: the pods of before the start come, each once, as initial additions, and HasSynced of the handler follows.
+func firstList(s *stage) {
+	s.fill(300)
+	inf := s.informer(Options{})
+	l := inf.listen(HandlerOptions{})
+	inf.synced()
+	inf.current(time.Second)
+	events := l.told()
+	if len(events) != 300 {
+		s.failf("%d calls for 300 pods", len(events))
+	}
+	for _, e := range events {
+		if e.verb != added || !e.initial {
+			s.failf("%v; want an initial addition", e)
+		}
+	}
+	p, ok := inf.Get(nth(7))
+	if !ok || p.Name != "pod-00007" || p.Spec.Containers[0].Image != "image" {
+		s.failf("Get(%s) = %v, %v", nth(7), p, ok)
+	}
+	if p, ok := inf.Get("ns/none"); ok {
+		s.failf("Get of a pod that is not there = %v", p)
+	}
+}
+
+// emptyList: HasSynced comes although there was nothing to bring, and the first pod then is no initial one.
+func emptyList(s *stage) {
+	inf := s.informer(Options{})
+	l := inf.listen(HandlerOptions{})
+	inf.synced()
+	if events := l.told(); len(events) != 0 {
+		s.failf("told %v", events)
+	}
+	s.server.Put(pod("ns/a"))
+	inf.current(time.Second)
+	if events := l.told(); len(events) != 1 || events[0].initial {
+		s.failf("told %v; want one addition that is not initial", events)
+	}
+}
+
+// addUpdateDelete: one change after the other, each awaited.
+func addUpdateDelete(s *stage) {
+	s.fill(3)
+	inf := s.informer(Options{})
+	l := inf.listen(HandlerOptions{})
+	inf.synced()
+	l.told()
+	steps := []struct {
+		do   func()
+		want verb
+	}{
+		{func() { s.server.Put(pod("ns/new")) }, added},
+		{func() { s.server.Put(pod("ns/new", onNode("other"))) }, updated},
+		{func() { s.server.Put(pod(nth(0), onNode("other"))) }, updated},
+		{func() { s.server.Delete("ns/new") }, deleted},
+		{func() { s.server.Put(pod("ns/new")) }, added},
+		{func() { s.server.Delete(nth(1)) }, deleted},
+	}
+	for i, step := range steps {
+		step.do()
+		inf.current(time.Second)
+		events := l.told()
+		if len(events) != 1 || events[0].verb != step.want || events[0].initial {
+			s.failf("step %d: told %v; want one %s", i, events, step.want)
+		}
+	}
+}
+
+// burstInOrder: 500 changes at once, of a handler that is not slow: all of them, in the server's order.
+func burstInOrder(s *stage) {
+	s.fill(5)
+	inf := s.informer(Options{})
+	l := inf.listen(HandlerOptions{})
+	inf.synced()
+	l.told()
+	var want []string
+	for i := range 500 {
+		want = append(want, s.server.Put(pod(nth(i%5), onNode("n"+nth(i)))))
+	}
+	inf.current(10 * time.Second)
+	var got []string
+	for _, e := range l.told() {
+		got = append(got, e.rv)
+	}
+	if !slices.Equal(got, want) {
+		s.failf("told of %d changes of 500, or in another order", len(got))
+	}
+}
+
+// notSyncedHalfWay: the last item of the first list, or the bookmark behind it, is kept back for a while.
+func notSyncedHalfWay(s *stage) {
+	s.fill(20)
+	hold := make(chan struct{})
+	s.server.Answer(List, Always, Answer{Hold: hold})
+	s.server.Answer(Watch, Always, Answer{Hold: hold})
+	inf := s.informer(Options{})
+	l := inf.listen(HandlerOptions{})
+	inf.run()
+	s.elapse(5 * time.Second)
+	if inf.HasSynced() || l.HasSynced() {
+		s.failf("synced before the list was through")
+	}
+	close(hold)
+	s.eventually(time.Minute, "HasSynced once the list is through", func() bool { return inf.HasSynced() && l.HasSynced() })
+	inf.current(time.Second)
+}
+
+// heldBeforeTold: the handler reads the informer, one object and all of them, from within its calls.
+func heldBeforeTold(s *stage) {
+	s.fill(20)
+	inf := s.informer(Options{})
+	inf.listen(HandlerOptions{}, doing(func(e event) {
+		held, ok := inf.ResourceVersions()[e.key]
+		if e.verb != deleted && (!ok || number(held) < number(e.rv)) {
+			s.errorf("%v, but %q is held", e, held)
+		}
+		p, ok := inf.Get(e.key)
+		if e.verb != deleted && (!ok || number(p.ResourceVersion) < number(e.rv)) {
+			s.errorf("%v, but Get gives %v", e, ok)
+		}
+	}))
+	inf.synced()
+	for i := range 20 {
+		s.server.Put(pod(nth(i), onNode("other")))
+	}
+	inf.current(time.Second)
+}
+
+func byNode(p *corev1.Pod) []string { return []string{p.Spec.NodeName} }
+
+// expectIndex compares what an index gives.
+func (a *actor) expectIndex(name, value string, want ...string) {
+	a.s.eventually(time.Second, "the index giving what it should", func() bool {
+		got, err := a.ByIndex(name, value)
+		if err != nil {
+			a.s.failf("index %s: %v", name, err)
+		}
+		slices.Sort(got)
+		slices.Sort(want)
+		return slices.Equal(got, want)
+	})
+}
+
+// indexFromStart: by a function, with changes of the value, deletions and a second value.
+func indexFromStart(s *stage) {
+	s.server.Put(pod("ns/a"))
+	s.server.Put(pod("ns/b", onNode("node-2")))
+	inf := s.informer(Options{Indexes: map[string]IndexFunc{"node": byNode}})
+	inf.synced()
+	inf.expectIndex("node", "node-1", "ns/a")
+	s.server.Put(pod("ns/c"))
+	s.server.Put(pod("ns/a", onNode("node-2")))
+	inf.current(time.Second)
+	inf.expectIndex("node", "node-1", "ns/c")
+	inf.expectIndex("node", "node-2", "ns/a", "ns/b")
+	s.server.Delete("ns/b")
+	inf.current(time.Second)
+	inf.expectIndex("node", "node-2", "ns/a")
+	inf.expectIndex("node", "node-3")
+}
+
+// indexAddedLater: after the sync, with a function that gives several values or none.
+func indexAddedLater(s *stage) {
+	s.fill(3)
+	inf := s.informer(Options{})
+	inf.synced()
+	both := func(p *corev1.Pod) []string {
+		if p.Name == "pod-00000" {
+			return nil
+		}
+		return []string{p.Name, "all"}
+	}
+	if err := inf.AddIndex("both", both); err != nil {
+		s.failf("add an index: %v", err)
+	}
+	inf.expectIndex("both", "all", nth(1), nth(2))
+	inf.expectIndex("both", "pod-00002", nth(2))
+	s.server.Delete(nth(1))
+	inf.current(time.Second)
+	inf.expectIndex("both", "all", nth(2))
+	if _, err := inf.ByIndex("none", "x"); err == nil {
+		s.failf("an index that there is not gave no error")
+	}
+}
+
+// indexNameTaken: the first one stays.
+func indexNameTaken(s *stage) {
+	s.fill(1)
+	inf := s.informer(Options{Indexes: map[string]IndexFunc{"node": byNode}})
+	inf.synced()
+	if err := inf.AddIndex("node", func(*corev1.Pod) []string { return []string{"other"} }); err == nil {
+		s.failf("a second index of the same name was taken")
+	}
+	inf.expectIndex("node", "node-1", nth(0))
+}
+
+// blockedIndexFunction: somebody reads by an index whose function blocks on one object. Nobody else waits.
+func blockedIndexFunction(s *stage) {
+	s.fill(5)
+	gate := make(chan struct{})
+	var entered atomic.Bool
+	inf := s.informer(Options{Indexes: map[string]IndexFunc{"slow": func(p *corev1.Pod) []string {
+		if p.Spec.NodeName == "slow" {
+			entered.Store(true)
+			<-gate
+		}
+		return []string{p.Spec.NodeName}
+	}}})
+	l := inf.listen(HandlerOptions{})
+	inf.synced()
+	s.server.Put(pod(nth(0), onNode("slow")))
+	s.elapse(time.Second)
+	read := make(chan struct{})
+	// An informer that has called the function by itself may hold a lock now, which nobody must wait for: in a bubble
+	// no time passes then.
+	if entered.Load() {
+		close(read)
+	} else {
+		go func() {
+			defer close(read)
+			if _, err := inf.ByIndex("slow", "node-1"); err != nil {
+				s.errorf("index: %v", err)
+			}
+		}()
+	}
+	time.Sleep(time.Second)
+	s.server.Put(pod(nth(1), onNode("other")))
+	told := s.becomes(10*time.Second, func() bool { return l.knows(s.server) })
+	close(gate)
+	<-read
+	if !entered.Load() {
+		s.errorf("the index function was never called")
+	}
+	if !told {
+		s.failf("a change of another object was not told within 10s while an index function blocked")
+	}
+}
+
+// runTwice: the second returns while the first goes on.
+func runTwice(s *stage) {
+	s.fill(3)
+	inf := s.informer(Options{})
+	l := inf.listen(HandlerOptions{})
+	inf.synced()
+	done := make(chan struct{})
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	go func() {
+		defer close(done)
+		inf.Run(ctx)
+	}()
+	s.eventually(10*time.Second, "the second Run returning", func() bool {
+		select {
+		case <-done:
+			return true
+		default:
+			return false
+		}
+	})
+	s.server.Put(pod("ns/new"))
+	inf.current(time.Second)
+	if n := len(l.told()); n != 4 {
+		s.failf("%d calls, want 4", n)
+	}
+}
+
+// stopBeforeSync: the server takes the request and is silent.
+func stopBeforeSync(s *stage) {
+	s.server.Answer(List, Always, Answer{Hang: true})
+	s.server.Answer(Watch, Always, Answer{Hang: true})
+	inf := s.informer(Options{})
+	l := inf.listen(HandlerOptions{})
+	inf.run()
+	s.elapse(3 * time.Second)
+	inf.cancel()
+	if !inf.stopped(time.Second) {
+		s.failf("not stopped within a second")
+	}
+	if inf.HasSynced() || l.HasSynced() {
+		s.failf("synced by being stopped")
+	}
+}
+
+// stopInBackoff: the server is down for so long that the waits are long. Of several informers, whose waits differ, one may be
+// about to try again; none should need that to stop.
+func stopInBackoff(s *stage) {
+	s.server.SetDown(true)
+	var all []*actor
+	for range 5 {
+		inf := s.informer(Options{})
+		inf.listen(HandlerOptions{})
+		inf.run()
+		all = append(all, inf)
+	}
+	s.elapse(3 * time.Minute)
+	for _, inf := range all {
+		inf.cancel()
+	}
+	for _, inf := range all {
+		if !inf.stopped(time.Second) {
+			s.failf("not stopped within a second")
+		}
+	}
+}
+
+// stopOneOfTwo: on one server.
+func stopOneOfTwo(s *stage) {
+	s.fill(3)
+	one, two := s.informer(Options{}), s.informer(Options{})
+	l1, l2 := one.listen(HandlerOptions{}), two.listen(HandlerOptions{})
+	one.synced()
+	two.synced()
+	one.stop()
+	s.eventually(time.Second, "the watch of the stopped informer ending", func() bool { return s.server.Watches() == 1 })
+	before := l1.count()
+	s.server.Put(pod("ns/new"))
+	two.current(time.Second)
+	if l1.count() != before {
+		s.failf("the stopped informer told something")
+	}
+	if !maps.Equal(l2.view(), s.server.ResourceVersions()) {
+		s.failf("the other informer missed a change")
+	}
+}

@@ -1,0 +1,204 @@
+package informertest_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"sync"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/weirproject/weir/informertest"
+)
+
+// podLists lists and watches pods as generated informers do.
+func podLists(cfg *rest.Config) (*cache.ListWatch, kubernetes.Interface, error) {
+	client, err := kubernetes.NewForConfig(cfg)
+	if err != nil {
+		return nil, nil, err
+	}
+	return cache.NewListWatchFromClient(client.CoreV1().RESTClient(), "pods", "", fields.Everything()), client, nil
+}
+
+// shared drives anything that is a client-go SharedIndexInformer.
+type shared struct {
+	cache.SharedIndexInformer
+
+	mu  sync.Mutex
+	err error
+}
+
+func newShared(inf cache.SharedIndexInformer, o informertest.Options) (*shared, error) {
+	s := &shared{SharedIndexInformer: inf}
+	for name, f := range o.Indexes {
+		if err := s.AddIndex(name, f); err != nil {
+			return nil, err
+		}
+	}
+	// All that client-go tells of errors: that one has happened. Nothing tells that it is over.
+	return s, inf.SetWatchErrorHandlerWithContext(func(_ context.Context, _ *cache.Reflector, err error) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.err = err
+	})
+}
+
+func (s *shared) Run(ctx context.Context) { s.RunWithContext(ctx) }
+
+func (s *shared) Handle(h informertest.Handler, o informertest.HandlerOptions) (informertest.Registration, error) {
+	handler := cache.ResourceEventHandlerDetailedFuncs{
+		AddFunc: func(obj any, initial bool) {
+			if h.Added != nil {
+				h.Added(obj.(*corev1.Pod), initial)
+			}
+		},
+		UpdateFunc: func(old, obj any) {
+			if h.Updated != nil {
+				h.Updated(old.(*corev1.Pod), obj.(*corev1.Pod))
+			}
+		},
+		DeleteFunc: func(obj any) {
+			if t, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+				obj = t.Obj
+			}
+			if h.Deleted != nil {
+				h.Deleted(obj.(*corev1.Pod))
+			}
+		},
+	}
+	var reg cache.ResourceEventHandlerRegistration
+	var err error
+	if o.Resync > 0 {
+		reg, err = s.AddEventHandlerWithResyncPeriod(handler, o.Resync)
+	} else {
+		reg, err = s.AddEventHandler(handler)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &sharedRegistration{reg, s}, nil
+}
+
+type sharedRegistration struct {
+	cache.ResourceEventHandlerRegistration
+	informer *shared
+}
+
+func (r *sharedRegistration) Remove() error {
+	return r.informer.RemoveEventHandler(r.ResourceEventHandlerRegistration)
+}
+
+// errNotSynced is all that cache.WaitForCacheSync has to say.
+var errNotSynced = errors.New("timed out waiting for the caches to sync")
+
+func (s *shared) WaitForSync(ctx context.Context) error {
+	if !cache.WaitForCacheSync(ctx.Done(), s.HasSynced) {
+		return errNotSynced
+	}
+	return nil
+}
+
+func (s *shared) ResourceVersions() map[string]string {
+	rvs := map[string]string{}
+	for _, obj := range s.GetStore().List() {
+		p := obj.(*corev1.Pod)
+		rvs[p.Namespace+"/"+p.Name] = p.ResourceVersion
+	}
+	return rvs
+}
+
+func (s *shared) Get(key string) (*corev1.Pod, bool) {
+	obj, ok, err := s.GetStore().GetByKey(key)
+	if err != nil || !ok {
+		return nil, false
+	}
+	return obj.(*corev1.Pod), true
+}
+
+func (s *shared) AddIndex(name string, f informertest.IndexFunc) error {
+	return s.AddIndexers(cache.Indexers{name: func(obj any) ([]string, error) { return f(obj.(*corev1.Pod)), nil }})
+}
+
+func (s *shared) ByIndex(name, value string) ([]string, error) {
+	return s.GetIndexer().IndexKeys(name, value)
+}
+
+func (s *shared) Err() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.err
+}
+
+// listOnly is a ListerWatcher that keeps client-go from asking for initial events.
+type listOnly struct{ *cache.ListWatch }
+
+func (listOnly) IsWatchListSemanticsUnSupported() bool { return true }
+
+// clientGo is client-go's informer, in one of its two modes and encodings.
+func clientGo(list bool, contentType string) func(*rest.Config, informertest.Options) (informertest.Informer, error) {
+	return func(cfg *rest.Config, o informertest.Options) (informertest.Informer, error) {
+		cfg.ContentType = contentType
+		lw, client, err := podLists(cfg)
+		if err != nil {
+			return nil, fmt.Errorf("client-go: %w", err)
+		}
+		source := cache.ToListWatcherWithWatchListSemantics(lw, client)
+		if list {
+			source = listOnly{lw}
+		}
+		return newShared(cache.NewSharedIndexInformer(source, &corev1.Pod{}, o.Resync, cache.Indexers{}), o)
+	}
+}
+
+// clientGoFails is what client-go 0.37 fails in both of its modes.
+var clientGoFails = map[string]string{
+	"BlockedIndexFunction":    "index functions run on the way from the WATCH to the store, under the store's lock",
+	"PanickingHandler":        "a panic in a handler ends the process",
+	"ResyncIsSpread":          "a resync queues every object at once",
+	"RelistTellsOnlyChanges":  "a relist is an update event for every object",
+	"RelistIsNoResync":        "a relist is an update event for every object",
+	"RepeatedEvents":          "an event is told whether the version is held already or not",
+	"StaleEvent":              "the store takes whatever version comes last",
+	"RestoredFromBackup":      "a WATCH from a resourceVersion that the server has not reached is silent, and is begun again and again",
+	"HangingRequest":          "a request has no deadline",
+	"StalledList":             "a list that comes in has no deadline",
+	"OutageIsAnError":         "there is no present error: the watch error handler is not told of every failure, and never of an end",
+	"ErrorEnds":               "there is no present error: the watch error handler is never told of an end",
+	"ForbiddenIsNoTimeout":    "waiting for the sync tells no reason",
+	"BlockedHandlerIsBounded": "the notifications that are pending for a handler are a list without a bound",
+	"RelistHoldsNothingTwice": "a list is complete in memory before the store sees it",
+}
+
+// clientGoWatchListFails is what it fails besides when it asks for initial events, its default.
+var clientGoWatchListFails = map[string]string{
+	"StopInBackoff":        "the wait before the next try does not end with the context",
+	"InitialEventsTooOld":  "410 in place of initial events is tried again at once, without end",
+	"EndlesslyBroken":      "initial events that break off are tried again at once, without end",
+	"InitialEventsIgnored": "it waits for the bookmark for as long as the watch stands",
+	"BookmarkNeverComes":   "it waits for the bookmark for as long as the watch stands",
+}
+
+func TestClientGoWatchList(t *testing.T) {
+	fails := maps.Clone(clientGoFails)
+	maps.Copy(fails, clientGoWatchListFails)
+	informertest.Run(t, informertest.Rig{
+		Name:  "client-go 0.37, WatchList (its default), protobuf",
+		New:   clientGo(false, runtime.ContentTypeProtobuf),
+		Fails: fails,
+	})
+}
+
+func TestClientGoList(t *testing.T) {
+	informertest.Run(t, informertest.Rig{
+		Name:  "client-go 0.37, LIST, JSON",
+		New:   clientGo(true, runtime.ContentTypeJSON),
+		Fails: clientGoFails,
+	})
+}

@@ -1,0 +1,85 @@
+package informertest_test
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/weirproject/weir/clientgo"
+	"github.com/weirproject/weir/informertest"
+)
+
+// dropIn is Weir's informer behind client-go's interface: with the transport wrapped it reads the bodies itself, else it takes
+// what the client has decoded.
+func dropIn(wrapped bool, contentType string) func(*rest.Config, informertest.Options) (informertest.Informer, error) {
+	return func(cfg *rest.Config, o informertest.Options) (informertest.Informer, error) {
+		cfg.ContentType = contentType
+		if wrapped {
+			clientgo.Wrap(cfg)
+		}
+		lw, _, err := podLists(cfg)
+		if err != nil {
+			return nil, fmt.Errorf("drop-in: %w", err)
+		}
+		inf, err := newShared(clientgo.NewSharedIndexInformer(lw, &corev1.Pod{}, o.Resync, cache.Indexers{}), o)
+		if err != nil {
+			return nil, err
+		}
+		return dropped{inf}, nil
+	}
+}
+
+// dropped is Weir's informer where it can tell more than client-go's interface.
+type dropped struct{ *shared }
+
+func (d dropped) Err() error { return clientgo.Err(d.SharedIndexInformer) }
+
+func (d dropped) WaitForSync(ctx context.Context) error {
+	return clientgo.WaitForSync(ctx, d.SharedIndexInformer)
+}
+
+// dropInFails is what client-go's interface, and what its users expect, keep it from doing better than client-go does.
+var dropInFails = map[string]string{
+	"PanickingHandler": "as with client-go a panic in a handler ends the process, unless utilruntime.ReallyCrash is false",
+}
+
+// unwrappedFails is what it fails besides when it can only take what List and Watch return.
+var unwrappedFails = map[string]string{
+	"HangingRequest":          "the request is the ListerWatcher's, and has no deadline",
+	"StalledList":             "the list is the ListerWatcher's, and has no deadline",
+	"RelistHoldsNothingTwice": "List returns the whole list",
+	"RepeatedEvents":          "what Watch returns is told as it comes: fake clientsets do not count resourceVersions",
+	"StaleEvent":              "what Watch returns is taken as it comes: fake clientsets do not count resourceVersions",
+}
+
+func TestDropIn(t *testing.T) {
+	informertest.Run(t, informertest.Rig{
+		Name:  "weir as a drop-in, protobuf",
+		New:   dropIn(true, runtime.ContentTypeProtobuf),
+		Fails: dropInFails,
+	})
+}
+
+func TestDropInJSON(t *testing.T) {
+	informertest.Run(t, informertest.Rig{
+		Name:  "weir as a drop-in, JSON",
+		New:   dropIn(true, runtime.ContentTypeJSON),
+		Fails: dropInFails,
+	})
+}
+
+func TestDropInUnwrapped(t *testing.T) {
+	fails := maps.Clone(dropInFails)
+	maps.Copy(fails, unwrappedFails)
+	informertest.Run(t, informertest.Rig{
+		Name:  "weir as a drop-in, transport not wrapped",
+		New:   dropIn(false, runtime.ContentTypeProtobuf),
+		Fails: fails,
+	})
+}

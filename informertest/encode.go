@@ -1,0 +1,135 @@
+package informertest
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"sync"
+
+	"google.golang.org/protobuf/encoding/protowire"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// The bodies are framed here by hand, from the documented formats: a suite that used the package under test to write
+// what that package reads would not notice a mistake made in both.
+
+const (
+	typeJSON     = "application/json"
+	typeProtobuf = "application/vnd.kubernetes.protobuf"
+)
+
+// entry is one version of one object, with its bytes. The bytes are made once and shared by all answers.
+type entry struct {
+	key string
+	rv  uint64
+	pod *corev1.Pod
+
+	once [2]sync.Once
+	raw  [2][]byte
+}
+
+const (
+	asJSON = iota
+	asProtobuf
+)
+
+// bytes is the object's own encoding, without kind and apiVersion.
+func (e *entry) bytes(enc int) []byte {
+	e.once[enc].Do(func() {
+		var err error
+		if enc == asProtobuf {
+			e.raw[enc], err = e.pod.Marshal()
+		} else {
+			e.raw[enc], err = json.Marshal(e.pod)
+		}
+		if err != nil {
+			panic(fmt.Sprintf("encode pod %s: %v", e.key, err)) // a pod always encodes
+		}
+	})
+	return e.raw[enc]
+}
+
+// field appends a length-delimited protobuf field.
+func field(dst []byte, number protowire.Number, value []byte) []byte {
+	dst = protowire.AppendTag(dst, number, protowire.BytesType)
+	return protowire.AppendBytes(dst, value)
+}
+
+// envelope is what stands before and after the raw bytes of a protobuf object: "k8s\0" and a runtime.Unknown.
+func envelope(apiVersion, kind string, size int) (before, after []byte) {
+	tm := field(nil, 1, []byte(apiVersion))
+	tm = field(tm, 2, []byte(kind))
+	before = field([]byte("k8s\x00"), 1, tm)
+	before = protowire.AppendTag(before, 2, protowire.BytesType)
+	before = protowire.AppendVarint(before, uint64(size))
+	after = field(nil, 3, nil)
+	return before, field(after, 4, nil)
+}
+
+// listBody is the pieces of a LIST's body: the head, one or two an item, the end.
+func listBody(enc int, meta metav1.ListMeta, items []*entry) [][]byte {
+	if enc == asJSON {
+		head, _ := json.Marshal(meta)
+		pieces := [][]byte{[]byte(`{"kind":"PodList","apiVersion":"v1","metadata":` + string(head) + `,"items":[`)}
+		for i, e := range items {
+			if i > 0 {
+				pieces = append(pieces, []byte(","))
+			}
+			pieces = append(pieces, e.bytes(enc))
+		}
+		return append(pieces, []byte("]}\n"))
+	}
+	head, _ := meta.Marshal()
+	head = field(nil, 1, head)
+	size := len(head)
+	for _, e := range items {
+		n := len(e.bytes(enc))
+		size += protowire.SizeTag(2) + protowire.SizeBytes(n)
+	}
+	before, after := envelope("v1", "PodList", size)
+	pieces := [][]byte{append(before, head...)}
+	for _, e := range items {
+		raw := e.bytes(enc)
+		tag := protowire.AppendTag(nil, 2, protowire.BytesType)
+		pieces = append(pieces, protowire.AppendVarint(tag, uint64(len(raw))), raw)
+	}
+	return append(pieces, after)
+}
+
+// object is a single object as a body.
+func object(enc int, apiVersion, kind string, raw []byte) []byte {
+	if enc == asJSON {
+		head := fmt.Sprintf(`{"kind":%q,"apiVersion":%q`, kind, apiVersion)
+		if len(raw) > len("{}") {
+			head += ","
+		}
+		return append([]byte(head), raw[1:]...)
+	}
+	before, after := envelope(apiVersion, kind, len(raw))
+	return append(append(before, raw...), after...)
+}
+
+// eventFrame is one event of a WATCH.
+func eventFrame(enc int, kind string, object []byte) []byte {
+	if enc == asJSON {
+		frame := fmt.Appendf(nil, `{"type":%q,"object":`, kind)
+		return append(append(frame, object...), '}', '\n')
+	}
+	event := field(nil, 1, []byte(kind))
+	event = field(event, 2, field(nil, 1, object))
+	return append(binary.BigEndian.AppendUint32(nil, uint32(len(event))), event...)
+}
+
+// statusBody is a Status as a body, or as the object of an ERROR event.
+func statusBody(enc int, s *metav1.Status) []byte {
+	c := *s
+	c.TypeMeta = metav1.TypeMeta{}
+	var raw []byte
+	if enc == asJSON {
+		raw, _ = json.Marshal(&c)
+	} else {
+		raw, _ = c.Marshal()
+	}
+	return object(enc, "v1", "Status", raw)
+}

@@ -1,0 +1,14 @@
+package informertest
+
+import "testing"
+
+// Play plays one story and returns what went wrong.
+func Play(t *testing.T, rig Rig, name string) []string {
+	for _, s := range Stories() {
+		if s.Name == name {
+			return play(t, rig, s)
+		}
+	}
+	t.Fatalf("there is no story %s", name)
+	return nil
+}

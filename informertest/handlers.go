@@ -1,0 +1,316 @@
+package informertest
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+var handlers = []Story{
+	{Name: "LateHandler", Contract: "a handler that comes late is brought to the state, all of it initial, and then told of changes",
+		play: lateHandler},
+	{Name: "HandlerDuringFirstList", Contract: "a handler that comes while the first list comes in is told of each object once",
+		play: handlerDuringFirstList},
+	{Name: "HandlerSyncIsItsOwn", Contract: "a handler has synced when it has handled the state, whatever others have", play: handlerSyncIsItsOwn},
+	{Name: "ManyHandlers", Contract: "every handler is told of every change", play: manyHandlers},
+	{Name: "RemovedHandler", Contract: "a handler that was removed is told no more, and costs no more", Issue: "kubernetes 142072",
+		play: removedHandler},
+	{Name: "HandlerRemovesItself", Contract: "a handler may remove itself from within a call", play: handlerRemovesItself},
+	{Name: "HandlerAddsHandler", Contract: "a handler may add another one from within a call", play: handlerAddsHandler},
+	{Name: "HandlerAfterStop", Contract: "a handler that is added after the stop is refused", play: handlerAfterStop},
+	{Name: "SlowHandlerDelaysNobody", Contract: "a handler that blocks delays no other one", Issue: "controller-runtime 3496",
+		play: slowHandlerDelaysNobody},
+	{Name: "SlowHandlerKeepsTheWatch", Contract: "the WATCH is read at the server's pace, whatever handlers do: no server ever closes it for slowness",
+		Issue: "kubernetes 97798, 121438, 129197", play: slowHandlerKeepsTheWatch},
+	{Name: "BlockedHandlerCatchesUp", Contract: "a handler that was blocked is brought to the newest state; the old version is what it saw last",
+		play: blockedHandlerCatchesUp},
+	{Name: "PanickingHandler", Contract: "a handler that panics goes on with the next call, and nobody else notices", Fatal: true,
+		play: panickingHandler},
+}
+
+// lateHandler: it comes after changes, so that the state at its registration is not what the first list brought.
+func lateHandler(s *stage) {
+	s.fill(10)
+	inf := s.informer(Options{})
+	inf.synced()
+	s.server.Put(pod("ns/new"))
+	s.server.Put(pod(nth(0), onNode("other")))
+	s.server.Delete(nth(1))
+	inf.current(time.Second)
+	l := inf.listen(HandlerOptions{})
+	s.eventually(time.Second, "HasSynced of the late handler", l.HasSynced)
+	inf.current(time.Second)
+	for _, e := range l.told() {
+		if e.verb != added || !e.initial {
+			s.errorf("%v; want an initial addition: it was there when the handler came", e)
+		}
+	}
+	s.server.Put(pod("ns/newer"))
+	inf.current(time.Second)
+	if events := l.told(); len(events) != 1 || events[0].initial {
+		s.failf("told %v; want one addition that is not initial", events)
+	}
+}
+
+// handlerDuringFirstList: the list's last item is kept back while the handler is added.
+func handlerDuringFirstList(s *stage) {
+	s.fill(50)
+	hold := make(chan struct{})
+	s.server.Answer(List, Always, Answer{Hold: hold})
+	s.server.Answer(Watch, Always, Answer{Hold: hold})
+	inf := s.informer(Options{})
+	inf.run()
+	s.elapse(time.Second)
+	l := inf.listen(HandlerOptions{})
+	s.elapse(time.Second)
+	if l.HasSynced() {
+		s.failf("the handler has synced before the list is through")
+	}
+	close(hold)
+	s.eventually(time.Minute, "HasSynced of the handler", l.HasSynced)
+	inf.current(time.Second)
+	if events := l.told(); len(events) != 50 {
+		s.failf("%d calls for 50 pods", len(events))
+	}
+}
+
+// handlerSyncIsItsOwn: one handler is held in its first call.
+func handlerSyncIsItsOwn(s *stage) {
+	s.fill(10)
+	inf := s.informer(Options{})
+	slow, quick := inf.listen(HandlerOptions{}, held), inf.listen(HandlerOptions{})
+	inf.run()
+	s.eventually(time.Minute, "HasSynced of the informer and the quick handler", func() bool {
+		return inf.HasSynced() && quick.HasSynced()
+	})
+	s.elapse(time.Second)
+	if slow.HasSynced() {
+		s.failf("a handler has synced that is in its first call")
+	}
+	slow.letGo()
+	s.eventually(time.Second, "HasSynced of the slow handler", slow.HasSynced)
+	inf.current(time.Second)
+}
+
+// manyHandlers: 20 of them.
+func manyHandlers(s *stage) {
+	s.fill(10)
+	inf := s.informer(Options{})
+	for range 20 {
+		inf.listen(HandlerOptions{})
+	}
+	inf.synced()
+	for i := range 10 {
+		s.server.Put(pod(nth(i), onNode("other")))
+	}
+	s.server.Delete(nth(3))
+	inf.current(time.Second)
+}
+
+// removedHandler: 200 handlers come and go; nothing is left of them.
+func removedHandler(s *stage) {
+	s.fill(10)
+	inf := s.informer(Options{})
+	inf.synced()
+	gone := []*listener{inf.passing()} // with what an informer starts once for all handlers
+	before := len(goroutines())
+	for range 200 {
+		gone = append(gone, inf.passing())
+	}
+	if after := len(goroutines()); after > before {
+		s.errorf("%d goroutines are left of 200 removed handlers", after-before)
+	}
+	stay := inf.listen(HandlerOptions{})
+	s.server.Put(pod("ns/new"))
+	inf.current(time.Second)
+	for _, l := range gone {
+		if l.count() != 10 {
+			s.failf("a removed handler was told of %d objects, not of the 10 of before its removal", l.count())
+		}
+	}
+	if !stay.knows(s.server) {
+		s.failf("a handler that was not removed missed a change")
+	}
+}
+
+// passing is a handler that is removed once it was told the state.
+func (a *actor) passing() *listener {
+	l := &listener{s: a.s, known: map[string]seen{}}
+	reg, err := a.Handle(l.handler(), HandlerOptions{})
+	if err != nil {
+		a.s.failf("add a handler: %v", err)
+	}
+	a.s.settle()
+	if err := reg.Remove(); err != nil {
+		a.s.failf("remove a handler: %v", err)
+	}
+	a.s.settle()
+	return l
+}
+
+// handlerRemovesItself: in its third call. What was on its way to it then may still come (client-go has one object there);
+// what changes later may not.
+func handlerRemovesItself(s *stage) {
+	s.fill(10)
+	inf := s.informer(Options{})
+	var mu sync.Mutex
+	var reg Registration
+	var told []string
+	removed := make(chan error, 1)
+	handler := Handler{Added: func(p *corev1.Pod, _ bool) {
+		mu.Lock()
+		told = append(told, p.Name)
+		self, n := reg, len(told)
+		mu.Unlock()
+		if n == 3 {
+			removed <- self.Remove()
+		}
+	}}
+	mu.Lock()
+	var err error
+	reg, err = inf.Handle(handler, HandlerOptions{})
+	mu.Unlock()
+	if err != nil {
+		s.failf("add a handler: %v", err)
+	}
+	inf.synced()
+	s.eventually(time.Minute, "Remove returning", func() bool { return len(removed) == 1 })
+	if err := <-removed; err != nil {
+		s.failf("remove a handler: %v", err)
+	}
+	s.server.Put(pod("ns/new"))
+	inf.current(time.Second)
+	s.elapse(time.Second)
+	mu.Lock()
+	defer mu.Unlock()
+	if slices.Contains(told, "new") || len(told) > 4 {
+		s.failf("told of %v after its removal in the third call", told[3:])
+	}
+}
+
+// handlerAddsHandler: in its first call after the sync.
+func handlerAddsHandler(s *stage) {
+	s.fill(10)
+	inf := s.informer(Options{})
+	second := make(chan *listener, 1)
+	inf.listen(HandlerOptions{}, doing(func(e event) {
+		if e.key == "ns/new" {
+			l := &listener{s: s, known: map[string]seen{}}
+			var err error
+			if l.Registration, err = inf.Handle(l.handler(), HandlerOptions{}); err != nil {
+				s.errorf("add a handler: %v", err)
+			}
+			second <- l
+		}
+	}))
+	inf.synced()
+	s.server.Put(pod("ns/new"))
+	s.eventually(10*time.Second, "Handle returning", func() bool { return len(second) == 1 })
+	l := <-second
+	s.eventually(time.Second, "the second handler being told the state", func() bool { return l.knows(s.server) })
+	s.server.Put(pod("ns/newer"))
+	s.eventually(time.Second, "the second handler being told of a change", func() bool { return l.knows(s.server) })
+}
+
+// handlerAfterStop: an error, and no call.
+func handlerAfterStop(s *stage) {
+	s.fill(3)
+	inf := s.informer(Options{})
+	inf.synced()
+	inf.stop()
+	var calls atomic.Int32
+	_, err := inf.Handle(Handler{Added: func(*corev1.Pod, bool) { calls.Add(1) }}, HandlerOptions{})
+	if err == nil {
+		s.errorf("the handler was taken")
+	}
+	s.elapse(time.Minute)
+	if calls.Load() != 0 {
+		s.errorf("it was called")
+	}
+}
+
+// slowHandlerDelaysNobody: one handler is blocked for good, changes come.
+func slowHandlerDelaysNobody(s *stage) {
+	s.fill(10)
+	inf := s.informer(Options{})
+	slow := inf.listen(HandlerOptions{})
+	quick := inf.listen(HandlerOptions{})
+	inf.synced()
+	slow.hold()
+	for i := range 200 {
+		s.server.Put(pod(nth(i%10), onNode(strconv.Itoa(i))))
+		s.eventually(time.Second, "telling the quick handler while the slow one is blocked", func() bool {
+			return quick.knows(s.server)
+		})
+	}
+	slow.letGo()
+	inf.current(time.Second)
+}
+
+// slowHandlerKeepsTheWatch: the connection has no buffer, so what the server has sent the informer has read.
+func slowHandlerKeepsTheWatch(s *stage) {
+	s.fill(10)
+	inf := s.informer(Options{})
+	slow := inf.listen(HandlerOptions{}, forgetful)
+	inf.synced()
+	slow.hold()
+	before := s.server.Sent()
+	for i := range 5000 {
+		s.server.Put(pod(nth(i%10), onNode(strconv.Itoa(i))))
+	}
+	s.eventually(10*time.Second, "reading 5000 changes while a handler is blocked", func() bool {
+		return s.server.Sent()-before >= 5000
+	})
+	if !maps.Equal(inf.ResourceVersions(), s.server.ResourceVersions()) {
+		s.failf("what is held has not followed while a handler was blocked")
+	}
+	slow.letGo()
+	inf.current(10 * time.Second)
+}
+
+// blockedHandlerCatchesUp: updates, deletions, additions, and what came and went, while it was blocked.
+func blockedHandlerCatchesUp(s *stage) {
+	s.fill(20)
+	inf := s.informer(Options{})
+	slow := inf.listen(HandlerOptions{})
+	inf.synced()
+	slow.hold()
+	for round := range 50 {
+		for i := range 10 {
+			s.server.Put(pod(nth(i), onNode(strconv.Itoa(round))))
+		}
+		s.server.Put(pod("ns/passing"))
+		s.server.Delete("ns/passing")
+	}
+	s.server.Delete(nth(11))
+	s.server.Delete(nth(12))
+	s.server.Put(pod(nth(12), onNode("again")))
+	s.server.Put(pod("ns/new"))
+	s.elapse(10 * time.Second)
+	slow.letGo()
+	inf.current(10 * time.Second)
+}
+
+// panickingHandler: it panics in one call of the first list, and in one after it.
+func panickingHandler(s *stage) {
+	s.fill(5)
+	inf := s.informer(Options{})
+	other := inf.listen(HandlerOptions{})
+	unlucky := inf.listen(HandlerOptions{}, doing(func(e event) {
+		if e.key == nth(2) {
+			panic("a handler that panics")
+		}
+	}))
+	inf.synced()
+	s.server.Put(pod(nth(2), onNode("other")))
+	s.server.Put(pod(nth(3), onNode("other")))
+	inf.current(time.Minute)
+	if !other.knows(s.server) || !unlucky.knows(s.server) {
+		s.failf("changes were missed")
+	}
+}

@@ -1,0 +1,215 @@
+package informertest
+
+import (
+	"fmt"
+	"maps"
+	"strconv"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// verb says which function of a handler was called.
+type verb string
+
+const (
+	added   verb = "added"
+	updated verb = "updated"
+	deleted verb = "deleted"
+)
+
+// event is one call of a handler.
+type event struct {
+	verb
+	key      string
+	uid      string
+	old, rv  string
+	initial  bool
+	at       time.Time
+	resynced bool // an update from a version to itself
+}
+
+func (e event) String() string {
+	switch {
+	case e.verb == updated:
+		return fmt.Sprintf("%s %s %s→%s", e.verb, e.key, e.old, e.rv)
+	case e.initial:
+		return fmt.Sprintf("%s %s %s (initial)", e.verb, e.key, e.rv)
+	}
+	return fmt.Sprintf("%s %s %s", e.verb, e.key, e.rv)
+}
+
+// listener is a handler that writes down what it is told, and holds each call against what it was told before: nothing
+// is added that it knows, updated or deleted that it does not know, no version is older than the last, and the old version of
+// an update is the one that it was told last.
+type listener struct {
+	Registration
+	s *stage
+
+	mu     sync.Mutex
+	events []event
+	known  map[string]seen
+	gate   chan struct{} // calls wait for it; nil: they do not
+	inside func(event)   // called in each call, without the lock
+	forget bool          // keep no events: the story is about memory
+	back   bool          // versions may go back
+	calls  int
+}
+
+type seen struct{ rv, uid string }
+
+// listen registers a listener.
+func (a *actor) listen(o HandlerOptions, more ...func(*listener)) *listener {
+	l := &listener{s: a.s, known: map[string]seen{}}
+	for _, m := range more {
+		m(l)
+	}
+	a.listeners = append(a.listeners, l)
+	var err error
+	l.Registration, err = a.Handle(l.handler(), o)
+	if err != nil {
+		a.s.failf("add a handler: %v", err)
+	}
+	return l
+}
+
+// held makes a listener whose calls wait until letGo.
+func held(l *listener) { l.gate = make(chan struct{}) }
+
+// forgetful makes a listener that keeps no events.
+func forgetful(l *listener) { l.forget = true }
+
+// doing makes a listener that does something in each call.
+func doing(f func(event)) func(*listener) { return func(l *listener) { l.inside = f } }
+
+// hold makes the next calls wait until letGo.
+func (l *listener) hold() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.gate = make(chan struct{})
+}
+
+// mayGoBack allows that an older version is told: the server itself went back.
+func (l *listener) mayGoBack() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.back = true
+}
+
+func (l *listener) letGo() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.gate != nil {
+		close(l.gate)
+		l.gate = nil
+	}
+}
+
+func (l *listener) handler() Handler {
+	return Handler{
+		Added: func(p *corev1.Pod, initial bool) {
+			l.take(event{verb: added, initial: initial}, nil, p)
+		},
+		Updated: func(old, p *corev1.Pod) {
+			l.take(event{verb: updated, resynced: old.ResourceVersion == p.ResourceVersion && old.UID == p.UID}, old, p)
+		},
+		Deleted: func(p *corev1.Pod) { l.take(event{verb: deleted}, nil, p) },
+	}
+}
+
+// take is one call of the handler.
+func (l *listener) take(e event, old, p *corev1.Pod) {
+	if p == nil {
+		l.s.errorf("%s without an object", e.verb)
+		return
+	}
+	e.key, e.uid, e.rv, e.at = p.Namespace+"/"+p.Name, string(p.UID), p.ResourceVersion, time.Now()
+	if old != nil {
+		e.old = old.ResourceVersion
+	}
+	l.mu.Lock()
+	l.calls++
+	gate, inside := l.gate, l.inside
+	l.mu.Unlock()
+	if gate != nil {
+		<-gate
+	}
+	l.mu.Lock()
+	l.check(e)
+	if !l.forget {
+		l.events = append(l.events, e)
+	}
+	l.mu.Unlock()
+	if inside != nil {
+		inside(e)
+	}
+}
+
+// check holds a call against what the handler knows, and notes what it knows now. The lock is held.
+func (l *listener) check(e event) {
+	was, known := l.known[e.key]
+	switch {
+	case e.verb == added && known:
+		l.s.errorf("told twice of a new object: %v; it was told of %s before", e, was.rv)
+	case e.verb != added && !known:
+		l.s.errorf("told of an object that it does not know: %v", e)
+	case e.verb == updated && e.old != was.rv:
+		l.s.errorf("told %v, but it was told of %s last", e, was.rv)
+	case known && !l.back && was.uid == e.uid && number(e.rv) < number(was.rv):
+		l.s.errorf("told %v after %s: back in time", e, was.rv)
+	case e.verb == deleted && was.uid != e.uid:
+		l.s.errorf("told %v of uid %s, but it knew uid %s", e, e.uid, was.uid)
+	}
+	if e.verb == deleted {
+		delete(l.known, e.key)
+	} else {
+		l.known[e.key] = seen{e.rv, e.uid}
+	}
+}
+
+func number(rv string) uint64 {
+	n, _ := strconv.ParseUint(rv, 10, 64)
+	return n
+}
+
+// view is what the handler knows: resourceVersions by key.
+func (l *listener) view() map[string]string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	rvs := make(map[string]string, len(l.known))
+	for key, v := range l.known {
+		rvs[key] = v.rv
+	}
+	return rvs
+}
+
+// told are the calls so far, and forgets them.
+func (l *listener) told() []event {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	all := l.events
+	l.events = nil
+	return all
+}
+
+// count is how many calls have begun.
+func (l *listener) count() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.calls
+}
+
+// knows reports whether the handler knows exactly what the server has.
+func (l *listener) knows(s *Server) bool { return maps.Equal(l.view(), s.ResourceVersions()) }
+
+// changes are the calls that tell of something: not the resyncs.
+func changes(events []event) []event {
+	var out []event
+	for _, e := range events {
+		if !e.resynced {
+			out = append(out, e)
+		}
+	}
+	return out
+}

@@ -1,0 +1,146 @@
+package informertest
+
+import (
+	"encoding/base64"
+	"math/rand/v2"
+	"runtime"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+var memories = []Story{
+	{Name: "PinnedArray", Contract: "one object that is kept keeps no other one of its list in memory", Issue: "kubernetes 111370",
+		play: pinnedArray},
+	{Name: "BlockedHandlerIsBounded", Contract: "what waits for a handler that is blocked is bounded, whatever comes in",
+		Issue: "client-go 1326", play: blockedHandlerIsBounded},
+	{Name: "RelistHoldsNothingTwice", Contract: "while a list comes in of what is held already, it is not held twice",
+		Issue: "client-go 1377, kubernetes 129467, 73497", play: relistHoldsNothingTwice},
+	{Name: "StopFreesEverything", Contract: "an informer that is stopped and let go leaves no memory behind", play: stopFreesEverything},
+}
+
+// bulk is a maker of pods with an annotation of that many bytes, which nothing can compress.
+func bulk(bytes int) func(*corev1.Pod) {
+	random := rand.NewChaCha8([32]byte{1})
+	return func(p *corev1.Pod) {
+		b := make([]byte, bytes*3/4)
+		// ChaCha8's Read does not fail.
+		_, _ = random.Read(b)
+		p.Annotations = map[string]string{"bulk": base64.StdEncoding.EncodeToString(b)}
+	}
+}
+
+const (
+	kB = 1 << 10
+	mB = 1 << 20
+)
+
+// pinnedArray: 1000 pods of 10 KB come in one list, 10 spread evenly are kept.
+func pinnedArray(s *stage) {
+	const pods, keep, size = 1000, 10, 10 * kB
+	inf := s.informer(Options{})
+	inf.listen(HandlerOptions{}, forgetful)
+	before := heap()
+	s.fill(pods, bulk(size))
+	inf.synced()
+	inf.current(time.Minute)
+	for i := range pods {
+		if i%(pods/keep) != 0 {
+			s.server.Delete(nth(i))
+		}
+	}
+	s.server.Compact()
+	inf.current(time.Minute)
+	s.elapse(10 * time.Minute) // what is decoded cools, what is pooled goes
+	if left := heap() - before; left > pods*size/10 {
+		s.failf("%d KB are held for %d pods of %d KB, of a list of %d MB", left/kB, keep, size/kB, pods*size/mB)
+	}
+	runtime.KeepAlive(inf)
+}
+
+// blockedHandlerIsBounded: 3000 updates of 10 pods of 10 KB, 30 MB, while the handler is in a call.
+func blockedHandlerIsBounded(s *stage) {
+	const pods, updates, size = 10, 3000, 10 * kB
+	s.fill(pods, bulk(size))
+	inf := s.informer(Options{})
+	slow := inf.listen(HandlerOptions{}, forgetful)
+	inf.synced()
+	slow.hold()
+	before := heap()
+	fat := bulk(size)
+	for i := range updates {
+		s.server.Put(pod(nth(i%pods), fat))
+		if i%100 == 99 {
+			s.settle()
+			s.server.Compact()
+		}
+	}
+	s.eventually(time.Minute, "reading the changes while the handler is blocked", func() bool {
+		return inf.ResourceVersions()[nth(0)] == s.server.ResourceVersions()[nth(0)]
+	})
+	grown := heap() - before
+	slow.letGo()
+	inf.current(time.Minute)
+	if grown > 15*mB {
+		s.failf("%d MB more are held after %d MB of updates", grown/mB, updates*size/mB)
+	}
+}
+
+// relistHoldsNothingTwice: a relist of 1000 pods of 10 KB, of which the last item, or the bookmark, is kept back.
+func relistHoldsNothingTwice(s *stage) {
+	const pods, size = 1000, 10 * kB
+	s.fill(pods, bulk(size))
+	inf := s.informer(Options{})
+	inf.listen(HandlerOptions{}, forgetful)
+	inf.synced()
+	s.elapse(10 * time.Minute)
+	hold := make(chan struct{})
+	before := heap()
+	s.server.Advance(1)
+	s.server.Compact()
+	s.server.ForgetRequests()
+	s.server.Answer(List, 1, Answer{Hold: hold})
+	s.server.FailWatches(Gone())
+	// The WATCH that resumes is answered as usual, 410; what lists after it is held.
+	s.server.Answer(Watch, Always, Answer{Hold: hold})
+	s.eventually(time.Minute, "a relist", func() bool {
+		for _, r := range s.server.Requests() {
+			if r.Op == List && r.Query.Get("limit") != "1" || r.Query.Get("sendInitialEvents") == "true" {
+				return true
+			}
+		}
+		return false
+	})
+	s.elapse(time.Second)
+	grown := heap() - before
+	close(hold)
+	s.server.Put(pod("ns/new"))
+	inf.current(2 * time.Minute)
+	if grown > pods*size/4 {
+		s.failf("%d MB more are held while %d MB come in that are held already", grown/mB, pods*size/mB)
+	}
+}
+
+// stopFreesEverything: 1000 pods of 10 KB, five informers one after the other.
+func stopFreesEverything(s *stage) {
+	const pods, size = 1000, 10 * kB
+	s.fill(pods, bulk(size))
+	s.follow() // once before, for what is made once for all
+	before := heap()
+	for range 5 {
+		s.follow()
+	}
+	if left := heap() - before; left > 5*mB {
+		s.failf("%d MB are left of five informers of %d MB", left/mB, pods*size/mB)
+	}
+}
+
+// follow runs an informer to its sync, stops it and lets it go.
+func (s *stage) follow() {
+	inf := s.informer(Options{})
+	inf.listen(HandlerOptions{}, forgetful)
+	inf.synced()
+	inf.current(time.Minute)
+	inf.stop()
+	s.actors = s.actors[:len(s.actors)-1]
+}

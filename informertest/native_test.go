@@ -1,0 +1,126 @@
+package informertest_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/rest"
+
+	"github.com/weirproject/weir"
+	"github.com/weirproject/weir/informertest"
+	"github.com/weirproject/weir/reflector"
+)
+
+// native drives Weir's typed informer.
+type native struct {
+	*weir.Informer[*corev1.Pod]
+	resync time.Duration
+}
+
+func (n *native) Run(ctx context.Context) {
+	// ErrRunning of a second Run, and ErrHandlerStuck, are the informer's way to say what the suite sees for itself.
+	_ = n.Informer.Run(ctx)
+}
+
+func newNative(mode reflector.Mode) func(*rest.Config, informertest.Options) (informertest.Informer, error) {
+	return func(cfg *rest.Config, o informertest.Options) (informertest.Informer, error) {
+		opts := weir.Options{
+			Indexes:   map[string]weir.Index{},
+			Reflector: reflector.Config{Mode: mode},
+			OnPanic:   func(*weir.PanicError) {},
+		}
+		for name, f := range o.Indexes {
+			opts.Indexes[name] = byFunc(f)
+		}
+		inf, err := weir.NewInformer[*corev1.Pod](cfg, opts)
+		if err != nil {
+			return nil, fmt.Errorf("weir: %w", err)
+		}
+		return &native{inf, o.Resync}, nil
+	}
+}
+
+func byFunc(f informertest.IndexFunc) weir.Index {
+	return weir.ByFunc(func(p *corev1.Pod) ([]string, error) { return f(p), nil })
+}
+
+func (n *native) Handle(h informertest.Handler, o informertest.HandlerOptions) (informertest.Registration, error) {
+	opts := weir.HandlerOptions[*corev1.Pod]{Resync: n.resync}
+	if o.Resync > 0 {
+		opts.Resync = o.Resync
+	}
+	reg, err := n.Informer.Handle(func(_ context.Context, e weir.Event[*corev1.Pod]) { tell(h, e) }, opts)
+	if err != nil {
+		return nil, err
+	}
+	return nativeRegistration{reg}, nil
+}
+
+// tell calls the function of a handler that an event is for.
+func tell(h informertest.Handler, e weir.Event[*corev1.Pod]) {
+	pod, err := e.Object()
+	if err != nil {
+		panic(err) // the server's pods can be decoded
+	}
+	switch {
+	case e.Type == weir.Added && h.Added != nil:
+		h.Added(pod, e.Initial)
+	case e.Type == weir.Deleted && h.Deleted != nil:
+		h.Deleted(pod)
+	case e.Type == weir.Resynced && h.Updated != nil:
+		h.Updated(pod, pod)
+	case e.Type == weir.Updated && h.Updated != nil:
+		old, err := e.Old()
+		if err != nil {
+			panic(err)
+		}
+		h.Updated(old, pod)
+	}
+}
+
+type nativeRegistration struct{ *weir.Registration }
+
+func (r nativeRegistration) Remove() error {
+	r.Registration.Remove()
+	return nil
+}
+
+func (n *native) ResourceVersions() map[string]string {
+	rvs := map[string]string{}
+	for i := range n.Snapshot().Items() {
+		rvs[i.Key()] = i.ResourceVersion()
+	}
+	return rvs
+}
+
+func (n *native) Get(key string) (*corev1.Pod, bool) {
+	pod, err := n.Informer.Get(key)
+	return pod, err == nil
+}
+
+func (n *native) AddIndex(name string, f informertest.IndexFunc) error {
+	return n.Informer.AddIndex(name, byFunc(f))
+}
+
+func (n *native) ByIndex(name, value string) ([]string, error) {
+	items, err := n.Snapshot().ItemsBy(name, value)
+	if err != nil {
+		return nil, err
+	}
+	var keys []string
+	for i := range items {
+		keys = append(keys, i.Key())
+	}
+	return keys, nil
+}
+
+func TestNative(t *testing.T) {
+	informertest.Run(t, informertest.Rig{Name: "weir, natively", New: newNative(reflector.Auto)})
+}
+
+func TestNativeWatchList(t *testing.T) {
+	informertest.Run(t, informertest.Rig{Name: "weir, natively, with initial events", New: newNative(reflector.WatchList)})
+}

@@ -1,0 +1,161 @@
+package informertest
+
+import (
+	"time"
+)
+
+var outages = []Story{
+	{Name: "DownAtStart", Contract: "a server that is down at the start is waited for, and asked with patience", play: downAtStart},
+	{Name: "DownForLong", Contract: "after an outage the informer is current within 90 s, and has asked with patience", play: downForLong},
+	{Name: "WatchBroken", Contract: "a watch that breaks is resumed where it was: no list, nothing lost, nothing twice", play: watchBroken},
+	{Name: "WatchBrokenMidEvent", Contract: "the half of an event is not taken for one; it comes again", play: watchBrokenMidEvent},
+	{Name: "WatchEnded", Contract: "a watch that comes to its end is resumed where it was: no list", play: watchEnded},
+	{Name: "HangingRequest", Contract: "a first request that is never answered is given up within five minutes, and the next one is taken",
+		play: hangingRequest},
+	{Name: "StalledList", Contract: "a list that stops half-way, on a connection that stands, is given up within five minutes", play: stalledList},
+	{Name: "OutageIsAnError", Contract: "an informer that lost its server says so within a minute, and no more when it is back",
+		play: outageIsAnError},
+}
+
+// downAtStart: for ten minutes.
+func downAtStart(s *stage) {
+	s.fill(10)
+	s.server.SetDown(true)
+	inf := s.informer(Options{})
+	inf.listen(HandlerOptions{})
+	inf.run()
+	s.elapse(10 * time.Minute)
+	if n := s.server.Dials(); n > 100 {
+		s.errorf("%d connections asked for in ten minutes", n)
+	}
+	s.server.SetDown(false)
+	s.eventually(90*time.Second, "HasSynced", inf.HasSynced)
+	inf.current(time.Second)
+}
+
+// downForLong: changes while it is down, which the server still has in its history.
+func downForLong(s *stage) {
+	s.fill(20)
+	inf := s.informer(Options{})
+	l := inf.listen(HandlerOptions{})
+	inf.synced()
+	l.told()
+	dials := s.server.Dials()
+	s.server.SetDown(true)
+	s.elapse(10 * time.Minute)
+	if n := s.server.Dials() - dials; n > 600 {
+		s.errorf("%d connections asked for in ten minutes", n)
+	}
+	s.server.Put(pod(nth(0), onNode("other")))
+	s.server.Delete(nth(1))
+	s.server.Put(pod("ns/new"))
+	if !inf.HasSynced() {
+		s.errorf("HasSynced does not hold any more")
+	}
+	s.server.SetDown(false)
+	inf.current(90 * time.Second)
+	s.tellsMissed(l.told())
+}
+
+// watchBroken: three times, each with changes just before and just after.
+func watchBroken(s *stage) {
+	s.fill(20)
+	inf := s.informer(Options{})
+	l := inf.listen(HandlerOptions{})
+	inf.synced()
+	l.told()
+	s.server.ForgetRequests()
+	for i := range 3 {
+		s.server.Put(pod(nth(i)))
+		s.server.BreakWatches()
+		s.server.Put(pod(nth(i), onNode("other")))
+		inf.current(2 * time.Minute)
+		s.elapse(time.Minute)
+	}
+	if n := len(changes(l.told())); n != 6 {
+		s.errorf("told %d times of 6 changes", n)
+	}
+	s.noLists()
+}
+
+// noLists checks that nothing was listed since the requests were forgotten. A LIST of one object, to learn where the server is,
+// is none.
+func (s *stage) noLists() {
+	for _, r := range s.server.Requests() {
+		if r.Op == List && r.Query.Get("limit") != "1" || r.Query.Get("sendInitialEvents") == "true" {
+			s.errorf("the state was listed anew: %s %v", r.Op, r.Query)
+		}
+	}
+}
+
+// watchBrokenMidEvent: with half an update of a pod.
+func watchBrokenMidEvent(s *stage) {
+	s.fill(5)
+	inf := s.informer(Options{})
+	l := inf.listen(HandlerOptions{})
+	inf.synced()
+	l.told()
+	s.server.BreakWatchesMidEvent(nth(2))
+	s.elapse(100 * time.Millisecond)
+	s.server.Put(pod(nth(2), onNode("other")))
+	inf.current(2 * time.Minute)
+	if events := changes(l.told()); len(events) != 1 {
+		s.failf("told %v of one change", events)
+	}
+}
+
+// watchEnded: by its deadline, ten times; here it is the informer's own timeoutSeconds.
+func watchEnded(s *stage) {
+	s.fill(5)
+	inf := s.informer(Options{})
+	l := inf.listen(HandlerOptions{})
+	inf.synced()
+	l.told()
+	s.server.ForgetRequests()
+	s.elapse(time.Hour)
+	if n := s.server.Count(Watch); n < 5 || n > 60 {
+		s.errorf("%d watches in an hour", n)
+	}
+	s.noLists()
+	s.server.Put(pod(nth(0), onNode("other")))
+	inf.current(time.Minute)
+	if n := len(changes(l.told())); n != 1 {
+		s.failf("told %d times of one change", n)
+	}
+}
+
+// hangingRequest: the first of each kind.
+func hangingRequest(s *stage) {
+	s.fill(5)
+	s.server.Answer(List, 1, Answer{Hang: true})
+	s.server.Answer(Watch, 1, Answer{Hang: true})
+	inf := s.informer(Options{})
+	inf.listen(HandlerOptions{})
+	inf.run()
+	s.eventually(5*time.Minute, "HasSynced", inf.HasSynced)
+	inf.current(time.Second)
+}
+
+// stalledList: its last item, or its bookmark, never comes.
+func stalledList(s *stage) {
+	s.fill(5)
+	hold := make(chan struct{})
+	s.server.Answer(List, 1, Answer{Hold: hold})
+	s.server.Answer(Watch, 1, Answer{Hold: hold})
+	inf := s.informer(Options{})
+	inf.listen(HandlerOptions{})
+	inf.run()
+	s.eventually(5*time.Minute, "HasSynced", inf.HasSynced)
+	inf.current(time.Second)
+}
+
+// outageIsAnError: the server goes and comes.
+func outageIsAnError(s *stage) {
+	s.fill(5)
+	inf := s.informer(Options{})
+	inf.synced()
+	s.server.SetDown(true)
+	s.eventually(time.Minute, "an error that says so", func() bool { return inf.Err() != nil })
+	s.server.SetDown(false)
+	s.eventually(90*time.Second, "the error going", func() bool { return inf.Err() == nil })
+}

@@ -1,0 +1,211 @@
+package informertest
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+var refusals = []Story{
+	{Name: "ForbiddenIsAnError", Contract: "an informer that may not list says so within ten seconds",
+		Issue: "controller-runtime 1653, kubeswift 460", play: forbiddenIsAnError},
+	{Name: "ForbiddenIsNoTimeout", Contract: "who waits for the sync of an informer that may not list learns that, and not of a timeout",
+		Issue: "controller-runtime 1653, kubeswift 460", play: forbiddenIsNoTimeout},
+	{Name: "ForbiddenThenGranted", Contract: "once it may list, the informer syncs within 90 s", play: forbiddenThenGranted},
+	{Name: "ErrorEnds", Contract: "once the informer is current it has no error", Issue: "controller-runtime 1653", play: errorEnds},
+	{Name: "ForbiddenLater", Contract: "an informer that may not watch any more says so, keeps what it holds, and catches up when it may again",
+		play: forbiddenLater},
+	{Name: "UnknownResource", Contract: "a resource that the server does not know yet is waited for", play: unknownResource},
+	{Name: "Unauthorized", Contract: "refused credentials are an error that names them, and are tried again", play: unauthorized},
+	{Name: "RefusedWithPatience", Contract: "a server that refuses is asked seldom", play: refusedWithPatience},
+	{Name: "TooManyRequests", Contract: "a server that asks for patience gets what its Retry-After says", play: tooManyRequests},
+	{Name: "TooLargeVersion", Contract: "a server that is behind is waited for", play: tooLargeVersion},
+	{Name: "InternalErrors", Contract: "errors of the server are outlasted, in answers and in the stream", play: internalErrors},
+}
+
+// refuse makes the server refuse everything.
+func (s *stage) refuse(status *metav1.Status) {
+	s.server.Answer(List, Always, Answer{Status: status})
+	s.server.Answer(Watch, Always, Answer{Status: status})
+}
+
+// forbiddenIsAnError: from the start.
+func forbiddenIsAnError(s *stage) {
+	s.refuse(Forbidden())
+	inf := s.informer(Options{})
+	inf.run()
+	s.eventually(10*time.Second, "an error that says forbidden", func() bool { return names(inf.Err(), apierrors.IsForbidden, "forbidden") })
+	if inf.HasSynced() {
+		s.failf("it has synced all the same")
+	}
+}
+
+// names reports whether an error is of a kind, or says the word.
+func names(err error, is func(error) bool, word string) bool {
+	return err != nil && (is(err) || strings.Contains(strings.ToLower(err.Error()), word))
+}
+
+// forbiddenIsNoTimeout: the wait ends after a minute, or before.
+func forbiddenIsNoTimeout(s *stage) {
+	s.refuse(Forbidden())
+	inf := s.informer(Options{})
+	inf.run()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	err := inf.WaitForSync(ctx)
+	if !names(err, apierrors.IsForbidden, "forbidden") {
+		s.failf("the wait says %v", err)
+	}
+}
+
+// forbiddenThenGranted: after five minutes.
+func forbiddenThenGranted(s *stage) {
+	s.fill(5)
+	s.refuse(Forbidden())
+	inf := s.informer(Options{})
+	l := inf.listen(HandlerOptions{})
+	inf.run()
+	s.elapse(5 * time.Minute)
+	s.server.Normal()
+	s.eventually(90*time.Second, "HasSynced of the handler", l.HasSynced)
+	inf.current(time.Second)
+}
+
+// errorEnds: the same, and the error.
+func errorEnds(s *stage) {
+	s.fill(5)
+	s.refuse(Forbidden())
+	inf := s.informer(Options{})
+	inf.listen(HandlerOptions{})
+	inf.run()
+	s.eventually(10*time.Second, "an error", func() bool { return inf.Err() != nil })
+	s.server.Normal()
+	s.eventually(90*time.Second, "HasSynced", inf.HasSynced)
+	s.eventually(10*time.Second, "no error any more", func() bool { return inf.Err() == nil })
+}
+
+// forbiddenLater: for ten minutes in the middle, with changes that the server has forgotten when it is over.
+func forbiddenLater(s *stage) {
+	s.fill(5)
+	inf := s.informer(Options{})
+	l := inf.listen(HandlerOptions{})
+	inf.synced()
+	l.told()
+	s.refuse(Forbidden())
+	s.server.EndWatches()
+	s.eventually(time.Minute, "an error that says forbidden", func() bool { return names(inf.Err(), apierrors.IsForbidden, "forbidden") })
+	s.elapse(10 * time.Minute)
+	if events := l.told(); len(events) != 0 {
+		s.errorf("told %v while it could not know", events)
+	}
+	if n := len(inf.ResourceVersions()); n != 5 || !inf.HasSynced() {
+		s.errorf("%d of 5 pods are held, HasSynced is %v", n, inf.HasSynced())
+	}
+	s.missed()
+	s.server.Normal()
+	inf.current(90 * time.Second)
+	s.tellsMissed(l.told())
+}
+
+// unknownResource: it appears after five minutes.
+func unknownResource(s *stage) {
+	s.fill(5)
+	s.refuse(NotFound())
+	inf := s.informer(Options{})
+	l := inf.listen(HandlerOptions{})
+	inf.run()
+	s.eventually(10*time.Second, "an error that says so", func() bool {
+		return names(inf.Err(), apierrors.IsNotFound, "could not find")
+	})
+	s.elapse(5 * time.Minute)
+	s.server.Normal()
+	s.eventually(90*time.Second, "HasSynced of the handler", l.HasSynced)
+	inf.current(time.Second)
+}
+
+// unauthorized: for a minute.
+func unauthorized(s *stage) {
+	s.fill(5)
+	s.refuse(Unauthorized())
+	inf := s.informer(Options{})
+	l := inf.listen(HandlerOptions{})
+	inf.run()
+	s.eventually(10*time.Second, "an error that says so", func() bool {
+		return names(inf.Err(), apierrors.IsUnauthorized, "unauthorized")
+	})
+	s.elapse(time.Minute)
+	s.server.Normal()
+	s.eventually(90*time.Second, "HasSynced of the handler", l.HasSynced)
+}
+
+// refusedWithPatience: half an hour of 403.
+func refusedWithPatience(s *stage) {
+	s.refuse(Forbidden())
+	inf := s.informer(Options{})
+	inf.run()
+	s.elapse(30 * time.Minute)
+	if n := len(s.server.Requests()); n > 600 {
+		s.failf("%d requests in half an hour", n)
+	}
+}
+
+// tooManyRequests: no request comes sooner than it may, behind two refusals.
+func tooManyRequests(s *stage) {
+	const patience = 7 * time.Second
+	s.fill(5)
+	s.server.Answer(List, 2, Answer{Status: TooManyRequests(patience)})
+	s.server.Answer(Watch, 2, Answer{Status: TooManyRequests(patience)})
+	inf := s.informer(Options{})
+	inf.listen(HandlerOptions{})
+	inf.run()
+	s.eventually(3*time.Minute, "HasSynced", inf.HasSynced)
+	inf.current(time.Second)
+	refused := map[Op]int{}
+	last := map[Op]time.Time{}
+	for _, r := range s.server.Requests() {
+		if r.Op != List && r.Op != Watch {
+			continue
+		}
+		if n := refused[r.Op]; n > 0 && n <= 2 && r.At.Sub(last[r.Op]) < patience {
+			s.errorf("%s again %v after a refusal that asked for %v", r.Op, r.At.Sub(last[r.Op]), patience)
+		}
+		refused[r.Op]++
+		last[r.Op] = r.At
+	}
+}
+
+// tooLargeVersion: after an outage, by an answer to LISTs and in the watch's stream.
+func tooLargeVersion(s *stage) {
+	s.fill(5)
+	inf := s.informer(Options{})
+	l := inf.listen(HandlerOptions{})
+	inf.synced()
+	l.told()
+	s.server.Answer(List, 3, Answer{Status: TooLarge()})
+	s.server.Answer(Watch, 3, Answer{Status: TooLarge(), InStream: true})
+	s.server.FailWatches(Gone())
+	s.missed()
+	inf.current(3 * time.Minute)
+	s.tellsMissed(l.told())
+}
+
+// internalErrors: five answers of each kind, then one in the stream.
+func internalErrors(s *stage) {
+	s.fill(5)
+	s.server.Answer(List, 5, Answer{Status: Internal()})
+	s.server.Answer(Watch, 5, Answer{Status: Internal()})
+	inf := s.informer(Options{})
+	l := inf.listen(HandlerOptions{})
+	inf.run()
+	s.eventually(5*time.Minute, "HasSynced of the handler", l.HasSynced)
+	l.told()
+	s.server.FailWatches(Internal())
+	s.server.Put(pod(nth(0), onNode("other")))
+	s.server.Delete(nth(1))
+	s.server.Put(pod("ns/new"))
+	inf.current(2 * time.Minute)
+	s.tellsMissed(l.told())
+}

@@ -1,0 +1,313 @@
+package informertest
+
+import (
+	"slices"
+	"time"
+)
+
+var relists = []Story{
+	{Name: "GoneEvent", Contract: "after 410 in the stream the state is listed anew, and what was missed is told", play: goneEvent},
+	{Name: "GoneStatus", Contract: "after 410 as the answer to a WATCH the state is listed anew, and what was missed is told", play: goneStatus},
+	{Name: "RelistTellsOnlyChanges", Contract: "a relist tells of what changed and of nothing else", Issue: "kubernetes 119646",
+		play: relistTellsOnlyChanges},
+	{Name: "RelistIsNoResync", Contract: "also to a handler with a resync period, and out of turn, a relist tells of nothing that did not change",
+		Issue: "kubernetes 119646", play: relistIsNoResync},
+	{Name: "DeletedUnseen", Contract: "a deletion that nobody saw is told after a relist, with the object as it was known",
+		Issue: "calico 12793, 13663, meshsync 566, grafana-app-sdk 1352", play: deletedUnseen},
+	{Name: "RecreatedUnseen", Contract: "an object that was deleted and created anew unseen is told as the new one", play: recreatedUnseen},
+	{Name: "PassedUnseen", Contract: "an object that came and went unseen is not told", play: passedUnseen},
+	{Name: "FirstListBroken", Contract: "a first list that breaks half-way is tried again, and is told once", play: firstListBroken},
+	{Name: "RelistBroken", Contract: "a relist that breaks half-way deletes nothing", play: relistBroken},
+	{Name: "EndlessTooOld", Contract: "a server that calls every resourceVersion too old is not hammered, and its state is followed",
+		Issue: "kubernetes 133810", play: endlessTooOld},
+	{Name: "InitialEventsTooOld", Contract: "a server that answers requests for initial events with 410, without end, is not hammered but listed",
+		Issue: "kubernetes 133810", play: initialEventsTooOld},
+	{Name: "EndlesslyBroken", Contract: "a server whose lists break half-way, without end, is not hammered, and nothing has synced",
+		play: endlesslyBroken},
+	{Name: "ExpiredContinueToken", Contract: "a continue token that expires costs a new list and loses nothing", play: expiredContinueToken},
+	{Name: "RestoredFromBackup", Contract: "a server that went back in time is followed there, within half an hour", play: restoredFromBackup},
+}
+
+// missed changes the server while the informer cannot see it, and makes it forget the changes.
+func (s *stage) missed() {
+	s.server.Put(pod(nth(0), onNode("other")))
+	s.server.Delete(nth(1))
+	s.server.Put(pod("ns/new"))
+	s.server.Compact()
+}
+
+// tellsMissed checks that exactly what missed did was told.
+func (s *stage) tellsMissed(events []event) {
+	var got []string
+	for _, e := range changes(events) {
+		got = append(got, string(e.verb)+" "+e.key)
+	}
+	slices.Sort(got)
+	want := []string{"added ns/new", "deleted " + nth(1), "updated " + nth(0)}
+	if !slices.Equal(got, want) {
+		s.errorf("told %v, want %v", got, want)
+	}
+	for _, e := range events {
+		if e.initial {
+			s.errorf("told %v: the first list is long over", e)
+		}
+	}
+}
+
+// goneEvent: the watch ends with an ERROR event, and so would the next one.
+func goneEvent(s *stage) {
+	s.fill(20)
+	inf := s.informer(Options{})
+	l := inf.listen(HandlerOptions{})
+	inf.synced()
+	l.told()
+	s.server.BreakWatches()
+	s.missed()
+	inf.current(2 * time.Minute)
+	s.tellsMissed(l.told())
+}
+
+// goneStatus: as some servers and proxies answer.
+func goneStatus(s *stage) {
+	s.fill(20)
+	inf := s.informer(Options{})
+	l := inf.listen(HandlerOptions{})
+	inf.synced()
+	l.told()
+	s.server.Answer(Watch, 1, Answer{Status: Gone()})
+	s.server.BreakWatches()
+	s.missed()
+	inf.current(2 * time.Minute)
+	s.tellsMissed(l.told())
+}
+
+// relistTellsOnlyChanges: 500 pods, three relists, one change.
+func relistTellsOnlyChanges(s *stage) {
+	s.fill(500)
+	inf := s.informer(Options{})
+	l := inf.listen(HandlerOptions{})
+	inf.synced()
+	l.told()
+	for range 3 {
+		s.server.Advance(5)
+		s.server.Compact()
+		s.server.FailWatches(Gone())
+		s.elapse(2 * time.Minute)
+	}
+	s.server.Put(pod(nth(3), onNode("other")))
+	inf.current(2 * time.Minute)
+	if events := l.told(); len(events) != 1 {
+		s.failf("told %d times of one change; first %v", len(events), events[0])
+	}
+}
+
+// relistIsNoResync: a period of ten hours, so that no resync is due.
+func relistIsNoResync(s *stage) {
+	s.fill(100)
+	inf := s.informer(Options{Resync: 10 * time.Hour})
+	l := inf.listen(HandlerOptions{})
+	inf.synced()
+	l.told()
+	s.server.Advance(5)
+	s.server.Compact()
+	s.server.FailWatches(Gone())
+	s.elapse(2 * time.Minute)
+	// Of a sweep that is spread over the period some objects are due.
+	if events := l.told(); len(events) > 5 {
+		s.failf("told %d times of nothing, 2 minutes into a period of 10 hours", len(events))
+	}
+}
+
+// deletedUnseen: the listener holds the deleted object against what it knew.
+func deletedUnseen(s *stage) {
+	s.fill(20)
+	inf := s.informer(Options{})
+	l := inf.listen(HandlerOptions{})
+	inf.synced()
+	l.told()
+	s.server.SetDown(true)
+	for i := range 10 {
+		s.server.Delete(nth(i))
+	}
+	s.server.Compact()
+	s.elapse(time.Minute)
+	s.server.SetDown(false)
+	inf.current(2 * time.Minute)
+	if events := changes(l.told()); len(events) != 10 {
+		s.failf("told %d times of 10 deletions", len(events))
+	}
+}
+
+// recreatedUnseen: the same name, another uid.
+func recreatedUnseen(s *stage) {
+	s.fill(3)
+	inf := s.informer(Options{})
+	l := inf.listen(HandlerOptions{})
+	inf.synced()
+	l.told()
+	s.server.SetDown(true)
+	s.server.Delete(nth(1))
+	s.server.Put(pod(nth(1)))
+	s.server.Compact()
+	s.server.SetDown(false)
+	inf.current(2 * time.Minute)
+	events := changes(l.told())
+	if len(events) == 0 {
+		s.failf("told nothing")
+	}
+	last := events[len(events)-1]
+	if want := string(s.server.Pod(nth(1)).UID); last.verb == deleted || last.uid != want {
+		s.failf("told %v last, of uid %s; want uid %s", last, last.uid, want)
+	}
+}
+
+// passedUnseen: in an outage.
+func passedUnseen(s *stage) {
+	s.fill(3)
+	inf := s.informer(Options{})
+	l := inf.listen(HandlerOptions{})
+	inf.synced()
+	l.told()
+	s.server.SetDown(true)
+	s.server.Put(pod("ns/passing"))
+	s.server.Delete("ns/passing")
+	s.server.Compact()
+	s.elapse(10 * time.Second)
+	s.server.SetDown(false)
+	s.elapse(2 * time.Minute)
+	inf.current(time.Second)
+	if events := changes(l.told()); len(events) != 0 {
+		s.failf("told %v", events)
+	}
+}
+
+// firstListBroken: twice, at different places, whichever request brings the state.
+func firstListBroken(s *stage) {
+	s.fill(100)
+	s.server.Answer(List, 2, Answer{Cut: 0.5})
+	s.server.Answer(Watch, 2, Answer{Cut: 0.7})
+	inf := s.informer(Options{})
+	l := inf.listen(HandlerOptions{})
+	inf.run()
+	s.eventually(3*time.Minute, "HasSynced of the handler", l.HasSynced)
+	inf.current(time.Second)
+	if events := l.told(); len(events) != 100 {
+		s.failf("%d calls for 100 pods", len(events))
+	}
+}
+
+// relistBroken: three times, and each time all is held still.
+func relistBroken(s *stage) {
+	s.fill(100)
+	inf := s.informer(Options{})
+	l := inf.listen(HandlerOptions{})
+	inf.synced()
+	l.told()
+	s.server.Answer(List, 3, Answer{Cut: 0.5})
+	s.server.Answer(Watch, 3, Answer{Cut: 0.5})
+	s.server.BreakWatches()
+	s.missed()
+	inf.current(5 * time.Minute)
+	s.tellsMissed(l.told())
+}
+
+// endlessTooOld: for ten minutes no watch can begin.
+func endlessTooOld(s *stage) {
+	s.fill(50)
+	inf := s.informer(Options{})
+	l := inf.listen(HandlerOptions{})
+	inf.synced()
+	l.told()
+	s.server.ForgetRequests()
+	s.server.Answer(Watch, Always, Answer{Status: Gone(), InStream: true, ResumeOnly: true})
+	s.server.Advance(1)
+	s.server.Compact()
+	s.server.EndWatches()
+	for i := range 10 {
+		s.elapse(time.Minute)
+		s.server.Put(pod(nth(i), onNode("other")))
+	}
+	if n := s.server.Count(List) + s.server.Count(Watch); n > 120 {
+		s.errorf("%d requests in ten minutes", n)
+	}
+	inf.current(2 * time.Minute)
+	s.server.Normal()
+	s.server.Put(pod("ns/new"))
+	inf.current(2 * time.Minute)
+	if n := len(changes(l.told())); n != 11 {
+		s.failf("told %d times of 11 changes", n)
+	}
+}
+
+// initialEventsTooOld: from the start, for ten minutes.
+func initialEventsTooOld(s *stage) {
+	s.fill(50)
+	s.server.Answer(Watch, Always, Answer{Status: Gone(), InStream: true, InitialOnly: true})
+	inf := s.informer(Options{})
+	inf.listen(HandlerOptions{})
+	inf.run()
+	s.eventually(2*time.Minute, "HasSynced", inf.HasSynced)
+	inf.current(time.Second)
+	s.server.Put(pod("ns/new"))
+	inf.current(time.Second)
+}
+
+// endlesslyBroken: for ten minutes, then not any more.
+func endlesslyBroken(s *stage) {
+	s.fill(30)
+	s.server.Answer(List, Always, Answer{Cut: 0.5})
+	s.server.Answer(Watch, Always, Answer{Cut: 0.5})
+	inf := s.informer(Options{})
+	l := inf.listen(HandlerOptions{})
+	inf.run()
+	s.elapse(10 * time.Minute)
+	if inf.HasSynced() || l.HasSynced() {
+		s.errorf("synced by a list that broke")
+	}
+	if n := s.server.Count(List) + s.server.Count(Watch); n > 200 {
+		s.errorf("%d requests in ten minutes", n)
+	}
+	s.server.Normal()
+	s.eventually(90*time.Second, "HasSynced of the handler", l.HasSynced)
+	inf.current(time.Second)
+}
+
+// expiredContinueToken: between the pages of an old server, which makes informers read in pages.
+func expiredContinueToken(s *stage) {
+	s.server.SetVersion(22)
+	s.server.SetInitialEvents(Refused)
+	s.fill(1800)
+	s.server.Answer(List, Always, Answer{Delay: 2 * time.Second})
+	inf := s.informer(Options{})
+	l := inf.listen(HandlerOptions{})
+	inf.run()
+	s.eventually(time.Minute, "the first LIST", func() bool { return s.server.Count(List) > 0 })
+	s.elapse(3 * time.Second)
+	s.server.Put(pod("ns/new"))
+	s.server.Delete(nth(3))
+	s.server.Delete(nth(1700))
+	s.server.Compact()
+	s.eventually(3*time.Minute, "HasSynced of the handler", l.HasSynced)
+	inf.current(time.Minute)
+}
+
+// restoredFromBackup: to a state of before, with another pod in it.
+func restoredFromBackup(s *stage) {
+	s.fill(10)
+	inf := s.informer(Options{})
+	l := inf.listen(HandlerOptions{})
+	inf.synced()
+	kept, changed := s.server.Pod(nth(0)), s.server.Pod(nth(1))
+	for i := range 10 {
+		s.server.Put(pod(nth(i), onNode("later")))
+	}
+	s.server.Advance(500)
+	s.server.Bookmark()
+	inf.current(time.Second)
+	l.told()
+	// What the handler is told now goes back in time, as it must.
+	l.mayGoBack()
+	s.server.Restore(1005, kept, changed)
+	s.server.Put(pod("ns/after"))
+	inf.current(30 * time.Minute)
+}

@@ -1,0 +1,129 @@
+package informertest
+
+import (
+	"time"
+)
+
+var resyncs = []Story{
+	{Name: "ResyncReplays", Contract: "a resync tells every object again, from what is held: no request is made",
+		Issue: "client-go 382, 902", play: resyncReplays},
+	{Name: "ResyncOff", Contract: "without a period there is none", play: resyncOff},
+	{Name: "ResyncPerHandler", Contract: "a handler with a longer period of its own is resynced at that", play: resyncPerHandler},
+	{Name: "ResyncIsSpread", Contract: "a resync is spread over its period and no burst", play: resyncIsSpread},
+	{Name: "ResyncAmongChanges", Contract: "a resync never tells an older version than the handler knows, nor a deleted object",
+		play: resyncAmongChanges},
+}
+
+// rounds counts how often each object was resynced.
+func rounds(events []event) map[string]int {
+	n := map[string]int{}
+	for _, e := range events {
+		if e.resynced {
+			n[e.key]++
+		}
+	}
+	return n
+}
+
+// resyncReplays: in four periods every object comes about four times.
+func resyncReplays(s *stage) {
+	s.fill(100)
+	inf := s.informer(Options{Resync: time.Minute})
+	l := inf.listen(HandlerOptions{})
+	inf.synced()
+	s.server.ForgetRequests()
+	l.told()
+	s.elapse(4 * time.Minute)
+	if n := s.server.Count(List) + s.server.Count(Watch); n != 0 {
+		s.errorf("%d requests were made by resyncs", n)
+	}
+	n := rounds(l.told())
+	for i := range 100 {
+		if got := n[nth(i)]; got < 3 || got > 5 {
+			s.failf("%s was resynced %d times in 4 periods", nth(i), got)
+		}
+	}
+}
+
+// resyncOff: an hour of silence.
+func resyncOff(s *stage) {
+	s.fill(10)
+	inf := s.informer(Options{})
+	l := inf.listen(HandlerOptions{})
+	inf.synced()
+	l.told()
+	s.elapse(time.Hour)
+	if events := l.told(); len(events) != 0 {
+		s.failf("told %v", events)
+	}
+}
+
+// resyncPerHandler: one minute and ten.
+func resyncPerHandler(s *stage) {
+	s.fill(10)
+	inf := s.informer(Options{Resync: time.Minute})
+	often, seldom := inf.listen(HandlerOptions{}), inf.listen(HandlerOptions{Resync: 10 * time.Minute})
+	inf.synced()
+	often.told()
+	seldom.told()
+	s.elapse(30 * time.Minute)
+	quick, slow := rounds(often.told()), rounds(seldom.told())
+	for i := range 10 {
+		if n := quick[nth(i)]; n < 28 || n > 32 {
+			s.errorf("%s was resynced %d times in 30 periods", nth(i), n)
+		}
+		if n := slow[nth(i)]; n < 2 || n > 4 {
+			s.errorf("%s was resynced %d times in 3 periods of a handler's own", nth(i), n)
+		}
+	}
+}
+
+// resyncIsSpread: of three periods, no tenth of one has more than twice its share.
+func resyncIsSpread(s *stage) {
+	const pods, period = 1000, time.Minute
+	s.fill(pods)
+	inf := s.informer(Options{Resync: period})
+	l := inf.listen(HandlerOptions{})
+	inf.synced()
+	s.elapse(period)
+	l.told()
+	begin := time.Now()
+	s.elapse(3 * period)
+	tenths := map[int]int{}
+	for _, e := range l.told() {
+		if e.resynced {
+			tenths[int(e.at.Sub(begin)/(period/10))]++
+		}
+	}
+	for tenth, n := range tenths {
+		if n > 2*pods/10 {
+			s.failf("%d of %d objects came in one tenth (%d) of the period", n, pods, tenth)
+		}
+	}
+	if len(tenths) < 25 {
+		s.failf("resyncs came in %d tenths of 30", len(tenths))
+	}
+}
+
+// resyncAmongChanges: the listener checks every call; here changes and resyncs come among each other.
+func resyncAmongChanges(s *stage) {
+	s.fill(50)
+	inf := s.informer(Options{Resync: 10 * time.Second})
+	l := inf.listen(HandlerOptions{})
+	inf.synced()
+	for i := range 200 {
+		key := nth(i % 50)
+		if i%7 == 3 {
+			if _, there := s.server.ResourceVersions()[key]; there {
+				s.server.Delete(key)
+			}
+		} else {
+			s.server.Put(pod(key))
+		}
+		time.Sleep(370 * time.Millisecond)
+	}
+	inf.current(time.Second)
+	if len(rounds(l.told())) == 0 {
+		s.failf("no resync came")
+	}
+}

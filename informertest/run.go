@@ -1,0 +1,143 @@
+package informertest
+
+import (
+	"cmp"
+	"fmt"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+)
+
+// Story is one thing that an informer must do.
+type Story struct {
+	Name     string
+	Contract string // in one sentence
+	Issue    string // where somebody met the opposite; "" where nobody has to be cited
+	// Fatal stories bring down the process of an informer that fails them. Where a rig says that it does, the story is played in
+	// a process of its own.
+	Fatal bool
+
+	play func(*stage)
+}
+
+// Stories are all stories, in the order in which they are played.
+func Stories() []Story {
+	return slices.Concat(basics, handlers, resyncs, relists, outages, refusals, watches, memories)
+}
+
+// Run plays every story with the rig's informer, each as a subtest of its name, and at the end logs what the rig is stated
+// to fail.
+//
+// While it runs, apimachinery's process-wide pause after logged errors is off: it compares the clocks of different bubbles.
+func Run(t *testing.T, rig Rig) {
+	t.Helper()
+	if rig.New == nil || rig.Name == "" {
+		t.Fatal("informertest: a Rig needs a Name and New")
+	}
+	stories := Stories()
+	for name := range rig.Fails {
+		if !slices.ContainsFunc(stories, func(s Story) bool { return s.Name == name }) {
+			t.Errorf("informertest: Rig.Fails names a story that there is not: %s", name)
+		}
+	}
+	defer func(was []utilruntime.ErrorHandler) { utilruntime.ErrorHandlers = was }(utilruntime.ErrorHandlers)
+	utilruntime.ErrorHandlers = nil
+
+	var failed sync.Map
+	for _, story := range stories {
+		t.Run(story.Name, func(t *testing.T) {
+			why, expected := rig.Fails[story.Name]
+			var faults []string
+			if expected && story.Fatal && !inChild() {
+				faults = playInChild(t)
+			} else {
+				faults = play(t, rig, story)
+			}
+			switch {
+			case expected && len(faults) == 0:
+				t.Errorf("%s is stated to fail (%s), but does not\n%s", rig.Name, why, story.about())
+			case expected:
+				t.Logf("%s fails as stated: %s", rig.Name, faults[0])
+				failed.Store(story.Name, faults[0])
+			case len(faults) > 0:
+				t.Errorf("%s\n%s", strings.Join(faults, "\n"), story.about())
+			}
+		})
+	}
+	report(t, rig, stories, &failed)
+}
+
+func (s Story) about() string {
+	if s.Issue == "" {
+		return "the contract: " + s.Contract
+	}
+	return fmt.Sprintf("the contract: %s (%s)", s.Contract, s.Issue)
+}
+
+// report logs the table of what the rig fails.
+func report(t *testing.T, rig Rig, stories []Story, failed *sync.Map) {
+	t.Helper()
+	var rows strings.Builder
+	n := 0
+	for _, s := range stories {
+		fault, ok := failed.Load(s.Name)
+		if !ok {
+			continue
+		}
+		n++
+		fmt.Fprintf(&rows, "\n  %-34s %s\n  %-34s   because: %s\n  %-34s   seen:    %s",
+			s.Name, s.about(), "", rig.Fails[s.Name], "", firstLine(fault.(string)))
+	}
+	if n > 0 {
+		t.Logf("%s fails %d of %d stories, as stated:%s", rig.Name, n, len(stories), rows.String())
+	}
+}
+
+func firstLine(s string) string {
+	line, _, _ := strings.Cut(s, "\n")
+	return line
+}
+
+// endWithin is how long an informer may take to stop, in the bubble's time: more than any implementation's own patience.
+const endWithin = 2 * time.Minute
+
+// hangs is how long a story may take by the real clock. Most take milliseconds.
+const hangs = 2 * time.Minute
+
+// play plays one story in a bubble and returns what went wrong.
+func play(t *testing.T, rig Rig, story Story) []string {
+	watchdog := time.AfterFunc(hangs, func() {
+		debug.SetTraceback("all")
+		panic(fmt.Sprintf("informertest: %s, story %s: no time passes in the bubble: somebody spins, or waits for a lock", rig.Name, story.Name))
+	})
+	defer watchdog.Stop()
+	s := &stage{rig: rig}
+	synctest.Test(t, func(*testing.T) {
+		s.start = time.Now()
+		before := goroutines()
+		s.server = NewServer()
+		s.perform(story)
+		s.end()
+		synctest.Wait()
+		if left := len(goroutines()) - len(before); left > 0 {
+			s.errorf("%d goroutines are left after the stop", left)
+			s.elapse(endWithin) // some only sleep
+		}
+		if left := goroutines(); len(left) > len(before) {
+			// The bubble cannot end with them, and what it would say then names no story.
+			panic(fmt.Sprintf("informertest: %s, story %s: goroutines are left for good:\n%s", rig.Name, story.Name, strings.Join(left, "\n\n")))
+		}
+	})
+	slices.SortStableFunc(s.faults, func(a, b fault) int { return cmp.Compare(a.rank, b.rank) })
+	texts := make([]string, len(s.faults))
+	for i, f := range s.faults {
+		texts[i] = f.text
+	}
+	return texts
+}

@@ -1,0 +1,209 @@
+package informertest
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// waitForVersion is how long kube-apiserver waits for its cache to reach a resourceVersion.
+const waitForVersion = 3 * time.Second
+
+// ServeHTTP answers one request.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	q := r.URL.Query()
+	req := Request{Op: Unknown, Path: r.URL.Path, Query: q, At: time.Now()}
+	switch {
+	case r.URL.Path == "/version":
+		req.Op = Version
+	case r.URL.Path == "/api/v1/pods" && q.Get("watch") != "" && q.Get("watch") != "false" && q.Get("watch") != "0":
+		req.Op = Watch
+	case r.URL.Path == "/api/v1/pods":
+		req.Op = List
+	}
+	a := s.note(req)
+	enc := accepted(r.Header.Get("Accept"))
+	if !pause(r, a.Delay) {
+		return
+	}
+	if a.Hang {
+		<-r.Context().Done()
+		return
+	}
+	if a.Status != nil && !a.InStream {
+		writeStatus(w, enc, a.Status)
+		return
+	}
+	if a.Page {
+		w.Header().Set("Content-Type", "text/html")
+		// A client that has gone needs no page.
+		_, _ = w.Write([]byte("<html><body>Please log in</body></html>"))
+		return
+	}
+	switch req.Op {
+	case Version:
+		s.serveVersion(w)
+	case List:
+		s.serveList(w, r, enc, a)
+	case Watch:
+		s.serveWatch(w, r, enc, a)
+	default:
+		writeStatus(w, enc, NotFound())
+	}
+}
+
+// pause reports false when the client has gone.
+func pause(r *http.Request, d time.Duration) bool {
+	if d <= 0 {
+		return true
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-r.Context().Done():
+		return false
+	}
+}
+
+// accepted is the first encoding of an Accept header that the server has.
+func accepted(header string) int {
+	for media := range strings.SplitSeq(header, ",") {
+		media, parameters, _ := strings.Cut(strings.TrimSpace(media), ";")
+		if strings.Contains(parameters, "as=") {
+			continue
+		}
+		switch media {
+		case typeProtobuf:
+			return asProtobuf
+		case typeJSON, "*/*":
+			return asJSON
+		}
+	}
+	return asJSON
+}
+
+func writeStatus(w http.ResponseWriter, enc int, status *metav1.Status) {
+	w.Header().Set("Content-Type", []string{typeJSON, typeProtobuf}[enc])
+	if d := status.Details; d != nil && d.RetryAfterSeconds > 0 {
+		w.Header().Set("Retry-After", strconv.Itoa(int(d.RetryAfterSeconds)))
+	}
+	w.WriteHeader(int(status.Code))
+	// A client that has gone needs no status.
+	_, _ = w.Write(statusBody(enc, status))
+}
+
+func (s *Server) serveVersion(w http.ResponseWriter) {
+	s.mu.Lock()
+	minor := strconv.Itoa(s.minor)
+	s.mu.Unlock()
+	w.Header().Set("Content-Type", typeJSON)
+	// A client that has gone needs no version.
+	_ = json.NewEncoder(w).Encode(map[string]string{"major": "1", "minor": minor, "gitVersion": "v1." + minor + ".0"})
+}
+
+// page is the rest of a list that is read in pages.
+type page struct {
+	rv    uint64
+	items []*entry
+}
+
+func (s *Server) serveList(w http.ResponseWriter, r *http.Request, enc int, a Answer) {
+	q := r.URL.Query()
+	p, status := s.firstPage(q.Get("resourceVersion"), q.Get("resourceVersionMatch"), q.Get("continue"))
+	if status != nil && status.Code == http.StatusGatewayTimeout {
+		if !pause(r, waitForVersion) {
+			return
+		}
+		p, status = s.firstPage(q.Get("resourceVersion"), q.Get("resourceVersionMatch"), q.Get("continue"))
+	}
+	if status != nil {
+		writeStatus(w, enc, status)
+		return
+	}
+	meta := metav1.ListMeta{ResourceVersion: strconv.FormatUint(p.rv, 10)}
+	if limit, _ := strconv.Atoi(q.Get("limit")); limit > 0 && limit < len(p.items) && q.Get("resourceVersion") != "0" {
+		meta.Continue = s.keep(page{p.rv, p.items[limit:]})
+		left := int64(len(p.items) - limit)
+		meta.RemainingItemCount = &left
+		p.items = p.items[:limit]
+	}
+	w.Header().Set("Content-Type", []string{typeJSON, typeProtobuf}[enc])
+	writeList(w, r, listBody(enc, meta, p.items), a)
+}
+
+// firstPage is all of the list that is asked for, from where it is asked for.
+func (s *Server) firstPage(rv, match, token string) (page, *metav1.Status) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if token != "" {
+		p, ok := s.pages[token]
+		if !ok {
+			return page{}, failure(http.StatusGone, metav1.StatusReasonExpired, "the provided continue parameter is too old")
+		}
+		return p, nil
+	}
+	if rv == "" || rv == "0" {
+		if match == string(metav1.ResourceVersionMatchExact) || match != "" && rv == "" {
+			return page{}, Invalid("resourceVersionMatch is forbidden for this resourceVersion")
+		}
+		return page{s.rv, s.state()}, nil
+	}
+	n, err := strconv.ParseUint(rv, 10, 64)
+	switch {
+	case err != nil:
+		return page{}, Invalid(fmt.Sprintf("resourceVersion %q is not a number", rv))
+	case n > s.rv:
+		return page{}, TooLarge()
+	case match == string(metav1.ResourceVersionMatchExact) && n < s.rv:
+		return page{}, Gone() // as if compacted: older states are not kept
+	}
+	return page{s.rv, s.state()}, nil
+}
+
+// keep stores the rest of a list under a token.
+func (s *Server) keep(p page) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	token := fmt.Sprintf("page-%d-%d", p.rv, len(p.items))
+	s.pages[token] = p
+	return token
+}
+
+// writeList writes the pieces of a body, as far as the answer lets it. A client that goes away needs no more.
+func writeList(w http.ResponseWriter, r *http.Request, pieces [][]byte, a Answer) {
+	out := http.NewResponseController(w)
+	size := 0
+	for _, p := range pieces {
+		size += len(p)
+	}
+	left := size + 1 // until the cut
+	if a.Cut > 0 {
+		left = int(float64(size) * a.Cut)
+	}
+	for i, p := range pieces {
+		if a.Hold != nil && i == len(pieces)-2 {
+			_ = out.Flush()
+			select {
+			case <-a.Hold:
+			case <-r.Context().Done():
+				return
+			}
+		}
+		if left < len(p) {
+			_, _ = w.Write(p[:left])
+			_ = out.Flush()
+			panic(http.ErrAbortHandler)
+		}
+		left -= len(p)
+		if _, err := w.Write(p); err != nil {
+			return
+		}
+	}
+}

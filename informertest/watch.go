@@ -1,0 +1,226 @@
+package informertest
+
+import (
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// frame is one thing to send on a watch.
+type frame struct {
+	change
+	bookmark bool           // to be filled in
+	garbled  bool           // no object but noise
+	status   *metav1.Status // an ERROR event instead of the change
+	last     last
+	hold     <-chan struct{} // wait for this first
+}
+
+// last says whether a watch goes on behind a frame.
+type last uint8
+
+const (
+	goesOn   last = iota
+	ended         // well, after the frame
+	broken        // after the frame
+	midEvent      // in the middle of the frame
+)
+
+// watcher is one watch. What it has not sent yet is bounded by what the story does.
+type watcher struct {
+	wake  chan struct{} // capacity 1: queue is not empty
+	queue []frame       // under Server.mu
+}
+
+// send adds a frame. The server's lock is held.
+func (w *watcher) send(f frame) {
+	w.queue = append(w.queue, f)
+	select {
+	case w.wake <- struct{}{}:
+	default:
+	}
+}
+
+// take gives everything that is to be sent.
+func (s *Server) take(w *watcher) []frame {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	queue := w.queue
+	w.queue = nil
+	return queue
+}
+
+func (s *Server) serveWatch(w http.ResponseWriter, r *http.Request, enc int, a Answer) {
+	q := r.URL.Query()
+	if status := s.refuseWatch(q); status != nil {
+		writeStatus(w, enc, status)
+		return
+	}
+	w.Header().Set("Content-Type", []string{typeJSON, typeProtobuf + ";stream=watch"}[enc])
+	w.WriteHeader(http.StatusOK)
+	out := http.NewResponseController(w)
+	_ = out.Flush()
+	if a.End {
+		return
+	}
+	if a.InStream {
+		_, _ = w.Write(eventFrame(enc, "ERROR", statusBody(enc, a.Status)))
+		return
+	}
+	sub := &watcher{wake: make(chan struct{}, 1)}
+	s.subscribe(sub, q, a)
+	defer s.unsubscribe(sub)
+	s.pump(w, r, enc, sub, a.NoBookmarks || q.Get("allowWatchBookmarks") != "true")
+}
+
+// refuseWatch is the error of parameters that do not go together.
+func (s *Server) refuseWatch(q url.Values) *metav1.Status {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if q.Get("sendInitialEvents") == "" || s.initial == Ignored {
+		return nil
+	}
+	if s.initial == Refused {
+		return Invalid("sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled")
+	}
+	if q.Get("resourceVersionMatch") != string(metav1.ResourceVersionMatchNotOlderThan) {
+		return Invalid("sendInitialEvents requires resourceVersionMatch=NotOlderThan")
+	}
+	return nil
+}
+
+// subscribe registers a watch and queues what it must get first.
+func (s *Server) subscribe(w *watcher, q url.Values, a Answer) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.watchers[w] = struct{}{}
+	rv := q.Get("resourceVersion")
+	from, _ := strconv.ParseUint(rv, 10, 64)
+	initial := q.Get("sendInitialEvents") == "true" && s.initial == Honoured
+	switch {
+	case initial || from == 0:
+		if from > s.rv {
+			w.send(frame{status: TooLarge(), last: ended})
+			return
+		}
+		items := s.state()
+		for i, e := range items {
+			if a.Cut > 0 && i == int(a.Cut*float64(len(items))) {
+				w.send(frame{change: change{"ADDED", e}, last: midEvent})
+				return
+			}
+			w.send(frame{change: change{"ADDED", e}})
+		}
+		if initial && !a.NoBookmarks {
+			w.send(frame{change: s.bookmark(true), bookmark: true, hold: a.Hold})
+		}
+	case from < s.oldest:
+		w.send(frame{status: Gone(), last: ended})
+	default:
+		for _, c := range s.history {
+			if c.rv > from {
+				w.send(frame{change: c})
+			}
+		}
+	}
+}
+
+func (s *Server) unsubscribe(w *watcher) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.watchers, w)
+}
+
+// bookmark is one of the server's resourceVersion. The lock is held.
+func (s *Server) bookmark(initialEnd bool) change {
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{ResourceVersion: strconv.FormatUint(s.rv, 10)}}
+	if initialEnd {
+		pod.Annotations = map[string]string{metav1.InitialEventsAnnotationKey: "true"}
+	}
+	return change{"BOOKMARK", &entry{rv: s.rv, pod: pod}}
+}
+
+// pump sends what comes until the watch's deadline, or the client goes.
+func (s *Server) pump(w http.ResponseWriter, r *http.Request, enc int, sub *watcher, silent bool) {
+	out := http.NewResponseController(w)
+	var deadline, tick <-chan time.Time
+	if seconds, _ := strconv.Atoi(r.URL.Query().Get("timeoutSeconds")); seconds > 0 {
+		timer := time.NewTimer(time.Duration(seconds) * time.Second)
+		defer timer.Stop()
+		deadline = timer.C
+	}
+	s.mu.Lock()
+	if period := s.bookmarks; period > 0 && !silent {
+		ticker := time.NewTicker(period)
+		defer ticker.Stop()
+		tick = ticker.C
+	}
+	s.mu.Unlock()
+	for {
+		for _, f := range s.take(sub) {
+			if f.bookmark && silent {
+				continue
+			}
+			if f.hold != nil {
+				_ = out.Flush()
+				select {
+				case <-f.hold:
+				case <-r.Context().Done():
+					return
+				}
+			}
+			if !s.write(w, enc, f) {
+				return
+			}
+		}
+		if out.Flush() != nil {
+			return
+		}
+		select {
+		case <-sub.wake:
+		case <-tick:
+			s.mu.Lock()
+			sub.send(frame{change: s.bookmark(false), bookmark: true})
+			s.mu.Unlock()
+		case <-deadline:
+			return
+		case <-r.Context().Done():
+			return
+		}
+	}
+}
+
+// write sends one frame and reports whether the watch goes on.
+func (s *Server) write(w http.ResponseWriter, enc int, f frame) bool {
+	var bytes []byte
+	switch {
+	case f.status != nil:
+		bytes = eventFrame(enc, "ERROR", statusBody(enc, f.status))
+	case f.garbled && enc == asJSON:
+		bytes = []byte(`{"type":"MODIFIED","object":{"kind":"Pod","apiVersion":"v1","metadata":7}}` + "\n")
+	case f.garbled:
+		bytes = eventFrame(enc, "MODIFIED", object(enc, "v1", "Pod", []byte("\x0a\xff\x01noise")))
+	case f.entry != nil:
+		bytes = eventFrame(enc, f.kind, object(enc, "v1", "Pod", f.bytes(enc)))
+	}
+	if f.last == midEvent {
+		bytes = bytes[:len(bytes)/2]
+	}
+	if _, err := w.Write(bytes); err != nil {
+		return false
+	}
+	if f.last != goesOn {
+		_ = http.NewResponseController(w).Flush()
+	}
+	if f.last == broken || f.last == midEvent {
+		panic(http.ErrAbortHandler)
+	}
+	s.mu.Lock()
+	s.sent++
+	s.mu.Unlock()
+	return f.last == goesOn
+}

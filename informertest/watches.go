@@ -1,0 +1,211 @@
+package informertest
+
+import (
+	"time"
+)
+
+var watches = []Story{
+	{Name: "WatchEndsAtOnce", Contract: "a server that ends every watch at once, silently, is not hammered, and its state is followed",
+		Issue: "kubernetes 137089", play: watchEndsAtOnce},
+	{Name: "BookmarkMovesOn", Contract: "a bookmark is where the next watch begins, so a quiet resource is not listed anew", play: bookmarkMovesOn},
+	{Name: "InitialEventsIgnored", Contract: "a server that never heard of initial events does not keep the informer from syncing within two minutes",
+		Issue: "k9s 4044, kubernetes 140890, steve 1229", play: initialEventsIgnored},
+	{Name: "BookmarkNeverComes", Contract: "initial events whose last bookmark never comes do not keep the informer from syncing within two minutes",
+		Issue: "k9s 4044, kubernetes 140890, steve 1229", play: bookmarkNeverComes},
+	{Name: "InitialEventsRefused", Contract: "a server that refuses initial events is listed", play: initialEventsRefused},
+	{Name: "NoBookmarks", Contract: "an old server without bookmarks is followed", play: noBookmarks},
+	{Name: "RepeatedEvents", Contract: "an event that comes twice is told once", Issue: "kubernetes 119646", play: repeatedEvents},
+	{Name: "StaleEvent", Contract: "an event of an older version than is held changes nothing", play: staleEvent},
+	{Name: "StrangeEvent", Contract: "an event of a type that nobody knows stops nothing", play: strangeEvent},
+	{Name: "GarbledEvent", Contract: "an event that cannot be read is the end of a watch and not of the informer", play: garbledEvent},
+	{Name: "WebPage", Contract: "a proxy's page in place of an answer is a failure, and nothing has synced by it", play: webPage},
+}
+
+// watchEndsAtOnce: for ten minutes, with changes that only a list can bring.
+func watchEndsAtOnce(s *stage) {
+	s.fill(20)
+	inf := s.informer(Options{})
+	l := inf.listen(HandlerOptions{})
+	inf.synced()
+	l.told()
+	s.server.ForgetRequests()
+	s.server.Answer(Watch, Always, Answer{End: true})
+	s.server.EndWatches()
+	s.elapse(10 * time.Minute)
+	if n := s.server.Count(List) + s.server.Count(Watch); n > 120 {
+		s.errorf("%d requests in ten minutes", n)
+	}
+	s.missed()
+	inf.current(5 * time.Minute)
+	s.tellsMissed(l.told())
+}
+
+// bookmarkMovesOn: other resources change, this one does not; the server forgets.
+func bookmarkMovesOn(s *stage) {
+	s.fill(5)
+	inf := s.informer(Options{})
+	l := inf.listen(HandlerOptions{})
+	inf.synced()
+	l.told()
+	s.server.ForgetRequests()
+	s.server.Advance(1000)
+	s.elapse(3 * time.Minute) // a bookmark a minute
+	s.server.Compact()
+	s.server.EndWatches()
+	s.server.Put(pod("ns/new"))
+	inf.current(time.Minute)
+	s.noLists()
+	if n := len(changes(l.told())); n != 1 {
+		s.failf("told %d times of one change", n)
+	}
+}
+
+// initialEventsIgnored: the state comes as an ordinary watch's, without a bookmark at its end.
+func initialEventsIgnored(s *stage) {
+	s.fill(5)
+	s.server.SetVersion(24)
+	s.server.SetInitialEvents(Ignored)
+	s.server.SetBookmarks(0)
+	s.syncsAll()
+}
+
+// syncsAll runs an informer that must sync within two minutes and follow.
+func (s *stage) syncsAll() {
+	inf := s.informer(Options{})
+	inf.listen(HandlerOptions{})
+	inf.run()
+	s.eventually(2*time.Minute, "HasSynced", inf.HasSynced)
+	inf.current(time.Second)
+	s.server.Put(pod("ns/new"))
+	s.server.Delete(nth(0))
+	inf.current(time.Second)
+}
+
+// bookmarkNeverComes: from a server that should.
+func bookmarkNeverComes(s *stage) {
+	s.fill(5)
+	s.server.Answer(Watch, Always, Answer{NoBookmarks: true})
+	s.syncsAll()
+}
+
+// initialEventsRefused: 422, as with the feature gate off.
+func initialEventsRefused(s *stage) {
+	s.fill(5)
+	s.server.SetVersion(30)
+	s.server.SetInitialEvents(Refused)
+	s.syncsAll()
+}
+
+// noBookmarks: a day of it.
+func noBookmarks(s *stage) {
+	s.fill(5)
+	s.server.SetVersion(18)
+	s.server.SetInitialEvents(Refused)
+	s.server.SetBookmarks(0)
+	inf := s.informer(Options{})
+	l := inf.listen(HandlerOptions{})
+	inf.synced()
+	l.told()
+	for i := range 5 {
+		s.elapse(time.Hour)
+		s.server.Put(pod(nth(i), onNode("other")))
+		inf.current(time.Minute)
+	}
+	if n := len(changes(l.told())); n != 5 {
+		s.failf("told %d times of 5 changes", n)
+	}
+}
+
+// repeatedEvents: every pod once more, as ADDED and as MODIFIED, as a server does that has lost its place.
+func repeatedEvents(s *stage) {
+	s.fill(20)
+	inf := s.informer(Options{})
+	l := inf.listen(HandlerOptions{})
+	inf.synced()
+	l.told()
+	for i := range 20 {
+		s.server.Repeat("ADDED", nth(i))
+		s.server.Repeat("MODIFIED", nth(i))
+	}
+	s.server.Put(pod("ns/last"))
+	inf.current(time.Second)
+	if events := l.told(); len(events) != 1 {
+		s.failf("told %d times of one change; first %v", len(events), events[0])
+	}
+}
+
+// staleEvent: a version of before, and the addition of before.
+func staleEvent(s *stage) {
+	s.fill(3)
+	inf := s.informer(Options{})
+	l := inf.listen(HandlerOptions{})
+	inf.synced()
+	old := s.server.Pod(nth(1))
+	s.server.Put(pod(nth(1), onNode("newer")))
+	inf.current(time.Second)
+	l.told()
+	s.server.Inject("MODIFIED", old)
+	s.server.Inject("ADDED", old)
+	s.server.Put(pod("ns/last"))
+	s.eventually(time.Minute, "telling of the change behind it", func() bool { _, ok := l.view()["ns/last"]; return ok })
+	inf.current(2 * time.Minute)
+	if events := changes(l.told()); len(events) != 1 {
+		s.failf("told %v of one change", events)
+	}
+}
+
+// strangeEvent: its type is STRANGE.
+func strangeEvent(s *stage) {
+	s.fill(3)
+	inf := s.informer(Options{})
+	inf.listen(HandlerOptions{})
+	inf.synced()
+	s.server.Inject("STRANGE", s.server.Pod(nth(1)))
+	s.server.Put(pod("ns/new"))
+	inf.current(2 * time.Minute)
+}
+
+// garbledEvent: between two that can be read.
+func garbledEvent(s *stage) {
+	s.fill(3)
+	inf := s.informer(Options{})
+	l := inf.listen(HandlerOptions{})
+	inf.synced()
+	l.told()
+	s.server.Put(pod("ns/new"))
+	s.server.Garble()
+	s.server.Put(pod(nth(0), onNode("other")))
+	inf.current(2 * time.Minute)
+	if n := len(changes(l.told())); n != 2 {
+		s.failf("told %d times of 2 changes", n)
+	}
+}
+
+// webPage: for five minutes at the start, and for five minutes later on.
+func webPage(s *stage) {
+	s.fill(3)
+	s.server.Answer(List, Always, Answer{Page: true})
+	s.server.Answer(Watch, Always, Answer{Page: true})
+	inf := s.informer(Options{})
+	l := inf.listen(HandlerOptions{})
+	inf.run()
+	s.elapse(5 * time.Minute)
+	if inf.HasSynced() || l.HasSynced() {
+		s.failf("synced by a web page")
+	}
+	s.server.Normal()
+	s.eventually(90*time.Second, "HasSynced of the handler", l.HasSynced)
+	inf.current(time.Second)
+	l.told()
+	s.server.Answer(List, Always, Answer{Page: true})
+	s.server.Answer(Watch, Always, Answer{Page: true})
+	s.server.EndWatches()
+	s.elapse(5 * time.Minute)
+	if events := changes(l.told()); len(events) != 0 {
+		s.errorf("told %v by a web page", events)
+	}
+	s.missed()
+	s.server.Normal()
+	inf.current(2 * time.Minute)
+	s.tellsMissed(l.told())
+}
