@@ -1,0 +1,106 @@
+package controllerruntime_test
+
+import (
+	"context"
+	"net/http"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/rest"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/weirproject/weir/clientgo"
+	"github.com/weirproject/weir/controllerruntime"
+	"github.com/weirproject/weir/watchcache/embedded"
+)
+
+// spied is a ListerWatcher that counts what controller-runtime's own client makes of the answers: nothing, where they
+// are captured.
+type spied struct {
+	toolscache.ListerWatcherWithContext
+	items chan<- int
+}
+
+func (s spied) List(options metav1.ListOptions) (runtime.Object, error) {
+	return s.ListWithContext(context.Background(), options)
+}
+
+func (s spied) Watch(options metav1.ListOptions) (watch.Interface, error) {
+	return s.WatchWithContext(context.Background(), options)
+}
+
+func (s spied) ListWithContext(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+	list, err := s.ListerWatcherWithContext.ListWithContext(ctx, options)
+	if err == nil {
+		s.items <- meta.LenList(list)
+	}
+	return list, err
+}
+
+// One LIST an informer, of which controller-runtime decodes no object.
+func TestCaptured(t *testing.T) {
+	wrapped := func(cfg *rest.Config) *rest.Config {
+		cfg = rest.CopyConfig(cfg)
+		clientgo.Wrap(cfg)
+		return cfg
+	}
+	for _, tc := range []struct {
+		name  string
+		build func(cfg *rest.Config, o cache.Options) (cache.Cache, error)
+		items int
+	}{
+		{"NewCache", controllerruntime.NewCache(), 0},
+		{"NewCache with a client", func(cfg *rest.Config, o cache.Options) (cache.Cache, error) {
+			var err error
+			if o.HTTPClient, err = rest.HTTPClientFor(cfg); err != nil {
+				return nil, err
+			}
+			return controllerruntime.NewCache()(cfg, o)
+		}, 0},
+		{"a wrapped config", func(cfg *rest.Config, o cache.Options) (cache.Cache, error) {
+			return controllerruntime.NewCache()(wrapped(cfg), o)
+		}, 0},
+		{"NewInformer and a wrapped config", func(cfg *rest.Config, o cache.Options) (cache.Cache, error) {
+			return cache.New(wrapped(cfg), o)
+		}, 0},
+		{"NewInformer alone", cache.New, 3},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			s := newStage(t, rig{newCache: tc.build})
+			s.create(pod("a", "1"), pod("a", "2"), pod("b", "1"))
+			lists := make(chan struct{}, 10)
+			items := make(chan int, 10)
+			s.faults.Add(embedded.Rule{Match: func(r *http.Request) bool {
+				if embedded.Match("list", "pods")(r) {
+					lists <- struct{}{}
+				}
+				return false
+			}})
+			newInformer := controllerruntime.NewInformer()
+			c := s.start(s.cache(cache.Options{
+				NewInformer: func(lw toolscache.ListerWatcher, example runtime.Object, resync time.Duration, indexers toolscache.Indexers) toolscache.SharedIndexInformer {
+					return newInformer(spied{toolscache.ToListerWatcherWithContext(lw), items}, example, resync, indexers)
+				},
+			}))
+			for _, o := range []client.Object{&corev1.Pod{}, untyped(podKind), metadataOf(podKind)} {
+				s.informer(c, o)
+				if err := c.Get(s.ctx, client.ObjectKey{Namespace: "b", Name: "1"}, o); err != nil {
+					t.Fatal(err)
+				}
+				if got := <-items; got != tc.items {
+					t.Errorf("%T: controller-runtime decoded %d objects, want %d", o, got, tc.items)
+				}
+				if <-lists; len(lists) > 0 {
+					t.Errorf("%T: %d LISTs", o, 1+len(lists))
+				}
+			}
+		})
+	}
+}

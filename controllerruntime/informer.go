@@ -1,0 +1,23 @@
+package controllerruntime
+
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	toolscache "k8s.io/client-go/tools/cache"
+
+	"github.com/weirproject/weir/clientgo"
+)
+
+// NewInformer makes a cache.Options.NewInformer of controller-runtime. What it returns can be used by any number of caches,
+// at the same time too.
+//
+// The config of those caches must have been through clientgo.Wrap before clients were built from it for bodies to be
+// read as they arrive; NewCache sees to that itself. Without it objects are taken from the lists and watches that
+// controller-runtime has decoded.
+func NewInformer(opts ...Option) func(toolscache.ListerWatcher, runtime.Object, time.Duration, toolscache.Indexers) toolscache.SharedIndexInformer {
+	s := newSettings(opts)
+	return func(lw toolscache.ListerWatcher, example runtime.Object, resync time.Duration, indexers toolscache.Indexers) toolscache.SharedIndexInformer {
+		return clientgo.NewSharedIndexInformerWithOptions(lw, example, resync, indexers, s.of(example))
+	}
+}

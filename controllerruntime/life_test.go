@@ -1,0 +1,244 @@
+package controllerruntime_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"reflect"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/rest"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/weirproject/weir/controllerruntime"
+	"github.com/weirproject/weir/watchcache/embedded"
+)
+
+// sameLabels reports whether two objects share their labels' map (or what holds it).
+func sameLabels(a, b client.Object) bool {
+	if a, ok := a.(*unstructured.Unstructured); ok {
+		return reflect.ValueOf(a.Object).Pointer() == reflect.ValueOf(b.(*unstructured.Unstructured).Object).Pointer()
+	}
+	return reflect.ValueOf(a.GetLabels()).Pointer() == reflect.ValueOf(b.GetLabels()).Pointer()
+}
+
+// Handlers of all forms are told of everything, in order, with objects that say their kind where there is no type to.
+func TestHandlers(t *testing.T) {
+	each(t, func(t *testing.T, s *stage) {
+		s.create(pod("a", "1"))
+		c := s.start(s.cache(cache.Options{}))
+		var all []*heard
+		for _, o := range []client.Object{&corev1.Pod{}, untyped(podKind), metadataOf(podKind)} {
+			all = append(all, s.follow(s.informer(c, o)))
+		}
+		s.create(pod("a", "2"))
+		if err := s.client.Patch(s.ctx, pod("a", "1"), client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"labels":{"x":"y"}}}`))); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.client.Delete(s.ctx, pod("a", "2")); err != nil {
+			t.Fatal(err)
+		}
+		for i, h := range all {
+			h.waitFor("add initial=true a/1")
+			h.waitFor("add initial=false a/2")
+			updated := h.waitFor("update a/1")
+			if updated.GetLabels()["x"] != "y" {
+				t.Errorf("told an old object: %v", updated)
+			}
+			deleted := h.waitFor("delete a/2")
+			for _, o := range []client.Object{updated, deleted} {
+				if kind := o.GetObjectKind().GroupVersionKind(); i > 0 && kind != podKind {
+					t.Errorf("%T says it is a %v", o, kind)
+				}
+			}
+		}
+	})
+}
+
+// An informer that was removed stops, and a later read starts another.
+func TestRemoveInformer(t *testing.T) {
+	each(t, func(t *testing.T, s *stage) {
+		s.create(pod("a", "1"))
+		c := s.start(s.cache(cache.Options{}))
+		for _, o := range []client.Object{&corev1.Pod{}, untyped(podKind), metadataOf(podKind)} {
+			inf := s.informer(c, o)
+			heard := s.follow(inf)
+			heard.waitFor("add initial=true a/1")
+			if err := c.RemoveInformer(s.ctx, o); err != nil {
+				t.Fatal(err)
+			}
+			s.poll(func() bool { return inf.IsStopped() })
+			if _, err := inf.AddEventHandler(toolscache.ResourceEventHandlerFuncs{}); err == nil {
+				t.Error("a stopped informer took a handler")
+			}
+			if err := c.RemoveInformer(s.ctx, o); err != nil {
+				t.Errorf("removed again: %v", err)
+			}
+			if err := c.Get(s.ctx, client.ObjectKey{Namespace: "a", Name: "1"}, o.DeepCopyObject().(client.Object)); err != nil {
+				t.Fatal(err)
+			}
+			again := s.informer(c, o)
+			if again == inf || again.IsStopped() {
+				t.Error("the informer that was removed came back")
+			}
+			s.follow(again).waitFor("add initial=true a/1")
+		}
+	})
+}
+
+// An informer that never ran leaves nothing behind, and is no trouble to remove. (goleak looks.)
+func TestRemoveBeforeStart(t *testing.T) {
+	each(t, func(t *testing.T, s *stage) {
+		c := s.cache(cache.Options{})
+		if _, err := c.GetInformer(s.ctx, &corev1.Pod{}, cache.BlockUntilSynced(false)); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.RemoveInformer(s.ctx, &corev1.Pod{}); err != nil {
+			t.Fatal(err)
+		}
+		var notStarted *cache.ErrCacheNotStarted
+		if err := c.Get(s.ctx, client.ObjectKey{Namespace: "a", Name: "1"}, &corev1.Node{}); !errors.As(err, &notStarted) {
+			t.Error(err)
+		}
+	})
+}
+
+// Several caches of one NewInformer, one after another and at a time.
+func TestMultiNamespaceRemove(t *testing.T) {
+	each(t, func(t *testing.T, s *stage) {
+		s.create(pod("a", "1"), pod("b", "1"))
+		o := cache.Options{DefaultNamespaces: map[string]cache.Config{"a": {}, "b": {}}}
+		first, second := s.start(s.cache(o)), s.start(s.cache(o))
+		inf := s.informer(first, &corev1.Pod{})
+		if err := first.RemoveInformer(s.ctx, &corev1.Pod{}); err != nil {
+			t.Fatal(err)
+		}
+		s.poll(inf.IsStopped)
+		for _, c := range []cache.Cache{first, second} {
+			if got := s.listed(c); len(got) != 2 {
+				t.Errorf("%v", got)
+			}
+		}
+	})
+}
+
+// A handler is told of everything again each sync period.
+func TestSyncPeriod(t *testing.T) {
+	each(t, func(t *testing.T, s *stage) {
+		s.create(pod("a", "1"))
+		c := s.start(s.cache(cache.Options{ByObject: byPod(cache.ByObject{SyncPeriod: new(1200 * time.Millisecond)})}))
+		heard := s.follow(s.informer(c, &corev1.Pod{}))
+		heard.waitFor("update a/1")
+		heard.waitFor("update a/1")
+	})
+}
+
+// The watch error handler is told what the server said, and the informer gets over it.
+func TestWatchErrorHandler(t *testing.T) {
+	each(t, func(t *testing.T, s *stage) {
+		s.create(pod("a", "1"))
+		forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "", errors.New("because"))
+		remove := s.faults.Add(embedded.Rule{Match: func(r *http.Request) bool {
+			return embedded.Match("list", "pods")(r) || embedded.Match("watch", "pods")(r)
+		}, Err: forbidden})
+		told := make(chan error, 100)
+		c := s.start(s.cache(cache.Options{DefaultWatchErrorHandler: func(_ context.Context, r *toolscache.Reflector, err error) {
+			if r == nil {
+				t.Error("no reflector")
+			}
+			select {
+			case told <- err:
+			default:
+			}
+		}}))
+		if _, err := c.GetInformer(s.ctx, &corev1.Pod{}, cache.BlockUntilSynced(false)); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case err := <-told:
+			if !apierrors.IsForbidden(err) {
+				t.Errorf("told %v", err)
+			}
+		case <-s.ctx.Done():
+			t.Fatal("not told")
+		}
+		remove()
+		if err := c.Get(s.ctx, client.ObjectKey{Namespace: "a", Name: "1"}, &corev1.Pod{}); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// The object that an informer was first asked for with is the caller's: the informer does not look at it again.
+func TestExampleIsNotKept(t *testing.T) {
+	each(t, func(t *testing.T, s *stage) {
+		s.create(newWidget("a", "1", "red"), newWidget("a", "2", "red"))
+		c := s.start(s.cache(cache.Options{}))
+		for _, o := range []client.Object{untyped(widgetKind), metadataOf(widgetKind), &widget{}} {
+			if err := c.Get(s.ctx, client.ObjectKey{Namespace: "a", Name: "1"}, o); err != nil {
+				t.Fatal(err)
+			}
+			o.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{Version: "v9", Kind: "Other"})
+			o.SetName("other")
+		}
+		heard := s.follow(s.informer(c, metadataOf(widgetKind)))
+		s.create(newWidget("a", "3", "red"))
+		told := heard.waitFor("add initial=false a/3")
+		if kind := told.GetObjectKind().GroupVersionKind(); kind != widgetKind {
+			t.Errorf("a later object says it is a %v", kind)
+		}
+	})
+}
+
+func TestNewCacheErrors(t *testing.T) {
+	build := controllerruntime.NewCache()
+	if _, err := build(nil, cache.Options{}); err == nil {
+		t.Error("no config is no error")
+	}
+	if _, err := build(&rest.Config{Host: "http://127.0.0.1:1", TLSClientConfig: rest.TLSClientConfig{CAFile: "/nothing"}}, cache.Options{}); err == nil {
+		t.Error("a config that makes no client is no error")
+	}
+}
+
+// NewCache changes neither the config nor the client that it was given, and keeps a NewInformer that somebody set.
+func TestNewCacheLeavesAlone(t *testing.T) {
+	s := newStage(t, rigs[0])
+	s.create(pod("a", "1"))
+	cfg := rest.CopyConfig(s.cfg)
+	given := &http.Client{}
+	asked := 0
+	o := cache.Options{HTTPClient: given, Scheme: s.scheme}
+	o.NewInformer = func(lw toolscache.ListerWatcher, example runtime.Object, resync time.Duration, indexers toolscache.Indexers) toolscache.SharedIndexInformer {
+		asked++
+		return toolscache.NewSharedIndexInformer(lw, example, resync, indexers)
+	}
+	c, err := controllerruntime.NewCache()(cfg, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.start(c)
+	if got := s.listed(c); len(got) != 1 || asked != 1 {
+		t.Errorf("%v, asked %d times", got, asked)
+	}
+	if given.Transport != nil || cfg.WrapTransport != nil {
+		t.Error("what was given has been changed")
+	}
+}
+
+// poll waits for something that nothing signals.
+func (s *stage) poll(cond func() bool) {
+	s.t.Helper()
+	err := wait.PollUntilContextCancel(s.ctx, 10*time.Millisecond, true, func(context.Context) (bool, error) { return cond(), nil })
+	if err != nil {
+		s.t.Fatal("the condition never held: ", err)
+	}
+}

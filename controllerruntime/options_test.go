@@ -1,0 +1,204 @@
+package controllerruntime_test
+
+import (
+	"errors"
+	"slices"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/weirproject/weir/clientgo"
+	"github.com/weirproject/weir/controllerruntime"
+)
+
+// What ByObject and the defaults select is all that is held, also as it changes.
+func TestSelectors(t *testing.T) {
+	web := labels.SelectorFromSet(labels.Set{"app": "web"})
+	n2 := fields.OneTermEqualSelector("spec.nodeName", "n2")
+	for _, tc := range []struct {
+		name    string
+		options func(o *cache.Options)
+		want    []string
+	}{
+		{"all", func(*cache.Options) {}, []string{"a/1", "a/2", "b/1", "b/2", "c/1"}},
+		{"label", func(o *cache.Options) { o.ByObject = byPod(cache.ByObject{Label: web}) }, []string{"a/1", "a/2", "c/1"}},
+		{"field", func(o *cache.Options) { o.ByObject = byPod(cache.ByObject{Field: n2}) }, []string{"a/2", "b/2"}},
+		{"default label", func(o *cache.Options) { o.DefaultLabelSelector = web }, []string{"a/1", "a/2", "c/1"}},
+		{"namespace by field", func(o *cache.Options) {
+			o.ByObject = byPod(cache.ByObject{Field: fields.OneTermEqualSelector("metadata.namespace", "b")})
+		}, []string{"b/1", "b/2"}},
+		{"namespaces", func(o *cache.Options) {
+			o.ByObject = byPod(cache.ByObject{Namespaces: map[string]cache.Config{"a": {LabelSelector: web}, "b": {FieldSelector: n2}}})
+		}, []string{"a/1", "a/2", "b/2"}},
+		{"all namespaces but", func(o *cache.Options) {
+			o.DefaultNamespaces = map[string]cache.Config{"b": {FieldSelector: n2}, cache.AllNamespaces: {LabelSelector: web}}
+		}, []string{"a/1", "a/2", "b/2", "c/1"}},
+		{"default namespaces", func(o *cache.Options) {
+			o.DefaultNamespaces = map[string]cache.Config{"a": {}, "c": {}}
+		}, []string{"a/1", "a/2", "c/1"}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			each(t, func(t *testing.T, s *stage) {
+				s.create(pod("a", "1"), pod("a", "2", node("n2")), pod("b", "1", label("app", "db")),
+					pod("b", "2", node("n2"), label("app", "db")), pod("c", "1"))
+				var o cache.Options
+				tc.options(&o)
+				c := s.start(s.cache(o))
+				if got := s.listed(c); !slices.Equal(got, tc.want) {
+					t.Errorf("%v, want %v", got, tc.want)
+				}
+			})
+		})
+	}
+}
+
+// An object that stops matching goes, and comes back.
+func TestSelectorMoves(t *testing.T) {
+	each(t, func(t *testing.T, s *stage) {
+		s.create(pod("a", "1"))
+		c := s.start(s.cache(cache.Options{
+			ByObject: byPod(cache.ByObject{Label: labels.SelectorFromSet(labels.Set{"app": "web"})}),
+		}))
+		heard := s.follow(s.informer(c, &corev1.Pod{}))
+		for _, tc := range []struct{ app, told string }{{"db", "delete a/1"}, {"web", "add initial=false a/1"}} {
+			patch := client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"labels":{"app":"`+tc.app+`"}}}`))
+			if err := s.client.Patch(s.ctx, pod("a", "1"), patch); err != nil {
+				t.Fatal(err)
+			}
+			heard.waitFor(tc.told)
+			if got, want := len(s.listed(c)), 1; (got == want) != (tc.app == "web") {
+				t.Errorf("%d pods after %s", got, tc.told)
+			}
+		}
+	})
+}
+
+func byPod(o cache.ByObject) map[client.Object]cache.ByObject {
+	return map[client.Object]cache.ByObject{&corev1.Pod{}: o}
+}
+
+func TestTransform(t *testing.T) {
+	each(t, func(t *testing.T, s *stage) {
+		s.create(pod("a", "1"), newWidget("a", "w", "red"))
+		c := s.start(s.cache(cache.Options{
+			DefaultTransform: func(in any) (any, error) {
+				o := in.(client.Object)
+				o.SetAnnotations(map[string]string{"default": "yes"})
+				return o, nil
+			},
+			ByObject: byPod(cache.ByObject{Transform: func(in any) (any, error) {
+				p := in.(*corev1.Pod)
+				p.Spec.NodeName, p.Labels["seen"] = "", "yes"
+				return p, nil
+			}}),
+		}))
+		heard := s.follow(s.informer(c, &corev1.Pod{}))
+		s.create(pod("a", "2"))
+		if told := heard.waitFor("add initial=false a/2").(*corev1.Pod); told.Spec.NodeName != "" || told.Labels["seen"] != "yes" {
+			t.Errorf("the handler was told %v", told)
+		}
+		var list corev1.PodList
+		if err := c.List(s.ctx, &list); err != nil || len(list.Items) != 2 {
+			t.Fatal(list.Items, err)
+		}
+		for _, p := range list.Items {
+			if p.Spec.NodeName != "" || p.Labels["seen"] != "yes" || p.Labels["app"] != "web" || p.Annotations["default"] != "" {
+				t.Errorf("%s was not transformed: %v", p.Name, p)
+			}
+		}
+		var w widget
+		if err := c.Get(s.ctx, client.ObjectKey{Namespace: "a", Name: "w"}, &w); err != nil || w.Annotations["default"] != "yes" {
+			t.Errorf("the widget was not transformed: %v, %v", w, err)
+		}
+	})
+}
+
+// A transform may change the type: then the cache says what it has.
+func TestTransformToAnotherType(t *testing.T) {
+	each(t, func(t *testing.T, s *stage) {
+		s.create(pod("a", "1"))
+		c := s.start(s.cache(cache.Options{DefaultTransform: func(in any) (any, error) {
+			o := in.(client.Object)
+			return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: o.GetNamespace(), Name: o.GetName()}}, nil
+		}}))
+		err := c.Get(s.ctx, client.ObjectKey{Namespace: "a", Name: "1"}, &corev1.Pod{})
+		if want := "cache had type *v1.ConfigMap, but *v1.Pod was asked for"; err == nil || err.Error() != want {
+			t.Errorf("%v, want %s", err, want)
+		}
+	})
+}
+
+// With UnsafeDisableDeepCopy readers share what the cache has; with private copies they do not even so.
+func TestDisableDeepCopy(t *testing.T) {
+	each(t, func(t *testing.T, s *stage) {
+		s.create(pod("a", "1"))
+		c := s.start(s.cache(cache.Options{ByObject: byPod(cache.ByObject{UnsafeDisableDeepCopy: new(true)})}))
+		var first, second corev1.Pod
+		for _, p := range []*corev1.Pod{&first, &second} {
+			if err := c.Get(s.ctx, client.ObjectKey{Namespace: "a", Name: "1"}, p); err != nil {
+				t.Fatal(err)
+			}
+		}
+		shared := &first.Spec.Containers[0] == &second.Spec.Containers[0]
+		if private := s.rig.name == "private"; shared == private {
+			t.Errorf("shared: %v", shared)
+		}
+	})
+}
+
+// What is cached in one namespace only is not there for others.
+func TestUnknownNamespace(t *testing.T) {
+	each(t, func(t *testing.T, s *stage) {
+		s.create(pod("a", "1"), pod("b", "1"), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}})
+		c := s.start(s.cache(cache.Options{DefaultNamespaces: map[string]cache.Config{"a": {}, "c": {}}}))
+		if err := c.Get(s.ctx, client.ObjectKey{Namespace: "a", Name: "1"}, &corev1.Pod{}); err != nil {
+			t.Error(err)
+		}
+		if err := c.Get(s.ctx, client.ObjectKey{Namespace: "b", Name: "1"}, &corev1.Pod{}); err == nil || apierrors.IsNotFound(err) {
+			t.Errorf("Get in a namespace that is not cached: %v", err)
+		}
+		if err := c.Get(s.ctx, client.ObjectKey{Name: "n1"}, &corev1.Node{}); err != nil {
+			t.Error(err)
+		}
+		heard := s.follow(s.informer(c, &corev1.Pod{}))
+		s.create(pod("b", "2"), pod("c", "1"))
+		heard.waitFor("add initial=false c/1")
+	})
+}
+
+// Options for one kind do not reach another.
+func TestObjectOptions(t *testing.T) {
+	s := newStage(t, rig{newCache: controllerruntime.NewCache(
+		controllerruntime.WithOptions(clientgo.Options{PrivateCopies: true}),
+		controllerruntime.WithObjectOptions(&corev1.Pod{}, clientgo.Options{}),
+		controllerruntime.WithObjectOptions(untyped(widgetKind), clientgo.Options{}),
+	)})
+	s.create(pod("a", "1"), newWidget("a", "1", "red"))
+	c := s.start(s.cache(cache.Options{DefaultUnsafeDisableDeepCopy: new(true)}))
+	key := client.ObjectKey{Namespace: "a", Name: "1"}
+	for _, tc := range []struct {
+		name   string
+		object func() client.Object
+		shared bool
+	}{
+		{"a pod", func() client.Object { return &corev1.Pod{} }, true},
+		{"an unstructured widget", func() client.Object { return untyped(widgetKind) }, true},
+		{"a typed widget", func() client.Object { return &widget{} }, false},
+		{"a pod's metadata", func() client.Object { return metadataOf(podKind) }, false},
+		{"an unstructured pod", func() client.Object { return untyped(podKind) }, false},
+	} {
+		first, second := tc.object(), tc.object()
+		if err := errors.Join(c.Get(s.ctx, key, first), c.Get(s.ctx, key, second)); err != nil {
+			t.Fatal(err)
+		}
+		if got := sameLabels(first, second); got != tc.shared {
+			t.Errorf("%s: shared %v, want %v", tc.name, got, tc.shared)
+		}
+	}
+}
