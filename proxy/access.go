@@ -1,0 +1,132 @@
+package proxy
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/apiserver/pkg/authorization/authorizerfactory"
+	"k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/utils/lru"
+)
+
+// authorization asks the upstream what callers may do. Safe for concurrent use.
+type authorization struct {
+	reviews authorizer.Authorizer
+	outage  *outage
+	timeout time.Duration
+	grace   time.Duration
+	allowed *lru.Cache // what was allowed last, for when nobody can be asked: a digest to remembered
+}
+
+func newAuthorization(o *Options, client kubernetes.Interface, out *outage) (*authorization, error) {
+	reviews, err := authorizerfactory.DelegatingAuthorizerConfig{
+		SubjectAccessReviewClient: client.AuthorizationV1(),
+		AllowCacheTTL:             o.Authentication.AllowTTL,
+		DenyCacheTTL:              o.Authentication.DenyTTL,
+		WebhookRetryBackoff:       reviewBackoff(),
+	}.New()
+	if err != nil {
+		return nil, fmt.Errorf("proxy: %w", err)
+	}
+	return &authorization{reviews: reviews, outage: out, timeout: o.patience.review, grace: o.Grace, allowed: lru.New(maxKnown)}, nil
+}
+
+// attributes are what a review is about: exactly what the request asks for. An error: the selectors cannot be read.
+func attributes(who user.Info, info *request.RequestInfo) (*authorizer.AttributesRecord, error) {
+	a := &authorizer.AttributesRecord{
+		User: who, Verb: info.Verb, Path: info.Path, ResourceRequest: info.IsResourceRequest,
+		APIGroup: info.APIGroup, APIVersion: info.APIVersion, Resource: info.Resource, Subresource: info.Subresource,
+		Namespace: info.Namespace, Name: info.Name,
+	}
+	if info.FieldSelector != "" {
+		s, err := fields.ParseSelector(info.FieldSelector)
+		if err != nil {
+			return nil, err
+		}
+		a.FieldSelectorRequirements = s.Requirements()
+	}
+	if info.LabelSelector != "" {
+		s, err := labels.Parse(info.LabelSelector)
+		if err != nil {
+			return nil, err
+		}
+		a.LabelSelectorRequirements, _ = s.Requirements()
+	}
+	return a, nil
+}
+
+// digest names a question.
+func digest(who user.Info, info *request.RequestInfo) [sha256.Size]byte {
+	raw, err := json.Marshal([]any{
+		who.GetName(), who.GetUID(), who.GetGroups(), who.GetExtra(), info.Verb, info.Path, info.APIGroup, info.APIVersion, info.Resource,
+		info.Subresource, info.Namespace, info.Name, info.FieldSelector, info.LabelSelector,
+	})
+	if err != nil {
+		return [sha256.Size]byte{}
+	}
+	return sha256.Sum256(raw)
+}
+
+// allows says whether the caller may make the request. unsure: nobody could be asked, and the answer is the last one.
+func (a *authorization) allows(ctx context.Context, who user.Info, info *request.RequestInfo) (ok, unsure bool) {
+	attrs, err := attributes(who, info)
+	if err != nil {
+		return false, false
+	}
+	id := digest(who, info)
+	last, known := a.allowed.Get(id)
+	known = known && time.Since(last.(remembered).at) < a.grace
+	if known && a.outage.on() {
+		return true, true
+	}
+	ctx, cancel := context.WithTimeout(ctx, a.timeout)
+	defer cancel()
+	decision, _, err := a.reviews.Authorize(ctx, attrs)
+	switch {
+	case err == nil && decision == authorizer.DecisionAllow:
+		a.allowed.Add(id, remembered{at: time.Now()})
+		return true, false
+	case err == nil || !unavailable(err):
+		a.allowed.Remove(id)
+		return false, false
+	}
+	return known, true
+}
+
+// unreachable says whether an error is of the network, or of a question that was not waited for.
+func unreachable(err error) bool {
+	_, ofURL := errors.AsType[*url.Error](err)
+	_, ofNet := errors.AsType[net.Error](err)
+	return ofURL || ofNet || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
+}
+
+// errForbidden is what kube-apiserver answers.
+func errForbidden(attrs *authorizer.AttributesRecord) error {
+	if !attrs.ResourceRequest {
+		why := fmt.Sprintf("User %q cannot %s path %q", attrs.User.GetName(), attrs.Verb, attrs.Path)
+		return apierrors.NewForbidden(schema.GroupResource{}, "", errors.New(why))
+	}
+	resource := attrs.Resource
+	if attrs.Subresource != "" {
+		resource += "/" + attrs.Subresource
+	}
+	where := "at the cluster scope"
+	if attrs.Namespace != "" {
+		where = fmt.Sprintf("in the namespace %q", attrs.Namespace)
+	}
+	why := fmt.Sprintf("User %q cannot %s resource %q in API group %q %s", attrs.User.GetName(), attrs.Verb, resource, attrs.APIGroup, where)
+	return apierrors.NewForbidden(schema.GroupResource{Group: attrs.APIGroup, Resource: resource}, attrs.Name, errors.New(why))
+}

@@ -1,0 +1,121 @@
+package proxy
+
+import (
+	"encoding/json"
+	"math/rand/v2"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/weirproject/weir/watchcache/embedded"
+)
+
+// TestClaim: in which order resources are let go.
+func TestClaim(t *testing.T) {
+	const limit = 100
+	now := time.Now()
+	claimOf := func(name string, bytes int64, unread time.Duration, ready bool, watchers int64) claim {
+		h := &held{gvr: schema.GroupVersionResource{Resource: name}}
+		h.used.Store(now.Add(-unread).UnixNano())
+		h.watchers.Store(watchers)
+		if ready {
+			h.session.Store(&session{})
+		}
+		return claim{h, bytes, now}
+	}
+	inOrder := []claim{
+		claimOf("never fits", 101, 0, true, 9),
+		claimOf("long unread", 10, 20*time.Minute, true, 0),
+		claimOf("unread", 10, 10*time.Minute, true, 0),
+		claimOf("large and being read in", 80, 0, false, 0),
+		claimOf("being read in", 10, 0, false, 0),
+		claimOf("read before", 10, 2*time.Minute, true, 0),
+		claimOf("just read", 10, time.Second, true, 0),
+		claimOf("large and watched", 80, time.Hour, true, 1),
+		claimOf("watched", 10, time.Hour, true, 1),
+	}
+	for i := range inOrder {
+		for j := range inOrder {
+			if got := inOrder[i].weaker(&inOrder[j], limit); got != (i < j) {
+				t.Errorf("%q before %q: %v", inOrder[i].gvr.Resource, inOrder[j].gvr.Resource, got)
+			}
+		}
+	}
+}
+
+// TestDoesNotFit: a resource that is larger than the budget is not even read in: it is passed on, and nothing else has to make room for it.
+func TestDoesNotFit(t *testing.T) {
+	u := startUpstream(t, embedded.Options{Pods: 1000})
+	const limit = 200 << 10
+	f := startProxy(t, u, Options{MemoryBudget: limit})
+	nodes := schema.GroupVersionResource{Version: "v1", Resource: "nodes"}
+	f.get("jane", "/api/v1/nodes?resourceVersion=0")
+	f.until("nodes are held", func() bool { h := f.proxy.holdings.find(nodes); return h != nil && h.session.Load() != nil })
+	f.get("jane", "/api/v1/pods?resourceVersion=0&limit=1&labelSelector=none")
+	b := &f.proxy.holdings.budget
+	f.until("pods are let go", func() bool { return b.evicted.Load() == 1 && f.proxy.holdings.find(podsResource) == nil })
+	// What comes in between two looks is 1 MiB as the upstream sends it, which is less once it is packed.
+	if used := b.used.Load(); used > limit+lookAfter {
+		t.Errorf("%d bytes were held", used)
+	}
+	if h := f.proxy.holdings.find(nodes); h == nil || h.session.Load() == nil || f.proxy.holdings.wants(podsResource) {
+		t.Error("nodes had to make room")
+	}
+	u.passed("")
+	if code, _ := f.get("jane", "/api/v1/pods?resourceVersion=0&labelSelector=none"); code != http.StatusOK || len(u.passed("/api/v1/pods")) != 1 {
+		t.Errorf("%d", code)
+	}
+}
+
+// TestOutgrown: when a resource grows beyond the budget its watches end, and a client goes on upstream from where it was, and misses nothing.
+func TestOutgrown(t *testing.T) {
+	u := startUpstream(t, embedded.Options{})
+	f := startProxy(t, u, Options{MemoryBudget: 512 << 10})
+	f.get("jane", "/api/v1/configmaps?resourceVersion=0")
+	maps := schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
+	f.until("they are held", func() bool { h := f.proxy.holdings.find(maps); return h != nil && h.session.Load() != nil })
+	lines := f.watch("jane", "/api/v1/configmaps?watch=true&resourceVersion=0")
+	f.until("it watches", func() bool { return f.proxy.holdings.find(maps).watchers.Load() == 1 })
+	const many = 60
+	client := u.writerPast().CoreV1().ConfigMaps("default")
+	random := rand.New(rand.NewPCG(1, 1)) // or it would be packed to nothing
+	for i := range many {
+		name, text := "m"+strings.Repeat("i", i+1), make([]byte, 32<<10)
+		for j := range text {
+			text[j] = byte('a' + random.IntN(26))
+		}
+		if _, err := client.Create(f.ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}, Data: map[string]string{"k": string(text)}}, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	seen, last := 0, "0"
+	take := func(line string) {
+		var e struct {
+			Type   string
+			Object struct{ Metadata metav1.ObjectMeta }
+		}
+		if err := json.Unmarshal([]byte(line), &e); err != nil || e.Type != "ADDED" || len(e.Object.Metadata.Name) != seen+2 {
+			t.Fatalf("%.200s after %d: %v", line, seen, err)
+		}
+		seen, last = seen+1, e.Object.Metadata.ResourceVersion
+	}
+	for line := range lines { // until it is ended
+		take(line)
+	}
+	if seen == many {
+		t.Fatal("it all fitted")
+	}
+	u.passed("")
+	lines = f.watch("jane", "/api/v1/configmaps?watch=true&resourceVersion="+last)
+	for seen < many {
+		take(f.next(lines, "ADDED"))
+	}
+	if len(u.passed("/api/v1/configmaps")) != 1 || f.proxy.holdings.find(maps) != nil || f.proxy.holdings.budget.evicted.Load() != 1 {
+		t.Error("it did not go on upstream")
+	}
+}

@@ -1,0 +1,111 @@
+package proxy
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/weirproject/weir/watchcache"
+)
+
+// watchCacheStorage is where kube-apiserver's metrics say that a LIST was answered from.
+const watchCacheStorage = "watchcache"
+
+// cacheMetric is one figure of what a cache says of itself.
+type cacheMetric struct {
+	desc *prometheus.Desc
+	kind prometheus.ValueType
+	get  func(*watchcache.Stats) float64
+}
+
+func cacheCounter(name, help string, get func(*watchcache.Stats) uint64) cacheMetric {
+	return cacheMetric{prometheus.NewDesc(name, help, byResource, nil), prometheus.CounterValue, func(s *watchcache.Stats) float64 { return float64(get(s)) }}
+}
+
+func cacheGauge(name, help string, get func(*watchcache.Stats) float64) cacheMetric {
+	return cacheMetric{prometheus.NewDesc(name, help, byResource, nil), prometheus.GaugeValue, get}
+}
+
+// cacheMetrics are those with no label but the resource. They begin again when the resource is held anew.
+var cacheMetrics = []cacheMetric{
+	cacheGauge("apiserver_watch_cache_resource_version", "The resourceVersion up to which a resource is held.",
+		func(s *watchcache.Stats) float64 { return float64(s.ResourceVersion) }),
+	cacheCounter("apiserver_watch_cache_events_dispatched_total", "Changes that watchers could see, each once.",
+		func(s *watchcache.Stats) uint64 { return s.Changes }),
+	cacheCounter("apiserver_terminated_watchers_total", "Watchers that were closed because they had taken nothing for minutes.",
+		func(s *watchcache.Stats) uint64 { return s.Stalled }),
+	cacheCounter("weir_watchcache_gets_total", "GETs answered.",
+		func(s *watchcache.Stats) uint64 { return s.Gets }),
+	cacheCounter("weir_watchcache_watches_total", "Watches begun.",
+		func(s *watchcache.Stats) uint64 { return s.Watches }),
+	cacheGauge("weir_watchcache_selective_watchers", "Watchers that are woken by nothing that does not concern them.",
+		func(s *watchcache.Stats) float64 { return float64(s.Selective) }),
+	cacheCounter("weir_watchcache_caught_up_total", "How often a watcher had fallen behind the log and was caught up from the table.",
+		func(s *watchcache.Stats) uint64 { return s.CaughtUp }),
+	cacheGauge("weir_watchcache_lag_changes", "By how many changes the slowest watcher is behind.",
+		func(s *watchcache.Stats) float64 { return float64(s.Lag) }),
+	cacheCounter("weir_watchcache_expired_total", "Requests for a state that is gone, answered 410.",
+		func(s *watchcache.Stats) uint64 { return s.Expired }),
+	cacheCounter("weir_watchcache_too_large_total", "Requests for a state that had not come in time, answered 504.",
+		func(s *watchcache.Stats) uint64 { return s.TooLarge }),
+	cacheCounter("weir_watchcache_shared_hits_total", "Events for several watchers that were encoded already.",
+		func(s *watchcache.Stats) uint64 { return s.SharedHits }),
+	cacheCounter("weir_watchcache_shared_misses_total", "Events for several watchers that had to be encoded.",
+		func(s *watchcache.Stats) uint64 { return s.SharedMisses }),
+	cacheGauge("weir_watchcache_shared_bytes", "What encoded events for several watchers take.",
+		func(s *watchcache.Stats) float64 { return float64(s.SharedBytes) }),
+	cacheCounter("weir_watchcache_indexes_built_total", "Indexes made because selectors kept coming.",
+		func(s *watchcache.Stats) uint64 { return s.IndexesBuilt }),
+	cacheCounter("weir_watchcache_indexes_dropped_total", "Indexes that made room for others.",
+		func(s *watchcache.Stats) uint64 { return s.IndexesDropped }),
+}
+
+var (
+	byIndex   = append(byResource, "index")
+	byStorage = append(byResource, "storage")
+
+	descWatchEvents = prometheus.NewDesc("apiserver_watch_events_total",
+		"Events sent from what is held to all watchers together, bookmarks included.", []string{"group", "version", "resource"}, nil)
+	descReadWait = prometheus.NewDesc("apiserver_watch_cache_read_wait_seconds",
+		"How long requests waited until the cache was fresh enough. There are no buckets.", byResource, nil)
+	descLists = prometheus.NewDesc("apiserver_storage_list_total",
+		"LISTs answered from what is held, by the index that they were answered from; empty: the table.", append(byStorage, "index"), nil)
+	descFetched = prometheus.NewDesc("apiserver_storage_list_fetched_objects_total",
+		"Objects that LISTs looked at.", append(byStorage, "index"), nil)
+	descReturned = prometheus.NewDesc("apiserver_storage_list_returned_objects_total",
+		"Objects that LISTs answered with.", byStorage, nil)
+	descStates = prometheus.NewDesc("weir_watchcache_states_total",
+		"States that watches began with, by the index that they came from; empty: the table.", byIndex, nil)
+	descIndexBytes = prometheus.NewDesc("weir_watchcache_index_bytes",
+		"What an index takes; empty: the table, which counts as weir_store_bytes.", byIndex, nil)
+)
+
+func describeCache(ch chan<- *prometheus.Desc) {
+	for _, m := range cacheMetrics {
+		ch <- m.desc
+	}
+	for _, d := range []*prometheus.Desc{descWatchEvents, descReadWait, descLists, descFetched, descReturned, descStates, descIndexBytes} {
+		ch <- d
+	}
+}
+
+// collectCache gives what the cache of a session says; labels are the values of byResource.
+func (s *session) collectCache(ch chan<- prometheus.Metric, labels []string) {
+	st := s.cache.Stats()
+	with := func(more ...string) []string { return append(labels[:2:2], more...) }
+	send := func(d *prometheus.Desc, kind prometheus.ValueType, v float64, values []string) {
+		ch <- prometheus.MustNewConstMetric(d, kind, v, values...)
+	}
+	for _, m := range cacheMetrics {
+		send(m.desc, m.kind, m.get(&st), labels)
+	}
+	send(descWatchEvents, prometheus.CounterValue, float64(st.InitialEvents+st.Events+st.Bookmarks), []string{labels[0], s.kind.Version, labels[1]})
+	ch <- prometheus.MustNewConstHistogram(descReadWait, st.Waits, st.WaitSeconds, nil, labels...)
+	returned := 0.0
+	for _, x := range st.Indexes {
+		send(descLists, prometheus.CounterValue, float64(x.Lists), with(watchCacheStorage, x.Name))
+		send(descFetched, prometheus.CounterValue, float64(x.Fetched), with(watchCacheStorage, x.Name))
+		send(descStates, prometheus.CounterValue, float64(x.States), with(x.Name))
+		send(descIndexBytes, prometheus.GaugeValue, float64(x.Bytes), with(x.Name))
+		returned += float64(x.Returned)
+	}
+	send(descReturned, prometheus.CounterValue, returned, with(watchCacheStorage))
+}

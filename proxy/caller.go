@@ -1,0 +1,293 @@
+package proxy
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apiserver/pkg/authentication/authenticator"
+	"k8s.io/apiserver/pkg/authentication/authenticatorfactory"
+	"k8s.io/apiserver/pkg/authentication/request/headerrequest"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/server/dynamiccertificates"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/utils/lru"
+)
+
+// caller is who makes a request.
+type caller struct {
+	user user.Info
+	// certified: known by a client certificate or a front proxy's headers, and so by nothing that could be passed on.
+	certified bool
+}
+
+// authentication tells who makes a request. Safe for concurrent use.
+type authentication struct {
+	tokens       authenticator.Request
+	certificates []authenticator.Request // front proxies first; none: nobody is believed
+	outage       *outage
+	grace        time.Duration
+	known        *lru.Cache // sha256 of a token to remembered, for when nobody can be asked
+	run          []func(context.Context)
+	cas          []dynamiccertificates.CAContentProvider // that are followed
+}
+
+// remembered is an answer, and when it was given.
+type remembered struct {
+	user user.Info // of a token
+	at   time.Time
+}
+
+const (
+	// maxKnown bounds the answers that are remembered for Options.Grace, of either kind.
+	maxKnown           = 8192
+	publishedNamespace = "kube-system"
+	publishedName      = "extension-apiserver-authentication"
+	clientCAKey        = "client-ca-file"
+	headerCAKey        = "requestheader-client-ca-file"
+)
+
+// reviewBackoff is how a review that failed is tried again, by the delegating libraries.
+func reviewBackoff() *wait.Backoff {
+	return &wait.Backoff{Duration: 100 * time.Millisecond, Factor: 2, Jitter: 0.2, Steps: 3}
+}
+
+func newAuthentication(ctx context.Context, o *Options, client kubernetes.Interface, out *outage) (*authentication, error) {
+	a := &authentication{outage: out, grace: o.Grace, known: lru.New(maxKnown)}
+	var err error
+	a.tokens, _, err = authenticatorfactory.DelegatingAuthenticatorConfig{
+		TokenAccessReviewClient:  client.AuthenticationV1(),
+		TokenAccessReviewTimeout: o.patience.review,
+		WebhookRetryBackoff:      reviewBackoff(),
+		CacheTTL:                 o.Authentication.TokenTTL,
+	}.New()
+	if err != nil {
+		return nil, fmt.Errorf("proxy: %w", err)
+	}
+	for _, file := range []string{o.Authentication.ClientCAFile, o.Authentication.RequestHeaderCAFile} {
+		if _, err := os.Stat(file); file != "" && err != nil { // before anything is started that only Close ends
+			return nil, fmt.Errorf("%w: %w", ErrOptions, err)
+		}
+	}
+	of, err := published(ctx, o, client)
+	if err != nil {
+		return nil, err
+	}
+	headers, err := a.requestHeaders(ctx, o, client, of)
+	if err != nil {
+		return nil, err
+	}
+	if headers != nil {
+		if err := a.add(authenticatorfactory.DelegatingAuthenticatorConfig{RequestHeaderConfig: headers}); err != nil {
+			return nil, err
+		}
+	}
+	ca, err := a.clientCA(o, client, of)
+	if err != nil {
+		return nil, err
+	}
+	if ca != nil {
+		if err := a.add(authenticatorfactory.DelegatingAuthenticatorConfig{ClientCertificateCAContentProvider: ca}); err != nil {
+			return nil, err
+		}
+	}
+	return a, nil
+}
+
+func (a *authentication) add(cfg authenticatorfactory.DelegatingAuthenticatorConfig) error {
+	next, _, err := cfg.New()
+	if err != nil {
+		return fmt.Errorf("proxy: %w", err)
+	}
+	a.certificates = append(a.certificates, next)
+	return nil
+}
+
+// published is what the upstream publishes for servers behind it; nil if that is nothing, or may not be read.
+func published(ctx context.Context, o *Options, client kubernetes.Interface) (map[string]string, error) {
+	if o.Authentication.SkipLookup {
+		return nil, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, o.patience.review)
+	defer cancel()
+	cm, err := client.CoreV1().ConfigMaps(publishedNamespace).Get(ctx, publishedName, metav1.GetOptions{})
+	switch {
+	case err == nil:
+		return cm.Data, nil
+	case apierrors.IsForbidden(err) || apierrors.IsNotFound(err):
+		o.Log.Warn("the upstream publishes no CAs that the proxy may read: certificates are believed only by a CA that is given", "error", err)
+		return nil, nil
+	}
+	return nil, fmt.Errorf("proxy: the upstream's CAs: %w", err)
+}
+
+// publishedCA follows a published CA while the server runs.
+func (a *authentication) publishedCA(client kubernetes.Interface, key string) (dynamiccertificates.CAContentProvider, error) {
+	ca, err := dynamiccertificates.NewDynamicCAFromConfigMapController(key, publishedNamespace, publishedName, key, client)
+	if err != nil {
+		return nil, fmt.Errorf("proxy: %w", err)
+	}
+	a.run = append(a.run, func(ctx context.Context) { ca.Run(ctx, 1) })
+	a.cas = append(a.cas, ca)
+	return ca, nil
+}
+
+// ready says whether every CA that is followed has been read: before, its callers are not known.
+func (a *authentication) ready() bool {
+	return !slices.ContainsFunc(a.cas, func(ca dynamiccertificates.CAContentProvider) bool { return len(ca.CurrentCABundleContent()) == 0 })
+}
+
+// clientCA is the CA of client certificates; nil: none is believed.
+func (a *authentication) clientCA(o *Options, client kubernetes.Interface, of map[string]string) (dynamiccertificates.CAContentProvider, error) {
+	if file := o.Authentication.ClientCAFile; file != "" {
+		ca, err := dynamiccertificates.NewDynamicCAContentFromFile("client-ca", file)
+		if err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrOptions, err)
+		}
+		a.run = append(a.run, func(ctx context.Context) { ca.Run(ctx, 1) })
+		return ca, nil
+	}
+	if of[clientCAKey] == "" {
+		return nil, nil
+	}
+	return a.publishedCA(client, clientCAKey)
+}
+
+// requestHeaders is how front proxies are believed; nil: they are not.
+func (a *authentication) requestHeaders(ctx context.Context, o *Options, client kubernetes.Interface, of map[string]string) (
+	*authenticatorfactory.RequestHeaderConfig, error) {
+	c := &o.Authentication
+	if file := c.RequestHeaderCAFile; file != "" {
+		ca, err := dynamiccertificates.NewDynamicCAContentFromFile("request-header", file)
+		if err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrOptions, err)
+		}
+		a.run = append(a.run, func(ctx context.Context) { ca.Run(ctx, 1) })
+		return &authenticatorfactory.RequestHeaderConfig{
+			CAContentProvider:   ca,
+			AllowedClientNames:  headerrequest.StaticStringSlice(c.RequestHeaderNames),
+			UsernameHeaders:     headerrequest.StaticStringSlice(c.UserHeaders),
+			UIDHeaders:          headerrequest.StaticStringSlice(c.UIDHeaders),
+			GroupHeaders:        headerrequest.StaticStringSlice(c.GroupHeaders),
+			ExtraHeaderPrefixes: headerrequest.StaticStringSlice(c.ExtraPrefixes),
+		}, nil
+	}
+	if of[headerCAKey] == "" {
+		return nil, nil
+	}
+	names := headerrequest.NewRequestHeaderAuthRequestController(publishedName, publishedNamespace, client, "requestheader-username-headers",
+		"requestheader-uid-headers", "requestheader-group-headers", "requestheader-extra-headers-prefix", "requestheader-allowed-names")
+	if err := names.RunOnce(ctx); err != nil {
+		return nil, fmt.Errorf("proxy: the upstream's front proxies: %w", err)
+	}
+	a.run = append(a.run, func(ctx context.Context) { names.Run(ctx, 1) })
+	ca, err := a.publishedCA(client, headerCAKey)
+	if err != nil {
+		return nil, err
+	}
+	return &authenticatorfactory.RequestHeaderConfig{
+		CAContentProvider:   ca,
+		AllowedClientNames:  headerrequest.StringSliceProviderFunc(names.AllowedClientNames),
+		UsernameHeaders:     headerrequest.StringSliceProviderFunc(names.UsernameHeaders),
+		UIDHeaders:          headerrequest.StringSliceProviderFunc(names.UIDHeaders),
+		GroupHeaders:        headerrequest.StringSliceProviderFunc(names.GroupHeaders),
+		ExtraHeaderPrefixes: headerrequest.StringSliceProviderFunc(names.ExtraHeaderPrefixes),
+	}, nil
+}
+
+// certified is the caller by certificate or by a front proxy's headers; nil if the request has neither, or none that is believed.
+func (a *authentication) certified(r *http.Request) *caller {
+	if r.TLS == nil || len(r.TLS.PeerCertificates) == 0 {
+		return nil
+	}
+	for _, c := range a.certificates {
+		if resp, ok, err := c.AuthenticateRequest(scratch(r)); err == nil && ok {
+			return &caller{user: resp.User, certified: true}
+		}
+	}
+	return nil
+}
+
+// caller is who makes the request; nil if nobody vouches for them. unsure: nobody could be asked.
+func (a *authentication) caller(r *http.Request) (c *caller, unsure bool) {
+	if c := a.certified(r); c != nil {
+		return c, false
+	}
+	id := tokenID(r.Header)
+	if id == ([sha256.Size]byte{}) {
+		return nil, false
+	}
+	last, known := a.lastAnswer(id)
+	if known && a.outage.on() {
+		return &caller{user: last}, true
+	}
+	resp, ok, err := a.tokens.AuthenticateRequest(scratch(r))
+	switch {
+	case err == nil && ok:
+		a.known.Add(id, remembered{resp.User, time.Now()})
+		return &caller{user: resp.User}, false
+	case err == nil || !unavailable(err):
+		a.known.Remove(id)
+		return nil, false
+	case known:
+		return &caller{user: last}, true
+	}
+	return nil, true
+}
+
+// lastAnswer is whom a token was last said to be of, if that still counts.
+func (a *authentication) lastAnswer(id [sha256.Size]byte) (user.Info, bool) {
+	last, ok := a.known.Get(id)
+	if !ok || time.Since(last.(remembered).at) >= a.grace {
+		return nil, false
+	}
+	return last.(remembered).user, true
+}
+
+// scratch is a request whose headers an authenticator may change, as they do.
+func scratch(r *http.Request) *http.Request {
+	c := r.WithContext(r.Context())
+	c.Header = r.Header.Clone()
+	return c
+}
+
+const webSocketToken = "base64url.bearer.authorization.k8s.io."
+
+// tokenID stands for the token of a request, zero without one.
+func tokenID(h http.Header) (id [sha256.Size]byte) {
+	if auth := h.Get("Authorization"); auth != "" {
+		return sha256.Sum256([]byte(auth))
+	}
+	for _, protocols := range h.Values("Sec-WebSocket-Protocol") {
+		if strings.Contains(protocols, webSocketToken) {
+			return sha256.Sum256([]byte(protocols))
+		}
+	}
+	return id
+}
+
+// unavailable says whether an error of a review means that nobody could be asked, and not that the answer was no.
+func unavailable(err error) bool {
+	if all, ok := errors.AsType[utilerrors.Aggregate](err); ok {
+		for _, e := range all.Errors() {
+			if unavailable(e) {
+				return true
+			}
+		}
+		return false
+	}
+	if _, ok := errors.AsType[*apierrors.StatusError](err); ok {
+		return true // the question was refused, which says nothing of the caller
+	}
+	return unreachable(err)
+}

@@ -1,0 +1,178 @@
+package proxy
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"net/http"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/weirproject/weir/watchcache/embedded"
+)
+
+func leaf(t *testing.T, c *certificate) *x509.Certificate {
+	t.Helper()
+	pair, err := c.get(&tls.ClientHelloInfo{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pair.Leaf
+}
+
+// TestCertDir: a certificate that was made stays, until it is not good for what it is to be good for.
+func TestCertDir(t *testing.T) {
+	o := Options{Listen: "127.0.0.1:0", CertDir: filepath.Join(t.TempDir(), "certs")}
+	first, err := newCertificate(&o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := newCertificate(&o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !leaf(t, first).Equal(leaf(t, again)) {
+		t.Error("made anew without a reason")
+	}
+	o.Hosts = []string{"weir.kube-system.svc", "10.0.0.1"}
+	other, err := newCertificate(&o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, host := range append(o.Hosts, "localhost", "127.0.0.1") {
+		if err := leaf(t, other).VerifyHostname(host); err != nil {
+			t.Error(err)
+		}
+	}
+	info, err := os.Stat(filepath.Join(o.CertDir, keyName))
+	if err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("%v, %v", info.Mode(), err)
+	}
+	// Files that change are read again.
+	given, err := newCertificate(&Options{CertFile: filepath.Join(o.CertDir, certName), KeyFile: filepath.Join(o.CertDir, keyName)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := leaf(t, given)
+	if err := writeCertificate(&o, given.certFile, given.keyFile); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chtimes(given.certFile, time.Time{}, time.Now().Add(time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	given.looked = time.Time{}
+	if leaf(t, given).Equal(before) {
+		t.Error("the certificate is still the old one")
+	}
+}
+
+func TestBadOptions(t *testing.T) {
+	dir := t.TempDir()
+	for name, o := range map[string]Options{
+		"no upstream":    {},
+		"key only":       {Upstream: &rest.Config{Host: "localhost"}, KeyFile: "x"},
+		"no such CA":     {Upstream: &rest.Config{Host: "localhost"}, Authentication: Authentication{SkipLookup: true, ClientCAFile: dir + "/none"}},
+		"no such fronts": {Upstream: &rest.Config{Host: "localhost"}, Authentication: Authentication{SkipLookup: true, RequestHeaderCAFile: dir + "/none"}},
+		"no resource":    {Upstream: &rest.Config{Host: "localhost"}, Resources: []string{""}},
+	} {
+		if _, err := New(context.Background(), o); !errors.Is(err, ErrOptions) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), deadline)
+	defer cancel()
+	if _, err := New(ctx, Options{Upstream: &rest.Config{Host: "https://127.0.0.1:1"}}); err == nil || errors.Is(err, ErrOptions) {
+		t.Errorf("nobody there: %v", err)
+	}
+}
+
+func TestParseResource(t *testing.T) {
+	for text, want := range map[string]schema.GroupVersionResource{
+		"pods":                        {Version: "v1", Resource: "pods"},
+		"deployments.apps":            {Group: "apps", Resource: "deployments"},
+		"deployments.v1.apps":         {Group: "apps", Version: "v1", Resource: "deployments"},
+		"ingresses.networking.k8s.io": {Group: "networking.k8s.io", Resource: "ingresses"},
+		"widgets.v1beta1.example.com": {Group: "example.com", Version: "v1beta1", Resource: "widgets"},
+		"widgets.vendor.example.com":  {Group: "vendor.example.com", Resource: "widgets"},
+	} {
+		if got, err := parseResource(text); err != nil || got != want {
+			t.Errorf("%s: %v, %v", text, got, err)
+		}
+	}
+}
+
+// TestKubeconfig: it is good for the proxy at once.
+func TestKubeconfig(t *testing.T) {
+	u := startUpstream(t, embedded.Options{Pods: 3})
+	f := startProxy(t, u, Options{})
+	of := clientcmdapi.NewConfig()
+	of.CurrentContext = "c"
+	of.Contexts["c"] = &clientcmdapi.Context{AuthInfo: "jane", Namespace: "ns"}
+	of.AuthInfos["jane"] = &clientcmdapi.AuthInfo{Token: "token-jane"}
+	path := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := f.proxy.WriteKubeconfig(of, path); err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("%v, %v", info.Mode(), err)
+	}
+	cfg, err := clientcmd.BuildConfigFromFlags("", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tr, err := rest.TransportFor(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := kubernetes.NewForConfigAndClient(cfg, &http.Client{Transport: tr})
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, err := client.CoreV1().Pods("").List(f.ctx, metav1.ListOptions{})
+	if err != nil || len(list.Items) != 3 {
+		t.Errorf("%v", err)
+	}
+	idle, err := New(f.ctx, f.proxy.opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := idle.Kubeconfig(of); !errors.Is(err, ErrNotStarted) {
+		t.Error(err)
+	}
+	if err := idle.Close(); err != nil {
+		t.Error(err)
+	}
+	if _, err := f.proxy.Kubeconfig(clientcmdapi.NewConfig()); !errors.Is(err, ErrOptions) {
+		t.Error(err)
+	}
+}
+
+// TestClosed: a closed server answers 503 and does not start again.
+func TestClosed(t *testing.T) {
+	u := startUpstream(t, embedded.Options{Pods: 3})
+	f := startProxy(t, u, Options{Resources: []string{"pods"}})
+	f.ready()
+	held := f.watch("jane", "/api/v1/pods?watch=true")
+	f.next(held, "ADDED")
+	passed := f.watch("jane", "/api/v1/nodes?watch=true")
+	if err := f.proxy.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for range held {
+	}
+	for range passed {
+	}
+	if err := f.proxy.Start(); !errors.Is(err, ErrClosed) {
+		t.Error(err)
+	}
+}

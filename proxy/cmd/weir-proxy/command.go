@@ -1,0 +1,156 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/weirproject/weir/proxy"
+)
+
+// flags are the command line.
+type flags struct {
+	options     proxy.Options
+	rules       *clientcmd.ClientConfigLoadingRules
+	overrides   clientcmd.ConfigOverrides
+	budget      string
+	log         string
+	consistency string
+	kubeconfig  string // to write
+	verbose     bool
+}
+
+func newCommand() *cobra.Command {
+	f := &flags{rules: clientcmd.NewDefaultClientConfigLoadingRules()}
+	cmd := &cobra.Command{
+		Use:   "weir-proxy",
+		Short: "Run a caching proxy in front of kube-apiserver",
+		Long: "The proxy holds resources, each by one LIST and one WATCH upstream, and answers everybody's reads out of them, with the\n" +
+			"caller's own permissions. Everything else goes upstream in the caller's name. Its address is printed on stdout.",
+		Example: "  weir proxy --resources pods,nodes,deployments.apps --write-kubeconfig proxy.kubeconfig\n" +
+			"  weir proxy --resources pods --consistency cached --memory-budget 512Mi --listen :8443 --cert-dir /var/run/weir",
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return usageError{fmt.Errorf("%s takes no argument, got %q", cmd.CommandPath(), args[0])}
+			}
+			return nil
+		},
+		RunE:              func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
+		SilenceUsage:      true,
+		SilenceErrors:     true,
+		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
+		Annotations:       map[string]string{cobra.CommandDisplayNameAnnotation: "weir proxy"},
+	}
+	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
+	f.add(cmd.Flags())
+	return cmd
+}
+
+// add defines the flags. Those that kube-apiserver and extension API servers have too are called as there.
+func (f *flags) add(fs *pflag.FlagSet) {
+	o, a := &f.options, &f.options.Authentication
+	fs.StringVar(&f.rules.ExplicitPath, "kubeconfig", "", "Path to the kubeconfig of the upstream; without one: as kubectl, or the pod's own")
+	fs.StringVar(&f.overrides.CurrentContext, "context", "", "The context of the kubeconfig to use")
+	fs.StringVar(&o.Listen, "listen", "127.0.0.1:0", "Address to listen on; port 0 is a free one")
+	fs.StringVar(&o.CertFile, "tls-cert-file", "", "Serving certificate; without one the proxy makes one that signs itself")
+	fs.StringVar(&o.KeyFile, "tls-private-key-file", "", "Key of the serving certificate")
+	fs.StringVar(&o.CertDir, "cert-dir", "", "Where a certificate that the proxy makes is kept; empty: in memory")
+	fs.StringSliceVar(&o.Hosts, "cert-hosts", nil, "More names and addresses that a certificate that the proxy makes is good for")
+	fs.StringVar(&f.kubeconfig, "write-kubeconfig", "", "Write a kubeconfig for the proxy, with the upstream kubeconfig's user, to this file")
+
+	fs.StringSliceVar(&o.Resources, "resources", nil, "Resources to hold from the start: pods, deployments.apps, widgets.v1.example.com")
+	fs.StringVar(&f.budget, "memory-budget", "0", "What other resources, held once somebody asks for them, may take together; 0: none are")
+	fs.StringVar(&f.consistency, "consistency", "upstream",
+		"Who answers reads without resourceVersion: upstream; cached: the proxy, for --resources; cached:pods,nodes: the proxy, for these")
+	fs.StringVar(&f.log, "log-bytes", "8Mi", "Bound of each resource's change log, how far back watches resume")
+
+	fs.IntVar(&o.MaxConnections, "max-connections", 0, "Bound of open connections; 0: 10000")
+	fs.IntVar(&o.MaxRequests, "max-requests-inflight", 0, "Bound of reads under way at once, watches apart; 0: 1000")
+	fs.IntVar(&o.MaxMutating, "max-mutating-requests-inflight", 0, "Bound of other requests under way at once; 0: 200")
+	fs.IntVar(&o.MaxLongRunning, "max-longrunning-requests", 0, "Bound of watches, logs and upgraded connections; 0: 100000")
+
+	fs.StringVar(&a.ClientCAFile, "client-ca-file", "", "CA of client certificates, in place of the one that the upstream publishes")
+	fs.StringVar(&a.RequestHeaderCAFile, "requestheader-client-ca-file", "", "CA of front proxies, in place of the one that the upstream publishes")
+	fs.StringSliceVar(&a.RequestHeaderNames, "requestheader-allowed-names", nil, "Common names that front proxies may have; empty: any")
+	fs.StringSliceVar(&a.UserHeaders, "requestheader-username-headers", []string{"X-Remote-User"}, "Headers with the user's name")
+	fs.StringSliceVar(&a.UIDHeaders, "requestheader-uid-headers", []string{"X-Remote-Uid"}, "Headers with the user's uid")
+	fs.StringSliceVar(&a.GroupHeaders, "requestheader-group-headers", []string{"X-Remote-Group"}, "Headers with the user's groups")
+	fs.StringSliceVar(&a.ExtraPrefixes, "requestheader-extra-headers-prefix", []string{"X-Remote-Extra-"}, "Prefixes of headers with more about the user")
+	fs.BoolVar(&a.SkipLookup, "authentication-skip-lookup", false, "Do not ask the upstream which CAs to believe")
+	fs.DurationVar(&a.TokenTTL, "authentication-token-webhook-cache-ttl", 0, "How long an answer about a token is kept; 0: 10s")
+	fs.DurationVar(&a.AllowTTL, "authorization-webhook-cache-authorized-ttl", 0, "How long a permission is kept; 0: 10s")
+	fs.DurationVar(&a.DenyTTL, "authorization-webhook-cache-unauthorized-ttl", 0, "How long a denial is kept; 0: 10s")
+	fs.DurationVar(&o.Recheck, "recheck", 0, "How often the permission of each watch is asked about; 0: 1m")
+	fs.DurationVar(&o.Grace, "grace", 0, "How long the last answers about a caller count while the upstream is down; 0: 1h, negative: not at all")
+	fs.BoolVarP(&f.verbose, "verbose", "v", false, "Log more")
+}
+
+// complete reads what the flags say into the options.
+func (f *flags) complete() error {
+	for _, size := range []struct {
+		name, text string
+		to         *int64
+	}{{"memory-budget", f.budget, &f.options.MemoryBudget}, {"log-bytes", f.log, &f.options.LogBytes}} {
+		q, err := resource.ParseQuantity(size.text)
+		if err != nil || q.Sign() < 0 {
+			return usageError{fmt.Errorf("--%s %q: want a size such as 512Mi", size.name, size.text)}
+		}
+		*size.to = q.Value()
+	}
+	mode, names, some := strings.Cut(f.consistency, ":")
+	switch {
+	case mode == "upstream" && !some:
+	case mode == "cached" && !some:
+		f.options.Cached = f.options.Resources
+	case mode == "cached" && names != "":
+		f.options.Cached = strings.Split(names, ",")
+	default:
+		return usageError{fmt.Errorf("--consistency %q: want upstream, cached, or cached: and resources", f.consistency)}
+	}
+	return nil
+}
+
+var errNoUpstream = errors.New("no upstream: there is no kubeconfig; name one by --kubeconfig or KUBECONFIG")
+
+func (f *flags) run(cmd *cobra.Command) error {
+	if err := f.complete(); err != nil {
+		return err
+	}
+	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(f.rules, &f.overrides)
+	cfg, err := loader.ClientConfig()
+	if clientcmd.IsEmptyConfig(err) {
+		return errNoUpstream
+	}
+	if err != nil {
+		return fmt.Errorf("the upstream's kubeconfig: %w", err)
+	}
+	rest.AddUserAgent(cfg, "weir-proxy")
+	f.options.Upstream, f.options.Log = cfg, newLog(f.verbose)
+	server, err := proxy.New(cmd.Context(), f.options)
+	if err != nil {
+		return err
+	}
+	if err := server.Start(); err != nil {
+		return errors.Join(err, server.Close())
+	}
+	if f.kubeconfig != "" {
+		raw, err := loader.RawConfig()
+		if f.overrides.CurrentContext != "" {
+			raw.CurrentContext = f.overrides.CurrentContext
+		}
+		if err == nil {
+			err = server.WriteKubeconfig(&raw, f.kubeconfig)
+		}
+		if err != nil {
+			return errors.Join(err, server.Close())
+		}
+	}
+	fmt.Fprintln(cmd.OutOrStdout(), server.URL())
+	return server.Run(cmd.Context())
+}

@@ -1,0 +1,161 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/weirproject/weir/proxy"
+	"github.com/weirproject/weir/watchcache/embedded"
+)
+
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("k8s.io/klog/v2.(*flushDaemon).run.func1"), goleak.IgnoreTopFunction("os/signal.loop"),
+		goleak.IgnoreTopFunction("os/signal.signal_recv"))
+}
+
+func TestUsage(t *testing.T) {
+	for _, args := range [][]string{
+		{"pods"}, {"--nonsense"}, {"--memory-budget", "much"}, {"--memory-budget", "-1"}, {"--consistency", "cached:"}, {"--consistency", "some"},
+		{"--consistency", "upstream:pods"},
+	} {
+		cmd := newCommand()
+		cmd.SetArgs(args)
+		if err := cmd.Execute(); !errors.As(err, new(usageError)) {
+			t.Errorf("%q: %v", args, err)
+		}
+	}
+}
+
+// TestMessages: whatever is wrong is said in one line.
+func TestMessages(t *testing.T) {
+	upstream, err := embedded.New(embedded.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer upstream.Close()
+	if err := upstream.Start(); err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	good, bad, empty := filepath.Join(dir, "good"), filepath.Join(dir, "bad"), filepath.Join(dir, "empty")
+	for path, text := range map[string]string{good: kubeconfig(upstream.URL()), bad: "}{", empty: ""} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	taken := strings.TrimPrefix(upstream.URL(), "http://")
+	t.Setenv("KUBERNETES_SERVICE_HOST", "")
+	t.Setenv("KUBECONFIG", empty)
+	for _, tt := range []struct {
+		args []string
+		code int
+		says string
+	}{
+		{[]string{"--nonsense"}, 2, "unknown flag: --nonsense"},
+		{[]string{"pods"}, 2, "takes no argument"},
+		{[]string{"--memory-budget", "much"}, 2, "want a size such as 512Mi"},
+		{[]string{"--log-bytes", "-1"}, 2, "want a size such as 512Mi"},
+		{[]string{"--max-connections", "many"}, 2, "invalid argument"},
+		{nil, 1, "no upstream: there is no kubeconfig"},
+		{[]string{"--kubeconfig", dir + "/none"}, 1, "no such file"},
+		{[]string{"--kubeconfig", bad}, 1, "kubeconfig"},
+		{[]string{"--kubeconfig", good, "--context", "other"}, 1, `context "other" does not exist`},
+		{[]string{"--kubeconfig", good, "--listen", taken}, 1, "address already in use"},
+		{[]string{"--kubeconfig", good, "--listen", "nonsense"}, 1, "nonsense"},
+		{[]string{"--kubeconfig", good, "--tls-cert-file", dir + "/none", "--tls-private-key-file", dir + "/none"}, 1, "no such file"},
+		{[]string{"--kubeconfig", good, "--tls-cert-file", bad, "--tls-private-key-file", bad}, 1, "PEM"},
+		{[]string{"--kubeconfig", good, "--tls-cert-file", bad}, 2, "a certificate needs its key"},
+		{[]string{"--kubeconfig", good, "--client-ca-file", dir + "/none"}, 2, "no such file"},
+		{[]string{"--kubeconfig", good, "--resources", "pods,"}, 2, "no resource"},
+		{[]string{"--kubeconfig", good, "--write-kubeconfig", dir + "/no/such/folder/"}, 1, "kubeconfig"},
+	} {
+		var stderr strings.Builder
+		code := run(tt.args, &stderr)
+		text := stderr.String()
+		if code != tt.code || !strings.HasPrefix(text, "error: ") || strings.Count(text, "\n") != 1 || !strings.Contains(text, tt.says) {
+			t.Errorf("%q: exit code %d, %q", tt.args, code, text)
+		}
+	}
+}
+
+// kubeconfig is one for a server.
+func kubeconfig(url string) string {
+	return "apiVersion: v1\nkind: Config\ncurrent-context: c\ncontexts: [{name: c, context: {cluster: k, user: u}}]\n" +
+		"clusters: [{name: k, cluster: {server: '" + url + "'}}]\nusers: [{name: u, user: {token: t}}]\n"
+}
+
+func TestConsistency(t *testing.T) {
+	for text, want := range map[string]string{"upstream": "", "cached": "pods,nodes", "cached:pods": "pods", "cached:pods,leases.coordination.k8s.io": "pods,leases.coordination.k8s.io"} {
+		f := &flags{consistency: text, budget: "64Mi", log: "0", options: proxy.Options{Resources: []string{"pods", "nodes"}}}
+		if err := f.complete(); err != nil || strings.Join(f.options.Cached, ",") != want || f.options.MemoryBudget != 64<<20 {
+			t.Errorf("%s: %q, %d, %v", text, f.options.Cached, f.options.MemoryBudget, err)
+		}
+	}
+}
+
+// TestRun runs the command in front of an embedded server and uses the kubeconfig that it writes.
+func TestRun(t *testing.T) {
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	upstream, err := embedded.New(embedded.Options{Pods: 5})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer upstream.Close()
+	if err := upstream.Start(); err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	of, written := filepath.Join(dir, "upstream"), filepath.Join(dir, "proxy")
+	if err := os.WriteFile(of, []byte(kubeconfig(upstream.URL())), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out, in := io.Pipe()
+	cmd := newCommand()
+	cmd.SetOut(in)
+	cmd.SetArgs([]string{"--kubeconfig", of, "--resources", "pods", "--write-kubeconfig", written, "--cert-dir", filepath.Join(dir, "certs")})
+	running, stop := context.WithCancel(ctx)
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.ExecuteContext(running); in.Close() }()
+	first := make([]byte, 256)
+	n, err := out.Read(first)
+	if err != nil || !bytes.HasPrefix(first[:n], []byte("https://127.0.0.1:")) {
+		t.Fatalf("%q, %v, %v", first[:n], err, <-ended)
+	}
+	cfg, err := clientcmd.BuildConfigFromFlags("", written)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tr, err := rest.TransportFor(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := kubernetes.NewForConfigAndClient(cfg, &http.Client{Transport: tr})
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, err := client.CoreV1().Pods("").List(ctx, metav1.ListOptions{})
+	if err != nil || len(list.Items) != 5 {
+		t.Errorf("%v", err)
+	}
+	stop()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	utilnet.CloseIdleConnectionsFor(tr)
+}

@@ -1,0 +1,149 @@
+package proxy
+
+import (
+	"container/list"
+	"context"
+	"crypto/tls"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+)
+
+// connections is a listener that bounds how many of its connections are open. When they are as many as may be, the one that has waited
+// longest without a request makes room for the next. Where all are in use, maxSpare more are let in, so that a probe still gets its answer
+// and everybody else an honest one (see spare); what comes on top of these is closed at once. Safe for concurrent use.
+type connections struct {
+	net.Listener
+	limit int
+
+	mu   sync.Mutex
+	open int
+	idle list.List // of *connection; the first has waited longest
+
+	refused atomic.Uint64 // closed to make room, or at once
+}
+
+// connection is one that was let in. The fields are guarded by the listener's lock.
+type connection struct {
+	net.Conn
+	of    *connections
+	spare bool
+	idle  *list.Element // nil while a request is under way
+	gone  bool
+}
+
+const (
+	defaultConnections = 10_000
+	// maxSpare is how many connections are let in above the bound, to be told so.
+	maxSpare = 64
+)
+
+// Accept waits for the next connection that is let in.
+func (cs *connections) Accept() (net.Conn, error) {
+	for {
+		conn, err := cs.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		if c := cs.admit(conn); c != nil {
+			return c, nil
+		}
+		cs.refused.Add(1)
+		_ = conn.Close()
+	}
+}
+
+// admit lets a connection in, or returns nil.
+func (cs *connections) admit(conn net.Conn) *connection {
+	cs.mu.Lock()
+	var victim *connection
+	if cs.open >= cs.limit && cs.idle.Len() > 0 {
+		victim = cs.idle.Front().Value.(*connection)
+		cs.forget(victim)
+	}
+	var c *connection
+	if cs.open < cs.limit+maxSpare {
+		c = &connection{Conn: conn, of: cs, spare: cs.open >= cs.limit}
+		c.idle = cs.idle.PushBack(c)
+		cs.open++
+	}
+	cs.mu.Unlock()
+	if victim != nil {
+		cs.refused.Add(1)
+		_ = victim.Conn.Close()
+	}
+	return c
+}
+
+// forget takes a connection out of the books. The lock is held.
+func (cs *connections) forget(c *connection) {
+	if c.gone {
+		return
+	}
+	c.gone = true
+	cs.open--
+	c.leaveIdle()
+}
+
+func (c *connection) leaveIdle() {
+	if c.idle != nil {
+		c.of.idle.Remove(c.idle)
+		c.idle = nil
+	}
+}
+
+// Close is net.Conn's.
+func (c *connection) Close() error {
+	c.of.mu.Lock()
+	c.of.forget(c)
+	c.of.mu.Unlock()
+	return c.Conn.Close()
+}
+
+// changed is http.Server.ConnState.
+func (cs *connections) changed(conn net.Conn, state http.ConnState) {
+	c := connectionOf(conn)
+	if c == nil {
+		return
+	}
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	switch {
+	case c.gone:
+	case state == http.StateActive:
+		c.leaveIdle()
+	case state == http.StateIdle && c.idle == nil:
+		c.idle = cs.idle.PushBack(c)
+	}
+}
+
+// connectionOf is ours below what the server made of it; nil: it is none of ours.
+func connectionOf(conn net.Conn) *connection {
+	if secure, ok := conn.(*tls.Conn); ok {
+		conn = secure.NetConn()
+	}
+	c, _ := conn.(*connection)
+	return c
+}
+
+// count is how many are open.
+func (cs *connections) count() int {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	return cs.open
+}
+
+// spareKey is where a request's context says that its connection is one too many.
+type spareKey struct{}
+
+// context is http.Server.ConnContext.
+func (cs *connections) context(ctx context.Context, conn net.Conn) context.Context {
+	if c := connectionOf(conn); c != nil && c.spare {
+		return context.WithValue(ctx, spareKey{}, true)
+	}
+	return ctx
+}
+
+// spare says whether a request came by a connection too many: it is told so, and to come again by another.
+func spare(r *http.Request) bool { return r.Context().Value(spareKey{}) != nil }

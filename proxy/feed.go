@@ -1,0 +1,187 @@
+package proxy
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+
+	"github.com/weirproject/weir/store"
+	"github.com/weirproject/weir/watchcache"
+	"github.com/weirproject/weir/wire"
+)
+
+// feed brings what a reflector gets into a store so that each state of it is one that the upstream had, and knows which. It is the
+// cache's clock.
+//
+// Changes come one by one, in the order of their resourceVersions, during a relist too: a client that breaks off in the middle of what a
+// relist found goes on from the last resourceVersion that it got, and must not miss those with a lower one. What a relist finds to be gone
+// has no resourceVersion that anybody knows: it comes last, and the history does not name the relist's own, so that a client at that
+// one gets these deletions, a second time perhaps, and loses none.
+type feed struct {
+	store   *store.Store
+	history *watchcache.History
+	enc     wire.Encoding
+	synced  func()          // told once, after the first list
+	giveUp  func(error)     // told when only a new store helps
+	grow    func(int) error // told of the bytes that are about to be stored; an error: they must not be
+	events  *atomic.Uint64  // of watches
+	initial *atomic.Uint64  // objects of first lists
+
+	mu sync.Mutex // held while the store and the history change, and by whoever needs them to fit
+
+	// Of the reflector's goroutine.
+	begun bool   // the first list is in
+	last  uint64 // in history
+	aside []changed
+
+	asideBytes atomic.Int64
+}
+
+// changed is an object of a relist that is not what the store holds.
+type changed struct {
+	rv  uint64
+	raw []byte
+}
+
+// maxAside bounds what a relist puts aside to have it in order.
+const maxAside = 32 << 20
+
+var (
+	errWentBack    = errors.New("the upstream went back in time")
+	errTooMuchNews = errors.New("a relist found too much that had changed to put it in order")
+)
+
+// Observe is watchcache.Clock's.
+func (f *feed) Observe(fn func(resourceVersion uint64)) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	fn(parseVersion(f.store.ResourceVersion()))
+}
+
+// Wait is watchcache.Clock's. It returns when the history fits, too: whoever has waited looks there next.
+func (f *feed) Wait(ctx context.Context, resourceVersion uint64) error {
+	if err := f.store.WaitResourceVersion(ctx, strconv.FormatUint(resourceVersion, 10)); err != nil {
+		return err
+	}
+	f.Observe(func(uint64) {})
+	return nil
+}
+
+func parseVersion[T ~string | ~[]byte](s T) uint64 {
+	v, _ := strconv.ParseUint(string(s), 10, 64)
+	return v
+}
+
+// take is reflector.Config.Take.
+func (f *feed) take(w *store.Writer, t wire.EventType, m *wire.Meta, object []byte) error {
+	if err := f.grow(len(object)); err != nil {
+		return err
+	}
+	switch {
+	case t == 0 && !f.begun:
+		f.initial.Add(1)
+		return w.Put(m, object)
+	case t == 0:
+		return f.list(w, m, object)
+	}
+	f.events.Add(1)
+	var err error
+	if t == wire.Deleted {
+		err = w.Delete(m, object)
+	} else {
+		err = w.Put(m, object)
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	w.Progress(string(m.ResourceVersion))
+	f.flush(w, parseVersion(m.ResourceVersion))
+	return err
+}
+
+// flush applies the one change that is buffered, whose resourceVersion is rv. The lock is held.
+func (f *feed) flush(w *store.Writer, rv uint64) {
+	if w.Flush() > 0 && rv > f.last {
+		f.last = rv
+		f.history.Add(rv, f.store.Revision())
+	}
+}
+
+// list takes an object of a relist: marked at once if it is held, else put aside.
+func (f *feed) list(w *store.Writer, m *wire.Meta, object []byte) error {
+	rv := parseVersion(m.ResourceVersion)
+	held, ok := f.store.Get(string(wire.AppendKey(nil, m)))
+	if ok {
+		same := held.UID() == string(m.UID)
+		has, _ := held.ResourceVersionNumber()
+		if same && has >= rv {
+			return w.Put(m, object)
+		}
+	}
+	if f.asideBytes.Add(int64(len(object))) > maxAside {
+		f.aside = nil
+		f.giveUp(errTooMuchNews)
+		return errTooMuchNews
+	}
+	f.aside = append(f.aside, changed{rv, slices.Clone(object)})
+	return nil
+}
+
+// BeginReplace is reflector.Replacer's.
+func (f *feed) BeginReplace(w *store.Writer, rebase bool) {
+	f.drop()
+	w.BeginReplace(rebase)
+	if rebase && f.begun {
+		f.giveUp(errWentBack)
+	}
+}
+
+// AbortReplace is reflector.Replacer's.
+func (f *feed) AbortReplace(w *store.Writer) {
+	f.drop()
+	w.AbortReplace()
+}
+
+func (f *feed) drop() {
+	f.aside = nil
+	f.asideBytes.Store(0)
+}
+
+// EndReplace is reflector.Replacer's.
+func (f *feed) EndReplace(w *store.Writer, resourceVersion string) {
+	if !f.begun {
+		f.begin(w, resourceVersion)
+		return
+	}
+	end := parseVersion(resourceVersion)
+	slices.SortStableFunc(f.aside, func(a, b changed) int { return cmp.Compare(a.rv, b.rv) })
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var m wire.Meta
+	for _, c := range f.aside {
+		if wire.ReadMeta(f.enc, c.raw, &m) != nil || w.Put(&m, c.raw) != nil {
+			continue // it was read before, and there is nobody to tell: the next event of this object brings it
+		}
+		if c.rv < end {
+			f.flush(w, c.rv)
+		} else {
+			w.Flush()
+		}
+	}
+	w.EndReplace(resourceVersion)
+	f.drop()
+}
+
+// begin ends the first list.
+func (f *feed) begin(w *store.Writer, resourceVersion string) {
+	f.mu.Lock()
+	w.EndReplace(resourceVersion)
+	f.last = parseVersion(resourceVersion)
+	f.history.Reset(f.last, f.store.Revision())
+	f.begun = true
+	f.mu.Unlock()
+	f.synced()
+}

@@ -1,0 +1,156 @@
+package proxy
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/weirproject/weir/store"
+	"github.com/weirproject/weir/watchcache"
+	"github.com/weirproject/weir/wire"
+)
+
+// bench is a feed without a reflector.
+type bench struct {
+	*feed
+	t       *testing.T
+	w       *store.Writer
+	events  atomic.Uint64
+	initial atomic.Uint64
+	why     error
+	full    error
+}
+
+func newBench(t *testing.T) *bench {
+	t.Helper()
+	st := store.New(store.Config{Encoding: wire.JSON, KeepLog: true})
+	t.Cleanup(st.Close)
+	b := &bench{t: t, w: st.Writer(store.Scope{})}
+	b.feed = &feed{
+		store: st, enc: wire.JSON, history: watchcache.NewHistory(0, 0, 0), events: &b.events, initial: &b.initial,
+		synced: func() {}, giveUp: func(err error) { b.why = err }, grow: func(int) error { return b.full },
+	}
+	b.BeginReplace(b.w, false)
+	if err := errors.Join(b.put(0, "a", 1, 0), b.put(0, "b", 2, 0)); err != nil {
+		t.Fatal(err)
+	}
+	b.EndReplace(b.w, "5")
+	return b
+}
+
+// put gives an object of some size.
+func (b *bench) put(t wire.EventType, name string, rv, size int) error {
+	b.t.Helper()
+	raw := fmt.Appendf(nil, `{"metadata":{"name":%q,"uid":"u-%s","resourceVersion":"%d"},"data":%q}`, name, name, rv, strings.Repeat("x", size))
+	var m wire.Meta
+	if err := wire.ReadMeta(wire.JSON, raw, &m); err != nil {
+		b.t.Fatal(err)
+	}
+	return b.take(b.w, t, &m, raw)
+}
+
+// now is the resourceVersion that the clock tells.
+func (b *bench) now() (rv uint64) {
+	b.Observe(func(v uint64) { rv = v })
+	return rv
+}
+
+func TestFeed(t *testing.T) {
+	b := newBench(t)
+	if b.now() != 5 || b.store.Len() != 2 {
+		t.Fatalf("at %d with %d objects", b.now(), b.store.Len())
+	}
+	before, err := b.store.CursorAt(b.store.Revision())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer before.Close()
+	if err := errors.Join(b.put(wire.Modified, "a", 7, 0), b.put(wire.Deleted, "b", 8, 0)); err != nil {
+		t.Fatal(err)
+	}
+	if b.now() != 8 || b.store.Len() != 1 || b.feed.events.Load() != 2 {
+		t.Errorf("at %d with %d objects, after %d events", b.now(), b.store.Len(), b.feed.events.Load())
+	}
+	// A relist shows nothing before it is whole.
+	b.BeginReplace(b.w, false)
+	for rv, name := range map[int]string{12: "a", 11: "z", 10: "c"} {
+		if err := b.put(0, name, rv, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.w.Flush()
+	if b.now() != 8 || b.store.Len() != 1 {
+		t.Errorf("in the middle of a relist: at %d with %d objects", b.now(), b.store.Len())
+	}
+	b.EndReplace(b.w, "12")
+	var got []uint64
+	changes := make([]store.Change, 16)
+	for n := before.Next(changes); n > 0; n = before.Next(changes) {
+		for _, c := range changes[:n] {
+			got = append(got, c.ResourceVersion)
+		}
+	}
+	if fmt.Sprint(got) != "[7 8 10 11 12]" || b.now() != 12 {
+		t.Errorf("changes %v, at %d", got, b.now())
+	}
+	// One that breaks off leaves what there was.
+	b.BeginReplace(b.w, false)
+	if err := b.put(0, "new", 13, 0); err != nil {
+		t.Fatal(err)
+	}
+	b.AbortReplace(b.w)
+	if b.store.Len() != 3 || b.asideBytes.Load() != 0 || b.why != nil {
+		t.Errorf("%d objects, %d bytes, %v", b.store.Len(), b.asideBytes.Load(), b.why)
+	}
+}
+
+// TestFeedWait: whoever waits for a resourceVersion finds the history up to it.
+func TestFeedWait(t *testing.T) {
+	b := newBench(t)
+	b.mu.Lock() // as while a change is applied
+	waited := make(chan error, 1)
+	go func() { waited <- b.Wait(t.Context(), 5) }()
+	select {
+	case <-waited:
+		t.Error("it did not wait for the history")
+		b.mu.Unlock()
+		return
+	case <-time.After(50 * time.Millisecond): // so long only where it is right
+	}
+	b.mu.Unlock()
+	if err := <-waited; err != nil {
+		t.Error(err)
+	}
+}
+
+// TestFeedGivesUp: too much news, or an upstream that went back in time, is for a new store.
+func TestFeedGivesUp(t *testing.T) {
+	b := newBench(t)
+	b.BeginReplace(b.w, false)
+	var err error
+	for i := 0; err == nil && i < 40; i++ {
+		err = b.put(0, fmt.Sprintf("n%d", i), 10+i, 1<<20)
+	}
+	if !errors.Is(err, errTooMuchNews) || !errors.Is(b.why, errTooMuchNews) || b.store.Len() != 2 {
+		t.Errorf("%v, %v, %d objects", err, b.why, b.store.Len())
+	}
+	b = newBench(t)
+	b.BeginReplace(b.w, true)
+	if !errors.Is(b.why, errWentBack) {
+		t.Error(b.why)
+	}
+}
+
+// TestFeedFull: what does not fit is not stored, from a list or from a watch.
+func TestFeedFull(t *testing.T) {
+	b := newBench(t)
+	b.full = errOverBudget
+	for _, kind := range []wire.EventType{0, wire.Added} {
+		if err := b.put(kind, "c", 9, 0); !errors.Is(err, errOverBudget) || b.w.Flush() != 0 || b.store.Len() != 2 {
+			t.Errorf("%v: %v, %d objects", kind, err, b.store.Len())
+		}
+	}
+}

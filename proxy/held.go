@@ -1,0 +1,162 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/weirproject/weir/reflector"
+	"github.com/weirproject/weir/source"
+	"github.com/weirproject/weir/store"
+	"github.com/weirproject/weir/watchcache"
+)
+
+// held is one resource that the proxy holds, or is about to. One goroutine runs it.
+type held struct {
+	holdings *holdings
+	gvr      schema.GroupVersionResource
+	named    bool // in Options.Resources: held for good
+	stop     context.CancelFunc
+
+	session  atomic.Pointer[session] // nil: not ready
+	filling  atomic.Pointer[session] // the one that runs, ready or not
+	used     atomic.Int64            // Unix nanoseconds of the last read
+	watchers atomic.Int64
+	starts   atomic.Uint64 // stores begun
+	failures atomic.Uint64 // stores that never became ready
+	events   atomic.Uint64
+	initial  atomic.Uint64
+	stopping atomic.Bool
+	failure  atomic.Pointer[string] // why it is not current; nil while it is
+}
+
+// session is the life of one store: from a first list until only another one helps.
+type session struct {
+	kind      *kind
+	store     *store.Store
+	feed      *feed
+	cache     *watchcache.Cache
+	reflector *reflector.Reflector
+}
+
+// restartDelay paces the sessions of a resource.
+const restartDelay = 5 * time.Second
+
+// run holds the resource until ctx ends, or, if nobody named it, until it turns out that it cannot be held.
+func (h *held) run(ctx context.Context) error {
+	for {
+		err := h.once(ctx)
+		if ctx.Err() != nil {
+			return nil
+		}
+		text := err.Error()
+		h.failure.Store(&text)
+		h.holdings.log.Warn("a resource is not held", "resource", h.name(), "error", text)
+		if !h.named && !errors.Is(err, errWentBack) && !errors.Is(err, errTooMuchNews) {
+			return err
+		}
+		select {
+		case <-time.After(restartDelay):
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// end lets go of the resource.
+func (h *held) end() {
+	h.stopping.Store(true)
+	h.stop()
+}
+
+func (h *held) name() string { return h.gvr.GroupResource().String() }
+
+// once runs one session. The error says why it ended.
+func (h *held) once(ctx context.Context) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	gvr := h.gvr
+	k, err := h.holdings.discoverer.kind(ctx, gvr)
+	if err != nil {
+		return fmt.Errorf("%s: %w", gvr, err)
+	}
+	src, err := source.New(h.holdings.upstream, source.Resource{GVR: gvr, Encoding: k.encoding}, source.Options{Stats: &h.holdings.stats})
+	if err != nil {
+		return err
+	}
+	defer src.CloseIdleConnections()
+	s := &session{kind: k, store: store.New(store.Config{Encoding: k.encoding, LogBytes: h.holdings.opts.LogBytes, KeepLog: true})}
+	defer s.store.Close()
+	s.feed = &feed{
+		store: s.store, enc: k.encoding, history: watchcache.NewHistory(0, 0, 0), events: &h.events, initial: &h.initial,
+		grow: h.grow, giveUp: func(err error) { cancel(err) },
+	}
+	s.cache, err = watchcache.New(watchcache.Config{
+		Resource: k.Resource, Store: s.store, Encoding: k.encoding, Clock: s.feed, History: s.feed.history,
+		BookmarkInterval: h.holdings.opts.BookmarkInterval, MinWatch: h.holdings.opts.MinWatch,
+	})
+	if err != nil {
+		return err
+	}
+	defer s.cache.Close()
+	begun := time.Now()
+	s.feed.synced = func() { h.ready(s, time.Since(begun)) }
+	defer h.session.Store(nil)
+	h.filling.Store(s)
+	defer h.filling.Store(nil)
+	h.starts.Add(1)
+	s.reflector = reflector.New(src, s.store.Writer(store.Scope{}), reflector.Config{
+		Name: gvr.String(), Encoding: k.encoding, Take: s.feed.take, Replacer: s.feed,
+		OnStatus: func(st reflector.Status) { h.watchStatus(st, cancel) },
+	})
+	err = s.reflector.Run(ctx)
+	if h.session.Load() == nil && !h.stopping.Load() {
+		h.failures.Add(1)
+	}
+	if err != nil {
+		return err
+	}
+	return context.Cause(ctx)
+}
+
+func (h *held) ready(s *session, took time.Duration) {
+	h.holdings.initialization.WithLabelValues(h.gvr.Group, h.gvr.Resource).Observe(took.Seconds())
+	h.failure.Store(nil)
+	h.session.Store(s)
+	h.holdings.log.Info("a resource is held", "resource", h.name(), "objects", s.store.Len(), "resourceVersion", s.store.ResourceVersion())
+}
+
+// finalAttempts is how many tries in a row must have been refused: an API server that has just started refuses for a moment what it has
+// not loaded yet, custom resources and permissions.
+const finalAttempts = 4
+
+// watchStatus ends a session that must not go on serving: the resource is gone, or the proxy may not read it any more.
+func (h *held) watchStatus(st reflector.Status, cancel context.CancelCauseFunc) {
+	if st.Err == nil {
+		h.failure.Store(nil)
+		return
+	}
+	text := st.Err.Error()
+	h.failure.Store(&text)
+	if st.Attempts < finalAttempts {
+		return
+	}
+	for _, final := range []error{
+		reflector.ErrUnknownResource, reflector.ErrForbidden, reflector.ErrUnauthorized, reflector.ErrRejected, reflector.ErrEncoding,
+	} {
+		if errors.Is(st.Err, final) {
+			cancel(st.Err)
+			return
+		}
+	}
+}
+
+// reads is the session that can answer, nil if none can, and notes the use.
+func (h *held) reads() *session {
+	h.used.Store(time.Now().UnixNano())
+	return h.session.Load()
+}

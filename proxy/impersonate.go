@@ -1,0 +1,121 @@
+package proxy
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apiserver/pkg/authentication/serviceaccount"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/client-go/transport"
+)
+
+// impersonates says whether the request is made in somebody else's name.
+func impersonates(h http.Header) bool {
+	for name := range h {
+		if strings.HasPrefix(name, "Impersonate-") {
+			return true
+		}
+	}
+	return false
+}
+
+func dropImpersonation(h http.Header) {
+	for name := range h {
+		if strings.HasPrefix(name, "Impersonate-") {
+			delete(h, name)
+		}
+	}
+}
+
+// asItself is how a caller with a certificate goes on upstream. Everybody who is authenticated is in system:authenticated without
+// being put there.
+func asItself(who user.Info) *transport.ImpersonationConfig {
+	return &transport.ImpersonationConfig{
+		UserName: who.GetName(),
+		UID:      who.GetUID(),
+		Groups:   slices.DeleteFunc(slices.Clone(who.GetGroups()), func(g string) bool { return g == user.AllAuthenticated }),
+		Extra:    who.GetExtra(),
+	}
+}
+
+// asOther is whom a caller with a certificate impersonates, if it may: kube-apiserver asks for the verb impersonate on each part of the
+// identity, and so do we.
+func (a *authorization) asOther(ctx context.Context, who user.Info, h http.Header) (*transport.ImpersonationConfig, error) {
+	to, err := readImpersonation(h)
+	if err != nil {
+		return nil, err
+	}
+	for _, info := range questions(to) {
+		if ok, _ := a.allows(ctx, who, info); ok {
+			continue
+		}
+		attrs, err := attributes(who, info)
+		if err != nil {
+			return nil, apierrors.NewBadRequest(err.Error())
+		}
+		return nil, errForbidden(attrs)
+	}
+	return to, nil
+}
+
+// questions are what has to be allowed for an impersonation.
+func questions(to *transport.ImpersonationConfig) []*request.RequestInfo {
+	var out []*request.RequestInfo
+	ask := func(group, resource, subresource, namespace, name string) {
+		info := &request.RequestInfo{
+			IsResourceRequest: true, Verb: "impersonate", APIGroup: group, Resource: resource, Subresource: subresource,
+			Namespace: namespace, Name: name,
+		}
+		if group != "" {
+			info.APIVersion = authenticationv1.SchemeGroupVersion.Version
+		}
+		out = append(out, info)
+	}
+	if namespace, name, err := serviceaccount.SplitUsername(to.UserName); err == nil {
+		ask("", "serviceaccounts", "", namespace, name)
+	} else {
+		ask("", "users", "", "", to.UserName)
+	}
+	for _, g := range to.Groups {
+		ask("", "groups", "", "", g)
+	}
+	for key, values := range to.Extra {
+		for _, v := range values {
+			ask(authenticationv1.GroupName, "userextras", key, "", v)
+		}
+	}
+	if to.UID != "" {
+		ask(authenticationv1.GroupName, "uids", "", "", to.UID)
+	}
+	return out
+}
+
+func readImpersonation(h http.Header) (*transport.ImpersonationConfig, error) {
+	to := &transport.ImpersonationConfig{
+		UserName: h.Get(authenticationv1.ImpersonateUserHeader),
+		UID:      h.Get(authenticationv1.ImpersonateUIDHeader),
+		Groups:   h.Values(authenticationv1.ImpersonateGroupHeader),
+		Extra:    map[string][]string{},
+	}
+	for name, values := range h {
+		encoded, ok := strings.CutPrefix(name, authenticationv1.ImpersonateUserExtraHeaderPrefix)
+		if !ok {
+			continue
+		}
+		key, err := url.PathUnescape(strings.ToLower(encoded))
+		if err != nil {
+			key = strings.ToLower(encoded)
+		}
+		to.Extra[key] = append(to.Extra[key], values...)
+	}
+	if to.UserName == "" {
+		return nil, apierrors.NewBadRequest("requested to impersonate groups, a uid or extras without impersonating a user")
+	}
+	return to, nil
+}

@@ -1,0 +1,134 @@
+package proxy
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+
+	"github.com/weirproject/weir/watchcache"
+	"github.com/weirproject/weir/wire"
+)
+
+// errCannotHold: the upstream has no such resource, or it cannot be listed and watched.
+var errCannotHold = errors.New("cannot be listed and watched")
+
+// kind is what has to be known of a resource to hold it.
+type kind struct {
+	watchcache.Resource
+	encoding wire.Encoding
+	// newer: the upstream may know fields of this built-in kind that our Go type does not, so that only its own bytes are whole.
+	newer bool
+}
+
+// typesMinor is the minor version of Kubernetes whose types this binary has: that of its k8s.io/api.
+const typesMinor = 37
+
+// discoverer asks the upstream what resources are.
+type discoverer struct{ client rest.Interface }
+
+func (d discoverer) get(ctx context.Context, into any, path ...string) error {
+	raw, err := d.client.Get().AbsPath(path...).SetHeader("Accept", wire.ContentTypeJSON).DoRaw(ctx)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(raw, into)
+}
+
+// version fills in the preferred version of a group.
+func (d discoverer) version(ctx context.Context, gvr schema.GroupVersionResource) (schema.GroupVersionResource, error) {
+	if gvr.Version != "" {
+		return gvr, nil
+	}
+	var group metav1.APIGroup
+	if err := d.get(ctx, &group, "/apis", gvr.Group); err != nil {
+		return gvr, fmt.Errorf("group %s: %w", gvr.Group, err)
+	}
+	gvr.Version = group.PreferredVersion.Version
+	return gvr, nil
+}
+
+// kind finds out what a resource is.
+func (d discoverer) kind(ctx context.Context, gvr schema.GroupVersionResource) (*kind, error) {
+	path := []string{"/apis", gvr.Group, gvr.Version}
+	if gvr.Group == "" {
+		path = []string{"/api", gvr.Version}
+	}
+	var list metav1.APIResourceList
+	if err := d.get(ctx, &list, path...); err != nil {
+		if apierrors.IsNotFound(err) {
+			err = errors.Join(errCannotHold, err)
+		}
+		return nil, err
+	}
+	for i := range list.APIResources {
+		r := &list.APIResources[i]
+		if r.Name != gvr.Resource {
+			continue
+		}
+		if !slices.Contains(r.Verbs, "list") || !slices.Contains(r.Verbs, "watch") {
+			break
+		}
+		k := &kind{Resource: watchcache.Resource{GroupVersionResource: gvr, Kind: r.Kind, Namespaced: r.Namespaced}}
+		return k, d.complete(ctx, k)
+	}
+	return nil, errCannotHold
+}
+
+// complete adds the encoding, the Go type and the selectable fields.
+func (d discoverer) complete(ctx context.Context, k *kind) error {
+	k.encoding = wire.JSON
+	object, err := scheme.Scheme.New(k.GroupVersionKind())
+	if err != nil {
+		return d.defined(ctx, k)
+	}
+	k.encoding, k.Type = wire.Protobuf, reflect.TypeOf(object).Elem()
+	k.Fields = watchcache.BuiltinFields(k.GroupVersionKind())
+	var v struct{ Minor string }
+	if err := d.get(ctx, &v, "/version"); err != nil {
+		return err
+	}
+	minor, err := strconv.Atoi(strings.TrimRight(v.Minor, "+"))
+	k.newer = err != nil || minor > typesMinor
+	return nil
+}
+
+// defined reads what the definition of a custom resource says: its selectable fields and the kind of its lists. Where it may not be read,
+// there are no such fields: requests that name them go upstream.
+func (d discoverer) defined(ctx context.Context, k *kind) error {
+	var crd struct {
+		Spec struct {
+			Names    struct{ ListKind string }
+			Versions []struct {
+				Name             string
+				SelectableFields []struct{ JSONPath string }
+			}
+		}
+	}
+	name := k.GroupVersionResource.Resource + "." + k.Group
+	err := d.get(ctx, &crd, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", name)
+	if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
+		return nil
+	}
+	k.ListKind = crd.Spec.Names.ListKind // empty: the usual one
+	for _, v := range crd.Spec.Versions {
+		if v.Name != k.Version {
+			continue
+		}
+		for _, f := range v.SelectableFields {
+			path := strings.TrimPrefix(f.JSONPath, ".")
+			k.Fields = append(k.Fields, watchcache.Field{Label: path, Paths: []string{path}})
+		}
+	}
+	return err
+}

@@ -1,0 +1,317 @@
+package proxy
+
+import (
+	"bufio"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/weirproject/weir/watchcache/embedded"
+)
+
+// rawConn is a connection whose bytes a test writes by itself.
+type rawConn struct {
+	net.Conn
+	t  *testing.T
+	in *bufio.Reader
+}
+
+// dial connects; protocol is http/1.1 or h2.
+func (f *fixture) dial(protocol string) *rawConn {
+	f.t.Helper()
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM(f.proxy.CAData())
+	conn, err := tls.Dial("tcp", f.addr(), &tls.Config{RootCAs: pool, NextProtos: []string{protocol}})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return f.raw(conn)
+}
+
+// dialPlain connects and says nothing.
+func (f *fixture) dialPlain() *rawConn {
+	f.t.Helper()
+	conn, err := net.Dial("tcp", f.addr())
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return f.raw(conn)
+}
+
+func (f *fixture) raw(conn net.Conn) *rawConn {
+	until, _ := f.ctx.Deadline()
+	_ = conn.SetDeadline(until)
+	f.t.Cleanup(func() { conn.Close() })
+	return &rawConn{conn, f.t, bufio.NewReader(conn)}
+}
+
+func (f *fixture) addr() string { return strings.TrimPrefix(f.proxy.URL(), "https://") }
+
+// send writes the head of a request, and the beginning of its body.
+func (c *rawConn) send(method, path string, length int, body string) *rawConn {
+	c.t.Helper()
+	if _, err := fmt.Fprintf(c, "%s %s HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer token-jane\r\nContent-Length: %d\r\n\r\n%s", method, path, length, body); err != nil {
+		c.t.Fatal(err)
+	}
+	return c
+}
+
+func (c *rawConn) answer() *http.Response {
+	c.t.Helper()
+	resp, err := http.ReadResponse(c.in, nil)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return resp
+}
+
+// ends waits until the server closes the connection.
+func (c *rawConn) ends(what string) {
+	c.t.Helper()
+	if _, err := io.Copy(io.Discard, c.in); isTimeout(err) {
+		c.t.Fatalf("%s: the connection stays open", what)
+	}
+}
+
+func isTimeout(err error) bool {
+	timeout, ok := errors.AsType[net.Error](err)
+	return ok && timeout.Timeout()
+}
+
+// taken is how many places are.
+func (f *inflight) taken() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.now
+}
+
+func TestInflight(t *testing.T) {
+	f := &inflight{limit: 2}
+	at := time.Unix(1000, 0)
+	for i := range 3 {
+		if f.enter(at) != (i < 2) {
+			t.Fatalf("place %d of two", i)
+		}
+	}
+	f.leave(at)
+	if f.peak(at) != 2 || f.peak(at.Add(time.Second)) != 2 || f.peak(at.Add(2*time.Second)) != 1 {
+		t.Error("the peak is of the last second")
+	}
+	if !f.enter(at.Add(3*time.Second)) || f.peak(at.Add(3*time.Second)) != 2 {
+		t.Error("a place that was left is free")
+	}
+}
+
+// TestTooManyRequests: who comes on top of what may be under way is told to come again; watches and health checks are counted apart.
+func TestTooManyRequests(t *testing.T) {
+	u := startUpstream(t, embedded.Options{Pods: 3})
+	f := startProxy(t, u, Options{Resources: []string{"pods"}, MaxRequests: 1, MaxMutating: 1, MaxLongRunning: 1})
+	f.ready()
+	const list, watch = "/api/v1/pods?resourceVersion=0", "/api/v1/pods?watch=true"
+	for name, tt := range map[string]struct {
+		first       *rawConn
+		method, url string
+		place       *inflight
+	}{
+		"reads":   {f.dial("http/1.1").send("GET", list, 10, ""), "GET", list, &f.proxy.admission.readOnly},
+		"writes":  {f.dial("http/1.1").send("POST", "/api/v1/namespaces/default/pods", 10, "{"), "POST", "/api/v1/namespaces/default/pods", &f.proxy.admission.mutating},
+		"watches": {f.dial("http/1.1").send("GET", watch, 0, ""), "GET", watch, &f.proxy.admission.longRunning},
+	} {
+		f.until(name+" have no place", func() bool { return tt.place.taken() == 1 })
+		resp := f.open(f.client, tt.method, tt.url, "Authorization", "Bearer token-jane")
+		body, _ := io.ReadAll(resp.Body)
+		if resp.StatusCode != http.StatusTooManyRequests || resp.Header.Get("Retry-After") != "1" || !strings.Contains(string(body), `"reason":"TooManyRequests"`) {
+			t.Errorf("%s: %s %v %s", name, resp.Status, resp.Header, body)
+		}
+		if code, _ := f.get("jane", "/readyz"); code != http.StatusOK {
+			t.Errorf("%s: a health check: %d", name, code)
+		}
+		tt.first.Close()
+		f.until(name+" have a place", func() bool { return tt.place.taken() == 0 })
+	}
+	if code, _ := f.get("jane", list); code != http.StatusOK {
+		t.Error(code)
+	}
+}
+
+// TestTooManyConnections: connections that wait make room; those in use stay, and on those above the bound there is only a health check.
+func TestTooManyConnections(t *testing.T) {
+	u := startUpstream(t, embedded.Options{Pods: 3})
+	f := startProxy(t, u, Options{Resources: []string{"pods"}, MaxConnections: 2})
+	f.ready()
+	f.client.CloseIdleConnections()
+	waiting := []*rawConn{f.dialPlain(), f.dial("http/1.1")}
+	const watch = "/api/v1/pods?watch=true"
+	for _, c := range waiting {
+		if resp := f.dial("http/1.1").send("GET", watch, 0, "").answer(); resp.StatusCode != http.StatusOK {
+			t.Fatal(resp.Status)
+		}
+		c.ends("one that waits")
+	}
+	if resp := f.dial("http/1.1").send("GET", "/livez", 0, "").answer(); resp.StatusCode != http.StatusOK {
+		t.Errorf("a health check: %s", resp.Status)
+	}
+	spare := f.dial("http/1.1").send("GET", watch, 0, "")
+	if resp := spare.answer(); resp.StatusCode != http.StatusTooManyRequests || !resp.Close {
+		t.Errorf("%s %v", resp.Status, resp.Header)
+	}
+	spare.ends("one too many")
+	if n := f.proxy.listener.refused.Load(); n < 2 {
+		t.Errorf("%d were refused", n)
+	}
+}
+
+// TestConnections: the spare ones are bounded too, and each is counted once.
+func TestConnections(t *testing.T) {
+	cs := &connections{limit: 1}
+	var all []*connection
+	for range 1 + maxSpare {
+		a, b := net.Pipe()
+		t.Cleanup(func() { a.Close(); b.Close() })
+		c := cs.admit(a)
+		if c == nil || c.spare != (len(all) > 0) {
+			t.Fatalf("%d: %+v", len(all), c)
+		}
+		cs.changed(c, http.StateActive)
+		all = append(all, c)
+	}
+	a, b := net.Pipe()
+	defer a.Close()
+	defer b.Close()
+	if cs.admit(a) != nil {
+		t.Fatal("one too many")
+	}
+	cs.changed(all[3], http.StateIdle)
+	if c := cs.admit(a); c == nil || !all[3].gone {
+		t.Fatal("the one that waits did not make room")
+	}
+	for _, c := range all {
+		_ = c.Close()
+		_ = c.Close()
+		cs.changed(c, http.StateIdle)
+	}
+	if cs.count() != 1 || cs.idle.Len() != 1 {
+		t.Errorf("%d open, %d waiting", cs.count(), cs.idle.Len())
+	}
+}
+
+// TestSlowHead: whoever does not finish what they began is not waited for.
+func TestSlowHead(t *testing.T) {
+	u := startUpstream(t, embedded.Options{})
+	wait := defaultPatience
+	wait.header = 200 * time.Millisecond
+	f := startProxy(t, u, Options{patience: wait})
+	f.dialPlain().ends("no TLS")
+	for _, head := range []string{"", "GET /livez HTTP/1.1\r\nHo"} {
+		plain := f.dialPlain()
+		conn := tls.Client(plain.Conn, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"http/1.1"}})
+		_, _ = fmt.Fprint(conn, head) // on a slow machine it is too late for the handshake already, which is the same
+		plain.in = bufio.NewReader(conn)
+		plain.ends(fmt.Sprintf("%q", head))
+	}
+}
+
+// TestSlowBody: nobody waits for a body that nobody wants.
+func TestSlowBody(t *testing.T) {
+	u := startUpstream(t, embedded.Options{Pods: 3})
+	wait := defaultPatience
+	wait.drop = 200 * time.Millisecond
+	f := startProxy(t, u, Options{Resources: []string{"pods"}, patience: wait})
+	f.ready()
+	// A body that never comes, of a request that needs none.
+	for _, path := range []string{"/api/v1/pods?resourceVersion=0", "/livez", "/metrics", "/api/v1/pods?watch=true"} {
+		c := f.dial("http/1.1").send("GET", path, 100, "x")
+		if resp := c.answer(); resp.StatusCode != http.StatusRequestTimeout || !resp.Close {
+			t.Errorf("%s: %s %v", path, resp.Status, resp.Header)
+		}
+		c.ends(path)
+	}
+	// One that is too long.
+	c := f.dial("http/1.1").send("GET", "/api/v1/pods?resourceVersion=0", 1<<20, strings.Repeat("x", 1<<17))
+	if resp := c.answer(); resp.StatusCode != http.StatusOK {
+		t.Error(resp.Status)
+	}
+	// One that comes, after which the connection is good for the next request.
+	c = f.dial("http/1.1").send("GET", "/api/v1/pods?resourceVersion=0", 4, "body")
+	resp := c.answer()
+	if _, err := io.Copy(io.Discard, resp.Body); err != nil || resp.StatusCode != http.StatusOK {
+		t.Error(resp.Status, err)
+	}
+	if resp := c.send("GET", "/livez", 0, "").answer(); resp.StatusCode != http.StatusOK {
+		t.Error(resp.Status)
+	}
+}
+
+// TestHalfOpen: an HTTP/2 client that answers no pings has gone, and its watch with it; and it is told how much it may ask for at once.
+func TestHalfOpen(t *testing.T) {
+	u := startUpstream(t, embedded.Options{Pods: 3})
+	wait := defaultPatience
+	wait.ping, wait.pong = 50*time.Millisecond, 50*time.Millisecond
+	f := startProxy(t, u, Options{Resources: []string{"pods"}, patience: wait})
+	f.ready()
+	c := f.dial("h2")
+	fmt.Fprint(c, http2.ClientPreface)
+	framer := http2.NewFramer(c, c.in)
+	var head strings.Builder
+	enc := hpack.NewEncoder(&head)
+	for _, field := range [][2]string{{":method", "GET"}, {":scheme", "https"}, {":authority", "x"}, {":path", "/api/v1/pods?watch=true"}, {"authorization", "Bearer token-jane"}} {
+		if err := enc.WriteField(hpack.HeaderField{Name: field[0], Value: field[1]}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(framer.WriteSettings(), framer.WriteHeaders(http2.HeadersFrameParam{
+		StreamID: 1, BlockFragment: []byte(head.String()), EndStream: true, EndHeaders: true,
+	})); err != nil {
+		t.Fatal(err)
+	}
+	streams, watched, pinged := uint32(0), false, false
+	for {
+		frame, err := framer.ReadFrame()
+		if isTimeout(err) {
+			t.Fatal("the connection stays open")
+		}
+		if err != nil {
+			break
+		}
+		switch frame := frame.(type) {
+		case *http2.SettingsFrame:
+			if v, ok := frame.Value(http2.SettingMaxConcurrentStreams); ok {
+				streams = v
+			}
+		case *http2.DataFrame:
+			watched = true
+		case *http2.PingFrame:
+			pinged = true
+		}
+	}
+	if streams != maxStreams || !watched || !pinged {
+		t.Errorf("%d streams, watched %v, pinged %v", streams, watched, pinged)
+	}
+	f.until("the watch has ended", func() bool { return f.proxy.holdings.find(podsResource).watchers.Load() == 0 })
+}
+
+// TestSlowWriter: a client that stops in the middle of what it writes does not hold what it writes to.
+func TestSlowWriter(t *testing.T) {
+	u := startUpstream(t, embedded.Options{})
+	wait := defaultPatience
+	wait.drop = 50 * time.Millisecond
+	f := startProxy(t, u, Options{patience: wait})
+	c := f.dial("http/1.1")
+	fmt.Fprintf(c, "POST /api/v1/namespaces/default/pods HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n{")
+	if _, err := u.writerPast().CoreV1().Pods("default").Create(f.ctx, pod("other"), metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	c.Close()
+	f.until("its place is free", func() bool { return f.proxy.admission.mutating.taken() == 0 })
+}

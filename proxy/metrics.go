@@ -1,0 +1,188 @@
+package proxy
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	dto "github.com/prometheus/client_model/go"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/component-base/metrics/legacyregistry"
+
+	"github.com/weirproject/weir/watchcache"
+)
+
+// Names that begin with apiserver_ mean what they mean in kube-apiserver. docs/metrics.md lists all.
+var (
+	byResource = []string{"group", "resource"}
+
+	descInits = prometheus.NewDesc("apiserver_watch_cache_initializations_total",
+		"How often a resource was begun to be held.", byResource, nil)
+	descInitErrors = prometheus.NewDesc("apiserver_watch_cache_initialization_errors_total",
+		"How often that ended before the resource could be read.", byResource, nil)
+	descInitial = prometheus.NewDesc("apiserver_init_events_total",
+		"Objects received by first lists.", byResource, nil)
+	descEvents = prometheus.NewDesc("apiserver_watch_cache_events_received_total",
+		"Events received from upstream.", byResource, nil)
+	descObjects = prometheus.NewDesc("apiserver_resource_objects",
+		"Objects held.", byResource, nil)
+	descInflight = prometheus.NewDesc("apiserver_current_inflight_requests",
+		"The most requests that were under way at once in the last second.", []string{"request_kind"}, nil)
+	descMemory = prometheus.NewDesc("weir_store_bytes",
+		"What a resource takes, by purpose.", append(byResource, "purpose"), nil)
+	descCurrent = prometheus.NewDesc("weir_proxy_current",
+		"1 while a resource is held and follows the upstream.", byResource, nil)
+	descWatchers = prometheus.NewDesc("weir_proxy_watchers",
+		"Watches that are served from what is held.", byResource, nil)
+	descUpstream = prometheus.NewDesc("weir_proxy_upstream_requests_total",
+		"Requests to the upstream: list, watch and all of the proxy's own for what it holds, pass for callers'.", []string{"for"}, nil)
+	descFailures = prometheus.NewDesc("weir_proxy_upstream_failures_total",
+		"Callers' requests that the upstream did not answer.", nil, nil)
+	descBytes = prometheus.NewDesc("weir_proxy_upstream_bytes_total",
+		"Bytes received from upstream for what is held, as they came.", nil, nil)
+	descRevoked = prometheus.NewDesc("weir_proxy_revoked_watches_total",
+		"Watches that ended because their caller may not have them any more.", nil, nil)
+	descBudget = prometheus.NewDesc("weir_proxy_memory_budget_bytes",
+		"What the resources may take together that nobody named.", nil, nil)
+	descBudgetUsed = prometheus.NewDesc("weir_proxy_memory_budget_used_bytes",
+		"What these took when it was last looked at, those that are being let go included.", nil, nil)
+	descEvicted = prometheus.NewDesc("weir_proxy_memory_budget_evictions_total",
+		"Resources that were let go to stay within the budget.", nil, nil)
+	descConnections = prometheus.NewDesc("weir_proxy_connections",
+		"Open connections of clients.", nil, nil)
+	descRefused = prometheus.NewDesc("weir_proxy_connections_refused_total",
+		"Connections that were closed because there were too many.", nil, nil)
+)
+
+func (s *Server) registerMetrics() {
+	s.registry = prometheus.NewRegistry()
+	s.served = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "weir_proxy_served_total", Help: "Reads answered from what is held.",
+	}, append(byResource, "verb"))
+	s.holdings.initialization = prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name: "apiserver_watch_cache_initialization_duration_seconds", Help: "How long first lists took.",
+		Buckets: []float64{.05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 180, 600},
+	}, byResource)
+	s.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), s.served,
+		s.holdings.initialization, state{s})
+	s.metrics = newRequestMetrics(s.registry)
+}
+
+// reviewMetrics are those of the delegating libraries, among many of theirs that say nothing here: how reviews were answered, and from
+// where.
+func reviewMetrics() ([]*dto.MetricFamily, error) {
+	all, err := legacyregistry.DefaultGatherer.Gather()
+	return slices.DeleteFunc(all, func(f *dto.MetricFamily) bool {
+		return !strings.HasPrefix(f.GetName(), "apiserver_delegated_auth") && !strings.HasPrefix(f.GetName(), "authentication_token_cache_")
+	}), err
+}
+
+// state collects what is known when it is asked for.
+type state struct{ *Server }
+
+// Describe is prometheus.Collector's.
+func (s state) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{
+		descInits, descInitErrors, descInitial, descEvents, descObjects, descInflight, descMemory, descCurrent, descWatchers,
+		descUpstream, descFailures, descBytes, descRevoked, descBudget, descBudgetUsed, descEvicted, descConnections, descRefused,
+	} {
+		ch <- d
+	}
+	describeCache(ch)
+}
+
+// Collect is prometheus.Collector's.
+func (s state) Collect(ch chan<- prometheus.Metric) {
+	counter := func(d *prometheus.Desc, v uint64, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(v), labels...)
+	}
+	gauge := func(d *prometheus.Desc, v int64, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(v), labels...)
+	}
+	st := &s.holdings.stats
+	counter(descUpstream, uint64(st.Lists.Load()), "list")
+	counter(descUpstream, uint64(st.Watches.Load()), "watch")
+	counter(descUpstream, uint64(st.Requests.Load()), "all")
+	counter(descUpstream, s.upstream.requests.Load(), "pass")
+	counter(descFailures, s.upstream.failures.Load())
+	counter(descBytes, uint64(st.WireBytes.Load()))
+	counter(descRevoked, s.revoked.Load())
+	b := &s.holdings.budget
+	gauge(descBudget, b.limit.Load())
+	gauge(descBudgetUsed, b.used.Load())
+	counter(descEvicted, b.evicted.Load())
+	now := time.Now()
+	gauge(descInflight, int64(s.admission.readOnly.peak(now)), "readOnly")
+	gauge(descInflight, int64(s.admission.mutating.peak(now)), "mutating")
+	if l := s.connections(); l != nil {
+		gauge(descConnections, int64(l.count()))
+		counter(descRefused, l.refused.Load())
+	}
+	seen := map[[2]string]bool{}
+	for _, h := range s.holdings.all() {
+		name := [2]string{h.gvr.Group, h.gvr.Resource}
+		if seen[name] {
+			continue // another version of the same resource
+		}
+		seen[name] = true
+		counter(descInits, h.starts.Load(), name[:]...)
+		counter(descInitErrors, h.failures.Load(), name[:]...)
+		counter(descInitial, h.initial.Load(), name[:]...)
+		counter(descEvents, h.events.Load(), name[:]...)
+		h.collect(ch, name[:])
+	}
+}
+
+func (h *held) collect(ch chan<- prometheus.Metric, labels []string) {
+	gauge := func(d *prometheus.Desc, v float64, more ...string) {
+		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, append(labels[:2:2], more...)...)
+	}
+	gauge(descWatchers, float64(h.watchers.Load()))
+	current := 0.0
+	if h.trouble() == "" {
+		current = 1
+	}
+	gauge(descCurrent, current)
+	on := h.session.Load()
+	if on == nil {
+		return
+	}
+	on.collectCache(ch, labels)
+	m := on.store.Memory()
+	gauge(descObjects, float64(m.Objects))
+	for purpose, bytes := range map[string]int64{
+		"packed": m.Packed, "keys": m.Keys, "tree": m.Tree, "indexes": m.Indexes, "decoded": m.Decoded, "log": m.Log, "cursors": m.Cursors,
+		"dictionary": m.Dictionary,
+	} {
+		gauge(descMemory, float64(bytes), purpose)
+	}
+}
+
+// serveMetrics answers /metrics to whoever may read it upstream too. Nobody reads it in somebody else's name.
+func (s *Server) serveMetrics(w http.ResponseWriter, r *http.Request) {
+	who, unsure := s.authn.caller(r)
+	switch {
+	case who == nil && unsure:
+		watchcache.WriteError(w, r, apierrors.NewServiceUnavailable("the upstream API server does not answer"))
+		return
+	case who == nil && r.Header.Get("Authorization") != "":
+		watchcache.WriteError(w, r, apierrors.NewUnauthorized("Unauthorized"))
+		return
+	case who == nil:
+		who = &caller{user: &user.DefaultInfo{Name: user.Anonymous, Groups: []string{user.AllUnauthenticated}}}
+	}
+	info := &request.RequestInfo{Path: r.URL.Path, Verb: "get"}
+	if ok, _ := s.authz.allows(r.Context(), who.user, info); !ok || impersonates(r.Header) {
+		watchcache.WriteError(w, r, errForbidden(&authorizer.AttributesRecord{User: who.user, Verb: info.Verb, Path: info.Path}))
+		return
+	}
+	all := prometheus.Gatherers{s.registry, prometheus.GathererFunc(reviewMetrics)}
+	promhttp.HandlerFor(all, promhttp.HandlerOpts{}).ServeHTTP(w, r)
+}

@@ -1,0 +1,129 @@
+package proxy
+
+import (
+	"bufio"
+	"maps"
+	"net/http"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+	authorizationv1 "k8s.io/api/authorization/v1"
+
+	"github.com/weirproject/weir/watchcache/embedded"
+)
+
+// documented reads the tables of docs/metrics.md: name to its type and labels.
+func documented(t *testing.T) map[string]string {
+	t.Helper()
+	file, err := os.Open("../docs/metrics.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	row := regexp.MustCompile("^\\| `([a-z_]+)` \\| ([a-z]+) \\| ([a-z_, ]*)\\|")
+	out := map[string]string{}
+	for lines := bufio.NewScanner(file); lines.Scan(); {
+		m := row.FindStringSubmatch(lines.Text())
+		if m == nil {
+			if strings.HasPrefix(lines.Text(), "| `") {
+				t.Errorf("not understood: %s", lines.Text())
+			}
+			continue
+		}
+		labels := strings.FieldsFunc(m[3], func(r rune) bool { return r == ',' || r == ' ' })
+		slices.Sort(labels)
+		out[m[1]] = m[2] + " " + strings.Join(labels, ",")
+	}
+	return out
+}
+
+// TestMetrics: they are for whom the upstream lets get them, and docs/metrics.md lists exactly these, with their types and labels.
+func TestMetrics(t *testing.T) {
+	u := startUpstream(t, embedded.Options{Pods: 3})
+	f := startProxy(t, u, Options{Resources: []string{"pods"}, MaxRequests: 1})
+	f.ready()
+	f.get("jane", "/api/v1/pods?resourceVersion=0")
+	f.watch("jane", "/api/v1/pods?watch=true")
+	f.until("it watches", func() bool { return f.proxy.holdings.find(podsResource).watchers.Load() == 1 })
+	slow := f.dial("http/1.1").send("GET", "/api/v1/pods?resourceVersion=0", 10, "")
+	f.until("it has the place", func() bool { return f.proxy.admission.readOnly.taken() == 1 })
+	if code, _ := f.get("jane", "/api/v1/pods?resourceVersion=0"); code != http.StatusTooManyRequests {
+		t.Errorf("without a place: %d", code)
+	}
+	slow.Close()
+	for _, path := range []string{"/apis/made.up/v1/things", "/api/v1/pods/made/up", "/made/up"} { // named by nobody but the caller
+		f.until(path+" is answered", func() bool { code, _ := f.get("jane", path); return code != http.StatusTooManyRequests })
+	}
+	u.deny(func(s authorizationv1.SubjectAccessReviewSpec) bool { return s.User == "nobody" })
+	code, body := f.get("jane", "/metrics")
+	for _, want := range []string{
+		`apiserver_watch_cache_initializations_total{group="",resource="pods"} 1`,
+		`apiserver_watch_cache_initialization_duration_seconds_count{group="",resource="pods"} 1`,
+		`apiserver_init_events_total{group="",resource="pods"} 3`,
+		`apiserver_resource_objects{group="",resource="pods"} 3`,
+		`apiserver_longrunning_requests{component="weir-proxy",group="",resource="pods",scope="cluster",subresource="",verb="WATCH",version="v1"} 1`,
+		`apiserver_request_total{code="200",component="weir-proxy",dry_run="",group="",resource="pods",scope="cluster",subresource="",verb="LIST",version="v1"}`,
+		`apiserver_current_inflight_requests{request_kind="readOnly"} 1`,
+		`weir_proxy_watchers{group="",resource="pods"} 1`,
+		`weir_proxy_current{group="",resource="pods"} 1`,
+		"process_cpu_seconds_total ", "process_resident_memory_bytes ", "go_memstats_heap_alloc_bytes ",
+	} {
+		if code != http.StatusOK || !strings.Contains(body, want) {
+			t.Errorf("%d: no %s", code, want)
+		}
+	}
+	if strings.Contains(body, `="made`) {
+		t.Error("a label says what nobody but a caller has said")
+	}
+	exported := map[string]string{}
+	parser := expfmt.NewTextParser(model.LegacyValidation)
+	families, err := parser.TextToMetricFamilies(strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, family := range families {
+		if strings.HasPrefix(name, "go_") || strings.HasPrefix(name, "process_") {
+			continue
+		}
+		var labels []string
+		for _, l := range family.Metric[0].Label {
+			labels = append(labels, l.GetName())
+		}
+		slices.Sort(labels)
+		exported[name] = strings.ToLower(family.GetType().String()) + " " + strings.Join(labels, ",")
+	}
+	if want := documented(t); !maps.Equal(exported, want) {
+		for name, kind := range exported {
+			if want[name] != kind {
+				t.Errorf("%s is %q, and documented as %q", name, kind, want[name])
+			}
+		}
+		for name := range want {
+			if exported[name] == "" {
+				t.Errorf("%s is documented, and not exported", name)
+			}
+		}
+	}
+
+	if code, body := f.get("nobody", "/metrics"); code != http.StatusForbidden || !strings.Contains(body, `User \"nobody\" cannot get path \"/metrics\"`) {
+		t.Errorf("%d %s", code, body)
+	}
+	if code, _ := f.get("jane", "/metrics", "Impersonate-User", "root"); code != http.StatusForbidden {
+		t.Errorf("in somebody else's name: %d", code)
+	}
+	u.deny(func(s authorizationv1.SubjectAccessReviewSpec) bool { return s.User == "system:anonymous" })
+	if resp := f.open(f.client, http.MethodGet, "/metrics"); resp.StatusCode != http.StatusForbidden {
+		t.Error(resp.Status)
+	}
+	if resp := f.open(f.client, http.MethodGet, "/metrics", "Authorization", "Bearer forged"); resp.StatusCode != http.StatusUnauthorized {
+		t.Error(resp.Status)
+	}
+	if code, body := f.get("jane", "/readyz?verbose"); code != http.StatusOK || !strings.Contains(body, "[+]resource/pods ok") {
+		t.Errorf("%d %s", code, body)
+	}
+}

@@ -1,0 +1,137 @@
+package proxy
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apiserver/pkg/endpoints/request"
+
+	"github.com/weirproject/weir/watchcache"
+)
+
+// ServeHTTP answers one request.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if !s.enter() {
+		watchcache.WriteError(w, r, apierrors.NewServiceUnavailable("the proxy is shutting down"))
+		return
+	}
+	defer s.requests.Done()
+	control := http.NewResponseController(w)
+	if r.ProtoMajor == 1 {
+		_ = control.SetWriteDeadline(time.Time{}) // the one that the connection's last request has left
+	}
+	// What is still to be written and read when the handler has returned has its time too.
+	defer func() { _ = control.SetWriteDeadline(time.Now().Add(writeStall)) }()
+	switch r.URL.Path {
+	case "/livez", "/healthz", "/readyz":
+		if s.dropBody(w, r) {
+			s.serveHealth(w, r)
+		}
+	case "/metrics":
+		if s.dropBody(w, r) {
+			s.serveMetrics(w, r)
+		}
+	default:
+		s.admit(w, r)
+	}
+}
+
+// admit answers a request if there is a place for it.
+func (s *Server) admit(w http.ResponseWriter, r *http.Request) {
+	info := infoOf(r)
+	a := s.metrics.begin(w, r, info)
+	defer a.end()
+	place := s.admission.of(info)
+	if spare(r) || !place.enter(time.Now()) {
+		if spare(r) {
+			w.Header().Set("Connection", "close")
+		}
+		if s.dropBody(a, r) {
+			tooMany(a, r)
+		}
+		a.refused()
+		return
+	}
+	defer func() { place.leave(time.Now()) }()
+	s.answer(a, r, info)
+}
+
+// answer answers a request, from here or from upstream.
+func (s *Server) answer(w http.ResponseWriter, r *http.Request, info *request.RequestInfo) {
+	rd := readOf(r, info)
+	switch {
+	case rd != nil && s.serveRead(w, r, rd):
+	case rd != nil && rd.ours:
+		if s.dropBody(w, r) {
+			watchcache.WriteError(w, r, apierrors.NewResourceExpired("The provided continue parameter is too old. Start a new list without it."))
+		}
+	default:
+		s.pass(w, r)
+	}
+}
+
+// serveRead answers a read from what is held. It returns false if that cannot be, and nothing was answered.
+func (s *Server) serveRead(w http.ResponseWriter, r *http.Request, rd *read) bool {
+	h := s.holdings.find(rd.gvr)
+	if h == nil && !s.holdings.wants(rd.gvr) {
+		return false
+	}
+	if rd.fresh && !s.holdings.cached[rd.gvr.GroupResource()] {
+		return false
+	}
+	if h != nil {
+		if on := h.reads(); on == nil || !on.answers(r, rd) {
+			return false
+		}
+	}
+	who, _ := s.authn.caller(r)
+	if who == nil {
+		return false
+	}
+	if ok, _ := s.authz.allows(r.Context(), who.user, rd.info); !ok {
+		return false
+	}
+	if h == nil { // for those who come later
+		s.holdings.take(rd.gvr)
+		return false
+	}
+	on := h.session.Load()
+	if on == nil || !on.answers(r, rd) { // the log goes on while the upstream is asked about the caller
+		return false
+	}
+	if !s.dropBody(w, r) {
+		return true
+	}
+	s.served.WithLabelValues(rd.gvr.Group, rd.gvr.Resource, rd.info.Verb).Inc()
+	if rd.info.Verb == "watch" {
+		s.serveWatch(w, r, h, on, rd)
+	} else {
+		on.serve(w, r, rd)
+	}
+	return true
+}
+
+// pass sends the request upstream in the caller's name.
+func (s *Server) pass(w http.ResponseWriter, r *http.Request) {
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	defer context.AfterFunc(s.closing, cancel)()
+	r = r.WithContext(ctx)
+	w = newPacedWriter(w)
+	who := s.authn.certified(r)
+	switch {
+	case who == nil:
+		s.upstream.serve(w, r, nil)
+	case impersonates(r.Header):
+		to, err := s.authz.asOther(ctx, who.user, r.Header)
+		if err != nil {
+			watchcache.WriteError(w, r, err)
+			return
+		}
+		s.upstream.serve(w, r, to)
+	default:
+		s.upstream.serve(w, r, asItself(who.user))
+	}
+}

@@ -1,0 +1,253 @@
+package proxy
+
+import (
+	"bufio"
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/weirproject/weir/watchcache"
+	"github.com/weirproject/weir/watchcache/embedded"
+)
+
+// TestWhoAnswers: reads that need not be fresh are answered from here, all others upstream.
+func TestWhoAnswers(t *testing.T) {
+	u := startUpstream(t, embedded.Options{Pods: 30})
+	f := startProxy(t, u, Options{Resources: []string{"pods"}, Cached: []string{"nodes"}})
+	f.ready()
+	var list corev1.PodList
+	if code, body := f.get("jane", "/api/v1/pods?resourceVersion=0"); code != http.StatusOK || json.Unmarshal([]byte(body), &list) != nil || len(list.Items) != 30 {
+		t.Fatalf("%d: %.300s", code, body)
+	}
+	pod := "/api/v1/namespaces/" + list.Items[0].Namespace + "/pods/" + list.Items[0].Name
+	rv := list.ResourceVersion
+	const table = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
+	tests := []struct {
+		path     string
+		accept   string
+		upstream bool
+	}{
+		{path: "/api/v1/pods?resourceVersion=0"},
+		{path: "/api/v1/pods?resourceVersion=0&limit=5"},
+		{path: "/api/v1/pods?resourceVersion=" + rv},
+		{path: "/api/v1/pods?resourceVersion=" + rv + "&resourceVersionMatch=Exact"},
+		{path: "/api/v1/pods?resourceVersion=1&resourceVersionMatch=Exact", upstream: true},
+		{path: "/api/v1/pods?resourceVersion=0&labelSelector=app%3Dx"},
+		{path: "/api/v1/pods?resourceVersion=0&fieldSelector=spec.nodeName%3Dx"},
+		{path: "/api/v1/pods?resourceVersion=0&fieldSelector=spec.nonsense%3Dx", upstream: true},
+		{path: "/api/v1/pods?resourceVersion=0&labelSelector=%21%21", upstream: true},
+		{path: "/api/v1/pods?resourceVersion=zero", upstream: true},
+		{path: "/api/v1/pods", upstream: true},
+		{path: "/api/v1/pods?limit=5", upstream: true},
+		{path: "/api/v1/pods?resourceVersion=0", accept: table, upstream: true},
+		{path: "/api/v1/pods?resourceVersion=0", accept: "application/yaml", upstream: true},
+		{path: "/api/v1/pods?resourceVersion=0", accept: "application/vnd.kubernetes.protobuf"},
+		{path: "/api/v1/pods?resourceVersion=0", accept: "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"},
+		{path: pod + "?resourceVersion=0"},
+		{path: pod, upstream: true},
+		{path: pod + "/status?resourceVersion=0", upstream: true},
+		{path: "/api/v1/pods?watch=true&timeoutSeconds=1"},
+		{path: "/api/v1/pods?watch=true&timeoutSeconds=1&resourceVersion=0"},
+		{path: "/api/v1/pods?watch=true&timeoutSeconds=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true", upstream: true},
+		{path: "/api/v1/pods?watch=true&timeoutSeconds=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&resourceVersion=0"},
+		{path: "/api/v1/pods?watch=true&timeoutSeconds=1&resourceVersion=1", upstream: true}, // older than the log
+		{path: "/api/v1/watch/pods?timeoutSeconds=1&resourceVersion=0", upstream: true},
+		{path: "/api/v1/nodes?resourceVersion=0", upstream: true}, // not held
+		{path: "/api/v1", upstream: true},
+		{path: "/version", upstream: true},
+	}
+	for _, tt := range tests {
+		u.passed("")
+		accept := tt.accept
+		if accept == "" {
+			accept = "application/json"
+		}
+		code, body := f.get("jane", tt.path, "Accept", accept)
+		if passed := u.passed(strings.SplitN(tt.path, "?", 2)[0]); (len(passed) > 0) != tt.upstream {
+			t.Errorf("%s (%s): %d requests upstream, answered %d %.200s", tt.path, accept, len(passed), code, body)
+		}
+	}
+}
+
+// TestCachedConsistency: for resources that the operator names, reads without resourceVersion are answered from here too.
+func TestCachedConsistency(t *testing.T) {
+	u := startUpstream(t, embedded.Options{Pods: 3})
+	f := startProxy(t, u, Options{Resources: []string{"pods"}, Cached: []string{"pods"}})
+	f.ready()
+	for _, path := range []string{
+		"/api/v1/pods",
+		"/api/v1/pods?watch=true&timeoutSeconds=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true",
+	} {
+		code, body := f.get("jane", path)
+		if passed := u.passed("/api/v1/pods"); code != http.StatusOK || len(passed) > 0 {
+			t.Errorf("%s: %d, %d upstream", path, code, len(passed))
+		}
+		if strings.Contains(path, "sendInitialEvents") && !strings.Contains(body, "initial-events-end") {
+			t.Errorf("no end of the initial events: %.300s", body)
+		}
+	}
+}
+
+// TestAuthorized: every part of a read is asked about, and whoever is denied, or unknown, is the upstream's to answer.
+func TestAuthorized(t *testing.T) {
+	u := startUpstream(t, embedded.Options{Pods: 3})
+	f := startProxy(t, u, Options{Resources: []string{"pods"}})
+	f.ready()
+	u.deny(func(s authorizationv1.SubjectAccessReviewSpec) bool { return s.User == "nobody" })
+	u.reviews = nil
+	f.get("jane", "/api/v1/namespaces/n/pods?resourceVersion=0&labelSelector=app%3Dx&fieldSelector=spec.nodeName%3Dn1%2Cmetadata.name%3Dp")
+	if len(u.reviews) != 1 {
+		t.Fatalf("%d reviews", len(u.reviews))
+	}
+	r := u.reviews[0].ResourceAttributes
+	if u.reviews[0].User != "jane" || u.reviews[0].UID != "uid-jane" || r.Verb != "list" || r.Resource != "pods" || r.Namespace != "n" ||
+		r.Name != "p" || r.Version != "v1" ||
+		len(r.LabelSelector.Requirements) != 1 || len(r.FieldSelector.Requirements) != 2 {
+		t.Errorf("asked about %+v", u.reviews[0])
+	}
+	for _, user := range []string{"nobody", "!"} {
+		u.passed("")
+		u.mu.Lock()
+		u.expired["!"] = true
+		u.mu.Unlock()
+		f.get(user, "/api/v1/pods?resourceVersion=0")
+		passed := u.passed("/api/v1/pods")
+		if len(passed) != 1 || passed[0].header.Get("Authorization") != "Bearer token-"+user {
+			t.Errorf("%s: %v", user, passed)
+		}
+	}
+	resp := f.open(f.client, http.MethodGet, "/api/v1/pods?resourceVersion=0")
+	if passed := u.passed("/api/v1/pods"); len(passed) != 1 || passed[0].header.Get("Authorization") != "" {
+		t.Errorf("without credentials: %d, %v", resp.StatusCode, passed)
+	}
+}
+
+// watch opens a watch and gives its lines.
+func (f *fixture) watch(user, path string) <-chan string {
+	f.t.Helper()
+	resp := f.open(f.client, http.MethodGet, path, "Authorization", "Bearer token-"+user)
+	lines := make(chan string, 1000)
+	go func() {
+		defer close(lines)
+		for s := bufio.NewScanner(resp.Body); s.Scan(); {
+			lines <- s.Text()
+		}
+	}()
+	f.t.Cleanup(func() {
+		resp.Body.Close()
+		for range lines {
+		}
+	})
+	return lines
+}
+
+// next is the next line that holds a text.
+func (f *fixture) next(lines <-chan string, text string) string {
+	f.t.Helper()
+	for {
+		select {
+		case line, ok := <-lines:
+			if !ok {
+				f.t.Fatalf("the watch ended before %q", text)
+			}
+			if strings.Contains(line, text) {
+				return line
+			}
+		case <-f.ctx.Done():
+			f.t.Fatalf("no %q", text)
+		}
+	}
+}
+
+// writer is a client of the upstream itself.
+func (u *fakeUpstream) writer() kubernetes.Interface {
+	u.t.Helper()
+	client, err := kubernetes.NewForConfig(u.config)
+	if err != nil {
+		u.t.Fatal(err)
+	}
+	return client
+}
+
+func pod(name string) *corev1.Pod {
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default"},
+		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}},
+	}
+}
+
+// TestNewerUpstream: fields that an upstream knows and our Go types do not are not lost, since only its own bytes are passed on.
+func TestNewerUpstream(t *testing.T) {
+	u := startUpstream(t, embedded.Options{Pods: 3})
+	f := startProxy(t, u, Options{Resources: []string{"pods"}})
+	f.ready()
+	f.proxy.holdings.all()[0].session.Load().kind.newer = true
+	for accept, upstream := range map[string]bool{"application/json": true, "application/vnd.kubernetes.protobuf,application/json": false, "": true} {
+		f.get("jane", "/api/v1/pods?resourceVersion=0", "Accept", accept)
+		if passed := u.passed("/api/v1/pods"); (len(passed) > 0) != upstream {
+			t.Errorf("%s: %d upstream", accept, len(passed))
+		}
+	}
+}
+
+// TestManyClients: however many list and watch, the upstream is listed and watched once.
+func TestManyClients(t *testing.T) {
+	u := startUpstream(t, embedded.Options{Pods: 20})
+	f := startProxy(t, u, Options{Resources: []string{"pods"}, Authentication: Authentication{TokenTTL: deadline, AllowTTL: deadline, DenyTTL: deadline}})
+	f.ready()
+	u.reviews = nil
+	var all []<-chan string
+	for range 100 {
+		if code, _ := f.get("jane", "/api/v1/pods?resourceVersion=0"); code != http.StatusOK {
+			t.Fatal(code)
+		}
+		all = append(all, f.watch("jane", "/api/v1/pods?watch=true&resourceVersion=0"))
+	}
+	if _, err := u.writerPast().CoreV1().Pods("default").Create(f.ctx, pod("new"), metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	for _, lines := range all {
+		f.next(lines, `"new"`)
+	}
+	u.mu.Lock()
+	reviews := len(u.reviews)
+	u.mu.Unlock()
+	if passed := u.passed("/api/v1/pods"); len(passed) != 0 || reviews != 2 { // one of list, one of watch
+		t.Errorf("%d requests upstream, %d reviews", len(passed), reviews)
+	}
+	st := &f.proxy.holdings.stats
+	if st.Lists.Load() != 1 || st.Watches.Load() != 1 {
+		t.Errorf("%d lists and %d watches upstream", st.Lists.Load(), st.Watches.Load())
+	}
+}
+
+// FuzzReadOf: whatever a request says, what is asked about is what is answered.
+func FuzzReadOf(f *testing.F) {
+	for _, seed := range [][2]string{
+		{"/api/v1/pods", "watch=1&fieldSelector=metadata.name%3Dx"}, {"/apis/apps/v1/namespaces/n/deployments/d", "resourceVersion=0"},
+		{"/api/v1/namespaces/n", "resourceVersion=0&watch=true"}, {"/api/v1/watch/pods", "watch=false"}, {"//api//v1/", "continue=%00;limit=x"},
+		{"api///p", "resourceVersion=0"},
+	} {
+		f.Add(seed[0], seed[1])
+	}
+	f.Fuzz(func(t *testing.T, path, query string) {
+		r := &http.Request{Method: http.MethodGet, URL: &url.URL{Path: path, RawQuery: query}, Header: http.Header{}}
+		rd := readOf(r, infoOf(r))
+		if rd == nil {
+			return
+		}
+		if (rd.info.Verb == "watch") != watchcache.IsWatch(r.URL.Query()) {
+			t.Errorf("%s for %q?%q", rd.info.Verb, path, query)
+		}
+		if rd.info.Subresource != "" || rd.gvr.Resource == "" {
+			t.Errorf("%+v for %q", rd.info, path)
+		}
+	})
+}

@@ -1,0 +1,218 @@
+package proxy
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+)
+
+// Server is a caching proxy. It is an [http.Handler] too, but only its own listener gives it clients' certificates. Its methods are safe
+// for concurrent use.
+type Server struct {
+	opts      Options
+	authn     *authentication
+	authz     *authorization
+	upstream  *upstream
+	holdings  *holdings
+	admission *admission
+	health    health
+	cert      *certificate
+	asker     http.RoundTripper // of the proxy's own questions
+
+	registry *prometheus.Registry
+	metrics  *requestMetrics
+	served   *prometheus.CounterVec
+	revoked  atomic.Uint64
+	rechecks chan struct{} // one for each that is under way
+
+	closing  context.Context
+	close    context.CancelFunc
+	running  sync.WaitGroup // what Start has started
+	mu       sync.Mutex
+	listener *connections // nil until Start
+	server   *http.Server
+	closed   bool
+	requests sync.WaitGroup // in ServeHTTP; not added to once closed is set
+}
+
+// ErrClosed is what the methods of a closed server answer.
+var ErrClosed = errors.New("proxy: closed")
+
+const (
+	// maxHeader bounds the head of a request.
+	maxHeader = 1 << 20
+	// maxStreams bounds what an HTTP/2 client may ask for at once on one connection.
+	maxStreams = 250
+	// frameSize and the two windows bound what an HTTP/2 connection holds of what a client sends: much less than by default, because
+	// bodies are small and connections many.
+	frameSize        = 16 << 10
+	streamWindow     = 64 << 10
+	connectionWindow = 256 << 10
+	// closeTimeout is what requests get to end in good order.
+	closeTimeout = 3 * time.Second
+)
+
+// New makes a proxy and asks the upstream which CAs to believe; ctx bounds that. It does not listen and holds nothing until Start; close
+// it in any case. The error is ErrOptions, or that the upstream cannot be reached.
+func New(ctx context.Context, o Options) (*Server, error) {
+	if o.Upstream == nil {
+		return nil, fmt.Errorf("%w: no upstream", ErrOptions)
+	}
+	o = o.withDefaults()
+	cfg := rest.CopyConfig(o.Upstream)
+	cfg.QPS = -1 // what is asked is bounded by who asks, and cached
+	out := &outage{}
+	asking := rest.CopyConfig(cfg)
+	asking.Wrap(out.wrap)
+	asker, err := rest.HTTPClientFor(asking)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrOptions, err)
+	}
+	client, err := kubernetes.NewForConfigAndClient(asking, asker)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrOptions, err)
+	}
+	s := &Server{opts: o, asker: asker.Transport, admission: newAdmission(&o), rechecks: make(chan struct{}, maxRechecks)}
+	s.closing, s.close = context.WithCancel(context.Background())
+	s.health.client = client.Discovery().RESTClient()
+	if s.holdings, err = newHoldings(o, cfg, discoverer{client.Discovery().RESTClient()}); err != nil {
+		return nil, err
+	}
+	if s.upstream, err = newUpstream(cfg, &o); err != nil {
+		return nil, err
+	}
+	if s.cert, err = newCertificate(&o); err != nil {
+		return nil, err
+	}
+	if s.authn, err = newAuthentication(ctx, &o, client, out); err != nil {
+		return nil, err
+	}
+	if s.authz, err = newAuthorization(&o, client, out); err != nil {
+		return nil, err
+	}
+	s.registerMetrics()
+	return s, nil
+}
+
+// Start listens, begins to hold what it is to hold, and returns. A second call does nothing.
+func (s *Server) Start() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return ErrClosed
+	}
+	if s.listener != nil {
+		return nil
+	}
+	l, err := net.Listen("tcp", s.opts.Listen)
+	if err != nil {
+		return fmt.Errorf("proxy: %w", err)
+	}
+	wait := s.opts.patience
+	s.listener = &connections{Listener: l, limit: s.opts.MaxConnections}
+	s.server = &http.Server{
+		Handler:           s,
+		ConnState:         s.listener.changed,
+		ConnContext:       s.listener.context,
+		ReadHeaderTimeout: wait.header,
+		IdleTimeout:       wait.idle,
+		MaxHeaderBytes:    maxHeader,
+		HTTP2: &http.HTTP2Config{
+			MaxConcurrentStreams: maxStreams, SendPingTimeout: wait.ping, PingTimeout: wait.pong, WriteByteTimeout: writeStall,
+			MaxReadFrameSize: frameSize, MaxReceiveBufferPerStream: streamWindow, MaxReceiveBufferPerConnection: connectionWindow,
+		},
+		ErrorLog: slog.NewLogLogger(s.opts.Log.Handler(), slog.LevelDebug),
+		TLSConfig: &tls.Config{
+			MinVersion:     tls.VersionTLS12,
+			GetCertificate: s.cert.get,
+			ClientAuth:     tls.RequestClientCert, // checked by the authenticators, which follow their CAs
+		},
+	}
+	s.running.Go(func() { _ = s.server.ServeTLS(s.listener, "", "") }) // always an error; http.ErrServerClosed after Close
+	s.running.Go(func() { s.holdings.run(s.closing) })
+	for _, run := range s.authn.run {
+		s.running.Go(func() { run(s.closing) })
+	}
+	return nil
+}
+
+// Run listens until ctx ends, then closes the server. It returns nil when ctx ended it.
+func (s *Server) Run(ctx context.Context) error {
+	if err := s.Start(); err != nil {
+		return err
+	}
+	<-ctx.Done()
+	return s.Close()
+}
+
+// URL is where the server listens, for example https://127.0.0.1:8443; empty before Start.
+func (s *Server) URL() string {
+	if l := s.connections(); l != nil {
+		return "https://" + l.Addr().String()
+	}
+	return ""
+}
+
+// connections is the listener; nil before Start.
+func (s *Server) connections() *connections {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.listener
+}
+
+// CAData is the PEM that clients need to believe the server's certificate: itself, where it signs itself.
+func (s *Server) CAData() []byte { return s.cert.ca }
+
+// enter lets a request in, unless the server is closed.
+func (s *Server) enter() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return false
+	}
+	s.requests.Add(1)
+	return true
+}
+
+// Close ends every request, watches included, and waits for them. A second call does nothing.
+func (s *Server) Close() error {
+	s.mu.Lock()
+	already := s.closed
+	s.closed = true
+	server := s.server
+	s.mu.Unlock()
+	if already {
+		return nil
+	}
+	s.close()
+	var err error
+	if server != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
+		defer cancel()
+		if err = server.Shutdown(ctx); err != nil {
+			err = server.Close()
+		}
+	}
+	if server == nil {
+		for _, run := range s.authn.run {
+			run(s.closing) // which ends what New has started
+		}
+	}
+	s.running.Wait()
+	s.requests.Wait()
+	s.upstream.close()
+	utilnet.CloseIdleConnectionsFor(s.asker)
+	return err
+}

@@ -1,0 +1,368 @@
+package proxy
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/json"
+	"encoding/pem"
+	"io"
+	"math/big"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+
+	"github.com/weirproject/weir/watchcache/embedded"
+)
+
+// deadline bounds every wait. It is generous: nothing is timed here.
+const deadline = 30 * time.Second
+
+// asked is a request that came to the upstream.
+type asked struct {
+	method, uri string
+	header      http.Header
+}
+
+// fakeUpstream is an embedded API server that knows tokens and permissions: the token of a user is "token-" and the name.
+type fakeUpstream struct {
+	*embedded.Server
+	t      *testing.T
+	faults *embedded.Faults
+	tls    *httptest.Server
+	config *rest.Config
+
+	mu       sync.Mutex
+	down     bool
+	hangs    chan struct{} // not nil: it takes requests and answers none until this is closed
+	expired  map[string]bool
+	denied   func(authorizationv1.SubjectAccessReviewSpec) bool
+	requests []asked
+	reviews  []authorizationv1.SubjectAccessReviewSpec
+}
+
+const ownToken = "token-proxy"
+
+func startUpstream(t *testing.T, o embedded.Options) *fakeUpstream {
+	t.Helper()
+	u := &fakeUpstream{t: t, faults: &embedded.Faults{}, expired: map[string]bool{}}
+	o.Faults = u.faults
+	var err error
+	if u.Server, err = embedded.New(o); err != nil {
+		t.Fatal(err)
+	}
+	u.tls = httptest.NewTLSServer(u)
+	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: u.tls.Certificate().Raw})
+	u.config = &rest.Config{Host: u.tls.URL, BearerToken: ownToken, QPS: -1, TLSClientConfig: rest.TLSClientConfig{CAData: ca}}
+	t.Cleanup(func() {
+		_ = u.Close()
+		u.tls.CloseClientConnections()
+		u.tls.Close()
+	})
+	return u
+}
+
+// ServeHTTP notes the request and answers reviews itself.
+func (u *fakeUpstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	u.mu.Lock()
+	down, hangs := u.down, u.hangs
+	u.requests = append(u.requests, asked{r.Method, r.URL.RequestURI(), r.Header.Clone()})
+	u.mu.Unlock()
+	if hangs != nil {
+		select {
+		case <-hangs:
+		case <-r.Context().Done():
+		}
+	}
+	switch {
+	case down:
+		panic(http.ErrAbortHandler)
+	case strings.HasSuffix(r.URL.Path, "/tokenreviews"):
+		u.review(w, r, u.token)
+	case strings.HasSuffix(r.URL.Path, "/subjectaccessreviews"):
+		u.review(w, r, u.access)
+	default:
+		u.Server.ServeHTTP(w, r)
+	}
+}
+
+// setDown makes the upstream break every connection, or come back.
+func (u *fakeUpstream) setDown(down bool) {
+	u.mu.Lock()
+	u.down = down
+	u.mu.Unlock()
+	if down {
+		u.tls.CloseClientConnections()
+	}
+}
+
+// setHanging makes the upstream take requests and not answer, or answer those that wait.
+func (u *fakeUpstream) setHanging(hanging bool) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if hanging {
+		u.hangs = make(chan struct{})
+		return
+	}
+	close(u.hangs)
+	u.hangs = nil
+}
+
+func (u *fakeUpstream) review(w http.ResponseWriter, r *http.Request, answer func(runtime.Object)) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return
+	}
+	object, _, err := scheme.Codecs.UniversalDeserializer().Decode(body, nil, nil)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	answer(object)
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(http.StatusCreated)
+	_ = json.NewEncoder(w).Encode(object)
+}
+
+func (u *fakeUpstream) token(o runtime.Object) {
+	review := o.(*authenticationv1.TokenReview)
+	review.SetGroupVersionKind(authenticationv1.SchemeGroupVersion.WithKind("TokenReview"))
+	name, ok := strings.CutPrefix(review.Spec.Token, "token-")
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if ok && !u.expired[name] {
+		review.Status = authenticationv1.TokenReviewStatus{Authenticated: true, User: authenticationv1.UserInfo{Username: name, UID: "uid-" + name}}
+	}
+}
+
+func (u *fakeUpstream) access(o runtime.Object) {
+	review := o.(*authorizationv1.SubjectAccessReview)
+	review.SetGroupVersionKind(authorizationv1.SchemeGroupVersion.WithKind("SubjectAccessReview"))
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.reviews = append(u.reviews, review.Spec)
+	review.Status.Allowed = u.denied == nil || !u.denied(review.Spec)
+}
+
+// deny sets who may not do what.
+func (u *fakeUpstream) deny(f func(authorizationv1.SubjectAccessReviewSpec) bool) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.denied = f
+}
+
+// passed are the requests since the last call that have this prefix and are a caller's, not the proxy's own.
+func (u *fakeUpstream) passed(prefix string) (out []asked) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for _, q := range u.requests {
+		own := q.header.Get("Authorization") == "Bearer "+ownToken && !impersonates(q.header)
+		if !own && strings.HasPrefix(q.uri, prefix) {
+			out = append(out, q)
+		}
+	}
+	u.requests = nil
+	return out
+}
+
+// fixture is a proxy before a fake upstream.
+type fixture struct {
+	t        *testing.T
+	ctx      context.Context
+	upstream *fakeUpstream
+	proxy    *Server
+	client   *http.Client
+	authCA   *authority
+}
+
+func startProxy(t *testing.T, u *fakeUpstream, o Options) *fixture {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), deadline)
+	t.Cleanup(cancel)
+	f := &fixture{t: t, ctx: ctx, upstream: u, authCA: newAuthority(t)}
+	o.Upstream = u.config
+	o.Authentication.SkipLookup = true
+	o.Authentication.ClientCAFile = f.authCA.file
+	if o.Authentication.AllowTTL == 0 {
+		o.Authentication.TokenTTL, o.Authentication.AllowTTL, o.Authentication.DenyTTL = time.Nanosecond, time.Nanosecond, time.Nanosecond
+	}
+	var err error
+	if f.proxy, err = New(ctx, o); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.proxy.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := f.proxy.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	f.client = f.clientWith(nil)
+	return f
+}
+
+// clientWith is a client with a certificate, or without one.
+func (f *fixture) clientWith(cert *tls.Certificate) *http.Client {
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM(f.proxy.CAData())
+	cfg := &tls.Config{RootCAs: pool}
+	if cert != nil {
+		cfg.Certificates = []tls.Certificate{*cert}
+	}
+	return f.clientOf(&http.Transport{TLSClientConfig: cfg, ForceAttemptHTTP2: true})
+}
+
+// http1 is a client that speaks no HTTP/2.
+func (f *fixture) http1(cert *tls.Certificate) *http.Client {
+	tr := f.clientWith(cert).Transport.(*http.Transport).Clone()
+	tr.ForceAttemptHTTP2, tr.TLSClientConfig.NextProtos = false, []string{"http/1.1"}
+	return f.clientOf(tr)
+}
+
+func (f *fixture) clientOf(tr *http.Transport) *http.Client {
+	f.t.Cleanup(tr.CloseIdleConnections)
+	return &http.Client{Transport: tr}
+}
+
+// open makes a request; headers come in pairs.
+func (f *fixture) open(c *http.Client, method, path string, headers ...string) *http.Response {
+	f.t.Helper()
+	req, err := http.NewRequestWithContext(f.ctx, method, f.proxy.URL()+path, nil)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	for i := 0; i < len(headers); i += 2 {
+		req.Header.Add(headers[i], headers[i+1])
+	}
+	resp, err := c.Do(req)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	f.t.Cleanup(func() { resp.Body.Close() })
+	return resp
+}
+
+// get makes a GET as a user with a token, and gives the whole answer.
+func (f *fixture) get(user, path string, headers ...string) (code int, body string) {
+	f.t.Helper()
+	resp := f.open(f.client, http.MethodGet, path, append(headers, "Authorization", "Bearer token-"+user)...)
+	raw, err := io.ReadAll(resp.Body)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return resp.StatusCode, string(raw)
+}
+
+// until waits until cond holds.
+func (f *fixture) until(what string, cond func() bool) {
+	f.t.Helper()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for !cond() {
+		select {
+		case <-tick.C:
+		case <-f.ctx.Done():
+			f.t.Fatal("waited in vain until " + what)
+		}
+	}
+}
+
+// ready waits until every named resource is held.
+func (f *fixture) ready() {
+	f.t.Helper()
+	f.until("ready", func() bool {
+		code, _ := f.get("jane", "/readyz")
+		return code == http.StatusOK
+	})
+	f.upstream.passed("")
+}
+
+// authority is a CA for callers' certificates.
+type authority struct {
+	file string
+	key  *ecdsa.PrivateKey
+	cert *x509.Certificate
+}
+
+func newAuthority(t *testing.T) *authority {
+	t.Helper()
+	a := &authority{file: filepath.Join(t.TempDir(), "ca.crt"), key: newKey(t)}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "callers"}, IsCA: true, BasicConstraintsValid: true,
+		KeyUsage: x509.KeyUsageCertSign, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &a.key.PublicKey, a.key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a.cert, err = x509.ParseCertificate(der); err != nil {
+		t.Fatal(err)
+	}
+	raw := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+	if err := os.WriteFile(a.file, raw, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+func newKey(t *testing.T) *ecdsa.PrivateKey {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return key
+}
+
+// issue makes a caller's certificate.
+func (a *authority) issue(t *testing.T, name string, groups ...string) *tls.Certificate {
+	t.Helper()
+	key := newKey(t)
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: name, Organization: groups},
+		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, a.cert, &key.PublicKey, a.key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
+}
+
+// writerPast is a client of the upstream that is not bothered by its being down.
+func (u *fakeUpstream) writerPast() kubernetes.Interface {
+	u.t.Helper()
+	cfg := &rest.Config{Host: "http://past", QPS: -1, Transport: past{u.Server}}
+	client, err := kubernetes.NewForConfig(cfg)
+	if err != nil {
+		u.t.Fatal(err)
+	}
+	return client
+}
+
+// past calls a handler without a network.
+type past struct{ http.Handler }
+
+func (p past) RoundTrip(r *http.Request) (*http.Response, error) {
+	w := httptest.NewRecorder()
+	p.ServeHTTP(w, r)
+	return w.Result(), nil
+}

@@ -1,0 +1,144 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/transport"
+
+	"github.com/weirproject/weir/watchcache"
+)
+
+// upstream passes requests on. Bodies stream both ways, upgrades too; what it holds of one is two buffers of 32 KiB.
+type upstream struct {
+	proxy *httputil.ReverseProxy
+	// bare has no credentials: requests bring their own. own has the proxy's. Each is there twice, because an upgrade needs
+	// HTTP/1.1.
+	bare, bareUpgrade, own, ownUpgrade http.RoundTripper
+	prefixes                           []string // of headers that only a front proxy may send, canonical
+	drop                               time.Duration
+	requests                           atomic.Uint64
+	failures                           atomic.Uint64
+}
+
+// asKey is where a request's context has the *transport.ImpersonationConfig that it goes on with; none: with what it came with.
+type asKey struct{}
+
+func newUpstream(cfg *rest.Config, o *Options) (*upstream, error) {
+	base, err := url.Parse(cfg.Host)
+	if err != nil || base.Host == "" {
+		c := rest.CopyConfig(cfg)
+		c.GroupVersion = &schema.GroupVersion{}
+		if base, _, err = rest.DefaultServerUrlFor(c); err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrOptions, err)
+		}
+	}
+	headers := &o.Authentication
+	u := &upstream{prefixes: []string{"X-Remote-"}, drop: o.patience.drop}
+	for _, names := range [][]string{headers.UserHeaders, headers.UIDHeaders, headers.GroupHeaders, headers.ExtraPrefixes} {
+		for _, name := range names {
+			u.prefixes = append(u.prefixes, http.CanonicalHeaderKey(name))
+		}
+	}
+	bare := rest.AnonymousClientConfig(cfg)
+	for to, from := range map[*http.RoundTripper]*rest.Config{&u.bare: bare, &u.bareUpgrade: upgrading(bare), &u.own: cfg, &u.ownUpgrade: upgrading(cfg)} {
+		if *to, err = transportFor(from); err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrOptions, err)
+		}
+	}
+	u.proxy = &httputil.ReverseProxy{
+		Rewrite:       func(pr *httputil.ProxyRequest) { u.rewrite(pr, base) },
+		Transport:     u,
+		FlushInterval: -1, // as it comes: most of what is long is a watch
+		ErrorHandler:  u.failed,
+		ErrorLog:      slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug),
+	}
+	return u, nil
+}
+
+func upgrading(cfg *rest.Config) *rest.Config {
+	cfg = rest.CopyConfig(cfg)
+	cfg.NextProtos = []string{"http/1.1"}
+	return cfg
+}
+
+// transportFor is a transport of cfg without its limits, which are for one client.
+func transportFor(cfg *rest.Config) (http.RoundTripper, error) {
+	cfg = rest.CopyConfig(cfg)
+	cfg.Timeout = 0
+	cfg.UserAgent = "" // the caller's own
+	return rest.TransportFor(cfg)
+}
+
+// serve passes the request on. as is nil to pass it on with the credentials that it has.
+func (u *upstream) serve(w http.ResponseWriter, r *http.Request, as *transport.ImpersonationConfig) {
+	u.requests.Add(1)
+	if r.Body != nil && r.Body != http.NoBody {
+		r.Body = &body{ReadCloser: r.Body, control: http.NewResponseController(w), drop: u.drop}
+	}
+	if as != nil {
+		r = r.WithContext(context.WithValue(r.Context(), asKey{}, as))
+	}
+	u.proxy.ServeHTTP(w, r)
+}
+
+func (u *upstream) rewrite(pr *httputil.ProxyRequest, base *url.URL) {
+	pr.SetURL(base)
+	pr.SetXForwarded()
+	for name := range pr.Out.Header {
+		for _, prefix := range u.prefixes {
+			if strings.HasPrefix(name, prefix) {
+				delete(pr.Out.Header, name)
+			}
+		}
+	}
+	if pr.In.Context().Value(asKey{}) != nil {
+		dropImpersonation(pr.Out.Header)
+		pr.Out.Header.Del("Authorization")
+	}
+	if _, ok := pr.Out.Header["User-Agent"]; !ok {
+		pr.Out.Header.Set("User-Agent", "") // not ours
+	}
+}
+
+// RoundTrip chooses the credentials.
+func (u *upstream) RoundTrip(r *http.Request) (*http.Response, error) {
+	upgrade := r.Header.Get("Upgrade") != ""
+	as, ok := r.Context().Value(asKey{}).(*transport.ImpersonationConfig)
+	switch {
+	case !ok && upgrade:
+		return u.bareUpgrade.RoundTrip(r)
+	case !ok:
+		return u.bare.RoundTrip(r)
+	case upgrade:
+		return transport.NewImpersonatingRoundTripper(*as, u.ownUpgrade).RoundTrip(r)
+	}
+	return transport.NewImpersonatingRoundTripper(*as, u.own).RoundTrip(r)
+}
+
+// failed answers a request that the upstream did not.
+func (u *upstream) failed(w http.ResponseWriter, r *http.Request, err error) {
+	if errors.Is(err, context.Canceled) && r.Context().Err() != nil {
+		panic(http.ErrAbortHandler) // the client has gone
+	}
+	u.failures.Add(1)
+	watchcache.WriteError(w, r, apierrors.NewServiceUnavailable("the upstream API server does not answer: "+err.Error()))
+}
+
+func (u *upstream) close() {
+	for _, rt := range []http.RoundTripper{u.bare, u.bareUpgrade, u.own, u.ownUpgrade} {
+		utilnet.CloseIdleConnectionsFor(rt)
+	}
+}

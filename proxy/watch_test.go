@@ -1,0 +1,221 @@
+package proxy
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/weirproject/weir/watchcache/embedded"
+)
+
+// TestRevoked: a watch ends when its caller may no longer have it: the permission is gone, or the token is.
+func TestRevoked(t *testing.T) {
+	u := startUpstream(t, embedded.Options{Pods: 3})
+	f := startProxy(t, u, Options{Resources: []string{"pods"}, Recheck: 20 * time.Millisecond})
+	f.ready()
+	stays := f.watch("jane", "/api/v1/pods?watch=true")
+	f.next(stays, "ADDED")
+	for name, revoke := range map[string]func(){
+		"permission": func() {
+			u.deny(func(s authorizationv1.SubjectAccessReviewSpec) bool { return s.User == "leaver" })
+		},
+		"token": func() {
+			u.deny(nil)
+			u.mu.Lock()
+			defer u.mu.Unlock()
+			u.expired["leaver"] = true
+		},
+	} {
+		u.deny(nil)
+		u.mu.Lock()
+		u.expired["leaver"] = false
+		u.mu.Unlock()
+		lines := f.watch("leaver", "/api/v1/pods?watch=true")
+		f.next(lines, "ADDED")
+		revoke()
+		for ended := false; !ended; {
+			select {
+			case _, ok := <-lines:
+				ended = !ok
+			case <-f.ctx.Done():
+				t.Fatalf("%s: the watch goes on", name)
+			}
+		}
+	}
+	if _, err := u.writer().CoreV1().Pods("default").Create(f.ctx, pod("later"), metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	f.next(stays, "later")
+	if n := f.proxy.revoked.Load(); n != 2 {
+		t.Errorf("%d watches were revoked", n)
+	}
+}
+
+// TestUpstreamDown: watches stay open and reads go on, by the last answers about their callers; /readyz says so; and when the upstream is
+// back, the same watch tells what happened.
+func TestUpstreamDown(t *testing.T) {
+	u := startUpstream(t, embedded.Options{Pods: 3})
+	f := startProxy(t, u, Options{Resources: []string{"pods"}, Recheck: 50 * time.Millisecond})
+	f.ready()
+	lines := f.watch("jane", "/api/v1/pods?watch=true")
+	f.next(lines, "ADDED")
+	if code, _ := f.get("jane", "/api/v1/pods?resourceVersion=0"); code != http.StatusOK {
+		t.Fatal(code)
+	}
+	u.setDown(true)
+	f.until("/readyz says so", func() bool {
+		code, body := f.get("jane", "/readyz")
+		return code == http.StatusServiceUnavailable && strings.Contains(body, "[-]upstream failed") && strings.Contains(body, "[-]resource/pods failed")
+	})
+	if code, body := f.get("jane", "/livez"); code != http.StatusOK {
+		t.Errorf("/livez: %d %s", code, body)
+	}
+	if code, body := f.get("jane", "/api/v1/pods?resourceVersion=0"); code != http.StatusOK {
+		t.Errorf("a read of somebody who is known: %d %.200s", code, body)
+	}
+	if code, _ := f.get("stranger", "/api/v1/pods?resourceVersion=0"); code != http.StatusServiceUnavailable {
+		t.Errorf("a read of somebody whom nobody can be asked about: %d", code)
+	}
+	if code, body := f.get("jane", "/api/v1/pods"); code != http.StatusServiceUnavailable {
+		t.Errorf("a read that must be fresh: %d %.200s", code, body)
+	}
+	if _, err := u.writerPast().CoreV1().Pods("default").Create(f.ctx, pod("meanwhile"), metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	u.setDown(false)
+	f.next(lines, "meanwhile")
+}
+
+// TestUpstreamHangs: while the upstream swallows what it is sent, one question at a time waits for it, and reads go on.
+func TestUpstreamHangs(t *testing.T) {
+	u := startUpstream(t, embedded.Options{Pods: 3})
+	wait := defaultPatience
+	wait.review = 500 * time.Millisecond
+	f := startProxy(t, u, Options{Resources: []string{"pods"}, patience: wait})
+	f.ready()
+	const list = "/api/v1/pods?resourceVersion=0"
+	if code, _ := f.get("jane", list); code != http.StatusOK {
+		t.Fatal(code)
+	}
+	u.setHanging(true)
+	f.until("/readyz says so", func() bool { code, _ := f.get("jane", "/readyz"); return code == http.StatusServiceUnavailable })
+	u.passed("")
+	const many = 50
+	codes := make(chan int, many)
+	for range many {
+		go func() {
+			code, _ := f.get("jane", list)
+			codes <- code
+		}()
+	}
+	for range many {
+		if code := <-codes; code != http.StatusOK {
+			t.Errorf("%d", code)
+		}
+	}
+	asked := 0
+	u.mu.Lock()
+	for _, q := range u.requests {
+		if strings.HasSuffix(q.uri, "reviews") {
+			asked++
+		}
+	}
+	u.mu.Unlock()
+	if asked > many/2 { // a few, before it was known
+		t.Errorf("%d questions for %d reads", asked, many)
+	}
+	u.setHanging(false)
+	f.until("it is ready again", func() bool { code, _ := f.get("jane", "/readyz"); return code == http.StatusOK })
+}
+
+// TestRelist: a relist tells connected watchers what changed, in the order in which it changed, and a client that was told half of it can go on
+// from there.
+func TestRelist(t *testing.T) {
+	u := startUpstream(t, embedded.Options{})
+	f := startProxy(t, u, Options{Resources: []string{"pods"}})
+	client := u.writerPast()
+	pods := client.CoreV1().Pods("default")
+	for _, name := range []string{"a", "b", "gone", "z"} {
+		if _, err := pods.Create(f.ctx, pod(name), metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f.until("held", func() bool { code, _ := f.get("jane", "/readyz"); return code == http.StatusOK })
+	lines := f.watch("jane", "/api/v1/pods?watch=true")
+	f.next(lines, `"z"`)
+
+	u.setDown(true)
+	if err := pods.Delete(f.ctx, "gone", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	// The newest change is of the key that comes first.
+	for _, name := range []string{"z", "b", "a"} {
+		touch(t, f.ctx, u, name)
+	}
+	if _, err := pods.Create(f.ctx, pod("c"), metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	touch(t, f.ctx, u, "a")
+	u.Compact()
+	u.setDown(false)
+	for _, want := range []string{`"z"`, `"b"`, `"c"`, `"a"`, `"gone"`} {
+		f.next(lines, want)
+	}
+	on := f.proxy.holdings.all()[0]
+	if n := on.starts.Load(); n != 1 {
+		t.Errorf("%d stores", n)
+	}
+	// From what the first of these events carried, the others come again.
+	z := get(t, f.ctx, u, "z")
+	again := f.watch("jane", "/api/v1/pods?watch=true&resourceVersion="+z)
+	for _, want := range []string{`"b"`, `"c"`, `"a"`, `"gone"`} {
+		f.next(again, want)
+	}
+	// From the list's own resourceVersion the deletion, which might have been missed, comes again.
+	last := f.watch("jane", "/api/v1/pods?watch=true&resourceVersion="+get(t, f.ctx, u, "a"))
+	f.next(last, `"gone"`)
+}
+
+func touch(t *testing.T, ctx context.Context, u *fakeUpstream, name string) {
+	t.Helper()
+	pods := u.writerPast().CoreV1().Pods("default")
+	p, err := pods.Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Labels = map[string]string{"touched": p.ResourceVersion}
+	if _, err := pods.Update(ctx, p, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func get(t *testing.T, ctx context.Context, u *fakeUpstream, name string) (resourceVersion string) {
+	t.Helper()
+	p, err := u.writerPast().CoreV1().Pods("default").Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p.ResourceVersion
+}
+
+// TestStartOver: a server that went back in time, or a relist that brings too much, ends the watches, and the resource is held anew.
+func TestStartOver(t *testing.T) {
+	u := startUpstream(t, embedded.Options{Pods: 3})
+	f := startProxy(t, u, Options{Resources: []string{"pods"}})
+	f.ready()
+	lines := f.watch("jane", "/api/v1/pods?watch=true")
+	f.next(lines, "ADDED")
+	h := f.proxy.holdings.all()[0]
+	h.session.Load().feed.giveUp(errWentBack)
+	for range lines {
+	}
+	if code, _ := f.get("jane", "/api/v1/pods?resourceVersion=0"); code != http.StatusOK { // by the upstream, meanwhile
+		t.Error(code)
+	}
+	f.until("held anew", func() bool { return h.session.Load() != nil && h.starts.Load() == 2 })
+}
