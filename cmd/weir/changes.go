@@ -1,0 +1,212 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/weirproject/weir"
+	"github.com/weirproject/weir/cmd/weir/internal/columns"
+	"github.com/weirproject/weir/cmd/weir/internal/quantity"
+	"github.com/weirproject/weir/wire"
+)
+
+// The outputs that are not a table.
+const (
+	outputJSON = "json"
+	outputName = "name"
+)
+
+// changes prints what happens after the first sync. handle is called by one goroutine, the rest by another.
+type changes[T weir.Object] struct {
+	w       *watch
+	inf     *weir.Informer[T]
+	begun   chan struct{} // closed by begin
+	table   *columns.Printer
+	headed  bool
+	columns []string // behind the name, of this kind
+
+	added, modified, deleted atomic.Int64
+}
+
+func newChanges[T weir.Object](w *watch, inf *weir.Informer[T]) *changes[T] {
+	c := &changes[T]{w: w, inf: inf, begun: make(chan struct{}), table: columns.New(w.out, terminalWidth(w.out))}
+	if _, ok := any(*new(T)).(*corev1.Pod); ok {
+		c.columns = []string{"PHASE", "READY", "NODE"}
+	}
+	return c
+}
+
+// begin lets changes be printed from now on: what is held has been told.
+func (c *changes[T]) begin() { close(c.begun) }
+
+// handle prints an event. What came with the first list is no change.
+func (c *changes[T]) handle(ctx context.Context, e weir.Event[T]) {
+	if e.Initial {
+		return
+	}
+	select {
+	case <-c.begun:
+	case <-ctx.Done():
+		return
+	}
+	switch e.Type {
+	case weir.Added:
+		c.added.Add(1)
+	case weir.Updated:
+		c.modified.Add(1)
+	case weir.Deleted:
+		c.deleted.Add(1)
+	}
+	var err error
+	switch c.w.output {
+	case outputJSON:
+		err = c.printJSON(e)
+	case outputName:
+		_, err = fmt.Fprintln(c.w.out, c.name(e.Item()))
+	default:
+		err = c.printRow(e)
+	}
+	if err != nil && ctx.Err() == nil {
+		fmt.Fprintf(c.w.err, "%s: %s\n", e.Key(), oneLine(err))
+	}
+}
+
+// summary counts what happened.
+func (c *changes[T]) summary() string {
+	a, m, d := c.added.Load(), c.modified.Load(), c.deleted.Load()
+	return fmt.Sprintf("%s objects, %s changes (%s added, %s modified, %s deleted)", quantity.Count(int64(c.inf.Len())),
+		quantity.Count(a+m+d), quantity.Count(a), quantity.Count(m), quantity.Count(d))
+}
+
+// printRow prints an event as a row of the table.
+func (c *changes[T]) printRow(e weir.Event[T]) error {
+	if !c.headed {
+		c.headed = true
+		c.fit()
+		if err := c.table.Row(c.cells("TIME", "EVENT", "NAMESPACE", "NAME", c.columns)...); err != nil {
+			return err
+		}
+	}
+	more, err := c.more(e.Item())
+	if err != nil {
+		return err
+	}
+	item := e.Item()
+	return c.table.Row(c.cells(time.Now().Format("15:04:05.000"), e.Type.String(), item.Namespace(), item.Name(), more)...)
+}
+
+func (c *changes[T]) cells(at, event, namespace, name string, more []string) []string {
+	cells := []string{at, event}
+	if c.w.resource.Namespaced {
+		cells = append(cells, namespace)
+	}
+	return append(append(cells, name), more...)
+}
+
+// fit makes the columns wide enough for what is held now.
+func (c *changes[T]) fit() {
+	var namespace, name string
+	for item := range c.inf.Snapshot().Items() {
+		if n := item.Namespace(); len(n) > len(namespace) {
+			namespace = n
+		}
+		if n := item.Name(); len(n) > len(name) {
+			name = n
+		}
+	}
+	more := make([]string, len(c.columns))
+	if len(more) > 0 {
+		more[0] = string(corev1.PodSucceeded) // the longest phase
+	}
+	c.table.Fit(c.cells("15:04:05.000", weir.Updated.String(), namespace, name, more)...)
+}
+
+// more are the cells behind the name: decoded for pods, none for other kinds.
+func (c *changes[T]) more(item weir.Item[T]) ([]string, error) {
+	if c.columns == nil {
+		return nil, nil
+	}
+	object, err := item.Object()
+	if err != nil {
+		return nil, err
+	}
+	pod := any(object).(*corev1.Pod)
+	ready := 0
+	for _, s := range pod.Status.ContainerStatuses {
+		if s.Ready {
+			ready++
+		}
+	}
+	phase := string(pod.Status.Phase)
+	if pod.DeletionTimestamp != nil {
+		phase = "Terminating"
+	}
+	return []string{phase, fmt.Sprintf("%d/%d", ready, len(pod.Spec.Containers)), pod.Spec.NodeName}, nil
+}
+
+// name is the object's as kubectl writes it: "pod/web-0", "deployment.apps/web".
+func (c *changes[T]) name(item weir.Item[T]) string {
+	kind := strings.ToLower(c.w.resource.Kind.Kind)
+	if group := c.w.resource.Group; group != "" {
+		kind += "." + group
+	}
+	return kind + "/" + item.Name()
+}
+
+// changeLine is what -o json prints for each change, as a WATCH has it.
+type changeLine struct {
+	Type   string          `json:"type"`
+	Object json.RawMessage `json:"object"`
+}
+
+func (c *changes[T]) printJSON(e weir.Event[T]) error {
+	text, err := c.text(e.Item())
+	if err != nil {
+		return err
+	}
+	return json.NewEncoder(c.w.out).Encode(changeLine{e.Type.String(), text})
+}
+
+// text is the object as JSON, with its kind in it.
+func (c *changes[T]) text(item weir.Item[T]) ([]byte, error) {
+	kind := wire.TypeMeta{APIVersion: c.w.resource.GroupVersion().String(), Kind: c.w.resource.Kind.Kind}
+	if c.inf.Encoding() == wire.JSON {
+		raw, err := item.AppendRaw(nil)
+		if err != nil {
+			return nil, err
+		}
+		return wire.AppendObject(nil, wire.JSON, kind, raw), nil
+	}
+	object, err := item.Object()
+	if err != nil {
+		return nil, err
+	}
+	raw, err := json.Marshal(object)
+	if err != nil {
+		return nil, err
+	}
+	return wire.AppendObject(nil, wire.JSON, kind, raw), nil
+}
+
+// printHeld prints what --once asks for.
+func (c *changes[T]) printHeld(h holdings) error {
+	switch c.w.output {
+	case outputJSON:
+		return json.NewEncoder(c.w.out).Encode(h.object())
+	case outputName:
+		for item := range c.inf.Snapshot().Items() {
+			if _, err := fmt.Fprintln(c.w.out, c.name(item)); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	_, err := fmt.Fprintln(c.w.out, h)
+	return err
+}

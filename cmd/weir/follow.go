@@ -1,0 +1,141 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/weirproject/weir"
+	"github.com/weirproject/weir/cmd/weir/internal/resource"
+	"github.com/weirproject/weir/reflector"
+)
+
+// watch is one run of `weir watch`, whatever the type.
+type watch struct {
+	*watchFlags
+	resource  resource.Resource
+	config    *rest.Config
+	namespace string // "" is all
+	expected  int    // objects, where that is known ahead; else 0
+	out, err  io.Writer
+}
+
+// stopTimeout bounds the wait for a row that stdout does not take, so that an interrupt ends the command in time.
+const stopTimeout = 500 * time.Millisecond
+
+// follow syncs an informer of T, says what it holds, and prints what changes until ctx ends.
+func follow[T weir.Object](ctx context.Context, w *watch) error {
+	statuses := make(chan weir.Status, 64)
+	opts := weir.Options{
+		Resource:    w.resource.GroupVersionResource,
+		Selectors:   w.selectors(),
+		StopTimeout: stopTimeout,
+		OnStatus: func(s weir.Status) {
+			select {
+			case statuses <- s:
+			default: // one that is missed is only a line that is not printed
+			}
+		},
+	}
+	if w.namespace != "" {
+		opts.Namespaces = []string{w.namespace}
+	}
+	inf, err := weir.NewInformer[T](w.config, opts)
+	if err != nil {
+		return err
+	}
+	changes := newChanges[T](w, inf)
+	if !w.once {
+		if _, err := inf.Handle(changes.handle, weir.HandlerOptions[T]{}); err != nil {
+			return err
+		}
+	}
+	begin := time.Now()
+	running, stop := context.WithCancel(ctx)
+	ended := make(chan error, 1)
+	go func() { ended <- inf.Run(running) }() // ends with running
+	defer func() { stop(); <-ended }()
+
+	if err := waitSynced(ctx, inf, w, statuses); err != nil {
+		return err
+	}
+	held := holdings{w.resource.String(), inf.Stats(), time.Since(begin)}
+	if w.once {
+		return changes.printHeld(held)
+	}
+	fmt.Fprintln(w.err, held)
+	changes.begin()
+	w.report(ctx, statuses)
+	stop()
+	err = <-ended
+	ended <- nil
+	fmt.Fprintf(w.err, "stopped after %s: %s, %s\n", time.Since(begin).Round(time.Second), changes.summary(),
+		plural(inf.Stats().Requests, "request"))
+	return err
+}
+
+// waitSynced waits for the first sync and shows how it is coming on. It gives up on what waiting does not mend.
+func waitSynced[T weir.Object](ctx context.Context, inf *weir.Informer[T], w *watch, statuses <-chan weir.Status) error {
+	bar := newProgress(w.err, w.resource.Resource, w.expected)
+	defer bar.end()
+	synced := make(chan error, 1)
+	waiting, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() { synced <- inf.WaitForSync(waiting) }() // ends with waiting
+	tick := time.NewTicker(progressEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case err := <-synced:
+			if ctx.Err() != nil {
+				return fmt.Errorf("%w before %s was in sync", errInterrupted, w.resource)
+			}
+			return err
+		case s := <-statuses:
+			if s.Err == nil {
+				continue
+			}
+			if hopeless(s) {
+				return plain(s.Err)
+			}
+			bar.say(fmt.Sprintf("%v; trying again", plain(s.Err)))
+		case <-tick.C:
+			stats := inf.Stats()
+			bar.show(stats.Objects, stats.BodyBytes)
+		}
+	}
+}
+
+// report says on stderr when the copy stops being current and when it is current again, until ctx ends.
+func (w *watch) report(ctx context.Context, statuses <-chan weir.Status) {
+	var said error // what has been told, by its kind; nil: all is well
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case s := <-statuses:
+			kind := kindOf(s.Err)
+			if kind == said || ctx.Err() != nil {
+				continue
+			}
+			said = kind
+			text := "current again"
+			if kind != nil {
+				text = oneLine(plain(s.Err)) + "; trying again"
+			}
+			fmt.Fprintf(w.err, "%s  %s\n", time.Now().Format(time.TimeOnly), text)
+		}
+	}
+}
+
+// kindOf is the sentinel of a reflector's error; nil of none.
+func kindOf(err error) error {
+	if own, ok := errors.AsType[*reflector.Error](err); ok {
+		return own.Kind
+	}
+	return err
+}

@@ -1,0 +1,216 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/weirproject/weir"
+	"github.com/weirproject/weir/cmd/weir/internal/resource"
+	"github.com/weirproject/weir/reflector"
+	"github.com/weirproject/weir/store"
+	"github.com/weirproject/weir/watchcache/embedded"
+)
+
+var podResource = resource.Resource{
+	GroupVersionResource: corev1.SchemeGroupVersion.WithResource("pods"),
+	Kind:                 corev1.SchemeGroupVersion.WithKind("Pod"),
+	Namespaced:           true,
+}
+
+// synced runs an informer of pods on an embedded server and gives its changes printer.
+func synced[T weir.Object](t *testing.T, out *bytes.Buffer, output string) *changes[T] {
+	t.Helper()
+	server, err := embedded.New(embedded.Options{Pods: 3, Seed: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := server.Start(); err != nil {
+		t.Fatal(err)
+	}
+	inf, err := weir.NewInformer[T](server.Config(), weir.Options{Resource: podResource.GroupVersionResource})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- inf.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		server.Close()
+	})
+	if err := inf.WaitForSync(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w := &watch{watchFlags: &watchFlags{output: output}, resource: podResource, out: out, err: out}
+	return newChanges(w, inf)
+}
+
+// Whatever the encoding, the JSON of an object says what it is and loses nothing.
+func TestText(t *testing.T) {
+	var out bytes.Buffer
+	typed := synced[*corev1.Pod](t, &out, outputJSON)
+	untyped := synced[*unstructured.Unstructured](t, &out, outputJSON)
+	for item := range typed.inf.Snapshot().Items() {
+		a, err := typed.text(item)
+		if err != nil {
+			t.Fatal(err)
+		}
+		other, ok := untyped.inf.Item(item.Key())
+		if !ok {
+			t.Fatalf("%s is missing", item.Key())
+		}
+		b, err := untyped.text(other)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, text := range [][]byte{a, b} {
+			var u unstructured.Unstructured
+			if err := json.Unmarshal(text, &u.Object); err != nil {
+				t.Fatal(err)
+			}
+			if u.GetKind() != "Pod" || u.GetAPIVersion() != "v1" || u.GetNamespace()+"/"+u.GetName() != item.Key() || u.Object["status"] == nil {
+				t.Errorf("%s is %s", item.Key(), text)
+			}
+		}
+	}
+}
+
+func TestPrintHeldNames(t *testing.T) {
+	var out bytes.Buffer
+	c := synced[*corev1.Pod](t, &out, outputName)
+	if err := c.printHeld(holdings{}); err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
+	if len(lines) != 3 || !strings.HasPrefix(lines[0], "pod/") {
+		t.Errorf("got %q", lines)
+	}
+}
+
+func TestHoldings(t *testing.T) {
+	h := holdings{"pods", weir.Stats{
+		Objects: 50_000, Requests: 1, WireBytes: 18_000_000,
+		Memory: store.Memory{Packed: 31_000_000, Keys: 4_400_000, Dictionary: 20_480},
+	}, 1618 * time.Millisecond}
+	const want = "50,000 pods in sync after 1.62 s: 18.0 MB on the wire, 35.4 MB held (packed 31.0 MB, keys 4.40 MB, " +
+		"dictionary 20.5 KB), 1 request"
+	if got := h.String(); got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+	if got := (holdings{resource: "nodes"}).String(); got != "0 nodes in sync after 0 ns: 0 B on the wire, 0 B held (nothing), 0 requests" {
+		t.Errorf("got %s", got)
+	}
+}
+
+func TestProgressLines(t *testing.T) {
+	var out bytes.Buffer
+	p := newProgress(&out, "pods", 0)
+	p.begin = p.begin.Add(-3 * time.Second)
+	p.show(1, 1) // too soon
+	p.said = p.said.Add(-progressLine)
+	p.show(30_000, 150_000_000)
+	p.say("one\ntwo")
+	p.end()
+	lines := strings.Split(out.String(), "\n")
+	if len(lines) != 3 || !strings.HasPrefix(lines[0], "pods: 30,000 objects, 150 MB, ") || lines[1] != "one; two" {
+		t.Errorf("got %q", out.String())
+	}
+}
+
+func TestHopeless(t *testing.T) {
+	for _, tc := range []struct {
+		err      error
+		attempts int
+		want     bool
+	}{
+		{weir.ErrForbidden, 1, true},
+		{weir.ErrUnauthorized, 1, true},
+		{weir.ErrUnknownResource, 1, true},
+		{weir.ErrMalformed, 1, true},
+		{reflector.ErrRejected, 1, true},
+		{reflector.ErrEncoding, 1, true},
+		{weir.ErrUnreachable, 1, false},
+		{weir.ErrUnreachable, patience, true},
+		{weir.ErrTooManyRequests, 9, false},
+		{weir.ErrExpired, 9, false},
+	} {
+		s := weir.Status{Status: reflector.Status{Err: fmt.Errorf("pods: %w", tc.err), Attempts: tc.attempts}}
+		if got := hopeless(s); got != tc.want {
+			t.Errorf("%v after %d attempts: %t", tc.err, tc.attempts, got)
+		}
+	}
+}
+
+func TestPlain(t *testing.T) {
+	pods := schema.GroupResource{Resource: "pods"}
+	for want, err := range map[string]error{
+		`forbidden: pods is forbidden: no`:                 fmt.Errorf("pods: listing: %w", apierrors.NewForbidden(pods, "", errors.New("no"))),
+		`the server does not accept the credentials: who?`: fmt.Errorf("x: %w", apierrors.NewUnauthorized("who?")),
+		`the server answered: field label not supported`:   apierrors.NewBadRequest("field label not supported"),
+		`no answer from the server at https://h:1: dial`:   fmt.Errorf("x: %w", &url.Error{Op: "Get", URL: "https://h:1/api?x=y", Err: errors.New("dial")}),
+		`the server cannot be reached: EOF`:                fmt.Errorf("pods: %w", &reflector.Error{Kind: weir.ErrUnreachable, Err: io.EOF}),
+		`the answer cannot be read`:                        &reflector.Error{Kind: weir.ErrMalformed},
+		`something else`:                                   errors.New("something else"),
+	} {
+		if got := plain(err); got.Error() != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+	if plain(nil) != nil {
+		t.Error("an error came of nothing")
+	}
+}
+
+func TestOneLine(t *testing.T) {
+	if got := oneLine(errors.New("a\n\tb  c\n")); got != "a; b c" {
+		t.Errorf("got %q", got)
+	}
+}
+
+// report tells each kind of trouble once, and when it is over.
+func TestReport(t *testing.T) {
+	var out bytes.Buffer
+	statuses := make(chan weir.Status)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		(&watch{err: &out}).report(ctx, statuses)
+	}()
+	trouble := func(kind error, text string) error { return &reflector.Error{Kind: kind, Err: errors.New(text)} }
+	for _, err := range []error{
+		nil, trouble(weir.ErrUnreachable, "one"), trouble(weir.ErrUnreachable, "two"), trouble(weir.ErrExpired, "three"), nil, nil,
+	} {
+		statuses <- weir.Status{Status: reflector.Status{Err: err}}
+	}
+	cancel()
+	<-done
+	var got []string
+	for line := range strings.Lines(out.String()) {
+		_, text, _ := strings.Cut(line, "  ")
+		got = append(got, text)
+	}
+	want := []string{
+		"the server cannot be reached: one; trying again\n", "the resource version is too old: three; trying again\n", "current again\n",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}

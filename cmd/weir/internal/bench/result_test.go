@@ -1,0 +1,130 @@
+package bench
+
+import (
+	"encoding/json"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+func TestMedians(t *testing.T) {
+	got := medians([]Figures{{"a": 3, "b": 1}, {"a": 1, "b": 2}, {"a": 2}})
+	if diff := cmp.Diff(Figures{"a": 2, "b": 1.5}, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestCompareTakesTheBetterMode(t *testing.T) {
+	r := Result{
+		Weir: Figures{"cost": 1, "speed": 50, "objects": 7, "never": 0, "ours": 3},
+		Modes: map[string]Figures{
+			modeList:      {"cost": 4, "speed": 10, "objects": 7, "never": 0},
+			modeWatchList: {"cost": 5, "speed": 20, "objects": 7, "never": 0},
+		},
+	}
+	r.compare([]figure{
+		{"cost", "", number, lower}, {"speed", "", number, higher}, {"objects", "", count1, neither}, {"never", "", count1, lower},
+		{"ours", "", number, lower},
+	})
+	if diff := cmp.Diff(Figures{"cost": 4, "speed": 20, "objects": 7, "never": 0}, r.ClientGo); diff != "" {
+		t.Error(diff)
+	}
+	// Nothing is compared that is only there to be read, that would divide by 0, or that one side has not got.
+	if diff := cmp.Diff(Figures{"cost": 0.25, "speed": 2.5}, r.Ratio); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// example is a result of a verb whose figures are all there.
+func example(t *testing.T, name string) Result {
+	t.Helper()
+	v, ok := verbNamed(strings.TrimSuffix(name, dropInSuffix))
+	if !ok {
+		t.Fatalf("no verb %q", name)
+	}
+	if v.Name != name {
+		v = v.DropIn()
+	}
+	r := Result{Name: name, Runs: v.Runs, Weir: Figures{}, Modes: map[string]Figures{}}
+	for _, mode := range v.modes {
+		r.Modes[mode] = Figures{}
+	}
+	for i, f := range v.figures {
+		value := map[unit]float64{number: 1.04, count1: 50_000, seconds: 1.618, nanos: 412, micro: 5.2, bytesUnit: 55.3e6}[f.unit]
+		value += value * float64(i) / 7
+		r.Weir[f.key] = value
+		for m, mode := range v.modes {
+			r.Modes[mode][f.key] = value * float64(12+m)
+		}
+	}
+	if v.Name == "sync" {
+		r.Floor = Figures{"syncSeconds": 1.2}
+	}
+	r.compare(v.figures)
+	return r
+}
+
+// resultNames are those of the results that differ in their figures or their footnotes.
+func resultNames() (names []string) {
+	for _, v := range Verbs() {
+		names = append(names, v.Name)
+	}
+	return append(names, "sync"+dropInSuffix, "read"+dropInSuffix)
+}
+
+func TestTables(t *testing.T) {
+	for _, name := range resultNames() {
+		t.Run(name, func(t *testing.T) {
+			var b strings.Builder
+			if err := example(t, name).WriteTable(&b); err != nil {
+				t.Fatal(err)
+			}
+			for line := range strings.Lines(b.String()) {
+				if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > 100 {
+					t.Errorf("%d columns: %s", n, line)
+				}
+			}
+			golden(t, name+".table", b.String())
+		})
+	}
+}
+
+// The names in the JSON are promises: what is in the golden file must not change.
+func TestJSON(t *testing.T) {
+	var all []Result
+	for _, name := range resultNames() {
+		all = append(all, example(t, name))
+	}
+	text, err := json.MarshalIndent(all, "", "  ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "results.json", string(text)+"\n")
+}
+
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	if *update {
+		if err := os.MkdirAll("testdata", 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("%s (go test -update writes it anew):\n%s", path, diff)
+	}
+}

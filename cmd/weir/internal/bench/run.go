@@ -1,0 +1,193 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/weirproject/weir/cmd/weir/internal/child"
+)
+
+// Options say what to measure and where. Server and Config name the same server, once for children and once for us.
+type Options struct {
+	Config *rest.Config
+	Server string   // its URL, if it asks for no credentials; empty: children take Args
+	Args   []string // flags that lead a child to it
+
+	DropIn       bool          // measure the drop-in in the place of weir's own informer
+	Runs         int           // of each contender; 0: the verb's own
+	Unstructured bool          // sync as unstructured, from JSON
+	Objects      int           // that a stub holds
+	Duration     time.Duration // of what is measured for a time; 0: the verb's own
+	Relists      int
+	Period       time.Duration // of the resync
+
+	Progress io.Writer // gets a line for each run
+}
+
+// What a result's name has behind the verb's.
+const (
+	dropInSuffix       = "-dropin"
+	unstructuredSuffix = "-unstructured"
+)
+
+// patience bounds one run of one contender, beyond what it is told to take.
+const patience = 10 * time.Minute
+
+// contender is one that takes part.
+type contender struct {
+	side, mode string
+}
+
+func (c contender) String() string {
+	switch {
+	case c.side == sideFloor:
+		return "floor"
+	case c.mode != "":
+		return "client-go/" + c.mode
+	}
+	return c.side
+}
+
+// env is what sets client-go's mode.
+func (c contender) env() []string {
+	switch c.mode {
+	case modeList:
+		return []string{"KUBE_FEATURE_WatchListClient=false"}
+	case modeWatchList:
+		return []string{"KUBE_FEATURE_WatchListClient=true"}
+	}
+	return nil
+}
+
+// Check sees whether the server lets us list pods and has any, so that no contender waits for what will never come.
+func Check(ctx context.Context, cfg *rest.Config) error {
+	cfg = rest.CopyConfig(cfg)
+	cfg.Timeout = 20 * time.Second
+	client, err := kubernetes.NewForConfig(cfg)
+	if err != nil {
+		return err
+	}
+	pods, err := client.CoreV1().Pods(corev1.NamespaceAll).List(ctx, metav1.ListOptions{Limit: 1})
+	if err != nil {
+		return err
+	}
+	if len(pods.Items) == 0 {
+		return errNoPods
+	}
+	return nil
+}
+
+// Run runs one verb: all contenders in turn, several times. It only reads from the server.
+func Run(ctx context.Context, v Verb, o Options) (Result, error) {
+	name := v.Name
+	if o.DropIn {
+		v = v.DropIn()
+		name += dropInSuffix
+	}
+	s := spec{
+		Verb: v.Name, Server: o.Server, DropIn: o.DropIn, Unstructured: o.Unstructured && v.Name == "sync", Objects: o.Objects,
+		Duration: v.Duration, Relists: o.Relists,
+	}
+	if o.Duration > 0 {
+		s.Duration = o.Duration
+	}
+	if v.Name == "resync" {
+		s.Period = o.Period
+	}
+	if v.Stub {
+		stub, err := start(ctx, roleStub, o.Args, StubSpec{Server: o.Server, Objects: o.Objects})
+		if err != nil {
+			return Result{}, err
+		}
+		defer stub.Close()
+		s.Stub = stub.URL
+	}
+	if s.Unstructured {
+		name += unstructuredSuffix
+	}
+	res := Result{Name: name, Runs: v.Runs, Modes: map[string]Figures{}}
+	if o.Runs > 0 {
+		res.Runs = o.Runs
+	}
+	contenders := contendersOf(v)
+	runs := map[contender][]Figures{}
+	for i := range res.Runs {
+		for _, c := range contenders {
+			f, err := runOne(ctx, c, s, o.Args)
+			if err != nil {
+				return Result{}, fmt.Errorf("%s: %s: %w", res.Name, c, err)
+			}
+			runs[c] = append(runs[c], f)
+			fmt.Fprintf(o.Progress, "%s %d/%d  %-20s %s\n", res.Name, i+1, res.Runs, c, v.headline(f))
+		}
+	}
+	for c, all := range runs {
+		switch m := medians(all); c.side {
+		case sideWeir:
+			res.Weir = m
+		case sideFloor:
+			res.Floor = m
+		default:
+			res.Modes[c.mode] = m
+		}
+	}
+	res.compare(v.figures)
+	return res, nil
+}
+
+// contendersOf are those that take part in a verb, in the order in which they run.
+func contendersOf(v Verb) []contender {
+	all := []contender{{side: sideWeir}}
+	for _, mode := range v.modes {
+		all = append(all, contender{sideClientgo, mode})
+	}
+	if v.Name == "sync" {
+		all = append(all, contender{side: sideFloor})
+	}
+	return all
+}
+
+// runOne runs one contender once, in a process of its own.
+func runOne(ctx context.Context, c contender, s spec, args []string) (Figures, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience+s.Duration+2*s.Period)
+	defer cancel()
+	if s.Stub != "" {
+		if err := tell(ctx, s.Stub, order{Do: doHold}); err != nil {
+			return nil, err
+		}
+	}
+	s.Side = c.side
+	p, err := child.Start(ctx, roleContender, args, c.env(), s)
+	if err != nil {
+		return nil, err
+	}
+	f := Figures{}
+	if err := p.Receive(&f); err != nil {
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		return nil, err
+	}
+	return f, p.Stop()
+}
+
+// headline is a run's first two figures.
+func (v Verb) headline(f Figures) string {
+	var text string
+	for _, fig := range v.figures {
+		if value, ok := f[fig.key]; ok {
+			if text != "" {
+				return text + ", " + fig.label + " " + fig.unit.text(value)
+			}
+			text = fig.label + " " + fig.unit.text(value)
+		}
+	}
+	return text
+}

@@ -1,0 +1,104 @@
+package bench
+
+import (
+	"errors"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weirproject/weir/cmd/weir/internal/child"
+)
+
+// TestVerbs runs every verb against an embedded server, all processes included, with tiny numbers: it looks for figures
+// that are there and are possible, not for good ones.
+func TestVerbs(t *testing.T) {
+	const pods, objects = 60, 200
+	server, err := StartServer(t.Context(), ServerSpec{Pods: pods, Seed: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { server.Close() })
+	if err := Check(t.Context(), server.Config()); err != nil {
+		t.Fatal(err)
+	}
+	o := Options{
+		Config: server.Config(), Server: server.URL, Runs: 1, Objects: objects, Duration: 300 * time.Millisecond, Relists: 2,
+		Period: time.Second, Progress: io.Discard,
+	}
+	for _, v := range Verbs() {
+		t.Run(v.Name, func(t *testing.T) {
+			t.Parallel()
+			held := float64(pods)
+			if v.Stub {
+				held = objects
+			}
+			expect(t, v, o, v.Name, held)
+		})
+		t.Run(v.Name+" dropin", func(t *testing.T) {
+			t.Parallel()
+			held := float64(pods)
+			if v.Stub {
+				held = objects
+			}
+			o := o
+			o.DropIn = true
+			expect(t, v, o, v.Name+dropInSuffix, held)
+		})
+	}
+	t.Run("sync unstructured", func(t *testing.T) {
+		t.Parallel()
+		v, _ := verbNamed("sync")
+		o := o
+		o.Unstructured = true
+		expect(t, v, o, "sync"+unstructuredSuffix, pods)
+		o.DropIn = true
+		expect(t, v, o, "sync"+dropInSuffix+unstructuredSuffix, pods)
+	})
+}
+
+// expect runs a verb and sees whether the result is complete.
+func expect(t *testing.T, v Verb, o Options, name string, held float64) {
+	t.Helper()
+	r, err := Run(t.Context(), v, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Name != name || r.Runs != 1 {
+		t.Errorf("name %q and %d runs, want %q and 1", r.Name, r.Runs, name)
+	}
+	if o.DropIn {
+		v = v.DropIn()
+	}
+	for side, figures := range map[string]Figures{"weir": r.Weir, "client-go": r.ClientGo} {
+		for _, f := range v.figures {
+			if _, ok := figures[f.key]; !ok {
+				t.Errorf("%s has no %s", side, f.key)
+			}
+		}
+		if figures["objects"] != held {
+			t.Errorf("%s holds %v objects, want %v", side, figures["objects"], held)
+		}
+	}
+	if len(r.Modes) != len(v.modes) {
+		t.Errorf("%d modes of client-go, want %d", len(r.Modes), len(v.modes))
+	}
+	if v.Name == "sync" && r.Floor["wireBytes"] <= 0 {
+		t.Errorf("the floor has read nothing: %v", r.Floor)
+	}
+	if v.Name == "relist" && r.Weir["events"] != 0 {
+		t.Errorf("weir told %v events per relist although nothing had changed", r.Weir["events"])
+	}
+	if n := r.Weir["goroutinesLeft"]; n != 0 {
+		t.Errorf("weir left %v goroutines behind", n)
+	}
+}
+
+func TestRunTellsWhatAContenderDiedOf(t *testing.T) {
+	// An informer never gives up by itself; the floor does.
+	s := spec{Verb: "sync", Server: "http://127.0.0.1:1"}
+	_, err := runOne(t.Context(), contender{side: sideFloor}, s, nil)
+	if !errors.Is(err, child.ErrExited) || !strings.Contains(err.Error(), "dial tcp 127.0.0.1:1") {
+		t.Fatalf("got %v", err)
+	}
+}

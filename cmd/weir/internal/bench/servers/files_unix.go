@@ -1,0 +1,21 @@
+//go:build unix
+
+package servers
+
+import (
+	"fmt"
+	"syscall"
+)
+
+// enoughFiles says whether this process may have so many connections. Go raises the limit to what it may be by itself.
+func enoughFiles(connections int) error {
+	const others = 200
+	var limit syscall.Rlimit
+	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit) != nil {
+		return nil
+	}
+	if need := uint64(connections + others); uint64(limit.Cur) < need {
+		return fmt.Errorf("%d connections need %d open files, and this process may have %d: see ulimit -n", connections, need, limit.Cur)
+	}
+	return nil
+}

@@ -1,0 +1,163 @@
+package servers
+
+import (
+	"context"
+	"net"
+	"net/url"
+	"strconv"
+	"sync"
+	"time"
+)
+
+// gauge reads what a server uses.
+type gauge interface {
+	// cpu is the CPU time that the server has used, without what asking about it takes.
+	cpu(context.Context) (time.Duration, error)
+	// memory is its resident set now, and the largest that is known of, in bytes.
+	memory(context.Context) (now, peak float64, err error)
+	// every is how often memory may be read without the reading being a load.
+	every() time.Duration
+}
+
+// newGauge reads from /proc where the server runs on this machine and may be seen, else from its metrics.
+func newGauge(s *side) gauge {
+	at, err := url.Parse(s.config.Host)
+	if err == nil {
+		port, _ := strconv.Atoi(at.Port())
+		if ip := net.ParseIP(at.Hostname()); ip != nil && ip.IsLoopback() || at.Hostname() == "localhost" {
+			if p, ok := listening(port); ok {
+				return procGauge{p}
+			}
+		}
+	}
+	return &metricsGauge{side: s}
+}
+
+// procGauge reads from /proc.
+type procGauge struct{ process process }
+
+func (g procGauge) cpu(context.Context) (time.Duration, error)            { return g.process.cpu() }
+func (g procGauge) memory(context.Context) (now, peak float64, err error) { return g.process.memory() }
+func (g procGauge) every() time.Duration                                  { return 50 * time.Millisecond }
+
+// metricsGauge reads from /metrics, which makes the server write a few megabytes: what that takes is not counted.
+type metricsGauge struct {
+	side *side
+
+	mu   sync.Mutex
+	cost time.Duration // of asking once
+	own  time.Duration // of asking, so far
+}
+
+const (
+	cpuMetric  = "process_cpu_seconds_total"
+	rssMetric  = "process_resident_memory_bytes"
+	heapMetric = "go_memstats_heap_alloc_bytes"
+	gcMetric   = "go_gc_duration_seconds_count"
+)
+
+// cpu asks twice: what lies between the two answers is the cost of one asking.
+func (g *metricsGauge) cpu(ctx context.Context) (time.Duration, error) {
+	var read [2]time.Duration
+	for i := range read {
+		m, err := g.side.metrics(ctx, cpuMetric)
+		if err != nil {
+			return 0, err
+		}
+		read[i] = time.Duration(m[cpuMetric] * float64(time.Second))
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	now := read[0] - g.own
+	g.cost = read[1] - read[0]
+	g.own += 2 * g.cost
+	return now, nil
+}
+
+func (g *metricsGauge) memory(ctx context.Context) (now, peak float64, err error) {
+	m, err := g.side.metrics(ctx, rssMetric)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.own += g.cost
+	return m[rssMetric], m[rssMetric], err
+}
+
+func (g *metricsGauge) every() time.Duration { return time.Second }
+
+// spent measures the CPU time that the server uses while f runs, in seconds.
+func (s *side) spent(ctx context.Context, f func() error) (float64, error) {
+	before, err := s.gauge.cpu(ctx)
+	if err != nil {
+		return 0, err
+	}
+	if err := f(); err != nil {
+		return 0, err
+	}
+	after, err := s.gauge.cpu(ctx)
+	return max(after-before, 0).Seconds(), err
+}
+
+// growth polls the resident set of a server.
+type growth struct {
+	gauge         gauge
+	before, least float64 // resident when it began, and the largest until then
+	cancel        context.CancelFunc
+	polling       sync.WaitGroup
+
+	mu   sync.Mutex
+	peak float64
+	err  error
+}
+
+// grow begins to poll the server's resident set, until stop. When it passes limit (0: none), over is called, once.
+func (s *side) grow(ctx context.Context, limit float64, over func()) (*growth, error) {
+	g := &growth{gauge: s.gauge}
+	var err error
+	if g.before, g.least, err = g.gauge.memory(ctx); err != nil {
+		return nil, err
+	}
+	g.peak = g.before
+	ctx, g.cancel = context.WithCancel(ctx)
+	g.polling.Go(func() {
+		tick := time.NewTicker(g.gauge.every())
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+			case <-ctx.Done():
+				return
+			}
+			if now := g.poll(ctx); limit > 0 && now > limit {
+				over()
+				limit = 0
+			}
+		}
+	})
+	return g, nil
+}
+
+// poll reads the resident set. A peak above the one there was before is more exact than what polling sees.
+func (g *growth) poll(ctx context.Context) float64 {
+	now, largest, err := g.gauge.memory(ctx)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if err != nil {
+		if ctx.Err() == nil {
+			g.err = err
+		}
+		return 0
+	}
+	g.peak = max(g.peak, now)
+	if largest > g.least {
+		g.peak = max(g.peak, largest)
+	}
+	return now
+}
+
+// stop ends the polling and says how much more was resident at most than in the beginning, and how much that was.
+func (g *growth) stop(ctx context.Context) (grown, peak float64, err error) {
+	g.cancel()
+	g.polling.Wait()
+	g.poll(ctx)
+	return g.peak - g.before, g.peak, g.err
+}

@@ -1,0 +1,25 @@
+package servers
+
+import "context"
+
+var hold = Scenario{
+	Name: "hold", Runs: 3, measure: measureHold,
+	Short: "What it takes to hold the pods",
+	figures: []figure{
+		{"heapBytes", "heap to hold the pods", bytesUnit, ratio(0.10)},
+		{"rssBytes", "RSS", bytesUnit, anything},
+		{"objects", "pods", count1, anything},
+	},
+}
+
+func measureHold(ctx context.Context, t *trial) (Figures, error) {
+	heap, err := t.heap(ctx)
+	if err != nil {
+		return nil, err
+	}
+	rss, _, err := t.gauge.memory(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return Figures{"heapBytes": heap, "rssBytes": rss, "objects": float64(len(t.pods.keys))}, nil
+}

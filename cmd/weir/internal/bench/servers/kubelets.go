@@ -1,0 +1,76 @@
+package servers
+
+import (
+	"context"
+	"errors"
+	"net/url"
+
+	"github.com/weirproject/weir/wire"
+)
+
+// watchersFigures are those of a scenario with many watchers.
+func watchersFigures(label string, grows float64) []figure {
+	return []figure{
+		{"closed", label + ": closed", count1, atMost(0)},
+		{"cpuCores", "  CPU, cores", number, ratio(0.5)},
+		{"rssGrowthBytes", "  RSS grows by", bytesUnit, atMost(grows)},
+		{"peakRSSBytes", "  peak RSS", bytesUnit, anything},
+		{"openCPUSeconds", "  CPU to open them all", seconds, anything},
+		{"watchers", "  watchers", count1, anything},
+		{"events", "  events that they got", count1, anything},
+		{"updatesPerSecond", "  updates a second", number, anything},
+	}
+}
+
+var kubelets = Scenario{
+	Name: "kubelets", Runs: 1, Writes: true, measure: measureKubelets,
+	Short:   "Many watchers by spec.nodeName, each on a connection of its own, 500 updates a second",
+	figures: watchersFigures("watchers by node, 500/s", 150e6),
+}
+
+func measureKubelets(ctx context.Context, t *trial) (Figures, error) {
+	if len(t.pods.nodes) == 0 {
+		return nil, errors.New("no pod is on a node")
+	}
+	queries := make([]string, t.Kubelets)
+	for i := range queries {
+		node := t.pods.nodes[i%len(t.pods.nodes)]
+		queries[i] = watchWithState + "&fieldSelector=" + url.QueryEscape("spec.nodeName="+node)
+	}
+	return t.measureWatchers(ctx, queries, 500)
+}
+
+var everybody = Scenario{
+	Name: "everybody", Runs: 1, Writes: true, measure: measureEverybody,
+	Short:   "Many watchers of all pods, each on a connection of its own, 100 updates a second",
+	figures: watchersFigures("watchers of all pods, 100/s", 50e6),
+}
+
+func measureEverybody(ctx context.Context, t *trial) (Figures, error) {
+	now, err := t.resourceVersion(ctx)
+	if err != nil {
+		return nil, err
+	}
+	queries := make([]string, t.Watchers)
+	for i := range queries {
+		queries[i] = watchFrom(now)
+	}
+	return t.measureWatchers(ctx, queries, 100)
+}
+
+// resourceVersion is that of the server's state, as an informer knows it after its LIST.
+func (t *trial) resourceVersion(ctx context.Context) (string, error) {
+	answer, err := t.control.do(ctx, request{path: podsPath, query: "resourceVersion=0&fieldSelector=metadata.name%3Dnone"})
+	if err != nil {
+		return "", err
+	}
+	defer answer.Body.Close()
+	l := wire.NewListReader(answer.Body, wire.Protobuf, wire.Limits{})
+	for err == nil {
+		_, err = l.Next()
+	}
+	if rv := l.Meta().ResourceVersion; rv != "" {
+		return rv, nil
+	}
+	return "", err
+}

@@ -1,0 +1,50 @@
+package servers
+
+import (
+	"io"
+	"time"
+
+	"k8s.io/client-go/rest"
+)
+
+// Options say what to measure, where, and how much of it. Those of [Defaults] are what the wanted figures are about.
+type Options struct {
+	// Config leads to the kube-apiserver; nil: there is none, and an embedded server with Pods pods is weir's upstream.
+	Config *rest.Config
+	Pods   int
+	// Proxy is the program weir-proxy.
+	Proxy string
+
+	// Writes allows to change pods: by setting an annotation of pods through the API server, or, where EtcdURL says so, by writing
+	// pods straight into etcd. An embedded server is always written to.
+	Writes  bool
+	EtcdURL string
+
+	Runs     int           // of each side; 0: the scenario's own
+	Cheap    time.Duration // for how long requests are repeated that take little CPU each
+	Duration time.Duration // for how long many watchers are measured
+
+	Kubelets, Watchers, Clients int
+
+	SlowProtobuf, SlowJSON int     // readers of slowlists
+	SlowAPIServer          int     // readers of kube-apiserver; 0: it is spared, since it may take all the memory that there is
+	SlowBytes              float64 // that each reads in a second
+	RSSLimit               float64 // of a server, at which its slow readers are cut off
+
+	ReadRate float64       // events that slowreader takes in a second
+	Follow   time.Duration // how long it goes on behind the initial state
+	Patience time.Duration // for how long at most it is measured
+
+	Progress io.Writer // gets a line for each run
+}
+
+// Defaults are the amounts that the wanted figures are about.
+func Defaults() Options {
+	return Options{
+		Pods: 50_000, Cheap: 3 * time.Second, Duration: 20 * time.Second,
+		Kubelets: 1000, Watchers: 100, Clients: 100,
+		SlowProtobuf: 16, SlowJSON: 8, SlowBytes: 30e6, RSSLimit: 8e9,
+		ReadRate: 1200, Follow: 5 * time.Second, Patience: 5 * time.Minute,
+		Progress: io.Discard,
+	}
+}

@@ -1,0 +1,102 @@
+package servers
+
+import (
+	"context"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+	"testing/iotest"
+	"testing/synctest"
+	"time"
+)
+
+func TestPace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, begin := pace{perSecond: 10}, time.Now()
+		for range 11 { // the first passes at once
+			if err := p.wait(t.Context(), 1); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if took := time.Since(begin); took != time.Second {
+			t.Errorf("ten behind the first took %s at ten a second", took)
+		}
+		// Whoever comes late makes up for a little.
+		time.Sleep(time.Minute)
+		begin = time.Now()
+		for range 12 {
+			if err := p.wait(t.Context(), 1); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if took := time.Since(begin); took != time.Second {
+			t.Errorf("twelve took %s after a pause, of which one may be made up for", took)
+		}
+	})
+}
+
+func TestPaceWithoutALimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		begin := time.Now()
+		for range 1000 {
+			if err := (&pace{}).wait(t.Context(), 1); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if time.Since(begin) != 0 {
+			t.Error("it waited")
+		}
+	})
+}
+
+func TestPaceEndsWithItsContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		p := pace{perSecond: 0.001}
+		first, second := p.wait(ctx, 1), p.wait(ctx, 1)
+		if first != nil || !errors.Is(second, context.DeadlineExceeded) {
+			t.Errorf("%v, %v", first, second)
+		}
+	})
+}
+
+func TestThrottled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const size = 5000
+		text := strings.Repeat("x", size)
+		begin := time.Now()
+		got, err := io.ReadAll(newThrottled(t.Context(), strings.NewReader(text), 1000))
+		if err != nil || string(got) != text {
+			t.Fatalf("%d bytes, %v", len(got), err)
+		}
+		// It waits before it takes more, and not behind the last piece, of which there are a hundred a second.
+		if took := time.Since(begin); took < 4900*time.Millisecond || took > 5*time.Second {
+			t.Errorf("5,000 bytes took %s at 1,000 a second", took)
+		}
+	})
+}
+
+func TestThrottledTakesSmallPieces(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newThrottled(t.Context(), strings.NewReader(strings.Repeat("x", 5000)), 1000)
+		if n, err := r.Read(make([]byte, 4096)); n != 10 || err != nil {
+			t.Errorf("%d bytes at once, %v; want what 10 ms have", n, err)
+		}
+	})
+}
+
+func TestThrottledPassesErrorsOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, err := io.ReadAll(newThrottled(t.Context(), iotest.ErrReader(io.ErrClosedPipe), 1000))
+		if !errors.Is(err, io.ErrClosedPipe) {
+			t.Errorf("got %v", err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if _, err := io.ReadAll(newThrottled(ctx, strings.NewReader("text"), 1000)); !errors.Is(err, context.Canceled) {
+			t.Errorf("got %v", err)
+		}
+	})
+}

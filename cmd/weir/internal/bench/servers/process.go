@@ -1,0 +1,120 @@
+package servers
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// clockTick is the unit of CPU time in /proc: USER_HZ is 100 wherever Go runs.
+const clockTick = 10 * time.Millisecond
+
+// process is one of this machine, read from /proc.
+type process int
+
+func (p process) file(name string) string { return filepath.Join("/proc", strconv.Itoa(int(p)), name) }
+
+// cpu is the CPU time that the process has used, its own and the kernel's for it.
+func (p process) cpu() (time.Duration, error) {
+	stat, err := os.ReadFile(p.file("stat"))
+	if err != nil {
+		return 0, err
+	}
+	return parseStat(stat)
+}
+
+// parseStat reads the CPU time out of a /proc/PID/stat.
+func parseStat(stat []byte) (time.Duration, error) {
+	const utime, stime = 11, 12 // behind the program's name, which is in brackets and may have anything in it
+	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
+	if len(fields) <= stime {
+		return 0, fmt.Errorf("proc: no CPU time in %.80q", stat)
+	}
+	var ticks int64
+	for _, field := range [][]byte{fields[utime], fields[stime]} {
+		n, err := strconv.ParseInt(string(field), 10, 64)
+		if err != nil {
+			return 0, fmt.Errorf("proc: no CPU time in %.80q", stat)
+		}
+		ticks += n
+	}
+	return time.Duration(ticks) * clockTick, nil
+}
+
+// memory is the resident set now, and the largest that there ever was, in bytes.
+func (p process) memory() (now, peak float64, err error) {
+	status, err := os.Open(p.file("status"))
+	if err != nil {
+		return 0, 0, err
+	}
+	defer status.Close()
+	return parseStatus(status)
+}
+
+// parseStatus reads the resident set out of a /proc/PID/status.
+func parseStatus(r io.Reader) (now, peak float64, err error) {
+	for lines := bufio.NewScanner(r); lines.Scan(); {
+		name, rest, _ := strings.Cut(lines.Text(), ":")
+		if name != "VmRSS" && name != "VmHWM" {
+			continue
+		}
+		kb, err := strconv.ParseFloat(strings.TrimSpace(strings.TrimSuffix(rest, "kB")), 64)
+		if err != nil {
+			return 0, 0, fmt.Errorf("proc: %s: %w", name, err)
+		}
+		if name == "VmRSS" {
+			now = kb * 1024
+		} else {
+			peak = kb * 1024
+		}
+	}
+	if now == 0 {
+		return 0, 0, fmt.Errorf("proc: %w: no resident set", io.ErrUnexpectedEOF) // a process that has ended
+	}
+	return now, max(now, peak), nil
+}
+
+// listening finds the process of this machine that listens on a TCP port, if we may see it.
+func listening(port int) (process, bool) {
+	sockets := map[string]bool{}
+	for _, table := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
+		f, err := os.Open(table)
+		if err != nil {
+			continue
+		}
+		for _, inode := range parseListeners(f, port) {
+			sockets["socket:["+inode+"]"] = true
+		}
+		f.Close()
+	}
+	if len(sockets) == 0 {
+		return 0, false
+	}
+	open, _ := filepath.Glob("/proc/[0-9]*/fd/*") // the pattern is right
+	for _, fd := range open {
+		if target, err := os.Readlink(fd); err == nil && sockets[target] {
+			pid, err := strconv.Atoi(strings.Split(fd, "/")[2])
+			return process(pid), err == nil
+		}
+	}
+	return 0, false
+}
+
+// parseListeners finds the inodes of the sockets that listen on a port in a /proc/net/tcp.
+func parseListeners(r io.Reader, port int) (inodes []string) {
+	const local, state, inode = 1, 3, 9
+	const listen = "0A"
+	for lines := bufio.NewScanner(r); lines.Scan(); {
+		fields := strings.Fields(lines.Text())
+		if len(fields) > inode && fields[state] == listen && strings.HasSuffix(fields[local], fmt.Sprintf(":%04X", port)) {
+			inodes = append(inodes, fields[inode])
+		}
+	}
+	return inodes
+}

@@ -1,0 +1,81 @@
+package servers
+
+import "slices"
+
+// Result is what a scenario measured. The JSON names are a promise, and so are those of the figures.
+type Result struct {
+	Name string `json:"name"`
+	// Weir and APIServer are the medians of all runs. What was not measured is not there.
+	Weir      Figures `json:"weir"`
+	APIServer Figures `json:"apiserver"`
+	// Ratio is weir ÷ kube-apiserver, where that is not 0.
+	Ratio Figures `json:"ratio"`
+	// Wanted are the bounds that figures have, and Missed those figures that are beyond theirs.
+	Wanted map[string]Want `json:"wanted"`
+	Missed []string        `json:"missed"`
+	Runs   int             `json:"runs"`
+}
+
+// medians takes the median of each figure over all runs.
+func medians(runs []Figures) Figures {
+	all := map[string][]float64{}
+	for _, run := range runs {
+		for key, value := range run {
+			all[key] = append(all[key], value)
+		}
+	}
+	m := Figures{}
+	for key, values := range all {
+		slices.Sort(values)
+		n := len(values)
+		m[key] = (values[(n-1)/2] + values[n/2]) / 2
+	}
+	return m
+}
+
+// compare fills the rest in.
+func (r *Result) compare(figures []figure) {
+	r.Ratio, r.Wanted, r.Missed = Figures{}, map[string]Want{}, []string{}
+	for _, f := range figures {
+		ours, measured := r.Weir[f.key]
+		if theirs := r.APIServer[f.key]; measured && theirs != 0 {
+			r.Ratio[f.key] = ours / theirs
+		}
+		if f.want == anything {
+			continue
+		}
+		r.Wanted[f.key] = f.want
+		if r.verdict(f) == missed {
+			r.Missed = append(r.Missed, f.key)
+		}
+	}
+}
+
+// verdict says what became of a figure that has a bound.
+type verdict string
+
+const (
+	unknown verdict = ""
+	reached verdict = "ok"
+	missed  verdict = "missed"
+)
+
+func (r *Result) verdict(f figure) verdict {
+	value, most := 0.0, 0.0
+	var known bool
+	switch {
+	case f.want.RatioAtMost != nil:
+		value, known = r.Ratio[f.key]
+		most = *f.want.RatioAtMost
+	case f.want.WeirAtMost != nil:
+		value, known = r.Weir[f.key]
+		most = *f.want.WeirAtMost
+	}
+	switch {
+	case !known:
+		return unknown
+	case value > most:
+		return missed
+	}
+	return reached
+}

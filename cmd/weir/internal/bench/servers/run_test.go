@@ -1,0 +1,228 @@
+package servers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/rest"
+)
+
+// buildProxy builds weir-proxy out of this tree.
+func buildProxy(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "weir-proxy")
+	out, err := exec.Command("go", "build", raceFlag, "-o", path, "github.com/weirproject/weir/proxy/cmd/weir-proxy").CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	return path
+}
+
+// tiny are options under which everything is there and nothing takes long.
+func tiny(proxy string, pods int) Options {
+	o := Defaults()
+	o.Pods, o.Proxy, o.Runs = pods, proxy, 1
+	o.Cheap, o.Duration, o.Follow, o.Patience = 50*time.Millisecond, 300*time.Millisecond, 100*time.Millisecond, time.Minute
+	o.Kubelets, o.Watchers, o.Clients, o.SlowProtobuf, o.SlowJSON = 12, 3, 4, 2, 1
+	o.ReadRate, o.SlowBytes = 600, 1e6
+	return o
+}
+
+// TestRun measures a proxy in front of an embedded server, all processes included: it looks for figures that are there and are
+// possible, not for good ones.
+func TestRun(t *testing.T) {
+	const pods = 120
+	o := tiny(buildProxy(t), pods)
+	var progress strings.Builder
+	o.Progress = &progress
+	b, err := Open(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	if b.Pods() != pods {
+		t.Errorf("%d pods, want %d", b.Pods(), pods)
+	}
+	results := map[string]Result{}
+	for _, s := range Scenarios() {
+		r, err := b.Run(t.Context(), s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range s.figures {
+			if _, ok := r.Weir[f.key]; !ok && !strings.HasPrefix(f.key, "closedAfterSeconds") {
+				t.Errorf("%s: no %s", s.Name, f.key)
+			}
+		}
+		if len(r.APIServer) > 0 || len(r.Ratio) > 0 {
+			t.Errorf("%s: there is no kube-apiserver, and it measured %v", s.Name, r.APIServer)
+		}
+		if !strings.Contains(progress.String(), s.Name+" 1/1  weir ") {
+			t.Errorf("%s: no progress", s.Name)
+		}
+		results[s.Name] = r
+	}
+	for _, want := range []struct {
+		scenario, figure string
+		value            float64
+	}{
+		{"hold", "objects", pods}, {"label", "objects", 20}, {"initial", "events", pods + 1}, {"slowlists", "broken", 0},
+		{"slowlists", "readers", 3}, {"slowreader", "unfinished50", 0}, {"slowreader", "gaps50", 0}, {"slowreader", "gaps2000", 0},
+		{"kubelets", "closed", 0}, {"everybody", "closed", 0}, {"upstream", "more", 0},
+	} {
+		if got := results[want.scenario].Weir[want.figure]; got != want.value {
+			t.Errorf("%s: %s is %v, want %v", want.scenario, want.figure, got, want.value)
+		}
+	}
+	for _, above := range []struct{ scenario, figure string }{
+		{"hold", "heapBytes"}, {"hold", "rssBytes"}, {"list", "wireBytes"}, {"list", "gzipWireBytes"}, {"kubelets", "events"}, {"everybody", "events"},
+		{"upstream", "requestsForOne"},
+	} {
+		if got := results[above.scenario].Weir[above.figure]; got <= 0 {
+			t.Errorf("%s: %s is %v", above.scenario, above.figure, got)
+		}
+	}
+}
+
+func TestProxyThatDoesNotStart(t *testing.T) {
+	k, err := newKubeconfig(&rest.Config{Host: "http://127.0.0.1:1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer k.remove()
+	if _, err := startProxy(t.Context(), filepath.Join(t.TempDir(), "missing"), k); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("got %v", err)
+	}
+	self, err := os.Executable() // a program, but none that would know the flags
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := startProxy(t.Context(), self, k); err == nil || !strings.Contains(err.Error(), "the proxy did not start") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestWritesHaveToBeAllowed(t *testing.T) {
+	b := &Bench{apiserver: true}
+	for _, s := range Scenarios() {
+		if err := b.Allows(s); errors.Is(err, ErrNoWrites) != slices.Contains([]string{"slowreader", "kubelets", "everybody"}, s.Name) {
+			t.Errorf("%s: %v", s.Name, err)
+		}
+	}
+	if _, err := b.Run(t.Context(), kubelets); !errors.Is(err, ErrNoWrites) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// A server elsewhere is measured by its metrics, without what asking takes: here 10 ms of CPU a time.
+func TestMetricsGauge(t *testing.T) {
+	asked := 0
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/metrics" {
+			http.NotFound(w, r)
+			return
+		}
+		cpu := 0.1 + 0.01*float64(asked)
+		asked++
+		fmt.Fprintf(w, "%s %v\n%s 4096\n", cpuMetric, cpu, rssMetric)
+	}))
+	defer server.Close()
+	s, err := newSide(nameAPIServer, &rest.Config{Host: server.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.close()
+	g := &metricsGauge{side: s}
+	s.gauge = g
+	spent, err := s.spent(t.Context(), func() error {
+		now, peak, err := g.memory(t.Context())
+		if now != 4096 || peak != 4096 {
+			t.Errorf("%v and %v bytes", now, peak)
+		}
+		return err
+	})
+	if err != nil || spent > 1e-9 {
+		t.Errorf("%v s, %v", spent, err)
+	}
+}
+
+func TestProxyThatHasNotAnsweredItself(t *testing.T) {
+	for page, ok := range map[string]bool{
+		"weir_proxy_served_total{verb=\"list\"} 900\nweir_proxy_served_total{verb=\"watch\"} 95\nweir_proxy_upstream_requests_total{for=\"pass\"} 5\n": true,
+		"weir_proxy_served_total{verb=\"list\"} 5\nweir_proxy_upstream_requests_total{for=\"pass\"} 1\n":                                               false,
+		"weir_proxy_upstream_requests_total{for=\"pass\"} 1\n":                                                                                         false,
+		"weir_proxy_upstream_requests_total{for=\"pass\"} 0\n":                                                                                         true,
+	} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, page) }))
+		s, err := newSide(nameWeir, &rest.Config{Host: server.URL})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.answeredItself(t.Context(), io.Discard); (err == nil) != ok || err != nil && !errors.Is(err, errPassedOn) {
+			t.Errorf("%q: %v", page, err)
+		}
+		s.close()
+		server.Close()
+	}
+}
+
+// gaugeOf gives out one resident set after the other, and the last again and again.
+type gaugeOf struct {
+	procGauge
+	now, peak []float64
+}
+
+func (g *gaugeOf) memory(context.Context) (now, peak float64, err error) {
+	now, peak = g.now[0], g.peak[0]
+	if len(g.now) > 1 {
+		g.now, g.peak = g.now[1:], g.peak[1:]
+	}
+	return now, peak, nil
+}
+
+func TestGrowth(t *testing.T) {
+	for name, c := range map[string]struct {
+		now, peak   []float64
+		grown, most float64
+	}{
+		"nothing happens":              {[]float64{5}, []float64{9}, 0, 5},
+		"seen between":                 {[]float64{5, 8, 6}, []float64{9, 9, 9}, 3, 8},
+		"only the kernel has seen it":  {[]float64{5, 6}, []float64{9, 12}, 7, 12},
+		"it had been as large already": {[]float64{5, 4}, []float64{9, 9}, 0, 5},
+	} {
+		g := &gaugeOf{now: c.now, peak: c.peak}
+		growing, err := (&side{gauge: g}).grow(t.Context(), 0, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		growing.poll(t.Context())
+		grown, most, err := growing.stop(t.Context())
+		if err != nil || grown != c.grown || most != c.most {
+			t.Errorf("%s: grown by %v to %v, %v", name, grown, most, err)
+		}
+	}
+}
+
+func TestGrowthBeyondItsLimit(t *testing.T) {
+	over := make(chan struct{})
+	g := &gaugeOf{now: []float64{5, 6, 11, 12}, peak: []float64{5, 6, 11, 12}}
+	growing, err := (&side{gauge: g}).grow(t.Context(), 10, func() { close(over) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-over
+	if _, most, err := growing.stop(t.Context()); err != nil || most < 11 {
+		t.Errorf("%v, %v", most, err)
+	}
+}

@@ -1,0 +1,152 @@
+package servers
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"k8s.io/client-go/rest"
+)
+
+// The two servers.
+const (
+	nameWeir      = "weir"
+	nameAPIServer = "kube-apiserver"
+)
+
+// side is one of the two servers, ready to be measured.
+type side struct {
+	name    string
+	config  *rest.Config
+	control *client // for what is not measured
+	gauge   gauge
+	asked   float64 // requests that the proxy has passed on because they were meant to be
+}
+
+func newSide(name string, cfg *rest.Config) (*side, error) {
+	control, err := newClient(cfg)
+	if err != nil {
+		return nil, err
+	}
+	s := &side{name: name, config: cfg, control: control}
+	s.gauge = newGauge(s)
+	return s, nil
+}
+
+func (s *side) weir() bool { return s.name == nameWeir }
+
+func (s *side) close() { s.control.close() }
+
+// client makes a client with connections of its own.
+func (s *side) client() (*client, error) { return newClient(s.config) }
+
+// metrics reads the server's metrics of the given names.
+func (s *side) metrics(ctx context.Context, names ...string) (samples, error) {
+	answer, err := s.control.do(ctx, request{path: "/metrics", accept: "text/plain"})
+	if err != nil {
+		return nil, err
+	}
+	defer answer.Body.Close()
+	return parseMetrics(answer.Body, names...)
+}
+
+const (
+	upstreamMetric = "weir_proxy_upstream_requests_total"
+	passedOn       = upstreamMetric + `{for="pass"}`
+	ofItsOwn       = upstreamMetric + `{for="all"}`
+	servedMetric   = "weir_proxy_served_total"
+)
+
+// passed is how many requests the proxy has passed on to its upstream.
+func (s *side) passed(ctx context.Context) (float64, error) {
+	m, err := s.metrics(ctx, upstreamMetric)
+	return m[passedOn], err
+}
+
+// heap is the server's live heap, in bytes: after a garbage collection that it is asked for, or, where it cannot be asked, the
+// least that is seen while some of them come by themselves.
+func (s *side) heap(ctx context.Context) (float64, error) {
+	if !s.weir() {
+		bytes, err := s.collectedHeap(ctx)
+		if _, refused := errors.AsType[*answerError](err); !refused {
+			return bytes, err
+		}
+		return s.provokedHeap(ctx)
+	}
+	before, err := s.passed(ctx)
+	if err != nil {
+		return 0, err
+	}
+	bytes, collectErr := s.collectedHeap(ctx)
+	after, err := s.passed(ctx)
+	switch {
+	case err != nil:
+		return 0, err
+	case after == before && collectErr == nil:
+		return bytes, nil
+	}
+	s.asked += after - before // what a proxy has not got, its upstream answers
+	return s.provokedHeap(ctx)
+}
+
+// collectedHeap asks twice, so that what finalizers and pools held is gone too.
+func (s *side) collectedHeap(ctx context.Context) (bytes float64, err error) {
+	for range 2 {
+		answer, err := s.control.do(ctx, request{path: "/debug/pprof/heap", query: "gc=1&debug=1", accept: "text/plain"})
+		if err != nil {
+			return 0, err
+		}
+		bytes, err = parseHeapProfile(answer.Body)
+		answer.Body.Close()
+		if err != nil {
+			return 0, err
+		}
+	}
+	return bytes, nil
+}
+
+// parseHeapProfile reads the size of the heap out of a heap profile in text.
+func parseHeapProfile(r io.Reader) (float64, error) {
+	lines := bufio.NewScanner(r)
+	lines.Buffer(nil, maxMetricLine)
+	size := -1.0
+	for lines.Scan() {
+		if text, ok := strings.CutPrefix(lines.Text(), "# HeapAlloc = "); ok {
+			n, err := strconv.ParseFloat(text, 64)
+			if err != nil {
+				return 0, fmt.Errorf("heap profile: %w", err)
+			}
+			size = n
+		}
+	}
+	if err := lines.Err(); err != nil || size < 0 {
+		return 0, fmt.Errorf("heap profile: no HeapAlloc: %w", errors.Join(err, io.ErrUnexpectedEOF))
+	}
+	return size, nil
+}
+
+// maxProvocations bounds how often a server is asked for something in the hope of a garbage collection.
+const maxProvocations = 20_000
+
+func (s *side) provokedHeap(ctx context.Context) (float64, error) {
+	const collections = 3 // the first may be under way already
+	var least, until float64
+	for i := range maxProvocations {
+		m, err := s.metrics(ctx, heapMetric, gcMetric)
+		if err != nil {
+			return 0, err
+		}
+		if i == 0 {
+			least, until = m[heapMetric], m[gcMetric]+collections
+		}
+		least = min(least, m[heapMetric])
+		if m[gcMetric] >= until {
+			return least, nil
+		}
+	}
+	return 0, fmt.Errorf("%s does not collect its garbage", s.name)
+}

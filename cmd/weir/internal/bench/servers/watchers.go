@@ -1,0 +1,179 @@
+package servers
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/weirproject/weir/wire"
+)
+
+// watchers are many watches, each on a connection of its own, as those of kubelets and controllers are.
+type watchers struct {
+	trial   *trial
+	cancel  context.CancelFunc
+	running sync.WaitGroup
+
+	events atomic.Int64
+	closed atomic.Int64 // by the server
+}
+
+// opening bounds how many connections are opened at once.
+const opening = 16
+
+// openWatchers opens a watch for each query and returns when each has had its initial state, if it asked for one.
+func (t *trial) openWatchers(ctx context.Context, queries []string) (*watchers, error) {
+	running, cancel := context.WithCancel(ctx)
+	w := &watchers{trial: t, cancel: cancel}
+	slots := make(chan struct{}, opening)
+	var mu sync.Mutex
+	var failed error
+	for _, query := range queries {
+		slots <- struct{}{}
+		w.running.Go(func() {
+			opened := sync.OnceFunc(func() { <-slots })
+			defer opened()
+			if err := w.run(running, query, opened); err != nil {
+				mu.Lock()
+				defer mu.Unlock()
+				if failed == nil && running.Err() == nil {
+					failed = err
+					cancel()
+				}
+			}
+		})
+	}
+	for range opening { // until the last is open
+		slots <- struct{}{}
+	}
+	mu.Lock()
+	err := failed
+	mu.Unlock()
+	if err == nil {
+		err = ctx.Err()
+	}
+	if err != nil {
+		w.stop()
+		return nil, err
+	}
+	return w, nil
+}
+
+// run is one watch, from its opening to its end. An error means that it could not be opened.
+func (w *watchers) run(ctx context.Context, query string, opened func()) error {
+	c, err := w.trial.client()
+	if err != nil {
+		return err
+	}
+	defer c.close()
+	watch, body, err := c.watch(ctx, query)
+	if err != nil {
+		return err
+	}
+	defer body.Close()
+	f := newFollower(watch)
+	if strings.HasPrefix(query, watchWithState) {
+		if err := f.follow(ctx, &pace{}, func() bool { return f.initial }); err != nil {
+			return err
+		}
+	}
+	opened()
+	_ = drain(watch, func(e wire.EventType) {
+		if e != wire.Bookmark {
+			w.events.Add(1)
+		}
+	})
+	if ctx.Err() == nil {
+		w.closed.Add(1)
+	}
+	return nil
+}
+
+// stop ends the watches and waits for them.
+func (w *watchers) stop() {
+	w.cancel()
+	w.running.Wait()
+}
+
+// measureWatchers measures what many watchers cost while pods change.
+func (t *trial) measureWatchers(ctx context.Context, queries []string, rate float64) (Figures, error) {
+	if err := enoughFiles(len(queries)); err != nil {
+		return nil, err
+	}
+	alone, err := t.writesAlone(ctx, rate)
+	if err != nil {
+		return nil, err
+	}
+	g, err := t.grow(ctx, 0, nil)
+	if err != nil {
+		return nil, err
+	}
+	defer g.stop(ctx)
+	var w *watchers
+	f := Figures{"watchers": float64(len(queries))}
+	f["openCPUSeconds"], err = t.spent(ctx, func() (err error) {
+		w, err = t.openWatchers(ctx, queries)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("opening %d watches: %w", len(queries), err)
+	}
+	defer w.stop()
+	begin := time.Now()
+	cpu, err := t.spent(ctx, func() (err error) {
+		f["updatesPerSecond"], err = t.writeFor(ctx, rate)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	f["cpuCores"] = max(cpu/time.Since(begin).Seconds()-alone, 0)
+	f["closed"], f["events"] = float64(w.closed.Load()), float64(w.events.Load())
+	if f["rssGrowthBytes"], f["peakRSSBytes"], err = g.stop(ctx); err != nil {
+		return nil, err
+	}
+	return f, nil
+}
+
+// writeFor lets pods change for as long as is measured, and says how many did in a second.
+func (t *trial) writeFor(ctx context.Context, rate float64) (float64, error) {
+	writing := startUpdates(ctx, t.writer, len(t.pods.keys), rate)
+	timer := time.NewTimer(t.Duration)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	if _, err := writing.stop(); err != nil {
+		return 0, err
+	}
+	return t.reached(writing.rate(), rate), ctx.Err()
+}
+
+// enough is the share of a wanted rate that counts as that rate.
+const enough = 0.95
+
+// reached says so when not as many pods change as are to change: figures of a rate that is not reached are of another one.
+func (t *trial) reached(got, wanted float64) float64 {
+	if got < enough*wanted {
+		t.say(fmt.Sprintf("only %.0f of %.0f updates a second could be written", got, wanted))
+	}
+	return got
+}
+
+// writesAlone is what the updates alone cost kube-apiserver when they are made through it, in cores: that is no part of serving
+// watchers. What goes straight into etcd costs both servers the same, and is not taken off.
+func (t *trial) writesAlone(ctx context.Context, rate float64) (float64, error) {
+	if t.weir() || !t.writesThrough {
+		return 0, nil
+	}
+	begin := time.Now()
+	cpu, err := t.spent(ctx, func() error {
+		_, err := t.writeFor(ctx, rate)
+		return err
+	})
+	return cpu / time.Since(begin).Seconds(), err
+}

@@ -1,0 +1,144 @@
+package child
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"go.uber.org/goleak"
+)
+
+// task is what the children of these tests are told.
+type task struct {
+	Say   []string
+	Fail  string // on stderr, and end
+	Stay  bool   // until nobody wants it any more
+	Shout bool   // more on stderr than anybody keeps
+}
+
+// answer is a line of theirs.
+type answer struct{ Role, Said, Env string }
+
+func TestMain(m *testing.M) {
+	if len(os.Args) > 2 && os.Args[1] == Verb {
+		if err := beChild(); err != nil {
+			fmt.Fprintln(os.Stderr, "error:", err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Setenv("GORACE", "atexit_sleep_ms=0") // else each child takes a second to end under -race
+	goleak.VerifyTestMain(m)
+}
+
+func beChild() error {
+	var s task
+	return Serve(context.Background(), os.Stdin, os.Stdout, &s, func(ctx context.Context, send func(any) error) error {
+		for _, word := range s.Say {
+			if err := send(answer{Role: os.Args[2], Said: word, Env: os.Getenv("CHILD_TEST")}); err != nil {
+				return err
+			}
+		}
+		if s.Shout {
+			fmt.Fprintln(os.Stderr, strings.Repeat("shout ", tailSize))
+		}
+		if s.Fail != "" {
+			return errors.New(s.Fail)
+		}
+		if s.Stay {
+			<-ctx.Done()
+		}
+		return nil
+	})
+}
+
+func start(t *testing.T, ctx context.Context, s task) *Process {
+	t.Helper()
+	p, err := Start(ctx, "singer", nil, []string{"CHILD_TEST=yes"}, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func TestChildAnswers(t *testing.T) {
+	p := start(t, t.Context(), task{Say: []string{"do", "re"}, Stay: true})
+	for _, want := range []string{"do", "re"} {
+		var got answer
+		if err := p.Receive(&got); err != nil {
+			t.Fatal(err)
+		}
+		if got != (answer{"singer", want, "yes"}) {
+			t.Errorf("got %+v, want %q", got, want)
+		}
+	}
+	for range 2 {
+		if err := p.Stop(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestChildEndsWithContext(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	p := start(t, ctx, task{Stay: true})
+	cancel()
+	if err := p.Receive(&answer{}); err == nil {
+		t.Error("a line came")
+	}
+	if err := p.Stop(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestChildSaysWhatItDiedOf(t *testing.T) {
+	p := start(t, t.Context(), task{Fail: "no voice", Shout: true})
+	err := p.Receive(&answer{})
+	if !errors.Is(err, ErrExited) || err.Error() != "singer: process ended early: no voice" {
+		t.Errorf("got %v", err)
+	}
+	if err := p.Stop(); err == nil {
+		t.Error("it ended well")
+	}
+}
+
+func TestChildThatEndsWithoutAnAnswer(t *testing.T) {
+	p := start(t, t.Context(), task{})
+	if err := p.Receive(&answer{}); !errors.Is(err, ErrExited) {
+		t.Errorf("got %v", err)
+	}
+	if err := p.Stop(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestServeNeedsASpecification(t *testing.T) {
+	for _, in := range []string{"", "{", "no\n"} {
+		err := Serve(t.Context(), strings.NewReader(in), &bytes.Buffer{}, &task{}, func(context.Context, func(any) error) error {
+			t.Error("it ran")
+			return nil
+		})
+		if err == nil {
+			t.Errorf("%q was taken", in)
+		}
+	}
+}
+
+func TestTail(t *testing.T) {
+	var w Tail
+	if got := w.Last(); got != "" {
+		t.Errorf("got %q of nothing", got)
+	}
+	fmt.Fprint(&w, strings.Repeat("x", 3*tailSize), "\n", "error: the end\n\n")
+	if got := w.Last(); got != "the end" {
+		t.Errorf("got %q", got)
+	}
+	fmt.Fprint(&w, "goroutine 1:\npanic: oh\n\ngoroutine 2 [running]:\nmain.go:3\n")
+	if got := w.Last(); got != "panic: oh" {
+		t.Errorf("got %q", got)
+	}
+}

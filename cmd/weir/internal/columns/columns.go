@@ -1,0 +1,60 @@
+// Package columns prints a table row by row, aligned although the rows to come are not known.
+package columns
+
+import (
+	"io"
+	"strings"
+	"unicode/utf8"
+)
+
+// Printer prints rows. A column is as wide as its widest cell so far, so rows stay aligned from the moment the widest
+// cell has been seen; Fit tells of cells ahead of time. It is not safe for concurrent use.
+type Printer struct {
+	out    io.Writer
+	limit  int // runes to a line; 0: no limit
+	widths []int
+	line   strings.Builder
+}
+
+const gap = "  "
+
+// New makes a printer with a limit to the width of a line, 0 for none.
+func New(out io.Writer, limit int) *Printer {
+	return &Printer{out: out, limit: limit}
+}
+
+// Fit makes the columns wide enough for these cells.
+func (p *Printer) Fit(cells ...string) {
+	for i, cell := range cells {
+		if i == len(p.widths) {
+			p.widths = append(p.widths, 0)
+		}
+		p.widths[i] = max(p.widths[i], utf8.RuneCountInString(cell))
+	}
+}
+
+// Row prints a row. What goes beyond the limit is cut off.
+func (p *Printer) Row(cells ...string) error {
+	p.Fit(cells...)
+	p.line.Reset()
+	for i, cell := range cells {
+		if i > 0 {
+			p.line.WriteString(gap)
+		}
+		p.line.WriteString(cell)
+		if i < len(cells)-1 {
+			p.line.WriteString(strings.Repeat(" ", p.widths[i]-utf8.RuneCountInString(cell)))
+		}
+	}
+	line := strings.TrimRight(cut(p.line.String(), p.limit), " ")
+	_, err := io.WriteString(p.out, line+"\n")
+	return err
+}
+
+// cut cuts a line to a number of runes.
+func cut(line string, limit int) string {
+	if limit <= 0 || utf8.RuneCountInString(line) <= limit {
+		return line
+	}
+	return string([]rune(line)[:limit-1]) + "…"
+}

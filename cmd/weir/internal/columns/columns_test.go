@@ -1,0 +1,61 @@
+package columns
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestPrinter(t *testing.T) {
+	for _, tc := range []struct {
+		name  string
+		limit int
+		fit   []string
+		rows  [][]string
+		want  string
+	}{
+		{
+			name: "columns widen and stay wide",
+			rows: [][]string{{"EVENT", "NAME", "NODE"}, {"ADDED", "web-0", "n1"}, {"MODIFIED", "a-long-name", "n2"}, {"ADDED", "b", ""}},
+			want: `
+EVENT  NAME  NODE
+ADDED  web-0  n1
+MODIFIED  a-long-name  n2
+ADDED     b
+`,
+		},
+		{
+			name: "told of the widest cells ahead",
+			fit:  []string{"MODIFIED", "a-long-name"},
+			rows: [][]string{{"EVENT", "NAME", "NODE"}, {"ADDED", "web-0", "n1"}, {"MODIFIED", "a-long-name", "n2"}},
+			want: `
+EVENT     NAME         NODE
+ADDED     web-0        n1
+MODIFIED  a-long-name  n2
+`,
+		},
+		{
+			name:  "lines are cut to the limit",
+			limit: 12,
+			rows:  [][]string{{"ADDED", "exact"}, {"ADDED", "web-00000"}, {"ÄDDED", "wéb-00000"}},
+			want: `
+ADDED  exact
+ADDED  web-…
+ÄDDED  wéb-…
+`,
+		},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			var b strings.Builder
+			p := New(&b, tc.limit)
+			p.Fit(tc.fit...)
+			for _, row := range tc.rows {
+				if err := p.Row(row...); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if got := "\n" + b.String(); got != tc.want {
+				t.Errorf("got %s\nwant %s", got, tc.want)
+			}
+		})
+	}
+}

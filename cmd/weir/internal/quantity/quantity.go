@@ -1,0 +1,55 @@
+// Package quantity writes amounts for people: short, in the unit that suits their size.
+package quantity
+
+import (
+	"math"
+	"strconv"
+	"strings"
+)
+
+// Count writes a whole number with a comma at each thousand: 50,000.
+func Count(n int64) string {
+	s := strconv.FormatInt(n, 10)
+	s, negative := strings.CutPrefix(s, "-")
+	for i := len(s) - 3; i > 0; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	if negative {
+		return "-" + s
+	}
+	return s
+}
+
+// Bytes writes a size in decimal multiples: 55.3 MB.
+func Bytes(n int64) string { return scaled(float64(n), []string{"B", "KB", "MB", "GB", "TB"}) }
+
+// Seconds writes a time: 1.62 s, 480 ns.
+func Seconds(s float64) string { return scaled(s*1e9, []string{"ns", "µs", "ms", "s"}) }
+
+// Number writes v with three digits that mean something, and no fraction from 100 on: 0.0512, 1.05, 480.
+func Number(v float64) string {
+	switch {
+	case v == 0:
+		return "0"
+	case math.IsNaN(v), math.IsInf(v, 0):
+		return strconv.FormatFloat(v, 'f', -1, 64)
+	case math.Abs(v) >= 99.95:
+		return strconv.FormatFloat(v, 'f', 0, 64)
+	}
+	// Rounded first: 0.9996 is 1.00, and not 1.000.
+	v, _ = strconv.ParseFloat(strconv.FormatFloat(v, 'e', 2, 64), 64)
+	digits := 2 - int(math.Floor(math.Log10(math.Abs(v))))
+	return strconv.FormatFloat(v, 'f', min(digits, 6), 64)
+}
+
+// scaled writes v in the largest of the units in which it is at least 1; each is 1,000 of the one before.
+func scaled(v float64, units []string) string {
+	i := 0
+	for ; math.Abs(v) >= 999.5 && i < len(units)-1; i++ {
+		v /= 1000
+	}
+	if i == 0 { // there is no less than one of these
+		return strconv.FormatFloat(math.Round(v), 'f', 0, 64) + " " + units[0]
+	}
+	return Number(v) + " " + units[i]
+}

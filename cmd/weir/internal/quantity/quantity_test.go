@@ -1,0 +1,48 @@
+package quantity
+
+import (
+	"math"
+	"testing"
+)
+
+func TestCount(t *testing.T) {
+	for n, want := range map[int64]string{
+		0: "0", 7: "7", 999: "999", 1000: "1,000", 50_000: "50,000", 1_234_567: "1,234,567", -999: "-999", -1000: "-1,000",
+	} {
+		if got := Count(n); got != want {
+			t.Errorf("Count(%d) = %q, want %q", n, got, want)
+		}
+	}
+}
+
+func TestBytes(t *testing.T) {
+	for n, want := range map[int64]string{
+		0: "0 B", 512: "512 B", 999: "999 B", 1000: "1.00 KB", 55_300_000: "55.3 MB", 999_499: "999 KB", 999_600: "1.00 MB",
+		1_183_000_000: "1.18 GB", 6_417_000_000_000_000: "6417 TB", -2_000_000: "-2.00 MB",
+	} {
+		if got := Bytes(n); got != want {
+			t.Errorf("Bytes(%d) = %q, want %q", n, got, want)
+		}
+	}
+}
+
+func TestSeconds(t *testing.T) {
+	for s, want := range map[float64]string{
+		0: "0 ns", 480e-9: "480 ns", 12.4e-6: "12.4 µs", 0.32: "320 ms", 1.618: "1.62 s", 21.8: "21.8 s", 5400: "5400 s",
+	} {
+		if got := Seconds(s); got != want {
+			t.Errorf("Seconds(%v) = %q, want %q", s, got, want)
+		}
+	}
+}
+
+func TestNumber(t *testing.T) {
+	for v, want := range map[float64]string{
+		0: "0", 0.05123: "0.0512", 1.049: "1.05", 23: "23.0", 166.6: "167", 300_000: "300000", 0.0000001: "0.000000",
+		math.Inf(1): "+Inf",
+	} {
+		if got := Number(v); got != want {
+			t.Errorf("Number(%v) = %q, want %q", v, got, want)
+		}
+	}
+}

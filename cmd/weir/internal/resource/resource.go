@@ -1,0 +1,152 @@
+// Package resource finds the resource that somebody types: its plural, singular or short name, alone or followed by a
+// version and a group, as kubectl takes it.
+package resource
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/restmapper"
+)
+
+// ErrUnknown is what Find answers when the server has no such resource.
+var ErrUnknown = errors.New("the server has no such resource")
+
+// ErrNotWatchable is what Find answers for a resource that cannot be listed and watched.
+var ErrNotWatchable = errors.New("the resource cannot be listed and watched")
+
+// Resource is a resource of a server.
+type Resource struct {
+	schema.GroupVersionResource
+	Kind       schema.GroupVersionKind
+	Namespaced bool
+}
+
+// String is the resource's plural name, followed by its group if it has one: "pods", "deployments.apps".
+func (r Resource) String() string { return r.GroupResource().String() }
+
+// Find asks the server what name stands for. A name that stands for nothing is an ErrUnknown that suggests what may have
+// been meant. It blocks for as long as the discovery client does.
+func Find(client discovery.CachedDiscoveryInterface, name string) (Resource, error) {
+	// Asked for first, so that a server that does not answer is told from one that lacks the resource.
+	groups, lists, err := client.ServerGroupsAndResources()
+	if len(groups) == 0 && err != nil {
+		return Resource{}, err
+	}
+	mapper := restmapper.NewShortcutExpander(restmapper.NewDeferredDiscoveryRESTMapper(client), client, nil)
+	mapping, err := mappingFor(mapper, name)
+	if err != nil {
+		if !meta.IsNoMatchError(err) {
+			return Resource{}, err
+		}
+		return Resource{}, fmt.Errorf("%w: %q%s", ErrUnknown, name, didYouMean(name, lists))
+	}
+	r := Resource{
+		GroupVersionResource: mapping.Resource,
+		Kind:                 mapping.GroupVersionKind,
+		Namespaced:           mapping.Scope.Name() == meta.RESTScopeNameNamespace,
+	}
+	if !watchable(lists, r) {
+		return Resource{}, fmt.Errorf("%w: %s", ErrNotWatchable, r)
+	}
+	return r, nil
+}
+
+// mappingFor takes name as resource.version.group, as resource.group, and as a kind in the same two forms.
+func mappingFor(mapper meta.RESTMapper, name string) (*meta.RESTMapping, error) {
+	full, group := schema.ParseResourceArg(name)
+	var gvk schema.GroupVersionKind
+	if full != nil {
+		gvk, _ = mapper.KindFor(*full)
+	}
+	if gvk.Empty() {
+		gvk, _ = mapper.KindFor(group.WithVersion(""))
+	}
+	if !gvk.Empty() {
+		return mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
+	}
+	fullKind, groupKind := schema.ParseKindArg(name)
+	if fullKind == nil {
+		k := groupKind.WithVersion("")
+		fullKind = &k
+	}
+	if m, err := mapper.RESTMapping(fullKind.GroupKind(), fullKind.Version); err == nil {
+		return m, nil
+	}
+	return mapper.RESTMapping(groupKind)
+}
+
+func watchable(lists []*metav1.APIResourceList, r Resource) bool {
+	for _, list := range lists {
+		if list.GroupVersion != r.GroupVersion().String() {
+			continue
+		}
+		for _, res := range list.APIResources {
+			if res.Name == r.Resource {
+				return slices.Contains(res.Verbs, "list") && slices.Contains(res.Verbs, "watch")
+			}
+		}
+	}
+	return true // a server that does not say
+}
+
+// didYouMean suggests the name that is nearest to what was typed, if any is near.
+func didYouMean(typed string, lists []*metav1.APIResourceList) string {
+	typed, group, _ := strings.Cut(strings.ToLower(typed), ".")
+	best, distance := "", max(1, len(typed)/3)+1
+	for _, list := range lists {
+		gv, err := schema.ParseGroupVersion(list.GroupVersion)
+		if err != nil {
+			continue
+		}
+		for _, res := range list.APIResources {
+			if strings.Contains(res.Name, "/") || !slices.Contains(res.Verbs, "watch") {
+				continue
+			}
+			for _, name := range append([]string{res.Name, res.SingularName}, res.ShortNames...) {
+				if d := editDistance(typed, name); name != "" && d < distance {
+					distance, best = d, res.Name
+					// The group was typed, so it is part of what is looked for.
+					if group != "" && gv.Group != "" {
+						best += "." + gv.Group
+					}
+				}
+			}
+		}
+	}
+	if best == "" {
+		return ""
+	}
+	return fmt.Sprintf("; did you mean %q?", best)
+}
+
+// editDistance is how many letters must be changed, added, removed or swapped with their neighbour to make b of a.
+func editDistance(a, b string) int {
+	var before []int
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		next := make([]int, len(b)+1)
+		next[0] = i
+		for j := 1; j <= len(b); j++ {
+			cost := 1
+			if a[i-1] == b[j-1] {
+				cost = 0
+			}
+			next[j] = min(row[j]+1, next[j-1]+1, row[j-1]+cost)
+			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+				next[j] = min(next[j], before[j-2]+1)
+			}
+		}
+		before, row = row, next
+	}
+	return row[len(b)]
+}

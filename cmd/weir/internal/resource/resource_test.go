@@ -1,0 +1,94 @@
+package resource
+
+import (
+	"errors"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery/cached/memory"
+	"k8s.io/client-go/discovery/fake"
+	clienttesting "k8s.io/client-go/testing"
+)
+
+var lists = []*metav1.APIResourceList{
+	{GroupVersion: "v1", APIResources: []metav1.APIResource{
+		{Name: "pods", SingularName: "pod", ShortNames: []string{"po"}, Kind: "Pod", Namespaced: true, Verbs: all},
+		{Name: "pods/log", Kind: "Pod", Namespaced: true, Verbs: metav1.Verbs{"get"}},
+		{Name: "nodes", SingularName: "node", ShortNames: []string{"no"}, Kind: "Node", Verbs: all},
+		{Name: "configmaps", SingularName: "configmap", ShortNames: []string{"cm"}, Kind: "ConfigMap", Namespaced: true, Verbs: all},
+		{Name: "bindings", Kind: "Binding", Namespaced: true, Verbs: metav1.Verbs{"create"}},
+	}},
+	{GroupVersion: "apps/v1", APIResources: []metav1.APIResource{
+		{Name: "deployments", SingularName: "deployment", ShortNames: []string{"deploy"}, Kind: "Deployment", Namespaced: true, Verbs: all},
+	}},
+	{GroupVersion: "example.com/v1", APIResources: []metav1.APIResource{
+		{Name: "widgets", SingularName: "widget", ShortNames: []string{"wd"}, Kind: "Widget", Namespaced: true, Verbs: all},
+	}},
+}
+
+var all = metav1.Verbs{"get", "list", "watch"}
+
+func TestFind(t *testing.T) {
+	pods := schema.GroupVersionResource{Version: "v1", Resource: "pods"}
+	deployments := schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"}
+	widgets := schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"}
+	for _, tc := range []struct {
+		typed  string
+		want   schema.GroupVersionResource
+		global bool
+		err    error
+		text   string
+	}{
+		{typed: "pods", want: pods},
+		{typed: "pod", want: pods},
+		{typed: "po", want: pods},
+		{typed: "Pod", want: pods},
+		{typed: "pods.v1.", want: pods},
+		{typed: "no", want: schema.GroupVersionResource{Version: "v1", Resource: "nodes"}, global: true},
+		{typed: "deploy", want: deployments},
+		{typed: "deployments.apps", want: deployments},
+		{typed: "deployments.v1.apps", want: deployments},
+		{typed: "Deployment.v1.apps", want: deployments},
+		{typed: "wd", want: widgets},
+		{typed: "widgets.example.com", want: widgets},
+		{typed: "podz", err: ErrUnknown, text: `the server has no such resource: "podz"; did you mean "pods"?`},
+		{typed: "pdos", err: ErrUnknown, text: `the server has no such resource: "pdos"; did you mean "pods"?`},
+		{typed: "widgts.example.com", err: ErrUnknown,
+			text: `the server has no such resource: "widgts.example.com"; did you mean "widgets.example.com"?`},
+		{typed: "gadgets", err: ErrUnknown, text: `the server has no such resource: "gadgets"; did you mean "widgets"?`},
+		{typed: "certificates", err: ErrUnknown, text: `the server has no such resource: "certificates"`},
+		{typed: "bindings", err: ErrNotWatchable, text: `the resource cannot be listed and watched: bindings`},
+	} {
+		t.Run(tc.typed, func(t *testing.T) {
+			client := memory.NewMemCacheClient(&fake.FakeDiscovery{Fake: &clienttesting.Fake{Resources: lists}})
+			got, err := Find(client, tc.typed)
+			if !errors.Is(err, tc.err) {
+				t.Fatalf("error %v, want %v", err, tc.err)
+			}
+			if err != nil {
+				if err.Error() != tc.text {
+					t.Fatalf("error %q, want %q", err, tc.text)
+				}
+				return
+			}
+			if got.GroupVersionResource != tc.want || got.Namespaced == tc.global {
+				t.Fatalf("got %v namespaced %t, want %v namespaced %t", got.GroupVersionResource, got.Namespaced, tc.want, !tc.global)
+			}
+		})
+	}
+}
+
+func TestEditDistance(t *testing.T) {
+	for _, tc := range []struct {
+		a, b string
+		want int
+	}{
+		{"", "", 0}, {"a", "", 1}, {"", "ab", 2}, {"pods", "pods", 0}, {"pods", "podz", 1}, {"pdos", "pods", 1},
+		{"widgts", "widgets", 1}, {"nodes", "pods", 2},
+	} {
+		if got := editDistance(tc.a, tc.b); got != tc.want {
+			t.Errorf("%q → %q: %d, want %d", tc.a, tc.b, got, tc.want)
+		}
+	}
+}

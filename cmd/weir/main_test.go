@@ -1,0 +1,200 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+	"go.uber.org/goleak"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/weirproject/weir/watchcache/embedded"
+)
+
+// TestMain is the command itself when it runs under the command's name: that is how scripts run it.
+func TestMain(m *testing.M) {
+	testscript.Main(leakless{m}, map[string]func(){"weir": func() { os.Exit(run()) }})
+}
+
+// leakless fails when tests that have passed left a goroutine behind.
+type leakless struct{ m *testing.M }
+
+func (l leakless) Run() int {
+	code := l.m.Run()
+	if err := goleak.Find(); err != nil && code == 0 {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return code
+}
+
+var widgets = schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"}
+
+// startServer starts the API server that scripts find at $SERVER: 40 pods that change, two widgets of a custom resource, secrets
+// that nobody may list, and events that ask for patience the first time.
+func startServer(t *testing.T) *embedded.Server {
+	t.Helper()
+	faults := &embedded.Faults{}
+	core := func(resource string) schema.GroupResource { return schema.GroupResource{Resource: resource} }
+	faults.Add(embedded.Rule{
+		Match: embedded.Match("list", "secrets"),
+		Err:   apierrors.NewForbidden(core("secrets"), "", errors.New(`User "jane" cannot list resource "secrets"`)),
+	})
+	faults.Add(embedded.Rule{
+		Match: embedded.Match("watch", "secrets"),
+		Err:   apierrors.NewForbidden(core("secrets"), "", errors.New(`User "jane" cannot watch resource "secrets"`)),
+	})
+	faults.Add(embedded.Rule{
+		Match: embedded.Match("list", "nodes"), Times: 1,
+		Err: apierrors.NewTooManyRequests("the server is starting", 1),
+	})
+	server, err := embedded.New(embedded.Options{
+		Pods: 40, Churn: 50, Seed: 1, Faults: faults,
+		Resources: []embedded.Resource{{GroupVersionResource: widgets, Kind: "Widget", ShortNames: []string{"wd"}, Namespaced: true}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { server.Close() })
+	if err := server.Start(); err != nil {
+		t.Fatal(err)
+	}
+	client, err := dynamic.NewForConfig(server.Config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"cog", "wheel"} {
+		_, err := client.Resource(widgets).Namespace("shop").Create(t.Context(), &unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": "example.com/v1", "kind": "Widget",
+			"metadata": map[string]any{"name": name, "labels": map[string]any{"part": name}},
+		}}, metav1.CreateOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return server
+}
+
+// writeKubeconfig writes a kubeconfig with the contexts shop, of the server, and nowhere, of one that is not there.
+func writeKubeconfig(path, server string) error {
+	cfg := clientcmdapi.NewConfig()
+	for name, url := range map[string]string{"shop": server, "nowhere": "http://127.0.0.1:1"} {
+		cfg.Clusters[name] = &clientcmdapi.Cluster{Server: url}
+		cfg.Contexts[name] = &clientcmdapi.Context{Cluster: name, Namespace: "shop"}
+	}
+	cfg.CurrentContext = "shop"
+	return clientcmd.WriteToFile(*cfg, path)
+}
+
+func TestScripts(t *testing.T) {
+	server := startServer(t)
+	testscript.Run(t, testscript.Params{
+		Dir: "testdata/script",
+		Setup: func(e *testscript.Env) error {
+			e.Setenv("SERVER", server.URL())
+			e.Setenv("GORACE", "atexit_sleep_ms=0") // else each command takes a second to end under -race
+			return writeKubeconfig(filepath.Join(e.WorkDir, "kubeconfig"), server.URL())
+		},
+		Cmds:                map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "until": until},
+		RequireExplicitExec: true,
+	})
+}
+
+// exits CODE PROGRAM ARGS… runs a program that must end with that exit code.
+func exits(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: exits CODE PROGRAM ARGS…")
+	}
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	got := 0
+	if err := ts.Exec(args[1], args[2:]...); err != nil {
+		var exit *exec.ExitError
+		if !errors.As(err, &exit) {
+			ts.Fatalf("%v", err)
+		}
+		got = exit.ExitCode()
+	}
+	if got != want {
+		ts.Fatalf("exit code %d, want %d", got, want)
+	}
+}
+
+// until REGEXP PROGRAM ARGS… runs a program, interrupts it when a line of its stdout or stderr matches, and expects it to
+// end well.
+func until(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: until REGEXP PROGRAM ARGS…")
+	}
+	wanted, err := regexp.Compile(args[0])
+	ts.Check(err)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	path, err := lookPath(ts, args[1])
+	ts.Check(err)
+	cmd := exec.CommandContext(ctx, path, args[2:]...)
+	cmd.Args[0] = args[1]
+	cmd.Dir = ts.MkAbs(".")
+	cmd.Env = append(os.Environ(), "HOME="+ts.Getenv("HOME"), "KUBECONFIG="+ts.Getenv("KUBECONFIG"), "KUBERNETES_SERVICE_HOST=")
+	var once sync.Once
+	interrupt := func() { once.Do(func() { cmd.Process.Signal(os.Interrupt) }) }
+	stdout, stderr := &lineWatcher{wanted: wanted, found: interrupt}, &lineWatcher{wanted: wanted, found: interrupt}
+	cmd.Stdout, cmd.Stderr = stdout, stderr
+	err = cmd.Run()
+	io.Copy(ts.Stdout(), &stdout.all)
+	io.Copy(ts.Stderr(), &stderr.all)
+	if err != nil {
+		ts.Fatalf("%v, stdout %q, stderr %q", err, stdout.all.String(), stderr.all.String())
+	}
+}
+
+// lookPath finds a program as the script's shell would.
+func lookPath(ts *testscript.TestScript, program string) (string, error) {
+	for _, dir := range filepath.SplitList(ts.Getenv("PATH")) {
+		path := filepath.Join(dir, program)
+		if info, err := os.Stat(path); err == nil && !info.IsDir() {
+			return path, nil
+		}
+	}
+	return "", exec.ErrNotFound
+}
+
+// lineWatcher keeps what is written and calls found when a line of it matches.
+type lineWatcher struct {
+	wanted *regexp.Regexp
+	found  func()
+	all    bytes.Buffer
+	line   bytes.Buffer
+}
+
+func (l *lineWatcher) Write(p []byte) (int, error) {
+	l.all.Write(p)
+	l.line.Write(p)
+	for lines := bufio.NewScanner(bytes.NewReader(l.line.Bytes())); lines.Scan(); {
+		if l.wanted.Match(lines.Bytes()) {
+			l.found()
+		}
+	}
+	if i := bytes.LastIndexByte(l.line.Bytes(), '\n'); i >= 0 {
+		l.line.Next(i + 1)
+	}
+	return len(p), nil
+}

@@ -1,0 +1,113 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/schollz/progressbar/v3"
+	"golang.org/x/term"
+
+	"github.com/weirproject/weir/cmd/weir/internal/quantity"
+)
+
+const (
+	progressEvery = 100 * time.Millisecond // on a terminal
+	progressLine  = 2 * time.Second        // elsewhere
+)
+
+// progress shows how a first list is coming on: a bar on a terminal, a line now and then elsewhere.
+type progress struct {
+	out  io.Writer
+	what string
+	bar  *progressbar.ProgressBar // nil when out is no terminal
+
+	begin, said time.Time
+}
+
+// newProgress shows progress on out. expected is how many objects will come, 0 if nobody knows.
+func newProgress(out io.Writer, what string, expected int) *progress {
+	now := time.Now()
+	p := &progress{out: out, what: what, begin: now, said: now}
+	if _, ok := terminal(out); !ok {
+		return p
+	}
+	total := -1 // a spinner
+	if expected > 0 {
+		total = expected
+	}
+	p.bar = progressbar.NewOptions(total,
+		progressbar.OptionSetWriter(out),
+		progressbar.OptionSetDescription(what),
+		progressbar.OptionSetWidth(24),
+		progressbar.OptionSpinnerType(14),
+		// Else the spinner draws itself, from a goroutine that goes on after end.
+		progressbar.OptionSetSpinnerChangeInterval(0),
+		progressbar.OptionSetPredictTime(false),
+		progressbar.OptionSetElapsedTime(false),
+		progressbar.OptionClearOnFinish(),
+	)
+	return p
+}
+
+// show shows how many objects are there and how many bytes of them have come.
+func (p *progress) show(objects int, bytes int64) {
+	now := time.Now()
+	text := p.text(objects, bytes, now.Sub(p.begin))
+	if p.bar != nil {
+		if limit := p.bar.GetMax(); limit <= 0 || objects < limit { // a full bar would be gone
+			_ = p.bar.Set(objects) // only drawing can fail, and then there is nobody to tell
+		}
+		p.bar.Describe(text)
+		return
+	}
+	if now.Sub(p.said) >= progressLine {
+		p.said = now
+		fmt.Fprintln(p.out, text)
+	}
+}
+
+func (p *progress) text(objects int, bytes int64, elapsed time.Duration) string {
+	rate := float64(objects) / max(elapsed.Seconds(), 1e-3)
+	return fmt.Sprintf("%s: %s objects, %s, %s/s", p.what, quantity.Count(int64(objects)), quantity.Bytes(bytes), quantity.Count(int64(rate)))
+}
+
+// say prints a line, past the bar.
+func (p *progress) say(line string) {
+	if p.bar != nil {
+		_ = p.bar.Clear()
+	}
+	fmt.Fprintln(p.out, oneLineText(line))
+}
+
+// end removes the bar.
+func (p *progress) end() {
+	if p.bar != nil {
+		_ = p.bar.Clear()
+		_ = p.bar.Exit()
+		_ = p.bar.Clear()
+	}
+}
+
+// terminal gives the file descriptor of w if it is a terminal.
+func terminal(w io.Writer) (int, bool) {
+	f, ok := w.(*os.File)
+	if !ok || !term.IsTerminal(int(f.Fd())) {
+		return 0, false
+	}
+	return int(f.Fd()), true
+}
+
+// terminalWidth is how wide a terminal w is; 0 if it is none.
+func terminalWidth(w io.Writer) int {
+	fd, ok := terminal(w)
+	if !ok {
+		return 0
+	}
+	width, _, err := term.GetSize(fd)
+	if err != nil {
+		return 0
+	}
+	return width
+}

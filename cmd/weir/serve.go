@@ -1,0 +1,75 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/weirproject/weir/cmd/weir/internal/quantity"
+	"github.com/weirproject/weir/watchcache/embedded"
+)
+
+func newServe() *cobra.Command {
+	var o embedded.Options
+	var resources []string
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "Run an embedded API server with simulated pods",
+		Long: "Serve runs a small Kubernetes API server until it is interrupted: real HTTP on loopback, discovery, LIST, WATCH, GET,\n" +
+			"create, update, patch and delete, seeded with simulated pods of which some change all the time. It asks nobody who\n" +
+			"they are, and forgets everything when it ends. Its address is printed on stdout.",
+		Example: "  weir serve --pods 5000 --churn 50\n" +
+			"  weir serve --resource widgets.v1.example.com=Widget",
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if o.Pods < 0 || o.Churn < 0 {
+				return usagef("--pods and --churn cannot be negative")
+			}
+			for _, r := range resources {
+				parsed, err := parseResource(r)
+				if err != nil {
+					return err
+				}
+				o.Resources = append(o.Resources, parsed)
+			}
+			return serve(cmd, o)
+		},
+	}
+	fs := cmd.Flags()
+	fs.IntVar(&o.Pods, "pods", 10_000, "How many simulated pods")
+	fs.Float64Var(&o.Churn, "churn", demoChurn, "How many of them change in a second")
+	fs.Uint64Var(&o.Seed, "seed", 1, "Makes the pods and their changes reproducible")
+	fs.StringVar(&o.Listen, "listen", "127.0.0.1:0", "Address to listen on; port 0 is a free one")
+	fs.StringArrayVar(&resources, "resource", nil,
+		"A custom resource to serve as well, plural.version.group=Kind; a \"/cluster\" behind it for one without namespaces")
+	return cmd
+}
+
+func serve(cmd *cobra.Command, o embedded.Options) error {
+	server, err := embedded.New(o)
+	if err != nil {
+		return err
+	}
+	defer server.Close()
+	if err := server.Start(); err != nil {
+		return err
+	}
+	fmt.Fprintln(cmd.OutOrStdout(), server.URL())
+	fmt.Fprintf(cmd.ErrOrStderr(), "serving %s pods, %v changes a second; try: kubectl -s %s get pods -A, or %s watch pods -A -s %s\n",
+		quantity.Count(int64(o.Pods)), o.Churn, server.URL(), cmd.Root().CommandPath(), server.URL())
+	<-cmd.Context().Done()
+	return server.Close()
+}
+
+// parseResource reads plural.version.group=Kind, with a "/cluster" behind it for a resource without namespaces.
+func parseResource(s string) (embedded.Resource, error) {
+	name, kind, ok := strings.Cut(s, "=")
+	kind, where, _ := strings.Cut(kind, "/")
+	gvr, _ := schema.ParseResourceArg(name)
+	if !ok || kind == "" || gvr == nil || gvr.Group == "" || where != "" && where != "cluster" {
+		return embedded.Resource{}, usagef("--resource %s: want plural.version.group=Kind, or plural.version.group=Kind/cluster", s)
+	}
+	return embedded.Resource{GroupVersionResource: *gvr, Kind: kind, Namespaced: where == "", Status: true}, nil
+}

@@ -1,0 +1,182 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/api/validation"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/discovery/cached/memory"
+	"k8s.io/client-go/rest"
+
+	"github.com/weirproject/weir"
+	"github.com/weirproject/weir/cmd/weir/internal/quantity"
+	"github.com/weirproject/weir/cmd/weir/internal/resource"
+)
+
+// demoPods is how many pods the embedded server has when no cluster is configured.
+const demoPods = 10_000
+
+// watchFlags are those of `weir watch`.
+type watchFlags struct {
+	*clusterFlags
+	allNamespaces bool
+	selector      string
+	fieldSelector string
+	output        string
+	once          bool
+	embedded      int
+}
+
+func newWatch() *cobra.Command {
+	f := &watchFlags{clusterFlags: newClusterFlags()}
+	cmd := &cobra.Command{
+		Use:   "watch RESOURCE",
+		Short: "Hold a copy of a resource and print what changes",
+		Long: "Watch lists a resource, says what it then holds and what that took, and prints each change from then on.\n\n" +
+			"It takes kubectl's flags and its kubeconfig. Where no cluster is configured it starts an embedded API server with\n" +
+			"10,000 simulated pods and watches those.",
+		Example: "  weir watch pods -A\n" +
+			"  weir watch deployments.apps -n web -l tier=front\n" +
+			"  weir watch pods -A --once -o json",
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return usagef("which RESOURCE? For example: %s pods -A", cmd.CommandPath())
+			}
+			if len(args) > 1 || strings.Contains(args[0], "/") {
+				return usagef("%s takes one RESOURCE; choose one object with --field-selector metadata.name=NAME", cmd.CommandPath())
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, args[0]) },
+	}
+	fs := cmd.Flags()
+	fs.AddFlagSet(f.flags)
+	fs.BoolVarP(&f.allNamespaces, "all-namespaces", "A", false, "All namespaces")
+	fs.StringVarP(&f.selector, "selector", "l", "", "Label selector, such as app=web,tier!=cache")
+	fs.StringVar(&f.fieldSelector, "field-selector", "", "Field selector, such as spec.nodeName=node-7")
+	fs.StringVarP(&f.output, "output", "o", "", "Output format: json for a line of JSON per change, name, or a table if empty")
+	fs.BoolVar(&f.once, "once", false, "End after the first sync and print what is held")
+	fs.IntVar(&f.embedded, "embedded", 0, "Watch an embedded API server with so many simulated pods instead of a cluster")
+	return cmd
+}
+
+// check finds what is wrong with the flags alone.
+func (f *watchFlags) check() error {
+	if f.allNamespaces && f.overrides.Context.Namespace != "" {
+		return usagef("-n %s and -A exclude each other", f.overrides.Context.Namespace)
+	}
+	if reasons := validation.ValidateNamespaceName(f.overrides.Context.Namespace, false); f.overrides.Context.Namespace != "" && len(reasons) > 0 {
+		return usagef("-n %s: not a name of a namespace", f.overrides.Context.Namespace)
+	}
+	if _, err := labels.Parse(f.selector); err != nil {
+		return usagef("-l %s: %w", f.selector, err)
+	}
+	if _, err := fields.ParseSelector(f.fieldSelector); err != nil {
+		return usagef("--field-selector %s: %w", f.fieldSelector, err)
+	}
+	switch f.output {
+	case "", outputJSON, outputName:
+	default:
+		return usagef("-o %s: the output can be json or name", f.output)
+	}
+	if f.embedded < 0 {
+		return usagef("--embedded cannot be negative")
+	}
+	if f.embedded > 0 && f.chosen() {
+		return usagef("--embedded and a cluster exclude each other")
+	}
+	return nil
+}
+
+func (f *watchFlags) run(cmd *cobra.Command, name string) error {
+	if err := f.check(); err != nil {
+		return err
+	}
+	ctx := cmd.Context()
+	c, err := f.openOrEmbed(cmd)
+	if err != nil {
+		return err
+	}
+	defer c.close()
+	found, err := discover(ctx, c.config, name)
+	if err != nil {
+		return err
+	}
+	w := &watch{
+		watchFlags: f, resource: found, config: c.config, namespace: f.scope(c, found),
+		out: cmd.OutOrStdout(), err: cmd.ErrOrStderr(),
+	}
+	if c.embedded && found.Resource == "pods" && w.namespace == "" && f.selector == "" && f.fieldSelector == "" {
+		w.expected = c.pods
+	}
+	follow, ok := followers[found.Kind]
+	if !ok {
+		follow = followUnstructured
+	}
+	return follow(ctx, w)
+}
+
+// openOrEmbed opens the cluster that is configured, or starts an embedded server where none is.
+func (f *watchFlags) openOrEmbed(cmd *cobra.Command) (*cluster, error) {
+	pods := f.embedded
+	if pods == 0 {
+		configured, err := f.configured()
+		if err != nil {
+			return nil, err
+		}
+		if !configured {
+			pods = demoPods
+			fmt.Fprint(cmd.ErrOrStderr(), "no cluster is configured: ")
+		}
+	}
+	if pods > 0 {
+		fmt.Fprintf(cmd.ErrOrStderr(), "starting an embedded API server with %s simulated pods\n", quantity.Count(int64(pods)))
+	}
+	return f.open(cmd.Context(), pods)
+}
+
+// scope is the namespace to watch, "" for all of them. On an embedded server that is the default, because nobody has
+// chosen one and "default" is empty there.
+func (f *watchFlags) scope(c *cluster, r resource.Resource) string {
+	if f.allNamespaces || !r.Namespaced || c.embedded && f.overrides.Context.Namespace == "" {
+		return ""
+	}
+	return c.namespace
+}
+
+// discover asks the server what resource is meant, with an answer or an error within seconds.
+func discover(ctx context.Context, cfg *rest.Config, name string) (resource.Resource, error) {
+	cfg = impatient(cfg)
+	client, err := discovery.NewDiscoveryClientForConfig(cfg)
+	if err != nil {
+		return resource.Resource{}, err
+	}
+	type answer struct {
+		resource.Resource
+		error
+	}
+	answers := make(chan answer, 1)
+	go func() { // ends with the client's timeout at the latest
+		r, err := resource.Find(memory.NewMemCacheClient(client), name)
+		answers <- answer{r, err}
+	}()
+	select {
+	case a := <-answers:
+		return a.Resource, plain(a.error)
+	case <-ctx.Done():
+		return resource.Resource{}, errInterrupted
+	}
+}
+
+// selectors are the informer's.
+func (f *watchFlags) selectors() []weir.Selector {
+	if f.selector == "" && f.fieldSelector == "" {
+		return nil
+	}
+	return []weir.Selector{{Label: f.selector, Field: f.fieldSelector}}
+}
