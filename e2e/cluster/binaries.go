@@ -1,0 +1,213 @@
+package cluster
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+)
+
+// Binaries are the paths of the servers' programs. controller-runtime's envtest takes them as
+// TEST_ASSET_KUBE_APISERVER and TEST_ASSET_ETCD.
+type Binaries struct {
+	APIServer string
+	Etcd      string
+}
+
+// Clients are the paths of programs that an API server has for clients, of the same version of Kubernetes.
+type Clients struct {
+	ControllerManager string
+	Scheduler         string
+	Kubectl           string
+}
+
+const (
+	e2eModule     = "github.com/weirproject/weir/e2e"
+	apiserverName = "kube-apiserver"
+	etcdName      = "etcd"
+	clientsName   = "kube-clients" // all of Clients in one
+)
+
+// Build returns the servers' programs, after having built them if they are not in the user's cache directory yet.
+// That takes some minutes and happens once for each state of the module e2e/kube; processes that build at the same
+// time build once. It must run inside this repository: the sources are looked up with the go command.
+func Build(ctx context.Context, logf func(format string, args ...any)) (Binaries, error) {
+	dir, err := build(ctx, logf, etcdName, apiserverName)
+	if err != nil {
+		return Binaries{}, err
+	}
+	return Binaries{APIServer: filepath.Join(dir, apiserverName), Etcd: filepath.Join(dir, etcdName)}, nil
+}
+
+// BuildClients returns the clients' programs as Build does the servers', which it builds along with them: most of what
+// either is made of is the same.
+func BuildClients(ctx context.Context, logf func(format string, args ...any)) (Clients, error) {
+	dir, err := build(ctx, logf, etcdName, apiserverName, clientsName)
+	if err != nil {
+		return Clients{}, err
+	}
+	var c Clients
+	for name, path := range map[string]*string{
+		"kube-controller-manager": &c.ControllerManager, "kube-scheduler": &c.Scheduler, "kubectl": &c.Kubectl,
+	} {
+		*path = filepath.Join(dir, name)
+		if err := os.Symlink(clientsName, *path); err != nil && !errors.Is(err, fs.ErrExist) {
+			return Clients{}, fmt.Errorf("cluster: %w", err)
+		}
+	}
+	return c, nil
+}
+
+// build returns the directory of the named programs, which are then there.
+func build(ctx context.Context, logf func(string, ...any), names ...string) (dir string, err error) {
+	source, err := sourceDir(ctx)
+	if err != nil {
+		return "", fmt.Errorf("cluster: finding the sources of the programs: %w", err)
+	}
+	sum, err := hashSources(source)
+	if err != nil {
+		return "", fmt.Errorf("cluster: %w", err)
+	}
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return "", fmt.Errorf("cluster: %w", err)
+	}
+	dir = filepath.Join(cache, "weir-e2e", sum)
+	if len(missing(dir, names)) == 0 {
+		return dir, nil
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", fmt.Errorf("cluster: %w", err)
+	}
+	unlock, err := lockFile(ctx, filepath.Join(dir, "lock"), func() { logf("waiting for another process that builds programs") })
+	if err != nil {
+		return "", fmt.Errorf("cluster: %w", err)
+	}
+	defer unlock()
+	if names = missing(dir, names); len(names) == 0 {
+		return dir, nil
+	}
+	if err := compile(ctx, source, dir, names, logf); err != nil {
+		return "", fmt.Errorf("cluster: %w", err)
+	}
+	return dir, nil
+}
+
+// missing are the names of the programs that are not in dir.
+func missing(dir string, names []string) (out []string) {
+	for _, name := range names {
+		if info, err := os.Stat(filepath.Join(dir, name)); err != nil || !info.Mode().IsRegular() {
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
+// compile builds all the programs at once, so that one is linked while the next is compiled.
+func compile(ctx context.Context, source, dir string, names []string, logf func(string, ...any)) error {
+	version, err := goCommand(ctx, source, "list", "-m", "-f", "{{.Version}}", "k8s.io/kubernetes")
+	if err != nil {
+		return err
+	}
+	ldflags, err := versionFlags(version)
+	if err != nil {
+		return err
+	}
+	all := strings.Join(names, ", ")
+	logf("building %s from their Go modules; the first time takes some minutes", all)
+	start := time.Now()
+	unfinished := filepath.Join(dir, "unfinished")
+	args := []string{"build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w " + ldflags, "-o", unfinished + string(filepath.Separator)}
+	for _, name := range names {
+		args = append(args, "./"+name)
+	}
+	if _, err := goCommand(ctx, source, args...); err != nil {
+		return err
+	}
+	for _, name := range names {
+		if err := os.Rename(filepath.Join(unfinished, name), filepath.Join(dir, name)); err != nil {
+			return err
+		}
+	}
+	logf("built %s in %s", all, time.Since(start).Round(100*time.Millisecond))
+	return nil
+}
+
+// versionFlags stamp the version of Kubernetes into a program; without them clients see v0.0.0.
+func versionFlags(version string) (string, error) {
+	parts := strings.SplitN(strings.TrimPrefix(version, "v"), ".", 3)
+	if len(parts) != 3 {
+		return "", fmt.Errorf("%q is no version of Kubernetes", version)
+	}
+	const x = "-X k8s.io/component-base/version."
+	return strings.Join([]string{x + "gitVersion=" + version, x + "gitMajor=" + parts[0], x + "gitMinor=" + parts[1]}, " "), nil
+}
+
+// sourceDir is where the module is that builds the servers.
+func sourceDir(ctx context.Context) (string, error) {
+	dir, err := goCommand(ctx, "", "list", "-m", "-f", "{{.Dir}}", e2eModule)
+	if err != nil {
+		return "", err
+	}
+	if dir == "" {
+		return "", fmt.Errorf("module %s has no directory here", e2eModule)
+	}
+	return filepath.Join(dir, "kube"), nil
+}
+
+// hashSources names the state of the module in dir on this kind of machine.
+func hashSources(dir string) (string, error) {
+	h := sha256.New()
+	fmt.Fprintln(h, runtime.GOOS, runtime.GOARCH)
+	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		name, err := filepath.Rel(dir, path)
+		if err != nil {
+			return err
+		}
+		if ext := filepath.Ext(name); ext != ".go" && ext != ".mod" && ext != ".sum" {
+			return nil
+		}
+		raw, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintln(h, filepath.ToSlash(name), len(raw))
+		h.Write(raw)
+		return nil
+	})
+	if err != nil {
+		return "", fmt.Errorf("reading the sources of the servers: %w", err)
+	}
+	return hex.EncodeToString(h.Sum(nil)[:8]), nil
+}
+
+// goCommand runs the go command in dir. A dir means the module there, outside of any workspace; none means
+// where this process is.
+func goCommand(ctx context.Context, dir string, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, "go", args...)
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	cmd.WaitDelay = 5 * time.Second
+	cmd.Env = os.Environ()
+	if cmd.Dir = dir; dir != "" {
+		cmd.Env = append(cmd.Env, "GOWORK=off", "CGO_ENABLED=0")
+	}
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	if err := cmd.Run(); err != nil {
+		err = fmt.Errorf("go %s: %w\n%s", args[0], err, bytes.TrimSpace(stderr.Bytes()))
+		return "", errors.Join(err, ctx.Err())
+	}
+	return strings.TrimSpace(stdout.String()), nil
+}

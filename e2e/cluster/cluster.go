@@ -1,0 +1,199 @@
+// Package cluster runs a real kube-apiserver on a real etcd, on loopback and in a temporary directory, for
+// end-to-end tests and measurements. It builds both from their Go modules the first time (see Build) and needs
+// nothing else; it runs on Unix. BuildClients and StartProgram do the same for kube-controller-manager, kube-scheduler and
+// kubectl.
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/weirproject/weir/internal/podsim"
+)
+
+// Authorization is an authorization mode of kube-apiserver.
+type Authorization string
+
+const (
+	AlwaysAllow Authorization = "AlwaysAllow"
+	RBAC        Authorization = "RBAC"
+)
+
+// User is somebody who can authenticate to the cluster.
+type User struct {
+	Name   string
+	Groups []string
+}
+
+// Options are the choices for a cluster. The zero value is a good default.
+type Options struct {
+	// Authorization is the authorization mode, AlwaysAllow if it is empty.
+	Authorization Authorization
+	// Users can authenticate, besides the admin; ConfigFor gives the configuration of one of them.
+	Users []User
+	// APIServerArgs and EtcdArgs are more flags for the two servers; they come last and so win.
+	APIServerArgs []string
+	EtcdArgs      []string
+	// MemoryLimit is the GOMEMLIMIT of kube-apiserver, such as "3GiB".
+	MemoryLimit string
+	// Pods, if set, are in etcd before the API server starts, which is faster than LoadPods afterwards.
+	Pods *podsim.Pods
+	// Logf, if set, is told about progress.
+	Logf func(format string, args ...any)
+}
+
+// Cluster is a running etcd with a kube-apiserver before it. Its methods are safe for concurrent use, except that
+// KillAPIServer, StartAPIServer, Expire and Stop must not overlap each other.
+type Cluster struct {
+	options     Options
+	binaries    Binaries
+	dir         string
+	credentials *credentials
+	etcdURL     string
+	port        int
+	caData      []byte // the API server's certificate, which it signed itself
+	etcdClient  *clientv3.Client
+
+	mu        sync.Mutex
+	etcd      *process
+	apiserver *process // nil while it is killed
+	keepLogs  bool
+	stopped   bool
+
+	died     chan struct{} // closed when a server exits that nobody killed
+	diedErr  error
+	diedOnce sync.Once
+}
+
+// startTimeout bounds how long each of the servers may take until it is ready.
+const startTimeout = 3 * time.Minute
+
+// Start builds the servers if need be, starts them and waits until the API server is ready. Whoever got a
+// Cluster must call Stop. The servers die with this process, however it ends (on Linux; elsewhere a SIGKILL
+// leaves them behind). The context bounds only Start itself.
+//
+// When Start fails, the error ends with the last lines of the failing server's log and says where the logs are.
+func Start(ctx context.Context, options Options) (*Cluster, error) {
+	if options.Authorization == "" {
+		options.Authorization = AlwaysAllow
+	}
+	if options.Logf == nil {
+		options.Logf = func(string, ...any) {}
+	}
+	binaries, err := Build(ctx, options.Logf)
+	if err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp("", "weir-cluster-")
+	if err != nil {
+		return nil, fmt.Errorf("cluster: %w", err)
+	}
+	c := &Cluster{options: options, binaries: binaries, dir: dir, died: make(chan struct{})}
+	if err := c.start(ctx); err != nil {
+		err = fmt.Errorf("cluster: %w", err)
+		if ctx.Err() == nil {
+			err = fmt.Errorf("%w\nthe logs are kept in %s", err, c.KeepLogs())
+		}
+		return nil, errors.Join(err, c.Stop())
+	}
+	return c, nil
+}
+
+func (c *Cluster) start(ctx context.Context) (err error) {
+	if c.credentials, err = newCredentials(c.dir, c.options.Users); err != nil {
+		return err
+	}
+	if err := c.startEtcd(ctx); err != nil {
+		return err
+	}
+	if c.options.Pods == nil {
+		return c.startAPIServerOnFreePort(ctx)
+	}
+	newest, err := c.putObjects(ctx, c.options.Pods)
+	if err != nil {
+		return err
+	}
+	if err := c.startAPIServerOnFreePort(ctx); err != nil {
+		return err
+	}
+	return c.waitForCache(ctx, c.options.Pods, newest)
+}
+
+// Wait returns when ctx is done (then the error is nil) or when a server has died that nobody killed, or Stop was
+// called.
+func (c *Cluster) Wait(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+		return nil
+	case <-c.died:
+		return c.diedErr
+	}
+}
+
+// KeepLogs makes Stop leave the logs of the servers behind, and returns the directory they are in.
+func (c *Cluster) KeepLogs() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.keepLogs = true
+	return c.dir
+}
+
+// Stop kills both servers at once and removes everything they wrote, but for the logs if KeepLogs was called. The
+// second and later calls do nothing.
+func (c *Cluster) Stop() error {
+	c.mu.Lock()
+	if c.stopped {
+		c.mu.Unlock()
+		return nil
+	}
+	c.stopped = true
+	keep, servers := c.keepLogs, []*process{c.apiserver, c.etcd}
+	c.mu.Unlock()
+
+	var errs []error
+	if c.etcdClient != nil {
+		errs = append(errs, c.etcdClient.Close())
+	}
+	for _, p := range servers {
+		if p != nil {
+			p.kill()
+		}
+	}
+	c.fail(errors.New("cluster: it was stopped"))
+	remove := []string{c.dir}
+	if keep {
+		remove = []string{filepath.Join(c.dir, etcdDataDir), filepath.Join(c.dir, certDir), filepath.Join(c.dir, tokenFile),
+			filepath.Join(c.dir, serviceAccountKeyFile)}
+	}
+	for _, path := range remove {
+		errs = append(errs, os.RemoveAll(path))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("cluster: stopping: %w", err)
+	}
+	return nil
+}
+
+// watchOver fails the cluster when p exits without having been killed.
+func (c *Cluster) watchOver(p *process) {
+	go func() {
+		<-p.exited
+		if !p.killed.Load() {
+			c.fail(fmt.Errorf("cluster: %w", p.failure()))
+		}
+	}()
+}
+
+func (c *Cluster) fail(err error) {
+	c.diedOnce.Do(func() {
+		c.diedErr = err
+		close(c.died)
+	})
+}

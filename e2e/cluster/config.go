@@ -1,0 +1,47 @@
+package cluster
+
+import (
+	"fmt"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+)
+
+// Config is the admin's configuration: a member of system:masters. It has no client-side rate limit. The caller
+// may change it.
+func (c *Cluster) Config() *rest.Config {
+	return c.config(c.credentials.tokens[adminName])
+}
+
+// ConfigFor is the configuration of one of Options.Users.
+func (c *Cluster) ConfigFor(user string) (*rest.Config, error) {
+	token, ok := c.credentials.tokens[user]
+	if !ok {
+		return nil, fmt.Errorf("cluster: user %q is not among Options.Users", user)
+	}
+	return c.config(token), nil
+}
+
+func (c *Cluster) config(token string) *rest.Config {
+	return &rest.Config{
+		Host:            c.URL(),
+		BearerToken:     token,
+		TLSClientConfig: rest.TLSClientConfig{CAData: c.caData},
+		QPS:             -1,
+	}
+}
+
+// WriteKubeconfig writes the admin's configuration to path as a kubeconfig, over whatever was there.
+func (c *Cluster) WriteKubeconfig(path string) error {
+	const name = "weir-e2e"
+	config := clientcmdapi.NewConfig()
+	config.Clusters[name] = &clientcmdapi.Cluster{Server: c.URL(), CertificateAuthorityData: c.caData}
+	config.AuthInfos[adminName] = &clientcmdapi.AuthInfo{Token: c.credentials.tokens[adminName]}
+	config.Contexts[name] = &clientcmdapi.Context{Cluster: name, AuthInfo: adminName}
+	config.CurrentContext = name
+	if err := clientcmd.WriteToFile(*config, path); err != nil {
+		return fmt.Errorf("cluster: writing a kubeconfig: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,52 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+// Revision is etcd's current revision, which is the newest resourceVersion that any object can have.
+func (c *Cluster) Revision(ctx context.Context) (int64, error) {
+	resp, err := c.etcdClient.Get(ctx, "/", clientv3.WithLimit(1), clientv3.WithKeysOnly())
+	if err != nil {
+		return 0, fmt.Errorf("cluster: asking etcd for its revision: %w", err)
+	}
+	return resp.Header.Revision, nil
+}
+
+// Compact makes etcd forget everything older than its current revision, which it returns. A WATCH that etcd answers
+// gets 410 if it wants an event from before that revision, which one from the revision just before does not.
+//
+// What the API server answers from its watch cache does not notice. The cache knows every event since it was filled
+// as long as there were no more than 100; after that, the newest 100, and more (up to 102,400) while they are younger
+// than 75 s. So a 410 follows from Compact alone only where no watch cache stands before etcd: with --watch-cache=false
+// among Options.APIServerArgs, or --watch-cache-sizes=pods#0 for one resource. Expire works with a cache, too.
+func (c *Cluster) Compact(ctx context.Context) (int64, error) {
+	revision, err := c.Revision(ctx)
+	if err != nil {
+		return 0, err
+	}
+	if _, err := c.etcdClient.Compact(ctx, revision, clientv3.WithCompactPhysical()); err != nil {
+		return 0, fmt.Errorf("cluster: compacting etcd at revision %d: %w", revision, err)
+	}
+	return revision, nil
+}
+
+// Expire makes a WATCH from any resourceVersion that was given out before it get 410. It compacts etcd, and it kills
+// the API server and starts it again, so that its watch cache is filled anew and knows no older event. Every
+// connection breaks.
+func (c *Cluster) Expire(ctx context.Context) error {
+	// Two revisions, so that the first event after the newest resourceVersion is forgotten, too.
+	for range 2 {
+		if _, err := c.etcdClient.Put(ctx, "/weir-e2e/expired", ""); err != nil {
+			return fmt.Errorf("cluster: writing to etcd: %w", err)
+		}
+	}
+	if _, err := c.Compact(ctx); err != nil {
+		return err
+	}
+	c.KillAPIServer()
+	return c.StartAPIServer(ctx)
+}

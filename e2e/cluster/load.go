@@ -1,0 +1,159 @@
+package cluster
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/weirproject/weir/internal/podsim"
+)
+
+// loaders is how many writes to etcd are under way at once.
+const loaders = 64
+
+// cacheTimeout bounds how long the API server's watch cache may take to see what was loaded.
+const cacheTimeout = 3 * time.Minute
+
+// LoadPods writes the pods, and the namespaces they need, straight into etcd, each in a write of its own so that it
+// gets a resourceVersion of its own. Pods of the same key are overwritten. If the API server runs, LoadPods returns
+// when its watch cache has all of them.
+func (c *Cluster) LoadPods(ctx context.Context, pods *podsim.Pods) error {
+	newest, err := c.putObjects(ctx, pods)
+	if err == nil && c.runningAPIServer() {
+		err = c.waitForCache(ctx, pods, newest)
+	}
+	if err != nil {
+		return fmt.Errorf("cluster: %w", err)
+	}
+	return nil
+}
+
+// putObjects writes the pods and their namespaces into etcd and returns the revision of the last write.
+func (c *Cluster) putObjects(ctx context.Context, pods *podsim.Pods) (int64, error) {
+	start := time.Now()
+	if err := c.putNamespaces(ctx, pods.Namespaces()); err != nil {
+		return 0, fmt.Errorf("loading namespaces: %w", err)
+	}
+	newest, err := c.putPods(ctx, pods)
+	if err != nil {
+		return 0, fmt.Errorf("loading pods: %w", err)
+	}
+	c.options.Logf("loaded %d pods into etcd in %s", pods.Len(), time.Since(start).Round(100*time.Millisecond))
+	return newest, nil
+}
+
+// putPods returns the revision of the last write.
+func (c *Cluster) putPods(ctx context.Context, pods *podsim.Pods) (int64, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var next, newest atomic.Int64
+	var wg sync.WaitGroup
+	for range min(loaders, pods.Len()) {
+		wg.Go(func() {
+			for ctx.Err() == nil {
+				i := int(next.Add(1)) - 1
+				if i >= pods.Len() {
+					return
+				}
+				revision, err := c.putPod(ctx, pods.Pod(i))
+				if err != nil {
+					cancel(err)
+					return
+				}
+				for seen := newest.Load(); revision > seen && !newest.CompareAndSwap(seen, revision); seen = newest.Load() {
+				}
+			}
+		})
+	}
+	wg.Wait()
+	return newest.Load(), context.Cause(ctx)
+}
+
+func (c *Cluster) putPod(ctx context.Context, pod *corev1.Pod) (int64, error) {
+	value, err := storageEncoding("Pod", pod)
+	if err != nil {
+		return 0, err
+	}
+	resp, err := c.etcdClient.Put(ctx, "/registry/pods/"+pod.Namespace+"/"+pod.Name, value)
+	if err != nil {
+		return 0, err
+	}
+	return resp.Header.Revision, nil
+}
+
+func (c *Cluster) putNamespaces(ctx context.Context, names []string) error {
+	for _, name := range names {
+		h := fmt.Sprintf("%x", sha256.Sum256([]byte(name)))
+		value, err := storageEncoding("Namespace", &corev1.Namespace{
+			ObjectMeta: metav1.ObjectMeta{
+				Name:              name,
+				UID:               types.UID(h[:8] + "-" + h[8:12] + "-4" + h[13:16] + "-8" + h[17:20] + "-" + h[20:32]),
+				CreationTimestamp: metav1.Now(),
+				Labels:            map[string]string{corev1.LabelMetadataName: name},
+			},
+			Spec:   corev1.NamespaceSpec{Finalizers: []corev1.FinalizerName{corev1.FinalizerKubernetes}},
+			Status: corev1.NamespaceStatus{Phase: corev1.NamespaceActive},
+		})
+		if err != nil {
+			return err
+		}
+		key := "/registry/namespaces/" + name
+		absent := clientv3.Compare(clientv3.CreateRevision(key), "=", 0)
+		if _, err := c.etcdClient.Txn(ctx).If(absent).Then(clientv3.OpPut(key, value)).Commit(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// storageEncoding is how kube-apiserver writes an object of the core group into etcd.
+func storageEncoding(kind string, obj interface{ Marshal() ([]byte, error) }) (string, error) {
+	raw, err := obj.Marshal()
+	if err != nil {
+		return "", fmt.Errorf("encoding a %s: %w", kind, err)
+	}
+	envelope := runtime.Unknown{TypeMeta: runtime.TypeMeta{APIVersion: "v1", Kind: kind}, Raw: raw}
+	if raw, err = envelope.Marshal(); err != nil {
+		return "", fmt.Errorf("encoding a %s: %w", kind, err)
+	}
+	return "k8s\x00" + string(raw), nil
+}
+
+// waitForCache waits until the API server's watch cache has reached revision: a GET of any pod that may not be older
+// is answered from there, and fails until then.
+func (c *Cluster) waitForCache(ctx context.Context, pods *podsim.Pods, revision int64) error {
+	if pods.Len() == 0 {
+		return nil
+	}
+	start := time.Now()
+	client, err := kubernetes.NewForConfig(c.Config())
+	if err != nil {
+		return fmt.Errorf("making a client: %w", err)
+	}
+	pod := pods.Pod(0)
+	options := metav1.GetOptions{ResourceVersion: fmt.Sprint(revision)}
+	err = wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, cacheTimeout, true, func(ctx context.Context) (bool, error) {
+		_, err := client.CoreV1().Pods(pod.Namespace).Get(ctx, pod.Name, options)
+		if apierrors.IsTimeout(err) || apierrors.IsServerTimeout(err) || apierrors.IsTooManyRequests(err) || apierrors.IsNotFound(err) {
+			return false, nil
+		}
+		return err == nil, err
+	})
+	if err != nil {
+		return fmt.Errorf("waiting for the API server to see the pods: %w", err)
+	}
+	c.options.Logf("the API server has them %s later", time.Since(start).Round(100*time.Millisecond))
+	return nil
+}

@@ -1,0 +1,98 @@
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/kubernetes"
+)
+
+// shared is the cluster that most tests use. Its authorization mode is RBAC; the admin may do everything.
+var shared *Cluster
+
+const stranger = "stranger" // a user without any rights
+
+// childVariable, in the environment, makes the test program start a cluster and wait to be killed.
+const childVariable = "WEIR_CLUSTER_TEST_CHILD"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(childVariable) != "" {
+		startAndHang()
+	}
+	os.Exit(runTests(m))
+}
+
+func runTests(m *testing.M) int {
+	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Minute)
+	defer cancel()
+	var err error
+	shared, err = Start(ctx, Options{
+		Authorization: RBAC,
+		Users:         []User{{Name: stranger, Groups: []string{"strangers"}}},
+		Logf:          func(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) },
+	})
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	code := m.Run()
+	if code != 0 {
+		fmt.Fprintln(os.Stderr, "the servers' logs are in", shared.KeepLogs())
+	}
+	if err := shared.Stop(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return code
+}
+
+// child is what a child process tells about its cluster.
+type child struct {
+	Dir  string
+	PIDs []int
+}
+
+// startAndHang is the child's main.
+func startAndHang() {
+	c, err := Start(context.Background(), Options{})
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	if err := json.NewEncoder(os.Stdout).Encode(child{Dir: c.dir, PIDs: []int{c.etcd.pid, c.apiserver.pid}}); err != nil {
+		os.Exit(1)
+	}
+	select {}
+}
+
+// admin is a client of the admin of c.
+func admin(t *testing.T, c *Cluster) kubernetes.Interface {
+	t.Helper()
+	client, err := kubernetes.NewForConfig(c.Config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client
+}
+
+// start starts a cluster of the test's own.
+func start(t *testing.T, options Options) *Cluster {
+	t.Helper()
+	c, err := Start(t.Context(), options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Log("the servers' logs are in", c.KeepLogs())
+		}
+		if err := c.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	return c
+}

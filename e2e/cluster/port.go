@@ -1,0 +1,38 @@
+package cluster
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"strconv"
+)
+
+// The ports lie below those that the kernel gives to outgoing connections, so that a port stays free while its
+// server is restarted.
+const (
+	firstPort = 20_000
+	lastPort  = 31_999
+)
+
+// portAttempts is how often a server is started on another port when somebody was faster.
+const portAttempts = 5
+
+// freePort finds a port on loopback that nobody listens on.
+func freePort() (int, error) {
+	var last error
+	for range 100 {
+		port := firstPort + rand.IntN(lastPort-firstPort+1)
+		l, err := net.Listen("tcp", net.JoinHostPort(loopback, strconv.Itoa(port)))
+		if err != nil {
+			last = err
+			continue
+		}
+		if err := l.Close(); err != nil {
+			return 0, fmt.Errorf("finding a free port: %w", err)
+		}
+		return port, nil
+	}
+	return 0, fmt.Errorf("finding a free port: %w", last)
+}
+
+const loopback = "127.0.0.1"

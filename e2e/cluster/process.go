@@ -1,0 +1,142 @@
+package cluster
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
+)
+
+// process is a server that runs as a child of this process and dies with it.
+type process struct {
+	name    string
+	logPath string
+	pid     int
+	killed  atomic.Bool   // set before it is killed on purpose
+	exited  chan struct{} // closed when it has exited
+	err     error         // how it exited; read it after exited is closed
+}
+
+// startProcess starts the program at path and appends what it prints to logPath.
+func startProcess(path string, args, env []string, logPath string) (*process, error) {
+	log, err := os.OpenFile(logPath, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
+	if err != nil {
+		return nil, fmt.Errorf("opening a log: %w", err)
+	}
+	cmd := exec.Command(path, args...)
+	cmd.Env = append(os.Environ(), env...)
+	cmd.Stdout, cmd.Stderr = log, log
+	cmd.SysProcAttr = childAttributes()
+	p := &process{name: filepath.Base(path), logPath: logPath, exited: make(chan struct{})}
+
+	started := make(chan error)
+	go func() {
+		// The kernel kills the child when the thread that started it ends, so this one waits for the child.
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		defer log.Close()
+		err := cmd.Start()
+		if err == nil {
+			p.pid = cmd.Process.Pid
+		}
+		started <- err
+		if err == nil {
+			p.err = cmd.Wait()
+			close(p.exited)
+		}
+	}()
+	if err := <-started; err != nil {
+		return nil, fmt.Errorf("starting %s: %w", p.name, err)
+	}
+	return p, nil
+}
+
+// kill kills the process and its children and waits until it is gone.
+func (p *process) kill() {
+	p.killed.Store(true)
+	select {
+	case <-p.exited:
+		return
+	default:
+	}
+	// The process leads a group of its own. An error means that it is gone already.
+	_ = syscall.Kill(-p.pid, syscall.SIGKILL)
+	<-p.exited
+}
+
+// failure is the error of a process that exited although nobody killed it.
+func (p *process) failure() error {
+	how := "without an error"
+	if p.err != nil {
+		how = p.err.Error()
+	}
+	return fmt.Errorf("%s exited (%s); its log %s ends:\n%s", p.name, how, p.logPath, p.lastLines())
+}
+
+// lastLines is the end of the process's log.
+func (p *process) lastLines() string {
+	const lines, size = 15, 16 << 10
+	raw, err := os.ReadFile(p.logPath)
+	if err != nil {
+		return err.Error()
+	}
+	raw = bytes.TrimSpace(raw[max(0, len(raw)-size):])
+	all := strings.Split(string(raw), "\n")
+	return strings.Join(all[max(0, len(all)-lines):], "\n")
+}
+
+// portTaken tells whether the process exited because somebody else listens on its port.
+func (p *process) portTaken() bool {
+	select {
+	case <-p.exited:
+		return strings.Contains(p.lastLines(), "address already in use")
+	default:
+		return false
+	}
+}
+
+// waitReady waits until a GET of url answers 200.
+func (p *process) waitReady(ctx context.Context, client *http.Client, url, token string) error {
+	var last string
+	err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, startTimeout, true, func(ctx context.Context) (bool, error) {
+		select {
+		case <-p.exited:
+			return false, p.failure()
+		default:
+		}
+		ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+		defer cancel()
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+		if err != nil {
+			return false, err
+		}
+		if token != "" {
+			req.Header.Set("Authorization", "Bearer "+token)
+		}
+		resp, err := client.Do(req)
+		if err != nil {
+			last = err.Error()
+			return false, nil
+		}
+		defer resp.Body.Close()
+		last = resp.Status
+		return resp.StatusCode == http.StatusOK, nil
+	})
+	if ctx.Err() != nil {
+		return fmt.Errorf("waiting for %s: %w", p.name, ctx.Err())
+	}
+	if wait.Interrupted(err) {
+		return fmt.Errorf("%s is not ready (%s): %w; its log %s ends:\n%s", p.name, last, err, p.logPath, p.lastLines())
+	}
+	return err
+}

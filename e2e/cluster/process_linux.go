@@ -1,0 +1,9 @@
+package cluster
+
+import "syscall"
+
+// childAttributes puts a child into a process group of its own, so that a terminal's SIGINT goes to the parent
+// alone, and has the kernel kill it when the parent dies.
+func childAttributes() *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+}

@@ -1,0 +1,59 @@
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"syscall"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
+)
+
+func TestServersDieWithParent(t *testing.T) {
+	if childAttributes().Pdeathsig != syscall.SIGKILL {
+		t.Fatal("nothing kills the servers with their parent")
+	}
+	cmd := exec.CommandContext(t.Context(), os.Args[0])
+	cmd.Env = append(os.Environ(), childVariable+"=1")
+	cmd.Stderr = os.Stderr
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var c child
+	decodeErr := json.NewDecoder(stdout).Decode(&c)
+	if err := cmd.Process.Kill(); err != nil {
+		t.Error(err)
+	}
+	// It was killed, which Wait reports.
+	_ = cmd.Wait()
+	if decodeErr != nil {
+		t.Fatal(decodeErr)
+	}
+	defer os.RemoveAll(c.Dir)
+	for _, pid := range c.PIDs {
+		err := wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, 30*time.Second, true, func(context.Context) (bool, error) {
+			return gone(pid), nil
+		})
+		if err != nil {
+			t.Errorf("process %d has outlived its parent", pid)
+		}
+	}
+}
+
+// gone tells whether a process runs no more; whoever inherited it may not have reaped it yet.
+func gone(pid int) bool {
+	if err := syscall.Kill(pid, 0); errors.Is(err, syscall.ESRCH) {
+		return true
+	}
+	_, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", pid)) // a zombie has none
+	return err != nil
+}

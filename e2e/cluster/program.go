@@ -1,0 +1,29 @@
+package cluster
+
+// Program is a client of an API server that runs as a child of this process, and dies with it (on Linux).
+type Program struct{ process *process }
+
+// StartProgram starts the program at path and appends what it prints to logPath. Whoever got a Program must call Stop.
+func StartProgram(path string, args []string, logPath string) (*Program, error) {
+	p, err := startProcess(path, args, nil, logPath)
+	if err != nil {
+		return nil, err
+	}
+	return &Program{p}, nil
+}
+
+// Err says why the program does not run any more, with the last lines of its log; nil while it does. Safe for concurrent use.
+func (p *Program) Err() error {
+	select {
+	case <-p.process.exited:
+		return p.process.failure()
+	default:
+		return nil
+	}
+}
+
+// LastLines is the end of what the program has printed.
+func (p *Program) LastLines() string { return p.process.lastLines() }
+
+// Stop kills the program and waits until it is gone.
+func (p *Program) Stop() { p.process.kill() }

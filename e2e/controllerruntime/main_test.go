@@ -1,0 +1,160 @@
+package controllerruntime
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"go.uber.org/goleak"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/connrotation"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	ours "github.com/weirproject/weir/controllerruntime"
+	"github.com/weirproject/weir/e2e/cluster"
+	"github.com/weirproject/weir/internal/podsim"
+)
+
+// pods is how many there are in the shared cluster besides those that tests make.
+const pods = 500
+
+// deadline bounds every wait of these tests. It is generous: nothing is timed here.
+const deadline = 90 * time.Second
+
+// shared is the cluster of all tests here; they run one after another.
+var shared *cluster.Cluster
+
+func TestMain(m *testing.M) {
+	log.SetLogger(logr.Discard())
+	code, err := withCluster(m)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+func withCluster(m *testing.M) (int, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Minute)
+	defer cancel()
+	c, err := cluster.Start(ctx, cluster.Options{
+		Pods: podsim.New(pods, 1),
+		Logf: func(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) },
+	})
+	if err != nil {
+		return 1, err
+	}
+	defer c.Stop()
+	shared = c
+	return m.Run(), nil
+}
+
+// each runs a test with controller-runtime's own informers and with ours, in a namespace of its own.
+func each(t *testing.T, test func(*stage)) {
+	for _, tc := range []struct {
+		name     string
+		newCache cache.NewCacheFunc
+		leaks    []goleak.Option
+	}{
+		// Its metadata informers leave a goroutine behind when a watch ends while an event is on its way.
+		{"controller-runtime", cache.New, []goleak.Option{goleak.IgnoreAnyFunction("k8s.io/apimachinery/pkg/watch.(*filteredWatch).loop")}},
+		{"weir", ours.NewCache(), nil},
+	} {
+		t.Run(tc.name, func(t *testing.T) { test(newStage(t, tc.newCache, tc.leaks)) })
+	}
+}
+
+// stage is what one test works with.
+type stage struct {
+	t         *testing.T
+	ctx       context.Context
+	newCache  cache.NewCacheFunc
+	namespace string
+	direct    client.Client // reads and writes without a cache
+}
+
+func newStage(t *testing.T, newCache cache.NewCacheFunc, leaks []goleak.Option) *stage {
+	t.Helper()
+	leaks = append(leaks,
+		goleak.IgnoreCurrent(),
+		// The API server that a test has started again lives on for the next one.
+		goleak.IgnoreAnyFunction("os/exec.(*Cmd).Wait"),
+		goleak.IgnoreAnyFunction("github.com/weirproject/weir/e2e/cluster.(*Cluster).watchOver.func1"),
+	)
+	t.Cleanup(func() { goleak.VerifyNone(t, leaks...) })
+	ctx, cancel := context.WithTimeout(context.Background(), deadline)
+	t.Cleanup(cancel)
+	s := &stage{t: t, ctx: ctx, newCache: newCache}
+	var err error
+	if s.direct, err = client.New(s.config(), client.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "controllers-"}}
+	s.create(namespace)
+	s.namespace = namespace.Name
+	return s
+}
+
+// config is a client's configuration whose connections end with the test: a manager's leader election closes none of its
+// own, and its events go on to be written for a while.
+func (s *stage) config() *rest.Config {
+	dialer := connrotation.NewDialer((&net.Dialer{}).DialContext)
+	var over atomic.Bool
+	s.t.Cleanup(func() {
+		over.Store(true)
+		dialer.CloseAll()
+	})
+	cfg := shared.Config()
+	cfg.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := dialer.DialContext(ctx, network, address)
+		if err == nil && over.Load() {
+			_ = conn.Close()
+			return nil, net.ErrClosed
+		}
+		return conn, err
+	}
+	return cfg
+}
+
+func (s *stage) create(objects ...client.Object) {
+	s.t.Helper()
+	for _, o := range objects {
+		if err := s.direct.Create(s.ctx, o); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+}
+
+// pod makes a pod of an app in the stage's namespace.
+func (s *stage) pod(name, app string) *corev1.Pod {
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name, Labels: map[string]string{appLabel: app}},
+		Spec: corev1.PodSpec{
+			AutomountServiceAccountToken: new(bool),
+			Containers:                   []corev1.Container{{Name: "c", Image: "i"}},
+		},
+	}
+}
+
+// waitFor polls a condition that nothing signals. What it says when it does not hold is told if it never does.
+func (s *stage) waitFor(cond func() (missing string)) {
+	s.t.Helper()
+	var missing string
+	err := wait.PollUntilContextCancel(s.ctx, 20*time.Millisecond, true, func(context.Context) (bool, error) {
+		missing = cond()
+		return missing == "", nil
+	})
+	if err != nil {
+		s.t.Fatalf("never so: %s: %v", missing, err)
+	}
+}

@@ -1,0 +1,263 @@
+package controllerruntime
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/config"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+)
+
+// member is a running manager with both controllers.
+type member struct {
+	ctrl.Manager
+	stop func() // and wait for it
+}
+
+// manager starts a manager. With leader election only one of several reconciles.
+func (s *stage) manager(election bool) *member {
+	s.t.Helper()
+	mgr, err := ctrl.NewManager(s.config(), ctrl.Options{
+		Metrics:                       metricsserver.Options{BindAddress: "0"},
+		HealthProbeBindAddress:        "0",
+		NewCache:                      s.newCache,
+		Controller:                    config.Controller{SkipNameValidation: new(true)},
+		LeaderElection:                election,
+		LeaderElectionID:              "rosters",
+		LeaderElectionNamespace:       s.namespace,
+		LeaderElectionReleaseOnCancel: true,
+		RetryPeriod:                   new(200 * time.Millisecond),
+	})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if err := (&rosters{mgr.GetClient(), s.namespace}).setUp(s.ctx, mgr); err != nil {
+		s.t.Fatal(err)
+	}
+	if err := (&checks{mgr.GetClient(), s.namespace}).setUp(mgr); err != nil {
+		s.t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(s.ctx)
+	var running sync.WaitGroup
+	running.Go(func() {
+		if err := mgr.Start(ctx); err != nil {
+			s.t.Error(err)
+		}
+	})
+	m := &member{mgr, func() {
+		cancel()
+		running.Wait()
+	}}
+	s.t.Cleanup(m.stop)
+	return m
+}
+
+// rosters waits until the ConfigMaps name these pods, by app, and no others, and every pod was checked.
+func (s *stage) rosters(want map[string]string) {
+	s.t.Helper()
+	s.waitFor(func() string {
+		var maps corev1.ConfigMapList
+		if err := s.direct.List(s.ctx, &maps, client.InNamespace(s.namespace), client.MatchingLabels{madeLabel: "yes"}); err != nil {
+			return err.Error()
+		}
+		got := map[string]string{}
+		for _, m := range maps.Items {
+			got[m.Name] = m.Data["pods"]
+		}
+		if !apiequality.Semantic.DeepEqual(got, want) {
+			return fmt.Sprintf("rosters %v, want %v", got, want)
+		}
+		var all corev1.PodList
+		if err := s.direct.List(s.ctx, &all, client.InNamespace(s.namespace)); err != nil {
+			return err.Error()
+		}
+		for _, p := range all.Items {
+			if p.Annotations[checked] != p.Labels[appLabel] {
+				return p.Name + " was not checked"
+			}
+		}
+		return ""
+	})
+}
+
+// equal waits until a manager's cache holds exactly what a quorum LIST gives, in each form.
+func (s *stage) equal(m *member) {
+	s.t.Helper()
+	kind := corev1.SchemeGroupVersion.WithKind("PodList")
+	for _, list := range []func() client.ObjectList{
+		func() client.ObjectList { return &corev1.PodList{} },
+		func() client.ObjectList { l := &unstructured.UnstructuredList{}; l.SetGroupVersionKind(kind); return l },
+		func() client.ObjectList {
+			l := &metav1.PartialObjectMetadataList{}
+			l.SetGroupVersionKind(kind)
+			return l
+		},
+	} {
+		s.waitFor(func() string {
+			cached, stored := list(), list()
+			if err := m.GetClient().List(s.ctx, cached); err != nil {
+				return err.Error()
+			}
+			if err := s.direct.List(s.ctx, stored); err != nil {
+				return err.Error()
+			}
+			return differ(byKey(s.t, cached), byKey(s.t, stored))
+		})
+	}
+}
+
+func byKey(t *testing.T, list client.ObjectList) map[client.ObjectKey]client.Object {
+	t.Helper()
+	out := map[client.ObjectKey]client.Object{}
+	err := meta.EachListItem(list, func(o runtime.Object) error {
+		object := o.(client.Object)
+		if _, ok := object.(*unstructured.Unstructured); !ok {
+			object.GetObjectKind().SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Pod")) // a direct list does not say it
+		}
+		out[client.ObjectKeyFromObject(object)] = object
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// differ tells the first difference.
+func differ(got, want map[client.ObjectKey]client.Object) string {
+	if len(got) != len(want) {
+		return fmt.Sprintf("the cache has %d objects, the server %d", len(got), len(want))
+	}
+	for key, w := range want {
+		if g := got[key]; !apiequality.Semantic.DeepEqual(g, w) {
+			return fmt.Sprintf("%s: the cache has %v, the server %v", key, g, w)
+		}
+	}
+	return ""
+}
+
+// Two managers of which one leads; the other takes over.
+func TestManager(t *testing.T) {
+	each(t, func(s *stage) {
+		first := s.manager(true)
+		s.elected(first)
+		second := s.manager(true)
+		for i := range 4 {
+			s.create(s.pod(fmt.Sprintf("web-%d", i), "web"), s.pod(fmt.Sprintf("db-%d", i), "db"))
+		}
+		s.create(s.pod("solo-0", "solo"))
+		s.rosters(map[string]string{"web": "web-0 web-1 web-2 web-3", "db": "db-0 db-1 db-2 db-3", "solo": "solo-0"})
+
+		s.change(s.pod("web-0", "web"), func(p *corev1.Pod) { p.Labels[appLabel] = "db" })
+		s.remove(s.pod("db-3", "db"), s.pod("solo-0", "solo"))
+		s.remove(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "web"}}) // somebody else's doing
+		s.rosters(map[string]string{"web": "web-1 web-2 web-3", "db": "db-0 db-1 db-2 web-0"})
+		s.equal(first)
+		s.equal(second)
+
+		select {
+		case <-second.Elected():
+			s.t.Error("both lead")
+		default:
+		}
+		first.stop()
+		s.elected(second)
+		s.create(s.pod("web-9", "web"))
+		s.rosters(map[string]string{"web": "web-1 web-2 web-3 web-9", "db": "db-0 db-1 db-2 web-0"})
+		s.equal(second)
+	})
+}
+
+// The API server goes away and comes back, with a controller waiting.
+func TestServerRestart(t *testing.T) {
+	each(t, func(s *stage) {
+		m := s.manager(false)
+		s.create(s.pod("web-0", "web"), s.pod("web-1", "web"))
+		s.rosters(map[string]string{"web": "web-0 web-1"})
+		shared.KillAPIServer()
+		if err := shared.StartAPIServer(s.ctx); err != nil {
+			s.t.Fatal(err)
+		}
+		s.remove(s.pod("web-0", "web"))
+		s.create(s.pod("web-2", "web"), s.pod("db-0", "db"))
+		s.rosters(map[string]string{"web": "web-1 web-2", "db": "db-0"})
+		s.equal(m)
+	})
+}
+
+// An informer that was removed at run time is started again by the next read, and holds the same.
+func TestRemoveInformer(t *testing.T) {
+	each(t, func(s *stage) {
+		m := s.manager(false)
+		s.equal(m)
+		secrets := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "s"}}
+		s.create(secrets)
+		key := client.ObjectKeyFromObject(secrets)
+		for range 2 {
+			s.waitFor(func() string {
+				if err := m.GetClient().Get(s.ctx, key, &corev1.Secret{}); err != nil {
+					return err.Error()
+				}
+				return ""
+			})
+			inf, err := m.GetCache().GetInformer(s.ctx, &corev1.Secret{})
+			if err != nil {
+				s.t.Fatal(err)
+			}
+			if err := m.GetCache().RemoveInformer(s.ctx, &corev1.Secret{}); err != nil {
+				s.t.Fatal(err)
+			}
+			s.waitFor(func() string {
+				if !inf.IsStopped() {
+					return "the informer runs"
+				}
+				return ""
+			})
+		}
+	})
+}
+
+func (s *stage) elected(m *member) {
+	s.t.Helper()
+	select {
+	case <-m.Elected():
+	case <-s.ctx.Done():
+		s.t.Fatal("not elected")
+	}
+}
+
+// change updates a pod, against whoever updates it as well.
+func (s *stage) change(p *corev1.Pod, do func(*corev1.Pod)) {
+	s.t.Helper()
+	s.waitFor(func() string {
+		if err := s.direct.Get(s.ctx, client.ObjectKeyFromObject(p), p); err != nil {
+			return err.Error()
+		}
+		do(p)
+		if err := s.direct.Update(s.ctx, p); err != nil {
+			return err.Error()
+		}
+		return ""
+	})
+}
+
+func (s *stage) remove(objects ...client.Object) {
+	s.t.Helper()
+	for _, o := range objects {
+		if err := s.direct.Delete(s.ctx, o); err != nil && !apierrors.IsNotFound(err) {
+			s.t.Fatal(err)
+		}
+	}
+}

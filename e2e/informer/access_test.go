@@ -1,0 +1,101 @@
+package informer
+
+import (
+	"errors"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+
+	"github.com/weirproject/weir"
+)
+
+// TestDeniedThenGranted: the denial is an error at once (controller-runtime 1653), and a grant is noticed without help.
+func TestDeniedThenGranted(t *testing.T) {
+	ctx := begin(t)
+	client := admin(t)
+	cfg, err := shared.ConfigFor("nobody")
+	if err != nil {
+		t.Fatal(err)
+	}
+	inf := run[*corev1.Pod](t, ctx, cfg, weir.Options{})
+	if err := inf.WaitForErr(ctx); !errors.Is(err, weir.ErrForbidden) || !apierrors.IsForbidden(err) {
+		t.Fatalf("a denial shows as %v", err)
+	}
+	rule := rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"list", "watch"}}
+	meta := metav1.ObjectMeta{Name: "read-pods"}
+	if _, err := client.RbacV1().ClusterRoles().Create(ctx, &rbacv1.ClusterRole{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{rule}}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := client.RbacV1().ClusterRoleBindings().Create(ctx, &rbacv1.ClusterRoleBinding{
+		ObjectMeta: meta,
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: meta.Name},
+		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: "nobody"}},
+	}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := inf.WaitForSync(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if err := inf.Err(); err != nil {
+		t.Errorf("synced, but Err is %v", err)
+	}
+	equal(t, ctx, client, inf)
+}
+
+// TestResourceThatAppearsLater: a CustomResourceDefinition that is made after the informer has started.
+func TestResourceThatAppearsLater(t *testing.T) {
+	ctx := begin(t)
+	gizmos := schema.GroupVersionResource{Group: "shop.example", Version: "v1", Resource: "gizmos"}
+	inf := run[*unstructured.Unstructured](t, ctx, shared.Config(), weir.Options{Resource: gizmos})
+	if err := inf.WaitForErr(ctx); !errors.Is(err, weir.ErrUnknownResource) {
+		t.Fatalf("a resource that is not there shows as %v", err)
+	}
+	client, err := dynamic.NewForConfig(shared.Config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	crds := schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
+	if _, err := client.Resource(crds).Create(ctx, gizmoDefinition(), metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := inf.WaitForSync(ctx); err != nil {
+		t.Fatal(err)
+	}
+	gizmo := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "shop.example/v1", "kind": "Gizmo", "metadata": map[string]any{"name": "first"},
+	}}
+	made, err := client.Resource(gizmos).Namespace("default").Create(ctx, gizmo, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := inf.WaitForResourceVersion(ctx, made.GetResourceVersion()); err != nil {
+		t.Fatal(err)
+	}
+	got, err := inf.Get("default/first")
+	if err != nil || got.GetUID() != made.GetUID() || got.GetKind() != "Gizmo" {
+		t.Errorf("the informer holds %v, %v", got, err)
+	}
+}
+
+func gizmoDefinition() *unstructured.Unstructured {
+	return &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "apiextensions.k8s.io/v1",
+		"kind":       "CustomResourceDefinition",
+		"metadata":   map[string]any{"name": "gizmos.shop.example"},
+		"spec": map[string]any{
+			"group": "shop.example",
+			"scope": "Namespaced",
+			"names": map[string]any{"plural": "gizmos", "singular": "gizmo", "kind": "Gizmo", "listKind": "GizmoList"},
+			"versions": []any{map[string]any{
+				"name": "v1", "served": true, "storage": true,
+				"schema": map[string]any{"openAPIV3Schema": map[string]any{"type": "object", "x-kubernetes-preserve-unknown-fields": true}},
+			}},
+		},
+	}}
+}

@@ -1,0 +1,154 @@
+package informer
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/weirproject/weir"
+	"github.com/weirproject/weir/reflector"
+)
+
+// TestServerKilledMidList breaks the first LIST of each mode after its first bytes, and starts the server again.
+func TestServerKilledMidList(t *testing.T) {
+	for _, mode := range modes {
+		t.Run(mode.String(), func(t *testing.T) {
+			ctx := begin(t)
+			client := admin(t)
+			hook := &bodyHook{after: 16 << 10, do: shared.KillAPIServer}
+			cfg := shared.Config()
+			cfg.Wrap(hook.wrap)
+			opts := weir.Options{}
+			opts.Reflector.Mode = mode
+			failed := make(chan error, 1)
+			opts.OnStatus = func(s weir.Status) {
+				if s.Err != nil {
+					select {
+					case failed <- s.Err:
+					default:
+					}
+				}
+			}
+			inf := run[*corev1.Pod](t, ctx, cfg, opts)
+			seen := newView(t, inf)
+			select {
+			case err := <-failed:
+				if !errors.Is(err, weir.ErrUnreachable) {
+					t.Errorf("a killed server shows as %v", err)
+				}
+			case <-ctx.Done():
+				t.Fatal("the broken list was not noticed")
+			}
+			if err := shared.StartAPIServer(ctx); err != nil {
+				t.Fatal(err)
+			}
+			if err := inf.WaitForSync(ctx); err != nil {
+				t.Fatal(err)
+			}
+			equal(t, ctx, client, inf)
+			seen.check(ctx)
+		})
+	}
+}
+
+// TestServerKilledMidWatch restarts the server under a watch: the informer goes on from where it was, without a relist.
+func TestServerKilledMidWatch(t *testing.T) {
+	ctx := begin(t)
+	client := admin(t)
+	inf := run[*corev1.Pod](t, ctx, shared.Config(), weir.Options{})
+	seen := newView(t, inf)
+	if err := inf.WaitForSync(ctx); err != nil {
+		t.Fatal(err)
+	}
+	writes := startChurn(t, ctx, client, 4)
+	waitFor(t, ctx, func() bool { return writes.writes.Load() > 200 })
+	shared.KillAPIServer()
+	if err := inf.WaitForErr(ctx); !errors.Is(err, weir.ErrUnreachable) {
+		t.Errorf("a killed server shows as %v", err)
+	}
+	if err := shared.StartAPIServer(ctx); err != nil {
+		t.Fatal(err)
+	}
+	before := writes.writes.Load()
+	waitFor(t, ctx, func() bool { return writes.writes.Load() > before+200 })
+	writes.stop()
+	equal(t, ctx, client, inf)
+	seen.check(ctx)
+	if err := inf.Err(); err != nil {
+		t.Errorf("recovered, but Err is %v", err)
+	}
+}
+
+// TestHistoryGone forces a 410: the informer relists, and tells handlers only what changed.
+func TestHistoryGone(t *testing.T) {
+	ctx := begin(t)
+	client := admin(t)
+	inf := run[*corev1.Pod](t, ctx, shared.Config(), weir.Options{})
+	seen := newView(t, inf)
+	if err := inf.WaitForSync(ctx); err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, ctx, func() bool { return seen.handled.Stats().Lag == 0 })
+	before := seen.handled.Stats().Handled
+	writes := startChurn(t, ctx, client, 2)
+	waitFor(t, ctx, func() bool { return writes.writes.Load() > 50 })
+	writes.stop()
+	if err := shared.Expire(ctx); err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, ctx, func() bool { return inf.Status()[0].Relists > 0 && inf.Err() == nil })
+	equal(t, ctx, client, inf)
+	seen.check(ctx)
+	if n := seen.handled.Stats().Handled - before; n > pods/2 {
+		t.Errorf("%d events for %d writes: the relist replayed what had not changed", n, writes.writes.Load())
+	}
+	if status := inf.Status()[0]; status.Mode != reflector.List {
+		t.Errorf("the mode against this server is %s", status.Mode)
+	}
+}
+
+// bodyHook calls do once, when so many bytes of the body of the first LIST have been read.
+type bodyHook struct {
+	after int
+	do    func()
+	once  sync.Once
+}
+
+func (h *bodyHook) wrap(next http.RoundTripper) http.RoundTripper {
+	return &hookedTransport{RoundTripper: next, hook: h}
+}
+
+type hookedTransport struct {
+	http.RoundTripper
+	hook *bodyHook
+}
+
+func (t *hookedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+	resp, err := t.RoundTripper.RoundTrip(r)
+	if err == nil && strings.HasSuffix(r.URL.Path, "/pods") {
+		resp.Body = &hookedBody{ReadCloser: resp.Body, hook: t.hook}
+	}
+	return resp, err
+}
+
+// WrappedRoundTripper lets client-go find the transport whose connections are to be closed.
+func (t *hookedTransport) WrappedRoundTripper() http.RoundTripper { return t.RoundTripper }
+
+type hookedBody struct {
+	io.ReadCloser
+	hook *bodyHook
+	read int
+}
+
+func (b *hookedBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p[:min(len(p), 4<<10)])
+	if b.read += n; b.read >= b.hook.after {
+		b.hook.once.Do(b.hook.do)
+	}
+	return n, err
+}

@@ -1,0 +1,172 @@
+package informer
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+	corev1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/weirproject/weir"
+	"github.com/weirproject/weir/e2e/cluster"
+	"github.com/weirproject/weir/internal/podsim"
+)
+
+// pods is how many there are in the shared cluster.
+const pods = 3000
+
+// deadline bounds every wait of these tests. It is generous: nothing is timed here.
+const deadline = 2 * time.Minute
+
+// shared is the cluster of all tests here; they run one after another, because some kill its API server.
+var shared *cluster.Cluster
+
+func TestMain(m *testing.M) {
+	code, err := withCluster(m)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+func withCluster(m *testing.M) (int, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Minute)
+	defer cancel()
+	c, err := cluster.Start(ctx, cluster.Options{
+		Authorization: cluster.RBAC,
+		Users:         []cluster.User{{Name: "nobody"}},
+		Logf:          func(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) },
+	})
+	if err != nil {
+		return 1, err
+	}
+	defer c.Stop()
+	if err := c.LoadPods(ctx, podsim.New(pods, 1)); err != nil {
+		return 1, err
+	}
+	shared = c
+	return m.Run(), nil
+}
+
+// begin gives a context for a test, and checks at its end that no goroutine is left.
+func begin(t *testing.T) context.Context {
+	leaks := []goleak.Option{
+		goleak.IgnoreCurrent(),
+		// The API server that a test has started again lives on for the next one.
+		goleak.IgnoreAnyFunction("os/exec.(*Cmd).Wait"),
+		goleak.IgnoreAnyFunction("github.com/weirproject/weir/e2e/cluster.(*Cluster).watchOver.func1"),
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), deadline)
+	t.Cleanup(func() {
+		cancel()
+		verifyNoLeak(t, leaks)
+	})
+	return ctx
+}
+
+// verifyNoLeak looks for goroutines that the test has left. A connection whose last request was cancelled becomes idle a
+// moment after the informer has ended, too late for it to close: that is done here, as IdleConnTimeout would in the end.
+func verifyNoLeak(t *testing.T, leaks []goleak.Option) {
+	t.Helper()
+	client, err := rest.HTTPClientFor(shared.Config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 5 {
+		utilnet.CloseIdleConnectionsFor(client.Transport)
+		if err = goleak.Find(leaks...); err == nil {
+			return
+		}
+	}
+	t.Error(err)
+}
+
+// run runs an informer until the test ends.
+func run[T weir.Object](t *testing.T, ctx context.Context, cfg *rest.Config, opts weir.Options) *weir.Informer[T] {
+	t.Helper()
+	inf, err := weir.NewInformer[T](cfg, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		if err := inf.Run(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Cleanup(func() {
+		cancel()
+		wg.Wait()
+	})
+	return inf
+}
+
+// admin is a client whose connections end with the test.
+func admin(t *testing.T) kubernetes.Interface {
+	t.Helper()
+	cfg := shared.Config()
+	client, err := rest.HTTPClientFor(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { utilnet.CloseIdleConnectionsFor(client.Transport) })
+	set, err := kubernetes.NewForConfigAndClient(cfg, client)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return set
+}
+
+// marker writes one pod and gives its resourceVersion: whoever holds everything up to it has seen all before it.
+func marker(t *testing.T, ctx context.Context, client kubernetes.Interface) string {
+	t.Helper()
+	pod, err := client.CoreV1().Pods("default").Create(ctx, &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{GenerateName: "marker-"},
+		Spec: corev1.PodSpec{
+			AutomountServiceAccountToken: new(bool),
+			Containers:                   []corev1.Container{{Name: "c", Image: "i"}},
+		},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pod.ResourceVersion
+}
+
+// equal checks that the informer holds exactly what a quorum LIST gives.
+func equal(t *testing.T, ctx context.Context, client kubernetes.Interface, inf *weir.Informer[*corev1.Pod]) {
+	t.Helper()
+	if err := inf.WaitForResourceVersion(ctx, marker(t, ctx, client)); err != nil {
+		t.Fatal(err)
+	}
+	list, err := client.CoreV1().Pods("").List(ctx, metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	snapshot := inf.Snapshot()
+	if snapshot.Len() != len(list.Items) {
+		t.Errorf("the informer holds %d pods, the server %d", snapshot.Len(), len(list.Items))
+	}
+	for i := range list.Items {
+		want := &list.Items[i]
+		got, err := snapshot.Get(want.Namespace + "/" + want.Name)
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		if !apiequality.Semantic.DeepEqual(got, want) {
+			t.Errorf("%s/%s: the informer holds resourceVersion %s, the server %s", want.Namespace, want.Name, got.ResourceVersion, want.ResourceVersion)
+		}
+	}
+}

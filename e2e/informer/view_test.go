@@ -1,0 +1,78 @@
+package informer
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+
+	"github.com/weirproject/weir"
+	"github.com/weirproject/weir/reflector"
+)
+
+var modes = []reflector.Mode{reflector.List, reflector.WatchList, reflector.Pages}
+
+// view is what a handler makes of its events. It checks that each event follows from the one before.
+type view struct {
+	t       *testing.T
+	inf     *weir.Informer[*corev1.Pod]
+	mu      sync.Mutex
+	held    map[string]string // key to resourceVersion
+	handled *weir.Registration
+}
+
+func newView(t *testing.T, inf *weir.Informer[*corev1.Pod]) *view {
+	t.Helper()
+	v := &view{t: t, inf: inf, held: map[string]string{}}
+	r, err := inf.Handle(v.handle, weir.HandlerOptions[*corev1.Pod]{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	v.handled = r
+	return v
+}
+
+func (v *view) handle(_ context.Context, e weir.Event[*corev1.Pod]) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	have, ok := v.held[e.Key()]
+	old := e.OldItem()
+	if ok != !old.IsZero() || ok && old.ResourceVersion() != have {
+		v.t.Errorf("%s %s does not follow from %q", e.Type, e.Key(), have)
+	}
+	if e.Type == weir.Deleted {
+		delete(v.held, e.Key())
+		return
+	}
+	v.held[e.Key()] = e.ResourceVersion()
+}
+
+// check waits until the handler has caught up and compares it with the informer, which must be at rest.
+func (v *view) check(ctx context.Context) {
+	v.t.Helper()
+	waitFor(v.t, ctx, func() bool { return v.handled.Stats().Lag == 0 && v.handled.Stats().Busy == 0 })
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	n := 0
+	for i := range v.inf.Snapshot().Items() {
+		n++
+		if v.held[i.Key()] != i.ResourceVersion() {
+			v.t.Errorf("%s: the handler has %q, the informer %q", i.Key(), v.held[i.Key()], i.ResourceVersion())
+		}
+	}
+	if n != len(v.held) {
+		v.t.Errorf("the handler has %d objects, the informer %d", len(v.held), n)
+	}
+}
+
+// waitFor polls a condition that nothing signals.
+func waitFor(t *testing.T, ctx context.Context, cond func() bool) {
+	t.Helper()
+	err := wait.PollUntilContextCancel(ctx, 10*time.Millisecond, true, func(context.Context) (bool, error) { return cond(), nil })
+	if err != nil {
+		t.Fatal("the condition never held: ", err)
+	}
+}

@@ -1,0 +1,214 @@
+package proxy
+
+import (
+	"context"
+	"net/http"
+	"testing"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/rest"
+
+	"github.com/weirproject/weir/proxy"
+)
+
+// expect waits for the event of one pod.
+func expect(t *testing.T, ctx context.Context, w watch.Interface, name string) {
+	t.Helper()
+	for {
+		select {
+		case e, ok := <-w.ResultChan():
+			if !ok {
+				t.Fatalf("the watch ended before %s", name)
+			}
+			if p, ok := e.Object.(*corev1.Pod); ok && p.Name == name {
+				return
+			}
+		case <-ctx.Done():
+			t.Fatalf("no event of %s", name)
+		}
+	}
+}
+
+// TestDenied: whoever may not read does not, and gets kube-apiserver's own answer.
+func TestDenied(t *testing.T) {
+	ctx := begin(t)
+	s := start(t, ctx, proxy.Options{Resources: []string{"pods"}, Cached: []string{"pods"}})
+	direct := clientFor(t, mustConfig(t, "nobody"))
+	_, want := direct.CoreV1().Pods("").List(ctx, metav1.ListOptions{ResourceVersion: "0"})
+	for name, cfg := range map[string]*rest.Config{"token": as(t, s, "nobody"), "certificate": through(t, s, callers.issue(t, "nobody"))} {
+		client := clientFor(t, cfg)
+		_, err := client.CoreV1().Pods("").List(ctx, metav1.ListOptions{ResourceVersion: "0"})
+		if !apierrors.IsForbidden(err) || err.Error() != want.Error() {
+			t.Errorf("%s: %v instead of %v", name, err, want)
+		}
+		if _, err := client.CoreV1().Pods("").Watch(ctx, metav1.ListOptions{}); !apierrors.IsForbidden(err) {
+			t.Errorf("%s: watch: %v", name, err)
+		}
+		if _, err := client.CoreV1().Pods("default").Create(ctx, newPod("no"), metav1.CreateOptions{}); !apierrors.IsForbidden(err) {
+			t.Errorf("%s: create: %v", name, err)
+		}
+	}
+	forged := through(t, s, &rest.Config{BearerToken: "forged"})
+	if _, err := clientFor(t, forged).CoreV1().Pods("").List(ctx, metav1.ListOptions{ResourceVersion: "0"}); !apierrors.IsUnauthorized(err) {
+		t.Errorf("a forged token: %v", err)
+	}
+	other, err := newAuthority(t.TempDir() + "/other.crt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	foreign := through(t, s, other.issue(t, "carol", "system:masters"))
+	if _, err := clientFor(t, foreign).CoreV1().Pods("").List(ctx, metav1.ListOptions{ResourceVersion: "0"}); !apierrors.IsForbidden(err) && !apierrors.IsUnauthorized(err) {
+		t.Errorf("a certificate of somebody else's CA: %v", err)
+	}
+	// Headers of a front proxy count only with a front proxy's certificate.
+	for name, cfg := range map[string]*rest.Config{"token": as(t, s, "nobody"), "certificate": through(t, s, callers.issue(t, "nobody"))} {
+		cfg.WrapTransport = func(rt http.RoundTripper) http.RoundTripper { return remoteUser{rt, "weir-admin"} }
+		if _, err := clientFor(t, cfg).CoreV1().Pods("").List(ctx, metav1.ListOptions{ResourceVersion: "0"}); !apierrors.IsForbidden(err) {
+			t.Errorf("%s: somebody who says to be somebody else: %v", name, err)
+		}
+	}
+}
+
+func mustConfig(t *testing.T, user string) *rest.Config {
+	t.Helper()
+	cfg, err := shared.ConfigFor(user)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cfg
+}
+
+// TestNamesAndNamespaces: a permission for one namespace, or for one name, is one for that and no more.
+func TestNamesAndNamespaces(t *testing.T) {
+	ctx := begin(t)
+	s := start(t, ctx, proxy.Options{Resources: []string{"pods"}, Cached: []string{"pods"}})
+	admin := clientFor(t, shared.Config())
+	if _, err := admin.CoreV1().Pods("default").Create(ctx, newPod("mine"), metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	rule := readPods
+	rule.ResourceNames = []string{"mine"}
+	granted(t, ctx, "reader", rule)
+	client := clientFor(t, as(t, s, "reader"))
+	zero := metav1.ListOptions{ResourceVersion: "0", FieldSelector: "metadata.name=mine"}
+	until(t, ctx, "the permission has come", func() bool {
+		_, err := client.CoreV1().Pods("default").List(ctx, zero)
+		return err == nil
+	})
+	before := metric(t, ctx, s, "weir_proxy_served_total{")
+	list, err := client.CoreV1().Pods("default").List(ctx, zero)
+	if err != nil || len(list.Items) != 1 {
+		t.Errorf("%v, %v", list, err)
+	}
+	if metric(t, ctx, s, "weir_proxy_served_total{") != before+1 {
+		t.Error("it was not answered from here")
+	}
+	if _, err := client.CoreV1().Pods("default").List(ctx, metav1.ListOptions{ResourceVersion: "0"}); !apierrors.IsForbidden(err) {
+		t.Errorf("all pods: %v", err)
+	}
+	if _, err := client.CoreV1().Pods("default").Get(ctx, "other", metav1.GetOptions{ResourceVersion: "0"}); !apierrors.IsForbidden(err) {
+		t.Errorf("another pod: %v", err)
+	}
+}
+
+// TestRevoked: a watch ends when its permission does.
+func TestRevoked(t *testing.T) {
+	ctx := begin(t)
+	revoke := granted(t, ctx, "leaver", readPods)
+	revokeCert := granted(t, ctx, "cert-leaver", readPods)
+	s := start(t, ctx, proxy.Options{Resources: []string{"pods"}, Recheck: 200 * time.Millisecond,
+		Authentication: proxy.Authentication{AllowTTL: 100 * time.Millisecond, DenyTTL: 100 * time.Millisecond}})
+	for _, cfg := range []*rest.Config{as(t, s, "leaver"), through(t, s, callers.issue(t, "cert-leaver"))} {
+		w, err := clientFor(t, cfg).CoreV1().Pods("").Watch(ctx, metav1.ListOptions{ResourceVersion: "0"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer w.Stop()
+		<-w.ResultChan()
+		revoke()
+		revoke = revokeCert
+		for ended := false; !ended; {
+			select {
+			case _, ok := <-w.ResultChan():
+				ended = !ok
+			case <-ctx.Done():
+				t.Fatal("the watch goes on")
+			}
+		}
+	}
+	if n := metric(t, ctx, s, "weir_proxy_revoked_watches_total"); n != 2 {
+		t.Errorf("%v watches were revoked", n)
+	}
+}
+
+// TestPassedOn: writes go upstream in the caller's name, however that is known.
+func TestPassedOn(t *testing.T) {
+	ctx := begin(t)
+	all := rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"pods", "pods/status", "configmaps"}, Verbs: []string{"*"}}
+	granted(t, ctx, "reader", all)
+	granted(t, ctx, "carol", all)
+	s := start(t, ctx, proxy.Options{Resources: []string{"pods"}})
+	for user, cfg := range map[string]*rest.Config{"reader": as(t, s, "reader"), "carol": through(t, s, callers.issue(t, "carol", "staff"))} {
+		client := clientFor(t, cfg)
+		me, err := client.AuthenticationV1().SelfSubjectReviews().Create(ctx, selfReview(), metav1.CreateOptions{})
+		if err != nil || me.Status.UserInfo.Username != user {
+			t.Errorf("%s is %+v upstream, %v", user, me.Status.UserInfo, err)
+		}
+		name := "written-by-" + user
+		pods := client.CoreV1().Pods("default")
+		made, err := pods.Create(ctx, newPod(name), metav1.CreateOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		patched, err := pods.Patch(ctx, name, types.MergePatchType, []byte(`{"metadata":{"labels":{"x":"y"}}}`), metav1.PatchOptions{})
+		if err != nil || patched.Labels["x"] != "y" {
+			t.Errorf("patch: %v", err)
+		}
+		// Whoever has written can read what they wrote, by its resourceVersion, from what is held.
+		got, err := pods.Get(ctx, name, metav1.GetOptions{ResourceVersion: patched.ResourceVersion})
+		if err != nil || got.ResourceVersion != patched.ResourceVersion || got.UID != made.UID {
+			t.Errorf("%v, %v", got, err)
+		}
+		if err := pods.Delete(ctx, name, metav1.DeleteOptions{GracePeriodSeconds: new(int64)}); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestImpersonation: kubectl --as, with a token and with a certificate.
+func TestImpersonation(t *testing.T) {
+	ctx := begin(t)
+	granted(t, ctx, "reader", readPods)
+	granted(t, ctx, "carol", rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"users"}, ResourceNames: []string{"reader"}, Verbs: []string{"impersonate"}})
+	s := start(t, ctx, proxy.Options{Resources: []string{"pods"}})
+	zero := metav1.ListOptions{ResourceVersion: "0"}
+	for name, cfg := range map[string]*rest.Config{"token": through(t, s, shared.Config()), "certificate": through(t, s, callers.issue(t, "carol"))} {
+		cfg.Impersonate = rest.ImpersonationConfig{UserName: "reader"}
+		client := clientFor(t, cfg)
+		until(t, ctx, "the permission has come", func() bool {
+			_, err := client.CoreV1().Pods("").List(ctx, zero)
+			return err == nil
+		})
+		me, err := client.AuthenticationV1().SelfSubjectReviews().Create(ctx, selfReview(), metav1.CreateOptions{})
+		if err != nil || me.Status.UserInfo.Username != "reader" {
+			t.Errorf("%s: %+v, %v", name, me.Status.UserInfo, err)
+		}
+		if _, err := client.CoreV1().Secrets("").List(ctx, zero); !apierrors.IsForbidden(err) {
+			t.Errorf("%s: what reader may not: %v", name, err)
+		}
+	}
+	cfg := through(t, s, callers.issue(t, "carol"))
+	cfg.Impersonate = rest.ImpersonationConfig{UserName: "weir-admin", Groups: []string{"system:masters"}}
+	if _, err := clientFor(t, cfg).CoreV1().Pods("").List(ctx, zero); !apierrors.IsForbidden(err) {
+		t.Errorf("impersonating an admin: %v", err)
+	}
+}
+
+func selfReview() *authenticationv1.SelfSubjectReview { return &authenticationv1.SelfSubjectReview{} }

@@ -1,0 +1,195 @@
+package proxy
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/weirproject/weir/proxy"
+)
+
+// kubectl runs kubectl with one kubeconfig.
+type kubectl struct {
+	path, kubeconfig, home string
+}
+
+// said is what a run of kubectl has printed.
+type said struct {
+	out, err string
+	code     int
+}
+
+func (k *kubectl) command(ctx context.Context, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, k.path, append([]string{"--kubeconfig=" + k.kubeconfig}, args...)...)
+	cmd.Env = append(os.Environ(), "HOME="+k.home) // it keeps what it has discovered
+	cmd.WaitDelay = 5 * time.Second
+	return cmd
+}
+
+func (k *kubectl) run(t *testing.T, ctx context.Context, args ...string) said {
+	t.Helper()
+	var out, errs bytes.Buffer
+	cmd := k.command(ctx, args...)
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	err := cmd.Run()
+	if exit := new(exec.ExitError); err != nil && !errors.As(err, &exit) {
+		t.Fatal(err)
+	}
+	return said{out: steady(out.String()), err: steady(errs.String()), code: cmd.ProcessState.ExitCode()}
+}
+
+// ages are what depends on when it is asked for.
+var ages = regexp.MustCompile(`\b(\d+d)?(\d+h)?(\d+m)?\d+s\b|\b\d+m\b`)
+
+// steady hides ages, and the width that they take in a table.
+func steady(s string) string {
+	s = ages.ReplaceAllString(s, "AGE")
+	return regexp.MustCompile(` {2,}`).ReplaceAllString(s, "  ")
+}
+
+func newKubectl(t *testing.T, path, kubeconfig string) *kubectl {
+	return &kubectl{path: path, kubeconfig: kubeconfig, home: t.TempDir()}
+}
+
+// kubectls are kubectl through the proxy and straight to kube-apiserver, with an admin's rights.
+func kubectls(t *testing.T, s *proxy.Server) (proxied, direct *kubectl) {
+	t.Helper()
+	return newKubectl(t, clients.Kubectl, kubeconfig(t, through(t, s, shared.Config()))),
+		newKubectl(t, clients.Kubectl, kubeconfig(t, shared.Config()))
+}
+
+const manifest = `
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: applied, namespace: default, labels: {made: by-kubectl}}
+data: {key: %s}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: applied, namespace: default, labels: {made: by-kubectl}}
+spec:
+  automountServiceAccountToken: false
+  containers: [{name: c, image: i}]
+`
+
+// TestKubectl: what kubectl prints is the same through the proxy as without it.
+func TestKubectl(t *testing.T) {
+	ctx := begin(t)
+	granted(t, ctx, "reader", readPods)
+	s := start(t, ctx, proxy.Options{Resources: []string{"pods", "configmaps"}, Cached: []string{"pods"}})
+	proxied, direct := kubectls(t, s)
+	file := filepath.Join(t.TempDir(), "manifest.yaml")
+	for _, round := range []struct{ value, want string }{{"one", "created"}, {"two", "configured"}} {
+		if err := os.WriteFile(file, fmt.Appendf(nil, manifest, round.value), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		got := proxied.run(t, ctx, "apply", "-f", file)
+		if got.code != 0 || !strings.Contains(got.out, "configmap/applied "+round.want) {
+			t.Fatalf("apply: %+v", got)
+		}
+	}
+	for _, args := range []string{
+		"get pods -l made=by-kubectl",
+		"get pods -l made=by-kubectl -o wide --show-labels",
+		"get pods,configmaps -n default -l made=by-kubectl",
+		"get pods -A -l made=by-kubectl -o name",
+		"get pod applied -o json",
+		"get pod applied -o yaml --show-managed-fields",
+		"get pods -l made=by-kubectl -o json",
+		"get pods -A --field-selector spec.nodeName=none",
+		"get pods -A --chunk-size=300 -o name",
+		"get pods -l made=by-kubectl -o jsonpath={.items[*].spec.containers[0].image}",
+		"get pod missing",
+		"get nonsense",
+		"get pods --field-selector spec.nonsense=1",
+		"describe pod applied",
+		"describe configmap applied",
+		"logs applied",
+		"logs applied -c none",
+		"exec applied -- true",
+		"port-forward applied 12345:80",
+		"get pods --as=reader -l made=by-kubectl",
+		"get configmaps --as=reader",
+		"delete pod applied --as=reader",
+		"auth whoami --as=reader",
+		"auth can-i list pods --as=reader",
+		"api-resources --api-group=apps",
+		"explain pod.spec.nodeName",
+		"get --raw /api/v1/namespaces/default/configmaps/applied",
+		"diff -f " + file,
+		"version -o json",
+	} {
+		t.Run(args, func(t *testing.T) {
+			got, want := proxied.run(t, ctx, strings.Fields(args)...), direct.run(t, ctx, strings.Fields(args)...)
+			// kubectl says where it has asked.
+			got.err = strings.ReplaceAll(got.err, s.URL(), shared.URL())
+			if got != want {
+				t.Errorf("through the proxy:\n%+v\nkube-apiserver:\n%+v", got, want)
+			}
+		})
+	}
+	if got := proxied.run(t, ctx, "delete", "-f", file, "--now"); got.code != 0 || strings.Count(got.out, "deleted") != 2 {
+		t.Errorf("delete: %+v", got)
+	}
+	if served := metric(t, ctx, s, "weir_proxy_served_total{"); served == 0 {
+		t.Error("nothing was answered from what is held")
+	}
+}
+
+// TestKubectlWatch: get -w tells what happens, with a certificate of one's own.
+func TestKubectlWatch(t *testing.T) {
+	ctx := begin(t)
+	granted(t, ctx, "carol", rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"list", "watch"}})
+	s := start(t, ctx, proxy.Options{Resources: []string{"pods"}, Cached: []string{"pods"}})
+	proxied, _ := kubectls(t, s)
+	proxied.kubeconfig = kubeconfig(t, through(t, s, callers.issue(t, "carol")))
+	pods := clientFor(t, shared.Config()).CoreV1().Pods("default")
+	for _, form := range []string{"name", "json"} { // a table is made upstream
+		ctx, cancel := context.WithCancel(ctx)
+		before := metric(t, ctx, s, `weir_proxy_served_total{group="",resource="pods",verb="watch"}`)
+		cmd := proxied.command(ctx, "get", "pods", "-n", "default", "-l", "app=e2e", "-w", "-o", form)
+		out, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		until(t, ctx, "kubectl watches", func() bool {
+			return metric(t, ctx, s, `weir_proxy_served_total{group="",resource="pods",verb="watch"}`) > before
+		})
+		for _, name := range []string{"watched-1", "watched-2"} {
+			if _, err := pods.Create(ctx, newPod(name), metav1.CreateOptions{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		lines := bufio.NewScanner(out)
+		for _, name := range []string{"watched-1", "watched-2"} {
+			for found := false; !found; {
+				if !lines.Scan() {
+					t.Fatalf("-o %s ended before %s: %v", form, name, lines.Err())
+				}
+				found = strings.Contains(lines.Text(), name)
+			}
+		}
+		cancel()
+		_ = cmd.Wait() // it was killed
+		for _, name := range []string{"watched-1", "watched-2"} {
+			if err := pods.Delete(context.WithoutCancel(ctx), name, *metav1.NewDeleteOptions(0)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}

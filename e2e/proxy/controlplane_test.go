@@ -1,0 +1,262 @@
+package proxy
+
+import (
+	"bufio"
+	"context"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/weirproject/weir/e2e/cluster"
+	"github.com/weirproject/weir/proxy"
+)
+
+// controlPlane is kube-controller-manager and kube-scheduler that know no other API server than a proxy.
+type controlPlane struct {
+	direct, through *kubernetes.Clientset // of an admin
+	proxy           *proxy.Server
+	admin           *rest.Config // through the proxy
+	programs        []*cluster.Program
+}
+
+// startControlPlane starts them on a cluster of their own: the garbage collector would take the pods of the shared one, whose owners are
+// made up.
+func startControlPlane(t *testing.T, ctx context.Context) *controlPlane {
+	t.Helper()
+	logf := func(format string, args ...any) { t.Logf(format, args...) }
+	c, err := cluster.Start(ctx, cluster.Options{
+		Authorization: cluster.RBAC, APIServerArgs: []string{"--client-ca-file=" + callers.file}, Logf: logf,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := c.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	// Both ways to be served from what is held: the scheduler's informers stream their lists, which begin with a read that must be current
+	// unless the operator says otherwise; the controller manager's list with resourceVersion 0. A GET of what the garbage collector takes
+	// for an owner is never answered from here: it must not be older than the watch that told of the dependent.
+	s := start(t, ctx, proxy.Options{
+		Upstream: c.Config(), Resources: []string{"pods", "nodes", "replicasets.apps", "deployments.apps"}, Cached: []string{"pods", "nodes"},
+		MemoryBudget: 64 << 20,
+	})
+	cp := &controlPlane{proxy: s, admin: through(t, s, c.Config()), direct: clientFor(t, c.Config())}
+	cp.through = clientFor(t, cp.admin)
+	common := func(user string) []string {
+		return []string{
+			"--kubeconfig=" + kubeconfig(t, through(t, s, callers.issue(t, user))),
+			"--leader-elect=false", "--secure-port=0", "--kube-api-qps=1000", "--kube-api-burst=2000",
+		}
+	}
+	cp.start(t, clients.ControllerManager, append(common("system:kube-controller-manager"),
+		"--use-service-account-credentials=true", // so it has a token for each controller, besides its certificate
+		"--node-monitor-grace-period=1h",         // nobody renews the node's lease
+		"--feature-gates=WatchListClient=false"))
+	cp.start(t, clients.Scheduler, common("system:kube-scheduler"))
+	startKubelet(t, ctx, cp.through)
+	return cp
+}
+
+func (cp *controlPlane) start(t *testing.T, path string, args []string) {
+	t.Helper()
+	p, err := cluster.StartProgram(path, args, filepath.Join(t.TempDir(), "log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("%s ended with:\n%s", filepath.Base(path), p.LastLines())
+		}
+		p.Stop()
+	})
+	cp.programs = append(cp.programs, p)
+}
+
+// kubeconfig writes a configuration to a file of the test's.
+func kubeconfig(t *testing.T, cfg *rest.Config) string {
+	t.Helper()
+	const name = "e2e"
+	out := clientcmdapi.NewConfig()
+	out.Clusters[name] = &clientcmdapi.Cluster{Server: cfg.Host, CertificateAuthorityData: cfg.CAData}
+	out.AuthInfos[name] = &clientcmdapi.AuthInfo{Token: cfg.BearerToken, ClientCertificateData: cfg.CertData, ClientKeyData: cfg.KeyData}
+	out.Contexts[name] = &clientcmdapi.Context{Cluster: name, AuthInfo: name}
+	out.CurrentContext = name
+	path := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := clientcmd.WriteToFile(*out, path); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// until is the test's until, which fails at once when one of the programs has died.
+func (cp *controlPlane) until(t *testing.T, ctx context.Context, what string, cond func() bool) {
+	t.Helper()
+	until(t, ctx, what, func() bool {
+		for _, p := range cp.programs {
+			if err := p.Err(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return cond()
+	})
+}
+
+// deploy makes a deployment and waits until it is there.
+func (cp *controlPlane) deploy(t *testing.T, ctx context.Context, name string, replicas int32) {
+	t.Helper()
+	labels := map[string]string{"app": name}
+	if _, err := cp.through.AppsV1().Deployments("default").Create(ctx, &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: appsv1.DeploymentSpec{
+			Replicas: &replicas, Selector: &metav1.LabelSelector{MatchLabels: labels},
+			Template: corev1.PodTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{Labels: labels},
+				Spec:       corev1.PodSpec{AutomountServiceAccountToken: new(bool), Containers: []corev1.Container{{Name: "c", Image: "image:1"}}},
+			},
+		},
+	}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	cp.settled(t, ctx, name, replicas, "image:1")
+}
+
+// settled waits until the deployment is what it is to be, and then looks at what the API server has of it.
+func (cp *controlPlane) settled(t *testing.T, ctx context.Context, name string, replicas int32, image string) {
+	t.Helper()
+	cp.until(t, ctx, name+" is available", func() bool {
+		d, err := cp.through.AppsV1().Deployments("default").Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		st := d.Status
+		return st.ObservedGeneration == d.Generation && st.Replicas == replicas && st.UpdatedReplicas == replicas && st.AvailableReplicas == replicas
+	})
+	var pods []corev1.Pod
+	cp.until(t, ctx, "no other pod of "+name+" is left", func() bool {
+		_, pods = cp.parts(t, ctx, name)
+		return len(pods) == int(replicas)
+	})
+	sets, pods := cp.parts(t, ctx, name)
+	wanted := map[string]int32{}
+	for i := range sets {
+		wanted[sets[i].Name] = *sets[i].Spec.Replicas
+		if owner := metav1.GetControllerOf(&sets[i]); owner == nil || owner.Kind != "Deployment" || owner.Name != name {
+			t.Errorf("%s is owned by %v", sets[i].Name, owner)
+		}
+	}
+	for i := range pods {
+		p := &pods[i]
+		owner := metav1.GetControllerOf(p)
+		if owner == nil || owner.Kind != "ReplicaSet" || p.Spec.NodeName != madeUpNode || p.Spec.Containers[0].Image != image {
+			t.Fatalf("%s: owner %v, node %q, image %s", p.Name, owner, p.Spec.NodeName, p.Spec.Containers[0].Image)
+		}
+		wanted[owner.Name]--
+	}
+	for set, n := range wanted {
+		if n != 0 {
+			t.Errorf("%s has %d pods too few", set, n)
+		}
+	}
+}
+
+// parts are the ReplicaSets and the pods of a deployment, as the API server has them.
+func (cp *controlPlane) parts(t *testing.T, ctx context.Context, name string) ([]appsv1.ReplicaSet, []corev1.Pod) {
+	t.Helper()
+	of := metav1.ListOptions{LabelSelector: "app=" + name}
+	sets, err := cp.direct.AppsV1().ReplicaSets("default").List(ctx, of)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pods, err := cp.direct.CoreV1().Pods("default").List(ctx, of)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sets.Items, pods.Items
+}
+
+// delete deletes the deployment and waits until it is gone.
+func (cp *controlPlane) delete(t *testing.T, ctx context.Context, name string, how metav1.DeletionPropagation) {
+	t.Helper()
+	if err := cp.through.AppsV1().Deployments("default").Delete(ctx, name, metav1.DeleteOptions{PropagationPolicy: &how}); err != nil {
+		t.Fatal(err)
+	}
+	cp.until(t, ctx, name+" is gone", func() bool {
+		_, err := cp.direct.AppsV1().Deployments("default").Get(ctx, name, metav1.GetOptions{})
+		return apierrors.IsNotFound(err)
+	})
+}
+
+// TestControlPlane: a Deployment becomes a ReplicaSet and pods on a node, is scaled, rolled and deleted.
+func TestControlPlane(t *testing.T) {
+	ctx := begin(t)
+	cp := startControlPlane(t, ctx)
+	deployments := cp.through.AppsV1().Deployments("default")
+	cp.deploy(t, ctx, "web", 3)
+
+	for _, n := range []int32{5, 2} {
+		scale := &autoscalingv1.Scale{ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "default"}, Spec: autoscalingv1.ScaleSpec{Replicas: n}}
+		if _, err := deployments.UpdateScale(ctx, "web", scale, metav1.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		cp.settled(t, ctx, "web", n, "image:1")
+	}
+
+	const roll = `[{"op":"replace","path":"/spec/template/spec/containers/0/image","value":"image:2"}]`
+	if _, err := deployments.Patch(ctx, "web", "application/json-patch+json", []byte(roll), metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	cp.settled(t, ctx, "web", 2, "image:2")
+	if sets, _ := cp.parts(t, ctx, "web"); len(sets) != 2 {
+		t.Errorf("%d ReplicaSets after it was rolled", len(sets))
+	}
+
+	// In the foreground the owner goes last.
+	cp.delete(t, ctx, "web", metav1.DeletePropagationForeground)
+	if sets, pods := cp.parts(t, ctx, "web"); len(sets)+len(pods) > 0 {
+		t.Errorf("%d ReplicaSets and %d pods are left", len(sets), len(pods))
+	}
+	cp.deploy(t, ctx, "shop", 2)
+	cp.delete(t, ctx, "shop", metav1.DeletePropagationBackground)
+	cp.until(t, ctx, "what it owned is gone", func() bool {
+		sets, pods := cp.parts(t, ctx, "shop")
+		return len(sets)+len(pods) == 0
+	})
+	cp.deploy(t, ctx, "heir", 1)
+	cp.delete(t, ctx, "heir", metav1.DeletePropagationOrphan)
+	sets, pods := cp.parts(t, ctx, "heir")
+	if len(sets) != 1 || len(pods) != 1 || metav1.GetControllerOf(&sets[0]) != nil || metav1.GetControllerOf(&pods[0]) == nil {
+		t.Errorf("orphaned: %v, %v", sets, pods)
+	}
+	cp.checkServed(t, ctx)
+}
+
+// checkServed: they were served from what the proxy holds.
+func (cp *controlPlane) checkServed(t *testing.T, ctx context.Context) {
+	t.Helper()
+	resp := do(t, ctx, cp.admin, http.MethodGet, cp.proxy.URL()+"/metrics")
+	missing := map[string]bool{
+		`weir_proxy_served_total{group="",resource="pods",verb="watch"}`:           true, // scheduler, controllers, garbage collector
+		`weir_proxy_served_total{group="",resource="nodes",verb="watch"}`:          true,
+		`weir_proxy_served_total{group="apps",resource="replicasets",verb="list"}`: true,
+	}
+	for lines := bufio.NewScanner(resp.Body); lines.Scan(); {
+		name, _, _ := strings.Cut(lines.Text(), " ")
+		delete(missing, name)
+	}
+	for name := range missing {
+		t.Error("none is counted by", name)
+	}
+}

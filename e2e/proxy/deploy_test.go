@@ -1,0 +1,228 @@
+package proxy
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/sets"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/weirproject/weir/proxy"
+)
+
+const manifests = "../../deploy"
+
+// readManifests are the objects in the files of a folder of the manifests.
+func readManifests(t *testing.T, folder string) (out []*unstructured.Unstructured) {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(manifests, folder, "*.yaml"))
+	if err != nil || len(files) == 0 {
+		t.Fatal(files, err)
+	}
+	for _, file := range files {
+		raw, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		decoder := utilyaml.NewYAMLOrJSONDecoder(bytes.NewReader(raw), 4096)
+		for {
+			o := &unstructured.Unstructured{}
+			if err := decoder.Decode(o); errors.Is(err, io.EOF) {
+				break
+			} else if err != nil {
+				t.Fatalf("%s: %v", file, err)
+			}
+			if filepath.Base(file) != "kustomization.yaml" {
+				out = append(out, o)
+			}
+		}
+	}
+	return out
+}
+
+// apply creates what a folder says, strictly: permissions and whom they are for, until the test ends; of all else only whether it could be.
+func apply(t *testing.T, ctx context.Context, folder string) {
+	t.Helper()
+	client, err := dynamic.NewForConfigAndClient(shared.Config(), httpClient(t, shared.Config()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	objects := readManifests(t, folder)
+	slices.SortStableFunc(objects, func(a, b *unstructured.Unstructured) int { // the namespace before what is in it
+		return strings.Compare(fmt.Sprint(a.GetKind() != "Namespace"), fmt.Sprint(b.GetKind() != "Namespace"))
+	})
+	for _, o := range objects {
+		gvr, _ := meta.UnsafeGuessKindToResource(o.GroupVersionKind())
+		to := client.Resource(gvr).Namespace(o.GetNamespace())
+		how := metav1.CreateOptions{FieldValidation: metav1.FieldValidationStrict}
+		real := gvr.Group == rbacv1.GroupName || slices.Contains([]string{"Namespace", "ServiceAccount"}, o.GetKind())
+		if !real {
+			how.DryRun = []string{metav1.DryRunAll}
+		}
+		if _, err := to.Create(ctx, o, how); err != nil {
+			t.Fatalf("%s %s: %v", o.GetKind(), o.GetName(), err)
+		}
+		if real {
+			t.Cleanup(func() { _ = to.Delete(context.WithoutCancel(ctx), o.GetName(), metav1.DeleteOptions{}) })
+		}
+	}
+}
+
+// ledger notes what a proxy asks for with its own credentials, and what it may not.
+type ledger struct {
+	mu     sync.Mutex
+	asked  sets.Set[string] // verb group/resource
+	denied []string
+}
+
+// noted is a transport whose requests are noted.
+type noted struct {
+	http.RoundTripper
+	in *ledger
+}
+
+func (n noted) RoundTrip(r *http.Request) (*http.Response, error) {
+	resp, err := n.RoundTripper.RoundTrip(r)
+	if err == nil && r.Header.Get("Impersonate-User") == "" { // else it is a caller's
+		n.in.note(r, resp.StatusCode)
+	}
+	return resp, err
+}
+
+func (n noted) WrappedRoundTripper() http.RoundTripper { return n.RoundTripper }
+
+var requestInfos = request.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api")}
+
+func (l *ledger) note(r *http.Request, code int) {
+	info, err := requestInfos.NewRequestInfo(r)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err == nil && info.IsResourceRequest {
+		l.asked.Insert(info.Verb + " " + info.APIGroup + "/" + info.Resource)
+	}
+	if code == http.StatusForbidden {
+		l.denied = append(l.denied, r.Method+" "+r.URL.Path)
+	}
+}
+
+// ruled are the permissions that the ClusterRoles of a folder give, as the ledger writes them.
+func ruled(t *testing.T, folder string) sets.Set[string] {
+	t.Helper()
+	out := sets.New[string]()
+	for _, o := range readManifests(t, folder) {
+		if o.GetKind() != "ClusterRole" {
+			continue
+		}
+		var role rbacv1.ClusterRole
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &role); err != nil {
+			t.Fatal(err)
+		}
+		for _, rule := range role.Rules {
+			for _, verb := range rule.Verbs {
+				for _, resource := range rule.Resources {
+					out.Insert(verb + " " + rule.APIGroups[0] + "/" + resource)
+				}
+			}
+		}
+	}
+	return out
+}
+
+// heldByManifests is what --resources of the Deployment says.
+func heldByManifests(t *testing.T) []string {
+	t.Helper()
+	for _, o := range readManifests(t, "base") {
+		if o.GetKind() != "Deployment" {
+			continue
+		}
+		var d appsv1.Deployment
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &d); err != nil {
+			t.Fatal(err)
+		}
+		for _, arg := range d.Spec.Template.Spec.Containers[0].Args {
+			if names, ok := strings.CutPrefix(arg, "--resources="); ok {
+				return strings.Split(names, ",")
+			}
+		}
+	}
+	t.Fatal("no --resources")
+	return nil
+}
+
+// TestManifests runs a proxy as the ServiceAccount of the manifests: what they allow is enough, and none of it is for nothing.
+func TestManifests(t *testing.T) {
+	ctx := begin(t)
+	apply(t, ctx, "base")
+	granted(t, ctx, "reader", readPods)
+	granted(t, ctx, "carol", readPods)
+	admin := clientFor(t, shared.Config())
+	token, err := admin.CoreV1().ServiceAccounts("weir-system").CreateToken(ctx, "weir-proxy", &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	own := rest.AnonymousClientConfig(shared.Config())
+	own.BearerToken = token.Status.Token
+	notes := &ledger{asked: sets.New[string]()}
+	self := clientFor(t, own)
+	until(t, ctx, "the permissions have come", func() bool {
+		_, mayHold := self.AppsV1().StatefulSets("").List(ctx, metav1.ListOptions{Limit: 1})
+		_, mayRead := self.CoreV1().ConfigMaps("kube-system").Get(ctx, "extension-apiserver-authentication", metav1.GetOptions{})
+		return mayHold == nil && mayRead == nil
+	})
+	own.Wrap(func(rt http.RoundTripper) http.RoundTripper { return noted{rt, notes} })
+	s := start(t, ctx, proxy.Options{Upstream: own, Resources: heldByManifests(t)})
+	reader, carol := clientFor(t, as(t, s, "reader")), clientFor(t, through(t, s, callers.issue(t, "carol", "staff")))
+	zero := metav1.ListOptions{ResourceVersion: "0"}
+	before := metric(t, ctx, s, "weir_proxy_served_total{")
+	for name, client := range map[string]*kubernetes.Clientset{"token": reader, "certificate": carol} {
+		if _, err := client.CoreV1().Pods("").List(ctx, zero); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if served := metric(t, ctx, s, "weir_proxy_served_total{") - before; served != 2 {
+		t.Errorf("%v reads were answered by the proxy", served)
+	}
+	if _, err := reader.CoreV1().Pods("").List(ctx, metav1.ListOptions{Limit: 1}); err != nil {
+		t.Errorf("a token's request that is passed on: %v", err)
+	}
+	if _, err := carol.CoreV1().Pods("").List(ctx, metav1.ListOptions{Limit: 1}); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "impersonate") {
+		t.Errorf("a certificate's, without the component: %v", err)
+	}
+	apply(t, ctx, "impersonation")
+	until(t, ctx, "with the component it is passed on", func() bool {
+		_, err := carol.CoreV1().Pods("").List(ctx, metav1.ListOptions{Limit: 1})
+		return err == nil
+	})
+	notes.mu.Lock()
+	defer notes.mu.Unlock()
+	if len(notes.denied) > 0 {
+		t.Errorf("the proxy may not %v", notes.denied)
+	}
+	for rule := range ruled(t, "base") {
+		if !notes.asked.Has(rule) {
+			t.Errorf("nobody needs to %s", rule)
+		}
+	}
+}

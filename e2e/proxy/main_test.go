@@ -1,0 +1,244 @@
+package proxy
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/weirproject/weir/e2e/cluster"
+	"github.com/weirproject/weir/internal/podsim"
+	"github.com/weirproject/weir/proxy"
+)
+
+// pods is how many there are in the shared cluster.
+const pods = 1000
+
+// deadline bounds every wait of these tests. It is generous: nothing is timed here.
+const deadline = 2 * time.Minute
+
+var (
+	// shared is the cluster of all tests here; they run one after another, because some kill its API server.
+	shared *cluster.Cluster
+	// clients are kubectl and its kin, built before the tests: that may take longer than a test may.
+	clients cluster.Clients
+	// callers signs the certificates that the API server, and so the proxy, believes; fronts those of front proxies.
+	callers, fronts *authority
+)
+
+func TestMain(m *testing.M) {
+	code, err := withCluster(m)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+func withCluster(m *testing.M) (int, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Minute)
+	defer cancel()
+	dir, err := os.MkdirTemp("", "weir-proxy-e2e-")
+	if err != nil {
+		return 1, err
+	}
+	defer os.RemoveAll(dir)
+	if callers, err = newAuthority(filepath.Join(dir, "callers.crt")); err != nil {
+		return 1, err
+	}
+	if fronts, err = newAuthority(filepath.Join(dir, "fronts.crt")); err != nil {
+		return 1, err
+	}
+	logf := func(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) }
+	if clients, err = cluster.BuildClients(ctx, logf); err != nil {
+		return 1, err
+	}
+	c, err := cluster.Start(ctx, cluster.Options{
+		Authorization: cluster.RBAC,
+		Users:         []cluster.User{{Name: "nobody"}, {Name: "reader"}, {Name: "leaver"}},
+		APIServerArgs: []string{
+			"--client-ca-file=" + callers.file,
+			"--requestheader-client-ca-file=" + fronts.file,
+			"--requestheader-allowed-names=front",
+			"--requestheader-username-headers=X-Remote-User",
+			"--requestheader-group-headers=X-Remote-Group",
+			"--requestheader-extra-headers-prefix=X-Remote-Extra-",
+		},
+		Logf: logf,
+	})
+	if err != nil {
+		return 1, err
+	}
+	defer c.Stop()
+	if err := c.LoadPods(ctx, podsim.New(pods, 1)); err != nil {
+		return 1, err
+	}
+	shared = c
+	return m.Run(), nil
+}
+
+// begin gives a context for a test, and checks at its end that no goroutine is left.
+func begin(t *testing.T) context.Context {
+	leaks := []goleak.Option{
+		goleak.IgnoreCurrent(),
+		// The API server that a test has started again lives on for the next one.
+		goleak.IgnoreAnyFunction("os/exec.(*Cmd).Wait"),
+		goleak.IgnoreAnyFunction("github.com/weirproject/weir/e2e/cluster.(*Cluster).watchOver.func1"),
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), deadline)
+	t.Cleanup(func() {
+		cancel()
+		// Clients of the API server share connections, and one whose last answer has just been read is not idle yet.
+		for try := 0; try < 3 && goleak.Find(leaks...) != nil; try++ {
+			utilnet.CloseIdleConnectionsFor(httpClient(t, shared.Config()).Transport)
+		}
+		goleak.VerifyNone(t, leaks...)
+	})
+	return ctx
+}
+
+// start starts a proxy, in front of the shared cluster unless the options say otherwise, and waits until it is ready.
+func start(t *testing.T, ctx context.Context, o proxy.Options) *proxy.Server {
+	t.Helper()
+	if o.Upstream == nil {
+		o.Upstream = shared.Config()
+	}
+	o.Log = slog.New(slog.NewTextHandler(t.Output(), nil))
+	s, err := proxy.New(ctx, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	until(t, ctx, "the proxy is ready", func() bool { return readyz(t, ctx, s) == http.StatusOK })
+	return s
+}
+
+func readyz(t *testing.T, ctx context.Context, s *proxy.Server) int {
+	t.Helper()
+	resp := do(t, ctx, through(t, s, nil), http.MethodGet, s.URL()+"/readyz?verbose")
+	return resp.StatusCode
+}
+
+// through is a configuration for the proxy with the credentials of another one; nil: with none.
+func through(t *testing.T, s *proxy.Server, cfg *rest.Config) *rest.Config {
+	t.Helper()
+	out := &rest.Config{Host: s.URL(), QPS: -1, TLSClientConfig: rest.TLSClientConfig{CAData: s.CAData()}}
+	if cfg != nil {
+		out.BearerToken, out.CertData, out.KeyData, out.Impersonate = cfg.BearerToken, cfg.CertData, cfg.KeyData, cfg.Impersonate
+	}
+	return out
+}
+
+// as is a configuration for the proxy of one of the cluster's users.
+func as(t *testing.T, s *proxy.Server, user string) *rest.Config {
+	t.Helper()
+	cfg, err := shared.ConfigFor(user)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return through(t, s, cfg)
+}
+
+// clientFor is a client whose connections end with the test.
+func clientFor(t *testing.T, cfg *rest.Config) *kubernetes.Clientset {
+	t.Helper()
+	set, err := kubernetes.NewForConfigAndClient(cfg, httpClient(t, cfg))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return set
+}
+
+// httpClient is a client of its own, not one that shares connections.
+func httpClient(t *testing.T, cfg *rest.Config) *http.Client {
+	t.Helper()
+	client, err := rest.HTTPClientFor(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { utilnet.CloseIdleConnectionsFor(client.Transport) }) // which looks through the wrappers
+	return client
+}
+
+// do makes a request; its body is closed with the test.
+func do(t *testing.T, ctx context.Context, cfg *rest.Config, method, url string) *http.Response {
+	t.Helper()
+	req, err := http.NewRequestWithContext(ctx, method, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := httpClient(t, cfg).Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { resp.Body.Close() })
+	return resp
+}
+
+// until asks until cond holds.
+func until(t *testing.T, ctx context.Context, what string, cond func() bool) {
+	t.Helper()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for !cond() {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			t.Fatalf("waited in vain until %s", what)
+		}
+	}
+}
+
+// granted is a permission that ends with revoke, or with the test.
+func granted(t *testing.T, ctx context.Context, user string, rule rbacv1.PolicyRule) (revoke func()) {
+	t.Helper()
+	client := clientFor(t, shared.Config())
+	name := fmt.Sprintf("test-%s-%d", user, time.Now().UnixNano())
+	meta := metav1.ObjectMeta{Name: name}
+	if _, err := client.RbacV1().ClusterRoles().Create(ctx, &rbacv1.ClusterRole{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{rule}}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := client.RbacV1().ClusterRoleBindings().Create(ctx, &rbacv1.ClusterRoleBinding{
+		ObjectMeta: meta,
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: name},
+		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user}},
+	}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	var once sync.Once
+	revoke = func() {
+		once.Do(func() {
+			ctx := context.WithoutCancel(ctx)
+			if err := client.RbacV1().ClusterRoleBindings().Delete(ctx, name, metav1.DeleteOptions{}); err != nil {
+				t.Error(err)
+			}
+			if err := client.RbacV1().ClusterRoles().Delete(ctx, name, metav1.DeleteOptions{}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	t.Cleanup(revoke)
+	return revoke
+}
+
+// readPods is what a reader of pods needs.
+var readPods = rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"get", "list", "watch"}}

@@ -1,0 +1,105 @@
+package proxy
+
+import (
+	"fmt"
+	"strconv"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/weirproject/weir/proxy"
+)
+
+// replicaPods is a set of pods as one client knows it.
+type replicaPods map[string]uint64
+
+// apply takes an event in; nothing may go back in time.
+func (p replicaPods) apply(t *testing.T, e watch.Event, last uint64) uint64 {
+	t.Helper()
+	pod, ok := e.Object.(*corev1.Pod)
+	if !ok {
+		t.Fatalf("%s %v", e.Type, e.Object)
+	}
+	rv, err := strconv.ParseUint(pod.ResourceVersion, 10, 64)
+	if err != nil || rv <= last {
+		t.Fatalf("%s of %s at %d, after %d: %v", e.Type, pod.Name, rv, last, err)
+	}
+	if e.Type == watch.Deleted {
+		delete(p, pod.Name)
+	} else {
+		p[pod.Name] = rv
+	}
+	return rv
+}
+
+// TestReplicas moves a client between two proxies, from one short watch to the next, while pods come, change and go: it sees every change once,
+// in order, and what it has written itself at once.
+func TestReplicas(t *testing.T) {
+	ctx := begin(t)
+	granted(t, ctx, "reader", readPods)
+	var replicas []*kubernetes.Clientset
+	for range 2 {
+		s := start(t, ctx, proxy.Options{Resources: []string{"pods"}})
+		replicas = append(replicas, clientFor(t, as(t, s, "reader")))
+	}
+	direct := clientFor(t, shared.Config()).CoreV1().Pods("default")
+	list, err := replicas[0].CoreV1().Pods("default").List(ctx, metav1.ListOptions{ResourceVersion: "0"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := replicaPods{}
+	for i := range list.Items {
+		known[list.Items[i].Name] = 0
+	}
+	last, err := strconv.ParseUint(list.ResourceVersion, 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for round := range 20 {
+		name := fmt.Sprintf("replicated-%d", round)
+		made, err := direct.Create(ctx, newPod(name), metav1.CreateOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		// The replica that this client comes to next need not have it yet: it waits.
+		here := replicas[round%2].CoreV1().Pods("default")
+		if got, err := here.Get(ctx, name, metav1.GetOptions{ResourceVersion: made.ResourceVersion}); err != nil || got.UID != made.UID {
+			t.Fatalf("%v, %v", got, err)
+		}
+		if round%3 == 2 {
+			if err := direct.Delete(ctx, name, metav1.DeleteOptions{GracePeriodSeconds: new(int64)}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		w, err := here.Watch(ctx, metav1.ListOptions{ResourceVersion: fmt.Sprint(last)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := watch.Added
+		if round%3 == 2 {
+			want = watch.Deleted
+		}
+		for e := range w.ResultChan() {
+			last = known.apply(t, e, last)
+			if e.Type == want && e.Object.(*corev1.Pod).Name == name {
+				break
+			}
+		}
+		w.Stop()
+	}
+	now, err := direct.List(ctx, metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(now.Items) != len(known) {
+		t.Errorf("%d pods are known, and %d there", len(known), len(now.Items))
+	}
+	for i := range now.Items {
+		if _, ok := known[now.Items[i].Name]; !ok {
+			t.Errorf("%s was missed", now.Items[i].Name)
+		}
+	}
+}

@@ -1,0 +1,197 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/weirproject/weir/proxy"
+)
+
+// row is one request that the proxy must answer as kube-apiserver does. The zero value is a LIST of the namespace.
+type row struct {
+	name   string // the query, unless it is said
+	query  string // with what world.fill knows
+	path   string // in place of the namespace's objects, or behind it if it does not begin with a slash
+	method string
+	accept string
+	gzip   string // Accept-Encoding
+	only   string // one resource
+	// passed says why the answer comes from upstream; empty: it must come from what is held.
+	passed string
+	// inconsistent: a continue token that says so, after which each page is of its own time.
+	inconsistent bool
+	// differs says what is not the same, and why.
+	differs *difference
+}
+
+// difference is one that is meant.
+type difference struct {
+	why  string
+	hide func(*answer)
+}
+
+func (r *row) watch() bool {
+	q, _ := url.ParseQuery(r.query)
+	return q.Has("watch") && q.Get("watch") != "false" && r.path == "" || strings.Contains(r.path, "/watch/")
+}
+
+// exact says whether the answer is the state of one resourceVersion, so that there is only one right answer.
+func (r *row) exact() bool {
+	q, _ := url.ParseQuery(r.query)
+	rv, limit := q.Get("resourceVersion"), q.Get("limit")
+	return !r.inconsistent && q.Get("continue") != "" || q.Get("resourceVersionMatch") == "Exact" ||
+		q.Get("resourceVersionMatch") == "" && limit != "" && limit[0] != '-' && rv != "" && rv != "0"
+}
+
+// where is the path of the request.
+func (r *row) where(w *world) string {
+	switch {
+	case r.path == "":
+		return w.path()
+	case strings.HasPrefix(r.path, "/"):
+		return r.path
+	}
+	return w.path() + "/" + r.path
+}
+
+// TestSemantics sends every row to kube-apiserver and to the proxy, and compares.
+func TestSemantics(t *testing.T) {
+	ctx := begin(t)
+	client := dynamicFor(t)
+	makeNamespace(t, ctx, client)
+	define(t, ctx, client)
+	held := []string{"pods", "widgets." + widgetGroup}
+	s := start(t, ctx, proxy.Options{Resources: held, Cached: held})
+	theirs, ours := newServer(t, shared.Config()), newServer(t, through(t, s, shared.Config()))
+	for _, gvr := range []schema.GroupVersionResource{podResource, widgetResource} {
+		w := newWorld(t, ctx, client, gvr)
+		for _, of := range []*server{theirs, ours} {
+			of.settle(t, ctx, w)
+			of.readPage(t, ctx, w)
+		}
+		rows := rowsFor(w)
+		answers := askAll(ctx, rows, w, ours, theirs)
+		for i, r := range rows {
+			t.Run(w.gvr.Resource+"/"+r.name, func(t *testing.T) { answers[i].compare(t, r) })
+		}
+	}
+}
+
+// both are the answers to a row.
+type both struct {
+	ours, theirs *answer
+	err          error
+}
+
+// maxAsked bounds how many rows are asked at once: most of them only wait.
+const maxAsked = 100
+
+func askAll(ctx context.Context, rows []*row, w *world, ours, theirs *server) []both {
+	answers := make([]both, len(rows))
+	slots := make(chan struct{}, maxAsked)
+	var wg sync.WaitGroup
+	for i, r := range rows {
+		slots <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-slots }()
+			b := &answers[i]
+			var err error
+			var first sync.WaitGroup
+			first.Go(func() { b.ours, b.err = ours.ask(ctx, r, w) })
+			b.theirs, err = theirs.ask(ctx, r, w)
+			first.Wait()
+			b.err = errors.Join(b.err, err)
+		})
+	}
+	wg.Wait()
+	return answers
+}
+
+func (b *both) compare(t *testing.T, r *row) {
+	if b.err != nil {
+		t.Fatal(b.err)
+	}
+	if b.ours.passed != (r.passed != "") {
+		t.Errorf("kube-apiserver has answered: %v; expected, because: %q", b.ours.passed, r.passed)
+	}
+	same := b.ours.text() == b.theirs.text()
+	if r.differs == nil {
+		if !same {
+			t.Error(firstDifference(b.ours, b.theirs))
+		}
+		return
+	}
+	if same {
+		t.Errorf("it no longer differs: %s", r.differs.why)
+	}
+	r.differs.hide(b.ours)
+	r.differs.hide(b.theirs)
+	if b.ours.text() != b.theirs.text() {
+		t.Errorf("besides %q:\n%s", r.differs.why, firstDifference(b.ours, b.theirs))
+	}
+}
+
+// axes are every combination of what one parameter may be with what another may be; an empty one is left out.
+func axes(prefix string, parameters ...[]string) (queries []string) {
+	queries = []string{prefix}
+	for _, values := range parameters {
+		name := values[0]
+		var longer []string
+		for _, q := range queries {
+			for _, v := range values[1:] {
+				if v == "" {
+					longer = append(longer, q)
+				} else {
+					longer = append(longer, q+"&"+name+"="+v)
+				}
+			}
+		}
+		queries = longer
+	}
+	return queries
+}
+
+// rowsFor are the rows for one resource.
+func rowsFor(w *world) (out []*row) {
+	add := func(rows ...row) {
+		for _, r := range rows {
+			if r.only != "" && r.only != w.gvr.Resource {
+				continue
+			}
+			if r.name == "" {
+				r.name = strings.Trim(fmt.Sprint(r.method, " ", r.path, "?", r.query, " ", r.accept, " ", r.gzip), " ")
+			}
+			out = append(out, &r)
+		}
+	}
+	for _, query := range axes("", []string{"resourceVersion", "", "0", "{then}", "{now}", "{ahead}"},
+		[]string{"resourceVersionMatch", "", "Exact", "NotOlderThan", "Bogus"}, []string{"limit", "", "2"}) {
+		r := row{query: query}
+		if strings.Contains(query, "resourceVersion=0&resourceVersionMatch=Exact") {
+			r.passed = forgotten
+		}
+		add(r)
+	}
+	for _, query := range axes("watch=true", []string{"resourceVersion", "", "0", "{then}", "{now}", "{ahead}"},
+		[]string{"sendInitialEvents", "", "true", "false"}, []string{"resourceVersionMatch", "", "NotOlderThan", "Exact"},
+		[]string{"allowWatchBookmarks", "", "true"}) {
+		seconds := "1"
+		if strings.Contains(query, "{ahead}") {
+			seconds = "4" // longer than a server waits for it to come
+		}
+		add(row{query: query + "&timeoutSeconds=" + seconds})
+	}
+	add(lists...)
+	add(watches...)
+	add(gets...)
+	add(forms...)
+	add(malformed...)
+	return out
+}

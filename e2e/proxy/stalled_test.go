@@ -1,0 +1,252 @@
+package proxy
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+
+	"github.com/weirproject/weir/proxy"
+)
+
+// stall holds back what the connections that it has dialled receive, as a network that loses packets does.
+type stall struct {
+	mu   sync.Mutex
+	open chan struct{} // closed: nothing is held back
+}
+
+func newStall() *stall {
+	s := &stall{open: make(chan struct{})}
+	close(s.open)
+	return s
+}
+
+func (s *stall) gate() chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.open
+}
+
+func (s *stall) begin() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.open = make(chan struct{})
+}
+
+func (s *stall) end() { close(s.gate()) }
+
+// config is the shared cluster's, through the stall.
+func (s *stall) config() *rest.Config {
+	cfg := shared.Config()
+	cfg.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := (&net.Dialer{}).DialContext(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		return &stalledConn{Conn: conn, stall: s, closed: make(chan struct{})}, nil
+	}
+	return cfg
+}
+
+type stalledConn struct {
+	net.Conn
+	stall  *stall
+	once   sync.Once
+	closed chan struct{}
+}
+
+func (c *stalledConn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	select {
+	case <-c.stall.gate():
+	case <-c.closed:
+	}
+	return n, err
+}
+
+func (c *stalledConn) Close() error {
+	c.once.Do(func() { close(c.closed) })
+	return c.Conn.Close()
+}
+
+func number(t *testing.T, resourceVersion string) uint64 {
+	t.Helper()
+	rv, err := strconv.ParseUint(resourceVersion, 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return rv
+}
+
+// TestStalledReplica moves a client from a replica that is current to one that hears nothing more from upstream: whatever it asks for by a
+// resourceVersion that it has seen comes when it can, or is refused as kube-apiserver does, and is never older.
+func TestStalledReplica(t *testing.T) {
+	ctx := begin(t)
+	granted(t, ctx, "reader", readPods)
+	upstream := newStall()
+	// The answers about callers outlast the test: what is stalled is not the caller.
+	known := proxy.Authentication{TokenTTL: deadline, AllowTTL: deadline, DenyTTL: deadline}
+	options := proxy.Options{Resources: []string{"pods"}, Cached: []string{"pods"}, Authentication: known}
+	current := clientFor(t, as(t, start(t, ctx, options), "reader")).CoreV1().Pods("default")
+	options.Upstream = upstream.config()
+	behind := start(t, ctx, options)
+	stalledClient := clientFor(t, as(t, behind, "reader"))
+	stalled := stalledClient.CoreV1().Pods("default")
+	direct := clientFor(t, shared.Config()).CoreV1().Pods("default")
+	for _, name := range []string{"stall-a", "stall-b", "stall-c"} {
+		if _, err := direct.Create(ctx, newPod(name), metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	before, err := direct.Get(ctx, "stall-b", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Everything that will be asked, once, while it can be found out whether it may be.
+	byVersion := metav1.GetOptions{ResourceVersion: before.ResourceVersion}
+	if _, err := stalled.Get(ctx, "stall-b", byVersion); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := stalled.List(ctx, metav1.ListOptions{ResourceVersion: before.ResourceVersion}); err != nil {
+		t.Fatal(err)
+	}
+	if w, err := stalled.Watch(ctx, metav1.ListOptions{ResourceVersion: before.ResourceVersion}); err != nil {
+		t.Fatal(err)
+	} else {
+		w.Stop()
+	}
+
+	upstream.begin()
+	changed := before.DeepCopy()
+	changed.Labels["moved"] = "yes"
+	if changed, err = direct.Update(ctx, changed, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	seen, err := current.List(ctx, metav1.ListOptions{ResourceVersion: changed.ResourceVersion, ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan, Limit: 2})
+	if err != nil || seen.Continue == "" {
+		t.Fatalf("%q, %v", seen.Continue, err)
+	}
+	var asked sync.WaitGroup // at once: each of them waits
+	for _, ask := range []struct {
+		name    string
+		options runtime.Object
+	}{
+		{"", &metav1.ListOptions{ResourceVersion: seen.ResourceVersion}},
+		{"", &metav1.ListOptions{Limit: 2, Continue: seen.Continue}},
+		{"stall-b", &metav1.GetOptions{ResourceVersion: changed.ResourceVersion}},
+	} {
+		asked.Go(func() {
+			err := stalledClient.CoreV1().RESTClient().Get().AbsPath("/api/v1/namespaces/default/pods", ask.name).
+				VersionedParams(ask.options, scheme.ParameterCodec).MaxRetries(0).Do(ctx).Error()
+			if !apierrors.IsTimeout(err) || !apierrors.HasStatusCause(err, metav1.CauseTypeResourceVersionTooLarge) {
+				t.Errorf("%+v: %v", ask.options, err)
+			}
+			if seconds, ok := apierrors.SuggestsClientDelay(err); !ok || seconds <= 0 {
+				t.Errorf("%+v: no time to come again in %v", ask.options, err)
+			}
+		})
+	}
+	w, err := stalled.Watch(ctx, metav1.ListOptions{ResourceVersion: seen.ResourceVersion})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Stop()
+	asked.Wait()
+	// What is held may be read, as old as it is: no older than this replica has shown, and /readyz takes it out of a Service.
+	held, err := stalled.List(ctx, metav1.ListOptions{ResourceVersion: "0"})
+	if err != nil || number(t, held.ResourceVersion) < number(t, before.ResourceVersion) {
+		t.Errorf("at %q, after %s: %v", held.ResourceVersion, before.ResourceVersion, err)
+	}
+	until(t, ctx, "/readyz says so", func() bool { return readyz(t, ctx, behind) == http.StatusServiceUnavailable })
+
+	var waits sync.WaitGroup
+	waits.Go(func() { // one that waits gets it when it comes
+		got, err := stalled.Get(ctx, "stall-b", metav1.GetOptions{ResourceVersion: changed.ResourceVersion})
+		if err != nil || got.ResourceVersion != changed.ResourceVersion {
+			t.Errorf("%v, %v", got, err)
+		}
+	})
+	time.AfterFunc(100*time.Millisecond, upstream.end) // while it waits, most likely; if it comes later, it need not
+	waits.Wait()
+	next, err := stalled.List(ctx, metav1.ListOptions{Limit: 2, Continue: seen.Continue})
+	if err != nil || next.ResourceVersion != seen.ResourceVersion {
+		t.Errorf("the next page is of %q instead of %s: %v", next.ResourceVersion, seen.ResourceVersion, err)
+	}
+	if _, err := direct.Create(ctx, newPod("stall-d"), metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case e := <-w.ResultChan():
+		if p, ok := e.Object.(*corev1.Pod); !ok || p.Name != "stall-d" {
+			t.Errorf("%s %v: it was seen before", e.Type, e.Object)
+		}
+	case <-ctx.Done():
+		t.Error("the watch does not go on")
+	}
+	zero, err := stalled.List(ctx, metav1.ListOptions{ResourceVersion: "0"})
+	if err != nil || number(t, zero.ResourceVersion) < number(t, seen.ResourceVersion) {
+		t.Errorf("at %q, after %s: %v", zero.ResourceVersion, seen.ResourceVersion, err)
+	}
+}
+
+// TestPagesOfReplicas: pages may come from different replicas. One that has not been there long enough to know the state that they are cut
+// from says so, with a token to go on with.
+func TestPagesOfReplicas(t *testing.T) {
+	ctx := begin(t)
+	granted(t, ctx, "reader", readPods)
+	options := proxy.Options{Resources: []string{"pods"}, Cached: []string{"pods"}}
+	replicas := []*kubernetes.Clientset{clientFor(t, as(t, start(t, ctx, options), "reader")), clientFor(t, as(t, start(t, ctx, options), "reader"))}
+	direct := clientFor(t, shared.Config()).CoreV1().Pods("default")
+	if _, err := direct.Create(ctx, newPod("paged"), metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	list := metav1.ListOptions{Limit: pods / 4}
+	names, of, later := map[string]bool{}, "", ""
+	for page := 0; ; page++ {
+		got, err := replicas[page%2].CoreV1().Pods("").List(ctx, list)
+		if err != nil {
+			t.Fatalf("page %d: %v", page, err)
+		}
+		if of == "" {
+			of = got.ResourceVersion
+		}
+		if got.ResourceVersion != of {
+			t.Errorf("page %d is of %s instead of %s", page, got.ResourceVersion, of)
+		}
+		for i := range got.Items {
+			names[got.Items[i].Namespace+"/"+got.Items[i].Name] = true
+		}
+		if page == 0 { // which changes nothing of the pages
+			if err := direct.Delete(ctx, "paged", metav1.DeleteOptions{GracePeriodSeconds: new(int64)}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if later = list.Continue; got.Continue == "" {
+			break
+		}
+		list.Continue = got.Continue
+	}
+	if !names["default/paged"] || len(names) < pods {
+		t.Errorf("%d pods, the one that has gone since: %v", len(names), names["default/paged"])
+	}
+	young := clientFor(t, as(t, start(t, ctx, options), "reader")).CoreV1().Pods("")
+	_, err := young.List(ctx, metav1.ListOptions{Continue: later})
+	status, ok := err.(apierrors.APIStatus)
+	if !apierrors.IsResourceExpired(err) || !ok || status.Status().ListMeta.Continue == "" {
+		t.Fatalf("%v", err)
+	}
+	if rest, err := young.List(ctx, metav1.ListOptions{Continue: status.Status().ListMeta.Continue}); err != nil || len(rest.Items) == 0 {
+		t.Errorf("%v", err)
+	}
+}
