@@ -1,0 +1,46 @@
+# make test runs everything; the other targets are its parts.
+
+STATICCHECK = go run honnef.co/go/tools/cmd/staticcheck@v0.8.2
+# What go.work joins. One command for all shares the work on what they have in common.
+PACKAGES    = ./... ./cmd/weir/... ./controllerruntime/... ./proxy/...
+# What make test fuzzes, and for how long each: a minute in all. Fuzzing compiles everything a package needs once more, so those that
+# need the least are chosen. make fuzz FUZZ="$(make -s fuzzable)" takes all there are.
+FUZZ        = ./wire ./store ./internal/entropy
+FUZZTIME    = 5s
+
+.PHONY: test vet lint unit fuzz fuzzable e2e build fmt
+
+test: vet lint unit fuzz e2e
+
+build:
+	mkdir -p bin
+	go build -o bin/ ./cmd/weir ./proxy/cmd/weir-proxy
+
+vet:
+	@test -z "$$(gofmt -l .)" || { echo "not gofmt-ed:"; gofmt -l .; exit 1; }
+	go vet $(PACKAGES) ./e2e/...
+
+lint:
+	$(STATICCHECK) $(PACKAGES) ./e2e/...
+
+unit:
+	go test -race -timeout 15m $(PACKAGES)
+
+fuzz:
+	@for d in $(FUZZ); do \
+		for f in $$(grep -hoE '^func Fuzz[A-Za-z0-9_]+' $$d/*_test.go | cut -c6-); do \
+			echo "fuzz $$d $$f"; \
+			(cd $$d && go test -run '^$$' -fuzz "^$$f$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 20x .) || exit 1; \
+		done; \
+	done
+
+fuzzable:
+	@grep -rl '^func Fuzz' --include='*_test.go' . | xargs -n1 dirname | sort -u
+
+# Builds kube-apiserver, etcd, kube-controller-manager, kube-scheduler and kubectl from their modules the first time: some 5 minutes
+# on 2 cores. The race detector is left to the other tests, which run the same code; RACE=-race turns it on.
+e2e:
+	cd e2e && go test $(RACE) -timeout 25m ./...
+
+fmt:
+	gofmt -w .
