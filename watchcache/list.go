@@ -43,14 +43,15 @@ func (c *Cache) continued(ctx context.Context, text string) (*state, string, err
 		return nil, "", apierrors.NewBadRequest(err.Error())
 	}
 	if t.ResourceVersion == inconsistent {
-		return c.current(), t.Start, nil
+		st, err := c.notOlderThan(ctx, uint64(t.Least))
+		return st, t.Start, err
 	}
 	st, err := c.exactly(ctx, uint64(t.ResourceVersion))
 	if apierrors.IsResourceExpired(err) {
 		expired := apierrors.NewResourceExpired("The provided continue parameter is too old to display a consistent list result. " +
 			"You can start a new list without the continue parameter, or go on with the continue token in this response: the rest " +
 			"of the list is then as it is now, and does not fit the first part where objects changed in between.")
-		expired.ErrStatus.ListMeta.Continue = token{ResourceVersion: inconsistent, Start: t.Start}.String()
+		expired.ErrStatus.ListMeta.Continue = token{ResourceVersion: inconsistent, Least: t.ResourceVersion, Start: t.Start}.String()
 		return nil, "", expired
 	}
 	return st, t.Start, err

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/weirproject/weir/store"
 )
@@ -112,9 +113,21 @@ func TestKeptStates(t *testing.T) {
 		s.list("", "limit=2")
 	}
 	churn()
-	if l := s.list("", "continue="+first.Metadata.Continue); l.Code != 410 || l.Reason != "Expired" || l.Metadata.Continue == "" {
-		t.Errorf("got %+v", l)
+	l = s.list("", "continue="+first.Metadata.Continue)
+	if l.Code != 410 || l.Reason != "Expired" || l.Metadata.Continue == "" {
+		t.Fatalf("got %+v", l)
 	}
+	// The rest, as it is now: by a replica that is behind the first page as soon as it no longer is.
+	if rest := s.list("", "continue="+l.Metadata.Continue); len(rest.Items) != 3 || rest.Metadata.ResourceVersion != formatVersion(s.rv) {
+		t.Errorf("the rest: %+v", rest)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		behind := newSource(t, 2000, nil)
+		defer behind.close()
+		if rest := behind.list("", "continue="+l.Metadata.Continue); rest.Code != 504 {
+			t.Errorf("of a replica that is behind: %+v", rest)
+		}
+	})
 }
 
 func TestHistory(t *testing.T) {
@@ -144,6 +157,7 @@ func TestHistory(t *testing.T) {
 
 func FuzzToken(f *testing.F) {
 	f.Add(token{ResourceVersion: 5, Start: "a/b"}.String())
+	f.Add(token{ResourceVersion: inconsistent, Least: 5, Start: "a"}.String())
 	f.Add("eyJydiI6MX0")
 	f.Fuzz(func(t *testing.T, text string) {
 		tok, err := parseToken(text)

@@ -10,6 +10,9 @@ import (
 type token struct {
 	// ResourceVersion of the state that the pages are cut from. -1: whatever is current, because that state is gone.
 	ResourceVersion int64 `json:"rv"`
+	// Least is the resourceVersion of the pages before, where that state is gone: what goes on from them is no older, even
+	// if another replica answers.
+	Least int64 `json:"least,omitempty"`
 	// Start is the first key that the next page may hold.
 	Start   string `json:"start"`
 	Version string `json:"v"`
@@ -37,7 +40,7 @@ func parseToken(s string) (token, error) {
 	if err := json.Unmarshal(raw, &t); err != nil {
 		return token{}, errBadToken
 	}
-	if t.Version != tokenVersion || t.Start == "" || t.ResourceVersion < inconsistent || t.ResourceVersion == 0 {
+	if t.Version != tokenVersion || t.Start == "" || t.ResourceVersion < inconsistent || t.ResourceVersion == 0 || t.Least < 0 {
 		return token{}, errBadToken
 	}
 	return t, nil
