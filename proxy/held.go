@@ -97,7 +97,7 @@ func (h *held) once(ctx context.Context) error {
 	}
 	s.cache, err = watchcache.New(watchcache.Config{
 		Resource: k.Resource, Store: s.store, Encoding: k.encoding, Clock: s.feed, History: s.feed.history,
-		BookmarkInterval: h.holdings.opts.BookmarkInterval, MinWatch: h.holdings.opts.MinWatch,
+		BookmarkInterval: h.holdings.opts.BookmarkInterval, MinWatch: h.holdings.opts.MinWatch, ExpireLate: h.holdings.opts.ExpireLate,
 	})
 	if err != nil {
 		return err

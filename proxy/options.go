@@ -44,6 +44,8 @@ type Options struct {
 	// Grace is how long the last answer about a caller counts while the upstream cannot be asked. 0: an hour. Negative: not at all.
 	Grace time.Duration
 
+	// ExpireLate ends watches that have fallen behind the change log with 410 Expired, in place of going on from the state.
+	ExpireLate bool
 	// BookmarkInterval and MinWatch are those of watchcache.Config.
 	BookmarkInterval, MinWatch time.Duration
 	// Log is told what an operator should know. nil: nobody is.
