@@ -7,9 +7,9 @@ import (
 )
 
 // ahead reads a body in a goroutine of its own: receiving and decrypting it go on while what has come is taken
-// apart. What is held is one ring, a large one while what comes does not fit; when that is full the goroutine waits, and so does
-// the server. Time in which the server sends nothing counts as such while there is room for it. The goroutine begins with
-// the first Read and ends with the body, an error, or stop.
+// apart. What has come and not been read is in a ring; when that is full the goroutine waits, and so does the server. Time in
+// which the server sends nothing counts as such while there is room for it. The goroutine begins with the first Read and ends with
+// the body, an error, or stop.
 type ahead struct {
 	src    io.Reader         // used by the goroutine alone
 	before func()            // called before a Read that has to wait, or nil
@@ -17,19 +17,21 @@ type ahead struct {
 
 	mu      sync.Mutex
 	change  sync.Cond // of anything below
-	ring    []byte    // nil until the first Read
-	small   []byte    // the ring, while there is a large one
-	lent    *[]byte   // the large ring, or nil
-	from, n int       // where what has come begins, and how much it is
-	err     error     // after that
+	begun   bool
+	ring    *[aheadMost]byte // lent from rings; nil while it would be empty
+	from, n int              // where what has come begins, and how much it is
+	err     error            // after that
 	stopped bool
 }
 
-// The sizes of rings, in bytes: watches are many, and idle for the most part, but bursts of events come all at once.
+// What one watch holds, in bytes: watches are many, and idle for the most part, but bursts of events come all at once.
 const (
-	aheadLeast = 16 << 10
-	aheadMost  = 256 << 10
+	aheadLeast = 16 << 10  // to read into
+	aheadMost  = 256 << 10 // more, while something waits to be read
 )
+
+// rings holds rings from one burst to the next.
+var rings = sync.Pool{New: func() any { return new([aheadMost]byte) }}
 
 func newAhead(src io.Reader, ended func(error) error) *ahead {
 	a := &ahead{src: src, ended: ended}
@@ -41,8 +43,8 @@ func newAhead(src io.Reader, ended func(error) error) *ahead {
 func (a *ahead) Read(p []byte) (int, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.ring == nil && !a.stopped {
-		a.ring = make([]byte, aheadLeast)
+	if !a.begun && !a.stopped {
+		a.begun = true
 		go a.run()
 	}
 	a.wait()
@@ -52,11 +54,15 @@ func (a *ahead) Read(p []byte) (int, error) {
 	case a.n == 0:
 		return 0, a.err
 	}
-	n := copy(p, a.ring[a.from:min(a.from+a.n, len(a.ring))])
-	if a.n == len(a.ring) {
+	n := copy(p, a.ring[a.from:min(a.from+a.n, aheadMost)])
+	if a.n == aheadMost {
 		a.change.Signal() // the goroutine may be waiting for room
 	}
-	a.from, a.n = (a.from+n)%len(a.ring), a.n-n
+	a.from, a.n = (a.from+n)%aheadMost, a.n-n
+	if a.n == 0 {
+		rings.Put(a.ring)
+		a.ring, a.from = nil, 0
+	}
 	return n, nil
 }
 
@@ -72,51 +78,38 @@ func (a *ahead) wait() {
 	}
 }
 
-// run fills the ring.
+// run reads until there is nothing more to read, or nobody to read it.
 func (a *ahead) run() {
+	buf := make([]byte, aheadLeast)
+	for more := true; more; {
+		n, err := a.src.Read(buf)
+		more = a.take(buf[:n], err)
+	}
+}
+
+// take hands on what one Read has brought, and waits for room. It reports false at the end.
+func (a *ahead) take(p []byte, err error) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for a.err == nil && !a.stopped {
-		switch {
-		case a.n == 0:
-			a.shrink()
-		case a.n == len(a.ring) && a.n < aheadMost:
-			a.grow()
-		case a.n == len(a.ring):
+	for len(p) > 0 && !a.stopped {
+		if a.n == aheadMost {
 			a.change.Wait()
 			continue
 		}
-		to := (a.from + a.n) % len(a.ring)
-		room := a.ring[to:min(len(a.ring), to+len(a.ring)-a.n)]
-		a.mu.Unlock()
-		n, err := a.src.Read(room)
-		a.mu.Lock()
 		if a.n == 0 {
 			a.change.Signal()
 		}
-		a.n, a.err = a.n+n, err
+		if a.ring == nil {
+			a.ring = rings.Get().(*[aheadMost]byte)
+		}
+		to := (a.from + a.n) % aheadMost
+		n := copy(a.ring[to:min(aheadMost, to+aheadMost-a.n)], p)
+		a.n, p = a.n+n, p[n:]
 	}
-	a.change.Broadcast()
-}
-
-// large holds rings of aheadMost bytes from one burst to the next.
-var large = sync.Pool{New: func() any { b := make([]byte, aheadMost); return &b }}
-
-// grow puts what a full ring holds into a large one.
-func (a *ahead) grow() {
-	a.lent = large.Get().(*[]byte)
-	ring := *a.lent
-	copy(ring[copy(ring, a.ring[a.from:]):], a.ring[:a.from])
-	a.small, a.ring, a.from = a.ring, ring, 0
-}
-
-// shrink gives a large ring back when it is empty: most of the time a watch is idle.
-func (a *ahead) shrink() {
-	if a.lent != nil {
-		large.Put(a.lent)
-		a.lent, a.ring = nil, a.small
+	if a.err = err; err != nil {
+		a.change.Broadcast()
 	}
-	a.from = 0
+	return err == nil && !a.stopped
 }
 
 // stop ends the goroutine once its Read returns, which closing the body is for.
