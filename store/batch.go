@@ -14,13 +14,12 @@ type batch struct {
 	natives *nativeSet // that the index changes are for
 	list    []pending
 	keys    map[string]struct{}
-	raws    []byte // of the objects that are to be packed
+	staged  *stage // what is to be packed; nil: nothing
 	ops     []indexOp
 	arena   []byte // the ops' values
 	records []record
 
 	// Scratch.
-	packs  [2][]byte
 	spans  []span
 	values [][]byte
 	meta   wire.Meta
@@ -36,8 +35,6 @@ type pending struct {
 	missed         bool   // where object is nil: nobody told of the end
 	hash           uint64 // of object's index values
 	from, to       int    // its index changes in ops
-	unpacked       bool   // object is to be packed, from raw
-	raw            staged
 }
 
 // span is a value of an index in the arena.
@@ -50,7 +47,9 @@ type indexOp struct {
 
 func (b *batch) empty() bool { return len(b.list) == 0 }
 
-func (b *batch) full() bool { return len(b.list) >= batchChanges || len(b.raws) >= batchBytes }
+func (b *batch) full() bool {
+	return len(b.list) >= batchChanges || b.staged != nil && len(b.staged.raws) >= batchBytes
+}
 
 func (b *batch) has(key []byte) bool {
 	if len(b.list) == 0 {

@@ -2,78 +2,107 @@ package store
 
 import (
 	"sync"
+	"sync/atomic"
 	"unsafe"
 )
 
-// staged is an object's bytes in a batch's raws, and the odd texts behind them.
-type staged struct{ from, odd, to int }
-
-// packApart is how many objects are worth a second goroutine to pack them.
+// packApart is how many objects must wait to be packed before a second goroutine
+// is worth it.
 const packApart = 8
 
-// stages holds raws from one batch to the next, while there are any.
-var stages sync.Pool // of *[]byte
-
-// stage keeps an object's bytes until the batch is packed.
-func (b *batch) stage(p *pending, raw []byte, id *identity) {
-	if b.raws == nil {
-		if kept, ok := stages.Get().(*[]byte); ok {
-			b.raws = *kept
-		}
-	}
-	p.unpacked = true
-	p.raw.from = len(b.raws)
-	b.raws = append(b.raws, raw...)
-	p.raw.odd = len(b.raws)
-	b.raws = append(append(b.raws, id.uidText...), id.rvText...)
-	p.raw.to = len(b.raws)
+// stage holds the objects of a batch that are to be packed, which is most of the
+// work of taking them in. The writer packs them when it flushes the batch. When
+// they come faster than that, a second goroutine packs while the batch still
+// fills. It ends when nothing is left to pack, and never outlives the batch.
+type stage struct {
+	raws    []byte // of the objects, each with its odd texts behind it
+	jobs    [batchChanges]job
+	put     atomic.Int32 // so many jobs are there,
+	taken   atomic.Int32 // and so many of those have somebody who packs them
+	apart   sync.WaitGroup
+	running atomic.Bool // the second goroutine
+	scratch [2][]byte
 }
 
-// pack packs what is staged: half of it in a goroutine that ends before pack
-// does, since packing is most of the work of taking objects in.
-func (b *batch) pack(gs *generations) {
-	mine, others := b.list, b.list[len(b.list):]
-	if len(b.list) >= packApart {
-		mine, others = b.list[:len(b.list)/2], b.list[len(b.list)/2:]
+// job is one object to pack.
+type job struct {
+	object   *Object
+	raw, odd []byte // odd is the texts that stay as they are
+}
+
+// stages holds stages from one batch to the next, while there are any.
+var stages = sync.Pool{New: func() any { return new(stage) }}
+
+// stage keeps an object's bytes until they are packed.
+func (b *batch) stage(gs *generations, o *Object, raw []byte, id *identity) {
+	if b.staged == nil {
+		b.staged = stages.Get().(*stage)
 	}
-	var second sync.WaitGroup
-	if len(others) > 0 {
-		second.Go(func() { b.packs[1] = b.packSome(gs, b.packs[1], others) })
+	b.staged.add(gs, o, raw, id)
+}
+
+func (st *stage) add(gs *generations, o *Object, raw []byte, id *identity) {
+	// Should raws grow into other memory, the jobs there are keep what they have.
+	from := len(st.raws)
+	st.raws = append(st.raws, raw...)
+	odd := len(st.raws)
+	st.raws = append(append(st.raws, id.uidText...), id.rvText...)
+	n := st.put.Load()
+	st.jobs[n] = job{o, st.raws[from:odd:odd], st.raws[odd:]}
+	st.put.Store(n + 1)
+	if n+1-st.taken.Load() >= packApart && !st.running.Load() {
+		st.running.Store(true)
+		st.apart.Go(func() {
+			st.work(gs, &st.scratch[1])
+			st.running.Store(false)
+		})
 	}
-	b.packs[0] = b.packSome(gs, b.packs[0], mine)
-	second.Wait()
-	for i := range b.list {
-		p := &b.list[i]
-		if !p.unpacked {
-			continue
+}
+
+// work packs until every job is taken.
+func (st *stage) work(gs *generations, scratch *[]byte) {
+	for {
+		i := st.taken.Load()
+		if i >= st.put.Load() {
+			return
 		}
-		p.unpacked = false
-		raw := b.raws[p.raw.from:p.raw.odd]
-		if gs.observe(p.object.gen, raw, len(p.object.packed)-(p.raw.to-p.raw.odd)) {
+		if st.taken.CompareAndSwap(i, i+1) {
+			st.jobs[i].pack(gs, scratch)
+		}
+	}
+}
+
+func (j *job) pack(gs *generations, scratch *[]byte) {
+	packed, gen := gs.pack((*scratch)[:0], j.raw)
+	packed = append(packed, j.odd...)
+	j.object.packed, j.object.gen = string(packed), gen
+	if *scratch = packed; cap(packed) > maxScratch {
+		*scratch = nil
+	}
+}
+
+// pack packs what is left, and waits for what the second goroutine still packs.
+func (b *batch) pack(gs *generations) {
+	st := b.staged
+	if st == nil {
+		return
+	}
+	b.staged = nil
+	st.work(gs, &st.scratch[0])
+	st.apart.Wait()
+	jobs := st.jobs[:st.put.Load()]
+	for i := range jobs {
+		j := &jobs[i]
+		if gs.observe(j.object.gen, j.raw, len(j.object.packed)-len(j.odd)) {
 			b.repack(gs)
 		}
 	}
-	if cap(b.raws) > 0 && cap(b.raws) <= 2*batchBytes {
-		raws := b.raws[:0]
-		stages.Put(&raws)
+	clear(jobs)
+	st.put.Store(0)
+	st.taken.Store(0)
+	if st.raws = st.raws[:0]; cap(st.raws) <= 2*batchBytes {
+		stages.Put(st)
 	}
-	b.raws = nil
-}
-
-// packSome packs the staged ones of a part of the batch. It returns the scratch.
-func (b *batch) packSome(gs *generations, scratch []byte, list []pending) []byte {
-	for i := range list {
-		if p := &list[i]; p.unpacked {
-			var gen *generation
-			scratch, gen = gs.pack(scratch[:0], b.raws[p.raw.from:p.raw.odd])
-			scratch = append(scratch, b.raws[p.raw.odd:p.raw.to]...)
-			p.object.packed, p.object.gen = string(scratch), gen
-		}
-	}
-	if cap(scratch) > maxScratch {
-		return nil
-	}
-	return scratch
 }
 
 // repack packs what is held as it came, because there was no dictionary yet.

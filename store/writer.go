@@ -171,7 +171,7 @@ func (w *Writer) put(m *wire.Meta, id *identity, raw []byte, held *Object) error
 		o.key = string(w.key)
 	}
 	p.key, p.object = o.key, o
-	w.batch.stage(&p, raw, id)
+	w.batch.stage(w.s.gens, o, raw, id)
 	w.batch.add(p)
 	if w.batch.full() {
 		w.Flush()
