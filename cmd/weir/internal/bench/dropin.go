@@ -8,6 +8,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/weirproject/weir/cmd/weir/internal/figures"
+
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/labels"
 	listers "k8s.io/client-go/listers/core/v1"
@@ -23,13 +25,13 @@ func (v Verb) DropIn() Verb {
 	v.Duration = 30 * time.Second
 	v.measure = measureListers
 	v.figures = []figure{
-		{"getHeapBytes", "heap after GC, under random Gets", bytesUnit, lower},
-		{"getNanos", "Get of a random key", nanos, lower},
-		{"getsPerSecond", "Gets a second", count1, neither},
-		{"listFirstNanos", "first List of everything", nanos, lower},
-		{"listNanos", "List of everything, again and again", nanos, lower},
-		{"listHeapBytes", "heap after GC, Lists going on", bytesUnit, lower},
-		{"objects", "objects held", count1, neither},
+		{"getHeapBytes", "heap after GC, under random Gets", figures.Bytes, lower},
+		{"getNanos", "Get of a random key", figures.Nanos, lower},
+		{"getsPerSecond", "Gets a second", figures.Count, neither},
+		{"listFirstNanos", "first List of everything", figures.Nanos, lower},
+		{"listNanos", "List of everything, again and again", figures.Nanos, lower},
+		{"listHeapBytes", "heap after GC, Lists going on", figures.Bytes, lower},
+		{"objects", "objects held", figures.Count, neither},
 	}
 	return v
 }

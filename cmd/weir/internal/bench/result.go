@@ -21,23 +21,6 @@ type Result struct {
 	Runs  int     `json:"runs"`
 }
 
-// medians takes the median of each figure over all runs.
-func medians(runs []Figures) Figures {
-	all := map[string][]float64{}
-	for _, run := range runs {
-		for key, value := range run {
-			all[key] = append(all[key], value)
-		}
-	}
-	m := Figures{}
-	for key, values := range all {
-		slices.Sort(values)
-		n := len(values)
-		m[key] = (values[(n-1)/2] + values[n/2]) / 2
-	}
-	return m
-}
-
 // compare fills ClientGo and Ratio in from the rest.
 func (r *Result) compare(figures []figure) {
 	r.ClientGo, r.Ratio = Figures{}, Figures{}

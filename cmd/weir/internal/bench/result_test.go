@@ -2,24 +2,15 @@ package bench
 
 import (
 	"encoding/json"
-	"flag"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"unicode/utf8"
 
+	"github.com/weirproject/weir/cmd/weir/internal/figures"
+	"github.com/weirproject/weir/cmd/weir/internal/golden"
+
 	"github.com/google/go-cmp/cmp"
 )
-
-var update = flag.Bool("update", false, "write the golden files anew")
-
-func TestMedians(t *testing.T) {
-	got := medians([]Figures{{"a": 3, "b": 1}, {"a": 1, "b": 2}, {"a": 2}})
-	if diff := cmp.Diff(Figures{"a": 2, "b": 1.5}, got); diff != "" {
-		t.Error(diff)
-	}
-}
 
 func TestCompareTakesTheBetterMode(t *testing.T) {
 	r := Result{
@@ -30,8 +21,8 @@ func TestCompareTakesTheBetterMode(t *testing.T) {
 		},
 	}
 	r.compare([]figure{
-		{"cost", "", number, lower}, {"speed", "", number, higher}, {"objects", "", count1, neither}, {"never", "", count1, lower},
-		{"ours", "", number, lower},
+		{"cost", "", figures.Number, lower}, {"speed", "", figures.Number, higher}, {"objects", "", figures.Count, neither}, {"never", "", figures.Count, lower},
+		{"ours", "", figures.Number, lower},
 	})
 	if diff := cmp.Diff(Figures{"cost": 4, "speed": 20, "objects": 7, "never": 0}, r.ClientGo); diff != "" {
 		t.Error(diff)
@@ -57,7 +48,7 @@ func example(t *testing.T, name string) Result {
 		r.Modes[mode] = Figures{}
 	}
 	for i, f := range v.figures {
-		value := map[unit]float64{number: 1.04, count1: 50_000, seconds: 1.618, nanos: 412, micro: 5.2, bytesUnit: 55.3e6}[f.unit]
+		value := map[figures.Unit]float64{figures.Number: 1.04, figures.Count: 50_000, figures.Seconds: 1.618, figures.Nanos: 412, figures.Micros: 5.2, figures.Bytes: 55.3e6}[f.unit]
 		value += value * float64(i) / 7
 		r.Weir[f.key] = value
 		for m, mode := range v.modes {
@@ -91,7 +82,7 @@ func TestTables(t *testing.T) {
 					t.Errorf("%d columns: %s", n, line)
 				}
 			}
-			golden(t, name+".table", b.String())
+			golden.Check(t, name+".table", b.String())
 		})
 	}
 }
@@ -106,25 +97,5 @@ func TestJSON(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	golden(t, "results.json", string(text)+"\n")
-}
-
-func golden(t *testing.T, name, got string) {
-	t.Helper()
-	path := filepath.Join("testdata", name)
-	if *update {
-		if err := os.MkdirAll("testdata", 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("%s (go test -update writes it anew):\n%s", path, diff)
-	}
+	golden.Check(t, "results.json", string(text)+"\n")
 }

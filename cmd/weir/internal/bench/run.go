@@ -6,6 +6,8 @@ import (
 	"io"
 	"time"
 
+	"github.com/weirproject/weir/cmd/weir/internal/figures"
+
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
@@ -129,7 +131,7 @@ func Run(ctx context.Context, v Verb, o Options) (Result, error) {
 		}
 	}
 	for c, all := range runs {
-		switch m := medians(all); c.side {
+		switch m := figures.Medians(all); c.side {
 		case sideWeir:
 			res.Weir = m
 		case sideFloor:
@@ -184,9 +186,9 @@ func (v Verb) headline(f Figures) string {
 	for _, fig := range v.figures {
 		if value, ok := f[fig.key]; ok {
 			if text != "" {
-				return text + ", " + fig.label + " " + fig.unit.text(value)
+				return text + ", " + fig.label + " " + fig.unit.Text(value)
 			}
-			text = fig.label + " " + fig.unit.text(value)
+			text = fig.label + " " + fig.unit.Text(value)
 		}
 	}
 	return text

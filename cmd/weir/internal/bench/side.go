@@ -7,6 +7,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/weirproject/weir/cmd/weir/internal/figures"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/rest"
@@ -44,7 +46,7 @@ type spec struct {
 }
 
 // Figures are what was measured, by name. Names end in their unit: Seconds, Bytes, Nanos and so on.
-type Figures map[string]float64
+type Figures = figures.Values
 
 // Serve is what a child process does: role is its first argument, config leads to the server of its command line.
 func Serve(ctx context.Context, role string, config func() (*rest.Config, error), in io.Reader, out io.Writer) error {

@@ -3,41 +3,11 @@ package bench
 import (
 	"fmt"
 	"io"
-	"math"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/weirproject/weir/cmd/weir/internal/quantity"
 )
-
-// unit says how a figure is written.
-type unit uint8
-
-const (
-	number    unit = iota // three digits that mean something
-	count1                // a whole number
-	seconds               //
-	nanos                 //
-	micro                 // microseconds
-	bytesUnit             // decimal multiples
-)
-
-// text writes a value in its unit.
-func (u unit) text(v float64) string {
-	switch u {
-	case count1:
-		return quantity.Count(int64(math.Round(v)))
-	case seconds:
-		return quantity.Seconds(v)
-	case nanos:
-		return quantity.Seconds(v / 1e9)
-	case micro:
-		return quantity.Seconds(v / 1e6)
-	case bytesUnit:
-		return quantity.Bytes(int64(math.Round(v)))
-	}
-	return quantity.Number(v)
-}
 
 // WriteTable writes a result as an aligned table of at most 100 columns.
 func (r Result) WriteTable(w io.Writer) error {
@@ -56,12 +26,12 @@ func (r Result) WriteTable(w io.Writer) error {
 		if _, ok := r.Weir[f.key]; !ok {
 			continue
 		}
-		row := []string{f.label, f.unit.text(r.Weir[f.key]), cell(r.ClientGo, f), ""}
+		row := []string{f.label, f.unit.Text(r.Weir[f.key]), r.ClientGo.Cell(f.key, f.unit), ""}
 		if ratio, ok := r.Ratio[f.key]; ok {
 			row[3] = quantity.Number(ratio)
 		}
 		if modes {
-			row = append(row, cell(r.Modes[modeList], f), cell(r.Modes[modeWatchList], f))
+			row = append(row, r.Modes[modeList].Cell(f.key, f.unit), r.Modes[modeWatchList].Cell(f.key, f.unit))
 		}
 		rows = append(rows, row)
 	}
@@ -70,13 +40,6 @@ func (r Result) WriteTable(w io.Writer) error {
 	}
 	_, err := io.WriteString(w, aligned(rows)+r.footnote(dropIn))
 	return err
-}
-
-func cell(from Figures, f figure) string {
-	if v, ok := from[f.key]; ok {
-		return f.unit.text(v)
-	}
-	return "-"
 }
 
 // floorRow compares the time to sync with the time that reading takes.

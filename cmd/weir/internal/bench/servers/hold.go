@@ -1,14 +1,18 @@
 package servers
 
-import "context"
+import (
+	"context"
+
+	"github.com/weirproject/weir/cmd/weir/internal/figures"
+)
 
 var hold = Scenario{
 	Name: "hold", Runs: 3, measure: measureHold,
 	Short: "What it takes to hold the pods",
 	figures: []figure{
-		{"heapBytes", "heap to hold the pods", bytesUnit, ratio(0.10)},
-		{"rssBytes", "RSS", bytesUnit, anything},
-		{"objects", "pods", count1, anything},
+		{"heapBytes", "heap to hold the pods", figures.Bytes, ratio(0.10)},
+		{"rssBytes", "RSS", figures.Bytes, anything},
+		{"objects", "pods", figures.Count, anything},
 	},
 }
 

@@ -3,15 +3,17 @@ package servers
 import (
 	"context"
 	"time"
+
+	"github.com/weirproject/weir/cmd/weir/internal/figures"
 )
 
 var initial = Scenario{
 	Name: "initial", Runs: 3, measure: measureInitial,
 	Short: "WATCH with all pods as initial events",
 	figures: []figure{
-		{"cpuSeconds", "full WATCH with initial events: CPU", seconds, ratio(0.25)},
-		{"seconds", "  time", seconds, anything},
-		{"events", "  events", count1, anything},
+		{"cpuSeconds", "full WATCH with initial events: CPU", figures.Seconds, ratio(0.25)},
+		{"seconds", "  time", figures.Seconds, anything},
+		{"events", "  events", figures.Count, anything},
 	},
 }
 

@@ -5,20 +5,21 @@ import (
 	"errors"
 	"net/url"
 
+	"github.com/weirproject/weir/cmd/weir/internal/figures"
 	"github.com/weirproject/weir/wire"
 )
 
 // watchersFigures are those of a scenario with many watchers.
 func watchersFigures(label string, grows float64) []figure {
 	return []figure{
-		{"closed", label + ": closed", count1, atMost(0)},
-		{"cpuCores", "  CPU, cores", number, ratio(0.5)},
-		{"rssGrowthBytes", "  RSS grows by", bytesUnit, atMost(grows)},
-		{"peakRSSBytes", "  peak RSS", bytesUnit, anything},
-		{"openCPUSeconds", "  CPU to open them all", seconds, anything},
-		{"watchers", "  watchers", count1, anything},
-		{"events", "  events that they got", count1, anything},
-		{"updatesPerSecond", "  updates a second", number, anything},
+		{"closed", label + ": closed", figures.Count, atMost(0)},
+		{"cpuCores", "  CPU, cores", figures.Number, ratio(0.5)},
+		{"rssGrowthBytes", "  RSS grows by", figures.Bytes, atMost(grows)},
+		{"peakRSSBytes", "  peak RSS", figures.Bytes, anything},
+		{"openCPUSeconds", "  CPU to open them all", figures.Seconds, anything},
+		{"watchers", "  watchers", figures.Count, anything},
+		{"events", "  events that they got", figures.Count, anything},
+		{"updatesPerSecond", "  updates a second", figures.Number, anything},
 	}
 }
 

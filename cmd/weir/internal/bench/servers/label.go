@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"time"
 
+	"github.com/weirproject/weir/cmd/weir/internal/figures"
 	"github.com/weirproject/weir/wire"
 )
 
@@ -15,9 +16,9 @@ var label = Scenario{
 	Name: "label", Runs: 3, measure: measureLabel,
 	Short: "LIST of \"0\" by a label that few pods have, one after the other",
 	figures: []figure{
-		{"cpuSeconds", "LIST by label: CPU", seconds, ratio(0.01)},
-		{"seconds", "  time", seconds, anything},
-		{"objects", "  pods in the answer", number, anything},
+		{"cpuSeconds", "LIST by label: CPU", figures.Seconds, ratio(0.01)},
+		{"seconds", "  time", figures.Seconds, anything},
+		{"objects", "  pods in the answer", figures.Number, anything},
 	},
 }
 

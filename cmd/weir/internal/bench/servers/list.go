@@ -3,18 +3,20 @@ package servers
 import (
 	"context"
 	"time"
+
+	"github.com/weirproject/weir/cmd/weir/internal/figures"
 )
 
 var list = Scenario{
 	Name: "list", Runs: 3, measure: measureList,
 	Short: "Full LIST of \"0\" in protobuf, as it is and gzipped",
 	figures: []figure{
-		{"cpuSeconds", "full protobuf LIST: CPU", seconds, ratio(0.35)},
-		{"seconds", "  time", seconds, anything},
-		{"wireBytes", "  size", bytesUnit, anything},
-		{"gzipCPUSeconds", "full protobuf LIST, gzipped: CPU", seconds, ratio(0.6)},
-		{"gzipSeconds", "  time", seconds, anything},
-		{"gzipWireBytes", "  size", bytesUnit, anything},
+		{"cpuSeconds", "full protobuf LIST: CPU", figures.Seconds, ratio(0.35)},
+		{"seconds", "  time", figures.Seconds, anything},
+		{"wireBytes", "  size", figures.Bytes, anything},
+		{"gzipCPUSeconds", "full protobuf LIST, gzipped: CPU", figures.Seconds, ratio(0.6)},
+		{"gzipSeconds", "  time", figures.Seconds, anything},
+		{"gzipWireBytes", "  size", figures.Bytes, anything},
 	},
 }
 

@@ -1,7 +1,5 @@
 package servers
 
-import "slices"
-
 // Result is what a scenario measured. The JSON names are a promise, and so are those of the figures.
 type Result struct {
 	Name string `json:"name"`
@@ -14,23 +12,6 @@ type Result struct {
 	Wanted map[string]Want `json:"wanted"`
 	Missed []string        `json:"missed"`
 	Runs   int             `json:"runs"`
-}
-
-// medians takes the median of each figure over all runs.
-func medians(runs []Figures) Figures {
-	all := map[string][]float64{}
-	for _, run := range runs {
-		for key, value := range run {
-			all[key] = append(all[key], value)
-		}
-	}
-	m := Figures{}
-	for key, values := range all {
-		slices.Sort(values)
-		n := len(values)
-		m[key] = (values[(n-1)/2] + values[n/2]) / 2
-	}
-	return m
 }
 
 // compare fills the rest in.

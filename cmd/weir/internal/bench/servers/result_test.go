@@ -2,29 +2,20 @@ package servers
 
 import (
 	"encoding/json"
-	"flag"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"unicode/utf8"
 
+	"github.com/weirproject/weir/cmd/weir/internal/figures"
+	"github.com/weirproject/weir/cmd/weir/internal/golden"
+
 	"github.com/google/go-cmp/cmp"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
-
-func TestMedians(t *testing.T) {
-	got := medians([]Figures{{"a": 3, "b": 1}, {"a": 1, "b": 2}, {"a": 2}})
-	if diff := cmp.Diff(Figures{"a": 2, "b": 1.5}, got); diff != "" {
-		t.Error(diff)
-	}
-}
-
 func TestCompare(t *testing.T) {
 	figures := []figure{
-		{"good", "", number, ratio(0.5)}, {"bad", "", number, ratio(0.5)}, {"alone", "", number, ratio(0.5)}, {"zero", "", number, ratio(0.5)},
-		{"few", "", count1, atMost(3)}, {"many", "", count1, atMost(3)}, {"absent", "", count1, atMost(3)}, {"free", "", number, anything},
+		{"good", "", figures.Number, ratio(0.5)}, {"bad", "", figures.Number, ratio(0.5)}, {"alone", "", figures.Number, ratio(0.5)}, {"zero", "", figures.Number, ratio(0.5)},
+		{"few", "", figures.Count, atMost(3)}, {"many", "", figures.Count, atMost(3)}, {"absent", "", figures.Count, atMost(3)}, {"free", "", figures.Number, anything},
 	}
 	r := Result{
 		Weir:      Figures{"good": 1, "bad": 3, "alone": 1, "zero": 1, "few": 3, "many": 4, "free": 100},
@@ -52,7 +43,7 @@ func TestCompare(t *testing.T) {
 func example(s Scenario) Result {
 	r := Result{Name: s.Name, Runs: s.Runs, Weir: Figures{}, APIServer: Figures{}}
 	for i, f := range s.figures {
-		value := map[unit]float64{number: 1.04, count1: 50_000, seconds: 0.618, bytesUnit: 55.3e6}[f.unit]
+		value := map[figures.Unit]float64{figures.Number: 1.04, figures.Count: 50_000, figures.Seconds: 0.618, figures.Bytes: 55.3e6}[f.unit]
 		r.Weir[f.key] = value * float64(i)
 		r.APIServer[f.key] = value * 24
 	}
@@ -80,7 +71,7 @@ func TestTable(t *testing.T) {
 			t.Errorf("%d columns: %s", n, line)
 		}
 	}
-	golden(t, "table", b.String())
+	golden.Check(t, "table", b.String())
 }
 
 func TestTableWithoutAnAPIServer(t *testing.T) {
@@ -91,7 +82,7 @@ func TestTableWithoutAnAPIServer(t *testing.T) {
 	if err := r.WriteRows(&b); err != nil {
 		t.Fatal(err)
 	}
-	golden(t, "alone.table", b.String())
+	golden.Check(t, "alone.table", b.String())
 }
 
 // The names in the JSON are promises: what is in the golden file must not change.
@@ -104,27 +95,7 @@ func TestJSON(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	golden(t, "results.json", string(text)+"\n")
-}
-
-func golden(t *testing.T, name, got string) {
-	t.Helper()
-	path := filepath.Join("testdata", name)
-	if *update {
-		if err := os.MkdirAll("testdata", 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("%s (go test -update writes it anew):\n%s", path, diff)
-	}
+	golden.Check(t, "results.json", string(text)+"\n")
 }
 
 func TestNamed(t *testing.T) {

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/weirproject/weir/cmd/weir/internal/figures"
+
 	"k8s.io/client-go/rest"
 )
 
@@ -143,7 +145,7 @@ func (b *Bench) Run(ctx context.Context, s Scenario) (Result, error) {
 			b.progress(s, i, res.Runs, nameAPIServer, f)
 		}
 	}
-	res.Weir, res.APIServer = medians(ours), medians(theirs)
+	res.Weir, res.APIServer = figures.Medians(ours), figures.Medians(theirs)
 	res.compare(s.figures)
 	return res, nil
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/weirproject/weir/cmd/weir/internal/figures"
 )
 
 // Scenario is one measurement.
@@ -20,12 +22,12 @@ type Scenario struct {
 }
 
 // Figures are what was measured, by name. Names end in their unit.
-type Figures map[string]float64
+type Figures = figures.Values
 
 // figure is one that a scenario measures. Key is a promise: it is what `-o json` has.
 type figure struct {
 	key, label string
-	unit       unit
+	unit       figures.Unit
 	want       Want
 }
 

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/weirproject/weir/cmd/weir/internal/figures"
 	"github.com/weirproject/weir/wire"
 )
 
@@ -16,11 +17,11 @@ var slowLists = Scenario{
 	Name: "slowlists", Runs: 1, measure: measureSlowLists,
 	Short: "Full LISTs of many slow readers at once, two thirds in protobuf and one third in JSON",
 	figures: []figure{
-		{"rssGrowthBytes", "slow full LISTs: RSS grows by", bytesUnit, atMost(64e6)},
-		{"peakRSSBytes", "  peak RSS", bytesUnit, anything},
-		{"readers", "  readers", count1, anything},
-		{"broken", "  answers that broke off", count1, atMost(0)},
-		{"seconds", "  time", seconds, anything},
+		{"rssGrowthBytes", "slow full LISTs: RSS grows by", figures.Bytes, atMost(64e6)},
+		{"peakRSSBytes", "  peak RSS", figures.Bytes, anything},
+		{"readers", "  readers", figures.Count, anything},
+		{"broken", "  answers that broke off", figures.Count, atMost(0)},
+		{"seconds", "  time", figures.Seconds, anything},
 	},
 }
 

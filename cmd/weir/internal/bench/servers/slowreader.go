@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/weirproject/weir/cmd/weir/internal/figures"
 	"github.com/weirproject/weir/cmd/weir/internal/quantity"
 )
 
@@ -21,11 +22,11 @@ func slowReaderFigures() (all []figure) {
 	for _, rate := range updateRates {
 		at := fmt.Sprint(rate)
 		all = append(all,
-			figure{"unfinished" + at, fmt.Sprintf("slow reader, %s/s: failed", quantity.Count(int64(rate))), count1, atMost(0)},
-			figure{"gaps" + at, "  pods missed or gone back in time", count1, atMost(0)},
-			figure{"initialSeconds" + at, "  initial state through after", seconds, anything},
-			figure{"closedAfterSeconds" + at, "  closed by the server after", seconds, anything},
-			figure{"updatesPerSecond" + at, "  updates a second", number, anything})
+			figure{"unfinished" + at, fmt.Sprintf("slow reader, %s/s: failed", quantity.Count(int64(rate))), figures.Count, atMost(0)},
+			figure{"gaps" + at, "  pods missed or gone back in time", figures.Count, atMost(0)},
+			figure{"initialSeconds" + at, "  initial state through after", figures.Seconds, anything},
+			figure{"closedAfterSeconds" + at, "  closed by the server after", figures.Seconds, anything},
+			figure{"updatesPerSecond" + at, "  updates a second", figures.Number, anything})
 	}
 	return all
 }

@@ -4,16 +4,18 @@ import (
 	"context"
 	"net/url"
 	"time"
+
+	"github.com/weirproject/weir/cmd/weir/internal/figures"
 )
 
 var upstreamRequests = Scenario{
 	Name: "upstream", Runs: 1, measure: measureUpstream,
 	Short: "Requests that reach kube-apiserver while one client lists and watches, and while many do",
 	figures: []figure{
-		{"requestsForOne", "upstream requests, one client", count1, anything},
-		{"requestsForAll", "  many clients", count1, anything},
-		{"more", "  more than for one", count1, atMost(0)},
-		{"clients", "  clients", count1, anything},
+		{"requestsForOne", "upstream requests, one client", figures.Count, anything},
+		{"requestsForAll", "  many clients", figures.Count, anything},
+		{"more", "  more than for one", figures.Count, atMost(0)},
+		{"clients", "  clients", figures.Count, anything},
 	},
 }
 
