@@ -6,10 +6,10 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/weirproject/weir/cmd/weir/internal/figures"
 	"github.com/weirproject/weir/cmd/weir/internal/golden"
-
-	"github.com/google/go-cmp/cmp"
 )
 
 func TestCompare(t *testing.T) {
