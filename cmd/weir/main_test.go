@@ -48,9 +48,9 @@ func (l leakless) Run() int {
 
 var widgets = schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"}
 
-// startServer starts the API server that scripts find at $SERVER: 40 pods that change, two widgets of a custom resource, secrets
-// that nobody may list, and events that ask for patience the first time.
-func startServer(t *testing.T) *embedded.Server {
+// startServer starts an API server: 40 pods, two widgets of a custom resource, secrets that nobody may list, and nodes that ask for
+// patience the first time. churn is how many pods change a second.
+func startServer(t *testing.T, churn float64) *embedded.Server {
 	t.Helper()
 	faults := &embedded.Faults{}
 	core := func(resource string) schema.GroupResource { return schema.GroupResource{Resource: resource} }
@@ -67,7 +67,7 @@ func startServer(t *testing.T) *embedded.Server {
 		Err: apierrors.NewTooManyRequests("the server is starting", 1),
 	})
 	server, err := embedded.New(embedded.Options{
-		Pods: 40, Churn: 50, Seed: 1, Faults: faults,
+		Pods: 40, Churn: churn, Seed: 1, Faults: faults,
 		Resources: []embedded.Resource{{GroupVersionResource: widgets, Kind: "Widget", ShortNames: []string{"wd"}, Namespaced: true}},
 	})
 	if err != nil {
@@ -105,13 +105,14 @@ func writeKubeconfig(path, server string) error {
 }
 
 func TestScripts(t *testing.T) {
-	server := startServer(t)
+	still, changing := startServer(t, 0), startServer(t, 50)
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script",
 		Setup: func(e *testscript.Env) error {
-			e.Setenv("SERVER", server.URL())
+			e.Setenv("SERVER", still.URL())
+			e.Setenv("CHANGING", changing.URL())    // pods come and go: their number is not to be relied on
 			e.Setenv("GORACE", "atexit_sleep_ms=0") // else each command takes a second to end under -race
-			return writeKubeconfig(filepath.Join(e.WorkDir, "kubeconfig"), server.URL())
+			return writeKubeconfig(filepath.Join(e.WorkDir, "kubeconfig"), still.URL())
 		},
 		Cmds:                map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "until": until},
 		RequireExplicitExec: true,
