@@ -3,6 +3,7 @@ package proxy
 import (
 	"bufio"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
@@ -100,17 +101,32 @@ func TestAuthorized(t *testing.T) {
 	u := startUpstream(t, embedded.Options{Pods: 3})
 	f := startProxy(t, u, Options{Resources: []string{"pods"}})
 	f.ready()
-	u.deny(func(s authorizationv1.SubjectAccessReviewSpec) bool { return s.User == "nobody" })
+	u.deny(func(s authorizationv1.SubjectAccessReviewSpec) bool {
+		return s.User == "nobody" || s.User == "jane" && s.ResourceAttributes.LabelSelector == nil
+	})
 	u.reviews = nil
+	u.passed("")
 	f.get("jane", "/api/v1/namespaces/n/pods?resourceVersion=0&labelSelector=app%3Dx&fieldSelector=spec.nodeName%3Dn1%2Cmetadata.name%3Dp")
-	if len(u.reviews) != 1 {
+	if len(u.reviews) != 2 || len(u.passed("/api/v1/namespaces")) != 0 {
 		t.Fatalf("%d reviews", len(u.reviews))
 	}
-	r := u.reviews[0].ResourceAttributes
-	if u.reviews[0].User != "jane" || u.reviews[0].UID != "uid-jane" || r.Verb != "list" || r.Resource != "pods" || r.Namespace != "n" ||
+	if whole := u.reviews[0].ResourceAttributes; whole.Name != "" || whole.LabelSelector != nil || whole.FieldSelector != nil {
+		t.Errorf("asked first about %+v", whole)
+	}
+	r := u.reviews[1].ResourceAttributes
+	if u.reviews[1].User != "jane" || u.reviews[1].UID != "uid-jane" || r.Verb != "list" || r.Resource != "pods" || r.Namespace != "n" ||
 		r.Name != "p" || r.Version != "v1" ||
 		len(r.LabelSelector.Requirements) != 1 || len(r.FieldSelector.Requirements) != 2 {
-		t.Errorf("asked about %+v", u.reviews[0])
+		t.Errorf("asked about %+v", u.reviews[1])
+	}
+	u.reviews = nil
+	for i := range 10 {
+		f.get("joan", fmt.Sprintf("/api/v1/namespaces/n/pods?resourceVersion=0&labelSelector=app%%3Dx%d", i))
+	}
+	for _, review := range u.reviews { // that are all the same: one answer, which the tests alone do not keep
+		if len(u.reviews) != 10 || review.ResourceAttributes.LabelSelector != nil {
+			t.Errorf("of who may read everything: %d reviews, %+v", len(u.reviews), review)
+		}
 	}
 	for _, user := range []string{"nobody", "!"} {
 		u.passed("")
