@@ -3,17 +3,23 @@ package store
 // Flush applies what is buffered: one lock, one wake-up of the cursors. It
 // returns the number of changes. Call it when nothing more is there to be read.
 func (w *Writer) Flush() (changed int) {
-	w.batch.pack(w.s.gens)
-	for !w.batch.empty() {
+	b := w.batch
+	if b == nil {
+		return 0
+	}
+	b.pack(w.s.gens)
+	for !b.empty() {
 		changed += w.apply()
 	}
+	w.batch = nil
+	b.release()
 	return changed
 }
 
 // apply applies the batch, as far as the table is as it was when the batch was
 // prepared; what another writer has changed meanwhile is prepared again.
 func (w *Writer) apply() int {
-	s, b := w.s, &w.batch
+	s, b := w.s, w.batch
 	s.mu.Lock()
 	if s.natives.Load() != b.natives {
 		s.mu.Unlock()

@@ -2,6 +2,7 @@ package store
 
 import (
 	"hash/maphash"
+	"sync"
 	"unsafe"
 
 	"github.com/weirproject/weir/wire"
@@ -9,12 +10,13 @@ import (
 
 // batch is what a writer has prepared: at most one change per key. Everything
 // that costs time (packing, reading index values, comparing with the version
-// held) is done before the store's lock is taken. Its memory is reused.
+// held) is done before the store's lock is taken. A writer has one while there
+// is something in it.
 type batch struct {
 	natives *nativeSet // that the index changes are for
 	list    []pending
 	keys    map[string]struct{}
-	staged  *stage // what is to be packed; nil: nothing
+	stage   stage // what is to be packed
 	ops     []indexOp
 	arena   []byte // the ops' values
 	records []record
@@ -45,14 +47,30 @@ type indexOp struct {
 	add bool
 }
 
-func (b *batch) empty() bool { return len(b.list) == 0 }
+// batches holds batches from one use to the next, of all writers.
+var batches = sync.Pool{New: func() any { return &batch{keys: map[string]struct{}{}} }}
 
-func (b *batch) full() bool {
-	return len(b.list) >= batchChanges || b.staged != nil && len(b.staged.raws) >= batchBytes
+// filling is the batch that changes are added to.
+func (w *Writer) filling() *batch {
+	if w.batch == nil {
+		w.batch = batches.Get().(*batch)
+	}
+	return w.batch
 }
 
+// release gives up an empty batch. It keeps memory, and nothing of the store's.
+func (b *batch) release() {
+	b.natives, b.meta = nil, wire.Meta{}
+	clear(b.values[:cap(b.values)])
+	batches.Put(b)
+}
+
+func (b *batch) empty() bool { return b == nil || len(b.list) == 0 }
+
+func (b *batch) full() bool { return len(b.list) >= batchChanges || len(b.stage.raws) >= batchBytes }
+
 func (b *batch) has(key []byte) bool {
-	if len(b.list) == 0 {
+	if b.empty() {
 		return false
 	}
 	_, ok := b.keys[string(key)]
@@ -60,9 +78,6 @@ func (b *batch) has(key []byte) bool {
 }
 
 func (b *batch) add(p pending) {
-	if b.keys == nil {
-		b.keys = make(map[string]struct{}, batchChanges)
-	}
 	b.keys[p.key] = struct{}{}
 	b.list = append(b.list, p)
 }

@@ -44,7 +44,7 @@ const (
 
 const (
 	dictSamples  = 4           // objects that make up a dictionary
-	maxDictBytes = 64<<10 - 16 // S2's own bound is 64 KiB
+	maxDictBytes = 32<<10 - 16 // S2 takes up to 64 KiB
 	maxTraining  = 64 << 10    // bytes of S2's output that the codes are made of
 )
 

@@ -3,19 +3,25 @@ package store
 import (
 	"sync"
 	"sync/atomic"
+	"time"
 	"unsafe"
 )
 
-// packApart is how many objects must wait to be packed before a second goroutine
-// is worth it.
-const packApart = 8
+// A second goroutine is worth it when packApart objects wait to be packed, and
+// they come faster than one each packTime, about what packing takes: to wake a
+// goroutine for a trickle costs more than it brings.
+const (
+	packApart = 8
+	packTime  = 10 * time.Microsecond
+)
 
 // stage holds the objects of a batch that are to be packed, which is most of the
 // work of taking them in. The writer packs them when it flushes the batch. When
 // they come faster than that, a second goroutine packs while the batch still
 // fills. It ends when nothing is left to pack, and never outlives the batch.
 type stage struct {
-	raws    []byte // of the objects, each with its odd texts behind it
+	raws    []byte    // of the objects, each with its odd texts behind it
+	began   time.Time // when the first of them came
 	jobs    [batchChanges]job
 	put     atomic.Int32 // so many jobs are there,
 	taken   atomic.Int32 // and so many of those have somebody who packs them
@@ -30,17 +36,7 @@ type job struct {
 	raw, odd []byte // odd is the texts that stay as they are
 }
 
-// stages holds stages from one batch to the next, while there are any.
-var stages = sync.Pool{New: func() any { return new(stage) }}
-
-// stage keeps an object's bytes until they are packed.
-func (b *batch) stage(gs *generations, o *Object, raw []byte, id *identity) {
-	if b.staged == nil {
-		b.staged = stages.Get().(*stage)
-	}
-	b.staged.add(gs, o, raw, id)
-}
-
+// add keeps an object's bytes until they are packed.
 func (st *stage) add(gs *generations, o *Object, raw []byte, id *identity) {
 	// Should raws grow into other memory, the jobs there are keep what they have.
 	from := len(st.raws)
@@ -48,9 +44,12 @@ func (st *stage) add(gs *generations, o *Object, raw []byte, id *identity) {
 	odd := len(st.raws)
 	st.raws = append(append(st.raws, id.uidText...), id.rvText...)
 	n := st.put.Load()
+	if n == 0 {
+		st.began = time.Now()
+	}
 	st.jobs[n] = job{o, st.raws[from:odd:odd], st.raws[odd:]}
 	st.put.Store(n + 1)
-	if n+1-st.taken.Load() >= packApart && !st.running.Load() {
+	if n+1-st.taken.Load() >= packApart && !st.running.Load() && time.Since(st.began) < time.Duration(n)*packTime {
 		st.running.Store(true)
 		st.apart.Go(func() {
 			st.work(gs, &st.scratch[1])
@@ -83,11 +82,7 @@ func (j *job) pack(gs *generations, scratch *[]byte) {
 
 // pack packs what is left, and waits for what the second goroutine still packs.
 func (b *batch) pack(gs *generations) {
-	st := b.staged
-	if st == nil {
-		return
-	}
-	b.staged = nil
+	st := &b.stage
 	st.work(gs, &st.scratch[0])
 	st.apart.Wait()
 	jobs := st.jobs[:st.put.Load()]
@@ -100,8 +95,8 @@ func (b *batch) pack(gs *generations) {
 	clear(jobs)
 	st.put.Store(0)
 	st.taken.Store(0)
-	if st.raws = st.raws[:0]; cap(st.raws) <= 2*batchBytes {
-		stages.Put(st)
+	if st.raws = st.raws[:0]; cap(st.raws) > 2*batchBytes {
+		st.raws = nil
 	}
 }
 

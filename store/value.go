@@ -19,20 +19,21 @@ func (w *Writer) PutValue(m *wire.Meta, value any) error {
 		return nil
 	}
 	p := pending{expect: held}
-	if err := w.batch.index(w.s, &p, m, nil); err != nil {
-		w.batch.drop(&p)
+	b := w.filling()
+	if err := b.index(w.s, &p, m, nil); err != nil {
+		b.drop(&p)
 		p.hash, p.to = 0, p.from
 	}
 	o := newValue(w.s.kind, &id, value)
-	o.nsLen, o.indexed, o.indexedWith = uint16(len(m.Namespace)), p.hash, w.batch.natives.number
+	o.nsLen, o.indexed, o.indexedWith = uint16(len(m.Namespace)), p.hash, b.natives.number
 	if held != nil {
 		o.key = held.key
 	} else {
 		o.key = string(w.key)
 	}
 	p.key, p.object = o.key, o
-	w.batch.add(p)
-	if w.batch.full() {
+	b.add(p)
+	if b.full() {
 		w.Flush()
 	}
 	return nil

@@ -32,7 +32,7 @@ type Writer struct {
 	progress progress
 
 	// Of the writing goroutine.
-	batch     batch
+	batch     *batch   // nil: nothing is buffered
 	next      progress // takes effect with the batch
 	advanced  bool     // there is a next
 	replacing bool
@@ -150,14 +150,15 @@ func (w *Writer) sameBytes(held *Object, raw []byte) bool {
 // put adds an object to the batch, which packs it when it is flushed.
 func (w *Writer) put(m *wire.Meta, id *identity, raw []byte, held *Object) error {
 	p := pending{expect: held}
-	if err := w.batch.index(w.s, &p, m, raw); err != nil {
-		w.batch.drop(&p)
+	b := w.filling()
+	if err := b.index(w.s, &p, m, raw); err != nil {
+		b.drop(&p)
 		return fmt.Errorf("store: index %s: %w", w.key, err)
 	}
 	o := &Object{
 		uid: id.uid, rv: id.rv,
 		size: uint32(len(raw)), nsLen: uint16(len(m.Namespace)),
-		indexed: p.hash, indexedWith: w.batch.natives.number,
+		indexed: p.hash, indexedWith: b.natives.number,
 	}
 	if id.oddUID {
 		o.flags |= flagOddUID
@@ -171,9 +172,9 @@ func (w *Writer) put(m *wire.Meta, id *identity, raw []byte, held *Object) error
 		o.key = string(w.key)
 	}
 	p.key, p.object = o.key, o
-	w.batch.stage(w.s.gens, o, raw, id)
-	w.batch.add(p)
-	if w.batch.full() {
+	b.stage.add(w.s.gens, o, raw, id)
+	b.add(p)
+	if b.full() {
 		w.Flush()
 	}
 	return nil
@@ -215,9 +216,10 @@ func (w *Writer) stale(id *identity, held *Object) bool {
 
 // release adds the end of this writer's claim on p.expect to the batch.
 func (w *Writer) release(p pending) {
-	w.batch.unindex(w.s, &p)
-	w.batch.add(p)
-	if w.batch.full() {
+	b := w.filling()
+	b.unindex(w.s, &p)
+	b.add(p)
+	if b.full() {
 		w.Flush()
 	}
 }

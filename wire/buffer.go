@@ -4,7 +4,7 @@ import "io"
 
 const (
 	// readBuffer is how much of a body is read ahead, in bytes.
-	readBuffer = 32 << 10
+	readBuffer = 16 << 10
 	// compactBelow is how little room at the end of the buffer makes it move what it holds to the front.
 	compactBelow = 4 << 10
 	// shrinkAfter is how many reads in a row a grown buffer must have been far too large before it is let go.
