@@ -44,6 +44,9 @@ type Options struct {
 	// Grace is how long the last answer about a caller counts while the upstream cannot be asked. 0: an hour. Negative: not at all.
 	Grace time.Duration
 
+	// FlushInterval is the least time between two writes to a watcher while changes keep coming. 0: 25 ms. Negative: every change is
+	// written at once.
+	FlushInterval time.Duration
 	// ExpireLate ends watches that have fallen behind the change log with 410 Expired, in place of going on from the state.
 	ExpireLate bool
 	// BookmarkInterval and MinWatch are those of watchcache.Config.
@@ -94,6 +97,7 @@ var ErrOptions = errors.New("proxy: options")
 const (
 	defaultRecheck = time.Minute
 	defaultGrace   = time.Hour
+	defaultFlush   = 25 * time.Millisecond
 	defaultTTL     = 10 * time.Second
 )
 
@@ -104,6 +108,9 @@ func (o Options) withDefaults() Options {
 	orDefault(&o.Recheck, defaultRecheck)
 	if o.Grace == 0 {
 		o.Grace = defaultGrace
+	}
+	if o.FlushInterval == 0 {
+		o.FlushInterval = defaultFlush
 	}
 	orDefault(&o.MaxConnections, defaultConnections)
 	orDefault(&o.MaxRequests, defaultReadOnly)

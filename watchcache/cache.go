@@ -36,6 +36,9 @@ type Config struct {
 	MinWatch time.Duration
 	// Stall is how long one write to a client may block before its connection is closed. 0: five minutes.
 	Stall time.Duration
+	// FlushInterval is the least time between two writes to a watcher while changes keep coming: what comes meanwhile goes out in one. A
+	// change that comes after a pause of so long goes out at once. 0: every change does.
+	FlushInterval time.Duration
 	// ExpireLate ends a watch with 410 Expired when its client has taken so little that changes which it has not seen are no longer known
 	// one by one. false: it is caught up, with one change for each object.
 	ExpireLate bool
@@ -64,6 +67,7 @@ type Cache struct {
 	fields     map[string]*selectable
 	bookmark   time.Duration
 	minWatch   time.Duration
+	flush      time.Duration
 	expireLate bool
 	bookmarks  func() (time.Duration, bool)
 
@@ -101,6 +105,7 @@ func New(cfg Config) (*Cache, error) {
 		history:    cfg.History,
 		bookmark:   orDefault(cfg.BookmarkInterval, defaultBookmarkInterval),
 		minWatch:   orDefault(cfg.MinWatch, defaultMinWatch),
+		flush:      cfg.FlushInterval,
 		expireLate: cfg.ExpireLate,
 		bookmarks:  cfg.Bookmarks,
 	}

@@ -39,8 +39,10 @@ func (wt *watcher) follow(ctx context.Context, deadline time.Time) error {
 			return nil
 		}
 		wt.idle()
+		flushed := time.Now()
 		select {
 		case <-wt.from.Ready():
+			wt.gather(ctx, flushed)
 		case <-marks.timer.C:
 			marks.rang = true
 		case <-ctx.Done():
@@ -48,6 +50,21 @@ func (wt *watcher) follow(ctx context.Context, deadline time.Time) error {
 		case <-wt.cache.closing.Done():
 			closing = true // and send what was done before
 		}
+	}
+}
+
+// gather lets changes come together that follow closely on what was flushed: to write to a client costs more than what is written.
+func (wt *watcher) gather(ctx context.Context, flushed time.Time) {
+	left := wt.cache.flush - time.Since(flushed)
+	if left <= 0 {
+		return
+	}
+	timer := time.NewTimer(left)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	case <-wt.cache.closing.Done():
 	}
 }
 

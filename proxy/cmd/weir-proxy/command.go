@@ -69,6 +69,8 @@ func (f *flags) add(fs *pflag.FlagSet) {
 	fs.StringVar(&f.consistency, "consistency", "upstream",
 		"Who answers reads without resourceVersion: upstream; cached: the proxy, for --resources; cached:pods,nodes: the proxy, for these")
 	fs.StringVar(&f.log, "log-bytes", "8Mi", "Bound of each resource's change log, how far back watches resume")
+	fs.DurationVar(&o.FlushInterval, "watch-flush-interval", 0,
+		"Least time between two writes to a watcher while changes keep coming; 0: 25ms; negative: each change is written at once")
 	fs.BoolVar(&o.ExpireLate, "expire-late-watches", false,
 		"End watches that fell behind the change log with 410 Expired, in place of going on from the state, each object once")
 
