@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/connrotation"
 
 	"github.com/weirproject/weir/proxy"
 )
@@ -46,16 +47,19 @@ func (s *stall) begin() {
 
 func (s *stall) end() { close(s.gate()) }
 
-// config is the shared cluster's, through the stall.
-func (s *stall) config() *rest.Config {
+// config is the shared cluster's, through the stall. At the end of the test its connections are closed, those too that were not idle yet
+// when the proxy was closed.
+func (s *stall) config(t *testing.T) *rest.Config {
 	cfg := shared.Config()
-	cfg.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+	dialer := connrotation.NewDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
 		conn, err := (&net.Dialer{}).DialContext(ctx, network, address)
 		if err != nil {
 			return nil, err
 		}
 		return &stalledConn{Conn: conn, stall: s, closed: make(chan struct{})}, nil
-	}
+	})
+	t.Cleanup(dialer.CloseAll)
+	cfg.Dial = dialer.DialContext
 	return cfg
 }
 
@@ -99,7 +103,7 @@ func TestStalledReplica(t *testing.T) {
 	known := proxy.Authentication{TokenTTL: deadline, AllowTTL: deadline, DenyTTL: deadline}
 	options := proxy.Options{Resources: []string{"pods"}, Cached: []string{"pods"}, Authentication: known}
 	current := clientFor(t, as(t, start(t, ctx, options), "reader")).CoreV1().Pods("default")
-	options.Upstream = upstream.config()
+	options.Upstream = upstream.config(t)
 	behind := start(t, ctx, options)
 	stalledClient := clientFor(t, as(t, behind, "reader"))
 	stalled := stalledClient.CoreV1().Pods("default")
