@@ -81,6 +81,8 @@ func (r *reader) newOf(old any, is *store.Object, sc *pairScratch, several bool)
 			return is.Look()
 		}
 	}
-	r.recent.put(version{is, value, sums(sc.parts)}, several)
+	if r.recent.hasRoom(is) {
+		r.recent.put(version{is, value, sums(sc.parts)}, several)
+	}
 	return value, nil
 }

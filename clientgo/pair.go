@@ -26,6 +26,7 @@ type pairs struct {
 type pairScratch struct {
 	was, is, changed []byte
 	wasParts, parts  []part
+	same             []int // the fields of the struct that have not changed
 }
 
 // part is all of one field of a message: its bytes with their tags, or, where those are not at hand, their hash.
@@ -101,8 +102,7 @@ func (p *pairs) decode(old any, sc *pairScratch) (any, bool) {
 	if sc.parts, ok = partsOf(sc.parts[:0], sc.is); !ok {
 		return nil, false
 	}
-	object := reflect.New(p.goType.Elem())
-	sc.changed = sc.changed[:0]
+	sc.changed, sc.same = sc.changed[:0], sc.same[:0]
 	before := sc.wasParts
 	for _, part := range sc.parts {
 		for len(before) > 0 && before[0].number < part.number {
@@ -113,13 +113,19 @@ func (p *pairs) decode(old any, sc *pairScratch) (any, bool) {
 			return nil, false
 		}
 		if len(before) > 0 && before[0].number == part.number && before[0].same(part) {
-			object.Elem().Field(field).Set(reflect.ValueOf(old).Elem().Field(field))
+			sc.same = append(sc.same, field)
 			continue
 		}
 		sc.changed = append(sc.changed, part.bytes...)
 	}
-	value := object.Interface()
-	return value, p.protobuf.Fill(value, sc.changed)
+	value, err := p.protobuf.Decode(sc.changed)
+	if err != nil {
+		return nil, false
+	}
+	for _, field := range sc.same {
+		reflect.ValueOf(value).Elem().Field(field).Set(reflect.ValueOf(old).Elem().Field(field))
+	}
+	return value, true
 }
 
 // partsOf cuts a message into its fields. It reports false unless they are in the order of their numbers, as every Go

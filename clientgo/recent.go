@@ -76,6 +76,13 @@ func (r *recent) get(o *store.Object) (version, bool) {
 	return version{}, false
 }
 
+// hasRoom says whether put is worth what it costs to prepare: an object that is new here may not drive out others.
+func (r *recent) hasRoom(o *store.Object) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.entries[o.Key()] != nil || r.bytes+valueFactor*int64(o.Size()) <= r.budget
+}
+
 // put holds the value of a version, in place of the version before; with another handler that may still have to see the
 // change, both. What there is no room for is not held: what is there is about to be wanted just as much.
 func (r *recent) put(v version, several bool) {

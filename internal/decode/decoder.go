@@ -77,16 +77,3 @@ func (d *Decoder) decode(s *scratch, raw []byte) (unsafe.Pointer, bool) {
 	}
 	return s.image, s.decode(s.image, s.tokens)
 }
-
-// Fill sets those fields of a value that are in raw, and leaves the others as they are; the fields in raw must be unset. It reports
-// false where Decode would leave raw to Unmarshal: the value is then worthless.
-func (d *Decoder) Fill(object any, raw []byte) bool {
-	d.once.Do(d.compile)
-	v := reflect.ValueOf(object)
-	if d.message == nil || v.Kind() != reflect.Pointer || v.Type().Elem() != d.goType {
-		return false
-	}
-	s := scratches.Get().(*scratch)
-	defer s.release()
-	return d.tokenize(s, raw) && s.decode(v.UnsafePointer(), s.tokens)
-}

@@ -17,7 +17,7 @@ type shape struct {
 }
 
 const (
-	maxShapes    = 32       // of one type of object: they stay for good
+	maxShapes    = 64       // of one type of object, and of the parts that are decoded of one: they stay for good
 	maxPieces    = 256      // of a shape
 	maxCount     = 64       // elements of a slice in a shape
 	maxShapeSize = 16 << 10 // bytes; larger ones gain little
