@@ -85,12 +85,7 @@ type stage struct {
 
 func newStage(t *testing.T, newCache cache.NewCacheFunc, leaks []goleak.Option) *stage {
 	t.Helper()
-	leaks = append(leaks,
-		goleak.IgnoreCurrent(),
-		// The API server that a test has started again lives on for the next one.
-		goleak.IgnoreAnyFunction("os/exec.(*Cmd).Wait"),
-		goleak.IgnoreAnyFunction("github.com/weirproject/weir/e2e/cluster.(*Cluster).watchOver.func1"),
-	)
+	leaks = append(leaks, cluster.Leaks()...)
 	t.Cleanup(func() { goleak.VerifyNone(t, leaks...) })
 	ctx, cancel := context.WithTimeout(context.Background(), deadline)
 	t.Cleanup(cancel)

@@ -91,12 +91,7 @@ func withCluster(m *testing.M) (int, error) {
 
 // begin gives a context for a test, and checks at its end that no goroutine is left.
 func begin(t *testing.T) context.Context {
-	leaks := []goleak.Option{
-		goleak.IgnoreCurrent(),
-		// The API server that a test has started again lives on for the next one.
-		goleak.IgnoreAnyFunction("os/exec.(*Cmd).Wait"),
-		goleak.IgnoreAnyFunction("github.com/weirproject/weir/e2e/cluster.(*Cluster).watchOver.func1"),
-	}
+	leaks := cluster.Leaks()
 	ctx, cancel := context.WithTimeout(context.Background(), deadline)
 	t.Cleanup(func() {
 		cancel()

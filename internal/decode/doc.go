@@ -1,9 +1,9 @@
 // Package decode makes Go values of the protobuf bytes of Kubernetes' API types: the same values as the types' own generated
-// Unmarshal makes, with a third of the time and of the memory.
+// Unmarshal makes, with a tenth of the allocations and two thirds of the memory.
 //
 // A type is compiled once into a table of its fields, from the protobuf tags of the struct. Slices and maps are made at their
-// size, and strings that come again and again, such as label keys, images and phases, are made once for the process and shared:
-// a string cannot be changed, so nobody can tell. Nothing else is shared between two values.
+// size, and strings that come again and again, such as label keys, images and phases, are made once for the process and shared, and
+// so are the bytes of managed fields: nobody changes either, so nobody can tell. Nothing else is shared between two values.
 //
 // Whatever is out of the ordinary, in a type or in bytes, is left to the generated Unmarshal: fields that are not in the order of
 // their numbers, packed numbers, nesting beyond reason, and everything that is wrong. So its errors are the errors.
