@@ -88,10 +88,13 @@ func (a *authorization) allows(ctx context.Context, who user.Info, info *request
 	if info.LabelSelector != "" || info.FieldSelector != "" {
 		whole := *info
 		whole.LabelSelector, whole.FieldSelector, whole.Name = "", "", "" // the name is the field selector's
-		// Nobody is there to be asked during an outage: then it is only looked up, so that what is known of the part need not wait.
+		// While nobody can be asked, what is known of the part counts, and is not waited for a second time.
 		if !a.outage.on() || a.knows(digest(who, &whole)) {
-			if ok, unsure = a.allowsThis(ctx, who, &whole); ok {
-				return ok, unsure
+			switch ok, unsure = a.allowsThis(ctx, who, &whole); {
+			case ok:
+				return true, unsure
+			case unsure:
+				return a.knows(digest(who, info)), true
 			}
 		}
 	}

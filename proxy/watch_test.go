@@ -67,6 +67,13 @@ func TestUpstreamDown(t *testing.T) {
 	if code, _ := f.get("jane", "/api/v1/pods?resourceVersion=0"); code != http.StatusOK {
 		t.Fatal(code)
 	}
+	const part = "/api/v1/pods?resourceVersion=0&labelSelector=app"
+	u.deny(func(s authorizationv1.SubjectAccessReviewSpec) bool {
+		return s.User == "joan" && s.ResourceAttributes != nil && s.ResourceAttributes.LabelSelector == nil
+	})
+	if code, _ := f.get("joan", part); code != http.StatusOK {
+		t.Fatal(code)
+	}
 	u.setDown(true)
 	f.until("/readyz says so", func() bool {
 		code, body := f.get("jane", "/readyz")
@@ -77,6 +84,9 @@ func TestUpstreamDown(t *testing.T) {
 	}
 	if code, body := f.get("jane", "/api/v1/pods?resourceVersion=0"); code != http.StatusOK {
 		t.Errorf("a read of somebody who is known: %d %.200s", code, body)
+	}
+	if code, body := f.get("joan", part); code != http.StatusOK {
+		t.Errorf("a read of somebody who is known for a part: %d %.200s", code, body)
 	}
 	if code, _ := f.get("stranger", "/api/v1/pods?resourceVersion=0"); code != http.StatusServiceUnavailable {
 		t.Errorf("a read of somebody whom nobody can be asked about: %d", code)
