@@ -47,12 +47,12 @@ func kindOf[T Object](opts Options) (*kind, error) {
 		k.goType, k.decode = nil, k.decodeUnstructured
 		return k, k.needResource(ptr)
 	case *metav1.PartialObjectMetadata:
-		k.as, k.encoding, k.decode = source.PartialObjectMetadata, wire.Protobuf, decode.For(ptr).Decode
+		k.as, k.encoding, k.decode = source.PartialObjectMetadata, wire.Protobuf, decode.For(ptr).DecodeShared
 		return k, k.needResource(ptr)
 	}
 	k.decode = decodeJSON[T]
 	if isProtobuf(ptr) {
-		k.encoding, k.decode = wire.Protobuf, decode.For(ptr).Decode
+		k.encoding, k.decode = wire.Protobuf, decode.For(ptr).DecodeShared
 	}
 	if !opts.Resource.Empty() {
 		return k, nil

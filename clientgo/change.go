@@ -55,7 +55,7 @@ func (r *reader) oldOf(was *store.Object, sc *pairScratch) (value any, err error
 	if was.IsDecoded() {
 		return was.Look()
 	}
-	if value, err = r.codec.decode(sc.was); err != nil {
+	if value, err = r.codec.decodeShared(sc.was); err != nil {
 		return was.Look() // whose error says which object it is
 	}
 	return value, nil
@@ -77,7 +77,7 @@ func (r *reader) newOf(old any, is *store.Object, sc *pairScratch, several bool)
 		value = r.codec.stamp(value)
 	} else {
 		sc.parts = sc.parts[:0]
-		if value, err = r.codec.decode(sc.is); err != nil {
+		if value, err = r.codec.decodeShared(sc.is); err != nil {
 			return is.Look()
 		}
 	}

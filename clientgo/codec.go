@@ -47,14 +47,21 @@ func newCodec(example runtime.Object) *codec {
 // learn notes what the items of lists are: in JSON those of built-in kinds do not say so themselves.
 func (c *codec) learn(t wire.TypeMeta) { c.item.Store(&t) }
 
-// decode makes a value of its bytes. They say themselves which encoding they are in: a message of protobuf cannot begin
-// with a brace, which would be field 15 of a kind that no object has.
-func (c *codec) decode(raw []byte) (any, error) {
+// decode makes a value of its bytes, which the caller may change. They say themselves which encoding they are in: a message of
+// protobuf cannot begin with a brace, which would be field 15 of a kind that no object has.
+func (c *codec) decode(raw []byte) (any, error) { return c.decodeBy(raw, (*decode.Decoder).Decode) }
+
+// decodeShared is decode for values that are only read.
+func (c *codec) decodeShared(raw []byte) (any, error) {
+	return c.decodeBy(raw, (*decode.Decoder).DecodeShared)
+}
+
+func (c *codec) decodeBy(raw []byte, decode func(*decode.Decoder, []byte) (any, error)) (any, error) {
 	if len(raw) == 0 || raw[0] != '{' {
 		if c.protobuf == nil {
 			return nil, errNotProtobuf
 		}
-		object, err := c.protobuf.Decode(raw)
+		object, err := decode(c.protobuf, raw)
 		if err != nil {
 			return nil, err
 		}

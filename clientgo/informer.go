@@ -85,6 +85,10 @@ func newInformer(lw cache.ListerWatcher, example runtime.Object, resync time.Dur
 		handlers:      map[*registration]struct{}{},
 		onRelist:      opts.ResyncOnRelist,
 	}
+	decode := codec.decodeShared
+	if opts.DetectMutation {
+		decode = codec.decode // so that it is found at the object that was changed
+	}
 	if opts.DecodedIdle == 0 {
 		opts.DecodedIdle = decodedIdle
 	}
@@ -96,7 +100,7 @@ func newInformer(lw cache.ListerWatcher, example runtime.Object, resync time.Dur
 	i.engine = engine.New(engine.Config{
 		Name: i.name,
 		Store: store.Config{
-			Decode:        codec.decode,
+			Decode:        decode,
 			DecodedBudget: opts.DecodedBudget,
 			DecodedIdle:   opts.DecodedIdle,
 			LogBytes:      opts.LogBytes,

@@ -1,11 +1,7 @@
 package clientgo
 
 import (
-	"bytes"
-	"hash/maphash"
 	"reflect"
-	"strconv"
-	"strings"
 	"sync"
 
 	"google.golang.org/protobuf/encoding/protowire"
@@ -13,75 +9,27 @@ import (
 	"github.com/weirproject/weir/internal/decode"
 )
 
-// pairs decodes two versions of an object at once. What is the same in both, such as the spec of a pod whose status has
-// changed, is decoded once and shared by the two: they are read-only. It works for protobuf alone; with JSON the two are
+// pairs decodes two versions of an object at once. What is the same in both, such as the spec and the labels of a pod whose status
+// has changed, is decoded once and shared by the two: they are read-only. It works for protobuf alone; with JSON the two are
 // decoded apart. Safe for concurrent use.
 type pairs struct {
-	goType   reflect.Type
 	protobuf *decode.Decoder
-	fields   map[protowire.Number]int // of the struct; nil: the type has no protobuf form
-	scratch  sync.Pool                // of *pairScratch
+	members  members   // of the struct; nil: the type has no protobuf form
+	scratch  sync.Pool // of *pairScratch
 }
 
 type pairScratch struct {
-	was, is, changed []byte
-	wasParts, parts  []part
-	same             []int // the fields of the struct that have not changed
-}
-
-// part is all of one field of a message: its bytes with their tags, or, where those are not at hand, their hash.
-type part struct {
-	number protowire.Number
-	bytes  []byte
-	sum    sum // where bytes is nil
-}
-
-// sum stands for bytes that are not at hand: 128 bits of two hashes with seeds of this process, so that different bytes
-// will not have the same one, by chance or by design.
-type sum [2]uint64
-
-var sumSeeds = [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}
-
-func sumOf(b []byte) sum {
-	return sum{maphash.Bytes(sumSeeds[0], b), maphash.Bytes(sumSeeds[1], b)}
-}
-
-func (p part) same(as part) bool {
-	if p.bytes == nil {
-		return p.sum == sumOf(as.bytes)
-	}
-	return bytes.Equal(p.bytes, as.bytes)
-}
-
-// sums are parts without their bytes, to compare others with.
-func sums(parts []part) []part {
-	bare := make([]part, len(parts))
-	for i, p := range parts {
-		bare[i] = part{number: p.number, sum: sumOf(p.bytes)}
-	}
-	return bare
+	was, is         []byte
+	wasParts, parts []part
+	changed         []byte // an object of the parts that are not the same
+	inner           []byte // and those of one field of it
+	same            []path
 }
 
 func newPairs(goType reflect.Type) *pairs {
-	p := &pairs{goType: goType, protobuf: decode.For(goType), scratch: sync.Pool{New: func() any { return new(pairScratch) }}}
-	if p.protobuf == nil {
-		return p
-	}
-	for i := range goType.Elem().NumField() {
-		tag, ok := goType.Elem().Field(i).Tag.Lookup("protobuf")
-		if !ok {
-			continue
-		}
-		words := strings.Split(tag, ",")
-		if len(words) < 2 {
-			continue
-		}
-		if number, err := strconv.Atoi(words[1]); err == nil {
-			if p.fields == nil {
-				p.fields = map[protowire.Number]int{}
-			}
-			p.fields[protowire.Number(number)] = i
-		}
+	p := &pairs{protobuf: decode.For(goType), scratch: sync.Pool{New: func() any { return new(pairScratch) }}}
+	if p.protobuf != nil {
+		p.members = membersOf(goType.Elem(), true)
 	}
 	return p
 }
@@ -90,66 +38,58 @@ func newPairs(goType reflect.Type) *pairs {
 // wasParts is set, or was.
 func (p *pairs) decode(old any, sc *pairScratch) (any, bool) {
 	sc.parts = sc.parts[:0]
-	if p.fields == nil {
+	if p.members == nil {
 		return nil, false
 	}
-	var ok bool
+	ok := true
 	if len(sc.wasParts) == 0 {
-		if sc.wasParts, ok = partsOf(sc.wasParts[:0], sc.was); !ok {
-			return nil, false
-		}
+		sc.wasParts, ok = p.members.cut(sc.wasParts, sc.was)
 	}
-	if sc.parts, ok = partsOf(sc.parts[:0], sc.is); !ok {
+	if ok {
+		sc.parts, ok = p.members.cut(sc.parts, sc.is)
+	}
+	if !ok {
 		return nil, false
 	}
-	sc.changed, sc.same = sc.changed[:0], sc.same[:0]
-	before := sc.wasParts
-	for _, part := range sc.parts {
-		for len(before) > 0 && before[0].number < part.number {
-			before = before[1:]
-		}
-		field, known := p.fields[part.number]
-		if !known {
-			return nil, false
-		}
-		if len(before) > 0 && before[0].number == part.number && before[0].same(part) {
-			sc.same = append(sc.same, field)
-			continue
-		}
-		sc.changed = append(sc.changed, part.bytes...)
+	sc.compare()
+	value, err := p.protobuf.DecodeShared(sc.changed)
+	if err != nil || len(sc.same) == 0 { // there may be no old
+		return value, err == nil
 	}
-	value, err := p.protobuf.Decode(sc.changed)
-	if err != nil {
-		return nil, false
-	}
-	for _, field := range sc.same {
-		reflect.ValueOf(value).Elem().Field(field).Set(reflect.ValueOf(old).Elem().Field(field))
+	to, from := reflect.ValueOf(value).Elem(), reflect.ValueOf(old).Elem()
+	for _, path := range sc.same {
+		outer := p.members[path.outer]
+		a, b := to.Field(outer.index), from.Field(outer.index)
+		if path.inner > 0 {
+			index := outer.of[path.inner].index
+			a, b = a.Field(index), b.Field(index)
+		}
+		a.Set(b)
 	}
 	return value, true
 }
 
-// partsOf cuts a message into its fields. It reports false unless they are in the order of their numbers, as every Go
-// encoder writes them: only then is a field all in one place.
-func partsOf(parts []part, message []byte) ([]part, bool) {
-	if len(message) > 0 && message[0] == '{' {
-		return parts, false
-	}
-	for begin, end := 0, 0; end < len(message); {
-		number, _, n := protowire.ConsumeField(message[end:])
-		if n < 0 {
-			return parts, false
+// compare parts what is the same from what has changed.
+func (sc *pairScratch) compare() {
+	sc.changed, sc.inner, sc.same = sc.changed[:0], sc.inner[:0], sc.same[:0]
+	before := sc.wasParts
+	for i := range sc.parts {
+		part := &sc.parts[i]
+		for len(before) > 0 && before[0].path.less(part.path) {
+			before = before[1:]
 		}
-		last := len(parts) - 1
 		switch {
-		case last >= 0 && parts[last].number == number:
-			parts[last].bytes = message[begin : end+n]
-		case last >= 0 && parts[last].number > number:
-			return parts, false
+		case len(before) > 0 && before[0].path == part.path && before[0].same(*part):
+			sc.same = append(sc.same, part.path)
+		case part.path.inner > 0:
+			sc.inner = append(sc.inner, part.bytes...)
 		default:
-			begin = end
-			parts = append(parts, part{number: number, bytes: message[begin : end+n]})
+			sc.changed = append(sc.changed, part.bytes...)
 		}
-		end += n
+		if len(sc.inner) > 0 && (i+1 == len(sc.parts) || sc.parts[i+1].path.outer != part.path.outer) {
+			sc.changed = protowire.AppendTag(sc.changed, part.path.outer, protowire.BytesType)
+			sc.changed = protowire.AppendBytes(sc.changed, sc.inner)
+			sc.inner = sc.inner[:0]
+		}
 	}
-	return parts, true
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -92,7 +93,8 @@ func TestTransformCaptured(t *testing.T) {
 		if calls == 7 {
 			return nil, errors.New("not this one")
 		}
-		p.ManagedFields, p.Spec, p.Status = nil, corev1.PodSpec{NodeName: "transformed"}, corev1.PodStatus{}
+		p.Spec.Tolerations[0].Key += "+" // in place: no other pod may have that slice
+		p.ManagedFields, p.Spec, p.Status = nil, corev1.PodSpec{NodeName: "transformed", Tolerations: p.Spec.Tolerations}, corev1.PodStatus{}
 		return p, nil
 	}); err != nil {
 		t.Fatal(err)
@@ -104,7 +106,7 @@ func TestTransformCaptured(t *testing.T) {
 		t.Errorf("%d pods, want all but one", len(all))
 	}
 	for _, obj := range all {
-		if p := obj.(*corev1.Pod); p.Spec.NodeName != "transformed" || p.ManagedFields != nil {
+		if p := obj.(*corev1.Pod); p.Spec.NodeName != "transformed" || p.ManagedFields != nil || strings.Count(p.Spec.Tolerations[0].Key, "+") != 1 {
 			t.Fatalf("not transformed: %v", p)
 		}
 	}

@@ -48,6 +48,7 @@ func (c *compiler) message(t reflect.Type) (*message, bool) {
 			return nil, false
 		}
 		f.offset = sf.Offset
+		f.shareable = t != reflect.TypeFor[metav1.ObjectMeta]() && f.isShareable()
 		for len(m.fields) <= number {
 			m.fields = append(m.fields, field{})
 		}

@@ -44,15 +44,22 @@ func (d *Decoder) compile() {
 }
 
 func (d *Decoder) tokenize(s *scratch, raw []byte) bool {
-	s.raw, s.fields = raw, d.fields
+	s.raw, s.fields, s.making = raw, d.fields, -1
 	return len(raw) <= maxSize && d.message.tokenize(s, 0, len(raw), maxDepth)
 }
 
-// Decode returns a new value, a pointer to the struct, made of its bytes. It keeps nothing of raw. The error is that of the type's
-// Unmarshal.
-func (d *Decoder) Decode(raw []byte) (any, error) {
+// Decode returns a new value, a pointer to the struct, made of its bytes. It keeps nothing of raw, and the value is the caller's
+// to change. The error is that of the type's Unmarshal.
+func (d *Decoder) Decode(raw []byte) (any, error) { return d.value(raw, false) }
+
+// DecodeShared is Decode for values that nobody changes: slices, maps and pointers that come again and again, such as probes,
+// resources and tolerations, are made once, and all values have the same ones. Metadata is each value's own.
+func (d *Decoder) DecodeShared(raw []byte) (any, error) { return d.value(raw, true) }
+
+func (d *Decoder) value(raw []byte, sharing bool) (any, error) {
 	if d.once.Do(d.compile); d.message != nil {
 		s := scratches.Get().(*scratch)
+		s.sharing = sharing
 		p, ok := d.decode(s, raw)
 		s.release()
 		if ok {

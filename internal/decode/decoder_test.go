@@ -63,38 +63,39 @@ func TestEveryType(t *testing.T) {
 			if err := want.Unmarshal(raw); err != nil {
 				t.Fatal(err)
 			}
-			s := new(scratch)
-			if got, ok := d.decode(s, raw); !ok {
+			if got, ok := d.decode(new(scratch), raw); !ok {
 				t.Errorf("%s: left to Unmarshal: %x", typ, raw)
 			} else if got := reflect.NewAt(typ.Elem(), got).Interface(); !reflect.DeepEqual(got, want) {
 				t.Errorf("%s: got\n%+v\nwant\n%+v", typ, got, want)
 			}
+			same(t, typ, raw)
 		}
 	}
 }
 
 // odd are bytes that a Go encoder does not write, or that are wrong.
 var odd = map[string][]byte{
-	"empty":               nil,
-	"twice":               pod(corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "a"}}, corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "b"}}),
-	"out of order":        {0x12, 0, 0x0a, 0},
-	"cut":                 {0x0a, 3, 0x0a, 9, 'a'},
-	"field 0":             {0x02, 0},
-	"a group":             {0x0b, 0x0c},
-	"an unknown group":    {0xfb, 0x01, 0xfc, 0x01},
-	"another wire type":   {0x08, 1},
-	"an unknown field":    {0xfa, 0x01, 1, 'x'},
-	"unknown, twice":      {0xfa, 0x01, 1, 'x', 0xfa, 0x01, 1, 'x'},
-	"a long varint":       {0x0a, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01},
-	"an endless varint":   {0x0a, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01},
-	"a bad quantity":      message1(2, message1(2, message1(8, message1(1, entry("cpu", message1(1, []byte("one"))))))),
-	"an entry, reversed":  message1(1, message1(11, []byte{0x12, 1, 'v', 0x0a, 1, 'k'})),
-	"an entry, no key":    message1(1, message1(11, []byte{0x12, 1, 'v'})),
-	"an entry, no value":  message1(1, message1(11, []byte{0x0a, 1, 'k'})),
-	"a time with nanos":   message1(1, message1(8, []byte{0x08, 1, 0x10, 2})),
-	"a time of nothing":   message1(1, message1(8, nil)),
-	"a time, cut":         message1(1, message1(8, []byte{0x08})),
-	"managed fields of 0": message1(1, message1(17, message1(7, nil))),
+	"empty":                 nil,
+	"repeated, in two ways": message1(2, append(message1(2, []byte("aaaaaaaa")), append([]byte{0x92, 0, 8}, "\x0a\x06bbbbbb"...)...)),
+	"twice":                 pod(corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "a"}}, corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "b"}}),
+	"out of order":          {0x12, 0, 0x0a, 0},
+	"cut":                   {0x0a, 3, 0x0a, 9, 'a'},
+	"field 0":               {0x02, 0},
+	"a group":               {0x0b, 0x0c},
+	"an unknown group":      {0xfb, 0x01, 0xfc, 0x01},
+	"another wire type":     {0x08, 1},
+	"an unknown field":      {0xfa, 0x01, 1, 'x'},
+	"unknown, twice":        {0xfa, 0x01, 1, 'x', 0xfa, 0x01, 1, 'x'},
+	"a long varint":         {0x0a, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01},
+	"an endless varint":     {0x0a, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01},
+	"a bad quantity":        message1(2, message1(2, message1(8, message1(1, entry("cpu", message1(1, []byte("one"))))))),
+	"an entry, reversed":    message1(1, message1(11, []byte{0x12, 1, 'v', 0x0a, 1, 'k'})),
+	"an entry, no key":      message1(1, message1(11, []byte{0x12, 1, 'v'})),
+	"an entry, no value":    message1(1, message1(11, []byte{0x0a, 1, 'k'})),
+	"a time with nanos":     message1(1, message1(8, []byte{0x08, 1, 0x10, 2})),
+	"a time of nothing":     message1(1, message1(8, nil)),
+	"a time, cut":           message1(1, message1(8, []byte{0x08})),
+	"managed fields of 0":   message1(1, message1(17, message1(7, nil))),
 }
 
 // message1 is one field that holds a block of bytes; entry an entry of a map.
@@ -117,17 +118,21 @@ func pod(pods ...corev1.Pod) (raw []byte) {
 	return raw
 }
 
-// same checks that Decode does what Unmarshal does, for better or worse.
+// same checks that both ways of decoding do what Unmarshal does, for better or worse: what can be shared is when it comes for the
+// second time.
 func same(t *testing.T, typ reflect.Type, raw []byte) {
 	t.Helper()
 	want := reflect.New(typ.Elem()).Interface().(Message)
 	wantErr := want.Unmarshal(raw)
-	got, err := For(typ).Decode(raw)
-	switch {
-	case fmt.Sprint(err) != fmt.Sprint(wantErr):
-		t.Errorf("%s of %x: error %v, want %v", typ, raw, err, wantErr)
-	case err == nil && !reflect.DeepEqual(got, want):
-		t.Errorf("%s of %x: got\n%+v\nwant\n%+v", typ, raw, got, want)
+	d := For(typ)
+	for i, decode := range []func([]byte) (any, error){d.Decode, d.DecodeShared, d.DecodeShared, d.DecodeShared} {
+		got, err := decode(raw)
+		switch {
+		case fmt.Sprint(err) != fmt.Sprint(wantErr):
+			t.Errorf("%d: %s of %x: error %v, want %v", i, typ, raw, err, wantErr)
+		case err == nil && !reflect.DeepEqual(got, want):
+			t.Errorf("%d: %s of %x: got\n%+v\nwant\n%+v", i, typ, raw, got, want)
+		}
 	}
 }
 
@@ -193,6 +198,42 @@ func TestNothingIsShared(t *testing.T) {
 	}
 }
 
+// TestShared: values that nobody changes have in common what is the same, other than metadata; and a value of somebody's own has
+// none of it.
+func TestShared(t *testing.T) {
+	d := For(reflect.TypeFor[*corev1.Pod]())
+	d.once.Do(d.compile)
+	sim := podsim.New(2, 1) // of one workload
+	var pods []*corev1.Pod
+	s := new(scratch)
+	for i := range 8 {
+		s.sharing = i < 7
+		want := sim.Pod(i % 2)
+		p, ok := d.decode(s, pod(*want))
+		got := (*corev1.Pod)(p)
+		if !ok || !equality.Semantic.DeepEqual(got, want) {
+			t.Fatalf("got %+v, want %+v", got, want)
+		}
+		pods = append(pods, got)
+		s.reset()
+	}
+	a, b, own := pods[5], pods[6], pods[7]
+	probe := func(p *corev1.Pod) any { return p.Spec.Containers[0].ReadinessProbe }
+	tolerations := func(p *corev1.Pod) any { return &p.Spec.Tolerations[0] }
+	requests := func(p *corev1.Pod) any { return reflect.ValueOf(p.Spec.Containers[0].Resources.Requests).Pointer() }
+	for i, of := range []func(*corev1.Pod) any{probe, tolerations, requests} {
+		if of(a) != of(b) || of(a) == of(own) {
+			t.Errorf("%d: shared %v, by somebody's own %v", i, of(a) == of(b), of(a) == of(own))
+		}
+	}
+	if &a.OwnerReferences[0] == &b.OwnerReferences[0] || reflect.ValueOf(a.Labels).Pointer() == reflect.ValueOf(b.Labels).Pointer() {
+		t.Error("metadata is shared")
+	}
+	if list := a.Spec.Tolerations; cap(list) > len(list) {
+		t.Error("who appends to a shared slice writes into it")
+	}
+}
+
 func TestConcurrent(t *testing.T) {
 	pods := podsim.New(40, 1)
 	d := For(reflect.TypeFor[*corev1.Pod]())
@@ -201,7 +242,7 @@ func TestConcurrent(t *testing.T) {
 		wg.Go(func() {
 			for i := range pods.Len() {
 				want := pods.Pod(i)
-				if got, err := d.Decode(pod(*want)); err != nil || !equality.Semantic.DeepEqual(got, want) {
+				if got, err := d.DecodeShared(pod(*want)); err != nil || !equality.Semantic.DeepEqual(got, want) {
 					t.Errorf("pod %d: %v", i, err)
 				}
 			}
@@ -216,15 +257,17 @@ func BenchmarkDecode(b *testing.B) {
 	for i := range raws {
 		raws[i] = pod(*sim.Pod(i))
 	}
-	b.Run("weir", func(b *testing.B) {
-		b.ReportAllocs()
-		d := For(reflect.TypeFor[*corev1.Pod]())
-		for i := 0; b.Loop(); i++ {
-			if _, err := d.Decode(raws[i%len(raws)]); err != nil {
-				b.Fatal(err)
+	d := For(reflect.TypeFor[*corev1.Pod]())
+	for name, decode := range map[string]func([]byte) (any, error){"weir": d.Decode, "weir, shared": d.DecodeShared} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for i := 0; b.Loop(); i++ {
+				if _, err := decode(raws[i%len(raws)]); err != nil {
+					b.Fatal(err)
+				}
 			}
-		}
-	})
+		})
+	}
 	b.Run("generated", func(b *testing.B) {
 		b.ReportAllocs()
 		for i := 0; b.Loop(); i++ {

@@ -14,16 +14,17 @@ type message struct {
 
 // field is how one field of a struct is decoded, or an element of one.
 type field struct {
-	kind     kind
-	wireType protowire.Type
-	index    uint32 // in the decoder's fields
-	offset   uintptr
-	goType   reflect.Type
-	size     uintptr  // of goType
-	message  *message // of kind inside, and of what holds such
-	of       *field   // of kinds pointer and slice: what they hold
-	set      setter   // of kind other
-	setAll   func(s *scratch, p unsafe.Pointer, entries []token) bool
+	kind      kind
+	wireType  protowire.Type
+	shareable bool   // by objects that nobody writes to
+	index     uint32 // in the decoder's fields
+	offset    uintptr
+	goType    reflect.Type
+	size      uintptr  // of goType
+	message   *message // of kind inside, and of what holds such
+	of        *field   // of kinds pointer and slice: what they hold
+	set       setter   // of kind other
+	setAll    func(s *scratch, p unsafe.Pointer, entries []token) bool
 }
 
 // kind says how to decode. What objects are made of for the most part has a kind of its own.
@@ -48,29 +49,40 @@ type setter func(s *scratch, p unsafe.Pointer, b []byte) bool
 // decode sets the fields of the struct at p from the tokens of its message.
 func (s *scratch) decode(p unsafe.Pointer, tokens []token) bool {
 	for len(tokens) > 0 {
-		t := &tokens[0]
-		f := s.fields[t.field]
-		n, at := int(t.span), unsafe.Add(p, f.offset)
-		switch f.kind {
-		case text:
-			*(*string)(at) = s.text(s.block(t))
-		case slice:
-			if n = s.decodeSlice(at, f, tokens); n == 0 {
-				return false
-			}
-		case mapping:
-			n = int(t.count) // an entry is one token
-			if !f.setAll(s, at, tokens[:n]) {
-				return false
-			}
-		default:
-			if !s.decodeOne(at, f, tokens[:n]) {
-				return false
-			}
+		f := s.fields[tokens[0].field]
+		n := s.decodeField(unsafe.Add(p, f.offset), f, tokens)
+		if n == 0 {
+			return false
 		}
 		tokens = tokens[n:]
 	}
 	return true
+}
+
+// decodeField sets the field at p, and returns how many tokens it takes; 0 for an error.
+func (s *scratch) decodeField(p unsafe.Pointer, f *field, tokens []token) (n int) {
+	t := &tokens[0]
+	if t.count == found {
+		s.found[t.value].put(p, f)
+		return 1
+	}
+	n = int(t.span)
+	switch f.kind {
+	case text:
+		*(*string)(p) = s.text(s.block(t))
+	case slice:
+		return s.decodeSlice(p, f, tokens)
+	case mapping:
+		n = int(t.count) // an entry is one token
+		if !f.setAll(s, p, tokens[:n]) {
+			return 0
+		}
+	default:
+		if !s.decodeOne(p, f, tokens[:n]) {
+			return 0
+		}
+	}
+	return n
 }
 
 // decodeOne sets what is at p, a field or an element of one, from its token and those of what is inside it.

@@ -35,6 +35,10 @@ type scratch struct {
 	image  unsafe.Pointer
 	taken  int // pieces
 
+	sharing bool    // nobody will write to the object
+	making  int     // where the field begins that is being made to be shared
+	found   []value // for the object in hand
+
 	texts [2048]struct {
 		mark uint32 // of what came last and was not held
 		held string
@@ -43,6 +47,7 @@ type scratch struct {
 		mark uint32
 		held metav1.FieldsV1
 	}
+	shared [1024]share
 }
 
 const (
@@ -53,14 +58,21 @@ const (
 
 var scratches = sync.Pool{New: func() any { return new(scratch) }}
 
-// release lets go of the object. The scratch is not used after it.
+// release gives the scratch back. It is not used after that.
 func (s *scratch) release() {
+	s.reset()
+	scratches.Put(s)
+}
+
+// reset lets go of the object.
+func (s *scratch) reset() {
 	s.raw, s.fields = nil, nil
 	if cap(s.tokens) > maxTokens {
 		s.tokens = nil
 	}
 	s.tokens, s.pieces, s.key, s.shape, s.image, s.taken = s.tokens[:0], s.pieces[:0], s.key[:0], nil, nil, 0
-	scratches.Put(s)
+	clear(s.found)
+	s.found = s.found[:0]
 }
 
 // text is string(b).

@@ -13,8 +13,11 @@ type token struct {
 	value uint64 // a number; of a block, where it begins, and above 32 bits where it ends
 	field uint32 // its index
 	span  int32  // tokens, with those inside
-	count int32  // of the first token of a repeated field: how often it comes
+	count int32  // of the first token of a repeated field: how often it comes. found: value is an index of what was found
 }
+
+// found marks the one token of a whole field that need not be decoded.
+const found = -1
 
 // block is the bytes of a token.
 func (s *scratch) block(t *token) []byte {
@@ -30,6 +33,7 @@ func (m *message) tokenize(s *scratch, pos, end, depth int) bool {
 	}
 	raw, last, first := s.raw[:end], uint64(0), 0 // the tag before, and where its tokens begin
 	for pos < end {
+		begin := pos
 		tag, n := varint(raw, pos)
 		number := tag >> 3
 		if n == 0 || number == 0 || number > math.MaxInt32 {
@@ -48,10 +52,20 @@ func (m *message) tokenize(s *scratch, pos, end, depth int) bool {
 			return false
 		case tag > last:
 			last, first = tag, at
+			if s.sharing && f.shareable && begin != s.making {
+				next, ok := s.find(m, f, begin, pos, end, depth)
+				if !ok {
+					return false
+				}
+				if next > 0 {
+					pos = next
+					continue
+				}
+			}
 			if f.kind == slice || f.kind == pointer {
 				s.pieces = append(s.pieces, int32(at))
 			}
-		case f.kind != slice && f.kind != mapping: // twice
+		case f.kind != slice && f.kind != mapping || s.tokens[first].count == found: // twice, or written in two ways
 			return false
 		}
 		x, next := cut(raw, pos, f.wireType)
