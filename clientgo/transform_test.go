@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/weirproject/weir/watchcache/embedded"
 )
@@ -85,7 +86,9 @@ func TestTransform(t *testing.T) {
 // Captured bytes are decoded for a transform, and encoded again after it.
 func TestTransformCaptured(t *testing.T) {
 	server := serve(t, embedded.Options{Pods: 50})
-	inf := NewSharedIndexInformer(podsOf(capturing(server.Config())), &corev1.Pod{}, 0, nil).(*informer)
+	cfg := capturing(server.Config())
+	cfg.ContentType = runtime.ContentTypeProtobuf
+	inf := NewSharedIndexInformer(podsOf(cfg), &corev1.Pod{}, 0, nil).(*informer)
 	calls := 0
 	if err := inf.SetTransform(func(obj any) (any, error) {
 		calls++
