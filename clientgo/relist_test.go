@@ -5,14 +5,12 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	cachetest "k8s.io/client-go/tools/cache/testing"
 )
 
 // ResyncOnRelist brings back client-go's updates for what a relist found unchanged.
 func TestResyncOnRelist(t *testing.T) {
 	for _, on := range []bool{false, true} {
-		source := cachetest.NewFakeControllerSource()
-		t.Cleanup(source.Shutdown)
+		source := newFakeSource(t)
 		source.Add(pod("a", "1"))
 		source.Add(pod("b", "1"))
 		inf := NewSharedIndexInformerWithOptions(source, &corev1.Pod{}, time.Hour, nil, Options{ResyncOnRelist: on})
@@ -23,12 +21,14 @@ func TestResyncOnRelist(t *testing.T) {
 		}
 		stop := run(t, inf)
 		synced(t, reg.HasSyncedChecker())
+		source.watches.wait(t)
 		source.DeleteDropWatch(pod("b", "1"))
 		source.ResetWatch()
 		told.wait(t, "delete tombstone d/b d/b@2 v=1")
 		if on {
 			told.wait(t, "update d/a@1 v=1 -> d/a@1 v=1")
 		}
+		source.watches.wait(t)
 		source.Add(pod("c", "1"))
 		told.wait(t, "add d/c@4 v=1")
 		stop()

@@ -17,6 +17,7 @@ import (
 	dynamicfake "k8s.io/client-go/dynamic/fake"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/cache"
 )
 
@@ -28,7 +29,12 @@ func TestFakeClientset(t *testing.T) {
 			ctx := context.Background()
 			first := pod("a", "1")
 			first.TypeMeta = metav1.TypeMeta{Kind: "Pod", APIVersion: "v1"}
-			client := fake.NewClientset(first)
+			client, opened := fake.NewClientset(first), newWatches()
+			client.PrependWatchReactor("pods", func(a clienttesting.Action) (bool, watch.Interface, error) {
+				w, err := client.Tracker().Watch(a.GetResource(), a.GetNamespace())
+				opened <- struct{}{}
+				return true, w, err
+			})
 			inf := informers.NewSharedInformerFactory(client, 0).Core().V1().Pods().Informer()
 			if name == "weir" {
 				parts, ok := takeApart(inf)
@@ -44,6 +50,7 @@ func TestFakeClientset(t *testing.T) {
 			stop := run(t, inf)
 			synced(t, inf.HasSyncedChecker())
 			told.waitCount(t, 1)
+			opened.wait(t)
 			pods := client.CoreV1().Pods("d")
 			for v := 2; v < 6; v++ {
 				if _, err := pods.Update(ctx, pod("a", strconv.Itoa(v)), metav1.UpdateOptions{}); err != nil {
@@ -133,11 +140,13 @@ func TestFakeDynamic(t *testing.T) {
 	}
 	gvr := schema.GroupVersionResource{Group: "shop.example", Version: "v1", Resource: "widgets"}
 	client := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{gvr: "WidgetList"}, widget("a", 12))
-	resource := client.Resource(gvr).Namespace("d")
+	resource, opened := client.Resource(gvr).Namespace("d"), newWatches()
 	lw := &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return resource.List(ctx, o) },
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-			return resource.Watch(ctx, o)
+			w, err := resource.Watch(ctx, o)
+			opened <- struct{}{}
+			return w, err
 		},
 	}
 	inf := NewSharedIndexInformer(lw, &unstructured.Unstructured{}, 0, nil)
@@ -147,6 +156,7 @@ func TestFakeDynamic(t *testing.T) {
 	}
 	stop := run(t, inf)
 	synced(t, inf.HasSyncedChecker())
+	opened.wait(t)
 	if _, err := resource.Update(context.Background(), widget("a", 13), metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}

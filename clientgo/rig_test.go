@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
+	cachetest "k8s.io/client-go/tools/cache/testing"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -49,6 +50,41 @@ func synced(t *testing.T, checkers ...cache.DoneChecker) {
 	if !cache.WaitFor(ctx, "", checkers...) {
 		t.Fatal("not synced")
 	}
+}
+
+// watches are those that were opened, for a test to wait for the next: what changes between a list and its watch is lost with some
+// fakes, and leads to another list with others.
+type watches chan struct{}
+
+func newWatches() watches { return make(watches, 100) }
+
+func (w watches) wait(t *testing.T) {
+	t.Helper()
+	select {
+	case <-w:
+	case <-time.After(patience):
+		t.Fatal("no watch was opened")
+	}
+}
+
+// fakeSource is a FakeControllerSource that tells of its watches.
+type fakeSource struct {
+	*cachetest.FakeControllerSource
+	watches watches
+}
+
+func newFakeSource(t *testing.T) fakeSource {
+	f := fakeSource{cachetest.NewFakeControllerSource(), newWatches()}
+	t.Cleanup(f.Shutdown)
+	return f
+}
+
+func (f fakeSource) Watch(o metav1.ListOptions) (watch.Interface, error) {
+	w, err := f.FakeControllerSource.Watch(o)
+	if err == nil {
+		f.watches <- struct{}{}
+	}
+	return w, err
 }
 
 // recorder is a handler that writes down what it is told.

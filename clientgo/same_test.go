@@ -8,7 +8,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/cache"
-	cachetest "k8s.io/client-go/tools/cache/testing"
 )
 
 // TestSame tells stories to client-go's informer and to ours, over client-go's own FakeControllerSource. The handler must
@@ -65,6 +64,7 @@ func TestSame(t *testing.T) {
 				s.source.DeleteDropWatch(pod("a", "1"))
 				s.source.ResetWatch()
 				s.told.wait(t, "delete tombstone d/a d/a@1 v=1")
+				s.source.watches.wait(t)
 				s.source.Delete(pod("b", "1"))
 				s.told.wait(t, "delete d/b@4 v=1")
 			},
@@ -182,7 +182,7 @@ func withoutSame(lines string) string {
 
 // stage is an informer over a FakeControllerSource with one handler.
 type stage struct {
-	source   *cachetest.FakeControllerSource
+	source   fakeSource
 	informer cache.SharedIndexInformer
 	told     *recorder
 	handler  cache.ResourceEventHandlerRegistration
@@ -190,8 +190,7 @@ type stage struct {
 }
 
 func newStage(t *testing.T, make constructor) *stage {
-	s := &stage{source: cachetest.NewFakeControllerSource(), told: newRecorder(), stop: func() {}}
-	t.Cleanup(s.source.Shutdown)
+	s := &stage{source: newFakeSource(t), told: newRecorder(), stop: func() {}}
 	s.informer = make(s.source, &corev1.Pod{}, time.Hour, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
 	reg, err := s.informer.AddEventHandlerWithResyncPeriod(s.told, 0)
 	if err != nil {
@@ -201,9 +200,10 @@ func newStage(t *testing.T, make constructor) *stage {
 	return s
 }
 
-// start runs the informer and waits until its handler has handled the first list.
+// start runs the informer and waits until its handler has handled the first list, and it watches.
 func (s *stage) start(t *testing.T) {
 	t.Helper()
 	s.stop = run(t, s.informer)
 	synced(t, s.informer.HasSyncedChecker(), s.handler.HasSyncedChecker())
+	s.source.watches.wait(t)
 }
