@@ -22,8 +22,9 @@ type pairScratch struct {
 	was, is         []byte
 	wasParts, parts []part
 	changed         []byte // an object of the parts that are not the same
-	inner           []byte // and those of one field of it
-	same            []path
+	inner           []byte // and those of one field of it,
+	outer           protowire.Number
+	differ          []path // what has changed, come or gone
 }
 
 func newPairs(goType reflect.Type) *pairs {
@@ -51,45 +52,63 @@ func (p *pairs) decode(old any, sc *pairScratch) (any, bool) {
 	if !ok {
 		return nil, false
 	}
-	sc.compare()
-	value, err := p.protobuf.DecodeShared(sc.changed)
-	if err != nil || len(sc.same) == 0 { // there may be no old
+	if sc.compare(); old == nil {
+		value, err := p.protobuf.DecodeShared(sc.changed)
 		return value, err == nil
 	}
-	to, from := reflect.ValueOf(value).Elem(), reflect.ValueOf(old).Elem()
-	for _, path := range sc.same {
-		outer := p.members[path.outer]
-		a, b := to.Field(outer.index), from.Field(outer.index)
-		if path.inner > 0 {
-			index := outer.of[path.inner].index
-			a, b = a.Field(index), b.Field(index)
+	value, err := p.protobuf.DecodeOver(sc.changed, func(value any) {
+		v := reflect.ValueOf(value).Elem()
+		v.Set(reflect.ValueOf(old).Elem())
+		for _, path := range sc.differ {
+			p.members.field(v, path).SetZero()
 		}
-		a.Set(b)
-	}
-	return value, true
+	})
+	return value, err == nil
 }
 
-// compare parts what is the same from what has changed.
+// compare parts what is the same from what has changed, come or gone.
 func (sc *pairScratch) compare() {
-	sc.changed, sc.inner, sc.same = sc.changed[:0], sc.inner[:0], sc.same[:0]
+	sc.changed, sc.inner, sc.differ = sc.changed[:0], sc.inner[:0], sc.differ[:0]
 	before := sc.wasParts
 	for i := range sc.parts {
 		part := &sc.parts[i]
 		for len(before) > 0 && before[0].path.less(part.path) {
+			sc.differ = append(sc.differ, before[0].path)
 			before = before[1:]
 		}
-		switch {
-		case len(before) > 0 && before[0].path == part.path && before[0].same(*part):
-			sc.same = append(sc.same, part.path)
-		case part.path.inner > 0:
-			sc.inner = append(sc.inner, part.bytes...)
-		default:
-			sc.changed = append(sc.changed, part.bytes...)
+		if len(before) > 0 && before[0].path == part.path {
+			same := before[0].same(*part)
+			if before = before[1:]; same {
+				continue
+			}
 		}
-		if len(sc.inner) > 0 && (i+1 == len(sc.parts) || sc.parts[i+1].path.outer != part.path.outer) {
-			sc.changed = protowire.AppendTag(sc.changed, part.path.outer, protowire.BytesType)
-			sc.changed = protowire.AppendBytes(sc.changed, sc.inner)
-			sc.inner = sc.inner[:0]
-		}
+		sc.differ = append(sc.differ, part.path)
+		sc.add(part)
+	}
+	for _, gone := range before {
+		sc.differ = append(sc.differ, gone.path)
+	}
+	sc.endOuter()
+}
+
+// add adds a part to what has changed.
+func (sc *pairScratch) add(p *part) {
+	if p.path.outer != sc.outer {
+		sc.endOuter()
+	}
+	if p.path.inner == 0 {
+		sc.changed = append(sc.changed, p.bytes...)
+		return
+	}
+	sc.outer = p.path.outer
+	sc.inner = append(sc.inner, p.bytes...)
+}
+
+// endOuter adds the field of the object whose fields are in inner.
+func (sc *pairScratch) endOuter() {
+	if len(sc.inner) > 0 {
+		sc.changed = protowire.AppendTag(sc.changed, sc.outer, protowire.BytesType)
+		sc.changed = protowire.AppendBytes(sc.changed, sc.inner)
+		sc.inner = sc.inner[:0]
 	}
 }

@@ -67,6 +67,16 @@ func (m members) of(number protowire.Number) *member {
 	return nil
 }
 
+// field is the field at a path in the struct that the members are of.
+func (m members) field(v reflect.Value, p path) reflect.Value {
+	outer := m[p.outer]
+	v = v.Field(outer.index)
+	if p.inner > 0 {
+		v = v.Field(outer.of[p.inner].index)
+	}
+	return v
+}
+
 // maxNumber bounds the numbers of fields, and so the tables.
 const maxNumber = 1 << 10
 

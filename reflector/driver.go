@@ -35,6 +35,7 @@ type driver struct {
 	told     string        // the writer's progress
 	dirty    bool          // objects were put since the last flush
 	pending  *input        // what came after events that had to be told first
+	spared   time.Time     // when the last events of a watch had been taken
 
 	meta    wire.Meta
 	kept    []byte        // what Config.Drop has left of an object

@@ -1,11 +1,16 @@
 package store
 
+import "time"
+
 // Flush applies what is buffered: one lock, one wake-up of the cursors. It
 // returns the number of changes. Call it when nothing more is there to be read.
 func (w *Writer) Flush() (changed int) {
 	b := w.batch
 	if b == nil {
 		return 0
+	}
+	if !w.replacing && b.stage.isFast() && w.Behind() {
+		w.hurried = time.Now()
 	}
 	b.pack(w.s.gens)
 	for !b.empty() {

@@ -3,6 +3,7 @@ package store
 import (
 	"hash/maphash"
 	"sync"
+	"time"
 	"unsafe"
 
 	"github.com/weirproject/weir/wire"
@@ -54,6 +55,7 @@ var batches = sync.Pool{New: func() any { return &batch{keys: map[string]struct{
 func (w *Writer) filling() *batch {
 	if w.batch == nil {
 		w.batch = batches.Get().(*batch)
+		w.batch.stage.hurry = time.Since(w.hurried) < hurryLasts
 	}
 	return w.batch
 }

@@ -195,7 +195,7 @@ func BenchmarkPack(b *testing.B) {
 		var raw, packed int
 		var forms [][]byte
 		for _, r := range raws {
-			form := p.pack(nil, r)
+			form := p.pack(nil, r, false)
 			forms = append(forms, form)
 			raw += len(r)
 			packed += len(form)
@@ -204,7 +204,7 @@ func BenchmarkPack(b *testing.B) {
 			var dst []byte
 			b.ReportAllocs()
 			for i := 0; b.Loop(); i++ {
-				dst = p.pack(dst[:0], raws[i%len(raws)])
+				dst = p.pack(dst[:0], raws[i%len(raws)], false)
 			}
 			b.ReportMetric(float64(raw)/float64(packed), "ratio")
 			b.ReportMetric(float64(packed)/float64(len(raws)), "packed-B")

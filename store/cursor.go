@@ -1,5 +1,7 @@
 package store
 
+import "time"
+
 // Change is one step of one key. For each key, Old is always the version that
 // this cursor saw last (by uid and resourceVersion).
 type Change struct {
@@ -65,7 +67,8 @@ type Cursor struct {
 	initial bool   // snap is not read to its end
 	pos     uint64 // revision of the next change to read
 	lag     lagMap
-	waiting bool // nothing is there: the next change must signal
+	waiting bool      // nothing is there: the next change must signal
+	read    time.Time // when it was read last
 	closed  bool
 }
 
@@ -158,7 +161,7 @@ func (c *Cursor) nextInitial(dst []Change) int {
 		c.snap = nil
 		return 0
 	}
-	if full {
+	if c.read = time.Now(); full {
 		c.signalNow()
 		return n
 	}
@@ -173,6 +176,7 @@ func (c *Cursor) nextChanges(dst []Change) int {
 	if c.closed {
 		return 0
 	}
+	c.read = time.Now()
 	n := 0
 	for n < len(dst) {
 		ch, ok := c.lag.pop()

@@ -74,16 +74,16 @@ func newGenerations(k *kind) *generations {
 }
 
 // pack packs raw into dst and tells with which generation.
-func (gs *generations) pack(dst, raw []byte) ([]byte, *generation) {
+func (gs *generations) pack(dst, raw []byte, hurry bool) ([]byte, *generation) {
 	g := gs.current.Load()
 	if g.packer == nil {
 		return append(dst, raw...), g
 	}
-	return g.packer.pack(dst, raw), g
+	return g.packer.pack(dst, raw, hurry), g
 }
 
 // observe is told of each object packed. fresh: a generation was just made.
-func (gs *generations) observe(g *generation, raw []byte, packed int) (fresh bool) {
+func (gs *generations) observe(g *generation, raw []byte, packed int, hurry bool) (fresh bool) {
 	gs.mu.Lock()
 	defer gs.mu.Unlock()
 	if gs.sampling {
@@ -99,7 +99,7 @@ func (gs *generations) observe(g *generation, raw []byte, packed int) (fresh boo
 		gs.n, gs.baseRaw, gs.basePack, gs.raw, gs.packed = 0, 0, 0, 0, 0
 		return true
 	}
-	if g != gs.current.Load() {
+	if hurry || g != gs.current.Load() {
 		return false
 	}
 	gs.n++

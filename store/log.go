@@ -1,6 +1,9 @@
 package store
 
-import "sync"
+import (
+	"sync"
+	"time"
+)
 
 // record is one change in the log; its revision is its position.
 type record struct {
@@ -32,6 +35,12 @@ func (r *record) cost() int64 {
 const (
 	recordBytes = 32
 	minRing     = 64
+	// A cursor that has behindBy changes to see is behind until it has fewer than
+	// caughtUp: more than come at once, and less than the log holds. One that has
+	// not read for blockedFor is not slow, but waits for something.
+	behindBy   = 1024
+	caughtUp   = 512
+	blockedFor = time.Second
 )
 
 // changeLog is a ring of the newest changes, bounded in bytes, and the cursors
@@ -46,6 +55,7 @@ type changeLog struct {
 	head, n int
 	base    uint64 // revision of the record at head
 	bytes   int64
+	behind  bool // as isBehind found last
 	cursors map[*Cursor]struct{}
 	dirty   map[*dirtyKeys]struct{}
 
@@ -97,6 +107,23 @@ func (l *changeLog) append(records []record, held int) {
 		l.enforce()
 	}
 	l.wake()
+}
+
+// isBehind reports whether a cursor that is being read has fallen behind and not
+// caught up yet.
+func (l *changeLog) isBehind() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	most := uint64(behindBy)
+	if l.behind {
+		most = caughtUp
+	}
+	l.behind = false
+	for c := range l.cursors {
+		left := l.next() - c.pos
+		l.behind = l.behind || (left >= most || c.lag.first != nil) && time.Since(c.read) < blockedFor
+	}
+	return l.behind
 }
 
 // enforce drops the oldest records until the rest fits the limit.

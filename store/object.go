@@ -118,7 +118,7 @@ func (o *Object) Size() int { return int(o.size) }
 
 // sameVersion reports whether both are the same version of the same object: uid,
 // resourceVersion and bytes. Bytes that were packed by different dictionaries
-// count as different.
+// count as different, and so do those that were packed in a hurry.
 func sameVersion(a, b *Object) bool {
 	if a == b {
 		return true

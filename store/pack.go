@@ -15,8 +15,9 @@ import (
 // packer makes objects small. A packer is made of a few samples and can only
 // unpack what it packed itself. It is immutable and safe for concurrent use.
 type packer interface {
-	// pack appends the packed form of raw to dst.
-	pack(dst, raw []byte) []byte
+	// pack appends the packed form of raw to dst. In a hurry it takes half the
+	// time, for half as much memory again, and unpacks three times as fast.
+	pack(dst, raw []byte, hurry bool) []byte
 	// unpack appends the raw form, of size bytes, to dst.
 	unpack(dst, packed []byte, size int) ([]byte, error)
 	// footprint is the bytes that the packer itself takes.
@@ -113,7 +114,7 @@ func (p *s2Packer) train(samples [][]byte) *entropy.Model {
 	return entropy.Train(blocks...)
 }
 
-func (p *s2Packer) pack(dst, raw []byte) []byte {
+func (p *s2Packer) pack(dst, raw []byte, hurry bool) []byte {
 	sc := p.getScratch()
 	defer p.scratch.Put(sc)
 	need := s2.MaxEncodedLen(len(raw))
@@ -127,6 +128,9 @@ func (p *s2Packer) pack(dst, raw []byte) []byte {
 	packed := sc.dict.Encode(sc.buf[:need], raw)
 	if len(packed) >= len(raw) {
 		return append(append(dst, packedRaw), raw...)
+	}
+	if hurry {
+		return append(append(dst, packedS2), packed...)
 	}
 	begin := len(dst)
 	if coded, ok := sc.coder.Append(append(dst, packedCoded), packed); ok && len(coded)-begin <= len(packed) {

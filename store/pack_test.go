@@ -18,7 +18,7 @@ func TestPackRatio(t *testing.T) {
 		p := newPacker(tc.enc, raws[:dictAfter])
 		var raw, packed int
 		for _, r := range raws {
-			form := p.pack(nil, r)
+			form := p.pack(nil, r, false)
 			raw += len(r)
 			packed += len(form)
 			back, err := p.unpack([]byte("before"), form, len(r))
@@ -48,7 +48,7 @@ func TestPackAnything(t *testing.T) {
 		p := newPacker(wire.Protobuf, samples)
 		for _, n := range []int{0, 1, 7, 15, 16, 17, 100, 5000, 65_535, 65_536, 300_000, 3 << 20} {
 			for _, raw := range [][]byte{random(n), bytes.Repeat([]byte("k"), n), bytes.Repeat([]byte("text-%d"), n/7)} {
-				form := p.pack(nil, raw)
+				form := p.pack(nil, raw, false)
 				if len(form) > len(raw)+1 {
 					t.Errorf("%d bytes became %d", len(raw), len(form))
 				}
@@ -66,7 +66,7 @@ func FuzzUnpack(f *testing.F) {
 	raws := simPods(f, wire.Protobuf, dictAfter+3)
 	p := newPacker(wire.Protobuf, raws[:dictAfter])
 	for _, r := range raws[dictAfter:] {
-		f.Add(p.pack(nil, r), len(r))
+		f.Add(p.pack(nil, r, false), len(r))
 	}
 	f.Add([]byte{}, 0)
 	f.Fuzz(func(t *testing.T, form []byte, size int) {

@@ -13,6 +13,11 @@ import (
 const (
 	packApart = 8
 	packTime  = 10 * time.Microsecond
+	// hurryTime an object or less is how fast they come when somebody who has
+	// fallen behind is short of CPU, not of luck.
+	hurryTime = 50 * time.Microsecond
+	// hurryLasts is how long they are packed quickly after that.
+	hurryLasts = time.Second
 )
 
 // stage holds the objects of a batch that are to be packed, which is most of the
@@ -22,6 +27,7 @@ const (
 type stage struct {
 	raws    []byte    // of the objects, each with its odd texts behind it
 	began   time.Time // when the first of them came
+	hurry   bool      // pack them quickly rather than well
 	jobs    [batchChanges]job
 	put     atomic.Int32 // so many jobs are there,
 	taken   atomic.Int32 // and so many of those have somebody who packs them
@@ -58,6 +64,12 @@ func (st *stage) add(gs *generations, o *Object, raw []byte, id *identity) {
 	}
 }
 
+// isFast reports whether the objects have come hurryTime apart or less.
+func (st *stage) isFast() bool {
+	n := st.put.Load()
+	return n >= packApart && time.Since(st.began) < time.Duration(n)*hurryTime
+}
+
 // work packs until every job is taken.
 func (st *stage) work(gs *generations, scratch *[]byte) {
 	for {
@@ -66,13 +78,13 @@ func (st *stage) work(gs *generations, scratch *[]byte) {
 			return
 		}
 		if st.taken.CompareAndSwap(i, i+1) {
-			st.jobs[i].pack(gs, scratch)
+			st.jobs[i].pack(gs, scratch, st.hurry)
 		}
 	}
 }
 
-func (j *job) pack(gs *generations, scratch *[]byte) {
-	packed, gen := gs.pack((*scratch)[:0], j.raw)
+func (j *job) pack(gs *generations, scratch *[]byte, hurry bool) {
+	packed, gen := gs.pack((*scratch)[:0], j.raw, hurry)
 	packed = append(packed, j.odd...)
 	j.object.packed, j.object.gen = string(packed), gen
 	if *scratch = packed; cap(packed) > maxScratch {
@@ -88,7 +100,7 @@ func (b *batch) pack(gs *generations) {
 	jobs := st.jobs[:st.put.Load()]
 	for i := range jobs {
 		j := &jobs[i]
-		if gs.observe(j.object.gen, j.raw, len(j.object.packed)-len(j.odd)) {
+		if gs.observe(j.object.gen, j.raw, len(j.object.packed)-len(j.odd), st.hurry) {
 			b.repack(gs)
 		}
 	}
@@ -109,7 +121,7 @@ func (b *batch) repack(gs *generations) {
 		}
 		body, uid, rv := o.tail()
 		var packed []byte
-		packed, o.gen = gs.pack(nil, unsafe.Slice(unsafe.StringData(body), len(body)))
+		packed, o.gen = gs.pack(nil, unsafe.Slice(unsafe.StringData(body), len(body)), false)
 		o.packed = string(packed) + uid + rv
 	}
 }

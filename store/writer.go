@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"sync/atomic"
+	"time"
 	"unsafe"
 
 	"github.com/weirproject/weir/wire"
@@ -38,7 +39,8 @@ type Writer struct {
 	replacing bool
 	rebase    bool
 	removed   bool
-	key       []byte // scratch
+	hurried   time.Time // when a cursor was behind last while objects came fast
+	key       []byte    // scratch
 }
 
 const (
@@ -60,6 +62,12 @@ func (s *Store) Writer(sc Scope) *Writer {
 	s.log.setSynced(false)
 	return w
 }
+
+// Behind reports whether a cursor that is being read does not keep up: it has a
+// thousand changes to see. It is said to be behind until it has half as many. One
+// that has not been read for a second is blocked, and does not count. Safe for
+// concurrent use.
+func (w *Writer) Behind() bool { return w.s.log.isBehind() }
 
 // check reads the key of an incoming object into w.key.
 func (w *Writer) check(m *wire.Meta, raw []byte) error {

@@ -50,16 +50,22 @@ func (d *Decoder) tokenize(s *scratch, raw []byte) bool {
 
 // Decode returns a new value, a pointer to the struct, made of its bytes. It keeps nothing of raw, and the value is the caller's
 // to change. The error is that of the type's Unmarshal.
-func (d *Decoder) Decode(raw []byte) (any, error) { return d.value(raw, false) }
+func (d *Decoder) Decode(raw []byte) (any, error) { return d.value(raw, false, nil) }
 
 // DecodeShared is Decode for values that nobody changes: slices, maps and pointers that come again and again, such as probes,
 // resources and tolerations, are made once, and all values have the same ones. Metadata is each value's own.
-func (d *Decoder) DecodeShared(raw []byte) (any, error) { return d.value(raw, true) }
+func (d *Decoder) DecodeShared(raw []byte) (any, error) { return d.value(raw, true, nil) }
 
-func (d *Decoder) value(raw []byte, sharing bool) (any, error) {
+// DecodeOver is DecodeShared for a value that is not zero at first, but what prepare makes of it. A field that raw has must be zero, or
+// what raw says is added to it.
+func (d *Decoder) DecodeOver(raw []byte, prepare func(value any)) (any, error) {
+	return d.value(raw, true, prepare)
+}
+
+func (d *Decoder) value(raw []byte, sharing bool, prepare func(value any)) (any, error) {
 	if d.once.Do(d.compile); d.message != nil {
 		s := scratches.Get().(*scratch)
-		s.sharing = sharing
+		s.sharing, s.prepare = sharing, prepare
 		p, ok := d.decode(s, raw)
 		s.release()
 		if ok {
@@ -67,6 +73,9 @@ func (d *Decoder) value(raw []byte, sharing bool) (any, error) {
 		}
 	}
 	object := reflect.New(d.goType).Interface()
+	if prepare != nil {
+		prepare(object)
+	}
 	if err := object.(Message).Unmarshal(raw); err != nil {
 		return nil, err
 	}
@@ -81,6 +90,9 @@ func (d *Decoder) decode(s *scratch, raw []byte) (unsafe.Pointer, bool) {
 		s.image = reflect.New(s.shape.goType).UnsafePointer()
 	} else {
 		s.image = reflect.New(d.goType).UnsafePointer()
+	}
+	if s.prepare != nil {
+		s.prepare(reflect.NewAt(d.goType, s.image).Interface())
 	}
 	return s.image, s.decode(s.image, s.tokens)
 }

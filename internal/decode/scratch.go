@@ -35,9 +35,10 @@ type scratch struct {
 	image  unsafe.Pointer
 	taken  int // pieces
 
-	sharing bool    // nobody will write to the object
-	making  int     // where the field begins that is being made to be shared
-	found   []value // for the object in hand
+	prepare func(any) // makes the object what it is before it is decoded; nil: zero
+	sharing bool      // nobody will write to the object
+	making  int       // where the field begins that is being made to be shared
+	found   []value   // for the object in hand
 
 	texts [2048]struct {
 		mark uint32 // of what came last and was not held
@@ -66,7 +67,7 @@ func (s *scratch) release() {
 
 // reset lets go of the object.
 func (s *scratch) reset() {
-	s.raw, s.fields = nil, nil
+	s.raw, s.fields, s.prepare = nil, nil, nil
 	if cap(s.tokens) > maxTokens {
 		s.tokens = nil
 	}

@@ -1,0 +1,54 @@
+package reflector
+
+import (
+	"context"
+	"strconv"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/weirproject/weir/store"
+	"github.com/weirproject/weir/wire"
+)
+
+// TestSpare: events take their time while a handler is behind, and only then, and no longer than the reflector runs.
+func TestSpare(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := store.New(store.Config{Encoding: wire.Protobuf})
+		defer s.Close()
+		ctx, cancel := context.WithCancel(t.Context())
+		d := &driver{r: &Reflector{w: s.Writer(store.Scope{})}, ctx: ctx}
+		took := func() time.Duration {
+			begin := time.Now()
+			d.spare(maxBatch)
+			return time.Since(begin)
+		}
+		took() // the first events that ever came
+		c := s.Cursor()
+		defer c.Close()
+		if n := took(); n != 0 {
+			t.Errorf("%v with nobody behind", n)
+		}
+		for i := range 2000 {
+			m := wire.Meta{Namespace: []byte("d"), Name: []byte("a"), UID: []byte("u"), ResourceVersion: []byte(strconv.Itoa(i + 1))}
+			if err := d.r.w.Put(&m, []byte{0x0a, 0}); err != nil {
+				t.Fatal(err)
+			}
+			d.r.w.Flush()
+			if i == 0 {
+				c.Next(make([]store.Change, 1))
+			}
+		}
+		if n := took(); n != maxBatch*spareTime {
+			t.Errorf("%v with a handler behind, want %v", n, maxBatch*spareTime)
+		}
+		time.Sleep(maxBatch * spareTime / 2)
+		if n := took(); n != maxBatch*spareTime/2 {
+			t.Errorf("%v for events that took half the time to come, want %v", n, maxBatch*spareTime/2)
+		}
+		cancel()
+		if n := took(); n != 0 {
+			t.Errorf("%v after the end", n)
+		}
+	})
+}
