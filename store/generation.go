@@ -11,6 +11,8 @@ import (
 
 const (
 	// dictAfter objects are held as they came; then a dictionary is made of them.
+	// They are neighbours, and so alike: it is one to begin with, and the next
+	// one follows as soon as there are samples.
 	dictAfter = 12
 	// A generation is judged by each window of so many objects against its
 	// first so many: when they pack driftFactor worse, it is time for a new one.
@@ -18,9 +20,11 @@ const (
 	driftWindow   = 1024
 	driftNum      = 3 // 1.5 times worse
 	driftDen      = 2
-	// sampleEvery spaces the samples of every generation but the first: objects
-	// come in the order of their keys, and neighbours are alike.
-	sampleEvery = 64
+	// Every generation but the first is made of so many samples, one of each
+	// sampleEvery objects. Measured on pods, whose first generation packs them to
+	// 605 bytes: 12 samples 545, 24 samples 539, 48 samples 538.
+	dictOf      = 24
+	sampleEvery = 32
 	// sampleBytes bounds what one sample contributes: a generation's making
 	// must not need much more memory than the generation.
 	sampleBytes = 64 << 10
@@ -87,17 +91,7 @@ func (gs *generations) observe(g *generation, raw []byte, packed int, hurry bool
 	gs.mu.Lock()
 	defer gs.mu.Unlock()
 	if gs.sampling {
-		if gs.seen++; g.packer != nil && gs.seen%sampleEvery != 0 {
-			return false
-		}
-		gs.samples = append(gs.samples, slices.Clone(raw[:min(len(raw), sampleBytes)]))
-		if len(gs.samples) < dictAfter {
-			return false
-		}
-		gs.current.Store(&generation{kind: gs.kind, packer: newPacker(gs.kind.encoding, spread(gs.samples))})
-		gs.samples, gs.sampling, gs.seen = nil, false, 0
-		gs.n, gs.baseRaw, gs.basePack, gs.raw, gs.packed = 0, 0, 0, 0, 0
-		return true
+		return gs.sample(raw)
 	}
 	if hurry || g != gs.current.Load() {
 		return false
@@ -118,6 +112,27 @@ func (gs *generations) observe(g *generation, raw []byte, packed int, hurry bool
 		gs.raw, gs.packed = 0, 0
 	}
 	return false
+}
+
+// sample is told of an object while samples are collected, and makes a generation
+// when there are enough.
+func (gs *generations) sample(raw []byte) (made bool) {
+	first := gs.current.Load().packer == nil
+	enough := dictOf
+	if first {
+		enough = dictAfter
+	}
+	if gs.seen++; !first && gs.seen%sampleEvery != 0 {
+		return false
+	}
+	gs.samples = append(gs.samples, slices.Clone(raw[:min(len(raw), sampleBytes)]))
+	if len(gs.samples) < enough {
+		return false
+	}
+	gs.current.Store(&generation{kind: gs.kind, packer: newPacker(gs.kind.encoding, spread(gs.samples))})
+	gs.samples, gs.sampling, gs.seen = nil, first, 0
+	gs.n, gs.baseRaw, gs.basePack, gs.raw, gs.packed = 0, 0, 0, 0, 0
+	return true
 }
 
 // spread puts samples from all over the collection first: neighbours are alike,

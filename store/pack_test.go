@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"testing"
 
+	"github.com/weirproject/weir/internal/podsim"
 	"github.com/weirproject/weir/wire"
 )
 
@@ -78,6 +79,38 @@ func FuzzUnpack(f *testing.F) {
 			t.Fatalf("%d bytes, want %d", len(back), size)
 		}
 	})
+}
+
+// TestSecondGeneration: the first dictionary, of neighbours, soon gives way to one of objects from all over.
+func TestSecondGeneration(t *testing.T) {
+	s := newStore(t, Config{Encoding: wire.Protobuf})
+	w := s.Writer(Scope{})
+	sim := podsim.New(3000, 1)
+	for i := range sim.Len() {
+		pod := sim.Pod(i)
+		pod.ResourceVersion = strconv.Itoa(1000 + i)
+		putPod(t, w, pod)
+	}
+	w.Flush()
+	type sum struct{ objects, bytes int }
+	sums := map[*generation]*sum{}
+	for o := range s.Snapshot().All() {
+		if sums[o.gen] == nil {
+			sums[o.gen] = &sum{}
+		}
+		sums[o.gen].objects++
+		sums[o.gen].bytes += len(o.packed)
+	}
+	if len(sums) != 2 {
+		t.Fatalf("%d generations", len(sums))
+	}
+	second := sums[s.gens.current.Load()]
+	if n := sim.Len() - second.objects; n < dictOf*sampleEvery || n > dictOf*sampleEvery+2*batchChanges {
+		t.Errorf("the first %d have the first dictionary", n)
+	}
+	if size := second.bytes / second.objects; size > 570 {
+		t.Errorf("a pod takes %d bytes", size)
+	}
 }
 
 // TestGenerations: a dictionary is made of the first dozen, and a new one when
