@@ -48,7 +48,7 @@ type scratch struct {
 		mark uint32
 		held metav1.FieldsV1
 	}
-	shared [1024]share
+	shared shares
 }
 
 const (

@@ -9,13 +9,21 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// share is the place of a slice, map or pointer that values have in common, with all that is in it. Like a string, it is held
-// when it comes for the second time; and then until something else comes twice with nobody wanting it in between.
+// share is the place of a slice, map or pointer that values have in common, with all that is in it. Like a string, something is
+// held when it comes for the second time; and then until something else comes twice with nobody wanting it in between.
 type share struct {
 	mark  uint32 // of what came last and is not held
 	field *field
 	raw   string // its bytes, with their tags
 	value value
+}
+
+// shares are places. Everything has two, so that it need not go without because another is wanted all the time.
+type shares [1024]share
+
+// places are those of a hash.
+func (h *shares) places(hash uint64) [2]*share {
+	return [2]*share{&h[hash%uint64(len(h))], &h[hash>>16%uint64(len(h))]}
 }
 
 // What is shorter is made as quickly, and what is longer is rarely the same.
@@ -66,22 +74,33 @@ func (s *scratch) find(m *message, f *field, begin, pos, end, depth int) (next i
 	}
 	raw := s.raw[begin:next]
 	hash := maphash.Bytes(shareSeed, raw) ^ uint64(f.index)*0x9e3779b97f4a7c15
-	p := &s.shared[hash%uint64(len(s.shared))]
-	if p.field != f || p.raw != string(raw) {
-		if mark := uint32(hash>>32) | 1; p.mark != mark {
+	places, mark := s.shared.places(hash), uint32(hash>>32)|1
+	for _, p := range places {
+		if p.field == f && p.raw == string(raw) {
+			p.mark = 0
+			return s.foundAs(f, p.value, next), true
+		}
+	}
+	for _, p := range places {
+		if p.mark != mark {
 			p.mark = mark
-			return 0, true
+			continue
 		}
 		v, ok := s.makeShared(m, f, begin, next, depth)
 		if !ok {
 			return 0, false
 		}
 		*p = share{field: f, raw: string(raw), value: v}
+		return s.foundAs(f, v, next), true
 	}
-	p.mark = 0
+	return 0, true
+}
+
+// foundAs makes a token of a field that was found, and returns its end.
+func (s *scratch) foundAs(f *field, v value, end int) int {
 	s.tokens = append(s.tokens, token{value: uint64(len(s.found)), field: f.index, span: 1, count: found})
-	s.found = append(s.found, p.value)
-	return next, true
+	s.found = append(s.found, v)
+	return end
 }
 
 // fieldEnd returns where the values end that begin at begin, one behind the other; negative for an error.
