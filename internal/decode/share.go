@@ -28,7 +28,7 @@ func (h *shares) places(hash uint64) [2]*share {
 
 // What is shorter is made as quickly, and what is longer is rarely the same.
 const (
-	shortestShared = 32      // bytes
+	shortestShared = 24      // bytes
 	longestShared  = 1 << 10 // bytes
 )
 
