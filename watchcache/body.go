@@ -9,6 +9,10 @@ import (
 // gzipAbove is the size of a LIST body above which it is gzipped for a client that takes that, in bytes.
 const gzipAbove = 128 << 10
 
+// http2Write is how much is written at once by HTTP/2: with the frame's header it fills one TLS record. A frame of 16 KiB needs a second
+// record for its last bytes, and one more system call.
+const http2Write = 16<<10 - 9
+
 // buffers holds buffers of gzipAbove bytes between bodies.
 var buffers = sync.Pool{New: func() any { b := make([]byte, 0, gzipAbove); return &b }}
 
@@ -18,6 +22,7 @@ type body struct {
 	w      http.ResponseWriter
 	pace   *pace
 	gzip   bool // the client takes it
+	most   int  // bytes of a single write
 	buf    *[]byte
 	begun  bool
 	zip    *gzipWriter // nil: not compressed
@@ -25,7 +30,11 @@ type body struct {
 }
 
 func (c *Cache) newBody(w http.ResponseWriter, r *http.Request) *body {
-	return &body{w: w, pace: c.paces.start(w), gzip: acceptsGzip(r.Header), buf: buffers.Get().(*[]byte)}
+	b := &body{w: w, pace: c.paces.start(w), gzip: acceptsGzip(r.Header), most: gzipAbove, buf: buffers.Get().(*[]byte)}
+	if r.ProtoMajor == 2 {
+		b.most = http2Write
+	}
+	return b
 }
 
 // Write takes the next bytes of the body.
@@ -55,15 +64,24 @@ func (b *body) flush() error {
 		}
 		b.w.WriteHeader(http.StatusOK)
 	}
+	err := b.send()
+	b.pace.rest()
+	*b.buf = (*b.buf)[:0]
+	return err
+}
+
+// send writes what the buffer holds to the client.
+func (b *body) send() (err error) {
 	b.pace.begin()
-	var err error
 	if b.zip != nil {
 		_, err = b.zip.Write(*b.buf)
 	} else {
-		_, err = b.w.Write(*b.buf)
+		for p := *b.buf; len(p) > 0 && err == nil; {
+			n := min(len(p), b.most)
+			_, err = b.w.Write(p[:n])
+			p = p[n:]
+		}
 	}
-	b.pace.rest()
-	*b.buf = (*b.buf)[:0]
 	b.broken = err != nil
 	return err
 }
@@ -74,10 +92,7 @@ func (b *body) Close() error {
 		b.begun = true
 		b.w.Header().Set("Content-Length", strconv.Itoa(len(*b.buf)))
 		b.w.WriteHeader(http.StatusOK)
-		b.pace.begin()
-		_, err := b.w.Write(*b.buf)
-		b.broken = err != nil
-		return err
+		return b.send()
 	}
 	err := b.flush()
 	if err == nil && b.zip != nil {
