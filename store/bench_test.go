@@ -191,7 +191,7 @@ func BenchmarkCursorLagging(b *testing.B) {
 func BenchmarkPack(b *testing.B) {
 	for _, enc := range []wire.Encoding{wire.Protobuf, wire.JSON} {
 		raws := simPods(b, enc, 1000)
-		p := newPacker(enc, raws[:dictAfter])
+		p := newPacker(enc, raws[:dictAfter], dictSamples)
 		var raw, packed int
 		var forms [][]byte
 		for _, r := range raws {

@@ -20,6 +20,9 @@ const (
 	driftWindow   = 1024
 	driftNum      = 3 // 1.5 times worse
 	driftDen      = 2
+	// What packs better than this is not worth a new dictionary, which stays for
+	// as long as an object does that was packed with it.
+	goodRatio = 1. / 8
 	// Every generation but the first is made of so many samples, one of each
 	// sampleEvery objects. Measured on pods, whose first generation packs them to
 	// 605 bytes: 12 samples 545, 24 samples 539, 48 samples 538.
@@ -108,7 +111,7 @@ func (gs *generations) observe(g *generation, raw []byte, packed int, hurry bool
 		// packed/raw of the window > 1.5 × packed/raw of the baseline
 		was := float64(gs.basePack) / float64(max(gs.baseRaw, 1))
 		is := float64(gs.packed) / float64(max(gs.raw, 1))
-		gs.sampling = is*driftDen > was*driftNum
+		gs.sampling = is*driftDen > was*driftNum && is > goodRatio
 		gs.raw, gs.packed = 0, 0
 	}
 	return false
@@ -118,9 +121,9 @@ func (gs *generations) observe(g *generation, raw []byte, packed int, hurry bool
 // when there are enough.
 func (gs *generations) sample(raw []byte) (made bool) {
 	first := gs.current.Load().packer == nil
-	enough := dictOf
+	enough, whole := dictOf, dictSamples
 	if first {
-		enough = dictAfter
+		enough, whole = dictAfter, 1 // the others are like it
 	}
 	if gs.seen++; !first && gs.seen%sampleEvery != 0 {
 		return false
@@ -129,7 +132,7 @@ func (gs *generations) sample(raw []byte) (made bool) {
 	if len(gs.samples) < enough {
 		return false
 	}
-	gs.current.Store(&generation{kind: gs.kind, packer: newPacker(gs.kind.encoding, spread(gs.samples))})
+	gs.current.Store(&generation{kind: gs.kind, packer: newPacker(gs.kind.encoding, spread(gs.samples), whole)})
 	gs.samples, gs.sampling, gs.seen = nil, first, 0
 	gs.n, gs.baseRaw, gs.basePack, gs.raw, gs.packed = 0, 0, 0, 0, 0
 	return true

@@ -16,7 +16,7 @@ func TestPackRatio(t *testing.T) {
 		ratio float64
 	}{{wire.Protobuf, 7}, {wire.JSON, 10}} {
 		raws := simPods(t, tc.enc, 200)
-		p := newPacker(tc.enc, raws[:dictAfter])
+		p := newPacker(tc.enc, raws[:dictAfter], dictSamples)
 		var raw, packed int
 		for _, r := range raws {
 			form := p.pack(nil, r, false)
@@ -46,7 +46,7 @@ func TestPackAnything(t *testing.T) {
 	for _, samples := range [][][]byte{
 		simPods(t, wire.Protobuf, dictAfter), {{}, {}, {1}}, nil, {random(100)}, {random(200_000), random(10)}, {bytes.Repeat([]byte("a"), 100_000)},
 	} {
-		p := newPacker(wire.Protobuf, samples)
+		p := newPacker(wire.Protobuf, samples, dictSamples)
 		for _, n := range []int{0, 1, 7, 15, 16, 17, 100, 5000, 65_535, 65_536, 300_000, 3 << 20} {
 			for _, raw := range [][]byte{random(n), bytes.Repeat([]byte("k"), n), bytes.Repeat([]byte("text-%d"), n/7)} {
 				form := p.pack(nil, raw, false)
@@ -65,7 +65,7 @@ func TestPackAnything(t *testing.T) {
 // FuzzUnpack: damaged memory is an error, not a crash.
 func FuzzUnpack(f *testing.F) {
 	raws := simPods(f, wire.Protobuf, dictAfter+3)
-	p := newPacker(wire.Protobuf, raws[:dictAfter])
+	p := newPacker(wire.Protobuf, raws[:dictAfter], dictSamples)
 	for _, r := range raws[dictAfter:] {
 		f.Add(p.pack(nil, r, false), len(r))
 	}
