@@ -105,11 +105,12 @@ func (d *driver) readWatch() input {
 // have to wait for that.
 const spareTime = 40 * time.Microsecond
 
-// spare leaves CPU to a handler that has fallen behind the change log. What is taken in faster than it can follow is coalesced, so
-// that taking it in was for nothing, and at its expense.
+// spare leaves CPU to a handler that is at work and has fallen behind. What is taken in faster than it can follow is coalesced, so
+// that taking it in was for nothing, and at its expense. For a handler that does not go on nothing waits.
 func (d *driver) spare(events int) {
+	behind, seen := d.r.w.Behind()
 	rest := time.Duration(events)*spareTime - time.Since(d.spared)
-	if rest > 0 && d.r.w.Behind() {
+	if rest > 0 && behind && d.behind && seen > d.seen {
 		timer := time.NewTimer(rest)
 		defer timer.Stop()
 		select {
@@ -117,7 +118,7 @@ func (d *driver) spare(events int) {
 		case <-d.ctx.Done():
 		}
 	}
-	d.spared = time.Now()
+	d.spared, d.behind, d.seen = time.Now(), behind, seen
 }
 
 // apply takes the event of an object. One that cannot be read is skipped, and d.rv stays.

@@ -11,7 +11,7 @@ import (
 	"github.com/weirproject/weir/wire"
 )
 
-// TestSpare: events take their time while a handler is behind, and only then, and no longer than the reflector runs.
+// TestSpare: events take their time while a handler is behind and goes on, and only then, and no longer than the reflector runs.
 func TestSpare(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := store.New(store.Config{Encoding: wire.Protobuf})
@@ -35,17 +35,24 @@ func TestSpare(t *testing.T) {
 				t.Fatal(err)
 			}
 			d.r.w.Flush()
-			if i == 0 {
-				c.Next(make([]store.Change, 1))
-			}
 		}
+		read := func() { c.Next(make([]store.Change, 10)) }
+		if read(); took() != 0 {
+			t.Errorf("waited before it was known that the handler goes on")
+		}
+		if n := took(); n != 0 {
+			t.Errorf("%v for a handler that does not go on", n)
+		}
+		read()
 		if n := took(); n != maxBatch*spareTime {
 			t.Errorf("%v with a handler behind, want %v", n, maxBatch*spareTime)
 		}
+		read()
 		time.Sleep(maxBatch * spareTime / 2)
 		if n := took(); n != maxBatch*spareTime/2 {
 			t.Errorf("%v for events that took half the time to come, want %v", n, maxBatch*spareTime/2)
 		}
+		read()
 		cancel()
 		if n := took(); n != 0 {
 			t.Errorf("%v after the end", n)

@@ -9,8 +9,10 @@ func (w *Writer) Flush() (changed int) {
 	if b == nil {
 		return 0
 	}
-	if !w.replacing && b.stage.isFast() && w.Behind() {
-		w.hurried = time.Now()
+	if !w.replacing && b.stage.isFast() {
+		if behind, _ := w.Behind(); behind {
+			w.hurried = time.Now()
+		}
 	}
 	b.pack(w.s.gens)
 	for !b.empty() {

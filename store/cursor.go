@@ -68,7 +68,8 @@ type Cursor struct {
 	pos     uint64 // revision of the next change to read
 	lag     lagMap
 	waiting bool      // nothing is there: the next change must signal
-	read    time.Time // when it was read last
+	readAt  time.Time // when it was read last
+	read    uint64    // changes
 	closed  bool
 }
 
@@ -161,7 +162,7 @@ func (c *Cursor) nextInitial(dst []Change) int {
 		c.snap = nil
 		return 0
 	}
-	if c.read = time.Now(); full {
+	if c.readAt = time.Now(); full {
 		c.signalNow()
 		return n
 	}
@@ -176,7 +177,7 @@ func (c *Cursor) nextChanges(dst []Change) int {
 	if c.closed {
 		return 0
 	}
-	c.read = time.Now()
+	c.readAt = time.Now()
 	n := 0
 	for n < len(dst) {
 		ch, ok := c.lag.pop()
@@ -193,6 +194,7 @@ func (c *Cursor) nextChanges(dst []Change) int {
 		dst[n].ended(r.end, r.missed)
 		n++
 	}
+	c.read += uint64(n)
 	if start == l.base && c.pos > start {
 		l.trim() // it was, perhaps, the last one
 	}

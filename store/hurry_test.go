@@ -87,17 +87,17 @@ func TestBehind(t *testing.T) {
 		{1, 1, false}, {behindBy - 1, 0, false}, {1, 0, true}, {1, behindBy + 1 - caughtUp, true}, {1, 3, true}, {1, 0, false}, {1, 0, false},
 	} {
 		change(step.put)
-		if w.Behind() != step.behind {
-			t.Errorf("after %d versions: %v", version, w.Behind())
+		if behind, _ := w.Behind(); behind != step.behind {
+			t.Errorf("after %d versions: %v", version, behind)
 		}
 		c.Next(make([]Change, step.read))
 	}
 	change(behindBy)
-	if !w.Behind() {
-		t.Error("not behind")
+	if behind, read := w.Behind(); !behind || read != behindBy+5-caughtUp {
+		t.Errorf("%v after reading %d", behind, read)
 	}
 	c.Close()
-	if w.Behind() {
+	if behind, _ := w.Behind(); behind {
 		t.Error("a cursor that is closed is behind")
 	}
 }

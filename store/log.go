@@ -110,8 +110,8 @@ func (l *changeLog) append(records []record, held int) {
 }
 
 // isBehind reports whether a cursor that is being read has fallen behind and not
-// caught up yet.
-func (l *changeLog) isBehind() bool {
+// caught up yet, and how many changes such cursors have read.
+func (l *changeLog) isBehind() (behind bool, read uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	most := uint64(behindBy)
@@ -121,9 +121,12 @@ func (l *changeLog) isBehind() bool {
 	l.behind = false
 	for c := range l.cursors {
 		left := l.next() - c.pos
-		l.behind = l.behind || (left >= most || c.lag.first != nil) && time.Since(c.read) < blockedFor
+		if (left >= most || c.lag.first != nil) && time.Since(c.readAt) < blockedFor {
+			l.behind = true
+			read += c.read
+		}
 	}
-	return l.behind
+	return l.behind, read
 }
 
 // enforce drops the oldest records until the rest fits the limit.

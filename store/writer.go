@@ -65,9 +65,9 @@ func (s *Store) Writer(sc Scope) *Writer {
 
 // Behind reports whether a cursor that is being read does not keep up: it has a
 // thousand changes to see. It is said to be behind until it has half as many. One
-// that has not been read for a second is blocked, and does not count. Safe for
-// concurrent use.
-func (w *Writer) Behind() bool { return w.s.log.isBehind() }
+// that has not been read for a second is blocked, and does not count. read is how
+// many changes the cursors that are behind have read. Safe for concurrent use.
+func (w *Writer) Behind() (behind bool, read uint64) { return w.s.log.isBehind() }
 
 // check reads the key of an incoming object into w.key.
 func (w *Writer) check(m *wire.Meta, raw []byte) error {
