@@ -4,10 +4,10 @@ import (
 	"bytes"
 	"hash/maphash"
 	"reflect"
-	"strconv"
-	"strings"
 
 	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/weirproject/weir/internal/decode"
 )
 
 // part is all of one field of a message: its bytes with their tags, or, where those are not at hand, their hash. The fields that
@@ -77,19 +77,12 @@ func (m members) field(v reflect.Value, p path) reflect.Value {
 	return v
 }
 
-// maxNumber bounds the numbers of fields, and so the tables.
-const maxNumber = 1 << 10
-
 // membersOf makes the table of a struct, and of the structs in it where inside says so.
 func membersOf(t reflect.Type, inside bool) (m members) {
 	for i := range t.NumField() {
 		f := t.Field(i)
-		words := strings.Split(f.Tag.Get("protobuf"), ",")
-		if len(words) < 2 || !f.IsExported() {
-			continue
-		}
-		number, err := strconv.Atoi(words[1])
-		if err != nil || number <= 0 || number >= maxNumber {
+		number, ok := decode.FieldNumber(f.Tag.Get("protobuf"))
+		if !ok || !f.IsExported() {
 			continue
 		}
 		for len(m) <= number {

@@ -108,9 +108,13 @@ const spareTime = 40 * time.Microsecond
 // spare leaves CPU to a handler that is at work and has fallen behind. What is taken in faster than it can follow is coalesced, so
 // that taking it in was for nothing, and at its expense. For a handler that does not go on nothing waits.
 func (d *driver) spare(events int) {
-	behind, seen := d.r.w.Behind()
 	rest := time.Duration(events)*spareTime - time.Since(d.spared)
-	if rest > 0 && behind && d.behind && seen > d.seen {
+	if rest <= 0 { // which is nearly always: then nobody need be asked
+		d.spared, d.behind = time.Now(), false
+		return
+	}
+	behind, seen := d.r.w.Behind()
+	if behind && d.behind && seen > d.seen {
 		timer := time.NewTimer(rest)
 		defer timer.Stop()
 		select {

@@ -24,8 +24,8 @@ type packer interface {
 	footprint() int64
 }
 
-// newPacker chooses the packer for an encoding. The first samples, so many, make
-// up its dictionary. Both encodings are served best
+// newPacker chooses the packer for an encoding. The first samples, whole of them,
+// make up its dictionary, and all of them its codes. Both encodings are served best
 // by S2 with a dictionary and an entropy coder behind it. Measured on simulated
 // pods: protobuf of 4.97 KB packs to 541 bytes in 5.4 µs and unpacks in 3.9 µs
 // (S2 alone: 790 bytes, 3.6 µs; zstd fastest with a raw dictionary: 564 bytes,

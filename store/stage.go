@@ -13,8 +13,8 @@ import (
 const (
 	packApart = 8
 	packTime  = 10 * time.Microsecond
-	// hurryTime an object or less is how fast they come when somebody who has
-	// fallen behind is short of CPU, not of luck.
+	// At hurryTime an object or less, packing well would take what CPU a cursor
+	// that has fallen behind needs to catch up.
 	hurryTime = 50 * time.Microsecond
 	// hurryLasts is how long they are packed quickly after that.
 	hurryLasts = time.Second

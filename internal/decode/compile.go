@@ -39,7 +39,7 @@ func (c *compiler) message(t reflect.Type) (*message, bool) {
 		if !ok || tag == "-" {
 			continue
 		}
-		number, ok := parseTag(tag)
+		number, ok := FieldNumber(tag)
 		if !ok || number < len(m.fields) && m.fields[number].kind != none {
 			return nil, false
 		}
@@ -70,9 +70,9 @@ func isTrusted(t reflect.Type) bool {
 	return false
 }
 
-// parseTag reads the number of a struct tag such as "bytes,1,opt,name=metadata". The rest of a tag is not to be relied upon: some
-// say bytes of a number.
-func parseTag(tag string) (number int, ok bool) {
+// FieldNumber reads the number of a protobuf tag such as "bytes,1,opt,name=metadata", and reports false for what is none, and for one
+// of 1,024 or more. The rest of a tag is not to be relied upon: some say bytes of a number.
+func FieldNumber(tag string) (number int, ok bool) {
 	words := strings.Split(tag, ",")
 	if len(words) < 2 {
 		return 0, false

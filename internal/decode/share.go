@@ -18,7 +18,8 @@ type share struct {
 	value value
 }
 
-// shares are places. Everything has two, so that it need not go without because another is wanted all the time.
+// shares are places, with at most longestShared bytes each and what is made of them. Everything has two, so that it need not go
+// without because another is wanted all the time.
 type shares [1024]share
 
 // places are those of a hash.
