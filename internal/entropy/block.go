@@ -5,12 +5,54 @@ package entropy
 type role uint8
 
 const (
-	literal role = iota
-	tag
-	low  // the first byte of an offset or length behind a tag
-	high // those after the first
+	text      role = iota // a literal,
+	hexText               // and one of a long run that is hexadecimal: a UID, a digest
+	tag                   // first of all, or behind a copy,
+	tagBehind             // and behind literals
+	high                  // the second byte of an offset that has two,
+	near                  // and the first, where the second is small,
+	far                   // and where it is not
+	operand               // any other byte behind a tag
 	roles
 )
+
+const (
+	longRun = 24   // literals in a row from which on a bit says whether they are hexadecimal
+	farFrom = 0x10 // the second byte of offsets that lead into a dictionary rather than back in the block
+)
+
+// context is what one operation of a block tells of the next.
+type context struct {
+	tag  role       // the role of the next tag
+	lows [256]uint8 // the first byte of the last offset that had this second one
+}
+
+// then notes the operation that is through.
+func (c *context) then(t byte) {
+	c.tag = tag
+	if t&3 == tagLiteral {
+		c.tag = tagBehind
+	}
+}
+
+// low is the role of the first byte of an offset, whose second byte is this. Most offsets into a dictionary are near the one
+// before: what is coded is how far.
+func low(second byte) role {
+	if second >= farFrom {
+		return far
+	}
+	return near
+}
+
+// isHex judges a long run of literals by its middle.
+func isHex(run []byte) bool {
+	for _, b := range run[len(run)/2-4:][:8] {
+		if (b < '0' || b > '9') && (b < 'a' || b > 'f') && b != '-' {
+			return false
+		}
+	}
+	return true
+}
 
 // The lowest two bits of a tag.
 const (

@@ -12,35 +12,49 @@ const maxBits = 11
 // lengths are the lengths of a Huffman code, in bits. Every byte has one.
 type lengths [256]uint8
 
-// codeFor makes the code for bytes that come so often. None is counted as less than one: any may come.
+// seen is how much likelier than one that never came a byte is that came once. There are few blocks to count, and many bytes.
+const seen = 8
+
+// codeFor makes the code for bytes that come so often. None has no code at all: any may come.
 func codeFor(counts *[256]int) (l lengths) {
-	type item struct {
-		weight int
-		bytes  []uint8 // all that are in it, once for each time they are
-	}
-	single := make([]item, 256)
+	nodes := make([]node, 256, 256*maxBits)
+	single := make([]int, 256)
 	for b := range single {
-		single[b] = item{max(1, counts[b]), []uint8{uint8(b)}}
+		nodes[b].weight = max(1, seen*counts[b])
+		single[b] = b
 	}
-	byWeight := func(a, b item) int { return cmp.Compare(a.weight, b.weight) }
+	byWeight := func(a, b int) int { return cmp.Compare(nodes[a].weight, nodes[b].weight) }
 	slices.SortStableFunc(single, byWeight)
 	// Package-merge: pairs of what there was a step before go in among the single ones, as often as a code may be long. In the
 	// end a byte is as often among the first 2*255 as its code is long.
 	merged := single
 	for range maxBits - 1 {
-		var pairs []item
+		step := slices.Clone(single)
 		for i := 0; i+1 < len(merged); i += 2 {
-			pairs = append(pairs, item{merged[i].weight + merged[i+1].weight, slices.Concat(merged[i].bytes, merged[i+1].bytes)})
+			nodes = append(nodes, node{nodes[merged[i]].weight + nodes[merged[i+1]].weight, merged[i : i+2]})
+			step = append(step, len(nodes)-1)
 		}
-		merged = slices.Concat(single, pairs)
-		slices.SortStableFunc(merged, byWeight)
+		slices.SortStableFunc(step, byWeight)
+		merged = step
 	}
-	for _, it := range merged[:2*255] {
-		for _, b := range it.bytes {
-			l[b]++
-		}
-	}
+	l.count(nodes, merged[:2*255])
 	return l
+}
+
+// node is a byte, if it is one of the first 256, or a pair of nodes.
+type node struct {
+	weight int
+	pair   []int
+}
+
+// count counts the bytes in these nodes.
+func (l *lengths) count(nodes []node, in []int) {
+	for _, n := range in {
+		if n < len(l) {
+			l[n]++
+		}
+		l.count(nodes, nodes[n].pair)
+	}
 }
 
 // code is the bits of one byte, the first of them lowest, and above 16 bits how many they are.

@@ -9,7 +9,7 @@ import (
 // ErrCorrupt is returned for what Append did not make.
 var ErrCorrupt = errors.New("entropy: corrupt")
 
-// Model is the lengths of the codes: 1 KiB. It is not changed once it is made.
+// Model is the lengths of the codes: 2 KiB. It is not changed once it is made.
 type Model struct {
 	lengths [roles]lengths
 }
@@ -19,18 +19,32 @@ func Train(blocks ...[]byte) *Model {
 	var counts [roles][256]int
 	for _, block := range blocks {
 		_, n := binary.Uvarint(block)
+		c := context{tag: tag}
 		for ops, ok := block[max(n, 0):], n > 0; ok && len(ops) > 0; {
 			var t byte
-			var operand, literals []byte
-			if t, operand, literals, ops, ok = cut(ops); ok {
-				counts[tag][t]++
+			var operands, literals []byte
+			if t, operands, literals, ops, ok = cut(ops); !ok {
+				break
 			}
-			for i, b := range operand {
-				counts[low+role(min(i, 1))][b]++
+			counts[c.tag][t]++
+			if t&3 == tagCopy2 {
+				first, second := operands[0], operands[1]
+				counts[high][second]++
+				counts[low(second)][first-c.lows[second]]++
+				c.lows[second] = first
+			} else {
+				for _, b := range operands {
+					counts[operand][b]++
+				}
+			}
+			of := &counts[text]
+			if len(literals) >= longRun && isHex(literals) {
+				of = &counts[hexText]
 			}
 			for _, b := range literals {
-				counts[literal][b]++
+				of[b]++
 			}
+			c.then(t)
 		}
 	}
 	m := new(Model)
@@ -40,7 +54,7 @@ func Train(blocks ...[]byte) *Model {
 	return m
 }
 
-// Coder codes by a model. Its tables take 20 KiB. Safe for concurrent use.
+// Coder codes by a model. Its tables take 40 KiB. Safe for concurrent use.
 type Coder struct {
 	codes   [roles][256]code
 	symbols [roles]symbols
@@ -64,18 +78,34 @@ func (c *Coder) Append(dst, block []byte) ([]byte, bool) {
 		return dst, false
 	}
 	w := newWriter(dst, len(block)+1)
+	ctx := context{tag: tag}
 	for ops, ok := block[n:], true; len(ops) > 0; {
 		var t byte
-		var operand, literals []byte
-		if t, operand, literals, ops, ok = cut(ops); !ok {
+		var operands, literals []byte
+		if t, operands, literals, ops, ok = cut(ops); !ok {
 			return dst, false
 		}
-		w.put(c.codes[tag][t])
-		for i, b := range operand { // with the tag no more than five codes
-			w.put(c.codes[low+role(min(i, 1))][b])
+		w.put(c.codes[ctx.tag][t])
+		if t&3 == tagCopy2 {
+			first, second := operands[0], operands[1]
+			w.put(c.codes[high][second])
+			w.put(c.codes[low(second)][first-ctx.lows[second]])
+			ctx.lows[second] = first
+		} else {
+			for _, b := range operands { // with the tag no more than five codes
+				w.put(c.codes[operand][b])
+			}
 		}
 		w.flush()
-		w.run(&c.codes[literal], literals)
+		of := text
+		if len(literals) >= longRun {
+			if isHex(literals) {
+				of = hexText
+			}
+			w.put(code(of) | 1<<16)
+		}
+		w.run(&c.codes[of], literals)
+		ctx.then(t)
 	}
 	return w.end(), true
 }
@@ -90,7 +120,7 @@ type writer struct {
 
 // newWriter makes a writer behind dst, for so many codes.
 func newWriter(dst []byte, codes int) writer {
-	room := codes*maxBits/8 + 16
+	room := codes*(maxBits+1)/8 + 16 // a bit more: some have one before them
 	return writer{dst: slices.Grow(dst, room)[:len(dst)+room], at: len(dst)}
 }
 
@@ -138,27 +168,33 @@ func (w *writer) end() []byte {
 func (c *Coder) Decode(dst, coded []byte, size int) ([]byte, error) {
 	dst = binary.AppendUvarint(dst, uint64(size))
 	r := reader{src: coded}
+	ctx := context{tag: tag}
 	for left := uint64(size); left > 0; {
 		r.fill()
-		t := r.next(&c.symbols[tag])
+		t := r.next(&c.symbols[ctx.tag])
 		dst = append(dst, t)
-		operand := uint64(0)
-		switch n := operands(t); {
-		case n == 2: // most copies; after a fill there are bits for five
-			a, b := r.next(&c.symbols[low]), r.next(&c.symbols[high])
-			dst = append(dst, a, b)
-			operand = uint64(a) | uint64(b)<<8
-		case n > 0:
-			dst, operand = c.operand(dst, &r, t, n)
+		number := uint64(0)
+		if t&3 == tagCopy2 { // most of all; after a fill there are bits for five
+			second := r.next(&c.symbols[high])
+			first := r.next(&c.symbols[low(second)]) + ctx.lows[second]
+			ctx.lows[second] = first
+			dst = append(dst, first, second)
+		} else if n := operands(t); n > 0 {
+			dst, number = c.operands(dst, &r, t, n)
 		}
-		makes := length(t, operand)
+		makes := length(t, number)
 		if makes > left || r.broken {
 			return dst, ErrCorrupt
 		}
 		left -= makes
 		if t&3 == tagLiteral {
-			dst = r.run(dst, &c.symbols[literal], int(makes))
+			of := text
+			if makes >= longRun {
+				of = role(r.bit())
+			}
+			dst = r.run(dst, &c.symbols[of], int(makes))
 		}
+		ctx.then(t)
 	}
 	if r.broken {
 		return dst, ErrCorrupt
@@ -166,13 +202,13 @@ func (c *Coder) Decode(dst, coded []byte, size int) ([]byte, error) {
 	return dst, nil
 }
 
-// operand decodes the n bytes behind a tag, and those behind them.
-func (c *Coder) operand(dst []byte, r *reader, t byte, n int) ([]byte, uint64) {
-	operand := uint64(0)
+// operands decodes the n bytes behind a tag, and those behind them.
+func (c *Coder) operands(dst []byte, r *reader, t byte, n int) ([]byte, uint64) {
+	number := uint64(0)
 	for i := 0; i < n; i++ {
-		b := r.next(&c.symbols[low+role(min(i, 1))])
+		b := r.next(&c.symbols[operand])
 		dst = append(dst, b)
-		operand |= uint64(b) << (8 * i)
+		number |= uint64(b) << (8 * i)
 		if i == 0 {
 			n += more(t, b)
 		}
@@ -180,7 +216,7 @@ func (c *Coder) operand(dst []byte, r *reader, t byte, n int) ([]byte, uint64) {
 			r.fill()
 		}
 	}
-	return dst, operand
+	return dst, number
 }
 
 // reader hands out bits, the first lowest.
@@ -214,6 +250,15 @@ func (r *reader) next(s *symbols) byte {
 	r.bits >>= n & 63
 	r.n -= min(n, r.n)
 	return byte(x)
+}
+
+// bit is one bit as it is; it may come behind five codes.
+func (r *reader) bit() uint8 {
+	r.broken = r.broken || r.n == 0
+	b := uint8(r.bits & 1)
+	r.bits >>= 1
+	r.n -= min(1, r.n)
+	return b
 }
 
 // run decodes count bytes of one role.
