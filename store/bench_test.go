@@ -191,7 +191,18 @@ func BenchmarkCursorLagging(b *testing.B) {
 func BenchmarkPack(b *testing.B) {
 	for _, enc := range []wire.Encoding{wire.Protobuf, wire.JSON} {
 		raws := simPods(b, enc, 1000)
-		p := newPacker(enc, raws[:dictAfter], dictSamples)
+		var samples [][]byte
+		for i, r := range raws { // as the store packs them
+			var m wire.Meta
+			if err := wire.ReadMeta(enc, r, &m); err != nil {
+				b.Fatal(err)
+			}
+			raws[i] = new(Object).cutUID(nil, r, m.UID)
+			if i%(len(raws)/dictOf) == 0 {
+				samples = append(samples, raws[i])
+			}
+		}
+		p := newPacker(enc, spread(samples), dictSamples)
 		var raw, packed int
 		var forms [][]byte
 		for _, r := range raws {

@@ -10,13 +10,16 @@ import (
 // a canonical decimal in 8. Any other text stands behind the packed bytes, and
 // the 16 or 8 bytes hold its length.
 
+// uuidLen is the length of a canonical UUID.
+const uuidLen = 36
+
 // parseUUID reads the canonical form: lower case, 8-4-4-4-12.
 func parseUUID(text []byte) (u [16]byte, ok bool) {
-	if len(text) != 36 || text[8] != '-' || text[13] != '-' || text[18] != '-' || text[23] != '-' {
+	if len(text) != uuidLen || text[8] != '-' || text[13] != '-' || text[18] != '-' || text[23] != '-' {
 		return u, false
 	}
 	n := 0
-	for i := 0; i < 36; {
+	for i := 0; i < uuidLen; {
 		if i == 8 || i == 13 || i == 18 || i == 23 {
 			i++
 			continue
@@ -43,14 +46,19 @@ func unhex(c byte) byte {
 }
 
 func formatUUID(u [16]byte) string {
-	var b [36]byte
+	var b [uuidLen]byte
+	putUUID(b[:], &u)
+	return string(b[:])
+}
+
+// putUUID writes the canonical form to b[:uuidLen].
+func putUUID(b []byte, u *[16]byte) {
 	hex.Encode(b[0:8], u[0:4])
 	hex.Encode(b[9:13], u[4:6])
 	hex.Encode(b[14:18], u[6:8])
 	hex.Encode(b[19:23], u[8:10])
 	hex.Encode(b[24:36], u[10:16])
 	b[8], b[13], b[18], b[23] = '-', '-', '-', '-'
-	return string(b[:])
 }
 
 // parseVersion reads a resourceVersion that is a canonical decimal: no sign, no

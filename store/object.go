@@ -33,12 +33,14 @@ type Object struct {
 	size        uint32
 	nsLen       uint16
 	indexedWith uint16
+	cutAt       uint16 // where the uid was cut out, with flagCutUID
 	flags       uint8
 }
 
 const (
 	flagOddUID = 1 << iota // uid is not a canonical UUID: its length is in uid[:4]
 	flagOddRV              // resourceVersion is not a canonical integer: its length is in rv
+	flagCutUID             // the bytes were packed without the uid's text at cutAt
 )
 
 // objectOverhead is the size of an Object in memory, by the allocator's classes.
@@ -130,7 +132,18 @@ func sameVersion(a, b *Object) bool {
 // AppendRaw appends the object's bytes, as they came, to dst.
 func (o *Object) AppendRaw(dst []byte) ([]byte, error) {
 	packed, _, _ := o.tail()
-	return o.gen.unpack(dst, packed, int(o.size))
+	if o.flags&flagCutUID == 0 {
+		return o.gen.unpack(dst, packed, int(o.size))
+	}
+	// With room for the uid in front, to which only what is before it has to move.
+	n, at := len(dst), int(o.cutAt)
+	out, err := o.gen.unpack(slices.Grow(dst, int(o.size))[:n+uuidLen], packed, int(o.size)-uuidLen)
+	if err != nil {
+		return dst, err
+	}
+	copy(out[n:], out[n+uuidLen:][:at])
+	putUUID(out[n+at:], &o.uid)
+	return out, nil
 }
 
 // Encoding of the raw bytes.

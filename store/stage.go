@@ -1,6 +1,8 @@
 package store
 
 import (
+	"bytes"
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -42,11 +44,11 @@ type job struct {
 	raw, odd []byte // odd is the texts that stay as they are
 }
 
-// add keeps an object's bytes until they are packed.
-func (st *stage) add(gs *generations, o *Object, raw []byte, id *identity) {
+// add keeps an object's bytes, in which its uid is this text, until they are packed.
+func (st *stage) add(gs *generations, o *Object, raw, uid []byte, id *identity) {
 	// Should raws grow into other memory, the jobs there are keep what they have.
 	from := len(st.raws)
-	st.raws = append(st.raws, raw...)
+	st.raws = o.cutUID(st.raws, raw, uid)
 	odd := len(st.raws)
 	st.raws = append(append(st.raws, id.uidText...), id.rvText...)
 	n := st.put.Load()
@@ -62,6 +64,22 @@ func (st *stage) add(gs *generations, o *Object, raw []byte, id *identity) {
 			st.running.Store(false)
 		})
 	}
+}
+
+// cutUID appends raw without the uid, which the object has in fewer bytes, and
+// which nothing would make smaller: it is random. An odd one is left where it is,
+// and so is one that begins too far from the beginning.
+func (o *Object) cutUID(dst, raw, uid []byte) []byte {
+	at := -1
+	if o.flags&flagOddUID == 0 {
+		at = bytes.Index(raw[:min(len(raw), math.MaxUint16)], uid)
+	}
+	if at < 0 {
+		return append(dst, raw...)
+	}
+	o.flags |= flagCutUID
+	o.cutAt = uint16(at)
+	return append(append(dst, raw[:at]...), raw[at+len(uid):]...)
 }
 
 // isFast reports whether the objects have come hurryTime apart or less.

@@ -180,7 +180,7 @@ func (w *Writer) put(m *wire.Meta, id *identity, raw []byte, held *Object) error
 		o.key = string(w.key)
 	}
 	p.key, p.object = o.key, o
-	b.stage.add(w.s.gens, o, raw, id)
+	b.stage.add(w.s.gens, o, raw, m.UID, id)
 	b.add(p)
 	if b.full() {
 		w.Flush()
