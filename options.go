@@ -23,7 +23,7 @@ type Options struct {
 
 	// Namespaces restricts the informer to these. Empty: all namespaces.
 	Namespaces []string
-	// Selectors restricts the informer to objects that match at least one of them, at most 64. Empty: all objects.
+	// Selectors restricts the informer to objects that match at least one of them, at most 32. Empty: all objects.
 	// Each pair of a namespace and a selector is a LIST and a WATCH of its own.
 	Selectors []Selector
 

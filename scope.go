@@ -10,7 +10,7 @@ import (
 )
 
 // maxSelectors is how many claims a store can tell apart.
-const maxSelectors = 64
+const maxSelectors = 32
 
 // scope is what one reflector of an informer lists and watches.
 type scope struct {

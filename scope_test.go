@@ -33,7 +33,7 @@ func TestScopesOfBadOptions(t *testing.T) {
 		"a namespace twice":     {Namespaces: []string{"a", "b", "a"}},
 		"label selector":        {Selectors: []Selector{{Label: "a=b=c"}}},
 		"field selector":        {Selectors: []Selector{{Field: "spec.nodeName"}}},
-		"too many selectors":    {Selectors: make([]Selector, 65)},
+		"too many selectors":    {Selectors: make([]Selector, 33)},
 	} {
 		if _, err := scopesOf(opts); !errors.Is(err, ErrOptions) {
 			t.Errorf("%s: %v, want ErrOptions", name, err)

@@ -96,7 +96,7 @@ func (w *Writer) applyLocked(p *pending) bool {
 
 func (w *Writer) setLocked(p *pending) {
 	s, old, o := w.s, p.expect, p.object
-	claims, marks := w.bit, uint64(0)
+	claims, marks := w.bit, uint32(0)
 	if w.replacing {
 		marks = w.bit
 	}

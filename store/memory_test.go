@@ -2,6 +2,7 @@ package store
 
 import (
 	"testing"
+	"unsafe"
 
 	"github.com/cockroachdb/datadriven"
 )
@@ -19,6 +20,12 @@ func TestMemoryString(t *testing.T) {
 				return m.String()
 			})
 		})
+	}
+}
+
+func TestObjectOverhead(t *testing.T) {
+	if size := unsafe.Sizeof(Object{}); size > objectOverhead || size <= objectOverhead-16 {
+		t.Errorf("an Object is %d bytes", size)
 	}
 }
 

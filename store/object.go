@@ -25,12 +25,12 @@ type Object struct {
 	// seen it since their BeginReplace, which have put this very version. Set
 	// under the store's lock; bits are added under its read lock. No claim: this
 	// version is not in the table any more.
-	claims, marks, puts atomic.Uint64
+	claims, marks, puts atomic.Uint32
 
+	size    uint32
 	decoded atomic.Pointer[decodedState]
 
 	indexed     uint64 // hash of the values in the indexes of number indexedWith
-	size        uint32
 	nsLen       uint16
 	indexedWith uint16
 	cutAt       uint16 // where the uid was cut out, with flagCutUID
@@ -44,7 +44,9 @@ const (
 )
 
 // objectOverhead is the size of an Object in memory, by the allocator's classes.
-const objectOverhead = 128
+// Every byte of it counts twice in the peak of a first sync: the garbage collector
+// lets the heap grow to twice what lives.
+const objectOverhead = 112
 
 // live reports whether this version is the one that the table holds.
 func (o *Object) live() bool { return o.claims.Load() != 0 }

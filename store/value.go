@@ -62,5 +62,5 @@ func (s *Store) ByHand(sc Scope) *Writer {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.several = true
-	return &Writer{s: s, scope: sc, bit: 1 << (sc.Claim & 63), synced: true, rebase: true}
+	return &Writer{s: s, scope: sc, bit: 1 << (sc.Claim & 31), synced: true, rebase: true}
 }

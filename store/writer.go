@@ -15,7 +15,7 @@ import (
 type Scope struct {
 	// Namespace, "" for all.
 	Namespace string
-	// Claim, 0 to 63 (higher bits are ignored): which selector of an informer
+	// Claim, 0 to 31 (higher bits are ignored): which selector of an informer
 	// that is merged from several. An object is held while any claim holds it.
 	Claim uint8
 }
@@ -26,7 +26,7 @@ type Scope struct {
 type Writer struct {
 	s     *Store
 	scope Scope
-	bit   uint64 // of the claim
+	bit   uint32 // of the claim
 
 	// Guarded by the store's lock.
 	synced   bool
@@ -54,7 +54,7 @@ const (
 // Writer returns a new writer for sc. The store is not Synced until the writer
 // has ended its first replace.
 func (s *Store) Writer(sc Scope) *Writer {
-	w := &Writer{s: s, scope: sc, bit: 1 << (sc.Claim & 63)}
+	w := &Writer{s: s, scope: sc, bit: 1 << (sc.Claim & 31)}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.several = s.several || len(s.writers) > 0 || s.table.count > 0
@@ -233,7 +233,7 @@ func (w *Writer) release(p pending) {
 }
 
 // setBits adds bits without dirtying memory that has them.
-func setBits(to *atomic.Uint64, bits uint64) {
+func setBits(to *atomic.Uint32, bits uint32) {
 	if to.Load()&bits != bits {
 		to.Or(bits)
 	}
