@@ -31,6 +31,8 @@ type connection struct {
 	spare bool
 	idle  *list.Element // nil while a request is under way
 	gone  bool
+
+	gathering gathering
 }
 
 const (
@@ -64,7 +66,7 @@ func (cs *connections) admit(conn net.Conn) *connection {
 	}
 	var c *connection
 	if cs.open < cs.limit+maxSpare {
-		c = &connection{Conn: conn, of: cs, spare: cs.open >= cs.limit}
+		c = &connection{Conn: conn, of: cs, spare: cs.open >= cs.limit, gathering: gathering{conn: conn}}
 		c.idle = cs.idle.PushBack(c)
 		cs.open++
 	}
@@ -92,6 +94,9 @@ func (c *connection) leaveIdle() {
 		c.idle = nil
 	}
 }
+
+// Write is net.Conn's.
+func (c *connection) Write(p []byte) (int, error) { return c.gathering.Write(p) }
 
 // Close is net.Conn's.
 func (c *connection) Close() error {
@@ -139,10 +144,14 @@ type spareKey struct{}
 
 // context is http.Server.ConnContext.
 func (cs *connections) context(ctx context.Context, conn net.Conn) context.Context {
-	if c := connectionOf(conn); c != nil && c.spare {
-		return context.WithValue(ctx, spareKey{}, true)
+	c := connectionOf(conn)
+	if c == nil {
+		return ctx
 	}
-	return ctx
+	if c.spare {
+		ctx = context.WithValue(ctx, spareKey{}, true)
+	}
+	return c.gathering.in(ctx)
 }
 
 // spare says whether a request came by a connection too many: it is told so, and to come again by another.

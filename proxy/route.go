@@ -42,13 +42,10 @@ func infoOf(r *http.Request) *request.RequestInfo {
 	return info
 }
 
-// readOf says whether a request is one that may be answered from here, as far as the request alone tells. What is not well-formed
+// readOf says whether the GET of a URL is one that may be answered from here, as far as the URL alone tells. What is not well-formed
 // is not: the upstream says best what is wrong with it.
-func readOf(r *http.Request, info *request.RequestInfo) *read {
-	if r.Method != http.MethodGet || impersonates(r.Header) || r.Header.Get("Upgrade") != "" {
-		return nil
-	}
-	q, err := url.ParseQuery(r.URL.RawQuery)
+func readOf(at *url.URL, info *request.RequestInfo) *read {
+	q, err := url.ParseQuery(at.RawQuery)
 	if err != nil {
 		return nil
 	}
@@ -59,7 +56,7 @@ func readOf(r *http.Request, info *request.RequestInfo) *read {
 	if _, err := labels.Parse(q.Get("labelSelector")); err != nil {
 		return nil
 	}
-	if !info.IsResourceRequest || info.Resource == "" || info.APIVersion == "" || info.Subresource != "" || oldStyle(r.URL.Path, info) {
+	if !info.IsResourceRequest || info.Resource == "" || info.APIVersion == "" || info.Subresource != "" || oldStyle(at.Path, info) {
 		return nil
 	}
 	rd := &read{info: info, query: q, fields: selected, gvr: schema.GroupVersionResource{Group: info.APIGroup, Version: info.APIVersion, Resource: info.Resource}}

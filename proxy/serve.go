@@ -6,7 +6,6 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apiserver/pkg/endpoints/request"
 
 	"github.com/weirproject/weir/watchcache"
 )
@@ -40,10 +39,10 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // admit answers a request if there is a place for it.
 func (s *Server) admit(w http.ResponseWriter, r *http.Request) {
-	info := infoOf(r)
-	a := s.metrics.begin(w, r, info)
+	ask := s.urls.of(r)
+	a := s.metrics.begin(w, r, ask.info)
 	defer a.end()
-	place := s.admission.of(info)
+	place := s.admission.of(ask.info)
 	if spare(r) || !place.enter(time.Now()) {
 		if spare(r) {
 			w.Header().Set("Connection", "close")
@@ -55,12 +54,11 @@ func (s *Server) admit(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer func() { place.leave(time.Now()) }()
-	s.answer(a, r, info)
+	s.answer(a, r, ask.read)
 }
 
-// answer answers a request, from here or from upstream.
-func (s *Server) answer(w http.ResponseWriter, r *http.Request, info *request.RequestInfo) {
-	rd := readOf(r, info)
+// answer answers a request, from here if it is a read that may be, or from upstream.
+func (s *Server) answer(w http.ResponseWriter, r *http.Request, rd *read) {
 	switch {
 	case rd != nil && s.serveRead(w, r, rd):
 	case rd != nil && rd.ours:
@@ -108,6 +106,8 @@ func (s *Server) serveRead(w http.ResponseWriter, r *http.Request, rd *read) boo
 	if rd.info.Verb == "watch" {
 		s.serveWatch(w, r, h, on, rd)
 	} else {
+
+		defer gather(r)()
 		on.serve(w, r, rd)
 	}
 	return true

@@ -255,7 +255,7 @@ func FuzzReadOf(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, path, query string) {
 		r := &http.Request{Method: http.MethodGet, URL: &url.URL{Path: path, RawQuery: query}, Header: http.Header{}}
-		rd := readOf(r, infoOf(r))
+		rd := readOf(r.URL, infoOf(r))
 		if rd == nil {
 			return
 		}

@@ -27,6 +27,7 @@ type Server struct {
 	upstream  *upstream
 	holdings  *holdings
 	admission *admission
+	urls      *urls
 	health    health
 	cert      *certificate
 	asker     http.RoundTripper // of the proxy's own questions
@@ -84,7 +85,7 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrOptions, err)
 	}
-	s := &Server{opts: o, asker: asker.Transport, admission: newAdmission(&o), rechecks: make(chan struct{}, maxRechecks)}
+	s := &Server{opts: o, asker: asker.Transport, admission: newAdmission(&o), urls: newURLs(), rechecks: make(chan struct{}, maxRechecks)}
 	s.closing, s.close = context.WithCancel(context.Background())
 	s.health.client = client.Discovery().RESTClient()
 	if s.holdings, err = newHoldings(o, cfg, discoverer{client.Discovery().RESTClient()}); err != nil {

@@ -72,6 +72,9 @@ func (c *Cache) list(w http.ResponseWriter, r *http.Request, p *params, s *selec
 	}
 	pl := c.plan(st, s)
 	m := &matcher{selector: pl.rest, cache: c}
+	sc := newScratch()
+	sc.lend(m, &f)
+	defer sc.release(m, &f)
 	pg, err := c.page(&pl, s, start, limit, m)
 	if err != nil {
 		return apierrors.NewInternalError(err)

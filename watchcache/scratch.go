@@ -22,8 +22,13 @@ var scratches = sync.Pool{New: func() any { return new(scratch) }}
 
 func newScratch() *scratch { return scratches.Get().(*scratch) }
 
-// release gives it back. The changes must have been cleared.
-func (s *scratch) release() {
+// lend lends a matcher and a form their buffers.
+func (s *scratch) lend(m *matcher, f *form) { m.own, f.scratch = s.raw, s.object }
+
+// release takes the buffers back, and gives up the scratch. The changes must have been cleared.
+func (s *scratch) release(m *matcher, f *form) {
+	s.raw, s.object = m.own, f.scratch
+	m.own, f.scratch = nil, nil
 	for _, b := range []*[]byte{&s.raw, &s.stamped, &s.object, &s.event} {
 		if cap(*b) > maxScratch {
 			*b = nil

@@ -111,16 +111,15 @@ func (wt *watcher) follows(from changes) {
 func (wt *watcher) wake() {
 	if wt.scratch == nil {
 		wt.scratch = newScratch()
-		wt.m.own, wt.f.scratch = wt.scratch.raw, wt.scratch.object
+		wt.scratch.lend(&wt.m, &wt.f)
 	}
 }
 
 func (wt *watcher) idle() {
 	wt.count()
 	if wt.scratch != nil {
-		wt.scratch.raw, wt.scratch.object = wt.m.own, wt.f.scratch
-		wt.scratch.release()
-		wt.scratch, wt.f.scratch = nil, nil
+		wt.scratch.release(&wt.m, &wt.f)
+		wt.scratch = nil
 	}
 	wt.m.forget()
 }

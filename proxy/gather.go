@@ -1,0 +1,113 @@
+package proxy
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+)
+
+// gathering is a connection's writes while an answer is being made. HTTP/2 writes every frame on its own, and for an answer of 100 KB the
+// system calls and the client's being woken by each cost more than everything else. So what is written meanwhile goes out in larger
+// pieces: with the frame that comes behind the answer, when there are gatherBytes, or after gatherTime. Safe for concurrent use.
+type gathering struct {
+	conn net.Conn
+
+	mu      sync.Mutex
+	answers int         // that are being made
+	buf     *[]byte     // nil: nothing waits
+	timer   *time.Timer // runs while something waits
+	err     error       // of the timer's write
+}
+
+const (
+	gatherBytes = 64 << 10
+	gatherTime  = time.Millisecond
+)
+
+// gatherBuffers holds buffers of gatherBytes. A connection has one while something waits to be written.
+var gatherBuffers = sync.Pool{New: func() any { b := make([]byte, 0, gatherBytes); return &b }}
+
+// Write is net.Conn's, but may write later. An error of that is the next write's.
+func (g *gathering) Write(p []byte) (int, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.err != nil {
+		return 0, g.err
+	}
+	if g.buf == nil && g.answers == 0 {
+		return g.conn.Write(p)
+	}
+	if g.buf != nil && len(*g.buf)+len(p) > gatherBytes {
+		if err := g.flush(); err != nil {
+			return 0, err
+		}
+	}
+	if len(p) > gatherBytes {
+		return g.conn.Write(p)
+	}
+	g.keep(p)
+	if g.answers == 0 {
+		if err := g.flush(); err != nil {
+			return 0, err
+		}
+	}
+	return len(p), nil
+}
+
+// keep puts bytes into the buffer, in which there is room.
+func (g *gathering) keep(p []byte) {
+	if g.buf == nil {
+		g.buf = gatherBuffers.Get().(*[]byte)
+		if g.timer == nil {
+			g.timer = time.AfterFunc(gatherTime, g.late)
+		} else {
+			g.timer.Reset(gatherTime)
+		}
+	}
+	*g.buf = append(*g.buf, p...)
+}
+
+// flush writes what waits.
+func (g *gathering) flush() error {
+	buf := g.buf
+	g.buf = nil
+	g.timer.Stop()
+	_, g.err = g.conn.Write(*buf)
+	*buf = (*buf)[:0]
+	gatherBuffers.Put(buf)
+	return g.err
+}
+
+// late writes what has waited for long enough.
+func (g *gathering) late() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.buf != nil {
+		_ = g.flush() // kept for the next write
+	}
+}
+
+// gatherKey is where a request's context has its connection's gathering.
+type gatherKey struct{}
+
+// gather gathers the writes of a request's connection until it is released.
+func gather(r *http.Request) (release func()) {
+	g, ok := r.Context().Value(gatherKey{}).(*gathering)
+	if !ok || r.ProtoMajor != 2 {
+		return func() {}
+	}
+	g.add(1)
+	return func() { g.add(-1) }
+}
+
+func (g *gathering) add(n int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.answers += n
+}
+
+func (g *gathering) in(ctx context.Context) context.Context {
+	return context.WithValue(ctx, gatherKey{}, g)
+}

@@ -1,0 +1,58 @@
+package proxy
+
+import (
+	"net/http"
+
+	"k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/utils/lru"
+)
+
+// urls remembers what the URLs of GETs ask for: clients ask the same again and again, and to read a selector, three times over as the
+// libraries do it, takes longer than to find what it selects. Safe for concurrent use.
+type urls struct {
+	known *lru.Cache // address to ask
+}
+
+const (
+	maxURLs = 1024
+	// maxURL is how long a URL may be to be remembered, in bytes.
+	maxURL = 1 << 10
+)
+
+type address struct{ path, query string }
+
+// ask is what a request asks for. It is shared by the requests that ask for the same, and nobody may change it.
+type ask struct {
+	info *request.RequestInfo
+	read *read // nil: nothing that may be answered from here
+}
+
+func newURLs() *urls { return &urls{known: lru.New(maxURLs)} }
+
+// of says what a request asks for.
+func (u *urls) of(r *http.Request) ask {
+	if r.Method != http.MethodGet {
+		return ask{info: infoOf(r)}
+	}
+	at := address{r.URL.Path, r.URL.RawQuery}
+	a, ok := u.get(at)
+	if !ok {
+		a.info = infoOf(r)
+		a.read = readOf(r.URL, a.info)
+		if len(at.path)+len(at.query) <= maxURL {
+			u.known.Add(at, a)
+		}
+	}
+	if impersonates(r.Header) || r.Header.Get("Upgrade") != "" {
+		a.read = nil
+	}
+	return a
+}
+
+func (u *urls) get(at address) (ask, bool) {
+	a, ok := u.known.Get(at)
+	if !ok {
+		return ask{}, false
+	}
+	return a.(ask), true
+}

@@ -1,0 +1,54 @@
+package proxy
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+)
+
+func TestURLs(t *testing.T) {
+	u := newURLs()
+	const pods = "/api/v1/pods?resourceVersion=0&labelSelector=app%3Dweb"
+	get := func(method, target string, header ...string) ask {
+		r := httptest.NewRequest(method, target, nil)
+		for i := 0; i < len(header); i += 2 {
+			r.Header.Set(header[i], header[i+1])
+		}
+		return u.of(r)
+	}
+	first := get(http.MethodGet, pods)
+	if first.read == nil || first.info.Verb != "list" || first.info.LabelSelector != "app=web" {
+		t.Fatalf("%+v", first.info)
+	}
+	if again := get(http.MethodGet, pods); again != first {
+		t.Error("the same URL is read again")
+	}
+	for _, header := range [][2]string{{"Impersonate-User", "jane"}, {"Upgrade", "websocket"}} {
+		if a := get(http.MethodGet, pods, header[0], header[1]); a.read != nil || a.info != first.info {
+			t.Errorf("with %s it is a read", header[0])
+		}
+	}
+	if again := get(http.MethodGet, pods); again != first {
+		t.Error("what a header says of one request is remembered for all")
+	}
+	if a := get(http.MethodPost, pods); a.read != nil || a.info.Verb != "create" {
+		t.Errorf("a POST is a read, or %+v", a.info)
+	}
+	// A path may have the separator in it.
+	if a := get(http.MethodGet, "/api/v1/pods%3FresourceVersion=0&labelSelector=app%3Dweb"); a == first {
+		t.Error("two URLs are taken for one")
+	}
+	if a := get(http.MethodGet, "/api/v1/pods?labelSelector="+strings.Repeat("x", 60)+"%3Da,"+strings.Repeat("y", maxURL)); a.info == nil {
+		t.Error("nothing is known of a long URL")
+	}
+	if n := u.known.Len(); n != 2 {
+		t.Errorf("%d are remembered", n)
+	}
+	for i := range 2 * maxURLs {
+		get(http.MethodGet, pods+strings.Repeat(",a", i%400)+strings.Repeat("b", i/400))
+	}
+	if n := u.known.Len(); n > maxURLs {
+		t.Errorf("%d are remembered, at most %d", n, maxURLs)
+	}
+}
