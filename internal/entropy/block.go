@@ -90,24 +90,8 @@ func more(t, operand byte) int {
 	return 0
 }
 
-// length is how many bytes an operation makes, of its tag and its operands as a little-endian number.
-func length(t byte, operand uint64) uint64 {
-	switch t & 3 {
-	case tagLiteral:
-		if t>>2 < 60 {
-			return uint64(t>>2) + 1
-		}
-		return operand + 1
-	case tagCopy1:
-		short := uint64(t >> 2 & 7)
-		if more(t, byte(operand)) == 0 {
-			return short + 4
-		}
-		base := [...]uint64{4, 1 << 8, 1 << 16}[short-5]
-		return operand>>8 + base + 4
-	}
-	return uint64(t>>2) + 1
-}
+// longRepeats is how long a repeat is at least that has one, two or three bytes to say so.
+var longRepeats = [...]int{4 + 4, 1<<8 + 4, 1<<16 + 4}
 
 // cut cuts the first operation off a block's: its tag, its operands, and the literals that follow. It reports false for what is no
 // block.
@@ -127,11 +111,13 @@ func cut(ops []byte) (t byte, operand, literals, rest []byte, ok bool) {
 	if t&3 != tagLiteral {
 		return t, operand, nil, rest, true
 	}
-	number := uint64(0)
-	for i, b := range operand {
-		number |= uint64(b) << (8 * i)
+	count := uint64(t>>2) + 1
+	if len(operand) > 0 {
+		count = 1
+		for i, b := range operand {
+			count += uint64(b) << (8 * i)
+		}
 	}
-	count := length(t, number)
 	if count > uint64(len(rest)) {
 		return 0, nil, nil, nil, false
 	}

@@ -11,8 +11,13 @@ import (
 	"github.com/weirproject/weir/internal/podsim"
 )
 
-// blocks are what S2 makes of simulated pods.
-func blocks(t testing.TB, n int) (out [][]byte, sizes []int) {
+// population is simulated pods, and what S2 makes of them with the first of them for a dictionary.
+type population struct {
+	raws, blocks [][]byte
+	dict         []byte
+}
+
+func populate(t testing.TB, n int) (p population) {
 	t.Helper()
 	sim := podsim.New(n, 1)
 	for i := range n {
@@ -20,31 +25,41 @@ func blocks(t testing.TB, n int) (out [][]byte, sizes []int) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		out, sizes = append(out, s2.Encode(nil, raw)), append(sizes, len(raw))
+		p.raws = append(p.raws, raw)
 	}
-	return out, sizes
+	p.dict = p.raws[0]
+	dict := s2.MakeDictManual(p.dict, 0)
+	for _, raw := range p.raws {
+		p.blocks = append(p.blocks, dict.Encode(nil, raw))
+	}
+	return p
 }
 
-func back(t *testing.T, c *Coder, block []byte, size int) (coded []byte) {
+// coder is one for the population.
+func (p *population) coder() *Coder {
+	return NewCoder(Train(p.blocks[:min(20, len(p.blocks))]...), p.dict)
+}
+
+func back(t *testing.T, c *Coder, block, raw []byte) (coded []byte) {
 	t.Helper()
 	coded, ok := c.Append([]byte("before"), block)
 	if !ok {
 		t.Fatalf("%x is no block", block)
 	}
-	got, err := c.Decode([]byte("before"), coded[len("before"):], size)
-	if err != nil || string(got) != "before"+string(block) {
-		t.Fatalf("a block of %d bytes does not come back: %v", len(block), err)
+	got, err := c.Decode([]byte("before"), coded[len("before"):], len(raw))
+	if err != nil || string(got) != "before"+string(raw) {
+		t.Fatalf("%d bytes do not come back: %v", len(raw), err)
 	}
 	return coded[len("before"):]
 }
 
 func TestThereAndBack(t *testing.T) {
-	all, sizes := blocks(t, 60)
-	c := NewCoder(Train(all[:20]...))
+	p := populate(t, 60)
+	c := p.coder()
 	before, after := 0, 0
-	for i, block := range all {
+	for i, block := range p.blocks {
 		before += len(block)
-		after += len(back(t, c, block, sizes[i]))
+		after += len(back(t, c, block, p.raws[i]))
 	}
 	if after*10 > before*8 {
 		t.Errorf("%d bytes became %d", before, after)
@@ -58,7 +73,7 @@ func TestAnything(t *testing.T) {
 	for i := range noise {
 		noise[i] = byte(rnd.Uint32())
 	}
-	for _, c := range []*Coder{NewCoder(Train()), NewCoder(Train([]byte("no block"), nil, s2.Encode(nil, noise)))} {
+	for _, c := range []*Coder{NewCoder(Train(), nil), NewCoder(Train([]byte("no block"), nil, s2.Encode(nil, noise)), noise)} {
 		for _, n := range []int{0, 1, 59, 60, 61, 255, 256, 257, 65_535, 65_536, 65_537, 200_000} {
 			for _, raw := range [][]byte{
 				noise[:n],
@@ -67,7 +82,7 @@ func TestAnything(t *testing.T) {
 				append(append(bytes.Clone(noise[:n/2]), bytes.Repeat([]byte("abc"), n/3)...), noise[:n/2]...),
 			} {
 				for _, encode := range []func(dst, src []byte) []byte{s2.Encode, s2.EncodeBetter, s2.EncodeBest, s2.EncodeSnappy} {
-					back(t, c, encode(nil, raw), len(raw))
+					back(t, c, encode(nil, raw), raw)
 				}
 			}
 		}
@@ -75,18 +90,29 @@ func TestAnything(t *testing.T) {
 }
 
 func TestCorrupt(t *testing.T) {
-	all, sizes := blocks(t, 2)
-	c := NewCoder(Train(all...))
-	coded, _ := c.Append(nil, all[0])
-	if _, err := c.Decode(nil, coded[:len(coded)/2], sizes[0]); !errors.Is(err, ErrCorrupt) {
+	p := populate(t, 2)
+	c := p.coder()
+	coded, _ := c.Append(nil, p.blocks[1])
+	size := len(p.raws[1])
+	if _, err := c.Decode(nil, coded[:len(coded)/2], size); !errors.Is(err, ErrCorrupt) {
 		t.Errorf("half of it: %v", err)
 	}
 	if _, err := c.Decode(nil, nil, 1); !errors.Is(err, ErrCorrupt) {
 		t.Errorf("nothing: %v", err)
 	}
 	for _, bad := range [][]byte{nil, {0x80}, {5, 0xf0}, {5, 0xf0, 9}, {5, 0xff, 1, 2}, {5, 1}, {5, 0x1d, 0}} {
-		if _, ok := c.Append(nil, bad); ok {
+		if got, ok := c.Append([]byte("x"), bad); ok || string(got) != "x" {
 			t.Errorf("%x is no block", bad)
+		}
+	}
+	// Copies of what is not there.
+	for _, bad := range [][]byte{{8, 0x1e, 0, 0}, {8, 0x1e, 1, 0xff}, {8, 0x1f, 0xff, 0xff, 0xff, 0xff}} {
+		coded, ok := c.Append(nil, bad)
+		if !ok {
+			t.Fatalf("%x is a block, if a bad one", bad)
+		}
+		if _, err := c.Decode(nil, coded, 8); !errors.Is(err, ErrCorrupt) {
+			t.Errorf("%x: %v", bad, err)
 		}
 	}
 }
@@ -116,37 +142,39 @@ func TestCodeLengths(t *testing.T) {
 	}
 }
 
-// FuzzDecode: damaged memory is an error, never a crash and never without end.
+// FuzzDecode: damaged memory is an error, or other bytes, and never a crash.
 func FuzzDecode(f *testing.F) {
-	all, sizes := blocks(f, 3)
-	c := NewCoder(Train(all...))
-	for i, block := range all {
+	p := populate(f, 3)
+	c := p.coder()
+	for i, block := range p.blocks {
 		coded, _ := c.Append(nil, block)
-		f.Add(coded, sizes[i])
+		f.Add(coded, len(p.raws[i]))
 	}
 	f.Fuzz(func(t *testing.T, coded []byte, size int) {
 		if size < 0 || size > 1<<20 {
 			return
 		}
-		block, err := c.Decode(nil, coded, size)
-		if err == nil && len(block) > 11*len(coded)+16 {
-			t.Errorf("%d bytes became %d", len(coded), len(block))
+		if raw, err := c.Decode(nil, coded, size); err == nil && len(raw) != size {
+			t.Errorf("%d bytes, want %d", len(raw), size)
 		}
 	})
 }
 
-// FuzzAppend: what is a block comes back.
+// FuzzAppend: what is a block comes back, as S2 would decode it.
 func FuzzAppend(f *testing.F) {
-	all, _ := blocks(f, 3)
-	c := NewCoder(Train(all...))
-	for _, block := range all {
+	p := populate(f, 3)
+	c := p.coder()
+	dict := s2.MakeDictManual(p.dict, 0)
+	for _, block := range p.blocks {
 		f.Add(block)
 	}
+	f.Add(s2.Encode(nil, bytes.Repeat([]byte("again"), 100_000)))
 	f.Fuzz(func(t *testing.T, block []byte) {
-		if size, err := s2.DecodedLen(block); err != nil || size > 1<<20 {
+		size, err := s2.DecodedLen(block)
+		if err != nil || size > 1<<20 {
 			return
 		}
-		raw, err := s2.Decode(nil, block)
+		raw, err := dict.Decode(nil, block)
 		if err != nil {
 			return
 		}
@@ -154,43 +182,34 @@ func FuzzAppend(f *testing.F) {
 		if !ok {
 			t.Fatalf("%x is a block", block)
 		}
-		got, err := c.Decode(nil, coded, len(raw))
-		if err != nil {
-			t.Fatalf("%x: %v", block, err)
-		}
-		if again, err := s2.Decode(nil, got); err != nil || !bytes.Equal(again, raw) {
-			t.Fatalf("%x came back as %x: %v", block, got, err)
+		got, err := c.Decode(nil, coded, size)
+		if err != nil || !bytes.Equal(got, raw) {
+			t.Fatalf("%x came back as %x: %v", raw, got, err)
 		}
 	})
 }
 
 func BenchmarkCoder(b *testing.B) {
-	all, sizes := blocks(b, 200)
-	c := NewCoder(Train(all[:20]...))
+	p := populate(b, 200)
+	c := p.coder()
 	var coded [][]byte
-	for _, block := range all {
+	for _, block := range p.blocks {
 		one, _ := c.Append(nil, block)
 		coded = append(coded, one)
 	}
 	b.Run("append", func(b *testing.B) {
 		var dst []byte
-		n := 0
 		for i := 0; b.Loop(); i++ {
-			dst, _ = c.Append(dst[:0], all[i%len(all)])
-			n += len(all[i%len(all)])
+			dst, _ = c.Append(dst[:0], p.blocks[i%len(p.blocks)])
 		}
-		b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(n), "ns/B")
 	})
 	b.Run("decode", func(b *testing.B) {
 		var dst []byte
-		n := 0
 		for i := 0; b.Loop(); i++ {
 			var err error
-			if dst, err = c.Decode(dst[:0], coded[i%len(all)], sizes[i%len(all)]); err != nil {
+			if dst, err = c.Decode(dst[:0], coded[i%len(coded)], len(p.raws[i%len(coded)])); err != nil {
 				b.Fatal(err)
 			}
-			n += len(dst)
 		}
-		b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(n), "ns/B")
 	})
 }
