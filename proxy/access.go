@@ -3,11 +3,13 @@ package proxy
 import (
 	"context"
 	"crypto/sha256"
-	"encoding/json"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/url"
+	"slices"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -27,21 +29,29 @@ type authorization struct {
 	reviews authorizer.Authorizer
 	outage  *outage
 	timeout time.Duration
+	fresh   time.Duration // how long an answer counts without a look at the library's
 	grace   time.Duration
 	allowed *lru.Cache // what was allowed last, for when nobody can be asked: a digest to remembered
 }
 
+// freshPart is the part of the time for which answers count that they count here. The libraries, in which to find one takes as long as
+// to find what is asked for, have the rest: so no answer is older than it may be.
+const freshPart = 10
+
 func newAuthorization(o *Options, client kubernetes.Interface, out *outage) (*authorization, error) {
 	reviews, err := authorizerfactory.DelegatingAuthorizerConfig{
 		SubjectAccessReviewClient: client.AuthorizationV1(),
-		AllowCacheTTL:             o.Authentication.AllowTTL,
+		AllowCacheTTL:             o.Authentication.AllowTTL - o.Authentication.AllowTTL/freshPart,
 		DenyCacheTTL:              o.Authentication.DenyTTL,
 		WebhookRetryBackoff:       reviewBackoff(),
 	}.New()
 	if err != nil {
 		return nil, fmt.Errorf("proxy: %w", err)
 	}
-	return &authorization{reviews: reviews, outage: out, timeout: o.patience.review, grace: o.Grace, allowed: lru.New(maxKnown)}, nil
+	return &authorization{
+		reviews: reviews, outage: out, timeout: o.patience.review, fresh: o.Authentication.AllowTTL / freshPart, grace: o.Grace,
+		allowed: lru.New(maxKnown),
+	}, nil
 }
 
 // attributes are what a review is about: exactly what the request asks for. An error: the selectors cannot be read.
@@ -70,12 +80,20 @@ func attributes(who user.Info, info *request.RequestInfo) (*authorizer.Attribute
 
 // digest names a question.
 func digest(who user.Info, info *request.RequestInfo) [sha256.Size]byte {
-	raw, err := json.Marshal([]any{
-		who.GetName(), who.GetUID(), who.GetGroups(), who.GetExtra(), info.Verb, info.Path, info.APIGroup, info.APIVersion, info.Resource,
-		info.Subresource, info.Namespace, info.Name, info.FieldSelector, info.LabelSelector,
-	})
-	if err != nil {
-		return [sha256.Size]byte{}
+	raw := make([]byte, 0, 512)
+	texts := func(list ...string) { // each with its length in front, so that no two questions look alike
+		raw = binary.AppendUvarint(raw, uint64(len(list)))
+		for _, text := range list {
+			raw = append(binary.AppendUvarint(raw, uint64(len(text))), text...)
+		}
+	}
+	texts(info.Verb, info.Path, info.APIGroup, info.APIVersion, info.Resource, info.Subresource, info.Namespace, info.Name,
+		info.FieldSelector, info.LabelSelector, who.GetName(), who.GetUID())
+	texts(who.GetGroups()...)
+	extra := who.GetExtra()
+	for _, key := range slices.Sorted(maps.Keys(extra)) {
+		texts(key)
+		texts(extra[key]...)
 	}
 	return sha256.Sum256(raw)
 }
@@ -89,12 +107,12 @@ func (a *authorization) allows(ctx context.Context, who user.Info, info *request
 		whole := *info
 		whole.LabelSelector, whole.FieldSelector, whole.Name = "", "", "" // the name is the field selector's
 		// While nobody can be asked, what is known of the part counts, and is not waited for a second time.
-		if !a.outage.on() || a.knows(digest(who, &whole)) {
+		if !a.outage.on() || a.knew(digest(who, &whole), a.grace) {
 			switch ok, unsure = a.allowsThis(ctx, who, &whole); {
 			case ok:
 				return true, unsure
 			case unsure:
-				return a.knows(digest(who, info)), true
+				return a.knew(digest(who, info), a.grace), true
 			}
 		}
 	}
@@ -103,14 +121,17 @@ func (a *authorization) allows(ctx context.Context, who user.Info, info *request
 
 // allowsThis is allows for exactly the request.
 func (a *authorization) allowsThis(ctx context.Context, who user.Info, info *request.RequestInfo) (ok, unsure bool) {
+	id := digest(who, info)
+	if a.knew(id, a.fresh) {
+		return true, false
+	}
+	known := a.knew(id, a.grace)
+	if known && a.outage.on() {
+		return true, true
+	}
 	attrs, err := attributes(who, info)
 	if err != nil {
 		return false, false
-	}
-	id := digest(who, info)
-	known := a.knows(id)
-	if known && a.outage.on() {
-		return true, true
 	}
 	ctx, cancel := context.WithTimeout(ctx, a.timeout)
 	defer cancel()
@@ -126,10 +147,10 @@ func (a *authorization) allowsThis(ctx context.Context, who user.Info, info *req
 	return known, true
 }
 
-// knows says whether a question was last answered by yes, and not too long ago.
-func (a *authorization) knows(id [sha256.Size]byte) bool {
+// knew says whether a question was last answered by yes, and not longer ago than that.
+func (a *authorization) knew(id [sha256.Size]byte, within time.Duration) bool {
 	last, ok := a.allowed.Get(id)
-	return ok && time.Since(last.(remembered).at) < a.grace
+	return ok && time.Since(last.(remembered).at) < within
 }
 
 // unreachable says whether an error is of the network, or of a question that was not waited for.

@@ -36,6 +36,7 @@ type authentication struct {
 	tokens       authenticator.Request
 	certificates []authenticator.Request // front proxies first; none: nobody is believed
 	outage       *outage
+	fresh        time.Duration // how long an answer about a token counts without a look at the library's
 	grace        time.Duration
 	known        *lru.Cache // sha256 of a token to remembered, for when nobody can be asked
 	run          []func(context.Context)
@@ -63,13 +64,14 @@ func reviewBackoff() *wait.Backoff {
 }
 
 func newAuthentication(ctx context.Context, o *Options, client kubernetes.Interface, out *outage) (*authentication, error) {
-	a := &authentication{outage: out, grace: o.Grace, known: lru.New(maxKnown)}
+	ttl := o.Authentication.TokenTTL
+	a := &authentication{outage: out, fresh: ttl / freshPart, grace: o.Grace, known: lru.New(maxKnown)}
 	var err error
 	a.tokens, _, err = authenticatorfactory.DelegatingAuthenticatorConfig{
 		TokenAccessReviewClient:  client.AuthenticationV1(),
 		TokenAccessReviewTimeout: o.patience.review,
 		WebhookRetryBackoff:      reviewBackoff(),
-		CacheTTL:                 o.Authentication.TokenTTL,
+		CacheTTL:                 ttl - ttl/freshPart,
 	}.New()
 	if err != nil {
 		return nil, fmt.Errorf("proxy: %w", err)
@@ -227,7 +229,10 @@ func (a *authentication) caller(r *http.Request) (c *caller, unsure bool) {
 	if id == ([sha256.Size]byte{}) {
 		return nil, false
 	}
-	last, known := a.lastAnswer(id)
+	if last, ok := a.lastAnswer(id, a.fresh); ok {
+		return &caller{user: last}, false
+	}
+	last, known := a.lastAnswer(id, a.grace)
 	if known && a.outage.on() {
 		return &caller{user: last}, true
 	}
@@ -245,10 +250,10 @@ func (a *authentication) caller(r *http.Request) (c *caller, unsure bool) {
 	return nil, true
 }
 
-// lastAnswer is whom a token was last said to be of, if that still counts.
-func (a *authentication) lastAnswer(id [sha256.Size]byte) (user.Info, bool) {
+// lastAnswer is whom a token was last said to be of, if that was not longer ago.
+func (a *authentication) lastAnswer(id [sha256.Size]byte, within time.Duration) (user.Info, bool) {
 	last, ok := a.known.Get(id)
-	if !ok || time.Since(last.(remembered).at) >= a.grace {
+	if !ok || time.Since(last.(remembered).at) >= within {
 		return nil, false
 	}
 	return last.(remembered).user, true

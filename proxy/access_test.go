@@ -1,0 +1,106 @@
+package proxy
+
+import (
+	"context"
+	"crypto/sha256"
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"k8s.io/apiserver/pkg/authentication/authenticator"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/utils/lru"
+)
+
+// TestDigest: questions that read alike when their texts are strung together are different ones.
+func TestDigest(t *testing.T) {
+	seen := map[[sha256.Size]byte]int{}
+	for i, q := range []struct {
+		who  user.DefaultInfo
+		info request.RequestInfo
+	}{
+		{}, {who: user.DefaultInfo{Name: "ab"}}, {who: user.DefaultInfo{Name: "a", UID: "b"}}, {who: user.DefaultInfo{UID: "ab"}},
+		{who: user.DefaultInfo{Groups: []string{"a", "b"}}}, {who: user.DefaultInfo{Groups: []string{"ab"}}},
+		{who: user.DefaultInfo{Groups: []string{"a"}, Extra: map[string][]string{"b": nil}}},
+		{who: user.DefaultInfo{Extra: map[string][]string{"a": {"b"}}}}, {who: user.DefaultInfo{Extra: map[string][]string{"a": nil, "b": nil}}},
+		{info: request.RequestInfo{Namespace: "a", Name: "b"}}, {info: request.RequestInfo{Name: "ab"}}, {info: request.RequestInfo{Verb: "list"}},
+		{info: request.RequestInfo{LabelSelector: "a"}}, {info: request.RequestInfo{FieldSelector: "a"}},
+	} {
+		id := digest(&q.who, &q.info)
+		if again := digest(&q.who, &q.info); again != id {
+			t.Errorf("question %d has two digests", i)
+		}
+		if j, ok := seen[id]; ok {
+			t.Errorf("questions %d and %d look alike", j, i)
+		}
+		seen[id] = i
+	}
+}
+
+// TestFreshPermission: what was allowed a moment ago is not asked again, and what was not is.
+func TestFreshPermission(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		asked, decision := 0, authorizer.DecisionAllow
+		a := &authorization{outage: &outage{}, timeout: time.Second, fresh: time.Second, grace: time.Hour, allowed: lru.New(maxKnown)}
+		a.reviews = authorizer.AuthorizerFunc(func(context.Context, authorizer.Attributes) (authorizer.Decision, string, error) {
+			asked++
+			return decision, "", nil
+		})
+		for i, step := range []struct {
+			after    time.Duration
+			decision authorizer.Decision
+			ok       bool
+			asked    int
+		}{
+			{0, authorizer.DecisionAllow, true, 1},
+			{time.Second / 2, authorizer.DecisionDeny, true, 1},
+			{time.Second / 2, authorizer.DecisionDeny, false, 2},
+			{0, authorizer.DecisionDeny, false, 3},
+			{0, authorizer.DecisionAllow, true, 4},
+			{time.Second / 2, authorizer.DecisionAllow, true, 4},
+		} {
+			time.Sleep(step.after)
+			decision = step.decision
+			ok, unsure := a.allows(t.Context(), &user.DefaultInfo{Name: "jane"}, &request.RequestInfo{Verb: "list", Resource: "pods"})
+			if ok != step.ok || unsure || asked != step.asked {
+				t.Errorf("step %d: %t, unsure %t, asked %d times", i, ok, unsure, asked)
+			}
+		}
+	})
+}
+
+// TestFreshToken is TestFreshPermission for tokens.
+func TestFreshToken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		asked, valid := 0, true
+		a := &authentication{outage: &outage{}, fresh: time.Second, grace: time.Hour, known: lru.New(maxKnown)}
+		a.tokens = authenticator.RequestFunc(func(*http.Request) (*authenticator.Response, bool, error) {
+			asked++
+			return &authenticator.Response{User: &user.DefaultInfo{Name: "jane"}}, valid, nil
+		})
+		for i, step := range []struct {
+			after time.Duration
+			token string
+			valid bool
+			ok    bool
+			asked int
+		}{
+			{0, "one", true, true, 1},
+			{time.Second / 2, "one", false, true, 1},
+			{0, "two", true, true, 2},
+			{time.Second / 2, "one", false, false, 3},
+			{0, "one", false, false, 4},
+		} {
+			time.Sleep(step.after)
+			valid = step.valid
+			r := &http.Request{Header: http.Header{"Authorization": {"Bearer " + step.token}}}
+			who, unsure := a.caller(r)
+			if (who != nil) != step.ok || unsure || asked != step.asked {
+				t.Errorf("step %d: %v, unsure %t, asked %d times", i, who, unsure, asked)
+			}
+		}
+	})
+}
