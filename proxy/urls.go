@@ -14,7 +14,7 @@ type urls struct {
 }
 
 const (
-	maxURLs = 1024
+	maxURLs = 4096
 	// maxURL is how long a URL may be to be remembered, in bytes.
 	maxURL = 1 << 10
 )
