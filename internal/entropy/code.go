@@ -85,3 +85,20 @@ func (l *lengths) symbols(out *symbols) {
 		}
 	}
 }
+
+// pairs is a table by the next maxBits bits: the two bytes they begin with, or the one if there is no room for two. From the lowest bits
+// on: the first, the second, how many bits they take, how many they are.
+type pairs [1 << maxBits]uint32
+
+// pairs makes the table of what symbols has one by one.
+func (s *symbols) pairs(out *pairs) {
+	for at, x := range s {
+		one, taken := uint32(x&0xff), uint32(x>>8)
+		y := s[at>>taken]
+		if both := taken + uint32(y>>8); both <= maxBits {
+			out[at] = one | uint32(y&0xff)<<8 | both<<16 | 2<<24
+		} else {
+			out[at] = one | taken<<16 | 1<<24
+		}
+	}
+}

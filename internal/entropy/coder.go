@@ -54,11 +54,12 @@ func Train(blocks ...[]byte) *Model {
 	return m
 }
 
-// Coder codes by a model S2 blocks that were made with a dictionary. Its tables take 40 KiB. It is used by one goroutine at a time.
+// Coder codes by a model S2 blocks that were made with a dictionary. Its tables take 48 KiB. It is used by one goroutine at a time.
 type Coder struct {
 	dict    []byte
 	codes   [roles][256]code
 	symbols [roles]symbols
+	pairs   pairs // of hexText
 	scratch []byte
 }
 
@@ -69,6 +70,7 @@ func NewCoder(m *Model, dict []byte) *Coder {
 		c.codes[r] = m.lengths[r].codes()
 		m.lengths[r].symbols(&c.symbols[r])
 	}
+	c.symbols[hexText].pairs(&c.pairs)
 	return c
 }
 

@@ -9,16 +9,13 @@ import (
 func (c *Coder) Decode(dst, coded []byte, size int) ([]byte, error) {
 	begin := len(dst)
 	dst = slices.Grow(dst, size)
-	d := decoder{Coder: c, in: c.padded(coded), out: dst[begin:][:size], tag: tag}
-	d.offset = len(c.dict)
-	d.ops.at, d.literals.at = pad, pad+len(coded)
-	for d.at < size {
-		if !d.step() {
-			return dst, ErrCorrupt
-		}
+	d := decoder{Coder: c, in: c.padded(coded), out: dst[begin:][:size], offset: len(c.dict)}
+	d.literals.at = pad + len(coded)
+	ops, ok := d.run(stream{at: pad})
+	if !ok {
+		return dst, ErrCorrupt
 	}
-	read := (d.ops.at-pad)*8 - d.ops.n
-	behind := (pad+len(coded)-d.literals.at)*8 - d.literals.n
+	read, behind := (ops.at-pad)*8-ops.n, (pad+len(coded)-d.literals.at)*8-d.literals.n
 	if (read+7)/8+(behind+7)/8 > len(coded) {
 		return dst, ErrCorrupt
 	}
@@ -37,13 +34,12 @@ func (c *Coder) padded(coded []byte) []byte {
 // decoder is the state of decoding one block.
 type decoder struct {
 	*Coder
-	in            []byte
-	out           []byte
-	at            int // in out
-	ops, literals stream
-	offset        int // of the last copy
-	tag           role
-	lows          [256]uint8 // as context has it
+	in       []byte
+	out      []byte
+	at       int // in out
+	literals stream
+	offset   int        // of the last copy
+	lows     [256]uint8 // as context has it
 }
 
 // stream is bits that are read from one place on, the first lowest. Its methods return what it is then: so it stays in registers.
@@ -75,50 +71,57 @@ func (s stream) fillBack(in []byte) (stream, bool) {
 	return s, true
 }
 
-// next decodes one byte.
-func (s stream) next(t *symbols) (byte, stream) {
+// first decodes one byte.
+func (t *symbols) first(s stream) (byte, stream) {
 	x := t[s.bits%(1<<maxBits)]
 	return byte(x), stream{s.bits >> (x >> 8 & 63), s.n - int(x>>8), s.at}
 }
 
-// step decodes one operation. It reports false for what Append did not make.
-func (d *decoder) step() bool {
-	s, ok := d.ops.fill(d.in)
-	if !ok {
-		return false
-	}
-	t, s := s.next(&d.symbols[d.tag])
-	d.tag = tag
-	length := int(t>>2) + 1
-	switch t & 3 {
-	case tagCopy2: // most of all
-		var first, second byte
-		second, s = s.next(&d.symbols[high])
-		first, s = s.next(&d.symbols[low(second)])
-		d.lows[second] += first
-		d.offset = int(d.lows[second]) | int(second)<<8
-	case tagLiteral:
-		d.tag = tagBehind
-		if n := operands(t); n > 0 {
-			length, s = d.number(s, n)
-			length++
+// run decodes all operations. It reports false for what Append did not make.
+func (d *decoder) run(s stream) (_ stream, ok bool) {
+	tags := &d.symbols[tag]
+	for d.at < len(d.out) {
+		if s, ok = s.fill(d.in); !ok {
+			return s, false
 		}
-		d.ops = s
-		return d.run(length)
-	case tagCopy1:
-		length, s = d.short(t, s)
-	case tagCopy4:
-		d.offset, s = d.number(s, 4)
+		var t byte
+		t, s = tags.first(s)
+		tags = &d.symbols[tag]
+		length := int(t>>2) + 1
+		switch t & 3 {
+		case tagCopy2: // most of all
+			var first, second byte
+			second, s = d.symbols[high].first(s)
+			first, s = d.symbols[low(second)].first(s)
+			d.lows[second] += first
+			d.offset = int(d.lows[second]) | int(second)<<8
+		case tagLiteral:
+			tags = &d.symbols[tagBehind]
+			if n := operands(t); n > 0 {
+				length, s = d.number(s, n)
+				length++
+			}
+			if !d.literal(length) {
+				return s, false
+			}
+			continue
+		case tagCopy1:
+			length, s = d.short(t, s)
+		case tagCopy4:
+			d.offset, s = d.number(s, 4)
+		}
+		if !d.copy(length) {
+			return s, false
+		}
 	}
-	d.ops = s
-	return d.copy(length)
+	return s, true
 }
 
 // number decodes a little-endian number of n bytes, no more than four.
 func (d *decoder) number(s stream, n int) (number int, _ stream) {
 	for i := range n {
 		var b byte
-		b, s = s.next(&d.symbols[operand])
+		b, s = d.symbols[operand].first(s)
 		number |= int(b) << (8 * i)
 	}
 	return number, s
@@ -126,7 +129,7 @@ func (d *decoder) number(s stream, n int) (number int, _ stream) {
 
 // short decodes a short copy, or a repeat: its offset and length.
 func (d *decoder) short(t byte, s stream) (length int, _ stream) {
-	b, s := s.next(&d.symbols[operand])
+	b, s := d.symbols[operand].first(s)
 	if n := more(t, b); n > 0 {
 		length, s = d.number(s, n)
 		return length + longRepeats[n-1], s
@@ -137,33 +140,63 @@ func (d *decoder) short(t byte, s stream) (length int, _ stream) {
 	return int(t>>2&7) + 4, s
 }
 
-// run decodes literals.
-func (d *decoder) run(length int) bool {
+// literal decodes a run of literals.
+func (d *decoder) literal(length int) bool {
 	if length <= 0 || length > len(d.out)-d.at {
 		return false
 	}
 	to := d.out[d.at:][:length]
 	d.at += length
-	s, table := d.literals, &d.symbols[text]
-	for first := true; len(to) > 0; first = false {
-		var ok bool
+	s, ok := d.literals.fillBack(d.in)
+	if !ok {
+		return false
+	}
+	table := &d.symbols[text]
+	if length >= longRun {
+		isHex := s.bits&1 == uint64(hexText)
+		s = stream{s.bits >> 1, s.n - 1, s.at}
+		if isHex {
+			table = &d.symbols[hexText]
+			if to, s, ok = d.hex(to, s); !ok {
+				return false
+			}
+		}
+	}
+	for len(to) >= 5 {
+		a := to[:5:5]
+		a[0], s = table.first(s)
+		a[1], s = table.first(s)
+		a[2], s = table.first(s)
+		a[3], s = table.first(s)
+		a[4], s = table.first(s)
 		if s, ok = s.fillBack(d.in); !ok {
 			return false
 		}
-		if first && length >= longRun {
-			if s.bits&1 == uint64(hexText) {
-				table = &d.symbols[hexText]
-			}
-			s = stream{s.bits >> 1, s.n - 1, s.at}
-		}
-		some := to[:min(5, len(to))]
-		for i := range some {
-			some[i], s = s.next(table)
-		}
-		to = to[len(some):]
+		to = to[5:]
+	}
+	for i := range to {
+		to[i], s = table.first(s)
 	}
 	d.literals = s
 	return true
+}
+
+// hex decodes hexadecimal text, two bytes at a time, and returns what is left for table to decode: less than ten.
+func (d *decoder) hex(to []byte, s stream) (_ []byte, _ stream, ok bool) {
+	for len(to) >= 10 {
+		a, n := (*[10]byte)(to), 0
+		for range 5 {
+			x := d.pairs[s.bits%(1<<maxBits)]
+			a[n], a[n+1] = byte(x), byte(x>>8)
+			s = stream{s.bits >> (x >> 16 & 63), s.n - int(x>>16&63), s.at}
+			n += int(x >> 24)
+		}
+		if s, ok = s.fillBack(d.in); !ok {
+			return to, s, false
+		}
+		to = to[n:]
+	}
+	return to, s, true
 }
 
 // copy copies from the dictionary, or from what is there already.
