@@ -31,7 +31,7 @@ type body struct {
 
 func (c *Cache) newBody(w http.ResponseWriter, r *http.Request) *body {
 	b := &body{w: w, pace: c.paces.start(w), gzip: acceptsGzip(r.Header), most: gzipAbove, buf: buffers.Get().(*[]byte)}
-	if r.ProtoMajor == 2 {
+	if r.ProtoMajor == 2 && !c.gathers {
 		b.most = http2Write
 	}
 	return b

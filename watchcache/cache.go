@@ -39,6 +39,9 @@ type Config struct {
 	// FlushInterval is the least time between two writes to a watcher while changes keep coming: what comes meanwhile goes out in one. A
 	// change that comes after a pause of so long goes out at once. 0: every change does.
 	FlushInterval time.Duration
+	// Gathers says that the server gathers what is written to a connection while it answers, as the proxy does: then a LIST goes to
+	// net/http in the largest pieces that there are. false: in such as fill, as a frame of HTTP/2, one TLS record each.
+	Gathers bool
 	// ExpireLate ends a watch with 410 Expired when its client has taken so little that changes which it has not seen are no longer known
 	// one by one. false: it is caught up, with one change for each object.
 	ExpireLate bool
@@ -68,6 +71,7 @@ type Cache struct {
 	bookmark   time.Duration
 	minWatch   time.Duration
 	flush      time.Duration
+	gathers    bool
 	expireLate bool
 	bookmarks  func() (time.Duration, bool)
 
@@ -106,6 +110,7 @@ func New(cfg Config) (*Cache, error) {
 		bookmark:   orDefault(cfg.BookmarkInterval, defaultBookmarkInterval),
 		minWatch:   orDefault(cfg.MinWatch, defaultMinWatch),
 		flush:      cfg.FlushInterval,
+		gathers:    cfg.Gathers,
 		expireLate: cfg.ExpireLate,
 		bookmarks:  cfg.Bookmarks,
 	}

@@ -1,6 +1,7 @@
 package watchcache
 
 import (
+	"cmp"
 	"mime"
 	"net/http"
 	"slices"
@@ -8,6 +9,7 @@ import (
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/lru"
 
 	"github.com/weirproject/weir/wire"
 )
@@ -33,12 +35,39 @@ type accepted struct {
 // wildcard, is JSON.
 func negotiate(h http.Header, can func(accepted) bool) (accepted, bool) {
 	header := strings.Join(h.Values("Accept"), ",")
+	choices, ok := known.Get(header)
+	if !ok {
+		choices = choicesOf(header)
+		if len(header) <= maxAccept {
+			known.Add(header, choices)
+		}
+	}
+	for _, c := range choices.([]choice) {
+		if can(c.accepted) {
+			return c.accepted, true
+		}
+	}
+	return accepted{}, false
+}
+
+// known remembers what Accept headers say: there are few, and each comes with every request of its clients.
+var known = lru.New(maxKnown)
+
+const (
+	maxKnown  = 256
+	maxAccept = 1 << 10 // bytes of a header that is remembered
+)
+
+// choice is one that a client leaves.
+type choice struct {
+	accepted
+	quality float64
+}
+
+// choicesOf are those of an Accept header that are known here at all, the best first.
+func choicesOf(header string) []choice {
 	if strings.TrimSpace(header) == "" {
 		header = "*/*"
-	}
-	type choice struct {
-		accepted
-		quality float64
 	}
 	var choices []choice
 	for part := range strings.SplitSeq(header, ",") {
@@ -47,7 +76,7 @@ func negotiate(h http.Header, can func(accepted) bool) (accepted, bool) {
 			continue
 		}
 		a, ok := acceptedBy(mediaType, params)
-		if !ok || !can(a) {
+		if !ok {
 			continue
 		}
 		quality := 1.0
@@ -58,19 +87,8 @@ func negotiate(h http.Header, can func(accepted) bool) (accepted, bool) {
 			choices = append(choices, choice{a, quality})
 		}
 	}
-	if len(choices) == 0 {
-		return accepted{}, false
-	}
-	slices.SortStableFunc(choices, func(a, b choice) int {
-		switch {
-		case a.quality > b.quality:
-			return -1
-		case a.quality < b.quality:
-			return 1
-		}
-		return 0
-	})
-	return choices[0].accepted, true
+	slices.SortStableFunc(choices, func(a, b choice) int { return cmp.Compare(b.quality, a.quality) })
+	return choices
 }
 
 func acceptedBy(mediaType string, params map[string]string) (accepted, bool) {
