@@ -17,13 +17,14 @@ type gathering struct {
 	mu      sync.Mutex
 	answers int         // that are being made
 	buf     *[]byte     // nil: nothing waits
-	timer   *time.Timer // runs while something waits
+	timer   *time.Timer // writes what waits when it ends; it is not stopped before, since to start it for each answer would cost more
+	runs    bool        // the timer
 	err     error       // of the timer's write
 }
 
 const (
 	gatherBytes = 64 << 10
-	gatherTime  = time.Millisecond
+	gatherTime  = 5 * time.Millisecond
 )
 
 // gatherBuffers holds buffers of gatherBytes. A connection has one while something waits to be written.
@@ -60,30 +61,37 @@ func (g *gathering) Write(p []byte) (int, error) {
 func (g *gathering) keep(p []byte) {
 	if g.buf == nil {
 		g.buf = gatherBuffers.Get().(*[]byte)
-		if g.timer == nil {
-			g.timer = time.AfterFunc(gatherTime, g.late)
-		} else {
-			g.timer.Reset(gatherTime)
-		}
+		g.start()
 	}
 	*g.buf = append(*g.buf, p...)
+}
+
+// start starts the timer, if it does not run.
+func (g *gathering) start() {
+	switch {
+	case g.timer == nil:
+		g.timer = time.AfterFunc(gatherTime, g.late)
+	case !g.runs:
+		g.timer.Reset(gatherTime)
+	}
+	g.runs = true
 }
 
 // flush writes what waits.
 func (g *gathering) flush() error {
 	buf := g.buf
 	g.buf = nil
-	g.timer.Stop()
 	_, g.err = g.conn.Write(*buf)
 	*buf = (*buf)[:0]
 	gatherBuffers.Put(buf)
 	return g.err
 }
 
-// late writes what has waited for long enough.
+// late writes what waits, be it for so long or less.
 func (g *gathering) late() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	g.runs = false
 	if g.buf != nil {
 		_ = g.flush() // kept for the next write
 	}

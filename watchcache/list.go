@@ -106,6 +106,9 @@ func (c *Cache) list(w http.ResponseWriter, r *http.Request, p *params, s *selec
 	return nil
 }
 
+// maxChosen is how many objects room is made for before it is known how many are chosen.
+const maxChosen = 1024
+
 // page chooses the objects. Only their addresses are collected, and not even those when they are all wanted.
 func (c *Cache) page(pl *plan, s *selector, start string, limit int, m *matcher) (page, error) {
 	st := pl.state
@@ -115,7 +118,7 @@ func (c *Cache) page(pl *plan, s *selector, start string, limit int, m *matcher)
 		c.indexes.used(pl, s, false, st.sn.Len(), st.sn.Len())
 		return pg, nil
 	}
-	var chosen []*store.Object
+	chosen := make([]*store.Object, 0, min(pl.few, maxChosen))
 	fetched, remaining := 0, int64(0)
 	for o := range pl.walk(start) {
 		fetched++

@@ -26,7 +26,8 @@ const (
 	looks = 8
 )
 
-// paces are the bodies that are being written; a timer runs while there are any. Safe for concurrent use.
+// paces are the bodies that are being written. A timer runs while there are any, and to its end: to stop and start it for each would
+// cost more than to look in vain. Safe for concurrent use.
 type paces struct {
 	stall   time.Duration
 	stalled *atomic.Uint64 // counts writes that took too long
@@ -82,8 +83,18 @@ func (ps *paces) since(then time.Time) (out []*pace) {
 // close gives writes, those under way and those to come, no more than closeGrace.
 func (ps *paces) close() {
 	ps.closing.Store(true)
+	ps.mu.Lock()
+	ps.settle()
+	ps.mu.Unlock()
 	for _, p := range ps.since(time.Now()) {
 		p.limit(time.Now().Add(closeGrace))
+	}
+}
+
+// settle stops the timer when nothing is being written and nothing is to come. The lock is held.
+func (ps *paces) settle() {
+	if ps.closing.Load() && len(ps.open) == 0 && ps.timer != nil && ps.timer.Stop() {
+		ps.timer = nil
 	}
 }
 
@@ -115,9 +126,7 @@ func (p *pace) rest() { p.since.Store(0) }
 func (p *pace) end() {
 	p.all.mu.Lock()
 	delete(p.all.open, p)
-	if len(p.all.open) == 0 && p.all.timer != nil && p.all.timer.Stop() {
-		p.all.timer = nil
-	}
+	p.all.settle()
 	p.all.mu.Unlock()
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -14,6 +14,7 @@ type plan struct {
 	state *state
 	index *index    // nil: the table
 	by    lookup    // what is looked up in the index
+	few   int       // so many objects there are in the index at most; 0: not known
 	rest  *selector // what of the selector is still to be looked at in each object
 }
 
@@ -67,7 +68,7 @@ func (c *Cache) plan(st *state, s *selector) plan {
 			}
 		}
 		if n < fewest || n == 0 {
-			fewest, p.index, p.by = n, x, l
+			fewest, p.index, p.by, p.few = n, x, l, n
 		}
 	}
 	if p.index != nil && p.by.label >= 0 {
