@@ -86,7 +86,10 @@ func (m *requestMetrics) name(info *request.RequestInfo, code int) resourceName 
 // answer is the answer to a request while it is being given. It is of the request's goroutine.
 type answer struct {
 	http.ResponseWriter
-	metrics *requestMetrics
+	// waits: what was written last may wait in net/http's buffer, which takes what is smaller than itself.
+	waits bool
+
+	metrics *requestMetrics // nil: the request is not counted
 	r       *http.Request
 	info    *request.RequestInfo
 	begun   time.Time
@@ -94,8 +97,12 @@ type answer struct {
 	running prometheus.Gauge
 }
 
-func (m *requestMetrics) begin(w http.ResponseWriter, r *http.Request, info *request.RequestInfo) *answer {
-	return &answer{ResponseWriter: w, metrics: m, r: r, info: info, begun: time.Now()}
+// netBuffer is the size of net/http's buffer of an answer by HTTP/2.
+const netBuffer = 4 << 10
+
+// count counts the request from here on to end.
+func (a *answer) count(m *requestMetrics, r *http.Request, info *request.RequestInfo) {
+	a.metrics, a.r, a.info, a.begun = m, r, info, time.Now()
 }
 
 // Unwrap is for http.ResponseController.
@@ -107,7 +114,7 @@ func (a *answer) note(code int) {
 		return
 	}
 	a.code = code
-	if code < 300 && longRunning(a.info) {
+	if a.metrics != nil && code < 300 && longRunning(a.info) {
 		a.running = a.metrics.running.WithLabelValues(a.labels()...)
 		a.running.Inc()
 	}
@@ -120,7 +127,15 @@ func (a *answer) WriteHeader(code int) {
 
 func (a *answer) Write(p []byte) (int, error) {
 	a.note(http.StatusOK)
+	a.waits = len(p) < netBuffer
 	return a.ResponseWriter.Write(p)
+}
+
+// limit gives what is still to be written when the handler has returned its time. By HTTP/2 that is to ask the connection's goroutine.
+func (a *answer) limit(r *http.Request) {
+	if r.ProtoMajor == 1 || a.waits {
+		_ = http.NewResponseController(a.ResponseWriter).SetWriteDeadline(time.Now().Add(writeStall)) // a writer that knows none is a test's
+	}
 }
 
 // Hijack is how a connection is upgraded.

@@ -17,12 +17,12 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer s.requests.Done()
-	control := http.NewResponseController(w)
 	if r.ProtoMajor == 1 {
-		_ = control.SetWriteDeadline(time.Time{}) // the one that the connection's last request has left
+		_ = http.NewResponseController(w).SetWriteDeadline(time.Time{}) // the one that the connection's last request has left
 	}
-	// What is still to be written and read when the handler has returned has its time too.
-	defer func() { _ = control.SetWriteDeadline(time.Now().Add(writeStall)) }()
+	a := &answer{ResponseWriter: w}
+	defer a.limit(r)
+	w = a
 	switch r.URL.Path {
 	case "/livez", "/healthz", "/readyz":
 		if s.dropBody(w, r) {
@@ -33,19 +33,19 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			s.serveMetrics(w, r)
 		}
 	default:
-		s.admit(w, r)
+		s.admit(a, r)
 	}
 }
 
 // admit answers a request if there is a place for it.
-func (s *Server) admit(w http.ResponseWriter, r *http.Request) {
+func (s *Server) admit(a *answer, r *http.Request) {
 	ask := s.urls.of(r)
-	a := s.metrics.begin(w, r, ask.info)
+	a.count(s.metrics, r, ask.info)
 	defer a.end()
 	place := s.admission.of(ask.info)
 	if spare(r) || !place.enter(time.Now()) {
 		if spare(r) {
-			w.Header().Set("Connection", "close")
+			a.Header().Set("Connection", "close")
 		}
 		if s.dropBody(a, r) {
 			tooMany(a, r)
