@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"strconv"
 	"sync"
+
+	"github.com/weirproject/weir/store"
 )
 
 // gzipAbove is the size of a LIST body above which it is gzipped for a client that takes that, in bytes.
@@ -51,6 +53,15 @@ func (b *body) Write(p []byte) (int, error) {
 		p = p[take:]
 	}
 	return n, nil
+}
+
+// unpack puts an object's bytes into the buffer, without a detour. It reports false, and puts nothing there, if there is no room.
+func (b *body) unpack(o *store.Object) (done bool, err error) {
+	if o.Size() > cap(*b.buf)-len(*b.buf) {
+		return false, nil
+	}
+	*b.buf, err = o.AppendRaw(*b.buf)
+	return true, err
 }
 
 // flush writes what the buffer holds. The first time it settles that the body is a large one.

@@ -178,15 +178,32 @@ func (m *matcher) form(o *store.Object, f *form) ([]byte, error) {
 func writeList(out *body, pg page, m *matcher, f *form) error {
 	l := wire.NewListWriter(out, f.enc, f.listTypeMeta(), pg.meta, pg.size)
 	for o := range pg.items {
-		object, err := m.form(o, f)
-		if err != nil {
-			return err
-		}
-		if err := l.WriteItem(object); err != nil {
+		if err := writeItem(out, l, o, m, f); err != nil {
 			return err
 		}
 	}
 	return l.Close()
+}
+
+func writeItem(out *body, l *wire.ListWriter, o *store.Object, m *matcher, f *form) error {
+	if f.asIs() && m.object != o {
+		if err := l.StartItem(o.Size()); err != nil {
+			return err
+		}
+		if done, err := out.unpack(o); done || err != nil {
+			return err
+		}
+		raw, err := m.bytes(o)
+		if err == nil {
+			_, err = out.Write(raw)
+		}
+		return err
+	}
+	object, err := m.form(o, f)
+	if err != nil {
+		return err
+	}
+	return l.WriteItem(object)
 }
 
 // writeTable writes one Table, row by row.

@@ -39,26 +39,34 @@ func NewListWriter(w io.Writer, enc Encoding, tm TypeMeta, m ListMeta, itemsSize
 // WriteItem writes one item. It keeps nothing of object. JSON items may lack kind and apiVersion, as those of built-in kinds
 // do. More items than itemsSize said is ErrItemsSize. After an error the body is of no use, and the error is returned again.
 func (l *ListWriter) WriteItem(object []byte) error {
+	if err := l.StartItem(len(object)); err != nil {
+		return err
+	}
+	_, err := l.w.Write(object)
+	return l.fail(err)
+}
+
+// StartItem writes what stands before an item of size bytes. The caller then writes the item itself to the underlying writer, whole. It is
+// WriteItem for items that come into being where they are to be. Same errors.
+func (l *ListWriter) StartItem(size int) error {
 	if l.err != nil {
 		return l.err
 	}
 	l.head = l.start(l.head[:0])
 	if l.enc == Protobuf {
-		if l.left -= ListItemSize(len(object)); l.left < 0 {
+		if l.left -= ListItemSize(size); l.left < 0 {
 			return l.fail(fmt.Errorf("%w: %d bytes too many", ErrItemsSize, -l.left))
 		}
 		l.head = appendTag(l.head, listItems, typeBytes)
-		l.head = binary.AppendUvarint(l.head, uint64(len(object)))
+		l.head = binary.AppendUvarint(l.head, uint64(size))
 	} else if l.items {
 		l.head = append(l.head, ',')
 	}
 	l.items = true
-	if len(l.head) > 0 {
-		if _, err := l.w.Write(l.head); err != nil {
-			return l.fail(err)
-		}
+	if len(l.head) == 0 {
+		return nil
 	}
-	_, err := l.w.Write(object)
+	_, err := l.w.Write(l.head)
 	return l.fail(err)
 }
 
