@@ -187,8 +187,7 @@ func (c *Cache) serveList(w http.ResponseWriter, r *http.Request, namespace, nam
 	if !ok {
 		return errNotAcceptable()
 	}
-	q := r.URL.Query()
-	p, err := parseParams(q)
+	p, err := paramsOf(r.URL)
 	if err != nil {
 		return err
 	}
@@ -196,7 +195,7 @@ func (c *Cache) serveList(w http.ResponseWriter, r *http.Request, namespace, nam
 	if err != nil {
 		return err
 	}
-	f := c.newForm(a, q.Get("includeObject"))
+	f := c.newForm(a, p.includeObject)
 	if p.watch {
 		return c.watch(w, r, p, s, f)
 	}

@@ -15,9 +15,11 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/lru"
 )
 
-// params are the query parameters of a LIST or a WATCH. What kube-apiserver does not know it ignores, and so do we.
+// params are the query parameters of a LIST or a WATCH. What kube-apiserver does not know it ignores, and so do we. They are shared by the
+// requests that have the same, and nobody may change them.
 type params struct {
 	watch          bool
 	version        string // resourceVersion as it came; a decimal number or empty
@@ -30,6 +32,26 @@ type params struct {
 	timeout        time.Duration // zero: not given
 	labels         labels.Selector
 	fields         fields.Selector
+	includeObject  string // of a Table's rows
+}
+
+// queries remembers the parameters of queries, which mostly come again.
+var queries = lru.New(maxQueries)
+
+const (
+	maxQueries = 4096
+	maxQuery   = 1 << 10 // bytes of a query that is remembered
+)
+
+func paramsOf(u *url.URL) (*params, error) {
+	if p, ok := queries.Get(u.RawQuery); ok {
+		return p.(*params), nil
+	}
+	p, err := parseParams(u.Query())
+	if err == nil && len(u.RawQuery) <= maxQuery {
+		queries.Add(u.RawQuery, p)
+	}
+	return p, err
 }
 
 // IsWatch says whether the query asks for a WATCH rather than a LIST.
@@ -50,6 +72,7 @@ func parseParams(q url.Values) (*params, error) {
 		watch: o.Watch, version: o.ResourceVersion, match: o.ResourceVersionMatch, limit: o.Limit, continueToken: o.Continue,
 		sendInitial: o.SendInitialEvents, allowBookmarks: o.AllowWatchBookmarks,
 		labels: o.LabelSelector, fields: o.FieldSelector, // nil: everything
+		includeObject: q.Get("includeObject"),
 	}
 	var err error
 	if p.rv, err = parseVersionParam(p.version); err != nil {
