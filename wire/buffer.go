@@ -3,10 +3,10 @@ package wire
 import "io"
 
 const (
-	// readBuffer is how much of a body is read ahead, in bytes.
+	// readBuffer is how much of a body is read ahead, in bytes, and bulkBuffer how much of one that comes faster than it is read. An HTTP/2
+	// client tells the server of each read that there is room again, which costs both of them more than the bytes.
 	readBuffer = 16 << 10
-	// compactBelow is how little room at the end of the buffer makes it move what it holds to the front.
-	compactBelow = 4 << 10
+	bulkBuffer = 64 << 10
 	// shrinkAfter is how many reads in a row a grown buffer must have been far too large before it is let go.
 	shrinkAfter = 64
 	// emptyReads is how many reads in a row may return nothing and no error.
@@ -14,13 +14,15 @@ const (
 )
 
 // buffer is the read buffer of a body. It is readBuffer bytes, and grows, by doubling and only when it is full of bytes that
-// arrived, while one object needs more. Its callers bound that: none waits for more than the limit for an object.
+// arrived: up to bulkBuffer while a read fills all the room there is, and beyond that while one object needs more. Its callers bound that:
+// none waits for more than the limit for an object.
 type buffer struct {
 	r          io.Reader
 	buf        []byte
 	start, end int   // the window: what has been read but not consumed
 	off        int64 // of the window's first byte in the body
 	idle       int   // reads since a grown buffer was last needed
+	ahead      bool  // the last read filled all the room there was
 	err        error // what r returned; final
 }
 
@@ -53,7 +55,7 @@ func (b *buffer) more() error {
 	}
 	b.makeRoom()
 	for range emptyReads {
-		room := b.buf[b.end:min(len(b.buf), b.end+readBuffer)]
+		room := b.buf[b.end:min(len(b.buf), b.end+bulkBuffer)]
 		n, err := b.r.Read(room)
 		if n < 0 || n > len(room) {
 			b.err = io.ErrNoProgress
@@ -61,6 +63,7 @@ func (b *buffer) more() error {
 		}
 		b.end += n
 		b.err = err
+		b.ahead = n == len(room)
 		if n > 0 {
 			return nil
 		}
@@ -76,7 +79,7 @@ func (b *buffer) makeRoom() {
 	held := b.end - b.start
 	if len(b.buf) > readBuffer {
 		b.idle++
-		if held > len(b.buf)/8 || held > readBuffer/2 {
+		if held > len(b.buf)/8 || held > readBuffer/2 || b.ahead && len(b.buf) <= bulkBuffer {
 			b.idle = 0
 		}
 		if b.idle > shrinkAfter {
@@ -88,9 +91,9 @@ func (b *buffer) makeRoom() {
 	switch {
 	case b.buf == nil:
 		b.buf = make([]byte, readBuffer)
-	case held == len(b.buf):
+	case held == len(b.buf), b.ahead && len(b.buf) < bulkBuffer:
 		b.moveTo(make([]byte, 2*len(b.buf)))
-	case b.start > 0 && (held == 0 || len(b.buf)-b.end < compactBelow):
+	case b.start > 0 && (held == 0 || len(b.buf)-b.end < min(len(b.buf), bulkBuffer)/2):
 		b.moveTo(b.buf)
 	}
 }

@@ -285,20 +285,32 @@ func TestReadersStayWithinTheirLimit(t *testing.T) {
 	}
 }
 
-// A buffer that grew for one large object is let go of again.
+// A buffer that grew for one large object is let go of again, and so is one that grew because objects came fast.
 func TestBufferShrinks(t *testing.T) {
 	body := slicesConcat([]byte(`{"items":[{"a":"`), bytes.Repeat([]byte("x"), 4<<20), []byte(`"}`), bytes.Repeat([]byte(`,{"b":"some item of some size"}`), 500_000), []byte(`]}`))
-	l := NewListReader(bytes.NewReader(body), JSON, Limits{})
-	items := 0
+	const slow = 1 << 20 // bytes at the end, that come in small pieces
+	fast := bytes.NewReader(body[:len(body)-slow])
+	l := NewListReader(io.MultiReader(fast, pieces{bytes.NewReader(body[len(body)-slow:])}), JSON, Limits{})
+	items, bulk := 0, 0
 	for {
 		if _, err := l.Next(); err == io.EOF {
 			break
 		} else if err != nil {
 			t.Fatal(err)
 		}
-		items++
+		if items++; fast.Len() > 0 {
+			bulk = len(l.body.(*jsonList).buf.buf)
+		}
 	}
-	if n := len(l.body.(*jsonList).buf.buf); items != 500_001 || n != readBuffer {
-		t.Errorf("%d items, and a buffer of %d bytes at the end", items, n)
+	if items != 500_001 || bulk != bulkBuffer {
+		t.Errorf("%d items, and a buffer of %d bytes while they came fast", items, bulk)
+	}
+	if n := len(l.body.(*jsonList).buf.buf); n != readBuffer {
+		t.Errorf("a buffer of %d bytes at the end", n)
 	}
 }
+
+// pieces reads a kilobyte at a time.
+type pieces struct{ io.Reader }
+
+func (p pieces) Read(b []byte) (int, error) { return p.Reader.Read(b[:min(len(b), 1<<10)]) }
