@@ -22,6 +22,14 @@ func (wt *watcher) follow(ctx context.Context, deadline time.Time) error {
 			wt.cache.hub.settle()
 		}
 		wt.wake()
+		if due && marks.initial {
+			// At once: a client that is slower than changes come never has all that have come since.
+			if err := wt.sendBookmark(wt.sent, true); err != nil {
+				return err
+			}
+			marks.sent()
+			due = false
+		}
 		if err := wt.sendAll(ctx); err != nil {
 			return err
 		}
@@ -30,7 +38,7 @@ func (wt *watcher) follow(ctx context.Context, deadline time.Time) error {
 		}
 		if due {
 			wt.sent = max(wt.sent, upTo)
-			if err := wt.sendBookmark(wt.sent, marks.initial); err != nil {
+			if err := wt.sendBookmark(wt.sent, false); err != nil {
 				return err
 			}
 			marks.sent()
@@ -183,7 +191,8 @@ type marks struct {
 	last     time.Time // when the last one of the watch is to be sent; zero: it was
 }
 
-// newMarks begins with the bookmark that ends the initial events, if there is to be one: it is due at once.
+// newMarks begins with the bookmark that ends the initial events, if there is to be one: it is due at once, before anything that has
+// changed since.
 func (wt *watcher) newMarks(deadline time.Time) *marks {
 	left := time.Until(deadline)
 	mk := &marks{

@@ -274,3 +274,32 @@ func TestFlushInterval(t *testing.T) {
 		}
 	})
 }
+
+// TestInitialEventsEnd: the initial events end when they are through, and not when a client that is slower than changes come has all changes.
+func TestInitialEventsEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSource(t, 0, nil)
+		defer s.close()
+		const things, changes = 2000, 20
+		for i := range things {
+			s.put("ns", fmt.Sprintf("t%04d", i), "red")
+		}
+		state := s.rv
+		w := newRecorder()
+		w.hold()
+		defer s.watch("sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true", w)()
+		synctest.Wait() // it waits for the client
+		for i := range changes {
+			s.put("ns", fmt.Sprintf("t%04d", i), "blue")
+		}
+		w.free()
+		synctest.Wait()
+		got := w.events(t)
+		if len(got) != things+1+changes {
+			t.Fatalf("%d events", len(got))
+		}
+		if got[things] != "BOOKMARK@"+formatVersion(state) || got[things+1] != "MODIFIED ns/t0000@"+formatVersion(state+1) {
+			t.Errorf("behind the state come %s and %s", got[things], got[things+1])
+		}
+	})
+}

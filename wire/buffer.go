@@ -22,7 +22,7 @@ type buffer struct {
 	start, end int   // the window: what has been read but not consumed
 	off        int64 // of the window's first byte in the body
 	idle       int   // reads since a grown buffer was last needed
-	ahead      bool  // the last read filled all the room there was
+	ahead      bool  // the last read filled all the room there was, or the first is expected to
 	err        error // what r returned; final
 }
 
@@ -89,6 +89,8 @@ func (b *buffer) makeRoom() {
 		}
 	}
 	switch {
+	case b.buf == nil && b.ahead:
+		b.buf = make([]byte, bulkBuffer)
 	case b.buf == nil:
 		b.buf = make([]byte, readBuffer)
 	case held == len(b.buf), b.ahead && len(b.buf) < bulkBuffer:
