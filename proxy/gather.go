@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -14,12 +15,14 @@ import (
 type gathering struct {
 	conn net.Conn
 
-	mu      sync.Mutex
-	answers int         // that are being made
-	buf     *[]byte     // nil: nothing waits
-	timer   *time.Timer // writes what waits when it ends; it is not stopped before, since to start it for each answer would cost more
-	runs    bool        // the timer
-	err     error       // of the timer's write
+	// answers is how many are being made. It has no lock: nobody who begins or ends one waits for a write that takes long.
+	answers atomic.Int32
+
+	mu    sync.Mutex
+	buf   *[]byte     // nil: nothing waits
+	timer *time.Timer // writes what waits when it ends; it is not stopped before, since to start it for each answer would cost more
+	runs  bool        // the timer
+	err   error       // of the timer's write
 }
 
 const (
@@ -37,7 +40,7 @@ func (g *gathering) Write(p []byte) (int, error) {
 	if g.err != nil {
 		return 0, g.err
 	}
-	if g.buf == nil && g.answers == 0 {
+	if g.buf == nil && g.answers.Load() == 0 {
 		return g.conn.Write(p)
 	}
 	if g.buf != nil && len(*g.buf)+len(p) > gatherBytes {
@@ -49,7 +52,7 @@ func (g *gathering) Write(p []byte) (int, error) {
 		return g.conn.Write(p)
 	}
 	g.keep(p)
-	if g.answers == 0 {
+	if g.answers.Load() == 0 {
 		if err := g.flush(); err != nil {
 			return 0, err
 		}
@@ -106,14 +109,8 @@ func gather(r *http.Request) (release func()) {
 	if !ok || r.ProtoMajor != 2 {
 		return func() {}
 	}
-	g.add(1)
-	return func() { g.add(-1) }
-}
-
-func (g *gathering) add(n int) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.answers += n
+	g.answers.Add(1)
+	return func() { g.answers.Add(-1) }
 }
 
 func (g *gathering) in(ctx context.Context) context.Context {

@@ -86,7 +86,7 @@ func TestGatherFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		conn := &recorder{err: net.ErrClosed}
 		g := &gathering{conn: conn}
-		g.add(1)
+		g.answers.Add(1)
 		if _, err := g.Write([]byte("a")); err != nil {
 			t.Fatal(err)
 		}
@@ -103,7 +103,7 @@ func TestGatherOnlyHTTP2(t *testing.T) {
 	g := &gathering{}
 	gather((&http.Request{ProtoMajor: 1}).WithContext(g.in(context.Background())))
 	gather(&http.Request{ProtoMajor: 2})
-	if g.answers != 0 {
+	if g.answers.Load() != 0 {
 		t.Error("the writes of HTTP/1 wait")
 	}
 }
