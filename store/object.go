@@ -1,6 +1,8 @@
 package store
 
 import (
+	"bytes"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -128,7 +130,23 @@ func sameVersion(a, b *Object) bool {
 		return true
 	}
 	return a != nil && b != nil && a.uid == b.uid && a.rv == b.rv && a.flags == b.flags &&
-		a.gen == b.gen && a.packed == b.packed
+		a.cutAt == b.cutAt && a.gen == b.gen && a.packed == b.packed
+}
+
+// cutUID appends raw without the uid, which the object has in fewer bytes, and
+// which nothing would make smaller: it is random. An odd one is left where it is,
+// and so is one that begins too far from the beginning.
+func (o *Object) cutUID(dst, raw, uid []byte) []byte {
+	at := -1
+	if o.flags&flagOddUID == 0 {
+		at = bytes.Index(raw[:min(len(raw), math.MaxUint16)], uid)
+	}
+	if at < 0 {
+		return append(dst, raw...)
+	}
+	o.flags |= flagCutUID
+	o.cutAt = uint16(at)
+	return append(append(dst, raw[:at]...), raw[at+len(uid):]...)
 }
 
 // AppendRaw appends the object's bytes, as they came, to dst.

@@ -1,8 +1,6 @@
 package store
 
 import (
-	"bytes"
-	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -64,22 +62,6 @@ func (st *stage) add(gs *generations, o *Object, raw, uid []byte, id *identity) 
 			st.running.Store(false)
 		})
 	}
-}
-
-// cutUID appends raw without the uid, which the object has in fewer bytes, and
-// which nothing would make smaller: it is random. An odd one is left where it is,
-// and so is one that begins too far from the beginning.
-func (o *Object) cutUID(dst, raw, uid []byte) []byte {
-	at := -1
-	if o.flags&flagOddUID == 0 {
-		at = bytes.Index(raw[:min(len(raw), math.MaxUint16)], uid)
-	}
-	if at < 0 {
-		return append(dst, raw...)
-	}
-	o.flags |= flagCutUID
-	o.cutAt = uint16(at)
-	return append(append(dst, raw[:at]...), raw[at+len(uid):]...)
 }
 
 // isFast reports whether the objects have come hurryTime apart or less.

@@ -17,19 +17,14 @@ func (wt *watcher) follow(ctx context.Context, deadline time.Time) error {
 	marks := wt.newMarks(deadline)
 	defer marks.timer.Stop()
 	for closing := false; ; {
+		if err := wt.endState(marks); err != nil {
+			return err
+		}
 		upTo, due := marks.due(wt)
 		if (due || closing) && wt.routed {
 			wt.cache.hub.settle()
 		}
 		wt.wake()
-		if due && marks.initial {
-			// At once: a client that is slower than changes come never has all that have come since.
-			if err := wt.sendBookmark(wt.sent, true); err != nil {
-				return err
-			}
-			marks.sent()
-			due = false
-		}
 		if err := wt.sendAll(ctx); err != nil {
 			return err
 		}
@@ -59,6 +54,17 @@ func (wt *watcher) follow(ctx context.Context, deadline time.Time) error {
 			closing = true // and send what was done before
 		}
 	}
+}
+
+// endState sends the bookmark that ends the initial events, if it is due. It does not wait for what has changed since: a client that is
+// slower than changes come never has all of that.
+func (wt *watcher) endState(marks *marks) error {
+	if !marks.initial || !marks.rang || !marks.allowed {
+		return nil
+	}
+	wt.wake()
+	marks.sent()
+	return wt.sendBookmark(wt.sent, true)
 }
 
 // gather lets changes come together that follow closely on what was flushed: to write to a client costs more than what is written.

@@ -35,11 +35,11 @@ type accepted struct {
 // wildcard, is JSON.
 func negotiate(h http.Header, can func(accepted) bool) (accepted, bool) {
 	header := strings.Join(h.Values("Accept"), ",")
-	choices, ok := known.Get(header)
+	choices, ok := accepts.Get(header)
 	if !ok {
 		choices = choicesOf(header)
 		if len(header) <= maxAccept {
-			known.Add(header, choices)
+			accepts.Add(header, choices)
 		}
 	}
 	for _, c := range choices.([]choice) {
@@ -50,12 +50,12 @@ func negotiate(h http.Header, can func(accepted) bool) (accepted, bool) {
 	return accepted{}, false
 }
 
-// known remembers what Accept headers say: there are few, and each comes with every request of its clients.
-var known = lru.New(maxKnown)
+// accepts remembers what Accept headers say: there are few, and each comes with every request of its clients.
+var accepts = lru.New(maxAccepts)
 
 const (
-	maxKnown  = 256
-	maxAccept = 1 << 10 // bytes of a header that is remembered
+	maxAccepts = 256
+	maxAccept  = 1 << 10 // bytes of a header that is remembered
 )
 
 // choice is one that a client leaves.

@@ -35,6 +35,13 @@ func (c *context) then(t byte) {
 	}
 }
 
+// offset is what is coded of an offset's first byte, when its second is this.
+func (c *context) offset(first, second byte) (change byte) {
+	change = first - c.lows[second]
+	c.lows[second] = first
+	return change
+}
+
 // low is the role of the first byte of an offset, whose second byte is this. Most offsets into a dictionary are near the one
 // before: what is coded is how far.
 func low(second byte) role {
@@ -42,6 +49,14 @@ func low(second byte) role {
 		return far
 	}
 	return near
+}
+
+// literal is the role of literals in a row.
+func literal(run []byte) role {
+	if len(run) >= longRun && isHex(run) {
+		return hexText
+	}
+	return text
 }
 
 // isHex judges a long run of literals by its middle.

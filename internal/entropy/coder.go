@@ -30,17 +30,13 @@ func Train(blocks ...[]byte) *Model {
 			if t&3 == tagCopy2 {
 				first, second := operands[0], operands[1]
 				counts[high][second]++
-				counts[low(second)][first-c.lows[second]]++
-				c.lows[second] = first
+				counts[low(second)][c.offset(first, second)]++
 			} else {
 				for _, b := range operands {
 					counts[operand][b]++
 				}
 			}
-			of := &counts[text]
-			if len(literals) >= longRun && isHex(literals) {
-				of = &counts[hexText]
-			}
+			of := &counts[literal(literals)]
 			for _, b := range literals {
 				of[b]++
 			}
@@ -94,19 +90,15 @@ func (c *Coder) Append(dst, block []byte) ([]byte, bool) {
 		if t&3 == tagCopy2 {
 			first, second := operands[0], operands[1]
 			w.put(c.codes[high][second])
-			w.put(c.codes[low(second)][first-ctx.lows[second]])
-			ctx.lows[second] = first
+			w.put(c.codes[low(second)][ctx.offset(first, second)])
 		} else {
 			for _, b := range operands { // with the tag no more than five codes
 				w.put(c.codes[operand][b])
 			}
 		}
 		w.flush()
-		of := text
+		of := literal(literals)
 		if len(literals) >= longRun {
-			if isHex(literals) {
-				of = hexText
-			}
 			l.put(code(of) | 1<<16)
 		}
 		l.run(&c.codes[of], literals)
