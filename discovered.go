@@ -59,6 +59,14 @@ func (d *discovered) Watch(ctx context.Context, o source.WatchOptions) (*source.
 	return src.Watch(ctx, o)
 }
 
+func (d *discovered) NewestVersion(ctx context.Context, atLeast string) (string, error) {
+	src, err := d.resolve(ctx)
+	if err != nil {
+		return "", err
+	}
+	return src.NewestVersion(ctx, atLeast)
+}
+
 func (d *discovered) ServerVersion(ctx context.Context) (major, minor int, err error) {
 	return d.guess.ServerVersion(ctx)
 }

@@ -18,10 +18,12 @@ type action interface{ String() string }
 type (
 	askVersion struct{}
 	openList   struct{ source.ListOptions }
-	askNewest  struct{ source.ListOptions } // a LIST of which only the resourceVersion is wanted
+	askNewest  struct{ reaches string } // a LIST of which only the resourceVersion is wanted; not older than reaches
 	openWatch  struct {
 		source.WatchOptions
-		deadline time.Duration // ErrNoBookmark after so long without a byte, until the final bookmark; 0: none
+		deadline time.Duration // ErrNoBookmark after so long without an initial event, until the final bookmark; 0: none
+		tell     bool          // break the watch off whatever the probe's answer is
+		probe    time.Duration // ask for the newest resourceVersion after so long without an event or a bookmark; 0: never
 	}
 	wait         struct{ d time.Duration }
 	closeStream  struct{}
@@ -38,7 +40,11 @@ func (a openList) String() string {
 }
 
 func (a askNewest) String() string {
-	return "LIST" + parameters(a.ResourceVersion, a.Match) + listParameters(a.ListOptions) + ", only its resourceVersion"
+	match := metav1.ResourceVersionMatch("")
+	if a.reaches != "" {
+		match = metav1.ResourceVersionMatchNotOlderThan
+	}
+	return "LIST" + parameters(a.reaches, match) + " limit=1, only its resourceVersion"
 }
 
 func (a openWatch) String() string {
@@ -53,6 +59,9 @@ func (a openWatch) String() string {
 	fmt.Fprintf(&b, " timeout=%v", a.Timeout)
 	if a.deadline > 0 {
 		fmt.Fprintf(&b, ", silent for no more than %v", a.deadline)
+	}
+	if a.probe > 0 && a.probe != bookmarkPeriod {
+		fmt.Fprintf(&b, ", probe after %v", a.probe)
 	}
 	return b.String()
 }

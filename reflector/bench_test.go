@@ -39,6 +39,8 @@ func (t *tape) Watch(ctx context.Context, _ source.WatchOptions) (*source.Watch,
 	return source.ReadWatch(io.NopCloser(body), wire.Protobuf, wire.Limits{}), nil
 }
 
+func (t *tape) NewestVersion(context.Context, string) (string, error) { return "", nil }
+
 func (t *tape) ServerVersion(context.Context) (int, int, error) { return 1, 37, nil }
 
 type reader func() (int, error)

@@ -56,13 +56,16 @@ type Config struct {
 	// WatchTimeout is the shortest time after which the server is asked to end a watch; the longest is twice that, at
 	// random, so that the watches of a restarted server do not stay in step. 0: 5 minutes.
 	WatchTimeout time.Duration
-	// BookmarkDeadline is how long the server may be silent in mode WatchList before its initial events are complete.
-	// Then it is ErrNoBookmark, and a LIST instead. 0: 20 s.
+	// BookmarkDeadline is how long the server may send no initial event in mode WatchList before they are complete. Then it is
+	// ErrNoBookmark, and a LIST instead. Changes, which a server sends that does not know of initial events, do not count. 0: 20 s.
 	BookmarkDeadline time.Duration
 	// Backoff is the pace of new tries.
 	Backoff Backoff
-	// Encoding is what the store holds. An answer in another one is ErrEncoding. 0: any.
+	// Encoding is what the store holds. An answer in another one is ErrEncoding, unless Transcode is set. 0: any.
 	Encoding wire.Encoding
+	// Transcode, when not nil, appends to dst what an object of another encoding is in Encoding, for servers that have but one of
+	// the two: many aggregated ones have JSON only. Its error counts the object as skipped.
+	Transcode func(dst, object []byte) ([]byte, error)
 	// Drop, when not nil, removes fields from each object before it is put in the store.
 	Drop *wire.Dropper
 	// OnItemType, when not nil, is told the apiVersion and kind of the objects, once an answer has said it and when it

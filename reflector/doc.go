@@ -18,25 +18,48 @@
 //	                                                            match=NotOlderThan allowWatchBookmarks
 //	the same, Consistency Any               List, Pages         LIST resourceVersion="0", or what is held with
 //	                                                            match=NotOlderThan
+//	a list whose resourceVersion stands     all                 LIST resourceVersion=what is held match=NotOlderThan
+//	behind the items, where something is held
 //	a list is complete                      all                 WATCH from the list's resourceVersion, allowWatchBookmarks,
 //	                                                            timeoutSeconds random in [WatchTimeout, 2·WatchTimeout)
 //	initial events are complete             WatchList           none: the same watch goes on
-//	a watch ends                            all                 WATCH from the last event or bookmark
-//	... that brought no event or bookmark   all                 the same after a wait; after three in a row a consistent list
-//	a watch breaks off, the server          all                 LIST resourceVersion="" limit=1, to see whether it went
-//	cannot be reached                                           back in time; then WATCH from the last event or bookmark
+//	a watch ends, or breaks off             all                 WATCH from the last event or bookmark: at once where it brought
+//	                                                            something, else after a wait
+//	... before its time                     all                 the same, and a probe if it brings nothing within a second
+//	a watch brings nothing for 90 s         all                 a probe while it is open; if the server goes on or does not answer, the
+//	                                                            watch is begun anew
+//	three watches in a row without answer   all                 a probe; whatever comes of it, the watch again
 //	410 on a watch, as answer or event      all                 a consistent list: at once, if again at once after a wait
-//	504 ResourceVersionTooLarge             all                 a consistent list after Retry-After, or 1 s
+//	504 ResourceVersionTooLarge, or a       all                 the server is asked whether it has reached what is held; see below
+//	server older than what is held
 //	initial events without their bookmark   WatchList           as Auto from then on
 //	initial events refused (4xx, 5xx)       WatchList           as Auto from then on
 //	... with 410, though none was asked for WatchList           a consistent list this once, after a wait
-//	a page fails                            Pages               the same page after a wait: those before it are good
+//	a page fails                            Pages               the same page after a wait, three times: those before it are good
 //	410 on a page                           Pages               one consistent list without a limit
-//	a list breaks off                       List, WatchList     the same again after a wait; what came is kept
-//	... twice in a row                      List                in pages, since the way may be too slow for one answer
-//	a list older than what is held          all, Any            a consistent list at once; nothing of it is taken
-//	                                        all, consistent     it is taken as it is, and reported as ErrWentBack
-//	400, 401, 403, 404, 422, 429, 5xx       all                 the same again after a wait
+//	a list fails twice in a row             all                 in the other form, in pages or whole
+//	400, 401, 403, 404, 422, 5xx            all                 the same again after a wait; see below
+//	429                                     all                 the same again after a wait
+//
+// A probe is a LIST with limit=1 of which only the resourceVersion is wanted ([source.Source]'s NewestVersion).
+//
+// # Whatever keeps failing becomes a LIST
+//
+// A request that failed is made again a bounded number of times in the way that failed, whatever the failure was: after three answers in
+// a row that brought nothing, 429 aside, after three probes that were answered while the watch was not, after twelve failures of
+// any kind together, and after ten watches that stood and brought nothing, not even a bookmark, the state is listed. A list that stands in
+// for a watch and fails as well is followed by the watch. So no state is stale for good where there is a request that would mend it.
+//
+// # A server that is behind
+//
+// A resourceVersion lower than what is held comes from a replica that lags, or from a server that was restored from a backup. Nothing
+// of what a replica that lags tells may be taken: objects that were deleted since would come back. So the server is asked for a list
+// not older than what is held. If any replica can answer that, what was under way goes on. A server that says twice that it lies in its
+// future (504 ResourceVersionTooLarge), and whose consistent answers in between do not go down, has gone back in time: that is told
+// as [ErrWentBack], and its state is taken as it is.
+//
+// Where resourceVersions are no integers nothing can be compared. There an answer that is not what is held makes a list, which is taken
+// as it is.
 //
 // The unlimited list costs a server that streams its encoding little, and needs no second round trip; the answer of an
 // older server is all in its memory at once, so it is asked for pages. Initial events are the third way: they cost
@@ -53,11 +76,15 @@
 // each transition. Waits grow from 0.8 s to 30 s, to 5 s for what somebody may put right at any moment (401, 403, 404); see
 // [Backoff].
 //
-// An object that cannot be read does not stop the others: it is skipped, and Status.Skipped counts it.
+// An object that cannot be read does not stop the others: it is skipped, Status.Skipped counts it, and Status.Err is its error as long
+// as there is nothing worse. One that came by a watch makes a list, once; a list that cannot read it either is enough.
+//
+// Status.Heard tells when the server was heard last. Where nothing was heard on an open watch for 90 s, longer than a server leaves it
+// without a bookmark, and the server does not answer a probe, Status.Err is [ErrSilent].
 //
 // # Bounds
 //
-// One goroutine, that of Run, and one request at a time. Events are handed to the store as they come, and made visible
-// before each wait for the network. A timer ends a watch whose initial events stop coming; it is stopped when the request
-// ends. There is no queue: nobody who reads the store can hold the reflector up.
+// One goroutine, that of Run, and one request at a time, but for a probe while a watch is silent: one at a time, of 10 s at most, which ends
+// with the watch. Events are handed to the store as they come, and made visible before each wait for the network. A timer ends a
+// watch whose initial events stop coming; it is stopped when the request ends. There is no queue: nobody who reads the store can hold the reflector up.
 package reflector

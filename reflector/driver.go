@@ -28,19 +28,21 @@ type driver struct {
 
 	item     []byte // of list: read ahead, to know the list's head
 	itemErr  error
-	objects  int64         // listed since the replace began
-	deadline time.Duration // of watch, until its initial events are complete
-	timer    *time.Timer   // runs for deadline; nil without one
-	rv       []byte        // of the last event
-	told     string        // the writer's progress
-	dirty    bool          // objects were put since the last flush
-	pending  *input        // what came after events that had to be told first
-	spared   time.Time     // when the last events of a watch had been taken,
-	behind   bool          // whether a handler was behind then,
-	seen     uint64        // and how many changes it had seen
+	objects  int64           // listed since the replace began
+	initial  *initialEvents  // of watch, until they are complete; else nil
+	probe    *probe          // of watch, once it is open; nil without one
+	watchCtx context.Context // of watch
+	rv       []byte          // of the last event
+	told     string          // the writer's progress
+	dirty    bool            // objects were put since the last flush
+	pending  *input          // what came after events that had to be told first
+	spared   time.Time       // when the last events of a watch had been taken,
+	behind   bool            // whether a handler was behind then,
+	seen     uint64          // and how many changes it had seen
 
 	meta    wire.Meta
 	kept    []byte        // what Config.Drop has left of an object
+	other   []byte        // what Config.Transcode has made of one
 	kind    wire.TypeMeta // last told to Config.OnItemType
 	skips   int           // objects that could not be read since the replace began
 	skipErr error
@@ -108,7 +110,7 @@ func (d *driver) request(a action) input {
 	case openList:
 		return d.openList(Listing, a.ListOptions)
 	case askNewest:
-		return d.openList(Asking, a.ListOptions)
+		return d.askNewest(a)
 	case openWatch:
 		return d.openWatch(a)
 	case wait:
@@ -120,6 +122,19 @@ func (d *driver) request(a action) input {
 		}
 	}
 	return input{kind: inWoke}
+}
+
+// askNewest asks for the server's newest resourceVersion.
+func (d *driver) askNewest(a askNewest) input {
+	d.phase = Asking
+	ctx, cancel := context.WithTimeout(d.ctx, probeTimeout)
+	defer cancel()
+	rv, err := d.r.src.NewestVersion(ctx, a.reaches)
+	if err != nil {
+		return d.failed(err)
+	}
+	d.r.heard()
+	return input{kind: inNewest, rv: rv}
 }
 
 // read reads on in the open stream.
@@ -137,11 +152,11 @@ func (d *driver) read() input {
 	return d.failed(errors.New("nothing is under way")) // no step leaves this
 }
 
-// close ends the request under way, if there is one.
-func (d *driver) close() {
-	if d.timer != nil {
-		d.timer.Stop()
-		d.timer = nil
+// close ends the request under way, if there is one. It returns what a probe has broken it off for, or nil.
+func (d *driver) close() (found *input) {
+	if d.initial != nil {
+		d.initial.timer.Stop()
+		d.initial = nil
 	}
 	if d.list != nil {
 		d.list.Close()
@@ -155,12 +170,19 @@ func (d *driver) close() {
 		d.cancel(nil)
 		d.cancel = nil
 	}
+	if d.probe != nil {
+		found = d.probe.stop()
+		d.probe = nil
+	}
 	d.item, d.itemErr = nil, nil
+	return found
 }
 
 // failed ends the request under way and says why.
 func (d *driver) failed(err error) input {
-	d.close()
+	if found := d.close(); found != nil && errors.Is(err, errProbed) {
+		return *found
+	}
 	in := input{kind: inFailed, err: classify(d.phase, err)}
 	if seconds, ok := apierrors.SuggestsClientDelay(err); ok && seconds > 0 {
 		in.retryAfter = time.Duration(seconds) * time.Second
@@ -168,9 +190,9 @@ func (d *driver) failed(err error) input {
 	return in
 }
 
-// encoding checks that an answer is what the store holds.
+// encoding checks that an answer is what the store holds, or can be made that.
 func (d *driver) encoding(enc wire.Encoding) error {
-	if want := d.r.cfg.Encoding; want != 0 && enc != want {
+	if want := d.r.cfg.Encoding; want != 0 && enc != want && d.r.cfg.Transcode == nil {
 		return &Error{Phase: d.phase, Kind: ErrEncoding, Err: fmt.Errorf("%s instead of %s", enc, want)}
 	}
 	return nil
@@ -193,6 +215,7 @@ func (d *driver) openList(phase Phase, o source.ListOptions) input {
 		return d.failed(d.itemErr)
 	}
 	d.itemType(list.ItemTypeMeta())
+	d.r.heard()
 	return input{kind: inOpened, rv: list.Meta().ResourceVersion}
 }
 
@@ -225,16 +248,29 @@ func (d *driver) readList() input {
 		return d.failed(errors.Join(err, d.fatal))
 	}
 	d.close()
-	return input{kind: inPage, rv: meta.ResourceVersion, cont: meta.Continue}
+	d.r.heard()
+	return input{kind: inPage, rv: meta.ResourceVersion, cont: meta.Continue, skips: d.skips}
 }
 
 // put takes an item of the list into the store.
 func (d *driver) put(item []byte) {
-	err := wire.ReadMeta(d.list.Encoding(), item, &d.meta)
+	item, err := d.readMeta(d.list.Encoding(), item)
 	if err == nil {
 		err = d.write(0, item)
 	}
 	d.taken(err, d.list.Offset())
+}
+
+// readMeta reads an object's metadata into d.meta, and returns the object as the store holds it.
+func (d *driver) readMeta(enc wire.Encoding, object []byte) ([]byte, error) {
+	if want := d.r.cfg.Encoding; want != 0 && enc != want {
+		other, err := d.r.cfg.Transcode(d.other[:0], object)
+		if err != nil {
+			return nil, err
+		}
+		d.other, enc, object = other, want, other
+	}
+	return object, wire.ReadMeta(enc, object, &d.meta)
 }
 
 // write puts or deletes the object whose metadata is in d.meta; t is 0 for an item of a list.

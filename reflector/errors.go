@@ -35,12 +35,15 @@ var (
 	ErrUnreachable = errors.New("the server cannot be reached")
 	// ErrMalformed: a body, or an object in it, cannot be read. The error names the offset.
 	ErrMalformed = errors.New("the answer cannot be read")
-	// ErrEncoding: the answer is not in Config.Encoding.
+	// ErrEncoding: the answer is not in Config.Encoding, and there is no Config.Transcode.
 	ErrEncoding = errors.New("the answer is in another encoding")
 	// ErrNoBookmark: the server did not end its initial events with a bookmark (Mode WatchList).
 	ErrNoBookmark = errors.New("the server sent no bookmark after the initial events")
 	// ErrEnded: the server ends watches as soon as they begin.
 	ErrEnded = errors.New("the server ends watches at once")
+	// ErrSilent: nothing was heard on an open watch for longer than a server leaves it without a bookmark, and the server did not
+	// answer when it was asked. How old what is held may be is in Status.Heard.
+	ErrSilent = errors.New("nothing is heard from the server")
 	// ErrWentBack: the server is at an older resourceVersion than it once told: it was restored from a backup, or it is
 	// another one.
 	ErrWentBack = errors.New("the server went back in time")

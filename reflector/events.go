@@ -11,16 +11,17 @@ import (
 // maxBatch bounds how many events are applied between two looks at the state machine.
 const maxBatch = 128
 
-// openWatch opens a WATCH. Its deadline runs from the request on, since an answer may have to wait as well.
+// openWatch opens a WATCH. The deadline of its initial events runs from the request on, since an answer may have to wait as
+// well.
 func (d *driver) openWatch(a openWatch) input {
-	d.phase, d.deadline = Watching, a.deadline
+	d.phase = Watching
 	if a.SendInitialEvents {
 		d.phase = Listing
 	}
 	ctx, cancel := context.WithCancelCause(d.ctx)
-	d.cancel = cancel
-	if d.deadline > 0 {
-		d.timer = time.AfterFunc(d.deadline, func() { cancel(ErrNoBookmark) })
+	d.watchCtx, d.cancel = ctx, cancel
+	if a.deadline > 0 {
+		d.initial = awaitInitial(a.deadline, func() { cancel(ErrNoBookmark) })
 	}
 	watch, err := d.r.src.Watch(ctx, a.WatchOptions)
 	if err != nil {
@@ -29,6 +30,9 @@ func (d *driver) openWatch(a openWatch) input {
 	d.watch, d.rv = watch, d.rv[:0]
 	if err := d.encoding(watch.Encoding()); err != nil {
 		return d.failed(err)
+	}
+	if a.probe > 0 {
+		d.probe = startProbe(d.r, ctx, cancel, d.told, a)
 	}
 	watch.BeforeRead(d.flush)
 	return input{kind: inOpened}
@@ -41,11 +45,12 @@ func (d *driver) flush() {
 		return
 	}
 	d.dirty = false
-	if d.watch != nil && d.timer == nil && len(d.rv) > 0 { // not in initial events: they are in no order
+	if d.watch != nil && d.initial == nil && len(d.rv) > 0 { // not in initial events: they are in no order
 		d.progress(string(d.rv))
 	}
 	d.r.w.Flush()
 	d.r.skipped(d.skips, d.skipErr)
+	d.hear()
 }
 
 // progress tells the writer that it is current to rv, if that is news.
@@ -60,12 +65,9 @@ func (d *driver) progress(rv string) {
 
 // readWatch reads events until none is at hand, or something else than an object's event comes.
 func (d *driver) readWatch() input {
-	events, other := 0, input{}
+	events, skips, other := 0, d.skips, input{}
 	for other.kind == inNone {
 		event, err := d.watch.Next()
-		if d.timer != nil {
-			d.timer.Reset(d.deadline)
-		}
 		switch {
 		case err == io.EOF:
 			d.close()
@@ -83,11 +85,11 @@ func (d *driver) readWatch() input {
 		if d.fatal != nil {
 			return d.failed(d.fatal)
 		}
-		if events == maxBatch || other.kind == inNone && d.watch.Buffered() == 0 {
+		if events == maxBatch || d.skips > skips || other.kind == inNone && d.watch.Buffered() == 0 {
 			break
 		}
 	}
-	if d.timer != nil {
+	if d.initial != nil {
 		d.objects += int64(events)
 		d.r.listed(d.objects, -1)
 	}
@@ -98,7 +100,18 @@ func (d *driver) readWatch() input {
 	if other.kind != inNone {
 		d.pending = &other
 	}
-	return input{kind: inEvents, rv: string(d.rv)}
+	return input{kind: inEvents, rv: string(d.rv), skips: d.skips - skips}
+}
+
+// hear notes that the watch has brought something.
+func (d *driver) hear() {
+	if d.watch == nil {
+		return
+	}
+	d.r.heard()
+	if d.probe != nil {
+		d.probe.hear(d.told)
+	}
 }
 
 // spareTime is the least time that an event takes while a handler is behind. No kube-apiserver sends one watch so much that it would
@@ -127,12 +140,13 @@ func (d *driver) spare(events int) {
 
 // apply takes the event of an object. One that cannot be read is skipped, and d.rv stays.
 func (d *driver) apply(event wire.Event) {
-	enc := d.watch.Encoding()
 	d.itemType(event.TypeMeta)
-	err := wire.ReadMeta(enc, event.Object, &d.meta)
+	object, err := d.readMeta(d.watch.Encoding(), event.Object)
 	if err == nil {
-		d.rv = append(d.rv[:0], d.meta.ResourceVersion...)
-		err = d.write(event.Type, event.Object)
+		if d.rv = append(d.rv[:0], d.meta.ResourceVersion...); d.initial != nil {
+			d.initial.came(event.Type, d.rv)
+		}
+		err = d.write(event.Type, object)
 	}
 	d.taken(err, d.watch.Offset())
 }
@@ -144,9 +158,11 @@ func (d *driver) bookmark(object []byte) input {
 		return input{}
 	}
 	final := d.meta.InitialEventsEnd()
-	if final && d.timer != nil {
-		d.timer.Stop()
-		d.timer, d.phase, d.rv = nil, Watching, d.rv[:0]
+	if final && d.initial != nil {
+		d.initial.timer.Stop()
+		d.initial, d.phase, d.rv = nil, Watching, d.rv[:0]
+		d.probe = startProbe(d.r, d.watchCtx, d.cancel, string(d.meta.ResourceVersion), openWatch{probe: bookmarkPeriod})
 	}
-	return input{kind: inBookmark, rv: string(d.meta.ResourceVersion), final: final}
+	d.hear()
+	return input{kind: inBookmark, rv: string(d.meta.ResourceVersion), final: final, skips: d.skips}
 }

@@ -1,16 +1,19 @@
 package reflector
 
 import (
+	"encoding/json"
 	"errors"
 	"net/http"
 	"strings"
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/weirproject/weir/store"
+	"github.com/weirproject/weir/wire"
 )
 
 // TestServerRestarted loses the server for a while: what is held stays, and is told to be old.
@@ -36,7 +39,7 @@ func TestServerRestarted(t *testing.T) {
 		}
 		w.refuse(false)
 		w.after(3 * time.Second)
-		w.sees("0s LIST", "0s WATCH resourceVersion=10", "1m0.6s nobody there", "1m1.8s nobody there",
+		w.sees("0s LIST", "0s WATCH resourceVersion=10", "1m0s nobody there", "1m0.6s nobody there", "1m1.8s nobody there",
 			"1m4.2s LIST limit=1", "1m4.2s WATCH resourceVersion=11")
 		w.holds("a@13")
 		w.fine("13")
@@ -46,14 +49,24 @@ func TestServerRestarted(t *testing.T) {
 	})
 }
 
-// TestWentBack restores the server from a backup: its older versions are the truth.
+// ahead is the answer of a server that has not reached the resourceVersion that was asked for.
+func ahead() http.HandlerFunc {
+	return deny(504, "1", metav1.StatusCause{Type: metav1.CauseTypeResourceVersionTooLarge})
+}
+
+// TestWentBack restores the server from a backup: its older versions are the truth. A watch of a version in its future is silent, so a
+// probe finds out.
 func TestWentBack(t *testing.T) {
 	inWorld(t, listed, func(w *world) {
-		w.run(w.list("100", "a@91=new", "b@92", "c@50"), w.events("torn"),
-			w.list("60/more", "a@40"), w.list("60", "a@40=old", "c@50", "d@55"), w.events("~a@61"))
-		w.after(time.Second)
+		w.run(w.list("100", "a@91=new", "b@92", "c@50"), w.events("torn"), w.events(),
+			w.list("60/more", "a@40"), ahead(), w.list("60/more", "a@40"), ahead(), w.list("60/more", "a@40"),
+			w.list("60", "a@40=old", "c@50", "d@55"), w.events("~a@61"))
+		w.after(10 * time.Second)
 		w.told(ErrWentBack)
-		w.sees("0s LIST", "0s WATCH resourceVersion=100", "600ms LIST limit=1", "600ms LIST", "600ms WATCH resourceVersion=60")
+		w.sees("0s LIST", "0s WATCH resourceVersion=100", "600ms WATCH resourceVersion=100", "1.2s LIST limit=1",
+			"1.2s LIST resourceVersion=100 resourceVersionMatch=NotOlderThan limit=1", "1.2s LIST limit=1",
+			"2.2s LIST resourceVersion=100 resourceVersionMatch=NotOlderThan limit=1", "2.2s LIST limit=1",
+			"2.2s LIST", "2.2s WATCH resourceVersion=60")
 		w.holds("a@61 c@50 d@55")
 		w.fine("61")
 	})
@@ -64,11 +77,12 @@ func TestLagging(t *testing.T) {
 	inWorld(t, Config{Mode: List, Consistency: Any}, func(w *world) {
 		cursor := w.store.Cursor()
 		defer cursor.Close()
-		w.run(w.list("100", "a@91"), deny(404, ""), w.list("80", "a@70", "gone@60"), w.list("120", "a@91"), w.events())
-		w.after(time.Second)
+		w.run(w.list("100", "a@91"), deny(404, ""), w.list("80", "a@70", "gone@60"), w.list("120/more", "a@91"), w.list("120", "a@91"), w.events())
+		w.after(2 * time.Second)
 		w.sees("0s LIST resourceVersion=0", "0s WATCH resourceVersion=100", "600ms LIST resourceVersion=100 resourceVersionMatch=NotOlderThan",
-			"600ms LIST", "600ms WATCH resourceVersion=120")
-		w.told(ErrWentBack)
+			"600ms LIST resourceVersion=100 resourceVersionMatch=NotOlderThan limit=1",
+			"1.8s LIST resourceVersion=100 resourceVersionMatch=NotOlderThan", "1.8s WATCH resourceVersion=120")
+		w.told(ErrAhead)
 		w.holds("a@91")
 		if n := changesOf(cursor); n != 1 {
 			t.Errorf("%d changes", n)
@@ -79,10 +93,10 @@ func TestLagging(t *testing.T) {
 func TestTooLarge(t *testing.T) {
 	inWorld(t, Config{Mode: List, Consistency: Any}, func(w *world) {
 		w.run(w.list("100", "a@91"), deny(404, ""),
-			deny(504, "", metav1.StatusCause{Type: metav1.CauseTypeResourceVersionTooLarge}), w.list("120", "a@91"), w.events())
+			deny(504, "", metav1.StatusCause{Type: metav1.CauseTypeResourceVersionTooLarge}), w.list("120/more", "a@91"), w.list("120", "a@91"), w.events())
 		w.after(5 * time.Second)
 		w.sees("0s LIST resourceVersion=0", "0s WATCH resourceVersion=100", "600ms LIST resourceVersion=100 resourceVersionMatch=NotOlderThan",
-			"1.6s LIST", "1.6s WATCH resourceVersion=120")
+			"1.6s LIST limit=1", "2.8s LIST", "2.8s WATCH resourceVersion=120")
 		w.told(ErrAhead)
 	})
 }
@@ -180,7 +194,9 @@ func TestUnreadableObject(t *testing.T) {
 	inWorld(t, listed, func(w *world) {
 		w.run(w.list("10", "a@1", "@2", "c@3"), w.events("~@11", "~a@12"))
 		w.holds("a@12 c@3")
-		w.fine("12")
+		if s := w.r.Status(); s.Phase != Watching || s.ResourceVersion != "12" || !errors.Is(s.Err, ErrMalformed) {
+			t.Errorf("%s", s)
+		}
 		if s := w.r.Status(); s.Skipped != 2 || !errors.Is(s.SkippedErr, ErrMalformed) || !errors.Is(s.SkippedErr, store.ErrNoName) {
 			t.Errorf("%s", s)
 		}
@@ -192,5 +208,68 @@ func TestOtherEncoding(t *testing.T) {
 		w.run(w.list("10", "a@1"))
 		w.told(ErrEncoding)
 		w.holds("")
+	})
+}
+
+// TestDamagedOnTheWay lists for an object of a watch that cannot be read. Then nothing is wrong any more.
+func TestDamagedOnTheWay(t *testing.T) {
+	inWorld(t, listed, func(w *world) {
+		w.run(w.list("10", "a@1"), w.events("~@11", "~a@12"), w.list("13", "a@12", "b@11"), w.events())
+		if s := w.r.Status(); !errors.Is(s.Err, ErrMalformed) {
+			t.Errorf("%s", s)
+		}
+		w.after(time.Second)
+		w.holds("a@12 b@11")
+		w.fine("13")
+	})
+}
+
+// TestTranscode takes what a server has that knows but one encoding.
+func TestTranscode(t *testing.T) {
+	other := wire.Protobuf
+	cfg := Config{Mode: List, Encoding: other, Transcode: func(dst, object []byte) ([]byte, error) {
+		p := &corev1.Pod{}
+		if err := json.Unmarshal(object, p); err != nil {
+			return nil, err
+		}
+		raw, err := p.Marshal()
+		return append(dst, raw...), err
+	}}
+	inWorld(t, cfg, func(w *world) {
+		if w.enc == other {
+			return
+		}
+		w.store = store.New(store.Config{Encoding: other})
+		defer w.store.Close()
+		w.r.w = w.store.Writer(store.Scope{})
+		w.run(w.list("10", "a@1", "b@2"), w.events("~a@11", "-b@12"))
+		w.holds("a@11")
+		w.fine("12")
+		a, _ := w.store.Get("n/a")
+		if app, _ := a.Label("app"); app != "a" {
+			t.Errorf("label %q", app)
+		}
+	})
+}
+
+// TestSilentWatch asks the server of a watch that brings nothing for longer than a server leaves one without a bookmark.
+func TestSilentWatch(t *testing.T) {
+	inWorld(t, listed, func(w *world) {
+		w.run(w.list("10", "a@1"), w.events("~a@11"), w.list("11/more", "a@11"), w.list("15/more", "a@11"), w.events(), deny(503, ""), w.events(), w.list("15/more", "a@11"), w.events("~a@16"))
+		heard := w.r.Status().Heard
+		w.after(100 * time.Second)
+		w.sees("0s LIST", "0s WATCH resourceVersion=10", "1m30s LIST limit=1")
+		if s := w.r.Status(); s.Err != nil || s.Heard.Sub(heard) != bookmarkPeriod {
+			t.Errorf("%s, heard after %v", s, s.Heard.Sub(heard))
+		}
+		w.after(90 * time.Second)
+		w.sees("3m0s LIST limit=1", "3m0s WATCH resourceVersion=11")
+		w.after(80*time.Second + 100*time.Millisecond)
+		w.sees("4m30s LIST limit=1", "4m30s WATCH resourceVersion=11")
+		w.told(ErrSilent)
+		w.after(2 * time.Second)
+		w.sees("4m30.6s LIST limit=1", "4m30.6s WATCH resourceVersion=11")
+		w.holds("a@16")
+		w.fine("16")
 	})
 }

@@ -72,8 +72,7 @@ func TestTake(t *testing.T) {
 		types = nil
 		w.run(w.list("10", "a@1", "b@2"), w.events("+c@11", "-a@12"))
 		w.holds("c@11")
-		w.fine("12")
-		if s := w.r.Status(); s.Skipped != 1 || !errors.Is(s.SkippedErr, no) {
+		if s := w.r.Status(); s.Skipped != 1 || !errors.Is(s.Err, no) || s.ResourceVersion != "12" {
 			t.Errorf("%s", s)
 		}
 		if !reflect.DeepEqual(types, []wire.EventType{0, 0, wire.Added, wire.Deleted}) {

@@ -107,13 +107,14 @@ func (r *Reflector) publish(before, s state, ask action) {
 		st.NextRetry = time.Now().Add(w.d)
 		told = true
 	}
-	st.Err = nil
+	st.failure = nil
 	if s.err != nil {
-		st.Err = s.err
+		st.failure = s.err
 		if before.err != s.err {
 			st.LastErr, st.LastErrAt = s.err, time.Now()
 		}
 	}
+	st.judge()
 	r.unlock(told)
 }
 
@@ -135,7 +136,15 @@ func (r *Reflector) skipped(n int, first error) {
 	r.mu.Lock()
 	tell := n != r.status.Skipped
 	r.status.Skipped, r.status.SkippedErr = n, first
+	r.status.judge()
 	r.unlock(tell)
+}
+
+// heard notes that the server has answered, or a watch has brought something.
+func (r *Reflector) heard() {
+	r.mu.Lock()
+	r.status.Heard = time.Now()
+	r.mu.Unlock()
 }
 
 // listed notes how far the list under way is.

@@ -81,12 +81,13 @@ func TestWatchList(t *testing.T) {
 	})
 }
 
-// TestSlowInitialEvents gives them all the time they need, as long as they come.
+// TestSlowInitialEvents gives them all the time they need, as long as they come. They come in the order of keys, changes in that of
+// resourceVersions.
 func TestSlowInitialEvents(t *testing.T) {
 	inWorld(t, Config{Mode: WatchList}, func(w *world) {
 		w.run(func(rw http.ResponseWriter, r *http.Request) {
 			rw.Header().Set("Content-Type", w.enc.WatchContentType())
-			for _, e := range []string{"+a@1", "+b@2", "bookmark@3", "+c@3", "end@10"} {
+			for _, e := range []string{"+a@9", "+b@2", "+c@3", "end@10"} {
 				time.Sleep(19 * time.Second)
 				rw.Write(w.event(e))
 				rw.(http.Flusher).Flush()
@@ -94,8 +95,24 @@ func TestSlowInitialEvents(t *testing.T) {
 			<-r.Context().Done()
 		})
 		w.after(2 * time.Minute)
-		w.holds("a@1 b@2 c@3")
+		w.holds("a@9 b@2 c@3")
 		w.fine("10")
+	})
+}
+
+// TestChangesAreNoInitialEvents notices a server that does not know of initial events, however much it has to tell.
+func TestChangesAreNoInitialEvents(t *testing.T) {
+	inWorld(t, Config{Mode: WatchList}, func(w *world) {
+		w.run(func(rw http.ResponseWriter, r *http.Request) {
+			rw.Header().Set("Content-Type", w.enc.WatchContentType())
+			for i := 0; r.Context().Err() == nil; i++ {
+				rw.Write(w.event(fmt.Sprintf("%cpod-%d@%d", "+~"[i%2], i/2, i+1)))
+				rw.(http.Flusher).Flush()
+				time.Sleep(time.Second)
+			}
+		})
+		w.after(22 * time.Second)
+		w.told(ErrNoBookmark)
 	})
 }
 
@@ -106,10 +123,10 @@ func TestBookmarkNeverComes(t *testing.T) {
 		if w.store.Synced() {
 			t.Error("synced without the bookmark")
 		}
-		w.after(20 * time.Second)
+		w.after(21 * time.Second)
 		w.told(ErrNoBookmark)
-		w.sees("0s WATCH resourceVersionMatch=NotOlderThan sendInitialEvents=true", "20s VERSION", "20s LIST limit=500",
-			"20s WATCH resourceVersion=10")
+		w.sees("0s WATCH resourceVersionMatch=NotOlderThan sendInitialEvents=true", "20.001s VERSION", "20.001s LIST limit=500",
+			"20.001s WATCH resourceVersion=10")
 		w.fine("10")
 		if s := w.r.Status(); !errors.Is(s.LastErr, ErrNoBookmark) {
 			t.Errorf("%+v", s)
@@ -205,7 +222,7 @@ func TestEOFAtOnce(t *testing.T) {
 		w.after(10 * time.Second)
 		w.told(ErrEnded)
 		w.sees("0s LIST", "0s WATCH resourceVersion=10", "600ms WATCH resourceVersion=10", "1.8s WATCH resourceVersion=10",
-			"4.2s LIST", "4.2s WATCH resourceVersion=15", "9s WATCH resourceVersion=15")
+			"4.2s LIST", "4.2s WATCH resourceVersion=15", "5.4s WATCH resourceVersion=15")
 		w.fine("20")
 	})
 }
@@ -215,8 +232,11 @@ func TestResume(t *testing.T) {
 	inWorld(t, listed, func(w *world) {
 		ends := func(rw http.ResponseWriter, r *http.Request) {
 			w.events("~a@11", "EOF")(rw, r)
-			rw.(http.Flusher).Flush()
-			time.Sleep(5 * time.Minute)
+			for range 5 {
+				rw.(http.Flusher).Flush()
+				time.Sleep(time.Minute)
+				rw.Write(w.event("bookmark@11"))
+			}
 		}
 		w.run(w.list("10", "a@1"), ends, w.events("~a@12"))
 		w.fine("11")
@@ -312,8 +332,8 @@ func TestRunAgain(t *testing.T) {
 		w.run(w.list("10", "a@1"), w.events("~a@11"))
 		w.stop()
 		w.requests = nil
-		w.run(w.list("11", "a@11"), w.events("~a@12"))
-		w.sees("0s LIST limit=1", "0s WATCH resourceVersion=11")
+		w.run(w.events("~a@12"))
+		w.sees("0s WATCH resourceVersion=11")
 		w.holds("a@12")
 		w.fine("12")
 	})

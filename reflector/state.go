@@ -18,22 +18,40 @@ type state struct {
 
 	// About the list under way, or the next one.
 	consistent bool   // it must be consistent, whatever the Config says
+	atLeast    bool   // it must not be older than rv: a server was found that is behind
 	asked      bool   // the request under way is consistent
 	whole      bool   // it must not be in pages
 	plain      bool   // it must be a LIST, also in mode WatchList
-	rebase     bool   // it is the truth, also if it is older than rv
-	torn       int    // lists without a limit that broke off in a row
+	rebase     bool   // it is the truth, also where it is older than rv
+	instead    bool   // it stands in for a watch that keeps failing; rv may still be good
+	tail       bool   // lists tell their resourceVersion behind the items, or may do so
+	noMatch    bool   // the server refuses "not older than"
+	torn       int    // lists in a row that failed in the form they were asked for
 	limit      int64  // of its pages
 	page       string // the token of the page under way; "" on the first
 	pageRV     string // the list's resourceVersion
 	replacing  bool   // between replace and its end
 	initial    bool   // a watch, in its initial events
 
-	saw     bool // the watch under way brought an event or a bookmark
-	attempt int  // failures in a row
-	trouble int  // of these, watches that failed or ended at once; a list in between does not make up for them
-	empty   int  // of these, watches that ended at once
-	err     *Error
+	behind behind // about a server that may have gone back in time
+
+	// About the watch under way, or the next one.
+	doubt  bool // its server has yet to show that it is as new as rv
+	open   bool // it was answered with 200
+	saw    bool // it brought an event or a bookmark
+	moved  bool // it brought a newer resourceVersion
+	unread bool // the last list had objects that cannot be read: another one is no reason for a list
+
+	// Failures in a row. All but quick end with a newer resourceVersion; fruitless to barren also with a list.
+	attempt    int // of any kind: sets the pace. Ends with a watch that stood as well
+	trouble    int // of watches, that made a list necessary: sets the pace of lists. Ends with a watch that stood
+	fruitless  int // answers of any kind but 429 and 504 ResourceVersionTooLarge
+	unanswered int // watches that got no answer, or broke off and had brought nothing
+	reached    int // answers to a probe meanwhile
+	failures   int // of any kind but 429, and requests that got no answer
+	barren     int // watches that stood, and brought nothing
+	quick      int // watches that brought something and ended within quickWatch
+	err        *Error
 }
 
 // request is what a reflector can ask of the server.
@@ -43,7 +61,8 @@ const (
 	reqNone    request = iota
 	reqVersion         // the server's version
 	reqList            // the first page, or the next
-	reqNewest          // the newest resourceVersion: has the server gone back?
+	reqNewest          // the newest resourceVersion
+	reqReaches         // the newest resourceVersion, if the server has reached rv
 	reqWatch           // changes; initial events when state.initial
 )
 
@@ -55,20 +74,23 @@ const (
 	inBegin                     // Run
 	inWoke                      // a wait is over
 	inVersion                   // major, minor
+	inNewest                    // rv is the server's newest; "" when it does not say
 	inOpened                    // a LIST or WATCH is answered with 200; a LIST's rv, if it stands before the items
-	inPage                      // a LIST's body ended well: rv, cont
-	inEvents                    // events were put into the store: rv of the last, "" in initial events
+	inPage                      // a LIST's body ended well: rv, cont, skips
+	inEvents                    // events were put into the store: rv of the last, "" in initial events; skips
 	inBookmark                  // rv; final when it ends the initial events
+	inProbed                    // a silent watch was broken off: rv is the server's newest, or err why it does not say
 	inEnded                     // a WATCH's body ended well
 	inFailed                    // the request, or the stream, failed: err, retryAfter
 )
 
-// input is one thing that happened. Streams are closed before inPage, inEnded and inFailed.
+// input is one thing that happened. Streams are closed before inNewest, inPage, inProbed, inEnded and inFailed.
 type input struct {
 	kind         inputKind
 	major, minor int
 	rv, cont     string
 	final        bool
+	skips        int // objects that could not be read
 	err          *Error
 	retryAfter   time.Duration
 	after        time.Duration // since the request under way was made
@@ -76,10 +98,10 @@ type input struct {
 }
 
 func newState(cfg *Config, rv string) state {
-	return state{cfg: cfg, mode: cfg.Mode, rv: rv, synced: rv != ""}
+	return state{cfg: cfg, mode: cfg.Mode, rv: rv, synced: rv != "", tail: rv != ""}
 }
 
-// kind is the sentinel of the error that stands, or nil.
+// kind returns the sentinel of the error that stands, or nil.
 func (s *state) kind() error {
 	if s.err == nil {
 		return nil

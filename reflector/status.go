@@ -41,7 +41,11 @@ type Status struct {
 	Synced bool
 	// ResourceVersion is where the writer is current to.
 	ResourceVersion string
-	// Err is what stops the reflector from being current; nil when nothing does. It is an *Error.
+	// Heard is when the server was heard last: by an event, a bookmark, a list, or an answer to the question for its newest
+	// resourceVersion. Zero: never. What is held is at least as new as the server was then, but for what is on its way.
+	Heard time.Time
+	// Err is what stops the reflector from being current; nil when nothing does. It is an *Error. Objects that cannot be read count:
+	// then it is SkippedErr, if there is nothing worse.
 	Err error
 	// LastErr is the last Err that was not nil, and LastErrAt when it came.
 	LastErr   error
@@ -60,6 +64,15 @@ type Status struct {
 	// an older version. SkippedErr is the first of their errors; errors.Is finds ErrMalformed.
 	Skipped    int
 	SkippedErr error
+
+	failure error // what stops us from being current but for objects that cannot be read
+}
+
+// judge makes Err of what is known.
+func (s *Status) judge() {
+	if s.Err = s.failure; s.Err == nil && s.Skipped > 0 {
+		s.Err = s.SkippedErr
+	}
 }
 
 // String is the status on one line.
@@ -81,7 +94,7 @@ func (s Status) String() string {
 	if s.Skipped > 0 {
 		fmt.Fprintf(&b, ", %d skipped (%v)", s.Skipped, s.SkippedErr)
 	}
-	if s.Err != nil {
+	if s.Err != nil && s.Err != s.SkippedErr {
 		fmt.Fprintf(&b, ", failed %d times: %v", s.Attempts, s.Err)
 	}
 	return b.String()

@@ -1,10 +1,16 @@
 package reflector
 
-import "fmt"
-
-// relistAfter is after how many watches in a row that end at once, or cannot be read, the state is listed anew: then it is
-// the resourceVersion that the server cannot serve.
-const relistAfter = 3
+const (
+	// relistAfter is after how many failures in a row that are answers, 429 aside, the state is listed anew, and after how many
+	// answered probes while the watch does not come through: then it is the request, or its resourceVersion, that the server
+	// cannot serve. What is not known to pass is taken for what does not.
+	relistAfter = 3
+	// askAfter is after how many watches in a row without an answer a probe asks whether there is a server at all.
+	askAfter = 3
+	// mostFailures is after how many failures of any kind together the state is listed anew. It is more than the examination of a
+	// server that is behind takes.
+	mostFailures = 12
+)
 
 // step is the reflector: what happened, and what is known, give what to do, and what is known then. It has no clock,
 // makes no request, and draws no random number.
@@ -21,6 +27,8 @@ func step(s state, in input) (state, []action) {
 			m.mode = List
 		}
 		m.list()
+	case inNewest:
+		m.newest()
 	case inOpened:
 		m.opened()
 	case inPage:
@@ -29,6 +37,8 @@ func step(s state, in input) (state, []action) {
 		m.events()
 	case inBookmark:
 		m.bookmark()
+	case inProbed:
+		m.probed()
 	case inEnded:
 		m.ended()
 	case inFailed:
@@ -54,23 +64,24 @@ func (m *machine) report(kind, cause error) {
 // sleep waits before q.
 func (m *machine) sleep(q request, kind error) {
 	m.phase, m.request = Waiting, q
-	m.do(wait{m.cfg.Backoff.delay(kind, m.attempt, m.in.retryAfter, m.in.luck)})
+	m.do(wait{m.cfg.Backoff.delay(kind, max(m.attempt, 1), m.in.retryAfter, m.in.luck)})
 }
 
 // atOnce begins q without a wait on the first failure in a row, and waits from the second on.
 func (m *machine) atOnce(q request, kind error) {
 	m.request = q
-	if m.attempt > 1 || m.in.retryAfter > 0 {
+	if m.attempt = max(m.attempt, m.trouble); m.attempt > 1 || m.in.retryAfter > 0 {
 		m.sleep(q, kind)
 		return
 	}
 	m.goOn()
 }
 
+// begin lists, or resumes at what is held, which may be of any age.
 func (m *machine) begin() {
 	m.request = reqList
 	if m.rv != "" {
-		m.request = reqNewest // what is held may be of any age
+		m.request, m.doubt = reqWatch, true
 	}
 	m.goOn()
 }
@@ -88,7 +99,10 @@ func (m *machine) goOn() {
 		m.list()
 	case reqNewest:
 		m.phase = Asking
-		m.do(askNewest{options(1, "", "", "")})
+		m.do(askNewest{})
+	case reqReaches:
+		m.phase = Asking
+		m.do(askNewest{m.rv})
 	case reqWatch:
 		m.watch()
 	}
@@ -97,22 +111,15 @@ func (m *machine) goOn() {
 // failed handles a request or a stream that failed.
 func (m *machine) failed() {
 	m.err = m.in.err
-	if m.request == reqWatch && m.in.after >= m.cfg.Backoff.Healthy {
-		m.forgive()
-	}
-	m.failedOnce()
 	kind := m.err.Kind
+	m.failedOnce(kind)
 	switch m.request {
 	case reqVersion:
 		m.versionFailed(kind)
 	case reqList:
 		m.listFailed(kind)
-	case reqNewest:
-		if kind == ErrUnknownResource {
-			m.sleep(reqList, kind) // when it appears again it may be another one
-			return
-		}
-		m.sleep(reqNewest, kind)
+	case reqNewest, reqReaches:
+		m.newestFailed(kind)
 	case reqWatch:
 		if m.initial {
 			m.initialFailed(kind)
@@ -122,21 +129,38 @@ func (m *machine) failed() {
 	}
 }
 
-// failedOnce counts a failure.
-func (m *machine) failedOnce() {
-	m.attempt++
-	if m.request == reqWatch && !m.initial {
-		m.trouble++
+// failedOnce counts a failure. A watch that stood for longer than the wait before it sets no slower pace: requests do not come
+// faster than they fail.
+func (m *machine) failedOnce(kind error) {
+	watching := m.request == reqWatch && !m.initial
+	if watching && m.in.after >= m.cfg.Backoff.Healthy {
+		m.forgive()
 	}
+	stood := watching && m.open && m.attempt > 0 && m.in.after >= m.cfg.Backoff.base(m.attempt, m.cfg.Backoff.Max)
+	if !stood {
+		m.attempt++
+	}
+	switch {
+	case kind == ErrTooManyRequests, kind == ErrUnreachable && !(watching && m.open):
+		return
+	case kind != ErrUnreachable && kind != ErrAhead: // each of these has a bound of its own
+		m.fruitless++
+	}
+	m.failures++
 }
 
 // succeeded forgets the failures of other requests than the watch.
 func (m *machine) succeeded() { m.attempt = m.trouble }
 
-// forgive forgets all failures so far.
-func (m *machine) forgive() { m.attempt, m.trouble, m.empty = 0, 0, 0 }
+// forgive forgets all failures so far that set the pace.
+func (m *machine) forgive() { m.attempt, m.trouble = 0, 0 }
 
-// wentBack reports that the server is at rv, older than what it told before.
-func (m *machine) wentBack(rv string) {
-	m.report(ErrWentBack, fmt.Errorf("resourceVersion %s after %s", rv, m.rv))
+// progressed notes that the state is newer than it was: what failed before has passed.
+func (m *machine) progressed() {
+	m.fruitless, m.unanswered, m.reached, m.barren, m.failures = 0, 0, 0, 0, 0
+}
+
+// hopeless reports whether it has failed as often as it may: a LIST comes next.
+func (m *machine) hopeless() bool {
+	return m.fruitless >= relistAfter || m.reached >= relistAfter || m.failures >= mostFailures
 }

@@ -2,6 +2,7 @@ package reflector
 
 import (
 	"errors"
+	"fmt"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -12,8 +13,8 @@ func options(limit int64, rv string, match metav1.ResourceVersionMatch, cont str
 	return source.ListOptions{ResourceVersion: rv, Match: match, Limit: limit, Continue: cont}
 }
 
-// tornLists is after how many lists in a row that broke off the state is asked for in pages: kube-apiserver gives each answer a
-// minute, and the way may be too slow for all of it.
+// tornLists is after how many lists in a row that failed the state is asked for in the other form, in pages or whole:
+// kube-apiserver gives each answer a minute, and the way may be too slow for all of it.
 const tornLists = 2
 
 // list begins to get the whole state.
@@ -32,6 +33,13 @@ func (m *machine) list() {
 	}
 }
 
+// listInstead lists because the watch, or a probe, keeps failing. Should the list fail as well the watch is tried again.
+func (m *machine) listInstead(kind error) {
+	m.instead, m.consistent, m.plain = true, true, true
+	m.trouble++
+	m.sleep(reqList, kind)
+}
+
 // firstPage requests the list, or all of it when limit is 0.
 func (m *machine) firstPage(limit int64) {
 	m.request, m.phase = reqList, Listing
@@ -40,11 +48,20 @@ func (m *machine) firstPage(limit int64) {
 	m.do(openList{options(limit, rv, match, "")})
 }
 
-// from is how current the state must be, as request parameters.
+// from is how current the state must be, as request parameters. A list that tells its resourceVersion behind its items must not be
+// older than what is held: that could be seen only when its items have been taken, and those of them that were deleted since would be back.
 func (m *machine) from() (rv string, match metav1.ResourceVersionMatch) {
-	m.asked = m.consistent || m.cfg.Consistency == Consistent
+	consistent := m.consistent || m.cfg.Consistency == Consistent
+	unproven := m.tail || m.atLeast || m.mode == WatchList && !m.plain
 	switch {
-	case m.asked:
+	case m.rebase || m.noMatch:
+		consistent = true
+	case m.rv != "" && unproven:
+		consistent = false
+	}
+	m.asked = consistent
+	switch {
+	case consistent:
 		return "", ""
 	case m.rv == "":
 		return "0", ""
@@ -61,10 +78,12 @@ func (m *machine) nextPage() {
 // versionFailed goes on without the version. A server that answers, but not this, gets the requests that every server
 // knows; the next list asks again.
 func (m *machine) versionFailed(kind error) {
-	switch kind {
-	case ErrUnreachable, ErrServer, ErrTooManyRequests:
-		m.sleep(reqVersion, kind)
-		return
+	if m.attempt < relistAfter {
+		switch kind {
+		case ErrUnreachable, ErrServer, ErrTooManyRequests:
+			m.sleep(reqVersion, kind)
+			return
+		}
 	}
 	m.err = nil
 	m.attempt--
@@ -82,45 +101,32 @@ func (m *machine) pages() {
 
 // opened handles the beginning of an answer.
 func (m *machine) opened() {
-	switch m.request {
-	case reqNewest:
-		m.succeeded()
-		m.do(closeStream{})
-		if older(m.in.rv, m.rv) {
-			m.wentBack(m.in.rv)
-			m.consistent = true
-			m.list()
-			return
-		}
-		m.watch()
-	case reqList:
-		if m.page != "" {
-			m.err = nil
-			return
-		}
-		m.listOpened()
-	case reqWatch:
+	switch {
+	case m.request == reqWatch:
 		m.watchOpened()
+	case m.page == "":
+		m.listOpened()
+	case m.kind() != ErrWentBack:
+		m.err = nil
 	}
 }
 
 // listOpened decides, before the first object is taken, whether the list may be taken at all: an object of an old list
 // may have been deleted since, and would come back.
 func (m *machine) listOpened() {
-	back := older(m.in.rv, m.rv)
-	switch {
-	case back && !m.asked:
-		m.wentBack(m.in.rv)
-		m.consistent = true
+	if older(m.in.rv, m.rv) && !m.rebase {
 		m.do(closeStream{})
-		m.list()
+		m.failedOnce(ErrAhead)
+		m.fallsBehind(m.in.rv, reqList)
 		return
-	case back:
-		m.wentBack(m.in.rv)
-	case !m.rebase:
+	}
+	if !m.rebase {
 		m.err = nil
 	}
-	m.do(beginReplace{rebase: back || m.rebase})
+	if m.tail = m.in.rv == ""; m.rv != "" {
+		m.rebase = m.rebase || digits(m.rv) == "" || !m.tail && incomparable(m.in.rv, m.rv)
+	}
+	m.do(beginReplace{rebase: m.rebase})
 	m.replacing = true
 }
 
@@ -128,47 +134,52 @@ func (m *machine) listOpened() {
 func (m *machine) pageRead() {
 	if m.page == "" {
 		m.pageRV = m.in.rv
-		if older(m.in.rv, m.rv) && !errors.Is(m.kind(), ErrWentBack) {
-			m.lateTruth()
+		if older(m.in.rv, m.rv) && !m.rebase {
+			m.abandon()
+			m.failedOnce(ErrAhead)
+			m.fallsBehind(m.in.rv, reqList)
+			return
+		}
+		if m.rv != "" && incomparable(m.in.rv, m.rv) && !m.rebase {
+			m.abandon()
+			m.otherScheme()
 			return
 		}
 	}
 	switch {
 	case m.in.cont == "":
+		m.unread = m.in.skips > 0
 		m.complete(m.pageRV)
 		m.watch()
 	case m.in.cont == m.page:
 		m.report(ErrMalformed, errors.New("the page's continue token is that of the page itself"))
-		m.failedOnce()
+		m.failedOnce(ErrMalformed)
+		m.otherForm()
 		m.abandon()
 		m.sleep(reqList, ErrMalformed)
 	default:
 		m.succeeded()
+		m.torn = 0
 		m.page = m.in.cont
 		m.nextPage()
 	}
 }
 
-// lateTruth handles a list that told its resourceVersion behind its objects, and is older than what is held. What it brought
-// of older versions the store has ignored, so it is got again: consistent if it was not, to be taken as it is if it was.
-func (m *machine) lateTruth() {
-	m.wentBack(m.in.rv)
-	m.rebase = m.asked
-	m.consistent = true
-	m.abandon()
-	m.list()
-}
-
 // complete ends the replace: the store now is what the server was at rv.
 func (m *machine) complete(rv string) {
+	if older(rv, m.rv) && m.kind() != ErrWentBack {
+		m.report(ErrWentBack, fmt.Errorf("resourceVersion %s after %s", rv, m.rv))
+	}
 	m.do(endReplace{rv})
 	if m.synced {
 		m.relists++
 	}
 	m.succeeded()
+	m.progressed()
 	m.rv, m.synced = rv, true
-	m.replacing, m.page, m.pageRV = false, "", ""
-	m.consistent, m.whole, m.plain, m.rebase, m.torn = false, false, false, false, 0
+	m.replacing, m.page, m.pageRV, m.torn = false, "", "", 0
+	m.consistent, m.atLeast, m.whole, m.plain, m.rebase, m.instead = false, false, false, false, false, false
+	m.doubt, m.noMatch, m.behind = false, false, behind{}
 }
 
 // abandon gives the list up. What it brought stays in the store, and costs nothing when it comes again.
@@ -180,31 +191,70 @@ func (m *machine) abandon() {
 	}
 }
 
+// otherForm counts a list that failed in the form it was asked for, and asks for the other one when it was too often.
+func (m *machine) otherForm() {
+	if m.torn++; m.torn < tornLists {
+		return
+	}
+	switch {
+	case m.limit > 0: // pages: all of it in one answer
+		m.whole, m.torn = true, 0
+	default:
+		m.whole = false
+	}
+}
+
 // listFailed handles a LIST that failed before or within its body.
 func (m *machine) listFailed(kind error) {
-	if m.page != "" {
-		switch kind {
-		case ErrUnreachable, ErrServer, ErrTooManyRequests, ErrMalformed:
-			m.sleep(reqList, kind) // the same page again: those before it are good
-			return
-		case ErrExpired:
-			// The rest can be had as it is now, by the token in the answer, but not together with the first part as it was: no
-			// watch could begin there, since the revision of the first part is gone. So all of it, in one answer, which cannot
-			// expire on the way.
-			m.abandon()
-			m.whole, m.consistent, m.torn = true, true, 0
-			m.atOnce(reqList, kind)
-			return
-		}
+	if m.page != "" && m.pageFailed(kind) {
+		return
 	}
-	if m.replacing && kind == ErrUnreachable {
-		if m.torn++; m.torn >= tornLists {
-			m.whole = false
+	switch kind {
+	case ErrTooManyRequests, ErrUnauthorized, ErrForbidden, ErrUnknownResource, ErrExpired, ErrAhead:
+	case ErrUnreachable:
+		if m.replacing {
+			m.otherForm()
 		}
+	default:
+		m.otherForm()
+	}
+	if kind == ErrRejected || kind != ErrAhead && m.fruitless >= relistAfter {
+		m.noMatch = true
 	}
 	m.abandon()
-	if kind == ErrExpired || kind == ErrAhead {
+	switch {
+	case kind == ErrAhead && m.rv != "" && !m.asked:
+		m.behind.next, m.behind.denied = reqList, m.behind.denied+1
+		m.sleep(reqNewest, kind)
+		return
+	case kind == ErrExpired || kind == ErrAhead:
 		m.consistent = true
+	case m.instead && m.rv != "" && kind != ErrUnknownResource:
+		m.instead, m.doubt = false, true
+		m.sleep(reqWatch, kind)
+		return
 	}
 	m.sleep(reqList, kind)
+}
+
+// pageFailed handles a page that failed, and reports whether that is all there is to do about it.
+func (m *machine) pageFailed(kind error) bool {
+	switch kind {
+	case ErrUnreachable, ErrServer, ErrTooManyRequests, ErrMalformed:
+		if m.fruitless >= relistAfter || m.attempt >= 2*relistAfter && kind != ErrTooManyRequests {
+			m.torn = tornLists // this page will not come: all of it in one answer
+			return false
+		}
+		m.sleep(reqList, kind) // the same page again: those before it are good
+		return true
+	case ErrExpired:
+		// The rest can be had as it is now, by the token in the answer, but not together with the first part as it was: no
+		// watch could begin there, since the revision of the first part is gone. So all of it, in one answer, which cannot
+		// expire on the way.
+		m.abandon()
+		m.whole, m.consistent, m.torn = true, true, 0
+		m.atOnce(reqList, kind)
+		return true
+	}
+	return false
 }

@@ -8,25 +8,45 @@ import (
 	"github.com/weirproject/weir/source"
 )
 
-// bookmarkPeriod is longer than kube-apiserver ever leaves a watch without a bookmark.
-const bookmarkPeriod = 90 * time.Second
+const (
+	// bookmarkPeriod is longer than kube-apiserver ever leaves a watch without a bookmark.
+	bookmarkPeriod = 90 * time.Second
+	// A watch that brought something is resumed at once, but for one that ended within quickWatch after mostQuick others that did: a server
+	// that ends every watch so soon sets no pace.
+	quickWatch = time.Second
+	mostQuick  = 3
+	// mostBarren is after how many watches in a row that stood, and brought not even a bookmark, the state is listed anew: nobody can tell
+	// a resource that does not change from a way that swallows its events.
+	mostBarren = 10
+)
 
 // watch requests the changes since rv.
 func (m *machine) watch() {
-	m.request, m.phase, m.initial, m.saw = reqWatch, Watching, false, false
-	m.do(openWatch{WatchOptions: source.WatchOptions{
+	m.request, m.phase, m.initial = reqWatch, Watching, false
+	m.open, m.saw, m.moved = false, false, false
+	a := openWatch{WatchOptions: source.WatchOptions{
 		ResourceVersion: m.rv, AllowBookmarks: true, Timeout: m.watchTimeout(),
-	}})
+	}}
+	switch {
+	case m.rv == "": // there is nothing to compare with
+	case m.doubt:
+		a.probe = m.cfg.Backoff.delay(nil, 1, 0, m.in.luck)
+	default:
+		a.probe = bookmarkPeriod
+	}
+	a.tell = m.kind() == ErrSilent
+	m.do(a)
 }
 
 // watchInitial requests the whole state, and then its changes.
 func (m *machine) watchInitial() {
-	m.request, m.phase, m.initial, m.saw = reqWatch, Listing, true, false
+	m.request, m.phase, m.initial = reqWatch, Listing, true
+	m.open, m.saw, m.moved = false, false, false
 	rv, _ := m.from()
-	m.do(openWatch{source.WatchOptions{
+	m.do(openWatch{WatchOptions: source.WatchOptions{
 		ResourceVersion: rv, Match: metav1.ResourceVersionMatchNotOlderThan, SendInitialEvents: true,
 		AllowBookmarks: true, Timeout: m.watchTimeout(),
-	}, m.cfg.BookmarkDeadline})
+	}, deadline: m.cfg.BookmarkDeadline})
 }
 
 func (m *machine) watchTimeout() time.Duration {
@@ -35,18 +55,19 @@ func (m *machine) watchTimeout() time.Duration {
 }
 
 func (m *machine) watchOpened() {
+	m.open = true
 	if m.initial {
 		m.do(beginReplace{rebase: m.rebase})
 		m.replacing = true
 	}
-	if m.kind() != ErrEnded { // that one is over only when something comes
+	if kind := m.kind(); kind != ErrEnded && kind != ErrSilent { // those are over only when something comes
 		m.err = nil
 	}
 }
 
 // alive notes that the watch works.
 func (m *machine) alive() {
-	m.saw, m.empty, m.err = true, 0, nil
+	m.saw, m.doubt, m.err = true, false, nil
 	if m.in.after >= m.cfg.Backoff.Healthy {
 		m.forgive()
 	}
@@ -58,12 +79,23 @@ func (m *machine) events() {
 		return
 	}
 	m.advance()
+	if m.in.skips > 0 && !m.unread {
+		// Perhaps it was damaged on the way: a list has it as it is. A list that cannot read it either is enough.
+		m.unread, m.consistent = true, true
+		m.do(closeStream{})
+		m.attempt++
+		m.sleep(reqList, ErrMalformed)
+	}
 }
 
 // advance makes the input's resourceVersion the one to resume from.
 func (m *machine) advance() {
 	if m.in.rv == "" || older(m.in.rv, m.rv) {
 		return
+	}
+	if m.in.rv != m.rv {
+		m.moved, m.attempt = true, 0
+		m.progressed()
 	}
 	m.rv = m.in.rv
 	m.do(progress{m.rv})
@@ -73,90 +105,150 @@ func (m *machine) bookmark() {
 	switch {
 	case m.initial && !m.in.final:
 		m.saw = true // a server that is alive; where it is counts once it is through
-	case older(m.in.rv, m.rv):
-		m.watchWentBack()
+	case older(m.in.rv, m.rv) && !(m.initial && m.rebase):
+		m.watchBehind()
 	case m.initial:
 		m.alive()
 		m.initial, m.phase = false, Watching
+		m.unread = m.in.skips > 0
 		m.complete(m.in.rv)
+		m.moved = true
 	default:
 		m.alive()
 		m.advance()
 	}
 }
 
-// watchWentBack handles a bookmark older than what is held. Its server sends none of its changes until it has
-// overtaken us, so the state is listed anew. After initial events it is a LIST, which tells its resourceVersion first.
-func (m *machine) watchWentBack() {
-	m.wentBack(m.in.rv)
-	m.abandon()
-	if m.in.after >= m.cfg.Backoff.Healthy {
-		m.forgive()
+// watchBehind handles a bookmark older than what is held. Its server sends none of its changes until it has overtaken us.
+func (m *machine) watchBehind() {
+	next := reqWatch
+	if m.initial {
+		next = reqList
 	}
-	m.failedOnce()
-	m.consistent, m.plain, m.initial = true, true, false
+	m.abandon()
+	m.failedOnce(ErrAhead)
+	m.initial = false
 	m.do(closeStream{})
-	m.atOnce(reqList, ErrWentBack)
+	m.fallsBehind(m.in.rv, next)
+}
+
+// probed handles a watch that was broken off because its server was asked for its newest resourceVersion meanwhile.
+func (m *machine) probed() {
+	silent := m.kind() == ErrSilent
+	switch {
+	case m.in.err != nil:
+		m.failedOnce(m.in.err.Kind)
+		m.failures += mostFailures / relistAfter // each took longer than a server leaves a watch without a bookmark
+		m.report(ErrSilent, m.in.err)
+		m.doubt = true
+	case m.behindRV():
+		m.failedOnce(ErrAhead)
+		m.fallsBehind(m.in.rv, reqWatch)
+		return
+	case incomparable(m.in.rv, m.rv):
+		m.otherScheme()
+		return
+	case silent:
+		m.err, m.doubt = nil, false
+	default:
+		// The server goes on, the watch does not. Either nothing of ours has changed and there are no bookmarks, or it hangs.
+		m.fruitless++
+	}
+	if m.hopeless() {
+		m.listInstead(ErrSilent)
+		return
+	}
+	m.watch()
 }
 
 // ended handles a watch that the server ended.
 func (m *machine) ended() {
 	if m.initial {
 		m.report(ErrNoBookmark, nil)
-		m.failedOnce()
+		m.failedOnce(ErrNoBookmark)
 		m.initialFailed(ErrNoBookmark)
 		return
 	}
-	next := reqWatch
-	if m.rv == "" {
-		next = reqList // a server without resourceVersions: nothing to resume from
+	m.doubt = !m.saw || m.in.after < m.cfg.WatchTimeout // before its time: perhaps the server ends
+	stood := m.in.after >= m.cfg.Backoff.Healthy
+	if stood {
+		m.forgive()
 	}
 	switch {
-	case m.in.after >= m.cfg.Backoff.Healthy:
-		m.forgive()
-		m.err = nil
-		if m.request = next; next == reqWatch && !m.saw && m.in.after >= bookmarkPeriod {
-			m.request = reqNewest // not even a bookmark: is the server behind us?
-		}
-		m.goOn()
-	case m.saw:
-		// It brought something, so it is no failure; but a server that ends every watch so soon sets no pace.
-		m.phase, m.request = Waiting, next
-		m.do(wait{m.cfg.Backoff.delay(nil, 1, 0, m.in.luck)})
+	case m.rv == "" && stood:
+		m.list() // a server without resourceVersions: nothing to resume from
+	case m.rv == "" && m.saw:
+		m.attempt = 1
+		m.sleep(reqList, nil)
+	case m.rv == "":
+		m.failedOnce(ErrEnded)
+		m.sleep(reqList, ErrEnded)
+	case stood:
+		m.stood()
+	case m.moved:
+		m.resume()
 	default:
-		m.failedOnce()
-		m.empty++
-		if m.empty > 1 { // once is a server that shuts down
+		m.failedOnce(ErrEnded)
+		if m.fruitless > 1 { // once is a server that shuts down
 			m.report(ErrEnded, nil)
 		}
-		if m.empty%relistAfter == 0 {
-			m.consistent = true
-			next = reqList
+		if m.hopeless() {
+			m.listInstead(ErrEnded)
+			return
 		}
-		m.sleep(next, ErrEnded)
+		m.sleep(reqWatch, ErrEnded)
 	}
+}
+
+// stood goes on after a watch that ended well.
+func (m *machine) stood() {
+	if !m.saw {
+		m.barren++
+	}
+	if m.kind() != ErrSilent {
+		m.err = nil
+	}
+	if m.barren >= mostBarren {
+		m.consistent = true
+		m.list()
+		return
+	}
+	m.watch()
+}
+
+// resume goes on at once where a watch that brought something left off.
+func (m *machine) resume() {
+	if m.in.after >= quickWatch {
+		m.quick = 0
+	} else if m.quick++; m.quick > mostQuick {
+		m.phase, m.request = Waiting, reqWatch
+		m.do(wait{m.cfg.Backoff.delay(nil, 1, 0, m.in.luck)})
+		return
+	}
+	m.watch()
 }
 
 // watchFailed handles a watch that failed, by its answer, an ERROR event, or its stream.
 func (m *machine) watchFailed(kind error) {
-	switch kind {
-	case ErrExpired:
+	m.doubt = true // whoever answers next may have been restored from a backup
+	switch {
+	case kind == ErrExpired:
 		m.consistent = true
+		m.trouble++
 		m.atOnce(reqList, kind)
-	case ErrAhead:
-		m.consistent = true
-		m.sleep(reqList, kind)
-	case ErrUnknownResource:
+	case kind == ErrUnknownResource || m.rv == "":
 		m.sleep(reqList, kind) // when it appears again it may be another one
-	case ErrUnreachable:
-		next := reqNewest // whoever answers next may have been restored from a backup
-		if m.rv == "" {
-			next = reqList
-		}
-		m.sleep(next, kind)
-	case ErrMalformed:
-		if m.attempt%relistAfter == 0 || m.rv == "" {
-			m.sleep(reqList, kind) // an event that cannot be read: a list has what came of it
+	case m.hopeless() && kind != ErrTooManyRequests:
+		m.listInstead(kind)
+	case kind == ErrAhead:
+		m.behind.next, m.behind.denied = reqWatch, m.behind.denied+1
+		m.sleep(reqNewest, kind)
+	case kind == ErrUnreachable && m.moved:
+		m.attempt, m.err = 0, nil // a stream that brought something is no failure
+		m.resume()
+	case kind == ErrUnreachable:
+		if m.unanswered++; m.unanswered%askAfter == 0 {
+			m.sleep(reqNewest, kind)
 			return
 		}
 		m.sleep(reqWatch, kind)
@@ -171,10 +263,14 @@ func (m *machine) initialFailed(kind error) {
 	m.initial = false
 	switch kind {
 	case ErrUnreachable, ErrUnauthorized, ErrForbidden, ErrUnknownResource, ErrTooManyRequests:
+		m.plain = m.attempt >= relistAfter
 		m.sleep(reqList, kind)
-	case ErrAhead, ErrExpired:
+	case ErrAhead:
+		m.behind.next, m.behind.denied = reqList, m.behind.denied+1
+		m.sleep(reqNewest, kind)
+	case ErrExpired:
 		// No version was asked for that could be too old: what is wrong is the server's way with initial events.
-		m.plain = kind == ErrExpired && m.asked
+		m.plain = m.asked
 		m.consistent = true
 		m.sleep(reqList, kind)
 	default:

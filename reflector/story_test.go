@@ -24,9 +24,11 @@ import (
 //	begin [rv=N]                             Run, with a store that is current to N
 //	woke                                     a wait is over
 //	version 1.37
+//	newest [rv=N]                            the server told its newest resourceVersion
 //	opened [rv=N]                            a LIST or WATCH is answered with 200
-//	page rv=N [continue=TOKEN]               a LIST's body ended well
-//	events [rv=N] [after=D]
+//	page rv=N [continue=TOKEN] [skips=N]     a LIST's body ended well
+//	events [rv=N] [after=D] [skips=N]
+//	probed rv=N | failed=WHAT                a silent watch was broken off by its probe
 //	bookmark rv=N [final] [after=D]
 //	ended after=D                            a WATCH's body ended well
 //	failed WHAT [retry-after=D] [after=D]    see failure
@@ -50,6 +52,9 @@ func TestStories(t *testing.T) {
 				s = newState(&cfg, in.rv)
 			}
 			if in.kind != inBegin && (s.phase == Waiting) != (in.kind == inWoke) {
+				d.Fatalf(t, "while %s", s.phase)
+			}
+			if asking := s.request == reqNewest || s.request == reqReaches; in.kind == inNewest && !asking || asking && (in.kind == inOpened || in.kind == inPage) {
 				d.Fatalf(t, "while %s", s.phase)
 			}
 			before := s
@@ -94,6 +99,10 @@ func inputOf(t *testing.T, d *datadriven.TestData, phase Phase) input {
 			in.rv = arg.Vals[0]
 		case "continue":
 			in.cont = arg.Vals[0]
+		case "skips":
+			fmt.Sscan(arg.Vals[0], &in.skips)
+		case "failed":
+			in.err = classify(Asking, failure(arg.Vals[0]))
 		case "final":
 			in.final = true
 		case "after":
@@ -105,7 +114,7 @@ func inputOf(t *testing.T, d *datadriven.TestData, phase Phase) input {
 		}
 	}
 	kinds := map[string]inputKind{
-		"begin": inBegin, "woke": inWoke, "version": inVersion, "opened": inOpened, "page": inPage, "events": inEvents,
+		"begin": inBegin, "woke": inWoke, "version": inVersion, "newest": inNewest, "probed": inProbed, "opened": inOpened, "page": inPage, "events": inEvents,
 		"bookmark": inBookmark, "ended": inEnded, "failed": inFailed,
 	}
 	in.kind = kinds[d.Cmd]
@@ -178,8 +187,17 @@ func changes(a, b state) string {
 	change("synced", a.synced, b.synced)
 	change("relists", a.relists, b.relists)
 	change("attempt", a.attempt, b.attempt)
-	change("empty", a.empty, b.empty)
+	change("trouble", a.trouble, b.trouble)
+	change("fruitless answers", a.fruitless, b.fruitless)
+	change("watches without an answer", a.unanswered, b.unanswered)
+	change("answers to probes", a.reached, b.reached)
+	change("barren watches", a.barren, b.barren)
+	change("the server is to be proven", a.doubt, b.doubt)
+	change("behind at", a.behind.at, b.behind.at)
+	change("denied", a.behind.denied, b.behind.denied)
 	change("next list consistent", a.consistent, b.consistent)
+	change("next list at least", a.atLeast, b.atLeast)
+	change("next list instead of a watch", a.instead, b.instead)
 	change("next list whole", a.whole, b.whole)
 	change("lists torn", a.torn, b.torn)
 	change("next list plain", a.plain, b.plain)

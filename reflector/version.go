@@ -13,6 +13,12 @@ func older(a, b string) bool {
 	return a < b
 }
 
+// incomparable reports whether nothing can be said about a server whose newest resourceVersion is a, where b is held: they are not
+// equal, and one of them is no integer, or missing.
+func incomparable(a, b string) bool {
+	return a != b && (digits(a) == "" || digits(b) == "")
+}
+
 // digits is s without leading zeros, "0" for zero, or "" when s is no decimal integer.
 func digits(s string) string {
 	if s == "" {

@@ -20,6 +20,11 @@ type Source interface {
 	List(ctx context.Context, o ListOptions) (*List, error)
 	// Watch opens a WATCH. It returns once the answer has begun, which may be before the first event.
 	Watch(ctx context.Context, o WatchOptions) (*Watch, error)
+	// NewestVersion returns the server's newest resourceVersion, by a LIST of one object that is read to its end: where an answer's items
+	// come first, the resourceVersion stands behind them. It is a consistent one, and that of all resources of an etcd. With atLeast it
+	// is not older than that, or the error is a 504 with the cause ResourceVersionTooLarge; servers that do not know what that
+	// means answer with what they have. "" is a server that tells none. It may be called while a stream is open.
+	NewestVersion(ctx context.Context, atLeast string) (string, error)
 	// ServerVersion tells the version of the Kubernetes API server, such as 1, 37. Sources cache it.
 	ServerVersion(ctx context.Context) (major, minor int, err error)
 }

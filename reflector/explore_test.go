@@ -1,0 +1,205 @@
+package reflector
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+)
+
+// answers is a server whose faults stay: what it answers to each kind of request, for ever. The oracle of the tests below is not what step
+// does but what must follow from it: whatever keeps failing ends in a LIST, 429 and a server that nobody can reach aside.
+type answers struct {
+	version, list, page, newest, reaches, watch, initial string
+}
+
+// watchAnswers are the ways in which a WATCH can go on failing to bring anything.
+var watchAnswers = []string{
+	"http-400", "http-401", "http-403", "http-404", "http-406", "http-410", "http-422", "http-500", "http-502", "http-503", "http-504",
+	"too-large", "malformed", "truncated", "broken-off", "event-410", "open event-410", "open http-500", "open malformed",
+	"open broken-off", "open truncated", "ended at once", "ended later", "silent", "bookmark before",
+}
+
+// newestAnswers are the answers to a question for the newest resourceVersion.
+var newestAnswers = []string{"same", "newer", "older", "none", "opaque", "http-400", "http-403", "http-404", "http-500", "refused", "too-large", "http-429"}
+
+// TestWatchThatKeepsFailingBecomesAList explores every server whose WATCH and whose probe have a fault that stays.
+func TestWatchThatKeepsFailingBecomesAList(t *testing.T) {
+	for _, mode := range []Mode{Auto, List, Pages, WatchList} {
+		for _, watch := range watchAnswers {
+			for _, newest := range newestAnswers {
+				if watch == "broken-off" && (newest == "refused" || newest == "http-429") {
+					continue // nobody can be reached
+				}
+				for _, reaches := range []string{"too-large", "older", "newer", "http-400", "refused"} {
+					a := answers{version: "1.37", list: "http-500", newest: newest, reaches: reaches, watch: watch, initial: "http-500"}
+					t.Run(fmt.Sprint(mode, "/", watch, "/", newest, "/", reaches), func(t *testing.T) {
+						a.explore(t, mode, "1000", func(n int, asked []string) bool { return slices.Contains(asked, "LIST") })
+					})
+				}
+			}
+		}
+	}
+}
+
+// TestListComesInEachForm explores every server whose LISTs have a fault that stays: each form is tried, for there may be one that
+// works, and the watch is tried again where it may have recovered.
+func TestListComesInEachForm(t *testing.T) {
+	faults := []string{"http-400", "http-422", "http-500", "http-503", "http-504", "malformed", "open malformed", "open truncated", "open broken-off"}
+	for _, mode := range []Mode{Auto, List, Pages, WatchList} {
+		for _, version := range []string{"1.37", "1.20", "http-403", "http-503", "refused"} {
+			for _, list := range faults {
+				for _, initial := range append([]string{"silent", "ended at once", "refused", "http-403", "http-410"}, faults...) {
+					a := answers{version: version, list: list, initial: initial}
+					t.Run(fmt.Sprint(mode, "/", version, "/", list, "/", initial), func(t *testing.T) {
+						a.explore(t, mode, "", func(n int, asked []string) bool {
+							return slices.Contains(asked, "LIST") && slices.Contains(asked, "LIST limit")
+						})
+					})
+				}
+			}
+		}
+	}
+}
+
+// TestPageThatNeverComes asks for all in one answer in the end.
+func TestPageThatNeverComes(t *testing.T) {
+	for _, page := range []string{"http-400", "http-403", "http-404", "http-410", "http-500", "malformed", "broken-off", "open malformed", "open broken-off"} {
+		a := answers{version: "1.20", list: "pages", page: page}
+		t.Run(page, func(t *testing.T) {
+			a.explore(t, Pages, "", func(n int, asked []string) bool {
+				return slices.Contains(asked, "LIST") || count(asked, "LIST limit") > 3
+			})
+		})
+	}
+}
+
+func count(list []string, what string) (n int) {
+	for _, s := range list {
+		if s == what {
+			n++
+		}
+	}
+	return n
+}
+
+// mostRequests is in how many requests it must have come.
+const mostRequests = 60
+
+// explore runs the reflector from a state that is current to rv, until done is content with what was asked for.
+func (a answers) explore(t *testing.T, mode Mode, rv string, done func(n int, asked []string) bool) {
+	t.Helper()
+	cfg := Config{Mode: mode}.withDefaults()
+	s := newState(&cfg, rv)
+	var asked, log []string
+	inputs := []input{{kind: inBegin}}
+	var waited time.Duration
+	for requests := 0; requests < mostRequests; {
+		in := inputs[0]
+		inputs = inputs[1:]
+		in.luck = 0.5
+		before := s
+		var actions []action
+		s, actions = step(s, in)
+		if err := check(before, s, in, actions); err != nil {
+			t.Fatalf("%v after %v", err, log)
+		}
+		for _, act := range actions {
+			log = append(log, act.String())
+			switch act := act.(type) {
+			case wait:
+				waited += act.d
+				inputs = []input{{kind: inWoke}}
+			case openList:
+				requests++
+				form := "LIST"
+				if act.Limit > 0 {
+					form += " limit"
+				}
+				if act.Continue == "" {
+					asked = append(asked, form)
+					inputs = a.answer(Listing, a.list)
+				} else {
+					inputs = a.answer(Listing, a.page)
+				}
+			case askVersion:
+				requests++
+				inputs = []input{{kind: inVersion, major: 1, minor: 37}}
+				if a.version == "1.20" {
+					inputs[0].minor = 20
+				} else if a.version != "1.37" {
+					inputs = a.answer(Asking, a.version)
+				}
+			case askNewest:
+				requests++
+				if inputs = a.answer(Asking, a.newest); act.reaches != "" {
+					inputs = a.answer(Asking, a.reaches)
+				}
+			case openWatch:
+				requests++
+				inputs = a.watched(act)
+			}
+		}
+		if done(requests, asked) {
+			return
+		}
+	}
+	t.Errorf("not within %d requests and %v: %v", mostRequests, waited, log[max(0, len(log)-30):])
+}
+
+// answer is what follows a request but a WATCH.
+func (a answers) answer(phase Phase, what string) []input {
+	versions := map[string]string{"same": "1000", "newer": "1500", "older": "600", "none": "", "opaque": "ab12"}
+	if rv, ok := versions[what]; ok {
+		return []input{{kind: inNewest, rv: rv}}
+	}
+	if what == "pages" {
+		return []input{{kind: inOpened, rv: "1000"}, {kind: inPage, rv: "1000", cont: "one"}}
+	}
+	open := []input{}
+	if rest, ok := cutOpen(what); ok {
+		open, what = append(open, input{kind: inOpened, rv: "1500"}), rest
+	}
+	return append(open, input{kind: inFailed, err: classify(phase, failure(what)), after: time.Second})
+}
+
+func cutOpen(what string) (string, bool) {
+	const open = "open "
+	if len(what) > len(open) && what[:len(open)] == open {
+		return what[len(open):], true
+	}
+	return what, false
+}
+
+// watched is what follows a WATCH. One that is open is probed.
+func (a answers) watched(w openWatch) []input {
+	what := a.watch
+	if w.SendInitialEvents {
+		what = a.initial
+	}
+	opened := input{kind: inOpened}
+	switch what {
+	case "ended at once":
+		return []input{opened, {kind: inEnded, after: time.Millisecond}}
+	case "ended later":
+		return []input{opened, {kind: inEnded, after: 15 * time.Second}}
+	case "bookmark before":
+		return []input{opened, {kind: inBookmark, rv: "900", after: time.Second}}
+	case "silent":
+		if w.SendInitialEvents {
+			return []input{opened, {kind: inFailed, err: classify(Listing, failure("no-bookmark")), after: 20 * time.Second}}
+		}
+		in := a.answer(Asking, a.newest)[0]
+		in.after = bookmarkPeriod
+		return []input{opened, {kind: inProbed, rv: in.rv, err: in.err, after: bookmarkPeriod}}
+	}
+	open := []input{}
+	if rest, ok := cutOpen(what); ok {
+		open, what = append(open, opened), rest
+	}
+	phase := Watching
+	if w.SendInitialEvents {
+		phase = Listing
+	}
+	return append(open, input{kind: inFailed, err: classify(phase, failure(what)), after: time.Second})
+}

@@ -1,0 +1,118 @@
+package reflector
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/weirproject/weir/source"
+)
+
+// probeTimeout bounds a question for the newest resourceVersion. kube-apiserver answers within 3 s, or says that it cannot.
+const probeTimeout = 10 * time.Second
+
+// errProbed breaks a watch off whose probe found something out.
+var errProbed = errors.New("a probe broke the watch off")
+
+// probe asks a server for its newest resourceVersion while a watch of it is open and silent: an open watch does not tell a server that has
+// nothing to say from one that is gone, hangs, or is behind what it told before. It has one timer, whose function makes at most one
+// request at a time. stop ends both.
+type probe struct {
+	r     *Reflector
+	src   source.Source
+	ctx   context.Context         // of the watch
+	broke context.CancelCauseFunc // ends the watch
+	tell  bool                    // break the watch off whatever is found
+
+	running sync.WaitGroup // the timer's function
+
+	mu      sync.Mutex
+	timer   *time.Timer
+	delay   time.Duration // before the next question
+	rv      string        // the store is current to here
+	heard   time.Time     // when the watch was opened, or brought something last
+	found   *input        // what the watch was broken off for
+	stopped bool
+}
+
+// startProbe begins to watch over a watch that was just opened.
+func startProbe(r *Reflector, ctx context.Context, broke context.CancelCauseFunc, rv string, a openWatch) *probe {
+	p := &probe{r: r, src: r.src, ctx: ctx, broke: broke, tell: a.tell, delay: a.probe, rv: rv, heard: time.Now()}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.timer = time.AfterFunc(p.delay, p.ask)
+	return p
+}
+
+// hear notes that the watch has brought something, and is current to rv.
+func (p *probe) hear(rv string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.heard, p.delay = time.Now(), bookmarkPeriod
+	if rv != "" {
+		p.rv = rv
+	}
+	if !p.stopped {
+		p.timer.Reset(p.delay)
+	}
+}
+
+// stop ends the probe, and waits for the request that may be under way; the watch's context has ended before.
+func (p *probe) stop() *input {
+	p.mu.Lock()
+	p.stopped = true
+	p.timer.Stop()
+	found := p.found
+	p.mu.Unlock()
+	p.running.Wait()
+	return found
+}
+
+// ask asks once, and judges the answer.
+func (p *probe) ask() {
+	p.mu.Lock()
+	if p.stopped {
+		p.mu.Unlock()
+		return
+	}
+	p.running.Add(1)
+	defer p.running.Done()
+	began, rv := time.Now(), p.rv
+	p.mu.Unlock()
+
+	ctx, cancel := context.WithTimeout(p.ctx, probeTimeout)
+	defer cancel()
+	newest, err := p.src.NewestVersion(ctx, "")
+
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.stopped {
+		return
+	}
+	if err == nil {
+		p.r.heard()
+	}
+	if in, broken := p.judge(began, rv, newest, err); broken {
+		p.found = &in
+		p.broke(errProbed)
+		return
+	}
+	p.timer.Reset(p.delay)
+}
+
+// judge reports whether the watch is to be broken off. Else delay is how long to wait for the next question. The lock is held.
+func (p *probe) judge(began time.Time, rv, newest string, err error) (in input, broken bool) {
+	silent := began.Sub(p.heard) >= bookmarkPeriod
+	switch {
+	case err != nil && silent:
+		return input{kind: inProbed, err: classify(Asking, err)}, true
+	case err != nil:
+		p.delay = min(2*p.delay, max(bookmarkPeriod-time.Since(p.heard), time.Second))
+		return input{}, false
+	case older(newest, rv), incomparable(newest, rv), p.tell, silent && newest != rv:
+		return input{kind: inProbed, rv: newest}, true
+	}
+	p.delay = bookmarkPeriod
+	return input{}, false
+}

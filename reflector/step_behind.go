@@ -1,0 +1,137 @@
+package reflector
+
+import "fmt"
+
+const (
+	// agreeing is how many times a server must say that rv lies in its future, with consistent answers that agree with each
+	// other, before it counts as one that went back in time.
+	agreeing = 2
+	// mostRounds bounds the examination of servers whose answers never agree.
+	mostRounds = 8
+)
+
+// behind is what is known of a server whose newest resourceVersion is older than rv. It may be a replica that lags: then it, or
+// another one, reaches rv soon, and nothing of what it told may be taken. Or it was restored from a backup: then it is the truth. Only a
+// server that keeps saying that rv lies in its future, and whose consistent answers agree, has gone back. The zero value is: none is known.
+type behind struct {
+	at     string  // its newest resourceVersion, as it told last
+	denied int     // times it said that rv lies in its future, since its answers agree
+	rounds int     // times it told an older resourceVersion than rv
+	next   request // what is gone on with if it is not behind: reqList or reqWatch
+}
+
+// fallsBehind handles a server whose newest resourceVersion is at, older than rv. next is what it was asked for.
+func (m *machine) fallsBehind(at string, next request) {
+	b := &m.behind
+	if b.next == reqNone {
+		b.next = next
+	}
+	if b.rounds > 0 && older(at, b.at) {
+		b.denied = 0 // not the server that answered before
+	}
+	b.at = at
+	b.rounds++
+	if b.denied >= agreeing || b.rounds > mostRounds {
+		m.wentBack(at)
+		return
+	}
+	m.report(ErrAhead, fmt.Errorf("its newest is %s, %s was told before", at, m.rv))
+	if b.denied > 0 || b.rounds > 1 {
+		m.sleep(reqReaches, ErrAhead)
+		return
+	}
+	m.request = reqReaches
+	m.goOn()
+}
+
+// wentBack takes the state of a server that was restored from a backup.
+func (m *machine) wentBack(at string) {
+	m.behind = behind{}
+	m.report(ErrWentBack, fmt.Errorf("resourceVersion %s after %s", at, m.rv))
+	m.rebase, m.consistent, m.plain, m.atLeast = true, true, true, false
+	m.list()
+}
+
+// otherScheme takes the state of a server whose resourceVersions cannot be compared with what is held: nothing is known about what was
+// before.
+func (m *machine) otherScheme() {
+	m.rebase, m.consistent = true, true
+	m.list()
+}
+
+// newest handles the answer to a question for the newest resourceVersion.
+func (m *machine) newest() {
+	examined := m.examined()
+	if !examined {
+		m.reached++
+	}
+	switch {
+	case m.request == reqReaches && m.behindRV():
+		m.deny() // it does not know what was asked, and told its newest
+	case m.behindRV():
+		m.fallsBehind(m.in.rv, reqWatch)
+	case examined:
+		m.caughtUp()
+	case incomparable(m.in.rv, m.rv):
+		m.otherScheme()
+	case m.hopeless():
+		m.listInstead(ErrUnreachable)
+	default:
+		m.watch()
+	}
+}
+
+// behindRV reports whether the answer is older than what is held.
+func (m *machine) behindRV() bool { return older(m.in.rv, m.rv) }
+
+// deny counts that the server has not reached rv, and asks how far it is.
+func (m *machine) deny() {
+	m.behind.denied++
+	m.request = reqNewest
+	m.goOn()
+}
+
+// caughtUp goes on with what was under way before a server was found behind. It may be found again, by the next request: so
+// there is a wait.
+func (m *machine) caughtUp() {
+	next := m.behind.next
+	if next == reqList {
+		m.atLeast = m.request == reqReaches
+		m.consistent = !m.atLeast
+	}
+	m.behind, m.doubt = behind{}, true
+	if next == reqWatch && m.hopeless() {
+		m.listInstead(ErrAhead)
+		return
+	}
+	m.sleep(next, nil)
+}
+
+// newestFailed handles a question for the newest resourceVersion that failed.
+func (m *machine) newestFailed(kind error) {
+	examined := m.examined()
+	next := m.behind.next
+	if !examined && kind != ErrUnreachable && kind != ErrTooManyRequests {
+		m.reached++
+	}
+	switch {
+	case m.request == reqReaches && (kind == ErrAhead || m.hopeless()):
+		m.deny() // or it cannot be asked this way
+		return
+	case examined && !m.hopeless() && kind != ErrUnreachable && kind != ErrTooManyRequests:
+		m.sleep(m.request, kind)
+		return
+	}
+	m.behind, m.doubt = behind{}, true
+	switch {
+	case kind == ErrUnknownResource, next == reqList:
+		m.sleep(reqList, kind) // when it appears again it may be another one
+	case m.hopeless():
+		m.listInstead(kind)
+	default:
+		m.sleep(reqWatch, kind) // an answer must not be waited for by a watch that could go on without
+	}
+}
+
+// examined reports whether a server that is behind is being examined.
+func (m *machine) examined() bool { return m.behind.rounds > 0 || m.behind.denied > 0 }
