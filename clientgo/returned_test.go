@@ -210,6 +210,9 @@ func TestReturnedErrors(t *testing.T) {
 	synced(t, inf.HasSyncedChecker())
 	w := <-watches
 	w.Add(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "wrong"}})
+	if err := <-told; !strings.Contains(err.Error(), "Secret") {
+		t.Errorf("told %v, want the wrong type", err)
+	}
 	good := pod("a", "1")
 	good.ResourceVersion = "9"
 	w.Add(good)

@@ -44,7 +44,8 @@ type driver struct {
 	kept    []byte        // what Config.Drop has left of an object
 	other   []byte        // what Config.Transcode has made of one
 	kind    wire.TypeMeta // last told to Config.OnItemType
-	skips   int           // objects that could not be read since the replace began
+	skips   int           // objects that could not be taken since the replace began,
+	damaged int           // and those of them that a list may have as they are
 	skipErr error
 	fatal   error // the store is closed, or the writer removed
 }
@@ -77,7 +78,7 @@ func (d *driver) now(a action) (ask bool) {
 	case closeStream:
 		d.close()
 	case beginReplace:
-		d.skips, d.skipErr, d.objects = 0, nil, 0
+		d.skips, d.damaged, d.skipErr, d.objects = 0, 0, nil, 0
 		d.r.skipped(0, nil)
 		d.r.listed(0, -1)
 		d.r.cfg.replacer().BeginReplace(w, a.rebase)
@@ -249,7 +250,7 @@ func (d *driver) readList() input {
 	}
 	d.close()
 	d.r.heard()
-	return input{kind: inPage, rv: meta.ResourceVersion, cont: meta.Continue, skips: d.skips}
+	return input{kind: inPage, rv: meta.ResourceVersion, cont: meta.Continue, damaged: d.damaged}
 }
 
 // put takes an item of the list into the store.
@@ -284,11 +285,21 @@ func (d *driver) write(t wire.EventType, object []byte) error {
 	}
 	switch take := d.r.cfg.Take; {
 	case take != nil:
-		return take(d.r.w, t, &d.meta, object)
+		return refused(take(d.r.w, t, &d.meta, object))
 	case t == wire.Deleted:
 		return d.r.w.Delete(&d.meta, object)
 	}
 	return d.r.w.Put(&d.meta, object)
+}
+
+// ownerError is an error of Config.Take: the owner refuses the object, and would refuse it in a list as well.
+type ownerError struct{ error }
+
+func refused(err error) error {
+	if err == nil || errors.Is(err, store.ErrClosed) || errors.Is(err, store.ErrWriterRemoved) {
+		return err
+	}
+	return ownerError{err}
 }
 
 // taken counts an object that could not be taken: it is skipped, the others go on. offset is where it ended in its
@@ -301,6 +312,11 @@ func (d *driver) taken(err error, offset int64) {
 	if errors.Is(err, store.ErrClosed) || errors.Is(err, store.ErrWriterRemoved) {
 		d.fatal = err
 		return
+	}
+	if owner, ok := errors.AsType[ownerError](err); ok {
+		err = owner.error
+	} else {
+		d.damaged++
 	}
 	if d.skips++; d.skipErr == nil {
 		d.skipErr = &Error{Phase: d.phase, Kind: ErrMalformed, Err: fmt.Errorf("the object before offset %d: %w", offset, err)}

@@ -65,7 +65,7 @@ func (d *driver) progress(rv string) {
 
 // readWatch reads events until none is at hand, or something else than an object's event comes.
 func (d *driver) readWatch() input {
-	events, skips, other := 0, d.skips, input{}
+	events, damaged, other := 0, d.damaged, input{}
 	for other.kind == inNone {
 		event, err := d.watch.Next()
 		switch {
@@ -85,7 +85,7 @@ func (d *driver) readWatch() input {
 		if d.fatal != nil {
 			return d.failed(d.fatal)
 		}
-		if events == maxBatch || d.skips > skips || other.kind == inNone && d.watch.Buffered() == 0 {
+		if events == maxBatch || d.damaged > damaged || other.kind == inNone && d.watch.Buffered() == 0 {
 			break
 		}
 	}
@@ -100,7 +100,7 @@ func (d *driver) readWatch() input {
 	if other.kind != inNone {
 		d.pending = &other
 	}
-	return input{kind: inEvents, rv: string(d.rv), skips: d.skips - skips}
+	return input{kind: inEvents, rv: string(d.rv), damaged: d.damaged - damaged}
 }
 
 // hear notes that the watch has brought something.
@@ -164,5 +164,5 @@ func (d *driver) bookmark(object []byte) input {
 		d.probe = startProbe(d.r, d.watchCtx, d.cancel, string(d.meta.ResourceVersion), openWatch{probe: bookmarkPeriod})
 	}
 	d.hear()
-	return input{kind: inBookmark, rv: string(d.meta.ResourceVersion), final: final, skips: d.skips}
+	return input{kind: inBookmark, rv: string(d.meta.ResourceVersion), final: final, damaged: d.damaged}
 }

@@ -76,8 +76,8 @@ const (
 	inVersion                   // major, minor
 	inNewest                    // rv is the server's newest; "" when it does not say
 	inOpened                    // a LIST or WATCH is answered with 200; a LIST's rv, if it stands before the items
-	inPage                      // a LIST's body ended well: rv, cont, skips
-	inEvents                    // events were put into the store: rv of the last, "" in initial events; skips
+	inPage                      // a LIST's body ended well: rv, cont, damaged
+	inEvents                    // events were put into the store: rv of the last, "" in initial events; damaged
 	inBookmark                  // rv; final when it ends the initial events
 	inProbed                    // a silent watch was broken off: rv is the server's newest, or err why it does not say
 	inEnded                     // a WATCH's body ended well
@@ -90,7 +90,7 @@ type input struct {
 	major, minor int
 	rv, cont     string
 	final        bool
-	skips        int // objects that could not be read
+	damaged      int // objects that could not be read
 	err          *Error
 	retryAfter   time.Duration
 	after        time.Duration // since the request under way was made

@@ -148,7 +148,7 @@ func (m *machine) pageRead() {
 	}
 	switch {
 	case m.in.cont == "":
-		m.unread = m.in.skips > 0
+		m.unread = m.in.damaged > 0
 		m.complete(m.pageRV)
 		m.watch()
 	case m.in.cont == m.page:

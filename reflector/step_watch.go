@@ -79,7 +79,7 @@ func (m *machine) events() {
 		return
 	}
 	m.advance()
-	if m.in.skips > 0 && !m.unread {
+	if m.in.damaged > 0 && !m.unread {
 		// Perhaps it was damaged on the way: a list has it as it is. A list that cannot read it either is enough.
 		m.unread, m.consistent = true, true
 		m.do(closeStream{})
@@ -110,7 +110,7 @@ func (m *machine) bookmark() {
 	case m.initial:
 		m.alive()
 		m.initial, m.phase = false, Watching
-		m.unread = m.in.skips > 0
+		m.unread = m.in.damaged > 0
 		m.complete(m.in.rv)
 		m.moved = true
 	default:

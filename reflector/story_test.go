@@ -26,8 +26,8 @@ import (
 //	version 1.37
 //	newest [rv=N]                            the server told its newest resourceVersion
 //	opened [rv=N]                            a LIST or WATCH is answered with 200
-//	page rv=N [continue=TOKEN] [skips=N]     a LIST's body ended well
-//	events [rv=N] [after=D] [skips=N]
+//	page rv=N [continue=TOKEN] [damaged=N]     a LIST's body ended well
+//	events [rv=N] [after=D] [damaged=N]
 //	probed rv=N | failed=WHAT                a silent watch was broken off by its probe
 //	bookmark rv=N [final] [after=D]
 //	ended after=D                            a WATCH's body ended well
@@ -99,8 +99,8 @@ func inputOf(t *testing.T, d *datadriven.TestData, phase Phase) input {
 			in.rv = arg.Vals[0]
 		case "continue":
 			in.cont = arg.Vals[0]
-		case "skips":
-			fmt.Sscan(arg.Vals[0], &in.skips)
+		case "damaged":
+			fmt.Sscan(arg.Vals[0], &in.damaged)
 		case "failed":
 			in.err = classify(Asking, failure(arg.Vals[0]))
 		case "final":
