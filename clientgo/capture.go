@@ -4,11 +4,11 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"regexp"
 	"strconv"
 	"sync"
 	"time"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 
 	"github.com/weirproject/weir/source"
@@ -17,7 +17,8 @@ import (
 
 // Wrap installs the capturing transport on a config, before clients are built from it. It changes nothing for any
 // request but the LISTs and WATCHes of this package's informers: the answers to those are read as they arrive and never
-// held whole, and the client that made the request is handed an empty list, or a watch that has ended.
+// held whole, and the client that made the request is handed an empty list, or a watch that has ended. Only answers of
+// the kind of the informer's example are, so that a ListerWatcher gets whatever else it asks for.
 //
 // So what a ListerWatcher does to its client's answers (filtering, filling in fields) has no effect: such a one needs
 // Options.NoCapture. What it does to the request (selectors, namespace, path) works as ever.
@@ -42,12 +43,16 @@ type captureKey struct{}
 type capture struct {
 	verb    verb
 	context context.Context // what the answer's body lives as long as
+	own     own             // a copy: the caller may leave requests behind
 
-	mu      sync.Mutex
-	answer  *http.Response // the captured one
-	release context.CancelCauseFunc
-	count   int
-	closed  bool
+	mu       sync.Mutex
+	answer   *http.Response // the captured one
+	resource schema.GroupVersionResource
+	release  context.CancelCauseFunc
+	answers  int  // to requests of the verb
+	planted  int  // of these, those that the caller did not get
+	foreign  bool // one was not the informer's own: from then on the caller gets them all
+	closed   bool
 }
 
 // with puts the capture into a context.
@@ -55,28 +60,46 @@ func (c *capture) with(ctx context.Context) context.Context {
 	return context.WithValue(ctx, captureKey{}, c)
 }
 
-// take keeps an answer. It reports false when there is one already, or nobody wants it any more.
-func (c *capture) take(resp *http.Response, release context.CancelCauseFunc) bool {
+// admit decides whether an answer is to be captured: the informer's own are, until the caller has got one that is not.
+func (c *capture) admit(isOwn bool) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.count++
-	if c.closed || c.count > 1 {
+	c.answers++
+	c.foreign = c.foreign || !isOwn
+	if c.foreign {
 		return false
 	}
-	c.answer, c.release = resp, release
+	c.planted++
 	return true
 }
 
-// end stops capturing and gives what was captured: nil if nothing was, or if it was not the whole answer, because the
-// caller made several requests.
-func (c *capture) end() *http.Response {
+// take keeps an answer. It reports false when there is one already, or nobody wants it any more.
+func (c *capture) take(resp *http.Response, resource schema.GroupVersionResource, release context.CancelCauseFunc) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed || c.answers > 1 {
+		return false
+	}
+	c.answer, c.resource, c.release = resp, resource, release
+	return true
+}
+
+// captured is what a call of a ListerWatcher has come to.
+type captured struct {
+	answer   *http.Response // nil: none, or not all that the caller asked for, since it made several requests
+	resource schema.GroupVersionResource
+	whole    bool // the caller got every answer: what it returns is what it made of them
+}
+
+// end stops capturing and returns what was captured.
+func (c *capture) end() captured {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.closed = true
-	if c.count > 1 {
+	if c.answers > 1 {
 		c.drop()
 	}
-	return c.answer
+	return captured{c.answer, c.resource, c.planted == 0}
 }
 
 // discard lets the captured answer go.
@@ -111,23 +134,25 @@ func (t *transport) WrappedRoundTripper() http.RoundTripper { return t.next }
 // up, within a minute.
 const headerTimeout = 75 * time.Second
 
-// listPath is the end of a collection's path; what follows the version is the resource, or a namespace and the resource.
-var listPath = regexp.MustCompile(`/(api/[^/]+|apis/[^/]+/[^/]+)/([^/]+|namespaces/[^/]+/[^/]+)/?$`)
-
-// wants reports whether the request is the one that the capture is for.
-func (c *capture) wants(req *http.Request) bool {
-	if req.Method != http.MethodGet || !listPath.MatchString(req.URL.Path) {
-		return false
+// wants returns the resource of a request, if the capture is for requests such as this one.
+func (c *capture) wants(req *http.Request) (schema.GroupVersionResource, bool) {
+	resource, ok := resourceOf(req)
+	if !ok || req.Method != http.MethodGet {
+		return resource, false
 	}
 	watch, _ := strconv.ParseBool(req.URL.Query().Get("watch"))
-	return watch == (c.verb == watching)
+	return resource, watch == (c.verb == watching)
 }
 
 // RoundTrip makes the request. Where it is captured the request's life is tied to the capture's context once the
 // answer has begun: the caller ends its own as soon as it has its empty list.
 func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	c, ok := req.Context().Value(captureKey{}).(*capture)
-	if !ok || !c.wants(req) {
+	if !ok {
+		return t.next.RoundTrip(req)
+	}
+	resource, ok := c.wants(req)
+	if !ok {
 		return t.next.RoundTrip(req)
 	}
 	// Without the capture: below there may be another such transport.
@@ -136,25 +161,55 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	ours.Header.Set("Accept-Encoding", t.acceptEncoding(req, c.verb))
 	stopCaller := context.AfterFunc(req.Context(), func() { cancel(context.Cause(req.Context())) })
 	late := time.AfterFunc(headerTimeout, func() { cancel(source.ErrStalled) })
+	defer late.Stop()
 	resp, err := t.next.RoundTrip(ours)
-	late.Stop()
-	if err != nil || !capturable(resp) {
-		return t.pass(resp, err, cancel)
+	if err != nil || resp.StatusCode != http.StatusOK {
+		return pass(resp, err, cancel)
 	}
-	stopCaller()
-	planted, err := c.plant(req, resp)
+	enc, err := wire.EncodingOf(resp.Header.Get("Content-Type"))
 	if err != nil {
-		cancel(err)
-		_ = resp.Body.Close()
-		return nil, err
+		return pass(resp, nil, cancel) // the caller's to decode
+	}
+	kind, isOwn, err := c.look(ctx, resource, resp, enc)
+	if err != nil || !c.admit(isOwn) {
+		return pass(resp, err, cancel)
+	}
+	planted, err := plant(req, resp, c.verb, kind, enc)
+	if err != nil {
+		return pass(resp, err, cancel)
 	}
 	context.AfterFunc(c.context, func() { cancel(context.Cause(c.context)) })
+	stopCaller()
 	resp.Body = &ownedBody{resp.Body, cancel}
-	if !c.take(resp, cancel) {
+	if !c.take(resp, resource, cancel) {
 		cancel(errDropped)
 		_ = resp.Body.Close()
 	}
 	return planted, nil
+}
+
+// look reports whether an answer is the informer's own, and of a list the kind. It reads the head of the body of a list, puts
+// it back, and leaves the body decompressed. It blocks until the head has come or the context ends, which is then the error.
+func (c *capture) look(ctx context.Context, resource schema.GroupVersionResource, resp *http.Response, enc wire.Encoding) (wire.TypeMeta, bool, error) {
+	if c.verb == watching {
+		return wire.TypeMeta{}, c.own.watch(resource), nil
+	}
+	// A body that does not end with its request's context ends here.
+	stop := context.AfterFunc(ctx, func() { _ = resp.Body.Close() })
+	defer stop()
+	if err := decompress(resp); err != nil {
+		return wire.TypeMeta{}, false, err
+	}
+	head, whole, err := readHead(resp.Body, enc)
+	if ctx.Err() != nil {
+		return wire.TypeMeta{}, false, context.Cause(ctx)
+	}
+	if err != nil {
+		return wire.TypeMeta{}, false, err
+	}
+	resp.Body = readCloser{whole, resp.Body}
+	kind, isOwn := c.own.list(resource, head)
+	return kind, isOwn, nil
 }
 
 // acceptEncoding asks for gzip where the answer is long. It is always said: without the header net/http would ask by
@@ -167,33 +222,35 @@ func (t *transport) acceptEncoding(req *http.Request, v verb) string {
 	return "identity"
 }
 
-// capturable reports whether an answer can be cut up. Any other is the caller's to make an error of, or to decode.
-func capturable(resp *http.Response) bool {
-	if resp.StatusCode != http.StatusOK {
-		return false
+// pass hands on an answer that is not captured, freed of the encoding that the caller did not ask for, or an error.
+func pass(resp *http.Response, err error, cancel context.CancelCauseFunc) (*http.Response, error) {
+	if err == nil {
+		err = decompress(resp)
 	}
-	_, err := wire.EncodingOf(resp.Header.Get("Content-Type"))
-	return err == nil
+	if err != nil {
+		cancel(err)
+		if resp != nil {
+			_ = resp.Body.Close()
+		}
+		return nil, err
+	}
+	resp.Body = &ownedBody{resp.Body, cancel}
+	return resp, nil
 }
 
-// pass hands an answer on that is not captured. Its body is freed of the encoding that the caller did not ask for.
-func (t *transport) pass(resp *http.Response, err error, cancel context.CancelCauseFunc) (*http.Response, error) {
+// decompress frees a body of its encoding.
+func decompress(resp *http.Response) error {
+	body, encoding := resp.Body, resp.Header.Get("Content-Encoding")
+	if encoding == "" {
+		return nil
+	}
+	plain, err := wire.NewBody(body, encoding)
 	if err != nil {
-		cancel(err)
-		return nil, err
+		return err
 	}
-	body := resp.Body
-	plain, err := wire.NewBody(body, resp.Header.Get("Content-Encoding"))
-	if err != nil {
-		cancel(err)
-		_ = body.Close()
-		return nil, err
-	}
-	if resp.Header.Get("Content-Encoding") != "" {
-		resp.Header.Del("Content-Encoding")
-		resp.Header.Del("Content-Length")
-		resp.ContentLength, resp.Uncompressed = -1, true
-	}
-	resp.Body = &ownedBody{readCloser{plain, body}, cancel}
-	return resp, nil
+	resp.Body = readCloser{plain, body}
+	resp.Header.Del("Content-Encoding")
+	resp.Header.Del("Content-Length")
+	resp.ContentLength, resp.Uncompressed = -1, true
+	return nil
 }

@@ -213,7 +213,7 @@ func TestCaptureLeavesAlone(t *testing.T) {
 	fill(t, server.Config(), configMap("one", "a", nil))
 	client := kubernetes.NewForConfigOrDie(capturing(server.Config()))
 	for _, v := range []verb{list, watching} {
-		c := &capture{verb: v, context: context.Background()}
+		c := &capture{verb: v, context: context.Background(), own: ownOf(&corev1.ConfigMap{}, nil)}
 		ctx := c.with(context.Background())
 		if m, err := client.CoreV1().ConfigMaps("one").Get(ctx, "a", metav1.GetOptions{}); err != nil || m.Name != "a" {
 			t.Errorf("get: %v, %v", m, err)
@@ -226,7 +226,7 @@ func TestCaptureLeavesAlone(t *testing.T) {
 				t.Errorf("a list in a capture of a watch: %v, %v", l, err)
 			}
 		}
-		if resp := c.end(); resp != nil {
+		if resp := c.end().answer; resp != nil {
 			t.Errorf("captured %s", resp.Request.URL)
 		}
 	}
@@ -251,14 +251,14 @@ func TestCaptureDetached(t *testing.T) {
 	defer server.Close()
 	client := kubernetes.NewForConfigOrDie(capturing(&rest.Config{Host: server.URL, Timeout: time.Minute}))
 	ctx, cancel := context.WithCancel(context.Background())
-	c := &capture{verb: list, context: ctx}
+	c := &capture{verb: list, context: ctx, own: ownOf(&corev1.Pod{}, nil)}
 	callers, callerEnds := context.WithCancel(c.with(context.Background()))
 	got, err := client.CoreV1().Pods("").List(callers, metav1.ListOptions{})
 	if err != nil || len(got.Items) != 0 {
 		t.Fatalf("%v, %v", got, err)
 	}
 	callerEnds()
-	resp := c.end()
+	resp := c.end().answer
 	if resp == nil {
 		t.Fatal("not captured")
 	}

@@ -79,6 +79,9 @@ func newByResource(
 func (f *byResource) ForResource(gvr schema.GroupVersionResource) informers.GenericInformer {
 	inf := f.running.get(gvr, func() cache.SharedIndexInformer {
 		inf := adopt(f.build(gvr).Informer(), f.settings.informer)
+		if i, err := ours(inf); err == nil {
+			i.lists.own.resource = gvr // the example does not tell
+		}
 		if f.settings.transform != nil {
 			_ = inf.SetTransform(f.settings.transform) // it fails only once an informer has started
 		}

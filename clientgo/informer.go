@@ -44,6 +44,7 @@ type informer struct {
 	store   *store.Store
 	intake  *intake
 	indexer *indexer
+	lists   *listWatch
 	stats   source.Stats
 	synced  chan struct{}
 	ended   chan struct{}    // closed when it has run
@@ -112,7 +113,8 @@ func newInformer(lw cache.ListerWatcher, example runtime.Object, resync time.Dur
 	i.intake.store = i.store
 	i.indexer = newIndexer(i.store, newReader(opts, codec))
 	i.indexer.informer = i
-	i.engine.Reflect(newListWatch(lw, i.intake.returned, &i.stats, opts.NoCapture), store.Scope{}, "")
+	i.lists = newListWatch(lw, i.intake.returned, ownOf(example, opts.Scheme), &i.stats, opts.NoCapture)
+	i.engine.Reflect(i.lists, store.Scope{}, "")
 	i.watched = cache.NewReflectorWithOptions(lw, example, i.indexer, cache.ReflectorOptions{Name: "weir/clientgo"})
 	if err := i.indexer.AddIndexers(indexers); err != nil {
 		panic(err) // a map has no name twice

@@ -17,13 +17,14 @@ import (
 type listWatch struct {
 	lw       cache.ListerWatcherWithContext
 	returned *returned
+	own      own // of the reflector's goroutine
 	stats    *source.Stats
 	// uncaptured is set once the ListerWatcher has proved to do more than to pass an answer on.
 	uncaptured atomic.Bool
 }
 
-func newListWatch(lw cache.ListerWatcher, r *returned, stats *source.Stats, noCapture bool) *listWatch {
-	l := &listWatch{lw: cache.ToListerWatcherWithContext(lw), returned: r, stats: stats}
+func newListWatch(lw cache.ListerWatcher, r *returned, own own, stats *source.Stats, noCapture bool) *listWatch {
+	l := &listWatch{lw: cache.ToListerWatcherWithContext(lw), returned: r, own: own, stats: stats}
 	l.uncaptured.Store(noCapture)
 	return l
 }
@@ -45,22 +46,24 @@ func (l *listWatch) List(ctx context.Context, o source.ListOptions) (*source.Lis
 	if l.uncaptured.Load() {
 		return l.plainList(ctx, options)
 	}
-	c := &capture{verb: list, context: ctx}
+	c := &capture{verb: list, context: ctx, own: l.own}
 	object, err := l.lw.ListWithContext(c.with(ctx), options)
-	resp := c.end()
+	got := c.end()
 	switch {
-	case err != nil:
+	case err != nil && (got.whole || ctx.Err() != nil):
 		c.discard()
 		return nil, err
-	case resp == nil && c.count == 0:
+	case got.whole:
 		return l.returned.list(object)
-	case resp == nil || meta.LenList(object) > 0:
+	case err != nil || got.answer == nil || meta.LenList(object) > 0:
+		// An error here is one of the planted list, most likely: the client cannot read it.
 		c.discard()
 		l.uncaptured.Store(true)
 		return l.plainList(ctx, options)
 	}
 	l.returned.active = false
-	return source.NewList(resp, source.Options{Stats: l.stats})
+	l.own.resource = got.resource
+	return source.NewList(got.answer, source.Options{Stats: l.stats})
 }
 
 func (l *listWatch) plainList(ctx context.Context, options metav1.ListOptions) (*source.List, error) {
@@ -92,25 +95,26 @@ func (l *listWatch) Watch(ctx context.Context, o source.WatchOptions) (*source.W
 	if l.uncaptured.Load() {
 		return l.plainWatch(ctx, options)
 	}
-	c := &capture{verb: watching, context: ctx}
+	c := &capture{verb: watching, context: ctx, own: l.own}
 	w, err := l.lw.WatchWithContext(c.with(ctx), options)
-	resp := c.end()
+	got := c.end()
 	switch {
-	case err != nil:
+	case err != nil && (got.whole || ctx.Err() != nil):
 		c.discard()
 		return nil, err
-	case resp == nil && c.count == 0:
+	case err == nil && got.whole:
 		return l.returned.watch(ctx, w)
 	}
 	if w != nil {
 		stopWatch(w)
 	}
-	if resp == nil {
+	if err != nil || got.answer == nil {
+		c.discard()
 		l.uncaptured.Store(true)
 		return l.plainWatch(ctx, options)
 	}
 	l.returned.active = false
-	return source.NewWatch(resp, timeout, source.Options{Stats: l.stats})
+	return source.NewWatch(got.answer, timeout, source.Options{Stats: l.stats})
 }
 
 func (l *listWatch) plainWatch(ctx context.Context, options metav1.ListOptions) (*source.Watch, error) {

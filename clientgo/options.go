@@ -5,6 +5,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/weirproject/weir/reflector"
@@ -24,6 +25,9 @@ type Options struct {
 	// NoCapture takes the objects from what List and Watch return even where the transport is wrapped. It is for a
 	// ListerWatcher that changes what its client answered: filters it, fills in fields.
 	NoCapture bool
+	// Scheme tells the kind of the example where client-go's own scheme does not know its type. nil: a type that is unknown
+	// there has the kind that it is called like. Answers are captured only where they are of the example's kind.
+	Scheme *runtime.Scheme
 	// ResyncOnRelist hands every handler all objects once more whenever the informer has had to list again, as client-go
 	// does. Without it a handler is told of what a relist found changed, and of nothing else.
 	ResyncOnRelist bool

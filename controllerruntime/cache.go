@@ -17,13 +17,13 @@ import (
 //
 // The error is that of cache.New, or says what is wrong with the config.
 func NewCache(opts ...Option) cache.NewCacheFunc {
-	newInformer := NewInformer(opts...)
+	s := newSettings(opts)
 	return func(cfg *rest.Config, o cache.Options) (cache.Cache, error) {
 		if cfg == nil {
 			return nil, errNoConfig
 		}
 		if o.NewInformer == nil {
-			o.NewInformer = newInformer
+			o.NewInformer = newInformer(s, o.Scheme)
 		}
 		client, err := capturing(cfg, o.HTTPClient)
 		if err != nil {

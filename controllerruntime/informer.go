@@ -14,10 +14,19 @@ import (
 //
 // The config of those caches must have been through clientgo.Wrap before clients were built from it for bodies to be
 // read as they arrive; NewCache sees to that itself. Without it objects are taken from the lists and watches that
-// controller-runtime has decoded.
+// controller-runtime has decoded. So they are for a Go type that is not called like its kind, unless the informer's options
+// have a scheme that knows it; NewCache sees to that too.
 func NewInformer(opts ...Option) func(toolscache.ListerWatcher, runtime.Object, time.Duration, toolscache.Indexers) toolscache.SharedIndexInformer {
-	s := newSettings(opts)
+	return newInformer(newSettings(opts), nil)
+}
+
+// newInformer is NewInformer for a cache of a known scheme, or of any if it is nil.
+func newInformer(s *settings, scheme *runtime.Scheme) func(toolscache.ListerWatcher, runtime.Object, time.Duration, toolscache.Indexers) toolscache.SharedIndexInformer {
 	return func(lw toolscache.ListerWatcher, example runtime.Object, resync time.Duration, indexers toolscache.Indexers) toolscache.SharedIndexInformer {
-		return clientgo.NewSharedIndexInformerWithOptions(lw, example, resync, indexers, s.of(example))
+		opts := s.of(example)
+		if opts.Scheme == nil {
+			opts.Scheme = scheme
+		}
+		return clientgo.NewSharedIndexInformerWithOptions(lw, example, resync, indexers, opts)
 	}
 }

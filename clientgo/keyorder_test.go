@@ -1,0 +1,206 @@
+package clientgo
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/weirproject/weir/watchcache/embedded"
+)
+
+// generated lists and watches widgets as a generated clientset does.
+func generated(t *testing.T, cfg *rest.Config) cache.ListerWatcher {
+	client := widgetClient(t, cfg)
+	params := runtime.NewParameterCodec(widgetScheme())
+	return &cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			list := &WidgetList{}
+			err := client.Get().Resource("widgets").VersionedParams(&o, params).Do(ctx).Into(list)
+			return list, err
+		},
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			return client.Get().Resource("widgets").VersionedParams(&o, params).Watch(ctx)
+		},
+	}
+}
+
+func ofKind(object interface {
+	runtime.Object
+	metav1.Type
+}) runtime.Object {
+	object.SetAPIVersion(widgetVersion.String())
+	object.SetKind(widgetKind.Kind)
+	return object
+}
+
+// widgetReaders are the ways in which an informer gets at custom resources.
+var widgetReaders = []struct {
+	name     string
+	partial  bool
+	protobuf bool // preferred; a custom resource has none
+	build    func(t *testing.T, cfg *rest.Config) cache.SharedIndexInformer
+}{
+	{"generated", false, false, func(t *testing.T, cfg *rest.Config) cache.SharedIndexInformer {
+		return NewSharedIndexInformer(generated(t, cfg), &Widget{}, 0, nil)
+	}},
+	{"generated, protobuf preferred", false, true, func(t *testing.T, cfg *rest.Config) cache.SharedIndexInformer {
+		return NewSharedIndexInformer(generated(t, cfg), &Widget{}, 0, nil)
+	}},
+	{"NewListWatchFromClient", false, false, func(t *testing.T, cfg *rest.Config) cache.SharedIndexInformer {
+		lw := cache.NewListWatchFromClient(widgetClient(t, cfg), "widgets", "", fields.Everything())
+		return NewSharedIndexInformer(lw, &Widget{}, 0, nil)
+	}},
+	{"dynamic factory", false, false, func(t *testing.T, cfg *rest.Config) cache.SharedIndexInformer {
+		f, err := NewDynamicSharedInformerFactory(cfg, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return f.ForResource(widgetResource).Informer()
+	}},
+	{"dynamic client", false, false, func(t *testing.T, cfg *rest.Config) cache.SharedIndexInformer {
+		client := dynamic.NewForConfigOrDie(capturing(cfg)).Resource(widgetResource)
+		return NewSharedIndexInformer(&cache.ListWatch{
+			ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return client.List(ctx, o) },
+			WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+				return client.Watch(ctx, o)
+			},
+		}, ofKind(&unstructured.Unstructured{Object: map[string]any{}}), 0, nil)
+	}},
+	{"metadata factory", true, true, func(t *testing.T, cfg *rest.Config) cache.SharedIndexInformer {
+		f, err := NewMetadataSharedInformerFactory(cfg, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return f.ForResource(widgetResource).Informer()
+	}},
+	{"metadata factory, whole objects come", false, true, func(t *testing.T, cfg *rest.Config) cache.SharedIndexInformer {
+		f, err := NewMetadataSharedInformerFactory(cfg, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return f.ForResource(widgetResource).Informer()
+	}},
+	{"metadata client", true, true, func(t *testing.T, cfg *rest.Config) cache.SharedIndexInformer {
+		client := metadata.NewForConfigOrDie(capturing(cfg)).Resource(widgetResource)
+		return NewSharedIndexInformer(&cache.ListWatch{
+			ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return client.List(ctx, o) },
+			WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+				return client.Watch(ctx, o)
+			},
+		}, &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: widgetVersion.String(), Kind: "Widget"}}, 0, nil)
+	}},
+}
+
+// Whatever the order of a list's keys, the client that made the request can read what it is given in place of the answer, the
+// informer holds what the list brought, and one LIST was enough.
+func TestListsInAnyKeyOrder(t *testing.T) {
+	for _, reader := range widgetReaders {
+		t.Run(reader.name, func(t *testing.T) {
+			for _, keys := range keyOrders() {
+				for _, n := range []int{0, 3} {
+					t.Run(fmt.Sprint(strings.Join(keys, " "), ", ", n, " items"), func(t *testing.T) {
+						server := &widgetServer{keys: keys, widgets: n, partial: reader.partial}
+						cfg := serveWidgets(t, server)
+						if reader.protobuf {
+							cfg.ContentType = runtime.ContentTypeProtobuf
+							cfg.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
+						}
+						inf := reader.build(t, cfg).(*informer)
+						ctx, cancel := context.WithTimeout(context.Background(), patience)
+						defer cancel()
+						stop := run(t, inf)
+						if err := WaitForSync(ctx, inf); err != nil {
+							t.Fatal(err)
+						}
+						if got := inf.GetStore().List(); len(got) != n || server.lists.Load() != 1 {
+							t.Errorf("%d objects of %d LISTs, want %d of 1", len(got), server.lists.Load(), n)
+						}
+						if body := inf.stats.BodyBytes.Load(); body < int64(len(server.list())) {
+							t.Errorf("not captured: %d bytes were read here", body)
+						}
+						stop()
+					})
+				}
+			}
+		})
+	}
+}
+
+// protobufOnly is the negotiation of a client that reads nothing but protobuf.
+type protobufOnly struct{ runtime.NegotiatedSerializer }
+
+func (p protobufOnly) SupportedMediaTypes() []runtime.SerializerInfo {
+	for _, info := range p.NegotiatedSerializer.SupportedMediaTypes() {
+		if info.MediaType == runtime.ContentTypeProtobuf {
+			return []runtime.SerializerInfo{info}
+		}
+	}
+	return nil
+}
+
+// A client of a built-in group whose scheme has only the types that it uses, and which need not know JSON, reads what it is given.
+func TestClientOfFewTypes(t *testing.T) {
+	server := serve(t, embedded.Options{Pods: 20})
+	few := runtime.NewScheme()
+	few.AddKnownTypes(corev1.SchemeGroupVersion, &corev1.Pod{}, &corev1.PodList{}, &metav1.WatchEvent{}, &metav1.Status{})
+	codecs := serializer.NewCodecFactory(few).WithoutConversion()
+	for _, tc := range []struct {
+		contentType string
+		serializer  runtime.NegotiatedSerializer
+	}{
+		{runtime.ContentTypeJSON, codecs},
+		{runtime.ContentTypeProtobuf, codecs},
+		{runtime.ContentTypeProtobuf, protobufOnly{codecs}},
+	} {
+		t.Run(fmt.Sprintf("%s, %T", tc.contentType, tc.serializer), func(t *testing.T) {
+			cfg := capturing(server.Config())
+			cfg.APIPath, cfg.GroupVersion = "/api", &corev1.SchemeGroupVersion
+			cfg.ContentType, cfg.NegotiatedSerializer = tc.contentType, tc.serializer
+			client, err := rest.RESTClientFor(cfg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			inf := NewSharedIndexInformer(cache.NewListWatchFromClient(client, "pods", "d", fields.Everything()), &corev1.Pod{}, 0, nil).(*informer)
+			told := newRecorder()
+			if _, err := inf.AddEventHandler(told); err != nil {
+				t.Fatal(err)
+			}
+			stop := run(t, inf)
+			ctx, cancel := context.WithTimeout(context.Background(), patience)
+			defer cancel()
+			if err := WaitForSync(ctx, inf); err != nil {
+				t.Fatal(err)
+			}
+			if n := len(inf.GetStore().List()); n != 0 {
+				t.Errorf("%d pods", n)
+			}
+			pods := kubernetes.NewForConfigOrDie(server.Config()).CoreV1().Pods("d")
+			made, err := pods.Create(ctx, pod("a", "1"), metav1.CreateOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			told.wait(t, "add "+show(made))
+			if inf.lists.uncaptured.Load() {
+				t.Error("not captured")
+			}
+			stop()
+			if err := pods.Delete(ctx, "a", metav1.DeleteOptions{}); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+}

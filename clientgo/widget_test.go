@@ -1,0 +1,168 @@
+package clientgo
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/client-go/rest"
+)
+
+// Widget is a custom resource as its users write one.
+type Widget struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata"`
+
+	Spec WidgetSpec `json:"spec"`
+}
+
+// WidgetSpec is what a widget should be.
+type WidgetSpec struct {
+	Teeth int `json:"teeth"`
+}
+
+// WidgetList is a list of widgets.
+type WidgetList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata"`
+
+	Items []Widget `json:"items"`
+}
+
+func (w *Widget) DeepCopyObject() runtime.Object {
+	c := *w
+	w.ObjectMeta.DeepCopyInto(&c.ObjectMeta)
+	return &c
+}
+
+func (l *WidgetList) DeepCopyObject() runtime.Object {
+	c := *l
+	c.Items = make([]Widget, len(l.Items))
+	for i := range l.Items {
+		c.Items[i] = *l.Items[i].DeepCopyObject().(*Widget)
+	}
+	return &c
+}
+
+var (
+	widgetVersion  = schema.GroupVersion{Group: "shop.example", Version: "v1"}
+	widgetKind     = widgetVersion.WithKind("Widget")
+	widgetResource = widgetVersion.WithResource("widgets")
+)
+
+// widgetScheme knows widgets and nothing else, as the scheme of a generated clientset does.
+func widgetScheme() *runtime.Scheme {
+	s := runtime.NewScheme()
+	s.AddKnownTypes(widgetVersion, &Widget{}, &WidgetList{})
+	metav1.AddToGroupVersion(s, widgetVersion)
+	return s
+}
+
+// widgetClient is the REST client of a generated clientset. It captures.
+func widgetClient(t *testing.T, cfg *rest.Config) *rest.RESTClient {
+	t.Helper()
+	cfg = capturing(cfg)
+	cfg.APIPath, cfg.GroupVersion = "/apis", &widgetVersion
+	cfg.NegotiatedSerializer = serializer.NewCodecFactory(widgetScheme()).WithoutConversion()
+	client, err := rest.RESTClientFor(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client
+}
+
+// widgetServer lists widgets with the keys of the list in one order, and watches them in silence.
+type widgetServer struct {
+	keys    []string // of the list
+	widgets int
+	partial bool // lists are of metadata
+	lists   atomic.Int32
+}
+
+// serveWidgets serves until the test ends.
+func serveWidgets(t *testing.T, s *widgetServer) *rest.Config {
+	server := httptest.NewServer(s)
+	t.Cleanup(server.Close)
+	return &rest.Config{Host: server.URL, QPS: -1}
+}
+
+func (s *widgetServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Path != "/apis/shop.example/v1/widgets" {
+		http.NotFound(w, r)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if r.URL.Query().Get("watch") != "" {
+		w.(http.Flusher).Flush()
+		<-r.Context().Done()
+		return
+	}
+	s.lists.Add(1)
+	// The client may be gone.
+	_, _ = w.Write([]byte(s.list()))
+}
+
+func (s *widgetServer) list() string {
+	list := map[string]string{
+		"apiVersion": `"shop.example/v1"`, "kind": `"WidgetList"`,
+		"metadata": `{"continue":"","resourceVersion":"100"}`,
+	}
+	if s.partial {
+		list["apiVersion"], list["kind"] = `"meta.k8s.io/v1"`, `"PartialObjectMetadataList"`
+	}
+	var items []string
+	for i := range s.widgets {
+		items = append(items, s.widget(i))
+	}
+	list["items"] = "[" + strings.Join(items, ",") + "]"
+	var members []string
+	for _, key := range s.keys {
+		members = append(members, fmt.Sprintf("%q:%s", key, list[key]))
+	}
+	return "{" + strings.Join(members, ",") + "}\n"
+}
+
+// widget is one item, with its keys in the order of kube-apiserver's. It is longer than the head of an answer that is looked at.
+func (s *widgetServer) widget(i int) string {
+	apiVersion, kind := "shop.example/v1", "Widget"
+	if s.partial {
+		apiVersion, kind = "meta.k8s.io/v1", "PartialObjectMetadata"
+	}
+	text, err := json.Marshal(map[string]any{
+		"apiVersion": apiVersion, "kind": kind,
+		"metadata": map[string]any{
+			"name": fmt.Sprint("w", i), "namespace": "shop", "uid": fmt.Sprint("u", i), "resourceVersion": "7",
+			"annotations": map[string]string{"note": strings.Repeat("long ", 2*headBytes/5)},
+		},
+		"spec": map[string]any{"teeth": i},
+	})
+	if err != nil {
+		panic(err) // maps and strings always can
+	}
+	return string(text)
+}
+
+// keyOrders are all orders of the keys of a list.
+func keyOrders() [][]string {
+	var orders [][]string
+	var place func(order, left []string)
+	place = func(order, left []string) {
+		if len(left) == 0 {
+			orders = append(orders, append([]string(nil), order...))
+		}
+		for i, key := range left {
+			rest := append(append([]string(nil), left[:i]...), left[i+1:]...)
+			place(append(order, key), rest)
+		}
+	}
+	place(nil, []string{"apiVersion", "items", "kind", "metadata"})
+	return orders
+}

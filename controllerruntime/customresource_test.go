@@ -1,0 +1,139 @@
+package controllerruntime_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/weirproject/weir/controllerruntime"
+)
+
+// serveSorted lists n widgets as kube-apiserver lists custom resources, with all keys sorted, and watches them in silence.
+func serveSorted(t *testing.T, n int) *rest.Config {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		switch {
+		case r.URL.Path != "/apis/example.org/v1/widgets":
+			http.NotFound(w, r)
+		case r.URL.Query().Get("watch") != "":
+			w.(http.Flusher).Flush()
+			<-r.Context().Done()
+		default:
+			items := []any{}
+			for i := range n {
+				items = append(items, map[string]any{
+					"apiVersion": "example.org/v1", "kind": "Widget",
+					"metadata": map[string]any{
+						"name": fmt.Sprint("w", i), "namespace": "a", "uid": fmt.Sprint("u", i), "resourceVersion": "7",
+						"annotations": map[string]any{"note": strings.Repeat("long ", 500)},
+					},
+					"spec": map[string]any{"color": "red"},
+				})
+			}
+			list := map[string]any{
+				"apiVersion": "example.org/v1", "items": items, "kind": "WidgetList", "metadata": map[string]any{"resourceVersion": "9"},
+			}
+			if err := json.NewEncoder(w).Encode(list); err != nil {
+				t.Error(err)
+			}
+		}
+	}))
+	t.Cleanup(server.Close)
+	return &rest.Config{Host: server.URL, QPS: -1}
+}
+
+// gear is a widget in a Go type that is not called so.
+type gear struct{ widget }
+
+type gearList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata"`
+	Items           []gear `json:"items"`
+}
+
+// decodedGears counts those that a client has decoded in lists.
+var decodedGears atomic.Int32
+
+func (l *gearList) UnmarshalJSON(text []byte) error {
+	type plain gearList
+	err := json.Unmarshal(text, (*plain)(l))
+	decodedGears.Add(int32(len(l.Items)))
+	return err
+}
+
+func (g *gear) DeepCopyObject() runtime.Object { return &gear{*g.widget.DeepCopyObject().(*widget)} }
+
+func (l *gearList) DeepCopyObject() runtime.Object {
+	c := *l
+	c.Items = append([]gear(nil), l.Items...)
+	return &c
+}
+
+// A manager that deals with nothing but its own custom resources, and whose scheme has nothing else, syncs, and where
+// that can be counted its client decodes none of them.
+func TestCustomResourcesAlone(t *testing.T) {
+	own := func(object, list runtime.Object) *runtime.Scheme {
+		s := runtime.NewScheme()
+		s.AddKnownTypeWithName(widgetKind, object)
+		s.AddKnownTypeWithName(widgetKind.GroupVersion().WithKind("WidgetList"), list)
+		metav1.AddToGroupVersion(s, widgetKind.GroupVersion())
+		return s
+	}
+	mapper := meta.NewDefaultRESTMapper([]schema.GroupVersion{widgetKind.GroupVersion()})
+	mapper.Add(widgetKind, meta.RESTScopeNamespace)
+	for _, tc := range []struct {
+		name   string
+		scheme *runtime.Scheme
+		object client.Object
+		n      int
+	}{
+		{"typed", own(&widget{}, &widgetList{}), &widget{}, 3},
+		{"typed, empty", own(&widget{}, &widgetList{}), &widget{}, 0},
+		{"typed, called otherwise", own(&gear{}, &gearList{}), &gear{}, 3},
+		{"unstructured", own(&widget{}, &widgetList{}), untyped(widgetKind), 3},
+		{"metadata", own(&widget{}, &widgetList{}), metadataOf(widgetKind), 3},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(context.Background(), deadline)
+			defer cancel()
+			c, err := controllerruntime.NewCache()(serveSorted(t, tc.n), cache.Options{Scheme: tc.scheme, Mapper: mapper})
+			if err != nil {
+				t.Fatal(err)
+			}
+			ended := make(chan error)
+			go func() { ended <- c.Start(ctx) }()
+			inf, err := c.GetInformer(ctx, tc.object)
+			if err != nil {
+				t.Fatal(err)
+			}
+			shared := inf.(toolscache.SharedIndexInformer)
+			if !toolscache.WaitFor(ctx, "", shared.HasSyncedChecker()) {
+				t.Fatal("not synced")
+			}
+			if n := len(shared.GetStore().List()); n != tc.n {
+				t.Errorf("%d objects, want %d", n, tc.n)
+			}
+			if n := decodedGears.Load(); n > 0 {
+				t.Errorf("the client decoded %d objects", n)
+			}
+			cancel()
+			if err := <-ended; err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
