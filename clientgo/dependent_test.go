@@ -1,0 +1,199 @@
+package clientgo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/weirproject/weir/watchcache/embedded"
+)
+
+// dependent are ListerWatchers that list namespaces to know what to list: the config maps of each.
+var dependent = map[string]struct {
+	example runtime.Object
+	build   func(cfg *rest.Config) *cache.ListWatch
+}{
+	"typed": {&corev1.ConfigMap{}, func(cfg *rest.Config) *cache.ListWatch {
+		client := kubernetes.NewForConfigOrDie(cfg).CoreV1()
+		return &cache.ListWatch{
+			ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+				namespaces, err := client.Namespaces().List(ctx, metav1.ListOptions{})
+				if err != nil {
+					return nil, err
+				}
+				all := &corev1.ConfigMapList{ListMeta: namespaces.ListMeta}
+				for _, ns := range namespaces.Items {
+					of, err := client.ConfigMaps(ns.Name).List(ctx, o)
+					if err != nil {
+						return nil, err
+					}
+					all.Items = append(all.Items, of.Items...)
+				}
+				return all, nil
+			},
+			WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+				return client.ConfigMaps("").Watch(ctx, o)
+			},
+		}
+	}},
+	"unstructured":                     {&unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "ConfigMap"}}, untypedDependent},
+	"unstructured, of an unknown kind": {&unstructured.Unstructured{}, untypedDependent},
+	"metadata":                         {&metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"}}, metadataDependent},
+	"metadata, of an unknown kind":     {&metav1.PartialObjectMetadata{}, metadataDependent},
+}
+
+func untypedDependent(cfg *rest.Config) *cache.ListWatch {
+	client := dynamic.NewForConfigOrDie(cfg)
+	maps := client.Resource(corev1.SchemeGroupVersion.WithResource("configmaps"))
+	return &cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			namespaces, err := client.Resource(corev1.SchemeGroupVersion.WithResource("namespaces")).List(ctx, metav1.ListOptions{})
+			if err != nil {
+				return nil, err
+			}
+			all := namespaces.DeepCopy()
+			all.Items = nil
+			for _, ns := range namespaces.Items {
+				of, err := maps.Namespace(ns.GetName()).List(ctx, o)
+				if err != nil {
+					return nil, err
+				}
+				all.Items = append(all.Items, of.Items...)
+			}
+			return all, nil
+		},
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) { return maps.Watch(ctx, o) },
+	}
+}
+
+func metadataDependent(cfg *rest.Config) *cache.ListWatch {
+	client := metadata.NewForConfigOrDie(cfg)
+	maps := client.Resource(corev1.SchemeGroupVersion.WithResource("configmaps"))
+	return &cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			namespaces, err := client.Resource(corev1.SchemeGroupVersion.WithResource("namespaces")).List(ctx, metav1.ListOptions{})
+			if err != nil {
+				return nil, err
+			}
+			all := namespaces.DeepCopy()
+			all.Items = nil
+			for _, ns := range namespaces.Items {
+				of, err := maps.Namespace(ns.Name).List(ctx, o)
+				if err != nil {
+					return nil, err
+				}
+				all.Items = append(all.Items, of.Items...)
+			}
+			return all, nil
+		},
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) { return maps.Watch(ctx, o) },
+	}
+}
+
+// A ListerWatcher whose List needs the answer to another LIST gets that, and what it returns is what is held, with one namespace
+// and with several, in client-go's informer and ours. Changes follow.
+func TestDependentList(t *testing.T) {
+	for name, tc := range dependent {
+		for _, namespaces := range []int{1, 3} {
+			for which, newInformer := range both {
+				t.Run(fmt.Sprintf("%s, %d namespaces, %s", name, namespaces, which), func(t *testing.T) {
+					server := serve(t, embedded.Options{})
+					client := fill(t, server.Config())
+					want := ""
+					for i := range namespaces {
+						ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("ns", i)}}
+						if _, err := client.CoreV1().Namespaces().Create(context.Background(), ns, metav1.CreateOptions{}); err != nil {
+							t.Fatal(err)
+						}
+						made, err := client.CoreV1().ConfigMaps(ns.Name).Create(context.Background(), configMap(ns.Name, "m", nil), metav1.CreateOptions{})
+						if err != nil {
+							t.Fatal(err)
+						}
+						want += show(made) + "\n"
+					}
+					inf := newInformer(unwatchable{tc.build(capturing(server.Config()))}, tc.example, 0, nil)
+					told := newRecorder()
+					if _, err := inf.AddEventHandler(told); err != nil {
+						t.Fatal(err)
+					}
+					stop := run(t, inf)
+					synced(t, inf.HasSyncedChecker())
+					if got := shown(inf.GetStore().List()) + "\n"; got != want {
+						t.Errorf("holds\n%swant\n%s", got, want)
+					}
+					made, err := client.CoreV1().ConfigMaps("ns0").Create(context.Background(), configMap("ns0", "new", nil), metav1.CreateOptions{})
+					if err != nil {
+						t.Fatal(err)
+					}
+					told.wait(t, "add "+show(made))
+					stop()
+				})
+			}
+		}
+	}
+}
+
+// unwatchable keeps client-go from asking for initial events in place of a list.
+type unwatchable struct{ *cache.ListWatch }
+
+func (unwatchable) IsWatchListSemanticsUnSupported() bool { return true }
+
+// A WATCH of something else that a ListerWatcher opens first is its own to read.
+func TestDependentWatch(t *testing.T) {
+	server := serve(t, embedded.Options{})
+	plain := fill(t, server.Config(), configMap("one", "a", nil))
+	client := kubernetes.NewForConfigOrDie(capturing(server.Config())).CoreV1()
+	began := make(chan struct{}, 10)
+	lw := &cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			return client.ConfigMaps("one").List(ctx, o)
+		},
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			namespaces, err := client.Namespaces().Watch(ctx, metav1.ListOptions{})
+			if err != nil {
+				return nil, err
+			}
+			// It waits for the namespace to be there.
+			defer namespaces.Stop()
+			for event := range namespaces.ResultChan() {
+				if ns, ok := event.Object.(*corev1.Namespace); ok && ns.Name == "one" {
+					began <- struct{}{}
+					return client.ConfigMaps("one").Watch(ctx, o)
+				}
+			}
+			return nil, errors.New("the watch of namespaces ended")
+		},
+	}
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "one"}}
+	if _, err := plain.CoreV1().Namespaces().Create(context.Background(), ns, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	inf := NewSharedIndexInformer(lw, &corev1.ConfigMap{}, 0, nil)
+	told := newRecorder()
+	if _, err := inf.AddEventHandler(told); err != nil {
+		t.Fatal(err)
+	}
+	stop := run(t, inf)
+	synced(t, inf.HasSyncedChecker())
+	made, err := plain.CoreV1().ConfigMaps("one").Create(context.Background(), configMap("one", "b", nil), metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	told.wait(t, "add "+show(made))
+	if len(began) == 0 {
+		t.Error("the watch was not begun by its own means")
+	}
+	stop()
+}
