@@ -3,23 +3,17 @@ package proxy
 import (
 	"context"
 	"crypto/sha256"
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"maps"
 	"net"
 	"net/url"
-	"slices"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/authorization/authorizerfactory"
-	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/utils/lru"
 )
@@ -54,74 +48,29 @@ func newAuthorization(o *Options, client kubernetes.Interface, out *outage) (*au
 	}, nil
 }
 
-// attributes are what a review is about: exactly what the request asks for. An error: the selectors cannot be read.
-func attributes(who user.Info, info *request.RequestInfo) (*authorizer.AttributesRecord, error) {
-	a := &authorizer.AttributesRecord{
-		User: who, Verb: info.Verb, Path: info.Path, ResourceRequest: info.IsResourceRequest,
-		APIGroup: info.APIGroup, APIVersion: info.APIVersion, Resource: info.Resource, Subresource: info.Subresource,
-		Namespace: info.Namespace, Name: info.Name,
-	}
-	if info.FieldSelector != "" {
-		s, err := fields.ParseSelector(info.FieldSelector)
-		if err != nil {
-			return nil, err
-		}
-		a.FieldSelectorRequirements = s.Requirements()
-	}
-	if info.LabelSelector != "" {
-		s, err := labels.Parse(info.LabelSelector)
-		if err != nil {
-			return nil, err
-		}
-		a.LabelSelectorRequirements, _ = s.Requirements()
-	}
-	return a, nil
-}
-
-// digest names a question.
-func digest(who user.Info, info *request.RequestInfo) [sha256.Size]byte {
-	raw := make([]byte, 0, 512)
-	texts := func(list ...string) { // each with its length in front, so that no two questions look alike
-		raw = binary.AppendUvarint(raw, uint64(len(list)))
-		for _, text := range list {
-			raw = append(binary.AppendUvarint(raw, uint64(len(text))), text...)
-		}
-	}
-	texts(info.Verb, info.Path, info.APIGroup, info.APIVersion, info.Resource, info.Subresource, info.Namespace, info.Name,
-		info.FieldSelector, info.LabelSelector, who.GetName(), who.GetUID())
-	texts(who.GetGroups()...)
-	extra := who.GetExtra()
-	for _, key := range slices.Sorted(maps.Keys(extra)) {
-		texts(key)
-		texts(extra[key]...)
-	}
-	return sha256.Sum256(raw)
-}
-
 // allows says whether the caller may make the request. unsure: nobody could be asked, and the answer is the last one.
 //
 // Who may read everything may read a part of it. So that is asked first, and once, however many selectors the caller comes with; the
 // selectors only matter to those who may not.
-func (a *authorization) allows(ctx context.Context, who user.Info, info *request.RequestInfo) (ok, unsure bool) {
-	if info.LabelSelector != "" || info.FieldSelector != "" {
-		whole := *info
-		whole.LabelSelector, whole.FieldSelector, whole.Name = "", "", "" // the name is the field selector's
+func (a *authorization) allows(ctx context.Context, who user.Info, q *action) (ok, unsure bool) {
+	if q.selects() {
+		whole := q.whole()
 		// While nobody can be asked, what is known of the part counts, and is not waited for a second time.
-		if !a.outage.on() || a.knew(digest(who, &whole), a.grace) {
-			switch ok, unsure = a.allowsThis(ctx, who, &whole); {
+		if !a.outage.on() || a.knew(whole.digest(who), a.grace) {
+			switch ok, unsure = a.allowsThis(ctx, who, whole); {
 			case ok:
 				return true, unsure
 			case unsure:
-				return a.knew(digest(who, info), a.grace), true
+				return a.knew(q.digest(who), a.grace), true
 			}
 		}
 	}
-	return a.allowsThis(ctx, who, info)
+	return a.allowsThis(ctx, who, q)
 }
 
-// allowsThis is allows for exactly the request.
-func (a *authorization) allowsThis(ctx context.Context, who user.Info, info *request.RequestInfo) (ok, unsure bool) {
-	id := digest(who, info)
+// allowsThis is allows for exactly the action.
+func (a *authorization) allowsThis(ctx context.Context, who user.Info, q *action) (ok, unsure bool) {
+	id := q.digest(who)
 	if a.knew(id, a.fresh) {
 		return true, false
 	}
@@ -129,13 +78,9 @@ func (a *authorization) allowsThis(ctx context.Context, who user.Info, info *req
 	if known && a.outage.on() {
 		return true, true
 	}
-	attrs, err := attributes(who, info)
-	if err != nil {
-		return false, false
-	}
 	ctx, cancel := context.WithTimeout(ctx, a.timeout)
 	defer cancel()
-	decision, _, err := a.reviews.Authorize(ctx, attrs)
+	decision, _, err := a.reviews.Authorize(ctx, q.attributes(who))
 	switch {
 	case err == nil && decision == authorizer.DecisionAllow:
 		a.allowed.Add(id, remembered{at: time.Now()})
@@ -159,6 +104,9 @@ func unreachable(err error) bool {
 	_, ofNet := errors.AsType[net.Error](err)
 	return ofURL || ofNet || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
 }
+
+// errUnauthorized is what kube-apiserver answers.
+func errUnauthorized() error { return apierrors.NewUnauthorized("Unauthorized") }
 
 // errForbidden is what kube-apiserver answers.
 func errForbidden(attrs *authorizer.AttributesRecord) error {

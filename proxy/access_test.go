@@ -11,7 +11,6 @@ import (
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
-	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/utils/lru"
 )
 
@@ -19,18 +18,18 @@ import (
 func TestDigest(t *testing.T) {
 	seen := map[[sha256.Size]byte]int{}
 	for i, q := range []struct {
-		who  user.DefaultInfo
-		info request.RequestInfo
+		who user.DefaultInfo
+		to  action
 	}{
 		{}, {who: user.DefaultInfo{Name: "ab"}}, {who: user.DefaultInfo{Name: "a", UID: "b"}}, {who: user.DefaultInfo{UID: "ab"}},
 		{who: user.DefaultInfo{Groups: []string{"a", "b"}}}, {who: user.DefaultInfo{Groups: []string{"ab"}}},
 		{who: user.DefaultInfo{Groups: []string{"a"}, Extra: map[string][]string{"b": nil}}},
 		{who: user.DefaultInfo{Extra: map[string][]string{"a": {"b"}}}}, {who: user.DefaultInfo{Extra: map[string][]string{"a": nil, "b": nil}}},
-		{info: request.RequestInfo{Namespace: "a", Name: "b"}}, {info: request.RequestInfo{Name: "ab"}}, {info: request.RequestInfo{Verb: "list"}},
-		{info: request.RequestInfo{LabelSelector: "a"}}, {info: request.RequestInfo{FieldSelector: "a"}},
+		{to: action{namespace: "a", name: "b"}}, {to: action{name: "ab"}}, {to: action{verb: "list"}},
+		{to: action{labelText: "a"}}, {to: action{fieldText: "a"}},
 	} {
-		id := digest(&q.who, &q.info)
-		if again := digest(&q.who, &q.info); again != id {
+		id := q.to.digest(&q.who)
+		if again := q.to.digest(&q.who); again != id {
 			t.Errorf("question %d has two digests", i)
 		}
 		if j, ok := seen[id]; ok {
@@ -64,7 +63,7 @@ func TestFreshPermission(t *testing.T) {
 		} {
 			time.Sleep(step.after)
 			decision = step.decision
-			ok, unsure := a.allows(t.Context(), &user.DefaultInfo{Name: "jane"}, &request.RequestInfo{Verb: "list", Resource: "pods"})
+			ok, unsure := a.allows(t.Context(), &user.DefaultInfo{Name: "jane"}, &action{verb: "list", resource: "pods"})
 			if ok != step.ok || unsure || asked != step.asked {
 				t.Errorf("step %d: %t, unsure %t, asked %d times", i, ok, unsure, asked)
 			}

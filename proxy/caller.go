@@ -207,22 +207,32 @@ func (a *authentication) requestHeaders(ctx context.Context, o *Options, client 
 	}, nil
 }
 
-// certified is the caller by certificate or by a front proxy's headers; nil if the request has neither, or none that is believed.
-func (a *authentication) certified(r *http.Request) *caller {
+// errCertificate is returned for a request whose certificate nobody vouches for.
+var errCertificate = errors.New("the certificate is not believed")
+
+// certified returns the caller by certificate or by a front proxy's headers, and nil if the request has no certificate, or no CA is known
+// to check it by. errCertificate is returned for a certificate that has expired, or is of an unknown CA. kube-apiserver lets its
+// bearer in by a token all the same, and as nobody else.
+func (a *authentication) certified(r *http.Request) (*caller, error) {
 	if r.TLS == nil || len(r.TLS.PeerCertificates) == 0 {
-		return nil
+		return nil, nil
 	}
+	var refused error
 	for _, c := range a.certificates {
-		if resp, ok, err := c.AuthenticateRequest(scratch(r)); err == nil && ok {
-			return &caller{user: resp.User, certified: true}
+		resp, ok, err := c.AuthenticateRequest(scratch(r))
+		switch {
+		case err != nil:
+			refused = fmt.Errorf("%w: %w", errCertificate, err)
+		case ok:
+			return &caller{user: resp.User, certified: true}, nil
 		}
 	}
-	return nil
+	return nil, refused
 }
 
 // caller is who makes the request; nil if nobody vouches for them. unsure: nobody could be asked.
 func (a *authentication) caller(r *http.Request) (c *caller, unsure bool) {
-	if c := a.certified(r); c != nil {
+	if c, _ := a.certified(r); c != nil {
 		return c, false
 	}
 	id := tokenID(r.Header)
@@ -257,6 +267,13 @@ func (a *authentication) lastAnswer(id [sha256.Size]byte, within time.Duration) 
 		return nil, false
 	}
 	return last.(remembered).user, true
+}
+
+// unauthorized reports whether the request shows who it is of, but in no way that could be believed or passed on: kube-apiserver answers it
+// 401, and not as one of nobody.
+func (a *authentication) unauthorized(r *http.Request) bool {
+	_, err := a.certified(r)
+	return err != nil && tokenID(r.Header) == [sha256.Size]byte{}
 }
 
 // scratch is a request whose headers an authenticator may change, as they do.

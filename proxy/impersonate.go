@@ -11,7 +11,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apiserver/pkg/authentication/serviceaccount"
 	"k8s.io/apiserver/pkg/authentication/user"
-	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/client-go/transport"
 )
 
@@ -51,31 +50,23 @@ func (a *authorization) asOther(ctx context.Context, who user.Info, h http.Heade
 	if err != nil {
 		return nil, err
 	}
-	for _, info := range questions(to) {
-		if ok, _ := a.allows(ctx, who, info); ok {
-			continue
+	for _, q := range questions(to) {
+		if ok, _ := a.allows(ctx, who, q); !ok {
+			return nil, errForbidden(q.attributes(who))
 		}
-		attrs, err := attributes(who, info)
-		if err != nil {
-			return nil, apierrors.NewBadRequest(err.Error())
-		}
-		return nil, errForbidden(attrs)
 	}
 	return to, nil
 }
 
 // questions are what has to be allowed for an impersonation.
-func questions(to *transport.ImpersonationConfig) []*request.RequestInfo {
-	var out []*request.RequestInfo
+func questions(to *transport.ImpersonationConfig) []*action {
+	var out []*action
 	ask := func(group, resource, subresource, namespace, name string) {
-		info := &request.RequestInfo{
-			IsResourceRequest: true, Verb: "impersonate", APIGroup: group, Resource: resource, Subresource: subresource,
-			Namespace: namespace, Name: name,
-		}
+		q := &action{verb: "impersonate", group: group, resource: resource, subresource: subresource, namespace: namespace, name: name}
 		if group != "" {
-			info.APIVersion = authenticationv1.SchemeGroupVersion.Version
+			q.version = authenticationv1.SchemeGroupVersion.Version
 		}
-		out = append(out, info)
+		out = append(out, q)
 	}
 	if namespace, name, err := serviceaccount.SplitUsername(to.UserName); err == nil {
 		ask("", "serviceaccounts", "", namespace, name)

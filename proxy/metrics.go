@@ -12,8 +12,6 @@ import (
 	dto "github.com/prometheus/client_model/go"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apiserver/pkg/authentication/user"
-	"k8s.io/apiserver/pkg/authorization/authorizer"
-	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/component-base/metrics/legacyregistry"
 
 	"github.com/weirproject/weir/watchcache"
@@ -172,15 +170,15 @@ func (s *Server) serveMetrics(w http.ResponseWriter, r *http.Request) {
 	case who == nil && unsure:
 		watchcache.WriteError(w, r, apierrors.NewServiceUnavailable("the upstream API server does not answer"))
 		return
-	case who == nil && r.Header.Get("Authorization") != "":
-		watchcache.WriteError(w, r, apierrors.NewUnauthorized("Unauthorized"))
+	case who == nil && (r.Header.Get("Authorization") != "" || s.authn.unauthorized(r)):
+		watchcache.WriteError(w, r, errUnauthorized())
 		return
 	case who == nil:
 		who = &caller{user: &user.DefaultInfo{Name: user.Anonymous, Groups: []string{user.AllUnauthenticated}}}
 	}
-	info := &request.RequestInfo{Path: r.URL.Path, Verb: "get"}
-	if ok, _ := s.authz.allows(r.Context(), who.user, info); !ok || impersonates(r.Header) {
-		watchcache.WriteError(w, r, errForbidden(&authorizer.AttributesRecord{User: who.user, Verb: info.Verb, Path: info.Path}))
+	q := &action{verb: "get", path: r.URL.Path}
+	if ok, _ := s.authz.allows(r.Context(), who.user, q); !ok || impersonates(r.Header) {
+		watchcache.WriteError(w, r, errForbidden(q.attributes(who.user)))
 		return
 	}
 	all := prometheus.Gatherers{s.registry, prometheus.GathererFunc(reviewMetrics)}

@@ -2,6 +2,8 @@ package proxy
 
 import (
 	"bufio"
+	"crypto/tls"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net"
@@ -10,8 +12,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
 	"github.com/weirproject/weir/watchcache/embedded"
@@ -53,6 +57,35 @@ func TestIdentities(t *testing.T) {
 	f.open(f.client, http.MethodGet, "/version")
 	if h = last().header; h.Get("Authorization") != "" || impersonates(h) {
 		t.Errorf("nobody: %v", h)
+	}
+}
+
+// TestCertificateRefused: who shows a certificate that is not believed, and nothing else, is not nobody, and gets kube-apiserver's 401.
+func TestCertificateRefused(t *testing.T) {
+	u := startUpstream(t, embedded.Options{Pods: 3})
+	f := startProxy(t, u, Options{Resources: []string{"pods"}})
+	f.ready()
+	for name, cert := range map[string]*tls.Certificate{
+		"expired": f.authCA.issueUntil(t, time.Now().Add(-time.Minute), "carol", "staff"),
+		"foreign": newAuthority(t).issue(t, "carol", "system:masters"),
+	} {
+		for _, client := range []*http.Client{f.clientWith(cert), f.http1(cert)} {
+			for _, path := range []string{"/api/v1/pods?resourceVersion=0", "/api/v1/pods", "/version", "/metrics"} {
+				resp := f.open(client, http.MethodGet, path)
+				var status metav1.Status
+				if err := json.NewDecoder(resp.Body).Decode(&status); err != nil || resp.StatusCode != http.StatusUnauthorized || status.Reason != metav1.StatusReasonUnauthorized {
+					t.Errorf("%s: %s: %s, %+v, %v", name, path, resp.Status, status, err)
+				}
+				if resp := f.open(client, http.MethodGet, path, "Authorization", "Bearer token-jane"); resp.StatusCode != http.StatusOK {
+					t.Errorf("%s, with a token: %s: %s", name, path, resp.Status)
+				}
+			}
+		}
+	}
+	for _, q := range u.passed("/") {
+		if q.header.Get("Authorization") != "Bearer token-jane" {
+			t.Errorf("%s went upstream as %v", q.uri, q.header)
+		}
 	}
 }
 

@@ -6,10 +6,9 @@ import (
 	"strconv"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apiserver/pkg/endpoints/request"
 
@@ -19,12 +18,12 @@ import (
 
 var requestInfos = request.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api")}
 
-// read is a request that may be answered from here.
+// read is a request that may be answered from here. Its caller's permission is asked for by review, and it is answered by target and
+// query, from which review is made: so what is answered is what was asked about. Once made it is not changed.
 type read struct {
-	info   *request.RequestInfo
-	gvr    schema.GroupVersionResource
-	query  url.Values
-	fields fields.Selector
+	target
+	query  watchcache.Query // of a LIST or WATCH
+	review *action
 	// fresh: the answer must be current, which nothing held here can be proven to be.
 	fresh bool
 	// exact is the resourceVersion whose state, or what came after it, is asked for; empty: a state that may be newer.
@@ -42,58 +41,109 @@ func infoOf(r *http.Request) *request.RequestInfo {
 	return info
 }
 
-// readOf says whether the GET of a URL is one that may be answered from here, as far as the URL alone tells. What is not well-formed
-// is not: the upstream says best what is wrong with it.
-func readOf(at *url.URL, info *request.RequestInfo) *read {
+// readOf returns what the GET of a URL asks for if it may be answered from here, as far as the URL alone tells, and nil otherwise. What is
+// not well-formed may not be: the upstream says best what is wrong with it.
+func readOf(at *url.URL) *read {
+	t, ok := targetOf(at)
+	if !ok {
+		return nil
+	}
 	q, err := url.ParseQuery(at.RawQuery)
 	if err != nil {
 		return nil
 	}
-	selected, err := fields.ParseSelector(q.Get("fieldSelector"))
+	if _, err := strconv.ParseUint(q.Get("resourceVersion"), 10, 64); err != nil && q.Get("resourceVersion") != "" {
+		return nil
+	}
+	if t.name != "" {
+		return t.get(q)
+	}
+	return t.collection(q)
+}
+
+// getParams are the parameters of a GET, and listParams those of a LIST or WATCH, that are understood here. A timeout does not concern
+// what is answered at once. Any other may ask for something that only the upstream knows.
+var (
+	getParams  = sets.New("resourceVersion", "timeout")
+	listParams = getParams.Union(sets.New("watch", "resourceVersionMatch", "limit", "continue", "labelSelector", "fieldSelector",
+		"timeoutSeconds", "allowWatchBookmarks", "sendInitialEvents"))
+)
+
+// understood reports whether all parameters are known, and each is there once.
+func understood(q url.Values, known sets.Set[string]) bool {
+	for name, values := range q {
+		if !known.Has(name) || len(values) != 1 {
+			return false
+		}
+	}
+	return true
+}
+
+// get returns the GET of one object.
+func (t target) get(q url.Values) *read {
+	if !understood(q, getParams) {
+		return nil
+	}
+	review := t.action("get")
+	if t.gvr.Group == "" && t.gvr.Resource == "namespaces" {
+		review.namespace = t.name // as kube-apiserver asks: a namespace is in itself
+	}
+	return &read{target: t, review: review, fresh: q.Get("resourceVersion") == ""}
+}
+
+// action returns what is done to the target, without selectors.
+func (t target) action(verb string) *action {
+	return &action{
+		verb: verb, group: t.gvr.Group, version: t.gvr.Version, resource: t.gvr.Resource, namespace: t.namespace, name: t.name,
+	}
+}
+
+// collection returns a LIST or a WATCH.
+func (t target) collection(q url.Values) *read {
+	if !understood(q, listParams) {
+		return nil
+	}
+	query, err := watchcache.ParseQuery(q)
 	if err != nil {
 		return nil
 	}
-	if _, err := labels.Parse(q.Get("labelSelector")); err != nil {
-		return nil
+	verb := "list"
+	if query.Watch() {
+		verb = "watch"
 	}
-	if !info.IsResourceRequest || info.Resource == "" || info.APIVersion == "" || info.Subresource != "" || oldStyle(at.Path, info) {
-		return nil
+	rd := &read{target: t, query: query, review: t.action(verb)}
+	rd.review.fields, rd.review.fieldText = query.Fields(), q.Get("fieldSelector")
+	rd.review.labels, rd.review.labelText = query.Labels(), q.Get("labelSelector")
+	rd.review.name = selectedName(query.Fields())
+	if query.Watch() {
+		rd.watch(q)
+		return rd
 	}
-	rd := &read{info: info, query: q, fields: selected, gvr: schema.GroupVersionResource{Group: info.APIGroup, Version: info.APIVersion, Resource: info.Resource}}
-	if info.Verb != "get" && watchcache.IsWatch(q) != (info.Verb == "watch") {
-		return nil // what is asked about must be what is answered
-	}
-	rv := q.Get("resourceVersion")
-	if _, err := strconv.ParseUint(rv, 10, 64); err != nil && rv != "" {
-		return nil
-	}
-	switch info.Verb {
-	case "get":
-		rd.fresh = rv == ""
-		return rd.unless(q.Has("watch") || q.Has("limit") || q.Has("continue"))
-	case "list":
-		return rd.list(rv)
-	case "watch":
-		return rd.watch(rv)
-	}
-	return nil
+	return rd.list(q)
 }
 
-func (rd *read) unless(no bool) *read {
-	if no {
-		return nil
+// selectedName returns the name that a field selector requires, as kube-apiserver puts it into its review; empty: none.
+func selectedName(s fields.Selector) string {
+	if s == nil {
+		return ""
 	}
-	return rd
+	name, ok := s.RequiresExactMatch("metadata.name")
+	if !ok || len(content.IsPathSegmentName(name)) > 0 {
+		return ""
+	}
+	return name
 }
 
-func (rd *read) list(rv string) *read {
-	match := metav1.ResourceVersionMatch(rd.query.Get("resourceVersionMatch"))
-	limit := rd.query.Get("limit")
-	token := rd.query.Get("continue")
+// list fills in what is asked of a LIST; nil: nothing that could be answered.
+func (rd *read) list(q url.Values) *read {
+	rv, limit, token := q.Get("resourceVersion"), q.Get("limit"), q.Get("continue")
+	match := metav1.ResourceVersionMatch(q.Get("resourceVersionMatch"))
 	switch {
 	case token != "":
-		rd.ours = watchcache.OwnToken(token)
-		return rd.unless(!rd.ours)
+		if rd.ours = watchcache.OwnToken(token); !rd.ours {
+			return nil
+		}
+		return rd
 	case match == metav1.ResourceVersionMatchExact, match == "" && rv != "0" && limit != "" && limit != "0":
 		rd.exact = rv
 	}
@@ -101,65 +151,49 @@ func (rd *read) list(rv string) *read {
 	return rd
 }
 
-func (rd *read) watch(rv string) *read {
-	initial, asked := rd.query.Get("sendInitialEvents"), rd.query.Has("sendInitialEvents")
+// watch fills in what is asked of a WATCH.
+func (rd *read) watch(q url.Values) {
+	rv := q.Get("resourceVersion")
+	initial, asked := q.Get("sendInitialEvents"), q.Has("sendInitialEvents")
 	sends := asked && initial != "0" && !strings.EqualFold(initial, "false")
 	rd.fresh = rv == "" && asked
 	if rv != "" && rv != "0" && !sends {
 		rd.exact = rv
 	}
-	return rd
-}
-
-// oldStyle says whether a path is one of /api/v1/watch/… and /api/v1/proxy/….
-func oldStyle(path string, info *request.RequestInfo) bool {
-	parts := strings.Split(strings.Trim(path, "/"), "/")
-	at := 2
-	if info.APIPrefix == "apis" {
-		at = 3
-	}
-	return len(parts) > at && (parts[at] == "watch" || parts[at] == "proxy")
 }
 
 // answers says whether a session can answer the read as kube-apiserver would.
 func (s *session) answers(r *http.Request, rd *read) bool {
-	if s.kind.Namespaced && rd.info.Verb == "get" && rd.info.Namespace == "" || !s.kind.Namespaced && !rd.clusterWide(s) {
+	if !s.has(rd.target) || watchcache.WantsTable(r.Header) || s.cache.Accepts(r) != nil {
 		return false
 	}
-	accept := strings.Join(r.Header.Values("Accept"), ",")
-	if strings.Contains(accept, "as=Table") || s.cache.Accepts(r) != nil {
+	accept := strings.TrimSpace(strings.Join(r.Header.Values("Accept"), ","))
+	if s.kind.newer && !strings.HasPrefix(accept, wire.ContentTypeProtobuf) {
 		return false
 	}
-	if s.kind.newer && !strings.HasPrefix(strings.TrimSpace(accept), wire.ContentTypeProtobuf) {
-		return false
-	}
-	for _, f := range rd.fields.Requirements() {
-		if !s.cache.HasField(f.Field) {
-			return false
+	if rd.review.fields != nil {
+		for _, f := range rd.review.fields.Requirements() {
+			if !s.cache.HasField(f.Field) {
+				return false
+			}
 		}
 	}
 	return rd.exact == "" || s.cache.Reaches(rd.exact)
 }
 
-// clusterWide says whether the path of a read of a resource without namespaces has none either: that of a namespace itself has its name
-// for one.
-func (rd *read) clusterWide(s *session) bool {
-	return rd.info.Namespace == "" || s.kind.Group == "" && s.kind.GroupVersionResource.Resource == "namespaces"
-}
-
-// namespace is the one to read in.
-func (rd *read) namespace(s *session) string {
+// has reports whether kube-apiserver serves the target of a resource of this scope.
+func (s *session) has(t target) bool {
 	if s.kind.Namespaced {
-		return rd.info.Namespace
+		return t.name == "" || t.namespace != ""
 	}
-	return ""
+	return t.namespace == ""
 }
 
 // serve answers the read.
 func (s *session) serve(w http.ResponseWriter, r *http.Request, rd *read) {
-	if rd.info.Verb == "get" {
-		s.cache.ServeGet(w, r, rd.namespace(s), rd.info.Name)
+	if rd.name != "" {
+		s.cache.ServeGet(w, r, rd.namespace, rd.name)
 		return
 	}
-	s.cache.ServeList(w, r, rd.namespace(s), "")
+	s.cache.ServeQuery(w, r, rd.query, rd.namespace, rd.review.name)
 }

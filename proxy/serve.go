@@ -88,7 +88,7 @@ func (s *Server) serveRead(w http.ResponseWriter, r *http.Request, rd *read) boo
 	if who == nil {
 		return false
 	}
-	if ok, _ := s.authz.allows(r.Context(), who.user, rd.info); !ok {
+	if ok, _ := s.authz.allows(r.Context(), who.user, rd.review); !ok {
 		return false
 	}
 	if h == nil { // for those who come later
@@ -102,11 +102,10 @@ func (s *Server) serveRead(w http.ResponseWriter, r *http.Request, rd *read) boo
 	if !s.dropBody(w, r) {
 		return true
 	}
-	s.served.WithLabelValues(rd.gvr.Group, rd.gvr.Resource, rd.info.Verb).Inc()
-	if rd.info.Verb == "watch" {
+	s.served.WithLabelValues(rd.gvr.Group, rd.gvr.Resource, rd.review.verb).Inc()
+	if rd.review.verb == "watch" {
 		s.serveWatch(w, r, h, on, rd)
 	} else {
-
 		defer gather(r)()
 		on.serve(w, r, rd)
 	}
@@ -120,8 +119,10 @@ func (s *Server) pass(w http.ResponseWriter, r *http.Request) {
 	defer context.AfterFunc(s.closing, cancel)()
 	r = r.WithContext(ctx)
 	w = newPacedWriter(w)
-	who := s.authn.certified(r)
+	who, _ := s.authn.certified(r)
 	switch {
+	case who == nil && s.authn.unauthorized(r):
+		watchcache.WriteError(w, r, errUnauthorized())
 	case who == nil:
 		s.upstream.serve(w, r, nil)
 	case impersonates(r.Header):

@@ -50,6 +50,7 @@ type fakeUpstream struct {
 
 	mu       sync.Mutex
 	down     bool
+	silent   bool          // callers' requests are answered 404
 	hangs    chan struct{} // not nil: it takes requests and answers none until this is closed
 	expired  map[string]bool
 	denied   func(authorizationv1.SubjectAccessReviewSpec) bool
@@ -81,7 +82,7 @@ func startUpstream(t *testing.T, o embedded.Options) *fakeUpstream {
 // ServeHTTP notes the request and answers reviews itself.
 func (u *fakeUpstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	u.mu.Lock()
-	down, hangs := u.down, u.hangs
+	down, hangs, silent := u.down, u.hangs, u.silent && !ofProxy(r.Header)
 	u.requests = append(u.requests, asked{r.Method, r.URL.RequestURI(), r.Header.Clone()})
 	u.mu.Unlock()
 	if hangs != nil {
@@ -93,6 +94,8 @@ func (u *fakeUpstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case down:
 		panic(http.ErrAbortHandler)
+	case silent:
+		http.NotFound(w, r)
 	case strings.HasSuffix(r.URL.Path, "/tokenreviews"):
 		u.review(w, r, u.token)
 	case strings.HasSuffix(r.URL.Path, "/subjectaccessreviews"):
@@ -167,13 +170,17 @@ func (u *fakeUpstream) deny(f func(authorizationv1.SubjectAccessReviewSpec) bool
 	u.denied = f
 }
 
+// ofProxy reports whether a request is the proxy's own, and not a caller's.
+func ofProxy(h http.Header) bool {
+	return h.Get("Authorization") == "Bearer "+ownToken && !impersonates(h)
+}
+
 // passed are the requests since the last call that have this prefix and are a caller's, not the proxy's own.
 func (u *fakeUpstream) passed(prefix string) (out []asked) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	for _, q := range u.requests {
-		own := q.header.Get("Authorization") == "Bearer "+ownToken && !impersonates(q.header)
-		if !own && strings.HasPrefix(q.uri, prefix) {
+		if !ofProxy(q.header) && strings.HasPrefix(q.uri, prefix) {
 			out = append(out, q)
 		}
 	}
@@ -334,11 +341,17 @@ func newKey(t *testing.T) *ecdsa.PrivateKey {
 // issue makes a caller's certificate.
 func (a *authority) issue(t *testing.T, name string, groups ...string) *tls.Certificate {
 	t.Helper()
+	return a.issueUntil(t, time.Now().Add(time.Hour), name, groups...)
+}
+
+// issueUntil makes a caller's certificate that is good until then.
+func (a *authority) issueUntil(t *testing.T, end time.Time, name string, groups ...string) *tls.Certificate {
+	t.Helper()
 	key := newKey(t)
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: name, Organization: groups},
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		NotBefore: end.Add(-2 * time.Hour), NotAfter: end,
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, a.cert, &key.PublicKey, a.key)
 	if err != nil {

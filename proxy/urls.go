@@ -19,12 +19,13 @@ const (
 	maxURL = 1 << 10
 )
 
-type address struct{ path, query string }
+// address is a URL as it was written: two that differ in their escapes ask for different things.
+type address struct{ path, raw, query string }
 
 // ask is what a request asks for. It is shared by the requests that ask for the same, and nobody may change it.
 type ask struct {
-	info *request.RequestInfo
-	read *read // nil: nothing that may be answered from here
+	info *request.RequestInfo // for metrics and limits; no permission depends on it
+	read *read                // nil: nothing that may be answered from here
 }
 
 func newURLs() *urls { return &urls{known: lru.New(maxURLs)} }
@@ -34,12 +35,12 @@ func (u *urls) of(r *http.Request) ask {
 	if r.Method != http.MethodGet {
 		return ask{info: infoOf(r)}
 	}
-	at := address{r.URL.Path, r.URL.RawQuery}
+	at := address{r.URL.Path, r.URL.RawPath, r.URL.RawQuery}
 	a, ok := u.get(at)
 	if !ok {
 		a.info = infoOf(r)
-		a.read = readOf(r.URL, a.info)
-		if len(at.path)+len(at.query) <= maxURL {
+		a.read = readOf(r.URL)
+		if len(at.path)+len(at.raw)+len(at.query) <= maxURL {
 			u.known.Add(at, a)
 		}
 	}

@@ -39,10 +39,14 @@ func TestURLs(t *testing.T) {
 	if a := get(http.MethodGet, "/api/v1/pods%3FresourceVersion=0&labelSelector=app%3Dweb"); a == first {
 		t.Error("two URLs are taken for one")
 	}
+	// A name may have one too, and then it is another one.
+	if first, second := get(http.MethodGet, "/api/v1/namespaces/n/pods"), get(http.MethodGet, "/api/v1/namespaces/n%2Fpods"); first.read == nil || second.read != nil {
+		t.Error("a path is taken for one that is escaped otherwise")
+	}
 	if a := get(http.MethodGet, "/api/v1/pods?labelSelector="+strings.Repeat("x", 60)+"%3Da,"+strings.Repeat("y", maxURL)); a.info == nil {
 		t.Error("nothing is known of a long URL")
 	}
-	if n := u.known.Len(); n != 2 {
+	if n := u.known.Len(); n != 4 {
 		t.Errorf("%d are remembered", n)
 	}
 	for i := range 2 * maxURLs {

@@ -105,7 +105,7 @@ func (c *recheck) holds() bool {
 	case who == nil:
 		return false
 	}
-	ok, unsure := c.server.authz.allows(c.ctx, who.user, c.rd.info)
+	ok, unsure := c.server.authz.allows(c.ctx, who.user, c.rd.review)
 	return ok || unsure || c.ctx.Err() != nil
 }
 

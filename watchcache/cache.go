@@ -172,24 +172,24 @@ func (c *Cache) Compact() {
 // ServeList answers a LIST, or a WATCH if the query asks for one. namespace empty: all of them. name is empty, or that of the only
 // object to see.
 func (c *Cache) ServeList(w http.ResponseWriter, r *http.Request, namespace, name string) {
-	if err := c.serveList(w, r, namespace, name); err != nil {
+	p, err := paramsOf(r.URL)
+	if err == nil {
+		err = c.serveQuery(w, r, p, namespace, name)
+	}
+	if err != nil {
 		c.counters.failed(err)
 		WriteError(w, r, err)
 	}
 }
 
-// serveList returns an error as long as it has not answered.
-func (c *Cache) serveList(w http.ResponseWriter, r *http.Request, namespace, name string) error {
+// serveQuery returns an error as long as it has not answered.
+func (c *Cache) serveQuery(w http.ResponseWriter, r *http.Request, p *params, namespace, name string) error {
 	if err := c.ready(); err != nil {
 		return err
 	}
 	a, ok := negotiate(r.Header, c.can)
 	if !ok {
 		return errNotAcceptable()
-	}
-	p, err := paramsOf(r.URL)
-	if err != nil {
-		return err
 	}
 	s, err := c.newSelector(namespace, name, p.labels, p.fields)
 	if err != nil {

@@ -2,6 +2,7 @@ package watchcache
 
 import (
 	"net/http"
+	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
@@ -55,6 +56,11 @@ func (c *Cache) WriteObject(w http.ResponseWriter, r *http.Request, code int, ra
 	}
 	WriteObject(w, a.enc, code, f.typeMeta(), object)
 	return nil
+}
+
+// WantsTable reports whether an Accept header names a Table, in whatever spelling.
+func WantsTable(h http.Header) bool {
+	return slices.ContainsFunc(choicesIn(h), func(c choice) bool { return c.shape == table })
 }
 
 // Accepts says whether objects of the cache can be served to the client at all, so that a write can be refused before it is done.

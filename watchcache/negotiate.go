@@ -34,20 +34,25 @@ type accepted struct {
 // negotiate picks the first media range of the Accept header that can is true for, by quality, then by order. No header, and a
 // wildcard, is JSON.
 func negotiate(h http.Header, can func(accepted) bool) (accepted, bool) {
-	header := strings.Join(h.Values("Accept"), ",")
-	choices, ok := accepts.Get(header)
-	if !ok {
-		choices = choicesOf(header)
-		if len(header) <= maxAccept {
-			accepts.Add(header, choices)
-		}
-	}
-	for _, c := range choices.([]choice) {
+	for _, c := range choicesIn(h) {
 		if can(c.accepted) {
 			return c.accepted, true
 		}
 	}
 	return accepted{}, false
+}
+
+// choicesIn returns the choices of a request's Accept headers, the best first. Nobody may change them.
+func choicesIn(h http.Header) []choice {
+	header := strings.Join(h.Values("Accept"), ",")
+	if known, ok := accepts.Get(header); ok {
+		return known.([]choice)
+	}
+	choices := choicesOf(header)
+	if len(header) <= maxAccept {
+		accepts.Add(header, choices)
+	}
+	return choices
 }
 
 // accepts remembers what Accept headers say: there are few, and each comes with every request of its clients.

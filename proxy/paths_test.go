@@ -1,0 +1,234 @@
+package proxy
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/weirproject/weir/watchcache/embedded"
+)
+
+// startPaths starts a proxy that holds resources of both scopes, and objects of two namespaces in it.
+func startPaths(t *testing.T) (*fakeUpstream, *fixture) {
+	t.Helper()
+	u := startUpstream(t, embedded.Options{})
+	ctx, client := t.Context(), u.writer()
+	for _, name := range []string{"mine", "yours"} {
+		if _, err := client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		p := pod("of-" + name)
+		p.Namespace = name
+		if _, err := client.CoreV1().Pods(name).Create(ctx, p, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := client.CoreV1().Nodes().Create(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node"}}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	f := startProxy(t, u, Options{Resources: []string{"pods", "namespaces", "nodes"}, Cached: []string{"pods", "namespaces", "nodes"}})
+	f.ready()
+	u.mu.Lock()
+	u.silent = true
+	u.mu.Unlock()
+	return u, f
+}
+
+// TestOtherPaths: a path that kube-apiserver has not, or reads in another way, is answered upstream, also to who may do everything.
+func TestOtherPaths(t *testing.T) {
+	u, f := startPaths(t)
+	const watch = "&watch=1&timeoutSeconds=1"
+	for _, path := range []string{
+		// A resource without namespaces in one: reviewed there, and answered for the whole cluster.
+		"/api/v1/namespaces/mine/namespaces", "/api/v1/namespaces/mine/namespaces/yours", "/api/v1/namespaces/mine/namespaces/mine",
+		"/api/v1/namespaces/mine/nodes", "/api/v1/namespaces/mine/nodes/node", "/api/v1/namespaces/namespaces/namespaces",
+		// A namespaced one without, by name.
+		"/api/v1/pods/of-mine", "/api/v1/pods/mine/of-mine",
+		// Subresources, and what looks like one.
+		"/api/v1/namespaces/mine/status", "/api/v1/namespaces/mine/finalize", "/api/v1/namespaces/mine/pods/of-mine/status",
+		"/api/v1/nodes/node/status", "/api/v1/namespaces/mine/pods/of-mine/log", "/api/v1/namespaces/mine/pods/of-mine/pods",
+		"/api/v1/namespaces/mine/status/pods",
+		// The old ways to watch and to proxy.
+		"/api/v1/watch/pods", "/api/v1/watch/namespaces", "/api/v1/watch/namespaces/mine/pods", "/api/v1/watch/namespaces/mine",
+		"/api/v1/proxy/nodes/node", "/api/v1/proxy/namespaces/mine/pods", "/api/v1/watch", "/api/v1/proxy",
+		"/api/v1/namespaces/mine/watch/pods",
+		// Slashes.
+		"//api/v1/pods", "/api//v1/pods", "/api/v1//pods", "/api/v1/pods/", "/api/v1/namespaces//pods", "/api/v1/namespaces/mine//pods",
+		"/api/v1/namespaces/mine/pods/", "/api/v1/namespaces/mine/pods//", "/api/v1/namespaces/mine/pods//of-mine", "/api/v1/namespaces/",
+		"/api/v1/namespaces/mine/", "///api/v1/pods",
+		// Encodings of what needs none, and of slashes.
+		"/api/v1/namespaces%2Fmine/pods", "/api/v1/namespaces/mine%2Fpods", "/api/v1/namespaces/mine/pods%2Fof-mine", "/api/v1%2Fpods",
+		"/api/v1/namespaces/mine%2fpods%2fof-mine", "/%61pi/v1/pods", "/api/v1/%70ods", "/api/v1/namespaces/min%65/pods",
+		"/api/v1/namespaces/mine%2F..%2Fyours/pods", "/api/v1/namespaces/mine%00/pods", "/api/v1/nodes/nod%65",
+		// Dots.
+		"/api/v1/namespaces/mine/../yours/pods", "/api/v1/./pods", "/api/v1/namespaces/./pods", "/api/v1/namespaces/../pods",
+		"/api/v1/namespaces/mine/pods/..", "/api/v1/namespaces/mine/pods/.", "/api/v1/namespaces/mine/pods/../../yours/pods",
+		// Other versions, groups and spellings.
+		"/api/v2/pods", "/api/V1/pods", "/apis/v1/pods", "/apis//v1/pods", "/apis/core/v1/pods", "/apis/apps/v1/pods", "/API/v1/pods",
+		"/api/v1/Pods", "/api/v1/pod", "/api/v1/po", "/api/v1/pods.v1", "/api/v1/namespaces/Mine/pods", "/api/v1/Namespaces/mine/pods",
+		"/apis/apps/v1/namespaces/mine", "/apis/apps/v1/namespaces",
+		// Names that no object can have, and those whose reading is anybody's guess.
+		"/api/v1/nodes/a;b", "/api/v1/nodes/a,b", "/api/v1/nodes/a%25b", "/api/v1/nodes/%20", "/api/v1/namespaces/mine;x=y/pods",
+		"/api/v1/namespaces/mine/pods/of-mine;x",
+	} {
+		for _, query := range []string{"?resourceVersion=0", "?resourceVersion=0" + watch, "", "?resourceVersion=0&limit=1"} {
+			u.passed("")
+			code, body := f.getExactly("jane", path+query)
+			if len(u.passed("")) != 1 {
+				t.Errorf("%s is answered %d by the proxy: %.200s", path+query, code, body)
+			}
+		}
+	}
+}
+
+// TestOtherQueries is TestOtherPaths for the parameters.
+func TestOtherQueries(t *testing.T) {
+	u, f := startPaths(t)
+	for _, query := range []string{
+		"shardSelector=shardRange(object.metadata.uid,'0x0','0x8')", "shardSelector=", "pretty=true", "unheardOf=1",
+		"fieldSelector=metadata.name=a&fieldSelector=metadata.name=b", "labelSelector=a&labelSelector=b", "watch=0&watch=1",
+		"resourceVersion=0&resourceVersion=1", "limit=many", "watch=1&limit=many", "timeoutSeconds=x", "sendInitialEvents=1;watch=1", "%zz",
+		"labelSelector=%zz", "allowWatchBookmarks=%", "fieldSelector=a", "resourceVersionMatch=Guess", "resourceVersion=-1",
+		"sendInitialEvents=true&timeoutSeconds=1", "resourceVersionMatch=Exact",
+	} {
+		u.passed("")
+		code, body := f.getExactly("jane", "/api/v1/pods?"+query)
+		if len(u.passed("")) != 1 {
+			t.Errorf("%s is answered %d by the proxy: %.200s", query, code, body)
+		}
+	}
+	for _, query := range []string{"resourceVersion=0&resourceVersion=0", "watch=1", "limit=1", "labelSelector=a", "pretty=1", "resourceVersion=x"} {
+		u.passed("")
+		code, body := f.getExactly("jane", "/api/v1/nodes/node?"+query)
+		if len(u.passed("")) != 1 {
+			t.Errorf("GET with %s is answered %d by the proxy: %.200s", query, code, body)
+		}
+	}
+	for _, accept := range []string{
+		`application/json;as="Table";v=v1;g=meta.k8s.io`, `application/json;as=Table;v=v1;g=meta.k8s.io`,
+		`application/json; AS="Table" ;g=meta.k8s.io; v=v1`, `application/json,application/json;as="Table";v=v1;g=meta.k8s.io;q=0.5`,
+		`application/json;as="\Table";v="v1";g="meta.k8s.io"`,
+	} {
+		u.passed("")
+		code, body := f.get("jane", "/api/v1/pods?resourceVersion=0", "Accept", accept)
+		if len(u.passed("")) != 1 {
+			t.Errorf("%s is answered %d by the proxy: %.200s", accept, code, body)
+		}
+	}
+}
+
+// TestReviewedIsAnswered: what the proxy answers lies in what it has asked about, and it asks as kube-apiserver does.
+func TestReviewedIsAnswered(t *testing.T) {
+	u, f := startPaths(t)
+	type attrs = authorizationv1.ResourceAttributes
+	tests := []struct {
+		path   string
+		review attrs
+		shows  string // the names in the answer
+	}{
+		{"/api/v1/pods?resourceVersion=0", attrs{Verb: "list", Resource: "pods"}, "of-mine of-yours"},
+		{"/api/v1/namespaces/mine/pods?resourceVersion=0", attrs{Verb: "list", Resource: "pods", Namespace: "mine"}, "of-mine"},
+		{"/api/v1/namespaces/mine/pods/of-mine?resourceVersion=0", attrs{Verb: "get", Resource: "pods", Namespace: "mine", Name: "of-mine"}, "of-mine"},
+		{"/api/v1/namespaces/mine/pods/of-yours?resourceVersion=0", attrs{Verb: "get", Resource: "pods", Namespace: "mine", Name: "of-yours"}, ""},
+		{"/api/v1/namespaces/none/pods?resourceVersion=0", attrs{Verb: "list", Resource: "pods", Namespace: "none"}, ""},
+		// kube-apiserver reviews a namespace in itself.
+		{"/api/v1/namespaces/mine?resourceVersion=0", attrs{Verb: "get", Resource: "namespaces", Namespace: "mine", Name: "mine"}, "mine"},
+		{"/api/v1/nodes/node?resourceVersion=0", attrs{Verb: "get", Resource: "nodes", Name: "node"}, "node"},
+		{"/api/v1/nodes?resourceVersion=0&fieldSelector=metadata.name%3Dnode", attrs{Verb: "list", Resource: "nodes", Name: "node"}, "node"},
+		{"/api/v1/pods?resourceVersion=0&fieldSelector=metadata.name%3Dof-yours", attrs{Verb: "list", Resource: "pods", Name: "of-yours"}, "of-yours"},
+		{"/api/v1/namespaces/mine/pods?resourceVersion=0&fieldSelector=metadata.name%3Dof-yours", attrs{Verb: "list", Resource: "pods", Namespace: "mine", Name: "of-yours"}, ""},
+		{"/api/v1/namespaces/mine/pods?resourceVersion=0&fieldSelector=metadata.namespace%3Dyours", attrs{Verb: "list", Resource: "pods", Namespace: "mine"}, ""},
+		{"/api/v1/pods?resourceVersion=0&fieldSelector=metadata.namespace%3Dmine", attrs{Verb: "list", Resource: "pods"}, "of-mine"},
+		{"/api/v1/pods?resourceVersion=0&fieldSelector=metadata.name%3Dof-mine,metadata.name%3Dof-yours", attrs{Verb: "list", Resource: "pods", Name: "of-mine"}, ""},
+		{"/api/v1/pods?resourceVersion=0&fieldSelector=metadata.name%21%3Dof-mine", attrs{Verb: "list", Resource: "pods"}, "of-yours"},
+		{"/api/v1/pods?resourceVersion=0&fieldSelector=metadata.name%3D..", attrs{Verb: "list", Resource: "pods"}, ""},
+		{"/api/v1/pods?resourceVersion=0&fieldSelector=metadata.name%3Dmine/of-mine", attrs{Verb: "list", Resource: "pods"}, ""},
+		{"/api/v1/pods?resourceVersion=0&watch=&timeoutSeconds=1", attrs{Verb: "watch", Resource: "pods"}, "of-mine of-yours"},
+		{"/api/v1/namespaces/mine/pods?resourceVersion=0&watch=true&timeoutSeconds=1", attrs{Verb: "watch", Resource: "pods", Namespace: "mine"}, "of-mine"},
+		{"/api/v1/namespaces?resourceVersion=0&watch=true&timeoutSeconds=1&fieldSelector=metadata.name%3Dmine", attrs{Verb: "watch", Resource: "namespaces", Name: "mine"}, "mine"},
+	}
+	for _, tt := range tests {
+		selects := strings.Contains(tt.path, "Selector")
+		u.deny(func(s authorizationv1.SubjectAccessReviewSpec) bool {
+			return selects && s.ResourceAttributes.FieldSelector == nil
+		})
+		u.mu.Lock()
+		u.reviews = nil
+		u.mu.Unlock()
+		u.passed("")
+		_, body := f.getExactly("jane", tt.path)
+		if len(u.passed("")) != 0 {
+			t.Errorf("%s went upstream", tt.path)
+		}
+		if got := namesIn(t, body); got != tt.shows {
+			t.Errorf("%s shows %q: %.300s", tt.path, got, body)
+		}
+		u.mu.Lock()
+		last := *u.reviews[len(u.reviews)-1].ResourceAttributes
+		u.mu.Unlock()
+		tt.review.Version = "v1"
+		if (last.FieldSelector != nil) != selects {
+			t.Errorf("%s: asked about %+v", tt.path, last)
+		}
+		last.FieldSelector = nil
+		if last != tt.review {
+			t.Errorf("%s: asked about %+v, not %+v", tt.path, last, tt.review)
+		}
+	}
+}
+
+// namesIn are the names of the objects in an answer: an object, a list or a watch. A Status has none.
+func namesIn(t *testing.T, body string) string {
+	t.Helper()
+	var names []string
+	type object struct {
+		Kind     string
+		Metadata struct{ Name string }
+		Items    []struct{ Metadata struct{ Name string } }
+		Object   struct {
+			Kind     string
+			Metadata struct{ Name string }
+		}
+	}
+	for d := json.NewDecoder(strings.NewReader(body)); d.More(); {
+		var o object
+		if err := d.Decode(&o); err != nil {
+			t.Errorf("%v: %.300s", err, body)
+			break
+		}
+		for _, name := range append([]struct{ Metadata struct{ Name string } }{{o.Metadata}, {o.Object.Metadata}}, o.Items...) {
+			if name.Metadata.Name != "" {
+				names = append(names, name.Metadata.Name)
+			}
+		}
+	}
+	return strings.Join(names, " ")
+}
+
+// getExactly makes a GET of exactly this path, which a client would tidy up otherwise.
+func (f *fixture) getExactly(user, target string) (code int, body string) {
+	f.t.Helper()
+	path, query, _ := strings.Cut(target, "?")
+	req, err := http.NewRequestWithContext(f.ctx, http.MethodGet, f.proxy.URL(), nil)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	req.URL.Opaque, req.URL.RawQuery = "//"+req.URL.Host+path, query
+	req.Header.Set("Authorization", "Bearer token-"+user)
+	resp, err := f.client.Do(req)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	all, err := io.ReadAll(resp.Body)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return resp.StatusCode, string(all)
+}
