@@ -63,9 +63,13 @@ func TestDenied(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	foreign := through(t, s, other.issue(t, "carol", "system:masters"))
-	if _, err := clientFor(t, foreign).CoreV1().Pods("").List(ctx, metav1.ListOptions{ResourceVersion: "0"}); !apierrors.IsForbidden(err) && !apierrors.IsUnauthorized(err) {
-		t.Errorf("a certificate of somebody else's CA: %v", err)
+	foreign := other.issue(t, "carol", "system:masters")
+	atServer := shared.Config()
+	atServer.BearerToken, atServer.CertData, atServer.KeyData = "", foreign.CertData, foreign.KeyData
+	for where, cfg := range map[string]*rest.Config{"proxy": through(t, s, foreign), "kube-apiserver": atServer} {
+		if _, err := clientFor(t, cfg).CoreV1().Pods("").List(ctx, metav1.ListOptions{ResourceVersion: "0"}); !apierrors.IsUnauthorized(err) {
+			t.Errorf("%s: a certificate of somebody else's CA: %v", where, err)
+		}
 	}
 	// Headers of a front proxy count only with a front proxy's certificate.
 	for name, cfg := range map[string]*rest.Config{"token": as(t, s, "nobody"), "certificate": through(t, s, callers.issue(t, "nobody"))} {

@@ -1,0 +1,131 @@
+package proxy
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+
+	"github.com/weirproject/weir/proxy"
+)
+
+// TestWaysIn tries every path to what a reader of one namespace may not see: the proxy answers each with kube-apiserver's code, and shows
+// what kube-apiserver shows.
+func TestWaysIn(t *testing.T) {
+	ctx := begin(t)
+	admin := clientFor(t, shared.Config())
+	for _, name := range []string{"mine", "yours"} {
+		ns, err := admin.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := admin.CoreV1().Namespaces().Delete(context.WithoutCancel(ctx), ns.Name, metav1.DeleteOptions{}); err != nil {
+				t.Error(err)
+			}
+		})
+		p := newPod("of-" + name)
+		p.Namespace = name
+		if _, err := admin.CoreV1().Pods(name).Create(ctx, p, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// What view is made of. View itself is empty where no kube-controller-manager fills it.
+	_, err := admin.RbacV1().RoleBindings("mine").Create(ctx, &rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: "view"},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "system:aggregate-to-view"},
+		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: "reader"}},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	held := []string{"pods", "namespaces", "nodes", "clusterroles.rbac.authorization.k8s.io"}
+	s := start(t, ctx, proxy.Options{Resources: held, Cached: held})
+	through, direct := as(t, s, "reader"), mustConfig(t, "reader")
+	until(t, ctx, "the permission has come", func() bool {
+		code, _ := read(t, ctx, through, "/api/v1/namespaces/mine/pods?resourceVersion=0")
+		return code == http.StatusOK
+	})
+	before := metric(t, ctx, s, "weir_proxy_served_total{")
+	for _, path := range []string{
+		"/api/v1/namespaces/mine/namespaces", "/api/v1/namespaces/mine/namespaces/kube-system", "/api/v1/namespaces/mine/namespaces/mine",
+		"/api/v1/namespaces/mine/nodes", "/api/v1/namespaces/mine/nodes/none", "/api/v1/namespaces/mine/status", "/api/v1/namespaces/mine",
+		"/api/v1/namespaces/yours", "/api/v1/namespaces", "/api/v1/namespaces/", "/api/v1/namespaces/mine/", "/api/v1/nodes", "/api/v1/pods",
+		"/api/v1/namespaces/mine/pods", "/api/v1/namespaces/mine/pods/", "/api/v1/namespaces/yours/pods", "/api/v1/namespaces/mine/pods/of-yours",
+		"/api/v1/namespaces/mine/pods/of-mine", "/api/v1/namespaces/mine/pods/of-mine/status", "/api/v1/pods/of-yours",
+		"/api/v1/watch/namespaces/mine/pods", "/api/v1/watch/namespaces/mine/namespaces", "/api/v1/watch/namespaces", "/api/v1/watch/namespaces/mine",
+		"//api/v1/namespaces/mine/pods", "/api//v1/namespaces/mine/pods", "/api/v1/namespaces//pods", "/api/v1//namespaces/mine/pods",
+		"/api/v1/namespaces/mine%2Fpods", "/api/v1/namespaces/mine%2Fnamespaces", "/api/v1/namespaces/yours%2Fpods%2Fof-yours",
+		"/api/v1/namespaces/mine%2F..%2Fyours/pods", "/api/v1/namespaces/mine/../yours/pods", "/api/v1/namespaces/mine/pods/..",
+		"/api/v1/namespaces/mine/pods/../../yours/pods", "/api/v1/namespaces/mine/%70ods", "/api/v1/namespaces/mine;x/pods",
+		"/api/v1/namespaces/mine/pods%2F..%2F..%2Fyours%2Fpods", "/api/v2/namespaces/mine/pods", "/apis/v1/namespaces/mine/pods",
+		"/apis/rbac.authorization.k8s.io/v1/namespaces/mine/clusterroles", "/apis/rbac.authorization.k8s.io/v1/clusterroles",
+		"/apis/rbac.authorization.k8s.io/v1/namespaces/mine/clusterroles/cluster-admin", "/apis/rbac.authorization.k8s.io/v1/namespaces/mine",
+	} {
+		for _, query := range []string{
+			"resourceVersion=0", "resourceVersion=0&watch=1", "", "fieldSelector=metadata.namespace%3Dyours",
+			"fieldSelector=metadata.name%3Dyours", "fieldSelector=metadata.name%3Dof-yours", "resourceVersion=0&limit=500&unheardOf=1",
+		} {
+			target := path + "?timeoutSeconds=1&" + query // an old path may be a watch too
+			code, shown := read(t, ctx, through, target)
+			wantCode, wantShown := read(t, ctx, direct, target)
+			if code != wantCode || !slices.Equal(shown, wantShown) {
+				t.Errorf("%s is answered %d with %v, and by kube-apiserver %d with %v", target, code, shown, wantCode, wantShown)
+			}
+			if slices.ContainsFunc(shown, func(key string) bool { return key != "mine/of-mine" && key != "/mine" }) {
+				t.Errorf("%s shows %v to who may see only what is in mine", target, shown)
+			}
+		}
+	}
+	if metric(t, ctx, s, "weir_proxy_served_total{") == before {
+		t.Error("nothing was answered from what the proxy holds")
+	}
+}
+
+// read makes a GET of exactly this path and query, and returns the keys of the objects in the answer.
+func read(t *testing.T, ctx context.Context, cfg *rest.Config, target string) (code int, keys []string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, cfg.Host, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path, query, _ := strings.Cut(target, "?")
+	req.URL.Opaque, req.URL.RawQuery = "//"+req.URL.Host+path, query
+	client := httpClient(t, cfg)
+	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	resp, err := client.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	type object struct {
+		Kind     string
+		Metadata struct{ Namespace, Name string }
+	}
+	for d := json.NewDecoder(resp.Body); ; {
+		var answer struct {
+			object
+			Items  []object
+			Object object
+		}
+		if err := d.Decode(&answer); err != nil {
+			_, _ = io.Copy(io.Discard, resp.Body)
+			break // the end, or no JSON at all
+		}
+		for _, o := range append(answer.Items, answer.object, answer.Object) {
+			if o.Kind != "Status" && o.Metadata.Name != "" {
+				keys = append(keys, o.Metadata.Namespace+"/"+o.Metadata.Name)
+			}
+		}
+	}
+	slices.Sort(keys)
+	return resp.StatusCode, keys
+}
