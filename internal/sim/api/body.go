@@ -1,0 +1,158 @@
+package api
+
+import (
+	"context"
+	"io"
+	"math"
+	"sync"
+	"time"
+)
+
+// body is the answer to a request as it arrives: at once, or with what a plan does to it.
+type body struct {
+	ctx     context.Context
+	cluster *Cluster
+	plan    *plan
+	closed  chan struct{}
+	once    *sync.Once
+
+	data    []byte
+	at      int // how much was read
+	stalled bool
+}
+
+func newBody(ctx context.Context, c *Cluster, data []byte, p *plan) *body {
+	return &body{ctx: ctx, cluster: c, plan: p, closed: make(chan struct{}), once: new(sync.Once), data: data}
+}
+
+func (b *body) Close() error {
+	b.once.Do(func() { close(b.closed) })
+	return nil
+}
+
+func (b *body) Read(p []byte) (int, error) {
+	b.cluster.Yield()
+	if err := b.gone(); err != nil {
+		return 0, err
+	}
+	n, err := b.gate()
+	if err != nil {
+		return 0, err
+	}
+	if len(b.data) == 0 {
+		return 0, io.EOF
+	}
+	n = min(n, len(p), len(b.data))
+	copy(p, b.data[:n])
+	b.data = b.data[n:]
+	b.at += n
+	return n, nil
+}
+
+// gone tells why nobody reads this any more; nil if somebody does.
+func (b *body) gone() error {
+	select {
+	case <-b.closed:
+		return io.ErrClosedPipe
+	default:
+		return b.ctx.Err()
+	}
+}
+
+// gate is how many bytes more the plan lets pass, or why none: at least one, if there is no error.
+func (b *body) gate() (int, error) {
+	n := math.MaxInt
+	if stall := b.plan.stall; stall >= 0 && !b.stalled {
+		if b.at >= stall {
+			b.stalled = true
+			if err := b.stand(b.plan.stallFor); err != nil {
+				return 0, err
+			}
+		} else {
+			n = stall - b.at
+		}
+	}
+	if b.plan.cut >= 0 && b.at >= b.plan.cut {
+		return 0, errBroken
+	}
+	if b.plan.end >= 0 && b.at >= b.plan.end {
+		return 0, io.EOF
+	}
+	if b.plan.cut >= 0 {
+		n = min(n, b.plan.cut-b.at)
+	}
+	if b.plan.end >= 0 {
+		n = min(n, b.plan.end-b.at)
+	}
+	return n, nil
+}
+
+// stand waits, for ever if d is 0.
+func (b *body) stand(d time.Duration) error {
+	var timer <-chan time.Time
+	if d > 0 {
+		t := time.NewTimer(d)
+		defer t.Stop()
+		timer = t.C
+	}
+	select {
+	case <-timer:
+		return nil
+	case <-b.closed:
+		return io.ErrClosedPipe
+	case <-b.ctx.Done():
+		return context.Cause(b.ctx)
+	}
+}
+
+// watchBody is the answer to a WATCH.
+type watchBody struct {
+	body
+	watch *watch
+}
+
+func (b *watchBody) Read(p []byte) (int, error) {
+	for {
+		if len(b.data) > 0 || b.watch.done {
+			return b.body.Read(p)
+		}
+		b.cluster.Yield()
+		if err := b.gone(); err != nil {
+			return 0, err
+		}
+		if _, err := b.gate(); err != nil {
+			return 0, err
+		}
+		if err := b.fill(); err != nil {
+			return 0, err
+		}
+	}
+}
+
+// fill waits for something to send.
+func (b *watchBody) fill() error {
+	c, w := b.cluster, b.watch
+	c.mu.Lock()
+	if w.incarnation != w.server.incarnation {
+		c.mu.Unlock()
+		return errBroken
+	}
+	d := w.fill()
+	b.data, w.out = w.out, nil
+	changed := c.changed
+	c.mu.Unlock()
+	if len(b.data) > 0 || w.done {
+		return nil
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-changed:
+	case <-t.C:
+	case <-b.closed:
+		return io.ErrClosedPipe
+	case <-b.ctx.Done():
+		return context.Cause(b.ctx)
+	}
+	return nil
+}

@@ -1,0 +1,275 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"time"
+)
+
+// Client is a program's connection to the cluster: an http.RoundTripper.
+type Client struct {
+	Name  string
+	Index int
+
+	cluster *Cluster
+
+	// Guarded by the cluster's lock.
+	server   *Server
+	requests int
+	second   time.Duration // of the last requests
+	inSecond int
+	hammers  bool
+	last     time.Duration // when the last request came
+}
+
+// Too many requests: nobody in his right mind makes so many. From then on none is answered, or virtual time would stand still.
+const (
+	tooManyPerSecond = 100
+	tooMany          = 5000
+)
+
+// Client makes a client, routed to the first server.
+func (c *Cluster) Client(name string) *Client {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	cl := &Client{Name: name, Index: len(c.clients), cluster: c, server: c.servers[0]}
+	c.clients = append(c.clients, cl)
+	return cl
+}
+
+// Route sends the client's requests to a server from now on. Answers under way stay where they are.
+func (cl *Client) Route(server int) {
+	cl.cluster.mu.Lock()
+	defer cl.cluster.mu.Unlock()
+	cl.server = cl.cluster.servers[server%len(cl.cluster.servers)]
+}
+
+// Requests is how many the client has made.
+func (cl *Client) Requests() int {
+	cl.cluster.mu.Lock()
+	defer cl.cluster.mu.Unlock()
+	return cl.requests
+}
+
+// Hammers reports whether the client made requests without a pause.
+func (cl *Client) Hammers() bool {
+	cl.cluster.mu.Lock()
+	defer cl.cluster.mu.Unlock()
+	return cl.hammers
+}
+
+var (
+	errRefused = errors.New("connection refused")
+	errBroken  = errors.New("connection reset by peer")
+)
+
+// RoundTrip is http.RoundTripper's.
+func (cl *Client) RoundTrip(hr *http.Request) (*http.Response, error) {
+	c, ctx := cl.cluster, hr.Context()
+	c.Yield()
+	c.mu.Lock()
+	s := cl.server
+	q, bad := c.Kind.read(hr, s.Old)
+	q.client = cl
+	cl.count()
+	c.logf("%v: %v", s, q)
+	p := c.plan(cl.Index, s, q)
+	p.hang = p.hang || cl.hammers
+	c.mu.Unlock()
+	if p.refuse {
+		return nil, errRefused
+	}
+	if p.hang {
+		<-ctx.Done()
+		return nil, context.Cause(ctx)
+	}
+	if err := pause(ctx, p.delay); err != nil {
+		return nil, err
+	}
+	if p.answer != 0 {
+		bad = failureOf(p.answer)
+	}
+	var resp *http.Response
+	var err error
+	switch {
+	case p.page:
+		resp = respond(hr, http.StatusOK, "text/html", newBody(ctx, c, []byte("<html><body>Log in, please.</body></html>"), p))
+	case bad != nil:
+		resp = bad.respond(q, p)
+	default:
+		resp, err = s.serve(q, p)
+	}
+	if err == nil {
+		err = pause(ctx, p.slow)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return resp, nil
+}
+
+// count notes a request. The lock is held.
+func (cl *Client) count() {
+	now := cl.cluster.Now()
+	cl.requests++
+	cl.last = now
+	if now-cl.second >= time.Second {
+		cl.second, cl.inSecond = now, 0
+	}
+	if cl.inSecond++; cl.inSecond > tooManyPerSecond || cl.requests > tooMany {
+		cl.hammers = true
+	}
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return ctx.Err()
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func respond(r *http.Request, code int, contentType string, body io.ReadCloser) *http.Response {
+	return &http.Response{
+		Status: strconv.Itoa(code) + " " + http.StatusText(code), StatusCode: code, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header: http.Header{"Content-Type": {contentType}}, Body: body, ContentLength: -1, Request: r,
+	}
+}
+
+func (f *failure) respond(q *request, p *plan) *http.Response {
+	resp := respond(q.Request, f.code, "application/json", newBody(q.Context(), q.client.cluster, f.json(), p))
+	if f.retryAfter > 0 {
+		resp.Header.Set("Retry-After", strconv.Itoa(f.retryAfter))
+	}
+	return resp
+}
+
+func (s *Server) String() string { return fmt.Sprintf("server %d", s.Index) }
+
+func (r *request) String() string {
+	who := "somebody"
+	if r.client != nil {
+		who = r.client.Name
+	}
+	return fmt.Sprintf("%s's %v %s?%s", who, r.ask, r.URL.Path, r.URL.RawQuery)
+}
+
+// serve answers a request as the contract says.
+func (s *Server) serve(q *request, p *plan) (*http.Response, error) {
+	c := s.cluster
+	switch q.ask {
+	case AskVersion:
+		major, minor := s.version()
+		body := fmt.Sprintf(`{"major":"%s","minor":"%s","gitVersion":"v%s.%s.0"}`, major, minor, major, minor)
+		return respond(q.Request, http.StatusOK, "application/json", newBody(q.Context(), c, []byte(body), p)), nil
+	case AskOther:
+		return notFound().respond(q, p), nil
+	case AskGet:
+		return s.serveGet(q, p), nil
+	case AskWatch, AskInitial:
+		return s.serveWatch(q, p), nil
+	}
+	return s.serveList(q, p)
+}
+
+func (s *Server) serveGet(q *request, p *plan) *http.Response {
+	c := s.cluster
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s.advance()
+	for _, v := range s.era.At(s.era.Head()) {
+		if v.Key.Namespace == q.namespace && v.Key.Name == q.name {
+			raw := c.object(form{Form: Form{Version: v, Schema: c.schema}, order: s.Order, protobuf: q.protobuf})
+			if q.protobuf {
+				raw = envelope(c.Kind.apiVersion(), c.Kind.Kind, raw)
+			}
+			return respond(q.Request, http.StatusOK, contentType(q, false), newBody(q.Context(), c, raw, p))
+		}
+	}
+	return notFound().respond(q, p)
+}
+
+func contentType(q *request, watch bool) string {
+	switch {
+	case !q.protobuf:
+		return "application/json"
+	case watch:
+		return "application/vnd.kubernetes.protobuf;stream=watch"
+	}
+	return "application/vnd.kubernetes.protobuf"
+}
+
+func (s *Server) serveList(q *request, p *plan) (*http.Response, error) {
+	c := s.cluster
+	c.mu.Lock()
+	m, bad := s.moment(q)
+	deadline := c.Now() + freshness
+	for {
+		var body []byte
+		wait := false
+		if bad == nil {
+			body, bad, wait = s.list(q, m, c.Now() < deadline)
+		}
+		if wait {
+			if err := c.wait(q.Context(), s.until(deadline)); err != nil {
+				c.mu.Unlock()
+				return nil, err
+			}
+			continue
+		}
+		c.mu.Unlock()
+		if bad != nil {
+			return bad.respond(q, p), nil
+		}
+		return respond(q.Request, http.StatusOK, contentType(q, false), newBody(q.Context(), c, body, p)), nil
+	}
+}
+
+// until is how long a server that waits for its cache has nothing to look at.
+func (s *Server) until(deadline time.Duration) time.Duration {
+	d := deadline - s.cluster.Now()
+	if next, ok := s.next(); ok {
+		d = min(d, next)
+	}
+	return max(d, 0)
+}
+
+// wait gives the lock away until something has changed, or d has passed.
+func (c *Cluster) wait(ctx context.Context, d time.Duration) error {
+	changed := c.changed
+	c.mu.Unlock()
+	defer c.mu.Lock()
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-changed:
+	case <-t.C:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	return nil
+}
+
+func (s *Server) serveWatch(q *request, p *plan) *http.Response {
+	c := s.cluster
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	w, bad := s.watch(q, p)
+	if bad != nil {
+		return bad.respond(q, p)
+	}
+	return respond(q.Request, http.StatusOK, contentType(q, true), &watchBody{body: *newBody(q.Context(), c, nil, p), watch: w})
+}
+
+// CloseIdleConnections does nothing: there are none.
+func (cl *Client) CloseIdleConnections() {}

@@ -1,0 +1,154 @@
+package api
+
+import (
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/weirproject/weir/internal/sim/etcd"
+)
+
+// Cluster is a history with servers in front of it. Methods are safe for concurrent use; History may be used by Do's function only.
+type Cluster struct {
+	Kind *Kind
+	// Yield is called, without any lock, at each step of a server, so that the world may have other goroutines go first.
+	Yield func()
+	// Logf is told what happens. nil: nobody is.
+	Logf func(format string, args ...any)
+
+	start time.Time
+
+	mu      sync.Mutex
+	history *etcd.History
+	servers []*Server
+	clients []*Client
+	schema  int // how often the resource's conversion or defaults have changed
+	rules   []*rule
+	forms   map[form][]byte
+	known   map[string]Form
+	changed chan struct{} // closed and replaced when a waiting request may have something to see
+}
+
+// NewCluster makes a cluster of the servers that specs describe. It must be called where virtual time runs.
+func NewCluster(kind *Kind, h *etcd.History, specs []Spec) *Cluster {
+	c := &Cluster{
+		Kind: kind, history: h, start: time.Now(), Yield: func() {},
+		forms: map[form][]byte{}, known: map[string]Form{}, changed: make(chan struct{}),
+	}
+	for i, spec := range specs {
+		c.servers = append(c.servers, &Server{Spec: spec, Index: i, cluster: c, era: h.Era(), seen: h.Era().Head()})
+	}
+	return c
+}
+
+// Now is the virtual time since the cluster was made.
+func (c *Cluster) Now() time.Duration { return time.Since(c.start) }
+
+// Do runs f while nothing else happens, and wakes whoever waits for a change.
+func (c *Cluster) Do(f func(h *etcd.History)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	f(c.history)
+	c.wake()
+}
+
+func (c *Cluster) wake() {
+	close(c.changed)
+	c.changed = make(chan struct{})
+}
+
+func (c *Cluster) logf(format string, args ...any) {
+	if c.Logf != nil {
+		c.Logf(format, args...)
+	}
+}
+
+// SetSchema changes the bytes that servers make of objects, under the same resourceVersions, as a change of a conversion or default does.
+func (c *Cluster) SetSchema() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.schema++
+}
+
+// Restart ends a server's connections and has it read etcd anew: its view is current, and its window begins here.
+func (c *Cluster) Restart(server int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.servers[server%len(c.servers)].restart()
+	c.wake()
+}
+
+// RestartAll restarts every server, as a restore from a backup demands.
+func (c *Cluster) RestartAll() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, s := range c.servers {
+		s.restart()
+	}
+	c.wake()
+}
+
+// CutWatches breaks every watch of a server.
+func (c *Cluster) CutWatches(server int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.servers[server%len(c.servers)].incarnation++
+	c.wake()
+}
+
+// SetLag makes a server see commits that much later from now on.
+func (c *Cluster) SetLag(server int, lag time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s := c.servers[server%len(c.servers)]
+	s.advance()
+	s.Lag = lag
+	c.wake()
+}
+
+// Shrink makes the window of every server begin at its newest revision, and compacts etcd: no older version can be resumed from.
+func (c *Cluster) Shrink() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	e := c.history.Era()
+	e.Compact(e.Head())
+	for _, s := range c.servers {
+		s.advance()
+		s.window = s.seen
+	}
+}
+
+// Form is what a server made of a version.
+type Form struct {
+	Version *etcd.Version
+	Schema  int
+	// Gone is set on what a DELETED event carries: the revision of the change, which stands in it as resourceVersion.
+	Gone int64
+}
+
+// ResourceVersion is the one that stands in the bytes.
+func (f Form) ResourceVersion() string {
+	if f.Gone != 0 {
+		return f.Version.Era.Format(f.Gone)
+	}
+	return f.Version.ResourceVersion()
+}
+
+func (f Form) String() string {
+	s := f.Version.String()
+	if f.Schema != 0 {
+		s += fmt.Sprintf(" (schema %d)", f.Schema)
+	}
+	if f.Gone != 0 {
+		s += fmt.Sprintf(" gone at %d", f.Gone)
+	}
+	return s
+}
+
+// Form finds the version that bytes were made of. false: no server ever wrote them.
+func (c *Cluster) Form(raw []byte) (Form, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	f, ok := c.known[string(stripEnvelope(raw))]
+	return f, ok
+}

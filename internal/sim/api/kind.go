@@ -1,0 +1,155 @@
+package api
+
+import (
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Annotations that every object carries.
+const (
+	IDAnnotation     = "id"     // of its version
+	SchemaAnnotation = "schema" // that the server had when it wrote it
+)
+
+// Kind is what the servers serve.
+type Kind struct {
+	schema.GroupVersionResource
+	Kind string
+	// Protobuf: it is built in, and served as protobuf to who asks for that.
+	Protobuf bool
+}
+
+// Widgets are custom resources, ConfigMaps built in.
+var (
+	Widgets    = &Kind{GroupVersionResource: schema.GroupVersionResource{Group: "sim.example.com", Version: "v1", Resource: "widgets"}, Kind: "Widget"}
+	ConfigMaps = &Kind{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("configmaps"), Kind: "ConfigMap", Protobuf: true}
+)
+
+func (k *Kind) apiVersion() string { return k.GroupVersion().String() }
+
+// ConfigMap is the object as a ConfigMap.
+func ConfigMap(f Form) *corev1.ConfigMap {
+	v := f.Version
+	return &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: v.Key.Namespace, Name: v.Key.Name, UID: types.UID(v.UID), ResourceVersion: f.ResourceVersion(), Labels: v.Labels,
+			Annotations: map[string]string{IDAnnotation: strconv.Itoa(v.ID), SchemaAnnotation: strconv.Itoa(f.Schema)},
+		},
+		Data: map[string]string{"node": v.Node},
+	}
+}
+
+// form is one way to write a version.
+type form struct {
+	Form
+	order    int
+	protobuf bool
+	bare     bool // without apiVersion and kind, as items of built-in lists are
+}
+
+// object is the bytes of a version as a server writes it. The lock is held.
+func (c *Cluster) object(f form) []byte {
+	if raw, ok := c.forms[f]; ok {
+		return raw
+	}
+	var raw []byte
+	if f.protobuf {
+		var err error
+		if raw, err = ConfigMap(f.Form).Marshal(); err != nil {
+			panic(err)
+		}
+	} else {
+		raw = c.Kind.appendJSON(nil, f)
+	}
+	c.forms[f] = raw
+	c.known[string(raw)] = f.Form
+	return raw
+}
+
+// appendJSON writes an object with its keys in one of the legal orders.
+func (k *Kind) appendJSON(b []byte, f form) []byte {
+	fields := []func([]byte) []byte{
+		func(b []byte) []byte { return append(append(append(b, `"apiVersion":"`...), k.apiVersion()...), '"') },
+		func(b []byte) []byte { return append(append(append(b, `"kind":"`...), k.Kind...), '"') },
+		func(b []byte) []byte { return appendMeta(append(b, `"metadata":`...), f) },
+		func(b []byte) []byte {
+			return append(append(append(append(b, '"'), k.payload()...), `":{"node":"`...), f.Version.Node+`"}`...)
+		},
+	}
+	if f.bare {
+		fields = fields[2:]
+	}
+	return appendObject(b, permute(fields, f.order))
+}
+
+func (k *Kind) payload() string {
+	if k.Protobuf {
+		return "data"
+	}
+	return "spec"
+}
+
+func appendMeta(b []byte, f form) []byte {
+	v := f.Version
+	str := func(key, value string) func([]byte) []byte {
+		return func(b []byte) []byte {
+			return append(append(append(append(append(b, '"'), key...), `":"`...), value...), '"')
+		}
+	}
+	fields := []func([]byte) []byte{
+		str("namespace", v.Key.Namespace), str("name", v.Key.Name), str("uid", v.UID), str("resourceVersion", f.ResourceVersion()),
+		func(b []byte) []byte {
+			return append(append(append(append(append(b, `"annotations":{"id":"`...), strconv.Itoa(v.ID)...), `","schema":"`...), strconv.Itoa(f.Schema)...), `"}`...)
+		},
+		func(b []byte) []byte {
+			b = append(b, `"labels":{`...)
+			sep := ""
+			for _, l := range []string{"app", "tier"} {
+				if value, ok := v.Labels[l]; ok {
+					b = append(append(b, sep...), `"`+l+`":"`+value+`"`...)
+					sep = ","
+				}
+			}
+			return append(b, '}')
+		},
+	}
+	return appendObject(b, permute(fields, f.order))
+}
+
+func appendObject(b []byte, fields []func([]byte) []byte) []byte {
+	b = append(b, '{')
+	for i, f := range fields {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = f(b)
+	}
+	return append(b, '}')
+}
+
+// permute gives the n-th order of a slice, which it reorders.
+func permute[T any](s []T, n int) []T {
+	for i := len(s); i > 1; i-- {
+		j := n % i
+		n /= i
+		s[i-1], s[j] = s[j], s[i-1]
+	}
+	return s
+}
+
+// stripEnvelope takes protobuf out of its envelope; other bytes it leaves alone.
+func stripEnvelope(raw []byte) []byte {
+	if len(raw) < 4 || string(raw[:4]) != "k8s\x00" {
+		return raw
+	}
+	var u runtime.Unknown
+	if u.Unmarshal(raw[4:]) != nil {
+		return raw
+	}
+	return u.Raw
+}

@@ -1,0 +1,172 @@
+package api
+
+import (
+	"fmt"
+	"time"
+)
+
+// Deed is what a fault does to a request.
+type Deed uint8
+
+const (
+	Delay          Deed = iota + 1 // D passes before the server looks
+	Slow                           // D passes between the look and the answer
+	Answer                         // the answer is of code N
+	ErrorEvent                     // after M events, an ERROR event of code N
+	Refuse                         // no connection
+	Hang                           // no answer
+	Cut                            // the connection breaks after N bytes
+	End                            // the answer ends after N bytes, as if it were complete
+	Stall                          // after N bytes nothing comes any more; for D, if that is not 0
+	Repeat                         // events come twice, each after the N-1 before it once more
+	NoBookmarks                    // not even the one that ends initial events
+	OftenBookmarks                 // one each D
+	Page                           // 200, and a page for humans
+)
+
+var deedNames = [...]string{"", "delay", "slow", "answer", "error event", "refuse", "hang", "cut", "end", "stall", "repeat", "no bookmarks", "often bookmarks", "page"}
+
+func (d Deed) String() string { return deedNames[d] }
+
+// Rule is a fault: what happens to which requests.
+type Rule struct {
+	Client, Server int // -1: any
+	Ask            Ask
+	Deed           Deed
+	N, M           int
+	D              time.Duration
+	// Times it happens; 0: no bound.
+	Times int
+	// Until is when it ends; 0: never.
+	Until time.Duration
+	// Bound rules are about the resourceVersion of the first request that they meet, and no other.
+	Bound bool
+}
+
+// Forever reports whether the fault never ends.
+func (r Rule) Forever() bool { return r.Times == 0 && r.Until == 0 }
+
+func (r Rule) String() string {
+	s := fmt.Sprintf("%v of %v", r.Deed, r.Ask)
+	if r.N != 0 || r.M != 0 {
+		s += fmt.Sprintf(" N=%d M=%d", r.N, r.M)
+	}
+	if r.D != 0 {
+		s += fmt.Sprintf(" D=%v", r.D)
+	}
+	if r.Client >= 0 {
+		s += fmt.Sprintf(" client=%d", r.Client)
+	}
+	if r.Server >= 0 {
+		s += fmt.Sprintf(" server=%d", r.Server)
+	}
+	if r.Bound {
+		s += " for one resourceVersion"
+	}
+	switch {
+	case r.Forever():
+		s += " for ever"
+	case r.Times > 0:
+		s += fmt.Sprintf(" times=%d", r.Times)
+	}
+	if r.Until > 0 {
+		s += fmt.Sprintf(" until=%v", r.Until)
+	}
+	return s
+}
+
+// rule is a Rule at work.
+type rule struct {
+	Rule
+	met     bool
+	version string
+	times   int
+}
+
+// AddRule begins a fault.
+func (c *Cluster) AddRule(r Rule) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.rules = append(c.rules, &rule{Rule: r, times: r.Times})
+}
+
+// Applies reports whether the rule's fault is about requests of a client and of all of these kinds.
+func (r Rule) Applies(client int, asks Ask) bool {
+	return (r.Client < 0 || r.Client == client) && r.Ask&asks == asks
+}
+
+func (r *rule) applies(client int, s *Server, q *request, now time.Duration) bool {
+	if r.Client >= 0 && r.Client != client || r.Server >= 0 && r.Server != s.Index || r.Ask&q.ask == 0 ||
+		r.Until > 0 && now >= r.Until || r.Times > 0 && r.times == 0 {
+		return false
+	}
+	if !r.Bound {
+		return true
+	}
+	if !r.met {
+		r.met, r.version = true, q.rv
+	}
+	return r.version == q.rv
+}
+
+// plan is what the faults make of one request.
+type plan struct {
+	delay, slow time.Duration
+	answer      int
+	refuse      bool
+	hang        bool
+	page        bool
+	errorEvent  *failure
+	errorAfter  int
+	cut         int // -1: not at all, as with those that follow
+	end         int
+	stall       int
+	stallFor    time.Duration
+	repeat      int
+	noBookmarks bool
+	bookmarks   time.Duration
+}
+
+// plan finds out what happens to a request. The lock is held.
+func (c *Cluster) plan(client int, s *Server, q *request) *plan {
+	p := &plan{cut: -1, end: -1, stall: -1}
+	now := c.Now()
+	for _, r := range c.rules {
+		if !r.applies(client, s, q, now) {
+			continue
+		}
+		if r.times > 0 {
+			r.times--
+		}
+		c.logf("fault: %v, on %v", r.Rule, q)
+		switch r.Deed {
+		case Delay:
+			p.delay += r.D
+		case Slow:
+			p.slow += r.D
+		case Answer:
+			p.answer = r.N
+		case ErrorEvent:
+			p.errorEvent, p.errorAfter = failureOf(r.N), r.M
+		case Refuse:
+			p.refuse = true
+		case Hang:
+			p.hang = true
+		case Cut:
+			p.cut = r.N
+		case End:
+			p.end = r.N
+		case Stall:
+			p.stall, p.stallFor = r.N, r.D
+		case Repeat:
+			p.repeat = r.N
+		case NoBookmarks:
+			p.noBookmarks = true
+		case OftenBookmarks:
+			p.bookmarks = r.D
+		case Page:
+			p.page = true
+		}
+	}
+	return p
+}

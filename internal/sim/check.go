@@ -1,0 +1,121 @@
+package sim
+
+import (
+	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/weirproject/weir/internal/sim/api"
+	"github.com/weirproject/weir/internal/sim/etcd"
+)
+
+// pair is one namespace and one selector: a LIST and a WATCH.
+type pair struct {
+	namespace string
+	selector  labels.Selector
+}
+
+func (p pair) matches(v *etcd.Version) bool {
+	return (p.namespace == "" || p.namespace == v.Key.Namespace) && p.selector.Matches(labels.Set(v.Labels))
+}
+
+// pairs are all of a scope's.
+func (s Scope) pairs() []pair {
+	namespaces, selectors := s.Namespaces, s.Selectors
+	if len(namespaces) == 0 {
+		namespaces = []string{""}
+	}
+	if len(selectors) == 0 {
+		selectors = []string{""}
+	}
+	var all []pair
+	for _, ns := range namespaces {
+		for _, sel := range selectors {
+			parsed, err := labels.Parse(sel)
+			if err != nil {
+				panic(err)
+			}
+			all = append(all, pair{ns, parsed})
+		}
+	}
+	return all
+}
+
+// matches reports whether the scope includes a version.
+func (s Scope) matches(v *etcd.Version) bool {
+	return v != nil && slices.ContainsFunc(s.pairs(), func(p pair) bool { return p.matches(v) })
+}
+
+// loses reports whether one of the pairs that chose old does not choose new: to its WATCH the object is deleted.
+func (s Scope) loses(old, new *etcd.Version) bool {
+	if new == nil || old.UID != new.UID {
+		return true
+	}
+	return slices.ContainsFunc(s.pairs(), func(p pair) bool { return p.matches(old) && !p.matches(new) })
+}
+
+// ceases is the first revision of an era, after v, at which v's object was gone, or another, or out of scope.
+func (s Scope) ceases(e *etcd.Era, v *etcd.Version) (int64, bool) {
+	for _, ch := range e.Since(v.Revision, e.Head()) {
+		if (ch.Old != nil || ch.New != nil) && ch.Key() == v.Key && s.loses(v, ch.New) {
+			return ch.Revision, true
+		}
+	}
+	return 0, false
+}
+
+// ceased reports whether there was ever a reason to say that the object of v is gone.
+func (r *run) ceased(s Scope, v *etcd.Version) bool {
+	var yes bool
+	r.cluster.Do(func(h *etcd.History) {
+		for _, e := range h.Eras() {
+			switch {
+			case e.Index < v.Era.Index:
+			case !e.Has(v):
+				yes = true // undone
+			default:
+				_, ok := s.ceases(e, v)
+				yes = yes || ok
+			}
+		}
+	})
+	return yes
+}
+
+// follows is nil if a handler or reader of a client that has seen one form of a key may be shown another one next.
+func (r *run) follows(c *client, was last, now api.Form) (err error) {
+	o, n := was.form, now
+	r.cluster.Do(func(h *etcd.History) {
+		undone := func() bool { // the server went back behind o, to n
+			return slices.ContainsFunc(h.Eras(), func(e *etcd.Era) bool { return e.Index > o.Version.Era.Index && !e.Has(o.Version) && e.Has(n.Version) })
+		}
+		kept := func() bool { // the server went back to o, behind its end
+			return slices.ContainsFunc(h.Eras(), func(e *etcd.Era) bool { return e.Index > o.Version.Era.Index && e.Has(n.Version) })
+		}
+		switch {
+		case o.Version == n.Version && was.gone:
+			if !kept() {
+				err = fmt.Errorf("%v is back after it was gone", n)
+			}
+		case o.Version == n.Version && o.Schema == n.Schema:
+			if !r.orders {
+				err = fmt.Errorf("%v again, unchanged", n)
+			}
+		case o.Version == n.Version && o.Schema > n.Schema:
+			err = fmt.Errorf("%v after %v", n, o)
+		case n.Version.ID < o.Version.ID:
+			if !undone() {
+				err = fmt.Errorf("%v after %v, which is newer", n, o)
+			}
+		case was.gone && n.Version.Era == o.Version.Era:
+			if rev, ok := c.spec.Scope.ceases(o.Version.Era, o.Version); ok && n.Version.Revision < rev && len(c.spec.Scope.pairs()) == 1 && !kept() {
+				err = fmt.Errorf("%v, after the object of %v was gone at %d", n, o, rev)
+			}
+		}
+	})
+	return err
+}
+
+// same reports whether two forms that a handler is told are the same to it.
+func (c *client) same(a, b api.Form) bool { return a == b }

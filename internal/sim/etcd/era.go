@@ -1,0 +1,155 @@
+package etcd
+
+import (
+	"slices"
+	"sort"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Scheme is how revisions are written as resourceVersions.
+type Scheme uint8
+
+const (
+	// Integers is what Kubernetes demands: decimal integers that only grow.
+	Integers Scheme = iota
+	// Opaque is a server that writes text which cannot be compared.
+	Opaque
+)
+
+// Change is one commit. Old and New are both nil when it was one of another resource.
+type Change struct {
+	Revision int64
+	At       time.Duration
+	Old, New *Version
+}
+
+// Key is the key that the change is about.
+func (c Change) Key() Key {
+	if c.New != nil {
+		return c.New.Key
+	}
+	return c.Old.Key
+}
+
+// Era is a line of revisions without a contradiction.
+type Era struct {
+	Index  int
+	Scheme Scheme
+	Parent *Era          // nil: shares no past with another era
+	Base   int64         // the revision it began with; up to here the past is Parent's
+	Began  time.Duration // when
+
+	first     []*Version
+	changes   []Change     // of revisions Base+1, Base+2, …
+	states    [][]*Version // states[i] is the state after changes[i]
+	compacted int64
+}
+
+// Head is the newest revision.
+func (e *Era) Head() int64 { return e.Base + int64(len(e.changes)) }
+
+// At is the state at a revision between Base and Head, in the order of the keys. It must not be modified.
+func (e *Era) At(rev int64) []*Version {
+	if rev <= e.Base {
+		if e.Parent != nil && rev < e.Base {
+			return e.Parent.At(rev)
+		}
+		return e.first
+	}
+	return e.states[min(rev, e.Head())-e.Base-1]
+}
+
+// Get is the version that key has at a revision, or nil.
+func (e *Era) Get(rev int64, key Key) *Version {
+	return find(e.At(rev), key)
+}
+
+func find(state []*Version, key Key) *Version {
+	i, ok := search(state, key)
+	if !ok {
+		return nil
+	}
+	return state[i]
+}
+
+func search(state []*Version, key Key) (int, bool) {
+	i := sort.Search(len(state), func(i int) bool { return !state[i].Key.Less(key) })
+	return i, i < len(state) && state[i].Key == key
+}
+
+// Since is the changes after a revision, up to and including another.
+func (e *Era) Since(after, through int64) []Change {
+	from, to := max(after, e.Base)-e.Base, min(through, e.Head())-e.Base
+	if from >= to {
+		return nil
+	}
+	return e.changes[from:to]
+}
+
+// Change is the change with a revision beyond Base.
+func (e *Era) Change(rev int64) Change { return e.changes[rev-e.Base-1] }
+
+// RevisionAt is the newest revision that was committed no later than t.
+func (e *Era) RevisionAt(t time.Duration) int64 {
+	return e.Base + int64(sort.Search(len(e.changes), func(i int) bool { return e.changes[i].At > t }))
+}
+
+// Compact forgets what was before rev.
+func (e *Era) Compact(rev int64) { e.compacted = max(e.compacted, min(rev, e.Head())) }
+
+// Compacted is the oldest revision that can still be read.
+func (e *Era) Compacted() int64 { return max(e.compacted, e.Base) }
+
+// Has reports whether v is part of this era's past or present.
+func (e *Era) Has(v *Version) bool {
+	for rev := e.Head(); e != nil; rev, e = min(rev, e.Base), e.Parent {
+		if v.Era == e {
+			return v.Revision <= rev
+		}
+	}
+	return false
+}
+
+// Format writes a revision as a resourceVersion.
+func (e *Era) Format(rev int64) string {
+	if e.Scheme == Opaque {
+		// Neither the text nor a number in it grows with the revision.
+		return "v" + strconv.Itoa(e.Index) + "-" + strconv.FormatInt((rev*7919)%104729, 36) + "." + strconv.FormatInt(rev, 36)
+	}
+	return strconv.FormatInt(rev, 10)
+}
+
+// Parse reads a resourceVersion; false for one that is not of this era's scheme.
+func (e *Era) Parse(s string) (int64, bool) {
+	if e.Scheme == Opaque {
+		i := strings.LastIndexByte(s, '.')
+		if i < 0 {
+			return 0, false
+		}
+		rev, err := strconv.ParseInt(s[i+1:], 36, 64)
+		return rev, err == nil && e.Format(rev) == s
+	}
+	rev, err := strconv.ParseInt(s, 10, 64)
+	return rev, err == nil && rev >= 0
+}
+
+func (e *Era) commit(at time.Duration, old, new *Version) {
+	state := e.At(e.Head())
+	if old != nil || new != nil {
+		c := Change{Old: old, New: new}
+		i, found := search(state, c.Key())
+		switch {
+		case new == nil:
+			state = slices.Delete(slices.Clone(state), i, i+1)
+		case found:
+			state = slices.Clone(state)
+			state[i] = new
+		default:
+			state = slices.Insert(slices.Clone(state), i, new)
+		}
+	}
+	e.changes = append(e.changes, Change{Revision: e.Head() + 1, At: at, Old: old, New: new})
+	e.states = append(e.states, state)
+}

@@ -1,0 +1,88 @@
+package etcd
+
+import (
+	"fmt"
+	"maps"
+	"time"
+)
+
+// History is all that ever was written. It is not safe for concurrent use.
+type History struct {
+	eras     []*Era
+	versions []*Version // by ID
+}
+
+// New makes a history whose first revision is base+1.
+func New(base int64, scheme Scheme) *History {
+	h := &History{}
+	h.eras = []*Era{{Base: base, Scheme: scheme}}
+	return h
+}
+
+// Era is the present one.
+func (h *History) Era() *Era { return h.eras[len(h.eras)-1] }
+
+// Eras are all of them, oldest first.
+func (h *History) Eras() []*Era { return h.eras }
+
+// Version is the one with an ID, or nil.
+func (h *History) Version(id int) *Version {
+	if id < 0 || id >= len(h.versions) {
+		return nil
+	}
+	return h.versions[id]
+}
+
+// Get is the present version of key, or nil.
+func (h *History) Get(key Key) *Version { return h.Era().Get(h.Era().Head(), key) }
+
+// Put creates or updates key.
+func (h *History) Put(at time.Duration, key Key, labels map[string]string, node string) *Version {
+	e, old := h.Era(), h.Get(key)
+	v := h.version(e, e.Head()+1, key, labels, node)
+	if old != nil {
+		v.UID = old.UID
+	}
+	e.commit(at, old, v)
+	return v
+}
+
+func (h *History) version(e *Era, rev int64, key Key, labels map[string]string, node string) *Version {
+	v := &Version{Key: key, ID: len(h.versions), Era: e, Revision: rev, Labels: maps.Clone(labels), Node: node}
+	v.UID = fmt.Sprintf("00000000-0000-4000-8000-%012d", v.ID)
+	h.versions = append(h.versions, v)
+	return v
+}
+
+// Delete removes key and reports whether it was there.
+func (h *History) Delete(at time.Duration, key Key) bool {
+	old := h.Get(key)
+	if old == nil {
+		return false
+	}
+	h.Era().commit(at, old, nil)
+	return true
+}
+
+// Bump commits a change of another resource.
+func (h *History) Bump(at time.Duration) { h.Era().commit(at, nil, nil) }
+
+// Restore goes back to the state at rev and begins an era there. rev must be one of the present era's own.
+func (h *History) Restore(at time.Duration, rev int64) {
+	e := h.Era()
+	rev = min(max(rev, e.Base), e.Head())
+	h.eras = append(h.eras, &Era{Index: len(h.eras), Scheme: e.Scheme, Parent: e, Base: rev, Began: at, first: e.At(rev), compacted: rev})
+}
+
+// Replace puts another server in place of this one: it has the same objects and counts from base, in its own scheme.
+func (h *History) Replace(at time.Duration, base int64, scheme Scheme) {
+	state := h.Era().At(h.Era().Head())
+	e := &Era{Index: len(h.eras), Scheme: scheme, Base: base, Began: at}
+	h.eras = append(h.eras, e)
+	for _, old := range state {
+		v := h.version(e, e.Head()+1, old.Key, old.Labels, old.Node)
+		v.UID = old.UID
+		e.commit(at, nil, v)
+	}
+	e.compacted = e.Head()
+}

@@ -1,0 +1,175 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/weirproject/weir/internal/sim/api"
+	"github.com/weirproject/weir/internal/sim/etcd"
+)
+
+// handler is one handler of an informer and what it was told. It checks each call as it comes.
+type handler struct {
+	run    *run
+	client *client
+	spec   HandlerSpec
+	name   string
+	reg    registration // nil until it is registered
+
+	mu     sync.Mutex
+	seen   map[etcd.Key]last
+	steady map[etcd.Key]bool // what was there when it began, and ever since
+	ended  bool
+	calls  int
+}
+
+// last is what a handler was told last of a key.
+type last struct {
+	form api.Form
+	gone bool
+}
+
+// tell is called with each event. It takes as long as the handler is to take.
+func (h *handler) tell(ctx context.Context, t told) {
+	h.run.yield()
+	h.check(t)
+	if h.run.logging {
+		h.run.logf("%s: %v %v old=%v new=%v", h.name, t.what, t.key, t.old, t.new)
+	}
+	now := h.run.now()
+	if h.spec.Block > 0 && now >= h.spec.Block && now < h.spec.Free {
+		sleep(ctx, h.spec.Free-now)
+	}
+	sleep(ctx, h.spec.Delay)
+	h.run.yield()
+}
+
+func (o object) String() string {
+	if o.form.Version == nil && o.problem == "" {
+		return "-"
+	}
+	if o.problem != "" {
+		return o.problem
+	}
+	return o.form.String()
+}
+
+func sleep(ctx context.Context, d time.Duration) {
+	if d <= 0 {
+		return
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+	}
+}
+
+// check compares an event with what the handler was told before.
+func (h *handler) check(t told) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.calls++
+	if h.ended {
+		h.wrong("after-removal", "%v %v", t.what, t.key)
+	}
+	for _, o := range []object{t.old, t.new} {
+		if o.problem != "" {
+			h.wrong("object", "%v %v: %s", t.what, t.key, o.problem)
+			return
+		}
+	}
+	was, known := h.seen[t.key]
+	present := known && !was.gone
+	switch t.what {
+	case added:
+		if present {
+			h.wrong("order", "Added %v, but it has %v", t.new, was.form)
+		} else if known {
+			h.later(was, t.new.form)
+		}
+	case updated, resynced:
+		if !present {
+			h.wrong("order", "%v %v, but it has nothing", t.what, t.new)
+			break
+		}
+		if !h.client.same(t.old.form, was.form) {
+			h.wrong("order", "%v from %v to %v, but it has %v", t.what, t.old, t.new, was.form)
+		}
+		if t.what == updated {
+			h.later(was, t.new.form)
+		} else if t.new.form != was.form {
+			h.wrong("order", "Resynced %v, but it has %v", t.new, was.form)
+		}
+	case deleted:
+		if !present {
+			h.wrong("order", "Deleted %v, but it has nothing", t.old)
+			break
+		}
+		if !h.client.same(t.old.form, was.form) {
+			h.wrong("order", "Deleted %v, but it has %v", t.old, was.form)
+		}
+		if !h.run.ceased(h.client.spec.Scope, was.form.Version) {
+			h.wrong("spurious-delete", "Deleted %v, which never went", was.form)
+		}
+		h.seen[t.key] = last{form: was.form, gone: true}
+		return
+	}
+	if !h.client.spec.Scope.matches(t.new.form.Version) {
+		h.wrong("scope", "%v %v, which is not asked for", t.what, t.new)
+	}
+	h.seen[t.key] = last{form: t.new.form}
+}
+
+// later checks that a version may follow what was told before.
+func (h *handler) later(was last, now api.Form) {
+	if err := h.run.follows(h.client, was, now); err != nil {
+		h.wrong("back", "%v", err)
+	}
+}
+
+func (h *handler) wrong(rule, format string, args ...any) {
+	h.run.violate(rule, h.client, "%s: %s", h.name, fmt.Sprintf(format, args...))
+}
+
+// synced checks that the handler has been told of every key that was there when it began, if it says so.
+func (h *handler) synced() {
+	if h.reg == nil || !h.reg.HasSynced() {
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for key := range h.steady {
+		if _, ok := h.seen[key]; !ok {
+			h.wrong("synced-early", "has synced, but was not told of %v", key)
+			delete(h.steady, key)
+		}
+	}
+}
+
+// atRest reports how what the handler was told differs from what is there.
+func (h *handler) atRest(want map[etcd.Key]api.Form, report func(string, string, ...any)) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.reg == nil || h.ended {
+		return
+	}
+	for key, was := range h.seen {
+		if f, ok := want[key]; was.gone == ok {
+			report("handler-stale", "%s: %v: told of %v gone=%v; held is %v", h.name, key, was.form, was.gone, f.Version)
+		} else if ok && f != was.form {
+			report("handler-stale", "%s: %v: told of %v; held is %v", h.name, key, was.form, f)
+		}
+	}
+	for key, f := range want {
+		if _, ok := h.seen[key]; !ok {
+			report("handler-stale", "%s: was never told of %v", h.name, f)
+		}
+	}
+	if !h.reg.HasSynced() {
+		report("never-synced", "%s: has not synced", h.name)
+	}
+}

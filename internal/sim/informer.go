@@ -1,0 +1,68 @@
+package sim
+
+import (
+	"context"
+
+	"github.com/weirproject/weir/internal/sim/api"
+	"github.com/weirproject/weir/internal/sim/etcd"
+)
+
+// Runners are what is run in a world.
+const (
+	Native = "native" // weir.NewInformer
+)
+
+// informer is an implementation under test. All that it holds is told as forms: what a server made of a version.
+type informer interface {
+	// Run serves until ctx ends, and returns when all that it started has ended.
+	Run(ctx context.Context)
+	// Handle registers a handler, whose tell is called with what happens.
+	Handle(h *handler) (registration, error)
+	HasSynced() bool
+	// Err is why the informer is not current. known is false for an implementation that cannot tell.
+	Err() (err error, known bool)
+	// Read reads everything, in as many ways as there are, and reports where they do not agree.
+	Read(report func(format string, args ...any)) view
+	// Rest reports what an informer that has come to rest should not hold any more.
+	Rest(report func(format string, args ...any))
+}
+
+// view is what an informer holds.
+type view struct {
+	resourceVersion string // "" where the implementation does not tell
+	objects         map[etcd.Key]api.Form
+}
+
+// registration is a handler that was registered.
+type registration interface {
+	HasSynced() bool
+	Remove()
+}
+
+// told is one call of a handler.
+type told struct {
+	what     what
+	key      etcd.Key
+	old, new object
+	initial  bool
+}
+
+// object is what a handler or a read was given.
+type object struct {
+	form    api.Form
+	problem string // why it is no form; what is wrong with it
+}
+
+// what happened to an object, by what a handler is told.
+type what uint8
+
+const (
+	added what = iota + 1
+	updated
+	deleted
+	resynced
+)
+
+var whatNames = [...]string{"", "Added", "Updated", "Deleted", "Resynced"}
+
+func (w what) String() string { return whatNames[w] }

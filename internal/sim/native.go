@@ -1,0 +1,161 @@
+package sim
+
+import (
+	"context"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/rest"
+
+	"github.com/weirproject/weir"
+	"github.com/weirproject/weir/internal/sim/api"
+	"github.com/weirproject/weir/internal/sim/etcd"
+	"github.com/weirproject/weir/reflector"
+)
+
+var modes = map[string]reflector.Mode{"auto": reflector.Auto, "list": reflector.List, "pages": reflector.Pages, "watchlist": reflector.WatchList}
+
+// native is weir.NewInformer.
+type native[T weir.Object] struct {
+	*weir.Informer[T]
+	cluster *api.Cluster
+}
+
+func newNative(c *api.Cluster, cl *api.Client, spec ClientSpec) (informer, error) {
+	if c.Kind.Protobuf {
+		return makeNative[*corev1.ConfigMap](c, cl, spec)
+	}
+	return makeNative[*unstructured.Unstructured](c, cl, spec)
+}
+
+func makeNative[T weir.Object](c *api.Cluster, cl *api.Client, spec ClientSpec) (informer, error) {
+	opts := weir.Options{
+		Resource: c.Kind.GroupVersionResource, Namespaces: spec.Scope.Namespaces, LogBytes: spec.LogBytes,
+		Reflector: reflector.Config{Mode: modes[spec.Mode], PageSize: 2, WatchTimeout: spec.Watch},
+		Indexes:   map[string]weir.Index{"app": weir.ByLabel("app"), "node": weir.ByFunc(func(o T) ([]string, error) { return []string{nodeOf(o)}, nil })},
+	}
+	if spec.Any {
+		opts.Reflector.Consistency = reflector.Any
+	}
+	for _, s := range spec.Scope.Selectors {
+		opts.Selectors = append(opts.Selectors, weir.Selector{Label: s})
+	}
+	inf, err := weir.NewInformer[T](&rest.Config{Host: "http://server", Transport: cl}, opts)
+	if err != nil {
+		return nil, err
+	}
+	return &native[T]{inf, c}, nil
+}
+
+// nodeOf is the field that the index by a function is made of.
+func nodeOf(o any) string {
+	switch o := o.(type) {
+	case *corev1.ConfigMap:
+		return o.Data["node"]
+	case *unstructured.Unstructured:
+		s, _, _ := unstructured.NestedString(o.Object, "spec", "node")
+		return s
+	}
+	return ""
+}
+
+func (n *native[T]) Run(ctx context.Context) { _ = n.Informer.Run(ctx) }
+
+func (n *native[T]) Err() (error, bool) { return n.Informer.Err(), true }
+
+func (n *native[T]) Handle(h *handler) (registration, error) {
+	r, err := n.Informer.Handle(func(ctx context.Context, e weir.Event[T]) {
+		t := told{key: etcd.ParseKey(e.Key()), initial: e.Initial}
+		switch e.Type {
+		case weir.Added:
+			t.what, t.new = added, n.object(e.Item())
+		case weir.Updated:
+			t.what, t.old, t.new = updated, n.object(e.OldItem()), n.object(e.Item())
+		case weir.Deleted:
+			t.what, t.old = deleted, n.object(e.Item())
+		case weir.Resynced:
+			t.what, t.old, t.new = resynced, n.object(e.Item()), n.object(e.Item())
+		}
+		h.tell(ctx, t)
+	}, weir.HandlerOptions[T]{Resync: h.spec.Resync})
+	if err != nil {
+		return nil, err
+	}
+	return nativeRegistration{r}, nil
+}
+
+type nativeRegistration struct{ *weir.Registration }
+
+// object finds out what an item is by its bytes.
+func (n *native[T]) object(i weir.Item[T]) object {
+	if i.IsZero() {
+		return object{problem: "no object"}
+	}
+	raw, err := i.AppendRaw(nil)
+	if err != nil {
+		return object{problem: err.Error()}
+	}
+	f, ok := n.cluster.Form(raw)
+	switch {
+	case !ok:
+		return object{problem: "bytes that no server wrote: " + string(raw)}
+	case f.Version.Key.String() != i.Key():
+		return object{form: f, problem: "key " + i.Key()}
+	case f.ResourceVersion() != i.ResourceVersion():
+		return object{form: f, problem: "resourceVersion " + i.ResourceVersion()}
+	case f.Version.UID != i.UID():
+		return object{form: f, problem: "uid " + i.UID()}
+	}
+	return object{form: f}
+}
+
+func (n *native[T]) Read(report func(string, ...any)) view {
+	s := n.Snapshot()
+	v := view{resourceVersion: s.ResourceVersion(), objects: map[etcd.Key]api.Form{}}
+	byApp, byNode := map[string][]string{}, map[string][]string{}
+	for i := range s.Items() {
+		o := n.object(i)
+		if o.problem != "" {
+			report("item %s of a snapshot: %s", i.Key(), o.problem)
+			continue
+		}
+		v.objects[o.form.Version.Key] = o.form
+		if app, ok := o.form.Version.Labels["app"]; ok {
+			byApp[app] = append(byApp[app], i.Key())
+		}
+		byNode[o.form.Version.Node] = append(byNode[o.form.Version.Node], i.Key())
+	}
+	n.checkIndex(s, "app", byApp, report)
+	n.checkIndex(s, "node", byNode, report)
+	return v
+}
+
+func (n *native[T]) checkIndex(s weir.Snapshot[T], name string, want map[string][]string, report func(string, ...any)) {
+	for _, value := range []string{"x", "y", "z", "node-1", "node-2"} {
+		items, err := s.ItemsBy(name, value)
+		if err != nil {
+			report("index %s: %v", name, err)
+			return
+		}
+		var keys []string
+		for i := range items {
+			keys = append(keys, i.Key())
+		}
+		if !slices.Equal(keys, want[value]) {
+			report("index %s=%s has %v; by the snapshot's objects it is %v", name, value, keys, want[value])
+		}
+	}
+}
+
+func (n *native[T]) Rest(report func(string, ...any)) {
+	st := n.Stats()
+	for _, h := range st.Handlers {
+		if h.Lag != 0 || h.Pending != 0 {
+			report("handler %s: lag %d, %d keys pending", h.Name, h.Lag, h.Pending)
+		}
+	}
+	if m := st.Memory; m.Log > 2048 || m.Cursors > 64*maxKeys || m.Decoded != 0 {
+		report("memory: log %d, cursors %d, decoded %d bytes", m.Log, m.Cursors, m.Decoded)
+	}
+}

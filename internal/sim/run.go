@@ -1,0 +1,220 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/weirproject/weir/internal/sim/api"
+	"github.com/weirproject/weir/internal/sim/etcd"
+)
+
+// Outcome is what came of a world.
+type Outcome struct {
+	Violations []Violation
+	Log        string
+	Rest       time.Duration // from the last fault's end until all was as it should be
+	Requests   int
+}
+
+// Violation is something that should not have been.
+type Violation struct {
+	Rule   string // which of the checks
+	Runner string
+	At     time.Duration
+	Text   string
+}
+
+func (v Violation) String() string {
+	return fmt.Sprintf("%s (%s) at %v: %s", v.Rule, v.Runner, v.At, v.Text)
+}
+
+// run is a world that is being executed.
+type run struct {
+	world   *World
+	cluster *api.Cluster
+	clients []*client
+	orders  bool // servers write the same object in several ways
+	logging bool
+
+	mu  sync.Mutex
+	rng *rand.Rand
+	log strings.Builder
+	out Outcome
+}
+
+// client is one program in the world.
+type client struct {
+	spec     ClientSpec
+	index    int
+	api      *api.Client
+	informer informer
+	handlers []*handler
+	cancel   context.CancelFunc
+	done     chan struct{}
+	read     map[etcd.Key]last // what was read last
+}
+
+// Execute runs a world and tells what came of it.
+func Execute(t *testing.T, w *World, logging bool) (out *Outcome) {
+	r := &run{world: w, logging: logging, rng: rand.New(rand.NewPCG(w.Seed, 2))}
+	defer func() {
+		if p := recover(); p != nil {
+			r.violate("deadlock", nil, "%v", p)
+		}
+		r.out.Log = r.log.String()
+		out = &r.out
+	}()
+	synctest.Test(t, func(*testing.T) { r.execute() })
+	return &r.out
+}
+
+func (r *run) execute() {
+	before := runtime.NumGoroutine()
+	r.build()
+	for _, c := range r.clients {
+		r.start(c)
+	}
+	r.steps()
+	if !r.failed() {
+		r.rest()
+	}
+	r.stop()
+	synctest.Wait()
+	if n := runtime.NumGoroutine(); n > before && !r.failed() {
+		buf := make([]byte, 1<<20)
+		buf = buf[:runtime.Stack(buf, true)]
+		r.violate("goroutines", nil, "%d are left after the stop\n%s", n-before, buf)
+	}
+}
+
+func (r *run) build() {
+	w := r.world
+	h := etcd.New(w.Base, w.Scheme)
+	for _, s := range w.Before {
+		r.write(h, s, -time.Hour)
+	}
+	kind := api.Widgets
+	if w.Builtin {
+		kind = api.ConfigMaps
+	}
+	r.cluster = api.NewCluster(kind, h, w.Servers)
+	r.cluster.Yield = r.yield
+	if r.logging {
+		r.cluster.Logf = r.logf
+	}
+	for _, s := range w.Servers {
+		r.orders = r.orders || s.Order != w.Servers[0].Order
+	}
+	for i, spec := range w.Clients {
+		r.clients = append(r.clients, r.client(i, spec))
+	}
+}
+
+func (r *run) client(i int, spec ClientSpec) *client {
+	c := &client{spec: spec, index: i, api: r.cluster.Client(fmt.Sprintf("%s %d", spec.Runner, i)), done: make(chan struct{}), read: map[etcd.Key]last{}}
+	var err error
+	if c.informer, err = newNative(r.cluster, c.api, spec); err != nil {
+		panic(err)
+	}
+	for j, hs := range spec.Handlers {
+		h := &handler{run: r, client: c, spec: hs, name: fmt.Sprintf("client %d handler %d", i, j), seen: map[etcd.Key]last{}, steady: map[etcd.Key]bool{}}
+		c.handlers = append(c.handlers, h)
+		if hs.Add == 0 {
+			r.handle(h)
+		}
+	}
+	return c
+}
+
+func (r *run) handle(h *handler) {
+	r.cluster.Do(func(hist *etcd.History) {
+		for _, v := range hist.Era().At(hist.Era().Head()) {
+			if h.client.spec.Scope.matches(v) && h.spec.Add == 0 {
+				h.steady[v.Key] = true
+			}
+		}
+	})
+	reg, err := h.client.informer.Handle(h)
+	if err != nil {
+		r.violate("handle", h.client, "%s: %v", h.name, err)
+		return
+	}
+	h.mu.Lock()
+	h.reg = reg
+	h.mu.Unlock()
+}
+
+func (r *run) start(c *client) {
+	ctx, cancel := context.WithCancel(context.Background())
+	c.cancel = cancel
+	go func() {
+		defer close(c.done)
+		c.informer.Run(ctx)
+	}()
+}
+
+func (r *run) stop() {
+	for _, c := range r.clients {
+		c.cancel()
+	}
+	for _, c := range r.clients {
+		<-c.done
+	}
+}
+
+// now is the virtual time since the start.
+func (r *run) now() time.Duration { return r.cluster.Now() }
+
+// yield lets others go first, now and then.
+func (r *run) yield() {
+	r.mu.Lock()
+	n := r.rng.IntN(100)
+	r.mu.Unlock()
+	switch {
+	case n < 60:
+	case n < 85:
+		runtime.Gosched()
+	case n < 92:
+		runtime.Gosched()
+		runtime.Gosched()
+	default:
+		time.Sleep(time.Duration(n-91) * time.Microsecond)
+	}
+}
+
+func (r *run) logf(format string, args ...any) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	fmt.Fprintf(&r.log, "%-14v ", r.now())
+	fmt.Fprintf(&r.log, format, args...)
+	r.log.WriteByte('\n')
+}
+
+func (r *run) violate(rule string, c *client, format string, args ...any) {
+	v := Violation{Rule: rule, Text: fmt.Sprintf(format, args...)}
+	if r.cluster != nil && rule != "deadlock" {
+		v.At = r.now()
+	}
+	if c != nil {
+		v.Runner = c.spec.Runner
+	}
+	r.mu.Lock()
+	r.out.Violations = append(r.out.Violations, v)
+	r.mu.Unlock()
+	if r.logging && rule != "deadlock" {
+		r.logf("VIOLATION %v", v)
+	}
+}
+
+func (r *run) failed() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.out.Violations) > 0
+}

@@ -1,0 +1,156 @@
+package sim
+
+import (
+	"maps"
+	"testing/synctest"
+	"time"
+
+	"github.com/weirproject/weir/internal/sim/etcd"
+)
+
+// steps executes the world's steps, each at its time.
+func (r *run) steps() {
+	for _, s := range r.world.Steps {
+		if wait := s.At - r.now(); wait > 0 {
+			time.Sleep(wait)
+			synctest.Wait()
+			r.look()
+			if r.failed() {
+				return
+			}
+		}
+		if r.logging {
+			r.logf("--- %s", s.describe(r.world.Keys))
+		}
+		r.step(s)
+		r.yield()
+	}
+	if wait := r.world.Lasts() - r.now(); wait > 0 {
+		time.Sleep(wait)
+	}
+}
+
+func (r *run) step(s Step) {
+	switch s.Op {
+	case Put, Delete, Recreate, Bump, Restore, Replace:
+		r.cluster.Do(func(h *etcd.History) { r.write(h, s, r.now()) })
+		if s.Op == Restore || s.Op == Replace {
+			r.cluster.RestartAll()
+		}
+	case Compact:
+		r.cluster.Shrink()
+	case Schema:
+		r.cluster.SetSchema()
+	case Fault:
+		r.cluster.AddRule(s.Rule)
+	case CutAll:
+		r.cluster.CutWatches(s.Server)
+	case Restart:
+		r.cluster.Restart(s.Server)
+	case Lag:
+		r.cluster.SetLag(s.Server, s.D)
+	case Route:
+		r.clients[s.Client%len(r.clients)].api.Route(s.Server)
+	case Look:
+		r.readClient(r.clients[s.Client%len(r.clients)])
+	}
+}
+
+// write commits a step's write.
+func (r *run) write(h *etcd.History, s Step, at time.Duration) {
+	labels := map[string]string{"tier": "t"}
+	if s.Label != "" {
+		labels["app"] = s.Label
+	}
+	key := etcd.Key{}
+	if s.Key < len(r.world.Keys) {
+		key = r.world.Keys[s.Key]
+	}
+	switch s.Op {
+	case Put:
+		h.Put(at, key, labels, s.Node)
+	case Delete:
+		h.Delete(at, key)
+	case Recreate:
+		if h.Delete(at, key) {
+			h.Put(at, key, labels, s.Node)
+		}
+	case Bump:
+		for range s.N {
+			h.Bump(at)
+		}
+	case Restore:
+		h.Restore(at, h.Era().Head()-s.N)
+	case Replace:
+		h.Replace(at, s.N, s.Scheme)
+	}
+	if at >= 0 {
+		r.unsteady(h)
+	}
+}
+
+// unsteady forgets keys that are not there any more from what handlers must have been told before they have synced.
+func (r *run) unsteady(hist *etcd.History) {
+	e := hist.Era()
+	for _, c := range r.clients {
+		for _, h := range c.handlers {
+			h.mu.Lock()
+			maps.DeleteFunc(h.steady, func(k etcd.Key, _ bool) bool {
+				v := e.Get(e.Head(), k)
+				return v == nil || !c.spec.Scope.matches(v)
+			})
+			h.mu.Unlock()
+		}
+	}
+}
+
+// look reads everything while nothing runs.
+func (r *run) look() {
+	for _, c := range r.clients {
+		r.readClient(c)
+		for _, h := range c.handlers {
+			h.synced()
+		}
+		if c.api.Hammers() {
+			r.violate("hammers", c, "requests without a pause")
+		}
+	}
+	r.registrations()
+}
+
+// readClient reads a client's informer and checks that nothing went back.
+func (r *run) readClient(c *client) view {
+	v := c.informer.Read(func(format string, args ...any) { r.violate("read", c, format, args...) })
+	for key, f := range v.objects {
+		if was, ok := c.read[key]; ok && was.form != f || was.gone {
+			if err := r.follows(c, was, f); err != nil {
+				r.violate("read-back", c, "read %v", err)
+			}
+		}
+		c.read[key] = last{form: f}
+	}
+	for key, was := range c.read {
+		if _, ok := v.objects[key]; !ok {
+			c.read[key] = last{form: was.form, gone: true}
+		}
+	}
+	return v
+}
+
+// registrations adds and removes handlers whose time has come.
+func (r *run) registrations() {
+	now := r.now()
+	for _, c := range r.clients {
+		for _, h := range c.handlers {
+			if h.reg == nil && h.spec.Add > 0 && now >= h.spec.Add {
+				r.handle(h)
+			}
+			if h.reg != nil && !h.ended && h.spec.Remove > 0 && now >= h.spec.Remove {
+				h.reg.Remove()
+				h.mu.Lock()
+				h.ended = true
+				h.mu.Unlock()
+			}
+		}
+	}
+}

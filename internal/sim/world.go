@@ -1,0 +1,155 @@
+package sim
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/weirproject/weir/internal/sim/api"
+	"github.com/weirproject/weir/internal/sim/etcd"
+)
+
+// World is all that happens in one run, as data: drawn from a seed, then executed, then shrunk by leaving things out.
+type World struct {
+	Seed    uint64
+	Builtin bool        // ConfigMaps as protobuf, in place of custom resources as JSON
+	Scheme  etcd.Scheme // of resourceVersions
+	Base    int64       // the revision before the first
+	Keys    []etcd.Key
+	Before  []Step // writes before anybody runs
+	Servers []api.Spec
+	Clients []ClientSpec
+	Steps   []Step // in the order of their times
+}
+
+// ClientSpec is a program that runs one informer.
+type ClientSpec struct {
+	Runner   string
+	Scope    Scope
+	Mode     string        // of the reflector
+	Any      bool          // lists need not be consistent
+	Watch    time.Duration // the shortest time that a watch is asked for
+	LogBytes int64
+	Handlers []HandlerSpec
+}
+
+// HandlerSpec is one of an informer's handlers.
+type HandlerSpec struct {
+	Delay  time.Duration // that each call takes
+	Add    time.Duration // when it is registered; 0: before the informer runs
+	Remove time.Duration // 0: never
+	Block  time.Duration // when its next call begins to block; 0: never
+	Free   time.Duration // when that ends
+	Resync time.Duration
+}
+
+// Scope is what an informer asks for.
+type Scope struct {
+	Namespaces []string
+	Selectors  []string // of labels
+}
+
+// Op is what a step does.
+type Op uint8
+
+const (
+	Put      Op = iota + 1 // writes Keys[Key] with Label and Node
+	Delete                 // deletes Keys[Key]
+	Recreate               // both, with a new uid
+	Bump                   // another resource is written N times
+	Compact                // no older version can be resumed from
+	Restore                // from a backup that is N revisions old; all servers restart
+	Replace                // by a server that counts from N, in Scheme
+	Schema                 // conversion or defaults change
+	Fault                  // Rule begins
+	CutAll                 // every watch of Server breaks
+	Restart                // Server restarts
+	Lag                    // Server sees commits D later from now on
+	Route                  // Client's requests go to Server
+	Look                   // Client's informer is read, while others run
+)
+
+var opNames = [...]string{"", "put", "delete", "recreate", "bump", "compact", "restore", "replace", "schema", "fault", "cut", "restart", "lag", "route", "look"}
+
+func (o Op) String() string { return opNames[o] }
+
+// Step is one thing that happens.
+type Step struct {
+	At             time.Duration
+	Op             Op
+	Key            int
+	Label, Node    string
+	N              int64
+	D              time.Duration
+	Scheme         etcd.Scheme
+	Client, Server int
+	Rule           api.Rule
+}
+
+func (s Step) describe(keys []etcd.Key) string {
+	at := fmt.Sprintf("%-12v %v", s.At, s.Op)
+	switch s.Op {
+	case Put, Recreate:
+		return fmt.Sprintf("%s %v app=%s node=%s", at, keys[s.Key], s.Label, s.Node)
+	case Delete:
+		return fmt.Sprintf("%s %v", at, keys[s.Key])
+	case Bump, Restore:
+		return fmt.Sprintf("%s %d", at, s.N)
+	case Replace:
+		return fmt.Sprintf("%s base=%d scheme=%d", at, s.N, s.Scheme)
+	case Fault:
+		return fmt.Sprintf("%s: %v", at, s.Rule)
+	case CutAll, Restart:
+		return fmt.Sprintf("%s server %d", at, s.Server)
+	case Lag:
+		return fmt.Sprintf("%s server %d %v", at, s.Server, s.D)
+	case Route:
+		return fmt.Sprintf("%s client %d to server %d", at, s.Client, s.Server)
+	case Look:
+		return fmt.Sprintf("%s client %d", at, s.Client)
+	}
+	return at
+}
+
+func (w *World) String() string {
+	var b strings.Builder
+	kind := "custom resources (JSON)"
+	if w.Builtin {
+		kind = "ConfigMaps (protobuf)"
+	}
+	fmt.Fprintf(&b, "world of seed %d: %s, revisions from %d\n", w.Seed, kind, w.Base+1)
+	for _, s := range w.Before {
+		fmt.Fprintf(&b, "  before: %s\n", s.describe(w.Keys))
+	}
+	for i, s := range w.Servers {
+		fmt.Fprintf(&b, "  server %d: %+v\n", i, s)
+	}
+	for i, c := range w.Clients {
+		fmt.Fprintf(&b, "  client %d: %s mode=%s any=%v namespaces=%v selectors=%v watch=%v log=%d\n", i, c.Runner, c.Mode, c.Any,
+			c.Scope.Namespaces, c.Scope.Selectors, c.Watch, c.LogBytes)
+		for j, h := range c.Handlers {
+			fmt.Fprintf(&b, "    handler %d: %+v\n", j, h)
+		}
+	}
+	for _, s := range w.Steps {
+		fmt.Fprintf(&b, "  %s\n", s.describe(w.Keys))
+	}
+	return b.String()
+}
+
+// Lasts is when the last step and the last fault that ends are over.
+func (w *World) Lasts() time.Duration {
+	var t time.Duration
+	for _, s := range w.Steps {
+		t = max(t, s.At)
+		if s.Op == Fault {
+			t = max(t, s.Rule.Until)
+		}
+	}
+	for _, c := range w.Clients {
+		for _, h := range c.Handlers {
+			t = max(t, h.Add, h.Remove, h.Free)
+		}
+	}
+	return t
+}
