@@ -119,3 +119,11 @@ func (r *run) follows(c *client, was last, now api.Form) (err error) {
 
 // same reports whether two forms that a handler is told are the same to it.
 func (c *client) same(a, b api.Form) bool { return a == b }
+
+// back names the rule that nothing goes back. Watches that are merged run at their own speeds, so it is another rule for them.
+func (c *client) back(rule string) string {
+	if len(c.spec.Scope.pairs()) > 1 {
+		return rule + "-merged"
+	}
+	return rule
+}

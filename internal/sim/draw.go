@@ -42,12 +42,14 @@ func (d *drawer) between(low, high time.Duration) time.Duration {
 func (d *drawer) world() {
 	w := d.w
 	w.Builtin = d.chance(40)
-	w.Base = pick[int64](d, 0, 7, 96, 990)
+	w.Base = pick[int64](d, 1, 7, 96, 990)
 	d.span = d.between(2*time.Second, 4*time.Minute)
 	d.keys()
 	d.servers()
 	d.clients()
 	d.writes()
+	d.events()
+	d.faults()
 	slices.SortStableFunc(w.Steps, func(a, b Step) int { return int(a.At - b.At) })
 }
 
@@ -59,20 +61,90 @@ func (d *drawer) keys() {
 }
 
 func (d *drawer) servers() {
-	s := api.Spec{}
+	order := 0
 	if d.chance(50) {
-		s.Order = d.IntN(24)
+		order = d.IntN(24)
 	}
-	d.w.Servers = append(d.w.Servers, s)
+	d.w.Servers = append(d.w.Servers, d.server(order))
+	for d.chance(30) && len(d.w.Servers) < 3 {
+		if d.chance(30) {
+			order = d.IntN(24)
+		}
+		d.w.Servers = append(d.w.Servers, d.server(order))
+	}
+}
+
+func (d *drawer) server(order int) api.Spec {
+	s := api.Spec{Order: order}
+	if d.chance(20) {
+		s.Lag = d.between(time.Millisecond, 20*time.Second)
+		s.Stale = d.chance(40)
+	}
+	if d.chance(15) {
+		s.Old = true
+	}
+	if d.chance(20) {
+		s.Window = 1 + d.Int64N(10)
+	}
+	if d.chance(10) {
+		s.Bookmarks = -1
+	} else if d.chance(20) {
+		s.Bookmarks = d.between(100*time.Millisecond, 30*time.Second)
+	}
+	return s
 }
 
 func (d *drawer) clients() {
-	c := ClientSpec{Runner: Native, Mode: "auto", Watch: d.between(20*time.Second, 5*time.Minute)}
-	for range 1 + d.IntN(2) {
-		c.Handlers = append(c.Handlers, HandlerSpec{})
+	d.w.Clients = append(d.w.Clients, d.client(Native))
+	if d.chance(20) {
+		d.w.Clients = append(d.w.Clients, d.client(Native))
 	}
-	d.w.Clients = append(d.w.Clients, c)
 }
+
+func (d *drawer) client(runner string) ClientSpec {
+	c := ClientSpec{Runner: runner, Mode: pick(d, "auto", "auto", "list", "pages", "watchlist"), Any: d.chance(20), Watch: d.between(15*time.Second, 5*time.Minute)}
+	if d.chance(30) {
+		c.LogBytes = 1 << d.IntN(12)
+	}
+	if d.chance(25) {
+		c.Scope.Namespaces = []string{"n1", "n2", "n3"}[:1+d.IntN(3)]
+	}
+	if d.chance(35) {
+		c.Scope.Selectors = []string{"app=x", "app in (x,y)", "app!=z", "!app", "tier=t"}
+		d.Shuffle(5, func(i, j int) {
+			c.Scope.Selectors[i], c.Scope.Selectors[j] = c.Scope.Selectors[j], c.Scope.Selectors[i]
+		})
+		c.Scope.Selectors = c.Scope.Selectors[:1+d.IntN(3)]
+	}
+	for range 1 + d.IntN(3) {
+		c.Handlers = append(c.Handlers, d.handler())
+	}
+	return c
+}
+
+func (d *drawer) handler() HandlerSpec {
+	h := HandlerSpec{}
+	if d.chance(40) {
+		h.Delay = d.between(time.Microsecond, time.Second)
+	}
+	if d.chance(20) {
+		h.Add = d.moment()
+	}
+	if d.chance(10) {
+		h.Remove = h.Add + d.moment()
+	}
+	if d.chance(20) {
+		h.Block = d.moment()
+		h.Free = h.Block + d.between(time.Second, time.Minute)
+	}
+	if d.chance(10) {
+		h.Resync = d.between(time.Second, time.Minute)
+	}
+	return h
+}
+
+// moment is some time in the span.
+func (d *drawer) moment() time.Duration { return 1 + time.Duration(d.Int64N(int64(d.span))) }
 
 // writes draws the writes before the start and those in the span, in bursts and alone.
 func (d *drawer) writes() {

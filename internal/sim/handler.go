@@ -33,6 +33,12 @@ type last struct {
 
 // tell is called with each event. It takes as long as the handler is to take.
 func (h *handler) tell(ctx context.Context, t told) {
+	h.mu.Lock()
+	late := h.ended
+	h.mu.Unlock()
+	if late {
+		h.wrong("after-removal", "%v %v", t.what, t.key)
+	}
 	h.run.yield()
 	h.check(t)
 	if h.run.logging {
@@ -73,9 +79,6 @@ func (h *handler) check(t told) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.calls++
-	if h.ended {
-		h.wrong("after-removal", "%v %v", t.what, t.key)
-	}
 	for _, o := range []object{t.old, t.new} {
 		if o.problem != "" {
 			h.wrong("object", "%v %v: %s", t.what, t.key, o.problem)
@@ -127,12 +130,23 @@ func (h *handler) check(t told) {
 // later checks that a version may follow what was told before.
 func (h *handler) later(was last, now api.Form) {
 	if err := h.run.follows(h.client, was, now); err != nil {
-		h.wrong("back", "%v", err)
+		h.wrong(h.client.back("back"), "%v", err)
 	}
 }
 
 func (h *handler) wrong(rule, format string, args ...any) {
 	h.run.violate(rule, h.client, "%s: %s", h.name, fmt.Sprintf(format, args...))
+}
+
+// remove removes the handler. From then on it must be told nothing.
+func (h *handler) remove() {
+	if h.reg == nil {
+		return
+	}
+	h.reg.Remove()
+	h.mu.Lock()
+	h.ended = true
+	h.mu.Unlock()
 }
 
 // synced checks that the handler has been told of every key that was there when it began, if it says so.
@@ -151,7 +165,7 @@ func (h *handler) synced() {
 }
 
 // atRest reports how what the handler was told differs from what is there.
-func (h *handler) atRest(want map[etcd.Key]api.Form, report func(string, string, ...any)) {
+func (h *handler) atRest(want map[etcd.Key]api.Form, synced bool, report func(string, string, ...any)) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.reg == nil || h.ended {
@@ -169,7 +183,7 @@ func (h *handler) atRest(want map[etcd.Key]api.Form, report func(string, string,
 			report("handler-stale", "%s: was never told of %v", h.name, f)
 		}
 	}
-	if !h.reg.HasSynced() {
+	if synced && !h.reg.HasSynced() {
 		report("never-synced", "%s: has not synced", h.name)
 	}
 }

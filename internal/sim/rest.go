@@ -1,10 +1,10 @@
 package sim
 
 import (
+	"slices"
 	"testing/synctest"
 	"time"
 
-	"github.com/weirproject/weir/internal/sim/api"
 	"github.com/weirproject/weir/internal/sim/etcd"
 )
 
@@ -22,28 +22,10 @@ type problem struct {
 	args   []any
 }
 
-// rest waits until everything is as it should be, and then checks what must hold when nothing happens.
+// rest waits until everything is as it should be, and then checks what must hold when nothing happens. What no protocol could have told
+// the clients is checked after a relist that is forced upon them.
 func (r *run) rest() {
-	began := r.now()
-	wait := 100 * time.Millisecond
-	for {
-		synctest.Wait()
-		r.look()
-		problems := r.problems()
-		if len(problems) == 0 || r.failed() {
-			break
-		}
-		if r.now()-began > patience {
-			for _, p := range problems {
-				r.violate(p.rule, p.client, p.text, p.args...)
-			}
-			return
-		}
-		time.Sleep(wait)
-		wait = min(wait*3/2, 10*time.Second)
-	}
-	r.out.Rest = r.now() - began
-	if r.failed() {
+	if !r.settle(false) {
 		return
 	}
 	time.Sleep(cooling)
@@ -52,48 +34,110 @@ func (r *run) rest() {
 		r.cold(c)
 		r.out.Requests += c.api.Requests()
 	}
+	if r.failed() || !r.forced() {
+		return
+	}
+	if r.logging {
+		r.logf("--- everybody must list again")
+	}
+	r.cluster.Do(func(h *etcd.History) { h.Bump(r.now()) })
+	r.cluster.Shrink()
+	for i := range r.world.Servers {
+		r.cluster.CutWatches(i)
+	}
+	r.settle(true)
 }
 
-// problems are what is not as it should be now.
-func (r *run) problems() []problem {
+// forced reports whether the world has something that only a relist brings to light.
+func (r *run) forced() bool {
+	return slices.ContainsFunc(r.world.Steps, func(s Step) bool { return s.Op == Restore || s.Op == Replace || s.Op == Schema })
+}
+
+// settle waits until there are no problems any more.
+func (r *run) settle(relisted bool) bool {
+	began := r.now()
+	wait := 100 * time.Millisecond
+	for {
+		synctest.Wait()
+		r.look()
+		problems := r.problems(relisted)
+		if r.failed() {
+			return false
+		}
+		if len(problems) == 0 {
+			r.out.Rest = max(r.out.Rest, r.now()-began)
+			return true
+		}
+		if r.now()-began > patience {
+			for _, p := range problems {
+				r.violate(p.rule, p.client, p.text, p.args...)
+			}
+			return false
+		}
+		time.Sleep(wait)
+		wait = min(wait*3/2, 10*time.Second)
+	}
+}
+
+// problems are what is not as it should be now. After a relist nothing excuses an old form of an object.
+func (r *run) problems(relisted bool) []problem {
 	var all []problem
 	for _, c := range r.clients {
 		add := func(rule, text string, args ...any) { all = append(all, problem{rule, c, text, args}) }
-		want := r.want(c)
 		v := r.readClient(c)
-		for key, f := range want {
-			if got, ok := v.objects[key]; !ok {
-				add("stale", "%v is missing", f)
-			} else if got != f {
-				add("stale", "holds %v in place of %v", got, f)
-			}
+		e := r.expect(c)
+		if e.heals && (relisted || !r.cluster.Tricked(c.api)) {
+			r.compare(c, v, relisted, add)
 		}
-		for key, f := range v.objects {
-			if _, ok := want[key]; !ok {
-				add("stale", "holds %v, which is not there", f)
-			}
-		}
-		if !c.informer.HasSynced() {
+		if e.heals && !c.informer.HasSynced() {
 			add("never-synced", "has not synced")
 		}
-		if err, known := c.informer.Err(); known && err != nil {
+		err, known := c.informer.Err()
+		if known && e.current && err != nil {
 			add("err", "all is well, but Err is %v", err)
 		}
+		if known && e.blocked && err == nil {
+			add("err-nil", "something stands in the way for good, but Err is nil")
+		}
 		for _, h := range c.handlers {
-			h.atRest(v.objects, add)
+			h.atRest(v.objects, e.heals, add)
 		}
 	}
 	return all
 }
 
+// compare compares what a client holds with what is there.
+func (r *run) compare(c *client, v view, relisted bool, add func(string, string, ...any)) {
+	oldest, schema := r.cluster.Schemas(c.api)
+	if relisted {
+		oldest = schema
+	}
+	want := r.want(c)
+	for key, version := range want {
+		switch got, ok := v.objects[key]; {
+		case !ok:
+			add("stale", "%v is missing", version)
+		case got.Version != version:
+			add("stale", "holds %v in place of %v", got, version)
+		case got.Schema < oldest:
+			add("stale-bytes", "holds %v of schema %d; it was listed with %d", got, got.Schema, oldest)
+		}
+	}
+	for key, f := range v.objects {
+		if want[key] == nil {
+			add("stale", "holds %v, which is not there", f)
+		}
+	}
+}
+
 // want is what a client should hold.
-func (r *run) want(c *client) map[etcd.Key]api.Form {
-	want := map[etcd.Key]api.Form{}
+func (r *run) want(c *client) map[etcd.Key]*etcd.Version {
+	want := map[etcd.Key]*etcd.Version{}
 	r.cluster.Do(func(h *etcd.History) {
 		e := h.Era()
 		for _, v := range e.At(e.Head()) {
 			if c.spec.Scope.matches(v) {
-				want[v.Key] = api.Form{Version: v}
+				want[v.Key] = v
 			}
 		}
 	})
@@ -103,7 +147,16 @@ func (r *run) want(c *client) map[etcd.Key]api.Form {
 // cold checks a client for which nothing has happened for a while.
 func (r *run) cold(c *client) {
 	c.informer.Rest(func(format string, args ...any) { r.violate("rest", c, format, args...) })
+	e := r.expect(c)
 	v := r.readClient(c)
+	if err, known := c.informer.Err(); known && e.blocked && err == nil {
+		r.violate("err-nil", c, "something stands in the way for good, but Err is nil")
+	} else if known && e.current && err != nil {
+		r.violate("err", c, "all is well, but Err is %v", err)
+	}
+	if !e.progress || r.cluster.Tricked(c.api) {
+		return
+	}
 	r.cluster.Do(func(h *etcd.History) {
 		if want := h.Era().Format(h.Era().Head()); v.resourceVersion != "" && v.resourceVersion != want {
 			r.violate("progress", c, "is at %s; the servers are at %s", v.resourceVersion, want)

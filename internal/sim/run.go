@@ -59,6 +59,7 @@ type client struct {
 	cancel   context.CancelFunc
 	done     chan struct{}
 	read     map[etcd.Key]last // what was read last
+	version  string            // the resourceVersion that was read last
 }
 
 // Execute runs a world and tells what came of it.
@@ -134,9 +135,13 @@ func (r *run) client(i int, spec ClientSpec) *client {
 }
 
 func (r *run) handle(h *handler) {
+	var held map[etcd.Key]api.Form
+	if h.spec.Add > 0 {
+		held = r.readClient(h.client).objects
+	}
 	r.cluster.Do(func(hist *etcd.History) {
 		for _, v := range hist.Era().At(hist.Era().Head()) {
-			if h.client.spec.Scope.matches(v) && h.spec.Add == 0 {
+			if _, ok := held[v.Key]; h.client.spec.Scope.matches(v) && (ok || h.spec.Add == 0) {
 				h.steady[v.Key] = true
 			}
 		}

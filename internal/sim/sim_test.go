@@ -2,16 +2,20 @@ package sim
 
 import (
 	"flag"
+	"fmt"
+	"os"
 	"runtime"
 	"testing"
 	"time"
 )
 
 var (
-	seedFlag  = flag.Int64("seed", -1, "replay the world of this seed, with a log")
-	seedsFlag = flag.Uint64("seeds", 500, "how many seeds to run")
-	fromFlag  = flag.Uint64("from", 1, "the first of them")
-	forFlag   = flag.Duration("for", 0, "go on with new seeds for so long")
+	seedFlag    = flag.Int64("seed", -1, "replay the world of this seed, with a log")
+	seedsFlag   = flag.Uint64("seeds", 500, "how many seeds to run")
+	fromFlag    = flag.Uint64("from", 1, "the first of them")
+	explainFlag = flag.Int("explain", 1, "how many failures of a kind to shrink and show")
+	shrinkFlag  = flag.Duration("shrink", 20*time.Second, "how long to shrink one")
+	forFlag     = flag.Duration("for", 0, "go on with new seeds for so long")
 )
 
 func TestSim(t *testing.T) {
@@ -20,24 +24,48 @@ func TestSim(t *testing.T) {
 		replay(t, uint64(*seedFlag))
 		return
 	}
-	began := time.Now()
-	n := uint64(0)
-	failures := 0
+	began, told := time.Now(), time.Now()
+	n, failures := uint64(0), 0
+	explained := map[string]int{}
 	for ; *forFlag > 0 && time.Since(began) < *forFlag || *forFlag == 0 && n < *seedsFlag; n++ {
-		out := Execute(t, Draw(*fromFlag+n), false)
-		if len(out.Violations) > 0 {
+		seed := *fromFlag + n
+		if out := Execute(t, Draw(seed), false); len(out.Violations) > 0 {
 			failures++
-			t.Errorf("seed %d: %v", *fromFlag+n, out.Violations[0])
+			v := out.Violations[0]
+			t.Errorf("seed %d: %v", seed, v)
+			if explained[v.Rule+v.Runner]++; explained[v.Rule+v.Runner] <= *explainFlag {
+				explain(t, seed, v)
+			}
+		}
+		if *forFlag > 0 && time.Since(told) > 10*time.Second {
+			told = time.Now()
+			fmt.Fprintf(os.Stderr, "%d seeds, up to %d, %d failed, %.0f a second\n", n+1, seed, failures, float64(n+1)/time.Since(began).Seconds())
 		}
 	}
 	t.Logf("%d seeds, %d failed, %.0f a second", n, failures, float64(n)/time.Since(began).Seconds())
 }
 
+// replay runs a seed until it fails: not all of a run is decided by its seed.
 func replay(t *testing.T, seed uint64) {
-	w := Draw(seed)
-	out := Execute(t, w, true)
-	t.Logf("%v\n%s", w, out.Log)
-	for _, v := range out.Violations {
-		t.Errorf("seed %d: %v", seed, v)
+	var out *Outcome
+	for range 20 {
+		if out = Execute(t, Draw(seed), true); len(out.Violations) > 0 {
+			explain(t, seed, out.Violations[0])
+			return
+		}
 	}
+	t.Logf("seed %d does not fail\n%v\n%s", seed, Draw(seed), out.Log)
+}
+
+// explain shrinks the world of a seed that failed and shows what happens in it.
+func explain(t *testing.T, seed uint64, v Violation) {
+	w := Shrink(t, Draw(seed), v, *shrinkFlag)
+	out := Execute(t, w, true)
+	for range 5 {
+		if len(out.Violations) > 0 {
+			break
+		}
+		out = Execute(t, w, true)
+	}
+	t.Errorf("seed %d: %v\nshrunk to the %v\n%s", seed, out.Violations, w, out.Log)
 }

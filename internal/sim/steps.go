@@ -1,7 +1,10 @@
 package sim
 
 import (
+	"cmp"
 	"maps"
+	"slices"
+	"strings"
 	"testing/synctest"
 	"time"
 
@@ -10,7 +13,7 @@ import (
 
 // steps executes the world's steps, each at its time.
 func (r *run) steps() {
-	for _, s := range r.world.Steps {
+	for _, s := range r.agenda() {
 		if wait := s.At - r.now(); wait > 0 {
 			time.Sleep(wait)
 			synctest.Wait()
@@ -20,7 +23,7 @@ func (r *run) steps() {
 			}
 		}
 		if r.logging {
-			r.logf("--- %s", s.describe(r.world.Keys))
+			r.logf("--- %s", strings.TrimSpace(strings.TrimPrefix(s.describe(r.world.Keys), s.At.String())))
 		}
 		r.step(s)
 		r.yield()
@@ -28,6 +31,23 @@ func (r *run) steps() {
 	if wait := r.world.Lasts() - r.now(); wait > 0 {
 		time.Sleep(wait)
 	}
+}
+
+// agenda is the world's steps and those that follow from its handlers' specs.
+func (r *run) agenda() []Step {
+	all := slices.Clone(r.world.Steps)
+	for i, c := range r.world.Clients {
+		for j, h := range c.Handlers {
+			if h.Add > 0 {
+				all = append(all, Step{At: h.Add, Op: Register, Client: i, N: int64(j)})
+			}
+			if h.Remove > 0 {
+				all = append(all, Step{At: h.Remove, Op: Remove, Client: i, N: int64(j)})
+			}
+		}
+	}
+	slices.SortStableFunc(all, func(a, b Step) int { return cmp.Compare(a.At, b.At) })
+	return all
 }
 
 func (r *run) step(s Step) {
@@ -53,6 +73,10 @@ func (r *run) step(s Step) {
 		r.clients[s.Client%len(r.clients)].api.Route(s.Server)
 	case Look:
 		r.readClient(r.clients[s.Client%len(r.clients)])
+	case Register:
+		r.handle(r.clients[s.Client].handlers[s.N])
+	case Remove:
+		r.clients[s.Client].handlers[s.N].remove()
 	}
 }
 
@@ -115,7 +139,6 @@ func (r *run) look() {
 			r.violate("hammers", c, "requests without a pause")
 		}
 	}
-	r.registrations()
 }
 
 // readClient reads a client's informer and checks that nothing went back.
@@ -124,7 +147,7 @@ func (r *run) readClient(c *client) view {
 	for key, f := range v.objects {
 		if was, ok := c.read[key]; ok && was.form != f || was.gone {
 			if err := r.follows(c, was, f); err != nil {
-				r.violate("read-back", c, "read %v", err)
+				r.violate(c.back("read-back"), c, "read %v", err)
 			}
 		}
 		c.read[key] = last{form: f}
@@ -135,22 +158,4 @@ func (r *run) readClient(c *client) view {
 		}
 	}
 	return v
-}
-
-// registrations adds and removes handlers whose time has come.
-func (r *run) registrations() {
-	now := r.now()
-	for _, c := range r.clients {
-		for _, h := range c.handlers {
-			if h.reg == nil && h.spec.Add > 0 && now >= h.spec.Add {
-				r.handle(h)
-			}
-			if h.reg != nil && !h.ended && h.spec.Remove > 0 && now >= h.spec.Remove {
-				h.reg.Remove()
-				h.mu.Lock()
-				h.ended = true
-				h.mu.Unlock()
-			}
-		}
-	}
 }

@@ -67,9 +67,11 @@ const (
 	Lag                    // Server sees commits D later from now on
 	Route                  // Client's requests go to Server
 	Look                   // Client's informer is read, while others run
+	Register               // handler N of Client is registered
+	Remove                 // and removed
 )
 
-var opNames = [...]string{"", "put", "delete", "recreate", "bump", "compact", "restore", "replace", "schema", "fault", "cut", "restart", "lag", "route", "look"}
+var opNames = [...]string{"", "put", "delete", "recreate", "bump", "compact", "restore", "replace", "schema", "fault", "cut", "restart", "lag", "route", "look", "register", "remove"}
 
 func (o Op) String() string { return opNames[o] }
 
@@ -107,6 +109,8 @@ func (s Step) describe(keys []etcd.Key) string {
 		return fmt.Sprintf("%s client %d to server %d", at, s.Client, s.Server)
 	case Look:
 		return fmt.Sprintf("%s client %d", at, s.Client)
+	case Register, Remove:
+		return fmt.Sprintf("%s client %d handler %d", at, s.Client, s.N)
 	}
 	return at
 }

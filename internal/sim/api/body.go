@@ -19,6 +19,7 @@ type body struct {
 	data    []byte
 	at      int // how much was read
 	stalled bool
+	whole   func() // called once data has been read to its end; may be nil
 }
 
 func newBody(ctx context.Context, c *Cluster, data []byte, p *plan) *body {
@@ -46,6 +47,10 @@ func (b *body) Read(p []byte) (int, error) {
 	copy(p, b.data[:n])
 	b.data = b.data[n:]
 	b.at += n
+	if len(b.data) == 0 && b.whole != nil {
+		b.whole()
+		b.whole = nil
+	}
 	return n, nil
 }
 
@@ -139,6 +144,11 @@ func (b *watchBody) fill() error {
 	}
 	d := w.fill()
 	b.data, w.out = w.out, nil
+	if w.stated && !w.done {
+		w.stated = false
+		era, schema := w.era.Index, w.schema
+		b.whole = func() { c.complete(w.req, era, schema) }
+	}
 	changed := c.changed
 	c.mu.Unlock()
 	if len(b.data) > 0 || w.done {

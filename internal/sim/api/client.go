@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -156,12 +157,27 @@ func (f *failure) respond(q *request, p *plan) *http.Response {
 
 func (s *Server) String() string { return fmt.Sprintf("server %d", s.Index) }
 
+// String says whose request it is, and for what, without what most requests have in common.
 func (r *request) String() string {
-	who := "somebody"
+	var b strings.Builder
 	if r.client != nil {
-		who = r.client.Name
+		b.WriteString(r.client.Name + "'s ")
 	}
-	return fmt.Sprintf("%s's %v %s?%s", who, r.ask, r.URL.Path, r.URL.RawQuery)
+	b.WriteString(r.ask.String())
+	if r.ask == AskOther || r.ask == AskGet {
+		b.WriteString(" " + r.URL.Path)
+	}
+	if r.namespace != "" {
+		b.WriteString(" in " + r.namespace)
+	}
+	for _, p := range []struct{ param, text string }{
+		{"labelSelector", "of"}, {"fieldSelector", "of"}, {"resourceVersion", "rv"}, {"resourceVersionMatch", "match"}, {"limit", "limit"}, {"continue", "continue"},
+	} {
+		if v := r.query.Get(p.param); v != "" {
+			b.WriteString(" " + p.text + " " + v)
+		}
+	}
+	return b.String()
 }
 
 // serve answers a request as the contract says.
@@ -215,10 +231,10 @@ func (s *Server) serveList(q *request, p *plan) (*http.Response, error) {
 	m, bad := s.moment(q)
 	deadline := c.Now() + freshness
 	for {
-		var body []byte
+		var l listed
 		wait := false
 		if bad == nil {
-			body, bad, wait = s.list(q, m, c.Now() < deadline)
+			l, bad, wait = s.list(q, m, c.Now() < deadline)
 		}
 		if wait {
 			if err := c.wait(q.Context(), s.until(deadline)); err != nil {
@@ -231,7 +247,11 @@ func (s *Server) serveList(q *request, p *plan) (*http.Response, error) {
 		if bad != nil {
 			return bad.respond(q, p), nil
 		}
-		return respond(q.Request, http.StatusOK, contentType(q, false), newBody(q.Context(), c, body, p)), nil
+		b := newBody(q.Context(), c, l.body, p)
+		if l.last {
+			b.whole = func() { c.complete(q, l.era, l.schema) }
+		}
+		return respond(q.Request, http.StatusOK, contentType(q, false), b), nil
 	}
 }
 

@@ -26,6 +26,7 @@ type Cluster struct {
 	rules   []*rule
 	forms   map[form][]byte
 	known   map[string]Form
+	tolds   map[collection]*told
 	changed chan struct{} // closed and replaced when a waiting request may have something to see
 }
 
@@ -33,7 +34,7 @@ type Cluster struct {
 func NewCluster(kind *Kind, h *etcd.History, specs []Spec) *Cluster {
 	c := &Cluster{
 		Kind: kind, history: h, start: time.Now(), Yield: func() {},
-		forms: map[form][]byte{}, known: map[string]Form{}, changed: make(chan struct{}),
+		forms: map[form][]byte{}, known: map[string]Form{}, tolds: map[collection]*told{}, changed: make(chan struct{}),
 	}
 	for i, spec := range specs {
 		c.servers = append(c.servers, &Server{Spec: spec, Index: i, cluster: c, era: h.Era(), seen: h.Era().Head()})

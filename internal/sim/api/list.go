@@ -87,24 +87,31 @@ func token(era int, rev int64, from etcd.Key) string {
 	return base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, "%d %d %s %s", era, rev, from.Namespace, from.Name))
 }
 
+// listed is the answer to a LIST.
+type listed struct {
+	body        []byte
+	last        bool // nothing follows
+	era, schema int
+}
+
 // list answers a LIST, unless it must wait and may.
-func (s *Server) list(r *request, m moment, mayWait bool) (body []byte, f *failure, wait bool) {
+func (s *Server) list(r *request, m moment, mayWait bool) (l listed, f *failure, wait bool) {
 	s.advance()
 	rev := s.seen
 	if !m.any && s.seen < m.rev {
 		switch {
 		case mayWait:
-			return nil, nil, true
+			return l, nil, true
 		case m.etcd, m.exact && m.rev <= s.era.Head():
 			rev = m.rev
 		default:
-			return nil, tooLarge(), false
+			return l, tooLarge(), false
 		}
 	}
 	if m.exact {
 		rev = m.rev
 		if rev < s.era.Compacted() {
-			return nil, expired("The resourceVersion for the provided list is too old."), false
+			return l, expired("The resourceVersion for the provided list is too old."), false
 		}
 	}
 	var items []*etcd.Version
@@ -125,7 +132,15 @@ func (s *Server) list(r *request, m moment, mayWait bool) (body []byte, f *failu
 		remaining = 0
 	}
 	s.cluster.logf("%v: %d of %d items at %s", s, len(items), len(s.era.At(rev)), s.era.Format(rev))
-	return s.listBody(r, items, s.era.Format(rev), next, remaining), nil, false
+	l = listed{body: s.listBody(r, items, s.era.Format(rev), next, remaining), era: s.era.Index, schema: s.cluster.schema}
+	t := s.cluster.told(r)
+	if r.ask == AskMore {
+		l.schema = t.paging
+	} else {
+		t.paging = l.schema
+	}
+	l.last = next == "" && r.ask != AskProbe
+	return l, nil, false
 }
 
 func (s *Server) listBody(r *request, items []*etcd.Version, rv, next string, remaining int) []byte {

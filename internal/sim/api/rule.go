@@ -81,7 +81,11 @@ type rule struct {
 	met     bool
 	version string
 	times   int
+	hits    int
 }
+
+// AsksForLess reports whether the fault is 429, which is answered by patience.
+func (r Rule) AsksForLess() bool { return r.N == 429 && (r.Deed == Answer || r.Deed == ErrorEvent) }
 
 // AddRule begins a fault.
 func (c *Cluster) AddRule(r Rule) {
@@ -138,6 +142,7 @@ func (c *Cluster) plan(client int, s *Server, q *request) *plan {
 		if r.times > 0 {
 			r.times--
 		}
+		r.hits++
 		c.logf("fault: %v, on %v", r.Rule, q)
 		switch r.Deed {
 		case Delay:
@@ -169,4 +174,61 @@ func (c *Cluster) plan(client int, s *Server, q *request) *plan {
 		}
 	}
 	return p
+}
+
+// Blocks reports whether the fault may keep a request from doing what it is for.
+func (r Rule) Blocks() bool {
+	switch r.Deed {
+	case Answer, ErrorEvent, Refuse, Hang, Cut, End, Page:
+		return true
+	case Stall:
+		return r.D == 0
+	case Delay, Slow:
+		return r.D >= 20*time.Second
+	}
+	return false
+}
+
+// BlocksAlways reports whether the fault keeps requests from bringing anything at all.
+func (r Rule) BlocksAlways() bool {
+	switch r.Deed {
+	case Answer, Refuse, Hang, Page:
+		return true
+	case ErrorEvent:
+		return r.M == 0
+	case Cut:
+		return r.N == 0
+	}
+	return false
+}
+
+// Lasting are the faults that a client's requests will meet for ever, where it is routed to now. Faults of one resourceVersion are among
+// them only if it is the newest one.
+func (c *Cluster) Lasting(cl *Client) []Rule {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	e := c.history.Era()
+	var all []Rule
+	for _, r := range c.rules {
+		if !r.Forever() || r.Client >= 0 && r.Client != cl.Index || r.Server >= 0 && r.Server != cl.server.Index {
+			continue
+		}
+		if r.Bound && r.met && !r.AsksForLess() && r.version != e.Format(e.Head()) {
+			continue
+		}
+		all = append(all, r.Rule)
+	}
+	return all
+}
+
+// Bookmarks reports whether the client's watches get bookmarks now.
+func (c *Cluster) Bookmarks(cl *Client) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, r := range c.rules {
+		if r.Deed == NoBookmarks && r.hits > 0 { // for as long as that watch lasts
+			return false
+		}
+	}
+	return cl.server.Spec.Bookmarks >= 0
 }

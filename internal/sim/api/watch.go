@@ -17,10 +17,13 @@ type watch struct {
 	req         *request
 	incarnation int
 	era         *etcd.Era
+	rev         int64 // that the client went on from; 0: none
 	after       int64 // changes up to here have been sent, or are not to be
 	minimum     int64 // nothing is sent before the cache has reached this
 	state       bool  // the state comes first
 	end         bool  // and is ended by a bookmark
+	stated      bool  // the state has just been sent, of this
+	schema      int
 	deadline    time.Duration
 	bookmark    time.Duration // when the next one is due
 	err         *failure      // sent as an ERROR event, and then it ends
@@ -67,7 +70,10 @@ func (s *Server) watch(r *request, p *plan) (*watch, *failure) {
 	case rev < s.oldest():
 		w.err = expired("too old resource version: " + r.rv + " (" + s.era.Format(s.oldest()) + ")")
 	default:
-		w.after = rev
+		w.after, w.rev = rev, rev
+	}
+	if p.errorEvent != nil && p.errorAfter == 0 {
+		w.err = p.errorEvent
 	}
 	if w.minimum > 0 {
 		w.bookmark = now + freshness // when it is given up
@@ -115,6 +121,7 @@ func (w *watch) fill() time.Duration {
 		w.minimum = 0
 		w.scheduleBookmark(now)
 	}
+	w.trick()
 	if w.state {
 		w.sendState()
 	}
@@ -148,7 +155,7 @@ func (w *watch) soonest(now, at time.Duration) time.Duration {
 
 func (w *watch) sendState() {
 	s := w.server
-	w.state = false
+	w.state, w.stated, w.schema = false, true, s.cluster.schema
 	for _, v := range w.era.At(s.seen) {
 		if w.req.matches(v) {
 			w.object("ADDED", Form{Version: v, Schema: s.cluster.schema})

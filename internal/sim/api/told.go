@@ -1,0 +1,76 @@
+package api
+
+// told is what a client can know of one collection: a namespace and a label selector.
+type told struct {
+	era    int // of the last LIST that it read to its end
+	schema int // at which that began
+	// paging is the schema when the first of the pages under way was made.
+	paging int
+	// tricked: the client watches from a revision of an era that is no more, and the present era has come so far as well. No answer
+	// tells the client so: it may hold what it likes until its next LIST.
+	tricked bool
+}
+
+type collection struct {
+	client            *Client
+	namespace, labels string
+}
+
+// told is the record of a request's collection. The lock is held.
+func (c *Cluster) told(r *request) *told {
+	key := collection{r.client, r.namespace, r.query.Get("labelSelector")}
+	t := c.tolds[key]
+	if t == nil {
+		t = &told{era: -1}
+		c.tolds[key] = t
+	}
+	return t
+}
+
+// complete notes that a client has read a whole state.
+func (c *Cluster) complete(r *request, era, schema int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	t := c.told(r)
+	t.era, t.schema, t.tricked = era, schema, false
+}
+
+// Tricked reports whether a client was led to believe in an era that is no more, and has no way to know.
+func (c *Cluster) Tricked(cl *Client) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for k, t := range c.tolds {
+		if k.client == cl && t.tricked {
+			return true
+		}
+	}
+	return false
+}
+
+// Schemas are the oldest schema that a client may have objects of, and the present one.
+func (c *Cluster) Schemas(cl *Client) (oldest, present int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	oldest = c.schema
+	for k, t := range c.tolds {
+		if k.client == cl {
+			oldest = min(oldest, t.schema)
+		}
+	}
+	return oldest, c.schema
+}
+
+// trick notes whether a watch goes on from a revision that means something else by now. The lock is held.
+func (w *watch) trick() {
+	if w.rev == 0 || w.rev > w.server.seen {
+		return
+	}
+	t := w.server.cluster.told(w.req)
+	if t.era == w.era.Index {
+		return
+	}
+	if w.era.Parent != nil && t.era == w.era.Parent.Index && w.rev <= w.era.Base {
+		return
+	}
+	t.tricked = true
+}

@@ -1,0 +1,95 @@
+package sim
+
+import (
+	"time"
+
+	"github.com/weirproject/weir/internal/sim/api"
+)
+
+// events draws what happens to servers and to etcd.
+func (d *drawer) events() {
+	some := func(percent, most int, step func() Step) {
+		if !d.chance(percent) {
+			return
+		}
+		for range 1 + d.IntN(most) {
+			s := step()
+			s.At = d.moment()
+			d.w.Steps = append(d.w.Steps, s)
+		}
+	}
+	server := func() int { return d.IntN(len(d.w.Servers)) }
+	some(50, 4, func() Step { return Step{Op: CutAll, Server: server()} })
+	some(25, 3, func() Step { return Step{Op: Compact} })
+	some(20, 2, func() Step { return Step{Op: Restart, Server: server()} })
+	some(10, 1, func() Step { return Step{Op: Restore, N: d.Int64N(12)} })
+	some(4, 1, func() Step { return Step{Op: Replace, N: d.Int64N(60)} })
+	some(12, 2, func() Step { return Step{Op: Schema} })
+	some(50, 6, func() Step { return Step{Op: Look, Client: d.IntN(len(d.w.Clients))} })
+	if len(d.w.Servers) > 1 {
+		some(80, 5, func() Step { return Step{Op: Route, Server: server(), Client: d.IntN(len(d.w.Clients))} })
+	}
+	if d.chance(10) { // a server falls behind, and comes back
+		n, at := server(), d.moment()
+		back := d.w.Servers[n].Lag
+		d.w.Steps = append(d.w.Steps, Step{At: at, Op: Lag, Server: n, D: time.Hour},
+			Step{At: at + d.between(time.Second, 2*time.Minute), Op: Lag, Server: n, D: back})
+	}
+}
+
+// faults draws what goes wrong with requests.
+func (d *drawer) faults() {
+	if d.chance(25) {
+		return
+	}
+	for range 1 + d.IntN(5) {
+		r := api.Rule{Client: -1, Server: -1}
+		d.deed(&r)
+		at := d.moment()
+		if d.chance(30) {
+			at = 0
+		}
+		switch n := d.IntN(100); {
+		case n < 50:
+			r.Times = 1 + d.IntN(4)
+			r.Until = at + d.between(10*time.Second, 2*time.Minute)
+		case n < 75:
+			r.Until = at + d.between(time.Second, time.Minute)
+		}
+		if r.Ask == api.AskWatch && d.chance(50) {
+			r.Bound = true
+		}
+		if len(d.w.Servers) > 1 && d.chance(40) {
+			r.Server = d.IntN(len(d.w.Servers))
+		}
+		d.w.Steps = append(d.w.Steps, Step{At: at, Op: Fault, Rule: r})
+	}
+}
+
+// deed draws what happens to which requests.
+func (d *drawer) deed(r *api.Rule) {
+	r.Ask = pick(d, api.AskWatch, api.AskWatch, api.AskWatch, api.AskInitial, api.AskWatches, api.AskList, api.AskLists, api.AskPage, api.AskProbe, api.AskMore,
+		api.AskListAny, api.AskVersion, api.AskAll)
+	r.Deed = pick(d, api.Delay, api.Slow, api.Answer, api.Answer, api.Answer, api.ErrorEvent, api.Refuse, api.Hang, api.Cut, api.Cut, api.End, api.Stall,
+		api.Repeat, api.NoBookmarks, api.OftenBookmarks, api.Page)
+	switch r.Deed {
+	case api.Delay, api.Slow:
+		r.D = d.between(time.Millisecond, 30*time.Second)
+	case api.Answer:
+		r.N = pick(d, 400, 401, 403, 404, 410, 422, 429, 500, 503, 504)
+	case api.ErrorEvent:
+		r.Ask = pick(d, api.AskWatch, api.AskWatches, api.AskInitial)
+		r.N, r.M = pick(d, 400, 403, 410, 410, 429, 500, 503, 504), pick(d, 0, 0, 1, 2, 5)
+	case api.Cut, api.End:
+		r.N = pick(d, 0, 1, d.IntN(100), d.IntN(3000))
+	case api.Stall:
+		r.N = pick(d, 0, 1, d.IntN(3000))
+		if d.chance(50) {
+			r.D = d.between(time.Second, time.Minute)
+		}
+	case api.Repeat:
+		r.Ask, r.N = api.AskWatches, pick(d, 1, 2, 4)
+	case api.NoBookmarks, api.OftenBookmarks:
+		r.Ask, r.D = api.AskWatches, d.between(10*time.Millisecond, 10*time.Second)
+	}
+}

@@ -1,0 +1,53 @@
+package sim
+
+import (
+	"github.com/weirproject/weir/internal/sim/api"
+)
+
+// expectation is what may be asked of a client at rest, given the faults that never end.
+type expectation struct {
+	heals    bool // some LIST works, so the store must be right
+	current  bool // nothing stands in the way: Err must be nil
+	blocked  bool // something stands in the way for good: Err must not be nil
+	progress bool // the servers' bookmarks bring the store's resourceVersion to theirs
+}
+
+// expect works out what may be asked of a client.
+func (r *run) expect(c *client) expectation {
+	rules := r.cluster.Lasting(c.api)
+	stops := func(ask api.Ask) (any, all bool) { // whether one of the rules may stop such requests, or stops them all
+		for _, f := range rules {
+			if f.Ask&ask == 0 || !f.Blocks() {
+				continue
+			}
+			any = true
+			all = all || !f.Bound && f.BlocksAlways()
+		}
+		return any, all
+	}
+	// A LIST that breaks off is asked for in pages, and what fails in pages is asked for as one. That one form of LIST is answered with an
+	// error for ever while another works is beyond what may be asked.
+	broken := func(f api.Rule) bool { return f.Deed == api.Cut || f.Deed == api.Stall }
+	lists, refused := false, false
+	for _, f := range rules {
+		if f.Ask&api.AskList != 0 && f.Blocks() {
+			lists, refused = true, refused || !broken(f)
+		}
+	}
+	pages, _ := stops(api.AskPage | api.AskMore)
+	_, noList := stops(api.AskList)
+	_, noListAny := stops(api.AskListAny)
+	_, noPage := stops(api.AskPage)
+	_, noInitial := stops(api.AskInitial)
+	watches, noWatch := stops(api.AskWatch)
+	e := expectation{heals: !lists || !pages && !refused}
+	tooMany := false
+	for _, f := range rules {
+		tooMany = tooMany || f.AsksForLess()
+	}
+	e.heals = e.heals && !tooMany
+	e.current = e.heals && !watches
+	e.blocked = noWatch && (noInitial || c.spec.Mode != "watchlist") || noList && noListAny && noPage && noInitial
+	e.progress = e.current && r.cluster.Bookmarks(c.api)
+	return e
+}
