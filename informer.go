@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 
 	"k8s.io/client-go/rest"
@@ -59,6 +60,7 @@ func (i *Informer[T]) build(cfg *rest.Config, opts Options) error {
 		tuning.Drop = drop
 	}
 	tuning.Encoding = i.kind.encoding
+	tuning.Transcode = i.kind.transcoder(reflect.TypeFor[T]())
 	tuning.OnItemType = i.kind.learn
 	i.engine = engine.New(engine.Config{
 		Name: i.name,
