@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
 	"time"
+	"unsafe"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
@@ -45,6 +47,7 @@ type driver struct {
 	other   []byte        // what Config.Transcode has made of one
 	kind    wire.TypeMeta // last told to Config.OnItemType
 	skips   int           // objects that could not be taken since the replace began,
+	high    uint64        // the newest resourceVersion of the objects of a list
 	damaged int           // and those of them that a list may have as they are
 	skipErr error
 	fatal   error // the store is closed, or the writer removed
@@ -68,6 +71,12 @@ func (d *driver) next(ask action) (in input) {
 		in = d.read()
 	}
 	in.after, in.luck = time.Since(d.began), d.r.rand()
+	switch in.kind {
+	case inFailed, inEnded, inPage, inBookmark:
+		if d.high > 0 {
+			in.high = strconv.FormatUint(d.high, 10)
+		}
+	}
 	return in
 }
 
@@ -78,7 +87,7 @@ func (d *driver) now(a action) (ask bool) {
 	case closeStream:
 		d.close()
 	case beginReplace:
-		d.skips, d.damaged, d.skipErr, d.objects = 0, 0, nil, 0
+		d.skips, d.damaged, d.skipErr, d.objects, d.high = 0, 0, nil, 0, 0
 		d.r.skipped(0, nil)
 		d.r.listed(0, -1)
 		d.r.cfg.replacer().BeginReplace(w, a.rebase)
@@ -257,9 +266,17 @@ func (d *driver) readList() input {
 func (d *driver) put(item []byte) {
 	item, err := d.readMeta(d.list.Encoding(), item)
 	if err == nil {
+		d.brought()
 		err = d.write(0, item)
 	}
 	d.taken(err, d.list.Offset())
+}
+
+// brought notes the resourceVersion of an object of a list, or of initial events.
+func (d *driver) brought() {
+	if rv, err := strconv.ParseUint(unsafe.String(unsafe.SliceData(d.meta.ResourceVersion), len(d.meta.ResourceVersion)), 10, 64); err == nil {
+		d.high = max(d.high, rv)
+	}
 }
 
 // readMeta reads an object's metadata into d.meta, and returns the object as the store holds it.

@@ -145,6 +145,7 @@ func (d *driver) apply(event wire.Event) {
 	if err == nil {
 		if d.rv = append(d.rv[:0], d.meta.ResourceVersion...); d.initial != nil {
 			d.initial.came(event.Type, d.rv)
+			d.brought()
 		}
 		err = d.write(event.Type, object)
 	}

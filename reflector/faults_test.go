@@ -81,7 +81,7 @@ func TestLagging(t *testing.T) {
 		w.after(2 * time.Second)
 		w.sees("0s LIST resourceVersion=0", "0s WATCH resourceVersion=100", "600ms LIST resourceVersion=100 resourceVersionMatch=NotOlderThan",
 			"600ms LIST resourceVersion=100 resourceVersionMatch=NotOlderThan limit=1",
-			"1.8s LIST resourceVersion=100 resourceVersionMatch=NotOlderThan", "1.8s WATCH resourceVersion=120")
+			"1.8s LIST resourceVersion=120 resourceVersionMatch=NotOlderThan", "1.8s WATCH resourceVersion=120")
 		w.told(ErrAhead)
 		w.holds("a@91")
 		if n := changesOf(cursor); n != 1 {

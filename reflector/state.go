@@ -13,6 +13,8 @@ type state struct {
 	mode    Mode    // Auto until the server's version is known
 
 	rv      string // the store is current to here; "" before the first list
+	high    string // a list that broke off has brought objects up to here
+	floor   string // the server has told that it has come to here, beyond rv
 	synced  bool
 	relists int
 
@@ -25,6 +27,7 @@ type state struct {
 	rebase     bool   // it is the truth, also where it is older than rv
 	instead    bool   // it stands in for a watch that keeps failing; rv may still be good
 	tail       bool   // lists tell their resourceVersion behind the items, or may do so
+	fresh      bool   // it must be newer than the one before: no watch can begin there
 	noMatch    bool   // the server refuses "not older than"
 	torn       int    // lists in a row that failed in the form they were asked for
 	limit      int64  // of its pages
@@ -93,6 +96,7 @@ type input struct {
 	damaged      int // objects that could not be read
 	err          *Error
 	retryAfter   time.Duration
+	high         string        // the newest resourceVersion of the objects of a list that ends here
 	after        time.Duration // since the request under way was made
 	luck         float64       // random in [0, 1)
 }

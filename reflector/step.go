@@ -102,7 +102,7 @@ func (m *machine) goOn() {
 		m.do(askNewest{})
 	case reqReaches:
 		m.phase = Asking
-		m.do(askNewest{m.rv})
+		m.do(askNewest{m.least()})
 	case reqWatch:
 		m.watch()
 	}

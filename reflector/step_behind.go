@@ -35,7 +35,7 @@ func (m *machine) fallsBehind(at string, next request) {
 		m.wentBack(at)
 		return
 	}
-	m.report(ErrAhead, fmt.Errorf("its newest is %s, %s was told before", at, m.rv))
+	m.report(ErrAhead, fmt.Errorf("its newest is %s, %s was told before", at, m.least()))
 	if b.denied > 0 || b.rounds > 1 {
 		m.sleep(reqReaches, ErrAhead)
 		return
@@ -47,7 +47,7 @@ func (m *machine) fallsBehind(at string, next request) {
 // wentBack takes the state of a server that was restored from a backup.
 func (m *machine) wentBack(at string) {
 	m.behind = behind{}
-	m.report(ErrWentBack, fmt.Errorf("resourceVersion %s after %s", at, m.rv))
+	m.report(ErrWentBack, fmt.Errorf("resourceVersion %s after %s", at, m.least()))
 	m.rebase, m.consistent, m.plain, m.atLeast = true, true, true, false
 	m.list()
 }
@@ -65,6 +65,7 @@ func (m *machine) newest() {
 	if !examined {
 		m.reached++
 	}
+	m.floor = newest(m.floor, m.in.rv)
 	switch {
 	case m.request == reqReaches && m.behindRV():
 		m.deny() // it does not know what was asked, and told its newest
@@ -74,6 +75,8 @@ func (m *machine) newest() {
 		m.caughtUp()
 	case incomparable(m.in.rv, m.rv):
 		m.otherScheme()
+	case m.fresh:
+		m.list()
 	case m.hopeless():
 		m.listInstead(ErrUnreachable)
 	default:
@@ -82,7 +85,10 @@ func (m *machine) newest() {
 }
 
 // behindRV reports whether the answer is older than what is held.
-func (m *machine) behindRV() bool { return older(m.in.rv, m.rv) }
+func (m *machine) behindRV() bool { return older(m.in.rv, m.least()) }
+
+// least returns the oldest resourceVersion that a state of the server may have: the objects of a list that broke off are held too.
+func (m *machine) least() string { return newest(m.high, m.rv) }
 
 // deny counts that the server has not reached rv, and asks how far it is.
 func (m *machine) deny() {
@@ -124,7 +130,7 @@ func (m *machine) newestFailed(kind error) {
 	}
 	m.behind, m.doubt = behind{}, true
 	switch {
-	case kind == ErrUnknownResource, next == reqList:
+	case kind == ErrUnknownResource, next == reqList, m.fresh:
 		m.sleep(reqList, kind) // when it appears again it may be another one
 	case m.hopeless():
 		m.listInstead(kind)

@@ -56,17 +56,17 @@ func (m *machine) from() (rv string, match metav1.ResourceVersionMatch) {
 	switch {
 	case m.rebase || m.noMatch:
 		consistent = true
-	case m.rv != "" && unproven:
+	case m.least() != "" && unproven:
 		consistent = false
 	}
 	m.asked = consistent
 	switch {
 	case consistent:
 		return "", ""
-	case m.rv == "":
+	case m.least() == "":
 		return "0", ""
 	}
-	return m.rv, metav1.ResourceVersionMatchNotOlderThan
+	return newest(m.floor, m.least()), metav1.ResourceVersionMatchNotOlderThan
 }
 
 // nextPage requests the page of the token at hand, again if need be.
@@ -114,7 +114,7 @@ func (m *machine) opened() {
 // listOpened decides, before the first object is taken, whether the list may be taken at all: an object of an old list
 // may have been deleted since, and would come back.
 func (m *machine) listOpened() {
-	if older(m.in.rv, m.rv) && !m.rebase {
+	if m.behindRV() && !m.rebase {
 		m.do(closeStream{})
 		m.failedOnce(ErrAhead)
 		m.fallsBehind(m.in.rv, reqList)
@@ -134,7 +134,7 @@ func (m *machine) listOpened() {
 func (m *machine) pageRead() {
 	if m.page == "" {
 		m.pageRV = m.in.rv
-		if older(m.in.rv, m.rv) && !m.rebase {
+		if m.behindRV() && !m.rebase {
 			m.abandon()
 			m.failedOnce(ErrAhead)
 			m.fallsBehind(m.in.rv, reqList)
@@ -179,6 +179,7 @@ func (m *machine) complete(rv string) {
 	m.rv, m.synced = rv, true
 	m.replacing, m.page, m.pageRV, m.torn = false, "", "", 0
 	m.consistent, m.atLeast, m.whole, m.plain, m.rebase, m.instead = false, false, false, false, false, false
+	m.high, m.floor, m.fresh = "", "", false
 	m.doubt, m.noMatch, m.behind = false, false, behind{}
 }
 
@@ -188,6 +189,7 @@ func (m *machine) abandon() {
 	if m.replacing {
 		m.do(abortReplace{})
 		m.replacing = false
+		m.high = newest(m.high, m.in.high)
 	}
 }
 
@@ -223,7 +225,8 @@ func (m *machine) listFailed(kind error) {
 	}
 	m.abandon()
 	switch {
-	case kind == ErrAhead && m.rv != "" && !m.asked:
+	case kind == ErrAhead && m.least() != "" && !m.asked:
+		m.floor = ""
 		m.behind.next, m.behind.denied = reqList, m.behind.denied+1
 		m.sleep(reqNewest, kind)
 		return

@@ -105,7 +105,7 @@ func (m *machine) bookmark() {
 	switch {
 	case m.initial && !m.in.final:
 		m.saw = true // a server that is alive; where it is counts once it is through
-	case older(m.in.rv, m.rv) && !(m.initial && m.rebase):
+	case m.behindRV() && !(m.initial && m.rebase):
 		m.watchBehind()
 	case m.initial:
 		m.alive()
@@ -234,8 +234,11 @@ func (m *machine) watchFailed(kind error) {
 	switch {
 	case kind == ErrExpired:
 		m.consistent = true
-		m.trouble++
-		m.atOnce(reqList, kind)
+		next := reqList
+		if m.trouble++; m.trouble > 1 && m.tail {
+			m.fresh, next = true, reqNewest
+		}
+		m.atOnce(next, kind)
 	case kind == ErrUnknownResource || m.rv == "":
 		m.sleep(reqList, kind) // when it appears again it may be another one
 	case m.hopeless() && kind != ErrTooManyRequests:

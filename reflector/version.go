@@ -13,6 +13,14 @@ func older(a, b string) bool {
 	return a < b
 }
 
+// newest returns the newer of two resourceVersions; b where nothing is known of a.
+func newest(a, b string) string {
+	if older(b, a) || b == "" {
+		return a
+	}
+	return b
+}
+
 // incomparable reports whether nothing can be said about a server whose newest resourceVersion is a, where b is held: they are not
 // equal, and one of them is no integer, or missing.
 func incomparable(a, b string) bool {
