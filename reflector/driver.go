@@ -222,7 +222,9 @@ func (d *driver) openList(phase Phase, o source.ListOptions) input {
 		return d.failed(err)
 	}
 	if d.item, d.itemErr = list.Next(); d.itemErr != nil && d.itemErr != io.EOF {
-		return d.failed(d.itemErr)
+		in := d.failed(d.itemErr)
+		in.answered = true
+		return in
 	}
 	d.itemType(list.ItemTypeMeta())
 	d.r.heard()

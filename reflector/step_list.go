@@ -193,7 +193,8 @@ func (m *machine) abandon() {
 	}
 }
 
-// otherForm counts a list that failed in the form it was asked for, and asks for the other one when it was too often.
+// otherForm counts a list that failed in the form it was asked for, and asks for the next one when it was too often: pages, whole, and in
+// mode WatchList initial events.
 func (m *machine) otherForm() {
 	if m.torn++; m.torn < tornLists {
 		return
@@ -201,6 +202,7 @@ func (m *machine) otherForm() {
 	switch {
 	case m.limit > 0: // pages: all of it in one answer
 		m.whole, m.torn = true, 0
+		m.plain = false
 	default:
 		m.whole = false
 	}
@@ -214,7 +216,7 @@ func (m *machine) listFailed(kind error) {
 	switch kind {
 	case ErrTooManyRequests, ErrUnauthorized, ErrForbidden, ErrUnknownResource, ErrExpired, ErrAhead:
 	case ErrUnreachable:
-		if m.replacing {
+		if m.replacing || m.in.answered {
 			m.otherForm()
 		}
 	default:
