@@ -106,7 +106,7 @@ func (x *indexer) putByHand(w *store.Writer, key string, obj any) error {
 		Namespace: []byte(o.GetNamespace()), Name: []byte(o.GetName()),
 		UID: []byte(o.GetUID()), ResourceVersion: []byte(o.GetResourceVersion()),
 	}
-	return w.PutValue(m, obj)
+	return w.PutValue(m, nil, obj)
 }
 
 func (x *indexer) deleteByHand(w *store.Writer, key string) error {

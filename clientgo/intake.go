@@ -35,24 +35,21 @@ func (in *intake) take(w *store.Writer, t wire.EventType, m *wire.Meta, raw []by
 	switch {
 	case t == wire.Deleted:
 		return w.Delete(m, raw)
-	case in.transform == nil && !in.pin, in.holds(m):
+	case in.transform == nil && !in.pin:
 		return w.Put(m, raw)
+	}
+	if known, err := w.Known(m, raw); known || err != nil {
+		return err // nothing to transform once more
 	}
 	value, err := in.codec.decode(raw)
 	if err != nil {
 		return fmt.Errorf("decode: %w", err)
 	}
-	return in.put(w, m, value)
+	return in.put(w, m, raw, value)
 }
 
-// holds reports whether this very version is in the store: then there is nothing to transform once more.
-func (in *intake) holds(m *wire.Meta) bool {
-	o, ok := in.store.Get(string(wire.AppendKey(nil, m)))
-	return ok && o.UID() == string(m.UID) && o.ResourceVersion() == string(m.ResourceVersion)
-}
-
-// put transforms a value and holds it, encoded where it can be.
-func (in *intake) put(w *store.Writer, m *wire.Meta, value any) error {
+// put transforms a value and holds it, encoded where it can be. received is what it was decoded from; nil: it was not.
+func (in *intake) put(w *store.Writer, m *wire.Meta, received []byte, value any) error {
 	if in.transform != nil {
 		changed, err := in.transform(value)
 		if err != nil {
@@ -70,10 +67,10 @@ func (in *intake) put(w *store.Writer, m *wire.Meta, value any) error {
 	}
 	if !in.pin {
 		if raw, ok := in.codec.encode(value); ok {
-			return w.Put(&in.meta, raw)
+			return w.PutAs(&in.meta, received, raw)
 		}
 	}
-	return w.PutValue(&in.meta, value)
+	return w.PutValue(&in.meta, received, value)
 }
 
 var errNoTicket = errors.New("no object was returned for this item")
@@ -106,11 +103,11 @@ func (in *intake) takeReturned(w *store.Writer, t wire.EventType, m *wire.Meta) 
 		if err != nil {
 			return err
 		}
-		return w.Put(m, raw) // it is the version held: that is only marked
+		return w.PutAs(m, nil, raw) // it is the version held: that is only marked
 	case ok:
 		in.grow(m, held)
 	}
-	return in.put(w, m, object)
+	return in.put(w, m, nil, object)
 }
 
 // unchanged reports whether a list has the version that is held. Fake clientsets give no versions: then the objects are

@@ -105,6 +105,7 @@ func (w *Writer) setLocked(p *pending) {
 	if old != nil {
 		claims |= old.claims.Load()
 		marks |= old.marks.Load()
+		w.overtakeLocked(old)
 		s.raw -= int64(old.size)
 		s.packed -= int64(len(old.packed))
 	} else {
@@ -112,7 +113,11 @@ func (w *Writer) setLocked(p *pending) {
 	}
 	o.claims.Store(claims)
 	o.marks.Store(marks)
-	o.puts.Store(w.bit)
+	if o.era.Store(w.era); w.byHand {
+		o.era.Store(s.era)
+	} else {
+		o.puts.Store(w.bit)
+	}
 	s.revision++
 	o.revision = s.revision
 	s.table.set(o.key, o)
@@ -162,13 +167,20 @@ func (w *Writer) stillUseful(p *pending, held *Object) bool {
 	if p.object == nil {
 		return held != nil && held.claims.Load()&w.bit != 0
 	}
-	if held == nil || held == p.expect {
+	switch {
+	case held == nil || held == p.expect:
+		return true
+	case p.overrules && w.overrules(held, w.ending):
 		return true
 	}
 	o := p.object
-	id := identity{uid: o.uid, rv: o.rv, oddUID: o.flags&flagOddUID != 0, oddRV: o.flags&flagOddRV != 0}
+	id := identity{uid: o.uid, rv: o.rv, sum: o.sum, oddUID: o.flags&flagOddUID != 0, oddRV: o.flags&flagOddRV != 0}
 	id.uidText, id.rvText = []byte(o.oddUID()), []byte(o.oddRV())
-	return !w.known(&id, held)
+	came := w.settle(&id, held)
+	if came == older && (w.replacing || p.overrules) {
+		w.doubt(o)
+	}
+	return came == newer
 }
 
 // indexAgain is index for an object that is packed already.

@@ -36,6 +36,7 @@ type pending struct {
 	expect, object *Object
 	end            uint64 // where object is nil: the resourceVersion of the end
 	missed         bool   // where object is nil: nobody told of the end
+	overrules      bool   // object was in doubt, and is right
 	hash           uint64 // of object's index values
 	from, to       int    // its index changes in ops
 }
@@ -158,9 +159,13 @@ func (b *batch) read(set *nativeSet, m *wire.Meta, raw []byte) (err error) {
 // readHeld is read for an object of the table: it was read when it came in, so
 // it can be read again.
 func (b *batch) readHeld(set *nativeSet, o *Object) {
+	mark := len(b.spans)
 	raw, err := o.Meta(&b.meta, b.raw)
 	if err == nil {
-		_ = b.read(set, &b.meta, raw)
+		err = b.read(set, &b.meta, raw)
+	}
+	if err != nil { // nor could it when it came in
+		b.spans = b.spans[:mark]
 	}
 	if b.raw = raw; cap(raw) > maxScratch {
 		b.raw = nil

@@ -80,11 +80,13 @@ func parseVersion[T string | []byte](text T) (rv uint64, ok bool) {
 	return rv, true
 }
 
-// identity is the uid and resourceVersion of bytes that are about to come in.
-// The texts alias those bytes.
+// identity is the uid, resourceVersion and fingerprint of bytes that are about to
+// come in. The texts alias those bytes.
 type identity struct {
 	uid             [16]byte
 	rv              uint64
+	sum             uint64 // 0: not known
+	made            bool   // what is to be held is not what was received
 	oddUID, oddRV   bool
 	uidText, rvText []byte // set if odd
 }
@@ -125,6 +127,15 @@ func (id *identity) against(o *Object) order {
 		return same
 	}
 	return newer
+}
+
+// sameBytes reports whether what is coming in is what was received as o; believe
+// says what it is where that is not known.
+func (id *identity) sameBytes(o *Object, believe bool) bool {
+	if id.sum == 0 || o.sum == 0 {
+		return believe
+	}
+	return id.sum == o.sum
 }
 
 func (id *identity) sameUID(o *Object) bool {

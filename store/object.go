@@ -22,12 +22,13 @@ type Object struct {
 	uid      [16]byte
 	rv       uint64
 	revision uint64
+	sum      uint64 // fingerprint of what was received; 0: not known
 
-	// Of the version that the table holds: which claims hold it, which have
-	// seen it since their BeginReplace, which have put this very version. Set
-	// under the store's lock; bits are added under its read lock. No claim: this
-	// version is not in the table any more.
+	// Of the version that the table holds, a bit for each claim: claims.go says
+	// what they mean. Set under the store's lock; a writer changes its own bit
+	// under the read lock. No claim: this version is not in the table any more.
 	claims, marks, puts atomic.Uint32
+	era                 atomic.Uint32 // the newest that a writer was told of this version in; changed like puts
 
 	size    uint32
 	decoded atomic.Pointer[decodedState]
@@ -43,12 +44,14 @@ const (
 	flagOddUID = 1 << iota // uid is not a canonical UUID: its length is in uid[:4]
 	flagOddRV              // resourceVersion is not a canonical integer: its length is in rv
 	flagCutUID             // the bytes were packed without the uid's text at cutAt
+	flagByHand             // no source has told of this version: see ByHand
+	flagMade               // held otherwise than as it was received: see PutAs
 )
 
 // objectOverhead is the size of an Object in memory, by the allocator's classes.
 // Every byte of it counts twice in the peak of a first sync: the garbage collector
 // lets the heap grow to twice what lives.
-const objectOverhead = 112
+const objectOverhead = 128
 
 // live reports whether this version is the one that the table holds.
 func (o *Object) live() bool { return o.claims.Load() != 0 }
@@ -123,14 +126,19 @@ func (o *Object) Revision() uint64 { return o.revision }
 func (o *Object) Size() int { return int(o.size) }
 
 // sameVersion reports whether both are the same version of the same object: uid,
-// resourceVersion and bytes. Bytes that were packed by different dictionaries
-// count as different, and so do those that were packed in a hurry.
+// resourceVersion and content. Where it is not known what was received, content
+// that was packed otherwise counts as different, and so do values.
 func sameVersion(a, b *Object) bool {
 	if a == b {
 		return true
 	}
-	return a != nil && b != nil && a.uid == b.uid && a.rv == b.rv && a.flags == b.flags &&
-		a.cutAt == b.cutAt && a.gen == b.gen && a.packed == b.packed
+	if a == nil || b == nil || a.rv != b.rv || (a.flags^b.flags)&flagOddRV != 0 || a.oddRV() != b.oddRV() || !a.SameUID(b) {
+		return false
+	}
+	if a.sum != 0 && b.sum != 0 {
+		return a.sum == b.sum
+	}
+	return a.size > 0 && a.gen == b.gen && a.packed == b.packed && a.cutAt == b.cutAt && (a.flags^b.flags)&flagCutUID == 0
 }
 
 // cutUID appends raw without the uid, which the object has in fewer bytes, and

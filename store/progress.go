@@ -10,11 +10,12 @@ type progress struct {
 	text string
 	rv   uint64
 	ok   bool // text is an integer
+	era  uint32
 }
 
 func progressOf(resourceVersion string) progress {
 	rv, ok := parseVersion(resourceVersion)
-	return progress{resourceVersion, rv, ok}
+	return progress{text: resourceVersion, rv: rv, ok: ok}
 }
 
 // announceLocked wakes whoever waits for progress.

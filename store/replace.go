@@ -13,29 +13,40 @@ func (w *Writer) BeginReplace(rebase bool) {
 			o.marks.And(^w.bit)
 		}
 	})
-	w.replacing, w.rebase = true, rebase
+	w.replacing, w.doubts = true, nil
+	s := w.s
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if rebase && w.era == s.era && !w.goingBack {
+		s.era++
+	}
+	if w.goingBack = w.goingBack || rebase; w.era != s.era {
+		w.era, w.ahead = s.era, nil
+	}
 }
 
-// EndReplace ends a relist at resourceVersion: everything in this writer's scope
-// that was not seen since BeginReplace is released, and the writer is current to
-// resourceVersion. What has a higher resourceVersion (as integers) than the list
-// stays unless the replace was begun with rebase: the list was older than what
-// is held, and the watch that goes on from it tells what became of that object.
+// EndReplace ends a relist at resourceVersion: the writer is current to it, and
+// what it was told up to there counts no more. Everything in its scope that was
+// not seen since BeginReplace is released, and a version that the list has, but
+// lower than the one held, takes its place after all. What is newer (as integers)
+// than the list stays, unless the replace was begun with rebase: the watch that
+// goes on from the list tells what became of it. For a release it must be this
+// writer that was told of what is newer: what others were told says nothing of
+// its source.
+//
 // The first EndReplace makes the writer synced. Without BeginReplace it is Flush
 // and Progress only.
 func (w *Writer) EndReplace(resourceVersion string) {
 	w.Flush()
 	if w.replacing {
 		at := progressOf(resourceVersion)
-		bounded := at.ok && at.rv > 0 && !w.rebase
+		w.overrule(at)
+		bounded := at.ok && at.rv > 0
 		w.releaseAll(at.rv, func(o *Object) bool {
-			if bounded && o.flags&flagOddRV == 0 && o.rv > at.rv {
-				return false
-			}
-			return o.marks.Load()&w.bit == 0
+			return o.marks.Load()&w.bit == 0 && !(bounded && w.toldAt(o) > at.rv)
 		})
 	}
-	w.replacing, w.rebase = false, false
+	w.replacing, w.goingBack = false, false
 	w.Progress(resourceVersion)
 	w.setSynced()
 }
@@ -44,7 +55,7 @@ func (w *Writer) EndReplace(resourceVersion string) {
 // what was put.
 func (w *Writer) AbortReplace() {
 	w.Flush()
-	w.replacing, w.rebase = false, false
+	w.replacing, w.doubts = false, nil
 }
 
 // Remove ends the writer for good: its claim on objects is released, and those
@@ -54,8 +65,7 @@ func (w *Writer) Remove() {
 	if w.removed {
 		return
 	}
-	w.Flush()
-	w.replacing, w.rebase = false, false
+	w.AbortReplace()
 	w.releaseAll(0, func(*Object) bool { return true })
 	w.removed = true
 	s := w.s
@@ -73,7 +83,11 @@ func (w *Writer) Progress(resourceVersion string) {
 	if resourceVersion == "" || w.removed {
 		return
 	}
-	w.next, w.advanced = progressOf(resourceVersion), true
+	at := progressOf(resourceVersion)
+	if len(w.doubts) > 0 && !w.replacing {
+		w.overrule(at)
+	}
+	w.next, w.advanced = at, true
 	if w.batch.empty() {
 		w.s.mu.Lock()
 		w.advanceLocked()
@@ -82,10 +96,17 @@ func (w *Writer) Progress(resourceVersion string) {
 }
 
 func (w *Writer) advanceLocked() {
-	if w.advanced {
-		w.progress, w.next, w.advanced = w.next, progress{}, false
-		w.s.announceLocked()
+	if !w.advanced {
+		return
 	}
+	w.progress, w.next, w.advanced = w.next, progress{}, false
+	w.progress.era = w.era
+	for key, rv := range w.ahead {
+		if rv <= w.progress.rv {
+			delete(w.ahead, key)
+		}
+	}
+	w.s.announceLocked()
 }
 
 // ResourceVersion is the last progress, "" before the first.

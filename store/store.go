@@ -49,7 +49,8 @@ type Store struct {
 	keys     int64     // and of their keys
 	snap     *Snapshot // of this revision, if somebody has asked for one
 	writers  map[*Writer]struct{}
-	several  bool // there was a second writer at some time
+	several  bool   // there was a second writer at some time
+	era      uint32 // how often the server has gone back; see claims.go
 	funcs    map[string]*funcIndex
 	reserved map[string]struct{} // names of indexes that are being built
 	changed  chan struct{}       // closed when a writer's progress changes; nil: nobody waits

@@ -18,11 +18,11 @@ func TestPutValue(t *testing.T) {
 	c := s.Cursor()
 	one, two := &struct{ n int }{1}, &struct{ n int }{2}
 	w.BeginReplace(false)
-	if err := w.PutValue(metaOf("a", "1"), one); err != nil {
+	if err := w.PutValue(metaOf("a", "1"), nil, one); err != nil {
 		t.Fatal(err)
 	}
 	w.EndReplace("1")
-	if err := w.PutValue(metaOf("a", "2"), two); err != nil {
+	if err := w.PutValue(metaOf("a", "2"), nil, two); err != nil {
 		t.Fatal(err)
 	}
 	w.Flush()
@@ -43,7 +43,7 @@ func TestPutValue(t *testing.T) {
 	}
 	// The same version again, and a lower one, change nothing.
 	for _, rv := range []string{"2", "1"} {
-		if err := w.PutValue(metaOf("a", rv), one); err != nil {
+		if err := w.PutValue(metaOf("a", rv), nil, one); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -63,7 +63,7 @@ func TestByHand(t *testing.T) {
 	w := s.Writer(Scope{})
 	put := func(w *Writer, name, rv string) {
 		t.Helper()
-		if err := w.PutValue(metaOf(name, rv), &struct{ rv string }{rv}); err != nil {
+		if err := w.PutValue(metaOf(name, rv), nil, &struct{ rv string }{rv}); err != nil {
 			t.Fatal(err)
 		}
 	}

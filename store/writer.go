@@ -3,7 +3,6 @@ package store
 import (
 	"fmt"
 	"math"
-	"sync/atomic"
 	"time"
 	"unsafe"
 
@@ -31,16 +30,23 @@ type Writer struct {
 	// Guarded by the store's lock.
 	synced   bool
 	progress progress
+	// ahead has, by key, the version that the writer was told last where that is above its progress and is not the one held:
+	// in a list that has not ended, or broke off. Bounded by the keys that other writers have put since.
+	ahead map[string]uint64
+	era   uint32 // of the store at its last BeginReplace
 
 	// Of the writing goroutine.
 	batch     *batch   // nil: nothing is buffered
 	next      progress // takes effect with the batch
 	advanced  bool     // there is a next
 	replacing bool
-	rebase    bool
+	goingBack bool // a replace was begun with rebase, and none has ended since
+	byHand    bool // see ByHand
 	removed   bool
-	hurried   time.Time // when a cursor was behind last while objects came fast
-	key       []byte    // scratch
+	doubts    map[string]*Object // see doubt; bounded by the keys of a list that other writers have put newer
+	ending    progress           // that those of the doubts that are in the batch were right at
+	hurried   time.Time          // when a cursor was behind last while objects came fast
+	key       []byte             // scratch
 }
 
 const (
@@ -102,57 +108,84 @@ func (w *Writer) held() *Object {
 // may be reused after return; the change is buffered until Flush, or until the
 // batch is full.
 //
-// A version that is held already (same uid and resourceVersion) changes
-// nothing. Neither does one whose resourceVersion is lower, as an integer, than
-// the one held, unless it comes in a replace that was begun with rebase. Both
-// count as seen by the replace that runs.
+// What is held already changes nothing: the same uid, resourceVersion and bytes
+// (but for what Fingerprint does not count). Neither does one whose
+// resourceVersion is lower, as an integer, than the one held, unless it comes in
+// a replace: EndReplace says when that is right. Both count as seen by the
+// replace that runs. Where the bytes alone differ, by a relist or by an event
+// that comes again, the object is put: cursors see a change from the
+// resourceVersion to itself.
 //
 // The error is ErrNoName, ErrOutOfScope, ErrTooLarge, ErrWriterRemoved, or that
 // of reading an indexed field; the object is then not taken.
-func (w *Writer) Put(m *wire.Meta, raw []byte) error {
+func (w *Writer) Put(m *wire.Meta, raw []byte) error { return w.PutAs(m, raw, raw) }
+
+// PutAs is Put for an object that is not held as it was received. What comes
+// again is compared with what was received; with nil only the versions are.
+func (w *Writer) PutAs(m *wire.Meta, received, raw []byte) error {
 	if err := w.check(m, raw); err != nil {
 		return err
 	}
+	id := w.identity(m, received)
+	id.made = len(received) != len(raw) || unsafe.SliceData(received) != unsafe.SliceData(raw)
+	held, came := w.compare(&id, received)
+	switch {
+	case came == newer:
+		return w.put(m, &id, raw, held)
+	case came == older && w.replacing:
+		w.putDoubt(m, &id, raw, held)
+	}
+	return nil
+}
+
+// Known reports whether Put of what was received would change nothing, and does
+// it then. It is for those who have work to do before they put what is news. The
+// error is as Put's.
+func (w *Writer) Known(m *wire.Meta, received []byte) (bool, error) {
+	if err := w.check(m, received); err != nil {
+		return false, err
+	}
+	id := w.identity(m, received)
+	_, came := w.compare(&id, received)
+	return came == same || came == older && !w.replacing, nil
+}
+
+func (w *Writer) identity(m *wire.Meta, received []byte) identity {
 	id := identityOf(m.UID, m.ResourceVersion)
+	if len(received) > 0 {
+		id.sum = wire.Fingerprint(w.s.kind.encoding, received)
+	}
+	return id
+}
+
+// compare settles what becomes of the incoming version with the current key.
+func (w *Writer) compare(id *identity, received []byte) (held *Object, came order) {
 	w.s.mu.RLock()
-	held := w.held()
-	known := held != nil && w.known(&id, held)
-	w.s.mu.RUnlock()
-	if known && (!w.rebase || w.sameBytes(held, raw)) {
-		return nil
+	defer w.s.mu.RUnlock()
+	if held = w.held(); held == nil {
+		return nil, newer
 	}
-	return w.put(m, &id, raw, held)
+	if id.against(held) == same && id.sum != held.sum && w.sameContent(held, received) {
+		id.sum = held.sum
+	}
+	if came = w.settle(id, held); came != older {
+		delete(w.doubts, held.key)
+	}
+	return held, came
 }
 
-// known compares with the version held and, if that is to stay, marks it. Called
-// with the read lock: then nobody replaces the object meanwhile.
-func (w *Writer) known(id *identity, held *Object) bool {
-	switch id.against(held) {
-	case newer:
+// sameContent reports whether what was received is what is held, though its fingerprint is another: the members of a JSON
+// object may come in another order from another server.
+func (w *Writer) sameContent(held *Object, received []byte) (same bool) {
+	enc := w.s.kind.encoding
+	if enc != wire.JSON || len(received) == 0 || held.size == 0 || held.sum == 0 || held.flags&flagMade != 0 {
 		return false
-	case same:
-		setBits(&held.puts, w.bit)
-	case older:
-		if w.rebase {
-			return false
-		}
 	}
-	setBits(&held.claims, w.bit)
-	if w.replacing {
-		setBits(&held.marks, w.bit)
-	}
-	return true
-}
-
-// sameBytes reports whether held has these bytes: a server that was set back may
-// have given the same resourceVersion a second time.
-func (w *Writer) sameBytes(held *Object, raw []byte) bool {
-	same := false
-	err := held.withRaw(func(was []byte) error {
-		same = string(was) == string(raw)
+	_ = held.withRaw(func(raw []byte) error {
+		same = wire.Same(enc, raw, received)
 		return nil
 	})
-	return err == nil && same
+	return same
 }
 
 // put adds an object to the batch, which packs it when it is flushed.
@@ -163,22 +196,8 @@ func (w *Writer) put(m *wire.Meta, id *identity, raw []byte, held *Object) error
 		b.drop(&p)
 		return fmt.Errorf("store: index %s: %w", w.key, err)
 	}
-	o := &Object{
-		uid: id.uid, rv: id.rv,
-		size: uint32(len(raw)), nsLen: uint16(len(m.Namespace)),
-		indexed: p.hash, indexedWith: b.natives.number,
-	}
-	if id.oddUID {
-		o.flags |= flagOddUID
-	}
-	if id.oddRV {
-		o.flags |= flagOddRV
-	}
-	if held != nil {
-		o.key = held.key
-	} else {
-		o.key = string(w.key)
-	}
+	o := w.newObject(m, id, raw, held)
+	o.indexed, o.indexedWith = p.hash, b.natives.number
 	p.key, p.object = o.key, o
 	b.stage.add(w.s.gens, o, raw, m.UID, id)
 	b.add(p)
@@ -188,11 +207,43 @@ func (w *Writer) put(m *wire.Meta, id *identity, raw []byte, held *Object) error
 	return nil
 }
 
+// newObject makes a version that is yet to be packed.
+func (w *Writer) newObject(m *wire.Meta, id *identity, raw []byte, held *Object) *Object {
+	o := &Object{uid: id.uid, rv: id.rv, sum: id.sum, size: uint32(len(raw)), nsLen: uint16(len(m.Namespace))}
+	if id.oddUID {
+		o.flags |= flagOddUID
+	}
+	if id.oddRV {
+		o.flags |= flagOddRV
+	}
+	if id.made {
+		o.flags |= flagMade
+	}
+	if w.byHand {
+		o.flags |= flagByHand
+	}
+	if held != nil {
+		o.key = held.key
+	} else {
+		o.key = string(w.key)
+	}
+	return o
+}
+
+// putDoubt keeps a version of a list that is older than the one held. It packs it at once: that is rare.
+func (w *Writer) putDoubt(m *wire.Meta, id *identity, raw []byte, held *Object) {
+	o := w.newObject(m, id, raw, held)
+	body := o.cutUID(nil, raw, m.UID)
+	packed, gen := w.s.gens.pack(nil, body, false)
+	o.packed, o.gen = string(append(append(packed, id.uidText...), id.rvText...)), gen
+	w.doubt(o)
+}
+
 // Delete takes a DELETED event: m is that of its object, whose resourceVersion
 // is the deletion's. The writer's claim on the object ends, and the object goes
-// if no other writer has one. Ignored if a version is held that this writer has
-// put and whose resourceVersion is higher as an integer. Buffered like Put; same
-// errors.
+// if no other writer has one. Ignored if this writer was told of a version whose
+// resourceVersion is higher as an integer: the event is an old one. Buffered
+// like Put; same errors.
 func (w *Writer) Delete(m *wire.Meta, raw []byte) error {
 	if err := w.check(m, raw); err != nil {
 		return err
@@ -201,6 +252,12 @@ func (w *Writer) Delete(m *wire.Meta, raw []byte) error {
 	w.s.mu.RLock()
 	held := w.held()
 	stale := held == nil || held.claims.Load()&w.bit == 0 || w.stale(&id, held)
+	if held != nil && w.replacing { // the list, as of its end, does not have it
+		held.marks.And(^w.bit)
+	}
+	if held != nil && (!stale || w.replacing) {
+		delete(w.doubts, held.key)
+	}
 	w.s.mu.RUnlock()
 	if !stale {
 		p := pending{key: held.key, expect: held}
@@ -212,16 +269,6 @@ func (w *Writer) Delete(m *wire.Meta, raw []byte) error {
 	return nil
 }
 
-func (w *Writer) stale(id *identity, held *Object) bool {
-	if w.rebase || held.puts.Load()&w.bit == 0 {
-		return false
-	}
-	if id.oddRV || held.flags&flagOddRV != 0 {
-		return !id.sameUID(held) // not to be compared: at least the same object
-	}
-	return id.rv < held.rv
-}
-
 // release adds the end of this writer's claim on p.expect to the batch.
 func (w *Writer) release(p pending) {
 	b := w.filling()
@@ -229,12 +276,5 @@ func (w *Writer) release(p pending) {
 	b.add(p)
 	if b.full() {
 		w.Flush()
-	}
-}
-
-// setBits adds bits without dirtying memory that has them.
-func setBits(to *atomic.Uint32, bits uint32) {
-	if to.Load()&bits != bits {
-		to.Or(bits)
 	}
 }

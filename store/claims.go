@@ -1,0 +1,168 @@
+package store
+
+import "sync/atomic"
+
+// An object is held while the source of some writer has it. Each writer is told of its own source, in that source's order;
+// but sources are not in step: one lags, lists, breaks off or repeats itself while another goes on. So the version in the
+// table says, one bit for each claim, what each writer was told of the key last:
+//
+//   - claims: that the object is there. The object goes when the last claim does.
+//   - puts, a subset of claims: that the object is there in this very version.
+//   - marks, a subset of claims: that it is there, since the writer's BeginReplace.
+//
+// A version that one writer puts in place of another's inherits claims and marks: that an object has changed in one source
+// says nothing of its being in another. What a writer was told last may be older than the version held. It is then not above
+// the writer's progress, or it stands in Writer.ahead.
+//
+// A server that has gone back begins a new era, in which resourceVersions come again for other content. The first writer that
+// finds out begins the era, and the others are in it from their next replace on: what one is told after that comes from the
+// new past. A version of an older era gives way to whatever is told in a newer one. The sources of one store have one server:
+// when one has gone back all others must be listed again, though they need not have noticed.
+
+// setBits adds bits without dirtying memory that has them.
+func setBits(to *atomic.Uint32, bits uint32) {
+	if to.Load()&bits != bits {
+		to.Or(bits)
+	}
+}
+
+// covers reports whether the writer's source may have the object.
+func (w *Writer) covers(o *Object) bool {
+	return w.scope.Namespace == "" || w.scope.Namespace == o.Namespace()
+}
+
+// settle decides what becomes of an incoming version where held is. newer: it is to be put. Otherwise held stays, and
+// notes that this writer has the object too. Called with the read lock, so that nobody replaces held meanwhile.
+func (w *Writer) settle(id *identity, held *Object) order {
+	o := w.order(id, held)
+	switch {
+	case o == newer:
+		return newer
+	case o == same:
+		setBits(&held.puts, w.bit)
+		for e := held.era.Load(); e < w.era && !held.era.CompareAndSwap(e, w.era); e = held.era.Load() {
+		}
+	case held.puts.Load()&w.bit == 0 && held.era.Load() <= w.era:
+		w.toldLocked(held, id.rv)
+	}
+	setBits(&held.claims, w.bit)
+	if w.replacing {
+		setBits(&held.marks, w.bit)
+	}
+	return o
+}
+
+// order compares an incoming version with the one held, by the past that each comes from, and then by resourceVersion.
+func (w *Writer) order(id *identity, held *Object) order {
+	o, era := id.against(held), held.era.Load()
+	switch {
+	case w.byHand, o == same && (held.flags&flagByHand != 0 || !id.sameBytes(held, era == w.era)):
+		return newer
+	case o == older && era < w.era:
+		return newer
+	case o == newer && era > w.era:
+		return older
+	}
+	return o
+}
+
+// toldLocked notes that the writer was told of version rv of an object that is held in another version. It is called by the
+// writer under the read lock, and by others under the lock.
+func (w *Writer) toldLocked(held *Object, rv uint64) {
+	if rv <= w.progress.rv && w.progress.era == w.era {
+		return
+	}
+	if w.ahead == nil {
+		w.ahead = make(map[string]uint64)
+	}
+	w.ahead[held.key] = max(w.ahead[held.key], rv)
+}
+
+// toldAt is the version that the writer was told last of the key of held; 0 if that is not above its progress, of an older era,
+// or no integer.
+func (w *Writer) toldAt(held *Object) uint64 {
+	switch {
+	case held.puts.Load()&w.bit == 0:
+		return w.ahead[held.key]
+	case held.era.Load() < w.era || held.flags&flagOddRV != 0:
+		return 0
+	}
+	return held.rv
+}
+
+// overtakeLocked notes for other writers what they were told of old, which this writer is about to replace.
+func (w *Writer) overtakeLocked(old *Object) {
+	if old.flags&flagOddRV != 0 || old.puts.Load()&^w.bit == 0 {
+		return
+	}
+	for other := range w.s.writers {
+		if other.bit != w.bit && old.puts.Load()&other.bit != 0 && other.era == old.era.Load() && other.covers(old) {
+			other.toldLocked(old, old.rv)
+		}
+	}
+}
+
+// stale reports whether the writer has been told of something newer than a deletion.
+func (w *Writer) stale(id *identity, held *Object) bool {
+	told := held.puts.Load()&w.bit != 0 && held.era.Load() >= w.era
+	switch {
+	case w.byHand:
+		return false
+	case told && (id.oddRV || held.flags&flagOddRV != 0):
+		return !id.sameUID(held) // not to be compared: at least the same object
+	}
+	return !id.oddRV && id.rv < w.toldAt(held)
+}
+
+// doubt keeps a version that the writer's list has, and that is older than the one held. Where the writer is told of the key
+// again before its progress passes the version held, that is news. Where it is not, its source has never had that version.
+func (w *Writer) doubt(o *Object) {
+	if w.doubts == nil {
+		w.doubts = make(map[string]*Object)
+	}
+	w.doubts[o.key] = o
+}
+
+// overrules reports whether a source as of at, which has the object in a lower version, knows better than held. It does if
+// it is as new as what it contradicts, and not older than what the writer has seen of it before.
+func (w *Writer) overrules(held *Object, at progress) bool {
+	switch {
+	case held.flags&flagByHand != 0:
+		return true
+	case held.flags&flagOddRV != 0:
+		return false
+	case !at.ok || at.rv == 0: // nobody knows how new it is
+		return held.puts.Load()&^w.bit == 0
+	}
+	return held.rv <= at.rv && (w.progress.era < w.era || at.rv >= w.progress.rv)
+}
+
+// overrule puts those of the versions in doubt that are right now that the writer is current to at.
+func (w *Writer) overrule(at progress) {
+	w.ending = at
+	for key, o := range w.doubts {
+		w.s.mu.RLock()
+		held, _ := w.s.table.get(key)
+		right := held == nil || w.overrules(held, at)
+		w.s.mu.RUnlock()
+		if !right {
+			continue
+		}
+		delete(w.doubts, key)
+		p := pending{key: key, expect: held, object: o, overrules: true}
+		b := w.filling()
+		b.indexAgain(w.s, &p)
+		b.add(p)
+		if b.full() {
+			w.Flush()
+		}
+	}
+}
+
+// Outdated reports whether another writer has found out that the server has gone back since this one's last BeginReplace: then
+// this one's source must be listed again too. Safe for concurrent use.
+func (w *Writer) Outdated() bool {
+	w.s.mu.RLock()
+	defer w.s.mu.RUnlock()
+	return w.era < w.s.era
+}

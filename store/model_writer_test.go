@@ -1,0 +1,156 @@
+package store
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// modelWriter is a source and its writer: it lists and watches those of the server's objects that it sees.
+type modelWriter struct {
+	m     *model
+	w     *Writer
+	name  string
+	sees  func(*corev1.Pod) bool
+	at    int               // what comes after it has not been told by a watch
+	known int               // the progress that was told
+	list  *modelList        // that is running
+	last  func()            // tells the last event again
+	must  bool              // list: nothing was listed yet, or the server was restored since
+	told  map[string]moment // of the keys that are there, as far as this source has told
+}
+
+// moment is what was told of a key last: its version, and as of when.
+type moment struct{ version, asOf int }
+
+// modelList is a list that is being read.
+type modelList struct {
+	rv    int
+	items []*corev1.Pod
+	seen  map[string]bool
+}
+
+func (w *modelWriter) see(pod *corev1.Pod) bool { return pod != nil && w.sees(pod) }
+
+// view is what the source has as of a moment.
+func (w *modelWriter) view(rv int) map[string]*corev1.Pod {
+	state := w.m.server.at(rv)
+	maps.DeleteFunc(state, func(_ string, pod *corev1.Pod) bool { return !w.sees(pod) })
+	return state
+}
+
+// step does one thing that a source and its reflector may do.
+func (w *modelWriter) step() {
+	n := w.m.rnd.IntN(100)
+	ahead := w.at > w.m.server.rv
+	switch {
+	case w.list != nil && n < 10:
+		w.breakList()
+	case w.list != nil:
+		w.readList()
+	case w.must && (ahead || n < 30), ahead, n < 4:
+		w.beginList()
+	case n < 8 && w.last != nil:
+		w.last()
+	case w.known > 0:
+		w.watch()
+	}
+}
+
+// beginList begins a list as of any moment that is not before what was watched. One from before what was known can only come
+// from a server that went back.
+func (w *modelWriter) beginList() {
+	s := w.m.server
+	back := s.rv < w.known
+	rv := s.rv
+	if from := max(w.at, w.known); !back && !w.must {
+		rv = from + w.m.rnd.IntN(s.rv-from+1)
+	}
+	view := w.view(rv)
+	w.list = &modelList{rv: rv, seen: map[string]bool{}}
+	for _, key := range slices.Sorted(maps.Keys(view)) {
+		w.list.items = append(w.list.items, view[key])
+	}
+	w.last = nil
+	w.w.BeginReplace(back)
+}
+
+func (w *modelWriter) readList() {
+	l := w.list
+	if len(l.items) == 0 {
+		w.endList()
+		return
+	}
+	pod := w.m.server.sent(l.items[0])
+	l.items, l.seen[keyOf(pod)] = l.items[1:], true
+	putPod(w.m.t, w.w, pod)
+	w.m.told(w, pod, l.rv)
+}
+
+func (w *modelWriter) endList() {
+	l := w.list
+	w.w.EndReplace(strconv.Itoa(l.rv))
+	for key, told := range w.told {
+		if !l.seen[key] && told.version <= l.rv {
+			w.m.gone(w, key, l.rv)
+		}
+	}
+	w.list, w.must, w.at, w.known = nil, false, l.rv, l.rv
+}
+
+func (w *modelWriter) breakList() {
+	w.w.AbortReplace()
+	w.list = nil
+}
+
+// watch tells the next change that concerns the source, or that there is none.
+func (w *modelWriter) watch() {
+	for _, c := range w.m.server.past {
+		if c.rv > w.at && (w.see(c.was) || w.see(c.is)) {
+			w.at = c.rv
+			w.last = func() { w.event(c) }
+			w.event(c)
+			if w.m.rnd.IntN(4) > 0 {
+				w.progress()
+			}
+			return
+		}
+	}
+	if w.m.rnd.IntN(3) == 0 {
+		w.at = max(w.at, w.m.server.rv) // a bookmark
+		w.progress()
+	}
+}
+
+func (w *modelWriter) progress() {
+	w.known = w.at
+	w.w.Progress(strconv.Itoa(w.at))
+}
+
+func (w *modelWriter) event(c serverChange) {
+	if w.see(c.is) {
+		pod := w.m.server.sent(c.is)
+		putPod(w.m.t, w.w, pod)
+		w.m.told(w, pod, c.rv)
+		return
+	}
+	pod := w.m.server.sent(c.was)
+	pod.ResourceVersion = strconv.Itoa(c.rv)
+	deletePod(w.m.t, w.w, pod)
+	w.m.gone(w, keyOf(pod), c.rv)
+}
+
+// settle goes on until the source has told everything.
+func (w *modelWriter) settle() {
+	if w.list == nil && (w.must || w.w.Outdated() || w.at > w.m.server.rv) {
+		w.beginList()
+	}
+	for w.list != nil {
+		w.readList()
+	}
+	for w.known < w.m.server.rv {
+		w.watch()
+	}
+}
