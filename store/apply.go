@@ -18,6 +18,11 @@ func (w *Writer) Flush() (changed int) {
 	for !b.empty() {
 		changed += w.apply()
 	}
+	if w.advanced { // nothing was left to apply, because another writer was first
+		w.s.mu.Lock()
+		w.advanceLocked()
+		w.s.mu.Unlock()
+	}
 	w.batch = nil
 	b.release()
 	return changed

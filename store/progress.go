@@ -106,8 +106,11 @@ func (s *Store) resourceVersionLocked() string {
 
 // WaitResourceVersion waits until all writers have progressed to rv or beyond,
 // compared as integers: after that, what was written at rv can be read here. ""
-// and "0" are always reached. The error is the context's cause, ErrClosed, or
-// ErrNotInteger.
+// and "0" are always reached. A writer progresses with what its own source
+// tells. Nobody can know which of several sources has what was written at rv, so
+// the wait is for the slowest of them: where nothing changes in one, for its next
+// bookmark, which takes kube-apiserver a minute. The error is the context's
+// cause, ErrClosed, or ErrNotInteger.
 func (s *Store) WaitResourceVersion(ctx context.Context, rv string) error {
 	if rv == "" {
 		return nil

@@ -83,7 +83,9 @@ func (e *Engine) WaitForSync(ctx context.Context) error {
 	return e.explain(ctx, e.store.WaitSynced(ctx), ErrNotSynced)
 }
 
-// WaitForResourceVersion blocks until the store holds everything up to a resourceVersion, as a write returned it.
+// WaitForResourceVersion blocks until the store holds everything up to a resourceVersion, as a write returned it. With several
+// reflectors it blocks until each has come so far: one whose namespace or selector is quiet does with its next bookmark, which a
+// kube-apiserver sends about once a minute.
 func (e *Engine) WaitForResourceVersion(ctx context.Context, rv string) error {
 	return e.explain(ctx, e.store.WaitResourceVersion(ctx, rv), fmt.Errorf("not at resourceVersion %s", rv))
 }
