@@ -57,6 +57,9 @@ type Answer struct {
 	InitialOnly, ResumeOnly bool
 	// Hold keeps back the last item of a LIST, or the bookmark that ends initial events, until it is closed.
 	Hold <-chan struct{}
+	// Stall sends so many bytes of a LIST's body and then nothing more, on a connection that stands. Of the body of a WATCH with
+	// initial events it sends nothing at all.
+	Stall *int
 	// NoBookmarks leaves out every bookmark of a WATCH, the one that ends initial events too.
 	NoBookmarks bool
 }

@@ -13,6 +13,7 @@ import (
 var basics = []Story{
 	{Name: "FirstList", Contract: "everything there is comes once, as added and initial, before HasSynced", play: firstList},
 	{Name: "EmptyList", Contract: "a list of nothing is a state too: the informer syncs and tells nothing", play: emptyList},
+	{Name: "ListKeysInAnyOrder", Contract: "the keys of a list may come in any order", play: listKeysInAnyOrder},
 	{Name: "AddUpdateDelete", Contract: "each change is told once, and is held by then", play: addUpdateDelete},
 	{Name: "BurstInOrder", Contract: "a handler that keeps up is told of every change, in order", play: burstInOrder},
 	{Name: "NotSyncedHalfWay", Contract: "while the first list comes in, nothing says that it is through", play: notSyncedHalfWay},
@@ -24,6 +25,7 @@ var basics = []Story{
 		Issue: "kubernetes 130767", play: blockedIndexFunction},
 	{Name: "RunTwice", Contract: "a second Run returns and disturbs nothing", play: runTwice},
 	{Name: "StopBeforeSync", Contract: "an informer whose first list is never answered stops at once", play: stopBeforeSync},
+	{Name: "StopInAnswer", Contract: "an informer whose first list has come to a halt at any byte stops at once", play: stopInAnswer},
 	{Name: "StopInBackoff", Contract: "an informer that waits for its next try stops at once", play: stopInBackoff},
 	{Name: "StopOneOfTwo", Contract: "one informer can be stopped: its requests end, another's go on",
 		Issue: "kubernetes 79610", play: stopOneOfTwo},
@@ -66,6 +68,35 @@ func emptyList(s *stage) {
 	inf.current(time.Second)
 	if events := l.told(); len(events) != 1 || events[0].initial {
 		s.failf("told %v; want one addition that is not initial", events)
+	}
+}
+
+// listKeysInAnyOrder: all orders there are, with pods and without.
+func listKeysInAnyOrder(s *stage) {
+	for n := range 2 {
+		eachOrder([]string{"apiVersion", "items", "kind", "metadata"}, 0, func(keys []string) {
+			s.server.SetListKeys(keys...)
+			inf := s.informer(Options{})
+			inf.synced()
+			inf.current(time.Second)
+			if got := len(inf.ResourceVersions()); got != 3*n {
+				s.failf("%d pods of %d in a list of %q", got, 3*n, keys)
+			}
+			inf.stop()
+		})
+		s.fill(3)
+	}
+}
+
+// eachOrder calls f with every order of those of the keys that are not among the first n.
+func eachOrder(keys []string, n int, f func([]string)) {
+	if n == len(keys) {
+		f(slices.Clone(keys))
+	}
+	for i := n; i < len(keys); i++ {
+		keys[n], keys[i] = keys[i], keys[n]
+		eachOrder(keys, n+1, f)
+		keys[n], keys[i] = keys[i], keys[n]
 	}
 }
 
@@ -309,6 +340,25 @@ func stopBeforeSync(s *stage) {
 	}
 	if inf.HasSynced() || l.HasSynced() {
 		s.failf("synced by being stopped")
+	}
+}
+
+// stopInAnswer: at each of the first bytes, which say what comes, and in the middle of the items.
+func stopInAnswer(s *stage) {
+	s.fill(20)
+	for n := range 700 {
+		if n > 150 && n%50 != 0 {
+			continue
+		}
+		s.server.Answer(List, Always, Answer{Stall: &n})
+		s.server.Answer(Watch, Always, Answer{Stall: &n})
+		inf := s.informer(Options{})
+		inf.run()
+		s.elapse(time.Second)
+		inf.cancel()
+		if !inf.stopped(time.Second) {
+			s.failf("not stopped within a second, %d bytes of the answer having come", n)
+		}
 	}
 }
 

@@ -169,6 +169,7 @@ var clientGoFails = map[string]string{
 	"RestoredFromBackup":      "a WATCH from a resourceVersion that the server has not reached is silent, and is begun again and again",
 	"HangingRequest":          "a request has no deadline",
 	"StalledList":             "a list that comes in has no deadline",
+	"StalledHead":             "a list that comes in has no deadline",
 	"OutageIsAnError":         "there is no present error: the watch error handler is not told of every failure, and never of an end",
 	"ErrorEnds":               "there is no present error: the watch error handler is never told of an end",
 	"ForbiddenIsNoTimeout":    "waiting for the sync tells no reason",

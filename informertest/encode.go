@@ -67,18 +67,10 @@ func envelope(apiVersion, kind string, size int) (before, after []byte) {
 	return before, field(after, 4, nil)
 }
 
-// listBody is the pieces of a LIST's body: the head, one or two an item, the end.
-func listBody(enc int, meta metav1.ListMeta, items []*entry) [][]byte {
+// listBody is the pieces of a LIST's body: the head, one or two an item, the end. keys are those of JSON, in their order.
+func listBody(enc int, meta metav1.ListMeta, items []*entry, keys []string) [][]byte {
 	if enc == asJSON {
-		head, _ := json.Marshal(meta)
-		pieces := [][]byte{[]byte(`{"kind":"PodList","apiVersion":"v1","metadata":` + string(head) + `,"items":[`)}
-		for i, e := range items {
-			if i > 0 {
-				pieces = append(pieces, []byte(","))
-			}
-			pieces = append(pieces, e.bytes(enc))
-		}
-		return append(pieces, []byte("]}\n"))
+		return jsonListBody(meta, items, keys)
 	}
 	head, _ := meta.Marshal()
 	head = field(nil, 1, head)
@@ -95,6 +87,36 @@ func listBody(enc int, meta metav1.ListMeta, items []*entry) [][]byte {
 		pieces = append(pieces, protowire.AppendVarint(tag, uint64(len(raw))), raw)
 	}
 	return append(pieces, after)
+}
+
+func jsonListBody(meta metav1.ListMeta, items []*entry, keys []string) [][]byte {
+	head, _ := json.Marshal(meta)
+	text := []byte("{")
+	var pieces [][]byte
+	for n, key := range keys {
+		if n > 0 {
+			text = append(text, ',')
+		}
+		text = fmt.Appendf(text, "%q:", key)
+		switch key {
+		case "kind":
+			text = append(text, `"PodList"`...)
+		case "apiVersion":
+			text = append(text, `"v1"`...)
+		case "metadata":
+			text = append(text, head...)
+		case "items":
+			pieces = append(pieces, append(text, '['))
+			for i, e := range items {
+				if i > 0 {
+					pieces = append(pieces, []byte(","))
+				}
+				pieces = append(pieces, e.bytes(asJSON))
+			}
+			text = []byte("]")
+		}
+	}
+	return append(pieces, append(text, "}\n"...))
 }
 
 // object is a single object as a body.

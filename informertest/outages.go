@@ -13,6 +13,8 @@ var outages = []Story{
 	{Name: "HangingRequest", Contract: "a first request that is never answered is given up within five minutes, and the next one is taken",
 		play: hangingRequest},
 	{Name: "StalledList", Contract: "a list that stops half-way, on a connection that stands, is given up within five minutes", play: stalledList},
+	{Name: "StalledHead", Contract: "a list that stops within its first bytes, on a connection that stands, is given up within five minutes",
+		play: stalledHead},
 	{Name: "OutageIsAnError", Contract: "an informer that lost its server says so within a minute, and no more when it is back",
 		play: outageIsAnError},
 }
@@ -147,6 +149,21 @@ func stalledList(s *stage) {
 	inf.run()
 	s.eventually(5*time.Minute, "HasSynced", inf.HasSynced)
 	inf.current(time.Second)
+}
+
+// stalledHead: not a byte comes of the body, or so few that they do not say what it is.
+func stalledHead(s *stage) {
+	s.fill(5)
+	for _, n := range []int{0, 1, 10, 30} {
+		s.server.Answer(List, 1, Answer{Stall: &n})
+		s.server.Answer(Watch, 1, Answer{Stall: &n})
+		inf := s.informer(Options{})
+		inf.listen(HandlerOptions{})
+		inf.run()
+		s.eventually(5*time.Minute, "HasSynced", inf.HasSynced)
+		inf.current(time.Second)
+		inf.stop()
+	}
 }
 
 // outageIsAnError: the server goes and comes.

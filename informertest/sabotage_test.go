@@ -86,7 +86,7 @@ var sabotages = []sabotage{
 	{
 		name:    "nothing is held",
 		wrap:    func(inf informertest.Informer) informertest.Informer { return empty{inf} },
-		noticed: []string{"HeldBeforeTold", "SlowHandlerKeepsTheWatch", "IndexFromStart", "StrangeEvent", "StopFreesEverything"},
+		noticed: []string{"HeldBeforeTold", "SlowHandlerKeepsTheWatch", "IndexFromStart", "StrangeEvent", "StopFreesEverything", "ListKeysInAnyOrder"},
 	},
 	{
 		name:    "indexes give nothing",
@@ -101,7 +101,7 @@ var sabotages = []sabotage{
 	{
 		name:    "the stop takes its time",
 		wrap:    func(inf informertest.Informer) informertest.Informer { return lingering{inf} },
-		noticed: []string{"StopBeforeSync", "StopInBackoff", "RunTwice"},
+		noticed: []string{"StopBeforeSync", "StopInAnswer", "StopInBackoff", "RunTwice"},
 	},
 	{
 		name:    "the stop is not heard",

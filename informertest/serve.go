@@ -135,7 +135,10 @@ func (s *Server) serveList(w http.ResponseWriter, r *http.Request, enc int, a An
 		p.items = p.items[:limit]
 	}
 	w.Header().Set("Content-Type", []string{typeJSON, typeProtobuf}[enc])
-	writeList(w, r, listBody(enc, meta, p.items), a)
+	s.mu.Lock()
+	keys := s.keys
+	s.mu.Unlock()
+	writeList(w, r, listBody(enc, meta, p.items, keys), a)
 }
 
 // firstPage is all of the list that is asked for, from where it is asked for.
@@ -187,7 +190,18 @@ func writeList(w http.ResponseWriter, r *http.Request, pieces [][]byte, a Answer
 	if a.Cut > 0 {
 		left = int(float64(size) * a.Cut)
 	}
+	stall := size + 1 // until the stall
+	if a.Stall != nil {
+		stall = *a.Stall
+	}
 	for i, p := range pieces {
+		if stall < len(p) {
+			_, _ = w.Write(p[:stall])
+			_ = out.Flush()
+			<-r.Context().Done()
+			return
+		}
+		stall -= len(p)
 		if a.Hold != nil && i == len(pieces)-2 {
 			_ = out.Flush()
 			select {

@@ -38,6 +38,7 @@ type Server struct {
 	hammered bool
 	sent     int
 
+	keys      []string // of lists in JSON, in their order
 	minor     int
 	initial   InitialEvents
 	bookmarks time.Duration
@@ -73,6 +74,7 @@ func NewServer() *Server {
 		pages:     map[string]page{},
 		watchers:  map[*watcher]struct{}{},
 		rules:     map[Op]*rule{},
+		keys:      []string{"kind", "apiVersion", "metadata", "items"},
 		minor:     37,
 		bookmarks: time.Minute,
 	}
@@ -112,6 +114,14 @@ func (s *Server) SetVersion(minor int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.minor = minor
+}
+
+// SetListKeys sets the order of the keys of lists in JSON: "kind", "apiVersion", "metadata", "items". kube-apiserver sorts them
+// in lists of custom resources.
+func (s *Server) SetListKeys(keys ...string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.keys = keys
 }
 
 // SetInitialEvents says what the server makes of sendInitialEvents.

@@ -67,6 +67,10 @@ func (s *Server) serveWatch(w http.ResponseWriter, r *http.Request, enc int, a A
 	if a.End {
 		return
 	}
+	if a.Stall != nil && q.Get("sendInitialEvents") == "true" {
+		<-r.Context().Done()
+		return
+	}
 	if a.InStream {
 		_, _ = w.Write(eventFrame(enc, "ERROR", statusBody(enc, a.Status)))
 		return
