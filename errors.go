@@ -35,6 +35,8 @@ var (
 	ErrNotSynced = engine.ErrNotSynced
 	// ErrStopped: the informer has been stopped.
 	ErrStopped = engine.ErrStopped
+	// ErrReleased: the lease was released.
+	ErrReleased = errors.New("released")
 	// ErrRunning: Run was called a second time, or on an informer that its factory runs.
 	ErrRunning = engine.ErrRunning
 	// ErrHandlerStuck: a handler did not return within Options.StopTimeout after the informer was stopped.

@@ -20,7 +20,7 @@ type Factory struct {
 	runs sync.WaitGroup
 
 	mu     sync.Mutex
-	shared map[string]*shared
+	shared map[shareKey]*shared
 }
 
 // shared is one informer with its users. The factory's lock guards it.
@@ -36,32 +36,32 @@ type shared struct {
 // NewFactory makes a factory whose informers end with ctx at the latest.
 func NewFactory(ctx context.Context, cfg *rest.Config) *Factory {
 	ctx, stop := context.WithCancel(ctx)
-	return &Factory{cfg: cfg, ctx: ctx, stop: stop, shared: map[string]*shared{}}
+	return &Factory{cfg: cfg, ctx: ctx, stop: stop, shared: map[shareKey]*shared{}}
 }
 
 // Lease is one user's hold on a shared informer. It has all of the informer's methods but Run: the factory runs it.
 type Lease[T Object] struct {
 	*Informer[T]
 	factory *Factory
-	key     string
+	key     shareKey
 	shared  *shared
-	once    sync.Once
 
 	mu       sync.Mutex
 	handlers []*Registration
+	released bool
 }
 
 // Use gives the informer of T with these options, and starts it when it has no other user. Which objects it holds is
 // what makes an informer another one: T, Resource, Namespaces, Selectors and Drop. The rest of the options is the first
-// user's, except Indexes: those that are missing are added. ErrIndexExists when an index of that name is defined otherwise;
-// ErrStopped when the factory has been shut down.
+// user's, except Indexes: those that are missing are added. ErrIndexExists when an index of that name is defined otherwise (see
+// ByFunc for when two functions are one); then none is added. ErrStopped when the factory has been shut down.
 func Use[T Object](f *Factory, opts Options) (*Lease[T], error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.ctx.Err() != nil {
 		return nil, fmt.Errorf("factory: %w", ErrStopped)
 	}
-	key := shareKey[T](opts)
+	key := shareKeyOf[T](opts)
 	sh, ok := f.shared[key]
 	if !ok {
 		inf, err := NewInformer[T](f.cfg, opts)
@@ -115,36 +115,48 @@ func (f *Factory) Shutdown() error {
 // Run is not for the user of a shared informer: its factory runs it. It returns ErrRunning.
 func (l *Lease[T]) Run(context.Context) error { return fmt.Errorf("%s: %w", l.name, ErrRunning) }
 
-// Handle registers a handler, as Informer.Handle; it is removed with the lease.
+// Handle registers a handler, as Informer.Handle; it is removed with the lease. ErrReleased after Release.
 func (l *Lease[T]) Handle(h Handler[T], opts HandlerOptions[T]) (*Registration, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.released {
+		return nil, fmt.Errorf("%s: lease: %w", l.name, ErrReleased)
+	}
 	r, err := l.Informer.Handle(h, opts)
 	if err != nil {
 		return nil, err
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	l.handlers = append(l.handlers, r)
 	return r, nil
+}
+
+// AddIndex adds an index, as Informer.AddIndex, unless another user has added the same one. It stays when the lease is released.
+func (l *Lease[T]) AddIndex(name string, ix Index) error {
+	l.factory.mu.Lock()
+	defer l.factory.mu.Unlock()
+	return addIndexes(l.Informer, l.shared, map[string]Index{name: ix})
 }
 
 // Release ends this use: the lease's handlers are removed, and the informer stops if this was its last user. It does
 // not block. Done tells when the informer has ended. More calls do nothing.
 func (l *Lease[T]) Release() {
-	l.once.Do(func() {
-		l.mu.Lock()
-		for _, r := range l.handlers {
-			r.Remove()
-		}
-		l.handlers = nil
-		l.mu.Unlock()
-		l.factory.release(l.key, l.shared)
-	})
+	l.mu.Lock()
+	handlers, released := l.handlers, l.released
+	l.handlers, l.released = nil, true
+	l.mu.Unlock()
+	if released {
+		return
+	}
+	for _, r := range handlers {
+		r.Remove()
+	}
+	l.factory.release(l.key, l.shared)
 }
 
 // Done is closed when the informer has ended.
 func (l *Lease[T]) Done() <-chan struct{} { return l.shared.done }
 
-func (f *Factory) release(key string, sh *shared) {
+func (f *Factory) release(key shareKey, sh *shared) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	sh.users--
@@ -157,11 +169,16 @@ func (f *Factory) release(key string, sh *shared) {
 	}
 }
 
-// addIndexes adds what a later user wants and the informer has not.
+// addIndexes adds what a later user wants and the informer has not; nothing if a name is taken by another index. The factory's
+// lock is held.
 func addIndexes[T Object](inf *Informer[T], sh *shared, want map[string]Index) error {
 	for name, ix := range want {
-		have, ok := sh.indexes[name]
-		if ok && ix.fn == nil && have.fn == nil && have.label == ix.label && have.field == ix.field {
+		if have, ok := sh.indexes[name]; ok && !have.same(ix) {
+			return fmt.Errorf("%s: index %q: %w", inf.name, name, ErrIndexExists)
+		}
+	}
+	for name, ix := range want {
+		if _, ok := sh.indexes[name]; ok {
 			continue
 		}
 		if err := inf.AddIndex(name, ix); err != nil {
@@ -172,12 +189,21 @@ func addIndexes[T Object](inf *Informer[T], sh *shared, want map[string]Index) e
 	return nil
 }
 
-// shareKey names which objects an informer holds, as what.
-func shareKey[T Object](opts Options) string {
+// shareKey is what makes an informer another one: its type, and which objects it holds. Types of different packages may be
+// called alike.
+type shareKey struct {
+	goType  reflect.Type
+	objects string
+}
+
+func shareKeyOf[T Object](opts Options) shareKey {
 	sorted := func(list []string) []string {
 		list = slices.Clone(list)
 		slices.Sort(list)
 		return list
 	}
-	return fmt.Sprintf("%s %v %q %q %q", reflect.TypeFor[T](), opts.Resource, sorted(opts.Namespaces), opts.Selectors, sorted(opts.Drop))
+	return shareKey{
+		goType:  reflect.TypeFor[T](),
+		objects: fmt.Sprintf("%q %q %q %q", opts.Resource, sorted(opts.Namespaces), opts.Selectors, sorted(opts.Drop)),
+	}
 }

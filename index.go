@@ -2,6 +2,8 @@ package weir
 
 import (
 	"fmt"
+	"reflect"
+	"unsafe"
 
 	"github.com/weirproject/weir/store"
 	"github.com/weirproject/weir/wire"
@@ -12,6 +14,9 @@ type Index struct {
 	label string
 	field string
 	fn    func(object any) ([]string, error)
+	// Of fn: the type of the objects that it takes, and the function value that it was made of.
+	of    reflect.Type
+	value unsafe.Pointer
 }
 
 // ByLabel indexes by the value of a label. It is kept from the bytes; nothing is decoded.
@@ -22,8 +27,22 @@ func ByField(path string) Index { return Index{field: path} }
 
 // ByFunc indexes by what a function says of a decoded object: client-go's IndexFunc. It runs when the index is read, on
 // the reader's goroutine, for what has changed since; never in the way of a WATCH. The object is shared and read-only.
+//
+// Users of a factory share an index by a function when both have the same Index value, or made theirs of the same function
+// value: one declared function, or one closure. Two closures of one text are two functions, since they may have captured
+// different variables, and so are two method values.
 func ByFunc[T Object](fn func(T) ([]string, error)) Index {
-	return Index{fn: func(object any) ([]string, error) { return fn(object.(T)) }}
+	return Index{
+		fn: func(object any) ([]string, error) { return fn(object.(T)) },
+		of: reflect.TypeFor[T](),
+		// A func is a pointer to what it captured and its code. As long as it is held nothing else has that address.
+		value: *(*unsafe.Pointer)(unsafe.Pointer(&fn)),
+	}
+}
+
+// same reports whether two indexes give the same values for every object.
+func (ix Index) same(other Index) bool {
+	return ix.label == other.label && ix.field == other.field && ix.of == other.of && ix.value == other.value
 }
 
 // AddIndex adds an index, at any time. ErrIndexExists if the name is taken, ErrOptions if T has no such field or the
@@ -39,6 +58,8 @@ func (i *Informer[T]) AddIndex(name string, ix Index) error {
 			return fmt.Errorf("index %q: %w: %w", name, ErrOptions, err)
 		}
 		made = store.FieldIndex(path)
+	case ix.fn != nil && ix.of != reflect.TypeFor[T]():
+		return fmt.Errorf("index %q: %w: its function takes %s, not %s", name, ErrOptions, ix.of, reflect.TypeFor[T]())
 	case ix.fn != nil:
 		made = store.FuncIndex(ix.fn)
 	default:

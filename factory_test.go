@@ -1,0 +1,138 @@
+package weir_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	"k8s.io/client-go/rest"
+
+	"github.com/weirproject/weir"
+	"github.com/weirproject/weir/watchcache/embedded"
+)
+
+// Types that are called alike, such as the Event of core and that of events, have informers of their own.
+func TestFactoryTypesOfOneName(t *testing.T) {
+	server, _, ctx := serve(t, embedded.Options{})
+	f := weir.NewFactory(ctx, server.Config())
+	of, err := weir.Use[*corev1.Event](f, weir.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := weir.Use[*eventsv1.Event](f, weir.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if of.Name() == other.Name() {
+		t.Errorf("both are of %s", of.Name())
+	}
+	if err := f.Shutdown(); err != nil {
+		t.Error(err)
+	}
+}
+
+func byName(m *corev1.ConfigMap) ([]string, error) { return []string{m.Name}, nil }
+
+// Users of one index by a function share it: of one Index value, and of one function. Another function under the same name
+// is an error, and leaves nothing behind.
+func TestFactorySharesFunctionIndexes(t *testing.T) {
+	server, client, ctx := serve(t, embedded.Options{})
+	makeConfigMap(ctx, client, "d", "a")
+	f := weir.NewFactory(ctx, server.Config())
+	prefix := "x-"
+	captures := func(m *corev1.ConfigMap) ([]string, error) { return []string{prefix + m.Name}, nil }
+	value := weir.ByFunc(captures)
+	indexes := func() map[string]weir.Index {
+		return map[string]weir.Index{"value": value, "named": weir.ByFunc(byName), "captures": weir.ByFunc(captures)}
+	}
+	var leases []*weir.Lease[*corev1.ConfigMap]
+	for n := range 3 {
+		lease, err := weir.Use[*corev1.ConfigMap](f, weir.Options{Indexes: indexes()})
+		if err != nil {
+			t.Fatalf("user %d: %v", n, err)
+		}
+		leases = append(leases, lease)
+	}
+	if err := leases[0].WaitForSync(ctx); err != nil {
+		t.Fatal(err)
+	}
+	for n, lease := range leases {
+		for name, of := range map[string]string{"value": "x-a", "named": "a", "captures": "x-a"} {
+			found := 0
+			for m, err := range lease.By(name, of) {
+				if found++; err != nil || m.Name != "a" {
+					t.Errorf("index %s: %v, %v", name, m, err)
+				}
+			}
+			if found != 1 {
+				t.Errorf("user %d finds %d objects by %s", n, found, name)
+			}
+		}
+		if err := lease.AddIndex("later", value); err != nil {
+			t.Errorf("user %d: an index that the first user added: %v", n, err)
+		}
+	}
+	for n, other := range []weir.Index{
+		weir.ByFunc(func(m *corev1.ConfigMap) ([]string, error) { return []string{m.Name}, nil }),
+		weir.ByFunc(func(m *corev1.ConfigMap) ([]string, error) { return []string{prefix + m.Name}, nil }),
+		weir.ByLabel("named"),
+	} {
+		opts := weir.Options{Indexes: map[string]weir.Index{"a": weir.ByLabel("a"), "named": other}}
+		if _, err := weir.Use[*corev1.ConfigMap](f, opts); !errors.Is(err, weir.ErrIndexExists) {
+			t.Errorf("%d: another index of a name that is taken: %v", n, err)
+		}
+	}
+	for _, err := range leases[0].By("a", "x") {
+		if !errors.Is(err, weir.ErrUnknownIndex) {
+			t.Errorf("of the indexes of a user who was refused one was added: %v", err)
+		}
+	}
+	if err := f.Shutdown(); err != nil {
+		t.Error(err)
+	}
+}
+
+// An index by a function of another type is an error, not a panic when it is read.
+func TestIndexOfAnotherType(t *testing.T) {
+	inf, err := weir.NewInformer[*corev1.Pod](&rest.Config{Host: "http://127.0.0.1:1"}, weir.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := inf.AddIndex("name", weir.ByFunc(byName)); !errors.Is(err, weir.ErrOptions) {
+		t.Errorf("an index of config maps on pods: %v", err)
+	}
+}
+
+// A lease that was released takes no handler: nobody would serve it when the last user has gone, and nobody would remove it.
+func TestLeaseAfterRelease(t *testing.T) {
+	server, _, ctx := serve(t, embedded.Options{})
+	f := weir.NewFactory(ctx, server.Config())
+	handle := func(l *weir.Lease[*corev1.ConfigMap]) error {
+		_, err := l.Handle(func(context.Context, weir.Event[*corev1.ConfigMap]) {}, weir.HandlerOptions[*corev1.ConfigMap]{})
+		return err
+	}
+	one, err := weir.Use[*corev1.ConfigMap](f, weir.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	two, err := weir.Use[*corev1.ConfigMap](f, weir.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	one.Release()
+	if err := handle(one); !errors.Is(err, weir.ErrReleased) {
+		t.Errorf("with another user: %v", err)
+	}
+	if err := handle(two); err != nil {
+		t.Errorf("the other user: %v", err)
+	}
+	two.Release()
+	if err := handle(two); !errors.Is(err, weir.ErrReleased) {
+		t.Errorf("after the last user: %v", err)
+	}
+	if err := f.Shutdown(); err != nil {
+		t.Error(err)
+	}
+}
