@@ -95,9 +95,16 @@ func (d *drawer) server(order int) api.Spec {
 }
 
 func (d *drawer) clients() {
-	d.w.Clients = append(d.w.Clients, d.client(Native))
+	runner := Native
+	switch n := d.IntN(100); {
+	case n < 35:
+		runner = DropIn
+	case n < 40:
+		runner = ClientGo
+	}
+	d.w.Clients = append(d.w.Clients, d.client(runner))
 	if d.chance(20) {
-		d.w.Clients = append(d.w.Clients, d.client(Native))
+		d.w.Clients = append(d.w.Clients, d.client(runner))
 	}
 }
 
@@ -115,6 +122,10 @@ func (d *drawer) client(runner string) ClientSpec {
 			c.Scope.Selectors[i], c.Scope.Selectors[j] = c.Scope.Selectors[j], c.Scope.Selectors[i]
 		})
 		c.Scope.Selectors = c.Scope.Selectors[:1+d.IntN(3)]
+	}
+	if runner != Native { // one LIST and one WATCH
+		c.Typed = d.chance(30)
+		c.Scope.Namespaces, c.Scope.Selectors = c.Scope.Namespaces[:min(len(c.Scope.Namespaces), 1)], c.Scope.Selectors[:min(len(c.Scope.Selectors), 1)]
 	}
 	for range 1 + d.IntN(3) {
 		c.Handlers = append(c.Handlers, d.handler())

@@ -21,7 +21,7 @@ func (r *run) expect(c *client) expectation {
 				continue
 			}
 			any = true
-			all = all || !f.Bound && f.BlocksAlways()
+			all = all || !f.Bound && f.BlocksAlways() && (f.Server < 0 || len(r.world.Servers) == 1)
 		}
 		return any, all
 	}

@@ -112,6 +112,9 @@ func (h *handler) check(t told) {
 			h.wrong("order", "Deleted %v, but it has nothing", t.old)
 			break
 		}
+		if t.final && t.old.form.Version == was.form.Version { // its resourceVersion is that of the end, its schema the server's by then
+			t.old.form = was.form
+		}
 		if !h.client.same(t.old.form, was.form) {
 			h.wrong("order", "Deleted %v, but it has %v", t.old, was.form)
 		}

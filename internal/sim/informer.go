@@ -9,7 +9,9 @@ import (
 
 // Runners are what is run in a world.
 const (
-	Native = "native" // weir.NewInformer
+	Native   = "native"    // weir.NewInformer
+	DropIn   = "drop-in"   // package clientgo
+	ClientGo = "client-go" // client-go's own
 )
 
 // informer is an implementation under test. All that it holds is told as forms: what a server made of a version.
@@ -21,8 +23,8 @@ type informer interface {
 	HasSynced() bool
 	// Err is why the informer is not current. known is false for an implementation that cannot tell.
 	Err() (err error, known bool)
-	// Read reads everything, in as many ways as there are, and reports where they do not agree.
-	Read(report func(format string, args ...any)) view
+	// Read reads everything. Where several reads cannot be of one moment, they are made and compared only if it is quiet.
+	Read(quiet bool, report func(format string, args ...any)) view
 	// Rest reports what an informer that has come to rest should not hold any more.
 	Rest(report func(format string, args ...any))
 }
@@ -45,6 +47,7 @@ type told struct {
 	key      etcd.Key
 	old, new object
 	initial  bool
+	final    bool // a DELETED event's object, whose resourceVersion is that of the end
 }
 
 // object is what a handler or a read was given.
@@ -66,3 +69,6 @@ const (
 var whatNames = [...]string{"", "Added", "Updated", "Deleted", "Resynced"}
 
 func (w what) String() string { return whatNames[w] }
+
+// runners make informers.
+var runners = map[string]func(*api.Cluster, *api.Client, ClientSpec) (informer, error){Native: newNative, DropIn: newDropIn, ClientGo: newClientGo}

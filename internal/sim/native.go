@@ -53,6 +53,8 @@ func nodeOf(o any) string {
 	switch o := o.(type) {
 	case *corev1.ConfigMap:
 		return o.Data["node"]
+	case *Widget:
+		return o.Spec.Node
 	case *unstructured.Unstructured:
 		s, _, _ := unstructured.NestedString(o.Object, "spec", "node")
 		return s
@@ -110,7 +112,7 @@ func (n *native[T]) object(i weir.Item[T]) object {
 	return object{form: f}
 }
 
-func (n *native[T]) Read(report func(string, ...any)) view {
+func (n *native[T]) Read(_ bool, report func(string, ...any)) view {
 	s := n.Snapshot()
 	v := view{resourceVersion: s.ResourceVersion(), objects: map[etcd.Key]api.Form{}}
 	byApp, byNode := map[string][]string{}, map[string][]string{}

@@ -84,7 +84,7 @@ func (r *run) problems(relisted bool) []problem {
 	var all []problem
 	for _, c := range r.clients {
 		add := func(rule, text string, args ...any) { all = append(all, problem{rule, c, text, args}) }
-		v := r.readClient(c)
+		v := r.readClient(c, true)
 		e := r.expect(c)
 		if e.heals && (relisted || !r.cluster.Tricked(c.api)) {
 			r.compare(c, v, relisted, add)
@@ -148,7 +148,7 @@ func (r *run) want(c *client) map[etcd.Key]*etcd.Version {
 func (r *run) cold(c *client) {
 	c.informer.Rest(func(format string, args ...any) { r.violate("rest", c, format, args...) })
 	e := r.expect(c)
-	v := r.readClient(c)
+	v := r.readClient(c, true)
 	if err, known := c.informer.Err(); known && e.blocked && err == nil {
 		r.violate("err-nil", c, "something stands in the way for good, but Err is nil")
 	} else if known && e.current && err != nil {

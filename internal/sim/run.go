@@ -67,7 +67,7 @@ func Execute(t *testing.T, w *World, logging bool) (out *Outcome) {
 	r := &run{world: w, logging: logging, rng: rand.New(rand.NewPCG(w.Seed, 2))}
 	defer func() {
 		if p := recover(); p != nil {
-			r.violate("deadlock", nil, "%v", p)
+			r.violate("deadlock", nil, "%v\n%s", p, bubbles())
 		}
 		r.out.Log = r.log.String()
 		out = &r.out
@@ -89,9 +89,7 @@ func (r *run) execute() {
 	r.stop()
 	synctest.Wait()
 	if n := runtime.NumGoroutine(); n > before && !r.failed() {
-		buf := make([]byte, 1<<20)
-		buf = buf[:runtime.Stack(buf, true)]
-		r.violate("goroutines", nil, "%d are left after the stop\n%s", n-before, buf)
+		r.violate("goroutines", nil, "%d are left after the stop\n%s", n-before, bubbles())
 	}
 }
 
@@ -121,7 +119,7 @@ func (r *run) build() {
 func (r *run) client(i int, spec ClientSpec) *client {
 	c := &client{spec: spec, index: i, api: r.cluster.Client(fmt.Sprintf("%s %d", spec.Runner, i)), done: make(chan struct{}), read: map[etcd.Key]last{}}
 	var err error
-	if c.informer, err = newNative(r.cluster, c.api, spec); err != nil {
+	if c.informer, err = runners[spec.Runner](r.cluster, c.api, spec); err != nil {
 		panic(err)
 	}
 	for j, hs := range spec.Handlers {
@@ -137,7 +135,7 @@ func (r *run) client(i int, spec ClientSpec) *client {
 func (r *run) handle(h *handler) {
 	var held map[etcd.Key]api.Form
 	if h.spec.Add > 0 {
-		held = r.readClient(h.client).objects
+		held = r.readClient(h.client, false).objects
 	}
 	r.cluster.Do(func(hist *etcd.History) {
 		for _, v := range hist.Era().At(hist.Era().Head()) {
@@ -222,4 +220,17 @@ func (r *run) failed() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return len(r.out.Violations) > 0
+}
+
+// bubbles are the stacks of the goroutines that run in virtual time.
+func bubbles() string {
+	buf := make([]byte, 1<<20)
+	buf = buf[:runtime.Stack(buf, true)]
+	var all []string
+	for _, g := range strings.Split(string(buf), "\n\n") {
+		if head, _, _ := strings.Cut(g, "\n"); strings.Contains(head, "synctest") {
+			all = append(all, g)
+		}
+	}
+	return strings.Join(all, "\n\n")
 }

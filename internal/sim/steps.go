@@ -72,7 +72,7 @@ func (r *run) step(s Step) {
 	case Route:
 		r.clients[s.Client%len(r.clients)].api.Route(s.Server)
 	case Look:
-		r.readClient(r.clients[s.Client%len(r.clients)])
+		r.readClient(r.clients[s.Client%len(r.clients)], false)
 	case Register:
 		r.handle(r.clients[s.Client].handlers[s.N])
 	case Remove:
@@ -131,7 +131,7 @@ func (r *run) unsteady(hist *etcd.History) {
 // look reads everything while nothing runs.
 func (r *run) look() {
 	for _, c := range r.clients {
-		r.readClient(c)
+		r.readClient(c, true)
 		for _, h := range c.handlers {
 			h.synced()
 		}
@@ -142,8 +142,8 @@ func (r *run) look() {
 }
 
 // readClient reads a client's informer and checks that nothing went back.
-func (r *run) readClient(c *client) view {
-	v := c.informer.Read(func(format string, args ...any) { r.violate("read", c, format, args...) })
+func (r *run) readClient(c *client, quiet bool) view {
+	v := c.informer.Read(quiet, func(format string, args ...any) { r.violate("read", c, format, args...) })
 	for key, f := range v.objects {
 		if was, ok := c.read[key]; ok && was.form != f || was.gone {
 			if err := r.follows(c, was, f); err != nil {

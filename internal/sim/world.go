@@ -28,6 +28,7 @@ type ClientSpec struct {
 	Scope    Scope
 	Mode     string        // of the reflector
 	Any      bool          // lists need not be consistent
+	Typed    bool          // a custom resource has a Go type
 	Watch    time.Duration // the shortest time that a watch is asked for
 	LogBytes int64
 	Handlers []HandlerSpec
@@ -129,7 +130,7 @@ func (w *World) String() string {
 		fmt.Fprintf(&b, "  server %d: %+v\n", i, s)
 	}
 	for i, c := range w.Clients {
-		fmt.Fprintf(&b, "  client %d: %s mode=%s any=%v namespaces=%v selectors=%v watch=%v log=%d\n", i, c.Runner, c.Mode, c.Any,
+		fmt.Fprintf(&b, "  client %d: %s mode=%s any=%v typed=%v namespaces=%v selectors=%v watch=%v log=%d\n", i, c.Runner, c.Mode, c.Any, c.Typed,
 			c.Scope.Namespaces, c.Scope.Selectors, c.Watch, c.LogBytes)
 		for j, h := range c.Handlers {
 			fmt.Fprintf(&b, "    handler %d: %+v\n", j, h)

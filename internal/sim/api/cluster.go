@@ -2,6 +2,7 @@ package api
 
 import (
 	"fmt"
+	"strconv"
 	"sync"
 	"time"
 
@@ -152,4 +153,14 @@ func (c *Cluster) Form(raw []byte) (Form, bool) {
 	defer c.mu.Unlock()
 	f, ok := c.known[string(stripEnvelope(raw))]
 	return f, ok
+}
+
+// FormOf finds a form by what every object carries: the numbers of its version and of the schema.
+func (c *Cluster) FormOf(id, schema string) (Form, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n, err := strconv.Atoi(id)
+	m, err2 := strconv.Atoi(schema)
+	v := c.history.Version(n)
+	return Form{Version: v, Schema: m}, err == nil && err2 == nil && v != nil && m <= c.schema
 }

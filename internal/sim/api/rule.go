@@ -230,5 +230,10 @@ func (c *Cluster) Bookmarks(cl *Client) bool {
 			return false
 		}
 	}
-	return cl.server.Spec.Bookmarks >= 0
+	for _, s := range c.servers {
+		if s.Spec.Bookmarks < 0 {
+			return false
+		}
+	}
+	return true
 }

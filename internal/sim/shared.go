@@ -1,0 +1,297 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/weirproject/weir/clientgo"
+	"github.com/weirproject/weir/internal/sim/api"
+	"github.com/weirproject/weir/internal/sim/etcd"
+	"github.com/weirproject/weir/reflector"
+)
+
+// shared is anything that is a client-go SharedIndexInformer.
+type shared struct {
+	cache.SharedIndexInformer
+	cluster *api.Cluster
+	resync  time.Duration
+	control bool // client-go's own
+}
+
+func newDropIn(c *api.Cluster, cl *api.Client, spec ClientSpec) (informer, error) {
+	cfg := config(cl)
+	clientgo.Wrap(cfg)
+	lw, example, err := listerWatcher(c, cfg, spec)
+	if err != nil {
+		return nil, err
+	}
+	s := &shared{cluster: c, resync: spec.resync()}
+	opts := clientgo.Options{LogBytes: spec.LogBytes, Reflector: reflector.Config{Mode: modes[spec.Mode], PageSize: 2, WatchTimeout: spec.Watch}}
+	if spec.Any {
+		opts.Reflector.Consistency = reflector.Any
+	}
+	s.SharedIndexInformer = clientgo.NewSharedIndexInformerWithOptions(lw, example, s.resync, s.indexers(), opts)
+	return s, nil
+}
+
+func newClientGo(c *api.Cluster, cl *api.Client, spec ClientSpec) (informer, error) {
+	lw, example, err := listerWatcher(c, config(cl), spec)
+	if err != nil {
+		return nil, err
+	}
+	if spec.Mode != "watchlist" {
+		lw = listOnly{lw}
+	}
+	s := &shared{cluster: c, resync: spec.resync(), control: true}
+	s.SharedIndexInformer = cache.NewSharedIndexInformer(lw, example, s.resync, s.indexers())
+	return s, nil
+}
+
+// listOnly keeps client-go from asking for initial events.
+type listOnly struct{ cache.ListerWatcherWithContext }
+
+func (l listOnly) List(o metav1.ListOptions) (runtime.Object, error) {
+	return l.ListWithContext(context.Background(), o)
+}
+
+func (l listOnly) Watch(o metav1.ListOptions) (watch.Interface, error) {
+	return l.WatchWithContext(context.Background(), o)
+}
+
+func (listOnly) IsWatchListSemanticsUnSupported() bool { return true }
+
+func config(cl *api.Client) *rest.Config {
+	return &rest.Config{Host: "http://server", Transport: cl, QPS: -1}
+}
+
+// resync is the shortest period of the handlers', which is what an informer needs to have for them to get any.
+func (c ClientSpec) resync() time.Duration {
+	var d time.Duration
+	for _, h := range c.Handlers {
+		if h.Resync > 0 && (d == 0 || h.Resync < d) {
+			d = h.Resync
+		}
+	}
+	return d
+}
+
+// listerWatcher is what generated code would make for the scope's only pair.
+func listerWatcher(c *api.Cluster, cfg *rest.Config, spec ClientSpec) (listerWatcherBoth, runtime.Object, error) {
+	p := spec.Scope.pairs()[0]
+	tweak := func(o *metav1.ListOptions) { o.LabelSelector = p.selector.String() }
+	switch {
+	case c.Kind.Protobuf:
+		cfg.ContentType = runtime.ContentTypeProtobuf
+		client, err := kubernetes.NewForConfig(cfg)
+		if err != nil {
+			return nil, nil, err
+		}
+		return cache.NewFilteredListWatchFromClient(client.CoreV1().RESTClient(), c.Kind.Resource, p.namespace, tweak), &corev1.ConfigMap{}, nil
+	case spec.Typed:
+		client, err := widgetClient(cfg)
+		if err != nil {
+			return nil, nil, err
+		}
+		return &cache.ListWatch{
+			ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+				tweak(&o)
+				l := &WidgetList{}
+				err := client.Get().NamespaceIfScoped(p.namespace, p.namespace != "").Resource(c.Kind.Resource).
+					VersionedParams(&o, metav1.ParameterCodec).Do(ctx).Into(l)
+				return l, err
+			},
+			WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+				tweak(&o)
+				o.Watch = true
+				return client.Get().NamespaceIfScoped(p.namespace, p.namespace != "").Resource(c.Kind.Resource).
+					VersionedParams(&o, metav1.ParameterCodec).Watch(ctx)
+			},
+		}, &Widget{}, nil
+	}
+	client, err := dynamic.NewForConfig(cfg)
+	if err != nil {
+		return nil, nil, err
+	}
+	resource := client.Resource(c.Kind.GroupVersionResource).Namespace(p.namespace)
+	return &cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			tweak(&o)
+			return resource.List(ctx, o)
+		},
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			tweak(&o)
+			return resource.Watch(ctx, o)
+		},
+	}, &unstructured.Unstructured{}, nil
+}
+
+type listerWatcherBoth interface {
+	cache.ListerWatcher
+	cache.ListerWatcherWithContext
+}
+
+func (s *shared) indexers() cache.Indexers {
+	return cache.Indexers{
+		cache.NamespaceIndex: cache.MetaNamespaceIndexFunc,
+		"node":               func(obj any) ([]string, error) { return []string{nodeOf(obj)}, nil },
+	}
+}
+
+func (s *shared) Run(ctx context.Context) { s.RunWithContext(ctx) }
+
+func (s *shared) Err() (error, bool) {
+	if s.control {
+		return nil, false
+	}
+	return clientgo.Err(s.SharedIndexInformer), true
+}
+
+func (s *shared) Handle(h *handler) (registration, error) {
+	f := cache.ResourceEventHandlerDetailedFuncs{
+		AddFunc: func(obj any, initial bool) {
+			h.tell(context.Background(), told{what: added, key: keyOf(obj), new: s.object(obj), initial: initial})
+		},
+		UpdateFunc: func(old, obj any) {
+			t := told{what: updated, key: keyOf(obj), old: s.object(old), new: s.object(obj)}
+			if t.old == t.new && (s.control || h.spec.Resync > 0) {
+				t.what = resynced
+			}
+			h.tell(context.Background(), t)
+		},
+		DeleteFunc: func(obj any) {
+			t := told{what: deleted}
+			if unknown, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+				obj = unknown.Obj
+			} else {
+				t.final = true
+			}
+			t.key, t.old = keyOf(obj), s.object(obj)
+			h.tell(context.Background(), t)
+		},
+	}
+	var reg cache.ResourceEventHandlerRegistration
+	var err error
+	if h.spec.Resync > 0 {
+		reg, err = s.AddEventHandlerWithResyncPeriod(f, h.spec.Resync)
+	} else {
+		reg, err = s.AddEventHandlerWithResyncPeriod(f, 0)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return sharedRegistration{reg, s}, nil
+}
+
+type sharedRegistration struct {
+	cache.ResourceEventHandlerRegistration
+	informer *shared
+}
+
+func (r sharedRegistration) Remove() {
+	_ = r.informer.RemoveEventHandler(r.ResourceEventHandlerRegistration)
+}
+
+func keyOf(obj any) etcd.Key {
+	m, ok := obj.(metav1.Object)
+	if !ok {
+		return etcd.Key{}
+	}
+	return etcd.Key{Namespace: m.GetNamespace(), Name: m.GetName()}
+}
+
+// object finds out what a decoded object is by what its annotations say, and compares the rest with what it should be.
+func (s *shared) object(obj any) object {
+	m, ok := obj.(metav1.Object)
+	if !ok {
+		return object{problem: fmt.Sprintf("a %T", obj)}
+	}
+	f, ok := s.cluster.FormOf(m.GetAnnotations()[api.IDAnnotation], m.GetAnnotations()[api.SchemaAnnotation])
+	if !ok {
+		return object{problem: fmt.Sprintf("not one that a server wrote: %v", obj)}
+	}
+	v := f.Version
+	switch {
+	case keyOf(obj) != v.Key:
+		return object{form: f, problem: "key " + keyOf(obj).String()}
+	case string(m.GetUID()) != v.UID:
+		return object{form: f, problem: "uid " + string(m.GetUID())}
+	case nodeOf(obj) != v.Node:
+		return object{form: f, problem: "node " + nodeOf(obj)}
+	case !maps.Equal(m.GetLabels(), v.Labels):
+		return object{form: f, problem: fmt.Sprintf("labels %v", m.GetLabels())}
+	}
+	if m.GetResourceVersion() != v.ResourceVersion() {
+		rev, ok := v.Era.Parse(m.GetResourceVersion())
+		if !ok {
+			return object{form: f, problem: "resourceVersion " + m.GetResourceVersion()}
+		}
+		f.Gone = rev
+	}
+	return object{form: f}
+}
+
+func (s *shared) Read(quiet bool, report func(string, ...any)) view {
+	v := view{resourceVersion: s.LastSyncResourceVersion(), objects: map[etcd.Key]api.Form{}}
+	byNode, byNamespace := map[string][]string{}, map[string][]string{}
+	for _, obj := range s.GetIndexer().List() {
+		o := s.object(obj)
+		if o.problem != "" || o.form.Gone != 0 {
+			report("an object of List: %v", o)
+			continue
+		}
+		key := o.form.Version.Key
+		if _, ok := v.objects[key]; ok {
+			report("List has %v twice", key)
+		}
+		v.objects[key] = o.form
+		byNode[o.form.Version.Node] = append(byNode[o.form.Version.Node], key.String())
+		byNamespace[key.Namespace] = append(byNamespace[key.Namespace], key.String())
+	}
+	if !quiet {
+		return v
+	}
+	for _, node := range []string{"node-1", "node-2"} {
+		s.checkIndex("node", node, byNode[node], report)
+	}
+	for _, ns := range []string{"n1", "n2", "n3"} {
+		s.checkIndex(cache.NamespaceIndex, ns, byNamespace[ns], report)
+	}
+	for key, f := range v.objects {
+		obj, ok, err := s.GetIndexer().GetByKey(key.String())
+		if err != nil || !ok {
+			report("GetByKey(%v): %v %v; List has it", key, ok, err)
+		} else if o := s.object(obj); o.form != f {
+			report("GetByKey(%v) gives %v; List %v", key, o, f)
+		}
+	}
+	return v
+}
+
+func (s *shared) checkIndex(name, value string, want []string, report func(string, ...any)) {
+	keys, err := s.GetIndexer().IndexKeys(name, value)
+	if err != nil {
+		report("index %s: %v", name, err)
+		return
+	}
+	slices.Sort(keys)
+	slices.Sort(want)
+	if !slices.Equal(keys, want) {
+		report("index %s=%s has %v; by the objects of List it is %v", name, value, keys, want)
+	}
+}
+
+// Rest has nothing to report: the interface does not tell what is held.
+func (s *shared) Rest(func(string, ...any)) {}
