@@ -97,7 +97,7 @@ func (h *handler) check(t told) {
 	case updated, resynced:
 		if !present {
 			h.wrong("order", "%v %v, but it has nothing", t.what, t.new)
-			break
+			return
 		}
 		if !h.client.same(t.old.form, was.form) {
 			h.wrong("order", "%v from %v to %v, but it has %v", t.what, t.old, t.new, was.form)
@@ -110,7 +110,7 @@ func (h *handler) check(t told) {
 	case deleted:
 		if !present {
 			h.wrong("order", "Deleted %v, but it has nothing", t.old)
-			break
+			return
 		}
 		if t.final && t.old.form.Version == was.form.Version { // its resourceVersion is that of the end, its schema the server's by then
 			t.old.form = was.form

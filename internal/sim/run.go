@@ -76,7 +76,13 @@ func Execute(t *testing.T, w *World, logging bool) (out *Outcome) {
 	return &r.out
 }
 
+// elapsed is how much virtual time all worlds together have taken. Each bubble's clock begins at the same moment, but some libraries keep
+// the time of the last error, say, in a variable, and are confused by a clock that goes back.
+var elapsed time.Duration
+
 func (r *run) execute() {
+	time.Sleep(elapsed)
+	defer func(began time.Time) { elapsed += time.Since(began) + time.Second }(time.Now())
 	before := runtime.NumGoroutine()
 	r.build()
 	for _, c := range r.clients {
@@ -87,6 +93,7 @@ func (r *run) execute() {
 		r.rest()
 	}
 	r.stop()
+	time.Sleep(time.Millisecond) // for readers that were yielding when their bodies were closed
 	synctest.Wait()
 	if n := runtime.NumGoroutine(); n > before && !r.failed() {
 		r.violate("goroutines", nil, "%d are left after the stop\n%s", n-before, bubbles())
@@ -207,6 +214,8 @@ func (r *run) violate(rule string, c *client, format string, args ...any) {
 	}
 	if c != nil {
 		v.Runner = c.spec.Runner
+	} else {
+		v.Runner = r.world.Clients[0].Runner
 	}
 	r.mu.Lock()
 	r.out.Violations = append(r.out.Violations, v)
@@ -222,13 +231,20 @@ func (r *run) failed() bool {
 	return len(r.out.Violations) > 0
 }
 
-// bubbles are the stacks of the goroutines that run in virtual time.
+// bubbles are the stacks of the goroutines in the newest bubble, but for those that every bubble has.
 func bubbles() string {
 	buf := make([]byte, 1<<20)
 	buf = buf[:runtime.Stack(buf, true)]
+	var newest string
 	var all []string
 	for _, g := range strings.Split(string(buf), "\n\n") {
-		if head, _, _ := strings.Cut(g, "\n"); strings.Contains(head, "synctest") {
+		head, _, _ := strings.Cut(g, "\n")
+		_, bubble, ok := strings.Cut(head, "synctest bubble ")
+		switch {
+		case !ok || strings.Contains(g, "internal/synctest.Run") || strings.Contains(g, "testingSynctestTest(") || strings.Contains(g, "sim.bubbles("):
+		case len(bubble) > len(newest) || len(bubble) == len(newest) && bubble > newest:
+			newest, all = bubble, []string{g}
+		case bubble == newest:
 			all = append(all, g)
 		}
 	}

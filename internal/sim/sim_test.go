@@ -61,7 +61,7 @@ func replay(t *testing.T, seed uint64) {
 func explain(t *testing.T, seed uint64, v Violation) {
 	w := Shrink(t, Draw(seed), v, *shrinkFlag)
 	out := Execute(t, w, true)
-	for range 5 {
+	for range 20 {
 		if len(out.Violations) > 0 {
 			break
 		}

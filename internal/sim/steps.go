@@ -31,6 +31,9 @@ func (r *run) steps() {
 	if wait := r.world.Lasts() - r.now(); wait > 0 {
 		time.Sleep(wait)
 	}
+	for i, s := range r.world.Servers {
+		r.cluster.SetLag(i, s.Lag)
+	}
 }
 
 // agenda is the world's steps and those that follow from its handlers' specs.
