@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"slices"
 	"testing"
 	"time"
 )
@@ -15,6 +16,7 @@ var (
 	fromFlag    = flag.Uint64("from", 1, "the first of them")
 	explainFlag = flag.Int("explain", 1, "how many failures of a kind to shrink and show")
 	shrinkFlag  = flag.Duration("shrink", 20*time.Second, "how long to shrink one")
+	rawFlag     = flag.Bool("raw", false, "with -seed: show the world as it was drawn as well")
 	forFlag     = flag.Duration("for", 0, "go on with new seeds for so long")
 )
 
@@ -47,25 +49,32 @@ func TestSim(t *testing.T) {
 
 // replay runs a seed until it fails: not all of a run is decided by its seed.
 func replay(t *testing.T, seed uint64) {
-	var out *Outcome
-	for range 20 {
-		if out = Execute(t, Draw(seed), true); len(out.Violations) > 0 {
-			explain(t, seed, out.Violations[0])
-			return
+	w := Draw(seed)
+	out := failing(t, w, Violation{}, 50)
+	if len(out.Violations) == 0 {
+		t.Logf("seed %d does not fail\n%v\n%s", seed, w, out.Log)
+		return
+	}
+	explain(t, seed, out.Violations[0])
+	if *rawFlag {
+		t.Errorf("seed %d: %v\nas drawn: the %v\n%s", seed, out.Violations, w, out.Log)
+	}
+}
+
+// failing runs a world, with a log, until it fails as it is expected to: Violation{} is any way.
+func failing(t *testing.T, w *World, as Violation, tries int) *Outcome {
+	for {
+		out := Execute(t, w, true)
+		tries--
+		if tries == 0 || slices.ContainsFunc(out.Violations, func(v Violation) bool { return as.Rule == "" || v.Rule == as.Rule }) {
+			return out
 		}
 	}
-	t.Logf("seed %d does not fail\n%v\n%s", seed, Draw(seed), out.Log)
 }
 
 // explain shrinks the world of a seed that failed and shows what happens in it.
 func explain(t *testing.T, seed uint64, v Violation) {
 	w := Shrink(t, Draw(seed), v, *shrinkFlag)
-	out := Execute(t, w, true)
-	for range 20 {
-		if len(out.Violations) > 0 {
-			break
-		}
-		out = Execute(t, w, true)
-	}
+	out := failing(t, w, v, 50)
 	t.Errorf("seed %d: %v\nshrunk to the %v\n%s", seed, out.Violations, w, out.Log)
 }
