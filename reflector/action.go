@@ -22,7 +22,6 @@ type (
 	openWatch  struct {
 		source.WatchOptions
 		deadline time.Duration // ErrNoBookmark after so long without an initial event, until the final bookmark; 0: none
-		tell     bool          // break the watch off whatever the probe's answer is
 		probe    time.Duration // ask for the newest resourceVersion after so long without an event or a bookmark; 0: never
 	}
 	wait         struct{ d time.Duration }

@@ -23,7 +23,6 @@ type probe struct {
 	src   source.Source
 	ctx   context.Context         // of the watch
 	broke context.CancelCauseFunc // ends the watch
-	tell  bool                    // break the watch off whatever is found
 
 	running sync.WaitGroup // the timer's function
 
@@ -38,7 +37,7 @@ type probe struct {
 
 // startProbe begins to watch over a watch that was just opened.
 func startProbe(r *Reflector, ctx context.Context, broke context.CancelCauseFunc, rv string, a openWatch) *probe {
-	p := &probe{r: r, src: r.src, ctx: ctx, broke: broke, tell: a.tell, delay: a.probe, rv: rv, heard: time.Now()}
+	p := &probe{r: r, src: r.src, ctx: ctx, broke: broke, delay: a.probe, rv: rv, heard: time.Now()}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.timer = time.AfterFunc(p.delay, p.ask)
@@ -90,7 +89,7 @@ func (p *probe) ask() {
 	if p.stopped {
 		return
 	}
-	if err == nil {
+	if err == nil || kindOf(err) == ErrTooManyRequests {
 		p.r.heard()
 	}
 	if in, broken := p.judge(began, rv, newest, err); broken {
@@ -105,12 +104,15 @@ func (p *probe) ask() {
 func (p *probe) judge(began time.Time, rv, newest string, err error) (in input, broken bool) {
 	silent := began.Sub(p.heard) >= bookmarkPeriod
 	switch {
-	case err != nil && silent:
+	case err != nil && silent && kindOf(err) != ErrTooManyRequests:
 		return input{kind: inProbed, err: classify(Asking, err)}, true
 	case err != nil:
-		p.delay = min(2*p.delay, max(bookmarkPeriod-time.Since(p.heard), time.Second))
+		p.delay = min(2*p.delay, bookmarkPeriod)
+		if rest := bookmarkPeriod - time.Since(p.heard); rest > 0 {
+			p.delay = min(p.delay, rest)
+		}
 		return input{}, false
-	case older(newest, rv), incomparable(newest, rv), p.tell, silent && newest != rv:
+	case older(newest, rv), incomparable(newest, rv), silent && newest != rv:
 		return input{kind: inProbed, rv: newest}, true
 	}
 	p.delay = bookmarkPeriod

@@ -29,6 +29,7 @@ type state struct {
 	tail       bool   // lists tell their resourceVersion behind the items, or may do so
 	fresh      bool   // it must be newer than the one before: no watch can begin there
 	noMatch    bool   // the server refuses "not older than"
+	unmatched  int    // lists in a row that failed with "not older than"
 	torn       int    // lists in a row that failed in the form they were asked for
 	limit      int64  // of its pages
 	page       string // the token of the page under way; "" on the first

@@ -17,6 +17,7 @@ type behind struct {
 	at     string  // its newest resourceVersion, as it told last
 	denied int     // times it said that rv lies in its future, since its answers agree
 	rounds int     // times it told an older resourceVersion than rv
+	mute   int     // times it did not tell its own
 	next   request // what is gone on with if it is not behind: reqList or reqWatch
 }
 
@@ -126,6 +127,14 @@ func (m *machine) newestFailed(kind error) {
 		return
 	case examined && !m.hopeless() && kind != ErrUnreachable && kind != ErrTooManyRequests:
 		m.sleep(m.request, kind)
+		return
+	case examined && next == reqList && kind != ErrUnknownResource:
+		// It tells nothing but that rv lies in its future. The list itself is then its consistent answer.
+		if m.behind.mute++; m.behind.mute >= relistAfter && m.behind.denied >= agreeing {
+			m.wentBack("an older one")
+			return
+		}
+		m.sleep(reqList, kind)
 		return
 	}
 	m.behind, m.doubt = behind{}, true

@@ -17,6 +17,9 @@ func options(limit int64, rv string, match metav1.ResourceVersionMatch, cont str
 // kube-apiserver gives each answer a minute, and the way may be too slow for all of it.
 const tornLists = 2
 
+// unansweredLists is how many lists without an answer count as one that failed in its form: most likely there is no server.
+const unansweredLists = 3
+
 // list begins to get the whole state.
 func (m *machine) list() {
 	m.request, m.phase = reqList, Listing
@@ -180,7 +183,7 @@ func (m *machine) complete(rv string) {
 	m.replacing, m.page, m.pageRV, m.torn = false, "", "", 0
 	m.consistent, m.atLeast, m.whole, m.plain, m.rebase, m.instead = false, false, false, false, false, false
 	m.high, m.floor, m.fresh = "", "", false
-	m.doubt, m.noMatch, m.behind = false, false, behind{}
+	m.doubt, m.noMatch, m.unmatched, m.behind = false, false, 0, behind{}
 }
 
 // abandon gives the list up. What it brought stays in the store, and costs nothing when it comes again.
@@ -190,6 +193,20 @@ func (m *machine) abandon() {
 		m.do(abortReplace{})
 		m.replacing = false
 		m.high = newest(m.high, m.in.high)
+	}
+}
+
+// otherMatch asks without "not older than" when that has failed too often, and with it again when the other fails.
+func (m *machine) otherMatch(kind error) {
+	switch {
+	case kind == ErrTooManyRequests || kind == ErrAhead:
+	case m.asked:
+		m.noMatch, m.unmatched = false, 0
+	case kind == ErrRejected:
+		m.noMatch = true
+	default:
+		m.unmatched++
+		m.noMatch = m.unmatched >= relistAfter
 	}
 }
 
@@ -213,18 +230,12 @@ func (m *machine) listFailed(kind error) {
 	if m.page != "" && m.pageFailed(kind) {
 		return
 	}
-	switch kind {
-	case ErrTooManyRequests, ErrUnauthorized, ErrForbidden, ErrUnknownResource, ErrExpired, ErrAhead:
-	case ErrUnreachable:
-		if m.replacing || m.in.answered {
-			m.otherForm()
-		}
-	default:
+	switch {
+	case kind == ErrTooManyRequests, kind == ErrAhead:
+	case kind != ErrUnreachable, m.replacing, m.in.answered, m.attempt%unansweredLists == 0:
 		m.otherForm()
 	}
-	if kind == ErrRejected || kind != ErrAhead && m.fruitless >= relistAfter {
-		m.noMatch = true
-	}
+	m.otherMatch(kind)
 	m.abandon()
 	switch {
 	case kind == ErrAhead && m.least() != "" && !m.asked:

@@ -34,7 +34,6 @@ func (m *machine) watch() {
 	default:
 		a.probe = bookmarkPeriod
 	}
-	a.tell = m.kind() == ErrSilent
 	m.do(a)
 }
 
@@ -134,13 +133,12 @@ func (m *machine) watchBehind() {
 
 // probed handles a watch that was broken off because its server was asked for its newest resourceVersion meanwhile.
 func (m *machine) probed() {
-	silent := m.kind() == ErrSilent
 	switch {
 	case m.in.err != nil:
 		m.failedOnce(m.in.err.Kind)
-		m.failures += mostFailures / relistAfter // each took longer than a server leaves a watch without a bookmark
 		m.report(ErrSilent, m.in.err)
-		m.doubt = true
+		m.listInstead(ErrSilent)
+		return
 	case m.behindRV():
 		m.failedOnce(ErrAhead)
 		m.fallsBehind(m.in.rv, reqWatch)
@@ -148,12 +146,9 @@ func (m *machine) probed() {
 	case incomparable(m.in.rv, m.rv):
 		m.otherScheme()
 		return
-	case silent:
-		m.err, m.doubt = nil, false
-	default:
-		// The server goes on, the watch does not. Either nothing of ours has changed and there are no bookmarks, or it hangs.
-		m.fruitless++
 	}
+	// The server goes on, the watch does not. Either nothing of ours has changed and there are no bookmarks, or it hangs.
+	m.fruitless++
 	if m.hopeless() {
 		m.listInstead(ErrSilent)
 		return
@@ -272,8 +267,8 @@ func (m *machine) initialFailed(kind error) {
 		m.behind.next, m.behind.denied = reqList, m.behind.denied+1
 		m.sleep(reqNewest, kind)
 	case ErrExpired:
-		// No version was asked for that could be too old: what is wrong is the server's way with initial events.
-		m.plain = m.asked
+		// Whatever version was asked for, no state can be too old to be told: what is wrong is the server's way with initial events.
+		m.plain = m.asked || m.least() != ""
 		m.consistent = true
 		m.sleep(reqList, kind)
 	default:
