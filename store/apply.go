@@ -93,6 +93,7 @@ func (w *Writer) applyLocked(p *pending) bool {
 	s.packed -= int64(len(old.packed))
 	s.keys -= int64(len(p.key))
 	old.claims.Store(0)
+	s.graves.dig(w, old, p)
 	w.batch.applyOps(p)
 	s.revision++
 	w.batch.records = append(w.batch.records, record{old: old, end: p.end, missed: p.missed, initial: w.initial()})
@@ -172,14 +173,19 @@ func (w *Writer) stillUseful(p *pending, held *Object) bool {
 	if p.object == nil {
 		return held != nil && held.claims.Load()&w.bit != 0
 	}
+	o := p.object
+	id := identity{uid: o.uid, rv: o.rv, sum: o.sum, oddUID: o.flags&flagOddUID != 0, oddRV: o.flags&flagOddRV != 0}
 	switch {
+	case held == nil && !p.overrules && w.s.graves.buried(w, &id):
+		if w.replacing {
+			w.doubt(o)
+		}
+		return false
 	case held == nil || held == p.expect:
 		return true
 	case p.overrules && w.overrules(held, w.ending):
 		return true
 	}
-	o := p.object
-	id := identity{uid: o.uid, rv: o.rv, sum: o.sum, oddUID: o.flags&flagOddUID != 0, oddRV: o.flags&flagOddRV != 0}
 	id.uidText, id.rvText = []byte(o.oddUID()), []byte(o.oddRV())
 	came := w.settle(&id, held)
 	if came == older && (w.replacing || p.overrules) {

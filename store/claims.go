@@ -137,13 +137,23 @@ func (w *Writer) overrules(held *Object, at progress) bool {
 	return held.rv <= at.rv && (w.progress.era < w.era || at.rv >= w.progress.rv)
 }
 
+// risen reports whether a version in doubt, of an object that is not held, is right: a source as of at tells what became of an object
+// that went before, as others were told.
+func (w *Writer) risen(o *Object, at progress) bool {
+	d, ok := w.s.graves.of[o.uid]
+	return !ok || d.era < w.era || at.ok && at.rv >= d.rv
+}
+
 // overrule puts those of the versions in doubt that are right now that the writer is current to at.
 func (w *Writer) overrule(at progress) {
 	w.ending = at
 	for key, o := range w.doubts {
 		w.s.mu.RLock()
 		held, _ := w.s.table.get(key)
-		right := held == nil || w.overrules(held, at)
+		right := w.risen(o, at)
+		if held != nil {
+			right = w.overrules(held, at)
+		}
 		w.s.mu.RUnlock()
 		if !right {
 			continue

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/weirproject/weir/wire"
 )
@@ -41,15 +42,22 @@ type model struct {
 	server  *modelServer
 	writers []*modelWriter
 	held    map[string]*corev1.Pod
+	dead    map[types.UID]death
 	unsure  bool // the server was restored, and not everybody has found out
 	cursors []*modelCursor
 	snaps   []modelSnap
 	indexes int
 }
 
+// death is what is known of an object that has gone: its versions below below are older than that.
+type death struct {
+	below int
+	by    *modelWriter
+}
+
 func newModel(t *testing.T, enc wire.Encoding, seed uint64) *model {
 	rnd := newRand(seed)
-	m := &model{t: t, rnd: rnd, enc: enc, held: map[string]*corev1.Pod{}, server: &modelServer{rnd: rnd, rv: 100}}
+	m := &model{t: t, rnd: rnd, enc: enc, held: map[string]*corev1.Pod{}, dead: map[types.UID]death{}, server: &modelServer{rnd: rnd, rv: 100}}
 	logs := []int64{1, 500, 5000, 0}
 	cfg := Config{Encoding: enc, LogBytes: logs[rnd.IntN(len(logs))], KeepLog: rnd.IntN(3) == 0}
 	if enc == wire.Protobuf {
@@ -135,7 +143,7 @@ func (m *model) run(steps int) {
 	for _, w := range m.writers {
 		w.w.Remove()
 		for key := range w.told {
-			m.gone(w, key, m.server.rv)
+			m.gone(w, key, m.server.rv, 0)
 		}
 		m.check()
 	}
@@ -148,6 +156,14 @@ func (m *model) run(steps int) {
 func (m *model) told(w *modelWriter, pod *corev1.Pod, asOf int) {
 	m.flush() // in the order of the model
 	key, version := keyOf(pod), versionOf(pod)
+	if d, ok := m.dead[pod.UID]; ok && m.held[key] == nil && version < d.below && !(w.list != nil && d.by == w) {
+		// An older version of what has gone, of a source that lags: it will tell the rest. A list is judged by its end.
+		if w.list == nil || w.list.rv < d.below {
+			return
+		}
+		w.list.risen = append(w.list.risen, pod)
+		return
+	}
 	if asOf >= w.told[key].asOf {
 		w.told[key] = moment{version, asOf}
 	}
@@ -156,8 +172,8 @@ func (m *model) told(w *modelWriter, pod *corev1.Pod, asOf int) {
 	}
 }
 
-// gone notes that a source does not have an object any more, as of a moment.
-func (m *model) gone(w *modelWriter, key string, asOf int) {
+// gone notes that a source does not have an object any more, as of a moment. Versions of it below below are older than that.
+func (m *model) gone(w *modelWriter, key string, asOf, below int) {
 	m.flush()
 	if asOf < w.told[key].asOf {
 		return // it was told before it was told otherwise
@@ -168,6 +184,9 @@ func (m *model) gone(w *modelWriter, key string, asOf int) {
 			return
 		}
 	}
+	if pod := m.held[key]; pod != nil && below > 0 {
+		m.dead[pod.UID] = death{below, w}
+	}
 	delete(m.held, key)
 }
 
@@ -175,6 +194,7 @@ func (m *model) gone(w *modelWriter, key string, asOf int) {
 func (m *model) restore() {
 	m.server.restore()
 	m.unsure = true
+	clear(m.dead)
 	for _, w := range m.writers {
 		if w.must, w.last = true, nil; w.list != nil {
 			w.breakList()

@@ -30,6 +30,7 @@ type modelList struct {
 	rv    int
 	items []*corev1.Pod
 	seen  map[string]bool
+	risen []*corev1.Pod // older than what has gone since, as others told; this list knows better
 }
 
 func (w *modelWriter) see(pod *corev1.Pod) bool { return pod != nil && w.sees(pod) }
@@ -94,8 +95,17 @@ func (w *modelWriter) endList() {
 	w.w.EndReplace(strconv.Itoa(l.rv))
 	for key, told := range w.told {
 		if !l.seen[key] && told.version <= l.rv {
-			w.m.gone(w, key, l.rv)
+			below := 0
+			if pod := w.m.held[key]; pod != nil {
+				below = versionOf(pod) + 1
+			}
+			w.m.gone(w, key, l.rv, below)
 		}
+	}
+	for _, pod := range l.risen {
+		w.list = nil
+		delete(w.m.dead, pod.UID)
+		w.m.told(w, pod, l.rv)
 	}
 	w.list, w.must, w.at, w.known = nil, false, l.rv, l.rv
 }
@@ -139,7 +149,7 @@ func (w *modelWriter) event(c serverChange) {
 	pod := w.m.server.sent(c.was)
 	pod.ResourceVersion = strconv.Itoa(c.rv)
 	deletePod(w.m.t, w.w, pod)
-	w.m.gone(w, keyOf(pod), c.rv)
+	w.m.gone(w, keyOf(pod), c.rv, c.rv)
 }
 
 // settle goes on until the source has told everything.

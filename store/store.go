@@ -49,6 +49,7 @@ type Store struct {
 	keys     int64     // and of their keys
 	snap     *Snapshot // of this revision, if somebody has asked for one
 	writers  map[*Writer]struct{}
+	graves   graves
 	several  bool   // there was a second writer at some time
 	era      uint32 // how often the server has gone back; see claims.go
 	funcs    map[string]*funcIndex

@@ -163,6 +163,10 @@ func (w *Writer) compare(id *identity, received []byte) (held *Object, came orde
 	w.s.mu.RLock()
 	defer w.s.mu.RUnlock()
 	if held = w.held(); held == nil {
+		delete(w.doubts, string(w.key))
+		if w.s.graves.buried(w, id) {
+			return nil, older
+		}
 		return nil, newer
 	}
 	if id.against(held) == same && id.sum != held.sum && w.sameContent(held, received) {
@@ -255,8 +259,8 @@ func (w *Writer) Delete(m *wire.Meta, raw []byte) error {
 	if held != nil && w.replacing { // the list, as of its end, does not have it
 		held.marks.And(^w.bit)
 	}
-	if held != nil && (!stale || w.replacing) {
-		delete(w.doubts, held.key)
+	if held == nil || !stale || w.replacing {
+		delete(w.doubts, string(w.key))
 	}
 	w.s.mu.RUnlock()
 	if !stale {

@@ -1,0 +1,71 @@
+package store
+
+const (
+	// So many deletions are remembered although every writer has passed them: a server may send its last events again.
+	gravesKept = 256
+	// No more are remembered than this, however far a writer is behind: about 1 MiB.
+	gravesMost = 16 << 10
+)
+
+// graves remember, by uid, at which resourceVersion objects have gone. Writers of merged sources are not in step: one tells that an
+// object came and went, and another, which lags, tells of the same object after that. Its older version must not come back. The source
+// that lags will tell the rest of the story: an object that went at rv has changed there, for whoever has it. Guarded by the
+// store's lock. The zero value remembers nothing.
+type graves struct {
+	of    map[[16]byte]grave
+	queue [][16]byte // in the order of their deletion
+	head  int
+}
+
+type grave struct {
+	rv  uint64
+	era uint32
+	by  *Writer
+}
+
+// dig remembers the end of old, as the writer was told. Where a relist found it, all that is known is that old was not the last version.
+func (g *graves) dig(w *Writer, old *Object, p *pending) {
+	rv := p.end
+	if rv == 0 || old.flags&(flagOddUID|flagOddRV) != 0 {
+		return // nobody was told, or they cannot be told apart or compared
+	}
+	if p.missed {
+		rv = old.rv + 1
+	}
+	if g.of == nil {
+		g.of = make(map[[16]byte]grave)
+	}
+	if _, ok := g.of[old.uid]; !ok {
+		g.queue = append(g.queue, old.uid)
+	}
+	g.of[old.uid] = grave{rv, w.era, w}
+	for n := len(g.queue) - g.head; n > gravesMost || n > gravesKept && g.passed(w.s); n-- {
+		delete(g.of, g.queue[g.head])
+		g.head++
+	}
+	if g.head > len(g.queue)/2 {
+		g.queue = append(g.queue[:0], g.queue[g.head:]...)
+		g.head = 0
+	}
+}
+
+// passed reports whether all writers have come to where the oldest deletion was.
+func (g *graves) passed(s *Store) bool {
+	rv := g.of[g.queue[g.head]].rv
+	for w := range s.writers {
+		if w.progress.rv < rv {
+			return false
+		}
+	}
+	return true
+}
+
+// buried reports whether an incoming version, of an object that is not held, is one that has gone since. A writer's own list knows
+// better than what it was told before.
+func (g *graves) buried(w *Writer, id *identity) bool {
+	if len(g.of) == 0 || w.byHand || id.oddUID || id.oddRV {
+		return false
+	}
+	d, ok := g.of[id.uid]
+	return ok && d.era >= w.era && id.rv < d.rv && !(w.replacing && d.by == w)
+}
