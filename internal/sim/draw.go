@@ -97,10 +97,12 @@ func (d *drawer) server(order int) api.Spec {
 func (d *drawer) clients() {
 	runner := Native
 	switch n := d.IntN(100); {
-	case n < 35:
+	case n < 30:
 		runner = DropIn
-	case n < 40:
+	case n < 35:
 		runner = ClientGo
+	case n < 50:
+		runner = Chain
 	}
 	d.w.Clients = append(d.w.Clients, d.client(runner))
 	if d.chance(20) {
@@ -123,7 +125,7 @@ func (d *drawer) client(runner string) ClientSpec {
 		})
 		c.Scope.Selectors = c.Scope.Selectors[:1+d.IntN(3)]
 	}
-	if runner != Native { // one LIST and one WATCH
+	if runner == DropIn || runner == ClientGo { // one LIST and one WATCH
 		c.Typed = d.chance(30)
 		c.Scope.Namespaces, c.Scope.Selectors = c.Scope.Namespaces[:min(len(c.Scope.Namespaces), 1)], c.Scope.Selectors[:min(len(c.Scope.Selectors), 1)]
 	}

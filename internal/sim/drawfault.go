@@ -22,12 +22,14 @@ func (d *drawer) events() {
 	some(50, 4, func() Step { return Step{Op: CutAll, Server: server()} })
 	some(25, 3, func() Step { return Step{Op: Compact} })
 	some(20, 2, func() Step { return Step{Op: Restart, Server: server()} })
-	some(10, 1, func() Step { return Step{Op: Restore, N: d.Int64N(12)} })
-	some(4, 1, func() Step { return Step{Op: Replace, N: d.Int64N(60)} })
-	some(12, 2, func() Step { return Step{Op: Schema} })
+	if d.w.Clients[0].Runner != Chain { // its replicas cannot be made to list again
+		some(10, 1, func() Step { return Step{Op: Restore, N: d.Int64N(12)} })
+		some(4, 1, func() Step { return Step{Op: Replace, N: d.Int64N(60)} })
+		some(12, 2, func() Step { return Step{Op: Schema} })
+	}
 	some(50, 6, func() Step { return Step{Op: Look, Client: d.IntN(len(d.w.Clients))} })
-	if len(d.w.Servers) > 1 {
-		some(80, 5, func() Step { return Step{Op: Route, Server: server(), Client: d.IntN(len(d.w.Clients))} })
+	if len(d.w.Servers) > 1 || d.w.Clients[0].Runner == Chain {
+		some(80, 5, func() Step { return Step{Op: Route, Server: d.IntN(3), Client: d.IntN(len(d.w.Clients))} })
 	}
 	if d.chance(10) { // a server falls behind, and comes back
 		n, at := server(), d.moment()

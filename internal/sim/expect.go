@@ -12,9 +12,23 @@ type expectation struct {
 	progress bool // the servers' bookmarks bring the store's resourceVersion to theirs
 }
 
-// expect works out what may be asked of a client.
+// expect works out what may be asked of a client: what may be asked of it and of what stands between it and the servers.
 func (r *run) expect(c *client) expectation {
-	rules := r.cluster.Lasting(c.api)
+	e := r.expectOf(c.api, c.spec)
+	ch, ok := c.informer.(*chain)
+	if !ok {
+		return e
+	}
+	for _, cl := range ch.upstreams() {
+		up := r.expectOf(cl, ClientSpec{})
+		e.heals, e.current, e.progress = e.heals && up.heals, e.current && up.current, e.progress && up.progress
+	}
+	e.blocked = false
+	return e
+}
+
+func (r *run) expectOf(cl *api.Client, spec ClientSpec) expectation {
+	rules := r.cluster.Lasting(cl)
 	stops := func(ask api.Ask) (any, all bool) { // whether one of the rules may stop such requests, or stops them all
 		for _, f := range rules {
 			if f.Ask&ask == 0 || !f.Blocks() {
@@ -47,7 +61,7 @@ func (r *run) expect(c *client) expectation {
 	}
 	e.heals = e.heals && !tooMany
 	e.current = e.heals && !watches
-	e.blocked = noWatch && (noInitial || c.spec.Mode != "watchlist") || noList && noListAny && noPage && noInitial
-	e.progress = e.current && r.cluster.Bookmarks(c.api)
+	e.blocked = noWatch && (noInitial || spec.Mode != "watchlist") || noList && noListAny && noPage && noInitial
+	e.progress = e.current && r.cluster.Bookmarks(cl)
 	return e
 }

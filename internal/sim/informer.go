@@ -12,6 +12,7 @@ const (
 	Native   = "native"    // weir.NewInformer
 	DropIn   = "drop-in"   // package clientgo
 	ClientGo = "client-go" // client-go's own
+	Chain    = "chain"     // a native informer on watch caches
 )
 
 // informer is an implementation under test. All that it holds is told as forms: what a server made of a version.
@@ -71,4 +72,4 @@ var whatNames = [...]string{"", "Added", "Updated", "Deleted", "Resynced"}
 func (w what) String() string { return whatNames[w] }
 
 // runners make informers.
-var runners = map[string]func(*api.Cluster, *api.Client, ClientSpec) (informer, error){Native: newNative, DropIn: newDropIn, ClientGo: newClientGo}
+var runners = map[string]func(*api.Cluster, *api.Client, ClientSpec) (informer, error){Native: newNative, DropIn: newDropIn, ClientGo: newClientGo, Chain: newChain}

@@ -14,6 +14,9 @@ const patience = 15 * time.Minute
 // cooling is how long after the last read nothing is held decoded any more, and every watch has had a bookmark.
 const cooling = 3 * time.Minute
 
+// troubleVisible is how long Err may be nil while something stands in the way: a LIST that is under way may yet help.
+const troubleVisible = 2 * time.Minute
+
 // problem is something that is not yet as it should be.
 type problem struct {
 	rule   string
@@ -30,6 +33,9 @@ func (r *run) rest() {
 	}
 	time.Sleep(cooling)
 	synctest.Wait()
+	if r.failed() {
+		return
+	}
 	for _, c := range r.clients {
 		r.cold(c)
 		r.out.Requests += c.api.Requests()
@@ -96,8 +102,11 @@ func (r *run) problems(relisted bool) []problem {
 		if known && e.current && err != nil {
 			add("err", "all is well, but Err is %v", err)
 		}
-		if known && e.blocked && err == nil {
-			add("err-nil", "something stands in the way for good, but Err is nil")
+		if err != nil {
+			c.troubled = r.now()
+		}
+		if known && e.blocked && r.now()-c.troubled > troubleVisible {
+			add("err-nil", "something stands in the way for good, but Err has been nil since %v", c.troubled)
 		}
 		for _, h := range c.handlers {
 			h.atRest(v.objects, e.heals, add)
@@ -149,9 +158,7 @@ func (r *run) cold(c *client) {
 	c.informer.Rest(func(format string, args ...any) { r.violate("rest", c, format, args...) })
 	e := r.expect(c)
 	v := r.readClient(c, true)
-	if err, known := c.informer.Err(); known && e.blocked && err == nil {
-		r.violate("err-nil", c, "something stands in the way for good, but Err is nil")
-	} else if known && e.current && err != nil {
+	if err, known := c.informer.Err(); known && e.current && err != nil {
 		r.violate("err", c, "all is well, but Err is %v", err)
 	}
 	if !e.progress || r.cluster.Tricked(c.api) {

@@ -59,7 +59,7 @@ type client struct {
 	cancel   context.CancelFunc
 	done     chan struct{}
 	read     map[etcd.Key]last // what was read last
-	version  string            // the resourceVersion that was read last
+	troubled time.Duration     // when Err was not nil last
 }
 
 // Execute runs a world and tells what came of it.

@@ -20,6 +20,8 @@ type Client struct {
 
 	// Guarded by the cluster's lock.
 	server   *Server
+	backends []Backend // in place of servers; may be empty
+	backend  int
 	requests int
 	second   time.Duration // of the last requests
 	inSecond int
@@ -46,6 +48,10 @@ func (c *Cluster) Client(name string) *Client {
 func (cl *Client) Route(server int) {
 	cl.cluster.mu.Lock()
 	defer cl.cluster.mu.Unlock()
+	if n := len(cl.backends); n > 0 {
+		cl.backend = server % n
+		return
+	}
 	cl.server = cl.cluster.servers[server%len(cl.cluster.servers)]
 }
 
@@ -80,6 +86,10 @@ func (cl *Client) RoundTrip(hr *http.Request) (*http.Response, error) {
 	c.logf("%v: %v", s, q)
 	p := c.plan(cl.Index, s, q)
 	p.hang = p.hang || cl.hammers
+	var backend Backend
+	if len(cl.backends) > 0 {
+		backend = cl.backends[cl.backend]
+	}
 	c.mu.Unlock()
 	if p.refuse {
 		return nil, errRefused
@@ -101,6 +111,8 @@ func (cl *Client) RoundTrip(hr *http.Request) (*http.Response, error) {
 		resp = respond(hr, http.StatusOK, "text/html", newBody(ctx, c, []byte("<html><body>Log in, please.</body></html>"), p))
 	case bad != nil:
 		resp = bad.respond(q, p)
+	case backend != nil:
+		resp = cl.relay(q, p, backend)
 	default:
 		resp, err = s.serve(q, p)
 	}

@@ -1,0 +1,144 @@
+package sim
+
+import (
+	"context"
+	"net/http"
+	"reflect"
+	"strings"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/weirproject/weir/internal/engine"
+	"github.com/weirproject/weir/internal/sim/api"
+	"github.com/weirproject/weir/reflector"
+	"github.com/weirproject/weir/source"
+	"github.com/weirproject/weir/store"
+	"github.com/weirproject/weir/watchcache"
+	"github.com/weirproject/weir/wire"
+)
+
+// chain is a native informer that gets everything from watch caches which are fed by reflectors of their own.
+type chain struct {
+	informer
+	replicas []*replica
+}
+
+func newChain(c *api.Cluster, cl *api.Client, spec ClientSpec) (informer, error) {
+	inner, err := newNative(c, cl, spec)
+	if err != nil {
+		return nil, err
+	}
+	ch := &chain{informer: inner}
+	var backends []api.Backend
+	for range 2 {
+		r := &replica{kind: c.Kind, client: c.Client(cl.Name + "'s replica"), spec: spec}
+		ch.replicas = append(ch.replicas, r)
+		backends = append(backends, r)
+	}
+	cl.Behind(backends...)
+	return ch, nil
+}
+
+func (ch *chain) Run(ctx context.Context) {
+	upstream, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	var wg sync.WaitGroup
+	for _, r := range ch.replicas {
+		wg.Go(func() { r.run(upstream) })
+	}
+	ch.informer.Run(ctx)
+	cancel()
+	wg.Wait()
+}
+
+// upstreams are the clients of the replicas.
+func (ch *chain) upstreams() []*api.Client {
+	var all []*api.Client
+	for _, r := range ch.replicas {
+		all = append(all, r.client)
+	}
+	return all
+}
+
+// replica is a watch cache with a reflector. It begins anew when its server went back.
+type replica struct {
+	kind   *api.Kind
+	client *api.Client
+	spec   ClientSpec
+
+	mu    sync.Mutex
+	cache *watchcache.Cache // nil while it is not ready
+}
+
+func (r *replica) run(ctx context.Context) {
+	for ctx.Err() == nil {
+		r.session(ctx)
+	}
+}
+
+// session runs one store until the context ends or the server goes back.
+func (r *replica) session(ctx context.Context) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	encoding := wire.JSON
+	if r.kind.Protobuf {
+		encoding = wire.Protobuf
+	}
+	f := &feed{giveUp: cancel}
+	e := engine.New(engine.Config{
+		Store:     store.Config{Encoding: encoding, KeepLog: true, LogBytes: r.spec.LogBytes},
+		Reflector: reflector.Config{WatchTimeout: r.spec.Watch, Encoding: encoding, Take: f.take, Replacer: f},
+	})
+	f.store = e.Store()
+	f.history = watchcache.NewHistory(0, 0, 0)
+	src, err := source.New(config(r.client), source.Resource{GVR: r.kind.GroupVersionResource, Encoding: encoding}, source.Options{})
+	if err != nil {
+		panic(err)
+	}
+	e.Reflect(src, store.Scope{}, "")
+	cache := r.newCache(f, encoding)
+	f.synced = func() { r.set(cache) }
+	_ = e.Run(ctx)
+	r.set(nil)
+	cache.Close()
+}
+
+func (r *replica) newCache(f *feed, encoding wire.Encoding) *watchcache.Cache {
+	resource := watchcache.Resource{GroupVersionResource: r.kind.GroupVersionResource, Kind: r.kind.Kind, Namespaced: true}
+	if r.kind.Protobuf {
+		resource.Type = reflect.TypeFor[corev1.ConfigMap]()
+	}
+	cache, err := watchcache.New(watchcache.Config{Resource: resource, Store: f.store, Encoding: encoding, Clock: f, History: f.history})
+	if err != nil {
+		panic(err)
+	}
+	return cache
+}
+
+func (r *replica) set(c *watchcache.Cache) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.cache = c
+}
+
+// ServeHTTP is http.Handler's: what a program would have as routes.
+func (r *replica) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
+	if hr.URL.Path == "/version" {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write([]byte(`{"major":"1","minor":"37","gitVersion":"v1.37.0"}`))
+		return
+	}
+	r.mu.Lock()
+	cache := r.cache
+	r.mu.Unlock()
+	if cache == nil {
+		w.Header().Set("Retry-After", "1")
+		http.Error(w, "the cache is not ready", http.StatusTooManyRequests)
+		return
+	}
+	namespace := ""
+	if _, rest, ok := strings.Cut(hr.URL.Path, "/namespaces/"); ok {
+		namespace, _, _ = strings.Cut(rest, "/")
+	}
+	cache.ServeList(w, hr, namespace, "")
+}

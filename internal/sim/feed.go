@@ -1,0 +1,126 @@
+package sim
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strconv"
+	"sync"
+
+	"github.com/weirproject/weir/store"
+	"github.com/weirproject/weir/watchcache"
+	"github.com/weirproject/weir/wire"
+)
+
+// feed brings what a reflector gets into a store and tells the watch cache's history which revision belongs to which resourceVersion, as
+// package watchcache asks of whoever writes: changes one by one, in the order of their resourceVersions, those of a relist too.
+type feed struct {
+	store   *store.Store
+	history *watchcache.History
+	synced  func() // called after the first list
+	giveUp  func() // called when the server went back: only a new store helps
+
+	mu    sync.Mutex // held while store and history change
+	begun bool
+	last  uint64
+	aside []listedObject
+}
+
+type listedObject struct {
+	rv  uint64
+	raw []byte
+}
+
+// Observe is watchcache.Clock's.
+func (f *feed) Observe(fn func(uint64)) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	fn(number(f.store.ResourceVersion()))
+}
+
+// Wait is watchcache.Clock's.
+func (f *feed) Wait(ctx context.Context, rv uint64) error {
+	if err := f.store.WaitResourceVersion(ctx, strconv.FormatUint(rv, 10)); err != nil {
+		return err
+	}
+	f.Observe(func(uint64) {})
+	return nil
+}
+
+func number(s string) uint64 {
+	n, _ := strconv.ParseUint(s, 10, 64)
+	return n
+}
+
+// take is reflector.Config.Take.
+func (f *feed) take(w *store.Writer, t wire.EventType, m *wire.Meta, raw []byte) error {
+	switch {
+	case t == 0 && !f.begun:
+		return w.Put(m, raw)
+	case t == 0:
+		f.aside = append(f.aside, listedObject{number(string(m.ResourceVersion)), slices.Clone(raw)})
+		return nil
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var err error
+	if t == wire.Deleted {
+		err = w.Delete(m, raw)
+	} else {
+		err = w.Put(m, raw)
+	}
+	w.Progress(string(m.ResourceVersion))
+	f.flush(w, number(string(m.ResourceVersion)))
+	return err
+}
+
+func (f *feed) flush(w *store.Writer, rv uint64) {
+	if w.Flush() > 0 && rv > f.last {
+		f.last = rv
+		f.history.Add(rv, f.store.Revision())
+	}
+}
+
+// BeginReplace is reflector.Replacer's, as those that follow.
+func (f *feed) BeginReplace(w *store.Writer, rebase bool) {
+	f.aside = nil
+	w.BeginReplace(rebase)
+	if rebase && f.begun {
+		f.giveUp()
+	}
+}
+
+func (f *feed) AbortReplace(w *store.Writer) {
+	f.aside = nil
+	w.AbortReplace()
+}
+
+func (f *feed) EndReplace(w *store.Writer, resourceVersion string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	end := number(resourceVersion)
+	if !f.begun {
+		w.EndReplace(resourceVersion)
+		f.last, f.begun = end, true
+		f.history.Reset(end, f.store.Revision())
+		f.synced()
+		return
+	}
+	slices.SortStableFunc(f.aside, func(a, b listedObject) int { return cmp.Compare(a.rv, b.rv) })
+	enc := f.store.Encoding()
+	var m wire.Meta
+	for _, o := range f.aside {
+		if wire.ReadMeta(enc, o.raw, &m) != nil || w.Put(&m, o.raw) != nil {
+			continue
+		}
+		if o.rv < end {
+			f.flush(w, o.rv)
+		} else {
+			w.Flush()
+		}
+	}
+	// What is gone has no resourceVersion that anybody knows: it comes last, and the history does not name the list's own, so that a
+	// client at that one is told.
+	w.EndReplace(resourceVersion)
+	f.aside = nil
+}
