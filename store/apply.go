@@ -196,6 +196,7 @@ func (w *Writer) stillUseful(p *pending, held *Object) bool {
 
 // indexAgain is index for an object that is packed already.
 func (b *batch) indexAgain(s *Store, p *pending) {
+	b.adopt(s)
 	o := p.object
 	raw, err := o.Meta(&b.meta, nil)
 	if err == nil {
