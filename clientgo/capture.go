@@ -144,9 +144,16 @@ func (c *capture) wants(req *http.Request) (schema.GroupVersionResource, bool) {
 	return resource, watch == (c.verb == watching)
 }
 
-// RoundTrip makes the request. Where it is captured the request's life is tied to the capture's context once the
-// answer has begun: the caller ends its own as soon as it has its empty list.
+// RoundTrip makes the request, captured or not.
 func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
+	resp, err := t.roundTrip(req)
+	strip(req, resp)
+	return resp, err
+}
+
+// roundTrip makes the request. Where it is captured the request's life is tied to the capture's context once the
+// answer has begun: the caller ends its own as soon as it has its empty list.
+func (t *transport) roundTrip(req *http.Request) (*http.Response, error) {
 	c, ok := req.Context().Value(captureKey{}).(*capture)
 	if !ok {
 		return t.next.RoundTrip(req)

@@ -67,6 +67,9 @@ func (in *intake) put(w *store.Writer, m *wire.Meta, received []byte, value any)
 	}
 	if !in.pin {
 		if raw, ok := in.codec.encode(value); ok {
+			if received == nil && in.transform == nil {
+				received = raw
+			}
 			return w.PutAs(&in.meta, received, raw)
 		}
 	}
@@ -97,6 +100,9 @@ func (in *intake) takeReturned(w *store.Writer, t wire.EventType, m *wire.Meta) 
 			in.grow(m, held)
 		}
 		return w.Delete(m, nil)
+	case ok && t == 0 && in.sameVersion(object, held):
+		m.UID, m.ResourceVersion = []byte(held.UID()), []byte(held.ResourceVersion())
+		return in.put(w, m, nil, object) // its content may be another all the same
 	case ok && t == 0 && in.unchanged(object, held):
 		m.UID, m.ResourceVersion = []byte(held.UID()), []byte(held.ResourceVersion())
 		raw, err := held.AppendRaw(nil)
@@ -108,6 +114,14 @@ func (in *intake) takeReturned(w *store.Writer, t wire.EventType, m *wire.Meta) 
 		in.grow(m, held)
 	}
 	return in.put(w, m, nil, object)
+}
+
+// sameVersion reports whether a list has the version that is held, by the object's own uid and resourceVersion, and the contents can be
+// compared by their bytes.
+func (in *intake) sameVersion(object any, held *store.Object) bool {
+	is, err := meta.Accessor(object)
+	return err == nil && in.transform == nil && !in.pin && is.GetResourceVersion() != "" &&
+		is.GetResourceVersion() == held.ResourceVersion() && string(is.GetUID()) == held.UID()
 }
 
 // unchanged reports whether a list has the version that is held. Fake clientsets give no versions: then the objects are

@@ -35,6 +35,12 @@ func (l *listWatch) ServerVersion(context.Context) (major, minor int, err error)
 
 // List lists once, or a second time without capturing when what came back is more than the planted list.
 func (l *listWatch) List(ctx context.Context, o source.ListOptions) (*source.List, error) {
+	var after retryAfter
+	list, err := l.list(after.with(ctx), o)
+	return list, after.restore(err)
+}
+
+func (l *listWatch) list(ctx context.Context, o source.ListOptions) (*source.List, error) {
 	options := metav1.ListOptions{
 		ResourceVersion:      o.ResourceVersion,
 		ResourceVersionMatch: o.Match,
@@ -76,6 +82,12 @@ func (l *listWatch) plainList(ctx context.Context, options metav1.ListOptions) (
 
 // Watch watches once, as List lists.
 func (l *listWatch) Watch(ctx context.Context, o source.WatchOptions) (*source.Watch, error) {
+	var after retryAfter
+	w, err := l.watch(after.with(ctx), o)
+	return w, after.restore(err)
+}
+
+func (l *listWatch) watch(ctx context.Context, o source.WatchOptions) (*source.Watch, error) {
 	options := metav1.ListOptions{
 		ResourceVersion:      o.ResourceVersion,
 		ResourceVersionMatch: o.Match,

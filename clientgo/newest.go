@@ -16,11 +16,12 @@ func (l *listWatch) NewestVersion(ctx context.Context, atLeast string) (string, 
 	o := source.NewestOptions(atLeast)
 	l.stats.Requests.Add(1)
 	l.stats.Lists.Add(1)
-	object, err := l.lw.ListWithContext(ctx, metav1.ListOptions{
+	var after retryAfter
+	object, err := l.lw.ListWithContext(after.with(ctx), metav1.ListOptions{
 		ResourceVersion: o.ResourceVersion, ResourceVersionMatch: o.Match, Limit: o.Limit,
 	})
 	if err != nil {
-		return "", err
+		return "", after.restore(err)
 	}
 	head, err := meta.ListAccessor(object)
 	if err != nil {

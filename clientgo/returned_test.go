@@ -244,3 +244,32 @@ func TestNoExample(t *testing.T) {
 	}
 	stop()
 }
+
+// A list that has other content under the version that is held brings it, though nothing but the list says so.
+func TestReturnedListHeals(t *testing.T) {
+	content, watches := "1", make(chan *watch.FakeWatcher, 2)
+	lw := plain{
+		list: func(metav1.ListOptions) (runtime.Object, error) {
+			list := &corev1.PodList{ListMeta: metav1.ListMeta{ResourceVersion: "10"}, Items: []corev1.Pod{*pod("a", content)}}
+			list.Items[0].ResourceVersion = "9"
+			content = "2"
+			return list, nil
+		},
+		watch: func(metav1.ListOptions) (watch.Interface, error) {
+			w := watch.NewFake()
+			watches <- w
+			return w, nil
+		},
+	}
+	inf := NewSharedIndexInformer(lw, &corev1.Pod{}, 0, nil)
+	handler := newRecorder()
+	if _, err := inf.AddEventHandler(handler); err != nil {
+		t.Fatal(err)
+	}
+	stop := run(t, inf)
+	handler.wait(t, "add d/a@9 v=1 initial")
+	gone := apierrors.NewResourceExpired("gone").ErrStatus
+	(<-watches).Error(&gone)
+	handler.wait(t, "update d/a@9 v=1 -> d/a@9 v=2")
+	stop()
+}

@@ -1,0 +1,64 @@
+package clientgo
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"sync/atomic"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/weirproject/weir/source"
+)
+
+// A refusal with Retry-After is heard at once, though client-go's REST client would ask again ten times before it tells.
+func TestRetryAfterIsHeardAtOnce(t *testing.T) {
+	var requests atomic.Int32
+	server := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) {
+		requests.Add(1)
+		rw.Header().Set("Content-Type", "application/json")
+		rw.Header().Set("Retry-After", "7")
+		rw.WriteHeader(http.StatusGatewayTimeout)
+		json.NewEncoder(rw).Encode(metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusFailure,
+			Code: http.StatusGatewayTimeout, Reason: metav1.StatusReasonTimeout,
+			Details: &metav1.StatusDetails{Causes: []metav1.StatusCause{{Type: metav1.CauseTypeResourceVersionTooLarge}}}})
+	}))
+	defer server.Close()
+	cfg := &rest.Config{Host: server.URL}
+	Wrap(cfg)
+	client := kubernetes.NewForConfigOrDie(cfg)
+	defer client.CoreV1().RESTClient().(*rest.RESTClient).Client.CloseIdleConnections()
+	lw := &cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			return client.CoreV1().Pods("").List(ctx, o)
+		},
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			return client.CoreV1().Pods("").Watch(ctx, o)
+		},
+	}
+	l := newListWatch(lw, &returned{}, ownOf(&corev1.Pod{}, nil), &source.Stats{}, false)
+	ctx := t.Context()
+	for name, ask := range map[string]func() error{
+		"newest": func() error { _, err := l.NewestVersion(ctx, "100"); return err },
+		"list":   func() error { _, err := l.List(ctx, source.ListOptions{}); return err },
+		"watch":  func() error { _, err := l.Watch(ctx, source.WatchOptions{}); return err },
+	} {
+		before := requests.Load()
+		err := ask()
+		if seconds, ok := apierrors.SuggestsClientDelay(err); !ok || seconds != 7 || !apierrors.HasStatusCause(err, metav1.CauseTypeResourceVersionTooLarge) {
+			t.Errorf("%s: %v, delay %d", name, err, seconds)
+		}
+		if n := requests.Load() - before; n != 1 {
+			t.Errorf("%s: %d requests", name, n)
+		}
+	}
+}
