@@ -4,6 +4,7 @@ import (
 	"flag"
 	"io"
 	"os"
+	"runtime/debug"
 	"testing"
 
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
@@ -12,6 +13,7 @@ import (
 
 func TestMain(m *testing.M) {
 	flag.Parse()
+	debug.SetTraceback("all")
 	logs := flag.NewFlagSet("klog", flag.PanicOnError)
 	klog.InitFlags(logs)
 	for name, value := range map[string]string{"logtostderr": "false", "stderrthreshold": "FATAL"} {

@@ -17,6 +17,8 @@ var (
 	explainFlag = flag.Int("explain", 1, "how many failures of a kind to shrink and show")
 	shrinkFlag  = flag.Duration("shrink", 20*time.Second, "how long to shrink one")
 	rawFlag     = flag.Bool("raw", false, "with -seed: show the world as it was drawn as well")
+	runnerFlag  = flag.String("runner", "", "leave out worlds that run anything else")
+	withoutFlag = flag.String("without", "", "leave out worlds with such a step: restore, schema, …")
 	forFlag     = flag.Duration("for", 0, "go on with new seeds for so long")
 )
 
@@ -29,9 +31,19 @@ func TestSim(t *testing.T) {
 	began, told := time.Now(), time.Now()
 	n, failures := uint64(0), 0
 	explained := map[string]int{}
+	var ended, lasting []time.Duration
 	for ; *forFlag > 0 && time.Since(began) < *forFlag || *forFlag == 0 && n < *seedsFlag; n++ {
 		seed := *fromFlag + n
-		if out := Execute(t, Draw(seed), false); len(out.Violations) > 0 {
+		if !wanted(Draw(seed)) {
+			continue
+		}
+		out := executeSeed(t, [2]uint64{seed, seed})
+		if w := Draw(seed); w.lasting() {
+			lasting = append(lasting, out.Rest)
+		} else {
+			ended = append(ended, out.Rest)
+		}
+		if len(out.Violations) > 0 {
 			failures++
 			v := out.Violations[0]
 			t.Errorf("seed %d: %v", seed, v)
@@ -44,7 +56,31 @@ func TestSim(t *testing.T) {
 			fmt.Fprintf(os.Stderr, "%d seeds, up to %d, %d failed, %.0f a second\n", n+1, seed, failures, float64(n+1)/time.Since(began).Seconds())
 		}
 	}
+	t.Logf("at rest after %v where faults ended, %v where some stay", quantiles(ended), quantiles(lasting))
 	t.Logf("%d seeds, %d failed, %.0f a second", n, failures, float64(n)/time.Since(began).Seconds())
+}
+
+// quantiles are the median, the 90th and 99th percentile, and the maximum.
+func quantiles(d []time.Duration) []time.Duration {
+	if len(d) == 0 {
+		return nil
+	}
+	slices.Sort(d)
+	at := func(q float64) time.Duration { return d[int(q*float64(len(d)-1))].Round(100 * time.Millisecond) }
+	return []time.Duration{at(0.5), at(0.9), at(0.99), at(1)}
+}
+
+// wanted reports whether the flags ask for a world.
+func wanted(w *World) bool {
+	return (*runnerFlag == "" || w.Clients[0].Runner == *runnerFlag) &&
+		!slices.ContainsFunc(w.Steps, func(s Step) bool { return s.Op.String() == *withoutFlag })
+}
+
+// executeSeed runs the world of a seed. A crash's stack traces show the seed, in hexadecimal: arrays are not passed in registers.
+//
+//go:noinline
+func executeSeed(t *testing.T, seed [2]uint64) *Outcome {
+	return Execute(t, Draw(seed[0]), false)
 }
 
 // replay runs a seed until it fails: not all of a run is decided by its seed.
