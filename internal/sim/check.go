@@ -117,6 +117,23 @@ func (r *run) follows(c *client, was last, now api.Form) (err error) {
 	return err
 }
 
+// next is nil if nothing that the scope includes came between what was told of a key and what is told next.
+func (r *run) next(s Scope, was last, now api.Form) (err error) {
+	r.cluster.Do(func(h *etcd.History) {
+		e := h.Era()
+		for _, ch := range e.Since(was.form.Version.Revision, now.Version.Revision-1) {
+			switch {
+			case ch.Old == nil && ch.New == nil || ch.Key() != now.Version.Key:
+			case s.matches(ch.New):
+				err = fmt.Errorf("%v after %v: %v was not told", now, was.form, ch.New)
+			case !was.gone && s.matches(ch.Old):
+				err = fmt.Errorf("%v after %v: the end of %v was not told", now, was.form, ch.Old)
+			}
+		}
+	})
+	return err
+}
+
 // same reports whether two forms that a handler is told are the same to it.
 func (c *client) same(a, b api.Form) bool { return a == b }
 

@@ -42,12 +42,18 @@ func (d *drawer) between(low, high time.Duration) time.Duration {
 func (d *drawer) world() {
 	w := d.w
 	w.Builtin = d.chance(40)
+	if d.chance(4) {
+		w.Scheme = etcd.Opaque
+	}
 	w.Base = pick[int64](d, 1, 7, 96, 990)
 	d.span = d.between(2*time.Second, 4*time.Minute)
 	d.keys()
 	d.servers()
 	d.clients()
 	d.writes()
+	if d.chance(5) {
+		d.load()
+	}
 	d.events()
 	d.faults()
 	slices.SortStableFunc(w.Steps, func(a, b Step) int { return int(a.At - b.At) })
@@ -83,6 +89,9 @@ func (d *drawer) server(order int) api.Spec {
 	if d.chance(15) {
 		s.Old = true
 	}
+	if d.w.Builtin && d.chance(5) {
+		s.Plain = true
+	}
 	if d.chance(20) {
 		s.Window = 1 + d.Int64N(10)
 	}
@@ -101,13 +110,18 @@ func (d *drawer) clients() {
 		runner = DropIn
 	case n < 35:
 		runner = ClientGo
-	case n < 50:
+	case n < 50 && !d.exotic():
 		runner = Chain
 	}
 	d.w.Clients = append(d.w.Clients, d.client(runner))
 	if d.chance(20) {
 		d.w.Clients = append(d.w.Clients, d.client(runner))
 	}
+}
+
+// exotic reports whether the servers are such as a watch cache is not made for.
+func (d *drawer) exotic() bool {
+	return d.w.Scheme != etcd.Integers || slices.ContainsFunc(d.w.Servers, func(s api.Spec) bool { return s.Plain })
 }
 
 func (d *drawer) client(runner string) ClientSpec {
@@ -177,6 +191,24 @@ func (d *drawer) writes() {
 		s := d.write()
 		s.At = at
 		w.Steps = append(w.Steps, s)
+	}
+}
+
+// load draws writes that keep coming for a while, faster than a handler can take them.
+func (d *drawer) load() {
+	at := d.moment()
+	for range 50 + d.IntN(150) {
+		s := d.write()
+		s.At = at
+		d.w.Steps = append(d.w.Steps, s)
+		at += time.Duration(1+d.IntN(10)) * time.Millisecond
+	}
+	for i := range d.w.Clients {
+		for j := range d.w.Clients[i].Handlers {
+			if h := &d.w.Clients[i].Handlers[j]; d.chance(50) {
+				h.Delay = time.Duration(1+d.IntN(20)) * time.Millisecond
+			}
+		}
 	}
 }
 

@@ -4,10 +4,14 @@ import (
 	"time"
 
 	"github.com/weirproject/weir/internal/sim/api"
+	"github.com/weirproject/weir/internal/sim/etcd"
 )
 
 // events draws what happens to servers and to etcd.
 func (d *drawer) events() {
+	if d.chance(15) {
+		return
+	}
 	some := func(percent, most int, step func() Step) {
 		if !d.chance(percent) {
 			return
@@ -24,10 +28,13 @@ func (d *drawer) events() {
 	some(20, 2, func() Step { return Step{Op: Restart, Server: server()} })
 	if d.w.Clients[0].Runner != Chain { // its replicas cannot be made to list again
 		some(10, 1, func() Step { return Step{Op: Restore, N: d.Int64N(12)} })
-		some(4, 1, func() Step { return Step{Op: Replace, N: d.Int64N(60)} })
+		some(4, 1, func() Step {
+			return Step{Op: Replace, N: d.Int64N(60), Scheme: pick(d, etcd.Integers, etcd.Integers, etcd.Opaque)}
+		})
 		some(12, 2, func() Step { return Step{Op: Schema} })
 	}
 	some(50, 6, func() Step { return Step{Op: Look, Client: d.IntN(len(d.w.Clients))} })
+	some(30, 3, func() Step { return Step{Op: Await, Client: d.IntN(len(d.w.Clients))} })
 	if len(d.w.Servers) > 1 || d.w.Clients[0].Runner == Chain {
 		some(80, 5, func() Step { return Step{Op: Route, Server: d.IntN(3), Client: d.IntN(len(d.w.Clients))} })
 	}

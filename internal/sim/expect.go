@@ -9,6 +9,7 @@ type expectation struct {
 	heals    bool // some LIST works, so the store must be right
 	current  bool // nothing stands in the way: Err must be nil
 	blocked  bool // something stands in the way for good: Err must not be nil
+	unlisted bool // the same, as long as nothing has been listed
 	progress bool // the servers' bookmarks bring the store's resourceVersion to theirs
 }
 
@@ -23,7 +24,7 @@ func (r *run) expect(c *client) expectation {
 		up := r.expectOf(cl, ClientSpec{})
 		e.heals, e.current, e.progress = e.heals && up.heals, e.current && up.current, e.progress && up.progress
 	}
-	e.blocked = false
+	e.blocked, e.unlisted = false, false
 	return e
 }
 
@@ -61,7 +62,8 @@ func (r *run) expectOf(cl *api.Client, spec ClientSpec) expectation {
 	}
 	e.heals = e.heals && !tooMany
 	e.current = e.heals && !watches
-	e.blocked = noWatch && (noInitial || spec.Mode != "watchlist") || noList && noListAny && noPage && noInitial
+	e.blocked = noWatch && (noInitial || spec.Mode != "watchlist")
+	e.unlisted = noList && noListAny && noPage && noInitial
 	e.progress = e.current && r.cluster.Bookmarks(cl)
 	return e
 }

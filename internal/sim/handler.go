@@ -3,6 +3,7 @@ package sim
 import (
 	"context"
 	"fmt"
+	"maps"
 	"sync"
 	"time"
 
@@ -21,6 +22,8 @@ type handler struct {
 	mu     sync.Mutex
 	seen   map[etcd.Key]last
 	steady map[etcd.Key]bool // what was there when it began, and ever since
+	due    map[etcd.Key]bool // what it must have been told when it says that it has synced; nil until that is known
+	done   time.Duration     // since when nothing of that is left
 	ended  bool
 	calls  int
 }
@@ -135,10 +138,44 @@ func (h *handler) later(was last, now api.Form) {
 	if err := h.run.follows(h.client, was, now); err != nil {
 		h.wrong(h.client.back("back"), "%v", err)
 	}
+	if h.run.calm && h.client.spec.LogBytes == 0 && len(h.client.spec.Scope.pairs()) == 1 && h.client.spec.Runner != Chain {
+		if err := h.run.next(h.client.spec.Scope, was, now); err != nil {
+			h.wrong("skipped", "%v", err)
+		}
+	}
 }
 
 func (h *handler) wrong(rule, format string, args ...any) {
 	h.run.violate(rule, h.client, "%s: %s", h.name, fmt.Sprintf(format, args...))
+}
+
+// late checks that the handler says that it has synced once it was told of everything that was there when it and its informer began.
+func (h *handler) late() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.reg == nil || h.ended || h.reg.HasSynced() || !h.client.informer.HasSynced() {
+		return
+	}
+	if h.due == nil {
+		h.due = map[etcd.Key]bool{}
+		for key, was := range h.client.read {
+			if !was.gone {
+				h.due[key] = true
+			}
+		}
+	}
+	now := h.run.now()
+	maps.DeleteFunc(h.due, func(key etcd.Key, _ bool) bool {
+		_, told := h.seen[key]
+		return told || h.client.read[key].gone
+	})
+	switch {
+	case len(h.due) > 0:
+	case h.done == 0:
+		h.done = now
+	case now-h.done > time.Second+h.spec.Delay && (h.spec.Block == 0 || now < h.spec.Block || h.done > h.spec.Free):
+		h.wrong("synced-late", "was told of everything %v ago, but has not synced", now-h.done)
+	}
 }
 
 // remove removes the handler. From then on it must be told nothing.

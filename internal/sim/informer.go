@@ -30,6 +30,11 @@ type informer interface {
 	Rest(report func(format string, args ...any))
 }
 
+// waiter is an informer that can wait for a resourceVersion.
+type waiter interface {
+	WaitForResourceVersion(ctx context.Context, resourceVersion string) error
+}
+
 // view is what an informer holds.
 type view struct {
 	resourceVersion string // "" where the implementation does not tell

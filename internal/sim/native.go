@@ -2,6 +2,7 @@ package sim
 
 import (
 	"context"
+	"fmt"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -99,9 +100,16 @@ func (n *native[T]) object(i weir.Item[T]) object {
 		return object{problem: err.Error()}
 	}
 	f, ok := n.cluster.Form(raw)
+	if !ok && n.cluster.Kind.Protobuf && n.cluster.Plain() { // it came as JSON
+		v, err := i.Object()
+		if err != nil {
+			return object{problem: err.Error()}
+		}
+		return objectOf(n.cluster, v)
+	}
 	switch {
 	case !ok:
-		return object{problem: "bytes that no server wrote: " + string(raw)}
+		return object{problem: fmt.Sprintf("bytes that no server wrote: %q", raw)}
 	case f.Version.Key.String() != i.Key():
 		return object{form: f, problem: "key " + i.Key()}
 	case f.ResourceVersion() != i.ResourceVersion():

@@ -115,7 +115,7 @@ func (r *run) problems(relisted bool) []problem {
 		if err != nil {
 			c.troubled = r.now()
 		}
-		if known && e.blocked && r.now()-c.troubled > troubleVisible {
+		if known && (e.blocked || e.unlisted && !c.informer.HasSynced()) && r.now()-c.troubled > troubleVisible {
 			add("err-nil", "something stands in the way for good, but Err has been nil since %v", c.troubled)
 		}
 		if at := r.head(); e.progress && v.resourceVersion != "" && v.resourceVersion != at && !r.cluster.Tricked(c.api) {

@@ -43,6 +43,12 @@ type run struct {
 	orders  bool // servers write the same object in several ways
 	logging bool
 
+	calm bool // nothing keeps clients from seeing every change, one by one
+
+	over  context.Context // ends with the world
+	end   context.CancelFunc
+	waits sync.WaitGroup
+
 	mu  sync.Mutex
 	rng *rand.Rand
 	log strings.Builder
@@ -110,6 +116,8 @@ func (r *run) build() {
 	if w.Builtin {
 		kind = api.ConfigMaps
 	}
+	r.over, r.end = context.WithCancel(context.Background())
+	r.calm = w.Calm()
 	r.cluster = api.NewCluster(kind, h, w.Servers)
 	r.cluster.Yield = r.yield
 	if r.logging {
@@ -171,6 +179,8 @@ func (r *run) start(c *client) {
 }
 
 func (r *run) stop() {
+	r.end()
+	r.waits.Wait()
 	for _, c := range r.clients {
 		c.cancel()
 	}

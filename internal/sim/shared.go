@@ -212,13 +212,15 @@ func keyOf(obj any) etcd.Key {
 	return etcd.Key{Namespace: m.GetNamespace(), Name: m.GetName()}
 }
 
-// object finds out what a decoded object is by what its annotations say, and compares the rest with what it should be.
-func (s *shared) object(obj any) object {
+func (s *shared) object(obj any) object { return objectOf(s.cluster, obj) }
+
+// objectOf finds out what a decoded object is by what its annotations say, and compares the rest with what it should be.
+func objectOf(c *api.Cluster, obj any) object {
 	m, ok := obj.(metav1.Object)
 	if !ok {
 		return object{problem: fmt.Sprintf("a %T", obj)}
 	}
-	f, ok := s.cluster.FormOf(m.GetAnnotations()[api.IDAnnotation], m.GetAnnotations()[api.SchemaAnnotation])
+	f, ok := c.FormOf(m.GetAnnotations()[api.IDAnnotation], m.GetAnnotations()[api.SchemaAnnotation])
 	if !ok {
 		return object{problem: fmt.Sprintf("not one that a server wrote: %v", obj)}
 	}

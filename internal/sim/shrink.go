@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/weirproject/weir/internal/sim/api"
+	"github.com/weirproject/weir/internal/sim/etcd"
 )
 
 // shrinker makes a failing world smaller, for as long as it fails in the same way.
@@ -147,6 +148,9 @@ func (s *shrinker) details() {
 			}
 		}
 	}
+	if s.world.Scheme != etcd.Integers {
+		s.try(func(w *World) { w.Scheme = etcd.Integers })
+	}
 	if s.world.Builtin {
 		s.try(func(w *World) { w.Builtin = false })
 	}
@@ -157,7 +161,7 @@ func (s *shrinker) zero(server func(*World) *api.Spec) {
 	for _, change := range []func(*api.Spec){
 		func(sp *api.Spec) { *sp = api.Spec{} },
 		func(sp *api.Spec) { sp.Order = 0 }, func(sp *api.Spec) { sp.Lag = 0 }, func(sp *api.Spec) { sp.Stale = false },
-		func(sp *api.Spec) { sp.Old = false }, func(sp *api.Spec) { sp.Bookmarks = 0 }, func(sp *api.Spec) { sp.Window = 0 },
+		func(sp *api.Spec) { sp.Old = false }, func(sp *api.Spec) { sp.Plain = false }, func(sp *api.Spec) { sp.Bookmarks = 0 }, func(sp *api.Spec) { sp.Window = 0 },
 	} {
 		was := *server(s.world)
 		now := was

@@ -76,6 +76,8 @@ func (r *run) step(s Step) {
 		r.clients[s.Client%len(r.clients)].api.Route(s.Server)
 	case Look:
 		r.readClient(r.clients[s.Client%len(r.clients)], false)
+	case Await:
+		r.await(r.clients[s.Client%len(r.clients)])
 	case Register:
 		r.handle(r.clients[s.Client].handlers[s.N])
 	case Remove:
@@ -137,6 +139,7 @@ func (r *run) look() {
 		r.readClient(c, true)
 		for _, h := range c.handlers {
 			h.synced()
+			h.late()
 		}
 		if c.api.Hammers() {
 			r.violate("hammers", c, "requests without a pause")

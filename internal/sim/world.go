@@ -68,11 +68,12 @@ const (
 	Lag                    // Server sees commits D later from now on
 	Route                  // Client's requests go to Server
 	Look                   // Client's informer is read, while others run
+	Await                  // Client waits for the newest resourceVersion, and then reads
 	Register               // handler N of Client is registered
 	Remove                 // and removed
 )
 
-var opNames = [...]string{"", "put", "delete", "recreate", "bump", "compact", "restore", "replace", "schema", "fault", "cut", "restart", "lag", "route", "look", "register", "remove"}
+var opNames = [...]string{"", "put", "delete", "recreate", "bump", "compact", "restore", "replace", "schema", "fault", "cut", "restart", "lag", "route", "look", "await", "register", "remove"}
 
 func (o Op) String() string { return opNames[o] }
 
@@ -108,7 +109,7 @@ func (s Step) describe(keys []etcd.Key) string {
 		return fmt.Sprintf("%s server %d %v", at, s.Server, s.D)
 	case Route:
 		return fmt.Sprintf("%s client %d to server %d", at, s.Client, s.Server)
-	case Look:
+	case Look, Await:
 		return fmt.Sprintf("%s client %d", at, s.Client)
 	case Register, Remove:
 		return fmt.Sprintf("%s client %d handler %d", at, s.Client, s.N)
@@ -140,6 +141,18 @@ func (w *World) String() string {
 		fmt.Fprintf(&b, "  %s\n", s.describe(w.Keys))
 	}
 	return b.String()
+}
+
+// Calm reports whether nothing keeps clients from seeing every change, one by one.
+func (w *World) Calm() bool {
+	for _, s := range w.Steps {
+		switch s.Op {
+		case Put, Delete, Recreate, Bump, Look, Await:
+		default:
+			return false
+		}
+	}
+	return len(w.Servers) == 1 && !w.Servers[0].Old && w.Servers[0].Window == 0
 }
 
 // Lasts is when the last step and the last fault that ends are over.

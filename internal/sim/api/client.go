@@ -81,6 +81,7 @@ func (cl *Client) RoundTrip(hr *http.Request) (*http.Response, error) {
 	c.mu.Lock()
 	s := cl.server
 	q, bad := c.Kind.read(hr, s.Old)
+	q.protobuf = q.protobuf && !s.Plain
 	q.client = cl
 	cl.count()
 	c.logf("%v: %v", s, q)

@@ -2,6 +2,7 @@ package api
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -118,6 +119,11 @@ func (c *Cluster) Shrink() {
 		s.advance()
 		s.window = s.seen
 	}
+}
+
+// Plain reports whether one of the servers speaks JSON only.
+func (c *Cluster) Plain() bool {
+	return slices.ContainsFunc(c.servers, func(s *Server) bool { return s.Spec.Plain })
 }
 
 // Form is what a server made of a version.

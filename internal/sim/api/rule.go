@@ -158,9 +158,9 @@ func (c *Cluster) plan(client int, s *Server, q *request) *plan {
 		case Hang:
 			p.hang = true
 		case Cut:
-			p.cut = r.N
+			p.cut = sooner(p.cut, r.N)
 		case End:
-			p.end = r.N
+			p.end = sooner(p.end, r.N)
 		case Stall:
 			p.stall, p.stallFor = r.N, r.D
 		case Repeat:
@@ -174,6 +174,14 @@ func (c *Cluster) plan(client int, s *Server, q *request) *plan {
 		}
 	}
 	return p
+}
+
+// sooner is the lower of two places in a body; -1 is none.
+func sooner(a, b int) int {
+	if a < 0 {
+		return b
+	}
+	return min(a, b)
 }
 
 // Blocks reports whether the fault may keep a request from doing what it is for.

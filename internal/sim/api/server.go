@@ -14,6 +14,8 @@ type Spec struct {
 	Stale bool
 	// Old knows nothing of sendInitialEvents and resourceVersionMatch, and says that it is 1.20.
 	Old bool
+	// Plain speaks JSON only.
+	Plain bool
 	// Order is the order in which keys of JSON documents are written: lists, events and objects.
 	Order int
 	// Bookmarks is how often a watch gets one; 0 is a minute, negative never.

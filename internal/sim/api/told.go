@@ -47,6 +47,18 @@ func (c *Cluster) Tricked(cl *Client) bool {
 	return false
 }
 
+// UpToDate reports whether all that a client has listed last was of the present era.
+func (c *Cluster) UpToDate(cl *Client) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for k, t := range c.tolds {
+		if k.client == cl && t.era != c.history.Era().Index {
+			return false
+		}
+	}
+	return true
+}
+
 // Schemas are the oldest schema that a client may have objects of, and the present one.
 func (c *Cluster) Schemas(cl *Client) (oldest, present int) {
 	c.mu.Lock()

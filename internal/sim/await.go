@@ -1,0 +1,43 @@
+package sim
+
+import (
+	"github.com/weirproject/weir/internal/sim/etcd"
+)
+
+// await has somebody wait until a client's informer holds everything that has been written by now, and then read it.
+func (r *run) await(c *client) {
+	w, ok := c.informer.(waiter)
+	if !ok || r.world.Scheme != etcd.Integers {
+		return
+	}
+	var era *etcd.Era
+	var rev int64
+	r.cluster.Do(func(h *etcd.History) { era, rev = h.Era(), h.Era().Head() })
+	r.waits.Go(func() {
+		if w.WaitForResourceVersion(r.over, era.Format(rev)) != nil {
+			return
+		}
+		r.yield()
+		v := c.informer.Read(false, func(format string, args ...any) { r.violate("read", c, format, args...) })
+		if !r.cluster.UpToDate(c.api) {
+			return // the number meant something else when it was listed
+		}
+		r.cluster.Do(func(h *etcd.History) {
+			if h.Era() != era {
+				return
+			}
+			for _, want := range era.At(rev) {
+				got, ok := v.objects[want.Key]
+				gone, _ := c.spec.Scope.ceases(era, want)
+				if c.spec.Scope.matches(want) && (!ok && gone == 0 || ok && got.Version.ID < want.ID) {
+					r.violate("await", c, "has waited for %d, but holds %v in place of %v", rev, got.Version, want)
+				}
+			}
+			for key, got := range v.objects {
+				if now := era.Get(rev, key); now == nil && got.Version.Revision <= rev {
+					r.violate("await", c, "has waited for %d, but holds %v, which was gone by then", rev, got.Version)
+				}
+			}
+		})
+	})
+}
