@@ -21,6 +21,7 @@ var modes = map[string]reflector.Mode{"auto": reflector.Auto, "list": reflector.
 type native[T weir.Object] struct {
 	*weir.Informer[T]
 	cluster *api.Cluster
+	reads   bool // a handler reads objects again and again
 }
 
 func newNative(c *api.Cluster, cl *api.Client, spec ClientSpec) (informer, error) {
@@ -46,7 +47,7 @@ func makeNative[T weir.Object](c *api.Cluster, cl *api.Client, spec ClientSpec) 
 	if err != nil {
 		return nil, err
 	}
-	return &native[T]{inf, c}, nil
+	return &native[T]{inf, c, spec.resync() > 0}, nil
 }
 
 // nodeOf is the field that the index by a function is made of.
@@ -165,7 +166,11 @@ func (n *native[T]) Rest(report func(string, ...any)) {
 			report("handler %s: lag %d, %d keys pending", h.Name, h.Lag, h.Pending)
 		}
 	}
-	if m := st.Memory; m.Log > 2048 || m.Cursors > 64*maxKeys || m.Decoded != 0 {
+	m := st.Memory
+	if n.reads {
+		m.Decoded = 0
+	}
+	if m.Log > 2048 || m.Cursors > 64*maxKeys || m.Decoded != 0 {
 		report("memory: log %d, cursors %d, decoded %d bytes", m.Log, m.Cursors, m.Decoded)
 	}
 }

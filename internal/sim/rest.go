@@ -48,7 +48,9 @@ func (r *run) rest() {
 	time.Sleep(cooling)
 	synctest.Wait()
 	for _, c := range r.clients {
-		c.informer.Rest(func(format string, args ...any) { r.violate("rest", c, format, args...) })
+		if r.expect(c).current {
+			c.informer.Rest(func(format string, args ...any) { r.violate("rest", c, format, args...) })
+		}
 	}
 	if !r.settle(false) || !r.forced() {
 		return

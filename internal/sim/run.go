@@ -43,7 +43,8 @@ type run struct {
 	orders  bool // servers write the same object in several ways
 	logging bool
 
-	calm bool // nothing keeps clients from seeing every change, one by one
+	calm      bool // nothing keeps clients from seeing every change, one by one
+	unordered bool // nobody can tell old events from new ones
 
 	over  context.Context // ends with the world
 	end   context.CancelFunc
@@ -117,7 +118,7 @@ func (r *run) build() {
 		kind = api.ConfigMaps
 	}
 	r.over, r.end = context.WithCancel(context.Background())
-	r.calm = w.Calm()
+	r.calm, r.unordered = w.Calm(), w.Unordered()
 	r.cluster = api.NewCluster(kind, h, w.Servers)
 	r.cluster.Yield = r.yield
 	if r.logging {

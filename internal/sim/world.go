@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -153,6 +154,14 @@ func (w *World) Calm() bool {
 		}
 	}
 	return len(w.Servers) == 1 && !w.Servers[0].Old && w.Servers[0].Window == 0
+}
+
+// Unordered reports whether nobody can tell an old event from a new one: resourceVersions cannot be compared, and events come twice or by
+// several watches.
+func (w *World) Unordered() bool {
+	opaque := w.Scheme == etcd.Opaque || slices.ContainsFunc(w.Steps, func(s Step) bool { return s.Op == Replace && s.Scheme == etcd.Opaque })
+	return opaque && (slices.ContainsFunc(w.Steps, func(s Step) bool { return s.Op == Fault && s.Rule.Deed == api.Repeat }) ||
+		slices.ContainsFunc(w.Clients, func(c ClientSpec) bool { return len(c.Scope.pairs()) > 1 }))
 }
 
 // Lasts is when the last step and the last fault that ends are over.

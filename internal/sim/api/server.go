@@ -12,7 +12,7 @@ type Spec struct {
 	Lag time.Duration
 	// Stale answers LISTs without a resourceVersion from the cache as well, as a caching proxy does.
 	Stale bool
-	// Old knows nothing of sendInitialEvents and resourceVersionMatch, and says that it is 1.20.
+	// Old knows nothing of sendInitialEvents and resourceVersionMatch, and says that it is 1.18.
 	Old bool
 	// Plain speaks JSON only.
 	Plain bool
@@ -68,7 +68,7 @@ func (s *Server) oldest() int64 { return max(s.window, s.era.Compacted()) }
 
 func (s *Server) version() (major, minor string) {
 	if s.Old {
-		return "1", "20"
+		return "1", "18"
 	}
 	return "1", "37"
 }
