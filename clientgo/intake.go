@@ -109,7 +109,11 @@ func (in *intake) takeReturned(w *store.Writer, t wire.EventType, m *wire.Meta) 
 		if err != nil {
 			return err
 		}
-		return w.PutAs(m, nil, raw) // it is the version held: that is only marked
+		received := raw
+		if in.transform != nil || len(raw) == 0 {
+			received = nil
+		}
+		return w.PutAs(m, received, raw) // it is the version held: that is only marked
 	case ok:
 		in.grow(m, held)
 	}

@@ -7,6 +7,7 @@ import (
 	"go.uber.org/goleak"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/weirproject/weir/store"
 	"github.com/weirproject/weir/wire"
@@ -20,6 +21,7 @@ type world struct {
 	store *store.Store
 	w     *store.Writer
 	rv    int
+	uid   types.UID
 }
 
 func newWorld(t testing.TB, cfg store.Config) *world {
@@ -48,10 +50,16 @@ func (w *world) put(name, app string) {
 
 func (w *world) del(name string) { w.write(name, "", w.w.Delete) }
 
+// as writes the next version of a pod with a uid.
+func (w *world) as(name, uid string) {
+	w.uid = types.UID(uid)
+	w.write(name, "", w.w.Put)
+}
+
 func (w *world) write(name, app string, do func(*wire.Meta, []byte) error) {
 	w.t.Helper()
 	w.rv++
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "d", Name: name, ResourceVersion: strconv.Itoa(w.rv)}}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "d", Name: name, UID: w.uid, ResourceVersion: strconv.Itoa(w.rv)}}
 	if app != "" {
 		pod.Labels = map[string]string{"app": app}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"runtime/debug"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -26,6 +27,12 @@ type Options struct {
 	// Filter, if set, is asked about each version of an object; an object that starts to pass is Added, one that
 	// stops to is Deleted. It runs on the handler's goroutine and should decode nothing that it need not.
 	Filter func(*store.Object) bool
+	// ByUID makes every object, by its uid, a story of its own with an end, for handlers that may know the uid of an object
+	// that they were not told of. One that was deleted and created again under its key is Deleted (Missed, where no DELETED
+	// event told of it) and Added, in place of Updated; one that came and went while the handler was behind is Added and Deleted
+	// with its last version. What is kept for a handler that is behind then grows with each object that went, not only with
+	// each key: by its last version, and never by more than what changed.
+	ByUID bool
 	// OnPanic is told of each panic of the handler (or its filter), which then goes on with the next event. It must
 	// not block. nil: the panic is only counted.
 	OnPanic func(*PanicError)
@@ -61,21 +68,38 @@ type Registration struct {
 	opts   Options
 	sweep  *sweep
 
+	walk    walk
 	now     chan struct{} // of capacity one: a resync was asked for
 	synced  chan struct{}
 	done    chan struct{}
 	handled atomic.Uint64
 	panics  atomic.Uint64
 	busy    atomic.Int64 // UnixNano since when the handler has been in its present call; 0: it is not in one
+
+	mu    sync.Mutex
+	phase phase
+	stop  context.CancelFunc // while running
 }
+
+type phase uint8
+
+const (
+	idle phase = iota
+	running
+	ended
+)
 
 // New registers a handler: from now on nothing is lost for it. Everything that the store holds now comes first, as
 // Added events. The registration does nothing until Run is called, and costs the store one old version per changed key
 // until Run has returned; so a registration that is never run must be Closed.
 func New(s *store.Store, handle Func, opts Options) *Registration {
+	cursor := s.Cursor
+	if opts.ByUID {
+		cursor = s.CursorByUID
+	}
 	return &Registration{
 		store:  s,
-		cursor: s.Cursor(),
+		cursor: cursor(),
 		handle: handle,
 		opts:   opts,
 		sweep:  newSweep(s, opts.Resync, opts.Phase),
@@ -85,26 +109,59 @@ func New(s *store.Store, handle Func, opts Options) *Registration {
 	}
 }
 
-// Run serves the handler until the context ends, and returns after the handler has. It must be called once. The cursor
-// is closed when it returns.
+// Run serves the handler until the context ends or Close is called, and returns after the handler has. The cursor is closed
+// then. A registration runs once: if it runs already, or has run or was closed, Run does nothing.
 func (r *Registration) Run(ctx context.Context) {
-	defer close(r.done)
-	defer r.cursor.Close()
+	ctx, ok := r.begin(ctx)
+	if !ok {
+		return
+	}
+	defer r.end()
 	changes := make([]store.Change, batchSize)
 	r.sweep.start(time.Now())
 	for ctx.Err() == nil {
 		n := r.cursor.Next(changes)
-		for i := 0; i < n && ctx.Err() == nil; i++ {
-			r.deliver(ctx, changes[i])
-		}
+		r.deliverAll(ctx, changes[:n])
 		clear(changes[:n]) // an idle handler pins no version
-		if n == 0 {
-			r.noteSynced()
-		}
 		r.resync(ctx)
-		if n == 0 && !r.wait(ctx) {
+		if walking := r.walkOn(ctx); n == 0 && !walking && !r.wait(ctx) {
 			return
 		}
+	}
+}
+
+func (r *Registration) begin(ctx context.Context) (context.Context, bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.phase != idle {
+		return nil, false
+	}
+	r.phase = running
+	ctx, r.stop = context.WithCancel(ctx)
+	return ctx, true
+}
+
+func (r *Registration) end() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.phase = ended
+	r.stop()
+	r.cursor.Close()
+	close(r.done)
+}
+
+// Close ends the registration: Run returns after the call that the handler may be in, for which Close does not wait, or is
+// never going to serve it. Closing again does nothing.
+func (r *Registration) Close() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch r.phase {
+	case idle:
+		r.phase = ended
+		r.cursor.Close()
+		close(r.done)
+	case running:
+		r.stop()
 	}
 }
 
@@ -122,14 +179,26 @@ func (r *Registration) wait(ctx context.Context) bool {
 	case <-r.cursor.Ready():
 	case <-tick:
 	case <-r.now:
-		for o := range r.store.Snapshot().All() {
-			if ctx.Err() != nil {
-				return false
-			}
-			r.resynced(ctx, o)
-		}
+		r.walk.begin()
 	}
 	return true
+}
+
+// deliverAll hands the handler a batch of changes, and notes as soon as it has handled what the first lists brought.
+func (r *Registration) deliverAll(ctx context.Context, changes []store.Change) {
+	owed := len(changes) - 1
+	for owed >= 0 && !changes[owed].Owed {
+		owed--
+	}
+	if len(changes) == 0 {
+		r.noteSynced()
+	}
+	for i := 0; i < len(changes) && ctx.Err() == nil; i++ {
+		r.deliver(ctx, changes[i])
+		if i >= owed {
+			r.noteSynced()
+		}
+	}
 }
 
 // deliver turns a change of the store into the handler's event, by its filter.
@@ -146,6 +215,12 @@ func (r *Registration) deliver(ctx context.Context, c store.Change) {
 	switch {
 	case e.Old == nil && e.New == nil:
 		return
+	case r.opts.ByUID && e.Old != nil && e.New != nil && !e.Old.SameUID(e.New):
+		r.call(ctx, Event{Type: Deleted, Old: e.Old, Coalesced: e.Coalesced, Missed: true})
+		if ctx.Err() != nil {
+			return
+		}
+		e.Type, e.Old = Added, nil
 	case e.Old == nil:
 		e.Type = Added
 	case e.New == nil:
@@ -182,52 +257,15 @@ func (r *Registration) recover(key string) {
 	}
 }
 
-// resync hands the handler what the sweep is due to.
-func (r *Registration) resync(ctx context.Context) {
-	for o := range r.sweep.due(time.Now()) {
-		if ctx.Err() != nil {
-			return
-		}
-		r.resynced(ctx, o)
-	}
-}
-
-// resynced hands the handler an object once more. One that is newer than what the handler has seen is left out: its change
-// is about to come, and a handler must not see the change after the version.
-func (r *Registration) resynced(ctx context.Context, o *store.Object) {
-	if o.Revision() > r.cursor.Revision() || r.opts.Filter != nil && !r.passes(o) {
-		return
-	}
-	r.call(ctx, Event{Type: Resynced, Old: o, New: o})
-}
-
-// ResyncNow asks for every object once more, without delay, as soon as the handler has caught up with the changes. It does not
-// wait. What is asked for twice before then is done once. Objects that go meanwhile may still be handed out.
-func (r *Registration) ResyncNow() {
-	select {
-	case r.now <- struct{}{}:
-	default:
-	}
-}
-
+// noteSynced closes synced if everything that there is to wait for was handled.
 func (r *Registration) noteSynced() {
-	select {
-	case <-r.synced:
-	default:
-		if r.cursor.SyncedThrough() {
-			close(r.synced)
-		}
+	if !r.HasSynced() && r.cursor.SyncedThrough() {
+		close(r.synced)
 	}
 }
 
-// Close ends a registration that is never going to be run, and frees what it costs. It must be called once, and not after
-// Run.
-func (r *Registration) Close() {
-	r.cursor.Close()
-	close(r.done)
-}
-
-// Synced is closed once the handler has handled everything of the store's first sync.
+// Synced is closed once the handler has handled everything of the store's first sync: each object that was there, in that
+// version or a later one, whatever else keeps coming.
 func (r *Registration) Synced() <-chan struct{} { return r.synced }
 
 // HasSynced reports whether Synced is closed.

@@ -13,8 +13,6 @@ const (
 	// sweepLate bounds what a late sweep makes up for at once. What a busy handler missed beyond it is not handed out
 	// as a burst later: the rest of the sweep moves back instead.
 	sweepLate = 20 * time.Millisecond
-	// sweepIdle is how often an empty or unsynced store is looked at again.
-	sweepIdle = 100 * time.Millisecond
 )
 
 // sweep walks round the key space of a store, once per period, at a constant rate. It holds a position and no queue. It
@@ -24,6 +22,7 @@ type sweep struct {
 	period time.Duration // 0: off
 	phase  float64       // where in the key space to start, in [0, 1)
 
+	idle   bool      // there was nothing to sweep
 	began  bool      // the start by phase has been looked up
 	at     time.Time // up to when credit has been counted
 	credit float64   // objects that may be handed out now
@@ -37,14 +36,15 @@ func newSweep(s *store.Store, period time.Duration, phase float64) *sweep {
 // start sets the clock.
 func (w *sweep) start(now time.Time) { w.at = now }
 
-// next is how long to sleep until an object is due; false when the sweep is off.
+// next is how long to sleep until an object is due. It reports false when the sweep is off, and while the store is empty or has
+// not synced: what ends that is a change, or signalled as one.
 func (w *sweep) next(now time.Time) (time.Duration, bool) {
 	if w.period == 0 {
 		return 0, false
 	}
 	n := w.store.Len()
 	if n == 0 || !w.store.Synced() {
-		return sweepIdle, true
+		return 0, false
 	}
 	each := float64(w.period) / float64(n)
 	due := w.at.Add(time.Duration((1 - w.credit) * each))
@@ -54,8 +54,9 @@ func (w *sweep) next(now time.Time) (time.Duration, bool) {
 // due yields what has become due since the last call.
 func (w *sweep) due(now time.Time) iter.Seq[*store.Object] {
 	n := w.store.Len()
-	if w.period == 0 || n == 0 || !w.store.Synced() {
-		w.at = now
+	if w.idle || w.period == 0 || n == 0 || !w.store.Synced() {
+		w.at, w.credit = now, 0
+		w.idle = n == 0 || !w.store.Synced()
 		return func(func(*store.Object) bool) {}
 	}
 	rate := float64(n) / float64(w.period)

@@ -49,6 +49,9 @@ func (w *Writer) settle(id *identity, held *Object) order {
 	if w.replacing {
 		setBits(&held.marks, w.bit)
 	}
+	if w.initial() {
+		w.s.log.oweVersion(held)
+	}
 	return o
 }
 

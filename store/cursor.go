@@ -12,8 +12,11 @@ type Change struct {
 	// nil, never both the same version.
 	Old, New *Object
 	// Initial: part of the state that the cursor started with, or of a writer's
-	// first replace.
+	// first replace, and Old is nil.
 	Initial bool
+	// Owed: SyncedThrough has waited for this change. It is Initial, or stands
+	// for something that a writer's first replace changed.
+	Owed bool
 	// Coalesced: stands for more than one change.
 	Coalesced bool
 	// Missed: New is nil, and no DELETED event told of it. A relist did not have
@@ -45,19 +48,22 @@ func (ch *Change) Key() string {
 // Cursor is a consumer's position in a store's changes. It sees every change in
 // order as long as the log reaches back to it. What the log drops before the
 // cursor has seen it is kept for it in one entry per key, the version it last
-// saw and the key's state since, and comes as one change per key: first these,
-// in the order of their revisions, then the rest of the log. So when Next
-// returns a change, all changes of lower revisions have been returned (the
-// initial state aside), or are part of one that comes later.
+// saw and the key's state since, and comes as one change per key: first these, in
+// the order of their revisions, then the rest of the log. What is Owed stays
+// where it came first, for the newest state. So when Next returns a change that
+// is not Owed, all changes of lower revisions have been returned, or are part of
+// one that comes later.
 //
 // A key that came and went unseen gives nothing; neither does one that is back
 // at the version that the cursor saw. The cost of being behind is at most one old
-// version for each key that changed.
+// version for each key that changed. See CursorByUID for one that leaves out no
+// object.
 //
 // Close a cursor when it is not needed any more: until then it is kept supplied.
 type Cursor struct {
-	log   *changeLog
-	ready chan struct{}
+	log    *changeLog
+	ready  chan struct{}
+	counts bool // SyncedThrough is asked: it began with the state
 
 	// Of the reader.
 	snap *Snapshot // the initial state, as far as it was not read; else nil
@@ -78,11 +84,23 @@ const nextChunk = 256
 
 // Cursor returns a cursor that starts with everything held now: each object with
 // Old nil and Initial set, in key order; then come the changes since.
-func (s *Store) Cursor() *Cursor {
+func (s *Store) Cursor() *Cursor { return s.newCursor(false) }
+
+// CursorByUID returns a Cursor for somebody who may know the uid of an object
+// that he has not seen. However far it is behind, each object is a story of its
+// own that has an end: one that came and went unseen gives two changes, in which
+// it comes as its last version and goes, and one that was deleted and created
+// again under its key comes as what went and what came. Being behind costs the
+// last version of each such object in addition. What no DELETED event told of, a
+// change from one uid to another, is left as it is while the cursor keeps up.
+func (s *Store) CursorByUID() *Cursor { return s.newCursor(true) }
+
+func (s *Store) newCursor(byUID bool) *Cursor {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	snap := s.snapshotLocked()
-	c := &Cursor{log: s.log, ready: make(chan struct{}, 1), initial: true, snap: snap}
+	c := &Cursor{log: s.log, ready: make(chan struct{}, 1), counts: true, initial: true, snap: snap}
+	c.lag.byUID = byUID
 	s.log.register(c, snap.revision+1)
 	c.signalNow()
 	return c
@@ -148,7 +166,7 @@ func (c *Cursor) nextInitial(dst []Change) int {
 		if full = n == len(dst); full {
 			return false
 		}
-		dst[n] = Change{Revision: o.revision, New: o, Initial: true}
+		dst[n] = Change{Revision: o.revision, New: o, Initial: true, Owed: true}
 		dst[n].ended(0, false)
 		n++
 		return true
@@ -190,15 +208,19 @@ func (c *Cursor) nextChanges(dst []Change) int {
 	start := c.pos
 	for ; n < len(dst) && c.pos < l.next(); c.pos++ {
 		r := l.at(c.pos)
-		dst[n] = Change{Revision: c.pos, Old: r.old, New: r.new, Initial: r.initial && r.old == nil}
+		owed := r.initial && c.counts
+		dst[n] = Change{Revision: c.pos, Old: r.old, New: r.new, Initial: r.initial && r.old == nil, Owed: owed}
 		dst[n].ended(r.end, r.missed)
+		if owed {
+			c.lag.owing--
+		}
 		n++
 	}
 	c.read += uint64(n)
 	if start == l.base && c.pos > start {
 		l.trim() // it was, perhaps, the last one
 	}
-	if c.waiting = c.pos == l.next() && c.lag.first == nil; !c.waiting {
+	if c.waiting = c.pos == l.next() && c.lag.n == 0; !c.waiting {
 		c.signalNow()
 	}
 	return n
@@ -225,7 +247,7 @@ func (c *Cursor) signalNow() {
 func (c *Cursor) Ready() <-chan struct{} { return c.ready }
 
 // Revision up to which Next has returned everything; 0 while it returns the
-// initial state. Safe for concurrent use, like all that follow.
+// initial state, or what is Owed of changes that the log has dropped. Safe for concurrent use, like all that follow.
 func (c *Cursor) Revision() uint64 {
 	c.log.mu.Lock()
 	defer c.log.mu.Unlock()
@@ -234,7 +256,7 @@ func (c *Cursor) Revision() uint64 {
 
 func (c *Cursor) revision() uint64 {
 	switch {
-	case c.initial:
+	case c.initial || c.lag.owed > 0:
 		return 0
 	case c.lag.first != nil:
 		return c.lag.first.rev - 1
@@ -242,12 +264,21 @@ func (c *Cursor) revision() uint64 {
 	return c.pos - 1
 }
 
+// Saw reports whether Next has returned o, the newest version of its key, or all
+// that there was up to it. It is for those who hand a version out once more, and
+// must not do so before it was told of.
+func (c *Cursor) Saw(o *Object) bool {
+	c.log.mu.Lock()
+	defer c.log.mu.Unlock()
+	return !c.initial && o.revision < c.pos && c.lag.entries[o.key] == nil
+}
+
 // Pending is the number of keys kept for the cursor because the log has dropped
 // their changes.
 func (c *Cursor) Pending() int {
 	c.log.mu.Lock()
 	defer c.log.mu.Unlock()
-	return len(c.lag.entries)
+	return c.lag.n
 }
 
 // Lag is how many revisions the store is ahead of the cursor.
@@ -258,11 +289,16 @@ func (c *Cursor) Lag() uint64 {
 }
 
 // SyncedThrough reports whether every writer has ended its first replace and
-// Next has returned all that came with it.
+// Next has returned all that came with it, which it counts: whatever else keeps
+// coming, it becomes true with the last change that is Owed. It is false for a
+// cursor of CursorAt.
 func (c *Cursor) SyncedThrough() bool {
+	if !c.counts || !c.log.synced.Load() {
+		return false
+	}
 	c.log.mu.Lock()
 	defer c.log.mu.Unlock()
-	return c.log.synced && !c.initial && c.revision() >= c.log.syncedAt
+	return c.log.synced.Load() && !c.initial && c.lag.owing == 0
 }
 
 // Closed reports whether the cursor or its store was closed: Next returns 0 for

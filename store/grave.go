@@ -63,9 +63,18 @@ func (g *graves) passed(s *Store) bool {
 // buried reports whether an incoming version, of an object that is not held, is one that has gone since. A writer's own list knows
 // better than what it was told before.
 func (g *graves) buried(w *Writer, id *identity) bool {
-	if len(g.of) == 0 || w.byHand || id.oddUID || id.oddRV {
+	return !id.oddUID && !id.oddRV && g.has(w, id.uid, id.rv)
+}
+
+// holds is buried for a version that is about to be put.
+func (g *graves) holds(w *Writer, o *Object) bool {
+	return o.flags&(flagOddUID|flagOddRV) == 0 && g.has(w, o.uid, o.rv)
+}
+
+func (g *graves) has(w *Writer, uid [16]byte, rv uint64) bool {
+	if len(g.of) == 0 || w.byHand {
 		return false
 	}
-	d, ok := g.of[id.uid]
-	return ok && d.era >= w.era && id.rv < d.rv && !(w.replacing && d.by == w)
+	d, ok := g.of[uid]
+	return ok && d.era >= w.era && rv < d.rv && !(w.replacing && d.by == w)
 }

@@ -1,24 +1,34 @@
 package store
 
 // lagMap is what a cursor keeps of changes that the log dropped before it saw
-// them: one entry a key, in the order of each key's last dropped change. Its
-// memory is the entries and the versions that the cursor saw last; the newest
-// version of an entry is alive anyway, in the table or as the old version of the
-// key's next change in the log. Guarded by the log's lock.
+// them: one entry a key, or by uid one for each object that the key stood for.
+// Its memory is the entries and the versions that the cursor saw last, and by
+// uid the last versions of what came and went: at most what changed while the
+// cursor lagged. The newest version of an entry is alive anyway, in the table or
+// as the old version of the key's next change in the log. Guarded by the log's
+// lock.
 type lagMap struct {
-	entries     map[string]*lagEntry
+	byUID   bool
+	entries map[string]*lagEntry // by key; by uid without the objects that are gone
+	// In the order of each entry's last change. What SyncedThrough waits for stays where it came first: under steady load it
+	// would never come to the front.
 	first, last *lagEntry
+	n           int // of entries in the list,
+	owed        int // and how many of them SyncedThrough waits for
+	owing       int // changes that it waits for, here and in the log
 	bytes       int64
 }
 
 // lagEntry stands for all dropped changes of one key.
 type lagEntry struct {
 	seen, new  *Object // what the cursor saw last, and the key as of rev
+	last       *Object // where both are nil: what came and went
 	rev        uint64
-	initial    bool
-	coalesced  bool
 	end        uint64 // of the last record
 	missed     bool   // of the last record
+	initial    bool
+	owed       bool
+	coalesced  bool
 	prev, next *lagEntry
 }
 
@@ -27,14 +37,24 @@ const lagEntryBytes = 80 + 40
 
 func (e *lagEntry) cost() int64 {
 	n := int64(lagEntryBytes)
-	if e.seen != nil {
-		n += e.seen.footprint()
+	for _, o := range [2]*Object{e.seen, e.last} {
+		if o != nil {
+			n += o.footprint()
+		}
 	}
 	return n
 }
 
-// absorb takes a record that is about to be dropped.
-func (m *lagMap) absorb(r *record, rev uint64) {
+// absorb takes a record that is about to be dropped. owed: SyncedThrough waits for it.
+func (m *lagMap) absorb(r *record, rev uint64, owed bool) {
+	if m.byUID && r.old != nil && r.new != nil && !r.old.SameUID(r.new) {
+		m.take(&record{old: r.old, missed: true}, rev, false)
+		r = &record{new: r.new, initial: r.initial}
+	}
+	m.take(r, rev, owed)
+}
+
+func (m *lagMap) take(r *record, rev uint64, owed bool) {
 	key := r.key()
 	e := m.entries[key]
 	if e == nil {
@@ -44,24 +64,57 @@ func (m *lagMap) absorb(r *record, rev uint64) {
 		}
 		m.entries[key] = e
 		m.bytes += e.cost()
+		m.n++
+		m.link(e)
 	} else {
-		m.unlink(e)
-		e.coalesced = true
+		if !e.owed {
+			m.unlink(e)
+			m.link(e)
+		}
+		// By uid, the end of what came and went is a change of its own.
+		e.coalesced = e.coalesced || !m.byUID || e.seen != nil || r.new != nil
+	}
+	switch {
+	case owed && e.owed:
+		m.owing-- // one is for both
+	case owed:
+		e.owed = true
+		m.owed++
 	}
 	e.new, e.rev, e.end, e.missed = r.new, rev, r.end, r.missed
 	e.initial = e.initial || r.initial
-	if e.seen == nil && e.new == nil {
-		m.forget(key, e) // came and went unseen
-		return
+	switch {
+	case e.new != nil:
+	case m.byUID:
+		m.remove(key) // what comes under this key is another object
+		if e.seen == nil {
+			e.last = r.old
+			m.bytes += e.last.footprint()
+		}
+	case e.seen == nil: // came and went unseen
+		m.forget(key, e)
 	}
-	m.link(e)
 }
 
-// pop takes out the entry with the lowest revision.
+// owe makes SyncedThrough wait for a key, if there is something to come of it.
+func (m *lagMap) owe(key string) {
+	if e := m.entries[key]; e != nil && !e.owed {
+		e.owed, e.initial = true, true
+		m.owed++
+		m.owing++
+	}
+}
+
+// pop takes out the next change.
 func (m *lagMap) pop() (Change, bool) {
 	for e := m.first; e != nil; e = m.first {
-		m.unlink(e)
-		ch := Change{Revision: e.rev, Old: e.seen, New: e.new, Initial: e.initial && e.seen == nil, Coalesced: e.coalesced}
+		if e.seen == nil && e.new == nil { // it comes before it goes
+			ch := Change{Revision: e.rev, New: e.last, Initial: e.initial, Owed: e.owed, Coalesced: e.coalesced}
+			ch.ended(0, false)
+			e.seen, e.last, e.initial, e.coalesced = e.last, nil, false, false
+			return ch, true
+		}
+		ch := Change{Revision: e.rev, Old: e.seen, New: e.new, Initial: e.initial && e.seen == nil, Owed: e.owed, Coalesced: e.coalesced}
 		ch.ended(e.end, e.missed)
 		m.forget(ch.Key(), e)
 		if !sameVersion(e.seen, e.new) {
@@ -72,9 +125,20 @@ func (m *lagMap) pop() (Change, bool) {
 }
 
 func (m *lagMap) forget(key string, e *lagEntry) {
-	delete(m.entries, key)
+	m.unlink(e)
+	if e.owed {
+		m.owed--
+		m.owing--
+	}
 	m.bytes -= e.cost()
-	if len(m.entries) == 0 {
+	m.n--
+	if m.entries[key] == e {
+		m.remove(key)
+	}
+}
+
+func (m *lagMap) remove(key string) {
+	if delete(m.entries, key); len(m.entries) == 0 {
 		m.entries = nil // a map keeps its room
 	}
 }

@@ -2,6 +2,7 @@ package store
 
 import (
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -59,10 +60,8 @@ type changeLog struct {
 	cursors map[*Cursor]struct{}
 	dirty   map[*dirtyKeys]struct{}
 
-	// What SyncedThrough needs to know.
-	synced   bool   // every writer has ended its first replace
-	syncedAt uint64 // and the last of them did it at this revision
-	closed   bool
+	synced atomic.Bool // every writer has ended its first replace; changed under mu
+	closed bool
 }
 
 func newChangeLog(limit int64, keep bool) *changeLog {
@@ -94,6 +93,7 @@ func (l *changeLog) append(records []record, held int) {
 		l.base += uint64(len(records))
 		return
 	}
+	initial := 0
 	for i := range records {
 		if l.n == len(l.ring) {
 			l.resize(max(minRing, 2*len(l.ring)))
@@ -102,11 +102,46 @@ func (l *changeLog) append(records []record, held int) {
 		r := l.at(l.next() - 1)
 		*r = records[i]
 		l.bytes += r.cost()
+		if r.initial {
+			initial++
+		}
+	}
+	if initial > 0 {
+		l.owe(initial)
 	}
 	if l.bytes > l.limit {
 		l.enforce()
 	}
 	l.wake()
+}
+
+// owe makes SyncedThrough of all cursors wait for n changes more.
+func (l *changeLog) owe(n int) {
+	for c := range l.cursors {
+		if c.counts {
+			c.lag.owing += n
+		}
+	}
+}
+
+// oweVersion makes SyncedThrough wait for a version that another writer has put, and that a first replace has as well.
+func (l *changeLog) oweVersion(o *Object) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var r *record
+	if o.revision >= l.base && o.revision < l.next() && !l.at(o.revision).initial {
+		r = l.at(o.revision)
+		r.initial = true
+	}
+	for c := range l.cursors {
+		switch {
+		case !c.counts:
+		case o.revision < c.pos:
+			c.lag.owe(o.key)
+		case r != nil:
+			c.lag.owing++
+		}
+	}
 }
 
 // isBehind reports whether a cursor that is being read has fallen behind and not
@@ -121,7 +156,7 @@ func (l *changeLog) isBehind() (behind bool, read uint64) {
 	l.behind = false
 	for c := range l.cursors {
 		left := l.next() - c.pos
-		if (left >= most || c.lag.first != nil) && time.Since(c.readAt) < blockedFor {
+		if (left >= most || c.lag.n > 0) && time.Since(c.readAt) < blockedFor {
 			l.behind = true
 			read += c.read
 		}
@@ -138,7 +173,8 @@ func (l *changeLog) enforce() {
 	}
 	for c := range l.cursors {
 		for ; c.pos < to; c.pos++ {
-			c.lag.absorb(l.at(c.pos), c.pos)
+			r := l.at(c.pos)
+			c.lag.absorb(r, c.pos, r.initial && c.counts)
 		}
 	}
 	l.drop(to)
@@ -189,14 +225,11 @@ func (l *changeLog) wake() {
 	}
 }
 
-// setSynced tells of a change of who is synced, at the newest revision.
+// setSynced tells of a change of who is synced.
 func (l *changeLog) setSynced(synced bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if synced && !l.synced {
-		l.syncedAt = l.next() - 1
-	}
-	l.synced = synced
+	l.synced.Store(synced)
 	l.wake()
 }
 

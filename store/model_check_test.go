@@ -13,13 +13,6 @@ import (
 	"github.com/weirproject/weir/wire"
 )
 
-type modelCursor struct {
-	c    *Cursor
-	pace int
-	view map[string]*Object
-	last uint64
-}
-
 type modelSnap struct {
 	sn   *Snapshot
 	want map[string]*corev1.Pod
@@ -141,52 +134,4 @@ func (m *model) nodeOf(o *Object) string {
 		m.t.Fatal(err)
 	}
 	return pod.Spec.NodeName
-}
-
-func (m *model) addCursor() {
-	m.cursors = append(m.cursors, &modelCursor{c: m.store.Cursor(), pace: 1 + m.rnd.IntN(20), view: map[string]*Object{}})
-}
-
-// read takes a few changes and checks that each key's versions chain.
-func (m *model) read(c *modelCursor) int {
-	m.t.Helper()
-	buf := make([]Change, c.pace)
-	n := c.c.Next(buf)
-	for _, ch := range buf[:n] {
-		if !sameVersion(c.view[ch.Key()], ch.Old) {
-			m.t.Fatalf("%s: old is not what the cursor saw last", ch.Key())
-		}
-		if ch.Old == nil && ch.New == nil {
-			m.t.Fatal("a change from nothing to nothing")
-		}
-		if c.c.Revision() > 0 && !ch.Initial && ch.Revision <= c.last {
-			m.t.Fatalf("%s: revision %d comes after %d", ch.Key(), ch.Revision, c.last)
-		}
-		if !ch.Initial {
-			c.last = ch.Revision
-		}
-		if ch.New == nil {
-			delete(c.view, ch.Key())
-		} else {
-			c.view[ch.Key()] = ch.New
-		}
-	}
-	return n
-}
-
-func (m *model) finish(c *modelCursor) {
-	m.t.Helper()
-	for m.read(c) > 0 {
-	}
-	if len(c.view) != m.store.Len() {
-		m.t.Fatalf("cursor sees %d objects, want %d", len(c.view), m.store.Len())
-	}
-	for key, o := range c.view {
-		if held, _ := m.store.Get(key); !sameVersion(held, o) {
-			m.t.Fatalf("cursor sees %s at %s", key, o.ResourceVersion())
-		}
-	}
-	if c.c.Lag() != 0 || c.c.Pending() != 0 || c.c.Revision() != m.store.Revision() {
-		m.t.Fatalf("read to the end, yet lag %d, pending %d, revision %d of %d", c.c.Lag(), c.c.Pending(), c.c.Revision(), m.store.Revision())
-	}
 }

@@ -2,6 +2,7 @@ package store
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strconv"
@@ -16,6 +17,7 @@ type modelServer struct {
 	uid    int
 	format int // of the bytes: when it changes, so do those of every version
 	past   []serverChange
+	now    map[string]*corev1.Pod // nil: to be made
 }
 
 // serverChange is one write: was to is, nil where there is none.
@@ -26,6 +28,9 @@ type serverChange struct {
 
 // at is the state of a moment, by key.
 func (s *modelServer) at(rv int) map[string]*corev1.Pod {
+	if rv >= s.rv && s.now != nil {
+		return maps.Clone(s.now)
+	}
 	state := map[string]*corev1.Pod{}
 	for _, c := range s.past {
 		switch {
@@ -44,7 +49,10 @@ func (s *modelServer) at(rv int) map[string]*corev1.Pod {
 func (s *modelServer) write() {
 	s.rv += 1 + s.rnd.IntN(3)
 	ns, name := []string{"a", "b"}[s.rnd.IntN(2)], "p"+strconv.Itoa(s.rnd.IntN(12))
-	was := s.at(s.rv)[ns+"/"+name]
+	if s.now == nil {
+		s.now = s.at(s.rv)
+	}
+	was := s.now[ns+"/"+name]
 	c := serverChange{rv: s.rv, was: was}
 	switch n := s.rnd.IntN(8); {
 	case was != nil && n < 2:
@@ -55,6 +63,9 @@ func (s *modelServer) write() {
 		c.is = s.pod(ns, name, fmt.Sprintf("00000000-0000-4000-8000-%012x", s.uid))
 	}
 	s.past = append(s.past, c)
+	if s.now[ns+"/"+name] = c.is; c.is == nil {
+		delete(s.now, ns+"/"+name)
+	}
 }
 
 // pod is a version with labels that decide which writers see it.
@@ -86,7 +97,7 @@ func (s *modelServer) sent(pod *corev1.Pod) *corev1.Pod {
 
 // restore loses the newest changes. Others may have the same resourceVersions then.
 func (s *modelServer) restore() {
-	s.rv = max(1, s.rv-s.rnd.IntN(40))
+	s.now, s.rv = nil, max(1, s.rv-s.rnd.IntN(40))
 	s.past = slices.DeleteFunc(s.past, func(c serverChange) bool { return c.rv > s.rv })
 }
 

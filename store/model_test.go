@@ -22,7 +22,7 @@ import (
 func TestAgainstModel(t *testing.T) {
 	seeds, steps := uint64(60), 2000
 	if raceEnabled { // which takes ten times as long
-		seeds, steps = 30, 800
+		seeds, steps = 20, 500
 	}
 	for seed := range seeds {
 		enc := wire.Protobuf
@@ -45,6 +45,8 @@ type model struct {
 	dead    map[types.UID]death
 	unsure  bool // the server was restored, and not everybody has found out
 	cursors []*modelCursor
+	witness *Cursor // reads all the time
+	uids    []string
 	snaps   []modelSnap
 	indexes int
 }
@@ -58,6 +60,9 @@ type death struct {
 func newModel(t *testing.T, enc wire.Encoding, seed uint64) *model {
 	rnd := newRand(seed)
 	m := &model{t: t, rnd: rnd, enc: enc, held: map[string]*corev1.Pod{}, dead: map[types.UID]death{}, server: &modelServer{rnd: rnd, rv: 100}}
+	for range rnd.IntN(60) {
+		m.server.write()
+	}
 	logs := []int64{1, 500, 5000, 0}
 	cfg := Config{Encoding: enc, LogBytes: logs[rnd.IntN(len(logs))], KeepLog: rnd.IntN(3) == 0}
 	if enc == wire.Protobuf {
@@ -92,6 +97,7 @@ func newModel(t *testing.T, enc wire.Encoding, seed uint64) *model {
 			m.addWriter(Scope{Namespace: ns, Claim: 1}, in(ns, byLabel("y")))
 		}
 	}
+	m.witness = m.store.Cursor()
 	m.addCursor()
 	return m
 }
@@ -271,6 +277,7 @@ func (m *model) relist() {
 func (m *model) flush() {
 	for _, w := range m.writers {
 		w.w.Flush()
+		m.observe()
 	}
 }
 

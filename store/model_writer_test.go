@@ -10,16 +10,17 @@ import (
 
 // modelWriter is a source and its writer: it lists and watches those of the server's objects that it sees.
 type modelWriter struct {
-	m     *model
-	w     *Writer
-	name  string
-	sees  func(*corev1.Pod) bool
-	at    int               // what comes after it has not been told by a watch
-	known int               // the progress that was told
-	list  *modelList        // that is running
-	last  func()            // tells the last event again
-	must  bool              // list: nothing was listed yet, or the server was restored since
-	told  map[string]moment // of the keys that are there, as far as this source has told
+	m      *model
+	w      *Writer
+	name   string
+	sees   func(*corev1.Pod) bool
+	at     int               // what comes after it has not been told by a watch
+	known  int               // the progress that was told
+	list   *modelList        // that is running
+	last   func()            // tells the last event again
+	must   bool              // list: nothing was listed yet, or the server was restored since
+	listed bool              // once
+	told   map[string]moment // of the keys that are there, as far as this source has told
 }
 
 // moment is what was told of a key last: its version, and as of when.
@@ -76,6 +77,7 @@ func (w *modelWriter) beginList() {
 	}
 	w.last = nil
 	w.w.BeginReplace(back)
+	w.m.observe()
 }
 
 func (w *modelWriter) readList() {
@@ -88,11 +90,15 @@ func (w *modelWriter) readList() {
 	l.items, l.seen[keyOf(pod)] = l.items[1:], true
 	putPod(w.m.t, w.w, pod)
 	w.m.told(w, pod, l.rv)
+	if !w.listed {
+		w.m.owe(keyOf(pod))
+	}
 }
 
 func (w *modelWriter) endList() {
 	l := w.list
 	w.w.EndReplace(strconv.Itoa(l.rv))
+	w.m.observe()
 	for key, told := range w.told {
 		if !l.seen[key] && told.version <= l.rv {
 			below := 0
@@ -107,11 +113,12 @@ func (w *modelWriter) endList() {
 		delete(w.m.dead, pod.UID)
 		w.m.told(w, pod, l.rv)
 	}
-	w.list, w.must, w.at, w.known = nil, false, l.rv, l.rv
+	w.list, w.must, w.listed, w.at, w.known = nil, false, true, l.rv, l.rv
 }
 
 func (w *modelWriter) breakList() {
 	w.w.AbortReplace()
+	w.m.observe()
 	w.list = nil
 }
 

@@ -130,13 +130,17 @@ func storyPod(f []string) *corev1.Pod {
 	return pod
 }
 
-// read: cursor C [at REVISION] | next C [N] | close C | state C | snapshot S |
+// read: cursor C [at REVISION | uid] | next C [N] | close C | state C | snapshot S |
 // list S | held | index NAME LABEL | by S INDEX VALUE
 func (st *story) read(f []string) {
 	switch f[0] {
 	case "cursor":
-		if len(f) == 2 {
+		switch {
+		case len(f) == 2:
 			st.cursors[f[1]] = st.store.Cursor()
+			return
+		case f[2] == "uid":
+			st.cursors[f[1]] = st.store.CursorByUID()
 			return
 		}
 		rev, err := strconv.ParseUint(f[3], 10, 64)
@@ -207,8 +211,14 @@ func (st *story) next(f []string) {
 		if ch.Initial {
 			st.out.WriteString(", initial")
 		}
+		if ch.Owed && !ch.Initial {
+			st.out.WriteString(", owed")
+		}
 		if ch.Coalesced {
 			st.out.WriteString(", coalesced")
+		}
+		if ch.Missed {
+			st.out.WriteString(", missed")
 		}
 		st.out.WriteByte('\n')
 	}

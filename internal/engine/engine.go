@@ -136,6 +136,7 @@ func (e *Engine) end() error {
 	e.phase = stopped
 	var waiting []*delivery.Registration
 	for r := range e.handlers {
+		r.Close() // somebody else may be running it
 		waiting = append(waiting, r)
 	}
 	e.mu.Unlock()
@@ -206,11 +207,9 @@ func (e *Engine) Remove(r *delivery.Registration) {
 		return
 	}
 	delete(e.handlers, r)
-	if cancel == nil {
-		r.Close()
-		return
+	if r.Close(); cancel != nil {
+		cancel()
 	}
-	cancel()
 }
 
 // Handlers are the registered ones, in no order.

@@ -1,0 +1,134 @@
+package store
+
+// modelCursor is a cursor that is read at a pace, and what it has told.
+type modelCursor struct {
+	c      *Cursor
+	byUID  bool
+	pace   int
+	view   map[string]*Object
+	last   uint64
+	owes   map[string]bool // what SyncedThrough waits for, by key
+	synced bool
+	since  int             // how many uids there had been when it began
+	uids   map[string]bool // that it has told of; false: it told of their end
+}
+
+func (m *model) addCursor() {
+	m.flush()
+	c := &modelCursor{
+		byUID: m.rnd.IntN(2) == 0, pace: 1 + m.rnd.IntN(20), since: len(m.uids),
+		view: map[string]*Object{}, owes: map[string]bool{}, uids: map[string]bool{},
+	}
+	if c.byUID {
+		c.c = m.store.CursorByUID()
+	} else {
+		c.c = m.store.Cursor()
+	}
+	for o := range m.store.Snapshot().All() {
+		c.owes[o.Key()] = true
+		m.uids = append(m.uids, o.UID())
+	}
+	m.cursors = append(m.cursors, c)
+}
+
+// observe notes every object that there is for a moment.
+func (m *model) observe() {
+	for _, ch := range drain(m.witness) {
+		if ch.New != nil {
+			m.uids = append(m.uids, ch.New.UID())
+			continue
+		}
+		for _, c := range m.cursors {
+			if c.view[ch.Key()] == nil { // it came and went
+				delete(c.owes, ch.Key())
+			}
+		}
+	}
+}
+
+// owe notes that a first list has brought a key.
+func (m *model) owe(key string) {
+	for _, c := range m.cursors {
+		if _, ok := m.store.Get(key); ok {
+			c.owes[key] = true
+		}
+	}
+}
+
+// read takes a few changes and checks that each key's versions chain.
+func (m *model) read(c *modelCursor) int {
+	m.t.Helper()
+	buf := make([]Change, c.pace)
+	n := c.c.Next(buf)
+	for _, ch := range buf[:n] {
+		m.readChange(c, &ch)
+	}
+	if through := c.c.SyncedThrough(); through && !c.synced {
+		c.synced = true
+		for key := range c.owes {
+			if _, ok := m.store.Get(key); ok && c.view[key] == nil {
+				m.t.Fatalf("synced, but %s was not returned", key)
+			}
+		}
+	} else if n == 0 && through != m.store.Synced() {
+		m.t.Fatalf("all was read, and the store has synced %v, the cursor %v", m.store.Synced(), through)
+	}
+	return n
+}
+
+func (m *model) readChange(c *modelCursor, ch *Change) {
+	m.t.Helper()
+	if !sameVersion(c.view[ch.Key()], ch.Old) {
+		m.t.Fatalf("%s: old is not what the cursor saw last", ch.Key())
+	}
+	if ch.Old == nil && ch.New == nil || sameVersion(ch.Old, ch.New) {
+		m.t.Fatal("a change from something to the same")
+	}
+	if ch.Initial && !ch.Owed {
+		m.t.Fatalf("%s is initial, but not owed", ch.Key())
+	}
+	if !ch.Owed {
+		// By uid, what came and went while the cursor lagged has both in one place.
+		if ch.Revision < c.last || ch.Revision == c.last && !c.byUID {
+			m.t.Fatalf("%s: revision %d comes after %d", ch.Key(), ch.Revision, c.last)
+		}
+		c.last = ch.Revision
+	}
+	delete(c.owes, ch.Key())
+	if ch.Old != nil {
+		c.uids[ch.Old.UID()] = false
+	}
+	if ch.New == nil {
+		delete(c.view, ch.Key())
+		return
+	}
+	c.view[ch.Key()] = ch.New
+	c.uids[ch.New.UID()] = true
+}
+
+// finish reads a cursor to its end: it has seen what the store holds, and by uid each object that there was.
+func (m *model) finish(c *modelCursor) {
+	m.t.Helper()
+	for m.read(c) > 0 {
+	}
+	if len(c.view) != m.store.Len() {
+		m.t.Fatalf("cursor sees %d objects, want %d", len(c.view), m.store.Len())
+	}
+	for key, o := range c.view {
+		if held, _ := m.store.Get(key); !sameVersion(held, o) {
+			m.t.Fatalf("cursor sees %s at %s", key, o.ResourceVersion())
+		}
+	}
+	there := map[string]bool{}
+	for o := range m.store.Snapshot().All() {
+		there[o.UID()] = true
+	}
+	for _, uid := range m.uids[c.since:] {
+		if has, told := c.uids[uid]; c.byUID && (!told || has != there[uid]) {
+			m.t.Fatalf("uid %s: told %v that it is there %v; it is there %v", uid, told, has, there[uid])
+		}
+	}
+	if c.c.Lag() != 0 || c.c.Pending() != 0 || c.c.Revision() != m.store.Revision() || c.c.lag.bytes != 0 || c.c.lag.owing != 0 {
+		m.t.Fatalf("read to the end, yet lag %d, pending %d, revision %d of %d", c.c.Lag(), c.c.Pending(), c.c.Revision(), m.store.Revision())
+	}
+}
