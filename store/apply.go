@@ -85,6 +85,7 @@ func (w *Writer) applyLocked(p *pending) bool {
 		w.setLocked(p)
 		return true
 	}
+	s.graves.dig(w, old, p)
 	if old.claims.Load() != w.bit { // somebody else holds it too
 		old.claims.And(^w.bit)
 		old.marks.And(^w.bit)
@@ -96,7 +97,6 @@ func (w *Writer) applyLocked(p *pending) bool {
 	s.packed -= int64(len(old.packed))
 	s.keys -= int64(len(p.key))
 	old.claims.Store(0)
-	s.graves.dig(w, old, p)
 	w.batch.applyOps(p)
 	s.revision++
 	w.batch.records = append(w.batch.records, record{old: old, end: p.end, missed: p.missed, initial: w.initial()})

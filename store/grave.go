@@ -23,7 +23,8 @@ type grave struct {
 	by  *Writer
 }
 
-// dig remembers the end of old, as the writer was told. Where a relist found it, all that is known is that old was not the last version.
+// dig remembers the end of old, as the writer was told; other writers may hold it for a while. Where a relist found it, all that is known is
+// that old was not the last version.
 func (g *graves) dig(w *Writer, old *Object, p *pending) {
 	rv := p.end
 	if rv == 0 || old.flags&(flagOddUID|flagOddRV) != 0 {
@@ -32,11 +33,18 @@ func (g *graves) dig(w *Writer, old *Object, p *pending) {
 	if p.missed {
 		rv = old.rv + 1
 	}
+	if rv <= old.rv {
+		return // the writer was told of an object that was there before this one
+	}
 	if g.of == nil {
 		g.of = make(map[[16]byte]grave)
 	}
-	if _, ok := g.of[old.uid]; !ok {
+	before, ok := g.of[old.uid]
+	if !ok {
 		g.queue = append(g.queue, old.uid)
+	}
+	if before.era == w.era && before.rv > rv {
+		return
 	}
 	g.of[old.uid] = grave{rv, w.era, w}
 	for n := len(g.queue) - g.head; n > gravesMost || n > gravesKept && g.passed(w.s); n-- {

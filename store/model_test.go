@@ -184,14 +184,15 @@ func (m *model) gone(w *modelWriter, key string, asOf, below int) {
 	if asOf < w.told[key].asOf {
 		return // it was told before it was told otherwise
 	}
+	_, had := w.told[key]
+	if pod := m.held[key]; had && pod != nil && below > max(versionOf(pod), m.dead[pod.UID].below-1) {
+		m.dead[pod.UID] = death{below, w}
+	}
 	delete(w.told, key)
 	for _, other := range m.writers {
 		if _, ok := other.told[key]; ok {
 			return
 		}
-	}
-	if pod := m.held[key]; pod != nil && below > 0 {
-		m.dead[pod.UID] = death{below, w}
 	}
 	delete(m.held, key)
 }
