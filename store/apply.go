@@ -180,9 +180,7 @@ func (w *Writer) stillUseful(p *pending, held *Object) bool {
 	id := identity{uid: o.uid, rv: o.rv, sum: o.sum, oddUID: o.flags&flagOddUID != 0, oddRV: o.flags&flagOddRV != 0}
 	switch {
 	case held == nil && !p.overrules && w.s.graves.holds(w, o):
-		if w.replacing {
-			w.doubt(o)
-		}
+		w.doubt(o)
 		return false
 	case held == nil || held == p.expect:
 		return true

@@ -18,7 +18,8 @@ type graves struct {
 }
 
 type grave struct {
-	rv  uint64
+	rv  uint64 // a source that is current to here has told what became of the object,
+	old uint64 // and versions below this one are older than its end
 	era uint32
 	by  *Writer
 }
@@ -26,14 +27,17 @@ type grave struct {
 // dig remembers the end of old, as the writer was told; other writers may hold it for a while. Where a relist found it, all that is known is
 // that old was not the last version.
 func (g *graves) dig(w *Writer, old *Object, p *pending) {
-	rv := p.end
+	rv, below := p.end, p.end
 	if rv == 0 || old.flags&(flagOddUID|flagOddRV) != 0 {
 		return // nobody was told, or they cannot be told apart or compared
 	}
 	if p.missed {
-		rv = old.rv + 1
+		if old.puts.Load()&w.bit == 0 {
+			return // nor that, where others have put it
+		}
+		below = old.rv + 1
 	}
-	if rv <= old.rv {
+	if below <= old.rv {
 		return // the writer was told of an object that was there before this one
 	}
 	if g.of == nil {
@@ -43,10 +47,10 @@ func (g *graves) dig(w *Writer, old *Object, p *pending) {
 	if !ok {
 		g.queue = append(g.queue, old.uid)
 	}
-	if before.era == w.era && before.rv > rv {
+	if before.era == w.era && before.old > below {
 		return
 	}
-	g.of[old.uid] = grave{rv, w.era, w}
+	g.of[old.uid] = grave{rv, below, w.era, w}
 	for n := len(g.queue) - g.head; n > gravesMost || n > gravesKept && g.passed(w.s); n-- {
 		delete(g.of, g.queue[g.head])
 		g.head++
@@ -84,5 +88,5 @@ func (g *graves) has(w *Writer, uid [16]byte, rv uint64) bool {
 		return false
 	}
 	d, ok := g.of[uid]
-	return ok && d.era >= w.era && rv < d.rv && !(w.replacing && d.by == w)
+	return ok && d.era >= w.era && rv < d.old && !(w.replacing && d.by == w)
 }

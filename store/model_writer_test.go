@@ -102,7 +102,7 @@ func (w *modelWriter) endList() {
 	for key, told := range w.told {
 		if !l.seen[key] && told.version <= l.rv {
 			below := 0
-			if pod := w.m.held[key]; pod != nil {
+			if pod := w.m.held[key]; pod != nil && told.version == versionOf(pod) {
 				below = versionOf(pod) + 1
 			}
 			w.m.gone(w, key, l.rv, below)

@@ -132,7 +132,7 @@ func (w *Writer) PutAs(m *wire.Meta, received, raw []byte) error {
 	switch {
 	case came == newer:
 		return w.put(m, &id, raw, held)
-	case came == older && w.replacing:
+	case came == older && (w.replacing || held == nil):
 		w.putDoubt(m, &id, raw, held)
 	}
 	return nil
@@ -162,8 +162,8 @@ func (w *Writer) identity(m *wire.Meta, received []byte) identity {
 func (w *Writer) compare(id *identity, received []byte) (held *Object, came order) {
 	w.s.mu.RLock()
 	defer w.s.mu.RUnlock()
+	delete(w.doubts, string(w.key)) // this is later news
 	if held = w.held(); held == nil {
-		delete(w.doubts, string(w.key))
 		if w.s.graves.buried(w, id) {
 			return nil, older
 		}
@@ -172,10 +172,7 @@ func (w *Writer) compare(id *identity, received []byte) (held *Object, came orde
 	if id.against(held) == same && id.sum != held.sum && w.sameContent(held, received) {
 		id.sum = held.sum
 	}
-	if came = w.settle(id, held); came != older {
-		delete(w.doubts, held.key)
-	}
-	return held, came
+	return held, w.settle(id, held)
 }
 
 // sameContent reports whether what was received is what is held, though its fingerprint is another: the members of a JSON
@@ -259,9 +256,7 @@ func (w *Writer) Delete(m *wire.Meta, raw []byte) error {
 	if held != nil && w.replacing { // the list, as of its end, does not have it
 		held.marks.And(^w.bit)
 	}
-	if held == nil || !stale || w.replacing {
-		delete(w.doubts, string(w.key))
-	}
+	delete(w.doubts, string(w.key)) // this is later news
 	w.s.mu.RUnlock()
 	if !stale {
 		p := pending{key: held.key, expect: held}
