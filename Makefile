@@ -8,7 +8,7 @@ PACKAGES    = ./... ./cmd/weir/... ./controllerruntime/... ./proxy/...
 FUZZ        = ./wire ./store ./internal/entropy
 FUZZTIME    = 5s
 
-.PHONY: test vet lint unit fuzz fuzzable e2e build fmt
+.PHONY: test vet lint unit fuzz fuzzable mutants e2e build fmt
 
 test: vet lint unit fuzz e2e
 
@@ -36,6 +36,10 @@ fuzz:
 
 fuzzable:
 	@grep -rl '^func Fuzz' --include='*_test.go' . | xargs -n1 dirname | sort -u
+
+# Breaks the engine in some dozens of ways, one by one, and demands that the simulation notices. Not part of make test: it takes an hour.
+mutants:
+	go test ./internal/sim -run '^TestMutants$$' -mutants -timeout 5h -v
 
 # Builds kube-apiserver, etcd, kube-controller-manager, kube-scheduler and kubectl from their modules the first time: some 5 minutes
 # on 2 cores. The race detector is left to the other tests, which run the same code; RACE=-race turns it on.

@@ -47,6 +47,21 @@ func (s Scope) matches(v *etcd.Version) bool {
 	return v != nil && slices.ContainsFunc(s.pairs(), func(p pair) bool { return p.matches(v) })
 }
 
+// filtered is the scope without what does not have that value of label app.
+func (s Scope) filtered(app string) Scope {
+	if app == "" {
+		return s
+	}
+	f := Scope{Namespaces: s.Namespaces, Selectors: []string{"app=" + app}}
+	if len(s.Selectors) > 0 {
+		f.Selectors = nil
+	}
+	for _, sel := range s.Selectors {
+		f.Selectors = append(f.Selectors, sel+",app="+app)
+	}
+	return f
+}
+
 // loses reports whether one of the pairs that chose old does not choose new: to its WATCH the object is deleted.
 func (s Scope) loses(old, new *etcd.Version) bool {
 	if new == nil || old.UID != new.UID {
@@ -86,8 +101,8 @@ func (r *run) ceased(s Scope, v *etcd.Version) bool {
 	return yes
 }
 
-// follows is nil if a handler or reader of a client that has seen one form of a key may be shown another one next.
-func (r *run) follows(c *client, was last, now api.Form) (err error) {
+// follows is nil if a handler or reader of a scope that has seen one form of a key may be shown another one next.
+func (r *run) follows(s Scope, was last, now api.Form) (err error) {
 	if r.unordered {
 		return nil
 	}
@@ -115,7 +130,7 @@ func (r *run) follows(c *client, was last, now api.Form) (err error) {
 				err = fmt.Errorf("%v after %v, which is newer", n, o)
 			}
 		case was.gone && n.Version.Era == o.Version.Era:
-			if rev, ok := c.spec.Scope.ceases(o.Version.Era, o.Version); ok && n.Version.Revision < rev && len(c.spec.Scope.pairs()) == 1 && !kept() {
+			if rev, ok := s.ceases(o.Version.Era, o.Version); ok && n.Version.Revision < rev && len(s.pairs()) == 1 && !kept() {
 				err = fmt.Errorf("%v, after the object of %v was gone at %d", n, o, rev)
 			}
 		}

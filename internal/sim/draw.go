@@ -89,6 +89,7 @@ func (d *drawer) server(order int) api.Spec {
 	if d.chance(15) {
 		s.Old = true
 	}
+	s.Gzip = d.chance(10)
 	if d.w.Builtin && d.chance(5) {
 		s.Plain = true
 	}
@@ -140,11 +141,17 @@ func (d *drawer) client(runner string) ClientSpec {
 		c.Scope.Selectors = c.Scope.Selectors[:1+d.IntN(3)]
 	}
 	if runner == DropIn || runner == ClientGo { // one LIST and one WATCH
-		c.Typed = d.chance(30)
+		c.Typed, c.Factory = d.chance(30), d.chance(20)
+		c.Options = pick(d, "", "", "", "pinned", "private", "mutation", "uncaptured", "resync")
 		c.Scope.Namespaces, c.Scope.Selectors = c.Scope.Namespaces[:min(len(c.Scope.Namespaces), 1)], c.Scope.Selectors[:min(len(c.Scope.Selectors), 1)]
 	}
+	c.Partial = runner == Native && d.chance(8)
 	for range 1 + d.IntN(3) {
-		c.Handlers = append(c.Handlers, d.handler())
+		h := d.handler()
+		if runner == Native && d.chance(15) {
+			h.Filter = pick(d, "x", "y", "z")
+		}
+		c.Handlers = append(c.Handlers, h)
 	}
 	return c
 }

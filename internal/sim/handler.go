@@ -16,6 +16,7 @@ type handler struct {
 	run    *run
 	client *client
 	spec   HandlerSpec
+	scope  Scope // what it is told of: its client's, and what its filter lets pass
 	name   string
 	reg    registration // nil until it is registered
 
@@ -121,13 +122,13 @@ func (h *handler) check(t told) {
 		if !h.client.same(t.old.form, was.form) {
 			h.wrong("order", "Deleted %v, but it has %v", t.old, was.form)
 		}
-		if !h.run.ceased(h.client.spec.Scope, was.form.Version) {
+		if !h.run.ceased(h.scope, was.form.Version) {
 			h.wrong("spurious-delete", "Deleted %v, which never went", was.form)
 		}
 		h.seen[t.key] = last{form: was.form, gone: true}
 		return
 	}
-	if !h.client.spec.Scope.matches(t.new.form.Version) {
+	if !h.scope.matches(t.new.form.Version) {
 		h.wrong("scope", "%v %v, which is not asked for", t.what, t.new)
 	}
 	h.seen[t.key] = last{form: t.new.form}
@@ -135,11 +136,11 @@ func (h *handler) check(t told) {
 
 // later checks that a version may follow what was told before.
 func (h *handler) later(was last, now api.Form) {
-	if err := h.run.follows(h.client, was, now); err != nil {
+	if err := h.run.follows(h.scope, was, now); err != nil {
 		h.wrong(h.client.back("back"), "%v", err)
 	}
-	if h.run.calm && h.client.spec.LogBytes == 0 && len(h.client.spec.Scope.pairs()) == 1 && h.client.spec.Runner != Chain {
-		if err := h.run.next(h.client.spec.Scope, was, now); err != nil {
+	if h.run.calm && h.client.spec.LogBytes == 0 && len(h.scope.pairs()) == 1 && h.client.spec.Runner != Chain {
+		if err := h.run.next(h.scope, was, now); err != nil {
 			h.wrong("skipped", "%v", err)
 		}
 	}
@@ -159,7 +160,7 @@ func (h *handler) late() {
 	if h.due == nil {
 		h.due = map[etcd.Key]bool{}
 		for key, was := range h.client.read {
-			if !was.gone {
+			if !was.gone && h.scope.matches(was.form.Version) {
 				h.due[key] = true
 			}
 		}
@@ -167,7 +168,8 @@ func (h *handler) late() {
 	now := h.run.now()
 	maps.DeleteFunc(h.due, func(key etcd.Key, _ bool) bool {
 		_, told := h.seen[key]
-		return told || h.client.read[key].gone
+		now := h.client.read[key]
+		return told || now.gone || !h.scope.matches(now.form.Version)
 	})
 	switch {
 	case len(h.due) > 0:
@@ -212,14 +214,16 @@ func (h *handler) atRest(want map[etcd.Key]api.Form, synced bool, report func(st
 		return
 	}
 	for key, was := range h.seen {
-		if f, ok := want[key]; was.gone == ok {
+		f, ok := want[key]
+		ok = ok && h.scope.matches(f.Version)
+		if was.gone == ok {
 			report("handler-stale", "%s: %v: told of %v gone=%v; held is %v", h.name, key, was.form, was.gone, f.Version)
 		} else if ok && f != was.form {
 			report("handler-stale", "%s: %v: told of %v; held is %v", h.name, key, was.form, f)
 		}
 	}
 	for key, f := range want {
-		if _, ok := h.seen[key]; !ok {
+		if _, ok := h.seen[key]; !ok && h.scope.matches(f.Version) {
 			report("handler-stale", "%s: was never told of %v", h.name, f)
 		}
 	}

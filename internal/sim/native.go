@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/rest"
 
@@ -25,6 +26,9 @@ type native[T weir.Object] struct {
 }
 
 func newNative(c *api.Cluster, cl *api.Client, spec ClientSpec) (informer, error) {
+	if spec.Partial {
+		return makeNative[*metav1.PartialObjectMetadata](c, cl, spec)
+	}
 	if c.Kind.Protobuf {
 		return makeNative[*corev1.ConfigMap](c, cl, spec)
 	}
@@ -57,6 +61,8 @@ func nodeOf(o any) string {
 		return o.Data["node"]
 	case *Widget:
 		return o.Spec.Node
+	case *metav1.PartialObjectMetadata:
+		return o.Annotations[api.NodeAnnotation]
 	case *unstructured.Unstructured:
 		s, _, _ := unstructured.NestedString(o.Object, "spec", "node")
 		return s
@@ -69,6 +75,13 @@ func (n *native[T]) Run(ctx context.Context) { _ = n.Informer.Run(ctx) }
 func (n *native[T]) Err() (error, bool) { return n.Informer.Err(), true }
 
 func (n *native[T]) Handle(h *handler) (registration, error) {
+	opts := weir.HandlerOptions[T]{Resync: h.spec.Resync}
+	if h.spec.Filter != "" {
+		opts.Filter = func(i weir.Item[T]) bool {
+			app, _ := i.Label("app")
+			return app == h.spec.Filter
+		}
+	}
 	r, err := n.Informer.Handle(func(ctx context.Context, e weir.Event[T]) {
 		t := told{key: etcd.ParseKey(e.Key()), initial: e.Initial}
 		switch e.Type {
@@ -82,7 +95,7 @@ func (n *native[T]) Handle(h *handler) (registration, error) {
 			t.what, t.old, t.new = resynced, n.object(e.Item()), n.object(e.Item())
 		}
 		h.tell(ctx, t)
-	}, weir.HandlerOptions[T]{Resync: h.spec.Resync})
+	}, opts)
 	if err != nil {
 		return nil, err
 	}
@@ -101,7 +114,7 @@ func (n *native[T]) object(i weir.Item[T]) object {
 		return object{problem: err.Error()}
 	}
 	f, ok := n.cluster.Form(raw)
-	if !ok && n.cluster.Kind.Protobuf && n.cluster.Plain() { // it came as JSON
+	if !ok && n.cluster.Plain() { // it came as JSON
 		v, err := i.Object()
 		if err != nil {
 			return object{problem: err.Error()}

@@ -139,7 +139,7 @@ func (r *run) client(i int, spec ClientSpec) *client {
 		panic(err)
 	}
 	for j, hs := range spec.Handlers {
-		h := &handler{run: r, client: c, spec: hs, name: fmt.Sprintf("client %d handler %d", i, j), seen: map[etcd.Key]last{}, steady: map[etcd.Key]bool{}}
+		h := &handler{run: r, client: c, spec: hs, scope: spec.Scope.filtered(hs.Filter), name: fmt.Sprintf("client %d handler %d", i, j), seen: map[etcd.Key]last{}, steady: map[etcd.Key]bool{}}
 		c.handlers = append(c.handlers, h)
 		if hs.Add == 0 {
 			r.handle(h)
@@ -155,7 +155,7 @@ func (r *run) handle(h *handler) {
 	}
 	r.cluster.Do(func(hist *etcd.History) {
 		for _, v := range hist.Era().At(hist.Era().Head()) {
-			if _, ok := held[v.Key]; h.client.spec.Scope.matches(v) && (ok || h.spec.Add == 0) {
+			if _, ok := held[v.Key]; h.scope.matches(v) && (ok || h.spec.Add == 0) {
 				h.steady[v.Key] = true
 			}
 		}

@@ -29,6 +29,7 @@ type shared struct {
 	cluster *api.Cluster
 	resync  time.Duration
 	control bool // client-go's own
+	resyncs bool // a relist hands everything out once more
 }
 
 func newDropIn(c *api.Cluster, cl *api.Client, spec ClientSpec) (informer, error) {
@@ -43,8 +44,49 @@ func newDropIn(c *api.Cluster, cl *api.Client, spec ClientSpec) (informer, error
 	if spec.Any {
 		opts.Reflector.Consistency = reflector.Any
 	}
+	switch spec.Options {
+	case "pinned":
+		opts.PinDecoded = true
+	case "private":
+		opts.PrivateCopies = true
+	case "mutation":
+		opts.DetectMutation = true
+	case "uncaptured":
+		opts.NoCapture = true
+	case "resync":
+		opts.ResyncOnRelist = true
+	}
+	s.resyncs = opts.ResyncOnRelist
+	if spec.Factory && !spec.Typed {
+		s.SharedIndexInformer, err = fromFactory(c, config(cl), spec, s.resync, opts)
+		if err == nil {
+			err = s.AddIndexers(s.indexers())
+		}
+		return s, err
+	}
 	s.SharedIndexInformer = clientgo.NewSharedIndexInformerWithOptions(lw, example, s.resync, s.indexers(), opts)
 	return s, nil
+}
+
+// fromFactory gets the informer out of one of the drop-in's factories.
+func fromFactory(c *api.Cluster, cfg *rest.Config, spec ClientSpec, resync time.Duration, opts clientgo.Options) (cache.SharedIndexInformer, error) {
+	p := spec.Scope.pairs()[0]
+	with := []clientgo.Option{
+		clientgo.WithOptions(opts), clientgo.WithNamespace(p.namespace),
+		clientgo.WithTweakListOptions(func(o *metav1.ListOptions) { o.LabelSelector = p.selector.String() }),
+	}
+	if c.Kind.Protobuf {
+		f, err := clientgo.NewSharedInformerFactory(cfg, resync, with...)
+		if err != nil {
+			return nil, err
+		}
+		return f.Core().V1().ConfigMaps().Informer(), nil
+	}
+	f, err := clientgo.NewDynamicSharedInformerFactory(cfg, resync, with...)
+	if err != nil {
+		return nil, err
+	}
+	return f.ForResource(c.Kind.GroupVersionResource).Informer(), nil
 }
 
 func newClientGo(c *api.Cluster, cl *api.Client, spec ClientSpec) (informer, error) {
@@ -145,8 +187,8 @@ type listerWatcherBoth interface {
 
 func (s *shared) indexers() cache.Indexers {
 	return cache.Indexers{
-		cache.NamespaceIndex: cache.MetaNamespaceIndexFunc,
-		"node":               func(obj any) ([]string, error) { return []string{nodeOf(obj)}, nil },
+		"namespace-of": cache.MetaNamespaceIndexFunc,
+		"node":         func(obj any) ([]string, error) { return []string{nodeOf(obj)}, nil },
 	}
 }
 
@@ -166,7 +208,7 @@ func (s *shared) Handle(h *handler) (registration, error) {
 		},
 		UpdateFunc: func(old, obj any) {
 			t := told{what: updated, key: keyOf(obj), old: s.object(old), new: s.object(obj)}
-			if t.old == t.new && (s.control || h.spec.Resync > 0) {
+			if t.old == t.new && (s.control || s.resyncs || h.spec.Resync > 0) {
 				t.what = resynced
 			}
 			h.tell(context.Background(), t)
@@ -269,7 +311,7 @@ func (s *shared) Read(quiet bool, report func(string, ...any)) view {
 		s.checkIndex("node", node, byNode[node], report)
 	}
 	for _, ns := range []string{"n1", "n2", "n3"} {
-		s.checkIndex(cache.NamespaceIndex, ns, byNamespace[ns], report)
+		s.checkIndex("namespace-of", ns, byNamespace[ns], report)
 	}
 	for key, f := range v.objects {
 		obj, ok, err := s.GetIndexer().GetByKey(key.String())

@@ -134,6 +134,14 @@ func (s *shrinker) details() {
 		if c.LogBytes != 0 {
 			s.try(func(w *World) { w.Clients[i].LogBytes = 0 })
 		}
+		for _, change := range []func(c *ClientSpec){
+			func(c *ClientSpec) { c.Typed = false }, func(c *ClientSpec) { c.Partial = false }, func(c *ClientSpec) { c.Factory = false }, func(c *ClientSpec) { c.Options = "" },
+		} {
+			now := *c
+			if change(&now); now.Typed != c.Typed || now.Partial != c.Partial || now.Factory != c.Factory || now.Options != c.Options {
+				s.try(func(w *World) { change(&w.Clients[i]) })
+			}
+		}
 		if c.Any {
 			s.try(func(w *World) { w.Clients[i].Any = false })
 		}
@@ -144,6 +152,7 @@ func (s *shrinker) details() {
 			if h != (HandlerSpec{}) && !s.try(func(w *World) { w.Clients[i].Handlers[j] = HandlerSpec{} }) {
 				s.try(func(w *World) { w.Clients[i].Handlers[j] = HandlerSpec{Delay: h.Delay} })
 				s.try(func(w *World) { w.Clients[i].Handlers[j] = HandlerSpec{Add: h.Add} })
+				s.try(func(w *World) { w.Clients[i].Handlers[j] = HandlerSpec{Filter: h.Filter} })
 				s.try(func(w *World) { w.Clients[i].Handlers[j] = HandlerSpec{Block: h.Block, Free: h.Free} })
 			}
 		}
@@ -161,7 +170,7 @@ func (s *shrinker) zero(server func(*World) *api.Spec) {
 	for _, change := range []func(*api.Spec){
 		func(sp *api.Spec) { *sp = api.Spec{} },
 		func(sp *api.Spec) { sp.Order = 0 }, func(sp *api.Spec) { sp.Lag = 0 }, func(sp *api.Spec) { sp.Stale = false },
-		func(sp *api.Spec) { sp.Old = false }, func(sp *api.Spec) { sp.Plain = false }, func(sp *api.Spec) { sp.Bookmarks = 0 }, func(sp *api.Spec) { sp.Window = 0 },
+		func(sp *api.Spec) { sp.Old = false }, func(sp *api.Spec) { sp.Plain = false }, func(sp *api.Spec) { sp.Gzip = false }, func(sp *api.Spec) { sp.Bookmarks = 0 }, func(sp *api.Spec) { sp.Window = 0 },
 	} {
 		was := *server(s.world)
 		now := was

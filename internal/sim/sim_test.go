@@ -19,6 +19,7 @@ var (
 	rawFlag     = flag.Bool("raw", false, "with -seed: show the world as it was drawn as well")
 	runnerFlag  = flag.String("runner", "", "leave out worlds that run anything else")
 	withoutFlag = flag.String("without", "", "leave out worlds with such a step: restore, schema, …")
+	firstFlag   = flag.Bool("first", false, "end with the first seed that fails")
 	forFlag     = flag.Duration("for", 0, "go on with new seeds for so long")
 )
 
@@ -50,6 +51,10 @@ func TestSim(t *testing.T) {
 			failures++
 			v := out.Violations[0]
 			t.Errorf("seed %d: %v", seed, v)
+			if *firstFlag {
+				t.Logf("%d seeds until then", n+1)
+				return
+			}
 			if explained[v.Rule+v.Runner]++; explained[v.Rule+v.Runner] <= *explainFlag {
 				explain(t, seed, v)
 			}

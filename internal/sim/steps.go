@@ -126,7 +126,7 @@ func (r *run) unsteady(hist *etcd.History) {
 			h.mu.Lock()
 			maps.DeleteFunc(h.steady, func(k etcd.Key, _ bool) bool {
 				v := e.Get(e.Head(), k)
-				return v == nil || !c.spec.Scope.matches(v)
+				return v == nil || !h.scope.matches(v)
 			})
 			h.mu.Unlock()
 		}
@@ -152,7 +152,7 @@ func (r *run) readClient(c *client, quiet bool) view {
 	v := c.informer.Read(quiet, func(format string, args ...any) { r.violate("read", c, format, args...) })
 	for key, f := range v.objects {
 		if was, ok := c.read[key]; ok && was.form != f || was.gone {
-			if err := r.follows(c, was, f); err != nil {
+			if err := r.follows(c.spec.Scope, was, f); err != nil {
 				r.violate(c.back("read-back"), c, "read %v", err)
 			}
 		}

@@ -30,6 +30,9 @@ type ClientSpec struct {
 	Mode     string        // of the reflector
 	Any      bool          // lists need not be consistent
 	Typed    bool          // a custom resource has a Go type
+	Partial  bool          // metadata only
+	Factory  bool          // the drop-in comes out of one of its factories
+	Options  string        // of the drop-in
 	Watch    time.Duration // the shortest time that a watch is asked for
 	LogBytes int64
 	Handlers []HandlerSpec
@@ -43,6 +46,7 @@ type HandlerSpec struct {
 	Block  time.Duration // when its next call begins to block; 0: never
 	Free   time.Duration // when that ends
 	Resync time.Duration
+	Filter string // the value of label app that objects must have to be told; "": all are
 }
 
 // Scope is what an informer asks for.
@@ -132,7 +136,8 @@ func (w *World) String() string {
 		fmt.Fprintf(&b, "  server %d: %+v\n", i, s)
 	}
 	for i, c := range w.Clients {
-		fmt.Fprintf(&b, "  client %d: %s mode=%s any=%v typed=%v namespaces=%v selectors=%v watch=%v log=%d\n", i, c.Runner, c.Mode, c.Any, c.Typed,
+		fmt.Fprintf(&b, "  client %d: %s mode=%s any=%v typed=%v partial=%v factory=%v options=%q namespaces=%v selectors=%v watch=%v log=%d\n", i, c.Runner, c.Mode, c.Any, c.Typed,
+			c.Partial, c.Factory, c.Options,
 			c.Scope.Namespaces, c.Scope.Selectors, c.Watch, c.LogBytes)
 		for j, h := range c.Handlers {
 			fmt.Fprintf(&b, "    handler %d: %+v\n", j, h)

@@ -144,6 +144,9 @@ func (b *watchBody) fill() error {
 	}
 	d := w.fill()
 	b.data, w.out = w.out, nil
+	if w.req.gzip && len(b.data) > 0 {
+		b.data = compress(b.data)
+	}
 	if w.stated && !w.done {
 		w.stated = false
 		era, schema := w.era.Index, w.schema

@@ -81,7 +81,7 @@ func (cl *Client) RoundTrip(hr *http.Request) (*http.Response, error) {
 	c.mu.Lock()
 	s := cl.server
 	q, bad := c.Kind.read(hr, s.Old)
-	q.protobuf = q.protobuf && !s.Plain
+	q.protobuf, q.gzip = q.protobuf && !s.Plain, q.gzip && s.Gzip
 	q.client = cl
 	cl.count()
 	c.logf("%v: %v", s, q)
@@ -218,9 +218,10 @@ func (s *Server) serveGet(q *request, p *plan) *http.Response {
 	s.advance()
 	for _, v := range s.era.At(s.era.Head()) {
 		if v.Key.Namespace == q.namespace && v.Key.Name == q.name {
-			raw := c.object(form{Form: Form{Version: v, Schema: c.schema}, order: s.Order, protobuf: q.protobuf})
+			raw := c.object(form{Form: Form{Version: v, Schema: c.schema}, order: s.Order, protobuf: q.protobuf, partial: q.partial})
 			if q.protobuf {
-				raw = envelope(c.Kind.apiVersion(), c.Kind.Kind, raw)
+				apiVersion, kind := c.Kind.names(q.partial)
+				raw = envelope(apiVersion, kind, raw)
 			}
 			return respond(q.Request, http.StatusOK, contentType(q, false), newBody(q.Context(), c, raw, p))
 		}
@@ -229,13 +230,17 @@ func (s *Server) serveGet(q *request, p *plan) *http.Response {
 }
 
 func contentType(q *request, watch bool) string {
-	switch {
-	case !q.protobuf:
-		return "application/json"
-	case watch:
-		return "application/vnd.kubernetes.protobuf;stream=watch"
+	t := "application/json"
+	if q.protobuf {
+		t = "application/vnd.kubernetes.protobuf"
 	}
-	return "application/vnd.kubernetes.protobuf"
+	if q.partial {
+		t += ";as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+	}
+	if watch {
+		t += ";stream=watch"
+	}
+	return t
 }
 
 func (s *Server) serveList(q *request, p *plan) (*http.Response, error) {
@@ -260,11 +265,18 @@ func (s *Server) serveList(q *request, p *plan) (*http.Response, error) {
 		if bad != nil {
 			return bad.respond(q, p), nil
 		}
+		if q.gzip {
+			l.body = compress(l.body)
+		}
 		b := newBody(q.Context(), c, l.body, p)
 		if l.last {
 			b.whole = func() { c.complete(q, l.era, l.schema) }
 		}
-		return respond(q.Request, http.StatusOK, contentType(q, false), b), nil
+		resp := respond(q.Request, http.StatusOK, contentType(q, false), b)
+		if q.gzip {
+			resp.Header.Set("Content-Encoding", "gzip")
+		}
+		return resp, nil
 	}
 }
 
@@ -301,7 +313,12 @@ func (s *Server) serveWatch(q *request, p *plan) *http.Response {
 	if bad != nil {
 		return bad.respond(q, p)
 	}
-	return respond(q.Request, http.StatusOK, contentType(q, true), &watchBody{body: *newBody(q.Context(), c, nil, p), watch: w})
+	q.gzip = q.gzip && w.state && w.end // kube-apiserver compresses no other watches
+	resp := respond(q.Request, http.StatusOK, contentType(q, true), &watchBody{body: *newBody(q.Context(), c, nil, p), watch: w})
+	if q.gzip {
+		resp.Header.Set("Content-Encoding", "gzip")
+	}
+	return resp
 }
 
 // CloseIdleConnections does nothing: there are none.

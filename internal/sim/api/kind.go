@@ -14,6 +14,7 @@ import (
 const (
 	IDAnnotation     = "id"     // of its version
 	SchemaAnnotation = "schema" // that the server had when it wrote it
+	NodeAnnotation   = "node"   // the same as the field: for those that see metadata only
 )
 
 // Kind is what the servers serve.
@@ -38,7 +39,7 @@ func ConfigMap(f Form) *corev1.ConfigMap {
 	return &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: v.Key.Namespace, Name: v.Key.Name, UID: types.UID(v.UID), ResourceVersion: f.ResourceVersion(), Labels: v.Labels,
-			Annotations: map[string]string{IDAnnotation: strconv.Itoa(v.ID), SchemaAnnotation: strconv.Itoa(f.Schema)},
+			Annotations: map[string]string{IDAnnotation: strconv.Itoa(v.ID), SchemaAnnotation: strconv.Itoa(f.Schema), NodeAnnotation: v.Node},
 		},
 		Data: map[string]string{"node": v.Node},
 	}
@@ -50,6 +51,7 @@ type form struct {
 	order    int
 	protobuf bool
 	bare     bool // without apiVersion and kind, as items of built-in lists are
+	partial  bool // its metadata only
 }
 
 // object is the bytes of a version as a server writes it. The lock is held.
@@ -58,12 +60,12 @@ func (c *Cluster) object(f form) []byte {
 		return raw
 	}
 	var raw []byte
-	if f.protobuf {
-		var err error
-		if raw, err = ConfigMap(f.Form).Marshal(); err != nil {
-			panic(err)
-		}
-	} else {
+	switch cm := ConfigMap(f.Form); {
+	case f.protobuf && f.partial:
+		raw = marshal(&metav1.PartialObjectMetadata{ObjectMeta: cm.ObjectMeta})
+	case f.protobuf:
+		raw = marshal(cm)
+	default:
 		raw = c.Kind.appendJSON(nil, f)
 	}
 	c.forms[f] = raw
@@ -71,17 +73,36 @@ func (c *Cluster) object(f form) []byte {
 	return raw
 }
 
+func marshal(m interface{ Marshal() ([]byte, error) }) []byte {
+	raw, err := m.Marshal()
+	if err != nil {
+		panic(err)
+	}
+	return raw
+}
+
+// names are the apiVersion and kind of objects.
+func (k *Kind) names(partial bool) (apiVersion, kind string) {
+	if partial {
+		return "meta.k8s.io/v1", "PartialObjectMetadata"
+	}
+	return k.GroupVersion().String(), k.Kind
+}
+
 // appendJSON writes an object with its keys in one of the legal orders.
 func (k *Kind) appendJSON(b []byte, f form) []byte {
+	apiVersion, kind := k.names(f.partial)
 	fields := []func([]byte) []byte{
-		func(b []byte) []byte { return append(append(append(b, `"apiVersion":"`...), k.apiVersion()...), '"') },
-		func(b []byte) []byte { return append(append(append(b, `"kind":"`...), k.Kind...), '"') },
+		func(b []byte) []byte { return append(append(append(b, `"apiVersion":"`...), apiVersion...), '"') },
+		func(b []byte) []byte { return append(append(append(b, `"kind":"`...), kind...), '"') },
 		func(b []byte) []byte { return appendMeta(append(b, `"metadata":`...), f) },
 		func(b []byte) []byte {
 			return append(append(append(append(b, '"'), k.payload()...), `":{"node":"`...), f.Version.Node+`"}`...)
 		},
 	}
-	if f.bare {
+	if f.partial {
+		fields = fields[:3]
+	} else if f.bare {
 		fields = fields[2:]
 	}
 	return appendObject(b, permute(fields, f.order))
@@ -104,7 +125,7 @@ func appendMeta(b []byte, f form) []byte {
 	fields := []func([]byte) []byte{
 		str("namespace", v.Key.Namespace), str("name", v.Key.Name), str("uid", v.UID), str("resourceVersion", f.ResourceVersion()),
 		func(b []byte) []byte {
-			return append(append(append(append(append(b, `"annotations":{"id":"`...), strconv.Itoa(v.ID)...), `","schema":"`...), strconv.Itoa(f.Schema)...), `"}`...)
+			return append(append(append(append(append(b, `"annotations":{"id":"`...), strconv.Itoa(v.ID)...), `","schema":"`...), strconv.Itoa(f.Schema)...), `","node":"`+v.Node+`"}`...)
 		},
 		func(b []byte) []byte {
 			b = append(b, `"labels":{`...)

@@ -145,12 +145,13 @@ func (s *Server) list(r *request, m moment, mayWait bool) (l listed, f *failure,
 
 func (s *Server) listBody(r *request, items []*etcd.Version, rv, next string, remaining int) []byte {
 	c := s.cluster
-	f := form{Form: Form{Schema: c.schema}, order: s.Order, protobuf: r.protobuf, bare: c.Kind.Protobuf}
+	f := form{Form: Form{Schema: c.schema}, order: s.Order, protobuf: r.protobuf, bare: c.Kind.Protobuf && !r.partial, partial: r.partial}
+	apiVersion, kind := c.Kind.names(r.partial)
 	if r.protobuf {
 		return c.protobufList(f, items, rv, next, remaining)
 	}
 	fields := []func([]byte) []byte{
-		func(b []byte) []byte { return append(b, `"apiVersion":"`+c.Kind.apiVersion()+`"`...) },
+		func(b []byte) []byte { return append(b, `"apiVersion":"`+apiVersion+`"`...) },
 		func(b []byte) []byte {
 			b = append(b, `"items":[`...)
 			for i, v := range items {
@@ -162,7 +163,7 @@ func (s *Server) listBody(r *request, items []*etcd.Version, rv, next string, re
 			}
 			return append(b, ']')
 		},
-		func(b []byte) []byte { return append(b, `"kind":"`+c.Kind.Kind+`List"`...) },
+		func(b []byte) []byte { return append(b, `"kind":"`+kind+`List"`...) },
 		func(b []byte) []byte {
 			b = append(b, `"metadata":{`...)
 			if next != "" {
@@ -195,5 +196,6 @@ func (c *Cluster) protobufList(f form, items []*etcd.Version, rv, next string, r
 		f.Version = v
 		b = protowire.AppendBytes(protowire.AppendTag(b, 2, protowire.BytesType), c.object(f))
 	}
-	return envelope(c.Kind.apiVersion(), c.Kind.Kind+"List", b)
+	apiVersion, kind := c.Kind.names(f.partial)
+	return envelope(apiVersion, kind+"List", b)
 }

@@ -70,13 +70,18 @@ type request struct {
 	bookmarks bool
 	timeout   time.Duration
 	protobuf  bool
+	partial   bool
+	gzip      bool
 }
 
 // read takes a request apart. A Status is what is wrong with it.
 func (k *Kind) read(r *http.Request, old bool) (*request, *failure) {
 	q := r.URL.Query()
 	req := &request{Request: r, query: q, rv: q.Get("resourceVersion"), token: q.Get("continue")}
-	req.protobuf = k.Protobuf && strings.Contains(r.Header.Get("Accept"), "protobuf")
+	accept := r.Header.Get("Accept")
+	req.partial = strings.Contains(accept, "as=PartialObjectMetadata")
+	req.protobuf = (k.Protobuf || req.partial) && strings.Contains(accept, "protobuf")
+	req.gzip = strings.Contains(r.Header.Get("Accept-Encoding"), "gzip")
 	var ok bool
 	if req.ask, ok = k.path(req); !ok || req.ask == AskVersion || req.ask == AskOther {
 		return req, nil

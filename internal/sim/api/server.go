@@ -16,6 +16,8 @@ type Spec struct {
 	Old bool
 	// Plain speaks JSON only.
 	Plain bool
+	// Gzip compresses LISTs, and WATCHes with initial events, for those that accept it.
+	Gzip bool
 	// Order is the order in which keys of JSON documents are written: lists, events and objects.
 	Order int
 	// Bookmarks is how often a watch gets one; 0 is a minute, negative never.

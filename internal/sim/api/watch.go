@@ -183,9 +183,10 @@ func (w *watch) change(ch etcd.Change) {
 // object sends an event about an object, as often as the plan says.
 func (w *watch) object(t string, f Form) {
 	c := w.server.cluster
-	raw := c.object(form{Form: f, order: w.server.Order, protobuf: w.req.protobuf})
+	raw := c.object(form{Form: f, order: w.server.Order, protobuf: w.req.protobuf, partial: w.req.partial})
 	if w.req.protobuf {
-		raw = envelope(c.Kind.apiVersion(), c.Kind.Kind, raw)
+		apiVersion, kind := c.Kind.names(w.req.partial)
+		raw = envelope(apiVersion, kind, raw)
 	}
 	w.frame(t, raw)
 	c.logf("%v to %v: %s %v", w.server, w.req, t, f)
@@ -195,23 +196,24 @@ func (w *watch) sendBookmark(initial bool) {
 	c := w.server.cluster
 	rv := w.era.Format(w.server.seen)
 	c.logf("%v to %v: BOOKMARK %s initial=%v", w.server, w.req, rv, initial)
+	apiVersion, kind := c.Kind.names(w.req.partial)
 	if w.req.protobuf {
-		cm := corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{ResourceVersion: rv}}
+		meta := metav1.ObjectMeta{ResourceVersion: rv}
 		if initial {
-			cm.Annotations = map[string]string{metav1.InitialEventsAnnotationKey: "true"}
+			meta.Annotations = map[string]string{metav1.InitialEventsAnnotationKey: "true"}
 		}
-		raw, err := cm.Marshal()
-		if err != nil {
-			panic(err)
+		raw := marshal(&corev1.ConfigMap{ObjectMeta: meta})
+		if w.req.partial {
+			raw = marshal(&metav1.PartialObjectMetadata{ObjectMeta: meta})
 		}
-		w.frame("BOOKMARK", envelope(c.Kind.apiVersion(), c.Kind.Kind, raw))
+		w.frame("BOOKMARK", envelope(apiVersion, kind, raw))
 		return
 	}
 	note := ""
 	if initial {
 		note = `"annotations":{"` + metav1.InitialEventsAnnotationKey + `":"true"},`
 	}
-	w.frame("BOOKMARK", []byte(`{"apiVersion":"`+c.Kind.apiVersion()+`","kind":"`+c.Kind.Kind+`","metadata":{`+note+`"creationTimestamp":null,"resourceVersion":"`+rv+`"}}`))
+	w.frame("BOOKMARK", []byte(`{"apiVersion":"`+apiVersion+`","kind":"`+kind+`","metadata":{`+note+`"creationTimestamp":null,"resourceVersion":"`+rv+`"}}`))
 }
 
 // fail ends the watch with an ERROR event.
