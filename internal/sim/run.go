@@ -155,7 +155,7 @@ func (r *run) handle(h *handler) {
 	}
 	r.cluster.Do(func(hist *etcd.History) {
 		for _, v := range hist.Era().At(hist.Era().Head()) {
-			if _, ok := held[v.Key]; h.scope.matches(v) && (ok || h.spec.Add == 0) {
+			if h.scope.matches(v) && (h.spec.Add == 0 || h.scope.matches(held[v.Key].Version)) {
 				h.steady[v.Key] = true
 			}
 		}

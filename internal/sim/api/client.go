@@ -313,6 +313,7 @@ func (s *Server) serveWatch(q *request, p *plan) *http.Response {
 	if bad != nil {
 		return bad.respond(q, p)
 	}
+	c.watches = append(c.watches, w)
 	q.gzip = q.gzip && w.state && w.end // kube-apiserver compresses no other watches
 	resp := respond(q.Request, http.StatusOK, contentType(q, true), &watchBody{body: *newBody(q.Context(), c, nil, p), watch: w})
 	if q.gzip {

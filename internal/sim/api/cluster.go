@@ -26,6 +26,7 @@ type Cluster struct {
 	clients []*Client
 	schema  int // how often the resource's conversion or defaults have changed
 	rules   []*rule
+	watches []*watch // that were ever begun
 	forms   map[form][]byte
 	known   map[string]Form
 	tolds   map[collection]*told

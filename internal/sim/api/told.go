@@ -39,6 +39,12 @@ func (c *Cluster) complete(r *request, era, schema int) {
 func (c *Cluster) Tricked(cl *Client) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	for _, w := range c.watches {
+		if w.req.client == cl && w.era == c.history.Era() {
+			w.server.advance()
+			w.trick() // it may be one whose connection stands still
+		}
+	}
 	for k, t := range c.tolds {
 		if k.client == cl && t.tricked {
 			return true
