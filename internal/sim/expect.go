@@ -1,6 +1,8 @@
 package sim
 
 import (
+	"slices"
+
 	"github.com/weirproject/weir/internal/sim/api"
 )
 
@@ -16,8 +18,8 @@ type expectation struct {
 // expect works out what may be asked of a client: what may be asked of it and of what stands between it and the servers.
 func (r *run) expect(c *client) expectation {
 	e := r.expectOf(c.api, c.spec)
-	if c.spec.Options == "uncaptured" && r.world.lasting() {
-		return expectation{} // client-go makes the requests, and waits for ever
+	if c.spec.Options == "uncaptured" && r.world.hangs() {
+		return expectation{} // client-go reads the answers, and waits for ever
 	}
 	ch, ok := c.informer.(*chain)
 	if !ok {
@@ -69,4 +71,11 @@ func (r *run) expectOf(cl *api.Client, spec ClientSpec) expectation {
 	e.unlisted = noList && noListAny && noPage && noInitial
 	e.progress = e.current && r.cluster.Bookmarks(cl)
 	return e
+}
+
+// hangs reports whether some answer never comes, or never ends.
+func (w *World) hangs() bool {
+	return slices.ContainsFunc(w.Steps, func(s Step) bool {
+		return s.Op == Fault && (s.Rule.Deed == api.Hang || s.Rule.Deed == api.Stall && s.Rule.D == 0)
+	})
 }
