@@ -4,6 +4,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"regexp"
 	"runtime"
 	"slices"
 	"testing"
@@ -19,6 +20,7 @@ var (
 	rawFlag     = flag.Bool("raw", false, "with -seed: show the world as it was drawn as well")
 	runnerFlag  = flag.String("runner", "", "leave out worlds that run anything else")
 	withoutFlag = flag.String("without", "", "leave out worlds with such a step: restore, schema, …")
+	ignoreFlag  = flag.String("ignore", "", `do not count violations of these kinds: a regular expression for "rule (runner)"`)
 	firstFlag   = flag.Bool("first", false, "end with the first seed that fails")
 	forFlag     = flag.Duration("for", 0, "go on with new seeds for so long")
 )
@@ -44,6 +46,9 @@ func TestSim(t *testing.T) {
 			lasting = append(lasting, out.Rest)
 		} else {
 			ended = append(ended, out.Rest)
+		}
+		if len(out.Violations) > 0 && ignored(out.Violations[0]) {
+			continue
 		}
 		if len(out.Violations) > 0 && out.Violations[0].Known() {
 			known[out.Violations[0].Rule]++
@@ -83,6 +88,14 @@ func quantiles(d []time.Duration) []time.Duration {
 func wanted(w *World) bool {
 	return (*runnerFlag == "" || w.Clients[0].Runner == *runnerFlag) &&
 		!slices.ContainsFunc(w.Steps, func(s Step) bool { return s.Op.String() == *withoutFlag })
+}
+
+// ignored reports whether the flags ask not to count a violation.
+func ignored(v Violation) bool {
+	if *ignoreFlag == "" {
+		return false
+	}
+	return regexp.MustCompile(*ignoreFlag).MatchString(v.Rule + " (" + v.Runner + ")")
 }
 
 // executeSeed runs the world of a seed. A crash's stack traces show the seed, in hexadecimal: arrays are not passed in registers.
