@@ -33,8 +33,8 @@ type Event[T Object] struct {
 // removed or the informer stops. A handler may block and may panic without hurting anybody else.
 type Handler[T Object] func(ctx context.Context, e Event[T])
 
-func eventOf[T Object](e delivery.Event) Event[T] {
-	return Event[T]{Type: e.Type, Initial: e.Initial, Coalesced: e.Coalesced, old: Item[T]{e.Old}, new: Item[T]{e.New}}
+func eventOf[T Object](e delivery.Event, from *reader) Event[T] {
+	return Event[T]{Type: e.Type, Initial: e.Initial, Coalesced: e.Coalesced, old: Item[T]{e.Old, from}, new: Item[T]{e.New, from}}
 }
 
 // Item is the newest version, or for a Deleted event the version that this handler saw last.
@@ -57,8 +57,9 @@ func (e Event[T]) ResourceVersion() string { return e.Item().ResourceVersion() }
 // Labels are those of the newest version, read from its bytes.
 func (e Event[T]) Labels() map[string]string { return e.Item().Labels() }
 
-// Object decodes the newest version, or for a Deleted event the one that was seen last. It is shared and read-only.
+// Object decodes the newest version, or for a Deleted event the one that was seen last. It is shared and read-only unless
+// Options.PrivateCopies is set; Item().Copy() decodes it for the caller alone.
 func (e Event[T]) Object() (T, error) { return e.Item().Object() }
 
-// Old decodes the version that this handler saw last. It is shared and read-only; ErrNotFound when Added.
+// Old decodes the version that this handler saw last, as Object does the newest. ErrNotFound when Added.
 func (e Event[T]) Old() (T, error) { return e.old.Object() }

@@ -61,7 +61,7 @@ func (i *Informer[T]) AddIndex(name string, ix Index) error {
 	case ix.fn != nil && ix.of != reflect.TypeFor[T]():
 		return fmt.Errorf("index %q: %w: its function takes %s, not %s", name, ErrOptions, ix.of, reflect.TypeFor[T]())
 	case ix.fn != nil:
-		made = store.FuncIndex(ix.fn)
+		made = store.FuncIndex(i.reader.index(ix.fn))
 	default:
 		return fmt.Errorf("index %q: %w: it names no label, field or function", name, ErrOptions)
 	}

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"sync"
 
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
@@ -24,6 +25,7 @@ type Informer[T Object] struct {
 	kind   *kind
 	engine *engine.Engine
 	store  *store.Store
+	reader *reader
 	stats  source.Stats
 	panics func(*PanicError)
 }
@@ -39,7 +41,7 @@ func NewInformer[T Object](cfg *rest.Config, opts Options) (*Informer[T], error)
 	if name == "" {
 		name = k.name()
 	}
-	inf := &Informer[T]{name: name, kind: k, panics: opts.OnPanic}
+	inf := &Informer[T]{name: name, kind: k, panics: opts.OnPanic, reader: newReader(opts)}
 	if inf.panics == nil {
 		inf.panics = logPanic
 	}
@@ -98,7 +100,18 @@ func (i *Informer[T]) build(cfg *rest.Config, opts Options) error {
 // Run lists and watches, and serves handlers, until ctx ends. It blocks and must be called once. It returns nil then;
 // or ErrHandlerStuck when a handler did not return within Options.StopTimeout. What keeps an informer from being
 // current does not end it: see Err.
-func (i *Informer[T]) Run(ctx context.Context) error { return i.engine.Run(ctx) }
+func (i *Informer[T]) Run(ctx context.Context) error {
+	if i.reader.detector == nil {
+		return i.engine.Run(ctx)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	var watching sync.WaitGroup
+	watching.Go(func() { i.reader.detector.Run(ctx) })
+	err := i.engine.Run(ctx)
+	cancel()
+	watching.Wait()
+	return err
+}
 
 // Name is Options.Name, or the name of the resource.
 func (i *Informer[T]) Name() string { return i.name }
@@ -111,9 +124,9 @@ func (i *Informer[T]) Encoding() wire.Encoding { return i.kind.encoding }
 func (i *Informer[T]) Handle(h Handler[T], opts HandlerOptions[T]) (*Registration, error) {
 	o := delivery.Options{Name: opts.Name, Resync: opts.Resync, OnPanic: i.panics}
 	if filter := opts.Filter; filter != nil {
-		o.Filter = func(s *store.Object) bool { return filter(Item[T]{s}) }
+		o.Filter = func(s *store.Object) bool { return filter(Item[T]{s, i.reader}) }
 	}
-	r, err := i.engine.Handle(func(ctx context.Context, e delivery.Event) { h(ctx, eventOf[T](e)) }, o)
+	r, err := i.engine.Handle(func(ctx context.Context, e delivery.Event) { h(ctx, eventOf[T](e, i.reader)) }, o)
 	if err != nil {
 		return nil, err
 	}

@@ -1,8 +1,6 @@
 package weir
 
 import (
-	"fmt"
-
 	"k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
@@ -17,7 +15,10 @@ type Object interface {
 
 // Item is one version of one object, not decoded until Object is called. It is a small value, to be passed by value,
 // safe for concurrent use. The zero value is no object: only IsZero may be called on it.
-type Item[T Object] struct{ o *store.Object }
+type Item[T Object] struct {
+	o    *store.Object
+	from *reader
+}
 
 // IsZero reports whether there is no object.
 func (i Item[T]) IsZero() bool { return i.o == nil }
@@ -49,16 +50,21 @@ func (i Item[T]) Size() int { return i.o.Size() }
 // AppendRaw appends the object's bytes as they came (see Informer.Encoding) to dst.
 func (i Item[T]) AppendRaw(dst []byte) ([]byte, error) { return i.o.AppendRaw(dst) }
 
-// Object is the decoded object, shared and read-only. It decodes on the first call; what is read again soon stays
-// decoded. An error says which object cannot be decoded and why.
-func (i Item[T]) Object() (T, error) {
+// Object is the decoded object, shared and read-only unless Options.PrivateCopies is set. It decodes on the first call; what is
+// read again soon stays decoded. An error says which object cannot be decoded and why.
+func (i Item[T]) Object() (T, error) { return i.decoded((*reader).object) }
+
+// Copy decodes the object for the caller alone, who may change it. What anybody has done to what Object gave him does not show.
+func (i Item[T]) Copy() (T, error) { return i.decoded((*reader).copy) }
+
+func (i Item[T]) decoded(as func(*reader, *store.Object) (any, error)) (T, error) {
 	var zero T
 	if i.o == nil {
 		return zero, ErrNotFound
 	}
-	v, err := i.o.Decoded()
+	v, err := as(i.from, i.o)
 	if err != nil {
-		return zero, fmt.Errorf("decode %s: %w", i.o.Key(), err)
+		return zero, err
 	}
 	return v.(T), nil
 }

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/json"
 
 	"github.com/weirproject/weir/internal/decode"
+	"github.com/weirproject/weir/internal/mutation"
 	"github.com/weirproject/weir/source"
 	"github.com/weirproject/weir/wire"
 )
@@ -47,12 +48,12 @@ func kindOf[T Object](opts Options) (*kind, error) {
 		k.goType, k.decode = nil, k.decodeUnstructured
 		return k, k.needResource(ptr)
 	case *metav1.PartialObjectMetadata:
-		k.as, k.encoding, k.decode = source.PartialObjectMetadata, wire.Protobuf, decode.For(ptr).DecodeShared
+		k.as, k.encoding, k.decode = source.PartialObjectMetadata, wire.Protobuf, decoderOf(ptr, opts)
 		return k, k.needResource(ptr)
 	}
 	k.decode = decodeJSON[T]
 	if isProtobuf(ptr) {
-		k.encoding, k.decode = wire.Protobuf, decode.For(ptr).DecodeShared
+		k.encoding, k.decode = wire.Protobuf, decoderOf(ptr, opts)
 	}
 	if !opts.Resource.Empty() {
 		return k, nil
@@ -61,6 +62,14 @@ func kindOf[T Object](opts Options) (*kind, error) {
 		return nil, err
 	}
 	return k, nil
+}
+
+// decoderOf decodes protobuf. Objects share nothing unless that is asked for, and nobody hands out private ones or looks for changes.
+func decoderOf(ptr reflect.Type, opts Options) func(raw []byte) (any, error) {
+	if opts.ShareDecoded && !opts.PrivateCopies && !opts.DetectMutation && !mutation.ByEnvironment() {
+		return decode.For(ptr).DecodeShared
+	}
+	return decode.For(ptr).Decode
 }
 
 // isProtobuf reports whether objects of the type come as protobuf.

@@ -1,11 +1,19 @@
 package clientgo
 
-import "github.com/weirproject/weir/store"
+import (
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/weirproject/weir/store"
+)
 
 // lookNew is look for a version that has just come, which recent keeps for its next change.
 func (r *reader) lookNew(o *store.Object, several bool) (any, error) {
 	if r.recent == nil || o.Size() == 0 {
 		return r.look(o)
+	}
+	if r.pairs == nil {
+		return r.newAlone(o, several)
 	}
 	sc := r.pairs.scratch.Get().(*pairScratch)
 	defer r.pairs.scratch.Put(sc)
@@ -13,11 +21,17 @@ func (r *reader) lookNew(o *store.Object, several bool) (any, error) {
 	return r.newOf(nil, o, sc, several)
 }
 
-// lookBoth is look for the two versions of a change, which share what is the same in both.
+// lookBoth is look for the two versions of a change. They share what is the same in both if versions may.
 func (r *reader) lookBoth(was, is *store.Object, several bool) (old, fresh any, err error) {
 	if r.recent == nil || was.Size() == 0 || is.Size() == 0 {
 		if old, err = r.look(was); err == nil {
 			fresh, err = r.look(is)
+		}
+		return old, fresh, err
+	}
+	if r.pairs == nil {
+		if old, err = r.lookHeld(was); err == nil {
+			fresh, err = r.newAlone(is, several)
 		}
 		return old, fresh, err
 	}
@@ -27,6 +41,23 @@ func (r *reader) lookBoth(was, is *store.Object, several bool) (old, fresh any, 
 		fresh, err = r.newOf(old, is, sc, several)
 	}
 	return old, fresh, err
+}
+
+// lookHeld is look for a version that may be held since it was the new one.
+func (r *reader) lookHeld(o *store.Object) (any, error) {
+	if held, ok := r.recent.get(o); ok {
+		return held.value, nil
+	}
+	return r.look(o)
+}
+
+// newAlone gives the value of a version that has just come, and keeps it.
+func (r *reader) newAlone(o *store.Object, several bool) (any, error) {
+	value, err := r.lookHeld(o)
+	if err == nil && r.recent.hasRoom(o) {
+		r.recent.put(version{object: o, value: value}, several)
+	}
+	return value, err
 }
 
 // lookLast is look for the last version of an object that is gone.
@@ -40,6 +71,43 @@ func (r *reader) lookLast(o *store.Object) (any, error) {
 		return held.value, nil
 	}
 	return r.look(o)
+}
+
+// lookDeleted gives the last version of an object that is gone, with the resourceVersion of its deletion.
+func (r *reader) lookDeleted(o *store.Object, resourceVersion string) (any, error) {
+	if r.pairs != nil {
+		value, err := r.lookLast(o)
+		if err != nil {
+			return nil, err
+		}
+		return withVersion(value, resourceVersion), nil
+	}
+	value, err := r.fresh(o)
+	if err != nil {
+		return nil, err
+	}
+	if r.recent != nil {
+		r.recent.forget(o.Key())
+	}
+	if m, err := meta.Accessor(value); err == nil {
+		m.SetResourceVersion(resourceVersion)
+	}
+	if r.detector != nil {
+		r.detector.Add(o.Key(), value)
+	}
+	return value, nil
+}
+
+// fresh gives a version as it came, to nobody else: those who were handed it may have changed what they got.
+func (r *reader) fresh(o *store.Object) (any, error) {
+	if o.Size() > 0 {
+		return o.Fresh()
+	}
+	value, err := o.Look() // it is held as a value
+	if object, ok := value.(runtime.Object); ok && err == nil {
+		return object.DeepCopyObject(), nil
+	}
+	return value, err
 }
 
 // oldOf gives the value of the version before, and leaves its parts, or its bytes, in the scratch.

@@ -150,11 +150,11 @@ func (r *registration) call(e delivery.Event) error {
 		if !r.looks.deleted {
 			return nil
 		}
-		was, err := r.informer.indexer.reader.lookLast(e.Old)
+		gone, err := r.deleted(e)
 		if err != nil {
 			return err
 		}
-		r.handler.OnDelete(r.deleted(e, was))
+		r.handler.OnDelete(gone)
 	}
 	return nil
 }
@@ -187,14 +187,16 @@ func (r *registration) both(e delivery.Event) (was, is any, err error) {
 
 // deleted is what OnDelete gets: the object with the resourceVersion of its deletion, or a tombstone where the deletion,
 // or what came before it, was missed.
-func (r *registration) deleted(e delivery.Event, was any) any {
-	if e.Missed || e.Coalesced {
-		return cache.DeletedFinalStateUnknown{Key: e.Key(), Obj: was}
+func (r *registration) deleted(e delivery.Event) (any, error) {
+	reader := r.informer.indexer.reader
+	if e.ResourceVersion != 0 && !e.Missed && !e.Coalesced {
+		return reader.lookDeleted(e.Old, strconv.FormatUint(e.ResourceVersion, 10))
 	}
-	if e.ResourceVersion == 0 {
-		return was
+	was, err := reader.lookLast(e.Old)
+	if err == nil && (e.Missed || e.Coalesced) {
+		return cache.DeletedFinalStateUnknown{Key: e.Key(), Obj: was}, nil
 	}
-	return withVersion(was, strconv.FormatUint(e.ResourceVersion, 10))
+	return was, err
 }
 
 // crash ends the process as client-go does when a handler panics. The panic has been logged by HandleCrash, which has

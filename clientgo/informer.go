@@ -3,8 +3,6 @@ package clientgo
 import (
 	"context"
 	"fmt"
-	"os"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -15,6 +13,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/weirproject/weir/internal/engine"
+	"github.com/weirproject/weir/internal/mutation"
 	"github.com/weirproject/weir/reflector"
 	"github.com/weirproject/weir/source"
 	"github.com/weirproject/weir/store"
@@ -71,9 +70,7 @@ func newInformer(lw cache.ListerWatcher, example runtime.Object, resync time.Dur
 	if codec.goType == nil {
 		opts.NoCapture = true
 	}
-	if on, _ := strconv.ParseBool(os.Getenv("KUBE_CACHE_MUTATION_DETECTOR")); on {
-		opts.DetectMutation = true
-	}
+	opts.DetectMutation = opts.DetectMutation || mutation.ByEnvironment()
 	i := &informer{
 		name:          fmt.Sprintf("%T", example),
 		example:       example,
@@ -86,9 +83,12 @@ func newInformer(lw cache.ListerWatcher, example runtime.Object, resync time.Dur
 		handlers:      map[*registration]struct{}{},
 		onRelist:      opts.ResyncOnRelist,
 	}
-	decode := codec.decodeShared
-	if opts.DetectMutation {
-		decode = codec.decode // so that it is found at the object that was changed
+	if opts.DetectMutation || opts.PrivateCopies {
+		opts.ShareDecoded = false // a change is found at the object that was changed
+	}
+	decode := codec.decode
+	if opts.ShareDecoded {
+		decode = codec.decodeShared
 	}
 	if opts.DecodedIdle == 0 {
 		opts.DecodedIdle = decodedIdle

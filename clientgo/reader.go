@@ -5,22 +5,26 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/weirproject/weir/internal/mutation"
 	"github.com/weirproject/weir/store"
 )
 
 // reader gives the values of objects to those who read them, as the options say.
 type reader struct {
 	codec    *codec
-	pairs    *pairs
+	pairs    *pairs  // nil: versions share nothing
 	recent   *recent // nil: values are not to be shared
 	private  bool
-	detector *detector // nil: off
+	detector *mutation.Detector // nil: off
 }
 
 func newReader(opts Options, codec *codec) *reader {
-	r := &reader{codec: codec, pairs: newPairs(codec.goType), private: opts.PrivateCopies}
+	r := &reader{codec: codec, private: opts.PrivateCopies}
+	if opts.ShareDecoded {
+		r.pairs = newPairs(codec.goType)
+	}
 	if opts.DetectMutation {
-		r.detector = newDetector()
+		r.detector = mutation.New(nil)
 	}
 	if !r.private && r.detector == nil {
 		r.recent = newRecent(opts.DecodedIdle, opts.DecodedBudget)
@@ -54,7 +58,7 @@ func (r *reader) give(o *store.Object, decode func() (any, error)) (any, error) 
 		}
 	}
 	if r.detector != nil {
-		r.detector.add(o, value)
+		r.detector.Add(o.Key(), value)
 	}
 	return value, nil
 }
@@ -62,7 +66,7 @@ func (r *reader) give(o *store.Object, decode func() (any, error)) (any, error) 
 // detect watches over the shared values until the context ends.
 func (r *reader) detect(ctx context.Context) {
 	if r.detector != nil {
-		r.detector.run(ctx)
+		r.detector.Run(ctx)
 	}
 }
 

@@ -25,7 +25,7 @@ func (n *native) Run(ctx context.Context) {
 	_ = n.Informer.Run(ctx)
 }
 
-func newNative(mode reflector.Mode) func(*rest.Config, informertest.Options) (informertest.Informer, error) {
+func newNative(mode reflector.Mode, change ...func(*weir.Options)) func(*rest.Config, informertest.Options) (informertest.Informer, error) {
 	return func(cfg *rest.Config, o informertest.Options) (informertest.Informer, error) {
 		opts := weir.Options{
 			Indexes:   map[string]weir.Index{},
@@ -34,6 +34,9 @@ func newNative(mode reflector.Mode) func(*rest.Config, informertest.Options) (in
 		}
 		for name, f := range o.Indexes {
 			opts.Indexes[name] = byFunc(f)
+		}
+		for _, f := range change {
+			f(&opts)
 		}
 		inf, err := weir.NewInformer[*corev1.Pod](cfg, opts)
 		if err != nil {

@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 
+	"github.com/weirproject/weir"
 	"github.com/weirproject/weir/informertest"
 	"github.com/weirproject/weir/reflector"
 )
@@ -28,6 +29,7 @@ type sabotage struct {
 	name    string
 	config  func(*rest.Config)
 	options func(*informertest.Options)
+	native  func(*weir.Options)
 	wrap    func(informertest.Informer) informertest.Informer
 	noticed []string
 }
@@ -149,6 +151,11 @@ var sabotages = []sabotage{
 		noticed: []string{"GoneEvent", "WatchEnded", "RestoredFromBackup", "InitialEventsRefused", "InitialEventsIgnored", "BookmarkNeverComes", "NoBookmarks"},
 	},
 	{
+		name:    "objects have in common what is the same",
+		native:  func(o *weir.Options) { o.ShareDecoded = true },
+		noticed: []string{"ForgottenCopy", "ForgottenCopyOfOld"},
+	},
+	{
 		name:    "whatever was told is kept",
 		wrap:    keepAll,
 		noticed: []string{"PinnedArray", "BlockedHandlerIsBounded"},
@@ -192,7 +199,11 @@ func (s sabotage) make(cfg *rest.Config, o informertest.Options) (informertest.I
 	if s.options != nil {
 		s.options(&o)
 	}
-	inf, err := newNative(reflector.Auto)(cfg, o)
+	var change []func(*weir.Options)
+	if s.native != nil {
+		change = append(change, s.native)
+	}
+	inf, err := newNative(reflector.Auto, change...)(cfg, o)
 	if err != nil || s.wrap == nil {
 		return inf, err
 	}

@@ -4,6 +4,10 @@ package store
 // the caller and that nobody else gets. It leaves no trace, and does not count as a read.
 func (o *Object) Look() (any, error) { return o.peek() }
 
+// Fresh decodes the object's bytes once more, for the caller alone. What others have done to their decoded form does not show. A
+// version that is held as a value has no bytes (see Size).
+func (o *Object) Fresh() (any, error) { return o.decode() }
+
 // IsDecoded reports whether there is a decoded form now, so that Look would not have to make one.
 func (o *Object) IsDecoded() bool {
 	d := o.decoded.Load()

@@ -53,7 +53,8 @@ func (d *Decoder) tokenize(s *scratch, raw []byte) bool {
 func (d *Decoder) Decode(raw []byte) (any, error) { return d.value(raw, false, nil) }
 
 // DecodeShared is Decode for values that nobody changes: slices, maps and pointers that come again and again, such as probes,
-// resources and tolerations, are made once, and all values have the same ones. Metadata is each value's own.
+// resources and tolerations, are made once, and all values have the same ones. Metadata is each value's own, but for the bytes of
+// managed fields.
 func (d *Decoder) DecodeShared(raw []byte) (any, error) { return d.value(raw, true, nil) }
 
 // DecodeOver is DecodeShared for a value that is not zero at first, but what prepare makes of it. A field that raw has must be zero, or

@@ -13,13 +13,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/apitesting/fuzzer"
 	"k8s.io/apimachinery/pkg/api/equality"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metafuzzer "k8s.io/apimachinery/pkg/apis/meta/fuzzer"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/kubernetes/scheme"
 
 	"github.com/weirproject/weir/internal/podsim"
+	"github.com/weirproject/weir/internal/scribble"
 )
 
 type marshaler interface {
@@ -172,29 +172,49 @@ func TestForeignTypes(t *testing.T) {
 	}
 }
 
-// TestNothingIsShared: whoever changes a value of his own, against the rules, changes no other value.
+// TestNothingIsShared: whoever changes a value of his own, of any type, changes no other value, and nothing that values are made of.
 func TestNothingIsShared(t *testing.T) {
-	d := For(reflect.TypeFor[*corev1.Pod]())
-	raw := pod(*podsim.New(1, 1).Pod(0))
-	decode := func() *corev1.Pod {
-		p, err := d.Decode(raw)
+	fill := fuzzer.FuzzerFor(fuzzer.MergeFuzzerFuncs(metafuzzer.Funcs), rand.NewSource(1), scheme.Codecs).NilChance(0.3).NumElements(0, 3)
+	for _, typ := range types() {
+		object := reflect.New(typ.Elem()).Interface().(marshaler)
+		fill.Fill(object)
+		raw, err := object.Marshal()
 		if err != nil {
 			t.Fatal(err)
 		}
-		return p.(*corev1.Pod)
+		nothingIsShared(t, typ, raw)
 	}
-	for range 4 {
-		decode() // so that what is shared is
+	nothingIsShared(t, reflect.TypeFor[*corev1.Pod](), pod(*podsim.New(1, 1).Pod(0)))
+}
+
+func nothingIsShared(t *testing.T, typ reflect.Type, raw []byte) {
+	t.Helper()
+	d := For(typ)
+	want := reflect.New(typ.Elem()).Interface().(Message)
+	if err := want.Unmarshal(raw); err != nil {
+		t.Fatal(err)
 	}
-	p, want := decode(), decode().DeepCopy()
-	p.Labels["x"], p.Spec.Containers[0].Image, *p.Spec.SecurityContext = "y", "z", corev1.PodSecurityContext{}
-	for name := range p.Spec.Containers[0].Resources.Requests {
-		p.Spec.Containers[0].Resources.Requests[name] = resource.MustParse("1")
-	}
-	p.Status.Conditions[0].Type, *p.Status.StartTime = "w", metav1.Time{}
-	p.ManagedFields[0].FieldsV1.SetRawBytes([]byte("{}"))
-	if got := decode(); !reflect.DeepEqual(got, want) {
-		t.Errorf("got %+v, want %+v", got, want)
+	for range 4 { // so that what is shared is
+		_, shared := d.DecodeShared(raw)
+		a, err := d.Decode(raw)
+		b, other := d.Decode(raw)
+		if err != nil || other != nil || shared != nil {
+			t.Fatal(err, other, shared)
+		}
+		scribble.Over(a)
+		after, err := d.Decode(raw)
+		if err != nil {
+			t.Fatal(err)
+		}
+		again, err := d.DecodeShared(raw)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for which, got := range map[string]any{"before": b, "after": after, "shared": again} {
+			if !reflect.DeepEqual(got, want) {
+				t.Fatalf("%s: a value that was made %s another one has changed with it", typ, which)
+			}
+		}
 	}
 }
 

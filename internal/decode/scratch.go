@@ -21,10 +21,10 @@ const maxFields = 1 << 16
 
 // scratch is what one call needs. It goes from call to call while there are any, and then to the garbage collector.
 //
-// It holds what has come again and again, found by its bytes: strings, and managed fields, which are half of many objects and the
-// same in all of a workload (nobody writes into their bytes: they are replaced). What comes for the first time only leaves a
-// mark; it is held when it comes again before anything else takes its place. So what is unique, such as uids and addresses, does
-// not drive out what is not. Its bounds are its places, and the size of what they take.
+// It holds what has come again and again, found by its bytes: strings, and for DecodeShared managed fields, which are half of many
+// objects and the same in all of a workload. What comes for the first time only leaves a mark; it is held when it comes again
+// before anything else takes its place. So what is unique, such as uids and addresses, does not drive out what is not. Its bounds
+// are its places, and the size of what they take.
 type scratch struct {
 	raw    []byte   // the object in hand
 	fields []*field // of its decoder
@@ -97,7 +97,7 @@ func (s *scratch) text(b []byte) string {
 
 // managedFields makes managed fields of their bytes.
 func (s *scratch) managedFields(b []byte) (f metav1.FieldsV1) {
-	if len(b) > longestManaged {
+	if !s.sharing || len(b) > longestManaged {
 		f.SetRawBytes(b)
 		return f
 	}

@@ -1,0 +1,222 @@
+package clientgo
+
+import (
+	"context"
+	"encoding/json"
+	"strconv"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kruntime "k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/weirproject/weir/internal/podsim"
+	"github.com/weirproject/weir/internal/scribble"
+	"github.com/weirproject/weir/store"
+	"github.com/weirproject/weir/watchcache/embedded"
+	"github.com/weirproject/weir/wire"
+)
+
+// apart are informers of pods that hold and hand out their objects in each way there is. In none of them is anything that can be
+// changed shared between two objects, or between two versions of one.
+var apart = map[string]func(t *testing.T, cfg *rest.Config) cache.SharedIndexInformer{
+	"client-go": func(_ *testing.T, cfg *rest.Config) cache.SharedIndexInformer {
+		return cache.NewSharedIndexInformer(podsOf(cfg), &corev1.Pod{}, 0, nil)
+	},
+	"protobuf": withContentType(kruntime.ContentTypeProtobuf, Options{}),
+	"JSON":     withContentType(kruntime.ContentTypeJSON, Options{}),
+	"pinned":   withContentType(kruntime.ContentTypeProtobuf, Options{PinDecoded: true}),
+	"private":  withContentType(kruntime.ContentTypeProtobuf, Options{PrivateCopies: true}),
+	"returned": withContentType(kruntime.ContentTypeProtobuf, Options{NoCapture: true}),
+	"unstructured": func(t *testing.T, cfg *rest.Config) cache.SharedIndexInformer {
+		f, err := NewDynamicSharedInformerFactory(cfg, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return f.ForResource(corev1.SchemeGroupVersion.WithResource("pods")).Informer()
+	},
+	"metadata": func(t *testing.T, cfg *rest.Config) cache.SharedIndexInformer {
+		f, err := NewMetadataSharedInformerFactory(cfg, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return f.ForResource(corev1.SchemeGroupVersion.WithResource("pods")).Informer()
+	},
+}
+
+func withContentType(contentType string, opts Options) func(*testing.T, *rest.Config) cache.SharedIndexInformer {
+	return func(_ *testing.T, cfg *rest.Config) cache.SharedIndexInformer {
+		cfg = capturing(cfg)
+		cfg.ContentType = contentType
+		return NewSharedIndexInformerWithOptions(podsOf(cfg), &corev1.Pod{}, 0, nil, opts)
+	}
+}
+
+// Whoever changes one version of an object harms no other object and no other version: not the one before, not the one after, not
+// what OnDelete gets when the watch brings the deletion.
+func TestNothingMutableIsShared(t *testing.T) {
+	for name, build := range apart {
+		t.Run(name, func(t *testing.T) {
+			server := serve(t, embedded.Options{})
+			pods := kubernetes.NewForConfigOrDie(server.Config()).CoreV1().Pods("d")
+			ctx := context.Background()
+			sim := podsim.New(4, 1) // of one workload
+			var names []string
+			for i := range sim.Len() {
+				p := sim.Pod(i)
+				p.Namespace, p.ResourceVersion = "d", ""
+				if _, err := pods.Create(ctx, p, metav1.CreateOptions{}); err != nil {
+					t.Fatal(err)
+				}
+				names = append(names, p.Name)
+			}
+			inf := build(t, server.Config())
+			told := &scribbler{t: t, recorder: newRecorder(), held: name == "pinned"}
+			if _, err := inf.AddEventHandler(told); err != nil {
+				t.Fatal(err)
+			}
+			stop := run(t, inf)
+			synced(t, inf.HasSyncedChecker())
+			told.waitCount(t, len(names))
+
+			read, ok, err := inf.GetStore().GetByKey("d/" + names[0])
+			if err != nil || !ok {
+				t.Fatal(ok, err)
+			}
+			scribble.Over(read)
+			for _, other := range names[1:] {
+				obj, ok, err := inf.GetStore().GetByKey("d/" + other)
+				if err != nil || !ok {
+					t.Fatal(ok, err)
+				}
+				isClean(t, "another object", obj)
+			}
+			for i := range 4 {
+				for _, name := range names {
+					p, err := pods.Get(ctx, name, metav1.GetOptions{})
+					if err != nil {
+						t.Fatal(err)
+					}
+					p.Status.Message = strconv.Itoa(i)
+					if p, err = pods.UpdateStatus(ctx, p, metav1.UpdateOptions{}); err != nil {
+						t.Fatal(err)
+					}
+					told.wait(t, "update "+p.Name+" "+p.ResourceVersion)
+				}
+			}
+			for _, name := range names {
+				if err := pods.Delete(ctx, name, metav1.DeleteOptions{}); err != nil {
+					t.Fatal(err)
+				}
+				told.wait(t, "delete "+name)
+			}
+			stop()
+		})
+	}
+}
+
+// isClean checks that nobody has scribbled over an object.
+func isClean(t *testing.T, what string, obj any) {
+	t.Helper()
+	text, err := json.Marshal(obj)
+	if err != nil || strings.Contains(string(text), "scribbled") {
+		t.Errorf("%s has changed: %s, %v", what, text, err)
+	}
+}
+
+// scribbler scribbles over the old version of each update, over the new one of every second, and over what is deleted, and looks at
+// what it was told before. Only one version of each object is looked at after its call: that is the old one of the next.
+type scribbler struct {
+	t *testing.T
+	*recorder
+	held bool // what is told is what is held, for good: then only the old versions are of no use to anybody
+}
+
+func name(obj any) string {
+	m, err := meta.Accessor(obj)
+	if err != nil {
+		return err.Error()
+	}
+	return m.GetName()
+}
+
+func (s *scribbler) OnAdd(obj any, _ bool) {
+	isClean(s.t, "an addition", obj)
+	s.note("add %s", name(obj))
+}
+
+func (s *scribbler) OnUpdate(old, obj any) {
+	isClean(s.t, "the new version", obj)
+	m, err := meta.Accessor(obj)
+	if err != nil {
+		s.t.Error(err)
+	}
+	line := "update " + m.GetName() + " " + m.GetResourceVersion()
+	scribble.Over(old)
+	isClean(s.t, "with the old version the new one", obj)
+	if n, _ := strconv.Atoi(m.GetResourceVersion()); n%2 == 0 && !s.held {
+		scribble.Over(obj)
+	}
+	s.note("%s", line)
+}
+
+func (s *scribbler) OnDelete(obj any) {
+	isClean(s.t, "what was deleted", obj)
+	s.note("delete %s", name(obj))
+}
+
+// ShareDecoded is what it says: what is the same in two pods of a workload, or in two versions of one, is there once.
+func TestShareDecoded(t *testing.T) {
+	for _, share := range []bool{false, true} {
+		inf := NewSharedIndexInformerWithOptions(&cache.ListWatch{}, &corev1.Pod{}, 0, nil, Options{ShareDecoded: share}).(*informer)
+		w := inf.store.Writer(store.Scope{})
+		sim := podsim.New(2, 1)
+		put := func(p *corev1.Pod) *store.Object {
+			t.Helper()
+			var m wire.Meta
+			raw := marshal(t, p)
+			if err := wire.ReadMeta(wire.Protobuf, raw, &m); err != nil {
+				t.Fatal(err)
+			}
+			if err := w.Put(&m, raw); err != nil {
+				t.Fatal(err)
+			}
+			w.Flush()
+			o, ok := inf.store.Get(p.Namespace + "/" + p.Name)
+			if !ok {
+				t.Fatal("not held")
+			}
+			return o
+		}
+		see := func(o *store.Object) *corev1.Pod {
+			t.Helper()
+			value, err := inf.indexer.reader.look(o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return value.(*corev1.Pod)
+		}
+		a, b := put(sim.Pod(0)), put(sim.Pod(1))
+		shared := false
+		for range 100 { // what comes for the first time is not held, and what is held is in a sync.Pool
+			shared = shared || &see(a).Spec.Tolerations[0] == &see(b).Spec.Tolerations[0]
+		}
+		if shared != share {
+			t.Errorf("share %v: two pods share %v", share, shared)
+		}
+		changed := sim.Pod(0)
+		changed.ResourceVersion, changed.Status.Message = "999999999", "changed"
+		was, is, err := inf.indexer.reader.lookBoth(a, put(changed), false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if shared := &was.(*corev1.Pod).OwnerReferences[0] == &is.(*corev1.Pod).OwnerReferences[0]; shared != share {
+			t.Errorf("share %v: two versions share %v", share, shared)
+		}
+	}
+}

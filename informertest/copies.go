@@ -1,0 +1,119 @@
+package informertest
+
+import (
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/weirproject/weir/internal/scribble"
+)
+
+var copies = []Story{
+	{Name: "ForgottenCopy", Contract: "who changes an object that he has read harms no other object", play: forgottenCopy},
+	{Name: "ForgottenCopyOfOld", Contract: "who changes one version of an object that he was told of harms no other version", play: forgottenCopyOfOld},
+}
+
+// ofWorkload makes pods that have much in common.
+func ofWorkload(p *corev1.Pod) {
+	probe := &corev1.Probe{PeriodSeconds: 10, TimeoutSeconds: 3, FailureThreshold: 5, ProbeHandler: corev1.ProbeHandler{
+		Exec: &corev1.ExecAction{Command: []string{"/bin/check", "--all", "--within", "3s"}},
+	}}
+	amounts := corev1.ResourceList{
+		corev1.ResourceCPU: resource.MustParse("100m"), corev1.ResourceMemory: resource.MustParse("1.5Gi"),
+		"example.org/huge": resource.MustParse("123456789012345678901234567890"),
+	}
+	p.Annotations = map[string]string{"example.org/one": "a value of some length", "example.org/two": "another value of some length"}
+	p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "workload", UID: "1234", Controller: new(true)}}
+	p.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "test", Operation: "Update", APIVersion: "v1", FieldsType: "FieldsV1",
+		FieldsV1: metav1.NewFieldsV1(`{"f:metadata":{"f:labels":{".":{},"f:app":{}}},"f:spec":{"f:nodeName":{}}}`)}}
+	for i := range p.Spec.Containers {
+		c := &p.Spec.Containers[i]
+		c.LivenessProbe, c.ReadinessProbe = probe, probe
+		c.Env = []corev1.EnvVar{{Name: "ONE", Value: "a value of some length"}, {Name: "TWO", Value: "another value of some length"}}
+		c.Resources = corev1.ResourceRequirements{Requests: amounts, Limits: amounts}
+	}
+	p.Spec.Tolerations = []corev1.Toleration{{Key: "node.kubernetes.io/unreachable", Operator: "Exists", Effect: "NoExecute", TolerationSeconds: new(int64(300))}}
+	p.Spec.SecurityContext = &corev1.PodSecurityContext{RunAsUser: new(int64(1000)), FSGroup: new(int64(1000)), SupplementalGroups: []int64{1, 2, 3}}
+	p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue, Reason: "AllContainersAreReady"}}
+}
+
+// isAsServed reports whether a pod is what the server has of it.
+func (s *stage) isAsServed(p *corev1.Pod) bool {
+	p = p.DeepCopy()
+	p.TypeMeta = metav1.TypeMeta{}
+	return equality.Semantic.DeepEqual(p, s.server.Pod(p.Namespace+"/"+p.Name))
+}
+
+// forgottenCopy: each third pod is scribbled over when it is read, the others are read behind that, time and again.
+func forgottenCopy(s *stage) {
+	const pods = 30
+	s.fill(pods, ofWorkload)
+	inf := s.informer(Options{})
+	inf.synced()
+	for round := range 3 {
+		for i := range pods {
+			p, ok := inf.Get(nth(i))
+			switch {
+			case !ok:
+				s.failf("%s is not held", nth(i))
+			case i%3 == 0:
+				scribble.Over(p)
+			case !s.isAsServed(p):
+				s.failf("round %d: %s has changed with another one", round, nth(i))
+			}
+		}
+		s.elapse(5 * time.Minute) // what is decoded cools
+	}
+	for i := range pods {
+		s.server.Put(pod(nth(i), ofWorkload, onNode("other")))
+	}
+	inf.current(time.Minute)
+	for i := range pods {
+		if p, ok := inf.Get(nth(i)); !ok || !s.isAsServed(p) {
+			s.failf("the new version of %s is not what the server has", nth(i))
+		}
+	}
+}
+
+// forgottenCopyOfOld: a handler scribbles over the old version of each update, and of every second update over the new one when it has
+// looked at it.
+func forgottenCopyOfOld(s *stage) {
+	const pods, updates = 5, 8
+	s.fill(pods, ofWorkload)
+	inf := s.informer(Options{})
+	var mu sync.Mutex
+	calls := 0
+	_, err := inf.Handle(Handler{Updated: func(old, p *corev1.Pod) {
+		mu.Lock()
+		defer mu.Unlock()
+		calls++
+		scribble.Over(old)
+		if !s.isAsServed(p) {
+			s.errorf("call %d: the new version of %s has changed with another one", calls, p.Name)
+		}
+		if calls%2 == 0 {
+			scribble.Over(p)
+		}
+	}}, HandlerOptions{})
+	if err != nil {
+		s.failf("add a handler: %v", err)
+	}
+	inf.synced()
+	for i := range updates {
+		for n := range pods {
+			p := s.server.Pod(nth(n))
+			p.Status.Message = nth(i)
+			s.server.Put(p)
+			s.elapse(time.Second)
+		}
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if calls != pods*updates {
+		s.failf("%d calls of %d", calls, pods*updates)
+	}
+}

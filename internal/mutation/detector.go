@@ -1,0 +1,102 @@
+// Package mutation finds out who changes objects that are shared: client-go's mutation detector.
+package mutation
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strconv"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/diff"
+)
+
+const (
+	detectEvery = time.Second
+	detectFor   = 2 * time.Minute
+)
+
+// ByEnvironment reports whether KUBE_CACHE_MUTATION_DETECTOR turns detection on, as it does with client-go.
+func ByEnvironment() bool {
+	on, _ := strconv.ParseBool(os.Getenv("KUBE_CACHE_MUTATION_DETECTOR"))
+	return on
+}
+
+// Detector compares what was handed out with copies. It keeps each value that was handed out, and a copy, for two minutes: its
+// bound is what is read in that time. Safe for concurrent use.
+type Detector struct {
+	fail func(key, what string)
+
+	mu   sync.Mutex
+	seen map[any]*handedOut // by value, which is a pointer; nil once Run has ended
+}
+
+type handedOut struct {
+	key   string
+	copy  any
+	until time.Time
+}
+
+// New returns a detector that calls fail with the key of an object that was changed, and what in it; nil: it panics.
+func New(fail func(key, what string)) *Detector {
+	if fail == nil {
+		fail = func(key, what string) { panic(fmt.Sprintf("weir: shared object %s was changed: %s", key, what)) }
+	}
+	return &Detector{fail: fail, seen: map[any]*handedOut{}}
+}
+
+// Add takes a value that is about to be handed out. What is no runtime.Object cannot be copied, and is not watched.
+func (d *Detector) Add(key string, value any) {
+	object, ok := value.(runtime.Object)
+	if !ok {
+		return
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if _, ok := d.seen[value]; !ok && d.seen != nil {
+		d.seen[value] = &handedOut{key, object.DeepCopyObject(), time.Now().Add(detectFor)}
+	}
+}
+
+// Run compares every second until the context ends, and a last time then.
+func (d *Detector) Run(ctx context.Context) {
+	ticker := time.NewTicker(detectEvery)
+	defer ticker.Stop()
+	for {
+		d.Compare()
+		select {
+		case <-ctx.Done():
+			d.Compare()
+			d.mu.Lock()
+			d.seen = nil
+			d.mu.Unlock()
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
+// Watching reports whether Run has not ended yet.
+func (d *Detector) Watching() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.seen != nil
+}
+
+// Compare compares everything that was handed out with its copy.
+func (d *Detector) Compare() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	now := time.Now()
+	for value, was := range d.seen {
+		if !equality.Semantic.DeepEqual(value, was.copy) {
+			d.fail(was.key, diff.Diff(was.copy, value))
+		}
+		if now.After(was.until) {
+			delete(d.seen, value)
+		}
+	}
+}

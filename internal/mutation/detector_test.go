@@ -1,0 +1,69 @@
+package mutation
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+func pod(name string) *corev1.Pod {
+	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"v": "1"}}}
+}
+
+// What was changed is found within a second, by its key; what was not is forgotten after two minutes.
+func TestRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var found []string
+		d := New(func(key, what string) { found = append(found, key+": "+what) })
+		ctx, cancel := context.WithCancel(context.Background())
+		ended := make(chan struct{})
+		go func() { defer close(ended); d.Run(ctx) }()
+		a, b := pod("a"), pod("b")
+		d.Add("d/a", a)
+		d.Add("d/b", b)
+		d.Add("d/none", 7)
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		if found != nil {
+			t.Errorf("found %v before anything was changed", found)
+		}
+		d.mu.Lock() // so that it is no race
+		b.Labels["v"] = "changed"
+		d.mu.Unlock()
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if len(found) != 1 || !strings.HasPrefix(found[0], "d/b: ") || !strings.Contains(found[0], "changed") {
+			t.Errorf("found %v", found)
+		}
+		d.mu.Lock()
+		b.Labels["v"] = "1"
+		d.mu.Unlock()
+		time.Sleep(3 * time.Minute)
+		synctest.Wait()
+		if len(d.seen) != 0 {
+			t.Errorf("%d are kept for ever", len(d.seen))
+		}
+		cancel()
+		<-ended
+		if d.Add("d/a", a); d.Watching() {
+			t.Error("goes on after the end")
+		}
+	})
+}
+
+func TestPanics(t *testing.T) {
+	defer func() {
+		if v, ok := recover().(string); !ok || !strings.Contains(v, "d/a") {
+			t.Errorf("panic with %v", v)
+		}
+	}()
+	d, a := New(nil), pod("a")
+	d.Add("d/a", a)
+	a.Labels["v"] = "2"
+	d.Compare()
+}

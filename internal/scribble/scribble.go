@@ -1,0 +1,94 @@
+// Package scribble changes objects against the rules, for tests of what that harms.
+package scribble
+
+import (
+	"reflect"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+)
+
+// Over changes everything that an object could have in common with another: what lies behind its maps, slices and pointers, the
+// room behind its slices, and the bytes that it holds. The fields of the object itself that are plain values stay, so it keeps its
+// name and version.
+func Over(object any) {
+	v := reflect.ValueOf(object)
+	for v.Kind() == reflect.Pointer || v.Kind() == reflect.Interface {
+		v = v.Elem()
+	}
+	if v.IsValid() {
+		walk(v, false)
+	}
+}
+
+// walk changes what is behind v, and v itself if it is behind something.
+func walk(v reflect.Value, behind bool) {
+	if q, ok := v.Addr().Interface().(*resource.Quantity); ok {
+		if behind {
+			q.Add(resource.MustParse("7"))
+		}
+		return
+	}
+	switch v.Kind() {
+	case reflect.Pointer:
+		if !v.IsNil() {
+			walk(v.Elem(), true)
+		}
+	case reflect.Interface:
+		scribbled := settable(v.Elem())
+		if scribbled.IsValid() {
+			walk(scribbled, behind)
+		}
+		if behind && scribbled.IsValid() {
+			v.Set(scribbled)
+		}
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if v.Type().Field(i).IsExported() {
+				walk(v.Field(i), behind)
+			}
+		}
+	case reflect.Slice:
+		all := v.Slice(0, v.Cap())
+		for i := range all.Len() {
+			walk(all.Index(i), true)
+		}
+	case reflect.Map:
+		for _, key := range v.MapKeys() {
+			elem := settable(v.MapIndex(key))
+			walk(elem, true)
+			v.SetMapIndex(key, elem)
+		}
+		if v.Len() > 0 && v.Type().Key().Kind() == reflect.String {
+			v.SetMapIndex(reflect.ValueOf("scribbled").Convert(v.Type().Key()), reflect.Zero(v.Type().Elem()))
+		}
+	default:
+		if behind {
+			change(v)
+		}
+	}
+}
+
+// settable is a copy that can be changed.
+func settable(v reflect.Value) reflect.Value {
+	if !v.IsValid() {
+		return v
+	}
+	c := reflect.New(v.Type()).Elem()
+	c.Set(v)
+	return c
+}
+
+func change(v reflect.Value) {
+	switch {
+	case v.Kind() == reflect.String:
+		v.SetString("scribbled over " + v.String())
+	case v.Kind() == reflect.Bool:
+		v.SetBool(!v.Bool())
+	case v.CanInt():
+		v.SetInt(v.Int() ^ 1)
+	case v.CanUint():
+		v.SetUint(v.Uint() ^ 1)
+	case v.CanFloat():
+		v.SetFloat(v.Float() + 1)
+	}
+}

@@ -1,0 +1,110 @@
+package weir
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+
+	"github.com/weirproject/weir/delivery"
+	"github.com/weirproject/weir/internal/mutation"
+	"github.com/weirproject/weir/internal/scribble"
+	"github.com/weirproject/weir/store"
+	"github.com/weirproject/weir/wire"
+)
+
+// holding is an informer that does not run and holds some objects.
+func holding(t *testing.T, opts Options, names ...string) *Informer[*corev1.Pod] {
+	t.Helper()
+	inf, err := NewInformer[*corev1.Pod](&rest.Config{Host: "http://127.0.0.1:1"}, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended, end := context.WithCancel(context.Background())
+	end()
+	t.Cleanup(func() { _ = inf.Run(ended) }) // ends what the store has begun; a second Run is an error
+	w := inf.store.Writer(store.Scope{})
+	for _, name := range names {
+		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "d", Name: name, UID: "u", ResourceVersion: "1", Labels: map[string]string{"a": name}}}
+		raw, err := p.Marshal()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var m wire.Meta
+		if err := wire.ReadMeta(wire.Protobuf, raw, &m); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Put(&m, raw); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.Flush()
+	return inf
+}
+
+// The detector names the object that a reader, a handler or an index function has changed, and only that.
+func TestDetectMutation(t *testing.T) {
+	for name, change := range map[string]func(inf *Informer[*corev1.Pod]) (any, error){
+		"Get": func(inf *Informer[*corev1.Pod]) (any, error) { return inf.Get("d/b") },
+		"Old": func(inf *Informer[*corev1.Pod]) (any, error) {
+			o, _ := inf.store.Get("d/b")
+			return eventOf[*corev1.Pod](delivery.Event{Type: delivery.Deleted, Old: o}, inf.reader).Old()
+		},
+		"an index": func(inf *Informer[*corev1.Pod]) (kept any, err error) {
+			err = inf.AddIndex("i", ByFunc(func(p *corev1.Pod) ([]string, error) {
+				if p.Name == "b" {
+					kept = p
+				}
+				return []string{p.Name}, nil
+			}))
+			for range inf.By("i", "b") {
+			}
+			return kept, err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inf := holding(t, Options{DetectMutation: true}, "a", "b")
+			var found []string
+			inf.reader.detector = mutation.New(func(key, _ string) { found = append(found, key) })
+			for _, err := range inf.All() {
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			object, err := change(inf)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if inf.reader.detector.Compare(); found != nil {
+				t.Errorf("found %v before anything was changed", found)
+			}
+			scribble.Over(object)
+			if inf.reader.detector.Compare(); strings.Join(found, " ") != "d/b" {
+				t.Errorf("found %v", found)
+			}
+		})
+	}
+}
+
+// The environment variable of client-go's detector turns ours on, and it ends with the informer.
+func TestDetectMutationByEnvironment(t *testing.T) {
+	if inf := holding(t, Options{}); inf.reader.detector != nil {
+		t.Error("on without being asked for")
+	}
+	t.Setenv("KUBE_CACHE_MUTATION_DETECTOR", "true")
+	inf := holding(t, Options{ShareDecoded: true}, "a")
+	if inf.reader.detector == nil {
+		t.Fatal("off")
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if err := inf.Run(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if inf.reader.detector.Watching() {
+		t.Error("goes on after the informer")
+	}
+}

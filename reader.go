@@ -1,0 +1,61 @@
+package weir
+
+import (
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+
+	"github.com/weirproject/weir/internal/mutation"
+	"github.com/weirproject/weir/store"
+)
+
+// reader hands out an informer's decoded objects, as its options say.
+type reader struct {
+	private  bool
+	detector *mutation.Detector // nil: off
+}
+
+func newReader(opts Options) *reader {
+	r := &reader{private: opts.PrivateCopies}
+	if opts.DetectMutation || mutation.ByEnvironment() {
+		r.detector = mutation.New(nil)
+	}
+	return r
+}
+
+// object is what readers and handlers get of a version.
+func (r *reader) object(o *store.Object) (value any, err error) {
+	if r.private {
+		return r.copy(o)
+	}
+	if value, err = o.Decoded(); err != nil {
+		return nil, fmt.Errorf("decode %s: %w", o.Key(), err)
+	}
+	if r.detector != nil {
+		r.detector.Add(o.Key(), value)
+	}
+	return value, nil
+}
+
+// copy makes an object of the bytes of a version, for the caller alone.
+func (r *reader) copy(o *store.Object) (any, error) {
+	value, err := o.Fresh()
+	if err != nil {
+		return nil, fmt.Errorf("decode %s: %w", o.Key(), err)
+	}
+	return value, nil
+}
+
+// index is an index function whose objects are watched over, too.
+func (r *reader) index(fn func(object any) ([]string, error)) func(any) ([]string, error) {
+	if r.detector == nil {
+		return fn
+	}
+	return func(object any) ([]string, error) {
+		if m, err := meta.Accessor(object); err == nil {
+			r.detector.Add(strings.TrimPrefix(m.GetNamespace()+"/"+m.GetName(), "/"), object)
+		}
+		return fn(object)
+	}
+}
