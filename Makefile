@@ -8,7 +8,11 @@ PACKAGES    = ./... ./cmd/weir/... ./controllerruntime/... ./proxy/...
 FUZZ        = ./wire ./store ./internal/entropy
 FUZZTIME    = 5s
 
-.PHONY: test vet lint unit fuzz fuzzable mutants e2e build fmt
+# How long make soak takes, and more of its flags: -soak.seed N replays the faults of one run, -soak.json PATH writes the report.
+SOAK        = 1h
+SOAKFLAGS   =
+
+.PHONY: test vet lint unit fuzz fuzzable mutants e2e soak build fmt
 
 test: vet lint unit fuzz e2e
 
@@ -45,6 +49,10 @@ mutants:
 # on 2 cores. The race detector is left to the other tests, which run the same code; RACE=-race turns it on.
 e2e:
 	cd e2e && go test $(RACE) -timeout 25m ./...
+
+# Informers through an hour of faults, beside client-go's. make e2e has 90 seconds of it.
+soak:
+	cd e2e && go test -timeout 0 -v -count=1 -run '^TestSoak$$' ./soak -args -soak.for $(SOAK) -soak.figures $(SOAKFLAGS)
 
 fmt:
 	gofmt -w .

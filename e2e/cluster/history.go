@@ -50,3 +50,15 @@ func (c *Cluster) Expire(ctx context.Context) error {
 	c.KillAPIServer()
 	return c.StartAPIServer(ctx)
 }
+
+// Advance writes to etcd until its revision has reached one.
+func (c *Cluster) Advance(ctx context.Context, revision int64) error {
+	for now := int64(0); now < revision; {
+		resp, err := c.etcdClient.Put(ctx, "/weir-e2e/advanced", "")
+		if err != nil {
+			return fmt.Errorf("cluster: writing to etcd: %w", err)
+		}
+		now = resp.Header.Revision
+	}
+	return nil
+}

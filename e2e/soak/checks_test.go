@@ -1,0 +1,81 @@
+package soak
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestHistory: what breaks the contract is a problem, and what does not is none.
+func TestHistory(t *testing.T) {
+	v := func(rv uint64) version { return version{"uid", rv, "w"} }
+	for name, tt := range map[string]struct {
+		tell func(h *history)
+		want string // in the problem; empty: there is none
+	}{
+		"in order": {func(h *history) {
+			h.added("k", v(1))
+			h.updated("k", v(1), v(2))
+			h.deleted("k", v(3))
+			h.added("k", version{"other", 4, "w"})
+		}, ""},
+		"made again unseen": {func(h *history) { h.added("k", v(1)); h.updated("k", v(1), version{"other", 5, "w"}) }, ""},
+		"other bytes":       {func(h *history) { h.added("k", v(1)); h.updated("k", v(1), version{"uid", 1, "x"}) }, ""},
+		"added twice":       {func(h *history) { h.added("k", v(1)); h.added("k", v(2)) }, "though the handler holds 1"},
+		"updated, not held": {func(h *history) { h.updated("k", v(1), v(2)) }, "holds nothing"},
+		"deleted, not held": {func(h *history) { h.deleted("k", v(1)) }, "holds nothing"},
+		"from another":      {func(h *history) { h.added("k", v(1)); h.updated("k", v(2), v(3)) }, "Updated from 2"},
+		"updated back":      {func(h *history) { h.added("k", v(5)); h.updated("k", v(5), v(4)) }, "went back"},
+		"deleted another":   {func(h *history) { h.added("k", v(1)); h.deleted("k", version{"other", 2, "w"}) }, "another object"},
+		"deleted back":      {func(h *history) { h.added("k", v(5)); h.deleted("k", v(4)) }, "went back"},
+		"risen from the dead": {func(h *history) {
+			h.added("k", v(1))
+			h.deleted("k", v(2))
+			h.added("k", v(1))
+		}, "went back"},
+		"restored":            {func(h *history) { h.added("k", v(5)); h.wentBack(); h.updated("k", v(5), v(2)) }, ""},
+		"restored without it": {func(h *history) { h.added("k", v(5)); h.wentBack(); h.deleted("k", v(5)); h.added("k", v(2)) }, ""},
+		"restored, then back": {func(h *history) {
+			h.added("k", v(5))
+			h.wentBack()
+			h.updated("k", v(5), v(3))
+			h.updated("k", v(3), v(2))
+		}, "went back"},
+	} {
+		h := newHistory(name, time.Now(), &sightings{})
+		tt.tell(h)
+		problems, _ := h.take()
+		if got := strings.Join(problems, "; "); (got == "") != (tt.want == "") || !strings.Contains(got, tt.want) {
+			t.Errorf("%s: %q, not %q", name, got, tt.want)
+		}
+	}
+}
+
+// TestDifference: every way to differ is one.
+func TestDifference(t *testing.T) {
+	one, other := version{"u", 1, "1"}, version{"u", 1, "2"}
+	told := func(string) string { return "" }
+	for name, held := range map[string]map[string]version{
+		"missing": {}, "other content": {"k": other}, "too many": {"k": one, "l": one},
+	} {
+		if difference(map[string]version{"k": one}, held, told) == "" {
+			t.Errorf("%s is no difference", name)
+		}
+	}
+	if d := difference(map[string]version{"k": one}, map[string]version{"k": one}, told); d != "" {
+		t.Errorf("the same differs: %s", d)
+	}
+}
+
+// TestSightings: a version is counted once.
+func TestSightings(t *testing.T) {
+	s := &sightings{}
+	s.add("before", version{rv: 1})
+	s.count()
+	for _, rv := range []uint64{1, 2, 2, 1} {
+		s.add("k", version{rv: rv})
+	}
+	if n := s.stop(); n != 2 {
+		t.Errorf("%d versions, not 2", n)
+	}
+}

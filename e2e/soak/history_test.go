@@ -1,0 +1,241 @@
+package soak
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// writeLabel is the label that tells the writes of an object apart, because after a restore the same resourceVersion comes with other
+// content.
+const writeLabel = "write"
+
+// version is one version of an object, as a client sees it.
+type version struct {
+	uid   string
+	rv    uint64
+	write string
+}
+
+func versionOf(o metav1.Object) version {
+	return version{uid: string(o.GetUID()), rv: parseVersion(o.GetResourceVersion()), write: o.GetLabels()[writeLabel]}
+}
+
+func parseVersion(s string) uint64 {
+	rv, _ := strconv.ParseUint(s, 10, 64)
+	return rv
+}
+
+func (v version) String() string {
+	if v == (version{}) {
+		return "nothing"
+	}
+	return fmt.Sprintf("%d (write %s, uid %.4s)", v.rv, v.write, v.uid)
+}
+
+// history checks what one handler is told: for each key Added, then Updated from exactly the version that it saw, then Deleted, and
+// nothing older than before, unless the server itself has gone back. Safe for concurrent use.
+type history struct {
+	name  string
+	begun time.Time
+	seen  *sightings
+
+	mu       sync.Mutex
+	keys     map[string]*keyHistory
+	epoch    int // counts how often the server went back
+	replays  int // updates that changed nothing
+	problems []string
+}
+
+// keyHistory is the history of one key.
+type keyHistory struct {
+	held  version // zero: absent
+	floor uint64  // the newest resourceVersion that the handler knows of
+	epoch int     // in which that was
+	told  []string
+}
+
+const (
+	// maxTold bounds what is remembered of a key, for the log.
+	maxTold = 16
+	// maxProblems bounds what one handler is blamed for.
+	maxProblems = 3
+)
+
+func newHistory(name string, begun time.Time, seen *sightings) *history {
+	return &history{name: name, begun: begun, seen: seen, keys: map[string]*keyHistory{}}
+}
+
+func (h *history) added(key string, v version) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	k := h.note(key, "Added %v", v)
+	if k.held != (version{}) {
+		h.blame(key, "Added, though the handler holds %v", k.held)
+	}
+	h.advance(key, k, v, k.floor+1)
+	h.seen.add(key, v)
+}
+
+func (h *history) updated(key string, old, v version) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	k := h.note(key, "Updated %v -> %v", old, v)
+	if k.held == (version{}) {
+		h.blame(key, "Updated, though the handler holds nothing")
+	} else if k.held != old {
+		h.blame(key, "Updated from %v, though the handler holds %v", old, k.held)
+	}
+	if old == v {
+		h.replays++
+	}
+	// The same resourceVersion may come with other bytes, when the definition of the resource has changed.
+	h.advance(key, k, v, k.floor)
+	h.seen.add(key, v)
+}
+
+func (h *history) deleted(key string, last version) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	k := h.note(key, "Deleted %v", last)
+	switch {
+	case k.held == (version{}):
+		h.blame(key, "Deleted, though the handler holds nothing")
+	case k.held.uid != last.uid:
+		h.blame(key, "Deleted as another object than %v", k.held)
+	}
+	if held := k.held; held == last && k.epoch != h.epoch {
+		k.epoch, k.floor = h.epoch, 0 // it says nothing of the time since
+	} else {
+		h.advance(key, k, last, k.floor) // client-go hands out the version of the deletion
+	}
+	k.held = version{}
+}
+
+// advance takes a version in, which must not be older than least.
+func (h *history) advance(key string, k *keyHistory, v version, least uint64) {
+	if v.rv < least && k.epoch == h.epoch {
+		h.blame(key, "went back: at least %d was to be expected", least)
+	}
+	if k.epoch != h.epoch {
+		k.epoch, k.floor = h.epoch, 0
+	}
+	k.held, k.floor = v, max(k.floor, v.rv)
+}
+
+func (h *history) note(key, format string, args ...any) *keyHistory {
+	k := h.keys[key]
+	if k == nil {
+		k = &keyHistory{epoch: h.epoch}
+		h.keys[key] = k
+	}
+	k.told = append(k.told, fmt.Sprintf("%8.3fs  %s", time.Since(h.begun).Seconds(), fmt.Sprintf(format, args...)))
+	k.told = k.told[max(0, len(k.told)-maxTold):]
+	return k
+}
+
+func (h *history) blame(key, format string, args ...any) {
+	if len(h.problems) < maxProblems {
+		h.problems = append(h.problems, fmt.Sprintf("%s: %s: %s\n    %s", h.name, key, fmt.Sprintf(format, args...),
+			strings.Join(h.keys[key].told, "\n    ")))
+	}
+}
+
+// wentBack tells the history that the server was restored: from here on, and once for each key, something older may come.
+func (h *history) wentBack() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.epoch++
+}
+
+// holds returns what the handler holds by what it was told.
+func (h *history) holds() map[string]version {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	out := make(map[string]version, len(h.keys))
+	for key, k := range h.keys {
+		if k.held != (version{}) {
+			out[key] = k.held
+		}
+	}
+	return out
+}
+
+// told returns the last events of a key.
+func (h *history) told(key string) string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if k := h.keys[key]; k != nil {
+		return strings.Join(k.told, "\n    ")
+	}
+	return "never told of"
+}
+
+// take returns the problems since the last call.
+func (h *history) take() (problems []string, replays int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	problems, h.problems = h.problems, nil
+	return problems, h.replays
+}
+
+// sightings counts the distinct versions that the handlers of one subject see while they are counted. Safe for concurrent use.
+type sightings struct {
+	mu       sync.Mutex
+	counting bool
+	seen     map[sighting]struct{}
+}
+
+type sighting struct {
+	key string
+	version
+}
+
+func (s *sightings) add(key string, v version) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.counting {
+		s.seen[sighting{key, v}] = struct{}{}
+	}
+}
+
+// count begins to count anew.
+func (s *sightings) count() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.counting, s.seen = true, map[sighting]struct{}{}
+}
+
+// stop ends the counting and returns the number.
+func (s *sightings) stop() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.counting = false
+	return len(s.seen)
+}
+
+// difference says where what is held differs from what is wanted, for a log; empty: nowhere. At most three keys are shown.
+func difference(want, held map[string]version, told func(key string) string) string {
+	var lines []string
+	keys := maps.Clone(want)
+	maps.Copy(keys, held)
+	n := 0
+	for _, key := range slices.Sorted(maps.Keys(keys)) {
+		if want[key] == held[key] {
+			continue
+		}
+		if n++; n <= 3 {
+			lines = append(lines, fmt.Sprintf("%s: holds %v, the server has %v\n    %s", key, held[key], want[key], told(key)))
+		}
+	}
+	if n > 3 {
+		lines = append(lines, fmt.Sprintf("and %d more", n-3))
+	}
+	return strings.Join(lines, "\n  ")
+}

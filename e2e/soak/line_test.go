@@ -1,0 +1,245 @@
+package soak
+
+import (
+	"hash/fnv"
+	"io"
+	"math/rand/v2"
+	"net"
+	"sync"
+	"time"
+)
+
+// maxPatience is how long a connection lives on a bad line until something happens to it, and how long it is stalled then, at most.
+const maxPatience = 8 * time.Second
+
+// line is what all connections of informers go over. While it is bad each of them is cut or stalled sooner or later. Safe for concurrent use.
+type line struct {
+	seed uint64
+
+	mu      sync.Mutex
+	bad     bool
+	changed chan struct{} // closed when bad changes
+	relays  []*relay
+}
+
+func newLine(seed uint64) *line { return &line{seed: seed, changed: make(chan struct{})} }
+
+// set makes the line bad or good. On a good one what was stalled goes on at once.
+func (l *line) set(bad bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.bad != bad {
+		l.bad = bad
+		close(l.changed)
+		l.changed = make(chan struct{})
+	}
+}
+
+// state returns whether the line is bad, and a channel that is closed when that changes.
+func (l *line) state() (bad bool, changed <-chan struct{}) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.bad, l.changed
+}
+
+// close ends all relays and waits for them.
+func (l *line) close() {
+	l.mu.Lock()
+	relays := l.relays
+	l.mu.Unlock()
+	for _, r := range relays {
+		r.close()
+	}
+}
+
+// relay passes TCP connections on to one of its targets, each to a random one that takes it. Its goroutines end with close: one that
+// accepts, and three for each connection.
+type relay struct {
+	line     *line
+	listener net.Listener
+	targets  []string
+	running  sync.WaitGroup
+
+	mu     sync.Mutex
+	rand   *rand.Rand
+	closed bool
+	links  map[*link]struct{}
+}
+
+// relay starts a relay. Its name decides, with the seed, what befalls its connections.
+func (l *line) relay(name string, targets ...string) (*relay, error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(name))
+	r := &relay{line: l, listener: listener, targets: targets, rand: rand.New(rand.NewPCG(l.seed, h.Sum64())), links: map[*link]struct{}{}}
+	l.mu.Lock()
+	l.relays = append(l.relays, r)
+	l.mu.Unlock()
+	r.running.Go(r.accept)
+	return r, nil
+}
+
+func (r *relay) address() string { return r.listener.Addr().String() }
+
+func (r *relay) accept() {
+	for {
+		conn, err := r.listener.Accept()
+		if err != nil {
+			return
+		}
+		r.running.Go(func() { r.pass(conn) })
+	}
+}
+
+// dial connects to a target, beginning with a random one.
+func (r *relay) dial() (net.Conn, error) {
+	first := r.intN(len(r.targets))
+	var err error
+	for i := range r.targets {
+		var conn net.Conn
+		if conn, err = net.DialTimeout("tcp", r.targets[(first+i)%len(r.targets)], time.Second); err == nil {
+			return conn, nil
+		}
+	}
+	return nil, err
+}
+
+func (r *relay) intN(n int) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.rand.IntN(n)
+}
+
+// patience draws how long something lasts.
+func (r *relay) patience() time.Duration { return time.Duration(r.intN(int(maxPatience))) }
+
+// pass serves one connection until it ends.
+func (r *relay) pass(client net.Conn) {
+	server, err := r.dial()
+	if err != nil {
+		_ = client.Close()
+		return
+	}
+	k := &link{client: client, server: server, done: make(chan struct{}), flows: make(chan struct{})}
+	close(k.flows)
+	r.mu.Lock()
+	if r.closed {
+		k.cut(false)
+	}
+	r.links[k] = struct{}{}
+	r.mu.Unlock()
+	var pumps sync.WaitGroup
+	pumps.Go(func() { k.pump(server, client) })
+	pumps.Go(func() { k.pump(client, server) })
+	r.befall(k)
+	pumps.Wait()
+	r.mu.Lock()
+	delete(r.links, k)
+	r.mu.Unlock()
+}
+
+// befall cuts and stalls the connection while the line is bad, until it has ended.
+func (r *relay) befall(k *link) {
+	for {
+		bad, changed := r.line.state()
+		var fate <-chan time.Time
+		if bad {
+			fate = time.After(r.patience())
+		}
+		select {
+		case <-k.done:
+			return
+		case <-changed:
+		case <-fate:
+			if r.intN(2) == 0 {
+				k.cut(r.intN(2) == 0)
+				return
+			}
+			k.stall()
+			select {
+			case <-k.done:
+			case <-changed:
+			case <-time.After(r.patience()):
+				if r.intN(2) == 0 {
+					k.cut(r.intN(2) == 0)
+				}
+			}
+			k.resume()
+		}
+	}
+}
+
+// close ends the relay and its connections.
+func (r *relay) close() {
+	_ = r.listener.Close()
+	r.mu.Lock()
+	r.closed = true
+	for k := range r.links {
+		k.cut(false)
+	}
+	r.mu.Unlock()
+	r.running.Wait()
+}
+
+// link is one connection through a relay. Safe for concurrent use.
+type link struct {
+	client, server net.Conn
+	once           sync.Once
+	done           chan struct{} // closed when it is cut
+
+	mu    sync.Mutex
+	flows chan struct{} // closed unless the link is stalled
+}
+
+// pump copies one direction. While the link is stalled it holds what it has read, and reads nothing more.
+func (k *link) pump(to, from net.Conn) {
+	defer k.cut(false)
+	buf := make([]byte, 16<<10)
+	for {
+		n, err := from.Read(buf)
+		if n > 0 {
+			k.mu.Lock()
+			flows := k.flows
+			k.mu.Unlock()
+			select {
+			case <-flows:
+			case <-k.done:
+				return
+			}
+			if _, err := to.Write(buf[:n]); err != nil {
+				return
+			}
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+func (k *link) stall() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.flows = make(chan struct{})
+}
+
+func (k *link) resume() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	close(k.flows)
+}
+
+// cut ends the connection, with a reset or in good order.
+func (k *link) cut(reset bool) {
+	k.once.Do(func() {
+		close(k.done)
+		for _, conn := range []net.Conn{k.client, k.server} {
+			if tcp, ok := conn.(*net.TCPConn); ok && reset {
+				_ = tcp.SetLinger(0)
+			}
+			_ = conn.(io.Closer).Close()
+		}
+	})
+}

@@ -1,0 +1,148 @@
+package soak
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+)
+
+// result is what a subject did, in all rounds.
+type result struct {
+	Way      string `json:"way"`
+	Name     string `json:"name"`
+	Of       string `json:"of"`
+	Control  bool   `json:"control"`
+	Problems int    `json:"problems"`
+	// Current is how long after the last fault of each round it was current, in seconds; negative: it was not.
+	Current []float64 `json:"current"`
+	// Restored is the same after the server was taken back.
+	Restored []float64 `json:"restored,omitempty"`
+	// Versions are the distinct versions that its handlers saw during the faults of each round.
+	Versions []int `json:"versions"`
+	// Replays are updates that changed nothing.
+	Replays int   `json:"replays"`
+	Lists   int64 `json:"lists"`
+	Watches int64 `json:"watches"`
+
+	// OfControl is all its versions divided by those of client-go on the same things, and Behind how much later than client-go it was
+	// current, in the worst of the rounds, in seconds.
+	OfControl float64 `json:"ofControl,omitempty"`
+	Behind    float64 `json:"behind"`
+}
+
+// report is what a run is summed up in.
+type report struct {
+	Seed    uint64    `json:"seed"`
+	Seconds float64   `json:"seconds"`
+	Rounds  int       `json:"rounds"`
+	Writes  uint64    `json:"writes"`
+	Results []*result `json:"results"`
+}
+
+// compare works out what each did beside the control.
+func (r *report) compare() {
+	for _, one := range r.Results {
+		i := slices.IndexFunc(r.Results, func(o *result) bool {
+			return o.Control && o.Way == one.Way && o.Of == one.Of && o.plain() == one.plain()
+		})
+		if one.Control || i < 0 {
+			continue
+		}
+		control := r.Results[i]
+		if of := sum(control.Versions); of > 0 {
+			one.OfControl = float64(sum(one.Versions)) / float64(of)
+		}
+		for round, at := range one.Current {
+			if round < len(control.Current) && at >= 0 && control.Current[round] >= 0 {
+				one.Behind = max(one.Behind, at-control.Current[round])
+			}
+		}
+	}
+}
+
+// plain reports whether it is an informer, and not one within controller-runtime, which is compared with such a one.
+func (r *result) plain() bool { return !strings.HasPrefix(r.Name, readYourWrites) }
+
+func sum(list []int) (n int) {
+	for _, i := range list {
+		n += i
+	}
+	return n
+}
+
+// table writes the report for people.
+func (r *report) table() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "seed %d, %.0f s, %d rounds, %d writes\n", r.Seed, r.Seconds, r.Rounds, r.Writes)
+	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "way\tinformer\tof\tproblems\tcurrent after (median, worst)\tbehind client-go\tafter restore\tversions\t÷ client-go\tlists\twatches\treplays")
+	for _, o := range r.Results {
+		median, worst := spread(o.Current)
+		ratio, behind := "", ""
+		_, restored := spread(o.Restored)
+		if !o.Control {
+			ratio, behind = fmt.Sprintf("%.2f", o.OfControl), fmt.Sprintf("%+.2f s", o.Behind)
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%s, %s\t%s\t%s\t%d\t%s\t%d\t%d\t%d\n", o.Way, o.Name, o.Of, o.Problems, median, worst, behind, restored, sum(o.Versions),
+			ratio, o.Lists, o.Watches, o.Replays)
+	}
+	_ = t.Flush() // to memory
+	return b.String()
+}
+
+// spread returns the middle and the longest of times, of which negative ones are for ever.
+func spread(times []float64) (median, worst string) {
+	sorted := slices.Clone(times)
+	slices.SortFunc(sorted, func(a, b float64) int {
+		switch {
+		case a == b:
+			return 0
+		case a < 0 || b >= 0 && a > b:
+			return 1
+		}
+		return -1
+	})
+	text := func(s float64) string {
+		if s < 0 {
+			return "never"
+		}
+		return fmt.Sprintf("%.2f s", s)
+	}
+	if len(sorted) == 0 {
+		return "-", "-"
+	}
+	return text(sorted[len(sorted)/2]), text(sorted[len(sorted)-1])
+}
+
+func (r *report) write(path string) error {
+	raw, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(path, append(raw, '\n'), 0o644)
+}
+
+// summary is a line about how long subjects took.
+func summary(subjects []*subject, took []time.Duration) string {
+	var late []string
+	var ours, control time.Duration
+	for i, s := range subjects {
+		switch {
+		case took[i] == never:
+			late = append(late, s.String())
+		case s.control:
+			control = max(control, took[i])
+		default:
+			ours = max(ours, took[i])
+		}
+	}
+	text := fmt.Sprintf("current after %.2f s, client-go after %.2f s", ours.Seconds(), control.Seconds())
+	if len(late) > 0 {
+		text += "; never: " + strings.Join(late, ", ")
+	}
+	return text
+}

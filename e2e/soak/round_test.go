@@ -1,0 +1,225 @@
+package soak
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+)
+
+const (
+	// lost is how long after the last fault what a subject does not hold counts as lost.
+	lost = time.Minute
+	// look is how often subjects are looked at, after the last fault.
+	look = 20 * time.Millisecond
+	// restoredFor is how long objects are written after a restore, before and after resourceVersions have come again.
+	restoredFor = 3 * time.Second
+)
+
+// state is what a server has, as a quorum LIST gives it.
+type state struct {
+	objects map[string]map[string]version // by what subjects inform of
+	whole   map[string]*corev1.ConfigMap
+}
+
+// truth lists everything on one API server, without anything in between. Nothing may be written meanwhile.
+func (w *world) truth(ctx context.Context) *state {
+	w.t.Helper()
+	st := &state{objects: map[string]map[string]version{"configmaps": {}, pairs: {}, "widgets": {}}, whole: map[string]*corev1.ConfigMap{}}
+	for _, ns := range namespaces {
+		list, err := w.admin(0).CoreV1().ConfigMaps(ns).List(ctx, metav1.ListOptions{})
+		w.fatal(err)
+		for i := range list.Items {
+			o := &list.Items[i]
+			key := o.Namespace + "/" + o.Name
+			st.objects["configmaps"][key], st.whole[key] = versionOf(o), o
+			if paired(o) {
+				st.objects[pairs][key] = versionOf(o)
+			}
+		}
+		custom, err := w.dynamic(w.servers[0].Config()).Resource(widgets).Namespace(ns).List(ctx, metav1.ListOptions{})
+		w.fatal(err)
+		for i := range custom.Items {
+			o := &custom.Items[i]
+			st.objects["widgets"][o.GetNamespace()+"/"+o.GetName()] = versionOf(o)
+		}
+	}
+	return st
+}
+
+// paired reports whether an object is in one of the two namespaces and matches one of the two selectors.
+func paired(o *corev1.ConfigMap) bool {
+	return slices.Contains(pairNamespaces, o.Namespace) && slices.ContainsFunc(pairSelectors, func(s string) bool {
+		selector, err := labels.Parse(s)
+		return err == nil && selector.Matches(labels.Set(o.Labels))
+	})
+}
+
+// round is 20 to 30 seconds of faults while objects are written, and then the wait until everybody is current.
+func (w *world) round(ctx context.Context, number int, length time.Duration, c *churn, f *faults, subjects []*subject, backup bool) {
+	w.t.Helper()
+	w.note("round %d", number)
+	for _, s := range subjects {
+		s.seen.count()
+	}
+	before := c.written.Load()
+	c.start(ctx)
+	if backup {
+		w.fatal(w.cluster.Backup(ctx))
+		w.note("etcd is backed up")
+	}
+	f.run(ctx, length)
+	for _, s := range subjects {
+		s.result.Versions = append(s.result.Versions, s.seen.stop())
+	}
+	took := w.settle(ctx, fmt.Sprintf("round %d (%d writes)", number, c.written.Load()-before), c, subjects)
+	for i, s := range subjects {
+		s.result.Current = append(s.result.Current, took[i].Seconds())
+	}
+}
+
+// never is how long a subject takes that is not current in time.
+const never = -time.Second
+
+// settle waits until what every subject holds, and what its handlers were told, is what the server has. The last fault is just over. It
+// returns how long each subject took.
+func (w *world) settle(ctx context.Context, name string, c *churn, subjects []*subject) []time.Duration {
+	w.t.Helper()
+	over := time.Now()
+	for _, s := range subjects {
+		if s.settle != nil {
+			s.settle()
+		}
+	}
+	c.stop()
+	want := w.truth(ctx)
+	took := make([]time.Duration, len(subjects))
+	waiting := 0
+	for i, s := range subjects {
+		took[i] = never
+		if !s.lost { // what was lost once is not waited for again
+			waiting++
+		}
+	}
+	tick := time.NewTicker(look)
+	defer tick.Stop()
+	for waiting > 0 && time.Since(over) < lost && ctx.Err() == nil {
+		for i, s := range subjects {
+			if took[i] == never && s.holds(want) {
+				took[i] = time.Since(over)
+				if s.lost {
+					s.lost = false
+				} else {
+					waiting--
+				}
+			}
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+		}
+	}
+	for i, s := range subjects {
+		if took[i] == never && !s.lost {
+			s.lost = true
+			w.problem(s, fmt.Sprintf("%v: not current %v after the last fault: %s\n  %s\n  by its handlers\n  %s\n  it asked for\n    %v", s, lost, s.trouble(),
+				difference(want.objects[s.of], s.objects(), s.tellings), difference(want.objects[s.of], s.told(), s.tellings), s.requests))
+		}
+		s.check(w, want, took[i] != never)
+	}
+	w.progress("%s: %s", name, summary(subjects, took))
+	w.tell(name)
+	return took
+}
+
+// holds reports whether the subject is current.
+func (s *subject) holds(want *state) bool {
+	return maps.Equal(s.objects(), want.objects[s.of]) && maps.Equal(s.told(), want.objects[s.of]) && (s.current == nil || s.current())
+}
+
+// check looks for what must never be.
+func (s *subject) check(w *world, want *state, current bool) {
+	for _, h := range s.histories {
+		problems, replays := h.take()
+		s.result.Replays += replays
+		for _, p := range problems {
+			w.problem(s, p)
+		}
+	}
+	if s.problems != nil {
+		for _, p := range s.problems() {
+			w.problem(s, p)
+		}
+	}
+	if !current || s.content == nil || s.of == "widgets" {
+		return
+	}
+	for key, v := range want.objects[s.of] {
+		o, err := s.content(key)
+		if err != nil || !apiequality.Semantic.DeepEqual(o, want.whole[key]) {
+			w.problem(s, fmt.Sprintf("%v: %s at %v is another object than the server's: %v, %v, not %v", s, key, v, o, err, want.whole[key]))
+			return
+		}
+	}
+}
+
+// problem takes down what a subject did wrong. What client-go does by itself is no failure: it is the control.
+func (w *world) problem(s *subject, text string) {
+	s.result.Problems++
+	if s.control && s.way == "direct" {
+		text = "the control, " + text
+	} else {
+		w.failed = true
+	}
+	w.problems = append(w.problems, text)
+}
+
+// tell shows the problems since the last call, with what was done to the world meanwhile.
+func (w *world) tell(name string) {
+	w.t.Helper()
+	events := w.takeEvents()
+	if len(w.problems) == 0 {
+		return
+	}
+	text := fmt.Sprintf("%s:\n%s\nwhat was done to the world:\n  %s", name, strings.Join(w.problems, "\n"), strings.Join(events, "\n  "))
+	if w.problems = nil; w.failed {
+		w.t.Error(text)
+	} else {
+		w.t.Log(text)
+	}
+	w.failed = false
+}
+
+// restore takes the server back to its backup. Writes go on, until resourceVersions that were there before have come again. Who depends on
+// versions that will never come, controller-runtime's read-your-writes, is not among the subjects; the control need not notice.
+func (w *world) restore(ctx context.Context, c *churn, subjects []*subject) {
+	w.t.Helper()
+	before, err := w.cluster.Revision(ctx)
+	w.fatal(err)
+	sleep(ctx, time.Second) // what was written last is told before anything goes back
+	for _, s := range subjects {
+		for _, h := range s.histories {
+			h.wentBack()
+		}
+	}
+	w.fatal(w.cluster.Restore(ctx))
+	after, err := w.cluster.Revision(ctx)
+	w.fatal(err)
+	w.note("etcd is restored: from revision %d back to %d", before, after)
+	w.widgetsServed(ctx)
+	c.start(ctx)
+	sleep(ctx, restoredFor)
+	w.fatal(w.cluster.Advance(ctx, before+1))
+	w.note("the revisions have come again")
+	sleep(ctx, restoredFor)
+	for i, took := range w.settle(ctx, fmt.Sprintf("restore (from %d back to %d)", before, after), c, subjects) {
+		subjects[i].result.Restored = append(subjects[i].result.Restored, took.Seconds())
+	}
+}

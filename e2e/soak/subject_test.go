@@ -1,0 +1,216 @@
+package soak
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+)
+
+// subject is an informer, or several that share the work of one, whose handlers are checked.
+type subject struct {
+	name    string // what it is: "native", "client-go"
+	way     string
+	of      string // what it informs of: "configmaps", "widgets", "configmaps 2x2"
+	control bool   // it is client-go's: it is not expected to survive a restore of the server
+
+	requests  *requests
+	seen      *sightings
+	histories []*history
+	// objects returns what it holds, without the objects that are compared by nobody.
+	objects func() map[string]version
+	// content returns one object, to be compared as a whole; nil: it is not.
+	content func(key string) (any, error)
+	// settle is called when the last fault is over, and current reports whether it has caught up since, apart from what it holds. nil: it has.
+	settle  func()
+	current func() bool
+	// problems returns what it has found wrong itself since the last call; nil: it finds nothing.
+	problems func() []string
+	// trouble says what it has to say of itself, for a log.
+	trouble func() string
+	stop    func()
+
+	result *result
+	lost   bool // it was not current in time, and has not been since
+}
+
+func (s *subject) String() string { return fmt.Sprintf("%s/%s of %s", s.way, s.name, s.of) }
+
+// newSubject prepares a subject. Its caller fills in the rest and starts it.
+func (w *world) newSubject(name, way, of string) (*subject, *rest.Config) {
+	s := &subject{name: name, way: way, of: of, requests: &requests{begun: w.begun}, seen: &sightings{}, trouble: func() string { return "" }}
+	cfg := w.config(way, name+"/"+of)
+	cfg.Wrap(s.requests.wrap)
+	return s, cfg
+}
+
+// end stops the subject, and adds up what it asked for.
+func (s *subject) end() {
+	s.stop()
+	s.result.Lists += s.requests.lists.Load()
+	s.result.Watches += s.requests.watches.Load()
+}
+
+// newHistory adds a checked handler to the subject.
+func (s *subject) newHistory(w *world, part string) *history {
+	h := newHistory(s.String()+part, w.begun, s.seen)
+	s.histories = append(s.histories, h)
+	return h
+}
+
+// told returns what the subject's handlers hold, all together.
+func (s *subject) told() map[string]version {
+	out := map[string]version{}
+	for _, h := range s.histories {
+		for key, v := range h.holds() {
+			if !compared(key) {
+				continue
+			}
+			if v.rv >= out[key].rv {
+				out[key] = v
+			}
+		}
+	}
+	return out
+}
+
+// tellings is the last events of a key, of all handlers.
+func (s *subject) tellings(key string) (out string) {
+	for _, h := range s.histories {
+		out += h.name + " was told\n    " + h.told(key) + "\n    "
+	}
+	return out
+}
+
+// handler is a client-go handler that is checked.
+func (h *history) handler() cache.ResourceEventHandler {
+	return cache.ResourceEventHandlerFuncs{
+		AddFunc: func(o any) { h.added(keyOf(o), versionOf(metaOf(o))) },
+		UpdateFunc: func(old, o any) {
+			h.updated(keyOf(o), versionOf(metaOf(old)), versionOf(metaOf(o)))
+		},
+		DeleteFunc: func(o any) {
+			key := keyOf(o)
+			if gone, ok := o.(cache.DeletedFinalStateUnknown); ok {
+				o = gone.Obj
+			}
+			h.deleted(key, versionOf(metaOf(o)))
+		},
+	}
+}
+
+func metaOf(o any) metav1.Object { return o.(metav1.Object) }
+
+func keyOf(o any) string {
+	key, err := cache.DeletionHandlingMetaNamespaceKeyFunc(o)
+	if err != nil {
+		panic(err) // no informer hands out anything else
+	}
+	return key
+}
+
+// compared reports whether an object is one that the test writes, and so holds still while everything is compared.
+func compared(key string) bool {
+	for _, ns := range namespaces {
+		if len(key) > len(ns) && key[:len(ns)+1] == ns+"/" {
+			return true
+		}
+	}
+	return false
+}
+
+// requests counts what a subject asks for, and remembers the last of it for a log. Safe for concurrent use.
+type requests struct {
+	begun          time.Time
+	lists, watches atomic.Int64
+
+	mu   sync.Mutex
+	last []string
+}
+
+// maxRequests bounds what is remembered.
+const maxRequests = 16
+
+func (r *requests) wrap(next http.RoundTripper) http.RoundTripper { return &countingTransport{next, r} }
+
+func (r *requests) note(format string, args ...any) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.last = append(r.last, fmt.Sprintf("%8.3fs  %s", time.Since(r.begun).Seconds(), fmt.Sprintf(format, args...)))
+	r.last = r.last[max(0, len(r.last)-maxRequests):]
+}
+
+func (r *requests) String() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return strings.Join(r.last, "\n    ")
+}
+
+type countingTransport struct {
+	http.RoundTripper
+	requests *requests
+}
+
+// RoundTrip counts a WATCH that sends the state as the LIST that it replaces.
+func (t *countingTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+	q := r.URL.Query()
+	watches := q.Has("watch") && q.Get("watch") != "false" && q.Get("watch") != "0"
+	if watches && q.Get("sendInitialEvents") != "true" {
+		t.requests.watches.Add(1)
+	} else {
+		t.requests.lists.Add(1)
+	}
+	number := t.requests.lists.Load() + t.requests.watches.Load()
+	resp, err := t.RoundTripper.RoundTrip(r)
+	if err != nil {
+		t.requests.note("#%d %s?%s: %v", number, r.URL.Path, r.URL.RawQuery, err)
+		return resp, err
+	}
+	t.requests.note("#%d %s?%s: %d", number, r.URL.Path, r.URL.RawQuery, resp.StatusCode)
+	resp.Body = &notedBody{ReadCloser: resp.Body, ended: func(err error, size int64) {
+		t.requests.note("#%d ended after %d bytes: %v", number, size, err)
+	}}
+	return resp, nil
+}
+
+// WrappedRoundTripper lets client-go find the transport whose connections are to be closed.
+func (t *countingTransport) WrappedRoundTripper() http.RoundTripper { return t.RoundTripper }
+
+// notedBody tells when it has ended.
+type notedBody struct {
+	io.ReadCloser
+	size  int64
+	once  sync.Once
+	ended func(err error, size int64)
+}
+
+func (b *notedBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	b.size += int64(n)
+	if err != nil {
+		b.once.Do(func() { b.ended(err, b.size) })
+	}
+	return n, err
+}
+
+// running runs f until the returned function is called, which waits for its end.
+func running(ctx context.Context, f func(ctx context.Context)) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		f(ctx)
+	}()
+	return func() {
+		cancel()
+		<-done
+	}
+}

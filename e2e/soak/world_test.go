@@ -1,0 +1,206 @@
+package soak
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/weirproject/weir/e2e/cluster"
+	"github.com/weirproject/weir/proxy"
+)
+
+// namespaces hold the objects that are written to.
+var namespaces = []string{"soak-a", "soak-b", "soak-c"}
+
+// world is two API servers on one etcd, two proxies in front of them, and the lines to both.
+type world struct {
+	t       *testing.T
+	begun   time.Time
+	seed    uint64
+	cluster *cluster.Cluster
+	servers []*cluster.APIServer
+	line    *line // of informers and proxies
+	steady  *line // of writers; it is never bad
+	ca      []byte
+	proxyCA []byte
+	proxies []*proxy.Server
+
+	problems []string // since the last time that everything was compared
+	failed   bool     // one of them is not client-go's own
+
+	mu     sync.Mutex
+	events []string // what was done to the world
+}
+
+// maxEvents bounds what is remembered of what was done, for the log.
+const maxEvents = 60
+
+// newWorld starts everything. The world ends with the test.
+func newWorld(t *testing.T, ctx context.Context, seed uint64) *world {
+	t.Helper()
+	w := &world{t: t, begun: time.Now(), seed: seed, line: newLine(seed), steady: newLine(seed)}
+	var err error
+	if w.cluster, err = cluster.Start(ctx, cluster.Options{Logf: t.Logf}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Log("the servers' logs are in", w.cluster.KeepLogs())
+		}
+		if err := w.cluster.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	if _, err := w.cluster.AddAPIServer(ctx); err != nil {
+		t.Fatal(err)
+	}
+	w.servers = w.cluster.APIServers()
+	for _, s := range w.servers {
+		w.ca = append(append(w.ca, s.Config().CAData...), '\n')
+	}
+	t.Cleanup(w.steady.close)
+	t.Cleanup(w.line.close)
+	admin := w.admin(0)
+	for _, name := range namespaces {
+		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		if _, err := admin.CoreV1().Namespaces().Create(ctx, ns, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.defineWidgets(ctx)
+	for i := range 2 {
+		w.startProxy(ctx, fmt.Sprintf("proxy-%d", i+1))
+	}
+	return w
+}
+
+func (w *world) startProxy(ctx context.Context, name string) {
+	w.t.Helper()
+	log := slog.New(slog.NewTextHandler(&proxyLog{w: w, name: name}, &slog.HandlerOptions{ReplaceAttr: withoutTime}))
+	s, err := proxy.New(ctx, proxy.Options{
+		Upstream: w.config(ways[0], name), Resources: []string{"configmaps", widgets.Resource + "." + widgets.Version + "." + widgets.Group}, Log: log,
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			w.t.Error(err)
+		}
+	})
+	if err := s.Start(); err != nil {
+		w.t.Fatal(err)
+	}
+	w.proxies = append(w.proxies, s)
+	w.proxyCA = append(append(w.proxyCA, s.CAData()...), '\n')
+}
+
+// proxyLog puts what a proxy says among the events of the world.
+type proxyLog struct {
+	w    *world
+	name string
+}
+
+func (l *proxyLog) Write(p []byte) (int, error) {
+	l.w.note("%s: %s", l.name, bytes.TrimSpace(p))
+	return len(p), nil
+}
+
+func withoutTime(_ []string, a slog.Attr) slog.Attr {
+	if a.Key == slog.TimeKey {
+		return slog.Attr{}
+	}
+	return a
+}
+
+// ways are how informers come to the API servers.
+var ways = []string{"direct", "proxy"}
+
+// config is a client's configuration over a relay of its own, that is cut and stalled: to both API servers, or to both proxies.
+func (w *world) config(way, name string) *rest.Config {
+	w.t.Helper()
+	targets, ca := w.addresses(), w.ca
+	if way == "proxy" {
+		targets, ca = nil, w.proxyCA
+		for _, p := range w.proxies {
+			targets = append(targets, strings.TrimPrefix(p.URL(), "https://"))
+		}
+	}
+	return w.over(w.line, way+"/"+name, ca, targets)
+}
+
+func (w *world) over(l *line, name string, ca []byte, targets []string) *rest.Config {
+	w.t.Helper()
+	r, err := l.relay(name, targets...)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	cfg := w.cluster.Config()
+	cfg.Host, cfg.CAData = "https://"+r.address(), ca
+	return cfg
+}
+
+func (w *world) addresses() (out []string) {
+	for _, s := range w.servers {
+		out = append(out, s.Address())
+	}
+	return out
+}
+
+// steadyConfig is a configuration whose connections nobody cuts, to whichever API server runs.
+func (w *world) steadyConfig(name string) *rest.Config {
+	return w.over(w.steady, name, w.ca, w.addresses())
+}
+
+// admin is a client of one API server, without anything in between.
+func (w *world) admin(server int) *kubernetes.Clientset {
+	w.t.Helper()
+	client, err := kubernetes.NewForConfig(w.servers[server].Config())
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return client
+}
+
+func (w *world) dynamic(cfg *rest.Config) dynamic.Interface {
+	w.t.Helper()
+	client, err := dynamic.NewForConfig(cfg)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return client
+}
+
+// note takes down what was done to the world.
+func (w *world) note(format string, args ...any) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.events = append(w.events, fmt.Sprintf("%8.3fs  %s", time.Since(w.begun).Seconds(), fmt.Sprintf(format, args...)))
+	w.events = w.events[max(0, len(w.events)-maxEvents):]
+}
+
+// takeEvents returns what was done since the last call.
+func (w *world) takeEvents() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	events := w.events
+	w.events = nil
+	return events
+}
+
+// progress prints a line while the test runs.
+func (w *world) progress(format string, args ...any) {
+	fmt.Fprintf(os.Stderr, "soak %4.0fs: %s\n", time.Since(w.begun).Seconds(), fmt.Sprintf(format, args...))
+}

@@ -1,0 +1,167 @@
+package soak
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes/scheme"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// readYourWrites is the name of the subjects of this file, with whose cache they have.
+const readYourWrites = "controller-runtime"
+
+// ownWrites writes with controller-runtime's read-your-writes, and checks that it reads what it wrote. Its reads come from a cache that is
+// far behind on a bad line, and wait for it; its writes go over a steady line.
+type ownWrites struct {
+	name      string
+	namespace string
+	client    client.Client
+
+	round    atomic.Int64 // counts the rounds of reads and writes that ended well
+	step     atomic.Value // what it is doing, a string
+	problems chan string
+}
+
+// startOwnWrites starts a cache and who writes and reads through it.
+func (w *world) startOwnWrites(ctx context.Context, way, whose string, newCache cache.NewCacheFunc) *subject {
+	w.t.Helper()
+	s, cfg := w.newSubject(readYourWrites+" "+whose, way, "configmaps")
+	s.control = whose == clientGo
+	c, err := newCache(cfg, cache.Options{Scheme: scheme.Scheme})
+	w.fatal(err)
+	stopCache := running(ctx, func(ctx context.Context) {
+		if err := c.Start(ctx); err != nil {
+			w.t.Errorf("%v: %v", s, err)
+		}
+	})
+	inf, err := c.GetInformer(ctx, &corev1.ConfigMap{})
+	w.fatal(err)
+	h := s.newHistory(w, "")
+	_, err = inf.AddEventHandler(h.handler())
+	w.fatal(err)
+	s.objects = func() map[string]version {
+		if shared, ok := inf.(toolscache.SharedIndexInformer); ok {
+			return heldBy(shared)
+		}
+		return nil
+	}
+	o := &ownWrites{name: s.String(), namespace: fmt.Sprintf("own-%s-%s", way, map[bool]string{true: "control", false: "ours"}[s.control]), problems: make(chan string, 100)}
+	o.step.Store("nothing")
+	steady := w.steadyConfig(s.String())
+	o.client, err = client.New(steady, client.Options{Scheme: scheme.Scheme, Cache: &client.CacheOptions{Reader: c, EnableReadYourWritesConsistency: new(true)}})
+	w.fatal(err)
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: o.namespace}}
+	if _, err := w.admin(0).CoreV1().Namespaces().Create(ctx, ns, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
+		w.t.Fatal(err)
+	}
+	stop := running(ctx, o.run)
+	s.stop = func() { stop(); stopCache() }
+	since := o.round.Load()
+	s.settle = func() { since = o.round.Load() + 1 } // the round that is under way ends, and one begins and ends after
+	s.current = func() bool { return o.round.Load() > since }
+	s.trouble = func() string { return "it is at: " + o.step.Load().(string) }
+	s.problems = o.take
+	return s
+}
+
+func (o *ownWrites) take() (out []string) {
+	for {
+		select {
+		case p := <-o.problems:
+			out = append(out, o.name+": "+p)
+		default:
+			return out
+		}
+	}
+}
+
+func (o *ownWrites) blame(format string, args ...any) {
+	select {
+	case o.problems <- fmt.Sprintf(format, args...):
+	default: // there are enough
+	}
+}
+
+// run writes and reads until ctx ends.
+func (o *ownWrites) run(ctx context.Context) {
+	pause := time.NewTicker(50 * time.Millisecond)
+	defer pause.Stop()
+	for i := 0; ; i++ {
+		if err := o.once(ctx, fmt.Sprintf("k%d", i%3), i); err == nil {
+			o.round.Add(1)
+		}
+		select {
+		case <-pause.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+var errUnknown = errors.New("the write has failed, or nobody knows")
+
+// once writes one object, reads it, deletes it and lists.
+func (o *ownWrites) once(ctx context.Context, name string, number int) error {
+	cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
+		Namespace: o.namespace, Name: name, Labels: map[string]string{writeLabel: strconv.Itoa(number)},
+	}}
+	if err := o.write(ctx, "create", func(ctx context.Context) error {
+		err := o.client.Create(ctx, cm)
+		if !apierrors.IsAlreadyExists(err) {
+			return err
+		}
+		return o.client.Patch(ctx, cm, client.RawPatch(mergePatch, fmt.Appendf(nil, `{"metadata":{"labels":{%q:"%d"}}}`, writeLabel, number)))
+	}); err != nil {
+		return err
+	}
+	o.step.Store(fmt.Sprintf("Get of %s at %s", name, cm.ResourceVersion))
+	var got corev1.ConfigMap
+	if err := o.client.Get(ctx, client.ObjectKeyFromObject(cm), &got); err != nil {
+		if ctx.Err() == nil {
+			o.blame("Get of %s, which was written at %s: %v", name, cm.ResourceVersion, err)
+		}
+		return err
+	}
+	if parseVersion(got.ResourceVersion) < parseVersion(cm.ResourceVersion) {
+		o.blame("Get of %s gives %s, and %s was written", name, got.ResourceVersion, cm.ResourceVersion)
+	}
+	if err := o.write(ctx, "delete", func(ctx context.Context) error { return o.client.Delete(ctx, cm) }); err != nil {
+		return err
+	}
+	o.step.Store("List after the deletion of " + name)
+	var list corev1.ConfigMapList
+	if err := o.client.List(ctx, &list, client.InNamespace(o.namespace)); err != nil {
+		if ctx.Err() == nil {
+			o.blame("List: %v", err)
+		}
+		return err
+	}
+	for i := range list.Items {
+		if list.Items[i].UID == cm.UID {
+			o.blame("List gives %s, which was deleted", name)
+		}
+	}
+	o.step.Store("nothing")
+	return nil
+}
+
+// write makes a write, for as long as a server may take that is paused.
+func (o *ownWrites) write(ctx context.Context, what string, f func(ctx context.Context) error) error {
+	o.step.Store(what)
+	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
+	defer cancel()
+	if err := f(ctx); err != nil {
+		return errors.Join(errUnknown, err)
+	}
+	return nil
+}
