@@ -18,9 +18,10 @@ import (
 // cache's clock.
 //
 // Changes come one by one, in the order of their resourceVersions, during a relist too: a client that breaks off in the middle of what a
-// relist found goes on from the last resourceVersion that it got, and must not miss those with a lower one. What a relist finds to be gone
-// has no resourceVersion that anybody knows: it comes last, and the history does not name the relist's own, so that a client at that
-// one gets these deletions, a second time perhaps, and loses none.
+// relist found goes on, at another replica, from the last resourceVersion that it got, and must not miss those with a lower one. When
+// something went that a relist finds to be gone, nobody knows. So that comes first, with no newer resourceVersion than what the client had
+// before: where it breaks off then, it is told of some of it again, and misses none. The states between the last one and the relist's are
+// torn: who goes on from one of these, having seen it elsewhere, is answered upstream.
 type feed struct {
 	store   *store.Store
 	history *watchcache.History
@@ -110,16 +111,16 @@ func (f *feed) flush(w *store.Writer, rv uint64) {
 	}
 }
 
-// list takes an object of a relist: marked at once if it is held, else put aside.
+// list takes an object of a relist: marked at once where it is held as it is, else put aside.
 func (f *feed) list(w *store.Writer, m *wire.Meta, object []byte) error {
 	rv := parseVersion(m.ResourceVersion)
 	held, ok := f.store.Get(string(wire.AppendKey(nil, m)))
-	if ok {
-		same := held.UID() == string(m.UID)
-		has, _ := held.ResourceVersionNumber()
-		if same && has >= rv {
-			return w.Put(m, object)
-		}
+	same := ok && held.UID() == string(m.UID)
+	if has, _ := rvOf(held); same && has > rv {
+		return w.Put(m, object) // the store decides at the end which of the two is right
+	}
+	if known, err := w.Known(m, object); known || err != nil {
+		return err
 	}
 	if f.asideBytes.Add(int64(len(object))) > maxAside {
 		f.aside = nil
@@ -127,7 +128,31 @@ func (f *feed) list(w *store.Writer, m *wire.Meta, object []byte) error {
 		return errTooMuchNews
 	}
 	f.aside = append(f.aside, changed{rv, slices.Clone(object)})
-	return nil
+	if same {
+		return f.mark(w, held)
+	}
+	return nil // what has the key now is gone, and so comes first
+}
+
+// rvOf is the resourceVersion of what is held; false: there is none.
+func rvOf(held *store.Object) (rv uint64, ok bool) {
+	if held == nil {
+		return 0, false
+	}
+	return held.ResourceVersionNumber()
+}
+
+// mark notes that an object is still there, though in another version.
+func (f *feed) mark(w *store.Writer, held *store.Object) error {
+	raw, err := held.AppendRaw(nil)
+	if err != nil {
+		return err
+	}
+	var m wire.Meta
+	if err := wire.ReadMeta(f.enc, raw, &m); err != nil {
+		return err
+	}
+	return w.Put(&m, raw)
 }
 
 // BeginReplace is reflector.Replacer's.
@@ -156,22 +181,24 @@ func (f *feed) EndReplace(w *store.Writer, resourceVersion string) {
 		f.begin(w, resourceVersion)
 		return
 	}
-	end := parseVersion(resourceVersion)
 	slices.SortStableFunc(f.aside, func(a, b changed) int { return cmp.Compare(a.rv, b.rv) })
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if before, end := parseVersion(f.store.ResourceVersion()), parseVersion(resourceVersion); end > before && before >= f.last {
+		if end > before+1 {
+			f.history.Tear(before + 1)
+		}
+		f.last = end
+		defer func() { f.history.Add(end, f.store.Revision()) }()
+	}
+	w.EndReplace(resourceVersion)
 	var m wire.Meta
 	for _, c := range f.aside {
 		if wire.ReadMeta(f.enc, c.raw, &m) != nil || w.Put(&m, c.raw) != nil {
 			continue // it was read before, and there is nobody to tell: the next event of this object brings it
 		}
-		if c.rv < end {
-			f.flush(w, c.rv)
-		} else {
-			w.Flush()
-		}
+		w.Flush() // each on its own, in this order
 	}
-	w.EndReplace(resourceVersion)
 	f.drop()
 }
 

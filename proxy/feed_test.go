@@ -107,6 +107,62 @@ func TestFeed(t *testing.T) {
 	}
 }
 
+// TestFeedRelist: what a relist finds to be gone comes first and what it finds changed in its order, so that whoever breaks off and goes
+// on elsewhere misses nothing; nobody goes on here from a state in between.
+func TestFeedRelist(t *testing.T) {
+	b := newBench(t)
+	if err := errors.Join(b.put(wire.Added, "gone", 6, 0), b.put(wire.Added, "new", 7, 0), b.put(wire.Added, "same", 8, 0)); err != nil {
+		t.Fatal(err)
+	}
+	from, err := b.store.CursorAt(b.store.Revision())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer from.Close()
+	b.BeginReplace(b.w, false)
+	again := []byte(`{"metadata":{"name":"new","uid":"another","resourceVersion":"15"}}`)
+	var m wire.Meta
+	if err := errors.Join(wire.ReadMeta(wire.JSON, again, &m), b.take(b.w, 0, &m, again)); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(b.put(0, "a", 20, 1), b.put(0, "b", 12, 0), b.put(0, "same", 8, 0), b.put(0, "z", 11, 0)); err != nil {
+		t.Fatal(err)
+	}
+	b.EndReplace(b.w, "30")
+	var got []string
+	changes := make([]store.Change, 16)
+	for n := from.Next(changes); n > 0; n = from.Next(changes) {
+		for _, c := range changes[:n] {
+			text := fmt.Sprintf("-%s", c.Key())
+			if c.New != nil {
+				text = fmt.Sprintf("%s@%d", c.Key(), c.ResourceVersion)
+			} else if !c.Missed {
+				t.Errorf("the end of %s counts as told", c.Key())
+			}
+			got = append(got, text)
+		}
+	}
+	if want := "[-gone -new z@11 b@12 new@15 a@20]"; fmt.Sprint(got) != want || b.now() != 30 {
+		t.Errorf("changes %v, not %v, at %d", got, want, b.now())
+	}
+	cache, err := watchcache.New(watchcache.Config{Store: b.store, Encoding: wire.JSON, Clock: b.feed, History: b.history})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cache.Close()
+	for rv, want := range map[string]bool{"8": true, "9": false, "11": false, "20": false, "29": false, "30": true, "31": true} {
+		if cache.Reaches(rv) != want {
+			t.Errorf("from %s: %t", rv, !want)
+		}
+	}
+	if err := b.put(wire.Modified, "a", 31, 0); err != nil {
+		t.Fatal(err)
+	}
+	if !cache.Reaches("31") || cache.Reaches("29") {
+		t.Error("the next change mends what was torn, or is torn itself")
+	}
+}
+
 // TestFeedWait: whoever waits for a resourceVersion finds the history up to it.
 func TestFeedWait(t *testing.T) {
 	b := newBench(t)

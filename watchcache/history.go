@@ -1,6 +1,7 @@
 package watchcache
 
 import (
+	"errors"
 	"sort"
 	"sync"
 )
@@ -14,7 +15,11 @@ type History struct {
 	limit  int
 }
 
-type point struct{ rv, revision uint64 }
+// point says that from rv on, until the next point, the store's state is that of revision.
+type point struct {
+	rv, revision uint64
+	torn         bool // nobody knows the states from here to the next point
+}
 
 // DefaultHistory is how many changes a History remembers unless told otherwise: 2 MiB of them, at most.
 const DefaultHistory = 128 << 10
@@ -24,18 +29,28 @@ func NewHistory(limit int, rv, revision uint64) *History {
 	if limit <= 0 {
 		limit = DefaultHistory
 	}
-	return &History{points: []point{{rv, revision}}, limit: max(limit, 2)}
+	return &History{points: []point{{rv: rv, revision: revision}}, limit: max(limit, 2)}
 }
 
 // Add says that the change that made revision has resourceVersion rv. Both must be higher than in any call before.
 func (h *History) Add(rv, revision uint64) {
+	h.add(point{rv: rv, revision: revision})
+}
+
+// Tear says that the states from rv on are not known, until Add gives one that is: a relist has found what changed meanwhile, but not
+// when. rv must be higher than in any call before. No WATCH can be resumed from in between.
+func (h *History) Tear(rv uint64) {
+	h.add(point{rv: rv, torn: true})
+}
+
+func (h *History) add(p point) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if len(h.points) < h.limit {
-		h.points = append(h.points, point{rv, revision})
+		h.points = append(h.points, p)
 		return
 	}
-	h.points[h.first] = point{rv, revision}
+	h.points[h.first] = p
 	h.first = (h.first + 1) % h.limit
 }
 
@@ -43,18 +58,26 @@ func (h *History) Add(rv, revision uint64) {
 func (h *History) Reset(rv, revision uint64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.points, h.first = append(h.points[:0], point{rv, revision}), 0
+	h.points, h.first = append(h.points[:0], point{rv: rv, revision: revision}), 0
 }
 
 func (h *History) at(i int) point { return h.points[(h.first+i)%len(h.points)] }
 
-// revision is the newest revision of the store whose changes are all at rv or before.
-func (h *History) revision(rv uint64) (revision uint64, ok bool) {
+var (
+	errForgotten = errors.New("the state is not known any more")
+	errTorn      = errors.New("the state was passed over by a relist")
+)
+
+// revision returns the newest revision of the store whose changes are all at rv or before. The error is errForgotten or errTorn.
+func (h *History) revision(rv uint64) (uint64, error) {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
 	after := sort.Search(len(h.points), func(i int) bool { return h.at(i).rv > rv })
-	if after == 0 {
-		return 0, false
+	switch {
+	case after == 0:
+		return 0, errForgotten
+	case h.at(after - 1).torn:
+		return 0, errTorn
 	}
-	return h.at(after - 1).revision, true
+	return h.at(after - 1).revision, nil
 }

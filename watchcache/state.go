@@ -3,6 +3,7 @@ package watchcache
 import (
 	"context"
 	"errors"
+	"fmt"
 	"iter"
 	"slices"
 	"sync"
@@ -72,9 +73,9 @@ func (c *Cache) since(rv uint64) (*store.Cursor, error) {
 	if rv < c.floor.Load() {
 		return nil, errExpired(rv)
 	}
-	revision, ok := c.history.revision(rv)
-	if !ok {
-		return nil, errExpired(rv)
+	revision, err := c.history.revision(rv)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errExpired(rv), err)
 	}
 	cursor, err := c.store.CursorAt(revision)
 	if errors.Is(err, store.ErrTrimmed) {

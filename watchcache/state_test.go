@@ -1,6 +1,7 @@
 package watchcache
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -140,7 +141,8 @@ func TestHistory(t *testing.T) {
 			if i >= 3 {
 				oldest = newest - 30
 			}
-			revision, ok := h.revision(rv)
+			revision, err := h.revision(rv)
+			ok := err == nil
 			if ok != (rv >= oldest) {
 				t.Fatalf("after %d: revision(%d) ok=%v", newest, rv, ok)
 			}
@@ -150,8 +152,15 @@ func TestHistory(t *testing.T) {
 		}
 	}
 	h.Reset(5, 7)
-	if revision, ok := h.revision(6); !ok || revision != 7 {
-		t.Errorf("after Reset: %d %v", revision, ok)
+	if revision, err := h.revision(6); err != nil || revision != 7 {
+		t.Errorf("after Reset: %d %v", revision, err)
+	}
+	h.Tear(10)
+	h.Add(15, 9)
+	for rv, want := range map[uint64]error{4: errForgotten, 9: nil, 10: errTorn, 14: errTorn, 15: nil, 99: nil} {
+		if _, err := h.revision(rv); !errors.Is(err, want) {
+			t.Errorf("torn from 10 to 15: at %d %v", rv, err)
+		}
 	}
 }
 

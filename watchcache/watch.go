@@ -144,15 +144,17 @@ func (wt *watcher) begin(ctx context.Context) (stopped bool, err error) {
 		_, err := wt.now()
 		return false, err
 	}
-	if c.current().rv < wt.p.rv { // in the future
-		if stopped := c.waitFor(ctx, wt.p.rv); stopped {
-			return true, nil
-		}
+	future := c.current().rv < wt.p.rv
+	if future && c.waitFor(ctx, wt.p.rv) {
+		return true, nil
 	}
 	wt.sent = wt.p.rv
 	cursor, err := c.since(wt.p.rv)
-	if err == nil {
+	switch {
+	case err == nil:
 		wt.follows(cursor)
+	case future && errors.Is(err, errTorn): // the client asks again, and somebody else
+		return true, nil
 	}
 	return false, err
 }
