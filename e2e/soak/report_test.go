@@ -115,7 +115,7 @@ func spread(times []float64) (median, worst string) {
 	if len(sorted) == 0 {
 		return "-", "-"
 	}
-	return text(sorted[len(sorted)/2]), text(sorted[len(sorted)-1])
+	return text(sorted[(len(sorted)-1)/2]), text(sorted[len(sorted)-1])
 }
 
 func (r *report) write(path string) error {

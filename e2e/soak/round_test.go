@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -100,32 +101,7 @@ func (w *world) settle(ctx context.Context, name string, c *churn, subjects []*s
 	}
 	c.stop()
 	want := w.truth(ctx)
-	took := make([]time.Duration, len(subjects))
-	waiting := 0
-	for i, s := range subjects {
-		took[i] = never
-		if !s.lost { // what was lost once is not waited for again
-			waiting++
-		}
-	}
-	tick := time.NewTicker(look)
-	defer tick.Stop()
-	for waiting > 0 && time.Since(over) < lost && ctx.Err() == nil {
-		for i, s := range subjects {
-			if took[i] == never && s.holds(want) {
-				took[i] = time.Since(over)
-				if s.lost {
-					s.lost = false
-				} else {
-					waiting--
-				}
-			}
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-		}
-	}
+	took := w.wait(ctx, over, want, subjects)
 	for i, s := range subjects {
 		if took[i] == never && !s.lost {
 			s.lost = true
@@ -136,6 +112,34 @@ func (w *world) settle(ctx context.Context, name string, c *churn, subjects []*s
 	}
 	w.progress("%s: %s", name, summary(subjects, took))
 	w.tell(name)
+	return took
+}
+
+// wait looks at all subjects at once until they are current, and returns how long each took. What was lost once is not waited for again.
+func (w *world) wait(ctx context.Context, over time.Time, want *state, subjects []*subject) []time.Duration {
+	ctx, cancel := context.WithDeadline(ctx, over.Add(lost))
+	defer cancel()
+	took := make([]time.Duration, len(subjects))
+	var waited sync.WaitGroup
+	for i, s := range subjects {
+		waited.Go(func() {
+			tick := time.NewTicker(look)
+			defer tick.Stop()
+			for took[i] = never; ; {
+				if s.holds(want) {
+					took[i], s.lost = time.Since(over), false
+				}
+				if took[i] != never || s.lost || ctx.Err() != nil {
+					return
+				}
+				select {
+				case <-tick.C:
+				case <-ctx.Done():
+				}
+			}
+		})
+	}
+	waited.Wait()
 	return took
 }
 
