@@ -1,10 +1,72 @@
 package soak
 
 import (
+	"bufio"
+	"fmt"
+	"net"
 	"strings"
 	"testing"
 	"time"
+
+	"go.uber.org/goleak"
 )
+
+// TestLine: a good line passes everything on, what is stalled goes on when the line is good again, and a bad line ends every connection.
+func TestLine(t *testing.T) {
+	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
+	echo, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer echo.Close()
+	go func() {
+		for {
+			conn, err := echo.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer conn.Close()
+				for in := bufio.NewScanner(conn); in.Scan(); {
+					fmt.Fprintln(conn, in.Text())
+				}
+			}()
+		}
+	}()
+	const short = 10 * time.Millisecond
+	l := newLine(1, short)
+	defer l.close()
+	r, err := l.relay("r", "127.0.0.1:1", echo.Addr().String()) // nobody is at the first target
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn, err := net.Dial("tcp", r.address())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	answers := bufio.NewScanner(conn)
+	say := func(text string) bool {
+		_, _ = fmt.Fprintln(conn, text)
+		return answers.Scan() && answers.Text() == text
+	}
+	if !say("good") {
+		t.Fatal("a good line breaks")
+	}
+	r.mu.Lock()
+	for k := range r.links {
+		k.stall()
+		_, _ = fmt.Fprintln(conn, "stalled")
+		k.resume()
+	}
+	r.mu.Unlock()
+	if !answers.Scan() || answers.Text() != "stalled" || !say("on") {
+		t.Error("what was stalled does not go on")
+	}
+	l.set(true)
+	for say("bad") {
+	}
+}
 
 // TestHistory: what breaks the contract is a problem, and what does not is none.
 func TestHistory(t *testing.T) {

@@ -9,12 +9,10 @@ import (
 	"time"
 )
 
-// maxPatience is how long a connection lives on a bad line until something happens to it, and how long it is stalled then, at most.
-const maxPatience = 8 * time.Second
-
 // line is what all connections of informers go over. While it is bad each of them is cut or stalled sooner or later. Safe for concurrent use.
 type line struct {
-	seed uint64
+	seed     uint64
+	patience time.Duration // how long a connection lives until something happens to it, and how long it is stalled then, at most
 
 	mu      sync.Mutex
 	bad     bool
@@ -22,7 +20,9 @@ type line struct {
 	relays  []*relay
 }
 
-func newLine(seed uint64) *line { return &line{seed: seed, changed: make(chan struct{})} }
+func newLine(seed uint64, patience time.Duration) *line {
+	return &line{seed: seed, patience: patience, changed: make(chan struct{})}
+}
 
 // set makes the line bad or good. On a good one what was stalled goes on at once.
 func (l *line) set(bad bool) {
@@ -114,7 +114,7 @@ func (r *relay) intN(n int) int {
 }
 
 // patience draws how long something lasts.
-func (r *relay) patience() time.Duration { return time.Duration(r.intN(int(maxPatience))) }
+func (r *relay) patience() time.Duration { return time.Duration(r.intN(int(r.line.patience))) }
 
 // pass serves one connection until it ends.
 func (r *relay) pass(client net.Conn) {

@@ -44,13 +44,16 @@ type world struct {
 	events []string // what was done to the world
 }
 
+// patience is the line's.
+const patience = 8 * time.Second
+
 // maxEvents bounds what is remembered of what was done, for the log.
 const maxEvents = 60
 
 // newWorld starts everything. The world ends with the test.
 func newWorld(t *testing.T, ctx context.Context, seed uint64) *world {
 	t.Helper()
-	w := &world{t: t, begun: time.Now(), seed: seed, line: newLine(seed), steady: newLine(seed)}
+	w := &world{t: t, begun: time.Now(), seed: seed, line: newLine(seed, patience), steady: newLine(seed, patience)}
 	var err error
 	if w.cluster, err = cluster.Start(ctx, cluster.Options{Logf: t.Logf}); err != nil {
 		t.Fatal(err)
