@@ -143,8 +143,8 @@ func TestUpstreamHangs(t *testing.T) {
 	f.until("it is ready again", func() bool { code, _ := f.get("jane", "/readyz"); return code == http.StatusOK })
 }
 
-// TestRelist: a relist tells connected watchers what changed, in the order in which it changed, and a client that was told half of it can go on
-// from there.
+// TestRelist: a relist tells connected watchers what went, with no newer resourceVersion than they had, and then what changed, in its order.
+// Whoever breaks off loses nothing, here or at another replica.
 func TestRelist(t *testing.T) {
 	u := startUpstream(t, embedded.Options{})
 	f := startProxy(t, u, Options{Resources: []string{"pods"}})
@@ -158,6 +158,7 @@ func TestRelist(t *testing.T) {
 	f.until("held", func() bool { code, _ := f.get("jane", "/readyz"); return code == http.StatusOK })
 	lines := f.watch("jane", "/api/v1/pods?watch=true")
 	f.next(lines, `"z"`)
+	before := get(t, f.ctx, u, "z")
 
 	u.setDown(true)
 	if err := pods.Delete(f.ctx, "gone", metav1.DeleteOptions{}); err != nil {
@@ -173,22 +174,34 @@ func TestRelist(t *testing.T) {
 	touch(t, f.ctx, u, "a")
 	u.Compact()
 	u.setDown(false)
-	for _, want := range []string{`"z"`, `"b"`, `"c"`, `"a"`, `"gone"`} {
+	news := []string{`"gone"`, `"z"`, `"b"`, `"c"`, `"a"`}
+	if gone := f.next(lines, news[0]); !strings.Contains(gone, `"DELETED"`) || !strings.Contains(gone, `"resourceVersion":"`+before+`"`) {
+		t.Errorf("at %s: %s", before, gone)
+	}
+	for _, want := range news[1:] {
 		f.next(lines, want)
 	}
 	on := f.proxy.holdings.all()[0]
 	if n := on.starts.Load(); n != 1 {
 		t.Errorf("%d stores", n)
 	}
-	// From what the first of these events carried, the others come again.
-	z := get(t, f.ctx, u, "z")
-	again := f.watch("jane", "/api/v1/pods?watch=true&resourceVersion="+z)
-	for _, want := range []string{`"b"`, `"c"`, `"a"`, `"gone"`} {
+	// From what the first of these events carried, all come again.
+	again := f.watch("jane", "/api/v1/pods?watch=true&resourceVersion="+before)
+	for _, want := range news {
 		f.next(again, want)
 	}
-	// From the list's own resourceVersion the deletion, which might have been missed, comes again.
+	// From the list's own resourceVersion none does.
 	last := f.watch("jane", "/api/v1/pods?watch=true&resourceVersion="+get(t, f.ctx, u, "a"))
-	f.next(last, `"gone"`)
+	touch(t, f.ctx, u, "b")
+	if line := f.next(last, `"MODIFIED"`); !strings.Contains(line, `"b"`) {
+		t.Errorf("first %s", line)
+	}
+	// From a state in between, which the proxy never had, only the upstream knows.
+	u.passed("")
+	f.next(f.watch("jane", "/api/v1/pods?watch=true&resourceVersion="+get(t, f.ctx, u, "z")), "")
+	if passed := u.passed("/api/v1/pods"); len(passed) != 1 {
+		t.Errorf("%d watches upstream", len(passed))
+	}
 }
 
 func touch(t *testing.T, ctx context.Context, u *fakeUpstream, name string) {
