@@ -90,7 +90,7 @@ func (p *probe) ask() {
 		return
 	}
 	if err == nil || kindOf(err) == ErrTooManyRequests {
-		p.r.heard()
+		p.r.answered()
 	}
 	if in, broken := p.judge(began, rv, newest, err); broken {
 		p.found = &in

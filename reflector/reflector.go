@@ -2,6 +2,7 @@ package reflector
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
 	"sync"
 	"time"
@@ -145,6 +146,19 @@ func (r *Reflector) heard() {
 	r.mu.Lock()
 	r.status.Heard = time.Now()
 	r.mu.Unlock()
+}
+
+// answered notes that the server has answered while a watch stands. That watches end at once is over then, though nobody is told of it
+// before something happens.
+func (r *Reflector) answered() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	st := &r.status
+	st.Heard = time.Now()
+	if errors.Is(st.failure, ErrEnded) {
+		st.failure = nil
+		st.judge()
+	}
 }
 
 // listed notes how far the list under way is.

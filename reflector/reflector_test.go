@@ -175,6 +175,7 @@ func TestRelist(t *testing.T) {
 				script = append(script, w.events("~a@11", "error@410"))
 			} else {
 				script[0] = w.events("+a@1", "+b@2", "+c@3", "end@10", "~a@11", "error@410")
+				script = append(script, w.list("85/more", "a@11")) // initial events tell their resourceVersion last
 			}
 			cursor := w.store.Cursor()
 			defer cursor.Close()

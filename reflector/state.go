@@ -27,7 +27,7 @@ type state struct {
 	rebase     bool   // it is the truth, also where it is older than rv
 	instead    bool   // it stands in for a watch that keeps failing; rv may still be good
 	tail       bool   // lists tell their resourceVersion behind the items, or may do so
-	fresh      bool   // it must be newer than the one before: no watch can begin there
+	fresh      bool   // the newest resourceVersion is asked for because it must not be older than that
 	noMatch    bool   // the server refuses "not older than"
 	unmatched  int    // lists in a row that failed with "not older than"
 	torn       int    // lists in a row that failed in the form they were asked for

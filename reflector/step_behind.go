@@ -68,6 +68,9 @@ func (m *machine) newest() {
 	}
 	m.floor = newest(m.floor, m.in.rv)
 	switch {
+	case m.fresh && m.behindRV():
+		m.fresh = false
+		m.fallsBehind(m.in.rv, reqList)
 	case m.request == reqReaches && m.behindRV():
 		m.deny() // it does not know what was asked, and told its newest
 	case m.behindRV():
@@ -77,6 +80,7 @@ func (m *machine) newest() {
 	case incomparable(m.in.rv, m.rv):
 		m.otherScheme()
 	case m.fresh:
+		m.fresh = false
 		m.list()
 	case m.hopeless():
 		m.listInstead(ErrUnreachable)
@@ -139,7 +143,10 @@ func (m *machine) newestFailed(kind error) {
 	}
 	m.behind, m.doubt = behind{}, true
 	switch {
-	case kind == ErrUnknownResource, next == reqList, m.fresh:
+	case m.fresh:
+		m.fresh, m.floor = false, m.least() // as new as can be had
+		m.sleep(reqList, kind)
+	case kind == ErrUnknownResource, next == reqList:
 		m.sleep(reqList, kind) // when it appears again it may be another one
 	case m.hopeless():
 		m.listInstead(kind)

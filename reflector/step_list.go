@@ -23,6 +23,11 @@ const unansweredLists = 3
 // list begins to get the whole state.
 func (m *machine) list() {
 	m.request, m.phase = reqList, Listing
+	if m.mode != Auto && m.unknownFloor() {
+		m.fresh, m.request = true, reqNewest
+		m.goOn()
+		return
+	}
 	switch {
 	case m.mode == Auto:
 		m.request, m.phase = reqVersion, Asking
@@ -54,22 +59,27 @@ func (m *machine) firstPage(limit int64) {
 // from is how current the state must be, as request parameters. A list that tells its resourceVersion behind its items must not be
 // older than what is held: that could be seen only when its items have been taken, and those of them that were deleted since would be back.
 func (m *machine) from() (rv string, match metav1.ResourceVersionMatch) {
-	consistent := m.consistent || m.cfg.Consistency == Consistent
-	unproven := m.tail || m.atLeast || m.mode == WatchList && !m.plain
+	m.asked = m.rebase || m.noMatch || !m.unproven() && m.mustBeConsistent()
 	switch {
-	case m.rebase || m.noMatch:
-		consistent = true
-	case m.least() != "" && unproven:
-		consistent = false
-	}
-	m.asked = consistent
-	switch {
-	case consistent:
+	case m.asked:
 		return "", ""
 	case m.least() == "":
 		return "0", ""
 	}
 	return newest(m.floor, m.least()), metav1.ResourceVersionMatchNotOlderThan
+}
+
+func (m *machine) mustBeConsistent() bool { return m.consistent || m.cfg.Consistency == Consistent }
+
+// unproven reports whether a list may be older than what is held without showing it in time.
+func (m *machine) unproven() bool {
+	return m.least() != "" && (m.tail || m.atLeast || m.mode == WatchList && !m.plain)
+}
+
+// unknownFloor reports whether the server's newest resourceVersion must be asked for first: a list that is not older than that is a
+// consistent one.
+func (m *machine) unknownFloor() bool {
+	return m.floor == "" && m.unproven() && m.mustBeConsistent() && !m.rebase && !m.noMatch
 }
 
 // nextPage requests the page of the token at hand, again if need be.
@@ -161,8 +171,6 @@ func (m *machine) pageRead() {
 		m.abandon()
 		m.sleep(reqList, ErrMalformed)
 	default:
-		m.succeeded()
-		m.torn = 0
 		m.page = m.in.cont
 		m.nextPage()
 	}

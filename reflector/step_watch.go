@@ -229,12 +229,12 @@ func (m *machine) watchFailed(kind error) {
 	switch {
 	case kind == ErrExpired:
 		m.consistent = true
-		next := reqList
-		if m.trouble++; m.trouble > 1 && m.tail {
-			m.fresh, next = true, reqNewest
-		}
-		m.atOnce(next, kind)
+		m.trouble++
+		m.atOnce(reqList, kind)
 	case kind == ErrUnknownResource || m.rv == "":
+		m.trouble++
+		m.consistent = m.consistent || m.trouble > 1
+		m.attempt = max(m.attempt, m.trouble)
 		m.sleep(reqList, kind) // when it appears again it may be another one
 	case m.hopeless() && kind != ErrTooManyRequests:
 		m.listInstead(kind)
