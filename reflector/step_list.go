@@ -59,7 +59,7 @@ func (m *machine) firstPage(limit int64) {
 // from is how current the state must be, as request parameters. A list that tells its resourceVersion behind its items must not be
 // older than what is held: that could be seen only when its items have been taken, and those of them that were deleted since would be back.
 func (m *machine) from() (rv string, match metav1.ResourceVersionMatch) {
-	m.asked = m.rebase || m.noMatch || !m.unproven() && m.mustBeConsistent()
+	m.asked = m.rebase || m.noMatch || m.opaque() || !m.unproven() && m.mustBeConsistent()
 	switch {
 	case m.asked:
 		return "", ""
@@ -71,9 +71,12 @@ func (m *machine) from() (rv string, match metav1.ResourceVersionMatch) {
 
 func (m *machine) mustBeConsistent() bool { return m.consistent || m.cfg.Consistency == Consistent }
 
+// opaque reports whether the resourceVersion is no integer: then only equality means something.
+func (m *machine) opaque() bool { return m.rv != "" && digits(m.rv) == "" }
+
 // unproven reports whether a list may be older than what is held without showing it in time.
 func (m *machine) unproven() bool {
-	return m.least() != "" && (m.tail || m.atLeast || m.mode == WatchList && !m.plain)
+	return m.least() != "" && !m.opaque() && (m.tail || m.atLeast || m.mode == WatchList && !m.plain)
 }
 
 // unknownFloor reports whether the server's newest resourceVersion must be asked for first: a list that is not older than that is a
@@ -137,7 +140,7 @@ func (m *machine) listOpened() {
 		m.err = nil
 	}
 	if m.tail = m.in.rv == ""; m.rv != "" {
-		m.rebase = m.rebase || digits(m.rv) == "" || !m.tail && incomparable(m.in.rv, m.rv)
+		m.rebase = m.rebase || m.opaque() || !m.tail && incomparable(m.in.rv, m.rv)
 	}
 	m.do(beginReplace{rebase: m.rebase})
 	m.replacing = true

@@ -77,7 +77,7 @@ func (w *Writer) applyLocked(p *pending) bool {
 		if held, _ := s.table.get(p.key); held != old {
 			return false
 		}
-		if old == nil && !p.overrules && s.graves.holds(w, p.object) {
+		if o := p.object; old == nil && !p.overrules && s.graves.buried(w, o.key, o.uid, o.rv, o.odd()) {
 			return false // it came and went since the change was prepared
 		}
 	}
@@ -179,7 +179,7 @@ func (w *Writer) stillUseful(p *pending, held *Object) bool {
 	o := p.object
 	id := identity{uid: o.uid, rv: o.rv, sum: o.sum, oddUID: o.flags&flagOddUID != 0, oddRV: o.flags&flagOddRV != 0}
 	switch {
-	case held == nil && !p.overrules && w.s.graves.holds(w, o):
+	case held == nil && !p.overrules && w.s.graves.buried(w, o.key, o.uid, o.rv, o.odd()):
 		w.doubt(o)
 		return false
 	case held == nil || held == p.expect:

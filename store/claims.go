@@ -143,7 +143,7 @@ func (w *Writer) overrules(held *Object, at progress) bool {
 // risen reports whether a version in doubt, of an object that is not held, is right: a source as of at tells what became of an object
 // that went before, as others were told.
 func (w *Writer) risen(o *Object, at progress) bool {
-	d, ok := w.s.graves.of[o.uid]
+	d, ok := w.s.graves.of[o.key]
 	return !ok || d.era < w.era || at.ok && at.rv >= d.rv
 }
 

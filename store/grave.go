@@ -3,23 +3,24 @@ package store
 const (
 	// So many deletions are remembered although every writer has passed them: a server may send its last events again.
 	gravesKept = 256
-	// No more are remembered than this, however far a writer is behind: about 1 MiB.
+	// No more are remembered than this, however far a writer is behind: about 2 MiB.
 	gravesMost = 16 << 10
 )
 
-// graves remember, by uid, at which resourceVersion objects have gone. Writers of merged sources are not in step: one tells that an
-// object came and went, and another, which lags, tells of the same object after that. Its older version must not come back. The source
-// that lags will tell the rest of the story: an object that went at rv has changed there, for whoever has it. Guarded by the
-// store's lock. The zero value remembers nothing.
+// graves remember, by key, at which resourceVersion objects have gone. Writers of merged sources are not in step: one tells that an
+// object came and went, and another, which lags, tells of the same object after that, or of one that had the key before. An older version
+// must not come back. The source that lags will tell the rest of the story: an object that went at rv has changed there, for
+// whoever has it. Guarded by the store's lock. The zero value remembers nothing.
 type graves struct {
-	of    map[[16]byte]grave
-	queue [][16]byte // in the order of their deletion
+	of    map[string]grave
+	queue []string // in the order of their deletion
 	head  int
 }
 
 type grave struct {
 	rv  uint64 // a source that is current to here has told what became of the object,
 	old uint64 // and versions below this one are older than its end
+	uid [16]byte
 	era uint32
 	by  *Writer
 }
@@ -28,7 +29,7 @@ type grave struct {
 // that old was not the last version.
 func (g *graves) dig(w *Writer, old *Object, p *pending) {
 	rv, below := p.end, p.end
-	if rv == 0 || old.flags&(flagOddUID|flagOddRV) != 0 {
+	if rv == 0 || old.odd() {
 		return // nobody was told, or they cannot be told apart or compared
 	}
 	if p.missed {
@@ -41,16 +42,16 @@ func (g *graves) dig(w *Writer, old *Object, p *pending) {
 		return // the writer was told of an object that was there before this one
 	}
 	if g.of == nil {
-		g.of = make(map[[16]byte]grave)
+		g.of = make(map[string]grave)
 	}
-	before, ok := g.of[old.uid]
+	before, ok := g.of[old.key]
 	if !ok {
-		g.queue = append(g.queue, old.uid)
+		g.queue = append(g.queue, old.key)
 	}
 	if before.era == w.era && before.old > below {
 		return
 	}
-	g.of[old.uid] = grave{rv, below, w.era, w}
+	g.of[old.key] = grave{rv, below, old.uid, w.era, w}
 	for n := len(g.queue) - g.head; n > gravesMost || n > gravesKept && g.passed(w.s); n-- {
 		delete(g.of, g.queue[g.head])
 		g.head++
@@ -72,21 +73,12 @@ func (g *graves) passed(s *Store) bool {
 	return true
 }
 
-// buried reports whether an incoming version, of an object that is not held, is one that has gone since. A writer's own list knows
-// better than what it was told before.
-func (g *graves) buried(w *Writer, id *identity) bool {
-	return !id.oddUID && !id.oddRV && g.has(w, id.uid, id.rv)
-}
-
-// holds is buried for a version that is about to be put.
-func (g *graves) holds(w *Writer, o *Object) bool {
-	return o.flags&(flagOddUID|flagOddRV) == 0 && g.has(w, o.uid, o.rv)
-}
-
-func (g *graves) has(w *Writer, uid [16]byte, rv uint64) bool {
-	if len(g.of) == 0 || w.byHand {
+// buried reports whether an incoming version of a key that is not held is one from before an end that was told since. A writer's own list
+// knows better than what it was told before. Where there is but one source another uid is another object, whatever its resourceVersion.
+func (g *graves) buried(w *Writer, key string, uid [16]byte, rv uint64, odd bool) bool {
+	if len(g.of) == 0 || odd || w.byHand {
 		return false
 	}
-	d, ok := g.of[uid]
-	return ok && d.era >= w.era && rv < d.old && !(w.replacing && d.by == w)
+	d, ok := g.of[key]
+	return ok && d.era >= w.era && rv < d.old && (w.s.several || d.uid == uid) && !(w.replacing && d.by == w)
 }

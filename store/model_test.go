@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/weirproject/weir/wire"
 )
@@ -42,7 +41,7 @@ type model struct {
 	server  *modelServer
 	writers []*modelWriter
 	held    map[string]*corev1.Pod
-	dead    map[types.UID]death
+	dead    map[string]death
 	unsure  bool // the server was restored, and not everybody has found out
 	cursors []*modelCursor
 	witness *Cursor // reads all the time
@@ -51,7 +50,7 @@ type model struct {
 	indexes int
 }
 
-// death is what is known of an object that has gone: its versions below below are older than that.
+// death is what is known of a key whose object has gone: versions below below are older than that.
 type death struct {
 	below int
 	by    *modelWriter
@@ -59,7 +58,7 @@ type death struct {
 
 func newModel(t *testing.T, enc wire.Encoding, seed uint64) *model {
 	rnd := newRand(seed)
-	m := &model{t: t, rnd: rnd, enc: enc, held: map[string]*corev1.Pod{}, dead: map[types.UID]death{}, server: &modelServer{rnd: rnd, rv: 100}}
+	m := &model{t: t, rnd: rnd, enc: enc, held: map[string]*corev1.Pod{}, dead: map[string]death{}, server: &modelServer{rnd: rnd, rv: 100}}
 	for range rnd.IntN(60) {
 		m.server.write()
 	}
@@ -162,7 +161,7 @@ func (m *model) run(steps int) {
 func (m *model) told(w *modelWriter, pod *corev1.Pod, asOf int) {
 	m.flush() // in the order of the model
 	key, version := keyOf(pod), versionOf(pod)
-	if d, ok := m.dead[pod.UID]; ok && m.held[key] == nil && version < d.below && !(w.list != nil && d.by == w) {
+	if d, ok := m.dead[key]; ok && m.held[key] == nil && version < d.below && !(w.list != nil && d.by == w) {
 		// An older version of what has gone, of a source that lags: it will tell the rest. A list is judged by its end.
 		if w.list == nil || w.list.rv < d.below {
 			return
@@ -185,8 +184,8 @@ func (m *model) gone(w *modelWriter, key string, asOf, below int) {
 		return // it was told before it was told otherwise
 	}
 	_, had := w.told[key]
-	if pod := m.held[key]; had && pod != nil && below > max(versionOf(pod), m.dead[pod.UID].below-1) {
-		m.dead[pod.UID] = death{below, w}
+	if pod := m.held[key]; had && pod != nil && below > max(versionOf(pod), m.dead[key].below-1) {
+		m.dead[key] = death{below, w}
 	}
 	delete(w.told, key)
 	for _, other := range m.writers {

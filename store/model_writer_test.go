@@ -110,7 +110,7 @@ func (w *modelWriter) endList() {
 	}
 	for _, pod := range l.risen {
 		w.list = nil
-		delete(w.m.dead, pod.UID)
+		delete(w.m.dead, keyOf(pod))
 		w.m.told(w, pod, l.rv)
 	}
 	w.list, w.must, w.listed, w.at, w.known = nil, false, true, l.rv, l.rv

@@ -73,6 +73,9 @@ func (o *Object) tail() (packed, uid, rv string) {
 	return packed, uid, rv
 }
 
+// odd reports whether the uid or the resourceVersion is not in its usual form.
+func (o *Object) odd() bool { return o.flags&(flagOddUID|flagOddRV) != 0 }
+
 func (o *Object) oddUID() string { _, uid, _ := o.tail(); return uid }
 func (o *Object) oddRV() string  { _, _, rv := o.tail(); return rv }
 
