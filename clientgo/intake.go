@@ -65,11 +65,12 @@ func (in *intake) put(w *store.Writer, m *wire.Meta, received []byte, value any)
 		Namespace: []byte(held.GetNamespace()), Name: []byte(held.GetName()),
 		UID: []byte(held.GetUID()), ResourceVersion: m.ResourceVersion,
 	}
-	if !in.pin {
+	switch {
+	case in.pin:
+	case in.transform == nil && received != nil:
+		return w.PutAs(&in.meta, received, received)
+	default:
 		if raw, ok := in.codec.encode(value); ok {
-			if received == nil && in.transform == nil {
-				received = raw
-			}
 			return w.PutAs(&in.meta, received, raw)
 		}
 	}
@@ -100,31 +101,41 @@ func (in *intake) takeReturned(w *store.Writer, t wire.EventType, m *wire.Meta) 
 			in.grow(m, held)
 		}
 		return w.Delete(m, nil)
-	case ok && t == 0 && in.sameVersion(object, held):
+	case ok && t == 0 && sameVersion(object, held):
 		m.UID, m.ResourceVersion = []byte(held.UID()), []byte(held.ResourceVersion())
-		return in.put(w, m, nil, object) // its content may be another all the same
+		return in.again(w, m, object) // its content may be another all the same
 	case ok && t == 0 && in.unchanged(object, held):
 		m.UID, m.ResourceVersion = []byte(held.UID()), []byte(held.ResourceVersion())
 		raw, err := held.AppendRaw(nil)
 		if err != nil {
 			return err
 		}
-		received := raw
-		if in.transform != nil || len(raw) == 0 {
-			received = nil
-		}
-		return w.PutAs(m, received, raw) // it is the version held: that is only marked
+		return w.PutAs(m, nil, raw) // it is the version held: that is only marked
 	case ok:
 		in.grow(m, held)
 	}
-	return in.put(w, m, nil, object)
+	return in.put(w, m, in.encoded(object), object)
 }
 
-// sameVersion reports whether a list has the version that is held, by the object's own uid and resourceVersion, and the contents can be
-// compared by their bytes.
-func (in *intake) sameVersion(object any, held *store.Object) bool {
+// encoded returns what stands for the bytes that a returned object was received as; nil where it cannot be encoded.
+func (in *intake) encoded(object any) []byte {
+	raw, _ := in.codec.encode(object)
+	return raw
+}
+
+// again takes an object that a list has in the version that is held.
+func (in *intake) again(w *store.Writer, m *wire.Meta, object any) error {
+	received := in.encoded(object)
+	if known, err := w.Known(m, received); known || err != nil {
+		return err // nothing to transform once more
+	}
+	return in.put(w, m, received, object)
+}
+
+// sameVersion reports whether a list has the version that is held, by the object's own uid and resourceVersion.
+func sameVersion(object any, held *store.Object) bool {
 	is, err := meta.Accessor(object)
-	return err == nil && in.transform == nil && !in.pin && is.GetResourceVersion() != "" &&
+	return err == nil && is.GetResourceVersion() != "" &&
 		is.GetResourceVersion() == held.ResourceVersion() && string(is.GetUID()) == held.UID()
 }
 
