@@ -285,6 +285,9 @@ func (c *Cursor) Pending() int {
 func (c *Cursor) Lag() uint64 {
 	c.log.mu.Lock()
 	defer c.log.mu.Unlock()
+	if !c.initial && c.lag.owed > 0 {
+		return c.log.next() - c.lag.first.rev
+	}
 	return c.log.next() - 1 - c.revision()
 }
 
