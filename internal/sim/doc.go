@@ -30,8 +30,9 @@
 //
 // At rest, a bounded time after the last fault: what is held is what the servers have, byte for byte (stale, stale-bytes), and so is what
 // each handler was told (handler-stale); the resourceVersion is the servers' (progress); everybody has synced (never-synced); Err is nil
-// exactly when nothing stands in the way (err, err-nil); a while later still so, and nothing is decoded, pending or in the log (rest). After
-// the stop no goroutine is left (goroutines, deadlock). Faults that never end, for a kind of request or for one resourceVersion, must be
+// exactly when nothing stands in the way (err, err-nil); a while later still so, and nothing is decoded, pending or in the log (rest), and
+// each object was handed out once in each resync period, without bursts (resync). After the stop no goroutine is left (goroutines,
+// deadlock). Faults that never end, for a kind of request or for one resourceVersion, must be
 // overcome by a LIST wherever one works (expect.go says what is asked when).
 //
 // # What is not

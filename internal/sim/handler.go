@@ -26,7 +26,14 @@ type handler struct {
 	due    map[etcd.Key]bool // what it must have been told when it says that it has synced; nil until that is known
 	done   time.Duration     // since when nothing of that is left
 	ended  bool
-	calls  int
+
+	resyncs []resync // since they were last counted
+}
+
+// resync is one object that a sweep handed out.
+type resync struct {
+	key etcd.Key
+	at  time.Duration
 }
 
 // last is what a handler was told last of a key.
@@ -82,7 +89,9 @@ func sleep(ctx context.Context, d time.Duration) {
 func (h *handler) check(t told) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.calls++
+	if t.what == resynced {
+		h.resyncs = append(h.resyncs, resync{t.key, h.run.now()})
+	}
 	for _, o := range []object{t.old, t.new} {
 		if o.problem != "" {
 			h.wrong("object", "%v %v: %s", t.what, t.key, o.problem)

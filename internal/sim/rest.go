@@ -45,10 +45,20 @@ func (r *run) rest() {
 	if !r.settle(false) {
 		return
 	}
+	for _, c := range r.clients {
+		for _, h := range c.handlers {
+			h.countResyncs()
+		}
+	}
 	time.Sleep(cooling)
 	synctest.Wait()
 	for _, c := range r.clients {
 		if r.expect(c).current {
+			for _, h := range c.handlers {
+				if c.spec.Runner != ClientGo {
+					h.resynced(cooling)
+				}
+			}
 			c.informer.Rest(func(format string, args ...any) { r.violate("rest", c, format, args...) })
 		}
 	}
