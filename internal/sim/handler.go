@@ -28,6 +28,7 @@ type handler struct {
 	ended  bool
 
 	resyncs []resync // since they were last counted
+	quiet   bool     // nothing else was told since then
 }
 
 // resync is one object that a sweep handed out.
@@ -91,6 +92,8 @@ func (h *handler) check(t told) {
 	defer h.mu.Unlock()
 	if t.what == resynced {
 		h.resyncs = append(h.resyncs, resync{t.key, h.run.now()})
+	} else {
+		h.quiet = false
 	}
 	for _, o := range []object{t.old, t.new} {
 		if o.problem != "" {

@@ -10,7 +10,7 @@ import (
 func (h *handler) countResyncs() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.resyncs = nil
+	h.resyncs, h.quiet = nil, true
 }
 
 // resynced checks that in a time in which nothing else happened each object was handed out once in each period, one after another.
@@ -24,7 +24,7 @@ func (h *handler) resynced(during time.Duration) {
 		}
 	}
 	period := h.spec.Resync
-	if h.reg == nil || h.ended || held == 0 || period == 0 || time.Duration(2*held)*h.spec.Delay > period {
+	if h.reg == nil || h.ended || !h.quiet || held == 0 || period == 0 || time.Duration(2*held)*h.spec.Delay > period {
 		return
 	}
 	expected := int(during / period)
