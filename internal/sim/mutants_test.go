@@ -124,7 +124,7 @@ func (tr tree) simulate(seeds int) (out, why string, killed bool) {
 	if out, err := tr.run("go", "test", "-c", "-o", bin, "./internal/sim"); err != nil {
 		return out, "build", true
 	}
-	out, err := tr.run(bin, "-test.run", "^TestSim$", "-test.v", "-test.timeout", "15m", "-first", "-seeds", fmt.Sprint(seeds), "-ignore", *ignoreFlag)
+	out, err := tr.run(bin, "-test.run", "^TestSim$", "-test.v", "-test.timeout", "15m", "-first", "-seeds", fmt.Sprint(seeds), "-ignore", *ignoreFlag, "-runner", *runnerFlag)
 	if err == nil {
 		return out, "", false
 	}
