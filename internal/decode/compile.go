@@ -55,8 +55,10 @@ func (c *compiler) message(t reflect.Type) (*message, bool) {
 		m.fields[number] = f
 	}
 	for i := range m.fields { // now that they stay where they are
-		m.fields[i].index = uint32(len(c.fields))
-		c.fields = append(c.fields, &m.fields[i])
+		f := &m.fields[i]
+		f.index = uint32(len(c.fields))
+		c.fields = append(c.fields, f)
+		m.briefs = append(m.briefs, brief{f.message, f.index, f.kind, f.wireType, f.shareable})
 	}
 	return m, len(m.fields) > 0
 }

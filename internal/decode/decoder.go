@@ -18,6 +18,7 @@ type Decoder struct {
 	message *message     // nil: left to Unmarshal
 	fields  []*field     // by index: those of the struct, and of all that are inside it
 	shapes  shapes
+	plans   *plans // from compile on
 }
 
 var decoders sync.Map // of the struct's reflect.Type to *Decoder: as many as the program has types
@@ -39,12 +40,12 @@ func For(t reflect.Type) *Decoder {
 func (d *Decoder) compile() {
 	c := compiler{messages: map[reflect.Type]*message{}}
 	if m, ok := c.message(d.goType); ok && len(c.fields) < maxFields { // else something is out of the ordinary
-		d.message, d.fields = m, c.fields
+		d.message, d.fields, d.plans = m, c.fields, new(plans)
 	}
 }
 
 func (d *Decoder) tokenize(s *scratch, raw []byte) bool {
-	s.raw, s.fields, s.making = raw, d.fields, -1
+	s.raw, s.fields, s.making, s.print = raw, d.fields, -1, 0
 	return len(raw) <= maxSize && d.message.tokenize(s, 0, len(raw), maxDepth)
 }
 
@@ -87,13 +88,22 @@ func (d *Decoder) decode(s *scratch, raw []byte) (unsafe.Pointer, bool) {
 	if !d.tokenize(s, raw) {
 		return nil, false
 	}
+	if !s.sharing && s.prepare == nil {
+		return d.decodeByPlan(s)
+	}
+	d.allocate(s)
+	if s.prepare != nil {
+		s.prepare(reflect.NewAt(d.goType, s.image).Interface())
+	}
+	return s.image, s.decode(s.image, s.tokens)
+}
+
+// allocate makes memory for the object, with that of its slices and pointers if there is a shape for them.
+func (d *Decoder) allocate(s *scratch) unsafe.Pointer {
 	if s.shape = d.shapes.find(d.goType, s); s.shape != nil {
 		s.image = reflect.New(s.shape.goType).UnsafePointer()
 	} else {
 		s.image = reflect.New(d.goType).UnsafePointer()
 	}
-	if s.prepare != nil {
-		s.prepare(reflect.NewAt(d.goType, s.image).Interface())
-	}
-	return s.image, s.decode(s.image, s.tokens)
+	return s.image
 }

@@ -119,13 +119,15 @@ func pod(pods ...corev1.Pod) (raw []byte) {
 }
 
 // same checks that both ways of decoding do what Unmarshal does, for better or worse: what can be shared is when it comes for the
-// second time.
+// second time, and there are a shape and a plan from the second and third time on.
 func same(t *testing.T, typ reflect.Type, raw []byte) {
 	t.Helper()
 	want := reflect.New(typ.Elem()).Interface().(Message)
 	wantErr := want.Unmarshal(raw)
 	d := For(typ)
-	for i, decode := range []func([]byte) (any, error){d.Decode, d.DecodeShared, d.DecodeShared, d.DecodeShared} {
+	for i, decode := range []func([]byte) (any, error){
+		d.Decode, d.Decode, d.Decode, d.Decode, d.DecodeShared, d.DecodeShared, d.DecodeShared,
+	} {
 		got, err := decode(raw)
 		switch {
 		case fmt.Sprint(err) != fmt.Sprint(wantErr):
@@ -154,6 +156,43 @@ func FuzzDecode(f *testing.F) {
 	f.Fuzz(func(t *testing.T, i uint16, raw []byte) {
 		same(t, all[int(i)%len(all)], raw)
 	})
+}
+
+// TestPlans: pods of a workload are decoded by one plan from the third on, and one that has a field more or less is not.
+func TestPlans(t *testing.T) {
+	d := &Decoder{goType: reflect.TypeFor[corev1.Pod]()}
+	d.compile()
+	sim := podsim.New(50, 1)
+	s := new(scratch)
+	followed := 0
+	for i := range sim.Len() {
+		for change, has := range map[string]func(*corev1.Pod){
+			"as it is": func(*corev1.Pod) {}, "with a field more": func(p *corev1.Pod) { p.Spec.Subdomain = "s" },
+			"with a label more":   func(p *corev1.Pod) { p.Labels["more"] = "x" },
+			"with a field less":   func(p *corev1.Pod) { p.Spec.ServiceAccountName = "" },
+			"with another probe":  func(p *corev1.Pod) { p.Spec.Containers[0].LivenessProbe = nil },
+			"with another string": func(p *corev1.Pod) { p.Status.Message = p.Name },
+		} {
+			want := sim.Pod(i)
+			has(want)
+			raw := pod(*want)
+			if !d.tokenize(s, raw) {
+				t.Fatal("left to Unmarshal")
+			}
+			if p, _ := d.plans.find(s); p != nil {
+				followed++
+			}
+			s.reset()
+			p, ok := d.decode(s, raw)
+			if got := (*corev1.Pod)(p); !ok || !equality.Semantic.DeepEqual(got, want) {
+				t.Fatalf("pod %d %s: got %+v, want %+v", i, change, got, want)
+			}
+			s.reset()
+		}
+	}
+	if followed < 100 {
+		t.Errorf("only %d of %d pods were decoded by a plan", followed, 6*sim.Len())
+	}
 }
 
 type custom struct{ Name string }

@@ -10,6 +10,16 @@ import (
 // message says how the fields of one struct are decoded. It is not changed once it is made.
 type message struct {
 	fields []field // by number
+	briefs []brief // the same, as far as it takes to cut bytes up
+}
+
+// brief is short, so that those of many fields are at hand at once.
+type brief struct {
+	message   *message
+	index     uint32
+	kind      kind
+	wireType  protowire.Type
+	shareable bool
 }
 
 // field is how one field of a struct is decoded, or an element of one.
@@ -69,11 +79,13 @@ func (s *scratch) decodeField(p unsafe.Pointer, f *field, tokens []token) (n int
 	n = int(t.span)
 	switch f.kind {
 	case text:
+		s.note(p, f, t, nil, 0)
 		*(*string)(p) = s.text(s.block(t))
 	case slice:
 		return s.decodeSlice(p, f, tokens)
 	case mapping:
 		n = int(t.count) // an entry is one token
+		s.note(p, f, t, nil, n)
 		if !f.setAll(s, p, tokens[:n]) {
 			return 0
 		}
@@ -88,6 +100,9 @@ func (s *scratch) decodeField(p unsafe.Pointer, f *field, tokens []token) (n int
 // decodeOne sets what is at p, a field or an element of one, from its token and those of what is inside it.
 func (s *scratch) decodeOne(p unsafe.Pointer, f *field, tokens []token) bool {
 	t := &tokens[0]
+	if f.kind != inside && f.kind != pointer {
+		s.note(p, f, t, nil, 0)
+	}
 	switch f.kind {
 	case text:
 		*(*string)(p) = s.text(s.block(t))
@@ -101,13 +116,11 @@ func (s *scratch) decodeOne(p unsafe.Pointer, f *field, tokens []token) bool {
 		return s.decode(p, tokens[1:])
 	case pointer:
 		target := s.room(f, 1)
+		s.note(p, f, t, target, 1)
 		*(*unsafe.Pointer)(p) = target
 		return s.decodeOne(target, f.of, tokens)
 	default:
-		if f.wireType == protowire.BytesType {
-			return f.set(s, p, s.block(t))
-		}
-		*(*uint64)(p) = t.value // a floating point number comes as its bits
+		return s.setOther(p, f, t)
 	}
 	return true
 }
@@ -116,6 +129,7 @@ func (s *scratch) decodeOne(p unsafe.Pointer, f *field, tokens []token) bool {
 func (s *scratch) decodeSlice(p unsafe.Pointer, f *field, tokens []token) (n int) {
 	count := int(tokens[0].count)
 	data := s.room(f, count)
+	s.note(p, f, &tokens[0], data, count)
 	*(*sliceHeader)(p) = sliceHeader{data, count, count}
 	for i := range count {
 		span := int(tokens[n].span)

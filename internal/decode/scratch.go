@@ -6,6 +6,7 @@ import (
 	"sync"
 	"unsafe"
 
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -21,7 +22,7 @@ const maxFields = 1 << 16
 
 // scratch is what one call needs. It goes from call to call while there are any, and then to the garbage collector.
 //
-// It holds what has come again and again, found by its bytes: strings, and for DecodeShared managed fields, which are half of many
+// It holds what has come again and again, found by its bytes: strings, quantities, and for DecodeShared managed fields, which are half of many
 // objects and the same in all of a workload. What comes for the first time only leaves a mark; it is held when it comes again
 // before anything else takes its place. So what is unique, such as uids and addresses, does not drive out what is not. Its bounds
 // are its places, and the size of what they take.
@@ -31,6 +32,8 @@ type scratch struct {
 	tokens []token
 	pieces []int32 // those that are the first of a slice or pointer
 	key    []byte  // the same, to find the shape by
+	print  uint64  // of the fields that came, to find the plan by
+	noting *plan   // that is being made
 	shape  *shape  // nil: each piece is allocated on its own
 	image  unsafe.Pointer
 	taken  int // pieces
@@ -47,6 +50,10 @@ type scratch struct {
 	managed [128]struct {
 		mark uint32
 		held metav1.FieldsV1
+	}
+	quantities [128]struct { // those that came last
+		text string
+		is   resource.Quantity // which has no pointer
 	}
 	shared shares
 }
@@ -67,7 +74,7 @@ func (s *scratch) release() {
 
 // reset lets go of the object.
 func (s *scratch) reset() {
-	s.raw, s.fields, s.prepare = nil, nil, nil
+	s.raw, s.fields, s.prepare, s.noting = nil, nil, nil, nil
 	if cap(s.tokens) > maxTokens {
 		s.tokens = nil
 	}

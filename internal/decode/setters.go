@@ -66,9 +66,25 @@ func setQuantity(s *scratch, p unsafe.Pointer, b []byte) bool {
 	if !ok {
 		return false
 	}
-	q, err := resource.ParseQuantity(s.text(text))
-	*(*resource.Quantity)(p) = q
-	return err == nil
+	held := &s.quantities[hashOf(text)%uint64(len(s.quantities))]
+	if held.text != string(text) || len(text) == 0 {
+		q, err := resource.ParseQuantity(s.text(text))
+		if err != nil {
+			return false
+		}
+		if hasPointer(&q) {
+			*(*resource.Quantity)(p) = q
+			return true
+		}
+		held.text, held.is = s.text(text), q
+	}
+	*(*resource.Quantity)(p) = held.is
+	return true
+}
+
+// hasPointer reports whether a quantity is one of the rare ones that do not fit a number: its copies would share a big.Int.
+func hasPointer(q *resource.Quantity) bool {
+	return !reflect.ValueOf(q).Elem().FieldByName("d").Field(0).IsNil()
 }
 
 func setFieldsV1(s *scratch, p unsafe.Pointer, b []byte) bool {

@@ -34,26 +34,32 @@ func (m *message) tokenize(s *scratch, pos, end, depth int) bool {
 	raw, last, first := s.raw[:end], uint64(0), 0 // the tag before, and where its tokens begin
 	for pos < end {
 		begin := pos
-		tag, n := varint(raw, pos)
+		tag := uint64(raw[pos])
+		if pos++; tag >= 0x80 {
+			long, n := longVarint(raw[begin:])
+			if n == 0 {
+				return false
+			}
+			tag, pos = long, begin+n
+		}
 		number := tag >> 3
-		if n == 0 || number == 0 || number > math.MaxInt32 {
+		if number == 0 || number > math.MaxInt32 {
 			return false
 		}
-		pos += n
-		if number >= uint64(len(m.fields)) || m.fields[number].kind == none {
+		if number >= uint64(len(m.briefs)) || m.briefs[number].kind == none {
 			if pos = skip(raw, pos, protowire.Type(tag&7)); pos < 0 {
 				return false
 			}
 			continue
 		}
-		f, at := &m.fields[number], len(s.tokens)
+		f, at := &m.briefs[number], len(s.tokens)
 		switch {
 		case protowire.Type(tag&7) != f.wireType || tag < last:
 			return false
 		case tag > last:
 			last, first = tag, at
-			if s.sharing && f.shareable && begin != s.making {
-				next, ok := s.find(m, f, begin, pos, end, depth)
+			if f.shareable && s.sharing && begin != s.making {
+				next, ok := s.find(m, &m.fields[number], begin, pos, end, depth)
 				if !ok {
 					return false
 				}
@@ -73,6 +79,7 @@ func (m *message) tokenize(s *scratch, pos, end, depth int) bool {
 			return false
 		}
 		s.tokens = append(s.tokens, token{value: x, field: f.index, span: 1})
+		s.print = (s.print ^ uint64(f.index)) * 0x100000001b3
 		s.tokens[first].count++
 		if f.message != nil {
 			if !f.message.tokenize(s, int(uint32(x)), next, depth-1) {
@@ -87,6 +94,11 @@ func (m *message) tokenize(s *scratch, pos, end, depth int) bool {
 
 // cut reads a value, as a token holds it, and returns where it ends; negative for an error.
 func cut(raw []byte, pos int, t protowire.Type) (x uint64, end int) {
+	if t == protowire.BytesType && pos < len(raw) && int(raw[pos]) < min(0x80, len(raw)-pos) { // most of all that come
+		begin := uint64(pos + 1)
+		end = pos + 1 + int(raw[pos])
+		return begin | uint64(end)<<32, end
+	}
 	x, n := varint(raw, pos)
 	switch t {
 	case protowire.BytesType:

@@ -1,0 +1,159 @@
+package decode
+
+import (
+	"reflect"
+	"sync/atomic"
+	"unsafe"
+
+	"google.golang.org/protobuf/encoding/protowire"
+)
+
+// plan is how objects are decoded that consist of the same fields, as the objects of a workload do: where in the memory of their
+// shape each value goes, in the order in which it came. To follow it takes no look at the tables of the type.
+type plan struct {
+	shape  *shape
+	fields []outline // of the tokens that it is for
+	steps  []step
+}
+
+// outline is a token without its value.
+type outline struct {
+	field       uint32
+	span, count int32
+}
+
+func outlineOf(t *token) outline { return outline{t.field, t.span, t.count} }
+
+// step sets one value.
+type step struct {
+	field *field
+	kind  kind
+	token uint32 // its index
+	to    uint32 // where in the object
+	piece uint32 // where the piece is that a pointer or slice points to
+	count uint32 // of its elements, or of the entries of a map
+}
+
+// Bounds of what is kept for a type of object, for good.
+const (
+	maxPlans      = 128
+	maxPlanTokens = 1 << 10
+)
+
+// plans are the plans of one type of object, by what its fields hash to. What comes only once is not worth a plan, so a place is
+// taken by what comes twice before anything else takes it. Safe for concurrent use.
+type plans struct {
+	seen  [maxPlans]atomic.Uint32
+	known [maxPlans]atomic.Pointer[plan]
+}
+
+// find returns the plan for the tokens of s; nil if there is none. worth says that one should be made.
+func (h *plans) find(s *scratch) (found *plan, worth bool) {
+	hash := s.print * 0x9e3779b97f4a7c15
+	place, mark := hash>>57, uint32(hash>>25)|1
+	if p := h.known[place].Load(); p != nil && p.fits(s.tokens) {
+		return p, false
+	}
+	if len(s.tokens) > maxPlanTokens {
+		return nil, false
+	}
+	return nil, h.seen[place].Swap(mark) == mark
+}
+
+// keep holds a plan that was made for the tokens of s.
+func (h *plans) keep(s *scratch, p *plan) {
+	p.fields = make([]outline, len(s.tokens))
+	for i := range s.tokens {
+		p.fields[i] = outlineOf(&s.tokens[i])
+	}
+	h.known[s.print*0x9e3779b97f4a7c15>>57].Store(p)
+}
+
+func (p *plan) fits(tokens []token) bool {
+	if len(tokens) != len(p.fields) {
+		return false
+	}
+	for i := range tokens {
+		if outlineOf(&tokens[i]) != p.fields[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// follow decodes the tokens of s into the image.
+func (s *scratch) follow(p *plan) bool {
+	for i := range p.steps {
+		st := &p.steps[i]
+		to, t := unsafe.Add(s.image, st.to), &s.tokens[st.token]
+		switch st.kind {
+		case text:
+			*(*string)(to) = s.text(s.block(t))
+		case boolean:
+			*(*bool)(to) = t.value != 0
+		case number32:
+			*(*uint32)(to) = uint32(t.value)
+		case number64:
+			*(*uint64)(to) = t.value
+		case pointer:
+			*(*unsafe.Pointer)(to) = unsafe.Add(s.image, st.piece)
+		case slice:
+			*(*sliceHeader)(to) = sliceHeader{unsafe.Add(s.image, st.piece), int(st.count), int(st.count)}
+		case mapping:
+			if !st.field.setAll(s, to, s.tokens[st.token:st.token+st.count]) {
+				return false
+			}
+		default:
+			if !s.setOther(to, st.field, t) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// note adds a step to the plan that is being made, if one is: the field at p was set from a token; if it holds a piece, that is at
+// target.
+func (s *scratch) note(p unsafe.Pointer, f *field, t *token, target unsafe.Pointer, count int) {
+	if s.noting == nil {
+		return
+	}
+	st := step{field: f, kind: f.kind, token: s.indexOf(t), to: s.offsetOf(p), count: uint32(count)}
+	if target != nil {
+		st.piece = s.offsetOf(target)
+	}
+	s.noting.steps = append(s.noting.steps, st)
+}
+
+func (s *scratch) indexOf(t *token) uint32 {
+	return uint32((uintptr(unsafe.Pointer(t)) - uintptr(unsafe.Pointer(&s.tokens[0]))) / unsafe.Sizeof(token{}))
+}
+
+func (s *scratch) offsetOf(p unsafe.Pointer) uint32 { return uint32(uintptr(p) - uintptr(s.image)) }
+
+// setOther sets what only a setter knows, and floating point numbers, which come as their bits.
+func (s *scratch) setOther(p unsafe.Pointer, f *field, t *token) bool {
+	if f.wireType == protowire.BytesType {
+		return f.set(s, p, s.block(t))
+	}
+	*(*uint64)(p) = t.value
+	return true
+}
+
+// decodeByPlan decodes an object that there is a plan for, or makes one on the way if that is worth it.
+func (d *Decoder) decodeByPlan(s *scratch) (image unsafe.Pointer, ok bool) {
+	found, worth := d.plans.find(s)
+	if found != nil {
+		s.image = reflect.New(found.shape.goType).UnsafePointer()
+		return s.image, s.follow(found)
+	}
+	if image = d.allocate(s); worth && s.shape != nil {
+		s.noting = &plan{shape: s.shape}
+	}
+	ok = s.decode(image, s.tokens)
+	if ok && s.noting != nil {
+		d.plans.keep(s, s.noting)
+	}
+	s.noting = nil
+	return image, ok
+}
