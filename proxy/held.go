@@ -31,6 +31,7 @@ type held struct {
 	events   atomic.Uint64
 	initial  atomic.Uint64
 	stopping atomic.Bool
+	past     atomic.Uint64          // the newest resourceVersion from before the upstream went back; 0: it never has
 	failure  atomic.Pointer[string] // why it is not current; nil while it is
 }
 
@@ -115,6 +116,11 @@ func (h *held) once(ctx context.Context) error {
 		OnStatus: func(st reflector.Status) { h.watchStatus(st, cancel) },
 	})
 	err = s.reflector.Run(ctx)
+	if errors.Is(context.Cause(ctx), errWentBack) {
+		h.session.Store(nil)
+		h.past.Store(max(h.past.Load(), parseVersion(s.store.ResourceVersion())))
+		s.cache.Expire()
+	}
 	if h.session.Load() == nil && !h.stopping.Load() {
 		h.failures.Add(1)
 	}

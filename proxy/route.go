@@ -189,6 +189,13 @@ func (s *session) has(t target) bool {
 	return t.namespace == ""
 }
 
+// gone reports whether the read goes on from a state that may never have been: from before the upstream went back, when past was the newest,
+// and not reached again. Who waits for it to come would miss what happens until then.
+func (s *session) gone(rd *read, past uint64) bool {
+	from := parseVersion(rd.exact)
+	return from <= past && from > parseVersion(s.store.ResourceVersion())
+}
+
 // serve answers the read.
 func (s *session) serve(w http.ResponseWriter, r *http.Request, rd *read) {
 	if rd.name != "" {

@@ -102,6 +102,10 @@ func (s *Server) serveRead(w http.ResponseWriter, r *http.Request, rd *read) boo
 	if !s.dropBody(w, r) {
 		return true
 	}
+	if on.gone(rd, h.past.Load()) {
+		watchcache.WriteError(w, r, apierrors.NewResourceExpired("The server has gone back to an earlier state than resourceVersion "+rd.exact+"."))
+		return true
+	}
 	s.served.WithLabelValues(rd.gvr.Group, rd.gvr.Resource, rd.review.verb).Inc()
 	if rd.review.verb == "watch" {
 		s.serveWatch(w, r, h, on, rd)

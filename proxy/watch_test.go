@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -235,10 +236,29 @@ func TestStartOver(t *testing.T) {
 	f.next(lines, "ADDED")
 	h := f.proxy.holdings.all()[0]
 	h.session.Load().feed.giveUp(errWentBack)
-	for range lines {
+	var last string
+	for line := range lines {
+		last = line
+	}
+	if !strings.Contains(last, `"ERROR"`) || !strings.Contains(last, `"code":410`) {
+		t.Errorf("the watch ends with %s", last)
 	}
 	if code, _ := f.get("jane", "/api/v1/pods?resourceVersion=0"); code != http.StatusOK { // by the upstream, meanwhile
 		t.Error(code)
 	}
 	f.until("held anew", func() bool { return h.session.Load() != nil && h.starts.Load() == 2 })
+
+	// What is not reached again is gone, and what was never there may come.
+	now := parseVersion(h.session.Load().store.ResourceVersion())
+	h.past.Store(now + 1000)
+	for after, want := range map[uint64]int{0: http.StatusOK, 500: http.StatusGone, 1000: http.StatusGone, 1001: http.StatusOK} {
+		if code, body := f.get("jane", fmt.Sprintf("/api/v1/pods?watch=true&timeoutSeconds=1&resourceVersion=%d", now+after)); code != want {
+			t.Errorf("from %d after: %d %s", after, code, body)
+		}
+	}
+	if code, body := f.get("jane", fmt.Sprintf("/api/v1/pods?resourceVersionMatch=Exact&resourceVersion=%d", now+500)); code != http.StatusGone {
+		t.Errorf("%d %s", code, body)
+	}
+	h.session.Load().feed.giveUp(errTooMuchNews)
+	f.until("held anew again", func() bool { return h.session.Load() != nil && h.starts.Load() == 3 })
 }

@@ -87,6 +87,7 @@ type Cache struct {
 
 	closing context.Context // ends the watches
 	close   context.CancelFunc
+	expired atomic.Bool // set before close: they end with 410
 }
 
 const (
@@ -161,6 +162,13 @@ func (c *Cache) addIndexes(labels, fields []string) error {
 func (c *Cache) Close() {
 	c.close()
 	c.paces.close()
+}
+
+// Expire is Close, and tells the watches 410 Expired: the source has gone back to an earlier state, so that what their clients hold, and
+// their resourceVersions, are of a past that never was.
+func (c *Cache) Expire() {
+	c.expired.Store(true)
+	c.Close()
 }
 
 // Compact forgets the history: a resourceVersion older than now is answered with 410 Expired.

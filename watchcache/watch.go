@@ -66,7 +66,11 @@ func (c *Cache) watch(w http.ResponseWriter, r *http.Request, p *params, s *sele
 	if wt.out.flush() != nil { // the headers
 		return nil
 	}
-	if err := wt.serve(ctx, deadline); err != nil {
+	err := wt.serve(ctx, deadline)
+	if err == nil && c.expired.Load() {
+		err = errExpired(max(wt.sent, p.rv))
+	}
+	if err != nil {
 		wt.fail(err)
 	}
 	return nil
