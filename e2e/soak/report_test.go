@@ -26,6 +26,7 @@ type result struct {
 	// Replays are updates that changed nothing.
 	Replays int   `json:"replays"`
 	Lists   int64 `json:"lists"`
+	Probes  int64 `json:"probes"`
 	Watches int64 `json:"watches"`
 
 	// OfControl is all its versions divided by those of client-go on the same things, and Behind how much later than client-go it was
@@ -79,7 +80,7 @@ func (r *report) table() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "seed %d, %.0f s, %d rounds, %d writes\n", r.Seed, r.Seconds, r.Rounds, r.Writes)
 	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "way\tinformer\tof\tproblems\tcurrent after (median, worst)\tbehind client-go\tafter restore\tversions\t÷ client-go\tlists\twatches\treplays")
+	fmt.Fprintln(t, "way\tinformer\tof\tproblems\tcurrent after (median, worst)\tbehind client-go\tafter restore\tversions\t÷ client-go\tlists\tprobes\twatches\treplays")
 	for _, o := range r.Results {
 		median, worst := spread(o.Current)
 		ratio, behind := "", ""
@@ -87,8 +88,8 @@ func (r *report) table() string {
 		if !o.Control {
 			ratio, behind = fmt.Sprintf("%.2f", o.OfControl), fmt.Sprintf("%+.2f s", o.Behind)
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%s, %s\t%s\t%s\t%d\t%s\t%d\t%d\t%d\n", o.Way, o.Name, o.Of, o.Problems, median, worst, behind, restored, sum(o.Versions),
-			ratio, o.Lists, o.Watches, o.Replays)
+		fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%s, %s\t%s\t%s\t%d\t%s\t%d\t%d\t%d\t%d\n", o.Way, o.Name, o.Of, o.Problems, median, worst, behind, restored, sum(o.Versions),
+			ratio, o.Lists, o.Probes, o.Watches, o.Replays)
 	}
 	_ = t.Flush() // to memory
 	return b.String()

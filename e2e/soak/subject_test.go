@@ -56,6 +56,7 @@ func (w *world) newSubject(name, way, of string) (*subject, *rest.Config) {
 func (s *subject) end() {
 	s.stop()
 	s.result.Lists += s.requests.lists.Load()
+	s.result.Probes += s.requests.probes.Load()
 	s.result.Watches += s.requests.watches.Load()
 }
 
@@ -131,9 +132,11 @@ func compared(key string) bool {
 type requests struct {
 	begun          time.Time
 	lists, watches atomic.Int64
+	probes         atomic.Int64 // LISTs of one object, which ask for the newest resourceVersion
 
-	mu   sync.Mutex
-	last []string
+	number atomic.Int64
+	mu     sync.Mutex
+	last   []string
 }
 
 // maxRequests bounds what is remembered.
@@ -163,12 +166,15 @@ type countingTransport struct {
 func (t *countingTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	q := r.URL.Query()
 	watches := q.Has("watch") && q.Get("watch") != "false" && q.Get("watch") != "0"
-	if watches && q.Get("sendInitialEvents") != "true" {
+	switch {
+	case watches && q.Get("sendInitialEvents") != "true":
 		t.requests.watches.Add(1)
-	} else {
+	case q.Get("limit") == "1":
+		t.requests.probes.Add(1)
+	default:
 		t.requests.lists.Add(1)
 	}
-	number := t.requests.lists.Load() + t.requests.watches.Load()
+	number := t.requests.number.Add(1)
 	resp, err := t.RoundTripper.RoundTrip(r)
 	if err != nil {
 		t.requests.note("#%d %s?%s: %v", number, r.URL.Path, r.URL.RawQuery, err)
