@@ -1,10 +1,12 @@
 package proxy
 
 import (
+	"context"
 	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/validate/content"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -26,6 +28,8 @@ type read struct {
 	review *action
 	// fresh: the answer must be current, which nothing held here can be proven to be.
 	fresh bool
+	// least is the resourceVersion that the answer must not be older than; 0: none.
+	least uint64
 	// exact is the resourceVersion whose state, or what came after it, is asked for; empty: a state that may be newer.
 	exact string
 	// ours: it goes on with a page that came from here, or from another replica, and that the upstream knows nothing of.
@@ -88,7 +92,7 @@ func (t target) get(q url.Values) *read {
 	if t.gvr.Group == "" && t.gvr.Resource == "namespaces" {
 		review.namespace = t.name // as kube-apiserver asks: a namespace is in itself
 	}
-	return &read{target: t, review: review, fresh: q.Get("resourceVersion") == ""}
+	return &read{target: t, review: review, fresh: q.Get("resourceVersion") == "", least: parseVersion(q.Get("resourceVersion"))}
 }
 
 // action returns what is done to the target, without selectors.
@@ -147,7 +151,7 @@ func (rd *read) list(q url.Values) *read {
 	case match == metav1.ResourceVersionMatchExact, match == "" && rv != "0" && limit != "" && limit != "0":
 		rd.exact = rv
 	}
-	rd.fresh = rv == ""
+	rd.fresh, rd.least = rv == "", parseVersion(rv)
 	return rd
 }
 
@@ -157,7 +161,10 @@ func (rd *read) watch(q url.Values) {
 	initial, asked := q.Get("sendInitialEvents"), q.Has("sendInitialEvents")
 	sends := asked && initial != "0" && !strings.EqualFold(initial, "false")
 	rd.fresh = rv == "" && asked
-	if rv != "" && rv != "0" && !sends {
+	switch {
+	case sends:
+		rd.least = parseVersion(rv)
+	case rv != "0":
 		rd.exact = rv
 	}
 }
@@ -194,6 +201,20 @@ func (s *session) has(t target) bool {
 func (s *session) gone(rd *read, past uint64) bool {
 	from := parseVersion(rd.exact)
 	return from <= past && from > parseVersion(s.store.ResourceVersion())
+}
+
+// patient is how long a read waits for the session to come to where it must be. What the upstream told another replica comes within it.
+// A resource in which nothing changes may take until the next bookmark, and there the upstream knows better.
+const patient = time.Second
+
+// reaches waits until the session has what the read must not be older than, and reports whether it has.
+func (s *session) reaches(ctx context.Context, rd *read) bool {
+	if rd.least <= parseVersion(s.store.ResourceVersion()) {
+		return true
+	}
+	ctx, cancel := context.WithTimeout(ctx, patient)
+	defer cancel()
+	return s.feed.Wait(ctx, rd.least) == nil
 }
 
 // serve answers the read.

@@ -96,14 +96,21 @@ func (s *Server) serveRead(w http.ResponseWriter, r *http.Request, rd *read) boo
 		return false
 	}
 	on := h.session.Load()
-	if on == nil || !on.answers(r, rd) { // the log goes on while the upstream is asked about the caller
+	switch {
+	case on == nil:
+		return false
+	case on.gone(rd, h.past.Load()):
+		if s.dropBody(w, r) {
+			watchcache.WriteError(w, r, apierrors.NewResourceExpired("The server has gone back to an earlier state than resourceVersion "+rd.exact+"."))
+		}
+		return true
+	case !on.reaches(r.Context(), rd):
+		s.passInTime(w, r, watchcache.TooLargeError(rd.least, parseVersion(on.store.ResourceVersion())))
+		return true
+	case !on.answers(r, rd): // the log goes on while somebody is waited for
 		return false
 	}
 	if !s.dropBody(w, r) {
-		return true
-	}
-	if on.gone(rd, h.past.Load()) {
-		watchcache.WriteError(w, r, apierrors.NewResourceExpired("The server has gone back to an earlier state than resourceVersion "+rd.exact+"."))
 		return true
 	}
 	s.served.WithLabelValues(rd.gvr.Group, rd.gvr.Resource, rd.review.verb).Inc()
@@ -114,6 +121,29 @@ func (s *Server) serveRead(w http.ResponseWriter, r *http.Request, rd *read) boo
 		on.serve(w, r, rd)
 	}
 	return true
+}
+
+// passInTime is pass for a read that would be answered with late if the upstream did not answer it in time: one that is stalled does not.
+func (s *Server) passInTime(w http.ResponseWriter, r *http.Request, late error) {
+	ctx, cancel := context.WithCancelCause(r.Context())
+	defer cancel(nil)
+	timer := time.AfterFunc(s.opts.patience.read, func() { cancel(late) })
+	defer timer.Stop()
+	s.pass(&firstHeader{w, func() { timer.Stop() }}, r.WithContext(ctx))
+}
+
+// firstHeader tells when an answer begins.
+type firstHeader struct {
+	http.ResponseWriter
+	begins func()
+}
+
+// Unwrap is for http.ResponseController.
+func (f *firstHeader) Unwrap() http.ResponseWriter { return f.ResponseWriter }
+
+func (f *firstHeader) WriteHeader(code int) {
+	f.begins()
+	f.ResponseWriter.WriteHeader(code)
 }
 
 // pass sends the request upstream in the caller's name.

@@ -213,6 +213,34 @@ func TestNewerUpstream(t *testing.T) {
 	}
 }
 
+// TestQuietResource: a resource in which nothing changes need not have come to a resourceVersion that others have made. Whoever asks for it by
+// that is answered upstream; where that is stalled, as kube-apiserver would answer that is behind.
+func TestQuietResource(t *testing.T) {
+	u := startUpstream(t, embedded.Options{})
+	f := startProxy(t, u, Options{Resources: []string{"nodes"}, Authentication: Authentication{TokenTTL: deadline, AllowTTL: deadline, DenyTTL: deadline}})
+	f.ready()
+	made, err := u.writerPast().CoreV1().Pods("default").Create(f.ctx, pod("elsewhere"), metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := "/api/v1/nodes?resourceVersion=" + made.ResourceVersion
+	for _, path := range []string{
+		at, at + "&resourceVersionMatch=NotOlderThan", at + "&resourceVersionMatch=Exact",
+		at + "&watch=1&timeoutSeconds=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true",
+	} {
+		u.passed("")
+		if code, body := f.get("jane", path); code != http.StatusOK || len(u.passed("/api/v1/nodes")) != 1 {
+			t.Errorf("%s: %d %s", path, code, body)
+		}
+	}
+	u.setHanging(true)
+	defer u.setHanging(false)
+	code, body := f.get("jane", at)
+	if code != http.StatusGatewayTimeout || !strings.Contains(body, `"ResourceVersionTooLarge"`) || !strings.Contains(body, `"retryAfterSeconds"`) {
+		t.Errorf("by nobody: %d %s", code, body)
+	}
+}
+
 // TestManyClients: however many list and watch, the upstream is listed and watched once.
 func TestManyClients(t *testing.T) {
 	u := startUpstream(t, embedded.Options{Pods: 20})

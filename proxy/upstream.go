@@ -130,6 +130,10 @@ func (u *upstream) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // failed answers a request that the upstream did not.
 func (u *upstream) failed(w http.ResponseWriter, r *http.Request, err error) {
+	if late, ok := errors.AsType[*apierrors.StatusError](context.Cause(r.Context())); ok {
+		watchcache.WriteError(w, r, late)
+		return
+	}
 	if errors.Is(err, context.Canceled) && r.Context().Err() != nil {
 		panic(http.ErrAbortHandler) // the client has gone
 	}

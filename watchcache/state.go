@@ -46,7 +46,7 @@ func (c *Cache) notOlderThan(ctx context.Context, rv uint64) (*state, error) {
 	waiting, cancel := context.WithTimeout(ctx, freshTimeout)
 	defer cancel()
 	if c.clock.Wait(waiting, rv) != nil {
-		return nil, errTooLarge(rv, c.current().rv)
+		return nil, TooLargeError(rv, c.current().rv)
 	}
 	return c.current(), nil
 }

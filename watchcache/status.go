@@ -78,8 +78,8 @@ func marshalStatus(enc wire.Encoding, status *metav1.Status) ([]byte, error) {
 
 const tooLargeRetrySeconds = 1
 
-// errTooLarge is the answer for a resourceVersion that does not exist yet.
-func errTooLarge(want, have uint64) error {
+// TooLargeError returns the answer for a resourceVersion that does not exist yet.
+func TooLargeError(want, have uint64) error {
 	err := apierrors.NewTimeoutError("Too large resource version: "+formatVersion(want)+", current: "+formatVersion(have), tooLargeRetrySeconds)
 	err.ErrStatus.Details.Causes = []metav1.StatusCause{{
 		Type:    metav1.CauseTypeResourceVersionTooLarge,
