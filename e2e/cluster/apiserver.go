@@ -10,32 +10,97 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"sync"
+
+	"k8s.io/client-go/rest"
 )
 
-// URL is the address of the API server. It stays the same when the API server is started again.
-func (c *Cluster) URL() string {
-	return "https://" + net.JoinHostPort(loopback, strconv.Itoa(c.port))
+// APIServer is one kube-apiserver of a cluster. Its methods are safe for concurrent use, except that Kill and Start must not overlap.
+type APIServer struct {
+	cluster *Cluster
+	name    string // of its log and its certificates
+	port    int
+	caData  []byte // its certificate, which it signed itself
+
+	mu      sync.Mutex
+	process *process // nil while it is killed
 }
 
-// KillAPIServer kills the API server, as a crash would, and returns when it is gone. Its connections break.
-func (c *Cluster) KillAPIServer() {
+// AddAPIServer starts one more API server on the cluster's etcd, and waits until it is ready. It has the credentials of the first, and
+// a certificate of its own.
+func (c *Cluster) AddAPIServer(ctx context.Context) (*APIServer, error) {
 	c.mu.Lock()
-	p := c.apiserver
-	c.apiserver = nil
+	s := &APIServer{cluster: c, name: "kube-apiserver"}
+	if n := len(c.servers); n > 0 {
+		s.name += "-" + strconv.Itoa(n+1)
+	}
+	c.servers = append(c.servers, s)
 	c.mu.Unlock()
+	if err := s.startOnFreePort(ctx); err != nil {
+		return nil, fmt.Errorf("cluster: %w", err)
+	}
+	return s, nil
+}
+
+// APIServers returns the API servers in the order in which they were made. There is always one.
+func (c *Cluster) APIServers() []*APIServer {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return append([]*APIServer(nil), c.servers...)
+}
+
+func (c *Cluster) first() *APIServer { return c.APIServers()[0] }
+
+// URL is the address of the first API server. It stays the same when the API server is started again.
+func (c *Cluster) URL() string { return c.first().URL() }
+
+// KillAPIServer is [APIServer.Kill] of the first API server.
+func (c *Cluster) KillAPIServer() { c.first().Kill() }
+
+// StartAPIServer is [APIServer.Start] of the first API server.
+func (c *Cluster) StartAPIServer(ctx context.Context) error { return c.first().Start(ctx) }
+
+// URL is the server's address. It stays the same when the server is started again.
+func (s *APIServer) URL() string { return "https://" + s.Address() }
+
+// Address is where the server listens.
+func (s *APIServer) Address() string { return net.JoinHostPort(loopback, strconv.Itoa(s.port)) }
+
+// Config is the admin's configuration for this server, as [Cluster.Config] is for the first.
+func (s *APIServer) Config() *rest.Config { return s.config(s.cluster.credentials.tokens[adminName]) }
+
+// Kill kills the server, as a crash would, and returns when it is gone. Its connections break.
+func (s *APIServer) Kill() {
+	s.mu.Lock()
+	p := s.process
+	s.process = nil
+	s.mu.Unlock()
 	if p != nil {
 		p.kill()
 	}
 }
 
-// StartAPIServer starts the API server again after KillAPIServer, on the same port and with the same certificate
-// and tokens, and waits until it is ready. Its watch cache begins anew: a WATCH from a resourceVersion older than what
-// it was filled with gets 410.
-func (c *Cluster) StartAPIServer(ctx context.Context) error {
-	if c.runningAPIServer() {
+// Pause stops the server without ending it: its connections stay, and nothing comes.
+func (s *APIServer) Pause() { s.signal((*process).pause) }
+
+// Resume lets a server go on that was paused.
+func (s *APIServer) Resume() { s.signal((*process).resume) }
+
+func (s *APIServer) signal(send func(*process)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.process != nil {
+		send(s.process)
+	}
+}
+
+// Start starts the server again after Kill, on the same port and with the same certificate and tokens, and waits until it is ready. Its
+// watch cache begins anew: a WATCH from a resourceVersion older than what it was filled with gets 410.
+func (s *APIServer) Start(ctx context.Context) error {
+	if s.Running() {
 		return errors.New("cluster: the API server runs already")
 	}
-	if p, err := c.tryAPIServer(ctx); err != nil {
+	if p, err := s.try(ctx); err != nil {
 		if p != nil {
 			p.kill()
 		}
@@ -44,20 +109,21 @@ func (c *Cluster) StartAPIServer(ctx context.Context) error {
 	return nil
 }
 
-func (c *Cluster) runningAPIServer() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.apiserver != nil
+// Running reports whether the server has not been killed. One that is paused runs.
+func (s *APIServer) Running() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.process != nil
 }
 
-func (c *Cluster) startAPIServerOnFreePort(ctx context.Context) error {
+func (s *APIServer) startOnFreePort(ctx context.Context) error {
 	for attempt := 1; ; attempt++ {
 		port, err := freePort()
 		if err != nil {
 			return err
 		}
-		c.port = port
-		p, err := c.tryAPIServer(ctx)
+		s.port = port
+		p, err := s.try(ctx)
 		if err == nil || p == nil {
 			return err
 		}
@@ -68,16 +134,17 @@ func (c *Cluster) startAPIServerOnFreePort(ctx context.Context) error {
 	}
 }
 
-// tryAPIServer returns the process also when it did not become ready.
-func (c *Cluster) tryAPIServer(ctx context.Context) (*process, error) {
+// try returns the process also when it did not become ready.
+func (s *APIServer) try(ctx context.Context) (*process, error) {
+	c := s.cluster
 	key := filepath.Join(c.dir, serviceAccountKeyFile)
-	certs := filepath.Join(c.dir, certDir)
+	certs := filepath.Join(c.dir, certDir, s.name)
 	args := append([]string{
 		"--etcd-servers=" + c.etcdURL,
 		"--bind-address=" + loopback,
 		"--advertise-address=" + loopback,
 		"--endpoint-reconciler-type=none", // an Endpoints object may not point to loopback
-		"--secure-port=" + strconv.Itoa(c.port),
+		"--secure-port=" + strconv.Itoa(s.port),
 		"--cert-dir=" + certs,
 		"--token-auth-file=" + filepath.Join(c.dir, tokenFile),
 		"--authorization-mode=" + string(c.options.Authorization),
@@ -91,25 +158,25 @@ func (c *Cluster) tryAPIServer(ctx context.Context) (*process, error) {
 	if c.options.MemoryLimit != "" {
 		env = append(env, "GOMEMLIMIT="+c.options.MemoryLimit)
 	}
-	p, err := startProcess(c.binaries.APIServer, args, env, filepath.Join(c.dir, "kube-apiserver.log"))
+	p, err := startProcess(c.binaries.APIServer, args, env, filepath.Join(c.dir, s.name+".log"))
 	if err != nil {
 		return nil, err
 	}
 	// The certificate is the server's own, and there is none to check it against before it has been made.
 	insecure := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}
 	defer insecure.CloseIdleConnections()
-	err = p.waitReady(ctx, &http.Client{Transport: insecure}, c.URL()+"/readyz", c.credentials.tokens[adminName])
+	err = p.waitReady(ctx, &http.Client{Transport: insecure}, s.URL()+"/readyz", c.credentials.tokens[adminName])
 	if err != nil {
 		return p, err
 	}
-	if c.caData == nil {
-		if c.caData, err = os.ReadFile(filepath.Join(certs, "apiserver.crt")); err != nil {
+	if s.caData == nil {
+		if s.caData, err = os.ReadFile(filepath.Join(certs, "apiserver.crt")); err != nil {
 			return p, fmt.Errorf("reading the API server's certificate: %w", err)
 		}
 	}
-	c.mu.Lock()
-	c.apiserver = p
-	c.mu.Unlock()
+	s.mu.Lock()
+	s.process = p
+	s.mu.Unlock()
 	c.watchOver(p)
 	return p, nil
 }

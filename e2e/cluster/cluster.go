@@ -50,22 +50,21 @@ type Options struct {
 }
 
 // Cluster is a running etcd with a kube-apiserver before it. Its methods are safe for concurrent use, except that
-// KillAPIServer, StartAPIServer, Expire and Stop must not overlap each other.
+// KillAPIServer, StartAPIServer, Expire, Backup, Restore and Stop must not overlap each other.
 type Cluster struct {
 	options     Options
 	binaries    Binaries
 	dir         string
 	credentials *credentials
 	etcdURL     string
-	port        int
-	caData      []byte // the API server's certificate, which it signed itself
+	etcdPeerURL string
 	etcdClient  *clientv3.Client
 
-	mu        sync.Mutex
-	etcd      *process
-	apiserver *process // nil while it is killed
-	keepLogs  bool
-	stopped   bool
+	mu       sync.Mutex
+	etcd     *process
+	servers  []*APIServer
+	keepLogs bool
+	stopped  bool
 
 	died     chan struct{} // closed when a server exits that nobody killed
 	diedErr  error
@@ -114,13 +113,14 @@ func (c *Cluster) start(ctx context.Context) (err error) {
 		return err
 	}
 	if c.options.Pods == nil {
-		return c.startAPIServerOnFreePort(ctx)
+		_, err := c.AddAPIServer(ctx)
+		return err
 	}
 	newest, err := c.putObjects(ctx, c.options.Pods)
 	if err != nil {
 		return err
 	}
-	if err := c.startAPIServerOnFreePort(ctx); err != nil {
+	if _, err := c.AddAPIServer(ctx); err != nil {
 		return err
 	}
 	return c.waitForCache(ctx, c.options.Pods, newest)
@@ -154,22 +154,23 @@ func (c *Cluster) Stop() error {
 		return nil
 	}
 	c.stopped = true
-	keep, servers := c.keepLogs, []*process{c.apiserver, c.etcd}
+	keep, etcd := c.keepLogs, c.etcd
 	c.mu.Unlock()
 
 	var errs []error
 	if c.etcdClient != nil {
 		errs = append(errs, c.etcdClient.Close())
 	}
-	for _, p := range servers {
-		if p != nil {
-			p.kill()
-		}
+	for _, s := range c.APIServers() {
+		s.Kill()
+	}
+	if etcd != nil {
+		etcd.kill()
 	}
 	c.fail(errors.New("cluster: it was stopped"))
 	remove := []string{c.dir}
 	if keep {
-		remove = []string{filepath.Join(c.dir, etcdDataDir), filepath.Join(c.dir, certDir), filepath.Join(c.dir, tokenFile),
+		remove = []string{filepath.Join(c.dir, etcdDataDir), filepath.Join(c.dir, backupDir), filepath.Join(c.dir, certDir), filepath.Join(c.dir, tokenFile),
 			filepath.Join(c.dir, serviceAccountKeyFile)}
 	}
 	for _, path := range remove {

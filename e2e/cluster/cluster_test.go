@@ -196,7 +196,8 @@ func TestWaitAndStop(t *testing.T) {
 	if err := c.Wait(ctx); err != nil {
 		t.Errorf("Wait with a context that is done: %v", err)
 	}
-	environ, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", c.apiserver.pid))
+	server := c.first().process
+	environ, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", server.pid))
 	if err == nil && !strings.Contains(string(environ), "GOMEMLIMIT=2GiB") {
 		t.Error("the API server has no GOMEMLIMIT")
 	}
@@ -224,7 +225,7 @@ func TestWaitAndStop(t *testing.T) {
 			t.Errorf("%s is left besides the logs", e.Name())
 		}
 	}
-	for _, p := range []*process{c.apiserver, c.etcd} {
+	for _, p := range []*process{server, c.etcd} {
 		if err := syscall.Kill(p.pid, 0); !errors.Is(err, syscall.ESRCH) {
 			t.Errorf("%s still runs: %v", p.name, err)
 		}

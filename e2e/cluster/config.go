@@ -11,7 +11,7 @@ import (
 // Config is the admin's configuration: a member of system:masters. It has no client-side rate limit. The caller
 // may change it.
 func (c *Cluster) Config() *rest.Config {
-	return c.config(c.credentials.tokens[adminName])
+	return c.first().Config()
 }
 
 // ConfigFor is the configuration of one of Options.Users.
@@ -20,14 +20,14 @@ func (c *Cluster) ConfigFor(user string) (*rest.Config, error) {
 	if !ok {
 		return nil, fmt.Errorf("cluster: user %q is not among Options.Users", user)
 	}
-	return c.config(token), nil
+	return c.first().config(token), nil
 }
 
-func (c *Cluster) config(token string) *rest.Config {
+func (s *APIServer) config(token string) *rest.Config {
 	return &rest.Config{
-		Host:            c.URL(),
+		Host:            s.URL(),
 		BearerToken:     token,
-		TLSClientConfig: rest.TLSClientConfig{CAData: c.caData},
+		TLSClientConfig: rest.TLSClientConfig{CAData: s.caData},
 		QPS:             -1,
 	}
 }
@@ -36,7 +36,7 @@ func (c *Cluster) config(token string) *rest.Config {
 func (c *Cluster) WriteKubeconfig(path string) error {
 	const name = "weir-e2e"
 	config := clientcmdapi.NewConfig()
-	config.Clusters[name] = &clientcmdapi.Cluster{Server: c.URL(), CertificateAuthorityData: c.caData}
+	config.Clusters[name] = &clientcmdapi.Cluster{Server: c.URL(), CertificateAuthorityData: c.first().caData}
 	config.AuthInfos[adminName] = &clientcmdapi.AuthInfo{Token: c.credentials.tokens[adminName]}
 	config.Contexts[name] = &clientcmdapi.Context{Cluster: name, AuthInfo: adminName}
 	config.CurrentContext = name

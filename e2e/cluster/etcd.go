@@ -18,6 +18,9 @@ const etcdDataDir = "etcd"
 // startEtcd starts etcd on a free port and waits until it is ready.
 func (c *Cluster) startEtcd(ctx context.Context) error {
 	for attempt := 1; ; attempt++ {
+		if err := c.chooseEtcdPorts(); err != nil {
+			return err
+		}
 		p, err := c.tryEtcd(ctx)
 		if err == nil {
 			c.etcd = p
@@ -44,25 +47,26 @@ func (c *Cluster) startEtcd(ctx context.Context) error {
 	return nil
 }
 
-// tryEtcd returns the process also when it did not become ready.
-func (c *Cluster) tryEtcd(ctx context.Context) (*process, error) {
+func (c *Cluster) chooseEtcdPorts() error {
 	clientPort, err := freePort()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	peerPort, err := freePort()
-	if err != nil {
-		return nil, err
-	}
-	c.etcdURL = httpURL(clientPort)
+	c.etcdURL, c.etcdPeerURL = httpURL(clientPort), httpURL(peerPort)
+	return err
+}
+
+// tryEtcd returns the process also when it did not become ready.
+func (c *Cluster) tryEtcd(ctx context.Context) (*process, error) {
 	args := append([]string{
 		"--name=weir",
-		"--data-dir=" + filepath.Join(c.dir, etcdDataDir),
+		"--data-dir=" + c.path(etcdDataDir),
 		"--listen-client-urls=" + c.etcdURL,
 		"--advertise-client-urls=" + c.etcdURL,
-		"--listen-peer-urls=" + httpURL(peerPort),
-		"--initial-advertise-peer-urls=" + httpURL(peerPort),
-		"--initial-cluster=weir=" + httpURL(peerPort),
+		"--listen-peer-urls=" + c.etcdPeerURL,
+		"--initial-advertise-peer-urls=" + c.etcdPeerURL,
+		"--initial-cluster=weir=" + c.etcdPeerURL,
 		"--unsafe-no-fsync",
 		"--quota-backend-bytes=" + strconv.Itoa(8<<30),
 		"--log-level=warn",

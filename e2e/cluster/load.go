@@ -31,7 +31,7 @@ const cacheTimeout = 3 * time.Minute
 // when its watch cache has all of them.
 func (c *Cluster) LoadPods(ctx context.Context, pods *podsim.Pods) error {
 	newest, err := c.putObjects(ctx, pods)
-	if err == nil && c.runningAPIServer() {
+	if err == nil && c.first().Running() {
 		err = c.waitForCache(ctx, pods, newest)
 	}
 	if err != nil {

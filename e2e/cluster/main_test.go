@@ -63,7 +63,7 @@ func startAndHang() {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	if err := json.NewEncoder(os.Stdout).Encode(child{Dir: c.dir, PIDs: []int{c.etcd.pid, c.apiserver.pid}}); err != nil {
+	if err := json.NewEncoder(os.Stdout).Encode(child{Dir: c.dir, PIDs: []int{c.etcd.pid, c.first().process.pid}}); err != nil {
 		os.Exit(1)
 	}
 	select {}

@@ -74,6 +74,10 @@ func (p *process) kill() {
 	<-p.exited
 }
 
+// pause stops the process and its children, and resume lets them go on. An error means that it is gone.
+func (p *process) pause()  { _ = syscall.Kill(-p.pid, syscall.SIGSTOP) }
+func (p *process) resume() { _ = syscall.Kill(-p.pid, syscall.SIGCONT) }
+
 // failure is the error of a process that exited although nobody killed it.
 func (p *process) failure() error {
 	how := "without an error"

@@ -1,0 +1,72 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+)
+
+const backupDir = "etcd-backup"
+
+// Backup copies what etcd holds, in place of an earlier copy. etcd is down meanwhile, which API servers survive.
+func (c *Cluster) Backup(ctx context.Context) error {
+	if err := c.withoutEtcd(ctx, func() error { return replaceDir(c.path(backupDir), c.path(etcdDataDir)) }); err != nil {
+		return fmt.Errorf("cluster: copying etcd's data: %w", err)
+	}
+	return nil
+}
+
+// Restore puts back what Backup copied: everything written since is lost, and resourceVersions that were given out since come again, for
+// other content. The API servers that run are killed before and started again after.
+func (c *Cluster) Restore(ctx context.Context) error {
+	var running []*APIServer
+	for _, s := range c.APIServers() {
+		if s.Running() {
+			running = append(running, s)
+			s.Kill()
+		}
+	}
+	if err := c.withoutEtcd(ctx, func() error { return replaceDir(c.path(etcdDataDir), c.path(backupDir)) }); err != nil {
+		return fmt.Errorf("cluster: restoring etcd's data: %w", err)
+	}
+	for _, s := range running {
+		if err := s.Start(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *Cluster) path(name string) string { return filepath.Join(c.dir, name) }
+
+// withoutEtcd kills etcd, calls f and starts etcd again, at the same address.
+func (c *Cluster) withoutEtcd(ctx context.Context, f func() error) error {
+	c.mu.Lock()
+	old := c.etcd
+	c.mu.Unlock()
+	old.kill()
+	if err := f(); err != nil {
+		return err
+	}
+	p, err := c.tryEtcd(ctx)
+	if err != nil {
+		if p != nil {
+			p.kill()
+		}
+		return err
+	}
+	c.mu.Lock()
+	c.etcd = p
+	c.mu.Unlock()
+	c.watchOver(p)
+	return nil
+}
+
+// replaceDir makes to a copy of from.
+func replaceDir(to, from string) error {
+	if err := os.RemoveAll(to); err != nil {
+		return err
+	}
+	return os.CopyFS(to, os.DirFS(from))
+}

@@ -1,0 +1,91 @@
+package cluster
+
+import (
+	"context"
+	"strconv"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+)
+
+// TestServersAndBackup: two API servers show one etcd, each can be paused and killed, and both show what was restored.
+func TestServersAndBackup(t *testing.T) {
+	c := start(t, Options{})
+	second, err := c.AddAPIServer(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var maps [2]typedcorev1.ConfigMapInterface
+	for i, s := range c.APIServers() {
+		client, err := kubernetes.NewForConfig(s.Config())
+		if err != nil {
+			t.Fatal(err)
+		}
+		maps[i] = client.CoreV1().ConfigMaps("default")
+	}
+	create := func(ctx context.Context, at int, name string) (int, error) {
+		cm, err := maps[at].Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
+		if err != nil {
+			return 0, err
+		}
+		rv, err := strconv.Atoi(cm.ResourceVersion)
+		return rv, err
+	}
+	kept, err := create(t.Context(), 0, "kept")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := maps[1].Get(t.Context(), "kept", metav1.GetOptions{}); err != nil {
+		t.Errorf("the second server: %v", err)
+	}
+
+	second.Pause()
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	if _, err := maps[1].Get(ctx, "kept", metav1.GetOptions{}); err == nil {
+		t.Error("a paused server answers")
+	}
+	if _, err := maps[0].Get(t.Context(), "kept", metav1.GetOptions{}); err != nil {
+		t.Errorf("the other server: %v", err)
+	}
+	second.Resume()
+	if _, err := maps[1].Get(t.Context(), "kept", metav1.GetOptions{}); err != nil {
+		t.Errorf("a server that goes on: %v", err)
+	}
+
+	if err := c.Backup(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	var lost int
+	for lost == 0 { // etcd has just come back
+		if lost, err = create(t.Context(), 1, "lost"); err != nil && !apierrors.IsServerTimeout(err) && !apierrors.IsInternalError(err) {
+			t.Fatal(err)
+		}
+	}
+	if err := c.Restore(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for i := range maps {
+		if _, err := maps[i].Get(t.Context(), "kept", metav1.GetOptions{}); err != nil {
+			t.Errorf("server %d: %v", i, err)
+		}
+		if _, err := maps[i].Get(t.Context(), "lost", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+			t.Errorf("server %d has what was written after the backup: %v", i, err)
+		}
+	}
+	if c, err := maps[0].Get(t.Context(), "kept", metav1.GetOptions{}); err != nil || c.ResourceVersion != strconv.Itoa(kept) {
+		t.Errorf("%v, %v, written as %d", c, err, kept)
+	}
+	second.Kill()
+	if _, err := create(t.Context(), 0, "after"); err != nil {
+		t.Error(err)
+	}
+	if err := c.Wait(ctx); err != nil {
+		t.Error(err)
+	}
+}
