@@ -94,23 +94,27 @@ func (in *intake) takeReturned(w *store.Writer, t wire.EventType, m *wire.Meta) 
 		w.Flush() // so that what the store holds is what came before this event
 	}
 	held, ok := in.store.Get(string(wire.AppendKey(nil, m)))
+	state := t == 0 || t == wire.Added // a list, or initial events: what is held may come again
 	switch {
 	case t == wire.Deleted:
+		if ok && ofAnother(object, held) {
+			return nil // the end of what had the name before, told again
+		}
 		if ok {
 			m.UID = []byte(held.UID())
 			in.grow(m, held)
 		}
 		return w.Delete(m, nil)
-	case ok && t == 0 && sameVersion(object, held):
+	case ok && state && sameVersion(object, held):
 		m.UID, m.ResourceVersion = []byte(held.UID()), []byte(held.ResourceVersion())
 		return in.again(w, m, object) // its content may be another all the same
-	case ok && t == 0 && in.unchanged(object, held):
+	case ok && state && in.unchanged(object, held):
 		m.UID, m.ResourceVersion = []byte(held.UID()), []byte(held.ResourceVersion())
 		raw, err := held.AppendRaw(nil)
 		if err != nil {
 			return err
 		}
-		return w.PutAs(m, nil, raw) // it is the version held: that is only marked
+		return w.PutAs(m, in.encoded(object), raw) // it is the version held: that is only marked
 	case ok:
 		in.grow(m, held)
 	}
@@ -132,6 +136,17 @@ func (in *intake) again(w *store.Writer, m *wire.Meta, object any) error {
 	return in.put(w, m, received, object)
 }
 
+// ofAnother reports whether a deleted object is an older one than that held under its name.
+func ofAnother(object any, held *store.Object) bool {
+	is, err := meta.Accessor(object)
+	if err != nil || is.GetUID() == "" || string(is.GetUID()) == held.UID() {
+		return false
+	}
+	has, err := strconv.ParseUint(is.GetResourceVersion(), 10, 64)
+	had, number := held.ResourceVersionNumber()
+	return err == nil && number && has < had
+}
+
 // sameVersion reports whether a list has the version that is held, by the object's own uid and resourceVersion.
 func sameVersion(object any, held *store.Object) bool {
 	is, err := meta.Accessor(object)
@@ -139,8 +154,8 @@ func sameVersion(object any, held *store.Object) bool {
 		is.GetResourceVersion() == held.ResourceVersion() && string(is.GetUID()) == held.UID()
 }
 
-// unchanged reports whether a list has the version that is held. Fake clientsets give no versions: then the objects are
-// compared.
+// unchanged reports whether a list has the version that is held, where that was made up, or is none: fake clientsets give no versions. The
+// objects are compared, unless what is held is what a transform has made of one.
 func (in *intake) unchanged(object any, held *store.Object) bool {
 	value, err := held.Decoded()
 	if err != nil {
@@ -154,7 +169,10 @@ func (in *intake) unchanged(object any, held *store.Object) bool {
 	if err != nil || is.GetUID() != was.GetUID() || is.GetResourceVersion() != was.GetResourceVersion() {
 		return false
 	}
-	return is.GetResourceVersion() != "" || in.transform == nil && equality.Semantic.DeepEqual(object, value)
+	if in.transform != nil {
+		return is.GetResourceVersion() != ""
+	}
+	return equality.Semantic.DeepEqual(object, value)
 }
 
 // grow makes up a version for the store, where the object's own is not a number that is higher than that of the version
