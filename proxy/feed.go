@@ -32,12 +32,11 @@ type feed struct {
 	events  *atomic.Uint64  // of watches
 	initial *atomic.Uint64  // objects of first lists
 
-	mu sync.Mutex // held while the store and the history change, and by whoever needs them to fit
+	mu    sync.Mutex // held while the store and the history change, and by whoever needs them to fit
+	begun bool       // the first list is in; changed by the reflector's goroutine, under mu
+	last  uint64     // in history; the same
 
-	// Of the reflector's goroutine.
-	begun bool   // the first list is in
-	last  uint64 // in history
-	aside []changed
+	aside []changed // of the reflector's goroutine
 
 	asideBytes atomic.Int64
 }
@@ -60,6 +59,9 @@ var (
 func (f *feed) Observe(fn func(resourceVersion uint64)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if f.begun { // a relist that has not ended, or broke off, may have changed what has no resourceVersion of its own
+		f.name(f.last)
+	}
 	fn(parseVersion(f.store.ResourceVersion()))
 }
 
@@ -105,10 +107,15 @@ func (f *feed) take(w *store.Writer, t wire.EventType, m *wire.Meta, object []by
 
 // flush applies the one change that is buffered, whose resourceVersion is rv. The lock is held.
 func (f *feed) flush(w *store.Writer, rv uint64) {
-	if w.Flush() > 0 && rv > f.last {
-		f.last = rv
-		f.history.Add(rv, f.store.Revision())
+	if w.Flush() > 0 {
+		f.name(rv)
 	}
+}
+
+// name tells the history that the store has what there is at rv: a WATCH may begin there, whatever the log still holds. The lock is held.
+func (f *feed) name(rv uint64) {
+	f.last = max(f.last, rv)
+	f.history.Add(rv, f.store.Revision())
 }
 
 // list takes an object of a relist: marked at once where it is held as it is, else put aside.
@@ -184,12 +191,12 @@ func (f *feed) EndReplace(w *store.Writer, resourceVersion string) {
 	slices.SortStableFunc(f.aside, func(a, b changed) int { return cmp.Compare(a.rv, b.rv) })
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if before, end := parseVersion(f.store.ResourceVersion()), parseVersion(resourceVersion); end > before && before >= f.last {
-		if end > before+1 {
-			f.history.Tear(before + 1)
+	at := f.last
+	if before, end := parseVersion(f.store.ResourceVersion()), parseVersion(resourceVersion); end > before {
+		if from := max(before, at) + 1; from < end {
+			f.history.Tear(from)
 		}
-		f.last = end
-		defer func() { f.history.Add(end, f.store.Revision()) }()
+		at = end
 	}
 	w.EndReplace(resourceVersion)
 	var m wire.Meta
@@ -199,6 +206,7 @@ func (f *feed) EndReplace(w *store.Writer, resourceVersion string) {
 		}
 		w.Flush() // each on its own, in this order
 	}
+	f.name(at)
 	f.drop()
 }
 

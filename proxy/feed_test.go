@@ -24,9 +24,9 @@ type bench struct {
 	full    error
 }
 
-func newBench(t *testing.T) *bench {
+func newBench(t *testing.T, logBytes int64) *bench {
 	t.Helper()
-	st := store.New(store.Config{Encoding: wire.JSON, KeepLog: true})
+	st := store.New(store.Config{Encoding: wire.JSON, KeepLog: true, LogBytes: logBytes})
 	t.Cleanup(st.Close)
 	b := &bench{t: t, w: st.Writer(store.Scope{})}
 	b.feed = &feed{
@@ -44,7 +44,12 @@ func newBench(t *testing.T) *bench {
 // put gives an object of some size.
 func (b *bench) put(t wire.EventType, name string, rv, size int) error {
 	b.t.Helper()
-	raw := fmt.Appendf(nil, `{"metadata":{"name":%q,"uid":"u-%s","resourceVersion":"%d"},"data":%q}`, name, name, rv, strings.Repeat("x", size))
+	return b.putAs(t, name, "u-"+name, rv, size)
+}
+
+func (b *bench) putAs(t wire.EventType, name, uid string, rv, size int) error {
+	b.t.Helper()
+	raw := fmt.Appendf(nil, `{"metadata":{"name":%q,"uid":%q,"resourceVersion":"%d"},"data":%q}`, name, uid, rv, strings.Repeat("x", size))
 	var m wire.Meta
 	if err := wire.ReadMeta(wire.JSON, raw, &m); err != nil {
 		b.t.Fatal(err)
@@ -59,7 +64,7 @@ func (b *bench) now() (rv uint64) {
 }
 
 func TestFeed(t *testing.T) {
-	b := newBench(t)
+	b := newBench(t, 0)
 	if b.now() != 5 || b.store.Len() != 2 {
 		t.Fatalf("at %d with %d objects", b.now(), b.store.Len())
 	}
@@ -110,7 +115,7 @@ func TestFeed(t *testing.T) {
 // TestFeedRelist: what a relist finds to be gone comes first and what it finds changed in its order, so that whoever breaks off and goes
 // on elsewhere misses nothing; nobody goes on here from a state in between.
 func TestFeedRelist(t *testing.T) {
-	b := newBench(t)
+	b := newBench(t, 0)
 	if err := errors.Join(b.put(wire.Added, "gone", 6, 0), b.put(wire.Added, "new", 7, 0), b.put(wire.Added, "same", 8, 0)); err != nil {
 		t.Fatal(err)
 	}
@@ -165,7 +170,7 @@ func TestFeedRelist(t *testing.T) {
 
 // TestFeedWait: whoever waits for a resourceVersion finds the history up to it.
 func TestFeedWait(t *testing.T) {
-	b := newBench(t)
+	b := newBench(t, 0)
 	b.mu.Lock() // as while a change is applied
 	waited := make(chan error, 1)
 	go func() { waited <- b.Wait(t.Context(), 5) }()
@@ -184,7 +189,7 @@ func TestFeedWait(t *testing.T) {
 
 // TestFeedGivesUp: too much news, or an upstream that went back in time, is for a new store.
 func TestFeedGivesUp(t *testing.T) {
-	b := newBench(t)
+	b := newBench(t, 0)
 	b.BeginReplace(b.w, false)
 	var err error
 	for i := 0; err == nil && i < 40; i++ {
@@ -193,7 +198,7 @@ func TestFeedGivesUp(t *testing.T) {
 	if !errors.Is(err, errTooMuchNews) || !errors.Is(b.why, errTooMuchNews) || b.store.Len() != 2 {
 		t.Errorf("%v, %v, %d objects", err, b.why, b.store.Len())
 	}
-	b = newBench(t)
+	b = newBench(t, 0)
 	b.BeginReplace(b.w, true)
 	if !errors.Is(b.why, errWentBack) {
 		t.Error(b.why)
@@ -202,7 +207,7 @@ func TestFeedGivesUp(t *testing.T) {
 
 // TestFeedFull: what does not fit is not stored, from a list or from a watch.
 func TestFeedFull(t *testing.T) {
-	b := newBench(t)
+	b := newBench(t, 0)
 	b.full = errOverBudget
 	for _, kind := range []wire.EventType{0, wire.Added} {
 		if err := b.put(kind, "c", 9, 0); !errors.Is(err, errOverBudget) || b.w.Flush() != 0 || b.store.Len() != 2 {

@@ -13,6 +13,7 @@ type History struct {
 	points []point // a ring, from first on
 	first  int
 	limit  int
+	newest uint64 // the highest revision that was added, at the last point or after it
 }
 
 // point says that from rv on, until the next point, the store's state is that of revision.
@@ -29,23 +30,30 @@ func NewHistory(limit int, rv, revision uint64) *History {
 	if limit <= 0 {
 		limit = DefaultHistory
 	}
-	return &History{points: []point{{rv: rv, revision: revision}}, limit: max(limit, 2)}
+	return &History{points: []point{{rv: rv, revision: revision}}, limit: max(limit, 2), newest: revision}
 }
 
-// Add says that the change that made revision has resourceVersion rv. Both must be higher than in any call before.
+// Add says that the store has at revision what there is at resourceVersion rv. revision must not be lower than in any call before. Where rv
+// is not higher than in any call before, what changed has no resourceVersion of its own: a client at the newest one is told of it as long as
+// the log has it, and after that goes on without it.
 func (h *History) Add(rv, revision uint64) {
-	h.add(point{rv: rv, revision: revision})
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.newest = revision
+	if rv > h.at(len(h.points)-1).rv {
+		h.add(point{rv: rv, revision: revision})
+	}
 }
 
 // Tear says that the states from rv on are not known, until Add gives one that is: a relist has found what changed meanwhile, but not
 // when. rv must be higher than in any call before. No WATCH can be resumed from in between.
 func (h *History) Tear(rv uint64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	h.add(point{rv: rv, torn: true})
 }
 
 func (h *History) add(p point) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
 	if len(h.points) < h.limit {
 		h.points = append(h.points, p)
 		return
@@ -59,6 +67,7 @@ func (h *History) Reset(rv, revision uint64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.points, h.first = append(h.points[:0], point{rv: rv, revision: revision}), 0
+	h.newest = revision
 }
 
 func (h *History) at(i int) point { return h.points[(h.first+i)%len(h.points)] }
@@ -68,16 +77,21 @@ var (
 	errTorn      = errors.New("the state was passed over by a relist")
 )
 
-// revision returns the newest revision of the store whose changes are all at rv or before. The error is errForgotten or errTorn.
-func (h *History) revision(rv uint64) (uint64, error) {
+// revisions are where a client at rv may go on: what there is at rv or before is in the store at both. Where the log does not reach back to
+// least, most will do, which is higher only at the newest resourceVersion: see Add. The error is errForgotten or errTorn.
+func (h *History) revisions(rv uint64) (least, most uint64, err error) {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
 	after := sort.Search(len(h.points), func(i int) bool { return h.at(i).rv > rv })
-	switch {
-	case after == 0:
-		return 0, errForgotten
-	case h.at(after - 1).torn:
-		return 0, errTorn
+	if after == 0 {
+		return 0, 0, errForgotten
 	}
-	return h.at(after - 1).revision, nil
+	p := h.at(after - 1)
+	switch {
+	case p.torn:
+		return 0, 0, errTorn
+	case after == len(h.points):
+		return p.revision, h.newest, nil
+	}
+	return p.revision, p.revision, nil
 }

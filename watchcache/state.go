@@ -73,11 +73,14 @@ func (c *Cache) since(rv uint64) (*store.Cursor, error) {
 	if rv < c.floor.Load() {
 		return nil, errExpired(rv)
 	}
-	revision, err := c.history.revision(rv)
+	least, most, err := c.history.revisions(rv)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errExpired(rv), err)
 	}
-	cursor, err := c.store.CursorAt(revision)
+	cursor, err := c.store.CursorAt(least)
+	if errors.Is(err, store.ErrTrimmed) && most > least {
+		cursor, err = c.store.CursorAt(most)
+	}
 	if errors.Is(err, store.ErrTrimmed) {
 		return nil, errExpired(rv)
 	}

@@ -141,26 +141,43 @@ func TestHistory(t *testing.T) {
 			if i >= 3 {
 				oldest = newest - 30
 			}
-			revision, err := h.revision(rv)
+			least, most, err := h.revisions(rv)
 			ok := err == nil
 			if ok != (rv >= oldest) {
-				t.Fatalf("after %d: revision(%d) ok=%v", newest, rv, ok)
+				t.Fatalf("after %d: revisions(%d) ok=%v", newest, rv, ok)
 			}
-			if ok && revision != min(rv, newest)/10 {
-				t.Fatalf("after %d: revision(%d) = %d", newest, rv, revision)
+			if want := min(rv, newest) / 10; ok && (least != want || most != want) {
+				t.Fatalf("after %d: revisions(%d) = %d, %d", newest, rv, least, most)
 			}
 		}
 	}
 	h.Reset(5, 7)
-	if revision, err := h.revision(6); err != nil || revision != 7 {
-		t.Errorf("after Reset: %d %v", revision, err)
+	if least, most, err := h.revisions(6); err != nil || least != 7 || most != 7 {
+		t.Errorf("after Reset: %d %d %v", least, most, err)
 	}
 	h.Tear(10)
 	h.Add(15, 9)
 	for rv, want := range map[uint64]error{4: errForgotten, 9: nil, 10: errTorn, 14: errTorn, 15: nil, 99: nil} {
-		if _, err := h.revision(rv); !errors.Is(err, want) {
+		if _, _, err := h.revisions(rv); !errors.Is(err, want) {
 			t.Errorf("torn from 10 to 15: at %d %v", rv, err)
 		}
+	}
+}
+
+// TestHistoryWithoutVersion: what changed under a resourceVersion that was there before is told to whoever is there, if it can be.
+func TestHistoryWithoutVersion(t *testing.T) {
+	h := NewHistory(0, 10, 1)
+	h.Add(20, 2)
+	h.Add(20, 3)
+	h.Add(15, 4)
+	for rv, want := range map[uint64][2]uint64{10: {1, 1}, 15: {1, 1}, 20: {2, 4}, 30: {2, 4}} {
+		if least, most, err := h.revisions(rv); err != nil || [2]uint64{least, most} != want {
+			t.Errorf("revisions(%d) = %d, %d, %v, want %v", rv, least, most, err, want)
+		}
+	}
+	h.Add(40, 5)
+	if least, most, err := h.revisions(20); err != nil || least != 2 || most != 2 {
+		t.Errorf("later: %d, %d, %v", least, most, err)
 	}
 }
 

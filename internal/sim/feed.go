@@ -35,6 +35,9 @@ type listedObject struct {
 func (f *feed) Observe(fn func(uint64)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if f.begun {
+		f.name(f.last)
+	}
 	fn(number(f.store.ResourceVersion()))
 }
 
@@ -58,8 +61,7 @@ func (f *feed) take(w *store.Writer, t wire.EventType, m *wire.Meta, raw []byte)
 	case t == 0 && !f.begun:
 		return w.Put(m, raw)
 	case t == 0:
-		f.aside = append(f.aside, listedObject{number(string(m.ResourceVersion)), slices.Clone(raw)})
-		return nil
+		return f.list(w, m, raw)
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -75,10 +77,15 @@ func (f *feed) take(w *store.Writer, t wire.EventType, m *wire.Meta, raw []byte)
 }
 
 func (f *feed) flush(w *store.Writer, rv uint64) {
-	if w.Flush() > 0 && rv > f.last {
-		f.last = rv
-		f.history.Add(rv, f.store.Revision())
+	if w.Flush() > 0 {
+		f.name(rv)
 	}
+}
+
+// name tells the history that the store has what there is at rv.
+func (f *feed) name(rv uint64) {
+	f.last = max(f.last, rv)
+	f.history.Add(rv, f.store.Revision())
 }
 
 // BeginReplace is reflector.Replacer's, as those that follow.
@@ -107,20 +114,46 @@ func (f *feed) EndReplace(w *store.Writer, resourceVersion string) {
 		return
 	}
 	slices.SortStableFunc(f.aside, func(a, b listedObject) int { return cmp.Compare(a.rv, b.rv) })
-	enc := f.store.Encoding()
+	at := f.last
+	if before := number(f.store.ResourceVersion()); end > before {
+		if from := max(before, at) + 1; from < end {
+			f.history.Tear(from) // nobody knows the states in between
+		}
+		at = end
+	}
+	// What is gone went at a resourceVersion that nobody knows. It comes first, with what the client had before.
+	w.EndReplace(resourceVersion)
 	var m wire.Meta
 	for _, o := range f.aside {
-		if wire.ReadMeta(enc, o.raw, &m) != nil || w.Put(&m, o.raw) != nil {
-			continue
-		}
-		if o.rv < end {
-			f.flush(w, o.rv)
-		} else {
+		if wire.ReadMeta(f.store.Encoding(), o.raw, &m) == nil && w.Put(&m, o.raw) == nil {
 			w.Flush()
 		}
 	}
-	// What is gone has no resourceVersion that anybody knows: it comes last, and the history does not name the list's own, so that a
-	// client at that one is told.
-	w.EndReplace(resourceVersion)
+	f.name(at)
 	f.aside = nil
+}
+
+// list takes an object of a relist: it marks what is held as being there, and puts aside what is new.
+func (f *feed) list(w *store.Writer, m *wire.Meta, raw []byte) error {
+	rv := number(string(m.ResourceVersion))
+	held, ok := f.store.Get(string(wire.AppendKey(nil, m)))
+	same := ok && held.UID() == string(m.UID)
+	if same {
+		if has, _ := held.ResourceVersionNumber(); has > rv {
+			return w.Put(m, raw) // the store decides which is right
+		}
+	}
+	if known, err := w.Known(m, raw); known || err != nil {
+		return err
+	}
+	f.aside = append(f.aside, listedObject{rv, slices.Clone(raw)})
+	if !same {
+		return nil
+	}
+	var was wire.Meta
+	old, err := held.Meta(&was, nil)
+	if err != nil {
+		return err
+	}
+	return w.Put(&was, old)
 }

@@ -1,0 +1,154 @@
+package proxy
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"testing"
+	"testing/synctest"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/weirproject/weir/watchcache"
+	"github.com/weirproject/weir/wire"
+)
+
+// served is a bench with a watch cache in front of it.
+type served struct {
+	*bench
+	cache *watchcache.Cache
+}
+
+func newServed(t *testing.T, logBytes int64) *served {
+	t.Helper()
+	b := newBench(t, logBytes)
+	cache, err := watchcache.New(watchcache.Config{
+		Resource: watchcache.Resource{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "things"}, Kind: "Thing"},
+		Store:    b.store, Encoding: wire.JSON, Clock: b.feed, History: b.history,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(cache.Close)
+	return &served{b, cache}
+}
+
+func (s *served) get(query string) *bytes.Buffer {
+	w := httptest.NewRecorder()
+	s.cache.ServeList(w, httptest.NewRequest(http.MethodGet, "/?"+query, nil), "", "")
+	return w.Body
+}
+
+// watch is what a WATCH from a resourceVersion brings in a second, as "TYPE uid@resourceVersion".
+func (s *served) watch(from uint64) (events []string) {
+	s.t.Helper()
+	body := s.get(fmt.Sprintf("watch=1&timeoutSeconds=1&resourceVersion=%d", from))
+	r := wire.NewWatchReader(body, wire.JSON, wire.Limits{})
+	for e, err := r.Next(); err == nil; e, err = r.Next() {
+		var object struct {
+			Code     int
+			Metadata struct{ UID, ResourceVersion string }
+		}
+		if err := json.Unmarshal(e.Object, &object); err != nil {
+			s.t.Fatal(err)
+		}
+		if e.Type == wire.Error {
+			events = append(events, fmt.Sprint("ERROR ", object.Code))
+		} else {
+			events = append(events, fmt.Sprintf("%v %s@%s", e.Type, object.Metadata.UID, object.Metadata.ResourceVersion))
+		}
+	}
+	return events
+}
+
+// listed is the resourceVersion of a LIST.
+func (s *served) listed() (rv uint64) {
+	s.t.Helper()
+	var l struct {
+		Metadata struct {
+			ResourceVersion uint64 `json:",string"`
+		}
+	}
+	if err := json.Unmarshal(s.get("resourceVersion=0").Bytes(), &l); err != nil {
+		s.t.Fatal(err)
+	}
+	return l.Metadata.ResourceVersion
+}
+
+func (s *served) relist(at string, objects ...func() error) {
+	s.t.Helper()
+	s.BeginReplace(s.w, false)
+	for _, put := range objects {
+		if err := put(); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+	s.EndReplace(s.w, at)
+}
+
+// object is an object of a LIST.
+func (s *served) object(name, uid string, rv, size int) func() error {
+	return func() error { return s.putAs(0, name, uid, rv, size) }
+}
+
+// TestRelistTellsOnce: what a relist found to be gone is told to whoever was told of it, before anything else, and to nobody who is at the
+// list's version. What was made again must not be deleted once more.
+func TestRelistTellsOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServed(t, 0)
+		s.relist("12", s.object("a", "a-again", 12, 0), s.object("c", "u-c", 10, 0))
+		if got, want := s.watch(5), []string{"DELETED u-a@5", "DELETED u-b@5", "ADDED u-c@10", "ADDED a-again@12"}; !slices.Equal(got, want) {
+			t.Errorf("from before: %v, want %v", got, want)
+		}
+		if got := s.watch(10); !slices.Equal(got, []string{"ERROR 410"}) {
+			t.Errorf("from the middle of what the relist brought: %v", got)
+		}
+		for range 2 {
+			if got := s.watch(12); len(got) > 0 {
+				t.Errorf("from the list's version: %v", got)
+			}
+		}
+		if err := s.put(wire.Modified, "c", 14, 0); err != nil {
+			t.Fatal(err)
+		}
+		if got := s.watch(12); !slices.Equal(got, []string{"MODIFIED u-c@14"}) {
+			t.Errorf("from the list's version, later: %v", got)
+		}
+	})
+}
+
+// TestListedVersionCanBeWatched: a WATCH may begin where a LIST was, however little the log holds.
+func TestListedVersionCanBeWatched(t *testing.T) {
+	for name, do := range map[string]func(*served){
+		"relist":            func(s *served) { s.relist("12", s.object("a", "a-again", 12, 0), s.object("c", "u-c", 10, 0)) },
+		"relist, none left": func(s *served) { s.relist("12") },
+		"relist of other bytes under the same version": func(s *served) { s.relist("5", s.object("a", "u-a", 1, 9), s.object("b", "u-b", 2, 9)) },
+		"relist that broke off": func(s *served) {
+			s.BeginReplace(s.w, false)
+			if err := s.object("a", "u-a", 1, 9)(); err != nil {
+				t.Fatal(err)
+			}
+			s.AbortReplace(s.w)
+		},
+		"two changes of one version": func(s *served) {
+			for _, name := range []string{"c", "d"} {
+				if err := s.put(wire.Added, name, 7, 0); err != nil {
+					t.Fatal(err)
+				}
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newServed(t, 1)
+				do(s)
+				if got := s.watch(s.listed()); len(got) > 0 {
+					t.Errorf("from the version of a LIST: %v", got)
+				}
+			})
+		})
+	}
+}
