@@ -66,12 +66,12 @@ type patience struct {
 	ping, pong time.Duration
 	drop       time.Duration // for a body that nobody wants
 	review     time.Duration // for the upstream's answer about a caller
-	read       time.Duration // for its answer to a read that the proxy could not give yet
+	read       time.Duration // for its answer to a read that the proxy could not give yet; it waits for three seconds itself
 }
 
 var defaultPatience = patience{
 	header: 30 * time.Second, idle: 2 * time.Minute, ping: 30 * time.Second, pong: 15 * time.Second, drop: 10 * time.Second,
-	review: 10 * time.Second, read: 2 * time.Second,
+	review: 10 * time.Second, read: 4 * time.Second,
 }
 
 // Authentication says whom to believe. The zero value is what the upstream publishes for servers behind it, in the ConfigMap

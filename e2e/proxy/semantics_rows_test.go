@@ -20,6 +20,7 @@ const (
 	foreign   = "what no watch cache answers"
 	unheld    = "a form that the proxy does not make"
 	forgotten = "the log does not reach back to it"
+	behind    = "the proxy has not come so far, and the resource may be quiet"
 )
 
 // What is meant to differ.
@@ -45,17 +46,17 @@ var lists = []row{
 	{query: "resourceVersion=&resourceVersionMatch="},
 	{query: "resourceVersion=0&limit=0"},
 	{query: "resourceVersion=0&limit=1"},
-	{query: "resourceVersion=0&allowWatchBookmarks=true&timeoutSeconds=1&pretty=true&foo=bar"},
+	{query: "resourceVersion=0&allowWatchBookmarks=true&timeoutSeconds=1&pretty=true&foo=bar", passed: foreign},
 	{query: "resourceVersion=0&sendInitialEvents=true"},
 	{query: "resourceVersion=0&watch=false"},
-	{query: "resourceVersion=0&limit=1&limit=2"},
+	{query: "resourceVersion=0&limit=1&limit=2", passed: foreign},
 	{query: "resourceVersion={now}&resourceVersionMatch=Exact&limit=1"},
 	{query: "resourceVersion={then}&resourceVersionMatch=Exact&limit=1"},
 	{query: "resourceVersion={then}&resourceVersionMatch=Exact&limit=100"},
 	{query: "continue={page}"},
 	{query: "continue={page}&limit=1"},
 	{query: "continue={page}&limit=1&resourceVersion=0"},
-	{query: "continue={page}&resourceVersion={now}"},
+	{query: "continue={page}&resourceVersion={now}", differs: words},
 	{query: "continue={page}&resourceVersion={now}&resourceVersionMatch=Exact"},
 	{query: "continue={page}&resourceVersionMatch=NotOlderThan"},
 	{query: "continue=garbage", passed: invalid},
@@ -141,7 +142,7 @@ var watches = []row{
 	{only: "pods", query: "watch=true&timeoutSeconds=1&resourceVersion={then}", accept: protobufType},
 	{only: "pods", query: "watch=true&timeoutSeconds=1&resourceVersion={then}", accept: protobufType + ";stream=watch"},
 	{only: "pods", query: "watch=true&timeoutSeconds=1&resourceVersion=0&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true", accept: protobufType},
-	{only: "pods", query: "watch=true&timeoutSeconds=4&resourceVersion={ahead}&sendInitialEvents=true&resourceVersionMatch=NotOlderThan", accept: protobufType},
+	{only: "pods", query: "watch=true&timeoutSeconds=4&resourceVersion={ahead}&sendInitialEvents=true&resourceVersionMatch=NotOlderThan", accept: protobufType, passed: behind},
 	{query: "watch=true&timeoutSeconds=1&resourceVersion={then}", accept: jsonType + ";stream=watch"},
 	{query: "watch=true&timeoutSeconds=1&resourceVersion={then}", accept: jsonType + metadataOf},
 	{query: "watch=true&timeoutSeconds=1&resourceVersion={then}&labelSelector=color%3Dred", accept: protobufType + metadataOf},
@@ -160,10 +161,10 @@ var gets = []row{
 	{path: "a", query: "resourceVersion={ahead}"},
 	{path: "a", query: "resourceVersion=abc", passed: invalid},
 	{path: "a", query: "resourceVersion=-1", passed: invalid},
-	{path: "a", query: "resourceVersion=0&resourceVersionMatch=Bogus"},
+	{path: "a", query: "resourceVersion=0&resourceVersionMatch=Bogus", passed: foreign},
 	{path: "a", query: "resourceVersion=0&fieldSelector=spec.nonsense%3D1", passed: invalid},
-	{path: "a", query: "resourceVersion=0&labelSelector=color%3Dnone"},
-	{path: "a", query: "resourceVersion=0&sendInitialEvents=true&timeoutSeconds=abc"},
+	{path: "a", query: "resourceVersion=0&labelSelector=color%3Dnone", passed: foreign},
+	{path: "a", query: "resourceVersion=0&sendInitialEvents=true&timeoutSeconds=abc", passed: foreign},
 	{path: "a", query: "resourceVersion=0&watch=true", passed: foreign},
 	{path: "a", query: "resourceVersion=0", accept: jsonType + metadataOf},
 	{path: "a", query: "resourceVersion=0", accept: protobufType + metadataOf},
