@@ -99,7 +99,7 @@ func (d *drawer) server(order int) api.Spec {
 	if d.chance(10) {
 		s.Bookmarks = -1
 	} else if d.chance(20) {
-		s.Bookmarks = d.between(100*time.Millisecond, 30*time.Second)
+		s.Bookmarks = d.between(2*time.Second, 30*time.Second)
 	}
 	return s
 }
@@ -142,7 +142,7 @@ func (d *drawer) client(runner string) ClientSpec {
 	}
 	if runner == DropIn || runner == ClientGo { // one LIST and one WATCH
 		c.Typed, c.Factory = d.chance(30), d.chance(20)
-		c.Options = pick(d, "", "", "", "pinned", "private", "mutation", "uncaptured", "resync")
+		c.Options = pick(d, "", "", "", "", "", "", "pinned", "pinned", "private", "private", "mutation", "uncaptured", "uncaptured", "resync", "resync")
 		c.Scope.Namespaces, c.Scope.Selectors = c.Scope.Namespaces[:min(len(c.Scope.Namespaces), 1)], c.Scope.Selectors[:min(len(c.Scope.Selectors), 1)]
 	}
 	c.Partial = runner == Native && d.chance(8)

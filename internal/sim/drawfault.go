@@ -49,6 +49,9 @@ func (d *drawer) events() {
 // faults draws what goes wrong with requests.
 func (d *drawer) faults() {
 	if d.chance(25) {
+		d.w.Steps = append(d.w.Steps, Step{Op: Fault, Rule: api.Rule{Client: -1, Server: -1, Ask: api.AskAll, Deed: api.Pieces, N: 30 + d.IntN(300)}})
+	}
+	if d.chance(25) {
 		return
 	}
 	for range 1 + d.IntN(5) {
@@ -70,6 +73,9 @@ func (d *drawer) faults() {
 		}
 		if len(d.w.Servers) > 1 && d.chance(40) {
 			r.Server = d.IntN(len(d.w.Servers))
+		}
+		if r.Deed == api.OftenBookmarks && r.Until == 0 {
+			r.D = max(r.D, time.Second) // for ever is long
 		}
 		d.w.Steps = append(d.w.Steps, Step{At: at, Op: Fault, Rule: r})
 	}

@@ -32,7 +32,7 @@ func (w *World) trickles() bool {
 
 // lasting reports whether some fault never ends.
 func (w *World) lasting() bool {
-	return slices.ContainsFunc(w.Steps, func(s Step) bool { return s.Op == Fault && s.Rule.Forever() })
+	return slices.ContainsFunc(w.Steps, func(s Step) bool { return s.Op == Fault && s.Rule.Forever() && s.Rule.Deed != api.Pieces })
 }
 
 // cooling is how long after the last read nothing is held decoded any more, and every watch has had a bookmark.

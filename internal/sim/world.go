@@ -154,11 +154,15 @@ func (w *World) Calm() bool {
 	for _, s := range w.Steps {
 		switch s.Op {
 		case Put, Delete, Recreate, Bump, Look, Await:
+		case Fault:
+			if s.Rule.Deed != api.Pieces {
+				return false
+			}
 		default:
 			return false
 		}
 	}
-	return len(w.Servers) == 1 && !w.Servers[0].Old && w.Servers[0].Window == 0
+	return len(w.Servers) == 1 && !w.Servers[0].Old && w.Servers[0].Window == 0 && w.Servers[0].Lag == 0
 }
 
 // Unordered reports whether nobody can tell an old event from a new one: resourceVersions cannot be compared, and events come twice or by

@@ -67,6 +67,9 @@ func (b *body) gone() error {
 // gate is how many bytes more the plan lets pass, or why none: at least one, if there is no error.
 func (b *body) gate() (int, error) {
 	n := math.MaxInt
+	if b.plan.pieces > 0 {
+		n = b.plan.pieces
+	}
 	if stall := b.plan.stall; stall >= 0 && !b.stalled {
 		if b.at >= stall {
 			b.stalled = true
@@ -74,7 +77,7 @@ func (b *body) gate() (int, error) {
 				return 0, err
 			}
 		} else {
-			n = stall - b.at
+			n = min(n, stall-b.at)
 		}
 	}
 	if b.plan.cut >= 0 && b.at >= b.plan.cut {

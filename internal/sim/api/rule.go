@@ -22,9 +22,10 @@ const (
 	NoBookmarks                    // not even the one that ends initial events
 	OftenBookmarks                 // one each D
 	Page                           // 200, and a page for humans
+	Pieces                         // no more than N bytes come at a time
 )
 
-var deedNames = [...]string{"", "delay", "slow", "answer", "error event", "refuse", "hang", "cut", "end", "stall", "repeat", "no bookmarks", "often bookmarks", "page"}
+var deedNames = [...]string{"", "delay", "slow", "answer", "error event", "refuse", "hang", "cut", "end", "stall", "repeat", "no bookmarks", "often bookmarks", "page", "pieces"}
 
 func (d Deed) String() string { return deedNames[d] }
 
@@ -129,6 +130,7 @@ type plan struct {
 	repeat      int
 	noBookmarks bool
 	bookmarks   time.Duration
+	pieces      int
 }
 
 // plan finds out what happens to a request. The lock is held.
@@ -171,6 +173,8 @@ func (c *Cluster) plan(client int, s *Server, q *request) *plan {
 			p.bookmarks = r.D
 		case Page:
 			p.page = true
+		case Pieces:
+			p.pieces = r.N
 		}
 	}
 	return p
