@@ -1,6 +1,8 @@
 package clientgo
 
 import (
+	"strconv"
+
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 
@@ -74,7 +76,11 @@ func (r *reader) lookLast(o *store.Object) (any, error) {
 }
 
 // lookDeleted gives the last version of an object that is gone, with the resourceVersion of its deletion.
-func (r *reader) lookDeleted(o *store.Object, resourceVersion string) (any, error) {
+func (r *reader) lookDeleted(o *store.Object, number uint64) (any, error) {
+	if number == 0 {
+		return r.lookLast(o) // it is not known
+	}
+	resourceVersion := strconv.FormatUint(number, 10)
 	if r.pairs != nil {
 		value, err := r.lookLast(o)
 		if err != nil {

@@ -3,7 +3,6 @@ package clientgo
 import (
 	"context"
 	"fmt"
-	"strconv"
 	"time"
 
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
@@ -104,6 +103,8 @@ type registration struct {
 	handler  cache.ResourceEventHandler
 	looks    looks
 	served   *delivery.Registration
+
+	undecoded undecoded // mostly nil
 }
 
 // HasSynced reports whether the handler has handled everything of the first list.
@@ -127,36 +128,50 @@ func (r *registration) handle(ctx context.Context, e delivery.Event) {
 
 // call decodes what the handler looks at, and calls it. The error says what could not be decoded.
 func (r *registration) call(e delivery.Event) error {
+	e, known := r.undecoded.resume(e)
+	if !known {
+		delete(r.undecoded, e.Key())
+		return nil
+	}
 	switch e.Type {
 	case delivery.Added:
 		if !r.looks.added {
-			return nil
+			return r.settle(e, nil)
 		}
 		added, err := r.added(e)
 		if err != nil {
-			return err
+			return r.settle(e, err)
 		}
+		_ = r.settle(e, nil)
 		r.handler.OnAdd(added, e.Initial)
 	case delivery.Updated, delivery.Resynced:
 		if !r.looks.updated {
-			return nil
+			return r.settle(e, nil)
 		}
 		was, is, err := r.both(e)
 		if err != nil {
-			return err
+			return r.settle(e, err)
 		}
+		_ = r.settle(e, nil)
 		r.handler.OnUpdate(was, is)
 	case delivery.Deleted:
-		if !r.looks.deleted {
-			return nil
+		_ = r.settle(e, nil)
+		if r.looks.deleted {
+			r.handler.OnDelete(r.deleted(e))
 		}
-		gone, err := r.deleted(e)
-		if err != nil {
-			return err
-		}
-		r.handler.OnDelete(gone)
 	}
 	return nil
+}
+
+// settle notes whether the handler is given an event, before it is. It returns the error that is to be reported, if any.
+func (r *registration) settle(e delivery.Event, err error) error {
+	if err == nil && len(r.undecoded) == 0 {
+		return nil
+	}
+	if r.undecoded == nil {
+		r.undecoded = undecoded{}
+	}
+	return r.undecoded.settle(e, err)
 }
 
 // see decodes a version for the handler. Where there are several handlers it is for all of them, or nearly: until the
@@ -176,27 +191,35 @@ func (r *registration) added(e delivery.Event) (any, error) {
 	return r.informer.indexer.reader.lookNew(e.New, r.informer.several.Load())
 }
 
-// both decodes the two versions of an update.
+// both decodes the two versions of an update. The error is the new one's: an old one that cannot be decoded was never given to the
+// handler, and what is known of it has to do.
 func (r *registration) both(e delivery.Event) (was, is any, err error) {
-	if e.Old != e.New {
-		return r.informer.indexer.reader.lookBoth(e.Old, e.New, r.informer.several.Load())
+	if e.Old == e.New {
+		is, err = r.see(e.New)
+		return is, is, err
 	}
-	is, err = r.see(e.New)
-	return is, is, err
+	reader, several := r.informer.indexer.reader, r.informer.several.Load()
+	if was, is, err = reader.lookBoth(e.Old, e.New, several); err == nil {
+		return was, is, nil
+	}
+	if is, err = reader.lookNew(e.New, several); err != nil {
+		return nil, nil, err
+	}
+	return reader.stub(e.Old), is, nil
 }
 
 // deleted is what OnDelete gets: the object with the resourceVersion of its deletion, or a tombstone where the deletion,
 // or what came before it, was missed.
-func (r *registration) deleted(e delivery.Event) (any, error) {
+func (r *registration) deleted(e delivery.Event) any {
 	reader := r.informer.indexer.reader
-	if e.ResourceVersion != 0 && !e.Missed && !e.Coalesced {
-		return reader.lookDeleted(e.Old, strconv.FormatUint(e.ResourceVersion, 10))
+	if e.Missed || e.Coalesced {
+		return reader.tombstone(e.Key(), e.Old)
 	}
-	was, err := reader.lookLast(e.Old)
-	if err == nil && (e.Missed || e.Coalesced) {
-		return cache.DeletedFinalStateUnknown{Key: e.Key(), Obj: was}, nil
+	gone, err := reader.lookDeleted(e.Old, e.ResourceVersion)
+	if err != nil {
+		return reader.tombstone(e.Key(), e.Old)
 	}
-	return was, err
+	return gone
 }
 
 // crash ends the process as client-go does when a handler panics. The panic has been logged by HandleCrash, which has

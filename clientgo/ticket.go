@@ -3,6 +3,8 @@ package clientgo
 import (
 	"encoding/json"
 	"fmt"
+	"net/http"
+	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -39,6 +41,14 @@ func appendMeta(dst []byte, m metav1.Object, ticket int64) []byte {
 	return append(dst, text...)
 }
 
+// notDecoded reports whether a status is that of a client that could not decode an event.
+func notDecoded(status *metav1.Status) bool {
+	if status.Details == nil {
+		return false
+	}
+	return slices.ContainsFunc(status.Details.Causes, func(c metav1.StatusCause) bool { return c.Type == "ClientWatchDecoding" })
+}
+
 // appendStatus appends the object of an ERROR event.
 func appendStatus(dst []byte, object runtime.Object) ([]byte, error) {
 	status, ok := object.(*metav1.Status)
@@ -51,6 +61,10 @@ func appendStatus(dst []byte, object runtime.Object) ([]byte, error) {
 		status = &s
 	}
 	status = status.DeepCopy()
+	if notDecoded(status) {
+		// The event would come again and again to who resumes. As in client-go a list is made, which may be of a later version.
+		status.Code, status.Reason = http.StatusGone, metav1.StatusReasonExpired
+	}
 	status.APIVersion, status.Kind = "v1", "Status"
 	text, err := json.Marshal(status)
 	return append(dst, text...), err

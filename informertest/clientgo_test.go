@@ -174,6 +174,7 @@ var clientGoFails = map[string]string{
 	"ErrorEnds":               "there is no present error: the watch error handler is never told of an end",
 	"ForbiddenIsNoTimeout":    "waiting for the sync tells no reason",
 	"BlockedHandlerIsBounded": "the notifications that are pending for a handler are a list without a bound",
+	"UndecodableIsAlone":      "a list that has an object that cannot be decoded fails as a whole, and so does a watch",
 	"RelistHoldsNothingTwice": "a list is complete in memory before the store sees it",
 }
 

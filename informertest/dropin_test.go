@@ -81,6 +81,7 @@ var unwrappedFails = map[string]string{
 	"StalledList":             "the list is the ListerWatcher's, and has no deadline",
 	"StalledHead":             "the list is the ListerWatcher's, and has no deadline",
 	"RelistHoldsNothingTwice": "List returns the whole list",
+	"UndecodableIsAlone":      "the ListerWatcher's client decodes the whole list, or fails",
 	"RepeatedEvents":          "what Watch returns is told as it comes: fake clientsets do not count resourceVersions",
 	"StaleEvent":              "what Watch returns is taken as it comes: fake clientsets do not count resourceVersions",
 }

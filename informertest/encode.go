@@ -50,6 +50,22 @@ func (e *entry) bytes(enc int) []byte {
 	return e.raw[enc]
 }
 
+// spoil makes bytes that are no pod's.
+func (e *entry) spoil() {
+	bare := &corev1.Pod{ObjectMeta: e.pod.ObjectMeta}
+	for enc, spec := range []string{asJSON: `"spec":{"nodeName":{}}`, asProtobuf: "\x12\x03\x0a\x09x"} {
+		e.once[enc].Do(func() {
+			if enc == asJSON {
+				meta, _ := json.Marshal(bare.ObjectMeta)
+				e.raw[enc] = fmt.Appendf(nil, `{"metadata":%s,%s}`, meta, spec)
+				return
+			}
+			meta, _ := bare.ObjectMeta.Marshal()
+			e.raw[enc] = append(field(nil, 1, meta), spec...)
+		})
+	}
+}
+
 // field appends a length-delimited protobuf field.
 func field(dst []byte, number protowire.Number, value []byte) []byte {
 	dst = protowire.AppendTag(dst, number, protowire.BytesType)

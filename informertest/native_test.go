@@ -7,6 +7,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
 	"github.com/weirproject/weir"
@@ -55,33 +57,58 @@ func (n *native) Handle(h informertest.Handler, o informertest.HandlerOptions) (
 	if o.Resync > 0 {
 		opts.Resync = o.Resync
 	}
-	reg, err := n.Informer.Handle(func(_ context.Context, e weir.Event[*corev1.Pod]) { tell(h, e) }, opts)
+	t := teller{h, map[string]weir.Item[*corev1.Pod]{}}
+	reg, err := n.Informer.Handle(func(_ context.Context, e weir.Event[*corev1.Pod]) { t.tell(e) }, opts)
 	if err != nil {
 		return nil, err
 	}
 	return nativeRegistration{reg}, nil
 }
 
-// tell calls the function of a handler that an event is for.
-func tell(h informertest.Handler, e weir.Event[*corev1.Pod]) {
+// teller calls a handler. Natively a handler is told of versions that cannot be decoded, too: what it makes of them is its own
+// affair. This one waits for the next, as the suite wants it.
+type teller struct {
+	informertest.Handler
+	undecoded map[string]weir.Item[*corev1.Pod] // by key the last version that could be decoded; the zero Item: none
+}
+
+func (t teller) tell(e weir.Event[*corev1.Pod]) {
+	last, unknown := e.OldItem(), false
+	if item, ok := t.undecoded[e.Key()]; ok {
+		last, unknown = item, item.IsZero()
+	}
 	pod, err := e.Object()
-	if err != nil {
-		panic(err) // the server's pods can be decoded
-	}
 	switch {
-	case e.Type == weir.Added && h.Added != nil:
-		h.Added(pod, e.Initial)
-	case e.Type == weir.Deleted && h.Deleted != nil:
-		h.Deleted(pod)
-	case e.Type == weir.Resynced && h.Updated != nil:
-		h.Updated(pod, pod)
-	case e.Type == weir.Updated && h.Updated != nil:
-		old, err := e.Old()
-		if err != nil {
-			panic(err)
+	case e.Type == weir.Deleted:
+		delete(t.undecoded, e.Key())
+		if t.Deleted != nil && !unknown {
+			t.Deleted(decoded(last))
 		}
-		h.Updated(old, pod)
+		return
+	case err != nil:
+		t.undecoded[e.Key()] = last
+		return
 	}
+	delete(t.undecoded, e.Key())
+	switch {
+	case e.Type == weir.Resynced && t.Updated != nil:
+		t.Updated(pod, pod)
+	case (e.Type == weir.Added || unknown) && t.Added != nil:
+		t.Added(pod, e.Initial)
+	case e.Type == weir.Updated && t.Updated != nil:
+		t.Updated(decoded(last), pod)
+	}
+}
+
+// decoded is an item's object, or what is known of it.
+func decoded(i weir.Item[*corev1.Pod]) *corev1.Pod {
+	pod, err := i.Object()
+	if err != nil {
+		pod = &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+			Namespace: i.Namespace(), Name: i.Name(), UID: types.UID(i.UID()), ResourceVersion: i.ResourceVersion(),
+		}}
+	}
+	return pod
 }
 
 type nativeRegistration struct{ *weir.Registration }

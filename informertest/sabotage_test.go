@@ -43,7 +43,7 @@ var sabotages = []sabotage{
 			return h
 		}),
 		noticed: []string{"AddUpdateDelete", "ResyncAmongChanges", "GoneEvent", "GoneStatus", "DeletedUnseen", "RelistBroken",
-			"DownForLong", "ForbiddenLater", "TooLargeVersion", "InternalErrors", "WatchEndsAtOnce", "ManyHandlers", "BlockedHandlerCatchesUp"},
+			"DownForLong", "ForbiddenLater", "TooLargeVersion", "InternalErrors", "WatchEndsAtOnce", "ManyHandlers", "BlockedHandlerCatchesUp", "UndecodableThenDeleted"},
 	},
 	{
 		name: "additions are told twice",
@@ -70,7 +70,7 @@ var sabotages = []sabotage{
 			h.Updated = func(_, p *corev1.Pod) { told(p, p) }
 			return h
 		}),
-		noticed: []string{"BurstInOrder", "RecreatedUnseen", "BlockedHandlerCatchesUp", "WatchBroken", "WatchBrokenMidEvent", "GarbledEvent"},
+		noticed: []string{"UndecodableThenGood", "BurstInOrder", "RecreatedUnseen", "BlockedHandlerCatchesUp", "WatchBroken", "WatchBrokenMidEvent", "GarbledEvent"},
 	},
 	{
 		name: "handlers are called one at a time, all of them",

@@ -166,6 +166,18 @@ func (s *Server) Put(pod *corev1.Pod) string {
 	return c.ResourceVersion
 }
 
+// Spoil updates a pod, which must exist, to a version whose metadata can be read and whose spec cannot.
+func (s *Server) Spoil(key string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.rv++
+	e := s.entry(s.objects[key].pod.DeepCopy())
+	e.spoil()
+	s.objects[key] = e
+	s.publish(change{"MODIFIED", e})
+	return e.pod.ResourceVersion
+}
+
 // Delete deletes a pod and returns the deletion's resourceVersion. A pod that is not there is a mistake in the story: it
 // panics.
 func (s *Server) Delete(key string) string {

@@ -181,11 +181,12 @@ func (x *funcIndex) change(key string, o *Object) {
 	x.known[o.key] = funcEntry{o.revision, own}
 }
 
-// call calls the function; a panic is an error.
+// call calls the function; a panic is an error. An object that cannot be decoded has no values: who reads that object gets
+// the error, and nobody else should go without the others.
 func (x *funcIndex) call(o *Object) (values []string, err error) {
 	decoded, err := o.peek()
 	if err != nil {
-		return nil, err
+		return nil, nil
 	}
 	defer func() {
 		if p := recover(); p != nil {

@@ -1,0 +1,95 @@
+package informertest
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+var undecodables = []Story{
+	{Name: "UndecodableThenGood", Contract: "behind a version that cannot be decoded the next one is told, with the last that was told as the old one",
+		play: undecodableThenGood},
+	{Name: "UndecodableThenDeleted", Contract: "the deletion of an object whose last version cannot be decoded is told", play: undecodableThenDeleted},
+	{Name: "UndecodableIsAlone", Contract: "while one object cannot be decoded the others are held, found, indexed and told of", play: undecodableIsAlone},
+}
+
+// undecodableThenGood: twice, with one and with two versions that cannot be decoded.
+func undecodableThenGood(s *stage) {
+	s.fill(3)
+	inf := s.informer(Options{})
+	l := inf.listen(HandlerOptions{})
+	inf.synced()
+	l.told()
+	for n := range 2 {
+		was := l.view()[nth(1)]
+		for range n + 1 {
+			s.server.Spoil(nth(1))
+			s.elapse(5 * time.Second)
+		}
+		is := s.server.Put(pod(nth(1), onNode("other")))
+		inf.current(2 * time.Minute)
+		events := changes(l.told())
+		if len(events) != 1 || events[0].verb != updated || events[0].old != was || events[0].rv != is {
+			s.failf("told %v; want one update from %s to %s", events, was, is)
+		}
+		if p, ok := inf.Get(nth(1)); !ok || p.Spec.NodeName != "other" {
+			s.failf("Get gives %v, %v", p, ok)
+		}
+	}
+}
+
+// undecodableThenDeleted: what is told has the name and the uid at least.
+func undecodableThenDeleted(s *stage) {
+	s.fill(3)
+	inf := s.informer(Options{})
+	l := inf.listen(HandlerOptions{})
+	gone := make(chan *corev1.Pod, 1)
+	// It looks at no other events.
+	if _, err := inf.Handle(Handler{Deleted: func(p *corev1.Pod) { gone <- p }}, HandlerOptions{}); err != nil {
+		s.failf("add a handler: %v", err)
+	}
+	inf.synced()
+	l.told()
+	uid := s.server.Pod(nth(1)).UID
+	s.server.Spoil(nth(1))
+	s.elapse(5 * time.Second)
+	s.server.Delete(nth(1))
+	inf.current(2 * time.Minute)
+	events := changes(l.told())
+	if len(events) != 1 || events[0].verb != deleted || events[0].key != nth(1) {
+		s.failf("told %v; want one deletion", events)
+	}
+	select {
+	case p := <-gone:
+		if p.Namespace+"/"+p.Name != nth(1) || p.UID != uid {
+			s.failf("told a handler of deletions of %s/%s with uid %s", p.Namespace, p.Name, p.UID)
+		}
+	default:
+		s.failf("a handler of deletions alone was not told")
+	}
+}
+
+// undecodableIsAlone: one is there from the start, and one comes.
+func undecodableIsAlone(s *stage) {
+	s.fill(5)
+	s.server.Spoil(nth(0))
+	inf := s.informer(Options{Indexes: map[string]IndexFunc{"node": byNode}})
+	l := inf.listen(HandlerOptions{})
+	inf.synced()
+	inf.expectIndex("node", "node-1", nth(1), nth(2), nth(3), nth(4))
+	s.server.Spoil(nth(1))
+	s.server.Put(pod("ns/new"))
+	s.eventually(time.Minute, "telling of another object", func() bool { _, ok := l.view()["ns/new"]; return ok })
+	inf.expectIndex("node", "node-1", nth(2), nth(3), nth(4), "ns/new")
+	if _, ok := inf.Get(nth(2)); !ok {
+		s.failf("another object is not held any more")
+	}
+	l.told()
+	s.server.Put(pod(nth(0)))
+	s.server.Put(pod(nth(1)))
+	inf.current(time.Minute)
+	if events := changes(l.told()); len(events) != 2 || events[0].verb != added || events[1].verb != updated {
+		s.failf("told %v; want an addition and an update", events)
+	}
+	inf.expectIndex("node", "node-1", nth(0), nth(1), nth(2), nth(3), nth(4), "ns/new")
+}
