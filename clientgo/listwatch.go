@@ -7,6 +7,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/weirproject/weir/source"
@@ -53,7 +55,7 @@ func (l *listWatch) list(ctx context.Context, o source.ListOptions) (*source.Lis
 		return l.plainList(ctx, options)
 	}
 	c := &capture{verb: list, context: ctx, own: l.own}
-	object, err := l.lw.ListWithContext(c.with(ctx), options)
+	object, err := l.call(c.with(ctx), options)
 	got := c.end()
 	switch {
 	case err != nil && (got.whole || ctx.Err() != nil):
@@ -73,11 +75,15 @@ func (l *listWatch) list(ctx context.Context, o source.ListOptions) (*source.Lis
 }
 
 func (l *listWatch) plainList(ctx context.Context, options metav1.ListOptions) (*source.List, error) {
-	object, err := l.lw.ListWithContext(ctx, options)
+	object, err := l.call(ctx, options)
 	if err != nil {
 		return nil, err
 	}
 	return l.returned.list(object)
+}
+
+func (l *listWatch) call(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+	return await(ctx, func() (runtime.Object, error) { return l.lw.ListWithContext(ctx, options) }, func(runtime.Object) {})
 }
 
 // Watch watches once, as List lists.
@@ -108,7 +114,7 @@ func (l *listWatch) watch(ctx context.Context, o source.WatchOptions) (*source.W
 		return l.plainWatch(ctx, options)
 	}
 	c := &capture{verb: watching, context: ctx, own: l.own}
-	w, err := l.lw.WatchWithContext(c.with(ctx), options)
+	w, err := l.callWatch(c.with(ctx), options)
 	got := c.end()
 	switch {
 	case err != nil && (got.whole || ctx.Err() != nil):
@@ -130,9 +136,17 @@ func (l *listWatch) watch(ctx context.Context, o source.WatchOptions) (*source.W
 }
 
 func (l *listWatch) plainWatch(ctx context.Context, options metav1.ListOptions) (*source.Watch, error) {
-	w, err := l.lw.WatchWithContext(ctx, options)
+	w, err := l.callWatch(ctx, options)
 	if err != nil {
 		return nil, err
 	}
 	return l.returned.watch(ctx, w)
+}
+
+func (l *listWatch) callWatch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+	return await(ctx, func() (watch.Interface, error) { return l.lw.WatchWithContext(ctx, options) }, func(w watch.Interface) {
+		if w != nil {
+			stopWatch(w)
+		}
+	})
 }
