@@ -1,0 +1,68 @@
+package clientgo
+
+import (
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/weirproject/weir/store"
+	"github.com/weirproject/weir/wire"
+)
+
+// A relist transforms what is not held as it was received: nothing that is unchanged, and all that has other bytes, whatever the
+// transform makes of it. What is held is transformed even where the server has gone back.
+func TestTransformOnRelist(t *testing.T) {
+	for name, keep := range map[string]bool{"packed": false, "as it is": true} {
+		t.Run(name, func(t *testing.T) {
+			codec := newCodec(&corev1.Pod{})
+			s := store.New(store.Config{Decode: codec.decode})
+			defer s.Close()
+			calls := 0
+			in := &intake{store: s, codec: codec, returned: &returned{}, transform: func(obj any) (any, error) {
+				calls++
+				p := obj.(*corev1.Pod)
+				p.Spec.NodeName += "+"
+				if keep {
+					p.Kind = "Pod" // has no place in protobuf
+				}
+				return p, nil
+			}}
+			w := s.Writer(store.Scope{})
+			list := func(rebase bool, node string, wantCalls int) {
+				t.Helper()
+				calls = 0
+				p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "d", Name: "a", UID: "u", ResourceVersion: "5"}, Spec: corev1.PodSpec{NodeName: node}}
+				raw, err := p.Marshal()
+				if err != nil {
+					t.Fatal(err)
+				}
+				var m wire.Meta
+				if err := wire.ReadMeta(wire.Protobuf, raw, &m); err != nil {
+					t.Fatal(err)
+				}
+				w.BeginReplace(rebase)
+				if err := in.take(w, 0, &m, raw); err != nil {
+					t.Fatal(err)
+				}
+				w.EndReplace("9")
+				o, ok := s.Get("d/a")
+				if !ok {
+					t.Fatal("the pod is gone")
+				}
+				held, err := o.Decoded()
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got := held.(*corev1.Pod).Spec.NodeName; got != node+"+" || calls != wantCalls {
+					t.Errorf("%s: held %q after %d calls, want %d", node, got, calls, wantCalls)
+				}
+			}
+			list(false, "n1", 1)
+			list(false, "n1", 0)
+			list(false, "n2", 1)
+			list(true, "n2", 0)
+			list(true, "n3", 1)
+		})
+	}
+}
