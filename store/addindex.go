@@ -184,8 +184,11 @@ func (b *indexBuilder) change(was, is *Object) error {
 }
 
 func (b *indexBuilder) read(o *Object) (err error) {
-	if b.raw, err = o.Meta(&b.meta, b.raw); err == nil {
-		b.values, err = b.index.source.values(b.values[:0], &b.meta, b.raw)
+	if !o.gen.isValue {
+		b.raw, err = o.Meta(&b.meta, b.raw)
+	}
+	if err == nil {
+		b.values, err = b.index.source.heldValues(b.values[:0], o, &b.meta, b.raw)
 	}
 	if err != nil {
 		return &IndexError{Index: b.index.name, Key: o.key, Err: err}

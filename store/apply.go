@@ -194,18 +194,3 @@ func (w *Writer) stillUseful(p *pending, held *Object) bool {
 	}
 	return came == newer
 }
-
-// indexAgain is index for an object that is packed already.
-func (b *batch) indexAgain(s *Store, p *pending) {
-	b.adopt(s)
-	o := p.object
-	raw, err := o.Meta(&b.meta, nil)
-	if err == nil {
-		err = b.index(s, p, &b.meta, raw)
-	}
-	if err != nil {
-		b.drop(p) // an index added meanwhile cannot read it: it has no values there
-		p.to, p.hash = p.from, 0
-	}
-	o.indexed, o.indexedWith = p.hash, b.natives.number
-}

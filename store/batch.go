@@ -102,20 +102,41 @@ var hashSeed = maphash.MakeSeed()
 // the object's values. An object with the hash of the version before has the
 // same values: then that one need not be unpacked.
 func (b *batch) index(s *Store, p *pending, m *wire.Meta, raw []byte) error {
-	set := b.adopt(s)
-	p.from, p.to, p.hash = len(b.ops), len(b.ops), 0
+	set, mark := b.beginIndex(s, p)
 	if len(set.indexes) == 0 {
 		return nil
 	}
-	mark := len(b.arena)
-	b.spans = b.spans[:0]
 	if err := b.read(set, m, raw); err != nil {
 		return err
 	}
+	b.endIndex(set, p, mark)
+	return nil
+}
+
+// indexAgain is index for an object that may be packed already, or is a value.
+// An index that cannot read it has no values of it: it was added after the object
+// came in.
+func (b *batch) indexAgain(s *Store, p *pending) {
+	set, mark := b.beginIndex(s, p)
+	if len(set.indexes) > 0 {
+		b.readHeld(set, p.object)
+		b.endIndex(set, p, mark)
+	}
+	p.object.indexed, p.object.indexedWith = p.hash, set.number
+}
+
+func (b *batch) beginIndex(s *Store, p *pending) (set *nativeSet, mark int) {
+	p.from, p.to, p.hash = len(b.ops), len(b.ops), 0
+	b.spans = b.spans[:0]
+	return b.adopt(s), len(b.arena)
+}
+
+// endIndex makes the changes from p.expect's values to those in the spans.
+func (b *batch) endIndex(set *nativeSet, p *pending, mark int) {
 	p.hash = b.hash()
 	if p.expect != nil && p.expect.indexedWith == set.number && p.expect.indexed == p.hash {
 		b.arena = b.arena[:mark]
-		return nil
+		return
 	}
 	fresh := len(b.spans)
 	if p.expect != nil {
@@ -124,7 +145,6 @@ func (b *batch) index(s *Store, p *pending, m *wire.Meta, raw []byte) error {
 	b.diff(b.spans[:fresh], b.spans[fresh:], true)
 	b.diff(b.spans[fresh:], b.spans[:fresh], false)
 	p.to = len(b.ops)
-	return nil
 }
 
 // unindex prepares the index changes for p.expect's end.
@@ -147,28 +167,42 @@ func (b *batch) read(set *nativeSet, m *wire.Meta, raw []byte) (err error) {
 		if err != nil {
 			return err
 		}
-		for _, v := range b.values {
-			from := len(b.arena)
-			b.arena = append(b.arena, v...)
-			b.spans = append(b.spans, span{i, from, len(b.arena)})
-		}
+		b.note(i)
 	}
 	return nil
 }
 
 // readHeld is read for an object of the table: it was read when it came in, so
-// it can be read again.
+// it can be read again. What could not be read then has no values.
 func (b *batch) readHeld(set *nativeSet, o *Object) {
 	mark := len(b.spans)
-	raw, err := o.Meta(&b.meta, b.raw)
-	if err == nil {
-		err = b.read(set, &b.meta, raw)
+	var raw []byte
+	var err error
+	if !o.gen.isValue {
+		raw, err = o.Meta(&b.meta, b.raw)
 	}
-	if err != nil { // nor could it when it came in
+	for i := 0; err == nil && i < len(set.indexes); i++ {
+		if b.values, err = set.indexes[i].source.heldValues(b.values[:0], o, &b.meta, raw); err == nil {
+			b.note(i)
+		}
+	}
+	if err != nil {
 		b.spans = b.spans[:mark]
 	}
-	if b.raw = raw; cap(raw) > maxScratch {
+	if raw != nil {
+		b.raw = raw
+	}
+	if cap(b.raw) > maxScratch {
 		b.raw = nil
+	}
+}
+
+// note appends the values of an index to the spans.
+func (b *batch) note(index int) {
+	for _, v := range b.values {
+		from := len(b.arena)
+		b.arena = append(b.arena, v...)
+		b.spans = append(b.spans, span{index, from, len(b.arena)})
 	}
 }
 

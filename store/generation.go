@@ -43,10 +43,13 @@ type kind struct {
 
 // generation is one dictionary. Objects point to the one they were packed with;
 // it goes when the last of them goes. One without a packer holds objects as
-// they came.
+// they came. A value that was put has one of its own, without bytes to read
+// labels from.
 type generation struct {
 	*kind
-	packer packer
+	packer  packer
+	isValue bool
+	labels  map[string]string // of the value
 }
 
 func (g *generation) unpack(dst []byte, packed string, size int) ([]byte, error) {

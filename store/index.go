@@ -49,6 +49,17 @@ func (ix Index) values(dst [][]byte, m *wire.Meta, raw []byte) ([][]byte, error)
 	return dst, nil
 }
 
+// heldValues appends the values of an object that is held; each is valid until the next call for m.
+func (ix Index) heldValues(dst [][]byte, o *Object, m *wire.Meta, raw []byte) ([][]byte, error) {
+	if !o.gen.isValue {
+		return ix.values(dst, m, raw)
+	}
+	if v, ok := o.gen.labels[ix.label]; ok && ix.label != "" {
+		dst = append(dst, []byte(v))
+	}
+	return dst, nil
+}
+
 // nativeSet are the indexes that writers keep; immutable. Its number tells
 // objects that were indexed by it from those that were not.
 type nativeSet struct {

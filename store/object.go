@@ -2,6 +2,7 @@ package store
 
 import (
 	"bytes"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -194,7 +195,7 @@ func (o *Object) Meta(m *wire.Meta, scratch []byte) (raw []byte, err error) {
 
 // Labels of the object, a new map; nil if it has none.
 func (o *Object) Labels() map[string]string {
-	var labels map[string]string
+	labels := maps.Clone(o.gen.labels)
 	o.readMeta(func(m *wire.Meta) {
 		for k, v := range m.Labels() {
 			if labels == nil {
@@ -208,6 +209,10 @@ func (o *Object) Labels() map[string]string {
 
 // Label returns one label.
 func (o *Object) Label(key string) (value string, ok bool) {
+	if o.gen.isValue {
+		value, ok = o.gen.labels[key]
+		return value, ok
+	}
 	o.readMeta(func(m *wire.Meta) {
 		var v []byte
 		v, ok = m.Label(key)

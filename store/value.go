@@ -4,8 +4,8 @@ import "github.com/weirproject/weir/wire"
 
 // PutValue is PutAs for a value that cannot be packed, or is not to be: it is held as it is, strongly, for as long as its
 // version is, and Object.Decoded gives it. m is its metadata; an index by field finds nothing in it, one by label what m
-// says. Such an object has no raw bytes: Size is 0, AppendRaw appends nothing, and Labels, Annotation and so on find
-// nothing. Memory does not know its size.
+// says. Such an object has no raw bytes: Size is 0, AppendRaw appends nothing, Labels are m's, and Annotation and so on
+// find nothing. Memory does not know its size.
 func (w *Writer) PutValue(m *wire.Meta, received []byte, value any) error {
 	if err := w.check(m, nil); err != nil {
 		return err
@@ -19,15 +19,10 @@ func (w *Writer) PutValue(m *wire.Meta, received []byte, value any) error {
 	case came != newer:
 		return nil
 	}
-	p := pending{expect: held}
-	b := w.filling()
-	if err := b.index(w.s, &p, m, nil); err != nil {
-		b.drop(&p)
-		p.hash, p.to = 0, p.from
-	}
 	o := w.newValue(m, &id, value, held)
-	o.indexed, o.indexedWith = p.hash, b.natives.number
-	p.key, p.object = o.key, o
+	p := pending{key: o.key, expect: held, object: o}
+	b := w.filling()
+	b.indexAgain(w.s, &p)
 	b.add(p)
 	if b.full() {
 		w.Flush()
@@ -38,7 +33,14 @@ func (w *Writer) PutValue(m *wire.Meta, received []byte, value any) error {
 // newValue makes a version whose decoded form is not the cooler's to let go of.
 func (w *Writer) newValue(m *wire.Meta, id *identity, value any, held *Object) *Object {
 	o := w.newObject(m, id, nil, held)
-	o.gen, o.packed = &generation{kind: w.s.kind}, string(id.uidText)+string(id.rvText)
+	o.packed = string(id.uidText) + string(id.rvText)
+	o.gen = &generation{kind: w.s.kind, isValue: true}
+	for k, v := range m.Labels() {
+		if o.gen.labels == nil {
+			o.gen.labels = make(map[string]string)
+		}
+		o.gen.labels[string(k)] = string(v)
+	}
 	box := &decodedBox{value}
 	d := newDecodedState(box, 0)
 	d.strong.Store(box)

@@ -1,6 +1,8 @@
 package store
 
 import (
+	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/weirproject/weir/wire"
@@ -126,5 +128,80 @@ func TestMissed(t *testing.T) {
 			t.Errorf("lagging %v: missed deletion: %+v", lagging, b)
 		}
 		s.Close()
+	}
+}
+
+// An index by label knows values too: when they change, when they go, and when it comes later than they.
+func TestLabelIndexOfValues(t *testing.T) {
+	s := New(Config{})
+	defer s.Close()
+	label := func(name string) {
+		t.Helper()
+		if err := s.AddIndex(name, LabelIndex(name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	check := func(index, value string, want ...string) {
+		t.Helper()
+		objects, err := s.Snapshot().By(index, value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for o := range objects {
+			got = append(got, o.Name())
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s %s: %v, want %v", index, value, got, want)
+		}
+	}
+	put := func(w *Writer, name, rv, app string) {
+		t.Helper()
+		var m wire.Meta
+		text := fmt.Sprintf(`{"metadata":{"name":%q,"namespace":"d","uid":"u","resourceVersion":%q,"labels":{"app":%q,"tier":"x"}}}`, name, rv, app)
+		if err := wire.ReadMeta(wire.JSON, []byte(text), &m); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.PutValue(&m, nil, &m); err != nil {
+			t.Fatal(err)
+		}
+	}
+	path, err := wire.CompilePath(wire.JSON, nil, "spec.nodeName")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.AddIndex("node", FieldIndex(path)); err != nil {
+		t.Fatal(err)
+	}
+	label("app")
+	w := s.Writer(Scope{})
+	put(w, "a", "1", "web")
+	put(w, "b", "1", "web")
+	w.Flush()
+	check("app", "web", "a", "b")
+	put(w, "a", "2", "db")
+	w.Flush()
+	check("app", "web", "b")
+	check("app", "db", "a")
+	label("tier")
+	check("tier", "x", "a", "b")
+	put(w, "c", "3", "web")
+	label("team") // while c is buffered
+	w.Flush()
+	check("app", "web", "b", "c")
+	check("tier", "x", "a", "b", "c")
+	if o, _ := s.Get("d/c"); o.Labels()["app"] != "web" {
+		t.Errorf("labels %v", o.Labels())
+	}
+	for _, name := range []string{"a", "b", "c"} {
+		if err := w.Delete(metaOf(name, "9"), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.Flush()
+	for _, index := range []string{"app", "tier", "node"} {
+		if values := slices.Collect(s.Snapshot().Values(index)); len(values) != 0 {
+			t.Errorf("index %s of nothing has %v", index, values)
+		}
 	}
 }
