@@ -120,6 +120,10 @@ func config(cl *api.Client) *rest.Config {
 }
 
 // resync is the shortest period of the handlers', which is what an informer needs to have for them to get any.
+// returned reports whether nothing is known of what the client's ListerWatcher lists, so that its answers are not captured: the drop-in then
+// tells what Watch returns, as client-go does, also where it is the same again.
+func (c ClientSpec) returned() bool { return c.Runner == DropIn && !c.Typed && !c.Factory }
+
 func (c ClientSpec) resync() time.Duration {
 	var d time.Duration
 	for _, h := range c.Handlers {
