@@ -12,7 +12,6 @@ import (
 type modelWriter struct {
 	m      *model
 	w      *Writer
-	name   string
 	sees   func(*corev1.Pod) bool
 	at     int               // what comes after it has not been told by a watch
 	known  int               // the progress that was told

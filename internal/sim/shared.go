@@ -121,8 +121,13 @@ func config(cl *api.Client) *rest.Config {
 
 // resync is the shortest period of the handlers', which is what an informer needs to have for them to get any.
 // returned reports whether nothing is known of what the client's ListerWatcher lists, so that its answers are not captured: the drop-in then
-// tells what Watch returns, as client-go does, also where it is the same again.
+// takes what Watch returns as it comes, as client-go does, also where it has been told before.
 func (c ClientSpec) returned() bool { return c.Runner == DropIn && !c.Typed && !c.Factory }
+
+// repeats reports whether some server sends events again.
+func (w *World) repeats() bool {
+	return slices.ContainsFunc(w.Steps, func(s Step) bool { return s.Op == Fault && s.Rule.Deed == api.Repeat })
+}
 
 func (c ClientSpec) resync() time.Duration {
 	var d time.Duration
