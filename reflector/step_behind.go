@@ -12,24 +12,22 @@ const (
 
 // behind is what is known of a server whose newest resourceVersion is older than rv. It may be a replica that lags: then it, or
 // another one, reaches rv soon, and nothing of what it told may be taken. Or it was restored from a backup: then it is the truth. Only a
-// server that keeps saying that rv lies in its future, and whose consistent answers agree, has gone back. The zero value is: none is known.
+// server that keeps saying that rv lies in its future, and whose consistent answers agree, has gone back. Either way a LIST follows.
+// The zero value is: none is known.
 type behind struct {
-	at     string  // its newest resourceVersion, as it told last
-	denied int     // times it said that rv lies in its future, since its answers agree
-	rounds int     // times it told an older resourceVersion than rv
-	mute   int     // times it did not tell its own
-	next   request // what is gone on with if it is not behind: reqList or reqWatch
+	at     string // its newest resourceVersion, as it told last
+	denied int    // times it said that rv lies in its future, since its answers agree
+	rounds int    // times it told an older resourceVersion than rv
+	mute   int    // times it did not tell its own
 }
 
-// fallsBehind handles a server whose newest resourceVersion is at, older than rv. next is what it was asked for.
-func (m *machine) fallsBehind(at string, next request) {
+// fallsBehind handles a server whose newest resourceVersion is at, older than rv.
+func (m *machine) fallsBehind(at string) {
 	b := &m.behind
-	if b.next == reqNone {
-		b.next = next
-	}
 	if b.rounds > 0 && older(at, b.at) {
 		b.denied = 0 // not the server that answered before
 	}
+	m.instead = false
 	b.at = at
 	b.rounds++
 	if b.denied >= agreeing || b.rounds > mostRounds {
@@ -70,11 +68,11 @@ func (m *machine) newest() {
 	switch {
 	case m.fresh && m.behindRV():
 		m.fresh = false
-		m.fallsBehind(m.in.rv, reqList)
+		m.fallsBehind(m.in.rv)
 	case m.request == reqReaches && m.behindRV():
 		m.deny() // it does not know what was asked, and told its newest
 	case m.behindRV():
-		m.fallsBehind(m.in.rv, reqWatch)
+		m.fallsBehind(m.in.rv)
 	case examined:
 		m.caughtUp()
 	case incomparable(m.in.rv, m.rv):
@@ -102,26 +100,19 @@ func (m *machine) deny() {
 	m.goOn()
 }
 
-// caughtUp goes on with what was under way before a server was found behind. It may be found again, by the next request: so
-// there is a wait.
+// caughtUp lists a server that was found behind and is not any more. Most likely it lagged. But one that was restored may have come to the
+// resourceVersions of what is held a second time, with other content; a watch would never tell. It may be found behind again, by
+// the next request: so there is a wait.
 func (m *machine) caughtUp() {
-	next := m.behind.next
-	if next == reqList {
-		m.atLeast = m.request == reqReaches
-		m.consistent = !m.atLeast
-	}
+	m.atLeast = m.request == reqReaches
+	m.consistent = !m.atLeast
 	m.behind, m.doubt = behind{}, true
-	if next == reqWatch && m.hopeless() {
-		m.listInstead(ErrAhead)
-		return
-	}
-	m.sleep(next, nil)
+	m.sleep(reqList, nil)
 }
 
 // newestFailed handles a question for the newest resourceVersion that failed.
 func (m *machine) newestFailed(kind error) {
 	examined := m.examined()
-	next := m.behind.next
 	if !examined && kind != ErrUnreachable && kind != ErrTooManyRequests {
 		m.reached++
 	}
@@ -132,8 +123,11 @@ func (m *machine) newestFailed(kind error) {
 	case examined && !m.hopeless() && kind != ErrUnreachable && kind != ErrTooManyRequests:
 		m.sleep(m.request, kind)
 		return
-	case examined && next == reqList && kind != ErrUnknownResource:
+	case examined && kind != ErrUnknownResource:
 		// It tells nothing but that rv lies in its future. The list itself is then its consistent answer.
+		if m.fresh {
+			m.fresh, m.floor = false, m.least()
+		}
 		if m.behind.mute++; m.behind.mute >= relistAfter && m.behind.denied >= agreeing {
 			m.wentBack("an older one")
 			return
@@ -146,7 +140,7 @@ func (m *machine) newestFailed(kind error) {
 	case m.fresh:
 		m.fresh, m.floor = false, m.least() // as new as can be had
 		m.sleep(reqList, kind)
-	case kind == ErrUnknownResource, next == reqList:
+	case kind == ErrUnknownResource:
 		m.sleep(reqList, kind) // when it appears again it may be another one
 	case m.hopeless():
 		m.listInstead(kind)

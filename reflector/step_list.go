@@ -133,7 +133,7 @@ func (m *machine) listOpened() {
 	if m.behindRV() && !m.rebase {
 		m.do(closeStream{})
 		m.failedOnce(ErrAhead)
-		m.fallsBehind(m.in.rv, reqList)
+		m.fallsBehind(m.in.rv)
 		return
 	}
 	if !m.rebase {
@@ -153,7 +153,7 @@ func (m *machine) pageRead() {
 		if m.behindRV() && !m.rebase {
 			m.abandon()
 			m.failedOnce(ErrAhead)
-			m.fallsBehind(m.in.rv, reqList)
+			m.fallsBehind(m.in.rv)
 			return
 		}
 		if m.rv != "" && incomparable(m.in.rv, m.rv) && !m.rebase {
@@ -251,7 +251,8 @@ func (m *machine) listFailed(kind error) {
 	switch {
 	case kind == ErrAhead && m.least() != "" && !m.asked:
 		m.floor = ""
-		m.behind.next, m.behind.denied = reqList, m.behind.denied+1
+		m.instead = false
+		m.behind.denied++
 		m.sleep(reqNewest, kind)
 		return
 	case kind == ErrExpired || kind == ErrAhead:

@@ -120,15 +120,11 @@ func (m *machine) bookmark() {
 
 // watchBehind handles a bookmark older than what is held. Its server sends none of its changes until it has overtaken us.
 func (m *machine) watchBehind() {
-	next := reqWatch
-	if m.initial {
-		next = reqList
-	}
 	m.abandon()
 	m.failedOnce(ErrAhead)
 	m.initial = false
 	m.do(closeStream{})
-	m.fallsBehind(m.in.rv, next)
+	m.fallsBehind(m.in.rv)
 }
 
 // probed handles a watch that was broken off because its server was asked for its newest resourceVersion meanwhile.
@@ -141,7 +137,7 @@ func (m *machine) probed() {
 		return
 	case m.behindRV():
 		m.failedOnce(ErrAhead)
-		m.fallsBehind(m.in.rv, reqWatch)
+		m.fallsBehind(m.in.rv)
 		return
 	case incomparable(m.in.rv, m.rv):
 		m.otherScheme()
@@ -239,7 +235,7 @@ func (m *machine) watchFailed(kind error) {
 	case m.hopeless() && kind != ErrTooManyRequests:
 		m.listInstead(kind)
 	case kind == ErrAhead:
-		m.behind.next, m.behind.denied = reqWatch, m.behind.denied+1
+		m.behind.denied++
 		m.sleep(reqNewest, kind)
 	case kind == ErrUnreachable && m.moved:
 		m.attempt, m.err = 0, nil // a stream that brought something is no failure
@@ -264,7 +260,7 @@ func (m *machine) initialFailed(kind error) {
 		m.plain = m.attempt >= relistAfter
 		m.sleep(reqList, kind)
 	case ErrAhead:
-		m.behind.next, m.behind.denied = reqList, m.behind.denied+1
+		m.behind.denied++
 		m.sleep(reqNewest, kind)
 	case ErrExpired:
 		// Whatever version was asked for, no state can be too old to be told: what is wrong is the server's way with initial events.
