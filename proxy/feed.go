@@ -36,7 +36,11 @@ type feed struct {
 	begun bool       // the first list is in; changed by the reflector's goroutine, under mu
 	last  uint64     // in history; the same
 
-	aside []changed // of the reflector's goroutine
+	// Of the reflector's goroutine, about the relist under way.
+	aside  []changed
+	before uint64 // what the store was current to
+	other  bool   // the list has an object that was not there before, in a version from then
+	back   bool   // it is one of an upstream that went back: nothing of it is taken
 
 	asideBytes atomic.Int64
 }
@@ -120,10 +124,15 @@ func (f *feed) name(rv uint64) {
 
 // list takes an object of a relist: marked at once where it is held as it is, else put aside.
 func (f *feed) list(w *store.Writer, m *wire.Meta, object []byte) error {
+	if f.back {
+		return errWentBack
+	}
 	rv := parseVersion(m.ResourceVersion)
 	held, ok := f.store.Get(string(wire.AppendKey(nil, m)))
 	same := ok && held.UID() == string(m.UID)
-	if has, _ := rvOf(held); same && has > rv {
+	has, _ := rvOf(held)
+	f.other = f.other || rv > 0 && rv <= f.before && has != rv
+	if same && has > rv {
 		return w.Put(m, object) // the store decides at the end which of the two is right
 	}
 	if known, err := w.Known(m, object); known || err != nil {
@@ -165,8 +174,9 @@ func (f *feed) mark(w *store.Writer, held *store.Object) error {
 // BeginReplace is reflector.Replacer's.
 func (f *feed) BeginReplace(w *store.Writer, rebase bool) {
 	f.drop()
+	f.before, f.other, f.back = parseVersion(f.store.ResourceVersion()), false, rebase && f.begun
 	w.BeginReplace(rebase)
-	if rebase && f.begun {
+	if f.back {
 		f.giveUp(errWentBack)
 	}
 }
@@ -182,18 +192,26 @@ func (f *feed) drop() {
 	f.asideBytes.Store(0)
 }
 
-// EndReplace is reflector.Replacer's.
+// EndReplace is reflector.Replacer's. A list that is not older than what was held, and tells of an object before that in a version which
+// was not there, is of another past: the upstream was restored from a backup, and has come to these resourceVersions again. Those who
+// watch must not be told of it as of changes.
 func (f *feed) EndReplace(w *store.Writer, resourceVersion string) {
 	if !f.begun {
 		f.begin(w, resourceVersion)
+		return
+	}
+	end := parseVersion(resourceVersion)
+	if f.back || f.other && end >= f.before {
+		f.AbortReplace(w)
+		f.giveUp(errWentBack)
 		return
 	}
 	slices.SortStableFunc(f.aside, func(a, b changed) int { return cmp.Compare(a.rv, b.rv) })
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	at := f.last
-	if before, end := parseVersion(f.store.ResourceVersion()), parseVersion(resourceVersion); end > before {
-		if from := max(before, at) + 1; from < end {
+	if end > f.before {
+		if from := max(f.before, at) + 1; from < end {
 			f.history.Tear(from)
 		}
 		at = end

@@ -205,6 +205,44 @@ func TestFeedGivesUp(t *testing.T) {
 	}
 }
 
+// TestFeedOfAnotherPast: an upstream that went back, and has come to the resourceVersions of before again by the time that it is listed,
+// tells of objects that cannot have been there. A list that is older than what is held proves nothing, nor does one that is whole.
+func TestFeedOfAnotherPast(t *testing.T) {
+	for _, c := range []struct {
+		name, object, uid string
+		rv                int
+		end               string
+		want              error
+	}{
+		{"an older version", "a", "u-a", 6, "12", errWentBack},
+		{"another object of the key", "a", "u-z", 7, "12", errWentBack},
+		{"an object that was gone", "b", "u-b", 2, "12", errWentBack},
+		{"no newer than before", "b", "u-b", 2, "10", errWentBack},
+		{"a version that was missed", "a", "u-a", 9, "12", errWentBack},
+		{"the version that is held", "a", "u-a", 8, "12", nil},
+		{"a newer version", "a", "u-a", 11, "12", nil},
+		{"an old list", "a", "u-a", 6, "7", nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			b := newBench(t, 0)
+			if err := errors.Join(b.put(wire.Modified, "a", 8, 0), b.put(wire.Deleted, "b", 10, 0)); err != nil {
+				t.Fatal(err)
+			}
+			b.BeginReplace(b.w, false)
+			if err := b.putAs(0, c.object, c.uid, c.rv, 0); err != nil {
+				t.Fatal(err)
+			}
+			if b.why != nil {
+				t.Error("it gave up before the list was through:", b.why)
+			}
+			b.EndReplace(b.w, c.end)
+			if !errors.Is(b.why, c.want) {
+				t.Errorf("%v, not %v", b.why, c.want)
+			}
+		})
+	}
+}
+
 // TestFeedFull: what does not fit is not stored, from a list or from a watch.
 func TestFeedFull(t *testing.T) {
 	b := newBench(t, 0)

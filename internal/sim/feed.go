@@ -3,6 +3,7 @@ package sim
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
 	"strconv"
 	"sync"
@@ -24,7 +25,13 @@ type feed struct {
 	begun bool
 	last  uint64
 	aside []listedObject
+	// About the relist under way: what was held before was current to here, and the list tells of an object then that was not there.
+	before uint64
+	other  bool
+	back   bool // it is one of a server that went back: nothing of it is taken
 }
+
+var errWentBack = errors.New("the server went back")
 
 type listedObject struct {
 	rv  uint64
@@ -90,9 +97,9 @@ func (f *feed) name(rv uint64) {
 
 // BeginReplace is reflector.Replacer's, as those that follow.
 func (f *feed) BeginReplace(w *store.Writer, rebase bool) {
-	f.aside = nil
+	f.aside, f.before, f.other, f.back = nil, number(f.store.ResourceVersion()), false, rebase && f.begun
 	w.BeginReplace(rebase)
-	if rebase && f.begun {
+	if f.back {
 		f.giveUp()
 	}
 }
@@ -103,9 +110,14 @@ func (f *feed) AbortReplace(w *store.Writer) {
 }
 
 func (f *feed) EndReplace(w *store.Writer, resourceVersion string) {
+	end := number(resourceVersion)
+	if f.back || f.other && end >= f.before { // the server went back; in the second case it has come to these versions again
+		f.AbortReplace(w)
+		f.giveUp()
+		return
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	end := number(resourceVersion)
 	if !f.begun {
 		w.EndReplace(resourceVersion)
 		f.last, f.begun = end, true
@@ -115,8 +127,8 @@ func (f *feed) EndReplace(w *store.Writer, resourceVersion string) {
 	}
 	slices.SortStableFunc(f.aside, func(a, b listedObject) int { return cmp.Compare(a.rv, b.rv) })
 	at := f.last
-	if before := number(f.store.ResourceVersion()); end > before {
-		if from := max(before, at) + 1; from < end {
+	if end > f.before {
+		if from := max(f.before, at) + 1; from < end {
 			f.history.Tear(from) // nobody knows the states in between
 		}
 		at = end
@@ -135,13 +147,19 @@ func (f *feed) EndReplace(w *store.Writer, resourceVersion string) {
 
 // list takes an object of a relist: it marks what is held as being there, and puts aside what is new.
 func (f *feed) list(w *store.Writer, m *wire.Meta, raw []byte) error {
+	if f.back {
+		return errWentBack
+	}
 	rv := number(string(m.ResourceVersion))
 	held, ok := f.store.Get(string(wire.AppendKey(nil, m)))
 	same := ok && held.UID() == string(m.UID)
-	if same {
-		if has, _ := held.ResourceVersionNumber(); has > rv {
-			return w.Put(m, raw) // the store decides which is right
-		}
+	var has uint64
+	if ok {
+		has, _ = held.ResourceVersionNumber()
+	}
+	f.other = f.other || rv > 0 && rv <= f.before && has != rv
+	if same && has > rv {
+		return w.Put(m, raw) // the store decides which is right
 	}
 	if known, err := w.Known(m, raw); known || err != nil {
 		return err
