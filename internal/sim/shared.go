@@ -119,16 +119,18 @@ func config(cl *api.Client) *rest.Config {
 	return &rest.Config{Host: "http://server", Transport: cl, QPS: -1}
 }
 
-// resync is the shortest period of the handlers', which is what an informer needs to have for them to get any.
-// returned reports whether nothing is known of what the client's ListerWatcher lists, so that its answers are not captured: the drop-in then
-// takes what Watch returns as it comes, as client-go does, also where it has been told before.
-func (c ClientSpec) returned() bool { return c.Runner == DropIn && !c.Typed && !c.Factory }
+// returned reports whether the client's answers are not captured, because nothing is known of what its ListerWatcher lists, or by an option: the
+// drop-in then takes what Watch returns as it comes, as client-go does, also where it has been told before.
+func (c ClientSpec) returned() bool {
+	return c.Runner == DropIn && (c.Options == "uncaptured" || !c.Typed && !c.Factory)
+}
 
 // repeats reports whether some server sends events again.
 func (w *World) repeats() bool {
 	return slices.ContainsFunc(w.Steps, func(s Step) bool { return s.Op == Fault && s.Rule.Deed == api.Repeat })
 }
 
+// resync is the shortest period of the handlers', which is what an informer needs to have for them to get any.
 func (c ClientSpec) resync() time.Duration {
 	var d time.Duration
 	for _, h := range c.Handlers {

@@ -56,6 +56,9 @@ func TestSim(t *testing.T) {
 			failures++
 			v := out.Violations[0]
 			t.Errorf("seed %d: %v", seed, v)
+			if *forFlag > 0 {
+				fmt.Fprintf(os.Stderr, "seed %d: %v\n", seed, v)
+			}
 			if *firstFlag {
 				t.Logf("%d seeds until then", n+1)
 				return
