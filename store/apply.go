@@ -177,18 +177,18 @@ func (w *Writer) stillUseful(p *pending, held *Object) bool {
 		return held != nil && held.claims.Load()&w.bit != 0
 	}
 	o := p.object
-	id := identity{uid: o.uid, rv: o.rv, sum: o.sum, oddUID: o.flags&flagOddUID != 0, oddRV: o.flags&flagOddRV != 0}
 	switch {
 	case held == nil && !p.overrules && w.s.graves.buried(w, o.key, o.uid, o.rv, o.odd()):
 		w.doubt(o)
 		return false
 	case held == nil || held == p.expect:
 		return true
-	case p.overrules && w.overrules(held, w.ending):
+	}
+	id := o.identity()
+	came := w.settle(&id, held)
+	if came == older && p.overrules && w.overrules(held, w.ending) {
 		return true
 	}
-	id.uidText, id.rvText = []byte(o.oddUID()), []byte(o.oddRV())
-	came := w.settle(&id, held)
 	if came == older && (w.replacing || p.overrules) {
 		w.doubt(o)
 	}

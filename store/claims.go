@@ -153,15 +153,21 @@ func (w *Writer) overrule(at progress) {
 	for key, o := range w.doubts {
 		w.s.mu.RLock()
 		held, _ := w.s.table.get(key)
-		right := w.risen(o, at)
-		if held != nil {
-			right = w.overrules(held, at)
+		came, right := older, w.risen(o, at)
+		if held != nil { // which need not be the version that o was doubted for
+			id := o.identity()
+			if came = w.order(&id, held); came == same {
+				w.settle(&id, held)
+			}
+			right = came == newer || came == older && w.overrules(held, at)
 		}
 		w.s.mu.RUnlock()
-		if !right {
+		if !right && came == older {
 			continue
 		}
-		delete(w.doubts, key)
+		if delete(w.doubts, key); !right {
+			continue
+		}
 		p := pending{key: key, expect: held, object: o, overrules: true}
 		b := w.filling()
 		b.indexAgain(w.s, &p)

@@ -32,13 +32,14 @@ func (g *graves) dig(w *Writer, old *Object, p *pending) {
 	if rv == 0 || old.odd() {
 		return // nobody was told, or they cannot be told apart or compared
 	}
+	past := old.era.Load() < w.era
 	if p.missed {
-		if old.puts.Load()&w.bit == 0 {
-			return // nor that, where others have put it
+		if past || old.puts.Load()&w.bit == 0 {
+			return // nor that, where others have put it, or the server has gone back since
 		}
 		below = old.rv + 1
 	}
-	if below <= old.rv {
+	if !past && below <= old.rv {
 		return // the writer was told of an object that was there before this one
 	}
 	if g.of == nil {

@@ -16,6 +16,7 @@ type modelWriter struct {
 	at     int               // what comes after it has not been told by a watch
 	known  int               // the progress that was told
 	list   *modelList        // that is running
+	high   int               // the newest version that lists brought which broke off since the last one that did not
 	last   func()            // tells the last event again
 	must   bool              // list: nothing was listed yet, or the server was restored since
 	listed bool              // once
@@ -29,6 +30,7 @@ type moment struct{ version, asOf int }
 type modelList struct {
 	rv    int
 	items []*corev1.Pod
+	high  int // of the versions that were read
 	seen  map[string]bool
 	risen []*corev1.Pod // older than what has gone since, as others told; this list knows better
 }
@@ -60,11 +62,11 @@ func (w *modelWriter) step() {
 	}
 }
 
-// beginList begins a list as of any moment that is not before what was watched. One from before what was known can only come
-// from a server that went back.
+// beginList begins a list as of any moment that is not before what was watched. One of a server that is behind what it has told can only
+// come from one that went back.
 func (w *modelWriter) beginList() {
 	s := w.m.server
-	back := s.rv < w.known
+	back := s.rv < max(w.known, w.at, w.high)
 	rv := s.rv
 	if from := max(w.at, w.known); !back && !w.must {
 		rv = from + w.m.rnd.IntN(s.rv-from+1)
@@ -87,6 +89,7 @@ func (w *modelWriter) readList() {
 	}
 	pod := w.m.server.sent(l.items[0])
 	l.items, l.seen[keyOf(pod)] = l.items[1:], true
+	l.high = max(l.high, versionOf(pod))
 	putPod(w.m.t, w.w, pod)
 	w.m.told(w, pod, l.rv)
 	if !w.listed {
@@ -112,12 +115,13 @@ func (w *modelWriter) endList() {
 		delete(w.m.dead, keyOf(pod))
 		w.m.told(w, pod, l.rv)
 	}
-	w.list, w.must, w.listed, w.at, w.known = nil, false, true, l.rv, l.rv
+	w.list, w.high, w.must, w.listed, w.at, w.known = nil, 0, false, true, l.rv, l.rv
 }
 
 func (w *modelWriter) breakList() {
 	w.w.AbortReplace()
 	w.m.observe()
+	w.high = max(w.high, w.list.high)
 	w.list = nil
 }
 

@@ -77,6 +77,15 @@ func (o *Object) tail() (packed, uid, rv string) {
 // odd reports whether the uid or the resourceVersion is not in its usual form.
 func (o *Object) odd() bool { return o.flags&(flagOddUID|flagOddRV) != 0 }
 
+// identity is what the object was when it came in.
+func (o *Object) identity() identity {
+	_, uid, rv := o.tail()
+	return identity{
+		uid: o.uid, rv: o.rv, sum: o.sum, made: o.flags&flagMade != 0,
+		oddUID: o.flags&flagOddUID != 0, oddRV: o.flags&flagOddRV != 0, uidText: []byte(uid), rvText: []byte(rv),
+	}
+}
+
 func (o *Object) oddUID() string { _, uid, _ := o.tail(); return uid }
 func (o *Object) oddRV() string  { _, _, rv := o.tail(); return rv }
 

@@ -5,7 +5,9 @@ import "strings"
 // BeginReplace starts a relist: what is Put from here on is marked as seen. One
 // that is still running is given up. rebase: the server has gone back in time,
 // so lower resourceVersions are to be taken, and deletions whatever their
-// resourceVersion.
+// resourceVersion. A try again of a replace that was given up counts as one
+// that found out something new, unless nothing was told meanwhile: the server
+// may have gone back once more.
 func (w *Writer) BeginReplace(rebase bool) {
 	w.Flush()
 	w.sweep(func(o *Object) {
@@ -83,6 +85,7 @@ func (w *Writer) Progress(resourceVersion string) {
 	if resourceVersion == "" || w.removed {
 		return
 	}
+	w.goingBack = false
 	at := progressOf(resourceVersion)
 	if len(w.doubts) > 0 && !w.replacing {
 		w.overrule(at)

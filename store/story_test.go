@@ -131,7 +131,7 @@ func storyPod(f []string) *corev1.Pod {
 }
 
 // read: cursor C [at REVISION | uid] | next C [N] | close C | state C | snapshot S |
-// list S | held | index NAME LABEL | by S INDEX VALUE
+// list S | held | outdated WRITER… | index NAME LABEL | by S INDEX VALUE
 func (st *story) read(f []string) {
 	switch f[0] {
 	case "cursor":
@@ -165,6 +165,11 @@ func (st *story) read(f []string) {
 	case "held":
 		st.list(st.store.Snapshot())
 		fmt.Fprintf(&st.out, "synced %v\n", st.store.Synced())
+	case "outdated":
+		for i, name := range f[1:] {
+			fmt.Fprintf(&st.out, "%s%s %v", []string{"", ", "}[min(i, 1)], name, st.writers[name].Outdated())
+		}
+		st.out.WriteByte('\n')
 	case "index":
 		if err := st.store.AddIndex(f[1], LabelIndex(f[2])); err != nil {
 			fmt.Fprintln(&st.out, err)

@@ -40,7 +40,7 @@ type Writer struct {
 	next      progress // takes effect with the batch
 	advanced  bool     // there is a next
 	replacing bool
-	goingBack bool // a replace was begun with rebase, and none has ended since
+	goingBack bool // a replace was begun with rebase, and nothing was told since
 	byHand    bool // see ByHand
 	removed   bool
 	doubts    map[string]*Object // see doubt; bounded by the keys of a list that other writers have put newer
@@ -91,6 +91,7 @@ func (w *Writer) check(m *wire.Meta, raw []byte) error {
 	case w.scope.Namespace != "" && string(m.Namespace) != w.scope.Namespace:
 		return fmt.Errorf("%s/%s is not in %s: %w", m.Namespace, m.Name, w.scope.Namespace, ErrOutOfScope)
 	}
+	w.goingBack = false
 	w.key = wire.AppendKey(w.key[:0], m)
 	if w.batch.has(w.key) {
 		w.Flush() // one change of a key per batch
