@@ -20,7 +20,13 @@ type funcIndex struct {
 	later   map[string]uint64 // what has changed after upTo
 	entries tree[indexKey, struct{}]
 	known   map[string]funcEntry // by object key
-	failed  map[string]error
+	failed  map[string]funcFailure
+}
+
+// funcFailure is why there is nothing of an object.
+type funcFailure struct {
+	err       error
+	undecoded bool // the function was not called
 }
 
 // funcEntry is what the function made of one version.
@@ -49,14 +55,14 @@ func (x *funcIndex) by(sn *Snapshot, value string) ([]*Object, error) {
 		}
 		if o.revision != x.known[k.key].revision {
 			// The snapshot is older than the index: ask for its version.
-			if values, err := x.call(o); err != nil || !slices.Contains(values, value) {
+			if values, fail := x.call(o); fail.err != nil || !slices.Contains(values, value) {
 				return true
 			}
 		}
 		objects = append(objects, o)
 		return true
 	})
-	return objects, x.err()
+	return objects, x.err(false)
 }
 
 func (x *funcIndex) distinct(sn *Snapshot) (values []string) {
@@ -70,17 +76,29 @@ func (x *funcIndex) distinct(sn *Snapshot) (values []string) {
 	return values
 }
 
-func (x *funcIndex) err() error {
-	first := ""
-	for key := range x.failed {
-		if first == "" || key < first {
+// allErr is err with the objects that could not be decoded.
+func (x *funcIndex) allErr(sn *Snapshot) error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.catchUp(sn)
+	return x.err(true)
+}
+
+// err names the first object that the function failed for, or that could not be decoded if that counts.
+func (x *funcIndex) err(undecoded bool) error {
+	first, n := "", 0
+	for key, f := range x.failed {
+		if f.undecoded && !undecoded {
+			continue
+		}
+		if n++; n == 1 || key < first {
 			first = key
 		}
 	}
-	if first == "" {
+	if n == 0 {
 		return nil
 	}
-	return &IndexError{Index: x.name, Key: first, More: len(x.failed) - 1, Err: x.failed[first]}
+	return &IndexError{Index: x.name, Key: first, More: n - 1, Err: x.failed[first].err}
 }
 
 // catchUp moves the index on to sn, if sn is newer.
@@ -125,7 +143,7 @@ func (x *funcIndex) build(sn *Snapshot) {
 	x.s.mu.Unlock()
 	x.built, x.upTo, x.later = true, sn.revision, differences(sn, current)
 	x.entries = newTree[indexKey, struct{}](compareIndexKeys)
-	x.known, x.failed = make(map[string]funcEntry), make(map[string]error)
+	x.known, x.failed = make(map[string]funcEntry), make(map[string]funcFailure)
 	for o := range sn.All() {
 		x.change(o.key, o)
 	}
@@ -165,9 +183,9 @@ func (x *funcIndex) change(key string, o *Object) {
 	if o == nil {
 		return
 	}
-	values, err := x.call(o)
-	if err != nil {
-		x.failed[o.key] = err
+	values, fail := x.call(o)
+	if fail.err != nil {
+		x.failed[o.key] = fail
 		return
 	}
 	own := make([]string, 0, len(values))
@@ -183,17 +201,18 @@ func (x *funcIndex) change(key string, o *Object) {
 
 // call calls the function; a panic is an error. An object that cannot be decoded has no values: who reads that object gets
 // the error, and nobody else should go without the others.
-func (x *funcIndex) call(o *Object) (values []string, err error) {
+func (x *funcIndex) call(o *Object) (values []string, fail funcFailure) {
 	decoded, err := o.peek()
 	if err != nil {
-		return nil, nil
+		return nil, funcFailure{err, true}
 	}
 	defer func() {
 		if p := recover(); p != nil {
-			values, err = nil, fmt.Errorf("panic: %v", p)
+			values, fail = nil, funcFailure{err: fmt.Errorf("panic: %v", p)}
 		}
 	}()
-	return x.fn(decoded)
+	values, err = x.fn(decoded)
+	return values, funcFailure{err: err}
 }
 
 // footprint estimates the memory. An index that is being queried is waited for.

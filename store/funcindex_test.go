@@ -68,6 +68,41 @@ func TestFuncIndexFailures(t *testing.T) {
 	}
 }
 
+// An object that cannot be decoded is in no index. It is no error of a query for others; IndexErr returns it.
+func TestFuncIndexOfUndecoded(t *testing.T) {
+	cfg := decodeConfig()
+	broken := errors.New("broken")
+	cfg.Decode = func(raw []byte) (any, error) {
+		v, err := decodePod(raw)
+		if err == nil && v.(*corev1.Pod).Labels["broken"] != "" {
+			err = broken
+		}
+		return v, err
+	}
+	s := newStore(t, cfg)
+	if err := s.AddIndex("all", FuncIndex(func(any) ([]string, error) { return []string{"1"}, nil })); err != nil {
+		t.Fatal(err)
+	}
+	w := fillPods(t, s, 3)
+	putPod(t, w, smallPod("", "p1", 1, 200, map[string]string{"broken": "yes"}, ""))
+	w.Flush()
+	if keys, err := byKeys(t, s.Snapshot(), "all", "1"); keys != "p0 p2" || err != nil {
+		t.Errorf("%q, %v", keys, err)
+	}
+	var ie *IndexError
+	if err := s.Snapshot().IndexErr("all"); !errors.Is(err, broken) || !errors.As(err, &ie) || ie.Key != "p1" {
+		t.Errorf("the index says %v", err)
+	}
+	putPod(t, w, smallPod("", "p1", 1, 201, nil, ""))
+	w.Flush()
+	if err := s.Snapshot().IndexErr("all"); err != nil {
+		t.Errorf("the index says %v of what can be decoded", err)
+	}
+	if err := s.Snapshot().IndexErr("none"); !errors.Is(err, ErrUnknownIndex) {
+		t.Errorf("unknown index: %v", err)
+	}
+}
+
 // TestFuncIndexAndSnapshots: queries come with snapshots newer and older than
 // what the index has seen.
 func TestFuncIndexAndSnapshots(t *testing.T) {

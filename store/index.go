@@ -32,8 +32,8 @@ func FieldIndex(p *wire.Path) Index { return Index{path: p} }
 // forward only: with a snapshot older than one that was queried before, objects
 // whose values have changed in between may be missing, and none is wrong. If f
 // fails or panics for an object, the queries return an *IndexError until that
-// object changes, and work for the others. An object that cannot be decoded has
-// no values.
+// object changes, and work for the others. One that cannot be decoded is in no
+// index, and no error of a query: Snapshot.IndexErr tells of it.
 func FuncIndex(f func(decoded any) ([]string, error)) Index { return Index{fn: f} }
 
 // values appends an object's values; each is valid until the next call for m.

@@ -127,3 +127,16 @@ func (sn *Snapshot) Values(index string) iter.Seq[string] {
 	}
 	return func(func(string) bool) {}
 }
+
+// IndexErr says for which objects an index has no values because it could not be
+// made: an *IndexError, nil if it has all. By keeps those that cannot be decoded
+// to itself. The error is ErrUnknownIndex for an unknown index.
+func (sn *Snapshot) IndexErr(index string) error {
+	if sn.native(index) != nil {
+		return nil
+	}
+	if f := sn.store.funcIndex(index); f != nil {
+		return f.allErr(sn)
+	}
+	return ErrUnknownIndex
+}
