@@ -122,7 +122,7 @@ func (b *batch) indexAgain(s *Store, p *pending) {
 		b.readHeld(set, p.object)
 		b.endIndex(set, p, mark)
 	}
-	p.object.indexed, p.object.indexedWith = p.hash, set.number
+	p.object.indexed = p.hash
 }
 
 func (b *batch) beginIndex(s *Store, p *pending) (set *nativeSet, mark int) {
@@ -133,8 +133,8 @@ func (b *batch) beginIndex(s *Store, p *pending) (set *nativeSet, mark int) {
 
 // endIndex makes the changes from p.expect's values to those in the spans.
 func (b *batch) endIndex(set *nativeSet, p *pending, mark int) {
-	p.hash = b.hash()
-	if p.expect != nil && p.expect.indexedWith == set.number && p.expect.indexed == p.hash {
+	p.hash = b.hash(set)
+	if p.expect != nil && p.expect.indexed == p.hash {
 		b.arena = b.arena[:mark]
 		return
 	}
@@ -206,9 +206,11 @@ func (b *batch) note(index int) {
 	}
 }
 
-func (b *batch) hash() uint64 {
+// hash is that of the values in the spans, as those of one set of indexes.
+func (b *batch) hash(set *nativeSet) uint64 {
 	var h maphash.Hash
 	h.SetSeed(hashSeed)
+	maphash.WriteComparable(&h, set.number)
 	for _, sp := range b.spans {
 		maphash.WriteComparable(&h, [2]int{sp.index, sp.to - sp.from})
 		_, _ = h.Write(b.arena[sp.from:sp.to])

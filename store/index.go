@@ -63,7 +63,7 @@ func (ix Index) heldValues(dst [][]byte, o *Object, m *wire.Meta, raw []byte) ([
 // nativeSet are the indexes that writers keep; immutable. Its number tells
 // objects that were indexed by it from those that were not.
 type nativeSet struct {
-	number  uint16
+	number  uint64
 	indexes []*nativeIndex
 }
 

@@ -34,11 +34,10 @@ type Object struct {
 	size    uint32
 	decoded atomic.Pointer[decodedState]
 
-	indexed     uint64 // hash of the values in the indexes of number indexedWith
-	nsLen       uint16
-	indexedWith uint16
-	cutAt       uint16 // where the uid was cut out, with flagCutUID
-	flags       uint8
+	indexed uint64 // hash of the values in a set of indexes; 0: there was none
+	nsLen   uint16
+	cutAt   uint16 // where the uid was cut out, with flagCutUID
+	flags   uint8
 }
 
 const (

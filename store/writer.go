@@ -199,7 +199,7 @@ func (w *Writer) put(m *wire.Meta, id *identity, raw []byte, held *Object) error
 		return fmt.Errorf("store: index %s: %w", w.key, err)
 	}
 	o := w.newObject(m, id, raw, held)
-	o.indexed, o.indexedWith = p.hash, b.natives.number
+	o.indexed = p.hash
 	p.key, p.object = o.key, o
 	b.stage.add(w.s.gens, o, raw, m.UID, id)
 	b.add(p)
@@ -254,10 +254,12 @@ func (w *Writer) Delete(m *wire.Meta, raw []byte) error {
 	w.s.mu.RLock()
 	held := w.held()
 	stale := held == nil || held.claims.Load()&w.bit == 0 || w.stale(&id, held)
-	if held != nil && w.replacing { // the list, as of its end, does not have it
-		held.marks.And(^w.bit)
+	if doubt := w.doubts[string(w.key)]; doubt != nil && (id.oddRV || id.rv >= doubt.rv) { // this is later news
+		delete(w.doubts, doubt.key)
+		if held != nil && w.replacing { // the list, as of its end, does not have it
+			held.marks.And(^w.bit)
+		}
 	}
-	delete(w.doubts, string(w.key)) // this is later news
 	w.s.mu.RUnlock()
 	if !stale {
 		p := pending{key: held.key, expect: held}
