@@ -28,6 +28,8 @@
 //	... before its time                     all                 the same, and a probe if it brings nothing within a second
 //	a watch brings nothing for 90 s         all                 a probe while it is open; if the server goes on or does not answer, the
 //	                                                            watch is begun anew
+//	another reflector of the same store     all                 the watch is broken off, and a consistent list follows after a wait
+//	finds that the server went back
 //	three watches in a row without answer   all                 a probe; whatever comes of it, the watch again
 //	410 on a watch, as answer or event      all                 a consistent list: at once, if again at once after a wait
 //	504 ResourceVersionTooLarge, or a       all                 the server is asked whether it has reached what is held; see below
@@ -57,6 +59,9 @@
 // not older than what is held. If any replica can answer that, what was under way goes on. A server that says twice that it lies in its
 // future (504 ResourceVersionTooLarge), and whose consistent answers in between do not go down, has gone back in time: that is told
 // as [ErrWentBack], and its state is taken as it is.
+//
+// A server that was restored may have come to a reflector's version again before that one asks: then nothing shows it what was lost. So
+// all reflectors of a store list again when one of them has found a server that went back.
 //
 // Where resourceVersions are no integers nothing can be compared. There an answer that is not what is held makes a list, which is taken
 // as it is.

@@ -15,8 +15,11 @@ const maxBatch = 128
 // well.
 func (d *driver) openWatch(a openWatch) input {
 	d.phase = Watching
-	if a.SendInitialEvents {
+	switch {
+	case a.SendInitialEvents:
 		d.phase = Listing
+	case d.r.w.Outdated():
+		return input{kind: inOutdated}
 	}
 	ctx, cancel := context.WithCancelCause(d.ctx)
 	d.watchCtx, d.cancel = ctx, cancel

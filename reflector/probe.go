@@ -17,7 +17,7 @@ var errProbed = errors.New("a probe broke the watch off")
 
 // probe asks a server for its newest resourceVersion while a watch of it is open and silent: an open watch does not tell a server that has
 // nothing to say from one that is gone, hangs, or is behind what it told before. It has one timer, whose function makes at most one
-// request at a time. stop ends both.
+// request at a time. stop ends both. It also breaks the watch off when the store's other writers know better.
 type probe struct {
 	r     *Reflector
 	src   source.Source
@@ -39,9 +39,25 @@ type probe struct {
 func startProbe(r *Reflector, ctx context.Context, broke context.CancelCauseFunc, rv string, a openWatch) *probe {
 	p := &probe{r: r, src: r.src, ctx: ctx, broke: broke, delay: a.probe, rv: rv, heard: time.Now()}
 	p.mu.Lock()
-	defer p.mu.Unlock()
 	p.timer = time.AfterFunc(p.delay, p.ask)
+	p.mu.Unlock()
+	r.w.WhenOutdated(p.outdated)
 	return p
+}
+
+// outdated breaks the watch off because another writer of the store has found out that the server went back.
+func (p *probe) outdated() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.stopped {
+		p.breakOff(input{kind: inOutdated})
+	}
+}
+
+// breakOff ends the watch for what was found. The lock is held.
+func (p *probe) breakOff(in input) {
+	p.found = &in
+	p.broke(errProbed)
 }
 
 // hear notes that the watch has brought something, and is current to rv.
@@ -59,6 +75,7 @@ func (p *probe) hear(rv string) {
 
 // stop ends the probe, and waits for the request that may be under way; the watch's context has ended before.
 func (p *probe) stop() *input {
+	p.r.w.WhenOutdated(nil)
 	p.mu.Lock()
 	p.stopped = true
 	p.timer.Stop()
@@ -93,8 +110,7 @@ func (p *probe) ask() {
 		p.r.answered()
 	}
 	if in, broken := p.judge(began, rv, newest, err); broken {
-		p.found = &in
-		p.broke(errProbed)
+		p.breakOff(in)
 		return
 	}
 	p.timer.Reset(p.delay)

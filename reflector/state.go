@@ -84,11 +84,12 @@ const (
 	inEvents                    // events were put into the store: rv of the last, "" in initial events; damaged
 	inBookmark                  // rv; final when it ends the initial events
 	inProbed                    // a silent watch was broken off: rv is the server's newest, or err why it does not say
+	inOutdated                  // a watch was broken off, or not begun, since another writer of the store found that the server went back
 	inEnded                     // a WATCH's body ended well
 	inFailed                    // the request, or the stream, failed: err, retryAfter
 )
 
-// input is one thing that happened. Streams are closed before inNewest, inPage, inProbed, inEnded and inFailed.
+// input is one thing that happened. Streams are closed before inNewest, inPage, inProbed, inOutdated, inEnded and inFailed.
 type input struct {
 	kind         inputKind
 	major, minor int

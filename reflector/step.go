@@ -39,6 +39,8 @@ func step(s state, in input) (state, []action) {
 		m.bookmark()
 	case inProbed:
 		m.probed()
+	case inOutdated:
+		m.outdated()
 	case inEnded:
 		m.ended()
 	case inFailed:

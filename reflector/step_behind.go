@@ -1,6 +1,12 @@
 package reflector
 
-import "fmt"
+import (
+	"errors"
+	"fmt"
+)
+
+// errElsewhere is the cause where another reflector has found out that the server went back.
+var errElsewhere = errors.New("found by another reflector of the store")
 
 const (
 	// agreeing is how many times a server must say that rv lies in its future, with consistent answers that agree with each
@@ -49,6 +55,14 @@ func (m *machine) wentBack(at string) {
 	m.report(ErrWentBack, fmt.Errorf("resourceVersion %s after %s", at, m.least()))
 	m.rebase, m.consistent, m.plain, m.atLeast = true, true, true, false
 	m.list()
+}
+
+// outdated lists because another reflector of the store has found that the server went back. Its server need not be the one of this
+// watch, and may have come to rv again: so the list is a usual one, and is examined if it is older.
+func (m *machine) outdated() {
+	m.report(ErrWentBack, errElsewhere)
+	m.consistent, m.doubt = true, true
+	m.sleep(reqList, nil)
 }
 
 // otherScheme takes the state of a server whose resourceVersions cannot be compared with what is held: nothing is known about what was

@@ -124,7 +124,9 @@ func happen(rng *rand.Rand, s state, under action, answered bool) input {
 		case k < 8:
 			in.kind, in.rv, in.final = inBookmark, rv, k < 6 && s.initial
 		case k < 9 && a.probe > 0:
-			in.kind, in.rv = inProbed, rv
+			if in.kind, in.rv = inProbed, rv; rng.IntN(3) == 0 {
+				in.kind, in.rv = inOutdated, ""
+			}
 		default:
 			in.kind = inEnded
 		}

@@ -114,7 +114,7 @@ func inputOf(t *testing.T, d *datadriven.TestData, phase Phase) input {
 		}
 	}
 	kinds := map[string]inputKind{
-		"begin": inBegin, "woke": inWoke, "version": inVersion, "newest": inNewest, "probed": inProbed, "opened": inOpened, "page": inPage, "events": inEvents,
+		"begin": inBegin, "woke": inWoke, "version": inVersion, "newest": inNewest, "probed": inProbed, "outdated": inOutdated, "opened": inOpened, "page": inPage, "events": inEvents,
 		"bookmark": inBookmark, "ended": inEnded, "failed": inFailed,
 	}
 	in.kind = kinds[d.Cmd]

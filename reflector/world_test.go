@@ -37,6 +37,7 @@ type world struct {
 	t     *testing.T
 	enc   wire.Encoding
 	store *store.Store
+	scope store.Scope
 	r     *Reflector
 	stop  func() error // ends Run and gives its error
 
@@ -106,12 +107,12 @@ func (w *world) serve(cfg Config) {
 		if n := len(w.statuses); n > 0 {
 			last = w.statuses[n-1]
 		}
-		if rv := w.store.ResourceVersion(); (s.Synced && !last.Synced || s.Relists > last.Relists) && rv != s.ResourceVersion {
+		if rv := w.r.w.ResourceVersion(); (s.Synced && !last.Synced || s.Relists > last.Relists) && rv != s.ResourceVersion {
 			w.t.Errorf("told of a list at %q while the store was still at %q", s.ResourceVersion, rv)
 		}
 		w.statuses = append(w.statuses, s)
 	}
-	w.r = New(src, w.store.Writer(store.Scope{}), cfg)
+	w.r = New(src, w.store.Writer(w.scope), cfg)
 	w.r.rand = func() float64 { return 0.5 }
 }
 

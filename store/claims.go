@@ -185,3 +185,17 @@ func (w *Writer) Outdated() bool {
 	defer w.s.mu.RUnlock()
 	return w.era < w.s.era
 }
+
+// WhenOutdated calls f once as soon as the writer is Outdated: at once if it is, else by the goroutine that finds out. f replaces the
+// function before it; nil is none. f must not block. It may still be called shortly after it was replaced.
+func (w *Writer) WhenOutdated(f func()) {
+	w.s.mu.Lock()
+	already := f != nil && w.era < w.s.era
+	if w.outdated = f; already {
+		w.outdated = nil
+	}
+	w.s.mu.Unlock()
+	if already {
+		f()
+	}
+}

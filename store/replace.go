@@ -16,15 +16,30 @@ func (w *Writer) BeginReplace(rebase bool) {
 		}
 	})
 	w.replacing, w.doubts = true, nil
+	for _, tell := range w.enterEra(rebase) {
+		tell()
+	}
+}
+
+// enterEra makes the writer one of the store's era, which is a new one if it is the first to find out that the server has gone back. It
+// returns what is to be called then.
+func (w *Writer) enterEra(rebase bool) (tell []func()) {
 	s := w.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if rebase && w.era == s.era && !w.goingBack {
 		s.era++
+		for other := range s.writers {
+			if other != w && other.outdated != nil {
+				tell = append(tell, other.outdated)
+				other.outdated = nil
+			}
+		}
 	}
 	if w.goingBack = w.goingBack || rebase; w.era != s.era {
 		w.era, w.ahead = s.era, nil
 	}
+	return tell
 }
 
 // EndReplace ends a relist at resourceVersion: the writer is current to it, and

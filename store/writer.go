@@ -34,6 +34,8 @@ type Writer struct {
 	// in a list that has not ended, or broke off. Bounded by the keys that other writers have put since.
 	ahead map[string]uint64
 	era   uint32 // of the store at its last BeginReplace
+	// outdated is called once when era is not the store's any more; nil: by nobody.
+	outdated func()
 
 	// Of the writing goroutine.
 	batch     *batch   // nil: nothing is buffered
