@@ -77,7 +77,7 @@ func (w *Writer) applyLocked(p *pending) bool {
 		if held, _ := s.table.get(p.key); held != old {
 			return false
 		}
-		if o := p.object; old == nil && !p.overrules && s.graves.buried(w, o.key, o.uid, o.rv, o.odd()) {
+		if o := p.object; old == nil && !p.overrules && s.graves.buried(w, o.key, o.rv, o.odd()) {
 			return false // it came and went since the change was prepared
 		}
 	}
@@ -178,7 +178,7 @@ func (w *Writer) stillUseful(p *pending, held *Object) bool {
 	}
 	o := p.object
 	switch {
-	case held == nil && !p.overrules && w.s.graves.buried(w, o.key, o.uid, o.rv, o.odd()):
+	case held == nil && !p.overrules && w.s.graves.buried(w, o.key, o.rv, o.odd()):
 		w.doubt(o)
 		return false
 	case held == nil || held == p.expect:

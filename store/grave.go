@@ -20,7 +20,6 @@ type graves struct {
 type grave struct {
 	rv  uint64 // a source that is current to here has told what became of the object,
 	old uint64 // and versions below this one are older than its end
-	uid [16]byte
 	era uint32
 	by  *Writer
 }
@@ -52,7 +51,7 @@ func (g *graves) dig(w *Writer, old *Object, p *pending) {
 	if before.era == w.era && before.old > below {
 		return
 	}
-	g.of[old.key] = grave{rv, below, old.uid, w.era, w}
+	g.of[old.key] = grave{rv, below, w.era, w}
 	for n := len(g.queue) - g.head; n > gravesMost || n > gravesKept && g.passed(w.s); n-- {
 		delete(g.of, g.queue[g.head])
 		g.head++
@@ -74,12 +73,12 @@ func (g *graves) passed(s *Store) bool {
 	return true
 }
 
-// buried reports whether an incoming version of a key that is not held is one from before an end that was told since. A writer's own list
-// knows better than what it was told before. Where there is but one source another uid is another object, whatever its resourceVersion.
-func (g *graves) buried(w *Writer, key string, uid [16]byte, rv uint64, odd bool) bool {
+// buried reports whether an incoming version of a key that is not held is one from before an end that was told since, be it of the same
+// object or of one that had the key before. A writer's own list knows better than what it was told before.
+func (g *graves) buried(w *Writer, key string, rv uint64, odd bool) bool {
 	if len(g.of) == 0 || odd || w.byHand {
 		return false
 	}
 	d, ok := g.of[key]
-	return ok && d.era >= w.era && rv < d.old && (w.s.several || d.uid == uid) && !(w.replacing && d.by == w)
+	return ok && d.era >= w.era && rv < d.old && !(w.replacing && d.by == w)
 }
