@@ -7,6 +7,9 @@ const (
 	relistAfter = 3
 	// askAfter is after how many watches in a row without an answer a probe asks whether there is a server at all.
 	askAfter = 3
+	// listAfter is after how many watches in a row without an answer the state is listed, whatever became of the probes. While there is no
+	// server at all, as many requests are LISTs as one in so many: few come when there is one again.
+	listAfter = 12
 	// mostFailures is after how many failures of any kind together the state is listed anew. It is more than the examination of a
 	// server that is behind takes.
 	mostFailures = 12

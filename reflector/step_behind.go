@@ -137,7 +137,7 @@ func (m *machine) newestFailed(kind error) {
 	case examined && !m.hopeless() && kind != ErrUnreachable && kind != ErrTooManyRequests:
 		m.sleep(m.request, kind)
 		return
-	case examined && kind != ErrUnknownResource:
+	case examined:
 		// It tells nothing but that rv lies in its future. The list itself is then its consistent answer.
 		if m.fresh {
 			m.fresh, m.floor = false, m.least()

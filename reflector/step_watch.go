@@ -241,11 +241,25 @@ func (m *machine) watchFailed(kind error) {
 		m.attempt, m.err = 0, nil // a stream that brought something is no failure
 		m.resume()
 	case kind == ErrUnreachable:
-		if m.unanswered++; m.unanswered%askAfter == 0 {
-			m.sleep(reqNewest, kind)
-			return
-		}
+		m.unanswer(kind)
+	default:
 		m.sleep(reqWatch, kind)
+	}
+}
+
+// unanswer counts a watch that got no answer, three times where it was waited for for long, and asks now and then whether there is a server
+// at all. It may be one that answers neither, and a LIST all the same.
+func (m *machine) unanswer(kind error) {
+	before := m.unanswered
+	hung := !m.open && m.in.after >= m.cfg.Backoff.Healthy
+	if m.unanswered++; hung {
+		m.unanswered = before + askAfter
+	}
+	switch {
+	case m.unanswered/listAfter > before/listAfter:
+		m.listInstead(kind)
+	case m.unanswered/askAfter > before/askAfter:
+		m.sleep(reqNewest, kind)
 	default:
 		m.sleep(reqWatch, kind)
 	}
