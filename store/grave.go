@@ -22,6 +22,7 @@ type grave struct {
 	old uint64 // and versions below this one are older than its end
 	era uint32
 	by  *Writer
+	in  uint32 // of its replaces
 }
 
 // dig remembers the end of old, as the writer was told; other writers may hold it for a while. Where a relist found it, all that is known is
@@ -51,7 +52,7 @@ func (g *graves) dig(w *Writer, old *Object, p *pending) {
 	if before.era == w.era && before.old > below {
 		return
 	}
-	g.of[old.key] = grave{rv, below, w.era, w}
+	g.of[old.key] = grave{rv, below, w.era, w, w.replaces}
 	for n := len(g.queue) - g.head; n > gravesMost || n > gravesKept && g.passed(w.s); n-- {
 		delete(g.of, g.queue[g.head])
 		g.head++
@@ -74,11 +75,11 @@ func (g *graves) passed(s *Store) bool {
 }
 
 // buried reports whether an incoming version of a key that is not held is one from before an end that was told since, be it of the same
-// object or of one that had the key before. A writer's own list knows better than what it was told before.
+// object or of one that had the key before. A writer's own list knows better than what it was told before it.
 func (g *graves) buried(w *Writer, key string, rv uint64, odd bool) bool {
 	if len(g.of) == 0 || odd || w.byHand {
 		return false
 	}
 	d, ok := g.of[key]
-	return ok && d.era >= w.era && rv < d.old && !(w.replacing && d.by == w)
+	return ok && d.era >= w.era && rv < d.old && !(w.replacing && d.by == w && d.in != w.replaces)
 }

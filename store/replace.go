@@ -16,6 +16,7 @@ func (w *Writer) BeginReplace(rebase bool) {
 		}
 	})
 	w.replacing, w.doubts = true, nil
+	w.replaces++
 	for _, tell := range w.enterEra(rebase) {
 		tell()
 	}

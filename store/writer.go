@@ -42,8 +42,9 @@ type Writer struct {
 	next      progress // takes effect with the batch
 	advanced  bool     // there is a next
 	replacing bool
-	goingBack bool // a replace was begun with rebase, and nothing was told since
-	byHand    bool // see ByHand
+	replaces  uint32 // how many there were
+	goingBack bool   // a replace was begun with rebase, and nothing was told since
+	byHand    bool   // see ByHand
 	removed   bool
 	doubts    map[string]*Object // see doubt; bounded by the keys of a list that other writers have put newer
 	ending    progress           // that those of the doubts that are in the batch were right at
