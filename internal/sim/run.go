@@ -125,7 +125,7 @@ func (r *run) build() {
 		r.cluster.Logf = r.logf
 	}
 	for _, s := range w.Servers {
-		r.orders = r.orders || s.Order != w.Servers[0].Order
+		r.orders = r.orders || s.Order != w.Servers[0].Order || w.Builtin && s.Plain != w.Servers[0].Plain
 	}
 	for i, spec := range w.Clients {
 		r.clients = append(r.clients, r.client(i, spec))

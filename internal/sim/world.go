@@ -168,9 +168,12 @@ func (w *World) Calm() bool {
 // Unordered reports whether nobody can tell an old event from a new one: resourceVersions cannot be compared, and events come twice or by
 // several watches.
 func (w *World) Unordered() bool {
-	opaque := w.Scheme == etcd.Opaque || slices.ContainsFunc(w.Steps, func(s Step) bool { return s.Op == Replace && s.Scheme == etcd.Opaque })
-	return opaque && (slices.ContainsFunc(w.Steps, func(s Step) bool { return s.Op == Fault && s.Rule.Deed == api.Repeat }) ||
-		slices.ContainsFunc(w.Clients, func(c ClientSpec) bool { return len(c.Scope.pairs()) > 1 }))
+	return w.opaque() && (w.repeats() || slices.ContainsFunc(w.Clients, func(c ClientSpec) bool { return len(c.Scope.pairs()) > 1 }))
+}
+
+// opaque reports whether some resourceVersions cannot be compared.
+func (w *World) opaque() bool {
+	return w.Scheme == etcd.Opaque || slices.ContainsFunc(w.Steps, func(s Step) bool { return s.Op == Replace && s.Scheme == etcd.Opaque })
 }
 
 // Lasts is when the last step and the last fault that ends are over.

@@ -102,10 +102,16 @@ func (k *Kind) appendJSON(b []byte, f form) []byte {
 	}
 	if f.partial {
 		fields = fields[:3]
-	} else if f.bare {
-		fields = fields[2:]
 	}
-	return appendObject(b, permute(fields, f.order))
+	switch names, rest := fields[:2], fields[2:]; {
+	case f.bare:
+		fields = permute(rest, f.order)
+	case k.Protobuf: // a Go type has them in front
+		fields = append(names, permute(rest, f.order)...)
+	default:
+		fields = permute(fields, f.order)
+	}
+	return appendObject(b, fields)
 }
 
 func (k *Kind) payload() string {
