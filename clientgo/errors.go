@@ -13,5 +13,17 @@ var (
 	// errStopped is for what cannot be added to an informer that has run.
 	errStopped = errors.New("informer has stopped already")
 	// errForeign is RemoveEventHandler's.
-	errForeign = errors.New("not a registration of this informer")
+	errForeign = errors.New("not a registration of an informer of this package")
 )
+
+// notAdded is AddEventHandler's error, in client-go's words, which somebody may look for.
+type notAdded struct {
+	handler string
+	cause   error
+}
+
+func (e notAdded) Error() string {
+	return "handler " + e.handler + " was not added to shared informer because it has stopped already"
+}
+
+func (e notAdded) Unwrap() []error { return []error{errStopped, e.cause} }

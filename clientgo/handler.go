@@ -37,14 +37,14 @@ func (i *informer) AddEventHandlerWithOptions(handler cache.ResourceEventHandler
 		period = *options.ResyncPeriod
 	}
 	period = i.resyncPeriod(logger, period)
-	r := &registration{informer: i, handler: handler, looks: looksOf(handler)}
+	r := &registration{informer: i, handler: handler, looks: looksOf(handler), logger: logger}
 	served, err := i.engine.Handle(r.handle, delivery.Options{
 		Name:    nameOf(handler),
 		Resync:  period,
 		OnPanic: crash,
 	})
 	if err != nil {
-		return nil, fmt.Errorf("handler %s was not added: %w: %w", nameOf(handler), errStopped, err)
+		return nil, notAdded{nameOf(handler), err}
 	}
 	r.served = served
 	i.handlers[r] = struct{}{}
@@ -81,10 +81,10 @@ func (i *informer) resyncPeriod(logger klog.Logger, period time.Duration) time.D
 }
 
 // RemoveEventHandler removes a handler. It does not wait for a call that the handler is in; cache.ShutDownEventHandler
-// does. Removing it again does nothing.
+// does. Removing it again does nothing, and neither does removing one of another informer of this package.
 func (i *informer) RemoveEventHandler(handle cache.ResourceEventHandlerRegistration) error {
 	r, ok := handle.(*registration)
-	if !ok || r.informer != i {
+	if !ok {
 		return fmt.Errorf("%w: %T", errForeign, handle)
 	}
 	i.mu.Lock()
@@ -103,6 +103,7 @@ type registration struct {
 	handler  cache.ResourceEventHandler
 	looks    looks
 	served   *delivery.Registration
+	logger   klog.Logger // for panics and errors
 
 	undecoded undecoded // mostly nil
 }
@@ -119,10 +120,10 @@ func (r *registration) HasSyncedChecker() cache.DoneChecker {
 func (r *registration) ShutdownChan() <-chan struct{} { return r.served.Done() }
 
 // handle hands an event to the handler.
-func (r *registration) handle(ctx context.Context, e delivery.Event) {
-	defer utilruntime.HandleCrashWithContext(ctx)
+func (r *registration) handle(_ context.Context, e delivery.Event) {
+	defer utilruntime.HandleCrashWithLogger(r.logger)
 	if err := r.call(e); err != nil {
-		utilruntime.HandleErrorWithContext(ctx, err, "An event is left out", "handler", r.served.Name(), "key", e.Key())
+		utilruntime.HandleErrorWithLogger(r.logger, err, "An event is left out", "handler", r.served.Name(), "key", e.Key())
 	}
 }
 

@@ -1,0 +1,206 @@
+package clientgo
+
+import (
+	"bytes"
+	"encoding/json"
+	"go/ast"
+	"go/format"
+	"go/parser"
+	"go/token"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// inside are the names of what client-go's tests of its shared informers use of its insides. Tests that do are left out.
+var inside = []string{"clock", "processor", "sharedProcessorRunHook", "NewIndexerInformer"}
+
+// hooks are what the helpers of those tests become, which look into private fields.
+var hooks = map[string]string{
+	"eventHandlerCount": "return clientgo.HandlerCount(i)",
+	"isStarted":         "return clientgo.Started(i)",
+	"isRegistered":      "return clientgo.Registered(i, h)",
+}
+
+// upstreamFails are the tests that ours fails, with the reason.
+var upstreamFails = map[string]string{
+	"TestEventPanics": "a handler that has panicked is told of the next event at once, and not after a second",
+}
+
+// TestUpstream runs client-go's own tests of its shared informers, those that look from outside, on ours. They are taken from the
+// module that is linked in; nothing of them is kept here.
+func TestUpstream(t *testing.T) {
+	upstream := filepath.Join(goList(t, "-m", "-f", "{{.Dir}}", "k8s.io/client-go"), "tools", "cache")
+	dir := t.TempDir()
+	here, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	replace := map[string]string{}
+	for _, file := range []string{"util_test.go", "shared_informer_test.go"} {
+		text, tests := outsideTests(t, filepath.Join(upstream, file))
+		names = append(names, tests...)
+		replace[filepath.Join(here, "upstream_"+file)] = filepath.Join(dir, file)
+		if err := os.WriteFile(filepath.Join(dir, file), text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(names) < 15 {
+		t.Errorf("only %d tests look from outside: %v", len(names), names)
+	}
+	overlay, err := json.Marshal(map[string]any{"Replace": replace})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "overlay.json"), overlay, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	args := []string{"test", "-json", "-overlay", filepath.Join(dir, "overlay.json"), "-run", "^(" + strings.Join(names, "|") + ")$", "."}
+	out, err := exec.CommandContext(t.Context(), "go", args...).Output()
+	passed, said := results(t, out)
+	if len(passed) == 0 {
+		t.Fatalf("nothing was run: %v\n%s", err, said[""])
+	}
+	for _, name := range names {
+		why, expected := upstreamFails[name]
+		switch {
+		case !passed[name] && !expected:
+			t.Errorf("%s fails:\n%s", name, said[name])
+		case passed[name] && expected:
+			t.Errorf("%s is stated to fail (%s), but does not", name, why)
+		}
+	}
+}
+
+func goList(t *testing.T, args ...string) string {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), "go", append([]string{"list"}, args...)...).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(string(out))
+}
+
+// outsideTests makes a file of the tests that use nothing private, for the external test package of this one.
+func outsideTests(t *testing.T, source string) (text []byte, names []string) {
+	t.Helper()
+	files := token.NewFileSet()
+	file, err := parser.ParseFile(files, source, nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file.Name.Name = "clientgo_test"
+	dropInside(file)
+	for _, d := range file.Decls {
+		f, ok := d.(*ast.FuncDecl)
+		if !ok {
+			continue
+		}
+		if body, ok := hooks[f.Name.Name]; ok {
+			f.Body = bodyOf(t, body)
+		}
+		if strings.HasPrefix(f.Name.Name, "Test") && uses(f, []string{"NewSharedInformer"}) {
+			names = append(names, f.Name.Name)
+		}
+	}
+	dropImports(file)
+	var b bytes.Buffer
+	if err := format.Node(&b, files, file); err != nil {
+		t.Fatal(err)
+	}
+	code := b.String()
+	code = strings.ReplaceAll(code, ".(*sharedIndexInformer)", "")
+	code = strings.ReplaceAll(code, " NewSharedInformer(", " clientgo.NewSharedInformer(")
+	if len(names) > 0 {
+		code = strings.Replace(code, "import (", "import (\n\t. \"k8s.io/client-go/tools/cache\"\n\t\"github.com/weirproject/weir/clientgo\"\n", 1)
+	}
+	return []byte(code), names
+}
+
+// dropInside drops the functions that use what is inside, and those that use these.
+func dropInside(file *ast.File) {
+	private := slices.Clone(inside)
+	for before := 0; before != len(private); {
+		before = len(private)
+		file.Decls = slices.DeleteFunc(file.Decls, func(d ast.Decl) bool {
+			f, ok := d.(*ast.FuncDecl)
+			if !ok || hooks[f.Name.Name] != "" || !uses(f, private) {
+				return false
+			}
+			private = append(private, f.Name.Name)
+			return true
+		})
+	}
+}
+
+// dropImports drops the imports that nothing uses any more.
+func dropImports(file *ast.File) {
+	used := map[string]bool{}
+	ast.Inspect(file, func(n ast.Node) bool {
+		if s, ok := n.(*ast.SelectorExpr); ok {
+			if x, ok := s.X.(*ast.Ident); ok {
+				used[x.Name] = true
+			}
+		}
+		return true
+	})
+	for _, d := range file.Decls {
+		imports, ok := d.(*ast.GenDecl)
+		if !ok || imports.Tok != token.IMPORT {
+			continue
+		}
+		imports.Specs = slices.DeleteFunc(imports.Specs, func(s ast.Spec) bool {
+			spec := s.(*ast.ImportSpec)
+			name := strings.Trim(spec.Path.Value, `"`)
+			name = strings.TrimSuffix(name, "/v2")
+			name = name[strings.LastIndexByte(name, '/')+1:]
+			if spec.Name != nil {
+				name = spec.Name.Name
+			}
+			return !used[name]
+		})
+	}
+}
+
+// uses reports whether a function uses one of the names.
+func uses(f *ast.FuncDecl, names []string) (found bool) {
+	ast.Inspect(f.Body, func(n ast.Node) bool {
+		if id, ok := n.(*ast.Ident); ok && slices.Contains(names, id.Name) {
+			found = true
+		}
+		return !found
+	})
+	return found
+}
+
+func bodyOf(t *testing.T, code string) *ast.BlockStmt {
+	t.Helper()
+	e, err := parser.ParseExpr("func() { " + code + " }")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e.(*ast.FuncLit).Body
+}
+
+// results reads what go test -json says: the tests that have passed, and what each has said; under "" what belongs to none.
+func results(t *testing.T, out []byte) (passed map[string]bool, said map[string]string) {
+	t.Helper()
+	passed, said = map[string]bool{}, map[string]string{}
+	for line := range bytes.Lines(out) {
+		var e struct{ Action, Test, Output string }
+		if json.Unmarshal(line, &e) != nil {
+			said[""] += string(line)
+			continue
+		}
+		test, _, sub := strings.Cut(e.Test, "/")
+		said[test] += e.Output
+		if e.Action == "pass" && !sub && test != "" {
+			passed[test] = true
+		}
+	}
+	return passed, said
+}
