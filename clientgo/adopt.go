@@ -3,11 +3,14 @@ package clientgo
 import (
 	"errors"
 	"reflect"
+	"slices"
+	"strings"
 	"time"
 	"unsafe"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
 )
 
 // ErrLayout: the client-go that is linked in builds its informers otherwise than this package knows. The factories cannot
@@ -16,12 +19,13 @@ var ErrLayout = errors.New("clientgo: this version of client-go lays out its inf
 
 // parts are what a client-go informer was made of.
 type parts struct {
-	lw        cache.ListerWatcher
-	example   runtime.Object
-	resync    time.Duration
-	transform cache.TransformFunc
-	onError   cache.WatchErrorHandlerWithContext
-	indexers  cache.Indexers
+	lw          cache.ListerWatcher
+	example     runtime.Object
+	description string
+	resync      time.Duration
+	transform   cache.TransformFunc
+	onError     cache.WatchErrorHandlerWithContext
+	indexers    cache.Indexers
 }
 
 // takeApart gives the parts of an informer that client-go has built and nobody has used yet. It reads its private
@@ -29,19 +33,11 @@ type parts struct {
 // constructor, and a constructor of somebody else's (InformerFor) may have set a transform too. Nothing less would carry over
 // all that they mean. It reports false for an informer that is of another type, has started, or has handlers.
 func takeApart(inf cache.SharedIndexInformer) (parts, bool) {
-	v := reflect.ValueOf(inf)
-	for v.Kind() == reflect.Interface || v.Kind() == reflect.Pointer {
-		v = v.Elem()
-		if v.Kind() != reflect.Struct {
-			continue
-		}
-		if inner := v.FieldByName("SharedIndexInformer"); inner.IsValid() {
-			v = inner // a typed wrapper
-		}
-	}
+	v := structOf(inf)
 	var p parts
 	var started, stopped bool
 	ok := v.Kind() == reflect.Struct &&
+		field(v, "objectDescription", &p.description) &&
 		field(v, "listerWatcher", &p.lw) && field(v, "objectType", &p.example) &&
 		field(v, "defaultEventHandlerResyncPeriod", &p.resync) && field(v, "transform", &p.transform) &&
 		field(v, "watchErrorHandler", &p.onError) && field(v, "started", &started) && field(v, "stopped", &stopped)
@@ -50,6 +46,44 @@ func takeApart(inf cache.SharedIndexInformer) (parts, bool) {
 	}
 	p.indexers = inf.GetIndexer().GetIndexers()
 	return p, true
+}
+
+// structOf is the struct of client-go's informer. client-go's typed informer does nothing but to wrap another; whatever else does has a
+// meaning of its own, and is none.
+func structOf(inf any) reflect.Value {
+	v := reflect.ValueOf(inf)
+	for v.Kind() == reflect.Interface || v.Kind() == reflect.Pointer {
+		v = v.Elem()
+		if v.Kind() == reflect.Struct && v.NumField() == 1 && strings.HasPrefix(v.Type().Name(), "typedSharedIndexInformer[") {
+			v = v.Field(0)
+		}
+	}
+	if v.Kind() == reflect.Struct && v.Type().PkgPath() != reflect.TypeFor[cache.ListWatch]().PkgPath() {
+		return reflect.Value{}
+	}
+	return v
+}
+
+// knownFields are the fields of client-go's informer: those that are read here, and those that mean nothing to ours, which publishes no
+// metrics of a FIFO, has the keys that client-go's constructor sets, and a store, a clock and a detector of its own.
+var knownFields = []string{
+	"indexer", "controller", "synced", "processor", "cacheMutationDetector", "listerWatcher", "objectType", "objectDescription",
+	"resyncCheckPeriod", "defaultEventHandlerResyncPeriod", "clock", "started", "stopped", "startedLock", "blockDeltas",
+	"watchErrorHandler", "transform", "identifier", "informerMetricsProvider", "keyFunc",
+}
+
+// unknownFields are the fields of an informer that a later client-go has added: what they mean is lost when it is adopted.
+func unknownFields(inf any) (unknown []string) {
+	t := reflect.TypeOf(inf)
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	for i := range t.NumField() {
+		if name := t.Field(i).Name; !slices.Contains(knownFields, name) {
+			unknown = append(unknown, name)
+		}
+	}
+	return unknown
 }
 
 // field reads a private field, if it is there and of the type that is known.
@@ -83,6 +117,9 @@ func adopt(inf cache.SharedIndexInformer, opts Options) cache.SharedIndexInforme
 		return inf
 	}
 	ours := newInformer(p.lw, p.example, p.resync, p.indexers, opts)
+	if p.description != "" {
+		ours.name = p.description
+	}
 	ours.intake.transform = p.transform
 	if p.onError != nil {
 		ours.onError = p.onError
@@ -95,6 +132,9 @@ func checkLayout() error {
 	built := cache.NewSharedIndexInformer(&cache.ListWatch{}, nil, 0, cache.Indexers{})
 	if _, ok := takeApart(cache.NewTypedSharedIndexInformer[runtimeMeta](built)); !ok {
 		return ErrLayout
+	}
+	if unknown := unknownFields(built); len(unknown) > 0 {
+		klog.Background().Info("Warning: this version of client-go builds informers of parts that are not known to weir; what they mean is lost", "fields", unknown)
 	}
 	return nil
 }

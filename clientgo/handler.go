@@ -123,7 +123,7 @@ func (r *registration) ShutdownChan() <-chan struct{} { return r.served.Done() }
 func (r *registration) handle(_ context.Context, e delivery.Event) {
 	defer utilruntime.HandleCrashWithLogger(r.logger)
 	if err := r.call(e); err != nil {
-		utilruntime.HandleErrorWithLogger(r.logger, err, "An event is left out", "handler", r.served.Name(), "key", e.Key())
+		utilruntime.HandleErrorWithLogger(r.logger, err, "An event is left out", "handler", nameOf(r.handler), "key", e.Key())
 	}
 }
 

@@ -2,12 +2,14 @@ package clientgo
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
@@ -17,6 +19,7 @@ import (
 	"github.com/weirproject/weir/reflector"
 	"github.com/weirproject/weir/source"
 	"github.com/weirproject/weir/store"
+	"github.com/weirproject/weir/wire"
 )
 
 // NewSharedIndexInformer is client-go's function of that name. Where lw's client was built from a config that Wrap was
@@ -97,7 +100,7 @@ func newInformer(lw cache.ListerWatcher, example runtime.Object, resync time.Dur
 	if tuning.Mode == reflector.Auto {
 		tuning.Mode = reflector.List
 	}
-	tuning.Take, tuning.OnItemType = i.intake.take, codec.learn
+	tuning.Take, tuning.OnItemType = i.take, codec.learn
 	i.engine = engine.New(engine.Config{
 		Name: i.name,
 		Store: store.Config{
@@ -120,6 +123,15 @@ func newInformer(lw cache.ListerWatcher, example runtime.Object, resync time.Dur
 		panic(err) // a map has no name twice
 	}
 	return i
+}
+
+// take takes an object in. One that cannot be is left out, and reported: nobody else may learn why it is missing.
+func (i *informer) take(w *store.Writer, t wire.EventType, m *wire.Meta, raw []byte) error {
+	err := i.intake.take(w, t, m, raw)
+	if err != nil && !errors.Is(err, store.ErrClosed) {
+		utilruntime.HandleError(fmt.Errorf("%s: %s is left out: %w", i.name, wire.AppendKey(nil, m), err))
+	}
+	return err
 }
 
 // Run runs the informer until the channel is closed.

@@ -8,7 +8,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
-	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/weirproject/weir/store"
@@ -86,9 +85,7 @@ func (in *intake) takeReturned(w *store.Writer, t wire.EventType, m *wire.Meta) 
 		return errNoTicket
 	}
 	if want := in.codec.goType; want != nil && t != 0 && reflect.TypeOf(object) != want {
-		err := fmt.Errorf("expected %s, but watch event object had type %T", want, object)
-		utilruntime.HandleError(err)
-		return err
+		return fmt.Errorf("expected %s, but watch event object had type %T", want, object)
 	}
 	if t != 0 {
 		w.Flush() // so that what the store holds is what came before this event

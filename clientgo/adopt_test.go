@@ -1,0 +1,210 @@
+package clientgo
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/weirproject/weir/watchcache/embedded"
+)
+
+// counting is somebody's informer around client-go's: it does something of its own.
+type counting struct {
+	cache.SharedIndexInformer
+	handlers atomic.Int32
+}
+
+func (c *counting) AddEventHandler(h cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error) {
+	c.handlers.Add(1)
+	return c.SharedIndexInformer.AddEventHandler(h)
+}
+
+// Somebody's own informer stays as it is, whatever it is built around. client-go's typed wrapper does nothing of its own: what is in
+// it is adopted.
+func TestAdoptsClientGosAlone(t *testing.T) {
+	f := newFactory(t, &rest.Config{Host: "http://127.0.0.1:1"})
+	built := cache.NewSharedIndexInformer(&cache.ListWatch{}, &corev1.Pod{}, 0, nil)
+	own := &counting{SharedIndexInformer: built}
+	inf := f.InformerFor(&corev1.Pod{}, func(kubernetes.Interface, time.Duration) cache.SharedIndexInformer { return own })
+	if inf != cache.SharedIndexInformer(own) {
+		t.Errorf("an informer of somebody's became %T", inf)
+	}
+	if _, err := inf.AddEventHandler(newRecorder()); err != nil || own.handlers.Load() != 1 {
+		t.Errorf("its own method was not called: %v", err)
+	}
+	typed := f.InformerFor(&corev1.ConfigMap{}, func(kubernetes.Interface, time.Duration) cache.SharedIndexInformer {
+		return cache.NewTypedSharedIndexInformer[*corev1.ConfigMap](cache.NewSharedIndexInformer(&cache.ListWatch{}, &corev1.ConfigMap{}, 0, nil))
+	})
+	if _, ok := typed.(*informer); !ok {
+		t.Errorf("client-go's typed informer became %T", typed)
+	}
+}
+
+// What an informer was built with comes along, its description too, and the client-go that is linked in builds informers of nothing
+// that is not known here.
+func TestAdoptsAllParts(t *testing.T) {
+	built := cache.NewSharedIndexInformerWithOptions(&cache.ListWatch{}, &corev1.Pod{}, cache.SharedIndexInformerOptions{ObjectDescription: "my pods"})
+	inf, ok := adopt(built, Options{}).(*informer)
+	if !ok || inf.name != "my pods" || !strings.Contains(inf.HasSyncedChecker().Name(), "my pods") {
+		t.Errorf("%T with the description %q", inf, inf.name)
+	}
+	if unknown := unknownFields(built); len(unknown) > 0 {
+		t.Errorf("client-go's informers have fields that are not known here: %v", unknown)
+	}
+	type later struct {
+		synced      chan struct{}
+		workerCount int
+	}
+	if unknown := unknownFields(&later{}); len(unknown) != 1 || unknown[0] != "workerCount" {
+		t.Errorf("unknown: %v", unknown)
+	}
+}
+
+// limiter is a rate limiter that counts.
+type limiter struct {
+	waited atomic.Int32
+}
+
+func (l *limiter) TryAccept() bool            { l.waited.Add(1); return true }
+func (l *limiter) Accept()                    { l.waited.Add(1) }
+func (l *limiter) Stop()                      {}
+func (l *limiter) QPS() float32               { return 1 }
+func (l *limiter) Wait(context.Context) error { l.waited.Add(1); return nil }
+
+// A rate that somebody has chosen is kept; client-go's default, which is meant for writers, would only delay the start.
+func TestKeepsRateLimits(t *testing.T) {
+	server := serve(t, embedded.Options{Pods: 3})
+	cfg := server.Config()
+	cfg.QPS, cfg.RateLimiter = 0, &limiter{}
+	f := newFactory(t, cfg)
+	f.Core().V1().Pods().Informer()
+	begin(t, f)
+	if cfg.RateLimiter.(*limiter).waited.Load() == 0 {
+		t.Error("the rate limiter was not asked")
+	}
+	for _, test := range []struct{ qps, want float32 }{{0, -1}, {3, 3}, {-1, -1}} {
+		if got := wrapped(&rest.Config{QPS: test.qps}); got.QPS != test.want {
+			t.Errorf("QPS %v became %v", test.qps, got.QPS)
+		}
+	}
+}
+
+// An error of a transform is reported, with the object that it leaves out.
+func TestTransformErrorIsReported(t *testing.T) {
+	reported := make(chan error, 10)
+	defer func(was []utilruntime.ErrorHandler) { utilruntime.ErrorHandlers = was }(utilruntime.ErrorHandlers)
+	utilruntime.ErrorHandlers = []utilruntime.ErrorHandler{func(_ context.Context, err error, _ string, _ ...any) {
+		select {
+		case reported <- err:
+		default:
+		}
+	}}
+	server := serve(t, embedded.Options{})
+	fill(t, server.Config(), configMap("one", "a", nil), configMap("one", "b", nil))
+	bad := errors.New("not this one")
+	f := newFactory(t, server.Config(), WithTransform(func(obj any) (any, error) {
+		if obj.(metav1.Object).GetName() == "b" {
+			return nil, bad
+		}
+		return obj, nil
+	}))
+	inf := f.Core().V1().ConfigMaps().Informer()
+	begin(t, f)
+	select {
+	case err := <-reported:
+		if !errors.Is(err, bad) || !strings.Contains(err.Error(), "one/b") {
+			t.Errorf("reported %v", err)
+		}
+	case <-time.After(patience):
+		t.Error("nothing was reported")
+	}
+	if keys := inf.GetStore().ListKeys(); len(keys) != 1 {
+		t.Errorf("holds %v", keys)
+	}
+}
+
+// The factory of a client that was built otherwise, such as a fake one, gives our informers of it.
+func TestFactoryOfAClient(t *testing.T) {
+	client := fake.NewClientset(configMap("one", "a", nil))
+	f, err := NewSharedInformerFactoryFor(client, 0, WithNamespace("one"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	inf := f.Core().V1().ConfigMaps().Informer()
+	told := newRecorder()
+	if _, err := inf.AddEventHandler(told); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ours(inf); err != nil {
+		t.Error(err)
+	}
+	begin(t, f)
+	if _, err := f.Core().V1().ConfigMaps().Lister().ConfigMaps("one").Get("a"); err != nil {
+		t.Error(err)
+	}
+	if _, err := client.CoreV1().ConfigMaps("one").Create(context.Background(), configMap("one", "b", nil), metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	told.wait(t, "add one/b@ v=")
+}
+
+// What follows is what client-gen and informer-gen write for custom resources, as far as it matters here.
+
+type widgetset interface{ Widgets() cache.ListerWatcher }
+
+type widgetClients struct{ lw cache.ListerWatcher }
+
+func (w widgetClients) Widgets() cache.ListerWatcher { return w.lw }
+
+type newInformerFunc func(widgetset, time.Duration) cache.SharedIndexInformer
+
+type generatedFactory interface {
+	Start(stopCh <-chan struct{})
+	InformerFor(obj runtime.Object, newFunc newInformerFunc) cache.SharedIndexInformer
+	InformerName() *cache.InformerName
+}
+
+type widgetInformer struct{ factory generatedFactory }
+
+func (w widgetInformer) Informer() cache.SharedIndexInformer {
+	return w.factory.InformerFor(&Widget{}, func(client widgetset, resync time.Duration) cache.SharedIndexInformer {
+		return cache.NewSharedIndexInformer(client.Widgets(), &Widget{}, resync, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
+	})
+}
+
+// The generated accessors of custom resources take a factory of ours.
+func TestGeneratedFactory(t *testing.T) {
+	server := &widgetServer{keys: []string{"apiVersion", "items", "kind", "metadata"}, widgets: 3}
+	client := widgetClients{generated(t, serveWidgets(t, server))}
+	f, err := NewGenerated[widgetset, newInformerFunc](client, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	inf := widgetInformer{f}.Informer()
+	if again := (widgetInformer{f}).Informer(); again != inf {
+		t.Error("two informers of one type")
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	f.StartWithContext(ctx)
+	if err := f.WaitForCacheSyncWithContext(ctx).AsError(); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(inf.GetStore().List()); n != 3 || inf.(*informer).stats.BodyBytes.Load() == 0 {
+		t.Errorf("%d widgets, %d bytes captured", n, inf.(*informer).stats.BodyBytes.Load())
+	}
+	cancel()
+	f.Shutdown()
+}
