@@ -1,8 +1,10 @@
 package clientgo
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"io"
 	"net/http"
 	"strconv"
 	"sync"
@@ -170,8 +172,12 @@ func (t *transport) roundTrip(req *http.Request) (*http.Response, error) {
 	late := time.AfterFunc(headerTimeout, func() { cancel(source.ErrStalled) })
 	defer late.Stop()
 	resp, err := t.next.RoundTrip(ours)
-	if err != nil || resp.StatusCode != http.StatusOK {
+	if err != nil {
 		return pass(resp, err, cancel)
+	}
+	if resp.StatusCode != http.StatusOK {
+		readRefusal(ctx, resp)
+		return pass(resp, nil, cancel)
 	}
 	enc, err := wire.EncodingOf(resp.Header.Get("Content-Type"))
 	if err != nil {
@@ -244,6 +250,22 @@ func pass(resp *http.Response, err error, cancel context.CancelCauseFunc) (*http
 	resp.Body = &ownedBody{resp.Body, cancel}
 	return resp, nil
 }
+
+// readRefusal reads the body of an answer that refuses the request, until it ends or the context does: client-go would wait for all of it
+// without a limit. Where it breaks off the caller has what came, with the answer's code.
+func readRefusal(ctx context.Context, resp *http.Response) {
+	stop := context.AfterFunc(ctx, func() { _ = resp.Body.Close() })
+	defer stop()
+	text, err := io.ReadAll(io.LimitReader(resp.Body, maxRefusal))
+	if err != nil || len(text) < maxRefusal {
+		_ = resp.Body.Close()
+		resp.Body = http.NoBody
+	}
+	resp.Body = readCloser{io.MultiReader(bytes.NewReader(text), resp.Body), resp.Body}
+}
+
+// maxRefusal bounds what is read ahead of a refusal, in bytes: a Status takes some hundred.
+const maxRefusal = 64 << 10
 
 // decompress frees a body of its encoding.
 func decompress(resp *http.Response) error {

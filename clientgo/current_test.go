@@ -3,6 +3,7 @@ package clientgo
 import (
 	"context"
 	"errors"
+	"io"
 	"net/http"
 	"testing"
 	"testing/synctest"
@@ -108,6 +109,33 @@ func TestHeaderTimeout(t *testing.T) {
 		time.Sleep(time.Second)
 		synctest.Wait()
 		if err := Err(inf); !errors.Is(err, source.ErrStalled) {
+			t.Errorf("Err is %v", err)
+		}
+		stop()
+	})
+}
+
+// stuckRefusal is a server whose refusal breaks off half-way: the rest never comes.
+type stuckRefusal struct{}
+
+func (stuckRefusal) RoundTrip(req *http.Request) (*http.Response, error) {
+	text, w := io.Pipe()
+	go func() {
+		_, _ = io.WriteString(w, `{"kind":"Status","apiVersion":"v1","status":"Fai`)
+	}()
+	return &http.Response{StatusCode: http.StatusBadRequest, Header: http.Header{"Content-Type": {"application/json"}}, Body: text, Request: req}, nil
+}
+
+// A refusal that does not end is given up as well, and its code counts.
+func TestRefusalTimeout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg := &rest.Config{Host: "http://none.invalid", Transport: stuckRefusal{}}
+		Wrap(cfg)
+		inf := NewSharedIndexInformer(podsOf(cfg), &corev1.Pod{}, 0, nil)
+		stop := run(t, inf)
+		time.Sleep(headerTimeout + time.Second)
+		synctest.Wait()
+		if err := Err(inf); !errors.Is(err, reflector.ErrRejected) {
 			t.Errorf("Err is %v", err)
 		}
 		stop()
