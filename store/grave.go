@@ -33,13 +33,15 @@ func (g *graves) dig(w *Writer, old *Object, p *pending) {
 		return // nobody was told, or they cannot be told apart or compared
 	}
 	past := old.era.Load() < w.era
-	if p.missed {
-		if past || old.puts.Load()&w.bit == 0 {
-			return // nor that, where others have put it, or the server has gone back since
-		}
+	told := old.puts.Load()&w.bit != 0
+	switch {
+	case p.missed && (past || !told):
+		return // nor that, where others have put it, or the server has gone back since
+	case p.missed:
 		below = old.rv + 1
-	}
-	if !past && below <= old.rv {
+	case !past && told: // a watch cache may tell of an end at what was told before, where it does not know when that was
+		rv, below = max(rv, old.rv+1), max(below, old.rv+1)
+	case !past && below <= old.rv:
 		return // the writer was told of an object that was there before this one
 	}
 	if g.of == nil {
