@@ -243,7 +243,7 @@ func (m *machine) listFailed(kind error) {
 	}
 	switch {
 	case kind == ErrTooManyRequests, kind == ErrAhead:
-	case kind != ErrUnreachable, m.replacing, m.in.answered, m.attempt%unansweredLists == 0:
+	case kind != ErrUnreachable, m.replacing, m.in.answered, m.instead && m.reached > 0, m.attempt%unansweredLists == 0:
 		m.otherForm()
 	}
 	m.otherMatch(kind)
