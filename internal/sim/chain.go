@@ -4,13 +4,16 @@ import (
 	"context"
 	"net/http"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/weirproject/weir/internal/engine"
 	"github.com/weirproject/weir/internal/sim/api"
+	"github.com/weirproject/weir/internal/sim/etcd"
 	"github.com/weirproject/weir/reflector"
 	"github.com/weirproject/weir/source"
 	"github.com/weirproject/weir/store"
@@ -68,6 +71,7 @@ type replica struct {
 
 	mu    sync.Mutex
 	cache *watchcache.Cache // nil while it is not ready
+	store *store.Store      // of the session
 }
 
 func (r *replica) run(ctx context.Context) {
@@ -90,6 +94,7 @@ func (r *replica) session(ctx context.Context) {
 		Reflector: reflector.Config{WatchTimeout: r.spec.Watch, Encoding: encoding, Take: f.take, Replacer: f},
 	})
 	f.store = e.Store()
+	r.hold(f.store)
 	f.history = watchcache.NewHistory(0, 0, 0)
 	src, err := source.New(config(r.client), source.Resource{GVR: r.kind.GroupVersionResource, Encoding: encoding}, source.Options{})
 	if err != nil {
@@ -113,6 +118,31 @@ func (r *replica) newCache(f *feed, encoding wire.Encoding) *watchcache.Cache {
 		panic(err)
 	}
 	return cache
+}
+
+// hold notes what a session begins with.
+func (r *replica) hold(s *store.Store) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.store = s
+}
+
+// patience is how long a replica may lag without being taken for a server that was restored from a backup, whose consistent answers are
+// the same: it is less than a reflector examines one for.
+const patience = 5 * time.Second
+
+// lag reports whether one of the replicas does not have what was there a while ago.
+func (ch *chain) lag(h *etcd.History, now time.Duration) bool {
+	e := h.Era()
+	return slices.ContainsFunc(ch.replicas, func(r *replica) bool {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if r.store == nil {
+			return true
+		}
+		at, ok := e.Parse(r.store.ResourceVersion())
+		return !ok || at < e.RevisionAt(now-patience)
+	})
 }
 
 func (r *replica) set(c *watchcache.Cache) {

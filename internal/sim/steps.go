@@ -102,6 +102,9 @@ func (r *run) write(h *etcd.History, s Step, at time.Duration) {
 		h.Delete(at, key)
 	case Recreate:
 		if h.Delete(at, key) {
+			if at >= 0 {
+				r.unsteady(h) // a client may list in between
+			}
 			h.Put(at, key, labels, s.Node)
 		}
 	case Bump:
