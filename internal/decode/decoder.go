@@ -45,7 +45,7 @@ func (d *Decoder) compile() {
 }
 
 func (d *Decoder) tokenize(s *scratch, raw []byte) bool {
-	s.raw, s.fields, s.making, s.print = raw, d.fields, -1, 0
+	s.raw, s.fields, s.making, s.print, s.odd = raw, d.fields, -1, 0, false
 	return len(raw) <= maxSize && d.message.tokenize(s, 0, len(raw), maxDepth)
 }
 
@@ -85,10 +85,16 @@ func (d *Decoder) value(raw []byte, sharing bool, prepare func(value any)) (any,
 }
 
 func (d *Decoder) decode(s *scratch, raw []byte) (unsafe.Pointer, bool) {
+	private := !s.sharing && s.prepare == nil
+	if private {
+		if image, ok := d.decodeLikeLast(s, raw); ok {
+			return image, true
+		}
+	}
 	if !d.tokenize(s, raw) {
 		return nil, false
 	}
-	if !s.sharing && s.prepare == nil {
+	if private {
 		return d.decodeByPlan(s)
 	}
 	d.allocate(s)

@@ -2,6 +2,7 @@ package decode
 
 import (
 	"reflect"
+	"slices"
 	"sync/atomic"
 	"unsafe"
 
@@ -9,11 +10,14 @@ import (
 )
 
 // plan is how objects are decoded that consist of the same fields, as the objects of a workload do: where in the memory of their
-// shape each value goes, in the order in which it came. To follow it takes no look at the tables of the type.
+// shape each value goes, in the order in which it came. To follow it takes no look at the tables of the type. It is not changed
+// once it is kept.
 type plan struct {
-	shape  *shape
-	fields []outline // of the tokens that it is for
-	steps  []step
+	decoder *Decoder
+	shape   *shape
+	tokens  []token // of the object that it was made for
+	steps   []step
+	sample  *sample // nil: its objects are not copied
 }
 
 // outline is a token without its value.
@@ -36,9 +40,16 @@ type step struct {
 
 // Bounds of what is kept for a type of object, for good.
 const (
-	maxPlans      = 128
+	maxPlans      = 1 << planBits
+	planBits      = 6
 	maxPlanTokens = 1 << 10
 )
+
+// placeOf is where the plan is kept of what the fields hash to, and a mark of it.
+func placeOf(print uint64) (place uint64, mark uint32) {
+	hash := print * 0x9e3779b97f4a7c15
+	return hash >> (64 - planBits), uint32(hash>>25) | 1
+}
 
 // plans are the plans of one type of object, by what its fields hash to. What comes only once is not worth a plan, so a place is
 // taken by what comes twice before anything else takes it. Safe for concurrent use.
@@ -49,8 +60,7 @@ type plans struct {
 
 // find returns the plan for the tokens of s; nil if there is none. worth says that one should be made.
 func (h *plans) find(s *scratch) (found *plan, worth bool) {
-	hash := s.print * 0x9e3779b97f4a7c15
-	place, mark := hash>>57, uint32(hash>>25)|1
+	place, mark := placeOf(s.print)
 	if p := h.known[place].Load(); p != nil && p.fits(s.tokens) {
 		return p, false
 	}
@@ -62,19 +72,18 @@ func (h *plans) find(s *scratch) (found *plan, worth bool) {
 
 // keep holds a plan that was made for the tokens of s.
 func (h *plans) keep(s *scratch, p *plan) {
-	p.fields = make([]outline, len(s.tokens))
-	for i := range s.tokens {
-		p.fields[i] = outlineOf(&s.tokens[i])
-	}
-	h.known[s.print*0x9e3779b97f4a7c15>>57].Store(p)
+	p.tokens = slices.Clone(s.tokens)
+	p.sample = s.newSample(p)
+	place, _ := placeOf(s.print)
+	h.known[place].Store(p)
 }
 
 func (p *plan) fits(tokens []token) bool {
-	if len(tokens) != len(p.fields) {
+	if len(tokens) != len(p.tokens) {
 		return false
 	}
 	for i := range tokens {
-		if outlineOf(&tokens[i]) != p.fields[i] {
+		if outlineOf(&tokens[i]) != outlineOf(&p.tokens[i]) {
 			return false
 		}
 	}
@@ -85,29 +94,33 @@ func (p *plan) fits(tokens []token) bool {
 func (s *scratch) follow(p *plan) bool {
 	for i := range p.steps {
 		st := &p.steps[i]
-		to, t := unsafe.Add(s.image, st.to), &s.tokens[st.token]
-		switch st.kind {
-		case text:
-			*(*string)(to) = s.text(s.block(t))
-		case boolean:
-			*(*bool)(to) = t.value != 0
-		case number32:
-			*(*uint32)(to) = uint32(t.value)
-		case number64:
-			*(*uint64)(to) = t.value
-		case pointer:
-			*(*unsafe.Pointer)(to) = unsafe.Add(s.image, st.piece)
-		case slice:
-			*(*sliceHeader)(to) = sliceHeader{unsafe.Add(s.image, st.piece), int(st.count), int(st.count)}
-		case mapping:
-			if !st.field.setAll(s, to, s.tokens[st.token:st.token+st.count]) {
-				return false
-			}
-		default:
-			if !s.setOther(to, st.field, t) {
-				return false
-			}
+		if !s.take(st, s.tokens[st.token:]) {
+			return false
 		}
+	}
+	return true
+}
+
+// take takes one step, with its tokens and those behind them.
+func (s *scratch) take(st *step, tokens []token) bool {
+	to, t := unsafe.Add(s.image, st.to), &tokens[0]
+	switch st.kind {
+	case text:
+		*(*string)(to) = s.text(s.block(t))
+	case boolean:
+		*(*bool)(to) = t.value != 0
+	case number32:
+		*(*uint32)(to) = uint32(t.value)
+	case number64:
+		*(*uint64)(to) = t.value
+	case pointer:
+		*(*unsafe.Pointer)(to) = unsafe.Add(s.image, st.piece)
+	case slice:
+		*(*sliceHeader)(to) = sliceHeader{unsafe.Add(s.image, st.piece), int(st.count), int(st.count)}
+	case mapping:
+		return st.field.setAll(s, to, tokens[:st.count])
+	default:
+		return s.setOther(to, st.field, t)
 	}
 	return true
 }
@@ -144,15 +157,17 @@ func (s *scratch) setOther(p unsafe.Pointer, f *field, t *token) bool {
 func (d *Decoder) decodeByPlan(s *scratch) (image unsafe.Pointer, ok bool) {
 	found, worth := d.plans.find(s)
 	if found != nil {
+		s.last = found
 		s.image = reflect.New(found.shape.goType).UnsafePointer()
 		return s.image, s.follow(found)
 	}
 	if image = d.allocate(s); worth && s.shape != nil {
-		s.noting = &plan{shape: s.shape}
+		s.noting = &plan{decoder: d, shape: s.shape}
 	}
 	ok = s.decode(image, s.tokens)
 	if ok && s.noting != nil {
 		d.plans.keep(s, s.noting)
+		s.image = image
 	}
 	s.noting = nil
 	return image, ok

@@ -36,7 +36,12 @@ type scratch struct {
 	noting *plan   // that is being made
 	shape  *shape  // nil: each piece is allocated on its own
 	image  unsafe.Pointer
-	taken  int // pieces
+	taken  int  // pieces
+	odd    bool // it has a field that is not known, or a tag that is longer than need be
+
+	last        *plan // that was found; it may be another decoder's
+	differences []difference
+	one         [1]token
 
 	prepare func(any) // makes the object what it is before it is decoded; nil: zero
 	sharing bool      // nobody will write to the object

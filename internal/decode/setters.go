@@ -20,6 +20,7 @@ func setBytes(_ *scratch, p unsafe.Pointer, b []byte) bool {
 func unmarshalSetter(t reflect.Type) setter {
 	return func(s *scratch, p unsafe.Pointer, b []byte) bool {
 		target := reflect.NewAt(t, p)
+		target.Elem().SetZero() // it may be a copy
 		if t.Kind() == reflect.Slice {
 			target.Elem().Set(reflect.MakeSlice(t, 0, 0))
 		}
@@ -31,6 +32,7 @@ func unmarshalSetter(t reflect.Type) setter {
 func setTime(_ *scratch, p unsafe.Pointer, b []byte) bool {
 	seconds := uint64(0)
 	if len(b) == 0 {
+		*(*metav1.Time)(p) = metav1.Time{}
 		return true
 	}
 	for last := uint64(0); len(b) > 0; {
@@ -89,6 +91,7 @@ func hasPointer(q *resource.Quantity) bool {
 
 func setFieldsV1(s *scratch, p unsafe.Pointer, b []byte) bool {
 	if len(b) == 0 {
+		*(*metav1.FieldsV1)(p) = metav1.FieldsV1{}
 		return true
 	}
 	text, ok := only(b)

@@ -1,0 +1,134 @@
+package decode
+
+import (
+	"math/rand"
+	"reflect"
+	"slices"
+	"testing"
+
+	"google.golang.org/protobuf/encoding/protowire"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/apitesting/fuzzer"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metafuzzer "k8s.io/apimachinery/pkg/apis/meta/fuzzer"
+	"k8s.io/client-go/kubernetes/scheme"
+
+	"github.com/weirproject/weir/internal/podsim"
+	"github.com/weirproject/weir/internal/scribble"
+)
+
+// copier decodes as a Decoder does, and knows which objects were made by copying a sample.
+type copier struct {
+	*Decoder
+	scratch
+	copied int
+}
+
+func newCopier(t reflect.Type) *copier {
+	c := &copier{Decoder: &Decoder{goType: t}}
+	c.Decoder.once.Do(c.Decoder.compile)
+	return c
+}
+
+// decode returns nil where the bytes are left to Unmarshal.
+func (c *copier) decode(raw []byte) any {
+	defer c.scratch.reset()
+	if p, ok := c.Decoder.decodeLikeLast(&c.scratch, raw); ok {
+		c.copied++
+		return reflect.NewAt(c.goType, p).Interface()
+	}
+	if p, ok := c.Decoder.decode(&c.scratch, raw); ok {
+		return reflect.NewAt(c.goType, p).Interface()
+	}
+	return nil
+}
+
+// TestCopies: an object that is copied is what Unmarshal makes of its bytes, whatever differs from the sample, and however wrong that is.
+// The sample stays as it is.
+func TestCopies(t *testing.T) {
+	random := rand.New(rand.NewSource(1))
+	fill := fuzzer.FuzzerFor(fuzzer.MergeFuzzerFuncs(metafuzzer.Funcs), random, scheme.Codecs).NilChance(0.3).NumElements(0, 3)
+	copied, all := 0, types()
+	for _, typ := range all {
+		object := reflect.New(typ.Elem()).Interface().(marshaler)
+		fill.Fill(object)
+		raw, err := object.Marshal()
+		if err != nil {
+			t.Fatal(err)
+		}
+		copied += copies(t, typ.Elem(), raw, random, 8)
+	}
+	if copied < 6*len(all) {
+		t.Errorf("only %d objects of %d types were copied", copied, len(all))
+	}
+	if n := copies(t, reflect.TypeFor[corev1.Pod](), pod(*podsim.New(1, 1).Pod(0)), random, 600); n < 600 {
+		t.Errorf("only %d pods were copied", n)
+	}
+}
+
+func copies(t *testing.T, typ reflect.Type, raw []byte, random *rand.Rand, n int) (copied int) {
+	t.Helper()
+	c := newCopier(typ)
+	for range 3 {
+		c.decode(raw)
+	}
+	for range n {
+		changed := slices.Clone(raw)
+		switch random.Intn(20) {
+		case 0:
+			changed = changed[:random.Intn(len(changed)+1)]
+		case 1:
+			changed = append(changed, message1(protowire.Number(1+random.Intn(4)), nil)...)
+		default:
+			for range min(len(changed), 1+random.Intn(3)) {
+				changed[random.Intn(len(changed))] ^= byte(1) << random.Intn(8)
+			}
+		}
+		for _, bytes := range [][]byte{changed, raw} {
+			want := reflect.New(typ).Interface().(Message)
+			err := want.Unmarshal(bytes)
+			got := c.decode(bytes)
+			switch {
+			case got == nil:
+			case err != nil:
+				t.Fatalf("%s: %x was decoded; Unmarshal: %v", typ, bytes, err)
+			case !reflect.DeepEqual(got, want):
+				t.Fatalf("%s: got\n%+v\nwant\n%+v", typ, got, want)
+			default:
+				scribble.Over(got)
+			}
+		}
+	}
+	return c.copied
+}
+
+// TestNoCopiesOfUnknownFields: what stands between the fields that are known is not compared, so such an object is no sample.
+func TestNoCopiesOfUnknownFields(t *testing.T) {
+	raw := pod(*podsim.New(1, 1).Pod(0))
+	_, begin := cut(raw, 1, protowire.BytesType) // of the spec
+	raw = slices.Insert(raw, begin, 0xfa, 0x3f, 1, 'x')
+	if n := copies(t, reflect.TypeFor[corev1.Pod](), raw, rand.New(rand.NewSource(1)), 100); n > 0 {
+		t.Errorf("%d pods were copied", n)
+	}
+}
+
+// TestBigQuantitiesAreNotCopied: a quantity that does not fit a number has a pointer, which a copy would have in common with the sample.
+func TestBigQuantitiesAreNotCopied(t *testing.T) {
+	want, big := podsim.New(1, 1).Pod(0), resource.MustParse("123456789012345678901234567890")
+	want.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = big
+	want.Spec.Volumes[0].VolumeSource = corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{SizeLimit: &big}}
+	raw := pod(*want)
+	c := newCopier(reflect.TypeFor[corev1.Pod]())
+	for range 6 {
+		got := c.decode(raw).(*corev1.Pod)
+		for _, q := range []*resource.Quantity{got.Spec.Containers[0].Resources.Requests.Cpu(), got.Spec.Volumes[0].EmptyDir.SizeLimit} {
+			if q.Cmp(big) != 0 {
+				t.Fatalf("%v became %v", &big, q)
+			}
+			q.AsDec().SetScale(7)
+		}
+	}
+	if c.copied == 0 {
+		t.Error("none was copied")
+	}
+}
