@@ -17,21 +17,57 @@ type difference struct {
 	value uint64
 }
 
-// decodeLikeLast decodes an object that has the same fields as the one before it, by copying their sample. It reports false where that
-// cannot be.
-func (d *Decoder) decodeLikeLast(s *scratch, raw []byte) (image unsafe.Pointer, ok bool) {
-	p := s.last
-	if p == nil || p.decoder != d || p.sample == nil || len(raw) > maxSize {
+// known is a plan that objects were decoded by lately, and the texts of the last of them where they are not the sample's: by token, of
+// entries of maps with their keys. The next object may be another version of that one, or of the same workload.
+type known struct {
+	plan  *plan
+	texts []textEntry
+}
+
+// knowns is how many plans an object is tried with before it is cut into tokens.
+const knowns = 4
+
+// decodeLikeOthers decodes an object that has the same fields as one of those before it, by copying their sample. It reports false where
+// that cannot be.
+func (d *Decoder) decodeLikeOthers(s *scratch, raw []byte) (image unsafe.Pointer, ok bool) {
+	if len(raw) > maxSize {
 		return nil, false
 	}
 	s.raw, s.fields = raw, d.fields
-	c := p.sample
-	if ok = s.compare(c, 0, len(c.spots), 0, len(c.raw), 0, len(raw)); ok {
-		ok = s.copySample(p)
+	for i := range s.knowns {
+		p := s.knowns[i].plan
+		if p == nil || p.decoder != d || p.sample == nil {
+			continue
+		}
+		c := p.sample
+		if s.compare(c, 0, len(c.spots), 0, len(c.raw), 0, len(raw)) {
+			s.lastKnown(i)
+			ok = s.copySample(&s.knowns[0])
+			image = s.image
+			break
+		}
+		s.tokens, s.differences = s.tokens[:0], s.differences[:0]
 	}
-	image = s.image
 	s.raw, s.fields, s.image, s.tokens, s.differences = nil, nil, nil, s.tokens[:0], s.differences[:0]
 	return image, ok
+}
+
+// know makes a plan the first that the next object is tried with.
+func (s *scratch) know(p *plan) {
+	for i := range s.knowns {
+		if s.knowns[i].plan == p {
+			s.lastKnown(i)
+			return
+		}
+	}
+	s.lastKnown(knowns - 1)
+	s.knowns[0] = known{plan: p, texts: make([]textEntry, len(p.tokens))}
+}
+
+func (s *scratch) lastKnown(i int) {
+	is := s.knowns[i]
+	copy(s.knowns[1:i+1], s.knowns[:i])
+	s.knowns[0] = is
 }
 
 // compare notes what differs in s.raw[pos:end], a message, from c.raw[was:wasEnd], which has the tokens up to last. It reports false
@@ -64,7 +100,7 @@ func (s *scratch) compare(c *sample, token, last, was, wasEnd, pos, end int) boo
 
 // compareField compares the field at pos with that of the sample, and returns where it ends; negative where the tags are not the same.
 func (s *scratch) compareField(c *sample, sp *spot, token, pos int, raw []byte) (next int) {
-	if sp.what == aMap {
+	if sp.what == aMap || sp.what == aTextMap {
 		return s.compareMap(c, sp, token, pos, raw)
 	}
 	if pos = sameTag(c.raw[sp.begin:], raw, pos); pos < 0 {
@@ -139,8 +175,8 @@ func prefix(a, b []byte) (n int) {
 }
 
 // copySample makes the object in hand a copy of the sample, and puts right what differs.
-func (s *scratch) copySample(p *plan) bool {
-	c := p.sample
+func (s *scratch) copySample(k *known) bool {
+	p, c := k.plan, k.plan.sample
 	object := reflect.New(p.shape.goType)
 	object.Elem().Set(c.object)
 	s.image = object.UnsafePointer()
@@ -161,13 +197,7 @@ func (s *scratch) copySample(p *plan) bool {
 		if len(afresh) > 0 && afresh[0].step == at {
 			afresh = afresh[1:]
 		}
-		tokens := s.one[:]
-		if st := &p.steps[at]; st.kind == mapping {
-			tokens = s.tokens[diff.at:]
-		} else {
-			tokens[0].value = diff.value
-		}
-		if !s.take(&p.steps[at], tokens) {
+		if !s.putRight(k, &p.steps[at], diff) {
 			return false
 		}
 	}
@@ -177,6 +207,47 @@ func (s *scratch) copySample(p *plan) bool {
 		}
 	}
 	return true
+}
+
+// putRight sets what differs.
+func (s *scratch) putRight(k *known, st *step, diff *difference) bool {
+	one := &s.one[0]
+	one.value = diff.value
+	switch {
+	case st.kind == text:
+		*(*string)(unsafe.Add(s.image, st.to)) = s.textAgain(&k.texts[diff.token].value, s.block(one))
+		return true
+	case st.kind != mapping:
+		return s.take(st, s.one[:])
+	case k.plan.sample.spots[diff.token].what != aTextMap:
+		return s.take(st, s.tokens[diff.at:])
+	}
+	out := make(map[string]string, st.count)
+	for i := range int32(st.count) {
+		held := &k.texts[diff.token+i]
+		key, val, ok := pair(s.block(&s.tokens[diff.at+i]))
+		if !ok {
+			return false
+		}
+		out[s.textAgain(&held.key, key)] = s.textAgain(&held.value, val)
+	}
+	*(*map[string]string)(unsafe.Add(s.image, st.to)) = out
+	return true
+}
+
+// longestKnown is the longest text, in bytes, that is kept for the next object.
+const longestKnown = 1 << 10
+
+// textAgain is string(b), which may be the same as in the object before.
+func (s *scratch) textAgain(held *string, b []byte) string {
+	if *held == string(b) {
+		return *held
+	}
+	made := s.text(b)
+	if len(made) <= longestKnown {
+		*held = made
+	}
+	return made
 }
 
 // again makes for the object what the sample has.

@@ -87,7 +87,7 @@ func (d *Decoder) value(raw []byte, sharing bool, prepare func(value any)) (any,
 func (d *Decoder) decode(s *scratch, raw []byte) (unsafe.Pointer, bool) {
 	private := !s.sharing && s.prepare == nil
 	if private {
-		if image, ok := d.decodeLikeLast(s, raw); ok {
+		if image, ok := d.decodeLikeOthers(s, raw); ok {
 			return image, true
 		}
 	}

@@ -157,7 +157,7 @@ func (s *scratch) setOther(p unsafe.Pointer, f *field, t *token) bool {
 func (d *Decoder) decodeByPlan(s *scratch) (image unsafe.Pointer, ok bool) {
 	found, worth := d.plans.find(s)
 	if found != nil {
-		s.last = found
+		s.know(found)
 		s.image = reflect.New(found.shape.goType).UnsafePointer()
 		return s.image, s.follow(found)
 	}

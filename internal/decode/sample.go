@@ -57,6 +57,7 @@ const (
 	aBlock what = iota
 	aMessage
 	aMap
+	aTextMap
 	aVarint
 	aFixed64
 )
@@ -115,7 +116,9 @@ func (s *scratch) locate(spots []spot, tokens []token, pos uint32) (end uint32) 
 			sp.what = aMessage
 			s.locate(spots[i+1:i+int(t.span)], tokens[i+1:i+int(t.span)], sp.content)
 		case f.kind == mapping:
-			sp.what, sp.span = aMap, t.count
+			if sp.what, sp.span = aMap, t.count; f.goType.Elem().Kind() == reflect.String {
+				sp.what = aTextMap
+			}
 			pos = uint32(tokens[i+int(t.count)-1].value >> 32)
 			sp.end = pos
 		}

@@ -33,7 +33,7 @@ func newCopier(t reflect.Type) *copier {
 // decode returns nil where the bytes are left to Unmarshal.
 func (c *copier) decode(raw []byte) any {
 	defer c.scratch.reset()
-	if p, ok := c.Decoder.decodeLikeLast(&c.scratch, raw); ok {
+	if p, ok := c.Decoder.decodeLikeOthers(&c.scratch, raw); ok {
 		c.copied++
 		return reflect.NewAt(c.goType, p).Interface()
 	}

@@ -39,7 +39,7 @@ type scratch struct {
 	taken  int  // pieces
 	odd    bool // it has a field that is not known, or a tag that is longer than need be
 
-	last        *plan // that was found; it may be another decoder's
+	knowns      [knowns]known // the last first; they may be other decoders'
 	differences []difference
 	one         [1]token
 
