@@ -65,9 +65,14 @@ const (
 // maxSample is how many bytes an object may have for others to be copied of it.
 const maxSample = 16 << 10
 
+// isSecret reports whether objects of a type are not to be kept: a sample stays for good.
+func isSecret(t reflect.Type) bool {
+	return t.Name() == "Secret" && t.PkgPath() == "k8s.io/api/core/v1"
+}
+
 // newSample makes a sample of the object in hand, whose plan has its steps and tokens; nil if others cannot be copied of it.
 func (s *scratch) newSample(p *plan) *sample {
-	if s.odd || len(s.raw) > maxSample {
+	if s.odd || len(s.raw) > maxSample || isSecret(p.decoder.goType) {
 		return nil
 	}
 	c := &sample{raw: bytes.Clone(s.raw), stepOf: slices.Repeat([]int32{-1}, len(p.tokens)), spots: make([]spot, len(p.tokens))}

@@ -132,3 +132,16 @@ func TestBigQuantitiesAreNotCopied(t *testing.T) {
 		t.Error("none was copied")
 	}
 }
+
+// TestSecretsAreNotKept: a sample is held for good, so there is none of a secret.
+func TestSecretsAreNotKept(t *testing.T) {
+	secret := &corev1.Secret{Type: corev1.SecretTypeOpaque, StringData: map[string]string{"key": "value"}}
+	secret.Name = "s"
+	raw, err := secret.Marshal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := copies(t, reflect.TypeFor[corev1.Secret](), raw, rand.New(rand.NewSource(1)), 10); n > 0 {
+		t.Errorf("%d secrets are copies of another", n)
+	}
+}
