@@ -75,10 +75,14 @@ func (r *reader) lookLast(o *store.Object) (any, error) {
 	return r.look(o)
 }
 
-// lookDeleted gives the last version of an object that is gone, with the resourceVersion of its deletion.
+// lookDeleted gives an object that is gone in the state that it was deleted in, or, where that is not kept any more, its last version
+// with the resourceVersion of its deletion.
 func (r *reader) lookDeleted(o *store.Object, number uint64) (any, error) {
 	if number == 0 {
 		return r.lookLast(o) // it is not known
+	}
+	if value, ok := r.lookFinal(o.Key(), number); ok {
+		return value, nil
 	}
 	resourceVersion := strconv.FormatUint(number, 10)
 	if r.pairs != nil {
@@ -102,6 +106,25 @@ func (r *reader) lookDeleted(o *store.Object, number uint64) (any, error) {
 		r.detector.Add(o.Key(), value)
 	}
 	return value, nil
+}
+
+// lookFinal gives the state that an object was deleted in.
+func (r *reader) lookFinal(key string, number uint64) (any, bool) {
+	state, ok := r.finals.get(key, number)
+	if !ok {
+		return nil, false
+	}
+	value, err := state.decode(r.codec, r.private)
+	if err != nil {
+		return nil, false // the version before can be decoded, perhaps
+	}
+	if r.recent != nil {
+		r.recent.forget(key)
+	}
+	if r.detector != nil {
+		r.detector.Add(key, value)
+	}
+	return value, true
 }
 
 // fresh gives a version as it came, to nobody else: those who were handed it may have changed what they got.

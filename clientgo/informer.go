@@ -114,7 +114,7 @@ func newInformer(lw cache.ListerWatcher, example runtime.Object, resync time.Dur
 	})
 	i.store = i.engine.Store()
 	i.intake.store = i.store
-	i.indexer = newIndexer(i.store, newReader(opts, codec))
+	i.indexer = newIndexer(i.store, newReader(opts, codec, &i.intake.finals))
 	i.indexer.informer = i
 	i.lists = newListWatch(lw, i.intake.returned, ownOf(example, opts.Scheme), &i.stats, opts.NoCapture)
 	i.engine.Reflect(i.lists, store.Scope{}, "")

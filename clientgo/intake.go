@@ -20,6 +20,7 @@ type intake struct {
 	store     *store.Store
 	codec     *codec
 	returned  *returned
+	finals    finals
 	transform cache.TransformFunc // nil: none. Set before the start
 	pin       bool                // hold everything decoded
 	madeUp    uint64              // how many versions were made up, for objects whose own do not grow
@@ -33,6 +34,7 @@ func (in *intake) take(w *store.Writer, t wire.EventType, m *wire.Meta, raw []by
 	}
 	switch {
 	case t == wire.Deleted:
+		in.keepFinal(m, raw)
 		return w.Delete(m, raw)
 	case in.transform == nil && !in.pin:
 		return w.Put(m, raw)
@@ -45,6 +47,27 @@ func (in *intake) take(w *store.Writer, t wire.EventType, m *wire.Meta, raw []by
 		return fmt.Errorf("decode: %w", err)
 	}
 	return in.put(w, m, raw, value)
+}
+
+// keepFinal keeps the state that a DELETED event has, for OnDelete.
+func (in *intake) keepFinal(m *wire.Meta, raw []byte) {
+	if in.transform == nil {
+		in.finals.putRaw(m, raw)
+	} else if value, err := in.codec.decode(raw); err == nil {
+		in.keepFinalValue(m, value)
+	}
+}
+
+// keepFinalValue transforms it, too. A transform that fails has left the version before in place: that is what is told then.
+func (in *intake) keepFinalValue(m *wire.Meta, value any) {
+	if in.transform != nil {
+		changed, err := in.transform(value)
+		if err != nil {
+			return
+		}
+		value = changed
+	}
+	in.finals.putValue(m, value)
 }
 
 // put transforms a value and holds it, encoded where it can be. received is what it was decoded from; nil: it was not.
@@ -101,6 +124,7 @@ func (in *intake) takeReturned(w *store.Writer, t wire.EventType, m *wire.Meta) 
 			m.UID = []byte(held.UID())
 			in.grow(m, held)
 		}
+		in.keepFinalValue(m, object)
 		return w.Delete(m, nil)
 	case ok && state && sameVersion(object, held):
 		m.UID, m.ResourceVersion = []byte(held.UID()), []byte(held.ResourceVersion())

@@ -12,14 +12,15 @@ import (
 // reader gives the values of objects to those who read them, as the options say.
 type reader struct {
 	codec    *codec
+	finals   *finals
 	pairs    *pairs  // nil: versions share nothing
 	recent   *recent // nil: values are not to be shared
 	private  bool
 	detector *mutation.Detector // nil: off
 }
 
-func newReader(opts Options, codec *codec) *reader {
-	r := &reader{codec: codec, private: opts.PrivateCopies}
+func newReader(opts Options, codec *codec, finals *finals) *reader {
+	r := &reader{codec: codec, finals: finals, private: opts.PrivateCopies}
 	if opts.ShareDecoded {
 		r.pairs = newPairs(codec.goType)
 	}
@@ -70,8 +71,9 @@ func (r *reader) detect(ctx context.Context) {
 	}
 }
 
-// close lets go of what is held decoded for handlers.
+// close lets go of what is held for handlers.
 func (r *reader) close() {
+	r.finals.close()
 	if r.recent != nil {
 		r.recent.close()
 	}

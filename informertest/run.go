@@ -28,7 +28,7 @@ type Story struct {
 
 // Stories are all stories, in the order in which they are played.
 func Stories() []Story {
-	return slices.Concat(basics, handlers, resyncs, relists, outages, refusals, watches, memories, copies, undecodables)
+	return slices.Concat(basics, handlers, resyncs, relists, outages, refusals, watches, memories, copies, undecodables, finals)
 }
 
 // Run plays every story with the rig's informer, each as a subtest of its name, and at the end logs what the rig is stated

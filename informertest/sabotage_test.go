@@ -43,7 +43,7 @@ var sabotages = []sabotage{
 			return h
 		}),
 		noticed: []string{"AddUpdateDelete", "ResyncAmongChanges", "GoneEvent", "GoneStatus", "DeletedUnseen", "RelistBroken",
-			"DownForLong", "ForbiddenLater", "TooLargeVersion", "InternalErrors", "WatchEndsAtOnce", "ManyHandlers", "BlockedHandlerCatchesUp", "UndecodableThenDeleted"},
+			"DownForLong", "ForbiddenLater", "TooLargeVersion", "InternalErrors", "WatchEndsAtOnce", "ManyHandlers", "BlockedHandlerCatchesUp", "UndecodableThenDeleted", "DeletedFinalState"},
 	},
 	{
 		name: "additions are told twice",

@@ -180,7 +180,10 @@ func (s *Server) Spoil(key string) string {
 
 // Delete deletes a pod and returns the deletion's resourceVersion. A pod that is not there is a mistake in the story: it
 // panics.
-func (s *Server) Delete(key string) string {
+func (s *Server) Delete(key string) string { return s.DeleteAs(key, func(*corev1.Pod) {}) }
+
+// DeleteAs deletes a pod in a state that is not the one before.
+func (s *Server) DeleteAs(key string, final func(*corev1.Pod)) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	old, ok := s.objects[key]
@@ -190,6 +193,7 @@ func (s *Server) Delete(key string) string {
 	s.rv++
 	delete(s.objects, key)
 	e := s.entry(old.pod.DeepCopy())
+	final(e.pod)
 	s.publish(change{"DELETED", e})
 	return e.pod.ResourceVersion
 }

@@ -1,0 +1,133 @@
+package clientgo
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/weirproject/weir/wire"
+)
+
+// TestFinalStates: OnDelete gets the state of the DELETED event, transformed like all others, as with client-go.
+func TestFinalStates(t *testing.T) {
+	for maker, make := range both {
+		t.Run(maker, func(t *testing.T) {
+			s := newStage(t, make)
+			if err := s.informer.SetTransform(func(obj any) (any, error) {
+				p := obj.(*corev1.Pod).DeepCopy()
+				p.Labels["v"] = "t" + p.Labels["v"]
+				return p, nil
+			}); err != nil {
+				t.Fatal(err)
+			}
+			s.source.Add(pod("a", "1"))
+			s.start(t)
+			s.told.waitCount(t, 1)
+			s.source.Delete(pod("a", "9"))
+			s.told.wait(t, "delete d/a@2 v=t9")
+		})
+	}
+}
+
+// TestFinalStatesOfBytes: the same where the event was captured. Where nothing is known of the state the last version has to do.
+func TestFinalStatesOfBytes(t *testing.T) {
+	bad := errors.New("not this one")
+	mark := func(obj any) (any, error) {
+		obj.(*corev1.Pod).Labels["v"] += "t"
+		return obj, nil
+	}
+	for name, test := range map[string]struct {
+		transform cache.TransformFunc
+		final     []byte // nil: that of version 9
+		want      string
+	}{
+		"as it came":            {nil, nil, "v=9"},
+		"transformed":           {mark, nil, "v=9t"},
+		"not to be transformed": {func(any) (any, error) { return nil, bad }, nil, "v=v"},
+		"no bytes":              {nil, []byte{}, "v=v"},
+		"not to be decoded":     {nil, []byte{0x0b}, "v=v"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newChanging(t, Options{})
+			held := c.change(t, "a")
+			gone := pod("a", "9")
+			gone.ResourceVersion = "5"
+			raw := marshal(t, gone)
+			var m wire.Meta
+			if err := wire.ReadMeta(wire.Protobuf, raw, &m); err != nil {
+				t.Fatal(err)
+			}
+			if test.final != nil {
+				raw = test.final
+			}
+			c.inf.intake.transform = test.transform
+			if err := c.inf.intake.take(c.writer, wire.Deleted, &m, raw); err != nil {
+				t.Fatal(err)
+			}
+			got, err := c.inf.indexer.reader.lookDeleted(held, 5)
+			if want := "d/a@5 " + test.want; err != nil || show(got) != want {
+				t.Errorf("got %s, %v; want %s", show(got), err, want)
+			}
+			again, err := c.inf.indexer.reader.lookDeleted(held, 5)
+			if again.(*corev1.Pod).Labels["v"] = "changed"; err != nil || test.transform == nil && got == again {
+				t.Errorf("the same for another handler: %v", err)
+			}
+		})
+	}
+}
+
+// TestFinalsAreBounded: the newest states are kept, as many and as many bytes as there may be, and none for good.
+func TestFinalsAreBounded(t *testing.T) { synctest.Test(t, finalsAreBounded) }
+
+func finalsAreBounded(t *testing.T) {
+	var f finals
+	put := func(i, size int) {
+		m := wire.Meta{Namespace: []byte("d"), Name: []byte("a"), ResourceVersion: fmt.Append(nil, i)}
+		f.putRaw(&m, make([]byte, size))
+	}
+	kept := func(first, last int) (n int) {
+		for i := first; i <= last; i++ {
+			if s, ok := f.get("d/a", uint64(i)); ok && len(s.raw) > 0 {
+				n++
+			}
+		}
+		return n
+	}
+	for i := range 1000 {
+		put(1+i, 10)
+	}
+	if kept(1, 1000-maxFinals) != 0 || kept(1001-maxFinals, 1000) != maxFinals {
+		t.Errorf("%d of the last and %d of those before are kept", kept(1001-maxFinals, 1000), kept(1, 1000-maxFinals))
+	}
+	for i := range 1000 {
+		put(2001+i, finalBytes/10)
+	}
+	if n := kept(1, 3000); n != 10 || kept(2991, 3000) != 10 || f.bytes > finalBytes {
+		t.Errorf("%d are kept, %d bytes", n, f.bytes)
+	}
+	if put(4000, finalBytes+1); kept(4000, 4000) != 0 || kept(2991, 3000) != 10 {
+		t.Error("one that is too large is kept, or drives out others")
+	}
+	time.Sleep(finalIdle - time.Second)
+	if put(4001, 10); kept(2991, 3000) != 9 {
+		t.Error("some are gone too soon")
+	}
+	time.Sleep(finalIdle - time.Second)
+	if kept(4001, 4001) != 1 {
+		t.Error("the last is gone too soon")
+	}
+	time.Sleep(2 * time.Second)
+	if kept(1, 5000) != 0 || len(f.states) != 0 || f.sweeper != nil {
+		t.Error("some are kept for good")
+	}
+	put(4002, 10)
+	f.close()
+	if put(4003, 10); kept(1, 5000) != 0 {
+		t.Error("some are kept when all has ended")
+	}
+}
