@@ -40,8 +40,8 @@ type scratch struct {
 	odd    bool // it has a field that is not known, or a tag that is longer than need be
 
 	knowns      [knowns]known // the last first; they may be other decoders'
-	differences []difference
-	one         [1]token
+	differences []difference  // of the object in hand; as many as the sample has tokens at most
+	one         [1]token      // of a difference
 
 	prepare func(any) // makes the object what it is before it is decoded; nil: zero
 	sharing bool      // nobody will write to the object
