@@ -127,8 +127,8 @@ func (r *replica) hold(s *store.Store) {
 	r.store = s
 }
 
-// patience is how long a replica may lag without being taken for a server that was restored from a backup, whose consistent answers are
-// the same: it is less than a reflector examines one for.
+// patience is how long a server may lag without being taken for one that was restored from a backup, whose consistent answers are the
+// same: it is less than a reflector examines one for.
 const patience = 5 * time.Second
 
 // lag reports whether one of the replicas does not have what was there a while ago.

@@ -61,13 +61,14 @@ func (r *run) expectOf(cl *api.Client, spec ClientSpec) expectation {
 	_, noInitial := stops(api.AskInitial)
 	watches, noWatch := stops(api.AskWatch)
 	e := expectation{heals: !lists || !pages && !refused}
-	tooMany := false
+	tooMany, mixed := false, false
 	for _, f := range rules {
 		tooMany = tooMany || f.AsksForLess()
+		mixed = mixed || f.Deed == api.ErrorEvent && f.M > 0 // it may come in place of another one that would come at once
 	}
 	e.heals = e.heals && !tooMany
 	e.current = e.heals && !watches
-	e.blocked = noWatch && (noInitial || spec.Mode != "watchlist")
+	e.blocked = noWatch && !mixed && (noInitial || spec.Mode != "watchlist")
 	e.unlisted = noList && noListAny && noPage && noInitial
 	e.progress = e.current && r.cluster.Bookmarks(cl)
 	return e
@@ -76,6 +77,6 @@ func (r *run) expectOf(cl *api.Client, spec ClientSpec) expectation {
 // hangs reports whether some answer never comes, or never ends.
 func (w *World) hangs() bool {
 	return slices.ContainsFunc(w.Steps, func(s Step) bool {
-		return s.Op == Fault && (s.Rule.Deed == api.Hang || s.Rule.Deed == api.Stall && s.Rule.D == 0)
+		return s.Op == Fault && (s.Rule.Deed == api.Hang || s.Rule.Deed == api.Stall && s.Rule.Blocks())
 	})
 }

@@ -171,6 +171,11 @@ func (w *World) Unordered() bool {
 	return w.opaque() && (w.repeats() || slices.ContainsFunc(w.Clients, func(c ClientSpec) bool { return len(c.Scope.pairs()) > 1 }))
 }
 
+// goesBack reports whether the server is restored from a backup, or replaced.
+func (w *World) goesBack() bool {
+	return slices.ContainsFunc(w.Steps, func(s Step) bool { return s.Op == Restore || s.Op == Replace })
+}
+
 // opaque reports whether some resourceVersions cannot be compared.
 func (w *World) opaque() bool {
 	return w.Scheme == etcd.Opaque || slices.ContainsFunc(w.Steps, func(s Step) bool { return s.Op == Replace && s.Scheme == etcd.Opaque })

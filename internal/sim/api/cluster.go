@@ -100,6 +100,15 @@ func (c *Cluster) CutWatches(server int) {
 	c.wake()
 }
 
+// Late reports whether a server that answers all LISTs from its cache does not have what was there d ago.
+func (c *Cluster) Late(d time.Duration) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.ContainsFunc(c.servers, func(s *Server) bool {
+		return s.Stale && s.Lag > d && max(s.seen, s.era.RevisionAt(c.Now()-s.Lag)) < s.era.RevisionAt(c.Now()-d)
+	})
+}
+
 // SetLag makes a server see commits that much later from now on.
 func (c *Cluster) SetLag(server int, lag time.Duration) {
 	c.mu.Lock()

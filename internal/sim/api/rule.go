@@ -194,7 +194,7 @@ func (r Rule) Blocks() bool {
 	case Answer, ErrorEvent, Refuse, Hang, Cut, End, Page:
 		return true
 	case Stall:
-		return r.D == 0
+		return r.D == 0 || r.D >= time.Minute // so long a client waits for the next byte
 	case Delay, Slow:
 		return r.D >= 20*time.Second
 	}
