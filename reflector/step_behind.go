@@ -153,7 +153,8 @@ func (m *machine) newestFailed(kind error) {
 	switch {
 	case m.fresh:
 		m.fresh, m.floor = false, m.least() // as new as can be had
-		m.noMatch = m.noMatch || m.instead  // but a watch that never comes again must be made up for by what is newer
+		// But lists that are necessary again and again, for want of a watch, must bring what is newer.
+		m.noMatch = m.noMatch || m.instead || m.trouble > 1
 		m.sleep(reqList, kind)
 	case kind == ErrUnknownResource:
 		m.sleep(reqList, kind) // when it appears again it may be another one
