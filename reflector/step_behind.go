@@ -89,7 +89,7 @@ func (m *machine) newest() {
 		m.fallsBehind(m.in.rv)
 	case examined:
 		m.caughtUp()
-	case incomparable(m.in.rv, m.rv):
+	case m.rv != "" && incomparable(m.in.rv, m.rv):
 		m.otherScheme()
 	case m.fresh:
 		m.fresh = false

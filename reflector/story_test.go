@@ -105,6 +105,8 @@ func inputOf(t *testing.T, d *datadriven.TestData, phase Phase) input {
 			in.err = classify(Asking, failure(arg.Vals[0]))
 		case "final":
 			in.final = true
+		case "high":
+			in.high = arg.Vals[0]
 		case "after":
 			in.after = duration(t, d, arg.Vals[0])
 		case "retry-after":
