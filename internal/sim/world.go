@@ -166,9 +166,15 @@ func (w *World) Calm() bool {
 }
 
 // Unordered reports whether nobody can tell an old event from a new one: resourceVersions cannot be compared, and events come twice or by
-// several watches.
+// several watches, or after a list that broke off, or a server answers from a cache that lags.
 func (w *World) Unordered() bool {
-	return w.opaque() && (w.repeats() || slices.ContainsFunc(w.Clients, func(c ClientSpec) bool { return len(c.Scope.pairs()) > 1 }))
+	lists := api.AskList | api.AskListAny | api.AskPage | api.AskMore | api.AskInitial
+	return w.opaque() && (w.repeats() ||
+		slices.ContainsFunc(w.Clients, func(c ClientSpec) bool { return len(c.Scope.pairs()) > 1 }) ||
+		slices.ContainsFunc(w.Servers, func(s api.Spec) bool { return s.Stale }) ||
+		slices.ContainsFunc(w.Steps, func(s Step) bool {
+			return s.Op == Fault && s.Rule.Ask&lists != 0 && s.Rule.Deed != api.Pieces
+		}))
 }
 
 // goesBack reports whether the server is restored from a backup, or replaced.
