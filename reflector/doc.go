@@ -30,7 +30,8 @@
 //	                                                            watch is begun anew
 //	another reflector of the same store     all                 the watch is broken off, and a consistent list follows after a wait
 //	finds that the server went back
-//	three watches in a row without answer   all                 a probe; whatever comes of it, the watch again
+//	three watches in a row without answer,  all                 a probe; whatever comes of it, the watch again. After twelve of them (four) a
+//	or one that is waited for in vain                           list, and if that fails the watch
 //	410 on a watch, as answer or event      all                 a consistent list: at once, if again at once after a wait
 //	504 ResourceVersionTooLarge, or a       all                 the server is asked whether it has reached what is held; see below
 //	server older than what is held
@@ -56,12 +57,14 @@
 //
 // A resourceVersion lower than what is held comes from a replica that lags, or from a server that was restored from a backup. Nothing
 // of what a replica that lags tells may be taken: objects that were deleted since would come back. So the server is asked for a list
-// not older than what is held. If any replica can answer that, what was under way goes on. A server that says twice that it lies in its
-// future (504 ResourceVersionTooLarge), and whose consistent answers in between do not go down, has gone back in time: that is told
-// as [ErrWentBack], and its state is taken as it is.
+// not older than what is held. If any replica can answer that, its state is listed: most likely one lagged, but a restored server may have
+// come to that resourceVersion a second time meanwhile. A server that says twice that it lies in its future (504
+// ResourceVersionTooLarge), and whose consistent answers in between do not go down, has gone back in time: that is told as
+// [ErrWentBack], and its state is taken as it is. Both take six seconds or more. So a cache that lags for longer, and answers consistent lists
+// with what it has, is taken for a server that was restored.
 //
-// A server that was restored may have come to a reflector's version again before that one asks: then nothing shows it what was lost. So
-// all reflectors of a store list again when one of them has found a server that went back.
+// A server that was restored may have come to a reflector's version again before that one asks at all: then nothing shows it what was lost.
+// So all reflectors of a store list again when one of them has found a server that went back.
 //
 // Where resourceVersions are no integers nothing can be compared. There an answer that is not what is held makes a list, which is taken
 // as it is.
