@@ -117,28 +117,38 @@ func (d *driver) hear() {
 	}
 }
 
-// spareTime is the least time that an event takes while a handler is behind. No kube-apiserver sends one watch so much that it would
-// have to wait for that.
-const spareTime = 40 * time.Microsecond
+// spareLeast and spareMost bound the time that an event takes while a handler is behind: in between it is what the handler takes for one.
+// No kube-apiserver sends one watch so much that it would have to wait for that.
+const (
+	spareLeast = 40 * time.Microsecond
+	spareMost  = 65 * time.Microsecond
+)
 
 // spare leaves CPU to a handler that is at work and has fallen behind. What is taken in faster than it can follow is coalesced, so
 // that taking it in was for nothing, and at its expense. For a handler that does not go on nothing waits.
 func (d *driver) spare(events int) {
-	rest := time.Duration(events)*spareTime - time.Since(d.spared)
-	if rest <= 0 { // which is nearly always: then nobody need be asked
+	took := time.Since(d.spared)
+	if took >= time.Duration(events)*spareMost { // which is nearly always: then nobody need be asked
 		d.spared, d.behind = time.Now(), false
 		return
 	}
 	behind, seen := d.r.w.Behind()
 	if behind && d.behind && seen > d.seen {
-		timer := time.NewTimer(rest)
-		defer timer.Stop()
-		select {
-		case <-timer.C:
-		case <-d.ctx.Done():
-		}
+		per := took / time.Duration(seen-d.seen)
+		d.pace = (3*d.pace + min(max(per, spareLeast), spareMost)) / 4
+		d.pause(time.Duration(events)*max(d.pace, spareLeast) - took)
 	}
 	d.spared, d.behind, d.seen = time.Now(), behind, seen
+}
+
+// pause waits, no longer than the reflector runs.
+func (d *driver) pause(t time.Duration) {
+	timer := time.NewTimer(t)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-d.ctx.Done():
+	}
 }
 
 // apply takes the event of an object. One that cannot be read is skipped, and d.rv stays.

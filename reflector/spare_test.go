@@ -44,13 +44,23 @@ func TestSpare(t *testing.T) {
 			t.Errorf("%v for a handler that does not go on", n)
 		}
 		read()
-		if n := took(); n != maxBatch*spareTime {
-			t.Errorf("%v with a handler behind, want %v", n, maxBatch*spareTime)
+		if n := took(); n != maxBatch*spareLeast {
+			t.Errorf("%v with a handler behind, want %v", n, maxBatch*spareLeast)
 		}
 		read()
-		time.Sleep(maxBatch * spareTime / 2)
-		if n := took(); n != maxBatch*spareTime/2 {
-			t.Errorf("%v for events that took half the time to come, want %v", n, maxBatch*spareTime/2)
+		time.Sleep(maxBatch * spareLeast / 2)
+		if n := took(); n != maxBatch*spareLeast/2 {
+			t.Errorf("%v for events that took half the time to come, want %v", n, maxBatch*spareLeast/2)
+		}
+		for range 40 { // a handler that takes longer for one
+			read()
+			time.Sleep(10 * spareMost)
+			took()
+		}
+		read()
+		time.Sleep(10 * spareMost)
+		if n, want := took(), (maxBatch-10)*spareMost; n > want || n < want-maxBatch*time.Microsecond {
+			t.Errorf("%v with a slow handler behind, want %v", n, want)
 		}
 		read()
 		cancel()

@@ -15,7 +15,7 @@ const (
 	packTime  = 10 * time.Microsecond
 	// At hurryTime an object or less, packing well would take what CPU a cursor
 	// that has fallen behind needs to catch up.
-	hurryTime = 50 * time.Microsecond
+	hurryTime = 100 * time.Microsecond
 	// hurryLasts is how long they are packed quickly after that.
 	hurryLasts = time.Second
 )
