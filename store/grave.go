@@ -39,10 +39,13 @@ func (g *graves) dig(w *Writer, old *Object, p *pending) {
 		return // nor that, where others have put it, or the server has gone back since
 	case p.missed:
 		below = old.rv + 1
-	case !past && told: // a watch cache may tell of an end at what was told before, where it does not know when that was
-		rv, below = max(rv, old.rv+1), max(below, old.rv+1)
+	case !past && told:
+		below = max(below, old.rv+1)
 	case !past && below <= old.rv:
 		return // the writer was told of an object that was there before this one
+	}
+	if !past && !p.missed && rv <= max(old.rv, w.progress.rv) { // a watch cache tells so of an end where it does not know when that was
+		rv = max(old.rv, w.progress.rv) + 1
 	}
 	if g.of == nil {
 		g.of = make(map[string]grave)
