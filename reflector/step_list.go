@@ -24,8 +24,7 @@ const unansweredLists = 3
 func (m *machine) list() {
 	m.request, m.phase = reqList, Listing
 	if m.mode != Auto && m.unknownFloor() {
-		m.fresh, m.request = true, reqNewest
-		m.goOn()
+		m.askFloor()
 		return
 	}
 	switch {
@@ -39,6 +38,12 @@ func (m *machine) list() {
 	default:
 		m.firstPage(0)
 	}
+}
+
+// askFloor asks for the server's newest resourceVersion, and then lists.
+func (m *machine) askFloor() {
+	m.fresh, m.request = true, reqNewest
+	m.goOn()
 }
 
 // listInstead lists because the watch, or a probe, keeps failing. Should the list fail as well the watch is tried again.
@@ -103,6 +108,10 @@ func (m *machine) versionFailed(kind error) {
 	}
 	m.err = nil
 	m.attempt--
+	if m.unknownFloor() {
+		m.askFloor()
+		return
+	}
 	m.pages()
 }
 
