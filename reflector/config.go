@@ -1,6 +1,7 @@
 package reflector
 
 import (
+	"math/rand/v2"
 	"time"
 
 	"github.com/weirproject/weir/store"
@@ -92,6 +93,8 @@ type Backoff struct {
 	Denied time.Duration
 	// Healthy is how long a watch must have stood for the failures before it to be forgotten. 0: 10 s.
 	Healthy time.Duration
+	// Random gives numbers in [0, 1), and is called by several goroutines at once. nil: those of math/rand/v2.
+	Random func() float64
 }
 
 func (c Config) withDefaults() Config {
@@ -104,6 +107,9 @@ func (c Config) withDefaults() Config {
 	fill(&c.Backoff.Max, 30*time.Second)
 	fill(&c.Backoff.Denied, 5*time.Second)
 	fill(&c.Backoff.Healthy, 10*time.Second)
+	if c.Backoff.Random == nil {
+		c.Backoff.Random = rand.Float64
+	}
 	return c
 }
 

@@ -71,7 +71,7 @@ func (d *driver) next(ask action) (in input) {
 	} else {
 		in = d.read()
 	}
-	in.after, in.luck = time.Since(d.began), d.r.rand()
+	in.after, in.luck = time.Since(d.began), d.r.cfg.Backoff.Random()
 	switch in.kind {
 	case inFailed, inEnded, inPage, inBookmark:
 		if d.high > 0 {

@@ -3,7 +3,6 @@ package reflector
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"sync"
 	"time"
 
@@ -13,10 +12,9 @@ import (
 
 // Reflector keeps one writer of a store equal to what one source has. All its methods are safe for concurrent use.
 type Reflector struct {
-	src  source.Source
-	w    *store.Writer
-	cfg  Config
-	rand func() float64 // in [0, 1)
+	src source.Source
+	w   *store.Writer
+	cfg Config
 
 	mu      sync.Mutex
 	status  Status
@@ -28,7 +26,7 @@ type Reflector struct {
 // resourceVersion.
 func New(src source.Source, w *store.Writer, cfg Config) *Reflector {
 	return &Reflector{
-		src: src, w: w, cfg: cfg.withDefaults(), rand: rand.Float64,
+		src: src, w: w, cfg: cfg.withDefaults(),
 		status:  Status{Name: cfg.Name, Mode: cfg.Mode, Remaining: -1, Since: time.Now()},
 		changed: make(chan struct{}),
 	}
@@ -67,7 +65,7 @@ func (r *Reflector) Run(ctx context.Context) error {
 	}()
 	d := &driver{r: r, ctx: ctx, told: r.w.ResourceVersion()}
 	s := newState(&r.cfg, d.told)
-	for in := (input{kind: inBegin, luck: r.rand()}); ctx.Err() == nil && d.fatal == nil; {
+	for in := (input{kind: inBegin, luck: r.cfg.Backoff.Random()}); ctx.Err() == nil && d.fatal == nil; {
 		before := s
 		var actions []action
 		s, actions = step(before, in)

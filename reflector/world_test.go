@@ -113,7 +113,7 @@ func (w *world) serve(cfg Config) {
 		w.statuses = append(w.statuses, s)
 	}
 	w.r = New(src, w.store.Writer(w.scope), cfg)
-	w.r.rand = func() float64 { return 0.5 }
+	w.r.cfg.Backoff.Random = func() float64 { return 0.5 }
 }
 
 // run starts the reflector with these answers, and waits until nothing happens any more but by time.

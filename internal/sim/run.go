@@ -134,6 +134,7 @@ func (r *run) build() {
 }
 
 func (r *run) client(i int, spec ClientSpec) *client {
+	spec.backoff.Random = luck(r.world.Seed, uint64(i))
 	c := &client{spec: spec, index: i, api: r.cluster.Client(fmt.Sprintf("%s %d", spec.Runner, i)), done: make(chan struct{}), read: map[etcd.Key]last{}}
 	var err error
 	if c.informer, err = runners[spec.Runner](r.cluster, c.api, spec); err != nil {
@@ -147,6 +148,17 @@ func (r *run) client(i int, spec ClientSpec) *client {
 		}
 	}
 	return c
+}
+
+// luck gives the random numbers of a client's waits.
+func luck(seed, client uint64) func() float64 {
+	var mu sync.Mutex
+	rng := rand.New(rand.NewPCG(seed, 3+client))
+	return func() float64 {
+		mu.Lock()
+		defer mu.Unlock()
+		return rng.Float64()
+	}
 }
 
 func (r *run) handle(h *handler) {

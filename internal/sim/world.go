@@ -8,6 +8,7 @@ import (
 
 	"github.com/weirproject/weir/internal/sim/api"
 	"github.com/weirproject/weir/internal/sim/etcd"
+	"github.com/weirproject/weir/reflector"
 )
 
 // World is all that happens in one run, as data: drawn from a seed, then executed, then shrunk by leaving things out.
@@ -34,6 +35,7 @@ type ClientSpec struct {
 	Factory  bool          // the drop-in comes out of one of its factories
 	Options  string        // of the drop-in
 	Watch    time.Duration // the shortest time that a watch is asked for
+	backoff  reflector.Backoff
 	LogBytes int64
 	Handlers []HandlerSpec
 }
