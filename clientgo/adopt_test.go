@@ -63,11 +63,11 @@ func TestAdoptsAllParts(t *testing.T) {
 	if unknown := unknownFields(built); len(unknown) > 0 {
 		t.Errorf("client-go's informers have fields that are not known here: %v", unknown)
 	}
-	type later struct {
+	later := struct {
 		synced      chan struct{}
 		workerCount int
-	}
-	if unknown := unknownFields(&later{}); len(unknown) != 1 || unknown[0] != "workerCount" {
+	}{make(chan struct{}), 1}
+	if unknown := unknownFields(&later); len(unknown) != 1 || unknown[0] != "workerCount" {
 		t.Errorf("unknown: %v", unknown)
 	}
 }
