@@ -180,8 +180,9 @@ func (t *transport) roundTrip(req *http.Request) (*http.Response, error) {
 		return pass(resp, nil, cancel)
 	}
 	enc, err := wire.EncodingOf(resp.Header.Get("Content-Type"))
-	if err != nil {
-		return pass(resp, nil, cancel) // the caller's to decode
+	if err != nil { // the caller's to decode: a page of something in between, most likely
+		readRefusal(ctx, resp)
+		return pass(resp, nil, cancel)
 	}
 	kind, isOwn, err := c.look(ctx, resource, resp, enc)
 	if err != nil || !c.admit(isOwn) {

@@ -115,31 +115,44 @@ func TestHeaderTimeout(t *testing.T) {
 	})
 }
 
-// stuckRefusal is a server whose refusal breaks off half-way: the rest never comes.
-type stuckRefusal struct{}
+// stuckRefusal is a server whose refusal, or page of something in between, breaks off half-way: the rest never comes.
+type stuckRefusal struct {
+	code        int
+	contentType string
+}
 
-func (stuckRefusal) RoundTrip(req *http.Request) (*http.Response, error) {
+func (r stuckRefusal) RoundTrip(req *http.Request) (*http.Response, error) {
 	text, w := io.Pipe()
 	go func() {
 		_, _ = io.WriteString(w, `{"kind":"Status","apiVersion":"v1","status":"Fai`)
 	}()
-	return &http.Response{StatusCode: http.StatusBadRequest, Header: http.Header{"Content-Type": {"application/json"}}, Body: text, Request: req}, nil
+	return &http.Response{StatusCode: r.code, Header: http.Header{"Content-Type": {r.contentType}}, Body: text, Request: req}, nil
 }
 
 // A refusal that does not end is given up as well, and its code counts.
 func TestRefusalTimeout(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		cfg := &rest.Config{Host: "http://none.invalid", Transport: stuckRefusal{}}
-		Wrap(cfg)
-		inf := NewSharedIndexInformer(podsOf(cfg), &corev1.Pod{}, 0, nil)
-		stop := run(t, inf)
-		time.Sleep(headerTimeout + time.Second)
-		synctest.Wait()
-		if err := Err(inf); !errors.Is(err, reflector.ErrRejected) {
-			t.Errorf("Err is %v", err)
-		}
-		stop()
-	})
+	for _, c := range []struct {
+		server stuckRefusal
+		want   error
+	}{
+		{stuckRefusal{http.StatusBadRequest, "application/json"}, reflector.ErrRejected},
+		{stuckRefusal{http.StatusOK, "text/html"}, reflector.ErrUnreachable},
+	} {
+		t.Run(c.server.contentType, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				cfg := &rest.Config{Host: "http://none.invalid", Transport: c.server}
+				Wrap(cfg)
+				inf := NewSharedIndexInformer(podsOf(cfg), &corev1.Pod{}, 0, nil)
+				stop := run(t, inf)
+				time.Sleep(headerTimeout + time.Second)
+				synctest.Wait()
+				if err := Err(inf); !errors.Is(err, c.want) {
+					t.Errorf("Err is %v", err)
+				}
+				stop()
+			})
+		})
+	}
 }
 
 // A config that is wrapped twice is captured once: the answer is read as it arrives.
