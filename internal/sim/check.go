@@ -70,6 +70,13 @@ func (s Scope) loses(old, new *etcd.Version) bool {
 	return slices.ContainsFunc(s.pairs(), func(p pair) bool { return p.matches(old) && !p.matches(new) })
 }
 
+// concerned reports whether each of the scope's watches tells of a change.
+func (s Scope) concerned(ch etcd.Change) bool {
+	return !slices.ContainsFunc(s.pairs(), func(p pair) bool {
+		return (ch.Old == nil || !p.matches(ch.Old)) && (ch.New == nil || !p.matches(ch.New))
+	})
+}
+
 // ceases is the first revision of an era, after v, at which v's object was gone, or another, or out of scope.
 func (s Scope) ceases(e *etcd.Era, v *etcd.Version) (int64, bool) {
 	for _, ch := range e.Since(v.Revision, e.Head()) {

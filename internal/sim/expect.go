@@ -58,7 +58,7 @@ func (r *run) expectOf(cl *api.Client, spec ClientSpec) expectation {
 	_, noList := stops(api.AskList)
 	_, noListAny := stops(api.AskListAny)
 	_, noPage := stops(api.AskPage)
-	_, noInitial := stops(api.AskInitial)
+	initials, noInitial := stops(api.AskInitial)
 	watches, noWatch := stops(api.AskWatch)
 	e := expectation{heals: !lists || !pages && !refused}
 	tooMany, mixed := false, false
@@ -67,7 +67,7 @@ func (r *run) expectOf(cl *api.Client, spec ClientSpec) expectation {
 		mixed = mixed || f.Deed == api.ErrorEvent && f.M > 0 // it may come in place of another one that would come at once
 	}
 	e.heals = e.heals && !tooMany
-	e.current = e.heals && !watches
+	e.current = e.heals && !watches && !(initials && spec.Mode == "watchlist") // initial events go on as a watch
 	e.blocked = noWatch && !mixed && (noInitial || spec.Mode != "watchlist")
 	e.unlisted = noList && noListAny && noPage && noInitial
 	e.progress = e.current && r.cluster.Bookmarks(cl)

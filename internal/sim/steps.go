@@ -150,17 +150,17 @@ func (r *run) look() {
 	}
 }
 
-// behind checks that where nothing is in the way an informer's resourceVersion is that of the last change that it was told of. Who waits
-// for it need not wait for a bookmark.
+// behind checks that where nothing is in the way an informer's resourceVersion is that of the last change that all of its watches told of. Who
+// waits for it need not wait for a bookmark.
 func (r *run) behind(c *client, v view) {
-	if !r.calm || len(c.spec.Scope.pairs()) > 1 || c.spec.Runner == Chain || !c.informer.HasSynced() || v.resourceVersion == "" {
+	if !r.calm || c.spec.Runner == Chain || !c.informer.HasSynced() || v.resourceVersion == "" {
 		return
 	}
 	r.cluster.Do(func(h *etcd.History) {
 		e := h.Era()
 		at, ok := e.Parse(v.resourceVersion)
 		for _, ch := range e.Since(at, e.Head()) {
-			if ok && (c.spec.Scope.matches(ch.Old) || c.spec.Scope.matches(ch.New)) && r.now()-ch.At > 100*time.Millisecond {
+			if ok && c.spec.Scope.concerned(ch) && r.now()-ch.At > 100*time.Millisecond {
 				r.violate("behind", c, "is at %s, a while after %v became %v at %d", v.resourceVersion, ch.Old, ch.New, ch.Revision)
 				return
 			}
