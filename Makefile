@@ -43,7 +43,7 @@ fuzzable:
 
 # Breaks the engine in some dozens of ways, one by one, and demands that the simulation notices. Not part of make test: it takes an hour.
 mutants:
-	go test ./internal/sim -run '^TestMutants$$' -mutants -timeout 5h -v
+	go test ./internal/sim -run '^TestMutants$$' -mutants -timeout 10h -v
 
 # Builds kube-apiserver, etcd, kube-controller-manager, kube-scheduler and kubectl from their modules the first time: some 5 minutes
 # on 2 cores. The race detector is left to the other tests, which run the same code; RACE=-race turns it on.

@@ -17,7 +17,7 @@ import (
 var (
 	mutantsFlag     = flag.Bool("mutants", false, "apply each of testdata/mutants to a copy of the tree, and see whether the simulation kills it")
 	mutantFlag      = flag.String("mutant", "", "with -mutants: only those whose name contains this")
-	mutantSeedsFlag = flag.Int("mutant-seeds", 5000, "with -mutants: how many seeds a mutant has to survive")
+	mutantSeedsFlag = flag.Int("mutant-seeds", 20000, "with -mutants: how many seeds a mutant has to survive")
 )
 
 // TestMutants breaks the engine in many ways, one by one, and demands that the simulation notices each. It takes long, and does nothing
@@ -124,7 +124,7 @@ func (tr tree) simulate(seeds int) (out, why string, killed bool) {
 	if out, err := tr.run("go", "test", "-c", "-o", bin, "./internal/sim"); err != nil {
 		return out, "build", true
 	}
-	out, err := tr.run(bin, "-test.run", "^TestSim$", "-test.v", "-test.timeout", "15m", "-first", "-seeds", fmt.Sprint(seeds), "-ignore", *ignoreFlag, "-runner", *runnerFlag)
+	out, err := tr.run(bin, "-test.run", "^TestSim$", "-test.v", "-test.timeout", "60m", "-first", "-seeds", fmt.Sprint(seeds), "-ignore", *ignoreFlag, "-runner", *runnerFlag)
 	if err == nil {
 		return out, "", false
 	}
