@@ -5,8 +5,6 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
-	"net"
-	"net/url"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -24,8 +22,7 @@ type authorization struct {
 	outage  *outage
 	timeout time.Duration
 	fresh   time.Duration // how long an answer counts without a look at the library's
-	grace   time.Duration
-	allowed *lru.Cache // what was allowed last, for when nobody can be asked: a digest to remembered
+	allowed *lru.Cache    // what was allowed last, for when the upstream cannot be reached: a digest to remembered
 }
 
 // freshPart is the part of the time for which answers count that they count here. The libraries, in which to find one takes as long as
@@ -43,66 +40,67 @@ func newAuthorization(o *Options, client kubernetes.Interface, out *outage) (*au
 		return nil, fmt.Errorf("proxy: %w", err)
 	}
 	return &authorization{
-		reviews: reviews, outage: out, timeout: o.patience.review, fresh: o.Authentication.AllowTTL / freshPart, grace: o.Grace,
+		reviews: reviews, outage: out, timeout: o.patience.review, fresh: o.Authentication.AllowTTL / freshPart,
 		allowed: lru.New(maxKnown),
 	}, nil
 }
 
-// allows says whether the caller may make the request. unsure: nobody could be asked, and the answer is the last one.
+// allows returns whether the caller may make the request.
 //
 // Who may read everything may read a part of it. So that is asked first, and once, however many selectors the caller comes with; the
 // selectors only matter to those who may not.
-func (a *authorization) allows(ctx context.Context, who user.Info, q *action) (ok, unsure bool) {
+func (a *authorization) allows(ctx context.Context, who user.Info, q *action, t terms) verdict {
 	if q.selects() {
 		whole := q.whole()
-		// While nobody can be asked, what is known of the part counts, and is not waited for a second time.
-		if !a.outage.on() || a.knew(whole.digest(who), a.grace) {
-			switch ok, unsure = a.allowsThis(ctx, who, whole); {
-			case ok:
-				return true, unsure
-			case unsure:
-				return a.knew(q.digest(who), a.grace), true
+		// While the upstream cannot be reached, what is known of the part counts, and is not waited for a second time.
+		if !a.outage.on() || a.knew(whole.digest(who), t.grace) {
+			switch v := a.allowsThis(ctx, who, whole, t); {
+			case v == unreached && a.knew(q.digest(who), t.grace):
+				return graced
+			case v != no:
+				return v
 			}
 		}
 	}
-	return a.allowsThis(ctx, who, q)
+	return a.allowsThis(ctx, who, q, t)
 }
 
 // allowsThis is allows for exactly the action.
-func (a *authorization) allowsThis(ctx context.Context, who user.Info, q *action) (ok, unsure bool) {
+func (a *authorization) allowsThis(ctx context.Context, who user.Info, q *action, t terms) verdict {
 	id := q.digest(who)
 	if a.knew(id, a.fresh) {
-		return true, false
+		return yes
 	}
-	known := a.knew(id, a.grace)
+	known := a.knew(id, t.grace)
 	if known && a.outage.on() {
-		return true, true
+		return graced
 	}
-	ctx, cancel := context.WithTimeout(ctx, a.timeout)
+	limited, cancel := context.WithTimeout(ctx, a.timeout)
 	defer cancel()
-	decision, _, err := a.reviews.Authorize(ctx, q.attributes(who))
+	begun := a.outage.begin()
+	decision, _, err := a.reviews.Authorize(limited, q.attributes(who))
+	v := no
 	switch {
-	case err == nil && decision == authorizer.DecisionAllow:
-		a.allowed.Add(id, remembered{at: time.Now()})
-		return true, false
-	case err == nil || !unavailable(err):
-		a.allowed.Remove(id)
-		return false, false
+	case err != nil:
+		v = begun.failed(ctx, err)
+	case decision == authorizer.DecisionAllow:
+		v = yes
 	}
-	return known, true
+	switch {
+	case v == yes:
+		a.allowed.Add(id, remembered{at: time.Now()})
+	case v == no:
+		a.allowed.Remove(id)
+	case v == unreached && known:
+		return graced
+	}
+	return v
 }
 
 // knew says whether a question was last answered by yes, and not longer ago than that.
 func (a *authorization) knew(id [sha256.Size]byte, within time.Duration) bool {
 	last, ok := a.allowed.Get(id)
 	return ok && time.Since(last.(remembered).at) < within
-}
-
-// unreachable says whether an error is of the network, or of a question that was not waited for.
-func unreachable(err error) bool {
-	_, ofURL := errors.AsType[*url.Error](err)
-	_, ofNet := errors.AsType[net.Error](err)
-	return ofURL || ofNet || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
 }
 
 // errUnauthorized is what kube-apiserver answers.

@@ -43,7 +43,7 @@ func TestDigest(t *testing.T) {
 func TestFreshPermission(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		asked, decision := 0, authorizer.DecisionAllow
-		a := &authorization{outage: &outage{}, timeout: time.Second, fresh: time.Second, grace: time.Hour, allowed: lru.New(maxKnown)}
+		a := &authorization{outage: &outage{}, timeout: time.Second, fresh: time.Second, allowed: lru.New(maxKnown)}
 		a.reviews = authorizer.AuthorizerFunc(func(context.Context, authorizer.Attributes) (authorizer.Decision, string, error) {
 			asked++
 			return decision, "", nil
@@ -63,9 +63,9 @@ func TestFreshPermission(t *testing.T) {
 		} {
 			time.Sleep(step.after)
 			decision = step.decision
-			ok, unsure := a.allows(t.Context(), &user.DefaultInfo{Name: "jane"}, &action{verb: "list", resource: "pods"})
-			if ok != step.ok || unsure || asked != step.asked {
-				t.Errorf("step %d: %t, unsure %t, asked %d times", i, ok, unsure, asked)
+			v := a.allows(t.Context(), &user.DefaultInfo{Name: "jane"}, &action{verb: "list", resource: "pods"}, terms{grace: time.Hour})
+			if v != map[bool]verdict{true: yes, false: no}[step.ok] || asked != step.asked {
+				t.Errorf("step %d: %d, asked %d times", i, v, asked)
 			}
 		}
 	})
@@ -75,7 +75,7 @@ func TestFreshPermission(t *testing.T) {
 func TestFreshToken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		asked, valid := 0, true
-		a := &authentication{outage: &outage{}, fresh: time.Second, grace: time.Hour, known: lru.New(maxKnown)}
+		a := &authentication{outage: &outage{}, fresh: time.Second, known: lru.New(maxKnown), strangers: newStrangers()}
 		a.tokens = authenticator.RequestFunc(func(*http.Request) (*authenticator.Response, bool, error) {
 			asked++
 			return &authenticator.Response{User: &user.DefaultInfo{Name: "jane"}}, valid, nil
@@ -96,9 +96,9 @@ func TestFreshToken(t *testing.T) {
 			time.Sleep(step.after)
 			valid = step.valid
 			r := &http.Request{Header: http.Header{"Authorization": {"Bearer " + step.token}}}
-			who, unsure := a.caller(r)
-			if (who != nil) != step.ok || unsure || asked != step.asked {
-				t.Errorf("step %d: %v, unsure %t, asked %d times", i, who, unsure, asked)
+			who, v := a.caller(r, terms{grace: time.Hour})
+			if (who != nil) != step.ok || v != map[bool]verdict{true: yes, false: no}[step.ok] || asked != step.asked {
+				t.Errorf("step %d: %v, %d, asked %d times", i, who, v, asked)
 			}
 		}
 	})

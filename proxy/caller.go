@@ -13,7 +13,6 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 	"k8s.io/apiserver/pkg/authentication/authenticatorfactory"
@@ -37,8 +36,8 @@ type authentication struct {
 	certificates []authenticator.Request // front proxies first; none: nobody is believed
 	outage       *outage
 	fresh        time.Duration // how long an answer about a token counts without a look at the library's
-	grace        time.Duration
-	known        *lru.Cache // sha256 of a token to remembered, for when nobody can be asked
+	known        *lru.Cache    // sha256 of a token to remembered, for when the upstream cannot be reached
+	strangers    *strangers
 	run          []func(context.Context)
 	cas          []dynamiccertificates.CAContentProvider // that are followed
 }
@@ -65,7 +64,7 @@ func reviewBackoff() *wait.Backoff {
 
 func newAuthentication(ctx context.Context, o *Options, client kubernetes.Interface, out *outage) (*authentication, error) {
 	ttl := o.Authentication.TokenTTL
-	a := &authentication{outage: out, fresh: ttl / freshPart, grace: o.Grace, known: lru.New(maxKnown)}
+	a := &authentication{outage: out, fresh: ttl / freshPart, known: lru.New(maxKnown), strangers: newStrangers()}
 	var err error
 	a.tokens, _, err = authenticatorfactory.DelegatingAuthenticatorConfig{
 		TokenAccessReviewClient:  client.AuthenticationV1(),
@@ -230,34 +229,51 @@ func (a *authentication) certified(r *http.Request) (*caller, error) {
 	return nil, refused
 }
 
-// caller is who makes the request; nil if nobody vouches for them. unsure: nobody could be asked.
-func (a *authentication) caller(r *http.Request) (c *caller, unsure bool) {
+// caller returns who makes the request. The caller is nil unless the verdict is yes or graced; no says that nobody vouches for them.
+func (a *authentication) caller(r *http.Request, t terms) (*caller, verdict) {
 	if c, _ := a.certified(r); c != nil {
-		return c, false
+		return c, yes
 	}
 	id := tokenID(r.Header)
 	if id == ([sha256.Size]byte{}) {
-		return nil, false
+		return nil, no
 	}
 	if last, ok := a.lastAnswer(id, a.fresh); ok {
-		return &caller{user: last}, false
+		return &caller{user: last}, yes
 	}
-	last, known := a.lastAnswer(id, a.grace)
+	last, known := a.lastAnswer(id, t.grace)
 	if known && a.outage.on() {
-		return &caller{user: last}, true
+		return &caller{user: last}, graced
 	}
+	who, v := a.review(r, id, t)
+	if v == unreached && known {
+		return &caller{user: last}, graced
+	}
+	return who, v
+}
+
+// review asks the upstream whose token it is.
+func (a *authentication) review(r *http.Request, id [sha256.Size]byte, t terms) (*caller, verdict) {
+	if _, met := a.known.Get(id); !met && !t.admitted {
+		if !a.strangers.enter(r.Context()) {
+			return nil, crowded
+		}
+		defer a.strangers.leave()
+	}
+	begun := a.outage.begin()
 	resp, ok, err := a.tokens.AuthenticateRequest(scratch(r))
+	v := no
 	switch {
-	case err == nil && ok:
+	case err != nil:
+		v = begun.failed(r.Context(), err)
+	case ok:
 		a.known.Add(id, remembered{resp.User, time.Now()})
-		return &caller{user: resp.User}, false
-	case err == nil || !unavailable(err):
-		a.known.Remove(id)
-		return nil, false
-	case known:
-		return &caller{user: last}, true
+		return &caller{user: resp.User}, yes
 	}
-	return nil, true
+	if v == no {
+		a.known.Remove(id)
+	}
+	return nil, v
 }
 
 // lastAnswer is whom a token was last said to be of, if that was not longer ago.
@@ -296,20 +312,4 @@ func tokenID(h http.Header) (id [sha256.Size]byte) {
 		}
 	}
 	return id
-}
-
-// unavailable says whether an error of a review means that nobody could be asked, and not that the answer was no.
-func unavailable(err error) bool {
-	if all, ok := errors.AsType[utilerrors.Aggregate](err); ok {
-		for _, e := range all.Errors() {
-			if unavailable(e) {
-				return true
-			}
-		}
-		return false
-	}
-	if _, ok := errors.AsType[*apierrors.StatusError](err); ok {
-		return true // the question was refused, which says nothing of the caller
-	}
-	return unreachable(err)
 }

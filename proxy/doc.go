@@ -10,7 +10,8 @@
 // impersonate.
 //
 // A watch is asked about again every Options.Recheck, and ends when its caller's token, certificate or permission has. While the upstream
-// cannot be asked, a watch stays open, and reads go on by the last answer for up to Options.Grace.
+// cannot be reached at all, watches stay open, and reads go on by the last answer, for up to Options.Grace; impersonation, writes and
+// metrics do not. An upstream that answers a review with an error allows nothing: reads get 503, and watches end after three of these.
 //
 // # What is answered from here
 //

@@ -21,23 +21,39 @@ const (
 type health struct {
 	client rest.Interface
 
-	mu  sync.Mutex
-	at  time.Time
-	err error
+	mu    sync.Mutex
+	begun time.Time // of the last question
+	at    time.Time // of its end
+	err   error
 }
 
 // probe asks the upstream, unless it was asked just now.
 func (p *health) probe(ctx context.Context) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if time.Since(p.at) < probeEvery {
-		return p.err
+	if time.Since(p.at) >= probeEvery {
+		p.ask(ctx)
 	}
+	return p.err
+}
+
+// reached reports whether the upstream answers anything, by a question that was begun after that time.
+func (p *health) reached(ctx context.Context, begun time.Time) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.begun.After(begun) {
+		p.ask(ctx)
+	}
+	return p.err == nil || hasStatus(p.err)
+}
+
+// ask asks the upstream. The lock is held: who comes meanwhile waits for the same answer.
+func (p *health) ask(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), probeTimeout)
 	defer cancel()
-	_, p.err = p.client.Get().AbsPath("/version").DoRaw(ctx)
+	p.begun = time.Now()
+	_, p.err = p.client.Get().AbsPath(probePath).DoRaw(ctx)
 	p.at = time.Now()
-	return p.err
 }
 
 // serveHealth answers /livez, which asks whether the process is well, and /readyz, which asks whether it is current: a proxy whose upstream

@@ -44,15 +44,18 @@ func asItself(who user.Info) *transport.ImpersonationConfig {
 }
 
 // asOther is whom a caller with a certificate impersonates, if it may: kube-apiserver asks for the verb impersonate on each part of the
-// identity, and so do we.
+// identity, and so do we. What was allowed before counts no longer than other answers do, also while the upstream cannot be reached.
 func (a *authorization) asOther(ctx context.Context, who user.Info, h http.Header) (*transport.ImpersonationConfig, error) {
 	to, err := readImpersonation(h)
 	if err != nil {
 		return nil, err
 	}
 	for _, q := range questions(to) {
-		if ok, _ := a.allows(ctx, who, q); !ok {
+		switch v := a.allows(ctx, who, q, terms{}); {
+		case v == no:
 			return nil, errForbidden(q.attributes(who))
+		case v != yes:
+			return nil, v.err()
 		}
 	}
 	return to, nil

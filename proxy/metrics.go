@@ -10,7 +10,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	dto "github.com/prometheus/client_model/go"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/component-base/metrics/legacyregistry"
 
@@ -46,7 +45,7 @@ var (
 	descBytes = prometheus.NewDesc("weir_proxy_upstream_bytes_total",
 		"Bytes received from upstream for what is held, as they came.", nil, nil)
 	descRevoked = prometheus.NewDesc("weir_proxy_revoked_watches_total",
-		"Watches that ended because their caller may not have them any more.", nil, nil)
+		"Watches that ended because their caller may not have them any more, or nobody could say so for too long.", nil, nil)
 	descBudget = prometheus.NewDesc("weir_proxy_memory_budget_bytes",
 		"What the resources may take together that nobody named.", nil, nil)
 	descBudgetUsed = prometheus.NewDesc("weir_proxy_memory_budget_used_bytes",
@@ -165,10 +164,10 @@ func (h *held) collect(ch chan<- prometheus.Metric, labels []string) {
 
 // serveMetrics answers /metrics to whoever may read it upstream too. Nobody reads it in somebody else's name.
 func (s *Server) serveMetrics(w http.ResponseWriter, r *http.Request) {
-	who, unsure := s.authn.caller(r)
+	who, v := s.authn.caller(r, terms{})
 	switch {
-	case who == nil && unsure:
-		watchcache.WriteError(w, r, apierrors.NewServiceUnavailable("the upstream API server does not answer"))
+	case v.err() != nil:
+		watchcache.WriteError(w, r, v.err())
 		return
 	case who == nil && (r.Header.Get("Authorization") != "" || s.authn.unauthorized(r)):
 		watchcache.WriteError(w, r, errUnauthorized())
@@ -177,7 +176,11 @@ func (s *Server) serveMetrics(w http.ResponseWriter, r *http.Request) {
 		who = &caller{user: &user.DefaultInfo{Name: user.Anonymous, Groups: []string{user.AllUnauthenticated}}}
 	}
 	q := &action{verb: "get", path: r.URL.Path}
-	if ok, _ := s.authz.allows(r.Context(), who.user, q); !ok || impersonates(r.Header) {
+	switch v := s.authz.allows(r.Context(), who.user, q, terms{}); {
+	case v.err() != nil:
+		watchcache.WriteError(w, r, v.err())
+		return
+	case v != yes || impersonates(r.Header):
 		watchcache.WriteError(w, r, errForbidden(q.attributes(who.user)))
 		return
 	}

@@ -41,7 +41,8 @@ type Options struct {
 	Authentication Authentication
 	// Recheck is how often the caller of each watch is asked about. 0: a minute.
 	Recheck time.Duration
-	// Grace is how long the last answer about a caller counts while the upstream cannot be asked. 0: an hour. Negative: not at all.
+	// Grace is how long the last answer about a caller counts, for reads and watches, while the upstream cannot be reached: gives no HTTP
+	// answer at all. 0: an hour. Negative: not at all.
 	Grace time.Duration
 
 	// FlushInterval is the least time between two writes to a watcher while changes keep coming. 0: 25 ms. Negative: every change is

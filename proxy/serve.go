@@ -84,14 +84,16 @@ func (s *Server) serveRead(w http.ResponseWriter, r *http.Request, rd *read) boo
 			return false
 		}
 	}
-	who, _ := s.authn.caller(r)
-	if who == nil {
+	v := s.permits(r, rd, false)
+	switch {
+	case h != nil && (v == refused || v == crowded):
+		if s.dropBody(w, r) {
+			watchcache.WriteError(w, r, v.err())
+		}
+		return true
+	case v != yes && v != graced: // the upstream says it in its own words, or is not there to say anything
 		return false
-	}
-	if ok, _ := s.authz.allows(r.Context(), who.user, rd.review); !ok {
-		return false
-	}
-	if h == nil { // for those who come later
+	case h == nil: // for those who come later
 		s.holdings.take(rd.gvr)
 		return false
 	}
@@ -115,12 +117,25 @@ func (s *Server) serveRead(w http.ResponseWriter, r *http.Request, rd *read) boo
 	}
 	s.served.WithLabelValues(rd.gvr.Group, rd.gvr.Resource, rd.review.verb).Inc()
 	if rd.review.verb == "watch" {
-		s.serveWatch(w, r, h, on, rd)
+		s.serveWatch(w, r, h, on, rd, v)
 	} else {
 		defer gather(r)()
 		on.serve(w, r, rd)
 	}
 	return true
+}
+
+// permits returns whether the caller may have the read. admitted: they have it already.
+func (s *Server) permits(r *http.Request, rd *read, admitted bool) verdict {
+	t := terms{grace: s.opts.Grace, admitted: admitted}
+	who, known := s.authn.caller(r, t)
+	if who == nil {
+		return known
+	}
+	if v := s.authz.allows(r.Context(), who.user, rd.review, t); v != yes {
+		return v
+	}
+	return known
 }
 
 // passInTime is pass for a read that would be answered with late if the upstream did not answer it in time: one that is stalled does not.

@@ -88,6 +88,7 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	s := &Server{opts: o, asker: asker.Transport, admission: newAdmission(&o), urls: newURLs(), rechecks: make(chan struct{}, maxRechecks)}
 	s.closing, s.close = context.WithCancel(context.Background())
 	s.health.client = client.Discovery().RESTClient()
+	out.reached = s.health.reached
 	if s.holdings, err = newHoldings(o, cfg, discoverer{client.Discovery().RESTClient()}); err != nil {
 		return nil, err
 	}

@@ -23,7 +23,9 @@ import (
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
@@ -54,6 +56,7 @@ type fakeUpstream struct {
 	hangs    chan struct{} // not nil: it takes requests and answers none until this is closed
 	expired  map[string]bool
 	denied   func(authorizationv1.SubjectAccessReviewSpec) bool
+	fault    func(w http.ResponseWriter, r *http.Request) // not nil: what becomes of reviews instead of an answer
 	requests []asked
 	reviews  []authorizationv1.SubjectAccessReviewSpec
 }
@@ -82,7 +85,7 @@ func startUpstream(t *testing.T, o embedded.Options) *fakeUpstream {
 // ServeHTTP notes the request and answers reviews itself.
 func (u *fakeUpstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	u.mu.Lock()
-	down, hangs, silent := u.down, u.hangs, u.silent && !ofProxy(r.Header)
+	down, hangs, silent, fault := u.down, u.hangs, u.silent && !ofProxy(r.Header), u.fault
 	u.requests = append(u.requests, asked{r.Method, r.URL.RequestURI(), r.Header.Clone()})
 	u.mu.Unlock()
 	if hangs != nil {
@@ -96,6 +99,8 @@ func (u *fakeUpstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		panic(http.ErrAbortHandler)
 	case silent:
 		http.NotFound(w, r)
+	case fault != nil && strings.HasSuffix(r.URL.Path, "reviews"):
+		fault(w, r)
 	case strings.HasSuffix(r.URL.Path, "/tokenreviews"):
 		u.review(w, r, u.token)
 	case strings.HasSuffix(r.URL.Path, "/subjectaccessreviews"):
@@ -113,6 +118,27 @@ func (u *fakeUpstream) setDown(down bool) {
 	if down {
 		u.tls.CloseClientConnections()
 	}
+}
+
+// setFault sets what becomes of reviews instead of an answer; nil: they are answered.
+func (u *fakeUpstream) setFault(fault func(w http.ResponseWriter, r *http.Request)) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.fault = fault
+}
+
+// refuseReviews answers every review with a Status of this code in place of an answer.
+func (u *fakeUpstream) refuseReviews(code int) {
+	u.setFault(func(w http.ResponseWriter, r *http.Request) {
+		status := metav1.Status{Status: metav1.StatusFailure, Code: int32(code), Reason: metav1.StatusReasonUnknown, Message: "not now"}
+		status.SetGroupVersionKind(schema.GroupVersionKind{Version: "v1", Kind: "Status"})
+		w.Header().Set("Content-Type", "application/json")
+		if code == http.StatusTooManyRequests {
+			w.Header().Set("Retry-After", "1") // for which client-go waits, and asks again
+		}
+		w.WriteHeader(code)
+		_ = json.NewEncoder(w).Encode(status)
+	})
 }
 
 // setHanging makes the upstream take requests and not answer, or answer those that wait.

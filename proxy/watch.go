@@ -17,8 +17,12 @@ const confirmAfter = 5 * time.Second
 // lastWrite is what a write that is under way gets when its watch ends.
 const lastWrite = time.Second
 
-// serveWatch answers a WATCH, and ends it when its caller may no longer have it.
-func (s *Server) serveWatch(w http.ResponseWriter, r *http.Request, h *held, on *session, rd *read) {
+// maxRefusals is how many rechecks in a row may be refused by an upstream that can be reached. At the last of them the watch ends: so it goes
+// on for no longer than that many times Options.Recheck without an answer about its caller.
+const maxRefusals = 3
+
+// serveWatch answers a WATCH, and ends it when its caller may no longer have it. v is what the permission to begin it is by.
+func (s *Server) serveWatch(w http.ResponseWriter, r *http.Request, h *held, on *session, rd *read, v verdict) {
 	h.watchers.Add(1)
 	defer h.watchers.Add(-1)
 	ctx, cancel := context.WithCancel(r.Context())
@@ -29,6 +33,10 @@ func (s *Server) serveWatch(w http.ResponseWriter, r *http.Request, h *held, on 
 	})
 	defer check.stop()
 	defer cancel()
+	if v == yes {
+		check.confirmed = time.Now()
+	}
+	check.start()
 	on.serve(w, r.WithContext(ctx), rd)
 }
 
@@ -46,16 +54,23 @@ type recheck struct {
 	running sync.WaitGroup
 	cancel  context.CancelFunc
 
-	doubted bool // of run: the last answer was no
+	// Of run.
+	confirmed time.Time // of the last yes; zero: the watch began without one
+	doubted   bool      // a no came after the last yes
+	refusals  int       // in a row, since the last yes
 }
 
 func (s *Server) newRecheck(r *http.Request, rd *read, end func()) *recheck {
 	c := &recheck{server: s, r: r, rd: rd, end: end}
 	c.ctx, c.cancel = context.WithCancel(r.Context())
+	return c
+}
+
+// start begins to ask. It is called once, before stop.
+func (c *recheck) start() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.timer = time.AfterFunc(s.pause(), c.run)
-	return c
+	c.timer = time.AfterFunc(c.server.pause(), c.run)
 }
 
 // pause is Options.Recheck, a little less each time so that watches that began together do not stay so.
@@ -72,15 +87,17 @@ func (c *recheck) run() {
 	c.running.Add(1)
 	c.mu.Unlock()
 	defer c.running.Done()
-	next := c.server.pause()
-	switch holds := c.holds(); {
-	case holds:
-		c.doubted = false
-	case c.doubted:
+	v, asked := c.ask()
+	if !asked {
+		return // the watch has ended
+	}
+	if !c.keeps(v, time.Now()) {
 		c.end()
 		return
-	default:
-		c.doubted, next = true, min(next, confirmAfter)
+	}
+	next := c.server.pause()
+	if v == no {
+		next = min(next, confirmAfter)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -89,24 +106,37 @@ func (c *recheck) run() {
 	}
 }
 
-// holds says whether the caller still may have the watch. While nobody can be asked, it does: nothing new comes either.
-func (c *recheck) holds() bool {
+// keeps notes a verdict and reports whether the watch may go on by it. A no counts when a second one comes before a yes. Without an answer
+// the watch goes on for Options.Grace after the last yes, or the caller's last yes that is remembered, if the upstream cannot be
+// reached, and for maxRefusals if it can.
+func (c *recheck) keeps(v verdict, now time.Time) bool {
+	switch v {
+	case yes:
+		c.confirmed, c.doubted, c.refusals = now, false, 0
+	case graced:
+	case unreached:
+		return now.Sub(c.confirmed) < c.server.opts.Grace
+	case no:
+		again := c.doubted
+		c.doubted = true
+		return !again
+	default:
+		c.refusals++
+		return c.refusals < maxRefusals
+	}
+	return true
+}
+
+// ask asks whether the caller still may have the watch. It returns false if the watch has ended meanwhile.
+func (c *recheck) ask() (v verdict, ok bool) {
 	select {
 	case c.server.rechecks <- struct{}{}:
 		defer func() { <-c.server.rechecks }()
 	case <-c.ctx.Done():
-		return true
+		return no, false
 	}
-	r := c.r.WithContext(c.ctx)
-	who, unsure := c.server.authn.caller(r)
-	switch {
-	case unsure || c.ctx.Err() != nil:
-		return true
-	case who == nil:
-		return false
-	}
-	ok, unsure := c.server.authz.allows(c.ctx, who.user, c.rd.review)
-	return ok || unsure || c.ctx.Err() != nil
+	v = c.server.permits(c.r.WithContext(c.ctx), c.rd, true)
+	return v, c.ctx.Err() == nil
 }
 
 // stop ends the asking, and waits for an answer that is under way.

@@ -91,7 +91,7 @@ func (f *flags) add(fs *pflag.FlagSet) {
 	fs.DurationVar(&a.AllowTTL, "authorization-webhook-cache-authorized-ttl", 0, "How long a permission is kept; 0: 10s")
 	fs.DurationVar(&a.DenyTTL, "authorization-webhook-cache-unauthorized-ttl", 0, "How long a denial is kept; 0: 10s")
 	fs.DurationVar(&o.Recheck, "recheck", 0, "How often the permission of each watch is asked about; 0: 1m")
-	fs.DurationVar(&o.Grace, "grace", 0, "How long the last answers about a caller count while the upstream is down; 0: 1h, negative: not at all")
+	fs.DurationVar(&o.Grace, "grace", 0, "How long the last answers about a caller count, for reads and watches, while the upstream cannot be reached; 0: 1h, negative: not at all")
 	fs.BoolVarP(&f.verbose, "verbose", "v", false, "Log more")
 }
 

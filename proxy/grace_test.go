@@ -1,0 +1,316 @@
+package proxy
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+	"k8s.io/apiserver/pkg/authentication/authenticator"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/utils/lru"
+
+	"github.com/weirproject/weir/watchcache/embedded"
+)
+
+// ends waits until a watch has ended.
+func (f *fixture) ends(what string, lines <-chan string) {
+	f.t.Helper()
+	for {
+		select {
+		case _, ok := <-lines:
+			if !ok {
+				return
+			}
+		case <-f.ctx.Done():
+			f.t.Fatal(what + ": the watch goes on")
+		}
+	}
+}
+
+// TestRefusedReview: an upstream that answers a review with an error can be reached, so no earlier answer counts: nothing is shown, to nobody,
+// and watches end.
+func TestRefusedReview(t *testing.T) {
+	const list = "/api/v1/pods?resourceVersion=0"
+	for _, code := range []int{http.StatusForbidden, http.StatusTooManyRequests, http.StatusInternalServerError, http.StatusServiceUnavailable} {
+		t.Run(fmt.Sprint(code), func(t *testing.T) {
+			t.Parallel()
+			u := startUpstream(t, embedded.Options{Pods: 3})
+			f := startProxy(t, u, Options{Resources: []string{"pods"}, Recheck: 20 * time.Millisecond})
+			f.ready()
+			if code, _ := f.get("jane", list); code != http.StatusOK {
+				t.Fatal(code)
+			}
+			certified := f.clientWith(f.authCA.issue(t, "carol"))
+			if resp := f.open(certified, http.MethodGet, list); resp.StatusCode != http.StatusOK {
+				t.Fatal(resp.Status)
+			}
+			lines := f.watch("jane", "/api/v1/pods?watch=true")
+			f.next(lines, "ADDED")
+			u.passed("")
+			u.refuseReviews(code)
+			for _, path := range []string{list, "/api/v1/pods?watch=true", "/api/v1/namespaces/default/pods/p?resourceVersion=0"} {
+				resp := f.open(f.client, http.MethodGet, path, "Authorization", "Bearer token-jane")
+				if resp.StatusCode != http.StatusServiceUnavailable || resp.Header.Get("Retry-After") == "" {
+					t.Errorf("%s: %s, Retry-After %q", path, resp.Status, resp.Header.Get("Retry-After"))
+				}
+				resp = f.open(certified, http.MethodGet, path)
+				if resp.StatusCode != http.StatusServiceUnavailable || resp.Header.Get("Retry-After") == "" {
+					t.Errorf("%s by certificate: %s, Retry-After %q", path, resp.Status, resp.Header.Get("Retry-After"))
+				}
+			}
+			if passed := u.passed("/api/v1/pods"); len(passed) != 0 {
+				t.Errorf("%d reads went upstream", len(passed))
+			}
+			f.ends("refused", lines)
+			u.setFault(nil)
+			if code, _ := f.get("jane", list); code != http.StatusOK {
+				t.Errorf("afterwards: %d", code)
+			}
+		})
+	}
+}
+
+// TestNoGraceForMore: the last answer counts for reads only. Who was allowed to impersonate, or to read /metrics, is asked about each time,
+// whatever keeps the review from being answered.
+func TestNoGraceForMore(t *testing.T) {
+	u := startUpstream(t, embedded.Options{})
+	f := startProxy(t, u, Options{})
+	certified := f.clientWith(f.authCA.issue(t, "carol"))
+	const path = "/api/v1/namespaces/default/pods"
+	ask := func(want int, what string) {
+		t.Helper()
+		resp := f.open(certified, http.MethodPost, path, "Impersonate-User", "root")
+		raw, _ := io.ReadAll(resp.Body)
+		passed := u.passed(path)
+		switch {
+		case want == http.StatusOK && len(passed) != 1:
+			t.Errorf("%s: %s, %d upstream: %s", what, resp.Status, len(passed), raw)
+		case want != http.StatusOK && (resp.StatusCode != want || len(passed) != 0 || resp.Header.Get("Retry-After") == ""):
+			t.Errorf("%s: %s, %d upstream: %s", what, resp.Status, len(passed), raw)
+		}
+		for name, client := range map[string]*http.Client{"certificate": certified, "token": f.client} {
+			resp := f.open(client, http.MethodGet, "/metrics", "Authorization", "Bearer token-jane")
+			if resp.StatusCode != want {
+				t.Errorf("%s: /metrics by %s: %s", what, name, resp.Status)
+			}
+		}
+	}
+	ask(http.StatusOK, "answered")
+	for _, code := range []int{http.StatusForbidden, http.StatusTooManyRequests, http.StatusInternalServerError} {
+		u.refuseReviews(code)
+		ask(http.StatusServiceUnavailable, fmt.Sprint(code))
+	}
+	u.setFault(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
+	ask(http.StatusServiceUnavailable, "no answer")
+	u.setFault(nil)
+	ask(http.StatusOK, "answered again")
+}
+
+// TestReviewsAloneFail: while the upstream answers anything, a review that it does not answer opens no grace.
+func TestReviewsAloneFail(t *testing.T) {
+	const list = "/api/v1/pods?resourceVersion=0"
+	u := startUpstream(t, embedded.Options{Pods: 3})
+	f := startProxy(t, u, Options{Resources: []string{"pods"}})
+	f.ready()
+	if code, _ := f.get("jane", list); code != http.StatusOK {
+		t.Fatal(code)
+	}
+	u.setFault(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
+	if code, body := f.get("jane", list); code != http.StatusServiceUnavailable {
+		t.Errorf("%d %.200s", code, body)
+	}
+}
+
+// TestGraceEnds: a watch of somebody whom nobody can be asked about ends with the grace.
+func TestGraceEnds(t *testing.T) {
+	u := startUpstream(t, embedded.Options{Pods: 3})
+	f := startProxy(t, u, Options{Resources: []string{"pods"}, Recheck: 20 * time.Millisecond, Grace: 200 * time.Millisecond})
+	f.ready()
+	lines := f.watch("jane", "/api/v1/pods?watch=true")
+	f.next(lines, "ADDED")
+	u.setDown(true)
+	f.ends("no grace is left", lines)
+}
+
+// TestStrangers: tokens that nobody knows use up no more than their share of the reviews. A caller who is known is asked about all the same.
+func TestStrangers(t *testing.T) {
+	const list = "/api/v1/pods?resourceVersion=0"
+	u := startUpstream(t, embedded.Options{Pods: 3})
+	f := startProxy(t, u, Options{Resources: []string{"pods"}})
+	f.ready()
+	if code, _ := f.get("jane", list); code != http.StatusOK {
+		t.Fatal(code)
+	}
+	lines := f.watch("jane", "/api/v1/pods?watch=true")
+	f.next(lines, "ADDED")
+	held := make(chan struct{})
+	u.setFault(func(w http.ResponseWriter, r *http.Request) {
+		raw, err := io.ReadAll(r.Body)
+		if err != nil {
+			return
+		}
+		if strings.Contains(string(raw), "junk") {
+			<-held
+		}
+		// As the one who answers does.
+		review := map[string]any{"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview",
+			"status": authorizationv1.SubjectAccessReviewStatus{Allowed: true}}
+		if strings.HasSuffix(r.URL.Path, "/tokenreviews") {
+			review = map[string]any{"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview",
+				"status": authenticationv1.TokenReviewStatus{
+					Authenticated: strings.Contains(string(raw), "token-jane"), User: authenticationv1.UserInfo{Username: "jane", UID: "uid-jane"},
+				}}
+		}
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusCreated)
+		_ = json.NewEncoder(w).Encode(review)
+	})
+	const many = maxStrangers + maxStrangersWaiting + 50
+	codes := make(chan int, many)
+	for i := range many {
+		go func() {
+			code, _ := f.get(fmt.Sprintf("junk-%d", i), list)
+			codes <- code
+		}()
+	}
+	counts := map[int]int{}
+	for range 50 { // that find no place even to wait
+		counts[<-codes]++
+	}
+	if counts[http.StatusTooManyRequests] != 50 {
+		t.Errorf("without a place: %v", counts)
+	}
+	if code, body := f.get("jane", list); code != http.StatusOK {
+		t.Errorf("somebody who is known: %d %.200s", code, body)
+	}
+	close(held)
+	for range many - 50 {
+		counts[<-codes]++
+	}
+	u.setFault(nil)
+	if code, _ := f.get("joan", list); code != http.StatusOK {
+		t.Errorf("afterwards: %d", code)
+	}
+}
+
+// TestVerdicts: what a review that failed means for reads of somebody who was allowed before, and for more than reads.
+func TestVerdicts(t *testing.T) {
+	network := &url.Error{Op: "Post", URL: "https://upstream", Err: syscall.ECONNREFUSED}
+	refusal := apierrors.NewForbidden(schema.GroupResource{Resource: "subjectaccessreviews"}, "", nil)
+	for name, tt := range map[string]struct {
+		err     error
+		late    bool // the caller has gone before the review ended
+		reached bool // the upstream answers something else
+		read    verdict
+		more    verdict
+	}{
+		"no network":                 {err: network, read: graced, more: unreached},
+		"no answer in time":          {err: context.DeadlineExceeded, read: graced, more: unreached},
+		"several, no network":        {err: utilerrors.NewAggregate([]error{network, network}), read: graced, more: unreached},
+		"no network, but others":     {err: network, reached: true, read: refused, more: refused},
+		"refused":                    {err: refusal, read: refused, more: refused},
+		"several, one refused":       {err: utilerrors.NewAggregate([]error{network, refusal}), read: refused, more: refused},
+		"too many requests":          {err: apierrors.NewTooManyRequests("", 1), read: refused, more: refused},
+		"a timeout that is told":     {err: apierrors.NewTimeoutError("", 1), read: refused, more: refused},
+		"the caller has gone":        {err: &url.Error{Op: "Post", Err: context.Canceled}, late: true, read: refused, more: refused},
+		"what a webhook says":        {err: errors.New("invalid bearer token"), read: no, more: no},
+		"the caller, and no network": {err: network, late: true, read: refused, more: refused},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				out := &outage{reached: func(context.Context, time.Time) bool { return tt.reached }}
+				var failure error
+				fail := func() error {
+					if failure != nil && tt.late {
+						cancel()
+					}
+					return failure
+				}
+				authz := &authorization{outage: out, timeout: time.Minute, fresh: time.Second, allowed: lru.New(maxKnown)}
+				authz.reviews = authorizer.AuthorizerFunc(func(context.Context, authorizer.Attributes) (authorizer.Decision, string, error) {
+					if err := fail(); err != nil {
+						return authorizer.DecisionNoOpinion, "", err
+					}
+					return authorizer.DecisionAllow, "", nil
+				})
+				authn := &authentication{outage: out, fresh: time.Second, known: lru.New(maxKnown), strangers: newStrangers()}
+				authn.tokens = authenticator.RequestFunc(func(*http.Request) (*authenticator.Response, bool, error) {
+					if err := fail(); err != nil {
+						return nil, false, err
+					}
+					return &authenticator.Response{User: &user.DefaultInfo{Name: "jane"}}, true, nil
+				})
+				r := (&http.Request{Header: http.Header{"Authorization": {"Bearer one"}}}).WithContext(ctx)
+				jane, q := &user.DefaultInfo{Name: "jane"}, &action{verb: "list", resource: "pods"}
+				ask := func(want verdict, t0 terms) {
+					t.Helper()
+					if _, v := authn.caller(r, t0); v != want {
+						t.Errorf("the caller, %+v: %d, want %d", t0, v, want)
+					}
+					if v := authz.allows(ctx, jane, q, t0); v != want {
+						t.Errorf("the permission, %+v: %d, want %d", t0, v, want)
+					}
+				}
+				ask(yes, terms{})
+				time.Sleep(time.Minute)
+				failure = tt.err
+				ask(tt.more, terms{})
+				if tt.more != no {
+					ask(tt.read, terms{grace: time.Hour})
+				}
+				time.Sleep(time.Hour)
+				ask(tt.more, terms{grace: time.Hour})
+			})
+		})
+	}
+}
+
+// TestKeeps: how long a watch goes on by what its rechecks say.
+func TestKeeps(t *testing.T) {
+	type step struct {
+		v     verdict
+		after time.Duration
+		keeps bool
+	}
+	for name, steps := range map[string][]step{
+		"no twice":                  {{no, 0, true}, {no, 0, false}},
+		"no, yes, no":               {{no, 0, true}, {yes, 0, true}, {no, 0, true}},
+		"no, and another later":     {{no, 0, true}, {refused, 0, true}, {unreached, 0, true}, {graced, 0, true}, {no, 0, false}},
+		"refused":                   {{refused, 0, true}, {refused, 0, true}, {refused, 0, false}},
+		"refused now and then":      {{refused, 0, true}, {refused, 0, true}, {yes, 0, true}, {refused, 0, true}, {refused, 0, true}},
+		"refused between outages":   {{refused, 0, true}, {unreached, 0, true}, {refused, 0, true}, {graced, 0, true}, {refused, 0, false}},
+		"unreached within grace":    {{unreached, 59 * time.Minute, true}, {unreached, time.Minute, false}},
+		"unreached, yes, unreached": {{unreached, 59 * time.Minute, true}, {yes, 0, true}, {unreached, 59 * time.Minute, true}},
+		"refused, then no answer":   {{refused, 59 * time.Minute, true}, {unreached, time.Minute, false}},
+	} {
+		c := &recheck{server: &Server{opts: Options{Grace: time.Hour}}, confirmed: time.Unix(1000, 0)}
+		now := c.confirmed
+		for i, s := range steps {
+			now = now.Add(s.after)
+			if keeps := c.keeps(s.v, now); keeps != s.keeps {
+				t.Errorf("%s: step %d: %t", name, i, keeps)
+			}
+		}
+	}
+	begun := &recheck{server: &Server{opts: Options{Grace: time.Hour}}} // by an earlier answer
+	if begun.keeps(unreached, time.Now()) {
+		t.Error("a watch that was begun by an earlier answer outlives that")
+	}
+}
