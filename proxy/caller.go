@@ -13,6 +13,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/httpstream/wsstream"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 	"k8s.io/apiserver/pkg/authentication/authenticatorfactory"
@@ -234,7 +235,7 @@ func (a *authentication) caller(r *http.Request, t terms) (*caller, verdict) {
 	if c, _ := a.certified(r); c != nil {
 		return c, yes
 	}
-	id := tokenID(r.Header)
+	id := tokenID(r)
 	if id == ([sha256.Size]byte{}) {
 		return nil, no
 	}
@@ -289,7 +290,7 @@ func (a *authentication) lastAnswer(id [sha256.Size]byte, within time.Duration) 
 // 401, and not as one of nobody.
 func (a *authentication) unauthorized(r *http.Request) bool {
 	_, err := a.certified(r)
-	return err != nil && tokenID(r.Header) == [sha256.Size]byte{}
+	return err != nil && tokenID(r) == [sha256.Size]byte{}
 }
 
 // scratch is a request whose headers an authenticator may change, as they do.
@@ -301,15 +302,18 @@ func scratch(r *http.Request) *http.Request {
 
 const webSocketToken = "base64url.bearer.authorization.k8s.io."
 
-// tokenID stands for the token of a request, zero without one.
-func tokenID(h http.Header) (id [sha256.Size]byte) {
-	if auth := h.Get("Authorization"); auth != "" {
-		return sha256.Sum256([]byte(auth))
+// tokenID stands for the token of a request. It is zero for one that has none in any of the two places where kube-apiserver looks for it: an
+// Authorization header that says bearer, or, in a request for a web socket, one of its protocols.
+func tokenID(r *http.Request) (id [sha256.Size]byte) {
+	auth, protocols := strings.TrimSpace(r.Header.Get("Authorization")), ""
+	if words := strings.SplitN(auth, " ", 3); len(words) < 2 || strings.ToLower(words[0]) != "bearer" || words[1] == "" {
+		auth = ""
 	}
-	for _, protocols := range h.Values("Sec-WebSocket-Protocol") {
-		if strings.Contains(protocols, webSocketToken) {
-			return sha256.Sum256([]byte(protocols))
-		}
+	if all := strings.Join(r.Header.Values("Sec-WebSocket-Protocol"), ","); strings.Contains(all, webSocketToken) && wsstream.IsWebSocketRequest(r) {
+		protocols = all
 	}
-	return id
+	if auth == "" && protocols == "" {
+		return id
+	}
+	return sha256.Sum256([]byte(auth + "\n" + protocols)) // no header has a line's end
 }

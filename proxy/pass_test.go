@@ -63,18 +63,30 @@ func TestIdentities(t *testing.T) {
 // TestCertificateRefused: who shows a certificate that is not believed, and nothing else, is not nobody, and gets kube-apiserver's 401.
 func TestCertificateRefused(t *testing.T) {
 	u := startUpstream(t, embedded.Options{Pods: 3})
-	f := startProxy(t, u, Options{Resources: []string{"pods"}})
+	f := startProxy(t, u, Options{Resources: []string{"pods"}, Cached: []string{"pods"}})
 	f.ready()
+	_, page := f.get("jane", "/api/v1/pods?limit=1")
+	_, page, _ = strings.Cut(page, `"continue":"`)
+	page, _, _ = strings.Cut(page, `"`)
+	ours := "/api/v1/pods?limit=1&continue=" + page // which the upstream knows nothing of
 	for name, cert := range map[string]*tls.Certificate{
 		"expired": f.authCA.issueUntil(t, time.Now().Add(-time.Minute), "carol", "staff"),
 		"foreign": newAuthority(t).issue(t, "carol", "system:masters"),
 	} {
 		for _, client := range []*http.Client{f.clientWith(cert), f.http1(cert)} {
-			for _, path := range []string{"/api/v1/pods?resourceVersion=0", "/api/v1/pods", "/version", "/metrics"} {
+			for _, path := range []string{"/api/v1/pods?resourceVersion=0", "/api/v1/nodes", "/version", "/metrics", ours} {
 				resp := f.open(client, http.MethodGet, path)
 				var status metav1.Status
 				if err := json.NewDecoder(resp.Body).Decode(&status); err != nil || resp.StatusCode != http.StatusUnauthorized || status.Reason != metav1.StatusReasonUnauthorized {
 					t.Errorf("%s: %s: %s, %+v, %v", name, path, resp.Status, status, err)
+				}
+				for _, other := range []string{"Basic amFuZTpzZWNyZXQ=", "Bearer ", "bearer", "Bearer  token-jane"} { // which is no token
+					if resp := f.open(client, http.MethodGet, path, "Authorization", other); resp.StatusCode != http.StatusUnauthorized {
+						t.Errorf("%s, with %q: %s: %s", name, other, path, resp.Status)
+					}
+				}
+				if resp := f.open(client, http.MethodGet, path, "Sec-WebSocket-Protocol", webSocketToken+"dG9rZW4tamFuZQ"); resp.StatusCode != http.StatusUnauthorized {
+					t.Errorf("%s, with a token for what it is not: %s: %s", name, path, resp.Status)
 				}
 				if resp := f.open(client, http.MethodGet, path, "Authorization", "Bearer token-jane"); resp.StatusCode != http.StatusOK {
 					t.Errorf("%s, with a token: %s: %s", name, path, resp.Status)

@@ -171,7 +171,7 @@ func (rd *read) watch(q url.Values) {
 
 // answers says whether a session can answer the read as kube-apiserver would.
 func (s *session) answers(r *http.Request, rd *read) bool {
-	if !s.has(rd.target) || watchcache.WantsTable(r.Header) || s.cache.Accepts(r) != nil {
+	if !s.has(rd.target) || !usualAccept(r.Header) || watchcache.WantsTable(r.Header) || s.cache.Accepts(r) != nil {
 		return false
 	}
 	accept := strings.TrimSpace(strings.Join(r.Header.Values("Accept"), ","))

@@ -61,7 +61,7 @@ func (s *Server) admit(a *answer, r *http.Request) {
 func (s *Server) answer(w http.ResponseWriter, r *http.Request, rd *read) {
 	switch {
 	case rd != nil && s.serveRead(w, r, rd):
-	case rd != nil && rd.ours:
+	case rd != nil && rd.ours && !s.authn.unauthorized(r):
 		if s.dropBody(w, r) {
 			watchcache.WriteError(w, r, apierrors.NewResourceExpired("The provided continue parameter is too old. Start a new list without it."))
 		}

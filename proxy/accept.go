@@ -1,0 +1,57 @@
+package proxy
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+)
+
+const (
+	// maxRanges bounds the media ranges of an Accept header that is read here. Of more than these kube-apiserver keeps no order.
+	maxRanges = 12
+	anything  = "*/*"
+)
+
+// usualAccept reports whether the Accept header is one that kube-apiserver reads as it is read here. Any other goes upstream: quotes, which
+// kube-apiserver takes for a part of the value; capitals; qualities, and ranges behind a wildcard, which it orders in its own way; a second
+// header, which it does not look at; and parameters that are not known here.
+func usualAccept(h http.Header) bool {
+	values := h.Values("Accept")
+	if len(values) == 0 || len(values) == 1 && values[0] == "" {
+		return true
+	}
+	if len(values) > 1 || strings.Count(values[0], ",") >= maxRanges {
+		return false
+	}
+	ranges := strings.Split(values[0], ",")
+	for i, text := range ranges {
+		if !usualRange(text, i == len(ranges)-1) {
+			return false
+		}
+	}
+	return true
+}
+
+// usualRange is usualAccept for one media range.
+func usualRange(text string, last bool) bool {
+	parts := strings.Split(text, ";")
+	mediaType := strings.Trim(parts[0], " ")
+	kind, of, slash := strings.Cut(mediaType, "/")
+	plain := slash && isName(kind, mediaByte) && isName(of, mediaByte)
+	if !plain && (mediaType != anything || !last) {
+		return false
+	}
+	var seen []string
+	for _, part := range parts[1:] {
+		name, value, _ := strings.Cut(strings.Trim(part, " "), "=")
+		if !slices.Contains([]string{"as", "g", "v", "stream", "charset"}, name) || slices.Contains(seen, name) || !isName(value, valueByte) {
+			return false
+		}
+		seen = append(seen, name)
+	}
+	return true
+}
+
+func mediaByte(b byte) bool { return groupByte(b) || b == '+' }
+
+func valueByte(b byte) bool { return groupByte(b) || b >= 'A' && b <= 'Z' }
