@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -15,7 +16,7 @@ import (
 	"github.com/weirproject/weir/watchcache"
 )
 
-// held is one resource that the proxy holds, or is about to. One goroutine runs it.
+// held is one resource that the proxy holds, or is about to. One goroutine runs it, and one more guards each session.
 type held struct {
 	holdings *holdings
 	gvr      schema.GroupVersionResource
@@ -115,10 +116,18 @@ func (h *held) once(ctx context.Context) error {
 		Name: gvr.String(), Encoding: k.encoding, Take: s.feed.take, Replacer: s.feed,
 		OnStatus: func(st reflector.Status) { h.watchStatus(st, cancel) },
 	})
+	var guard sync.WaitGroup
+	guard.Go(func() { h.guard(ctx, cancel) })
 	err = s.reflector.Run(ctx)
-	if errors.Is(context.Cause(ctx), errWentBack) {
+	cancel(err)
+	guard.Wait()
+	switch cause := context.Cause(ctx); {
+	case errors.Is(cause, errWentBack):
 		h.session.Store(nil)
 		h.past.Store(max(h.past.Load(), parseVersion(s.store.ResourceVersion())))
+		s.cache.Expire()
+	case errors.Is(cause, errAggregated): // whose resourceVersions are others
+		h.session.Store(nil)
 		s.cache.Expire()
 	}
 	if h.session.Load() == nil && !h.stopping.Load() {

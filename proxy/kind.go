@@ -58,8 +58,11 @@ func (d discoverer) version(ctx context.Context, gvr schema.GroupVersionResource
 	return gvr, nil
 }
 
-// kind finds out what a resource is.
+// kind finds out what a resource is, if it is one that may be held.
 func (d discoverer) kind(ctx context.Context, gvr schema.GroupVersionResource) (*kind, error) {
+	if err := d.local(ctx, gvr.GroupVersion()); err != nil {
+		return nil, err
+	}
 	path := []string{"/apis", gvr.Group, gvr.Version}
 	if gvr.Group == "" {
 		path = []string{"/api", gvr.Version}

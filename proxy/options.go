@@ -11,8 +11,8 @@ import (
 
 // Options of a Server. Upstream is needed; the zero value of the rest works.
 type Options struct {
-	// Upstream is the API server, and the proxy's own credentials there. They need list and watch of what is to be held, create of
-	// tokenreviews and subjectaccessreviews, and, for callers with certificates, impersonate.
+	// Upstream is the API server, and the proxy's own credentials there. They need list and watch of what is to be held, get of
+	// apiservices, create of tokenreviews and subjectaccessreviews, and, for callers with certificates, impersonate.
 	Upstream *rest.Config
 	// Listen is the address to listen on. Empty: 127.0.0.1:0, a free port.
 	Listen string
@@ -22,7 +22,7 @@ type Options struct {
 	// Hosts are names and addresses that a certificate of our own is good for, besides the loopback ones.
 	Hosts []string
 
-	// Resources are held from the start: "pods", "deployments.apps", "widgets.v1.example.com".
+	// Resources are held from the start: "pods", "deployments.apps", "widgets.v1.example.com". One of an aggregated API server is not.
 	Resources []string
 	// MemoryBudget bounds, in bytes, what the resources take that are held because somebody asked for them. 0: none are.
 	MemoryBudget int64
@@ -67,12 +67,13 @@ type patience struct {
 	ping, pong time.Duration
 	drop       time.Duration // for a body that nobody wants
 	review     time.Duration // for the upstream's answer about a caller
+	origin     time.Duration // between two questions who serves what is held
 	read       time.Duration // for its answer to a read that the proxy could not give yet; it waits for three seconds itself
 }
 
 var defaultPatience = patience{
 	header: 30 * time.Second, idle: 2 * time.Minute, ping: 30 * time.Second, pong: 15 * time.Second, drop: 10 * time.Second,
-	review: 10 * time.Second, read: 4 * time.Second,
+	review: 10 * time.Second, origin: time.Minute, read: 4 * time.Second,
 }
 
 // Authentication says whom to believe. The zero value is what the upstream publishes for servers behind it, in the ConfigMap

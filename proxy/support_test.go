@@ -56,6 +56,7 @@ type fakeUpstream struct {
 	hangs    chan struct{} // not nil: it takes requests and answers none until this is closed
 	expired  map[string]bool
 	denied   func(authorizationv1.SubjectAccessReviewSpec) bool
+	services http.HandlerFunc                             // what the aggregator answers; nil: there is none
 	fault    func(w http.ResponseWriter, r *http.Request) // not nil: what becomes of reviews instead of an answer
 	requests []asked
 	reviews  []authorizationv1.SubjectAccessReviewSpec
@@ -86,6 +87,7 @@ func startUpstream(t *testing.T, o embedded.Options) *fakeUpstream {
 func (u *fakeUpstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	u.mu.Lock()
 	down, hangs, silent, fault := u.down, u.hangs, u.silent && !ofProxy(r.Header), u.fault
+	services := u.services
 	u.requests = append(u.requests, asked{r.Method, r.URL.RequestURI(), r.Header.Clone()})
 	u.mu.Unlock()
 	if hangs != nil {
@@ -101,6 +103,8 @@ func (u *fakeUpstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.NotFound(w, r)
 	case fault != nil && strings.HasSuffix(r.URL.Path, "reviews"):
 		fault(w, r)
+	case services != nil && strings.HasPrefix(r.URL.Path, "/apis/apiregistration.k8s.io"):
+		services(w, r)
 	case strings.HasSuffix(r.URL.Path, "/tokenreviews"):
 		u.review(w, r, u.token)
 	case strings.HasSuffix(r.URL.Path, "/subjectaccessreviews"):
@@ -129,16 +133,48 @@ func (u *fakeUpstream) setFault(fault func(w http.ResponseWriter, r *http.Reques
 
 // refuseReviews answers every review with a Status of this code in place of an answer.
 func (u *fakeUpstream) refuseReviews(code int) {
-	u.setFault(func(w http.ResponseWriter, r *http.Request) {
-		status := metav1.Status{Status: metav1.StatusFailure, Code: int32(code), Reason: metav1.StatusReasonUnknown, Message: "not now"}
-		status.SetGroupVersionKind(schema.GroupVersionKind{Version: "v1", Kind: "Status"})
-		w.Header().Set("Content-Type", "application/json")
+	u.setFault(func(w http.ResponseWriter, _ *http.Request) {
 		if code == http.StatusTooManyRequests {
 			w.Header().Set("Retry-After", "1") // for which client-go waits, and asks again
 		}
-		w.WriteHeader(code)
-		_ = json.NewEncoder(w).Encode(status)
+		writeStatus(w, code)
 	})
+}
+
+// writeStatus answers with a Status.
+func writeStatus(w http.ResponseWriter, code int) {
+	status := metav1.Status{Status: metav1.StatusFailure, Code: int32(code), Message: "not now"}
+	status.SetGroupVersionKind(schema.GroupVersionKind{Version: "v1", Kind: "Status"})
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(code)
+	_ = json.NewEncoder(w).Encode(status)
+}
+
+// aggregate makes the upstream one with an aggregator: answer is what it has for the APIService of a name, a code if that is not 200, or
+// else the service behind it; empty: the API server itself.
+func (u *fakeUpstream) aggregate(answer func(name string) (code int, service string)) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.services = func(w http.ResponseWriter, r *http.Request) {
+		name, one := strings.CutPrefix(r.URL.Path, apiServices+"/")
+		object := map[string]any{"kind": "APIGroup", "apiVersion": "v1", "name": "apiregistration.k8s.io"}
+		if one {
+			code, service := answer(name)
+			if code != http.StatusOK {
+				writeStatus(w, code)
+				return
+			}
+			spec := map[string]any{}
+			if service != "" {
+				spec["service"] = map[string]any{"name": service}
+			}
+			object = map[string]any{
+				"kind": "APIService", "apiVersion": "apiregistration.k8s.io/v1", "metadata": map[string]any{"name": name}, "spec": spec,
+			}
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(object)
+	}
 }
 
 // setHanging makes the upstream take requests and not answer, or answer those that wait.

@@ -1,0 +1,108 @@
+package proxy
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/weirproject/weir/watchcache/embedded"
+)
+
+// TestAggregated: what is not proven to be served by kube-apiserver itself is never held, whoever names it or asks for it.
+func TestAggregated(t *testing.T) {
+	const path = "/apis/example.com/v1/widgets?resourceVersion=0"
+	for name, tt := range map[string]struct {
+		code    int
+		service string
+	}{
+		"behind a service":     {http.StatusOK, "widget-server"},
+		"may not be read":      {http.StatusForbidden, ""},
+		"no such service":      {http.StatusNotFound, ""},
+		"an aggregator's 503":  {http.StatusServiceUnavailable, ""},
+		"credentials are gone": {http.StatusUnauthorized, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			u := startUpstream(t, embedded.Options{})
+			u.aggregate(func(name string) (int, string) {
+				if name == "v1.example.com" {
+					return tt.code, tt.service
+				}
+				return http.StatusOK, ""
+			})
+			f := startProxy(t, u, Options{Resources: []string{"widgets.v1.example.com", "pods"}, MemoryBudget: 64 << 20})
+			define(f)
+			f.until("widgets are tried, and pods are held", func() bool {
+				pods, named := f.proxy.holdings.find(podsResource), f.proxy.holdings.find(widgets)
+				return pods != nil && pods.session.Load() != nil && named != nil && (named.failure.Load() != nil || named.session.Load() != nil)
+			})
+			if h := f.proxy.holdings.find(widgets); h.session.Load() != nil || h.starts.Load() != 0 {
+				t.Error("widgets are held")
+			}
+			u.passed("")
+			if code, body := f.get("jane", path); code != http.StatusOK || !strings.Contains(body, "Widgetry") {
+				t.Errorf("%d %.200s", code, body)
+			}
+			if passed := u.passed("/apis/example.com"); len(passed) != 1 {
+				t.Errorf("%d requests upstream", len(passed))
+			}
+		})
+	}
+}
+
+// TestAggregatedAsked: an aggregated resource that somebody asks for is not taken in, and not tried again at once.
+func TestAggregatedAsked(t *testing.T) {
+	u := startUpstream(t, embedded.Options{})
+	u.aggregate(func(string) (int, string) { return http.StatusOK, "widget-server" })
+	f := startProxy(t, u, Options{MemoryBudget: 64 << 20})
+	define(f)
+	if code, _ := f.get("jane", "/apis/example.com/v1/widgets?resourceVersion=0"); code != http.StatusOK {
+		t.Fatal(code)
+	}
+	f.until("it is refused", func() bool { return !f.proxy.holdings.wants(widgets) && f.proxy.holdings.find(widgets) == nil })
+}
+
+// TestBecomesAggregated: a resource that is held is let go of when a service takes it over; one that nobody can say it of stays.
+func TestBecomesAggregated(t *testing.T) {
+	u := startUpstream(t, embedded.Options{})
+	u.aggregate(func(string) (int, string) { return http.StatusOK, "" })
+	wait := defaultPatience
+	wait.origin = 20 * time.Millisecond
+	f := startProxy(t, u, Options{Resources: []string{"widgets.v1.example.com"}, patience: wait})
+	define(f)
+	held := func() bool {
+		h := f.proxy.holdings.find(widgets)
+		return h != nil && h.session.Load() != nil
+	}
+	f.until("widgets are held", held)
+	lines := f.watch("jane", "/apis/example.com/v1/widgets?watch=true")
+	f.next(lines, "ADDED")
+	u.aggregate(func(string) (int, string) { return http.StatusOK, "widget-server" })
+	f.ends("aggregated", lines)
+	if h := f.proxy.holdings.find(widgets); h.session.Load() != nil {
+		t.Error("widgets are held")
+	}
+}
+
+// TestOrigin: without an aggregator all is local; with one, what its APIService does not say is not known.
+func TestOrigin(t *testing.T) {
+	u := startUpstream(t, embedded.Options{})
+	f := startProxy(t, u, Options{})
+	d := f.proxy.holdings.discoverer
+	if err := d.local(f.ctx, widgets.GroupVersion()); err != nil {
+		t.Errorf("without an aggregator: %v", err)
+	}
+	var names []string
+	u.aggregate(func(name string) (int, string) { names = append(names, name); return http.StatusForbidden, "" })
+	for _, gvr := range []schema.GroupVersionResource{widgets, podsResource} {
+		if err := d.local(f.ctx, gvr.GroupVersion()); !errors.Is(err, errOriginUnknown) {
+			t.Errorf("%s: %v", gvr, err)
+		}
+	}
+	if got := strings.Join(names, " "); got != "v1.example.com v1." {
+		t.Errorf("asked for %s", got)
+	}
+}
