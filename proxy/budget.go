@@ -79,7 +79,7 @@ func (hs *holdings) trim(now time.Time) {
 		worst := kept[at]
 		kept = append(kept[:at], kept[at+1:]...)
 		hs.log.Warn("a resource is let go, to stay within the memory budget", "resource", worst.name(), "bytes", worst.bytes, "all", total)
-		hs.refuse(worst.gvr)
+		hs.refuse(worst.gvr, errOverBudget)
 		worst.end()
 		total, going = total-worst.bytes, going+worst.bytes
 	}

@@ -3,12 +3,14 @@ package proxy
 import (
 	"cmp"
 	"context"
+	"errors"
 	"log/slog"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/lru"
@@ -43,7 +45,9 @@ const (
 	// refusedFor is how long a resource that could not be held is passed on without another try; maxRefused bounds how many
 	// of these are remembered.
 	refusedFor = 5 * time.Minute
-	maxRefused = 1024
+	// undefinedFor is refusedFor for a resource that has no APIService yet: kube-apiserver makes it a moment after the resource.
+	undefinedFor = 10 * time.Second
+	maxRefused   = 1024
 )
 
 func newHoldings(opts Options, upstream *rest.Config, d discoverer) (*holdings, error) {
@@ -161,7 +165,7 @@ func (hs *holdings) take(gvr schema.GroupVersionResource) {
 	hs.held[gvr] = h
 	hs.runs.Go(func() {
 		if err := h.run(ctx); err != nil {
-			hs.refuse(gvr)
+			hs.refuse(gvr, err)
 		}
 		hs.mu.Lock()
 		defer hs.mu.Unlock()
@@ -171,8 +175,13 @@ func (hs *holdings) take(gvr schema.GroupVersionResource) {
 	})
 }
 
-func (hs *holdings) refuse(gvr schema.GroupVersionResource) {
-	hs.refused.Add(gvr, time.Now().Add(refusedFor))
+// refuse passes a resource on that could not be held because of err, until it is worth another try.
+func (hs *holdings) refuse(gvr schema.GroupVersionResource, err error) {
+	until := time.Now().Add(refusedFor)
+	if errors.Is(err, errOriginUnknown) && apierrors.IsNotFound(err) {
+		until = time.Now().Add(undefinedFor)
+	}
+	hs.refused.Add(gvr, until)
 }
 
 // all are the resources in the order of their names.

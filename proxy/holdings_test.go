@@ -86,6 +86,21 @@ func TestCannotHold(t *testing.T) {
 	}
 }
 
+// TestNewlyDefined: a resource of which it will be known in a moment who serves it is tried again in a moment; one that may not be held is not.
+func TestNewlyDefined(t *testing.T) {
+	u := startUpstream(t, embedded.Options{})
+	for code, want := range map[int]time.Duration{http.StatusNotFound: undefinedFor, http.StatusForbidden: refusedFor} {
+		u.aggregate(func(string) (int, string) { return code, "" })
+		f := startProxy(t, u, Options{MemoryBudget: 64 << 20})
+		f.get("jane", "/api/v1/pods?resourceVersion=0")
+		f.until("pods are refused", func() bool { return !f.proxy.holdings.wants(podsResource) })
+		until, _ := f.proxy.holdings.refused.Get(podsResource)
+		if left := time.Until(until.(time.Time)); left > want || left < want-time.Minute {
+			t.Errorf("%d: for %s", code, left)
+		}
+	}
+}
+
 // define defines the widgets, and makes one.
 func define(f *fixture) {
 	f.t.Helper()
