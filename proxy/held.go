@@ -43,6 +43,7 @@ type session struct {
 	feed      *feed
 	cache     *watchcache.Cache
 	reflector *reflector.Reflector
+	end       context.CancelCauseFunc
 }
 
 // restartDelay paces the sessions of a resource.
@@ -91,11 +92,11 @@ func (h *held) once(ctx context.Context) error {
 		return err
 	}
 	defer src.CloseIdleConnections()
-	s := &session{kind: k, store: store.New(store.Config{Encoding: k.encoding, LogBytes: h.holdings.opts.LogBytes, KeepLog: true})}
+	s := &session{kind: k, end: cancel, store: store.New(store.Config{Encoding: k.encoding, LogBytes: h.holdings.opts.LogBytes, KeepLog: true})}
 	defer s.store.Close()
 	s.feed = &feed{
 		store: s.store, enc: k.encoding, history: watchcache.NewHistory(0, 0, 0), events: &h.events, initial: &h.initial,
-		grow: h.grow, giveUp: func(err error) { cancel(err) },
+		grow: h.grow, giveUp: func(err error) { h.giveUp(cancel, err) },
 	}
 	s.cache, err = watchcache.New(watchcache.Config{
 		Resource: k.Resource, Store: s.store, Encoding: k.encoding, Clock: s.feed, History: s.feed.history,
@@ -137,6 +138,20 @@ func (h *held) once(ctx context.Context) error {
 		return err
 	}
 	return context.Cause(ctx)
+}
+
+// giveUp ends a session. Where the upstream went back those of the other resources end too: their own watches may come back only when the
+// resourceVersions have come again, and then nothing shows them what was lost.
+func (h *held) giveUp(cancel context.CancelCauseFunc, why error) {
+	cancel(why)
+	if !errors.Is(why, errWentBack) {
+		return
+	}
+	for _, other := range h.holdings.all() {
+		if s := other.filling.Load(); s != nil && other != h {
+			s.end(why)
+		}
+	}
 }
 
 func (h *held) ready(s *session, took time.Duration) {

@@ -262,3 +262,29 @@ func TestStartOver(t *testing.T) {
 	h.session.Load().feed.giveUp(errTooMuchNews)
 	f.until("held anew again", func() bool { return h.session.Load() != nil && h.starts.Load() == 3 })
 }
+
+// TestAllStartOver: when one resource finds that the upstream went back, all are held anew; when it has too much news, it alone is.
+func TestAllStartOver(t *testing.T) {
+	u := startUpstream(t, embedded.Options{Pods: 3})
+	f := startProxy(t, u, Options{Resources: []string{"pods", "configmaps"}})
+	f.ready()
+	all := f.proxy.holdings.all()
+	finder, other := all[0], all[1]
+	path := fmt.Sprintf("/api/v1/%s?watch=true&allowWatchBookmarks=true", other.gvr.Resource)
+	lines := f.watch("jane", path)
+	finder.session.Load().feed.giveUp(errWentBack)
+	var last string
+	for line := range lines {
+		last = line
+	}
+	if !strings.Contains(last, `"ERROR"`) || !strings.Contains(last, `"code":410`) {
+		t.Errorf("the watch of the other one ends with %s", last)
+	}
+	anew := func(h *held, starts uint64) bool { return h.session.Load() != nil && h.starts.Load() == starts }
+	f.until("both are held anew", func() bool { return anew(finder, 2) && anew(other, 2) })
+	finder.session.Load().feed.giveUp(errTooMuchNews)
+	f.until("one is held anew", func() bool { return anew(finder, 3) })
+	if !anew(other, 2) {
+		t.Error("the other one was given up as well")
+	}
+}
