@@ -19,6 +19,7 @@ const (
 	invalid   = "what is not well-formed goes upstream, which says best what is wrong"
 	foreign   = "what no watch cache answers"
 	unheld    = "a form that the proxy does not make"
+	ordered   = "an Accept header that kube-apiserver orders in its own way"
 	forgotten = "the log does not reach back to it"
 	behind    = "the proxy has not come so far, and the resource may be quiet"
 )
@@ -188,11 +189,12 @@ var gets = []row{
 var forms = []row{
 	{query: "resourceVersion=0", accept: "*/*"},
 	{query: "resourceVersion=0", accept: "application/*", passed: unheld},
-	{query: "resourceVersion=0", accept: "text/html, */*;q=0.1"},
+	{query: "resourceVersion=0", accept: "text/html, */*;q=0.1", passed: ordered},
+	{query: "resourceVersion=0", accept: "text/html, */*"},
 	{query: "resourceVersion=0", accept: "text/html", passed: unheld},
 	{query: "resourceVersion={now}&resourceVersionMatch=Exact", accept: "application/yaml", passed: unheld},
-	{query: "resourceVersion=0", accept: jsonType + ";q=0.5, " + "application/yaml;q=0.1"},
-	{query: "resourceVersion=0", accept: jsonType + ";pretty=1"},
+	{query: "resourceVersion=0", accept: jsonType + ";q=0.5, " + "application/yaml;q=0.1", passed: ordered},
+	{query: "resourceVersion=0", accept: jsonType + ";pretty=1", passed: ordered},
 	{query: "resourceVersion=0", accept: jsonType + metadataList},
 	{query: "resourceVersion=0", accept: jsonType + strings.Replace(metadataList, "v=v1", "v=v1beta1", 1)},
 	{query: "resourceVersion=0", accept: jsonType + strings.Replace(metadataList, "v=v1", "v=v7", 1), passed: unheld},
