@@ -38,10 +38,7 @@ type driver struct {
 	told     string          // the writer's progress
 	dirty    bool            // objects were put since the last flush
 	pending  *input          // what came after events that had to be told first
-	spared   time.Time       // when the last events of a watch had been taken,
-	behind   bool            // whether a handler was behind then,
-	seen     uint64          // and how many changes it had seen,
-	pace     time.Duration   // what it takes for one, bounded
+	pacer    pacer           // of watches
 
 	meta    wire.Meta
 	kept    []byte        // what Config.Drop has left of an object

@@ -3,7 +3,6 @@ package reflector
 import (
 	"context"
 	"io"
-	"time"
 
 	"github.com/weirproject/weir/wire"
 )
@@ -99,7 +98,7 @@ func (d *driver) readWatch() input {
 	if d.flush(); events == 0 {
 		return other
 	}
-	d.spare(events)
+	d.pacer.wait(d.ctx, d.r.w, events)
 	if other.kind != inNone {
 		d.pending = &other
 	}
@@ -114,40 +113,6 @@ func (d *driver) hear() {
 	d.r.heard()
 	if d.probe != nil {
 		d.probe.hear(d.told)
-	}
-}
-
-// spareLeast and spareMost bound the time that an event takes while a handler is behind: in between it is what the handler takes for one.
-// No kube-apiserver sends one watch so much that it would have to wait for that.
-const (
-	spareLeast = 40 * time.Microsecond
-	spareMost  = 65 * time.Microsecond
-)
-
-// spare leaves CPU to a handler that is at work and has fallen behind. What is taken in faster than it can follow is coalesced, so
-// that taking it in was for nothing, and at its expense. For a handler that does not go on nothing waits.
-func (d *driver) spare(events int) {
-	took := time.Since(d.spared)
-	if took >= time.Duration(events)*spareMost { // which is nearly always: then nobody need be asked
-		d.spared, d.behind = time.Now(), false
-		return
-	}
-	behind, seen := d.r.w.Behind()
-	if behind && d.behind && seen > d.seen {
-		per := took / time.Duration(seen-d.seen)
-		d.pace = (3*d.pace + min(max(per, spareLeast), spareMost)) / 4
-		d.pause(time.Duration(events)*max(d.pace, spareLeast) - took)
-	}
-	d.spared, d.behind, d.seen = time.Now(), behind, seen
-}
-
-// pause waits, no longer than the reflector runs.
-func (d *driver) pause(t time.Duration) {
-	timer := time.NewTimer(t)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-d.ctx.Done():
 	}
 }
 

@@ -145,7 +145,7 @@ func (l *changeLog) oweVersion(o *Object) {
 }
 
 // isBehind reports whether a cursor that is being read has fallen behind and not
-// caught up yet, and how many changes such cursors have read.
+// caught up yet, and how many changes such cursors have read, in the mean.
 func (l *changeLog) isBehind() (behind bool, read uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -153,15 +153,16 @@ func (l *changeLog) isBehind() (behind bool, read uint64) {
 	if l.behind {
 		most = caughtUp
 	}
-	l.behind = false
+	n := uint64(0)
 	for c := range l.cursors {
 		left := l.next() - c.pos
 		if (left >= most || c.lag.n > 0) && time.Since(c.readAt) < blockedFor {
-			l.behind = true
 			read += c.read
+			n++
 		}
 	}
-	return l.behind, read
+	l.behind = n > 0
+	return l.behind, read / max(n, 1)
 }
 
 // enforce drops the oldest records until the rest fits the limit.

@@ -75,7 +75,7 @@ func (s *Store) Writer(sc Scope) *Writer {
 // Behind reports whether a cursor that is being read does not keep up: it has a
 // thousand changes to see. It is said to be behind until it has half as many. One
 // that has not been read for a second is blocked, and does not count. read is how
-// many changes the cursors that are behind have read. Safe for concurrent use.
+// many changes the cursors that are behind have read, in the mean. Safe for concurrent use.
 func (w *Writer) Behind() (behind bool, read uint64) { return w.s.log.isBehind() }
 
 // check reads the key of an incoming object into w.key.
