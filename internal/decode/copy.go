@@ -160,9 +160,15 @@ func sameTag(was, raw []byte, pos int) int {
 	return pos + 2
 }
 
+// stride is how many bytes are compared at once while they are the same.
+const stride = 64
+
 // prefix is how many bytes are the same at the beginning.
 func prefix(a, b []byte) (n int) {
 	a = a[:min(len(a), len(b))]
+	for len(a)-n >= stride && string(a[n:n+stride]) == string(b[n:n+stride]) {
+		n += stride
+	}
 	for ; len(a)-n >= 8; n += 8 {
 		if x := binary.LittleEndian.Uint64(a[n:]) ^ binary.LittleEndian.Uint64(b[n:]); x != 0 {
 			return n + bits.TrailingZeros64(x)/8
