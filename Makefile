@@ -11,8 +11,10 @@ FUZZTIME    = 5s
 # How long make soak takes, and more of its flags: -soak.seed N replays the faults of one run, -soak.json PATH writes the report.
 SOAK        = 1h
 SOAKFLAGS   =
+# How many pods make programs has.
+PROGRAMPODS = 50000
 
-.PHONY: test vet lint unit fuzz fuzzable mutants e2e soak build fmt
+.PHONY: test vet lint unit fuzz fuzzable mutants e2e soak programs build fmt
 
 test: vet lint unit fuzz e2e
 
@@ -56,6 +58,10 @@ e2e:
 # Informers through an hour of faults, beside client-go's. make e2e has 90 seconds of it.
 soak:
 	cd e2e && go test -timeout 0 -v -count=1 -run '^TestSoak$$' ./soak -args -soak.for $(SOAK) -soak.figures $(SOAKFLAGS)
+
+# Programs that others wrote, on the drop-in beside themselves unchanged. Building them takes minutes each, the first time.
+programs:
+	cd e2e && go test -timeout 0 -v -count=1 -run '^TestPrograms$$' ./programs -args -programs.pods $(PROGRAMPODS)
 
 fmt:
 	gofmt -w .

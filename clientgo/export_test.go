@@ -9,8 +9,8 @@ import (
 
 // What client-go's own tests look up in private fields of its informers.
 
-// NewSharedInformer is cache.NewSharedInformer.
-func NewSharedInformer(lw cache.ListerWatcher, example runtime.Object, resync time.Duration) cache.SharedIndexInformer {
+// NewTestInformer is NewSharedInformer as one of indexes.
+func NewTestInformer(lw cache.ListerWatcher, example runtime.Object, resync time.Duration) cache.SharedIndexInformer {
 	return NewSharedIndexInformer(lw, example, resync, cache.Indexers{})
 }
 

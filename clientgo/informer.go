@@ -29,6 +29,11 @@ func NewSharedIndexInformer(lw cache.ListerWatcher, example runtime.Object, resy
 	return NewSharedIndexInformerWithOptions(lw, example, resync, indexers, Options{})
 }
 
+// NewSharedInformer is client-go's function of that name: NewSharedIndexInformer without indexes.
+func NewSharedInformer(lw cache.ListerWatcher, example runtime.Object, resync time.Duration) cache.SharedInformer {
+	return NewSharedIndexInformer(lw, example, resync, nil)
+}
+
 // NewSharedIndexInformerWithOptions is NewSharedIndexInformer with the options of this package.
 func NewSharedIndexInformerWithOptions(lw cache.ListerWatcher, example runtime.Object, resync time.Duration, indexers cache.Indexers, opts Options) cache.SharedIndexInformer {
 	return newInformer(lw, example, resync, indexers, opts)

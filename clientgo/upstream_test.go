@@ -114,7 +114,7 @@ func outsideTests(t *testing.T, source string) (text []byte, names []string) {
 	}
 	code := b.String()
 	code = strings.ReplaceAll(code, ".(*sharedIndexInformer)", "")
-	code = strings.ReplaceAll(code, " NewSharedInformer(", " clientgo.NewSharedInformer(")
+	code = strings.ReplaceAll(code, " NewSharedInformer(", " clientgo.NewTestInformer(")
 	if len(names) > 0 {
 		code = strings.Replace(code, "import (", "import (\n\t. \"k8s.io/client-go/tools/cache\"\n\t\"github.com/weirproject/weir/clientgo\"\n", 1)
 	}

@@ -1,0 +1,109 @@
+package programs
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// program is one that others wrote, as the directory of its name has it.
+type program struct {
+	name  string
+	lines int // that are changed, once it is built
+}
+
+// build makes the two binaries of a program in dir: as it is, and changed.
+func (p *program) build(ctx context.Context, dir string) (plain, changed string, err error) {
+	raw, err := os.ReadFile(filepath.Join(p.name, "changes"))
+	if err != nil {
+		return "", "", err
+	}
+	list, err := parseChanges(raw)
+	if err != nil {
+		return "", "", fmt.Errorf("%s/changes: %w", p.name, err)
+	}
+	plain, changed = filepath.Join(dir, p.name), filepath.Join(dir, p.name+"-changed")
+	if _, err := goCommand(ctx, p.name, "build", "-trimpath", "-o", plain, "."); err != nil {
+		return "", "", err
+	}
+	modfile, err := p.copies(ctx, list, dir)
+	if err != nil {
+		return "", "", fmt.Errorf("%s: %w", p.name, err)
+	}
+	_, err = goCommand(ctx, p.name, "build", "-trimpath", "-modfile", modfile, "-tags", "changed", "-o", changed, ".")
+	return plain, changed, err
+}
+
+// copies puts a changed copy of each module that is changed into dir, and returns a go.mod that takes them in place of the originals.
+func (p *program) copies(ctx context.Context, list changes, dir string) (modfile string, err error) {
+	modfile = filepath.Join(dir, p.name+".mod")
+	for from, to := range map[string]string{"go.mod": modfile, "go.sum": filepath.Join(dir, p.name+".sum")} {
+		raw, err := os.ReadFile(filepath.Join(p.name, from))
+		if err == nil {
+			err = os.WriteFile(to, raw, 0o644)
+		}
+		if err != nil {
+			return "", err
+		}
+	}
+	copied := map[string]string{}
+	for _, c := range list {
+		out, err := goCommand(ctx, p.name, "list", "-f", "{{.Module.Path}} {{.Module.Dir}} {{.Dir}}", c.importPath)
+		if err != nil {
+			return "", err
+		}
+		var module, from, pkg string
+		if _, err := fmt.Sscan(out, &module, &from, &pkg); err != nil {
+			return "", err
+		}
+		to, ok := copied[module]
+		if !ok {
+			to = filepath.Join(dir, fmt.Sprintf("%s-%d", p.name, len(copied)))
+			copied[module] = to
+			if err := os.CopyFS(to, os.DirFS(from)); err != nil {
+				return "", err
+			}
+			if _, err := goCommand(ctx, p.name, "mod", "edit", "-replace", module+"="+to, modfile); err != nil {
+				return "", err
+			}
+		}
+		path := filepath.Join(to, strings.TrimPrefix(pkg, from), c.file)
+		source, err := os.ReadFile(path)
+		if err != nil {
+			return "", err
+		}
+		changed, lines, err := c.apply(source)
+		if err != nil {
+			return "", err
+		}
+		p.lines += lines
+		if err := os.Remove(path); err != nil { // the module cache's files are not to be written
+			return "", err
+		}
+		if err := os.WriteFile(path, changed, 0o644); err != nil {
+			return "", err
+		}
+	}
+	return modfile, nil
+}
+
+// goCommand runs the go command in a program's module.
+func goCommand(ctx context.Context, dir string, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, "go", args...)
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	cmd.WaitDelay = 5 * time.Second
+	cmd.Dir, cmd.Env = dir, append(os.Environ(), "GOWORK=off", "CGO_ENABLED=0")
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	if err := cmd.Run(); err != nil {
+		err = fmt.Errorf("go %s in %s: %w\n%s", args[0], dir, err, bytes.TrimSpace(stderr.Bytes()))
+		return "", errors.Join(err, ctx.Err())
+	}
+	return strings.TrimSpace(stdout.String()), nil
+}

@@ -1,0 +1,174 @@
+package programs
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"go/ast"
+	"go/format"
+	"go/parser"
+	"go/token"
+	"strconv"
+	"strings"
+)
+
+// changes are what is done to the files of a program, read from lines of four kinds; those that begin with # are comments.
+//
+//	in PACKAGE FILE     what follows is about that file
+//	import PATH         is imported there
+//	change A to B       the text A, wherever it stands in the file, becomes B
+type changes []fileChanges
+
+// fileChanges are the changes of one file.
+type fileChanges struct {
+	importPath, file string
+	imports          []string
+	replacements     [][2]string
+}
+
+var errSyntax = errors.New("in PACKAGE FILE, import PATH or change A to B is wanted")
+
+func parseChanges(raw []byte) (changes, error) {
+	var out changes
+	lines := bufio.NewScanner(bytes.NewReader(raw))
+	for n := 1; lines.Scan(); n++ {
+		line := strings.TrimSpace(lines.Text())
+		if line == "" || line[0] == '#' {
+			continue
+		}
+		if err := out.parse(line); err != nil {
+			return nil, fmt.Errorf("line %d: %q: %w", n, line, err)
+		}
+	}
+	if len(out) == 0 {
+		return nil, errors.New("nothing is changed")
+	}
+	return out, lines.Err()
+}
+
+func (c *changes) parse(line string) error {
+	verb, rest, _ := strings.Cut(line, " ")
+	rest = strings.TrimSpace(rest)
+	if verb == "in" {
+		words := strings.Fields(rest)
+		if len(words) != 2 {
+			return errSyntax
+		}
+		*c = append(*c, fileChanges{importPath: words[0], file: words[1]})
+		return nil
+	}
+	if len(*c) == 0 {
+		return errSyntax
+	}
+	last := &(*c)[len(*c)-1]
+	switch verb {
+	case "import":
+		last.imports = append(last.imports, rest)
+	case "change":
+		from, to, ok := strings.Cut(rest, " to ")
+		if !ok {
+			return errSyntax
+		}
+		last.replacements = append(last.replacements, [2]string{strings.TrimSpace(from), strings.TrimSpace(to)})
+	default:
+		return errSyntax
+	}
+	return nil
+}
+
+// apply changes a file, and counts the lines that are not as they were, those of the imports among them. Imports that are not used any
+// more are taken out, so that it compiles.
+func (c fileChanges) apply(source []byte) (out []byte, lines int, err error) {
+	text := string(source)
+	for _, r := range c.replacements {
+		n := strings.Count(text, r[0])
+		if n == 0 {
+			return nil, 0, fmt.Errorf("%s/%s: there is no %q", c.importPath, c.file, r[0])
+		}
+		text, lines = strings.ReplaceAll(text, r[0], r[1]), lines+n
+	}
+	fset := token.NewFileSet()
+	file, err := parser.ParseFile(fset, c.file, text, parser.ParseComments)
+	if err != nil {
+		return nil, 0, err
+	}
+	for _, path := range c.imports {
+		addImport(file, path)
+		lines++
+	}
+	lines += dropUnused(file, imported(source))
+	var b bytes.Buffer
+	if err := format.Node(&b, fset, file); err != nil {
+		return nil, 0, err
+	}
+	return b.Bytes(), lines, nil
+}
+
+// addImport adds an import to the first import declaration.
+func addImport(file *ast.File, path string) {
+	spec := &ast.ImportSpec{Path: &ast.BasicLit{Kind: token.STRING, Value: strconv.Quote(path)}}
+	for _, d := range file.Decls {
+		if d, ok := d.(*ast.GenDecl); ok && d.Tok == token.IMPORT {
+			d.Specs = append(d.Specs, spec)
+			return
+		}
+	}
+	file.Decls = append([]ast.Decl{&ast.GenDecl{Tok: token.IMPORT, Specs: []ast.Spec{spec}}}, file.Decls...)
+}
+
+// imported has the names by which the packages that a file imports are used in it.
+func imported(source []byte) map[string]bool {
+	names := map[string]bool{}
+	file, err := parser.ParseFile(token.NewFileSet(), "", source, 0)
+	if err != nil {
+		return names
+	}
+	ast.Inspect(file, func(n ast.Node) bool {
+		if s, ok := n.(*ast.SelectorExpr); ok {
+			if x, ok := s.X.(*ast.Ident); ok {
+				names[x.Name] = true
+			}
+		}
+		return true
+	})
+	return names
+}
+
+// dropUnused takes out the imports that were used before and are not now.
+func dropUnused(file *ast.File, before map[string]bool) (dropped int) {
+	used := map[string]bool{}
+	ast.Inspect(file, func(n ast.Node) bool {
+		if s, ok := n.(*ast.SelectorExpr); ok {
+			if x, ok := s.X.(*ast.Ident); ok {
+				used[x.Name] = true
+			}
+		}
+		return true
+	})
+	for _, d := range file.Decls {
+		d, ok := d.(*ast.GenDecl)
+		if !ok || d.Tok != token.IMPORT {
+			continue
+		}
+		kept := d.Specs[:0]
+		for _, s := range d.Specs {
+			if name := nameOf(s.(*ast.ImportSpec)); before[name] && !used[name] {
+				dropped++
+				continue
+			}
+			kept = append(kept, s)
+		}
+		d.Specs = kept
+	}
+	return dropped
+}
+
+// nameOf is the name that an import is most likely used by.
+func nameOf(s *ast.ImportSpec) string {
+	if s.Name != nil {
+		return s.Name.Name
+	}
+	path, _ := strconv.Unquote(s.Path.Value)
+	return path[strings.LastIndexByte(path, '/')+1:]
+}

@@ -1,0 +1,49 @@
+package programs
+
+import (
+	"errors"
+	"strings"
+	"testing"
+)
+
+func TestChanges(t *testing.T) {
+	const source = `package p
+
+import (
+	"fmt"
+	cachepkg "k8s.io/client-go/tools/cache"
+)
+
+// f is left as it is.
+func f() { fmt.Println(cachepkg.NewStore(nil), cachepkg.NewStore(nil)) }
+`
+	list, err := parseChanges([]byte("# about p\nin example.com/p p.go\nimport example.com/weir\nchange cachepkg.NewStore( to weir.NewStore(\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, lines, err := list[0].apply([]byte(source))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := string(out); strings.Contains(got, "cachepkg") || !strings.Contains(got, `"example.com/weir"`) ||
+		!strings.Contains(got, "fmt.Println(weir.NewStore(nil), weir.NewStore(nil))") || !strings.Contains(got, "// f is left as it is.") {
+		t.Errorf("got\n%s", got)
+	}
+	if lines != 4 { // two calls, two imports
+		t.Errorf("%d lines are said to be changed", lines)
+	}
+	if _, _, err := list[0].apply([]byte("package p\n")); err == nil || !strings.Contains(err.Error(), "NewStore") {
+		t.Errorf("nothing to change: %v", err)
+	}
+}
+
+func TestChangesAreRead(t *testing.T) {
+	for _, bad := range []string{"in p\n", "import p\n", "in p f\nchange a\n", "in p f\nreplace a to b\n"} {
+		if _, err := parseChanges([]byte(bad)); !errors.Is(err, errSyntax) {
+			t.Errorf("%q: %v", bad, err)
+		}
+	}
+	if _, err := parseChanges([]byte("# nothing\n")); err == nil {
+		t.Error("no changes are accepted")
+	}
+}

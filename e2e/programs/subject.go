@@ -1,0 +1,105 @@
+package programs
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"time"
+
+	"github.com/weirproject/weir/e2e/programs/report"
+)
+
+// subject is a program that runs. It ends with its standard input, and so with this process.
+type subject struct {
+	name  string
+	cmd   *exec.Cmd
+	ask   io.WriteCloser
+	tell  *bufio.Reader
+	log   *strings.Builder // its standard error; complete once it has ended
+	began time.Time
+}
+
+// usage is what a program has used up.
+type usage struct {
+	ready   time.Duration // until it knew all there was
+	peakRSS int64         // bytes
+	cpu     time.Duration
+}
+
+// start starts a program on the cluster of a kubeconfig.
+func start(binary, name, kubeconfig string, args ...string) (*subject, error) {
+	s := &subject{name: name, cmd: exec.Command(binary, args...), log: new(strings.Builder), began: time.Now()}
+	s.cmd.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig)
+	s.cmd.Stderr = s.log
+	var err error
+	if s.ask, err = s.cmd.StdinPipe(); err != nil {
+		return nil, err
+	}
+	out, err := s.cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	s.tell = bufio.NewReader(out)
+	return s, s.cmd.Start()
+}
+
+// question asks the program, and reads its answer into v.
+func (s *subject) question(what string, v any) error {
+	_, err := fmt.Fprintln(s.ask, what)
+	var line []byte
+	if err == nil {
+		line, err = s.tell.ReadBytes('\n')
+	}
+	if err == nil {
+		err = json.Unmarshal(line, v)
+	}
+	if err != nil {
+		s.end()
+		return fmt.Errorf("%s: %w\n%s", s.name, err, s.log)
+	}
+	return nil
+}
+
+// await waits until the program knows of so many objects, and then asks for its state.
+func (s *subject) await(ctx context.Context, count int) (state report.State, err error) {
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for state.Count != count {
+		if err := s.question(report.AskCount, &state); err != nil {
+			return state, err
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return state, fmt.Errorf("%s: %w; it knows of %d, wanted %d\n%s", s.name, context.Cause(ctx), state.Count, count, s.log)
+		}
+	}
+	return state, s.question(report.AskState, &state)
+}
+
+// end ends the program, and tells what it has used.
+func (s *subject) end() (u usage) {
+	u.peakRSS = peakRSS(s.cmd.Process.Pid)
+	s.ask.Close()
+	s.cmd.Process.Kill()
+	s.cmd.Wait()
+	u.cpu = s.cmd.ProcessState.UserTime() + s.cmd.ProcessState.SystemTime()
+	return u
+}
+
+// peakRSS is the peak resident set of a process in bytes, which Linux tells; 0 elsewhere.
+func peakRSS(pid int) int64 {
+	raw, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	for line := range strings.Lines(string(raw)) {
+		var kb int64
+		if n, _ := fmt.Sscanf(line, "VmHWM: %d kB", &kb); n == 1 {
+			return kb << 10
+		}
+	}
+	return 0
+}

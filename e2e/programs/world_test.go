@@ -1,0 +1,106 @@
+package programs
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/weirproject/weir/e2e/cluster"
+	"github.com/weirproject/weir/internal/podsim"
+)
+
+var podsFlag = flag.Int("programs.pods", 0, "run the programs on a cluster of so many pods")
+
+// world is a cluster that programs are run on.
+type world struct {
+	cluster    *cluster.Cluster
+	client     kubernetes.Interface
+	pods       *podsim.Pods
+	kubeconfig string
+	dir        string // for binaries
+	churns     int
+}
+
+// newWorld starts a cluster with pods that are running, but for some that are made later.
+func newWorld(t *testing.T, ctx context.Context) *world {
+	t.Helper()
+	w := &world{pods: podsim.New(*podsFlag, 1), dir: t.TempDir()}
+	w.kubeconfig = filepath.Join(w.dir, "kubeconfig")
+	var err error
+	if w.cluster, err = cluster.Start(ctx, cluster.Options{Pods: w.pods, Logf: logf}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { w.cluster.Stop() })
+	cfg := w.cluster.Config()
+	cfg.QPS = -1
+	if err = w.cluster.WriteKubeconfig(w.kubeconfig); err == nil {
+		w.client, err = kubernetes.NewForConfig(cfg)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+func logf(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) }
+
+// churn changes, deletes and makes again some of the pods; each of them is there in the end. It returns the value of a label that the
+// last change has set, which nothing had before.
+func (w *world) churn(t *testing.T, ctx context.Context, n int) (last string) {
+	t.Helper()
+	w.churns++
+	for i := range min(n, w.pods.Len()) {
+		pod := w.pods.Pod(i)
+		pods := w.client.CoreV1().Pods(pod.Namespace)
+		var err error
+		switch i % 3 {
+		case 0:
+			_, err = pods.Patch(ctx, pod.Name, types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"labels":{"churn":"%d"},"annotations":{"at":"%d"}}}`, i, i), metav1.PatchOptions{})
+		case 1:
+			_, err = pods.Patch(ctx, pod.Name, types.MergePatchType, fmt.Appendf(nil, `{"status":{"podIP":"10.9.%d.%d","podIPs":[{"ip":"10.9.%d.%d"}],"phase":"Running"}}`, i>>8&255, i&255, i>>8&255, i&255), metav1.PatchOptions{}, "status")
+		default:
+			err = w.replace(ctx, i)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	last = fmt.Sprintf("last-%d", w.churns)
+	pod := w.pods.Pod(0)
+	_, err := w.client.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"labels":{"churn":%q}}}`, last), metav1.PatchOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return last
+}
+
+// replace deletes a pod, and makes another of its name that runs.
+func (w *world) replace(ctx context.Context, i int) error {
+	pod := w.pods.Pod(i)
+	pods := w.client.CoreV1().Pods(pod.Namespace)
+	none := int64(0)
+	if err := pods.Delete(ctx, pod.Name, metav1.DeleteOptions{GracePeriodSeconds: &none}); err != nil && !apierrors.IsNotFound(err) {
+		return err
+	}
+	pod.ResourceVersion, pod.UID, pod.ManagedFields, pod.OwnerReferences = "", "", nil, nil
+	status := pod.Status
+	made, err := pods.Create(ctx, pod, metav1.CreateOptions{})
+	if err != nil {
+		return err
+	}
+	made.Status = status
+	_, err = pods.UpdateStatus(ctx, made, metav1.UpdateOptions{})
+	return err
+}
+
+// deadline bounds everything that a program is waited for.
+const deadline = 10 * time.Minute
