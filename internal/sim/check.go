@@ -3,6 +3,7 @@ package sim
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"k8s.io/apimachinery/pkg/labels"
 
@@ -87,6 +88,38 @@ func (s Scope) ceases(e *etcd.Era, v *etcd.Version) (int64, bool) {
 	return 0, false
 }
 
+// grace is how long one of several watches may take to list, or to tell of a change that another one has told of, where nothing is in the
+// way. A watch cache that is not ready yet asks for a second.
+const grace = 3 * time.Second
+
+// departs reports whether v's object, after v, went or left the scope, or left one of its pairs while no other one had long had it. It is
+// stricter than ceases: it holds where nothing is in the way, and so each watch has told what it has.
+func (s Scope) departs(e *etcd.Era, v *etcd.Version) bool {
+	pairs := s.pairs()
+	since := make([]time.Duration, len(pairs)) // when each began to have the key
+	for _, ch := range e.Since(e.Base, e.Head()) {
+		if ch.Old == nil && ch.New == nil || ch.Key() != v.Key {
+			continue
+		}
+		lost, kept := !s.matches(ch.New), false
+		for i, p := range pairs {
+			had, has := ch.Old != nil && p.matches(ch.Old), ch.New != nil && p.matches(ch.New)
+			switch {
+			case had && has:
+				kept = kept || ch.At-since[i] > grace
+			case has:
+				since[i] = max(ch.At, 0)
+			case had:
+				lost = true
+			}
+		}
+		if ch.Revision > v.Revision && lost && !kept {
+			return true
+		}
+	}
+	return false
+}
+
 // ceased reports whether there was ever a reason to say that the object of v is gone.
 func (r *run) ceased(s Scope, v *etcd.Version) bool {
 	if r.unordered {
@@ -101,6 +134,9 @@ func (r *run) ceased(s Scope, v *etcd.Version) bool {
 				yes = true // undone
 			default:
 				_, ok := s.ceases(e, v)
+				if r.calm && len(s.pairs()) > 1 {
+					ok = s.departs(e, v)
+				}
 				yes = yes || ok
 			}
 		}

@@ -20,13 +20,14 @@
 //
 // # What is checked
 //
-// At every step: each handler is told, per key, Added, then Updated from exactly what it was told before, then Deleted (order); nothing
-// that is older than what it was told before, unless the servers went back to it (back); no end of what never ended (spurious-delete);
-// nothing outside of the scope (scope); each change, one by one, where nothing is in the way and the log is long enough (skipped); bytes
-// that a server wrote, and what they decode to (object); nothing after it was removed (after-removal). A handler that says it has synced
-// was told of every key that was there when it began and ever since (synced-early), and one that was told of them all says so within a
-// second (synced-late). No read goes back (read-back); indexes are what their functions say of the same objects (read); whoever waited for
-// a resourceVersion reads nothing older (await); where nothing is in the way the resourceVersion is that of the last change (behind). Nobody asks without a pause (hammers).
+// At every step: each handler is told, per key, Added, then Updated from exactly what it was told before, then Deleted (order); nothing that
+// is older than what it was told before, unless the servers went back to it (back); no end of what never ended, nor, where nothing is in the
+// way, of what has only left one of several selectors (spurious-delete); nothing outside of the scope (scope); each change, one by one, where
+// nothing is in the way and the log is long enough (skipped); bytes that a server wrote, and what they decode to (object); nothing after it
+// was removed (after-removal). A handler that says it has synced was told of every key that was there when it began and ever since
+// (synced-early), and one that was told of them all says so within a second (synced-late). No read goes back (read-back); indexes are what
+// their functions say of the same objects (read); whoever waited for a resourceVersion reads nothing older (await); where nothing is in the
+// way the resourceVersion is that of the last change (behind). Nobody asks without a pause (hammers).
 //
 // At rest, a bounded time after the last fault: what is held is what the servers have, byte for byte (stale, stale-bytes), and so is what
 // each handler was told (handler-stale); the resourceVersion is the servers' (progress); everybody has synced (never-synced); Err is nil

@@ -56,6 +56,9 @@ func (d *drawer) world() {
 	}
 	d.events()
 	d.faults()
+	if d.chance(8) {
+		d.calm()
+	}
 	slices.SortStableFunc(w.Steps, func(a, b Step) int { return int(a.At - b.At) })
 }
 
@@ -146,6 +149,7 @@ func (d *drawer) client(runner string) ClientSpec {
 		c.Scope.Namespaces, c.Scope.Selectors = c.Scope.Namespaces[:min(len(c.Scope.Namespaces), 1)], c.Scope.Selectors[:min(len(c.Scope.Selectors), 1)]
 	}
 	c.Partial = runner == Native && d.chance(8)
+	c.Slow = d.chance(50)
 	for range 1 + d.IntN(3) {
 		h := d.handler()
 		if runner == Native && d.chance(15) {
@@ -194,6 +198,9 @@ func (d *drawer) writes() {
 		if burst--; burst <= 0 {
 			burst = d.IntN(8)
 			at = time.Duration(d.Int64N(int64(d.span)))
+			if d.chance(10) {
+				at = d.between(time.Microsecond, 100*time.Microsecond) // while all list
+			}
 		}
 		s := d.write()
 		s.At = at

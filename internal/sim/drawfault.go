@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"slices"
 	"time"
 
 	"github.com/weirproject/weir/internal/sim/api"
@@ -44,6 +45,14 @@ func (d *drawer) events() {
 		d.w.Steps = append(d.w.Steps, Step{At: at, Op: Lag, Server: n, D: time.Hour},
 			Step{At: at + d.between(time.Second, 2*time.Minute), Op: Lag, Server: n, D: back})
 	}
+}
+
+// calm leaves out whatever keeps clients from seeing every change: then more can be asked of them.
+func (d *drawer) calm() {
+	d.w.Servers = d.w.Servers[:1]
+	s := &d.w.Servers[0]
+	s.Lag, s.Stale, s.Old, s.Window = 0, false, false, 0
+	d.w.Steps = slices.DeleteFunc(d.w.Steps, func(s Step) bool { return !s.calm() })
 }
 
 // faults draws what goes wrong with requests.

@@ -14,6 +14,8 @@ import (
 	"github.com/weirproject/weir/internal/sim/api"
 	"github.com/weirproject/weir/internal/sim/etcd"
 	"github.com/weirproject/weir/reflector"
+	"github.com/weirproject/weir/store"
+	"github.com/weirproject/weir/wire"
 )
 
 var modes = map[string]reflector.Mode{"auto": reflector.Auto, "list": reflector.List, "pages": reflector.Pages, "watchlist": reflector.WatchList}
@@ -44,6 +46,9 @@ func makeNative[T weir.Object](c *api.Cluster, cl *api.Client, spec ClientSpec) 
 	if spec.Any {
 		opts.Reflector.Consistency = reflector.Any
 	}
+	if spec.Slow {
+		opts.Reflector.Take = slowly(c.Yield)
+	}
 	for _, s := range spec.Scope.Selectors {
 		opts.Selectors = append(opts.Selectors, weir.Selector{Label: s})
 	}
@@ -52,6 +57,17 @@ func makeNative[T weir.Object](c *api.Cluster, cl *api.Client, spec ClientSpec) 
 		return nil, err
 	}
 	return &native[T]{inf, c, spec.resync() > 0}, nil
+}
+
+// slowly takes objects in as a reflector without Config.Take does, and lets others go first before what it took is applied.
+func slowly(yield func()) func(*store.Writer, wire.EventType, *wire.Meta, []byte) error {
+	return func(w *store.Writer, t wire.EventType, m *wire.Meta, raw []byte) error {
+		defer yield()
+		if t == wire.Deleted {
+			return w.Delete(m, raw)
+		}
+		return w.Put(m, raw)
+	}
 }
 
 // nodeOf is the field that the index by a function is made of.

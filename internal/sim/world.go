@@ -32,6 +32,7 @@ type ClientSpec struct {
 	Any      bool          // lists need not be consistent
 	Typed    bool          // a custom resource has a Go type
 	Partial  bool          // metadata only
+	Slow     bool          // others come between one object that a native informer takes in and the next
 	Factory  bool          // the drop-in comes out of one of its factories
 	Options  string        // of the drop-in
 	Watch    time.Duration // the shortest time that a watch is asked for
@@ -138,8 +139,8 @@ func (w *World) String() string {
 		fmt.Fprintf(&b, "  server %d: %+v\n", i, s)
 	}
 	for i, c := range w.Clients {
-		fmt.Fprintf(&b, "  client %d: %s mode=%s any=%v typed=%v partial=%v factory=%v options=%q namespaces=%v selectors=%v watch=%v log=%d\n", i, c.Runner, c.Mode, c.Any, c.Typed,
-			c.Partial, c.Factory, c.Options,
+		fmt.Fprintf(&b, "  client %d: %s mode=%s any=%v typed=%v partial=%v slow=%v factory=%v options=%q namespaces=%v selectors=%v watch=%v log=%d\n", i, c.Runner, c.Mode, c.Any, c.Typed,
+			c.Partial, c.Slow, c.Factory, c.Options,
 			c.Scope.Namespaces, c.Scope.Selectors, c.Watch, c.LogBytes)
 		for j, h := range c.Handlers {
 			fmt.Fprintf(&b, "    handler %d: %+v\n", j, h)
@@ -153,18 +154,19 @@ func (w *World) String() string {
 
 // Calm reports whether nothing keeps clients from seeing every change, one by one.
 func (w *World) Calm() bool {
-	for _, s := range w.Steps {
-		switch s.Op {
-		case Put, Delete, Recreate, Bump, Look, Await:
-		case Fault:
-			if s.Rule.Deed != api.Pieces {
-				return false
-			}
-		default:
-			return false
-		}
+	return len(w.Servers) == 1 && !w.Servers[0].Old && w.Servers[0].Window == 0 && w.Servers[0].Lag == 0 &&
+		!slices.ContainsFunc(w.Steps, func(s Step) bool { return !s.calm() })
+}
+
+// calm reports whether a step keeps nobody from seeing every change.
+func (s Step) calm() bool {
+	switch s.Op {
+	case Put, Delete, Recreate, Bump, Look, Await:
+		return true
+	case Fault:
+		return s.Rule.Deed == api.Pieces
 	}
-	return len(w.Servers) == 1 && !w.Servers[0].Old && w.Servers[0].Window == 0 && w.Servers[0].Lag == 0
+	return false
 }
 
 // Unordered reports whether nobody can tell an old event from a new one: resourceVersions cannot be compared, and events come twice or by
