@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -16,7 +17,7 @@ func Draw(seed uint64) *World {
 	return d.w
 }
 
-// maxKeys is how many keys a world has at most.
+// maxKeys is how many keys a world has at most, but for those of which many are there before anybody runs.
 const maxKeys = 8
 
 // drawer draws one world. Each feature is there or not for the whole world, so that worlds are unlike each other.
@@ -56,6 +57,9 @@ func (d *drawer) world() {
 	}
 	d.events()
 	d.faults()
+	if d.chance(1) {
+		d.many()
+	}
 	if d.chance(8) {
 		d.calm()
 	}
@@ -149,7 +153,7 @@ func (d *drawer) client(runner string) ClientSpec {
 		c.Scope.Namespaces, c.Scope.Selectors = c.Scope.Namespaces[:min(len(c.Scope.Namespaces), 1)], c.Scope.Selectors[:min(len(c.Scope.Selectors), 1)]
 	}
 	c.Partial = runner == Native && d.chance(8)
-	c.Slow = d.chance(50)
+	c.Slow, c.Page = d.chance(50), 2
 	for range 1 + d.IntN(3) {
 		h := d.handler()
 		if runner == Native && d.chance(15) {
@@ -222,6 +226,24 @@ func (d *drawer) load() {
 			if h := &d.w.Clients[i].Handlers[j]; d.chance(50) {
 				h.Delay = time.Duration(1+d.IntN(20)) * time.Millisecond
 			}
+		}
+	}
+}
+
+// many puts more objects there than an informer takes, or hands out, at a time. Nothing is in the way then but what happens to servers:
+// a world that goes to pieces object by object takes as long as all others.
+func (d *drawer) many() {
+	w := d.w
+	for i := range 120 + d.IntN(60) {
+		w.Before = append(w.Before, Step{Op: Put, Key: len(w.Keys), Label: d.label(), Node: d.node()})
+		w.Keys = append(w.Keys, etcd.Key{Namespace: pick(d, "n1", "n2", "n3"), Name: fmt.Sprintf("k%03d", i)})
+	}
+	w.Steps = slices.DeleteFunc(w.Steps, func(s Step) bool { return s.Op == Fault })
+	for i := range w.Clients {
+		w.Clients[i].Page = 50
+		for j := range w.Clients[i].Handlers {
+			h := &w.Clients[i].Handlers[j]
+			h.Delay, h.Resync = min(h.Delay, 5*time.Millisecond), 0
 		}
 	}
 }

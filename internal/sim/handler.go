@@ -53,6 +53,7 @@ func (h *handler) tell(ctx context.Context, t told) {
 		h.wrong("after-removal", "%v %v", t.what, t.key)
 	}
 	h.run.yield()
+	h.synced()
 	h.check(t)
 	if h.run.logging {
 		h.run.logf("%s: %v %v old=%v new=%v", h.name, t.what, t.key, t.old, t.new)
@@ -227,11 +228,11 @@ func (h *handler) remove() {
 
 // synced checks that the handler has been told of every key that was there when it began, if it says so.
 func (h *handler) synced() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	if h.reg == nil || !h.reg.HasSynced() {
 		return
 	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
 	for key := range h.steady {
 		if _, ok := h.seen[key]; !ok {
 			h.wrong("synced-early", "has synced, but was not told of %v", key)

@@ -40,7 +40,7 @@ func newNative(c *api.Cluster, cl *api.Client, spec ClientSpec) (informer, error
 func makeNative[T weir.Object](c *api.Cluster, cl *api.Client, spec ClientSpec) (informer, error) {
 	opts := weir.Options{
 		Resource: c.Kind.GroupVersionResource, Namespaces: spec.Scope.Namespaces, LogBytes: spec.LogBytes,
-		Reflector: reflector.Config{Mode: modes[spec.Mode], PageSize: 2, WatchTimeout: spec.Watch, Backoff: spec.backoff},
+		Reflector: reflector.Config{Mode: modes[spec.Mode], PageSize: spec.Page, WatchTimeout: spec.Watch, Backoff: spec.backoff},
 		Indexes:   map[string]weir.Index{"app": weir.ByLabel("app"), "node": weir.ByFunc(func(o T) ([]string, error) { return []string{nodeOf(o)}, nil })},
 	}
 	if spec.Any {

@@ -40,7 +40,7 @@ func newDropIn(c *api.Cluster, cl *api.Client, spec ClientSpec) (informer, error
 		return nil, err
 	}
 	s := &shared{cluster: c, resync: spec.resync()}
-	opts := clientgo.Options{LogBytes: spec.LogBytes, Reflector: reflector.Config{Mode: modes[spec.Mode], PageSize: 2, WatchTimeout: spec.Watch, Backoff: spec.backoff}}
+	opts := clientgo.Options{LogBytes: spec.LogBytes, Reflector: reflector.Config{Mode: modes[spec.Mode], PageSize: spec.Page, WatchTimeout: spec.Watch, Backoff: spec.backoff}}
 	if spec.Any {
 		opts.Reflector.Consistency = reflector.Any
 	}

@@ -34,6 +34,7 @@ type ClientSpec struct {
 	Partial  bool          // metadata only
 	Slow     bool          // others come between one object that a native informer takes in and the next
 	Factory  bool          // the drop-in comes out of one of its factories
+	Page     int64         // how many objects a page has
 	Options  string        // of the drop-in
 	Watch    time.Duration // the shortest time that a watch is asked for
 	backoff  reflector.Backoff
