@@ -3,6 +3,7 @@ package delivery
 import (
 	"context"
 	"fmt"
+	"maps"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -188,5 +189,41 @@ func TestCloseAndRunTwice(t *testing.T) {
 		late.Run(ended)
 		<-late.Done()
 		late.Close()
+	})
+}
+
+// TestSyncedAfterWhatIsInHand: a handler has taken changes of one writer, and has handled the first of them, when the first list of another
+// writer turns out to have one of the others as well. It has synced when it has handled that one, and not later.
+func TestSyncedAfterWhatIsInHand(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		one := newWorld(t, store.Config{})
+		defer one.store.Close()
+		two := &world{t: t, store: one.store, w: one.store.Writer(store.Scope{Claim: 1})}
+		var r *Registration
+		synced := map[string]bool{}
+		r = New(one.store, func(_ context.Context, e Event) {
+			if e.Key() == "d/a" {
+				two.rv = 2
+				two.sync("b") // the version that the other writer has put
+			}
+			synced[e.Key()] = r.HasSynced()
+			time.Sleep(time.Second)
+		}, Options{})
+		go r.Run(ctx)
+		synctest.Wait()
+		one.w.BeginReplace(false)
+		one.w.EndReplace("0")
+		one.put("first", "")
+		synctest.Wait() // while it is handled, three more come
+		one.put("a", "")
+		one.put("b", "")
+		one.put("c", "")
+		time.Sleep(time.Minute)
+		cancel()
+		<-r.Done()
+		if want := map[string]bool{"d/first": false, "d/a": false, "d/b": false, "d/c": true}; !maps.Equal(synced, want) {
+			t.Errorf("synced when it was told of a key: %v, want %v", synced, want)
+		}
 	})
 }

@@ -196,7 +196,7 @@ func (r *Registration) deliverAll(ctx context.Context, changes []store.Change) {
 	for i := 0; i < len(changes) && ctx.Err() == nil; i++ {
 		r.deliver(ctx, changes[i])
 		if i >= owed {
-			r.noteSynced()
+			r.noteSynced(changes[i+1:]...)
 		}
 	}
 }
@@ -257,9 +257,9 @@ func (r *Registration) recover(key string) {
 	}
 }
 
-// noteSynced closes synced if everything that there is to wait for was handled.
-func (r *Registration) noteSynced() {
-	if !r.HasSynced() && r.cursor.SyncedThrough() {
+// noteSynced closes synced if everything that there is to wait for was handled. unhandled is what is left of a batch.
+func (r *Registration) noteSynced(unhandled ...store.Change) {
+	if !r.HasSynced() && r.cursor.SyncedThrough(unhandled...) {
 		close(r.synced)
 	}
 }

@@ -1,6 +1,9 @@
 package store
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Change is one step of one key. For each key, Old is always the version that
 // this cursor saw last (by uid and resourceVersion).
@@ -72,6 +75,7 @@ type Cursor struct {
 	// Guarded by log.mu.
 	initial bool   // snap is not read to its end
 	pos     uint64 // revision of the next change to read
+	late    uint64 // the newest revision that came to be owed since Next has returned it
 	lag     lagMap
 	waiting bool      // nothing is there: the next change must signal
 	readAt  time.Time // when it was read last
@@ -147,7 +151,7 @@ func (c *Cursor) Next(dst []Change) int {
 		n = c.nextInitial(dst)
 	}
 	for n < len(dst) {
-		got := c.nextChanges(dst[n:min(n+nextChunk, len(dst))])
+		got := c.nextChanges(dst[n:min(n+nextChunk, len(dst))], n == 0)
 		if got == 0 {
 			break
 		}
@@ -188,14 +192,17 @@ func (c *Cursor) nextInitial(dst []Change) int {
 	return n
 }
 
-func (c *Cursor) nextChanges(dst []Change) int {
+// nextChanges reads a chunk. first: what Next has returned before was handled.
+func (c *Cursor) nextChanges(dst []Change, first bool) int {
 	l := c.log
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if c.closed {
 		return 0
 	}
-	c.readAt = time.Now()
+	if c.readAt = time.Now(); first {
+		c.late = 0
+	}
 	n := 0
 	for n < len(dst) {
 		ch, ok := c.lag.pop()
@@ -293,15 +300,18 @@ func (c *Cursor) Lag() uint64 {
 
 // SyncedThrough reports whether every writer has ended its first replace and
 // Next has returned all that came with it, which it counts: whatever else keeps
-// coming, it becomes true with the last change that is Owed. It is false for a
-// cursor of CursorAt.
-func (c *Cursor) SyncedThrough() bool {
+// coming, it becomes true with the last change that is Owed. unhandled is what
+// the reader has yet to handle of what Next returned last: a first replace may
+// have turned out since to have one of these versions, that another writer has
+// put. It is false for a cursor of CursorAt.
+func (c *Cursor) SyncedThrough(unhandled ...Change) bool {
 	if !c.counts || !c.log.synced.Load() {
 		return false
 	}
 	c.log.mu.Lock()
 	defer c.log.mu.Unlock()
-	return c.log.synced.Load() && !c.initial && c.lag.owing == 0
+	return c.log.synced.Load() && !c.initial && c.lag.owing == 0 &&
+		!slices.ContainsFunc(unhandled, func(ch Change) bool { return ch.Revision <= c.late })
 }
 
 // Closed reports whether the cursor or its store was closed: Next returns 0 for

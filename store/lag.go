@@ -96,13 +96,15 @@ func (m *lagMap) take(r *record, rev uint64, owed bool) {
 	}
 }
 
-// owe makes SyncedThrough wait for a key, if there is something to come of it.
-func (m *lagMap) owe(key string) {
-	if e := m.entries[key]; e != nil && !e.owed {
+// owe makes SyncedThrough wait for a key, and reports whether there is something to come of it.
+func (m *lagMap) owe(key string) bool {
+	e := m.entries[key]
+	if e != nil && !e.owed {
 		e.owed, e.initial = true, true
 		m.owed++
 		m.owing++
 	}
+	return e != nil
 }
 
 // pop takes out the next change.

@@ -137,7 +137,9 @@ func (l *changeLog) oweVersion(o *Object) {
 		switch {
 		case !c.counts:
 		case o.revision < c.pos:
-			c.lag.owe(o.key)
+			if !c.lag.owe(o.key) {
+				c.late = max(c.late, o.revision)
+			}
 		case r != nil:
 			c.lag.owing++
 		}
