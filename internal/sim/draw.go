@@ -62,6 +62,8 @@ func (d *drawer) world() {
 	}
 	if d.chance(8) {
 		d.calm()
+	} else if w.Clients[0].Runner != Chain && d.chance(4) {
+		d.replica()
 	}
 	slices.SortStableFunc(w.Steps, func(a, b Step) int { return int(a.At - b.At) })
 }

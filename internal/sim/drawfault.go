@@ -55,6 +55,35 @@ func (d *drawer) calm() {
 	d.w.Steps = slices.DeleteFunc(d.w.Steps, func(s Step) bool { return !s.calm() })
 }
 
+// replica has clients change to a second server, which lags for a moment, right after a write, and back.
+func (d *drawer) replica() {
+	lag := d.between(500*time.Millisecond, 2*time.Second)
+	d.w.Servers = []api.Spec{{Order: d.w.Servers[0].Order}, {Order: d.w.Servers[0].Order, Lag: lag, Stale: d.chance(70)}}
+	d.w.Steps = slices.DeleteFunc(d.w.Steps, func(s Step) bool { return !s.calm() })
+	for range 2 + d.IntN(4) {
+		at := d.moment()
+		for range 1 + d.IntN(4) {
+			s := d.write()
+			s.At = at
+			d.w.Steps = append(d.w.Steps, s)
+		}
+		at += d.between(time.Millisecond, lag/2)
+		if d.chance(50) {
+			d.w.Steps = append(d.w.Steps, Step{At: at, Op: Compact})
+		}
+		d.move(at, 1)
+		d.move(at+d.between(time.Second, 20*time.Second), 0)
+	}
+}
+
+// move has all clients go to one of two servers.
+func (d *drawer) move(at time.Duration, server int) {
+	for i := range d.w.Clients {
+		d.w.Steps = append(d.w.Steps, Step{At: at, Op: Route, Client: i, Server: server})
+	}
+	d.w.Steps = append(d.w.Steps, Step{At: at, Op: CutAll, Server: 1 - server})
+}
+
 // faults draws what goes wrong with requests.
 func (d *drawer) faults() {
 	if d.chance(25) {
