@@ -26,7 +26,10 @@ type (
 	}
 	wait         struct{ d time.Duration }
 	closeStream  struct{}
-	beginReplace struct{ rebase bool }
+	beginReplace struct {
+		rebase bool
+		back   bool // since the server went back, which other reflectors of it are told
+	}
 	endReplace   struct{ rv string }
 	abortReplace struct{}
 	progress     struct{ rv string }
@@ -93,7 +96,10 @@ func (a endReplace) String() string {
 func (a progress) String() string { return "progress to " + a.rv }
 
 func (a beginReplace) String() string {
-	if a.rebase {
+	switch {
+	case a.back:
+		return "begin replace, taking older versions too, and tell the server's other reflectors"
+	case a.rebase:
 		return "begin replace, taking older versions too"
 	}
 	return "begin replace"

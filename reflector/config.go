@@ -79,6 +79,9 @@ type Config struct {
 	Take func(w *store.Writer, t wire.EventType, m *wire.Meta, object []byte) error
 	// Replacer, when not nil, is called in place of the writer's BeginReplace, EndReplace and AbortReplace.
 	Replacer Replacer
+	// Server, when not nil, is what all reflectors of one server have in common: when one of them finds that it went back in time, the
+	// others list again.
+	Server *Server
 	// OnStatus, when not nil, is told of each transition, by the reflector's own goroutine: it must not block and must not
 	// call the reflector back, other than Status.
 	OnStatus func(Status)

@@ -35,6 +35,7 @@ type driver struct {
 	probe    *probe          // of watch, once it is open; nil without one
 	watchCtx context.Context // of watch
 	rv       []byte          // of the last event
+	asked    uint64          // of Config.Server's restores: those before the list under way, or the last one
 	told     string          // the writer's progress
 	dirty    bool            // objects were put since the last flush
 	pending  *input          // what came after events that had to be told first
@@ -88,10 +89,13 @@ func (d *driver) now(a action) (ask bool) {
 		d.skips, d.damaged, d.skipErr, d.objects, d.high = 0, 0, nil, 0, 0
 		d.r.skipped(0, nil)
 		d.r.listed(0, -1)
+		if a.back {
+			d.asked = d.r.cfg.Server.wentBack(d.r.seen)
+		}
 		d.r.cfg.replacer().BeginReplace(w, a.rebase)
 	case endReplace:
 		d.r.cfg.replacer().EndReplace(w, a.rv)
-		d.told, d.dirty = a.rv, false
+		d.told, d.dirty, d.r.seen = a.rv, false, d.asked
 	case abortReplace:
 		d.r.cfg.replacer().AbortReplace(w)
 	case progress:
@@ -208,7 +212,9 @@ func (d *driver) encoding(enc wire.Encoding) error {
 
 // openList opens a LIST and reads its first object, since its head comes before.
 func (d *driver) openList(phase Phase, o source.ListOptions) input {
-	d.phase = phase
+	if d.phase = phase; o.Continue == "" {
+		d.asked = d.r.cfg.Server.found()
+	}
 	ctx, cancel := context.WithCancelCause(d.ctx)
 	d.cancel = cancel
 	list, err := d.r.src.List(ctx, o)

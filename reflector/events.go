@@ -16,8 +16,8 @@ func (d *driver) openWatch(a openWatch) input {
 	d.phase = Watching
 	switch {
 	case a.SendInitialEvents:
-		d.phase = Listing
-	case d.r.w.Outdated():
+		d.phase, d.asked = Listing, d.r.cfg.Server.found()
+	case d.r.w.Outdated(), d.r.cfg.Server.found() > d.r.seen:
 		return input{kind: inOutdated}
 	}
 	ctx, cancel := context.WithCancelCause(d.ctx)
@@ -34,7 +34,7 @@ func (d *driver) openWatch(a openWatch) input {
 		return d.failed(err)
 	}
 	if a.probe > 0 {
-		d.probe = startProbe(d.r, ctx, cancel, d.told, a)
+		d.probe = startProbe(d.r, ctx, cancel, d.told, a, d.r.seen)
 	}
 	watch.BeforeRead(d.flush)
 	return input{kind: inOpened}
@@ -140,7 +140,7 @@ func (d *driver) bookmark(object []byte) input {
 	if final && d.initial != nil {
 		d.initial.timer.Stop()
 		d.initial, d.phase, d.rv = nil, Watching, d.rv[:0]
-		d.probe = startProbe(d.r, d.watchCtx, d.cancel, string(d.meta.ResourceVersion), openWatch{probe: bookmarkPeriod})
+		d.probe = startProbe(d.r, d.watchCtx, d.cancel, string(d.meta.ResourceVersion), openWatch{probe: bookmarkPeriod}, d.asked)
 	}
 	d.hear()
 	return input{kind: inBookmark, rv: string(d.meta.ResourceVersion), final: final, damaged: d.damaged}

@@ -17,7 +17,7 @@ var errProbed = errors.New("a probe broke the watch off")
 
 // probe asks a server for its newest resourceVersion while a watch of it is open and silent: an open watch does not tell a server that has
 // nothing to say from one that is gone, hangs, or is behind what it told before. It has one timer, whose function makes at most one
-// request at a time. stop ends both. It also breaks the watch off when the store's other writers know better.
+// request at a time. stop ends both. It also breaks the watch off when another reflector of the store, or of the server, knows better.
 type probe struct {
 	r     *Reflector
 	src   source.Source
@@ -35,22 +35,24 @@ type probe struct {
 	stopped bool
 }
 
-// startProbe begins to watch over a watch that was just opened.
-func startProbe(r *Reflector, ctx context.Context, broke context.CancelCauseFunc, rv string, a openWatch) *probe {
+// startProbe begins to watch over a watch that was just opened. seen is how many of Config.Server's restores lie before what it goes on from.
+func startProbe(r *Reflector, ctx context.Context, broke context.CancelCauseFunc, rv string, a openWatch, seen uint64) *probe {
 	p := &probe{r: r, src: r.src, ctx: ctx, broke: broke, delay: a.probe, rv: rv, heard: time.Now()}
 	p.mu.Lock()
 	p.timer = time.AfterFunc(p.delay, p.ask)
 	p.mu.Unlock()
-	r.w.WhenOutdated(p.outdated)
+	r.w.WhenOutdated(func() { p.outdated(0) })
+	r.cfg.Server.join(p, seen)
 	return p
 }
 
-// outdated breaks the watch off because another writer of the store has found out that the server went back.
-func (p *probe) outdated() {
+// outdated breaks the watch off because another reflector has found out that the server went back. spread is what the lists of all that
+// are told now are to be spread over.
+func (p *probe) outdated(spread time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !p.stopped {
-		p.breakOff(input{kind: inOutdated})
+	if !p.stopped && p.found == nil {
+		p.breakOff(input{kind: inOutdated, spread: spread})
 	}
 }
 
@@ -76,6 +78,7 @@ func (p *probe) hear(rv string) {
 // stop ends the probe, and waits for the request that may be under way; the watch's context has ended before.
 func (p *probe) stop() *input {
 	p.r.w.WhenOutdated(nil)
+	p.r.cfg.Server.leave(p)
 	p.mu.Lock()
 	p.stopped = true
 	p.timer.Stop()

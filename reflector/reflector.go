@@ -12,9 +12,10 @@ import (
 
 // Reflector keeps one writer of a store equal to what one source has. All its methods are safe for concurrent use.
 type Reflector struct {
-	src source.Source
-	w   *store.Writer
-	cfg Config
+	src  source.Source
+	w    *store.Writer
+	cfg  Config
+	seen uint64 // of Config.Server's restores: those before the last list. Of Run's goroutine
 
 	mu      sync.Mutex
 	status  Status

@@ -25,6 +25,7 @@ type state struct {
 	whole      bool   // it must not be in pages
 	plain      bool   // it must be a LIST, also in mode WatchList
 	rebase     bool   // it is the truth, also where it is older than rv
+	back       bool   // it is the truth because the server went back
 	instead    bool   // it stands in for a watch that keeps failing; rv may still be good
 	tail       bool   // lists tell their resourceVersion behind the items, or may do so
 	fresh      bool   // the newest resourceVersion is asked for because it must not be older than that
@@ -84,7 +85,7 @@ const (
 	inEvents                    // events were put into the store: rv of the last, "" in initial events; damaged
 	inBookmark                  // rv; final when it ends the initial events
 	inProbed                    // a silent watch was broken off: rv is the server's newest, or err why it does not say
-	inOutdated                  // a watch was broken off, or not begun, since another writer of the store found that the server went back
+	inOutdated                  // a watch was broken off, or not begun, since another reflector found that the server went back: spread
 	inEnded                     // a WATCH's body ended well
 	inFailed                    // the request, or the stream, failed: err, retryAfter
 )
@@ -102,6 +103,7 @@ type input struct {
 	high         string        // the newest resourceVersion of the objects of a list that ends here
 	after        time.Duration // since the request under way was made
 	luck         float64       // random in [0, 1)
+	spread       time.Duration // what a list that others make as well is put off by, at random
 }
 
 func newState(cfg *Config, rv string) state {

@@ -3,10 +3,11 @@ package reflector
 import (
 	"errors"
 	"fmt"
+	"time"
 )
 
 // errElsewhere is the cause where another reflector has found out that the server went back.
-var errElsewhere = errors.New("found by another reflector of the store")
+var errElsewhere = errors.New("found by another reflector of the server")
 
 const (
 	// agreeing is how many times a server must say that rv lies in its future, with consistent answers that agree with each
@@ -51,18 +52,20 @@ func (m *machine) fallsBehind(at string) {
 
 // wentBack takes the state of a server that was restored from a backup.
 func (m *machine) wentBack(at string) {
+	m.back = true
 	m.behind = behind{}
 	m.report(ErrWentBack, fmt.Errorf("resourceVersion %s after %s", at, m.least()))
 	m.rebase, m.consistent, m.plain, m.atLeast = true, true, true, false
 	m.list()
 }
 
-// outdated lists because another reflector of the store has found that the server went back. Its server need not be the one of this
-// watch, and may have come to rv again: so the list is a usual one, and is examined if it is older.
+// outdated lists because another reflector has found that the server went back. Its server need not be the one of this watch, and may
+// have come to rv again: so the list is a usual one, and is examined if it is older.
 func (m *machine) outdated() {
 	m.report(ErrWentBack, errElsewhere)
 	m.consistent, m.doubt = true, true
-	m.sleep(reqList, nil)
+	m.phase, m.request = Waiting, reqList
+	m.do(wait{m.cfg.Backoff.delay(nil, max(m.attempt, 1), 0, m.in.luck) + time.Duration(float64(m.in.spread)*m.in.luck)})
 }
 
 // otherScheme takes the state of a server whose resourceVersions cannot be compared with what is held: nothing is known about what was

@@ -151,7 +151,7 @@ func (m *machine) listOpened() {
 	if m.tail = m.in.rv == ""; m.rv != "" {
 		m.rebase = m.rebase || m.opaque() || !m.tail && incomparable(m.in.rv, m.rv)
 	}
-	m.do(beginReplace{rebase: m.rebase})
+	m.do(beginReplace{m.rebase, m.back})
 	m.replacing = true
 }
 
@@ -202,6 +202,7 @@ func (m *machine) complete(rv string) {
 	m.rv, m.synced = rv, true
 	m.replacing, m.page, m.pageRV, m.torn = false, "", "", 0
 	m.consistent, m.atLeast, m.whole, m.plain, m.rebase, m.instead = false, false, false, false, false, false
+	m.back = false
 	m.high, m.floor, m.fresh = "", "", false
 	m.doubt, m.noMatch, m.unmatched, m.behind = false, false, 0, behind{}
 }

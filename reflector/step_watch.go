@@ -56,7 +56,7 @@ func (m *machine) watchTimeout() time.Duration {
 func (m *machine) watchOpened() {
 	m.open = true
 	if m.initial {
-		m.do(beginReplace{rebase: m.rebase})
+		m.do(beginReplace{m.rebase, m.back})
 		m.replacing = true
 	}
 	if kind := m.kind(); kind != ErrEnded && kind != ErrSilent { // those are over only when something comes

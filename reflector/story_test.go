@@ -29,6 +29,7 @@ import (
 //	page rv=N [continue=TOKEN] [damaged=N]     a LIST's body ended well
 //	events [rv=N] [after=D] [damaged=N]
 //	probed rv=N | failed=WHAT                a silent watch was broken off by its probe
+//	outdated [after=D] [spread=D]            another reflector has found that the server went back
 //	bookmark rv=N [final] [after=D]
 //	ended after=D                            a WATCH's body ended well
 //	failed WHAT [retry-after=D] [after=D]    see failure
@@ -111,6 +112,8 @@ func inputOf(t *testing.T, d *datadriven.TestData, phase Phase) input {
 			in.after = duration(t, d, arg.Vals[0])
 		case "retry-after":
 			in.retryAfter = duration(t, d, arg.Vals[0])
+		case "spread":
+			in.spread = duration(t, d, arg.Vals[0])
 		case "luck":
 			fmt.Sscan(arg.Vals[0], &in.luck)
 		}
