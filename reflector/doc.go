@@ -28,8 +28,8 @@
 //	... before its time                     all                 the same, and a probe if it brings nothing within a second
 //	a watch brings nothing for 90 s         all                 a probe while it is open; if the server goes on or does not answer, the
 //	                                                            watch is begun anew
-//	another reflector of the same store     all                 the watch is broken off, and a consistent list follows after a wait
-//	finds that the server went back
+//	another reflector of the same store,    all                 the watch is broken off, and a consistent list follows after a wait
+//	or server, finds that it went back
 //	three watches in a row without answer,  all                 a probe; whatever comes of it, the watch again. After twelve of them (four) a
 //	or one that is waited for in vain                           list, and if that fails the watch
 //	410 on a watch, as answer or event      all                 a consistent list: at once, if again at once after a wait
@@ -64,7 +64,9 @@
 // with what it has, is taken for a server that was restored.
 //
 // A server that was restored may have come to a reflector's version again before that one asks at all: then nothing shows it what was lost.
-// So all reflectors of a store list again when one of them has found a server that went back.
+// So all reflectors of a store, and all that have the same [Server], list again when one of them has found a server that went back: each
+// once for each restore, unless it has found the same itself. Their lists come after a wait, and are spread, at random, over 50 ms for each of them. A
+// reflector that begins later finds nothing, and tells nobody.
 //
 // Where resourceVersions are no integers nothing can be compared. There an answer that is not what is held makes a list, which is taken
 // as it is.
