@@ -9,15 +9,19 @@ import (
 	"sync"
 
 	"k8s.io/client-go/rest"
+
+	"github.com/weirproject/weir/reflector"
 )
 
 // Factory shares informers: users that ask for the same objects get the same informer, which runs from its first user to
-// its last (kubernetes issue 79610: stop one informer). All its methods are safe for concurrent use.
+// its last (kubernetes issue 79610: stop one informer). When one of them finds that the server was restored from a backup, all list
+// again. All its methods are safe for concurrent use.
 type Factory struct {
-	cfg  *rest.Config
-	ctx  context.Context
-	stop context.CancelFunc
-	runs sync.WaitGroup
+	cfg    *rest.Config
+	ctx    context.Context
+	stop   context.CancelFunc
+	runs   sync.WaitGroup
+	server reflector.Server // that of cfg
 
 	mu     sync.Mutex
 	shared map[shareKey]*shared
@@ -64,6 +68,9 @@ func Use[T Object](f *Factory, opts Options) (*Lease[T], error) {
 	key := shareKeyOf[T](opts)
 	sh, ok := f.shared[key]
 	if !ok {
+		if opts.Reflector.Server == nil {
+			opts.Reflector.Server = &f.server
+		}
 		inf, err := NewInformer[T](f.cfg, opts)
 		if err != nil {
 			return nil, err

@@ -68,6 +68,9 @@ func settingsOf(opts []Option) settings {
 	for _, opt := range opts {
 		opt(&s)
 	}
+	if s.informer.Reflector.Server == nil {
+		s.informer.Reflector.Server = &reflector.Server{} // the informers of a factory have one server
+	}
 	return s
 }
 

@@ -9,6 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 
 	"github.com/weirproject/weir/clientgo"
+	"github.com/weirproject/weir/reflector"
 )
 
 // NewCache makes a manager's or a cluster's Options.NewCache: controller-runtime's own cache with the informers of NewInformer,
@@ -23,7 +24,7 @@ func NewCache(opts ...Option) cache.NewCacheFunc {
 			return nil, errNoConfig
 		}
 		if o.NewInformer == nil {
-			o.NewInformer = newInformer(s, o.Scheme)
+			o.NewInformer = newInformer(s, o.Scheme, &reflector.Server{})
 		}
 		client, err := capturing(cfg, o.HTTPClient)
 		if err != nil {

@@ -7,6 +7,7 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 
 	"github.com/weirproject/weir/clientgo"
+	"github.com/weirproject/weir/reflector"
 )
 
 // NewInformer makes a cache.Options.NewInformer of controller-runtime. What it returns can be used by any number of caches,
@@ -17,15 +18,18 @@ import (
 // controller-runtime has decoded. So they are for a Go type that is not called like its kind, unless the informer's options
 // have a scheme that knows it; NewCache sees to that too.
 func NewInformer(opts ...Option) func(toolscache.ListerWatcher, runtime.Object, time.Duration, toolscache.Indexers) toolscache.SharedIndexInformer {
-	return newInformer(newSettings(opts), nil)
+	return newInformer(newSettings(opts), nil, nil)
 }
 
-// newInformer is NewInformer for a cache of a known scheme, or of any if it is nil.
-func newInformer(s *settings, scheme *runtime.Scheme) func(toolscache.ListerWatcher, runtime.Object, time.Duration, toolscache.Indexers) toolscache.SharedIndexInformer {
+// newInformer is NewInformer for a cache of a known scheme and server; of any where they are nil.
+func newInformer(s *settings, scheme *runtime.Scheme, server *reflector.Server) func(toolscache.ListerWatcher, runtime.Object, time.Duration, toolscache.Indexers) toolscache.SharedIndexInformer {
 	return func(lw toolscache.ListerWatcher, example runtime.Object, resync time.Duration, indexers toolscache.Indexers) toolscache.SharedIndexInformer {
 		opts := s.of(example)
 		if opts.Scheme == nil {
 			opts.Scheme = scheme
+		}
+		if opts.Reflector.Server == nil {
+			opts.Reflector.Server = server
 		}
 		return clientgo.NewSharedIndexInformerWithOptions(lw, example, resync, indexers, opts)
 	}

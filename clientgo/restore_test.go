@@ -1,0 +1,81 @@
+package clientgo
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/weirproject/weir/internal/rewound"
+)
+
+// TestFactoryRestore has the watch of one of a factory's informers break when the server is restored. That of the other stays open and
+// silent, of a version that the server has come to again: it lists once all the same. Another factory's informer is not told.
+func TestFactoryRestore(t *testing.T) {
+	resource := schema.GroupVersion{Version: "v1"}.WithResource
+	for name, build := range map[string]func(t *testing.T, cfg *rest.Config) (configMaps, secrets cache.SharedIndexInformer){
+		"typed": func(t *testing.T, cfg *rest.Config) (configMaps, secrets cache.SharedIndexInformer) {
+			f := newFactory(t, cfg)
+			return f.Core().V1().ConfigMaps().Informer(), f.Core().V1().Secrets().Informer()
+		},
+		"dynamic": func(t *testing.T, cfg *rest.Config) (configMaps, secrets cache.SharedIndexInformer) {
+			f, err := NewDynamicSharedInformerFactory(cfg, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return f.ForResource(resource("configmaps")).Informer(), f.ForResource(resource("secrets")).Informer()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				server := rewound.New()
+				cfg := &rest.Config{Host: "http://server", Transport: server}
+				configMaps, secrets := build(t, cfg)
+				_, elsewhere := build(t, cfg)
+				ctx, cancel := context.WithCancel(context.Background())
+				for _, inf := range []cache.SharedIndexInformer{configMaps, secrets, elsewhere} {
+					// client-go's own waits for the clock outside of the bubble.
+					if err := inf.SetWatchErrorHandler(func(*cache.Reflector, error) {}); err != nil {
+						t.Fatal(err)
+					}
+					go inf.RunWithContext(ctx)
+				}
+				time.Sleep(time.Minute)
+				server.Restore()
+				server.Cut("configmaps")
+				time.Sleep(20 * time.Second)
+				for name, inf := range map[string]cache.SharedIndexInformer{"configmaps": configMaps, "secrets": secrets} {
+					if state := stateOf(t, inf); state != "after" {
+						t.Errorf("%s are from %s the restore", name, state)
+					}
+				}
+				if n := server.Lists("secrets"); n != 3 {
+					t.Errorf("%d lists of secrets, two of them at first", n)
+				}
+				if state := stateOf(t, elsewhere); state != "before" {
+					t.Errorf("the other factory's secrets are from %s the restore", state)
+				}
+				cancel()
+				synctest.Wait()
+			})
+		})
+	}
+}
+
+func stateOf(t *testing.T, inf cache.SharedIndexInformer) string {
+	t.Helper()
+	o, ok, err := inf.GetStore().GetByKey("n/o")
+	if err != nil || !ok {
+		t.Fatalf("%v, %v", ok, err)
+	}
+	m, err := meta.Accessor(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m.GetLabels()["state"]
+}

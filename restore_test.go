@@ -1,0 +1,69 @@
+package weir_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/rest"
+
+	"github.com/weirproject/weir"
+	"github.com/weirproject/weir/internal/rewound"
+	"github.com/weirproject/weir/reflector"
+)
+
+// TestFactoryRestore has the watch of one of a factory's informers break when the server is restored. That of the other stays open and
+// silent, of a version that the server has come to again: it lists once all the same.
+func TestFactoryRestore(t *testing.T) {
+	for name, opts := range map[string]weir.Options{
+		"one reflector":  {},
+		"two reflectors": {Namespaces: []string{"n", "m"}},
+		"of pages":       {Reflector: reflector.Config{Mode: reflector.Pages}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				server := rewound.New()
+				f := weir.NewFactory(context.Background(), &rest.Config{Host: "http://server", Transport: server})
+				configMaps, err := weir.Use[*corev1.ConfigMap](f, weir.Options{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				secrets, err := weir.Use[*corev1.Secret](f, opts)
+				if err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(time.Minute)
+				lists := server.Lists("secrets")
+				server.Restore()
+				server.Cut("configmaps")
+				time.Sleep(20 * time.Second)
+				for name, get := range map[string]func() (metaObject, error){
+					"configmaps": func() (metaObject, error) { return configMaps.Get("n/o") },
+					"secrets":    func() (metaObject, error) { return secrets.Get("n/o") },
+				} {
+					if o, err := get(); err != nil || o.GetLabels()["state"] != "after" {
+						t.Errorf("%s are %v, %v", name, o, err)
+					}
+				}
+				if n := server.Lists("secrets"); n != 2*lists {
+					t.Errorf("%d lists of secrets at first, and %d with those after the restore", lists, n)
+				}
+				late, err := weir.Use[*corev1.Secret](f, weir.Options{Namespaces: []string{"n"}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(20 * time.Second)
+				if n := server.Lists("secrets"); !late.HasSynced() || n != 2*lists+1 {
+					t.Errorf("%d lists after another informer has begun, synced: %v", n, late.HasSynced())
+				}
+				if err := f.Shutdown(); err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
+}
+
+type metaObject interface{ GetLabels() map[string]string }
