@@ -92,7 +92,8 @@ type Config struct {
 type Backoff struct {
 	Min time.Duration // 0: 0.8 s
 	Max time.Duration // 0: 30 s
-	// Denied is Max for what somebody may put right at any moment: missing credentials, permissions, resources. 0: 5 s.
+	// Denied is Max for what somebody may put right at any moment: missing credentials, permissions, resources. 0: 5 s. For a resource
+	// that was there a moment ago it is Min.
 	Denied time.Duration
 	// Healthy is how long a watch must have stood for the failures before it to be forgotten. 0: 10 s.
 	Healthy time.Duration

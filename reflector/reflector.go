@@ -93,7 +93,7 @@ func (r *Reflector) publish(before, s state, ask action) {
 	r.mu.Lock()
 	st := &r.status
 	told := before.phase != s.phase || before.err != s.err || before.mode != s.mode || before.synced != s.synced ||
-		before.attempt != s.attempt || before.relists != s.relists
+		before.tries() != s.tries() || before.relists != s.relists
 	if st.Phase != s.phase || before.err != s.err {
 		st.Since = time.Now()
 	}
@@ -101,7 +101,7 @@ func (r *Reflector) publish(before, s state, ask action) {
 	if before.rv != s.rv {
 		st.ResourceVersion = s.rv
 	}
-	st.Attempts, st.Relists = s.attempt, s.relists
+	st.Attempts, st.Relists = s.tries(), s.relists
 	st.NextRetry = time.Time{}
 	if w, ok := ask.(wait); ok {
 		st.NextRetry = time.Now().Add(w.d)

@@ -56,7 +56,11 @@ type state struct {
 	failures   int // of any kind but 429, and requests that got no answer
 	barren     int // watches that stood, and brought nothing
 	quick      int // watches that brought something and ended within quickWatch
-	err        *Error
+
+	// Answers in a row that there is no such resource, where there was one a moment ago, while they set no slower pace.
+	missing int // <= mostMissing. Ends with a list
+	refused int // those of them to a watch; <= mostRefused. Ends with a watch that stood, or brought something
+	err     *Error
 }
 
 // request is what a reflector can ask of the server.
@@ -109,6 +113,9 @@ type input struct {
 func newState(cfg *Config, rv string) state {
 	return state{cfg: cfg, mode: cfg.Mode, rv: rv, synced: rv != "", tail: rv != ""}
 }
+
+// tries returns how many tries have failed in a row.
+func (s *state) tries() int { return s.attempt + s.missing }
 
 // kind returns the sentinel of the error that stands, or nil.
 func (s *state) kind() error {

@@ -13,6 +13,10 @@ const (
 	// mostFailures is after how many failures of any kind together the state is listed anew. It is more than the examination of a
 	// server that is behind takes.
 	mostFailures = 12
+	// A resource that was there may be back at any moment. So the first answers that it is not set no slower pace, neither for themselves nor
+	// for what fails next: mostMissing take a minute. A watch that is refused costs a list as well: mostRefused are enough.
+	mostMissing = 100
+	mostRefused = 8
 )
 
 // step is the reflector: what happened, and what is known, give what to do, and what is known then. It has no clock,
@@ -142,7 +146,10 @@ func (m *machine) failedOnce(kind error) {
 		m.forgive()
 	}
 	stood := watching && m.open && m.attempt > 0 && m.in.after >= m.cfg.Backoff.base(m.attempt, m.cfg.Backoff.Max)
-	if !stood {
+	switch {
+	case m.missed(kind, watching):
+		m.attempt = 0
+	case !stood:
 		m.attempt++
 	}
 	switch {
@@ -154,11 +161,25 @@ func (m *machine) failedOnce(kind error) {
 	m.failures++
 }
 
+// missed counts an answer that there is no such resource, and reports whether it is one of the first since the resource was there.
+func (m *machine) missed(kind error, watching bool) bool {
+	if kind != ErrUnknownResource || !m.synced || m.missing >= mostMissing || watching && m.refused >= mostRefused {
+		return false
+	}
+	if m.missing++; watching {
+		m.refused++
+	}
+	return true
+}
+
+// vanished reports whether the failure at hand is one that missed has counted.
+func (m *machine) vanished(kind error) bool { return kind == ErrUnknownResource && m.attempt == 0 }
+
 // succeeded forgets the failures of other requests than the watch.
-func (m *machine) succeeded() { m.attempt = m.trouble }
+func (m *machine) succeeded() { m.attempt, m.missing = m.trouble, 0 }
 
 // forgive forgets all failures so far that set the pace.
-func (m *machine) forgive() { m.attempt, m.trouble = 0, 0 }
+func (m *machine) forgive() { m.attempt, m.trouble, m.missing, m.refused = 0, 0, 0, 0 }
 
 // progressed notes that the state is newer than it was: what failed before has passed.
 func (m *machine) progressed() {

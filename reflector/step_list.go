@@ -107,7 +107,7 @@ func (m *machine) versionFailed(kind error) {
 		}
 	}
 	m.err = nil
-	m.attempt--
+	m.attempt = max(m.attempt-1, 0)
 	if m.unknownFloor() {
 		m.askFloor()
 		return

@@ -93,7 +93,7 @@ func (m *machine) advance() {
 		return
 	}
 	if m.in.rv != m.rv {
-		m.moved, m.attempt = true, 0
+		m.moved, m.attempt, m.missing, m.refused = true, 0, 0, 0
 		m.progressed()
 	}
 	m.rv = m.in.rv
@@ -223,6 +223,9 @@ func (m *machine) resume() {
 func (m *machine) watchFailed(kind error) {
 	m.doubt = true // whoever answers next may have been restored from a backup
 	switch {
+	case m.vanished(kind):
+		m.consistent = m.consistent || m.refused > 1
+		m.sleep(reqList, kind)
 	case kind == ErrExpired:
 		m.consistent = true
 		m.trouble++
@@ -271,7 +274,7 @@ func (m *machine) initialFailed(kind error) {
 	m.initial = false
 	switch kind {
 	case ErrUnreachable, ErrUnauthorized, ErrForbidden, ErrUnknownResource, ErrTooManyRequests:
-		m.plain = m.attempt >= relistAfter
+		m.plain = m.tries() >= relistAfter
 		m.sleep(reqList, kind)
 	case ErrAhead:
 		m.behind.denied++

@@ -192,6 +192,8 @@ func changes(a, b state) string {
 	change("synced", a.synced, b.synced)
 	change("relists", a.relists, b.relists)
 	change("attempt", a.attempt, b.attempt)
+	change("missing", a.missing, b.missing)
+	change("refused watches", a.refused, b.refused)
 	change("trouble", a.trouble, b.trouble)
 	change("fruitless answers", a.fruitless, b.fruitless)
 	change("watches without an answer", a.unanswered, b.unanswered)

@@ -1,0 +1,161 @@
+package reflector
+
+import (
+	"fmt"
+	"net/http"
+	"testing"
+	"time"
+)
+
+// TestServedAgain has a server that does not serve the resource for a while, as a version of a custom resource that is switched off and on.
+// The reflector is current soon after it is served again, whatever else goes wrong then.
+func TestServedAgain(t *testing.T) {
+	const soon = 2 * time.Second
+	// Each returns what is answered instead, to the nth request since the resource is served again; nil: nothing.
+	after := map[string]func(w *world, n int) http.HandlerFunc{
+		"well": func(*world, int) http.HandlerFunc { return nil },
+		"storage initializing": func(_ *world, n int) http.HandlerFunc {
+			if n == 1 {
+				return deny(429, "1")
+			}
+			return nil
+		},
+		"failing once": func(_ *world, n int) http.HandlerFunc {
+			if n == 1 {
+				return deny(500, "")
+			}
+			return nil
+		},
+		"broken off once": func(_ *world, n int) http.HandlerFunc {
+			if n == 1 {
+				return func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }
+			}
+			return nil
+		},
+		"other server later": func(_ *world, n int) http.HandlerFunc {
+			if n == 2 {
+				return deny(404, "")
+			}
+			return nil
+		},
+	}
+	for name, instead := range after {
+		for _, mode := range []Mode{List, Pages, WatchList} {
+			for _, luck := range []float64{0, 0.5, 0.999} {
+				for _, outage := range []time.Duration{time.Second, 7 * time.Second, 30 * time.Second} {
+					t.Run(fmt.Sprintf("%s/%s/%v/%v", name, mode, luck, outage), func(t *testing.T) {
+						inWorld(t, Config{Mode: mode}, func(w *world) { w.servedAgain(outage, luck, instead, soon) })
+					})
+				}
+			}
+		}
+	}
+}
+
+// servedAgain runs the reflector through an outage, and checks when it is current again.
+func (w *world) servedAgain(outage time.Duration, luck float64, instead func(w *world, n int) http.HandlerFunc, soon time.Duration) {
+	w.r.cfg.Backoff.Random = func() float64 { return luck }
+	begins, n, cut := time.Minute, 0, make(chan struct{})
+	w.server = func(rw http.ResponseWriter, r *http.Request) {
+		q, now := r.URL.Query(), time.Since(w.began)
+		switch {
+		case now >= begins && now < begins+outage:
+			deny(404, "")(rw, r)
+			return
+		case now >= begins:
+			if n++; instead(w, n) != nil {
+				instead(w, n)(rw, r)
+				return
+			}
+		}
+		rv, pod := "100", "a@91"
+		if now >= begins {
+			rv, pod = "200", "a@191"
+		}
+		switch {
+		case r.URL.Path == "/version":
+			version("1.37")(rw, r)
+		case q.Has("sendInitialEvents"):
+			w.held(cut, "+"+pod, "end@"+rv)(rw, r)
+		case q.Has("watch"):
+			w.held(cut)(rw, r)
+		default:
+			w.list(rv, pod)(rw, r)
+		}
+	}
+	w.run()
+	w.after(begins)
+	close(cut)
+	cut = nil
+	w.after(outage + soon)
+	w.holds("a@191")
+	if s := w.r.Status(); s.Phase != Watching {
+		w.t.Errorf("%s; it asked for %s", s, w.requests)
+	}
+}
+
+// held sends events, and breaks off at cut.
+func (w *world) held(cut chan struct{}, events ...string) http.HandlerFunc {
+	return func(rw http.ResponseWriter, r *http.Request) {
+		rw.Header().Set("Content-Type", w.enc.WatchContentType())
+		rw.WriteHeader(200)
+		for _, e := range events {
+			rw.Write(w.event(e))
+		}
+		rw.(http.Flusher).Flush()
+		select {
+		case <-cut:
+		case <-r.Context().Done():
+		}
+	}
+}
+
+// TestMissingForLong counts the requests for a resource that does not come back: two a second at first, one in 2.5 s at most after a minute or so.
+func TestMissingForLong(t *testing.T) {
+	for _, mode := range []Mode{List, WatchList} {
+		for _, luck := range []float64{0, 0.999} {
+			inWorld(t, Config{Mode: mode}, func(w *world) {
+				w.r.cfg.Backoff.Random = func() float64 { return luck }
+				w.server = deny(404, "")
+				if mode == List {
+					w.run(w.list("100", "a@91"), deny(404, ""))
+				} else {
+					w.run(w.events("+a@91", "end@100", "EOF"))
+				}
+				w.after(10 * time.Second)
+				if n := len(w.requests); n < 10 || n > 30 {
+					t.Errorf("%d requests in 10 s", n)
+				}
+				if s := w.r.Status(); s.Attempts < 10 {
+					t.Errorf("%s", s)
+				}
+				w.after(2 * time.Minute)
+				w.requests = nil
+				w.after(time.Minute)
+				if n := len(w.requests); n < 10 || n > 24 {
+					t.Errorf("%d requests in a minute", n)
+				}
+			})
+		}
+	}
+}
+
+// TestNeverWatched counts the lists of a resource that can be listed, and never watched.
+func TestNeverWatched(t *testing.T) {
+	inWorld(t, Config{Mode: List}, func(w *world) {
+		w.server = func(rw http.ResponseWriter, r *http.Request) {
+			if r.URL.Query().Has("watch") {
+				deny(405, "")(rw, r)
+				return
+			}
+			w.list("100", "a@91")(rw, r)
+		}
+		w.run()
+		w.after(time.Minute)
+		w.requests = nil
+		w.after(time.Minute)
+		if n := len(w.requests); n < 2*12 || n > 2*24 {
+			t.Errorf("%d requests in a minute", n)
+		}
+	})
+}
