@@ -165,6 +165,9 @@ func (h *held) ready(s *session, took time.Duration) {
 // not loaded yet, custom resources and permissions.
 const finalAttempts = 4
 
+// finalMissing is finalAttempts for a resource that the upstream does not know any more, about which it is asked more often: 3 to 6 s.
+const finalMissing = 8
+
 // watchStatus ends a session that must not go on serving: the resource is gone, or the proxy may not read it any more.
 func (h *held) watchStatus(st reflector.Status, cancel context.CancelCauseFunc) {
 	if st.Err == nil {
@@ -173,7 +176,7 @@ func (h *held) watchStatus(st reflector.Status, cancel context.CancelCauseFunc) 
 	}
 	text := st.Err.Error()
 	h.failure.Store(&text)
-	if st.Attempts < finalAttempts {
+	if st.Attempts < finalAttempts || st.Attempts < finalMissing && errors.Is(st.Err, reflector.ErrUnknownResource) {
 		return
 	}
 	for _, final := range []error{

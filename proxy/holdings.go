@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/lru"
 
+	"github.com/weirproject/weir/reflector"
 	"github.com/weirproject/weir/source"
 )
 
@@ -45,7 +46,8 @@ const (
 	// refusedFor is how long a resource that could not be held is passed on without another try; maxRefused bounds how many
 	// of these are remembered.
 	refusedFor = 5 * time.Minute
-	// undefinedFor is refusedFor for a resource that has no APIService yet: kube-apiserver makes it a moment after the resource.
+	// undefinedFor is refusedFor for a resource that has no APIService yet, which kube-apiserver makes a moment after the resource, and for
+	// one that was held and is not served any more: it may be again.
 	undefinedFor = 10 * time.Second
 	maxRefused   = 1024
 )
@@ -178,7 +180,7 @@ func (hs *holdings) take(gvr schema.GroupVersionResource) {
 // refuse passes a resource on that could not be held because of err, until it is worth another try.
 func (hs *holdings) refuse(gvr schema.GroupVersionResource, err error) {
 	until := time.Now().Add(refusedFor)
-	if errors.Is(err, errOriginUnknown) && apierrors.IsNotFound(err) {
+	if errors.Is(err, errOriginUnknown) && apierrors.IsNotFound(err) || errors.Is(err, reflector.ErrUnknownResource) {
 		until = time.Now().Add(undefinedFor)
 	}
 	hs.refused.Add(gvr, until)

@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 
+	"github.com/weirproject/weir/reflector"
 	"github.com/weirproject/weir/watchcache/embedded"
 )
 
@@ -98,6 +99,37 @@ func TestNewlyDefined(t *testing.T) {
 		if left := time.Until(until.(time.Time)); left > want || left < want-time.Minute {
 			t.Errorf("%d: for %s", code, left)
 		}
+	}
+}
+
+// TestNotServedAnyMore: a resource that was held, and that the upstream does not know any more, is passed on after some tries, and tried again
+// in a moment.
+func TestNotServedAnyMore(t *testing.T) {
+	u := startUpstream(t, embedded.Options{})
+	f := startProxy(t, u, Options{MemoryBudget: 64 << 20})
+	gone := &reflector.Error{Phase: reflector.Listing, Kind: reflector.ErrUnknownResource}
+	for _, tt := range []struct {
+		err      error
+		attempts int
+		ends     bool
+	}{
+		{gone, finalMissing - 1, false},
+		{gone, finalMissing, true},
+		{&reflector.Error{Kind: reflector.ErrForbidden}, finalAttempts - 1, false},
+		{&reflector.Error{Kind: reflector.ErrForbidden}, finalAttempts, true},
+		{&reflector.Error{Kind: reflector.ErrUnreachable}, 100, false},
+	} {
+		var ended error
+		h := &held{holdings: f.proxy.holdings, gvr: podsResource}
+		h.watchStatus(reflector.Status{Err: tt.err, Attempts: tt.attempts}, func(err error) { ended = err })
+		if (ended != nil) != tt.ends {
+			t.Errorf("%v, %d times: %v", tt.err, tt.attempts, ended)
+		}
+	}
+	f.proxy.holdings.refuse(podsResource, gone)
+	until, _ := f.proxy.holdings.refused.Get(podsResource)
+	if left := time.Until(until.(time.Time)); left > undefinedFor {
+		t.Errorf("refused for %s", left)
 	}
 }
 
