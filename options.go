@@ -55,7 +55,7 @@ type Options struct {
 	LogBytes int64
 
 	// Reflector tunes how the server is listed and watched. The zero value chooses by the server's version. Its Encoding,
-	// Drop and OnItemType are the informer's own.
+	// Drop and OnItemType are the informer's own; without a Server, an informer of a Factory has the factory's.
 	Reflector reflector.Config
 	// OnStatus, if set, is told each time the state of one of the informer's reflectors changes. It must not block.
 	OnStatus func(Status)

@@ -47,6 +47,7 @@ type Options struct {
 	// LogBytes bounds the memory that a handler's lag may hold before it is caught up by key. 0: 8 MiB.
 	LogBytes int64
 	// Reflector tunes listing and watching. Mode Auto is List: a ListerWatcher cannot tell which server it talks to.
+	// Without a Server, an informer of a factory has the factory's: it lists again when another one finds that the server was restored.
 	Reflector reflector.Config
 }
 
