@@ -32,7 +32,7 @@
 //	or server, finds that it went back
 //	three watches in a row without answer,  all                 a probe; whatever comes of it, the watch again. After twelve of them (four) a
 //	or one that is waited for in vain                           list, and if that fails the watch
-//	410 on a watch, as answer or event      all                 a consistent list: at once, if again at once after a wait
+//	410 on a watch, as answer or event      all                 a consistent list: at once, if again after a wait, whatever else failed before
 //	504 ResourceVersionTooLarge, or a       all                 the server is asked whether it has reached what is held; see below
 //	server older than what is held
 //	initial events without their bookmark   WatchList           as Auto from then on
@@ -58,7 +58,8 @@
 //
 // A resourceVersion lower than what is held comes from a replica that lags, or from a server that was restored from a backup. Nothing
 // of what a replica that lags tells may be taken: objects that were deleted since would come back. So the server is asked for a list
-// not older than what is held. If any replica can answer that, its state is listed: most likely one lagged, but a restored server may have
+// not older than what is held. If any replica can answer that, its state is listed after a wait that is longer only where this has come
+// before: most likely one lagged, but a restored server may have
 // come to that resourceVersion a second time meanwhile. A server that says twice that it lies in its future (504
 // ResourceVersionTooLarge), and whose consistent answers in between do not go down, has gone back in time: that is told as
 // [ErrWentBack], and its state is taken as it is. Both take six seconds or more. So a cache that lags for longer, and answers consistent lists

@@ -68,17 +68,17 @@ func (w *world) servedAgain(outage time.Duration, luck float64, instead func(w *
 				return
 			}
 		}
-		rv, pod := "100", "a@91"
+		rv, pod, until := "100", "a@91", cut
 		if now >= begins {
-			rv, pod = "200", "a@191"
+			rv, pod, until = "200", "a@191", nil
 		}
 		switch {
 		case r.URL.Path == "/version":
 			version("1.37")(rw, r)
 		case q.Has("sendInitialEvents"):
-			w.held(cut, "+"+pod, "end@"+rv)(rw, r)
+			w.held(until, "+"+pod, "end@"+rv)(rw, r)
 		case q.Has("watch"):
-			w.held(cut)(rw, r)
+			w.held(until)(rw, r)
 		default:
 			w.list(rv, pod)(rw, r)
 		}
@@ -86,12 +86,20 @@ func (w *world) servedAgain(outage time.Duration, luck float64, instead func(w *
 	w.run()
 	w.after(begins)
 	close(cut)
-	cut = nil
 	w.after(outage + soon)
 	w.holds("a@191")
 	if s := w.r.Status(); s.Phase != Watching {
-		w.t.Errorf("%s; it asked for %s", s, w.requests)
+		w.t.Errorf("%s; it asked for %s", s, w.asked())
 	}
+}
+
+// asked returns the requests so far, and forgets them.
+func (w *world) asked() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	requests := w.requests
+	w.requests = nil
+	return requests
 }
 
 // held sends events, and breaks off at cut.
@@ -123,16 +131,16 @@ func TestMissingForLong(t *testing.T) {
 					w.run(w.events("+a@91", "end@100", "EOF"))
 				}
 				w.after(10 * time.Second)
-				if n := len(w.requests); n < 10 || n > 30 {
+				if n := len(w.asked()); n < 10 || n > 30 {
 					t.Errorf("%d requests in 10 s", n)
 				}
 				if s := w.r.Status(); s.Attempts < 10 {
 					t.Errorf("%s", s)
 				}
 				w.after(2 * time.Minute)
-				w.requests = nil
+				w.asked()
 				w.after(time.Minute)
-				if n := len(w.requests); n < 10 || n > 24 {
+				if n := len(w.asked()); n < 10 || n > 24 {
 					t.Errorf("%d requests in a minute", n)
 				}
 			})
@@ -152,10 +160,33 @@ func TestNeverWatched(t *testing.T) {
 		}
 		w.run()
 		w.after(time.Minute)
-		w.requests = nil
+		w.asked()
 		w.after(time.Minute)
-		if n := len(w.requests); n < 2*12 || n > 2*24 {
+		if n := len(w.asked()); n < 2*12 || n > 2*24 {
 			t.Errorf("%d requests in a minute", n)
 		}
+	})
+}
+
+// TestExpiredAfterFailures has a server that failed for a while, and then tells that it no longer has the changes: what failed before does
+// not put the list off. It is put off where a list was no help.
+func TestExpiredAfterFailures(t *testing.T) {
+	inWorld(t, listed, func(w *world) {
+		w.run(w.list("100", "a@91"), deny(500, ""), deny(500, ""), w.events("error@410"), w.list("200", "a@191"),
+			w.events("error@410"), w.list("300", "a@291"), w.events())
+		w.after(10 * time.Second)
+		w.sees("0s LIST", "0s WATCH resourceVersion=100", "600ms WATCH resourceVersion=100", "1.8s WATCH resourceVersion=100",
+			"1.8s LIST", "1.8s WATCH resourceVersion=200", "3s LIST", "3s WATCH resourceVersion=300")
+	})
+}
+
+// TestCaughtUpAfterFailures has a server that failed for a while, and then was found behind and has caught up: it is listed soon.
+func TestCaughtUpAfterFailures(t *testing.T) {
+	inWorld(t, listed, func(w *world) {
+		w.run(w.list("100", "a@91"), deny(500, ""), deny(500, ""), ahead(), w.list("120/more", "a@91"), w.list("120", "a@111"), w.events())
+		w.after(15 * time.Second)
+		w.holds("a@111")
+		w.sees("0s LIST", "0s WATCH resourceVersion=100", "600ms WATCH resourceVersion=100", "1.8s WATCH resourceVersion=100",
+			"2.85s LIST limit=1", "3.45s LIST", "3.45s WATCH resourceVersion=120")
 	})
 }

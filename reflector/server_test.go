@@ -90,7 +90,7 @@ func TestServerWentBackForAll(t *testing.T) {
 			other.holds("a@40")
 			other.told(ErrWentBack)
 			if s := other.r.Status(); s.Err != nil || s.Relists != 1 || s.ResourceVersion != "62" {
-				t.Errorf("%s, after %s", s, other.requests)
+				t.Errorf("%s, after %s", s, other.asked())
 			}
 		}
 		if n := server.found() - before; n != 1 {

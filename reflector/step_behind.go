@@ -119,8 +119,10 @@ func (m *machine) deny() {
 
 // caughtUp lists a server that was found behind and is not any more. Most likely it lagged. But one that was restored may have come to the
 // resourceVersions of what is held a second time, with other content; a watch would never tell. It may be found behind again, by
-// the next request: so there is a wait.
+// the next request: so there is a wait, the longer the more often, whatever else has failed before.
 func (m *machine) caughtUp() {
+	m.trouble++
+	m.attempt = m.trouble
 	m.atLeast = m.request == reqReaches
 	m.consistent = !m.atLeast
 	m.behind, m.doubt = behind{}, true

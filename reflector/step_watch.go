@@ -227,6 +227,7 @@ func (m *machine) watchFailed(kind error) {
 		m.consistent = m.consistent || m.refused > 1
 		m.sleep(reqList, kind)
 	case kind == ErrExpired:
+		m.attempt = 0 // it answers: only lists that were no help put the next one off
 		m.consistent = true
 		m.trouble++
 		m.atOnce(reqList, kind)
