@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -12,14 +13,17 @@ import (
 	"github.com/weirproject/weir/e2e/programs/report"
 )
 
-// A subject of TestPrograms: how many objects it must come to know of in a cluster of so many pods.
+// trial is a subject of TestPrograms. It comes to know all pods.
 type trial struct {
-	name  string
-	count func(pods int) int
+	name string
+	args []string
 }
 
-var trials = []trial{
-	{"prometheus", func(pods int) int { return pods }},
+func trials() []trial {
+	return []trial{
+		{name: "prometheus"},
+		{name: "k8sattributes", args: []string{"-pods", strconv.Itoa(*podsFlag)}},
+	}
 }
 
 // TestPrograms runs each program as it is and changed, one after the other, and measures both until they know everything; then both
@@ -33,7 +37,7 @@ func TestPrograms(t *testing.T) {
 	w := newWorld(t, ctx)
 	var table strings.Builder
 	fmt.Fprintf(&table, "%-16s %5s   %-23s   %-23s   %s\n", "", "lines", "peak RSS, MB", "CPU, s", "ready after, s")
-	for _, trial := range trials {
+	for _, trial := range trials() {
 		t.Run(trial.name, func(t *testing.T) {
 			p := &program{name: trial.name}
 			plain, changed, err := p.build(ctx, w.dir)
@@ -58,11 +62,11 @@ func (w *world) measure(t *testing.T, ctx context.Context, binary string, trial 
 	t.Helper()
 	ctx, cancel := context.WithTimeout(ctx, deadline)
 	defer cancel()
-	s, err := start(binary, trial.name, w.kubeconfig)
+	s, err := start(binary, trial.name, w.kubeconfig, trial.args...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = s.await(ctx, trial.count(w.pods.Len()))
+	_, err = s.await(ctx, w.pods.Len())
 	ready := time.Since(s.began)
 	u := s.end()
 	if u.ready = ready; err != nil {
@@ -76,10 +80,10 @@ func (w *world) compare(t *testing.T, ctx context.Context, plain, changed string
 	t.Helper()
 	ctx, cancel := context.WithTimeout(ctx, deadline)
 	defer cancel()
-	count := trial.count(w.pods.Len())
+	count := w.pods.Len()
 	var both [2]*subject
 	for i, binary := range []string{plain, changed} {
-		s, err := start(binary, trial.name, w.kubeconfig)
+		s, err := start(binary, trial.name, w.kubeconfig, trial.args...)
 		if err != nil {
 			t.Fatal(err)
 		}

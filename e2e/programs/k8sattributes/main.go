@@ -1,0 +1,96 @@
+// Command k8sattributes runs the processor of the OpenTelemetry collector that adds what a cluster knows of pods to telemetry, and reports
+// what it adds for each of the simulated pods.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/open-telemetry/opentelemetry-collector-contrib/processor/k8sattributesprocessor"
+	"go.opentelemetry.io/collector/component/componenttest"
+	"go.opentelemetry.io/collector/confmap"
+	"go.opentelemetry.io/collector/consumer/consumertest"
+	"go.opentelemetry.io/collector/pdata/plog"
+	"go.opentelemetry.io/collector/processor"
+	"go.opentelemetry.io/collector/processor/processortest"
+
+	"github.com/weirproject/weir/e2e/programs/report"
+	"github.com/weirproject/weir/internal/podsim"
+)
+
+var podsFlag = flag.Int("pods", 0, "how many pods there are")
+
+func main() {
+	flag.Parse()
+	if err := run(); err != nil {
+		fmt.Fprintln(os.Stderr, "k8sattributes:", err)
+		os.Exit(1)
+	}
+}
+
+// settings associate telemetry with pods by name, and add what is known of them.
+var settings = map[string]any{
+	"auth_type": "kubeConfig",
+	"extract": map[string]any{
+		"metadata": []string{"k8s.pod.uid", "k8s.pod.start_time", "k8s.node.name", "k8s.deployment.name", "k8s.replicaset.name"},
+		"labels":   []any{map[string]any{"tag_name": "$1", "key_regex": "(.*)", "from": "pod"}},
+	},
+	"pod_association": []any{map[string]any{"sources": []any{
+		map[string]any{"from": "resource_attribute", "name": "k8s.pod.name"},
+		map[string]any{"from": "resource_attribute", "name": "k8s.namespace.name"},
+	}}},
+	"pod_delete_grace_period":   time.Second.String(),
+	"wait_for_metadata":         true,
+	"wait_for_metadata_timeout": time.Hour.String(),
+}
+
+func run() error {
+	ctx := context.Background()
+	factory := k8sattributesprocessor.NewFactory()
+	config := factory.CreateDefaultConfig()
+	if err := confmap.NewFromStringMap(settings).Unmarshal(config); err != nil {
+		return err
+	}
+	sink := new(consumertest.LogsSink)
+	p, err := factory.CreateLogs(ctx, processortest.NewNopSettings(factory.Type()), config, sink)
+	if err != nil {
+		return err
+	}
+	if err := p.Start(ctx, componenttest.NewNopHost()); err != nil {
+		return err
+	}
+	defer p.Shutdown(ctx)
+	asker := asker{processor: p, sink: sink, pods: podsim.New(*podsFlag, 1)}
+	return report.Serve(asker.all)
+}
+
+// asker asks the processor about pods, by what it makes of an empty log of each.
+type asker struct {
+	processor processor.Logs
+	sink      *consumertest.LogsSink
+	pods      *podsim.Pods
+}
+
+func (a *asker) all() map[string]any {
+	all := map[string]any{}
+	for i := range a.pods.Len() {
+		pod := a.pods.Pod(i)
+		logs := plog.NewLogs()
+		of := logs.ResourceLogs().AppendEmpty().Resource().Attributes()
+		of.PutStr("k8s.pod.name", pod.Name)
+		of.PutStr("k8s.namespace.name", pod.Namespace)
+		if err := a.processor.ConsumeLogs(context.Background(), logs); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+		}
+		for _, out := range a.sink.AllLogs() {
+			if got := out.ResourceLogs().At(0).Resource().Attributes(); got.Len() > 2 {
+				all[pod.Namespace+"/"+pod.Name] = got.AsRaw()
+			}
+		}
+		a.sink.Reset()
+	}
+	return all
+}
