@@ -7,6 +7,7 @@ import "time"
 func (w *Writer) Flush() (changed int) {
 	b := w.batch
 	if b == nil {
+		w.settleSynced()
 		return 0
 	}
 	if !w.replacing && b.stage.isFast() {
@@ -25,7 +26,15 @@ func (w *Writer) Flush() (changed int) {
 	}
 	w.batch = nil
 	b.release()
+	w.settleSynced()
 	return changed
+}
+
+// settleSynced makes a writer synced that only waits for news of objects in doubt, if they have come.
+func (w *Writer) settleSynced() {
+	if w.ended && !w.synced {
+		w.setSynced()
+	}
 }
 
 // apply applies the batch, as far as the table is as it was when the batch was
@@ -137,8 +146,8 @@ func (w *Writer) setLocked(p *pending) {
 	w.batch.records = append(w.batch.records, record{old: old, new: o, initial: w.initial()})
 }
 
-// initial reports whether this is the writer's first replace.
-func (w *Writer) initial() bool { return w.replacing && !w.synced }
+// initial reports whether what the writer tells is of its first state: its first replace, or what is still in doubt after that.
+func (w *Writer) initial() bool { return (w.replacing || w.ended) && !w.synced }
 
 // prepareAgain prepares the batch for what the table and the indexes are now.
 // What has become meaningless by that is left out.

@@ -52,8 +52,9 @@ func (w *Writer) enterEra(rebase bool) (tell []func()) {
 // writer that was told of what is newer: what others were told says nothing of
 // its source.
 //
-// The first EndReplace makes the writer synced. Without BeginReplace it is Flush
-// and Progress only.
+// The first EndReplace makes the writer synced; where the list has objects that
+// others were told had gone, as soon as it is known whether they have. Without
+// BeginReplace it is Flush and Progress only.
 func (w *Writer) EndReplace(resourceVersion string) {
 	w.Flush()
 	if w.replacing {
@@ -64,7 +65,7 @@ func (w *Writer) EndReplace(resourceVersion string) {
 			return o.marks.Load()&w.bit == 0 && !(bounded && w.toldAt(o) > at.rv)
 		})
 	}
-	w.replacing, w.goingBack = false, false
+	w.replacing, w.goingBack, w.ended = false, false, true
 	w.Progress(resourceVersion)
 	w.setSynced()
 }
@@ -104,7 +105,10 @@ func (w *Writer) Progress(resourceVersion string) {
 	w.goingBack = false
 	at := progressOf(resourceVersion)
 	if len(w.doubts) > 0 && !w.replacing {
-		w.overrule(at)
+		if w.overrule(at); !w.synced {
+			w.Flush() // what is right after all comes before the writer is synced
+			w.setSynced()
+		}
 	}
 	w.next, w.advanced = at, true
 	if w.batch.empty() {
@@ -138,12 +142,22 @@ func (w *Writer) ResourceVersion() string {
 	return w.progress.text
 }
 
+// setSynced makes the writer synced if its first replace has ended, and nothing of that list is left out because it may have gone since.
+// Its source will tell: what has gone after the list has changed after it.
 func (w *Writer) setSynced() {
+	if !w.ended || w.replacing {
+		return
+	}
 	s := w.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if w.synced || w.removed {
 		return
+	}
+	for key := range w.doubts {
+		if held, _ := s.table.get(key); held == nil {
+			return
+		}
 	}
 	w.synced = true
 	s.log.setSynced(s.syncedLocked())

@@ -42,6 +42,7 @@ type Writer struct {
 	next      progress // takes effect with the batch
 	advanced  bool     // there is a next
 	replacing bool
+	ended     bool   // a replace has
 	replaces  uint32 // how many there were
 	goingBack bool   // a replace was begun with rebase, and nothing was told since
 	byHand    bool   // see ByHand
