@@ -48,6 +48,11 @@ func (s Scope) matches(v *etcd.Version) bool {
 	return v != nil && slices.ContainsFunc(s.pairs(), func(p pair) bool { return p.matches(v) })
 }
 
+// choosing are the pairs that choose v.
+func (s Scope) choosing(v *etcd.Version) []pair {
+	return slices.DeleteFunc(s.pairs(), func(p pair) bool { return !p.matches(v) })
+}
+
 // filtered is the scope without what does not have that value of label app.
 func (s Scope) filtered(app string) Scope {
 	if app == "" {

@@ -21,9 +21,11 @@ type handler struct {
 	name   string
 	reg    registration // nil until it is registered
 
-	mu     sync.Mutex
-	seen   map[etcd.Key]last
-	steady map[etcd.Key]bool // what was there when it began, and ever since
+	mu   sync.Mutex
+	seen map[etcd.Key]last
+	// steady has what was there when it began, and ever since, with the pairs of its scope that have chosen it all the time. What has
+	// gone from one to another need not be in the first list of either.
+	steady map[etcd.Key][]pair
 	due    map[etcd.Key]bool // what it must have been told when it says that it has synced; nil until that is known
 	done   time.Duration     // since when nothing of that is left
 	ended  bool

@@ -141,7 +141,7 @@ func (r *run) client(i int, spec ClientSpec) *client {
 		panic(err)
 	}
 	for j, hs := range spec.Handlers {
-		h := &handler{run: r, client: c, spec: hs, scope: spec.Scope.filtered(hs.Filter), name: fmt.Sprintf("client %d handler %d", i, j), seen: map[etcd.Key]last{}, steady: map[etcd.Key]bool{}}
+		h := &handler{run: r, client: c, spec: hs, scope: spec.Scope.filtered(hs.Filter), name: fmt.Sprintf("client %d handler %d", i, j), seen: map[etcd.Key]last{}, steady: map[etcd.Key][]pair{}}
 		c.handlers = append(c.handlers, h)
 		if hs.Add == 0 {
 			r.handle(h)
@@ -169,7 +169,7 @@ func (r *run) handle(h *handler) {
 	r.cluster.Do(func(hist *etcd.History) {
 		for _, v := range hist.Era().At(hist.Era().Head()) {
 			if h.scope.matches(v) && (h.spec.Add == 0 || h.scope.matches(held[v.Key].Version)) {
-				h.steady[v.Key] = true
+				h.steady[v.Key] = h.scope.choosing(v)
 			}
 		}
 	})

@@ -127,9 +127,11 @@ func (r *run) unsteady(hist *etcd.History) {
 	for _, c := range r.clients {
 		for _, h := range c.handlers {
 			h.mu.Lock()
-			maps.DeleteFunc(h.steady, func(k etcd.Key, _ bool) bool {
+			maps.DeleteFunc(h.steady, func(k etcd.Key, pairs []pair) bool {
 				v := e.Get(e.Head(), k)
-				return v == nil || !h.scope.matches(v)
+				pairs = slices.DeleteFunc(pairs, func(p pair) bool { return v == nil || !p.matches(v) })
+				h.steady[k] = pairs
+				return len(pairs) == 0
 			})
 			h.mu.Unlock()
 		}
