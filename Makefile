@@ -14,7 +14,7 @@ SOAKFLAGS   =
 # How many pods make programs has.
 PROGRAMPODS = 50000
 
-.PHONY: test vet lint unit fuzz fuzzable mutants e2e soak programs build fmt
+.PHONY: test vet lint unit fuzz fuzzable mutants e2e soak programs oldest build fmt
 
 test: vet lint unit fuzz e2e
 
@@ -62,6 +62,10 @@ soak:
 # Programs that others wrote, on the drop-in beside themselves unchanged. Building them takes minutes each, the first time.
 programs:
 	cd e2e && go test -timeout 0 -v -count=1 -run '^TestPrograms$$' ./programs -args -programs.pods $(PROGRAMPODS)
+
+# The module alone, with the oldest client-go that it builds with, which its go.mod names; go.work has the newest.
+oldest:
+	GOWORK=off go build ./...
 
 fmt:
 	gofmt -w .

@@ -8,6 +8,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
@@ -88,7 +89,7 @@ func (d *discovered) resolve(ctx context.Context) (source.Source, error) {
 	if d.opts.Stats != nil {
 		d.opts.Stats.Requests.Add(1)
 	}
-	resources, err := client.ServerResourcesForGroupVersionWithContext(ctx, d.gvk.GroupVersion().String())
+	resources, err := resourcesOf(ctx, client.RESTClient(), d.gvk.GroupVersion())
 	if err != nil {
 		return nil, fmt.Errorf("discover %s: %w", d.gvk, err)
 	}
@@ -100,4 +101,15 @@ func (d *discovered) resolve(ctx context.Context) (source.Source, error) {
 		}
 	}
 	return nil, apierrors.NewNotFound(schema.GroupResource{Group: d.gvk.Group, Resource: d.gvk.Kind}, "")
+}
+
+// resourcesOf asks for the resources of a group's version: what client-go 0.37's discovery client has a method for, and 0.36's none that
+// takes a context.
+func resourcesOf(ctx context.Context, client rest.Interface, gv schema.GroupVersion) (*metav1.APIResourceList, error) {
+	path := []string{"/apis", gv.Group, gv.Version}
+	if gv.Group == "" {
+		path = []string{"/api", gv.Version}
+	}
+	list := new(metav1.APIResourceList)
+	return list, client.Get().AbsPath(path...).Do(ctx).Into(list)
 }

@@ -9,6 +9,7 @@ import (
 	"unsafe"
 
 	"k8s.io/apimachinery/pkg/runtime"
+	core "k8s.io/client-go/informers/core/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 )
@@ -130,7 +131,7 @@ func adopt(inf cache.SharedIndexInformer, opts Options) cache.SharedIndexInforme
 // checkLayout tells, as ErrLayout, if adopt could adopt nothing.
 func checkLayout() error {
 	built := cache.NewSharedIndexInformer(&cache.ListWatch{}, nil, 0, cache.Indexers{})
-	if _, ok := takeApart(cache.NewTypedSharedIndexInformer[runtimeMeta](built)); !ok {
+	if _, ok := takeApart(core.NewConfigMapInformer(nil, "", 0, nil)); !ok { // as generated code builds it: from 0.37 on in a typed one
 		return ErrLayout
 	}
 	if unknown := unknownFields(built); len(unknown) > 0 {

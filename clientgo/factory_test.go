@@ -345,3 +345,25 @@ func TestFactoryNotSynced(t *testing.T) {
 		t.Errorf("started after Shutdown: %v", started)
 	}
 }
+
+// TestLaterGroups: a group that client-go's factory was given after the oldest one that this package builds with is served by client-go's,
+// which is started, awaited and ended with ours.
+func TestLaterGroups(t *testing.T) {
+	f, err := NewSharedInformerFactoryFor(fake.NewClientset(), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	inf := f.Lifecycle().V1alpha1().Evictions().Informer()
+	pods := f.Core().V1().Pods().Informer()
+	f.StartWithContext(ctx)
+	synced := f.WaitForCacheSyncWithContext(ctx)
+	if synced.Err != nil || len(synced.Synced) != 2 || !inf.HasSynced() || !pods.HasSynced() {
+		t.Errorf("%+v; synced: %v, %v", synced, inf.HasSynced(), pods.HasSynced())
+	}
+	cancel()
+	f.Shutdown()
+	if !inf.IsStopped() || !pods.IsStopped() {
+		t.Error("an informer goes on after Shutdown")
+	}
+}

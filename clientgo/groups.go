@@ -13,7 +13,6 @@ import (
 	"k8s.io/client-go/informers/events"
 	"k8s.io/client-go/informers/extensions"
 	"k8s.io/client-go/informers/flowcontrol"
-	"k8s.io/client-go/informers/lifecycle"
 	"k8s.io/client-go/informers/networking"
 	"k8s.io/client-go/informers/node"
 	"k8s.io/client-go/informers/policy"
@@ -24,7 +23,7 @@ import (
 	"k8s.io/client-go/informers/storagemigration"
 )
 
-// The groups of client-go's factory. Each accessor is generated code that asks the factory's InformerFor.
+// The groups that client-go's factory has had since 0.36. Each accessor is generated code that asks the factory's InformerFor.
 
 func (f *factory) Admissionregistration() admissionregistration.Interface {
 	return admissionregistration.New(f, f.settings.namespace, f.settings.tweak)
@@ -72,10 +71,6 @@ func (f *factory) Extensions() extensions.Interface {
 
 func (f *factory) Flowcontrol() flowcontrol.Interface {
 	return flowcontrol.New(f, f.settings.namespace, f.settings.tweak)
-}
-
-func (f *factory) Lifecycle() lifecycle.Interface {
-	return lifecycle.New(f, f.settings.namespace, f.settings.tweak)
 }
 
 func (f *factory) Networking() networking.Interface {
