@@ -24,6 +24,12 @@ func NewDynamicSharedInformerFactory(cfg *rest.Config, resync time.Duration, opt
 	if err != nil {
 		return nil, fmt.Errorf("clientgo: %w", err)
 	}
+	return NewDynamicSharedInformerFactoryFor(client, resync, opts...)
+}
+
+// NewDynamicSharedInformerFactoryFor is dynamicinformer.NewDynamicSharedInformerFactory, for a client that is there already, as
+// NewSharedInformerFactoryFor is. The error is ErrLayout.
+func NewDynamicSharedInformerFactoryFor(client dynamic.Interface, resync time.Duration, opts ...Option) (dynamicinformer.DynamicSharedInformerFactory, error) {
 	s := settingsOf(opts)
 	return newByResource(s, func(gvr schema.GroupVersionResource) informers.GenericInformer {
 		return dynamicinformer.NewFilteredDynamicInformer(client, gvr, s.namespace, resync, byNamespace(), s.tweak)
@@ -39,6 +45,12 @@ func NewMetadataSharedInformerFactory(cfg *rest.Config, resync time.Duration, op
 	if err != nil {
 		return nil, fmt.Errorf("clientgo: %w", err)
 	}
+	return NewMetadataSharedInformerFactoryFor(client, resync, opts...)
+}
+
+// NewMetadataSharedInformerFactoryFor is metadatainformer.NewSharedInformerFactory, for a client that is there already, as
+// NewSharedInformerFactoryFor is. The error is ErrLayout.
+func NewMetadataSharedInformerFactoryFor(client metadata.Interface, resync time.Duration, opts ...Option) (metadatainformer.SharedInformerFactory, error) {
 	s := settingsOf(opts)
 	return newByResource(s, func(gvr schema.GroupVersionResource) informers.GenericInformer {
 		return metadatainformer.NewFilteredMetadataInformer(client, gvr, s.namespace, resync, byNamespace(), s.tweak)

@@ -11,12 +11,17 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	dynamicfake "k8s.io/client-go/dynamic/fake"
 	"k8s.io/client-go/informers"
 	coreinformers "k8s.io/client-go/informers/core/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/metadata"
+	metadatafake "k8s.io/client-go/metadata/fake"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 
@@ -250,18 +255,18 @@ func TestFactoriesByResource(t *testing.T) {
 		WaitForCacheSync(<-chan struct{}) map[schema.GroupVersionResource]bool
 		Shutdown()
 	}
-	dynamic, err := NewDynamicSharedInformerFactory(server.Config(), 0)
+	dynamicFactory, err := NewDynamicSharedInformerFactory(server.Config(), 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	metadata, err := NewMetadataSharedInformerFactory(server.Config(), 0, WithNamespace("one"))
+	metadataFactory, err := NewMetadataSharedInformerFactory(server.Config(), 0, WithNamespace("one"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for name, test := range map[string]struct {
 		factory common
 		want    int
-	}{"dynamic": {dynamic, 2}, "metadata": {metadata, 1}} {
+	}{"dynamic": {dynamicFactory, 2}, "metadata": {metadataFactory, 1}} {
 		t.Run(name, func(t *testing.T) {
 			stop := make(chan struct{})
 			gvr := corev1.SchemeGroupVersion.WithResource("configmaps")
@@ -304,6 +309,58 @@ func TestFactoriesByResource(t *testing.T) {
 			})
 			close(stop)
 			test.factory.Shutdown()
+		})
+	}
+}
+
+// The dynamic and the metadata factory of a client that is there already, of a wrapped config or a fake one.
+func TestFactoriesByResourceForClients(t *testing.T) {
+	cfg := serve(t, embedded.Options{}).Config()
+	fill(t, cfg, configMap("one", "a", nil), configMap("two", "b", nil))
+	Wrap(cfg)
+	gvr := corev1.SchemeGroupVersion.WithResource("configmaps")
+	fakeDynamic := dynamicfake.NewSimpleDynamicClient(scheme.Scheme, configMap("one", "a", nil), configMap("two", "b", nil))
+	fakeObject := func(namespace, name string) runtime.Object {
+		return &metav1.PartialObjectMetadata{
+			TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"}, ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
+		}
+	}
+	metadataScheme := metadatafake.NewTestScheme()
+	if err := metav1.AddMetaToScheme(metadataScheme); err != nil {
+		t.Fatal(err)
+	}
+	fakeMetadata := metadatafake.NewSimpleMetadataClient(metadataScheme, fakeObject("one", "a"), fakeObject("two", "b"))
+	type common interface {
+		Start(<-chan struct{})
+		ForResource(schema.GroupVersionResource) informers.GenericInformer
+		WaitForCacheSync(<-chan struct{}) map[schema.GroupVersionResource]bool
+		Shutdown()
+	}
+	for name, build := range map[string]func() (common, error){
+		"dynamic":        func() (common, error) { return NewDynamicSharedInformerFactoryFor(dynamic.NewForConfigOrDie(cfg), 0) },
+		"metadata":       func() (common, error) { return NewMetadataSharedInformerFactoryFor(metadata.NewForConfigOrDie(cfg), 0) },
+		"dynamic, fake":  func() (common, error) { return NewDynamicSharedInformerFactoryFor(fakeDynamic, 0) },
+		"metadata, fake": func() (common, error) { return NewMetadataSharedInformerFactoryFor(fakeMetadata, 0) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			factory, err := build()
+			if err != nil {
+				t.Fatal(err)
+			}
+			stop := make(chan struct{})
+			generic := factory.ForResource(gvr)
+			factory.Start(stop)
+			if !factory.WaitForCacheSync(stop)[gvr] {
+				t.Error("not synced")
+			}
+			if all, err := generic.Lister().List(labels.Everything()); err != nil || len(all) != 2 {
+				t.Errorf("%v, %v", all, err)
+			}
+			if Err(generic.Informer()) != nil {
+				t.Error("not an informer of ours that is current")
+			}
+			close(stop)
+			factory.Shutdown()
 		})
 	}
 }
