@@ -14,8 +14,7 @@ import (
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
-
-	"github.com/weirproject/weir/internal/podsim"
+	corev1 "k8s.io/api/core/v1"
 )
 
 // Authorization is an authorization mode of kube-apiserver.
@@ -32,6 +31,13 @@ type User struct {
 	Groups []string
 }
 
+// Pods are pods that a cluster has from the start; a *podsim.Pods, mostly. Its methods must be safe for concurrent use.
+type Pods interface {
+	Len() int
+	Pod(i int) *corev1.Pod // 0 ≤ i < Len; the caller's own
+	Namespaces() []string  // all that they are in
+}
+
 // Options are the choices for a cluster. The zero value is a good default.
 type Options struct {
 	// Authorization is the authorization mode, AlwaysAllow if it is empty.
@@ -44,7 +50,7 @@ type Options struct {
 	// MemoryLimit is the GOMEMLIMIT of kube-apiserver, such as "3GiB".
 	MemoryLimit string
 	// Pods, if set, are in etcd before the API server starts, which is faster than LoadPods afterwards.
-	Pods *podsim.Pods
+	Pods Pods
 	// Logf, if set, is told about progress.
 	Logf func(format string, args ...any)
 }

@@ -16,8 +16,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
-
-	"github.com/weirproject/weir/internal/podsim"
 )
 
 // loaders is how many writes to etcd are under way at once.
@@ -29,7 +27,7 @@ const cacheTimeout = 3 * time.Minute
 // LoadPods writes the pods, and the namespaces they need, straight into etcd, each in a write of its own so that it
 // gets a resourceVersion of its own. Pods of the same key are overwritten. If the API server runs, LoadPods returns
 // when its watch cache has all of them.
-func (c *Cluster) LoadPods(ctx context.Context, pods *podsim.Pods) error {
+func (c *Cluster) LoadPods(ctx context.Context, pods Pods) error {
 	newest, err := c.putObjects(ctx, pods)
 	if err == nil && c.first().Running() {
 		err = c.waitForCache(ctx, pods, newest)
@@ -41,7 +39,7 @@ func (c *Cluster) LoadPods(ctx context.Context, pods *podsim.Pods) error {
 }
 
 // putObjects writes the pods and their namespaces into etcd and returns the revision of the last write.
-func (c *Cluster) putObjects(ctx context.Context, pods *podsim.Pods) (int64, error) {
+func (c *Cluster) putObjects(ctx context.Context, pods Pods) (int64, error) {
 	start := time.Now()
 	if err := c.putNamespaces(ctx, pods.Namespaces()); err != nil {
 		return 0, fmt.Errorf("loading namespaces: %w", err)
@@ -55,7 +53,7 @@ func (c *Cluster) putObjects(ctx context.Context, pods *podsim.Pods) (int64, err
 }
 
 // putPods returns the revision of the last write.
-func (c *Cluster) putPods(ctx context.Context, pods *podsim.Pods) (int64, error) {
+func (c *Cluster) putPods(ctx context.Context, pods Pods) (int64, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var next, newest atomic.Int64
@@ -133,7 +131,7 @@ func storageEncoding(kind string, obj interface{ Marshal() ([]byte, error) }) (s
 
 // waitForCache waits until the API server's watch cache has reached revision: a GET of any pod that may not be older
 // is answered from there, and fails until then.
-func (c *Cluster) waitForCache(ctx context.Context, pods *podsim.Pods, revision int64) error {
+func (c *Cluster) waitForCache(ctx context.Context, pods Pods, revision int64) error {
 	if pods.Len() == 0 {
 		return nil
 	}
