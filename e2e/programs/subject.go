@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -26,14 +27,14 @@ type subject struct {
 
 // usage is what a program has used up.
 type usage struct {
-	ready   time.Duration // until it knew all there was
+	done    time.Duration // until it was ended, because it knew all there was or had done all that there was to do
 	peakRSS int64         // bytes
 	cpu     time.Duration
 }
 
 // start starts a program on the cluster of a kubeconfig.
-func start(binary, name, kubeconfig string, args ...string) (*subject, error) {
-	s := &subject{name: name, cmd: exec.Command(binary, args...), log: new(strings.Builder), began: time.Now()}
+func start(binary, kubeconfig string, args ...string) (*subject, error) {
+	s := &subject{name: filepath.Base(binary), cmd: exec.Command(binary, args...), log: new(strings.Builder), began: time.Now()}
 	s.cmd.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig)
 	s.cmd.Stderr = s.log
 	var err error
@@ -82,9 +83,19 @@ func (s *subject) await(ctx context.Context, count int) (state report.State, err
 	return state, s.question(report.AskState, &state)
 }
 
+// alive returns a context that ends when the program does. The program cannot be asked anything any more.
+func (s *subject) alive(ctx context.Context) context.Context {
+	ctx, cancel := context.WithCancelCause(ctx)
+	go func() { // until the program ends, as end has it do
+		io.Copy(io.Discard, s.tell)
+		cancel(fmt.Errorf("%s has ended", s.name))
+	}()
+	return ctx
+}
+
 // end ends the program, and tells what it has used.
 func (s *subject) end() (u usage) {
-	u.peakRSS = peakRSS(s.cmd.Process.Pid)
+	u.done, u.peakRSS = time.Since(s.began), peakRSS(s.cmd.Process.Pid)
 	s.ask.Close()
 	s.cmd.Process.Kill()
 	s.cmd.Wait()

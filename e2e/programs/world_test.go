@@ -15,7 +15,6 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/weirproject/weir/e2e/cluster"
-	"github.com/weirproject/weir/internal/podsim"
 )
 
 var podsFlag = flag.Int("programs.pods", 0, "run the programs on a cluster of so many pods")
@@ -24,17 +23,15 @@ var podsFlag = flag.Int("programs.pods", 0, "run the programs on a cluster of so
 type world struct {
 	cluster    *cluster.Cluster
 	client     kubernetes.Interface
-	pods       *podsim.Pods
+	pods       cluster.Pods
 	kubeconfig string
-	dir        string // for binaries
 	churns     int
 }
 
-// newWorld starts a cluster with pods that are running, but for some that are made later.
-func newWorld(t *testing.T, ctx context.Context) *world {
+// newWorld starts a cluster with pods, which ends with the test.
+func newWorld(t *testing.T, ctx context.Context, pods cluster.Pods) *world {
 	t.Helper()
-	w := &world{pods: podsim.New(*podsFlag, 1), dir: t.TempDir()}
-	w.kubeconfig = filepath.Join(w.dir, "kubeconfig")
+	w := &world{pods: pods, kubeconfig: filepath.Join(t.TempDir(), "kubeconfig")}
 	var err error
 	if w.cluster, err = cluster.Start(ctx, cluster.Options{Pods: w.pods, Logf: logf}); err != nil {
 		t.Fatal(err)

@@ -1,5 +1,5 @@
 // Package report is how a program under test tells what it has made of the cluster: it answers lines on its standard input with lines
-// of JSON on its standard output.
+// of JSON on its standard output. A program whose work shows in the cluster itself reports nothing, but ends with its standard input too.
 package report
 
 import (
@@ -23,6 +23,14 @@ const (
 type State struct {
 	Count int    `json:"count"`
 	Sum   string `json:"sum,omitempty"` // of all: the same in two programs that know the same
+}
+
+// EndWithInput ends this program when its standard input ends, which it does with whoever started it. It does not block.
+func EndWithInput() {
+	go func() { // ends with the program
+		io.Copy(io.Discard, os.Stdin)
+		os.Exit(0)
+	}()
 }
 
 // Serve answers questions about what known returns, by name, until the standard input ends, which it does with whoever asks.

@@ -1,0 +1,247 @@
+package programs
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+	"sigs.k8s.io/yaml"
+
+	"github.com/weirproject/weir/internal/podsim"
+)
+
+// control runs kube-controller-manager through the whole lives of a Deployment, a StatefulSet, a Job, a custom resource and their
+// namespace. After each step there must be what Kubernetes promises.
+func control(t *testing.T, ctx context.Context, binary string) (usage, []string) {
+	w := newWorld(t, ctx, population{bound: podsim.New(*podsFlag, 1), pending: podsim.New(0, 2)})
+	w.makeNodes(t, ctx)
+	l := &lives{t: t, world: w, dynamic: dynamic.NewForConfigOrDie(w.cluster.Config())}
+	l.define(ctx)
+	s, err := start(binary, w.kubeconfig, "--kubeconfig="+w.kubeconfig, "--leader-elect=false", "--secure-port=0",
+		"--kube-api-qps=1000", "--kube-api-burst=2000",
+		"--node-monitor-grace-period=4h", // nobody renews the nodes' leases
+	)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { // before the world ends
+		if s.end(); t.Failed() {
+			t.Log(s.log)
+		}
+	})
+	ctx, cancel := context.WithTimeout(s.alive(ctx), deadline)
+	defer cancel()
+	w.startKubelet(t, ctx, livesNamespace)
+	l.begin(ctx)
+	l.change(ctx)
+	l.collect(ctx)
+	l.end(ctx)
+	return s.end(), l.told
+}
+
+const livesNamespace = "lives"
+
+// lives are those of some objects that controllers look after, step by step.
+type lives struct {
+	*world
+	t       *testing.T
+	dynamic dynamic.Interface
+	told    []string // what there was after each step
+}
+
+// define makes the definition of the custom resource, and waits until it is served.
+func (l *lives) define(ctx context.Context) {
+	l.create(ctx, "", schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}, `
+		{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: widgets.programs.example.com}, spec: {
+		  group: programs.example.com, scope: Namespaced, names: {plural: widgets, singular: widget, kind: Widget, listKind: WidgetList},
+		  versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object}}}]}}`)
+	l.until(ctx, "widgets are served", func() (done bool, now string) {
+		_, err := l.dynamic.Resource(widgets).List(ctx, metav1.ListOptions{})
+		return err == nil, ""
+	})
+}
+
+// begin makes the namespace and all that is in it.
+func (l *lives) begin(ctx context.Context) {
+	if _, err := l.client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: livesNamespace}}, metav1.CreateOptions{}); err != nil {
+		l.t.Fatal(err)
+	}
+	const template = `spec: {nodeName: node-00, automountServiceAccountToken: false, containers: [{name: c, image: "image:1"}]}`
+	web := l.create(ctx, livesNamespace, deployments, `{apiVersion: apps/v1, kind: Deployment, metadata: {name: web}, spec: {
+		replicas: 3, selector: {matchLabels: {app: web}}, template: {metadata: {labels: {app: web}}, `+template+`}}}`)
+	l.create(ctx, livesNamespace, schema.GroupVersionResource{Version: "v1", Resource: "services"}, `{apiVersion: v1, kind: Service,
+		metadata: {name: web}, spec: {selector: {app: web}, ports: [{port: 80}]}}`)
+	l.create(ctx, livesNamespace, statefulSets, `{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: db}, spec: {
+		serviceName: db, replicas: 2, selector: {matchLabels: {app: db}}, template: {metadata: {labels: {app: db}}, `+template+`}}}`)
+	l.create(ctx, livesNamespace, jobs, `{apiVersion: batch/v1, kind: Job, metadata: {name: work}, spec: {completions: 3, parallelism: 2, template: {
+		spec: {nodeName: node-00, restartPolicy: Never, automountServiceAccountToken: false, containers: [{name: c, image: "image:1"}]}}}}`)
+	widget := l.create(ctx, livesNamespace, widgets, `{apiVersion: programs.example.com/v1, kind: Widget, metadata: {name: w}}`)
+	l.own(ctx, "of-web", web)
+	l.own(ctx, "of-widget", widget)
+	l.await(ctx, `
+		ConfigMap kube-root-ca.crt
+		ConfigMap of-web of Deployment web
+		ConfigMap of-widget of Widget w
+		ControllerRevision db-# of StatefulSet db
+		Deployment web: 3 of 3
+		EndpointSlice web-* of Service web: 3 endpoints
+		Job work: 3 succeeded, SuccessCriteriaMet, Complete
+		Pod db-0 of StatefulSet db: image:1 Running
+		Pod db-1 of StatefulSet db: image:1 Running
+		Pod web-#-* of ReplicaSet web-#: image:1 Running
+		Pod web-#-* of ReplicaSet web-#: image:1 Running
+		Pod web-#-* of ReplicaSet web-#: image:1 Running
+		Pod work-* of Job work: image:1 Succeeded
+		Pod work-* of Job work: image:1 Succeeded
+		Pod work-* of Job work: image:1 Succeeded
+		ReplicaSet web-# of Deployment web: 3 of 3
+		ServiceAccount default
+		StatefulSet db: 2 of 2
+		Widget w`)
+}
+
+// change scales what can be scaled, and rolls out another image.
+func (l *lives) change(ctx context.Context) {
+	const image = `,"template":{"spec":{"containers":[{"name":"c","image":"image:2"}]}}}}`
+	l.patch(ctx, deployments, "web", `{"spec":{"replicas":4`+image)
+	l.patch(ctx, statefulSets, "db", `{"spec":{"replicas":1`+image)
+	l.await(ctx, `
+		ConfigMap kube-root-ca.crt
+		ConfigMap of-web of Deployment web
+		ConfigMap of-widget of Widget w
+		ControllerRevision db-# of StatefulSet db
+		ControllerRevision db-# of StatefulSet db
+		Deployment web: 4 of 4
+		EndpointSlice web-* of Service web: 4 endpoints
+		Job work: 3 succeeded, SuccessCriteriaMet, Complete
+		Pod db-0 of StatefulSet db: image:2 Running
+		Pod web-#-* of ReplicaSet web-#: image:2 Running
+		Pod web-#-* of ReplicaSet web-#: image:2 Running
+		Pod web-#-* of ReplicaSet web-#: image:2 Running
+		Pod web-#-* of ReplicaSet web-#: image:2 Running
+		Pod work-* of Job work: image:1 Succeeded
+		Pod work-* of Job work: image:1 Succeeded
+		Pod work-* of Job work: image:1 Succeeded
+		ReplicaSet web-# of Deployment web: 0 of 0
+		ReplicaSet web-# of Deployment web: 4 of 4
+		ServiceAccount default
+		StatefulSet db: 1 of 1
+		Widget w`)
+}
+
+// collect deletes owners in each of the ways that there are.
+func (l *lives) collect(ctx context.Context) {
+	for _, of := range []struct {
+		resource schema.GroupVersionResource
+		name     string
+		how      metav1.DeletionPropagation
+	}{
+		{deployments, "web", metav1.DeletePropagationForeground}, {statefulSets, "db", metav1.DeletePropagationOrphan},
+		{jobs, "work", metav1.DeletePropagationBackground}, {widgets, "w", metav1.DeletePropagationBackground},
+	} {
+		if err := l.dynamic.Resource(of.resource).Namespace(livesNamespace).Delete(ctx, of.name, metav1.DeleteOptions{PropagationPolicy: &of.how}); err != nil {
+			l.t.Fatal(err)
+		}
+	}
+	l.await(ctx, `
+		ConfigMap kube-root-ca.crt
+		ControllerRevision db-#
+		ControllerRevision db-#
+		EndpointSlice web-* of Service web: 0 endpoints
+		Pod db-0: image:2 Running
+		ServiceAccount default`)
+}
+
+// end deletes the namespace, and waits until it is gone with all that is in it.
+func (l *lives) end(ctx context.Context) {
+	if err := l.client.CoreV1().Namespaces().Delete(ctx, livesNamespace, metav1.DeleteOptions{}); err != nil {
+		l.t.Fatal(err)
+	}
+	l.until(ctx, "the namespace is gone", func() (done bool, now string) {
+		namespace, err := l.client.CoreV1().Namespaces().Get(ctx, livesNamespace, metav1.GetOptions{})
+		return apierrors.IsNotFound(err), namespace.Status.String()
+	})
+	l.await(ctx, "")
+}
+
+// await waits until there is exactly what is wanted in the namespace.
+func (l *lives) await(ctx context.Context, want string) {
+	l.t.Helper()
+	var lines []string
+	for line := range strings.Lines(want) {
+		if line = strings.TrimSpace(line); line != "" {
+			lines = append(lines, line)
+		}
+	}
+	l.until(ctx, want, func() (done bool, now string) {
+		got, err := inventory(ctx, l.dynamic, livesNamespace)
+		if err != nil && ctx.Err() == nil {
+			l.t.Fatal(err)
+		}
+		return slices.Equal(got, lines), strings.Join(got, "\n\t")
+	})
+	l.told = append(l.told, lines...)
+}
+
+func (l *lives) until(ctx context.Context, what string, cond func() (done bool, now string)) {
+	l.t.Helper()
+	for {
+		done, now := cond()
+		if done {
+			return
+		}
+		select {
+		case <-time.After(100 * time.Millisecond):
+		case <-ctx.Done():
+			l.t.Fatalf("%v; wanted: %s\nthere is:\n\t%s", context.Cause(ctx), what, now)
+		}
+	}
+}
+
+var (
+	deployments  = schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"}
+	statefulSets = schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "statefulsets"}
+	jobs         = schema.GroupVersionResource{Group: "batch", Version: "v1", Resource: "jobs"}
+)
+
+// create makes an object that is written as YAML.
+func (l *lives) create(ctx context.Context, namespace string, resource schema.GroupVersionResource, text string) *unstructured.Unstructured {
+	l.t.Helper()
+	o := &unstructured.Unstructured{}
+	err := yaml.Unmarshal([]byte(strings.ReplaceAll(text, "\t", " ")), &o.Object)
+	if err == nil {
+		o, err = l.dynamic.Resource(resource).Namespace(namespace).Create(ctx, o, metav1.CreateOptions{})
+	}
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	return o
+}
+
+// own makes a ConfigMap that an object owns.
+func (l *lives) own(ctx context.Context, name string, owner *unstructured.Unstructured) {
+	l.t.Helper()
+	_, err := l.client.CoreV1().ConfigMaps(livesNamespace).Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
+		Name: name, OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(owner, owner.GroupVersionKind())},
+	}}, metav1.CreateOptions{})
+	if err != nil {
+		l.t.Fatal(err)
+	}
+}
+
+func (l *lives) patch(ctx context.Context, resource schema.GroupVersionResource, name, patch string) {
+	l.t.Helper()
+	_, err := l.dynamic.Resource(resource).Namespace(livesNamespace).Patch(ctx, name, types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{})
+	if err != nil {
+		l.t.Fatal(err)
+	}
+}

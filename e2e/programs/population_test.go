@@ -1,0 +1,78 @@
+package programs
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/weirproject/weir/internal/podsim"
+)
+
+// nodes is how many nodes a population has.
+const nodes = 100
+
+func nodeName(i int) string { return fmt.Sprintf("node-%02d", i) }
+
+// population are simulated pods of a cluster with controllers: they run on nodes that there are, and nobody owns them, since controllers
+// would take those whose owners are made up. Some wait for a node.
+type population struct{ bound, pending *podsim.Pods }
+
+func (p population) Len() int { return p.bound.Len() + p.pending.Len() }
+
+func (p population) Pod(i int) *corev1.Pod {
+	if i < p.bound.Len() {
+		pod := p.bound.Pod(i)
+		pod.OwnerReferences, pod.Spec.NodeName = nil, nodeName(i%nodes)
+		return pod
+	}
+	i -= p.bound.Len()
+	pod := p.pending.Pod(i)
+	pod.OwnerReferences, pod.Spec.NodeName, pod.Namespace = nil, "", pendingNamespace
+	pod.Status = corev1.PodStatus{Phase: corev1.PodPending, QOSClass: pod.Status.QOSClass}
+	// The order in which they are scheduled does not hang on when they become known.
+	pod.Spec.Priority = new(int32(p.pending.Len() - i))
+	pod.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = *resource.NewMilliQuantity(int64(100+37*(i%11)), resource.DecimalSI)
+	return pod
+}
+
+func (p population) Namespaces() []string { return append(p.bound.Namespaces(), pendingNamespace) }
+
+// pendingNamespace is where pods are that wait for a node.
+const pendingNamespace = "pending"
+
+// makeNodes makes nodes of unlike sizes, which are full by a third to a half when all pods of the cluster are on them.
+func (w *world) makeNodes(t *testing.T, ctx context.Context) {
+	t.Helper()
+	var cpu, memory int64
+	for i := range w.pods.Len() {
+		for _, c := range w.pods.Pod(i).Spec.Containers {
+			cpu += c.Resources.Requests.Cpu().MilliValue()
+			memory += c.Resources.Requests.Memory().Value()
+		}
+	}
+	for i := range nodes {
+		size := int64(200 + i) // percent of what it would have to be if all were alike
+		capacity := corev1.ResourceList{
+			corev1.ResourceCPU:    *resource.NewMilliQuantity(cpu/nodes*size/100+1000, resource.DecimalSI),
+			corev1.ResourceMemory: *resource.NewQuantity(memory/nodes*size/100+1<<30, resource.BinarySI),
+			corev1.ResourcePods:   *resource.NewQuantity(int64(w.pods.Len()/nodes*5+10), resource.DecimalSI),
+		}
+		node, err := w.client.CoreV1().Nodes().Create(ctx, &corev1.Node{
+			ObjectMeta: metav1.ObjectMeta{Name: nodeName(i), Labels: map[string]string{corev1.LabelHostname: nodeName(i)}},
+			Status: corev1.NodeStatus{Capacity: capacity, Allocatable: capacity, Conditions: []corev1.NodeCondition{
+				{Type: corev1.NodeReady, Status: corev1.ConditionTrue, Reason: "KubeletReady", LastHeartbeatTime: metav1.Now(), LastTransitionTime: metav1.Now()},
+			}},
+		}, metav1.CreateOptions{})
+		if err == nil {
+			node.Spec.Taints = nil // a new node has one until a controller finds it ready
+			_, err = w.client.CoreV1().Nodes().Update(ctx, node, metav1.UpdateOptions{})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,122 @@
+package programs
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/weirproject/weir/internal/podsim"
+)
+
+// schedule runs kube-scheduler until it has bound all pods that wait, a tenth of the others and 5,000 at most, and returns which node each
+// is on. That hangs on all pods and nodes of the cluster, and on nothing else: see schedulerConfig.
+func schedule(t *testing.T, ctx context.Context, binary string) (usage, []string) {
+	w := newWorld(t, ctx, population{bound: podsim.New(*podsFlag, 1), pending: podsim.New(min(*podsFlag/10, 5000), 2)})
+	w.makeNodes(t, ctx)
+	bound := w.watchBindings(t, ctx)
+	config := filepath.Join(t.TempDir(), "config")
+	if err := os.WriteFile(config, []byte(schedulerConfig(w.kubeconfig)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s, err := start(binary, w.kubeconfig, "--config="+config, "--secure-port=0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(s.alive(ctx), deadline)
+	defer cancel()
+	count := w.pods.(population).pending.Len()
+	where, rate := bound.await(ctx, count)
+	used := s.end()
+	if where == nil {
+		t.Fatalf("not all of %d pods are bound: %v\n%s", count, context.Cause(ctx), s.log)
+	}
+	t.Logf("%.0f pods/s", rate)
+	return used, where
+}
+
+// schedulerConfig is a configuration by which the order of the pods decides where each goes, though the scheduler draws lots among nodes
+// that it likes equally: it looks at all nodes, and prefers the emptiest, and of these the last. What else it may score by is left out.
+func schedulerConfig(kubeconfig string) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, `apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+parallelism: 1
+leaderElection: {leaderElect: false}
+clientConnection: {kubeconfig: %q, qps: 5000, burst: 5000}
+profiles:
+- schedulerName: default-scheduler
+  percentageOfNodesToScore: 100
+  plugins:
+    score:
+      disabled: [{name: "*"}]
+      enabled: [{name: NodeResourcesFit, weight: %d}, {name: NodeAffinity, weight: 1}]
+  pluginConfig:
+  - name: NodeAffinity
+    args:
+      apiVersion: kubescheduler.config.k8s.io/v1
+      kind: NodeAffinityArgs
+      addedAffinity:
+        preferredDuringSchedulingIgnoredDuringExecution:
+`, kubeconfig, nodes+1) // one point for being empty is more than all for being last
+	for i := range nodes {
+		fmt.Fprintf(&b, "        - weight: %d\n          preference: {matchFields: [{key: metadata.name, operator: In, values: [%s]}]}\n", i+1, nodeName(i))
+	}
+	return b.String()
+}
+
+// bindings are the nodes that pods have been bound to, as they come.
+type bindings chan *corev1.Pod
+
+// watchBindings watches the pods that wait until the test ends.
+func (w *world) watchBindings(t *testing.T, ctx context.Context) bindings {
+	t.Helper()
+	bound := make(bindings, w.pods.Len()) // so that the handler never waits: each pod is bound once
+	factory := informers.NewSharedInformerFactoryWithOptions(w.client, 0, informers.WithNamespace(pendingNamespace))
+	_, err := factory.Core().V1().Pods().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
+		UpdateFunc: func(before, after any) {
+			if pod := after.(*corev1.Pod); before.(*corev1.Pod).Spec.NodeName == "" && pod.Spec.NodeName != "" {
+				bound <- pod
+			}
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	factory.StartWithContext(ctx)
+	t.Cleanup(func() {
+		cancel()
+		factory.Shutdown()
+	})
+	if err := factory.WaitForCacheSyncWithContext(ctx).Err; err != nil {
+		t.Fatal(err)
+	}
+	return bound
+}
+
+// await returns the node of each pod once so many are bound, and how many were in a second since the first; nil when the context ends.
+func (b bindings) await(ctx context.Context, count int) (nodes []string, rate float64) {
+	var first time.Time
+	for range count {
+		select {
+		case pod := <-b:
+			nodes = append(nodes, pod.Name+" on "+pod.Spec.NodeName)
+		case <-ctx.Done():
+			return nil, 0
+		}
+		if first.IsZero() {
+			first = time.Now()
+		}
+	}
+	slices.Sort(nodes)
+	return nodes, float64(count-1) / time.Since(first).Seconds()
+}

@@ -1,0 +1,38 @@
+package programs
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"testing"
+)
+
+// writer is the trial of a program that writes to the cluster, so that there cannot be two of it at once: it runs one on a cluster of its
+// own until it has done its work, and returns what that has come to. As it is and changed, a program must come to the same.
+type writer func(t *testing.T, ctx context.Context, binary string) (used usage, end []string)
+
+func (run writer) try(t *testing.T, ctx context.Context, plain, changed string) (before, after usage) {
+	t.Helper()
+	var used [2]usage
+	var ends [2][]string
+	for i, binary := range []string{plain, changed} {
+		if !t.Run(filepath.Base(binary), func(t *testing.T) { used[i], ends[i] = run(t, ctx, binary) }) {
+			t.FailNow()
+		}
+	}
+	if !slices.Equal(ends[0], ends[1]) {
+		t.Fatalf("they come to different ends: %s", firstDifference(ends[0], ends[1]))
+	}
+	return used[0], used[1]
+}
+
+// firstDifference is the first line that is not the same in both.
+func firstDifference(a, b []string) string {
+	for i := range min(len(a), len(b)) {
+		if a[i] != b[i] {
+			return fmt.Sprintf("%s, and %s", a[i], b[i])
+		}
+	}
+	return fmt.Sprintf("%d lines, and %d", len(a), len(b))
+}
