@@ -160,7 +160,7 @@ func (m *machine) newestFailed(kind error) {
 		m.fresh, m.floor = false, m.least() // as new as can be had
 		// But the first state must not be older than the start, and lists that are necessary again and again, for want of a watch, must
 		// bring what is newer.
-		m.noMatch = m.noMatch || m.instead || m.trouble > 1 || m.refused > 1 || !m.synced
+		m.noMatch = m.noMatch || m.instead || m.trouble > 1 || m.refused > 1 || m.unanswered > 0 || !m.synced
 		m.sleep(reqList, kind)
 	case kind == ErrUnknownResource:
 		m.sleep(reqList, kind) // when it appears again it may be another one
