@@ -114,7 +114,7 @@ func missing(dir string, names []string) (out []string) {
 
 // compile builds all the programs at once, so that one is linked while the next is compiled.
 func compile(ctx context.Context, source, dir string, names []string, logf func(string, ...any)) error {
-	version, err := goCommand(ctx, source, "list", "-m", "-f", "{{.Version}}", "k8s.io/kubernetes")
+	version, err := GoCommand(ctx, source, "list", "-m", "-f", "{{.Version}}", "k8s.io/kubernetes")
 	if err != nil {
 		return err
 	}
@@ -130,7 +130,7 @@ func compile(ctx context.Context, source, dir string, names []string, logf func(
 	for _, name := range names {
 		args = append(args, "./"+name)
 	}
-	if _, err := goCommand(ctx, source, args...); err != nil {
+	if _, err := GoCommand(ctx, source, args...); err != nil {
 		return err
 	}
 	for _, name := range names {
@@ -154,7 +154,7 @@ func versionFlags(version string) (string, error) {
 
 // sourceDir is where the module is that builds the servers.
 func sourceDir(ctx context.Context) (string, error) {
-	dir, err := goCommand(ctx, "", "list", "-m", "-f", "{{.Dir}}", e2eModule)
+	dir, err := GoCommand(ctx, "", "list", "-m", "-f", "{{.Dir}}", e2eModule)
 	if err != nil {
 		return "", err
 	}
@@ -193,9 +193,9 @@ func hashSources(dir string) (string, error) {
 	return hex.EncodeToString(h.Sum(nil)[:8]), nil
 }
 
-// goCommand runs the go command in dir. A dir means the module there, outside of any workspace; none means
-// where this process is.
-func goCommand(ctx context.Context, dir string, args ...string) (string, error) {
+// GoCommand runs the go command in dir. A dir means the module there, outside of any workspace; none means
+// where this process is. It returns what the command prints, and ends it with the context; the error has what it says on its standard error.
+func GoCommand(ctx context.Context, dir string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.WaitDelay = 5 * time.Second

@@ -1,15 +1,13 @@
 package programs
 
 import (
-	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
-	"time"
+
+	"github.com/weirproject/weir/e2e/cluster"
 )
 
 // program is one that others wrote, as the directory of its name has it.
@@ -29,14 +27,14 @@ func (p *program) build(ctx context.Context, dir string) (plain, changed string,
 		return "", "", fmt.Errorf("%s/changes: %w", p.name, err)
 	}
 	plain, changed = filepath.Join(dir, p.name), filepath.Join(dir, p.name+"-changed")
-	if _, err := goCommand(ctx, p.name, "build", "-trimpath", "-o", plain, "."); err != nil {
+	if _, err := cluster.GoCommand(ctx, p.name, "build", "-trimpath", "-o", plain, "."); err != nil {
 		return "", "", err
 	}
 	modfile, err := p.copies(ctx, list, dir)
 	if err != nil {
 		return "", "", fmt.Errorf("%s: %w", p.name, err)
 	}
-	_, err = goCommand(ctx, p.name, "build", "-trimpath", "-modfile", modfile, "-tags", "changed", "-o", changed, ".")
+	_, err = cluster.GoCommand(ctx, p.name, "build", "-trimpath", "-modfile", modfile, "-tags", "changed", "-o", changed, ".")
 	return plain, changed, err
 }
 
@@ -54,7 +52,7 @@ func (p *program) copies(ctx context.Context, list changes, dir string) (modfile
 	}
 	copied := map[string]string{}
 	for _, c := range list {
-		out, err := goCommand(ctx, p.name, "list", "-f", "{{.Module.Path}} {{.Module.Dir}} {{.Dir}}", c.importPath)
+		out, err := cluster.GoCommand(ctx, p.name, "list", "-f", "{{.Module.Path}} {{.Module.Dir}} {{.Dir}}", c.importPath)
 		if err != nil {
 			return "", err
 		}
@@ -69,7 +67,7 @@ func (p *program) copies(ctx context.Context, list changes, dir string) (modfile
 			if err := os.CopyFS(to, os.DirFS(from)); err != nil {
 				return "", err
 			}
-			if _, err := goCommand(ctx, p.name, "mod", "edit", "-replace", module+"="+to, modfile); err != nil {
+			if _, err := cluster.GoCommand(ctx, p.name, "mod", "edit", "-replace", module+"="+to, modfile); err != nil {
 				return "", err
 			}
 		}
@@ -91,19 +89,4 @@ func (p *program) copies(ctx context.Context, list changes, dir string) (modfile
 		}
 	}
 	return modfile, nil
-}
-
-// goCommand runs the go command in a program's module.
-func goCommand(ctx context.Context, dir string, args ...string) (string, error) {
-	cmd := exec.CommandContext(ctx, "go", args...)
-	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
-	cmd.WaitDelay = 5 * time.Second
-	cmd.Dir, cmd.Env = dir, append(os.Environ(), "GOWORK=off", "CGO_ENABLED=0")
-	var stdout, stderr bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	if err := cmd.Run(); err != nil {
-		err = fmt.Errorf("go %s in %s: %w\n%s", args[0], dir, err, bytes.TrimSpace(stderr.Bytes()))
-		return "", errors.Join(err, ctx.Err())
-	}
-	return strings.TrimSpace(stdout.String()), nil
 }

@@ -89,6 +89,10 @@ func (c fileChanges) apply(source []byte) (out []byte, lines int, err error) {
 		text, lines = strings.ReplaceAll(text, r[0], r[1]), lines+n
 	}
 	fset := token.NewFileSet()
+	original, err := parser.ParseFile(fset, c.file, source, 0)
+	if err != nil {
+		return nil, 0, err
+	}
 	file, err := parser.ParseFile(fset, c.file, text, parser.ParseComments)
 	if err != nil {
 		return nil, 0, err
@@ -97,7 +101,7 @@ func (c fileChanges) apply(source []byte) (out []byte, lines int, err error) {
 		addImport(file, path)
 		lines++
 	}
-	lines += dropUnused(file, imported(source))
+	lines += dropUnused(file, qualifiers(original))
 	var b bytes.Buffer
 	if err := format.Node(&b, fset, file); err != nil {
 		return nil, 0, err
@@ -117,13 +121,9 @@ func addImport(file *ast.File, path string) {
 	file.Decls = append([]ast.Decl{&ast.GenDecl{Tok: token.IMPORT, Specs: []ast.Spec{spec}}}, file.Decls...)
 }
 
-// imported has the names by which the packages that a file imports are used in it.
-func imported(source []byte) map[string]bool {
+// qualifiers are the names before a dot in a file, those of packages among them.
+func qualifiers(file *ast.File) map[string]bool {
 	names := map[string]bool{}
-	file, err := parser.ParseFile(token.NewFileSet(), "", source, 0)
-	if err != nil {
-		return names
-	}
 	ast.Inspect(file, func(n ast.Node) bool {
 		if s, ok := n.(*ast.SelectorExpr); ok {
 			if x, ok := s.X.(*ast.Ident); ok {
@@ -137,15 +137,7 @@ func imported(source []byte) map[string]bool {
 
 // dropUnused takes out the imports that were used before and are not now.
 func dropUnused(file *ast.File, before map[string]bool) (dropped int) {
-	used := map[string]bool{}
-	ast.Inspect(file, func(n ast.Node) bool {
-		if s, ok := n.(*ast.SelectorExpr); ok {
-			if x, ok := s.X.(*ast.Ident); ok {
-				used[x.Name] = true
-			}
-		}
-		return true
-	})
+	used := qualifiers(file)
 	for _, d := range file.Decls {
 		d, ok := d.(*ast.GenDecl)
 		if !ok || d.Tok != token.IMPORT {
