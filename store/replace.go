@@ -106,8 +106,7 @@ func (w *Writer) Progress(resourceVersion string) {
 	at := progressOf(resourceVersion)
 	if len(w.doubts) > 0 && !w.replacing {
 		if w.overrule(at); !w.synced {
-			w.Flush() // what is right after all comes before the writer is synced
-			w.setSynced()
+			w.Flush() // what is right after all comes first
 		}
 	}
 	w.next, w.advanced = at, true
