@@ -31,7 +31,7 @@ func TestServerRestarted(t *testing.T) {
 		w.fine("11")
 		w.refuse(true)
 		close(restarted)
-		w.after(3 * time.Second)
+		w.after(2 * time.Second)
 		w.told(ErrUnreachable)
 		w.holds("a@11")
 		if s := w.r.Status(); !errors.Is(s.Err, ErrUnreachable) || !s.Synced {
@@ -40,7 +40,7 @@ func TestServerRestarted(t *testing.T) {
 		w.refuse(false)
 		w.after(3 * time.Second)
 		w.sees("0s LIST", "0s WATCH resourceVersion=10", "1m0s nobody there", "1m0.6s nobody there", "1m1.8s nobody there",
-			"1m4.2s LIST limit=1", "1m4.2s WATCH resourceVersion=11")
+			"1m3s LIST limit=1", "1m3s WATCH resourceVersion=11")
 		w.holds("a@13")
 		w.fine("13")
 		if s := w.r.Status(); s.Relists != 0 {

@@ -121,7 +121,7 @@ func TestPacerOfTwo(t *testing.T) {
 		defer a.Close()
 		defer b.Close()
 		p.took()
-		p.change(1 << 13)
+		p.change(1 << 14) // more than either handler reads here
 		defer p.handle(a, 100*time.Microsecond, 10)()
 		defer p.handle(b, 25*time.Microsecond, 10)()
 		for range 25 {

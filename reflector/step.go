@@ -17,6 +17,8 @@ const (
 	// for what fails next: mostMissing take a minute. A watch that is refused costs a list as well: mostRefused are enough.
 	mostMissing = 100
 	mostRefused = 8
+	// briefTries is after how many failures the waits for a server that cannot be reached grow: half a minute.
+	briefTries = 22
 )
 
 // step is the reflector: what happened, and what is known, give what to do, and what is known then. It has no clock,
@@ -72,8 +74,20 @@ func (m *machine) report(kind, cause error) {
 
 // sleep waits before q.
 func (m *machine) sleep(q request, kind error) {
+	attempt := m.pace(kind)
 	m.phase, m.request = Waiting, q
-	m.do(wait{m.cfg.Backoff.delay(kind, max(m.attempt, 1), m.in.retryAfter, m.in.luck)})
+	m.do(wait{m.cfg.Backoff.delay(kind, attempt, m.in.retryAfter, m.in.luck)})
+}
+
+// pace returns for which attempt the wait before the next request is. A server that cannot be reached, for a while, does not make it longer
+// than the second: it may be back at any moment, and to try costs nobody anything. It does where the server answered with a list, which
+// broke off, and where watches that fail have made more than one list necessary.
+func (m *machine) pace(kind error) int {
+	cheap := !m.in.answered || m.request == reqWatch && !m.initial
+	if kind != ErrUnreachable || !cheap || m.trouble > 1 {
+		return max(m.attempt, 1)
+	}
+	return max(1, min(m.attempt, 2), m.attempt-briefTries)
 }
 
 // atOnce begins q without a wait on the first failure in a row, and waits from the second on.

@@ -1,0 +1,39 @@
+package reflector
+
+import (
+	"testing"
+	"time"
+)
+
+// TestPace is how long a reflector waits, by what failed, how often, and at what.
+func TestPace(t *testing.T) {
+	for name, test := range map[string]struct {
+		kind     error
+		request  request
+		answered bool
+		trouble  int
+		want     map[int]time.Duration // by attempt
+	}{
+		"a server that fails": {ErrServer, reqWatch, false, 0, map[int]time.Duration{
+			0: 600 * time.Millisecond, 1: 600 * time.Millisecond, 2: 1200 * time.Millisecond, 3: 2400 * time.Millisecond, 7: 22500 * time.Millisecond}},
+		"no server": {ErrUnreachable, reqWatch, false, 1, map[int]time.Duration{
+			0: 600 * time.Millisecond, 1: 600 * time.Millisecond, 2: 1200 * time.Millisecond, 3: 1200 * time.Millisecond,
+			briefTries + 2: 1200 * time.Millisecond, briefTries + 3: 2400 * time.Millisecond, briefTries + 7: 22500 * time.Millisecond}},
+		"a watch that breaks off":   {ErrUnreachable, reqWatch, true, 0, map[int]time.Duration{7: 1200 * time.Millisecond}},
+		"a list without an answer":  {ErrUnreachable, reqList, false, 0, map[int]time.Duration{7: 1200 * time.Millisecond}},
+		"a list that breaks off":    {ErrUnreachable, reqList, true, 0, map[int]time.Duration{7: 22500 * time.Millisecond}},
+		"lists for want of a watch": {ErrUnreachable, reqWatch, false, 2, map[int]time.Duration{7: 22500 * time.Millisecond}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cfg := Config{}.withDefaults()
+			for attempt, want := range test.want {
+				m := machine{state: newState(&cfg, "1"), in: input{answered: test.answered, luck: 0.5}}
+				m.request, m.attempt, m.trouble = test.request, attempt, test.trouble
+				m.sleep(reqWatch, test.kind)
+				if got := m.actions[0].(wait).d; got != want {
+					t.Errorf("attempt %d waits %v, want %v", attempt, got, want)
+				}
+			}
+		})
+	}
+}
