@@ -83,6 +83,9 @@ func (w *Writer) apply() int {
 func (w *Writer) applyLocked(p *pending) bool {
 	s, old := w.s, p.expect
 	if s.several {
+		if w.outdatedLocked() {
+			return false
+		}
 		if held, _ := s.table.get(p.key); held != old {
 			return false
 		}
@@ -182,6 +185,9 @@ func (b *batch) prepareAgain(w *Writer) {
 
 // stillUseful reports whether p changes held. Called with the read lock.
 func (w *Writer) stillUseful(p *pending, held *Object) bool {
+	if w.outdatedLocked() {
+		return false
+	}
 	if p.object == nil {
 		return held != nil && held.claims.Load()&w.bit != 0
 	}

@@ -17,7 +17,8 @@ import "sync/atomic"
 // A server that has gone back begins a new era, in which resourceVersions come again for other content. The first writer that
 // finds out begins the era, and the others are in it from their next replace on: what one is told after that comes from the
 // new past. A version of an older era gives way to whatever is told in a newer one. The sources of one store have one server:
-// when one has gone back all others must be listed again, though they need not have noticed.
+// when one has gone back all others must be listed again, though they need not have noticed. Until then nobody knows which past they tell
+// of, so nothing that they tell is taken (see Outdated).
 
 // setBits adds bits without dirtying memory that has them.
 func setBits(to *atomic.Uint32, bits uint32) {
@@ -42,7 +43,7 @@ func (w *Writer) settle(id *identity, held *Object) order {
 		setBits(&held.puts, w.bit)
 		for e := held.era.Load(); e < w.era && !held.era.CompareAndSwap(e, w.era); e = held.era.Load() {
 		}
-	case held.puts.Load()&w.bit == 0 && held.era.Load() <= w.era:
+	case held.puts.Load()&w.bit == 0:
 		w.toldLocked(held, id.rv)
 	}
 	setBits(&held.claims, w.bit)
@@ -63,8 +64,6 @@ func (w *Writer) order(id *identity, held *Object) order {
 		return newer
 	case o == older && era < w.era:
 		return newer
-	case o == newer && era > w.era:
-		return older
 	}
 	return o
 }
@@ -179,18 +178,21 @@ func (w *Writer) overrule(at progress) {
 }
 
 // Outdated reports whether another writer has found out that the server has gone back since this one's last BeginReplace: then
-// this one's source must be listed again too. Safe for concurrent use.
+// this one's source must be listed again too. Until its next BeginReplace it changes nothing: Put, Delete, EndReplace and Progress have no
+// effect. Safe for concurrent use.
 func (w *Writer) Outdated() bool {
 	w.s.mu.RLock()
 	defer w.s.mu.RUnlock()
-	return w.era < w.s.era
+	return w.outdatedLocked()
 }
+
+func (w *Writer) outdatedLocked() bool { return w.era < w.s.era && !w.byHand }
 
 // WhenOutdated calls f once as soon as the writer is Outdated: at once if it is, else by the goroutine that finds out. f replaces the
 // function before it; nil is none. f must not block. It may still be called shortly after it was replaced.
 func (w *Writer) WhenOutdated(f func()) {
 	w.s.mu.Lock()
-	already := f != nil && w.era < w.s.era
+	already := f != nil && w.outdatedLocked()
 	if w.outdated = f; already {
 		w.outdated = nil
 	}

@@ -85,6 +85,7 @@ func (w *Writer) Remove() {
 		return
 	}
 	w.AbortReplace()
+	w.enterEra(false) // its claims count, whatever past they are from
 	w.releaseAll(0, func(*Object) bool { return true })
 	w.removed = true
 	s := w.s
@@ -121,8 +122,11 @@ func (w *Writer) advanceLocked() {
 	if !w.advanced {
 		return
 	}
-	w.progress, w.next, w.advanced = w.next, progress{}, false
-	w.progress.era = w.era
+	at := w.next
+	if w.next, w.advanced = (progress{}), false; w.outdatedLocked() {
+		return
+	}
+	w.progress, w.progress.era = at, w.era
 	for key, rv := range w.ahead {
 		if rv <= w.progress.rv {
 			delete(w.ahead, key)
@@ -150,7 +154,10 @@ func (w *Writer) setSynced() {
 	s := w.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if w.synced || w.removed {
+	if w.outdatedLocked() {
+		w.ended = false
+	}
+	if w.synced || w.removed || !w.ended {
 		return
 	}
 	for key := range w.doubts {

@@ -163,10 +163,13 @@ func (w *Writer) identity(m *wire.Meta, received []byte) identity {
 	return id
 }
 
-// compare settles what becomes of the incoming version with the current key.
+// compare settles what becomes of the incoming version with the current key. same: nothing.
 func (w *Writer) compare(id *identity, received []byte) (held *Object, came order) {
 	w.s.mu.RLock()
 	defer w.s.mu.RUnlock()
+	if w.outdatedLocked() {
+		return nil, same
+	}
 	delete(w.doubts, string(w.key)) // this is later news
 	if held = w.held(); held == nil {
 		if w.s.graves.buried(w, string(w.key), id.rv, id.oddUID || id.oddRV) {
@@ -257,7 +260,7 @@ func (w *Writer) Delete(m *wire.Meta, raw []byte) error {
 	id := identityOf(m.UID, m.ResourceVersion)
 	w.s.mu.RLock()
 	held := w.held()
-	stale := held == nil || held.claims.Load()&w.bit == 0 || w.stale(&id, held)
+	stale := held == nil || w.outdatedLocked() || held.claims.Load()&w.bit == 0 || w.stale(&id, held)
 	if doubt := w.doubts[string(w.key)]; doubt != nil && (id.oddRV || id.rv >= doubt.rv) { // this is later news
 		delete(w.doubts, doubt.key)
 		if held != nil && w.replacing { // the list, as of its end, does not have it
