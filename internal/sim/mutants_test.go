@@ -54,6 +54,20 @@ func TestMutants(t *testing.T) {
 	t.Logf("%d of %d mutants killed\n%s", killed, all, table.String())
 }
 
+// TestMutantsApply demands that each mutant fits the tree as it is, since TestMutants runs but now and then.
+func TestMutantsApply(t *testing.T) {
+	patches, err := filepath.Glob("testdata/mutants/*.patch")
+	if err != nil || len(patches) == 0 {
+		t.Fatalf("no mutants: %v", err)
+	}
+	tr := tree{"../.."}
+	for _, patch := range patches {
+		if out, err := tr.run("git", "apply", "--check", filepath.Join("internal/sim", patch)); err != nil {
+			t.Errorf("%s", out)
+		}
+	}
+}
+
 // tree is a copy of the module that may be broken.
 type tree struct{ dir string }
 
