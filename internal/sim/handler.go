@@ -28,6 +28,7 @@ type handler struct {
 	steady map[etcd.Key][]pair
 	due    map[etcd.Key]bool // what it must have been told when it says that it has synced; nil until that is known
 	done   time.Duration     // since when nothing of that is left
+	went   int               // of that, what went before the handler was told of it
 	ended  bool
 
 	resyncs []resync // since they were last counted
@@ -196,7 +197,11 @@ func (h *handler) late() {
 	maps.DeleteFunc(h.due, func(key etcd.Key, _ bool) bool {
 		_, told := h.seen[key]
 		now := h.client.read[key]
-		return told || now.gone || !h.scope.matches(now.form.Version)
+		went := now.gone || !h.scope.matches(now.form.Version)
+		if went && !told {
+			h.went++
+		}
+		return told || went
 	})
 	switch {
 	case len(h.due) > 0:
@@ -207,10 +212,10 @@ func (h *handler) late() {
 	}
 }
 
-// backlog is how long the handler may take for what it was to be told before it has synced. A server that never ends its initial events goes
-// on with changes.
+// backlog is how long the handler may take for what it was to be told before it has synced. What went meanwhile it may have in hand. A server
+// that never ends its initial events goes on with changes.
 func (h *handler) backlog() time.Duration {
-	n := 1
+	n := 1 + h.went
 	if h.client.spec.Mode == "watchlist" && slices.ContainsFunc(h.run.world.Servers, func(s api.Spec) bool { return s.Old }) {
 		h.run.cluster.Do(func(hist *etcd.History) { n += int(hist.Era().Head() - hist.Era().Base) })
 	}
