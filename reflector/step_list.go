@@ -251,6 +251,7 @@ func (m *machine) listFailed(kind error) {
 	if m.page != "" && m.pageFailed(kind) {
 		return
 	}
+	inPages := !m.whole
 	switch {
 	case kind == ErrTooManyRequests, kind == ErrAhead:
 	case kind != ErrUnreachable, m.replacing, m.in.answered, m.instead && m.reached > 0, m.attempt%unansweredLists == 0:
@@ -267,7 +268,7 @@ func (m *machine) listFailed(kind error) {
 		return
 	case kind == ErrExpired || kind == ErrAhead:
 		m.consistent = true
-	case m.instead && m.rv != "" && kind != ErrUnknownResource:
+	case m.instead && m.rv != "" && kind != ErrUnknownResource && !(inPages && m.whole): // which has not been tried yet
 		m.instead, m.doubt = false, true
 		m.sleep(reqWatch, kind)
 		return
