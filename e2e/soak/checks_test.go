@@ -81,15 +81,16 @@ func TestHistory(t *testing.T) {
 			h.deleted("k", v(3))
 			h.added("k", version{"other", 4, "w"})
 		}, ""},
-		"made again unseen": {func(h *history) { h.added("k", v(1)); h.updated("k", v(1), version{"other", 5, "w"}) }, ""},
-		"other bytes":       {func(h *history) { h.added("k", v(1)); h.updated("k", v(1), version{"uid", 1, "x"}) }, ""},
-		"added twice":       {func(h *history) { h.added("k", v(1)); h.added("k", v(2)) }, "though the handler holds 1"},
-		"updated, not held": {func(h *history) { h.updated("k", v(1), v(2)) }, "holds nothing"},
-		"deleted, not held": {func(h *history) { h.deleted("k", v(1)) }, "holds nothing"},
-		"from another":      {func(h *history) { h.added("k", v(1)); h.updated("k", v(2), v(3)) }, "Updated from 2"},
-		"updated back":      {func(h *history) { h.added("k", v(5)); h.updated("k", v(5), v(4)) }, "went back"},
-		"deleted another":   {func(h *history) { h.added("k", v(1)); h.deleted("k", version{"other", 2, "w"}) }, "another object"},
-		"deleted back":      {func(h *history) { h.added("k", v(5)); h.deleted("k", v(4)) }, "went back"},
+		"made again unseen":  {func(h *history) { h.added("k", v(1)); h.updated("k", v(1), version{"other", 5, "w"}) }, ""},
+		"other bytes":        {func(h *history) { h.added("k", v(1)); h.updated("k", v(1), version{"uid", 1, "x"}) }, ""},
+		"added twice":        {func(h *history) { h.added("k", v(1)); h.added("k", v(2)) }, "though the handler holds 1"},
+		"updated, not held":  {func(h *history) { h.updated("k", v(1), v(2)) }, "holds nothing"},
+		"deleted, not held":  {func(h *history) { h.deleted("k", v(1)) }, "holds nothing"},
+		"replicas, not held": {func(h *history) { h.deleted("k", v(1)) }, ""},
+		"from another":       {func(h *history) { h.added("k", v(1)); h.updated("k", v(2), v(3)) }, "Updated from 2"},
+		"updated back":       {func(h *history) { h.added("k", v(5)); h.updated("k", v(5), v(4)) }, "went back"},
+		"deleted another":    {func(h *history) { h.added("k", v(1)); h.deleted("k", version{"other", 2, "w"}) }, "another object"},
+		"deleted back":       {func(h *history) { h.added("k", v(5)); h.deleted("k", v(4)) }, "went back"},
 		"risen from the dead": {func(h *history) {
 			h.added("k", v(1))
 			h.deleted("k", v(2))
@@ -105,8 +106,9 @@ func TestHistory(t *testing.T) {
 		}, "went back"},
 	} {
 		h := newHistory(name, time.Now(), &sightings{})
+		h.replicas = strings.HasPrefix(name, "replicas")
 		tt.tell(h)
-		problems, _ := h.take()
+		problems, _, _ := h.take()
 		if got := strings.Join(problems, "; "); (got == "") != (tt.want == "") || !strings.Contains(got, tt.want) {
 			t.Errorf("%s: %q, not %q", name, got, tt.want)
 		}

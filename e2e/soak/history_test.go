@@ -45,11 +45,15 @@ type history struct {
 	name  string
 	begun time.Time
 	seen  *sightings
+	// replicas: what it is told comes from several watch caches, by an informer that hands on whatever comes (docs/proxy.md, Several
+	// replicas): it may be told of the end of an object that one of them had and the other passed over.
+	replicas bool
 
 	mu       sync.Mutex
 	keys     map[string]*keyHistory
 	epoch    int // counts how often the server went back
 	replays  int // updates that changed nothing
+	strays   int // ends of what the handler did not hold
 	problems []string
 }
 
@@ -105,6 +109,8 @@ func (h *history) deleted(key string, last version) {
 	defer h.mu.Unlock()
 	k := h.note(key, "Deleted %v", last)
 	switch {
+	case k.held == (version{}) && h.replicas:
+		h.strays++
 	case k.held == (version{}):
 		h.blame(key, "Deleted, though the handler holds nothing")
 	case k.held.uid != last.uid:
@@ -177,12 +183,13 @@ func (h *history) told(key string) string {
 	return "never told of"
 }
 
-// take returns the problems since the last call.
-func (h *history) take() (problems []string, replays int) {
+// take returns the problems since the last call, and the updates and ends that are counted.
+func (h *history) take() (problems []string, replays, strays int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	problems, h.problems = h.problems, nil
-	return problems, h.replays
+	problems, replays, strays = h.problems, h.replays, h.strays
+	h.problems, h.replays, h.strays = nil, 0, 0
+	return problems, replays, strays
 }
 
 // sightings counts the distinct versions that the handlers of one subject see while they are counted. Safe for concurrent use.

@@ -24,7 +24,9 @@ type result struct {
 	// Versions are the distinct versions that its handlers saw during the faults of each round.
 	Versions []int `json:"versions"`
 	// Replays are updates that changed nothing.
-	Replays int   `json:"replays"`
+	Replays int `json:"replays"`
+	// Strays are ends of objects that its handlers did not hold, where that is no problem.
+	Strays  int   `json:"strays,omitempty"`
 	Lists   int64 `json:"lists"`
 	Probes  int64 `json:"probes"`
 	Watches int64 `json:"watches"`
@@ -80,7 +82,7 @@ func (r *report) table() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "seed %d, %.0f s, %d rounds, %d writes\n", r.Seed, r.Seconds, r.Rounds, r.Writes)
 	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "way\tinformer\tof\tproblems\tcurrent after (median, worst)\tbehind client-go\tafter restore\tversions\t÷ client-go\tlists\tprobes\twatches\treplays")
+	fmt.Fprintln(t, "way\tinformer\tof\tproblems\tcurrent after (median, worst)\tbehind client-go\tafter restore\tversions\t÷ client-go\tlists\tprobes\twatches\treplays\tstrays")
 	for _, o := range r.Results {
 		median, worst := spread(o.Current)
 		ratio, behind := "", ""
@@ -88,8 +90,8 @@ func (r *report) table() string {
 		if !o.Control {
 			ratio, behind = fmt.Sprintf("%.2f", o.OfControl), fmt.Sprintf("%+.2f s", o.Behind)
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%s, %s\t%s\t%s\t%d\t%s\t%d\t%d\t%d\t%d\n", o.Way, o.Name, o.Of, o.Problems, median, worst, behind, restored, sum(o.Versions),
-			ratio, o.Lists, o.Probes, o.Watches, o.Replays)
+		fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%s, %s\t%s\t%s\t%d\t%s\t%d\t%d\t%d\t%d\t%d\n", o.Way, o.Name, o.Of, o.Problems, median, worst, behind, restored, sum(o.Versions),
+			ratio, o.Lists, o.Probes, o.Watches, o.Replays, o.Strays)
 	}
 	_ = t.Flush() // to memory
 	return b.String()

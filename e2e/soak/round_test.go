@@ -151,8 +151,9 @@ func (s *subject) holds(want *state) bool {
 // check looks for what must never be.
 func (s *subject) check(w *world, want *state, current bool) {
 	for _, h := range s.histories {
-		problems, replays := h.take()
+		problems, replays, strays := h.take()
 		s.result.Replays += replays
+		s.result.Strays += strays
 		for _, p := range problems {
 			w.problem(s, p)
 		}

@@ -63,6 +63,7 @@ func (s *subject) end() {
 // newHistory adds a checked handler to the subject.
 func (s *subject) newHistory(w *world, part string) *history {
 	h := newHistory(s.String()+part, w.begun, s.seen)
+	h.replicas = s.way == "proxy" && strings.HasSuffix(s.name, clientGo)
 	s.histories = append(s.histories, h)
 	return h
 }
