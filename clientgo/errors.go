@@ -13,7 +13,9 @@ var (
 	// errStopped is for what cannot be added to an informer that has run.
 	errStopped = errors.New("informer has stopped already")
 	// errForeign is RemoveEventHandler's.
-	errForeign = errors.New("not a registration of an informer of this package")
+	errForeign = errors.New("not a registration of an informer")
+	// errNotIndexed is AddIndexers's, in client-go's words.
+	errNotIndexed = errors.New("indexer was not added because it has stopped already")
 )
 
 // notAdded is AddEventHandler's error, in client-go's words, which somebody may look for.

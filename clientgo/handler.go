@@ -3,6 +3,7 @@ package clientgo
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"time"
 
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
@@ -81,10 +82,13 @@ func (i *informer) resyncPeriod(logger klog.Logger, period time.Duration) time.D
 }
 
 // RemoveEventHandler removes a handler. It does not wait for a call that the handler is in; cache.ShutDownEventHandler
-// does. Removing it again does nothing, and neither does removing one of another informer of this package.
+// does. Removing it again does nothing, and neither does removing one of another informer, of this package or of client-go.
 func (i *informer) RemoveEventHandler(handle cache.ResourceEventHandlerRegistration) error {
 	r, ok := handle.(*registration)
-	if !ok {
+	switch {
+	case !ok && handle != nil && reflect.Indirect(reflect.ValueOf(handle)).Type().PkgPath() == reflect.TypeFor[cache.HandlerOptions]().PkgPath():
+		return nil // of an informer of client-go's
+	case !ok:
 		return fmt.Errorf("%w: %T", errForeign, handle)
 	}
 	i.mu.Lock()

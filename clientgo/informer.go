@@ -209,7 +209,7 @@ func (i *informer) GetIndexer() cache.Indexer { return i.indexer }
 // AddIndexers adds indexes, before or after the start.
 func (i *informer) AddIndexers(indexers cache.Indexers) error {
 	if i.IsStopped() {
-		return fmt.Errorf("indexers of %s were not added: %w", i.name, errStopped)
+		return errNotIndexed
 	}
 	return i.indexer.AddIndexers(indexers)
 }

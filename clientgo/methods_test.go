@@ -1,0 +1,301 @@
+package clientgo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/cache"
+)
+
+// In which state of an informer a method is called.
+const (
+	beforeStart  = "before its start"
+	whileRunning = "while it runs"
+	afterEnd     = "after its end"
+)
+
+var phases = []string{beforeStart, whileRunning, afterEnd}
+
+// method is a call of a method in each of the phases; what it comes to must be what it comes to with client-go.
+type method struct {
+	name string // as the interface has it, and what is called it with
+	call func(t *testing.T, s *stage) string
+	// differs, by phase, is what the call comes to here and not with client-go, on purpose: docs/differences.md says so, or it is but the
+	// text of an error.
+	differs map[string]string
+}
+
+// outcome writes down what a method gave.
+func outcome(results ...any) string {
+	var out []string
+	for _, r := range results {
+		switch r := r.(type) {
+		case []any:
+			out = append(out, "["+strings.ReplaceAll(shown(r), "\n", ", ")+"]")
+		case []string:
+			out = append(out, fmt.Sprint(slices.Sorted(slices.Values(r))))
+		case error:
+			out = append(out, "error: "+r.Error())
+		case *corev1.Pod:
+			out = append(out, show(r))
+		case cache.DoneChecker:
+			out = append(out, "done: "+fmt.Sprint(cache.IsDone(r)))
+		default:
+			out = append(out, fmt.Sprint(r))
+		}
+	}
+	return strings.Join(out, "; ")
+}
+
+// addHandler calls fn with each way to add a handler.
+func addHandler(add func(inf cache.SharedIndexInformer, h cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error)) func(t *testing.T, s *stage) string {
+	return func(t *testing.T, s *stage) string {
+		h := newRecorder()
+		reg, err := add(s.informer, h)
+		if err != nil {
+			_, text, _ := strings.Cut(err.Error(), " was not added") // before that is how the handler looks
+			return outcome(reg == nil, text)
+		}
+		if !s.informer.HasSynced() {
+			return outcome(reg.HasSynced(), reg.HasSyncedChecker())
+		}
+		synced(t, reg.HasSyncedChecker())
+		return outcome(reg.HasSynced(), reg.HasSyncedChecker(), h.sorted())
+	}
+}
+
+// ended runs the informer with a run that is told to end at once, and says how it ended.
+func ended(run func()) string {
+	done := make(chan struct{})
+	go func() { defer close(done); run() }()
+	select {
+	case <-done:
+		return "ended"
+	case <-time.After(patience):
+		return "runs on"
+	}
+}
+
+func stoppedChannel() <-chan struct{} {
+	c := make(chan struct{})
+	close(c)
+	return c
+}
+
+func endedContext() context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	return ctx
+}
+
+// The texts of errors that are not client-go's.
+const (
+	closed   = "error: store: closed"
+	conflict = `error: indexer conflict: "namespace" exists`
+)
+
+var perNode = cache.Indexers{"node": func(obj any) ([]string, error) { return []string{obj.(*corev1.Pod).Spec.NodeName}, nil }}
+
+// informerMethods are those of cache.SharedIndexInformer.
+var informerMethods = []method{
+	{name: "AddEventHandler", call: addHandler(func(inf cache.SharedIndexInformer, h cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error) {
+		return inf.AddEventHandler(h)
+	})},
+	{name: "AddEventHandlerWithResyncPeriod", call: addHandler(func(inf cache.SharedIndexInformer, h cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error) {
+		return inf.AddEventHandlerWithResyncPeriod(h, time.Minute)
+	})},
+	{name: "AddEventHandlerWithOptions", call: addHandler(func(inf cache.SharedIndexInformer, h cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error) {
+		return inf.AddEventHandlerWithOptions(h, cache.HandlerOptions{})
+	})},
+	{name: "RemoveEventHandler", call: func(t *testing.T, s *stage) string {
+		return outcome(s.informer.RemoveEventHandler(s.handler), s.informer.RemoveEventHandler(s.handler))
+	}},
+	{name: "RemoveEventHandler of another informer", call: func(t *testing.T, s *stage) string {
+		other, err := cache.NewSharedIndexInformer(s.source, &corev1.Pod{}, 0, nil).AddEventHandler(newRecorder())
+		return outcome(err, s.informer.RemoveEventHandler(other))
+	}},
+	{name: "GetStore", call: func(t *testing.T, s *stage) string { return outcome(s.informer.GetStore().List()) }},
+	{name: "GetIndexer", call: func(t *testing.T, s *stage) string { return outcome(s.informer.GetIndexer().List()) }},
+	{name: "GetController", call: func(t *testing.T, s *stage) string {
+		c := s.informer.GetController()
+		return outcome(c.HasSynced(), c.HasSyncedChecker(), c.LastSyncResourceVersion())
+	}},
+	{name: "Run", call: func(t *testing.T, s *stage) string {
+		return ended(func() { s.informer.Run(stoppedChannel()) })
+	}},
+	{name: "RunWithContext", call: func(t *testing.T, s *stage) string {
+		return ended(func() { s.informer.RunWithContext(endedContext()) })
+	}},
+	{name: "HasSynced", call: func(t *testing.T, s *stage) string { return outcome(s.informer.HasSynced()) }},
+	{name: "HasSyncedChecker", call: func(t *testing.T, s *stage) string { return outcome(s.informer.HasSyncedChecker()) }},
+	{name: "LastSyncResourceVersion", call: func(t *testing.T, s *stage) string { return outcome(s.informer.LastSyncResourceVersion()) }},
+	{name: "SetWatchErrorHandler", call: func(t *testing.T, s *stage) string {
+		return outcome(s.informer.SetWatchErrorHandler(func(*cache.Reflector, error) {}))
+	}},
+	{name: "SetWatchErrorHandlerWithContext", call: func(t *testing.T, s *stage) string {
+		return outcome(s.informer.SetWatchErrorHandlerWithContext(func(context.Context, *cache.Reflector, error) {}))
+	}},
+	{name: "SetTransform", call: func(t *testing.T, s *stage) string {
+		return outcome(s.informer.SetTransform(func(o any) (any, error) { return o, nil }))
+	}},
+	{name: "IsStopped", call: func(t *testing.T, s *stage) string { return outcome(s.informer.IsStopped()) }},
+	{name: "AddIndexers", call: func(t *testing.T, s *stage) string {
+		err := s.informer.AddIndexers(perNode)
+		found, byErr := s.informer.GetIndexer().ByIndex("node", "n1")
+		return outcome(err, found, byErr)
+	}},
+	{name: "AddIndexers of a name that is taken", call: func(t *testing.T, s *stage) string {
+		return outcome(s.informer.AddIndexers(cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}))
+	}, differs: map[string]string{beforeStart: conflict, whileRunning: conflict}},
+}
+
+// onStore is what a method of the store or the indexer gives, and what is held then.
+func onStore(call func(x cache.Indexer) []any) func(t *testing.T, s *stage) string {
+	return func(t *testing.T, s *stage) string {
+		x := s.informer.GetIndexer()
+		return outcome(call(x)...) + "; held: " + outcome(x.List())
+	}
+}
+
+// readOnly is the outcome of a method that writes after the informer's end.
+func readOnly(outcome string) map[string]string {
+	return map[string]string{afterEnd: outcome + "; held: [d/a@1 v=1, d/b@2 v=2]"}
+}
+
+// written is a pod as somebody writes it into the store.
+func written(name string) *corev1.Pod {
+	p := pod(name, "9")
+	p.ResourceVersion = "99"
+	return p
+}
+
+// indexerMethods are those of cache.Indexer, and so of cache.Store.
+var indexerMethods = []method{
+	{name: "Add", call: onStore(func(x cache.Indexer) []any { return []any{x.Add(written("c"))} }), differs: readOnly(closed)},
+	{name: "Add without a name", call: onStore(func(x cache.Indexer) []any { return []any{x.Add("no object") != nil} })},
+	{name: "Update", call: onStore(func(x cache.Indexer) []any { return []any{x.Update(written("a"))} }), differs: readOnly(closed)},
+	{name: "Delete", call: onStore(func(x cache.Indexer) []any { return []any{x.Delete(written("a")), x.Delete(written("unknown"))} }), differs: readOnly(closed + "; <nil>")},
+	{name: "Delete of a tombstone", call: onStore(func(x cache.Indexer) []any {
+		return []any{x.Delete(cache.DeletedFinalStateUnknown{Key: "d/a"})}
+	}), differs: readOnly(closed)},
+	{name: "Replace", call: onStore(func(x cache.Indexer) []any { return []any{x.Replace([]any{written("z")}, "100")} }), differs: readOnly(closed)},
+	{name: "Resync", call: onStore(func(x cache.Indexer) []any { return []any{x.Resync()} })},
+	{name: "Bookmark", call: onStore(func(x cache.Indexer) []any { x.Bookmark("50"); return nil })},
+	{name: "LastStoreSyncResourceVersion", call: onStore(func(x cache.Indexer) []any { return []any{x.LastStoreSyncResourceVersion()} })},
+	{name: "List", call: onStore(func(x cache.Indexer) []any { return []any{x.List()} })},
+	{name: "ListKeys", call: onStore(func(x cache.Indexer) []any { return []any{x.ListKeys()} })},
+	{name: "Get", call: onStore(func(x cache.Indexer) []any {
+		a, there, err := x.Get(pod("a", ""))
+		none, not, err2 := x.Get(pod("none", ""))
+		return []any{a, there, err, none, not, err2}
+	})},
+	{name: "Get without a name", call: onStore(func(x cache.Indexer) []any {
+		o, there, err := x.Get("no object")
+		var key cache.KeyError
+		return []any{o, there, errors.As(err, &key)}
+	})},
+	{name: "GetByKey", call: onStore(func(x cache.Indexer) []any {
+		b, there, err := x.GetByKey("d/b")
+		none, not, err2 := x.GetByKey("b")
+		return []any{b, there, err, none, not, err2}
+	})},
+	{name: "Index", call: onStore(func(x cache.Indexer) []any {
+		found, err := x.Index(cache.NamespaceIndex, pod("whatever", ""))
+		none, err2 := x.Index("unknown", pod("whatever", ""))
+		return []any{found, err, none, err2}
+	})},
+	{name: "IndexKeys", call: onStore(func(x cache.Indexer) []any {
+		found, err := x.IndexKeys(cache.NamespaceIndex, "d")
+		none, err2 := x.IndexKeys("unknown", "d")
+		return []any{found, err, none, err2}
+	})},
+	{name: "ByIndex", call: onStore(func(x cache.Indexer) []any {
+		found, err := x.ByIndex(cache.NamespaceIndex, "d")
+		empty, err2 := x.ByIndex(cache.NamespaceIndex, "other")
+		none, err3 := x.ByIndex("unknown", "d")
+		return []any{found, err, empty, err2, none, err3}
+	})},
+	{name: "ListIndexFuncValues", call: onStore(func(x cache.Indexer) []any {
+		return []any{x.ListIndexFuncValues(cache.NamespaceIndex), x.ListIndexFuncValues("unknown")}
+	})},
+	{name: "GetIndexers", call: onStore(func(x cache.Indexer) []any { return []any{slices.Collect(maps.Keys(x.GetIndexers()))} })},
+	{name: "AddIndexers", call: onStore(func(x cache.Indexer) []any {
+		err := x.AddIndexers(perNode)
+		found, err2 := x.ByIndex("node", "n1")
+		return []any{err, found, err2, x.AddIndexers(perNode) != nil}
+	})},
+}
+
+// controllerMethods are those of cache.Controller.
+var controllerMethods = []method{
+	{name: "Run", call: func(t *testing.T, s *stage) string {
+		return ended(func() { s.informer.GetController().Run(stoppedChannel()) })
+	}},
+	{name: "RunWithContext", call: func(t *testing.T, s *stage) string {
+		return ended(func() { s.informer.GetController().RunWithContext(endedContext()) })
+	}},
+	{name: "HasSynced", call: func(t *testing.T, s *stage) string { return outcome(s.informer.GetController().HasSynced()) }},
+	{name: "HasSyncedChecker", call: func(t *testing.T, s *stage) string { return outcome(s.informer.GetController().HasSyncedChecker()) }},
+	{name: "LastSyncResourceVersion", call: func(t *testing.T, s *stage) string {
+		return outcome(s.informer.GetController().LastSyncResourceVersion())
+	}},
+}
+
+// TestMethods calls every method of client-go's informers, indexers and controllers in every state of an informer, with client-go's
+// and with ours. A method that a later client-go adds is missed here.
+func TestMethods(t *testing.T) {
+	for what, table := range map[reflect.Type][]method{
+		reflect.TypeFor[cache.SharedIndexInformer](): informerMethods,
+		reflect.TypeFor[cache.Indexer]():             indexerMethods,
+		reflect.TypeFor[cache.Controller]():          controllerMethods,
+	} {
+		complete(t, what, table)
+		for _, m := range table {
+			for _, phase := range phases {
+				t.Run(fmt.Sprintf("%s.%s %s", what.Name(), m.name, phase), func(t *testing.T) {
+					theirs, ours := m.call(t, inPhase(t, cache.NewSharedIndexInformer, phase)), m.call(t, inPhase(t, NewSharedIndexInformer, phase))
+					want, differs := m.differs[phase]
+					switch {
+					case !differs && ours != theirs:
+						t.Errorf("weir: %s\nclient-go: %s", ours, theirs)
+					case differs && (ours != want || ours == theirs):
+						t.Errorf("weir: %s\nnot: %s\nclient-go: %s", ours, want, theirs)
+					}
+				})
+			}
+		}
+	}
+}
+
+// complete demands a row for each method of an interface.
+func complete(t *testing.T, what reflect.Type, table []method) {
+	t.Helper()
+	for i := range what.NumMethod() {
+		name := what.Method(i).Name
+		if !slices.ContainsFunc(table, func(m method) bool { first, _, _ := strings.Cut(m.name, " "); return first == name }) {
+			t.Errorf("%s.%s is not called", what.Name(), name)
+		}
+	}
+}
+
+// inPhase brings an informer of two pods, with a handler, into a phase.
+func inPhase(t *testing.T, make constructor, phase string) *stage {
+	s := newStage(t, make)
+	s.source.Add(pod("a", "1"))
+	s.source.Add(pod("b", "2"))
+	if phase != beforeStart {
+		s.start(t)
+	}
+	if phase == afterEnd {
+		s.stop()
+	}
+	return s
+}
