@@ -68,6 +68,23 @@ func TestLine(t *testing.T) {
 	}
 }
 
+// TestSightings: a version counts once, and not after a newer one.
+func TestSightings(t *testing.T) {
+	var s sightings
+	s.count()
+	for _, rv := range []uint64{3, 3, 5, 4} {
+		s.add("k", version{"uid", rv, "w"})
+	}
+	s.add("other", version{"uid", 1, "w"})
+	if n := s.stop(); n != 3 {
+		t.Errorf("%d versions, want 3", n)
+	}
+	s.add("k", version{"uid", 9, "w"})
+	if s.count(); s.stop() != 0 {
+		t.Error("what is not counted counts")
+	}
+}
+
 // TestHistory: what breaks the contract is a problem, and what does not is none.
 func TestHistory(t *testing.T) {
 	v := func(rv uint64) version { return version{"uid", rv, "w"} }
@@ -128,18 +145,5 @@ func TestDifference(t *testing.T) {
 	}
 	if d := difference(map[string]version{"k": one}, map[string]version{"k": one}, told); d != "" {
 		t.Errorf("the same differs: %s", d)
-	}
-}
-
-// TestSightings: a version is counted once.
-func TestSightings(t *testing.T) {
-	s := &sightings{}
-	s.add("before", version{rv: 1})
-	s.count()
-	for _, rv := range []uint64{1, 2, 2, 1} {
-		s.add("k", version{rv: rv})
-	}
-	if n := s.stop(); n != 2 {
-		t.Errorf("%d versions, not 2", n)
 	}
 }

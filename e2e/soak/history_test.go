@@ -192,11 +192,14 @@ func (h *history) take() (problems []string, replays, strays int) {
 	return problems, replays, strays
 }
 
-// sightings counts the distinct versions that the handlers of one subject see while they are counted. Safe for concurrent use.
+// sightings counts the distinct versions that the handlers of one subject see while they are counted. Where it has several informers, what
+// one of them tells after another has told something newer does not count: an informer that merges them must not tell it. Safe for
+// concurrent use.
 type sightings struct {
 	mu       sync.Mutex
 	counting bool
 	seen     map[sighting]struct{}
+	newest   map[string]uint64 // resourceVersion seen, by key
 }
 
 type sighting struct {
@@ -207,7 +210,8 @@ type sighting struct {
 func (s *sightings) add(key string, v version) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.counting {
+	if s.counting && v.rv >= s.newest[key] {
+		s.newest[key] = v.rv
 		s.seen[sighting{key, v}] = struct{}{}
 	}
 }
@@ -216,7 +220,7 @@ func (s *sightings) add(key string, v version) {
 func (s *sightings) count() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.counting, s.seen = true, map[sighting]struct{}{}
+	s.counting, s.seen, s.newest = true, map[sighting]struct{}{}, map[string]uint64{}
 }
 
 // stop ends the counting and returns the number.
