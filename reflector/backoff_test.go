@@ -1,6 +1,7 @@
 package reflector
 
 import (
+	"strings"
 	"testing"
 	"time"
 )
@@ -14,8 +15,10 @@ func TestPace(t *testing.T) {
 		trouble  int
 		want     map[int]time.Duration // by attempt
 	}{
-		"a server that fails": {ErrServer, reqWatch, false, 0, map[int]time.Duration{
+		"a server that does not like it": {ErrRejected, reqWatch, false, 0, map[int]time.Duration{
 			0: 600 * time.Millisecond, 1: 600 * time.Millisecond, 2: 1200 * time.Millisecond, 3: 2400 * time.Millisecond, 7: 22500 * time.Millisecond}},
+		"a server that fails at once":        {ErrServer, reqList, false, 0, map[int]time.Duration{7: 1200 * time.Millisecond}},
+		"a server that fails after a second": {ErrServer, reqList, false, 0, map[int]time.Duration{7: 22500 * time.Millisecond}},
 		"no server": {ErrUnreachable, reqWatch, false, 1, map[int]time.Duration{
 			0: 600 * time.Millisecond, 1: 600 * time.Millisecond, 2: 1200 * time.Millisecond, 3: 1200 * time.Millisecond,
 			briefTries + 2: 1200 * time.Millisecond, briefTries + 3: 2400 * time.Millisecond, briefTries + 7: 22500 * time.Millisecond}},
@@ -28,6 +31,9 @@ func TestPace(t *testing.T) {
 			cfg := Config{}.withDefaults()
 			for attempt, want := range test.want {
 				m := machine{state: newState(&cfg, "1"), in: input{answered: test.answered, luck: 0.5}}
+				if strings.Contains(name, "after a second") {
+					m.in.after = time.Second
+				}
 				m.request, m.attempt, m.trouble = test.request, attempt, test.trouble
 				m.sleep(reqWatch, test.kind)
 				if got := m.actions[0].(wait).d; got != want {

@@ -1,5 +1,7 @@
 package reflector
 
+import "time"
+
 const (
 	// relistAfter is after how many failures in a row that are answers, 429 aside, the state is listed anew, and after how many
 	// answered probes while the watch does not come through: then it is the request, or its resourceVersion, that the server
@@ -17,8 +19,9 @@ const (
 	// for what fails next: mostMissing take a minute. A watch that is refused costs a list as well: mostRefused are enough.
 	mostMissing = 100
 	mostRefused = 8
-	// briefTries is after how many failures the waits for a server that cannot be reached grow: half a minute.
-	briefTries = 22
+	// briefTries is after how many failures the waits for a server that cannot be reached, or refuses within quickRefusal, grow: half a minute.
+	briefTries   = 22
+	quickRefusal = time.Second
 )
 
 // step is the reflector: what happened, and what is known, give what to do, and what is known then. It has no clock,
@@ -79,15 +82,26 @@ func (m *machine) sleep(q request, kind error) {
 	m.do(wait{m.cfg.Backoff.delay(kind, attempt, m.in.retryAfter, m.in.luck)})
 }
 
-// pace returns for which attempt the wait before the next request is. A server that cannot be reached, for a while, does not make it longer
-// than the second: it may be back at any moment, and to try costs nobody anything. It does where the server answered with a list, which
-// broke off, and where watches that fail have made more than one list necessary.
+// pace returns for which attempt the wait before the next request is. A server that cannot be reached, or refuses at once, does not make it
+// longer than the second for a while: it may be back at any moment, and to try costs nobody anything.
 func (m *machine) pace(kind error) int {
-	cheap := !m.in.answered || m.request == reqWatch && !m.initial
-	if kind != ErrUnreachable || !cheap || m.trouble > 1 {
+	if !m.cheap(kind) {
 		return max(m.attempt, 1)
 	}
 	return max(1, min(m.attempt, 2), m.attempt-briefTries)
+}
+
+// cheap reports whether a failure has cost the server nothing. One of a watch has, where such failures have made more than one list
+// necessary.
+func (m *machine) cheap(kind error) bool {
+	watching := m.request == reqWatch && !m.initial
+	switch {
+	case m.trouble > 1 || m.in.answered && !watching:
+		return false
+	case kind == ErrServer:
+		return m.in.after < quickRefusal
+	}
+	return kind == ErrUnreachable
 }
 
 // atOnce begins q without a wait on the first failure in a row, and waits from the second on.
