@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 	"unsafe"
 
@@ -14,9 +15,8 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// ErrLayout: the client-go that is linked in builds its informers otherwise than this package knows. The factories cannot
-// take them over; NewSharedIndexInformer works all the same.
-var ErrLayout = errors.New("clientgo: this version of client-go lays out its informers in another way")
+// errLayout is logged where the client-go that is linked in builds its informers otherwise than this package knows.
+var errLayout = errors.New("clientgo: this version of client-go lays out its informers in another way")
 
 // parts are what a client-go informer was made of.
 type parts struct {
@@ -110,6 +110,11 @@ func handlersOf(v reflect.Value) int {
 	return listeners.Len()
 }
 
+// Adopt returns an informer of this package in place of one that client-go has built, which must have no handlers yet and must not have
+// started. It returns any other informer as it is; Err tells whether one is of this package. Adopt is for code that builds informers in
+// a place of its own, such as the InformerFor of a factory that informer-gen has generated.
+func Adopt(inf cache.SharedIndexInformer) cache.SharedIndexInformer { return adopt(inf, Options{}) }
+
 // adopt builds an informer of this package from one that client-go has built. One that cannot be taken apart is given
 // back as it is: it works, as client-go's do.
 func adopt(inf cache.SharedIndexInformer, opts Options) cache.SharedIndexInformer {
@@ -128,14 +133,15 @@ func adopt(inf cache.SharedIndexInformer, opts Options) cache.SharedIndexInforme
 	return ours
 }
 
-// checkLayout tells, as ErrLayout, if adopt could adopt nothing.
-func checkLayout() error {
-	built := cache.NewSharedIndexInformer(&cache.ListWatch{}, nil, 0, cache.Indexers{})
+// layoutKnown reports whether client-go's informers can be taken over, and logs what cannot be: once, since there is one client-go.
+var layoutKnown = sync.OnceValue(func() bool {
+	logger := klog.Background()
 	if _, ok := takeApart(core.NewConfigMapInformer(nil, "", 0, nil)); !ok { // as generated code builds it: from 0.37 on in a typed one
-		return ErrLayout
+		logger.Error(errLayout, "The informers of factories are client-go's")
+		return false
 	}
-	if unknown := unknownFields(built); len(unknown) > 0 {
-		klog.Background().Info("Warning: this version of client-go builds informers of parts that are not known to weir; what they mean is lost", "fields", unknown)
+	if unknown := unknownFields(cache.NewSharedIndexInformer(&cache.ListWatch{}, nil, 0, cache.Indexers{})); len(unknown) > 0 {
+		logger.Info("Warning: this version of client-go builds informers of parts that are not known to weir; what they mean is lost", "fields", unknown)
 	}
-	return nil
-}
+	return true
+})

@@ -138,10 +138,7 @@ func TestTransformErrorIsReported(t *testing.T) {
 // The factory of a client that was built otherwise, such as a fake one, gives our informers of it.
 func TestFactoryOfAClient(t *testing.T) {
 	client := fake.NewClientset(configMap("one", "a", nil))
-	f, err := NewSharedInformerFactoryFor(client, 0, WithNamespace("one"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := NewSharedInformerFactoryWithOptions(client, 0, WithNamespace("one"))
 	inf := f.Core().V1().ConfigMaps().Informer()
 	told := newRecorder()
 	if _, err := inf.AddEventHandler(told); err != nil {
@@ -188,10 +185,7 @@ func (w widgetInformer) Informer() cache.SharedIndexInformer {
 func TestGeneratedFactory(t *testing.T) {
 	server := &widgetServer{keys: []string{"apiVersion", "items", "kind", "metadata"}, widgets: 3}
 	client := widgetClients{generated(t, serveWidgets(t, server))}
-	f, err := NewGenerated[widgetset, newInformerFunc](client, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := NewGenerated[widgetset, newInformerFunc](client, 0)
 	inf := widgetInformer{f}.Informer()
 	if again := (widgetInformer{f}).Informer(); again != inf {
 		t.Error("two informers of one type")

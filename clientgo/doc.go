@@ -5,7 +5,9 @@
 //   - factory, err := clientgo.NewSharedInformerFactory(cfg, 10*time.Hour)
 //
 // [NewSharedInformerFactory], [NewDynamicSharedInformerFactory] and [NewMetadataSharedInformerFactory] take a rest.Config, because
-// they read the bodies of LISTs and WATCHes themselves. [NewSharedIndexInformer] takes any cache.ListerWatcher: where its
+// they read the bodies of LISTs and WATCHes themselves. Where there is a client already, [Wrap] is called on its config, and
+// [NewSharedInformerFactoryWithOptions], [NewFilteredSharedInformerFactory] and their kin with Dynamic and Metadata in their names take
+// the arguments of client-go's functions of those names. [NewSharedIndexInformer] takes any cache.ListerWatcher: where its
 // client was built from a config that [Wrap] was called on it reads the bodies too, and elsewhere what List and Watch
 // return, from a fake clientset, say.
 //

@@ -17,19 +17,20 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// NewDynamicSharedInformerFactory is dynamicinformer.NewDynamicSharedInformerFactory for the server that cfg names. cfg is
-// copied. The error says what is wrong with cfg, or is ErrLayout.
+// NewDynamicSharedInformerFactory returns a factory like that of dynamicinformer.NewDynamicSharedInformerFactory, for the server that cfg
+// names. It copies cfg. The error says what is wrong with cfg.
 func NewDynamicSharedInformerFactory(cfg *rest.Config, resync time.Duration, opts ...Option) (dynamicinformer.DynamicSharedInformerFactory, error) {
 	client, err := dynamic.NewForConfig(wrapped(cfg))
 	if err != nil {
 		return nil, fmt.Errorf("clientgo: %w", err)
 	}
-	return NewDynamicSharedInformerFactoryFor(client, resync, opts...)
+	return NewDynamicSharedInformerFactoryWithOptions(client, resync, opts...), nil
 }
 
-// NewDynamicSharedInformerFactoryFor is dynamicinformer.NewDynamicSharedInformerFactory, for a client that is there already, as
-// NewSharedInformerFactoryFor is. The error is ErrLayout.
-func NewDynamicSharedInformerFactoryFor(client dynamic.Interface, resync time.Duration, opts ...Option) (dynamicinformer.DynamicSharedInformerFactory, error) {
+// NewDynamicSharedInformerFactoryWithOptions takes the place of dynamicinformer.NewDynamicSharedInformerFactory. The client is one as for
+// NewSharedInformerFactoryWithOptions. Where this package cannot take client-go's informers over it logs that, and the factory has
+// client-go's.
+func NewDynamicSharedInformerFactoryWithOptions(client dynamic.Interface, resync time.Duration, opts ...Option) dynamicinformer.DynamicSharedInformerFactory {
 	s := settingsOf(opts)
 	return newByResource(s, func(gvr schema.GroupVersionResource) informers.GenericInformer {
 		return dynamicinformer.NewFilteredDynamicInformer(client, gvr, s.namespace, resync, byNamespace(), s.tweak)
@@ -38,25 +39,37 @@ func NewDynamicSharedInformerFactoryFor(client dynamic.Interface, resync time.Du
 	})
 }
 
-// NewMetadataSharedInformerFactory is metadatainformer.NewSharedInformerFactory for the server that cfg names. cfg is
-// copied. The error says what is wrong with cfg, or is ErrLayout.
+// NewFilteredDynamicSharedInformerFactory takes the place of dynamicinformer.NewFilteredDynamicSharedInformerFactory, as
+// NewDynamicSharedInformerFactoryWithOptions does of its own.
+func NewFilteredDynamicSharedInformerFactory(client dynamic.Interface, resync time.Duration, namespace string, tweak dynamicinformer.TweakListOptionsFunc) dynamicinformer.DynamicSharedInformerFactory {
+	return NewDynamicSharedInformerFactoryWithOptions(client, resync, WithNamespace(namespace), WithTweakListOptions(tweak))
+}
+
+// NewMetadataSharedInformerFactory returns a factory like that of metadatainformer.NewSharedInformerFactory, for the server that cfg
+// names. It copies cfg. The error says what is wrong with cfg.
 func NewMetadataSharedInformerFactory(cfg *rest.Config, resync time.Duration, opts ...Option) (metadatainformer.SharedInformerFactory, error) {
 	client, err := metadata.NewForConfig(wrapped(cfg))
 	if err != nil {
 		return nil, fmt.Errorf("clientgo: %w", err)
 	}
-	return NewMetadataSharedInformerFactoryFor(client, resync, opts...)
+	return NewMetadataSharedInformerFactoryWithOptions(client, resync, opts...), nil
 }
 
-// NewMetadataSharedInformerFactoryFor is metadatainformer.NewSharedInformerFactory, for a client that is there already, as
-// NewSharedInformerFactoryFor is. The error is ErrLayout.
-func NewMetadataSharedInformerFactoryFor(client metadata.Interface, resync time.Duration, opts ...Option) (metadatainformer.SharedInformerFactory, error) {
+// NewMetadataSharedInformerFactoryWithOptions takes the place of metadatainformer.NewSharedInformerFactoryWithOptions and, without
+// options, of metadatainformer.NewSharedInformerFactory, as NewDynamicSharedInformerFactoryWithOptions does of its own.
+func NewMetadataSharedInformerFactoryWithOptions(client metadata.Interface, resync time.Duration, opts ...Option) metadatainformer.SharedInformerFactory {
 	s := settingsOf(opts)
 	return newByResource(s, func(gvr schema.GroupVersionResource) informers.GenericInformer {
 		return metadatainformer.NewFilteredMetadataInformer(client, gvr, s.namespace, resync, byNamespace(), s.tweak)
 	}, func(indexer cache.Indexer, gvr schema.GroupVersionResource) cache.GenericLister {
 		return metadatalister.NewRuntimeObjectShim(metadatalister.New(indexer, gvr))
 	})
+}
+
+// NewFilteredMetadataSharedInformerFactory takes the place of metadatainformer.NewFilteredSharedInformerFactory, as
+// NewDynamicSharedInformerFactoryWithOptions does of its own.
+func NewFilteredMetadataSharedInformerFactory(client metadata.Interface, resync time.Duration, namespace string, tweak metadatainformer.TweakListOptionsFunc) metadatainformer.SharedInformerFactory {
+	return NewMetadataSharedInformerFactoryWithOptions(client, resync, WithNamespace(namespace), WithTweakListOptions(tweak))
 }
 
 func byNamespace() cache.Indexers {
@@ -80,17 +93,14 @@ func newByResource(
 	s settings,
 	build func(schema.GroupVersionResource) informers.GenericInformer,
 	lister func(cache.Indexer, schema.GroupVersionResource) cache.GenericLister,
-) (*byResource, error) {
-	if err := checkLayout(); err != nil {
-		return nil, err
-	}
-	return &byResource{settings: s, build: build, lister: lister, running: newRunning[schema.GroupVersionResource]()}, nil
+) *byResource {
+	return &byResource{settings: s, build: build, lister: lister, running: newRunning[schema.GroupVersionResource]()}
 }
 
 // ForResource gives the informer of a resource. Whether the server knows it shows once it runs.
 func (f *byResource) ForResource(gvr schema.GroupVersionResource) informers.GenericInformer {
 	inf := f.running.get(gvr, func() cache.SharedIndexInformer {
-		inf := adopt(f.build(gvr).Informer(), f.settings.informer)
+		inf := f.settings.adopt(f.build(gvr).Informer())
 		if i, err := ours(inf); err == nil {
 			i.lists.own.resource = gvr // the example does not tell
 		}

@@ -15,26 +15,33 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// NewSharedInformerFactory is informers.NewSharedInformerFactory for the server that cfg names. cfg is copied. No request
-// is made before Start. The error says what is wrong with cfg, or is ErrLayout.
+// NewSharedInformerFactory returns a factory like that of informers.NewSharedInformerFactory, for the server that cfg names. It copies cfg
+// and makes no request before Start. The error says what is wrong with cfg.
 func NewSharedInformerFactory(cfg *rest.Config, resync time.Duration, opts ...Option) (informers.SharedInformerFactory, error) {
 	client, err := kubernetes.NewForConfig(wrapped(cfg))
 	if err != nil {
 		return nil, fmt.Errorf("clientgo: %w", err)
 	}
-	return NewSharedInformerFactoryFor(client, resync, opts...)
+	return NewSharedInformerFactoryWithOptions(client, resync, opts...), nil
 }
 
-// NewSharedInformerFactoryFor is informers.NewSharedInformerFactory, for a client that is there already: a fake one, or one whose config
-// Wrap was called on. Without that the informers take what the client returns. The error is ErrLayout.
-func NewSharedInformerFactoryFor(client kubernetes.Interface, resync time.Duration, opts ...Option) (informers.SharedInformerFactory, error) {
-	f, err := NewGenerated[kubernetes.Interface, internalinterfaces.NewInformerFunc](client, resync, opts...)
-	if err != nil {
-		return nil, err
+// NewSharedInformerFactoryWithOptions takes the place of informers.NewSharedInformerFactoryWithOptions and, without options, of
+// informers.NewSharedInformerFactory. The client is one whose config Wrap was called on; of any other, such as a fake one, the informers
+// take what it returns. Where this package cannot take client-go's informers over it logs that and returns client-go's factory.
+func NewSharedInformerFactoryWithOptions(client kubernetes.Interface, resync time.Duration, opts ...Option) informers.SharedInformerFactory {
+	s := settingsOf(opts)
+	theirs := informers.NewSharedInformerFactoryWithOptions(client, resync, informers.WithNamespace(s.namespace), informers.WithTweakListOptions(s.tweak),
+		informers.WithTransform(s.transform), informers.WithCustomResyncConfig(s.customResync), informers.WithInformerName(s.name))
+	if !s.adopts {
+		return theirs
 	}
-	s := f.settings
-	return &factory{f, later{informers.NewSharedInformerFactoryWithOptions(client, resync, informers.WithNamespace(s.namespace),
-		informers.WithTweakListOptions(s.tweak), informers.WithTransform(s.transform))}}, nil
+	return &factory{newGenerated[kubernetes.Interface, internalinterfaces.NewInformerFunc](client, resync, s), later{theirs}}
+}
+
+// NewFilteredSharedInformerFactory takes the place of informers.NewFilteredSharedInformerFactory, as NewSharedInformerFactoryWithOptions
+// does of its own.
+func NewFilteredSharedInformerFactory(client kubernetes.Interface, resync time.Duration, namespace string, tweak internalinterfaces.TweakListOptionsFunc) informers.SharedInformerFactory {
+	return NewSharedInformerFactoryWithOptions(client, resync, WithNamespace(namespace), WithTweakListOptions(tweak))
 }
 
 // wrapped is a copy of cfg that captures. Informers make few requests, and pace them elsewhere: client-go's default limit would only
@@ -74,8 +81,8 @@ func (f *factory) StartWithContext(ctx context.Context) {
 // Shutdown blocks until the informers have ended, which what they were started with must tell them to. Nothing can be
 // started any more.
 func (f *factory) Shutdown() {
-	f.Generated.Shutdown()
-	f.later.Shutdown()
+	f.running.shutdown()
+	f.later.Shutdown() // releases the name as well
 }
 
 // WaitForCacheSync blocks until all started informers have synced or the channel is closed, and tells which have.

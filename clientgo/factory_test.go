@@ -8,6 +8,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	lifecyclev1alpha1 "k8s.io/api/lifecycle/v1alpha1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -336,17 +337,13 @@ func TestFactoriesByResourceForClients(t *testing.T) {
 		WaitForCacheSync(<-chan struct{}) map[schema.GroupVersionResource]bool
 		Shutdown()
 	}
-	for name, build := range map[string]func() (common, error){
-		"dynamic":        func() (common, error) { return NewDynamicSharedInformerFactoryFor(dynamic.NewForConfigOrDie(cfg), 0) },
-		"metadata":       func() (common, error) { return NewMetadataSharedInformerFactoryFor(metadata.NewForConfigOrDie(cfg), 0) },
-		"dynamic, fake":  func() (common, error) { return NewDynamicSharedInformerFactoryFor(fakeDynamic, 0) },
-		"metadata, fake": func() (common, error) { return NewMetadataSharedInformerFactoryFor(fakeMetadata, 0) },
+	for name, factory := range map[string]common{
+		"dynamic":        NewDynamicSharedInformerFactoryWithOptions(dynamic.NewForConfigOrDie(cfg), 0),
+		"metadata":       NewMetadataSharedInformerFactoryWithOptions(metadata.NewForConfigOrDie(cfg), 0),
+		"dynamic, fake":  NewDynamicSharedInformerFactoryWithOptions(fakeDynamic, 0),
+		"metadata, fake": NewMetadataSharedInformerFactoryWithOptions(fakeMetadata, 0),
 	} {
 		t.Run(name, func(t *testing.T) {
-			factory, err := build()
-			if err != nil {
-				t.Fatal(err)
-			}
 			stop := make(chan struct{})
 			generic := factory.ForResource(gvr)
 			factory.Start(stop)
@@ -406,13 +403,16 @@ func TestFactoryNotSynced(t *testing.T) {
 // TestLaterGroups: a group that client-go's factory was given after the oldest one that this package builds with is served by client-go's,
 // which is started, awaited and ended with ours.
 func TestLaterGroups(t *testing.T) {
-	f, err := NewSharedInformerFactoryFor(fake.NewClientset(), 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := NewSharedInformerFactoryWithOptions(fake.NewClientset(), 0, WithCustomResyncConfig(map[metav1.Object]time.Duration{
+		&lifecyclev1alpha1.Eviction{}: time.Hour, &corev1.Pod{}: 2 * time.Hour,
+	}))
 	ctx, cancel := context.WithCancel(t.Context())
 	inf := f.Lifecycle().V1alpha1().Evictions().Informer()
 	pods := f.Core().V1().Pods().Informer()
+	theirs, _ := takeApart(inf)
+	if i, err := ours(pods); err != nil || theirs.resync != time.Hour || i.defaultResync != 2*time.Hour {
+		t.Errorf("%v, resync periods %s and %s", err, theirs.resync, i.defaultResync)
+	}
 	f.StartWithContext(ctx)
 	synced := f.WaitForCacheSyncWithContext(ctx)
 	if synced.Err != nil || len(synced.Synced) != 2 || !inf.HasSynced() || !pods.HasSynced() {

@@ -16,35 +16,42 @@ import (
 //
 //	clientgo.Wrap(cfg)
 //	client := versioned.NewForConfigOrDie(cfg)
-//	f, err := clientgo.NewGenerated[versioned.Interface, internalinterfaces.NewInformerFunc](client, resync)
+//	f := clientgo.NewGenerated[versioned.Interface, internalinterfaces.NewInformerFunc](client, resync)
 //	widgets := shop.New(f, metav1.NamespaceAll, nil).V1().Widgets()
 //
-// What generated code it gets informers from builds client-go's; InformerFor puts ours in their place.
+// What generated code it gets informers from builds client-go's; InformerFor puts ours in their place. Generated has no accessors of
+// groups. A program that passes its factory on as the generated interface, which has them, calls Adopt in the generated InformerFor.
 type Generated[C any, F ~func(C, time.Duration) cache.SharedIndexInformer] struct {
-	client   C
-	resync   time.Duration
-	settings settings
-	running  running[reflect.Type]
+	client       C
+	resync       time.Duration
+	settings     settings
+	customResync map[reflect.Type]time.Duration
+	running      running[reflect.Type]
 }
 
 // NewGenerated makes a factory. Of the options WithNamespace and WithTweakListOptions mean nothing: they are arguments of a group's New.
-// The error is ErrLayout.
-func NewGenerated[C any, F ~func(C, time.Duration) cache.SharedIndexInformer](client C, resync time.Duration, opts ...Option) (*Generated[C, F], error) {
-	if err := checkLayout(); err != nil {
-		return nil, err
+// Where this package cannot take client-go's informers over it logs that, and the factory has client-go's.
+func NewGenerated[C any, F ~func(C, time.Duration) cache.SharedIndexInformer](client C, resync time.Duration, opts ...Option) *Generated[C, F] {
+	return newGenerated[C, F](client, resync, settingsOf(opts))
+}
+
+func newGenerated[C any, F ~func(C, time.Duration) cache.SharedIndexInformer](client C, resync time.Duration, s settings) *Generated[C, F] {
+	f := &Generated[C, F]{client: client, resync: resync, settings: s, customResync: map[reflect.Type]time.Duration{}, running: newRunning[reflect.Type]()}
+	for object, period := range s.customResync {
+		f.customResync[reflect.TypeOf(object)] = period
 	}
-	return &Generated[C, F]{client: client, resync: resync, settings: settingsOf(opts), running: newRunning[reflect.Type]()}, nil
+	return f
 }
 
 // InformerFor gives the informer of an object's type; newFunc is asked for what it should be, the first time.
 func (f *Generated[C, F]) InformerFor(obj runtime.Object, newFunc F) cache.SharedIndexInformer {
 	key := reflect.TypeOf(obj)
 	return f.running.get(key, func() cache.SharedIndexInformer {
-		resync, ok := f.settings.customResync[key]
+		resync, ok := f.customResync[key]
 		if !ok {
 			resync = f.resync
 		}
-		inf := adopt(newFunc(f.client, resync), f.settings.informer)
+		inf := f.settings.adopt(newFunc(f.client, resync))
 		if f.settings.transform != nil {
 			_ = inf.SetTransform(f.settings.transform) // it fails only once an informer has started
 		}

@@ -1,7 +1,7 @@
 package clientgo
 
 import (
-	"reflect"
+	"maps"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -59,13 +59,14 @@ type settings struct {
 	namespace    string
 	tweak        func(*metav1.ListOptions)
 	transform    cache.TransformFunc
-	customResync map[reflect.Type]time.Duration
+	customResync map[metav1.Object]time.Duration // by an object of the type
 	name         *cache.InformerName
 	informer     Options
+	adopts       bool // client-go's informers can be taken over
 }
 
 func settingsOf(opts []Option) settings {
-	s := settings{customResync: map[reflect.Type]time.Duration{}}
+	s := settings{customResync: map[metav1.Object]time.Duration{}, adopts: layoutKnown()}
 	for _, opt := range opts {
 		opt(&s)
 	}
@@ -73,6 +74,14 @@ func settingsOf(opts []Option) settings {
 		s.informer.Reflector.Server = &reflector.Server{} // the informers of a factory have one server
 	}
 	return s
+}
+
+// adopt returns an informer of this package in place of client-go's, if that can be taken over.
+func (s *settings) adopt(inf cache.SharedIndexInformer) cache.SharedIndexInformer {
+	if !s.adopts {
+		return inf
+	}
+	return adopt(inf, s.informer)
 }
 
 // WithNamespace limits the factory's informers to one namespace.
@@ -92,9 +101,7 @@ func WithTransform(transform cache.TransformFunc) Option {
 // the metadata factory.
 func WithCustomResyncConfig(resync map[metav1.Object]time.Duration) Option {
 	return func(s *settings) {
-		for object, period := range resync {
-			s.customResync[reflect.TypeOf(object)] = period
-		}
+		maps.Copy(s.customResync, resync)
 	}
 }
 

@@ -1,0 +1,154 @@
+package clientgo
+
+import (
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/dynamic/dynamicinformer"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/metadata/metadatainformer"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/weirproject/weir/watchcache/embedded"
+)
+
+// filteredFactories are the factories that take a client, a namespace and a tweak: client-go's, and ours of the same arguments.
+type filteredFactories struct {
+	typed    func(kubernetes.Interface, string, func(*metav1.ListOptions)) informers.SharedInformerFactory
+	metadata func(metadata.Interface, string, func(*metav1.ListOptions)) metadatainformer.SharedInformerFactory
+	dynamic  func(dynamic.Interface, string, func(*metav1.ListOptions)) dynamicinformer.DynamicSharedInformerFactory
+}
+
+var bothFiltered = map[string]filteredFactories{
+	"client-go": {
+		func(c kubernetes.Interface, namespace string, tweak func(*metav1.ListOptions)) informers.SharedInformerFactory {
+			return informers.NewFilteredSharedInformerFactory(c, 0, namespace, tweak)
+		},
+		func(c metadata.Interface, namespace string, tweak func(*metav1.ListOptions)) metadatainformer.SharedInformerFactory {
+			return metadatainformer.NewFilteredSharedInformerFactory(c, 0, namespace, tweak)
+		},
+		func(c dynamic.Interface, namespace string, tweak func(*metav1.ListOptions)) dynamicinformer.DynamicSharedInformerFactory {
+			return dynamicinformer.NewFilteredDynamicSharedInformerFactory(c, 0, namespace, tweak)
+		},
+	},
+	"weir": {
+		func(c kubernetes.Interface, namespace string, tweak func(*metav1.ListOptions)) informers.SharedInformerFactory {
+			return NewFilteredSharedInformerFactory(c, 0, namespace, tweak)
+		},
+		func(c metadata.Interface, namespace string, tweak func(*metav1.ListOptions)) metadatainformer.SharedInformerFactory {
+			return NewFilteredMetadataSharedInformerFactory(c, 0, namespace, tweak)
+		},
+		func(c dynamic.Interface, namespace string, tweak func(*metav1.ListOptions)) dynamicinformer.DynamicSharedInformerFactory {
+			return NewFilteredDynamicSharedInformerFactory(c, 0, namespace, tweak)
+		},
+	},
+}
+
+// The factories of clients that are there already hold what their namespace and their tweak leave. Ours are given our informers.
+func TestFilteredFactoriesOfClients(t *testing.T) {
+	server := serve(t, embedded.Options{})
+	held := map[string]string{"held": "yes"}
+	fill(t, server.Config(), configMap("one", "a", held), configMap("one", "b", nil), configMap("two", "c", held))
+	cfg := capturing(server.Config())
+	gvr := corev1.SchemeGroupVersion.WithResource("configmaps")
+	tweak := func(o *metav1.ListOptions) { o.LabelSelector = "held=yes" }
+	type byResource interface {
+		ForResource(schema.GroupVersionResource) informers.GenericInformer
+	}
+	for name, factories := range bothFiltered {
+		t.Run(name, func(t *testing.T) {
+			typed := factories.typed(kubernetes.NewForConfigOrDie(cfg), "one", tweak)
+			infs := map[string]cache.SharedIndexInformer{"typed": typed.Core().V1().ConfigMaps().Informer()}
+			for kind, f := range map[string]byResource{
+				"metadata": factories.metadata(metadata.NewForConfigOrDie(cfg), "one", tweak),
+				"dynamic":  factories.dynamic(dynamic.NewForConfigOrDie(cfg), "one", tweak),
+			} {
+				infs[kind] = f.ForResource(gvr).Informer()
+			}
+			for kind, inf := range infs {
+				if _, err := ours(inf); (err == nil) != (name == "weir") {
+					t.Errorf("%s: informer of type %T", kind, inf)
+				}
+				run(t, inf)
+				synced(t, inf.HasSyncedChecker())
+				if keys := inf.GetStore().ListKeys(); !slices.Equal(keys, []string{"one/a"}) {
+					t.Errorf("%s: holds %v", kind, keys)
+				}
+			}
+		})
+	}
+}
+
+// Adopt takes client-go's informers over before they are used, whatever has built them, and no others.
+func TestAdopt(t *testing.T) {
+	server := serve(t, embedded.Options{})
+	fill(t, server.Config(), configMap("one", "a", nil))
+	f := informers.NewSharedInformerFactory(kubernetes.NewForConfigOrDie(capturing(server.Config())), time.Hour)
+	inf := Adopt(f.Core().V1().ConfigMaps().Informer())
+	if i, err := ours(inf); err != nil {
+		t.Error(err)
+	} else if i.defaultResync != time.Hour {
+		t.Errorf("the resync period is %s", i.defaultResync)
+	}
+	run(t, inf)
+	synced(t, inf.HasSyncedChecker())
+	if keys := inf.GetStore().ListKeys(); !slices.Equal(keys, []string{"one/a"}) {
+		t.Errorf("holds %v", keys)
+	}
+	if again := Adopt(inf); again != inf {
+		t.Errorf("ours became another: %T", again)
+	}
+	used := cache.NewSharedIndexInformer(&cache.ListWatch{}, &corev1.Pod{}, 0, nil)
+	if _, err := used.AddEventHandler(newRecorder()); err != nil {
+		t.Fatal(err)
+	}
+	if got := Adopt(used); got != used {
+		t.Errorf("an informer with a handler became %T", got)
+	}
+}
+
+// Where client-go's informers cannot be taken over the factories have client-go's, with all that the options say.
+func TestFactoriesFallBack(t *testing.T) {
+	defer func(was func() bool) { layoutKnown = was }(layoutKnown)
+	layoutKnown = func() bool { return false }
+	server := serve(t, embedded.Options{})
+	fill(t, server.Config(), configMap("one", "a", nil), configMap("two", "b", nil))
+	cfg := capturing(server.Config())
+	gvr := corev1.SchemeGroupVersion.WithResource("configmaps")
+	mark := WithTransform(func(obj any) (any, error) {
+		obj.(metav1.Object).SetLabels(map[string]string{"transformed": "yes"})
+		return obj, nil
+	})
+	typed := NewSharedInformerFactoryWithOptions(kubernetes.NewForConfigOrDie(cfg), 0, WithNamespace("one"), mark)
+	byResource, err := typed.ForResource(gvr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if byResource.Informer().GetIndexer() != typed.Core().V1().ConfigMaps().Informer().GetIndexer() {
+		t.Error("two informers of one resource")
+	}
+	for name, inf := range map[string]cache.SharedIndexInformer{
+		"typed":    byResource.Informer(),
+		"dynamic":  NewDynamicSharedInformerFactoryWithOptions(dynamic.NewForConfigOrDie(cfg), 0, WithNamespace("one"), mark).ForResource(gvr).Informer(),
+		"metadata": NewMetadataSharedInformerFactoryWithOptions(metadata.NewForConfigOrDie(cfg), 0, WithNamespace("one"), mark).ForResource(gvr).Informer(),
+	} {
+		if err := Err(inf); !errors.Is(err, ErrNotOurs) {
+			t.Errorf("%s: %T, %v", name, inf, err)
+		}
+		run(t, inf)
+		synced(t, inf.HasSyncedChecker())
+		for _, held := range inf.GetStore().List() {
+			if m := held.(metav1.Object); m.GetName() != "a" || m.GetLabels()["transformed"] != "yes" {
+				t.Errorf("%s: holds %v", name, held)
+			}
+		}
+	}
+}

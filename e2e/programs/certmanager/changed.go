@@ -1,0 +1,7 @@
+//go:build changed
+
+package main
+
+import _ "github.com/weirproject/weir/clientgo" // what the changed lines import
+
+func init() { namespace = "certmanager-changed" }

@@ -1,0 +1,76 @@
+// Command certmanager runs those controllers of cert-manager that issue certificates of a CA in the cluster, and reports what was issued.
+// Each of its two builds works in a namespace of its own, since both would issue what they find.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/cert-manager/cert-manager/pkg/controller"
+	_ "github.com/cert-manager/cert-manager/pkg/controller/certificaterequests/approver"
+	_ "github.com/cert-manager/cert-manager/pkg/controller/certificaterequests/ca"
+	_ "github.com/cert-manager/cert-manager/pkg/controller/certificaterequests/selfsigned"
+	_ "github.com/cert-manager/cert-manager/pkg/controller/certificates/issuing"
+	_ "github.com/cert-manager/cert-manager/pkg/controller/certificates/keymanager"
+	_ "github.com/cert-manager/cert-manager/pkg/controller/certificates/readiness"
+	_ "github.com/cert-manager/cert-manager/pkg/controller/certificates/requestmanager"
+	_ "github.com/cert-manager/cert-manager/pkg/controller/certificates/revisionmanager"
+	_ "github.com/cert-manager/cert-manager/pkg/controller/certificates/trigger"
+	_ "github.com/cert-manager/cert-manager/pkg/controller/issuers"
+	_ "github.com/cert-manager/cert-manager/pkg/issuer/ca"
+	_ "github.com/cert-manager/cert-manager/pkg/issuer/selfsigned"
+
+	"github.com/weirproject/weir/e2e/programs/report"
+)
+
+// namespace is the one that is worked in.
+var namespace = "certmanager-plain"
+
+func main() {
+	if err := run(); err != nil {
+		fmt.Fprintln(os.Stderr, "certmanager:", err)
+		os.Exit(1)
+	}
+}
+
+func run() error {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	factory, err := controller.NewContextFactory(ctx, controller.ContextOptions{
+		Kubeconfig: os.Getenv("KUBECONFIG"),
+		Namespace:  namespace,
+		CertificateOptions: controller.CertificateOptions{
+			CertificateRequestMinimumBackoffDuration: time.Hour,
+			CertificateRequestMaximumBackoffDuration: 32 * time.Hour,
+		},
+	})
+	if err != nil {
+		return err
+	}
+	var all []controller.Interface
+	for _, construct := range controller.Known() {
+		c, err := construct(factory)
+		if err != nil {
+			return err
+		}
+		all = append(all, c)
+	}
+	c, err := factory.Build()
+	if err != nil {
+		return err
+	}
+	issued := newIssued(c)
+	c.SharedInformerFactory.Start(ctx.Done())
+	c.KubeSharedInformerFactory.Start(ctx.Done())
+	for _, each := range all {
+		go func() {
+			if err := each.Run(5, ctx); err != nil {
+				fmt.Fprintln(os.Stderr, "certmanager:", err)
+				os.Exit(1)
+			}
+		}()
+	}
+	return report.Serve(issued.all)
+}

@@ -1,0 +1,35 @@
+package main
+
+import (
+	"context"
+
+	policy "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	policyclient "k8s.io/client-go/kubernetes/typed/policy/v1"
+)
+
+// dryClient is a client whose evictions the server decides on and does not carry out: others run on the same pods. The program's own dry
+// run holds a second copy of everything in a fake clientset, which is not what is to be measured.
+type dryClient struct{ kubernetes.Interface }
+
+func (c dryClient) PolicyV1() policyclient.PolicyV1Interface {
+	return dryPolicy{c.Interface.PolicyV1()}
+}
+
+type dryPolicy struct{ policyclient.PolicyV1Interface }
+
+func (p dryPolicy) Evictions(namespace string) policyclient.EvictionInterface {
+	return dryEvictions{p.PolicyV1Interface.Evictions(namespace)}
+}
+
+type dryEvictions struct{ policyclient.EvictionInterface }
+
+func (e dryEvictions) Evict(ctx context.Context, eviction *policy.Eviction) error {
+	eviction = eviction.DeepCopy()
+	if eviction.DeleteOptions == nil {
+		eviction.DeleteOptions = &metav1.DeleteOptions{}
+	}
+	eviction.DeleteOptions.DryRun = []string{metav1.DryRunAll}
+	return e.EvictionInterface.Evict(ctx, eviction)
+}

@@ -1,0 +1,73 @@
+// Command descheduler runs the descheduler with a policy, again and again, and reports which pods its last run has chosen to evict. The
+// server is told to evict none of them.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"time"
+
+	"k8s.io/klog/v2"
+	"sigs.k8s.io/descheduler/cmd/descheduler/app/options"
+	"sigs.k8s.io/descheduler/pkg/descheduler"
+	"sigs.k8s.io/descheduler/pkg/descheduler/client"
+	eutils "sigs.k8s.io/descheduler/pkg/descheduler/evictions/utils"
+	"sigs.k8s.io/descheduler/pkg/features"
+	"sigs.k8s.io/descheduler/pkg/framework/pluginregistry"
+
+	"github.com/weirproject/weir/e2e/programs/report"
+)
+
+var policyFlag = flag.String("policy", "", "the file of the policy")
+
+func main() {
+	flag.Parse()
+	if err := run(); err != nil {
+		fmt.Fprintln(os.Stderr, "descheduler:", err)
+		os.Exit(1)
+	}
+}
+
+func run() error {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	var l log
+	klog.SetLogger(l.logger())
+	var verbosity klog.Level
+	if err := verbosity.Set("1"); err != nil {
+		return err
+	}
+
+	rs, err := options.NewDeschedulerServer()
+	if err != nil {
+		return err
+	}
+	rs.ClientConnection.Kubeconfig, rs.ClientConnection.QPS = os.Getenv("KUBECONFIG"), -1
+	rs.PolicyConfigFile, rs.DeschedulingInterval = *policyFlag, time.Second
+	rs.DefaultFeatureGates = features.DefaultMutableFeatureGate
+	real, err := client.CreateClient(rs.ClientConnection, "descheduler")
+	if err != nil {
+		return err
+	}
+	rs.Client = dryClient{real}
+	descheduler.SetupPlugins()
+	policy, err := descheduler.LoadPolicyConfig(rs.PolicyConfigFile, rs.Client, pluginregistry.PluginRegistry)
+	if err != nil {
+		return err
+	}
+	version, err := eutils.SupportEviction(rs.Client)
+	if err != nil {
+		return err
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- descheduler.RunDeschedulerStrategies(ctx, rs, policy, version) }()
+	go func() {
+		if err := <-ended; ctx.Err() == nil {
+			fmt.Fprintln(os.Stderr, "descheduler: it ended:", err)
+			os.Exit(1)
+		}
+	}()
+	return report.Serve(l.last)
+}

@@ -1,0 +1,54 @@
+// Command metricsserver runs metrics-server, and reports what its API answers of all pods and nodes.
+package main
+
+import (
+	"crypto/tls"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"time"
+
+	"sigs.k8s.io/metrics-server/cmd/metrics-server/app/options"
+
+	"github.com/weirproject/weir/e2e/programs/report"
+)
+
+func main() {
+	if err := run(); err != nil {
+		fmt.Fprintln(os.Stderr, "metricsserver:", err)
+		os.Exit(1)
+	}
+}
+
+func run() error {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	opts := options.NewOptions()
+	opts.Kubeconfig, opts.DisableAuthForTesting, opts.MetricResolution = os.Getenv("KUBECONFIG"), true, 2*time.Second
+	opts.SecureServing.Listener, opts.SecureServing.BindPort = listener, listener.Addr().(*net.TCPAddr).Port
+	opts.SecureServing.ServerCert.CertDirectory = "" // in memory
+	opts.KubeletClient.KubeletUseNodeStatusPort, opts.KubeletClient.DeprecatedCompletelyInsecureKubelet = true, true
+	config, err := opts.ServerConfig()
+	if err != nil {
+		return err
+	}
+	server, err := config.Complete()
+	if err != nil {
+		return err
+	}
+	stop := make(chan struct{})
+	defer close(stop)
+	go func() {
+		if err := server.RunUntil(stop); err != nil {
+			fmt.Fprintln(os.Stderr, "metricsserver:", err)
+			os.Exit(1)
+		}
+	}()
+	api := api{base: "https://" + listener.Addr().String() + "/apis/metrics.k8s.io/v1beta1/", client: &http.Client{Transport: &http.Transport{
+		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, // its certificate is its own
+	}}}
+	return report.Serve(api.all)
+}
