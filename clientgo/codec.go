@@ -2,8 +2,10 @@ package clientgo
 
 import (
 	"encoding/json"
+	"math"
 	"reflect"
 	"sync/atomic"
+	"unicode/utf8"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -107,12 +109,12 @@ func (c *codec) encode(value any) ([]byte, bool) {
 		return nil, false
 	}
 	if message, ok := value.(protobufMessage); ok && value.(runtime.Object).GetObjectKind().GroupVersionKind().Empty() {
-		if raw, err := message.Marshal(); err == nil && c.same(raw, value) {
+		if raw, err := message.Marshal(); err == nil && (c.protobuf.Keeps(value) || c.same(raw, value)) {
 			return raw, true
 		}
 	}
 	raw, err := marshalJSON(value)
-	if err != nil || !c.same(raw, value) {
+	if err != nil || !keepsJSON(value) && !c.same(raw, value) {
 		return nil, false
 	}
 	return raw, true
@@ -123,6 +125,46 @@ func marshalJSON(value any) ([]byte, error) {
 		return json.Marshal(u.Object)
 	}
 	return json.Marshal(value)
+}
+
+// keepsJSON reports whether an unstructured object comes back as it is from its JSON; false may also mean that this is not known.
+func keepsJSON(value any) bool {
+	u, ok := value.(*unstructured.Unstructured)
+	return ok && u.GetKind() != "" && isPlainJSON(u.Object, maxPlainDepth) // one without a kind is given one: see stamp
+}
+
+// maxPlainDepth bounds what isPlainJSON judges.
+const maxPlainDepth = 100
+
+// isPlainJSON reports whether a value is made of what JSON is decoded into, and of nothing that is written as something else: a whole
+// number in a float64 comes back as an int64, and a nil map as no map.
+func isPlainJSON(value any, depth int) bool {
+	if depth == 0 {
+		return false
+	}
+	switch value := value.(type) {
+	case nil, bool, int64:
+		return true
+	case string:
+		return utf8.ValidString(value)
+	case float64:
+		return value != math.Trunc(value) && !math.IsNaN(value)
+	case []any:
+		for _, v := range value {
+			if !isPlainJSON(v, depth-1) {
+				return false
+			}
+		}
+		return value != nil
+	case map[string]any:
+		for key, v := range value {
+			if !utf8.ValidString(key) || !isPlainJSON(v, depth-1) {
+				return false
+			}
+		}
+		return value != nil
+	}
+	return false
 }
 
 // same reports whether raw decodes to value.

@@ -19,6 +19,9 @@ type Decoder struct {
 	fields  []*field     // by index: those of the struct, and of all that are inside it
 	shapes  shapes
 	plans   *plans // from compile on
+
+	keeperOnce sync.Once
+	keeper     keeper // from Keeps on
 }
 
 var decoders sync.Map // of the struct's reflect.Type to *Decoder: as many as the program has types

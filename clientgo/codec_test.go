@@ -1,0 +1,49 @@
+package clientgo
+
+import (
+	"maps"
+	"math"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// What keepsJSON says of an unstructured object is what comes of it when it is encoded and decoded.
+func TestKeepsJSON(t *testing.T) {
+	c := newCodec(&unstructured.Unstructured{})
+	deep := any("end")
+	for range 2 * maxPlainDepth {
+		deep = []any{deep}
+	}
+	for name, test := range map[string]struct {
+		value any
+		keeps bool
+	}{
+		"text":            {"a <b> \u2028 ü", true},
+		"numbers":         {[]any{int64(math.MaxInt64), int64(-1), 0.5, -1e-300}, true},
+		"nothing":         {nil, true},
+		"empty":           {[]any{map[string]any{}, []any{}}, true},
+		"no text":         {"\xff", false},
+		"a whole float":   {3.0, false},
+		"a large float":   {1e21, false},
+		"an int":          {3, false},
+		"no map":          {map[string]any(nil), false},
+		"no list":         {[]any(nil), false},
+		"strings":         {[]string{"a"}, false},
+		"text in keys":    {map[string]any{"\xff": true}, false},
+		"not a number":    {math.NaN(), false},
+		"more than plain": {deep, false},
+	} {
+		u := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Thing", "spec": test.value}}
+		if got := keepsJSON(u); got != test.keeps {
+			t.Errorf("%s: keepsJSON is %t", name, got)
+		}
+		if raw, err := marshalJSON(u); test.keeps && (err != nil || !c.same(raw, u)) {
+			t.Errorf("%s is not kept: %s, %v", name, raw, err)
+		}
+		kindless := &unstructured.Unstructured{Object: maps.Clone(u.Object)}
+		if delete(kindless.Object, "kind"); keepsJSON(kindless) {
+			t.Errorf("%s: keepsJSON without a kind", name)
+		}
+	}
+}
