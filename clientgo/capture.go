@@ -24,11 +24,27 @@ import (
 //
 // So what a ListerWatcher does to its client's answers (filtering, filling in fields) has no effect: such a one needs
 // Options.NoCapture. What it does to the request (selectors, namespace, path) works as ever.
+//
+// Fields of the config may be set afterwards. Of a transport that is not net/http's own DisableCompression is read from this very config,
+// not from a copy, when a client is built.
 func Wrap(cfg *rest.Config) {
-	plain := cfg.DisableCompression
 	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper {
-		return &transport{next: next, plain: plain}
+		return &transport{next: next, plain: cfg.DisableCompression || isPlain(next)}
 	})
+}
+
+// isPlain reports whether compression is off in the transport that others are around.
+func isPlain(rt http.RoundTripper) bool {
+	for {
+		switch at := rt.(type) {
+		case *http.Transport:
+			return at.DisableCompression
+		case interface{ WrappedRoundTripper() http.RoundTripper }:
+			rt = at.WrappedRoundTripper()
+		default:
+			return false
+		}
+	}
 }
 
 // verb is what a capture waits for.

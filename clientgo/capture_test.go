@@ -273,3 +273,66 @@ func TestCaptureDetached(t *testing.T) {
 	}
 	_ = resp.Body.Close()
 }
+
+// Compression is that of the transport which the requests go through, whenever it was turned off.
+func TestCaptureCompression(t *testing.T) {
+	for name, test := range map[string]struct {
+		tls  bool
+		turn func(*rest.Config) *rest.Config // after Wrap
+		want string
+	}{
+		"on":  {true, func(cfg *rest.Config) *rest.Config { return cfg }, "gzip"},
+		"off": {true, func(cfg *rest.Config) *rest.Config { cfg.DisableCompression = true; return cfg }, "identity"},
+		"off in a copy": {true, func(cfg *rest.Config) *rest.Config {
+			cfg = rest.CopyConfig(cfg)
+			cfg.DisableCompression = true
+			return cfg
+		}, "identity"},
+		"a transport's": {false, func(cfg *rest.Config) *rest.Config {
+			cfg.Transport = &http.Transport{DisableCompression: true}
+			return cfg
+		}, "identity"},
+		"somebody's, off": {false, func(cfg *rest.Config) *rest.Config {
+			cfg.Transport = opaque{}
+			cfg.DisableCompression = true
+			return cfg
+		}, "identity"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			asked := make(chan string, 1)
+			server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				select {
+				case asked <- r.Header.Get("Accept-Encoding"):
+				default:
+				}
+				w.WriteHeader(http.StatusNotFound)
+			}))
+			defer server.Close()
+			defer http.DefaultTransport.(*http.Transport).CloseIdleConnections()
+			if test.tls { // without it client-go takes the default transport, whatever the config says
+				server.StartTLS()
+			} else {
+				server.Start()
+			}
+			cfg := &rest.Config{Host: server.URL, TLSClientConfig: rest.TLSClientConfig{Insecure: test.tls}}
+			Wrap(cfg)
+			cfg = test.turn(cfg)
+			inf := NewSharedIndexInformer(podsOf(cfg), &corev1.Pod{}, 0, nil)
+			stop := run(t, inf)
+			if got := <-asked; got != test.want {
+				t.Errorf("asked for %q, want %q", got, test.want)
+			}
+			stop()
+			if transport, ok := cfg.Transport.(*http.Transport); ok {
+				transport.CloseIdleConnections()
+			}
+		})
+	}
+}
+
+// opaque is a transport that shows nothing of itself.
+type opaque struct{}
+
+func (opaque) RoundTrip(req *http.Request) (*http.Response, error) {
+	return http.DefaultTransport.RoundTrip(req)
+}
