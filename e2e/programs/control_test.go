@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -60,11 +59,11 @@ type lives struct {
 
 // define makes the definition of the custom resource, and waits until it is served.
 func (l *lives) define(ctx context.Context) {
-	l.create(ctx, "", schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}, `
+	l.create(ctx, "", definitions, `
 		{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: widgets.programs.example.com}, spec: {
 		  group: programs.example.com, scope: Namespaced, names: {plural: widgets, singular: widget, kind: Widget, listKind: WidgetList},
 		  versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object}}}]}}`)
-	l.until(ctx, "widgets are served", func() (done bool, now string) {
+	until(l.t, ctx, "widgets are served", func() (done bool, now string) {
 		_, err := l.dynamic.Resource(widgets).List(ctx, metav1.ListOptions{})
 		return err == nil, ""
 	})
@@ -166,7 +165,7 @@ func (l *lives) end(ctx context.Context) {
 	if err := l.client.CoreV1().Namespaces().Delete(ctx, livesNamespace, metav1.DeleteOptions{}); err != nil {
 		l.t.Fatal(err)
 	}
-	l.until(ctx, "the namespace is gone", func() (done bool, now string) {
+	until(l.t, ctx, "the namespace is gone", func() (done bool, now string) {
 		namespace, err := l.client.CoreV1().Namespaces().Get(ctx, livesNamespace, metav1.GetOptions{})
 		return apierrors.IsNotFound(err), namespace.Status.String()
 	})
@@ -182,7 +181,7 @@ func (l *lives) await(ctx context.Context, want string) {
 			lines = append(lines, line)
 		}
 	}
-	l.until(ctx, want, func() (done bool, now string) {
+	until(l.t, ctx, want, func() (done bool, now string) {
 		got, err := inventory(ctx, l.dynamic, livesNamespace)
 		if err != nil && ctx.Err() == nil {
 			l.t.Fatal(err)
@@ -190,21 +189,6 @@ func (l *lives) await(ctx context.Context, want string) {
 		return slices.Equal(got, lines), strings.Join(got, "\n\t")
 	})
 	l.told = append(l.told, lines...)
-}
-
-func (l *lives) until(ctx context.Context, what string, cond func() (done bool, now string)) {
-	l.t.Helper()
-	for {
-		done, now := cond()
-		if done {
-			return
-		}
-		select {
-		case <-time.After(100 * time.Millisecond):
-		case <-ctx.Done():
-			l.t.Fatalf("%v; wanted: %s\nthere is:\n\t%s", context.Cause(ctx), what, now)
-		}
-	}
 }
 
 var (

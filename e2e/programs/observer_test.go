@@ -12,13 +12,30 @@ import (
 	"github.com/weirproject/weir/internal/podsim"
 )
 
-// observer is the trial of a program that comes to know all pods and writes nothing; it is the program's arguments. Both are measured
-// alone until they know everything, and then run at once, through changes, after which they must know the same.
-type observer []string
+// observer is the trial of a program that comes to know of objects and writes nothing. Both are measured alone until they know everything,
+// and then run at once, through changes, after which they must know the same. The zero value is for a program that knows all pods.
+type observer struct {
+	args []string // the program's
+	// prepare makes what the program needs besides the pods, and returns more arguments for it.
+	prepare func(t *testing.T, ctx context.Context, w *world) (args []string)
+	// count returns how many objects the program reports once it knows everything.
+	count func(w *world) int
+	// change changes the cluster, and returns a text that only what a program reports afterwards contains.
+	change func(t *testing.T, ctx context.Context, w *world) (last string)
+}
 
 func (o observer) try(t *testing.T, ctx context.Context, plain, changed string) (before, after usage) {
 	t.Helper()
 	w := newWorld(t, ctx, podsim.New(*podsFlag, 1))
+	if o.prepare != nil {
+		o.args = append(o.args, o.prepare(t, ctx, w)...)
+	}
+	if o.count == nil {
+		o.count = func(w *world) int { return w.pods.Len() }
+	}
+	if o.change == nil {
+		o.change = func(t *testing.T, ctx context.Context, w *world) string { return w.churn(t, ctx, 300) }
+	}
 	before, after = o.measure(t, ctx, w, plain), o.measure(t, ctx, w, changed)
 	o.compare(t, ctx, w, plain, changed)
 	return before, after
@@ -29,11 +46,11 @@ func (o observer) measure(t *testing.T, ctx context.Context, w *world, binary st
 	t.Helper()
 	ctx, cancel := context.WithTimeout(ctx, deadline)
 	defer cancel()
-	s, err := start(binary, w.kubeconfig, o...)
+	s, err := start(binary, w.kubeconfig, o.args...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = s.await(ctx, w.pods.Len())
+	_, err = s.await(ctx, o.count(w))
 	u := s.end()
 	if err != nil {
 		t.Fatal(err)
@@ -46,10 +63,10 @@ func (o observer) compare(t *testing.T, ctx context.Context, w *world, plain, ch
 	t.Helper()
 	ctx, cancel := context.WithTimeout(ctx, deadline)
 	defer cancel()
-	count := w.pods.Len()
+	count := o.count(w)
 	var both [2]*subject
 	for i, binary := range []string{plain, changed} {
-		s, err := start(binary, w.kubeconfig, o...)
+		s, err := start(binary, w.kubeconfig, o.args...)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -59,7 +76,7 @@ func (o observer) compare(t *testing.T, ctx context.Context, w *world, plain, ch
 			t.Fatal(err)
 		}
 	}
-	last := w.churn(t, ctx, 300)
+	last := o.change(t, ctx, w)
 	for {
 		a, b := both[0].knows(t, last), both[1].knows(t, last)
 		if a != nil && bytes.Equal(a, b) {

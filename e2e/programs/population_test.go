@@ -61,18 +61,39 @@ func (w *world) makeNodes(t *testing.T, ctx context.Context) {
 			corev1.ResourceMemory: *resource.NewQuantity(memory/nodes*size/100+1<<30, resource.BinarySI),
 			corev1.ResourcePods:   *resource.NewQuantity(int64(w.pods.Len()/nodes*5+10), resource.DecimalSI),
 		}
-		node, err := w.client.CoreV1().Nodes().Create(ctx, &corev1.Node{
-			ObjectMeta: metav1.ObjectMeta{Name: nodeName(i), Labels: map[string]string{corev1.LabelHostname: nodeName(i)}},
-			Status: corev1.NodeStatus{Capacity: capacity, Allocatable: capacity, Conditions: []corev1.NodeCondition{
-				{Type: corev1.NodeReady, Status: corev1.ConditionTrue, Reason: "KubeletReady", LastHeartbeatTime: metav1.Now(), LastTransitionTime: metav1.Now()},
-			}},
-		}, metav1.CreateOptions{})
-		if err == nil {
-			node.Spec.Taints = nil // a new node has one until a controller finds it ready
-			_, err = w.client.CoreV1().Nodes().Update(ctx, node, metav1.UpdateOptions{})
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		w.makeNode(t, ctx, nodeName(i), func(node *corev1.Node) {
+			node.Status.Capacity, node.Status.Allocatable = capacity, capacity
+		})
+	}
+}
+
+// makeNodesOfPods makes the nodes that simulated pods name, on loopback. edit changes each before it is made.
+func (w *world) makeNodesOfPods(t *testing.T, ctx context.Context, edit func(*corev1.Node)) {
+	t.Helper()
+	for _, name := range w.pods.(*podsim.Pods).Nodes() {
+		w.makeNode(t, ctx, name, func(node *corev1.Node) {
+			node.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "127.0.0.1"}}
+			edit(node)
+		})
+	}
+}
+
+// makeNode makes a node that is ready. edit changes it before it is made.
+func (w *world) makeNode(t *testing.T, ctx context.Context, name string, edit func(*corev1.Node)) {
+	t.Helper()
+	node := &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{corev1.LabelHostname: name}},
+		Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{
+			{Type: corev1.NodeReady, Status: corev1.ConditionTrue, Reason: "KubeletReady", LastHeartbeatTime: metav1.Now(), LastTransitionTime: metav1.Now()},
+		}},
+	}
+	edit(node)
+	node, err := w.client.CoreV1().Nodes().Create(ctx, node, metav1.CreateOptions{})
+	if err == nil {
+		node.Spec.Taints = nil // a new node has one until a controller finds it ready
+		_, err = w.client.CoreV1().Nodes().Update(ctx, node, metav1.UpdateOptions{})
+	}
+	if err != nil {
+		t.Fatal(err)
 	}
 }

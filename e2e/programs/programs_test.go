@@ -29,9 +29,12 @@ func TestPrograms(t *testing.T) {
 		trial   trial
 	}{
 		{"prometheus", observer{}},
-		{"k8sattributes", observer{"-pods", strconv.Itoa(*podsFlag)}},
+		{"k8sattributes", observer{args: []string{"-pods", strconv.Itoa(*podsFlag)}}},
+		{"descheduler", deschedules},
+		{"metrics-server", measures},
 		{"kube-scheduler", writer(schedule)},
 		{"kube-controller-manager", writer(control)},
+		{"cert-manager", writer(certify)},
 	} {
 		t.Run(of.program, func(t *testing.T) {
 			p := &program{name: of.program}

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -14,6 +15,8 @@ import (
 
 	"github.com/weirproject/weir/e2e/programs/report"
 )
+
+var profileFlag = flag.String("programs.profile", "", "write a CPU profile of each program into this directory")
 
 // subject is a program that runs. It ends with its standard input, and so with this process.
 type subject struct {
@@ -36,6 +39,9 @@ type usage struct {
 func start(binary, kubeconfig string, args ...string) (*subject, error) {
 	s := &subject{name: filepath.Base(binary), cmd: exec.Command(binary, args...), log: new(strings.Builder), began: time.Now()}
 	s.cmd.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig)
+	if *profileFlag != "" {
+		s.cmd.Env = append(s.cmd.Env, report.ProfileVariable+"="+filepath.Join(*profileFlag, s.name+".pprof"))
+	}
 	s.cmd.Stderr = s.log
 	var err error
 	if s.ask, err = s.cmd.StdinPipe(); err != nil {
@@ -97,7 +103,9 @@ func (s *subject) alive(ctx context.Context) context.Context {
 func (s *subject) end() (u usage) {
 	u.done, u.peakRSS = time.Since(s.began), peakRSS(s.cmd.Process.Pid)
 	s.ask.Close()
-	s.cmd.Process.Kill()
+	if *profileFlag == "" { // with one it ends on its own, once it has written its profile
+		s.cmd.Process.Kill()
+	}
 	s.cmd.Wait()
 	u.cpu = s.cmd.ProcessState.UserTime() + s.cmd.ProcessState.SystemTime()
 	return u

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime/pprof"
 )
 
 // What a program is asked.
@@ -27,14 +28,42 @@ type State struct {
 
 // EndWithInput ends this program when its standard input ends, which it does with whoever started it. It does not block.
 func EndWithInput() {
+	stop := profile()
 	go func() { // ends with the program
 		io.Copy(io.Discard, os.Stdin)
+		stop()
 		os.Exit(0)
 	}()
 }
 
 // Serve answers questions about what known returns, by name, until the standard input ends, which it does with whoever asks.
-func Serve(known func() map[string]any) error { return serve(os.Stdin, os.Stdout, known) }
+func Serve(known func() map[string]any) error {
+	defer profile()()
+	return serve(os.Stdin, os.Stdout, known)
+}
+
+// ProfileVariable names a file that the program writes a CPU profile to when it ends with its input.
+const ProfileVariable = "PROGRAM_CPU_PROFILE"
+
+// profile starts a profile where one is asked for. stop ends it.
+func profile() (stop func()) {
+	name := os.Getenv(ProfileVariable)
+	if name == "" {
+		return func() {}
+	}
+	f, err := os.Create(name)
+	if err == nil {
+		err = pprof.StartCPUProfile(f)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "no profile:", err)
+		return func() {}
+	}
+	return func() {
+		pprof.StopCPUProfile()
+		f.Close()
+	}
+}
 
 func serve(in io.Reader, out io.Writer, known func() map[string]any) error {
 	lines := bufio.NewScanner(in)

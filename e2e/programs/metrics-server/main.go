@@ -1,4 +1,4 @@
-// Command metricsserver runs metrics-server, and reports what its API answers of all pods and nodes.
+// Command metrics-server runs metrics-server, and reports what its API answers of all pods and nodes.
 package main
 
 import (
@@ -16,7 +16,7 @@ import (
 
 func main() {
 	if err := run(); err != nil {
-		fmt.Fprintln(os.Stderr, "metricsserver:", err)
+		fmt.Fprintln(os.Stderr, "metrics-server:", err)
 		os.Exit(1)
 	}
 }
@@ -43,7 +43,7 @@ func run() error {
 	defer close(stop)
 	go func() {
 		if err := server.RunUntil(stop); err != nil {
-			fmt.Fprintln(os.Stderr, "metricsserver:", err)
+			fmt.Fprintln(os.Stderr, "metrics-server:", err)
 			os.Exit(1)
 		}
 	}()

@@ -1,4 +1,4 @@
-module github.com/weirproject/weir/e2e/programs/metricsserver
+module github.com/weirproject/weir/e2e/programs/metrics-server
 
 go 1.26.4
 

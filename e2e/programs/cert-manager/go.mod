@@ -1,4 +1,4 @@
-module github.com/weirproject/weir/e2e/programs/certmanager
+module github.com/weirproject/weir/e2e/programs/cert-manager
 
 go 1.26.0
 

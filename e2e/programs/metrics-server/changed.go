@@ -3,5 +3,3 @@
 package main
 
 import _ "github.com/weirproject/weir/clientgo" // what the changed lines import
-
-func init() { namespace = "certmanager-changed" }

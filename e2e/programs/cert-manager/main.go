@@ -1,5 +1,4 @@
-// Command certmanager runs those controllers of cert-manager that issue certificates of a CA in the cluster, and reports what was issued.
-// Each of its two builds works in a namespace of its own, since both would issue what they find.
+// Command cert-manager runs those controllers of cert-manager that issue certificates of a CA in the cluster, and reports what was issued.
 package main
 
 import (
@@ -26,11 +25,11 @@ import (
 )
 
 // namespace is the one that is worked in.
-var namespace = "certmanager-plain"
+const namespace = "certificates"
 
 func main() {
 	if err := run(); err != nil {
-		fmt.Fprintln(os.Stderr, "certmanager:", err)
+		fmt.Fprintln(os.Stderr, "cert-manager:", err)
 		os.Exit(1)
 	}
 }
@@ -67,7 +66,7 @@ func run() error {
 	for _, each := range all {
 		go func() {
 			if err := each.Run(5, ctx); err != nil {
-				fmt.Fprintln(os.Stderr, "certmanager:", err)
+				fmt.Fprintln(os.Stderr, "cert-manager:", err)
 				os.Exit(1)
 			}
 		}()

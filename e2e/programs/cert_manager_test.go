@@ -1,0 +1,208 @@
+package programs
+
+import (
+	"bytes"
+	"context"
+	"crypto/x509"
+	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+	"sigs.k8s.io/yaml"
+
+	"github.com/weirproject/weir/e2e/cluster"
+	"github.com/weirproject/weir/e2e/programs/report"
+	"github.com/weirproject/weir/internal/podsim"
+)
+
+// certificates is how many of them cert-manager has to issue, besides the one of the CA.
+const certificates = 20
+
+// certify runs cert-manager beside as many Secrets of others as there are to be pods. It issues certificates of a CA that it has made, and
+// issues anew what is changed and taken away. certify returns what every Certificate has come to.
+func certify(t *testing.T, ctx context.Context, binary string) (usage, []string) {
+	w := newWorld(t, ctx, podsim.New(0, 1))
+	c := certManager{w, t, dynamic.NewForConfigOrDie(w.cluster.Config())}
+	c.install(ctx)
+	c.fill(ctx)
+	s, err := start(binary, w.kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { // before the world ends
+		if s.end(); t.Failed() {
+			t.Log(s.log)
+		}
+	})
+	ctx, cancel := context.WithTimeout(ctx, deadline)
+	defer cancel()
+	if _, err := s.await(ctx, certificates+1); err != nil {
+		t.Fatal(err)
+	}
+	c.change(ctx)
+	var all map[string]json.RawMessage
+	until(t, ctx, "certificates issued anew", func() (done bool, now string) {
+		all = nil
+		if err := s.question(report.AskAll, &all); err != nil {
+			t.Fatal(err)
+		}
+		names := slices.Sorted(maps.Keys(all))
+		issued := func(certificate, host string) bool { return strings.Contains(string(all[certificate]), host) }
+		return len(all) == certificates+1 && issued("cert-0", "more.example") && issued("last", "last.example"), strings.Join(names, " ")
+	})
+	var end []string
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		end = append(end, name+" "+string(all[name]))
+	}
+	return s.end(), end
+}
+
+// certManager writes what cert-manager works on.
+type certManager struct {
+	*world
+	t       *testing.T
+	objects dynamic.Interface
+}
+
+// certNamespace is what cert-manager works in.
+const certNamespace = "certificates"
+
+var (
+	definitions         = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
+	issuerResource      = schema.GroupVersionResource{Group: "cert-manager.io", Version: "v1", Resource: "issuers"}
+	certificateResource = schema.GroupVersionResource{Group: "cert-manager.io", Version: "v1", Resource: "certificates"}
+)
+
+// install makes the definitions that are in cert-manager's module, and waits until its kinds are served.
+func (c certManager) install(ctx context.Context) {
+	c.t.Helper()
+	dir, err := cluster.GoCommand(ctx, "cert-manager", "list", "-m", "-f", "{{.Dir}}", "github.com/cert-manager/cert-manager")
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	files, err := filepath.Glob(filepath.Join(dir, "deploy", "crds", "*.yaml"))
+	if err != nil || len(files) == 0 {
+		c.t.Fatalf("no definitions in %s: %v", dir, err)
+	}
+	for _, file := range files {
+		raw, err := os.ReadFile(file)
+		var crd unstructured.Unstructured
+		if err == nil {
+			err = yaml.Unmarshal(raw, &crd.Object)
+		}
+		if err == nil {
+			_, err = c.objects.Resource(definitions).Create(ctx, &crd, metav1.CreateOptions{})
+		}
+		if err != nil {
+			c.t.Fatalf("%s: %v", file, err)
+		}
+	}
+	for _, resource := range []schema.GroupVersionResource{
+		issuerResource, certificateResource, {Group: "cert-manager.io", Version: "v1", Resource: "certificaterequests"},
+		{Group: "cert-manager.io", Version: "v1", Resource: "clusterissuers"},
+	} {
+		until(c.t, ctx, resource.Resource+" are served", func() (done bool, now string) {
+			_, err := c.objects.Resource(resource).List(ctx, metav1.ListOptions{})
+			return err == nil, fmt.Sprint(err)
+		})
+	}
+}
+
+// fill makes a namespace with Secrets of others, a CA and the certificates that are wanted of it.
+func (c certManager) fill(ctx context.Context) {
+	c.t.Helper()
+	if _, err := c.client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: certNamespace}}, metav1.CreateOptions{}); err != nil {
+		c.t.Fatal(err)
+	}
+	for i := range *podsFlag {
+		_, err := c.client.CoreV1().Secrets(certNamespace).Create(ctx, &corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("other-%d", i), Annotations: map[string]string{"of": fmt.Sprint("release ", i)}},
+			Data:       map[string][]byte{"release": bytes.Repeat(fmt.Appendf(nil, "%d of somebody, ", i), 200)},
+		}, metav1.CreateOptions{})
+		if err != nil {
+			c.t.Fatal(err)
+		}
+	}
+	c.create(ctx, issuerResource, "Issuer", "selfsigned", map[string]any{"selfSigned": map[string]any{}})
+	c.create(ctx, certificateResource, "Certificate", "ca", map[string]any{
+		"isCA": true, "commonName": "ca.example", "secretName": "ca",
+		"privateKey": map[string]any{"algorithm": "ECDSA"}, "issuerRef": map[string]any{"name": "selfsigned"},
+	})
+	c.create(ctx, issuerResource, "Issuer", "ca", map[string]any{"ca": map[string]any{"secretName": "ca"}})
+	for i := range certificates {
+		c.want(ctx, fmt.Sprintf("cert-%d", i))
+	}
+}
+
+// want asks for a certificate of the CA.
+func (c certManager) want(ctx context.Context, name string) {
+	c.t.Helper()
+	c.create(ctx, certificateResource, "Certificate", name, map[string]any{
+		"secretName": name, "dnsNames": []any{name + ".example"},
+		"privateKey": map[string]any{"algorithm": "ECDSA"}, "issuerRef": map[string]any{"name": "ca"},
+	})
+}
+
+func (c certManager) create(ctx context.Context, resource schema.GroupVersionResource, kind, name string, spec map[string]any) {
+	c.t.Helper()
+	object := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": resource.GroupVersion().String(), "kind": kind,
+		"metadata": map[string]any{"name": name, "namespace": certNamespace}, "spec": spec,
+	}}
+	if _, err := c.objects.Resource(resource).Namespace(certNamespace).Create(ctx, object, metav1.CreateOptions{}); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// change wants another name in one certificate, takes away the Secret of a second and the third altogether, waits until the API has
+// everything issued anew, and wants one more.
+func (c certManager) change(ctx context.Context) {
+	c.t.Helper()
+	wanted, secrets := c.objects.Resource(certificateResource).Namespace(certNamespace), c.client.CoreV1().Secrets(certNamespace)
+	_, err := wanted.Patch(ctx, "cert-0", types.MergePatchType, []byte(`{"spec":{"dnsNames":["cert-0.example","more.example"]}}`), metav1.PatchOptions{})
+	if err == nil {
+		err = secrets.Delete(ctx, "cert-1", metav1.DeleteOptions{})
+	}
+	if err == nil {
+		err = wanted.Delete(ctx, "cert-2", metav1.DeleteOptions{})
+	}
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	for name, hosts := range map[string][]string{"cert-0": {"cert-0.example", "more.example"}, "cert-1": {"cert-1.example"}} {
+		until(c.t, ctx, name+" is issued anew", func() (done bool, now string) {
+			err := c.issued(ctx, name, hosts)
+			return err == nil, fmt.Sprint(err)
+		})
+	}
+	c.want(ctx, "last")
+}
+
+// issued reports what is missing for a certificate of these hosts to be there in its Secret.
+func (c certManager) issued(ctx context.Context, name string, hosts []string) error {
+	secret, err := c.client.CoreV1().Secrets(certNamespace).Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return err
+	}
+	block, _ := pem.Decode(secret.Data[corev1.TLSCertKey])
+	if block == nil {
+		return fmt.Errorf("%s has no certificate", name)
+	}
+	x, err := x509.ParseCertificate(block.Bytes)
+	if err == nil && !slices.Equal(x.DNSNames, hosts) {
+		err = fmt.Errorf("%s is for %v", name, x.DNSNames)
+	}
+	return err
+}
