@@ -13,6 +13,8 @@ import (
 	core "k8s.io/client-go/informers/core/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
+
+	"github.com/weirproject/weir/reflector"
 )
 
 // errLayout is logged where the client-go that is linked in builds its informers otherwise than this package knows.
@@ -113,7 +115,15 @@ func handlersOf(v reflect.Value) int {
 // Adopt returns an informer of this package in place of one that client-go has built, which must have no handlers yet and must not have
 // started. It returns any other informer as it is; Err tells whether one is of this package. Adopt is for code that builds informers in
 // a place of its own, such as the InformerFor of a factory that informer-gen has generated.
-func Adopt(inf cache.SharedIndexInformer) cache.SharedIndexInformer { return adopt(inf, Options{}) }
+//
+// When one of the informers that Adopt took over finds its server restored, all of them list again: which of them are of one server is
+// not known. A list of what has not changed tells handlers nothing.
+func Adopt(inf cache.SharedIndexInformer) cache.SharedIndexInformer {
+	return adopt(inf, Options{Reflector: reflector.Config{Server: &adoptedServer}})
+}
+
+// adoptedServer is what the informers that Adopt took over know together. It holds on to none that does not watch.
+var adoptedServer reflector.Server
 
 // adopt builds an informer of this package from one that client-go has built. One that cannot be taken apart is given
 // back as it is: it works, as client-go's do.

@@ -8,6 +8,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 
@@ -15,7 +17,8 @@ import (
 )
 
 // TestFactoryRestore has the watch of one of a factory's informers break when the server is restored. That of the other stays open and
-// silent, of a version that the server has come to again: it lists once all the same. Another factory's informer is not told.
+// silent, of a version that the server has come to again: it lists once all the same. Another factory's informer is not told, unless they
+// were adopted one by one, so that nobody knows which belong together.
 func TestFactoryRestore(t *testing.T) {
 	resource := schema.GroupVersion{Version: "v1"}.WithResource
 	for name, build := range map[string]func(t *testing.T, cfg *rest.Config) (configMaps, secrets cache.SharedIndexInformer){
@@ -29,6 +32,10 @@ func TestFactoryRestore(t *testing.T) {
 				t.Fatal(err)
 			}
 			return f.ForResource(resource("configmaps")).Informer(), f.ForResource(resource("secrets")).Informer()
+		},
+		"adopted": func(t *testing.T, cfg *rest.Config) (configMaps, secrets cache.SharedIndexInformer) {
+			f := informers.NewSharedInformerFactory(kubernetes.NewForConfigOrDie(capturing(cfg)), 0)
+			return Adopt(f.Core().V1().ConfigMaps().Informer()), Adopt(f.Core().V1().Secrets().Informer())
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -54,10 +61,14 @@ func TestFactoryRestore(t *testing.T) {
 						t.Errorf("%s are from %s the restore", name, state)
 					}
 				}
-				if n := server.Lists("secrets"); n != 3 {
+				lists, elsewhereIs := 3, "before"
+				if name == "adopted" {
+					lists, elsewhereIs = 4, "after"
+				}
+				if n := server.Lists("secrets"); n != lists {
 					t.Errorf("%d lists of secrets, two of them at first", n)
 				}
-				if state := stateOf(t, elsewhere); state != "before" {
+				if state := stateOf(t, elsewhere); state != elsewhereIs {
 					t.Errorf("the other factory's secrets are from %s the restore", state)
 				}
 				cancel()
