@@ -13,8 +13,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/informers"
 	"sigs.k8s.io/yaml"
 
+	"github.com/weirproject/weir/e2e/internal/kubelet"
 	"github.com/weirproject/weir/internal/podsim"
 )
 
@@ -39,7 +41,7 @@ func control(t *testing.T, ctx context.Context, binary string) (usage, []string)
 	})
 	ctx, cancel := context.WithTimeout(s.alive(ctx), deadline)
 	defer cancel()
-	w.startKubelet(t, ctx, livesNamespace)
+	kubelet.Start(t, ctx, w.client, informers.WithNamespace(livesNamespace))
 	l.begin(ctx)
 	l.change(ctx)
 	l.collect(ctx)

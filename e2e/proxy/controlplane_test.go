@@ -66,7 +66,7 @@ func startControlPlane(t *testing.T, ctx context.Context) *controlPlane {
 		"--node-monitor-grace-period=1h",         // nobody renews the node's lease
 		"--feature-gates=WatchListClient=false"))
 	cp.start(t, clients.Scheduler, common("system:kube-scheduler"))
-	startKubelet(t, ctx, cp.through)
+	startNode(t, ctx, cp.through)
 	return cp
 }
 

@@ -1,4 +1,5 @@
-package programs
+// Package kubelet plays kubelets in tests on clusters without any.
+package kubelet
 
 import (
 	"context"
@@ -14,24 +15,25 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// kubelet plays the kubelets for the pods of a namespace: one that is to be restarted when it ends runs at once, any other succeeds at
-// once, and one that is being deleted is gone at once.
+// kubelet plays the kubelets for some pods: one that is to be restarted when it ends runs at once, any other succeeds at once, and one that
+// is being deleted is gone at once.
 type kubelet struct {
 	t      *testing.T
 	ctx    context.Context
 	client kubernetes.Interface
 }
 
-// startKubelet starts a kubelet that lives until the test ends.
-func (w *world) startKubelet(t *testing.T, ctx context.Context, namespace string) {
+// Start starts a kubelet for the pods that the options leave, such as those of a namespace or of a node. It lives until the test ends.
+func Start(t *testing.T, ctx context.Context, client kubernetes.Interface, pods ...informers.SharedInformerOption) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(ctx)
-	k := &kubelet{t: t, ctx: ctx, client: w.client}
-	factory := informers.NewSharedInformerFactoryWithOptions(w.client, 0, informers.WithNamespace(namespace))
+	k := &kubelet{t: t, ctx: ctx, client: client}
+	factory := informers.NewSharedInformerFactoryWithOptions(client, 0, pods...)
 	if _, err := factory.Core().V1().Pods().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(o any) { k.sync(o.(*corev1.Pod)) },
 		UpdateFunc: func(_, o any) { k.sync(o.(*corev1.Pod)) },
 	}); err != nil {
+		cancel()
 		t.Fatal(err)
 	}
 	factory.StartWithContext(ctx)
