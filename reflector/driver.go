@@ -232,7 +232,7 @@ func (d *driver) openList(phase Phase, o source.ListOptions) input {
 	}
 	d.itemType(list.ItemTypeMeta())
 	d.r.heard()
-	return input{kind: inOpened, rv: list.Meta().ResourceVersion}
+	return input{kind: inOpened, rv: list.Meta().ResourceVersion, empty: d.itemErr == io.EOF}
 }
 
 // itemType tells what the objects are, if that is news.

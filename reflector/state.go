@@ -103,6 +103,7 @@ type input struct {
 	damaged      int // objects that could not be read
 	err          *Error
 	answered     bool // what failed was answered with 200
+	empty        bool // a LIST that was answered has no items
 	retryAfter   time.Duration
 	high         string        // the newest resourceVersion of the objects of a list that ends here
 	after        time.Duration // since the request under way was made

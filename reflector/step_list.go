@@ -148,8 +148,8 @@ func (m *machine) listOpened() {
 	if !m.rebase {
 		m.err = nil
 	}
-	if m.tail = m.in.rv == ""; m.rv != "" {
-		m.rebase = m.rebase || m.opaque() || !m.tail && incomparable(m.in.rv, m.rv)
+	if m.tail = m.in.rv == "" || m.in.empty; m.rv != "" { // before no items is behind them as well
+		m.rebase = m.rebase || m.opaque() || m.in.rv != "" && incomparable(m.in.rv, m.rv)
 	}
 	m.do(beginReplace{m.rebase, m.back})
 	m.replacing = true

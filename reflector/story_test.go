@@ -25,7 +25,7 @@ import (
 //	woke                                     a wait is over
 //	version 1.37
 //	newest [rv=N]                            the server told its newest resourceVersion
-//	opened [rv=N]                            a LIST or WATCH is answered with 200
+//	opened [rv=N] [empty]                    a LIST or WATCH is answered with 200
 //	page rv=N [continue=TOKEN] [damaged=N]     a LIST's body ended well
 //	events [rv=N] [after=D] [damaged=N]
 //	probed rv=N | failed=WHAT                a silent watch was broken off by its probe
@@ -104,6 +104,8 @@ func inputOf(t *testing.T, d *datadriven.TestData, phase Phase) input {
 			fmt.Sscan(arg.Vals[0], &in.damaged)
 		case "failed":
 			in.err = classify(Asking, failure(arg.Vals[0]))
+		case "empty":
+			in.empty = true
 		case "final":
 			in.final = true
 		case "high":
