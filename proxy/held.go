@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
 
 	"github.com/weirproject/weir/reflector"
 	"github.com/weirproject/weir/source"
@@ -39,6 +40,7 @@ type held struct {
 // session is the life of one store: from a first list until only another one helps.
 type session struct {
 	kind      *kind
+	warnings  *warnings
 	store     *store.Store
 	feed      *feed
 	cache     *watchcache.Cache
@@ -87,12 +89,15 @@ func (h *held) once(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", gvr, err)
 	}
-	src, err := source.New(h.holdings.upstream, source.Resource{GVR: gvr, Encoding: k.encoding}, source.Options{Stats: &h.holdings.stats})
+	warnings := &warnings{}
+	upstream := rest.CopyConfig(h.holdings.upstream)
+	upstream.Wrap(warnings.wrap)
+	src, err := source.New(upstream, source.Resource{GVR: gvr, Encoding: k.encoding}, source.Options{Stats: &h.holdings.stats})
 	if err != nil {
 		return err
 	}
 	defer src.CloseIdleConnections()
-	s := &session{kind: k, end: cancel, store: store.New(store.Config{Encoding: k.encoding, LogBytes: h.holdings.opts.LogBytes, KeepLog: true})}
+	s := &session{kind: k, warnings: warnings, end: cancel, store: store.New(store.Config{Encoding: k.encoding, LogBytes: h.holdings.opts.LogBytes, KeepLog: true})}
 	defer s.store.Close()
 	s.feed = &feed{
 		store: s.store, enc: k.encoding, history: watchcache.NewHistory(0, 0, 0), events: &h.events, initial: &h.initial,

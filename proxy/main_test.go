@@ -10,5 +10,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m,
 		// Libraries' own, started by their init or with their first certificate.
 		goleak.IgnoreTopFunction("k8s.io/klog/v2.(*flushDaemon).run.func1"),
+		// One for each audit log, which its library never ends.
+		goleak.IgnoreTopFunction("gopkg.in/natefinch/lumberjack%2ev2.(*Logger).millRun"),
 	)
 }

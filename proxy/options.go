@@ -39,6 +39,7 @@ type Options struct {
 	MaxRequests, MaxMutating, MaxLongRunning int
 
 	Authentication Authentication
+	Audit          Audit
 	// Recheck is how often the caller of each watch is asked about. 0: a minute.
 	Recheck time.Duration
 	// Grace is how long the last answer about a caller counts, for reads and watches, while the upstream cannot be reached: gives no HTTP

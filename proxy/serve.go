@@ -6,6 +6,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apiserver/pkg/authentication/user"
 
 	"github.com/weirproject/weir/watchcache"
 )
@@ -72,6 +73,7 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, rd *read) {
 
 // serveRead answers a read from what is held. It returns false if that cannot be, and nothing was answered.
 func (s *Server) serveRead(w http.ResponseWriter, r *http.Request, rd *read) bool {
+	begun := time.Now()
 	h := s.holdings.find(rd.gvr)
 	if h == nil && !s.holdings.wants(rd.gvr) {
 		return false
@@ -84,7 +86,7 @@ func (s *Server) serveRead(w http.ResponseWriter, r *http.Request, rd *read) boo
 			return false
 		}
 	}
-	v := s.permits(r, rd, false)
+	who, v := s.permits(r, rd, false)
 	switch {
 	case h != nil && (v == refused || v == crowded):
 		if s.dropBody(w, r) {
@@ -98,44 +100,60 @@ func (s *Server) serveRead(w http.ResponseWriter, r *http.Request, rd *read) boo
 		return false
 	}
 	on := h.session.Load()
-	switch {
-	case on == nil:
+	if on == nil {
 		return false
-	case on.gone(rd, h.past.Load()):
-		if s.dropBody(w, r) {
-			watchcache.WriteError(w, r, apierrors.NewResourceExpired("The server has gone back to an earlier state than resourceVersion "+rd.exact+"."))
-		}
-		return true
+	}
+	gone := on.gone(rd, h.past.Load())
+	switch {
+	case gone:
 	case !on.reaches(r.Context(), rd):
 		s.passInTime(w, r, watchcache.TooLargeError(rd.least, parseVersion(on.store.ResourceVersion())))
 		return true
 	case !on.answers(r, rd): // the log goes on while somebody is waited for
 		return false
 	}
-	if !s.dropBody(w, r) {
-		return true
+	record, err := s.auditor.begin(r, rd, who, begun)
+	if err != nil {
+		return false
 	}
-	s.served.WithLabelValues(rd.gvr.Group, rd.gvr.Resource, rd.review.verb).Inc()
-	if rd.review.verb == "watch" {
-		s.serveWatch(w, r, h, on, rd, v)
-	} else {
-		defer gather(r)()
-		on.serve(w, r, rd)
+	if record != nil {
+		noted := record.writer(w, rd.review.verb == "watch")
+		defer noted.end()
+		w = noted
+	}
+	switch {
+	case !s.dropBody(w, r):
+	case gone:
+		watchcache.WriteError(w, r, apierrors.NewResourceExpired("The server has gone back to an earlier state than resourceVersion "+rd.exact+"."))
+	default:
+		s.serveFrom(w, r, h, on, rd, v)
 	}
 	return true
 }
 
-// permits returns whether the caller may have the read. admitted: they have it already.
-func (s *Server) permits(r *http.Request, rd *read, admitted bool) verdict {
+// serveFrom answers a read from a session. v is what the permission is by.
+func (s *Server) serveFrom(w http.ResponseWriter, r *http.Request, h *held, on *session, rd *read, v verdict) {
+	s.served.WithLabelValues(rd.gvr.Group, rd.gvr.Resource, rd.review.verb).Inc()
+	on.warnings.add(w.Header())
+	if rd.review.verb == "watch" {
+		s.serveWatch(w, r, h, on, rd, v)
+		return
+	}
+	defer gather(r)()
+	on.serve(w, r, rd)
+}
+
+// permits returns who the caller is, and whether they may have the read. admitted: they have it already.
+func (s *Server) permits(r *http.Request, rd *read, admitted bool) (user.Info, verdict) {
 	t := terms{grace: s.opts.Grace, admitted: admitted}
 	who, known := s.authn.caller(r, t)
 	if who == nil {
-		return known
+		return nil, known
 	}
 	if v := s.authz.allows(r.Context(), who.user, rd.review, t); v != yes {
-		return v
+		return who.user, v
 	}
-	return known
+	return who.user, known
 }
 
 // passInTime is pass for a read that would be answered with late if the upstream did not answer it in time: one that is stalled does not.

@@ -30,6 +30,7 @@ type Server struct {
 	urls      *urls
 	health    health
 	cert      *certificate
+	auditor   *auditor
 	asker     http.RoundTripper // of the proxy's own questions
 
 	registry *prometheus.Registry
@@ -104,6 +105,9 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	if s.authz, err = newAuthorization(&o, client, out); err != nil {
 		return nil, err
 	}
+	if s.auditor, err = newAuditor(&o.Audit); err != nil {
+		return nil, err
+	}
 	s.registerMetrics()
 	return s, nil
 }
@@ -121,6 +125,9 @@ func (s *Server) Start() error {
 	l, err := net.Listen("tcp", s.opts.Listen)
 	if err != nil {
 		return fmt.Errorf("proxy: %w", err)
+	}
+	if err := s.auditor.start(); err != nil {
+		return errors.Join(fmt.Errorf("proxy: %w", err), l.Close())
 	}
 	wait := s.opts.patience
 	s.listener = &connections{Listener: l, limit: s.opts.MaxConnections}
@@ -216,5 +223,5 @@ func (s *Server) Close() error {
 	s.requests.Wait()
 	s.upstream.close()
 	utilnet.CloseIdleConnectionsFor(s.asker)
-	return err
+	return errors.Join(err, s.auditor.close())
 }

@@ -56,6 +56,7 @@ type fakeUpstream struct {
 	hangs    chan struct{} // not nil: it takes requests and answers none until this is closed
 	expired  map[string]bool
 	denied   func(authorizationv1.SubjectAccessReviewSpec) bool
+	warns    map[string]string                            // what LISTs and WATCHes are answered with, by path
 	services http.HandlerFunc                             // what the aggregator answers; nil: there is none
 	fault    func(w http.ResponseWriter, r *http.Request) // not nil: what becomes of reviews instead of an answer
 	requests []asked
@@ -87,7 +88,7 @@ func startUpstream(t *testing.T, o embedded.Options) *fakeUpstream {
 func (u *fakeUpstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	u.mu.Lock()
 	down, hangs, silent, fault := u.down, u.hangs, u.silent && !ofProxy(r.Header), u.fault
-	services := u.services
+	services, warning := u.services, u.warns[r.URL.Path]
 	u.requests = append(u.requests, asked{r.Method, r.URL.RequestURI(), r.Header.Clone()})
 	u.mu.Unlock()
 	if hangs != nil {
@@ -110,8 +111,18 @@ func (u *fakeUpstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case strings.HasSuffix(r.URL.Path, "/subjectaccessreviews"):
 		u.review(w, r, u.access)
 	default:
+		if warning != "" {
+			w.Header().Add("Warning", warning)
+		}
 		u.Server.ServeHTTP(w, r)
 	}
+}
+
+// warn makes the upstream warn whoever asks for a path.
+func (u *fakeUpstream) warn(path, text string) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.warns = map[string]string{path: text}
 }
 
 // setDown makes the upstream break every connection, or come back.

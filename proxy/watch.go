@@ -135,7 +135,7 @@ func (c *recheck) ask() (v verdict, ok bool) {
 	case <-c.ctx.Done():
 		return no, false
 	}
-	v = c.server.permits(c.r.WithContext(c.ctx), c.rd, true)
+	_, v = c.server.permits(c.r.WithContext(c.ctx), c.rd, true)
 	return v, c.ctx.Err() == nil
 }
 

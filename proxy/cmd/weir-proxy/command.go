@@ -92,6 +92,12 @@ func (f *flags) add(fs *pflag.FlagSet) {
 	fs.DurationVar(&a.DenyTTL, "authorization-webhook-cache-unauthorized-ttl", 0, "How long a denial is kept; 0: 10s")
 	fs.DurationVar(&o.Recheck, "recheck", 0, "How often the permission of each watch is asked about; 0: 1m")
 	fs.DurationVar(&o.Grace, "grace", 0, "How long the last answers about a caller count, for reads and watches, while the upstream cannot be reached; 0: 1h, negative: not at all")
+	fs.StringVar(&o.Audit.PolicyFile, "audit-policy-file", "", "Which reads that are answered from here are recorded: a Policy of audit.k8s.io/v1, as kube-apiserver's")
+	fs.StringVar(&o.Audit.LogPath, "audit-log-path", "", "File to record them in; - is standard output")
+	fs.IntVar(&o.Audit.MaxSize, "audit-log-maxsize", 0, "Megabytes after which the file begins anew; 0: 100")
+	fs.IntVar(&o.Audit.MaxBackups, "audit-log-maxbackup", 0, "How many of the files before are kept; 0: all")
+	fs.IntVar(&o.Audit.MaxAge, "audit-log-maxage", 0, "For how many days they are kept; 0: for ever")
+	fs.StringVar(&o.Audit.WebhookConfigFile, "audit-webhook-config-file", "", "Kubeconfig of a server to send what is recorded")
 	fs.BoolVarP(&f.verbose, "verbose", "v", false, "Log more")
 }
 

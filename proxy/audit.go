@@ -1,0 +1,221 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/google/uuid"
+	"gopkg.in/natefinch/lumberjack.v2"
+	"k8s.io/apimachinery/pkg/types"
+	auditinternal "k8s.io/apiserver/pkg/apis/audit"
+	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
+	"k8s.io/apiserver/pkg/audit"
+	"k8s.io/apiserver/pkg/audit/policy"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/util/webhook"
+	"k8s.io/apiserver/plugin/pkg/audit/buffered"
+	auditlog "k8s.io/apiserver/plugin/pkg/audit/log"
+	auditwebhook "k8s.io/apiserver/plugin/pkg/audit/webhook"
+)
+
+// Audit says which of the reads that are answered from here are recorded, and where: in kube-apiserver's format, by a policy as it has one.
+// What goes upstream is recorded there. The zero value: none is.
+type Audit struct {
+	// PolicyFile has a Policy of audit.k8s.io/v1. A read that is to be recorded with its response is not answered from here.
+	PolicyFile string
+	// LogPath is the file to append to, "-" standard output. The file begins anew at MaxSize megabytes (0: 100); MaxBackups of those before
+	// are kept (0: all), for MaxAge days (0: for ever).
+	LogPath                     string
+	MaxSize, MaxBackups, MaxAge int
+	// WebhookConfigFile is a kubeconfig that leads to who is sent what is recorded as well: in batches, at most 10,000 events behind.
+	WebhookConfigFile string
+}
+
+// auditor records reads. A nil one records nothing. Safe for concurrent use, apart from start and close.
+type auditor struct {
+	policy  audit.PolicyRuleEvaluator
+	sink    audit.Backend
+	file    io.Closer     // nil: none is to be closed
+	stopped chan struct{} // closed when nothing more is recorded; nil before start
+}
+
+const (
+	defaultAuditSize = 100 // MB
+	// Of the events for a webhook, as kube-apiserver has it.
+	auditBuffer    = 10_000
+	auditBatch     = 400
+	auditBatchWait = 30 * time.Second
+	auditBatchRate = 10 // batches a second
+	auditBurst     = 15
+)
+
+func newAuditor(o *Audit) (*auditor, error) {
+	if *o == (Audit{}) {
+		return nil, nil
+	}
+	if o.PolicyFile == "" || o.LogPath == "" && o.WebhookConfigFile == "" {
+		return nil, fmt.Errorf("%w: an audit needs a policy, and a log or a webhook", ErrOptions)
+	}
+	rules, err := policy.LoadPolicyFromFile(o.PolicyFile)
+	if err != nil {
+		return nil, fmt.Errorf("%w: audit policy: %w", ErrOptions, err)
+	}
+	a := &auditor{policy: policy.NewPolicyRuleEvaluator(rules)}
+	var backends []audit.Backend
+	if o.WebhookConfigFile != "" {
+		hook, err := auditwebhook.NewBackend(o.WebhookConfigFile, auditv1.SchemeGroupVersion, webhook.DefaultRetryBackoffWithInitialDelay(auditwebhook.DefaultInitialBackoffDelay), nil)
+		if err != nil {
+			return nil, fmt.Errorf("%w: audit webhook: %w", ErrOptions, err)
+		}
+		backends = append(backends, buffered.NewBackend(hook, buffered.BatchConfig{
+			BufferSize: auditBuffer, MaxBatchSize: auditBatch, MaxBatchWait: auditBatchWait, ThrottleEnable: true, ThrottleQPS: auditBatchRate,
+			ThrottleBurst: auditBurst, AsyncDelegate: true,
+		}))
+	}
+	if o.LogPath != "" {
+		to, err := a.open(o)
+		if err != nil {
+			return nil, fmt.Errorf("%w: audit log: %w", ErrOptions, err)
+		}
+		backends = append(backends, auditlog.NewBackend(to, auditlog.FormatJson, auditv1.SchemeGroupVersion))
+	}
+	a.sink = audit.Union(backends...)
+	return a, nil
+}
+
+// open opens the log. That a file cannot be written is seen now, not at the first read.
+func (a *auditor) open(o *Audit) (io.Writer, error) {
+	if o.LogPath == "-" {
+		return os.Stdout, nil
+	}
+	if err := os.MkdirAll(filepath.Dir(o.LogPath), 0o700); err != nil {
+		return nil, err
+	}
+	f, err := os.OpenFile(o.LogPath, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := f.Close(); err != nil {
+		return nil, err
+	}
+	size := o.MaxSize
+	orDefault(&size, defaultAuditSize)
+	// The library never ends the goroutine that removes old files: one for each server with a log.
+	file := &lumberjack.Logger{Filename: o.LogPath, MaxSize: size, MaxBackups: o.MaxBackups, MaxAge: o.MaxAge}
+	a.file = file
+	return file, nil
+}
+
+// start begins to send what is recorded, until close.
+func (a *auditor) start() error {
+	if a == nil {
+		return nil
+	}
+	a.stopped = make(chan struct{})
+	return a.sink.Run(a.stopped)
+}
+
+// close sends what is left, and waits for that.
+func (a *auditor) close() error {
+	if a == nil {
+		return nil
+	}
+	if a.stopped != nil {
+		close(a.stopped)
+		a.sink.Shutdown()
+	}
+	if a.file == nil {
+		return nil
+	}
+	return a.file.Close()
+}
+
+// record is what is put down of one read. A nil one is nothing.
+type record struct {
+	ac  *audit.AuditContext
+	ctx context.Context // with ac
+}
+
+// errNotRecorded is returned for a read that must be recorded and cannot be, from here. Upstream it can.
+var errNotRecorded = errors.New("the read cannot be recorded")
+
+// begin records that somebody who may have a read has asked for it.
+func (a *auditor) begin(r *http.Request, rd *read, who user.Info, received time.Time) (*record, error) {
+	if a == nil {
+		return nil, nil
+	}
+	attrs := rd.review.attributes(who)
+	rule := a.policy.EvaluatePolicyRule(attrs)
+	if rule.Level == auditinternal.LevelRequestResponse && rd.review.verb != "watch" {
+		return nil, errNotRecorded
+	}
+	ctx := audit.WithAuditContext(r.Context())
+	id := types.UID(r.Header.Get(auditinternal.HeaderAuditID))
+	if id == "" {
+		id = types.UID(uuid.NewString())
+	}
+	audit.WithAuditID(ctx, id)
+	rec := &record{ac: audit.AuditContextFrom(ctx), ctx: ctx}
+	if err := rec.ac.Init(rule, a.sink); err != nil {
+		return nil, fmt.Errorf("%w: %w", errNotRecorded, err)
+	}
+	if !rec.ac.Enabled() {
+		return nil, nil
+	}
+	audit.LogRequestMetadata(ctx, r, received, attrs)
+	audit.AddAuditAnnotations(ctx, "authorization.k8s.io/decision", "allow", "authorization.k8s.io/reason", "")
+	if !rec.ac.ProcessEventStage(ctx, auditinternal.StageRequestReceived) {
+		return nil, errNotRecorded
+	}
+	return rec, nil
+}
+
+// writer returns who notes how the read is answered, and is to be closed when it has been.
+func (rec *record) writer(w http.ResponseWriter, watch bool) *auditedWriter {
+	w.Header().Set(auditinternal.HeaderAuditID, string(rec.ac.AuditID()))
+	return &auditedWriter{ResponseWriter: w, record: rec, watch: watch}
+}
+
+// auditedWriter is the answer to a read that is recorded.
+type auditedWriter struct {
+	http.ResponseWriter
+	record *record
+	watch  bool // its beginning is recorded as well
+	begun  bool
+}
+
+// Unwrap is for http.ResponseController.
+func (w *auditedWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+func (w *auditedWriter) note(code int) {
+	if w.begun {
+		return
+	}
+	w.begun = true
+	w.record.ac.SetEventResponseStatusCode(int32(code))
+	if w.watch {
+		w.record.ac.ProcessEventStage(w.record.ctx, auditinternal.StageResponseStarted)
+	}
+}
+
+func (w *auditedWriter) WriteHeader(code int) {
+	w.note(code)
+	w.ResponseWriter.WriteHeader(code)
+}
+
+func (w *auditedWriter) Write(p []byte) (int, error) {
+	w.note(http.StatusOK)
+	return w.ResponseWriter.Write(p)
+}
+
+// end records that the read was answered, or broken off.
+func (w *auditedWriter) end() {
+	w.note(http.StatusOK)
+	w.record.ac.ProcessEventStage(w.record.ctx, auditinternal.StageResponseComplete)
+}

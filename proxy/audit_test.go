@@ -1,0 +1,222 @@
+package proxy
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	auditinternal "k8s.io/apiserver/pkg/apis/audit"
+	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
+	"k8s.io/apiserver/pkg/audit"
+
+	"github.com/weirproject/weir/watchcache/embedded"
+)
+
+const auditPolicy = `apiVersion: audit.k8s.io/v1
+kind: Policy
+rules:
+- level: None
+  users: ["quiet"]
+- level: RequestResponse
+  resources: [{group: "", resources: ["nodes"]}]
+- level: Metadata
+`
+
+// writePolicy writes a policy to a file of the test's.
+func writePolicy(t *testing.T, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "policy.yaml")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// auditOf reads a log.
+func auditOf(t *testing.T, path string) (events []auditv1.Event) {
+	t.Helper()
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for lines := bufio.NewScanner(bytes.NewReader(raw)); lines.Scan(); {
+		var e auditv1.Event
+		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
+			t.Fatalf("%s: %v", lines.Text(), err)
+		}
+		events = append(events, e)
+	}
+	return events
+}
+
+// stages are those of the events with an id.
+func stages(events []auditv1.Event, id string) (out []auditinternal.Stage) {
+	for _, e := range events {
+		if string(e.AuditID) == id {
+			out = append(out, auditinternal.Stage(e.Stage))
+		}
+	}
+	return out
+}
+
+// TestAudit: what is answered from here is recorded as the policy says, who asked, for what, and how it ended; what cannot be recorded from here
+// goes upstream.
+func TestAudit(t *testing.T) {
+	u := startUpstream(t, embedded.Options{Pods: 3})
+	path := filepath.Join(t.TempDir(), "audit", "log")
+	f := startProxy(t, u, Options{
+		Resources: []string{"pods", "nodes"}, Audit: Audit{PolicyFile: writePolicy(t, auditPolicy), LogPath: path},
+	})
+	f.ready()
+	for _, test := range []struct {
+		name, user, path, id string
+		code                 int
+		want                 []auditinternal.Stage
+		upstream             bool
+	}{
+		{name: "a LIST", user: "jane", path: "/api/v1/pods?resourceVersion=0&labelSelector=x%3Dy", id: "list", code: 200,
+			want: []auditinternal.Stage{"RequestReceived", "ResponseComplete"}},
+		{name: "a GET of what is not there", user: "jane", path: "/api/v1/namespaces/no/pods/no?resourceVersion=0", id: "get", code: 404,
+			want: []auditinternal.Stage{"RequestReceived", "ResponseComplete"}},
+		{name: "a WATCH", user: "jane", path: "/api/v1/pods?watch=true&resourceVersion=0&timeoutSeconds=1", id: "watch", code: 200,
+			want: []auditinternal.Stage{"RequestReceived", "ResponseStarted", "ResponseComplete"}},
+		{name: "who is not recorded", user: "quiet", path: "/api/v1/pods?resourceVersion=0", id: "quiet", code: 200},
+		{name: "what is recorded with its answer", user: "jane", path: "/api/v1/nodes?resourceVersion=0", id: "nodes", code: 200, upstream: true},
+		{name: "the WATCH of that", user: "jane", path: "/api/v1/nodes?watch=true&resourceVersion=0&timeoutSeconds=1", id: "watch-nodes", code: 200,
+			want: []auditinternal.Stage{"RequestReceived", "ResponseStarted", "ResponseComplete"}},
+		{name: "what goes upstream anyway", user: "jane", path: "/api/v1/pods", id: "fresh", code: 200, upstream: true},
+	} {
+		before := len(u.passed(test.path))
+		code, body := f.get(test.user, test.path, "Audit-ID", test.id)
+		if code != test.code {
+			t.Errorf("%s: %d: %.200s", test.name, code, body)
+		}
+		if upstream := len(u.passed(test.path)) > before; upstream != test.upstream {
+			t.Errorf("%s: upstream: %t", test.name, upstream)
+		}
+		if got := stages(auditOf(t, path), test.id); !slices.Equal(got, test.want) {
+			t.Errorf("%s: recorded %v, want %v", test.name, got, test.want)
+		}
+	}
+	all := auditOf(t, path)
+	i := slices.IndexFunc(all, func(e auditv1.Event) bool { return e.AuditID == "get" && e.Stage == "ResponseComplete" })
+	e := all[i]
+	if e.Kind != "Event" || e.APIVersion != "audit.k8s.io/v1" || e.Level != "Metadata" || e.Verb != "get" || e.User.Username != "jane" ||
+		e.ObjectRef == nil || e.ObjectRef.Resource != "pods" || e.ObjectRef.Namespace != "no" || e.ObjectRef.Name != "no" || e.ObjectRef.APIVersion != "v1" ||
+		e.ResponseStatus == nil || e.ResponseStatus.Code != 404 || e.RequestURI != "/api/v1/namespaces/no/pods/no?resourceVersion=0" ||
+		!slices.Equal(e.SourceIPs, []string{"127.0.0.1"}) || e.Annotations["authorization.k8s.io/decision"] != "allow" || e.RequestReceivedTimestamp.IsZero() {
+		t.Errorf("recorded %+v", e)
+	}
+}
+
+// TestAuditID: who names no id is told the one that was made.
+func TestAuditID(t *testing.T) {
+	u := startUpstream(t, embedded.Options{Pods: 3})
+	path := filepath.Join(t.TempDir(), "log")
+	f := startProxy(t, u, Options{Resources: []string{"pods"}, Audit: Audit{PolicyFile: writePolicy(t, auditPolicy), LogPath: path}})
+	f.ready()
+	resp := f.open(f.client, http.MethodGet, "/api/v1/pods?resourceVersion=0", "Authorization", "Bearer token-jane")
+	if _, err := io.Copy(io.Discard, resp.Body); err != nil {
+		t.Fatal(err)
+	}
+	if id := resp.Header.Get("Audit-ID"); id == "" || len(stages(auditOf(t, path), id)) != 2 {
+		t.Errorf("Audit-ID %q; recorded %+v", id, auditOf(t, path))
+	}
+}
+
+// failing is a log that cannot be written.
+type failing struct{ audit.Backend }
+
+func (failing) ProcessEvents(...*auditinternal.Event) bool { return false }
+
+// TestAuditFails: what cannot be recorded is not answered from here.
+func TestAuditFails(t *testing.T) {
+	u := startUpstream(t, embedded.Options{Pods: 3})
+	f := startProxy(t, u, Options{
+		Resources: []string{"pods"}, Audit: Audit{PolicyFile: writePolicy(t, auditPolicy), LogPath: filepath.Join(t.TempDir(), "log")},
+	})
+	f.proxy.auditor.sink = failing{f.proxy.auditor.sink}
+	f.ready()
+	const path = "/api/v1/pods?resourceVersion=0"
+	if code, _ := f.get("jane", path); code != http.StatusOK || len(u.passed(path)) != 1 {
+		t.Errorf("%d; upstream: %v", code, u.passed(path))
+	}
+}
+
+// TestAuditWebhook: a webhook is sent what is recorded, at the latest when the proxy ends.
+func TestAuditWebhook(t *testing.T) {
+	var mu sync.Mutex
+	var got []auditv1.Event
+	hook := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var list auditv1.EventList
+		if err := json.NewDecoder(r.Body).Decode(&list); err != nil {
+			t.Error(err)
+		}
+		mu.Lock()
+		got = append(got, list.Items...)
+		mu.Unlock()
+	}))
+	defer hook.Close()
+	config := filepath.Join(t.TempDir(), "kubeconfig")
+	text := "apiVersion: v1\nkind: Config\nclusters: [{name: a, cluster: {server: " + hook.URL + "}}]\ncontexts: [{name: a, context: {cluster: a}}]\ncurrent-context: a\n"
+	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	u := startUpstream(t, embedded.Options{Pods: 3})
+	f := startProxy(t, u, Options{Resources: []string{"pods"}, Audit: Audit{PolicyFile: writePolicy(t, auditPolicy), WebhookConfigFile: config}})
+	f.ready()
+	if code, body := f.get("jane", "/api/v1/pods?resourceVersion=0", "Audit-ID", "list"); code != http.StatusOK {
+		t.Fatal(code, body)
+	}
+	if err := f.proxy.Close(); err != nil {
+		t.Fatal(err)
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if s := stages(got, "list"); len(s) != 2 {
+		t.Errorf("was sent %v", s)
+	}
+}
+
+// TestAuditOptions: what cannot be meant is an error before anything is served.
+func TestAuditOptions(t *testing.T) {
+	dir := t.TempDir()
+	good := writePolicy(t, auditPolicy)
+	for name, o := range map[string]Audit{
+		"no policy":         {LogPath: filepath.Join(dir, "log")},
+		"nowhere":           {PolicyFile: good},
+		"no such policy":    {PolicyFile: filepath.Join(dir, "none"), LogPath: "-"},
+		"no policy in it":   {PolicyFile: writePolicy(t, "rules: 1"), LogPath: "-"},
+		"the log is a path": {PolicyFile: good, LogPath: dir},
+		"no such webhook":   {PolicyFile: good, WebhookConfigFile: filepath.Join(dir, "none")},
+	} {
+		if _, err := newAuditor(&o); !errors.Is(err, ErrOptions) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestWarnings: who is answered from here is warned of what the upstream warns of.
+func TestWarnings(t *testing.T) {
+	u := startUpstream(t, embedded.Options{Pods: 3})
+	const text = `299 - "v1 Pod is deprecated in v1.99+"`
+	u.warn("/api/v1/pods", text)
+	f := startProxy(t, u, Options{Resources: []string{"pods", "nodes"}})
+	f.ready()
+	for path, want := range map[string]string{"/api/v1/pods?resourceVersion=0": text, "/api/v1/nodes?resourceVersion=0": ""} {
+		resp := f.open(f.client, http.MethodGet, path, "Authorization", "Bearer token-jane")
+		if got := strings.Join(resp.Header.Values("Warning"), ";"); got != want || len(u.passed(path)) > 0 {
+			t.Errorf("%s: warned %q, want %q", path, got, want)
+		}
+	}
+}
