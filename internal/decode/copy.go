@@ -7,7 +7,6 @@ import (
 	"unsafe"
 
 	"google.golang.org/protobuf/encoding/protowire"
-	"k8s.io/apimachinery/pkg/api/resource"
 )
 
 // difference is a value that an object has in another way than the sample.
@@ -33,23 +32,28 @@ func (d *Decoder) decodeLikeOthers(s *scratch, raw []byte) (image unsafe.Pointer
 	if len(raw) > maxSize {
 		return nil, false
 	}
-	s.raw, s.fields = raw, d.fields
 	for i := range s.knowns {
 		p := s.knowns[i].plan
 		if p == nil || p.decoder != d || p.sample == nil {
 			continue
 		}
-		c := p.sample
-		if s.compare(c, 0, len(c.spots), 0, len(c.raw), 0, len(raw)) {
-			s.lastKnown(i)
-			ok = s.copySample(&s.knowns[0])
-			image = s.image
-			break
+		if image, alike, ok := d.copyIfAlike(s, raw, i, &p.sample.original); alike {
+			return image, ok
 		}
-		s.tokens, s.differences = s.tokens[:0], s.differences[:0]
+	}
+	return nil, false
+}
+
+// copyIfAlike decodes an object as a copy of another, whose plan is one of knowns. It reports whether that has the same fields.
+func (d *Decoder) copyIfAlike(s *scratch, raw []byte, known int, from *original) (image unsafe.Pointer, alike, ok bool) {
+	s.raw, s.fields = raw, d.fields
+	if alike = s.compare(from); alike {
+		s.lastKnown(known)
+		ok = s.copyOf(from)
+		image = s.image
 	}
 	s.raw, s.fields, s.image, s.tokens, s.differences = nil, nil, nil, s.tokens[:0], s.differences[:0]
-	return image, ok
+	return image, alike, ok
 }
 
 // know makes a plan the first that the next object is tried with.
@@ -70,12 +74,19 @@ func (s *scratch) lastKnown(i int) {
 	s.knowns[0] = is
 }
 
-// compare notes what differs in s.raw[pos:end], a message, from c.raw[was:wasEnd], which has the tokens up to last. It reports false
-// where the fields are not the same.
-func (s *scratch) compare(c *sample, token, last, was, wasEnd, pos, end int) bool {
+// compare notes what differs in the object in hand from another. It reports false where the fields are not the same.
+func (s *scratch) compare(c *original) bool {
+	if s.locating {
+		s.spots = append(s.spots[:0], c.spots...)
+	}
+	return s.compareMessage(c, 0, len(c.spots), 0, len(c.raw), 0, len(s.raw))
+}
+
+// compareMessage compares s.raw[pos:end], a message, with c.raw[was:wasEnd], which has the tokens up to last.
+func (s *scratch) compareMessage(c *original, token, last, was, wasEnd, pos, end int) bool {
 	raw := s.raw[:end]
 	for token < last {
-		same := uint32(was + prefix(c.raw[was:wasEnd], raw[pos:]))
+		same, first := uint32(was+prefix(c.raw[was:wasEnd], raw[pos:])), token
 		sp := &c.spots[token]
 		for sp.end <= same {
 			if token += int(sp.span); token == last {
@@ -83,6 +94,7 @@ func (s *scratch) compare(c *sample, token, last, was, wasEnd, pos, end int) boo
 			}
 			sp = &c.spots[token]
 		}
+		s.move(first, token, pos-was)
 		if token == last {
 			return len(raw)-pos == wasEnd-was
 		}
@@ -92,14 +104,30 @@ func (s *scratch) compare(c *sample, token, last, was, wasEnd, pos, end int) boo
 		if next < 0 {
 			return false
 		}
+		if s.locating {
+			at := &s.spots[token]
+			at.begin, at.end = uint32(pos), uint32(next)
+		}
 		token += int(sp.span)
 		was, pos = int(sp.end), next
 	}
 	return pos == end
 }
 
+// move notes that tokens have moved, with those inside them, from where they are in the original.
+func (s *scratch) move(token, last, by int) {
+	if !s.locating || by == 0 {
+		return
+	}
+	moved := s.spots[token:last]
+	for i := range moved {
+		sp := &moved[i]
+		sp.begin, sp.end, sp.content = sp.begin+uint32(by), sp.end+uint32(by), sp.content+uint32(by)
+	}
+}
+
 // compareField compares the field at pos with that of the sample, and returns where it ends; negative where the tags are not the same.
-func (s *scratch) compareField(c *sample, sp *spot, token, pos int, raw []byte) (next int) {
+func (s *scratch) compareField(c *original, sp *spot, token, pos int, raw []byte) (next int) {
 	if sp.what == aMap || sp.what == aTextMap {
 		return s.compareMap(c, sp, token, pos, raw)
 	}
@@ -119,18 +147,21 @@ func (s *scratch) compareField(c *sample, sp *spot, token, pos int, raw []byte) 
 		return next
 	}
 	x, next := cut(raw, pos, protowire.BytesType)
+	if s.locating && next >= 0 {
+		s.spots[token].content = uint32(x)
+	}
 	switch {
 	case next < 0:
 	case sp.what == aBlock:
 		s.differences = append(s.differences, difference{token: int32(token), value: x})
-	case !s.compare(c, token+1, token+int(sp.span), int(sp.content), int(sp.end), int(uint32(x)), next):
+	case !s.compareMessage(c, token+1, token+int(sp.span), int(sp.content), int(sp.end), int(uint32(x)), next):
 		return -1
 	}
 	return next
 }
 
 // compareMap compares the entries of a map. There must be as many.
-func (s *scratch) compareMap(c *sample, sp *spot, at, pos int, raw []byte) (next int) {
+func (s *scratch) compareMap(c *original, sp *spot, at, pos int, raw []byte) (next int) {
 	s.differences = append(s.differences, difference{token: int32(at), at: int32(len(s.tokens))})
 	for range sp.span {
 		if pos = sameTag(c.raw[sp.begin:], raw, pos); pos < 0 {
@@ -180,11 +211,12 @@ func prefix(a, b []byte) (n int) {
 	return n
 }
 
-// copySample makes the object in hand a copy of the sample, and puts right what differs.
-func (s *scratch) copySample(k *known) bool {
+// copyOf makes the object in hand a copy of another, which has the plan of the first of knowns, and puts right what differs.
+func (s *scratch) copyOf(from *original) bool {
+	k := &s.knowns[0]
 	p, c := k.plan, k.plan.sample
 	object := reflect.New(p.shape.goType)
-	object.Elem().Set(c.object)
+	object.Elem().Set(reflect.NewAt(p.shape.goType, from.image).Elem())
 	s.image = object.UnsafePointer()
 	for i := range c.moves {
 		m := &c.moves[i]
@@ -195,7 +227,7 @@ func (s *scratch) copySample(k *known) bool {
 		diff := &s.differences[i]
 		at := c.stepOf[diff.token]
 		for len(afresh) > 0 && afresh[0].step < at {
-			if !s.again(p, &afresh[0]) {
+			if !s.again(from, p, &afresh[0]) {
 				return false
 			}
 			afresh = afresh[1:]
@@ -203,12 +235,12 @@ func (s *scratch) copySample(k *known) bool {
 		if len(afresh) > 0 && afresh[0].step == at {
 			afresh = afresh[1:]
 		}
-		if !s.putRight(k, &p.steps[at], diff) {
+		if !s.putRight(from, k, &p.steps[at], diff) {
 			return false
 		}
 	}
 	for i := range afresh {
-		if !s.again(p, &afresh[i]) {
+		if !s.again(from, p, &afresh[i]) {
 			return false
 		}
 	}
@@ -216,7 +248,7 @@ func (s *scratch) copySample(k *known) bool {
 }
 
 // putRight sets what differs.
-func (s *scratch) putRight(k *known, st *step, diff *difference) bool {
+func (s *scratch) putRight(from *original, k *known, st *step, diff *difference) bool {
 	one := &s.one[0]
 	one.value = diff.value
 	switch {
@@ -225,13 +257,33 @@ func (s *scratch) putRight(k *known, st *step, diff *difference) bool {
 		return true
 	case st.kind != mapping:
 		return s.take(st, s.one[:])
-	case k.plan.sample.spots[diff.token].what != aTextMap:
+	case from.spots[diff.token].what != aTextMap:
 		return s.take(st, s.tokens[diff.at:])
 	}
-	out := make(map[string]string, st.count)
-	for i := range int32(st.count) {
-		held := &k.texts[diff.token+i]
-		key, val, ok := pair(s.block(&s.tokens[diff.at+i]))
+	return s.putTexts(from, k, st, diff)
+}
+
+// putTexts sets a map of texts. If it has the keys of the original's, it becomes a copy of that in which the values that differ are
+// set, since to insert a key costs more than to copy one.
+func (s *scratch) putTexts(from *original, k *known, st *step, diff *difference) bool {
+	entries, was := s.tokens[diff.at:][:st.count], int(from.spots[diff.token].begin)
+	var out map[string]string
+	alike := len(*(*map[string]string)(unsafe.Add(from.image, st.to))) == len(entries) && s.hasKeys(from, was, entries)
+	if alike {
+		cloneTexts(unsafe.Pointer(&out), unsafe.Add(from.image, st.to))
+	} else {
+		out = make(map[string]string, st.count)
+	}
+	for i := range entries {
+		entry := s.block(&entries[i])
+		if alike {
+			var before []byte
+			if before, was = from.entry(was); string(entry) == string(before) {
+				continue
+			}
+		}
+		held := &k.texts[int(diff.token)+i]
+		key, val, ok := pair(entry)
 		if !ok {
 			return false
 		}
@@ -239,6 +291,31 @@ func (s *scratch) putRight(k *known, st *step, diff *difference) bool {
 	}
 	*(*map[string]string)(unsafe.Add(s.image, st.to)) = out
 	return true
+}
+
+// hasKeys reports whether the entries of a map have the keys of the original's, which begin at was, in their order.
+func (s *scratch) hasKeys(from *original, was int, entries []token) bool {
+	for i := range entries {
+		var before []byte
+		before, was = from.entry(was)
+		entry := s.block(&entries[i])
+		if string(entry) == string(before) {
+			continue
+		}
+		key, _, ok := pair(entry)
+		keyBefore, _, okBefore := pair(before)
+		if !ok || !okBefore || string(key) != string(keyBefore) {
+			return false
+		}
+	}
+	return true
+}
+
+// entry returns the entry of a map whose tag is at pos, and where it ends.
+func (c *original) entry(pos int) ([]byte, int) {
+	_, n := varint(c.raw, pos)
+	x, end := cut(c.raw, pos+n, protowire.BytesType)
+	return c.raw[uint32(x):end], end
 }
 
 // longestKnown is the longest text, in bytes, that is kept for the next object.
@@ -256,29 +333,20 @@ func (s *scratch) textAgain(held *string, b []byte) string {
 	return made
 }
 
-// again makes for the object what the sample has.
-func (s *scratch) again(p *plan, a *again) bool {
+// again makes for the object what the original has.
+func (s *scratch) again(from *original, p *plan, a *again) bool {
 	st := &p.steps[a.step]
-	to := unsafe.Add(s.image, st.to)
-	switch {
-	case a.texts != nil:
-		out := make(map[string]string, len(a.texts))
-		for i := range a.texts {
-			out[a.texts[i].key] = a.texts[i].value
-		}
-		*(*map[string]string)(to) = out
-		return true
-	case a.quantities != nil:
-		out := make(map[string]resource.Quantity, len(a.quantities))
-		for i := range a.quantities {
-			out[a.quantities[i].key] = a.quantities[i].value
-		}
-		*(*map[string]resource.Quantity)(to) = out
+	if a.clone != nil {
+		a.clone(unsafe.Add(s.image, st.to), unsafe.Add(from.image, st.to))
 		return true
 	}
-	raw := s.raw
-	s.raw = p.sample.raw
-	ok := s.take(st, p.tokens[st.token:])
+	raw, tokens := s.raw, p.tokens[st.token:]
+	if s.raw = from.raw; st.kind != mapping {
+		sp := &from.spots[st.token]
+		s.one[0].value = uint64(sp.content) | uint64(sp.end)<<32
+		tokens = s.one[:]
+	}
+	ok := s.take(st, tokens)
 	s.raw = raw
 	return ok
 }

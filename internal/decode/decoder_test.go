@@ -3,6 +3,7 @@ package decode
 import (
 	"fmt"
 	"math/rand"
+	randv2 "math/rand/v2"
 	"reflect"
 	"slices"
 	"strings"
@@ -345,6 +346,21 @@ func BenchmarkDecode(b *testing.B) {
 			}
 		})
 	}
+	b.Run("versions", func(b *testing.B) {
+		later := make([][]byte, len(raws))
+		for i := range later {
+			p := sim.Pod(i)
+			podsim.Touch(p, randv2.New(randv2.NewPCG(1, 2)))
+			p.ResourceVersion += "1"
+			later[i] = pod(*p)
+		}
+		b.ReportAllocs()
+		for i := 0; b.Loop(); i++ {
+			if _, _, err := d.DecodeVersions(raws[i%len(raws)], later[i%len(raws)]); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
 	b.Run("generated", func(b *testing.B) {
 		b.ReportAllocs()
 		for i := 0; b.Loop(); i++ {

@@ -2,6 +2,7 @@ package decode
 
 import (
 	"bytes"
+	"maps"
 	"reflect"
 	"slices"
 	"time"
@@ -16,31 +17,31 @@ import (
 // most of what the objects of a workload consist of is the same bytes in all, and so are an object's two versions. Comparing bytes
 // and copying memory is much less work than decoding. A copy has pieces, maps and byte slices of its own; strings are shared.
 type sample struct {
-	raw    []byte
-	spots  []spot // by token
-	image  unsafe.Pointer
-	object reflect.Value // the same, to be copied
+	original
 	moves  []move
 	stepOf []int32 // by token: the step that sets what differs in it; negative: none
 	afresh []again // what cannot be copied
+
+	ofCopies bool // a copy can be copied in its turn: no map has to be made of the sample's own tokens
+}
+
+// original is what an object is compared with and becomes a copy of: a sample, or the version before.
+type original struct {
+	raw   []byte
+	spots []spot // by token
+	image unsafe.Pointer
 }
 
 // move is a pointer into an object, that of a slice or a pointer: in a copy it has to point into the copy.
 type move struct{ to, piece uint32 }
 
-// again is a step that is taken for each copy. Maps of texts and quantities, most of what cannot be copied, are made of their entries.
+// again is a step that is taken for each copy. Most of what cannot be copied is maps whose values can be assigned; those are cloned.
 type again struct {
-	step       int32
-	texts      []textEntry
-	quantities []quantityEntry
+	step  int32
+	clone func(to, from unsafe.Pointer) // nil: the step is taken with the original's bytes
 }
 
 type textEntry struct{ key, value string }
-
-type quantityEntry struct {
-	key   string
-	value resource.Quantity
-}
 
 // spot is where a token is in the sample.
 type spot struct {
@@ -75,10 +76,10 @@ func (s *scratch) newSample(p *plan) *sample {
 	if s.odd || len(s.raw) > maxSample || isSecret(p.decoder.goType) {
 		return nil
 	}
-	c := &sample{raw: bytes.Clone(s.raw), stepOf: slices.Repeat([]int32{-1}, len(p.tokens)), spots: make([]spot, len(p.tokens))}
+	c := &sample{stepOf: slices.Repeat([]int32{-1}, len(p.tokens))}
+	c.original = original{bytes.Clone(s.raw), make([]spot, len(p.tokens)), reflect.New(p.shape.goType).UnsafePointer()}
 	s.locate(c.spots, p.tokens, 0)
-	object := reflect.New(p.shape.goType)
-	c.object, c.image = object.Elem(), object.UnsafePointer()
+	c.ofCopies = true
 	s.image = c.image
 	if !s.follow(p) {
 		return nil
@@ -91,7 +92,9 @@ func (s *scratch) newSample(p *plan) *sample {
 		case st.kind == pointer || st.kind == slice:
 			c.moves = append(c.moves, move{st.to, st.piece})
 		case st.kind == mapping:
-			c.afresh = append(c.afresh, entriesOf(int32(i), st.field.goType, value))
+			clone := cloneOf(st.field.goType, value)
+			c.afresh = append(c.afresh, again{int32(i), clone})
+			c.ofCopies = c.ofCopies && clone != nil
 		case st.kind == other && !canCopy(st.field.goType, value):
 			c.afresh = append(c.afresh, again{step: int32(i)})
 		}
@@ -132,23 +135,30 @@ func (s *scratch) locate(spots []spot, tokens []token, pos uint32) (end uint32) 
 	return pos
 }
 
-// entriesOf takes the entries out of a map that is of the usual kinds, so that it can be made again quickly.
-func entriesOf(step int32, t reflect.Type, p unsafe.Pointer) again {
-	a := again{step: step}
+// cloneOf returns how to copy a map of the usual kinds, or nil for one that has to be made of its bytes. What it returns keeps nothing
+// of p.
+func cloneOf(t reflect.Type, p unsafe.Pointer) func(to, from unsafe.Pointer) {
 	switch {
 	case t.Elem().Kind() == reflect.String:
-		for k, v := range *(*map[string]string)(p) {
-			a.texts = append(a.texts, textEntry{k, v})
-		}
+		return cloneTexts
 	case t.Elem() == reflect.TypeFor[resource.Quantity]():
-		for k, v := range *(*map[string]resource.Quantity)(p) {
-			if hasPointer(&v) {
-				return again{step: step}
+		for _, q := range *(*map[string]resource.Quantity)(p) {
+			if hasPointer(&q) {
+				return nil
 			}
-			a.quantities = append(a.quantities, quantityEntry{k, v})
 		}
+		return cloneQuantities
 	}
-	return a
+	return nil
+}
+
+// cloneTexts copies a map as the runtime does, which takes no hashing for a small one. The names of its types do not matter: see setTextMap.
+func cloneTexts(to, from unsafe.Pointer) {
+	*(*map[string]string)(to) = maps.Clone(*(*map[string]string)(from))
+}
+
+func cloneQuantities(to, from unsafe.Pointer) {
+	*(*map[string]resource.Quantity)(to) = maps.Clone(*(*map[string]resource.Quantity)(from))
 }
 
 // canCopy reports whether an assignment copies a value whole, so that the copies have nothing in common that can be changed.

@@ -73,17 +73,7 @@ func copies(t *testing.T, typ reflect.Type, raw []byte, random *rand.Rand, n int
 		c.decode(raw)
 	}
 	for range n {
-		changed := slices.Clone(raw)
-		switch random.Intn(20) {
-		case 0:
-			changed = changed[:random.Intn(len(changed)+1)]
-		case 1:
-			changed = append(changed, message1(protowire.Number(1+random.Intn(4)), nil)...)
-		default:
-			for range min(len(changed), 1+random.Intn(3)) {
-				changed[random.Intn(len(changed))] ^= byte(1) << random.Intn(8)
-			}
-		}
+		changed := scrambled(raw, random)
 		for _, bytes := range [][]byte{changed, raw} {
 			want := reflect.New(typ).Interface().(Message)
 			err := want.Unmarshal(bytes)
@@ -100,6 +90,22 @@ func copies(t *testing.T, typ reflect.Type, raw []byte, random *rand.Rand, n int
 		}
 	}
 	return c.copied
+}
+
+// scrambled returns bytes in which something differs.
+func scrambled(raw []byte, random *rand.Rand) []byte {
+	changed := slices.Clone(raw)
+	switch random.Intn(20) {
+	case 0:
+		changed = changed[:random.Intn(len(changed)+1)]
+	case 1:
+		changed = append(changed, message1(protowire.Number(1+random.Intn(4)), nil)...)
+	default:
+		for range min(len(changed), 1+random.Intn(3)) {
+			changed[random.Intn(len(changed))] ^= byte(1) << random.Intn(8)
+		}
+	}
+	return changed
 }
 
 // TestNoCopiesOfUnknownFields: what stands between the fields that are known is not compared, so such an object is no sample.

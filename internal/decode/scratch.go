@@ -42,6 +42,8 @@ type scratch struct {
 	knowns      [knowns]known // the last first; they may be other decoders'
 	differences []difference  // of the object in hand; as many as the sample has tokens at most
 	one         [1]token      // of a difference
+	locating    bool          // spots is to be filled
+	spots       []spot        // of the object in hand, by token of its plan
 
 	prepare func(any) // makes the object what it is before it is decoded; nil: zero
 	sharing bool      // nobody will write to the object

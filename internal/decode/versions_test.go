@@ -1,0 +1,146 @@
+package decode
+
+import (
+	"fmt"
+	"math/rand"
+	randv2 "math/rand/v2"
+	"reflect"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/apitesting/fuzzer"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metafuzzer "k8s.io/apimachinery/pkg/apis/meta/fuzzer"
+	"k8s.io/client-go/kubernetes/scheme"
+
+	"github.com/weirproject/weir/internal/podsim"
+	"github.com/weirproject/weir/internal/scribble"
+)
+
+// TestVersions: each of two versions is what Unmarshal makes of its bytes, whatever differs between them and however wrong that is. Who changes
+// one changes neither the other nor what is decoded later.
+func TestVersions(t *testing.T) {
+	random := rand.New(rand.NewSource(1))
+	fill := fuzzer.FuzzerFor(fuzzer.MergeFuzzerFuncs(metafuzzer.Funcs), random, scheme.Codecs).NilChance(0.3).NumElements(0, 3)
+	for _, typ := range types() {
+		object := reflect.New(typ.Elem()).Interface().(marshaler)
+		fill.Fill(object)
+		raw, err := object.Marshal()
+		if err != nil {
+			t.Fatal(err)
+		}
+		versions(t, typ, raw, random, 8)
+	}
+	versions(t, reflect.TypeFor[*corev1.Pod](), pod(*podsim.New(1, 1).Pod(0)), random, 1000)
+}
+
+func versions(t *testing.T, typ reflect.Type, raw []byte, random *rand.Rand, n int) {
+	t.Helper()
+	d := For(typ)
+	for range 3 {
+		_, _ = d.Decode(raw)
+	}
+	was := raw
+	for range n {
+		is := scrambled(raw, random)
+		sameVersions(t, d, was, is)
+		was = is
+	}
+}
+
+// sameVersions compares two versions with what Unmarshal makes of each.
+func sameVersions(t *testing.T, d *Decoder, was, is []byte) {
+	t.Helper()
+	unmarshal := func(raw []byte) (Message, error) {
+		m := reflect.New(d.goType).Interface().(Message)
+		return m, m.Unmarshal(raw)
+	}
+	wantOld, oldErr := unmarshal(was)
+	wantNew, newErr := unmarshal(is)
+	if oldErr == nil {
+		oldErr = newErr
+	}
+	for _, first := range []bool{true, false} {
+		a, b, err := d.DecodeVersions(was, is)
+		if fmt.Sprint(err) != fmt.Sprint(oldErr) {
+			t.Fatalf("%s: error %v, want %v", d.goType, err, oldErr)
+		}
+		if err != nil {
+			continue
+		}
+		if !reflect.DeepEqual(a, wantOld) || !reflect.DeepEqual(b, wantNew) {
+			t.Fatalf("%s: got\n%+v\n%+v\nwant\n%+v\n%+v", d.goType, a, b, wantOld, wantNew)
+		}
+		if first {
+			if scribble.Over(a); !reflect.DeepEqual(b, wantNew) {
+				t.Fatalf("%s: the later version has changed with the earlier", d.goType)
+			}
+		} else if scribble.Over(b); !reflect.DeepEqual(a, wantOld) {
+			t.Fatalf("%s: the earlier version has changed with the later", d.goType)
+		}
+	}
+}
+
+// TestVersionsOfPods: the later version of a pod is a copy of the earlier one where it has the same fields.
+func TestVersionsOfPods(t *testing.T) {
+	sim, random := podsim.New(100, 1), randv2.New(randv2.NewPCG(1, 2))
+	d := For(reflect.TypeFor[*corev1.Pod]())
+	for i := range sim.Len() {
+		p := sim.Pod(i)
+		was := pod(*p)
+		for range 4 {
+			podsim.Touch(p, random)
+			p.ResourceVersion += "0"
+			p.Labels["of"] = fmt.Sprint(random.IntN(3))
+			is := pod(*p)
+			sameVersions(t, d, was, is)
+			was = is
+		}
+	}
+	c := newCopier(d.goType)
+	p := sim.Pod(0)
+	p.Annotations = map[string]string{"longer": p.Name}
+	for range 3 {
+		c.decode(pod(*p))
+	}
+	change := func(by string) []byte {
+		p.Annotations["longer"] += by
+		p.ResourceVersion += by
+		p.Spec.NodeName += by
+		p.Spec.Containers[0].Image += by
+		p.Status.ContainerStatuses[0].RestartCount += 1000
+		return pod(*p)
+	}
+	between, is := change("0"), change("than before, and by more than a byte's worth: the length of what it is in takes two bytes or three then, so that all behind it has moved on")
+	c.locating = true
+	before, ok := c.decodeLikeOthers(&c.scratch, between)
+	c.locating = false
+	if !ok {
+		t.Fatal("there is no sample of such pods")
+	}
+	image, _, ok := c.copyIfAlike(&c.scratch, is, 0, &original{between, c.spots, before})
+	if got := (*corev1.Pod)(image); !ok || !equality.Semantic.DeepEqual(got, p) {
+		t.Errorf("the later version is not copied of the earlier: got %+v, want %+v", got, p)
+	}
+}
+
+// TestRepeatedKeys: of entries of one key the last counts, whichever of them differs from the object that is copied.
+func TestRepeatedKeys(t *testing.T) {
+	labels := func(entries ...string) []byte {
+		var meta []byte
+		for i := 0; i < len(entries); i += 2 {
+			meta = append(meta, message1(11, entry(entries[i], []byte(entries[i+1])))...)
+		}
+		return message1(1, meta)
+	}
+	typ := reflect.TypeFor[*corev1.Pod]()
+	for _, first := range [][]byte{labels("a", "1", "a", "2"), labels("a", "1", "b", "2")} {
+		versions(t, typ, first, rand.New(rand.NewSource(1)), 0)
+		for _, is := range [][]byte{labels("a", "3", "a", "2"), labels("a", "1", "a", "3"), labels("b", "1", "a", "2"), labels("a", "1", "b", "3")} {
+			same(t, typ, first)
+			same(t, typ, is)
+			sameVersions(t, For(typ), first, is)
+			sameVersions(t, For(typ), is, first)
+		}
+	}
+}
