@@ -2,6 +2,7 @@ package clientgo
 
 import (
 	"strconv"
+	"sync"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -32,10 +33,7 @@ func (r *reader) lookBoth(was, is *store.Object, several bool) (old, fresh any, 
 		return old, fresh, err
 	}
 	if r.pairs == nil {
-		if old, err = r.lookHeld(was); err == nil {
-			fresh, err = r.newAlone(is, several)
-		}
-		return old, fresh, err
+		return r.bothApart(was, is, several)
 	}
 	sc := r.pairs.scratch.Get().(*pairScratch)
 	defer r.pairs.scratch.Put(sc)
@@ -43,6 +41,58 @@ func (r *reader) lookBoth(was, is *store.Object, several bool) (old, fresh any, 
 		fresh, err = r.newOf(old, is, sc, several)
 	}
 	return old, fresh, err
+}
+
+// bothApart gives the values of two versions, which share nothing that can be changed, and keeps the new one.
+func (r *reader) bothApart(was, is *store.Object, several bool) (old, fresh any, err error) {
+	if old, fresh, ok := r.decodeBoth(was, is); ok {
+		r.keep(is, fresh, several)
+		return old, fresh, nil
+	}
+	if old, err = r.lookHeld(was); err == nil {
+		fresh, err = r.newAlone(is, several)
+	}
+	return old, fresh, err
+}
+
+// decodeBoth decodes two versions at once. It reports false where one of them is there already, and for an error, which decoding one of them gives
+// again.
+func (r *reader) decodeBoth(was, is *store.Object) (old, fresh any, ok bool) {
+	if was.IsDecoded() || is.IsDecoded() || r.recent.has(was) || r.recent.has(is) {
+		return nil, nil, false
+	}
+	sc := bothScratches.Get().(*bothScratch)
+	defer sc.release()
+	var err error
+	if sc.was, err = was.AppendRaw(sc.was[:0]); err != nil {
+		return nil, nil, false
+	}
+	if sc.is, err = is.AppendRaw(sc.is[:0]); err != nil {
+		return nil, nil, false
+	}
+	old, fresh, err = r.codec.decodeVersions(sc.was, sc.is)
+	return old, fresh, err == nil
+}
+
+// bothScratch has the bytes of two versions while they are decoded. It goes from change to change, unless it has become larger than
+// maxBothScratch, and then to the garbage collector.
+type bothScratch struct{ was, is []byte }
+
+const maxBothScratch = 1 << 20 // bytes of both
+
+var bothScratches = sync.Pool{New: func() any { return new(bothScratch) }}
+
+func (sc *bothScratch) release() {
+	if cap(sc.was)+cap(sc.is) <= maxBothScratch {
+		bothScratches.Put(sc)
+	}
+}
+
+// keep holds the value of a version that has just come, if there is room.
+func (r *reader) keep(o *store.Object, value any, several bool) {
+	if r.recent.hasRoom(o) {
+		r.recent.put(version{object: o, value: value}, several)
+	}
 }
 
 // lookHeld is look for a version that may be held since it was the new one.
@@ -56,8 +106,8 @@ func (r *reader) lookHeld(o *store.Object) (any, error) {
 // newAlone gives the value of a version that has just come, and keeps it.
 func (r *reader) newAlone(o *store.Object, several bool) (any, error) {
 	value, err := r.lookHeld(o)
-	if err == nil && r.recent.hasRoom(o) {
-		r.recent.put(version{object: o, value: value}, several)
+	if err == nil {
+		r.keep(o, value, several)
 	}
 	return value, err
 }

@@ -58,8 +58,24 @@ func (c *codec) decodeShared(raw []byte) (any, error) {
 	return c.decodeBy(raw, (*decode.Decoder).DecodeShared)
 }
 
+// decodeVersions is decode for two versions of an object, which share nothing that can be changed.
+func (c *codec) decodeVersions(was, is []byte) (old, fresh any, err error) {
+	if c.protobuf != nil && isProtobuf(was) && isProtobuf(is) {
+		if old, fresh, err = c.protobuf.DecodeVersions(was, is); err != nil {
+			return nil, nil, err
+		}
+		return c.stamp(old), c.stamp(fresh), nil
+	}
+	if old, err = c.decode(was); err == nil {
+		fresh, err = c.decode(is)
+	}
+	return old, fresh, err
+}
+
+func isProtobuf(raw []byte) bool { return len(raw) == 0 || raw[0] != '{' }
+
 func (c *codec) decodeBy(raw []byte, decode func(*decode.Decoder, []byte) (any, error)) (any, error) {
-	if len(raw) == 0 || raw[0] != '{' {
+	if isProtobuf(raw) {
 		if c.protobuf == nil {
 			return nil, errNotProtobuf
 		}

@@ -76,6 +76,12 @@ func (r *recent) get(o *store.Object) (version, bool) {
 	return version{}, false
 }
 
+// has reports whether a version is held.
+func (r *recent) has(o *store.Object) bool {
+	_, ok := r.get(o)
+	return ok
+}
+
 // hasRoom says whether put is worth what it costs to prepare: an object that is new here may not drive out others.
 func (r *recent) hasRoom(o *store.Object) bool {
 	r.mu.Lock()
