@@ -12,7 +12,9 @@ import (
 // value for each object that has changed within idle, and no more than budget; with several handlers two, of which the slower
 // ones still want the first. A value shares with the one before what is the same in both.
 //
-// Objects that change all the time, such as leases and nodes, thus cost one decoding of what has changed in them.
+// Objects that change all the time, such as leases and nodes, thus cost one decoding of what has changed in them. Where more objects
+// change in turn than there is room for, hardly any is found again, and what is held only makes the garbage collector work. So most of
+// the budget is for values that are found.
 //
 // The initial list does not come by here. Safe for concurrent use.
 type recent struct {
@@ -22,6 +24,8 @@ type recent struct {
 	mu      sync.Mutex
 	entries map[string]*entry // by key
 	bytes   int64
+	changes int         // so far
+	found   float64     // how often a value was found soon, lately: nears h/(1+h) if h are found for each change
 	sweeper *time.Timer // runs while there are entries
 	closed  bool
 }
@@ -30,6 +34,7 @@ type recent struct {
 type entry struct {
 	now, before version // before may be none
 	last        time.Time
+	change      int // of recent.changes: the last
 }
 
 // version is a version and its value.
@@ -61,10 +66,41 @@ func newRecent(idle time.Duration, budget int64) *recent {
 	return &recent{idle: idle, budget: budget, entries: map[string]*entry{}}
 }
 
+// One freeShare-th of the budget is there for any value. The rest is there while for each change more than one in worthShare is found
+// soon: within soonTurns times as many changes as the budget has room for values. To hold a value for longer costs more than to
+// decode it again.
+const (
+	freeShare  = 8
+	worthShare = 16
+	soonTurns  = 8
+	lately     = 1024 // changes
+)
+
 // get finds a version that is held.
 func (r *recent) get(o *store.Object) (version, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	v, ok := r.find(o)
+	if ok && r.isSoon(r.changes-r.entries[o.Key()].change) {
+		r.found += (1 - r.found) / lately
+	}
+	return v, ok
+}
+
+// has reports whether a version is held.
+func (r *recent) has(o *store.Object) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	_, ok := r.find(o)
+	return ok
+}
+
+// isSoon reports whether a value that is found so many changes after it came was worth holding.
+func (r *recent) isSoon(changes int) bool {
+	return int64(changes)*r.bytes <= soonTurns*int64(len(r.entries))*r.budget
+}
+
+func (r *recent) find(o *store.Object) (version, bool) {
 	e := r.entries[o.Key()]
 	switch {
 	case e == nil:
@@ -76,17 +112,25 @@ func (r *recent) get(o *store.Object) (version, bool) {
 	return version{}, false
 }
 
-// has reports whether a version is held.
-func (r *recent) has(o *store.Object) bool {
-	_, ok := r.get(o)
-	return ok
-}
-
-// hasRoom says whether put is worth what it costs to prepare: an object that is new here may not drive out others.
+// hasRoom says whether put is worth what it costs to prepare: an object that is new here may not drive out others. It is asked once for a
+// change, and lets go of the version before if the new one is not to be held.
 func (r *recent) hasRoom(o *store.Object) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.entries[o.Key()] != nil || r.bytes+valueFactor*int64(o.Size()) <= r.budget
+	r.changes++
+	r.found -= r.found / lately
+	limit := r.budget
+	if r.found < 1./(worthShare+1) {
+		limit /= freeShare
+	}
+	if r.entries[o.Key()] == nil {
+		return r.bytes+valueFactor*int64(o.Size()) <= limit
+	}
+	if r.bytes > limit {
+		r.drop(o.Key())
+		return false
+	}
+	return true
 }
 
 // put holds the value of a version, in place of the version before; with another handler that may still have to see the
@@ -105,7 +149,7 @@ func (r *recent) put(v version, several bool) {
 		return // another handler was ahead
 	}
 	r.bytes -= e.bytes()
-	e.before, e.now, e.last = e.now, v, time.Now()
+	e.before, e.now, e.last, e.change = e.now, v, time.Now(), r.changes
 	if !several {
 		e.before = version{}
 	}

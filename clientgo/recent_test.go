@@ -63,17 +63,62 @@ func (c *changing) see(t *testing.T, was, is *store.Object, several bool) (old, 
 	return old, fresh
 }
 
-// The budget holds, in a flood of changes too.
+// TestRecentFlood: where more objects change in turn than there is room for, most of the room stays free.
 func TestRecentFlood(t *testing.T) {
 	c := newChanging(t, Options{})
 	held := c.inf.indexer.reader.recent
-	held.budget = 3000
-	for i := range 100 {
-		name := fmt.Sprint("p", i)
-		c.see(t, c.change(t, name), c.change(t, name), false)
-	}
+	held.budget = 8 * 3000
+	c.inTurn(t, 2000, 4)
 	if objects, bytes := held.holds(); objects == 0 || bytes > 3000 {
 		t.Errorf("%d objects of %d bytes are held", objects, bytes)
+	}
+}
+
+// TestRecentInTurn: objects that change in turn are held, all that there is room for; and let go of when there are too many of them.
+func TestRecentInTurn(t *testing.T) {
+	c := newChanging(t, Options{})
+	held := c.inf.indexer.reader.recent
+	held.budget = 100_000
+	c.inTurn(t, 200, 10)
+	if objects, bytes := held.holds(); objects != 200 || bytes < held.budget/8 {
+		t.Errorf("%d objects of %d bytes are held", objects, bytes)
+	}
+	c.inTurn(t, 8000, 2)
+	if objects, bytes := held.holds(); objects == 0 || bytes > held.budget/8 {
+		t.Errorf("%d objects of %d bytes are still held", objects, bytes)
+	}
+}
+
+// TestRecentForListers: objects that change once are held if they are read after that.
+func TestRecentForListers(t *testing.T) {
+	c := newChanging(t, Options{})
+	held := c.inf.indexer.reader.recent
+	held.budget = 1 << 20
+	for i := range 1000 {
+		name := fmt.Sprint("p", i)
+		c.see(t, c.change(t, name), c.change(t, name), false)
+		if _, exists, err := c.inf.indexer.GetByKey("d/" + name); !exists || err != nil {
+			t.Fatal(exists, err)
+		}
+	}
+	if objects, bytes := held.holds(); objects != 1000 {
+		t.Errorf("%d objects of %d bytes are held", objects, bytes)
+	}
+}
+
+// inTurn changes n objects one after the other, so many times.
+func (c *changing) inTurn(t *testing.T, n, times int) {
+	t.Helper()
+	last := make([]*store.Object, n)
+	for i := range n {
+		last[i] = c.change(t, fmt.Sprint("p", i))
+	}
+	for range times {
+		for i := range n {
+			is := c.change(t, fmt.Sprint("p", i))
+			c.see(t, last[i], is, false)
+			last[i] = is
+		}
 	}
 }
 
@@ -140,7 +185,7 @@ func TestRecentSeveral(t *testing.T) {
 
 // No more is held than the budget allows, and what is held is not pushed out by what comes later.
 func TestRecentBudget(t *testing.T) {
-	c := newChanging(t, Options{DecodedBudget: 3000})
+	c := newChanging(t, Options{DecodedBudget: 8 * 3000})
 	held := c.inf.indexer.reader.recent
 	for i := range 200 {
 		name := fmt.Sprint("p", i)
