@@ -144,3 +144,21 @@ func TestRepeatedKeys(t *testing.T) {
 		}
 	}
 }
+
+func FuzzVersions(f *testing.F) {
+	d := For(reflect.TypeFor[*corev1.Pod]())
+	sim, random := podsim.New(2, 1), randv2.New(randv2.NewPCG(1, 2))
+	p := sim.Pod(0)
+	was := pod(*p)
+	for range 3 {
+		_, _ = d.Decode(was)
+	}
+	podsim.Touch(p, random)
+	f.Add(was, pod(*p))
+	f.Add(was, pod(*sim.Pod(1)))
+	for _, raw := range odd {
+		f.Add(was, raw)
+		f.Add(raw, raw)
+	}
+	f.Fuzz(func(t *testing.T, was, is []byte) { sameVersions(t, d, was, is) })
+}
