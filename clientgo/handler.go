@@ -179,11 +179,10 @@ func (r *registration) settle(e delivery.Event, err error) error {
 	return r.undecoded.settle(e, err)
 }
 
-// see decodes a version for the handler. Where there are several handlers it is for all of them, or nearly: until the
-// garbage collector comes round.
+// see decodes a version for the handler. Where there are several handlers it is for all of them, unless they are far apart.
 func (r *registration) see(o *store.Object) (any, error) {
 	if r.informer.several.Load() {
-		return r.informer.indexer.reader.value(o)
+		return r.informer.indexer.reader.lookShared(o)
 	}
 	return r.informer.indexer.reader.look(o)
 }

@@ -15,6 +15,7 @@ type reader struct {
 	finals   *finals
 	pairs    *pairs  // nil: versions share nothing
 	recent   *recent // nil: values are not to be shared
+	handed   *handed // nil like recent
 	private  bool
 	detector *mutation.Detector // nil: off
 }
@@ -29,6 +30,7 @@ func newReader(opts Options, codec *codec, finals *finals) *reader {
 	}
 	if !r.private && r.detector == nil {
 		r.recent = newRecent(opts.DecodedIdle, opts.DecodedBudget)
+		r.handed = newHanded(opts.DecodedBudget)
 	}
 	return r
 }
@@ -39,6 +41,9 @@ func (r *reader) value(o *store.Object) (any, error) {
 		if held, ok := r.recent.get(o); ok {
 			return held.value, nil
 		}
+		if value, ok := r.handed.get(o); ok {
+			return value, nil
+		}
 	}
 	return r.give(o, o.Decoded)
 }
@@ -46,6 +51,21 @@ func (r *reader) value(o *store.Object) (any, error) {
 // look is value for somebody who reads the object once.
 func (r *reader) look(o *store.Object) (any, error) {
 	return r.give(o, o.Look)
+}
+
+// lookShared is look for one of several handlers that are to see a version about now: it is decoded once for all of them, mostly.
+func (r *reader) lookShared(o *store.Object) (any, error) {
+	if r.handed == nil {
+		return r.value(o)
+	}
+	if value, ok := r.handed.get(o); ok {
+		return value, nil
+	}
+	value, err := r.lookHeld(o)
+	if err != nil || o.Size() == 0 {
+		return value, err
+	}
+	return r.handed.share(o, value), nil
 }
 
 func (r *reader) give(o *store.Object, decode func() (any, error)) (any, error) {
@@ -76,5 +96,6 @@ func (r *reader) close() {
 	r.finals.close()
 	if r.recent != nil {
 		r.recent.close()
+		r.handed.close()
 	}
 }

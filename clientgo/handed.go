@@ -1,0 +1,99 @@
+package clientgo
+
+import (
+	"sync"
+	"time"
+
+	"github.com/weirproject/weir/store"
+)
+
+// handed keeps what one of several handlers was handed of the initial list, or of a resync, for the others, which come by soon. It holds the
+// newest values, no more than budget, and lets go of all once none has come for handedIdle. A handler that lags further behind decodes for
+// itself, and for those behind it. Safe for concurrent use.
+type handed struct {
+	budget int64 // bytes, estimated
+
+	mu      sync.Mutex
+	values  map[*store.Object]any
+	order   []*store.Object // the oldest first, from next on
+	next    int
+	bytes   int64
+	came    bool        // since the last sweep
+	sweeper *time.Timer // runs while there are values
+	closed  bool
+}
+
+// handedIdle is how long handlers that share what they are handed may be apart.
+const handedIdle = time.Second
+
+func newHanded(budget int64) *handed {
+	if budget == 0 {
+		budget = recentBudget
+	}
+	return &handed{budget: budget, values: map[*store.Object]any{}}
+}
+
+func (s *handed) get(o *store.Object) (any, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	value, ok := s.values[o]
+	return value, ok
+}
+
+// share keeps the value of a version, and returns it: or that of another handler that was faster.
+func (s *handed) share(o *store.Object, value any) any {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if first, ok := s.values[o]; ok || s.closed {
+		if ok {
+			return first
+		}
+		return value
+	}
+	s.values[o], s.order, s.came = value, append(s.order, o), true
+	for s.bytes += valueFactor * int64(o.Size()); s.bytes > s.budget; {
+		s.dropOldest()
+	}
+	if s.sweeper == nil {
+		s.sweeper = time.AfterFunc(handedIdle, s.sweep)
+	}
+	return value
+}
+
+func (s *handed) dropOldest() {
+	oldest := s.order[s.next]
+	s.order[s.next] = nil
+	s.next++
+	delete(s.values, oldest)
+	s.bytes -= valueFactor * int64(oldest.Size())
+	if s.next > len(s.order)/2 {
+		s.order, s.next = append(s.order[:0], s.order[s.next:]...), 0
+	}
+}
+
+// sweep lets go of everything if nothing has come since the last time, and else comes again.
+func (s *handed) sweep() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.came && !s.closed {
+		s.came = false
+		s.sweeper.Reset(handedIdle)
+		return
+	}
+	s.forget()
+}
+
+func (s *handed) forget() {
+	s.values, s.order, s.next, s.bytes, s.sweeper = map[*store.Object]any{}, nil, 0, 0, nil // a map keeps its room
+}
+
+// close lets go of everything, for good.
+func (s *handed) close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
+	if s.sweeper != nil {
+		s.sweeper.Stop()
+	}
+	s.forget()
+}

@@ -1,0 +1,101 @@
+package clientgo
+
+import (
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/weirproject/weir/store"
+	"github.com/weirproject/weir/watchcache/embedded"
+)
+
+// Several handlers of an initial list leave nothing decoded behind that the store would hold, as one handler does not.
+func TestSeveralHandlersHoldNothing(t *testing.T) {
+	server := serve(t, embedded.Options{Pods: 300})
+	inf := NewSharedIndexInformer(podsOf(capturing(server.Config())), &corev1.Pod{}, 0, nil).(*informer)
+	var told atomic.Int32
+	var handlers []cache.DoneChecker
+	for range 3 {
+		r, err := inf.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: func(any) { told.Add(1) }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		handlers = append(handlers, r.HasSyncedChecker())
+	}
+	run(t, inf)
+	synced(t, handlers...)
+	if held := inf.store.Memory().Decoded; told.Load() != 900 || held != 0 {
+		t.Errorf("%d objects were handed out, %d bytes are held decoded", told.Load(), held)
+	}
+}
+
+// show is what a handler is shown of a version, where there are several.
+func (c *changing) show(t *testing.T, o *store.Object) *corev1.Pod {
+	t.Helper()
+	value, err := c.inf.indexer.reader.lookShared(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return value.(*corev1.Pod)
+}
+
+// What one handler was shown another is shown as well, and a reader, until none has come for a while.
+func TestHanded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newChanging(t, Options{})
+		first, second := c.change(t, "a"), c.change(t, "b")
+		a := c.show(t, first)
+		if c.show(t, first) != a {
+			t.Error("the other handler was shown another value")
+		}
+		if read, err := c.inf.indexer.reader.value(first); err != nil || read != any(a) {
+			t.Errorf("a reader got another value: %v", err)
+		}
+		time.Sleep(handedIdle * 3 / 4)
+		b := c.show(t, second)
+		time.Sleep(handedIdle * 3 / 4)
+		if c.show(t, first) != a || c.show(t, second) != b {
+			t.Error("let go of while another handler had just come by")
+		}
+		time.Sleep(2 * handedIdle)
+		synctest.Wait()
+		if held := c.inf.indexer.reader.handed; len(held.values) != 0 || len(held.order) != 0 || held.bytes != 0 {
+			t.Errorf("%d values of %d bytes are held by an idle informer", len(held.values), held.bytes)
+		}
+	})
+}
+
+// No more is held than the budget allows, the newest first; nothing once the informer has ended.
+func TestHandedBudget(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newChanging(t, Options{DecodedBudget: 3000})
+		held := c.inf.indexer.reader.handed
+		var versions []*store.Object
+		for i := range 200 {
+			versions = append(versions, c.change(t, fmt.Sprint("p", i)))
+			c.show(t, versions[i])
+			if held.bytes > 3000 || len(held.values) != len(held.order)-held.next {
+				t.Fatalf("%d values of %d bytes are held, %d in order", len(held.values), held.bytes, len(held.order)-held.next)
+			}
+		}
+		n := len(held.values)
+		if n < 2 || n == 200 {
+			t.Errorf("%d values are held", n)
+		}
+		for i, o := range slices.Backward(versions) {
+			if _, ok := held.get(o); ok != (i >= 200-n) {
+				t.Errorf("version %d of 200: held %t", i, ok)
+			}
+		}
+		held.close()
+		if c.show(t, versions[0]); held.bytes != 0 || len(held.values) != 0 {
+			t.Errorf("%d bytes are held after the end", held.bytes)
+		}
+	})
+}
