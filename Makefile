@@ -11,8 +11,9 @@ FUZZTIME    = 5s
 # How long make soak takes, and more of its flags: -soak.seed N replays the faults of one run, -soak.json PATH writes the report.
 SOAK        = 1h
 SOAKFLAGS   =
-# How many pods make programs has.
-PROGRAMPODS = 50000
+# How many pods make programs has; PROGRAMFLAGS=-programs.profile=DIR has CPU profiles written.
+PROGRAMPODS  = 50000
+PROGRAMFLAGS =
 
 .PHONY: test vet lint unit fuzz fuzzable mutants e2e soak programs oldest build fmt
 
@@ -61,7 +62,7 @@ soak:
 
 # Programs that others wrote, on the drop-in beside themselves unchanged. Building them takes minutes each, the first time.
 programs:
-	cd e2e && go test -timeout 0 -v -count=1 -run '^TestPrograms$$' ./programs -args -programs.pods $(PROGRAMPODS)
+	cd e2e && go test -timeout 0 -v -count=1 -run '^TestPrograms$$' ./programs -args -programs.pods $(PROGRAMPODS) $(PROGRAMFLAGS)
 
 # The module alone, with the oldest client-go that it builds with, which its go.mod names; go.work has the newest.
 oldest:
