@@ -100,7 +100,7 @@ func (r *reader) lookHeld(o *store.Object) (any, error) {
 	if held, ok := r.recent.get(o); ok {
 		return held.value, nil
 	}
-	return r.look(o)
+	return r.lookAlone(o)
 }
 
 // newAlone gives the value of a version that has just come, and keeps it.

@@ -1,21 +1,23 @@
 package clientgo
 
 import (
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/weirproject/weir/store"
 )
 
-// handed keeps what one of several handlers was handed of the initial list, or of a resync, for the others, which come by soon. It holds the
-// newest values, no more than budget, and lets go of all once none has come for handedIdle. A handler that lags further behind decodes for
-// itself, and for those behind it. Safe for concurrent use.
+// handed keeps values for handlers that are about to be handed them: what a transform returned, and what one of several handlers was handed
+// of the initial list, or of a resync, until the others have come by. It holds the newest values, no more than budget, and lets go of all
+// once none has come for handedIdle. A handler that lags further behind decodes for itself, and for those behind it. Safe for concurrent
+// use.
 type handed struct {
 	budget int64 // bytes, estimated
 
 	mu      sync.Mutex
 	values  map[*store.Object]any
-	order   []*store.Object // the oldest first, from next on
+	order   []*store.Object // the oldest first, from next on; some may have been taken
 	next    int
 	bytes   int64
 	came    bool        // since the last sweep
@@ -40,6 +42,18 @@ func (s *handed) get(o *store.Object) (any, bool) {
 	return value, ok
 }
 
+// take is get for the only handler: it drops the value.
+func (s *handed) take(o *store.Object) (any, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	value, ok := s.values[o]
+	if ok {
+		delete(s.values, o)
+		s.bytes -= valueFactor * int64(o.Size())
+	}
+	return value, ok
+}
+
 // share keeps the value of a version, and returns it: or that of another handler that was faster.
 func (s *handed) share(o *store.Object, value any) any {
 	s.mu.Lock()
@@ -54,6 +68,7 @@ func (s *handed) share(o *store.Object, value any) any {
 	for s.bytes += valueFactor * int64(o.Size()); s.bytes > s.budget; {
 		s.dropOldest()
 	}
+	s.tidy()
 	if s.sweeper == nil {
 		s.sweeper = time.AfterFunc(handedIdle, s.sweep)
 	}
@@ -64,11 +79,19 @@ func (s *handed) dropOldest() {
 	oldest := s.order[s.next]
 	s.order[s.next] = nil
 	s.next++
-	delete(s.values, oldest)
-	s.bytes -= valueFactor * int64(oldest.Size())
-	if s.next > len(s.order)/2 {
-		s.order, s.next = append(s.order[:0], s.order[s.next:]...), 0
+	if _, ok := s.values[oldest]; ok { // not taken
+		delete(s.values, oldest)
+		s.bytes -= valueFactor * int64(oldest.Size())
 	}
+}
+
+// tidy keeps the order from growing beyond what is held: it must not hold on to versions that were taken.
+func (s *handed) tidy() {
+	if len(s.order) < 2*len(s.values)+64 {
+		return
+	}
+	s.order = slices.DeleteFunc(s.order, func(o *store.Object) bool { _, ok := s.values[o]; return !ok })
+	s.next = 0
 }
 
 // sweep lets go of everything if nothing has come since the last time, and else comes again.

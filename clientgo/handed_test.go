@@ -1,8 +1,10 @@
 package clientgo
 
 import (
+	"context"
 	"fmt"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -80,7 +82,7 @@ func TestHandedBudget(t *testing.T) {
 		for i := range 200 {
 			versions = append(versions, c.change(t, fmt.Sprint("p", i)))
 			c.show(t, versions[i])
-			if held.bytes > 3000 || len(held.values) != len(held.order)-held.next {
+			if held.bytes > 3000 || len(held.values) != len(held.order)-held.next || len(held.order) > 2*len(held.values)+64 {
 				t.Fatalf("%d values of %d bytes are held, %d in order", len(held.values), held.bytes, len(held.order)-held.next)
 			}
 		}
@@ -98,4 +100,75 @@ func TestHandedBudget(t *testing.T) {
 			t.Errorf("%d bytes are held after the end", held.bytes)
 		}
 	})
+}
+
+// What is taken is not held, and neither are the versions, however long this goes on.
+func TestHandedTaken(t *testing.T) {
+	c := newChanging(t, Options{})
+	reader := c.inf.indexer.reader
+	kept := c.change(t, "kept")
+	reader.hand(kept, "kept")
+	for i := range 1000 {
+		o := c.change(t, "a")
+		reader.hand(o, i)
+		if value, err := reader.lookAlone(o); err != nil || value != any(i) {
+			t.Fatalf("%v, %v", value, err)
+		}
+		if value, err := reader.lookAlone(o); err != nil || value == any(i) {
+			t.Fatalf("taken twice: %v, %v", value, err)
+		}
+	}
+	if held := reader.handed; len(held.values) != 1 || len(held.order) > 66 || held.bytes != valueFactor*int64(kept.Size()) {
+		t.Errorf("%d values of %d bytes are held, and %d versions", len(held.values), held.bytes, len(held.order))
+	}
+}
+
+// What a transform returned is what handlers get: nothing is decoded for them.
+func TestHandedTransformed(t *testing.T) {
+	for _, handlers := range []int{1, 3} {
+		synctest.Test(t, func(t *testing.T) {
+			source := newFakeSource(t)
+			for i := range 20 {
+				source.Add(pod(fmt.Sprint("p", i), "v"))
+			}
+			inf := NewSharedIndexInformer(source, &corev1.Pod{}, 0, nil).(*informer)
+			var mu sync.Mutex
+			returned, told, others := map[any]bool{}, 0, 0
+			if err := inf.SetTransform(func(object any) (any, error) {
+				mu.Lock()
+				defer mu.Unlock()
+				returned[object] = true
+				return object, nil
+			}); err != nil {
+				t.Fatal(err)
+			}
+			note := func(object any) {
+				mu.Lock()
+				defer mu.Unlock()
+				if told++; !returned[object] {
+					others++
+				}
+			}
+			for range handlers {
+				if _, err := inf.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: note, UpdateFunc: func(_, is any) { note(is) }}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			done := make(chan struct{})
+			go func() { defer close(done); inf.RunWithContext(ctx) }()
+			synctest.Wait()
+			for i := range 20 {
+				source.Modify(pod(fmt.Sprint("p", i), "w"))
+				synctest.Wait()
+			}
+			mu.Lock()
+			if told != 40*handlers || others > 0 {
+				t.Errorf("%d handlers were told of %d objects, of which %d are not what the transform returned", handlers, told, others)
+			}
+			mu.Unlock()
+			cancel()
+			<-done
+		})
+	}
 }

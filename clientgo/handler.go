@@ -49,9 +49,11 @@ func (i *informer) AddEventHandlerWithOptions(handler cache.ResourceEventHandler
 	}
 	r.served = served
 	i.handlers[r] = struct{}{}
-	i.several.Store(len(i.handlers) > 1)
+	i.served.Store(int32(len(i.handlers)))
 	return r, nil
 }
+
+func (i *informer) several() bool { return i.served.Load() > 1 }
 
 // minimumResync is the shortest resync period.
 const minimumResync = time.Second
@@ -95,7 +97,7 @@ func (i *informer) RemoveEventHandler(handle cache.ResourceEventHandlerRegistrat
 	defer i.mu.Unlock()
 	if _, ok := i.handlers[r]; ok {
 		delete(i.handlers, r)
-		i.several.Store(len(i.handlers) > 1)
+		i.served.Store(int32(len(i.handlers)))
 		i.engine.Remove(r.served)
 	}
 	return nil
@@ -181,10 +183,10 @@ func (r *registration) settle(e delivery.Event, err error) error {
 
 // see decodes a version for the handler. Where there are several handlers it is for all of them, unless they are far apart.
 func (r *registration) see(o *store.Object) (any, error) {
-	if r.informer.several.Load() {
+	if r.informer.several() {
 		return r.informer.indexer.reader.lookShared(o)
 	}
-	return r.informer.indexer.reader.look(o)
+	return r.informer.indexer.reader.lookAlone(o)
 }
 
 // added decodes an object that the handler has not seen.
@@ -192,7 +194,7 @@ func (r *registration) added(e delivery.Event) (any, error) {
 	if e.Initial {
 		return r.see(e.New)
 	}
-	return r.informer.indexer.reader.lookNew(e.New, r.informer.several.Load())
+	return r.informer.indexer.reader.lookNew(e.New, r.informer.several())
 }
 
 // both decodes the two versions of an update. The error is the new one's: an old one that cannot be decoded was never given to the
@@ -202,7 +204,7 @@ func (r *registration) both(e delivery.Event) (was, is any, err error) {
 		is, err = r.see(e.New)
 		return is, is, err
 	}
-	reader, several := r.informer.indexer.reader, r.informer.several.Load()
+	reader, several := r.informer.indexer.reader, r.informer.several()
 	if was, is, err = reader.lookBoth(e.Old, e.New, several); err == nil {
 		return was, is, nil
 	}

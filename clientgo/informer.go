@@ -58,7 +58,7 @@ type informer struct {
 	watched *cache.Reflector // what a watch error handler is shown; it never runs
 
 	defaultResync time.Duration
-	several       atomic.Bool // there are several handlers
+	served        atomic.Int32 // how many handlers there are
 
 	mu          sync.Mutex
 	started     bool
@@ -121,6 +121,11 @@ func newInformer(lw cache.ListerWatcher, example runtime.Object, resync time.Dur
 	i.intake.store = i.store
 	i.indexer = newIndexer(i.store, newReader(opts, codec, &i.intake.finals))
 	i.indexer.informer = i
+	i.intake.decoded = func(o *store.Object, value any) {
+		if i.served.Load() > 0 {
+			i.indexer.reader.hand(o, value)
+		}
+	}
 	i.lists = newListWatch(lw, i.intake.returned, ownOf(example, opts.Scheme), &i.stats, opts.NoCapture)
 	i.engine.Reflect(i.lists, store.Scope{}, "")
 	i.watched = cache.NewReflectorWithOptions(lw, example, i.indexer, cache.ReflectorOptions{Name: "weir/clientgo"})

@@ -25,6 +25,8 @@ type intake struct {
 	pin       bool                // hold everything decoded
 	madeUp    uint64              // how many versions were made up, for objects whose own do not grow
 	meta      wire.Meta
+	// decoded is given a version that is held encoded, and the value that a transform returned for it; nil: nobody wants them.
+	decoded func(o *store.Object, value any)
 }
 
 // take is the reflector's Config.Take.
@@ -93,7 +95,11 @@ func (in *intake) put(w *store.Writer, m *wire.Meta, received []byte, value any)
 		return w.PutAs(&in.meta, received, received)
 	default:
 		if raw, ok := in.codec.encode(value); ok {
-			return w.PutAs(&in.meta, received, raw)
+			err := w.PutAs(&in.meta, received, raw)
+			if made := w.Made(); made != nil && in.transform != nil && in.decoded != nil {
+				in.decoded(made, value)
+			}
+			return err
 		}
 	}
 	return w.PutValue(&in.meta, received, value)

@@ -39,7 +39,7 @@ type Options struct {
 	// does. Without it a handler is told of what a relist found changed, and of nothing else.
 	ResyncOnRelist bool
 	// DecodedBudget bounds the bytes (estimated) of objects that are kept decoded because they are read often, and, on its
-	// own, of those that are because they have just changed, and of those that several handlers are being handed. 0: no
+	// own, of those that are because they have just changed, and of those that handlers are being handed. 0: no
 	// bound for the first, 32 MiB for each of the others. Of what has just changed it uses an eighth where more objects change in turn
 	// than it has room for.
 	DecodedBudget int64

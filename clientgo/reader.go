@@ -68,6 +68,23 @@ func (r *reader) lookShared(o *store.Object) (any, error) {
 	return r.handed.share(o, value), nil
 }
 
+// lookAlone is look for the one handler that there is.
+func (r *reader) lookAlone(o *store.Object) (any, error) {
+	if r.handed != nil {
+		if value, ok := r.handed.take(o); ok {
+			return value, nil
+		}
+	}
+	return r.look(o)
+}
+
+// hand keeps the value of a version for the handlers that are about to be handed it.
+func (r *reader) hand(o *store.Object, value any) {
+	if r.handed != nil && r.pairs == nil {
+		r.handed.share(o, value)
+	}
+}
+
 func (r *reader) give(o *store.Object, decode func() (any, error)) (any, error) {
 	value, err := decode()
 	if err != nil {

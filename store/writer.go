@@ -51,6 +51,7 @@ type Writer struct {
 	ending    progress           // that those of the doubts that are in the batch were right at
 	hurried   time.Time          // when a cursor was behind last while objects came fast
 	key       []byte             // scratch
+	made      *Object            // see Made
 }
 
 const (
@@ -95,7 +96,7 @@ func (w *Writer) check(m *wire.Meta, raw []byte) error {
 	case w.scope.Namespace != "" && string(m.Namespace) != w.scope.Namespace:
 		return fmt.Errorf("%s/%s is not in %s: %w", m.Namespace, m.Name, w.scope.Namespace, ErrOutOfScope)
 	}
-	w.goingBack = false
+	w.goingBack, w.made = false, nil
 	w.key = wire.AppendKey(w.key[:0], m)
 	if w.batch.has(w.key) {
 		w.Flush() // one change of a key per batch
@@ -236,8 +237,13 @@ func (w *Writer) newObject(m *wire.Meta, id *identity, raw []byte, held *Object)
 	} else {
 		o.key = string(w.key)
 	}
+	w.made = o
 	return o
 }
+
+// Made returns the version that the last Put, PutAs or PutValue made, which the table may come to hold; nil if it was no news. It is for
+// those who have the decoded form at hand.
+func (w *Writer) Made() *Object { return w.made }
 
 // putDoubt keeps a version of a list that is older than the one held. It packs it at once: that is rare.
 func (w *Writer) putDoubt(m *wire.Meta, id *identity, raw []byte, held *Object) {
