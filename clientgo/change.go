@@ -58,7 +58,7 @@ func (r *reader) bothApart(was, is *store.Object, several bool) (old, fresh any,
 // decodeBoth decodes two versions at once. It reports false where one of them is there already, and for an error, which decoding one of them gives
 // again.
 func (r *reader) decodeBoth(was, is *store.Object) (old, fresh any, ok bool) {
-	if was.IsDecoded() || is.IsDecoded() || r.recent.has(was) || r.recent.has(is) {
+	if was.IsDecoded() || is.IsDecoded() || r.recent.has(was) || r.recent.has(is) || r.handed.has(is) {
 		return nil, nil, false
 	}
 	sc := bothScratches.Get().(*bothScratch)

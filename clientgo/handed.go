@@ -42,6 +42,12 @@ func (s *handed) get(o *store.Object) (any, bool) {
 	return value, ok
 }
 
+// has reports whether a value is kept.
+func (s *handed) has(o *store.Object) bool {
+	_, ok := s.get(o)
+	return ok
+}
+
 // take is get for the only handler: it drops the value.
 func (s *handed) take(o *store.Object) (any, bool) {
 	s.mu.Lock()
