@@ -17,8 +17,9 @@ import (
 	"github.com/weirproject/weir/reflector"
 )
 
-// errLayout is logged where the client-go that is linked in builds its informers otherwise than this package knows.
-var errLayout = errors.New("clientgo: this version of client-go lays out its informers in another way")
+// ErrLayout: the client-go that is linked in builds its informers otherwise than this package knows, so that the factories hand out
+// client-go's own. It is logged when the first factory is made, and is what Err then says of these informers, beside ErrNotOurs.
+var ErrLayout = errors.New("clientgo: this version of client-go lays out its informers in another way")
 
 // parts are what a client-go informer was made of.
 type parts struct {
@@ -147,7 +148,7 @@ func adopt(inf cache.SharedIndexInformer, opts Options) cache.SharedIndexInforme
 var layoutKnown = sync.OnceValue(func() bool {
 	logger := klog.Background()
 	if _, ok := takeApart(core.NewConfigMapInformer(nil, "", 0, nil)); !ok { // as generated code builds it: from 0.37 on in a typed one
-		logger.Error(errLayout, "The informers of factories are client-go's")
+		logger.Error(ErrLayout, "The informers of factories are client-go's")
 		return false
 	}
 	if unknown := unknownFields(cache.NewSharedIndexInformer(&cache.ListWatch{}, nil, 0, cache.Indexers{})); len(unknown) > 0 {

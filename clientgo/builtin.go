@@ -31,7 +31,7 @@ func builtinResource(f *factory, resource schema.GroupVersionResource) (runtime.
 	}
 	p, ok := takeApart(probe)
 	if !ok {
-		return nil, nil, fmt.Errorf("%s: %w", resource, errLayout)
+		return nil, nil, fmt.Errorf("%s: %w", resource, ErrLayout)
 	}
 	example := reflect.New(reflect.TypeOf(p.example).Elem()).Interface().(runtime.Object)
 	return example, func(client kubernetes.Interface, resync time.Duration) cache.SharedIndexInformer {

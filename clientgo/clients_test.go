@@ -140,7 +140,7 @@ func TestFactoriesFallBack(t *testing.T) {
 		"dynamic":  NewDynamicSharedInformerFactoryWithOptions(dynamic.NewForConfigOrDie(cfg), 0, WithNamespace("one"), mark).ForResource(gvr).Informer(),
 		"metadata": NewMetadataSharedInformerFactoryWithOptions(metadata.NewForConfigOrDie(cfg), 0, WithNamespace("one"), mark).ForResource(gvr).Informer(),
 	} {
-		if err := Err(inf); !errors.Is(err, ErrNotOurs) {
+		if err := Err(inf); !errors.Is(err, ErrNotOurs) || !errors.Is(err, ErrLayout) {
 			t.Errorf("%s: %T, %v", name, inf, err)
 		}
 		run(t, inf)

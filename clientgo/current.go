@@ -70,5 +70,8 @@ func ours(inf cache.SharedIndexInformer) (*informer, error) {
 			return x.informer, nil
 		}
 	}
+	if !layoutKnown() {
+		return nil, fmt.Errorf("%w: %T: %w", ErrNotOurs, inf, ErrLayout)
+	}
 	return nil, fmt.Errorf("%w: %T", ErrNotOurs, inf)
 }

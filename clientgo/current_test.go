@@ -65,7 +65,7 @@ func TestErr(t *testing.T) {
 // Of another's informer nothing is known, and one that has stopped is not waited for.
 func TestErrOfOthers(t *testing.T) {
 	theirs := cache.NewSharedIndexInformer(&cache.ListWatch{}, &corev1.Pod{}, 0, nil)
-	if err := Err(theirs); !errors.Is(err, ErrNotOurs) {
+	if err := Err(theirs); !errors.Is(err, ErrNotOurs) || errors.Is(err, ErrLayout) {
 		t.Errorf("client-go's: %v", err)
 	}
 	if err := Err(nil); !errors.Is(err, ErrNotOurs) {
