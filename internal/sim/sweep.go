@@ -13,6 +13,13 @@ func (h *handler) countResyncs() {
 	h.resyncs, h.quiet = nil, true
 }
 
+// stirred reports whether the handler was told anything else than resyncs since countResyncs.
+func (h *handler) stirred() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return !h.quiet
+}
+
 // resynced checks that in a time in which nothing else happened each object was handed out once in each period, one after another.
 func (h *handler) resynced(during time.Duration) {
 	h.mu.Lock()
