@@ -29,6 +29,8 @@ var handlers = []Story{
 		Issue: "kubernetes 97798, 121438, 129197", play: slowHandlerKeepsTheWatch},
 	{Name: "BlockedHandlerCatchesUp", Contract: "a handler that was blocked is brought to the newest state; the old version is what it saw last",
 		play: blockedHandlerCatchesUp},
+	{Name: "SyncedUnderChurn", Contract: "a handler that is slower than changes come has synced when it was told of what was there at first",
+		play: syncedUnderChurn},
 	{Name: "PanickingHandler", Contract: "a handler that panics goes on with the next call, and nobody else notices", Fatal: true,
 		play: panickingHandler},
 }
@@ -312,5 +314,39 @@ func panickingHandler(s *stage) {
 	inf.current(time.Minute)
 	if !other.knows(s.server) || !unlucky.knows(s.server) {
 		s.failf("changes were missed")
+	}
+}
+
+// syncedUnderChurn: 100 pods, of which two change every 5 ms, and a handler that takes 10 ms for a call.
+func syncedUnderChurn(s *stage) {
+	const pods, takes = 100, 10 * time.Millisecond
+	s.fill(pods)
+	inf := s.informer(Options{})
+	first := map[string]bool{}
+	var told time.Time // when it was told of the last
+	slow := inf.listen(HandlerOptions{}, doing(func(e event) {
+		time.Sleep(takes)
+		if first[e.key] = true; len(first) == pods && told.IsZero() {
+			told = time.Now()
+		}
+	}))
+	inf.run()
+	var synced time.Time
+	for i, end := 0, time.Now().Add(time.Minute); synced.IsZero() && time.Now().Before(end); i++ {
+		s.server.Put(pod(nth(2*i%pods), onNode(strconv.Itoa(i))))
+		s.server.Put(pod(nth((2*i+1)%pods), onNode(strconv.Itoa(i))))
+		s.elapse(takes / 2)
+		if slow.HasSynced() {
+			synced = time.Now()
+		}
+	}
+	s.eventually(time.Minute, "telling the handler of each pod", func() bool { return slow.count() >= pods && !told.IsZero() })
+	switch {
+	case synced.IsZero():
+		s.failf("HasSynced is false after a minute")
+	case synced.Before(told):
+		s.errorf("HasSynced is true, and %d of %d pods were told of", len(first), pods)
+	case synced.Sub(told) > time.Second:
+		s.errorf("HasSynced comes %v after the last pod of the first list", synced.Sub(told))
 	}
 }

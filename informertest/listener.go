@@ -8,6 +8,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 )
 
 // verb says which function of a handler was called.
@@ -42,7 +43,7 @@ func (e event) String() string {
 
 // listener is a handler that writes down what it is told, and holds each call against what it was told before: nothing
 // is added that it knows, updated or deleted that it does not know, no version is older than the last, and the old version of
-// an update is the one that it was told last.
+// an update is the one that it was told last. What is added or updated must be what the server has in that version.
 type listener struct {
 	Registration
 	s *stage
@@ -128,6 +129,7 @@ func (l *listener) take(e event, old, p *corev1.Pod) {
 	if old != nil {
 		e.old = old.ResourceVersion
 	}
+	l.compare(e, p)
 	l.mu.Lock()
 	l.calls++
 	gate, inside := l.gate, l.inside
@@ -143,6 +145,22 @@ func (l *listener) take(e event, old, p *corev1.Pod) {
 	l.mu.Unlock()
 	if inside != nil {
 		inside(e)
+	}
+}
+
+// compare holds what is told against what the server has.
+func (l *listener) compare(e event, p *corev1.Pod) {
+	if e.verb == deleted || l.forget {
+		return
+	}
+	want := l.s.server.version(versionOf(p))
+	if want == nil {
+		return // the server itself has forgotten it
+	}
+	got := *p
+	got.TypeMeta = want.TypeMeta // which is the same for all
+	if !equality.Semantic.DeepEqual(&got, want) {
+		l.s.errorf("told %v, which is another one than the server's: %+v, want %+v", e, got, *want)
 	}
 }
 

@@ -52,7 +52,7 @@ func pinnedArray(s *stage) {
 	s.server.Compact()
 	inf.current(time.Minute)
 	s.elapse(10 * time.Minute) // what is decoded cools, what is pooled goes
-	if left := heap() - before; left > pods*size/10 {
+	if left := heap() - before; left > pods*size/5 {
 		s.failf("%d KB are held for %d pods of %d KB, of a list of %d MB", left/kB, keep, size/kB, pods*size/mB)
 	}
 	runtime.KeepAlive(inf)

@@ -46,6 +46,24 @@ var sabotages = []sabotage{
 			"DownForLong", "ForbiddenLater", "TooLargeVersion", "InternalErrors", "WatchEndsAtOnce", "ManyHandlers", "BlockedHandlerCatchesUp", "UndecodableThenDeleted", "DeletedFinalState"},
 	},
 	{
+		name: "another content is told",
+		wrap: handlers(func(h informertest.Handler) informertest.Handler {
+			told := h.Added
+			h.Added = func(p *corev1.Pod, initial bool) {
+				p = p.DeepCopy()
+				p.Spec.NodeName += "-2"
+				told(p, initial)
+			}
+			return h
+		}),
+		noticed: []string{"FirstList", "ManyHandlers"},
+	},
+	{
+		name:    "a handler has synced when nothing more waits for it",
+		wrap:    func(inf informertest.Informer) informertest.Informer { return idleSync{inf} },
+		noticed: []string{"SyncedUnderChurn"},
+	},
+	{
 		name: "additions are told twice",
 		wrap: handlers(func(h informertest.Handler) informertest.Handler {
 			told := h.Added
@@ -222,6 +240,36 @@ func handlers(change func(informertest.Handler) informertest.Handler) func(infor
 
 func (h handled) Handle(handler informertest.Handler, o informertest.HandlerOptions) (informertest.Registration, error) {
 	return h.Informer.Handle(h.change(handler), o)
+}
+
+// idleSync is an informer whose handlers say that they have synced once they were told of nothing for a while.
+type idleSync struct{ informertest.Informer }
+
+func (i idleSync) Handle(h informertest.Handler, o informertest.HandlerOptions) (informertest.Registration, error) {
+	idle := &idleRegistration{last: time.Now()}
+	updated := h.Updated
+	h.Updated = func(old, p *corev1.Pod) { idle.touch(); updated(old, p) }
+	var err error
+	idle.Registration, err = i.Informer.Handle(h, o)
+	return idle, err
+}
+
+type idleRegistration struct {
+	informertest.Registration
+	mu   sync.Mutex
+	last time.Time
+}
+
+func (r *idleRegistration) touch() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.last = time.Now()
+}
+
+func (r *idleRegistration) HasSynced() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return time.Since(r.last) > time.Second && r.Registration.HasSynced()
 }
 
 func inTurn(h informertest.Handler, turn chan struct{}) informertest.Handler {

@@ -29,8 +29,9 @@ type Server struct {
 	rv       uint64
 	uids     int
 	objects  map[string]*entry
-	history  []change // since compacted, in order
-	oldest   uint64   // changes after this one are in history
+	versions map[version]*corev1.Pod // all that there were since the server was compacted, and are
+	history  []change                // since compacted, in order
+	oldest   uint64                  // changes after this one are in history
 	pages    map[string]page
 	watchers map[*watcher]struct{}
 	rules    map[Op]*rule
@@ -62,6 +63,11 @@ type change struct {
 	*entry
 }
 
+// version names a version of a pod.
+type version struct{ uid, rv string }
+
+func versionOf(p *corev1.Pod) version { return version{string(p.UID), p.ResourceVersion} }
+
 // NewServer starts a server that has no pods, is at resourceVersion 1000 and says that it is Kubernetes 1.37. It listens on
 // in-memory connections that only Config's clients reach. Close it.
 func NewServer() *Server {
@@ -71,6 +77,7 @@ func NewServer() *Server {
 		rv:        1000,
 		oldest:    1000,
 		objects:   map[string]*entry{},
+		versions:  map[version]*corev1.Pod{},
 		pages:     map[string]page{},
 		watchers:  map[*watcher]struct{}{},
 		rules:     map[Op]*rule{},
@@ -207,6 +214,7 @@ func (s *Server) entry(pod *corev1.Pod) *entry {
 // publish adds a change to the history and to every watch. The lock is held.
 func (s *Server) publish(c change) {
 	s.history = append(s.history, c)
+	s.versions[versionOf(c.pod)] = c.pod
 	for w := range s.watchers {
 		w.send(frame{change: c})
 	}
@@ -226,6 +234,22 @@ func (s *Server) Compact() {
 	defer s.mu.Unlock()
 	s.history, s.oldest = nil, s.rv
 	clear(s.pages)
+	s.keepVersions()
+}
+
+// keepVersions forgets the versions that are not there any more. The lock is held.
+func (s *Server) keepVersions() {
+	s.versions = map[version]*corev1.Pod{} // a map that is cleared keeps its room
+	for _, e := range s.objects {
+		s.versions[versionOf(e.pod)] = e.pod
+	}
+}
+
+// version returns a version of a pod, as the server has it, read-only; nil: it is not known any more.
+func (s *Server) version(v version) *corev1.Pod {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.versions[v]
 }
 
 // Restore sets the server back to resourceVersion rv with these pods, as after the restore of a backup, and breaks all
@@ -243,6 +267,7 @@ func (s *Server) Restore(rv uint64, pods ...*corev1.Pod) {
 		key := pod.Namespace + "/" + pod.Name
 		s.objects[key] = &entry{key: key, rv: own, pod: pod.DeepCopy()}
 	}
+	s.keepVersions()
 	s.mu.Unlock()
 	s.SetDown(true)
 	s.SetDown(false)
