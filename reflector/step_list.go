@@ -99,9 +99,14 @@ func (m *machine) nextPage() {
 // versionFailed goes on without the version. A server that answers, but not this, gets the requests that every server
 // knows; the next list asks again.
 func (m *machine) versionFailed(kind error) {
-	if m.attempt < relistAfter {
-		switch kind {
-		case ErrUnreachable, ErrServer, ErrTooManyRequests:
+	switch kind {
+	case ErrUnreachable: // where there is no server at all, a LIST gets no answer either
+		if m.attempt%relistAfter != 0 {
+			m.sleep(reqVersion, kind)
+			return
+		}
+	case ErrServer, ErrTooManyRequests:
+		if m.attempt < relistAfter {
 			m.sleep(reqVersion, kind)
 			return
 		}
