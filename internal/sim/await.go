@@ -18,6 +18,7 @@ func (r *run) await(c *client) {
 			return
 		}
 		r.yield()
+		r.reads.Add(1)
 		v := c.informer.Read(false, func(format string, args ...any) { r.violate("read", c, format, args...) })
 		if !r.cluster.UpToDate(c.api) {
 			return // the number meant something else when it was listed

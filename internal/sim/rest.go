@@ -80,8 +80,8 @@ func (r *run) rest() {
 	r.settle(true)
 }
 
-// cool leaves the world alone until what was read has had time to cool since anybody was told anything: what nobody could know may yet come
-// to light, a few times.
+// cool leaves the world alone until what was read has had time to cool since anybody was told or has read anything: what nobody could know
+// may yet come to light, a few times.
 func (r *run) cool() {
 	for again, times := true, 0; again && times < 4; times++ {
 		for _, c := range r.clients {
@@ -89,9 +89,10 @@ func (r *run) cool() {
 				h.countResyncs()
 			}
 		}
+		reads := r.reads.Load()
 		time.Sleep(cooling)
 		synctest.Wait()
-		again = slices.ContainsFunc(r.clients, func(c *client) bool { return slices.ContainsFunc(c.handlers, (*handler).stirred) })
+		again = r.reads.Load() != reads || slices.ContainsFunc(r.clients, func(c *client) bool { return slices.ContainsFunc(c.handlers, (*handler).stirred) })
 	}
 }
 

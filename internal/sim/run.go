@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -50,6 +51,7 @@ type run struct {
 	over  context.Context // ends with the world
 	end   context.CancelFunc
 	waits sync.WaitGroup
+	reads atomic.Int64 // by those who have waited
 
 	mu  sync.Mutex
 	rng *rand.Rand
