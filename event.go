@@ -34,7 +34,7 @@ type Event[T Object] struct {
 type Handler[T Object] func(ctx context.Context, e Event[T])
 
 func eventOf[T Object](e delivery.Event, from *reader) Event[T] {
-	return Event[T]{Type: e.Type, Initial: e.Initial, Coalesced: e.Coalesced, old: Item[T]{e.Old, from}, new: Item[T]{e.New, from}}
+	return Event[T]{Type: e.Type, Initial: e.Initial, Coalesced: e.Coalesced, old: Item[T]{e.Old, from, true}, new: Item[T]{e.New, from, true}}
 }
 
 // Item is the newest version, or for a Deleted event the version that this handler saw last.

@@ -124,7 +124,7 @@ func (i *Informer[T]) Encoding() wire.Encoding { return i.kind.encoding }
 func (i *Informer[T]) Handle(h Handler[T], opts HandlerOptions[T]) (*Registration, error) {
 	o := delivery.Options{Name: opts.Name, Resync: opts.Resync, OnPanic: i.panics}
 	if filter := opts.Filter; filter != nil {
-		o.Filter = func(s *store.Object) bool { return filter(Item[T]{s, i.reader}) }
+		o.Filter = func(s *store.Object) bool { return filter(Item[T]{s, i.reader, true}) }
 	}
 	r, err := i.engine.Handle(func(ctx context.Context, e delivery.Event) { h(ctx, eventOf[T](e, i.reader)) }, o)
 	if err != nil {

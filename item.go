@@ -16,8 +16,9 @@ type Object interface {
 // Item is one version of one object, not decoded until Object is called. It is a small value, to be passed by value,
 // safe for concurrent use. The zero value is no object: only IsZero may be called on it.
 type Item[T Object] struct {
-	o    *store.Object
-	from *reader
+	o      *store.Object
+	from   *reader
+	handed bool // to a handler: to look at it is no read
 }
 
 // IsZero reports whether there is no object.
@@ -51,8 +52,13 @@ func (i Item[T]) Size() int { return i.o.Size() }
 func (i Item[T]) AppendRaw(dst []byte) ([]byte, error) { return i.o.AppendRaw(dst) }
 
 // Object is the decoded object, shared and read-only unless Options.PrivateCopies is set. It decodes on the first call; what is
-// read again soon stays decoded. An error says which object cannot be decoded and why.
-func (i Item[T]) Object() (T, error) { return i.decoded((*reader).object) }
+// read again soon stays decoded, but for what a handler is handed. An error says which object cannot be decoded and why.
+func (i Item[T]) Object() (T, error) {
+	if i.handed {
+		return i.decoded((*reader).glance)
+	}
+	return i.decoded((*reader).object)
+}
 
 // Copy decodes the object for the caller alone, who may change it. What anybody has done to what Object gave him does not show.
 func (i Item[T]) Copy() (T, error) { return i.decoded((*reader).copy) }

@@ -24,12 +24,17 @@ func newReader(opts Options) *reader {
 	return r
 }
 
-// object is what readers and handlers get of a version.
-func (r *reader) object(o *store.Object) (value any, err error) {
+// object is what readers get of a version.
+func (r *reader) object(o *store.Object) (any, error) { return r.shared(o, (*store.Object).Decoded) }
+
+// glance is what handlers get of it.
+func (r *reader) glance(o *store.Object) (any, error) { return r.shared(o, (*store.Object).Glance) }
+
+func (r *reader) shared(o *store.Object, as func(*store.Object) (any, error)) (value any, err error) {
 	if r.private {
 		return r.copy(o)
 	}
-	if value, err = o.Decoded(); err != nil {
+	if value, err = as(o); err != nil {
 		return nil, fmt.Errorf("decode %s: %w", o.Key(), err)
 	}
 	if r.detector != nil {

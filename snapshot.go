@@ -25,13 +25,13 @@ func (i *Informer[T]) Get(key string) (T, error) {
 		var zero T
 		return zero, fmt.Errorf("%s %s: %w", i.name, key, ErrNotFound)
 	}
-	return Item[T]{o, i.reader}.Object()
+	return Item[T]{o, i.reader, false}.Object()
 }
 
 // Item is the newest version of one object, not decoded.
 func (i *Informer[T]) Item(key string) (Item[T], bool) {
 	o, ok := i.store.Get(key)
-	return Item[T]{o, i.reader}, ok
+	return Item[T]{o, i.reader, false}, ok
 }
 
 // Len is how many objects are held.
@@ -59,7 +59,7 @@ func (s Snapshot[T]) Get(key string) (T, error) {
 		var zero T
 		return zero, fmt.Errorf("%s: %w", key, ErrNotFound)
 	}
-	return Item[T]{o, s.from}.Object()
+	return Item[T]{o, s.from, false}.Object()
 }
 
 // All reads every object, as Informer.All.
@@ -100,7 +100,7 @@ func (s Snapshot[T]) ItemsBy(index, value string) (iter.Seq[Item[T]], error) {
 func itemsOf[T Object](objects iter.Seq[*store.Object], from *reader) iter.Seq[Item[T]] {
 	return func(yield func(Item[T]) bool) {
 		for o := range objects {
-			if !yield(Item[T]{o, from}) {
+			if !yield(Item[T]{o, from, false}) {
 				return
 			}
 		}

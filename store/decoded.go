@@ -87,17 +87,25 @@ func newDecodedState(box *decodedBox, size uint32) *decodedState {
 // Config.DecodedIdle, until it has not been asked for for that long, or the
 // budget wants the room. The error is ErrNoDecoder, or Config.Decode's with the
 // object's key.
-func (o *Object) Decoded() (any, error) {
+func (o *Object) Decoded() (any, error) { return o.shared(true) }
+
+// shared returns the decoded form. read: it counts as a read.
+func (o *Object) shared(read bool) (any, error) {
 	for {
 		d := o.decoded.Load()
 		if d != nil {
-			if box := d.strong.Load(); box != nil {
-				d.touch()
-				return box.value, nil
+			box := d.strong.Load()
+			held := box != nil
+			if !held {
+				box, _ = d.weak.get()
 			}
-			if box, ok := d.weak.get(); ok {
+			if box != nil && read {
 				d.touch()
+			}
+			if box != nil && read && !held {
 				o.gen.cooler.hold(o, d, box)
+			}
+			if box != nil {
 				return box.value, nil
 			}
 		}
@@ -110,11 +118,13 @@ func (o *Object) Decoded() (any, error) {
 		if !o.decoded.CompareAndSwap(d, fresh) {
 			continue // somebody else was first: theirs is the shared one
 		}
-		if d == nil {
-			o.gen.cooler.watch(o, fresh)
-		} else {
+		if d != nil {
 			o.gen.cooler.drop(d)
+		}
+		if d != nil && read {
 			o.gen.cooler.hold(o, fresh, box)
+		} else {
+			o.gen.cooler.watch(o, fresh)
 		}
 		return value, nil
 	}

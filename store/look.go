@@ -4,6 +4,10 @@ package store
 // the caller and that nobody else gets. It leaves no trace, and does not count as a read.
 func (o *Object) Look() (any, error) { return o.peek() }
 
+// Glance is Decoded for handlers, which are handed every object, one after another, several handlers the same ones: they share the decoded
+// form while somebody uses it, but it does not count as a read, and nothing stays decoded for it.
+func (o *Object) Glance() (any, error) { return o.shared(false) }
+
 // Fresh decodes the object's bytes once more, for the caller alone. What others have done to their decoded form does not show. A
 // version that is held as a value has no bytes (see Size).
 func (o *Object) Fresh() (any, error) { return o.decode() }

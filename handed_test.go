@@ -1,0 +1,54 @@
+package weir_test
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/weirproject/weir"
+	"github.com/weirproject/weir/watchcache/embedded"
+)
+
+// Handlers that look at every object, several of them and more than once, leave nothing decoded behind: the first list would be held decoded
+// as a whole.
+func TestHandlersHoldNothing(t *testing.T) {
+	server, _, ctx := serve(t, embedded.Options{Pods: 300})
+	inf, err := weir.NewInformer[*corev1.Pod](server.Config(), weir.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var looked atomic.Int32
+	var handlers []*weir.Registration
+	for range 3 {
+		r, err := inf.Handle(func(_ context.Context, e weir.Event[*corev1.Pod]) {
+			first, err := e.Object()
+			again, err2 := e.Item().Object()
+			if err != nil || err2 != nil || first != again {
+				t.Error(first, again, err, err2)
+			}
+			looked.Add(1)
+		}, weir.HandlerOptions[*corev1.Pod]{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		handlers = append(handlers, r)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	ended := make(chan error, 1)
+	go func() { ended <- inf.Run(ctx) }()
+	for _, h := range handlers {
+		if err := h.WaitForSync(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const tracked = 300 * 160 // what there is of each object while somebody may still use it
+	if held := inf.Stats().Memory.Decoded; looked.Load() != 900 || held > tracked {
+		t.Errorf("%d objects were looked at; %d bytes are held decoded", looked.Load(), held)
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
