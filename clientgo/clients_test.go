@@ -30,7 +30,7 @@ type filteredFactories struct {
 var bothFiltered = map[string]filteredFactories{
 	"client-go": {
 		func(c kubernetes.Interface, namespace string, tweak func(*metav1.ListOptions)) informers.SharedInformerFactory {
-			return informers.NewFilteredSharedInformerFactory(c, 0, namespace, tweak)
+			return informers.NewSharedInformerFactoryWithOptions(c, 0, informers.WithNamespace(namespace), informers.WithTweakListOptions(tweak))
 		},
 		func(c metadata.Interface, namespace string, tweak func(*metav1.ListOptions)) metadatainformer.SharedInformerFactory {
 			return metadatainformer.NewFilteredSharedInformerFactory(c, 0, namespace, tweak)
