@@ -25,12 +25,15 @@ type handed struct {
 	closed  bool
 }
 
+// handedBudget is the budget where Options.DecodedBudget says none: some 500 pods, which handlers may be apart.
+const handedBudget = 8 << 20
+
 // handedIdle is how long handlers that share what they are handed may be apart.
 const handedIdle = time.Second
 
 func newHanded(budget int64) *handed {
 	if budget == 0 {
-		budget = recentBudget
+		budget = handedBudget
 	}
 	return &handed{budget: budget, values: map[*store.Object]any{}}
 }

@@ -40,7 +40,7 @@ type Options struct {
 	ResyncOnRelist bool
 	// DecodedBudget bounds the bytes (estimated) of objects that are kept decoded because they are read often, and, on its
 	// own, of those that are because they have just changed, and of those that handlers are being handed. 0: no
-	// bound for the first, 32 MiB for each of the others. Of what has just changed it uses an eighth where more objects change in turn
+	// bound for the first, 32 MiB for the second, 8 MiB for the third. Of what has just changed it uses an eighth where more objects change in turn
 	// than it has room for.
 	DecodedBudget int64
 	// DecodedIdle is how long an object stays decoded after its last read; one that is read a second time within it stays
