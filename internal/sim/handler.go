@@ -154,9 +154,10 @@ func (h *handler) check(t told) {
 
 // toldAsSent reports whether the handler is told of what servers send again as if it were new, as client-go tells it. What has a version that
 // was made up, because its own does not grow, is compared by its content, which events have in another form than lists.
-func (h *handler) toldAsSent() bool {
-	w := h.run.world
-	return h.client.spec.returned() && (w.repeats() || w.opaque() || w.goesBack())
+func (h *handler) toldAsSent() bool { return h.client.spec.takesAsSent(h.run.world) }
+
+func (c ClientSpec) takesAsSent(w *World) bool {
+	return c.returned() && (w.repeats() || w.opaque() || w.goesBack())
 }
 
 // later checks that a version may follow what was told before.
