@@ -31,7 +31,8 @@ func newBench() *cobra.Command {
 			"without such a flag an embedded server is used. Without a verb it runs all of them\n" +
 			"but server, which measures the other half: weir's proxy against kube-apiserver.\n\n" +
 			"With -o json it prints an array of {name, weir{…}, clientgo{…}, ratio{…}, clientgoModes{list{…}, watchlist{…}}, floor{…},\n" +
-			"runs}. A figure's name ends in its unit, and has the same name in each of the objects.\n\n" +
+			"runs, spread{…}}. A figure's name ends in its unit, and has the same name in each of the objects; in spread, whose objects are\n" +
+			"named as the medians', it has the smallest and the largest value of all runs.\n\n" +
 			"With --dropin weir's side is the drop-in for client-go, package clientgo: the factories of both sides are the same\n" +
 			"interfaces, and the handlers look at the objects, of an update at the old and the new one, and keep none. Nothing is\n" +
 			"waited for until a heap is read: what a handler looks at does not stay decoded. A result's name ends in \"-dropin\" then.\n" +

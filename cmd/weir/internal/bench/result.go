@@ -3,6 +3,8 @@ package bench
 import (
 	"maps"
 	"slices"
+
+	"github.com/weirproject/weir/cmd/weir/internal/figures"
 )
 
 // Result is what a verb measured. The JSON names are a promise, and so are those of the figures.
@@ -19,30 +21,68 @@ type Result struct {
 	// Floor is what reading the same LIST to nowhere takes; of sync only.
 	Floor Figures `json:"floor,omitempty"`
 	Runs  int     `json:"runs"`
+	// Spread is what the medians are in the middle of.
+	Spread Spreads `json:"spread"`
 }
 
-// compare fills ClientGo and Ratio in from the rest.
-func (r *Result) compare(figures []figure) {
-	r.ClientGo, r.Ratio = Figures{}, Figures{}
-	modes := slices.Sorted(maps.Keys(r.Modes))
-	for _, f := range figures {
-		var have bool
-		var best float64
-		for _, mode := range modes {
-			value, ok := r.Modes[mode][f.key]
-			if !ok {
-				continue
-			}
-			if !have || f.better == lower && value < best || f.better == higher && value > best {
-				have, best = true, value
-			}
+// Spreads are the smallest and the largest of each figure over all runs, named as the medians of a Result are. ClientGo has
+// those of the mode whose median is the better one.
+type Spreads struct {
+	Weir     figures.Spread            `json:"weir"`
+	ClientGo figures.Spread            `json:"clientgo"`
+	Modes    map[string]figures.Spread `json:"clientgoModes"`
+	Floor    figures.Spread            `json:"floor,omitempty"`
+}
+
+// newResult takes the medians and the spreads of all runs of each contender.
+func newResult(name string, v Verb, runs map[contender][]Figures) Result {
+	r := Result{Name: name, Modes: map[string]Figures{}, Spread: Spreads{Modes: map[string]figures.Spread{}}}
+	for c, all := range runs {
+		r.Runs = max(r.Runs, len(all))
+		medians, spread := figures.Medians(all), figures.SpreadOf(all)
+		switch c.side {
+		case sideWeir:
+			r.Weir, r.Spread.Weir = medians, spread
+		case sideFloor:
+			r.Floor, r.Spread.Floor = medians, spread
+		default:
+			r.Modes[c.mode], r.Spread.Modes[c.mode] = medians, spread
 		}
-		if !have {
+	}
+	r.compare(v.figures)
+	return r
+}
+
+// compare fills what is said of client-go and Ratio in from its modes.
+func (r *Result) compare(measured []figure) {
+	r.ClientGo, r.Ratio, r.Spread.ClientGo = Figures{}, Figures{}, figures.Spread{}
+	for _, f := range measured {
+		mode, ok := r.bestMode(f)
+		if !ok {
 			continue
 		}
+		best := r.Modes[mode][f.key]
 		r.ClientGo[f.key] = best
+		if spread, ok := r.Spread.Modes[mode][f.key]; ok {
+			r.Spread.ClientGo[f.key] = spread
+		}
 		if ours, ok := r.Weir[f.key]; ok && f.better != neither && best != 0 {
 			r.Ratio[f.key] = ours / best
 		}
 	}
+}
+
+// bestMode returns client-go's mode whose median of f is the better one; false if none has it.
+func (r *Result) bestMode(f figure) (best string, ok bool) {
+	for _, mode := range slices.Sorted(maps.Keys(r.Modes)) {
+		value, has := r.Modes[mode][f.key]
+		if !has {
+			continue
+		}
+		so := r.Modes[best][f.key]
+		if !ok || f.better == lower && value < so || f.better == higher && value > so {
+			best, ok = mode, true
+		}
+	}
+	return best, ok
 }

@@ -20,11 +20,15 @@ func TestCompareTakesTheBetterMode(t *testing.T) {
 			modeWatchList: {"cost": 5, "speed": 20, "objects": 7, "never": 0},
 		},
 	}
+	r.Spread.Modes = map[string]figures.Spread{modeList: {"cost": {3, 6}}, modeWatchList: {"speed": {10, 40}, "cost": {5, 7}}}
 	r.compare([]figure{
 		{"cost", "", figures.Number, lower}, {"speed", "", figures.Number, higher}, {"objects", "", figures.Count, neither}, {"never", "", figures.Count, lower},
 		{"ours", "", figures.Number, lower},
 	})
 	if diff := cmp.Diff(Figures{"cost": 4, "speed": 20, "objects": 7, "never": 0}, r.ClientGo); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff(figures.Spread{"cost": {3, 6}, "speed": {10, 40}}, r.Spread.ClientGo); diff != "" {
 		t.Error(diff)
 	}
 	// Nothing is compared that is only there to be read, that would divide by 0, or that one side has not got.
@@ -43,23 +47,33 @@ func example(t *testing.T, name string) Result {
 	if v.Name != name {
 		v = v.DropIn()
 	}
-	r := Result{Name: name, Runs: v.Runs, Weir: Figures{}, Modes: map[string]Figures{}}
-	for _, mode := range v.modes {
-		r.Modes[mode] = Figures{}
-	}
-	for i, f := range v.figures {
-		value := map[figures.Unit]float64{figures.Number: 1.04, figures.Count: 50_000, figures.Seconds: 1.618, figures.Nanos: 412, figures.Micros: 5.2, figures.Bytes: 55.3e6}[f.unit]
-		value += value * float64(i) / 7
-		r.Weir[f.key] = value
-		for m, mode := range v.modes {
-			r.Modes[mode][f.key] = value * float64(12+m)
+	runs := map[contender][]Figures{}
+	for run := range v.Runs {
+		for _, c := range contendersOf(v, run) {
+			runs[c] = append(runs[c], exampleRun(v, c, run))
 		}
 	}
-	if v.Name == "sync" {
-		r.Floor = Figures{"syncSeconds": 1.2}
+	return newResult(name, v, runs)
+}
+
+// exampleRun makes the figures of one run up. What is only there to be read is the same in all runs.
+func exampleRun(v Verb, c contender, run int) Figures {
+	if c.side == sideFloor {
+		return Figures{"syncSeconds": 1.2 + float64(run)/10}
 	}
-	r.compare(v.figures)
-	return r
+	f := Figures{}
+	for i, fig := range v.figures {
+		value := map[figures.Unit]float64{figures.Number: 1.04, figures.Count: 5000, figures.Seconds: 1.618, figures.Nanos: 412, figures.Micros: 5.2, figures.Bytes: 55.3e6}[fig.unit]
+		value += value * float64(i) / 7
+		if fig.better != neither {
+			value += value * float64(run) / 20
+		}
+		if c.side == sideClientgo {
+			value *= float64(12 + len(c.mode)%4)
+		}
+		f[fig.key] = value
+	}
+	return f
 }
 
 // resultNames are those of the results that differ in their figures or their footnotes.

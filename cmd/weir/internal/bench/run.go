@@ -4,9 +4,8 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"time"
-
-	"github.com/weirproject/weir/cmd/weir/internal/figures"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -114,44 +113,36 @@ func Run(ctx context.Context, v Verb, o Options) (Result, error) {
 	if s.Unstructured {
 		name += unstructuredSuffix
 	}
-	res := Result{Name: name, Runs: v.Runs, Modes: map[string]Figures{}}
+	n := v.Runs
 	if o.Runs > 0 {
-		res.Runs = o.Runs
+		n = o.Runs
 	}
-	contenders := contendersOf(v)
 	runs := map[contender][]Figures{}
-	for i := range res.Runs {
-		for _, c := range contenders {
+	for i := range n {
+		for _, c := range contendersOf(v, i) {
 			f, err := runOne(ctx, c, s, o.Args)
 			if err != nil {
-				return Result{}, fmt.Errorf("%s: %s: %w", res.Name, c, err)
+				return Result{}, fmt.Errorf("%s: %s: %w", name, c, err)
 			}
 			runs[c] = append(runs[c], f)
-			fmt.Fprintf(o.Progress, "%s %d/%d  %-20s %s\n", res.Name, i+1, res.Runs, c, v.headline(f))
+			fmt.Fprintf(o.Progress, "%s %d/%d  %-20s %s\n", name, i+1, n, c, v.headline(f))
 		}
 	}
-	for c, all := range runs {
-		switch m := figures.Medians(all); c.side {
-		case sideWeir:
-			res.Weir = m
-		case sideFloor:
-			res.Floor = m
-		default:
-			res.Modes[c.mode] = m
-		}
-	}
-	res.compare(v.figures)
-	return res, nil
+	return newResult(name, v, runs), nil
 }
 
-// contendersOf are those that take part in a verb, in the order in which they run.
-func contendersOf(v Verb) []contender {
+// contendersOf returns those that take part in a verb in the order of a round. Each second round goes backwards, so that
+// nobody always runs on what another has left of a machine: a warm file cache, a processor that is throttled.
+func contendersOf(v Verb, round int) []contender {
 	all := []contender{{side: sideWeir}}
 	for _, mode := range v.modes {
 		all = append(all, contender{sideClientgo, mode})
 	}
 	if v.Name == "sync" {
 		all = append(all, contender{side: sideFloor})
+	}
+	if round%2 == 1 {
+		slices.Reverse(all)
 	}
 	return all
 }

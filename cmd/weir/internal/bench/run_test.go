@@ -3,6 +3,7 @@ package bench
 import (
 	"errors"
 	"io"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -91,6 +92,19 @@ func expect(t *testing.T, v Verb, o Options, name string, held float64) {
 	}
 	if n := r.Weir["goroutinesLeft"]; n != 0 {
 		t.Errorf("weir left %v goroutines behind", n)
+	}
+}
+
+// Each second round is taken backwards: who runs first in one runs last in the next.
+func TestContendersTakeTurns(t *testing.T) {
+	v, _ := verbNamed("sync")
+	forth, back := contendersOf(v, 0), contendersOf(v, 1)
+	if len(forth) != 4 || forth[0].side != sideWeir {
+		t.Fatalf("first round: %v", forth)
+	}
+	slices.Reverse(back)
+	if !slices.Equal(forth, back) || !slices.Equal(forth, contendersOf(v, 2)) {
+		t.Errorf("first round %v, second, backwards, %v, third %v", forth, back, contendersOf(v, 2))
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/weirproject/weir/cmd/weir/internal/figures"
 	"github.com/weirproject/weir/cmd/weir/internal/quantity"
 )
 
@@ -16,49 +17,58 @@ func (r Result) WriteTable(w io.Writer) error {
 	if dropIn {
 		v = v.DropIn()
 	}
-	head := []string{r.Name, "weir", "client-go", "ratio"}
-	modes := len(r.Modes) > 1
-	if modes {
-		head = append(head, "LIST", "WatchList")
-	}
-	rows := [][]string{head}
+	rows := [][]string{{r.Name, "weir", "", "client-go", "", "", "ratio"}}
 	for _, f := range v.figures {
-		if _, ok := r.Weir[f.key]; !ok {
-			continue
+		if _, ok := r.Weir[f.key]; ok {
+			rows = append(rows, r.row(f))
 		}
-		row := []string{f.label, f.unit.Text(r.Weir[f.key]), r.ClientGo.Cell(f.key, f.unit), ""}
-		if ratio, ok := r.Ratio[f.key]; ok {
-			row[3] = quantity.Number(ratio)
-		}
-		if modes {
-			row = append(row, r.Modes[modeList].Cell(f.key, f.unit), r.Modes[modeWatchList].Cell(f.key, f.unit))
-		}
-		rows = append(rows, row)
 	}
 	if r.Floor != nil {
-		rows = append(rows, floorRow(r))
+		rows = append(rows, r.floorRow())
 	}
 	_, err := io.WriteString(w, aligned(rows)+r.footnote(dropIn))
 	return err
 }
 
+// modeLetters mark which of client-go's modes a figure is of.
+var modeLetters = map[string]string{modeList: "L", modeWatchList: "W"}
+
+// row has a figure's name, then the median and the spread of each side, client-go's mode, and the ratio.
+func (r Result) row(f figure) []string {
+	row := []string{
+		f.label,
+		f.unit.Text(r.Weir[f.key]), r.Spread.Weir.Cell(f.key, f.unit),
+		r.ClientGo.Cell(f.key, f.unit), r.Spread.ClientGo.Cell(f.key, f.unit), "", "",
+	}
+	if mode, ok := r.bestMode(f); ok && len(r.Modes) > 1 && f.better != neither {
+		row[5] = modeLetters[mode]
+	}
+	if ratio, ok := r.Ratio[f.key]; ok {
+		row[6] = quantity.Number(ratio)
+	}
+	return row
+}
+
 // floorRow compares the time to sync with the time that reading takes.
-func floorRow(r Result) []string {
-	t := r.Floor["syncSeconds"]
-	row := []string{"floor: the LIST's bytes to nowhere", quantity.Seconds(t), "", ""}
-	if best := r.ClientGo["syncSeconds"]; best > 0 {
-		row[3] = quantity.Number(t / best)
+func (r Result) floorRow() []string {
+	const key = "syncSeconds"
+	row := []string{
+		"floor: the LIST's bytes to nowhere",
+		r.Floor.Cell(key, figures.Seconds), r.Spread.Floor.Cell(key, figures.Seconds), "", "", "", "",
+	}
+	if best := r.ClientGo[key]; best > 0 {
+		row[6] = quantity.Number(r.Floor[key] / best)
 	}
 	return row
 }
 
 func (r Result) footnote(dropIn bool) string {
-	note := fmt.Sprintf("medians of %d runs in turn", r.Runs)
+	note := fmt.Sprintf("median and smallest…largest of %d runs in turn", r.Runs)
 	if r.Runs == 1 {
 		note = "one run"
 	}
 	if len(r.Modes) > 1 {
-		note += "; client-go: the better of its modes LIST and WatchList, for each figure"
+		note += "; client-go: the better of LIST (L) and WatchList (W)"
 	} else {
 		note += "; client-go: WatchList, its default"
 	}
@@ -68,7 +78,7 @@ func (r Result) footnote(dropIn bool) string {
 	return note + "\n"
 }
 
-// aligned puts rows in columns: the first to the left, the others to the right.
+// aligned puts rows in columns: the first to the left, the others to the right. A column that is empty in all rows is left out.
 func aligned(rows [][]string) string {
 	var widths []int
 	for _, row := range rows {
@@ -84,9 +94,10 @@ func aligned(rows [][]string) string {
 		var line strings.Builder
 		for i, text := range row {
 			pad := strings.Repeat(" ", widths[i]-utf8.RuneCountInString(text))
-			if i == 0 {
+			switch {
+			case i == 0:
 				line.WriteString(text + pad)
-			} else {
+			case widths[i] > 0:
 				line.WriteString("  " + pad + text)
 			}
 		}
