@@ -11,16 +11,17 @@ import (
 
 // order tells a stub what to do with the watches that it holds, and with those that come.
 type order struct {
-	Do    string  `json:"do"`
-	Rate  float64 `json:"rate,omitempty"`  // of modify: events a second; 0: as fast as they are taken
-	Times int     `json:"times,omitempty"` // of expire
-	Keep  int     `json:"keep,omitempty"`  // of remove
+	Do     string  `json:"do"`
+	Change string  `json:"change,omitempty"` // of modify: one of Changes
+	Rate   float64 `json:"rate,omitempty"`   // of modify: events a second; 0: as fast as they are taken
+	Times  int     `json:"times,omitempty"`  // of expire
+	Keep   int     `json:"keep,omitempty"`   // of remove
 }
 
 // What a stub can be told to do.
 const (
 	doHold   = "hold"   // nothing: a watch stays open and says nothing
-	doModify = "modify" // send MODIFIED events, each with a higher resourceVersion, over all objects
+	doModify = "modify" // send MODIFIED events, each with a higher resourceVersion, over all objects, until told otherwise
 	doExpire = "expire" // end the next Times watches with 410 Expired, each at once, then hold
 	doRemove = "remove" // send a DELETED event for every object but each Keep-th, then hold
 )

@@ -19,7 +19,7 @@ func measureWatch(ctx context.Context, r *rig) (Figures, error) {
 		return nil, err
 	}
 	synced := PeakRSS()
-	if err := tell(ctx, r.Stub, order{Do: doModify}); err != nil {
+	if err := tell(ctx, r.Stub, order{Do: doModify, Change: ChangeMix}); err != nil {
 		return nil, err
 	}
 	pause(ctx, warmUp)

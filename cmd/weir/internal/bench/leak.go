@@ -73,7 +73,7 @@ func measureBlocked(ctx context.Context, r *rig) (Figures, error) {
 		return nil, err
 	}
 	before, seen, version := settledHeap(), r.events.Load(), r.version()
-	if err := tell(ctx, r.Stub, order{Do: doModify, Rate: blockedRate}); err != nil {
+	if err := tell(ctx, r.Stub, order{Do: doModify, Change: ChangeMix, Rate: blockedRate}); err != nil {
 		return nil, err
 	}
 	pause(ctx, r.Duration)

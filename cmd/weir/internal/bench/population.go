@@ -5,68 +5,84 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
+	"strconv"
 
-	"google.golang.org/protobuf/encoding/protowire"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
-	"k8s.io/client-go/kubernetes/scheme"
 )
 
-// population is n pods made from a few. It holds only those few: bodies are made while they are written. It is
-// read-only and safe for concurrent use.
+// population is n pods made from models. It holds the models in parts, and a LIST; other bodies are made while they are
+// written. It is read-only and safe for concurrent use.
 type population struct {
+	form   form
 	n      int
-	copies int // pods of one template, next to each other
 	stride int // walks over all pods so that neighbours in time are far apart
 
-	items, added, modified, deleted []template
-	listSize                        int64 // of a LIST's items, with their tags
-	bookmark, expired               []byte
-	list                            []byte // a whole LIST, gzipped
+	models            []model
+	listSize          int64 // of a LIST's items
+	bookmark, expired []byte
+	list              []byte // a whole LIST, gzipped
 }
 
 var errNoPods = errors.New("the server has no pods to take as models")
 
-// newPopulation makes n pods out of the given ones, which are in the order of their keys.
-func newPopulation(models []corev1.Pod, n int) (*population, error) {
-	if len(models) == 0 {
+// newPopulation makes n pods after those that each call of models gives, in the order of their keys. Where these are fewer,
+// each serves for several, next to each other. None of them is kept.
+func newPopulation(f form, n int, models func() iter.Seq2[*corev1.Pod, error]) (*population, error) {
+	p := &population{form: f, n: n, stride: strideOf(n)}
+	if err := p.take(models(), false); err != nil {
+		return nil, err
+	}
+	if len(p.models) < n { // now it is known that names and uids need blanks
+		if err := p.take(models(), true); err != nil {
+			return nil, err
+		}
+	}
+	if len(p.models) == 0 {
 		return nil, errNoPods
 	}
-	models = models[:min(len(models), n)]
-	p := &population{n: n, copies: (n + len(models) - 1) / len(models), stride: strideOf(n)}
-	for i := range models {
-		item, err := newItem(&models[i])
+	return p, p.finish()
+}
+
+// take makes the models anew, at most n.
+func (p *population) take(models iter.Seq2[*corev1.Pod, error], copies bool) error {
+	p.models = nil
+	for pod, err := range models {
 		if err != nil {
-			return nil, fmt.Errorf("%s/%s: %w", models[i].Namespace, models[i].Name, err)
+			return err
 		}
-		p.items = append(p.items, item)
-		for event, into := range map[string]*[]template{"ADDED": &p.added, "MODIFIED": &p.modified, "DELETED": &p.deleted} {
-			t, err := newFrame(event, &models[i])
-			if err != nil {
-				return nil, err
-			}
-			*into = append(*into, t)
+		m, err := newModel(p.form, pod, copies)
+		if err != nil {
+			return fmt.Errorf("%s/%s: %w", pod.Namespace, pod.Name, err)
+		}
+		if p.models = append(p.models, m); len(p.models) == p.n {
+			break
 		}
 	}
-	for i := range n {
-		size := len(p.items[i/p.copies].bytes)
-		p.listSize += int64(protowire.SizeTag(2) + protowire.SizeBytes(size))
+	return nil
+}
+
+// finish makes what is no pod's own.
+func (p *population) finish() (err error) {
+	var b []byte
+	for i := range p.n {
+		b = p.appendItem(b[:0], i)
+		p.listSize += int64(len(b))
 	}
 	if err := p.frameRest(); err != nil {
-		return nil, err
+		return err
 	}
 	var list bytes.Buffer
 	z := newGzip(&list)
 	if err := p.writeList(z); err != nil {
-		return nil, err
+		return err
 	}
 	if err := z.Close(); err != nil {
-		return nil, err
+		return err
 	}
-	p.list = list.Bytes()
-	return p, nil
+	p.list = bytes.Clone(list.Bytes())
+	return nil
 }
 
 // frameRest makes the events that are no pod's own.
@@ -74,10 +90,10 @@ func (p *population) frameRest() (err error) {
 	mark := &corev1.Pod{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}}
 	mark.ResourceVersion = formatVersion(p.version())
 	mark.Annotations = map[string]string{metav1.InitialEventsAnnotationKey: "true"}
-	if p.bookmark, err = frameObject("BOOKMARK", mark); err != nil {
+	if p.bookmark, err = p.form.frame("BOOKMARK", mark); err != nil {
 		return err
 	}
-	p.expired, err = frameObject("ERROR", &metav1.Status{
+	p.expired, err = p.form.frame("ERROR", &metav1.Status{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"},
 		Status:   metav1.StatusFailure,
 		Code:     410,
@@ -87,47 +103,52 @@ func (p *population) frameRest() (err error) {
 	return err
 }
 
-func frameObject(event string, object runtime.Object) ([]byte, error) {
-	var b bytes.Buffer
-	if err := protobuf.NewSerializer(scheme.Scheme, scheme.Scheme).Encode(object, &b); err != nil {
-		return nil, err
-	}
-	return frame(event, b.Bytes())
-}
+// firstVersion is the resourceVersion that a stub begins at; it has as many digits as the blank.
+const firstVersion = 1_000_000_000
+
+func formatVersion(v int64) string { return strconv.FormatInt(v, 10) }
 
 // version is the resourceVersion of a LIST: no pod's is higher.
 func (p *population) version() int64 { return firstVersion + int64(p.n) }
 
+// parts returns the parts of pod i in a state.
+func (p *population) parts(i int, s *state) [3]*part {
+	m := &p.models[i*len(p.models)/p.n]
+	status := &m.status[0]
+	if s.unready {
+		status = &m.status[1]
+	}
+	return [3]*part{&m.meta, &m.spec, status}
+}
+
+// appendItem appends pod i as a LIST has it.
+func (p *population) appendItem(dst []byte, i int) []byte {
+	v := values{copy: int64(i), version: firstVersion + int64(i) + 1, state: firstState(i)}
+	parts := p.parts(i, &v.state)
+	return p.form.appendItem(dst, i, &parts, &v)
+}
+
+// appendEvent appends an event of pod i.
+func (p *population) appendEvent(dst []byte, event string, i int, version int64, s state) []byte {
+	v := values{copy: int64(i), version: version, state: s}
+	parts := p.parts(i, &s)
+	return p.form.appendEvent(dst, event, &parts, &v)
+}
+
 // chunk is about how many bytes are written at once.
 const chunk = 256 << 10
 
-// writeList writes a LIST body, in its envelope.
+// writeList writes a LIST body.
 func (p *population) writeList(w io.Writer) error {
-	meta, err := (&metav1.ListMeta{ResourceVersion: formatVersion(p.version())}).Marshal()
-	if err != nil {
-		return err
-	}
-	kind, err := (&runtime.TypeMeta{APIVersion: "v1", Kind: "PodList"}).Marshal()
-	if err != nil {
-		return err
-	}
-	message := int64(protowire.SizeTag(1)+protowire.SizeBytes(len(meta))) + p.listSize
-	b := []byte("k8s\x00")
-	b = protowire.AppendBytes(protowire.AppendTag(b, 1, protowire.BytesType), kind)
-	b = protowire.AppendVarint(protowire.AppendTag(b, 2, protowire.BytesType), uint64(message))
-	b = protowire.AppendBytes(protowire.AppendTag(b, 1, protowire.BytesType), meta)
+	b := p.form.appendHead(nil, formatVersion(p.version()), p.listSize)
+	var err error
 	for i := range p.n {
-		t := p.items[i/p.copies]
-		b = protowire.AppendVarint(protowire.AppendTag(b, 2, protowire.BytesType), uint64(len(t.bytes)))
-		b = t.append(b, i, firstVersion+int64(i)+1)
+		b = p.appendItem(b, i)
 		if b, err = flushFull(w, b); err != nil {
 			return err
 		}
 	}
-	// The envelope's contentEncoding and contentType, empty as the apiserver has them.
-	b = protowire.AppendBytes(protowire.AppendTag(b, 3, protowire.BytesType), nil)
-	b = protowire.AppendBytes(protowire.AppendTag(b, 4, protowire.BytesType), nil)
-	_, err = w.Write(b)
+	_, err = w.Write(p.form.appendTail(b))
 	return err
 }
 
@@ -136,19 +157,13 @@ func (p *population) writeInitial(w io.Writer) error {
 	var b []byte
 	var err error
 	for i := range p.n {
-		b = p.added[i/p.copies].append(b, i, firstVersion+int64(i)+1)
+		b = p.appendEvent(b, "ADDED", i, firstVersion+int64(i)+1, firstState(i))
 		if b, err = flushFull(w, b); err != nil {
 			return err
 		}
 	}
 	_, err = w.Write(append(b, p.bookmark...))
 	return err
-}
-
-// appendModified appends the event number k, k ≥ 0, of an endless row that comes by all pods.
-func (p *population) appendModified(b []byte, k int64) []byte {
-	i := int(k * int64(p.stride) % int64(p.n))
-	return p.modified[i/p.copies].append(b, i, p.version()+k+1)
 }
 
 // writeRemoved writes a DELETED event for every pod but each keep-th.
@@ -159,7 +174,7 @@ func (p *population) writeRemoved(w io.Writer, keep int) error {
 		if i%keep == 0 {
 			continue
 		}
-		b = p.deleted[i/p.copies].append(b, i, p.version()+int64(i)+1)
+		b = p.appendEvent(b, "DELETED", i, p.version()+int64(i)+1, firstState(i))
 		if b, err = flushFull(w, b); err != nil {
 			return err
 		}

@@ -6,8 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"net"
 	"net/http"
+	"runtime/debug"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -23,13 +27,15 @@ import (
 type StubSpec struct {
 	Server  string // the API server whose pods are taken as models; empty: the one of the command line
 	Objects int
+	JSON    bool // speak JSON; else protobuf
 }
 
-// maxModels is how many pods of a server are taken as models.
-const maxModels = 1000
+// modelsPage is how many pods are read at once to be taken as models.
+const modelsPage = 500
 
 // stub is a server of pods that does as it is told: it lists them, holds watches, and sends what its order says. It
-// reads nothing that could be slow and computes next to nothing, so that it is never what is measured.
+// reads nothing that could be slow and computes next to nothing, so that it is never what is measured. It speaks one
+// encoding, because its pods are held as they are sent: 50,000 take some 350 MB, or 500 MB as JSON.
 type stub struct {
 	pods *population
 
@@ -52,11 +58,12 @@ func serveStub(ctx context.Context, cfg *rest.Config, spec *StubSpec, send func(
 	if err != nil {
 		return err
 	}
-	models, err := client.CoreV1().Pods(corev1.NamespaceAll).List(ctx, metav1.ListOptions{Limit: maxModels})
-	if err != nil {
-		return err
+	debug.SetGCPercent(10) // nearly all of the heap stays, and holds no pointers
+	var f form = protobufForm{}
+	if spec.JSON {
+		f = jsonForm{}
 	}
-	pods, err := newPopulation(models.Items, spec.Objects)
+	pods, err := newPopulation(f, spec.Objects, func() iter.Seq2[*corev1.Pod, error] { return podsOf(ctx, client) })
 	if err != nil {
 		return err
 	}
@@ -75,6 +82,28 @@ func serveStub(ctx context.Context, cfg *rest.Config, spec *StubSpec, send func(
 	return nil
 }
 
+// podsOf reads the pods of a server, page by page.
+func podsOf(ctx context.Context, client kubernetes.Interface) iter.Seq2[*corev1.Pod, error] {
+	return func(yield func(*corev1.Pod, error) bool) {
+		o := metav1.ListOptions{Limit: modelsPage}
+		for {
+			page, err := client.CoreV1().Pods(corev1.NamespaceAll).List(ctx, o)
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			for i := range page.Items {
+				if !yield(&page.Items[i], nil) {
+					return
+				}
+			}
+			if o.Continue = page.Continue; o.Continue == "" {
+				return
+			}
+		}
+	}
+}
+
 const podsPath = "/api/v1/pods"
 
 func (s *stub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -88,8 +117,8 @@ func (s *stub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		io.WriteString(w, `{"major":"1","minor":"37","gitVersion":"v1.37.1"}`)
 	case r.URL.Path != podsPath || r.Method != http.MethodGet:
 		http.NotFound(w, r)
-	case !strings.Contains(r.Header.Get("Accept"), runtime.ContentTypeProtobuf):
-		http.Error(w, "the stub speaks protobuf only", http.StatusNotAcceptable)
+	case !strings.Contains(r.Header.Get("Accept"), s.pods.form.contentType()):
+		http.Error(w, "this stub speaks "+s.pods.form.contentType()+" only", http.StatusNotAcceptable)
 	case r.URL.Query().Get("watch") == "" || r.URL.Query().Get("watch") == "false":
 		s.list(w, r)
 	default:
@@ -98,7 +127,7 @@ func (s *stub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *stub) list(w http.ResponseWriter, r *http.Request) {
-	w.Header().Set("Content-Type", runtime.ContentTypeProtobuf)
+	w.Header().Set("Content-Type", s.pods.form.contentType())
 	if strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
 		w.Header().Set("Content-Encoding", "gzip")
 		w.Write(s.pods.list)
@@ -108,21 +137,28 @@ func (s *stub) list(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *stub) watch(w http.ResponseWriter, r *http.Request) {
-	w.Header().Set("Content-Type", runtime.ContentTypeProtobuf+";stream=watch")
+	w.Header().Set("Content-Type", s.pods.form.streamType())
 	w.WriteHeader(http.StatusOK)
 	flush := http.NewResponseController(w).Flush
+	from, _ := strconv.ParseInt(r.URL.Query().Get("resourceVersion"), 10, 64)
 	if r.URL.Query().Get("sendInitialEvents") == "true" {
 		if s.pods.writeInitial(w) != nil {
 			return
 		}
+		from = 0
 	}
+	var changes *history // made when something is to change
 	for flush() == nil {
 		switch o, ok := s.next(r.Context()); {
 		case !ok:
 			return
 		case o.Do == doModify:
-			s.modify(r.Context(), w, o.Rate)
-			return
+			if changes == nil {
+				changes = newHistory(s.pods, max(0, from-s.pods.version()))
+			}
+			if s.modify(r.Context(), w, o, changes) != nil {
+				return
+			}
 		case o.Do == doExpire:
 			w.Write(s.pods.expired)
 			return
@@ -176,39 +212,49 @@ func (s *stub) obey(o order, sent bool) {
 	s.wake()
 }
 
-// modify sends MODIFIED events until the watch ends.
-func (s *stub) modify(ctx context.Context, w http.ResponseWriter, rate float64) {
-	var k int64
+// modify sends MODIFIED events until there is another order. The error says that the watch has ended.
+func (s *stub) modify(ctx context.Context, w http.ResponseWriter, o order, changes *history) error {
 	var b []byte
-	if rate == 0 {
-		for ctx.Err() == nil {
-			for b = b[:0]; len(b) < chunk; k++ {
-				b = s.pods.appendModified(b, k)
+	if o.Rate == 0 {
+		for s.stands(o) && ctx.Err() == nil {
+			for b = b[:0]; len(b) < chunk; {
+				b = changes.appendNext(b, o.Change)
 			}
 			if _, err := w.Write(b); err != nil {
-				return
+				return err
 			}
 		}
-		return
+		return ctx.Err()
 	}
-	begin := time.Now()
+	begin, first := time.Now(), changes.next
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	flush := http.NewResponseController(w).Flush
-	for {
+	for s.stands(o) {
 		select {
 		case <-ctx.Done():
-			return
+			return ctx.Err()
 		case <-tick.C:
 		}
-		due := int64(time.Since(begin).Seconds() * rate)
-		for b = b[:0]; k < due; k++ {
-			b = s.pods.appendModified(b, k)
+		due := first + int64(time.Since(begin).Seconds()*o.Rate)
+		for b = b[:0]; changes.next < due; {
+			b = changes.appendNext(b, o.Change)
 		}
-		if _, err := w.Write(b); err != nil || flush() != nil {
-			return
+		if _, err := w.Write(b); err != nil {
+			return err
+		}
+		if err := flush(); err != nil {
+			return err
 		}
 	}
+	return nil
+}
+
+// stands reports whether an order is still the one to carry out.
+func (s *stub) stands(o order) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.order == o
 }
 
 // take takes an order.
@@ -223,6 +269,10 @@ func (s *stub) take(w http.ResponseWriter, r *http.Request) {
 	case doHold:
 		sent = true
 	case doModify:
+		if !slices.Contains(Changes(), o.Change) {
+			http.Error(w, fmt.Sprintf("modify: change what? %q", o.Change), http.StatusBadRequest)
+			return
+		}
 	case doExpire:
 		sent = o.Times <= 0
 	case doRemove:

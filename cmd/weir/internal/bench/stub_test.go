@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"net/http"
 	"net/http/httptest"
 	"sync"
@@ -14,7 +15,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -23,27 +23,35 @@ import (
 	"github.com/weirproject/weir/internal/podsim"
 )
 
-func testPopulation(t *testing.T, models, n int) *population {
+func testPopulation(t *testing.T, f form, models, n int) *population {
 	t.Helper()
 	sim := podsim.New(models, 1)
 	var pods []corev1.Pod
 	for i := range models {
 		pods = append(pods, *sim.Pod(i))
 	}
-	p, err := newPopulation(pods, n)
+	p, err := newPopulation(f, n, func() iter.Seq2[*corev1.Pod, error] {
+		return func(yield func(*corev1.Pod, error) bool) {
+			for i := range pods {
+				if !yield(&pods[i], nil) {
+					return
+				}
+			}
+		}
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return p
 }
 
-// startStub runs a stub in this process, and a client that reads protobuf from it.
-func startStub(t *testing.T, models, n int) (string, kubernetes.Interface) {
+// startStub runs a stub in this process, and a client that reads from it.
+func startStub(t *testing.T, f form, models, n int) (string, kubernetes.Interface) {
 	t.Helper()
-	server := httptest.NewServer(newStub(testPopulation(t, models, n)))
+	server := httptest.NewServer(newStub(testPopulation(t, f, models, n)))
 	t.Cleanup(server.Close)
 	cfg := &rest.Config{Host: server.URL}
-	cfg.ContentType = runtime.ContentTypeProtobuf
+	cfg.ContentType = f.contentType()
 	httpClient := server.Client()
 	client, err := kubernetes.NewForConfigAndClient(cfg, httpClient)
 	if err != nil {
@@ -54,8 +62,14 @@ func startStub(t *testing.T, models, n int) (string, kubernetes.Interface) {
 }
 
 func TestStubLists(t *testing.T) {
+	for name, f := range forms {
+		t.Run(name, func(t *testing.T) { testStubLists(t, f) })
+	}
+}
+
+func testStubLists(t *testing.T, f form) {
 	const n = 230
-	_, client := startStub(t, 100, n)
+	_, client := startStub(t, f, 100, n)
 	list, err := client.CoreV1().Pods("").List(t.Context(), metav1.ListOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -79,7 +93,7 @@ func TestStubLists(t *testing.T) {
 }
 
 func TestStubListsPlainAsGzipped(t *testing.T) {
-	p := testPopulation(t, 3, 10)
+	p := testPopulation(t, protobufForm{}, 3, 10)
 	var plain bytes.Buffer
 	if err := p.writeList(&plain); err != nil {
 		t.Fatal(err)
@@ -97,21 +111,23 @@ func TestStubListsPlainAsGzipped(t *testing.T) {
 	}
 }
 
-func TestStubRefusesJSON(t *testing.T) {
-	url, _ := startStub(t, 1, 1)
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url+podsPath, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.Header.Set("Accept", "application/json")
-	r.Close = true
-	answer, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer answer.Body.Close()
-	if answer.StatusCode != http.StatusNotAcceptable {
-		t.Errorf("got %s", answer.Status)
+func TestStubRefusesOtherEncodings(t *testing.T) {
+	for name, f := range forms {
+		url, _ := startStub(t, f, 1, 1)
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url+podsPath, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Accept", "application/yaml")
+		r.Close = true
+		answer, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer.Body.Close()
+		if answer.StatusCode != http.StatusNotAcceptable {
+			t.Errorf("%s: got %s", name, answer.Status)
+		}
 	}
 }
 
@@ -148,8 +164,14 @@ func next(t *testing.T, w watch.Interface) watch.Event {
 }
 
 func TestStubSendsInitialEvents(t *testing.T) {
+	for name, f := range forms {
+		t.Run(name, func(t *testing.T) { testStubSendsInitialEvents(t, f) })
+	}
+}
+
+func testStubSendsInitialEvents(t *testing.T, f form) {
 	const n = 30
-	_, client := startStub(t, 7, n)
+	_, client := startStub(t, f, 7, n)
 	w := openWatch(t, client, true)
 	for range n {
 		if e := next(t, w); e.Type != watch.Added {
@@ -170,9 +192,9 @@ func TestStubModifies(t *testing.T) {
 	for _, rate := range []float64{0, 2000} {
 		t.Run(fmt.Sprint(rate), func(t *testing.T) {
 			const n = 30
-			url, client := startStub(t, 7, n)
+			url, client := startStub(t, protobufForm{}, 7, n)
 			w := openWatch(t, client, false)
-			if err := tell(t.Context(), url, order{Do: doModify, Rate: rate}); err != nil {
+			if err := tell(t.Context(), url, order{Do: doModify, Change: ChangeMix, Rate: rate}); err != nil {
 				t.Fatal(err)
 			}
 			seen := map[string]bool{}
@@ -195,7 +217,7 @@ func TestStubModifies(t *testing.T) {
 }
 
 func TestStubExpires(t *testing.T) {
-	url, client := startStub(t, 7, 30)
+	url, client := startStub(t, protobufForm{}, 7, 30)
 	w := openWatch(t, client, false)
 	if err := tell(t.Context(), url, order{Do: doExpire, Times: 2}); err != nil {
 		t.Fatal(err)
@@ -218,7 +240,7 @@ func TestStubExpires(t *testing.T) {
 
 func TestStubRemoves(t *testing.T) {
 	const n, keep = 230, 100
-	url, client := startStub(t, 100, n)
+	url, client := startStub(t, protobufForm{}, 100, n)
 	w := openWatch(t, client, false)
 	if err := tell(t.Context(), url, order{Do: doRemove, Keep: keep}); err != nil {
 		t.Fatal(err)
@@ -240,8 +262,8 @@ func TestStubRemoves(t *testing.T) {
 }
 
 func TestStubRefusesOrders(t *testing.T) {
-	url, _ := startStub(t, 1, 1)
-	for _, o := range []order{{}, {Do: "sing"}, {Do: doRemove}} {
+	url, _ := startStub(t, protobufForm{}, 1, 1)
+	for _, o := range []order{{}, {Do: "sing"}, {Do: doModify}, {Do: doModify, Change: "colour"}, {Do: doRemove}} {
 		if err := tell(t.Context(), url, o); err == nil {
 			t.Errorf("%+v was taken", o)
 		}
@@ -249,7 +271,7 @@ func TestStubRefusesOrders(t *testing.T) {
 }
 
 func TestNewPopulationNeedsModels(t *testing.T) {
-	if _, err := newPopulation(nil, 10); !errors.Is(err, errNoPods) {
+	if _, err := newPopulation(protobufForm{}, 10, func() iter.Seq2[*corev1.Pod, error] { return func(func(*corev1.Pod, error) bool) {} }); !errors.Is(err, errNoPods) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -264,6 +286,45 @@ func TestStrideComesByAll(t *testing.T) {
 		for i, ok := range seen {
 			if !ok {
 				t.Fatalf("%d: %d is left out", n, i)
+			}
+		}
+	}
+}
+
+// An order that follows another takes up where that one stopped, on the same watch.
+func TestStubGoesOnWithTheNextOrder(t *testing.T) {
+	const n = 30
+	url, client := startStub(t, protobufForm{}, 7, n)
+	w := openWatch(t, client, false)
+	version := int64(firstVersion + n)
+	for _, o := range []order{
+		{Do: doModify, Change: ChangeStatus}, {Do: doModify, Change: ChangeLabel, Rate: 2000}, {Do: doModify, Change: ChangeSpec},
+	} {
+		if err := tell(t.Context(), url, o); err != nil {
+			t.Fatal(err)
+		}
+		for range n {
+			version++
+			if got := next(t, w).Object.(*corev1.Pod).ResourceVersion; got != formatVersion(version) {
+				t.Fatalf("%v: version %s, want %d", o, got, version)
+			}
+		}
+		if err := tell(t.Context(), url, order{Do: doHold}); err != nil {
+			t.Fatal(err)
+		}
+		held := make(chan error, 1)
+		go func() { held <- waitSettled(t.Context(), url) }()
+		for err := error(nil); held != nil; { // what was on its way
+			select {
+			case err = <-held:
+				if held = nil; err != nil {
+					t.Fatal(err)
+				}
+			case e := <-w.ResultChan():
+				version++
+				if got := e.Object.(*corev1.Pod).ResourceVersion; got != formatVersion(version) {
+					t.Fatalf("%v: version %s, want %d", o, got, version)
+				}
 			}
 		}
 	}
