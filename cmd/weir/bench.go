@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -95,8 +97,17 @@ func (f *benchFlags) add(cmd *cobra.Command) {
 
 // addOwn adds the flags that only one verb has.
 func (f *benchFlags) addOwn(cmd *cobra.Command, v bench.Verb) {
-	if v.Name == "sync" {
-		cmd.Flags().BoolVar(&f.Unstructured, "unstructured", false, "As unstructured, from JSON")
+	fs := cmd.Flags()
+	for _, option := range v.Takes {
+		switch option {
+		case bench.TakesUnstructured:
+			fs.BoolVar(&f.Unstructured, option, false, "As unstructured, from JSON")
+		case bench.TakesHandlers:
+			fs.IntVar(&f.Handlers, option, 1, "Handlers of the informer, all alike")
+		case bench.TakesChange:
+			fs.StringSliceVar(&f.Changes, option, []string{bench.ChangeMix},
+				"What changes in the pods, one or several in turn: "+strings.Join(bench.Changes(), ", "))
+		}
 	}
 }
 
@@ -112,10 +123,17 @@ func (f *benchFlags) check() error {
 		return usagef("--pods, --objects and --relists must be above 0")
 	case f.Objects > 10_000_000:
 		return usagef("--objects can be at most 10,000,000")
+	case f.Handlers < 0:
+		return usagef("--handlers cannot be negative")
 	case f.Period < time.Second:
 		return usagef("--period must be at least 1s")
 	case f.Duration < 0:
 		return usagef("--duration cannot be negative")
+	}
+	for i, change := range f.Changes {
+		if !slices.Contains(bench.Changes(), change) || slices.Contains(f.Changes[:i], change) {
+			return usagef("--change %s: choose from %s, each once", change, strings.Join(bench.Changes(), ", "))
+		}
 	}
 	return nil
 }

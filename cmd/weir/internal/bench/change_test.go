@@ -132,7 +132,7 @@ func TestStubServesItsModels(t *testing.T) {
 func TestNewModelOfABarePod(t *testing.T) {
 	bare := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "b"}}
 	for name, f := range forms {
-		m, err := newModel(f, bare, true)
+		m, err := newModel(f, siblings{}, bare, true)
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}

@@ -3,26 +3,49 @@ package bench
 import (
 	"context"
 	"fmt"
+	"maps"
 	"strconv"
 	"time"
 )
 
-// warmUp is how long a stream of events flows before it is measured.
+// warmUp is how long a stream of events flows before it is measured, if it is measured for as long.
 const warmUp = time.Second
 
-// measureWatch measures how many events a second reach a handler that takes keys.
+// measureWatch measures how many events a second reach handlers, for each kind of change in turn. What has no kind in its
+// name is of the first one; memory is of all of them.
 func measureWatch(ctx context.Context, r *rig) (Figures, error) {
-	if err := r.handle(0, r.count); err != nil {
+	if err := r.handleAll(0); err != nil {
 		return nil, err
 	}
 	if err := r.sync(ctx); err != nil {
 		return nil, err
 	}
 	synced := PeakRSS()
-	if err := tell(ctx, r.Stub, order{Do: doModify, Change: ChangeMix}); err != nil {
+	f := Figures{}
+	for i, change := range r.Changes {
+		one, err := r.follow(ctx, change)
+		if err != nil {
+			return nil, fmt.Errorf("changes of %s: %w", change, err)
+		}
+		if i == 0 {
+			maps.Copy(f, one)
+		}
+		if len(r.Changes) > 1 {
+			f[change+"EventsPerSecond"], f[change+"CPUMicrosPerEvent"] = one["eventsPerSecond"], one["cpuMicrosPerEvent"]
+		}
+	}
+	f["peakRSSBytes"], f["syncPeakRSSBytes"] = float64(PeakRSS()), float64(synced)
+	f["heapBytes"], f["objects"] = float64(settledHeap().bytes), float64(r.len())
+	return f, ctx.Err()
+}
+
+// follow measures a stream of changes: how fast they come for a while, and what each costs, until the handlers have caught up.
+func (r *rig) follow(ctx context.Context, change string) (Figures, error) {
+	told, from := r.events.Load(), r.version()
+	if err := tell(ctx, r.Stub, order{Do: doModify, Change: change}); err != nil {
 		return nil, err
 	}
-	pause(ctx, warmUp)
+	pause(ctx, min(warmUp, r.Duration))
 	begin, first := now(r.events.Load()), r.version()
 	pause(ctx, r.Duration)
 	for r.events.Load() == begin.events || r.version() == first { // on a machine that is busy with other things
@@ -30,16 +53,25 @@ func measureWatch(ctx context.Context, r *rig) (Figures, error) {
 			return nil, fmt.Errorf("no event came: %w", ctx.Err())
 		}
 	}
-	elapsed, cpu, alloc, events := r.since(begin)
+	elapsed, _, _, events := r.since(begin)
 	received := r.version() - first
+	if err := tell(ctx, r.Stub, order{Do: doHold}); err != nil {
+		return nil, err
+	}
+	if err := waitSettled(ctx, r.Stub); err != nil {
+		return nil, err
+	}
+	if err := r.settle(ctx, 500*time.Millisecond); err != nil {
+		return nil, err
+	}
+	_, cpu, alloc, handled := r.since(begin)
+	sent := (r.version() - from) * float64(max(1, r.Handlers)) // to all handlers, had none been merged with a later one
 	return Figures{
 		"eventsPerSecond":    events / elapsed.Seconds(),
 		"receivedPerSecond":  received / elapsed.Seconds(),
-		"cpuMicrosPerEvent":  micros(cpu) / received,
-		"allocBytesPerEvent": alloc / received,
-		"peakRSSBytes":       float64(PeakRSS()),
-		"syncPeakRSSBytes":   float64(synced),
-		"objects":            float64(r.len()),
+		"coalescedShare":     1 - float64(r.events.Load()-told)/sent,
+		"cpuMicrosPerEvent":  micros(cpu) / handled,
+		"allocBytesPerEvent": alloc / handled,
 	}, nil
 }
 

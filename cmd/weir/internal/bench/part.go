@@ -19,6 +19,7 @@ type model struct {
 // part is a field of an encoded pod. Its bytes are never changed, only copies of them.
 type part struct {
 	bytes  []byte
+	delta  []byte // makes them this part's where they are a sibling's; else empty
 	blanks []blank
 }
 
@@ -56,8 +57,8 @@ const (
 // blankTime stands where timeBlank is.
 var blankTime = metav1.Unix(4_102_444_799, 0)
 
-// newModel encodes a pod. copies says whether it serves for several pods, whose names and uids then differ.
-func newModel(f form, pod *corev1.Pod, copies bool) (model, error) {
+// newModel encodes a pod, as what differs from others that are like it. copies says whether it serves for several pods, whose names and uids then differ.
+func newModel(f form, like siblings, pod *corev1.Pod, copies bool) (model, error) {
 	pod = blankPod(pod, copies)
 	var m model
 	var err error
@@ -75,6 +76,9 @@ func newModel(f form, pod *corev1.Pod, copies bool) (model, error) {
 		if m.status[i], err = newPart(f, &pod.Status); err != nil {
 			return m, err
 		}
+	}
+	for field, p := range []*part{&m.meta, &m.spec, &m.status[0], &m.status[1]} {
+		*p = like.add(field, *p)
 	}
 	return m, nil
 }
@@ -181,6 +185,7 @@ type values struct {
 func (p *part) append(f form, dst []byte, v *values) []byte {
 	at := len(dst)
 	dst = append(dst, p.bytes...)
+	patch(dst[at:], p.delta)
 	for _, b := range p.blanks {
 		into := dst[at+int(b.at):]
 		if b.of == timeBlank {

@@ -48,11 +48,12 @@ func newPopulation(f form, n int, models func() iter.Seq2[*corev1.Pod, error]) (
 // take makes the models anew, at most n.
 func (p *population) take(models iter.Seq2[*corev1.Pod, error], copies bool) error {
 	p.models = nil
+	like := siblings{}
 	for pod, err := range models {
 		if err != nil {
 			return err
 		}
-		m, err := newModel(p.form, pod, copies)
+		m, err := newModel(p.form, like, pod, copies)
 		if err != nil {
 			return fmt.Errorf("%s/%s: %w", pod.Namespace, pod.Name, err)
 		}

@@ -11,6 +11,8 @@ import (
 type Result struct {
 	// Name is the verb's, with "-dropin" behind it for --dropin, and then "-unstructured" for --unstructured.
 	Name string `json:"name"`
+	// Flags are those that the name does not tell and that are not as they are without a word.
+	Flags []string `json:"flags,omitempty"`
 	// Weir and ClientGo are the medians of all runs. Of client-go's modes it is the better one, for each figure.
 	Weir     Figures `json:"weir"`
 	ClientGo Figures `json:"clientgo"`
@@ -49,7 +51,7 @@ func newResult(name string, v Verb, runs map[contender][]Figures) Result {
 			r.Modes[c.mode], r.Spread.Modes[c.mode] = medians, spread
 		}
 	}
-	r.compare(v.figures)
+	r.compare(v.all())
 	return r
 }
 

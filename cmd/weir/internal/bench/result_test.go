@@ -53,7 +53,11 @@ func example(t *testing.T, name string) Result {
 			runs[c] = append(runs[c], exampleRun(v, c, run))
 		}
 	}
-	return newResult(name, v, runs)
+	r := newResult(name, v, runs)
+	if v.takes(TakesChange) {
+		r.Flags = spec{Handlers: 4, Changes: Changes()}.flags()
+	}
+	return r
 }
 
 // exampleRun makes the figures of one run up. What is only there to be read is the same in all runs.
@@ -62,7 +66,7 @@ func exampleRun(v Verb, c contender, run int) Figures {
 		return Figures{"syncSeconds": 1.2 + float64(run)/10}
 	}
 	f := Figures{}
-	for i, fig := range v.figures {
+	for i, fig := range v.all() {
 		value := map[figures.Unit]float64{figures.Number: 1.04, figures.Count: 5000, figures.Seconds: 1.618, figures.Nanos: 412, figures.Micros: 5.2, figures.Bytes: 55.3e6}[fig.unit]
 		value += value * float64(i) / 7
 		if fig.better != neither {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -23,7 +24,9 @@ type Options struct {
 
 	DropIn       bool          // measure the drop-in in the place of weir's own informer
 	Runs         int           // of each contender; 0: the verb's own
-	Unstructured bool          // sync as unstructured, from JSON
+	Unstructured bool          // as unstructured, from JSON
+	Handlers     int           // of the informer; 0: one
+	Changes      []string      // that a stub makes, in turn; none: a mix
 	Objects      int           // that a stub holds
 	Duration     time.Duration // of what is measured for a time; 0: the verb's own
 	Relists      int
@@ -92,18 +95,9 @@ func Run(ctx context.Context, v Verb, o Options) (Result, error) {
 		v = v.DropIn()
 		name += dropInSuffix
 	}
-	s := spec{
-		Verb: v.Name, Server: o.Server, DropIn: o.DropIn, Unstructured: o.Unstructured && v.Name == "sync", Objects: o.Objects,
-		Duration: v.Duration, Relists: o.Relists,
-	}
-	if o.Duration > 0 {
-		s.Duration = o.Duration
-	}
-	if v.Name == "resync" {
-		s.Period = o.Period
-	}
+	s := o.spec(v)
 	if v.Stub {
-		stub, err := start(ctx, roleStub, o.Args, StubSpec{Server: o.Server, Objects: o.Objects})
+		stub, err := start(ctx, roleStub, o.Args, StubSpec{Server: o.Server, Objects: o.Objects, JSON: s.Unstructured})
 		if err != nil {
 			return Result{}, err
 		}
@@ -128,7 +122,43 @@ func Run(ctx context.Context, v Verb, o Options) (Result, error) {
 			fmt.Fprintf(o.Progress, "%s %d/%d  %-20s %s\n", name, i+1, n, c, v.headline(f))
 		}
 	}
-	return newResult(name, v, runs), nil
+	r := newResult(name, v, runs)
+	r.Flags = s.flags()
+	return r, nil
+}
+
+// spec is what the options say to a contender. Of those that only some verbs take it has those that v takes.
+func (o Options) spec(v Verb) spec {
+	s := spec{
+		Verb: v.Name, Server: o.Server, DropIn: o.DropIn, Objects: o.Objects, Duration: v.Duration, Relists: o.Relists,
+		Unstructured: o.Unstructured && v.takes(TakesUnstructured),
+	}
+	if o.Duration > 0 {
+		s.Duration = o.Duration
+	}
+	if v.Name == "resync" {
+		s.Period = o.Period
+	}
+	if v.takes(TakesHandlers) {
+		s.Handlers = max(1, o.Handlers)
+	}
+	if v.takes(TakesChange) {
+		if s.Changes = o.Changes; len(s.Changes) == 0 {
+			s.Changes = []string{ChangeMix}
+		}
+	}
+	return s
+}
+
+// flags are those of a result: what its name does not tell.
+func (s spec) flags() (flags []string) {
+	if s.Handlers > 1 {
+		flags = append(flags, fmt.Sprintf("--handlers %d", s.Handlers))
+	}
+	if len(s.Changes) > 0 && !slices.Equal(s.Changes, []string{ChangeMix}) {
+		flags = append(flags, "--change "+strings.Join(s.Changes, ","))
+	}
+	return flags
 }
 
 // contendersOf returns those that take part in a verb in the order of a round. Each second round goes backwards, so that
@@ -149,7 +179,7 @@ func contendersOf(v Verb, round int) []contender {
 
 // runOne runs one contender once, in a process of its own.
 func runOne(ctx context.Context, c contender, s spec, args []string) (Figures, error) {
-	ctx, cancel := context.WithTimeout(ctx, patience+s.Duration+2*s.Period)
+	ctx, cancel := context.WithTimeout(ctx, patience+s.Duration*time.Duration(max(1, len(s.Changes)))+2*s.Period)
 	defer cancel()
 	if s.Stub != "" {
 		if err := tell(ctx, s.Stub, order{Do: doHold}); err != nil {

@@ -47,19 +47,45 @@ func TestVerbs(t *testing.T) {
 			expect(t, v, o, v.Name+dropInSuffix, held)
 		})
 	}
-	t.Run("sync unstructured", func(t *testing.T) {
+	for _, v := range Verbs() {
+		if v.takes(TakesUnstructured) {
+			t.Run(v.Name+" unstructured", func(t *testing.T) {
+				t.Parallel()
+				held := float64(pods)
+				if v.Stub {
+					held = objects
+				}
+				o := o
+				o.Unstructured = true
+				expect(t, v, o, v.Name+unstructuredSuffix, held)
+				o.DropIn = true
+				expect(t, v, o, v.Name+dropInSuffix+unstructuredSuffix, held)
+			})
+		}
+	}
+	t.Run("watch of several changes", func(t *testing.T) {
 		t.Parallel()
-		v, _ := verbNamed("sync")
+		v, _ := verbNamed("watch")
 		o := o
-		o.Unstructured = true
-		expect(t, v, o, "sync"+unstructuredSuffix, pods)
-		o.DropIn = true
-		expect(t, v, o, "sync"+dropInSuffix+unstructuredSuffix, pods)
+		o.Changes, o.Handlers = []string{ChangeStatus, ChangeVersion}, 3
+		r := expect(t, v, o, "watch", objects)
+		for side, figures := range map[string]Figures{"weir": r.Weir, "client-go": r.ClientGo} {
+			for _, key := range []string{
+				"statusEventsPerSecond", "statusCPUMicrosPerEvent", "versionEventsPerSecond", "versionCPUMicrosPerEvent",
+			} {
+				if figures[key] <= 0 {
+					t.Errorf("%s has %s %v", side, key, figures[key])
+				}
+			}
+		}
+		if want := []string{"--handlers 3", "--change status,version"}; !slices.Equal(r.Flags, want) {
+			t.Errorf("flags %q, want %q", r.Flags, want)
+		}
 	})
 }
 
 // expect runs a verb and sees whether the result is complete.
-func expect(t *testing.T, v Verb, o Options, name string, held float64) {
+func expect(t *testing.T, v Verb, o Options, name string, held float64) Result {
 	t.Helper()
 	r, err := Run(t.Context(), v, o)
 	if err != nil {
@@ -93,6 +119,13 @@ func expect(t *testing.T, v Verb, o Options, name string, held float64) {
 	if n := r.Weir["goroutinesLeft"]; n != 0 {
 		t.Errorf("weir left %v goroutines behind", n)
 	}
+	for side, figures := range map[string]Figures{"weir": r.Weir, "client-go": r.ClientGo} {
+		// Each change reaches each handler, unless it is merged with a later one, which client-go never does.
+		if share, ok := figures["coalescedShare"]; ok && (share < 0 || share >= 1 || side == "client-go" && share != 0) {
+			t.Errorf("%s merged %v of the events", side, share)
+		}
+	}
+	return r
 }
 
 // Each second round is taken backwards: who runs first in one runs last in the next.

@@ -39,7 +39,9 @@ type spec struct {
 	Stub         string
 	DropIn       bool // weir's side is its drop-in, and the handlers take objects
 	Unstructured bool
-	Objects      int // that the stub holds
+	Handlers     int      // as many, all alike; 0: one
+	Changes      []string // that the stub makes, one kind after another
+	Objects      int      // that the stub holds
 	Duration     time.Duration
 	Relists      int
 	Period       time.Duration
@@ -121,7 +123,7 @@ type rig struct {
 	*spec
 	informer
 	meter  meter
-	events atomic.Int64 // that the handler was told
+	events atomic.Int64 // that the handlers were told
 
 	start   usage
 	begin   heap // before anything was listed
@@ -151,6 +153,16 @@ func (r *rig) count(_ eventKind, key string) {
 	if key != "" {
 		r.events.Add(1)
 	}
+}
+
+// handleAll registers as many counting handlers as are asked for.
+func (r *rig) handleAll(resync time.Duration) error {
+	for range max(1, r.Handlers) {
+		if err := r.handle(resync, r.count); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // sync runs the informer until it has synced.

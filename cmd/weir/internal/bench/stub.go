@@ -35,7 +35,7 @@ const modelsPage = 500
 
 // stub is a server of pods that does as it is told: it lists them, holds watches, and sends what its order says. It
 // reads nothing that could be slow and computes next to nothing, so that it is never what is measured. It speaks one
-// encoding, because its pods are held as they are sent: 50,000 take some 350 MB, or 500 MB as JSON.
+// encoding, because its pods are held as they are sent.
 type stub struct {
 	pods *population
 

@@ -11,9 +11,9 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// measureSync measures the first sync of an informer with one handler that takes keys, and what it then holds.
+// measureSync measures the first sync of an informer with handlers that take keys, and what it then holds.
 func measureSync(ctx context.Context, r *rig) (Figures, error) {
-	if err := r.handle(0, r.count); err != nil {
+	if err := r.handleAll(0); err != nil {
 		return nil, err
 	}
 	if err := r.sync(ctx); err != nil {

@@ -18,7 +18,7 @@ func (r Result) WriteTable(w io.Writer) error {
 		v = v.DropIn()
 	}
 	rows := [][]string{{r.Name, "weir", "", "client-go", "", "", "ratio"}}
-	for _, f := range v.figures {
+	for _, f := range v.all() {
 		if _, ok := r.Weir[f.key]; ok {
 			rows = append(rows, r.row(f))
 		}
@@ -71,6 +71,9 @@ func (r Result) footnote(dropIn bool) string {
 		note += "; client-go: the better of LIST (L) and WatchList (W)"
 	} else {
 		note += "; client-go: WatchList, its default"
+	}
+	if len(r.Flags) > 0 {
+		note += "\nwith " + strings.Join(r.Flags, " ")
 	}
 	if dropIn {
 		note += "\nweir: its drop-in for client-go; the handlers of both look at the objects"

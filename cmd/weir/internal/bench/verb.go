@@ -3,6 +3,7 @@ package bench
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -18,19 +19,41 @@ type Verb struct {
 	// Of what the verb looks at, for whoever offers flags.
 	Stub     bool          // measured on a stub that a server lends its pods to; else on the server itself
 	Duration time.Duration // how long it is measured; 0: as long as it takes
+	Takes    []string      // the options that it has besides those of all: some of those below
 
 	modes   []string // client-go's that can make a difference
 	figures []figure
+	more    []figure // that only some options bring
 	measure func(context.Context, *rig) (Figures, error)
 }
 
 // Figures lists the verb's figures, one a line: the key that JSON has, and what it is.
 func (v Verb) Figures() string {
 	var b strings.Builder
-	for _, f := range v.figures {
-		fmt.Fprintf(&b, "  %-20s %s\n", f.key, f.label)
+	for _, f := range v.all() {
+		fmt.Fprintf(&b, "  %-27s %s\n", f.key, f.label)
 	}
 	return b.String()
+}
+
+// all returns the figures that the verb can have.
+func (v Verb) all() []figure { return slices.Concat(v.figures, v.more) }
+
+// The options that only some verbs take.
+const (
+	TakesUnstructured = "unstructured"
+	TakesHandlers     = "handlers"
+	TakesChange       = "change"
+)
+
+// changeFigures are those of each kind of change, where there are several.
+func changeFigures() (all []figure) {
+	for _, change := range Changes() {
+		all = append(all,
+			figure{change + "EventsPerSecond", change + ": events handled a second", figures.Count, higher},
+			figure{change + "CPUMicrosPerEvent", change + ": CPU per event handled", figures.Micros, lower})
+	}
+	return all
 }
 
 // better says which of two values is the better one.
@@ -62,6 +85,7 @@ func Verbs() []Verb {
 	return []Verb{
 		{
 			Name: "sync", Runs: 3, modes: bothModes, measure: measureSync,
+			Takes: []string{TakesUnstructured, TakesHandlers},
 			Short: "The first sync of an informer of pods: time, CPU and memory",
 			figures: []figure{
 				{"syncSeconds", "time to sync", figures.Seconds, lower},
@@ -79,19 +103,22 @@ func Verbs() []Verb {
 		},
 		{
 			Name: "watch", Runs: 3, modes: bothModes, measure: measureWatch, Stub: true, Duration: 5 * time.Second,
+			Takes: []string{TakesUnstructured, TakesHandlers, TakesChange}, more: changeFigures(),
 			Short: "How many watch events a second reach a handler",
 			figures: []figure{
 				{"eventsPerSecond", "events handled a second", figures.Count, higher},
 				{"receivedPerSecond", "events received a second", figures.Count, higher},
-				{"cpuMicrosPerEvent", "CPU per event", figures.Micros, lower},
-				{"allocBytesPerEvent", "allocated per event", figures.Bytes, lower},
+				{"coalescedShare", "events merged into later ones ÷ sent", figures.Number, neither},
+				{"cpuMicrosPerEvent", "CPU per event handled", figures.Micros, lower},
+				{"allocBytesPerEvent", "allocated per event handled", figures.Bytes, lower},
 				{"peakRSSBytes", "peak RSS", figures.Bytes, lower},
 				{"syncPeakRSSBytes", "peak RSS until the sync", figures.Bytes, lower},
+				{"heapBytes", "heap after GC, changes over", figures.Bytes, lower},
 				{"objects", "objects held", figures.Count, neither},
 			},
 		},
 		{
-			Name: "relist", Runs: 3, modes: bothModes, measure: measureRelist, Stub: true,
+			Name: "relist", Runs: 3, modes: bothModes, measure: measureRelist, Stub: true, Takes: []string{TakesUnstructured},
 			Short: "What a relist costs when nothing has changed",
 			figures: []figure{
 				{"cpuSeconds", "CPU per relist", figures.Seconds, lower},
@@ -132,7 +159,7 @@ func Verbs() []Verb {
 			},
 		},
 		{
-			Name: "leak", Runs: 1, modes: bothModes, measure: measureLeak, Stub: true,
+			Name: "leak", Runs: 1, modes: bothModes, measure: measureLeak, Stub: true, Takes: []string{TakesUnstructured},
 			Short: "What is still held when all but 1 % of the objects are deleted",
 			figures: []figure{
 				{"restShare", "heap left ÷ full heap", figures.Number, lower},
@@ -162,6 +189,9 @@ func Verbs() []Verb {
 		},
 	}
 }
+
+// takes reports whether an option means something to the verb.
+func (v Verb) takes(option string) bool { return slices.Contains(v.Takes, option) }
 
 func verbNamed(name string) (Verb, bool) {
 	for _, v := range Verbs() {
