@@ -102,6 +102,10 @@ func (f *benchFlags) addOwn(cmd *cobra.Command, v bench.Verb) {
 		switch option {
 		case bench.TakesUnstructured:
 			fs.BoolVar(&f.Unstructured, option, false, "As unstructured, from JSON")
+		case bench.TakesTransform:
+			fs.BoolVar(&f.Transform, option, false, "Drop managedFields: by a transform, natively by Options.Drop")
+		case bench.TakesUnwrapped:
+			fs.BoolVar(&f.Unwrapped, option, false, "With --dropin: on clients whose config was not wrapped")
 		case bench.TakesHandlers:
 			fs.IntVar(&f.Handlers, option, 1, "Handlers of the informer, all alike")
 		case bench.TakesChange:
@@ -123,6 +127,8 @@ func (f *benchFlags) check() error {
 		return usagef("--pods, --objects and --relists must be above 0")
 	case f.Objects > 10_000_000:
 		return usagef("--objects can be at most 10,000,000")
+	case f.Unwrapped && !f.DropIn:
+		return usagef("--unwrapped is of the drop-in: it needs --dropin")
 	case f.Handlers < 0:
 		return usagef("--handlers cannot be negative")
 	case f.Period < time.Second:

@@ -51,7 +51,7 @@ func newShared(cfg *rest.Config, s *spec) (*sharedInformer, error) {
 			return nil, err
 		}
 		c.SharedIndexInformer = f.ForResource(podsResource).Informer()
-		return c, nil
+		return c, c.transform(s)
 	}
 	if s.DropIn {
 		c.look = lookAt[*corev1.Pod]
@@ -65,27 +65,46 @@ func newShared(cfg *rest.Config, s *spec) (*sharedInformer, error) {
 	}
 	pods := f.Core().V1().Pods()
 	c.SharedIndexInformer, c.pods = pods.Informer(), pods.Lister()
-	return c, nil
+	return c, c.transform(s)
+}
+
+// transform sets a transform that drops managedFields, if it is asked for.
+func (c *sharedInformer) transform(s *spec) error {
+	if !s.Transform {
+		return nil
+	}
+	return c.SetTransform(func(object any) (any, error) {
+		if m, err := meta.Accessor(object); err == nil { // else it is a tombstone, of what was transformed
+			m.SetManagedFields(nil)
+		}
+		return object, nil
+	})
 }
 
 func newFactory(cfg *rest.Config, s *spec) (informers.SharedInformerFactory, error) {
-	if s.Side == sideWeir {
+	if s.Side == sideWeir && !s.Unwrapped {
 		return clientgo.NewSharedInformerFactory(cfg, s.Period)
 	}
 	client, err := kubernetes.NewForConfig(cfg)
 	if err != nil {
 		return nil, err
 	}
+	if s.Side == sideWeir {
+		return clientgo.NewSharedInformerFactoryWithOptions(client, s.Period), nil
+	}
 	return informers.NewSharedInformerFactory(client, s.Period), nil
 }
 
 func newDynamicFactory(cfg *rest.Config, s *spec) (dynamicinformer.DynamicSharedInformerFactory, error) {
-	if s.Side == sideWeir {
+	if s.Side == sideWeir && !s.Unwrapped {
 		return clientgo.NewDynamicSharedInformerFactory(cfg, s.Period)
 	}
 	client, err := dynamic.NewForConfig(cfg)
 	if err != nil {
 		return nil, err
+	}
+	if s.Side == sideWeir {
+		return clientgo.NewDynamicSharedInformerFactoryWithOptions(client, s.Period), nil
 	}
 	return dynamicinformer.NewDynamicSharedInformerFactory(client, s.Period), nil
 }
@@ -104,8 +123,8 @@ func lookAt[T metav1.Object](before, object any) bool {
 	return ok && (was.GetResourceVersion() != is.GetResourceVersion() || was.GetLabels()[appLabel] == is.GetLabels()[appLabel])
 }
 
-// index adds the index by label.
-func (c *sharedInformer) index() error {
+// index adds the index. It is always by a function: client-go has no others.
+func (c *sharedInformer) index(bool) error {
 	return c.AddIndexers(cache.Indexers{indexName: func(object any) ([]string, error) {
 		m, err := meta.Accessor(object)
 		if err != nil {
@@ -193,14 +212,12 @@ func (c *sharedInformer) by(value string) (int, error) {
 }
 
 func (c *sharedInformer) pick(n int) (keys, values []string, err error) {
-	objects := c.GetIndexer().List()
-	for _, at := range spread(n, len(objects)) {
-		m, ok := objects[at].(metav1.Object)
-		if !ok {
-			return nil, nil, fmt.Errorf("a %T has no metadata", objects[at])
-		}
-		keys = append(keys, m.GetNamespace()+"/"+m.GetName())
-		values = append(values, m.GetLabels()[appLabel])
+	all, apps := c.GetIndexer().ListKeys(), c.GetIndexer().ListIndexFuncValues(indexName)
+	for _, at := range spread(n, len(all)) {
+		keys = append(keys, all[at])
+	}
+	for _, at := range spread(n, len(apps)) {
+		values = append(values, apps[at])
 	}
 	return keys, values, nil
 }

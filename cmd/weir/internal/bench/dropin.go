@@ -26,6 +26,7 @@ func (v Verb) DropIn() Verb {
 	v.measure = measureListers
 	v.figures = []figure{
 		{"getHeapBytes", "heap after GC, under random Gets", figures.Bytes, lower},
+		{"getPackedNanos", "first Get of an object", figures.Nanos, lower},
 		{"getNanos", "Get of a random key", figures.Nanos, lower},
 		{"getsPerSecond", "Gets a second", figures.Count, neither},
 		{"listFirstNanos", "first List of everything", figures.Nanos, lower},
@@ -59,10 +60,24 @@ func measureListers(ctx context.Context, r *rig) (Figures, error) {
 		return nil, err
 	}
 	f := Figures{"objects": float64(r.len())}
+	var err error
+	if f["getPackedNanos"], err = timeFirstGets(shared); err != nil {
+		return nil, err
+	}
 	if err := r.timeGets(ctx, f, shared); err != nil {
 		return nil, err
 	}
 	return f, timeListing(ctx, f, shared.pods)
+}
+
+// timeFirstGets reads objects all over the keys that nobody but a handler has looked at.
+func timeFirstGets(shared *sharedInformer) (float64, error) {
+	keys := shared.GetIndexer().ListKeys()
+	if len(keys) == 0 {
+		return 0, errNothing
+	}
+	at := spread(readKeys, len(keys))
+	return timed(len(at), func(i int) error { return shared.get(keys[at[i]]) })
 }
 
 // timeGets reads random objects for a while and, when that has gone on for so long, looks at the heap.

@@ -19,7 +19,7 @@ func measureRead(ctx context.Context, r *rig) (Figures, error) {
 	if err := r.handle(0, r.count); err != nil {
 		return nil, err
 	}
-	if err := r.index(); err != nil {
+	if err := r.index(false); err != nil {
 		return nil, err
 	}
 	if err := r.sync(ctx); err != nil {

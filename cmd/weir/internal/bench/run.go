@@ -25,6 +25,8 @@ type Options struct {
 	DropIn       bool          // measure the drop-in in the place of weir's own informer
 	Runs         int           // of each contender; 0: the verb's own
 	Unstructured bool          // as unstructured, from JSON
+	Transform    bool          // drop managedFields
+	Unwrapped    bool          // of the drop-in: on clients that were not made for it
 	Handlers     int           // of the informer; 0: one
 	Changes      []string      // that a stub makes, in turn; none: a mix
 	Objects      int           // that a stub holds
@@ -132,6 +134,8 @@ func (o Options) spec(v Verb) spec {
 	s := spec{
 		Verb: v.Name, Server: o.Server, DropIn: o.DropIn, Objects: o.Objects, Duration: v.Duration, Relists: o.Relists,
 		Unstructured: o.Unstructured && v.takes(TakesUnstructured),
+		Transform:    o.Transform && v.takes(TakesTransform),
+		Unwrapped:    o.Unwrapped && v.takes(TakesUnwrapped),
 	}
 	if o.Duration > 0 {
 		s.Duration = o.Duration
@@ -152,6 +156,12 @@ func (o Options) spec(v Verb) spec {
 
 // flags are those of a result: what its name does not tell.
 func (s spec) flags() (flags []string) {
+	if s.Transform {
+		flags = append(flags, "--transform")
+	}
+	if s.Unwrapped {
+		flags = append(flags, "--unwrapped")
+	}
 	if s.Handlers > 1 {
 		flags = append(flags, fmt.Sprintf("--handlers %d", s.Handlers))
 	}

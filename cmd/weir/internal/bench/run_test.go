@@ -63,6 +63,16 @@ func TestVerbs(t *testing.T) {
 			})
 		}
 	}
+	t.Run("sync transformed and unwrapped", func(t *testing.T) {
+		t.Parallel()
+		v, _ := verbNamed("sync")
+		o := o
+		o.DropIn, o.Transform, o.Unwrapped = true, true, true
+		r := expect(t, v, o, "sync"+dropInSuffix, pods)
+		if want := []string{"--transform", "--unwrapped"}; !slices.Equal(r.Flags, want) {
+			t.Errorf("flags %q, want %q", r.Flags, want)
+		}
+	})
 	t.Run("watch of several changes", func(t *testing.T) {
 		t.Parallel()
 		v, _ := verbNamed("watch")
@@ -120,6 +130,9 @@ func expect(t *testing.T, v Verb, o Options, name string, held float64) Result {
 		t.Errorf("weir left %v goroutines behind", n)
 	}
 	for side, figures := range map[string]Figures{"weir": r.Weir, "client-go": r.ClientGo} {
+		if found, ok := figures["indexObjects"]; ok && found < 1 {
+			t.Errorf("%s finds %v objects by an index", side, found)
+		}
 		// Each change reaches each handler, unless it is merged with a later one, which client-go never does.
 		if share, ok := figures["coalescedShare"]; ok && (share < 0 || share >= 1 || side == "client-go" && share != 0) {
 			t.Errorf("%s merged %v of the events", side, share)

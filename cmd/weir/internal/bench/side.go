@@ -39,6 +39,8 @@ type spec struct {
 	Stub         string
 	DropIn       bool // weir's side is its drop-in, and the handlers take objects
 	Unstructured bool
+	Transform    bool     // managedFields are dropped
+	Unwrapped    bool     // the drop-in has only what clients return
 	Handlers     int      // as many, all alike; 0: one
 	Changes      []string // that the stub makes, one kind after another
 	Objects      int      // that the stub holds
@@ -141,9 +143,9 @@ func newRig(_ context.Context, cfg *rest.Config, s *spec) (*rig, error) {
 	case s.Side == sideClientgo || s.DropIn:
 		r.informer, err = newShared(cfg, s)
 	case s.Unstructured:
-		r.informer, err = newWeir[*unstructured.Unstructured](cfg)
+		r.informer, err = newWeir[*unstructured.Unstructured](cfg, s)
 	default:
-		r.informer, err = newWeir[*corev1.Pod](cfg)
+		r.informer, err = newWeir[*corev1.Pod](cfg, s)
 	}
 	return r, err
 }

@@ -42,6 +42,8 @@ func (v Verb) all() []figure { return slices.Concat(v.figures, v.more) }
 // The options that only some verbs take.
 const (
 	TakesUnstructured = "unstructured"
+	TakesTransform    = "transform"
+	TakesUnwrapped    = "unwrapped"
 	TakesHandlers     = "handlers"
 	TakesChange       = "change"
 )
@@ -85,7 +87,7 @@ func Verbs() []Verb {
 	return []Verb{
 		{
 			Name: "sync", Runs: 3, modes: bothModes, measure: measureSync,
-			Takes: []string{TakesUnstructured, TakesHandlers},
+			Takes: []string{TakesUnstructured, TakesTransform, TakesUnwrapped, TakesHandlers},
 			Short: "The first sync of an informer of pods: time, CPU and memory",
 			figures: []figure{
 				{"syncSeconds", "time to sync", figures.Seconds, lower},
@@ -103,7 +105,7 @@ func Verbs() []Verb {
 		},
 		{
 			Name: "watch", Runs: 3, modes: bothModes, measure: measureWatch, Stub: true, Duration: 5 * time.Second,
-			Takes: []string{TakesUnstructured, TakesHandlers, TakesChange}, more: changeFigures(),
+			Takes: []string{TakesUnstructured, TakesTransform, TakesUnwrapped, TakesHandlers, TakesChange}, more: changeFigures(),
 			Short: "How many watch events a second reach a handler",
 			figures: []figure{
 				{"eventsPerSecond", "events handled a second", figures.Count, higher},
@@ -155,6 +157,19 @@ func Verbs() []Verb {
 				{"indexNanos", "lookup by label", figures.Nanos, lower},
 				{"indexObjects", "objects that a lookup finds", figures.Number, neither},
 				{"heapBytes", "heap after GC, everything decoded", figures.Bytes, lower},
+				{"objects", "objects held", figures.Count, neither},
+			},
+		},
+		{
+			Name: "index", Runs: 3, modes: []string{modeWatchList}, measure: measureIndex, Takes: []string{TakesUnstructured},
+			Short: "An index by a function, added to what is held",
+			figures: []figure{
+				{"buildSeconds", "first build", figures.Seconds, lower},
+				{"buildCPUSeconds", "CPU of it", figures.Seconds, lower},
+				{"indexFirstNanos", "first lookup of a value", figures.Nanos, lower},
+				{"indexNanos", "later lookups", figures.Nanos, lower},
+				{"indexObjects", "objects that a lookup finds", figures.Number, neither},
+				{"heapBytes", "heap after GC", figures.Bytes, lower},
 				{"objects", "objects held", figures.Count, neither},
 			},
 		},

@@ -18,15 +18,24 @@ type weirInformer[T weir.Object] struct {
 	ended    chan error
 }
 
-func newWeir[T weir.Object](cfg *rest.Config) (*weirInformer[T], error) {
-	inf, err := weir.NewInformer[T](cfg, weir.Options{Resource: podsResource})
+func newWeir[T weir.Object](cfg *rest.Config, s *spec) (*weirInformer[T], error) {
+	o := weir.Options{Resource: podsResource}
+	if s.Transform {
+		o.Drop = []string{"metadata.managedFields"} // what takes the place of such a transform
+	}
+	inf, err := weir.NewInformer[T](cfg, o)
 	if err != nil {
 		return nil, err
 	}
 	return &weirInformer[T]{Informer: inf}, nil
 }
 
-func (w *weirInformer[T]) index() error { return w.AddIndex(indexName, weir.ByLabel(appLabel)) }
+func (w *weirInformer[T]) index(byFunc bool) error {
+	if !byFunc {
+		return w.AddIndex(indexName, weir.ByLabel(appLabel))
+	}
+	return w.AddIndex(indexName, weir.ByFunc(func(object T) ([]string, error) { return []string{object.GetLabels()[appLabel]}, nil }))
+}
 
 var kindOf = map[weir.EventType]eventKind{
 	weir.Added: added, weir.Updated: updated, weir.Deleted: deleted, weir.Resynced: resynced,
