@@ -34,7 +34,8 @@ func newBench() *cobra.Command {
 			"but server, which measures the other half: weir's proxy against kube-apiserver.\n\n" +
 			"With -o json it prints an array of {name, weir{…}, clientgo{…}, ratio{…}, clientgoModes{list{…}, watchlist{…}}, floor{…},\n" +
 			"runs, spread{…}}. A figure's name ends in its unit, and has the same name in each of the objects; in spread, whose objects are\n" +
-			"named as the medians', it has the smallest and the largest value of all runs.\n\n" +
+			"named as the medians', it has the smallest and the largest value of all runs. A result that some flag makes another one has\n" +
+			"that flag under flags.\n\n" +
 			"With --dropin weir's side is the drop-in for client-go, package clientgo: the factories of both sides are the same\n" +
 			"interfaces, and the handlers look at the objects, of an update at the old and the new one, and keep none. Nothing is\n" +
 			"waited for until a heap is read: what a handler looks at does not stay decoded. A result's name ends in \"-dropin\" then.\n" +
@@ -42,7 +43,8 @@ func newBench() *cobra.Command {
 			"the memory of everything here: go test -run '^$' -bench ListByIndex ./controllerruntime",
 		Example: "  weir bench sync --pods 10000\n" +
 			"  weir bench relist --kubeconfig ~/.kube/config -o json\n" +
-			"  weir bench sync --dropin --unstructured",
+			"  weir bench sync --dropin --unstructured\n" +
+			"  weir bench watch --dropin --change mix,status,label",
 		Args: noVerb,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd, bench.Verbs()) },
 	}
@@ -88,7 +90,7 @@ func (f *benchFlags) add(cmd *cobra.Command) {
 	fs.StringVarP(&f.output, "output", "o", "", "Output format: json; a table if empty")
 	fs.IntVar(&f.Runs, "runs", 0, "Runs of each side; 0 for what suits the verb (3, or 1 for the long ones)")
 	fs.IntVar(&f.pods, "pods", 50_000, "Pods of the embedded server, when no cluster is chosen")
-	fs.IntVar(&f.Objects, "objects", 50_000, "Pods of the stub that watch, relist, leak and blocked use; made from those of the server")
+	fs.IntVar(&f.Objects, "objects", 50_000, "Pods of the stub that watch, relist, leak and blocked use; lent by the server, copied if it has fewer")
 	fs.DurationVar(&f.Period, "period", 30*time.Second, "Resync period of resync")
 	fs.IntVar(&f.Relists, "relists", 5, "How often relist makes the informer list again")
 	fs.DurationVar(&f.Duration, "duration", 0, "How long watch, blocked and read --dropin measure; 0 for what suits the verb (5s, 1m, 30s)")
