@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strconv"
 )
 
 // order tells a stub what to do with the watches that it holds, and with those that come.
@@ -28,7 +29,7 @@ const (
 
 const (
 	controlPath = "/stub/order"   // POST an order
-	settledPath = "/stub/settled" // GET: answers when a watch is open and the order has been carried out
+	settledPath = "/stub/settled" // GET: answers when a watch is open and the order has been carried out, with the version sent last
 )
 
 // tell gives a stub an order.
@@ -37,31 +38,37 @@ func tell(ctx context.Context, stub string, o order) error {
 	if err != nil {
 		return err
 	}
-	return call(ctx, http.MethodPost, stub+controlPath, body)
+	_, err = call(ctx, http.MethodPost, stub+controlPath, body)
+	return err
 }
 
-// waitSettled blocks until a stub has carried out its order and a watch is open that waits for the next one.
-func waitSettled(ctx context.Context, stub string) error {
-	return call(ctx, http.MethodGet, stub+settledPath, nil)
+// waitSettled blocks until a stub has carried out its order and a watch is open that waits for the next one. It returns the
+// resourceVersion up to which that watch was sent everything.
+func waitSettled(ctx context.Context, stub string) (int64, error) {
+	said, err := call(ctx, http.MethodGet, stub+settledPath, nil)
+	if err != nil {
+		return 0, err
+	}
+	return strconv.ParseInt(string(said), 10, 64)
 }
 
-func call(ctx context.Context, method, url string, body []byte) error {
+func call(ctx context.Context, method, url string, body []byte) ([]byte, error) {
 	r, err := http.NewRequestWithContext(ctx, method, url, bytes.NewReader(body))
 	if err != nil {
-		return err
+		return nil, err
 	}
 	r.Close = true // leaves no goroutine behind that would be counted
 	answer, err := http.DefaultClient.Do(r)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer answer.Body.Close()
 	said, err := io.ReadAll(io.LimitReader(answer.Body, 1<<10))
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if answer.StatusCode != http.StatusOK {
-		return fmt.Errorf("stub: %s: %s", answer.Status, bytes.TrimSpace(said))
+		return nil, fmt.Errorf("stub: %s: %s", answer.Status, bytes.TrimSpace(said))
 	}
-	return nil
+	return said, nil
 }

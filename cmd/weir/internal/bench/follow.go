@@ -41,7 +41,11 @@ func measureWatch(ctx context.Context, r *rig) (Figures, error) {
 
 // follow measures a stream of changes: how fast they come for a while, and what each costs, until the handlers have caught up.
 func (r *rig) follow(ctx context.Context, change string) (Figures, error) {
-	told, from := r.events.Load(), r.version()
+	from, err := r.caughtUp(ctx)
+	if err != nil {
+		return nil, err
+	}
+	told := r.events.Load()
 	if err := tell(ctx, r.Stub, order{Do: doModify, Change: change}); err != nil {
 		return nil, err
 	}
@@ -58,14 +62,12 @@ func (r *rig) follow(ctx context.Context, change string) (Figures, error) {
 	if err := tell(ctx, r.Stub, order{Do: doHold}); err != nil {
 		return nil, err
 	}
-	if err := waitSettled(ctx, r.Stub); err != nil {
-		return nil, err
-	}
-	if err := r.settle(ctx, 500*time.Millisecond); err != nil {
+	to, err := r.caughtUp(ctx)
+	if err != nil {
 		return nil, err
 	}
 	_, cpu, alloc, handled := r.since(begin)
-	sent := (r.version() - from) * float64(max(1, r.Handlers)) // to all handlers, had none been merged with a later one
+	sent := float64(to-from) * float64(max(1, r.Handlers)) // to all handlers, had none been merged with a later one
 	return Figures{
 		"eventsPerSecond":    events / elapsed.Seconds(),
 		"receivedPerSecond":  received / elapsed.Seconds(),
@@ -73,6 +75,21 @@ func (r *rig) follow(ctx context.Context, change string) (Figures, error) {
 		"cpuMicrosPerEvent":  micros(cpu) / handled,
 		"allocBytesPerEvent": alloc / handled,
 	}, nil
+}
+
+// caughtUp waits until the stub sends nothing, the informer is where the stub has come, and its handlers are told nothing
+// more. It returns the resourceVersion that this is at.
+func (r *rig) caughtUp(ctx context.Context) (int64, error) {
+	to, err := waitSettled(ctx, r.Stub)
+	if err != nil {
+		return 0, err
+	}
+	for r.version() < float64(to) {
+		if pause(ctx, 10*time.Millisecond); ctx.Err() != nil {
+			return 0, fmt.Errorf("the informer is at %.0f, the stub at %d: %w", r.version(), to, ctx.Err())
+		}
+	}
+	return to, r.settle(ctx, 500*time.Millisecond)
 }
 
 func micros(d time.Duration) float64 { return d.Seconds() * 1e6 }
@@ -97,7 +114,7 @@ func measureRelist(ctx context.Context, r *rig) (Figures, error) {
 	if err := tell(ctx, r.Stub, order{Do: doExpire, Times: r.Relists}); err != nil {
 		return nil, err
 	}
-	if err := waitSettled(ctx, r.Stub); err != nil {
+	if _, err := waitSettled(ctx, r.Stub); err != nil {
 		return nil, err
 	}
 	if err := r.settle(ctx, 500*time.Millisecond); err != nil {

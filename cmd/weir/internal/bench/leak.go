@@ -26,7 +26,7 @@ func measureLeak(ctx context.Context, r *rig) (Figures, error) {
 	if err := tell(ctx, r.Stub, order{Do: doRemove, Keep: keepEach}); err != nil {
 		return nil, err
 	}
-	if err := waitSettled(ctx, r.Stub); err != nil {
+	if _, err := waitSettled(ctx, r.Stub); err != nil {
 		return nil, err
 	}
 	want := (objects + keepEach - 1) / keepEach

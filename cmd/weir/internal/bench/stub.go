@@ -43,6 +43,7 @@ type stub struct {
 	order   order
 	sent    bool          // the order has been carried out
 	waiting int           // watches that wait for an order
+	version int64         // up to which the last watch was sent everything
 	changed chan struct{} // closed and replaced at each change of the above
 }
 
@@ -147,6 +148,8 @@ func (s *stub) watch(w http.ResponseWriter, r *http.Request) {
 		}
 		from = 0
 	}
+	from = max(from, s.pods.version())
+	s.reach(from)
 	var changes *history // made when something is to change
 	for flush() == nil {
 		switch o, ok := s.next(r.Context()); {
@@ -154,11 +157,12 @@ func (s *stub) watch(w http.ResponseWriter, r *http.Request) {
 			return
 		case o.Do == doModify:
 			if changes == nil {
-				changes = newHistory(s.pods, max(0, from-s.pods.version()))
+				changes = newHistory(s.pods, from-s.pods.version())
 			}
 			if s.modify(r.Context(), w, o, changes) != nil {
 				return
 			}
+			s.reach(s.pods.version() + changes.next)
 		case o.Do == doExpire:
 			w.Write(s.pods.expired)
 			return
@@ -166,6 +170,7 @@ func (s *stub) watch(w http.ResponseWriter, r *http.Request) {
 			if s.pods.writeRemoved(w, o.Keep) != nil {
 				return
 			}
+			s.reach(s.pods.version() + int64(s.pods.n))
 			s.obey(o, true)
 		}
 	}
@@ -196,6 +201,13 @@ func (s *stub) next(ctx context.Context) (order, bool) {
 		s.sent = s.order.Times == 0
 	}
 	return o, true
+}
+
+// reach notes the version up to which a watch was sent everything.
+func (s *stub) reach(version int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.version = version
 }
 
 // wake wakes whoever waits for a change of the state. The lock is held.
@@ -290,9 +302,10 @@ func (s *stub) take(w http.ResponseWriter, r *http.Request) {
 func (s *stub) settled(w http.ResponseWriter, r *http.Request) {
 	for {
 		s.mu.Lock()
-		done, changed := s.sent && s.waiting > 0, s.changed
+		done, changed, version := s.sent && s.waiting > 0, s.changed, s.version
 		s.mu.Unlock()
 		if done {
+			io.WriteString(w, formatVersion(version))
 			return
 		}
 		select {

@@ -224,7 +224,7 @@ func TestStubExpires(t *testing.T) {
 	}
 	var settled sync.WaitGroup
 	settled.Go(func() {
-		if err := waitSettled(t.Context(), url); err != nil {
+		if _, err := waitSettled(t.Context(), url); err != nil {
 			t.Error(err)
 		}
 	})
@@ -256,7 +256,7 @@ func TestStubRemoves(t *testing.T) {
 	if len(gone) != n-3 {
 		t.Errorf("%d pods were deleted, want %d", len(gone), n-3)
 	}
-	if err := waitSettled(t.Context(), url); err != nil {
+	if _, err := waitSettled(t.Context(), url); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -312,13 +312,19 @@ func TestStubGoesOnWithTheNextOrder(t *testing.T) {
 		if err := tell(t.Context(), url, order{Do: doHold}); err != nil {
 			t.Fatal(err)
 		}
-		held := make(chan error, 1)
-		go func() { held <- waitSettled(t.Context(), url) }()
-		for err := error(nil); held != nil; { // what was on its way
+		settled := make(chan int64, 1)
+		go func() {
+			to, err := waitSettled(t.Context(), url)
+			if err != nil {
+				t.Error(err)
+			}
+			settled <- to
+		}()
+		for to := int64(0); to == 0 || version < to; { // what was on its way
 			select {
-			case err = <-held:
-				if held = nil; err != nil {
-					t.Fatal(err)
+			case to = <-settled:
+				if to < version {
+					t.Fatalf("%v: settled at %d, after %d", o, to, version)
 				}
 			case e := <-w.ResultChan():
 				version++
