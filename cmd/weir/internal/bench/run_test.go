@@ -57,9 +57,13 @@ func TestVerbs(t *testing.T) {
 				}
 				o := o
 				o.Unstructured = true
-				expect(t, v, o, v.Name+unstructuredSuffix, held)
-				o.DropIn = true
-				expect(t, v, o, v.Name+dropInSuffix+unstructuredSuffix, held)
+				if v.Name != "watch" { // the script of weir bench has that
+					expect(t, v, o, v.Name+unstructuredSuffix, held)
+				}
+				if v.Name == "watch" || !v.Stub { // these wait longest, and the stub is the same for both
+					o.DropIn = true
+					expect(t, v, o, v.Name+dropInSuffix+unstructuredSuffix, held)
+				}
 			})
 		}
 	}
