@@ -64,7 +64,8 @@ func (r *run) expectOf(cl *api.Client, spec ClientSpec) expectation {
 	tooMany, mixed := false, false
 	for _, f := range rules {
 		tooMany = tooMany || f.AsksForLess()
-		mixed = mixed || f.Deed == api.ErrorEvent && f.M > 0 // it may come in place of another one that would come at once
+		// It may come in place of another one that would come at once, or the watch looks like one of a quiet resource before it is cut.
+		mixed = mixed || f.Deed == api.ErrorEvent && f.M > 0 || f.Deed == api.Stall && f.Ask&api.AskWatch != 0
 	}
 	e.heals = e.heals && !tooMany
 	e.current = e.heals && !watches && !(initials && spec.Mode == "watchlist") // initial events go on as a watch
