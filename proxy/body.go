@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"bytes"
 	"io"
 	"net/http"
 	"sync"
@@ -13,6 +14,9 @@ const (
 	// maxDropped bounds what is read of a body that nobody wants, so that the connection can be used again.
 	maxDropped = 64 << 10
 )
+
+// maxReplayed bounds the bodies that are held to be sent again. So many times Options.MaxMutating is what they take.
+const maxReplayed = 64 << 10
 
 // body is that of a request on its way upstream. A transport may still read it when its request has been answered; then there is nothing
 // that may be touched any more.
@@ -57,6 +61,24 @@ func (b *body) Close() error {
 	b.mu.Lock()
 	b.closed = true
 	b.mu.Unlock()
+	return err
+}
+
+// repeatable reads the body of a request, if it is small, so that a transport can send it again. It has to where the upstream closes the
+// connection before it has looked at the request, as kube-apiserver does now and then to spread its clients.
+func repeatable(r *http.Request) error {
+	if r.ContentLength <= 0 || r.ContentLength > maxReplayed {
+		return nil
+	}
+	raw, err := io.ReadAll(r.Body)
+	if err != nil {
+		return err
+	}
+	if err := r.Body.Close(); err != nil {
+		return err
+	}
+	r.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(raw)), nil }
+	r.Body, err = r.GetBody()
 	return err
 }
 

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -12,11 +13,13 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/net/http/httpguts"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/transport"
+	"k8s.io/utils/lru"
 
 	"github.com/weirproject/weir/watchcache"
 )
@@ -27,10 +30,14 @@ type upstream struct {
 	// bare has no credentials: requests bring their own. own has the proxy's. Each is there twice, because an upgrade needs
 	// HTTP/1.1.
 	bare, bareUpgrade, own, ownUpgrade http.RoundTripper
-	prefixes                           []string // of headers that only a front proxy may send, canonical
-	drop                               time.Duration
-	requests                           atomic.Uint64
-	failures                           atomic.Uint64
+	// accepted are the bearers whom the upstream has let in. kube-apiserver closes an HTTP/2 connection by which somebody came whom it does
+	// not know, and requests of others that are under way on it may be lost. So only these share one; the rest come by HTTP/1.1. It holds
+	// maxKnown at most: sha256 of a token, to nothing.
+	accepted *lru.Cache
+	prefixes []string // of headers that only a front proxy may send, canonical
+	drop     time.Duration
+	requests atomic.Uint64
+	failures atomic.Uint64
 }
 
 // asKey is where a request's context has the *transport.ImpersonationConfig that it goes on with; none: with what it came with.
@@ -46,7 +53,7 @@ func newUpstream(cfg *rest.Config, o *Options) (*upstream, error) {
 		}
 	}
 	headers := &o.Authentication
-	u := &upstream{prefixes: []string{"X-Remote-"}, drop: o.patience.drop}
+	u := &upstream{accepted: lru.New(maxKnown), prefixes: []string{"X-Remote-"}, drop: o.patience.drop}
 	for _, names := range [][]string{headers.UserHeaders, headers.UIDHeaders, headers.GroupHeaders, headers.ExtraPrefixes} {
 		for _, name := range names {
 			u.prefixes = append(u.prefixes, http.CanonicalHeaderKey(name))
@@ -85,8 +92,13 @@ func transportFor(cfg *rest.Config) (http.RoundTripper, error) {
 // serve passes the request on. as is nil to pass it on with the credentials that it has.
 func (u *upstream) serve(w http.ResponseWriter, r *http.Request, as *transport.ImpersonationConfig) {
 	u.requests.Add(1)
+	r = withConnection(r)
 	if r.Body != nil && r.Body != http.NoBody {
 		r.Body = &body{ReadCloser: r.Body, control: http.NewResponseController(w), drop: u.drop}
+		if err := repeatable(r); err != nil {
+			watchcache.WriteError(w, r, apierrors.NewBadRequest("the body of the request: "+err.Error()))
+			return
+		}
 	}
 	if as != nil {
 		r = r.WithContext(context.WithValue(r.Context(), asKey{}, as))
@@ -121,11 +133,45 @@ func (u *upstream) RoundTrip(r *http.Request) (*http.Response, error) {
 	case !ok && upgrade:
 		return u.bareUpgrade.RoundTrip(r)
 	case !ok:
-		return u.bare.RoundTrip(r)
+		return u.roundTripBare(r)
 	case upgrade:
 		return transport.NewImpersonatingRoundTripper(*as, u.ownUpgrade).RoundTrip(r)
 	}
 	return transport.NewImpersonatingRoundTripper(*as, u.own).RoundTrip(r)
+}
+
+// roundTripBare sends a request with the credentials that it came with, and remembers whether they were any good.
+func (u *upstream) roundTripBare(r *http.Request) (*http.Response, error) {
+	id := tokenID(r)
+	by := u.bareUpgrade
+	if _, ok := u.accepted.Get(id); ok {
+		by = u.bare
+	}
+	resp, err := by.RoundTrip(r)
+	switch {
+	case err != nil || id == [sha256.Size]byte{}:
+	case resp.StatusCode == http.StatusUnauthorized:
+		u.accepted.Remove(id)
+	default:
+		u.accepted.Add(id, nil)
+	}
+	return resp, err
+}
+
+// withConnection returns the request with nothing in its Connection header but that it asks for an upgrade. A reverse proxy takes away the
+// headers that are named there, those that say who the caller is too, and kube-apiserver does not.
+func withConnection(r *http.Request) *http.Request {
+	if len(r.Header["Connection"]) == 0 {
+		return r
+	}
+	upgrades := httpguts.HeaderValuesContainsToken(r.Header["Connection"], "Upgrade")
+	r = r.WithContext(r.Context())
+	r.Header = r.Header.Clone()
+	r.Header.Del("Connection")
+	if upgrades {
+		r.Header.Set("Connection", "Upgrade")
+	}
+	return r
 }
 
 // failed answers a request that the upstream did not.

@@ -1,0 +1,129 @@
+package proxy
+
+import (
+	"encoding/pem"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+
+	"k8s.io/client-go/rest"
+)
+
+// roundTripper is a transport that a test has written.
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// passTo returns what sends requests to a handler that is an upstream.
+func passTo(t *testing.T, h http.HandlerFunc) *upstream {
+	t.Helper()
+	server := httptest.NewUnstartedServer(h)
+	server.EnableHTTP2 = true
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+	o := Options{}.withDefaults()
+	u, err := newUpstream(&rest.Config{Host: server.URL, BearerToken: ownToken, TLSClientConfig: rest.TLSClientConfig{CAData: ca}}, &o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(u.close)
+	return u
+}
+
+// TestConnectionsOfStrangers: kube-apiserver closes an HTTP/2 connection by which somebody came whom it does not know, and requests that are
+// under way on it may be lost. So nobody whom it knows shares one with them.
+func TestConnectionsOfStrangers(t *testing.T) {
+	var mu sync.Mutex
+	by := map[string]map[string]bool{} // connections by token
+	u := passTo(t, func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		who := r.Header.Get("Authorization")
+		if by[who] == nil {
+			by[who] = map[string]bool{}
+		}
+		by[who][r.RemoteAddr] = true
+		if who == "Bearer jane" {
+			return
+		}
+		if r.ProtoMajor == 2 {
+			w.Header().Set("Connection", "close")
+		}
+		w.WriteHeader(http.StatusUnauthorized)
+	})
+	ask := func(who string) {
+		r := httptest.NewRequest(http.MethodGet, "/version", nil)
+		if who != "" {
+			r.Header.Set("Authorization", who)
+		}
+		u.serve(httptest.NewRecorder(), r, nil)
+	}
+	ask("Bearer jane")
+	mu.Lock()
+	clear(by)
+	mu.Unlock()
+	for range 5 {
+		for _, who := range []string{"Bearer jane", "Bearer junk", ""} {
+			ask(who)
+		}
+	}
+	if len(by["Bearer jane"]) != 1 {
+		t.Errorf("who is known came by %d connections", len(by["Bearer jane"]))
+	}
+	for _, who := range []string{"Bearer junk", ""} {
+		for at := range by[who] {
+			if by["Bearer jane"][at] {
+				t.Errorf("%q came by a connection of jane's", who)
+			}
+		}
+	}
+}
+
+// TestBodiesAgain: a transport can send a body again whose request the upstream has not looked at, as it says when it closes a connection.
+func TestBodiesAgain(t *testing.T) {
+	u := passTo(t, func(http.ResponseWriter, *http.Request) {})
+	for _, size := range []int{1, maxReplayed, maxReplayed + 1} {
+		want := strings.Repeat("x", size)
+		send := roundTripper(func(r *http.Request) (*http.Response, error) {
+			if again := r.GetBody != nil; again != (size <= maxReplayed) {
+				t.Errorf("%d bytes: can be sent again: %v", size, again)
+				return nil, http.ErrNotSupported
+			}
+			bodies := []io.Reader{r.Body}
+			if r.GetBody != nil {
+				again, err := r.GetBody()
+				if err != nil {
+					return nil, err
+				}
+				bodies = append(bodies, again)
+			}
+			for _, body := range bodies {
+				if raw, err := io.ReadAll(body); err != nil || string(raw) != want {
+					t.Errorf("%d bytes: %d bytes were sent, %v", size, len(raw), err)
+				}
+			}
+			return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: http.NoBody, Request: r}, nil
+		})
+		u.bare, u.bareUpgrade = send, send
+		r := httptest.NewRequest(http.MethodPost, "/api/v1/namespaces/mine/pods", strings.NewReader(want))
+		u.serve(httptest.NewRecorder(), r, nil)
+	}
+}
+
+// TestConnectionHeader: a caller's Connection header takes away no header that says who they are. kube-apiserver does not look at it.
+func TestConnectionHeader(t *testing.T) {
+	var got http.Header
+	u := passTo(t, func(_ http.ResponseWriter, r *http.Request) { got = r.Header.Clone() })
+	r := httptest.NewRequest(http.MethodGet, "/version", nil)
+	r.Header.Set("Authorization", "Bearer junk")
+	r.Header.Set("Impersonate-User", "joe")
+	r.Header["Connection"] = []string{"Authorization, close", "impersonate-user"}
+	u.serve(httptest.NewRecorder(), r, nil)
+	if got.Get("Authorization") != "Bearer junk" || got.Get("Impersonate-User") != "joe" {
+		t.Errorf("%v came", got)
+	}
+}
