@@ -52,6 +52,20 @@ func usualRange(text string, last bool) bool {
 	return true
 }
 
+// suits reports whether whoever asks for another form of the objects asks for the one that such an answer has: as says which. Of a list that is
+// asked for as one object, or the reverse, kube-apiserver makes nothing, and says so.
+func suits(h http.Header, as string) bool {
+	for text := range strings.SplitSeq(h.Get("Accept"), ",") {
+		for _, part := range strings.Split(text, ";")[1:] {
+			name, value, _ := strings.Cut(strings.Trim(part, " "), "=")
+			if name == "as" && value != as {
+				return false
+			}
+		}
+	}
+	return true
+}
+
 func mediaByte(b byte) bool { return groupByte(b) || b == '+' }
 
 func valueByte(b byte) bool { return groupByte(b) || b >= 'A' && b <= 'Z' }

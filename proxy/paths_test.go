@@ -95,7 +95,7 @@ func TestOtherQueries(t *testing.T) {
 		"fieldSelector=metadata.name=a&fieldSelector=metadata.name=b", "labelSelector=a&labelSelector=b", "watch=0&watch=1",
 		"resourceVersion=0&resourceVersion=1", "limit=many", "watch=1&limit=many", "timeoutSeconds=x", "sendInitialEvents=1;watch=1", "%zz",
 		"labelSelector=%zz", "allowWatchBookmarks=%", "fieldSelector=a", "resourceVersionMatch=Guess", "resourceVersion=-1",
-		"sendInitialEvents=true&timeoutSeconds=1", "resourceVersionMatch=Exact",
+		"sendInitialEvents=true&timeoutSeconds=1", "resourceVersionMatch=Exact", "resourceVersion=0&timeout=junk", "resourceVersion=0&timeout=1ns",
 	} {
 		u.passed("")
 		code, body := f.getExactly("jane", "/api/v1/pods?"+query)
@@ -231,4 +231,26 @@ func (f *fixture) getExactly(user, target string) (code int, body string) {
 		f.t.Fatal(err)
 	}
 	return resp.StatusCode, string(all)
+}
+
+// TestForms: metadata of a list is not asked for as that of one object, nor the reverse. kube-apiserver answers 406, in its own words.
+func TestForms(t *testing.T) {
+	u, f := startPaths(t)
+	const of = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+	const list = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+	for _, c := range []struct {
+		path, accept string
+		passed       int
+	}{
+		{"/api/v1/pods?resourceVersion=0", of, 1}, {"/api/v1/pods?resourceVersion=0", list, 0},
+		{"/api/v1/pods?resourceVersion=0", list + "," + of, 1}, {"/api/v1/pods?resourceVersion=0&watch=1&timeoutSeconds=1", list, 1},
+		{"/api/v1/pods?resourceVersion=0&watch=1&timeoutSeconds=1", of, 0},
+		{"/api/v1/nodes/node?resourceVersion=0", list, 1}, {"/api/v1/nodes/node?resourceVersion=0", of, 0},
+	} {
+		u.passed("")
+		f.get("jane", c.path, "Accept", c.accept)
+		if n := len(u.passed("")); n != c.passed {
+			t.Errorf("%s as %s: %d requests upstream", c.path, c.accept, n)
+		}
+	}
 }

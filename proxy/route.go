@@ -80,7 +80,16 @@ func understood(q url.Values, known sets.Set[string]) bool {
 			return false
 		}
 	}
-	return true
+	return usualTimeout(q)
+}
+
+// usualTimeout reports whether a timeout is one that kube-apiserver accepts, and that is not over before the answer is there.
+func usualTimeout(q url.Values) bool {
+	if !q.Has("timeout") || q.Get("timeout") == "" {
+		return true
+	}
+	d, err := time.ParseDuration(q.Get("timeout"))
+	return err == nil && d >= time.Second
 }
 
 // get returns the GET of one object.
@@ -171,7 +180,11 @@ func (rd *read) watch(q url.Values) {
 
 // answers says whether a session can answer the read as kube-apiserver would.
 func (s *session) answers(r *http.Request, rd *read) bool {
-	if !s.has(rd.target) || !usualAccept(r.Header) || watchcache.WantsTable(r.Header) || s.cache.Accepts(r) != nil {
+	form := "PartialObjectMetadata"
+	if rd.review.verb == "list" {
+		form = "PartialObjectMetadataList"
+	}
+	if !s.has(rd.target) || !usualAccept(r.Header) || !suits(r.Header, form) || watchcache.WantsTable(r.Header) || s.cache.Accepts(r) != nil {
 		return false
 	}
 	accept := strings.TrimSpace(strings.Join(r.Header.Values("Accept"), ","))
