@@ -50,6 +50,9 @@ func (a *authorization) asOther(ctx context.Context, who user.Info, h http.Heade
 	if err != nil {
 		return nil, err
 	}
+	if to == nil {
+		return asItself(who), nil
+	}
 	for _, q := range questions(to) {
 		switch v := a.allows(ctx, who, q, terms{}); {
 		case v == no:
@@ -90,6 +93,8 @@ func questions(to *transport.ImpersonationConfig) []*action {
 	return out
 }
 
+// readImpersonation returns whom the headers name; nil: nobody. kube-apiserver takes no notice of an empty name, or of headers that it does
+// not know.
 func readImpersonation(h http.Header) (*transport.ImpersonationConfig, error) {
 	to := &transport.ImpersonationConfig{
 		UserName: h.Get(authenticationv1.ImpersonateUserHeader),
@@ -108,7 +113,11 @@ func readImpersonation(h http.Header) (*transport.ImpersonationConfig, error) {
 		}
 		to.Extra[key] = append(to.Extra[key], values...)
 	}
-	if to.UserName == "" {
+	switch {
+	case to.UserName != "":
+	case to.UID == "" && len(to.Groups) == 0 && len(to.Extra) == 0:
+		return nil, nil
+	default:
 		return nil, apierrors.NewBadRequest("requested to impersonate groups, a uid or extras without impersonating a user")
 	}
 	return to, nil

@@ -251,3 +251,18 @@ func TestHostile(t *testing.T) {
 		t.Error("a connection may stay for ever")
 	}
 }
+
+// TestNobodyImpersonated: an empty name in a header is nobody's, and so is a header that kube-apiserver does not know: the caller stays who
+// they are.
+func TestNobodyImpersonated(t *testing.T) {
+	u := startUpstream(t, embedded.Options{})
+	f := startProxy(t, u, Options{})
+	carol := f.clientWith(f.authCA.issue(t, "carol", "staff"))
+	for _, name := range []string{"Impersonate-User", "Impersonate-Nonsense"} {
+		f.open(carol, http.MethodGet, "/version", name, "")
+		passed := u.passed("/version")
+		if len(passed) != 1 || passed[0].header.Get("Impersonate-User") != "carol" {
+			t.Errorf("%s: %v", name, passed)
+		}
+	}
+}
