@@ -33,14 +33,19 @@ func dropImpersonation(h http.Header) {
 }
 
 // asItself is how a caller with a certificate goes on upstream. Everybody who is authenticated is in system:authenticated without
-// being put there.
+// being put there. But upstream a ServiceAccount that comes without groups is put into those of ServiceAccounts, and one who shows a
+// certificate of such a name is in none of these.
 func asItself(who user.Info) *transport.ImpersonationConfig {
-	return &transport.ImpersonationConfig{
+	to := &transport.ImpersonationConfig{
 		UserName: who.GetName(),
 		UID:      who.GetUID(),
 		Groups:   slices.DeleteFunc(slices.Clone(who.GetGroups()), func(g string) bool { return g == user.AllAuthenticated }),
 		Extra:    who.GetExtra(),
 	}
+	if _, _, err := serviceaccount.SplitUsername(to.UserName); err == nil && len(to.Groups) == 0 {
+		to.Groups = []string{user.AllAuthenticated}
+	}
+	return to
 }
 
 // asOther is whom a caller with a certificate impersonates, if it may: kube-apiserver asks for the verb impersonate on each part of the

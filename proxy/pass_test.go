@@ -266,3 +266,34 @@ func TestNobodyImpersonated(t *testing.T) {
 		}
 	}
 }
+
+// TestRobotsGroups: upstream, a ServiceAccount that is impersonated without groups is put into those of ServiceAccounts. Somebody who shows a
+// certificate of that name is not in them.
+func TestRobotsGroups(t *testing.T) {
+	u := startUpstream(t, embedded.Options{})
+	f := startProxy(t, u, Options{})
+	robot := f.clientWith(f.authCA.issue(t, "system:serviceaccount:mine:robot"))
+	f.open(robot, http.MethodGet, "/version")
+	passed := u.passed("/version")
+	if len(passed) != 1 || !slices.Equal(passed[0].header.Values("Impersonate-Group"), []string{"system:authenticated"}) {
+		t.Errorf("%v", passed)
+	}
+}
+
+// TestForeignPage: who may not list is told so, also with a continue token of the proxy's.
+func TestForeignPage(t *testing.T) {
+	u := startUpstream(t, embedded.Options{Pods: 3})
+	f := startProxy(t, u, Options{Resources: []string{"pods"}, Cached: []string{"pods"}})
+	f.ready()
+	_, page := f.get("jane", "/api/v1/pods?limit=1")
+	_, page, _ = strings.Cut(page, `"continue":"`)
+	page, _, _ = strings.Cut(page, `"`)
+	u.deny(func(s authorizationv1.SubjectAccessReviewSpec) bool { return s.User == "joe" })
+	for user, want := range map[string]int{"jane": 0, "joe": 1} {
+		u.passed("")
+		code, _ := f.get(user, "/api/v1/nodes?limit=1&continue="+page)
+		if n := len(u.passed("/api/v1/nodes")); n != want || want == 0 && code != http.StatusGone {
+			t.Errorf("%s is answered %d, after %d requests upstream", user, code, n)
+		}
+	}
+}

@@ -62,13 +62,27 @@ func (s *Server) admit(a *answer, r *http.Request) {
 func (s *Server) answer(w http.ResponseWriter, r *http.Request, rd *read) {
 	switch {
 	case rd != nil && s.serveRead(w, r, rd):
-	case rd != nil && rd.ours && !s.authn.unauthorized(r):
-		if s.dropBody(w, r) {
-			watchcache.WriteError(w, r, apierrors.NewResourceExpired("The provided continue parameter is too old. Start a new list without it."))
-		}
+	case rd != nil && rd.ours && s.expired(w, r, rd):
 	default:
 		s.pass(w, r)
 	}
+}
+
+// expired answers a read that goes on with a page of ours which cannot be given any more. It returns false for somebody who may not have it
+// anyway: the upstream says so.
+func (s *Server) expired(w http.ResponseWriter, r *http.Request, rd *read) bool {
+	_, v := s.permits(r, rd, false)
+	if v == no {
+		return false
+	}
+	err := v.err()
+	if err == nil {
+		err = apierrors.NewResourceExpired("The provided continue parameter is too old. Start a new list without it.")
+	}
+	if s.dropBody(w, r) {
+		watchcache.WriteError(w, r, err)
+	}
+	return true
 }
 
 // serveRead answers a read from what is held. It returns false if that cannot be, and nothing was answered.

@@ -38,7 +38,7 @@ var (
 			delete(a.Bodies[full-1].(map[string]any)["metadata"].(map[string]any), "continue")
 		}
 	}}
-	vary    = &difference{"Vary also where the client could have had it compressed", func(a *answer) { delete(a.Header, "Vary") }}
+	vary = &difference{"Vary also where the client could have had it compressed", func(a *answer) { delete(a.Header, "Vary") }}
 )
 
 // lists are the rows of LIST besides the combinations of resourceVersion, match and limit.
