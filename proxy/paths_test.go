@@ -233,6 +233,18 @@ func (f *fixture) getExactly(user, target string) (code int, body string) {
 	return resp.StatusCode, string(all)
 }
 
+// TestNamespaceOfNone: custom resources without namespaces cannot be selected by one, and kube-apiserver says so.
+func TestNamespaceOfNone(t *testing.T) {
+	u, f := startPaths(t)
+	for path, want := range map[string]int{"/api/v1/nodes": 1, "/api/v1/pods": 0} {
+		u.passed("")
+		f.get("jane", path+"?resourceVersion=0&fieldSelector=metadata.namespace%3Dmine")
+		if n := len(u.passed("")); n != want {
+			t.Errorf("%s: %d requests upstream", path, n)
+		}
+	}
+}
+
 // TestForms: metadata of a list is not asked for as that of one object, nor the reverse. kube-apiserver answers 406, in its own words.
 func TestForms(t *testing.T) {
 	u, f := startPaths(t)

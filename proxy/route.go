@@ -193,7 +193,7 @@ func (s *session) answers(r *http.Request, rd *read) bool {
 	}
 	if rd.review.fields != nil {
 		for _, f := range rd.review.fields.Requirements() {
-			if !s.cache.HasField(f.Field) {
+			if !s.cache.HasField(f.Field) || f.Field == "metadata.namespace" && !s.kind.Namespaced {
 				return false
 			}
 		}
