@@ -1,0 +1,193 @@
+package proxyfuzz
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/base64"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// caller is somebody who can make requests, and what they show of themselves.
+type caller struct {
+	name string
+	cert *tls.Certificate // nil: none
+	// token is what a bearer shows; empty: none.
+	token string
+	// front: a front proxy's certificate, or one that pretends to be, so that X-Remote headers come with it.
+	front bool
+	// good: kube-apiserver lets them in. Most requests are theirs, because the others show little.
+	good bool
+	// admin: they may do everything, so that there is something to be seen.
+	admin bool
+}
+
+// pickCaller returns somebody, good in most cases.
+func pickCaller(d dice, all []caller) caller {
+	if good := slices.DeleteFunc(slices.Clone(all), func(c caller) bool { return !c.good }); d.percent(75) {
+		return pick(d, good...)
+	}
+	return pick(d, all...)
+}
+
+// people are the names that permissions are given to, and whom front proxies and impersonators name.
+var (
+	people    = []string{"ann", "bob", "eve", "carl", "dora", "system:anonymous", "system:serviceaccount:mine:robot", "system:serviceaccount:yours:robot"}
+	groups    = []string{"staff", "guests", "system:authenticated", "system:unauthenticated", "system:serviceaccounts", "system:serviceaccounts:mine"}
+	constrain = "constrained" // who may impersonate in constrained ways, at all times
+)
+
+// newCallers makes everybody: those who are believed, several times, and those who are not.
+func newCallers(t *testing.T, ctx context.Context, w *world, ca, fronts, foreign *authority, tokens *minter) []caller {
+	t.Helper()
+	var out []caller
+	for _, name := range []string{"ann", "bob", "eve", "weir-admin"} {
+		cfg := w.cluster.Config()
+		if name != "weir-admin" {
+			var err error
+			if cfg, err = w.cluster.ConfigFor(name); err != nil {
+				t.Fatal(err)
+			}
+		}
+		out = append(out, caller{name: "the token of " + name, token: cfg.BearerToken, good: true, admin: name == "weir-admin"})
+	}
+	annToken := out[0].token
+	var robots []*corev1.ServiceAccount
+	for _, ns := range []string{"mine", "yours"} {
+		robot, err := w.client.CoreV1().ServiceAccounts(ns).Get(ctx, "robot", metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		robots = append(robots, robot)
+		out = append(out, caller{name: "the ServiceAccount " + ns + "/robot", token: tokens.mint(t, robot, nil), good: true})
+	}
+	past := time.Now().Add(-time.Hour).Unix()
+	stranger := robots[0].DeepCopy()
+	stranger.Name = "stranger"
+	renewed := robots[0].DeepCopy()
+	renewed.UID = "b7e6d6c0-0000-4000-8000-000000000000"
+	for name, token := range map[string]string{
+		"an expired token of mine/robot":          tokens.mint(t, robots[0], map[string]any{"exp": past}),
+		"a token of mine/robot for later":         tokens.mint(t, robots[0], map[string]any{"nbf": time.Now().Add(time.Hour).Unix()}),
+		"a token of mine/robot for somebody else": tokens.mint(t, robots[0], map[string]any{"aud": []string{"somebody"}}),
+		"a token of another issuer":               tokens.mint(t, robots[0], map[string]any{"iss": "https://nowhere"}),
+		"a token of a ServiceAccount that is not": tokens.mint(t, stranger, nil),
+		"a token of a ServiceAccount that was":    tokens.mint(t, renewed, nil),
+		"a token that is cut off":                 tokens.mint(t, robots[0], nil)[:100],
+		"junk":                                    "junk",
+		"a token with a comma":                    annToken + ",x",
+	} {
+		out = append(out, caller{name: name, token: token})
+	}
+	admin := []string{"system:masters"}
+	for name, cert := range map[string]*tls.Certificate{
+		"the certificate of carl":                      ca.issue(t, "carl", []string{"staff"}, nil),
+		"the certificate of dora":                      ca.issue(t, "dora", nil, nil),
+		"the certificate of ann":                       ca.issue(t, "ann", []string{"guests"}, nil),
+		"the certificate of an admin":                  ca.issue(t, "root", admin, nil),
+		"the certificate of who may impersonate a bit": ca.issue(t, constrain, nil, nil),
+		"an expired certificate of an admin":           ca.issue(t, "root", admin, expired),
+		"a certificate of an admin for later":          ca.issue(t, "root", admin, early),
+		"a certificate of an admin for servers":        ca.issue(t, "root", admin, forServers),
+		"an admin's certificate of another authority":  foreign.issue(t, "root", admin, nil),
+		"a certificate without a name":                 ca.issue(t, "", nil, nil),
+	} {
+		out = append(out, caller{name: name, cert: cert, good: strings.HasPrefix(name, "the certificate"), admin: name == "the certificate of an admin"}, caller{name: name + " and the token of ann", cert: cert, token: annToken},
+			caller{name: name + " and junk", cert: cert, token: "junk"})
+	}
+	for name, cert := range map[string]*tls.Certificate{
+		"a front proxy":                           fronts.issue(t, "front", nil, nil),
+		"a front proxy of another name":           fronts.issue(t, "back", nil, nil),
+		"an expired front proxy":                  fronts.issue(t, "front", nil, expired),
+		"a front proxy of another authority":      foreign.issue(t, "front", nil, nil),
+		"a front proxy of the callers' authority": ca.issue(t, "front", nil, nil),
+	} {
+		out = append(out, caller{name: name, cert: cert, front: true, good: name == "a front proxy"}, caller{name: name + " and the token of bob", cert: cert, token: out[1].token, front: true})
+	}
+	return append(sorted(out), caller{name: "nobody", good: true}, caller{name: "nobody who says to be a front proxy", front: true})
+}
+
+// sorted brings callers into an order that is the same in every run, on which replaying depends.
+func sorted(all []caller) []caller {
+	slices.SortStableFunc(all, func(a, b caller) int { return strings.Compare(a.name, b.name) })
+	return all
+}
+
+// credentials writes who the caller is into a request, in some of the ways that there are.
+func (c *caller) credentials(d dice, h http.Header) {
+	if c.token != "" {
+		c.bearer(d, h)
+	} else if d.percent(3) {
+		h.Set("Authorization", pick(d, "Bearer", "Bearer ", "Basic YTpi", "bearer  ", "Negotiate x"))
+	}
+	if c.front || d.percent(2) {
+		c.remote(d, h)
+	}
+}
+
+func (c *caller) bearer(d dice, h http.Header) {
+	switch n := d.IntN(100); {
+	case n < 85:
+		h.Set("Authorization", "Bearer "+c.token)
+	case n < 90:
+		h.Set("Authorization", pick(d, "bearer ", "BEARER ", "Bearer  ", "Token ", "Bearer\t", "bEaReR ")+c.token)
+	case n < 94:
+		h["Authorization"] = []string{"Bearer " + c.token, "Bearer junk"}
+	case n < 97:
+		h["Authorization"] = []string{"Bearer junk", "Bearer " + c.token}
+	default:
+		h.Set("Connection", "Upgrade")
+		h.Set("Upgrade", "websocket")
+		h.Set("Sec-WebSocket-Version", "13")
+		h.Set("Sec-WebSocket-Key", "dGhlIHNhbXBsZSBub25jZQ==")
+		token := base64.RawURLEncoding.EncodeToString([]byte(c.token))
+		h.Set("Sec-WebSocket-Protocol", "base64url.bearer.authorization.k8s.io."+token+", base64.binary.k8s.io")
+	}
+}
+
+// named are whom a front proxy names. It does not name system:anonymous: kube-apiserver puts whoever is impersonated by that name into
+// system:unauthenticated, and the proxy has no other way to pass on whom a front proxy names.
+func named() []string {
+	return slices.DeleteFunc(slices.Clone(people), func(name string) bool { return name == "system:anonymous" })
+}
+
+// remote writes the headers of a front proxy.
+func (c *caller) remote(d dice, h http.Header) {
+	if d.percent(95) {
+		h.Set("X-Remote-User", pick(d, append(named(), "", "root")...))
+	}
+	for range d.IntN(3) {
+		h.Add("X-Remote-Group", pick(d, append(groups, "", "system:masters")...))
+	}
+	if d.percent(10) {
+		h.Set("X-Remote-Uid", "7")
+	}
+	if d.percent(20) {
+		h.Add("X-Remote-Extra-"+pick(d, "scopes", "Acme.com%2Fproject", "odd%zz"), pick(d, "view", "é", ""))
+	}
+}
+
+// impersonation writes the headers of somebody who wants to be somebody else.
+func impersonation(d dice, h http.Header) {
+	if d.percent(92) {
+		h.Set("Impersonate-User", pick(d, append(people, "", "root", "system:node:node-0", "system:serviceaccount:x", "system:serviceaccount:mine:robot:x", "é")...))
+	}
+	for range d.IntN(3) {
+		h.Add("Impersonate-Group", pick(d, append(groups, "", "system:masters")...))
+	}
+	if d.percent(8) {
+		h.Set("Impersonate-Uid", pick(d, "7", "8"))
+	}
+	for range d.IntN(5) / 3 {
+		h.Add("Impersonate-Extra-"+pick(d, "scopes", "Scopes", "acme.com%2Fproject", "odd%zz", ""), pick(d, "view", "edit", ""))
+	}
+	if d.percent(3) {
+		h.Set(pick(d, "Impersonate-Nonsense", "Impersonate-", "impersonate-user"), "x")
+	}
+}

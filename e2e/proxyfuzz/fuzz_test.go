@@ -1,0 +1,151 @@
+package proxyfuzz
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"k8s.io/klog/v2"
+)
+
+var (
+	seed     = flag.Uint64("proxyfuzz.seed", 0, "what decides the permissions and requests; 0: a random one")
+	requests = flag.Uint64("proxyfuzz.requests", 3000, "how many requests are sent")
+	only     = flag.Int64("proxyfuzz.only", -1, "the number of the one request to send, with the permissions of its round")
+	inFlight = flag.Int("proxyfuzz.parallel", 96, "how many requests are under way at once: most of the time they wait for a watch to end")
+)
+
+const (
+	// mostFaults is after how many the fuzzer stops.
+	mostFaults = 10
+	// aRound bounds how long a round takes on a busy machine, and starting how long the servers take, built if need be.
+	aRound, starting = 2 * time.Minute, 20 * time.Minute
+)
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	klog.SetLogger(logr.Discard()) // whose token is expired is known
+	os.Exit(m.Run())
+}
+
+// TestProxyFuzz compares the proxy with kube-apiserver.
+func TestProxyFuzz(t *testing.T) {
+	rounds := int((*requests + roundsOf - 1) / roundsOf)
+	ctx := begin(t, starting+time.Duration(rounds)*aRound)
+	if *seed == 0 {
+		*seed = rand.Uint64N(1_000_000)
+	}
+	fmt.Fprintf(os.Stderr, "proxyfuzz: seed %d\n", *seed)
+	w := newWorld(t, ctx)
+	w.giveForGood(t, ctx)
+	f := &fuzzer{world: w}
+	begun := time.Now()
+	for round := range rounds {
+		first, last := uint64(round)*roundsOf, min(*requests, uint64(round+1)*roundsOf)
+		if *only >= 0 {
+			if n := uint64(*only); n < first || n >= last {
+				continue
+			}
+			first, last = uint64(*only), uint64(*only)+1
+		}
+		w.grant(t, ctx, round+1, grantsOf(newDice(*seed, 1<<32+uint64(round))))
+		f.run(ctx, first, last)
+		if !maps.Equal(w.list(t, ctx), w.frozen) {
+			t.Fatalf("the requests from %d to %d have changed objects: no answer can be compared", first, last)
+		}
+		if f.faults.Load() >= mostFaults || ctx.Err() != nil {
+			break
+		}
+		if round%20 == 19 {
+			fmt.Fprintf(os.Stderr, "proxyfuzz: %s\n", f.tally(time.Since(begun)))
+		}
+	}
+	for _, e := range f.found {
+		t.Errorf("%v\n%vgo test ./proxyfuzz -proxyfuzz.seed %d -proxyfuzz.only %d", e.faults, e, *seed, e.request.number)
+	}
+	fmt.Fprintf(os.Stderr, "proxyfuzz: %s\n", f.tally(time.Since(begun)))
+	if *only < 0 {
+		f.worthIt(t)
+	}
+}
+
+// fuzzer counts what comes out.
+type fuzzer struct {
+	world          *world
+	sent, faults   atomic.Int64
+	held, shown    atomic.Int64 // answered by the proxy itself; with objects
+	refused, pages atomic.Int64
+	mu             sync.Mutex
+	found          []*exchange // mostFaults at most
+}
+
+// run sends the requests of a range, and returns when all are answered.
+func (f *fuzzer) run(ctx context.Context, first, last uint64) {
+	var next atomic.Uint64
+	next.Store(first)
+	var workers sync.WaitGroup
+	for range min(*inFlight, int(last-first)) {
+		workers.Go(func() { // ends with the range
+			for n := next.Add(1) - 1; n < last && ctx.Err() == nil && f.faults.Load() < mostFaults; n = next.Add(1) - 1 {
+				f.one(ctx, n)
+			}
+		})
+	}
+	workers.Wait()
+}
+
+func (f *fuzzer) one(ctx context.Context, number uint64) {
+	d := newDice(*seed, number)
+	q := requestOf(d, number, f.world.callers)
+	e := f.world.ask(ctx, q, f.world.fillIn(q.target), "")
+	f.note(e)
+	if e.ours.err == nil && e.ours.next != "" && e.theirs.err == nil && e.theirs.next != "" {
+		f.pages.Add(1)
+		f.note(f.world.goOn(ctx, d, e))
+	}
+}
+
+func (f *fuzzer) note(e *exchange) {
+	f.sent.Add(1)
+	if e.ours.err == nil {
+		switch {
+		case e.ours.code >= 400:
+			f.refused.Add(1)
+		case len(e.ours.uids) > 0:
+			f.shown.Add(1)
+		}
+		if e.ours.code == 200 && e.ours.header.Get("Audit-Id") == "" {
+			f.held.Add(1)
+		}
+	}
+	if len(e.faults) == 0 {
+		return
+	}
+	f.faults.Add(1)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(f.found) < mostFaults {
+		f.found = append(f.found, e)
+	}
+}
+
+func (f *fuzzer) tally(took time.Duration) string {
+	n := f.sent.Load()
+	return fmt.Sprintf("seed %d: %d requests, %.0f a second; %d answered from what the proxy holds, %d with objects, %d refused, %d pages; %d faults",
+		*seed, n, float64(n)/took.Seconds(), f.held.Load(), f.shown.Load(), f.refused.Load(), f.pages.Load(), f.faults.Load())
+}
+
+// worthIt fails when the requests were such that no fault could have been found.
+func (f *fuzzer) worthIt(t *testing.T) {
+	if n := f.sent.Load(); f.held.Load() < n/20 || f.shown.Load() < n/20 || f.refused.Load() < n/20 {
+		t.Errorf("the requests are not worth much: %s", f.tally(time.Second))
+	}
+}

@@ -1,0 +1,194 @@
+package proxyfuzz
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+)
+
+// exchange is one request and what both sides said.
+type exchange struct {
+	request      *request
+	target       string // at kube-apiserver
+	other        string // at the proxy; empty: the same
+	ours, theirs *answer
+	faults       []string
+}
+
+// ask sends a request to both sides at once and judges the answers. Targets differ only where each side is given a token of its own.
+func (w *world) ask(ctx context.Context, q *request, target, other string) *exchange {
+	e := &exchange{request: q, target: target, other: other}
+	if other == "" {
+		other = target
+	}
+	done := make(chan struct{}) // ends with the request to the proxy
+	go func() {
+		defer close(done)
+		e.ours = w.proxied.send(ctx, q, other)
+	}()
+	e.theirs = w.server.send(ctx, q, target)
+	<-done
+	e.judge(w.known)
+	return e
+}
+
+func (e *exchange) fault(format string, args ...any) {
+	e.faults = append(e.faults, fmt.Sprintf(format, args...))
+}
+
+// judge finds what must not be. known are the objects that do not change.
+func (e *exchange) judge(known map[string]string) {
+	ours, theirs := e.ours, e.theirs
+	if ours.err != nil || theirs.err != nil {
+		if (ours.err == nil) != (theirs.err == nil) {
+			e.fault("the proxy: %v; kube-apiserver: %v", ours.err, theirs.err)
+		}
+		return
+	}
+	if e.local() {
+		return
+	}
+	if ours.code != theirs.code && !e.early() {
+		e.fault("the proxy answers %d, kube-apiserver %d", ours.code, theirs.code)
+	}
+	e.leaks(known, theirs)
+	if len(e.faults) > 0 || e.request.method != http.MethodGet {
+		return
+	}
+	if !slices.Equal(ours.refused, theirs.refused) {
+		e.fault("the proxy's watch ends with %v, kube-apiserver's with %v", ours.refused, theirs.refused)
+	}
+	for uid := range theirs.uids {
+		if known[uid] != "" && !ours.uids[uid] {
+			e.fault("the proxy does not show %s, and kube-apiserver does", uid)
+		}
+	}
+	for uid, versions := range theirs.shown {
+		if known[uid] != "" && !maps.Equal(ours.shown[uid], versions) {
+			e.fault("the proxy shows %s at %v, kube-apiserver at %v", uid, ours.shown[uid], versions)
+		}
+	}
+}
+
+// leaks finds what the proxy shows and kube-apiserver does not show to the same caller.
+func (e *exchange) leaks(known map[string]string, theirs *answer) {
+	for uid := range e.ours.uids {
+		if known[uid] != "" && !theirs.uids[uid] {
+			e.fault("THE PROXY SHOWS %s, and kube-apiserver does not", uid)
+		}
+	}
+	for uid, versions := range e.ours.shown {
+		for version := range versions {
+			if known[uid] != "" && !theirs.shown[uid][version] {
+				e.fault("THE PROXY SHOWS %s at %s, and kube-apiserver does not", uid, version)
+			}
+		}
+	}
+}
+
+// local reports whether the proxy answers for itself: it has a health of its own.
+func (e *exchange) local() bool {
+	path, _, _ := strings.Cut(e.target, "?")
+	return path == "/livez" || path == "/readyz" || path == "/healthz"
+}
+
+// early reports whether kube-apiserver has looked at the timeout before it has looked at who asks, and found it wrong or over. The proxy
+// refuses by itself whom nobody believes, and who may not impersonate, without a look at the rest.
+func (e *exchange) early() bool {
+	own := e.ours.code >= http.StatusBadRequest && e.ours.header.Get("Audit-Id") == ""
+	return own && strings.Contains(e.target, "timeout=") && (e.theirs.code == http.StatusBadRequest || e.theirs.code == http.StatusGatewayTimeout)
+}
+
+// fits judges an answer to a continue token of the proxy's, which kube-apiserver cannot read, by kube-apiserver's answer to the same
+// request without one: the proxy may refuse the token, but must not answer who is refused, nor show more.
+func (e *exchange) fits(whole *answer, known map[string]string) {
+	if e.theirs.code == http.StatusOK {
+		return // the token is kube-apiserver's after all
+	}
+	e.faults = nil
+	if e.ours.err != nil || whole.err != nil {
+		return
+	}
+	refuses := e.ours.code == http.StatusBadRequest || e.ours.code == http.StatusGone
+	if e.ours.code != whole.code && !(whole.code == http.StatusOK && refuses) && e.ours.code != e.theirs.code {
+		e.fault("the proxy answers %d with a token of its own, kube-apiserver %d without one", e.ours.code, whole.code)
+	}
+	for uid := range e.ours.uids { // of the state that the first page was of
+		if known[uid] != "" && !whole.uids[uid] {
+			e.fault("THE PROXY SHOWS %s, and kube-apiserver does not", uid)
+		}
+	}
+}
+
+// goOn sends what may come after an answer that goes on: a request with one side's token or the other's, by this caller or another.
+func (w *world) goOn(ctx context.Context, d dice, e *exchange) *exchange {
+	q := *e.request
+	if d.percent(30) {
+		q.caller = pickCaller(d, w.callers)
+		q.header = http.Header{"Accept": e.request.header["Accept"]}
+		q.caller.credentials(d, q.header)
+		q.http1 = q.http1 || q.header.Get("Upgrade") != ""
+	}
+	bare := e.target
+	if d.percent(15) {
+		path, query, _ := strings.Cut(bare, "?")
+		if r := pick(d, resources...); d.percent(50) {
+			path = pathOf(d, r)
+		} else {
+			path = misspelt(d, path)
+		}
+		bare = path + "?" + query
+	}
+	with := func(token string) string {
+		return without(bare, "resourceVersion", "resourceVersionMatch", "continue") + "&continue=" + token
+	}
+	switch d.IntN(4) {
+	case 0: // kube-apiserver's, which the proxy passes on
+		return w.ask(ctx, &q, with(e.theirs.next), "")
+	case 1:
+		next := w.ask(ctx, &q, with(e.ours.next), "")
+		next.fits(w.server.send(ctx, &q, without(bare, "resourceVersion", "resourceVersionMatch", "continue", "limit")), w.known)
+		return next
+	default: // to each its own
+		return w.ask(ctx, &q, with(e.theirs.next), with(e.ours.next))
+	}
+}
+
+// without returns a target without some parameters.
+func without(target string, names ...string) string {
+	path, query, _ := strings.Cut(target, "?")
+	var kept []string
+	for _, one := range strings.Split(query, "&") {
+		if name, _, _ := strings.Cut(one, "="); !slices.Contains(names, name) {
+			kept = append(kept, one)
+		}
+	}
+	return path + "?" + strings.Join(kept, "&")
+}
+
+// String is the exchange as somebody needs it who looks for the fault.
+func (e *exchange) String() string {
+	var out bytes.Buffer
+	q := e.request
+	fmt.Fprintf(&out, "request %d by %s\n%s %s\n", q.number, q.caller.name, q.method, e.target)
+	if e.other != "" && e.other != e.target {
+		fmt.Fprintf(&out, "at the proxy: %s\n", e.other)
+	}
+	if q.http1 {
+		fmt.Fprintln(&out, "by HTTP/1.1")
+	}
+	_ = q.header.Write(&out)
+	if q.body != "" {
+		fmt.Fprintln(&out, q.body)
+	}
+	for name, a := range map[string]*answer{"the proxy": e.ours, "kube-apiserver": e.theirs} {
+		fmt.Fprintf(&out, "--- %s: %d, error %v, body %v\n", name, a.code, a.err, a.cut)
+		_ = a.header.Write(&out)
+		fmt.Fprintf(&out, "%q\n", a.body[:min(len(a.body), 1500)])
+	}
+	return out.String()
+}

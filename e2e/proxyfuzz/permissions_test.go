@@ -1,0 +1,252 @@
+package proxyfuzz
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net/http"
+	"testing"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/dynamic"
+)
+
+// ours is the label of permissions that are drawn anew in each round.
+const ours = "proxyfuzz=round"
+
+// roundsOf is how many requests share a round of permissions.
+const roundsOf = 500
+
+// grant is one role and who has it.
+type grant struct {
+	namespace string // empty: everywhere
+	rules     []rbacv1.PolicyRule
+	subjects  []rbacv1.Subject
+}
+
+// grantsOf draws a round's permissions.
+func grantsOf(d dice) []grant {
+	grants := make([]grant, 20+d.IntN(20))
+	for i := range grants {
+		g := &grants[i]
+		if d.percent(60) {
+			g.namespace = pick(d, namespaces...)
+		}
+		for range 1 + d.IntN(3) {
+			g.rules = append(g.rules, ruleOf(d, g.namespace == ""))
+		}
+		for range 1 + d.IntN(2) {
+			g.subjects = append(g.subjects, subjectOf(d))
+		}
+	}
+	return grants
+}
+
+func subjectOf(d dice) rbacv1.Subject {
+	switch n := d.IntN(10); {
+	case n < 6:
+		return rbacv1.Subject{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: pick(d, append(people, constrain)...)}
+	case n < 8:
+		return rbacv1.Subject{Kind: rbacv1.GroupKind, APIGroup: rbacv1.GroupName, Name: pick(d, groups...)}
+	}
+	return rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: pick(d, "mine", "yours"), Name: "robot"}
+}
+
+func ruleOf(d dice, everywhere bool) rbacv1.PolicyRule {
+	if everywhere && d.percent(25) {
+		return rbacv1.PolicyRule{Verbs: []string{"get", pick(d, "post", "head", "*")}, NonResourceURLs: some(d, 2, "/metrics", "/version", "/api*", "/openapi/*", "/logs", "*", "/debug/*")}
+	}
+	if d.percent(15) {
+		return impersonateRule(d, pick(d, "impersonate", "impersonate", "*"))
+	}
+	r := pick(d, resources...)
+	rule := rbacv1.PolicyRule{APIGroups: []string{r.group}, Resources: []string{r.name}}
+	if d.percent(10) {
+		rule.APIGroups = pick(d, []string{"*"}, []string{"", fuzzGroup})
+	}
+	if d.percent(30) {
+		other := pick(d, resources...)
+		rule.Resources = append(rule.Resources, pick(d, other.name, other.name+"/status", r.name+"/status", r.name+"/*", "*/status", "*"))
+	}
+	if d.percent(8) {
+		rule.Resources = []string{pick(d, r.name+"/status", "*/*", "*", "*/log")}
+	}
+	rule.Verbs = pick(d, []string{"get", "list", "watch"}, []string{"get"}, []string{"list"}, []string{"watch"}, []string{"list", "watch"}, []string{"*"},
+		[]string{"get", "list"}, []string{"create", "update", "patch"}, []string{"delete", "deletecollection", "get"})
+	if d.percent(25) {
+		rule.ResourceNames = some(d, 2, r.names...)
+	}
+	return rule
+}
+
+// impersonateRule draws who may be impersonated.
+func impersonateRule(d dice, verbs ...string) rbacv1.PolicyRule {
+	rule := rbacv1.PolicyRule{Verbs: verbs, APIGroups: []string{pick(d, "", "authentication.k8s.io", "*")}}
+	rule.Resources = some(d, 3, "users", "groups", "serviceaccounts", "userextras/scopes", "userextras", "uids", "*")
+	if d.percent(50) {
+		rule.ResourceNames = some(d, 4, append(append([]string{"robot", "view", "7"}, people...), groups...)...)
+	}
+	return rule
+}
+
+// canary tells when everybody knows of a round: canaries are made last and taken away first.
+func canary(round int) string { return fmt.Sprint("canary-", round) }
+
+// grant puts a round's permissions in place of those of the round before, and returns when kube-apiserver and the proxy know nothing else.
+func (w *world) grant(t *testing.T, ctx context.Context, round int, grants []grant) {
+	t.Helper()
+	api := w.client.RbacV1()
+	w.warm(t, ctx, canary(round-1))
+	for _, ns := range namespaces {
+		if err := api.RoleBindings(ns).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{LabelSelector: ours}); err != nil {
+			t.Fatal(err)
+		}
+		if err := api.Roles(ns).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{LabelSelector: ours}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := api.ClusterRoleBindings().DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{LabelSelector: ours}); err != nil {
+		t.Fatal(err)
+	}
+	if err := api.ClusterRoles().DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{LabelSelector: ours}); err != nil {
+		t.Fatal(err)
+	}
+	before := canary(round - 1)
+	until(t, ctx, "kube-apiserver knows that the permissions are gone", func() bool {
+		return !w.may(t, ctx, before, "configmaps", namespaces[1]) && !w.may(t, ctx, before, "secrets", namespaces[0])
+	})
+	w.forget(t, ctx, before)
+	for i, g := range grants {
+		w.give(t, ctx, fmt.Sprintf("fuzz-%d-%d", round, i), g)
+	}
+	last := []rbacv1.PolicyRule{{Verbs: []string{"get"}, APIGroups: []string{""}, Resources: []string{"configmaps"}}}
+	who := []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: canary(round)}}
+	w.give(t, ctx, canary(round), grant{rules: last, subjects: who})
+	last = []rbacv1.PolicyRule{{Verbs: []string{"get"}, APIGroups: []string{""}, Resources: []string{"secrets"}}}
+	w.give(t, ctx, canary(round), grant{namespace: namespaces[0], rules: last, subjects: who})
+	until(t, ctx, "kube-apiserver knows the permissions", func() bool {
+		return w.may(t, ctx, canary(round), "configmaps", namespaces[1]) && w.may(t, ctx, canary(round), "secrets", namespaces[0])
+	})
+	w.follow(t, ctx)
+}
+
+// give makes one role and its binding.
+func (w *world) give(t *testing.T, ctx context.Context, name string, g grant) {
+	t.Helper()
+	meta := metav1.ObjectMeta{Name: name, Labels: map[string]string{"proxyfuzz": "round"}}
+	ref := rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: name}
+	api := w.client.RbacV1()
+	var err error
+	if g.namespace == "" {
+		if _, err = api.ClusterRoles().Create(ctx, &rbacv1.ClusterRole{ObjectMeta: meta, Rules: g.rules}, metav1.CreateOptions{}); err == nil {
+			_, err = api.ClusterRoleBindings().Create(ctx, &rbacv1.ClusterRoleBinding{ObjectMeta: meta, RoleRef: ref, Subjects: g.subjects}, metav1.CreateOptions{})
+		}
+	} else {
+		ref.Kind = "Role"
+		if _, err = api.Roles(g.namespace).Create(ctx, &rbacv1.Role{ObjectMeta: meta, Rules: g.rules}, metav1.CreateOptions{}); err == nil {
+			_, err = api.RoleBindings(g.namespace).Create(ctx, &rbacv1.RoleBinding{ObjectMeta: meta, RoleRef: ref, Subjects: g.subjects}, metav1.CreateOptions{})
+		}
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// may asks kube-apiserver whether somebody may get objects.
+func (w *world) may(t *testing.T, ctx context.Context, who, what, where string) bool {
+	t.Helper()
+	review, err := w.client.AuthorizationV1().SubjectAccessReviews().Create(ctx, &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+		User: who, ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: "get", Resource: what, Namespace: where},
+	}}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return review.Status.Allowed
+}
+
+// asCanary has the proxy answer a canary's GET of a secret, which it holds.
+func (w *world) asCanary(t *testing.T, ctx context.Context, who string) int {
+	t.Helper()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, w.proxy.URL()+"/api/v1/namespaces/mine/secrets/key?resourceVersion=0", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("X-Remote-User", who)
+	resp, err := w.proxied.client("canary", w.front, false).Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	return resp.StatusCode
+}
+
+// warm has the proxy ask about a canary, later than about everybody else.
+func (w *world) warm(t *testing.T, ctx context.Context, who string) {
+	t.Helper()
+	if code := w.asCanary(t, ctx, who); code != http.StatusOK && code != http.StatusForbidden {
+		t.Fatalf("the canary is answered %d", code)
+	}
+}
+
+// forget waits until the proxy has forgotten what a canary might do, and so what anybody else might: it has asked about them before.
+func (w *world) forget(t *testing.T, ctx context.Context, who string) {
+	t.Helper()
+	until(t, ctx, "the proxy has forgotten the permissions of before", func() bool { return w.asCanary(t, ctx, who) == http.StatusForbidden })
+}
+
+// follow waits until whatever kube-apiserver and the proxy answer out of their caches has the permissions, which are objects too.
+func (w *world) follow(t *testing.T, ctx context.Context) {
+	t.Helper()
+	w.known = map[string]string{}
+	maps.Copy(w.known, w.frozen)
+	for _, r := range resources {
+		if !r.permissions {
+			continue
+		}
+		want := versions(t, ctx, w.objects, r, metav1.ListOptions{})
+		maps.Copy(w.known, want)
+		until(t, ctx, "everybody has the new "+r.name, func() bool {
+			any := metav1.ListOptions{ResourceVersion: "0"}
+			return maps.Equal(versions(t, ctx, w.objects, r, any), want) && maps.Equal(versions(t, ctx, w.through, r, any), want)
+		})
+	}
+}
+
+// versions returns the resourceVersion of each object of a resource by its uid.
+func versions(t *testing.T, ctx context.Context, from dynamic.Interface, r *resource, o metav1.ListOptions) map[string]string {
+	t.Helper()
+	list, err := from.Resource(r.gvr()).List(ctx, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := map[string]string{}
+	for _, item := range list.Items {
+		out[string(item.GetUID())] = item.GetResourceVersion()
+	}
+	return out
+}
+
+// giveForGood makes the permissions that last through all rounds. kube-apiserver remembers for seconds who may impersonate in constrained
+// ways, so these permissions do not change.
+func (w *world) giveForGood(t *testing.T, ctx context.Context) {
+	t.Helper()
+	meta := metav1.ObjectMeta{Name: constrain}
+	rules := []rbacv1.PolicyRule{
+		{Verbs: []string{"impersonate:user-info"}, APIGroups: []string{"authentication.k8s.io"}, Resources: []string{"users", "groups"}, ResourceNames: []string{"ann", "bob", "staff"}},
+		{Verbs: []string{"impersonate:serviceaccount"}, APIGroups: []string{"authentication.k8s.io"}, Resources: []string{"serviceaccounts"}},
+		{Verbs: []string{"impersonate-on:user-info:get", "impersonate-on:user-info:list"}, APIGroups: []string{""}, Resources: []string{"pods", "configmaps", "secrets"}},
+		{Verbs: []string{"impersonate-on:serviceaccount:*", "impersonate-on:serviceaccount:get", "impersonate-on:serviceaccount:watch"}, APIGroups: []string{"*"}, Resources: []string{"*"}},
+	}
+	api := w.client.RbacV1()
+	if _, err := api.ClusterRoles().Create(ctx, &rbacv1.ClusterRole{ObjectMeta: meta, Rules: rules}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := api.ClusterRoleBindings().Create(ctx, &rbacv1.ClusterRoleBinding{
+		ObjectMeta: meta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: constrain},
+		Subjects: []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: constrain}, {Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: "eve"}},
+	}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}

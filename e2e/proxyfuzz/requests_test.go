@@ -1,0 +1,240 @@
+package proxyfuzz
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// request is one that is sent to both sides. Its target has places for what only the run knows: see [world.fillIn].
+type request struct {
+	number uint64
+	method string
+	target string // path and query, as they are sent
+	header http.Header
+	body   string
+	caller caller
+	http1  bool
+}
+
+// requestOf draws a request.
+func requestOf(d dice, number uint64, callers []caller) *request {
+	q := &request{number: number, method: http.MethodGet, header: http.Header{}, caller: pickCaller(d, callers), http1: d.percent(15)}
+	if d.percent(50) {
+		q.usual(d, callers)
+		return q
+	}
+	switch n := d.IntN(100); {
+	case n < 3:
+		q.method = http.MethodHead
+	case n < 12:
+		q.method = pick(d, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete)
+	case n < 13:
+		q.method = pick(d, http.MethodOptions, "FROB", "WATCH", "get")
+	}
+	q.caller.credentials(d, q.header)
+	if d.percent(12) {
+		impersonation(d, q.header)
+	}
+	r := pick(d, resources...)
+	path := pathOf(d, r)
+	query := queryOf(d, r)
+	if q.method != http.MethodGet && q.method != http.MethodHead {
+		query = append([]string{"dryRun=All"}, query...) // nothing may change while requests are compared
+		q.write(d, r)
+	}
+	q.target = path
+	if len(query) > 0 {
+		q.target += "?" + strings.Join(query, "&")
+	}
+	q.negotiate(d)
+	if q.header.Get("Upgrade") != "" || q.header.Get("Connection") != "" {
+		q.http1 = true // HTTP/2 has neither
+	}
+	return q
+}
+
+// usual makes a request one of those that clients make all day, and that the proxy answers by itself if it can.
+func (q *request) usual(d dice, callers []caller) {
+	for !q.caller.good {
+		q.caller = pick(d, callers...)
+	}
+	if d.percent(20) {
+		q.caller = pick(d, slices.DeleteFunc(slices.Clone(callers), func(c caller) bool { return !c.admin })...)
+	}
+	if q.caller.token != "" {
+		q.header.Set("Authorization", "Bearer "+q.caller.token)
+	}
+	if q.caller.front {
+		q.header.Set("X-Remote-User", pick(d, named()...))
+		for _, g := range some(d, 2, groups...) {
+			q.header.Add("X-Remote-Group", g)
+		}
+	}
+	r := pick(d, resources...)
+	path := r.prefix()
+	ns := pick(d, namespaces...)
+	if r.namespaced && d.percent(80) {
+		path += "/namespaces/" + ns
+	}
+	path += "/" + r.name
+	accept := some(d, 1, "application/json", "application/vnd.kubernetes.protobuf", "application/vnd.kubernetes.protobuf,application/json", "*/*")
+	query := []string{pick(d, "resourceVersion=0", "resourceVersion=0", "resourceVersion=%7Bnow%7D", "resourceVersion=", "resourceVersion=%7Bthen%7D")}
+	switch n := d.IntN(10); {
+	case n < 3 && strings.Contains(path, "/namespaces/") == r.namespaced:
+		path += "/" + url.PathEscape(pick(d, r.names...))
+		accept = append(accept, "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1")
+	case n < 5:
+		query = append(query, "watch=true", "timeoutSeconds=1", pick(d, "allowWatchBookmarks=true", "sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"))
+		accept = append(accept, "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;g=meta.k8s.io;v=v1")
+	default:
+		query = append(query, pick(d, "limit=1", "limit=2", "limit=500", "labelSelector=color%3Dred", "labelSelector=color", "fieldSelector=metadata.name%3D"+url.QueryEscape(pick(d, r.names...)),
+			"fieldSelector=metadata.namespace%3D"+ns, "resourceVersionMatch=NotOlderThan"))
+		accept = append(accept, "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1", "application/json;as=Table;g=meta.k8s.io;v=v1,application/json")
+	}
+	q.header.Set("Accept", pick(d, accept...))
+	if d.percent(50) {
+		q.header.Set("Accept-Encoding", "gzip")
+	}
+	q.target = path + "?" + strings.Join(query, "&")
+}
+
+// pathOf draws a path, correct in most cases.
+func pathOf(d dice, r *resource) string {
+	if d.percent(4) {
+		return pick(d, "/", "/api", "/api/", "/apis", "/api/v1", "/apis/"+fuzzGroup, "/apis/"+fuzzGroup+"/v1", "/version", "/version/", "/metrics", "/metrics/slis",
+			"/healthz/ping", "/livez/ping", "/readyz/ping", "/openapi/v3", "/logs", "/debug/pprof/cmdline", "/nothing", "/api/v1/nothing", "/apis/nothing/v1/nothing",
+			"/.well-known/openid-configuration", "/openid/v1/jwks", "//", "/..", "/api/v1/..", "*", "/flagz", "/statusz", "/api/v2/pods")
+	}
+	ns, name := pick(d, append(namespaces, "missing", "mine")...), pick(d, r.names...)
+	parts := strings.Split(r.prefix()[1:], "/")
+	if d.percent(3) {
+		parts = pick(d, []string{"api", "v1"}, []string{"apis", "v1"}, []string{"apis", r.group, "v9"}, []string{"apis", "apps", "v1"}, []string{"api"}, []string{"Api", "v1"})
+	}
+	if d.percent(3) {
+		parts = append(parts, pick(d, "watch", "watch", "proxy", "Watch"))
+	}
+	if r.namespaced != d.percent(6) && d.percent(80) {
+		parts = append(parts, "namespaces", ns)
+	}
+	if d.percent(4) {
+		r = pick(d, resources...)
+	}
+	parts = append(parts, r.name)
+	if d.percent(45) {
+		parts = append(parts, escape(d, name))
+		if d.percent(12) && len(r.subresources) > 0 {
+			parts = append(parts, pick(d, r.subresources...))
+		}
+		if d.percent(3) {
+			parts = append(parts, pick(d, "status", "scale", "nonsense", "proxy", "", name))
+		}
+	}
+	path := "/" + strings.Join(parts, "/")
+	for d.percent(12) {
+		path = misspelt(d, path)
+	}
+	return path
+}
+
+// escape writes a name as part of a path.
+func escape(d dice, name string) string {
+	if d.percent(95) {
+		return url.PathEscape(name)
+	}
+	var out strings.Builder
+	for _, b := range []byte(name) {
+		fmt.Fprintf(&out, "%%%02x", b)
+	}
+	return out.String()
+}
+
+// misspelt changes a path in one place.
+func misspelt(d dice, path string) string {
+	parts := strings.Split(path, "/")
+	i := 1 + d.IntN(max(1, len(parts)-1))
+	if i >= len(parts) {
+		return path + "/"
+	}
+	switch d.IntN(13) {
+	case 0:
+		return path + "/"
+	case 1:
+		parts[i] = "/" + parts[i]
+	case 2:
+		parts = slices.Insert(parts, i, pick(d, ".", "..", "%2e", "%2e%2e", "%2E%2e", "...", ""))
+	case 3:
+		if p := parts[i]; p != "" {
+			at := d.IntN(len(p))
+			parts[i] = p[:at] + fmt.Sprintf("%%%02x", p[at]) + p[at+1:]
+		}
+	case 4:
+		parts[i] = strings.ToUpper(parts[i])
+	case 5:
+		parts[i] += pick(d, ";x", "%00", "%20", "%3F", "%3Fresource=1", "%2F", "%2fmine", "%25", ":", "%0a", "é", "%c3%a9", "%ff", "+", "~", "=", "&", ",")
+	case 6:
+		parts = slices.Insert(parts, i, pick(d, "watch", "namespaces", "mine", "yours", "namespaces/yours", "proxy", "api"))
+	case 7:
+		parts = slices.Delete(parts, i, i+1)
+	case 8:
+		parts[i] = pick(d, "namespaces", "pods", "secrets", "nodes", "widgets", "gadgets", "clusterroles", "mine", "yours", "*", "-", "status", "finalize", "watch")
+	case 9:
+		return strings.Replace(path, "/namespaces/", pick(d, "/namespaces//", "/namespaces/yours/../", "/Namespaces/", "/namespaces/yours%2f..%2f", "/namespace/"), 1)
+	case 10:
+		return path + "/" + pick(d, "..", "../../secrets", "%2e%2e/%2e%2e/yours/secrets", "status", "namespaces", strings.Repeat("a", 300))
+	case 11:
+		if i+1 < len(parts) {
+			parts[i], parts[i+1] = parts[i+1], parts[i]
+		}
+	case 12:
+		parts[i] = strings.TrimSuffix(parts[i], "s")
+	}
+	if out := strings.Join(parts, "/"); strings.HasPrefix(out, "/") {
+		return out
+	}
+	return "/" + path
+}
+
+// write gives a body to a write. A DELETE has none, because it would be read in place of dryRun.
+func (q *request) write(d dice, r *resource) {
+	if q.method == http.MethodDelete {
+		return
+	}
+	q.header.Set("Content-Type", pick(d, "application/json", "application/json", "application/merge-patch+json", "application/apply-patch+yaml", "text/plain", ""))
+	version := strings.TrimPrefix(r.group+"/"+r.version, "/")
+	q.body = pick(d, fmt.Sprintf(`{"apiVersion":%q,"kind":%q,"metadata":{"name":%q}}`, version, r.kind, pick(d, r.names...)), `{}`, `{"metadata":{"labels":{"a":"b"}}}`, `junk`, ``)
+}
+
+// negotiate draws the headers that say what the answer is to look like.
+func (q *request) negotiate(d dice) {
+	const json, protobuf = "application/json", "application/vnd.kubernetes.protobuf"
+	const one, list, table = ";as=PartialObjectMetadata;g=meta.k8s.io;v=v1", ";as=PartialObjectMetadataList;g=meta.k8s.io;v=v1", ";as=Table;g=meta.k8s.io;v=v1"
+	if d.percent(75) {
+		q.header.Set("Accept", pick(d, json, json, protobuf, protobuf, protobuf+","+json, "*/*", json+one, json+list, protobuf+one, protobuf+list,
+			json+table, json+table+","+json, protobuf+table, json+list+","+json, protobuf+list+","+json+list+","+json))
+	}
+	if d.percent(12) {
+		q.header.Set("Accept", pick(d, "application/yaml", "application/cbor", "text/html", "application/*", "*", "", "application/json;q=0.1, application/yaml",
+			json+`;as="Table";g=meta.k8s.io;v=v1`, json+`;as="PartialObjectMetadataList";g=meta.k8s.io;v=v1`, json+";as=Nonsense;g=meta.k8s.io;v=v1", json+";as=Table;g=meta.k8s.io;v=v1beta1",
+			json+";as=PartialObjectMetadataList;v=v1", json+";stream=watch", protobuf+";stream=watch", "APPLICATION/JSON", json+"; as=Table; g=meta.k8s.io; v=v1", json+";charset=utf-8",
+			"text/html, */*", "*/*, "+json, strings.Repeat("a/b,", 20)+json, json+list+";as=Table", "application/vnd.kubernetes.protobuf;g=x", json+";pretty=1", json+";v=v1;g=meta.k8s.io;as=PartialObjectMetadata"))
+		if d.percent(20) {
+			q.header.Add("Accept", json)
+		}
+	}
+	if d.percent(30) {
+		q.header.Set("Accept-Encoding", pick(d, "gzip", "gzip", "deflate", "identity", "gzip;q=0", "*", "deflate, gzip", "br", "GZIP"))
+	}
+	if d.percent(3) {
+		q.header.Set("Connection", pick(d, "Upgrade", "close", "keep-alive, Upgrade", "X-Remote-User", "Authorization", "Impersonate-User"))
+		if d.percent(60) {
+			q.header.Set("Upgrade", pick(d, "SPDY/3.1", "websocket", "h2c", "nonsense"))
+		}
+	}
+	if d.percent(5) {
+		name := pick(d, "X-Forwarded-For", "X-Real-Ip", "If-None-Match", "Range", "Origin", "User-Agent", "X-Http-Method-Override", "Forwarded", "Te", "Content-Type")
+		q.header.Set(name, pick(d, "127.0.0.1", "bytes=0-1", "*", "DELETE", "https://elsewhere", "trailers"))
+	}
+}

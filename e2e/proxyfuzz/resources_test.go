@@ -1,0 +1,118 @@
+package proxyfuzz
+
+import "k8s.io/apimachinery/pkg/runtime/schema"
+
+const fuzzGroup = "fuzz.weir.dev"
+
+// resource is one of those that requests are about.
+type resource struct {
+	group, version, name, kind string
+	namespaced                 bool
+	held, cached               bool // by the proxy
+	// permissions: it is what permissions are made of, and so changes between rounds.
+	permissions bool
+	// names are those of its objects in each namespace. The last one is gone by the time of the first request.
+	names        []string
+	subresources []string
+	fields       []string // selectors that some resource has
+	body         func(i int) map[string]any
+}
+
+func (r *resource) gvr() schema.GroupVersionResource {
+	return schema.GroupVersionResource{Group: r.group, Version: r.version, Resource: r.name}
+}
+
+// argument is how the proxy's options name it.
+func (r *resource) argument() string {
+	switch r.group {
+	case "":
+		return r.name
+	case fuzzGroup:
+		return r.name + "." + r.version + "." + r.group
+	}
+	return r.name + "." + r.group
+}
+
+// object returns the fields of the i-th object besides its metadata.
+func (r *resource) object(i int) map[string]any {
+	if r.body == nil {
+		return map[string]any{}
+	}
+	return r.body(i)
+}
+
+// prefix is where its API begins.
+func (r *resource) prefix() string {
+	if r.group == "" {
+		return "/api/" + r.version
+	}
+	return "/apis/" + r.group + "/" + r.version
+}
+
+var (
+	// namespaces have names that are also those of resources, and of a verb in old paths.
+	namespaces  = []string{"mine", "yours", "pods", "watch"}
+	colors      = []string{"red", "green", "blue"}
+	definitions = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
+
+	namespaceResource = &resource{
+		version: "v1", name: "namespaces", kind: "Namespace", held: true, cached: true, names: append([]string{"none"}, namespaces...),
+		subresources: []string{"status", "finalize"}, fields: []string{"status.phase=Active", "metadata.name=mine"},
+	}
+	configMapResource = &resource{
+		version: "v1", name: "configmaps", kind: "ConfigMap", namespaced: true, held: true,
+		names: []string{"plain", "with.dots", "status", "gone"}, fields: []string{"metadata.namespace=mine"},
+		body: func(int) map[string]any { return map[string]any{"data": map[string]any{"a": "b"}} },
+	}
+	// resources are all that requests are about.
+	resources = []*resource{
+		namespaceResource,
+		{
+			version: "v1", name: "pods", kind: "Pod", namespaced: true, held: true, cached: true,
+			names: []string{"web-0", "web-1", "pods", "log", "gone"}, subresources: []string{"status", "log", "exec", "binding", "eviction", "ephemeralcontainers"},
+			fields: []string{"spec.nodeName=node-0", "spec.nodeName!=node-0", "status.phase=Pending", "metadata.name=web-0,spec.nodeName=node-1", "spec.nonsense=1"},
+			body: func(i int) map[string]any {
+				return map[string]any{"spec": map[string]any{
+					"nodeName": pick(newDice(1, uint64(i)), "node-0", "node-1"), "containers": []any{map[string]any{"name": "c", "image": "none"}},
+				}}
+			},
+		},
+		configMapResource,
+		{
+			version: "v1", name: "secrets", kind: "Secret", namespaced: true, held: true, cached: true,
+			names: []string{"plain", "key", "gone"}, fields: []string{"type=Opaque", "type!=Opaque"},
+		},
+		{
+			version: "v1", name: "serviceaccounts", kind: "ServiceAccount", namespaced: true,
+			names: []string{"robot", "default", "gone"}, subresources: []string{"token"},
+		},
+		{
+			group: "rbac.authorization.k8s.io", version: "v1", name: "clusterroles", kind: "ClusterRole", held: true, cached: true, permissions: true,
+			names: []string{"colon:colon", "Upper", "a space", "at@home", "é", "gone"},
+		},
+		{
+			group: "rbac.authorization.k8s.io", version: "v1", name: "roles", kind: "Role", namespaced: true, held: true, permissions: true,
+			names: []string{"colon:colon", "mine", "gone"},
+		},
+		{
+			group: fuzzGroup, version: "v1", name: "widgets", kind: "Widget", namespaced: true, held: true, cached: true,
+			names: []string{"w.one", "two", "gone"}, subresources: []string{"status"}, fields: []string{"spec.color=red", "spec.size=1"},
+			body: func(i int) map[string]any {
+				return map[string]any{"spec": map[string]any{"color": colors[i%len(colors)]}}
+			},
+		},
+		{
+			group: fuzzGroup, version: "v1", name: "gadgets", kind: "Gadget", held: true,
+			names: []string{"mine", "yours", "namespaces", "gone"}, subresources: []string{"status"}, fields: []string{"spec.color!=red"},
+			body: func(i int) map[string]any {
+				return map[string]any{"spec": map[string]any{"color": colors[i%len(colors)]}}
+			},
+		},
+		{ // not held
+			group: "apps", version: "v1", name: "controllerrevisions", kind: "ControllerRevision", namespaced: true, names: []string{"one", "gone"},
+			body: func(i int) map[string]any {
+				return map[string]any{"revision": int64(i), "data": map[string]any{"a": "b"}}
+			},
+		},
+	}
+)

@@ -1,0 +1,103 @@
+package proxyfuzz
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// side is one of the two that requests are sent to. Safe for concurrent use.
+type side struct {
+	host  *url.URL
+	roots *x509.CertPool
+
+	mu      sync.Mutex
+	clients map[clientKey]*http.Client
+}
+
+// clientKey is what connections are shared by. kube-apiserver closes those of callers whom it does not know, so nobody shares theirs.
+type clientKey struct {
+	caller string
+	cert   *tls.Certificate
+	http1  bool
+}
+
+// patience bounds one request. Servers wait for three seconds for a resourceVersion that has not come, and watches end after one; what
+// goes on longer is cut off, at both sides.
+const patience = 8 * time.Second
+
+// mostRead bounds what is read of an answer.
+const mostRead = 16 << 20
+
+func newSide(t *testing.T, host string, ca []byte) *side {
+	t.Helper()
+	at, err := url.Parse(host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &side{host: at, roots: x509.NewCertPool(), clients: map[clientKey]*http.Client{}}
+	s.roots.AppendCertsFromPEM(ca)
+	t.Cleanup(func() {
+		for _, c := range s.clients {
+			c.CloseIdleConnections()
+		}
+	})
+	return s
+}
+
+func (s *side) client(caller string, cert *tls.Certificate, http1 bool) *http.Client {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	key := clientKey{caller, cert, http1}
+	if c := s.clients[key]; c != nil {
+		return c
+	}
+	cfg := &tls.Config{RootCAs: s.roots}
+	if cert != nil { // shown to whatever CA the server asks for
+		cfg.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return cert, nil }
+	}
+	protocols := new(http.Protocols)
+	protocols.SetHTTP1(http1)
+	protocols.SetHTTP2(!http1)
+	c := &http.Client{
+		Transport:     &http.Transport{TLSClientConfig: cfg, Protocols: protocols, DisableCompression: true, MaxIdleConnsPerHost: 16},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	s.clients[key] = c
+	return c
+}
+
+// send sends a request and reads the answer.
+func (s *side) send(ctx context.Context, q *request, target string) *answer {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	var body io.Reader
+	if q.body != "" {
+		body = strings.NewReader(q.body)
+	}
+	req, err := http.NewRequestWithContext(ctx, q.method, s.host.String(), body)
+	if err != nil {
+		return &answer{err: err}
+	}
+	path, query, _ := strings.Cut(target, "?")
+	req.URL.Opaque, req.URL.RawQuery = "//"+s.host.Host+path, query
+	req.Header = q.header.Clone()
+	resp, err := s.client(q.caller.name, q.caller.cert, q.http1).Do(req)
+	if err != nil {
+		return &answer{err: err}
+	}
+	defer resp.Body.Close()
+	a := &answer{code: resp.StatusCode, header: resp.Header}
+	if a.code != http.StatusSwitchingProtocols {
+		a.body, a.cut = io.ReadAll(io.LimitReader(resp.Body, mostRead))
+	}
+	a.read()
+	return a
+}

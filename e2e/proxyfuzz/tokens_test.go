@@ -1,0 +1,65 @@
+package proxyfuzz
+
+import (
+	"crypto/ecdsa"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/json"
+	"encoding/pem"
+	"maps"
+	"os"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// minter signs tokens of ServiceAccounts with a key that kube-apiserver believes, so that it can make those that kube-apiserver would not.
+type minter struct {
+	key    *ecdsa.PrivateKey
+	issuer string
+}
+
+// newMinter makes a minter and writes what kube-apiserver needs to believe it to file.
+func newMinter(t *testing.T, file string) *minter {
+	t.Helper()
+	key := newKey(t)
+	der, err := x509.MarshalPKIXPublicKey(&key.PublicKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der}), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return &minter{key: key}
+}
+
+// mint signs a token of a ServiceAccount, good for an hour, with some claims in place of the usual ones.
+func (m *minter) mint(t *testing.T, of *corev1.ServiceAccount, other map[string]any) string {
+	t.Helper()
+	now := time.Now()
+	claims := map[string]any{
+		"iss": m.issuer, "aud": []string{m.issuer}, "sub": "system:serviceaccount:" + of.Namespace + ":" + of.Name,
+		"iat": now.Add(-2 * time.Hour).Unix(), "nbf": now.Add(-2 * time.Hour).Unix(), "exp": now.Add(time.Hour).Unix(),
+		"kubernetes.io": map[string]any{
+			"namespace": of.Namespace, "serviceaccount": map[string]any{"name": of.Name, "uid": of.UID},
+		},
+	}
+	maps.Copy(claims, other)
+	body, err := json.Marshal(claims)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := base64.RawURLEncoding.EncodeToString([]byte(`{"alg":"ES256","typ":"JWT"}`)) + "." + base64.RawURLEncoding.EncodeToString(body)
+	digest := sha256.Sum256([]byte(text))
+	r, s, err := ecdsa.Sign(rand.Reader, m.key, digest[:])
+	if err != nil {
+		t.Fatal(err)
+	}
+	signature := make([]byte, 64)
+	r.FillBytes(signature[:32])
+	s.FillBytes(signature[32:])
+	return text + "." + base64.RawURLEncoding.EncodeToString(signature)
+}
