@@ -15,7 +15,7 @@ SOAKFLAGS   =
 PROGRAMPODS  = 50000
 PROGRAMFLAGS =
 
-.PHONY: test vet lint unit fuzz fuzzable mutants e2e soak programs oldest build fmt
+.PHONY: test vet lint unit fuzz fuzzable mutants e2e soak proxyfuzz programs oldest build fmt
 
 test: vet lint unit fuzz e2e
 
@@ -59,6 +59,12 @@ e2e:
 # Informers through an hour of faults, beside client-go's. make e2e has 90 seconds of it.
 soak:
 	cd e2e && go test -timeout 0 -v -count=1 -run '^TestSoak$$' ./soak -args -soak.for $(SOAK) -soak.figures $(SOAKFLAGS)
+
+# Random requests to the proxy and to kube-apiserver, compared. make e2e has 3,000. FUZZSEED=N sends those of another run again.
+PROXYREQUESTS = 300000
+FUZZSEED      = 0
+proxyfuzz:
+	cd e2e && go test -timeout 0 -v -count=1 -run '^TestProxyFuzz$$' ./proxyfuzz -args -proxyfuzz.requests $(PROXYREQUESTS) -proxyfuzz.seed $(FUZZSEED)
 
 # Programs that others wrote, on the drop-in beside themselves unchanged. Building them takes minutes each, the first time.
 programs:
