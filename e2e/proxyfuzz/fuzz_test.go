@@ -69,7 +69,7 @@ func TestProxyFuzz(t *testing.T) {
 		}
 	}
 	for _, e := range f.found {
-		t.Errorf("%v\n%vgo test ./proxyfuzz -proxyfuzz.seed %d -proxyfuzz.only %d", e.faults, e, *seed, e.request.number)
+		t.Errorf("request %d: %v", e.request.number, e.faults)
 	}
 	fmt.Fprintf(os.Stderr, "proxyfuzz: %s\n", f.tally(time.Since(begun)))
 	if *only < 0 {
@@ -134,6 +134,7 @@ func (f *fuzzer) note(e *exchange) {
 	defer f.mu.Unlock()
 	if len(f.found) < mostFaults {
 		f.found = append(f.found, e)
+		fmt.Fprintf(os.Stderr, "proxyfuzz: %v\n%vgo test ./proxyfuzz -proxyfuzz.seed %d -proxyfuzz.only %d\n", e.faults, e, *seed, e.request.number)
 	}
 }
 
