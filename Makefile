@@ -60,7 +60,7 @@ e2e:
 soak:
 	cd e2e && go test -timeout 0 -v -count=1 -run '^TestSoak$$' ./soak -args -soak.for $(SOAK) -soak.figures $(SOAKFLAGS)
 
-# Random requests to the proxy and to kube-apiserver, compared. make e2e has 3,000. FUZZSEED=N sends those of another run again.
+# Random requests to the proxy and to kube-apiserver, compared. make e2e has the same 1,000 each time. FUZZSEED=N sends those of another run again.
 PROXYREQUESTS = 300000
 FUZZSEED      = 0
 proxyfuzz:

@@ -17,8 +17,8 @@ import (
 )
 
 var (
-	seed     = flag.Uint64("proxyfuzz.seed", 0, "what decides the permissions and requests; 0: a random one")
-	requests = flag.Uint64("proxyfuzz.requests", 3000, "how many requests are sent")
+	seed     = flag.Uint64("proxyfuzz.seed", 5, "what decides the permissions and requests; 0: a random one")
+	requests = flag.Uint64("proxyfuzz.requests", 1000, "how many requests are sent")
 	only     = flag.Int64("proxyfuzz.only", -1, "the number of the one request to send, with the permissions of its round")
 	inFlight = flag.Int("proxyfuzz.parallel", 96, "how many requests are under way at once: most of the time they wait for a watch to end")
 )
