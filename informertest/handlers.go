@@ -332,7 +332,7 @@ func syncedUnderChurn(s *stage) {
 	}))
 	inf.run()
 	var synced time.Time
-	for i, end := 0, time.Now().Add(time.Minute); synced.IsZero() && time.Now().Before(end); i++ {
+	for i, end := 0, time.Now().Add(10*time.Second); synced.IsZero() && time.Now().Before(end); i++ {
 		s.server.Put(pod(nth(2*i%pods), onNode(strconv.Itoa(i))))
 		s.server.Put(pod(nth((2*i+1)%pods), onNode(strconv.Itoa(i))))
 		s.elapse(takes / 2)
@@ -343,7 +343,7 @@ func syncedUnderChurn(s *stage) {
 	s.eventually(time.Minute, "telling the handler of each pod", func() bool { return slow.count() >= pods && !told.IsZero() })
 	switch {
 	case synced.IsZero():
-		s.failf("HasSynced is false after a minute")
+		s.failf("HasSynced is false after ten seconds")
 	case synced.Before(told):
 		s.errorf("HasSynced is true, and %d of %d pods were told of", len(first), pods)
 	case synced.Sub(told) > time.Second:

@@ -60,7 +60,7 @@ type listener struct {
 	compared int
 }
 
-const mostCompared = 100
+const mostCompared = 20
 
 type seen struct{ rv, uid string }
 
