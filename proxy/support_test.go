@@ -350,6 +350,18 @@ func (f *fixture) get(user, path string, headers ...string) (code int, body stri
 	return resp.StatusCode, string(raw)
 }
 
+// page returns the token of the second page of pods, which must be held: one of the proxy's own.
+func (f *fixture) page() string {
+	f.t.Helper()
+	_, body := f.get("jane", "/api/v1/pods?limit=1")
+	_, rest, more := strings.Cut(body, `"continue":"`)
+	token, _, _ := strings.Cut(rest, `"`)
+	if !more || token == "" {
+		f.t.Fatalf("no second page: %.200s", body)
+	}
+	return token
+}
+
 // until waits until cond holds.
 func (f *fixture) until(what string, cond func() bool) {
 	f.t.Helper()
