@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/rest"
 
+	"github.com/weirproject/weir/e2e/internal/authority"
 	"github.com/weirproject/weir/proxy"
 )
 
@@ -42,7 +43,7 @@ func TestDenied(t *testing.T) {
 	s := start(t, ctx, proxy.Options{Resources: []string{"pods"}, Cached: []string{"pods"}})
 	direct := clientFor(t, mustConfig(t, "nobody"))
 	_, want := direct.CoreV1().Pods("").List(ctx, metav1.ListOptions{ResourceVersion: "0"})
-	for name, cfg := range map[string]*rest.Config{"token": as(t, s, "nobody"), "certificate": through(t, s, callers.issue(t, "nobody"))} {
+	for name, cfg := range map[string]*rest.Config{"token": as(t, s, "nobody"), "certificate": through(t, s, issue(t, callers, "nobody"))} {
 		client := clientFor(t, cfg)
 		_, err := client.CoreV1().Pods("").List(ctx, metav1.ListOptions{ResourceVersion: "0"})
 		if !apierrors.IsForbidden(err) || err.Error() != want.Error() {
@@ -59,11 +60,11 @@ func TestDenied(t *testing.T) {
 	if _, err := clientFor(t, forged).CoreV1().Pods("").List(ctx, metav1.ListOptions{ResourceVersion: "0"}); !apierrors.IsUnauthorized(err) {
 		t.Errorf("a forged token: %v", err)
 	}
-	other, err := newAuthority(t.TempDir() + "/other.crt")
+	other, err := authority.New(t.TempDir() + "/other.crt")
 	if err != nil {
 		t.Fatal(err)
 	}
-	foreign := other.issue(t, "carol", "system:masters")
+	foreign := issue(t, other, "carol", "system:masters")
 	atServer := shared.Config()
 	atServer.BearerToken, atServer.CertData, atServer.KeyData = "", foreign.CertData, foreign.KeyData
 	for where, cfg := range map[string]*rest.Config{"proxy": through(t, s, foreign), "kube-apiserver": atServer} {
@@ -72,7 +73,7 @@ func TestDenied(t *testing.T) {
 		}
 	}
 	// Headers of a front proxy count only with a front proxy's certificate.
-	for name, cfg := range map[string]*rest.Config{"token": as(t, s, "nobody"), "certificate": through(t, s, callers.issue(t, "nobody"))} {
+	for name, cfg := range map[string]*rest.Config{"token": as(t, s, "nobody"), "certificate": through(t, s, issue(t, callers, "nobody"))} {
 		cfg.WrapTransport = func(rt http.RoundTripper) http.RoundTripper { return remoteUser{rt, "weir-admin"} }
 		if _, err := clientFor(t, cfg).CoreV1().Pods("").List(ctx, metav1.ListOptions{ResourceVersion: "0"}); !apierrors.IsForbidden(err) {
 			t.Errorf("%s: somebody who says to be somebody else: %v", name, err)
@@ -129,7 +130,7 @@ func TestRevoked(t *testing.T) {
 	revokeCert := granted(t, ctx, "cert-leaver", readPods)
 	s := start(t, ctx, proxy.Options{Resources: []string{"pods"}, Recheck: 200 * time.Millisecond,
 		Authentication: proxy.Authentication{AllowTTL: 100 * time.Millisecond, DenyTTL: 100 * time.Millisecond}})
-	for _, cfg := range []*rest.Config{as(t, s, "leaver"), through(t, s, callers.issue(t, "cert-leaver"))} {
+	for _, cfg := range []*rest.Config{as(t, s, "leaver"), through(t, s, issue(t, callers, "cert-leaver"))} {
 		w, err := clientFor(t, cfg).CoreV1().Pods("").Watch(ctx, metav1.ListOptions{ResourceVersion: "0"})
 		if err != nil {
 			t.Fatal(err)
@@ -159,7 +160,7 @@ func TestPassedOn(t *testing.T) {
 	granted(t, ctx, "reader", all)
 	granted(t, ctx, "carol", all)
 	s := start(t, ctx, proxy.Options{Resources: []string{"pods"}})
-	for user, cfg := range map[string]*rest.Config{"reader": as(t, s, "reader"), "carol": through(t, s, callers.issue(t, "carol", "staff"))} {
+	for user, cfg := range map[string]*rest.Config{"reader": as(t, s, "reader"), "carol": through(t, s, issue(t, callers, "carol", "staff"))} {
 		client := clientFor(t, cfg)
 		me, err := client.AuthenticationV1().SelfSubjectReviews().Create(ctx, selfReview(), metav1.CreateOptions{})
 		if err != nil || me.Status.UserInfo.Username != user {
@@ -193,7 +194,7 @@ func TestImpersonation(t *testing.T) {
 	granted(t, ctx, "carol", rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"users"}, ResourceNames: []string{"reader"}, Verbs: []string{"impersonate"}})
 	s := start(t, ctx, proxy.Options{Resources: []string{"pods"}})
 	zero := metav1.ListOptions{ResourceVersion: "0"}
-	for name, cfg := range map[string]*rest.Config{"token": through(t, s, shared.Config()), "certificate": through(t, s, callers.issue(t, "carol"))} {
+	for name, cfg := range map[string]*rest.Config{"token": through(t, s, shared.Config()), "certificate": through(t, s, issue(t, callers, "carol"))} {
 		cfg.Impersonate = rest.ImpersonationConfig{UserName: "reader"}
 		client := clientFor(t, cfg)
 		until(t, ctx, "the permission has come", func() bool {
@@ -208,7 +209,7 @@ func TestImpersonation(t *testing.T) {
 			t.Errorf("%s: what reader may not: %v", name, err)
 		}
 	}
-	cfg := through(t, s, callers.issue(t, "carol"))
+	cfg := through(t, s, issue(t, callers, "carol"))
 	cfg.Impersonate = rest.ImpersonationConfig{UserName: "weir-admin", Groups: []string{"system:masters"}}
 	if _, err := clientFor(t, cfg).CoreV1().Pods("").List(ctx, zero); !apierrors.IsForbidden(err) {
 		t.Errorf("impersonating an admin: %v", err)

@@ -49,7 +49,7 @@ func TestManager(t *testing.T) {
 	granted(t, ctx, "carol", rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"configmaps", "configmaps/finalizers"}, Verbs: []string{"*"}})
 	s := start(t, ctx, proxy.Options{Resources: []string{"configmaps"}, Cached: []string{"configmaps"}})
 	ctrl.SetLogger(logr.Discard())
-	carol := callers.issue(t, "carol")
+	carol := issue(t, callers, "carol")
 	straight := shared.Config()
 	straight.BearerToken, straight.CertData, straight.KeyData = "", carol.CertData, carol.KeyData
 	asCarol := clientFor(t, straight)

@@ -154,7 +154,7 @@ func TestKubectlWatch(t *testing.T) {
 	granted(t, ctx, "carol", rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"list", "watch"}})
 	s := start(t, ctx, proxy.Options{Resources: []string{"pods"}, Cached: []string{"pods"}})
 	proxied, _ := kubectls(t, s)
-	proxied.kubeconfig = kubeconfig(t, through(t, s, callers.issue(t, "carol")))
+	proxied.kubeconfig = kubeconfig(t, through(t, s, issue(t, callers, "carol")))
 	pods := clientFor(t, shared.Config()).CoreV1().Pods("default")
 	for _, form := range []string{"name", "json"} { // a table is made upstream
 		ctx, cancel := context.WithCancel(ctx)

@@ -36,7 +36,7 @@ func startControlPlane(t *testing.T, ctx context.Context) *controlPlane {
 	t.Helper()
 	logf := func(format string, args ...any) { t.Logf(format, args...) }
 	c, err := cluster.Start(ctx, cluster.Options{
-		Authorization: cluster.RBAC, APIServerArgs: []string{"--client-ca-file=" + callers.file}, Logf: logf,
+		Authorization: cluster.RBAC, APIServerArgs: []string{"--client-ca-file=" + callers.File}, Logf: logf,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -57,7 +57,7 @@ func startControlPlane(t *testing.T, ctx context.Context) *controlPlane {
 	cp.through = clientFor(t, cp.admin)
 	common := func(user string) []string {
 		return []string{
-			"--kubeconfig=" + kubeconfig(t, through(t, s, callers.issue(t, user))),
+			"--kubeconfig=" + kubeconfig(t, through(t, s, issue(t, callers, user))),
 			"--leader-elect=false", "--secure-port=0", "--kube-api-qps=1000", "--kube-api-burst=2000",
 		}
 	}

@@ -193,7 +193,7 @@ func TestManifests(t *testing.T) {
 	})
 	own.Wrap(func(rt http.RoundTripper) http.RoundTripper { return noted{rt, notes} })
 	s := start(t, ctx, proxy.Options{Upstream: own, Resources: heldByManifests(t)})
-	reader, carol := clientFor(t, as(t, s, "reader")), clientFor(t, through(t, s, callers.issue(t, "carol", "staff")))
+	reader, carol := clientFor(t, as(t, s, "reader")), clientFor(t, through(t, s, issue(t, callers, "carol", "staff")))
 	zero := metav1.ListOptions{ResourceVersion: "0"}
 	before := metric(t, ctx, s, "weir_proxy_served_total{")
 	for name, client := range map[string]*kubernetes.Clientset{"token": reader, "certificate": carol} {

@@ -109,12 +109,12 @@ func TestInformers(t *testing.T) {
 				granted(t, ctx, "carol", readPods)
 				s := start(t, ctx, proxy.Options{Resources: []string{"pods"}, Cached: []string{"pods"}})
 				direct := clientFor(t, shared.Config())
-				front := fronts.issue(t, "front")
+				front := issue(t, fronts, "front")
 				front.WrapTransport = func(rt http.RoundTripper) http.RoundTripper { return remoteUser{rt, "reader"} }
 				before := metric(t, ctx, s, "weir_proxy_served_total{")
 				for name, cfg := range map[string]*rest.Config{
 					"token":       as(t, s, "reader"),
-					"certificate": through(t, s, callers.issue(t, "carol")),
+					"certificate": through(t, s, issue(t, callers, "carol")),
 					"front proxy": through(t, s, front),
 				} {
 					if name == "front proxy" {

@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/weirproject/weir/e2e/cluster"
+	"github.com/weirproject/weir/e2e/internal/authority"
 	"github.com/weirproject/weir/internal/podsim"
 	"github.com/weirproject/weir/proxy"
 )
@@ -35,7 +36,7 @@ var (
 	// clients are kubectl and its kin, built before the tests: that may take longer than a test may.
 	clients cluster.Clients
 	// callers signs the certificates that the API server, and so the proxy, believes; fronts those of front proxies.
-	callers, fronts *authority
+	callers, fronts *authority.Authority
 )
 
 func TestMain(m *testing.M) {
@@ -55,10 +56,10 @@ func withCluster(m *testing.M) (int, error) {
 		return 1, err
 	}
 	defer os.RemoveAll(dir)
-	if callers, err = newAuthority(filepath.Join(dir, "callers.crt")); err != nil {
+	if callers, err = authority.New(filepath.Join(dir, "callers.crt")); err != nil {
 		return 1, err
 	}
-	if fronts, err = newAuthority(filepath.Join(dir, "fronts.crt")); err != nil {
+	if fronts, err = authority.New(filepath.Join(dir, "fronts.crt")); err != nil {
 		return 1, err
 	}
 	logf := func(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) }
@@ -69,8 +70,8 @@ func withCluster(m *testing.M) (int, error) {
 		Authorization: cluster.RBAC,
 		Users:         []cluster.User{{Name: "nobody"}, {Name: "reader"}, {Name: "leaver"}},
 		APIServerArgs: []string{
-			"--client-ca-file=" + callers.file,
-			"--requestheader-client-ca-file=" + fronts.file,
+			"--client-ca-file=" + callers.File,
+			"--requestheader-client-ca-file=" + fronts.File,
 			"--requestheader-allowed-names=front",
 			"--requestheader-username-headers=X-Remote-User",
 			"--requestheader-group-headers=X-Remote-Group",

@@ -12,6 +12,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/weirproject/weir/e2e/internal/authority"
 )
 
 // caller is somebody who can make requests, and what they show of themselves.
@@ -44,7 +46,7 @@ var (
 )
 
 // newCallers makes everybody: those who are believed, several times, and those who are not.
-func newCallers(t *testing.T, ctx context.Context, w *world, ca, fronts, foreign *authority, tokens *minter) []caller {
+func newCallers(t *testing.T, ctx context.Context, w *world, ca, fronts, foreign *authority.Authority, tokens *minter) []caller {
 	t.Helper()
 	var out []caller
 	for _, name := range []string{"ann", "bob", "eve", "weir-admin"} {
@@ -87,26 +89,26 @@ func newCallers(t *testing.T, ctx context.Context, w *world, ca, fronts, foreign
 	}
 	admin := []string{"system:masters"}
 	for name, cert := range map[string]*tls.Certificate{
-		"the certificate of carl":                      ca.issue(t, "carl", []string{"staff"}, nil),
-		"the certificate of dora":                      ca.issue(t, "dora", nil, nil),
-		"the certificate of ann":                       ca.issue(t, "ann", []string{"guests"}, nil),
-		"the certificate of an admin":                  ca.issue(t, "root", admin, nil),
-		"the certificate of who may impersonate a bit": ca.issue(t, constrain, nil, nil),
-		"an expired certificate of an admin":           ca.issue(t, "root", admin, expired),
-		"a certificate of an admin for later":          ca.issue(t, "root", admin, early),
-		"a certificate of an admin for servers":        ca.issue(t, "root", admin, forServers),
-		"an admin's certificate of another authority":  foreign.issue(t, "root", admin, nil),
-		"a certificate without a name":                 ca.issue(t, "", nil, nil),
+		"the certificate of carl":                      ca.Issue(t, "carl", []string{"staff"}, nil),
+		"the certificate of dora":                      ca.Issue(t, "dora", nil, nil),
+		"the certificate of ann":                       ca.Issue(t, "ann", []string{"guests"}, nil),
+		"the certificate of an admin":                  ca.Issue(t, "root", admin, nil),
+		"the certificate of who may impersonate a bit": ca.Issue(t, constrain, nil, nil),
+		"an expired certificate of an admin":           ca.Issue(t, "root", admin, expired),
+		"a certificate of an admin for later":          ca.Issue(t, "root", admin, early),
+		"a certificate of an admin for servers":        ca.Issue(t, "root", admin, forServers),
+		"an admin's certificate of another authority":  foreign.Issue(t, "root", admin, nil),
+		"a certificate without a name":                 ca.Issue(t, "", nil, nil),
 	} {
 		out = append(out, caller{name: name, cert: cert, good: strings.HasPrefix(name, "the certificate"), admin: name == "the certificate of an admin"}, caller{name: name + " and the token of ann", cert: cert, token: annToken},
 			caller{name: name + " and junk", cert: cert, token: "junk"})
 	}
 	for name, cert := range map[string]*tls.Certificate{
-		"a front proxy":                           fronts.issue(t, "front", nil, nil),
-		"a front proxy of another name":           fronts.issue(t, "back", nil, nil),
-		"an expired front proxy":                  fronts.issue(t, "front", nil, expired),
-		"a front proxy of another authority":      foreign.issue(t, "front", nil, nil),
-		"a front proxy of the callers' authority": ca.issue(t, "front", nil, nil),
+		"a front proxy":                           fronts.Issue(t, "front", nil, nil),
+		"a front proxy of another name":           fronts.Issue(t, "back", nil, nil),
+		"an expired front proxy":                  fronts.Issue(t, "front", nil, expired),
+		"a front proxy of another authority":      foreign.Issue(t, "front", nil, nil),
+		"a front proxy of the callers' authority": ca.Issue(t, "front", nil, nil),
 	} {
 		out = append(out, caller{name: name, cert: cert, front: true, good: name == "a front proxy"}, caller{name: name + " and the token of bob", cert: cert, token: out[1].token, front: true})
 	}

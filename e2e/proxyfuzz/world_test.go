@@ -25,6 +25,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/weirproject/weir/e2e/cluster"
+	"github.com/weirproject/weir/e2e/internal/authority"
 	"github.com/weirproject/weir/proxy"
 )
 
@@ -57,8 +58,15 @@ func newWorld(t *testing.T, ctx context.Context) *world {
 	t.Helper()
 	dir := t.TempDir()
 	w := &world{frozen: map[string]string{}}
-	ca, fronts, foreign := newAuthority(t, filepath.Join(dir, "callers.crt")), newAuthority(t, filepath.Join(dir, "fronts.crt")),
-		newAuthority(t, filepath.Join(dir, "foreign.crt"))
+	var by []*authority.Authority
+	for _, name := range []string{"callers.crt", "fronts.crt", "foreign.crt"} {
+		a, err := authority.New(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		by = append(by, a)
+	}
+	ca, fronts, foreign := by[0], by[1], by[2]
 	tokens := newMinter(t, filepath.Join(dir, "tokens.pub"))
 	var err error
 	w.cluster, err = cluster.Start(ctx, cluster.Options{
@@ -91,7 +99,7 @@ func newWorld(t *testing.T, ctx context.Context) *world {
 	tokens.issuer = w.cluster.URL()
 	w.callers = newCallers(t, ctx, w, ca, fronts, foreign, tokens)
 	w.startProxy(t, ctx)
-	w.front = fronts.issue(t, "front", nil, nil)
+	w.front = fronts.Issue(t, "front", nil, nil)
 	cfg := &rest.Config{Host: w.proxy.URL(), QPS: -1, BearerToken: w.cluster.Config().BearerToken, TLSClientConfig: rest.TLSClientConfig{CAData: w.proxy.CAData()}}
 	if w.through, err = dynamic.NewForConfigAndClient(cfg, clientOf(t, cfg)); err != nil {
 		t.Fatal(err)
