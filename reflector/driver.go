@@ -213,7 +213,7 @@ func (d *driver) encoding(enc wire.Encoding) error {
 // openList opens a LIST and reads its first object, since its head comes before.
 func (d *driver) openList(phase Phase, o source.ListOptions) input {
 	if d.phase = phase; o.Continue == "" {
-		d.asked = d.r.cfg.Server.found()
+		d.asks()
 	}
 	ctx, cancel := context.WithCancelCause(d.ctx)
 	d.cancel = cancel
@@ -233,6 +233,12 @@ func (d *driver) openList(phase Phase, o source.ListOptions) input {
 	d.itemType(list.ItemTypeMeta())
 	d.r.heard()
 	return input{kind: inOpened, rv: list.Meta().ResourceVersion, empty: d.itemErr == io.EOF}
+}
+
+// asks notes that the state is asked for: what is found out from now on about restores is news to it.
+func (d *driver) asks() {
+	d.asked = d.r.cfg.Server.found()
+	d.r.w.Asks()
 }
 
 // itemType tells what the objects are, if that is news.

@@ -16,7 +16,8 @@ func (d *driver) openWatch(a openWatch) input {
 	d.phase = Watching
 	switch {
 	case a.SendInitialEvents:
-		d.phase, d.asked = Listing, d.r.cfg.Server.found()
+		d.phase = Listing
+		d.asks()
 	case d.r.w.Outdated(), d.r.cfg.Server.found() > d.r.seen:
 		return input{kind: inOutdated}
 	}

@@ -177,8 +177,8 @@ func (w *Writer) overrule(at progress) {
 	}
 }
 
-// Outdated reports whether another writer has found out that the server has gone back since this one's last BeginReplace: then
-// this one's source must be listed again too. Until its next BeginReplace it changes nothing: Put, Delete, EndReplace and Progress have no
+// Outdated reports whether another writer has found out that the server has gone back since this one's last BeginReplace, or the Asks before
+// it: then this one's source must be listed again too. Until its next BeginReplace it changes nothing: Put, Delete, EndReplace and Progress have no
 // effect. Safe for concurrent use.
 func (w *Writer) Outdated() bool {
 	w.s.mu.RLock()

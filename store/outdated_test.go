@@ -31,3 +31,36 @@ func TestWhenOutdated(t *testing.T) {
 		t.Errorf("after the server went back again: told %v; outdated %v %v", told, x.Outdated(), y.Outdated())
 	}
 }
+
+// A state that was asked for before another writer found out that the server has gone back tells of nobody knows which past: the writer
+// changes nothing by it, and is to ask again.
+func TestAsks(t *testing.T) {
+	s := newStore(t, Config{})
+	x, y := s.Writer(Scope{Claim: 0}), s.Writer(Scope{Claim: 1})
+	for _, w := range []*Writer{x, y} {
+		w.BeginReplace(false)
+		w.EndReplace("5")
+	}
+	y.Asks()
+	x.Asks()
+	x.BeginReplace(true)
+	putPod(t, x, smallPod("ns", "a", 1, 3, nil, ""))
+	x.EndReplace("3")
+	y.BeginReplace(false)
+	putPod(t, y, smallPod("ns", "a", 1, 4, nil, ""))
+	y.EndReplace("5")
+	version := func() string {
+		o, _ := s.Get("ns/a")
+		return o.ResourceVersion()
+	}
+	if got := version(); got != "3" || x.Outdated() || !y.Outdated() {
+		t.Fatalf("after a list of before: a is at %s, x is outdated: %v, y: %v", got, x.Outdated(), y.Outdated())
+	}
+	y.Asks()
+	y.BeginReplace(false)
+	putPod(t, y, smallPod("ns", "a", 1, 4, nil, ""))
+	y.EndReplace("5")
+	if got := version(); got != "4" || y.Outdated() {
+		t.Errorf("after a list of now: a is at %s, y is outdated: %v", got, y.Outdated())
+	}
+}

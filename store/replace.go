@@ -22,14 +22,29 @@ func (w *Writer) BeginReplace(rebase bool) {
 	}
 }
 
-// enterEra makes the writer one of the store's era, which is a new one if it is the first to find out that the server has gone back. It
-// returns what is to be called then.
+// Asks notes that the writer's source is being asked for the state that the next BeginReplace begins with. Should another writer find out
+// before that that the server has gone back, nobody knows which past the answer tells of: the writer is then Outdated by it as well. Without Asks,
+// BeginReplace takes the state for one of its own moment.
+func (w *Writer) Asks() {
+	w.s.mu.RLock()
+	defer w.s.mu.RUnlock()
+	era := w.s.era
+	w.asked = &era
+}
+
+// enterEra makes the writer one of the era that its state was asked for in, or of a new one if it is the first to find out that the server has
+// gone back. It returns what is to be called then.
 func (w *Writer) enterEra(rebase bool) (tell []func()) {
 	s := w.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	era := s.era
+	if w.asked != nil {
+		era, w.asked = *w.asked, nil
+	}
 	if rebase && w.era == s.era && !w.goingBack {
 		s.era++
+		era = s.era
 		for other := range s.writers {
 			if other != w && other.outdated != nil {
 				tell = append(tell, other.outdated)
@@ -37,8 +52,8 @@ func (w *Writer) enterEra(rebase bool) (tell []func()) {
 			}
 		}
 	}
-	if w.goingBack = w.goingBack || rebase; w.era != s.era {
-		w.era, w.ahead = s.era, nil
+	if w.goingBack = w.goingBack || rebase; w.era != era {
+		w.era, w.ahead = era, nil
 	}
 	return tell
 }

@@ -33,7 +33,8 @@ type Writer struct {
 	// ahead has, by key, the version that the writer was told last where that is above its progress and is not the one held:
 	// in a list that has not ended, or broke off. Bounded by the keys that other writers have put since.
 	ahead map[string]uint64
-	era   uint32 // of the store at its last BeginReplace
+	era   uint32  // of the store when what its last BeginReplace began with was asked for
+	asked *uint32 // of the store at Asks, for the next BeginReplace; nil: that asks itself
 	// outdated is called once when era is not the store's any more; nil: by nobody.
 	outdated func()
 
