@@ -17,7 +17,8 @@ func options(limit int64, rv string, match metav1.ResourceVersionMatch, cont str
 // kube-apiserver gives each answer a minute, and the way may be too slow for all of it.
 const tornLists = 2
 
-// unansweredLists is how many lists without an answer count as one that failed in its form: most likely there is no server.
+// unansweredLists is how many lists without an answer count as one that failed in its form: most likely there is no server, unless a probe
+// was answered.
 const unansweredLists = 3
 
 // list begins to get the whole state.

@@ -131,6 +131,9 @@ func (m *machine) watchBehind() {
 func (m *machine) probed() {
 	switch {
 	case m.in.err != nil:
+		if m.in.err.Kind != ErrUnreachable && m.in.err.Kind != ErrTooManyRequests {
+			m.reached++
+		}
 		m.failedOnce(m.in.err.Kind)
 		m.report(ErrSilent, m.in.err)
 		m.listInstead(ErrSilent)
