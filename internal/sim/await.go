@@ -1,6 +1,8 @@
 package sim
 
 import (
+	"strconv"
+
 	"github.com/weirproject/weir/internal/sim/etcd"
 )
 
@@ -24,8 +26,8 @@ func (r *run) await(c *client) {
 			return // the number meant something else when it was listed
 		}
 		r.cluster.Do(func(h *etcd.History) {
-			if h.Era() != era {
-				return
+			if h.Era() != era || ahead(v.resourceVersion, era.Head()) {
+				return // or it means something else still, while the server is examined
 			}
 			for _, want := range era.At(rev) {
 				got, ok := v.objects[want.Key]
@@ -41,4 +43,10 @@ func (r *run) await(c *client) {
 			}
 		})
 	})
+}
+
+// ahead reports whether a resourceVersion is a newer one than revision.
+func ahead(resourceVersion string, revision int64) bool {
+	n, err := strconv.ParseInt(resourceVersion, 10, 64)
+	return err == nil && n > revision
 }
