@@ -15,9 +15,9 @@
 //
 // # What is answered from here
 //
-// A read that does not need to be proven fresh: LIST and GET with a resourceVersion, WATCH unless it asks for the current state (no
-// resourceVersion and sendInitialEvents). Options.Cached names resources for which reads without resourceVersion are answered from here
-// too. A WATCH from a resourceVersion that is older than the log, or a LIST of exactly such a state, goes upstream, and so does what the
+// LIST and GET with a resourceVersion, WATCH, and, once what is held is proven to be current, LISTs and WATCHes of the current state (no
+// resourceVersion): unless there are fewer than a hundred objects, or the proof takes longer than three seconds. Options.Cached names resources
+// for which these are answered from here without proof. A GET of the current state goes upstream. A WATCH from a resourceVersion that is older than the log, or a LIST of exactly such a state, goes upstream, and so does what the
 // cache cannot answer as kube-apiserver would: tables, selectors that it does not know, media types that it does not speak.
 //
 // # How identities travel

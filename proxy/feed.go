@@ -32,9 +32,11 @@ type feed struct {
 	events  *atomic.Uint64  // of watches
 	initial *atomic.Uint64  // objects of first lists
 
-	mu    sync.Mutex // held while the store and the history change, and by whoever needs them to fit
-	begun bool       // the first list is in; changed by the reflector's goroutine, under mu
-	last  uint64     // in history; the same
+	mu     sync.Mutex              // held while the store and the history change, and by whoever needs them to fit
+	begun  bool                    // the first list is in; changed by the reflector's goroutine, under mu
+	last   uint64                  // in history; the same
+	proven uint64                  // nothing has changed up to here: see prove
+	waits  map[*proofWait]struct{} // as many as there are callers of Wait
 
 	// Of the reflector's goroutine, about the relist under way.
 	aside  []changed
@@ -66,17 +68,76 @@ func (f *feed) Observe(fn func(resourceVersion uint64)) {
 	if f.begun { // a relist that has not ended, or broke off, may have changed what has no resourceVersion of its own
 		f.name(f.last)
 	}
-	fn(parseVersion(f.store.ResourceVersion()))
+	fn(f.versionLocked())
 }
+
+// version is what the store is current to.
+func (f *feed) version() uint64 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.versionLocked()
+}
+
+func (f *feed) versionLocked() uint64 { return max(parseVersion(f.store.ResourceVersion()), f.proven) }
 
 // Wait is watchcache.Clock's. It returns when the history fits, too: whoever has waited looks there next.
 func (f *feed) Wait(ctx context.Context, resourceVersion uint64) error {
-	if err := f.store.WaitResourceVersion(ctx, strconv.FormatUint(resourceVersion, 10)); err != nil {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	w := &proofWait{resourceVersion, func() { cancel(errProven) }}
+	f.mu.Lock()
+	if f.proven >= resourceVersion {
+		w.done()
+	}
+	if f.waits == nil {
+		f.waits = map[*proofWait]struct{}{}
+	}
+	f.waits[w] = struct{}{}
+	f.mu.Unlock()
+	err := f.store.WaitResourceVersion(ctx, formatVersion(resourceVersion))
+	f.mu.Lock()
+	delete(f.waits, w)
+	f.mu.Unlock()
+	if err != nil && !errors.Is(context.Cause(ctx), errProven) {
 		return err
 	}
 	f.Observe(func(uint64) {})
 	return nil
 }
+
+// proofWait is somebody who waits for a resourceVersion that may be proven.
+type proofWait struct {
+	rv   uint64
+	done func()
+}
+
+// errProven ends the wait for what has been proven.
+var errProven = errors.New("proven")
+
+// prove notes that what the store has is what there is at rv: all that has changed up to there is in it. Nobody else need tell of a
+// resourceVersion at which nothing changed.
+func (f *feed) prove(rv uint64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !f.begun || rv <= f.versionLocked() {
+		return
+	}
+	f.proven = rv
+	f.name(rv)
+	for w := range f.waits {
+		if w.rv <= rv {
+			w.done()
+		}
+	}
+}
+
+// disproves reports whether a change at rv, which is news, is one that was proven not to be: then the upstream's past is another now. The lock
+// is held.
+func (f *feed) disproves(rv uint64) bool {
+	return rv > 0 && rv <= f.proven && rv > parseVersion(f.store.ResourceVersion())
+}
+
+func formatVersion(rv uint64) string { return strconv.FormatUint(rv, 10) }
 
 func parseVersion[T ~string | ~[]byte](s T) uint64 {
 	v, _ := strconv.ParseUint(string(s), 10, 64)
@@ -104,6 +165,10 @@ func (f *feed) take(w *store.Writer, t wire.EventType, m *wire.Meta, object []by
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if f.disproves(parseVersion(m.ResourceVersion)) {
+		f.giveUp(errWentBack)
+		return errWentBack
+	}
 	w.Progress(string(m.ResourceVersion))
 	f.flush(w, parseVersion(m.ResourceVersion))
 	return err
@@ -209,6 +274,11 @@ func (f *feed) EndReplace(w *store.Writer, resourceVersion string) {
 	slices.SortStableFunc(f.aside, func(a, b changed) int { return cmp.Compare(a.rv, b.rv) })
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if slices.ContainsFunc(f.aside, func(c changed) bool { return f.disproves(c.rv) }) {
+		f.AbortReplace(w)
+		f.giveUp(errWentBack)
+		return
+	}
 	at := f.last
 	if end > f.before {
 		if from := max(f.before, at) + 1; from < end {

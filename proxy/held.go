@@ -32,6 +32,8 @@ type held struct {
 	failures atomic.Uint64 // stores that never became ready
 	events   atomic.Uint64
 	initial  atomic.Uint64
+	asked    atomic.Uint64 // questions for the upstream's newest resourceVersion, for the sake of readers
+	watched  atomic.Uint64 // short WATCHes for the same
 	stopping atomic.Bool
 	past     atomic.Uint64          // the newest resourceVersion from before the upstream went back; 0: it never has
 	failure  atomic.Pointer[string] // why it is not current; nil while it is
@@ -43,6 +45,7 @@ type session struct {
 	warnings  *warnings
 	store     *store.Store
 	feed      *feed
+	prover    *prover
 	cache     *watchcache.Cache
 	reflector *reflector.Reflector
 	end       context.CancelCauseFunc
@@ -122,6 +125,9 @@ func (h *held) once(ctx context.Context) error {
 		Name: gvr.String(), Encoding: k.encoding, Take: s.feed.take, Replacer: s.feed,
 		OnStatus: func(st reflector.Status) { h.watchStatus(st, cancel) },
 	})
+	s.prover = newProver(ctx, src, s.feed, s.reflector.Status)
+	s.prover.asked, s.prover.watched = &h.asked, &h.watched
+	defer s.prover.end()
 	var guard sync.WaitGroup
 	guard.Go(func() { h.guard(ctx, cancel) })
 	err = s.reflector.Run(ctx)
@@ -130,7 +136,7 @@ func (h *held) once(ctx context.Context) error {
 	switch cause := context.Cause(ctx); {
 	case errors.Is(cause, errWentBack):
 		h.session.Store(nil)
-		h.past.Store(max(h.past.Load(), parseVersion(s.store.ResourceVersion())))
+		h.past.Store(max(h.past.Load(), s.feed.version()))
 		s.cache.Expire()
 	case errors.Is(cause, errAggregated): // whose resourceVersions are others
 		h.session.Store(nil)

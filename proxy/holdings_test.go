@@ -30,7 +30,7 @@ func TestTakenIn(t *testing.T) {
 	define(f)
 	u.deny(func(s authorizationv1.SubjectAccessReviewSpec) bool { return s.User == "nobody" })
 	f.get("nobody", "/api/v1/pods?resourceVersion=0")
-	f.get("jane", "/api/v1/pods") // must be fresh: holding would not help
+	f.get("jane", "/api/v1/namespaces/default/pods/x") // must be fresh: holding would not help
 	if h := f.proxy.holdings.find(podsResource); h != nil {
 		t.Error("taken in for somebody who may not have it")
 	}

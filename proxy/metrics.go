@@ -38,6 +38,9 @@ var (
 		"1 while a resource is held and follows the upstream.", byResource, nil)
 	descWatchers = prometheus.NewDesc("weir_proxy_watchers",
 		"Watches that are served from what is held.", byResource, nil)
+	descProofs = prometheus.NewDesc("weir_proxy_proofs_total",
+		"Requests to the upstream that prove what is held to be current: question for its newest resourceVersion, watch for a bookmark.",
+		append(byResource, "by"), nil)
 	descUpstream = prometheus.NewDesc("weir_proxy_upstream_requests_total",
 		"Requests to the upstream: list, watch and all of the proxy's own for what it holds, pass for callers'.", []string{"for"}, nil)
 	descFailures = prometheus.NewDesc("weir_proxy_upstream_failures_total",
@@ -88,7 +91,7 @@ type state struct{ *Server }
 func (s state) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		descInits, descInitErrors, descInitial, descEvents, descObjects, descInflight, descMemory, descCurrent, descWatchers,
-		descUpstream, descFailures, descBytes, descRevoked, descBudget, descBudgetUsed, descEvicted, descConnections, descRefused,
+		descUpstream, descFailures, descBytes, descRevoked, descBudget, descBudgetUsed, descEvicted, descConnections, descRefused, descProofs,
 	} {
 		ch <- d
 	}
@@ -133,6 +136,8 @@ func (s state) Collect(ch chan<- prometheus.Metric) {
 		counter(descInitErrors, h.failures.Load(), name[:]...)
 		counter(descInitial, h.initial.Load(), name[:]...)
 		counter(descEvents, h.events.Load(), name[:]...)
+		counter(descProofs, h.asked.Load(), name[0], name[1], "question")
+		counter(descProofs, h.watched.Load(), name[0], name[1], "watch")
 		h.collect(ch, name[:])
 	}
 }

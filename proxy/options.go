@@ -26,7 +26,10 @@ type Options struct {
 	Resources []string
 	// MemoryBudget bounds, in bytes, what the resources take that are held because somebody asked for them. 0: none are.
 	MemoryBudget int64
-	// Cached are resources whose reads without resourceVersion are answered from here, as old as that may be: "pods",
+	// PassConsistent sends LISTs and WATCHes of the current state, without resourceVersion, upstream. Otherwise those of resources with a hundred
+	// objects or more are answered from here, once it is proven that what is held is current.
+	PassConsistent bool
+	// Cached are resources whose LISTs and WATCHes without resourceVersion are answered from here, as old as that may be: "pods",
 	// "deployments.apps".
 	Cached []string
 	// LogBytes bounds the change log of each resource: how far back a watch can be resumed. 0: 8 MiB.

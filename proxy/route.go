@@ -26,8 +26,10 @@ type read struct {
 	target
 	query  watchcache.Query // of a LIST or WATCH
 	review *action
-	// fresh: the answer must be current, which nothing held here can be proven to be.
+	// fresh: the answer must be current, so that what is held must be proven to be so first.
 	fresh bool
+	// few is the limit of a page that costs the upstream no more than a proof; 0: there is none.
+	few int64
 	// least is the resourceVersion that the answer must not be older than; 0: none.
 	least uint64
 	// exact is the resourceVersion whose state, or what came after it, is asked for; empty: a state that may be newer.
@@ -161,6 +163,7 @@ func (rd *read) list(q url.Values) *read {
 		rd.exact = rv
 	}
 	rd.fresh, rd.least = rv == "", parseVersion(rv)
+	rd.few, _ = strconv.ParseInt(limit, 10, 64)
 	return rd
 }
 
@@ -213,17 +216,21 @@ func (s *session) has(t target) bool {
 // and not reached again. Who waits for it to come would miss what happens until then.
 func (s *session) gone(rd *read, past uint64) bool {
 	from := parseVersion(rd.exact)
-	return from <= past && from > parseVersion(s.store.ResourceVersion())
+	return from <= past && from > s.feed.version()
 }
 
 // patient is how long a read waits for the session to come to where it must be. What the upstream told another replica comes within it.
-// A resource in which nothing changes may take until the next bookmark, and there the upstream knows better.
+// A resource in which nothing changes may take until the next bookmark: of a large one it is proven that nothing has, of a small one the
+// upstream tells as quickly.
 const patient = time.Second
 
 // reaches waits until the session has what the read must not be older than, and reports whether it has.
 func (s *session) reaches(ctx context.Context, rd *read) bool {
-	if rd.least <= parseVersion(s.store.ResourceVersion()) {
+	if rd.least <= s.feed.version() {
 		return true
+	}
+	if s.store.Len() >= worthProof {
+		return s.prover.reaches(ctx, rd.least)
 	}
 	ctx, cancel := context.WithTimeout(ctx, patient)
 	defer cancel()

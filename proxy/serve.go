@@ -92,7 +92,8 @@ func (s *Server) serveRead(w http.ResponseWriter, r *http.Request, rd *read) boo
 	if h == nil && !s.holdings.wants(rd.gvr) {
 		return false
 	}
-	if rd.fresh && !s.holdings.cached[rd.gvr.GroupResource()] {
+	prove := rd.fresh && (rd.name != "" || !s.holdings.cached[rd.gvr.GroupResource()])
+	if prove && !s.proves(h, rd) {
 		return false
 	}
 	if h != nil {
@@ -117,11 +118,14 @@ func (s *Server) serveRead(w http.ResponseWriter, r *http.Request, rd *read) boo
 	if on == nil {
 		return false
 	}
+	if prove && !on.prover.current(r.Context()) {
+		return false
+	}
 	gone := on.gone(rd, h.past.Load())
 	switch {
 	case gone:
 	case !on.reaches(r.Context(), rd):
-		s.passInTime(w, r, watchcache.TooLargeError(rd.least, parseVersion(on.store.ResourceVersion())))
+		s.passInTime(w, r, watchcache.TooLargeError(rd.least, on.feed.version()))
 		return true
 	case !on.answers(r, rd): // the log goes on while somebody is waited for
 		return false
@@ -143,6 +147,19 @@ func (s *Server) serveRead(w http.ResponseWriter, r *http.Request, rd *read) boo
 		s.serveFrom(w, r, h, on, rd, v)
 	}
 	return true
+}
+
+// proves reports whether a read that must be current is to wait for a proof that what is held is: one that costs the upstream no more than
+// that goes there. It is taken in first where it is not held.
+func (s *Server) proves(h *held, rd *read) bool {
+	if s.opts.PassConsistent || rd.name != "" || rd.few > 0 && rd.few < worthProof {
+		return false
+	}
+	if h == nil {
+		return true
+	}
+	on := h.reads()
+	return on != nil && on.store.Len() >= worthProof
 }
 
 // serveFrom answers a read from a session. v is what the permission is by.

@@ -66,8 +66,9 @@ func (f *flags) add(fs *pflag.FlagSet) {
 
 	fs.StringSliceVar(&o.Resources, "resources", nil, "Resources to hold from the start: pods, deployments.apps, widgets.v1.example.com")
 	fs.StringVar(&f.budget, "memory-budget", "0", "What other resources, held once somebody asks for them, may take together; 0: none are")
-	fs.StringVar(&f.consistency, "consistency", "upstream",
-		"Who answers reads without resourceVersion: upstream; cached: the proxy, for --resources; cached:pods,nodes: the proxy, for these")
+	fs.StringVar(&f.consistency, "consistency", "proven",
+		"What LISTs and WATCHes without resourceVersion get: proven: what is held, once it is proven to be current; upstream: the upstream's "+
+			"answer; cached: what is held, for --resources; cached:pods,nodes: for these")
 	fs.StringVar(&f.log, "log-bytes", "8Mi", "Bound of each resource's change log, how far back watches resume")
 	fs.DurationVar(&o.FlushInterval, "watch-flush-interval", 0,
 		"Least time between two writes to a watcher while changes keep coming; 0: 25ms; negative: each change is written at once")
@@ -115,13 +116,15 @@ func (f *flags) complete() error {
 	}
 	mode, names, some := strings.Cut(f.consistency, ":")
 	switch {
+	case mode == "proven" && !some:
 	case mode == "upstream" && !some:
+		f.options.PassConsistent = true
 	case mode == "cached" && !some:
 		f.options.Cached = f.options.Resources
 	case mode == "cached" && names != "":
 		f.options.Cached = strings.Split(names, ",")
 	default:
-		return usageError{fmt.Errorf("--consistency %q: want upstream, cached, or cached: and resources", f.consistency)}
+		return usageError{fmt.Errorf("--consistency %q: want proven, upstream, cached, or cached: and resources", f.consistency)}
 	}
 	return nil
 }

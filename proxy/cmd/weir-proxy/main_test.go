@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 func TestUsage(t *testing.T) {
 	for _, args := range [][]string{
 		{"pods"}, {"--nonsense"}, {"--memory-budget", "much"}, {"--memory-budget", "-1"}, {"--consistency", "cached:"}, {"--consistency", "some"},
-		{"--consistency", "upstream:pods"},
+		{"--consistency", "upstream:pods"}, {"--consistency", "proven:pods"},
 	} {
 		cmd := newCommand()
 		cmd.SetArgs(args)
@@ -100,9 +100,10 @@ func kubeconfig(url string) string {
 }
 
 func TestConsistency(t *testing.T) {
-	for text, want := range map[string]string{"upstream": "", "cached": "pods,nodes", "cached:pods": "pods", "cached:pods,leases.coordination.k8s.io": "pods,leases.coordination.k8s.io"} {
+	for text, want := range map[string]string{"proven": "", "upstream": "", "cached": "pods,nodes", "cached:pods": "pods", "cached:pods,leases.coordination.k8s.io": "pods,leases.coordination.k8s.io"} {
 		f := &flags{consistency: text, budget: "64Mi", log: "0", options: proxy.Options{Resources: []string{"pods", "nodes"}}}
-		if err := f.complete(); err != nil || strings.Join(f.options.Cached, ",") != want || f.options.MemoryBudget != 64<<20 {
+		if err := f.complete(); err != nil || strings.Join(f.options.Cached, ",") != want || f.options.MemoryBudget != 64<<20 ||
+			f.options.PassConsistent != (text == "upstream") {
 			t.Errorf("%s: %q, %d, %v", text, f.options.Cached, f.options.MemoryBudget, err)
 		}
 	}
