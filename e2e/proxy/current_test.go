@@ -1,0 +1,191 @@
+package proxy
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/weirproject/weir/proxy"
+)
+
+var currentReads = flag.Int("current.reads", 200, "how many writes TestCurrentReads looks for")
+
+// cutter cuts connections that go through it.
+type cutter struct {
+	mu    sync.Mutex
+	conns map[net.Conn]struct{}
+}
+
+// dial is rest.Config.Dial.
+func (c *cutter) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	var d net.Dialer
+	conn, err := d.DialContext(ctx, network, address)
+	if err != nil {
+		return nil, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.conns == nil {
+		c.conns = map[net.Conn]struct{}{}
+	}
+	c.conns[conn] = struct{}{}
+	return conn, nil
+}
+
+// cut ends one connection, whichever comes first.
+func (c *cutter) cut() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for conn := range c.conns {
+		conn.Close()
+		delete(c.conns, conn)
+		return
+	}
+}
+
+// TestCurrentReads: what was written through kube-apiserver is in each LIST without resourceVersion, and in the initial events of each WATCH, that any
+// replica is asked for after it, while pods change and are quiet in turn and connections are cut. Most of these are answered by the replicas.
+func TestCurrentReads(t *testing.T) {
+	ctx := begin(t)
+	if *currentReads > 1000 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithCancel(context.Background())
+		defer cancel()
+	}
+	granted(t, ctx, "reader", readPods)
+	var line cutter
+	var replicas []*kubernetes.Clientset
+	var servers []*proxy.Server
+	for range 2 {
+		upstream := rest.CopyConfig(shared.Config())
+		upstream.Dial = line.dial
+		s := start(t, ctx, proxy.Options{Upstream: upstream, Resources: []string{"pods"}})
+		servers = append(servers, s)
+		cfg := as(t, s, "reader")
+		cfg.QPS = -1
+		replicas = append(replicas, clientFor(t, cfg))
+	}
+	upstream := rest.CopyConfig(shared.Config())
+	upstream.QPS = -1
+	direct := clientFor(t, upstream)
+
+	writers := min(max(16, *currentReads/50), 400)
+	var next, done atomic.Int64
+	stop, cut := context.WithCancel(ctx)
+	var all, cuts sync.WaitGroup
+	cuts.Go(func() {
+		for pauseFor(stop, time.Duration(rand.IntN(1500))*time.Millisecond) {
+			line.cut()
+		}
+	})
+	for w := range writers {
+		all.Go(func() {
+			name := fmt.Sprintf("current-%d", w)
+			if _, err := direct.CoreV1().Pods("default").Create(ctx, newPod(name), metav1.CreateOptions{}); err != nil {
+				t.Error(err)
+				return
+			}
+			defer direct.CoreV1().Pods("default").Delete(ctx, name, metav1.DeleteOptions{GracePeriodSeconds: new(int64)})
+			for n := next.Add(1); n <= int64(*currentReads) && !t.Failed(); n = next.Add(1) {
+				if n%100 == 0 { // for a while nothing changes but what is waited for
+					pauseFor(ctx, time.Second)
+				}
+				mark := strconv.FormatInt(n, 10)
+				patch := fmt.Appendf(nil, `{"metadata":{"labels":{"mark":"n%s"}}}`, mark)
+				if _, err := direct.CoreV1().Pods("default").Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+					t.Error(err)
+					return
+				}
+				found, err := readsCurrent(ctx, replicas[rand.IntN(len(replicas))], "mark=n"+mark, n%2 == 0)
+				if err != nil {
+					t.Logf("not answered: %v", err) // its connection was cut, perhaps
+					continue
+				}
+				if done.Add(1); found != name {
+					t.Errorf("%s wrote %s, and a read after that has %q", name, mark, found)
+				}
+			}
+		})
+	}
+	all.Wait()
+	cut()
+	cuts.Wait()
+	served := 0
+	for _, s := range servers {
+		served += servedPods(t, ctx, s)
+	}
+	t.Logf("%d reads, %d of them answered by the replicas", done.Load(), served)
+	if done.Load() < int64(*currentReads)/2 || served < int(done.Load())/2 {
+		t.Errorf("%d reads, %d of them answered by the replicas", done.Load(), served)
+	}
+}
+
+// readsCurrent makes a read that must be current, a LIST or a WATCH, and returns the name of the only pod that it has.
+func readsCurrent(ctx context.Context, client *kubernetes.Clientset, selector string, watches bool) (name string, err error) {
+	pods := client.CoreV1().Pods("")
+	if !watches {
+		list, err := pods.List(ctx, metav1.ListOptions{LabelSelector: selector})
+		if err != nil || len(list.Items) != 1 {
+			return "", err
+		}
+		return list.Items[0].Name, nil
+	}
+	sends := true
+	w, err := pods.Watch(ctx, metav1.ListOptions{
+		LabelSelector: selector, SendInitialEvents: &sends, AllowWatchBookmarks: true, ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan,
+	})
+	if err != nil {
+		return "", err
+	}
+	defer w.Stop()
+	for e := range w.ResultChan() {
+		object, ok := e.Object.(metav1.Object)
+		switch {
+		case !ok || e.Type == watch.Error:
+			return "", fmt.Errorf("%s %v", e.Type, e.Object)
+		case e.Type == watch.Bookmark:
+			return name, nil
+		}
+		name = object.GetName()
+	}
+	return "", fmt.Errorf("the watch ended before its initial events")
+}
+
+// servedPods is how many reads of pods a proxy has answered.
+func servedPods(t *testing.T, ctx context.Context, s *proxy.Server) (n int) {
+	t.Helper()
+	raw, err := clientFor(t, through(t, s, shared.Config())).RESTClient().Get().AbsPath("/metrics").DoRaw(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(raw)) {
+		if name, value, ok := strings.Cut(strings.TrimSpace(line), " "); ok && strings.HasPrefix(name, `weir_proxy_served_total{group="",resource="pods"`) {
+			served, _ := strconv.Atoi(value)
+			n += served
+		}
+	}
+	return n
+}
+
+// pauseFor waits, and reports false when ctx has ended.
+func pauseFor(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-time.After(d):
+	case <-ctx.Done():
+	}
+	return ctx.Err() == nil
+}
