@@ -109,6 +109,7 @@ func (h *held) once(ctx context.Context) error {
 	s.cache, err = watchcache.New(watchcache.Config{
 		Resource: k.Resource, Store: s.store, Encoding: k.encoding, Clock: s.feed, History: s.feed.history,
 		BookmarkInterval: h.holdings.opts.BookmarkInterval, MinWatch: h.holdings.opts.MinWatch, ExpireLate: h.holdings.opts.ExpireLate,
+		LabelSets:     true,
 		FlushInterval: h.holdings.opts.FlushInterval, Gathers: true,
 	})
 	if err != nil {

@@ -65,6 +65,15 @@ func (sn *Snapshot) CountBy(index, value string, most int) (n int, ok bool) {
 	return n, true
 }
 
+// Variety is a number that an index by label, label set or field has as long as its values are the same ones, whichever objects have them: what
+// was made of all Values holds for each snapshot of the same variety. 0: there is no such index.
+func (sn *Snapshot) Variety(index string) uint64 {
+	if x := sn.native(index); x != nil {
+		return x.variety
+	}
+	return 0
+}
+
 func (sn *Snapshot) native(index string) *frozenIndex {
 	for i := range sn.natives {
 		if sn.natives[i].name == index {

@@ -3,6 +3,7 @@ package store
 import (
 	"fmt"
 	"strings"
+	"sync/atomic"
 
 	"github.com/weirproject/weir/wire"
 )
@@ -11,6 +12,7 @@ import (
 // or FuncIndex. The zero value indexes nothing.
 type Index struct {
 	label string
+	sets  bool
 	path  *wire.Path
 	fn    func(decoded any) ([]string, error)
 }
@@ -18,6 +20,12 @@ type Index struct {
 // LabelIndex indexes by the value of a label; objects without it are not in the
 // index. The writer keeps it from the bytes.
 func LabelIndex(label string) Index { return Index{label: label} }
+
+// LabelSetIndex indexes by all labels together, as wire.Meta's LabelSet writes
+// them: objects without any have the empty set. There are mostly few sets, since
+// the objects of a workload have the same, and a label selector need only be
+// decided once for each. The writer keeps it from the bytes.
+func LabelSetIndex() Index { return Index{sets: true} }
 
 // FieldIndex indexes by the values of a field path, which was compiled for the
 // store's encoding. The writer keeps it from the bytes.
@@ -41,6 +49,9 @@ func (ix Index) values(dst [][]byte, m *wire.Meta, raw []byte) ([][]byte, error)
 	if ix.path != nil {
 		return ix.path.Append(dst, raw)
 	}
+	if ix.sets {
+		return append(dst, m.LabelSet()), nil
+	}
 	if ix.label != "" {
 		if v, ok := m.Label(ix.label); ok {
 			dst = append(dst, v)
@@ -53,6 +64,9 @@ func (ix Index) values(dst [][]byte, m *wire.Meta, raw []byte) ([][]byte, error)
 func (ix Index) heldValues(dst [][]byte, o *Object, m *wire.Meta, raw []byte) ([][]byte, error) {
 	if !o.gen.isValue {
 		return ix.values(dst, m, raw)
+	}
+	if ix.sets {
+		return append(dst, wire.LabelSetOf(o.gen.labels)), nil
 	}
 	if v, ok := o.gen.labels[ix.label]; ok && ix.label != "" {
 		dst = append(dst, []byte(v))
@@ -83,16 +97,21 @@ type nativeIndex struct {
 	name    string
 	source  Index
 	entries tree[indexKey, struct{}]
-	bytes   int64 // of the values
+	bytes   int64  // of the values
+	variety uint64 // see Snapshot.Variety
 }
 
 type frozenIndex struct {
 	name    string
 	entries tree[indexKey, struct{}]
+	variety uint64
 }
 
+// varieties counts the changes of what values there are, in any index.
+var varieties atomic.Uint64
+
 func newNativeIndex(name string, ix Index) *nativeIndex {
-	return &nativeIndex{name: name, source: ix, entries: newTree[indexKey, struct{}](compareIndexKeys)}
+	return &nativeIndex{name: name, source: ix, entries: newTree[indexKey, struct{}](compareIndexKeys), variety: varieties.Add(1)}
 }
 
 // owned returns the string that the index already has for value.
@@ -106,6 +125,7 @@ func (x *nativeIndex) add(value, key string) {
 	if !ok {
 		own = strings.Clone(value)
 		x.bytes += int64(len(own))
+		x.variety = varieties.Add(1)
 	}
 	x.entries.set(indexKey{own, key}, struct{}{})
 }
@@ -116,6 +136,7 @@ func (x *nativeIndex) remove(value, key string) {
 	}
 	if _, ok := x.owned(value); !ok {
 		x.bytes -= int64(len(value))
+		x.variety = varieties.Add(1)
 	}
 }
 

@@ -44,7 +44,7 @@ func (s *Store) snapshotLocked() *Snapshot {
 	}
 	snap := &Snapshot{store: s, table: s.table.freeze(), revision: s.revision, rv: rv}
 	for _, x := range s.natives.Load().indexes {
-		snap.natives = append(snap.natives, frozenIndex{x.name, x.entries.freeze()})
+		snap.natives = append(snap.natives, frozenIndex{x.name, x.entries.freeze(), x.variety})
 	}
 	s.snap = snap
 	return snap

@@ -75,6 +75,9 @@ func fieldIndexName(field string) string { return fieldPrefix + field }
 
 // source is what the store needs to make an index.
 func (xs *indexes) source(name string) (store.Index, error) {
+	if name == labelSetIndex {
+		return store.LabelSetIndex(), nil
+	}
 	if label, ok := strings.CutPrefix(name, labelPrefix); ok {
 		return store.LabelIndex(label), nil
 	}
@@ -131,10 +134,11 @@ func (xs *indexes) used(p *plan, s *selector, watch bool, fetched, returned int)
 	if p.index != nil {
 		p.index.saved.add(max(p.state.sn.Len()-fetched, 0), now)
 	}
-	if fetched > returned && p.state.sn.Len() >= minToIndex {
+	vain := fetched - returned + p.sets // a set costs less than an object to look at, and nearly all are looked at in vain
+	if vain > 0 && p.state.sn.Len() >= minToIndex {
 		for _, l := range s.lookups() {
 			if xs.held[l.name] == nil {
-				xs.charge(l.name, fetched-returned, p.state.sn.Len(), now)
+				xs.charge(l.name, vain, p.state.sn.Len(), now)
 			}
 		}
 	}

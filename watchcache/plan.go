@@ -15,6 +15,7 @@ type plan struct {
 	index *index    // nil: the table
 	by    lookup    // what is looked up in the index
 	few   int       // so many objects there are in the index at most; 0: not known
+	sets  int       // label sets that were looked at to find them
 	rest  *selector // what of the selector is still to be looked at in each object
 }
 
@@ -74,6 +75,7 @@ func (c *Cache) plan(st *state, s *selector) plan {
 	if p.index != nil && p.by.label >= 0 {
 		p.rest = s.without(p.by.label)
 	}
+	c.bySets(&p, s)
 	return p
 }
 
@@ -91,7 +93,7 @@ func (p *plan) walk(start string) iter.Seq[*store.Object] {
 		prefix = s.name
 	}
 	start = max(start, prefix)
-	objects := p.from(start)
+	objects := p.from(start, prefix)
 	return func(yield func(*store.Object) bool) {
 		for o := range objects {
 			if !strings.HasPrefix(o.Key(), prefix) || !yield(o) {
@@ -101,8 +103,8 @@ func (p *plan) walk(start string) iter.Seq[*store.Object] {
 	}
 }
 
-// from yields what there is from a key on, in key order.
-func (p *plan) from(start string) iter.Seq[*store.Object] {
+// from yields what there is from a key on, in key order; what has not the prefix may be left out.
+func (p *plan) from(start, prefix string) iter.Seq[*store.Object] {
 	if p.index == nil {
 		return p.state.from(start)
 	}
@@ -113,7 +115,12 @@ func (p *plan) from(start string) iter.Seq[*store.Object] {
 	var all []*store.Object // each has one value
 	for _, v := range p.by.values {
 		objects, _ := p.state.sn.ByFrom(p.by.name, v, start)
-		all = slices.AppendSeq(all, objects)
+		for o := range objects {
+			if !strings.HasPrefix(o.Key(), prefix) {
+				break
+			}
+			all = append(all, o)
+		}
 	}
 	slices.SortFunc(all, func(a, b *store.Object) int { return cmp.Compare(a.Key(), b.Key()) })
 	return slices.Values(all)

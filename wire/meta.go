@@ -21,6 +21,7 @@ type Meta struct {
 	labels, annotations []byte
 	// text holds what had to be unescaped for the fields, pair for the entry of a map last read. JSON only.
 	text, pair []byte
+	set        []byte // of LabelSet
 }
 
 // initialEventsEnd is the annotation of the bookmark that ends the initial events.
@@ -29,7 +30,7 @@ const initialEventsEnd = "k8s.io/initial-events-end"
 // ReadMeta reads the metadata of an object into m, which it overwrites. An object without metadata, or without one of the
 // fields, leaves them empty. An error is a *SyntaxError; m is then of no use. It does not allocate.
 func ReadMeta(enc Encoding, object []byte, m *Meta) error {
-	*m = Meta{enc: enc, text: m.text[:0], pair: m.pair[:0]}
+	*m = Meta{enc: enc, text: m.text[:0], pair: m.pair[:0], set: m.set[:0]}
 	if enc == Protobuf {
 		return m.readProto(object)
 	}
