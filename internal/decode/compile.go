@@ -91,7 +91,7 @@ func (c *compiler) field(t reflect.Type) (f field, ok bool) {
 		f.setAll, ok = c.mapping(t)
 	case t.Kind() == reflect.Slice && t.Elem().Kind() != reflect.Uint8 && !isMessage(t):
 		f = piece(slice, t)
-		ok = c.single(f.of, t.Elem()) && f.of.kind != pointer && f.of.wireType != protowire.Fixed64Type
+		ok = c.single(f.of, t.Elem()) && t.Elem().Kind() != reflect.Pointer && f.of.wireType != protowire.Fixed64Type
 		f.wireType, f.message = f.of.wireType, f.of.message
 	default:
 		ok = c.single(&f, t)
@@ -109,7 +109,10 @@ func (c *compiler) single(f *field, t reflect.Type) (ok bool) {
 		ok = true
 	case t.Kind() == reflect.Pointer:
 		*f = piece(pointer, t)
-		ok = c.single(f.of, t.Elem()) && f.of.kind != pointer
+		ok = c.single(f.of, t.Elem()) && t.Elem().Kind() != reflect.Pointer
+		if f.box = newBox(f.of); f.box != nil {
+			f.kind = boxed
+		}
 		f.wireType, f.message = f.of.wireType, f.of.message
 	case t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Uint8:
 		f.kind, f.set, ok = other, setBytes, true

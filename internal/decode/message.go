@@ -32,7 +32,8 @@ type field struct {
 	goType    reflect.Type
 	size      uintptr  // of goType
 	message   *message // of kind inside, and of what holds such
-	of        *field   // of kinds pointer and slice: what they hold
+	of        *field   // of kinds pointer, boxed and slice: what they hold
+	box       *box     // of kind boxed
 	set       setter   // of kind other
 	setAll    func(s *scratch, p unsafe.Pointer, entries []token) bool
 }
@@ -48,6 +49,7 @@ const (
 	number64
 	inside // a struct
 	pointer
+	boxed   // a pointer to what holds no others, which is allocated on its own
 	slice   // comes once for each element
 	mapping // comes once for each entry; setAll knows
 	other   // what its setter knows
@@ -119,6 +121,8 @@ func (s *scratch) decodeOne(p unsafe.Pointer, f *field, tokens []token) bool {
 		s.note(p, f, t, target, 1)
 		*(*unsafe.Pointer)(p) = target
 		return s.decodeOne(target, f.of, tokens)
+	case boxed:
+		return s.setBox(p, f, t)
 	default:
 		return s.setOther(p, f, t)
 	}

@@ -119,6 +119,8 @@ func (s *scratch) take(st *step, tokens []token) bool {
 		*(*sliceHeader)(to) = sliceHeader{unsafe.Add(s.image, st.piece), int(st.count), int(st.count)}
 	case mapping:
 		return st.field.setAll(s, to, tokens[:st.count])
+	case boxed:
+		return s.setBox(to, st.field, t)
 	default:
 		return s.setOther(to, st.field, t)
 	}

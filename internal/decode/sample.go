@@ -35,7 +35,7 @@ type original struct {
 // move is a pointer into an object, that of a slice or a pointer: in a copy it has to point into the copy.
 type move struct{ to, piece uint32 }
 
-// again is a step that is taken for each copy. Most of what cannot be copied is maps whose values can be assigned; those are cloned.
+// again is a step that is taken for each copy. Most of what cannot be copied is boxes, and maps whose values can be assigned; those are cloned.
 type again struct {
 	step  int32
 	clone func(to, from unsafe.Pointer) // nil: the step is taken with the original's bytes
@@ -91,6 +91,8 @@ func (s *scratch) newSample(p *plan) *sample {
 		switch {
 		case st.kind == pointer || st.kind == slice:
 			c.moves = append(c.moves, move{st.to, st.piece})
+		case st.kind == boxed:
+			c.afresh = append(c.afresh, again{int32(i), st.field.box.clone})
 		case st.kind == mapping:
 			clone := cloneOf(st.field.goType, value)
 			c.afresh = append(c.afresh, again{int32(i), clone})

@@ -1,0 +1,127 @@
+package decode
+
+import (
+	"fmt"
+	"math/rand"
+	"reflect"
+	"runtime"
+	"testing"
+	"weak"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/apitesting/fuzzer"
+	metafuzzer "k8s.io/apimachinery/pkg/apis/meta/fuzzer"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes/scheme"
+
+	"github.com/weirproject/weir/internal/podsim"
+)
+
+// TestWhatIsKeptKeepsNothingElse: whoever keeps texts, maps, numbers and times of a decoded value, behind a pointer or not, does not keep the
+// value, however it was decoded. Handlers keep such, of each object, for as long as it lives.
+func TestWhatIsKeptKeepsNothingElse(t *testing.T) {
+	fill := fuzzer.FuzzerFor(fuzzer.MergeFuzzerFuncs(metafuzzer.Funcs), rand.NewSource(1), scheme.Codecs).NilChance(0.3).NumElements(0, 3)
+	var kept keepsake
+	var gone []func() error
+	for _, typ := range types() {
+		object := reflect.New(typ.Elem()).Interface().(marshaler)
+		fill.Fill(object)
+		raw, err := object.Marshal()
+		if err != nil {
+			t.Fatal(err)
+		}
+		gone = append(gone, kept.of(t, typ, raw)...)
+	}
+	gone = append(gone, kept.of(t, reflect.TypeFor[*corev1.Pod](), pod(*podsim.New(1, 1).Pod(0)))...)
+	if len(kept.pointers) < 1_000 || len(kept.texts) < 10_000 {
+		t.Fatalf("only %d pointers and %d texts were kept", len(kept.pointers), len(kept.texts))
+	}
+	runtime.GC()
+	failed := 0
+	for _, check := range gone {
+		if err := check(); err != nil {
+			if failed++; failed <= 5 {
+				t.Error(err)
+			}
+		}
+	}
+	if failed > 0 {
+		t.Errorf("%d of %d values are kept", failed, len(gone))
+	}
+	runtime.KeepAlive(kept)
+}
+
+// keepsake is what is kept of values.
+type keepsake struct {
+	texts    []string
+	pointers []any // to what holds no others, and maps
+}
+
+// of decodes a value in all ways and keeps what it may of it. It returns checks that the values are gone.
+func (k *keepsake) of(t *testing.T, typ reflect.Type, raw []byte) (gone []func() error) {
+	t.Helper()
+	d := For(typ)
+	for way := range 5 { // as it comes, by a shape, by a plan, as a copy
+		a, err := d.Decode(raw)
+		b, c, other := d.DecodeVersions(raw, raw)
+		shared, another := d.DecodeShared(raw)
+		if err != nil || other != nil || another != nil {
+			t.Fatal(err, other, another)
+		}
+		for i, value := range []any{a, b, c, shared} {
+			k.keep(reflect.ValueOf(value).Elem())
+			at := weak.Make((*byte)(reflect.ValueOf(value).UnsafePointer()))
+			gone = append(gone, func() error {
+				if at.Value() != nil {
+					return fmt.Errorf("%s, decoded in way %d, value %d, is kept", typ, way, i)
+				}
+				return nil
+			})
+		}
+	}
+	return gone
+}
+
+func (k *keepsake) keep(v reflect.Value) {
+	switch v.Kind() {
+	case reflect.String:
+		k.texts = append(k.texts, v.String())
+	case reflect.Map:
+		k.pointers = append(k.pointers, v.Interface())
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if v.Type().Field(i).IsExported() {
+				k.keep(v.Field(i))
+			}
+		}
+	case reflect.Slice:
+		if v.Type().Elem().Kind() == reflect.Uint8 {
+			k.pointers = append(k.pointers, v.Interface())
+			return
+		}
+		for i := range v.Len() {
+			k.keep(v.Index(i))
+		}
+	case reflect.Pointer:
+		switch {
+		case v.IsNil():
+		case holdsNoOthers(v.Type().Elem()):
+			k.pointers = append(k.pointers, v.Interface())
+		default:
+			k.keep(v.Elem())
+		}
+	}
+}
+
+// holdsNoOthers reports whether a type is that of a text, number or time.
+func holdsNoOthers(t reflect.Type) bool {
+	switch t {
+	case reflect.TypeFor[metav1.Time](), reflect.TypeFor[metav1.MicroTime]():
+		return true
+	}
+	switch t.Kind() {
+	case reflect.Struct, reflect.Slice, reflect.Map, reflect.Pointer, reflect.Interface:
+		return false
+	}
+	return true
+}
