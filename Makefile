@@ -11,7 +11,7 @@ FUZZTIME    = 5s
 # How long make soak takes, and more of its flags: -soak.seed N replays the faults of one run, -soak.json PATH writes the report.
 SOAK        = 1h
 SOAKFLAGS   =
-# How many pods make programs has; PROGRAMFLAGS=-programs.profile=DIR has CPU profiles written.
+# How many pods make programs has; PROGRAMFLAGS=-programs.profile=DIR has profiles of CPU and heap written.
 PROGRAMPODS  = 50000
 PROGRAMFLAGS =
 

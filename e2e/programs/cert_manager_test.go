@@ -48,7 +48,7 @@ func certify(t *testing.T, ctx context.Context, binary string) (usage, []string)
 	})
 	ctx, cancel := context.WithTimeout(ctx, deadline)
 	defer cancel()
-	if _, err := s.await(ctx, certificates+1); err != nil {
+	if err := s.await(ctx, certificates+1); err != nil {
 		t.Fatal(err)
 	}
 	c.change(ctx)

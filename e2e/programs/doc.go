@@ -1,6 +1,8 @@
 // Package programs runs programs that others wrote on the drop-in for client-go, beside themselves unchanged, on a real kube-apiserver:
 // they must come to the same end, and are measured.
 //
+// A changed program in which no informer of the drop-in reads its watches itself fails its trial: what was changed had no effect.
+//
 // A program that observes must come to know the same, through changes. One that writes is run on a cluster of its own each time, and must
 // do the same to it: kube-scheduler must bind the same pods to the same nodes, kube-controller-manager must leave what Kubernetes promises
 // after each step of some objects' lives, cert-manager must issue the same certificates.

@@ -50,7 +50,7 @@ func (o observer) measure(t *testing.T, ctx context.Context, w *world, binary st
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = s.await(ctx, o.count(w))
+	err = s.await(ctx, o.count(w))
 	u := s.end()
 	if err != nil {
 		t.Fatal(err)
@@ -72,7 +72,7 @@ func (o observer) compare(t *testing.T, ctx context.Context, w *world, plain, ch
 		}
 		defer s.end()
 		both[i] = s
-		if _, err := s.await(ctx, count); err != nil {
+		if err := s.await(ctx, count); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -7,9 +7,12 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/weirproject/weir/e2e/programs/report"
 )
 
-// trial puts a program on trial as it is and changed, each on a cluster of the trial's own: both must come to the same end.
+// trial puts a program on trial as it is and changed, each on a cluster of the trial's own: both must come to the same end. A program
+// that ran as it does unchanged would, too, so a changed one must have informers of the drop-in, which read their watches themselves.
 type trial interface {
 	try(t *testing.T, ctx context.Context, plain, changed string) (before, after usage)
 }
@@ -43,6 +46,10 @@ func TestPrograms(t *testing.T) {
 				t.Fatal(err)
 			}
 			before, after := of.trial.try(t, ctx, plain, changed)
+			t.Logf("the drop-in's informers and watches: %+v", after.dropIn)
+			if before.dropIn != (report.DropIn{}) || after.dropIn.Captured == 0 {
+				t.Errorf("the drop-in is in use unchanged: %+v; changed: %+v: what is changed has no effect", before.dropIn, after.dropIn)
+			}
 			fmt.Fprintf(&table, "%-24s %5d   %6.0f %6.0f %8.2f   %6.1f %6.1f %8.2f   %6.1f %6.1f\n", of.program, p.lines,
 				mb(before.peakRSS), mb(after.peakRSS), float64(after.peakRSS)/float64(before.peakRSS),
 				before.cpu.Seconds(), after.cpu.Seconds(), after.cpu.Seconds()/before.cpu.Seconds(),

@@ -16,16 +16,19 @@ import (
 	"github.com/weirproject/weir/e2e/programs/report"
 )
 
-var profileFlag = flag.String("programs.profile", "", "write a CPU profile of each program into this directory")
+var profileFlag = flag.String("programs.profile", "", "write a CPU profile and a heap profile of each program into this directory")
 
 // subject is a program that runs. It ends with its standard input, and so with this process.
 type subject struct {
 	name  string
 	cmd   *exec.Cmd
 	ask   io.WriteCloser
-	tell  *bufio.Reader
+	told  chan []byte      // the last line of its standard output; closed when it ends
+	gone  chan struct{}    // closed when it ends
 	log   *strings.Builder // its standard error; complete once it has ended
 	began time.Time
+	ended bool
+	used  usage // once it has ended
 }
 
 // usage is what a program has used up.
@@ -33,11 +36,12 @@ type usage struct {
 	done    time.Duration // until it was ended, because it knew all there was or had done all that there was to do
 	peakRSS int64         // bytes
 	cpu     time.Duration
+	dropIn  report.DropIn // what it used of it at the end
 }
 
 // start starts a program on the cluster of a kubeconfig.
 func start(binary, kubeconfig string, args ...string) (*subject, error) {
-	s := &subject{name: filepath.Base(binary), cmd: exec.Command(binary, args...), log: new(strings.Builder), began: time.Now()}
+	s := &subject{name: filepath.Base(binary), cmd: exec.Command(binary, args...), told: make(chan []byte, 1), log: new(strings.Builder), began: time.Now()}
 	s.cmd.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig)
 	if *profileFlag != "" {
 		s.cmd.Env = append(s.cmd.Env, report.ProfileVariable+"="+filepath.Join(*profileFlag, s.name+".pprof"))
@@ -51,64 +55,114 @@ func start(binary, kubeconfig string, args ...string) (*subject, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.tell = bufio.NewReader(out)
-	return s, s.cmd.Start()
+	if err := s.cmd.Start(); err != nil {
+		return nil, err
+	}
+	s.gone = make(chan struct{})
+	go s.read(out)
+	return s, nil
+}
+
+// read reads what the program tells, until the program ends, as end has it do. What nobody has asked for makes way for the next line.
+func (s *subject) read(out io.Reader) {
+	defer close(s.gone)
+	defer close(s.told)
+	for lines := bufio.NewReader(out); ; {
+		line, err := lines.ReadBytes('\n')
+		if err != nil {
+			return
+		}
+		select {
+		case <-s.told:
+		default:
+		}
+		s.told <- line
+	}
 }
 
 // question asks the program, and reads its answer into v.
 func (s *subject) question(what string, v any) error {
-	_, err := fmt.Fprintln(s.ask, what)
-	var line []byte
-	if err == nil {
-		line, err = s.tell.ReadBytes('\n')
-	}
-	if err == nil {
-		err = json.Unmarshal(line, v)
-	}
-	if err != nil {
+	if err := s.put(what, v); err != nil {
 		s.end()
 		return fmt.Errorf("%s: %w\n%s", s.name, err, s.log)
 	}
 	return nil
 }
 
-// await waits until the program knows of so many objects, and then asks for its state.
-func (s *subject) await(ctx context.Context, count int) (state report.State, err error) {
+// patience is how long a program may take to answer.
+const patience = time.Minute
+
+func (s *subject) put(what string, v any) error {
+	select {
+	case <-s.told: // that was no answer
+	default:
+	}
+	if _, err := fmt.Fprintln(s.ask, what); err != nil {
+		return err
+	}
+	select {
+	case line, ok := <-s.told:
+		if !ok {
+			return io.ErrUnexpectedEOF
+		}
+		return json.Unmarshal(line, v)
+	case <-time.After(patience):
+		return fmt.Errorf("no answer to %q", what)
+	}
+}
+
+// await waits until the program knows of so many objects.
+func (s *subject) await(ctx context.Context, count int) error {
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
-	for state.Count != count {
-		if err := s.question(report.AskCount, &state); err != nil {
-			return state, err
+	for known := -1; ; {
+		if err := s.question(report.AskCount, &known); err != nil || known == count {
+			return err
 		}
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			return state, fmt.Errorf("%s: %w; it knows of %d, wanted %d\n%s", s.name, context.Cause(ctx), state.Count, count, s.log)
+			return fmt.Errorf("%s: %w; it knows of %d, wanted %d\n%s", s.name, context.Cause(ctx), known, count, s.log)
 		}
 	}
-	return state, s.question(report.AskState, &state)
 }
 
-// alive returns a context that ends when the program does. The program cannot be asked anything any more.
+// alive returns a context that ends when the program does.
 func (s *subject) alive(ctx context.Context) context.Context {
 	ctx, cancel := context.WithCancelCause(ctx)
 	go func() { // until the program ends, as end has it do
-		io.Copy(io.Discard, s.tell)
+		<-s.gone
 		cancel(fmt.Errorf("%s has ended", s.name))
 	}()
 	return ctx
 }
 
 // end ends the program, and tells what it has used.
-func (s *subject) end() (u usage) {
-	u.done, u.peakRSS = time.Since(s.began), peakRSS(s.cmd.Process.Pid)
+func (s *subject) end() usage {
+	if s.ended {
+		return s.used
+	}
+	s.ended, s.used.done, s.used.peakRSS = true, time.Since(s.began), peakRSS(s.cmd.Process.Pid)
+	s.used.dropIn = s.dropIn()
 	s.ask.Close()
 	if *profileFlag == "" { // with one it ends on its own, once it has written its profile
 		s.cmd.Process.Kill()
 	}
+	<-s.gone
 	s.cmd.Wait()
-	u.cpu = s.cmd.ProcessState.UserTime() + s.cmd.ProcessState.SystemTime()
-	return u
+	s.used.cpu = s.cmd.ProcessState.UserTime() + s.cmd.ProcessState.SystemTime()
+	return s.used
+}
+
+// dropIn asks what the program uses of the drop-in. Its informers may be about to watch. Of a program that does not answer it is nothing.
+func (s *subject) dropIn() (found report.DropIn) {
+	for range 20 {
+		if err := s.put(report.AskDropIn, &found); err != nil || found.Captured == found.Informers {
+			return found
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	return found
 }
 
 // peakRSS is the peak resident set of a process in bytes, which Linux tells; 0 elsewhere.

@@ -71,5 +71,5 @@ func run() error {
 			}
 		}()
 	}
-	return report.Serve(issued.all)
+	return report.Serve(report.Known(issued.all))
 }

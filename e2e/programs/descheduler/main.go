@@ -69,5 +69,5 @@ func run() error {
 			os.Exit(1)
 		}
 	}()
-	return report.Serve(l.last)
+	return report.Serve(report.Known(l.last))
 }

@@ -13,9 +13,11 @@ import (
 	"go.opentelemetry.io/collector/component/componenttest"
 	"go.opentelemetry.io/collector/confmap"
 	"go.opentelemetry.io/collector/consumer/consumertest"
+	"go.opentelemetry.io/collector/pdata/pcommon"
 	"go.opentelemetry.io/collector/pdata/plog"
 	"go.opentelemetry.io/collector/processor"
 	"go.opentelemetry.io/collector/processor/processortest"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/weirproject/weir/e2e/programs/report"
 	"github.com/weirproject/weir/internal/podsim"
@@ -59,38 +61,62 @@ func run() error {
 	if err != nil {
 		return err
 	}
+	asker := asker{processor: p, sink: sink, pods: namesOf(podsim.New(*podsFlag, 1))}
 	if err := p.Start(ctx, componenttest.NewNopHost()); err != nil {
 		return err
 	}
 	defer p.Shutdown(ctx)
-	asker := asker{processor: p, sink: sink, pods: podsim.New(*podsFlag, 1)}
-	return report.Serve(asker.all)
+	return report.Serve(report.Knowledge{Count: asker.count, All: asker.all})
 }
 
 // asker asks the processor about pods, by what it makes of an empty log of each.
 type asker struct {
 	processor processor.Logs
 	sink      *consumertest.LogsSink
-	pods      *podsim.Pods
+	pods      []types.NamespacedName
+	counted   int
+}
+
+// namesOf are the names of pods. To make the pods anew while the program is measured would be measured, too.
+func namesOf(pods *podsim.Pods) (names []types.NamespacedName) {
+	for i := range pods.Len() {
+		pod := pods.Pod(i)
+		names = append(names, types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name})
+	}
+	return names
+}
+
+// count goes on from the pods that were known when it was called before.
+func (a *asker) count() int {
+	for a.counted < len(a.pods) && a.ask(a.pods[a.counted], func(pcommon.Map) {}) {
+		a.counted++
+	}
+	return a.counted
 }
 
 func (a *asker) all() map[string]any {
 	all := map[string]any{}
-	for i := range a.pods.Len() {
-		pod := a.pods.Pod(i)
-		logs := plog.NewLogs()
-		of := logs.ResourceLogs().AppendEmpty().Resource().Attributes()
-		of.PutStr("k8s.pod.name", pod.Name)
-		of.PutStr("k8s.namespace.name", pod.Namespace)
-		if err := a.processor.ConsumeLogs(context.Background(), logs); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-		}
-		for _, out := range a.sink.AllLogs() {
-			if got := out.ResourceLogs().At(0).Resource().Attributes(); got.Len() > 2 {
-				all[pod.Namespace+"/"+pod.Name] = got.AsRaw()
-			}
-		}
-		a.sink.Reset()
+	for _, pod := range a.pods {
+		a.ask(pod, func(got pcommon.Map) { all[pod.String()] = got.AsRaw() })
 	}
 	return all
+}
+
+// ask reports whether the processor knows a pod, and hands on what it adds.
+func (a *asker) ask(pod types.NamespacedName, know func(pcommon.Map)) (known bool) {
+	logs := plog.NewLogs()
+	of := logs.ResourceLogs().AppendEmpty().Resource().Attributes()
+	of.PutStr("k8s.pod.name", pod.Name)
+	of.PutStr("k8s.namespace.name", pod.Namespace)
+	if err := a.processor.ConsumeLogs(context.Background(), logs); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+	}
+	for _, out := range a.sink.AllLogs() {
+		if got := out.ResourceLogs().At(0).Resource().Attributes(); got.Len() > 2 {
+			know(got)
+			known = true
+		}
+	}
+	a.sink.Reset()
+	return known
 }

@@ -41,7 +41,7 @@ func run() error {
 	groups := make(chan []*targetgroup.Group)
 	go discoverer.Run(ctx, groups)
 	go t.take(ctx, groups)
-	return report.Serve(t.all)
+	return report.Serve(report.Knowledge{Count: t.count, All: t.all})
 }
 
 // targets are what Prometheus would scrape, by source.
@@ -69,6 +69,12 @@ func (t *targets) take(ctx context.Context, groups <-chan []*targetgroup.Group) 
 			t.mu.Unlock()
 		}
 	}
+}
+
+func (t *targets) count() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.known)
 }
 
 func (t *targets) all() map[string]any {

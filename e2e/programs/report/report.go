@@ -4,45 +4,52 @@ package report
 
 import (
 	"bufio"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
+	"runtime"
 	"runtime/pprof"
 )
 
 // What a program is asked.
 const (
-	AskCount = "count" // answered with a State without its sum, which costs something
-	AskState = "state" // answered with a State
-	AskAll   = "all"   // answered with all that it knows, an object by name
+	AskCount  = "count"   // answered with how many objects it knows
+	AskAll    = "all"     // answered with all that it knows, an object by name
+	AskDropIn = "drop-in" // answered with DropIn
 )
 
-// State is what a program knows, in short.
-type State struct {
-	Count int    `json:"count"`
-	Sum   string `json:"sum,omitempty"` // of all: the same in two programs that know the same
+// Knowledge is what a program knows, as it is asked while it is measured: Count is to take little memory, or the asking is measured, too.
+type Knowledge struct {
+	Count func() int
+	All   func() map[string]any // by name
 }
 
-// EndWithInput ends this program when its standard input ends, which it does with whoever started it. It does not block.
+// Known is the Knowledge of a program that has it as a map, or makes little of one.
+func Known(all func() map[string]any) Knowledge {
+	return Knowledge{Count: func() int { return len(all()) }, All: all}
+}
+
+// EndWithInput is Serve for a program that knows nothing: it answers AskDropIn, and ends this program when its standard input ends. It does
+// not block.
 func EndWithInput() {
-	stop := profile()
 	go func() { // ends with the program
-		io.Copy(io.Discard, os.Stdin)
-		stop()
+		if err := Serve(Known(func() map[string]any { return nil })); err != nil {
+			fmt.Fprintln(os.Stderr, "report:", err)
+		}
 		os.Exit(0)
 	}()
 }
 
-// Serve answers questions about what known returns, by name, until the standard input ends, which it does with whoever asks.
-func Serve(known func() map[string]any) error {
+// Serve answers questions until the standard input ends, which it does with whoever asks.
+func Serve(known Knowledge) error {
 	defer profile()()
 	return serve(os.Stdin, os.Stdout, known)
 }
 
-// ProfileVariable names a file that the program writes a CPU profile to when it ends with its input.
+// ProfileVariable names a file that the program writes a CPU profile to when it ends with its input, and beside it, with .heap behind
+// the name, one of what it has allocated and what of that is in use.
 const ProfileVariable = "PROGRAM_CPU_PROFILE"
 
 // profile starts a profile where one is asked for. stop ends it.
@@ -62,13 +69,26 @@ func profile() (stop func()) {
 	return func() {
 		pprof.StopCPUProfile()
 		f.Close()
+		if err := writeHeap(name + ".heap"); err != nil {
+			fmt.Fprintln(os.Stderr, "no heap profile:", err)
+		}
 	}
 }
 
-func serve(in io.Reader, out io.Writer, known func() map[string]any) error {
+// writeHeap collects garbage first: the profile tells what the last collection has left.
+func writeHeap(name string) error {
+	f, err := os.Create(name)
+	if err != nil {
+		return err
+	}
+	runtime.GC()
+	return errors.Join(pprof.Lookup("heap").WriteTo(f, 0), f.Close())
+}
+
+func serve(in io.Reader, out io.Writer, known Knowledge) error {
 	lines := bufio.NewScanner(in)
 	for lines.Scan() {
-		answer, err := answerTo(lines.Text(), known())
+		answer, err := json.Marshal(answerTo(lines.Text(), known))
 		if err != nil {
 			return err
 		}
@@ -79,14 +99,12 @@ func serve(in io.Reader, out io.Writer, known func() map[string]any) error {
 	return lines.Err()
 }
 
-func answerTo(question string, all map[string]any) ([]byte, error) {
-	if question == AskCount {
-		return json.Marshal(State{Count: len(all)})
+func answerTo(question string, known Knowledge) any {
+	switch question {
+	case AskCount:
+		return known.Count()
+	case AskDropIn:
+		return dropIn()
 	}
-	raw, err := json.Marshal(all) // in the order of the keys
-	if err != nil || question == AskAll {
-		return raw, err
-	}
-	sum := sha256.Sum256(raw)
-	return json.Marshal(State{Count: len(all), Sum: hex.EncodeToString(sum[:8])})
+	return known.All() // in the order of the keys
 }

@@ -1,0 +1,72 @@
+package report
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/weirproject/weir/clientgo"
+	"github.com/weirproject/weir/watchcache/embedded"
+)
+
+func TestDropIn(t *testing.T) {
+	server, err := embedded.New(embedded.Options{Pods: 3})
+	if err == nil {
+		err = server.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	for name, test := range map[string]struct {
+		prepare func(*rest.Config)
+		make    func(cache.ListerWatcher) cache.SharedIndexInformer
+		want    DropIn
+	}{
+		"client-go": {func(*rest.Config) {}, func(lw cache.ListerWatcher) cache.SharedIndexInformer {
+			return cache.NewSharedIndexInformer(lw, &corev1.Pod{}, 0, nil)
+		}, DropIn{}},
+		"without Wrap": {func(*rest.Config) {}, func(lw cache.ListerWatcher) cache.SharedIndexInformer {
+			return clientgo.NewSharedIndexInformer(lw, &corev1.Pod{}, 0, nil)
+		}, DropIn{Informers: 1}},
+		"only Wrap": {clientgo.Wrap, func(lw cache.ListerWatcher) cache.SharedIndexInformer {
+			return cache.NewSharedIndexInformer(lw, &corev1.Pod{}, 0, nil)
+		}, DropIn{}},
+		"all": {clientgo.Wrap, func(lw cache.ListerWatcher) cache.SharedIndexInformer {
+			return clientgo.NewSharedIndexInformer(lw, &corev1.Pod{}, 0, nil)
+		}, DropIn{Informers: 1, Captured: 1}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cfg := rest.CopyConfig(server.Config())
+			test.prepare(cfg)
+			pods := kubernetes.NewForConfigOrDie(cfg).CoreV1().RESTClient()
+			informer := test.make(cache.NewListWatchFromClient(pods, "pods", metav1.NamespaceAll, fields.Everything()))
+			ctx, cancel := context.WithCancel(t.Context())
+			ended := make(chan struct{})
+			go func() { defer close(ended); informer.RunWithContext(ctx) }()
+			defer func() { cancel(); <-ended }()
+			if !cache.WaitForCacheSync(ctx.Done(), informer.HasSynced) {
+				t.Fatal("not synced")
+			}
+			late := time.After(10 * time.Second)
+			got := dropIn()
+			for waiting := true; waiting && got != test.want; got = dropIn() {
+				select {
+				case <-time.After(10 * time.Millisecond): // the watch begins after the list
+				case <-late:
+					waiting = false
+				}
+			}
+			if got != test.want {
+				t.Errorf("got %+v, want %+v", got, test.want)
+			}
+		})
+	}
+}
