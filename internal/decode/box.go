@@ -8,7 +8,7 @@ import (
 )
 
 // box is the memory that a pointer to a text, number, time or quantity points to. It is allocated on its own, and not as a piece of the
-// object's: programs keep such pointers of each object, a pod's start time for example, and would keep the whole object by them.
+// object's, in the structs that boxing tells: programs keep such pointers of each object, a pod's start time for example, and would keep the whole object by them.
 type box struct {
 	make  func() unsafe.Pointer
 	clone func(to, from unsafe.Pointer) // copies a pointer, with a box of its own; nil: it is to be decoded again
@@ -30,7 +30,25 @@ var (
 	timeBox    = boxOf[metav1.Time]()
 )
 
-// newBox returns the box for a pointer to what a field holds; nil if that holds others, or so many bytes that a box gains nothing.
+// boxing are the structs of a type whose pointers have boxes: itself, those that it consists of, such as the metadata, spec and status, and owner
+// references, which are copied. What is in the elements of slices is too much to be worth it, and kept with them, if at all.
+func boxing(root reflect.Type) map[reflect.Type]bool {
+	found := map[reflect.Type]bool{reflect.TypeFor[metav1.OwnerReference](): true}
+	var add func(t reflect.Type)
+	add = func(t reflect.Type) {
+		if found[t] || t.Kind() != reflect.Struct {
+			return
+		}
+		found[t] = true
+		for i := range t.NumField() {
+			add(t.Field(i).Type)
+		}
+	}
+	add(root)
+	return found
+}
+
+// newBox returns the box for a pointer to what a field holds; nil if that holds others, or is managed fields, which nobody keeps.
 func newBox(f *field) *box {
 	switch f.kind {
 	case text:

@@ -21,6 +21,8 @@ const maxNumber = 1 << 10
 type compiler struct {
 	messages map[reflect.Type]*message
 	fields   []*field // of all messages
+	boxing   map[reflect.Type]bool
+	boxes    bool // the field in hand is of a struct that is in boxing
 }
 
 // message returns false for a type that has something out of the ordinary.
@@ -43,6 +45,7 @@ func (c *compiler) message(t reflect.Type) (*message, bool) {
 		if !ok || number < len(m.fields) && m.fields[number].kind != none {
 			return nil, false
 		}
+		c.boxes = c.boxing[t]
 		f, ok := c.field(sf.Type)
 		if !ok {
 			return nil, false
@@ -110,7 +113,7 @@ func (c *compiler) single(f *field, t reflect.Type) (ok bool) {
 	case t.Kind() == reflect.Pointer:
 		*f = piece(pointer, t)
 		ok = c.single(f.of, t.Elem()) && t.Elem().Kind() != reflect.Pointer
-		if f.box = newBox(f.of); f.box != nil {
+		if f.box = newBox(f.of); f.box != nil && c.boxes {
 			f.kind = boxed
 		}
 		f.wireType, f.message = f.of.wireType, f.of.message

@@ -41,7 +41,7 @@ func For(t reflect.Type) *Decoder {
 
 // compile makes the tables, some 200 KB for a pod, when the first object is decoded: many informers never decode one.
 func (d *Decoder) compile() {
-	c := compiler{messages: map[reflect.Type]*message{}}
+	c := compiler{messages: map[reflect.Type]*message{}, boxing: boxing(d.goType)}
 	if m, ok := c.message(d.goType); ok && len(c.fields) < maxFields { // else something is out of the ordinary
 		d.message, d.fields, d.plans = m, c.fields, new(plans)
 	}

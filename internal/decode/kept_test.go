@@ -17,8 +17,8 @@ import (
 	"github.com/weirproject/weir/internal/podsim"
 )
 
-// TestWhatIsKeptKeepsNothingElse: whoever keeps texts, maps, numbers and times of a decoded value, behind a pointer or not, does not keep the
-// value, however it was decoded. Handlers keep such, of each object, for as long as it lives.
+// TestWhatIsKeptKeepsNothingElse: whoever keeps texts, maps and copied owner references of a decoded value, or numbers and times of the structs
+// that it consists of, behind a pointer or not, does not keep the value, however it was decoded. Handlers keep such, of each object, for as long as it lives.
 func TestWhatIsKeptKeepsNothingElse(t *testing.T) {
 	fill := fuzzer.FuzzerFor(fuzzer.MergeFuzzerFuncs(metafuzzer.Funcs), rand.NewSource(1), scheme.Codecs).NilChance(0.3).NumElements(0, 3)
 	var kept keepsake
@@ -69,7 +69,7 @@ func (k *keepsake) of(t *testing.T, typ reflect.Type, raw []byte) (gone []func()
 			t.Fatal(err, other, another)
 		}
 		for i, value := range []any{a, b, c, shared} {
-			k.keep(reflect.ValueOf(value).Elem())
+			k.keep(reflect.ValueOf(value).Elem(), true)
 			at := weak.Make((*byte)(reflect.ValueOf(value).UnsafePointer()))
 			gone = append(gone, func() error {
 				if at.Value() != nil {
@@ -82,16 +82,18 @@ func (k *keepsake) of(t *testing.T, typ reflect.Type, raw []byte) (gone []func()
 	return gone
 }
 
-func (k *keepsake) keep(v reflect.Value) {
+// keep keeps what it may of v. direct says that no slice or pointer is between the value and v.
+func (k *keepsake) keep(v reflect.Value, direct bool) {
 	switch v.Kind() {
 	case reflect.String:
 		k.texts = append(k.texts, v.String())
 	case reflect.Map:
 		k.pointers = append(k.pointers, v.Interface())
 	case reflect.Struct:
+		direct = direct || v.Type() == reflect.TypeFor[metav1.OwnerReference]()
 		for i := range v.NumField() {
 			if v.Type().Field(i).IsExported() {
-				k.keep(v.Field(i))
+				k.keep(v.Field(i), direct)
 			}
 		}
 	case reflect.Slice:
@@ -100,15 +102,15 @@ func (k *keepsake) keep(v reflect.Value) {
 			return
 		}
 		for i := range v.Len() {
-			k.keep(v.Index(i))
+			k.keep(v.Index(i), false)
 		}
 	case reflect.Pointer:
 		switch {
 		case v.IsNil():
-		case holdsNoOthers(v.Type().Elem()):
+		case !holdsNoOthers(v.Type().Elem()):
+			k.keep(v.Elem(), false)
+		case direct:
 			k.pointers = append(k.pointers, v.Interface())
-		default:
-			k.keep(v.Elem())
 		}
 	}
 }
