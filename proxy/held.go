@@ -51,6 +51,15 @@ type session struct {
 	end       context.CancelCauseFunc
 }
 
+// heard is when the upstream was last heard of: what is held is at least as new as it was then, but for what is on its way.
+func (s *session) heard() time.Time {
+	at := s.reflector.Status().Heard
+	if proven := time.Unix(0, s.prover.at.Load()); proven.After(at) {
+		return proven
+	}
+	return at
+}
+
 // restartDelay paces the sessions of a resource.
 const restartDelay = 5 * time.Second
 

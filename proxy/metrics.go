@@ -36,6 +36,8 @@ var (
 		"What a resource takes, by purpose.", append(byResource, "purpose"), nil)
 	descCurrent = prometheus.NewDesc("weir_proxy_current",
 		"1 while a resource is held and follows the upstream.", byResource, nil)
+	descAge = prometheus.NewDesc("weir_proxy_staleness_seconds",
+		"How long ago the upstream was heard of, about a resource that is held.", byResource, nil)
 	descWatchers = prometheus.NewDesc("weir_proxy_watchers",
 		"Watches that are served from what is held.", byResource, nil)
 	descProofs = prometheus.NewDesc("weir_proxy_proofs_total",
@@ -91,7 +93,7 @@ type state struct{ *Server }
 func (s state) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		descInits, descInitErrors, descInitial, descEvents, descObjects, descInflight, descMemory, descCurrent, descWatchers,
-		descUpstream, descFailures, descBytes, descRevoked, descBudget, descBudgetUsed, descEvicted, descConnections, descRefused, descProofs,
+		descUpstream, descFailures, descBytes, descRevoked, descBudget, descBudgetUsed, descEvicted, descConnections, descRefused, descProofs, descAge,
 	} {
 		ch <- d
 	}
@@ -156,6 +158,7 @@ func (h *held) collect(ch chan<- prometheus.Metric, labels []string) {
 	if on == nil {
 		return
 	}
+	gauge(descAge, max(time.Since(on.heard()).Seconds(), 0))
 	on.collectCache(ch, labels)
 	m := on.store.Memory()
 	gauge(descObjects, float64(m.Objects))

@@ -32,6 +32,10 @@ type Options struct {
 	// Cached are resources whose LISTs and WATCHes without resourceVersion are answered from here, as old as that may be: "pods",
 	// "deployments.apps".
 	Cached []string
+	// MaxStaleness bounds how old what a LIST, a GET or the beginning of a WATCH is answered with may be: where the upstream has not been heard of
+	// for longer, it must be proven to be current, or the read goes upstream. 0: no bound. Who goes on from a resourceVersion, or asks for exactly
+	// one, gets it all the same.
+	MaxStaleness time.Duration
 	// LogBytes bounds the change log of each resource: how far back a watch can be resumed. 0: 8 MiB.
 	LogBytes int64
 

@@ -29,6 +29,8 @@ type prover struct {
 
 	asked, watched *atomic.Uint64 // questions and WATCHes upstream
 
+	at atomic.Int64 // when the last question was sent whose answer the copy has come to, in Unix nanoseconds; 0: never
+
 	running sync.WaitGroup
 
 	mu       sync.Mutex
@@ -40,9 +42,10 @@ type prover struct {
 	ended    bool
 }
 
-// inquiry is a question for the newest resourceVersion of the upstream. rv and err are set when done is closed.
+// inquiry is a question for the newest resourceVersion of the upstream. sent, rv and err are set when done is closed.
 type inquiry struct {
 	done chan struct{}
+	sent time.Time
 	rv   uint64
 	err  error
 }
@@ -79,8 +82,14 @@ func (p *prover) end() {
 func (p *prover) current(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, proofPatience)
 	defer cancel()
-	rv, err := p.newest(ctx)
-	return err == nil && rv > 0 && rv >= p.feed.version() && p.comes(ctx, rv)
+	q := p.newest(ctx)
+	if q == nil || q.err != nil || q.rv == 0 || q.rv < p.feed.version() || !p.comes(ctx, q.rv) {
+		return false
+	}
+	sent := q.sent.UnixNano()
+	for at := p.at.Load(); at < sent && !p.at.CompareAndSwap(at, sent); at = p.at.Load() {
+	}
+	return true
 }
 
 // reaches waits until the copy has come to a resourceVersion, no longer than proofPatience.
@@ -90,12 +99,13 @@ func (p *prover) reaches(ctx context.Context, rv uint64) bool {
 	return p.comes(ctx, rv)
 }
 
-// newest asks for the newest resourceVersion of the upstream, together with all who do so until the question is sent.
-func (p *prover) newest(ctx context.Context) (uint64, error) {
+// newest asks for the newest resourceVersion of the upstream, together with all who do so until the question is sent. nil: there is no answer
+// yet when ctx ends, or will never be.
+func (p *prover) newest(ctx context.Context) *inquiry {
 	p.mu.Lock()
 	if p.ended {
 		p.mu.Unlock()
-		return 0, errNotWatching
+		return nil
 	}
 	q := p.next
 	if q == nil {
@@ -109,9 +119,9 @@ func (p *prover) newest(ctx context.Context) (uint64, error) {
 	p.mu.Unlock()
 	select {
 	case <-q.done:
-		return q.rv, q.err
+		return q
 	case <-ctx.Done():
-		return 0, context.Cause(ctx)
+		return nil
 	}
 }
 
@@ -130,6 +140,7 @@ func (p *prover) ask() {
 			return
 		}
 		p.last = time.Now()
+		q.sent = p.last
 		p.mu.Unlock()
 		q.rv, q.err = p.askOnce()
 		close(q.done)

@@ -252,3 +252,27 @@ func TestReadToBookmark(t *testing.T) {
 	on.prover.watchOnce(from)
 	f.until("the bookmark is taken", func() bool { return on.feed.version() > from+1 })
 }
+
+// TestAge: an answer tells how long ago the upstream was heard of, and one that would be too old is proven to be current, or is the upstream's.
+func TestAge(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		pods   int
+		bound  time.Duration
+		passed int
+		proofs uint64
+	}{{2 * worthProof, 0, 0, 0}, {2 * worthProof, time.Hour, 0, 0}, {2 * worthProof, time.Nanosecond, 0, 1}, {3, time.Nanosecond, 1, 0}} {
+		u := startUpstream(t, embedded.Options{Pods: tt.pods})
+		f := startProxy(t, u, Options{Resources: []string{"pods"}, MaxStaleness: tt.bound})
+		f.ready()
+		resp := f.open(f.client, http.MethodGet, consistentList+"?resourceVersion=0", "Authorization", "Bearer token-jane")
+		passed, on := len(u.passed(consistentList)), f.held("pods").session.Load()
+		if age := resp.Header.Get("Age"); passed != tt.passed || on.prover.asked.Load() != tt.proofs || (age != "") != (passed == 0) || resp.StatusCode != http.StatusOK {
+			t.Errorf("%+v: answered %d, of age %q, %d upstream, %d questions", tt, resp.StatusCode, age, passed, on.prover.asked.Load())
+		}
+		rv := on.feed.version()
+		if f.get("jane", fmt.Sprintf("%s?resourceVersion=%d&resourceVersionMatch=Exact", consistentList, rv)); len(u.passed(consistentList)) != 0 {
+			t.Errorf("%+v: the state of %d went upstream", tt, rv)
+		}
+	}
+}

@@ -3,6 +3,7 @@ package proxy
 import (
 	"context"
 	"net/http"
+	"strconv"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -92,7 +93,7 @@ func (s *Server) serveRead(w http.ResponseWriter, r *http.Request, rd *read) boo
 	if h == nil && !s.holdings.wants(rd.gvr) {
 		return false
 	}
-	prove := rd.fresh && (rd.name != "" || !s.holdings.cached[rd.gvr.GroupResource()])
+	prove := rd.fresh && (rd.name != "" || !s.holdings.cached[rd.gvr.GroupResource()]) || s.tooOld(h, rd)
 	if prove && !s.proves(h, rd) {
 		return false
 	}
@@ -152,7 +153,7 @@ func (s *Server) serveRead(w http.ResponseWriter, r *http.Request, rd *read) boo
 // proves reports whether a read that must be current is to wait for a proof that what is held is: one that costs the upstream no more than
 // that goes there. It is taken in first where it is not held.
 func (s *Server) proves(h *held, rd *read) bool {
-	if s.opts.PassConsistent || rd.name != "" || rd.few > 0 && rd.few < worthProof {
+	if rd.fresh && (s.opts.PassConsistent || rd.name != "" || rd.few > 0 && rd.few < worthProof) {
 		return false
 	}
 	if h == nil {
@@ -162,10 +163,20 @@ func (s *Server) proves(h *held, rd *read) bool {
 	return on != nil && on.store.Len() >= worthProof
 }
 
+// tooOld reports whether what is held is older than a read may be answered with, though it need not be current.
+func (s *Server) tooOld(h *held, rd *read) bool {
+	if s.opts.MaxStaleness <= 0 || h == nil || rd.exact != "" || rd.ours {
+		return false
+	}
+	on := h.session.Load()
+	return on != nil && time.Since(on.heard()) > s.opts.MaxStaleness
+}
+
 // serveFrom answers a read from a session. v is what the permission is by.
 func (s *Server) serveFrom(w http.ResponseWriter, r *http.Request, h *held, on *session, rd *read, v verdict) {
 	s.served.WithLabelValues(rd.gvr.Group, rd.gvr.Resource, rd.review.verb).Inc()
 	on.warnings.add(w.Header())
+	w.Header().Set("Age", strconv.FormatInt(int64(max(time.Since(on.heard()), 0)/time.Second), 10))
 	if rd.review.verb == "watch" {
 		s.serveWatch(w, r, h, on, rd, v)
 		return

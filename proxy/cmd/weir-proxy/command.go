@@ -69,6 +69,8 @@ func (f *flags) add(fs *pflag.FlagSet) {
 	fs.StringVar(&f.consistency, "consistency", "proven",
 		"What LISTs and WATCHes without resourceVersion get: proven: what is held, once it is proven to be current; upstream: the upstream's "+
 			"answer; cached: what is held, for --resources; cached:pods,nodes: for these")
+	fs.DurationVar(&o.MaxStaleness, "max-staleness", 0,
+		"How long the upstream may not have been heard of for a read to be answered with what is held, without proof; 0: no bound")
 	fs.StringVar(&f.log, "log-bytes", "8Mi", "Bound of each resource's change log, how far back watches resume")
 	fs.DurationVar(&o.FlushInterval, "watch-flush-interval", 0,
 		"Least time between two writes to a watcher while changes keep coming; 0: 25ms; negative: each change is written at once")
