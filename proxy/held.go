@@ -23,6 +23,7 @@ type held struct {
 	gvr      schema.GroupVersionResource
 	named    bool // in Options.Resources: held for good
 	stop     context.CancelFunc
+	poked    chan struct{} // of capacity one: the guard is to ask soon
 
 	session  atomic.Pointer[session] // nil: not ready
 	filling  atomic.Pointer[session] // the one that runs, ready or not
@@ -73,7 +74,7 @@ func (h *held) run(ctx context.Context) error {
 		text := err.Error()
 		h.failure.Store(&text)
 		h.holdings.log.Warn("a resource is not held", "resource", h.name(), "error", text)
-		if !h.named && !errors.Is(err, errWentBack) && !errors.Is(err, errTooMuchNews) {
+		if !h.named && !errors.Is(err, errWentBack) && !errors.Is(err, errTooMuchNews) && !errors.Is(err, errRedefined) {
 			return err
 		}
 		select {
@@ -139,7 +140,7 @@ func (h *held) once(ctx context.Context) error {
 	s.prover.asked, s.prover.watched = &h.asked, &h.watched
 	defer s.prover.end()
 	var guard sync.WaitGroup
-	guard.Go(func() { h.guard(ctx, cancel) })
+	guard.Go(func() { h.guard(ctx, k.definition, cancel) })
 	err = s.reflector.Run(ctx)
 	cancel(err)
 	guard.Wait()
@@ -191,6 +192,9 @@ const finalMissing = 8
 
 // watchStatus ends a session that must not go on serving: the resource is gone, or the proxy may not read it any more.
 func (h *held) watchStatus(st reflector.Status, cancel context.CancelCauseFunc) {
+	if st.Synced && st.Phase != reflector.Watching {
+		h.poke()
+	}
 	if st.Err == nil {
 		h.failure.Store(nil)
 		return

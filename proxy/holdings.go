@@ -116,7 +116,7 @@ func (hs *holdings) start(ctx context.Context, unresolved *held) {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	h := &held{holdings: hs, gvr: gvr, named: true, stop: cancel}
+	h := &held{holdings: hs, gvr: gvr, named: true, stop: cancel, poked: make(chan struct{}, 1)}
 	hs.mu.Lock()
 	if other := hs.held[gvr]; other != nil {
 		other.stop() // somebody has asked for it before its version was known
@@ -160,7 +160,7 @@ func (hs *holdings) take(gvr schema.GroupVersionResource) {
 	if hs.held[gvr] != nil || hs.ctx == nil || hs.ended {
 		return
 	}
-	h := &held{holdings: hs, gvr: gvr}
+	h := &held{holdings: hs, gvr: gvr, poked: make(chan struct{}, 1)}
 	h.used.Store(time.Now().UnixNano())
 	ctx, cancel := context.WithCancel(hs.ctx)
 	h.stop = cancel

@@ -29,7 +29,11 @@ type kind struct {
 	encoding wire.Encoding
 	// newer: the upstream may know fields of this built-in kind that our Go type does not, so that only its own bytes are whole.
 	newer bool
+	// definition is what it was when the rest was asked for.
+	definition definition
 }
+
+const customResources = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 // typesMinor is the minor version of Kubernetes whose types this binary has: that of its k8s.io/api.
 const typesMinor = 37
@@ -82,7 +86,8 @@ func (d discoverer) kind(ctx context.Context, gvr schema.GroupVersionResource) (
 		if !slices.Contains(r.Verbs, "list") || !slices.Contains(r.Verbs, "watch") {
 			break
 		}
-		k := &kind{Resource: watchcache.Resource{GroupVersionResource: gvr, Kind: r.Kind, Namespaced: r.Namespaced}}
+		defined := d.definition(ctx, gvr) // before anything that it may be the definition of
+		k := &kind{definition: defined, Resource: watchcache.Resource{GroupVersionResource: gvr, Kind: r.Kind, Namespaced: r.Namespaced}}
 		return k, d.complete(ctx, k)
 	}
 	return nil, errCannotHold
@@ -119,7 +124,7 @@ func (d discoverer) defined(ctx context.Context, k *kind) error {
 		}
 	}
 	name := k.GroupVersionResource.Resource + "." + k.Group
-	err := d.get(ctx, &crd, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", name)
+	err := d.get(ctx, &crd, customResources, name)
 	if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
 		return nil
 	}

@@ -44,17 +44,26 @@ func (d discoverer) local(ctx context.Context, gv schema.GroupVersion) error {
 	return errors.Join(errOriginUnknown, err)
 }
 
-// guard asks now and then who serves the resource, until ctx ends. It ends the session when that is another server now, or when the upstream
-// has refused to tell finalAttempts times in a row; while the upstream does not answer, nothing changes.
-func (h *held) guard(ctx context.Context, end context.CancelCauseFunc) {
+// guard asks now and then, and soon after a watch upstream has ended, who serves the resource and how it is defined, until ctx ends. It ends the
+// session when that is another server now, or another definition, or when the upstream has refused to tell finalAttempts times in a row;
+// while the upstream does not answer, nothing changes.
+func (h *held) guard(ctx context.Context, defined definition, end context.CancelCauseFunc) {
 	ticker := time.NewTicker(h.holdings.opts.patience.origin)
 	defer ticker.Stop()
 	for refusals := 0; refusals < finalAttempts; {
 		select {
 		case <-ticker.C:
+		case <-h.poked:
+			h.pause(ctx, pokedPause)
 		case <-ctx.Done():
 			return
 		}
+		now := h.holdings.discoverer.definition(ctx, h.gvr)
+		if now.differs(defined) {
+			end(errRedefined)
+			return
+		}
+		defined.learn(now)
 		err := h.holdings.discoverer.local(ctx, h.gvr.GroupVersion())
 		switch {
 		case err == nil:
@@ -66,5 +75,15 @@ func (h *held) guard(ctx context.Context, end context.CancelCauseFunc) {
 			end(err)
 			return
 		}
+	}
+}
+
+// pause waits, no longer than ctx.
+func (h *held) pause(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"encoding/json"
 	"encoding/pem"
 	"io"
+	"maps"
 	"math/big"
 	"net/http"
 	"net/http/httptest"
@@ -57,6 +58,7 @@ type fakeUpstream struct {
 	expired  map[string]bool
 	denied   func(authorizationv1.SubjectAccessReviewSpec) bool
 	warns    map[string]string                            // what LISTs and WATCHes are answered with, by path
+	schemas  map[string]string                            // what the upstream's OpenAPI tells, by group and version; nil: it has none
 	services http.HandlerFunc                             // what the aggregator answers; nil: there is none
 	fault    func(w http.ResponseWriter, r *http.Request) // not nil: what becomes of reviews instead of an answer
 	requests []asked
@@ -88,7 +90,7 @@ func startUpstream(t *testing.T, o embedded.Options) *fakeUpstream {
 func (u *fakeUpstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	u.mu.Lock()
 	down, hangs, silent, fault := u.down, u.hangs, u.silent && !ofProxy(r.Header), u.fault
-	services, warning := u.services, u.warns[r.URL.Path]
+	services, warning, schemas := u.services, u.warns[r.URL.Path], maps.Clone(u.schemas)
 	u.requests = append(u.requests, asked{r.Method, r.URL.RequestURI(), r.Header.Clone()})
 	u.mu.Unlock()
 	if hangs != nil {
@@ -104,6 +106,12 @@ func (u *fakeUpstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.NotFound(w, r)
 	case fault != nil && strings.HasSuffix(r.URL.Path, "reviews"):
 		fault(w, r)
+	case schemas != nil && r.URL.Path == "/openapi/v3":
+		paths := map[string]any{}
+		for path, hash := range schemas {
+			paths[path] = map[string]any{"serverRelativeURL": "/openapi/v3/" + path + "?hash=" + hash}
+		}
+		_ = json.NewEncoder(w).Encode(map[string]any{"paths": paths})
 	case services != nil && strings.HasPrefix(r.URL.Path, "/apis/apiregistration.k8s.io"):
 		services(w, r)
 	case strings.HasSuffix(r.URL.Path, "/tokenreviews"):
@@ -123,6 +131,16 @@ func (u *fakeUpstream) warn(path, text string) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.warns = map[string]string{path: text}
+}
+
+// setSchema sets what the upstream's OpenAPI tells of a group and version.
+func (u *fakeUpstream) setSchema(path, hash string) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.schemas == nil {
+		u.schemas = map[string]string{}
+	}
+	u.schemas[path] = hash
 }
 
 // setDown makes the upstream break every connection, or come back.

@@ -1,0 +1,63 @@
+package proxy
+
+import (
+	"io"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+
+	"github.com/weirproject/weir/proxy"
+)
+
+// TestRedefined: when a custom resource gets a default, what the proxy answers with comes to have it, as kube-apiserver's answers do at once, though no
+// object has another resourceVersion.
+func TestRedefined(t *testing.T) {
+	ctx := begin(t)
+	direct := dynamicFor(t)
+	makeNamespace(t, ctx, direct)
+	define(t, ctx, direct)
+	s := start(t, ctx, proxy.Options{Resources: []string{"widgets." + widgetGroup}})
+	cfg := through(t, s, shared.Config())
+	client, err := dynamic.NewForConfigAndClient(cfg, httpClient(t, cfg))
+	if err != nil {
+		t.Fatal(err)
+	}
+	object := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": widgetResource.GroupVersion().String(), "kind": "Widget",
+		"metadata": map[string]any{"name": "plain"}, "spec": map[string]any{"color": "red"},
+	}}
+	made, err := direct.Resource(widgetResource).Namespace(semanticsNamespace).Create(ctx, object, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	of := client.Resource(widgetResource).Namespace(semanticsNamespace)
+	until(t, ctx, "the proxy has it", func() bool {
+		_, err := of.Get(ctx, "plain", metav1.GetOptions{ResourceVersion: made.GetResourceVersion()})
+		return err == nil
+	})
+	patch := []byte(`[{"op":"add","path":"/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/size/default","value":7}]`)
+	if _, err := direct.Resource(definitions).Patch(ctx, "widgets."+widgetGroup, types.JSONPatchType, patch, metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	get := httpClient(t, cfg)
+	until(t, ctx, "the proxy itself tells the default", func() bool {
+		resp, err := get.Get(cfg.Host + "/apis/" + widgetGroup + "/v1/namespaces/" + semanticsNamespace + "/widgets/plain?resourceVersion=0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		var now unstructured.Unstructured
+		raw, err := io.ReadAll(resp.Body)
+		if err != nil || now.UnmarshalJSON(raw) != nil || resp.Header.Get("Age") == "" {
+			return false // from upstream, while it is held anew
+		}
+		size, _, _ := unstructured.NestedInt64(now.Object, "spec", "size")
+		if now.GetResourceVersion() != made.GetResourceVersion() {
+			t.Fatalf("the object has changed: %v", now.Object)
+		}
+		return size == 7
+	})
+}

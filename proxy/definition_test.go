@@ -1,0 +1,56 @@
+package proxy
+
+import (
+	"testing"
+	"time"
+
+	"github.com/weirproject/weir/watchcache/embedded"
+)
+
+// TestRedefined: a resource that the upstream defines in another way is held anew, its watches end, and resources of other groups stay as they are.
+func TestRedefined(t *testing.T) {
+	t.Parallel()
+	u := startUpstream(t, embedded.Options{Pods: 3})
+	u.setSchema("apis/example.com/v1", "one")
+	wait := defaultPatience
+	wait.origin = 20 * time.Millisecond
+	f := startProxy(t, u, Options{Resources: []string{"pods", "widgets.v1.example.com"}, patience: wait})
+	define(f)
+	f.ready()
+	pods, before := f.held("pods").session.Load(), f.held("widgets").session.Load()
+	lines := f.watch("jane", "/apis/example.com/v1/widgets?watch=true")
+	f.next(lines, "ADDED")
+	u.setSchema("api/v1", "one") // which tells nothing, since it was not known
+	u.setSchema("apis/example.com/v1", "two")
+	for range lines { // they end
+	}
+	f.until("they are held anew", func() bool {
+		on := f.held("widgets").session.Load()
+		return on != nil && on != before
+	})
+	if f.held("pods").session.Load() != pods {
+		t.Error("pods are held anew, too")
+	}
+}
+
+func TestDefinitionDiffers(t *testing.T) {
+	was := definition{"version": "v1.37.1", "definition": "u/1"}
+	for _, tt := range []struct {
+		now  definition
+		want bool
+	}{
+		{nil, false},
+		{definition{"version": "v1.37.1", "definition": "u/1", "schema": "x"}, false},
+		{definition{"version": "v1.37.2"}, true},
+		{definition{"definition": "u/2"}, true},
+		{definition{"schema": "x"}, false},
+	} {
+		if got := tt.now.differs(was); got != tt.want {
+			t.Errorf("%v: %v", tt.now, got)
+		}
+	}
+	was.learn(definition{"schema": "x", "version": "v2"})
+	if !(definition{"schema": "y"}).differs(was) || was["version"] != "v1.37.1" {
+		t.Errorf("has learned %v", was)
+	}
+}
