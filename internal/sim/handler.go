@@ -21,15 +21,18 @@ type handler struct {
 	name   string
 	reg    registration // nil until it is registered
 
-	mu   sync.Mutex
-	seen map[etcd.Key]last
 	// steady has what was there when it began, and ever since, with the pairs of its scope that have chosen it all the time. What has
-	// gone from one to another need not be in the first list of either.
-	steady map[etcd.Key][]pair
-	due    map[etcd.Key]bool // what it must have been told when it says that it has synced; nil until that is known
-	done   time.Duration     // since when nothing of that is left
-	went   int               // of that, what went before the handler was told of it
-	ended  bool
+	// gone from one to another need not be in the first list of either. Its lock is taken inside the cluster's and inside mu, and nothing
+	// inside it.
+	steadyMu sync.Mutex
+	steady   map[etcd.Key][]pair
+
+	mu    sync.Mutex // the cluster's may be taken inside
+	seen  map[etcd.Key]last
+	due   map[etcd.Key]bool // what it must have been told when it says that it has synced; nil until that is known
+	done  time.Duration     // since when nothing of that is left
+	went  int               // of that, what went before the handler was told of it
+	ended bool
 
 	resyncs []resync // since they were last counted
 	quiet   bool     // nothing else was told since then
@@ -242,12 +245,22 @@ func (h *handler) synced() {
 	if h.reg == nil || !h.reg.HasSynced() {
 		return
 	}
+	for _, key := range h.missing() {
+		h.wrong("synced-early", "has synced, but was not told of %v", key)
+	}
+}
+
+// missing takes what was steady and was not told from what was steady. The lock is held.
+func (h *handler) missing() (keys []etcd.Key) {
+	h.steadyMu.Lock()
+	defer h.steadyMu.Unlock()
 	for key := range h.steady {
 		if _, ok := h.seen[key]; !ok {
-			h.wrong("synced-early", "has synced, but was not told of %v", key)
+			keys = append(keys, key)
 			delete(h.steady, key)
 		}
 	}
+	return keys
 }
 
 // atRest reports how what the handler was told differs from what is there.

@@ -169,6 +169,8 @@ func (r *run) handle(h *handler) {
 		held = r.readClient(h.client, false).objects
 	}
 	r.cluster.Do(func(hist *etcd.History) {
+		h.steadyMu.Lock()
+		defer h.steadyMu.Unlock()
 		for _, v := range hist.Era().At(hist.Era().Head()) {
 			if h.scope.matches(v) && (h.spec.Add == 0 || h.scope.matches(held[v.Key].Version)) {
 				h.steady[v.Key] = h.scope.choosing(v)

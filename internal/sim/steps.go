@@ -126,14 +126,14 @@ func (r *run) unsteady(hist *etcd.History) {
 	e := hist.Era()
 	for _, c := range r.clients {
 		for _, h := range c.handlers {
-			h.mu.Lock()
+			h.steadyMu.Lock()
 			maps.DeleteFunc(h.steady, func(k etcd.Key, pairs []pair) bool {
 				v := e.Get(e.Head(), k)
 				pairs = slices.DeleteFunc(pairs, func(p pair) bool { return v == nil || !p.matches(v) })
 				h.steady[k] = pairs
 				return len(pairs) == 0
 			})
-			h.mu.Unlock()
+			h.steadyMu.Unlock()
 		}
 	}
 }
