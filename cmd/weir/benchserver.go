@@ -64,6 +64,7 @@ func newBenchServer(b *benchFlags) *cobra.Command {
 	fs.IntVar(&f.Kubelets, "kubelets", f.Kubelets, "Watchers of kubelets")
 	fs.IntVar(&f.Watchers, "watchers", f.Watchers, "Watchers of everybody")
 	fs.IntVar(&f.Clients, "clients", f.Clients, "Clients of upstream")
+	fs.IntVar(&f.Herd, "herd", f.Herd, "Clients of herd; fewer of many pods")
 	fs.IntVar(&f.SlowProtobuf, "slow-protobuf", f.SlowProtobuf, "Slow readers of protobuf in slowlists")
 	fs.IntVar(&f.SlowJSON, "slow-json", f.SlowJSON, "Slow readers of JSON in slowlists")
 	return cmd
@@ -85,8 +86,8 @@ func (f *serverFlags) check(cmd *cobra.Command) error {
 	if _, err := servers.Named(f.only...); err != nil {
 		return usagef("--only: %v", err)
 	}
-	if f.Kubelets <= 0 || f.Watchers <= 0 || f.Clients <= 0 {
-		return usagef("--kubelets, --watchers and --clients must be above 0")
+	if f.Kubelets <= 0 || f.Watchers <= 0 || f.Clients <= 0 || f.Herd <= 0 {
+		return usagef("--kubelets, --watchers, --clients and --herd must be above 0")
 	}
 	if f.SlowProtobuf < 0 || f.SlowJSON < 0 || f.SlowAPIServer < 0 {
 		return usagef("--slow-protobuf, --slow-json and --slow-apiserver cannot be negative")

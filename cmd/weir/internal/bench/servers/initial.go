@@ -27,7 +27,7 @@ func measureInitial(ctx context.Context, t *trial) (Figures, error) {
 	var events int64
 	cpu, err := t.spent(ctx, func() error {
 		for range fullLists {
-			n, err := readInitial(ctx, c)
+			n, err := readInitial(ctx, c, watchWithState)
 			if err != nil {
 				return err
 			}
@@ -41,11 +41,11 @@ func measureInitial(ctx context.Context, t *trial) (Figures, error) {
 	return Figures{"cpuSeconds": cpu / fullLists, "seconds": time.Since(begin).Seconds() / fullLists, "events": float64(events)}, nil
 }
 
-// readInitial reads the initial events of one WATCH and closes it.
-func readInitial(ctx context.Context, c *client) (events int64, err error) {
+// readInitial reads the initial events of the WATCH of a query and closes it.
+func readInitial(ctx context.Context, c *client, query string) (events int64, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	watch, body, err := c.watch(ctx, watchWithState)
+	watch, body, err := c.watch(ctx, query)
 	if err != nil {
 		return 0, err
 	}

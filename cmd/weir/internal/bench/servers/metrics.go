@@ -46,6 +46,16 @@ func parseMetrics(r io.Reader, names ...string) (samples, error) {
 	return out, nil
 }
 
+// sum adds the values of a metric, whatever its labels.
+func (s samples) sum(name string) (sum float64) {
+	for series, value := range s {
+		if of, _, _ := strings.Cut(series, "{"); of == name {
+			sum += value
+		}
+	}
+	return sum
+}
+
 // seriesEnd is where name and labels end. A label's value may have anything in it.
 func seriesEnd(line string) int {
 	quoted, braced := false, false

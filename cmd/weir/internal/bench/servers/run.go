@@ -29,6 +29,7 @@ var ErrNoWrites = errors.New("this changes pods, which has to be allowed")
 // trial is one run of one scenario on one server.
 type trial struct {
 	*side
+	direct *side // kube-apiserver, whichever is measured
 	Options
 	pods   *population
 	writer writer
@@ -208,7 +209,7 @@ func (b *Bench) trial(ctx context.Context, s Scenario, of *side) (Figures, error
 	ctx, cancel := context.WithTimeout(ctx, trialTimeout+b.o.Duration+time.Duration(len(updateRates))*b.o.Patience)
 	defer cancel()
 	_, through := b.writer.(*patcher)
-	return s.measure(ctx, &trial{side: of, Options: b.o, pods: b.pods, writer: b.writer, writesThrough: through})
+	return s.measure(ctx, &trial{side: of, direct: b.direct, Options: b.o, pods: b.pods, writer: b.writer, writesThrough: through})
 }
 
 func (b *Bench) progress(s Scenario, run, runs int, side string, f Figures) {

@@ -34,7 +34,7 @@ func tiny(proxy string, pods int) Options {
 	o := Defaults()
 	o.Pods, o.Proxy, o.Runs = pods, proxy, 1
 	o.Cheap, o.Duration, o.Follow, o.Patience = 50*time.Millisecond, 300*time.Millisecond, 100*time.Millisecond, time.Minute
-	o.Kubelets, o.Watchers, o.Clients, o.SlowProtobuf, o.SlowJSON = 12, 3, 4, 2, 1
+	o.Kubelets, o.Watchers, o.Clients, o.Herd, o.SlowProtobuf, o.SlowJSON = 12, 3, 4, 5, 2, 1
 	o.ReadRate, o.SlowBytes = 600, 1e6
 	return o
 }
