@@ -57,7 +57,7 @@ func newBenchServer(b *benchFlags) *cobra.Command {
 	}
 	fs := cmd.Flags()
 	fs.StringSliceVar(&f.only, "only", nil, "Measure only these")
-	fs.StringVar(&f.Proxy, "proxy", "", "The program weir-proxy; empty: the one beside this command or in the path")
+	fs.StringVar(&f.Proxy, "proxy", "", "The program weir-proxy; empty: the one beside this command or in the path, or built in a checkout")
 	fs.BoolVar(&f.Writes, "writes", false, "Allow to set an annotation on the cluster's pods, for what is measured while pods change")
 	fs.StringVar(&f.EtcdURL, "etcd", "", "URL of a test cluster's etcd, to write its pods there while they are to change")
 	fs.IntVar(&f.SlowAPIServer, "slow-apiserver", 0, "Slow readers of kube-apiserver in slowlists, which may take all memory; 0: none, only of the proxy")
@@ -111,16 +111,11 @@ func (f *serverFlags) prepare(cmd *cobra.Command) (servers.Options, error) {
 	if f.benchFlags.Duration > 0 {
 		o.Duration, o.Cheap, o.Follow = f.benchFlags.Duration, min(f.benchFlags.Duration, o.Cheap), min(f.benchFlags.Duration, o.Follow)
 	}
-	var err error
-	if o.Proxy == "" {
-		if o.Proxy, err = findProxy(); err != nil {
-			return o, err
-		}
-	}
 	if len(f.args()) == 0 {
 		fmt.Fprintf(o.Progress, "no cluster chosen: measuring only weir, in front of an embedded API server with %s pods\n", quantity.Count(int64(f.pods)))
 		return o, nil
 	}
+	var err error
 	if o.Config, err = f.restConfig(); err != nil {
 		return o, err
 	}
@@ -146,6 +141,14 @@ func (f *serverFlags) run(cmd *cobra.Command) error {
 	scenarios, err := servers.Named(f.only...)
 	if err != nil {
 		return err
+	}
+	if f.Proxy == "" {
+		path, done, err := findProxy(ctx, cmd.ErrOrStderr())
+		if err != nil {
+			return err
+		}
+		defer done()
+		f.Proxy = path
 	}
 	o, err := f.prepare(cmd)
 	if err != nil {

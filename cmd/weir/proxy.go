@@ -1,26 +1,30 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
-)
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
-// proxyCommand is the program that does the work. The libraries with which it asks an API server about its callers hold more memory from
-// their start than a whole `weir watch`, so they are in a program of their own.
-const proxyCommand = "weir-proxy"
+	"github.com/weirproject/weir/cmd/weir/internal/bench/servers"
+	"github.com/weirproject/weir/cmd/weir/internal/quantity"
+)
 
 func newProxy() *cobra.Command {
 	return &cobra.Command{
 		Use:   "proxy",
 		Short: "Run a caching proxy in front of kube-apiserver",
 		Long: "Proxy answers LIST, WATCH and GET of everybody out of one LIST and one WATCH upstream, with each caller's own permissions,\n" +
-			"and passes everything else on. It runs " + proxyCommand + ", which is installed beside this command; see weir proxy --help.",
+			"and passes everything else on. It runs " + proxyCommand + ", which is installed beside this command, or built in a checkout; see\n" +
+			"weir proxy --help. Where no cluster is configured it is put in front of an embedded API server.",
 		DisableFlagParsing: true, // they are the other program's
 		RunE:               func(cmd *cobra.Command, args []string) error { return runProxy(cmd, args) },
 	}
@@ -32,9 +36,18 @@ type exitCode int
 func (e exitCode) Error() string { return fmt.Sprintf("%s: exit code %d", proxyCommand, int(e)) }
 
 func runProxy(cmd *cobra.Command, args []string) error {
-	path, err := findProxy()
+	path, done, err := findProxy(cmd.Context(), cmd.ErrOrStderr())
 	if err != nil {
 		return err
+	}
+	defer done()
+	if wantsUpstream(args) {
+		more, stop, err := demoUpstream(cmd, args)
+		if err != nil {
+			return err
+		}
+		defer stop()
+		args = append(more, args...)
 	}
 	child := exec.CommandContext(cmd.Context(), path, args...)
 	child.Stdin, child.Stdout, child.Stderr = os.Stdin, cmd.OutOrStdout(), cmd.ErrOrStderr()
@@ -49,22 +62,64 @@ func runProxy(cmd *cobra.Command, args []string) error {
 	return err
 }
 
-// findProxy looks beside this program, then in the path.
-func findProxy() (string, error) {
-	name := proxyCommand
-	if runtime.GOOS == "windows" {
-		name += ".exe"
-	}
-	if self, err := os.Executable(); err == nil {
-		beside := filepath.Join(filepath.Dir(self), name)
-		if info, err := os.Stat(beside); err == nil && !info.IsDir() {
-			return beside, nil
+// wantsUpstream says whether the proxy is to run and there is no cluster for it: no flag chooses one, and none is configured. What is wrong
+// with a configuration is the proxy's to say.
+func wantsUpstream(args []string) bool {
+	chooses := []string{"--kubeconfig", "--context", "--cluster", "--server", "-s", "--help", "-h", "--version", "help"}
+	for _, arg := range args {
+		if name, _, _ := strings.Cut(arg, "="); slices.Contains(chooses, name) {
+			return false
 		}
 	}
-	path, err := exec.LookPath(name)
+	configured, err := newClusterFlags().configured()
+	return !configured && err == nil
+}
+
+// demoUpstream starts an embedded API server, and returns the arguments that put the proxy in front of it; and, where the arguments do not
+// say so themselves, have it hold its pods and write a kubeconfig for its clients.
+func demoUpstream(cmd *cobra.Command, args []string) (more []string, stop func(), err error) {
+	dir, err := os.MkdirTemp("", "weir-proxy-")
 	if err != nil {
-		return "", fmt.Errorf("%s is neither beside this command nor in the path; install it with: "+
-			"go install github.com/weirproject/weir/proxy/cmd/%s@latest", name, proxyCommand)
+		return nil, nil, err
 	}
-	return path, nil
+	ctx, cancel := context.WithCancel(context.WithoutCancel(cmd.Context())) // the proxy ends first
+	remove := func() {
+		cancel()
+		os.RemoveAll(dir)
+	}
+	server, cfg, err := servers.StartUpstream(ctx, demoPods, demoChurn)
+	if err != nil {
+		remove()
+		return nil, nil, fmt.Errorf("start the embedded server: %w", err)
+	}
+	stop = func() {
+		_ = server.Stop() // it holds nothing that would be lost
+		remove()
+	}
+	upstream, client := filepath.Join(dir, "upstream"), filepath.Join(dir, "kubeconfig")
+	config := clientcmdapi.NewConfig()
+	config.Clusters["embedded"] = &clientcmdapi.Cluster{Server: cfg.Host}
+	config.AuthInfos["embedded"] = &clientcmdapi.AuthInfo{Token: cfg.BearerToken}
+	config.Contexts["embedded"] = &clientcmdapi.Context{Cluster: "embedded", AuthInfo: "embedded"}
+	config.CurrentContext = "embedded"
+	if err := clientcmd.WriteToFile(*config, upstream); err != nil {
+		stop()
+		return nil, nil, err
+	}
+	says := fmt.Sprintf("no cluster is configured: in front of an embedded API server with %s pods", quantity.Count(demoPods))
+	more = []string{"--kubeconfig=" + upstream}
+	if !names(args, "--resources") {
+		more = append(more, "--resources=pods")
+	}
+	if !names(args, "--write-kubeconfig") {
+		more = append(more, "--write-kubeconfig="+client)
+		says += "; try: kubectl --kubeconfig " + client + " get pods -A --watch"
+	}
+	fmt.Fprintln(cmd.ErrOrStderr(), says)
+	return more, stop, nil
+}
+
+// names says whether a flag is among the arguments.
+func names(args []string, flag string) bool {
+	return slices.ContainsFunc(args, func(arg string) bool { return arg == flag || strings.HasPrefix(arg, flag+"=") })
 }

@@ -24,7 +24,10 @@ import (
 const Role = "upstream"
 
 // upstreamSpec is what it holds.
-type upstreamSpec struct{ Pods int }
+type upstreamSpec struct {
+	Pods  int
+	Churn float64 // pods that change in a second
+}
 
 // upstreamReady is its first line.
 type upstreamReady struct{ URL string }
@@ -32,9 +35,9 @@ type upstreamReady struct{ URL string }
 // token is what a caller has to have. It guards nothing.
 const token = "bench"
 
-// startUpstream starts it. It ends with ctx or with Stop.
-func startUpstream(ctx context.Context, pods int) (*child.Process, *rest.Config, error) {
-	p, err := child.Start(ctx, Role, nil, nil, upstreamSpec{Pods: pods})
+// StartUpstream starts it, with so many pods, of which so many change in a second. It ends with ctx or with Stop.
+func StartUpstream(ctx context.Context, pods int, churn float64) (*child.Process, *rest.Config, error) {
+	p, err := child.Start(ctx, Role, nil, nil, upstreamSpec{pods, churn})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -54,7 +57,7 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 }
 
 func serveUpstream(ctx context.Context, s upstreamSpec, send func(any) error) error {
-	objects, err := embedded.New(embedded.Options{Pods: s.Pods, Seed: 1})
+	objects, err := embedded.New(embedded.Options{Pods: s.Pods, Churn: s.Churn, Seed: 1})
 	if err != nil {
 		return err
 	}

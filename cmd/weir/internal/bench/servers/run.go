@@ -85,7 +85,7 @@ func Open(ctx context.Context, o Options) (b *Bench, err error) {
 
 // startEmbedded starts the server that stands in for kube-apiserver.
 func (b *Bench) startEmbedded(ctx context.Context) error {
-	p, cfg, err := startUpstream(ctx, b.o.Pods)
+	p, cfg, err := StartUpstream(ctx, b.o.Pods, 0)
 	if err != nil {
 		return err
 	}
