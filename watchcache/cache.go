@@ -182,8 +182,18 @@ func (c *Cache) Expire() {
 
 // Compact forgets the history: a resourceVersion older than now is answered with 410 Expired.
 func (c *Cache) Compact() {
-	c.clock.Observe(func(rv uint64) { c.floor.Store(rv) })
-	c.kept.clear()
+	c.CompactTo(c.current().rv)
+}
+
+// CompactTo forgets what was before resourceVersion, which is answered with 410 Expired from now on. What is forgotten stays so.
+func (c *Cache) CompactTo(resourceVersion uint64) {
+	for {
+		floor := c.floor.Load()
+		if floor >= resourceVersion || c.floor.CompareAndSwap(floor, resourceVersion) {
+			break
+		}
+	}
+	c.kept.drop(resourceVersion)
 }
 
 // ServeList answers a LIST, or a WATCH if the query asks for one. namespace empty: all of them. name is empty, or that of the only

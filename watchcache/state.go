@@ -9,6 +9,8 @@ import (
 	"sync"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
 	"github.com/weirproject/weir/store"
 )
 
@@ -61,6 +63,9 @@ func (c *Cache) exactly(ctx context.Context, rv uint64) (*state, error) {
 		return kept, nil
 	}
 	cursor, err := c.since(rv)
+	if apierrors.IsResourceExpired(err) {
+		return nil, errListExpired()
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -172,8 +177,9 @@ func (k *keptStates) get(rv uint64) *state {
 	return nil
 }
 
-func (k *keptStates) clear() {
+// drop lets go of the states before rv.
+func (k *keptStates) drop(rv uint64) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.states = nil
+	k.states = slices.DeleteFunc(k.states, func(o *state) bool { return o.rv < rv })
 }

@@ -131,6 +131,39 @@ func TestKeptStates(t *testing.T) {
 	})
 }
 
+// TestCompactTo forgets a part of the history: what is before is answered with 410 in kube-apiserver's words, be it the log that has it or a
+// state that is kept for pages, and what comes after as ever.
+func TestCompactTo(t *testing.T) {
+	s := newSource(t, 0, nil)
+	defer s.close()
+	s.put("ns", "a", "red")
+	two := s.put("ns", "b", "red").rv
+	page := s.list("", "limit=1")
+	three := s.put("ns", "c", "red").rv
+	s.put("ns", "d", "red")
+	exactly := func(rv uint64) list {
+		return s.list("", fmt.Sprintf("resourceVersionMatch=Exact&resourceVersion=%d", rv))
+	}
+	s.cache.CompactTo(two)
+	if l := exactly(two); l.Code != 0 || len(l.Items) != 2 {
+		t.Errorf("what is not forgotten: %+v", l)
+	}
+	s.cache.CompactTo(three)
+	s.cache.CompactTo(two) // brings nothing back
+	if l := exactly(two); l.Code != 410 || l.Reason != "Expired" || l.Message != "The resourceVersion for the provided list is too old." {
+		t.Errorf("what is forgotten: %+v", l)
+	}
+	if l := s.list("", "continue="+page.Metadata.Continue); l.Code != 410 || l.Metadata.Continue == "" {
+		t.Errorf("a page of it: %+v", l)
+	}
+	if l := exactly(three); l.Code != 0 || len(l.Items) != 3 {
+		t.Errorf("what is left: %+v", l)
+	}
+	if l := s.list("", ""); l.Code != 0 || len(l.Items) != 4 {
+		t.Errorf("what there is: %+v", l)
+	}
+}
+
 func TestHistory(t *testing.T) {
 	h := NewHistory(4, 10, 1)
 	for i := range uint64(20) {

@@ -88,7 +88,12 @@ func TooLargeError(want, have uint64) error {
 	return err
 }
 
-// errExpired is the answer for a resourceVersion that is no longer known.
+// errListExpired is the answer to a LIST of exactly a state that is no longer known. kube-apiserver says so in these words.
+func errListExpired() error {
+	return apierrors.NewResourceExpired("The resourceVersion for the provided list is too old.")
+}
+
+// errExpired is the answer to a WATCH from a resourceVersion that is no longer known.
 func errExpired(want uint64) error {
 	return apierrors.NewResourceExpired("too old resource version: " + formatVersion(want))
 }

@@ -126,8 +126,9 @@ type list struct {
 	Items []struct {
 		Metadata struct{ Namespace, Name, ResourceVersion string }
 	}
-	Code   int
-	Reason string
+	Code    int
+	Reason  string
+	Message string
 }
 
 func (s *source) list(namespace, query string) list {
