@@ -49,6 +49,8 @@ type Options struct {
 	EtcdArgs      []string
 	// MemoryLimit is the GOMEMLIMIT of kube-apiserver, such as "3GiB".
 	MemoryLimit string
+	// EtcdOnly leaves out the API server: what Config and its kin give is of no use.
+	EtcdOnly bool
 	// Pods, if set, are in etcd before the API server starts, which is faster than LoadPods afterwards.
 	Pods Pods
 	// Logf, if set, is told about progress.
@@ -117,6 +119,9 @@ func (c *Cluster) start(ctx context.Context) (err error) {
 	}
 	if err := c.startEtcd(ctx); err != nil {
 		return err
+	}
+	if c.options.EtcdOnly {
+		return nil
 	}
 	if c.options.Pods == nil {
 		_, err := c.AddAPIServer(ctx)

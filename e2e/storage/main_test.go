@@ -1,0 +1,26 @@
+package storage
+
+import (
+	"flag"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"k8s.io/klog/v2"
+)
+
+// deadline bounds every wait of these tests. It is generous: nothing is timed here.
+const deadline = time.Minute
+
+// atOnce is how many tests run in parallel, on any machine: the suites' wait for each other, and for 3 s, while what they read expires.
+const atOnce = "32"
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if err := flag.Set("test.parallel", atOnce); err != nil {
+		panic(err)
+	}
+	klog.SetLogger(logr.Discard())
+	os.Exit(m.Run())
+}

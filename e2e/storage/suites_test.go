@@ -1,0 +1,139 @@
+package storage
+
+import (
+	"context"
+	"sync"
+	"testing"
+
+	"go.uber.org/goleak"
+	apistorage "k8s.io/apiserver/pkg/storage"
+	upstream "k8s.io/apiserver/pkg/storage/testing"
+
+	"github.com/weirproject/weir/e2e/cluster"
+	"github.com/weirproject/weir/wire"
+)
+
+// variants are what each suite is run on, at the same time, each with an etcd of its own. Within one the suites run one after another: they
+// count resourceVersions.
+var variants = []struct {
+	name  string
+	setup setup
+}{
+	{"protobuf", setup{encoding: wire.Protobuf, indexed: true}},
+	{"json", setup{encoding: wire.JSON}},
+}
+
+// suite is one of upstream's.
+type suite struct {
+	name   string // of its function
+	run    func(ctx context.Context, t *testing.T, w *world)
+	change []func(*setup)
+}
+
+// reads is a suite that needs nothing but the storage.
+func reads(name string, run func(context.Context, *testing.T, apistorage.Interface)) suite {
+	return suite{name: name, run: func(ctx context.Context, t *testing.T, w *world) { run(ctx, t, w) }}
+}
+
+// pages is one that would count, too, what etcd has been asked for: nothing here.
+func pages(name string, run func(context.Context, *testing.T, apistorage.Interface, upstream.CallsValidation)) suite {
+	return reads(name, func(ctx context.Context, t *testing.T, s apistorage.Interface) { run(ctx, t, s, nil) })
+}
+
+// with is the suite on another setup.
+func (s suite) with(change ...func(*setup)) suite {
+	s.change = change
+	return s
+}
+
+func clustered(s *setup) { s.clustered = true }
+func visible(s *setup)   { s.visible = true }
+func alone(s *setup)     { s.alone = true }
+
+var suites = []suite{
+	reads("RunTestGet", upstream.RunTestGet).with(alone), // what it writes expires
+
+	{name: "RunTestList", run: func(ctx context.Context, t *testing.T, w *world) {
+		upstream.RunTestList(ctx, t, w, w.compact, true, w.lists)
+	}, change: []func(*setup){alone}},
+	{name: "RunTestConsistentList", run: func(ctx context.Context, t *testing.T, w *world) {
+		upstream.RunTestConsistentList(ctx, t, w, w.increase, true, true, true)
+	}},
+	{name: "RunTestGetListNonRecursive", run: func(ctx context.Context, t *testing.T, w *world) {
+		upstream.RunTestGetListNonRecursive(ctx, t, w.increase, w)
+	}},
+	reads("RunTestGetListRecursivePrefix", upstream.RunTestGetListRecursivePrefix),
+	pages("RunTestListContinuation", upstream.RunTestListContinuation),
+	pages("RunTestListContinuationWithFilter", upstream.RunTestListContinuationWithFilter),
+	pages("RunTestListPaginationRareObject", upstream.RunTestListPaginationRareObject),
+	{name: "RunTestListInconsistentContinuation", run: func(ctx context.Context, t *testing.T, w *world) {
+		upstream.RunTestListInconsistentContinuation(ctx, t, etcdsWays{w}, w.compact)
+	}, change: []func(*setup){alone}},
+	reads("RunTestListPaging", upstream.RunTestListPaging),
+	reads("RunTestNamespaceScopedList", upstream.RunTestNamespaceScopedList),
+	{name: "RunTestCompactRevision", run: func(ctx context.Context, t *testing.T, w *world) {
+		upstream.RunTestCompactRevision(ctx, t, w, w.increase, w.compact)
+	}, change: []func(*setup){alone}},
+
+	reads("RunTestWatch", upstream.RunTestWatch),
+	{name: "RunTestWatchFromZero", run: func(ctx context.Context, t *testing.T, w *world) {
+		upstream.RunTestWatchFromZero(ctx, t, w, w.compact)
+	}, change: []func(*setup){alone}},
+	reads("RunTestWatchFromNonZero", upstream.RunTestWatchFromNonZero),
+	reads("RunTestDeleteTriggerWatch", upstream.RunTestDeleteTriggerWatch),
+	reads("RunTestDelayedWatchDelivery", upstream.RunTestDelayedWatchDelivery),
+	reads("RunTestWatchContextCancel", upstream.RunTestWatchContextCancel),
+	reads("RunTestWatcherTimeout", upstream.RunTestWatcherTimeout),
+	reads("RunTestWatchDeleteEventObjectHaveLatestRV", upstream.RunTestWatchDeleteEventObjectHaveLatestRV),
+	reads("RunTestWatchInitializationSignal", upstream.RunTestWatchInitializationSignal),
+	reads("RunTestClusterScopedWatch", upstream.RunTestClusterScopedWatch).with(clustered),
+	reads("RunTestNamespaceScopedWatch", upstream.RunTestNamespaceScopedWatch),
+	{name: "RunTestWatchDispatchBookmarkEvents", run: func(ctx context.Context, t *testing.T, w *world) {
+		upstream.RunTestWatchDispatchBookmarkEvents(ctx, t, w, true)
+	}},
+	reads("RunTestOptionalWatchBookmarksWithCorrectResourceVersion", upstream.RunTestOptionalWatchBookmarksWithCorrectResourceVersion),
+	reads("RunSendInitialEventsBackwardCompatibility", upstream.RunSendInitialEventsBackwardCompatibility),
+	reads("RunWatchSemantics", upstream.RunWatchSemantics).with(alone, visible).gated(),
+	reads("RunWatchSemanticInitialEventsExtended", upstream.RunWatchSemanticInitialEventsExtended).with(visible).gated(),
+	reads("RunWatchListMatchSingle", upstream.RunWatchListMatchSingle).with(visible).gated(),
+}
+
+// TestSuites runs the suites that are about reads.
+func TestSuites(t *testing.T) {
+	leaks := cluster.Leaks()
+	t.Cleanup(func() { goleak.VerifyNone(t, leaks...) })
+	for _, v := range variants {
+		t.Run(v.name, func(t *testing.T) {
+			t.Parallel()
+			etcd := startEtcd(t)
+			for _, s := range suites {
+				t.Run(s.name, func(t *testing.T) {
+					if d, ok := differences[s.name]; ok && !inChild() {
+						d.check(t)
+						return
+					}
+					setup := v.setup
+					setup.etcd = etcd
+					for _, change := range s.change {
+						change(&setup)
+					}
+					s.run(t.Context(), t, newWorld(t, setup))
+				})
+			}
+		})
+	}
+}
+
+// gates is held while a suite has set a feature gate of the process, which two may not at once.
+var gates sync.Mutex
+
+// gated makes the suites that set feature gates run one after another.
+func (s suite) gated() suite {
+	run := s.run
+	s.run = func(ctx context.Context, t *testing.T, w *world) {
+		gates.Lock()
+		t.Cleanup(gates.Unlock) // after the gate is as it was
+		run(ctx, t, w)
+	}
+	return s
+}

@@ -1,0 +1,90 @@
+package storage
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apistorage "k8s.io/apiserver/pkg/storage"
+)
+
+// position is a continue token, read. To a client it is opaque, and so the watch cache's is one of its own; the suites make kube-apiserver's, and
+// read them. Both say the same: the state, -1 for whatever is current, and the first key that may come next. kube-apiserver's key is
+// relative to what is listed.
+type position struct {
+	Version         string `json:"v"`
+	ResourceVersion int64  `json:"rv"`
+	Start           string `json:"start"`
+}
+
+const (
+	ownVersion   = "weir.dev/v1"
+	theirVersion = "meta.k8s.io/v1"
+)
+
+func parseToken(text string) (t position, err error) {
+	raw, err := base64.RawURLEncoding.DecodeString(text)
+	if err == nil {
+		err = json.Unmarshal(raw, &t)
+	}
+	return t, err
+}
+
+func (t position) String() string {
+	raw, err := json.Marshal(t)
+	if err != nil {
+		panic(err)
+	}
+	return base64.RawURLEncoding.EncodeToString(raw)
+}
+
+func isInconsistent(text string) bool {
+	t, err := parseToken(text)
+	return err == nil && t.ResourceVersion < 0
+}
+
+// ownToken returns the watch cache's token for one of kube-apiserver's. It leaves it to the watch cache to refuse what it says.
+func ownToken(text, prefix string) (string, error) {
+	t, err := parseToken(text)
+	if err != nil || t.Version != theirVersion {
+		return "", fmt.Errorf("continue token %q is not kube-apiserver's: %w", text, err)
+	}
+	if t.Start = strings.TrimPrefix(t.Start, "/"); t.Start != "" {
+		t.Start = prefix + t.Start
+	}
+	t.Version = ownVersion
+	return t.String(), nil
+}
+
+// pageToken returns kube-apiserver's token for the watch cache's after a page that ends with the key last. The watch cache names the
+// key that comes next, kube-apiserver what follows the last one.
+func pageToken(text, prefix, last string) string {
+	t, err := parseToken(text)
+	if err != nil || t.Start <= last {
+		return text // a suite that reads it fails
+	}
+	t.Version, t.Start = theirVersion, strings.TrimPrefix(last, prefix)+"\x00"
+	return t.String()
+}
+
+// withTheirToken makes kube-apiserver's of the token in an error.
+func withTheirToken(err error, prefix string) error {
+	var status *apierrors.StatusError
+	if !errors.As(err, &status) || status.ErrStatus.Continue == "" {
+		return err
+	}
+	t, parseErr := parseToken(status.ErrStatus.Continue)
+	if parseErr != nil {
+		return err
+	}
+	their, encodeErr := apistorage.EncodeContinue(resourcePrefix+t.Start, resourcePrefix+prefix, t.ResourceVersion)
+	if encodeErr != nil {
+		return errors.Join(err, encodeErr)
+	}
+	out := *status
+	out.ErrStatus.Continue = their
+	return &out
+}

@@ -1,0 +1,205 @@
+package storage
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.etcd.io/etcd/client/v3/kubernetes"
+	"go.uber.org/zap"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apiserver/pkg/apis/example"
+	examplev1 "k8s.io/apiserver/pkg/apis/example/v1"
+	apistorage "k8s.io/apiserver/pkg/storage"
+	"k8s.io/apiserver/pkg/storage/etcd3"
+	storagetesting "k8s.io/apiserver/pkg/storage/testing"
+	"k8s.io/apiserver/pkg/storage/value/encrypt/identity"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
+
+	"github.com/weirproject/weir/e2e/cluster"
+	"github.com/weirproject/weir/watchcache"
+	"github.com/weirproject/weir/wire"
+)
+
+// world is what one suite is run on: kube-apiserver's store below a prefix of etcd, a watch cache that is fed from it, and an HTTP server
+// before that.
+type world struct {
+	*adapter
+	client *kubernetes.Client
+	lists  *storagetesting.KubernetesRecorder // the LISTs that etcd has answered
+	cache  *watchcache.Cache
+}
+
+// setup is how a world is made.
+type setup struct {
+	etcd      *cluster.Cluster
+	encoding  wire.Encoding // of what the cache holds and serves
+	indexed   bool          // the cache has indexes from the start
+	clustered bool          // pods have no namespace
+	visible   bool          // see adapter
+	alone     bool          // etcd is a new one: resourceVersions begin with 1, nobody else compacts, and leases that run out harm nobody
+}
+
+// newWorld makes one that lives as long as the test.
+func newWorld(t *testing.T, s setup) *world {
+	t.Helper()
+	w := &world{}
+	server := s.etcd
+	if s.alone {
+		server = startEtcd(t)
+	}
+	source := w.newSource(t, server.EtcdURL())
+	f := newFeed(source, s.encoding)
+	t.Cleanup(f.store.Close)
+	ctx, cancel := context.WithTimeout(t.Context(), deadline)
+	defer cancel()
+	if err := f.list(ctx); err != nil {
+		t.Fatal(err)
+	}
+	follow(t, f)
+
+	cfg := watchcache.Config{Resource: podsResource(!s.clustered), Store: f.store, Encoding: s.encoding, Clock: f, History: f.history}
+	if s.indexed {
+		cfg.LabelSets, cfg.FieldIndexes = true, []string{"spec.nodeName"}
+	}
+	var err error
+	if w.cache, err = watchcache.New(cfg); err != nil {
+		t.Fatal(err)
+	}
+	client := serve(t, w.cache, s.encoding)
+	w.adapter = &adapter{Interface: source, client: client, feed: f, watches: newWatches(t), namespaced: !s.clustered, visible: s.visible}
+	return w
+}
+
+func startEtcd(t *testing.T) *cluster.Cluster {
+	t.Helper()
+	c, err := cluster.Start(t.Context(), cluster.Options{EtcdOnly: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := c.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	return c
+}
+
+// newSource makes kube-apiserver's store, as kube-apiserver's tests of its cache do.
+func (w *world) newSource(t *testing.T, etcdURL string) apistorage.Interface {
+	t.Helper()
+	client, err := kubernetes.New(clientv3.Config{Endpoints: []string{etcdURL}, DialTimeout: 10 * time.Second, Logger: zap.NewNop()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = client.Close() }) // its context's error
+	w.lists = storagetesting.NewKubernetesRecorder(client.Kubernetes)
+	client.KV = storagetesting.NewKVRecorder(client.KV, w.lists)
+	client.Kubernetes = w.lists
+	w.client = client
+	compactor := etcd3.NewCompactor(client.Client, 0, clock.RealClock{}, nil)
+	t.Cleanup(compactor.Stop)
+	versioner := apistorage.APIObjectVersioner{}
+	source, err := etcd3.New(client, compactor, etcdCodec,
+		func() runtime.Object { return &example.Pod{} }, func() runtime.Object { return &example.PodList{} },
+		"/"+t.Name(), resourcePrefix, example.SchemeGroupVersion.WithResource("pods").GroupResource(), identity.NewEncryptCheckTransformer(),
+		etcd3.NewDefaultLeaseManagerConfig(), etcd3.NewDefaultDecoder(etcdCodec, versioner), versioner)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(source.Close)
+	return source
+}
+
+// follow has the feed follow etcd until the test ends.
+func follow(t *testing.T, f *feed) {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- f.watch(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// serve answers requests out of the cache, and returns a client of the server.
+func serve(t *testing.T, cache *watchcache.Cache, enc wire.Encoding) rest.Interface {
+	t.Helper()
+	root := "GET /apis/" + examplev1.SchemeGroupVersion.String()
+	mux := http.NewServeMux()
+	list := func(w http.ResponseWriter, r *http.Request) { cache.ServeList(w, r, r.PathValue("namespace"), "") }
+	get := func(w http.ResponseWriter, r *http.Request) {
+		cache.ServeGet(w, r, r.PathValue("namespace"), r.PathValue("name"))
+	}
+	for _, scope := range []string{"", "/namespaces/{namespace}"} {
+		mux.HandleFunc(root+scope+"/pods", list)
+		mux.HandleFunc(root+scope+"/pods/{name}", get)
+	}
+	server := httptest.NewServer(mux)
+	transport := &http.Transport{}
+	t.Cleanup(func() {
+		cache.Close()
+		transport.CloseIdleConnections()
+		server.Close()
+	})
+	gv := examplev1.SchemeGroupVersion
+	client, err := rest.RESTClientForConfigAndClient(&rest.Config{
+		Host: server.URL, APIPath: "/apis", QPS: -1,
+		ContentConfig: rest.ContentConfig{GroupVersion: &gv, NegotiatedSerializer: codecs.WithoutConversion(), ContentType: enc.ContentType(),
+			AcceptContentTypes: enc.ContentType()},
+	}, &http.Client{Transport: transport})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client
+}
+
+func newWatches(t *testing.T) *watches {
+	ctx, cancel := context.WithCancel(context.Background())
+	ws := &watches{ctx: ctx}
+	t.Cleanup(func() {
+		cancel()
+		ws.running.Wait()
+	})
+	return ws
+}
+
+// increase is a write to etcd that no pod sees.
+func (w *world) increase(ctx context.Context, t *testing.T) int64 {
+	t.Helper()
+	resp, err := w.client.KV.Put(ctx, "increase", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.Header.Revision
+}
+
+// compact has etcd and the cache forget what was before a resourceVersion. kube-apiserver's cache follows etcd's compactions by itself.
+func (w *world) compact(ctx context.Context, t *testing.T, resourceVersion string) {
+	t.Helper()
+	rv, err := w.Versioner().ParseResourceVersion(resourceVersion)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, _, err = etcd3.Compact(ctx, w.client.Client, 0, int64(rv)); err != nil { // nobody has compacted before
+		t.Fatal(err)
+	}
+	err = wait.PollUntilContextTimeout(ctx, 10*time.Millisecond, deadline, true, func(context.Context) (bool, error) {
+		return w.CompactRevision() == int64(rv), nil
+	})
+	if err != nil {
+		t.Fatal(fmt.Errorf("etcd's compaction is not seen: %w", err))
+	}
+	if err := w.feed.Wait(ctx, rv); err != nil {
+		t.Fatal(err)
+	}
+	w.cache.CompactTo(rv)
+}
