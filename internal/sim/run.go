@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -172,7 +173,7 @@ func (r *run) handle(h *handler) {
 		h.steadyMu.Lock()
 		defer h.steadyMu.Unlock()
 		for _, v := range hist.Era().At(hist.Era().Head()) {
-			if h.scope.matches(v) && (h.spec.Add == 0 || h.scope.matches(held[v.Key].Version)) {
+			if !r.maySyncOld(h.client) && h.scope.matches(v) && (h.spec.Add == 0 || h.scope.matches(held[v.Key].Version)) {
 				h.steady[v.Key] = h.scope.choosing(v)
 			}
 		}
@@ -278,6 +279,12 @@ func (r *run) observe(c *client) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.late = r.late || late
+}
+
+// maySyncOld reports whether a client's first state may be older than what it has been told: where it takes any state, and a list of that broke
+// off, an old server answers the next one, not older than what came, with exactly that.
+func (r *run) maySyncOld(c *client) bool {
+	return c.spec.Any && slices.ContainsFunc(r.world.Servers, func(s api.Spec) bool { return s.Old })
 }
 
 func (r *run) failed() bool {
