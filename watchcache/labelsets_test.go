@@ -31,14 +31,14 @@ func TestLabelSets(t *testing.T) {
 	sets := newSource(t, 0, func(cfg *Config) { cfg.LabelSets = true })
 	defer sets.close()
 	write := func(tiers int) {
-		for range 1500 {
+		for range 400 {
 			labels := map[string]string{}
-			for key, values := range map[string]int{"color": 4, "tier": tiers, "n": 3} {
+			for key, values := range map[string]int{"color": 2, "tier": tiers, "n": 2} {
 				if v := rnd.IntN(values + 1); v > 0 {
 					labels[key] = fmt.Sprint(v)
 				}
 			}
-			ns, name := fmt.Sprint("ns", rnd.IntN(4)), fmt.Sprint("t", rnd.IntN(150))
+			ns, name := fmt.Sprint("ns", rnd.IntN(4)), fmt.Sprint("t", rnd.IntN(40))
 			plain.labelled(ns, name, labels)
 			sets.labelled(ns, name, labels)
 		}
@@ -46,13 +46,13 @@ func TestLabelSets(t *testing.T) {
 	compare := func() {
 		t.Helper()
 		for _, selector := range []string{
-			"color=1", "color=9", "color!=1", "color in (1,3)", "color notin (1,3)", "color", "!color", "n>1", "n<3,color", "color=1,tier=2",
-			"color=1,color=2", "!color,!tier,!n", "tier=3", "nothing", "!nothing",
+			"color=1", "color=9", "color!=1", "color in (1,3)", "color notin (1,3)", "!color", "n>1", "n<3,color", "color=1,tier=2",
+			"color=1,color=2", "!color,!tier,!n", "tier=3", "!nothing",
 		} {
-			for _, ns := range []string{"", "ns1", "none"} {
-				for _, fields := range []string{"", "&fieldSelector=spec.color%3Dred", "&fieldSelector=metadata.name%3Dt7", "&fieldSelector=spec.color%3Dblue"} {
+			for _, ns := range []string{"", "ns1"} {
+				for _, fields := range []string{"", "&fieldSelector=spec.color%3Dred", "&fieldSelector=metadata.name%3Dt7"} {
 					q := "labelSelector=" + url.QueryEscape(selector) + fields
-					for _, limit := range []int{0, 7} {
+					for _, limit := range []int{0, 20} {
 						if got, want := sets.pages(ns, q, limit), plain.pages(ns, q, limit); !slices.Equal(got, want) {
 							t.Fatalf("%s %s limit %d:\ngot  %v\nwant %v", ns, q, limit, got, want)
 						}
@@ -89,7 +89,7 @@ func TestUniqueLabels(t *testing.T) {
 func TestFewSetsLookedAt(t *testing.T) {
 	s := newSource(t, 0, func(cfg *Config) { cfg.LabelSets = true })
 	defer s.close()
-	for i := range 2000 {
+	for i := range minToIndex {
 		s.labelled("ns", fmt.Sprint("t", i), map[string]string{"app": fmt.Sprint(i / 20), "fixed": "yes"})
 	}
 	if l := s.list("", "labelSelector=app%3D7,fixed%21%3Dno"); len(l.Items) != 20 {
@@ -99,8 +99,8 @@ func TestFewSetsLookedAt(t *testing.T) {
 		t.Errorf("%+v", used)
 	}
 	// Asked again and again, it gets an index of its own label all the same.
-	for i := range buildAfter * 2000 / 100 {
-		s.list("", fmt.Sprintf("labelSelector=app%%3D%d", i%100))
+	for i := range buildAfter * minToIndex / 50 {
+		s.list("", fmt.Sprintf("labelSelector=app%%3D%d", i%50))
 	}
 	for tries := 0; tries < 1e6; tries++ {
 		if _, ok := s.index("l:app"); ok {
