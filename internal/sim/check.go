@@ -171,8 +171,9 @@ func (r *run) follows(s Scope, was last, now api.Form) (err error) {
 			if !r.orders {
 				err = fmt.Errorf("%v again, unchanged", n)
 			}
-		case o.Version == n.Version && o.Schema > n.Schema && r.world.repeats():
-			// An event that comes again as it was sent first is told from what was sent since by its resourceVersion alone.
+		case o.Version == n.Version && o.Schema > n.Schema && (r.world.repeats() || len(s.pairs()) > 1):
+			// An event that comes again as it was sent first, or late by another watch, is told from what was sent since by its
+			// resourceVersion alone.
 		case o.Version == n.Version && o.Schema > n.Schema:
 			err = fmt.Errorf("%v after %v", n, o)
 		case n.Version.ID < o.Version.ID:
