@@ -8,6 +8,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/kubernetes/scheme"
 )
 
 // errRedefined ends a session whose resource is written in another way now: its schema, defaults, conversion or served versions have
@@ -38,7 +39,7 @@ func (d discoverer) definition(ctx context.Context, gvr schema.GroupVersionResou
 	var crd struct {
 		metav1.ObjectMeta `json:"metadata"`
 	}
-	if gvr.Group != "" && d.get(ctx, &crd, customResources, gvr.Resource+"."+gvr.Group) == nil && crd.UID != "" {
+	if !scheme.Scheme.IsGroupRegistered(gvr.Group) && d.get(ctx, &crd, customResources, gvr.Resource+"."+gvr.Group) == nil && crd.UID != "" {
 		def["definition"] = string(crd.UID) + "/" + strconv.FormatInt(crd.Generation, 10)
 	}
 	return def
