@@ -141,11 +141,11 @@ func (x *indexer) Index(indexName string, obj any) ([]any, error) {
 	snap := x.store.Snapshot()
 	seen := map[string]*store.Object{}
 	for _, value := range values {
-		objects, err := x.by(snap, indexName, value)
+		objects, err := x.by(nil, snap, indexName, value)
 		if err != nil {
 			return nil, err
 		}
-		for o := range objects {
+		for _, o := range objects {
 			seen[o.Key()] = o
 		}
 	}
@@ -163,20 +163,24 @@ func (x *indexer) Index(indexName string, obj any) ([]any, error) {
 
 // ByIndex gives the objects that have a value in the index.
 func (x *indexer) ByIndex(indexName, indexedValue string) ([]any, error) {
-	objects, err := x.by(x.store.Snapshot(), indexName, indexedValue)
-	if err != nil {
+	sc := foundScratches.Get().(*foundScratch)
+	defer sc.release()
+	var err error
+	if sc.objects, err = x.by(sc.objects, x.store.Snapshot(), indexName, indexedValue); err != nil {
 		return nil, err
 	}
-	return x.values(objects, 0), nil
+	return x.values(slices.Values(sc.objects), len(sc.objects)), nil
 }
 
 // IndexKeys is ByIndex for the keys. It decodes nothing but what the index has not seen yet.
 func (x *indexer) IndexKeys(indexName, indexedValue string) ([]string, error) {
-	objects, err := x.by(x.store.Snapshot(), indexName, indexedValue)
-	if err != nil {
+	sc := foundScratches.Get().(*foundScratch)
+	defer sc.release()
+	var err error
+	if sc.objects, err = x.by(sc.objects, x.store.Snapshot(), indexName, indexedValue); err != nil {
 		return nil, err
 	}
-	return keysOf(objects, 0), nil
+	return keysOf(slices.Values(sc.objects), len(sc.objects)), nil
 }
 
 // ListIndexFuncValues gives the values that the index has, in order; none for an index that does not exist.
@@ -203,16 +207,32 @@ func (x *indexer) indexFunc(name string) (cache.IndexFunc, error) {
 	return fn, nil
 }
 
-// by reads an index at one moment.
-func (x *indexer) by(snap *store.Snapshot, name, value string) (iter.Seq[*store.Object], error) {
+// by appends what an index has at one moment.
+func (x *indexer) by(objects []*store.Object, snap *store.Snapshot, name, value string) ([]*store.Object, error) {
 	fn, err := x.indexFunc(name)
 	if err != nil {
-		return nil, err
+		return objects, err
 	}
 	if isNamespaceIndex(fn) {
-		return inNamespace(snap, value), nil
+		return slices.AppendSeq(objects, inNamespace(snap, value)), nil
 	}
-	return snap.By(name, value)
+	return snap.AppendBy(objects, name, value)
+}
+
+// foundScratch has what an index has found while that is decoded. It goes from one lookup to the next, unless it has become larger than
+// maxFound, and then to the garbage collector.
+type foundScratch struct{ objects []*store.Object }
+
+const maxFound = 4096 // objects
+
+var foundScratches = sync.Pool{New: func() any { return new(foundScratch) }}
+
+func (sc *foundScratch) release() {
+	if cap(sc.objects) <= maxFound {
+		clear(sc.objects)
+		sc.objects = sc.objects[:0]
+		foundScratches.Put(sc)
+	}
 }
 
 // Resync does nothing, as in client-go.

@@ -38,6 +38,9 @@ func newReader(opts Options, codec *codec, finals *finals) *reader {
 // value decodes an object, unless a handler has just been handed it. Unless copies are private it is shared.
 func (r *reader) value(o *store.Object) (any, error) {
 	if r.recent != nil {
+		if value, ok := o.Held(); ok {
+			return value, nil
+		}
 		if held, ok := r.recent.get(o); ok {
 			return held.value, nil
 		}

@@ -7,14 +7,22 @@ package store
 type dirtyKeys struct {
 	revs map[string]uint64 // the last change of each
 	lost bool
+	// letGo is called when more versions have been replaced than somebody may hold who has seen them: dirtySlack, or dirtyHeld bytes of them.
+	// nil: they hold none.
+	letGo    func()
+	replaced int64 // bytes
 }
 
 const (
 	dirtyBytes = 40
 	dirtySlack = 1024
+	dirtyHeld  = 1 << 20
 )
 
 func (d *dirtyKeys) add(records []record, rev uint64, held int) {
+	if d.letGo != nil {
+		d.count(records)
+	}
 	if d.lost {
 		return
 	}
@@ -29,19 +37,31 @@ func (d *dirtyKeys) add(records []record, rev uint64, held int) {
 	}
 }
 
+// count calls letGo when it is time.
+func (d *dirtyKeys) count(records []record) {
+	for i := range records {
+		if old := records[i].old; old != nil {
+			d.replaced += dirtyHeld/dirtySlack + old.footprint()
+		}
+	}
+	if d.replaced > dirtyHeld {
+		d.letGo()
+	}
+}
+
 // take returns what was collected and starts again.
 func (l *changeLog) take(d *dirtyKeys) (revs map[string]uint64, lost bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	revs, lost = d.revs, d.lost
-	d.revs, d.lost = nil, false
+	d.revs, d.lost, d.replaced = nil, false, 0
 	return revs, lost
 }
 
 func (l *changeLog) collect(d *dirtyKeys) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	d.revs, d.lost = nil, false
+	d.revs, d.lost, d.replaced = nil, false, 0
 	l.dirty[d] = struct{}{}
 }
 

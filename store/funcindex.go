@@ -3,6 +3,7 @@ package store
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 )
 
@@ -18,9 +19,10 @@ type funcIndex struct {
 	upTo    uint64            // revision of the newest snapshot that it was caught up with
 	dirty   dirtyKeys         // what has changed since; guarded by the log's lock
 	later   map[string]uint64 // what has changed after upTo
-	entries tree[indexKey, struct{}]
-	known   map[string]funcEntry // by object key
+	entries tree[indexKey, *funcEntry]
+	known   map[string]*funcEntry // by object key
 	failed  map[string]funcFailure
+	seen    seenVersions
 }
 
 // funcFailure is why there is nothing of an object.
@@ -33,27 +35,36 @@ type funcFailure struct {
 type funcEntry struct {
 	revision uint64
 	values   []string
+	number   int32 // of the version in seen
 }
 
 func newFuncIndex(s *Store, name string, fn func(any) ([]string, error)) *funcIndex {
-	return &funcIndex{s: s, name: name, fn: fn}
+	x := &funcIndex{s: s, name: name, fn: fn}
+	x.dirty.letGo = x.seen.letGo
+	return x
 }
 
-// by returns the objects of sn under value, in key order.
-func (x *funcIndex) by(sn *Snapshot, value string) ([]*Object, error) {
+// appendBy appends the objects of sn under value, in key order.
+func (x *funcIndex) appendBy(objects []*Object, sn *Snapshot, value string) ([]*Object, error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.catchUp(sn)
-	var objects []*Object
-	x.entries.ascend(indexKey{value: value}, func(k indexKey, _ struct{}) bool {
+	versions := x.seen.versions()
+	x.entries.ascend(indexKey{value: value}, func(k indexKey, e *funcEntry) bool {
 		if k.value != value {
 			return false
 		}
-		o, ok := sn.table.get(k.key)
-		if !ok {
+		if o := versions[e.number]; o != nil && sn.revision == x.upTo {
+			objects = append(objects, o)
 			return true
 		}
-		if o.revision != x.known[k.key].revision {
+		o, ok := sn.table.get(k.key)
+		switch {
+		case !ok:
+			return true
+		case o.revision == e.revision:
+			versions[e.number] = o
+		default:
 			// The snapshot is older than the index: ask for its version.
 			if values, fail := x.call(o); fail.err != nil || !slices.Contains(values, value) {
 				return true
@@ -86,6 +97,9 @@ func (x *funcIndex) allErr(sn *Snapshot) error {
 
 // err names the first object that the function failed for, or that could not be decoded if that counts.
 func (x *funcIndex) err(undecoded bool) error {
+	if len(x.failed) == 0 {
+		return nil
+	}
 	first, n := "", 0
 	for key, f := range x.failed {
 		if f.undecoded && !undecoded {
@@ -123,6 +137,7 @@ func (x *funcIndex) catchUp(sn *Snapshot) {
 }
 
 func (x *funcIndex) derive(sn *Snapshot, revs map[string]uint64) {
+	var changed []*Object
 	for key, rev := range revs {
 		if rev > sn.revision {
 			if x.later == nil {
@@ -130,23 +145,18 @@ func (x *funcIndex) derive(sn *Snapshot, revs map[string]uint64) {
 			}
 			x.later[key] = rev
 		}
-		o, _ := sn.table.get(key)
-		x.change(key, o)
+		o, ok := sn.table.get(key)
+		switch was := x.known[key]; {
+		case !ok:
+			x.remove(key)
+		case was == nil || was.revision != o.revision:
+			changed = append(changed, o)
+		}
 	}
-}
-
-// build derives everything anew from sn, and notes what has changed since sn.
-func (x *funcIndex) build(sn *Snapshot) {
-	x.s.mu.Lock()
-	x.s.log.collect(&x.dirty)
-	current := x.s.snapshotLocked()
-	x.s.mu.Unlock()
-	x.built, x.upTo, x.later = true, sn.revision, differences(sn, current)
-	x.entries = newTree[indexKey, struct{}](compareIndexKeys)
-	x.known, x.failed = make(map[string]funcEntry), make(map[string]funcFailure)
-	for o := range sn.All() {
-		x.change(o.key, o)
-	}
+	decodeEach(changed, func(o *Object, decoded any, err error) {
+		values, fail := x.callWith(decoded, err)
+		x.change(o, values, fail)
+	})
 }
 
 // differences are the keys that are not the same in both snapshots.
@@ -168,41 +178,62 @@ func differences(a, b *Snapshot) map[string]uint64 {
 	return revs
 }
 
-// change puts the values of o, nil if there is none, in place of what is there
-// for key.
-func (x *funcIndex) change(key string, o *Object) {
-	was, ok := x.known[key]
-	if ok && o != nil && was.revision == o.revision {
+// change puts the values of o in place of what is there for its key.
+func (x *funcIndex) change(o *Object, values []string, fail funcFailure) {
+	was := x.known[o.key]
+	switch {
+	case fail.err != nil:
+		x.remove(o.key)
+		x.failed[o.key] = fail
+		return
+	case was != nil && slices.Equal(was.values, values):
+		was.revision = o.revision
+		x.seen.set(was.number, o)
+		return
+	}
+	x.remove(o.key)
+	e := x.learn(o)
+	e.values = make([]string, 0, len(values))
+	for _, v := range values {
+		if shared, ok := firstValue(&x.entries, v, func(s string) bool { return s == v }); ok {
+			v = shared
+		} else {
+			v = strings.Clone(v) // it may be a part of a longer one
+		}
+		x.entries.set(indexKey{v, o.key}, e)
+		e.values = append(e.values, v)
+	}
+}
+
+// learn makes the entry of an object that has none.
+func (x *funcIndex) learn(o *Object) *funcEntry {
+	e := &funcEntry{revision: o.revision, number: x.seen.add(o)}
+	x.known[o.key] = e
+	return e
+}
+
+// remove takes out what is there for a key.
+func (x *funcIndex) remove(key string) {
+	delete(x.failed, key)
+	was := x.known[key]
+	if was == nil {
 		return
 	}
 	for _, v := range was.values {
 		x.entries.delete(indexKey{v, key})
 	}
+	x.seen.remove(was.number)
 	delete(x.known, key)
-	delete(x.failed, key)
-	if o == nil {
-		return
-	}
-	values, fail := x.call(o)
-	if fail.err != nil {
-		x.failed[o.key] = fail
-		return
-	}
-	own := make([]string, 0, len(values))
-	for _, v := range values {
-		if shared, ok := firstValue(&x.entries, v, func(s string) bool { return s == v }); ok {
-			v = shared
-		}
-		x.entries.set(indexKey{v, o.key}, struct{}{})
-		own = append(own, v)
-	}
-	x.known[o.key] = funcEntry{o.revision, own}
 }
 
-// call calls the function; a panic is an error. An object that cannot be decoded has no values: who reads that object gets
-// the error, and nobody else should go without the others.
+// call calls the function for a version.
 func (x *funcIndex) call(o *Object) (values []string, fail funcFailure) {
-	decoded, err := o.peek()
+	return x.callWith(o.peek())
+}
+
+// callWith calls the function; a panic is an error. An object that cannot be decoded, as err says, has no values: who reads that object
+// gets the error, and nobody else should go without the others.
+func (x *funcIndex) callWith(decoded any, err error) (values []string, fail funcFailure) {
 	if err != nil {
 		return nil, funcFailure{err, true}
 	}
@@ -219,9 +250,9 @@ func (x *funcIndex) call(o *Object) (values []string, fail funcFailure) {
 func (x *funcIndex) footprint() int64 {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	n := x.entries.footprint(32)
+	n := x.entries.footprint(40) + x.seen.footprint()
 	for _, e := range x.known {
-		n += 64
+		n += 96
 		for _, v := range e.values {
 			n += 16 + int64(len(v))
 		}

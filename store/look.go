@@ -17,3 +17,17 @@ func (o *Object) IsDecoded() bool {
 	d := o.decoded.Load()
 	return d != nil && (d.strong.Load() != nil || d.weak.alive())
 }
+
+// Held is Decoded where the decoded form is held because it was read before, and soon again. It never decodes.
+func (o *Object) Held() (value any, ok bool) {
+	d := o.decoded.Load()
+	if d == nil {
+		return nil, false
+	}
+	box := d.strong.Load()
+	if box == nil {
+		return nil, false
+	}
+	d.touch()
+	return box.value, true
+}

@@ -2,6 +2,7 @@ package store
 
 import (
 	"iter"
+	"slices"
 	"strings"
 )
 
@@ -97,17 +98,20 @@ func (sn *Snapshot) By(index, value string) (iter.Seq[*Object], error) {
 	if sn.native(index) != nil {
 		return sn.ByFrom(index, value, "")
 	}
-	if f := sn.store.funcIndex(index); f != nil {
-		objects, err := f.by(sn, value)
-		return func(yield func(*Object) bool) {
-			for _, o := range objects {
-				if !yield(o) {
-					return
-				}
-			}
-		}, err
+	objects, err := sn.AppendBy(nil, index, value)
+	return slices.Values(objects), err
+}
+
+// AppendBy is By that appends to a slice: an index by function is read without an allocation.
+func (sn *Snapshot) AppendBy(objects []*Object, index, value string) ([]*Object, error) {
+	if sn.native(index) != nil {
+		found, err := sn.ByFrom(index, value, "")
+		return slices.AppendSeq(objects, found), err
 	}
-	return func(func(*Object) bool) {}, ErrUnknownIndex
+	if f := sn.store.funcIndex(index); f != nil {
+		return f.appendBy(objects, sn, value)
+	}
+	return objects, ErrUnknownIndex
 }
 
 // Values yields the distinct values of an index, in order; none for an unknown

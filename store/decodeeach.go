@@ -1,0 +1,111 @@
+package store
+
+import (
+	"runtime"
+	"sync"
+)
+
+const (
+	// What is decoded by one goroutine at a time: neighbours are alike, and decoded faster one after another.
+	partObjects = 32
+	partBytes   = 256 << 10
+	// More goroutines would wait for the one that uses what they have decoded.
+	maxDecoders = 8
+)
+
+// decodeEach calls use with each of the objects and what its peek returns: one after another, on the caller's goroutine, in no order.
+// Other processors decode ahead meanwhile: each has at most one part decoded, and one in the channel. Their goroutines have ended when
+// decodeEach returns.
+func decodeEach(objects []*Object, use func(o *Object, decoded any, err error)) {
+	p := &parts{rest: objects}
+	var done chan struct{}
+	var ready chan []decodedObject
+	if n := min(runtime.GOMAXPROCS(0), maxDecoders, 1+len(objects)/(2*partObjects)) - 1; n > 0 {
+		done, ready = make(chan struct{}), make(chan []decodedObject, n)
+		var decoders sync.WaitGroup // they end when nothing is left, or with done
+		defer decoders.Wait()
+		defer close(done)
+		for range n {
+			decoders.Go(func() { p.decode(ready, done) })
+		}
+	}
+	for left := len(objects); left > 0; {
+		var decoded []decodedObject
+		select {
+		case decoded = <-ready:
+		default:
+			mine := p.next()
+			for _, o := range mine {
+				value, err := o.peek()
+				use(o, value, err)
+			}
+			if left -= len(mine); len(mine) > 0 {
+				continue
+			}
+			decoded = <-ready // the last ones are under way
+		}
+		for i := range decoded {
+			d := &decoded[i]
+			if d.panicked {
+				d.value, d.err = d.peek() // again, where the caller sees it
+			}
+			use(d.Object, d.value, d.err)
+		}
+		left -= len(decoded)
+	}
+}
+
+// parts are what is left to be decoded.
+type parts struct {
+	mu   sync.Mutex
+	rest []*Object
+}
+
+// next takes a part; none if nothing is left.
+func (p *parts) next() []*Object {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	n, bytes := 0, 0
+	for n < min(len(p.rest), partObjects) && bytes < partBytes {
+		bytes += p.rest[n].Size()
+		n++
+	}
+	part := p.rest[:n]
+	p.rest = p.rest[n:]
+	return part
+}
+
+type decodedObject struct {
+	*Object
+	value    any
+	err      error
+	panicked bool
+}
+
+// decode decodes parts until nothing is left.
+func (p *parts) decode(ready chan<- []decodedObject, done <-chan struct{}) {
+	for part := p.next(); len(part) > 0; part = p.next() {
+		decoded := make([]decodedObject, len(part))
+		for i, o := range part {
+			decoded[i].Object = o
+			decoded[i].peekSafely()
+		}
+		select {
+		case ready <- decoded:
+		case <-done:
+			return
+		}
+	}
+}
+
+// peekSafely is peek for a goroutine on which nobody expects a panic.
+func (d *decodedObject) peekSafely() {
+	d.panicked = true
+	defer func() {
+		if d.panicked {
+			_ = recover()
+		}
+	}()
+	d.value, d.err = d.peek()
+	d.panicked = false
+}

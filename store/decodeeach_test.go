@@ -1,0 +1,84 @@
+package store
+
+import (
+	"errors"
+	"runtime"
+	"strconv"
+	"sync/atomic"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// manyPods puts as many pods as are decoded by several goroutines, and returns them.
+func manyPods(t *testing.T, cfg Config) []*Object {
+	t.Helper()
+	before := runtime.GOMAXPROCS(4)
+	t.Cleanup(func() { runtime.GOMAXPROCS(before) })
+	s := newStore(t, cfg)
+	fillPods(t, s, 40*partObjects)
+	var all []*Object
+	for o := range s.Snapshot().All() {
+		all = append(all, o)
+	}
+	return all
+}
+
+// Every object is used once, and never two at a time: who uses them need not be safe for concurrent use.
+func TestDecodeEach(t *testing.T) {
+	cfg := decodeConfig()
+	broken := errors.New("broken")
+	cfg.Decode = func(raw []byte) (any, error) {
+		value, err := decodePod(raw)
+		if err == nil && value.(*corev1.Pod).Name == "p7" {
+			return nil, broken
+		}
+		return value, err
+	}
+	all := manyPods(t, cfg)
+	var using atomic.Int32
+	seen := map[string]int{}
+	decodeEach(all, func(o *Object, decoded any, err error) {
+		if using.Add(1) > 1 {
+			t.Error("two at a time")
+		}
+		runtime.Gosched()
+		seen[o.Key()]++
+		switch pod, _ := decoded.(*corev1.Pod); {
+		case o.Key() == "p7" && !errors.Is(err, broken):
+			t.Errorf("p7: %v", err)
+		case o.Key() != "p7" && (err != nil || pod.Name != o.Key()):
+			t.Errorf("%s: %v, %v", o.Key(), pod, err)
+		}
+		using.Add(-1)
+	})
+	for _, o := range all {
+		if seen[o.Key()] != 1 {
+			t.Errorf("%s was used %d times", o.Key(), seen[o.Key()])
+		}
+	}
+}
+
+// A decoder that panics does so where the caller can see it, whoever it was that decoded, and nobody goes on after that.
+func TestDecodeEachPanics(t *testing.T) {
+	for n := range 4 {
+		bad := "p" + strconv.Itoa(n*9*partObjects)
+		cfg := decodeConfig()
+		cfg.Decode = func(raw []byte) (any, error) {
+			value, err := decodePod(raw)
+			if err == nil && value.(*corev1.Pod).Name == bad {
+				panic(bad)
+			}
+			return value, err
+		}
+		all := manyPods(t, cfg)
+		func() {
+			defer func() {
+				if p := recover(); p != bad {
+					t.Errorf("recovered %v, not %s", p, bad)
+				}
+			}()
+			decodeEach(all, func(*Object, any, error) { runtime.Gosched() })
+		}()
+	}
+}

@@ -1,0 +1,66 @@
+package store
+
+import (
+	"maps"
+	"slices"
+	"strings"
+)
+
+// build derives everything anew from sn, and notes what has changed since sn.
+func (x *funcIndex) build(sn *Snapshot) {
+	x.s.mu.Lock()
+	x.s.log.collect(&x.dirty)
+	current := x.s.snapshotLocked()
+	x.s.mu.Unlock()
+	x.built, x.upTo, x.later = true, sn.revision, differences(sn, current)
+	x.known, x.failed = make(map[string]*funcEntry, sn.Len()), make(map[string]funcFailure)
+	x.seen.reset(sn.Len())
+	all := slices.AppendSeq(make([]*Object, 0, sn.Len()), sn.All())
+	made := funcValues{}
+	decodeEach(all, func(o *Object, decoded any, err error) {
+		values, fail := x.callWith(decoded, err)
+		if fail.err != nil {
+			x.failed[o.key] = fail
+			return
+		}
+		e := x.learn(o)
+		e.values = make([]string, 0, len(values))
+		for _, v := range values {
+			e.values = append(e.values, made.add(v, o.key, e))
+		}
+	})
+	x.entries = made.tree()
+}
+
+// funcValues are the entries of an index that is being built, by their values. It is much cheaper to put them in order by these than
+// to put each into a tree.
+type funcValues map[string]*funcValue
+
+type funcValue struct {
+	value   string
+	entries []treeEntry[indexKey, *funcEntry]
+}
+
+// add notes an entry, and returns the string that all with this value share.
+func (m funcValues) add(value, key string, e *funcEntry) string {
+	v := m[value]
+	if v == nil {
+		v = &funcValue{value: strings.Clone(value)} // it may be a part of a longer one
+		m[v.value] = v
+	}
+	v.entries = append(v.entries, treeEntry[indexKey, *funcEntry]{e, indexKey{v.value, key}})
+	return v.value
+}
+
+// tree has all entries.
+func (m funcValues) tree() tree[indexKey, *funcEntry] {
+	t := newTree[indexKey, *funcEntry](compareIndexKeys)
+	for _, value := range slices.Sorted(maps.Keys(m)) {
+		entries := m[value].entries
+		slices.SortFunc(entries, func(a, b treeEntry[indexKey, *funcEntry]) int { return strings.Compare(a.key.key, b.key.key) })
+		for i := range entries {
+			t.set(entries[i].key, entries[i].val)
+		}
+	}
+	return t
+}

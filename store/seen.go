@@ -1,0 +1,67 @@
+package store
+
+import "sync/atomic"
+
+// seenVersions are the versions that an index by function has seen, by numbers that it gives them, so that a query need not look for
+// them in the table. All are let go of when some have been replaced: by then it is not known which, and what a query finds is looked
+// up in the table once more. So of versions that are in the table no more, no more are held than a dirtyKeys allows. The index's lock
+// guards everything but held itself.
+type seenVersions struct {
+	held atomic.Pointer[versionList] // nil, or shorter than there are numbers: those that are missing were let go of
+	n    int                         // numbers, so far
+	free []int32                     // that are not used any more
+}
+
+type versionList struct{ all []*Object }
+
+// versions are those that are held, nil at the numbers of others.
+func (s *seenVersions) versions() []*Object {
+	p := s.held.Load()
+	if p == nil {
+		p = new(versionList)
+		s.held.Store(p)
+	}
+	if missing := s.n - len(p.all); missing > 0 {
+		p.all = append(p.all, make([]*Object, missing)...)
+	}
+	return p.all
+}
+
+// letGo lets go of all. It may be called at any time, by anybody.
+func (s *seenVersions) letGo() { s.held.Store(nil) }
+
+// reset begins anew, with room for n.
+func (s *seenVersions) reset(n int) {
+	s.n, s.free = 0, nil
+	s.held.Store(&versionList{make([]*Object, 0, n)})
+}
+
+// add gives a version a number.
+func (s *seenVersions) add(o *Object) int32 {
+	if last := len(s.free) - 1; last >= 0 {
+		number := s.free[last]
+		s.free = s.free[:last]
+		s.set(number, o)
+		return number
+	}
+	number := int32(s.n)
+	s.n++
+	if p := s.held.Load(); p != nil && len(p.all) == int(number) {
+		p.all = append(p.all, o)
+	}
+	return number
+}
+
+// set puts a version in place of the one that has the number.
+func (s *seenVersions) set(number int32, o *Object) {
+	if p := s.held.Load(); p != nil && int(number) < len(p.all) {
+		p.all[number] = o
+	}
+}
+
+func (s *seenVersions) remove(number int32) {
+	s.set(number, nil)
+	s.free = append(s.free, number)
+}
+
+func (s *seenVersions) footprint() int64 { return 8*int64(s.n) + 4*int64(cap(s.free)) }
