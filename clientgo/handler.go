@@ -150,7 +150,7 @@ func (r *registration) call(e delivery.Event) error {
 			return r.settle(e, err)
 		}
 		_ = r.settle(e, nil)
-		r.handler.OnAdd(added, e.Initial)
+		r.handler.OnAdd(r.derive(e.New, added), e.Initial)
 	case delivery.Updated, delivery.Resynced:
 		if !r.looks.updated {
 			return r.settle(e, nil)
@@ -160,14 +160,30 @@ func (r *registration) call(e delivery.Event) error {
 			return r.settle(e, err)
 		}
 		_ = r.settle(e, nil)
+		if e.Old != e.New {
+			is = r.derive(e.New, is)
+		}
 		r.handler.OnUpdate(was, is)
 	case delivery.Deleted:
 		_ = r.settle(e, nil)
+		r.informer.store.Underive(e.Key())
 		if r.looks.deleted {
 			r.handler.OnDelete(r.deleted(e))
 		}
 	}
 	return nil
+}
+
+// derive lets index functions see a version before the handler does, and returns what the handler is handed: another decoded form if one of
+// them blocks.
+func (r *registration) derive(o *store.Object, value any) any {
+	if r.informer.store.Derive(o, value) {
+		return value
+	}
+	if fresh, err := r.informer.indexer.reader.fresh(o); err == nil {
+		return fresh
+	}
+	return value
 }
 
 // settle notes whether the handler is given an event, before it is. It returns the error that is to be reported, if any.

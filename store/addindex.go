@@ -1,6 +1,11 @@
 package store
 
-import "github.com/weirproject/weir/wire"
+import (
+	"maps"
+	"slices"
+
+	"github.com/weirproject/weir/wire"
+)
 
 // AddIndex adds an index under a name, before or after the first object. One by
 // function costs nothing before it is queried; one by label or field is built
@@ -30,6 +35,8 @@ func (s *Store) addFuncIndex(name string, ix Index) error {
 		return ErrIndexExists
 	}
 	s.funcs[name] = newFuncIndex(s, name, ix.fn)
+	all := slices.Collect(maps.Values(s.funcs))
+	s.derives.Store(&all)
 	return nil
 }
 

@@ -113,8 +113,11 @@ func follow(t *testing.T, s *Store, c *Cursor, pace int, stop *atomic.Bool) {
 				t.Errorf("%s: old is not what was seen last", ch.Key())
 			}
 			if view[ch.Key()] = ch.New; ch.New == nil {
+				s.Underive(ch.Key())
 				delete(view, ch.Key())
+				continue
 			}
+			s.Derive(ch.New, decoded(t, ch.New))
 		}
 		if n == 0 && last {
 			break

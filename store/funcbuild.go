@@ -15,20 +15,31 @@ func (x *funcIndex) build(sn *Snapshot) {
 	x.built, x.upTo, x.later = true, sn.revision, differences(sn, current)
 	x.known, x.failed = make(map[string]*funcEntry, sn.Len()), make(map[string]funcFailure)
 	x.seen.reset(sn.Len())
-	all := slices.AppendSeq(make([]*Object, 0, sn.Len()), sn.All())
 	made := funcValues{}
-	decodeEach(all, func(o *Object, decoded any, err error) {
-		values, fail := x.callWith(decoded, err)
-		if fail.err != nil {
-			x.failed[o.key] = fail
-			return
-		}
+	take := func(o *Object, values []string) {
 		e := x.learn(o)
 		e.values = make([]string, 0, len(values))
 		for _, v := range values {
 			e.values = append(e.values, made.add(v, o.key, e))
 		}
+	}
+	var rest []*Object
+	for o := range sn.All() {
+		if values, ok := x.derived.take(o); ok {
+			take(o, values)
+		} else {
+			rest = append(rest, o)
+		}
+	}
+	decodeEach(rest, func(o *Object, decoded any, err error) {
+		values, fail := x.callWith(decoded, err)
+		if fail.err != nil {
+			x.failed[o.key] = fail
+			return
+		}
+		take(o, values)
 	})
+	x.derived.reach(sn.revision)
 	x.entries = made.tree()
 }
 

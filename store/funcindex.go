@@ -23,6 +23,7 @@ type funcIndex struct {
 	known   map[string]*funcEntry // by object key
 	failed  map[string]funcFailure
 	seen    seenVersions
+	derived derivedValues // for the next query
 }
 
 // funcFailure is why there is nothing of an object.
@@ -132,11 +133,12 @@ func (x *funcIndex) catchUp(sn *Snapshot) {
 	x.upTo = sn.revision
 	later := x.later
 	x.later = nil
-	x.derive(sn, later)
-	x.derive(sn, revs)
+	x.follow(sn, later)
+	x.follow(sn, revs)
+	x.derived.reach(sn.revision)
 }
 
-func (x *funcIndex) derive(sn *Snapshot, revs map[string]uint64) {
+func (x *funcIndex) follow(sn *Snapshot, revs map[string]uint64) {
 	var changed []*Object
 	for key, rev := range revs {
 		if rev > sn.revision {
@@ -149,8 +151,13 @@ func (x *funcIndex) derive(sn *Snapshot, revs map[string]uint64) {
 		switch was := x.known[key]; {
 		case !ok:
 			x.remove(key)
-		case was == nil || was.revision != o.revision:
-			changed = append(changed, o)
+		case was != nil && was.revision == o.revision:
+		default:
+			if values, ok := x.derived.take(o); ok {
+				x.change(o, values, funcFailure{})
+			} else {
+				changed = append(changed, o)
+			}
 		}
 	}
 	decodeEach(changed, func(o *Object, decoded any, err error) {
@@ -237,12 +244,19 @@ func (x *funcIndex) callWith(decoded any, err error) (values []string, fail func
 	if err != nil {
 		return nil, funcFailure{err, true}
 	}
+	x.derived.calls.Lock()
+	defer x.derived.calls.Unlock()
+	return x.callLocked(decoded)
+}
+
+// callLocked is callWith with the lock of calls.
+func (x *funcIndex) callLocked(decoded any) (values []string, fail funcFailure) {
 	defer func() {
 		if p := recover(); p != nil {
 			values, fail = nil, funcFailure{err: fmt.Errorf("panic: %v", p)}
 		}
 	}()
-	values, err = x.fn(decoded)
+	values, err := x.fn(decoded)
 	return values, funcFailure{err: err}
 }
 
@@ -250,7 +264,7 @@ func (x *funcIndex) callWith(decoded any, err error) (values []string, fail func
 func (x *funcIndex) footprint() int64 {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	n := x.entries.footprint(40) + x.seen.footprint()
+	n := x.entries.footprint(40) + x.seen.footprint() + x.derived.footprint()
 	for _, e := range x.known {
 		n += 96
 		for _, v := range e.values {

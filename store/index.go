@@ -36,7 +36,8 @@ func FieldIndex(p *wire.Path) Index { return Index{path: p} }
 //
 // The writer knows nothing of it: whoever queries it first calls f for what has
 // changed since the last query (for everything, the first time), under the
-// index's own lock. A query sees the state of its snapshot. The index moves
+// index's own lock, unless Derive has done so. Many objects are decoded by
+// several goroutines; f is called by one at a time. A query sees the state of its snapshot. The index moves
 // forward only: with a snapshot older than one that was queried before, objects
 // whose values have changed in between may be missing, and none is wrong. If f
 // fails or panics for an object, the queries return an *IndexError until that

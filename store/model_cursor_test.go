@@ -99,8 +99,14 @@ func (m *model) readChange(c *modelCursor, ch *Change) {
 		c.uids[ch.Old.UID()] = false
 	}
 	if ch.New == nil {
+		m.store.Underive(ch.Key())
 		delete(c.view, ch.Key())
 		return
+	}
+	if m.rnd.IntN(4) > 0 { // some readers decode what they see
+		if decoded, err := ch.New.Look(); err == nil {
+			m.store.Derive(ch.New, decoded)
+		}
 	}
 	c.view[ch.Key()] = ch.New
 	c.uids[ch.New.UID()] = true

@@ -38,8 +38,10 @@ type Store struct {
 	gens *generations
 	log  *changeLog // its lock is taken inside mu
 
-	revised atomic.Uint64             // the revision, to be read without mu
-	natives atomic.Pointer[nativeSet] // replaced under mu
+	revised atomic.Uint64                // the revision, to be read without mu
+	natives atomic.Pointer[nativeSet]    // replaced under mu
+	derives atomic.Pointer[[]*funcIndex] // the same as funcs, likewise; nil: there are none
+	blocked atomic.Int32                 // how many calls of Derive were left to themselves
 
 	mu       sync.RWMutex
 	table    tree[string, *Object]

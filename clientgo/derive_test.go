@@ -1,0 +1,107 @@
+package clientgo
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/cache"
+)
+
+// TestIndexOfWhatHandlersGet: an index that is there from the start is made of the objects that handlers are handed, before they are. So
+// who queries it decodes nothing.
+func TestIndexOfWhatHandlersGet(t *testing.T) {
+	const n = 50
+	for _, handlers := range []int{1, 2} {
+		t.Run(fmt.Sprint(handlers), func(t *testing.T) {
+			s := newStage(t, NewSharedIndexInformer)
+			var mu sync.Mutex
+			indexed, handled := map[string]any{}, map[string]any{}
+			calls := 0
+			byName := func(obj any) ([]string, error) {
+				mu.Lock()
+				defer mu.Unlock()
+				calls++
+				indexed[obj.(*corev1.Pod).Name] = obj
+				return []string{obj.(*corev1.Pod).Labels["v"]}, nil
+			}
+			if err := s.informer.AddIndexers(cache.Indexers{"v": byName}); err != nil {
+				t.Fatal(err)
+			}
+			handle := func(obj any) {
+				mu.Lock()
+				defer mu.Unlock()
+				handled[obj.(*corev1.Pod).Name] = obj
+				obj.(*corev1.Pod).Labels["v"] = "scribbled" // against the rules; the index has seen it before
+			}
+			if err := s.informer.RemoveEventHandler(s.handler); err != nil {
+				t.Fatal(err)
+			}
+			for i := range n {
+				s.source.Add(pod(fmt.Sprint("p", i), fmt.Sprint(i%5)))
+			}
+			var checkers []cache.DoneChecker
+			for range handlers {
+				reg, err := s.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+					AddFunc:    handle,
+					UpdateFunc: func(_, obj any) { handle(obj) },
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				checkers = append(checkers, reg.HasSyncedChecker())
+			}
+			run(t, s.informer)
+			synced(t, checkers...)
+			found := func(v string) int {
+				objects, err := s.informer.GetIndexer().IndexKeys("v", v)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return len(objects)
+			}
+			if got := found("3"); got != n/5 {
+				t.Errorf("%d found, want %d", got, n/5)
+			}
+			mu.Lock()
+			if calls != n || len(handled) != n {
+				t.Errorf("%d calls for %d objects, %d of which were handled", calls, n, len(handled))
+			}
+			for key, obj := range handled {
+				if indexed[key] != obj && handlers == 1 {
+					t.Errorf("%s was decoded for the index once more", key)
+				}
+			}
+			mu.Unlock()
+		})
+	}
+}
+
+// TestBlockedIndexFunction: while a function still looks at an object, the handler is handed another one.
+func TestBlockedIndexFunction(t *testing.T) {
+	s := newStage(t, NewSharedIndexInformer)
+	looking, release := make(chan any, 1), make(chan struct{})
+	if err := s.informer.AddIndexers(cache.Indexers{"blocks": func(obj any) ([]string, error) {
+		looking <- obj
+		<-release
+		return nil, nil
+	}}); err != nil {
+		t.Fatal(err)
+	}
+	handed := make(chan any, 2)
+	if _, err := s.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: func(obj any) { handed <- obj }}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.informer.RemoveEventHandler(s.handler); err != nil {
+		t.Fatal(err)
+	}
+	s.source.Add(pod("a", "1"))
+	run(t, s.informer)
+	seen := <-looking
+	obj := <-handed
+	if obj == seen || show(obj) != show(seen) {
+		t.Errorf("the function looks at %p, the handler was handed %p", seen, obj)
+	}
+	close(release)
+}

@@ -1,0 +1,169 @@
+package store
+
+import (
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// derivedValues are what the function of an index has made of versions that the index has not come to yet: see Store.Derive.
+type derivedValues struct {
+	calls sync.Mutex // held while the function is called, by whomever; inside the index's lock
+
+	mu      sync.Mutex
+	reached uint64                 // what is older, the index has come to
+	values  map[string]funcDerived // by object key; no more than there are objects, and some
+}
+
+type funcDerived struct {
+	revision uint64
+	values   []string
+	failed   bool // who queries the index finds out why
+}
+
+// deriveWait is how long Derive waits for functions: longer than a busy machine keeps one from the processor.
+const deriveWait = 100 * time.Millisecond
+
+// derivation is a call of Derive. Its goroutine ends when the functions have returned.
+type derivation struct {
+	object  *Object
+	decoded any
+	done    chan struct{}
+	state   atomic.Int32
+}
+
+// The states of a derivation, after 0.
+const (
+	derivationEnded = iota + 1
+	derivationLeft  // nobody waits for it any more
+)
+
+// Derive calls the functions of indexes for a version that somebody has decoded in any case, so that the next query need not decode it
+// once more. Where several have decoded it, what the first of them says counts. It waits for no query, and not for long for a function
+// that blocks: false means that one still looks at the decoded form, which nobody may change now. While one blocks, Derive does nothing.
+func (s *Store) Derive(o *Object, decoded any) bool {
+	all := s.derives.Load()
+	if all == nil || s.blocked.Load() > 0 || !o.live() {
+		return true
+	}
+	wanted := false
+	for _, x := range *all {
+		wanted = wanted || x.derived.wants(o)
+	}
+	if !wanted {
+		return true
+	}
+	d := &derivation{object: o, decoded: decoded, done: make(chan struct{})}
+	go d.run(s, *all)
+	patience := time.NewTimer(deriveWait)
+	defer patience.Stop()
+	select {
+	case <-d.done:
+		return true
+	case <-patience.C:
+	}
+	s.blocked.Add(1)
+	if d.state.CompareAndSwap(0, derivationLeft) {
+		return false
+	}
+	s.blocked.Add(-1)
+	return true
+}
+
+func (d *derivation) run(s *Store, all []*funcIndex) {
+	for _, x := range all {
+		x.derive(d.object, d.decoded)
+	}
+	if d.state.CompareAndSwap(0, derivationEnded) {
+		close(d.done)
+	} else {
+		s.blocked.Add(-1)
+	}
+}
+
+// Underive lets go of what Derive has left of an object that is gone.
+func (s *Store) Underive(key string) {
+	all := s.derives.Load()
+	if all == nil {
+		return
+	}
+	for _, x := range *all {
+		x.derived.mu.Lock()
+		delete(x.derived.values, key)
+		x.derived.mu.Unlock()
+	}
+}
+
+// derive keeps the values of a version for the next query.
+func (x *funcIndex) derive(o *Object, decoded any) {
+	d := &x.derived
+	d.calls.Lock()
+	defer d.calls.Unlock()
+	if !d.wants(o) {
+		return // somebody else was faster
+	}
+	values, fail := x.callLocked(decoded)
+	own := make([]string, len(values))
+	for i, v := range values {
+		own[i] = strings.Clone(v) // it may be a part of a longer one
+	}
+	d.put(o, funcDerived{o.revision, own, fail.err != nil}, x.s)
+}
+
+// wants reports whether nothing is known of a version.
+func (d *derivedValues) wants(o *Object) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.values[o.key].revision < o.revision && d.reached < o.revision
+}
+
+func (d *derivedValues) put(o *Object, v funcDerived, s *Store) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.reached >= v.revision || !o.live() {
+		return
+	}
+	if len(d.values) > dirtySlack && len(d.values) > s.Len()+dirtySlack {
+		d.values = nil // those of objects that are gone are among them
+	}
+	if d.values == nil {
+		d.values = make(map[string]funcDerived)
+	}
+	d.values[o.key] = v
+}
+
+// take returns what was derived from a version, if it was.
+func (d *derivedValues) take(o *Object) (values []string, ok bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	v, ok := d.values[o.key]
+	return v.values, ok && v.revision == o.revision && !v.failed
+}
+
+// reach lets go of what an index has come to with a revision.
+func (d *derivedValues) reach(revision uint64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.reached = revision
+	for key, v := range d.values {
+		if v.revision <= revision {
+			delete(d.values, key)
+		}
+	}
+	if len(d.values) == 0 {
+		d.values = nil // a map keeps its room
+	}
+}
+
+func (d *derivedValues) footprint() (n int64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, v := range d.values {
+		n += 80
+		for _, value := range v.values {
+			n += 16 + int64(len(value))
+		}
+	}
+	return n
+}
