@@ -123,9 +123,9 @@ func lookAt[T metav1.Object](before, object any) bool {
 	return ok && (was.GetResourceVersion() != is.GetResourceVersion() || was.GetLabels()[appLabel] == is.GetLabels()[appLabel])
 }
 
-// index adds the index. It is always by a function: client-go has no others.
-func (c *sharedInformer) index(bool) error {
-	return c.AddIndexers(cache.Indexers{indexName: func(object any) ([]string, error) {
+// index adds an index. It is always by a function: client-go has no others.
+func (c *sharedInformer) index(name string, _ bool) error {
+	return c.AddIndexers(cache.Indexers{name: func(object any) ([]string, error) {
 		m, err := meta.Accessor(object)
 		if err != nil {
 			return nil, err
@@ -206,8 +206,8 @@ func (c *sharedInformer) get(key string) error {
 
 func (c *sharedInformer) list() (int, error) { return len(c.GetIndexer().List()), nil }
 
-func (c *sharedInformer) by(value string) (int, error) {
-	objects, err := c.GetIndexer().ByIndex(indexName, value)
+func (c *sharedInformer) by(index, value string) (int, error) {
+	objects, err := c.GetIndexer().ByIndex(index, value)
 	return len(objects), err
 }
 

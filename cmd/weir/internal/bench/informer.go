@@ -43,10 +43,10 @@ type informer interface {
 	get(key string) error
 	// list reads every object, decoded, and counts them.
 	list() (int, error)
-	// index adds the index that by reads: by label, or by a function that is given the object and tells the label.
-	index(byFunc bool) error
-	// by reads the objects with a value of the index, decoded, and counts them.
-	by(value string) (int, error)
+	// index adds an index: by label, or by a function that is given the object and tells the label.
+	index(name string, byFunc bool) error
+	// by reads the objects with a value of an index, decoded, and counts them.
+	by(index, value string) (int, error)
 	// pick gives the keys of n objects and n values of the index, or as many as there are, spread evenly, without decoding.
 	pick(n int) (keys, values []string, err error)
 }

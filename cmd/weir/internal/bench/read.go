@@ -19,7 +19,7 @@ func measureRead(ctx context.Context, r *rig) (Figures, error) {
 	if err := r.handle(0, r.count); err != nil {
 		return nil, err
 	}
-	if err := r.index(false); err != nil {
+	if err := r.index(indexName, false); err != nil {
 		return nil, err
 	}
 	if err := r.sync(ctx); err != nil {
@@ -60,7 +60,7 @@ func measureRead(ctx context.Context, r *rig) (Figures, error) {
 func (r *rig) timeIndex(f Figures, values []string) error {
 	found := 0
 	look := func(i int) error {
-		n, err := r.by(values[i%len(values)])
+		n, err := r.by(indexName, values[i%len(values)])
 		found += n
 		return err
 	}

@@ -30,11 +30,11 @@ func newWeir[T weir.Object](cfg *rest.Config, s *spec) (*weirInformer[T], error)
 	return &weirInformer[T]{Informer: inf}, nil
 }
 
-func (w *weirInformer[T]) index(byFunc bool) error {
+func (w *weirInformer[T]) index(name string, byFunc bool) error {
 	if !byFunc {
-		return w.AddIndex(indexName, weir.ByLabel(appLabel))
+		return w.AddIndex(name, weir.ByLabel(appLabel))
 	}
-	return w.AddIndex(indexName, weir.ByFunc(func(object T) ([]string, error) { return []string{object.GetLabels()[appLabel]}, nil }))
+	return w.AddIndex(name, weir.ByFunc(func(object T) ([]string, error) { return []string{object.GetLabels()[appLabel]}, nil }))
 }
 
 var kindOf = map[weir.EventType]eventKind{
@@ -83,7 +83,7 @@ func (w *weirInformer[T]) get(key string) error {
 
 func (w *weirInformer[T]) list() (int, error) { return count(w.All()) }
 
-func (w *weirInformer[T]) by(value string) (int, error) { return count(w.By(indexName, value)) }
+func (w *weirInformer[T]) by(index, value string) (int, error) { return count(w.By(index, value)) }
 
 func count[T any](objects func(func(T, error) bool)) (n int, err error) {
 	for _, e := range objects {
