@@ -25,7 +25,8 @@ type funcDerived struct {
 // deriveWait is how long Derive waits for functions: longer than a busy machine keeps one from the processor.
 const deriveWait = 100 * time.Millisecond
 
-// derivation is a call of Derive. Its goroutine ends when the functions have returned.
+// derivation is a call of Derive. Its goroutine ends when the functions have returned. There is one for each caller of Derive at most, but
+// for one whose function blocks.
 type derivation struct {
 	object  *Object
 	decoded any
@@ -72,9 +73,13 @@ func (s *Store) Derive(o *Object, decoded any) bool {
 }
 
 func (d *derivation) run(s *Store, all []*funcIndex) {
+	defer d.end(s) // also when a function ends its goroutine
 	for _, x := range all {
 		x.derive(d.object, d.decoded)
 	}
+}
+
+func (d *derivation) end(s *Store) {
 	if d.state.CompareAndSwap(0, derivationEnded) {
 		close(d.done)
 	} else {
