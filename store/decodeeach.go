@@ -46,8 +46,8 @@ func decodeEach(objects []*Object, use func(o *Object, decoded any, err error)) 
 		}
 		for i := range decoded {
 			d := &decoded[i]
-			if d.panicked {
-				d.value, d.err = d.peek() // again, where the caller sees it
+			if !d.peeked {
+				d.value, d.err = d.peek() // where the caller sees how it ends
 			}
 			use(d.Object, d.value, d.err)
 		}
@@ -77,35 +77,47 @@ func (p *parts) next() []*Object {
 
 type decodedObject struct {
 	*Object
-	value    any
-	err      error
-	panicked bool
+	value  any
+	err    error
+	peeked bool // false: the decoder did not return
 }
 
 // decode decodes parts until nothing is left.
 func (p *parts) decode(ready chan<- []decodedObject, done <-chan struct{}) {
-	for part := p.next(); len(part) > 0; part = p.next() {
-		decoded := make([]decodedObject, len(part))
-		for i, o := range part {
-			decoded[i].Object = o
-			decoded[i].peekSafely()
-		}
+	for p.decodeNext(ready, done) {
+	}
+}
+
+// decodeNext decodes one part; false if nothing is left, or done. Whoever waits for the part gets it, even if a decoder ends this goroutine.
+func (p *parts) decodeNext(ready chan<- []decodedObject, done <-chan struct{}) (more bool) {
+	part := p.next()
+	if len(part) == 0 {
+		return false
+	}
+	decoded := make([]decodedObject, len(part))
+	for i, o := range part {
+		decoded[i].Object = o
+	}
+	defer func() {
 		select {
 		case ready <- decoded:
+			more = true
 		case <-done:
-			return
 		}
+	}()
+	for i := range decoded {
+		decoded[i].peekSafely()
 	}
+	return false
 }
 
 // peekSafely is peek for a goroutine on which nobody expects a panic.
 func (d *decodedObject) peekSafely() {
-	d.panicked = true
 	defer func() {
-		if d.panicked {
+		if !d.peeked {
 			_ = recover()
 		}
 	}()
 	d.value, d.err = d.peek()
-	d.panicked = false
+	d.peeked = true
 }

@@ -3,6 +3,7 @@ package store
 import (
 	"errors"
 	"runtime"
+	"slices"
 	"strconv"
 	"sync/atomic"
 	"testing"
@@ -80,5 +81,31 @@ func TestDecodeEachPanics(t *testing.T) {
 			}()
 			decodeEach(all, func(*Object, any, error) { runtime.Gosched() })
 		}()
+	}
+}
+
+// A decoder that ends its goroutine ends the caller's, whoever it was that decoded, and nobody waits for it.
+func TestDecodeEachGoexit(t *testing.T) {
+	cfg := decodeConfig()
+	cfg.Decode = func(raw []byte) (any, error) {
+		value, err := decodePod(raw)
+		if err == nil && value.(*corev1.Pod).Name == "p7" {
+			runtime.Goexit()
+		}
+		return value, err
+	}
+	all := manyPods(t, cfg)
+	slices.Reverse(all) // p7 is not among the first: the caller decodes those
+	for range 10 {
+		ended := make(chan bool)
+		go func() {
+			whole := false
+			defer func() { ended <- !whole }()
+			decodeEach(all, func(*Object, any, error) { runtime.Gosched() })
+			whole = true
+		}()
+		if !<-ended {
+			t.Error("went on")
+		}
 	}
 }
