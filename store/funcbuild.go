@@ -12,7 +12,7 @@ func (x *funcIndex) build(sn *Snapshot) {
 	x.s.log.collect(&x.dirty)
 	current := x.s.snapshotLocked()
 	x.s.mu.Unlock()
-	x.built, x.upTo, x.later = true, sn.revision, differences(sn, current)
+	x.upTo, x.later = sn.revision, differences(sn, current)
 	x.known, x.failed = make(map[string]*funcEntry, sn.Len()), make(map[string]funcFailure)
 	x.seen.reset(sn.Len())
 	made := funcValues{}
@@ -39,7 +39,6 @@ func (x *funcIndex) build(sn *Snapshot) {
 		}
 		take(o, values)
 	})
-	x.derived.reach(sn.revision)
 	x.entries = made.tree()
 }
 

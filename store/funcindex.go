@@ -15,7 +15,7 @@ type funcIndex struct {
 	fn   func(decoded any) ([]string, error)
 
 	mu      sync.Mutex
-	built   bool
+	built   bool              // and everything up to upTo is in it
 	upTo    uint64            // revision of the newest snapshot that it was caught up with
 	dirty   dirtyKeys         // what has changed since; guarded by the log's lock
 	later   map[string]uint64 // what has changed after upTo
@@ -116,26 +116,29 @@ func (x *funcIndex) err(undecoded bool) error {
 	return &IndexError{Index: x.name, Key: first, More: n - 1, Err: x.failed[first].err}
 }
 
-// catchUp moves the index on to sn, if sn is newer.
+// catchUp moves the index on to sn, if sn is newer. If it is interrupted, by a decoder that panics or a function that ends its goroutine, the
+// next query makes the index anew.
 func (x *funcIndex) catchUp(sn *Snapshot) {
-	if !x.built {
+	if x.built && sn.revision <= x.upTo {
+		return
+	}
+	anew := !x.built
+	x.built = false
+	var revs map[string]uint64
+	if !anew {
+		revs, anew = x.s.log.take(&x.dirty)
+	}
+	if anew {
 		x.build(sn)
-		return
+	} else {
+		x.upTo = sn.revision
+		later := x.later
+		x.later = nil
+		x.follow(sn, later)
+		x.follow(sn, revs)
 	}
-	if sn.revision <= x.upTo {
-		return
-	}
-	revs, lost := x.s.log.take(&x.dirty)
-	if lost {
-		x.build(sn)
-		return
-	}
-	x.upTo = sn.revision
-	later := x.later
-	x.later = nil
-	x.follow(sn, later)
-	x.follow(sn, revs)
 	x.derived.reach(sn.revision)
+	x.built = true
 }
 
 func (x *funcIndex) follow(sn *Snapshot, revs map[string]uint64) {

@@ -1,0 +1,73 @@
+package store
+
+import (
+	"runtime"
+	"strconv"
+	"sync"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// TestInterruptedFuncIndex: a query that ends half-way, because a decoder panics or a function ends its goroutine, leaves nothing out of those
+// that follow: not when the index was being made, nor made anew, nor caught up.
+func TestInterruptedFuncIndex(t *testing.T) {
+	const n = 100
+	for _, how := range []string{"panic", "goexit"} {
+		for _, changed := range []int{0, 10, 3*n + 2*dirtySlack} { // made for the first time, caught up, made anew
+			t.Run(how+strconv.Itoa(changed), func(t *testing.T) {
+				interrupt := false
+				cfg := decodeConfig()
+				cfg.Decode = func(raw []byte) (any, error) {
+					if interrupt && how == "panic" {
+						panic("cannot be decoded")
+					}
+					return decodePod(raw)
+				}
+				s := newStore(t, cfg)
+				calls := 0
+				if err := s.AddIndex("node", FuncIndex(func(v any) ([]string, error) {
+					if calls++; interrupt && calls == 5 {
+						runtime.Goexit()
+					}
+					return []string{"1", v.(*corev1.Pod).Spec.NodeName}, nil
+				})); err != nil {
+					t.Fatal(err)
+				}
+				w := fillPods(t, s, n)
+				query := func(value string) (string, error) { return byKeys(t, s.Snapshot(), "node", value) }
+				if changed > 0 {
+					if _, err := query("1"); err != nil {
+						t.Fatal(err)
+					}
+				}
+				for i := range changed { // pods that come and go, and some that stay
+					pod := smallPod("", "q"+strconv.Itoa(i), n+i, 1000+2*i, nil, "new")
+					putPod(t, w, pod)
+					if i >= 10 {
+						pod.ResourceVersion = strconv.Itoa(1001 + 2*i)
+						deletePod(t, w, pod)
+					}
+				}
+				deletePod(t, w, smallPod("", "p0", 0, 900_000, nil, ""))
+				w.Flush()
+				interrupt, calls = true, 0
+				var querying sync.WaitGroup
+				querying.Go(func() {
+					defer func() { _ = recover() }()
+					_, err := query("1")
+					t.Errorf("the query was not interrupted (%v)", err)
+				})
+				querying.Wait()
+				interrupt = false
+				want := ""
+				for o := range s.Snapshot().All() {
+					want += " " + o.Key()
+				}
+				if got, err := query("1"); " "+got != want || err != nil {
+					t.Errorf("%q (%v), want%s", got, err, want)
+				}
+			})
+		}
+	}
+}
