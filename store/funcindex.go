@@ -64,7 +64,7 @@ func (x *funcIndex) appendBy(objects []*Object, sn *Snapshot, value string) ([]*
 		case !ok:
 			return true
 		case o.revision == e.revision:
-			versions[e.number] = o
+			x.seen.set(e.number, o)
 		default:
 			// The snapshot is older than the index: ask for its version.
 			if values, fail := x.call(o); fail.err != nil || !slices.Contains(values, value) {
@@ -155,6 +155,7 @@ func (x *funcIndex) follow(sn *Snapshot, revs map[string]uint64) {
 		case !ok:
 			x.remove(key)
 		case was != nil && was.revision == o.revision:
+			x.seen.set(was.number, o) // it may have been replaced since sn
 		default:
 			if values, ok := x.derived.take(o); ok {
 				x.change(o, values, funcFailure{})

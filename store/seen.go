@@ -47,13 +47,18 @@ func (s *seenVersions) add(o *Object) int32 {
 	number := int32(s.n)
 	s.n++
 	if p := s.held.Load(); p != nil && len(p.all) == int(number) {
-		p.all = append(p.all, o)
+		p.all = append(p.all, nil)
 	}
+	s.set(number, o)
 	return number
 }
 
-// set puts a version in place of the one that has the number.
+// set puts a version in place of the one that has the number. One that the table does not hold any more, as older snapshots do, is not held here
+// either: the writer does not count it again.
 func (s *seenVersions) set(number int32, o *Object) {
+	if o != nil && !o.live() {
+		o = nil
+	}
 	if p := s.held.Load(); p != nil && int(number) < len(p.all) {
 		p.all[number] = o
 	}

@@ -2,10 +2,79 @@ package store
 
 import (
 	"runtime"
+	"slices"
 	"strconv"
 	"testing"
 	"weak"
 )
+
+// TestFuncIndexHoldsFewOfOldSnapshots: who queries with a snapshot from before objects were replaced leaves no more of their old versions in the
+// index than anybody else: whether the index is made from it, or was before, or the change comes between snapshot and query.
+func TestFuncIndexHoldsFewOfOldSnapshots(t *testing.T) {
+	const n = 2 * dirtySlack
+	for _, tc := range []struct {
+		name          string
+		before, after int // queries with the snapshot, before and after the objects are replaced
+		fresh         int // other objects that come after the first queries, and before the last snapshot
+		replaced      int
+	}{
+		{"built from it", 0, 1, 0, n},
+		{"built before", 1, 2, 0, n},
+		{"caught up with it", 1, 2, 1, n},
+		{"many caught up with", 1, 2, n, n},
+		{"few replaced", 1, 2, 1, dirtySlack / 2}, // which the writer did not let go of, and does not count from then on
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			s := newStore(t, decodeConfig())
+			if err := s.AddIndex("one", FuncIndex(func(any) ([]string, error) { return []string{"1"}, nil })); err != nil {
+				t.Fatal(err)
+			}
+			w := fillPods(t, s, n)
+			old := s.Snapshot()
+			query := func(times int) {
+				for range times {
+					objects, err := old.By("one", "1")
+					if got := len(slices.Collect(objects)); err != nil || got != old.Len() {
+						t.Errorf("%d found, want %d (%v)", got, old.Len(), err)
+					}
+				}
+			}
+			query(tc.before)
+			for i := range tc.fresh {
+				putPod(t, w, smallPod("", "q"+strconv.Itoa(i), n+i, 50_000+i, nil, ""))
+			}
+			w.Flush()
+			old = s.Snapshot()
+			var versions []weak.Pointer[Object]
+			for i := range tc.replaced {
+				versions = append(versions, weak.Make(get(t, s, "p"+strconv.Itoa(i))))
+			}
+			for i := range tc.fresh {
+				versions = append(versions, weak.Make(get(t, s, "q"+strconv.Itoa(i))))
+			}
+			for i := range tc.replaced {
+				putPod(t, w, smallPod("", "p"+strconv.Itoa(i), i, 100_000+i, nil, "again"))
+			}
+			for i := range tc.fresh {
+				putPod(t, w, smallPod("", "q"+strconv.Itoa(i), n+i, 200_000+i, nil, "again"))
+			}
+			w.Flush()
+			query(tc.after)
+			old = nil
+			_ = s.Snapshot()
+			runtime.GC()
+			alive := 0
+			for _, p := range versions {
+				if p.Value() != nil {
+					alive++
+				}
+			}
+			if alive > 0 {
+				t.Errorf("of %d versions that were replaced %d are still there", len(versions), alive)
+			}
+		})
+	}
+}
 
 // TestFuncIndexHoldsFewOldVersions: an index that is not queried any more holds on to few of the versions that it has seen.
 func TestFuncIndexHoldsFewOldVersions(t *testing.T) {
