@@ -4,8 +4,10 @@ import (
 	"fmt"
 	"sync"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/cache"
 )
 
@@ -104,4 +106,61 @@ func TestBlockedIndexFunction(t *testing.T) {
 		t.Errorf("the function looks at %p, the handler was handed %p", seen, obj)
 	}
 	close(release)
+}
+
+// TestIndexFunctionThatReads: a function may read the indexer that it is of, but for its own index, while handlers are handed objects.
+func TestIndexFunctionThatReads(t *testing.T) {
+	const n = 60
+	for _, opts := range []Options{{}, {PrivateCopies: true}, {DetectMutation: true}, {ShareDecoded: true}} {
+		t.Run(fmt.Sprintf("%+v", opts), func(t *testing.T) {
+			s := newStage(t, func(lw cache.ListerWatcher, example runtime.Object, resync time.Duration, indexers cache.Indexers) cache.SharedIndexInformer {
+				return NewSharedIndexInformerWithOptions(lw, example, resync, indexers, opts)
+			})
+			indexer := s.informer.GetIndexer()
+			byLabel := func(obj any) ([]string, error) { return []string{obj.(*corev1.Pod).Labels["v"]}, nil }
+			if err := s.informer.AddIndexers(cache.Indexers{"plain": byLabel, "reads": func(obj any) ([]string, error) {
+				values, err := byLabel(obj)
+				if err == nil {
+					_, _, err = indexer.Get(obj)
+				}
+				if err == nil {
+					_, err = indexer.ByIndex("plain", values[0])
+				}
+				_ = indexer.List()
+				return values, err
+			}}); err != nil {
+				t.Fatal(err)
+			}
+			for range 2 {
+				if _, err := s.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: func(any) {
+					if _, err := indexer.ByIndex("reads", "3"); err != nil {
+						t.Error(err)
+					}
+				}}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for i := range n {
+				s.source.Add(pod(fmt.Sprintf("p%02d", i), fmt.Sprint(i%5)))
+			}
+			run(t, s.informer)
+			synced(t, s.informer.HasSyncedChecker())
+			found, err := indexer.ByIndex("reads", "3")
+			if err != nil || len(found) != n/5 {
+				t.Fatalf("%d found (%v), want %d", len(found), err, n/5)
+			}
+			again, err := indexer.ByIndex("reads", "3")
+			if err != nil || len(again) != len(found) {
+				t.Fatalf("%d found the second time (%v), want %d", len(again), err, len(found))
+			}
+			for i := range found {
+				if got, want := found[i].(*corev1.Pod).Name, fmt.Sprintf("p%02d", 3+5*i); got != want {
+					t.Errorf("%d is %s, want %s", i, got, want)
+				}
+				if opts.PrivateCopies && found[i] == again[i] {
+					t.Errorf("%d is the same object the second time", i)
+				}
+			}
+		})
+	}
 }
