@@ -8,7 +8,8 @@ import (
 )
 
 // AddIndex adds an index under a name, before or after the first object. One by
-// function costs nothing before it is queried; one by label or field is built
+// function costs nothing before it is queried, except for what Derive keeps for
+// the first query: a few values for each object. One by label or field is built
 // from a snapshot while everybody goes on, then caught up and put in place; it
 // can be queried in snapshots taken after AddIndex returned.
 //

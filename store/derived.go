@@ -13,7 +13,7 @@ type derivedValues struct {
 
 	mu      sync.Mutex
 	reached uint64                 // what is older, the index has come to
-	values  map[string]funcDerived // by object key; no more than there are objects, and some
+	values  map[string]funcDerived // by object key; no more than there are objects, and dirtySlack
 }
 
 type funcDerived struct {
@@ -25,8 +25,8 @@ type funcDerived struct {
 // deriveWait is how long Derive waits for functions: longer than a busy machine keeps one from the processor.
 const deriveWait = 100 * time.Millisecond
 
-// derivation is a call of Derive. Its goroutine ends when the functions have returned. There is one for each caller of Derive at most, but
-// for one whose function blocks.
+// derivation is a call of Derive. Its goroutine ends when the functions have returned. There is at most one for each caller of Derive: while one is
+// left to itself, none begins.
 type derivation struct {
 	object  *Object
 	decoded any

@@ -18,7 +18,7 @@ func (o *Object) IsDecoded() bool {
 	return d != nil && (d.strong.Load() != nil || d.weak.alive())
 }
 
-// Held is Decoded where the decoded form is held because it was read before, and soon again. It never decodes.
+// Held returns the decoded form if the store itself holds it, as it does after a second read: see Decoded. It counts as a read, and never decodes.
 func (o *Object) Held() (value any, ok bool) {
 	d := o.decoded.Load()
 	if d == nil {

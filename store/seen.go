@@ -4,7 +4,7 @@ import "sync/atomic"
 
 // seenVersions are the versions that an index by function has seen, by numbers that it gives them, so that a query need not look for
 // them in the table. All are let go of when some have been replaced: by then it is not known which, and what a query finds is looked
-// up in the table once more. So of versions that are in the table no more, no more are held than a dirtyKeys allows. The index's lock
+// up in the table once more. So of versions that are in the table no more, each index holds no more than its dirtyKeys allow. The index's lock
 // guards everything but held itself.
 type seenVersions struct {
 	held atomic.Pointer[versionList] // nil, or shorter than there are numbers: those that are missing were let go of
