@@ -22,7 +22,7 @@ import (
 	"github.com/weirproject/weir/proxy"
 )
 
-var currentReads = flag.Int("current.reads", 200, "how many writes TestCurrentReads looks for")
+var currentReads = flag.Int("current.reads", 100, "how many writes TestCurrentReads looks for")
 
 // cutter cuts connections that go through it.
 type cutter struct {
