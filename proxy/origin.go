@@ -54,7 +54,7 @@ func (h *held) guard(ctx context.Context, defined definition, end context.Cancel
 		select {
 		case <-ticker.C:
 		case <-h.poked:
-			h.pause(ctx, pokedPause)
+			pause(ctx, pokedPause)
 		case <-ctx.Done():
 			return
 		}
@@ -79,7 +79,10 @@ func (h *held) guard(ctx context.Context, defined definition, end context.Cancel
 }
 
 // pause waits, no longer than ctx.
-func (h *held) pause(ctx context.Context, d time.Duration) {
+func pause(ctx context.Context, d time.Duration) {
+	if d <= 0 {
+		return
+	}
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {

@@ -131,7 +131,7 @@ func (p *prover) ask() {
 		p.mu.Lock()
 		rest := p.pace - time.Since(p.last)
 		p.mu.Unlock()
-		p.pause(rest)
+		pause(p.ctx, rest)
 		p.mu.Lock()
 		q := p.next
 		if p.next = nil; q == nil {
@@ -164,19 +164,6 @@ func (p *prover) isWatching() bool {
 	return st.Phase == reflector.Watching && st.Err == nil
 }
 
-// pause waits, no longer than the session lives.
-func (p *prover) pause(d time.Duration) {
-	if d <= 0 {
-		return
-	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-p.ctx.Done():
-	}
-}
-
 // comes waits until the copy has come to rv, and has the upstream show that nothing has happened if nothing does.
 func (p *prover) comes(ctx context.Context, rv uint64) bool {
 	if p.feed.version() >= rv {
@@ -206,7 +193,7 @@ func (p *prover) watch() {
 		began := time.Now()
 		if p.watchOnce(before); p.feed.version() == before {
 			tries++
-			p.pause(p.pace - time.Since(began))
+			pause(p.ctx, p.pace-time.Since(began))
 		}
 	}
 }
