@@ -42,12 +42,13 @@ type prover struct {
 	ended    bool
 }
 
-// inquiry is a question for the newest resourceVersion of the upstream. sent, rv and err are set when done is closed.
+// inquiry is a question for the newest resourceVersion of the upstream. What follows done is set when that is closed.
 type inquiry struct {
-	done chan struct{}
-	sent time.Time
-	rv   uint64
-	err  error
+	done   chan struct{}
+	sent   time.Time
+	before uint64 // what the copy was current to then
+	rv     uint64
+	err    error
 }
 
 const (
@@ -83,7 +84,7 @@ func (p *prover) current(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, proofPatience)
 	defer cancel()
 	q := p.newest(ctx)
-	if q == nil || q.err != nil || q.rv == 0 || q.rv < p.feed.version() || !p.comes(ctx, q.rv) {
+	if q == nil || q.err != nil || q.rv == 0 || q.rv < q.before || !p.comes(ctx, q.rv) {
 		return false
 	}
 	sent := q.sent.UnixNano()
@@ -142,6 +143,7 @@ func (p *prover) ask() {
 		p.last = time.Now()
 		q.sent = p.last
 		p.mu.Unlock()
+		q.before = p.feed.version()
 		q.rv, q.err = p.askOnce()
 		close(q.done)
 	}

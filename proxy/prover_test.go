@@ -276,3 +276,38 @@ func TestAge(t *testing.T) {
 		}
 	}
 }
+
+// changing is a source whose answer to the question for its newest resourceVersion comes after a change that is newer.
+type changing struct {
+	source.Source
+	newest string
+	then   func()
+}
+
+func (c changing) NewestVersion(context.Context, string) (string, error) {
+	c.then()
+	return c.newest, nil
+}
+
+// TestProvenUnderChanges: a copy that has come further than the answer is by the time of it is current; one that was further before the question is of
+// another past.
+func TestProvenUnderChanges(t *testing.T) {
+	for _, tt := range []struct {
+		newest  string
+		current bool
+	}{{"6", true}, {"5", true}, {"4", false}} {
+		b := newBench(t, 0) // at 5
+		src := changing{newest: tt.newest, then: func() {
+			if err := b.put(wire.Modified, "a", 9, 0); err != nil {
+				t.Error(err)
+			}
+		}}
+		ctx, cancel := context.WithCancel(t.Context())
+		p := newProver(ctx, src, b.feed, func() reflector.Status { return reflector.Status{Phase: reflector.Watching} })
+		if got := p.current(t.Context()); got != tt.current {
+			t.Errorf("the upstream was at %s, the copy at 5, and is at %d: current: %v", tt.newest, b.version(), got)
+		}
+		cancel()
+		p.end()
+	}
+}
