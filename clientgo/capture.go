@@ -224,8 +224,8 @@ func (c *capture) look(ctx context.Context, resource schema.GroupVersionResource
 	if c.verb == watching {
 		return wire.TypeMeta{}, c.own.watch(resource), nil
 	}
-	// A body that does not end with its request's context ends here.
-	stop := context.AfterFunc(ctx, func() { _ = resp.Body.Close() })
+	body := resp.Body // what does not end with its request's context ends here, whatever resp has by then
+	stop := context.AfterFunc(ctx, func() { _ = body.Close() })
 	defer stop()
 	if err := decompress(resp); err != nil {
 		return wire.TypeMeta{}, false, err
@@ -271,14 +271,16 @@ func pass(resp *http.Response, err error, cancel context.CancelCauseFunc) (*http
 // readRefusal reads the body of an answer that refuses the request, until it ends or the context does: client-go would wait for all of it
 // without a limit. Where it breaks off the caller has what came, with the answer's code.
 func readRefusal(ctx context.Context, resp *http.Response) {
-	stop := context.AfterFunc(ctx, func() { _ = resp.Body.Close() })
+	body := resp.Body // the context may end once resp has another
+	stop := context.AfterFunc(ctx, func() { _ = body.Close() })
 	defer stop()
-	text, err := io.ReadAll(io.LimitReader(resp.Body, maxRefusal))
+	text, err := io.ReadAll(io.LimitReader(body, maxRefusal))
+	rest := body
 	if err != nil || len(text) < maxRefusal {
-		_ = resp.Body.Close()
-		resp.Body = http.NoBody
+		_ = body.Close()
+		rest = http.NoBody
 	}
-	resp.Body = readCloser{io.MultiReader(bytes.NewReader(text), resp.Body), resp.Body}
+	resp.Body = readCloser{io.MultiReader(bytes.NewReader(text), rest), rest}
 }
 
 // maxRefusal bounds what is read ahead of a refusal, in bytes: a Status takes some hundred.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -335,4 +336,32 @@ type opaque struct{}
 
 func (opaque) RoundTrip(req *http.Request) (*http.Response, error) {
 	return http.DefaultTransport.RoundTrip(req)
+}
+
+// TestRefusalAsContextEnds reads refusals whose context ends as their last byte comes. Closing the body then is not to touch what the
+// caller has by now: the race detector looks.
+func TestRefusalAsContextEnds(t *testing.T) {
+	for range 100 {
+		ctx, cancel := context.WithCancel(t.Context())
+		resp := &http.Response{Body: io.NopCloser(endsWith{strings.NewReader("no"), cancel})}
+		readRefusal(ctx, resp)
+		text, err := io.ReadAll(resp.Body)
+		if err != nil || string(text) != "no" {
+			t.Fatalf("read %q, %v", text, err)
+		}
+	}
+}
+
+// endsWith is a reader that calls end as it ends.
+type endsWith struct {
+	io.Reader
+	end func()
+}
+
+func (r endsWith) Read(p []byte) (int, error) {
+	n, err := r.Reader.Read(p)
+	if err != nil {
+		r.end()
+	}
+	return n, err
 }
