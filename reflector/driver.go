@@ -139,9 +139,7 @@ func (d *driver) request(a action) input {
 // askNewest asks for the server's newest resourceVersion.
 func (d *driver) askNewest(a askNewest) input {
 	d.phase = Asking
-	ctx, cancel := context.WithTimeout(d.ctx, probeTimeout)
-	defer cancel()
-	rv, err := d.r.src.NewestVersion(ctx, a.reaches)
+	rv, err := d.r.newestVersion(d.ctx, a.reaches)
 	if err != nil {
 		return d.failed(err)
 	}

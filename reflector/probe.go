@@ -5,12 +5,7 @@ import (
 	"errors"
 	"sync"
 	"time"
-
-	"github.com/weirproject/weir/source"
 )
-
-// probeTimeout bounds a question for the newest resourceVersion. kube-apiserver answers within 3 s, or says that it cannot.
-const probeTimeout = 10 * time.Second
 
 // errProbed breaks a watch off whose probe found something out.
 var errProbed = errors.New("a probe broke the watch off")
@@ -20,7 +15,6 @@ var errProbed = errors.New("a probe broke the watch off")
 // request at a time. stop ends both. It also breaks the watch off when another reflector of the store, or of the server, knows better.
 type probe struct {
 	r     *Reflector
-	src   source.Source
 	ctx   context.Context         // of the watch
 	broke context.CancelCauseFunc // ends the watch
 
@@ -37,7 +31,7 @@ type probe struct {
 
 // startProbe begins to watch over a watch that was just opened. seen is how many of Config.Server's restores lie before what it goes on from.
 func startProbe(r *Reflector, ctx context.Context, broke context.CancelCauseFunc, rv string, a openWatch, seen uint64) *probe {
-	p := &probe{r: r, src: r.src, ctx: ctx, broke: broke, delay: a.probe, rv: rv, heard: time.Now()}
+	p := &probe{r: r, ctx: ctx, broke: broke, delay: a.probe, rv: rv, heard: time.Now()}
 	p.mu.Lock()
 	p.timer = time.AfterFunc(p.delay, p.ask)
 	p.mu.Unlock()
@@ -100,9 +94,7 @@ func (p *probe) ask() {
 	began, rv := time.Now(), p.rv
 	p.mu.Unlock()
 
-	ctx, cancel := context.WithTimeout(p.ctx, probeTimeout)
-	defer cancel()
-	newest, err := p.src.NewestVersion(ctx, "")
+	newest, err := p.r.newestVersion(p.ctx, "")
 
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -17,6 +17,8 @@ type Reflector struct {
 	cfg  Config
 	seen uint64 // of Config.Server's restores: those before the last list. Of Run's goroutine
 
+	patience patience
+
 	mu      sync.Mutex
 	status  Status
 	changed chan struct{} // closed and made anew at each transition
@@ -86,6 +88,11 @@ func (r *Reflector) Run(ctx context.Context) error {
 		return d.fatal
 	}
 	return context.Cause(ctx)
+}
+
+// newestVersion asks for the server's newest resourceVersion, and waits for it as long as is sensible by now.
+func (r *Reflector) newestVersion(ctx context.Context, reaches string) (string, error) {
+	return r.patience.within(ctx, func(ctx context.Context) (string, error) { return r.src.NewestVersion(ctx, reaches) })
 }
 
 // publish makes the state the Status, and tells of it if it is another one in more than its resourceVersion.
