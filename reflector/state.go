@@ -23,6 +23,7 @@ type state struct {
 	atLeast    bool   // it must not be older than rv: a server was found that is behind
 	asked      bool   // the request under way is consistent
 	whole      bool   // it must not be in pages
+	unpaged    bool   // a next page did not come the last time: all in one answer is tried first, until that does not come either
 	plain      bool   // it must be a LIST, also in mode WatchList
 	rebase     bool   // it is the truth, also where it is older than rv
 	back       bool   // it is the truth because the server went back

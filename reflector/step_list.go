@@ -121,9 +121,9 @@ func (m *machine) versionFailed(kind error) {
 	m.pages()
 }
 
-// pages requests the list in pages, unless it must be whole.
+// pages requests the list in pages, unless it must be whole, or the last one came only as a whole.
 func (m *machine) pages() {
-	if m.whole {
+	if m.whole || m.unpaged {
 		m.firstPage(0)
 	} else {
 		m.firstPage(m.cfg.PageSize)
@@ -248,7 +248,7 @@ func (m *machine) otherForm() {
 		m.whole, m.torn = true, 0
 		m.plain = false
 	default:
-		m.whole = false
+		m.whole, m.unpaged = false, false
 	}
 }
 
@@ -287,7 +287,7 @@ func (m *machine) pageFailed(kind error) bool {
 	switch kind {
 	case ErrUnreachable, ErrServer, ErrTooManyRequests, ErrMalformed:
 		if m.fruitless >= relistAfter || m.attempt >= 2*relistAfter && kind != ErrTooManyRequests {
-			m.torn = tornLists // this page will not come: all of it in one answer
+			m.torn, m.unpaged = tornLists, true // this page will not come: all of it in one answer
 			return false
 		}
 		m.sleep(reqList, kind) // the same page again: those before it are good

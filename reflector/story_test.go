@@ -208,6 +208,7 @@ func changes(a, b state) string {
 	change("next list at least", a.atLeast, b.atLeast)
 	change("next list instead of a watch", a.instead, b.instead)
 	change("next list whole", a.whole, b.whole)
+	change("pages do not come through", a.unpaged, b.unpaged)
 	change("lists torn", a.torn, b.torn)
 	change("next list plain", a.plain, b.plain)
 	change("next list rebases", a.rebase, b.rebase)
