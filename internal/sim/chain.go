@@ -54,6 +54,13 @@ func (ch *chain) Run(ctx context.Context) {
 	wg.Wait()
 }
 
+// whenAsked has f called whenever something is read from a replica. It must come before Run.
+func (ch *chain) whenAsked(f func()) {
+	for _, r := range ch.replicas {
+		r.asked = f
+	}
+}
+
 // upstreams are the clients of the replicas.
 func (ch *chain) upstreams() []*api.Client {
 	var all []*api.Client
@@ -68,6 +75,7 @@ type replica struct {
 	kind   *api.Kind
 	client *api.Client
 	spec   ClientSpec
+	asked  func() // is called when somebody reads from it
 
 	mu    sync.Mutex
 	cache *watchcache.Cache // nil while it is not ready
@@ -158,6 +166,7 @@ func (r *replica) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
 		_, _ = w.Write([]byte(`{"major":"1","minor":"37","gitVersion":"v1.37.0"}`))
 		return
 	}
+	r.asked()
 	r.mu.Lock()
 	cache := r.cache
 	r.mu.Unlock()

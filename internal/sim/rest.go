@@ -72,7 +72,7 @@ func (r *run) rest() {
 	if r.logging {
 		r.logf("--- everybody must list again")
 	}
-	r.cluster.Do(func(h *etcd.History) { h.Bump(r.now()) })
+	r.cluster.Do(func(h *etcd.History) { h.Distinguish(r.now()) })
 	r.cluster.Shrink()
 	for i := range r.world.Servers {
 		r.cluster.CutWatches(i)

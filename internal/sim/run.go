@@ -143,6 +143,9 @@ func (r *run) client(i int, spec ClientSpec) *client {
 	if c.informer, err = runners[spec.Runner](r.cluster, c.api, spec); err != nil {
 		panic(err)
 	}
+	if ch, ok := c.informer.(*chain); ok {
+		ch.whenAsked(func() { r.observe(c) })
+	}
 	for j, hs := range spec.Handlers {
 		h := &handler{run: r, client: c, spec: hs, scope: spec.Scope.filtered(hs.Filter), name: fmt.Sprintf("client %d handler %d", i, j), seen: map[etcd.Key]last{}, steady: map[etcd.Key][]pair{}}
 		c.handlers = append(c.handlers, h)

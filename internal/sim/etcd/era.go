@@ -96,6 +96,12 @@ func (e *Era) RevisionAt(t time.Duration) int64 {
 	return e.Base + int64(sort.Search(len(e.changes), func(i int) bool { return e.changes[i].At > t }))
 }
 
+// had reports whether a revision of this era's own is written as the newest one of another is.
+func (e *Era) had(other *Era) bool {
+	head := other.Head()
+	return e.Scheme == Integers && other.Scheme == Integers && e.Base < head && head <= e.Head()
+}
+
 // Compact forgets what was before rev.
 func (e *Era) Compact(rev int64) { e.compacted = max(e.compacted, min(rev, e.Head())) }
 

@@ -3,6 +3,7 @@ package etcd
 import (
 	"fmt"
 	"maps"
+	"slices"
 	"time"
 )
 
@@ -66,6 +67,15 @@ func (h *History) Delete(at time.Duration, key Key) bool {
 
 // Bump commits a change of another resource.
 func (h *History) Bump(at time.Duration) { h.Era().commit(at, nil, nil) }
+
+// Distinguish commits changes of another resource until the newest revision is one that no other past has had: who holds that of another
+// past could go on from it, and nobody could tell.
+func (h *History) Distinguish(at time.Duration) {
+	h.Bump(at)
+	for slices.ContainsFunc(h.eras[:len(h.eras)-1], func(e *Era) bool { return e.had(h.Era()) }) {
+		h.Bump(at)
+	}
+}
 
 // Restore goes back to the state at rev and begins an era there. rev must be one of the present era's own.
 func (h *History) Restore(at time.Duration, rev int64) {
