@@ -13,8 +13,8 @@ const (
 )
 
 // usualAccept reports whether the Accept header is one that kube-apiserver reads as it is read here. Any other goes upstream: quotes, which
-// kube-apiserver takes for a part of the value; capitals; qualities, and ranges behind a wildcard, which it orders in its own way; a second
-// header, which it does not look at; and parameters that are not known here.
+// kube-apiserver takes for a part of the value; capitals; qualities but that of the last range, and ranges behind a wildcard, which it orders
+// in its own way; a second header, which it does not look at; and parameters that are not known here.
 func usualAccept(h http.Header) bool {
 	values := h.Values("Accept")
 	if len(values) == 0 || len(values) == 1 && values[0] == "" {
@@ -44,12 +44,21 @@ func usualRange(text string, last bool) bool {
 	var seen []string
 	for _, part := range parts[1:] {
 		name, value, _ := strings.Cut(strings.Trim(part, " "), "=")
+		if name == "q" && last && len(seen) == len(parts)-2 && lowers(value) {
+			continue // the last comes last with it as well, as in what client-node asks for by default: "application/json, */*;q=0.8"
+		}
 		if !slices.Contains([]string{"as", "g", "v", "stream", "charset"}, name) || slices.Contains(seen, name) || !isName(value, valueByte) {
 			return false
 		}
 		seen = append(seen, name)
 	}
 	return true
+}
+
+// lowers reports whether a quality is between 0 and 1.
+func lowers(quality string) bool {
+	digits, ok := strings.CutPrefix(quality, "0.")
+	return ok && len(digits) <= 3 && strings.Trim(digits, "0123456789") == "" && strings.Trim(digits, "0") != ""
 }
 
 // suits reports whether whoever asks for another form of the objects asks for the one that such an answer has: as says which. Of a list that is

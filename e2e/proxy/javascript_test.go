@@ -1,0 +1,73 @@
+package proxy
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weirproject/weir/proxy"
+)
+
+// TestJavaScript runs a program on the JavaScript client, which reads JSON, lists without a resourceVersion and watches from there. It says the
+// same through the proxy as straight to kube-apiserver, and what it reads is answered from what is held.
+func TestJavaScript(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, os.DirFS("testdata/javascript")); err != nil {
+		t.Fatal(err)
+	}
+	if why := installJavaScript(t, dir); why != "" {
+		t.Log("left out:", why)
+		return
+	}
+	ctx := begin(t)
+	s := start(t, ctx, proxy.Options{Resources: []string{"pods"}})
+	direct := runJavaScript(t, ctx, dir, kubeconfig(t, shared.Config()))
+	for _, line := range []string{"missing 404", "added from-javascript none", "updated from-javascript patched", "deleted from-javascript patched"} {
+		if !strings.Contains(direct, line+"\n") {
+			t.Errorf("straight to kube-apiserver it did not say %q:\n%s", line, direct)
+		}
+	}
+	if through := runJavaScript(t, ctx, dir, kubeconfig(t, through(t, s, shared.Config()))); through != direct {
+		t.Errorf("through the proxy:\n%s\nkube-apiserver:\n%s", through, direct)
+	}
+	for _, verb := range []string{"list", "watch"} {
+		if metric(t, ctx, s, `weir_proxy_served_total{group="",resource="pods",verb="`+verb+`"}`) == 0 {
+			t.Errorf("no %s was answered from what is held", verb)
+		}
+	}
+}
+
+// installJavaScript gets the client from the npm registry, and returns why it cannot be had.
+func installJavaScript(t *testing.T, dir string) string {
+	t.Helper()
+	for _, program := range []string{"node", "npm"} {
+		if _, err := exec.LookPath(program); err != nil {
+			return err.Error()
+		}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), deadline)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "npm", "ci", "--ignore-scripts", "--omit=optional", "--no-audit", "--no-fund", "--prefer-offline")
+	cmd.Dir, cmd.WaitDelay = dir, 5*time.Second
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "npm ci: " + err.Error() + "\n" + string(out)
+	}
+	return ""
+}
+
+func runJavaScript(t *testing.T, ctx context.Context, dir, kubeconfig string) string {
+	t.Helper()
+	cmd := exec.CommandContext(ctx, "node", filepath.Join(dir, "client.mjs"), kubeconfig)
+	cmd.WaitDelay = 5 * time.Second
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	if err := cmd.Run(); err != nil {
+		t.Fatalf("%v: %s%s", err, &out, &errs)
+	}
+	return out.String()
+}
