@@ -2,6 +2,11 @@ package proxy
 
 import (
 	"context"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -25,11 +30,39 @@ func startNode(t *testing.T, ctx context.Context, client kubernetes.Interface) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	node.Status = corev1.NodeStatus{Capacity: capacity, Allocatable: capacity, Conditions: []corev1.NodeCondition{
-		{Type: corev1.NodeReady, Status: corev1.ConditionTrue, Reason: "KubeletReady", LastHeartbeatTime: metav1.Now(), LastTransitionTime: metav1.Now()},
-	}}
+	address, port := serveLogs(t)
+	node.Status = corev1.NodeStatus{
+		Capacity: capacity, Allocatable: capacity,
+		Addresses:       []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: address}},
+		DaemonEndpoints: corev1.NodeDaemonEndpoints{KubeletEndpoint: corev1.DaemonEndpoint{Port: port}},
+		Conditions: []corev1.NodeCondition{
+			{Type: corev1.NodeReady, Status: corev1.ConditionTrue, Reason: "KubeletReady", LastHeartbeatTime: metav1.Now(), LastTransitionTime: metav1.Now()},
+		},
+	}
 	if _, err := client.CoreV1().Nodes().UpdateStatus(ctx, node, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	kubelet.Start(t, ctx, client, informers.WithTweakListOptions(func(o *metav1.ListOptions) { o.FieldSelector = "spec.nodeName=" + madeUpNode }))
+}
+
+// theLog is what every container has printed.
+const theLog = "one\ntwo\n"
+
+// serveLogs is the part of a kubelet that kube-apiserver gets logs from. It prints the log in pieces, and what it was asked for.
+func serveLogs(t *testing.T) (address string, port int32) {
+	t.Helper()
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !strings.HasPrefix(r.URL.Path, "/containerLogs/") {
+			http.NotFound(w, r)
+			return
+		}
+		for line := range strings.Lines(theLog) {
+			_, _ = io.WriteString(w, line)
+			_ = http.NewResponseController(w).Flush()
+		}
+		_, _ = io.WriteString(w, r.URL.RawQuery+"\n")
+	}))
+	t.Cleanup(server.Close)
+	at := server.Listener.Addr().(*net.TCPAddr)
+	return at.IP.String(), int32(at.Port)
 }

@@ -30,9 +30,9 @@ type controlPlane struct {
 	programs        []*cluster.Program
 }
 
-// startControlPlane starts them on a cluster of their own: the garbage collector would take the pods of the shared one, whose owners are
-// made up.
-func startControlPlane(t *testing.T, ctx context.Context) *controlPlane {
+// startControlPlane starts them, with further args for both, on a cluster of their own: the garbage collector would take the pods of the
+// shared one, whose owners are made up.
+func startControlPlane(t *testing.T, ctx context.Context, args ...string) *controlPlane {
 	t.Helper()
 	logf := func(format string, args ...any) { t.Logf(format, args...) }
 	c, err := cluster.Start(ctx, cluster.Options{
@@ -46,9 +46,8 @@ func startControlPlane(t *testing.T, ctx context.Context) *controlPlane {
 			t.Error(err)
 		}
 	})
-	// Both ways to be served from what is held: the scheduler's informers stream their lists, which begin with a read that must be current
-	// unless the operator says otherwise; the controller manager's list with resourceVersion 0. A GET of what the garbage collector takes
-	// for an owner is never answered from here: it must not be older than the watch that told of the dependent.
+	// A GET of what the garbage collector takes for an owner is never answered from here: it must not be older than the watch that told of
+	// the dependent.
 	s := start(t, ctx, proxy.Options{
 		Upstream: c.Config(), Resources: []string{"pods", "nodes", "replicasets.apps", "deployments.apps"}, Cached: []string{"pods", "nodes"},
 		MemoryBudget: 64 << 20,
@@ -56,15 +55,14 @@ func startControlPlane(t *testing.T, ctx context.Context) *controlPlane {
 	cp := &controlPlane{proxy: s, admin: through(t, s, c.Config()), direct: clientFor(t, c.Config())}
 	cp.through = clientFor(t, cp.admin)
 	common := func(user string) []string {
-		return []string{
+		return append([]string{
 			"--kubeconfig=" + kubeconfig(t, through(t, s, issue(t, callers, user))),
 			"--leader-elect=false", "--secure-port=0", "--kube-api-qps=1000", "--kube-api-burst=2000",
-		}
+		}, args...)
 	}
 	cp.start(t, clients.ControllerManager, append(common("system:kube-controller-manager"),
 		"--use-service-account-credentials=true", // so it has a token for each controller, besides its certificate
-		"--node-monitor-grace-period=1h",         // nobody renews the node's lease
-		"--feature-gates=WatchListClient=false"))
+		"--node-monitor-grace-period=1h"))        // nobody renews the node's lease
 	cp.start(t, clients.Scheduler, common("system:kube-scheduler"))
 	startNode(t, ctx, cp.through)
 	return cp
@@ -199,10 +197,29 @@ func (cp *controlPlane) delete(t *testing.T, ctx context.Context, name string, h
 	})
 }
 
-// TestControlPlane: a Deployment becomes a ReplicaSet and pods on a node, is scaled, rolled and deleted.
+// TestControlPlane runs both as they come, whose informers stream their first state, which must be current unless the operator says otherwise,
+// and with informers that list with resourceVersion 0.
 func TestControlPlane(t *testing.T) {
-	ctx := begin(t)
-	cp := startControlPlane(t, ctx)
+	for _, test := range []struct {
+		name string
+		args []string
+		verb string // of the first read of ReplicaSets
+	}{
+		{"as they come", nil, "watch"},
+		{"lists", []string{"--feature-gates=WatchListClient=false"}, "list"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			ctx := begin(t)
+			cp := startControlPlane(t, ctx, test.args...)
+			cp.live(t, ctx)
+			cp.checkServed(t, ctx, test.verb)
+		})
+	}
+}
+
+// live has a Deployment become a ReplicaSet and pods on a node, and be scaled, rolled and deleted.
+func (cp *controlPlane) live(t *testing.T, ctx context.Context) {
+	t.Helper()
 	deployments := cp.through.AppsV1().Deployments("default")
 	cp.deploy(t, ctx, "web", 3)
 
@@ -219,6 +236,7 @@ func TestControlPlane(t *testing.T) {
 		t.Fatal(err)
 	}
 	cp.settled(t, ctx, "web", 2, "image:2")
+	cp.look(t, ctx, "web")
 	if sets, _ := cp.parts(t, ctx, "web"); len(sets) != 2 {
 		t.Errorf("%d ReplicaSets after it was rolled", len(sets))
 	}
@@ -240,17 +258,32 @@ func TestControlPlane(t *testing.T) {
 	if len(sets) != 1 || len(pods) != 1 || metav1.GetControllerOf(&sets[0]) != nil || metav1.GetControllerOf(&pods[0]) == nil {
 		t.Errorf("orphaned: %v, %v", sets, pods)
 	}
-	cp.checkServed(t, ctx)
 }
 
-// checkServed: they were served from what the proxy holds.
-func (cp *controlPlane) checkServed(t *testing.T, ctx context.Context) {
+// look has kubectl wait for a deployment, and follow the log of one of its pods to the end.
+func (cp *controlPlane) look(t *testing.T, ctx context.Context, name string) {
+	t.Helper()
+	kubectl := newKubectl(t, clients.Kubectl, kubeconfig(t, cp.admin))
+	for _, test := range []struct{ args, want string }{
+		{"rollout status deployment/" + name, "successfully rolled out"},
+		{"wait --for=condition=Available deployment/" + name, "condition met"},
+		{"wait --for=jsonpath={.status.phase}=Running pods -l app=" + name, "condition met"},
+		{"logs -f deployment/" + name, theLog},
+		{"logs --tail=1 deployment/" + name, "tailLines=1"},
+	} {
+		if got := kubectl.run(t, ctx, strings.Fields(test.args)...); got.code != 0 || !strings.Contains(got.out, test.want) {
+			t.Errorf("kubectl %s: %+v", test.args, got)
+		}
+	}
+}
+
+// checkServed checks that they were served from what the proxy holds.
+func (cp *controlPlane) checkServed(t *testing.T, ctx context.Context, verb string) {
 	t.Helper()
 	resp := do(t, ctx, cp.admin, http.MethodGet, cp.proxy.URL()+"/metrics")
 	missing := map[string]bool{
-		`weir_proxy_served_total{group="",resource="pods",verb="watch"}`:           true, // scheduler, controllers, garbage collector
-		`weir_proxy_served_total{group="",resource="nodes",verb="watch"}`:          true,
-		`weir_proxy_served_total{group="apps",resource="replicasets",verb="list"}`: true,
+		`weir_proxy_served_total{group="",resource="pods",verb="watch"}`:  true, // scheduler, controllers, garbage collector
+		`weir_proxy_served_total{group="",resource="nodes",verb="watch"}`: true,
 	}
 	for lines := bufio.NewScanner(resp.Body); lines.Scan(); {
 		name, _, _ := strings.Cut(lines.Text(), " ")
