@@ -223,11 +223,19 @@ func (a *authentication) certified(r *http.Request) (*caller, error) {
 		switch {
 		case err != nil:
 			refused = fmt.Errorf("%w: %w", errCertificate, err)
+		case ok && unnameable(resp.User):
+			refused = fmt.Errorf("%w: it is of %s", errCertificate, user.Anonymous)
 		case ok:
 			return &caller{user: resp.User, certified: true}, nil
 		}
 	}
 	return nil, refused
+}
+
+// unnameable reports whether an identity cannot be passed on: upstream, whoever comes in the name of system:anonymous is put into
+// system:unauthenticated, which may allow what this one may not do.
+func unnameable(who user.Info) bool {
+	return who.GetName() == user.Anonymous && !slices.Contains(who.GetGroups(), user.AllUnauthenticated)
 }
 
 // caller returns who makes the request. The caller is nil unless the verdict is yes or graced; no says that nobody vouches for them.

@@ -49,6 +49,13 @@ func TestIdentities(t *testing.T) {
 		t.Errorf("a certificate: %v", h)
 	}
 
+	nobody := f.clientWith(f.authCA.issue(t, "system:anonymous", "system:unauthenticated", "staff"))
+	f.open(nobody, http.MethodGet, "/version")
+	h = last().header
+	if h.Get("Impersonate-User") != "system:anonymous" || !slices.Equal(h.Values("Impersonate-Group"), []string{"staff", "system:unauthenticated"}) {
+		t.Errorf("nobody's certificate: %v", h)
+	}
+
 	foreign := f.clientWith(newAuthority(t).issue(t, "carol", "system:masters"))
 	f.open(foreign, http.MethodGet, "/version", "Authorization", "Bearer token-jane")
 	if h = last().header; h.Get("Authorization") != "Bearer token-jane" || impersonates(h) {
@@ -68,8 +75,9 @@ func TestCertificateRefused(t *testing.T) {
 	page := f.page()
 	ours := "/api/v1/pods?limit=1&continue=" + page // which the upstream knows nothing of
 	for name, cert := range map[string]*tls.Certificate{
-		"expired": f.authCA.issueUntil(t, time.Now().Add(-time.Minute), "carol", "staff"),
-		"foreign": newAuthority(t).issue(t, "carol", "system:masters"),
+		"expired":  f.authCA.issueUntil(t, time.Now().Add(-time.Minute), "carol", "staff"),
+		"foreign":  newAuthority(t).issue(t, "carol", "system:masters"),
+		"nobody's": f.authCA.issue(t, "system:anonymous", "staff"), // in another's name it would be in one group more
 	} {
 		for _, client := range []*http.Client{f.clientWith(cert), f.http1(cert)} {
 			for _, path := range []string{"/api/v1/pods?resourceVersion=0", "/api/v1/nodes", "/version", "/metrics", ours} {
