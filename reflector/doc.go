@@ -100,6 +100,7 @@
 // # Bounds
 //
 // One goroutine, that of Run, and one request at a time, but for a probe while a watch is silent: one at a time, which ends with the watch.
-// A probe is waited for for 10 s, and twice as long each time that this was not enough, up to a minute. Events are handed to the store as they come, and made visible before each wait for the network. A timer ends a
+// A probe is waited for for 10 s, and twice as long each time that this was not enough, or twice as long as the last list took to begin, up to
+// a minute. Events are handed to the store as they come, and made visible before each wait for the network. A timer ends a
 // watch whose initial events stop coming; it is stopped when the request ends. There is no queue: nobody who reads the store can hold the reflector up.
 package reflector

@@ -15,10 +15,11 @@ const (
 )
 
 // patience is how long a server may take to answer a question for its newest resourceVersion. Whoever asked in vain waits twice as long
-// the next time: a way that is slow all the time would else answer none. The zero value is ready. It is safe for concurrent use.
+// the next time: a way that is slow all the time would else answer none. A list that was answered tells how slow the way is. The zero value is
+// ready. It is safe for concurrent use.
 type patience struct {
 	mu   sync.Mutex
-	late int // questions in a row that were not answered in time
+	more time.Duration // than probeTimeout; <= probeTimeoutMax - probeTimeout
 }
 
 // errLate is the cause of the end of a question that was not answered in time.
@@ -33,16 +34,28 @@ func (p *patience) within(ctx context.Context, ask func(context.Context) (string
 	defer p.mu.Unlock()
 	switch {
 	case err == nil:
-		p.late = 0
+		p.more = 0
 	case context.Cause(ctx) == errLate:
-		p.late++
+		p.extend(2 * (probeTimeout + p.more))
 	}
 	return rv, err
+}
+
+// listed notes how long the beginning of a list took to come.
+func (p *patience) listed(took time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.extend(2 * took)
+}
+
+// extend makes the limit so long, within its bounds. The lock is held.
+func (p *patience) extend(to time.Duration) {
+	p.more = min(max(to, probeTimeout), probeTimeoutMax) - probeTimeout
 }
 
 // limit returns how long the next answer is waited for.
 func (p *patience) limit() time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return min(probeTimeout<<min(p.late, 8), probeTimeoutMax)
+	return probeTimeout + p.more
 }

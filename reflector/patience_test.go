@@ -53,5 +53,12 @@ func TestPatience(t *testing.T) {
 				t.Errorf("waited %v: %v, want %d s", waited, err, want)
 			}
 		}
+		// A list that came at once says that it is the question that is not answered; one that did not, how slow all is.
+		for _, listed := range []struct{ took, limit time.Duration }{{time.Second, 10 * time.Second}, {25 * time.Second, 50 * time.Second}, {time.Hour, time.Minute}} {
+			r.patience.listed(listed.took)
+			if waited, _ := ask(t.Context()); waited != listed.limit {
+				t.Errorf("after a list that took %v: waited %v, want %v", listed.took, waited, listed.limit)
+			}
+		}
 	})
 }
