@@ -26,7 +26,7 @@ func (r *run) await(c *client) {
 			return // the number meant something else when it was listed
 		}
 		r.cluster.Do(func(h *etcd.History) {
-			if h.Era() != era || ahead(v.resourceVersion, era.Head()) {
+			if h.Era() != era || ahead(v.resourceVersion, era.Head()) || v.holdsOfAnother(era) {
 				return // or it means something else still, while the server is examined
 			}
 			for _, want := range era.At(rev) {
@@ -43,6 +43,17 @@ func (r *run) await(c *client) {
 			}
 		})
 	})
+}
+
+// holdsOfAnother reports whether an object is held of another past, whose resourceVersion is beyond era: of several selectors' reflectors one may
+// have come to era when another one still examines its server.
+func (v *view) holdsOfAnother(era *etcd.Era) bool {
+	for _, o := range v.objects {
+		if !era.Has(o.Version) && o.Version.Revision > era.Head() {
+			return true
+		}
+	}
+	return false
 }
 
 // ahead reports whether a resourceVersion is a newer one than revision.
