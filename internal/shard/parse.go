@@ -1,0 +1,215 @@
+package shard
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+)
+
+// ErrSelector is what Parse's errors wrap.
+var ErrSelector = errors.New("invalid shard selector")
+
+// Parse reads a selector: calls of shardRange with a field and two texts of 16 hexadecimal digits, the first hash of the range and the one
+// behind its last, joined by ||. Servers read it as CEL. Of that, Parse knows parentheses, comments, and strings in single or double quotes; it
+// refuses what else CEL lets a server take for the same: escapes in strings, raw strings, and shardRange called as a method. What it accepts
+// servers accept, and understand alike.
+func Parse(text string) (*Selector, error) {
+	p := parser{lexer: lexer{text: strings.TrimSpace(text)}}
+	s, err := p.selector()
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrSelector, err)
+	}
+	return s, nil
+}
+
+const (
+	maxDepth  = 64   // of parentheses
+	maxRanges = 1024 // each is looked at for each object
+)
+
+// parser reads one selector by recursive descent.
+type parser struct {
+	lexer
+	depth int
+	sel   Selector
+}
+
+func (p *parser) selector() (*Selector, error) {
+	if p.text == "" {
+		return nil, errors.New("empty")
+	}
+	p.next()
+	if err := p.either(); err != nil {
+		return nil, err
+	}
+	if p.token.kind != end {
+		return nil, p.unexpected("|| or the end")
+	}
+	return &p.sel, nil
+}
+
+// either reads terms joined by ||.
+func (p *parser) either() error {
+	for {
+		if err := p.term(); err != nil {
+			return err
+		}
+		if p.token.kind != or {
+			return nil
+		}
+		p.next()
+	}
+}
+
+// term reads one call, or more in parentheses.
+func (p *parser) term() error {
+	if p.token.is('(') {
+		return p.enclosed(p.either)
+	}
+	return p.call()
+}
+
+// enclosed reads what inside reads, and the parentheses around it.
+func (p *parser) enclosed(inside func() error) error {
+	if p.depth++; p.depth > maxDepth {
+		return fmt.Errorf("more than %d parentheses", maxDepth)
+	}
+	p.next()
+	if err := inside(); err != nil {
+		return err
+	}
+	p.depth--
+	return p.expect(')')
+}
+
+func (p *parser) expect(c byte) error {
+	if !p.token.is(c) {
+		return p.unexpected(strconv.QuoteRune(rune(c)))
+	}
+	p.next()
+	return nil
+}
+
+func (p *parser) unexpected(wanted string) error {
+	if p.err != nil {
+		return p.err
+	}
+	return fmt.Errorf("at %d: %s expected", p.token.at, wanted)
+}
+
+// call reads shardRange(field, first, end).
+func (p *parser) call() error {
+	if p.token.kind != word || p.token.text != "shardRange" {
+		return p.unexpected("shardRange(field, 'first', 'end')")
+	}
+	p.next()
+	if err := p.expect('('); err != nil {
+		return err
+	}
+	path, err := p.path()
+	if err != nil {
+		return err
+	}
+	var f Field
+	switch path {
+	case UID.path():
+	case Namespace.path():
+		f = Namespace
+	default:
+		return fmt.Errorf("field %.80q is neither %s nor %s", path, UID.path(), Namespace.path())
+	}
+	var bounds [2]string
+	for i := range bounds {
+		if err := p.expect(','); err != nil {
+			return err
+		}
+		if bounds[i], err = p.quoted(); err != nil {
+			return err
+		}
+	}
+	if err := p.expect(')'); err != nil {
+		return err
+	}
+	return p.add(f, bounds[0], bounds[1])
+}
+
+// path reads names joined by dots; any first part of it may be in parentheses.
+func (p *parser) path() (path string, err error) {
+	switch {
+	case p.token.is('('):
+		err = p.enclosed(func() error {
+			path, err = p.path()
+			return err
+		})
+		if err != nil {
+			return "", err
+		}
+	case p.token.kind == word:
+		path = p.token.text
+		p.next()
+	default:
+		return "", p.unexpected("a field")
+	}
+	for p.token.is('.') {
+		if p.next(); p.token.kind != word {
+			return "", p.unexpected("a field's name")
+		}
+		path += "." + p.token.text
+		p.next()
+	}
+	return path, nil
+}
+
+// quoted reads a string, which may be in parentheses.
+func (p *parser) quoted() (text string, err error) {
+	if p.token.is('(') {
+		err = p.enclosed(func() error {
+			text, err = p.quoted()
+			return err
+		})
+		return text, err
+	}
+	if p.token.kind != quoted {
+		return "", p.unexpected("a string")
+	}
+	text = p.token.text
+	p.next()
+	return text, nil
+}
+
+// add takes one range in.
+func (p *parser) add(f Field, first, end string) error {
+	if len(p.sel.ranges) > 0 && p.sel.field != f {
+		return errors.New("all ranges must be of the same field")
+	}
+	if len(p.sel.ranges) == maxRanges {
+		return fmt.Errorf("more than %d ranges", maxRanges)
+	}
+	r := Range{Last: math.MaxUint64}
+	var err error
+	if r.First, err = hexOf(first); err != nil {
+		return err
+	}
+	if end != pastAll {
+		if r.Last, err = hexOf(end); err != nil {
+			return err
+		}
+		if r.Last <= r.First {
+			return fmt.Errorf("range from %s ends before it begins, at %s", first, end)
+		}
+		r.Last--
+	}
+	p.sel.field, p.sel.ranges = f, append(p.sel.ranges, r)
+	return nil
+}
+
+// hexOf reads a hash: 0x and 16 digits in lower case.
+func hexOf(text string) (uint64, error) {
+	digits, ok := strings.CutPrefix(text, "0x")
+	if !ok || len(digits) != 16 || strings.Trim(digits, "0123456789abcdef") != "" {
+		return 0, fmt.Errorf("%.80q is not 0x and 16 hexadecimal digits in lower case", text)
+	}
+	return strconv.ParseUint(digits, 16, 64)
+}

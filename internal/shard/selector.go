@@ -1,0 +1,89 @@
+// Package shard splits the objects of a resource into shards by a hash of their uid or namespace, as KEP-5866 defines it: the shards of one
+// split are disjoint, and together they are everything. It reads and writes the shardSelector of a LIST or WATCH. It is pure: no goroutine,
+// no clock, no I/O.
+package shard
+
+import (
+	"fmt"
+	"math"
+	"strings"
+)
+
+// Field is what of an object is hashed. It never changes in an object's life, so an object stays in its shard.
+type Field uint8
+
+const (
+	UID       Field = iota // metadata.uid; the zero value
+	Namespace              // metadata.namespace, which is empty for objects of no namespace
+)
+
+// path is how a selector names the field.
+func (f Field) path() string {
+	if f == Namespace {
+		return "object.metadata.namespace"
+	}
+	return "object.metadata.uid"
+}
+
+// Range is a range of hashes, both ends included. First <= Last.
+type Range struct{ First, Last uint64 }
+
+// Selector chooses objects by ranges of one field's hash. It has at least one range. It is immutable and safe for concurrent use.
+type Selector struct {
+	field  Field
+	ranges []Range
+}
+
+// Field returns what is hashed.
+func (s *Selector) Field() Field { return s.field }
+
+// Has reports whether a hash is in one of the ranges.
+func (s *Selector) Has(hash uint64) bool {
+	for _, r := range s.ranges {
+		if r.First <= hash && hash <= r.Last {
+			return true
+		}
+	}
+	return false
+}
+
+// Chooses reports whether an object with this uid and namespace is chosen.
+func (s *Selector) Chooses(uid, namespace []byte) bool {
+	if s.field == Namespace {
+		return s.Has(Hash(namespace))
+	}
+	return s.Has(Hash(uid))
+}
+
+// String returns the selector as kube-apiserver writes it. Parse reads it back.
+func (s *Selector) String() string {
+	var b strings.Builder
+	for i, r := range s.ranges {
+		if i > 0 {
+			b.WriteString(" || ")
+		}
+		fmt.Fprintf(&b, "shardRange(%s, '0x%016x', '%s')", s.field.path(), r.First, r.end())
+	}
+	return b.String()
+}
+
+// end is the first hash behind the range, which for the last one takes 65 bits.
+func (r Range) end() string {
+	if r.Last == math.MaxUint64 {
+		return pastAll
+	}
+	return fmt.Sprintf("0x%016x", r.Last+1)
+}
+
+// pastAll is 2^64, the end of the last range.
+const pastAll = "0x10000000000000000"
+
+// Hash is FNV-1a in 64 bits, which is what servers hash a field with.
+func Hash[T string | []byte](text T) uint64 {
+	const offset, prime = 14695981039346656037, 1099511628211
+	h := uint64(offset)
+	for i := range len(text) {
+		h = (h ^ uint64(text[i])) * prime
+	}
+	return h
+}

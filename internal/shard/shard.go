@@ -1,0 +1,58 @@
+package shard
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"math/bits"
+)
+
+// ErrShard is what Validate's errors wrap.
+var ErrShard = errors.New("invalid shard")
+
+// Shard is one of Count equal parts of a resource's objects: number Index, counted from 0. The zero value is all objects. Informers with
+// the same Count and every Index below it have, together, each object once.
+type Shard struct {
+	Index, Count int
+	// ByNamespace keeps the objects of a namespace together: the namespace is hashed rather than the uid. Objects of no namespace are then
+	// all in one shard.
+	ByNamespace bool
+}
+
+// Validate returns an error that wraps ErrShard unless the shard is one of a split.
+func (s Shard) Validate() error {
+	switch {
+	case s.Count < 0:
+		return fmt.Errorf("%w: Count %d is negative", ErrShard, s.Count)
+	case s.Count == 0 && s.Index != 0:
+		return fmt.Errorf("%w: Index %d without a Count", ErrShard, s.Index)
+	case s.Count > 0 && (s.Index < 0 || s.Index >= s.Count):
+		return fmt.Errorf("%w: Index %d is not one of 0 to %d", ErrShard, s.Index, s.Count-1)
+	}
+	return nil
+}
+
+// All reports whether every object is in the shard.
+func (s Shard) All() bool { return s.Count <= 1 }
+
+// Selector returns what chooses the objects of a valid shard; nil: all are chosen.
+func (s Shard) Selector() *Selector {
+	if s.All() {
+		return nil
+	}
+	r := Range{First: bound(s.Index, s.Count), Last: math.MaxUint64}
+	if s.Index < s.Count-1 {
+		r.Last = bound(s.Index+1, s.Count) - 1
+	}
+	sel := &Selector{ranges: []Range{r}}
+	if s.ByNamespace {
+		sel.field = Namespace
+	}
+	return sel
+}
+
+// bound is the first hash of a shard: 2^64 * index / count.
+func bound(index, count int) uint64 {
+	quotient, _ := bits.Div64(uint64(index), 0, uint64(count))
+	return quotient
+}

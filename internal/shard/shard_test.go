@@ -1,0 +1,161 @@
+package shard
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/sharding"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+func uid(r *rand.Rand) string {
+	return fmt.Sprintf("%08x-%04x-%04x-%04x-%012x", r.Uint32(), r.Uint32()>>16, r.Uint32()>>16, r.Uint32()>>16, r.Uint64()>>16)
+}
+
+// TestHash compares with apimachinery's hash.
+func TestHash(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	texts := []string{"", "a", "kube-system", "\x00\xff"}
+	for range 1000 {
+		texts = append(texts, uid(r))
+	}
+	for _, text := range texts {
+		if got, want := fmt.Sprintf("%016x", Hash(text)), sharding.HashField(text); got != want {
+			t.Errorf("hash of %q is %s, not %s", text, got, want)
+		}
+	}
+}
+
+// upstream makes apimachinery's selector of the same ranges.
+func (s *Selector) upstream() sharding.Selector {
+	var reqs []sharding.ShardRangeRequirement
+	for _, r := range s.ranges {
+		reqs = append(reqs, sharding.ShardRangeRequirement{Key: s.field.path(), Start: fmt.Sprintf("0x%016x", r.First), End: r.end()})
+	}
+	return sharding.NewSelector(reqs...)
+}
+
+// TestSplit: of any split each object is in exactly one shard, apimachinery's selector agrees, and the text comes back the same.
+func TestSplit(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4))
+	for _, count := range []int{1, 2, 3, 4, 5, 7, 10, 64, 1000} {
+		var selectors []*Selector
+		var theirs []sharding.Selector
+		for i := range count {
+			s := Shard{Index: i, Count: count, ByNamespace: count == 7}
+			if err := s.Validate(); err != nil {
+				t.Fatal(err)
+			}
+			sel := s.Selector()
+			if count == 1 {
+				if sel != nil {
+					t.Errorf("the only shard selects by %s", sel)
+				}
+				continue
+			}
+			again, err := Parse(sel.String())
+			if err != nil || again.String() != sel.String() || again.field != sel.field {
+				t.Fatalf("%s comes back as %v: %v", sel, again, err)
+			}
+			if up := sel.upstream(); up.String() != sel.String() {
+				t.Fatalf("apimachinery writes %s as %s", sel, up)
+			}
+			selectors, theirs = append(selectors, sel), append(theirs, sel.upstream())
+		}
+		for range 200 {
+			o := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{UID: types.UID(uid(r)), Namespace: fmt.Sprint("ns-", r.IntN(100))}}
+			in := 0
+			for i, sel := range selectors {
+				ours := sel.Chooses([]byte(o.UID), []byte(o.Namespace))
+				if want, err := theirs[i].Matches(o); err != nil || ours != want {
+					t.Fatalf("%s of %s in %s: %t, not %t (%v)", sel, o.UID, o.Namespace, ours, want, err)
+				}
+				if ours {
+					in++
+				}
+			}
+			if count > 1 && in != 1 {
+				t.Fatalf("%s is in %d of %d shards", o.UID, in, count)
+			}
+		}
+	}
+}
+
+func TestValidate(t *testing.T) {
+	for _, s := range []Shard{{Count: -1}, {Index: 1}, {Index: -1}, {Index: 2, Count: 2}, {Index: -1, Count: 2}} {
+		if err := s.Validate(); !errors.Is(err, ErrShard) {
+			t.Errorf("%+v: %v", s, err)
+		}
+	}
+	for _, s := range []Shard{{}, {Count: 1}, {Index: 1, Count: 2}} {
+		if err := s.Validate(); err != nil {
+			t.Errorf("%+v: %v", s, err)
+		}
+	}
+}
+
+const (
+	low  = "shardRange(object.metadata.uid, '0x0000000000000000', '0x8000000000000000')"
+	high = "shardRange(object.metadata.uid, '0x8000000000000000', '0x10000000000000000')"
+)
+
+func TestParse(t *testing.T) {
+	tests := []struct{ text, want string }{
+		{low, low}, {high, high}, {low + " || " + high, low + " || " + high}, {high + "||" + low, high + " || " + low},
+		{" \t" + low + "\n", low}, {"(" + low + ")", low}, {"((" + low + ") || (" + high + "))", low + " || " + high},
+		{"// all\n" + low + "//", low}, {strings.ReplaceAll(low, "'", `"`), low}, {strings.ReplaceAll(low, " ", ""), low},
+		{strings.ReplaceAll(low, ".", " . "), low}, {"shardRange((object.metadata).uid,('0x0000000000000000'),'0x8000000000000000')", low},
+		{strings.ReplaceAll(low, "uid", "namespace"), strings.ReplaceAll(low, "uid", "namespace")},
+		{low + " || " + low, low + " || " + low},
+	}
+	for _, tt := range tests {
+		if s, err := Parse(tt.text); err != nil || s.String() != tt.want {
+			t.Errorf("%s is read as %v: %v", tt.text, s, err)
+		}
+	}
+	with := func(from, to string) string { return strings.Replace(low, from, to, 1) }
+	for _, text := range []string{
+		"", " ", "x", "()", "''", low + " ||", "|| " + low, low + low, low + " | " + high, low + " && " + high, "!" + low, "(" + low, low + ")",
+		with("shardRange", "shardrange"), with("shardRange", ".shardRange"), with("shardRange", "o.shardRange"), with("object", ".object"),
+		with("uid", "name"), with("uid", "uid.x"), with("object.", ""), with("metadata", "'metadata'"), with("object.metadata.uid", "'object.metadata.uid'"),
+		with("0x0000000000000000", "0x0"), with("0x0000000000000000", "0000000000000000"), with("0x0000000000000000", "0X0000000000000000"),
+		with("0x8000000000000000", "0x80000000000000000"), with("0x8000000000000000", "0x800000000000000G"), with("0x8000000000000000", "0xF000000000000000"),
+		with("0x8000000000000000", "0x0000000000000000"), with("0x0000000000000000", "0x9000000000000000"), with("0x8000000000000000", ""),
+		with("0x0000000000000000", "0x10000000000000000"), with("'0x8000000000000000'", "0x8000000000000000"), with("'0x8000000000000000'", `'0x8000000000000000"`),
+		with("'0x8000000000000000'", `'\x308000000000000000'`), with("'0x8000000000000000'", `b'0x8000000000000000'`), with(")", ", 1)"), with(", '0x8000000000000000'", ""),
+		with("'0x8000000000000000'", "'''0x8000000000000000'''"), with("'0x8000000000000000'", "'0x8000000000000000\n'"), with(")", ",)"),
+		low + " || " + strings.ReplaceAll(high, "uid", "namespace"), strings.Repeat("(", 100) + low + strings.Repeat(")", 100),
+		strings.Repeat(low+"||", 2000) + low, "\x00" + low, low + "\u00a0||" + high,
+	} {
+		if s, err := Parse(text); !errors.Is(err, ErrSelector) {
+			t.Errorf("%.200q is read as %.200v: %v", text, s, err)
+		}
+	}
+}
+
+// FuzzParse: what is accepted comes back from its own text, and is what apimachinery writes.
+func FuzzParse(f *testing.F) {
+	for _, text := range []string{low, high, "(" + low + "||" + high + ")", "//\n" + low, strings.ReplaceAll(low, "uid", "namespace"), "shardRange((object).metadata.uid,"} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		s, err := Parse(text)
+		if err != nil {
+			if !errors.Is(err, ErrSelector) {
+				t.Fatal(err)
+			}
+			return
+		}
+		if up := s.upstream().String(); up != s.String() {
+			t.Fatalf("apimachinery writes %s, not %s", up, s)
+		}
+		again, err := Parse(s.String())
+		if err != nil || again.String() != s.String() {
+			t.Fatalf("%s comes back as %v: %v", s, again, err)
+		}
+	})
+}
