@@ -51,7 +51,7 @@ func simPods(n int) []corev1.Pod {
 func podList(n int) *corev1.PodList {
 	left := int64(77)
 	return &corev1.PodList{
-		ListMeta: metav1.ListMeta{ResourceVersion: "4711", Continue: "to<ken\"", RemainingItemCount: &left},
+		ListMeta: metav1.ListMeta{ResourceVersion: "4711", Continue: "to<ken\"", RemainingItemCount: &left, ShardInfo: &metav1.ShardInfo{Selector: "s < '1'"}},
 		Items:    simPods(n),
 	}
 }

@@ -28,7 +28,7 @@ func seedPods() []corev1.Pod {
 
 func seedList() *corev1.PodList {
 	left := int64(3)
-	return &corev1.PodList{ListMeta: metav1.ListMeta{ResourceVersion: "1", Continue: "c", RemainingItemCount: &left}, Items: seedPods()}
+	return &corev1.PodList{ListMeta: metav1.ListMeta{ResourceVersion: "1", Continue: "c", RemainingItemCount: &left, ShardInfo: &metav1.ShardInfo{Selector: "s"}}, Items: seedPods()}
 }
 
 func seedEvents() []watch.Event {
@@ -125,7 +125,7 @@ func FuzzListReaderProtobuf(f *testing.F) {
 		}
 		if metas := fields[listMetadata]; len(metas) == 1 {
 			var m metav1.ListMeta
-			if err := m.Unmarshal(metas[0]); err == nil && (m.ResourceVersion != l.Meta().ResourceVersion || m.Continue != l.Meta().Continue) {
+			if err := m.Unmarshal(metas[0]); err == nil && (m.ResourceVersion != l.Meta().ResourceVersion || m.Continue != l.Meta().Continue || m.ShardInfo != nil && m.ShardInfo.Selector != l.Meta().ShardSelector) {
 				t.Fatalf("metadata %v, want %v", l.Meta(), m)
 			}
 		}

@@ -3,7 +3,7 @@ package wire
 import "strconv"
 
 // listMetaNames are the members of a list's metadata that are read.
-var listMetaNames = []string{"resourceVersion", "continue", "remainingItemCount"}
+var listMetaNames = []string{"resourceVersion", "continue", "remainingItemCount", "shardInfo"}
 
 // readJSON takes over what the scan of a list's metadata noted.
 func (m *ListMeta) readJSON(v []byte, spans *[maxNames]span, offset int64) error {
@@ -30,7 +30,22 @@ func (m *ListMeta) readJSON(v []byte, spans *[maxNames]span, offset int64) error
 		}
 		m.RemainingItemCount = count
 	}
+	m.ShardSelector = shardInfo(spans[3].of(v))
 	return nil
+}
+
+// shardInfo returns the selector in a list's shardInfo, "" where there is none. Nothing depends on it, so what it should not be is no error.
+func shardInfo(v []byte) (selector string) {
+	if len(v) == 0 || v[0] != '{' {
+		return ""
+	}
+	members := membersOf(v)
+	for name, at, ok := members.next(); ok; name, at, ok = members.next() {
+		if nameIs(name, "selector") {
+			selector, _ = stringOrNull(at.of(v))
+		}
+	}
+	return selector
 }
 
 // stringOrNull returns the string that a value is, "" for null.
@@ -62,6 +77,10 @@ func appendJSONListStart(dst []byte, tm TypeMeta, m ListMeta) []byte {
 	if m.RemainingItemCount > 0 {
 		dst = append(comma(dst, was), `"remainingItemCount":`...)
 		dst = strconv.AppendInt(dst, m.RemainingItemCount, 10)
+	}
+	if m.ShardSelector != "" {
+		dst = append(comma(dst, was), `"shardInfo":{"selector":`...)
+		dst = append(appendString(dst, m.ShardSelector), '}')
 	}
 	return append(dst, `},"items":[`...)
 }

@@ -44,7 +44,7 @@ func TestListReaderReadsWhatAPIMachineryWrites(t *testing.T) {
 				if got, want := l.TypeMeta(), (TypeMeta{"v1", "PodList"}); got != want {
 					t.Errorf("type %v, want %v", got, want)
 				}
-				if got, want := l.Meta(), (ListMeta{"4711", `to<ken"`, 77}); got != want {
+				if got, want := l.Meta(), (ListMeta{"4711", `to<ken"`, 77, "s < '1'"}); got != want {
 					t.Errorf("meta %v, want %v", got, want)
 				}
 				if l.Offset() != int64(len(body)) {

@@ -28,7 +28,7 @@ type ListWriter struct {
 func ListItemSize(n int) int64 { return int64(bytesSize(n)) }
 
 // NewListWriter returns a writer of a list of the given type (such as v1 PodList) and metadata, whose RemainingItemCount is
-// left out if it is not above 0. It writes nothing before the first WriteItem or Close.
+// left out if it is not above 0, and ShardSelector if it is empty. It writes nothing before the first WriteItem or Close.
 //
 // Protobuf puts the length of the whole list before its items, so itemsSize must be the sum of ListItemSize over all of
 // them. In JSON it is not looked at.
@@ -118,6 +118,9 @@ func (m *ListMeta) appendProto(dst []byte) []byte {
 	if m.RemainingItemCount > 0 {
 		dst = appendTag(dst, listMetaRemaining, typeVarint)
 		dst = binary.AppendUvarint(dst, uint64(m.RemainingItemCount))
+	}
+	if m.ShardSelector != "" {
+		dst = appendBytes(dst, listMetaShardInfo, appendBytes(nil, shardInfoSelector, m.ShardSelector))
 	}
 	return dst
 }

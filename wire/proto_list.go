@@ -14,6 +14,9 @@ const (
 	listMetaResourceVersion = 2
 	listMetaContinue        = 3
 	listMetaRemaining       = 4
+	listMetaShardInfo       = 5
+
+	shardInfoSelector = 1
 )
 
 // maxDescription bounds what describes a list, in bytes: its typeMeta and its metadata (a continue token among them).
@@ -180,7 +183,7 @@ func (m *ListMeta) readProto(b []byte, offset int64) error {
 		if next < 0 {
 			return fieldError(at, "list metadata", next)
 		}
-		if f.num >= listMetaResourceVersion && f.num <= listMetaRemaining {
+		if f.num >= listMetaResourceVersion && f.num <= listMetaShardInfo {
 			want := uint8(typeBytes)
 			if f.num == listMetaRemaining {
 				want = typeVarint
@@ -199,10 +202,26 @@ func (m *ListMeta) readProto(b []byte, offset int64) error {
 			m.Continue = string(f.bytes)
 		case listMetaRemaining:
 			m.RemainingItemCount = int64(f.varint)
+		case listMetaShardInfo:
+			m.ShardSelector = protoShardInfo(f.bytes)
 		}
 		i = next
 	}
 	return nil
+}
+
+// protoShardInfo is shardInfo for protobuf.
+func protoShardInfo(b []byte) (selector string) {
+	var f protoField
+	for i := 0; i < len(b); {
+		if i = f.consume(b, i); i < 0 {
+			return ""
+		}
+		if f.num == shardInfoSelector && f.typ == typeBytes {
+			selector = string(f.bytes)
+		}
+	}
+	return selector
 }
 
 // close reads what stands behind the list message. It ends at the end of the body.

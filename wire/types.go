@@ -30,4 +30,6 @@ type ListMeta struct {
 	Continue string
 	// RemainingItemCount is how many items come after this page, -1 if the server does not say.
 	RemainingItemCount int64
+	// ShardSelector is the selector that the server has applied (KEP-5866), as it writes it; empty: it has applied none, or does not say.
+	ShardSelector string
 }

@@ -30,6 +30,9 @@ func writeList(t testing.TB, enc Encoding, list *corev1.PodList) []byte {
 	if list.RemainingItemCount != nil {
 		m.RemainingItemCount = *list.RemainingItemCount
 	}
+	if list.ShardInfo != nil {
+		m.ShardSelector = list.ShardInfo.Selector
+	}
 	var body bytes.Buffer
 	w := NewListWriter(&body, enc, TypeMeta{"v1", "PodList"}, m, size)
 	for _, item := range items {
