@@ -110,6 +110,18 @@ func (o *Object) UID() string {
 	return formatUUID(o.uid)
 }
 
+// AppendUID appends the uid to dst. It unpacks nothing and allocates nothing but
+// room in dst.
+func (o *Object) AppendUID(dst []byte) []byte {
+	if o.flags&flagOddUID != 0 {
+		return append(dst, o.oddUID()...)
+	}
+	n := len(dst)
+	dst = slices.Grow(dst, uuidLen)[:n+uuidLen]
+	putUUID(dst[n:], &o.uid)
+	return dst
+}
+
 // SameUID reports whether both are versions of one object: of the same uid.
 func (o *Object) SameUID(other *Object) bool {
 	return o.uid == other.uid && (o.flags^other.flags)&flagOddUID == 0 && o.oddUID() == other.oddUID()

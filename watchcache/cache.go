@@ -218,7 +218,7 @@ func (c *Cache) serveQuery(w http.ResponseWriter, r *http.Request, p *params, na
 	if !ok {
 		return errNotAcceptable()
 	}
-	s, err := c.newSelector(namespace, name, p.labels, p.fields)
+	s, err := c.newSelector(namespace, name, p)
 	if err != nil {
 		return err
 	}

@@ -15,7 +15,7 @@ func (c *Cache) Select(namespace string, query url.Values) ([]*store.Object, err
 	if err != nil {
 		return nil, err
 	}
-	s, err := c.newSelector(namespace, "", p.labels, p.fields)
+	s, err := c.newSelector(namespace, "", p)
 	if err != nil {
 		return nil, err
 	}

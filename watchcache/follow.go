@@ -88,7 +88,7 @@ func (wt *watcher) sendAll(ctx context.Context) error {
 		batch := wt.scratch.changes[:]
 		for n := wt.from.Next(batch); n > 0; n = wt.from.Next(batch) {
 			wt.share = wt.shares()
-			wt.m.share = wt.share && !wt.m.keyOnly() // else only whoever encodes looks into the object
+			wt.m.share = wt.share && wt.m.looksInside() // else only whoever encodes looks into the object
 			err := wt.sendBatch(batch[:n])
 			clear(batch[:n])
 			if err != nil || wt.out.err != nil || ctx.Err() != nil {

@@ -47,7 +47,7 @@ func TestRoutes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		sel, err := s.cache.newSelector(tt.namespace, "", p.labels, p.fields)
+		sel, err := s.cache.newSelector(tt.namespace, "", p)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -63,7 +63,7 @@ func TestRoutes(t *testing.T) {
 func TestRouteOfClusterScoped(t *testing.T) {
 	s := newSource(t, 0, func(cfg *Config) { cfg.Resource.Namespaced = false })
 	defer s.close()
-	sel, err := s.cache.newSelector("", "a", nil, nil)
+	sel, err := s.cache.newSelector("", "a", &params{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -117,7 +117,7 @@ func (s *source) walked(labelSelector string, vain int) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	sel, err := s.cache.newSelector("", "", l, nil)
+	sel, err := s.cache.newSelector("", "", &params{labels: l})
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -173,7 +173,7 @@ func TestIndexThatCannotBeMade(t *testing.T) {
 		defer s.close()
 		s.rv++
 		s.writeRaw(fmt.Appendf(nil, `{"metadata":{"name":"bad","namespace":"zz","uid":"u","resourceVersion":"%d"},"spec":{"color"`, s.rv))
-		sel, err := s.cache.newSelector("", "", nil, fieldsOf(t, "spec.color=c7"))
+		sel, err := s.cache.newSelector("", "", &params{fields: fieldsOf(t, "spec.color=c7")})
 		if err != nil {
 			t.Fatal(err)
 		}

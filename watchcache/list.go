@@ -113,6 +113,9 @@ const maxChosen = 1024
 func (c *Cache) page(pl *plan, s *selector, start string, limit int, m *matcher) (page, error) {
 	st := pl.state
 	pg := page{meta: wire.ListMeta{ResourceVersion: formatVersion(st.rv), RemainingItemCount: -1}}
+	if s.shard != nil {
+		pg.meta.ShardSelector = s.shard.String()
+	}
 	if limit == 0 && start == "" && s.all() {
 		pg.items = st.from("")
 		c.indexes.used(pl, s, false, st.sn.Len(), st.sn.Len())
@@ -212,6 +215,9 @@ func writeTable(out *body, pg page, m *matcher, f *form) error {
 	t.ResourceVersion, t.Continue = pg.meta.ResourceVersion, pg.meta.Continue
 	if pg.meta.RemainingItemCount > 0 {
 		t.RemainingItemCount = &pg.meta.RemainingItemCount
+	}
+	if pg.meta.ShardSelector != "" {
+		t.ShardInfo = &metav1.ShardInfo{Selector: pg.meta.ShardSelector}
 	}
 	head, err := json.Marshal(t)
 	if err != nil {

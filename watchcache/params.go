@@ -16,6 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/lru"
+
+	"github.com/weirproject/weir/internal/shard"
 )
 
 // params are the query parameters of a LIST or a WATCH. What kube-apiserver does not know it ignores, and so do we. They are shared by the
@@ -32,7 +34,8 @@ type params struct {
 	timeout        time.Duration // zero: not given
 	labels         labels.Selector
 	fields         fields.Selector
-	includeObject  string // of a Table's rows
+	shard          *shard.Selector // nil: every object
+	includeObject  string          // of a Table's rows
 }
 
 // queries remembers the parameters of queries, which mostly come again.
@@ -77,6 +80,11 @@ func parseParams(q url.Values) (*params, error) {
 	var err error
 	if p.rv, err = parseVersionParam(p.version); err != nil {
 		return nil, err
+	}
+	if o.ShardSelector != "" {
+		if p.shard, err = shard.Parse(o.ShardSelector); err != nil {
+			return nil, apierrors.NewBadRequest(err.Error())
+		}
 	}
 	if o.TimeoutSeconds != nil {
 		p.timeout = time.Duration(min(max(*o.TimeoutSeconds, 0), maxTimeoutSeconds)) * time.Second

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/weirproject/weir/internal/shard"
 	"github.com/weirproject/weir/store"
 )
 
@@ -17,6 +18,7 @@ type plan struct {
 	few   int       // so many objects there are in the index at most; 0: not known
 	sets  int       // label sets that were looked at to find them
 	rest  *selector // what of the selector is still to be looked at in each object
+	shard *shard.Selector
 }
 
 // lookup is a requirement that an index can answer.
@@ -51,7 +53,9 @@ func (s *selector) without(label int) *selector {
 
 // plan chooses the index that has the fewest objects to look at.
 func (c *Cache) plan(st *state, s *selector) plan {
-	p := plan{state: st, rest: s}
+	p := plan{state: st, shard: s.shard}
+	s = s.unsharded()
+	p.rest = s
 	if s.never || len(st.keys) > 0 { // the indexes are those of the snapshot
 		return p
 	}
@@ -79,7 +83,8 @@ func (c *Cache) plan(st *state, s *selector) plan {
 	return p
 }
 
-// walk yields the objects that may match, in key order, from the key start on. They need not all match the rest of the selector.
+// walk yields the objects of the shard that may match, in key order, from the key start on. They need not all match the rest of the
+// selector.
 func (p *plan) walk(start string) iter.Seq[*store.Object] {
 	s := p.rest
 	if s.never {
@@ -96,7 +101,13 @@ func (p *plan) walk(start string) iter.Seq[*store.Object] {
 	objects := p.from(start, prefix)
 	return func(yield func(*store.Object) bool) {
 		for o := range objects {
-			if !strings.HasPrefix(o.Key(), prefix) || !yield(o) {
+			if !strings.HasPrefix(o.Key(), prefix) {
+				return
+			}
+			if p.shard != nil && !inShard(p.shard, o) {
+				continue
+			}
+			if !yield(o) {
 				return
 			}
 		}

@@ -1,13 +1,17 @@
 package watchcache
 
-import "github.com/weirproject/weir/store"
+import (
+	"github.com/weirproject/weir/internal/shard"
+	"github.com/weirproject/weir/store"
+)
 
 // route says which changes can concern a watcher at all: those of an object that had one of the values, or has it now.
 type route struct {
 	by        attribute
 	name      string // of the field or the label
 	values    []string
-	namespace string // the object must be in it too; empty: any
+	namespace string          // the object must be in it too; empty: any
+	shard     *shard.Selector // by byShard; its text is the value
 }
 
 // attribute is what of an object a route looks at.
@@ -20,6 +24,7 @@ const (
 	byNamespace
 	byField
 	byLabel
+	byShard
 )
 
 // maxValues is how many values of one label a watcher can be routed by, or a LIST be answered by from an index.
@@ -53,6 +58,10 @@ func (s *selector) route(c *Cache) (route, bool) {
 			return r, true
 		}
 	}
+	if s.shard != nil {
+		r.shard = s.shard
+		return one(byShard, s.shard.String())
+	}
 	if s.namespace != "" {
 		return one(byNamespace, s.namespace)
 	}
@@ -62,6 +71,7 @@ func (s *selector) route(c *Cache) (route, bool) {
 // routes finds subscriptions by what they are routed by. Guarded by its hub.
 type routes struct {
 	keys, names, namespaces bucket
+	shards                  bucket // by the selector's text: there are few, and each is asked
 	fields, labels          map[string]bucket
 	at                      uint64 // counts the changes, so that a subscription is found once for each
 }
@@ -82,6 +92,8 @@ func (rs *routes) of(r *route) bucket {
 		return madeFor(&rs.fields, r.name)
 	case byLabel:
 		return madeFor(&rs.labels, r.name)
+	case byShard:
+		return made(&rs.shards)
 	}
 	return nil
 }
@@ -159,6 +171,7 @@ func (rs *routes) offer(m *matcher, ch *store.Change) error {
 		visit(rs.keys[o.Key()])
 		visit(rs.names[o.Name()])
 		visit(rs.namespaces[o.Namespace()])
+		rs.findShards(o, visit)
 		if err := rs.findInside(m, o, visit); err != nil {
 			return err
 		}

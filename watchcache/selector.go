@@ -3,9 +3,9 @@ package watchcache
 import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/selection"
 
+	"github.com/weirproject/weir/internal/shard"
 	"github.com/weirproject/weir/store"
 	"github.com/weirproject/weir/wire"
 )
@@ -18,6 +18,7 @@ type selector struct {
 	never     bool   // contradicts itself: matches nothing
 	labels    []labelTerm
 	terms     []term
+	shard     *shard.Selector // nil: all
 }
 
 // term is one requirement of a field selector on a field inside the object.
@@ -28,15 +29,16 @@ type term struct {
 }
 
 // newSelector combines the namespace and name of the path with the selectors of the query. An unknown field is 400.
-func (c *Cache) newSelector(namespace, name string, l labels.Selector, f fields.Selector) (*selector, error) {
-	s := &selector{namespace: namespace, name: name, clustered: !c.resource.Namespaced}
-	if l != nil {
-		requirements, selectable := l.Requirements()
+func (c *Cache) newSelector(namespace, name string, p *params) (*selector, error) {
+	s := &selector{namespace: namespace, name: name, clustered: !c.resource.Namespaced, shard: p.shard}
+	if p.labels != nil {
+		requirements, selectable := p.labels.Requirements()
 		s.never = !selectable
 		for i := range requirements {
 			s.labels = append(s.labels, newLabelTerm(&requirements[i]))
 		}
 	}
+	f := p.fields
 	if f == nil {
 		f = fields.Everything()
 	}
@@ -88,7 +90,22 @@ func (s *selector) restrict(to *string, value string, not bool, f *selectable) {
 
 // keyOnly says whether only the namespace and name of the key decide.
 func (s *selector) keyOnly() bool {
-	return len(s.labels) == 0 && len(s.terms) == 0
+	return !s.looksInside() && s.shard == nil
+}
+
+// looksInside says whether the objects' bytes are needed to decide.
+func (s *selector) looksInside() bool {
+	return len(s.labels) > 0 || len(s.terms) > 0
+}
+
+// unsharded is the selector without the shard.
+func (s *selector) unsharded() *selector {
+	if s.shard == nil {
+		return s
+	}
+	rest := *s
+	rest.shard = nil
+	return &rest
 }
 
 // all says whether every object of the resource matches.
@@ -138,7 +155,10 @@ func (m *matcher) match(o *store.Object) (bool, error) {
 	if m.never || m.namespace != "" && o.Namespace() != m.namespace || m.name != "" && o.Name() != m.name {
 		return false, nil
 	}
-	if m.keyOnly() {
+	if m.shard != nil && !inShard(m.shard, o) {
+		return false, nil
+	}
+	if !m.looksInside() {
 		return true, nil
 	}
 	raw, err := m.bytes(o)

@@ -3,6 +3,7 @@ package watchcache
 import (
 	"bytes"
 	"context"
+	"crypto/md5"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -69,9 +70,15 @@ type thing struct {
 	life                   int
 }
 
+// uidOf is the uid that a thing of this name has in one of its lives.
+func uidOf(name string, life int) string {
+	sum := md5.Sum(fmt.Append(nil, name, life))
+	return fmt.Sprintf("%x-%x-%x-%x-%x", sum[:4], sum[4:6], sum[6:8], sum[8:10], sum[10:])
+}
+
 func (th *thing) json() []byte {
-	return fmt.Appendf(nil, `{"apiVersion":"example.com/v1","kind":"Thing","metadata":{"name":%q,"namespace":%q,"uid":"%s-%d","resourceVersion":"%d",`+
-		`"labels":{"color":%q}},"spec":{"color":%q}}`, th.name, th.namespace, th.name, th.life, th.rv, th.color, th.color)
+	return fmt.Appendf(nil, `{"apiVersion":"example.com/v1","kind":"Thing","metadata":{"name":%q,"namespace":%q,"uid":%q,"resourceVersion":"%d",`+
+		`"labels":{"color":%q}},"spec":{"color":%q}}`, th.name, th.namespace, uidOf(th.name, th.life), th.rv, th.color, th.color)
 }
 
 // put writes a thing at the next resourceVersion.
