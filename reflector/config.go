@@ -69,6 +69,10 @@ type Config struct {
 	Transcode func(dst, object []byte) ([]byte, error)
 	// Drop, when not nil, removes fields from each object before it is put in the store.
 	Drop *wire.Dropper
+	// Keep, when not nil, reports whether an object is one of those that are wanted. Others are read no further than their metadata, are not
+	// put in the store, and are counted as Status.Unwanted. It may only depend on what never changes of an object: its namespace, name and
+	// uid. m is valid during the call.
+	Keep func(m *wire.Meta) bool
 	// OnItemType, when not nil, is told the apiVersion and kind of the objects, once an answer has said it and when it
 	// changes: items of JSON lists of built-in kinds do not say it themselves. It is called before the first object is put
 	// in the store where the server says it first, as kube-apiserver does. It must not block.

@@ -48,6 +48,7 @@ type driver struct {
 	skips   int           // objects that could not be taken since the replace began,
 	high    uint64        // the newest resourceVersion of the objects of a list
 	damaged int           // and those of them that a list may have as they are
+	others  int64         // objects that Config.Keep did not want since the replace began
 	skipErr error
 	fatal   error // the store is closed, or the writer removed
 }
@@ -86,8 +87,9 @@ func (d *driver) now(a action) (ask bool) {
 	case closeStream:
 		d.close()
 	case beginReplace:
-		d.skips, d.damaged, d.skipErr, d.objects, d.high = 0, 0, nil, 0, 0
+		d.skips, d.damaged, d.skipErr, d.objects, d.high, d.others = 0, 0, nil, 0, 0, 0
 		d.r.skipped(0, nil)
+		d.r.unwanted(0)
 		d.r.listed(0, -1)
 		if a.back {
 			d.asked = d.r.cfg.Server.wentBack(d.r.seen)
@@ -264,6 +266,7 @@ func (d *driver) readList() input {
 	d.itemType(d.list.ItemTypeMeta())
 	meta := d.list.Meta()
 	d.r.skipped(d.skips, d.skipErr)
+	d.r.unwanted(d.others)
 	d.r.listed(d.objects, meta.RemainingItemCount)
 	if err != io.EOF || d.fatal != nil {
 		return d.failed(errors.Join(err, d.fatal))
@@ -276,9 +279,14 @@ func (d *driver) readList() input {
 // put takes an item of the list into the store.
 func (d *driver) put(item []byte) {
 	item, err := d.readMeta(d.list.Encoding(), item)
-	if err == nil {
+	switch err {
+	case nil:
 		d.brought()
 		err = d.write(0, item)
+	case errUnwanted:
+		d.brought()
+		d.others++
+		err = nil
 	}
 	d.taken(err, d.list.Offset())
 }
@@ -290,14 +298,29 @@ func (d *driver) brought() {
 	}
 }
 
-// readMeta reads an object's metadata into d.meta, and returns the object as the store holds it.
+// errUnwanted is readMeta's for what Config.Keep does not want.
+var errUnwanted = errors.New("the object is not wanted")
+
+// readMeta reads an object's metadata into d.meta, and returns the object as the store holds it. With errUnwanted there is only the
+// metadata.
 func (d *driver) readMeta(enc wire.Encoding, object []byte) ([]byte, error) {
-	if want := d.r.cfg.Encoding; want != 0 && enc != want {
+	want, keep := d.r.cfg.Encoding, d.r.cfg.Keep
+	if keep != nil {
+		if err := wire.ReadMeta(enc, object, &d.meta); err != nil {
+			return nil, err
+		}
+		if !keep(&d.meta) {
+			return nil, errUnwanted
+		}
+	}
+	if want != 0 && enc != want {
 		other, err := d.r.cfg.Transcode(d.other[:0], object)
 		if err != nil {
 			return nil, err
 		}
 		d.other, enc, object = other, want, other
+	} else if keep != nil {
+		return object, nil
 	}
 	return object, wire.ReadMeta(enc, object, &d.meta)
 }

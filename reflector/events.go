@@ -53,6 +53,7 @@ func (d *driver) flush() {
 	}
 	d.r.w.Flush()
 	d.r.skipped(d.skips, d.skipErr)
+	d.r.unwanted(d.others)
 	d.hear()
 }
 
@@ -121,14 +122,30 @@ func (d *driver) hear() {
 func (d *driver) apply(event wire.Event) {
 	d.itemType(event.TypeMeta)
 	object, err := d.readMeta(d.watch.Encoding(), event.Object)
-	if err == nil {
+	unwanted := err == errUnwanted
+	if err == nil || unwanted {
 		if d.rv = append(d.rv[:0], d.meta.ResourceVersion...); d.initial != nil {
 			d.initial.came(event.Type, d.rv)
 			d.brought()
 		}
+	}
+	switch {
+	case unwanted:
+		err = d.leave(event)
+	case err == nil:
 		err = d.write(event.Type, object)
 	}
 	d.taken(err, d.watch.Offset())
+}
+
+// leave takes the event of an object that Config.Keep does not want. One that exists ends what is held under its name: that was another
+// object, and its end may not have been told.
+func (d *driver) leave(event wire.Event) error {
+	d.others++
+	if event.Type == wire.Deleted {
+		return nil
+	}
+	return d.r.w.Delete(&d.meta, event.Object)
 }
 
 // bookmark reads a bookmark. One that cannot be read is skipped.

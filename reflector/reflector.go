@@ -147,6 +147,13 @@ func (r *Reflector) skipped(n int, first error) {
 	r.unlock(tell)
 }
 
+// unwanted notes how many objects came that nobody wants.
+func (r *Reflector) unwanted(n int64) {
+	r.mu.Lock()
+	r.status.Unwanted = n
+	r.mu.Unlock()
+}
+
 // heard notes that the server has answered, or a watch has brought something.
 func (r *Reflector) heard() {
 	r.mu.Lock()

@@ -64,6 +64,8 @@ type Status struct {
 	// an older version. SkippedErr is the first of their errors; errors.Is finds ErrMalformed.
 	Skipped    int
 	SkippedErr error
+	// Unwanted is how many objects and events came, since the last list began, that Config.Keep does not want.
+	Unwanted int64
 
 	failure error // what stops us from being current but for objects that cannot be read
 }
@@ -90,6 +92,9 @@ func (s Status) String() string {
 	}
 	if s.Relists > 0 {
 		fmt.Fprintf(&b, ", %d relists", s.Relists)
+	}
+	if s.Unwanted > 0 {
+		fmt.Fprintf(&b, ", %d unwanted", s.Unwanted)
 	}
 	if s.Skipped > 0 {
 		fmt.Fprintf(&b, ", %d skipped (%v)", s.Skipped, s.SkippedErr)

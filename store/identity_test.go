@@ -54,7 +54,7 @@ func FuzzIdentity(f *testing.F) {
 			w.Flush()
 		}
 		o, ok := s.Get("ns/name")
-		if !ok || o.UID() != uid || o.ResourceVersion() != rv {
+		if !ok || o.UID() != uid || string(o.AppendUID([]byte("x"))) != "x"+uid || o.ResourceVersion() != rv {
 			t.Fatalf("put %q %q, got %q %q", uid, rv, o.UID(), o.ResourceVersion())
 		}
 		if got, err := o.AppendRaw([]byte("dst")); err != nil || string(got) != "dst"+string(raw) {

@@ -43,11 +43,11 @@ func oracle(t *testing.T, s shard.Shard) func(uid string) bool {
 
 // TestShardedList: a LIST of a shard has of what the rest of the query chooses the objects whose uid is in it, and says so.
 func TestShardedList(t *testing.T) {
-	s := filled(t, 600)
+	s := filled(t, 200)
 	defer s.close()
 	for _, tt := range []struct{ namespace, query string }{
 		{"", ""}, {"", "resourceVersion=0"}, {"ns3", ""}, {"", "labelSelector=color%3Dc7"}, {"", "labelSelector=color"}, {"", "labelSelector=color%21%3Dc7"},
-		{"", "fieldSelector=spec.color%3Dc7"}, {"ns1", "fieldSelector=metadata.name%3Dt00001"}, {"", "limit=7"}, {"ns3", "labelSelector=color&limit=7"},
+		{"", "fieldSelector=spec.color%3Dc7"}, {"ns1", "fieldSelector=metadata.name%3Dt00001"}, {"", "limit=23"}, {"ns3", "labelSelector=color&limit=23"},
 	} {
 		all := s.everyPage(t, tt.namespace, tt.query)
 		if len(all) == 0 {
