@@ -69,7 +69,7 @@ func (d *driver) progress(rv string) {
 
 // readWatch reads events until none is at hand, or something else than an object's event comes.
 func (d *driver) readWatch() input {
-	events, damaged, other := 0, d.damaged, input{}
+	events, damaged, other, initial := 0, d.damaged, input{}, d.initial != nil
 	for other.kind == inNone {
 		event, err := d.watch.Next()
 		switch {
@@ -93,7 +93,7 @@ func (d *driver) readWatch() input {
 			break
 		}
 	}
-	if d.initial != nil {
+	if initial { // the last of them come together with the bookmark that ends them
 		d.objects += int64(events)
 		d.r.listed(d.objects, -1)
 	}
