@@ -56,7 +56,7 @@ type Lease[T Object] struct {
 }
 
 // Use gives the informer of T with these options, and starts it when it has no other user. Which objects it holds is
-// what makes an informer another one: T, Resource, Namespaces, Selectors and Drop. The rest of the options is the first
+// what makes an informer another one: T, Resource, Namespaces, Selectors, Shard and Drop. The rest of the options is the first
 // user's, except Indexes: those that are missing are added. ErrIndexExists when an index of that name is defined otherwise (see
 // ByFunc for when two functions are one); then none is added. ErrStopped when the factory has been shut down.
 func Use[T Object](f *Factory, opts Options) (*Lease[T], error) {
@@ -211,6 +211,6 @@ func shareKeyOf[T Object](opts Options) shareKey {
 	}
 	return shareKey{
 		goType:  reflect.TypeFor[T](),
-		objects: fmt.Sprintf("%q %q %q %q", opts.Resource, sorted(opts.Namespaces), opts.Selectors, sorted(opts.Drop)),
+		objects: fmt.Sprintf("%q %q %q %q %s", opts.Resource, sorted(opts.Namespaces), opts.Selectors, sorted(opts.Drop), opts.Shard.Selector()),
 	}
 }

@@ -53,7 +53,12 @@ func NewInformer[T Object](cfg *rest.Config, opts Options) (*Informer[T], error)
 
 // build makes the engine, with a reflector for each namespace and selector.
 func (i *Informer[T]) build(cfg *rest.Config, opts Options) error {
+	scopes, err := scopesOf(opts)
+	if err != nil {
+		return err
+	}
 	tuning := opts.Reflector
+	tuning.Keep = keepOf(opts)
 	if len(opts.Drop) > 0 {
 		drop, err := wire.CompileDrop(i.kind.encoding, i.kind.goType, opts.Drop...)
 		if err != nil {
@@ -82,10 +87,6 @@ func (i *Informer[T]) build(cfg *rest.Config, opts Options) error {
 		if err := i.AddIndex(name, opts.Indexes[name]); err != nil {
 			return err
 		}
-	}
-	scopes, err := scopesOf(opts)
-	if err != nil {
-		return err
 	}
 	for _, sc := range scopes {
 		src, err := i.kind.source(cfg, sc, source.Options{Stats: &i.stats})

@@ -123,6 +123,7 @@ func (k *kind) source(cfg *rest.Config, sc scope, opts source.Options) (source.S
 		Namespace:     sc.namespace,
 		LabelSelector: sc.selector.Label,
 		FieldSelector: sc.selector.Field,
+		ShardSelector: sc.shard.String(),
 		As:            k.as,
 		Encoding:      k.encoding,
 	}

@@ -6,6 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/weirproject/weir/internal/shard"
 	"github.com/weirproject/weir/reflector"
 )
 
@@ -26,6 +27,10 @@ type Options struct {
 	// Selectors restricts the informer to objects that match at least one of them, at most 32. Empty: all objects.
 	// Each pair of a namespace and a selector is a LIST and a WATCH of its own.
 	Selectors []Selector
+	// Shard restricts the informer to one of Count equal parts of the objects, by a hash of their uid: N replicas of a program hold and, from
+	// a server that selects by shard, receive 1/N each. The zero value is all objects. What a server sends of other shards, because it does
+	// not, is dropped without being decoded; Status.Unwanted counts it. See Shard for what a change of Count takes.
+	Shard Shard
 
 	// Drop names fields that are removed from each object before it is stored, such as "metadata.managedFields". They
 	// are dropped without decoding. Empty: nothing is dropped.
@@ -65,6 +70,13 @@ type Options struct {
 	// StopTimeout is how long Run waits, when its context has ended, for handlers that are in a call. 0: 10 s.
 	StopTimeout time.Duration
 }
+
+// Shard is one of Count equal parts of the objects of a resource: number Index, from 0. Informers of the same Count with every Index below it
+// hold each object exactly once, together.
+//
+// Which shard an object is in changes only with Count. To change it without a gap, start informers of the new Count, wait until they are in
+// sync, and stop the old ones then: until that, each object is in one old shard and in one new one.
+type Shard = shard.Shard
 
 // Selector chooses objects. The zero value chooses all.
 type Selector struct {

@@ -7,6 +7,9 @@ import (
 
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/weirproject/weir/internal/shard"
+	"github.com/weirproject/weir/wire"
 )
 
 // maxSelectors is how many claims a store can tell apart.
@@ -16,7 +19,8 @@ const maxSelectors = 32
 type scope struct {
 	namespace string
 	selector  Selector
-	claim     uint8 // the selector's position: an object that two selectors match is held for both
+	shard     *shard.Selector // nil: all objects
+	claim     uint8           // the selector's position: an object that two selectors match is held for both
 }
 
 // String names the selector, for errors.
@@ -51,6 +55,9 @@ func scopesOf(opts Options) ([]scope, error) {
 			return nil, fmt.Errorf("%w: namespace %q stands twice", ErrOptions, ns)
 		}
 	}
+	if err := opts.Shard.Validate(); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrOptions, err)
+	}
 	var scopes []scope
 	for claim, sel := range selectors {
 		if _, err := labels.Parse(sel.Label); err != nil {
@@ -60,8 +67,20 @@ func scopesOf(opts Options) ([]scope, error) {
 			return nil, fmt.Errorf("%w: field selector %q: %w", ErrOptions, sel.Field, err)
 		}
 		for _, ns := range namespaces {
-			scopes = append(scopes, scope{namespace: ns, selector: sel, claim: uint8(claim)})
+			scopes = append(scopes, scope{namespace: ns, selector: sel, shard: opts.Shard.Selector(), claim: uint8(claim)})
 		}
 	}
 	return scopes, nil
+}
+
+// keepOf is Config.Keep of the informer's reflectors: what the caller wants, and is in the shard. nil: everything.
+func keepOf(opts Options) func(*wire.Meta) bool {
+	sel, keep := opts.Shard.Selector(), opts.Reflector.Keep
+	switch {
+	case sel == nil:
+		return keep
+	case keep == nil:
+		return func(m *wire.Meta) bool { return sel.Chooses(m.UID, m.Namespace) }
+	}
+	return func(m *wire.Meta) bool { return sel.Chooses(m.UID, m.Namespace) && keep(m) }
 }

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/weirproject/weir/internal/shard"
 	"github.com/weirproject/weir/wire"
 )
 
@@ -21,6 +22,9 @@ type Resource struct {
 	Namespace     string // "" is all namespaces, or a cluster-scoped resource
 	LabelSelector string // "" is everything
 	FieldSelector string // "" is everything
+	// ShardSelector asks for a part of the objects (KEP-5866): "shardRange(object.metadata.uid, '0x…', '0x…')". "" is everything. Most
+	// servers ignore it; a List whose Meta has no ShardSelector has not been selected.
+	ShardSelector string
 	// As is "" for whole objects, or PartialObjectMetadata.
 	As string
 	// Encoding is the encoding asked for: protobuf, with JSON where the server has no protobuf (custom resources), or
@@ -56,6 +60,11 @@ func (r Resource) Validate() error {
 	}
 	if _, err := fields.ParseSelector(r.FieldSelector); err != nil {
 		return fmt.Errorf("%w: field selector: %w", ErrResource, err)
+	}
+	if r.ShardSelector != "" {
+		if _, err := shard.Parse(r.ShardSelector); err != nil {
+			return fmt.Errorf("%w: %w", ErrResource, err)
+		}
 	}
 	if r.As != "" && r.As != PartialObjectMetadata {
 		return fmt.Errorf("%w: as %q is not known", ErrResource, r.As)

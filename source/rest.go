@@ -220,6 +220,7 @@ func (s *REST) query() url.Values {
 	q := url.Values{}
 	set(q, "labelSelector", s.resource.LabelSelector)
 	set(q, "fieldSelector", s.resource.FieldSelector)
+	set(q, "shardSelector", s.resource.ShardSelector)
 	return q
 }
 

@@ -114,7 +114,7 @@ func TestShardOfNamespace(t *testing.T) {
 	where := map[string]int{}
 	n := 0
 	for i := range 3 {
-		for _, o := range s.everyPage(t, "", shardQuery(shard.Shard{Index: i, Count: 3, ByNamespace: true})) {
+		for _, o := range s.everyPage(t, "", strings.Replace(shardQuery(shard.Shard{Index: i, Count: 3}), "uid", "namespace", 1)) {
 			if was, ok := where[o.Namespace]; ok && was != i {
 				t.Errorf("%s is in shard %d and %d", o.Namespace, was, i)
 			}

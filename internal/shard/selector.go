@@ -55,8 +55,11 @@ func (s *Selector) Chooses(uid, namespace []byte) bool {
 	return s.Has(Hash(uid))
 }
 
-// String returns the selector as kube-apiserver writes it. Parse reads it back.
+// String returns the selector as kube-apiserver writes it. Parse reads it back. nil is "", as a query has it that selects nothing.
 func (s *Selector) String() string {
+	if s == nil {
+		return ""
+	}
 	var b strings.Builder
 	for i, r := range s.ranges {
 		if i > 0 {

@@ -11,12 +11,10 @@ import (
 var ErrShard = errors.New("invalid shard")
 
 // Shard is one of Count equal parts of a resource's objects: number Index, counted from 0. The zero value is all objects. Informers with
-// the same Count and every Index below it have, together, each object once.
+// the same Count and every Index below it have, together, each object once. Objects are told apart by their uid: the hash, which servers
+// have chosen, puts names that differ in their last letters into one shard, so that a split by namespace is uneven.
 type Shard struct {
 	Index, Count int
-	// ByNamespace keeps the objects of a namespace together: the namespace is hashed rather than the uid. Objects of no namespace are then
-	// all in one shard.
-	ByNamespace bool
 }
 
 // Validate returns an error that wraps ErrShard unless the shard is one of a split.
@@ -44,11 +42,7 @@ func (s Shard) Selector() *Selector {
 	if s.Index < s.Count-1 {
 		r.Last = bound(s.Index+1, s.Count) - 1
 	}
-	sel := &Selector{ranges: []Range{r}}
-	if s.ByNamespace {
-		sel.field = Namespace
-	}
-	return sel
+	return &Selector{ranges: []Range{r}}
 }
 
 // bound is the first hash of a shard: 2^64 * index / count.

@@ -46,7 +46,7 @@ func TestSplit(t *testing.T) {
 		var selectors []*Selector
 		var theirs []sharding.Selector
 		for i := range count {
-			s := Shard{Index: i, Count: count, ByNamespace: count == 7}
+			s := Shard{Index: i, Count: count}
 			if err := s.Validate(); err != nil {
 				t.Fatal(err)
 			}
@@ -56,6 +56,9 @@ func TestSplit(t *testing.T) {
 					t.Errorf("the only shard selects by %s", sel)
 				}
 				continue
+			}
+			if count == 7 {
+				sel.field = Namespace
 			}
 			again, err := Parse(sel.String())
 			if err != nil || again.String() != sel.String() || again.field != sel.field {

@@ -1,0 +1,220 @@
+package weir_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"sync"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/weirproject/weir"
+	"github.com/weirproject/weir/reflector"
+	"github.com/weirproject/weir/watchcache/embedded"
+)
+
+type pods = *weir.Informer[*corev1.Pod]
+
+// unsharded makes a client of a server that ignores shardSelector, as most do.
+func unsharded(cfg *rest.Config) *rest.Config {
+	cfg = rest.CopyConfig(cfg)
+	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		return roundTripper(func(req *http.Request) (*http.Response, error) {
+			req = req.Clone(req.Context())
+			q := req.URL.Query()
+			q.Del("shardSelector")
+			req.URL.RawQuery = q.Encode()
+			return next.RoundTrip(req)
+		})
+	})
+	return cfg
+}
+
+// shards starts an informer for each shard of a split.
+func shards(t *testing.T, ctx context.Context, cfg *rest.Config, count int, opts weir.Options) (infs []pods, stop func()) {
+	t.Helper()
+	var stops []func()
+	for i := range count {
+		opts.Shard = weir.Shard{Index: i, Count: count}
+		inf, stop := start[*corev1.Pod](t, ctx, cfg, opts)
+		infs, stops = append(infs, inf), append(stops, stop)
+	}
+	return infs, func() {
+		for _, stop := range stops {
+			stop()
+		}
+	}
+}
+
+// union is what informers hold together, uid by key. An object that two of them hold is an error.
+func union(infs []pods) (map[string]string, error) {
+	out := map[string]string{}
+	var err error
+	for i, inf := range infs {
+		for item := range inf.Snapshot().Items() {
+			if _, ok := out[item.Key()]; ok {
+				err = fmt.Errorf("shard %d has %s as well", i, item.Key())
+			}
+			out[item.Key()] = item.UID()
+		}
+	}
+	return out, err
+}
+
+// podsOf is what there is.
+func podsOf(t *testing.T, ctx context.Context, client kubernetes.Interface) map[string]string {
+	t.Helper()
+	list, err := client.CoreV1().Pods("").List(ctx, metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := map[string]string{}
+	for i := range list.Items {
+		out[list.Items[i].Namespace+"/"+list.Items[i].Name] = string(list.Items[i].UID)
+	}
+	return out
+}
+
+// TestShards: the informers of a split hold each object once. A server that selects by shard sends each of them its part; of another's answers
+// the rest is dropped.
+func TestShards(t *testing.T) {
+	server, client, ctx := serve(t, embedded.Options{Pods: 600})
+	want := podsOf(t, ctx, client)
+	for _, selects := range []bool{true, false} {
+		for _, mode := range []reflector.Mode{reflector.List, reflector.Pages, reflector.WatchList} {
+			cfg := server.Config()
+			if !selects {
+				cfg = unsharded(cfg)
+			}
+			infs, stop := shards(t, ctx, cfg, 3, weir.Options{Reflector: reflector.Config{Mode: mode, PageSize: 50}})
+			for i, inf := range infs {
+				if err := inf.WaitForSync(ctx); err != nil {
+					t.Fatal(err)
+				}
+				if s := inf.Status()[0]; (s.Unwanted == 0) != selects || s.Unwanted+int64(inf.Len()) != s.Listed || s.Err != nil {
+					t.Errorf("%v, shard %d, selected by the server %t: %d held, %d listed, %s", mode, i, selects, inf.Len(), s.Listed, s)
+				}
+				if n := inf.Len(); n < 150 || n > 250 {
+					t.Errorf("%v: shard %d of 3 has %d of 600", mode, i, n)
+				}
+			}
+			if got, err := union(infs); err != nil || !maps.Equal(got, want) {
+				t.Errorf("%v: %d of %d objects are held: %v", mode, len(got), len(want), err)
+			}
+			stop()
+		}
+	}
+}
+
+// handled is what the handlers of a split were told is there, uid by key.
+type handled struct {
+	mu   sync.Mutex
+	held map[string]string
+}
+
+func handle(t *testing.T, infs []pods) *handled {
+	t.Helper()
+	h := &handled{held: map[string]string{}}
+	for _, inf := range infs {
+		_, err := inf.Handle(func(_ context.Context, e weir.Event[*corev1.Pod]) {
+			h.mu.Lock()
+			defer h.mu.Unlock()
+			switch uid := e.Item().UID(); {
+			case e.Type != weir.Deleted:
+				h.held[e.Key()] = uid
+			case h.held[e.Key()] == uid:
+				delete(h.held, e.Key())
+			}
+		}, weir.HandlerOptions[*corev1.Pod]{})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return h
+}
+
+// TestShardsMove: while objects come, change and go, the split becomes another one: its informers start before those of the old one stop.
+// At no moment is there an object that nobody holds for longer than it is on its way.
+func TestShardsMove(t *testing.T) {
+	for _, selects := range []bool{true, false} {
+		server, client, ctx := serve(t, embedded.Options{Pods: 200, Churn: 500})
+		cfg := server.Config()
+		if !selects {
+			cfg = unsharded(cfg)
+		}
+		var running []pods
+		var stop func()
+		var told *handled
+		for _, count := range []int{2, 3, 1, 4} {
+			infs, stopNew := shards(t, ctx, cfg, count, weir.Options{})
+			told = handle(t, infs)
+			for _, inf := range infs {
+				if err := inf.WaitForSync(ctx); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if stop != nil {
+				// Both splits are whole, but for what is on its way: what was there before and still is, each of them has.
+				before := podsOf(t, ctx, client)
+				waitUntil(t, ctx, func() bool {
+					now := podsOf(t, ctx, client)
+					old, _ := union(running)
+					fresh, _ := union(infs)
+					for key, uid := range before {
+						if now[key] == uid && (old[key] != uid || fresh[key] != uid) {
+							return false
+						}
+					}
+					return true
+				})
+				stop()
+			}
+			running, stop = infs, stopNew
+		}
+		server.StopChurn()
+		want := podsOf(t, ctx, client)
+		waitUntil(t, ctx, func() bool {
+			got, err := union(running)
+			return err == nil && maps.Equal(got, want)
+		})
+		waitUntil(t, ctx, func() bool {
+			told.mu.Lock()
+			defer told.mu.Unlock()
+			return maps.Equal(told.held, want)
+		})
+		stop()
+	}
+}
+
+// TestShardOptions: a shard that is none of its split is refused, and informers of different shards are different ones.
+func TestShardOptions(t *testing.T) {
+	for _, s := range []weir.Shard{{Count: -1}, {Index: 1}, {Index: 3, Count: 3}, {Index: -1, Count: 3}} {
+		_, err := weir.NewInformer[*corev1.Pod](&rest.Config{Host: "http://127.0.0.1:1"}, weir.Options{Shard: s})
+		if !errors.Is(err, weir.ErrOptions) {
+			t.Errorf("%+v: %v", s, err)
+		}
+	}
+	server, _, ctx := serve(t, embedded.Options{Pods: 100})
+	f := weir.NewFactory(ctx, server.Config())
+	use := func(s weir.Shard) *weir.Lease[*corev1.Pod] {
+		lease, err := weir.Use[*corev1.Pod](f, weir.Options{Shard: s})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return lease
+	}
+	all, only := use(weir.Shard{}), use(weir.Shard{Count: 1})
+	first, again, second := use(weir.Shard{Count: 2}), use(weir.Shard{Count: 2}), use(weir.Shard{Index: 1, Count: 2})
+	if all.Informer != only.Informer || first.Informer != again.Informer || first.Informer == second.Informer || first.Informer == all.Informer {
+		t.Error("what is shared is not what holds the same")
+	}
+	if err := f.Shutdown(); err != nil {
+		t.Error(err)
+	}
+}
