@@ -106,6 +106,11 @@ func newInformer(lw cache.ListerWatcher, example runtime.Object, resync time.Dur
 		tuning.Mode = reflector.List
 	}
 	tuning.Take, tuning.OnItemType = i.take, codec.learn
+	if err := opts.Shard.Validate(); err != nil {
+		panic(fmt.Errorf("clientgo: %w", err))
+	}
+	sel := opts.Shard.Selector()
+	tuning.Keep = i.intake.keep(sel, tuning.Keep)
 	i.engine = engine.New(engine.Config{
 		Name: i.name,
 		Store: store.Config{
@@ -127,6 +132,7 @@ func newInformer(lw cache.ListerWatcher, example runtime.Object, resync time.Dur
 		}
 	}
 	i.lists = newListWatch(lw, i.intake.returned, ownOf(example, opts.Scheme), &i.stats, opts.NoCapture)
+	i.lists.shard = sel.String()
 	i.engine.Reflect(i.lists, store.Scope{}, "")
 	i.watched = cache.NewReflectorWithOptions(lw, example, i.indexer, cache.ReflectorOptions{Name: "weir/clientgo"})
 	if err := i.indexer.AddIndexers(indexers); err != nil {

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/weirproject/weir/internal/shard"
 	"github.com/weirproject/weir/store"
 	"github.com/weirproject/weir/wire"
 )
@@ -27,6 +28,22 @@ type intake struct {
 	meta      wire.Meta
 	// decoded is given a version that is held encoded, and the value that a transform returned for it; nil: nobody wants them.
 	decoded func(o *store.Object, value any)
+}
+
+// keep returns the reflector's Config.Keep: what is in the shard, and wanted beside that. nil: everything.
+func (in *intake) keep(sel *shard.Selector, wanted func(*wire.Meta) bool) func(*wire.Meta) bool {
+	if sel == nil && wanted == nil {
+		return nil
+	}
+	return func(m *wire.Meta) bool {
+		if (sel == nil || sel.Chooses(m.UID, m.Namespace)) && (wanted == nil || wanted(m)) {
+			return true
+		}
+		if in.returned.active {
+			in.returned.take(m.Generation) // nobody else will
+		}
+		return false
+	}
 }
 
 // take is the reflector's Config.Take.

@@ -21,6 +21,7 @@ type listWatch struct {
 	returned *returned
 	own      own // of the reflector's goroutine
 	stats    *source.Stats
+	shard    string // the shardSelector of each request
 	// uncaptured is set once the ListerWatcher has proved to do more than to pass an answer on.
 	uncaptured atomic.Bool
 }
@@ -48,6 +49,7 @@ func (l *listWatch) list(ctx context.Context, o source.ListOptions) (*source.Lis
 		ResourceVersionMatch: o.Match,
 		Limit:                o.Limit,
 		Continue:             o.Continue,
+		ShardSelector:        l.shard,
 	}
 	l.stats.Requests.Add(1)
 	l.stats.Lists.Add(1)
@@ -99,6 +101,7 @@ func (l *listWatch) watch(ctx context.Context, o source.WatchOptions) (*source.W
 		ResourceVersionMatch: o.Match,
 		AllowWatchBookmarks:  o.AllowBookmarks,
 		Watch:                true,
+		ShardSelector:        l.shard,
 	}
 	if o.SendInitialEvents {
 		options.SendInitialEvents = &o.SendInitialEvents

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/weirproject/weir/internal/shard"
 	"github.com/weirproject/weir/reflector"
 )
 
@@ -48,10 +49,19 @@ type Options struct {
 	DecodedIdle time.Duration
 	// LogBytes bounds the memory that a handler's lag may hold before it is caught up by key. 0: 8 MiB.
 	LogBytes int64
+	// Shard restricts the informer to one of Count equal parts of the objects, by a hash of their uid: N replicas of a program hold and, from
+	// a server that selects by shard, receive 1/N each. The zero value is all objects. What comes of other shards is dropped without being
+	// decoded. A shard that Validate refuses panics. Objects of a fake clientset have no uid, and so are all in one shard.
+	Shard Shard
 	// Reflector tunes listing and watching. Mode Auto is List: a ListerWatcher cannot tell which server it talks to.
 	// Without a Server, an informer of a factory has the factory's: it lists again when another one finds that the server was restored.
 	Reflector reflector.Config
 }
+
+// Shard is one of Count equal parts of the objects of a resource: number Index, from 0. Informers of the same Count with every Index below it
+// hold each object exactly once, together. To change Count without a gap, start informers of the new one, wait until they are in sync,
+// and stop the old ones then.
+type Shard = shard.Shard
 
 // Option is an option of the factories.
 type Option func(*settings)
@@ -64,13 +74,17 @@ type settings struct {
 	customResync map[metav1.Object]time.Duration // by an object of the type
 	name         *cache.InformerName
 	informer     Options
-	adopts       bool // client-go's informers can be taken over
+	shard        *Shard // in place of informer's; nil: that one counts
+	adopts       bool   // client-go's informers can be taken over
 }
 
 func settingsOf(opts []Option) settings {
 	s := settings{customResync: map[metav1.Object]time.Duration{}, adopts: layoutKnown()}
 	for _, opt := range opts {
 		opt(&s)
+	}
+	if s.shard != nil {
+		s.informer.Shard = *s.shard
 	}
 	if s.informer.Reflector.Server == nil {
 		s.informer.Reflector.Server = &reflector.Server{} // the informers of a factory have one server
@@ -112,3 +126,7 @@ func WithInformerName(name *cache.InformerName) Option { return func(s *settings
 
 // WithOptions sets the options of the factory's informers.
 func WithOptions(opts Options) Option { return func(s *settings) { s.informer = opts } }
+
+// WithShard restricts the factory's informers to one shard: see Options.Shard, over which it wins. Informers that are client-go's, because
+// this package cannot take them over, have all objects.
+func WithShard(s Shard) Option { return func(to *settings) { to.shard = &s } }

@@ -21,7 +21,9 @@ import (
 )
 
 // shardQuery is the parameter for a shard.
-func shardQuery(s shard.Shard) string { return "shardSelector=" + url.QueryEscape(s.Selector().String()) }
+func shardQuery(s shard.Shard) string {
+	return "shardSelector=" + url.QueryEscape(s.Selector().String())
+}
 
 // oracle is apimachinery's selector of a shard of the uid.
 func oracle(t *testing.T, s shard.Shard) func(uid string) bool {

@@ -1,0 +1,161 @@
+package clientgo
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/weirproject/weir/watchcache/embedded"
+)
+
+// unsharded makes a client of a server that ignores shardSelector, as most do.
+func unsharded(cfg *rest.Config) *rest.Config {
+	cfg = rest.CopyConfig(cfg)
+	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		return trip(func(req *http.Request) (*http.Response, error) {
+			req = req.Clone(req.Context())
+			q := req.URL.Query()
+			q.Del("shardSelector")
+			req.URL.RawQuery = q.Encode()
+			return next.RoundTrip(req)
+		})
+	})
+	return cfg
+}
+
+type trip func(*http.Request) (*http.Response, error)
+
+func (f trip) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
+
+// TestShards: the informers of a split have each object once, by lists and watches, whether the server selects or not, and whether bodies are
+// captured or not.
+func TestShards(t *testing.T) {
+	for _, selects := range []bool{true, false} {
+		for _, noCapture := range []bool{false, true} {
+			t.Run(fmt.Sprintf("server selects %v, no capture %v", selects, noCapture), func(t *testing.T) {
+				server := serve(t, embedded.Options{Pods: 200})
+				cfg := server.Config()
+				if !selects {
+					cfg = unsharded(cfg)
+				}
+				const count = 3
+				var infs [count]*informer
+				for i := range infs {
+					opts := Options{Shard: Shard{Index: i, Count: count}, NoCapture: noCapture}
+					infs[i] = NewSharedIndexInformerWithOptions(podsOf(capturing(cfg)), &corev1.Pod{}, 0, nil, opts).(*informer)
+					run(t, infs[i])
+					synced(t, infs[i].HasSyncedChecker())
+				}
+				client := kubernetes.NewForConfigOrDie(server.Config()).CoreV1().Pods("default")
+				for n := range 60 {
+					p, err := client.Create(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("p", n)},
+						Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}}}, metav1.CreateOptions{})
+					if err != nil {
+						t.Fatal(err)
+					}
+					if p.Labels = map[string]string{"v": "2"}; n%3 == 0 {
+						_, err = client.Update(t.Context(), p, metav1.UpdateOptions{})
+					} else if n%3 == 1 {
+						err = client.Delete(t.Context(), p.Name, metav1.DeleteOptions{})
+					}
+					if err != nil {
+						t.Fatal(err)
+					}
+				}
+				want := map[string]string{}
+				all, err := kubernetes.NewForConfigOrDie(server.Config()).CoreV1().Pods("").List(t.Context(), metav1.ListOptions{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				for i := range all.Items {
+					want[all.Items[i].Namespace+"/"+all.Items[i].Name] = all.Items[i].ResourceVersion
+				}
+				eventually(t, func() bool {
+					got := map[string]string{}
+					for _, inf := range infs {
+						for _, o := range inf.GetStore().List() {
+							p := o.(*corev1.Pod)
+							key := p.Namespace + "/" + p.Name
+							if _, twice := got[key]; twice {
+								t.Fatalf("%s is in two shards", key)
+							}
+							got[key] = p.ResourceVersion
+						}
+					}
+					return fmt.Sprint(got) == fmt.Sprint(want)
+				})
+				for i, inf := range infs {
+					if n := len(inf.GetStore().ListKeys()); n < 40 || n > 120 {
+						t.Errorf("shard %d has %d of %d", i, n, len(want))
+					}
+					if s := inf.engine.Statuses()[0]; (s.Unwanted == 0) != selects {
+						t.Errorf("shard %d: %s", i, s)
+					}
+					inf.intake.returned.mu.Lock()
+					if n := len(inf.intake.returned.objects); n > 1 {
+						t.Errorf("shard %d keeps %d objects that it does not want", i, n)
+					}
+					inf.intake.returned.mu.Unlock()
+				}
+			})
+		}
+	}
+}
+
+// eventually waits until a condition holds.
+func eventually(t *testing.T, cond func() bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	for !cond() {
+		if ctx.Err() != nil {
+			t.Fatal("the condition never held")
+		}
+	}
+}
+
+// TestFactoryOfShard: all informers of a factory are of its shard, in whatever order its options stand.
+func TestFactoryOfShard(t *testing.T) {
+	server := serve(t, embedded.Options{Pods: 200})
+	n := 0
+	for i := range 2 {
+		shard := WithShard(Shard{Index: i, Count: 2})
+		for _, opts := range [][]Option{{shard, WithOptions(Options{ShareDecoded: true})}, {WithOptions(Options{Shard: Shard{Index: 4, Count: 9}}), shard}} {
+			f, err := NewSharedInformerFactory(server.Config(), 0, opts...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			pods := f.Core().V1().Pods().Informer()
+			f.StartWithContext(ctx)
+			synced(t, pods.HasSyncedChecker())
+			held := len(pods.GetStore().ListKeys())
+			if n += held; held < 60 || held > 140 {
+				t.Errorf("shard %d of 2 has %d of 200", i, held)
+			}
+			cancel()
+			f.Shutdown()
+		}
+	}
+	if n != 400 {
+		t.Errorf("the shards have %d objects, two times over", n)
+	}
+}
+
+// TestShardRefused: a shard that is none panics and says why.
+func TestShardRefused(t *testing.T) {
+	defer func() {
+		if err, ok := recover().(error); !ok || !strings.Contains(err.Error(), "Index 2 is not one of 0 to 1") {
+			t.Errorf("%v", err)
+		}
+	}()
+	NewSharedIndexInformerWithOptions(&cache.ListWatch{}, &corev1.Pod{}, 0, nil, Options{Shard: Shard{Index: 2, Count: 2}})
+}
