@@ -4,12 +4,14 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"net/url"
 	"strings"
 	"testing"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/sharding"
 
 	"github.com/weirproject/weir/watchcache/embedded"
 )
@@ -91,7 +93,8 @@ func TestOtherPaths(t *testing.T) {
 func TestOtherQueries(t *testing.T) {
 	u, f := startPaths(t)
 	for _, query := range []string{
-		"shardSelector=shardRange(object.metadata.uid,'0x0','0x8')", "shardSelector=", "pretty=true", "unheardOf=1",
+		"shardSelector=shardRange(object.metadata.uid,'0x0','0x8')", "shardSelector=x", "shardSelector=%20", "pretty=true", "unheardOf=1",
+		"shardSelector=o.shardRange(object.metadata.uid,'0x0000000000000000','0x8000000000000000')", "shardSelector=&shardSelector=",
 		"fieldSelector=metadata.name=a&fieldSelector=metadata.name=b", "labelSelector=a&labelSelector=b", "watch=0&watch=1",
 		"resourceVersion=0&resourceVersion=1", "limit=many", "watch=1&limit=many", "timeoutSeconds=x", "sendInitialEvents=1;watch=1", "%zz",
 		"labelSelector=%zz", "allowWatchBookmarks=%", "fieldSelector=a", "resourceVersionMatch=Guess", "resourceVersion=-1",
@@ -149,12 +152,17 @@ func TestReviewedIsAnswered(t *testing.T) {
 		{"/api/v1/pods?resourceVersion=0&fieldSelector=metadata.name%21%3Dof-mine", attrs{Verb: "list", Resource: "pods"}, "of-yours"},
 		{"/api/v1/pods?resourceVersion=0&fieldSelector=metadata.name%3D..", attrs{Verb: "list", Resource: "pods"}, ""},
 		{"/api/v1/pods?resourceVersion=0&fieldSelector=metadata.name%3Dmine/of-mine", attrs{Verb: "list", Resource: "pods"}, ""},
+		// Nor does it ask about a shard.
+		{"/api/v1/pods?resourceVersion=0&shardSelector=", attrs{Verb: "list", Resource: "pods"}, "of-mine of-yours"},
+		{"/api/v1/pods?resourceVersion=0&shardSelector=" + shardOf("0000000000000000"), attrs{Verb: "list", Resource: "pods"}, u.inHalf(t, 0)},
+		{"/api/v1/pods?resourceVersion=0&shardSelector=" + shardOf("8000000000000000"), attrs{Verb: "list", Resource: "pods"}, u.inHalf(t, 1)},
+		{"/api/v1/pods?resourceVersion=0&watch=1&timeoutSeconds=1&shardSelector=" + shardOf("8000000000000000"), attrs{Verb: "watch", Resource: "pods"}, u.inHalf(t, 1)},
 		{"/api/v1/pods?resourceVersion=0&watch=&timeoutSeconds=1", attrs{Verb: "watch", Resource: "pods"}, "of-mine of-yours"},
 		{"/api/v1/namespaces/mine/pods?resourceVersion=0&watch=true&timeoutSeconds=1", attrs{Verb: "watch", Resource: "pods", Namespace: "mine"}, "of-mine"},
 		{"/api/v1/namespaces?resourceVersion=0&watch=true&timeoutSeconds=1&fieldSelector=metadata.name%3Dmine", attrs{Verb: "watch", Resource: "namespaces", Name: "mine"}, "mine"},
 	}
 	for _, tt := range tests {
-		selects := strings.Contains(tt.path, "Selector")
+		selects := strings.Contains(tt.path, "fieldSelector")
 		u.deny(func(s authorizationv1.SubjectAccessReviewSpec) bool {
 			return selects && s.ResourceAttributes.FieldSelector == nil
 		})
@@ -181,6 +189,28 @@ func TestReviewedIsAnswered(t *testing.T) {
 			t.Errorf("%s: asked about %+v, not %+v", tt.path, last, tt.review)
 		}
 	}
+}
+
+// shardOf is a selector of half of all uids, from a hash on.
+func shardOf(first string) string {
+	end := map[string]string{"0000000000000000": "8000000000000000", "8000000000000000": "10000000000000000"}[first]
+	return url.QueryEscape("shardRange(object.metadata.uid, '0x" + first + "', '0x" + end + "')")
+}
+
+// inHalf are the names of the pods whose uid's hash is in this half, by apimachinery's hash.
+func (u *fakeUpstream) inHalf(t *testing.T, half int) string {
+	t.Helper()
+	list, err := u.writer().CoreV1().Pods("").List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, p := range list.Items {
+		if upper := sharding.HashField(string(p.UID)) >= "8"; upper == (half == 1) {
+			names = append(names, p.Name)
+		}
+	}
+	return strings.Join(names, " ")
 }
 
 // namesIn are the names of the objects in an answer: an object, a list or a watch. A Status has none.

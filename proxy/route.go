@@ -72,7 +72,7 @@ func readOf(at *url.URL) *read {
 var (
 	getParams  = sets.New("resourceVersion", "timeout")
 	listParams = getParams.Union(sets.New("watch", "resourceVersionMatch", "limit", "continue", "labelSelector", "fieldSelector",
-		"timeoutSeconds", "allowWatchBookmarks", "sendInitialEvents"))
+		"timeoutSeconds", "allowWatchBookmarks", "sendInitialEvents", "shardSelector"))
 )
 
 // understood reports whether all parameters are known, and each is there once.
