@@ -247,5 +247,6 @@ func rowsFor(w *world) (out []*row) {
 	add(gets...)
 	add(forms...)
 	add(malformed...)
+	add(sharded...)
 	return out
 }

@@ -61,7 +61,8 @@ func (w *world) fill(text string, s *server) string {
 	}
 	return strings.NewReplacer(
 		"{then}", fmt.Sprint(w.then), "{now}", fmt.Sprint(w.now), "{ahead}", ahead, "{group}", group, "{kind}", kind,
-		"{page}", s.page[w.gvr.Resource], "{many}", url.QueryEscape("app in ("+strings.Join(many, ",")+")"),
+		"{page}", s.page[w.gvr.Resource], "{low}", shardText("uid", 0, 2), "{high}", shardText("uid", 1, 2),
+		"{both}", shardText("uid", 0, 2)+"%7C%7C"+shardText("uid", 1, 2), "{home}", shardText("namespace", 0, 1), "{many}", url.QueryEscape("app in ("+strings.Join(many, ",")+")"),
 		"{token of ahead}", forge(`{"v":"`+format+`","rv":`+ahead+`,"start":"b"}`),
 		"{own token of nothing}", forge(`{"v":"`+format+`","rv":0,"start":"b"}`),
 		"{token of nothing}", forge(`{"v":"meta.k8s.io/v1","rv":0,"start":"b"}`),
