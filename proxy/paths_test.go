@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/sharding"
 
+	"github.com/weirproject/weir/source"
 	"github.com/weirproject/weir/watchcache/embedded"
 )
 
@@ -293,6 +294,22 @@ func TestForms(t *testing.T) {
 		f.get("jane", c.path, "Accept", c.accept)
 		if n := len(u.passed("")); n != c.passed {
 			t.Errorf("%s as %s: %d requests upstream", c.path, c.accept, n)
+		}
+	}
+}
+
+// TestOwnInformers: what weir's own informers ask for is answered here.
+func TestOwnInformers(t *testing.T) {
+	u, f := startPaths(t)
+	pods := source.Resource{GVR: corev1.SchemeGroupVersion.WithResource("pods")}
+	for _, as := range []string{"", source.PartialObjectMetadata} {
+		pods.As = as
+		for path, accept := range map[string]string{"?resourceVersion=0": pods.Accept(false), "?resourceVersion=0&watch=1&timeoutSeconds=1": pods.Accept(true)} {
+			u.passed("")
+			f.get("jane", pods.Path()+path, "Accept", accept)
+			if n := len(u.passed("")); n != 0 {
+				t.Errorf("%s as %s: %d requests upstream", path, accept, n)
+			}
 		}
 	}
 }

@@ -99,7 +99,8 @@ func (r Resource) Path() string {
 // Accept is the Accept header of a LIST, or of a WATCH.
 //
 // The last choice is always plain JSON: an aggregated API server that knows no protobuf, or cannot cut objects down
-// to their metadata, still answers with something that can be read.
+// to their metadata, still answers with something that can be read. The choices stand in order and have no qualities, as client-go
+// writes them: a caching proxy may take those for something that only the server can answer.
 func (r Resource) Accept(watch bool) string {
 	partial := ""
 	if r.As == PartialObjectMetadata {
@@ -118,16 +119,8 @@ func (r Resource) Accept(watch bool) string {
 		accept = append(accept, wire.ContentTypeProtobuf+partial+stream)
 	}
 	if partial != "" {
-		accept = append(accept, wire.ContentTypeJSON+partial+quality(len(accept)))
+		accept = append(accept, wire.ContentTypeJSON+partial)
 	}
-	accept = append(accept, wire.ContentTypeJSON+quality(len(accept)))
+	accept = append(accept, wire.ContentTypeJSON)
 	return strings.Join(accept, ", ")
-}
-
-// quality is the q parameter of the nth choice, from 0.
-func quality(n int) string {
-	if n == 0 {
-		return ""
-	}
-	return fmt.Sprintf(";q=0.%d", 10-n)
 }

@@ -20,17 +20,17 @@ func TestAccept(t *testing.T) {
 		list, watch string
 	}{
 		{"default", "", 0,
-			"application/vnd.kubernetes.protobuf, application/json;q=0.9",
-			"application/vnd.kubernetes.protobuf;stream=watch, application/json;q=0.9"},
+			"application/vnd.kubernetes.protobuf, application/json",
+			"application/vnd.kubernetes.protobuf;stream=watch, application/json"},
 		{"json", "", wire.JSON, "application/json", "application/json"},
 		{"metadata", source.PartialObjectMetadata, wire.Protobuf,
 			"application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1, " +
-				"application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1;q=0.9, application/json;q=0.8",
+				"application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1, application/json",
 			"application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;g=meta.k8s.io;v=v1;stream=watch, " +
-				"application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1;q=0.9, application/json;q=0.8"},
+				"application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1, application/json"},
 		{"metadata as json", source.PartialObjectMetadata, wire.JSON,
-			"application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1, application/json;q=0.9",
-			"application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1, application/json;q=0.9"},
+			"application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1, application/json",
+			"application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1, application/json"},
 	} {
 		r := pods
 		r.As, r.Encoding = c.as, c.enc
