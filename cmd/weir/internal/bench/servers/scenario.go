@@ -54,7 +54,7 @@ func (s Scenario) Help() string {
 
 // Scenarios are all of them, in the order in which they are run.
 func Scenarios() []Scenario {
-	return []Scenario{hold, label, list, initial, slowLists, slowReader, kubelets, everybody, upstreamRequests, herd}
+	return []Scenario{hold, label, list, initial, slowLists, slowReader, kubelets, everybody, upstreamRequests, herd, shards}
 }
 
 // Named are the scenarios of the given names, in the usual order; all if there are none.
