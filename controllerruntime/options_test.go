@@ -2,6 +2,7 @@ package controllerruntime_test
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
 
@@ -10,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/sharding"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -170,6 +172,39 @@ func TestUnknownNamespace(t *testing.T) {
 		s.create(pod("b", "2"), pod("c", "1"))
 		heard.waitFor("add initial=false c/1")
 	})
+}
+
+// The shards of a split have each object once, together.
+func TestShard(t *testing.T) {
+	for i := range 2 {
+		s := newStage(t, rig{newCache: controllerruntime.NewCache(
+			controllerruntime.WithObjectOptions(&corev1.Pod{}, clientgo.Options{Shard: clientgo.Shard{Index: i, Count: 2}}),
+		)})
+		for n := range 20 {
+			p := pod("a", fmt.Sprint(n))
+			s.create(p, newWidget("a", fmt.Sprint(n), "red"))
+		}
+		c := s.start(s.cache(cache.Options{}))
+		live := &corev1.PodList{}
+		if err := s.client.List(s.ctx, live); err != nil {
+			t.Fatal(err)
+		}
+		var want []string
+		for _, p := range live.Items {
+			if upper := sharding.HashField(string(p.UID)) >= "8"; upper == (i == 1) {
+				want = append(want, p.Namespace+"/"+p.Name)
+			}
+		}
+		slices.Sort(want)
+		got := s.listed(c)
+		if slices.Sort(got); !slices.Equal(got, want) {
+			t.Errorf("shard %d has %v, want %v", i, got, want)
+		}
+		var widgets widgetList
+		if err := c.List(s.ctx, &widgets); err != nil || len(widgets.Items) != 20 {
+			t.Errorf("%d widgets: %v", len(widgets.Items), err)
+		}
+	}
 }
 
 // Options for one kind do not reach another.
