@@ -81,6 +81,7 @@ func TestShards(t *testing.T) {
 	ctx := begin(t)
 	s := start(t, ctx, proxy.Options{Resources: []string{"pods"}})
 	client := clientFor(t, shared.Config())
+	served := metric(t, ctx, s, "weir_proxy_served_total")
 	for name, cfg := range map[string]*rest.Config{"kube-apiserver": shared.Config(), "proxy": through(t, s, shared.Config())} {
 		t.Run(name, func(t *testing.T) {
 			const count = 4
@@ -153,6 +154,9 @@ func TestShards(t *testing.T) {
 				}
 			}
 		})
+	}
+	if n := metric(t, ctx, s, "weir_proxy_served_total") - served; n < 8 {
+		t.Errorf("the proxy has answered %v of the LISTs and WATCHes of four informers", n)
 	}
 }
 
