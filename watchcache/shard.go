@@ -5,7 +5,7 @@ import (
 	"github.com/weirproject/weir/store"
 )
 
-// inShard reports whether an object is in a shard. It unpacks nothing, and takes some 50 ns: the store has the uid beside the packed bytes.
+// inShard reports whether an object is in a shard. It unpacks nothing, and takes a tenth of a microsecond: the store has the uid beside the packed bytes.
 // So no hash is held, which would take 16 bytes an object.
 func inShard(s *shard.Selector, o *store.Object) bool {
 	if s.Field() == shard.Namespace {
