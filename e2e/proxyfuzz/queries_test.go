@@ -46,6 +46,12 @@ func queryOf(d dice, r *resource) []string {
 			"metadata.name=plain,metadata.name=key", "metadata.uid=1", "=", ",", "metadata.name=a\\,b", `metadata.name=web-0\=`, "metadata.name==web-0"}, r.fields...)
 		add("fieldSelector", pick(d, fields...))
 	}
+	if d.percent(6) {
+		const low, high = "'0x0000000000000000','0x7000000000000000'", "'0x7000000000000000','0x10000000000000000'"
+		uid, namespace := "shardRange(object.metadata.uid,", "shardRange(object.metadata.namespace,"
+		add("shardSelector", pick(d, uid+low+")", uid+high+")", uid+low+")||"+uid+high+")", "("+uid+high+"))", namespace+low+")", namespace+high+")",
+			"o."+uid+low+")", uid+low+")||"+namespace+high+")", "shardRange(object.metadata.name,"+low+")", "", " ", uid+"'0x0','0x8')", uid+low))
+	}
 	if d.percent(3) {
 		add("continue", pick(d, "junk", "{then}", "eyJ2IjoibWV0YS5rOHMuaW8vdjEiLCJydiI6MCwic3RhcnQiOiJiIn0", "eyJydiI6MX0", ""))
 	}
