@@ -25,15 +25,16 @@ func Parse(text string) (*Selector, error) {
 }
 
 const (
-	maxDepth  = 64   // of parentheses
-	maxRanges = 1024 // each is looked at for each object
+	maxDepth  = 64 // of parentheses
+	maxRanges = 1024
 )
 
 // parser reads one selector by recursive descent.
 type parser struct {
 	lexer
-	depth int
-	sel   Selector
+	depth  int
+	field  Field
+	ranges []Range
 }
 
 func (p *parser) selector() (*Selector, error) {
@@ -47,7 +48,7 @@ func (p *parser) selector() (*Selector, error) {
 	if p.token.kind != end {
 		return nil, p.unexpected("|| or the end")
 	}
-	return &p.sel, nil
+	return newSelector(p.field, p.ranges), nil
 }
 
 // either reads terms joined by ||.
@@ -181,10 +182,10 @@ func (p *parser) quoted() (text string, err error) {
 
 // add takes one range in.
 func (p *parser) add(f Field, first, end string) error {
-	if len(p.sel.ranges) > 0 && p.sel.field != f {
+	if len(p.ranges) > 0 && p.field != f {
 		return errors.New("all ranges must be of the same field")
 	}
-	if len(p.sel.ranges) == maxRanges {
+	if len(p.ranges) == maxRanges {
 		return fmt.Errorf("more than %d ranges", maxRanges)
 	}
 	r := Range{Last: math.MaxUint64}
@@ -201,7 +202,7 @@ func (p *parser) add(f Field, first, end string) error {
 		}
 		r.Last--
 	}
-	p.sel.field, p.sel.ranges = f, append(p.sel.ranges, r)
+	p.field, p.ranges = f, append(p.ranges, r)
 	return nil
 }
 

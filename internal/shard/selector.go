@@ -4,8 +4,10 @@
 package shard
 
 import (
+	"cmp"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 )
 
@@ -31,7 +33,21 @@ type Range struct{ First, Last uint64 }
 // Selector chooses objects by ranges of one field's hash. It has at least one range. It is immutable and safe for concurrent use.
 type Selector struct {
 	field  Field
-	ranges []Range
+	ranges []Range // as they were written
+	union  []Range // of ranges: in order, and apart from each other
+}
+
+func newSelector(f Field, ranges []Range) *Selector {
+	s := &Selector{field: f, ranges: ranges}
+	sorted := slices.SortedFunc(slices.Values(ranges), func(a, b Range) int { return cmp.Compare(a.First, b.First) })
+	for _, r := range sorted {
+		if last := len(s.union) - 1; last >= 0 && r.First <= s.union[last].Last {
+			s.union[last].Last = max(s.union[last].Last, r.Last)
+		} else {
+			s.union = append(s.union, r)
+		}
+	}
+	return s
 }
 
 // Field returns what is hashed.
@@ -39,12 +55,8 @@ func (s *Selector) Field() Field { return s.field }
 
 // Has reports whether a hash is in one of the ranges.
 func (s *Selector) Has(hash uint64) bool {
-	for _, r := range s.ranges {
-		if r.First <= hash && hash <= r.Last {
-			return true
-		}
-	}
-	return false
+	i, _ := slices.BinarySearchFunc(s.union, hash, func(r Range, hash uint64) int { return cmp.Compare(r.Last, hash) })
+	return i < len(s.union) && s.union[i].First <= hash
 }
 
 // Chooses reports whether an object with this uid and namespace is chosen.

@@ -42,7 +42,7 @@ func (s Shard) Selector() *Selector {
 	if s.Index < s.Count-1 {
 		r.Last = bound(s.Index+1, s.Count) - 1
 	}
-	return &Selector{ranges: []Range{r}}
+	return newSelector(UID, []Range{r})
 }
 
 // bound is the first hash of a shard: 2^64 * index / count.

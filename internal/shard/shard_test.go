@@ -3,6 +3,7 @@ package shard
 import (
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -83,6 +84,32 @@ func TestSplit(t *testing.T) {
 			}
 			if count > 1 && in != 1 {
 				t.Fatalf("%s is in %d of %d shards", o.UID, in, count)
+			}
+		}
+	}
+}
+
+// TestRanges: many ranges, whatever their order and however they overlap, choose what apimachinery's selector does.
+func TestRanges(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 6))
+	for range 200 {
+		var ranges []Range
+		for range 1 + r.IntN(8) {
+			a, b := r.Uint64()>>56, r.Uint64()>>56 // of the first byte, so that they meet
+			ranges = append(ranges, Range{min(a, b) << 56, max(a, b)<<56 | uint64(math.MaxUint64>>8)})
+		}
+		sel := newSelector(UID, ranges)
+		theirs := sel.upstream()
+		for range 50 {
+			o := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{UID: types.UID(uid(r))}}
+			want, err := theirs.Matches(o)
+			if got := sel.Chooses([]byte(o.UID), nil); err != nil || got != want {
+				t.Fatalf("%s of %s: %t, not %t (%v)", sel, o.UID, got, want, err)
+			}
+		}
+		for _, rg := range ranges {
+			if !sel.Has(rg.First) || !sel.Has(rg.Last) {
+				t.Fatalf("%s lacks an end of %v", sel, rg)
 			}
 		}
 	}
