@@ -94,6 +94,9 @@
 // An object that cannot be read does not stop the others: it is skipped, Status.Skipped counts it, and Status.Err is its error as long
 // as there is nothing worse. One that came by a watch makes a list, once; a list that cannot read it either is enough.
 //
+// An object that Config.Keep does not want is read no further than its metadata. Its resourceVersion counts as any other's, so that a watch is resumed
+// behind it.
+//
 // Status.Heard tells when the server was heard last. Where nothing was heard on an open watch for 90 s, longer than a server leaves it
 // without a bookmark, and the server does not answer a probe, Status.Err is [ErrSilent].
 //
