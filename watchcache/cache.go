@@ -86,10 +86,12 @@ type Cache struct {
 	hub      hub
 	wide     cursors // of watchers that the hub does not serve
 	shared   sharedEvents
-	paces    paces
+	paces    paces // of LISTs and GETs
+	watching paces // of WATCHes
+	drain    drain
 	counters counters
 
-	closing context.Context // ends the watches
+	closing context.Context // ends everything
 	close   context.CancelFunc
 	expired atomic.Bool // set before close: they end with 410
 }
@@ -121,8 +123,11 @@ func New(cfg Config) (*Cache, error) {
 	}
 	c.indexes = indexes{cache: c, held: map[string]*index{}, wanted: map[string]*score{}}
 	c.hub.cache = c
-	c.paces.stall, c.paces.stalled = orDefault(cfg.Stall, defaultStall), &c.counters.stalled
+	for _, ps := range []*paces{&c.paces, &c.watching} {
+		ps.stall, ps.stalled = orDefault(cfg.Stall, defaultStall), &c.counters.stalled
+	}
 	c.closing, c.close = context.WithCancel(context.Background())
+	c.drain = newDrain(c.closing)
 	if c.clock == nil {
 		c.clock = storeClock{cfg.Store}
 	}
@@ -166,11 +171,12 @@ func (c *Cache) addIndexes(labels, fields []string) error {
 	return nil
 }
 
-// Close ends all watches, without an error to their clients, once they have sent what the store holds; it does not wait for them.
-// Later requests are answered 503.
+// Close ends all watches, without an error to their clients, once they have sent what the store holds, and a bookmark where they have asked for
+// bookmarks; it does not wait for them. Later requests are answered 503.
 func (c *Cache) Close() {
 	c.close()
 	c.paces.close()
+	c.watching.close()
 }
 
 // Expire is Close, and tells the watches 410 Expired: the source has gone back to an earlier state, so that what their clients hold, and

@@ -12,33 +12,21 @@ import (
 // beforeDeadline is how long before its end a watch sends its last bookmark.
 const beforeDeadline = 2 * time.Second
 
-// follow sends changes and bookmarks until the watch ends.
+// follow sends changes and bookmarks until the watch ends. Where the cache ends it, that is with what was done before, and a bookmark.
 func (wt *watcher) follow(ctx context.Context, deadline time.Time) error {
 	marks := wt.newMarks(deadline)
 	defer marks.timer.Stop()
-	for closing := false; ; {
+	turn := wt.cache.drain.turn()
+	defer turn.stop()
+	for {
 		if err := wt.endState(marks); err != nil {
 			return err
 		}
-		upTo, due := marks.due(wt)
-		if (due || closing) && wt.routed {
-			wt.cache.hub.settle()
-		}
-		wt.wake()
-		if err := wt.sendAll(ctx); err != nil {
+		last := turn.came()
+		if err := wt.sendAllMarked(ctx, marks, last); err != nil {
 			return err
 		}
-		if wt.out.err != nil || ctx.Err() != nil {
-			return nil
-		}
-		if due {
-			wt.sent = max(wt.sent, upTo)
-			if err := wt.sendBookmark(wt.sent, false); err != nil {
-				return err
-			}
-			marks.sent()
-		}
-		if wt.out.flush() != nil || wt.from.Closed() || closing {
+		if wt.out.err != nil || ctx.Err() != nil || wt.out.flush() != nil || wt.from.Closed() || last {
 			return nil
 		}
 		wt.idle()
@@ -50,10 +38,35 @@ func (wt *watcher) follow(ctx context.Context, deadline time.Time) error {
 			marks.rang = true
 		case <-ctx.Done():
 			return nil
-		case <-wt.cache.closing.Done():
-			closing = true // and send what was done before
+		case <-turn.begun:
+			turn.draw()
+		case <-turn.C():
+		case <-wt.cache.drain.over.Done():
 		}
 	}
+}
+
+// sendAllMarked sends all changes that there are, and a bookmark behind them if one is due, or this is the last that the watch sends. None
+// is sent if the store was closed meanwhile: then nobody knows whether those were all.
+func (wt *watcher) sendAllMarked(ctx context.Context, marks *marks, last bool) error {
+	upTo, due := marks.due(wt, last)
+	settled := true
+	if (due || last) && wt.routed {
+		settled = wt.cache.hub.settle()
+	}
+	wt.wake()
+	if err := wt.sendAll(ctx); err != nil {
+		return err
+	}
+	if !due || !settled || wt.from.Closed() || wt.out.err != nil || ctx.Err() != nil {
+		return nil
+	}
+	wt.sent = max(wt.sent, upTo)
+	if err := wt.sendBookmark(wt.sent, false); err != nil {
+		return err
+	}
+	marks.sent()
+	return nil
 }
 
 // endState sends the bookmark that ends the initial events, if it is due. It does not wait for what has changed since: a client that is
@@ -78,7 +91,7 @@ func (wt *watcher) gather(ctx context.Context, flushed time.Time) {
 	select {
 	case <-timer.C:
 	case <-ctx.Done():
-	case <-wt.cache.closing.Done():
+	case <-wt.cache.drain.over.Done():
 	}
 }
 
@@ -232,9 +245,10 @@ func (mk *marks) next() time.Duration {
 	return min(mk.interval, left)
 }
 
-// due says whether a bookmark is to be sent once everything that there is now was sent, and up to where that goes.
-func (mk *marks) due(wt *watcher) (upTo uint64, due bool) {
-	if !mk.rang || !mk.allowed {
+// due says whether a bookmark is to be sent once everything that there is now was sent, and up to where that goes. last: the watch ends
+// after that. It sends none while it owes the bookmark that ends the initial events, or if it ends with 410.
+func (mk *marks) due(wt *watcher, last bool) (upTo uint64, due bool) {
+	if !mk.allowed || mk.initial || !mk.rang && (!last || wt.cache.expired.Load()) {
 		return 0, false
 	}
 	wt.cache.clock.Observe(func(rv uint64) { upTo = rv })

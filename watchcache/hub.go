@@ -106,13 +106,15 @@ func (h *hub) run(cursor *store.Cursor) {
 	}
 }
 
-// settle hands on everything that the store holds now.
-func (h *hub) settle() {
+// settle hands on everything that the store holds now. It returns false if the store was closed, which then may hold more.
+func (h *hub) settle() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.cursor != nil {
-		h.pump()
+	if h.cursor == nil {
+		return true
 	}
+	h.pump()
+	return !h.cursor.Closed()
 }
 
 // pump hands on what has come. The lock is held.

@@ -37,7 +37,7 @@ func (c *Cache) newStream(w http.ResponseWriter, contentType string, zip, small 
 		h.Add("Vary", "Accept-Encoding")
 	}
 	w.WriteHeader(http.StatusOK)
-	s := &stream{w: w, pace: c.paces.start(w), most: streamBuffer, gzip: zip}
+	s := &stream{w: w, pace: c.watching.start(w), most: streamBuffer, gzip: zip}
 	if small {
 		s.most = smallWrite
 	}

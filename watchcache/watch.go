@@ -167,7 +167,7 @@ func (wt *watcher) begin(ctx context.Context) (stopped bool, err error) {
 func (c *Cache) waitFor(ctx context.Context, rv uint64) (stopped bool) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	defer context.AfterFunc(c.closing, cancel)()
+	defer context.AfterFunc(c.drain.over, cancel)()
 	return c.clock.Wait(ctx, rv) != nil
 }
 
@@ -221,7 +221,7 @@ func (wt *watcher) sendState(ctx context.Context) (stopped bool, err error) {
 		if err != nil {
 			return false, err
 		}
-		if wt.out.err != nil || ctx.Err() != nil || c.closing.Err() != nil {
+		if wt.out.err != nil || ctx.Err() != nil || c.drain.over.Err() != nil {
 			return true, nil
 		}
 	}

@@ -1,0 +1,200 @@
+package watchcache
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// drained is a watch that notes when it ended.
+type drained struct {
+	*recorder
+	ended chan time.Time
+}
+
+// watchUntilEnd begins a WATCH that nobody ends but the cache.
+func (s *source) watchUntilEnd(query string) *drained {
+	d := &drained{newRecorder(), make(chan time.Time, 1)}
+	go func() {
+		s.cache.ServeList(d, newRequest("watch=1&"+query), "", "")
+		d.ended <- time.Now()
+	}()
+	return d
+}
+
+// TestDrain: all watches end, at different moments, with everything that was done before and a bookmark for those that have asked for
+// bookmarks, from which they can go on.
+func TestDrain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSource(t, 1<<20, nil)
+		defer s.close()
+		first := s.put("ns", "first", "red").rv
+		var marked, plain []*drained
+		for _, query := range redQueries {
+			marked = append(marked, s.watchUntilEnd("allowWatchBookmarks=1&"+query))
+			plain = append(plain, s.watchUntilEnd(query))
+		}
+		future := s.watchUntilEnd("allowWatchBookmarks=1&resourceVersion=100000")
+		synctest.Wait()
+		const over = 10 * time.Second
+		begun := time.Now()
+		s.cache.Drain(over)
+		s.cache.Drain(0) // which does nothing
+		synctest.Wait()
+		late := s.watchUntilEnd("allowWatchBookmarks=1&resourceVersion=" + formatVersion(first))
+		red := s.put("ns", "second", "red").rv
+		blue := s.put("ns", "third", "blue").rv // which no watcher sees, and all have seen through
+		time.Sleep(over)
+		synctest.Wait()
+		moments := map[time.Time]bool{}
+		for _, d := range slices.Concat(marked, plain, []*drained{late, future}) {
+			at := <-d.ended
+			moments[at] = true
+			if took := at.Sub(begun); took < 0 || took > over {
+				t.Errorf("ended after %v", took)
+			}
+		}
+		if len(moments) < 8 {
+			t.Errorf("they ended at %d moments", len(moments))
+		}
+		for _, d := range marked {
+			events := d.events(t)
+			last := events[len(events)-1]
+			if !isBookmark(last) || len(events) > 4 { // two of which are the initial event and its bookmark
+				t.Fatalf("%v", events)
+			}
+			wants := []uint64{blue, red, first}
+			if !slices.ContainsFunc(wants, func(rv uint64) bool { return last == "BOOKMARK@"+formatVersion(rv) }) {
+				t.Errorf("%v", events)
+			}
+			if sees := last != "BOOKMARK@"+formatVersion(first); sees != slices.Contains(events, "ADDED ns/second@"+formatVersion(red)) {
+				t.Errorf("%v", events)
+			}
+		}
+		for _, d := range plain {
+			if got := d.events(t); len(got) == 0 || slices.ContainsFunc(got, isBookmark) {
+				t.Errorf("%v", got)
+			}
+		}
+		if got := future.events(t); len(got) > 0 {
+			t.Errorf("one that waits for what has yet to come is told %v", got)
+		}
+		if l := s.list("", ""); len(l.Items) != 3 {
+			t.Errorf("a LIST: %+v", l)
+		}
+		after := s.watchUntilEnd("allowWatchBookmarks=1&resourceVersion=" + formatVersion(red))
+		synctest.Wait()
+		want := []string{"ADDED ns/third@" + formatVersion(blue), "BOOKMARK@" + formatVersion(blue)}
+		if got := after.events(t); !slices.Equal(got, want) {
+			t.Errorf("one that begins afterwards: %v", got)
+		}
+	})
+}
+
+// TestDrainDuringInitialEvents: a watch whose client has not got all initial events yet gets no bookmark that says otherwise.
+func TestDrainDuringInitialEvents(t *testing.T) {
+	const query = "allowWatchBookmarks=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan"
+	synctest.Test(t, func(t *testing.T) {
+		s := newSource(t, 1<<20, nil)
+		defer s.close()
+		for i := range 1000 { // more than a buffer
+			s.put("ns", fmt.Sprint("t", i), "red")
+		}
+		slow, patient := s.watchUntilEnd(query), s.watchUntilEnd(query)
+		slow.hold()
+		patient.hold()
+		synctest.Wait()
+		s.cache.Drain(time.Second)
+		time.Sleep(time.Second / 2)
+		patient.free()
+		time.Sleep(time.Second)
+		slow.free()
+		synctest.Wait()
+		if got := slow.events(t); len(got) >= 1000 || slices.ContainsFunc(got, isBookmark) {
+			t.Errorf("%d events, %v", len(got), got[len(got)-1])
+		}
+		if got := patient.events(t); len(got) != 1002 || !isBookmark(got[1000]) || !isBookmark(got[1001]) {
+			t.Errorf("%d events, %v", len(got), got[len(got)-1])
+		}
+	})
+	synctest.Test(t, func(t *testing.T) {
+		s := newSource(t, 1<<20, func(c *Config) {
+			c.Bookmarks = func() (time.Duration, bool) { return time.Hour, false }
+		})
+		defer s.close()
+		owed := s.watchUntilEnd(query)
+		synctest.Wait()
+		s.cache.Drain(0)
+		synctest.Wait()
+		if got := owed.events(t); len(got) > 0 {
+			t.Errorf("in place of the bookmark that ends the initial events: %v", got)
+		}
+	})
+}
+
+// TestLastBookmark: whatever is written, and closed, at the same time, a watcher has got everything up to its last bookmark.
+func TestLastBookmark(t *testing.T) {
+	for seed := range uint64(200) {
+		s := newSource(t, 1<<20, nil)
+		rnd := rand.New(rand.NewPCG(seed, 3))
+		history, red := map[uint64]map[string]uint64{}, map[string]uint64{}
+		for i := range 8 {
+			red[fmt.Sprint("ns/t", i)] = s.put("ns", fmt.Sprint("t", i), "red").rv
+			history[s.rv] = cloneMap(red)
+		}
+		var clients []*drained
+		for _, query := range redQueries {
+			clients = append(clients, s.watchUntilEnd("allowWatchBookmarks=1&resourceVersion="+formatVersion(firstVersion)+"&"+query))
+		}
+		closes := rnd.IntN(40)
+		for i := range 40 {
+			if i == closes {
+				if seed%2 == 0 {
+					s.cache.Close()
+				} else {
+					s.cache.Drain(0)
+				}
+			}
+			s.change(rnd, red)
+			history[s.rv] = cloneMap(red)
+		}
+		s.store.Close()
+		s.cache.Close()
+		for _, d := range clients {
+			<-d.ended
+			events := d.events(t)
+			last := len(events) - 1
+			if last < 0 || !isBookmark(events[last]) {
+				continue
+			}
+			var rv uint64
+			if _, err := fmt.Sscanf(events[last], "BOOKMARK@%d", &rv); err != nil {
+				t.Fatal(err)
+			}
+			if got, want := replay(t, events[:last]), history[rv]; fmt.Sprint(got) != fmt.Sprint(want) {
+				t.Fatalf("seed %d, at %d:\ngot  %v\nwant %v\n%s", seed, rv, got, want, strings.Join(events, "\n"))
+			}
+		}
+	}
+}
+
+// TestExpiredWithoutBookmark: who has to begin anew is not told where to go on.
+func TestExpiredWithoutBookmark(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSource(t, 1<<20, nil)
+		defer s.close()
+		d := s.watchUntilEnd("allowWatchBookmarks=1&resourceVersion=" + formatVersion(firstVersion))
+		synctest.Wait()
+		s.put("ns", "a", "red")
+		s.cache.Expire()
+		<-d.ended
+		got := d.events(t)
+		if len(got) == 0 || got[len(got)-1] != "ERROR 410" || slices.ContainsFunc(got, isBookmark) {
+			t.Errorf("%v", got)
+		}
+	})
+}
