@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // connections is a listener that bounds how many of its connections are open. When they are as many as may be, the one that has waited
@@ -54,6 +55,24 @@ func (cs *connections) Accept() (net.Conn, error) {
 		cs.refused.Add(1)
 		_ = conn.Close()
 	}
+}
+
+// serve serves the connections by one server, and, once that is shut down or closed, those that come then by the other.
+func (cs *connections) serve(first, second *http.Server) {
+	_ = first.ServeTLS(borrowed{cs}, "", "") // always an error; http.ErrServerClosed after its Shutdown or Close
+	_ = cs.setDeadline(time.Time{})
+	_ = second.ServeTLS(cs, "", "")
+}
+
+// borrowed is a listener that does not end when its server closes it: only an Accept that is under way does.
+type borrowed struct{ *connections }
+
+// Close is net.Listener's.
+func (b borrowed) Close() error { return b.setDeadline(time.Now()) }
+
+// setDeadline ends an Accept at that time, as net.TCPListener does.
+func (cs *connections) setDeadline(at time.Time) error {
+	return cs.Listener.(*net.TCPListener).SetDeadline(at)
 }
 
 // admit lets a connection in, or returns nil.

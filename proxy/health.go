@@ -72,6 +72,11 @@ func (s *Server) serveHealth(w http.ResponseWriter, r *http.Request) {
 	note("ping", "")
 	if r.URL.Path == "/readyz" {
 		why := ""
+		if stage(s.stage.Load()) != running {
+			why = "the proxy is shutting down"
+		}
+		note("shutdown", why)
+		why = ""
 		if s.health.probe(r.Context()) != nil {
 			why = "the upstream API server does not answer"
 		}

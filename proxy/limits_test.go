@@ -253,6 +253,26 @@ func TestSlowBody(t *testing.T) {
 	}
 }
 
+// request sends a GET by HTTP/2, and returns what its answer is read by.
+func (c *rawConn) request(path string) *http2.Framer {
+	c.t.Helper()
+	fmt.Fprint(c, http2.ClientPreface)
+	framer := http2.NewFramer(c, c.in)
+	var head strings.Builder
+	enc := hpack.NewEncoder(&head)
+	for _, field := range [][2]string{{":method", "GET"}, {":scheme", "https"}, {":authority", "x"}, {":path", path}, {"authorization", "Bearer token-jane"}} {
+		if err := enc.WriteField(hpack.HeaderField{Name: field[0], Value: field[1]}); err != nil {
+			c.t.Fatal(err)
+		}
+	}
+	if err := errors.Join(framer.WriteSettings(), framer.WriteHeaders(http2.HeadersFrameParam{
+		StreamID: 1, BlockFragment: []byte(head.String()), EndStream: true, EndHeaders: true,
+	})); err != nil {
+		c.t.Fatal(err)
+	}
+	return framer
+}
+
 // TestHalfOpen: an HTTP/2 client that answers no pings has gone, and its watch with it; and it is told how much it may ask for at once.
 func TestHalfOpen(t *testing.T) {
 	u := startUpstream(t, embedded.Options{Pods: 3})
@@ -260,21 +280,7 @@ func TestHalfOpen(t *testing.T) {
 	wait.ping, wait.pong = 50*time.Millisecond, 50*time.Millisecond
 	f := startProxy(t, u, Options{Resources: []string{"pods"}, patience: wait})
 	f.ready()
-	c := f.dial("h2")
-	fmt.Fprint(c, http2.ClientPreface)
-	framer := http2.NewFramer(c, c.in)
-	var head strings.Builder
-	enc := hpack.NewEncoder(&head)
-	for _, field := range [][2]string{{":method", "GET"}, {":scheme", "https"}, {":authority", "x"}, {":path", "/api/v1/pods?watch=true"}, {"authorization", "Bearer token-jane"}} {
-		if err := enc.WriteField(hpack.HeaderField{Name: field[0], Value: field[1]}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := errors.Join(framer.WriteSettings(), framer.WriteHeaders(http2.HeadersFrameParam{
-		StreamID: 1, BlockFragment: []byte(head.String()), EndStream: true, EndHeaders: true,
-	})); err != nil {
-		t.Fatal(err)
-	}
+	framer := f.dial("h2").request("/api/v1/pods?watch=true")
 	streams, watched, pinged := uint32(0), false, false
 	for {
 		frame, err := framer.ReadFrame()

@@ -58,6 +58,11 @@ type Options struct {
 	FlushInterval time.Duration
 	// ExpireLate ends watches that have fallen behind the change log with 410 Expired, in place of going on from the state.
 	ExpireLate bool
+	// ShutdownDelay is how long Run goes on serving once it is to end: see Server.Shutdown. 0: not at all.
+	ShutdownDelay time.Duration
+	// GoawayChance is how likely an HTTP/2 client is asked, with an answer, to go on by another connection, so that replicas behind a load
+	// balancer share what they serve evenly: from 0, never, to MaxGoawayChance. What is open on the connection goes on, watches too.
+	GoawayChance float64
 	// BookmarkInterval and MinWatch are those of watchcache.Config.
 	BookmarkInterval, MinWatch time.Duration
 	// Log is told what an operator should know. nil: nobody is.
@@ -104,6 +109,9 @@ type Authentication struct {
 
 // ErrOptions: the options cannot be served.
 var ErrOptions = errors.New("proxy: options")
+
+// MaxGoawayChance bounds Options.GoawayChance, as kube-apiserver does: more would be spent on connections than on answers.
+const MaxGoawayChance = 0.02
 
 const (
 	defaultRecheck = time.Minute

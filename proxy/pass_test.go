@@ -253,7 +253,7 @@ func TestHostile(t *testing.T) {
 	} else {
 		resp.Body.Close()
 	}
-	if s := f.proxy.server; s.ReadHeaderTimeout <= 0 || s.IdleTimeout <= 0 || s.HTTP2.SendPingTimeout <= 0 {
+	if s := f.proxy.servers[0]; s.ReadHeaderTimeout <= 0 || s.IdleTimeout <= 0 || s.HTTP2.SendPingTimeout <= 0 {
 		t.Error("a connection may stay for ever")
 	}
 }

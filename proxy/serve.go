@@ -18,7 +18,10 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		watchcache.WriteError(w, r, apierrors.NewServiceUnavailable("the proxy is shutting down"))
 		return
 	}
-	defer s.requests.Done()
+	defer s.leave()
+	if s.parts(r) {
+		w.Header().Set("Connection", "close")
+	}
 	if r.ProtoMajor == 1 {
 		_ = http.NewResponseController(w).SetWriteDeadline(time.Time{}) // the one that the connection's last request has left
 	}
@@ -228,6 +231,15 @@ func (s *Server) pass(w http.ResponseWriter, r *http.Request) {
 	defer context.AfterFunc(s.closing, cancel)()
 	r = r.WithContext(ctx)
 	w = newPacedWriter(w)
+	switch info := s.urls.of(r).info; {
+	case info.Verb == "watch":
+		watch, p := s.endings.begin(w, r, cancel)
+		defer s.endings.forget(p)
+		r = watch
+	case longRunning(info): // a shutdown does not wait for it
+		s.unfinished.add(-1)
+		defer s.unfinished.add(1)
+	}
 	who, _ := s.authn.certified(r)
 	switch {
 	case who == nil && s.authn.unauthorized(r):

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -43,10 +44,14 @@ type Server struct {
 	close    context.CancelFunc
 	running  sync.WaitGroup // what Start has started
 	mu       sync.Mutex
-	listener *connections // nil until Start
-	server   *http.Server
+	listener *connections   // nil until Start
+	servers  []*http.Server // none until Start; the second is for connections that come when the first is shut down
 	closed   bool
 	requests sync.WaitGroup // in ServeHTTP; not added to once closed is set
+
+	stage      atomic.Int32 // see stage
+	unfinished tally        // requests that a shutdown waits for
+	endings    endings
 }
 
 // ErrClosed is what the methods of a closed server answer.
@@ -71,6 +76,9 @@ const (
 func New(ctx context.Context, o Options) (*Server, error) {
 	if o.Upstream == nil {
 		return nil, fmt.Errorf("%w: no upstream", ErrOptions)
+	}
+	if o.GoawayChance < 0 || o.GoawayChance > MaxGoawayChance {
+		return nil, fmt.Errorf("%w: a chance of GOAWAY of %v: want 0 to %v", ErrOptions, o.GoawayChance, MaxGoawayChance)
 	}
 	o = o.withDefaults()
 	cfg := rest.CopyConfig(o.Upstream)
@@ -129,12 +137,23 @@ func (s *Server) Start() error {
 	if err := s.auditor.start(); err != nil {
 		return errors.Join(fmt.Errorf("proxy: %w", err), l.Close())
 	}
-	wait := s.opts.patience
 	s.listener = &connections{Listener: l, limit: s.opts.MaxConnections}
-	s.server = &http.Server{
+	s.servers = []*http.Server{s.newServer(s.listener), s.newServer(s.listener)}
+	s.running.Go(func() { s.listener.serve(s.servers[0], s.servers[1]) })
+	s.running.Go(func() { s.holdings.run(s.closing) })
+	for _, run := range s.authn.run {
+		s.running.Go(func() { run(s.closing) })
+	}
+	return nil
+}
+
+// newServer returns a server of connections.
+func (s *Server) newServer(l *connections) *http.Server {
+	wait := s.opts.patience
+	return &http.Server{
 		Handler:           s,
-		ConnState:         s.listener.changed,
-		ConnContext:       s.listener.context,
+		ConnState:         l.changed,
+		ConnContext:       l.context,
 		ReadHeaderTimeout: wait.header,
 		IdleTimeout:       wait.idle,
 		MaxHeaderBytes:    maxHeader,
@@ -149,21 +168,15 @@ func (s *Server) Start() error {
 			ClientAuth:     tls.RequestClientCert, // checked by the authenticators, which follow their CAs
 		},
 	}
-	s.running.Go(func() { _ = s.server.ServeTLS(s.listener, "", "") }) // always an error; http.ErrServerClosed after Close
-	s.running.Go(func() { s.holdings.run(s.closing) })
-	for _, run := range s.authn.run {
-		s.running.Go(func() { run(s.closing) })
-	}
-	return nil
 }
 
-// Run listens until ctx ends, then closes the server. It returns nil when ctx ended it.
+// Run listens until ctx ends, then shuts the server down, with Options.ShutdownDelay. It returns nil when ctx ended it.
 func (s *Server) Run(ctx context.Context) error {
 	if err := s.Start(); err != nil {
 		return err
 	}
 	<-ctx.Done()
-	return s.Close()
+	return s.Shutdown(context.WithoutCancel(ctx), s.opts.ShutdownDelay)
 }
 
 // URL is where the server listens, for example https://127.0.0.1:8443; empty before Start.
@@ -192,29 +205,36 @@ func (s *Server) enter() bool {
 		return false
 	}
 	s.requests.Add(1)
+	s.unfinished.add(1)
 	return true
 }
 
-// Close ends every request, watches included, and waits for them. A second call does nothing.
+// leave is the end of a request that was let in.
+func (s *Server) leave() {
+	s.unfinished.add(-1)
+	s.requests.Done()
+}
+
+// Close ends every request, watches included, and waits for them. A second call does nothing. Shutdown is for clients' sake.
 func (s *Server) Close() error {
 	s.mu.Lock()
 	already := s.closed
 	s.closed = true
-	server := s.server
+	servers := s.servers
 	s.mu.Unlock()
 	if already {
 		return nil
 	}
 	s.close()
 	var err error
-	if server != nil {
-		ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
-		defer cancel()
-		if err = server.Shutdown(ctx); err != nil {
-			err = server.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
+	defer cancel()
+	for _, server := range slices.Backward(servers) {
+		if server.Shutdown(ctx) != nil {
+			err = errors.Join(err, server.Close())
 		}
 	}
-	if server == nil {
+	if len(servers) == 0 {
 		for _, run := range s.authn.run {
 			run(s.closing) // which ends what New has started
 		}

@@ -66,11 +66,12 @@ func newUpstream(cfg *rest.Config, o *Options) (*upstream, error) {
 		}
 	}
 	u.proxy = &httputil.ReverseProxy{
-		Rewrite:       func(pr *httputil.ProxyRequest) { u.rewrite(pr, base) },
-		Transport:     u,
-		FlushInterval: -1, // as it comes: most of what is long is a watch
-		ErrorHandler:  u.failed,
-		ErrorLog:      slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug),
+		Rewrite:        func(pr *httputil.ProxyRequest) { u.rewrite(pr, base) },
+		Transport:      u,
+		FlushInterval:  -1, // as it comes: most of what is long is a watch
+		ModifyResponse: endingAnswer,
+		ErrorHandler:   u.failed,
+		ErrorLog:       slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug),
 	}
 	return u, nil
 }

@@ -1,9 +1,11 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -101,6 +103,10 @@ func (f *flags) add(fs *pflag.FlagSet) {
 	fs.IntVar(&o.Audit.MaxBackups, "audit-log-maxbackup", 0, "How many of the files before are kept; 0: all")
 	fs.IntVar(&o.Audit.MaxAge, "audit-log-maxage", 0, "For how many days they are kept; 0: for ever")
 	fs.StringVar(&o.Audit.WebhookConfigFile, "audit-webhook-config-file", "", "Kubeconfig of a server to send what is recorded")
+	fs.DurationVar(&o.ShutdownDelay, "shutdown-delay", 10*time.Second,
+		"How long the proxy goes on serving after SIGTERM, unready, while watches end one by one; an interrupt does not wait, a second signal ends it at once")
+	fs.Float64Var(&o.GoawayChance, "goaway-chance", 0,
+		"How likely an HTTP/2 client is asked, with an answer, to use another connection, 0 to 0.02: replicas even out; 0.001 is a good value")
 	fs.BoolVarP(&f.verbose, "verbose", "v", false, "Log more")
 }
 
@@ -167,5 +173,10 @@ func (f *flags) run(cmd *cobra.Command) error {
 		}
 	}
 	fmt.Fprintln(cmd.OutOrStdout(), server.URL())
-	return server.Run(cmd.Context())
+	<-cmd.Context().Done()
+	delay := f.options.ShutdownDelay
+	if errors.Is(context.Cause(cmd.Context()), errInterrupted) { // somebody at a terminal
+		delay = 0
+	}
+	return server.Shutdown(context.WithoutCancel(cmd.Context()), delay)
 }

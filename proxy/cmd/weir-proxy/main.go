@@ -41,9 +41,7 @@ func (e usageError) Unwrap() error { return e.err }
 
 // run runs the command and returns its exit code. An error is one line on stderr.
 func run(args []string, stderr io.Writer) int {
-	// The first interrupt ends what runs in good order; a second one ends the process.
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop)
+	ctx, stop := untilSignal()
 	defer stop()
 
 	cmd := newCommand()
@@ -58,6 +56,32 @@ func run(args []string, stderr io.Writer) int {
 		return 2
 	}
 	return 1
+}
+
+// errInterrupted is the cause of a context that an interrupt has ended.
+var errInterrupted = errors.New("interrupted")
+
+// untilSignal returns a context that ends with the first SIGTERM or interrupt. A second one ends the process. One goroutine waits for it,
+// until stop.
+func untilSignal() (ctx context.Context, stop func()) {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	go func() {
+		select {
+		case s := <-signals:
+			signal.Stop(signals)
+			if s == os.Interrupt {
+				cancel(errInterrupted)
+			}
+			cancel(nil)
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, func() {
+		signal.Stop(signals)
+		cancel(nil)
+	}
 }
 
 // newLog is the log of the proxy and of the libraries under it.

@@ -82,6 +82,7 @@ func TestMessages(t *testing.T) {
 		{[]string{"--kubeconfig", good, "--tls-cert-file", bad}, 2, "a certificate needs its key"},
 		{[]string{"--kubeconfig", good, "--client-ca-file", dir + "/none"}, 2, "no such file"},
 		{[]string{"--kubeconfig", good, "--resources", "pods,"}, 2, "no resource"},
+		{[]string{"--kubeconfig", good, "--goaway-chance", "0.5"}, 2, "want 0 to 0.02"},
 		{[]string{"--kubeconfig", good, "--write-kubeconfig", dir + "/no/such/folder/"}, 1, "kubeconfig"},
 	} {
 		var stderr strings.Builder
@@ -130,7 +131,7 @@ func TestRun(t *testing.T) {
 	cmd := newCommand()
 	cmd.SetOut(in)
 	cmd.SetArgs([]string{"--kubeconfig", of, "--resources", "pods", "--write-kubeconfig", written, "--cert-dir", filepath.Join(dir, "certs")})
-	running, stop := context.WithCancel(ctx)
+	running, stop := context.WithCancelCause(ctx)
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.ExecuteContext(running); in.Close() }()
 	first := make([]byte, 256)
@@ -154,7 +155,7 @@ func TestRun(t *testing.T) {
 	if err != nil || len(list.Items) != 5 {
 		t.Errorf("%v", err)
 	}
-	stop()
+	stop(errInterrupted) // which waits for no load balancer
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}
