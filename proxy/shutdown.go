@@ -23,7 +23,7 @@ const finishTimeout = time.Minute
 // Shutdown ends the server so that its clients lose nothing, and go on at another replica; then it is Close. For that delay the server
 // goes on serving:
 //
-//	from the start      /readyz fails, so that load balancers send nobody any more
+//	from the start      /readyz fails, so that load balancers send nobody any more; what is watched is proven to be current
 //	a quarter           answers ask clients to use another connection (Connection: close, which HTTP/2 sends as GOAWAY)
 //	a half              GOAWAY for all HTTP/2 connections; idle connections are closed
 //	from five eighths   watches end, each at a random moment, after a bookmark of all that they have told where they were asked for bookmarks
@@ -48,9 +48,9 @@ func (s *Server) Shutdown(ctx context.Context, delay time.Duration) error {
 	until := func(eighths time.Duration) { pause(ctx, time.Until(begun.Add(delay*eighths/8))) }
 	s.opts.Log.Info("shutting down", "delay", delay)
 
+	ending.Go(func() { s.catchUp(ctx) })
 	until(2)
 	s.stage.Store(int32(parting))
-	ending.Go(func() { s.catchUp(ctx) })
 	until(4)
 	end(servers[0]) // connections that come from now on are the other server's
 	until(5)

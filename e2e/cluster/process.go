@@ -74,6 +74,21 @@ func (p *process) kill() {
 	<-p.exited
 }
 
+// terminate sends SIGTERM and waits for the end of the process, which is to be in good order.
+func (p *process) terminate(ctx context.Context) error {
+	p.killed.Store(true)
+	_ = syscall.Kill(p.pid, syscall.SIGTERM) // an error means that it is gone already
+	select {
+	case <-p.exited:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	if p.err != nil {
+		return p.failure()
+	}
+	return nil
+}
+
 // pause stops the process and its children, and resume lets them go on. An error means that it is gone.
 func (p *process) pause()  { _ = syscall.Kill(-p.pid, syscall.SIGSTOP) }
 func (p *process) resume() { _ = syscall.Kill(-p.pid, syscall.SIGCONT) }

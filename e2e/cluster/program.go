@@ -1,5 +1,7 @@
 package cluster
 
+import "context"
+
 // Program is a client of an API server that runs as a child of this process, and dies with it (on Linux).
 type Program struct{ process *process }
 
@@ -24,6 +26,10 @@ func (p *Program) Err() error {
 
 // LastLines is the end of what the program has printed.
 func (p *Program) LastLines() string { return p.process.lastLines() }
+
+// Terminate asks the program to end, and waits until it has. The error says how it ended if that was not in good order, or is that of the
+// context, if that ends first: the program may go on then.
+func (p *Program) Terminate(ctx context.Context) error { return p.process.terminate(ctx) }
 
 // Stop kills the program and waits until it is gone.
 func (p *Program) Stop() { p.process.kill() }

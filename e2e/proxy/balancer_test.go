@@ -1,0 +1,128 @@
+package proxy
+
+import (
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"sync"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/rest"
+)
+
+// balancer is a TCP load balancer: each connection goes to the next backend of those whose /readyz says that they are ready. As Kubernetes' own it
+// moves no connection that is open, and tries no other backend where one that it takes for ready cannot be reached.
+type balancer struct {
+	net.Listener
+	health  *http.Client
+	running sync.WaitGroup
+
+	mu       sync.Mutex
+	backends []string // addresses
+	ready    []bool
+	next     int
+	refused  int // connections that no backend took
+}
+
+// probeEvery is how often the balancer asks.
+const probeEvery = 100 * time.Millisecond
+
+// startBalancer starts one that trusts the backends as cfg says. It ends with the test.
+func startBalancer(t *testing.T, ctx context.Context, cfg *rest.Config, backends ...string) *balancer {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &balancer{Listener: l, health: httpClient(t, cfg), backends: backends, ready: make([]bool, len(backends))}
+	ctx, cancel := context.WithCancel(ctx)
+	t.Cleanup(func() {
+		cancel()
+		l.Close()
+		b.running.Wait()
+	})
+	for i := range backends {
+		b.running.Go(func() { b.probe(ctx, i) })
+	}
+	b.running.Go(func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			b.running.Go(func() { b.pipe(ctx, conn) })
+		}
+	})
+	return b
+}
+
+// probe asks one backend whether it is ready, by a new connection each time.
+func (b *balancer) probe(ctx context.Context, i int) {
+	tick := time.NewTicker(probeEvery)
+	defer tick.Stop()
+	for ctx.Err() == nil {
+		ready := false
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+b.backends[i]+"/readyz", nil)
+		if err == nil {
+			req.Close = true
+			if resp, err := b.health.Do(req); err == nil {
+				ready = resp.StatusCode == http.StatusOK
+				resp.Body.Close()
+			}
+		}
+		b.mu.Lock()
+		b.ready[i] = ready
+		b.mu.Unlock()
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+		}
+	}
+}
+
+// isReady reports whether a backend gets connections.
+func (b *balancer) isReady(i int) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.ready[i]
+}
+
+// choose returns the backend of the next connection, empty: none is ready.
+func (b *balancer) choose() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for range b.backends {
+		b.next = (b.next + 1) % len(b.backends)
+		if b.ready[b.next] {
+			return b.backends[b.next]
+		}
+	}
+	return ""
+}
+
+// pipe carries one connection to its end.
+func (b *balancer) pipe(ctx context.Context, client net.Conn) {
+	defer client.Close()
+	server, err := new(net.Dialer).DialContext(ctx, "tcp", b.choose())
+	if err != nil {
+		b.mu.Lock()
+		b.refused++
+		b.mu.Unlock()
+		return
+	}
+	defer server.Close()
+	defer context.AfterFunc(ctx, func() {
+		client.Close()
+		server.Close()
+	})()
+	var both sync.WaitGroup
+	carry := func(to, from net.Conn) {
+		_, _ = io.Copy(to, from)
+		_ = to.(*net.TCPConn).CloseWrite()
+	}
+	both.Go(func() { carry(server, client) })
+	both.Go(func() { carry(client, server) })
+	both.Wait()
+}
