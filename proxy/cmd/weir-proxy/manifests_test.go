@@ -5,16 +5,20 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
@@ -37,8 +41,52 @@ type kustomization struct {
 		NewTag  string `json:"newTag"`
 	} `json:"images"`
 	Patches []struct {
-		Path string `json:"path"`
+		Path   string `json:"path"`
+		Target *struct {
+			Kind string `json:"kind"`
+			Name string `json:"name"`
+		} `json:"target"` // it is a JSON patch
 	} `json:"patches"`
+}
+
+// jsonPatch is a patch that adds an argument.
+type jsonPatch []struct {
+	Op    string `json:"op"`
+	Path  string `json:"path"`
+	Value string `json:"value"`
+}
+
+// serviceMonitor is what ours says; a field that is not here is an error. The Prometheus operator's own types are not worth their module.
+type serviceMonitor struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata"`
+	Spec              struct {
+		Selector  metav1.LabelSelector `json:"selector"`
+		Endpoints []struct {
+			Port            string `json:"port"`
+			Scheme          string `json:"scheme"`
+			Path            string `json:"path"`
+			BearerTokenFile string `json:"bearerTokenFile"`
+			TLSConfig       struct {
+				ServerName string `json:"serverName"`
+				CA         struct {
+					Secret corev1.SecretKeySelector `json:"secret"`
+				} `json:"ca"`
+			} `json:"tlsConfig"`
+		} `json:"endpoints"`
+	} `json:"spec"`
+}
+
+// readYAML reads a file that is no object of our types; a field that into does not have is an error.
+func readYAML(t *testing.T, path string, into any) {
+	t.Helper()
+	raw, err := os.ReadFile(path)
+	if err == nil {
+		err = yaml.UnmarshalStrict(raw, into)
+	}
+	if err != nil {
+		t.Fatalf("%s: %v", path, err)
+	}
 }
 
 // objects reads a file of manifests; what our types do not know is an error.
@@ -80,6 +128,19 @@ func first[T runtime.Object](t *testing.T, path string) T {
 	panic("unreachable")
 }
 
+// clusterKinds have no namespace.
+var clusterKinds = []string{"Namespace", "PriorityClass", "FlowSchema", "PriorityLevelConfiguration"}
+
+// isJSONPatch reports whether a file is no object, but changes one.
+func isJSONPatch(k *kustomization, file string) bool {
+	for _, p := range k.Patches {
+		if p.Path == file {
+			return p.Target != nil
+		}
+	}
+	return false
+}
+
 // TestManifests: every manifest is well-formed, and in the kustomization of its folder; all that has a namespace says which.
 func TestManifests(t *testing.T) {
 	err := filepath.WalkDir(manifests, func(dir string, d fs.DirEntry, err error) error {
@@ -119,7 +180,7 @@ func TestManifests(t *testing.T) {
 			t.Errorf("%s has %v, and its kustomization names %v", dir, files, named)
 		}
 		for _, file := range files {
-			if file == "kustomization.yaml" {
+			if file == "kustomization.yaml" || file == "servicemonitor.yaml" || isJSONPatch(&k, file) {
 				continue
 			}
 			for _, o := range objects(t, filepath.Join(dir, file)) {
@@ -128,7 +189,7 @@ func TestManifests(t *testing.T) {
 					return err
 				}
 				kind := o.GetObjectKind().GroupVersionKind().Kind
-				global := kind == "Namespace" || strings.HasPrefix(kind, "Cluster")
+				global := slices.Contains(clusterKinds, kind) || strings.HasPrefix(kind, "Cluster")
 				if m.GetName() == "" || (m.GetNamespace() == "") != global {
 					t.Errorf("%s: %s %q in %q", file, kind, m.GetName(), m.GetNamespace())
 				}
@@ -154,7 +215,16 @@ func TestDeployment(t *testing.T) {
 			t.Errorf("%s: %v", file, err)
 		}
 	}
+	checkEnd(t, &deployment.Spec.Template.Spec)
+	if class := first[*schedulingv1.PriorityClass](t, filepath.Join(base, "priorityclass.yaml")); class.Name != deployment.Spec.Template.Spec.PriorityClassName {
+		t.Errorf("the pods are of the priority class %q, and there is %q", deployment.Spec.Template.Spec.PriorityClassName, class.Name)
+	}
 	service := first[*corev1.Service](t, filepath.Join(base, "service.yaml"))
+	var monitor serviceMonitor
+	readYAML(t, filepath.Join(manifests, "monitoring", "servicemonitor.yaml"), &monitor)
+	if at := monitor.Spec.Endpoints; len(at) != 1 || at[0].Port != service.Spec.Ports[0].Name || !maps.Equal(monitor.Spec.Selector.MatchLabels, service.Labels) {
+		t.Errorf("the monitor of %v asks %v", monitor.Spec.Selector.MatchLabels, at)
+	}
 	labels := deployment.Spec.Template.Labels
 	if name, port := container.Ports[0].Name, service.Spec.Ports[0].TargetPort.StrVal; name != port || service.Spec.Selector["app.kubernetes.io/name"] != labels["app.kubernetes.io/name"] {
 		t.Errorf("the service's port is %q of %v", port, service.Spec.Selector)
@@ -185,5 +255,58 @@ func TestDeployment(t *testing.T) {
 	slices.Sort(resources)
 	if !slices.Equal(allowed, resources) || origin != 1 {
 		t.Errorf("held are %v, and allowed %v", resources, allowed)
+	}
+}
+
+// checkEnd: a pod has as long to end as the proxy takes at most.
+func checkEnd(t *testing.T, pod *corev1.PodSpec) {
+	t.Helper()
+	cmd := newCommand()
+	if err := cmd.ParseFlags(pod.Containers[0].Args); err != nil {
+		t.Fatal(err)
+	}
+	delay, err := cmd.Flags().GetDuration("shutdown-delay")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const finish = time.Minute // see proxy.Server.Shutdown
+	if has := time.Duration(*pod.TerminationGracePeriodSeconds) * time.Second; has <= delay+finish || pod.Containers[0].Lifecycle != nil {
+		t.Errorf("a pod has %v to end, and the proxy takes %v", has, delay+finish)
+	}
+}
+
+// TestControlPlane: the component adds to what is held what it allows to be held, and nothing twice.
+func TestControlPlane(t *testing.T) {
+	var patch jsonPatch
+	readYAML(t, filepath.Join(manifests, "controlplane", "resources.yaml"), &patch)
+	args := first[*appsv1.Deployment](t, filepath.Join(manifests, "base", "deployment.yaml")).Spec.Template.Spec.Containers[0].Args
+	for _, p := range patch {
+		if p.Op != "add" || p.Path != "/spec/template/spec/containers/0/args/-" {
+			t.Errorf("%+v", p)
+		}
+		args = append(args, p.Value)
+	}
+	cmd := newCommand()
+	if err := cmd.ParseFlags(args); err != nil {
+		t.Fatal(err)
+	}
+	held, err := cmd.Flags().GetStringSlice("resources")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var allowed []string
+	for _, folder := range []string{"base", "controlplane"} {
+		for _, rule := range first[*rbacv1.ClusterRole](t, filepath.Join(manifests, folder, "rbac.yaml")).Rules {
+			for _, r := range rule.Resources {
+				if r != "apiservices" {
+					allowed = append(allowed, schema.GroupResource{Group: rule.APIGroups[0], Resource: r}.String())
+				}
+			}
+		}
+	}
+	slices.Sort(allowed)
+	slices.Sort(held)
+	if !slices.Equal(allowed, held) || len(slices.Compact(held)) != len(allowed) {
+		t.Errorf("held are %v, and allowed %v", held, allowed)
 	}
 }
