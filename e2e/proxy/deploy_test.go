@@ -16,6 +16,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
+	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -62,7 +63,8 @@ func readManifests(t *testing.T, folder string) (out []*unstructured.Unstructure
 	return out
 }
 
-// apply creates what a folder says, strictly: permissions and whom they are for, until the test ends; of all else only whether it could be.
+// apply creates what a folder says, strictly: permissions, whom they are for and how their requests flow, until the test ends; of all else only
+// whether it could be.
 func apply(t *testing.T, ctx context.Context, folder string) {
 	t.Helper()
 	client, err := dynamic.NewForConfigAndClient(shared.Config(), httpClient(t, shared.Config()))
@@ -77,7 +79,7 @@ func apply(t *testing.T, ctx context.Context, folder string) {
 		gvr, _ := meta.UnsafeGuessKindToResource(o.GroupVersionKind())
 		to := client.Resource(gvr).Namespace(o.GetNamespace())
 		how := metav1.CreateOptions{FieldValidation: metav1.FieldValidationStrict}
-		real := gvr.Group == rbacv1.GroupName || slices.Contains([]string{"Namespace", "ServiceAccount"}, o.GetKind())
+		real := slices.Contains([]string{rbacv1.GroupName, flowcontrolv1.GroupName}, gvr.Group) || slices.Contains([]string{"Namespace", "ServiceAccount"}, o.GetKind())
 		if !real {
 			how.DryRun = []string{metav1.DryRunAll}
 		}
@@ -95,6 +97,8 @@ type ledger struct {
 	mu     sync.Mutex
 	asked  sets.Set[string] // verb group/resource
 	denied []string
+	token  string           // the proxy's own
+	flows  sets.Set[string] // uids of the FlowSchemas by which they were dispatched
 }
 
 // noted is a transport whose requests are noted.
@@ -106,7 +110,7 @@ type noted struct {
 func (n noted) RoundTrip(r *http.Request) (*http.Response, error) {
 	resp, err := n.RoundTripper.RoundTrip(r)
 	if err == nil && r.Header.Get("Impersonate-User") == "" { // else it is a caller's
-		n.in.note(r, resp.StatusCode)
+		n.in.note(r, resp)
 	}
 	return resp, err
 }
@@ -115,17 +119,36 @@ func (n noted) WrappedRoundTripper() http.RoundTripper { return n.RoundTripper }
 
 var requestInfos = request.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api")}
 
-func (l *ledger) note(r *http.Request, code int) {
+func (l *ledger) note(r *http.Request, resp *http.Response) {
 	info, err := requestInfos.NewRequestInfo(r)
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if r.Header.Get("Authorization") == "Bearer "+l.token {
+		l.flows.Insert(resp.Header.Get(flowcontrolv1.ResponseHeaderMatchedFlowSchemaUID))
+	}
 	if err == nil && info.IsResourceRequest {
 		l.asked.Insert(info.Verb + " " + info.APIGroup + "/" + info.Resource)
 	}
-	if code == http.StatusForbidden {
+	if resp.StatusCode == http.StatusForbidden {
 		l.denied = append(l.denied, r.Method+" "+r.URL.Path)
 	}
 }
+
+// headerOf is a transport that keeps the head of the last answer.
+type headerOf struct {
+	http.RoundTripper
+	in *http.Header
+}
+
+func (h headerOf) RoundTrip(r *http.Request) (*http.Response, error) {
+	resp, err := h.RoundTripper.RoundTrip(r)
+	if err == nil {
+		*h.in = resp.Header
+	}
+	return resp, err
+}
+
+func (h headerOf) WrappedRoundTripper() http.RoundTripper { return h.RoundTripper }
 
 // ruled are the permissions that the ClusterRoles of a folder give, as the ledger writes them.
 func ruled(t *testing.T, folder string) sets.Set[string] {
@@ -184,8 +207,19 @@ func TestManifests(t *testing.T) {
 	}
 	own := rest.AnonymousClientConfig(shared.Config())
 	own.BearerToken = token.Status.Token
-	notes := &ledger{asked: sets.New[string]()}
+	notes := &ledger{asked: sets.New[string](), token: own.BearerToken, flows: sets.New[string]()}
 	self := clientFor(t, own)
+	flow, err := admin.FlowcontrolV1().FlowSchemas().Get(ctx, "weir-proxy", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	until(t, ctx, "its requests flow by their own level", func() bool {
+		var got http.Header
+		counted := rest.CopyConfig(own)
+		counted.Wrap(func(rt http.RoundTripper) http.RoundTripper { return headerOf{rt, &got} })
+		_, _ = clientFor(t, counted).Discovery().ServerVersion()
+		return got.Get(flowcontrolv1.ResponseHeaderMatchedFlowSchemaUID) == string(flow.UID)
+	})
 	until(t, ctx, "the permissions have come", func() bool {
 		_, mayHold := self.AppsV1().StatefulSets("").List(ctx, metav1.ListOptions{Limit: 1})
 		_, mayRead := self.CoreV1().ConfigMaps("kube-system").Get(ctx, "extension-apiserver-authentication", metav1.GetOptions{})
@@ -220,9 +254,75 @@ func TestManifests(t *testing.T) {
 	if len(notes.denied) > 0 {
 		t.Errorf("the proxy may not %v", notes.denied)
 	}
+	if !notes.flows.Equal(sets.New(string(flow.UID))) {
+		t.Errorf("the proxy's requests were dispatched by %v, and not all by %v", notes.flows.UnsortedList(), flow.UID)
+	}
 	for rule := range ruled(t, "base") {
 		if !notes.asked.Has(rule) {
 			t.Errorf("nobody needs to %s", rule)
+		}
+	}
+}
+
+// rendered is what kubectl makes of the base with all components.
+func rendered(t *testing.T, ctx context.Context) (out []*unstructured.Unstructured) {
+	t.Helper()
+	root, err := filepath.Abs(manifests)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	relative, err := filepath.Rel(dir, root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	overlay := fmt.Sprintf("apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nresources: [%[1]s/base]\n"+
+		"components: [%[1]s/impersonation, %[1]s/controlplane, %[1]s/monitoring]\n", filepath.ToSlash(relative))
+	if err := os.WriteFile(filepath.Join(dir, "kustomization.yaml"), []byte(overlay), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	raw, err := newKubectl(t, clients.Kubectl, "").command(ctx, "kustomize", dir).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	decoder := utilyaml.NewYAMLOrJSONDecoder(bytes.NewReader(raw), 4096)
+	for {
+		o := &unstructured.Unstructured{}
+		if err := decoder.Decode(o); errors.Is(err, io.EOF) {
+			return out
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, o)
+	}
+}
+
+// TestComponents: base and components make one whole, in which the Deployment holds what both say.
+func TestComponents(t *testing.T) {
+	ctx := begin(t)
+	kinds := map[string]int{}
+	var held []string
+	for _, o := range rendered(t, ctx) {
+		kinds[o.GetKind()]++
+		if o.GetKind() != "Deployment" {
+			continue
+		}
+		var d appsv1.Deployment
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &d); err != nil {
+			t.Fatal(err)
+		}
+		for _, arg := range d.Spec.Template.Spec.Containers[0].Args {
+			if names, ok := strings.CutPrefix(arg, "--resources="); ok {
+				held = append(held, strings.Split(names, ",")...)
+			}
+		}
+	}
+	if kinds["ServiceMonitor"] != 1 || kinds["ClusterRole"] != 3 || kinds["FlowSchema"] != 1 || kinds["PodDisruptionBudget"] != 1 || kinds["NetworkPolicy"] != 1 {
+		t.Errorf("%v", kinds)
+	}
+	for _, name := range []string{"pods", "persistentvolumes", "csinodes.storage.k8s.io"} {
+		if !slices.Contains(held, name) {
+			t.Errorf("%s is not held", name)
 		}
 	}
 }
