@@ -3,6 +3,7 @@ package proxy
 import (
 	"bufio"
 	"context"
+	"fmt"
 	"net/http"
 	"path/filepath"
 	"strings"
@@ -49,8 +50,7 @@ func startControlPlane(t *testing.T, ctx context.Context, args ...string) *contr
 	// A GET of what the garbage collector takes for an owner is never answered from here: it must not be older than the watch that told of
 	// the dependent.
 	s := start(t, ctx, proxy.Options{
-		Upstream: c.Config(), Resources: []string{"pods", "nodes", "replicasets.apps", "deployments.apps"}, Cached: []string{"pods", "nodes"},
-		MemoryBudget: 64 << 20,
+		Upstream: c.Config(), Resources: heldBy(t, rendered(t, ctx)), Cached: []string{"pods", "nodes"}, MemoryBudget: 64 << 20,
 	})
 	cp := &controlPlane{proxy: s, admin: through(t, s, c.Config()), direct: clientFor(t, c.Config())}
 	cp.through = clientFor(t, cp.admin)
@@ -277,13 +277,21 @@ func (cp *controlPlane) look(t *testing.T, ctx context.Context, name string) {
 	}
 }
 
-// checkServed checks that they were served from what the proxy holds.
+// checkServed checks that they were served from what the proxy holds: where they list by resourceVersion "0", all of what the manifests have it
+// hold for them. verb is how they get the first state.
 func (cp *controlPlane) checkServed(t *testing.T, ctx context.Context, verb string) {
 	t.Helper()
 	resp := do(t, ctx, cp.admin, http.MethodGet, cp.proxy.URL()+"/metrics")
 	missing := map[string]bool{
 		`weir_proxy_served_total{group="",resource="pods",verb="watch"}`:  true, // scheduler, controllers, garbage collector
 		`weir_proxy_served_total{group="",resource="nodes",verb="watch"}`: true,
+	}
+	if verb == "list" {
+		for rule := range ruled(t, "controlplane") {
+			verb, name, _ := strings.Cut(rule, " ")
+			group, resource, _ := strings.Cut(name, "/")
+			missing[fmt.Sprintf("weir_proxy_served_total{group=%q,resource=%q,verb=%q}", group, resource, verb)] = true
+		}
 	}
 	for lines := bufio.NewScanner(resp.Body); lines.Scan(); {
 		name, _, _ := strings.Cut(lines.Text(), " ")

@@ -35,32 +35,41 @@ import (
 
 const manifests = "../../deploy"
 
-// readManifests are the objects in the files of a folder of the manifests.
+// readManifests are the objects in a folder of the manifests.
 func readManifests(t *testing.T, folder string) (out []*unstructured.Unstructured) {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join(manifests, folder, "*.yaml"))
-	if err != nil || len(files) == 0 {
-		t.Fatal(files, err)
-	}
-	for _, file := range files {
-		raw, err := os.ReadFile(file)
+	read := func(name string) []byte {
+		raw, err := os.ReadFile(filepath.Join(manifests, folder, name))
 		if err != nil {
 			t.Fatal(err)
 		}
-		decoder := utilyaml.NewYAMLOrJSONDecoder(bytes.NewReader(raw), 4096)
-		for {
-			o := &unstructured.Unstructured{}
-			if err := decoder.Decode(o); errors.Is(err, io.EOF) {
-				break
-			} else if err != nil {
-				t.Fatalf("%s: %v", file, err)
-			}
-			if filepath.Base(file) != "kustomization.yaml" {
-				out = append(out, o)
-			}
+		return raw
+	}
+	for _, k := range objectsIn(t, read("kustomization.yaml")) {
+		names, _, err := unstructured.NestedStringSlice(k.Object, "resources")
+		if err != nil || len(names) == 0 {
+			t.Fatal(folder, names, err)
+		}
+		for _, name := range names {
+			out = append(out, objectsIn(t, read(name))...)
 		}
 	}
 	return out
+}
+
+// objectsIn are the objects that a text of YAML has.
+func objectsIn(t *testing.T, raw []byte) (out []*unstructured.Unstructured) {
+	t.Helper()
+	decoder := utilyaml.NewYAMLOrJSONDecoder(bytes.NewReader(raw), 4096)
+	for {
+		o := &unstructured.Unstructured{}
+		if err := decoder.Decode(o); errors.Is(err, io.EOF) {
+			return out
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, o)
+	}
 }
 
 // apply creates what a folder says, strictly: permissions, whom they are for and how their requests flow, until the test ends; of all else only
@@ -173,10 +182,10 @@ func ruled(t *testing.T, folder string) sets.Set[string] {
 	return out
 }
 
-// heldByManifests is what --resources of the Deployment says.
-func heldByManifests(t *testing.T) []string {
+// heldBy is what --resources of the Deployment among these objects says.
+func heldBy(t *testing.T, objects []*unstructured.Unstructured) (held []string) {
 	t.Helper()
-	for _, o := range readManifests(t, "base") {
+	for _, o := range objects {
 		if o.GetKind() != "Deployment" {
 			continue
 		}
@@ -186,12 +195,14 @@ func heldByManifests(t *testing.T) []string {
 		}
 		for _, arg := range d.Spec.Template.Spec.Containers[0].Args {
 			if names, ok := strings.CutPrefix(arg, "--resources="); ok {
-				return strings.Split(names, ",")
+				held = append(held, strings.Split(names, ",")...)
 			}
 		}
 	}
-	t.Fatal("no --resources")
-	return nil
+	if len(held) == 0 {
+		t.Fatal("no --resources")
+	}
+	return held
 }
 
 // TestManifests runs a proxy as the ServiceAccount of the manifests: what they allow is enough, and none of it is for nothing.
@@ -226,7 +237,7 @@ func TestManifests(t *testing.T) {
 		return mayHold == nil && mayRead == nil
 	})
 	own.Wrap(func(rt http.RoundTripper) http.RoundTripper { return noted{rt, notes} })
-	s := start(t, ctx, proxy.Options{Upstream: own, Resources: heldByManifests(t)})
+	s := start(t, ctx, proxy.Options{Upstream: own, Resources: heldBy(t, readManifests(t, "base"))})
 	reader, carol := clientFor(t, as(t, s, "reader")), clientFor(t, through(t, s, issue(t, callers, "carol", "staff")))
 	zero := metav1.ListOptions{ResourceVersion: "0"}
 	before := metric(t, ctx, s, "weir_proxy_served_total{")
@@ -265,7 +276,7 @@ func TestManifests(t *testing.T) {
 }
 
 // rendered is what kubectl makes of the base with all components.
-func rendered(t *testing.T, ctx context.Context) (out []*unstructured.Unstructured) {
+func rendered(t *testing.T, ctx context.Context) []*unstructured.Unstructured {
 	t.Helper()
 	root, err := filepath.Abs(manifests)
 	if err != nil {
@@ -285,38 +296,18 @@ func rendered(t *testing.T, ctx context.Context) (out []*unstructured.Unstructur
 	if err != nil {
 		t.Fatal(err)
 	}
-	decoder := utilyaml.NewYAMLOrJSONDecoder(bytes.NewReader(raw), 4096)
-	for {
-		o := &unstructured.Unstructured{}
-		if err := decoder.Decode(o); errors.Is(err, io.EOF) {
-			return out
-		} else if err != nil {
-			t.Fatal(err)
-		}
-		out = append(out, o)
-	}
+	return objectsIn(t, raw)
 }
 
 // TestComponents: base and components make one whole, in which the Deployment holds what both say.
 func TestComponents(t *testing.T) {
 	ctx := begin(t)
 	kinds := map[string]int{}
-	var held []string
-	for _, o := range rendered(t, ctx) {
+	objects := rendered(t, ctx)
+	for _, o := range objects {
 		kinds[o.GetKind()]++
-		if o.GetKind() != "Deployment" {
-			continue
-		}
-		var d appsv1.Deployment
-		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &d); err != nil {
-			t.Fatal(err)
-		}
-		for _, arg := range d.Spec.Template.Spec.Containers[0].Args {
-			if names, ok := strings.CutPrefix(arg, "--resources="); ok {
-				held = append(held, strings.Split(names, ",")...)
-			}
-		}
 	}
+	held := heldBy(t, objects)
 	if kinds["ServiceMonitor"] != 1 || kinds["ClusterRole"] != 3 || kinds["FlowSchema"] != 1 || kinds["PodDisruptionBudget"] != 1 || kinds["NetworkPolicy"] != 1 {
 		t.Errorf("%v", kinds)
 	}
