@@ -28,6 +28,9 @@ type passedWatch struct {
 	frames  frames
 }
 
+// lastEvent is what a client gets to take what is being written when its watch is to end.
+const lastEvent = 10 * time.Second
+
 // endings are the watches that are passed on: as many as there are requests. The zero value is empty. Safe for concurrent use.
 type endings struct {
 	mu    sync.Mutex
@@ -41,7 +44,7 @@ type endingKey struct{}
 // begin notes a WATCH that is about to be passed on, and returns its request. It is called with the function that ends that.
 func (es *endings) begin(w http.ResponseWriter, r *http.Request, cancel context.CancelFunc) (*http.Request, *passedWatch) {
 	p := &passedWatch{cancel: cancel, limit: func() {
-		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(lastWrite)) // a writer that knows none is a test's
+		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(lastEvent)) // a writer that knows none is a test's
 	}}
 	es.mu.Lock()
 	defer es.mu.Unlock()

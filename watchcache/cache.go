@@ -175,8 +175,8 @@ func (c *Cache) addIndexes(labels, fields []string) error {
 // bookmarks; it does not wait for them. Later requests are answered 503.
 func (c *Cache) Close() {
 	c.close()
-	c.paces.close()
-	c.watching.close()
+	c.paces.close(closeGrace)
+	c.watching.close(closeGrace)
 }
 
 // Expire is Close, and tells the watches 410 Expired: the source has gone back to an earlier state, so that what their clients hold, and

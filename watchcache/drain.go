@@ -31,7 +31,7 @@ func (c *Cache) Drain(over time.Duration) {
 		close(d.begun)
 		finish := func() {
 			d.end()
-			c.watching.close()
+			c.watching.close(drainGrace)
 		}
 		if over <= 0 {
 			finish()

@@ -20,8 +20,10 @@ type pace struct {
 }
 
 const (
-	// closeGrace is what a write gets once the cache is closed.
+	// closeGrace is what a write gets once the cache is closed, and drainGrace once the watches are to have ended: a host that has much to do,
+	// as when all clients of a replica come to another one, is slow, and who is cut off lists again.
 	closeGrace = time.Second
+	drainGrace = 10 * time.Second
 	// looks is how often a write is looked at during the time that it has.
 	looks = 8
 )
@@ -32,7 +34,7 @@ type paces struct {
 	stall   time.Duration
 	stalled *atomic.Uint64 // counts writes that took too long
 
-	closing atomic.Bool
+	grace atomic.Int64 // what a write gets once this is closed, in nanoseconds; 0: it is not
 
 	mu    sync.Mutex
 	open  map[*pace]struct{} // as many as there are requests
@@ -80,20 +82,22 @@ func (ps *paces) since(then time.Time) (out []*pace) {
 	return out
 }
 
-// close gives writes, those under way and those to come, no more than closeGrace.
-func (ps *paces) close() {
-	ps.closing.Store(true)
+// close gives writes, those under way and those to come, no more time than that.
+func (ps *paces) close(grace time.Duration) {
+	if had := ps.grace.Load(); had == 0 || int64(grace) < had {
+		ps.grace.Store(int64(grace))
+	}
 	ps.mu.Lock()
 	ps.settle()
 	ps.mu.Unlock()
 	for _, p := range ps.since(time.Now()) {
-		p.limit(time.Now().Add(closeGrace))
+		p.limit(time.Now().Add(grace))
 	}
 }
 
 // settle stops the timer when nothing is being written and nothing is to come. The lock is held.
 func (ps *paces) settle() {
-	if ps.closing.Load() && len(ps.open) == 0 && ps.timer != nil && ps.timer.Stop() {
+	if ps.grace.Load() != 0 && len(ps.open) == 0 && ps.timer != nil && ps.timer.Stop() {
 		ps.timer = nil
 	}
 }
@@ -114,8 +118,8 @@ func (p *pace) limit(deadline time.Time) bool {
 func (p *pace) begin() {
 	now := time.Now()
 	p.since.Store(now.UnixNano())
-	if p.all.closing.Load() {
-		p.limit(now.Add(closeGrace))
+	if grace := p.all.grace.Load(); grace != 0 {
+		p.limit(now.Add(time.Duration(grace)))
 	}
 }
 
