@@ -138,7 +138,7 @@ func TestDrainDuringInitialEvents(t *testing.T) {
 
 // TestLastBookmark: whatever is written, and closed, at the same time, a watcher has got everything up to its last bookmark.
 func TestLastBookmark(t *testing.T) {
-	for seed := range uint64(200) {
+	for seed := range uint64(50) {
 		s := newSource(t, 1<<20, nil)
 		rnd := rand.New(rand.NewPCG(seed, 3))
 		history, red := map[uint64]map[string]uint64{}, map[string]uint64{}

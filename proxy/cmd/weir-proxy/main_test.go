@@ -1,14 +1,18 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -160,4 +164,52 @@ func TestRun(t *testing.T) {
 		t.Error(err)
 	}
 	utilnet.CloseIdleConnectionsFor(tr)
+}
+
+// TestSignals: a signal ends what runs, and an interrupt is told from SIGTERM, which waits for load balancers.
+func TestSignals(t *testing.T) {
+	for _, s := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
+		ctx, stop := untilSignal()
+		if err := syscall.Kill(os.Getpid(), s); err != nil {
+			t.Fatal(err)
+		}
+		<-ctx.Done()
+		if got := errors.Is(context.Cause(ctx), errInterrupted); got != (s == syscall.SIGINT) {
+			t.Errorf("%v: %v", s, context.Cause(ctx))
+		}
+		stop()
+	}
+}
+
+// TestSecondSignal: while the first signal is being heeded, a second one ends the process.
+func TestSecondSignal(t *testing.T) {
+	const child = "WEIR_PROXY_TEST_CHILD"
+	if os.Getenv(child) != "" {
+		ctx, stop := untilSignal()
+		defer stop()
+		fmt.Println("waits")
+		<-ctx.Done()
+		fmt.Println("ends")
+		select {}
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, os.Args[0], "-test.run=^TestSecondSignal$")
+	cmd.Env = append(os.Environ(), child+"=1")
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for lines := bufio.NewScanner(out); lines.Scan(); { // one signal for each of its lines
+		if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+			t.Error(err)
+		}
+	}
+	ended, ok := errors.AsType[*exec.ExitError](cmd.Wait())
+	if !ok || ended.Sys().(syscall.WaitStatus).Signal() != syscall.SIGTERM {
+		t.Errorf("it ended with %v", ended)
+	}
 }
