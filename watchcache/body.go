@@ -1,6 +1,7 @@
 package watchcache
 
 import (
+	"context"
 	"net/http"
 	"strconv"
 	"sync"
@@ -22,6 +23,7 @@ var buffers = sync.Pool{New: func() any { b := make([]byte, 0, gzipAbove); retur
 // buffer is all that is ever held.
 type body struct {
 	w      http.ResponseWriter
+	ctx    context.Context // of the request
 	pace   *pace
 	gzip   bool // the client takes it
 	most   int  // bytes of a single write
@@ -32,7 +34,7 @@ type body struct {
 }
 
 func (c *Cache) newBody(w http.ResponseWriter, r *http.Request) *body {
-	b := &body{w: w, pace: c.paces.start(w), gzip: acceptsGzip(r.Header), most: gzipAbove, buf: buffers.Get().(*[]byte)}
+	b := &body{w: w, ctx: r.Context(), pace: c.paces.start(w), gzip: acceptsGzip(r.Header), most: gzipAbove, buf: buffers.Get().(*[]byte)}
 	if r.ProtoMajor == 2 && !c.gathers {
 		b.most = http2Write
 	}
@@ -64,8 +66,12 @@ func (b *body) unpack(o *store.Object) (done bool, err error) {
 	return true, err
 }
 
-// flush writes what the buffer holds. The first time it settles that the body is a large one.
+// flush writes what the buffer holds. The first time it settles that the body is a large one. For a caller who has gone it writes nothing: not
+// every way to one tells so.
 func (b *body) flush() error {
+	if err := b.ctx.Err(); err != nil {
+		return err
+	}
 	if !b.begun {
 		b.begun = true
 		b.w.Header().Add("Vary", "Accept-Encoding")

@@ -75,14 +75,16 @@ func (c *Cache) list(w http.ResponseWriter, r *http.Request, p *params, s *selec
 	sc := newScratch()
 	sc.lend(m, &f)
 	defer sc.release(m, &f)
-	pg, err := c.page(&pl, s, start, limit, m)
+	ctx := r.Context()
+	pg, err := c.page(ctx, &pl, s, start, limit, m)
+	if err == nil && f.enc == wire.Protobuf {
+		pg.size, err = measure(ctx, pg.items, m, &f)
+	}
+	if ctx.Err() != nil { // nobody is there any more to be told anything
+		panic(http.ErrAbortHandler)
+	}
 	if err != nil {
 		return apierrors.NewInternalError(err)
-	}
-	if f.enc == wire.Protobuf {
-		if pg.size, err = measure(pg.items, m, &f); err != nil {
-			return apierrors.NewInternalError(err)
-		}
 	}
 	w.Header().Set("Content-Type", f.contentType())
 	w.Header().Set("Cache-Control", "no-cache, private")
@@ -110,7 +112,7 @@ func (c *Cache) list(w http.ResponseWriter, r *http.Request, p *params, s *selec
 const maxChosen = 1024
 
 // page chooses the objects. Only their addresses are collected, and not even those when they are all wanted.
-func (c *Cache) page(pl *plan, s *selector, start string, limit int, m *matcher) (page, error) {
+func (c *Cache) page(ctx context.Context, pl *plan, s *selector, start string, limit int, m *matcher) (page, error) {
 	st := pl.state
 	pg := page{meta: wire.ListMeta{ResourceVersion: formatVersion(st.rv), RemainingItemCount: -1}}
 	if s.shard != nil {
@@ -124,6 +126,10 @@ func (c *Cache) page(pl *plan, s *selector, start string, limit int, m *matcher)
 	chosen := make([]*store.Object, 0, min(pl.few, maxChosen))
 	fetched, remaining := 0, int64(0)
 	for o := range pl.walk(start) {
+		if err := abandoned(ctx, fetched); err != nil {
+			c.indexes.used(pl, s, false, fetched, len(chosen))
+			return pg, err
+		}
 		fetched++
 		ok, err := m.match(o)
 		if err != nil {
@@ -153,9 +159,25 @@ func (c *Cache) page(pl *plan, s *selector, start string, limit int, m *matcher)
 	return pg, nil
 }
 
+// askEvery is how many objects are looked at between two looks whether the caller is still there.
+const askEvery = 64
+
+// abandoned returns an error if the caller of a LIST has gone. n objects have been looked at.
+func abandoned(ctx context.Context, n int) error {
+	if n%askEvery != 0 {
+		return nil
+	}
+	return ctx.Err()
+}
+
 // measure adds up what the items take in a protobuf list.
-func measure(items iter.Seq[*store.Object], m *matcher, f *form) (size int64, err error) {
+func measure(ctx context.Context, items iter.Seq[*store.Object], m *matcher, f *form) (size int64, err error) {
+	seen := 0
 	for o := range items {
+		if err := abandoned(ctx, seen); err != nil {
+			return 0, err
+		}
+		seen++
 		n := o.Size()
 		if !f.asIs() {
 			object, err := m.form(o, f)

@@ -25,6 +25,11 @@ func (cl *Client) relay(q *request, p *plan, backend Backend) *http.Response {
 	a := &answer{changed: make(chan struct{}, 1), begun: make(chan struct{}), header: http.Header{}}
 	go func() {
 		defer a.finish()
+		defer func() { // as net/http does
+			if p := recover(); p != nil && p != http.ErrAbortHandler {
+				panic(p)
+			}
+		}()
 		backend.ServeHTTP(a, q.Clone(ctx))
 	}()
 	select {

@@ -1,0 +1,73 @@
+package watchcache
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+)
+
+// leaver is a client that goes away with its first byte. Like a proxy in between, or the kernel, it takes what is written all the same.
+type leaver struct {
+	http.ResponseWriter
+	leave  func()
+	writes int
+}
+
+func (l *leaver) Write(p []byte) (int, error) {
+	l.leave()
+	l.writes++
+	return len(p), nil
+}
+
+// abandon makes a LIST and returns whether its connection was cut.
+func (s *source) abandon(w http.ResponseWriter, ctx context.Context, query string) (cut bool) {
+	s.t.Helper()
+	defer func() {
+		switch err := recover(); err {
+		case nil:
+		case http.ErrAbortHandler:
+			cut = true
+		default:
+			panic(err)
+		}
+	}()
+	s.cache.ServeList(w, httptest.NewRequest(http.MethodGet, "/?"+query, nil).WithContext(ctx), "", "")
+	return false
+}
+
+// TestAbandonedList: a LIST whose caller has gone stops writing, and one that has not begun to write stops looking for what it is to write.
+func TestAbandonedList(t *testing.T) {
+	s := newSource(t, 0, nil)
+	defer s.close()
+	const many, long = 4000, 1000
+	for i := range many {
+		s.put("ns", fmt.Sprint("t", i), strings.Repeat("c", long))
+	}
+	for _, accept := range []string{"application/json", "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1", "application/json;as=Table;g=meta.k8s.io;v=v1"} {
+		ctx, cancel := context.WithCancel(t.Context())
+		w := &leaver{ResponseWriter: httptest.NewRecorder(), leave: cancel}
+		r := httptest.NewRequest(http.MethodGet, "/", nil).WithContext(ctx)
+		r.Header.Set("Accept", accept)
+		cut := func() (cut bool) {
+			defer func() { cut = recover() != nil }()
+			s.cache.ServeList(w, r, "", "")
+			return false
+		}()
+		if w.writes != 1 || !cut {
+			t.Errorf("%s: %d writes, cut %v", accept, w.writes, cut)
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	before := s.cache.Stats().Indexes[0].Fetched
+	w := httptest.NewRecorder()
+	if !s.abandon(w, ctx, "fieldSelector=spec.color%3Dnone") || w.Body.Len() > 0 {
+		t.Errorf("it is answered: %.200s", w.Body)
+	}
+	if n := s.cache.Stats().Indexes[0].Fetched - before; n > many/10 {
+		t.Errorf("%d of %d objects were looked at", n, many)
+	}
+}
