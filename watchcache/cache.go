@@ -177,6 +177,7 @@ func (c *Cache) Close() {
 	c.close()
 	c.paces.close(closeGrace)
 	c.watching.close(closeGrace)
+	c.kept.close()
 }
 
 // Expire is Close, and tells the watches 410 Expired: the source has gone back to an earlier state, so that what their clients hold, and

@@ -147,23 +147,68 @@ func (st *state) from(start string) iter.Seq[*store.Object] {
 	}
 }
 
-// maxKept is how many states are kept for clients that are reading pages. A state costs what has changed since.
-const maxKept = 16
+const (
+	// maxKept is how many states are kept for clients that are reading pages. A state costs what has changed since.
+	maxKept = 16
+	// keptFor is how long, from the first page on. kube-apiserver's continue tokens are good for 5 to 10 minutes.
+	keptFor = 10 * time.Minute
+)
 
-// keptStates are the states that pages were last cut from. The zero value is empty. Safe for concurrent use.
+// keptStates are the states that pages were last cut from. A timer runs while there are any. The zero value is empty. Safe for concurrent use.
 type keptStates struct {
 	mu     sync.Mutex
-	states []*state // the one used last is last
+	states []keptState // the one used last is last
+	timer  *time.Timer // nil: not running
+	closed bool
+}
+
+type keptState struct {
+	*state
+	until time.Time
 }
 
 func (k *keptStates) keep(st *state) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.states = slices.DeleteFunc(k.states, func(o *state) bool { return o.rv == st.rv })
+	if k.closed {
+		return
+	}
+	kept := keptState{st, time.Now().Add(keptFor)}
+	if i := slices.IndexFunc(k.states, func(o keptState) bool { return o.rv == st.rv }); i >= 0 {
+		kept.until = k.states[i].until
+		k.states = slices.Delete(k.states, i, i+1)
+	}
 	if len(k.states) == maxKept {
 		k.states = slices.Delete(k.states, 0, 1)
 	}
-	k.states = append(k.states, st)
+	k.states = append(k.states, kept)
+	if k.timer == nil {
+		k.timer = time.AfterFunc(time.Until(kept.until), k.expire)
+	}
+}
+
+// expire lets go of the states whose time is over.
+func (k *keptStates) expire() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	now := time.Now()
+	k.states = slices.DeleteFunc(k.states, func(o keptState) bool { return !o.until.After(now) })
+	k.timer = nil
+	if len(k.states) == 0 || k.closed {
+		return
+	}
+	first := slices.MinFunc(k.states, func(a, b keptState) int { return a.until.Compare(b.until) })
+	k.timer = time.AfterFunc(first.until.Sub(now), k.expire)
+}
+
+// close lets go of all states, for good.
+func (k *keptStates) close() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.closed, k.states = true, nil
+	if k.timer != nil {
+		k.timer.Stop()
+	}
 }
 
 func (k *keptStates) get(rv uint64) *state {
@@ -171,7 +216,7 @@ func (k *keptStates) get(rv uint64) *state {
 	defer k.mu.Unlock()
 	for _, st := range k.states {
 		if st.rv == rv {
-			return st
+			return st.state
 		}
 	}
 	return nil
@@ -181,5 +226,5 @@ func (k *keptStates) get(rv uint64) *state {
 func (k *keptStates) drop(rv uint64) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.states = slices.DeleteFunc(k.states, func(o *state) bool { return o.rv < rv })
+	k.states = slices.DeleteFunc(k.states, func(o keptState) bool { return o.rv < rv })
 }

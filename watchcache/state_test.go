@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/weirproject/weir/store"
 )
@@ -259,4 +260,46 @@ func TestGathered(t *testing.T) {
 	if len(g.changes) > 2*batch {
 		t.Errorf("%d changes for two keys", len(g.changes))
 	}
+}
+
+// count returns how many states are kept.
+func (k *keptStates) count() int {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return len(k.states)
+}
+
+// TestKeptStatesExpire: a state that pages were cut from is let go after its time, however often it is read meanwhile.
+func TestKeptStatesExpire(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSource(t, 2000, nil)
+		defer s.close()
+		for i := range 5 {
+			s.put("ns", fmt.Sprint("t", i), "red")
+		}
+		first := s.list("", "limit=1")
+		for i := range 60 {
+			s.put("ns", fmt.Sprint("t", i%5), fmt.Sprint("round", i))
+		}
+		time.Sleep(keptFor / 2)
+		second := s.list("", "limit=1") // of another state
+		time.Sleep(keptFor/2 - time.Second)
+		if l := s.list("", "limit=1&continue="+first.Metadata.Continue); l.Code != 0 || l.Metadata.Continue == "" {
+			t.Fatalf("within its time: %+v", l)
+		}
+		time.Sleep(2 * time.Second)
+		if n := s.cache.kept.count(); n != 1 {
+			t.Errorf("%d are kept", n)
+		}
+		if l := s.list("", "continue="+first.Metadata.Continue); l.Code != 410 || l.Metadata.Continue == "" {
+			t.Errorf("after its time: %+v", l)
+		}
+		if l := s.list("", "continue="+second.Metadata.Continue); l.Code != 0 {
+			t.Errorf("the other one: %+v", l)
+		}
+		time.Sleep(keptFor)
+		if n := s.cache.kept.count(); n != 0 {
+			t.Errorf("%d are kept in the end", n)
+		}
+	})
 }
