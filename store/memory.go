@@ -90,3 +90,9 @@ func (s *Store) Memory() Memory {
 	m.Dictionary = s.gens.footprint()
 	return m
 }
+
+// CursorBytes returns Memory.Cursors alone. It may be called often.
+func (s *Store) CursorBytes() int64 {
+	_, cursors := s.log.footprint()
+	return cursors
+}

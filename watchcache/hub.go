@@ -14,6 +14,7 @@ import (
 type hub struct {
 	cache *Cache
 	n     atomic.Int64 // subscriptions
+	kept  atomic.Int64 // changes that they have not taken yet
 
 	mu      sync.Mutex
 	cursor  *store.Cursor // what was handed on; nil while there is nobody
@@ -179,6 +180,7 @@ func (h *hub) leave(s *subscription) {
 	}
 	delete(h.all, s)
 	h.n.Add(-1)
+	s.drop()
 	h.routes.remove(s)
 	if len(h.all) == 0 {
 		h.cursor.Close()

@@ -28,6 +28,8 @@ type Stats struct {
 	Stalled uint64
 	// Lag is by how many changes the slowest watcher is behind.
 	Lag uint64
+	// LateBytes are what is kept for watchers that have not taken it yet.
+	LateBytes int64
 
 	// Expired counts requests for a state that is gone, answered 410; TooLarge those for one that had not come in time, answered 504.
 	Expired, TooLarge uint64
@@ -81,6 +83,14 @@ func (n *counters) failed(err error) {
 	}
 }
 
+// lateChange is about what a change takes that is kept for one watcher: the change itself, and its part of an old version.
+const lateChange = 512
+
+// LateBytes returns what is kept for watchers that have not taken it yet. It may be called often.
+func (c *Cache) LateBytes() int64 {
+	return c.store.CursorBytes() + c.hub.kept.Load()*lateChange
+}
+
 // Stats tells what the cache has done and holds. It may be called often.
 func (c *Cache) Stats() Stats {
 	n := &c.counters
@@ -103,6 +113,7 @@ func (c *Cache) Stats() Stats {
 
 		Selective:    int(c.hub.n.Load()),
 		Lag:          max(c.hub.lag(), c.wide.lag()),
+		LateBytes:    c.LateBytes(),
 		SharedHits:   c.shared.hits.Load(),
 		SharedMisses: c.shared.misses.Load(),
 		SharedBytes:  c.shared.held(),

@@ -47,6 +47,7 @@ func (s *subscription) offer(ch *store.Change, peers int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.peers = peers
+	defer s.count(s.kept())
 	if s.late == nil && (s.hub.late || s.merged || len(s.waiting)-s.taken >= maxWaiting) {
 		s.late = &gathered{}
 	}
@@ -78,6 +79,7 @@ func (s *subscription) Next(dst []store.Change) int {
 	defer s.hub.gate.RUnlock()
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	defer s.count(s.kept())
 	if s.taken == len(s.waiting) && s.late != nil {
 		s.late.compact()
 		s.waiting, s.taken, s.merged, s.late = s.late.changes, 0, true, nil
@@ -91,6 +93,26 @@ func (s *subscription) Next(dst []store.Change) int {
 		}
 	}
 	return n
+}
+
+// kept is how many changes are held. The lock is held.
+func (s *subscription) kept() int {
+	n := len(s.waiting) - s.taken
+	if s.late != nil {
+		n += len(s.late.changes)
+	}
+	return n
+}
+
+// count tells the hub how many changes are held after there were before. The lock is held.
+func (s *subscription) count(before int) { s.hub.kept.Add(int64(s.kept() - before)) }
+
+// drop lets go of what has not been taken. Nothing comes any more.
+func (s *subscription) drop() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	defer s.count(s.kept())
+	s.waiting, s.taken, s.late = nil, 0, nil
 }
 
 // Pending is how many keys the watcher is late with.
