@@ -217,6 +217,9 @@ func (a *authentication) certified(r *http.Request) (*caller, error) {
 	if r.TLS == nil || len(r.TLS.PeerCertificates) == 0 {
 		return nil, nil
 	}
+	if known, ok := r.Context().Value(identityKey{}).(*identity); ok {
+		return known.caller, known.err
+	}
 	var refused error
 	for _, c := range a.certificates {
 		resp, ok, err := c.AuthenticateRequest(scratch(r))
@@ -236,6 +239,24 @@ func (a *authentication) certified(r *http.Request) (*caller, error) {
 // system:unauthenticated, which may allow what this one may not do.
 func unnameable(who user.Info) bool {
 	return who.GetName() == user.Anonymous && !slices.Contains(who.GetGroups(), user.AllUnauthenticated)
+}
+
+// identityKey is where a request's context has the *identity of its certificate.
+type identityKey struct{}
+
+// identity is what certified has returned. It is of one request, and of one moment.
+type identity struct {
+	caller *caller
+	err    error
+}
+
+// identified returns the request with the identity of its certificate, which takes time to find, so that it is found once.
+func (a *authentication) identified(r *http.Request) *http.Request {
+	if r.TLS == nil || len(r.TLS.PeerCertificates) == 0 {
+		return r
+	}
+	c, err := a.certified(r)
+	return r.WithContext(context.WithValue(r.Context(), identityKey{}, &identity{c, err}))
 }
 
 // caller returns who makes the request. The caller is nil unless the verdict is yes or graced; no says that nobody vouches for them.

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -27,6 +28,7 @@ type holdings struct {
 	log        *slog.Logger
 	stats      source.Stats
 	budget     budget
+	late       atomic.Int64 // what was kept for watches that are late, when it was last looked at
 	cached     map[schema.GroupResource]bool
 
 	initialization *prometheus.HistogramVec // of first lists
@@ -92,6 +94,7 @@ func (hs *holdings) run(ctx context.Context) {
 		select {
 		case <-ticker.C:
 			hs.trim(time.Now())
+			hs.late.Store(hs.lateBytes())
 		case <-ctx.Done():
 		}
 	}
@@ -184,6 +187,16 @@ func (hs *holdings) refuse(gvr schema.GroupVersionResource, err error) {
 		until = time.Now().Add(undefinedFor)
 	}
 	hs.refused.Add(gvr, until)
+}
+
+// lateBytes returns what is kept for watches that have not taken it yet.
+func (hs *holdings) lateBytes() (n int64) {
+	for _, h := range hs.all() {
+		if s := h.filling.Load(); s != nil {
+			n += s.cache.LateBytes()
+		}
+	}
+	return n
 }
 
 // all are the resources in the order of their names.

@@ -89,56 +89,40 @@ func isTimeout(err error) bool {
 	return ok && timeout.Timeout()
 }
 
-// taken is how many places are.
-func (f *inflight) taken() int {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.now
-}
-
-func TestInflight(t *testing.T) {
-	f := &inflight{limit: 2}
-	at := time.Unix(1000, 0)
-	for i := range 3 {
-		if f.enter(at) != (i < 2) {
-			t.Fatalf("place %d of two", i)
-		}
-	}
-	f.leave(at)
-	if f.peak(at) != 2 || f.peak(at.Add(time.Second)) != 2 || f.peak(at.Add(2*time.Second)) != 1 {
-		t.Error("the peak is of the last second")
-	}
-	if !f.enter(at.Add(3*time.Second)) || f.peak(at.Add(3*time.Second)) != 2 {
-		t.Error("a place that was left is free")
-	}
+// impatient lets requests wait for no seat.
+func impatient() patience {
+	p := defaultPatience
+	p.seat = time.Nanosecond
+	return p
 }
 
 // TestTooManyRequests: who comes on top of what may be under way is told to come again; watches and health checks are counted apart.
 func TestTooManyRequests(t *testing.T) {
 	u := startUpstream(t, embedded.Options{Pods: 3})
-	f := startProxy(t, u, Options{Resources: []string{"pods"}, MaxRequests: 1, MaxMutating: 1, MaxLongRunning: 1})
+	f := startProxy(t, u, Options{Resources: []string{"pods"}, MaxRequests: 1, MaxMutating: 1, MaxLongRunning: 1, patience: impatient()})
 	f.ready()
 	const list, watch = "/api/v1/pods?resourceVersion=0", "/api/v1/pods?watch=true"
 	for name, tt := range map[string]struct {
 		first       *rawConn
 		method, url string
-		place       *inflight
+		taken       func() int
+		retry       string
 	}{
-		"reads":   {f.dial("http/1.1").send("GET", list, 10, ""), "GET", list, &f.proxy.admission.readOnly},
-		"writes":  {f.dial("http/1.1").send("POST", "/api/v1/namespaces/default/pods", 10, "{"), "POST", "/api/v1/namespaces/default/pods", &f.proxy.admission.mutating},
-		"watches": {f.dial("http/1.1").send("GET", watch, 0, ""), "GET", watch, &f.proxy.admission.longRunning},
+		"reads":   {f.dial("http/1.1").send("GET", list, 10, ""), "GET", list, f.proxy.admission.readOnly.seated, "1"},
+		"writes":  {f.dial("http/1.1").send("POST", "/api/v1/namespaces/default/pods", 10, "{"), "POST", "/api/v1/namespaces/default/pods", f.proxy.admission.mutating.seated, "1"},
+		"watches": {f.dial("http/1.1").send("GET", watch, 0, ""), "GET", watch, f.proxy.admission.longRunning.count, "5"},
 	} {
-		f.until(name+" have no place", func() bool { return tt.place.taken() == 1 })
+		f.until(name+" have no place", func() bool { return tt.taken() == 1 })
 		resp := f.open(f.client, tt.method, tt.url, "Authorization", "Bearer token-jane")
 		body, _ := io.ReadAll(resp.Body)
-		if resp.StatusCode != http.StatusTooManyRequests || resp.Header.Get("Retry-After") != "1" || !strings.Contains(string(body), `"reason":"TooManyRequests"`) {
+		if resp.StatusCode != http.StatusTooManyRequests || resp.Header.Get("Retry-After") != tt.retry || !strings.Contains(string(body), `"reason":"TooManyRequests"`) {
 			t.Errorf("%s: %s %v %s", name, resp.Status, resp.Header, body)
 		}
 		if code, _ := f.get("jane", "/readyz"); code != http.StatusOK {
 			t.Errorf("%s: a health check: %d", name, code)
 		}
 		tt.first.Close()
-		f.until(name+" have a place", func() bool { return tt.place.taken() == 0 })
+		f.until(name+" have a place", func() bool { return tt.taken() == 0 })
 	}
 	if code, _ := f.get("jane", list); code != http.StatusOK {
 		t.Error(code)
@@ -319,5 +303,5 @@ func TestSlowWriter(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.Close()
-	f.until("its place is free", func() bool { return f.proxy.admission.mutating.taken() == 0 })
+	f.until("its place is free", func() bool { return f.proxy.admission.mutating.seated() == 0 })
 }

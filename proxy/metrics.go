@@ -98,6 +98,7 @@ func (s state) Describe(ch chan<- *prometheus.Desc) {
 		ch <- d
 	}
 	describeCache(ch)
+	describeAdmission(ch)
 }
 
 // Collect is prometheus.Collector's.
@@ -123,6 +124,7 @@ func (s state) Collect(ch chan<- prometheus.Metric) {
 	now := time.Now()
 	gauge(descInflight, int64(s.admission.readOnly.peak(now)), "readOnly")
 	gauge(descInflight, int64(s.admission.mutating.peak(now)), "mutating")
+	s.admission.collect(ch)
 	if l := s.connections(); l != nil {
 		gauge(descConnections, int64(l.count()))
 		counter(descRefused, l.refused.Load())

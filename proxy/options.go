@@ -42,8 +42,14 @@ type Options struct {
 	// MaxConnections bounds the open connections; one that waits for a request makes room for a new one. 0: 10,000.
 	MaxConnections int
 	// MaxRequests and MaxMutating bound the requests that are under way at once, reads and all others, and MaxLongRunning the watches,
-	// logs and upgraded connections; who comes on top of these is answered 429. 0: 1,000, 200 and 100,000.
+	// logs and upgraded connections; who comes on top of these is answered 429, reads and writes after having waited for a seat for five
+	// seconds. 0: 1,000, 200 and 100,000.
 	MaxRequests, MaxMutating, MaxLongRunning int
+	// MaxWatchesPerUser bounds the watches, logs and upgraded connections of one user. 0: half of MaxLongRunning.
+	MaxWatchesPerUser int
+	// WatchMemory bounds, in bytes, what all watches take together: their connections, themselves, and what is kept for those that are
+	// late. A watch that would begin above it is answered 429. 0: 2 GiB. Negative: it has no bound.
+	WatchMemory int64
 
 	Authentication Authentication
 	Audit          Audit
@@ -79,6 +85,7 @@ type patience struct {
 	// have TCP's own keepalive.
 	ping, pong time.Duration
 	drop       time.Duration // for a body that nobody wants
+	seat       time.Duration // for a seat
 	review     time.Duration // for the upstream's answer about a caller
 	origin     time.Duration // between two questions who serves what is held
 	read       time.Duration // for its answer to a read that the proxy could not give yet; it waits for three seconds itself
@@ -86,7 +93,7 @@ type patience struct {
 
 var defaultPatience = patience{
 	header: 30 * time.Second, idle: 2 * time.Minute, ping: 30 * time.Second, pong: 15 * time.Second, drop: 10 * time.Second,
-	review: 10 * time.Second, origin: time.Minute, read: 4 * time.Second,
+	seat: 5 * time.Second, review: 10 * time.Second, origin: time.Minute, read: 4 * time.Second,
 }
 
 // Authentication says whom to believe. The zero value is what the upstream publishes for servers behind it, in the ConfigMap
@@ -135,6 +142,10 @@ func (o Options) withDefaults() Options {
 	orDefault(&o.MaxRequests, defaultReadOnly)
 	orDefault(&o.MaxMutating, defaultMutating)
 	orDefault(&o.MaxLongRunning, defaultLongRunning)
+	orDefault(&o.MaxWatchesPerUser, max(o.MaxLongRunning/2, 1))
+	if o.WatchMemory == 0 {
+		o.WatchMemory = defaultWatchMemory
+	}
 	a := &o.Authentication
 	orDefault(&a.TokenTTL, defaultTTL)
 	orDefault(&a.AllowTTL, defaultTTL)

@@ -188,12 +188,7 @@ func (p *prover) wait(t *testing.T) {
 }
 
 // waiting is how many reads are under way.
-func (f *fixture) waiting() int {
-	in := &f.proxy.admission.readOnly
-	in.mu.Lock()
-	defer in.mu.Unlock()
-	return in.now
-}
+func (f *fixture) waiting() int { return f.proxy.admission.readOnly.seated() }
 
 // held is a resource that the proxy holds.
 func (f *fixture) held(resource string) *held {

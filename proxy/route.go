@@ -38,13 +38,40 @@ type read struct {
 	ours bool
 }
 
-// infoOf is what a request is about. One whose path says nothing that is understood is about no resource.
-func infoOf(r *http.Request) *request.RequestInfo {
-	info, err := requestInfos.NewRequestInfo(r)
+// maxInfo bounds the field selector of which a request's info has the name, in bytes.
+const maxInfo = 256
+
+// infoOf returns what a request is about. One whose path says nothing that is understood is about no resource. Of the query it reads no more
+// than it needs: the library reads every selector.
+func infoOf(method string, at *url.URL) *request.RequestInfo {
+	bare := &url.URL{Path: at.Path, RawPath: at.RawPath}
+	if at.RawQuery != "" {
+		all, few := at.Query(), url.Values{}
+		for _, name := range []string{"watch", "fieldSelector"} {
+			if value := all.Get(name); all.Has(name) && len(value) <= maxInfo {
+				few.Set(name, value)
+			}
+		}
+		bare.RawQuery = few.Encode()
+	}
+	info, err := requestInfos.NewRequestInfo(&http.Request{Method: method, URL: bare})
 	if err != nil {
-		return &request.RequestInfo{Path: r.URL.Path, Verb: strings.ToLower(r.Method)}
+		return &request.RequestInfo{Path: at.Path, Verb: strings.ToLower(method)}
 	}
 	return info
+}
+
+// What is answered from here has no more in its selectors than this: deciding them takes time for each object. Others go upstream.
+const (
+	maxSelector          = 8 << 10 // bytes of the text
+	maxLabelRequirements = 64
+	maxFieldRequirements = 16
+)
+
+// modest reports whether the selectors of a query are small enough to be read.
+func modest(q url.Values) bool {
+	return len(q.Get("labelSelector")) <= maxSelector && len(q.Get("fieldSelector")) <= maxSelector &&
+		strings.Count(q.Get("fieldSelector"), ",") < maxFieldRequirements
 }
 
 // readOf returns what the GET of a URL asks for if it may be answered from here, as far as the URL alone tells, and nil otherwise. What is
@@ -115,12 +142,17 @@ func (t target) action(verb string) *action {
 
 // collection returns a LIST or a WATCH.
 func (t target) collection(q url.Values) *read {
-	if !understood(q, listParams) {
+	if !understood(q, listParams) || !modest(q) {
 		return nil
 	}
 	query, err := watchcache.ParseQuery(q)
 	if err != nil {
 		return nil
+	}
+	if l := query.Labels(); l != nil {
+		if requirements, _ := l.Requirements(); len(requirements) > maxLabelRequirements {
+			return nil
+		}
 	}
 	verb := "list"
 	if query.Watch() {

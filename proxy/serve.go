@@ -42,26 +42,6 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// admit answers a request if there is a place for it.
-func (s *Server) admit(a *answer, r *http.Request) {
-	ask := s.urls.of(r)
-	a.count(s.metrics, r, ask.info)
-	defer a.end()
-	place := s.admission.of(ask.info)
-	if spare(r) || !place.enter(time.Now()) {
-		if spare(r) {
-			a.Header().Set("Connection", "close")
-		}
-		if s.dropBody(a, r) {
-			tooMany(a, r)
-		}
-		a.refused()
-		return
-	}
-	defer func() { place.leave(time.Now()) }()
-	s.answer(a, r, ask.read)
-}
-
 // answer answers a request, from here if it is a read that may be, or from upstream.
 func (s *Server) answer(w http.ResponseWriter, r *http.Request, rd *read) {
 	switch {
@@ -133,6 +113,12 @@ func (s *Server) serveRead(w http.ResponseWriter, r *http.Request, rd *read) boo
 		return true
 	case !on.answers(r, rd): // the log goes on while somebody is waited for
 		return false
+	}
+	if p := placeOf(r); p != nil {
+		if err := p.is(who); err != nil {
+			s.refuse(w, r, err)
+			return true
+		}
 	}
 	record, err := s.auditor.begin(r, rd, who, begun)
 	if err != nil {
@@ -231,12 +217,12 @@ func (s *Server) pass(w http.ResponseWriter, r *http.Request) {
 	defer context.AfterFunc(s.closing, cancel)()
 	r = r.WithContext(ctx)
 	w = newPacedWriter(w)
-	switch info := s.urls.of(r).info; {
-	case info.Verb == "watch":
+	switch ask, _ := s.urls.look(r); {
+	case ask.info.Verb == "watch":
 		watch, p := s.endings.begin(w, r, cancel)
 		defer s.endings.forget(p)
 		r = watch
-	case longRunning(info): // a shutdown does not wait for it
+	case longRunning(ask.info): // a shutdown does not wait for it
 		s.unfinished.add(-1)
 		defer s.unfinished.add(1)
 	}

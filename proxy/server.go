@@ -101,6 +101,7 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	if s.holdings, err = newHoldings(o, cfg, discoverer{client.Discovery().RESTClient()}); err != nil {
 		return nil, err
 	}
+	s.admission.longRunning.connections, s.admission.longRunning.late = s.connected, s.holdings.late.Load
 	if s.upstream, err = newUpstream(cfg, &o); err != nil {
 		return nil, err
 	}
@@ -192,6 +193,14 @@ func (s *Server) connections() *connections {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.listener
+}
+
+// connected returns how many connections are open.
+func (s *Server) connected() int {
+	if l := s.connections(); l != nil {
+		return l.count()
+	}
+	return 0
 }
 
 // CAData is the PEM that clients need to believe the server's certificate: itself, where it signs itself.

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"net/http"
+	"net/url"
 
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/utils/lru"
@@ -30,20 +31,31 @@ type ask struct {
 
 func newURLs() *urls { return &urls{known: lru.New(maxURLs)} }
 
-// of says what a request asks for.
-func (u *urls) of(r *http.Request) ask {
+// look returns what is known of a request without reading its selectors. It reports whether that is all there is; if not, only info is set.
+func (u *urls) look(r *http.Request) (a ask, all bool) {
 	if r.Method != http.MethodGet {
-		return ask{info: infoOf(r)}
+		return ask{info: infoOf(r.Method, r.URL)}, true
 	}
-	at := address{r.URL.Path, r.URL.RawPath, r.URL.RawQuery}
-	a, ok := u.get(at)
-	if !ok {
-		a.info = infoOf(r)
-		a.read = readOf(r.URL)
-		if len(at.path)+len(at.raw)+len(at.query) <= maxURL {
-			u.known.Add(at, a)
-		}
+	if a, all = u.get(addressOf(r.URL)); all {
+		return a.without(r), true
 	}
+	return ask{info: infoOf(r.Method, r.URL)}, false
+}
+
+// read reads what look did not know, and remembers it.
+func (u *urls) read(r *http.Request, a ask) ask {
+	at := addressOf(r.URL)
+	a.read = readOf(r.URL)
+	if len(at.path)+len(at.raw)+len(at.query) <= maxURL {
+		u.known.Add(at, a)
+	}
+	return a.without(r)
+}
+
+func addressOf(at *url.URL) address { return address{at.Path, at.RawPath, at.RawQuery} }
+
+// without returns the ask of one request, which may have headers by which it is no read.
+func (a ask) without(r *http.Request) ask {
 	if impersonates(r.Header) || r.Header.Get("Upgrade") != "" {
 		a.read = nil
 	}

@@ -23,6 +23,7 @@ type flags struct {
 	overrides   clientcmd.ConfigOverrides
 	budget      string
 	log         string
+	watches     string
 	consistency string
 	kubeconfig  string // to write
 	verbose     bool
@@ -83,6 +84,8 @@ func (f *flags) add(fs *pflag.FlagSet) {
 	fs.IntVar(&o.MaxRequests, "max-requests-inflight", 0, "Bound of reads under way at once, watches apart; 0: 1000")
 	fs.IntVar(&o.MaxMutating, "max-mutating-requests-inflight", 0, "Bound of other requests under way at once; 0: 200")
 	fs.IntVar(&o.MaxLongRunning, "max-longrunning-requests", 0, "Bound of watches, logs and upgraded connections; 0: 100000")
+	fs.IntVar(&o.MaxWatchesPerUser, "max-watches-per-user", 0, "Bound of those of one user; 0: half of --max-longrunning-requests")
+	fs.StringVar(&f.watches, "watch-memory", "2Gi", "Bound of what all watches may take together, with their connections; 0: none")
 
 	fs.StringVar(&a.ClientCAFile, "client-ca-file", "", "CA of client certificates, in place of the one that the upstream publishes")
 	fs.StringVar(&a.RequestHeaderCAFile, "requestheader-client-ca-file", "", "CA of front proxies, in place of the one that the upstream publishes")
@@ -115,12 +118,15 @@ func (f *flags) complete() error {
 	for _, size := range []struct {
 		name, text string
 		to         *int64
-	}{{"memory-budget", f.budget, &f.options.MemoryBudget}, {"log-bytes", f.log, &f.options.LogBytes}} {
+	}{{"memory-budget", f.budget, &f.options.MemoryBudget}, {"log-bytes", f.log, &f.options.LogBytes}, {"watch-memory", f.watches, &f.options.WatchMemory}} {
 		q, err := resource.ParseQuantity(size.text)
 		if err != nil || q.Sign() < 0 {
 			return usageError{fmt.Errorf("--%s %q: want a size such as 512Mi", size.name, size.text)}
 		}
 		*size.to = q.Value()
+	}
+	if f.options.WatchMemory == 0 {
+		f.options.WatchMemory = -1 // 0 is the default there
 	}
 	mode, names, some := strings.Cut(f.consistency, ":")
 	switch {

@@ -1,0 +1,196 @@
+package proxy
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"k8s.io/apiserver/pkg/authentication/user"
+
+	"github.com/weirproject/weir/watchcache/embedded"
+)
+
+// TestLongQuery: a query that is too long is refused before it is read, whatever it is for; kube-apiserver's own clients are told as a Status.
+func TestLongQuery(t *testing.T) {
+	u := startUpstream(t, embedded.Options{Pods: 3})
+	f := startProxy(t, u, Options{Resources: []string{"pods"}})
+	f.ready()
+	query := func(n int) string {
+		const head = "?resourceVersion=0&labelSelector="
+		return head + strings.Repeat("a", n-len(head)+1)
+	}
+	for _, method := range []string{http.MethodGet, http.MethodDelete} {
+		for _, path := range []string{"/api/v1/pods", "/api/v1/namespaces/default/pods/x", "/anything"} {
+			u.passed("")
+			resp := f.open(f.client, method, path+query(maxQuery+1), "Authorization", "Bearer token-jane")
+			body, _ := io.ReadAll(resp.Body)
+			if resp.StatusCode != http.StatusRequestURITooLong || !strings.Contains(string(body), `"code":414`) || !strings.Contains(string(body), `"kind":"Status"`) {
+				t.Errorf("%s %s: %s %.300s", method, path, resp.Status, body)
+			}
+			if n := len(u.passed("")); n != 0 {
+				t.Errorf("%s %s: %d requests upstream", method, path, n)
+			}
+		}
+	}
+	if code, _ := f.get("jane", "/api/v1/pods"+query(maxQuery)); code == http.StatusRequestURITooLong {
+		t.Error("one that is as long as may be is refused")
+	}
+	if _, known := f.proxy.urls.look(&http.Request{Method: http.MethodGet, URL: &url.URL{Path: "/api/v1/pods", RawQuery: query(maxQuery + 1)[1:]}}); known {
+		t.Error("it was read")
+	}
+}
+
+// TestCostlySelectors: what takes long to decide for each object is not decided here.
+func TestCostlySelectors(t *testing.T) {
+	terms := func(form string, n int) string {
+		var all []string
+		for i := range n {
+			all = append(all, fmt.Sprintf(form, i))
+		}
+		return url.QueryEscape(strings.Join(all, ","))
+	}
+	for query, here := range map[string]bool{
+		"labelSelector=" + terms("a%d", maxLabelRequirements):                                         true,
+		"labelSelector=" + terms("a%d", maxLabelRequirements+1):                                       false,
+		"labelSelector=" + url.QueryEscape("a in ("+strings.Repeat("value,", 1000)+"v)"):              true,
+		"labelSelector=" + url.QueryEscape("a in ("+strings.Repeat("value,", maxSelector/6)+"value)"): false,
+		"fieldSelector=" + terms("spec.nodeName!=%d", maxFieldRequirements):                           true,
+		"fieldSelector=" + terms("spec.nodeName!=%d", maxFieldRequirements+1):                         false,
+	} {
+		for _, verb := range []string{"", "watch=true&"} {
+			at := &url.URL{Path: "/api/v1/pods", RawQuery: verb + query}
+			if got := readOf(at) != nil; got != here {
+				t.Errorf("%s%.60s… (%d bytes): read here: %v", verb, query, len(query), got)
+			}
+		}
+	}
+}
+
+// TestClasses: who may take which seats.
+func TestClasses(t *testing.T) {
+	u := startUpstream(t, embedded.Options{})
+	f := startProxy(t, u, Options{})
+	lease := &url.URL{Path: "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/node"}
+	pods := &url.URL{Path: "/api/v1/pods", RawQuery: "watch=true"}
+	request := func(method string, at *url.URL, token string) *http.Request {
+		r := &http.Request{Method: method, URL: at, Header: http.Header{}}
+		if token != "" {
+			r.Header.Set("Authorization", "Bearer "+token)
+		}
+		return r
+	}
+	of := func(r *http.Request) flow { return f.proxy.flowOf(r, infoOf(r.Method, r.URL)) }
+	for name, tt := range map[string]struct {
+		groups []string
+		want   class
+	}{
+		"jane":  {nil, everybody},
+		"admin": {[]string{user.SystemPrivilegedGroup}, system},
+		"system:serviceaccount:kube-system:generic-garbage-collector": {nil, system},
+		"system:serviceaccount:default:app":                           {nil, everybody},
+		"system:node:n":                                               {[]string{user.NodesGroup}, system},
+		scheduler:                                                     {nil, system}, controllerManager: {nil, system},
+	} {
+		r := request(http.MethodGet, pods, name)
+		if got := of(r); got != (flow{everybody, ""}) {
+			t.Errorf("%s is known already: %+v", name, got)
+		}
+		f.proxy.authn.known.Add(tokenID(r), remembered{user: &user.DefaultInfo{Name: name, Groups: tt.groups}})
+		if got := of(r); got != (flow{tt.want, "user " + name}) {
+			t.Errorf("%s: %+v", name, got)
+		}
+		if got := of(request(http.MethodPut, lease, name)); got != (flow{leases, "user " + name}) {
+			t.Errorf("a lease of %s: %+v", name, got)
+		}
+	}
+	// Whoever makes up tokens shares with all who do, leases included.
+	for _, token := range []string{"made-up", "made-up-too", ""} {
+		if got := of(request(http.MethodPut, lease, token)); got != (flow{everybody, ""}) {
+			t.Errorf("%q: %+v", token, got)
+		}
+	}
+	r := request(http.MethodPut, lease, "let-in")
+	f.proxy.upstream.accepted.Add(tokenID(r), nil)
+	if got := of(r); got != (flow{leases, tokenKey(tokenID(r))}) {
+		t.Errorf("somebody whom the upstream lets in: %+v", got)
+	}
+}
+
+// TestSystemSeats: when one caller's requests take what there is, those of the control plane and leases are answered.
+func TestSystemSeats(t *testing.T) {
+	u := startUpstream(t, embedded.Options{Pods: 3})
+	f := startProxy(t, u, Options{Resources: []string{"pods"}, MaxRequests: 20, patience: impatient()})
+	f.ready()
+	const list = "/api/v1/pods?resourceVersion=0"
+	know := func(who ...string) {
+		for _, name := range who {
+			if code, _ := f.get(name, list); code != http.StatusOK {
+				t.Fatal(name, code)
+			}
+		}
+	}
+	know("jane", "john", "jack", "mine", scheduler)
+	in := f.proxy.admission.readOnly
+	for i, name := range []string{"jane", "john", "jack"} {
+		for range in.common() / 2 {
+			in.enter(f.ctx, flow{everybody, "user " + name})
+		}
+		if code, _ := f.get(name, list); code != http.StatusTooManyRequests {
+			t.Errorf("%s has more than half: %d", name, code)
+		}
+		if code, _ := f.get("mine", list); (code == http.StatusOK) != (i < 2) {
+			t.Errorf("somebody else beside %d: %d", i+1, code)
+		}
+	}
+	if code, _ := f.get(scheduler, list); code != http.StatusOK {
+		t.Errorf("the scheduler: %d", code)
+	}
+	if code, body := f.get("mine", "/apis/coordination.k8s.io/v1/namespaces/default/leases/mine"); code == http.StatusTooManyRequests {
+		t.Errorf("a lease: %s", body)
+	}
+}
+
+// TestWatchesOfUser: the watches of one user are bounded, by whatever token they come, and nobody else is refused for them; and so is what
+// all watches take.
+func TestWatchesOfUser(t *testing.T) {
+	u := startUpstream(t, embedded.Options{Pods: 3})
+	f := startProxy(t, u, Options{Resources: []string{"pods"}, MaxWatchesPerUser: 2})
+	f.ready()
+	const watch = "/api/v1/pods?watch=true"
+	refused := func(who, why string) {
+		t.Helper()
+		resp := f.open(f.client, http.MethodGet, watch, "Authorization", "Bearer token-"+who)
+		body, _ := io.ReadAll(resp.Body)
+		if resp.StatusCode != http.StatusTooManyRequests || resp.Header.Get("Retry-After") != "5" || !strings.Contains(string(body), why) || !strings.Contains(string(body), `"kind":"Status"`) {
+			t.Errorf("%s: %s %v %s", who, resp.Status, resp.Header, body)
+		}
+	}
+	open := func(who string) {
+		t.Helper()
+		f.next(f.watch(who, watch), "ADDED")
+	}
+	open("jane")
+	open("jane")
+	refused("jane", "of this user")
+	open("john")
+	l := f.proxy.admission.longRunning
+	l.mu.Lock()
+	if l.now != 3 || l.of["user jane"] != 2 || l.of["user john"] != 1 || len(l.of) != 2 {
+		t.Errorf("%d: %v", l.now, l.of)
+	}
+	l.memory = l.bytes() + perWatch - 1
+	l.mu.Unlock()
+	f.get("joan", "/api/v1/pods?resourceVersion=0")
+	refused("joan", "memory")
+	l.mu.Lock()
+	l.memory += 10 * perConnection
+	l.mu.Unlock()
+	open("joan")
+	if _, body := f.get("jane", "/metrics"); !strings.Contains(body, `weir_proxy_watches_refused_total{for="memory"} 1`) ||
+		!strings.Contains(body, `weir_proxy_watches_refused_total{for="user"} 1`) || strings.Contains(body, "weir_proxy_watch_memory_used_bytes 0") {
+		t.Error("metrics do not tell of it")
+	}
+}

@@ -1,0 +1,187 @@
+package proxy
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// sit enters in a goroutine of its own; the channel tells whether there was a seat.
+func sit(s *seats, ctx context.Context, f flow) <-chan bool {
+	got := make(chan bool, 1)
+	go func() { got <- s.enter(ctx, f) }()
+	synctest.Wait()
+	return got
+}
+
+// has reports whether a request has a seat by now; it must not have been refused.
+func has(t *testing.T, got <-chan bool) bool {
+	t.Helper()
+	synctest.Wait()
+	select {
+	case ok := <-got:
+		if !ok {
+			t.Error("refused")
+		}
+		return ok
+	default:
+		return false
+	}
+}
+
+// TestSeatsFair: a flow takes half of the seats at most, and a free one goes to whoever has the fewest.
+func TestSeatsFair(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSeats(8, time.Minute) // 8*20/100 is one for the system
+		greedy, modest, third := flow{everybody, "greedy"}, flow{everybody, "modest"}, flow{everybody, "third"}
+		for i := range 3 {
+			if !s.enter(t.Context(), greedy) {
+				t.Fatalf("seat %d of 3", i)
+			}
+		}
+		var waits []<-chan bool
+		for range 2 {
+			waits = append(waits, sit(s, t.Context(), greedy))
+		}
+		if has(t, waits[0]) {
+			t.Fatal("a fourth of the seven common seats")
+		}
+		for range 3 {
+			if !s.enter(t.Context(), modest) {
+				t.Fatal("no seat for somebody else")
+			}
+		}
+		if !s.enter(t.Context(), third) {
+			t.Fatal("the last seat")
+		}
+		// All are taken; modest waits behind greedy, and third behind both.
+		m, th := sit(s, t.Context(), modest), sit(s, t.Context(), third)
+		s.leave(modest)
+		if !has(t, th) || has(t, m) || has(t, waits[0]) {
+			t.Error("the seat goes to the one that has fewest")
+		}
+		s.leave(greedy)
+		if !has(t, waits[0]) && !has(t, m) {
+			t.Error("nobody has the seat")
+		}
+		if taken, waiting := s.counts(); taken != [classes]int{everybody: 7} || waiting[everybody] != 2 {
+			t.Errorf("%v taken, %v waiting", taken, waiting)
+		}
+		// Whoever goes on being refused is told after the time.
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if ok := <-waits[1]; ok {
+			t.Error("a seat, and nobody left")
+		}
+	})
+}
+
+// TestSeatsClasses: when everybody has all that they may, system callers and leases still have seats, which nobody else takes; and when
+// these are taken too, what becomes free goes to leases first.
+func TestSeatsClasses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSeats(100, time.Minute)
+		for i := range s.common() {
+			if !s.enter(t.Context(), flow{everybody, fmt.Sprint(i)}) {
+				t.Fatalf("common seat %d", i)
+			}
+		}
+		one := sit(s, t.Context(), flow{everybody, "one"})
+		if has(t, one) {
+			t.Fatal("a seat of somebody's own")
+		}
+		for c, own := range s.own[:everybody] {
+			if own == 0 {
+				t.Fatalf("%v have no seats of their own", class(c))
+			}
+			for i := range own {
+				if !s.enter(t.Context(), flow{class(c), fmt.Sprint(i)}) {
+					t.Fatalf("%v: own seat %d of %d", class(c), i, own)
+				}
+			}
+		}
+		sys, lease := sit(s, t.Context(), flow{system, "node"}), sit(s, t.Context(), flow{leases, "node"})
+		s.leave(flow{everybody, "3"})
+		if has(t, sys) || !has(t, lease) || has(t, one) {
+			t.Error("a lease comes first")
+		}
+		s.leave(flow{system, "0"})
+		if !has(t, sys) || has(t, one) {
+			t.Error("then the system")
+		}
+		s.leave(flow{everybody, "4"})
+		if !has(t, one) {
+			t.Error("then everybody")
+		}
+	})
+}
+
+// TestSeatsBounds: lines are bounded for a flow and for a class; who has gone waits no longer and leaves nothing behind.
+func TestSeatsBounds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSeats(2*maxLine, time.Hour)
+		for i := range s.common() {
+			if !s.enter(t.Context(), flow{everybody, fmt.Sprint(i)}) {
+				t.Fatalf("seat %d", i)
+			}
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		var waits []<-chan bool
+		for _, name := range []string{"a", "b"} {
+			for range maxLine {
+				waits = append(waits, sit(s, ctx, flow{everybody, name}))
+			}
+			if s.enter(ctx, flow{everybody, name}) {
+				t.Fatal("a seat")
+			}
+		}
+		if _, waiting := s.counts(); waiting[everybody] != 2*maxLine {
+			t.Fatalf("%v wait", waiting)
+		}
+		began := time.Now()
+		if s.enter(ctx, flow{everybody, "c"}) || time.Since(began) > 0 {
+			t.Error("more wait than there are seats")
+		}
+		cancel()
+		for _, got := range waits {
+			if <-got {
+				t.Error("a seat for somebody who has gone")
+			}
+		}
+		for i := range s.common() {
+			s.leave(flow{everybody, fmt.Sprint(i)})
+		}
+		if len(s.lines)+len(s.hungry)+s.seated() != 0 || slices.Max(s.waiting[:]) != 0 {
+			t.Errorf("%d lines, %d hungry, %d seated, %v waiting", len(s.lines), len(s.hungry), s.seated(), s.waiting)
+		}
+	})
+}
+
+func TestPeaks(t *testing.T) {
+	var p peaks
+	at := time.Unix(1000, 0)
+	p.change(at, 1)
+	p.change(at, 1)
+	p.change(at, -1)
+	if p.most(at) != 2 || p.most(at.Add(time.Second)) != 2 || p.most(at.Add(2*time.Second)) != 1 {
+		t.Error("the peak is of the last second")
+	}
+	p.change(at.Add(3*time.Second), 1)
+	if p.most(at.Add(3*time.Second)) != 2 {
+		t.Error("what comes on top counts")
+	}
+}
+
+func TestClassNames(t *testing.T) {
+	var all []string
+	for c := range classes {
+		all = append(all, c.String())
+	}
+	if strings.Join(all, " ") != "leases system everybody" {
+		t.Error(all)
+	}
+}
