@@ -298,19 +298,20 @@ func TestKeeps(t *testing.T) {
 		"refused between outages":   {{refused, 0, true}, {unreached, 0, true}, {refused, 0, true}, {graced, 0, true}, {refused, 0, false}},
 		"unreached within grace":    {{unreached, 59 * time.Minute, true}, {unreached, time.Minute, false}},
 		"unreached, yes, unreached": {{unreached, 59 * time.Minute, true}, {yes, 0, true}, {unreached, 59 * time.Minute, true}},
+		"refused for too long":      {{refused, 0, true}, {refused, 30 * time.Minute, false}},
 		"refused, then no answer":   {{refused, 59 * time.Minute, true}, {unreached, time.Minute, false}},
 	} {
-		c := &recheck{server: &Server{opts: Options{Grace: time.Hour}}, confirmed: time.Unix(1000, 0)}
+		c := &conviction{confirmed: time.Unix(1000, 0)}
 		now := c.confirmed
 		for i, s := range steps {
 			now = now.Add(s.after)
-			if keeps := c.keeps(s.v, now); keeps != s.keeps {
+			if keeps := c.keeps(s.v, now, time.Hour, 30*time.Minute); keeps != s.keeps {
 				t.Errorf("%s: step %d: %t", name, i, keeps)
 			}
 		}
 	}
-	begun := &recheck{server: &Server{opts: Options{Grace: time.Hour}}} // by an earlier answer
-	if begun.keeps(unreached, time.Now()) {
+	begun := &conviction{} // by an earlier answer
+	if begun.keeps(unreached, time.Now(), time.Hour, time.Hour) {
 		t.Error("a watch that was begun by an earlier answer outlives that")
 	}
 }

@@ -99,6 +99,7 @@ func (s state) Describe(ch chan<- *prometheus.Desc) {
 	}
 	describeCache(ch)
 	describeAdmission(ch)
+	describeRechecks(ch)
 }
 
 // Collect is prometheus.Collector's.
@@ -125,6 +126,7 @@ func (s state) Collect(ch chan<- prometheus.Metric) {
 	gauge(descInflight, int64(s.admission.readOnly.peak(now)), "readOnly")
 	gauge(descInflight, int64(s.admission.mutating.peak(now)), "mutating")
 	s.admission.collect(ch)
+	s.rechecks.collect(ch)
 	if l := s.connections(); l != nil {
 		gauge(descConnections, int64(l.count()))
 		counter(descRefused, l.refused.Load())

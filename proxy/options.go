@@ -53,8 +53,12 @@ type Options struct {
 
 	Authentication Authentication
 	Audit          Audit
-	// Recheck is how often the caller of each watch is asked about. 0: a minute.
+	// Recheck is how often the caller of each watch is asked about, as long as twenty questions a second suffice: one for each token, and one
+	// for each permission of a caller. 0: a minute.
 	Recheck time.Duration
+	// RecheckMax is how often they are asked about in any case, however many there are. 0: an hour, after which a kube-apiserver has ended each
+	// watch.
+	RecheckMax time.Duration
 	// Grace is how long the last answer about a caller counts, for reads and watches, while the upstream cannot be reached: gives no HTTP
 	// answer at all. 0: an hour. Negative: not at all.
 	Grace time.Duration
@@ -121,10 +125,11 @@ var ErrOptions = errors.New("proxy: options")
 const MaxGoawayChance = 0.02
 
 const (
-	defaultRecheck = time.Minute
-	defaultGrace   = time.Hour
-	defaultFlush   = 25 * time.Millisecond
-	defaultTTL     = 10 * time.Second
+	defaultRecheck    = time.Minute
+	defaultRecheckMax = time.Hour
+	defaultGrace      = time.Hour
+	defaultFlush      = 25 * time.Millisecond
+	defaultTTL        = 10 * time.Second
 )
 
 func (o Options) withDefaults() Options {
@@ -132,6 +137,7 @@ func (o Options) withDefaults() Options {
 		o.Listen = "127.0.0.1:0"
 	}
 	orDefault(&o.Recheck, defaultRecheck)
+	orDefault(&o.RecheckMax, defaultRecheckMax)
 	if o.Grace == 0 {
 		o.Grace = defaultGrace
 	}

@@ -55,7 +55,7 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, rd *read) {
 // expired answers a read that goes on with a page of ours which cannot be given any more. It returns false for somebody who may not have it
 // anyway: the upstream says so.
 func (s *Server) expired(w http.ResponseWriter, r *http.Request, rd *read) bool {
-	_, v := s.permits(r, rd, false)
+	_, v := s.permits(r, rd)
 	if v == no {
 		return false
 	}
@@ -85,7 +85,7 @@ func (s *Server) serveRead(w http.ResponseWriter, r *http.Request, rd *read) boo
 			return false
 		}
 	}
-	who, v := s.permits(r, rd, false)
+	who, v := s.permits(r, rd)
 	switch {
 	case h != nil && (v == refused || v == crowded):
 		if s.dropBody(w, r) {
@@ -134,7 +134,7 @@ func (s *Server) serveRead(w http.ResponseWriter, r *http.Request, rd *read) boo
 	case gone:
 		watchcache.WriteError(w, r, apierrors.NewResourceExpired("The server has gone back to an earlier state than resourceVersion "+rd.exact+"."))
 	default:
-		s.serveFrom(w, r, h, on, rd, v)
+		s.serveFrom(w, r, h, on, rd, who, v)
 	}
 	return true
 }
@@ -161,22 +161,22 @@ func (s *Server) tooOld(h *held, rd *read) bool {
 	return on != nil && time.Since(on.heard()) > s.opts.MaxStaleness
 }
 
-// serveFrom answers a read from a session. v is what the permission is by.
-func (s *Server) serveFrom(w http.ResponseWriter, r *http.Request, h *held, on *session, rd *read, v verdict) {
+// serveFrom answers a read from a session. v is what the caller's permission is by.
+func (s *Server) serveFrom(w http.ResponseWriter, r *http.Request, h *held, on *session, rd *read, who user.Info, v verdict) {
 	s.served.WithLabelValues(rd.gvr.Group, rd.gvr.Resource, rd.review.verb).Inc()
 	on.warnings.add(w.Header())
 	w.Header().Set("Age", strconv.FormatInt(int64(max(time.Since(on.heard()), 0)/time.Second), 10))
 	if rd.review.verb == "watch" {
-		s.serveWatch(w, r, h, on, rd, v)
+		s.serveWatch(w, r, h, on, rd, who, v)
 		return
 	}
 	defer gather(r)()
 	on.serve(w, r, rd)
 }
 
-// permits returns who the caller is, and whether they may have the read. admitted: they have it already.
-func (s *Server) permits(r *http.Request, rd *read, admitted bool) (user.Info, verdict) {
-	t := terms{grace: s.opts.Grace, admitted: admitted}
+// permits returns who the caller is, and whether they may have the read.
+func (s *Server) permits(r *http.Request, rd *read) (user.Info, verdict) {
+	t := terms{grace: s.opts.Grace}
 	who, known := s.authn.caller(r, t)
 	if who == nil {
 		return nil, known

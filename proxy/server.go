@@ -38,7 +38,7 @@ type Server struct {
 	metrics  *requestMetrics
 	served   *prometheus.CounterVec
 	revoked  atomic.Uint64
-	rechecks chan struct{} // one for each that is under way
+	rechecks *rechecks
 
 	closing  context.Context
 	close    context.CancelFunc
@@ -94,7 +94,8 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrOptions, err)
 	}
-	s := &Server{opts: o, asker: asker.Transport, admission: newAdmission(&o), urls: newURLs(), rechecks: make(chan struct{}, maxRechecks)}
+	s := &Server{opts: o, asker: asker.Transport, admission: newAdmission(&o), urls: newURLs()}
+	s.rechecks = newRechecks(o.Recheck, o.RecheckMax, o.Grace, s.askAgain)
 	s.closing, s.close = context.WithCancel(context.Background())
 	s.health.client = client.Discovery().RESTClient()
 	out.reached = s.health.reached
@@ -250,6 +251,7 @@ func (s *Server) Close() error {
 	}
 	s.running.Wait()
 	s.requests.Wait()
+	s.rechecks.close()
 	s.upstream.close()
 	utilnet.CloseIdleConnectionsFor(s.asker)
 	return errors.Join(err, s.auditor.close())
