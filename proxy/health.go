@@ -8,6 +8,10 @@ import (
 	"sync"
 	"time"
 
+	authorizationv1 "k8s.io/api/authorization/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apiserver/pkg/authentication/user"
+	authorizationclient "k8s.io/client-go/kubernetes/typed/authorization/v1"
 	"k8s.io/client-go/rest"
 )
 
@@ -19,22 +23,42 @@ const (
 
 // health remembers whether the upstream answers. Safe for concurrent use.
 type health struct {
-	client rest.Interface
+	client  rest.Interface
+	reviews authorizationclient.SubjectAccessReviewInterface
 
 	mu    sync.Mutex
 	begun time.Time // of the last question
 	at    time.Time // of its end
 	err   error
+
+	reviewed time.Time // when it was asked about somebody last
+	identity error     // what came of that
 }
 
-// probe asks the upstream, unless it was asked just now.
-func (p *health) probe(ctx context.Context) error {
+// probe asks the upstream whether it is there, and whether it answers questions about callers, unless it was asked just now.
+func (p *health) probe(ctx context.Context) (upstream, identity error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if time.Since(p.at) >= probeEvery {
 		p.ask(ctx)
 	}
-	return p.err
+	if time.Since(p.reviewed) >= probeEvery {
+		p.review(ctx)
+	}
+	return p.err, p.identity
+}
+
+// review asks the upstream what nobody in particular may do. Any answer will do. The lock is held.
+func (p *health) review(ctx context.Context) {
+	if p.identity = p.err; p.err != nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), probeTimeout)
+	defer cancel()
+	_, p.identity = p.reviews.Create(ctx, &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+		User: user.Anonymous, NonResourceAttributes: &authorizationv1.NonResourceAttributes{Verb: "get", Path: "/readyz"},
+	}}, metav1.CreateOptions{})
+	p.reviewed = time.Now()
 }
 
 // reached reports whether the upstream answers anything, by a question that was begun after that time.
@@ -56,8 +80,9 @@ func (p *health) ask(ctx context.Context) {
 	p.at = time.Now()
 }
 
-// serveHealth answers /livez, which asks whether the process is well, and /readyz, which asks whether it is current: a proxy whose upstream
-// is down goes on serving what it may, but is not ready.
+// serveHealth answers /livez, which asks whether the process is well, and /readyz, which asks whether clients may be sent here: it serves, and
+// can ask who they are and what they may do. A proxy whose upstream is down goes on serving what it may, but is not ready: another replica may do
+// better. What it names no details of is for everybody to read.
 func (s *Server) serveHealth(w http.ResponseWriter, r *http.Request) {
 	var report strings.Builder
 	failed := false
@@ -69,6 +94,7 @@ func (s *Server) serveHealth(w http.ResponseWriter, r *http.Request) {
 		failed = true
 		fmt.Fprintf(&report, "[-]%s failed: %s\n", name, why)
 	}
+	pass := func(name, how string) { fmt.Fprintf(&report, "[+]%s %s\n", name, how) }
 	note("ping", "")
 	if r.URL.Path == "/readyz" {
 		why := ""
@@ -77,18 +103,34 @@ func (s *Server) serveHealth(w http.ResponseWriter, r *http.Request) {
 		}
 		note("shutdown", why)
 		why = ""
-		if s.health.probe(r.Context()) != nil {
+		upstream, identity := s.health.probe(r.Context())
+		if upstream != nil {
 			why = "the upstream API server does not answer"
 		}
 		note("upstream", why)
+		why = ""
+		if identity != nil {
+			why = "the upstream API server does not answer questions about callers"
+		}
+		note("identity", why)
 		why = ""
 		if !s.authn.ready() {
 			why = "the CAs of callers are not read yet"
 		}
 		note("authentication", why)
 		for _, h := range s.holdings.all() {
-			if h.named {
-				note("resource/"+h.name(), h.trouble())
+			if !h.named {
+				continue
+			}
+			switch as := h.standing(); {
+			case h.delays(time.Now()):
+				note("resource/"+h.name(), as.String())
+			case as == current:
+				note("resource/"+h.name(), "")
+			case as == behind:
+				pass("resource/"+h.name(), "ok, but behind")
+			default:
+				pass("resource/"+h.name(), "passed on: "+as.String())
 			}
 		}
 	}
@@ -108,15 +150,4 @@ func (s *Server) serveHealth(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprintf(&report, "%s check passed\n", name)
 	}
 	_, _ = w.Write([]byte(report.String()))
-}
-
-// trouble is why the resource is not current, empty while it is. Whoever asks need not be known, so it names no details.
-func (h *held) trouble() string {
-	switch {
-	case h.session.Load() == nil:
-		return "not held yet"
-	case h.failure.Load() != nil:
-		return "not current"
-	}
-	return ""
 }

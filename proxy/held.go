@@ -38,6 +38,15 @@ type held struct {
 	stopping atomic.Bool
 	past     atomic.Uint64          // the newest resourceVersion from before the upstream went back; 0: it never has
 	failure  atomic.Pointer[string] // why it is not current; nil while it is
+	refusal  atomic.Int32           // the standing while there is no session: reading, or why there is none
+	wasHeld  atomic.Bool            // there was a session that was ready
+	begun    time.Time              // when it was named
+}
+
+func newHeld(hs *holdings, gvr schema.GroupVersionResource, named bool) *held {
+	h := &held{holdings: hs, gvr: gvr, named: named, poked: make(chan struct{}, 1), begun: time.Now()}
+	h.refusal.Store(int32(reading))
+	return h
 }
 
 // session is the life of one store: from a first list until only another one helps.
@@ -71,9 +80,8 @@ func (h *held) run(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return nil
 		}
-		text := err.Error()
-		h.failure.Store(&text)
-		h.holdings.log.Warn("a resource is not held", "resource", h.name(), "error", text)
+		h.fail(err)
+		h.holdings.log.Warn("a resource is not held", "resource", h.name(), "error", err.Error())
 		if !h.named && !errors.Is(err, errWentBack) && !errors.Is(err, errTooMuchNews) && !errors.Is(err, errRedefined) {
 			return err
 		}
@@ -83,6 +91,13 @@ func (h *held) run(ctx context.Context) error {
 			return nil
 		}
 	}
+}
+
+// fail notes why the resource is not held.
+func (h *held) fail(err error) {
+	text := err.Error()
+	h.failure.Store(&text)
+	h.refusal.Store(int32(refusalOf(err)))
 }
 
 // end lets go of the resource.
@@ -179,6 +194,8 @@ func (h *held) giveUp(cancel context.CancelCauseFunc, why error) {
 func (h *held) ready(s *session, took time.Duration) {
 	h.holdings.initialization.WithLabelValues(h.gvr.Group, h.gvr.Resource).Observe(took.Seconds())
 	h.failure.Store(nil)
+	h.refusal.Store(int32(reading)) // when it ends
+	h.wasHeld.Store(true)
 	h.session.Store(s)
 	h.holdings.log.Info("a resource is held", "resource", h.name(), "objects", s.store.Len(), "resourceVersion", s.store.ResourceVersion())
 }

@@ -74,7 +74,7 @@ func newHoldings(opts Options, upstream *rest.Config, d discoverer) (*holdings, 
 		if err != nil {
 			return nil, err
 		}
-		hs.waiting = append(hs.waiting, &held{holdings: hs, gvr: gvr, named: true})
+		hs.waiting = append(hs.waiting, newHeld(hs, gvr, true))
 	}
 	return hs, nil
 }
@@ -108,8 +108,7 @@ func (hs *holdings) run(ctx context.Context) {
 func (hs *holdings) start(ctx context.Context, unresolved *held) {
 	gvr, err := hs.discoverer.version(ctx, unresolved.gvr)
 	for err != nil {
-		text := err.Error()
-		unresolved.failure.Store(&text)
+		unresolved.fail(err)
 		select {
 		case <-time.After(restartDelay):
 		case <-ctx.Done():
@@ -119,7 +118,8 @@ func (hs *holdings) start(ctx context.Context, unresolved *held) {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	h := &held{holdings: hs, gvr: gvr, named: true, stop: cancel, poked: make(chan struct{}, 1)}
+	h := newHeld(hs, gvr, true)
+	h.stop, h.begun = cancel, unresolved.begun
 	hs.mu.Lock()
 	if other := hs.held[gvr]; other != nil {
 		other.stop() // somebody has asked for it before its version was known
@@ -163,7 +163,7 @@ func (hs *holdings) take(gvr schema.GroupVersionResource) {
 	if hs.held[gvr] != nil || hs.ctx == nil || hs.ended {
 		return
 	}
-	h := &held{holdings: hs, gvr: gvr, poked: make(chan struct{}, 1)}
+	h := newHeld(hs, gvr, false)
 	h.used.Store(time.Now().UnixNano())
 	ctx, cancel := context.WithCancel(hs.ctx)
 	h.stop = cancel

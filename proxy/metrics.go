@@ -36,6 +36,9 @@ var (
 		"What a resource takes, by purpose.", append(byResource, "purpose"), nil)
 	descCurrent = prometheus.NewDesc("weir_proxy_current",
 		"1 while a resource is held and follows the upstream.", byResource, nil)
+	descState = prometheus.NewDesc("weir_proxy_resource_state",
+		"1 for how a resource is held, or why it is not: current, behind, reading, missing, forbidden, aggregated, rejected.",
+		append(byResource, "state"), nil)
 	descAge = prometheus.NewDesc("weir_proxy_staleness_seconds",
 		"How long ago the upstream was heard of, about a resource that is held.", byResource, nil)
 	descWatchers = prometheus.NewDesc("weir_proxy_watchers",
@@ -93,7 +96,7 @@ type state struct{ *Server }
 func (s state) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		descInits, descInitErrors, descInitial, descEvents, descObjects, descInflight, descMemory, descCurrent, descWatchers,
-		descUpstream, descFailures, descBytes, descRevoked, descBudget, descBudgetUsed, descEvicted, descConnections, descRefused, descProofs, descAge,
+		descUpstream, descFailures, descBytes, descRevoked, descBudget, descBudgetUsed, descEvicted, descConnections, descRefused, descProofs, descAge, descState,
 	} {
 		ch <- d
 	}
@@ -153,11 +156,13 @@ func (h *held) collect(ch chan<- prometheus.Metric, labels []string) {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, append(labels[:2:2], more...)...)
 	}
 	gauge(descWatchers, float64(h.watchers.Load()))
-	current := 0.0
-	if h.trouble() == "" {
-		current = 1
+	follows := 0.0
+	as := h.standing()
+	if as == current {
+		follows = 1
 	}
-	gauge(descCurrent, current)
+	gauge(descCurrent, follows)
+	gauge(descState, 1, as.label())
 	on := h.session.Load()
 	if on == nil {
 		return

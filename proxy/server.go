@@ -97,7 +97,7 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	s := &Server{opts: o, asker: asker.Transport, admission: newAdmission(&o), urls: newURLs()}
 	s.rechecks = newRechecks(o.Recheck, o.RecheckMax, o.Grace, s.askAgain)
 	s.closing, s.close = context.WithCancel(context.Background())
-	s.health.client = client.Discovery().RESTClient()
+	s.health.client, s.health.reviews = client.Discovery().RESTClient(), client.AuthorizationV1().SubjectAccessReviews()
 	out.reached = s.health.reached
 	if s.holdings, err = newHoldings(o, cfg, discoverer{client.Discovery().RESTClient()}); err != nil {
 		return nil, err

@@ -51,18 +51,22 @@ type fakeUpstream struct {
 	tls    *httptest.Server
 	config *rest.Config
 
-	mu       sync.Mutex
-	down     bool
-	silent   bool          // callers' requests are answered 404
-	hangs    chan struct{} // not nil: it takes requests and answers none until this is closed
-	expired  map[string]bool
-	denied   func(authorizationv1.SubjectAccessReviewSpec) bool
-	warns    map[string]string                            // what LISTs and WATCHes are answered with, by path
-	schemas  map[string]string                            // what the upstream's OpenAPI tells, by group and version; nil: it has none
-	services http.HandlerFunc                             // what the aggregator answers; nil: there is none
-	fault    func(w http.ResponseWriter, r *http.Request) // not nil: what becomes of reviews instead of an answer
-	requests []asked
-	reviews  []authorizationv1.SubjectAccessReviewSpec
+	mu        sync.Mutex
+	down      bool
+	silent    bool          // callers' requests are answered 404
+	hangs     chan struct{} // not nil: it takes requests and answers none until this is closed
+	expired   map[string]bool
+	denied    func(authorizationv1.SubjectAccessReviewSpec) bool
+	warns     map[string]string                            // what LISTs and WATCHes are answered with, by path
+	schemas   map[string]string                            // what the upstream's OpenAPI tells, by group and version; nil: it has none
+	services  http.HandlerFunc                             // what the aggregator answers; nil: there is none
+	fault     func(w http.ResponseWriter, r *http.Request) // not nil: what becomes of reviews instead of an answer
+	forbidden string                                       // the path of a resource that the proxy may not read
+	holds     string                                       // the path of a resource whose requests of the proxy are not answered until this is changed
+	held      chan struct{}                                // closed then
+	kept      int                                          // requests that are not answered
+	requests  []asked
+	reviews   []authorizationv1.SubjectAccessReviewSpec
 }
 
 const ownToken = "token-proxy"
@@ -91,6 +95,12 @@ func (u *fakeUpstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	u.mu.Lock()
 	down, hangs, silent, fault := u.down, u.hangs, u.silent && !ofProxy(r.Header), u.fault
 	services, warning, schemas := u.services, u.warns[r.URL.Path], maps.Clone(u.schemas)
+	held, forbidden := u.held, u.forbidden != "" && r.URL.Path == u.forbidden
+	if held != nil && r.URL.Path == u.holds && ofProxy(r.Header) {
+		u.kept++
+	} else {
+		held = nil
+	}
 	u.requests = append(u.requests, asked{r.Method, r.URL.RequestURI(), r.Header.Clone()})
 	u.mu.Unlock()
 	if hangs != nil {
@@ -99,7 +109,15 @@ func (u *fakeUpstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		case <-r.Context().Done():
 		}
 	}
+	if held != nil {
+		select {
+		case <-held:
+		case <-r.Context().Done():
+		}
+	}
 	switch {
+	case forbidden:
+		writeStatus(w, http.StatusForbidden)
 	case down:
 		panic(http.ErrAbortHandler)
 	case silent:
@@ -123,6 +141,19 @@ func (u *fakeUpstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			w.Header().Add("Warning", warning)
 		}
 		u.Server.ServeHTTP(w, r)
+	}
+}
+
+// holdBack makes the upstream not answer the proxy's own requests for a resource, and those that have waited; empty: it answers all.
+func (u *fakeUpstream) holdBack(path string) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.held != nil {
+		close(u.held)
+		u.held = nil
+	}
+	if u.holds = path; path != "" {
+		u.held = make(chan struct{})
 	}
 }
 

@@ -78,7 +78,7 @@ func TestUpstreamDown(t *testing.T) {
 	u.setDown(true)
 	f.until("/readyz says so", func() bool {
 		code, body := f.get("jane", "/readyz")
-		return code == http.StatusServiceUnavailable && strings.Contains(body, "[-]upstream failed") && strings.Contains(body, "[-]resource/pods failed")
+		return code == http.StatusServiceUnavailable && strings.Contains(body, "[-]upstream failed") && strings.Contains(body, "[+]resource/pods ok, but behind")
 	})
 	if code, body := f.get("jane", "/livez"); code != http.StatusOK {
 		t.Errorf("/livez: %d %s", code, body)
