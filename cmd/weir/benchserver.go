@@ -63,6 +63,8 @@ func newBenchServer(b *benchFlags) *cobra.Command {
 	fs.IntVar(&f.SlowAPIServer, "slow-apiserver", 0, "Slow readers of kube-apiserver in slowlists, which may take all memory; 0: none, only of the proxy")
 	fs.IntVar(&f.Kubelets, "kubelets", f.Kubelets, "Watchers of kubelets")
 	fs.IntVar(&f.Watchers, "watchers", f.Watchers, "Watchers of everybody")
+	fs.IntVar(&f.Crowd, "crowd", f.Crowd, "Watchers by node of crowd, beside --watchers of everything")
+	fs.IntVar(&f.Stalled, "stalled", f.Stalled, "Watchers of stalled that read nothing")
 	fs.IntVar(&f.Clients, "clients", f.Clients, "Clients of upstream")
 	fs.IntVar(&f.Herd, "herd", f.Herd, "Clients of herd; fewer of many pods")
 	fs.IntVar(&f.SlowProtobuf, "slow-protobuf", f.SlowProtobuf, "Slow readers of protobuf in slowlists")
@@ -88,6 +90,9 @@ func (f *serverFlags) check(cmd *cobra.Command) error {
 	}
 	if f.Kubelets <= 0 || f.Watchers <= 0 || f.Clients <= 0 || f.Herd <= 0 {
 		return usagef("--kubelets, --watchers, --clients and --herd must be above 0")
+	}
+	if f.Crowd <= 0 || f.Stalled < 0 {
+		return usagef("--crowd must be above 0, and --stalled cannot be negative")
 	}
 	if f.SlowProtobuf < 0 || f.SlowJSON < 0 || f.SlowAPIServer < 0 {
 		return usagef("--slow-protobuf, --slow-json and --slow-apiserver cannot be negative")

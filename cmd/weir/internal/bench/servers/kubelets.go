@@ -30,15 +30,24 @@ var kubelets = Scenario{
 }
 
 func measureKubelets(ctx context.Context, t *trial) (Figures, error) {
+	queries, err := t.byNode(t.Kubelets)
+	if err != nil {
+		return nil, err
+	}
+	return t.measureWatchers(ctx, queries, 500)
+}
+
+// byNode returns what so many kubelets ask for.
+func (t *trial) byNode(n int) ([]string, error) {
 	if len(t.pods.nodes) == 0 {
 		return nil, errors.New("no pod is on a node")
 	}
-	queries := make([]string, t.Kubelets)
+	queries := make([]string, n)
 	for i := range queries {
 		node := t.pods.nodes[i%len(t.pods.nodes)]
 		queries[i] = watchWithState + "&fieldSelector=" + url.QueryEscape("spec.nodeName="+node)
 	}
-	return t.measureWatchers(ctx, queries, 500)
+	return queries, nil
 }
 
 var everybody = Scenario{
@@ -48,15 +57,24 @@ var everybody = Scenario{
 }
 
 func measureEverybody(ctx context.Context, t *trial) (Figures, error) {
+	queries, err := t.ofAll(ctx, t.Watchers)
+	if err != nil {
+		return nil, err
+	}
+	return t.measureWatchers(ctx, queries, 100)
+}
+
+// ofAll returns what so many informers ask for that have listed all pods.
+func (t *trial) ofAll(ctx context.Context, n int) ([]string, error) {
 	now, err := t.resourceVersion(ctx)
 	if err != nil {
 		return nil, err
 	}
-	queries := make([]string, t.Watchers)
+	queries := make([]string, n)
 	for i := range queries {
 		queries[i] = watchFrom(now)
 	}
-	return t.measureWatchers(ctx, queries, 100)
+	return queries, nil
 }
 
 // resourceVersion is that of the server's state, as an informer knows it after its LIST.

@@ -25,6 +25,7 @@ type Options struct {
 	Duration time.Duration // for how long many watchers are measured
 
 	Kubelets, Watchers, Clients, Herd int
+	Crowd, Stalled                    int // watchers by node of crowd, and those of stalled that read nothing
 
 	SlowProtobuf, SlowJSON int     // readers of slowlists
 	SlowAPIServer          int     // readers of kube-apiserver; 0: it is spared, since it may take all the memory that there is
@@ -42,7 +43,7 @@ type Options struct {
 func Defaults() Options {
 	return Options{
 		Pods: 50_000, Cheap: 3 * time.Second, Duration: 20 * time.Second,
-		Kubelets: 1000, Watchers: 100, Clients: 100, Herd: 200,
+		Kubelets: 1000, Watchers: 100, Clients: 100, Herd: 200, Crowd: 10_000, Stalled: 100,
 		SlowProtobuf: 16, SlowJSON: 8, SlowBytes: 30e6, RSSLimit: 8e9,
 		ReadRate: 1200, Follow: 5 * time.Second, Patience: 5 * time.Minute,
 		Progress: io.Discard,

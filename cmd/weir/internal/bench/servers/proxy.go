@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"strconv"
 	"time"
 
 	"k8s.io/client-go/rest"
@@ -16,6 +17,9 @@ import (
 
 // stopTimeout is what a proxy gets to end in good order.
 const stopTimeout = 10 * time.Second
+
+// maxConnections is how many a proxy takes: each watcher has one for itself.
+const maxConnections = 100_000
 
 // proxy is a running weir-proxy.
 type proxy struct {
@@ -29,7 +33,7 @@ type proxy struct {
 func startProxy(ctx context.Context, path string, k *kubeconfig) (*proxy, error) {
 	running, cancel := context.WithCancel(ctx)
 	p := &proxy{cancel: cancel, said: &child.Tail{}}
-	p.cmd = exec.CommandContext(running, path, "--kubeconfig", k.file(upstreamFile), "--resources", "pods",
+	p.cmd = exec.CommandContext(running, path, "--kubeconfig", k.file(upstreamFile), "--resources", "pods", "--max-connections", strconv.Itoa(maxConnections),
 		"--write-kubeconfig", k.file(proxyFile))
 	p.cmd.Stderr = p.said
 	p.cmd.Cancel = func() error { return p.cmd.Process.Signal(os.Interrupt) }

@@ -16,6 +16,7 @@ type Scenario struct {
 	Runs  int    // of each side, when nobody says
 
 	Writes bool // it changes pods
+	Heavy  bool // it needs a large machine, and is run only when it is named
 
 	figures []figure
 	measure func(context.Context, *trial) (Figures, error)
@@ -54,14 +55,14 @@ func (s Scenario) Help() string {
 
 // Scenarios are all of them, in the order in which they are run.
 func Scenarios() []Scenario {
-	return []Scenario{hold, label, list, initial, slowLists, slowReader, kubelets, everybody, upstreamRequests, herd, shards}
+	return []Scenario{hold, label, list, initial, slowLists, slowReader, kubelets, everybody, crowd, stalled, upstreamRequests, herd, shards}
 }
 
-// Named are the scenarios of the given names, in the usual order; all if there are none.
+// Named are the scenarios of the given names, in the usual order; all but the heavy ones if there are none.
 func Named(names ...string) ([]Scenario, error) {
 	all := Scenarios()
 	if len(names) == 0 {
-		return all, nil
+		return slices.DeleteFunc(all, func(s Scenario) bool { return s.Heavy }), nil
 	}
 	var known []string
 	for _, s := range all {

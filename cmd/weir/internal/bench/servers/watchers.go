@@ -140,7 +140,12 @@ func (t *trial) measureWatchers(ctx context.Context, queries []string, rate floa
 
 // writeFor lets pods change for as long as is measured, and says how many did in a second.
 func (t *trial) writeFor(ctx context.Context, rate float64) (float64, error) {
-	writing := startUpdates(ctx, t.writer, len(t.pods.keys), rate)
+	return t.writeWith(ctx, t.writer, rate)
+}
+
+// writeWith is writeFor with another writer.
+func (t *trial) writeWith(ctx context.Context, w writer, rate float64) (float64, error) {
+	writing := startUpdates(ctx, w, len(t.pods.keys), rate)
 	timer := time.NewTimer(t.Duration)
 	defer timer.Stop()
 	select {
