@@ -15,12 +15,14 @@ var (
 		"What they take, with their connections and what is kept for those that are late.", nil, nil)
 	descWatchLate = prometheus.NewDesc("weir_proxy_watch_memory_late_bytes",
 		"The part of it that is kept for watches which are late.", nil, nil)
+	descShed = prometheus.NewDesc("weir_proxy_watches_shed_total",
+		"Watches that were ended to stay within the budget: their clients took nothing.", nil, nil)
 	descWatchRefused = prometheus.NewDesc("weir_proxy_watches_refused_total",
 		"Watches that were refused: all for too many altogether, user for too many of one user, memory for the budget.", []string{"for"}, nil)
 )
 
 func describeAdmission(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{descSeats, descWaiting, descWatchBudget, descWatchUsed, descWatchLate, descWatchRefused} {
+	for _, d := range []*prometheus.Desc{descSeats, descWaiting, descWatchBudget, descWatchUsed, descWatchLate, descWatchRefused, descShed} {
 		ch <- d
 	}
 }

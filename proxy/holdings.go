@@ -29,6 +29,8 @@ type holdings struct {
 	stats      source.Stats
 	budget     budget
 	late       atomic.Int64 // what was kept for watches that are late, when it was last looked at
+	tooMuch    func() bool  // whether watches take more than they may
+	shed       atomic.Uint64
 	cached     map[schema.GroupResource]bool
 
 	initialization *prometheus.HistogramVec // of first lists
@@ -94,7 +96,7 @@ func (hs *holdings) run(ctx context.Context) {
 		select {
 		case <-ticker.C:
 			hs.trim(time.Now())
-			hs.late.Store(hs.lateBytes())
+			hs.relieve()
 		case <-ctx.Done():
 		}
 	}
@@ -187,6 +189,33 @@ func (hs *holdings) refuse(gvr schema.GroupVersionResource, err error) {
 		until = time.Now().Add(undefinedFor)
 	}
 	hs.refused.Add(gvr, until)
+}
+
+// shedAtOnce is how many watches are ended at most each time that they are found to take too much.
+const shedAtOnce = 16
+
+// relieve looks at what is kept for watches that are late, and where all watches take more than they may, ends those for which most is kept and
+// whose clients take nothing. New ones are refused then already.
+func (hs *holdings) relieve() {
+	hs.late.Store(hs.lateBytes())
+	if !hs.tooMuch() {
+		return
+	}
+	var worst *session
+	var most int64
+	for _, h := range hs.all() {
+		if s := h.filling.Load(); s != nil && s.cache.LateBytes() > most {
+			worst, most = s, s.cache.LateBytes()
+		}
+	}
+	if worst == nil {
+		return
+	}
+	if n := worst.cache.Shed(shedAtOnce); n > 0 {
+		hs.shed.Add(uint64(n))
+		hs.log.Warn("watches whose clients take nothing are ended, to stay within the memory for watches", "resource", worst.kind.GroupVersionResource.GroupResource(), "watches", n, "bytes", most)
+		hs.late.Store(hs.lateBytes())
+	}
 }
 
 // lateBytes returns what is kept for watches that have not taken it yet.

@@ -93,6 +93,9 @@ func (l *lasting) used() int64 {
 	return l.bytes()
 }
 
+// over reports whether the requests take more than they may.
+func (l *lasting) over() bool { return l.memory > 0 && l.used() > l.memory }
+
 // count returns how many there are.
 func (l *lasting) count() int {
 	l.mu.Lock()

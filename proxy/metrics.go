@@ -125,6 +125,7 @@ func (s state) Collect(ch chan<- prometheus.Metric) {
 	gauge(descBudget, b.limit.Load())
 	gauge(descBudgetUsed, b.used.Load())
 	counter(descEvicted, b.evicted.Load())
+	counter(descShed, s.holdings.shed.Load())
 	now := time.Now()
 	gauge(descInflight, int64(s.admission.readOnly.peak(now)), "readOnly")
 	gauge(descInflight, int64(s.admission.mutating.peak(now)), "mutating")

@@ -1,13 +1,18 @@
 package proxy
 
 import (
+	"context"
+	"crypto/tls"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"strings"
+	"sync"
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/authentication/user"
 
 	"github.com/weirproject/weir/watchcache/embedded"
@@ -193,4 +198,44 @@ func TestWatchesOfUser(t *testing.T) {
 		!strings.Contains(body, `weir_proxy_watches_refused_total{for="user"} 1`) || strings.Contains(body, "weir_proxy_watch_memory_used_bytes 0") {
 		t.Error("metrics do not tell of it")
 	}
+}
+
+// TestWatchMemory: a client that takes nothing while pods keep changing is let go once watches take more than they may; a healthy one goes on.
+func TestWatchMemory(t *testing.T) {
+	u := startUpstream(t, embedded.Options{Pods: 500})
+	f := startProxy(t, u, Options{Resources: []string{"pods"}, LogBytes: 10_000})
+	f.ready()
+	const watch = "/api/v1/pods?watch=true&resourceVersion=0"
+	lines := f.watch("jane", watch)
+	f.next(lines, "ADDED")
+	stuck := f.dial("http/1.1")
+	if err := stuck.Conn.(*tls.Conn).NetConn().(*net.TCPConn).SetReadBuffer(4 << 10); err != nil {
+		t.Fatal(err)
+	}
+	stuck.send("GET", watch, 0, "")
+	h := f.held("pods")
+	f.until("both watch", func() bool { return h.watchers.Load() == 2 })
+	l := f.proxy.admission.longRunning
+	l.mu.Lock()
+	l.memory = l.bytes() + 20_000
+	l.mu.Unlock()
+	ctx, cancel := context.WithCancel(f.ctx)
+	var writing sync.WaitGroup
+	writing.Go(func() {
+		for i := 0; ctx.Err() == nil; i++ {
+			p := pod(fmt.Sprint("churn", i%300))
+			p.Annotations = map[string]string{"long": strings.Repeat(fmt.Sprint(i), 5000)}
+			pods := u.writerPast().CoreV1().Pods("default")
+			if _, err := pods.Update(f.ctx, p, metav1.UpdateOptions{}); err != nil {
+				_, _ = pods.Create(f.ctx, p, metav1.CreateOptions{})
+			}
+		}
+	})
+	defer writing.Wait()
+	defer cancel()
+	go func() {
+		for range lines { // it takes everything
+		}
+	}()
+	f.until("it is let go", func() bool { return f.proxy.holdings.shed.Load() > 0 && h.watchers.Load() == 1 })
 }

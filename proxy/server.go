@@ -103,6 +103,7 @@ func New(ctx context.Context, o Options) (*Server, error) {
 		return nil, err
 	}
 	s.admission.longRunning.connections, s.admission.longRunning.late = s.connected, s.holdings.late.Load
+	s.holdings.tooMuch = s.admission.longRunning.over
 	if s.upstream, err = newUpstream(cfg, &o); err != nil {
 		return nil, err
 	}

@@ -108,11 +108,11 @@ func (wt *watcher) sendAll(ctx context.Context) error {
 				return err
 			}
 		}
-		cursor, ok := wt.from.(*store.Cursor)
+		l, ok := wt.from.(logged)
 		if !ok || !wt.routed {
 			return nil
 		}
-		sub, err := wt.cache.hub.join(wt.route, cursor)
+		sub, err := wt.cache.hub.join(wt.route, l.Cursor)
 		if err != nil { // the store's end
 			return nil
 		}

@@ -2,7 +2,6 @@ package watchcache
 
 import (
 	"fmt"
-	"net/http"
 	"net/url"
 	"reflect"
 	"slices"
@@ -397,67 +396,4 @@ func TestSharedBound(t *testing.T) {
 	}
 }
 
-// stuckWriter blocks in Write until its deadline is in the past.
-type stuckWriter struct {
-	header   http.Header
-	deadline chan time.Time
-}
-
-func (w *stuckWriter) Header() http.Header                { return w.header }
-func (w *stuckWriter) WriteHeader(int)                    {}
-func (w *stuckWriter) Flush()                             {}
-func (w *stuckWriter) SetWriteDeadline(t time.Time) error { w.deadline <- t; return nil }
-func (w *stuckWriter) Write([]byte) (int, error) {
-	for d := range w.deadline {
-		if !d.IsZero() {
-			time.Sleep(time.Until(d))
-			return 0, http.ErrHandlerTimeout
-		}
-	}
-	return 0, nil
-}
-
-// TestStall: a client that takes nothing is let go after a while, one that takes a little now and then never; and Close waits for nobody
-// for long.
-func TestStall(t *testing.T) {
-	for _, closed := range []bool{false, true} {
-		synctest.Test(t, func(t *testing.T) {
-			s := newSource(t, 0, func(cfg *Config) { cfg.Stall = 8 * time.Minute })
-			defer s.close()
-			s.put("ns", "a", "red")
-			began, done := time.Now(), make(chan struct{})
-			go func() {
-				defer close(done)
-				w := &stuckWriter{header: http.Header{}, deadline: make(chan time.Time, 16)}
-				s.cache.ServeList(w, newRequest("watch=1&timeoutSeconds=36000"), "", "")
-			}()
-			slow := newRecorder()
-			defer s.watch("timeoutSeconds=36000", slow)()
-			synctest.Wait()
-			for range 4 {
-				slow.hold()
-				s.put("ns", "a", "blue")
-				time.Sleep(time.Minute)
-				slow.free()
-				synctest.Wait()
-			}
-			want := 9 * time.Minute
-			if closed {
-				s.cache.Close()
-				want = 4*time.Minute + closeGrace
-			}
-			<-done
-			if d := time.Since(began); d > want || d < want-2*time.Minute {
-				t.Errorf("closed %v: let go after %v", closed, d)
-			}
-			if got := len(slow.events(t)); got < 5 {
-				t.Errorf("the slow client got %d events", got)
-			}
-			if n := s.cache.Stats().Stalled; !closed && n != 1 {
-				t.Errorf("%d stalled", n)
-			}
-		})
-	}
-}
-
-var _ changes = (*store.Cursor)(nil)
+var _ changes = logged{}

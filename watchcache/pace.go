@@ -2,6 +2,7 @@ package watchcache
 
 import (
 	"net/http"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -13,6 +14,7 @@ type pace struct {
 	all     *paces
 	control *http.ResponseController
 	since   atomic.Int64 // when the write that is under way began, in Unix nanoseconds; 0: there is none
+	from    atomic.Pointer[changes]
 
 	mu      sync.Mutex
 	limited bool // there is a deadline
@@ -80,6 +82,34 @@ func (ps *paces) since(then time.Time) (out []*pace) {
 		}
 	}
 	return out
+}
+
+// stuckAfter is how long a write is under way that is taken for one to a client that takes nothing.
+const stuckAfter = time.Second
+
+// shed ends the writes of watchers that take nothing at the moment, those that are furthest behind first, n at most. It returns how many.
+func (ps *paces) shed(n int) (ended int) {
+	type late struct {
+		*pace
+		by int
+	}
+	var all []late
+	now := time.Now()
+	for _, p := range ps.since(now.Add(-stuckAfter)) {
+		if from := p.from.Load(); from != nil {
+			if by := (*from).behind(); by > 0 {
+				all = append(all, late{p, by})
+			}
+		}
+	}
+	slices.SortFunc(all, func(a, b late) int { return b.by - a.by })
+	for _, l := range all[:min(n, len(all))] {
+		if l.limit(now.Add(-time.Second)) {
+			ps.stalled.Add(1)
+			ended++
+		}
+	}
+	return ended
 }
 
 // close gives writes, those under way and those to come, no more time than that.

@@ -91,6 +91,9 @@ func (c *Cache) LateBytes() int64 {
 	return c.store.CursorBytes() + c.hub.kept.Load()*lateChange
 }
 
+// Shed ends watches whose clients take nothing at the moment, those first for which most is kept, n at most. It returns how many.
+func (c *Cache) Shed(n int) int { return c.paces.shed(n) }
+
 // Stats tells what the cache has done and holds. It may be called often.
 func (c *Cache) Stats() Stats {
 	n := &c.counters

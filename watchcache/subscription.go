@@ -6,15 +6,21 @@ import (
 	"github.com/weirproject/weir/store"
 )
 
-// changes is where a watcher gets from what has changed: a [store.Cursor], or a subscription to what concerns the watcher. The methods
-// are the cursor's.
+// changes is where a watcher gets from what has changed: a cursor, or a subscription to what concerns the watcher. The methods are those of
+// [store.Cursor], and behind, which anybody may call.
 type changes interface {
+	behind() int // how many changes, or keys, are kept that the watcher has not taken yet
 	Next(dst []store.Change) int
 	Pending() int
 	Ready() <-chan struct{}
 	Closed() bool
 	Close()
 }
+
+// logged is a cursor of a watcher.
+type logged struct{ *store.Cursor }
+
+func (l logged) behind() int { return l.Pending() }
 
 // subscription is one watcher's part of a hub. What the watcher has not taken yet is kept in order up to maxWaiting changes, beyond that
 // in one change for each key.

@@ -99,15 +99,19 @@ func (wt *watcher) serve(ctx context.Context, deadline time.Time) error {
 
 // follows changes where the changes come from, nil: nowhere.
 func (wt *watcher) follows(from changes) {
-	if cursor, ok := wt.from.(*store.Cursor); ok {
-		wt.cache.wide.remove(cursor)
+	if l, ok := wt.from.(logged); ok {
+		wt.cache.wide.remove(l.Cursor)
 	}
 	if wt.from != nil {
 		wt.from.Close()
 	}
 	wt.from = from
-	if cursor, ok := from.(*store.Cursor); ok {
-		wt.cache.wide.add(cursor)
+	wt.out.pace.from.Store(nil)
+	if from != nil {
+		wt.out.pace.from.Store(&from)
+	}
+	if l, ok := from.(logged); ok {
+		wt.cache.wide.add(l.Cursor)
 	}
 }
 
@@ -156,7 +160,7 @@ func (wt *watcher) begin(ctx context.Context) (stopped bool, err error) {
 	cursor, err := c.since(wt.p.rv)
 	switch {
 	case err == nil:
-		wt.follows(cursor)
+		wt.follows(logged{cursor})
 	case future && errors.Is(err, errTorn): // the client asks again, and somebody else
 		return true, nil
 	}
@@ -191,7 +195,7 @@ func (wt *watcher) now() (sn *store.Snapshot, err error) {
 		})
 		switch {
 		case err == nil:
-			wt.follows(cursor)
+			wt.follows(logged{cursor})
 			return sn, nil
 		case !errors.Is(err, store.ErrTrimmed): // else a clock without a lock, and a short log: again
 			return nil, apierrors.NewInternalError(err)

