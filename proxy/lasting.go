@@ -94,7 +94,11 @@ func (l *lasting) used() int64 {
 }
 
 // over reports whether the requests take more than they may.
-func (l *lasting) over() bool { return l.memory > 0 && l.used() > l.memory }
+func (l *lasting) over() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.memory > 0 && l.bytes() > l.memory
+}
 
 // count returns how many there are.
 func (l *lasting) count() int {

@@ -2,10 +2,8 @@ package proxy
 
 import (
 	"context"
-	"crypto/tls"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/url"
 	"strings"
@@ -208,24 +206,20 @@ func TestWatchMemory(t *testing.T) {
 	const watch = "/api/v1/pods?watch=true&resourceVersion=0"
 	lines := f.watch("jane", watch)
 	f.next(lines, "ADDED")
-	stuck := f.dial("http/1.1")
-	if err := stuck.Conn.(*tls.Conn).NetConn().(*net.TCPConn).SetReadBuffer(4 << 10); err != nil {
-		t.Fatal(err)
-	}
-	stuck.send("GET", watch, 0, "")
+	f.dial("h2").request(watch) // the state is more than it has room for
 	h := f.held("pods")
 	f.until("both watch", func() bool { return h.watchers.Load() == 2 })
 	l := f.proxy.admission.longRunning
 	l.mu.Lock()
-	l.memory = l.bytes() + 20_000
+	l.memory = l.bytes() + 10_000
 	l.mu.Unlock()
 	ctx, cancel := context.WithCancel(f.ctx)
 	var writing sync.WaitGroup
 	writing.Go(func() {
+		pods := u.writerPast().CoreV1().Pods("default")
 		for i := 0; ctx.Err() == nil; i++ {
 			p := pod(fmt.Sprint("churn", i%300))
-			p.Annotations = map[string]string{"long": strings.Repeat(fmt.Sprint(i), 5000)}
-			pods := u.writerPast().CoreV1().Pods("default")
+			p.Labels = map[string]string{"round": fmt.Sprint(i)}
 			if _, err := pods.Update(f.ctx, p, metav1.UpdateOptions{}); err != nil {
 				_, _ = pods.Create(f.ctx, p, metav1.CreateOptions{})
 			}

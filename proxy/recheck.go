@@ -118,6 +118,9 @@ func (c *rechecks) join(g *guard, b bearer, who user.Info, about *action, now ti
 	}
 	q := c.questions[id]
 	if q == nil {
+		if len(c.questions) == 0 {
+			c.last = now // the first is asked in its turn too
+		}
 		q = &recheck{id: id, bearer: b, action: about, who: who, watches: map[*guard]struct{}{}, asked: now}
 		c.questions[id] = q
 		c.wait(q, &c.due)
