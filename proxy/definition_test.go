@@ -54,3 +54,13 @@ func TestDefinitionDiffers(t *testing.T) {
 		t.Errorf("has learned %v", was)
 	}
 }
+
+// setSchema sets what the upstream's OpenAPI tells of a group and version.
+func (u *fakeUpstream) setSchema(path, hash string) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.schemas == nil {
+		u.schemas = map[string]string{}
+	}
+	u.schemas[path] = hash
+}

@@ -9,6 +9,19 @@ import (
 	"github.com/weirproject/weir/watchcache/embedded"
 )
 
+// holdBack makes the upstream not answer the proxy's own requests for a resource, and those that have waited; empty: it answers all.
+func (u *fakeUpstream) holdBack(path string) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.held != nil {
+		close(u.held)
+		u.held = nil
+	}
+	if u.holds = path; path != "" {
+		u.held = make(chan struct{})
+	}
+}
+
 // TestReadyWithout: a resource that is missing, forbidden or aggregated is passed on, and the replica is ready all the same; it says which.
 func TestReadyWithout(t *testing.T) {
 	u := startUpstream(t, embedded.Options{Pods: 3})

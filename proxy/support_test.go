@@ -144,34 +144,11 @@ func (u *fakeUpstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// holdBack makes the upstream not answer the proxy's own requests for a resource, and those that have waited; empty: it answers all.
-func (u *fakeUpstream) holdBack(path string) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if u.held != nil {
-		close(u.held)
-		u.held = nil
-	}
-	if u.holds = path; path != "" {
-		u.held = make(chan struct{})
-	}
-}
-
 // warn makes the upstream warn whoever asks for a path.
 func (u *fakeUpstream) warn(path, text string) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.warns = map[string]string{path: text}
-}
-
-// setSchema sets what the upstream's OpenAPI tells of a group and version.
-func (u *fakeUpstream) setSchema(path, hash string) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if u.schemas == nil {
-		u.schemas = map[string]string{}
-	}
-	u.schemas[path] = hash
 }
 
 // setDown makes the upstream break every connection, or come back.
