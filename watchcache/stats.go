@@ -92,7 +92,7 @@ func (c *Cache) LateBytes() int64 {
 }
 
 // Shed ends watches whose clients take nothing at the moment, those first for which most is kept, n at most. It returns how many.
-func (c *Cache) Shed(n int) int { return c.paces.shed(n) }
+func (c *Cache) Shed(n int) int { return c.watching.shed(n) }
 
 // Stats tells what the cache has done and holds. It may be called often.
 func (c *Cache) Stats() Stats {
