@@ -96,11 +96,12 @@ func (a endReplace) String() string {
 func (a progress) String() string { return "progress to " + a.rv }
 
 func (a beginReplace) String() string {
-	switch {
-	case a.back:
-		return "begin replace, taking older versions too, and tell the server's other reflectors"
-	case a.rebase:
-		return "begin replace, taking older versions too"
+	text := "begin replace"
+	if a.rebase {
+		text += ", taking older versions too"
 	}
-	return "begin replace"
+	if a.back {
+		text += ", and tell the server's other reflectors"
+	}
+	return text
 }

@@ -115,7 +115,7 @@ func (p *probe) ask() {
 func (p *probe) judge(began time.Time, rv, newest string, err error) (in input, broken bool) {
 	silent := began.Sub(p.heard) >= bookmarkPeriod
 	switch {
-	case err != nil && silent && kindOf(err) != ErrTooManyRequests:
+	case err != nil && time.Since(p.heard) >= bookmarkPeriod && kindOf(err) != ErrTooManyRequests:
 		return input{kind: inProbed, err: classify(Asking, err)}, true
 	case err != nil:
 		p.delay = min(2*p.delay, bookmarkPeriod)

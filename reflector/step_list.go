@@ -151,6 +151,9 @@ func (m *machine) listOpened() {
 		m.fallsBehind(m.in.rv)
 		return
 	}
+	if m.back && m.in.rv != "" && !m.behindRV() && !m.opaque() && !incomparable(m.in.rv, m.rv) {
+		m.rebase = false // it lagged, or has come to rv again: then the list heals what is held of another past
+	}
 	if !m.rebase {
 		m.err = nil
 	}
