@@ -15,6 +15,7 @@ func FuzzShardSelector(f *testing.F) {
 	for _, text := range []string{
 		one, "(" + one + ") || " + one, "//\n" + one, strings.ReplaceAll(one, "'", `"`), strings.ReplaceAll(one, "uid", "namespace"), one + "||", "o." + one,
 		strings.ReplaceAll(one, "object.metadata", "(object . metadata)"), strings.ReplaceAll(one, "'0x8", "r'0x8"), one + "\f//", one + "\v||" + one,
+		one + "'", "(" + one + `) "`,
 	} {
 		f.Add(text)
 	}

@@ -45,7 +45,7 @@ func (p *parser) selector() (*Selector, error) {
 	if err := p.either(); err != nil {
 		return nil, err
 	}
-	if p.token.kind != end {
+	if p.err != nil || p.token.kind != end {
 		return nil, p.unexpected("|| or the end")
 	}
 	return newSelector(p.field, p.ranges), nil

@@ -159,6 +159,7 @@ func TestParse(t *testing.T) {
 		with("'0x8000000000000000'", `'\x308000000000000000'`), with("'0x8000000000000000'", `b'0x8000000000000000'`), with(")", ", 1)"), with(", '0x8000000000000000'", ""),
 		with("'0x8000000000000000'", "'''0x8000000000000000'''"), with("'0x8000000000000000'", "'0x8000000000000000\n'"), with(")", ",)"),
 		low + " || " + strings.ReplaceAll(high, "uid", "namespace"), strings.Repeat("(", 100) + low + strings.Repeat(")", 100),
+		low + "'", low + " 'x", low + `"`, low + `'\x'`, "(" + low + ")'", low + "||" + high + "'\n'", low + "// a comment\n'",
 		strings.Repeat(low+"||", 2000) + low, "\x00" + low, low + "\u00a0||" + high,
 	} {
 		if s, err := Parse(text); !errors.Is(err, ErrSelector) {
