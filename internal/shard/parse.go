@@ -25,7 +25,8 @@ func Parse(text string) (*Selector, error) {
 }
 
 const (
-	maxDepth  = 64 // of parentheses
+	maxText   = 100_000 // bytes; servers accept no more characters
+	maxDepth  = 64      // of parentheses
 	maxRanges = 1024
 )
 
@@ -38,8 +39,11 @@ type parser struct {
 }
 
 func (p *parser) selector() (*Selector, error) {
-	if p.text == "" {
+	switch {
+	case p.text == "":
 		return nil, errors.New("empty")
+	case len(p.text) > maxText:
+		return nil, fmt.Errorf("longer than %d bytes", maxText)
 	}
 	p.next()
 	if err := p.either(); err != nil {
