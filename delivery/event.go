@@ -44,7 +44,7 @@ type Event struct {
 	// Coalesced is set when the event stands for more than one change, because the handler fell behind the change log.
 	Coalesced bool
 	// Missed is set on a Deleted event that no DELETED event of the server's told of: a relist did not have the object any
-	// more (client-go's DeletedFinalStateUnknown).
+	// more, or another one has its name (client-go's DeletedFinalStateUnknown).
 	Missed bool
 	// ResourceVersion is that of the change: New's, or for a Deleted event that of the deletion. 0 where it is not a
 	// number, or not known.

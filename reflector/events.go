@@ -145,7 +145,7 @@ func (d *driver) leave(event wire.Event) error {
 	if event.Type == wire.Deleted {
 		return nil
 	}
-	return d.r.w.Delete(&d.meta, event.Object)
+	return d.r.w.DeleteNamesake(&d.meta, event.Object)
 }
 
 // bookmark reads a bookmark. One that cannot be read is skipped.

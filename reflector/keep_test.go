@@ -1,8 +1,10 @@
 package reflector
 
 import (
+	"maps"
 	"testing"
 
+	"github.com/weirproject/weir/store"
 	"github.com/weirproject/weir/wire"
 )
 
@@ -50,4 +52,32 @@ func TestKeepNamesakes(t *testing.T) {
 		w.run(w.list("10", "a@1", "b@2", "c@3"), w.events("~b@13=other", "+c@14=other", "-c@15=other", "+c@16"))
 		w.holds("a@1 c@16")
 	})
+}
+
+// TestKeepMissed: of the end of what has given its name to an object that is not wanted nobody told, whether a list, initial events or an event show
+// it. Of another's a DELETED event did.
+func TestKeepMissed(t *testing.T) {
+	for _, mode := range []Mode{List, WatchList} {
+		inWorld(t, Config{Mode: mode, Keep: notOthers}, func(w *world) {
+			cursor := w.store.Cursor()
+			defer cursor.Close()
+			if mode == List {
+				w.run(w.list("10", "a@1", "b@2", "c@3"), w.events("-b@11", "error@410"), w.list("20", "a@12=other", "c@3"), w.events("~c@21=other"))
+			} else {
+				w.run(w.events("+a@1", "+b@2", "+c@3", "end@10", "-b@11", "error@410"), w.list("20", "c@3"), // the newest resourceVersion
+					w.events("+a@12=other", "+c@3", "end@20", "~c@21=other"))
+			}
+			w.holds("")
+			missed := map[string]bool{}
+			var changes [16]store.Change
+			for _, ch := range changes[:cursor.Next(changes[:])] {
+				if ch.New == nil {
+					missed[ch.Key()] = ch.Missed
+				}
+			}
+			if want := map[string]bool{"n/a": true, "n/b": false, "n/c": true}; !maps.Equal(missed, want) {
+				t.Errorf("%v: what has gone, and whether nobody told: %v, want %v", mode, missed, want)
+			}
+		})
+	}
 }

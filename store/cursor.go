@@ -23,7 +23,7 @@ type Change struct {
 	// Coalesced: stands for more than one change.
 	Coalesced bool
 	// Missed: New is nil, and no DELETED event told of it. A relist did not have
-	// the object any more, or its writer was removed.
+	// the object any more, another one has its name, or its writer was removed.
 	Missed bool
 	// ResourceVersion of the change: New's, or that of the object's end, which
 	// is the one that Writer.Delete got or that of the list that did not have it

@@ -260,7 +260,15 @@ func (w *Writer) putDoubt(m *wire.Meta, id *identity, raw []byte, held *Object) 
 // if no other writer has one. Ignored if this writer was told of a version whose
 // resourceVersion is higher as an integer: the event is an old one. Buffered
 // like Put; same errors.
-func (w *Writer) Delete(m *wire.Meta, raw []byte) error {
+func (w *Writer) Delete(m *wire.Meta, raw []byte) error { return w.end(m, raw, false) }
+
+// DeleteNamesake takes an object that is not put, and ends this writer's claim on
+// what is held under its name: that was another object, whose end nobody has told
+// of. Cursors see that it was Missed. All else is as Delete's, m and raw being the
+// new object's.
+func (w *Writer) DeleteNamesake(m *wire.Meta, raw []byte) error { return w.end(m, raw, true) }
+
+func (w *Writer) end(m *wire.Meta, raw []byte, missed bool) error {
 	if err := w.check(m, raw); err != nil {
 		return err
 	}
@@ -276,7 +284,7 @@ func (w *Writer) Delete(m *wire.Meta, raw []byte) error {
 	}
 	w.s.mu.RUnlock()
 	if !stale {
-		p := pending{key: held.key, expect: held}
+		p := pending{key: held.key, expect: held, missed: missed}
 		if !id.oddRV {
 			p.end = id.rv
 		}
