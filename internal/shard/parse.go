@@ -123,7 +123,7 @@ func (p *parser) call() error {
 	case Namespace.path():
 		f = Namespace
 	default:
-		return fmt.Errorf("field %.80q is neither %s nor %s", path, UID.path(), Namespace.path())
+		return unknown(path)
 	}
 	var bounds [2]string
 	for i := range bounds {
@@ -138,6 +138,10 @@ func (p *parser) call() error {
 		return err
 	}
 	return p.add(f, bounds[0], bounds[1])
+}
+
+func unknown(path string) error {
+	return fmt.Errorf("field %.80q is neither %s nor %s", path, UID.path(), Namespace.path())
 }
 
 // path reads names joined by dots; any first part of it may be in parentheses.
@@ -161,7 +165,9 @@ func (p *parser) path() (path string, err error) {
 		if p.next(); p.token.kind != word {
 			return "", p.unexpected("a field's name")
 		}
-		path += "." + p.token.text
+		if path += "." + p.token.text; len(path) > len(Namespace.path()) { // no field has more, and a text may have thousands of names
+			return "", unknown(path)
+		}
 		p.next()
 	}
 	return path, nil

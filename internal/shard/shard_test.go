@@ -168,6 +168,22 @@ func TestParse(t *testing.T) {
 	}
 }
 
+// TestParseCost: what is not a selector is refused without much work, however long it is.
+func TestParseCost(t *testing.T) {
+	for _, text := range []string{
+		"shardRange(" + strings.Repeat("a.", 1<<14) + "a,", "shardRange(" + strings.Repeat("object . ", 1<<12), "shardRange(" + strings.Repeat("a", 1<<15) + ".a",
+		"shardRange(" + strings.Repeat("(", 1<<15), strings.Repeat("||", 1<<14), strings.Replace(low, "0x", "0x"+strings.Repeat("0", 1<<15), 1),
+	} {
+		if n := testing.AllocsPerRun(1, func() {
+			if _, err := Parse(text); !errors.Is(err, ErrSelector) || len(err.Error()) > 300 {
+				t.Errorf("%.100q: %.1000v", text, err)
+			}
+		}); n > 100 {
+			t.Errorf("%.100q: %v allocations", text, n)
+		}
+	}
+}
+
 // FuzzParse: what is accepted comes back from its own text, and is what apimachinery writes.
 func FuzzParse(f *testing.F) {
 	for _, text := range []string{low, high, "(" + low + "||" + high + ")", "//\n" + low, strings.ReplaceAll(low, "uid", "namespace"), "shardRange((object).metadata.uid,"} {
