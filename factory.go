@@ -65,6 +65,9 @@ func Use[T Object](f *Factory, opts Options) (*Lease[T], error) {
 	if f.ctx.Err() != nil {
 		return nil, fmt.Errorf("factory: %w", ErrStopped)
 	}
+	if err := opts.Shard.Validate(); err != nil { // else its key may be that of all objects
+		return nil, fmt.Errorf("%w: %w", ErrOptions, err)
+	}
 	key := shareKeyOf[T](opts)
 	sh, ok := f.shared[key]
 	if !ok {

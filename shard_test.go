@@ -210,6 +210,11 @@ func TestShardOptions(t *testing.T) {
 		return lease
 	}
 	all, only := use(weir.Shard{}), use(weir.Shard{Count: 1})
+	for _, s := range []weir.Shard{{Count: -1}, {Index: 1}, {Index: 3, Count: 3}, {Index: -1, Count: 3}} {
+		if _, err := weir.Use[*corev1.Pod](f, weir.Options{Shard: s}); !errors.Is(err, weir.ErrOptions) {
+			t.Errorf("%+v of a factory that has all: %v", s, err)
+		}
+	}
 	first, again, second := use(weir.Shard{Count: 2}), use(weir.Shard{Count: 2}), use(weir.Shard{Index: 1, Count: 2})
 	if all.Informer != only.Informer || first.Informer != again.Informer || first.Informer == second.Informer || first.Informer == all.Informer {
 		t.Error("what is shared is not what holds the same")
