@@ -23,7 +23,7 @@ type Resource struct {
 	LabelSelector string // "" is everything
 	FieldSelector string // "" is everything
 	// ShardSelector asks for a part of the objects (KEP-5866): "shardRange(object.metadata.uid, '0x…', '0x…')". "" is everything. Most
-	// servers ignore it; a List whose Meta has no ShardSelector has not been selected.
+	// servers ignore it. A List whose Meta has a ShardSelector is that part; one without may be of everything, or of a server that does not say.
 	ShardSelector string
 	// As is "" for whole objects, or PartialObjectMetadata.
 	As string
