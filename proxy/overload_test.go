@@ -55,6 +55,10 @@ func TestCostlySelectors(t *testing.T) {
 		}
 		return url.QueryEscape(strings.Join(all, ","))
 	}
+	shards := func(size int) string {
+		const one = "shardRange(object.metadata.uid, '0x0000000000000000', '0x10000000000000000')"
+		return url.QueryEscape(strings.Repeat(" ", size-len(one)) + one)
+	}
 	for query, here := range map[string]bool{
 		"labelSelector=" + terms("a%d", maxLabelRequirements):                                         true,
 		"labelSelector=" + terms("a%d", maxLabelRequirements+1):                                       false,
@@ -62,6 +66,8 @@ func TestCostlySelectors(t *testing.T) {
 		"labelSelector=" + url.QueryEscape("a in ("+strings.Repeat("value,", maxSelector/6)+"value)"): false,
 		"fieldSelector=" + terms("spec.nodeName!=%d", maxFieldRequirements):                           true,
 		"fieldSelector=" + terms("spec.nodeName!=%d", maxFieldRequirements+1):                         false,
+		"shardSelector=" + shards(maxSelector):                                                        true,
+		"shardSelector=" + shards(maxSelector+1):                                                      false,
 	} {
 		for _, verb := range []string{"", "watch=true&"} {
 			at := &url.URL{Path: "/api/v1/pods", RawQuery: verb + query}

@@ -70,7 +70,7 @@ const (
 
 // modest reports whether the selectors of a query are small enough to be read.
 func modest(q url.Values) bool {
-	return len(q.Get("labelSelector")) <= maxSelector && len(q.Get("fieldSelector")) <= maxSelector &&
+	return len(q.Get("labelSelector")) <= maxSelector && len(q.Get("fieldSelector")) <= maxSelector && len(q.Get("shardSelector")) <= maxSelector &&
 		strings.Count(q.Get("fieldSelector"), ",") < maxFieldRequirements
 }
 
