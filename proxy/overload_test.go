@@ -239,3 +239,25 @@ func TestWatchMemory(t *testing.T) {
 	}()
 	f.until("it is let go", func() bool { return f.proxy.holdings.shed.Load() > 0 && h.watchers.Load() == 1 })
 }
+
+// TestInfo: a request is let in as what it is answered as, however its query is written.
+func TestInfo(t *testing.T) {
+	long := strings.Repeat("x", 2*maxInfo)
+	for _, query := range []string{
+		"", "watch", "watch=", "watch=true", "watch=1", "watch=0", "watch=False", "watch=false", "watch=" + long, "watch=false" + long, "watch=0&watch=1",
+		"watch=true&fieldSelector=metadata.name%3Da", "fieldSelector=metadata.name%3Da", "watch=1&fieldSelector=" + long, "watch=1&%zz", "watch=1;a",
+	} {
+		at := &url.URL{Path: "/api/v1/pods", RawQuery: query}
+		info := infoOf(http.MethodGet, at)
+		want, err := requestInfos.NewRequestInfo(&http.Request{Method: http.MethodGet, URL: at})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if info.Verb != want.Verb || info.Name != want.Name {
+			t.Errorf("%.60q: %s %q, kube-apiserver takes it for %s %q", query, info.Verb, info.Name, want.Verb, want.Name)
+		}
+		if rd := readOf(at); rd != nil && rd.review.verb != info.Verb {
+			t.Errorf("%.60q: let in as %s, and answered as %s", query, info.Verb, rd.review.verb)
+		}
+	}
+}

@@ -47,10 +47,11 @@ func infoOf(method string, at *url.URL) *request.RequestInfo {
 	bare := &url.URL{Path: at.Path, RawPath: at.RawPath}
 	if at.RawQuery != "" {
 		all, few := at.Query(), url.Values{}
-		for _, name := range []string{"watch", "fieldSelector"} {
-			if value := all.Get(name); all.Has(name) && len(value) <= maxInfo {
-				few.Set(name, value)
-			}
+		if all.Has("watch") {
+			few.Set("watch", all.Get("watch"))
+		}
+		if fields := all.Get("fieldSelector"); len(fields) <= maxInfo {
+			few.Set("fieldSelector", fields)
 		}
 		bare.RawQuery = few.Encode()
 	}
