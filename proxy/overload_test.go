@@ -261,3 +261,47 @@ func TestInfo(t *testing.T) {
 		}
 	}
 }
+
+// TestMadeUpTokens: kube-apiserver refuses some requests before it looks who makes them. Whoever it has not let in is known by no such answer,
+// and who is not let in any more is known no longer.
+func TestMadeUpTokens(t *testing.T) {
+	u := startUpstream(t, embedded.Options{Pods: 3})
+	f := startProxy(t, u, Options{Resources: []string{"pods"}})
+	f.ready()
+	const lease = "/apis/coordination.k8s.io/v1/namespaces/default/leases/mine"
+	of := func(who string) flow {
+		r := &http.Request{Method: http.MethodGet, URL: &url.URL{Path: lease}, Header: http.Header{"Authorization": {"Bearer token-" + who}}}
+		return f.proxy.flowOf(r, infoOf(r.Method, r.URL))
+	}
+	answer := func(who string, code int) {
+		t.Helper()
+		u.setFault(func(w http.ResponseWriter, _ *http.Request) { writeStatus(w, code) })
+		defer u.setFault(nil)
+		// The path of a review, of which the upstream of the tests has faults.
+		if got := f.open(f.client, http.MethodPost, "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", "Authorization", "Bearer token-"+who); got.StatusCode != code {
+			t.Fatal(got.Status)
+		}
+	}
+	for _, code := range []int{http.StatusBadRequest, http.StatusTooManyRequests, http.StatusInternalServerError, http.StatusServiceUnavailable, http.StatusGatewayTimeout} {
+		answer("made-up", code)
+		if got := of("made-up"); got != (flow{everybody, ""}) {
+			t.Errorf("after a %d: %+v", code, got)
+		}
+	}
+	answer("let-in", http.StatusOK)
+	answer("let-in", http.StatusBadRequest)
+	if got := of("let-in"); got.class != leases {
+		t.Errorf("who was let in: %+v", got)
+	}
+	const admin = "system:serviceaccount:kube-system:gone"
+	if code, _ := f.get(admin, "/api/v1/pods?resourceVersion=0"); code != http.StatusOK {
+		t.Fatal(code)
+	}
+	if got := of(admin); got != (flow{leases, "user " + admin}) {
+		t.Fatalf("%+v", got)
+	}
+	answer(admin, http.StatusUnauthorized)
+	if got := of(admin); got != (flow{everybody, ""}) {
+		t.Errorf("whose token was revoked: %+v", got)
+	}
+}

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"context"
+	"crypto/sha256"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -113,6 +114,7 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	if s.authn, err = newAuthentication(ctx, &o, client, out); err != nil {
 		return nil, err
 	}
+	s.upstream.denied = func(token [sha256.Size]byte) { s.authn.known.Remove(token) }
 	if s.authz, err = newAuthorization(&o, client, out); err != nil {
 		return nil, err
 	}

@@ -34,6 +34,8 @@ type upstream struct {
 	// not know, and requests of others that are under way on it may be lost. So only these share one; the rest come by HTTP/1.1. It holds
 	// maxKnown at most: sha256 of a token, to nothing.
 	accepted *lru.Cache
+	// denied is told of a token with which nobody is let in; nil: nobody is told.
+	denied   func(token [sha256.Size]byte)
 	prefixes []string // of headers that only a front proxy may send, canonical
 	drop     time.Duration
 	requests atomic.Uint64
@@ -153,10 +155,20 @@ func (u *upstream) roundTripBare(r *http.Request) (*http.Response, error) {
 	case err != nil || id == [sha256.Size]byte{}:
 	case resp.StatusCode == http.StatusUnauthorized:
 		u.accepted.Remove(id)
-	default:
+		if u.denied != nil {
+			u.denied(id)
+		}
+	case letIn(r, resp):
 		u.accepted.Add(id, nil)
 	}
 	return resp, err
+}
+
+// letIn reports whether an answer shows that the upstream knows who asked. kube-apiserver refuses a request that has a bad timeout, or comes at
+// a bad time, before it looks who makes it, and answers a browser's preflight to anybody.
+func letIn(r *http.Request, resp *http.Response) bool {
+	done := resp.StatusCode/100 == 2 || resp.StatusCode == http.StatusSwitchingProtocols
+	return done && r.Method != http.MethodOptions
 }
 
 // withConnection returns the request with nothing in its Connection header but that it asks for an upgrade. A reverse proxy takes away the
