@@ -197,6 +197,9 @@ func (h *held) ready(s *session, took time.Duration) {
 	h.refusal.Store(int32(reading)) // when it ends
 	h.wasHeld.Store(true)
 	h.session.Store(s)
+	if end := h.holdings.endBy.Load(); end != nil { // looked at behind the store, as drain looks for sessions behind its own
+		s.cache.Drain(time.Until(*end))
+	}
 	h.holdings.log.Info("a resource is held", "resource", h.name(), "objects", s.store.Len(), "resourceVersion", s.store.ResourceVersion())
 }
 

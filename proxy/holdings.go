@@ -31,6 +31,7 @@ type holdings struct {
 	late       atomic.Int64 // what was kept for watches that are late, when it was last looked at
 	tooMuch    func() bool  // whether watches take more than they may
 	shed       atomic.Uint64
+	endBy      atomic.Pointer[time.Time] // watches are to end by then; nil: they are not
 	cached     map[schema.GroupResource]bool
 
 	initialization *prometheus.HistogramVec // of first lists
@@ -180,6 +181,17 @@ func (hs *holdings) take(gvr schema.GroupVersionResource) {
 			delete(hs.held, gvr)
 		}
 	})
+}
+
+// drain ends the watches of all resources in that time, also of those that come to be held meanwhile: see [watchcache.Cache.Drain].
+func (hs *holdings) drain(over time.Duration) {
+	end := time.Now().Add(over)
+	hs.endBy.Store(&end)
+	for _, h := range hs.all() {
+		if s := h.session.Load(); s != nil {
+			s.cache.Drain(over)
+		}
+	}
 }
 
 // refuse passes a resource on that could not be held because of err, until it is worth another try.

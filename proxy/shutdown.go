@@ -55,11 +55,7 @@ func (s *Server) Shutdown(ctx context.Context, delay time.Duration) error {
 	end(servers[0]) // connections that come from now on are the other server's
 	until(5)
 	left := time.Until(begun.Add(delay))
-	for _, h := range s.holdings.all() {
-		if on := h.session.Load(); on != nil {
-			on.cache.Drain(left)
-		}
-	}
+	s.holdings.drain(left)
 	s.endings.drain(left)
 	until(8)
 	end(servers[1])

@@ -105,6 +105,36 @@ func TestShutdown(t *testing.T) {
 	}
 }
 
+// TestShutdownOfLater: what comes to be held while the proxy is about to end has its watches ended like all others.
+func TestShutdownOfLater(t *testing.T) {
+	u := startUpstream(t, embedded.Options{Pods: 3})
+	u.holdBack("/api/v1/pods")
+	f := startProxy(t, u, Options{Resources: []string{"pods"}})
+	f.until("it lists", func() bool { u.mu.Lock(); defer u.mu.Unlock(); return u.kept > 0 })
+	ended := f.shutDown(2 * shutdownDelay)
+	f.until("watches end", func() bool {
+		f.proxy.endings.mu.Lock()
+		defer f.proxy.endings.mu.Unlock()
+		return !f.proxy.endings.until.IsZero()
+	})
+	h := f.proxy.holdings.find(podsResource)
+	if h.session.Load() != nil {
+		t.Fatal("it is held already")
+	}
+	u.holdBack("")
+	f.until("it is held", func() bool { return h.session.Load() != nil })
+	resp := f.open(f.client, http.MethodGet, "/api/v1/pods?watch=true&allowWatchBookmarks=true", "Authorization", "Bearer token-jane")
+	if h.watchers.Load() != 1 {
+		t.Fatal("it is not served from here")
+	}
+	if lines := f.rest(resp); len(lines) == 0 || !strings.Contains(lines[len(lines)-1], "BOOKMARK") {
+		t.Errorf("%.300q", lines)
+	}
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
 // TestShutdownFinishes: what is under way when the delay is over finishes first, but for what lasts as long as its client likes.
 func TestShutdownFinishes(t *testing.T) {
 	u := startUpstream(t, embedded.Options{Pods: 3})
