@@ -19,6 +19,7 @@ import (
 // authorization asks the upstream what callers may do. Safe for concurrent use.
 type authorization struct {
 	reviews authorizer.Authorizer
+	anew    authorizer.Authorizer // the same, without earlier answers
 	outage  *outage
 	timeout time.Duration
 	fresh   time.Duration // how long an answer counts without a look at the library's
@@ -30,17 +31,18 @@ type authorization struct {
 const freshPart = 10
 
 func newAuthorization(o *Options, client kubernetes.Interface, out *outage) (*authorization, error) {
-	reviews, err := authorizerfactory.DelegatingAuthorizerConfig{
-		SubjectAccessReviewClient: client.AuthorizationV1(),
-		AllowCacheTTL:             o.Authentication.AllowTTL - o.Authentication.AllowTTL/freshPart,
-		DenyCacheTTL:              o.Authentication.DenyTTL,
-		WebhookRetryBackoff:       reviewBackoff(),
-	}.New()
+	of := authorizerfactory.DelegatingAuthorizerConfig{SubjectAccessReviewClient: client.AuthorizationV1(), WebhookRetryBackoff: reviewBackoff()}
+	anew, err := of.New()
+	if err != nil {
+		return nil, fmt.Errorf("proxy: %w", err)
+	}
+	of.AllowCacheTTL, of.DenyCacheTTL = o.Authentication.AllowTTL-o.Authentication.AllowTTL/freshPart, o.Authentication.DenyTTL
+	reviews, err := of.New()
 	if err != nil {
 		return nil, fmt.Errorf("proxy: %w", err)
 	}
 	return &authorization{
-		reviews: reviews, outage: out, timeout: o.patience.review, fresh: o.Authentication.AllowTTL / freshPart,
+		reviews: reviews, anew: anew, outage: out, timeout: o.patience.review, fresh: o.Authentication.AllowTTL / freshPart,
 		allowed: lru.New(maxKnown),
 	}, nil
 }
@@ -68,7 +70,7 @@ func (a *authorization) allows(ctx context.Context, who user.Info, q *action, t 
 // allowsThis is allows for exactly the action.
 func (a *authorization) allowsThis(ctx context.Context, who user.Info, q *action, t terms) verdict {
 	id := q.digest(who)
-	if a.knew(id, a.fresh) {
+	if !t.anew && a.knew(id, a.fresh) {
 		return yes
 	}
 	known := a.knew(id, t.grace)
@@ -77,8 +79,12 @@ func (a *authorization) allowsThis(ctx context.Context, who user.Info, q *action
 	}
 	limited, cancel := context.WithTimeout(ctx, a.timeout)
 	defer cancel()
+	reviews := a.reviews
+	if t.anew {
+		reviews = a.anew
+	}
 	begun := a.outage.begin()
-	decision, _, err := a.reviews.Authorize(limited, q.attributes(who))
+	decision, _, err := reviews.Authorize(limited, q.attributes(who))
 	v := no
 	switch {
 	case err != nil:

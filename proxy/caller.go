@@ -34,6 +34,7 @@ type caller struct {
 // authentication tells who makes a request. Safe for concurrent use.
 type authentication struct {
 	tokens       authenticator.Request
+	tokensAnew   authenticator.Request   // the same, without earlier answers
 	certificates []authenticator.Request // front proxies first; none: nobody is believed
 	outage       *outage
 	fresh        time.Duration // how long an answer about a token counts without a look at the library's
@@ -66,15 +67,17 @@ func reviewBackoff() *wait.Backoff {
 func newAuthentication(ctx context.Context, o *Options, client kubernetes.Interface, out *outage) (*authentication, error) {
 	ttl := o.Authentication.TokenTTL
 	a := &authentication{outage: out, fresh: ttl / freshPart, known: lru.New(maxKnown), strangers: newStrangers()}
-	var err error
-	a.tokens, _, err = authenticatorfactory.DelegatingAuthenticatorConfig{
-		TokenAccessReviewClient:  client.AuthenticationV1(),
-		TokenAccessReviewTimeout: o.patience.review,
-		WebhookRetryBackoff:      reviewBackoff(),
-		CacheTTL:                 ttl - ttl/freshPart,
-	}.New()
-	if err != nil {
-		return nil, fmt.Errorf("proxy: %w", err)
+	for to, cacheTTL := range map[*authenticator.Request]time.Duration{&a.tokens: ttl - ttl/freshPart, &a.tokensAnew: 0} {
+		tokens, _, err := authenticatorfactory.DelegatingAuthenticatorConfig{
+			TokenAccessReviewClient:  client.AuthenticationV1(),
+			TokenAccessReviewTimeout: o.patience.review,
+			WebhookRetryBackoff:      reviewBackoff(),
+			CacheTTL:                 cacheTTL,
+		}.New()
+		if err != nil {
+			return nil, fmt.Errorf("proxy: %w", err)
+		}
+		*to = tokens
 	}
 	for _, file := range []string{o.Authentication.ClientCAFile, o.Authentication.RequestHeaderCAFile} {
 		if _, err := os.Stat(file); file != "" && err != nil { // before anything is started that only Close ends
@@ -268,7 +271,7 @@ func (a *authentication) caller(r *http.Request, t terms) (*caller, verdict) {
 	if id == ([sha256.Size]byte{}) {
 		return nil, no
 	}
-	if last, ok := a.lastAnswer(id, a.fresh); ok {
+	if last, ok := a.lastAnswer(id, a.fresh); ok && !t.anew {
 		return &caller{user: last}, yes
 	}
 	last, known := a.lastAnswer(id, t.grace)
@@ -284,14 +287,18 @@ func (a *authentication) caller(r *http.Request, t terms) (*caller, verdict) {
 
 // review asks the upstream whose token it is.
 func (a *authentication) review(r *http.Request, id [sha256.Size]byte, t terms) (*caller, verdict) {
-	if _, met := a.known.Get(id); !met && !t.admitted {
+	if _, met := a.known.Get(id); !met && !t.anew {
 		if !a.strangers.enter(r.Context()) {
 			return nil, crowded
 		}
 		defer a.strangers.leave()
 	}
+	tokens := a.tokens
+	if t.anew {
+		tokens = a.tokensAnew
+	}
 	begun := a.outage.begin()
-	resp, ok, err := a.tokens.AuthenticateRequest(scratch(r))
+	resp, ok, err := tokens.AuthenticateRequest(scratch(r))
 	v := no
 	switch {
 	case err != nil:

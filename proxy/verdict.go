@@ -35,8 +35,8 @@ const (
 type terms struct {
 	// grace is how old the last answer may be while the upstream cannot be reached. 0 or less: it does not count.
 	grace time.Duration
-	// admitted: the caller was let in before, and needs no seat among strangers.
-	admitted bool
+	// anew: the upstream is asked, whatever it has answered a moment ago. The caller was let in before, and needs no seat among strangers.
+	anew bool
 }
 
 // err returns what a caller is told who gets no answer; nil for yes, graced and no.

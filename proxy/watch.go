@@ -57,7 +57,7 @@ func bearerOf(r *http.Request) bearer {
 
 // askAgain asks the upstream a question about the caller of watches.
 func (s *Server) askAgain(ctx context.Context, q *recheck, who user.Info) (user.Info, verdict) {
-	t := terms{grace: s.opts.Grace, admitted: true}
+	t := terms{grace: s.opts.Grace, anew: true}
 	r := q.bearer.r.WithContext(ctx)
 	if q.action == nil {
 		c, v := s.authn.caller(r, t)

@@ -57,6 +57,42 @@ func TestRevoked(t *testing.T) {
 	}
 }
 
+// TestAskedAnew: to ask again about a watch is not to look up what was answered before. One no alone, of a server that has not loaded its rules,
+// ends no watch, and a permission that is gone does, however long answers count for others.
+func TestAskedAnew(t *testing.T) {
+	u := startUpstream(t, embedded.Options{Pods: 3})
+	const long = time.Hour
+	f := startProxy(t, u, Options{Resources: []string{"pods"}, Recheck: 20 * time.Millisecond, Authentication: Authentication{TokenTTL: long, AllowTTL: long, DenyTTL: long}})
+	f.ready()
+	lines := f.watch("jane", "/api/v1/pods?watch=true")
+	f.next(lines, "ADDED")
+	asked, noes := 0, 1 // under the upstream's lock
+	u.deny(func(s authorizationv1.SubjectAccessReviewSpec) bool {
+		if s.User == "jane" && s.ResourceAttributes != nil {
+			asked++
+			noes--
+			return noes >= 0
+		}
+		return false
+	})
+	f.until("it was asked about again after a no", func() bool {
+		u.mu.Lock()
+		defer u.mu.Unlock()
+		return asked >= 3 || f.proxy.revoked.Load() > 0
+	})
+	if n := f.proxy.revoked.Load(); n > 0 {
+		t.Fatal("one no has ended it")
+	}
+	u.mu.Lock()
+	u.expired["jane"] = true
+	u.mu.Unlock()
+	f.ends("the token is revoked", lines)
+	lines = f.watch("joan", "/api/v1/pods?watch=true")
+	f.next(lines, "ADDED")
+	u.deny(func(s authorizationv1.SubjectAccessReviewSpec) bool { return s.User == "joan" })
+	f.ends("the permission is revoked", lines)
+}
+
 // TestUpstreamDown: watches stay open and reads go on, by the last answers about their callers; /readyz says so; and when the upstream is
 // back, the same watch tells what happened.
 func TestUpstreamDown(t *testing.T) {
