@@ -144,7 +144,7 @@ func TestSystemSeats(t *testing.T) {
 	know("jane", "john", "jack", "mine", scheduler)
 	in := f.proxy.admission.readOnly
 	for i, name := range []string{"jane", "john", "jack"} {
-		for range in.common() / 2 {
+		for range (in.common() + in.own[everybody]) / 2 {
 			in.enter(f.ctx, flow{everybody, "user " + name})
 		}
 		if code, _ := f.get(name, list); code != http.StatusTooManyRequests {

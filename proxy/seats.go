@@ -21,8 +21,8 @@ const (
 
 func (c class) String() string { return [classes]string{"leases", "system", "everybody"}[c] }
 
-// ownShare is how many of a hundred seats nobody but the class may take.
-var ownShare = [classes]int{leases: 5, system: 20}
+// ownShare is how many of a hundred seats nobody but the class may take. Everybody has some too: anybody may ask for leases, and come first.
+var ownShare = [classes]int{leases: 5, system: 20, everybody: 25}
 
 const (
 	defaultReadOnly = 1000

@@ -85,7 +85,7 @@ func TestSeatsFair(t *testing.T) {
 func TestSeatsClasses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSeats(100, time.Minute)
-		for i := range s.common() {
+		for i := range s.common() + s.own[everybody] {
 			if !s.enter(t.Context(), flow{everybody, fmt.Sprint(i)}) {
 				t.Fatalf("common seat %d", i)
 			}
@@ -120,11 +120,28 @@ func TestSeatsClasses(t *testing.T) {
 	})
 }
 
+// TestSeatsForEverybody: anybody may have leases, so that those who ask for nothing else leave others some seats.
+func TestSeatsForEverybody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSeats(100, time.Minute)
+		ctx, cancel := context.WithCancel(t.Context())
+		for _, f := range []flow{{leases, "one"}, {leases, "other"}, {system, "third"}} {
+			for range s.limit {
+				sit(s, ctx, f)
+			}
+		}
+		if !has(t, sit(s, t.Context(), flow{everybody, "modest"})) {
+			t.Error("no seat for anybody else")
+		}
+		cancel()
+	})
+}
+
 // TestSeatsBounds: lines are bounded for a flow and for a class; who has gone waits no longer and leaves nothing behind.
 func TestSeatsBounds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSeats(2*maxLine, time.Hour)
-		for i := range s.common() {
+		for i := range s.common() + s.own[everybody] {
 			if !s.enter(t.Context(), flow{everybody, fmt.Sprint(i)}) {
 				t.Fatalf("seat %d", i)
 			}
@@ -152,7 +169,7 @@ func TestSeatsBounds(t *testing.T) {
 				t.Error("a seat for somebody who has gone")
 			}
 		}
-		for i := range s.common() {
+		for i := range s.common() + s.own[everybody] {
 			s.leave(flow{everybody, fmt.Sprint(i)})
 		}
 		if len(s.lines)+len(s.hungry)+s.seated() != 0 || slices.Max(s.waiting[:]) != 0 {
