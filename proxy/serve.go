@@ -217,12 +217,13 @@ func (s *Server) pass(w http.ResponseWriter, r *http.Request) {
 	defer context.AfterFunc(s.closing, cancel)()
 	r = r.WithContext(ctx)
 	w = newPacedWriter(w)
+	upgrade := r.Header.Get("Upgrade") != ""
 	switch ask, _ := s.urls.look(r); {
-	case ask.info.Verb == "watch":
+	case ask.info.Verb == "watch" && !upgrade:
 		watch, p := s.endings.begin(w, r, cancel)
 		defer s.endings.forget(p)
 		r = watch
-	case longRunning(ask.info): // a shutdown does not wait for it
+	case longRunning(ask.info) || upgrade: // a shutdown does not wait for it
 		s.unfinished.add(-1)
 		defer s.unfinished.add(1)
 	}

@@ -212,6 +212,42 @@ func TestShutdownFinishes(t *testing.T) {
 	}
 }
 
+// TestShutdownUpgraded: no upgraded connection is waited for, whatever it is for: nobody knows when it might end.
+func TestShutdownUpgraded(t *testing.T) {
+	u := startUpstream(t, embedded.Options{})
+	f := startProxy(t, u, Options{})
+	over := make(chan struct{})
+	defer close(over)
+	u.setFault(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Upgrade") == "" {
+			writeStatus(w, http.StatusForbidden)
+			return
+		}
+		conn, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			return
+		}
+		defer conn.Close()
+		fmt.Fprint(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
+		<-over
+	})
+	// The upstream of the tests has faults where a path ends so.
+	for _, path := range []string{"/api/v1/reviews?watch=true", "/apis/example.com/v1/namespaces/n/screens/reviews", "/api/v1/namespaces/n/pods/p/proxy/reviews"} {
+		resp := f.open(f.http1(nil), http.MethodGet, path, "Authorization", "Bearer token-jane", "Connection", "Upgrade", "Upgrade", "websocket")
+		if resp.StatusCode != http.StatusSwitchingProtocols {
+			t.Fatal(path, resp.Status)
+		}
+	}
+	select {
+	case err := <-f.shutDown(0):
+		if err != nil {
+			t.Error(err)
+		}
+	case <-f.ctx.Done():
+		t.Error("it waits for them")
+	}
+}
+
 // TestShutdownAgain: a second shutdown ends the first at once.
 func TestShutdownAgain(t *testing.T) {
 	u := startUpstream(t, embedded.Options{Pods: 3})
