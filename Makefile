@@ -31,8 +31,9 @@ lint:
 	$(STATICCHECK) $(PACKAGES) ./e2e/...
 
 # The race detector makes ten seconds of some tests two minutes. So it is left out of what has no goroutine, of what has one test with
-# some, which is run apart, and of those runs of the conformance suite that are client-go's own, break it on purpose, or differ in the encoding.
-PLAIN   := wire internal/decode internal/entropy
+# some, which is run apart, of the command and its benchmarks, which run what the other packages test, and of those runs of the conformance suite
+# that are client-go's own, break it on purpose, or differ in the encoding.
+PLAIN   := wire internal/decode internal/entropy cmd/weir cmd/weir/internal/bench cmd/weir/internal/bench/servers
 CONTROL := ^Test(ClientGo(List|WatchList)|Sabotage|DropInJSON)$$
 unit:
 	packages=$$(go list $(PACKAGES)) && \
