@@ -232,7 +232,7 @@ func (d *driver) openList(phase Phase, o source.ListOptions) input {
 	}
 	d.itemType(list.ItemTypeMeta())
 	d.r.heard()
-	d.r.patience.listed(time.Since(d.began))
+	d.r.probeLimit.listed(time.Since(d.began))
 	return input{kind: inOpened, rv: list.Meta().ResourceVersion, empty: d.itemErr == io.EOF}
 }
 

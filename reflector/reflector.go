@@ -17,7 +17,7 @@ type Reflector struct {
 	cfg  Config
 	seen uint64 // of Config.Server's restores: those before the last list. Of Run's goroutine
 
-	patience patience
+	probeLimit probeLimit
 
 	mu      sync.Mutex
 	status  Status
@@ -92,7 +92,7 @@ func (r *Reflector) Run(ctx context.Context) error {
 
 // newestVersion asks for the server's newest resourceVersion, and waits for it as long as is sensible by now.
 func (r *Reflector) newestVersion(ctx context.Context, reaches string) (string, error) {
-	return r.patience.within(ctx, func(ctx context.Context) (string, error) { return r.src.NewestVersion(ctx, reaches) })
+	return r.probeLimit.within(ctx, func(ctx context.Context) (string, error) { return r.src.NewestVersion(ctx, reaches) })
 }
 
 // publish makes the state the Status, and tells of it if it is another one in more than its resourceVersion.

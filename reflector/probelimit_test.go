@@ -23,8 +23,8 @@ func (s *slow) NewestVersion(ctx context.Context, _ string) (string, error) {
 	}
 }
 
-// TestPatience asks a server whose answers take longer than an answer should: the questions must come to one in the end.
-func TestPatience(t *testing.T) {
+// TestProbeLimit asks a server whose answers take longer than an answer should: the questions must come to one in the end.
+func TestProbeLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		source := &slow{takes: 29 * time.Second}
 		r := &Reflector{src: source}
@@ -55,7 +55,7 @@ func TestPatience(t *testing.T) {
 		}
 		// A list that came at once says that it is the question that is not answered; one that did not, how slow all is.
 		for _, listed := range []struct{ took, limit time.Duration }{{time.Second, 10 * time.Second}, {25 * time.Second, 50 * time.Second}, {time.Hour, time.Minute}} {
-			r.patience.listed(listed.took)
+			r.probeLimit.listed(listed.took)
 			if waited, _ := ask(t.Context()); waited != listed.limit {
 				t.Errorf("after a list that took %v: waited %v, want %v", listed.took, waited, listed.limit)
 			}

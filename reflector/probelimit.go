@@ -14,10 +14,10 @@ const (
 	probeTimeoutMax = time.Minute
 )
 
-// patience is how long a server may take to answer a question for its newest resourceVersion. Whoever asked in vain waits twice as long
+// probeLimit is how long a server may take to answer a question for its newest resourceVersion. Whoever asked in vain waits twice as long
 // the next time: a way that is slow all the time would else answer none. A list that was answered tells how slow the way is. The zero value is
 // ready. It is safe for concurrent use.
-type patience struct {
+type probeLimit struct {
 	mu   sync.Mutex
 	more time.Duration // than probeTimeout; <= probeTimeoutMax - probeTimeout
 }
@@ -26,7 +26,7 @@ type patience struct {
 var errLate = errors.New("no answer in time")
 
 // within calls ask with a context that ends when the answer has been waited for long enough.
-func (p *patience) within(ctx context.Context, ask func(context.Context) (string, error)) (string, error) {
+func (p *probeLimit) within(ctx context.Context, ask func(context.Context) (string, error)) (string, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, p.limit(), errLate)
 	defer cancel()
 	rv, err := ask(ctx)
@@ -42,19 +42,19 @@ func (p *patience) within(ctx context.Context, ask func(context.Context) (string
 }
 
 // listed notes how long the beginning of a list took to come.
-func (p *patience) listed(took time.Duration) {
+func (p *probeLimit) listed(took time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.extend(2 * took)
 }
 
 // extend makes the limit so long, within its bounds. The lock is held.
-func (p *patience) extend(to time.Duration) {
+func (p *probeLimit) extend(to time.Duration) {
 	p.more = min(max(to, probeTimeout), probeTimeoutMax) - probeTimeout
 }
 
 // limit returns how long the next answer is waited for.
-func (p *patience) limit() time.Duration {
+func (p *probeLimit) limit() time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return probeTimeout + p.more
