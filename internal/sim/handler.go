@@ -29,9 +29,9 @@ type handler struct {
 
 	mu    sync.Mutex // the cluster's may be taken inside
 	seen  map[etcd.Key]last
-	due   map[etcd.Key]bool // what it must have been told when it says that it has synced; nil until that is known
-	done  time.Duration     // since when nothing of that is left
-	went  int               // of that, what went before the handler was told of it
+	due   map[etcd.Key]int // the IDs of the versions that it must have been told when it says that it has synced; nil until they are known
+	done  time.Duration    // since when nothing of that is left
+	went  int              // of that, what went before the handler was told of it
 	ended bool
 
 	resyncs []resync // since they were last counted
@@ -182,7 +182,8 @@ func (h *handler) wrong(rule, format string, args ...any) {
 	h.run.violate(rule, h.client, "%s: %s", h.name, fmt.Sprintf(format, args...))
 }
 
-// late checks that the handler says that it has synced once it was told of everything that was there when it and its informer began.
+// late checks that the handler says that it has synced once it was told of everything that was there when it and its informer began: of each
+// object the version that was there, or one after it. An older one that another selector's watch told of is not what the last first list has.
 func (h *handler) late() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -190,16 +191,17 @@ func (h *handler) late() {
 		return
 	}
 	if h.due == nil {
-		h.due = map[etcd.Key]bool{}
+		h.due = map[etcd.Key]int{}
 		for key, was := range h.client.read {
 			if !was.gone && h.scope.matches(was.form.Version) {
-				h.due[key] = true
+				h.due[key] = was.form.Version.ID
 			}
 		}
 	}
 	now := h.run.now()
-	maps.DeleteFunc(h.due, func(key etcd.Key, _ bool) bool {
-		_, told := h.seen[key]
+	maps.DeleteFunc(h.due, func(key etcd.Key, id int) bool {
+		was, told := h.seen[key]
+		told = told && (was.form.Version.ID >= id || h.run.world.goesBack())
 		now := h.client.read[key]
 		went := now.gone || !h.scope.matches(now.form.Version)
 		if went && !told {
