@@ -5,7 +5,7 @@ STATICCHECK = go run honnef.co/go/tools/cmd/staticcheck@v0.8.2
 PACKAGES    = ./... ./cmd/weir/... ./controllerruntime/... ./proxy/...
 # What make test fuzzes, and for how long each: a minute in all. Fuzzing compiles everything a package needs once more, so those that
 # need the least are chosen. make fuzz FUZZ="$(make -s fuzzable)" takes all there are.
-FUZZ        = ./wire ./store ./internal/entropy
+FUZZ        = ./internal/wire ./internal/store ./internal/entropy
 FUZZTIME    = 5s
 
 # How long make soak takes, and more of its flags: -soak.seed N replays the faults of one run, -soak.json PATH writes the report.
@@ -33,7 +33,7 @@ lint:
 # The race detector makes ten seconds of some tests two minutes. So it is left out of what has no goroutine, of what has one test with
 # some, which is run apart, of the command and its benchmarks, which run what the other packages test, and of those runs of the conformance suite
 # that are client-go's own, break it on purpose, or differ in the encoding.
-PLAIN   := wire internal/decode internal/entropy cmd/weir cmd/weir/internal/bench cmd/weir/internal/bench/servers
+PLAIN   := internal/wire internal/decode internal/entropy cmd/weir cmd/weir/internal/bench cmd/weir/internal/bench/servers
 CONTROL := ^Test(ClientGo(List|WatchList)|Sabotage|DropInJSON)$$
 unit:
 	packages=$$(go list $(PACKAGES)) && \

@@ -13,7 +13,7 @@ import (
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
 
-	"github.com/weirproject/weir/source"
+	"github.com/weirproject/weir/internal/source"
 )
 
 // discovered is a source whose resource is known by its kind only. It asks the server for the resource's name before

@@ -3,10 +3,10 @@ package weir
 import (
 	"errors"
 
-	"github.com/weirproject/weir/delivery"
+	"github.com/weirproject/weir/internal/delivery"
 	"github.com/weirproject/weir/internal/engine"
-	"github.com/weirproject/weir/reflector"
-	"github.com/weirproject/weir/store"
+	"github.com/weirproject/weir/internal/reflector"
+	"github.com/weirproject/weir/internal/store"
 )
 
 // What keeps an informer from being current. They are the causes of Err, of Status.Err and of what the waiting calls

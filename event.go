@@ -3,7 +3,7 @@ package weir
 import (
 	"context"
 
-	"github.com/weirproject/weir/delivery"
+	"github.com/weirproject/weir/internal/delivery"
 )
 
 // EventType says what happened to an object, as one handler sees it.

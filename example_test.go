@@ -15,12 +15,12 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/weirproject/weir"
-	"github.com/weirproject/weir/watchcache/embedded"
+	"github.com/weirproject/weir/apiserver"
 )
 
 // cluster starts an embedded API server with some config maps, in place of a cluster.
-func cluster(ctx context.Context) (*embedded.Server, kubernetes.Interface) {
-	server, err := embedded.New(embedded.Options{Pods: 100})
+func cluster(ctx context.Context) (*apiserver.Server, kubernetes.Interface) {
+	server, err := apiserver.New(apiserver.Options{Pods: 100})
 	if err == nil {
 		err = server.Start()
 	}

@@ -10,7 +10,7 @@ import (
 
 	"k8s.io/client-go/rest"
 
-	"github.com/weirproject/weir/reflector"
+	"github.com/weirproject/weir/internal/reflector"
 )
 
 // Factory shares informers: users that ask for the same objects get the same informer, which runs from its first user to

@@ -10,12 +10,12 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/weirproject/weir"
-	"github.com/weirproject/weir/watchcache/embedded"
+	"github.com/weirproject/weir/apiserver"
 )
 
 // Types that are called alike, such as the Event of core and that of events, have informers of their own.
 func TestFactoryTypesOfOneName(t *testing.T) {
-	server, _, ctx := serve(t, embedded.Options{})
+	server, _, ctx := serve(t, apiserver.Options{})
 	f := weir.NewFactory(ctx, server.Config())
 	of, err := weir.Use[*corev1.Event](f, weir.Options{})
 	if err != nil {
@@ -38,7 +38,7 @@ func byName(m *corev1.ConfigMap) ([]string, error) { return []string{m.Name}, ni
 // Users of one index by a function share it: of one Index value, and of one function. Another function under the same name
 // is an error, and leaves nothing behind.
 func TestFactorySharesFunctionIndexes(t *testing.T) {
-	server, client, ctx := serve(t, embedded.Options{})
+	server, client, ctx := serve(t, apiserver.Options{})
 	makeConfigMap(ctx, client, "d", "a")
 	f := weir.NewFactory(ctx, server.Config())
 	prefix := "x-"
@@ -107,7 +107,7 @@ func TestIndexOfAnotherType(t *testing.T) {
 
 // A lease that was released takes no handler: nobody would serve it when the last user has gone, and nobody would remove it.
 func TestLeaseAfterRelease(t *testing.T) {
-	server, _, ctx := serve(t, embedded.Options{})
+	server, _, ctx := serve(t, apiserver.Options{})
 	f := weir.NewFactory(ctx, server.Config())
 	handle := func(l *weir.Lease[*corev1.ConfigMap]) error {
 		_, err := l.Handle(func(context.Context, weir.Event[*corev1.ConfigMap]) {}, weir.HandlerOptions[*corev1.ConfigMap]{})

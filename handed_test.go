@@ -8,13 +8,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/weirproject/weir"
-	"github.com/weirproject/weir/watchcache/embedded"
+	"github.com/weirproject/weir/apiserver"
 )
 
 // Handlers that look at every object, several of them and more than once, leave nothing decoded behind: the first list would be held decoded
 // as a whole.
 func TestHandlersHoldNothing(t *testing.T) {
-	server, _, ctx := serve(t, embedded.Options{Pods: 300})
+	server, _, ctx := serve(t, apiserver.Options{Pods: 300})
 	inf, err := weir.NewInformer[*corev1.Pod](server.Config(), weir.Options{})
 	if err != nil {
 		t.Fatal(err)

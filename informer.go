@@ -11,11 +11,11 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 
-	"github.com/weirproject/weir/delivery"
+	"github.com/weirproject/weir/internal/delivery"
 	"github.com/weirproject/weir/internal/engine"
-	"github.com/weirproject/weir/source"
-	"github.com/weirproject/weir/store"
-	"github.com/weirproject/weir/wire"
+	"github.com/weirproject/weir/internal/source"
+	"github.com/weirproject/weir/internal/store"
+	"github.com/weirproject/weir/internal/wire"
 )
 
 // Informer holds the objects of one resource, or of some namespaces and selectors of it, and tells handlers what

@@ -17,17 +17,17 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/weirproject/weir"
-	"github.com/weirproject/weir/reflector"
-	"github.com/weirproject/weir/watchcache/embedded"
+	"github.com/weirproject/weir/apiserver"
+	"github.com/weirproject/weir/internal/reflector"
 )
 
 // patience bounds every wait. It is generous: nothing is timed here.
 const patience = time.Minute
 
 // serve starts an embedded API server for a test.
-func serve(t *testing.T, opts embedded.Options) (*embedded.Server, kubernetes.Interface, context.Context) {
+func serve(t *testing.T, opts apiserver.Options) (*apiserver.Server, kubernetes.Interface, context.Context) {
 	t.Helper()
-	server, err := embedded.New(opts)
+	server, err := apiserver.New(opts)
 	if err == nil {
 		err = server.Start()
 	}
@@ -79,7 +79,7 @@ func label(t *testing.T, ctx context.Context, client kubernetes.Interface, names
 
 // TestMergedSelectors: an object is held while one of the selectors matches it, and goes when none does.
 func TestMergedSelectors(t *testing.T) {
-	server, client, ctx := serve(t, embedded.Options{})
+	server, client, ctx := serve(t, apiserver.Options{})
 	makeConfigMap(ctx, client, "d", "x")
 	inf, _ := start[*corev1.ConfigMap](t, ctx, server.Config(), weir.Options{
 		Namespaces: []string{"d", "e"},
@@ -112,7 +112,7 @@ func waitUntil(t *testing.T, ctx context.Context, cond func() bool) {
 
 // TestDrop: what is dropped is not there, the rest is; and only where it was asked for.
 func TestDrop(t *testing.T) {
-	server, _, ctx := serve(t, embedded.Options{Pods: 20})
+	server, _, ctx := serve(t, apiserver.Options{Pods: 20})
 	whole, _ := start[*corev1.Pod](t, ctx, server.Config(), weir.Options{})
 	less, _ := start[*corev1.Pod](t, ctx, server.Config(), weir.Options{Drop: []string{"metadata.managedFields", "status"}})
 	for _, inf := range []*weir.Informer[*corev1.Pod]{whole, less} {
@@ -143,10 +143,10 @@ func TestDrop(t *testing.T) {
 
 // TestWaitForSyncSaysWhy: controller-runtime 1653, kubeswift 460.
 func TestWaitForSyncSaysWhy(t *testing.T) {
-	faults := &embedded.Faults{}
-	server, _, ctx := serve(t, embedded.Options{Faults: faults})
-	remove := faults.Add(embedded.Rule{
-		Match: embedded.Match("list", "configmaps"),
+	faults := &apiserver.Faults{}
+	server, _, ctx := serve(t, apiserver.Options{Faults: faults})
+	remove := faults.Add(apiserver.Rule{
+		Match: apiserver.Match("list", "configmaps"),
 		Err:   apierrors.NewForbidden(corev1.Resource("configmaps"), "", errors.New("no")),
 	})
 	inf, _ := start[*corev1.ConfigMap](t, ctx, server.Config(), weir.Options{Name: "maps", Reflector: reflector.Config{
@@ -173,7 +173,7 @@ func TestWaitForSyncSaysWhy(t *testing.T) {
 
 // TestStuckHandler: Run gives up on a handler that does not return, and names it.
 func TestStuckHandler(t *testing.T) {
-	server, client, ctx := serve(t, embedded.Options{})
+	server, client, ctx := serve(t, apiserver.Options{})
 	makeConfigMap(ctx, client, "d", "x")
 	inf, err := weir.NewInformer[*corev1.ConfigMap](server.Config(), weir.Options{StopTimeout: time.Millisecond})
 	if err != nil {
@@ -210,7 +210,7 @@ func TestStuckHandler(t *testing.T) {
 
 // TestHandlerComesAndGoes while the informer runs.
 func TestHandlerComesAndGoes(t *testing.T) {
-	server, client, ctx := serve(t, embedded.Options{})
+	server, client, ctx := serve(t, apiserver.Options{})
 	makeConfigMap(ctx, client, "d", "a")
 	inf, _ := start[*corev1.ConfigMap](t, ctx, server.Config(), weir.Options{})
 	if err := inf.WaitForSync(ctx); err != nil {
@@ -246,7 +246,7 @@ func TestHandlerComesAndGoes(t *testing.T) {
 
 // TestIndexErrors: an index that is not there, one that is there already, and one by a function that fails.
 func TestIndexErrors(t *testing.T) {
-	server, client, ctx := serve(t, embedded.Options{})
+	server, client, ctx := serve(t, apiserver.Options{})
 	makeConfigMap(ctx, client, "d", "a")
 	inf, _ := start[*corev1.ConfigMap](t, ctx, server.Config(), weir.Options{Indexes: map[string]weir.Index{"i": weir.ByLabel("initial")}})
 	if err := inf.WaitForSync(ctx); err != nil {
@@ -288,7 +288,7 @@ func TestIndexErrors(t *testing.T) {
 
 // TestFactory: the second user's indexes are added, a lease's handlers go with it, the last user stops the informer.
 func TestFactory(t *testing.T) {
-	server, client, ctx := serve(t, embedded.Options{})
+	server, client, ctx := serve(t, apiserver.Options{})
 	makeConfigMap(ctx, client, "d", "a")
 	f := weir.NewFactory(ctx, server.Config())
 	byName := weir.ByFunc(func(m *corev1.ConfigMap) ([]string, error) { return []string{m.Name}, nil })

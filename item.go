@@ -4,7 +4,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"github.com/weirproject/weir/store"
+	"github.com/weirproject/weir/internal/store"
 )
 
 // Object is what an informer's type can be: a pointer to an API type.

@@ -16,8 +16,8 @@ import (
 
 	"github.com/weirproject/weir/internal/decode"
 	"github.com/weirproject/weir/internal/mutation"
-	"github.com/weirproject/weir/source"
-	"github.com/weirproject/weir/wire"
+	"github.com/weirproject/weir/internal/source"
+	"github.com/weirproject/weir/internal/wire"
 )
 
 // kind is what an informer must know of its type: where its objects are and how their bytes become one.

@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes/scheme"
 
-	"github.com/weirproject/weir/wire"
+	"github.com/weirproject/weir/internal/wire"
 )
 
 type gear struct {

@@ -9,11 +9,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
-	"github.com/weirproject/weir/delivery"
+	"github.com/weirproject/weir/internal/delivery"
 	"github.com/weirproject/weir/internal/mutation"
 	"github.com/weirproject/weir/internal/scribble"
-	"github.com/weirproject/weir/store"
-	"github.com/weirproject/weir/wire"
+	"github.com/weirproject/weir/internal/store"
+	"github.com/weirproject/weir/internal/wire"
 )
 
 // holding is an informer that does not run and holds some objects.

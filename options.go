@@ -6,8 +6,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/weirproject/weir/internal/reflector"
 	"github.com/weirproject/weir/internal/shard"
-	"github.com/weirproject/weir/reflector"
 )
 
 // Options configure an Informer. The zero value works: every object of T's resource, nothing dropped, nothing resynced.

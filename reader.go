@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	"github.com/weirproject/weir/internal/mutation"
-	"github.com/weirproject/weir/store"
+	"github.com/weirproject/weir/internal/store"
 )
 
 // reader hands out an informer's decoded objects, as its options say.

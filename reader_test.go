@@ -7,13 +7,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/weirproject/weir"
+	"github.com/weirproject/weir/apiserver"
 	"github.com/weirproject/weir/internal/scribble"
-	"github.com/weirproject/weir/watchcache/embedded"
 )
 
 // With PrivateCopies everything that is handed out is the reader's own, and with Copy what is asked for is.
 func TestPrivateCopies(t *testing.T) {
-	server, client, ctx := serve(t, embedded.Options{})
+	server, client, ctx := serve(t, apiserver.Options{})
 	makeConfigMap(ctx, client, "d", "a")
 	for _, private := range []bool{false, true} {
 		inf, stop := start[*corev1.ConfigMap](t, ctx, server.Config(), weir.Options{

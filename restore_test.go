@@ -10,8 +10,8 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/weirproject/weir"
+	"github.com/weirproject/weir/internal/reflector"
 	"github.com/weirproject/weir/internal/rewound"
-	"github.com/weirproject/weir/reflector"
 )
 
 // TestFactoryRestore has the watch of one of a factory's informers break when the server is restored. That of the other stays open and

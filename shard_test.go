@@ -15,8 +15,8 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/weirproject/weir"
-	"github.com/weirproject/weir/reflector"
-	"github.com/weirproject/weir/watchcache/embedded"
+	"github.com/weirproject/weir/apiserver"
+	"github.com/weirproject/weir/internal/reflector"
 )
 
 type pods = *weir.Informer[*corev1.Pod]
@@ -84,7 +84,7 @@ func podsOf(t *testing.T, ctx context.Context, client kubernetes.Interface) map[
 // TestShards: the informers of a split hold each object once. A server that selects by shard sends each of them its part; of another's answers
 // the rest is dropped.
 func TestShards(t *testing.T) {
-	server, client, ctx := serve(t, embedded.Options{Pods: 300})
+	server, client, ctx := serve(t, apiserver.Options{Pods: 300})
 	want := podsOf(t, ctx, client)
 	for _, selects := range []bool{true, false} {
 		for _, mode := range []reflector.Mode{reflector.List, reflector.Pages, reflector.WatchList} {
@@ -143,7 +143,7 @@ func handle(t *testing.T, infs []pods) *handled {
 // At no moment is there an object that nobody holds for longer than it is on its way.
 func TestShardsMove(t *testing.T) {
 	for _, selects := range []bool{true, false} {
-		server, client, ctx := serve(t, embedded.Options{Pods: 60, Churn: 200})
+		server, client, ctx := serve(t, apiserver.Options{Pods: 60, Churn: 200})
 		cfg := server.Config()
 		if !selects {
 			cfg = unsharded(cfg)
@@ -200,7 +200,7 @@ func TestShardOptions(t *testing.T) {
 			t.Errorf("%+v: %v", s, err)
 		}
 	}
-	server, _, ctx := serve(t, embedded.Options{Pods: 100})
+	server, _, ctx := serve(t, apiserver.Options{Pods: 100})
 	f := weir.NewFactory(ctx, server.Config())
 	use := func(s weir.Shard) *weir.Lease[*corev1.Pod] {
 		lease, err := weir.Use[*corev1.Pod](f, weir.Options{Shard: s})

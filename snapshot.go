@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"iter"
 
-	"github.com/weirproject/weir/store"
+	"github.com/weirproject/weir/internal/store"
 )
 
 // Snapshot is everything that an informer held at one moment. It does not change, costs next to nothing to take, holds

@@ -2,7 +2,7 @@ package weir
 
 import (
 	"github.com/weirproject/weir/internal/engine"
-	"github.com/weirproject/weir/store"
+	"github.com/weirproject/weir/internal/store"
 )
 
 // Status is the state of one reflector of an informer: what it is doing, since when, and what went wrong last.

@@ -6,7 +6,7 @@ import (
 
 	"sigs.k8s.io/json"
 
-	"github.com/weirproject/weir/wire"
+	"github.com/weirproject/weir/internal/wire"
 )
 
 // transcoder returns a reflector's Transcode for a type that is held as protobuf: it makes the protobuf of an object that a server

@@ -10,7 +10,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/weirproject/weir"
-	"github.com/weirproject/weir/watchcache/embedded"
+	"github.com/weirproject/weir/apiserver"
 )
 
 type roundTripper func(*http.Request) (*http.Response, error)
@@ -31,7 +31,7 @@ func jsonOnly(cfg *rest.Config, accept string) *rest.Config {
 }
 
 func TestServerThatKnowsOnlyJSON(t *testing.T) {
-	server, client, ctx := serve(t, embedded.Options{})
+	server, client, ctx := serve(t, apiserver.Options{})
 	m := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "m", Labels: map[string]string{"app": "web"}}, Data: map[string]string{"k": "v"}}
 	if _, err := client.CoreV1().ConfigMaps("d").Create(ctx, m, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 
-	"github.com/weirproject/weir/watchcache/embedded"
+	"github.com/weirproject/weir/apiserver"
 )
 
 // Widget is a custom resource as its users write one.
@@ -42,9 +42,9 @@ func widgetScheme() *runtime.Scheme {
 }
 
 // serveWidgets makes the server know the resource, under a plural that nobody could guess, and one object of it.
-func serveWidgets(ctx context.Context, server *embedded.Server) {
+func serveWidgets(ctx context.Context, server *apiserver.Server) {
 	resource := widgetVersion.WithResource("widgetry")
-	err := server.Register(embedded.Resource{GroupVersionResource: resource, Kind: "Widget", Namespaced: true})
+	err := server.Register(apiserver.Resource{GroupVersionResource: resource, Kind: "Widget", Namespaced: true})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -14,7 +14,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
-	"github.com/weirproject/weir/reflector"
+	"github.com/weirproject/weir/internal/reflector"
 )
 
 // ErrLayout: the client-go that is linked in builds its informers otherwise than this package knows, so that the factories hand out

@@ -17,7 +17,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 
-	"github.com/weirproject/weir/watchcache/embedded"
+	"github.com/weirproject/weir/apiserver"
 )
 
 // counting is somebody's informer around client-go's: it does something of its own.
@@ -85,7 +85,7 @@ func (l *limiter) Wait(context.Context) error { l.waited.Add(1); return nil }
 
 // A rate that somebody has chosen is kept; client-go's default, which is meant for writers, would only delay the start.
 func TestKeepsRateLimits(t *testing.T) {
-	server := serve(t, embedded.Options{Pods: 3})
+	server := serve(t, apiserver.Options{Pods: 3})
 	cfg := server.Config()
 	cfg.QPS, cfg.RateLimiter = 0, &limiter{}
 	f := newFactory(t, cfg)
@@ -111,7 +111,7 @@ func TestTransformErrorIsReported(t *testing.T) {
 		default:
 		}
 	}}
-	server := serve(t, embedded.Options{})
+	server := serve(t, apiserver.Options{})
 	fill(t, server.Config(), configMap("one", "a", nil), configMap("one", "b", nil))
 	bad := errors.New("not this one")
 	f := newFactory(t, server.Config(), WithTransform(func(obj any) (any, error) {

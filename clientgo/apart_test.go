@@ -15,11 +15,11 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/weirproject/weir/apiserver"
 	"github.com/weirproject/weir/internal/podsim"
 	"github.com/weirproject/weir/internal/scribble"
-	"github.com/weirproject/weir/store"
-	"github.com/weirproject/weir/watchcache/embedded"
-	"github.com/weirproject/weir/wire"
+	"github.com/weirproject/weir/internal/store"
+	"github.com/weirproject/weir/internal/wire"
 )
 
 // apart are informers of pods that hold and hand out their objects in each way there is. In none of them is anything that can be
@@ -62,7 +62,7 @@ func withContentType(contentType string, opts Options) func(*testing.T, *rest.Co
 func TestNothingMutableIsShared(t *testing.T) {
 	for name, build := range apart {
 		t.Run(name, func(t *testing.T) {
-			server := serve(t, embedded.Options{})
+			server := serve(t, apiserver.Options{})
 			pods := kubernetes.NewForConfigOrDie(server.Config()).CoreV1().Pods("d")
 			ctx := context.Background()
 			sim := podsim.New(4, 1) // of one workload

@@ -7,8 +7,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/weirproject/weir/internal/podsim"
-	"github.com/weirproject/weir/store"
-	"github.com/weirproject/weir/wire"
+	"github.com/weirproject/weir/internal/store"
+	"github.com/weirproject/weir/internal/wire"
 )
 
 // BenchmarkIndex builds an index of 20,000 pods by a function of a label, and looks all its values up: for the first time, and later.

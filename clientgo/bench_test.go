@@ -9,10 +9,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/cache"
 
-	"github.com/weirproject/weir/delivery"
+	"github.com/weirproject/weir/internal/delivery"
 	"github.com/weirproject/weir/internal/podsim"
-	"github.com/weirproject/weir/store"
-	"github.com/weirproject/weir/wire"
+	"github.com/weirproject/weir/internal/store"
+	"github.com/weirproject/weir/internal/wire"
 )
 
 // BenchmarkListAgain lists 20,000 pods again and again, as a controller does that looks at everything in each reconcile.

@@ -13,8 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 
-	"github.com/weirproject/weir/source"
-	"github.com/weirproject/weir/wire"
+	"github.com/weirproject/weir/internal/source"
+	"github.com/weirproject/weir/internal/wire"
 )
 
 // Wrap installs the capturing transport on a config, before clients are built from it. It changes nothing for any

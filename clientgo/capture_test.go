@@ -21,7 +21,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 
-	"github.com/weirproject/weir/watchcache/embedded"
+	"github.com/weirproject/weir/apiserver"
 )
 
 // podsOf is a ListerWatcher of a typed client, as client-go writes one.
@@ -38,7 +38,7 @@ func capturing(cfg *rest.Config) *rest.Config {
 
 // In each encoding, with and without gzip, the bodies are ours, and the caller's client is content with what it is given.
 func TestCaptureEncodings(t *testing.T) {
-	server := serve(t, embedded.Options{Pods: 300})
+	server := serve(t, apiserver.Options{Pods: 300})
 	for _, contentType := range []string{"", "application/json", "application/vnd.kubernetes.protobuf"} {
 		for _, plain := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%q plain %v", contentType, plain), func(t *testing.T) {
@@ -65,7 +65,7 @@ func TestCaptureEncodings(t *testing.T) {
 
 // Changes come through a captured watch, and the caller's client is not in its way.
 func TestCaptureWatch(t *testing.T) {
-	server := serve(t, embedded.Options{})
+	server := serve(t, apiserver.Options{})
 	client := fill(t, server.Config())
 	lw := cache.NewListWatchFromClient(kubernetes.NewForConfigOrDie(capturing(server.Config())).CoreV1().RESTClient(), "configmaps", "one", fields.Everything())
 	inf := NewSharedIndexInformer(lw, &corev1.ConfigMap{}, 0, nil).(*informer)
@@ -101,10 +101,10 @@ func TestCaptureWatch(t *testing.T) {
 
 // An answer that is no list is the caller's to make an error of.
 func TestCaptureError(t *testing.T) {
-	faults := &embedded.Faults{}
-	server := serve(t, embedded.Options{Pods: 3, Faults: faults})
-	remove := faults.Add(embedded.Rule{
-		Match: embedded.Match("list", "pods"),
+	faults := &apiserver.Faults{}
+	server := serve(t, apiserver.Options{Pods: 3, Faults: faults})
+	remove := faults.Add(apiserver.Rule{
+		Match: apiserver.Match("list", "pods"),
 		Err:   apierrors.NewForbidden(corev1.Resource("pods"), "", errors.New("no")),
 	})
 	inf := NewSharedIndexInformer(podsOf(capturing(server.Config())), &corev1.Pod{}, 0, nil)
@@ -139,7 +139,7 @@ func TestCaptureError(t *testing.T) {
 
 // A ListerWatcher that makes several requests, or adds to the answer, is not captured: what it returns counts.
 func TestNotCaptured(t *testing.T) {
-	server := serve(t, embedded.Options{})
+	server := serve(t, apiserver.Options{})
 	fill(t, server.Config(), configMap("one", "a", nil), configMap("two", "b", nil), configMap("three", "c", nil))
 	client := kubernetes.NewForConfigOrDie(capturing(server.Config())).CoreV1()
 	watchAll := func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
@@ -186,7 +186,7 @@ func TestNotCaptured(t *testing.T) {
 
 // NoCapture is for a ListerWatcher that changes what came.
 func TestNoCapture(t *testing.T) {
-	server := serve(t, embedded.Options{})
+	server := serve(t, apiserver.Options{})
 	fill(t, server.Config(), configMap("one", "a", nil), configMap("one", "b", nil))
 	client := kubernetes.NewForConfigOrDie(capturing(server.Config())).CoreV1().ConfigMaps("")
 	lw := &cache.ListWatch{
@@ -210,7 +210,7 @@ func TestNoCapture(t *testing.T) {
 
 // Other requests with the capture in their context are left alone, as is everybody else's LIST.
 func TestCaptureLeavesAlone(t *testing.T) {
-	server := serve(t, embedded.Options{})
+	server := serve(t, apiserver.Options{})
 	fill(t, server.Config(), configMap("one", "a", nil))
 	client := kubernetes.NewForConfigOrDie(capturing(server.Config()))
 	for _, v := range []verb{list, watching} {

@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"github.com/weirproject/weir/store"
+	"github.com/weirproject/weir/internal/store"
 )
 
 // lookNew is look for a version that has just come, which recent keeps for its next change.

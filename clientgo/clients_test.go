@@ -17,7 +17,7 @@ import (
 	"k8s.io/client-go/metadata/metadatainformer"
 	"k8s.io/client-go/tools/cache"
 
-	"github.com/weirproject/weir/watchcache/embedded"
+	"github.com/weirproject/weir/apiserver"
 )
 
 // filteredFactories are the factories that take a client, a namespace and a tweak: client-go's, and ours of the same arguments.
@@ -54,7 +54,7 @@ var bothFiltered = map[string]filteredFactories{
 
 // The factories of clients that are there already hold what their namespace and their tweak leave. Ours are given our informers.
 func TestFilteredFactoriesOfClients(t *testing.T) {
-	server := serve(t, embedded.Options{})
+	server := serve(t, apiserver.Options{})
 	held := map[string]string{"held": "yes"}
 	fill(t, server.Config(), configMap("one", "a", held), configMap("one", "b", nil), configMap("two", "c", held))
 	cfg := capturing(server.Config())
@@ -89,7 +89,7 @@ func TestFilteredFactoriesOfClients(t *testing.T) {
 
 // Adopt takes client-go's informers over before they are used, whatever has built them, and no others.
 func TestAdopt(t *testing.T) {
-	server := serve(t, embedded.Options{})
+	server := serve(t, apiserver.Options{})
 	fill(t, server.Config(), configMap("one", "a", nil))
 	f := informers.NewSharedInformerFactory(kubernetes.NewForConfigOrDie(capturing(server.Config())), time.Hour)
 	inf := Adopt(f.Core().V1().ConfigMaps().Informer())
@@ -119,7 +119,7 @@ func TestAdopt(t *testing.T) {
 func TestFactoriesFallBack(t *testing.T) {
 	defer func(was func() bool) { layoutKnown = was }(layoutKnown)
 	layoutKnown = func() bool { return false }
-	server := serve(t, embedded.Options{})
+	server := serve(t, apiserver.Options{})
 	fill(t, server.Config(), configMap("one", "a", nil), configMap("two", "b", nil))
 	cfg := capturing(server.Config())
 	gvr := corev1.SchemeGroupVersion.WithResource("configmaps")

@@ -15,18 +15,18 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 
-	"github.com/weirproject/weir/reflector"
-	"github.com/weirproject/weir/source"
-	"github.com/weirproject/weir/watchcache/embedded"
+	"github.com/weirproject/weir/apiserver"
+	"github.com/weirproject/weir/internal/reflector"
+	"github.com/weirproject/weir/internal/source"
 )
 
 // What keeps an informer from being current can be asked for and waited on, through a generated factory's wrapper too, and is
 // gone when it is over.
 func TestErr(t *testing.T) {
-	faults := &embedded.Faults{}
-	server := serve(t, embedded.Options{Pods: 3, Faults: faults})
-	remove := faults.Add(embedded.Rule{
-		Match: embedded.Match("list", "pods"),
+	faults := &apiserver.Faults{}
+	server := serve(t, apiserver.Options{Pods: 3, Faults: faults})
+	remove := faults.Add(apiserver.Rule{
+		Match: apiserver.Match("list", "pods"),
 		Err:   apierrors.NewForbidden(corev1.Resource("pods"), "", errors.New("no")),
 	})
 	factory, err := NewSharedInformerFactory(server.Config(), 0)
@@ -157,7 +157,7 @@ func TestRefusalTimeout(t *testing.T) {
 
 // A config that is wrapped twice is captured once: the answer is read as it arrives.
 func TestWrappedTwice(t *testing.T) {
-	server := serve(t, embedded.Options{Pods: 30})
+	server := serve(t, apiserver.Options{Pods: 30})
 	inf := NewSharedIndexInformer(podsOf(capturing(capturing(server.Config()))), &corev1.Pod{}, 0, nil).(*informer)
 	run(t, inf)
 	synced(t, inf.HasSyncedChecker())

@@ -17,7 +17,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 
-	"github.com/weirproject/weir/watchcache/embedded"
+	"github.com/weirproject/weir/apiserver"
 )
 
 // dependent are ListerWatchers that list namespaces to know what to list: the config maps of each.
@@ -109,7 +109,7 @@ func TestDependentList(t *testing.T) {
 		for _, namespaces := range []int{1, 3} {
 			for which, newInformer := range both {
 				t.Run(fmt.Sprintf("%s, %d namespaces, %s", name, namespaces, which), func(t *testing.T) {
-					server := serve(t, embedded.Options{})
+					server := serve(t, apiserver.Options{})
 					client := fill(t, server.Config())
 					want := ""
 					for i := range namespaces {
@@ -152,7 +152,7 @@ func (unwatchable) IsWatchListSemanticsUnSupported() bool { return true }
 
 // A WATCH of something else that a ListerWatcher opens first is its own to read.
 func TestDependentWatch(t *testing.T) {
-	server := serve(t, embedded.Options{})
+	server := serve(t, apiserver.Options{})
 	plain := fill(t, server.Config(), configMap("one", "a", nil))
 	client := kubernetes.NewForConfigOrDie(capturing(server.Config())).CoreV1()
 	began := make(chan struct{}, 10)

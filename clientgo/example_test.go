@@ -13,13 +13,13 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/weirproject/weir/apiserver"
 	"github.com/weirproject/weir/clientgo"
-	"github.com/weirproject/weir/watchcache/embedded"
 )
 
 // cluster starts an embedded API server with two config maps, in place of a cluster.
-func cluster() (*embedded.Server, *rest.Config) {
-	server, err := embedded.New(embedded.Options{})
+func cluster() (*apiserver.Server, *rest.Config) {
+	server, err := apiserver.New(apiserver.Options{})
 	if err == nil {
 		err = server.Start()
 	}

@@ -26,12 +26,12 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 
-	"github.com/weirproject/weir/watchcache/embedded"
+	"github.com/weirproject/weir/apiserver"
 )
 
-func serve(t *testing.T, opts embedded.Options) *embedded.Server {
+func serve(t *testing.T, opts apiserver.Options) *apiserver.Server {
 	t.Helper()
-	server, err := embedded.New(opts)
+	server, err := apiserver.New(opts)
 	if err == nil {
 		err = server.Start()
 	}
@@ -146,7 +146,7 @@ func TestEveryResource(t *testing.T) {
 
 // What the options say reaches the server, and the objects.
 func TestFactoryOptions(t *testing.T) {
-	server := serve(t, embedded.Options{})
+	server := serve(t, apiserver.Options{})
 	fill(t, server.Config(),
 		configMap("one", "a", map[string]string{"app": "x"}), configMap("one", "b", nil), configMap("two", "c", map[string]string{"app": "x"}))
 	strip := func(obj any) (any, error) {
@@ -207,7 +207,7 @@ func TestFactoryOptions(t *testing.T) {
 // InformerFor takes what somebody else's constructor built over, its transform and selector included; and leaves alone what is not
 // client-go's or has handlers.
 func TestInformerFor(t *testing.T) {
-	server := serve(t, embedded.Options{})
+	server := serve(t, apiserver.Options{})
 	fill(t, server.Config(), configMap("one", "a", map[string]string{"app": "x"}), configMap("one", "b", nil))
 	f := newFactory(t, server.Config())
 	inf := f.InformerFor(&corev1.ConfigMap{}, func(client kubernetes.Interface, resync time.Duration) cache.SharedIndexInformer {
@@ -245,7 +245,7 @@ func TestInformerFor(t *testing.T) {
 
 // The dynamic and the metadata factory.
 func TestFactoriesByResource(t *testing.T) {
-	server := serve(t, embedded.Options{Resources: []embedded.Resource{{
+	server := serve(t, apiserver.Options{Resources: []apiserver.Resource{{
 		GroupVersionResource: schema.GroupVersionResource{Group: "shop.example", Version: "v1", Resource: "widgets"},
 		Kind:                 "Widget", Namespaced: true,
 	}}})
@@ -316,7 +316,7 @@ func TestFactoriesByResource(t *testing.T) {
 
 // The dynamic and the metadata factory of a client that is there already, of a wrapped config or a fake one.
 func TestFactoriesByResourceForClients(t *testing.T) {
-	cfg := serve(t, embedded.Options{}).Config()
+	cfg := serve(t, apiserver.Options{}).Config()
 	fill(t, cfg, configMap("one", "a", nil), configMap("two", "b", nil))
 	Wrap(cfg)
 	gvr := corev1.SchemeGroupVersion.WithResource("configmaps")

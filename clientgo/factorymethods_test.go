@@ -24,7 +24,7 @@ import (
 	"k8s.io/client-go/metadata/metadatainformer"
 	"k8s.io/client-go/tools/cache"
 
-	"github.com/weirproject/weir/watchcache/embedded"
+	"github.com/weirproject/weir/apiserver"
 )
 
 var (
@@ -280,7 +280,7 @@ var resourceCalls = []factoryCall[resourceFactory]{
 // TestFactoryMethods calls every method and every option of client-go's three factories, and their listers, with client-go's and with ours. A
 // method that a later client-go adds is missed here; the accessors of groups are TestEveryResource's.
 func TestFactoryMethods(t *testing.T) {
-	server := serve(t, embedded.Options{})
+	server := serve(t, apiserver.Options{})
 	yes := map[string]string{"held": "yes"}
 	fill(t, server.Config(), configMap("one", "a", yes), configMap("one", "b", nil), configMap("two", "c", yes))
 	cfg := server.Config()

@@ -8,7 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"github.com/weirproject/weir/wire"
+	"github.com/weirproject/weir/internal/wire"
 )
 
 // finals are the states that objects were deleted in, as the DELETED events had them: OnDelete gets that, and the store keeps only what it

@@ -10,7 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/cache"
 
-	"github.com/weirproject/weir/wire"
+	"github.com/weirproject/weir/internal/wire"
 )
 
 // TestFinalStates: OnDelete gets the state of the DELETED event, transformed like all others, as with client-go.

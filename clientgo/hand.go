@@ -7,8 +7,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/client-go/tools/cache"
 
-	"github.com/weirproject/weir/store"
-	"github.com/weirproject/weir/wire"
+	"github.com/weirproject/weir/internal/store"
+	"github.com/weirproject/weir/internal/wire"
 )
 
 // hand writes what somebody puts into an informer's store by hand: tests mostly, and controllers that remember what they have

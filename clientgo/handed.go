@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/weirproject/weir/store"
+	"github.com/weirproject/weir/internal/store"
 )
 
 // handed keeps values for handlers that are about to be handed them: what a transform returned, and what one of several handlers was handed

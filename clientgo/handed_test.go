@@ -13,13 +13,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/cache"
 
-	"github.com/weirproject/weir/store"
-	"github.com/weirproject/weir/watchcache/embedded"
+	"github.com/weirproject/weir/apiserver"
+	"github.com/weirproject/weir/internal/store"
 )
 
 // Several handlers of an initial list leave nothing decoded behind that the store would hold, as one handler does not.
 func TestSeveralHandlersHoldNothing(t *testing.T) {
-	server := serve(t, embedded.Options{Pods: 300})
+	server := serve(t, apiserver.Options{Pods: 300})
 	inf := NewSharedIndexInformer(podsOf(capturing(server.Config())), &corev1.Pod{}, 0, nil).(*informer)
 	var told atomic.Int32
 	var handlers []cache.DoneChecker

@@ -16,10 +16,10 @@ import (
 
 	"github.com/weirproject/weir/internal/engine"
 	"github.com/weirproject/weir/internal/mutation"
-	"github.com/weirproject/weir/reflector"
-	"github.com/weirproject/weir/source"
-	"github.com/weirproject/weir/store"
-	"github.com/weirproject/weir/wire"
+	"github.com/weirproject/weir/internal/reflector"
+	"github.com/weirproject/weir/internal/source"
+	"github.com/weirproject/weir/internal/store"
+	"github.com/weirproject/weir/internal/wire"
 )
 
 // NewSharedIndexInformer is client-go's function of that name. Where lw's client was built from a config that Wrap was

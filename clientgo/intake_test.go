@@ -6,8 +6,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/weirproject/weir/store"
-	"github.com/weirproject/weir/wire"
+	"github.com/weirproject/weir/internal/store"
+	"github.com/weirproject/weir/internal/wire"
 )
 
 // A relist transforms what is not held as it was received: nothing that is unchanged, and all that has other bytes, whatever the

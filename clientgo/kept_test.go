@@ -14,14 +14,14 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 
-	"github.com/weirproject/weir/watchcache/embedded"
+	"github.com/weirproject/weir/apiserver"
 )
 
 // TestSlimmingTransform: a transform takes a few texts and the start time of each pod into another, of which a handler keeps the same. Then
 // the pods that were decoded for it are not kept, and none came through the client.
 func TestSlimmingTransform(t *testing.T) {
 	const pods = 50
-	server := serve(t, embedded.Options{Pods: pods})
+	server := serve(t, apiserver.Options{Pods: pods})
 	cfg := capturing(server.Config())
 	cfg.ContentType = k8sruntime.ContentTypeProtobuf
 	client := kubernetes.NewForConfigOrDie(cfg)

@@ -19,7 +19,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 
-	"github.com/weirproject/weir/watchcache/embedded"
+	"github.com/weirproject/weir/apiserver"
 )
 
 // generated lists and watches widgets as a generated clientset does.
@@ -154,7 +154,7 @@ func (p protobufOnly) SupportedMediaTypes() []runtime.SerializerInfo {
 
 // A client of a built-in group whose scheme has only the types that it uses, and which need not know JSON, reads what it is given.
 func TestClientOfFewTypes(t *testing.T) {
-	server := serve(t, embedded.Options{Pods: 20})
+	server := serve(t, apiserver.Options{Pods: 20})
 	few := runtime.NewScheme()
 	few.AddKnownTypes(corev1.SchemeGroupVersion, &corev1.Pod{}, &corev1.PodList{}, &metav1.WatchEvent{}, &metav1.Status{})
 	codecs := serializer.NewCodecFactory(few).WithoutConversion()

@@ -6,7 +6,7 @@ import (
 
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 
-	"github.com/weirproject/weir/store"
+	"github.com/weirproject/weir/internal/store"
 )
 
 // listCache holds the values of all objects for whoever lists everything again and again, so that a List is a copy of a

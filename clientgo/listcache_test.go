@@ -11,7 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/cache"
 
-	"github.com/weirproject/weir/store"
+	"github.com/weirproject/weir/internal/store"
 )
 
 func (c *listCache) there() bool {

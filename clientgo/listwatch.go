@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
 
-	"github.com/weirproject/weir/source"
+	"github.com/weirproject/weir/internal/source"
 )
 
 // listWatch is the source.Source of a ListerWatcher. Where the ListerWatcher's transport is wrapped it hands out the

@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/weirproject/weir/source"
+	"github.com/weirproject/weir/internal/source"
 )
 
 // NewestVersion lists one object for the list's resourceVersion. It is called while a watch may be open, so nothing is captured,

@@ -8,8 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/weirproject/weir/internal/reflector"
 	"github.com/weirproject/weir/internal/shard"
-	"github.com/weirproject/weir/reflector"
 )
 
 // Options tune one informer. The zero value is what NewSharedIndexInformer uses.

@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes/scheme"
 
-	"github.com/weirproject/weir/wire"
+	"github.com/weirproject/weir/internal/wire"
 )
 
 // own tells the answers that bring an informer's own objects from those of other requests that its ListerWatcher makes: one

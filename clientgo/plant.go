@@ -7,7 +7,7 @@ import (
 	"net"
 	"net/http"
 
-	"github.com/weirproject/weir/wire"
+	"github.com/weirproject/weir/internal/wire"
 )
 
 // plant makes the answer that the caller gets in place of the captured one: an empty list of a kind, or a watch that has

@@ -4,7 +4,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/weirproject/weir/store"
+	"github.com/weirproject/weir/internal/store"
 )
 
 // recent keeps what handlers were handed as the new version of an object that has changed: at its next change it is the old

@@ -9,8 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/cache"
 
-	"github.com/weirproject/weir/store"
-	"github.com/weirproject/weir/wire"
+	"github.com/weirproject/weir/internal/store"
+	"github.com/weirproject/weir/internal/wire"
 )
 
 // changing is a store whose objects a test changes.

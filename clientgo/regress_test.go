@@ -17,7 +17,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	cachetest "k8s.io/client-go/tools/cache/testing"
 
-	"github.com/weirproject/weir/watchcache/embedded"
+	"github.com/weirproject/weir/apiserver"
 )
 
 // One object that is kept must not keep the array of the list that it came in (kubernetes 111370).
@@ -102,8 +102,8 @@ func TestIssue1326BoundedPending(t *testing.T) {
 // A relist that finds everything unchanged is told to nobody (kubernetes 119646: 100,000 updates after an apiserver's restart), and
 // leaves the memory as it was (client-go 1377).
 func TestIssue119646QuietRelist(t *testing.T) {
-	faults := &embedded.Faults{}
-	server := serve(t, embedded.Options{Pods: 100, Faults: faults})
+	faults := &apiserver.Faults{}
+	server := serve(t, apiserver.Options{Pods: 100, Faults: faults})
 	client := fill(t, server.Config())
 	cut := int64(0)
 	inf := NewSharedIndexInformer(podsOf(capturing(server.Config())), &corev1.Pod{}, 0, nil).(*informer)
@@ -112,7 +112,7 @@ func TestIssue119646QuietRelist(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	remove := faults.Add(embedded.Rule{Match: embedded.Match("watch", "pods"), Cut: &cut, CutCleanly: true})
+	remove := faults.Add(apiserver.Rule{Match: apiserver.Match("watch", "pods"), Cut: &cut, CutCleanly: true})
 	stop := run(t, inf)
 	synced(t, reg.HasSyncedChecker())
 	raw := inf.store.Memory().Packed

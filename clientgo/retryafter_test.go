@@ -17,7 +17,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 
-	"github.com/weirproject/weir/source"
+	"github.com/weirproject/weir/internal/source"
 )
 
 // A refusal with Retry-After is heard at once, though client-go's REST client would ask again ten times before it tells.

@@ -13,8 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 
-	"github.com/weirproject/weir/source"
-	"github.com/weirproject/weir/wire"
+	"github.com/weirproject/weir/internal/source"
+	"github.com/weirproject/weir/internal/wire"
 )
 
 // returned makes bodies of the objects that List and Watch returned. A body's items are only their metadata, with a

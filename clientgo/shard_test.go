@@ -13,7 +13,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 
-	"github.com/weirproject/weir/watchcache/embedded"
+	"github.com/weirproject/weir/apiserver"
 )
 
 // unsharded makes a client of a server that ignores shardSelector, as most do.
@@ -41,7 +41,7 @@ func TestShards(t *testing.T) {
 	for _, selects := range []bool{true, false} {
 		for _, noCapture := range []bool{false, true} {
 			t.Run(fmt.Sprintf("server selects %v, no capture %v", selects, noCapture), func(t *testing.T) {
-				server := serve(t, embedded.Options{Pods: 200})
+				server := serve(t, apiserver.Options{Pods: 200})
 				cfg := server.Config()
 				if !selects {
 					cfg = unsharded(cfg)
@@ -124,7 +124,7 @@ func eventually(t *testing.T, cond func() bool) {
 
 // TestFactoryOfShard: all informers of a factory are of its shard, in whatever order its options stand.
 func TestFactoryOfShard(t *testing.T) {
-	server := serve(t, embedded.Options{Pods: 200})
+	server := serve(t, apiserver.Options{Pods: 200})
 	n := 0
 	for i := range 2 {
 		shard := WithShard(Shard{Index: i, Count: 2})

@@ -12,14 +12,14 @@ import (
 	"k8s.io/client-go/tools/cache"
 	cachetest "k8s.io/client-go/tools/cache/testing"
 
-	"github.com/weirproject/weir/delivery"
+	"github.com/weirproject/weir/apiserver"
+	"github.com/weirproject/weir/internal/delivery"
 	"github.com/weirproject/weir/internal/mutation"
-	"github.com/weirproject/weir/watchcache/embedded"
 )
 
 // With PinDecoded every object is there, the same one for every reader, and nothing is packed.
 func TestPinDecoded(t *testing.T) {
-	server := serve(t, embedded.Options{Pods: 20})
+	server := serve(t, apiserver.Options{Pods: 20})
 	inf := NewSharedIndexInformerWithOptions(podsOf(capturing(server.Config())), &corev1.Pod{}, 0, nil, Options{PinDecoded: true}).(*informer)
 	stop := run(t, inf)
 	synced(t, inf.HasSyncedChecker())

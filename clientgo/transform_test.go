@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"github.com/weirproject/weir/watchcache/embedded"
+	"github.com/weirproject/weir/apiserver"
 )
 
 // slim is a type that a transform makes of pods.
@@ -85,7 +85,7 @@ func TestTransform(t *testing.T) {
 
 // Captured bytes are decoded for a transform, and encoded again after it.
 func TestTransformCaptured(t *testing.T) {
-	server := serve(t, embedded.Options{Pods: 50})
+	server := serve(t, apiserver.Options{Pods: 50})
 	cfg := capturing(server.Config())
 	cfg.ContentType = runtime.ContentTypeProtobuf
 	inf := NewSharedIndexInformer(podsOf(cfg), &corev1.Pod{}, 0, nil).(*informer)

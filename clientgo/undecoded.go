@@ -7,8 +7,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 
-	"github.com/weirproject/weir/delivery"
-	"github.com/weirproject/weir/store"
+	"github.com/weirproject/weir/internal/delivery"
+	"github.com/weirproject/weir/internal/store"
 )
 
 // undecoded are the objects whose newest version a handler could not be given, because it cannot be decoded, by key. Its bound is

@@ -10,9 +10,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/weirproject/weir/apiserver"
 	"github.com/weirproject/weir/controllerruntime"
 	"github.com/weirproject/weir/internal/podsim"
-	"github.com/weirproject/weir/watchcache/embedded"
 )
 
 // benchPods is how many pods there are; 20 of them match.
@@ -72,7 +72,7 @@ func benchmarkReads(b *testing.B, read func(context.Context, *testing.B, cache.C
 		newCache cache.NewCacheFunc
 	}{{"clientgo", cache.New}, {"weir", controllerruntime.NewCache()}} {
 		b.Run(tc.name, func(b *testing.B) {
-			server, err := embedded.New(embedded.Options{Pods: benchPods})
+			server, err := apiserver.New(apiserver.Options{Pods: benchPods})
 			if err != nil {
 				b.Fatal(err)
 			}

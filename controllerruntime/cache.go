@@ -9,7 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 
 	"github.com/weirproject/weir/clientgo"
-	"github.com/weirproject/weir/reflector"
+	"github.com/weirproject/weir/internal/reflector"
 )
 
 // NewCache makes a manager's or a cluster's Options.NewCache: controller-runtime's own cache with the informers of NewInformer,

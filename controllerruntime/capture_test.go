@@ -16,9 +16,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/weirproject/weir/apiserver"
 	"github.com/weirproject/weir/clientgo"
 	"github.com/weirproject/weir/controllerruntime"
-	"github.com/weirproject/weir/watchcache/embedded"
 )
 
 // spied is a ListerWatcher that counts what controller-runtime's own client makes of the answers: nothing, where they
@@ -77,8 +77,8 @@ func TestCaptured(t *testing.T) {
 			s.create(pod("a", "1"), pod("a", "2"), pod("b", "1"))
 			lists := make(chan struct{}, 10)
 			items := make(chan int, 10)
-			s.faults.Add(embedded.Rule{Match: func(r *http.Request) bool {
-				if embedded.Match("list", "pods")(r) {
+			s.faults.Add(apiserver.Rule{Match: func(r *http.Request) bool {
+				if apiserver.Match("list", "pods")(r) {
 					lists <- struct{}{}
 				}
 				return false

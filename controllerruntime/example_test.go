@@ -13,9 +13,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
+	"github.com/weirproject/weir/apiserver"
 	"github.com/weirproject/weir/clientgo"
 	"github.com/weirproject/weir/controllerruntime"
-	"github.com/weirproject/weir/watchcache/embedded"
 )
 
 // The one changed line of a manager is NewCache.
@@ -87,7 +87,7 @@ func ExampleWithObjectOptions() {
 
 // server is an API server that has one object.
 func server() (*rest.Config, func()) {
-	s, err := embedded.New(embedded.Options{})
+	s, err := apiserver.New(apiserver.Options{})
 	if err != nil {
 		log.Fatal(err)
 	}

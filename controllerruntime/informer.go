@@ -7,7 +7,7 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 
 	"github.com/weirproject/weir/clientgo"
-	"github.com/weirproject/weir/reflector"
+	"github.com/weirproject/weir/internal/reflector"
 )
 
 // NewInformer makes a cache.Options.NewInformer of controller-runtime. What it returns can be used by any number of caches,

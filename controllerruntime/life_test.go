@@ -19,8 +19,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/weirproject/weir/apiserver"
 	"github.com/weirproject/weir/controllerruntime"
-	"github.com/weirproject/weir/watchcache/embedded"
 )
 
 // sameLabels reports whether two objects share their labels' map (or what holds it).
@@ -147,8 +147,8 @@ func TestWatchErrorHandler(t *testing.T) {
 	each(t, func(t *testing.T, s *stage) {
 		s.create(pod("a", "1"))
 		forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "", errors.New("because"))
-		remove := s.faults.Add(embedded.Rule{Match: func(r *http.Request) bool {
-			return embedded.Match("list", "pods")(r) || embedded.Match("watch", "pods")(r)
+		remove := s.faults.Add(apiserver.Rule{Match: func(r *http.Request) bool {
+			return apiserver.Match("list", "pods")(r) || apiserver.Match("watch", "pods")(r)
 		}, Err: forbidden})
 		told := make(chan error, 100)
 		c := s.start(s.cache(cache.Options{DefaultWatchErrorHandler: func(_ context.Context, r *toolscache.Reflector, err error) {

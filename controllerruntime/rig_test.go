@@ -17,9 +17,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/weirproject/weir/apiserver"
 	"github.com/weirproject/weir/clientgo"
 	"github.com/weirproject/weir/controllerruntime"
-	"github.com/weirproject/weir/watchcache/embedded"
 )
 
 // deadline bounds every wait. It is generous: nothing is timed here.
@@ -79,8 +79,8 @@ type stage struct {
 	t      *testing.T
 	ctx    context.Context
 	rig    rig
-	server *embedded.Server
-	faults *embedded.Faults
+	server *apiserver.Server
+	faults *apiserver.Faults
 	cfg    *rest.Config
 	scheme *runtime.Scheme
 	client client.Client // reads and writes directly
@@ -88,9 +88,9 @@ type stage struct {
 
 func newStage(t *testing.T, r rig) *stage {
 	t.Helper()
-	s := &stage{t: t, rig: r, faults: &embedded.Faults{}, scheme: runtime.NewScheme()}
+	s := &stage{t: t, rig: r, faults: &apiserver.Faults{}, scheme: runtime.NewScheme()}
 	var err error
-	s.server, err = embedded.New(embedded.Options{Faults: s.faults, Resources: []embedded.Resource{widgets}})
+	s.server, err = apiserver.New(apiserver.Options{Faults: s.faults, Resources: []apiserver.Resource{widgets}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,11 +6,11 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/weirproject/weir/watchcache/embedded"
+	"github.com/weirproject/weir/apiserver"
 )
 
 // widgets is a custom resource: JSON, with a Go type.
-var widgets = embedded.Resource{
+var widgets = apiserver.Resource{
 	GroupVersionResource: schema.GroupVersionResource{Group: "example.org", Version: "v1", Resource: "widgets"},
 	Kind:                 "Widget",
 	Namespaced:           true,

@@ -13,7 +13,7 @@ import (
 
 	"github.com/weirproject/weir"
 	"github.com/weirproject/weir/informertest"
-	"github.com/weirproject/weir/reflector"
+	"github.com/weirproject/weir/internal/reflector"
 )
 
 // native drives Weir's typed informer.

@@ -21,7 +21,7 @@ import (
 
 	"github.com/weirproject/weir"
 	"github.com/weirproject/weir/informertest"
-	"github.com/weirproject/weir/reflector"
+	"github.com/weirproject/weir/internal/reflector"
 )
 
 // sabotage is a way to do wrong what an informer must do, and the stories that must notice.

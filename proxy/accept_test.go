@@ -9,7 +9,7 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/handlers/negotiation"
 	"k8s.io/client-go/kubernetes/scheme"
 
-	"github.com/weirproject/weir/watchcache/embedded"
+	"github.com/weirproject/weir/apiserver"
 )
 
 // allowed lets through the transformations that kube-apiserver knows of lists.
@@ -26,7 +26,7 @@ func (allowed) AllowsStreamSchema(s string) bool { return s == "watch" }
 
 // TestAccept: what is answered here is answered in the media type, and as the kind, that kube-apiserver's own negotiation chooses.
 func TestAccept(t *testing.T) {
-	u := startUpstream(t, embedded.Options{Pods: 1})
+	u := startUpstream(t, apiserver.Options{Pods: 1})
 	f := startProxy(t, u, Options{Resources: []string{"pods"}})
 	f.ready()
 	const (

@@ -12,7 +12,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/endpoints/request"
 
-	"github.com/weirproject/weir/watchcache"
+	"github.com/weirproject/weir/internal/watchcache"
 )
 
 const (

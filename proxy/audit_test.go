@@ -19,7 +19,7 @@ import (
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 	"k8s.io/apiserver/pkg/audit"
 
-	"github.com/weirproject/weir/watchcache/embedded"
+	"github.com/weirproject/weir/apiserver"
 )
 
 const auditPolicy = `apiVersion: audit.k8s.io/v1
@@ -72,7 +72,7 @@ func stages(events []auditv1.Event, id string) (out []auditinternal.Stage) {
 // TestAudit: what is answered from here is recorded as the policy says, who asked, for what, and how it ended; what cannot be recorded from here
 // goes upstream.
 func TestAudit(t *testing.T) {
-	u := startUpstream(t, embedded.Options{Pods: 3})
+	u := startUpstream(t, apiserver.Options{Pods: 3})
 	path := filepath.Join(t.TempDir(), "audit", "log")
 	f := startProxy(t, u, Options{
 		Resources: []string{"pods", "nodes"}, Audit: Audit{PolicyFile: writePolicy(t, auditPolicy), LogPath: path},
@@ -121,7 +121,7 @@ func TestAudit(t *testing.T) {
 
 // TestAuditID: who names no id is told the one that was made.
 func TestAuditID(t *testing.T) {
-	u := startUpstream(t, embedded.Options{Pods: 3})
+	u := startUpstream(t, apiserver.Options{Pods: 3})
 	path := filepath.Join(t.TempDir(), "log")
 	f := startProxy(t, u, Options{Resources: []string{"pods"}, Audit: Audit{PolicyFile: writePolicy(t, auditPolicy), LogPath: path}})
 	f.ready()
@@ -141,7 +141,7 @@ func (failing) ProcessEvents(...*auditinternal.Event) bool { return false }
 
 // TestAuditFails: what cannot be recorded is not answered from here.
 func TestAuditFails(t *testing.T) {
-	u := startUpstream(t, embedded.Options{Pods: 3})
+	u := startUpstream(t, apiserver.Options{Pods: 3})
 	f := startProxy(t, u, Options{
 		Resources: []string{"pods"}, Audit: Audit{PolicyFile: writePolicy(t, auditPolicy), LogPath: filepath.Join(t.TempDir(), "log")},
 	})
@@ -172,7 +172,7 @@ func TestAuditWebhook(t *testing.T) {
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	u := startUpstream(t, embedded.Options{Pods: 3})
+	u := startUpstream(t, apiserver.Options{Pods: 3})
 	f := startProxy(t, u, Options{Resources: []string{"pods"}, Audit: Audit{PolicyFile: writePolicy(t, auditPolicy), WebhookConfigFile: config}})
 	f.ready()
 	if code, body := f.get("jane", "/api/v1/pods?resourceVersion=0", "Audit-ID", "list"); code != http.StatusOK {
@@ -208,7 +208,7 @@ func TestAuditOptions(t *testing.T) {
 
 // TestWarnings: who is answered from here is warned of what the upstream warns of.
 func TestWarnings(t *testing.T) {
-	u := startUpstream(t, embedded.Options{Pods: 3})
+	u := startUpstream(t, apiserver.Options{Pods: 3})
 	const text = `299 - "v1 Pod is deprecated in v1.99+"`
 	u.warn("/api/v1/pods", text)
 	f := startProxy(t, u, Options{Resources: []string{"pods", "nodes"}})

@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/weirproject/weir/watchcache"
+	"github.com/weirproject/weir/internal/watchcache"
 )
 
 // budget is what the resources may take together that nobody named: Options.MemoryBudget. It is looked at whenever lookAfter bytes more have

@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/weirproject/weir/watchcache/embedded"
+	"github.com/weirproject/weir/apiserver"
 )
 
 // TestClaim: in which order resources are let go.
@@ -50,7 +50,7 @@ func TestClaim(t *testing.T) {
 
 // TestDoesNotFit: a resource that is larger than the budget is not even read in: it is passed on, and nothing else has to make room for it.
 func TestDoesNotFit(t *testing.T) {
-	u := startUpstream(t, embedded.Options{Pods: 1000})
+	u := startUpstream(t, apiserver.Options{Pods: 1000})
 	const limit = 200 << 10
 	f := startProxy(t, u, Options{MemoryBudget: limit})
 	nodes := schema.GroupVersionResource{Version: "v1", Resource: "nodes"}
@@ -74,7 +74,7 @@ func TestDoesNotFit(t *testing.T) {
 
 // TestOutgrown: when a resource grows beyond the budget its watches end, and a client goes on upstream from where it was, and misses nothing.
 func TestOutgrown(t *testing.T) {
-	u := startUpstream(t, embedded.Options{})
+	u := startUpstream(t, apiserver.Options{})
 	f := startProxy(t, u, Options{MemoryBudget: 512 << 10})
 	f.get("jane", "/api/v1/configmaps?resourceVersion=0")
 	maps := schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}

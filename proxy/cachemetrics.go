@@ -3,7 +3,7 @@ package proxy
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/weirproject/weir/watchcache"
+	"github.com/weirproject/weir/internal/watchcache"
 )
 
 // watchCacheStorage is where kube-apiserver's metrics say that a LIST was answered from.

@@ -18,7 +18,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
-	"github.com/weirproject/weir/watchcache/embedded"
+	"github.com/weirproject/weir/apiserver"
 )
 
 func leaf(t *testing.T, c *certificate) *x509.Certificate {
@@ -113,7 +113,7 @@ func TestParseResource(t *testing.T) {
 
 // TestKubeconfig: it is good for the proxy at once.
 func TestKubeconfig(t *testing.T) {
-	u := startUpstream(t, embedded.Options{Pods: 3})
+	u := startUpstream(t, apiserver.Options{Pods: 3})
 	f := startProxy(t, u, Options{})
 	of := clientcmdapi.NewConfig()
 	of.CurrentContext = "c"
@@ -159,7 +159,7 @@ func TestKubeconfig(t *testing.T) {
 
 // TestClosed: a closed server answers 503 and does not start again.
 func TestClosed(t *testing.T) {
-	u := startUpstream(t, embedded.Options{Pods: 3})
+	u := startUpstream(t, apiserver.Options{Pods: 3})
 	f := startProxy(t, u, Options{Resources: []string{"pods"}})
 	f.ready()
 	held := f.watch("jane", "/api/v1/pods?watch=true")

@@ -4,13 +4,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weirproject/weir/watchcache/embedded"
+	"github.com/weirproject/weir/apiserver"
 )
 
 // TestRedefined: a resource that the upstream defines in another way is held anew, its watches end, and resources of other groups stay as they are.
 func TestRedefined(t *testing.T) {
 	t.Parallel()
-	u := startUpstream(t, embedded.Options{Pods: 3})
+	u := startUpstream(t, apiserver.Options{Pods: 3})
 	u.setSchema("apis/example.com/v1", "one")
 	wait := defaultPatience
 	wait.origin = 20 * time.Millisecond

@@ -8,13 +8,13 @@ import (
 	"io"
 	"net/http"
 
+	"github.com/weirproject/weir/apiserver"
 	"github.com/weirproject/weir/proxy"
-	"github.com/weirproject/weir/watchcache/embedded"
 )
 
 // A proxy in front of an embedded API server; in front of a cluster, Upstream comes from a kubeconfig.
 func Example() {
-	upstream, err := embedded.New(embedded.Options{Pods: 10})
+	upstream, err := apiserver.New(apiserver.Options{Pods: 10})
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weirproject/weir/store"
-	"github.com/weirproject/weir/watchcache"
-	"github.com/weirproject/weir/wire"
+	"github.com/weirproject/weir/internal/store"
+	"github.com/weirproject/weir/internal/watchcache"
+	"github.com/weirproject/weir/internal/wire"
 )
 
 // bench is a feed without a reflector.

@@ -24,7 +24,7 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/utils/lru"
 
-	"github.com/weirproject/weir/watchcache/embedded"
+	"github.com/weirproject/weir/apiserver"
 )
 
 // ends waits until a watch has ended.
@@ -49,7 +49,7 @@ func TestRefusedReview(t *testing.T) {
 	for _, code := range []int{http.StatusForbidden, http.StatusTooManyRequests, http.StatusInternalServerError, http.StatusServiceUnavailable} {
 		t.Run(fmt.Sprint(code), func(t *testing.T) {
 			t.Parallel()
-			u := startUpstream(t, embedded.Options{Pods: 3})
+			u := startUpstream(t, apiserver.Options{Pods: 3})
 			f := startProxy(t, u, Options{Resources: []string{"pods"}, Recheck: 20 * time.Millisecond})
 			f.ready()
 			if code, _ := f.get("jane", list); code != http.StatusOK {
@@ -88,7 +88,7 @@ func TestRefusedReview(t *testing.T) {
 // TestNoGraceForMore: the last answer counts for reads only. Who was allowed to impersonate, or to read /metrics, is asked about each time,
 // whatever keeps the review from being answered.
 func TestNoGraceForMore(t *testing.T) {
-	u := startUpstream(t, embedded.Options{})
+	u := startUpstream(t, apiserver.Options{})
 	f := startProxy(t, u, Options{})
 	certified := f.clientWith(f.authCA.issue(t, "carol"))
 	const path = "/api/v1/namespaces/default/pods"
@@ -124,7 +124,7 @@ func TestNoGraceForMore(t *testing.T) {
 // TestReviewsAloneFail: while the upstream answers anything, a review that it does not answer opens no grace.
 func TestReviewsAloneFail(t *testing.T) {
 	const list = "/api/v1/pods?resourceVersion=0"
-	u := startUpstream(t, embedded.Options{Pods: 3})
+	u := startUpstream(t, apiserver.Options{Pods: 3})
 	f := startProxy(t, u, Options{Resources: []string{"pods"}})
 	f.ready()
 	if code, _ := f.get("jane", list); code != http.StatusOK {
@@ -138,7 +138,7 @@ func TestReviewsAloneFail(t *testing.T) {
 
 // TestGraceEnds: a watch of somebody whom nobody can be asked about ends with the grace.
 func TestGraceEnds(t *testing.T) {
-	u := startUpstream(t, embedded.Options{Pods: 3})
+	u := startUpstream(t, apiserver.Options{Pods: 3})
 	f := startProxy(t, u, Options{Resources: []string{"pods"}, Recheck: 20 * time.Millisecond, Grace: 200 * time.Millisecond})
 	f.ready()
 	lines := f.watch("jane", "/api/v1/pods?watch=true")
@@ -150,7 +150,7 @@ func TestGraceEnds(t *testing.T) {
 // TestStrangers: tokens that nobody knows use up no more than their share of the reviews. A caller who is known is asked about all the same.
 func TestStrangers(t *testing.T) {
 	const list = "/api/v1/pods?resourceVersion=0"
-	u := startUpstream(t, embedded.Options{Pods: 3})
+	u := startUpstream(t, apiserver.Options{Pods: 3})
 	f := startProxy(t, u, Options{Resources: []string{"pods"}})
 	f.ready()
 	if code, _ := f.get("jane", list); code != http.StatusOK {

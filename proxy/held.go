@@ -11,10 +11,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 
-	"github.com/weirproject/weir/reflector"
-	"github.com/weirproject/weir/source"
-	"github.com/weirproject/weir/store"
-	"github.com/weirproject/weir/watchcache"
+	"github.com/weirproject/weir/internal/reflector"
+	"github.com/weirproject/weir/internal/source"
+	"github.com/weirproject/weir/internal/store"
+	"github.com/weirproject/weir/internal/watchcache"
 )
 
 // held is one resource that the proxy holds, or is about to. One goroutine runs it, and one more guards each session.

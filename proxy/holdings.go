@@ -16,8 +16,8 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/lru"
 
-	"github.com/weirproject/weir/reflector"
-	"github.com/weirproject/weir/source"
+	"github.com/weirproject/weir/internal/reflector"
+	"github.com/weirproject/weir/internal/source"
 )
 
 // holdings are the resources that the proxy holds. Safe for concurrent use.

@@ -14,8 +14,8 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 
-	"github.com/weirproject/weir/reflector"
-	"github.com/weirproject/weir/watchcache/embedded"
+	"github.com/weirproject/weir/apiserver"
+	"github.com/weirproject/weir/internal/reflector"
 )
 
 var (
@@ -25,7 +25,7 @@ var (
 
 // TestTakenIn: what somebody who may have it asks for is held from then on, if there is a budget for it.
 func TestTakenIn(t *testing.T) {
-	u := startUpstream(t, embedded.Options{Pods: 50})
+	u := startUpstream(t, apiserver.Options{Pods: 50})
 	f := startProxy(t, u, Options{MemoryBudget: 64 << 20})
 	define(f)
 	u.deny(func(s authorizationv1.SubjectAccessReviewSpec) bool { return s.User == "nobody" })
@@ -58,7 +58,7 @@ func TestTakenIn(t *testing.T) {
 
 // TestIdle: what nobody reads is let go.
 func TestIdle(t *testing.T) {
-	u := startUpstream(t, embedded.Options{Pods: 3})
+	u := startUpstream(t, apiserver.Options{Pods: 3})
 	f := startProxy(t, u, Options{MemoryBudget: 64 << 20})
 	f.get("jane", "/api/v1/pods?resourceVersion=0")
 	f.until("pods are held", func() bool {
@@ -71,9 +71,9 @@ func TestIdle(t *testing.T) {
 
 // TestCannotHold: what the upstream does not have, or does not let the proxy list, is passed on.
 func TestCannotHold(t *testing.T) {
-	u := startUpstream(t, embedded.Options{})
+	u := startUpstream(t, apiserver.Options{})
 	f := startProxy(t, u, Options{MemoryBudget: 64 << 20})
-	u.faults.Add(embedded.Rule{Match: embedded.Match("list", "secrets"), Err: apierrors.NewForbidden(schema.GroupResource{Resource: "secrets"}, "", nil)})
+	u.faults.Add(apiserver.Rule{Match: apiserver.Match("list", "secrets"), Err: apierrors.NewForbidden(schema.GroupResource{Resource: "secrets"}, "", nil)})
 	for path, code := range map[string]int{"/api/v1/nothing?resourceVersion=0": 404, "/api/v1/secrets?resourceVersion=0": 403} {
 		got, _ := f.get("jane", path)
 		if got != code {
@@ -89,7 +89,7 @@ func TestCannotHold(t *testing.T) {
 
 // TestNewlyDefined: a resource of which it will be known in a moment who serves it is tried again in a moment; one that may not be held is not.
 func TestNewlyDefined(t *testing.T) {
-	u := startUpstream(t, embedded.Options{})
+	u := startUpstream(t, apiserver.Options{})
 	for code, want := range map[int]time.Duration{http.StatusNotFound: undefinedFor, http.StatusForbidden: refusedFor} {
 		u.aggregate(func(string) (int, string) { return code, "" })
 		f := startProxy(t, u, Options{MemoryBudget: 64 << 20})
@@ -105,7 +105,7 @@ func TestNewlyDefined(t *testing.T) {
 // TestNotServedAnyMore: a resource that was held, and that the upstream does not know any more, is passed on after some tries, and tried again
 // in a moment.
 func TestNotServedAnyMore(t *testing.T) {
-	u := startUpstream(t, embedded.Options{})
+	u := startUpstream(t, apiserver.Options{})
 	f := startProxy(t, u, Options{MemoryBudget: 64 << 20})
 	gone := &reflector.Error{Phase: reflector.Listing, Kind: reflector.ErrUnknownResource}
 	for _, tt := range []struct {

@@ -16,8 +16,8 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 
-	"github.com/weirproject/weir/watchcache"
-	"github.com/weirproject/weir/wire"
+	"github.com/weirproject/weir/internal/watchcache"
+	"github.com/weirproject/weir/internal/wire"
 )
 
 // errCannotHold: the upstream has no such resource, or it cannot be listed and watched.

@@ -17,7 +17,7 @@ import (
 	"golang.org/x/net/http2/hpack"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/weirproject/weir/watchcache/embedded"
+	"github.com/weirproject/weir/apiserver"
 )
 
 // rawConn is a connection whose bytes a test writes by itself.
@@ -98,7 +98,7 @@ func impatient() patience {
 
 // TestTooManyRequests: who comes on top of what may be under way is told to come again; watches and health checks are counted apart.
 func TestTooManyRequests(t *testing.T) {
-	u := startUpstream(t, embedded.Options{Pods: 3})
+	u := startUpstream(t, apiserver.Options{Pods: 3})
 	f := startProxy(t, u, Options{Resources: []string{"pods"}, MaxRequests: 1, MaxMutating: 1, MaxLongRunning: 1, patience: impatient()})
 	f.ready()
 	const list, watch = "/api/v1/pods?resourceVersion=0", "/api/v1/pods?watch=true"
@@ -131,7 +131,7 @@ func TestTooManyRequests(t *testing.T) {
 
 // TestTooManyConnections: connections that wait make room; those in use stay, and on those above the bound there is only a health check.
 func TestTooManyConnections(t *testing.T) {
-	u := startUpstream(t, embedded.Options{Pods: 3})
+	u := startUpstream(t, apiserver.Options{Pods: 3})
 	f := startProxy(t, u, Options{Resources: []string{"pods"}, MaxConnections: 2})
 	f.ready()
 	f.client.CloseIdleConnections()
@@ -192,7 +192,7 @@ func TestConnections(t *testing.T) {
 
 // TestSlowHead: whoever does not finish what they began is not waited for.
 func TestSlowHead(t *testing.T) {
-	u := startUpstream(t, embedded.Options{})
+	u := startUpstream(t, apiserver.Options{})
 	wait := defaultPatience
 	wait.header = 200 * time.Millisecond
 	f := startProxy(t, u, Options{patience: wait})
@@ -208,7 +208,7 @@ func TestSlowHead(t *testing.T) {
 
 // TestSlowBody: nobody waits for a body that nobody wants.
 func TestSlowBody(t *testing.T) {
-	u := startUpstream(t, embedded.Options{Pods: 3})
+	u := startUpstream(t, apiserver.Options{Pods: 3})
 	wait := defaultPatience
 	wait.drop = 200 * time.Millisecond
 	f := startProxy(t, u, Options{Resources: []string{"pods"}, patience: wait})
@@ -259,7 +259,7 @@ func (c *rawConn) request(path string) *http2.Framer {
 
 // TestHalfOpen: an HTTP/2 client that answers no pings has gone, and its watch with it; and it is told how much it may ask for at once.
 func TestHalfOpen(t *testing.T) {
-	u := startUpstream(t, embedded.Options{Pods: 3})
+	u := startUpstream(t, apiserver.Options{Pods: 3})
 	wait := defaultPatience
 	wait.ping, wait.pong = 50*time.Millisecond, 50*time.Millisecond
 	f := startProxy(t, u, Options{Resources: []string{"pods"}, patience: wait})
@@ -293,7 +293,7 @@ func TestHalfOpen(t *testing.T) {
 
 // TestSlowWriter: a client that stops in the middle of what it writes does not hold what it writes to.
 func TestSlowWriter(t *testing.T) {
-	u := startUpstream(t, embedded.Options{})
+	u := startUpstream(t, apiserver.Options{})
 	wait := defaultPatience
 	wait.drop = 50 * time.Millisecond
 	f := startProxy(t, u, Options{patience: wait})

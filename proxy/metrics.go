@@ -13,7 +13,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/component-base/metrics/legacyregistry"
 
-	"github.com/weirproject/weir/watchcache"
+	"github.com/weirproject/weir/internal/watchcache"
 )
 
 // Names that begin with apiserver_ mean what they mean in kube-apiserver. docs/metrics.md lists all.

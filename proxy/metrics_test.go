@@ -14,7 +14,7 @@ import (
 	"github.com/prometheus/common/model"
 	authorizationv1 "k8s.io/api/authorization/v1"
 
-	"github.com/weirproject/weir/watchcache/embedded"
+	"github.com/weirproject/weir/apiserver"
 )
 
 // documented reads the tables of docs/metrics.md: name to its type and labels.
@@ -44,7 +44,7 @@ func documented(t *testing.T) map[string]string {
 
 // TestMetrics: they are for whom the upstream lets get them, and docs/metrics.md lists exactly these, with their types and labels.
 func TestMetrics(t *testing.T) {
-	u := startUpstream(t, embedded.Options{Pods: 3})
+	u := startUpstream(t, apiserver.Options{Pods: 3})
 	f := startProxy(t, u, Options{Resources: []string{"pods"}, MaxRequests: 1, patience: impatient()})
 	f.ready()
 	f.get("jane", "/api/v1/pods?resourceVersion=0")

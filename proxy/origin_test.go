@@ -9,7 +9,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/weirproject/weir/watchcache/embedded"
+	"github.com/weirproject/weir/apiserver"
 )
 
 // TestAggregated: what is not proven to be served by kube-apiserver itself is never held, whoever names it or asks for it.
@@ -26,7 +26,7 @@ func TestAggregated(t *testing.T) {
 		"credentials are gone": {http.StatusUnauthorized, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			u := startUpstream(t, embedded.Options{})
+			u := startUpstream(t, apiserver.Options{})
 			u.aggregate(func(name string) (int, string) {
 				if name == "v1.example.com" {
 					return tt.code, tt.service
@@ -55,7 +55,7 @@ func TestAggregated(t *testing.T) {
 
 // TestAggregatedAsked: an aggregated resource that somebody asks for is not taken in, and not tried again at once.
 func TestAggregatedAsked(t *testing.T) {
-	u := startUpstream(t, embedded.Options{})
+	u := startUpstream(t, apiserver.Options{})
 	u.aggregate(func(string) (int, string) { return http.StatusOK, "widget-server" })
 	f := startProxy(t, u, Options{MemoryBudget: 64 << 20})
 	define(f)
@@ -67,7 +67,7 @@ func TestAggregatedAsked(t *testing.T) {
 
 // TestBecomesAggregated: a resource that is held is let go of when a service takes it over; one that nobody can say it of stays.
 func TestBecomesAggregated(t *testing.T) {
-	u := startUpstream(t, embedded.Options{})
+	u := startUpstream(t, apiserver.Options{})
 	u.aggregate(func(string) (int, string) { return http.StatusOK, "" })
 	wait := defaultPatience
 	wait.origin = 20 * time.Millisecond
@@ -89,7 +89,7 @@ func TestBecomesAggregated(t *testing.T) {
 
 // TestOrigin: without an aggregator all is local; with one, what its APIService does not say is not known.
 func TestOrigin(t *testing.T) {
-	u := startUpstream(t, embedded.Options{})
+	u := startUpstream(t, apiserver.Options{})
 	f := startProxy(t, u, Options{})
 	d := f.proxy.holdings.discoverer
 	if err := d.local(f.ctx, widgets.GroupVersion()); err != nil {

@@ -13,12 +13,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/authentication/user"
 
-	"github.com/weirproject/weir/watchcache/embedded"
+	"github.com/weirproject/weir/apiserver"
 )
 
 // TestLongQuery: a query that is too long is refused before it is read, whatever it is for; kube-apiserver's own clients are told as a Status.
 func TestLongQuery(t *testing.T) {
-	u := startUpstream(t, embedded.Options{Pods: 3})
+	u := startUpstream(t, apiserver.Options{Pods: 3})
 	f := startProxy(t, u, Options{Resources: []string{"pods"}})
 	f.ready()
 	query := func(n int) string {
@@ -80,7 +80,7 @@ func TestCostlySelectors(t *testing.T) {
 
 // TestClasses: who may take which seats.
 func TestClasses(t *testing.T) {
-	u := startUpstream(t, embedded.Options{})
+	u := startUpstream(t, apiserver.Options{})
 	f := startProxy(t, u, Options{})
 	lease := &url.URL{Path: "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/node"}
 	pods := &url.URL{Path: "/api/v1/pods", RawQuery: "watch=true"}
@@ -130,7 +130,7 @@ func TestClasses(t *testing.T) {
 
 // TestSystemSeats: when one caller's requests take what there is, those of the control plane and leases are answered.
 func TestSystemSeats(t *testing.T) {
-	u := startUpstream(t, embedded.Options{Pods: 3})
+	u := startUpstream(t, apiserver.Options{Pods: 3})
 	f := startProxy(t, u, Options{Resources: []string{"pods"}, MaxRequests: 20, patience: impatient()})
 	f.ready()
 	const list = "/api/v1/pods?resourceVersion=0"
@@ -165,7 +165,7 @@ func TestSystemSeats(t *testing.T) {
 // TestWatchesOfUser: the watches of one user are bounded, by whatever token they come, and nobody else is refused for them; and so is what
 // all watches take.
 func TestWatchesOfUser(t *testing.T) {
-	u := startUpstream(t, embedded.Options{Pods: 3})
+	u := startUpstream(t, apiserver.Options{Pods: 3})
 	f := startProxy(t, u, Options{Resources: []string{"pods"}, MaxWatchesPerUser: 2})
 	f.ready()
 	const watch = "/api/v1/pods?watch=true"
@@ -206,7 +206,7 @@ func TestWatchesOfUser(t *testing.T) {
 
 // TestWatchMemory: a client that takes nothing while pods keep changing is let go once watches take more than they may; a healthy one goes on.
 func TestWatchMemory(t *testing.T) {
-	u := startUpstream(t, embedded.Options{Pods: 500})
+	u := startUpstream(t, apiserver.Options{Pods: 500})
 	f := startProxy(t, u, Options{Resources: []string{"pods"}, LogBytes: 10_000})
 	f.ready()
 	const watch = "/api/v1/pods?watch=true&resourceVersion=0"
@@ -265,7 +265,7 @@ func TestInfo(t *testing.T) {
 // TestMadeUpTokens: kube-apiserver refuses some requests before it looks who makes them. Whoever it has not let in is known by no such answer,
 // and who is not let in any more is known no longer.
 func TestMadeUpTokens(t *testing.T) {
-	u := startUpstream(t, embedded.Options{Pods: 3})
+	u := startUpstream(t, apiserver.Options{Pods: 3})
 	f := startProxy(t, u, Options{Resources: []string{"pods"}})
 	f.ready()
 	const lease = "/apis/coordination.k8s.io/v1/namespaces/default/leases/mine"

@@ -18,12 +18,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
-	"github.com/weirproject/weir/watchcache/embedded"
+	"github.com/weirproject/weir/apiserver"
 )
 
 // TestIdentities: a token travels as it came; a certificate's identity by impersonation, with nothing that the caller said of itself.
 func TestIdentities(t *testing.T) {
-	u := startUpstream(t, embedded.Options{})
+	u := startUpstream(t, apiserver.Options{})
 	f := startProxy(t, u, Options{})
 	last := func() asked {
 		t.Helper()
@@ -69,7 +69,7 @@ func TestIdentities(t *testing.T) {
 
 // TestCertificateRefused: who shows a certificate that is not believed, and nothing else, is not nobody, and gets kube-apiserver's 401.
 func TestCertificateRefused(t *testing.T) {
-	u := startUpstream(t, embedded.Options{Pods: 3})
+	u := startUpstream(t, apiserver.Options{Pods: 3})
 	f := startProxy(t, u, Options{Resources: []string{"pods"}, Cached: []string{"pods"}})
 	f.ready()
 	page := f.page()
@@ -109,7 +109,7 @@ func TestCertificateRefused(t *testing.T) {
 
 // TestImpersonation: a caller with a certificate is asked about here, for each part of whom it impersonates.
 func TestImpersonation(t *testing.T) {
-	u := startUpstream(t, embedded.Options{})
+	u := startUpstream(t, apiserver.Options{})
 	f := startProxy(t, u, Options{Resources: []string{"pods"}})
 	f.ready()
 	client := f.clientWith(f.authCA.issue(t, "carol"))
@@ -142,7 +142,7 @@ func TestImpersonation(t *testing.T) {
 
 // TestUpgrade: a connection that is upgraded carries bytes both ways.
 func TestUpgrade(t *testing.T) {
-	u := startUpstream(t, embedded.Options{})
+	u := startUpstream(t, apiserver.Options{})
 	f := startProxy(t, u, Options{})
 	echo := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Upgrade") != "echo/1" || r.Header.Get("Impersonate-User") != "carol" {
@@ -182,7 +182,7 @@ func TestUpgrade(t *testing.T) {
 
 // TestContinue: pages go on where they began, and a token of ours that nobody here can go on with is 410, never the upstream's 400.
 func TestContinue(t *testing.T) {
-	u := startUpstream(t, embedded.Options{Pods: 5})
+	u := startUpstream(t, apiserver.Options{Pods: 5})
 	f := startProxy(t, u, Options{Resources: []string{"pods"}, Cached: []string{"pods"}})
 	f.ready()
 	seen, token := 0, ""
@@ -208,7 +208,7 @@ func TestContinue(t *testing.T) {
 
 // TestHostile: whoever sends too much, or too slowly, is cut off or refused, and the server goes on.
 func TestHostile(t *testing.T) {
-	u := startUpstream(t, embedded.Options{Pods: 3})
+	u := startUpstream(t, apiserver.Options{Pods: 3})
 	f := startProxy(t, u, Options{Resources: []string{"pods"}})
 	f.ready()
 	resp := f.open(f.http1(nil), http.MethodGet, "/api/v1/pods?resourceVersion=0", "Authorization", "Bearer token-jane", "X-Large", strings.Repeat("x", 1<<20+4096))
@@ -261,7 +261,7 @@ func TestHostile(t *testing.T) {
 // TestNobodyImpersonated: an empty name in a header is nobody's, and so is a header that kube-apiserver does not know: the caller stays who
 // they are.
 func TestNobodyImpersonated(t *testing.T) {
-	u := startUpstream(t, embedded.Options{})
+	u := startUpstream(t, apiserver.Options{})
 	f := startProxy(t, u, Options{})
 	carol := f.clientWith(f.authCA.issue(t, "carol", "staff"))
 	for _, name := range []string{"Impersonate-User", "Impersonate-Nonsense"} {
@@ -276,7 +276,7 @@ func TestNobodyImpersonated(t *testing.T) {
 // TestRobotsGroups: upstream, a ServiceAccount that is impersonated without groups is put into those of ServiceAccounts. Somebody who shows a
 // certificate of that name is not in them.
 func TestRobotsGroups(t *testing.T) {
-	u := startUpstream(t, embedded.Options{})
+	u := startUpstream(t, apiserver.Options{})
 	f := startProxy(t, u, Options{})
 	robot := f.clientWith(f.authCA.issue(t, "system:serviceaccount:mine:robot"))
 	f.open(robot, http.MethodGet, "/version")
@@ -288,7 +288,7 @@ func TestRobotsGroups(t *testing.T) {
 
 // TestForeignPage: who may not list is told so, also with a continue token of the proxy's.
 func TestForeignPage(t *testing.T) {
-	u := startUpstream(t, embedded.Options{Pods: 3})
+	u := startUpstream(t, apiserver.Options{Pods: 3})
 	f := startProxy(t, u, Options{Resources: []string{"pods"}, Cached: []string{"pods"}})
 	f.ready()
 	page := f.page()

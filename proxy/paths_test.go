@@ -13,14 +13,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/sharding"
 
-	"github.com/weirproject/weir/source"
-	"github.com/weirproject/weir/watchcache/embedded"
+	"github.com/weirproject/weir/apiserver"
+	"github.com/weirproject/weir/internal/source"
 )
 
 // startPaths starts a proxy that holds resources of both scopes, and objects of two namespaces in it.
 func startPaths(t *testing.T) (*fakeUpstream, *fixture) {
 	t.Helper()
-	u := startUpstream(t, embedded.Options{})
+	u := startUpstream(t, apiserver.Options{})
 	ctx, client := t.Context(), u.writer()
 	for _, name := range []string{"mine", "yours"} {
 		if _, err := client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{}); err != nil {

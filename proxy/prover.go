@@ -8,9 +8,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/weirproject/weir/reflector"
-	"github.com/weirproject/weir/source"
-	"github.com/weirproject/weir/wire"
+	"github.com/weirproject/weir/internal/reflector"
+	"github.com/weirproject/weir/internal/source"
+	"github.com/weirproject/weir/internal/wire"
 )
 
 // prover proves that what a session holds is as new as the upstream was when somebody asked, so that reads without resourceVersion, which

@@ -14,10 +14,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/weirproject/weir/reflector"
-	"github.com/weirproject/weir/source"
-	"github.com/weirproject/weir/watchcache/embedded"
-	"github.com/weirproject/weir/wire"
+	"github.com/weirproject/weir/apiserver"
+	"github.com/weirproject/weir/internal/reflector"
+	"github.com/weirproject/weir/internal/source"
+	"github.com/weirproject/weir/internal/wire"
 )
 
 const (
@@ -61,7 +61,7 @@ func (u *fakeUpstream) namespace(name string) {
 // where only others do.
 func TestProven(t *testing.T) {
 	t.Parallel()
-	u := startUpstream(t, embedded.Options{Pods: 2 * worthProof})
+	u := startUpstream(t, apiserver.Options{Pods: 2 * worthProof})
 	f := startProxy(t, u, Options{Resources: []string{"pods"}})
 	f.ready()
 	for n, path := range []string{consistentList, consistentWatch, consistentList + "?limit=150"} {
@@ -84,12 +84,12 @@ func TestProven(t *testing.T) {
 // TestProvenTogether: who comes while nobody has been answered shares one question and one watch.
 func TestProvenTogether(t *testing.T) {
 	t.Parallel()
-	u := startUpstream(t, embedded.Options{Pods: 2 * worthProof})
+	u := startUpstream(t, apiserver.Options{Pods: 2 * worthProof})
 	f := startProxy(t, u, Options{Resources: []string{"pods"}})
 	f.ready()
 	u.namespace("other")
 	release := make(chan struct{})
-	u.faults.Add(embedded.Rule{Match: embedded.Match("list", "pods"), Times: 1, Hold: release})
+	u.faults.Add(apiserver.Rule{Match: apiserver.Match("list", "pods"), Times: 1, Hold: release})
 	var all sync.WaitGroup
 	on := f.held("pods").session.Load()
 	get := func() {
@@ -124,11 +124,11 @@ func TestNotProven(t *testing.T) {
 		"of a few":            {pods: 3, path: consistentList},
 		"not wanted":          {pods: 2 * worthProof, path: consistentList, options: Options{PassConsistent: true}},
 		"refused": {pods: 2 * worthProof, path: consistentList, fault: func(u *fakeUpstream) {
-			u.faults.Add(embedded.Rule{Match: embedded.Match("list", "pods"), Times: 1, Err: errors.New("no")})
+			u.faults.Add(apiserver.Rule{Match: apiserver.Match("list", "pods"), Times: 1, Err: errors.New("no")})
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			u := startUpstream(t, embedded.Options{Pods: tt.pods})
+			u := startUpstream(t, apiserver.Options{Pods: tt.pods})
 			tt.options.Resources = []string{"pods"}
 			f := startProxy(t, u, tt.options)
 			f.ready()
@@ -147,7 +147,7 @@ func TestNotProven(t *testing.T) {
 // the upstream is not even asked about.
 func TestProvenWhileStalled(t *testing.T) {
 	t.Parallel()
-	u := startUpstream(t, embedded.Options{Pods: 3})
+	u := startUpstream(t, apiserver.Options{Pods: 3})
 	src, err := source.New(u.config, source.Resource{GVR: corev1.SchemeGroupVersion.WithResource("pods"), Encoding: wire.JSON}, source.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -236,7 +236,7 @@ func TestProve(t *testing.T) {
 // TestReadToBookmark: the first bookmark counts, with the last change before it.
 func TestReadToBookmark(t *testing.T) {
 	t.Parallel()
-	u := startUpstream(t, embedded.Options{Pods: 3})
+	u := startUpstream(t, apiserver.Options{Pods: 3})
 	f := startProxy(t, u, Options{Resources: []string{"pods"}})
 	f.ready()
 	on := f.held("pods").session.Load()
@@ -257,7 +257,7 @@ func TestAge(t *testing.T) {
 		passed int
 		proofs uint64
 	}{{2 * worthProof, 0, 0, 0}, {2 * worthProof, time.Hour, 0, 0}, {2 * worthProof, time.Nanosecond, 0, 1}, {3, time.Nanosecond, 1, 0}} {
-		u := startUpstream(t, embedded.Options{Pods: tt.pods})
+		u := startUpstream(t, apiserver.Options{Pods: tt.pods})
 		f := startProxy(t, u, Options{Resources: []string{"pods"}, MaxStaleness: tt.bound})
 		f.ready()
 		resp := f.open(f.client, http.MethodGet, consistentList+"?resourceVersion=0", "Authorization", "Bearer token-jane")

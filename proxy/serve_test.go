@@ -14,13 +14,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/weirproject/weir/watchcache"
-	"github.com/weirproject/weir/watchcache/embedded"
+	"github.com/weirproject/weir/apiserver"
+	"github.com/weirproject/weir/internal/watchcache"
 )
 
 // TestWhoAnswers: reads that need not be fresh are answered from here, all others upstream.
 func TestWhoAnswers(t *testing.T) {
-	u := startUpstream(t, embedded.Options{Pods: 30})
+	u := startUpstream(t, apiserver.Options{Pods: 30})
 	f := startProxy(t, u, Options{Resources: []string{"pods"}, Cached: []string{"nodes"}})
 	f.ready()
 	var list corev1.PodList
@@ -82,7 +82,7 @@ func TestWhoAnswers(t *testing.T) {
 
 // TestCachedConsistency: for resources that the operator names, reads without resourceVersion are answered from here too.
 func TestCachedConsistency(t *testing.T) {
-	u := startUpstream(t, embedded.Options{Pods: 3})
+	u := startUpstream(t, apiserver.Options{Pods: 3})
 	f := startProxy(t, u, Options{Resources: []string{"pods"}, Cached: []string{"pods"}})
 	f.ready()
 	for _, path := range []string{
@@ -101,7 +101,7 @@ func TestCachedConsistency(t *testing.T) {
 
 // TestAuthorized: every part of a read is asked about, and whoever is denied, or unknown, is the upstream's to answer.
 func TestAuthorized(t *testing.T) {
-	u := startUpstream(t, embedded.Options{Pods: 3})
+	u := startUpstream(t, apiserver.Options{Pods: 3})
 	f := startProxy(t, u, Options{Resources: []string{"pods"}})
 	f.ready()
 	u.deny(func(s authorizationv1.SubjectAccessReviewSpec) bool {
@@ -204,7 +204,7 @@ func pod(name string) *corev1.Pod {
 
 // TestNewerUpstream: fields that an upstream knows and our Go types do not are not lost, since only its own bytes are passed on.
 func TestNewerUpstream(t *testing.T) {
-	u := startUpstream(t, embedded.Options{Pods: 3})
+	u := startUpstream(t, apiserver.Options{Pods: 3})
 	f := startProxy(t, u, Options{Resources: []string{"pods"}})
 	f.ready()
 	f.proxy.holdings.all()[0].session.Load().kind.newer = true
@@ -219,7 +219,7 @@ func TestNewerUpstream(t *testing.T) {
 // TestQuietResource: a resource in which nothing changes need not have come to a resourceVersion that others have made. Whoever asks for it by
 // that is answered upstream; where that is stalled, as kube-apiserver would answer that is behind.
 func TestQuietResource(t *testing.T) {
-	u := startUpstream(t, embedded.Options{})
+	u := startUpstream(t, apiserver.Options{})
 	f := startProxy(t, u, Options{Resources: []string{"nodes"}, Authentication: Authentication{TokenTTL: deadline, AllowTTL: deadline, DenyTTL: deadline}})
 	f.ready()
 	made, err := u.writerPast().CoreV1().Pods("default").Create(f.ctx, pod("elsewhere"), metav1.CreateOptions{})
@@ -246,7 +246,7 @@ func TestQuietResource(t *testing.T) {
 
 // TestManyClients: however many list and watch, the upstream is listed and watched once.
 func TestManyClients(t *testing.T) {
-	u := startUpstream(t, embedded.Options{Pods: 20})
+	u := startUpstream(t, apiserver.Options{Pods: 20})
 	f := startProxy(t, u, Options{Resources: []string{"pods"}, Authentication: Authentication{TokenTTL: deadline, AllowTTL: deadline, DenyTTL: deadline}})
 	f.ready()
 	u.reviews = nil

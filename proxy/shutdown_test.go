@@ -16,7 +16,7 @@ import (
 	"golang.org/x/net/http2"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/weirproject/weir/watchcache/embedded"
+	"github.com/weirproject/weir/apiserver"
 )
 
 // shutdownDelay is long enough for what is looked at meanwhile.
@@ -55,7 +55,7 @@ func (f *fixture) rest(resp *http.Response) (lines []string) {
 // TestShutdown: while the proxy is about to end it is not ready, and serves; watches end in good order, those from here with a bookmark of
 // everything they have told, and answers say that their connection ends.
 func TestShutdown(t *testing.T) {
-	u := startUpstream(t, embedded.Options{Pods: 3})
+	u := startUpstream(t, apiserver.Options{Pods: 3})
 	f := startProxy(t, u, Options{Resources: []string{"pods"}})
 	f.ready()
 	const marked = "&allowWatchBookmarks=true"
@@ -107,7 +107,7 @@ func TestShutdown(t *testing.T) {
 
 // TestShutdownOfLater: what comes to be held while the proxy is about to end has its watches ended like all others.
 func TestShutdownOfLater(t *testing.T) {
-	u := startUpstream(t, embedded.Options{Pods: 3})
+	u := startUpstream(t, apiserver.Options{Pods: 3})
 	u.holdBack("/api/v1/pods")
 	f := startProxy(t, u, Options{Resources: []string{"pods"}})
 	f.until("it lists", func() bool { u.mu.Lock(); defer u.mu.Unlock(); return u.kept > 0 })
@@ -137,7 +137,7 @@ func TestShutdownOfLater(t *testing.T) {
 
 // TestShutdownFinishes: what is under way when the delay is over finishes first, but for what lasts as long as its client likes.
 func TestShutdownFinishes(t *testing.T) {
-	u := startUpstream(t, embedded.Options{Pods: 3})
+	u := startUpstream(t, apiserver.Options{Pods: 3})
 	f := startProxy(t, u, Options{Resources: []string{"pods"}})
 	f.ready()
 	f.until("nobody is asked about", func() bool { // whose answer would not come
@@ -214,7 +214,7 @@ func TestShutdownFinishes(t *testing.T) {
 
 // TestShutdownUpgraded: no upgraded connection is waited for, whatever it is for: nobody knows when it might end.
 func TestShutdownUpgraded(t *testing.T) {
-	u := startUpstream(t, embedded.Options{})
+	u := startUpstream(t, apiserver.Options{})
 	f := startProxy(t, u, Options{})
 	over := make(chan struct{})
 	defer close(over)
@@ -250,7 +250,7 @@ func TestShutdownUpgraded(t *testing.T) {
 
 // TestShutdownAgain: a second shutdown ends the first at once.
 func TestShutdownAgain(t *testing.T) {
-	u := startUpstream(t, embedded.Options{Pods: 3})
+	u := startUpstream(t, apiserver.Options{Pods: 3})
 	f := startProxy(t, u, Options{Resources: []string{"pods"}})
 	f.ready()
 	first := f.shutDown(time.Hour)
@@ -265,7 +265,7 @@ func TestShutdownAgain(t *testing.T) {
 
 // TestGoawayFirst: an HTTP/2 client is told to make its next requests elsewhere before its watch ends.
 func TestGoawayFirst(t *testing.T) {
-	u := startUpstream(t, embedded.Options{Pods: 3})
+	u := startUpstream(t, apiserver.Options{Pods: 3})
 	f := startProxy(t, u, Options{Resources: []string{"pods"}})
 	f.ready()
 	framer := f.dial("h2").request("/api/v1/pods?watch=true")
@@ -296,7 +296,7 @@ func TestGoawayFirst(t *testing.T) {
 
 // TestGoawayChance: now and then an HTTP/2 client is asked to use another connection, and loses nothing of what it has open.
 func TestGoawayChance(t *testing.T) {
-	u := startUpstream(t, embedded.Options{Pods: 3})
+	u := startUpstream(t, apiserver.Options{Pods: 3})
 	f := startProxy(t, u, Options{Resources: []string{"pods"}, GoawayChance: MaxGoawayChance})
 	f.ready()
 	watch := f.watch("jane", "/api/v1/pods?watch=true")

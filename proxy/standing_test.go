@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weirproject/weir/watchcache/embedded"
+	"github.com/weirproject/weir/apiserver"
 )
 
 // holdBack makes the upstream not answer the proxy's own requests for a resource, and those that have waited; empty: it answers all.
@@ -24,7 +24,7 @@ func (u *fakeUpstream) holdBack(path string) {
 
 // TestReadyWithout: a resource that is missing, forbidden or aggregated is passed on, and the replica is ready all the same; it says which.
 func TestReadyWithout(t *testing.T) {
-	u := startUpstream(t, embedded.Options{Pods: 3})
+	u := startUpstream(t, apiserver.Options{Pods: 3})
 	u.aggregate(func(name string) (int, string) {
 		switch name {
 		case "v1.apps":
@@ -74,7 +74,7 @@ func TestReadyWithout(t *testing.T) {
 
 // TestNotReadyWhileRead: a replica that is reading for the first time is not ready, so that nobody is sent there to be passed on; but not for ever.
 func TestNotReadyWhileRead(t *testing.T) {
-	u := startUpstream(t, embedded.Options{Pods: 3})
+	u := startUpstream(t, apiserver.Options{Pods: 3})
 	u.holdBack("/api/v1/pods")
 	wait := defaultPatience
 	f := startProxy(t, u, Options{Resources: []string{"pods"}, patience: wait})
@@ -102,7 +102,7 @@ func TestNotReadyWhileRead(t *testing.T) {
 
 // TestNotReadyWithoutIdentity: a replica that cannot ask about callers is of no use to anybody.
 func TestNotReadyWithoutIdentity(t *testing.T) {
-	u := startUpstream(t, embedded.Options{Pods: 3})
+	u := startUpstream(t, apiserver.Options{Pods: 3})
 	f := startProxy(t, u, Options{Resources: []string{"pods"}})
 	f.ready()
 	u.refuseReviews(http.StatusForbidden)

@@ -31,7 +31,7 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 
-	"github.com/weirproject/weir/watchcache/embedded"
+	"github.com/weirproject/weir/apiserver"
 )
 
 // deadline bounds every wait. It is generous: nothing is timed here.
@@ -45,9 +45,9 @@ type asked struct {
 
 // fakeUpstream is an embedded API server that knows tokens and permissions: the token of a user is "token-" and the name.
 type fakeUpstream struct {
-	*embedded.Server
+	*apiserver.Server
 	t      *testing.T
-	faults *embedded.Faults
+	faults *apiserver.Faults
 	tls    *httptest.Server
 	config *rest.Config
 
@@ -71,12 +71,12 @@ type fakeUpstream struct {
 
 const ownToken = "token-proxy"
 
-func startUpstream(t *testing.T, o embedded.Options) *fakeUpstream {
+func startUpstream(t *testing.T, o apiserver.Options) *fakeUpstream {
 	t.Helper()
-	u := &fakeUpstream{t: t, faults: &embedded.Faults{}, expired: map[string]bool{}}
+	u := &fakeUpstream{t: t, faults: &apiserver.Faults{}, expired: map[string]bool{}}
 	o.Faults = u.faults
 	var err error
-	if u.Server, err = embedded.New(o); err != nil {
+	if u.Server, err = apiserver.New(o); err != nil {
 		t.Fatal(err)
 	}
 	u.tls = httptest.NewTLSServer(u)

@@ -21,7 +21,7 @@ import (
 	"k8s.io/client-go/transport"
 	"k8s.io/utils/lru"
 
-	"github.com/weirproject/weir/watchcache"
+	"github.com/weirproject/weir/internal/watchcache"
 )
 
 // upstream passes requests on. Bodies stream both ways, upgrades too; what it holds of one is two buffers of 32 KiB.

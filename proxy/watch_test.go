@@ -11,12 +11,12 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/weirproject/weir/watchcache/embedded"
+	"github.com/weirproject/weir/apiserver"
 )
 
 // TestRevoked: a watch ends when its caller may no longer have it: the permission is gone, or the token is.
 func TestRevoked(t *testing.T) {
-	u := startUpstream(t, embedded.Options{Pods: 3})
+	u := startUpstream(t, apiserver.Options{Pods: 3})
 	f := startProxy(t, u, Options{Resources: []string{"pods"}, Recheck: 20 * time.Millisecond})
 	f.ready()
 	stays := f.watch("jane", "/api/v1/pods?watch=true")
@@ -60,7 +60,7 @@ func TestRevoked(t *testing.T) {
 // TestAskedAnew: to ask again about a watch is not to look up what was answered before. One no alone, of a server that has not loaded its rules,
 // ends no watch, and a permission that is gone does, however long answers count for others.
 func TestAskedAnew(t *testing.T) {
-	u := startUpstream(t, embedded.Options{Pods: 3})
+	u := startUpstream(t, apiserver.Options{Pods: 3})
 	const long = time.Hour
 	f := startProxy(t, u, Options{Resources: []string{"pods"}, Recheck: 20 * time.Millisecond, Authentication: Authentication{TokenTTL: long, AllowTTL: long, DenyTTL: long}})
 	f.ready()
@@ -96,7 +96,7 @@ func TestAskedAnew(t *testing.T) {
 // TestUpstreamDown: watches stay open and reads go on, by the last answers about their callers; /readyz says so; and when the upstream is
 // back, the same watch tells what happened.
 func TestUpstreamDown(t *testing.T) {
-	u := startUpstream(t, embedded.Options{Pods: 3})
+	u := startUpstream(t, apiserver.Options{Pods: 3})
 	f := startProxy(t, u, Options{Resources: []string{"pods"}, Recheck: 50 * time.Millisecond})
 	f.ready()
 	lines := f.watch("jane", "/api/v1/pods?watch=true")
@@ -140,7 +140,7 @@ func TestUpstreamDown(t *testing.T) {
 
 // TestUpstreamHangs: while the upstream swallows what it is sent, one question at a time waits for it, and reads go on.
 func TestUpstreamHangs(t *testing.T) {
-	u := startUpstream(t, embedded.Options{Pods: 3})
+	u := startUpstream(t, apiserver.Options{Pods: 3})
 	wait := defaultPatience
 	wait.review = 500 * time.Millisecond
 	f := startProxy(t, u, Options{Resources: []string{"pods"}, patience: wait})
@@ -183,7 +183,7 @@ func TestUpstreamHangs(t *testing.T) {
 // TestRelist: a relist tells connected watchers what went, with no newer resourceVersion than they had, and then what changed, in its order.
 // Whoever breaks off loses nothing, here or at another replica.
 func TestRelist(t *testing.T) {
-	u := startUpstream(t, embedded.Options{})
+	u := startUpstream(t, apiserver.Options{})
 	f := startProxy(t, u, Options{Resources: []string{"pods"}})
 	client := u.writerPast()
 	pods := client.CoreV1().Pods("default")
@@ -265,7 +265,7 @@ func get(t *testing.T, ctx context.Context, u *fakeUpstream, name string) (resou
 
 // TestStartOver: a server that went back in time, or a relist that brings too much, ends the watches, and the resource is held anew.
 func TestStartOver(t *testing.T) {
-	u := startUpstream(t, embedded.Options{Pods: 3})
+	u := startUpstream(t, apiserver.Options{Pods: 3})
 	f := startProxy(t, u, Options{Resources: []string{"pods"}})
 	f.ready()
 	lines := f.watch("jane", "/api/v1/pods?watch=true")
@@ -301,7 +301,7 @@ func TestStartOver(t *testing.T) {
 
 // TestAllStartOver: when one resource finds that the upstream went back, all are held anew; when it has too much news, it alone is.
 func TestAllStartOver(t *testing.T) {
-	u := startUpstream(t, embedded.Options{Pods: 3})
+	u := startUpstream(t, apiserver.Options{Pods: 3})
 	f := startProxy(t, u, Options{Resources: []string{"pods", "configmaps"}})
 	f.ready()
 	all := f.proxy.holdings.all()

@@ -13,7 +13,7 @@ import (
 	"github.com/weirproject/weir"
 	"github.com/weirproject/weir/cmd/weir/internal/columns"
 	"github.com/weirproject/weir/cmd/weir/internal/quantity"
-	"github.com/weirproject/weir/wire"
+	"github.com/weirproject/weir/internal/wire"
 )
 
 // The outputs that are not a table.

@@ -11,7 +11,7 @@ import (
 
 	"github.com/weirproject/weir"
 	"github.com/weirproject/weir/cmd/weir/internal/resource"
-	"github.com/weirproject/weir/reflector"
+	"github.com/weirproject/weir/internal/reflector"
 )
 
 // watch is one run of `weir watch`, whatever the type.

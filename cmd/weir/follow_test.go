@@ -19,10 +19,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/weirproject/weir"
+	"github.com/weirproject/weir/apiserver"
 	"github.com/weirproject/weir/cmd/weir/internal/resource"
-	"github.com/weirproject/weir/reflector"
-	"github.com/weirproject/weir/store"
-	"github.com/weirproject/weir/watchcache/embedded"
+	"github.com/weirproject/weir/internal/reflector"
+	"github.com/weirproject/weir/internal/store"
 )
 
 var podResource = resource.Resource{
@@ -34,7 +34,7 @@ var podResource = resource.Resource{
 // synced runs an informer of pods on an embedded server and gives its changes printer.
 func synced[T weir.Object](t *testing.T, out *bytes.Buffer, output string) *changes[T] {
 	t.Helper()
-	server, err := embedded.New(embedded.Options{Pods: 3, Seed: 1})
+	server, err := apiserver.New(apiserver.Options{Pods: 3, Seed: 1})
 	if err != nil {
 		t.Fatal(err)
 	}

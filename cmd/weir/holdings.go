@@ -8,7 +8,7 @@ import (
 	"github.com/weirproject/weir"
 	"github.com/weirproject/weir/cmd/weir/internal/bench"
 	"github.com/weirproject/weir/cmd/weir/internal/quantity"
-	"github.com/weirproject/weir/store"
+	"github.com/weirproject/weir/internal/store"
 )
 
 // holdings are what is held after a sync, and what it took.

@@ -26,7 +26,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
-	"github.com/weirproject/weir/watchcache/embedded"
+	"github.com/weirproject/weir/apiserver"
 )
 
 // TestMain is the command itself when it runs under the command's name: that is how scripts run it.
@@ -50,25 +50,25 @@ var widgets = schema.GroupVersionResource{Group: "example.com", Version: "v1", R
 
 // startServer starts an API server: 40 pods, two widgets of a custom resource, secrets that nobody may list, and nodes that ask for
 // patience the first time. churn is how many pods change a second.
-func startServer(t *testing.T, churn float64) *embedded.Server {
+func startServer(t *testing.T, churn float64) *apiserver.Server {
 	t.Helper()
-	faults := &embedded.Faults{}
+	faults := &apiserver.Faults{}
 	core := func(resource string) schema.GroupResource { return schema.GroupResource{Resource: resource} }
-	faults.Add(embedded.Rule{
-		Match: embedded.Match("list", "secrets"),
+	faults.Add(apiserver.Rule{
+		Match: apiserver.Match("list", "secrets"),
 		Err:   apierrors.NewForbidden(core("secrets"), "", errors.New(`User "jane" cannot list resource "secrets"`)),
 	})
-	faults.Add(embedded.Rule{
-		Match: embedded.Match("watch", "secrets"),
+	faults.Add(apiserver.Rule{
+		Match: apiserver.Match("watch", "secrets"),
 		Err:   apierrors.NewForbidden(core("secrets"), "", errors.New(`User "jane" cannot watch resource "secrets"`)),
 	})
-	faults.Add(embedded.Rule{
-		Match: embedded.Match("list", "nodes"), Times: 1,
+	faults.Add(apiserver.Rule{
+		Match: apiserver.Match("list", "nodes"), Times: 1,
 		Err: apierrors.NewTooManyRequests("the server is starting", 1),
 	})
-	server, err := embedded.New(embedded.Options{
+	server, err := apiserver.New(apiserver.Options{
 		Pods: 40, Churn: churn, Seed: 1, Faults: faults,
-		Resources: []embedded.Resource{{GroupVersionResource: widgets, Kind: "Widget", ShortNames: []string{"wd"}, Namespaced: true}},
+		Resources: []apiserver.Resource{{GroupVersionResource: widgets, Kind: "Widget", ShortNames: []string{"wd"}, Namespaced: true}},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -7,12 +7,12 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/weirproject/weir/apiserver"
 	"github.com/weirproject/weir/cmd/weir/internal/quantity"
-	"github.com/weirproject/weir/watchcache/embedded"
 )
 
 func newServe() *cobra.Command {
-	var o embedded.Options
+	var o apiserver.Options
 	var resources []string
 	cmd := &cobra.Command{
 		Use:   "serve",
@@ -47,8 +47,8 @@ func newServe() *cobra.Command {
 	return cmd
 }
 
-func serve(cmd *cobra.Command, o embedded.Options) error {
-	server, err := embedded.New(o)
+func serve(cmd *cobra.Command, o apiserver.Options) error {
+	server, err := apiserver.New(o)
 	if err != nil {
 		return err
 	}
@@ -64,12 +64,12 @@ func serve(cmd *cobra.Command, o embedded.Options) error {
 }
 
 // parseResource reads plural.version.group=Kind, with a "/cluster" behind it for a resource without namespaces.
-func parseResource(s string) (embedded.Resource, error) {
+func parseResource(s string) (apiserver.Resource, error) {
 	name, kind, ok := strings.Cut(s, "=")
 	kind, where, _ := strings.Cut(kind, "/")
 	gvr, _ := schema.ParseResourceArg(name)
 	if !ok || kind == "" || gvr == nil || gvr.Group == "" || where != "" && where != "cluster" {
-		return embedded.Resource{}, usagef("--resource %s: want plural.version.group=Kind, or plural.version.group=Kind/cluster", s)
+		return apiserver.Resource{}, usagef("--resource %s: want plural.version.group=Kind, or plural.version.group=Kind/cluster", s)
 	}
-	return embedded.Resource{GroupVersionResource: *gvr, Kind: kind, Namespaced: where == "", Status: true}, nil
+	return apiserver.Resource{GroupVersionResource: *gvr, Kind: kind, Namespaced: where == "", Status: true}, nil
 }

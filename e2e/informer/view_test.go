@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/weirproject/weir"
-	"github.com/weirproject/weir/reflector"
+	"github.com/weirproject/weir/internal/reflector"
 )
 
 var modes = []reflector.Mode{reflector.List, reflector.WatchList, reflector.Pages}

@@ -14,9 +14,9 @@ import (
 	"k8s.io/apiserver/pkg/apis/example"
 	apistorage "k8s.io/apiserver/pkg/storage"
 
-	"github.com/weirproject/weir/store"
-	"github.com/weirproject/weir/watchcache"
-	"github.com/weirproject/weir/wire"
+	"github.com/weirproject/weir/internal/store"
+	"github.com/weirproject/weir/internal/watchcache"
+	"github.com/weirproject/weir/internal/wire"
 )
 
 // feed brings what kube-apiserver's store has in etcd into a store.Store, and is the watchcache.Clock of it. It is current as far as etcd

@@ -10,7 +10,7 @@ import (
 	upstream "k8s.io/apiserver/pkg/storage/testing"
 
 	"github.com/weirproject/weir/e2e/cluster"
-	"github.com/weirproject/weir/wire"
+	"github.com/weirproject/weir/internal/wire"
 )
 
 // variants are what each suite is run on, at the same time, each with an etcd of its own. Within one the suites run one after another: they

@@ -23,8 +23,8 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/weirproject/weir/e2e/cluster"
-	"github.com/weirproject/weir/watchcache"
-	"github.com/weirproject/weir/wire"
+	"github.com/weirproject/weir/internal/watchcache"
+	"github.com/weirproject/weir/internal/wire"
 )
 
 // world is what one suite is run on: kube-apiserver's store below a prefix of etcd, a watch cache that is fed from it, and an HTTP server

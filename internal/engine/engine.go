@@ -10,10 +10,10 @@ import (
 	"sync"
 	"time"
 
-	"github.com/weirproject/weir/delivery"
-	"github.com/weirproject/weir/reflector"
-	"github.com/weirproject/weir/source"
-	"github.com/weirproject/weir/store"
+	"github.com/weirproject/weir/internal/delivery"
+	"github.com/weirproject/weir/internal/reflector"
+	"github.com/weirproject/weir/internal/source"
+	"github.com/weirproject/weir/internal/store"
 )
 
 var (

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/weirproject/weir/reflector"
-	"github.com/weirproject/weir/source"
+	"github.com/weirproject/weir/internal/reflector"
+	"github.com/weirproject/weir/internal/source"
 )
 
 // Status is the state of one of an engine's reflectors.

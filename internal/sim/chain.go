@@ -12,13 +12,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/weirproject/weir/internal/engine"
+	"github.com/weirproject/weir/internal/reflector"
 	"github.com/weirproject/weir/internal/sim/api"
 	"github.com/weirproject/weir/internal/sim/etcd"
-	"github.com/weirproject/weir/reflector"
-	"github.com/weirproject/weir/source"
-	"github.com/weirproject/weir/store"
-	"github.com/weirproject/weir/watchcache"
-	"github.com/weirproject/weir/wire"
+	"github.com/weirproject/weir/internal/source"
+	"github.com/weirproject/weir/internal/store"
+	"github.com/weirproject/weir/internal/watchcache"
+	"github.com/weirproject/weir/internal/wire"
 )
 
 // chain is a native informer that gets everything from watch caches which are fed by reflectors of their own.

@@ -8,9 +8,9 @@ import (
 	"strconv"
 	"sync"
 
-	"github.com/weirproject/weir/store"
-	"github.com/weirproject/weir/watchcache"
-	"github.com/weirproject/weir/wire"
+	"github.com/weirproject/weir/internal/store"
+	"github.com/weirproject/weir/internal/watchcache"
+	"github.com/weirproject/weir/internal/wire"
 )
 
 // feed brings what a reflector gets into a store and tells the watch cache's history which revision belongs to which resourceVersion, as

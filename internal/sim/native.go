@@ -11,11 +11,11 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/weirproject/weir"
+	"github.com/weirproject/weir/internal/reflector"
 	"github.com/weirproject/weir/internal/sim/api"
 	"github.com/weirproject/weir/internal/sim/etcd"
-	"github.com/weirproject/weir/reflector"
-	"github.com/weirproject/weir/store"
-	"github.com/weirproject/weir/wire"
+	"github.com/weirproject/weir/internal/store"
+	"github.com/weirproject/weir/internal/wire"
 )
 
 var modes = map[string]reflector.Mode{"auto": reflector.Auto, "list": reflector.List, "pages": reflector.Pages, "watchlist": reflector.WatchList}

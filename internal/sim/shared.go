@@ -18,9 +18,9 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/weirproject/weir/clientgo"
+	"github.com/weirproject/weir/internal/reflector"
 	"github.com/weirproject/weir/internal/sim/api"
 	"github.com/weirproject/weir/internal/sim/etcd"
-	"github.com/weirproject/weir/reflector"
 )
 
 // shared is anything that is a client-go SharedIndexInformer.

@@ -6,9 +6,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/weirproject/weir/internal/reflector"
 	"github.com/weirproject/weir/internal/sim/api"
 	"github.com/weirproject/weir/internal/sim/etcd"
-	"github.com/weirproject/weir/reflector"
 )
 
 // World is all that happens in one run, as data: drawn from a seed, then executed, then shrunk by leaving things out.

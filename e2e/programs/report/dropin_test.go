@@ -12,12 +12,12 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/weirproject/weir/apiserver"
 	"github.com/weirproject/weir/clientgo"
-	"github.com/weirproject/weir/watchcache/embedded"
 )
 
 func TestDropIn(t *testing.T) {
-	server, err := embedded.New(embedded.Options{Pods: 3})
+	server, err := apiserver.New(apiserver.Options{Pods: 3})
 	if err == nil {
 		err = server.Start()
 	}

@@ -23,8 +23,8 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/weirproject/weir/apiserver"
 	"github.com/weirproject/weir/proxy"
-	"github.com/weirproject/weir/watchcache/embedded"
 )
 
 func TestMain(m *testing.M) {
@@ -47,7 +47,7 @@ func TestUsage(t *testing.T) {
 
 // TestMessages: whatever is wrong is said in one line.
 func TestMessages(t *testing.T) {
-	upstream, err := embedded.New(embedded.Options{})
+	upstream, err := apiserver.New(apiserver.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -118,7 +118,7 @@ func TestConsistency(t *testing.T) {
 func TestRun(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
-	upstream, err := embedded.New(embedded.Options{Pods: 5})
+	upstream, err := apiserver.New(apiserver.Options{Pods: 5})
 	if err != nil {
 		t.Fatal(err)
 	}

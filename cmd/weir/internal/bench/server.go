@@ -5,8 +5,8 @@ import (
 
 	"k8s.io/client-go/rest"
 
+	"github.com/weirproject/weir/apiserver"
 	"github.com/weirproject/weir/cmd/weir/internal/child"
-	"github.com/weirproject/weir/watchcache/embedded"
 )
 
 // ServerSpec is what an embedded server in a process of its own holds.
@@ -53,7 +53,7 @@ func (s *Server) Close() error { return s.process.Stop() }
 
 // serve is the child's side of StartServer.
 func serve(ctx context.Context, spec *ServerSpec, send func(any) error) error {
-	s, err := embedded.New(embedded.Options{Pods: spec.Pods, Churn: spec.Churn, Seed: spec.Seed})
+	s, err := apiserver.New(apiserver.Options{Pods: spec.Pods, Churn: spec.Churn, Seed: spec.Seed})
 	if err != nil {
 		return err
 	}

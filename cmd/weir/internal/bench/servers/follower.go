@@ -7,7 +7,7 @@ import (
 	"io"
 	"strconv"
 
-	"github.com/weirproject/weir/wire"
+	"github.com/weirproject/weir/internal/wire"
 )
 
 // follower reads a WATCH and keeps what a cache would know from it. Not safe for concurrent use.

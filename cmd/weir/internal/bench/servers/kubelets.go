@@ -6,7 +6,7 @@ import (
 	"net/url"
 
 	"github.com/weirproject/weir/cmd/weir/internal/figures"
-	"github.com/weirproject/weir/wire"
+	"github.com/weirproject/weir/internal/wire"
 )
 
 // watchersFigures are those of a scenario with many watchers.

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/weirproject/weir/cmd/weir/internal/figures"
-	"github.com/weirproject/weir/wire"
+	"github.com/weirproject/weir/internal/wire"
 )
 
 var label = Scenario{

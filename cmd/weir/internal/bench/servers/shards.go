@@ -7,7 +7,7 @@ import (
 
 	"github.com/weirproject/weir"
 	"github.com/weirproject/weir/cmd/weir/internal/figures"
-	"github.com/weirproject/weir/reflector"
+	"github.com/weirproject/weir/internal/reflector"
 )
 
 // shardCount is how many shards the pods are split into.

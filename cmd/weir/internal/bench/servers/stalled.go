@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/weirproject/weir/cmd/weir/internal/figures"
-	"github.com/weirproject/weir/wire"
+	"github.com/weirproject/weir/internal/wire"
 )
 
 // stalledRate is how many pods change in a second.

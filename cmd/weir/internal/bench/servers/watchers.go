@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/weirproject/weir/wire"
+	"github.com/weirproject/weir/internal/wire"
 )
 
 // watchers are many watches, each on a connection of its own, as those of kubelets and controllers are.

@@ -1,0 +1,153 @@
+package apiserver
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/kubernetes/scheme"
+)
+
+// builtinKinds are the kinds that are always known: those of kube-apiserver v1.37 that are stored, each in its stable version. A line is
+// resource, kind, flags (n namespaced, s has a status, a in the category all, x in the category api-extensions), short names.
+var builtinKinds = map[string]string{
+	"v1": `
+		configmaps ConfigMap n cm
+		endpoints Endpoints n ep
+		events Event n ev
+		limitranges LimitRange n limits
+		namespaces Namespace s ns
+		nodes Node s no
+		persistentvolumeclaims PersistentVolumeClaim ns pvc
+		persistentvolumes PersistentVolume s pv
+		pods Pod nsa po
+		podtemplates PodTemplate n
+		replicationcontrollers ReplicationController nsa rc
+		resourcequotas ResourceQuota ns quota
+		secrets Secret n
+		serviceaccounts ServiceAccount n sa
+		services Service nsa svc`,
+	"admissionregistration.k8s.io/v1": `
+		mutatingadmissionpolicies MutatingAdmissionPolicy x
+		mutatingadmissionpolicybindings MutatingAdmissionPolicyBinding x
+		mutatingwebhookconfigurations MutatingWebhookConfiguration x
+		validatingadmissionpolicies ValidatingAdmissionPolicy sx
+		validatingadmissionpolicybindings ValidatingAdmissionPolicyBinding x
+		validatingwebhookconfigurations ValidatingWebhookConfiguration x`,
+	"apps/v1": `
+		controllerrevisions ControllerRevision n
+		daemonsets DaemonSet nsa ds
+		deployments Deployment nsa deploy
+		replicasets ReplicaSet nsa rs
+		statefulsets StatefulSet nsa sts`,
+	"autoscaling/v2": `
+		horizontalpodautoscalers HorizontalPodAutoscaler nsa hpa`,
+	"batch/v1": `
+		cronjobs CronJob nsa cj
+		jobs Job nsa`,
+	"certificates.k8s.io/v1": `
+		certificatesigningrequests CertificateSigningRequest s csr
+		clustertrustbundles ClusterTrustBundle -
+		podcertificaterequests PodCertificateRequest ns`,
+	"coordination.k8s.io/v1": `
+		leases Lease n`,
+	"discovery.k8s.io/v1": `
+		endpointslices EndpointSlice n`,
+	"events.k8s.io/v1": `
+		events Event n ev`,
+	"flowcontrol.apiserver.k8s.io/v1": `
+		flowschemas FlowSchema s
+		prioritylevelconfigurations PriorityLevelConfiguration s`,
+	"networking.k8s.io/v1": `
+		ingressclasses IngressClass -
+		ingresses Ingress ns ing
+		ipaddresses IPAddress - ip
+		networkpolicies NetworkPolicy n netpol
+		servicecidrs ServiceCIDR s`,
+	"node.k8s.io/v1": `
+		runtimeclasses RuntimeClass -`,
+	"policy/v1": `
+		poddisruptionbudgets PodDisruptionBudget ns pdb`,
+	"rbac.authorization.k8s.io/v1": `
+		clusterrolebindings ClusterRoleBinding -
+		clusterroles ClusterRole -
+		rolebindings RoleBinding n
+		roles Role n`,
+	"resource.k8s.io/v1": `
+		deviceclasses DeviceClass -
+		devicetaintrules DeviceTaintRule s
+		resourceclaims ResourceClaim ns
+		resourceclaimtemplates ResourceClaimTemplate n
+		resourceslices ResourceSlice -`,
+	"scheduling.k8s.io/v1": `
+		priorityclasses PriorityClass - pc`,
+	"storage.k8s.io/v1": `
+		csidrivers CSIDriver -
+		csinodes CSINode s
+		csistoragecapacities CSIStorageCapacity n
+		storageclasses StorageClass - sc
+		volumeattachments VolumeAttachment s
+		volumeattributesclasses VolumeAttributesClass - vac`,
+	"storagemigration.k8s.io/v1": `
+		storageversionmigrations StorageVersionMigration s`,
+}
+
+// crdResource is the resource whose objects define other resources. Its Go type is not client-go's, so it is kept as a custom one.
+var crdResource = Resource{
+	GroupVersionResource: schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"},
+	Kind:                 "CustomResourceDefinition",
+	ShortNames:           []string{"crd", "crds"},
+	Categories:           []string{"api-extensions"},
+	Status:               true,
+}
+
+// builtin is a Resource with a Go type.
+type builtin struct {
+	Resource
+	goType reflect.Type
+}
+
+// builtins reads the table.
+func builtins() ([]builtin, error) {
+	var out []builtin
+	for groupVersion, lines := range builtinKinds {
+		gv, err := schema.ParseGroupVersion(groupVersion)
+		if err != nil {
+			return nil, err
+		}
+		for line := range strings.SplitSeq(strings.TrimSpace(lines), "\n") {
+			b, err := parseBuiltin(gv, strings.Fields(line))
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, b)
+		}
+	}
+	return out, nil
+}
+
+func parseBuiltin(gv schema.GroupVersion, words []string) (builtin, error) {
+	if len(words) < 3 {
+		return builtin{}, fmt.Errorf("embedded API server: built-in kind %v of %v", words, gv)
+	}
+	b := builtin{Resource: Resource{
+		GroupVersionResource: gv.WithResource(words[0]),
+		Kind:                 words[1],
+		Namespaced:           strings.Contains(words[2], "n"),
+		Status:               strings.Contains(words[2], "s"),
+		ShortNames:           words[3:],
+	}}
+	if strings.Contains(words[2], "a") {
+		b.Categories = []string{"all"}
+	}
+	if strings.Contains(words[2], "x") {
+		b.Categories = []string{"api-extensions"}
+	}
+	object, err := scheme.Scheme.New(gv.WithKind(b.Kind))
+	if err != nil {
+		return builtin{}, fmt.Errorf("embedded API server: %w", err)
+	}
+	b.goType = reflect.TypeOf(object).Elem()
+	return b, nil
+}

@@ -1,0 +1,122 @@
+package apiserver
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/weirproject/weir/internal/podsim"
+)
+
+// churner changes simulated pods as a cluster does. One goroutine uses it.
+type churner struct {
+	server *Server
+	pods   *kind
+	sim    *podsim.Pods
+	rnd    *rand.Rand
+	keys   []podKey // of the pods that are there
+}
+
+type podKey struct{ namespace, name string }
+
+const (
+	// churnTick is how often the churner runs: a compromise between steadiness and wake-ups.
+	churnTick = 10 * time.Millisecond
+	// replaceEvery is one in how many changes a pod is replaced by another.
+	replaceEvery = 50
+	// churnStream keeps the churn's random numbers apart from those of the pods.
+	churnStream = 1 << 61
+)
+
+// startChurn starts the churner's goroutine, if there is to be one. Close ends it.
+func (s *Server) startChurn(pods *kind, sim *podsim.Pods) {
+	if s.opts.Churn <= 0 {
+		return
+	}
+	c := &churner{server: s, pods: pods, sim: sim, rnd: rand.New(rand.NewPCG(s.opts.Seed, churnStream))}
+	for o := range pods.storage.store.Snapshot().All() {
+		c.keys = append(c.keys, podKey{o.Namespace(), o.Name()})
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	s.stop = stop
+	s.churn.Go(func() { c.run(ctx, s.opts.Churn) })
+}
+
+// StopChurn ends the churn for good and waits until its last change is done, so that a test can compare what is left.
+func (s *Server) StopChurn() {
+	s.stop()
+	s.churn.Wait()
+}
+
+// run makes rate changes a second. When the machine cannot, it does not try to make up for more than a second.
+func (c *churner) run(ctx context.Context, rate float64) {
+	ticker := time.NewTicker(churnTick)
+	defer ticker.Stop()
+	last, owed := time.Now(), 0.0
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case now := <-ticker.C:
+			owed = min(owed+rate*now.Sub(last).Seconds(), max(rate, 1))
+			last = now
+		}
+		for ; owed >= 1 && len(c.keys) > 0 && ctx.Err() == nil; owed-- {
+			c.change()
+		}
+	}
+}
+
+// change makes one change. A pod that somebody else has deleted is not replaced: it was meant.
+func (c *churner) change() {
+	i := c.rnd.IntN(len(c.keys))
+	var err error
+	if c.rnd.IntN(replaceEvery) == 0 {
+		err = c.replace(i)
+	} else {
+		err = c.touch(c.keys[i])
+	}
+	if apierrors.IsNotFound(err) {
+		c.keys[i] = c.keys[len(c.keys)-1]
+		c.keys = c.keys[:len(c.keys)-1]
+	}
+}
+
+func (k podKey) status() request {
+	return request{gvr: podsResource, namespace: k.namespace, name: k.name, subresource: "status"}
+}
+
+func (c *churner) touch(at podKey) error {
+	_, err := c.server.update(c.pods, at.status(), false, func(o object) (object, error) {
+		if pod, ok := o.(*corev1.Pod); ok {
+			podsim.Touch(pod, c.rnd)
+		}
+		return o, nil
+	})
+	return err
+}
+
+// replace deletes a pod and creates another like it, which its kubelet then reports as running.
+func (c *churner) replace(i int) error {
+	old := c.keys[i]
+	if _, _, err := c.server.remove(c.pods, request{gvr: podsResource, namespace: old.namespace, name: old.name}, nil, false); err != nil {
+		return err
+	}
+	pod := c.sim.Pod(c.rnd.IntN(c.sim.Len()))
+	pod.Name, pod.UID, pod.ResourceVersion = "", "", ""
+	running := pod.Status
+	if _, err := c.server.insert(c.pods, pod, pod.Namespace, false); err != nil {
+		return err
+	}
+	c.keys[i] = podKey{pod.Namespace, pod.Name}
+	_, err := c.server.update(c.pods, c.keys[i].status(), false, func(o object) (object, error) {
+		if created, ok := o.(*corev1.Pod); ok {
+			created.Status = running
+		}
+		return o, nil
+	})
+	return err
+}

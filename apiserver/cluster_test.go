@@ -1,0 +1,231 @@
+package apiserver_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/rest"
+
+	"github.com/weirproject/weir/apiserver"
+)
+
+// pipeListener is a listener in memory, which testing/synctest can see through.
+type pipeListener struct {
+	conns  chan net.Conn
+	closed chan struct{}
+	once   sync.Once
+}
+
+func newPipeListener() *pipeListener {
+	return &pipeListener{conns: make(chan net.Conn), closed: make(chan struct{})}
+}
+
+func (l *pipeListener) Accept() (net.Conn, error) {
+	select {
+	case c := <-l.conns:
+		return c, nil
+	case <-l.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+func (l *pipeListener) Close() error {
+	l.once.Do(func() { close(l.closed) })
+	return nil
+}
+
+func (l *pipeListener) Addr() net.Addr { return &net.UnixAddr{Name: "pipe"} }
+
+func (l *pipeListener) dial(ctx context.Context, _, _ string) (net.Conn, error) {
+	client, server := net.Pipe()
+	select {
+	case l.conns <- server:
+		return client, nil
+	case <-l.closed:
+		return nil, net.ErrClosed
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// cluster is a server in memory and clients for it.
+type cluster struct {
+	t         *testing.T
+	server    *apiserver.Server
+	listener  *http.Server
+	transport *http.Transport
+	config    *rest.Config
+	typed     kubernetes.Interface
+	protobuf  kubernetes.Interface
+	dynamic   dynamic.Interface
+	metadata  metadata.Interface
+}
+
+// inCluster runs f in a bubble of its own time with a server that is closed afterwards.
+func inCluster(t *testing.T, o apiserver.Options, f func(t *testing.T, c *cluster)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		c := startCluster(t, o)
+		defer c.close()
+		f(t, c)
+	})
+}
+
+func startCluster(t *testing.T, o apiserver.Options) *cluster {
+	t.Helper()
+	s, err := apiserver.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := newPipeListener()
+	hs := &http.Server{Handler: s}
+	go func() { _ = hs.Serve(l) }()
+	c := &cluster{t: t, server: s, transport: &http.Transport{DialContext: l.dial, DisableCompression: true}}
+	c.config = &rest.Config{Host: "http://weir.test", Transport: c.transport, QPS: -1}
+	if c.typed, err = kubernetes.NewForConfig(c.config); err != nil {
+		t.Fatal(err)
+	}
+	pb := rest.CopyConfig(c.config)
+	pb.ContentType, pb.AcceptContentTypes = "application/vnd.kubernetes.protobuf", "application/vnd.kubernetes.protobuf,application/json"
+	if c.protobuf, err = kubernetes.NewForConfig(pb); err != nil {
+		t.Fatal(err)
+	}
+	if c.dynamic, err = dynamic.NewForConfig(c.config); err != nil {
+		t.Fatal(err)
+	}
+	if c.metadata, err = metadata.NewForConfig(c.config); err != nil {
+		t.Fatal(err)
+	}
+	c.listener = hs
+	return c
+}
+
+// close ends the server, and with it everything in the bubble.
+func (c *cluster) close() {
+	if err := c.server.Close(); err != nil {
+		c.t.Error(err)
+	}
+	_ = c.listener.Close()
+	c.transport.CloseIdleConnections()
+	time.Sleep(time.Second) // of the bubble: net/http lingers on a connection whose request body it did not read to the end
+}
+
+// answer is what a raw request got.
+type answer struct {
+	code   int
+	header http.Header
+	body   []byte
+}
+
+// do makes a raw request. body may be nil, a string, or anything that is then written as JSON. header is a list of names and values.
+func (c *cluster) do(method, path string, body any, header ...string) answer {
+	c.t.Helper()
+	var r io.Reader
+	switch b := body.(type) {
+	case nil:
+	case string:
+		r = strings.NewReader(b)
+	case []byte:
+		r = bytes.NewReader(b)
+	default:
+		text, err := json.Marshal(b)
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		r = bytes.NewReader(text)
+	}
+	req, err := http.NewRequest(method, c.config.Host+path, r)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	for i := 0; i+1 < len(header); i += 2 {
+		req.Header.Set(header[i], header[i+1])
+	}
+	res, err := c.transport.RoundTrip(req)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	defer func() { _ = res.Body.Close() }()
+	text, err := io.ReadAll(res.Body)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return answer{res.StatusCode, res.Header, text}
+}
+
+// get makes a raw GET and decodes the answer into v.
+func (c *cluster) get(path string, v any) answer {
+	c.t.Helper()
+	a := c.do(http.MethodGet, path, nil)
+	if v != nil {
+		a.decode(c.t, v)
+	}
+	return a
+}
+
+func (a answer) decode(t *testing.T, v any) {
+	t.Helper()
+	if err := json.Unmarshal(a.body, v); err != nil {
+		t.Fatalf("%v: %s", err, a.body)
+	}
+}
+
+// status decodes the answer as a Status.
+func (a answer) status(t *testing.T) *metav1.Status {
+	t.Helper()
+	var s metav1.Status
+	a.decode(t, &s)
+	if s.Kind != "Status" || int(s.Code) != a.code {
+		t.Fatalf("answer %d is no Status of that code: %s", a.code, a.body)
+	}
+	return &s
+}
+
+// configMap creates a ConfigMap and returns its resourceVersion.
+func (c *cluster) configMap(name string, labels map[string]string) string {
+	c.t.Helper()
+	cm, err := c.typed.CoreV1().ConfigMaps("default").Create(context.Background(),
+		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}}, metav1.CreateOptions{})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return cm.ResourceVersion
+}
+
+// relabel replaces the labels of a ConfigMap and returns its new resourceVersion.
+func (c *cluster) relabel(name string, labels map[string]string) string {
+	c.t.Helper()
+	cm, err := c.typed.CoreV1().ConfigMaps("default").Get(context.Background(), name, metav1.GetOptions{})
+	if err == nil {
+		cm.Labels = labels
+		cm, err = c.typed.CoreV1().ConfigMaps("default").Update(context.Background(), cm, metav1.UpdateOptions{})
+	}
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return cm.ResourceVersion
+}
+
+// remove deletes a ConfigMap and returns the resourceVersion of that.
+func (c *cluster) remove(name string) string {
+	c.t.Helper()
+	if err := c.typed.CoreV1().ConfigMaps("default").Delete(context.Background(), name, metav1.DeleteOptions{}); err != nil {
+		c.t.Fatal(err)
+	}
+	return strconv.FormatUint(c.server.ResourceVersion(), 10)
+}

@@ -1,0 +1,228 @@
+package apiserver
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"reflect"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	serializer "k8s.io/apimachinery/pkg/runtime/serializer/json"
+	"k8s.io/client-go/kubernetes/scheme"
+
+	"github.com/weirproject/weir/internal/wire"
+)
+
+// object is what a write works on: a pointer to a Go type of the scheme, or an *unstructured.Unstructured.
+type object interface {
+	metav1.Object
+	runtime.Object
+}
+
+// codec turns bodies and stored bytes of one kind into objects and back.
+type codec struct {
+	gvk    schema.GroupVersionKind
+	goType reflect.Type // nil: unstructured
+	// stored is the apiVersion that unstructured objects are kept with.
+	stored string
+}
+
+func (c *codec) new() object {
+	if c.goType == nil {
+		return &unstructured.Unstructured{Object: map[string]any{}}
+	}
+	return reflect.New(c.goType).Interface().(object) // every kind of the table is one: a test sees to it
+}
+
+// protobuf is what generated API types can do.
+type protobuf interface {
+	Marshal() ([]byte, error)
+	Unmarshal([]byte) error
+}
+
+// marshal makes the bytes that are stored.
+func (c *codec) marshal(o object) ([]byte, error) {
+	if u, ok := o.(*unstructured.Unstructured); ok {
+		u.SetAPIVersion(c.stored)
+		u.SetKind(c.gvk.Kind)
+		return json.Marshal(u.Object)
+	}
+	p, ok := o.(protobuf)
+	if !ok {
+		return nil, fmt.Errorf("embedded API server: %T knows no protobuf", o)
+	}
+	return p.Marshal()
+}
+
+// unmarshal makes an object of stored bytes.
+func (c *codec) unmarshal(raw []byte) (object, error) {
+	o := c.new()
+	if u, ok := o.(*unstructured.Unstructured); ok {
+		if err := u.UnmarshalJSON(raw); err != nil {
+			return nil, err
+		}
+		u.SetAPIVersion(c.gvk.GroupVersion().String())
+		return u, nil
+	}
+	p, ok := o.(protobuf)
+	if !ok {
+		return nil, fmt.Errorf("embedded API server: %T knows no protobuf", o)
+	}
+	return o, p.Unmarshal(raw)
+}
+
+// toJSON is the form that patches are applied to: with apiVersion and kind.
+func (c *codec) toJSON(o object) ([]byte, error) {
+	text, err := json.Marshal(o)
+	if err != nil {
+		return nil, err
+	}
+	return wire.AppendObject(nil, wire.JSON, c.typeMeta(), text), nil
+}
+
+func (c *codec) typeMeta() wire.TypeMeta {
+	apiVersion, kind := c.gvk.ToAPIVersionAndKind()
+	return wire.TypeMeta{APIVersion: apiVersion, Kind: kind}
+}
+
+// maxBody is the largest body of a request, in bytes.
+const maxBody = 3 << 20
+
+// readBody reads the body of a request: 413 if it is too large.
+func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+	if r.Header.Get("Content-Encoding") != "" {
+		return nil, errUnsupportedMediaType("requests with a Content-Encoding are not taken")
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	if err == nil {
+		return body, nil
+	}
+	if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
+		return nil, apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("limit is %d", maxBody))
+	}
+	return nil, apierrors.NewBadRequest("reading the body: " + err.Error())
+}
+
+// fromRequest makes the object of a POST or PUT body.
+func (c *codec) fromRequest(w http.ResponseWriter, r *http.Request) (object, error) {
+	body, err := readBody(w, r)
+	if err != nil {
+		return nil, err
+	}
+	contentType := r.Header.Get("Content-Type")
+	if contentType == "" {
+		contentType = wire.ContentTypeJSON
+	}
+	mediaType, _, err := mime.ParseMediaType(contentType)
+	if err != nil {
+		return nil, errUnsupportedMediaType("the Content-Type " + contentType + " is malformed")
+	}
+	switch {
+	case mediaType == wire.ContentTypeJSON:
+		return c.fromJSON(body, r.URL.Query().Get("fieldValidation") == metav1.FieldValidationStrict)
+	case mediaType == wire.ContentTypeProtobuf && c.goType != nil:
+		return c.fromProtobuf(body)
+	}
+	return nil, errUnsupportedMediaType("the body of the request was in an unknown format: " + mediaType)
+}
+
+func (c *codec) fromProtobuf(body []byte) (object, error) {
+	tm, raw, err := wire.CutObject(wire.Protobuf, body)
+	if err != nil {
+		return nil, apierrors.NewBadRequest("reading the body: " + err.Error())
+	}
+	if err := c.checkKind(tm.APIVersion, tm.Kind); err != nil {
+		return nil, err
+	}
+	o, err := c.unmarshal(raw)
+	if err != nil {
+		return nil, apierrors.NewBadRequest("reading the body: " + err.Error())
+	}
+	return o, nil
+}
+
+// Strict ones refuse unknown and duplicate fields.
+var (
+	lenientJSON = serializer.NewSerializerWithOptions(serializer.DefaultMetaFactory, scheme.Scheme, scheme.Scheme, serializer.SerializerOptions{})
+	strictJSON  = serializer.NewSerializerWithOptions(serializer.DefaultMetaFactory, scheme.Scheme, scheme.Scheme,
+		serializer.SerializerOptions{Strict: true})
+)
+
+// fromJSON makes an object of JSON text.
+func (c *codec) fromJSON(text []byte, strict bool) (object, error) {
+	o := c.new()
+	if u, ok := o.(*unstructured.Unstructured); ok {
+		text = bytes.TrimSpace(text)
+		if len(text) == 0 || text[0] != '{' {
+			return nil, apierrors.NewBadRequest("the body is no JSON object")
+		}
+		// UnmarshalJSON insists on a kind.
+		if err := u.UnmarshalJSON(wire.AppendObject(nil, wire.JSON, c.typeMeta(), text)); err != nil {
+			return nil, apierrors.NewBadRequest("reading the body: " + err.Error())
+		}
+		if err := checkMetadata(u); err != nil {
+			return nil, err
+		}
+		return o, c.checkKind(u.GetAPIVersion(), u.GetKind())
+	}
+	s := lenientJSON
+	if strict {
+		s = strictJSON
+	}
+	decoded, gvk, err := s.Decode(text, &c.gvk, o)
+	if err != nil && !(runtime.IsStrictDecodingError(err) && !strict) {
+		return nil, apierrors.NewBadRequest("reading the body: " + err.Error())
+	}
+	if decoded != runtime.Object(o) {
+		return nil, c.checkKind(gvk.ToAPIVersionAndKind())
+	}
+	o.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{})
+	return o, c.checkKind(gvk.ToAPIVersionAndKind())
+}
+
+// checkMetadata sees to it that the metadata of an unstructured object is what its accessors, which look away, take it for.
+func checkMetadata(u *unstructured.Unstructured) error {
+	metadata, ok := u.Object["metadata"]
+	if !ok || metadata == nil {
+		u.Object["metadata"] = map[string]any{}
+		return nil
+	}
+	text, err := json.Marshal(metadata)
+	if err == nil {
+		err = json.Unmarshal(text, &metav1.ObjectMeta{})
+	}
+	if err != nil {
+		return apierrors.NewBadRequest("metadata: " + err.Error())
+	}
+	return nil
+}
+
+// checkKind refuses a body of another kind than the path's. A body need not say its kind.
+func (c *codec) checkKind(apiVersion, kind string) error {
+	want := c.typeMeta()
+	if apiVersion != "" && apiVersion != want.APIVersion {
+		return apierrors.NewBadRequest(fmt.Sprintf("the API version in the data (%s) does not match the expected API version (%s)",
+			apiVersion, want.APIVersion))
+	}
+	if kind != "" && kind != want.Kind {
+		return apierrors.NewBadRequest(fmt.Sprintf("the kind in the data (%s) does not match the expected kind (%s)", kind, want.Kind))
+	}
+	return nil
+}
+
+func errUnsupportedMediaType(message string) error {
+	return &apierrors.StatusError{ErrStatus: metav1.Status{
+		Status:  metav1.StatusFailure,
+		Code:    http.StatusUnsupportedMediaType,
+		Reason:  metav1.StatusReasonUnsupportedMediaType,
+		Message: message,
+	}}
+}

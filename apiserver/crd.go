@@ -1,0 +1,217 @@
+package apiserver
+
+import (
+	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// definition is what this server reads of a CustomResourceDefinition. Schemas are not enforced.
+type definition struct {
+	Spec struct {
+		Group string          `json:"group"`
+		Scope string          `json:"scope"`
+		Names definitionNames `json:"names"`
+
+		Versions []definitionVersion `json:"versions"`
+	} `json:"spec"`
+}
+
+type definitionNames struct {
+	Plural     string   `json:"plural"`
+	Singular   string   `json:"singular,omitempty"`
+	Kind       string   `json:"kind"`
+	ListKind   string   `json:"listKind,omitempty"`
+	ShortNames []string `json:"shortNames,omitempty"`
+	Categories []string `json:"categories,omitempty"`
+}
+
+type definitionVersion struct {
+	Name         string `json:"name"`
+	Served       bool   `json:"served"`
+	Storage      bool   `json:"storage"`
+	Subresources struct {
+		Status *struct{} `json:"status,omitempty"`
+	} `json:"subresources"`
+	SelectableFields []struct {
+		JSONPath string `json:"jsonPath"`
+	} `json:"selectableFields,omitempty"`
+}
+
+func readDefinition(o object) (*definition, error) {
+	d := &definition{}
+	u, ok := o.(*unstructured.Unstructured)
+	if !ok {
+		return nil, apierrors.NewBadRequest("a CustomResourceDefinition is unstructured here")
+	}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, d); err != nil {
+		return nil, apierrors.NewBadRequest("reading the CustomResourceDefinition: " + err.Error())
+	}
+	return d, nil
+}
+
+// resources are the versions that are served.
+func (d *definition) resources() []Resource {
+	var out []Resource
+	for _, v := range d.Spec.Versions {
+		if !v.Served {
+			continue
+		}
+		r := Resource{
+			GroupVersionResource: schema.GroupVersionResource{Group: d.Spec.Group, Version: v.Name, Resource: d.Spec.Names.Plural},
+			Kind:                 d.Spec.Names.Kind,
+			ListKind:             d.Spec.Names.ListKind,
+			Singular:             d.Spec.Names.Singular,
+			ShortNames:           d.Spec.Names.ShortNames,
+			Categories:           d.Spec.Names.Categories,
+			Namespaced:           d.Spec.Scope == "Namespaced",
+			Status:               v.Subresources.Status != nil,
+		}
+		for _, f := range v.SelectableFields {
+			r.SelectableFields = append(r.SelectableFields, f.JSONPath)
+		}
+		if v.Storage { // the version that is known first is the one that objects are kept in
+			out = slices.Insert(out, 0, r)
+		} else {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+func (d *definition) validate(name string) (errs field.ErrorList) {
+	spec := field.NewPath("spec")
+	if d.Spec.Group == "" {
+		errs = append(errs, field.Required(spec.Child("group"), ""))
+	}
+	if d.Spec.Names.Plural == "" {
+		errs = append(errs, field.Required(spec.Child("names", "plural"), ""))
+	}
+	if d.Spec.Names.Kind == "" {
+		errs = append(errs, field.Required(spec.Child("names", "kind"), ""))
+	}
+	if d.Spec.Scope != "Namespaced" && d.Spec.Scope != "Cluster" {
+		errs = append(errs, field.NotSupported(spec.Child("scope"), d.Spec.Scope, []string{"Cluster", "Namespaced"}))
+	}
+	if want := d.Spec.Names.Plural + "." + d.Spec.Group; name != want {
+		errs = append(errs, field.Invalid(field.NewPath("metadata", "name"), name, "must be spec.names.plural+\".\"+spec.group"))
+	}
+	storage := 0
+	for i, v := range d.Spec.Versions {
+		if v.Name == "" {
+			errs = append(errs, field.Required(spec.Child("versions").Index(i).Child("name"), ""))
+		}
+		if v.Storage {
+			storage++
+		}
+	}
+	if storage != 1 {
+		errs = append(errs, field.Invalid(spec.Child("versions"), storage, "must have exactly one version marked as storage version"))
+	}
+	return errs
+}
+
+func (k *kind) definesResources() bool {
+	return k.GroupVersionResource == crdResource.GroupVersionResource
+}
+
+// admit checks what must be checked beyond the metadata, and sets what a controller would: a CustomResourceDefinition is established
+// at once.
+func (s *Server) admit(k *kind, o object) error {
+	if !k.definesResources() {
+		return nil
+	}
+	d, err := readDefinition(o)
+	if err != nil {
+		return err
+	}
+	if errs := d.validate(o.GetName()); len(errs) > 0 {
+		return apierrors.NewInvalid(k.groupKind(), o.GetName(), errs)
+	}
+	for _, r := range d.resources() {
+		if known, ok := s.registry.find(r.GroupVersionResource); ok && known.goType != nil {
+			return apierrors.NewInvalid(k.groupKind(), o.GetName(), field.ErrorList{
+				field.Forbidden(field.NewPath("spec", "group"), "the resource is built in")})
+		}
+	}
+	return d.establish(o.(*unstructured.Unstructured))
+}
+
+// establish writes the status.
+func (d *definition) establish(u *unstructured.Unstructured) error {
+	names := d.Spec.Names
+	r := Resource{Kind: names.Kind, ListKind: names.ListKind, Singular: names.Singular}.complete()
+	names.ListKind, names.Singular = r.ListKind, r.Singular
+	accepted, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&names)
+	if err != nil {
+		return apierrors.NewInternalError(err)
+	}
+	if u.Object["status"] != nil {
+		if old, ok, _ := unstructured.NestedSlice(u.Object, "status", "conditions"); ok && len(old) > 0 {
+			return unstructured.SetNestedMap(u.Object, accepted, "status", "acceptedNames")
+		}
+	}
+	var conditions, stored []any
+	for _, t := range [][2]string{{"NamesAccepted", "NoConflicts"}, {"Established", "InitialNamesAccepted"}} {
+		conditions = append(conditions, map[string]any{
+			"type": t[0], "status": string(metav1.ConditionTrue), "reason": t[1], "message": "",
+			"lastTransitionTime": u.GetCreationTimestamp().UTC().Format("2006-01-02T15:04:05Z"),
+		})
+	}
+	for _, v := range d.Spec.Versions {
+		if v.Storage {
+			stored = append(stored, v.Name)
+		}
+	}
+	u.Object["status"] = map[string]any{"acceptedNames": accepted, "conditions": conditions, "storedVersions": stored}
+	return nil
+}
+
+// changed is called with every object after it was stored.
+func (s *Server) changed(k *kind, o object) error {
+	if !k.definesResources() || finalized(o) {
+		if k.definesResources() {
+			s.removed(k, o)
+		}
+		return nil
+	}
+	d, err := readDefinition(o)
+	if err != nil {
+		return err
+	}
+	wanted := map[schema.GroupVersionResource]bool{}
+	for _, r := range d.resources() {
+		wanted[r.GroupVersionResource] = true
+		if err := s.register(r, nil); err != nil {
+			return apierrors.NewInternalError(err)
+		}
+	}
+	for _, known := range s.registry.all() {
+		gvr := known.GroupVersionResource
+		if gvr.Group == d.Spec.Group && gvr.Resource == d.Spec.Names.Plural && !wanted[gvr] {
+			s.Unregister(gvr)
+		}
+	}
+	return nil
+}
+
+// removed is called with every object after it was deleted.
+func (s *Server) removed(k *kind, o object) {
+	if !k.definesResources() {
+		return
+	}
+	d, err := readDefinition(o)
+	if err != nil {
+		return
+	}
+	var gvrs []schema.GroupVersionResource
+	for _, r := range d.resources() {
+		gvrs = append(gvrs, r.GroupVersionResource)
+	}
+	s.unregister(gvrs...)
+}

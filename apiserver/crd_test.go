@@ -1,0 +1,241 @@
+package apiserver_test
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/weirproject/weir/apiserver"
+)
+
+var (
+	widgets     = schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"}
+	betaWidgets = schema.GroupVersionResource{Group: "example.com", Version: "v1beta1", Resource: "widgets"}
+	crds        = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
+)
+
+func widgetDefinition() *unstructured.Unstructured {
+	return &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "apiextensions.k8s.io/v1",
+		"kind":       "CustomResourceDefinition",
+		"metadata":   map[string]any{"name": "widgets.example.com"},
+		"spec": map[string]any{
+			"group": "example.com",
+			"scope": "Namespaced",
+			"names": map[string]any{"plural": "widgets", "kind": "Widget", "shortNames": []any{"wd"}},
+			"versions": []any{
+				map[string]any{"name": "v1beta1", "served": true, "storage": false},
+				map[string]any{"name": "v1", "served": true, "storage": true, "subresources": map[string]any{"status": map[string]any{}},
+					"selectableFields": []any{map[string]any{"jsonPath": ".spec.color"}}},
+				map[string]any{"name": "v0", "served": false, "storage": false},
+			},
+		},
+	}}
+}
+
+func widget(name, color string) *unstructured.Unstructured {
+	return &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "example.com/v1",
+		"kind":       "Widget",
+		"metadata":   map[string]any{"name": name},
+		"spec":       map[string]any{"color": color, "size": int64(1 << 60)},
+		"status":     map[string]any{"ready": true},
+	}}
+}
+
+func TestCustomResources(t *testing.T) {
+	inCluster(t, apiserver.Options{}, func(t *testing.T, c *cluster) {
+		client := c.dynamic.Resource(widgets).Namespace("default")
+		if _, err := client.List(ctx, metav1.ListOptions{}); !apierrors.IsNotFound(err) {
+			t.Fatalf("before its definition: %v", err)
+		}
+		crd, err := c.dynamic.Resource(crds).Create(ctx, widgetDefinition(), metav1.CreateOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		conditions, _, _ := unstructured.NestedSlice(crd.Object, "status", "conditions")
+		if len(conditions) != 2 || conditions[1].(map[string]any)["type"] != "Established" {
+			t.Errorf("conditions: %v", conditions)
+		}
+
+		w, err := client.Create(ctx, widget("red", "red"), metav1.CreateOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, ok := w.Object["status"]; ok || w.GetGeneration() != 1 || w.GetUID() == "" {
+			t.Errorf("created: %v", w.Object)
+		}
+		if size, _, _ := unstructured.NestedInt64(w.Object, "spec", "size"); size != 1<<60 {
+			t.Errorf("the size became %d", size)
+		}
+		if _, err := client.Create(ctx, widget("blue", "blue"), metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		w.Object["status"] = map[string]any{"ready": true}
+		unstructured.SetNestedField(w.Object, "green", "spec", "color")
+		if w, err = client.UpdateStatus(ctx, w, metav1.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		color, _, _ := unstructured.NestedString(w.Object, "spec", "color")
+		ready, _, _ := unstructured.NestedBool(w.Object, "status", "ready")
+		if color != "red" || !ready || w.GetGeneration() != 1 {
+			t.Errorf("status updated: %v", w.Object)
+		}
+		red, err := client.List(ctx, metav1.ListOptions{FieldSelector: "spec.color=red"})
+		if err != nil || len(red.Items) != 1 || red.Items[0].GetName() != "red" {
+			t.Errorf("by color: %v %v", err, red)
+		}
+		w.SetResourceVersion("")
+		if _, err := client.Update(ctx, w, metav1.UpdateOptions{}); !apierrors.IsInvalid(err) {
+			t.Errorf("update without a resourceVersion: %v", err)
+		}
+
+		// The other version shows the same objects as its own.
+		beta := c.dynamic.Resource(betaWidgets).Namespace("default")
+		all, err := beta.List(ctx, metav1.ListOptions{})
+		if err != nil || len(all.Items) != 2 || all.Items[0].GetAPIVersion() != "example.com/v1beta1" || all.GetKind() != "WidgetList" {
+			t.Fatalf("v1beta1: %v %v", err, all)
+		}
+		old := widget("old", "grey")
+		old.SetAPIVersion("example.com/v1beta1")
+		if old, err = beta.Create(ctx, old, metav1.CreateOptions{}); err != nil || old.GetAPIVersion() != "example.com/v1beta1" {
+			t.Fatal(err, old)
+		}
+		if got, err := client.Get(ctx, "old", metav1.GetOptions{}); err != nil || got.GetAPIVersion() != "example.com/v1" {
+			t.Errorf("v1: %v %v", err, got)
+		}
+		for _, accept := range []string{"application/vnd.kubernetes.protobuf", "text/html"} {
+			if a := c.do(http.MethodGet, "/apis/example.com/v1/widgets", nil, "Accept", accept); a.code != 406 {
+				t.Errorf("%s: answered %d", accept, a.code)
+			}
+		}
+		partial, err := c.metadata.Resource(widgets).List(ctx, metav1.ListOptions{})
+		if err != nil || len(partial.Items) != 3 {
+			t.Errorf("metadata: %v", err)
+		}
+
+		// With the definition go the resource and its objects.
+		watch := c.watch("/apis/example.com/v1/widgets?watch=1&resourceVersion=" + fmt.Sprint(c.server.ResourceVersion()))
+		defer watch.close()
+		if err := c.dynamic.Resource(crds).Delete(ctx, "widgets.example.com", metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		got := strings.Join(watch.until(func(string) bool { return false }), " ")
+		if strings.Count(got, "DELETED") != 3 || !strings.HasSuffix(got, "EOF") {
+			t.Errorf("watchers saw %s", got)
+		}
+		if _, err := client.List(ctx, metav1.ListOptions{}); !apierrors.IsNotFound(err) {
+			t.Errorf("after its definition: %v", err)
+		}
+		// And come back empty.
+		if _, err := c.dynamic.Resource(crds).Create(ctx, widgetDefinition(), metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		if all, err := client.List(ctx, metav1.ListOptions{}); err != nil || len(all.Items) != 0 {
+			t.Errorf("defined again: %v %v", err, all)
+		}
+	})
+}
+
+func TestDefinitionChanges(t *testing.T) {
+	inCluster(t, apiserver.Options{}, func(t *testing.T, c *cluster) {
+		definitions := c.dynamic.Resource(crds)
+		crd, err := definitions.Create(ctx, widgetDefinition(), metav1.CreateOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.dynamic.Resource(widgets).Namespace("x").Create(ctx, widget("red", "red"), metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		versions, _, _ := unstructured.NestedSlice(crd.Object, "spec", "versions")
+		versions[0].(map[string]any)["served"] = false
+		unstructured.SetNestedSlice(crd.Object, versions, "spec", "versions")
+		if crd, err = definitions.Update(ctx, crd, metav1.UpdateOptions{}); err != nil || crd.GetGeneration() != 2 {
+			t.Fatal(err, crd.GetGeneration())
+		}
+		if _, err := c.dynamic.Resource(betaWidgets).List(ctx, metav1.ListOptions{}); !apierrors.IsNotFound(err) {
+			t.Errorf("a version that is no longer served: %v", err)
+		}
+		if all, err := c.dynamic.Resource(widgets).List(ctx, metav1.ListOptions{}); err != nil || len(all.Items) != 1 {
+			t.Errorf("the other one: %v", err)
+		}
+	})
+}
+
+func TestBadDefinitions(t *testing.T) {
+	inCluster(t, apiserver.Options{}, func(t *testing.T, c *cluster) {
+		for name, spoil := range map[string]func(*unstructured.Unstructured){
+			"another name":      func(u *unstructured.Unstructured) { u.SetName("gadgets.example.com") },
+			"no group":          func(u *unstructured.Unstructured) { unstructured.RemoveNestedField(u.Object, "spec", "group") },
+			"no kind":           func(u *unstructured.Unstructured) { unstructured.RemoveNestedField(u.Object, "spec", "names", "kind") },
+			"no scope":          func(u *unstructured.Unstructured) { unstructured.RemoveNestedField(u.Object, "spec", "scope") },
+			"no versions":       func(u *unstructured.Unstructured) { unstructured.RemoveNestedField(u.Object, "spec", "versions") },
+			"no spec":           func(u *unstructured.Unstructured) { unstructured.RemoveNestedField(u.Object, "spec") },
+			"a built-in kind":   func(u *unstructured.Unstructured) { asPods(u) },
+			"names of no names": func(u *unstructured.Unstructured) { unstructured.SetNestedField(u.Object, "x", "spec", "names") },
+		} {
+			u := widgetDefinition()
+			spoil(u)
+			_, err := c.dynamic.Resource(crds).Create(ctx, u, metav1.CreateOptions{})
+			if !apierrors.IsInvalid(err) && !apierrors.IsBadRequest(err) {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+	})
+}
+
+func asPods(u *unstructured.Unstructured) {
+	u.SetName("deployments.apps")
+	unstructured.SetNestedField(u.Object, "apps", "spec", "group")
+	unstructured.SetNestedField(u.Object, "deployments", "spec", "names", "plural")
+}
+
+func TestRegister(t *testing.T) {
+	told := apiserver.Resource{GroupVersionResource: widgets, Kind: "Widget", SelectableFields: []string{"spec.color"}}
+	inCluster(t, apiserver.Options{Resources: []apiserver.Resource{told}}, func(t *testing.T, c *cluster) {
+		client := c.dynamic.Resource(widgets)
+		for _, name := range []string{"red", "blue"} {
+			if _, err := client.Create(ctx, widget(name, name), metav1.CreateOptions{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		w := c.watch("/apis/example.com/v1/widgets?watch=1&fieldSelector=spec.color%3Dblue")
+		defer w.close()
+		if e := w.next(); !strings.HasPrefix(e, "ADDED blue@") {
+			t.Error(e)
+		}
+		// It is told again, a little different: watches end, and the objects stay.
+		told.SelectableFields = nil
+		if err := c.server.Register(told); err != nil {
+			t.Fatal(err)
+		}
+		if e := w.next(); e != "EOF" {
+			t.Error(e)
+		}
+		if all, err := client.List(ctx, metav1.ListOptions{}); err != nil || len(all.Items) != 2 {
+			t.Errorf("%v %v", err, all)
+		}
+		if _, err := client.List(ctx, metav1.ListOptions{FieldSelector: "spec.color=red"}); !apierrors.IsBadRequest(err) {
+			t.Errorf("a field that is no longer selectable: %v", err)
+		}
+		for _, bad := range []apiserver.Resource{
+			{},
+			{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "pods"}, Kind: "Pod"},
+			{GroupVersionResource: schema.GroupVersionResource{Group: "apps", Version: "v9", Resource: "deployments"}, Kind: "Deployment"},
+			{GroupVersionResource: widgets, Kind: "Widget", SelectableFields: []string{"a[["}},
+		} {
+			if err := c.server.Register(bad); err == nil {
+				t.Errorf("registered %+v", bad)
+			}
+		}
+		if c.server.Unregister(schema.GroupVersionResource{Version: "v1", Resource: "pods"}) || !c.server.Unregister(widgets) {
+			t.Error("unregistered the wrong one")
+		}
+	})
+}

@@ -1,0 +1,174 @@
+package apiserver
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"net/http"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/validate/content"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// create answers a POST.
+func (s *Server) create(w http.ResponseWriter, r *http.Request, k *kind, q request) error {
+	if k.Namespaced && q.namespace == "" {
+		return apierrors.NewBadRequest("an empty namespace may not be set during creation")
+	}
+	o, err := k.fromRequest(w, r)
+	if err != nil {
+		return err
+	}
+	raw, err := s.insert(k, o, q.namespace, dryRun(r))
+	if err != nil {
+		return err
+	}
+	return k.cache.WriteObject(w, r, http.StatusCreated, raw)
+}
+
+func dryRun(r *http.Request) bool { return r.URL.Query().Get("dryRun") == metav1.DryRunAll }
+
+// generateTries is how often a generated name that is taken is made anew.
+const generateTries = 8
+
+// insert stores a new object and returns its bytes.
+func (s *Server) insert(k *kind, o object, namespace string, dry bool) ([]byte, error) {
+	if err := s.prepare(k, o, namespace); err != nil {
+		return nil, err
+	}
+	generated := o.GetName() == ""
+	for try := 0; ; try++ {
+		if generated {
+			o.SetName(generateName(o.GetGenerateName()))
+		}
+		if errs := validateName(k, o.GetName()); len(errs) > 0 {
+			return nil, apierrors.NewInvalid(k.groupKind(), o.GetName(), errs)
+		}
+		raw, err := k.storage.insert(k, o, dry)
+		if apierrors.IsAlreadyExists(err) && generated && try < generateTries {
+			continue
+		}
+		if err == nil {
+			err = s.changed(k, o)
+		}
+		return raw, err
+	}
+}
+
+// prepare sets what the server sets.
+func (s *Server) prepare(k *kind, o object, namespace string) error {
+	switch {
+	case o.GetResourceVersion() != "" && o.GetResourceVersion() != "0":
+		return apierrors.NewBadRequest("resourceVersion should not be set on objects to be created")
+	case o.GetName() == "" && o.GetGenerateName() == "":
+		return apierrors.NewInvalid(k.groupKind(), "", field.ErrorList{
+			field.Required(field.NewPath("metadata", "name"), "name or generateName is required")})
+	}
+	if err := k.checkNamespace(o, namespace); err != nil {
+		return err
+	}
+	o.SetUID(newUID())
+	o.SetCreationTimestamp(now())
+	o.SetDeletionTimestamp(nil)
+	o.SetDeletionGracePeriodSeconds(nil)
+	o.SetGeneration(0)
+	if k.hasGeneration() {
+		o.SetGeneration(1)
+	}
+	if k.Status {
+		resetStatus(o)
+	}
+	return s.admit(k, o)
+}
+
+// hasGeneration says whether objects count the changes of their spec.
+func (k *kind) hasGeneration() bool { return k.Status || k.goType == nil }
+
+// insert stores an object that is not there yet.
+func (st *storage) insert(k *kind, o object, dry bool) ([]byte, error) {
+	raw, err := k.marshal(o)
+	if err != nil {
+		return nil, apierrors.NewInternalError(err)
+	}
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if st.gone {
+		return nil, errGone
+	}
+	if _, ok := st.store.Get(key(o.GetNamespace(), o.GetName())); ok {
+		return nil, apierrors.NewAlreadyExists(k.groupResource(), o.GetName())
+	}
+	if dry {
+		return raw, nil
+	}
+	return st.put(raw)
+}
+
+// checkNamespace sees to it that an object is where the path says.
+func (k *kind) checkNamespace(o object, namespace string) error {
+	switch {
+	case !k.Namespaced && o.GetNamespace() != "":
+		return apierrors.NewBadRequest("namespace is not allowed on this type")
+	case !k.Namespaced || o.GetNamespace() == namespace:
+		return nil
+	case o.GetNamespace() == "":
+		o.SetNamespace(namespace)
+		return nil
+	}
+	return apierrors.NewBadRequest("the namespace of the provided object does not match the namespace sent on the request")
+}
+
+// validateName checks a name as kube-apiserver does for the kind.
+func validateName(k *kind, name string) (errs field.ErrorList) {
+	var problems []string
+	switch {
+	case k.Group == "rbac.authorization.k8s.io":
+		problems = content.IsPathSegmentName(name)
+	case k.Group == "" && k.Kind == "Namespace":
+		problems = validation.IsDNS1123Label(name)
+	default:
+		problems = validation.IsDNS1123Subdomain(name)
+	}
+	for _, p := range problems {
+		errs = append(errs, field.Invalid(field.NewPath("metadata", "name"), name, p))
+	}
+	return errs
+}
+
+const (
+	generatedSuffix = 5
+	maxGenerated    = 63 - generatedSuffix
+	// suffixAlphabet has no vowels, so that no words come out.
+	suffixAlphabet = "bcdfghjklmnpqrstvwxz2456789"
+)
+
+func generateName(base string) string {
+	if len(base) > maxGenerated {
+		base = base[:maxGenerated]
+	}
+	var b [generatedSuffix]byte
+	_, _ = rand.Read(b[:]) // never fails
+	var name strings.Builder
+	name.WriteString(base)
+	for _, c := range b {
+		name.WriteByte(suffixAlphabet[int(c)%len(suffixAlphabet)])
+	}
+	return name.String()
+}
+
+// newUID makes a random RFC 9562 UUID of version 4.
+func newUID() types.UID {
+	var b [16]byte
+	_, _ = rand.Read(b[:]) // never fails
+	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
+	h := hex.EncodeToString(b[:])
+	return types.UID(h[:8] + "-" + h[8:12] + "-" + h[12:16] + "-" + h[16:20] + "-" + h[20:])
+}
+
+// now is the time as objects carry it: whole seconds.
+func now() metav1.Time { return metav1.NewTime(time.Now().Truncate(time.Second)) }

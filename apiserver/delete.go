@@ -1,0 +1,142 @@
+package apiserver
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"mime"
+	"net/http"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/weirproject/weir/internal/watchcache"
+	"github.com/weirproject/weir/internal/wire"
+)
+
+// deleteOptions reads the body of a DELETE, which may be empty.
+func deleteOptions(w http.ResponseWriter, r *http.Request) (*metav1.DeleteOptions, error) {
+	o := &metav1.DeleteOptions{}
+	body, err := readBody(w, r)
+	if err != nil || len(body) == 0 {
+		return o, err
+	}
+	mediaType, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	switch {
+	case err == nil && mediaType == wire.ContentTypeProtobuf:
+		var raw []byte
+		if _, raw, err = wire.CutObject(wire.Protobuf, body); err == nil {
+			err = o.Unmarshal(raw)
+		}
+	default:
+		err = json.Unmarshal(body, o)
+	}
+	if err != nil {
+		return nil, apierrors.NewBadRequest("reading the delete options: " + err.Error())
+	}
+	return o, nil
+}
+
+// delete answers a DELETE of one object.
+func (s *Server) delete(w http.ResponseWriter, r *http.Request, k *kind, q request) error {
+	options, err := deleteOptions(w, r)
+	if err != nil {
+		return err
+	}
+	dry := dryRun(r) || len(options.DryRun) > 0
+	raw, o, err := s.remove(k, q, options.Preconditions, dry)
+	if err != nil {
+		return err
+	}
+	if !finalized(o) {
+		return k.cache.WriteObject(w, r, http.StatusOK, raw)
+	}
+	watchcache.WriteStatus(w, r, http.StatusOK, &metav1.Status{
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"},
+		Status:   metav1.StatusSuccess,
+		Details:  &metav1.StatusDetails{Name: q.name, Group: k.Group, Kind: k.GroupVersionResource.Resource, UID: o.GetUID()},
+	})
+	return nil
+}
+
+// remove deletes an object at once if it has no finalizers, else it marks it as being deleted. It returns the object's last state
+// either way, with a deletionTimestamp.
+func (s *Server) remove(k *kind, q request, p *metav1.Preconditions, dry bool) (raw []byte, o object, err error) {
+	st := k.storage
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if st.gone {
+		return nil, nil, errGone
+	}
+	oldRaw, ok, err := st.get(key(q.namespace, q.name))
+	if err == nil && ok {
+		o, err = k.unmarshal(oldRaw)
+	}
+	switch {
+	case err != nil:
+		return nil, nil, apierrors.NewInternalError(err)
+	case !ok:
+		return nil, nil, apierrors.NewNotFound(k.groupResource(), q.name)
+	}
+	if err := checkPreconditions(k, o, p); err != nil {
+		return nil, nil, err
+	}
+	if o.GetDeletionTimestamp() != nil && !finalized(o) { // it waits already
+		return oldRaw, o, nil
+	}
+	o.SetDeletionTimestamp(new(now()))
+	o.SetDeletionGracePeriodSeconds(new(int64(0)))
+	if !finalized(o) && k.hasGeneration() {
+		o.SetGeneration(o.GetGeneration() + 1)
+	}
+	if raw, err = k.marshal(o); err == nil && !dry {
+		if finalized(o) {
+			raw, err = st.remove(oldRaw)
+			s.removed(k, o)
+		} else {
+			raw, err = st.put(raw)
+		}
+	}
+	if err != nil {
+		return nil, nil, apierrors.NewInternalError(err)
+	}
+	return raw, o, nil
+}
+
+func checkPreconditions(k *kind, o object, p *metav1.Preconditions) error {
+	if p == nil {
+		return nil
+	}
+	if p.UID != nil && *p.UID != o.GetUID() {
+		return apierrors.NewConflict(k.groupResource(), o.GetName(), fmt.Errorf("the uid is %s, not %s", o.GetUID(), *p.UID))
+	}
+	if p.ResourceVersion != nil && *p.ResourceVersion != o.GetResourceVersion() {
+		return apierrors.NewConflict(k.groupResource(), o.GetName(), errors.New(modified))
+	}
+	return nil
+}
+
+// deleteCollection answers a DELETE of everything that a selector matches.
+func (s *Server) deleteCollection(w http.ResponseWriter, r *http.Request, k *kind, q request) error {
+	options, err := deleteOptions(w, r)
+	if err != nil {
+		return err
+	}
+	chosen, err := k.cache.Select(q.namespace, r.URL.Query())
+	if err != nil {
+		return err
+	}
+	for _, o := range chosen {
+		at := request{gvr: q.gvr, namespace: o.Namespace(), name: o.Name()}
+		_, _, err := s.remove(k, at, options.Preconditions, dryRun(r) || len(options.DryRun) > 0)
+		if err != nil && !apierrors.IsNotFound(err) { // somebody else was faster
+			return err
+		}
+	}
+	watchcache.WriteStatus(w, r, http.StatusOK, &metav1.Status{
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"},
+		Status:   metav1.StatusSuccess,
+		Details:  &metav1.StatusDetails{Group: k.Group, Kind: k.GroupVersionResource.Resource},
+	})
+	return nil
+}

@@ -1,0 +1,198 @@
+package apiserver
+
+import (
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/weirproject/weir/internal/watchcache"
+)
+
+// Faults makes a server misbehave on purpose. The zero value does nothing. It is safe for concurrent use, also while the server runs.
+type Faults struct {
+	mu       sync.Mutex
+	rules    []*Rule
+	late     time.Duration
+	never    bool
+	released chan struct{} // closed when the server closes: ends what is held
+}
+
+// Rule is one misbehaviour. Of several that match a request the first one added counts. One of Err, Cut, CutCleanly and Hold is set, or
+// Hold and one of the others.
+type Rule struct {
+	// Match says which requests. nil: all. See [Match].
+	Match func(*http.Request) bool
+	// Times is for how many requests. Zero: for all that come.
+	Times int
+	// Err is the answer, in place of the real one. An apierrors.StatusError becomes a Status, with its Retry-After.
+	Err error
+	// Cut breaks the connection after so many bytes of the body were sent; the headers are sent in any case.
+	Cut *int64
+	// CutCleanly ends the body there as if it were complete.
+	CutCleanly bool
+	// Hold, while it is open, makes the request wait before anything is answered. Close ends the waiting too.
+	Hold <-chan struct{}
+}
+
+// Match makes a Rule's Match for requests of one verb (get, list, watch, create, update, patch, delete, deletecollection) on one
+// resource, such as pods. Empty means any.
+func Match(verb, resource string) func(*http.Request) bool {
+	return func(r *http.Request) bool {
+		q, ok := parsePath(r.URL.Path)
+		return ok && (resource == "" || q.gvr.Resource == resource) && (verb == "" || verbOf(r, q) == verb)
+	}
+}
+
+func verbOf(r *http.Request, q request) string {
+	switch r.Method {
+	case http.MethodPost:
+		return "create"
+	case http.MethodPut:
+		return "update"
+	case http.MethodPatch:
+		return "patch"
+	case http.MethodDelete:
+		if q.name == "" {
+			return "deletecollection"
+		}
+		return "delete"
+	}
+	switch {
+	case q.watch || watchcache.IsWatch(r.URL.Query()):
+		return "watch"
+	case q.name == "":
+		return "list"
+	}
+	return "get"
+}
+
+// Add makes a rule count from now on, and returns how to take it back.
+func (f *Faults) Add(r Rule) (remove func()) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	rule := &r
+	if rule.Times == 0 {
+		rule.Times = -1
+	}
+	f.rules = append(f.rules, rule)
+	return func() {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.rules = slices.DeleteFunc(f.rules, func(o *Rule) bool { return o == rule })
+	}
+}
+
+// Bookmarks makes watches that begin from now on get the bookmark that ends their initial events late, or, like on a server that does
+// not know sendInitialEvents, no bookmark at all.
+func (f *Faults) Bookmarks(late time.Duration, never bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.late, f.never = late, never
+}
+
+func (f *Faults) bookmarks() (time.Duration, bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.late, f.never
+}
+
+// next is the rule for a request, and the channel that ends what is held.
+func (f *Faults) next(r *http.Request) (*Rule, <-chan struct{}) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.released == nil {
+		f.released = make(chan struct{})
+	}
+	for i, rule := range f.rules {
+		if rule.Match != nil && !rule.Match(r) {
+			continue
+		}
+		if rule.Times > 0 {
+			if rule.Times--; rule.Times == 0 {
+				f.rules = slices.Delete(f.rules, i, i+1)
+			}
+		}
+		return rule, f.released
+	}
+	return nil, nil
+}
+
+// release ends everything that is held.
+func (f *Faults) release() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.released == nil {
+		f.released = make(chan struct{})
+	}
+	select {
+	case <-f.released:
+	default:
+		close(f.released)
+	}
+}
+
+// apply does to a request what the rules say. done: it is answered. Otherwise the answer goes to the writer that it returns.
+func (f *Faults) apply(w http.ResponseWriter, r *http.Request) (out http.ResponseWriter, done bool) {
+	rule, released := f.next(r)
+	if rule == nil {
+		return w, false
+	}
+	if rule.Hold != nil {
+		select {
+		case <-rule.Hold:
+		case <-released:
+		case <-r.Context().Done():
+		}
+	}
+	if rule.Err != nil {
+		watchcache.WriteError(w, r, rule.Err)
+		return w, true
+	}
+	if rule.Cut != nil {
+		return &cutter{ResponseWriter: w, left: *rule.Cut, cleanly: rule.CutCleanly}, false
+	}
+	return w, false
+}
+
+// cutter is a connection that breaks after so many bytes.
+type cutter struct {
+	http.ResponseWriter
+	left    int64
+	cleanly bool
+	begun   bool
+}
+
+// Unwrap is for http.ResponseController.
+func (c *cutter) Unwrap() http.ResponseWriter { return c.ResponseWriter }
+
+// WriteHeader sends the headers at once, without a length that would not be kept.
+func (c *cutter) WriteHeader(code int) {
+	if !c.begun {
+		c.begun = true
+		c.Header().Del("Content-Length")
+		c.ResponseWriter.WriteHeader(code)
+	}
+}
+
+var errCut = apierrors.NewInternalError(http.ErrAbortHandler)
+
+func (c *cutter) Write(p []byte) (int, error) {
+	c.WriteHeader(http.StatusOK)
+	if int64(len(p)) <= c.left {
+		c.left -= int64(len(p))
+		return c.ResponseWriter.Write(p)
+	}
+	n, err := c.ResponseWriter.Write(p[:c.left])
+	c.left = 0
+	if err != nil {
+		return n, err
+	}
+	_ = http.NewResponseController(c.ResponseWriter).Flush()
+	if c.cleanly {
+		return n, errCut
+	}
+	panic(http.ErrAbortHandler)
+}

@@ -1,0 +1,143 @@
+package apiserver_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/weirproject/weir/apiserver"
+)
+
+func TestFaultAnswers(t *testing.T) {
+	faults := &apiserver.Faults{}
+	inCluster(t, apiserver.Options{Faults: faults}, func(t *testing.T, c *cluster) {
+		faults.Add(apiserver.Rule{Match: apiserver.Match("list", "configmaps"), Times: 2, Err: apierrors.NewTooManyRequests("slow down", 7)})
+		remove := faults.Add(apiserver.Rule{Match: apiserver.Match("", "secrets"), Err: errors.New("broken")})
+		for range 2 {
+			a := c.get(configMaps, nil)
+			if a.code != 429 || a.header.Get("Retry-After") != "7" || a.status(t).Details.RetryAfterSeconds != 7 {
+				t.Errorf("answered %d: %s", a.code, a.body)
+			}
+			if a := c.get("/api/v1/pods", nil); a.code != 200 {
+				t.Errorf("pods: %d", a.code)
+			}
+		}
+		if a := c.get(configMaps, nil); a.code != 200 {
+			t.Errorf("the third time: %d", a.code)
+		}
+		for range 3 {
+			if a := c.do(http.MethodDelete, "/api/v1/namespaces/default/secrets", nil); a.code != 500 {
+				t.Errorf("secrets: %d", a.code)
+			}
+		}
+		remove()
+		if a := c.get("/api/v1/secrets", nil); a.code != 200 {
+			t.Errorf("secrets: %d", a.code)
+		}
+	})
+}
+
+func TestFaultCuts(t *testing.T) {
+	faults := &apiserver.Faults{}
+	inCluster(t, apiserver.Options{Pods: 100, Faults: faults}, func(t *testing.T, c *cluster) {
+		for _, cleanly := range []bool{false, true} {
+			faults.Add(apiserver.Rule{Match: apiserver.Match("list", "pods"), Times: 1, Cut: new(int64(300_000)), CutCleanly: cleanly})
+			res, err := c.transport.RoundTrip(request(t, c, "/api/v1/pods"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			body, err := io.ReadAll(res.Body)
+			_ = res.Body.Close()
+			if len(body) != 300_000 || (err == nil) != cleanly {
+				t.Errorf("cleanly=%v: %d bytes, %v", cleanly, len(body), err)
+			}
+		}
+		// Nothing at all, with and without an end.
+		faults.Add(apiserver.Rule{Match: apiserver.Match("watch", "pods"), Times: 1, Cut: new(int64(0)), CutCleanly: true})
+		w := c.watch("/api/v1/pods?watch=1")
+		defer w.close()
+		if e := w.next(); e != "EOF" {
+			t.Errorf("got %s", e)
+		}
+		faults.Add(apiserver.Rule{Match: apiserver.Match("get", ""), Times: 1, Cut: new(int64(0))})
+		res, err := c.transport.RoundTrip(request(t, c, "/api/v1/namespaces/default"))
+		if err == nil {
+			_, err = io.ReadAll(res.Body)
+			_ = res.Body.Close()
+		}
+		if err == nil {
+			t.Error("no error from a connection that broke")
+		}
+	})
+}
+
+func request(t *testing.T, c *cluster, path string) *http.Request {
+	t.Helper()
+	r, err := http.NewRequest(http.MethodGet, c.config.Host+path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func TestFaultHolds(t *testing.T) {
+	faults := &apiserver.Faults{}
+	inCluster(t, apiserver.Options{Faults: faults}, func(t *testing.T, c *cluster) {
+		began := time.Now()
+		hold := make(chan struct{})
+		faults.Add(apiserver.Rule{Match: apiserver.Match("get", "namespaces"), Times: 1, Hold: hold})
+		go func() {
+			time.Sleep(time.Hour) // of the bubble
+			close(hold)
+		}()
+		if a := c.get("/api/v1/namespaces/default", nil); a.code != 200 || time.Since(began) != time.Hour {
+			t.Errorf("%d after %v", a.code, time.Since(began))
+		}
+		faults.Add(apiserver.Rule{Match: apiserver.Match("get", "namespaces"), Hold: make(chan struct{})})
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		if _, err := c.typed.CoreV1().Namespaces().Get(ctx, "default", metav1.GetOptions{}); err == nil {
+			t.Error("not held")
+		}
+		done := make(chan answer)
+		go func() { done <- c.get("/api/v1/namespaces/default", nil) }()
+		synctest.Wait()
+		if err := c.server.Close(); err != nil { // ends what is held
+			t.Error(err)
+		}
+		if a := <-done; a.code != 503 {
+			t.Errorf("answered %d", a.code)
+		}
+	})
+}
+
+// TestFaultBookmarks: the server of old that never sends one, and one that is slow to.
+func TestFaultBookmarks(t *testing.T) {
+	const path = configMaps + "?watch=1&timeoutSeconds=300&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"
+	faults := &apiserver.Faults{}
+	inCluster(t, apiserver.Options{Faults: faults}, func(t *testing.T, c *cluster) {
+		c.configMap("a", nil)
+		began := time.Now()
+		faults.Bookmarks(20*time.Second, false)
+		w := c.watch(path)
+		events := w.until(func(e string) bool { return strings.Contains(e, " end@") })
+		if len(events) != 2 || time.Since(began) != 20*time.Second {
+			t.Errorf("%v after %v", events, time.Since(began))
+		}
+		w.close()
+		faults.Bookmarks(0, true)
+		w = c.watch(path)
+		defer w.close()
+		if events := w.until(func(string) bool { return false }); len(events) != 2 || events[1] != "EOF" {
+			t.Errorf("%v", events)
+		}
+	})
+}

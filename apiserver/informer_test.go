@@ -1,0 +1,111 @@
+package apiserver_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic/dynamicinformer"
+	"k8s.io/client-go/features"
+	featurestesting "k8s.io/client-go/features/testing"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/weirproject/weir/apiserver"
+)
+
+// TestInformers has client-go's informers follow simulated pods through churn, through a compaction and through broken connections, and
+// compares what they hold at the end with a LIST.
+func TestInformers(t *testing.T) {
+	for _, watchList := range []bool{false, true} {
+		t.Run(fmt.Sprintf("WatchList=%v", watchList), func(t *testing.T) {
+			featurestesting.SetFeatureDuringTest(t, features.WatchListClient, watchList)
+			faults := &apiserver.Faults{}
+			inCluster(t, apiserver.Options{Pods: 200, Churn: 30, Faults: faults}, func(t *testing.T, c *cluster) {
+				lists := 0
+				faults.Add(apiserver.Rule{Times: 1, Match: countThen(&lists, apiserver.Match("list", "pods"))})
+				ctx, stop := context.WithCancel(context.Background())
+				gvr := schema.GroupVersionResource{Version: "v1", Resource: "pods"}
+				var factories []interface{ Shutdown() }
+				stores := map[string]cache.Store{}
+				for name, client := range map[string]kubernetes.Interface{"json": c.typed, "protobuf": c.protobuf} {
+					f := informers.NewSharedInformerFactory(client, 0)
+					stores[name] = f.Core().V1().Pods().Informer().GetStore()
+					f.StartWithContext(ctx)
+					f.WaitForCacheSyncWithContext(ctx)
+					factories = append(factories, f)
+				}
+				df := dynamicinformer.NewDynamicSharedInformerFactory(c.dynamic, 0)
+				stores["dynamic"] = df.ForResource(gvr).Informer().GetStore()
+				df.Start(ctx.Done())
+				df.WaitForCacheSync(ctx.Done())
+				factories = append(factories, df)
+
+				for range 3 {
+					time.Sleep(5 * time.Second) // of the bubble
+					c.server.Compact()
+					c.transport.CloseIdleConnections()
+					faults.Add(apiserver.Rule{Match: apiserver.Match("watch", "pods"), Cut: new(int64(20_000)), Times: 3})
+				}
+				time.Sleep(20 * time.Second)
+				if watchList && lists > 0 {
+					t.Errorf("%d LISTs although it streams", lists)
+				}
+				compareStores(t, c, stores)
+				stop()
+				for _, f := range factories {
+					f.Shutdown()
+				}
+			})
+		})
+	}
+}
+
+// countThen counts what match is true for and is itself never true.
+func countThen(n *int, match func(r *http.Request) bool) func(r *http.Request) bool {
+	return func(r *http.Request) bool {
+		if match(r) {
+			*n++
+		}
+		return false
+	}
+}
+
+// compareStores waits until nothing more is under way, then compares each object.
+func compareStores(t *testing.T, c *cluster, stores map[string]cache.Store) {
+	t.Helper()
+	c.server.StopChurn()
+	synctest.Wait()
+	list, err := c.typed.CoreV1().Pods("").List(context.Background(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(list.Items) != 200 {
+		t.Errorf("the churn has left %d pods", len(list.Items))
+	}
+	for name, store := range stores {
+		if n := len(store.ListKeys()); n != len(list.Items) {
+			t.Errorf("%s: %d pods, want %d", name, n, len(list.Items))
+		}
+		for i := range list.Items {
+			pod := &list.Items[i]
+			got, ok, err := store.GetByKey(pod.Namespace + "/" + pod.Name)
+			if err != nil || !ok {
+				t.Fatalf("%s: no %s (%v)", name, pod.Name, err)
+			}
+			if v := got.(metav1.Object).GetResourceVersion(); v != pod.ResourceVersion {
+				t.Fatalf("%s: %s at %s, want %s", name, pod.Name, v, pod.ResourceVersion)
+			}
+			if typed, ok := got.(*corev1.Pod); ok && !semanticEqual(typed, pod) {
+				t.Fatalf("%s: %s differs", name, pod.Name)
+			}
+		}
+	}
+}

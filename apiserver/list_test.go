@@ -1,0 +1,300 @@
+package apiserver_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/weirproject/weir/apiserver"
+)
+
+const configMaps = "/api/v1/namespaces/default/configmaps"
+
+// TestListSemantics has a row for each row of the LIST table of kube-apiserver. The history is: a, b and c are created, b is changed,
+// c is deleted. In a query, {b} stands for the resourceVersion at which b was created, and so on.
+func TestListSemantics(t *testing.T) {
+	const late = "999999"
+	for _, tt := range []struct {
+		name, query string
+		code        int
+		want        string // names, then @ and what the list's resourceVersion must be
+		more        bool   // there is a continue token
+	}{
+		{"unset, empty", "", 200, "a b@now", false},
+		{"unset, empty, limit", "limit=1", 200, "a@now", true},
+		{"unset, 0", "resourceVersion=0", 200, "a b@now", false},
+		{"unset, 0: limit is ignored", "resourceVersion=0&limit=1", 200, "a b@now", false},
+		{"unset, N: not older", "resourceVersion={b}", 200, "a b@now", false},
+		{"unset, N from the future", "resourceVersion=" + late, 504, "", false},
+		{"unset, N, limit: exactly", "resourceVersion={b}&limit=5", 200, "a b@{b}", false},
+		{"unset, N, limit: a page of it", "resourceVersion={c}&limit=2", 200, "a b@{c}", true},
+		{"unset, N, limit, too old", "resourceVersion=7&limit=5", 410, "", false},
+		{"Exact N", "resourceVersionMatch=Exact&resourceVersion={c}", 200, "a b c@{c}", false},
+		{"Exact N before the first", "resourceVersionMatch=Exact&resourceVersion={start}", 200, "@{start}", false},
+		{"Exact N, now", "resourceVersionMatch=Exact&resourceVersion={end}", 200, "a b@{end}", false},
+		{"Exact N from the future", "resourceVersionMatch=Exact&resourceVersion=" + late, 504, "", false},
+		{"Exact, too old", "resourceVersionMatch=Exact&resourceVersion=7", 410, "", false},
+		{"Exact, empty", "resourceVersionMatch=Exact", 422, "", false},
+		{"Exact, 0", "resourceVersionMatch=Exact&resourceVersion=0", 422, "", false},
+		{"NotOlderThan 0", "resourceVersionMatch=NotOlderThan&resourceVersion=0", 200, "a b@now", false},
+		{"NotOlderThan N", "resourceVersionMatch=NotOlderThan&resourceVersion={b}", 200, "a b@now", false},
+		{"NotOlderThan N honours limit", "resourceVersionMatch=NotOlderThan&resourceVersion={b}&limit=1", 200, "a@now", true},
+		{"NotOlderThan N from the future", "resourceVersionMatch=NotOlderThan&resourceVersion=" + late, 504, "", false},
+		{"NotOlderThan, empty", "resourceVersionMatch=NotOlderThan", 422, "", false},
+		{"unknown match", "resourceVersionMatch=Near&resourceVersion={b}", 422, "", false},
+		{"sendInitialEvents", "sendInitialEvents=true", 422, "", false},
+		{"continue with a resourceVersion", "continue=abc&resourceVersion={b}", 400, "", false},
+		{"continue with a match", "continue=abc&resourceVersion={b}&resourceVersionMatch=Exact", 422, "", false},
+		{"a broken token", "continue=abc", 400, "", false},
+		{"a resourceVersion that is no number", "resourceVersion=abc", 400, "", false},
+		{"a limit that is no number", "limit=many", 400, "", false},
+		{"a negative limit is none", "limit=-1", 200, "a b@now", false},
+		{"unknown parameters are ignored", "colour=blue&pretty=true", 200, "a b@now", false},
+		{"a broken label selector", "labelSelector=a%20in%20(", 400, "", false},
+		{"a broken field selector", "fieldSelector=a", 400, "", false},
+		{"an unknown field", "fieldSelector=data.x%3D1", 400, "", false},
+		{"labels", "labelSelector=colour%3Dblue", 200, "b@now", false},
+		{"labels, exactly", "labelSelector=colour&resourceVersionMatch=Exact&resourceVersion={c}", 200, "c@{c}", false},
+		{"fields", "fieldSelector=metadata.name!%3Da", 200, "b@now", false},
+		{"one name", "fieldSelector=metadata.name%3Da", 200, "a@now", false},
+		{"another namespace", "fieldSelector=metadata.namespace%3Dother", 200, "@now", false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			inCluster(t, apiserver.Options{}, func(t *testing.T, c *cluster) {
+				versions := []string{"{start}", fmt.Sprint(c.server.ResourceVersion())}
+				versions = append(versions, "{a}", c.configMap("a", nil))
+				versions = append(versions, "{b}", c.configMap("b", nil))
+				versions = append(versions, "{c}", c.configMap("c", map[string]string{"colour": "red"}))
+				c.relabel("b", map[string]string{"colour": "blue"})
+				versions = append(versions, "{end}", c.remove("c"), "@now", "@"+fmt.Sprint(c.server.ResourceVersion()))
+				fill := strings.NewReplacer(versions...)
+
+				a := c.do(http.MethodGet, configMaps+"?"+fill.Replace(tt.query), nil)
+				if a.code != tt.code {
+					t.Fatalf("answered %d, want %d: %s", a.code, tt.code, a.body)
+				}
+				if tt.code != 200 {
+					checkStatus(t, a)
+					return
+				}
+				var list corev1.ConfigMapList
+				a.decode(t, &list)
+				if got := listed(&list) + "@" + list.ResourceVersion; got != fill.Replace(tt.want) {
+					t.Errorf("got %q, want %q", got, fill.Replace(tt.want))
+				}
+				if (list.Continue != "") != tt.more {
+					t.Errorf("continue is %q", list.Continue)
+				}
+			})
+		})
+	}
+}
+
+func listed(list *corev1.ConfigMapList) string {
+	var names []string
+	for _, cm := range list.Items {
+		names = append(names, cm.Name)
+	}
+	return strings.Join(names, " ")
+}
+
+// checkStatus checks what a client needs in an error.
+func checkStatus(t *testing.T, a answer) {
+	t.Helper()
+	s := a.status(t)
+	reasons := map[int]metav1.StatusReason{
+		400: metav1.StatusReasonBadRequest,
+		410: metav1.StatusReasonExpired,
+		422: metav1.StatusReasonInvalid,
+		504: metav1.StatusReasonTimeout,
+	}
+	if s.Reason != reasons[a.code] || s.Message == "" {
+		t.Errorf("reason %q, message %q", s.Reason, s.Message)
+	}
+	if a.code == 504 {
+		err := &apierrors.StatusError{ErrStatus: *s}
+		if !apierrors.HasStatusCause(err, metav1.CauseTypeResourceVersionTooLarge) || a.header.Get("Retry-After") != "1" ||
+			s.Details.RetryAfterSeconds != 1 {
+			t.Errorf("too large, but: %+v, Retry-After %q", s.Details, a.header.Get("Retry-After"))
+		}
+	}
+}
+
+func TestListPages(t *testing.T) {
+	inCluster(t, apiserver.Options{}, func(t *testing.T, c *cluster) {
+		for i := range 10 {
+			c.configMap(fmt.Sprintf("cm-%d", i), nil)
+		}
+		maps := c.protobuf.CoreV1().ConfigMaps("default")
+		ctx := context.Background()
+		first, err := maps.List(ctx, metav1.ListOptions{Limit: 4})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if *first.RemainingItemCount != 6 || len(first.Items) != 4 {
+			t.Fatalf("first page: %d items, %d remain", len(first.Items), *first.RemainingItemCount)
+		}
+		// What happens between two pages is not seen.
+		c.remove("cm-1")
+		c.remove("cm-6")
+		c.configMap("cm-55", nil)
+		c.relabel("cm-8", map[string]string{"late": "yes"})
+		names := listed(first)
+		token := first.Continue
+		for token != "" {
+			page, err := maps.List(ctx, metav1.ListOptions{Limit: 3, Continue: token})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if page.ResourceVersion != first.ResourceVersion {
+				t.Errorf("page at %s, the first at %s", page.ResourceVersion, first.ResourceVersion)
+			}
+			for _, cm := range page.Items {
+				if len(cm.Labels) > 0 {
+					t.Errorf("%s is newer than the list", cm.Name)
+				}
+			}
+			names += " " + listed(page)
+			token = page.Continue
+		}
+		if want := "cm-0 cm-1 cm-2 cm-3 cm-4 cm-5 cm-6 cm-7 cm-8 cm-9"; names != want {
+			t.Errorf("got %s", names)
+		}
+
+		// Too old: the rest can still be had, as it is now.
+		c.server.Compact()
+		_, err = maps.List(ctx, metav1.ListOptions{Limit: 3, Continue: first.Continue})
+		status := apierrors.APIStatus(nil)
+		if !apierrors.IsResourceExpired(err) || !asStatus(err, &status) || status.Status().ListMeta.Continue == "" {
+			t.Fatalf("an old token: %v", err)
+		}
+		rest, err := maps.List(ctx, metav1.ListOptions{Continue: status.Status().ListMeta.Continue})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := "cm-4 cm-5 cm-55 cm-7 cm-8 cm-9"; listed(rest) != want {
+			t.Errorf("inconsistent rest: %s", listed(rest))
+		}
+	})
+}
+
+func asStatus(err error, target *apierrors.APIStatus) bool {
+	s, ok := err.(apierrors.APIStatus)
+	*target = s
+	return ok
+}
+
+// TestListClients sees the same through every kind of client.
+func TestListClients(t *testing.T) {
+	inCluster(t, apiserver.Options{Pods: 300}, func(t *testing.T, c *cluster) {
+		ctx := context.Background()
+		pods, err := c.typed.CoreV1().Pods("").List(ctx, metav1.ListOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		viaProtobuf, err := c.protobuf.CoreV1().Pods("").List(ctx, metav1.ListOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		gvr := schema.GroupVersionResource{Version: "v1", Resource: "pods"}
+		unstructured, err := c.dynamic.Resource(gvr).List(ctx, metav1.ListOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		partial, err := c.metadata.Resource(gvr).List(ctx, metav1.ListOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(pods.Items) != 300 || len(viaProtobuf.Items) != 300 || len(unstructured.Items) != 300 || len(partial.Items) != 300 {
+			t.Fatalf("%d %d %d %d pods", len(pods.Items), len(viaProtobuf.Items), len(unstructured.Items), len(partial.Items))
+		}
+		for i := range pods.Items {
+			if !semanticEqual(&pods.Items[i], &viaProtobuf.Items[i]) {
+				t.Fatalf("pod %d differs between JSON and protobuf", i)
+			}
+			if unstructured.Items[i].GetUID() != pods.Items[i].UID || !semanticEqual(partial.Items[i].ObjectMeta, pods.Items[i].ObjectMeta) {
+				t.Fatalf("pod %d differs between clients", i)
+			}
+		}
+		one, err := c.protobuf.CoreV1().Pods(pods.Items[7].Namespace).Get(ctx, pods.Items[7].Name, metav1.GetOptions{})
+		if err != nil || !semanticEqual(one, &pods.Items[7]) {
+			t.Fatalf("GET differs from LIST: %v", err)
+		}
+		onePartial, err := c.metadata.Resource(gvr).Namespace(one.Namespace).Get(ctx, one.Name, metav1.GetOptions{})
+		if err != nil || onePartial.UID != one.UID {
+			t.Fatalf("GET of the metadata: %v", err)
+		}
+		_, err = c.typed.CoreV1().Pods("default").Get(ctx, "nobody", metav1.GetOptions{})
+		if !apierrors.IsNotFound(err) {
+			t.Errorf("GET of nothing: %v", err)
+		}
+	})
+}
+
+// TestFieldSelectors compares what selectors choose with a filter over all.
+func TestFieldSelectors(t *testing.T) {
+	inCluster(t, apiserver.Options{Pods: 200}, func(t *testing.T, c *cluster) {
+		ctx := context.Background()
+		all, err := c.typed.CoreV1().Pods("").List(ctx, metav1.ListOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		some := &all.Items[42]
+		for _, tt := range []struct {
+			fields, labels string
+			match          func(p *corev1.Pod) bool
+		}{
+			{"spec.nodeName=" + some.Spec.NodeName, "", func(p *corev1.Pod) bool { return p.Spec.NodeName == some.Spec.NodeName }},
+			{"spec.nodeName!=" + some.Spec.NodeName, "", func(p *corev1.Pod) bool { return p.Spec.NodeName != some.Spec.NodeName }},
+			{"spec.restartPolicy=Always,status.phase=Running", "", func(*corev1.Pod) bool { return true }},
+			{"spec.schedulerName=default-scheduler,spec.hostNetwork=false", "", func(*corev1.Pod) bool { return true }},
+			{"spec.hostNetwork=true", "", func(*corev1.Pod) bool { return false }},
+			{"spec.serviceAccountName=" + some.Spec.ServiceAccountName, "",
+				func(p *corev1.Pod) bool { return p.Spec.ServiceAccountName == some.Spec.ServiceAccountName }},
+			{"status.podIP=" + some.Status.PodIP, "", func(p *corev1.Pod) bool { return p.Name == some.Name }},
+			{"status.nominatedNodeName=", "", func(*corev1.Pod) bool { return true }},
+			{"metadata.name=" + some.Name, "", func(p *corev1.Pod) bool { return p.Name == some.Name }},
+			{"metadata.namespace=" + some.Namespace, "", func(p *corev1.Pod) bool { return p.Namespace == some.Namespace }},
+			{"metadata.namespace!=" + some.Namespace, "", func(p *corev1.Pod) bool { return p.Namespace != some.Namespace }},
+			{"metadata.name=a,metadata.name=b", "", func(*corev1.Pod) bool { return false }},
+			{"", "app=" + some.Labels["app"], func(p *corev1.Pod) bool { return p.Labels["app"] == some.Labels["app"] }},
+			{"", "app!=" + some.Labels["app"], func(p *corev1.Pod) bool { return p.Labels["app"] != some.Labels["app"] }},
+			{"", "team in (cart,billing),track", func(p *corev1.Pod) bool { return slices.Contains([]string{"cart", "billing"}, p.Labels["team"]) }},
+			{"", "team notin (cart,billing),!nothing", func(p *corev1.Pod) bool {
+				return !slices.Contains([]string{"cart", "billing"}, p.Labels["team"])
+			}},
+			{"", "app>5", func(*corev1.Pod) bool { return false }},
+			{"spec.nodeName=" + some.Spec.NodeName, "app=" + some.Labels["app"], func(p *corev1.Pod) bool {
+				return p.Spec.NodeName == some.Spec.NodeName && p.Labels["app"] == some.Labels["app"]
+			}},
+		} {
+			want := 0
+			for i := range all.Items {
+				if tt.match(&all.Items[i]) {
+					want++
+				}
+			}
+			got, err := c.protobuf.CoreV1().Pods("").List(ctx, metav1.ListOptions{FieldSelector: tt.fields, LabelSelector: tt.labels})
+			if err != nil {
+				t.Errorf("%s %s: %v", tt.fields, tt.labels, err)
+				continue
+			}
+			if len(got.Items) != want {
+				t.Errorf("%s %s: %d pods, want %d", tt.fields, tt.labels, len(got.Items), want)
+			}
+			for i := range got.Items {
+				if !tt.match(&got.Items[i]) {
+					t.Errorf("%s %s: chose %s", tt.fields, tt.labels, got.Items[i].Name)
+				}
+			}
+		}
+	})
+}

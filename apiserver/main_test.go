@@ -1,0 +1,13 @@
+package apiserver_test
+
+import (
+	"testing"
+
+	"go.uber.org/goleak"
+	"k8s.io/apimachinery/pkg/api/equality"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// semanticEqual compares objects as the API means them: no list is an empty list.
+func semanticEqual(a, b any) bool { return equality.Semantic.DeepEqual(a, b) }

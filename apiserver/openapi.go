@@ -1,0 +1,87 @@
+package apiserver
+
+import (
+	"net/http"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// serveOpenAPI answers requests for schemas. There are none; but the documents of version 3 say which parameters a PATCH takes, without
+// which kubectl does not apply anything.
+func (s *Server) serveOpenAPI(w http.ResponseWriter, r *http.Request, path []string) {
+	if path[0] != "v3" {
+		notFound(w, r)
+		return
+	}
+	if len(path) == 1 {
+		writeJSON(w, "application/json", map[string]any{"paths": s.openAPIRoot()})
+		return
+	}
+	var gv schema.GroupVersion
+	switch {
+	case path[1] == "api" && len(path) == 3:
+		gv.Version = path[2]
+	case path[1] == "apis" && len(path) == 4:
+		gv.Group, gv.Version = path[2], path[3]
+	default:
+		notFound(w, r)
+		return
+	}
+	paths := map[string]any{}
+	for _, k := range s.registry.all() {
+		if k.GroupVersion() == gv {
+			paths[k.path()] = map[string]any{"patch": k.patchOperation()}
+		}
+	}
+	if len(paths) == 0 {
+		notFound(w, r)
+		return
+	}
+	writeJSON(w, "application/json", map[string]any{
+		"openapi": "3.0.0",
+		"info":    map[string]any{"title": "Weir's embedded API server", "version": serverVersion.GitVersion},
+		"paths":   paths,
+	})
+}
+
+// openAPIRoot says where the document of each version is.
+func (s *Server) openAPIRoot() map[string]any {
+	out := map[string]any{}
+	for _, k := range s.registry.all() {
+		root := strings.TrimPrefix(k.root(), "/")
+		out[root] = map[string]any{"serverRelativeURL": "/openapi/v3/" + root}
+	}
+	return out
+}
+
+// root is the path of a version.
+func (k *kind) root() string {
+	if k.Group == "" {
+		return "/api/" + k.Version
+	}
+	return "/apis/" + k.Group + "/" + k.Version
+}
+
+// path is where an object is, with its variables.
+func (k *kind) path() string {
+	path := k.root()
+	if k.Namespaced {
+		path += "/namespaces/{namespace}"
+	}
+	return path + "/" + k.GroupVersionResource.Resource + "/{name}"
+}
+
+func (k *kind) patchOperation() map[string]any {
+	var parameters []map[string]any
+	for _, name := range []string{"dryRun", "fieldManager", "fieldValidation"} {
+		parameters = append(parameters, map[string]any{
+			"name": name, "in": "query", "schema": map[string]any{"type": "string"}})
+	}
+	return map[string]any{
+		"parameters":                      parameters,
+		"responses":                       map[string]any{"200": map[string]any{"description": "OK"}},
+		"x-kubernetes-action":             "patch",
+		"x-kubernetes-group-version-kind": map[string]any{"group": k.Group, "version": k.Version, "kind": k.Kind},
+	}
+}

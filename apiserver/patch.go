@@ -1,0 +1,150 @@
+package apiserver
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"mime"
+	"net/http"
+	"reflect"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/strategicpatch"
+)
+
+// patcher makes the patched text of an object's JSON.
+type patcher func(text []byte) ([]byte, error)
+
+// patch answers a PATCH.
+func (s *Server) patch(w http.ResponseWriter, r *http.Request, k *kind, q request) error {
+	apply, err := k.patcher(w, r)
+	if err != nil {
+		return err
+	}
+	strict := r.URL.Query().Get("fieldValidation") == metav1.FieldValidationStrict
+	raw, err := s.update(k, q, dryRun(r), func(o object) (object, error) {
+		version := o.GetResourceVersion()
+		text, err := k.toJSON(o)
+		if err != nil {
+			return nil, apierrors.NewInternalError(err)
+		}
+		if text, err = apply(text); err != nil {
+			return nil, err
+		}
+		patched, err := k.fromJSON(text, strict)
+		if err != nil {
+			return nil, err
+		}
+		if patched.GetResourceVersion() == "" { // the patch took it away: it does not care
+			patched.SetResourceVersion(version)
+		}
+		return patched, nil
+	})
+	if err != nil {
+		return err
+	}
+	return k.cache.WriteObject(w, r, http.StatusOK, raw)
+}
+
+// patcher reads the patch of a request.
+func (k *kind) patcher(w http.ResponseWriter, r *http.Request) (patcher, error) {
+	mediaType, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	if err != nil {
+		return nil, errUnsupportedMediaType("a PATCH needs a Content-Type")
+	}
+	body, err := readBody(w, r)
+	if err != nil {
+		return nil, err
+	}
+	switch types.PatchType(mediaType) {
+	case types.JSONPatchType:
+		return jsonPatcher(body)
+	case types.MergePatchType:
+		return mergePatcher(body)
+	case types.StrategicMergePatchType:
+		if k.goType != nil {
+			return k.strategicPatcher(body), nil
+		}
+		return nil, errUnsupportedMediaType("strategic merge patches are only for built-in kinds: use " + string(types.MergePatchType))
+	case types.ApplyPatchType, "application/apply-patch+cbor":
+		return nil, errUnsupportedMediaType("this server has no server-side apply: use a client-side one, or " +
+			string(types.MergePatchType))
+	}
+	return nil, errUnsupportedMediaType("the body of the request was in an unknown format - accepted media types include: " +
+		string(types.JSONPatchType) + ", " + string(types.MergePatchType) + ", " + string(types.StrategicMergePatchType))
+}
+
+// maxPatchOperations is kube-apiserver's limit for one JSON patch.
+const maxPatchOperations = 10_000
+
+func jsonPatcher(body []byte) (patcher, error) {
+	p, err := parseJSONPatch(body)
+	if err != nil {
+		return nil, apierrors.NewBadRequest("reading the patch: " + err.Error())
+	}
+	if len(p) > maxPatchOperations {
+		return nil, apierrors.NewRequestEntityTooLargeError("the JSON patch has too many operations")
+	}
+	return func(text []byte) ([]byte, error) {
+		document, err := decodeJSON(text)
+		if err != nil {
+			return nil, apierrors.NewInternalError(err)
+		}
+		if document, err = p.apply(document); err != nil {
+			return nil, errUnprocessable(err)
+		}
+		return json.Marshal(document)
+	}, nil
+}
+
+func mergePatcher(body []byte) (patcher, error) {
+	patch, err := decodeJSON(body)
+	if err != nil {
+		return nil, apierrors.NewBadRequest("reading the patch: " + err.Error())
+	}
+	if _, ok := patch.(map[string]any); !ok {
+		return nil, apierrors.NewBadRequest("reading the patch: it is no JSON object")
+	}
+	return func(text []byte) ([]byte, error) {
+		document, err := decodeJSON(text)
+		if err != nil {
+			return nil, apierrors.NewInternalError(err)
+		}
+		return json.Marshal(mergeJSON(document, patch))
+	}, nil
+}
+
+func (k *kind) strategicPatcher(body []byte) patcher {
+	return func(text []byte) ([]byte, error) {
+		out, err := strategicpatch.StrategicMergePatch(text, body, reflect.New(k.goType).Interface())
+		if err != nil {
+			return nil, apierrors.NewBadRequest("applying the patch: " + err.Error())
+		}
+		return out, nil
+	}
+}
+
+func errUnprocessable(err error) error {
+	return &apierrors.StatusError{ErrStatus: metav1.Status{
+		Status:  metav1.StatusFailure,
+		Code:    http.StatusUnprocessableEntity,
+		Reason:  metav1.StatusReasonInvalid,
+		Message: "the server rejected our request due to an error in our request: " + err.Error(),
+	}}
+}
+
+// decodeJSON reads one JSON value and keeps numbers as they are written.
+func decodeJSON(text []byte) (any, error) {
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.UseNumber()
+	var v any
+	if err := d.Decode(&v); err != nil {
+		return nil, err
+	}
+	if d.More() {
+		return nil, errors.New("more than one JSON value")
+	}
+	return v, nil
+}

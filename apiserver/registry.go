@@ -1,0 +1,153 @@
+package apiserver
+
+import (
+	"cmp"
+	"fmt"
+	"reflect"
+	"slices"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/version"
+
+	"github.com/weirproject/weir/internal/wire"
+)
+
+// registry is what the server knows. Safe for concurrent use.
+type registry struct {
+	mu       sync.RWMutex
+	kinds    map[schema.GroupVersionResource]*kind
+	storages map[schema.GroupResource]*storage // of the kinds, one for all versions
+	retired  []*storage                        // of resources that were unregistered: their watchers may still be reading
+	closed   bool
+}
+
+func (g *registry) find(gvr schema.GroupVersionResource) (*kind, bool) {
+	g.mu.RLock()
+	defer g.mu.RUnlock()
+	k, ok := g.kinds[gvr]
+	return k, ok
+}
+
+// all kinds, sorted by group, by version with the preferred one first, and by name.
+func (g *registry) all() []*kind {
+	g.mu.RLock()
+	defer g.mu.RUnlock()
+	out := make([]*kind, 0, len(g.kinds))
+	for _, k := range g.kinds {
+		out = append(out, k)
+	}
+	slices.SortFunc(out, func(a, b *kind) int {
+		return cmp.Or(
+			cmp.Compare(a.Group, b.Group),
+			-version.CompareKubeAwareVersionStrings(a.Version, b.Version),
+			cmp.Compare(a.GroupVersionResource.Resource, b.GroupVersionResource.Resource))
+	})
+	return out
+}
+
+// Register makes a custom resource known, or changes what is known of one version of it: its objects stay, and watches on it end. A
+// built-in resource cannot be registered.
+func (s *Server) Register(r Resource) error {
+	return s.register(r, nil)
+}
+
+func (s *Server) register(r Resource, goType reflect.Type) error {
+	gvr := r.GroupVersionResource
+	if gvr.Version == "" || gvr.Resource == "" || r.Kind == "" {
+		return fmt.Errorf("embedded API server: a resource needs a version, a resource and a kind: %+v", r)
+	}
+	g := &s.registry
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.closed {
+		return ErrClosed
+	}
+	old := g.kinds[gvr]
+	if old != nil && old.goType != nil {
+		return fmt.Errorf("embedded API server: %v is built in", gvr)
+	}
+	st := g.storages[gvr.GroupResource()]
+	if st != nil && (st.encoding == wire.Protobuf) != (goType != nil) {
+		return fmt.Errorf("embedded API server: another version of %v is built in", gvr)
+	}
+	if st == nil {
+		enc := wire.JSON
+		if goType != nil {
+			enc = wire.Protobuf
+		}
+		st = newStorage(s.clock, enc, gvr.GroupVersion().String(), s.opts.LogBytes)
+	}
+	k, err := s.newKind(r, goType, st)
+	if err != nil {
+		if g.storages[gvr.GroupResource()] == nil {
+			st.close()
+		}
+		return err
+	}
+	g.storages[gvr.GroupResource()], g.kinds[gvr] = st, k
+	if old != nil {
+		old.cache.Close()
+	}
+	return nil
+}
+
+// Unregister makes one version of a custom resource unknown again, and with its last version its objects. Their watchers see them
+// deleted, then their watches end. It reports whether the version was known.
+func (s *Server) Unregister(gvr schema.GroupVersionResource) bool {
+	return s.unregister(gvr)
+}
+
+// unregister is Unregister for several versions at once, so that the watchers of all of them see the objects deleted.
+func (s *Server) unregister(gvrs ...schema.GroupVersionResource) bool {
+	var removed []*kind
+	for _, gvr := range gvrs {
+		k, last := s.registry.remove(gvr)
+		if k == nil {
+			continue
+		}
+		removed = append(removed, k)
+		if last {
+			k.storage.empty()
+		}
+	}
+	for _, k := range removed {
+		k.cache.Close()
+	}
+	return len(removed) > 0
+}
+
+// remove forgets one version, and says whether it was the last of its resource. A built-in one, or one that is unknown, is nil.
+func (g *registry) remove(gvr schema.GroupVersionResource) (k *kind, last bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	k = g.kinds[gvr]
+	if k == nil || k.goType != nil {
+		return nil, false
+	}
+	delete(g.kinds, gvr)
+	for other := range g.kinds {
+		if other.GroupResource() == gvr.GroupResource() {
+			return k, false
+		}
+	}
+	delete(g.storages, gvr.GroupResource())
+	g.retired = append(g.retired, k.storage)
+	return k, true
+}
+
+// close ends all watches and stores.
+func (g *registry) close() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.closed = true
+	for _, k := range g.kinds {
+		k.cache.Close()
+	}
+	for _, st := range g.storages {
+		st.close()
+	}
+	for _, st := range g.retired {
+		st.close()
+	}
+}

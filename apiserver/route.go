@@ -1,0 +1,185 @@
+package apiserver
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/weirproject/weir/internal/watchcache"
+)
+
+// request is what the path of a request for objects says.
+type request struct {
+	gvr         schema.GroupVersionResource
+	namespace   string
+	name        string // empty: the collection
+	subresource string
+	watch       bool // the old way to ask for a watch: /api/v1/watch/…
+}
+
+// parsePath reads the path of a request for objects. ok is false for any other path.
+func parsePath(path string) (q request, ok bool) {
+	parts := strings.Split(strings.Trim(path, "/"), "/")
+	switch {
+	case slices.Contains(parts, ""):
+		return q, false
+	case len(parts) > 2 && parts[0] == "api":
+		q.gvr.Version, parts = parts[1], parts[2:]
+	case len(parts) > 3 && parts[0] == "apis":
+		q.gvr.Group, q.gvr.Version, parts = parts[1], parts[2], parts[3:]
+	default:
+		return q, false
+	}
+	if parts[0] == "watch" {
+		q.watch, parts = true, parts[1:]
+	}
+	// Below a namespace, "status" and "finalize" are its subresources; everything else is a resource in it.
+	if len(parts) > 2 && parts[0] == "namespaces" && !(len(parts) == 3 && (parts[2] == "status" || parts[2] == "finalize")) {
+		q.namespace, parts = parts[1], parts[2:]
+	}
+	if len(parts) == 0 || len(parts) > 3 {
+		return q, false
+	}
+	q.gvr.Resource = parts[0]
+	if len(parts) > 1 {
+		q.name = parts[1]
+	}
+	if len(parts) > 2 {
+		q.subresource = parts[2]
+	}
+	return q, true
+}
+
+// ServeHTTP answers one request.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	w, done := s.faults.apply(w, r)
+	if done {
+		return
+	}
+	if !s.begin() {
+		watchcache.WriteError(w, r, apierrors.NewServiceUnavailable("the server is shutting down"))
+		return
+	}
+	defer s.requests.Done()
+	if q, ok := parsePath(r.URL.Path); ok {
+		s.serveObjects(w, r, q)
+		return
+	}
+	s.serveOther(w, r)
+}
+
+// serveOther answers everything that is not about objects.
+func (s *Server) serveOther(w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		watchcache.WriteError(w, r, errMethod(r))
+		return
+	}
+	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
+	switch {
+	case len(parts) == 1:
+		s.serveTop(w, r, parts[0])
+	case parts[0] == "api" && len(parts) == 2:
+		s.discoverVersion(w, r, schema.GroupVersion{Version: parts[1]})
+	case parts[0] == "apis" && len(parts) == 2:
+		s.discoverGroup(w, r, parts[1])
+	case parts[0] == "apis" && len(parts) == 3:
+		s.discoverVersion(w, r, schema.GroupVersion{Group: parts[1], Version: parts[2]})
+	case parts[0] == "openapi":
+		s.serveOpenAPI(w, r, parts[1:])
+	default:
+		notFound(w, r)
+	}
+}
+
+func (s *Server) serveTop(w http.ResponseWriter, r *http.Request, name string) {
+	switch name {
+	case "api":
+		s.discoverRoot(w, r, true)
+	case "apis":
+		s.discoverRoot(w, r, false)
+	case "version":
+		writeJSON(w, "application/json", &serverVersion)
+	case "healthz", "livez", "readyz":
+		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+		_, _ = w.Write([]byte("ok"))
+	case "":
+		writeJSON(w, "application/json", &metav1.RootPaths{Paths: []string{"/api", "/apis", "/healthz", "/livez", "/readyz", "/version"}})
+	default:
+		notFound(w, r)
+	}
+}
+
+// notFound is the answer for a path that leads nowhere. It names no object: a resource may be unknown.
+func notFound(w http.ResponseWriter, r *http.Request) {
+	watchcache.WriteError(w, r, &apierrors.StatusError{ErrStatus: metav1.Status{
+		Status:  metav1.StatusFailure,
+		Code:    http.StatusNotFound,
+		Reason:  metav1.StatusReasonNotFound,
+		Details: &metav1.StatusDetails{},
+		Message: "the server could not find the requested resource",
+	}})
+}
+
+func errMethod(r *http.Request) error {
+	return &apierrors.StatusError{ErrStatus: metav1.Status{
+		Status:  metav1.StatusFailure,
+		Code:    http.StatusMethodNotAllowed,
+		Reason:  metav1.StatusReasonMethodNotAllowed,
+		Message: "the server does not allow this method on the requested resource: " + r.Method,
+	}}
+}
+
+// serveObjects answers requests for the objects of one resource.
+func (s *Server) serveObjects(w http.ResponseWriter, r *http.Request, q request) {
+	k, ok := s.registry.find(q.gvr)
+	if !ok || q.subresource != "" && !(q.subresource == "status" && k.Status) || q.namespace != "" && !k.Namespaced {
+		notFound(w, r)
+		return
+	}
+	collection := q.name == ""
+	if !collection && k.Namespaced && q.namespace == "" && !q.watch {
+		notFound(w, r)
+		return
+	}
+	read := r.Method == http.MethodGet || r.Method == http.MethodHead
+	switch {
+	case q.watch && read:
+		query := r.URL.Query()
+		query.Set("watch", "true")
+		r.URL.RawQuery = query.Encode()
+		k.cache.ServeList(w, r, q.namespace, q.name)
+	case read && (collection || watchcache.IsWatch(r.URL.Query())):
+		k.cache.ServeList(w, r, q.namespace, q.name)
+	case read:
+		k.cache.ServeGet(w, r, q.namespace, q.name)
+	default:
+		if err := s.write(w, r, k, q); err != nil {
+			watchcache.WriteError(w, r, err)
+		}
+	}
+}
+
+// write does a write and answers it. An error is returned only when nothing was answered.
+func (s *Server) write(w http.ResponseWriter, r *http.Request, k *kind, q request) error {
+	if err := k.cache.Accepts(r); err != nil {
+		return err
+	}
+	collection, status := q.name == "", q.subresource != ""
+	switch {
+	case r.Method == http.MethodPost && collection:
+		return s.create(w, r, k, q)
+	case r.Method == http.MethodPut && !collection:
+		return s.put(w, r, k, q)
+	case r.Method == http.MethodPatch && !collection:
+		return s.patch(w, r, k, q)
+	case r.Method == http.MethodDelete && !collection && !status:
+		return s.delete(w, r, k, q)
+	case r.Method == http.MethodDelete && collection:
+		return s.deleteCollection(w, r, k, q)
+	}
+	return errMethod(r)
+}

@@ -1,0 +1,180 @@
+package apiserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
+)
+
+// Server is an API server. It is an [http.Handler], ready as soon as New returns, and it can listen by itself: call Start or Run.
+// Its methods are safe for concurrent use.
+type Server struct {
+	opts     Options
+	faults   *Faults
+	clock    *clock
+	registry registry
+
+	stop  context.CancelFunc // ends the churn
+	churn sync.WaitGroup
+
+	mu       sync.Mutex
+	listener net.Listener // nil until Start
+	server   *http.Server
+	served   chan struct{} // closed when the listener's goroutine has ended
+	closed   bool
+	requests sync.WaitGroup // in ServeHTTP; not added to once closed is set
+}
+
+// ErrClosed is what the methods of a closed server answer.
+var ErrClosed = errors.New("embedded API server: closed")
+
+// firstVersion is the resourceVersion at which a server begins. Lower ones are as good as compacted, and 0 and 1 mean something else
+// or look like it.
+const firstVersion = 1000
+
+// New makes a server and seeds it. It starts no listener; it is usable as an [http.Handler] at once. Close it in any case.
+func New(o Options) (*Server, error) {
+	s := &Server{
+		opts:   o,
+		faults: o.Faults,
+		clock:  &clock{now: firstVersion},
+		stop:   func() {},
+		registry: registry{
+			kinds:    map[schema.GroupVersionResource]*kind{},
+			storages: map[schema.GroupResource]*storage{},
+		},
+	}
+	if s.faults == nil {
+		s.faults = &Faults{}
+	}
+	if err := s.fill(); err != nil {
+		_ = s.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// fill registers what is known from the start and seeds it.
+func (s *Server) fill() error {
+	known, err := builtins()
+	if err != nil {
+		return err
+	}
+	for _, b := range known {
+		if err := s.register(b.Resource, b.goType); err != nil {
+			return err
+		}
+	}
+	for _, r := range append([]Resource{crdResource}, s.opts.Resources...) {
+		if err := s.Register(r); err != nil {
+			return err
+		}
+	}
+	return s.seed()
+}
+
+// Start listens and returns. A second call does nothing.
+func (s *Server) Start() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return ErrClosed
+	}
+	if s.listener != nil {
+		return nil
+	}
+	addr := s.opts.Listen
+	if addr == "" {
+		addr = "127.0.0.1:0"
+	}
+	l, err := net.Listen("tcp", addr)
+	if err != nil {
+		return fmt.Errorf("embedded API server: %w", err)
+	}
+	s.listener, s.served = l, make(chan struct{})
+	s.server = &http.Server{Handler: s, ReadHeaderTimeout: 30 * time.Second}
+	go func() {
+		defer close(s.served)
+		_ = s.server.Serve(l) // always an error; http.ErrServerClosed after Close
+	}()
+	return nil
+}
+
+// Run listens until ctx ends, then closes the server. It returns nil when ctx ended it.
+func (s *Server) Run(ctx context.Context) error {
+	if err := s.Start(); err != nil {
+		return err
+	}
+	<-ctx.Done()
+	return s.Close()
+}
+
+// URL is where the server listens, for example http://127.0.0.1:33017; empty before Start.
+func (s *Server) URL() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.listener == nil {
+		return ""
+	}
+	return "http://" + s.listener.Addr().String()
+}
+
+// Config is a client's configuration for the server, without a limit on its request rate. Each call makes a new one.
+func (s *Server) Config() *rest.Config {
+	return &rest.Config{Host: s.URL(), QPS: -1}
+}
+
+// Compact forgets the history of all resources: a resourceVersion from before is answered with 410 Expired.
+func (s *Server) Compact() {
+	for _, k := range s.registry.all() {
+		k.cache.Compact()
+	}
+}
+
+// ResourceVersion is that of the last write.
+func (s *Server) ResourceVersion() uint64 {
+	var now uint64
+	s.clock.Observe(func(rv uint64) { now = rv })
+	return now
+}
+
+// begin lets a request in, unless the server is closed.
+func (s *Server) begin() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return false
+	}
+	s.requests.Add(1)
+	return true
+}
+
+// Close ends every request, watches included, and waits for them. A second call does nothing. Where somebody else's server calls
+// ServeHTTP, a request whose body its client does not send is that server's to end.
+func (s *Server) Close() error {
+	s.mu.Lock()
+	already := s.closed
+	s.closed = true
+	server, served := s.server, s.served
+	s.mu.Unlock()
+	if already {
+		return nil
+	}
+	s.StopChurn()
+	s.faults.release()
+	s.registry.close()
+	var err error
+	if server != nil {
+		err = server.Close()
+		<-served
+	}
+	s.requests.Wait()
+	return err
+}

@@ -1,0 +1,147 @@
+package apiserver_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/weirproject/weir/apiserver"
+	"github.com/weirproject/weir/internal/wire"
+)
+
+// TestLoopback uses the server as a program does: over TCP.
+func TestLoopback(t *testing.T) {
+	s, err := apiserver.New(apiserver.Options{Pods: 20, Churn: 100})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.URL() != "" {
+		t.Errorf("URL %q before Start", s.URL())
+	}
+	if err := s.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- s.Run(ctx) }()
+	transport := &http.Transport{}
+	defer transport.CloseIdleConnections()
+	cfg := s.Config()
+	cfg.Transport = transport
+	client, err := kubernetes.NewForConfig(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := client.CoreV1().Pods("").Watch(ctx, metav1.ListOptions{ResourceVersion: fmt.Sprint(s.ResourceVersion())})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 20 { // the churn is seen
+		if e, ok := <-w.ResultChan(); !ok {
+			t.Fatal("the watch ended")
+		} else if _, ok := e.Object.(*corev1.Pod); !ok {
+			t.Fatalf("%T", e.Object)
+		}
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Errorf("Run: %v", err)
+	}
+	for range w.ResultChan() { // ends with the server
+	}
+	if err := s.Start(); !errors.Is(err, apiserver.ErrClosed) {
+		t.Errorf("Start of a closed server: %v", err)
+	}
+	if err := s.Close(); err != nil {
+		t.Errorf("Close again: %v", err)
+	}
+}
+
+func TestListenFails(t *testing.T) {
+	s, err := apiserver.New(apiserver.Options{Listen: "127.0.0.1:-1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = s.Close() }()
+	if err := s.Run(context.Background()); err == nil {
+		t.Error("no error")
+	}
+}
+
+// TestSeed: the same pods for the same seed, all of them running, and a steady count under churn.
+func TestSeed(t *testing.T) {
+	inCluster(t, apiserver.Options{Pods: 1000, Seed: 7, Churn: 20}, func(t *testing.T, c *cluster) {
+		before := c.server.ResourceVersion()
+		list := func() map[string]*corev1.Pod {
+			pods, err := c.protobuf.CoreV1().Pods("").List(ctx, metav1.ListOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			out := map[string]*corev1.Pod{}
+			for i := range pods.Items {
+				out[pods.Items[i].Namespace+"/"+pods.Items[i].Name] = &pods.Items[i]
+			}
+			return out
+		}
+		old := list()
+		time.Sleep(100 * time.Second) // of the bubble
+		c.server.StopChurn()
+		writes := c.server.ResourceVersion() - before
+		if writes < 2000 || writes > 2200 { // a replacement is three
+			t.Errorf("%d writes in 100 s at 20/s", writes)
+		}
+		now, same := list(), 0
+		for key, pod := range now {
+			if old[key] != nil {
+				same++
+			}
+			if pod.Status.Phase != corev1.PodRunning {
+				t.Errorf("%s is %s", key, pod.Status.Phase)
+			}
+		}
+		if len(old) != 1000 || len(now) != 1000 || same > 990 || same < 900 {
+			t.Errorf("%d pods, then %d, of them %d the same", len(old), len(now), same)
+		}
+	})
+}
+
+// TestListCompression: gzip above 128 KB, and only for those who ask.
+func TestListCompression(t *testing.T) {
+	inCluster(t, apiserver.Options{Pods: 100}, func(t *testing.T, c *cluster) {
+		for _, accept := range []string{wire.ContentTypeJSON, wire.ContentTypeProtobuf} {
+			plain := c.do(http.MethodGet, "/api/v1/pods", nil, "Accept", accept)
+			if plain.header.Get("Content-Encoding") != "" {
+				t.Error("compressed unasked")
+			}
+			zipped := c.do(http.MethodGet, "/api/v1/pods", nil, "Accept", accept, "Accept-Encoding", "br, gzip;q=0.5")
+			if zipped.header.Get("Content-Encoding") != "gzip" || len(zipped.body) > len(plain.body)/4 {
+				t.Errorf("%s: %q, %d bytes of %d", accept, zipped.header.Get("Content-Encoding"), len(zipped.body), len(plain.body))
+			}
+			body, err := wire.NewBody(bytes.NewReader(zipped.body), "gzip")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if text, err := io.ReadAll(body); err != nil || string(text) != string(plain.body) {
+				t.Errorf("%s: other bytes, %v", accept, err)
+			}
+			if _, err := gzip.NewReader(bytes.NewReader(zipped.body)); err != nil {
+				t.Error(err)
+			}
+		}
+		refused := c.do(http.MethodGet, "/api/v1/pods", nil, "Accept-Encoding", "gzip;q=0")
+		small := c.do(http.MethodGet, "/api/v1/pods?limit=5", nil, "Accept-Encoding", "gzip")
+		if refused.header.Get("Content-Encoding") != "" || small.header.Get("Content-Encoding") != "" || small.header.Get("Content-Length") == "" {
+			t.Error("compressed although it was refused, or although it is small")
+		}
+	})
+}

@@ -1,0 +1,123 @@
+package apiserver
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/weirproject/weir/internal/store"
+	"github.com/weirproject/weir/internal/watchcache"
+	"github.com/weirproject/weir/internal/wire"
+)
+
+// storage keeps the objects of one resource, in all its versions. Its writes are serialized.
+type storage struct {
+	clock    *clock
+	encoding wire.Encoding
+	// apiVersion that unstructured objects are kept with: that of the version that was known first.
+	apiVersion string
+
+	store   *store.Store
+	history *watchcache.History
+
+	mu     sync.Mutex    // held over a whole read-modify-write, and for the writer
+	writer *store.Writer // used under mu and within clock.advance
+	gone   bool          // the resource is no longer served
+	meta   wire.Meta
+}
+
+// errGone is what a write gets that was on its way when its resource ceased to be.
+var errGone = errors.New("embedded API server: the resource is no longer served")
+
+func newStorage(c *clock, enc wire.Encoding, apiVersion string, logBytes int64) *storage {
+	st := store.New(store.Config{Encoding: enc, KeepLog: true, LogBytes: logBytes})
+	s := &storage{clock: c, encoding: enc, apiVersion: apiVersion, store: st, writer: st.Writer(store.Scope{})}
+	c.Observe(func(rv uint64) { // nothing there, and that is all: synced
+		s.writer.BeginReplace(false)
+		s.writer.EndReplace(formatVersion(rv))
+		s.history = watchcache.NewHistory(0, rv, st.Revision())
+	})
+	return s
+}
+
+// put stores an object's bytes under the next resourceVersion and returns them with it. The caller holds mu.
+func (s *storage) put(raw []byte) ([]byte, error) {
+	var out []byte
+	err := s.clock.advance(func(rv uint64) (err error) {
+		if out, err = s.stamp(raw, rv); err != nil {
+			return err
+		}
+		if err := s.writer.Put(&s.meta, out); err != nil {
+			return err
+		}
+		s.apply(rv)
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("embedded API server: %w", err)
+	}
+	return out, nil
+}
+
+// remove deletes an object and returns its last bytes with the resourceVersion of the deletion. The caller holds mu.
+func (s *storage) remove(raw []byte) ([]byte, error) {
+	var out []byte
+	err := s.clock.advance(func(rv uint64) (err error) {
+		if out, err = s.stamp(raw, rv); err != nil {
+			return err
+		}
+		if err := s.writer.Delete(&s.meta, out); err != nil {
+			return err
+		}
+		s.apply(rv)
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("embedded API server: %w", err)
+	}
+	return out, nil
+}
+
+// stamp returns a copy of raw that carries rv, and leaves its metadata in s.meta.
+func (s *storage) stamp(raw []byte, rv uint64) ([]byte, error) {
+	out, err := wire.AppendWithResourceVersion(nil, s.encoding, raw, formatVersion(rv))
+	if err != nil {
+		return nil, err
+	}
+	return out, wire.ReadMeta(s.encoding, out, &s.meta)
+}
+
+// apply makes what was put visible, as of rv.
+func (s *storage) apply(rv uint64) {
+	if s.writer.Flush() > 0 {
+		s.history.Add(rv, s.store.Revision())
+	}
+	s.writer.Progress(formatVersion(rv))
+}
+
+// get returns the newest bytes of an object.
+func (s *storage) get(key string) (raw []byte, ok bool, err error) {
+	o, ok := s.store.Get(key)
+	if !ok {
+		return nil, false, nil
+	}
+	raw, err = o.AppendRaw(nil)
+	return raw, true, err
+}
+
+// close ends the store; what follows it ends too.
+func (s *storage) close() { s.store.Close() }
+
+// empty deletes everything and refuses what comes later.
+func (s *storage) empty() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.gone = true
+	for o := range s.store.Snapshot().All() {
+		raw, err := o.AppendRaw(nil)
+		if err != nil {
+			continue // it cannot be told to anybody either
+		}
+		_, _ = s.remove(raw)
+	}
+}

@@ -1,0 +1,123 @@
+package apiserver
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"net/http"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// put answers a PUT.
+func (s *Server) put(w http.ResponseWriter, r *http.Request, k *kind, q request) error {
+	o, err := k.fromRequest(w, r)
+	if err != nil {
+		return err
+	}
+	if o.GetName() == "" {
+		o.SetName(q.name)
+	}
+	if o.GetName() != q.name {
+		return apierrors.NewBadRequest("the name of the object (" + o.GetName() + ") does not match the name on the URL (" + q.name + ")")
+	}
+	if err := k.checkNamespace(o, q.namespace); err != nil {
+		return err
+	}
+	if k.goType == nil && o.GetResourceVersion() == "" {
+		return apierrors.NewInvalid(k.groupKind(), q.name, field.ErrorList{
+			field.Invalid(field.NewPath("metadata", "resourceVersion"), "", "must be specified for an update")})
+	}
+	raw, err := s.update(k, q, dryRun(r), func(object) (object, error) { return o, nil })
+	if err != nil {
+		return err
+	}
+	return k.cache.WriteObject(w, r, http.StatusOK, raw)
+}
+
+const modified = "the object has been modified; please apply your changes to the latest version and try again"
+
+// update replaces an object by what change makes of it and returns the new bytes. change gets a copy of its own. A resourceVersion
+// in its result must be the current one; without one the update is unconditional.
+func (s *Server) update(k *kind, q request, dry bool, change func(object) (object, error)) ([]byte, error) {
+	st := k.storage
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if st.gone {
+		return nil, errGone
+	}
+	oldRaw, ok, err := st.get(key(q.namespace, q.name))
+	switch {
+	case err != nil:
+		return nil, apierrors.NewInternalError(err)
+	case !ok:
+		return nil, apierrors.NewNotFound(k.groupResource(), q.name)
+	}
+	old, err := k.unmarshal(oldRaw)
+	if err != nil {
+		return nil, apierrors.NewInternalError(err)
+	}
+	o, err := change(old.DeepCopyObject().(object))
+	if err != nil {
+		return nil, err
+	}
+	if o, err = s.prepareUpdate(k, q, o, old); err != nil {
+		return nil, err
+	}
+	raw, err := k.marshal(o)
+	switch {
+	case err != nil:
+		return nil, apierrors.NewInternalError(err)
+	case bytes.Equal(raw, oldRaw): // nothing changed, so nobody is told
+		return oldRaw, nil
+	case dry:
+		return raw, nil
+	}
+	if finalized(o) {
+		raw, err = st.remove(raw)
+	} else {
+		raw, err = st.put(raw)
+	}
+	if err != nil {
+		return nil, apierrors.NewInternalError(err)
+	}
+	return raw, s.changed(k, o)
+}
+
+// finalized says whether an object that is being deleted waits for nothing any more.
+func finalized(o object) bool {
+	return o.GetDeletionTimestamp() != nil && len(o.GetFinalizers()) == 0
+}
+
+// prepareUpdate checks an update and returns the object to be stored: o, with what an update cannot change as it was in old, or, for
+// the status subresource, old with the status of o.
+func (s *Server) prepareUpdate(k *kind, q request, o, old object) (object, error) {
+	if o.GetName() != old.GetName() || o.GetNamespace() != old.GetNamespace() {
+		return nil, apierrors.NewBadRequest("the name and the namespace of an object cannot be changed")
+	}
+	if v := o.GetResourceVersion(); v != "" && v != "0" && v != old.GetResourceVersion() {
+		return nil, apierrors.NewConflict(k.groupResource(), q.name, errors.New(modified))
+	}
+	if uid := o.GetUID(); uid != "" && uid != old.GetUID() {
+		return nil, apierrors.NewConflict(k.groupResource(), q.name, fmt.Errorf("the uid is %s, not %s", old.GetUID(), uid))
+	}
+	if q.subresource == "status" {
+		copyStatus(old, o)
+		return old, s.admit(k, old)
+	}
+	o.SetUID(old.GetUID())
+	o.SetResourceVersion(old.GetResourceVersion())
+	o.SetCreationTimestamp(old.GetCreationTimestamp())
+	o.SetGenerateName(old.GetGenerateName())
+	o.SetDeletionTimestamp(old.GetDeletionTimestamp())
+	o.SetDeletionGracePeriodSeconds(old.GetDeletionGracePeriodSeconds())
+	o.SetGeneration(old.GetGeneration())
+	if k.Status {
+		copyStatus(o, old)
+	}
+	if k.hasGeneration() && specChanged(o, old) {
+		o.SetGeneration(old.GetGeneration() + 1)
+	}
+	return o, s.admit(k, o)
+}

@@ -1,0 +1,468 @@
+package apiserver_test
+
+import (
+	"bufio"
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/weirproject/weir/apiserver"
+	"github.com/weirproject/weir/internal/wire"
+)
+
+// rawWatch is a WATCH as bytes.
+type rawWatch struct {
+	t      *testing.T
+	code   int
+	header http.Header
+	body   io.ReadCloser
+	events *wire.WatchReader
+	enc    wire.Encoding
+	cancel context.CancelFunc
+}
+
+// watch begins a WATCH. header is a list of names and values.
+func (c *cluster) watch(path string, header ...string) *rawWatch {
+	c.t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.config.Host+path, nil)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	for i := 0; i+1 < len(header); i += 2 {
+		req.Header.Set(header[i], header[i+1])
+	}
+	res, err := c.transport.RoundTrip(req)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	w := &rawWatch{t: c.t, code: res.StatusCode, header: res.Header, body: res.Body, cancel: cancel}
+	if w.enc, err = wire.EncodingOf(res.Header.Get("Content-Type")); err != nil {
+		c.t.Fatal(err)
+	}
+	body, err := wire.NewBody(res.Body, res.Header.Get("Content-Encoding"))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	w.events = wire.NewWatchReader(body, w.enc, wire.Limits{})
+	return w
+}
+
+func (w *rawWatch) close() {
+	w.cancel()
+	_ = w.body.Close()
+}
+
+// next describes the next event: its type, the object's name and resourceVersion, and, of a bookmark, whether it ends the initial
+// events. "EOF" at the end.
+func (w *rawWatch) next() string {
+	w.t.Helper()
+	e, err := w.events.Next()
+	if errors.Is(err, io.EOF) {
+		return "EOF"
+	}
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if e.Type == wire.Error {
+		var status apierrors.APIStatus
+		if err := wire.DecodeStatus(w.enc, e.Object); !errors.As(err, &status) {
+			w.t.Fatalf("no Status in an ERROR event: %v", err)
+		}
+		return fmt.Sprintf("ERROR %d %s", status.Status().Code, status.Status().Reason)
+	}
+	var m wire.Meta
+	if err := wire.ReadMeta(w.enc, e.Object, &m); err != nil {
+		w.t.Fatal(err)
+	}
+	out := e.Type.String()
+	if len(m.Name) > 0 {
+		out += " " + string(m.Name)
+	}
+	if m.InitialEventsEnd() {
+		out += " end"
+	}
+	return out + "@" + string(m.ResourceVersion)
+}
+
+// until reads events up to and including the first one that stop is true for.
+func (w *rawWatch) until(stop func(string) bool) (events []string) {
+	w.t.Helper()
+	for {
+		e := w.next()
+		events = append(events, e)
+		if e == "EOF" || strings.HasPrefix(e, "ERROR") || stop(e) {
+			return events
+		}
+	}
+}
+
+// TestWatchSemantics has a row for each row of the WATCH table of kube-apiserver. The history is as in TestListSemantics; once the
+// watch has begun, d is created, at {d}.
+func TestWatchSemantics(t *testing.T) {
+	const initial = "sendInitialEvents=true&resourceVersionMatch=NotOlderThan&"
+	for _, tt := range []struct {
+		name, query string
+		code        int // of the answer; 200 if zero
+		want        string
+	}{
+		{"unset, empty", "", 0, "ADDED a@{a} ADDED b@{b2} ADDED d@{d}"},
+		{"unset, 0", "resourceVersion=0", 0, "ADDED a@{a} ADDED b@{b2} ADDED d@{d}"},
+		{"unset, N", "resourceVersion={a}", 0, "ADDED b@{b} ADDED c@{c} MODIFIED b@{b2} DELETED c@{end} ADDED d@{d}"},
+		{"unset, now", "resourceVersion={end}", 0, "ADDED d@{d}"},
+		{"unset, too old", "resourceVersion=7", 0, "ERROR 410 Expired"},
+		{"initial events, empty", initial + "allowWatchBookmarks=true", 0, "ADDED a@{a} ADDED b@{b2} BOOKMARK end@{end} ADDED d@{d}"},
+		{"initial events, 0", initial + "resourceVersion=0&allowWatchBookmarks=true", 0,
+			"ADDED a@{a} ADDED b@{b2} BOOKMARK end@{end} ADDED d@{d}"},
+		{"initial events, N", initial + "resourceVersion={b}&allowWatchBookmarks=true", 0,
+			"ADDED a@{a} ADDED b@{b2} BOOKMARK end@{end} ADDED d@{d}"},
+		{"initial events, no bookmarks", initial, 0, "ADDED a@{a} ADDED b@{b2} ADDED d@{d}"},
+		{"initial events, N from the future", initial + "resourceVersion=999999&allowWatchBookmarks=true", 0, "ERROR 504 Timeout"},
+		{"no initial events, N", "sendInitialEvents=false&resourceVersionMatch=NotOlderThan&resourceVersion={c}", 0,
+			"MODIFIED b@{b2} DELETED c@{end} ADDED d@{d}"},
+		{"no initial events, empty", "sendInitialEvents=false&resourceVersionMatch=NotOlderThan", 0, "ADDED d@{d}"},
+		{"no initial events, 0", "sendInitialEvents=false&resourceVersionMatch=NotOlderThan&resourceVersion=0", 0, "ADDED d@{d}"},
+		{"N from the future waits", "resourceVersion={d}", 0, "ADDED e@{e}"},
+		{"sendInitialEvents without match", "sendInitialEvents=true", 422, ""},
+		{"sendInitialEvents with Exact", "sendInitialEvents=true&resourceVersionMatch=Exact&resourceVersion={a}", 422, ""},
+		{"match alone", "resourceVersionMatch=NotOlderThan&resourceVersion={a}", 422, ""},
+		{"a resourceVersion that is no number", "resourceVersion=abc", 400, ""},
+		{"an unknown field", "fieldSelector=data.x%3D1", 400, ""},
+		{"labels: c goes, b comes", "resourceVersion={b}&labelSelector=colour", 0, "ADDED c@{c} ADDED b@{b2} DELETED c@{end} ADDED d@{d}"},
+		{"labels: the state", "labelSelector=colour%3Dblue", 0, "ADDED b@{b2} ADDED d@{d}"},
+		{"one name", "fieldSelector=metadata.name%3Db&resourceVersion={a}", 0, "ADDED b@{b} MODIFIED b@{b2} EOF"},
+		{"all namespaces of the selector", "fieldSelector=metadata.namespace%3Dother", 0, "EOF"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			inCluster(t, apiserver.Options{}, func(t *testing.T, c *cluster) {
+				versions := []string{"{a}", c.configMap("a", nil)}
+				versions = append(versions, "{b}", c.configMap("b", nil))
+				versions = append(versions, "{c}", c.configMap("c", map[string]string{"colour": "red"}))
+				versions = append(versions, "{b2}", c.relabel("b", map[string]string{"colour": "blue"}))
+				versions = append(versions, "{end}", c.remove("c"))
+				now := c.server.ResourceVersion()
+				versions = append(versions, "{d}", fmt.Sprint(now+1), "{e}", fmt.Sprint(now+2))
+				fill := strings.NewReplacer(versions...)
+
+				w := c.watch(configMaps + "?watch=1&timeoutSeconds=20&" + fill.Replace(tt.query))
+				defer w.close()
+				if w.code != max(tt.code, 200) {
+					t.Fatalf("answered %d, want %d", w.code, tt.code)
+				}
+				if w.code != 200 {
+					return
+				}
+				synctest.Wait() // the watch stands
+				c.configMap("d", map[string]string{"colour": "blue"})
+				c.configMap("e", map[string]string{"colour": "blue"})
+				want := fill.Replace(tt.want)
+				got := strings.Join(w.until(func(e string) bool { return strings.HasSuffix(want, e) }), " ")
+				if got != want {
+					t.Errorf("got  %s\nwant %s", got, want)
+				}
+			})
+		})
+	}
+}
+
+// TestWatchTransitions follows objects in and out of a selector, in both encodings and as metadata.
+func TestWatchTransitions(t *testing.T) {
+	for _, accept := range []string{
+		"application/json",
+		"application/vnd.kubernetes.protobuf",
+		"application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1",
+		"application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;g=meta.k8s.io;v=v1",
+	} {
+		t.Run(accept, func(t *testing.T) {
+			inCluster(t, apiserver.Options{}, func(t *testing.T, c *cluster) {
+				from := c.configMap("a", nil)
+				w := c.watch(configMaps+"?watch=1&labelSelector=on%3Dyes&resourceVersion="+from, "Accept", accept)
+				defer w.close()
+				var want []string
+				on, off := map[string]string{"on": "yes"}, map[string]string{"on": "no"}
+				want = append(want, "ADDED a@"+c.relabel("a", on))
+				want = append(want, "MODIFIED a@"+c.relabel("a", map[string]string{"on": "yes", "more": "yes"}))
+				want = append(want, "DELETED a@"+c.relabel("a", off))
+				c.relabel("a", nil)
+				want = append(want, "ADDED a@"+c.relabel("a", on))
+				want = append(want, "DELETED a@"+c.remove("a"))
+				want = append(want, "ADDED a@"+c.configMap("a", on))
+				for _, e := range want {
+					if got := w.next(); got != e {
+						t.Errorf("got %s, want %s", got, e)
+					}
+				}
+			})
+		})
+	}
+}
+
+// TestWatchBookmarks counts them over the life of a watch: one a minute, and one two seconds before the end.
+func TestWatchBookmarks(t *testing.T) {
+	inCluster(t, apiserver.Options{}, func(t *testing.T, c *cluster) {
+		began := time.Now()
+		from := c.configMap("a", nil)
+		w := c.watch(configMaps + "?watch=1&allowWatchBookmarks=true&timeoutSeconds=150&resourceVersion=" + from)
+		defer w.close()
+		// Another resource moves the counter: a bookmark says that nothing is missed here.
+		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "another"}}
+		ns, err := c.typed.CoreV1().Namespaces().Create(context.Background(), ns, metav1.CreateOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for {
+			e := w.next()
+			if e == "EOF" {
+				break
+			}
+			got = append(got, fmt.Sprintf("%s %v", e, time.Since(began).Round(time.Second)))
+		}
+		bookmark := "BOOKMARK@" + ns.ResourceVersion
+		want := fmt.Sprintf("[%s 1m0s %s 2m0s %s 2m28s]", bookmark, bookmark, bookmark)
+		if fmt.Sprint(got) != want {
+			t.Errorf("got %v, want %s", got, want)
+		}
+		if d := time.Since(began).Round(time.Second); d != 150*time.Second {
+			t.Errorf("the watch lasted %v", d)
+		}
+		plain := c.watch(configMaps + "?watch=1&timeoutSeconds=150&resourceVersion=" + from)
+		defer plain.close()
+		if e := plain.next(); e != "EOF" {
+			t.Errorf("not asked for: %s", e)
+		}
+	})
+}
+
+func TestWatchWithoutTimeoutEnds(t *testing.T) {
+	inCluster(t, apiserver.Options{MinWatch: time.Minute}, func(t *testing.T, c *cluster) {
+		began := time.Now()
+		w := c.watch(configMaps + "?watch=1")
+		defer w.close()
+		if e := w.next(); e != "EOF" {
+			t.Errorf("got %s", e)
+		}
+		if d := time.Since(began); d < time.Minute || d > 2*time.Minute {
+			t.Errorf("the watch lasted %v", d)
+		}
+	})
+}
+
+// TestWatchCompression: gzip only for a client that streams a list, one member a flush.
+func TestWatchCompression(t *testing.T) {
+	inCluster(t, apiserver.Options{Pods: 300}, func(t *testing.T, c *cluster) {
+		w := c.watch("/api/v1/pods?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true",
+			"Accept-Encoding", "gzip", "Accept", "application/vnd.kubernetes.protobuf")
+		defer w.close()
+		if w.header.Get("Content-Encoding") != "gzip" {
+			t.Fatal("not compressed")
+		}
+		events := w.until(func(e string) bool { return strings.Contains(e, " end@") })
+		if len(events) != 301 {
+			t.Fatalf("%d events", len(events))
+		}
+		pods, err := c.typed.CoreV1().Pods("").List(context.Background(), metav1.ListOptions{Limit: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		pod := &pods.Items[0]
+		if err := c.typed.CoreV1().Pods(pod.Namespace).Delete(context.Background(), pod.Name, metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		if got, want := w.next(), fmt.Sprintf("DELETED %s@%d", pod.Name, c.server.ResourceVersion()); got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+		plain := c.watch("/api/v1/pods?watch=1", "Accept-Encoding", "gzip")
+		defer plain.close()
+		if plain.header.Get("Content-Encoding") != "" {
+			t.Error("compressed for a client that may not cope")
+		}
+	})
+}
+
+// TestWatchCompressionForGo: the standard library's reader has all events when nothing more comes.
+func TestWatchCompressionForGo(t *testing.T) {
+	inCluster(t, apiserver.Options{Pods: 50}, func(t *testing.T, c *cluster) {
+		began := time.Now()
+		w := c.watch("/api/v1/pods?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true",
+			"Accept-Encoding", "gzip")
+		defer w.close()
+		body, err := gzip.NewReader(w.body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.events = wire.NewWatchReader(body, w.enc, wire.Limits{})
+		events := w.until(func(e string) bool { return strings.Contains(e, " end@") })
+		if len(events) != 51 || time.Since(began) != 0 {
+			t.Errorf("%d events after %v", len(events), time.Since(began))
+		}
+	})
+}
+
+// TestWatchClients follows one object through every kind of client.
+func TestWatchClients(t *testing.T) {
+	inCluster(t, apiserver.Options{}, func(t *testing.T, c *cluster) {
+		ctx := context.Background()
+		gvr := schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
+		from := metav1.ListOptions{ResourceVersion: c.configMap("a", nil), AllowWatchBookmarks: true}
+		watches := map[string]watch.Interface{}
+		for name, begin := range map[string]func() (watch.Interface, error){
+			"typed":    func() (watch.Interface, error) { return c.typed.CoreV1().ConfigMaps("").Watch(ctx, from) },
+			"protobuf": func() (watch.Interface, error) { return c.protobuf.CoreV1().ConfigMaps("default").Watch(ctx, from) },
+			"dynamic":  func() (watch.Interface, error) { return c.dynamic.Resource(gvr).Watch(ctx, from) },
+			"metadata": func() (watch.Interface, error) { return c.metadata.Resource(gvr).Watch(ctx, from) },
+		} {
+			w, err := begin()
+			if err != nil {
+				t.Fatal(name, err)
+			}
+			defer w.Stop()
+			watches[name] = w
+		}
+		created := c.configMap("b", map[string]string{"x": "y"})
+		deleted := c.remove("b")
+		for name, w := range watches {
+			for _, want := range []string{"ADDED b " + created, "DELETED b " + deleted} {
+				e := <-w.ResultChan()
+				m, ok := e.Object.(metav1.Object)
+				if !ok {
+					t.Fatalf("%s: %T", name, e.Object)
+				}
+				if got := fmt.Sprintf("%s %s %s", e.Type, m.GetName(), m.GetResourceVersion()); got != want || m.GetLabels()["x"] != "y" {
+					t.Errorf("%s: got %s, want %s", name, got, want)
+				}
+				if kind := e.Object.GetObjectKind().GroupVersionKind().Kind; name == "dynamic" && kind != "ConfigMap" {
+					t.Errorf("%s: kind %q", name, kind)
+				}
+			}
+		}
+	})
+}
+
+// TestWatchHeadersComeAtOnce even when there is nothing to send.
+func TestWatchHeadersComeAtOnce(t *testing.T) {
+	inCluster(t, apiserver.Options{}, func(t *testing.T, c *cluster) {
+		began := time.Now()
+		w := c.watch(configMaps + "?watch=1&resourceVersion=5000000")
+		defer w.close()
+		if time.Since(began) != 0 || w.code != 200 {
+			t.Errorf("headers after %v", time.Since(began))
+		}
+	})
+}
+
+// TestSlowWatcher: a client that reads nothing while everything changes many times gets each object once, and is not closed.
+func TestSlowWatcher(t *testing.T) {
+	inCluster(t, apiserver.Options{LogBytes: 4 << 10}, func(t *testing.T, c *cluster) {
+		for i := range 50 {
+			c.configMap(fmt.Sprintf("cm-%02d", i), map[string]string{"round": "0", "long": strings.Repeat("x", 60)})
+		}
+		from := c.configMap("last", nil)
+		w := c.watch(configMaps + "?watch=1&labelSelector=round&resourceVersion=" + from)
+		defer w.close()
+		// The pipe to the client holds nothing, so the server stands at the first event.
+		for round := 1; round <= 10; round++ {
+			for i := range 50 {
+				if i == 7 && round == 5 { // leaves the selection, and changes on
+					c.relabel("cm-07", map[string]string{"out": "yes"})
+				} else if i == 7 && round > 5 {
+					c.relabel("cm-07", map[string]string{"out": fmt.Sprint(round)})
+				} else {
+					c.relabel(fmt.Sprintf("cm-%02d", i), map[string]string{"round": fmt.Sprint(round), "long": strings.Repeat("x", 60)})
+				}
+			}
+		}
+		c.remove("cm-49")
+		end := "ADDED end@" + c.configMap("end", map[string]string{"round": "end"})
+		got := w.until(func(e string) bool { return e == end })
+		if len(got) > 250 {
+			t.Errorf("%d events for 500 changes: nothing was left out, so the test shows nothing", len(got))
+		}
+		last, seen := uint64(0), map[string]string{}
+		for _, e := range got {
+			kind, rest, _ := strings.Cut(e, " ")
+			name, version, _ := strings.Cut(rest, "@")
+			var rv uint64
+			if _, err := fmt.Sscan(version, &rv); err != nil || rv < last {
+				t.Fatalf("%s after %d", e, last)
+			}
+			last, seen[name] = rv, kind
+		}
+		if len(seen) != 51 || seen["cm-07"] != "DELETED" || seen["cm-49"] != "DELETED" || seen["cm-08"] != "MODIFIED" {
+			t.Errorf("%d objects: %v", len(seen), seen)
+		}
+	})
+}
+
+// TestCloseEndsWatches: Close returns although clients hold their connections open, and the clients get a clean end.
+func TestCloseEndsWatches(t *testing.T) {
+	inCluster(t, apiserver.Options{}, func(t *testing.T, c *cluster) {
+		idle := c.watch(configMaps + "?watch=1")
+		defer idle.close()
+		future := c.watch(configMaps + "?watch=1&resourceVersion=5000000")
+		defer future.close()
+		synctest.Wait()
+		if err := c.server.Close(); err != nil {
+			t.Error(err)
+		}
+		if a, b := idle.next(), future.next(); a != "EOF" || b != "EOF" {
+			t.Errorf("got %s and %s", a, b)
+		}
+		if a := c.do(http.MethodGet, configMaps, nil); a.code != 503 {
+			t.Errorf("a closed server answered %d", a.code)
+		}
+		if err := c.server.Register(apiserver.Resource{GroupVersionResource: schema.GroupVersionResource{
+			Group: "g", Version: "v1", Resource: "things"}, Kind: "Thing"}); !errors.Is(err, apiserver.ErrClosed) {
+			t.Errorf("Register: %v", err)
+		}
+	})
+}
+
+// TestOldWatchPaths: /watch/ in the path is as good as watch=true.
+func TestOldWatchPaths(t *testing.T) {
+	inCluster(t, apiserver.Options{}, func(t *testing.T, c *cluster) {
+		a := c.configMap("a", nil)
+		c.configMap("b", nil)
+		for _, path := range []string{"/api/v1/watch/namespaces/default/configmaps/a", configMaps + "/a?watch=true"} {
+			w := c.watch(path)
+			if e := w.next(); e != "ADDED a@"+a {
+				t.Errorf("%s: %s", path, e)
+			}
+			w.close()
+		}
+		all := c.watch("/api/v1/watch/configmaps")
+		defer all.close()
+		if e := all.next(); e != "ADDED a@"+a {
+			t.Error(e)
+		}
+	})
+}
+
+// TestWatchIsNDJSON: whoever reads lines gets one event a line.
+func TestWatchIsNDJSON(t *testing.T) {
+	inCluster(t, apiserver.Options{}, func(t *testing.T, c *cluster) {
+		c.configMap("a", nil)
+		c.configMap("b", nil)
+		res := c.watch(configMaps + "?watch=1")
+		defer res.close()
+		lines := bufio.NewScanner(res.body)
+		for range 2 {
+			if !lines.Scan() || !strings.HasPrefix(lines.Text(), `{"type":"ADDED","object":{"kind":"ConfigMap","apiVersion":"v1"`) {
+				t.Errorf("line %q", lines.Text())
+			}
+		}
+	})
+}

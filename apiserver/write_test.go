@@ -1,0 +1,284 @@
+package apiserver_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"regexp"
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/weirproject/weir/apiserver"
+)
+
+var ctx = context.Background()
+
+// TestObjectLife goes through what the server does to an object's metadata, with a JSON and a protobuf client.
+func TestObjectLife(t *testing.T) {
+	for _, encoding := range []string{"json", "protobuf"} {
+		t.Run(encoding, func(t *testing.T) {
+			inCluster(t, apiserver.Options{}, func(t *testing.T, c *cluster) {
+				client := c.typed
+				if encoding == "protobuf" {
+					client = c.protobuf
+				}
+				deployments := client.AppsV1().Deployments("default")
+				d := &appsv1.Deployment{
+					ObjectMeta: metav1.ObjectMeta{Name: "web", Generation: 77, UID: "mine"},
+					Spec:       appsv1.DeploymentSpec{Replicas: new(int32(2)), Paused: true},
+					Status:     appsv1.DeploymentStatus{Replicas: 5},
+				}
+				d, err := deployments.Create(ctx, d, metav1.CreateOptions{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				uuid := regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`)
+				if !uuid.MatchString(string(d.UID)) || d.CreationTimestamp.IsZero() || d.Generation != 1 || d.Namespace != "default" ||
+					d.ResourceVersion != fmt.Sprint(c.server.ResourceVersion()) || d.Status.Replicas != 0 || *d.Spec.Replicas != 2 {
+					t.Errorf("created: %+v", d)
+				}
+				if _, err := deployments.Create(ctx, &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "web"}}, metav1.CreateOptions{}); !apierrors.IsAlreadyExists(err) {
+					t.Errorf("created again: %v", err)
+				}
+
+				// The spec changes, and the status does not.
+				d.Spec.Replicas, d.Status.Replicas, d.Generation = new(int32(3)), 9, 50
+				first := d.ResourceVersion
+				updated, err := deployments.Update(ctx, d, metav1.UpdateOptions{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if updated.Generation != 2 || *updated.Spec.Replicas != 3 || updated.Status.Replicas != 0 || updated.ResourceVersion == first {
+					t.Errorf("updated: %+v", updated)
+				}
+				// The status changes, and nothing else.
+				updated.Status.Replicas, updated.Spec.Replicas, updated.Labels = 3, new(int32(99)), map[string]string{"a": "b"}
+				status, err := deployments.UpdateStatus(ctx, updated, metav1.UpdateOptions{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if status.Generation != 2 || *status.Spec.Replicas != 3 || status.Status.Replicas != 3 || status.Labels != nil {
+					t.Errorf("status updated: %+v", status)
+				}
+				// Somebody was faster.
+				d.ResourceVersion = first
+				if _, err := deployments.Update(ctx, d, metav1.UpdateOptions{}); !apierrors.IsConflict(err) {
+					t.Errorf("stale update: %v", err)
+				}
+				// Nothing changes: no event, no new resourceVersion.
+				same, err := deployments.Update(ctx, status, metav1.UpdateOptions{})
+				if err != nil || same.ResourceVersion != status.ResourceVersion {
+					t.Errorf("an update of nothing: %v, %s after %s", err, same.ResourceVersion, status.ResourceVersion)
+				}
+				// Without a resourceVersion an update is unconditional.
+				same.ResourceVersion, same.Labels = "", map[string]string{"a": "b"}
+				if same, err = deployments.Update(ctx, same, metav1.UpdateOptions{}); err != nil || same.Generation != 2 {
+					t.Errorf("unconditional update: %v", err)
+				}
+				if err := deployments.Delete(ctx, "web", *metav1.NewPreconditionDeleteOptions("another")); !apierrors.IsConflict(err) {
+					t.Errorf("delete of another uid: %v", err)
+				}
+				if err := deployments.Delete(ctx, "web", *metav1.NewPreconditionDeleteOptions(string(d.UID))); err != nil {
+					t.Errorf("delete: %v", err)
+				}
+				if err := deployments.Delete(ctx, "web", metav1.DeleteOptions{}); !apierrors.IsNotFound(err) {
+					t.Errorf("deleted again: %v", err)
+				}
+				if _, err := deployments.Update(ctx, same, metav1.UpdateOptions{}); !apierrors.IsNotFound(err) {
+					t.Errorf("update of nothing: %v", err)
+				}
+			})
+		})
+	}
+}
+
+func TestGenerateName(t *testing.T) {
+	inCluster(t, apiserver.Options{}, func(t *testing.T, c *cluster) {
+		seen := map[string]bool{}
+		long := strings.Repeat("x", 100)
+		for range 20 {
+			for _, base := range []string{"job-", long} {
+				cm, err := c.typed.CoreV1().ConfigMaps("default").Create(ctx,
+					&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{GenerateName: base}}, metav1.CreateOptions{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if seen[cm.Name] || cm.GenerateName != base || len(cm.Name) > 63 || !strings.HasPrefix(cm.Name, base[:4]) {
+					t.Errorf("name %q", cm.Name)
+				}
+				seen[cm.Name] = true
+			}
+		}
+	})
+}
+
+func TestFinalizers(t *testing.T) {
+	inCluster(t, apiserver.Options{}, func(t *testing.T, c *cluster) {
+		maps := c.protobuf.CoreV1().ConfigMaps("default")
+		cm, err := maps.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "a", Finalizers: []string{"x.io/y"}}}, metav1.CreateOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := c.watch(configMaps + "?watch=1&resourceVersion=" + cm.ResourceVersion)
+		defer w.close()
+		for range 2 { // the second time it waits already
+			if err := maps.Delete(ctx, "a", metav1.DeleteOptions{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		waiting, err := maps.Get(ctx, "a", metav1.GetOptions{})
+		if err != nil || waiting.DeletionTimestamp == nil || *waiting.DeletionGracePeriodSeconds != 0 {
+			t.Fatalf("waiting: %v %+v", err, waiting)
+		}
+		if got, want := w.next(), "MODIFIED a@"+waiting.ResourceVersion; got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+		released := waiting.DeepCopy()
+		released.Finalizers, released.DeletionTimestamp = nil, nil // which cannot be taken back
+		if _, err := maps.Update(ctx, released, metav1.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		if got, want := w.next(), fmt.Sprintf("DELETED a@%d", c.server.ResourceVersion()); got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+		if _, err := maps.Get(ctx, "a", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+			t.Errorf("still there: %v", err)
+		}
+	})
+}
+
+func TestDryRun(t *testing.T) {
+	inCluster(t, apiserver.Options{}, func(t *testing.T, c *cluster) {
+		c.configMap("a", nil)
+		before := c.server.ResourceVersion()
+		maps := c.typed.CoreV1().ConfigMaps("default")
+		all := []string{metav1.DryRunAll}
+		if _, err := maps.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "b"}}, metav1.CreateOptions{DryRun: all}); err != nil {
+			t.Error(err)
+		}
+		cm, err := maps.Patch(ctx, "a", types.MergePatchType, []byte(`{"data":{"x":"y"}}`), metav1.PatchOptions{DryRun: all})
+		if err != nil || cm.Data["x"] != "y" {
+			t.Errorf("%v %v", err, cm)
+		}
+		if err := maps.Delete(ctx, "a", metav1.DeleteOptions{DryRun: all}); err != nil {
+			t.Error(err)
+		}
+		if err := maps.DeleteCollection(ctx, metav1.DeleteOptions{DryRun: all}, metav1.ListOptions{}); err != nil {
+			t.Error(err)
+		}
+		if c.server.ResourceVersion() != before {
+			t.Error("something was written")
+		}
+	})
+}
+
+func TestDeleteCollection(t *testing.T) {
+	inCluster(t, apiserver.Options{}, func(t *testing.T, c *cluster) {
+		for i := range 6 {
+			c.configMap(fmt.Sprintf("cm-%d", i), map[string]string{"odd": fmt.Sprint(i % 2)})
+		}
+		maps := c.protobuf.CoreV1().ConfigMaps("default")
+		if err := maps.DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{LabelSelector: "odd=1", FieldSelector: "metadata.name!=cm-3"}); err != nil {
+			t.Fatal(err)
+		}
+		left, err := maps.List(ctx, metav1.ListOptions{})
+		if err != nil || listed(left) != "cm-0 cm-2 cm-3 cm-4" {
+			t.Errorf("%v, left: %s", err, listed(left))
+		}
+		if a := c.do(http.MethodDelete, configMaps+"?labelSelector=a%20in", nil); a.code != 400 {
+			t.Errorf("a broken selector: %d", a.code)
+		}
+	})
+}
+
+func TestBadWrites(t *testing.T) {
+	const cm = `{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"%s"}}`
+	named := func(name string) string { return fmt.Sprintf(cm, name) }
+	inCluster(t, apiserver.Options{}, func(t *testing.T, c *cluster) {
+		c.configMap("there", nil)
+		for _, tt := range []struct {
+			name, method, path, body string
+			code                     int
+			header                   []string
+		}{
+			{"no JSON", "POST", configMaps, "{", 400, nil},
+			{"empty body", "POST", configMaps, "", 400, nil},
+			{"a list", "POST", configMaps, "[]", 400, nil},
+			{"another kind", "POST", configMaps, `{"kind":"Secret","apiVersion":"v1","metadata":{"name":"a"}}`, 400, nil},
+			{"another version", "POST", configMaps, `{"kind":"ConfigMap","apiVersion":"v2","metadata":{"name":"a"}}`, 400, nil},
+			{"an unknown kind", "POST", configMaps, `{"kind":"Foo","apiVersion":"v1","metadata":{"name":"a"}}`, 400, nil},
+			{"no kind", "POST", configMaps, `{"metadata":{"name":"no-kind"}}`, 201, nil},
+			{"a wrong type", "POST", configMaps, `{"metadata":{"name":5}}`, 400, nil},
+			{"another namespace", "POST", configMaps, `{"metadata":{"name":"a","namespace":"b"}}`, 400, nil},
+			{"no namespace", "POST", "/api/v1/configmaps", named("a"), 400, nil},
+			{"a namespace in a namespace", "POST", "/api/v1/namespaces", `{"metadata":{"name":"a","namespace":"b"}}`, 400, nil},
+			{"no name", "POST", configMaps, `{"metadata":{}}`, 422, nil},
+			{"a bad name", "POST", configMaps, named("A_b"), 422, nil},
+			{"a name that is too long", "POST", configMaps, named(strings.Repeat("a", 254)), 422, nil},
+			{"a bad namespace name", "POST", "/api/v1/namespaces", `{"metadata":{"name":"a.b"}}`, 422, nil},
+			{"a resourceVersion at birth", "POST", configMaps, `{"metadata":{"name":"a","resourceVersion":"5"}}`, 400, nil},
+			{"an unknown field", "POST", configMaps, `{"metadata":{"name":"unknown-field"},"foo":1}`, 201, nil},
+			{"an unknown field, strictly", "POST", configMaps + "?fieldValidation=Strict", `{"metadata":{"name":"a"},"foo":1}`, 400, nil},
+			{"a media type", "POST", configMaps, named("a"), 415, []string{"Content-Type", "application/yaml"}},
+			{"a malformed media type", "POST", configMaps, named("a"), 415, []string{"Content-Type", ";;"}},
+			{"no protobuf", "POST", configMaps, "k8s", 400, []string{"Content-Type", "application/vnd.kubernetes.protobuf"}},
+			{"compressed", "POST", configMaps, named("a"), 415, []string{"Content-Encoding", "gzip"}},
+			{"too large", "POST", configMaps, `{"x":"` + strings.Repeat("x", 3<<20) + `"}`, 413, nil},
+			{"nothing acceptable", "POST", configMaps, named("unacceptable"), 406, []string{"Accept", "text/html"}},
+			{"POST to an object", "POST", configMaps + "/there", named("there"), 405, nil},
+			{"PUT of a collection", "PUT", configMaps, named("there"), 405, nil},
+			{"PUT of another name", "PUT", configMaps + "/there", named("here"), 400, nil},
+			{"PUT of nothing", "PUT", configMaps + "/nobody", named("nobody"), 404, nil},
+			{"PUT of another uid", "PUT", configMaps + "/there", `{"metadata":{"name":"there","uid":"other"}}`, 409, nil},
+			{"DELETE with a broken body", "DELETE", configMaps + "/there", "{", 400, nil},
+			{"DELETE of a subresource", "DELETE", "/api/v1/namespaces/default/status", "", 405, nil},
+			{"an unknown resource", "GET", "/api/v1/things", "", 404, nil},
+			{"an unknown group", "GET", "/apis/no.such/v1/things", "", 404, nil},
+			{"an unknown subresource", "GET", configMaps + "/there/scale", "", 404, nil},
+			{"no status", "GET", configMaps + "/there/status", "", 404, nil},
+			{"an object without its namespace", "GET", "/api/v1/configmaps/there", "", 404, nil},
+			{"a cluster-scoped resource in a namespace", "GET", "/api/v1/namespaces/default/nodes", "", 404, nil},
+			{"too long a path", "GET", configMaps + "/a/b/c", "", 404, nil},
+			{"empty segments", "GET", "/api/v1//pods", "", 404, nil},
+			{"a table in protobuf", "GET", configMaps, "", 406, []string{"Accept", "application/vnd.kubernetes.protobuf;as=Table;g=meta.k8s.io;v=v1"}},
+			{"openapi v2", "GET", "/openapi/v2", "", 404, nil},
+			{"a POST to discovery", "POST", "/api", "", 405, nil},
+		} {
+			a := c.do(tt.method, tt.path, tt.body, tt.header...)
+			if a.code != tt.code {
+				t.Errorf("%s: answered %d, want %d: %s", tt.name, a.code, tt.code, a.body)
+			}
+			if a.code >= 400 {
+				if s := a.status(t); s.Message == "" || s.Reason == "" {
+					t.Errorf("%s: no reason: %s", tt.name, a.body)
+				}
+			}
+		}
+		if a := c.get(configMaps+"/unacceptable", nil); a.code != 404 {
+			t.Errorf("refused, but written: %d", a.code)
+		}
+	})
+}
+
+// TestNamesOfRoles: they may hold colons, for example.
+func TestNamesOfRoles(t *testing.T) {
+	inCluster(t, apiserver.Options{}, func(t *testing.T, c *cluster) {
+		roles := c.typed.RbacV1().ClusterRoles()
+		if _, err := roles.Create(ctx, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "system:Node"}}, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := roles.Get(ctx, "system:Node", metav1.GetOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := roles.Create(ctx, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "a/b"}}, metav1.CreateOptions{}); !apierrors.IsInvalid(err) {
+			t.Errorf("a/b: %v", err)
+		}
+	})
+}

@@ -1,0 +1,106 @@
+package delivery
+
+import (
+	"iter"
+	"time"
+
+	"github.com/weirproject/weir/internal/store"
+)
+
+const (
+	// sweepTick is the shortest time between two batches of a sweep.
+	sweepTick = 5 * time.Millisecond
+	// sweepLate bounds what a late sweep makes up for at once. What a busy handler missed beyond it is not handed out
+	// as a burst later: the rest of the sweep moves back instead.
+	sweepLate = 20 * time.Millisecond
+)
+
+// sweep walks round the key space of a store, once per period, at a constant rate. It holds a position and no queue. It
+// is used by one goroutine.
+type sweep struct {
+	store  *store.Store
+	period time.Duration // 0: off
+	phase  float64       // where in the key space to start, in [0, 1)
+
+	idle   bool      // there was nothing to sweep
+	began  bool      // the start by phase has been looked up
+	at     time.Time // up to when credit has been counted
+	credit float64   // objects that may be handed out now
+	after  string    // the last key handed out
+}
+
+func newSweep(s *store.Store, period time.Duration, phase float64) *sweep {
+	return &sweep{store: s, period: max(period, 0), phase: phase}
+}
+
+// start sets the clock.
+func (w *sweep) start(now time.Time) { w.at = now }
+
+// next is how long to sleep until an object is due. It reports false when the sweep is off, and while the store is empty or has
+// not synced: what ends that is a change, or signalled as one.
+func (w *sweep) next(now time.Time) (time.Duration, bool) {
+	if w.period == 0 {
+		return 0, false
+	}
+	n := w.store.Len()
+	if n == 0 || !w.store.Synced() {
+		return 0, false
+	}
+	each := float64(w.period) / float64(n)
+	due := w.at.Add(time.Duration((1 - w.credit) * each))
+	return max(due.Sub(now), sweepTick), true
+}
+
+// due yields what has become due since the last call.
+func (w *sweep) due(now time.Time) iter.Seq[*store.Object] {
+	n := w.store.Len()
+	if w.idle || w.period == 0 || n == 0 || !w.store.Synced() {
+		w.at, w.credit = now, 0
+		w.idle = n == 0 || !w.store.Synced()
+		return func(func(*store.Object) bool) {}
+	}
+	rate := float64(n) / float64(w.period)
+	w.credit = min(w.credit+rate*float64(now.Sub(w.at)), max(1, rate*float64(sweepLate)), float64(n))
+	w.at = now
+	batch := int(w.credit)
+	w.credit -= float64(batch)
+	return func(yield func(*store.Object) bool) {
+		if batch > 0 {
+			w.hand(batch, yield)
+		}
+	}
+}
+
+// hand yields the next batch of objects in key order, going on at the start of the key space behind its end.
+func (w *sweep) hand(batch int, yield func(*store.Object) bool) {
+	snap := w.store.Snapshot()
+	if !w.began {
+		w.began, w.after = true, keyAt(snap, w.phase)
+	}
+	for round := 0; round < 2 && batch > 0; round++ {
+		for o := range snap.From(w.after) {
+			if o.Key() == w.after {
+				continue
+			}
+			w.after = o.Key()
+			batch--
+			if !yield(o) || batch == 0 {
+				return
+			}
+		}
+		w.after = ""
+	}
+}
+
+// keyAt is the last key of the first phase·n objects. It walks there: once in the life of a sweep.
+func keyAt(snap *store.Snapshot, phase float64) (key string) {
+	left := int(phase * float64(snap.Len()))
+	for o := range snap.All() {
+		if left == 0 {
+			break
+		}
+		left--
+		key = o.Key()
+	}
+	return key
+}

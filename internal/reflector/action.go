@@ -1,0 +1,107 @@
+package reflector
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/weirproject/weir/internal/source"
+)
+
+// action is one thing to do. Of the actions of a step at most one, the last, is a request or a wait; without one, the
+// stream under way is read on.
+type action interface{ String() string }
+
+type (
+	askVersion struct{}
+	openList   struct{ source.ListOptions }
+	askNewest  struct{ reaches string } // a LIST of which only the resourceVersion is wanted; not older than reaches
+	openWatch  struct {
+		source.WatchOptions
+		deadline time.Duration // ErrNoBookmark after so long without an initial event, until the final bookmark; 0: none
+		probe    time.Duration // ask for the newest resourceVersion after so long without an event or a bookmark; 0: never
+	}
+	wait         struct{ d time.Duration }
+	closeStream  struct{}
+	beginReplace struct {
+		rebase bool
+		back   bool // since the server went back, which other reflectors of it are told
+	}
+	endReplace   struct{ rv string }
+	abortReplace struct{}
+	progress     struct{ rv string }
+)
+
+func (askVersion) String() string { return "GET /version" }
+
+func (a openList) String() string {
+	return "LIST" + parameters(a.ResourceVersion, a.Match) + listParameters(a.ListOptions)
+}
+
+func (a askNewest) String() string {
+	match := metav1.ResourceVersionMatch("")
+	if a.reaches != "" {
+		match = metav1.ResourceVersionMatchNotOlderThan
+	}
+	return "LIST" + parameters(a.reaches, match) + " limit=1, only its resourceVersion"
+}
+
+func (a openWatch) String() string {
+	var b strings.Builder
+	b.WriteString("WATCH" + parameters(a.ResourceVersion, a.Match))
+	if a.SendInitialEvents {
+		b.WriteString(" sendInitialEvents")
+	}
+	if a.AllowBookmarks {
+		b.WriteString(" allowWatchBookmarks")
+	}
+	fmt.Fprintf(&b, " timeout=%v", a.Timeout)
+	if a.deadline > 0 {
+		fmt.Fprintf(&b, ", silent for no more than %v", a.deadline)
+	}
+	if a.probe > 0 && a.probe != bookmarkPeriod {
+		fmt.Fprintf(&b, ", probe after %v", a.probe)
+	}
+	return b.String()
+}
+
+func parameters(rv string, match metav1.ResourceVersionMatch) string {
+	s := " resourceVersion=" + strconv.Quote(rv)
+	if match != "" {
+		s += " match=" + string(match)
+	}
+	return s
+}
+
+func listParameters(o source.ListOptions) string {
+	s := ""
+	if o.Limit > 0 {
+		s += fmt.Sprintf(" limit=%d", o.Limit)
+	}
+	if o.Continue != "" {
+		s += " continue=" + o.Continue
+	}
+	return s
+}
+
+func (a wait) String() string       { return "wait " + a.d.String() }
+func (closeStream) String() string  { return "close the stream" }
+func (abortReplace) String() string { return "abort replace: keep what came and what was there" }
+func (a endReplace) String() string {
+	return fmt.Sprintf("end replace at %q: remove what did not come", a.rv)
+}
+func (a progress) String() string { return "progress to " + a.rv }
+
+func (a beginReplace) String() string {
+	text := "begin replace"
+	if a.rebase {
+		text += ", taking older versions too"
+	}
+	if a.back {
+		text += ", and tell the server's other reflectors"
+	}
+	return text
+}

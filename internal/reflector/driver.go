@@ -1,0 +1,375 @@
+package reflector
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"time"
+	"unsafe"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/weirproject/weir/internal/source"
+	"github.com/weirproject/weir/internal/store"
+	"github.com/weirproject/weir/internal/wire"
+)
+
+// driver performs the actions of step, one after another, in the goroutine of Run. At most one stream is open at a
+// time.
+type driver struct {
+	r   *Reflector
+	ctx context.Context // of Run
+
+	list   *source.List            // open, or nil
+	watch  *source.Watch           // open, or nil
+	cancel context.CancelCauseFunc // of the request under way; nil without one
+	began  time.Time               // when it was made
+	phase  Phase                   // for its errors
+
+	item     []byte // of list: read ahead, to know the list's head
+	itemErr  error
+	objects  int64           // listed since the replace began
+	initial  *initialEvents  // of watch, until they are complete; else nil
+	probe    *probe          // of watch, once it is open; nil without one
+	watchCtx context.Context // of watch
+	rv       []byte          // of the last event
+	asked    uint64          // of Config.Server's restores: those before the list under way, or the last one
+	told     string          // the writer's progress
+	dirty    bool            // objects were put since the last flush
+	pending  *input          // what came after events that had to be told first
+	pacer    pacer           // of watches
+
+	meta    wire.Meta
+	kept    []byte        // what Config.Drop has left of an object
+	other   []byte        // what Config.Transcode has made of one
+	kind    wire.TypeMeta // last told to Config.OnItemType
+	skips   int           // objects that could not be taken since the replace began,
+	high    uint64        // the newest resourceVersion of the objects of a list
+	damaged int           // and those of them that a list may have as they are
+	others  int64         // objects that Config.Keep did not want since the replace began
+	skipErr error
+	fatal   error // the store is closed, or the writer removed
+}
+
+// perform does those of a step's actions that are done at once, and returns the one that is not: nil without one.
+func (d *driver) perform(actions []action) (ask action) {
+	for _, a := range actions {
+		if d.now(a) {
+			ask = a
+		}
+	}
+	return ask
+}
+
+// next makes the request that a step asked for, or reads on without one, and gives what happens.
+func (d *driver) next(ask action) (in input) {
+	if ask != nil {
+		in = d.request(ask)
+	} else {
+		in = d.read()
+	}
+	in.after, in.luck = time.Since(d.began), d.r.cfg.Backoff.Random()
+	switch in.kind {
+	case inFailed, inEnded, inPage, inBookmark:
+		if d.high > 0 {
+			in.high = strconv.FormatUint(d.high, 10)
+		}
+	}
+	return in
+}
+
+// now does a if it is done at once, else reports that it is a request or a wait.
+func (d *driver) now(a action) (ask bool) {
+	w := d.r.w
+	switch a := a.(type) {
+	case closeStream:
+		d.close()
+	case beginReplace:
+		d.skips, d.damaged, d.skipErr, d.objects, d.high, d.others = 0, 0, nil, 0, 0, 0
+		d.r.skipped(0, nil)
+		d.r.unwanted(0)
+		d.r.listed(0, -1)
+		if a.back {
+			d.asked = d.r.cfg.Server.wentBack(d.r.seen)
+		}
+		d.r.cfg.replacer().BeginReplace(w, a.rebase)
+	case endReplace:
+		d.r.cfg.replacer().EndReplace(w, a.rv)
+		d.told, d.dirty, d.r.seen = a.rv, false, d.asked
+	case abortReplace:
+		d.r.cfg.replacer().AbortReplace(w)
+	case progress:
+		d.progress(a.rv)
+	default:
+		return true
+	}
+	return false
+}
+
+// request makes a request, or waits.
+func (d *driver) request(a action) input {
+	d.close()
+	d.pending = nil
+	d.began = time.Now()
+	switch a := a.(type) {
+	case askVersion:
+		d.phase = Asking
+		major, minor, err := d.r.src.ServerVersion(d.ctx)
+		if err != nil {
+			return d.failed(err)
+		}
+		return input{kind: inVersion, major: major, minor: minor}
+	case openList:
+		return d.openList(Listing, a.ListOptions)
+	case askNewest:
+		return d.askNewest(a)
+	case openWatch:
+		return d.openWatch(a)
+	case wait:
+		timer := time.NewTimer(a.d)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-d.ctx.Done():
+		}
+	}
+	return input{kind: inWoke}
+}
+
+// askNewest asks for the server's newest resourceVersion.
+func (d *driver) askNewest(a askNewest) input {
+	d.phase = Asking
+	rv, err := d.r.newestVersion(d.ctx, a.reaches)
+	if err != nil {
+		return d.failed(err)
+	}
+	d.r.heard()
+	return input{kind: inNewest, rv: rv}
+}
+
+// read reads on in the open stream.
+func (d *driver) read() input {
+	switch {
+	case d.pending != nil:
+		in := *d.pending
+		d.pending = nil
+		return in
+	case d.list != nil:
+		return d.readList()
+	case d.watch != nil:
+		return d.readWatch()
+	}
+	return d.failed(errors.New("nothing is under way")) // no step leaves this
+}
+
+// close ends the request under way, if there is one. It returns what a probe has broken it off for, or nil.
+func (d *driver) close() (found *input) {
+	if d.initial != nil {
+		d.initial.timer.Stop()
+		d.initial = nil
+	}
+	if d.list != nil {
+		d.list.Close()
+		d.list = nil
+	}
+	if d.watch != nil {
+		d.watch.Close()
+		d.watch = nil
+	}
+	if d.cancel != nil {
+		d.cancel(nil)
+		d.cancel = nil
+	}
+	if d.probe != nil {
+		found = d.probe.stop()
+		d.probe = nil
+	}
+	d.item, d.itemErr = nil, nil
+	return found
+}
+
+// failed ends the request under way and says why.
+func (d *driver) failed(err error) input {
+	if found := d.close(); found != nil && errors.Is(err, errProbed) {
+		return *found
+	}
+	in := input{kind: inFailed, err: classify(d.phase, err)}
+	if seconds, ok := apierrors.SuggestsClientDelay(err); ok && seconds > 0 {
+		in.retryAfter = time.Duration(seconds) * time.Second
+	}
+	return in
+}
+
+// encoding checks that an answer is what the store holds, or can be made that.
+func (d *driver) encoding(enc wire.Encoding) error {
+	if want := d.r.cfg.Encoding; want != 0 && enc != want && d.r.cfg.Transcode == nil {
+		return &Error{Phase: d.phase, Kind: ErrEncoding, Err: fmt.Errorf("%s instead of %s", enc, want)}
+	}
+	return nil
+}
+
+// openList opens a LIST and reads its first object, since its head comes before.
+func (d *driver) openList(phase Phase, o source.ListOptions) input {
+	if d.phase = phase; o.Continue == "" {
+		d.asks()
+	}
+	ctx, cancel := context.WithCancelCause(d.ctx)
+	d.cancel = cancel
+	list, err := d.r.src.List(ctx, o)
+	if err != nil {
+		return d.failed(err)
+	}
+	d.list = list
+	if err := d.encoding(list.Encoding()); err != nil {
+		return d.failed(err)
+	}
+	if d.item, d.itemErr = list.Next(); d.itemErr != nil && d.itemErr != io.EOF {
+		in := d.failed(d.itemErr)
+		in.answered = true
+		return in
+	}
+	d.itemType(list.ItemTypeMeta())
+	d.r.heard()
+	d.r.probeLimit.listed(time.Since(d.began))
+	return input{kind: inOpened, rv: list.Meta().ResourceVersion, empty: d.itemErr == io.EOF}
+}
+
+// asks notes that the state is asked for: what is found out from now on about restores is news to it.
+func (d *driver) asks() {
+	d.asked = d.r.cfg.Server.found()
+	d.r.w.Asks()
+}
+
+// itemType tells what the objects are, if that is news.
+func (d *driver) itemType(t wire.TypeMeta) {
+	if t.Kind == "" || t == d.kind || d.r.cfg.OnItemType == nil {
+		return
+	}
+	d.kind = t
+	d.r.cfg.OnItemType(t)
+}
+
+// listedEvery is after how many objects the Status tells how far a list is.
+const listedEvery = 256
+
+// readList reads the LIST, or page, to its end.
+func (d *driver) readList() input {
+	item, err := d.item, d.itemErr
+	for ; err == nil && d.fatal == nil; item, err = d.list.Next() {
+		d.put(item)
+		if d.objects++; d.objects%listedEvery == 0 {
+			d.r.listed(d.objects, d.list.Meta().RemainingItemCount)
+		}
+	}
+	d.itemType(d.list.ItemTypeMeta())
+	meta := d.list.Meta()
+	d.r.skipped(d.skips, d.skipErr)
+	d.r.unwanted(d.others)
+	d.r.listed(d.objects, meta.RemainingItemCount)
+	if err != io.EOF || d.fatal != nil {
+		return d.failed(errors.Join(err, d.fatal))
+	}
+	d.close()
+	d.r.heard()
+	return input{kind: inPage, rv: meta.ResourceVersion, cont: meta.Continue, damaged: d.damaged}
+}
+
+// put takes an item of the list into the store.
+func (d *driver) put(item []byte) {
+	item, err := d.readMeta(d.list.Encoding(), item)
+	switch err {
+	case nil:
+		d.brought()
+		err = d.write(0, item)
+	case errUnwanted:
+		d.brought()
+		d.others++
+		err = nil
+	}
+	d.taken(err, d.list.Offset())
+}
+
+// brought notes the resourceVersion of an object of a list, or of initial events.
+func (d *driver) brought() {
+	if rv, err := strconv.ParseUint(unsafe.String(unsafe.SliceData(d.meta.ResourceVersion), len(d.meta.ResourceVersion)), 10, 64); err == nil {
+		d.high = max(d.high, rv)
+	}
+}
+
+// errUnwanted is readMeta's for what Config.Keep does not want.
+var errUnwanted = errors.New("the object is not wanted")
+
+// readMeta reads an object's metadata into d.meta, and returns the object as the store holds it. With errUnwanted there is only the
+// metadata.
+func (d *driver) readMeta(enc wire.Encoding, object []byte) ([]byte, error) {
+	want, keep := d.r.cfg.Encoding, d.r.cfg.Keep
+	if keep != nil {
+		if err := wire.ReadMeta(enc, object, &d.meta); err != nil {
+			return nil, err
+		}
+		if !keep(&d.meta) {
+			return nil, errUnwanted
+		}
+	}
+	if want != 0 && enc != want {
+		other, err := d.r.cfg.Transcode(d.other[:0], object)
+		if err != nil {
+			return nil, err
+		}
+		d.other, enc, object = other, want, other
+	} else if keep != nil {
+		return object, nil
+	}
+	return object, wire.ReadMeta(enc, object, &d.meta)
+}
+
+// write puts or deletes the object whose metadata is in d.meta; t is 0 for an item of a list.
+func (d *driver) write(t wire.EventType, object []byte) error {
+	if drop := d.r.cfg.Drop; drop != nil {
+		kept, err := drop.Append(d.kept[:0], object)
+		if err != nil {
+			return err
+		}
+		d.kept, object = kept, kept
+	}
+	switch take := d.r.cfg.Take; {
+	case take != nil:
+		return refused(take(d.r.w, t, &d.meta, object))
+	case t == wire.Deleted:
+		return d.r.w.Delete(&d.meta, object)
+	}
+	return d.r.w.Put(&d.meta, object)
+}
+
+// ownerError is an error of Config.Take: the owner refuses the object, and would refuse it in a list as well.
+type ownerError struct{ error }
+
+func refused(err error) error {
+	if err == nil || errors.Is(err, store.ErrClosed) || errors.Is(err, store.ErrWriterRemoved) {
+		return err
+	}
+	return ownerError{err}
+}
+
+// taken counts an object that could not be taken: it is skipped, the others go on. offset is where it ended in its
+// body.
+func (d *driver) taken(err error, offset int64) {
+	d.dirty = true
+	if err == nil {
+		return
+	}
+	if errors.Is(err, store.ErrClosed) || errors.Is(err, store.ErrWriterRemoved) {
+		d.fatal = err
+		return
+	}
+	if owner, ok := errors.AsType[ownerError](err); ok {
+		err = owner.error
+	} else {
+		d.damaged++
+	}
+	if d.skips++; d.skipErr == nil {
+		d.skipErr = &Error{Phase: d.phase, Kind: ErrMalformed, Err: fmt.Errorf("the object before offset %d: %w", offset, err)}
+	}
+}

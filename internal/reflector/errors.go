@@ -1,0 +1,126 @@
+package reflector
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/weirproject/weir/internal/source"
+	"github.com/weirproject/weir/internal/wire"
+)
+
+// What stops a reflector from being current. Every Status.Err is an *Error of which errors.Is finds exactly one of
+// these, and errors.As whatever caused it. None of them ends a reflector: it tries on.
+var (
+	// ErrUnauthorized: the server does not accept our credentials (401).
+	ErrUnauthorized = errors.New("unauthorized")
+	// ErrForbidden: we may not list or watch this resource (403).
+	ErrForbidden = errors.New("forbidden")
+	// ErrUnknownResource: the server has no such resource (404, 405), or not yet.
+	ErrUnknownResource = errors.New("the server has no such resource")
+	// ErrRejected: the server refuses the request as it stands (400, 406, 422): mostly a field selector.
+	ErrRejected = errors.New("the server refuses the request")
+	// ErrTooManyRequests: the server asks for patience (429).
+	ErrTooManyRequests = errors.New("the server asks to try later")
+	// ErrExpired: the server no longer has the changes since our resourceVersion, or the revision of a list (410).
+	ErrExpired = errors.New("the resource version is too old")
+	// ErrAhead: the server has not reached the resourceVersion that was asked for (504 ResourceVersionTooLarge).
+	ErrAhead = errors.New("the server is behind the resource version")
+	// ErrServer: the server, or a proxy before it, failed (any other 5xx).
+	ErrServer = errors.New("the server failed")
+	// ErrUnreachable: no answer, or a stream that broke off.
+	ErrUnreachable = errors.New("the server cannot be reached")
+	// ErrMalformed: a body, or an object in it, cannot be read. The error names the offset.
+	ErrMalformed = errors.New("the answer cannot be read")
+	// ErrEncoding: the answer is not in Config.Encoding, and there is no Config.Transcode.
+	ErrEncoding = errors.New("the answer is in another encoding")
+	// ErrNoBookmark: the server did not end its initial events with a bookmark (Mode WatchList).
+	ErrNoBookmark = errors.New("the server sent no bookmark after the initial events")
+	// ErrEnded: the server ends watches as soon as they begin.
+	ErrEnded = errors.New("the server ends watches at once")
+	// ErrSilent: nothing was heard on an open watch for longer than a server leaves it without a bookmark, and the server did not
+	// answer when it was asked. How old what is held may be is in Status.Heard.
+	ErrSilent = errors.New("nothing is heard from the server")
+	// ErrWentBack: the server is at an older resourceVersion than it once told: it was restored from a backup, or it is
+	// another one.
+	ErrWentBack = errors.New("the server went back in time")
+)
+
+// ErrRunning is the error of a second Run while the first is under way.
+var ErrRunning = errors.New("the reflector is running")
+
+// Error is what a request of the reflector came to.
+type Error struct {
+	Phase Phase // what was being done: Asking, Listing or Watching
+	Kind  error // one of this package's sentinels
+	Err   error // the cause; nil when Kind says it all
+}
+
+func (e *Error) Error() string {
+	if e.Err == nil {
+		return fmt.Sprintf("%s: %v", e.Phase, e.Kind)
+	}
+	return fmt.Sprintf("%s: %v: %v", e.Phase, e.Kind, e.Err)
+}
+
+// Unwrap gives the sentinel and the cause.
+func (e *Error) Unwrap() []error {
+	if e.Err == nil {
+		return []error{e.Kind}
+	}
+	return []error{e.Kind, e.Err}
+}
+
+// classify finds the sentinel of an error from source, wire or store.
+func classify(phase Phase, err error) *Error {
+	if own, ok := errors.AsType[*Error](err); ok {
+		return own
+	}
+	if errors.Is(err, ErrNoBookmark) { // the deadline, by way of the request's context
+		return &Error{Phase: phase, Kind: ErrNoBookmark}
+	}
+	return &Error{Phase: phase, Kind: kindOf(err), Err: err}
+}
+
+func kindOf(err error) error {
+	if status, ok := errors.AsType[*apierrors.StatusError](err); ok {
+		return kindOfStatus(status)
+	}
+	if _, ok := errors.AsType[*source.RequestError](err); ok {
+		// Also where wire saw the stream break inside an object: the offset is not what matters then.
+		if errors.Is(err, source.ErrMediaType) {
+			return ErrMalformed
+		}
+		return ErrUnreachable
+	}
+	if _, ok := errors.AsType[*wire.SyntaxError](err); ok {
+		return ErrMalformed
+	}
+	return ErrUnreachable
+}
+
+func kindOfStatus(status *apierrors.StatusError) error {
+	if apierrors.HasStatusCause(status, metav1.CauseTypeResourceVersionTooLarge) {
+		return ErrAhead
+	}
+	if apierrors.IsGone(status) || apierrors.IsResourceExpired(status) {
+		return ErrExpired
+	}
+	switch status.ErrStatus.Code {
+	case http.StatusUnauthorized:
+		return ErrUnauthorized
+	case http.StatusForbidden:
+		return ErrForbidden
+	case http.StatusNotFound, http.StatusMethodNotAllowed:
+		return ErrUnknownResource
+	case http.StatusTooManyRequests:
+		return ErrTooManyRequests
+	}
+	if status.ErrStatus.Code >= 400 && status.ErrStatus.Code < 500 {
+		return ErrRejected
+	}
+	return ErrServer
+}

@@ -1,0 +1,165 @@
+package reflector
+
+import (
+	"context"
+	"io"
+
+	"github.com/weirproject/weir/internal/wire"
+)
+
+// maxBatch bounds how many events are applied between two looks at the state machine.
+const maxBatch = 128
+
+// openWatch opens a WATCH. The deadline of its initial events runs from the request on, since an answer may have to wait as
+// well.
+func (d *driver) openWatch(a openWatch) input {
+	d.phase = Watching
+	switch {
+	case a.SendInitialEvents:
+		d.phase = Listing
+		d.asks()
+	case d.r.w.Outdated(), d.r.cfg.Server.found() > d.r.seen:
+		return input{kind: inOutdated}
+	}
+	ctx, cancel := context.WithCancelCause(d.ctx)
+	d.watchCtx, d.cancel = ctx, cancel
+	if a.deadline > 0 {
+		d.initial = awaitInitial(a.deadline, func() { cancel(ErrNoBookmark) })
+	}
+	watch, err := d.r.src.Watch(ctx, a.WatchOptions)
+	if err != nil {
+		return d.failed(err)
+	}
+	d.watch, d.rv = watch, d.rv[:0]
+	if err := d.encoding(watch.Encoding()); err != nil {
+		return d.failed(err)
+	}
+	if a.probe > 0 {
+		d.probe = startProbe(d.r, ctx, cancel, d.told, a, d.r.seen)
+	}
+	watch.BeforeRead(d.flush)
+	return input{kind: inOpened}
+}
+
+// flush makes what was put visible, and tells the writer how current it is. It is called before each wait for the network, so
+// that no event waits for the next one, not even when the next one is half here.
+func (d *driver) flush() {
+	if !d.dirty {
+		return
+	}
+	d.dirty = false
+	if d.watch != nil && d.initial == nil && len(d.rv) > 0 { // not in initial events: they are in no order
+		d.progress(string(d.rv))
+	}
+	d.r.w.Flush()
+	d.r.skipped(d.skips, d.skipErr)
+	d.r.unwanted(d.others)
+	d.hear()
+}
+
+// progress tells the writer that it is current to rv, if that is news.
+func (d *driver) progress(rv string) {
+	if rv == d.told || older(rv, d.told) {
+		return
+	}
+	d.told = rv
+	d.r.w.Progress(rv)
+	d.r.at(rv)
+}
+
+// readWatch reads events until none is at hand, or something else than an object's event comes.
+func (d *driver) readWatch() input {
+	events, damaged, other, initial := 0, d.damaged, input{}, d.initial != nil
+	for other.kind == inNone {
+		event, err := d.watch.Next()
+		switch {
+		case err == io.EOF:
+			d.close()
+			other = input{kind: inEnded}
+		case err != nil:
+			other = d.failed(err)
+		case event.Type == wire.Bookmark:
+			other = d.bookmark(event.Object)
+		case event.Type == wire.Error:
+			other = d.failed(wire.DecodeStatus(d.watch.Encoding(), event.Object))
+		default:
+			d.apply(event)
+			events++
+		}
+		if d.fatal != nil {
+			return d.failed(d.fatal)
+		}
+		if events == maxBatch || d.damaged > damaged || other.kind == inNone && d.watch.Buffered() == 0 {
+			break
+		}
+	}
+	if initial { // the last of them come together with the bookmark that ends them
+		d.objects += int64(events)
+		d.r.listed(d.objects, -1)
+	}
+	if d.flush(); events == 0 {
+		return other
+	}
+	d.pacer.wait(d.ctx, d.r.w, events)
+	if other.kind != inNone {
+		d.pending = &other
+	}
+	return input{kind: inEvents, rv: string(d.rv), damaged: d.damaged - damaged}
+}
+
+// hear notes that the watch has brought something.
+func (d *driver) hear() {
+	if d.watch == nil {
+		return
+	}
+	d.r.heard()
+	if d.probe != nil {
+		d.probe.hear(d.told)
+	}
+}
+
+// apply takes the event of an object. One that cannot be read is skipped, and d.rv stays.
+func (d *driver) apply(event wire.Event) {
+	d.itemType(event.TypeMeta)
+	object, err := d.readMeta(d.watch.Encoding(), event.Object)
+	unwanted := err == errUnwanted
+	if err == nil || unwanted {
+		if d.rv = append(d.rv[:0], d.meta.ResourceVersion...); d.initial != nil {
+			d.initial.came(event.Type, d.rv)
+			d.brought()
+		}
+	}
+	switch {
+	case unwanted:
+		err = d.leave(event)
+	case err == nil:
+		err = d.write(event.Type, object)
+	}
+	d.taken(err, d.watch.Offset())
+}
+
+// leave takes the event of an object that Config.Keep does not want. One that exists ends what is held under its name: that was another
+// object, and its end may not have been told.
+func (d *driver) leave(event wire.Event) error {
+	d.others++
+	if event.Type == wire.Deleted {
+		return nil
+	}
+	return d.r.w.DeleteNamesake(&d.meta, event.Object)
+}
+
+// bookmark reads a bookmark. One that cannot be read is skipped.
+func (d *driver) bookmark(object []byte) input {
+	if err := wire.ReadMeta(d.watch.Encoding(), object, &d.meta); err != nil {
+		d.taken(err, d.watch.Offset())
+		return input{}
+	}
+	final := d.meta.InitialEventsEnd()
+	if final && d.initial != nil {
+		d.initial.timer.Stop()
+		d.initial, d.phase, d.rv = nil, Watching, d.rv[:0]
+		d.probe = startProbe(d.r, d.watchCtx, d.cancel, string(d.meta.ResourceVersion), openWatch{probe: bookmarkPeriod}, d.asked)
+	}
+	d.hear()
+	return input{kind: inBookmark, rv: string(d.meta.ResourceVersion), final: final, damaged: d.damaged}
+}

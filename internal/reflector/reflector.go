@@ -1,0 +1,189 @@
+package reflector
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/weirproject/weir/internal/source"
+	"github.com/weirproject/weir/internal/store"
+)
+
+// Reflector keeps one writer of a store equal to what one source has. All its methods are safe for concurrent use.
+type Reflector struct {
+	src  source.Source
+	w    *store.Writer
+	cfg  Config
+	seen uint64 // of Config.Server's restores: those before the last list. Of Run's goroutine
+
+	probeLimit probeLimit
+
+	mu      sync.Mutex
+	status  Status
+	changed chan struct{} // closed and made anew at each transition
+	running bool
+}
+
+// New makes a reflector. The writer belongs to it until Run has returned. A writer that was used before is resumed at its
+// resourceVersion.
+func New(src source.Source, w *store.Writer, cfg Config) *Reflector {
+	return &Reflector{
+		src: src, w: w, cfg: cfg.withDefaults(),
+		status:  Status{Name: cfg.Name, Mode: cfg.Mode, Remaining: -1, Since: time.Now()},
+		changed: make(chan struct{}),
+	}
+}
+
+// Status is what the reflector is doing now.
+func (r *Reflector) Status() Status {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.status
+}
+
+// Changed is closed at the next transition. Take the channel before the Status, so that nothing is missed between.
+func (r *Reflector) Changed() <-chan struct{} {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.changed
+}
+
+// Run lists and watches until ctx ends, and returns its cause. Nothing that a server does ends it; a store that is closed
+// (store.ErrClosed), a writer that is removed (store.ErrWriterRemoved) and a Run under way (ErrRunning) do. It blocks. When it
+// returns, its request is over, its timers are stopped, and what came of a list broken off is kept. It may be run
+// again.
+func (r *Reflector) Run(ctx context.Context) error {
+	r.mu.Lock()
+	if r.running {
+		r.mu.Unlock()
+		return ErrRunning
+	}
+	r.running = true
+	r.mu.Unlock()
+	defer func() {
+		r.mu.Lock()
+		r.running = false
+		r.mu.Unlock()
+	}()
+	d := &driver{r: r, ctx: ctx, told: r.w.ResourceVersion()}
+	s := newState(&r.cfg, d.told)
+	for in := (input{kind: inBegin, luck: r.cfg.Backoff.Random()}); ctx.Err() == nil && d.fatal == nil; {
+		before := s
+		var actions []action
+		s, actions = step(before, in)
+		ask := d.perform(actions) // first: whoever is told of a list that has ended finds it in the store
+		r.publish(before, s, ask)
+		in = d.next(ask)
+	}
+	d.close()
+	if s.replacing {
+		r.cfg.replacer().AbortReplace(r.w)
+	}
+	r.w.Flush()
+	stopped := s
+	stopped.phase = Stopped
+	r.publish(s, stopped, nil)
+	if d.fatal != nil {
+		return d.fatal
+	}
+	return context.Cause(ctx)
+}
+
+// newestVersion asks for the server's newest resourceVersion, and waits for it as long as is sensible by now.
+func (r *Reflector) newestVersion(ctx context.Context, reaches string) (string, error) {
+	return r.probeLimit.within(ctx, func(ctx context.Context) (string, error) { return r.src.NewestVersion(ctx, reaches) })
+}
+
+// publish makes the state the Status, and tells of it if it is another one in more than its resourceVersion.
+func (r *Reflector) publish(before, s state, ask action) {
+	r.mu.Lock()
+	st := &r.status
+	told := before.phase != s.phase || before.err != s.err || before.mode != s.mode || before.synced != s.synced ||
+		before.tries() != s.tries() || before.relists != s.relists
+	if st.Phase != s.phase || before.err != s.err {
+		st.Since = time.Now()
+	}
+	st.Phase, st.Mode, st.Synced = s.phase, s.mode, s.synced
+	if before.rv != s.rv {
+		st.ResourceVersion = s.rv
+	}
+	st.Attempts, st.Relists = s.tries(), s.relists
+	st.NextRetry = time.Time{}
+	if w, ok := ask.(wait); ok {
+		st.NextRetry = time.Now().Add(w.d)
+		told = true
+	}
+	st.failure = nil
+	if s.err != nil {
+		st.failure = s.err
+		if before.err != s.err {
+			st.LastErr, st.LastErrAt = s.err, time.Now()
+		}
+	}
+	st.judge()
+	r.unlock(told)
+}
+
+// unlock unlocks mu, and tells of the status if it is worth telling.
+func (r *Reflector) unlock(tell bool) {
+	status := r.status
+	if tell {
+		close(r.changed)
+		r.changed = make(chan struct{})
+	}
+	r.mu.Unlock()
+	if tell && r.cfg.OnStatus != nil {
+		r.cfg.OnStatus(status)
+	}
+}
+
+// skipped notes how many objects could not be read.
+func (r *Reflector) skipped(n int, first error) {
+	r.mu.Lock()
+	tell := n != r.status.Skipped
+	r.status.Skipped, r.status.SkippedErr = n, first
+	r.status.judge()
+	r.unlock(tell)
+}
+
+// unwanted notes how many objects came that nobody wants.
+func (r *Reflector) unwanted(n int64) {
+	r.mu.Lock()
+	r.status.Unwanted = n
+	r.mu.Unlock()
+}
+
+// heard notes that the server has answered, or a watch has brought something.
+func (r *Reflector) heard() {
+	r.mu.Lock()
+	r.status.Heard = time.Now()
+	r.mu.Unlock()
+}
+
+// answered notes that the server has answered while a watch stands. That watches end at once is over then, though nobody is told of it
+// before something happens.
+func (r *Reflector) answered() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	st := &r.status
+	st.Heard = time.Now()
+	if errors.Is(st.failure, ErrEnded) {
+		st.failure = nil
+		st.judge()
+	}
+}
+
+// listed notes how far the list under way is.
+func (r *Reflector) listed(objects, remaining int64) {
+	r.mu.Lock()
+	r.status.Listed, r.status.Remaining = objects, remaining
+	r.mu.Unlock()
+}
+
+// at notes how current the writer is.
+func (r *Reflector) at(rv string) {
+	r.mu.Lock()
+	r.status.ResourceVersion = rv
+	r.mu.Unlock()
+}

@@ -1,0 +1,308 @@
+package reflector
+
+import (
+	"errors"
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/weirproject/weir/internal/source"
+)
+
+func options(limit int64, rv string, match metav1.ResourceVersionMatch, cont string) source.ListOptions {
+	return source.ListOptions{ResourceVersion: rv, Match: match, Limit: limit, Continue: cont}
+}
+
+// tornLists is after how many lists in a row that failed the state is asked for in the other form, in pages or whole:
+// kube-apiserver gives each answer a minute, and the way may be too slow for all of it.
+const tornLists = 2
+
+// unansweredLists is how many lists without an answer count as one that failed in its form: most likely there is no server, unless a probe
+// was answered.
+const unansweredLists = 3
+
+// list begins to get the whole state.
+func (m *machine) list() {
+	m.request, m.phase = reqList, Listing
+	if m.mode != Auto && m.unknownFloor() {
+		m.askFloor()
+		return
+	}
+	switch {
+	case m.mode == Auto:
+		m.request, m.phase = reqVersion, Asking
+		m.do(askVersion{})
+	case m.mode == WatchList && !m.plain:
+		m.watchInitial()
+	case m.mode == Pages || m.torn >= tornLists:
+		m.pages()
+	default:
+		m.firstPage(0)
+	}
+}
+
+// askFloor asks for the server's newest resourceVersion, and then lists.
+func (m *machine) askFloor() {
+	m.fresh, m.request = true, reqNewest
+	m.goOn()
+}
+
+// listInstead lists because the watch, or a probe, keeps failing. Should the list fail as well the watch is tried again.
+func (m *machine) listInstead(kind error) {
+	m.instead, m.consistent, m.plain = true, true, true
+	m.trouble++
+	m.sleep(reqList, kind)
+}
+
+// firstPage requests the list, or all of it when limit is 0.
+func (m *machine) firstPage(limit int64) {
+	m.request, m.phase = reqList, Listing
+	m.limit, m.page, m.pageRV = limit, "", ""
+	rv, match := m.from()
+	m.do(openList{options(limit, rv, match, "")})
+}
+
+// from is how current the state must be, as request parameters. A list that tells its resourceVersion behind its items must not be
+// older than what is held: that could be seen only when its items have been taken, and those of them that were deleted since would be back.
+func (m *machine) from() (rv string, match metav1.ResourceVersionMatch) {
+	m.asked = m.rebase || m.noMatch || m.opaque() || !m.unproven() && m.mustBeConsistent()
+	switch {
+	case m.asked:
+		return "", ""
+	case m.least() == "":
+		return "0", ""
+	}
+	return newest(m.floor, m.least()), metav1.ResourceVersionMatchNotOlderThan
+}
+
+func (m *machine) mustBeConsistent() bool { return m.consistent || m.cfg.Consistency == Consistent }
+
+// opaque reports whether the resourceVersion is no integer: then only equality means something.
+func (m *machine) opaque() bool { return m.rv != "" && digits(m.rv) == "" }
+
+// unproven reports whether a list may be older than what is held without showing it in time.
+func (m *machine) unproven() bool {
+	return m.least() != "" && !m.opaque() && (m.tail || m.atLeast || m.mode == WatchList && !m.plain)
+}
+
+// unknownFloor reports whether the server's newest resourceVersion must be asked for first: a list that is not older than that is a
+// consistent one.
+func (m *machine) unknownFloor() bool {
+	return m.floor == "" && m.unproven() && m.mustBeConsistent() && !m.rebase && !m.noMatch
+}
+
+// nextPage requests the page of the token at hand, again if need be.
+func (m *machine) nextPage() {
+	m.request, m.phase = reqList, Listing
+	m.do(openList{options(m.limit, "", "", m.page)})
+}
+
+// versionFailed goes on without the version. A server that answers, but not this, gets the requests that every server
+// knows; the next list asks again.
+func (m *machine) versionFailed(kind error) {
+	switch kind {
+	case ErrUnreachable: // where there is no server at all, a LIST gets no answer either
+		if m.attempt%relistAfter != 0 {
+			m.sleep(reqVersion, kind)
+			return
+		}
+	case ErrServer, ErrTooManyRequests:
+		if m.attempt < relistAfter {
+			m.sleep(reqVersion, kind)
+			return
+		}
+	}
+	m.err = nil
+	m.attempt = max(m.attempt-1, 0)
+	if m.unknownFloor() {
+		m.askFloor()
+		return
+	}
+	m.pages()
+}
+
+// pages requests the list in pages, unless it must be whole, or the last one came only as a whole.
+func (m *machine) pages() {
+	if m.whole || m.unpaged {
+		m.firstPage(0)
+	} else {
+		m.firstPage(m.cfg.PageSize)
+	}
+}
+
+// opened handles the beginning of an answer.
+func (m *machine) opened() {
+	switch {
+	case m.request == reqWatch:
+		m.watchOpened()
+	case m.page == "":
+		m.listOpened()
+	case m.kind() != ErrWentBack:
+		m.err = nil
+	}
+}
+
+// listOpened decides, before the first object is taken, whether the list may be taken at all: an object of an old list
+// may have been deleted since, and would come back.
+func (m *machine) listOpened() {
+	if m.behindRV() && !m.rebase {
+		m.do(closeStream{})
+		m.failedOnce(ErrAhead)
+		m.fallsBehind(m.in.rv)
+		return
+	}
+	if m.back && m.in.rv != "" && !m.behindRV() && !m.opaque() && !incomparable(m.in.rv, m.rv) {
+		m.rebase = false // it lagged, or has come to rv again: then the list heals what is held of another past
+	}
+	if !m.rebase {
+		m.err = nil
+	}
+	if m.tail = m.in.rv == "" || m.in.empty; m.rv != "" { // before no items is behind them as well
+		m.rebase = m.rebase || m.opaque() || m.in.rv != "" && incomparable(m.in.rv, m.rv)
+	}
+	m.do(beginReplace{m.rebase, m.back})
+	m.replacing = true
+}
+
+// pageRead handles a page that ended well.
+func (m *machine) pageRead() {
+	if m.page == "" {
+		m.pageRV = m.in.rv
+		if m.behindRV() && !m.rebase {
+			m.abandon()
+			m.failedOnce(ErrAhead)
+			m.fallsBehind(m.in.rv)
+			return
+		}
+		if m.rv != "" && incomparable(m.in.rv, m.rv) && !m.rebase {
+			m.abandon()
+			m.otherScheme()
+			return
+		}
+	}
+	switch {
+	case m.in.cont == "":
+		m.unread = m.in.damaged > 0
+		m.complete(m.pageRV)
+		m.watch()
+	case m.in.cont == m.page:
+		m.report(ErrMalformed, errors.New("the page's continue token is that of the page itself"))
+		m.failedOnce(ErrMalformed)
+		m.otherForm()
+		m.abandon()
+		m.sleep(reqList, ErrMalformed)
+	default:
+		m.page = m.in.cont
+		m.nextPage()
+	}
+}
+
+// complete ends the replace: the store now is what the server was at rv.
+func (m *machine) complete(rv string) {
+	if older(rv, m.rv) && m.kind() != ErrWentBack {
+		m.report(ErrWentBack, fmt.Errorf("resourceVersion %s after %s", rv, m.rv))
+	}
+	m.do(endReplace{rv})
+	if m.synced {
+		m.relists++
+	}
+	m.succeeded()
+	m.progressed()
+	m.rv, m.synced = rv, true
+	m.replacing, m.page, m.pageRV, m.torn = false, "", "", 0
+	m.consistent, m.atLeast, m.whole, m.plain, m.rebase, m.instead = false, false, false, false, false, false
+	m.back = false
+	m.high, m.floor, m.fresh = "", "", false
+	m.doubt, m.noMatch, m.unmatched, m.behind = false, false, 0, behind{}
+}
+
+// abandon gives the list up. What it brought stays in the store, and costs nothing when it comes again.
+func (m *machine) abandon() {
+	m.page, m.pageRV = "", ""
+	if m.replacing {
+		m.do(abortReplace{})
+		m.replacing = false
+		m.high = newest(m.high, m.in.high)
+	}
+}
+
+// otherMatch asks without "not older than" when that has failed too often, and with it again when the other fails.
+func (m *machine) otherMatch(kind error) {
+	switch {
+	case kind == ErrTooManyRequests || kind == ErrAhead:
+	case m.asked:
+		m.noMatch, m.unmatched = false, 0
+	case kind == ErrRejected:
+		m.noMatch = true
+	default:
+		m.unmatched++
+		m.noMatch = m.unmatched >= relistAfter
+	}
+}
+
+// otherForm counts a list that failed in the form it was asked for, and asks for the next one when it was too often: pages, whole, and in
+// mode WatchList initial events.
+func (m *machine) otherForm() {
+	if m.torn++; m.torn < tornLists {
+		return
+	}
+	switch {
+	case m.limit > 0: // pages: all of it in one answer
+		m.whole, m.torn = true, 0
+		m.plain = false
+	default:
+		m.whole, m.unpaged = false, false
+	}
+}
+
+// listFailed handles a LIST that failed before or within its body.
+func (m *machine) listFailed(kind error) {
+	if m.page != "" && m.pageFailed(kind) {
+		return
+	}
+	inPages := !m.whole
+	switch {
+	case kind == ErrTooManyRequests, kind == ErrAhead:
+	case kind != ErrUnreachable, m.replacing, m.in.answered, m.instead && m.reached > 0, m.attempt%unansweredLists == 0:
+		m.otherForm()
+	}
+	m.otherMatch(kind)
+	m.abandon()
+	switch {
+	case kind == ErrAhead && m.least() != "" && !m.asked:
+		m.floor = ""
+		m.instead = false
+		m.behind.denied++
+		m.sleep(reqNewest, kind)
+		return
+	case kind == ErrExpired || kind == ErrAhead:
+		m.consistent = true
+	case m.instead && m.rv != "" && kind != ErrUnknownResource && !(inPages && m.whole): // which has not been tried yet
+		m.instead, m.doubt = false, true
+		m.sleep(reqWatch, kind)
+		return
+	}
+	m.sleep(reqList, kind)
+}
+
+// pageFailed handles a page that failed, and reports whether that is all there is to do about it.
+func (m *machine) pageFailed(kind error) bool {
+	switch kind {
+	case ErrUnreachable, ErrServer, ErrTooManyRequests, ErrMalformed:
+		if m.fruitless >= relistAfter || m.attempt >= 2*relistAfter && kind != ErrTooManyRequests {
+			m.torn, m.unpaged = tornLists, true // this page will not come: all of it in one answer
+			return false
+		}
+		m.sleep(reqList, kind) // the same page again: those before it are good
+		return true
+	case ErrExpired:
+		// The rest can be had as it is now, by the token in the answer, but not together with the first part as it was: no
+		// watch could begin there, since the revision of the first part is gone. So all of it, in one answer, which cannot
+		// expire on the way.
+		m.abandon()
+		m.whole, m.consistent, m.torn = true, true, 0
+		m.atOnce(reqList, kind)
+		return true
+	}
+	return false
+}

@@ -1,0 +1,295 @@
+package reflector
+
+import (
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/weirproject/weir/internal/source"
+)
+
+const (
+	// bookmarkPeriod is longer than kube-apiserver ever leaves a watch without a bookmark.
+	bookmarkPeriod = 90 * time.Second
+	// A watch that brought something is resumed at once, but for one that ended within quickWatch after mostQuick others that did: a server
+	// that ends every watch so soon sets no pace.
+	quickWatch = time.Second
+	mostQuick  = 3
+	// mostBarren is after how many watches in a row that stood, and brought not even a bookmark, the state is listed anew: nobody can tell
+	// a resource that does not change from a way that swallows its events.
+	mostBarren = 10
+)
+
+// watch requests the changes since rv.
+func (m *machine) watch() {
+	m.request, m.phase, m.initial = reqWatch, Watching, false
+	m.open, m.saw, m.moved = false, false, false
+	a := openWatch{WatchOptions: source.WatchOptions{
+		ResourceVersion: m.rv, AllowBookmarks: true, Timeout: m.watchTimeout(),
+	}}
+	switch {
+	case m.rv == "": // there is nothing to compare with
+	case m.doubt:
+		a.probe = m.cfg.Backoff.delay(nil, 1, 0, m.in.luck)
+	default:
+		a.probe = bookmarkPeriod
+	}
+	m.do(a)
+}
+
+// watchInitial requests the whole state, and then its changes.
+func (m *machine) watchInitial() {
+	m.request, m.phase, m.initial = reqWatch, Listing, true
+	m.open, m.saw, m.moved = false, false, false
+	rv, _ := m.from()
+	m.do(openWatch{WatchOptions: source.WatchOptions{
+		ResourceVersion: rv, Match: metav1.ResourceVersionMatchNotOlderThan, SendInitialEvents: true,
+		AllowBookmarks: true, Timeout: m.watchTimeout(),
+	}, deadline: m.cfg.BookmarkDeadline})
+}
+
+func (m *machine) watchTimeout() time.Duration {
+	d := m.cfg.WatchTimeout
+	return (d + time.Duration(float64(d)*m.in.luck)).Truncate(time.Second)
+}
+
+func (m *machine) watchOpened() {
+	m.open = true
+	if m.initial {
+		m.do(beginReplace{m.rebase, m.back})
+		m.replacing = true
+	}
+	if kind := m.kind(); kind != ErrEnded && kind != ErrSilent { // those are over only when something comes
+		m.err = nil
+	}
+}
+
+// alive notes that the watch works.
+func (m *machine) alive() {
+	m.saw, m.doubt, m.err = true, false, nil
+	if m.in.after >= m.cfg.Backoff.Healthy {
+		m.forgive()
+	}
+}
+
+func (m *machine) events() {
+	m.alive()
+	if m.initial {
+		return
+	}
+	m.advance()
+	if m.in.damaged > 0 && !m.unread {
+		// Perhaps it was damaged on the way: a list has it as it is. A list that cannot read it either is enough.
+		m.unread, m.consistent = true, true
+		m.do(closeStream{})
+		m.attempt++
+		m.sleep(reqList, ErrMalformed)
+	}
+}
+
+// advance makes the input's resourceVersion the one to resume from.
+func (m *machine) advance() {
+	if m.in.rv == "" || older(m.in.rv, m.rv) {
+		return
+	}
+	if m.in.rv != m.rv {
+		m.moved, m.attempt, m.missing, m.refused = true, 0, 0, 0
+		m.progressed()
+	}
+	m.rv = m.in.rv
+	m.do(progress{m.rv})
+}
+
+func (m *machine) bookmark() {
+	switch {
+	case m.initial && !m.in.final:
+		m.saw = true // a server that is alive; where it is counts once it is through
+	case m.behindRV() && !(m.initial && m.rebase):
+		m.watchBehind()
+	case m.initial:
+		m.alive()
+		m.initial, m.phase = false, Watching
+		m.unread = m.in.damaged > 0
+		m.complete(m.in.rv)
+		m.moved = true
+	default:
+		m.alive()
+		m.advance()
+	}
+}
+
+// watchBehind handles a bookmark older than what is held. Its server sends none of its changes until it has overtaken us.
+func (m *machine) watchBehind() {
+	m.abandon()
+	m.failedOnce(ErrAhead)
+	m.initial = false
+	m.do(closeStream{})
+	m.fallsBehind(m.in.rv)
+}
+
+// probed handles a watch that was broken off because its server was asked for its newest resourceVersion meanwhile.
+func (m *machine) probed() {
+	switch {
+	case m.in.err != nil:
+		if m.in.err.Kind != ErrUnreachable && m.in.err.Kind != ErrTooManyRequests {
+			m.reached++
+		}
+		m.failedOnce(m.in.err.Kind)
+		m.report(ErrSilent, m.in.err)
+		m.listInstead(ErrSilent)
+		return
+	case m.behindRV():
+		m.failedOnce(ErrAhead)
+		m.fallsBehind(m.in.rv)
+		return
+	case incomparable(m.in.rv, m.rv):
+		m.otherScheme()
+		return
+	}
+	// The server goes on, the watch does not. Either nothing of ours has changed and there are no bookmarks, or it hangs.
+	m.fruitless++
+	if m.hopeless() {
+		m.listInstead(ErrSilent)
+		return
+	}
+	m.watch()
+}
+
+// ended handles a watch that the server ended.
+func (m *machine) ended() {
+	if m.initial {
+		m.report(ErrNoBookmark, nil)
+		m.failedOnce(ErrNoBookmark)
+		m.initialFailed(ErrNoBookmark)
+		return
+	}
+	m.doubt = !m.saw || m.in.after < m.cfg.WatchTimeout // before its time: perhaps the server ends
+	stood := m.in.after >= m.cfg.Backoff.Healthy
+	if stood {
+		m.forgive()
+	}
+	switch {
+	case m.rv == "" && stood:
+		m.list() // a server without resourceVersions: nothing to resume from
+	case m.rv == "" && m.saw:
+		m.attempt = 1
+		m.sleep(reqList, nil)
+	case m.rv == "":
+		m.failedOnce(ErrEnded)
+		m.sleep(reqList, ErrEnded)
+	case stood:
+		m.stood()
+	case m.moved:
+		m.resume()
+	default:
+		m.failedOnce(ErrEnded)
+		if m.fruitless > 1 { // once is a server that shuts down
+			m.report(ErrEnded, nil)
+		}
+		if m.hopeless() {
+			m.listInstead(ErrEnded)
+			return
+		}
+		m.sleep(reqWatch, ErrEnded)
+	}
+}
+
+// stood goes on after a watch that ended well.
+func (m *machine) stood() {
+	if !m.saw {
+		m.barren++
+	}
+	if m.kind() != ErrSilent {
+		m.err = nil
+	}
+	if m.barren >= mostBarren {
+		m.consistent = true
+		m.list()
+		return
+	}
+	m.watch()
+}
+
+// resume goes on at once where a watch that brought something left off.
+func (m *machine) resume() {
+	if m.in.after >= quickWatch {
+		m.quick = 0
+	} else if m.quick++; m.quick > mostQuick {
+		m.phase, m.request = Waiting, reqWatch
+		m.do(wait{m.cfg.Backoff.delay(nil, 1, 0, m.in.luck)})
+		return
+	}
+	m.watch()
+}
+
+// watchFailed handles a watch that failed, by its answer, an ERROR event, or its stream.
+func (m *machine) watchFailed(kind error) {
+	m.doubt = true // whoever answers next may have been restored from a backup
+	switch {
+	case m.vanished(kind):
+		m.consistent = m.consistent || m.refused > 1
+		m.sleep(reqList, kind)
+	case kind == ErrExpired:
+		m.attempt = 0 // it answers: only lists that were no help put the next one off
+		m.consistent = true
+		m.trouble++
+		m.atOnce(reqList, kind)
+	case kind == ErrUnknownResource || m.rv == "":
+		m.trouble++
+		m.consistent = m.consistent || m.trouble > 1
+		m.attempt = max(m.attempt, m.trouble)
+		m.sleep(reqList, kind) // when it appears again it may be another one
+	case m.hopeless() && kind != ErrTooManyRequests:
+		m.listInstead(kind)
+	case kind == ErrAhead:
+		m.behind.denied++
+		m.sleep(reqNewest, kind)
+	case kind == ErrUnreachable && m.moved:
+		m.attempt, m.err = 0, nil // a stream that brought something is no failure
+		m.resume()
+	case kind == ErrUnreachable:
+		m.unanswer(kind)
+	default:
+		m.sleep(reqWatch, kind)
+	}
+}
+
+// unanswer counts a watch that got no answer, three times where it was waited for for long, and asks now and then whether there is a server
+// at all. It may be one that answers neither, and a LIST all the same.
+func (m *machine) unanswer(kind error) {
+	before := m.unanswered
+	hung := !m.open && m.in.after >= m.cfg.Backoff.Healthy
+	if m.unanswered++; hung {
+		m.unanswered = before + askAfter
+	}
+	switch {
+	case m.unanswered/listAfter > before/listAfter:
+		m.listInstead(kind)
+	case m.unanswered/askAfter > before/askAfter:
+		m.sleep(reqNewest, kind)
+	default:
+		m.sleep(reqWatch, kind)
+	}
+}
+
+// initialFailed handles a watch that failed before its initial events were complete.
+func (m *machine) initialFailed(kind error) {
+	m.abandon()
+	m.initial = false
+	switch kind {
+	case ErrUnreachable, ErrUnauthorized, ErrForbidden, ErrUnknownResource, ErrTooManyRequests:
+		m.plain = m.tries() >= relistAfter
+		m.sleep(reqList, kind)
+	case ErrAhead:
+		m.behind.denied++
+		m.sleep(reqNewest, kind)
+	case ErrExpired:
+		// Whatever version was asked for, no state can be too old to be told: what is wrong is the server's way with initial events.
+		m.plain = m.asked || m.least() != ""
+		m.consistent = true
+		m.sleep(reqList, kind)
+	default:
+		m.mode = Auto // for good: a LIST as the server's version wants it
+		m.atOnce(reqList, kind)
+	}
+}

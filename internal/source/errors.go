@@ -1,0 +1,155 @@
+package source
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/weirproject/weir/internal/wire"
+)
+
+var (
+	// ErrStalled ends a LIST whose body brought no byte for Options.IdleTimeout, a WATCH that outlived its timeout by
+	// half a minute, and a request whose answer did not begin within Options.HeaderTimeout.
+	ErrStalled = errors.New("the server stopped sending")
+	// ErrMediaType is the error of an answer in a content type or encoding that cannot be read.
+	ErrMediaType = errors.New("unreadable media type")
+	// ErrResource is the error of a Resource that names no possible request: a bad namespace, a bad selector.
+	ErrResource = errors.New("invalid resource")
+)
+
+// RequestError is a request that failed without an answer, or a stream that broke off.
+type RequestError struct {
+	Method string // "LIST", "WATCH" or "GET"
+	Path   string // of the URL, without host and query
+	Err    error
+}
+
+func (e *RequestError) Error() string { return e.Method + " " + e.Path + ": " + e.Err.Error() }
+
+// Unwrap gives the transport's error, so that errors.Is finds syscall.ECONNREFUSED, context.Canceled, ErrStalled.
+func (e *RequestError) Unwrap() error { return e.Err }
+
+// maxErrorBody bounds what is read of the body of an error.
+const maxErrorBody = 64 << 10
+
+// statusError makes an error of an answer that is not 200. It reads at most maxErrorBody of the body and leaves
+// closing it to the caller.
+func statusError(method, path string, resp *http.Response, body io.Reader) error {
+	status := readStatus(resp.Header, body)
+	if status == nil {
+		status = plainStatus(method, path, resp)
+	}
+	if status.Code == 0 {
+		status.Code = int32(resp.StatusCode)
+	}
+	mergeRetryAfter(status, resp.Header.Get("Retry-After"))
+	return &apierrors.StatusError{ErrStatus: *status}
+}
+
+// readStatus reads the body as a Status object; nil when it is something else.
+func readStatus(h http.Header, r io.Reader) *metav1.Status {
+	enc, err := wire.EncodingOf(h.Get("Content-Type"))
+	if err != nil {
+		return nil
+	}
+	r, err = wire.NewBody(r, h.Get("Content-Encoding"))
+	if err != nil {
+		return nil
+	}
+	body, err := io.ReadAll(io.LimitReader(r, maxErrorBody))
+	if err != nil {
+		return nil
+	}
+	status, err := wire.ReadStatus(enc, body)
+	if err != nil || status == nil || status.Status == metav1.StatusSuccess {
+		return nil
+	}
+	return status
+}
+
+// plainStatus makes a Status of an answer that had none in its body: a proxy's HTML page, the mux's "404 page not
+// found". The body is not quoted: it may be anything of any length.
+func plainStatus(method, path string, resp *http.Response) *metav1.Status {
+	kind := "no content type"
+	if ct := resp.Header.Get("Content-Type"); ct != "" {
+		kind = "unreadable content type"
+		if mt, _, err := mime.ParseMediaType(ct); err == nil && len(mt) < 80 {
+			kind = mt
+		}
+	}
+	text := http.StatusText(resp.StatusCode)
+	if text == "" {
+		text = "unknown status"
+	}
+	return &metav1.Status{
+		Status:  metav1.StatusFailure,
+		Code:    int32(resp.StatusCode),
+		Reason:  reasonOf(resp.StatusCode),
+		Message: fmt.Sprintf("%s %s: %d %s (%s, not a Kubernetes Status)", method, path, resp.StatusCode, text, kind),
+		Details: &metav1.StatusDetails{},
+	}
+}
+
+// reasonOf gives the reason that apierrors' predicates look for, by HTTP code.
+func reasonOf(code int) metav1.StatusReason {
+	switch code {
+	case http.StatusBadRequest:
+		return metav1.StatusReasonBadRequest
+	case http.StatusUnauthorized:
+		return metav1.StatusReasonUnauthorized
+	case http.StatusForbidden:
+		return metav1.StatusReasonForbidden
+	case http.StatusNotFound:
+		return metav1.StatusReasonNotFound
+	case http.StatusMethodNotAllowed:
+		return metav1.StatusReasonMethodNotAllowed
+	case http.StatusNotAcceptable:
+		return metav1.StatusReasonNotAcceptable
+	case http.StatusGone:
+		return metav1.StatusReasonGone
+	case http.StatusUnprocessableEntity:
+		return metav1.StatusReasonInvalid
+	case http.StatusTooManyRequests:
+		return metav1.StatusReasonTooManyRequests
+	case http.StatusServiceUnavailable:
+		return metav1.StatusReasonServiceUnavailable
+	case http.StatusGatewayTimeout:
+		return metav1.StatusReasonTimeout
+	}
+	if code >= 500 {
+		return metav1.StatusReasonInternalError
+	}
+	return metav1.StatusReasonUnknown
+}
+
+// mergeRetryAfter puts the header's seconds, or seconds until its date, into the Status, unless the Status says more.
+func mergeRetryAfter(status *metav1.Status, header string) {
+	header = strings.TrimSpace(header)
+	if header == "" {
+		return
+	}
+	seconds, err := strconv.ParseInt(header, 10, 32)
+	if err != nil {
+		at, err := http.ParseTime(header)
+		if err != nil {
+			return
+		}
+		seconds = min(int64((time.Until(at)+time.Second-1)/time.Second), 1<<31-1)
+	}
+	if seconds <= 0 {
+		return
+	}
+	if status.Details == nil {
+		status.Details = &metav1.StatusDetails{}
+	}
+	status.Details.RetryAfterSeconds = max(status.Details.RetryAfterSeconds, int32(seconds))
+}

@@ -1,0 +1,288 @@
+package source
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+	"k8s.io/client-go/rest"
+
+	"github.com/weirproject/weir/internal/wire"
+)
+
+// Compression says whether gzip is asked for.
+type Compression uint8
+
+const (
+	// CompressionAuto asks for gzip where it pays: for LIST, and for WATCH with initial events. It is the zero value.
+	CompressionAuto Compression = iota
+	// CompressionOn is CompressionAuto whatever the rest.Config's DisableCompression says.
+	CompressionOn
+	// CompressionOff asks for none: less CPU on both sides where the network costs nothing.
+	CompressionOff
+)
+
+// Options of a source. The zero value is what most want.
+type Options struct {
+	// IdleTimeout is how long a LIST may go on without a byte before it fails with ErrStalled. Time in which nobody
+	// calls Next does not count. 0 is 60 s, negative is for ever.
+	IdleTimeout time.Duration
+	// HeaderTimeout is how long an answer may take to begin. 0 is the rest.Config's Timeout, or else 75 s: kube-apiserver
+	// gives up by itself after 60 s, and its own answer says more.
+	HeaderTimeout time.Duration
+	// Compression chooses gzip; see its values.
+	Compression Compression
+	// Stats, when not nil, is where requests and bytes are counted.
+	Stats *Stats
+	// Limits bound one object. Zero is wire's own.
+	Limits wire.Limits
+}
+
+func (o Options) idleTimeout() time.Duration {
+	if o.IdleTimeout == 0 {
+		return 60 * time.Second
+	}
+	return max(o.IdleTimeout, 0)
+}
+
+// REST is the Source of a rest.Config.
+type REST struct {
+	client   *http.Client
+	lists    atomic.Pointer[http.Client] // for LISTs: see listClient; client, where there is no other
+	base     *url.URL
+	resource Resource
+	opts     Options
+
+	mu           sync.Mutex
+	versionKnown bool
+	major, minor int
+}
+
+var _ Source = (*REST)(nil)
+
+// New makes the source of one resource on the server that cfg names. cfg is copied, and its credentials, TLS, proxy, UserAgent,
+// Wrap and Dial are used. Its QPS and RateLimiter are not: a source makes few requests, and paces them elsewhere. Its
+// Timeout bounds how long an answer may take to begin, not the stream that follows. Sources of equal configs share
+// connections, as all of client-go does. LISTs over TLS go by HTTP/1.1, on connections apart from that.
+//
+// No request is made. The error is ErrResource, or what is wrong with cfg.
+func New(cfg *rest.Config, r Resource, opts Options) (*REST, error) {
+	if err := r.Validate(); err != nil {
+		return nil, err
+	}
+	cfg = rest.CopyConfig(cfg)
+	if opts.HeaderTimeout == 0 {
+		if opts.HeaderTimeout = cfg.Timeout; opts.HeaderTimeout <= 0 {
+			opts.HeaderTimeout = 75 * time.Second
+		}
+	}
+	cfg.Timeout = 0 // it would cut streams short
+	if cfg.UserAgent == "" {
+		cfg.UserAgent = rest.DefaultKubernetesUserAgent()
+	}
+	if cfg.DisableCompression && opts.Compression == CompressionAuto {
+		opts.Compression = CompressionOff
+	}
+	cfg.GroupVersion = &schema.GroupVersion{} // only the host is wanted of the URL
+	base, _, err := rest.DefaultServerUrlFor(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("server address %q: %w", cfg.Host, err)
+	}
+	if !strings.HasPrefix(base.Path, "/") {
+		base.Path = "/" + base.Path
+	}
+	client, err := rest.HTTPClientFor(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("client for %s: %w", base.Host, err)
+	}
+	s := &REST{client: client, base: base, resource: r, opts: opts}
+	lists, err := listClient(cfg, base, client)
+	if err != nil {
+		return nil, fmt.Errorf("client for %s: %w", base.Host, err)
+	}
+	s.lists.Store(lists)
+	return s, nil
+}
+
+// Resource is what the source lists and watches.
+func (s *REST) Resource() Resource { return s.resource }
+
+// List opens a LIST; see Source.
+func (s *REST) List(ctx context.Context, o ListOptions) (*List, error) {
+	s.count(func(st *Stats) { st.Lists.Add(1) })
+	q := s.query()
+	set(q, "resourceVersion", o.ResourceVersion)
+	set(q, "resourceVersionMatch", string(o.Match))
+	set(q, "continue", o.Continue)
+	if o.Limit > 0 {
+		q.Set("limit", strconv.FormatInt(o.Limit, 10))
+	}
+	c := call{method: "LIST", path: s.resource.Path(), query: q, accept: s.resource.Accept(false), long: true}
+	c.client = s.lists.Load()
+	c.last = c.client != s.client && o.Limit == 0 // pages have a next one
+	resp, stream, err := s.do(ctx, c)
+	if refusesHTTP1(err) && c.client != s.client {
+		s.lists.Store(s.client)
+		c.client, c.last = s.client, false
+		resp, stream, err = s.do(ctx, c)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return newList(stream, resp, s.opts)
+}
+
+// Watch opens a WATCH; see Source.
+func (s *REST) Watch(ctx context.Context, o WatchOptions) (*Watch, error) {
+	s.count(func(st *Stats) { st.Watches.Add(1) })
+	q := s.query()
+	q.Set("watch", "true")
+	set(q, "resourceVersion", o.ResourceVersion)
+	set(q, "resourceVersionMatch", string(o.Match))
+	if o.SendInitialEvents {
+		q.Set("sendInitialEvents", "true")
+	}
+	if o.AllowBookmarks {
+		q.Set("allowWatchBookmarks", "true")
+	}
+	timeout := (o.Timeout + time.Second - 1).Truncate(time.Second)
+	if timeout > 0 {
+		q.Set("timeoutSeconds", strconv.FormatInt(int64(timeout/time.Second), 10))
+	}
+	resp, stream, err := s.do(ctx, call{
+		client: s.client, method: "WATCH", path: s.resource.Path(), query: q, accept: s.resource.Accept(true), long: o.SendInitialEvents,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return newWatch(stream, resp, timeout, s.opts)
+}
+
+// ServerVersion asks /version once and remembers the answer. An error is not remembered.
+func (s *REST) ServerVersion(ctx context.Context) (major, minor int, err error) {
+	s.mu.Lock()
+	major, minor, known := s.major, s.minor, s.versionKnown
+	s.mu.Unlock()
+	if known {
+		return major, minor, nil
+	}
+	resp, stream, err := s.do(ctx, call{client: s.client, method: "GET", path: "/version", accept: wire.ContentTypeJSON})
+	if err != nil {
+		return 0, 0, err
+	}
+	defer stream.Close()
+	if resp.StatusCode != http.StatusOK {
+		return 0, 0, statusError("GET", stream.path, resp, stream)
+	}
+	var v struct{ Major, Minor string }
+	body, err := io.ReadAll(io.LimitReader(stream, maxErrorBody))
+	if err == nil {
+		err = json.Unmarshal(body, &v)
+	}
+	if err == nil {
+		major, minor, err = parseVersion(v.Major, v.Minor)
+	}
+	if err != nil {
+		return 0, 0, stream.fail(err)
+	}
+	s.mu.Lock()
+	s.major, s.minor, s.versionKnown = major, minor, true
+	s.mu.Unlock()
+	return major, minor, nil
+}
+
+// parseVersion reads "1" and "33+", as vendors write it.
+func parseVersion(major, minor string) (int, int, error) {
+	a, err1 := strconv.Atoi(major)
+	digits := strings.IndexFunc(minor, func(r rune) bool { return r < '0' || r > '9' })
+	if digits >= 0 {
+		minor = minor[:digits]
+	}
+	b, err2 := strconv.Atoi(minor)
+	if err1 != nil || err2 != nil {
+		return 0, 0, fmt.Errorf("server version %q.%q is not a number", major, minor)
+	}
+	return a, b, nil
+}
+
+// query has the parameters that LIST and WATCH share.
+func (s *REST) query() url.Values {
+	q := url.Values{}
+	set(q, "labelSelector", s.resource.LabelSelector)
+	set(q, "fieldSelector", s.resource.FieldSelector)
+	set(q, "shardSelector", s.resource.ShardSelector)
+	return q
+}
+
+func set(q url.Values, key, value string) {
+	if value != "" {
+		q.Set(key, value)
+	}
+}
+
+func (s *REST) count(f func(*Stats)) {
+	if s.opts.Stats != nil {
+		f(s.opts.Stats)
+	}
+}
+
+// call is one request.
+type call struct {
+	client *http.Client
+	method string // for errors; the request's own is GET
+	path   string
+	query  url.Values
+	accept string
+	long   bool // the body is long: ask for it compressed
+	last   bool // the connection's last: close it then
+}
+
+// do makes a request and waits for its answer to begin. Closing the stream, which is the answer's body, ends the request.
+func (s *REST) do(ctx context.Context, c call) (*http.Response, *stream, error) {
+	s.count(func(st *Stats) { st.Requests.Add(1) })
+	u := s.base.JoinPath(c.path)
+	u.RawQuery = c.query.Encode()
+	ctx, cancel := context.WithCancelCause(ctx)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
+	if err != nil {
+		cancel(err)
+		return nil, nil, &RequestError{c.method, u.Path, err}
+	}
+	req.Close = c.last
+	req.Header.Set("Accept", c.accept)
+	// Said either way: without this header net/http asks for gzip by itself.
+	req.Header.Set("Accept-Encoding", "identity")
+	if c.long && s.opts.Compression != CompressionOff {
+		req.Header.Set("Accept-Encoding", "gzip")
+	}
+	late := time.AfterFunc(s.opts.HeaderTimeout, func() { cancel(ErrStalled) })
+	resp, err := c.client.Do(req)
+	late.Stop()
+	if err != nil {
+		if cause := context.Cause(ctx); cause != nil {
+			err = cause
+		} else if e, ok := err.(*url.Error); ok {
+			err = e.Err // it says the URL and its whole query again
+		}
+		cancel(err)
+		return nil, nil, &RequestError{c.method, u.Path, err}
+	}
+	return resp, newStream(c.method, resp, cancel, s.opts), nil
+}
+
+// CloseIdleConnections closes the connections that no request is using. Sources of equal configs share connections; the
+// others open new ones when they need them.
+func (s *REST) CloseIdleConnections() {
+	utilnet.CloseIdleConnectionsFor(s.client.Transport)
+	utilnet.CloseIdleConnectionsFor(s.lists.Load().Transport)
+}

@@ -1,0 +1,296 @@
+package source_test
+
+import (
+	"compress/gzip"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+
+	"go.uber.org/goleak"
+
+	"github.com/weirproject/weir/internal/source"
+	"github.com/weirproject/weir/internal/wire"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const podList = `{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"7","continue":"more","remainingItemCount":3},"items":[` +
+	`{"metadata":{"name":"a","namespace":"n","resourceVersion":"5"}},{"metadata":{"name":"b","namespace":"n","resourceVersion":"6"}}]}`
+
+// serve starts a server and gives the source of pods on it.
+func serve(t *testing.T, h http.HandlerFunc, opts source.Options, change ...func(*rest.Config, *source.Resource)) *source.REST {
+	t.Helper()
+	srv := httptest.NewServer(h)
+	t.Cleanup(srv.Close)
+	cfg, r := &rest.Config{Host: srv.URL}, pods
+	tr := &http.Transport{}
+	t.Cleanup(tr.CloseIdleConnections)
+	cfg.Transport = tr
+	for _, f := range change {
+		f(cfg, &r)
+	}
+	src, err := source.New(cfg, r, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return src
+}
+
+func answer(w http.ResponseWriter, code int, contentType, body string) {
+	w.Header().Set("Content-Type", contentType)
+	w.WriteHeader(code)
+	io.WriteString(w, body)
+}
+
+func readAll(t *testing.T, l *source.List) (n int) {
+	t.Helper()
+	for {
+		_, err := l.Next()
+		if err == io.EOF {
+			return n
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		n++
+	}
+}
+
+func TestListRequest(t *testing.T) {
+	var got *http.Request
+	stats := &source.Stats{}
+	src := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		got = r
+		w.Header().Set("Content-Encoding", "gzip")
+		w.Header().Set("Content-Type", "application/json")
+		z := gzip.NewWriter(w)
+		io.WriteString(z, podList)
+		z.Close()
+	}, source.Options{Stats: stats}, func(cfg *rest.Config, r *source.Resource) {
+		cfg.Host += "/prefix"
+		cfg.UserAgent = "tester/1"
+		cfg.BearerToken = "secret"
+		r.Namespace, r.LabelSelector, r.FieldSelector = "n", "a=b", "spec.nodeName=x"
+	})
+	l, err := src.List(context.Background(), source.ListOptions{
+		ResourceVersion: "5", Match: metav1.ResourceVersionMatchExact, Limit: 2, Continue: "c"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	if n := readAll(t, l); n != 2 || l.Encoding() != wire.JSON {
+		t.Errorf("%d objects in %s", n, l.Encoding())
+	}
+	if m := l.Meta(); m != (wire.ListMeta{ResourceVersion: "7", Continue: "more", RemainingItemCount: 3}) {
+		t.Errorf("%+v", m)
+	}
+	if got.URL.Path != "/prefix/api/v1/namespaces/n/pods" {
+		t.Error(got.URL.Path)
+	}
+	want := url.Values{"labelSelector": {"a=b"}, "fieldSelector": {"spec.nodeName=x"}, "resourceVersion": {"5"},
+		"resourceVersionMatch": {"Exact"}, "limit": {"2"}, "continue": {"c"}}
+	if q := got.URL.Query(); q.Encode() != want.Encode() {
+		t.Error(q)
+	}
+	for k, v := range map[string]string{"User-Agent": "tester/1", "Authorization": "Bearer secret",
+		"Accept-Encoding": "gzip", "Accept": src.Resource().Accept(false)} {
+		if got.Header.Get(k) != v {
+			t.Errorf("%s: %q", k, got.Header.Get(k))
+		}
+	}
+	if stats.Requests.Load() != 1 || stats.Lists.Load() != 1 || stats.BodyBytes.Load() != int64(len(podList)) ||
+		stats.WireBytes.Load() == 0 || stats.WireBytes.Load() >= stats.BodyBytes.Load() {
+		t.Errorf("requests %d, lists %d, %d bytes of %d", stats.Requests.Load(), stats.Lists.Load(), stats.WireBytes.Load(), stats.BodyBytes.Load())
+	}
+}
+
+func TestWatchRequest(t *testing.T) {
+	for _, c := range []struct {
+		opts     source.WatchOptions
+		query    string
+		encoding string
+	}{
+		{source.WatchOptions{ResourceVersion: "9", AllowBookmarks: true, Timeout: 90*time.Second + 1},
+			"allowWatchBookmarks=true&resourceVersion=9&timeoutSeconds=91&watch=true", "identity"},
+		{source.WatchOptions{Match: metav1.ResourceVersionMatchNotOlderThan, SendInitialEvents: true},
+			"resourceVersionMatch=NotOlderThan&sendInitialEvents=true&watch=true", "gzip"},
+	} {
+		var got *http.Request
+		src := serve(t, func(w http.ResponseWriter, r *http.Request) {
+			got = r
+			answer(w, 200, "application/json", `{"type":"ADDED","object":{"kind":"Pod","apiVersion":"v1","metadata":{"name":"a"}}}`+"\n")
+		}, source.Options{})
+		watch, err := src.Watch(context.Background(), c.opts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ev, err := watch.Next()
+		if err != nil || ev.Type != wire.Added {
+			t.Errorf("%v, %v", ev, err)
+		}
+		if _, err := watch.Next(); err != io.EOF {
+			t.Errorf("at the end: %v", err)
+		}
+		watch.Close()
+		if got.URL.RawQuery != c.query || got.Header.Get("Accept-Encoding") != c.encoding {
+			t.Errorf("%s, %s", got.URL.RawQuery, got.Header.Get("Accept-Encoding"))
+		}
+	}
+}
+
+func TestCompressionOff(t *testing.T) {
+	for _, c := range []struct {
+		disable bool
+		opt     source.Compression
+		want    string
+	}{
+		{false, source.CompressionAuto, "gzip"}, {true, source.CompressionAuto, "identity"},
+		{false, source.CompressionOff, "identity"}, {true, source.CompressionOn, "gzip"},
+	} {
+		var got string
+		src := serve(t, func(w http.ResponseWriter, r *http.Request) {
+			got = r.Header.Get("Accept-Encoding")
+			answer(w, 200, "application/json", podList)
+		}, source.Options{Compression: c.opt}, func(cfg *rest.Config, _ *source.Resource) { cfg.DisableCompression = c.disable })
+		l, err := src.List(context.Background(), source.ListOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.Close()
+		if got != c.want {
+			t.Errorf("%v, %v: %s", c.disable, c.opt, got)
+		}
+	}
+}
+
+func TestErrorAnswers(t *testing.T) {
+	status := `{"kind":"Status","apiVersion":"v1","status":"Failure","message":"no pods for you","reason":"Forbidden","code":403,"details":{}}`
+	for _, c := range []struct {
+		name, contentType, body string
+		code                    int
+		retryAfter              string
+		is                      func(error) bool
+		message                 string
+		seconds                 int
+	}{
+		{"status", "application/json", status, 403, "", apierrors.IsForbidden, "no pods for you", 0},
+		{"retry after", "application/json", strings.ReplaceAll(strings.ReplaceAll(status, "403", "429"), "Forbidden", "TooManyRequests"),
+			429, "7", apierrors.IsTooManyRequests, "no pods for you", 7},
+		{"proxy", "text/html", "<html>" + strings.Repeat("x", 1<<20), 502, "", apierrors.IsInternalError,
+			"LIST /api/v1/pods: 502 Bad Gateway (text/html, not a Kubernetes Status)", 0},
+		{"plain 404", "text/plain; charset=utf-8", "404 page not found", 404, "", apierrors.IsNotFound,
+			"LIST /api/v1/pods: 404 Not Found (text/plain, not a Kubernetes Status)", 0},
+		{"not a status", "application/json", `{"error":"x"}`, 503, "3", apierrors.IsServiceUnavailable,
+			"LIST /api/v1/pods: 503 Service Unavailable (application/json, not a Kubernetes Status)", 3},
+		{"nothing", "", "", 401, "soon", apierrors.IsUnauthorized,
+			"LIST /api/v1/pods: 401 Unauthorized (no content type, not a Kubernetes Status)", 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			src := serve(t, func(w http.ResponseWriter, r *http.Request) {
+				if c.retryAfter != "" {
+					w.Header().Set("Retry-After", c.retryAfter)
+				}
+				if c.contentType == "" {
+					w.Header()["Content-Type"] = nil
+					w.WriteHeader(c.code)
+					return
+				}
+				answer(w, c.code, c.contentType, c.body)
+			}, source.Options{})
+			_, err := src.List(context.Background(), source.ListOptions{})
+			if !c.is(err) || err.Error() != c.message {
+				t.Errorf("%v", err)
+			}
+			if seconds, _ := apierrors.SuggestsClientDelay(err); seconds != c.seconds {
+				t.Errorf("retry after %d", seconds)
+			}
+		})
+	}
+}
+
+func TestUnreadableAnswers(t *testing.T) {
+	for _, c := range []struct{ contentType, encoding, want string }{
+		{"text/html", "", "text/html"}, {"application/cbor", "", "application/cbor"}, {"application/json", "br", "br"},
+	} {
+		src := serve(t, func(w http.ResponseWriter, r *http.Request) {
+			if c.encoding != "" {
+				w.Header().Set("Content-Encoding", c.encoding)
+			}
+			answer(w, 200, c.contentType, podList)
+		}, source.Options{})
+		_, err := src.List(context.Background(), source.ListOptions{})
+		if !errors.Is(err, source.ErrMediaType) || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "/api/v1/pods") {
+			t.Errorf("%v", err)
+		}
+		if _, err := src.Watch(context.Background(), source.WatchOptions{}); !errors.Is(err, source.ErrMediaType) {
+			t.Errorf("%v", err)
+		}
+	}
+}
+
+func TestNobodyThere(t *testing.T) {
+	src, err := source.New(&rest.Config{Host: "127.0.0.1:1"}, pods, source.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = src.Watch(context.Background(), source.WatchOptions{})
+	var own *source.RequestError
+	if !errors.Is(err, syscall.ECONNREFUSED) || !errors.As(err, &own) || own.Method != "WATCH" || own.Path != "/api/v1/pods" {
+		t.Errorf("%v", err)
+	}
+	if strings.Count(err.Error(), "/api/v1/pods") != 1 {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestBadConfig(t *testing.T) {
+	if _, err := source.New(&rest.Config{Host: "http://[bad"}, pods, source.Options{}); err == nil {
+		t.Error("a bad host is taken")
+	}
+	if _, err := source.New(&rest.Config{}, source.Resource{}, source.Options{}); !errors.Is(err, source.ErrResource) {
+		t.Errorf("%v", err)
+	}
+	if _, err := source.New(&rest.Config{Host: "https://x", TLSClientConfig: rest.TLSClientConfig{CAData: []byte("no")}}, pods, source.Options{}); err == nil {
+		t.Error("a bad CA is taken")
+	}
+}
+
+func TestServerVersion(t *testing.T) {
+	requests, body := 0, `{"major":"1","minor":"33+","gitVersion":"v1.33.1-eks"}`
+	code := 500
+	src := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		requests++
+		if r.URL.Path != "/version" {
+			t.Error(r.URL.Path)
+		}
+		answer(w, code, "application/json", body)
+	}, source.Options{})
+	if _, _, err := src.ServerVersion(context.Background()); !apierrors.IsInternalError(err) {
+		t.Errorf("%v", err)
+	}
+	code, body = 200, `{"major":"","minor":""}`
+	if _, _, err := src.ServerVersion(context.Background()); err == nil {
+		t.Error("no number is taken")
+	}
+	body = `{"major":"1","minor":"33+"}`
+	for range 2 {
+		major, minor, err := src.ServerVersion(context.Background())
+		if major != 1 || minor != 33 || err != nil {
+			t.Error(major, minor, err)
+		}
+	}
+	if requests != 3 {
+		t.Errorf("%d requests", requests)
+	}
+}

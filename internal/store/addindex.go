@@ -1,0 +1,205 @@
+package store
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/weirproject/weir/internal/wire"
+)
+
+// AddIndex adds an index under a name, before or after the first object. One by
+// function costs nothing before it is queried, except for what Derive keeps for
+// the first query: a few values for each object. One by label or field is built
+// from a snapshot while everybody goes on, then caught up and put in place; it
+// can be queried in snapshots taken after AddIndex returned.
+//
+// The error is ErrIndexExists, ErrNoDecoder for an index by function in a store
+// without Config.Decode, or an *IndexError for an object that cannot be read.
+func (s *Store) AddIndex(name string, ix Index) error {
+	if ix.fn != nil {
+		return s.addFuncIndex(name, ix)
+	}
+	b, err := s.startIndex(name, ix)
+	if err != nil {
+		return err
+	}
+	return b.finish()
+}
+
+func (s *Store) addFuncIndex(name string, ix Index) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.kind.decode == nil {
+		return ErrNoDecoder
+	}
+	if s.takenLocked(name) {
+		return ErrIndexExists
+	}
+	s.funcs[name] = newFuncIndex(s, name, ix.fn)
+	all := slices.Collect(maps.Values(s.funcs))
+	s.derives.Store(&all)
+	return nil
+}
+
+// startIndex reserves the name, and notes what changes from here on.
+func (s *Store) startIndex(name string, ix Index) (*indexBuilder, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.takenLocked(name) {
+		return nil, ErrIndexExists
+	}
+	s.reserved[name] = struct{}{}
+	b := &indexBuilder{s: s, index: newNativeIndex(name, ix), snap: s.snapshotLocked()}
+	s.log.collect(&b.dirty)
+	return b, nil
+}
+
+// finish builds the index and puts it in place.
+func (b *indexBuilder) finish() error {
+	s := b.s
+	err := b.build()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err == nil {
+		err = b.installLocked()
+	}
+	s.log.stopCollecting(&b.dirty)
+	delete(s.reserved, b.index.name)
+	return err
+}
+
+func (s *Store) takenLocked(name string) bool {
+	for _, x := range s.natives.Load().indexes {
+		if x.name == name {
+			return true
+		}
+	}
+	_, isFunc := s.funcs[name]
+	_, isReserved := s.reserved[name]
+	return isFunc || isReserved
+}
+
+func (s *Store) funcIndex(name string) *funcIndex {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.funcs[name]
+}
+
+// indexBuilder builds a label or field index beside the running store.
+type indexBuilder struct {
+	s      *Store
+	index  *nativeIndex
+	snap   *Snapshot // that the index is of
+	dirty  dirtyKeys // what has changed since
+	values [][]byte
+	meta   wire.Meta
+	raw    []byte
+}
+
+const (
+	// A builder takes the lock for the rest when no more than this is left of
+	// what changed meanwhile, or after so many rounds.
+	buildRest   = 128
+	buildRounds = 8
+)
+
+func (b *indexBuilder) build() error {
+	for o := range b.snap.All() {
+		if err := b.change(nil, o); err != nil {
+			return err
+		}
+	}
+	for range buildRounds {
+		before := b.snap
+		revs, lost := b.s.log.take(&b.dirty)
+		b.snap = b.s.Snapshot()
+		if lost {
+			b.index = newNativeIndex(b.index.name, b.index.source)
+			for o := range b.snap.All() {
+				if err := b.change(nil, o); err != nil {
+					return err
+				}
+			}
+			continue
+		}
+		if err := b.catchUp(before, revs); err != nil {
+			return err
+		}
+		if len(revs) <= buildRest {
+			return nil
+		}
+	}
+	return nil
+}
+
+// installLocked catches up with the rest and puts the index in place.
+func (b *indexBuilder) installLocked() error {
+	before := b.snap
+	revs, lost := b.s.log.take(&b.dirty)
+	b.snap = b.s.snapshotLocked()
+	if lost {
+		before = &Snapshot{table: newTree[string, *Object](before.table.cmp)}
+		b.index = newNativeIndex(b.index.name, b.index.source)
+		revs = make(map[string]uint64, b.snap.Len())
+		for o := range b.snap.All() {
+			revs[o.key] = 0
+		}
+	}
+	if err := b.catchUp(before, revs); err != nil {
+		return err
+	}
+	old := b.s.natives.Load()
+	b.s.natives.Store(&nativeSet{number: old.number + 1, indexes: append(old.indexes[:len(old.indexes):len(old.indexes)], b.index)})
+	b.s.snap = nil
+	return nil
+}
+
+// catchUp moves the index on from one snapshot to b.snap.
+func (b *indexBuilder) catchUp(before *Snapshot, revs map[string]uint64) error {
+	for key := range revs {
+		was, _ := before.Get(key)
+		is, _ := b.snap.Get(key)
+		if was == is {
+			continue
+		}
+		if err := b.change(was, is); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// change replaces what the index has for one version by that for another.
+func (b *indexBuilder) change(was, is *Object) error {
+	if was != nil {
+		if err := b.read(was); err != nil {
+			return err
+		}
+		for _, v := range b.values {
+			b.index.remove(string(v), was.key)
+		}
+	}
+	if is == nil {
+		return nil
+	}
+	if err := b.read(is); err != nil {
+		return err
+	}
+	for _, v := range b.values {
+		b.index.add(string(v), is.key)
+	}
+	return nil
+}
+
+func (b *indexBuilder) read(o *Object) (err error) {
+	if !o.gen.isValue {
+		b.raw, err = o.Meta(&b.meta, b.raw)
+	}
+	if err == nil {
+		b.values, err = b.index.source.heldValues(b.values[:0], o, &b.meta, b.raw)
+	}
+	if err != nil {
+		return &IndexError{Index: b.index.name, Key: o.key, Err: err}
+	}
+	return nil
+}

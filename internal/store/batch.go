@@ -1,0 +1,260 @@
+package store
+
+import (
+	"hash/maphash"
+	"sync"
+	"time"
+	"unsafe"
+
+	"github.com/weirproject/weir/internal/wire"
+)
+
+// batch is what a writer has prepared: at most one change per key. Everything
+// that costs time (packing, reading index values, comparing with the version
+// held) is done before the store's lock is taken. A writer has one while there
+// is something in it.
+type batch struct {
+	natives *nativeSet // that the index changes are for
+	list    []pending
+	keys    map[string]struct{}
+	stage   stage // what is to be packed
+	ops     []indexOp
+	arena   []byte // the ops' values
+	records []record
+
+	// Scratch.
+	spans  []span
+	values [][]byte
+	meta   wire.Meta
+	raw    []byte
+}
+
+// pending is one change: of expect, the version held when it was prepared (nil:
+// none), to object (nil: the writer's claim ends).
+type pending struct {
+	key            string
+	expect, object *Object
+	end            uint64 // where object is nil: the resourceVersion of the end
+	missed         bool   // where object is nil: nobody told of the end
+	overrules      bool   // object was in doubt, and is right
+	hash           uint64 // of object's index values
+	from, to       int    // its index changes in ops
+}
+
+// span is a value of an index in the arena.
+type span struct{ index, from, to int }
+
+type indexOp struct {
+	span
+	add bool
+}
+
+// batches holds batches from one use to the next, of all writers.
+var batches = sync.Pool{New: func() any { return &batch{keys: map[string]struct{}{}} }}
+
+// filling is the batch that changes are added to.
+func (w *Writer) filling() *batch {
+	if w.batch == nil {
+		w.batch = batches.Get().(*batch)
+		w.batch.stage.hurry = time.Since(w.hurried) < hurryLasts
+	}
+	return w.batch
+}
+
+// release gives up an empty batch. It keeps memory, and nothing of the store's.
+func (b *batch) release() {
+	b.natives, b.meta = nil, wire.Meta{}
+	clear(b.values[:cap(b.values)])
+	batches.Put(b)
+}
+
+func (b *batch) empty() bool { return b == nil || len(b.list) == 0 }
+
+func (b *batch) full() bool { return len(b.list) >= batchChanges || len(b.stage.raws) >= batchBytes }
+
+func (b *batch) has(key []byte) bool {
+	if b.empty() {
+		return false
+	}
+	_, ok := b.keys[string(key)]
+	return ok
+}
+
+func (b *batch) add(p pending) {
+	b.keys[p.key] = struct{}{}
+	b.list = append(b.list, p)
+}
+
+// drop takes back the index changes of a change that was not added.
+func (b *batch) drop(p *pending) { b.ops = b.ops[:p.from] }
+
+// adopt chooses the set of indexes that an empty batch is prepared for.
+func (b *batch) adopt(s *Store) *nativeSet {
+	if len(b.list) == 0 {
+		b.natives = s.natives.Load()
+	}
+	return b.natives
+}
+
+var hashSeed = maphash.MakeSeed()
+
+// index prepares the index changes from p.expect to an object, and the hash of
+// the object's values. An object with the hash of the version before has the
+// same values: then that one need not be unpacked.
+func (b *batch) index(s *Store, p *pending, m *wire.Meta, raw []byte) error {
+	set, mark := b.beginIndex(s, p)
+	if len(set.indexes) == 0 {
+		return nil
+	}
+	if err := b.read(set, m, raw); err != nil {
+		return err
+	}
+	b.endIndex(set, p, mark)
+	return nil
+}
+
+// indexAgain is index for an object that may be packed already, or is a value.
+// An index that cannot read it has no values of it: it was added after the object
+// came in.
+func (b *batch) indexAgain(s *Store, p *pending) {
+	set, mark := b.beginIndex(s, p)
+	if len(set.indexes) > 0 {
+		b.readHeld(set, p.object)
+		b.endIndex(set, p, mark)
+	}
+	p.object.indexed = p.hash
+}
+
+func (b *batch) beginIndex(s *Store, p *pending) (set *nativeSet, mark int) {
+	p.from, p.to, p.hash = len(b.ops), len(b.ops), 0
+	b.spans = b.spans[:0]
+	return b.adopt(s), len(b.arena)
+}
+
+// endIndex makes the changes from p.expect's values to those in the spans.
+func (b *batch) endIndex(set *nativeSet, p *pending, mark int) {
+	p.hash = b.hash(set)
+	if p.expect != nil && p.expect.indexed == p.hash {
+		b.arena = b.arena[:mark]
+		return
+	}
+	fresh := len(b.spans)
+	if p.expect != nil {
+		b.readHeld(set, p.expect)
+	}
+	b.diff(b.spans[:fresh], b.spans[fresh:], true)
+	b.diff(b.spans[fresh:], b.spans[:fresh], false)
+	p.to = len(b.ops)
+}
+
+// unindex prepares the index changes for p.expect's end.
+func (b *batch) unindex(s *Store, p *pending) {
+	set := b.adopt(s)
+	p.from, p.to = len(b.ops), len(b.ops)
+	if len(set.indexes) == 0 {
+		return
+	}
+	b.spans = b.spans[:0]
+	b.readHeld(set, p.expect)
+	b.diff(b.spans, nil, false)
+	p.to = len(b.ops)
+}
+
+// read appends an object's values to the spans.
+func (b *batch) read(set *nativeSet, m *wire.Meta, raw []byte) (err error) {
+	for i, x := range set.indexes {
+		b.values, err = x.source.values(b.values[:0], m, raw)
+		if err != nil {
+			return err
+		}
+		b.note(i)
+	}
+	return nil
+}
+
+// readHeld is read for an object of the table: it was read when it came in, so
+// it can be read again. What could not be read then has no values.
+func (b *batch) readHeld(set *nativeSet, o *Object) {
+	mark := len(b.spans)
+	var raw []byte
+	var err error
+	if !o.gen.isValue {
+		raw, err = o.Meta(&b.meta, b.raw)
+	}
+	for i := 0; err == nil && i < len(set.indexes); i++ {
+		if b.values, err = set.indexes[i].source.heldValues(b.values[:0], o, &b.meta, raw); err == nil {
+			b.note(i)
+		}
+	}
+	if err != nil {
+		b.spans = b.spans[:mark]
+	}
+	if raw != nil {
+		b.raw = raw
+	}
+	if cap(b.raw) > maxScratch {
+		b.raw = nil
+	}
+}
+
+// note appends the values of an index to the spans.
+func (b *batch) note(index int) {
+	for _, v := range b.values {
+		from := len(b.arena)
+		b.arena = append(b.arena, v...)
+		b.spans = append(b.spans, span{index, from, len(b.arena)})
+	}
+}
+
+// hash is that of the values in the spans, as those of one set of indexes.
+func (b *batch) hash(set *nativeSet) uint64 {
+	var h maphash.Hash
+	h.SetSeed(hashSeed)
+	maphash.WriteComparable(&h, set.number)
+	for _, sp := range b.spans {
+		maphash.WriteComparable(&h, [2]int{sp.index, sp.to - sp.from})
+		_, _ = h.Write(b.arena[sp.from:sp.to])
+	}
+	return h.Sum64()
+}
+
+// diff appends an op for each span that is not among others.
+func (b *batch) diff(spans, others []span, add bool) {
+next:
+	for _, sp := range spans {
+		for _, other := range others {
+			if sp.index == other.index && string(b.arena[sp.from:sp.to]) == string(b.arena[other.from:other.to]) {
+				continue next
+			}
+		}
+		b.ops = append(b.ops, indexOp{sp, add})
+	}
+}
+
+// applyOps changes the indexes for p. Called with the store's lock.
+func (b *batch) applyOps(p *pending) {
+	for _, op := range b.ops[p.from:p.to] {
+		value := unsafe.String(unsafe.SliceData(b.arena[op.span.from:]), op.span.to-op.span.from)
+		if x := b.natives.indexes[op.index]; op.add {
+			x.add(value, p.key)
+		} else {
+			x.remove(value, p.key)
+		}
+	}
+}
+
+// reset forgets all but the first n changes.
+func (b *batch) reset(n int) {
+	clear(b.list[n:])
+	b.list = b.list[:n]
+	clear(b.records)
+	b.records = b.records[:0]
+	if n > 0 {
+		return
+	}
+	clear(b.keys)
+	b.ops, b.arena = b.ops[:0], b.arena[:0]
+	if cap(b.arena) > maxScratch {
+		b.arena = nil
+	}
+}

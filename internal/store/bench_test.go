@@ -1,0 +1,293 @@
+package store
+
+import (
+	"fmt"
+	"runtime"
+	"strconv"
+	"testing"
+
+	"github.com/weirproject/weir/internal/podsim"
+	"github.com/weirproject/weir/internal/wire"
+)
+
+const benchPods = 5000
+
+// benchSet is pods in key order with their metadata read.
+type benchSet struct {
+	raws  [][]byte
+	metas []wire.Meta
+	keys  []string
+}
+
+func newBenchSet(tb testing.TB, enc wire.Encoding, n int) *benchSet {
+	set := &benchSet{raws: simPods(tb, enc, n), metas: make([]wire.Meta, n), keys: make([]string, n)}
+	for i, raw := range set.raws {
+		if err := wire.ReadMeta(enc, raw, &set.metas[i]); err != nil {
+			tb.Fatal(err)
+		}
+		set.keys[i] = string(wire.AppendKey(nil, &set.metas[i]))
+	}
+	return set
+}
+
+func (set *benchSet) fill(tb testing.TB, w *Writer) {
+	for i, raw := range set.raws {
+		if err := w.Put(&set.metas[i], raw); err != nil {
+			tb.Fatal(err)
+		}
+	}
+	w.Flush()
+}
+
+func BenchmarkPutNew(b *testing.B) {
+	set := newBenchSet(b, wire.Protobuf, benchPods)
+	b.ReportAllocs()
+	s := newStore(b, decodeConfig())
+	w := s.Writer(Scope{})
+	for i := 0; b.Loop(); i++ {
+		if i%benchPods == 0 && i > 0 {
+			w.Flush()
+			s = newStore(b, decodeConfig())
+			w = s.Writer(Scope{})
+		}
+		if err := w.Put(&set.metas[i%benchPods], set.raws[i%benchPods]); err != nil {
+			b.Fatal(err)
+		}
+	}
+	w.Flush()
+}
+
+func BenchmarkPutUpdate(b *testing.B) {
+	for _, indexes := range []int{0, 2} {
+		b.Run(fmt.Sprintf("indexes=%d", indexes), func(b *testing.B) {
+			set := newBenchSet(b, wire.Protobuf, benchPods)
+			s := newStore(b, decodeConfig())
+			for i, label := range []string{"app", "pod-template-hash"}[:indexes] {
+				if err := s.AddIndex(strconv.Itoa(i), LabelIndex(label)); err != nil {
+					b.Fatal(err)
+				}
+			}
+			w := s.Writer(Scope{})
+			set.fill(b, w)
+			b.ReportAllocs()
+			rv := make([]byte, 0, 20)
+			for i := 0; b.Loop(); i++ {
+				m := set.metas[i%benchPods]
+				rv = strconv.AppendInt(rv[:0], int64(1_000_000+i), 10)
+				m.ResourceVersion = rv
+				if err := w.Put(&m, set.raws[i%benchPods]); err != nil {
+					b.Fatal(err)
+				}
+			}
+			w.Flush()
+		})
+	}
+}
+
+func BenchmarkPutUnchanged(b *testing.B) {
+	set := newBenchSet(b, wire.Protobuf, benchPods)
+	s := newStore(b, decodeConfig())
+	w := s.Writer(Scope{})
+	set.fill(b, w)
+	w.BeginReplace(false)
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		if err := w.Put(&set.metas[i%benchPods], set.raws[i%benchPods]); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkGetDecoded(b *testing.B) {
+	set := newBenchSet(b, wire.Protobuf, benchPods)
+	s := newStore(b, decodeConfig())
+	set.fill(b, s.Writer(Scope{}))
+	for range 2 {
+		for o := range s.Snapshot().All() {
+			if _, err := o.Decoded(); err != nil {
+				b.Fatal(err)
+			}
+		}
+	}
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		o, _ := s.Get(set.keys[i*7919%benchPods])
+		if _, err := o.Decoded(); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkGetPacked(b *testing.B) {
+	set := newBenchSet(b, wire.Protobuf, benchPods)
+	s := newStore(b, decodeConfig())
+	set.fill(b, s.Writer(Scope{}))
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		o, _ := s.Get(set.keys[i*7919%benchPods])
+		if _, err := o.Decoded(); err != nil {
+			b.Fatal(err)
+		}
+		o.decoded.Store(nil)
+	}
+}
+
+func BenchmarkLabel(b *testing.B) {
+	set := newBenchSet(b, wire.Protobuf, benchPods)
+	s := newStore(b, decodeConfig())
+	set.fill(b, s.Writer(Scope{}))
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		o, _ := s.Get(set.keys[i*7919%benchPods])
+		o.Label("app")
+	}
+}
+
+// BenchmarkCursor is a change's way through the log and one cursor.
+func BenchmarkCursor(b *testing.B) {
+	set := newBenchSet(b, wire.Protobuf, benchPods)
+	s := newStore(b, decodeConfig())
+	w := s.Writer(Scope{})
+	set.fill(b, w)
+	c := s.Cursor()
+	buf := make([]Change, 256)
+	for c.Next(buf) > 0 {
+	}
+	o, _ := s.Get(set.keys[0])
+	records := make([]record, 64)
+	for i := range records {
+		records[i] = record{old: o, new: o}
+	}
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		if i%len(records) == 0 {
+			s.log.append(records, 1)
+			for c.Next(buf) > 0 {
+			}
+		}
+	}
+}
+
+// BenchmarkCursorLagging is what a change costs when the log is full and a
+// cursor does not read.
+func BenchmarkCursorLagging(b *testing.B) {
+	set := newBenchSet(b, wire.Protobuf, benchPods)
+	s := newStore(b, Config{Encoding: wire.Protobuf, LogBytes: 1})
+	w := s.Writer(Scope{})
+	set.fill(b, w)
+	c := s.Cursor()
+	defer c.Close()
+	var records []record
+	for o := range s.Snapshot().All() {
+		records = append(records, record{old: o, new: o})
+	}
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		at := i % benchPods
+		s.log.append(records[at:at+1], 1)
+	}
+}
+
+func BenchmarkPack(b *testing.B) {
+	for _, enc := range []wire.Encoding{wire.Protobuf, wire.JSON} {
+		raws := simPods(b, enc, 1000)
+		var samples [][]byte
+		for i, r := range raws { // as the store packs them
+			var m wire.Meta
+			if err := wire.ReadMeta(enc, r, &m); err != nil {
+				b.Fatal(err)
+			}
+			raws[i] = new(Object).cutUID(nil, r, m.UID)
+			if i%(len(raws)/dictOf) == 0 {
+				samples = append(samples, raws[i])
+			}
+		}
+		p := newPacker(enc, spread(samples), dictSamples)
+		var raw, packed int
+		var forms [][]byte
+		for _, r := range raws {
+			form := p.pack(nil, r, false)
+			forms = append(forms, form)
+			raw += len(r)
+			packed += len(form)
+		}
+		b.Run(enc.String(), func(b *testing.B) {
+			var dst []byte
+			b.ReportAllocs()
+			for i := 0; b.Loop(); i++ {
+				dst = p.pack(dst[:0], raws[i%len(raws)], false)
+			}
+			b.ReportMetric(float64(raw)/float64(packed), "ratio")
+			b.ReportMetric(float64(packed)/float64(len(raws)), "packed-B")
+		})
+		b.Run(enc.String()+"/unpack", func(b *testing.B) {
+			var dst []byte
+			b.ReportAllocs()
+			for i := 0; b.Loop(); i++ {
+				var err error
+				if dst, err = p.unpack(dst[:0], forms[i%len(raws)], len(raws[i%len(raws)])); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+// BenchmarkHeap reports the heap that a store of 50,000 pods takes, per object
+// and in all, and what is left of it when all but 500 are deleted.
+func BenchmarkHeap(b *testing.B) {
+	for _, enc := range []wire.Encoding{wire.Protobuf, wire.JSON} {
+		b.Run(enc.String(), func(b *testing.B) {
+			encode(b, enc, podsim.New(1, 1).Pod(0)) // the encoder's own caches
+			for b.Loop() {
+				before := heapInUse()
+				s := newStore(b, Config{Encoding: enc})
+				w := s.Writer(Scope{})
+				sim := podsim.New(50_000, 1)
+				w.BeginReplace(false)
+				var m wire.Meta
+				for i := range sim.Len() {
+					raw := encode(b, enc, sim.Pod(i))
+					if err := wire.ReadMeta(enc, raw, &m); err != nil {
+						b.Fatal(err)
+					}
+					if err := w.Put(&m, raw); err != nil {
+						b.Fatal(err)
+					}
+				}
+				w.EndReplace("1")
+				full := heapInUse() - before
+				b.ReportMetric(float64(full)/1e6, "MB")
+				b.ReportMetric(float64(full)/50_000, "B/object")
+				b.Log("\n" + s.Memory().String())
+				w.BeginReplace(false)
+				for i := range sim.Len() {
+					if i%100 != 0 {
+						continue
+					}
+					raw := encode(b, enc, sim.Pod(i))
+					if err := wire.ReadMeta(enc, raw, &m); err != nil {
+						b.Fatal(err)
+					}
+					if err := w.Put(&m, raw); err != nil {
+						b.Fatal(err)
+					}
+				}
+				w.EndReplace("2")
+				b.ReportMetric(100*float64(heapInUse()-before)/float64(full), "%left")
+				b.Log("\n" + s.Memory().String())
+				runtime.KeepAlive(s)
+			}
+		})
+	}
+}
+
+// heapInUse is the heap after the garbage is gone, pools included.
+func heapInUse() int64 {
+	for range 3 {
+		runtime.GC()
+	}
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}

@@ -1,0 +1,185 @@
+package store
+
+import (
+	"fmt"
+	"strings"
+	"sync/atomic"
+
+	"github.com/weirproject/weir/internal/wire"
+)
+
+// Index describes how objects are indexed. Make one with LabelIndex, FieldIndex
+// or FuncIndex. The zero value indexes nothing.
+type Index struct {
+	label string
+	sets  bool
+	path  *wire.Path
+	fn    func(decoded any) ([]string, error)
+}
+
+// LabelIndex indexes by the value of a label; objects without it are not in the
+// index. The writer keeps it from the bytes.
+func LabelIndex(label string) Index { return Index{label: label} }
+
+// LabelSetIndex indexes by all labels together, as wire.Meta's LabelSet writes
+// them: objects without any have the empty set. There are mostly few sets, since
+// the objects of a workload have the same, and a label selector need only be
+// decided once for each. The writer keeps it from the bytes.
+func LabelSetIndex() Index { return Index{sets: true} }
+
+// FieldIndex indexes by the values of a field path, which was compiled for the
+// store's encoding. The writer keeps it from the bytes.
+func FieldIndex(p *wire.Path) Index { return Index{path: p} }
+
+// FuncIndex indexes by the values that f makes of a decoded object, which it
+// must not change or keep.
+//
+// The writer knows nothing of it: whoever queries it first calls f for what has
+// changed since the last query (for everything, the first time), under the
+// index's own lock, unless Derive has done so. Many objects are decoded by
+// several goroutines; f is called by one at a time. A query sees the state of its snapshot. The index moves
+// forward only: with a snapshot older than one that was queried before, objects
+// whose values have changed in between may be missing, and none is wrong. If f
+// fails or panics for an object, the queries return an *IndexError until that
+// object changes, and work for the others. One that cannot be decoded is in no
+// index, and no error of a query: Snapshot.IndexErr tells of it.
+func FuncIndex(f func(decoded any) ([]string, error)) Index { return Index{fn: f} }
+
+// values appends an object's values; each is valid until the next call for m.
+func (ix Index) values(dst [][]byte, m *wire.Meta, raw []byte) ([][]byte, error) {
+	if ix.path != nil {
+		return ix.path.Append(dst, raw)
+	}
+	if ix.sets {
+		return append(dst, m.LabelSet()), nil
+	}
+	if ix.label != "" {
+		if v, ok := m.Label(ix.label); ok {
+			dst = append(dst, v)
+		}
+	}
+	return dst, nil
+}
+
+// heldValues appends the values of an object that is held; each is valid until the next call for m.
+func (ix Index) heldValues(dst [][]byte, o *Object, m *wire.Meta, raw []byte) ([][]byte, error) {
+	if !o.gen.isValue {
+		return ix.values(dst, m, raw)
+	}
+	if ix.sets {
+		return append(dst, wire.LabelSetOf(o.gen.labels)), nil
+	}
+	if v, ok := o.gen.labels[ix.label]; ok && ix.label != "" {
+		dst = append(dst, []byte(v))
+	}
+	return dst, nil
+}
+
+// nativeSet are the indexes that writers keep; immutable. Its number tells
+// objects that were indexed by it from those that were not.
+type nativeSet struct {
+	number  uint64
+	indexes []*nativeIndex
+}
+
+// indexKey is an entry of an index: ordered by value, then by the object's key.
+type indexKey struct{ value, key string }
+
+func compareIndexKeys(a, b indexKey) int {
+	if c := strings.Compare(a.value, b.value); c != 0 {
+		return c
+	}
+	return strings.Compare(a.key, b.key)
+}
+
+// nativeIndex is an index kept by the writers; guarded by the store's lock.
+// Entries with the same value share its string, and all share the object's key.
+type nativeIndex struct {
+	name    string
+	source  Index
+	entries tree[indexKey, struct{}]
+	bytes   int64  // of the values
+	variety uint64 // see Snapshot.Variety
+}
+
+type frozenIndex struct {
+	name    string
+	entries tree[indexKey, struct{}]
+	variety uint64
+}
+
+// varieties counts the changes of what values there are, in any index.
+var varieties atomic.Uint64
+
+func newNativeIndex(name string, ix Index) *nativeIndex {
+	return &nativeIndex{name: name, source: ix, entries: newTree[indexKey, struct{}](compareIndexKeys), variety: varieties.Add(1)}
+}
+
+// owned returns the string that the index already has for value.
+func (x *nativeIndex) owned(value string) (string, bool) {
+	return firstValue(&x.entries, value, func(v string) bool { return v == value })
+}
+
+// add puts an entry; value is only borrowed.
+func (x *nativeIndex) add(value, key string) {
+	own, ok := x.owned(value)
+	if !ok {
+		own = strings.Clone(value)
+		x.bytes += int64(len(own))
+		x.variety = varieties.Add(1)
+	}
+	x.entries.set(indexKey{own, key}, struct{}{})
+}
+
+func (x *nativeIndex) remove(value, key string) {
+	if _, ok := x.entries.delete(indexKey{value, key}); !ok {
+		return
+	}
+	if _, ok := x.owned(value); !ok {
+		x.bytes -= int64(len(value))
+		x.variety = varieties.Add(1)
+	}
+}
+
+func (x *nativeIndex) footprint() int64 { return x.entries.footprint(32) + x.bytes }
+
+// firstValue returns the first value not below from, if it is accepted.
+func firstValue[V any](t *tree[indexKey, V], from string, accept func(string) bool) (value string, ok bool) {
+	t.ascend(indexKey{value: from}, func(k indexKey, _ V) bool {
+		if ok = accept(k.value); ok {
+			value = k.value
+		}
+		return false
+	})
+	return value, ok
+}
+
+// eachValue yields the distinct values, skipping from one to the next.
+func eachValue[V any](t *tree[indexKey, V], yield func(string) bool) {
+	from := ""
+	for {
+		v, ok := firstValue(t, from, func(string) bool { return true })
+		if !ok || !yield(v) {
+			return
+		}
+		from = v + "\x00"
+	}
+}
+
+// IndexError is a failure of an index for one object.
+type IndexError struct {
+	Index, Key string
+	More       int // how many other objects it failed for
+	Err        error
+}
+
+// Error names the index and the object's key.
+func (e *IndexError) Error() string {
+	if e.More > 0 {
+		return fmt.Sprintf("store: index %q: object %s (and %d more): %v", e.Index, e.Key, e.More, e.Err)
+	}
+	return fmt.Sprintf("store: index %q: object %s: %v", e.Index, e.Key, e.Err)
+}
+
+// Unwrap gives the function's error.
+func (e *IndexError) Unwrap() error { return e.Err }

@@ -1,0 +1,318 @@
+package store
+
+import (
+	"bytes"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/weirproject/weir/internal/wire"
+)
+
+// Object is one immutable version of an object, packed into memory of its own:
+// keeping it keeps nothing else of the store but its key and the dictionary it
+// was packed with. All methods are safe for concurrent use.
+type Object struct {
+	key      string // shared by all versions of one object
+	packed   string // the packed bytes, then the uid and the resourceVersion if they are odd
+	gen      *generation
+	uid      [16]byte
+	rv       uint64
+	revision uint64
+	sum      uint64 // fingerprint of what was received; 0: not known
+
+	// Of the version that the table holds, a bit for each claim: claims.go says
+	// what they mean. Set under the store's lock; a writer changes its own bit
+	// under the read lock. No claim: this version is not in the table any more.
+	claims, marks, puts atomic.Uint32
+	era                 atomic.Uint32 // the newest that a writer was told of this version in; changed like puts
+
+	size    uint32
+	decoded atomic.Pointer[decodedState]
+
+	indexed uint64 // hash of the values in a set of indexes; 0: there was none
+	nsLen   uint16
+	cutAt   uint16 // where the uid was cut out, with flagCutUID
+	flags   uint8
+}
+
+const (
+	flagOddUID = 1 << iota // uid is not a canonical UUID: its length is in uid[:4]
+	flagOddRV              // resourceVersion is not a canonical integer: its length is in rv
+	flagCutUID             // the bytes were packed without the uid's text at cutAt
+	flagByHand             // no source has told of this version: see ByHand
+	flagMade               // held otherwise than as it was received: see PutAs
+)
+
+// objectOverhead is the size of an Object in memory, by the allocator's classes.
+// Every byte of it counts twice in the peak of a first sync: the garbage collector
+// lets the heap grow to twice what lives.
+const objectOverhead = 128
+
+// live reports whether this version is the one that the table holds.
+func (o *Object) live() bool { return o.claims.Load() != 0 }
+
+// footprint is what this version takes beyond its key and its decoded form.
+func (o *Object) footprint() int64 { return objectOverhead + int64(len(o.packed)) }
+
+// tail splits the packed bytes from the odd texts behind them.
+func (o *Object) tail() (packed, uid, rv string) {
+	packed = o.packed
+	if o.flags&flagOddRV != 0 {
+		n := len(packed) - int(o.rv)
+		packed, rv = packed[:n], packed[n:]
+	}
+	if o.flags&flagOddUID != 0 {
+		n := len(packed) - int(uint32(o.uid[0])|uint32(o.uid[1])<<8|uint32(o.uid[2])<<16|uint32(o.uid[3])<<24)
+		packed, uid = packed[:n], packed[n:]
+	}
+	return packed, uid, rv
+}
+
+// odd reports whether the uid or the resourceVersion is not in its usual form.
+func (o *Object) odd() bool { return o.flags&(flagOddUID|flagOddRV) != 0 }
+
+// identity is what the object was when it came in.
+func (o *Object) identity() identity {
+	_, uid, rv := o.tail()
+	return identity{
+		uid: o.uid, rv: o.rv, sum: o.sum, made: o.flags&flagMade != 0,
+		oddUID: o.flags&flagOddUID != 0, oddRV: o.flags&flagOddRV != 0, uidText: []byte(uid), rvText: []byte(rv),
+	}
+}
+
+func (o *Object) oddUID() string { _, uid, _ := o.tail(); return uid }
+func (o *Object) oddRV() string  { _, _, rv := o.tail(); return rv }
+
+// Key is "namespace/name", or "name" for cluster-scoped objects.
+func (o *Object) Key() string { return o.key }
+
+// Namespace is "" for cluster-scoped objects.
+func (o *Object) Namespace() string { return o.key[:o.nsLen] }
+
+// Name of the object.
+func (o *Object) Name() string {
+	if o.nsLen == 0 {
+		return o.key
+	}
+	return o.key[o.nsLen+1:]
+}
+
+// UID of the object as its server wrote it.
+func (o *Object) UID() string {
+	if o.flags&flagOddUID != 0 {
+		return strings.Clone(o.oddUID()) // must not pin the packed bytes
+	}
+	return formatUUID(o.uid)
+}
+
+// AppendUID appends the uid to dst. It unpacks nothing and allocates nothing but
+// room in dst.
+func (o *Object) AppendUID(dst []byte) []byte {
+	if o.flags&flagOddUID != 0 {
+		return append(dst, o.oddUID()...)
+	}
+	n := len(dst)
+	dst = slices.Grow(dst, uuidLen)[:n+uuidLen]
+	putUUID(dst[n:], &o.uid)
+	return dst
+}
+
+// SameUID reports whether both are versions of one object: of the same uid.
+func (o *Object) SameUID(other *Object) bool {
+	return o.uid == other.uid && (o.flags^other.flags)&flagOddUID == 0 && o.oddUID() == other.oddUID()
+}
+
+// ResourceVersion of this version as its server wrote it.
+func (o *Object) ResourceVersion() string {
+	if o.flags&flagOddRV != 0 {
+		return strings.Clone(o.oddRV())
+	}
+	return formatVersion(o.rv)
+}
+
+// ResourceVersionNumber is the resourceVersion if it is an integer.
+func (o *Object) ResourceVersionNumber() (rv uint64, ok bool) {
+	if o.flags&flagOddRV != 0 {
+		return 0, false
+	}
+	return o.rv, true
+}
+
+// Revision of the store at which this version came in.
+func (o *Object) Revision() uint64 { return o.revision }
+
+// Size of the raw bytes.
+func (o *Object) Size() int { return int(o.size) }
+
+// sameVersion reports whether both are the same version of the same object: uid,
+// resourceVersion and content. Where it is not known what was received, content
+// that was packed otherwise counts as different, and so do values.
+func sameVersion(a, b *Object) bool {
+	if a == b {
+		return true
+	}
+	if a == nil || b == nil || a.rv != b.rv || (a.flags^b.flags)&flagOddRV != 0 || a.oddRV() != b.oddRV() || !a.SameUID(b) {
+		return false
+	}
+	if a.sum != 0 && b.sum != 0 {
+		return a.sum == b.sum
+	}
+	return a.size > 0 && a.gen == b.gen && a.packed == b.packed && a.cutAt == b.cutAt && (a.flags^b.flags)&flagCutUID == 0
+}
+
+// cutUID appends raw without the uid, which the object has in fewer bytes, and
+// which nothing would make smaller: it is random. An odd one is left where it is,
+// and so is one that begins too far from the beginning.
+func (o *Object) cutUID(dst, raw, uid []byte) []byte {
+	at := -1
+	if o.flags&flagOddUID == 0 {
+		at = bytes.Index(raw[:min(len(raw), math.MaxUint16)], uid)
+	}
+	if at < 0 {
+		return append(dst, raw...)
+	}
+	o.flags |= flagCutUID
+	o.cutAt = uint16(at)
+	return append(append(dst, raw[:at]...), raw[at+len(uid):]...)
+}
+
+// AppendRaw appends the object's bytes, as they came, to dst.
+func (o *Object) AppendRaw(dst []byte) ([]byte, error) {
+	packed, _, _ := o.tail()
+	if o.flags&flagCutUID == 0 {
+		return o.gen.unpack(dst, packed, int(o.size))
+	}
+	// With room for the uid in front, to which only what is before it has to move.
+	n, at := len(dst), int(o.cutAt)
+	out, err := o.gen.unpack(slices.Grow(dst, int(o.size))[:n+uuidLen], packed, int(o.size)-uuidLen)
+	if err != nil {
+		return dst, err
+	}
+	copy(out[n:], out[n+uuidLen:][:at])
+	putUUID(out[n+at:], &o.uid)
+	return out, nil
+}
+
+// Encoding of the raw bytes.
+func (o *Object) Encoding() wire.Encoding { return o.gen.encoding }
+
+// Meta reads the object's metadata into m, which aliases the returned bytes:
+// scratch[:0] with the raw object, or a larger buffer if scratch was too small.
+// For one field there are Label, Annotation and so on; for several this is
+// cheaper, since each of them unpacks.
+func (o *Object) Meta(m *wire.Meta, scratch []byte) (raw []byte, err error) {
+	raw, err = o.AppendRaw(scratch[:0])
+	if err != nil {
+		return raw, err
+	}
+	return raw, wire.ReadMeta(o.gen.encoding, raw, m)
+}
+
+// Labels of the object, a new map; nil if it has none.
+func (o *Object) Labels() map[string]string {
+	labels := maps.Clone(o.gen.labels)
+	o.readMeta(func(m *wire.Meta) {
+		for k, v := range m.Labels() {
+			if labels == nil {
+				labels = make(map[string]string)
+			}
+			labels[string(k)] = string(v)
+		}
+	})
+	return labels
+}
+
+// Label returns one label.
+func (o *Object) Label(key string) (value string, ok bool) {
+	if o.gen.isValue {
+		value, ok = o.gen.labels[key]
+		return value, ok
+	}
+	o.readMeta(func(m *wire.Meta) {
+		var v []byte
+		v, ok = m.Label(key)
+		value = string(v)
+	})
+	return value, ok
+}
+
+// Annotations of the object, a new map; nil if it has none.
+func (o *Object) Annotations() map[string]string {
+	var annotations map[string]string
+	o.readMeta(func(m *wire.Meta) {
+		for k, v := range m.Annotations() {
+			if annotations == nil {
+				annotations = make(map[string]string)
+			}
+			annotations[string(k)] = string(v)
+		}
+	})
+	return annotations
+}
+
+// Annotation returns one annotation.
+func (o *Object) Annotation(key string) (value string, ok bool) {
+	o.readMeta(func(m *wire.Meta) {
+		var v []byte
+		v, ok = m.Annotation(key)
+		value = string(v)
+	})
+	return value, ok
+}
+
+// Generation is metadata.generation, 0 if there is none.
+func (o *Object) Generation() (generation int64) {
+	o.readMeta(func(m *wire.Meta) { generation = m.Generation })
+	return generation
+}
+
+// DeletionTimestamp is when the object was asked to go; false: it was not.
+func (o *Object) DeletionTimestamp() (at time.Time, ok bool) {
+	o.readMeta(func(m *wire.Meta) { at, ok = m.DeletionTimestamp, !m.DeletionTimestamp.IsZero() })
+	return at, ok
+}
+
+// metaScratch is what reading a held object's metadata needs.
+type metaScratch struct {
+	meta wire.Meta
+	raw  []byte
+}
+
+// maxScratch bounds what a pooled scratch may keep.
+const maxScratch = 1 << 20
+
+var metaScratches = sync.Pool{New: func() any { return new(metaScratch) }}
+
+// readMeta calls read with the object's metadata. The metadata was read once
+// when the object came in, so it can be read again; if memory was damaged the
+// object appears to have none.
+func (o *Object) readMeta(read func(m *wire.Meta)) {
+	sc := metaScratches.Get().(*metaScratch)
+	raw, err := o.Meta(&sc.meta, sc.raw)
+	if err == nil {
+		read(&sc.meta)
+	}
+	sc.raw = raw
+	if cap(raw) <= maxScratch {
+		metaScratches.Put(sc)
+	}
+}
+
+// withRaw calls use with the raw bytes in scratch memory.
+func (o *Object) withRaw(use func(raw []byte) error) error {
+	sc := metaScratches.Get().(*metaScratch)
+	raw, err := o.AppendRaw(slices.Grow(sc.raw[:0], int(o.size)))
+	if err == nil {
+		err = use(raw)
+	}
+	sc.raw = raw
+	if cap(raw) <= maxScratch {
+		metaScratches.Put(sc)
+	}
+	return err
+}

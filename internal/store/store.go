@@ -1,0 +1,127 @@
+package store
+
+import (
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/weirproject/weir/internal/wire"
+)
+
+// Config of a Store. The zero value of each field works.
+type Config struct {
+	// Encoding of the raw bytes that writers put. Zero: wire.JSON.
+	Encoding wire.Encoding
+	// Decode makes the decoded form of an object: a pointer. It must not keep
+	// raw. It is called by whoever calls Object.Decoded, without any lock, and
+	// by several goroutines at once. nil: Object.Decoded gives ErrNoDecoder.
+	Decode func(raw []byte) (any, error)
+	// DecodedBudget bounds the bytes (estimated from the raw size) of decoded
+	// objects that the store itself holds; beyond it the least recently read
+	// ones go. 0: no bound.
+	DecodedBudget int64
+	// DecodedIdle is how long a decoded object is held after its last read, give
+	// or take an eighth. 0: one minute.
+	DecodedIdle time.Duration
+	// LogBytes bounds the change log: its records and the old versions that
+	// only it keeps alive. 0: 8 MiB.
+	LogBytes int64
+	// KeepLog keeps the log up to LogBytes even when every cursor has passed,
+	// for CursorAt. false: what every cursor has seen is dropped at once.
+	KeepLog bool
+}
+
+// Store holds the objects of one resource. Safe for concurrent use.
+type Store struct {
+	kind *kind
+	gens *generations
+	log  *changeLog // its lock is taken inside mu
+
+	revised atomic.Uint64                // the revision, to be read without mu
+	natives atomic.Pointer[nativeSet]    // replaced under mu
+	derives atomic.Pointer[[]*funcIndex] // the same as funcs, likewise; nil: there are none
+	blocked atomic.Int32                 // how many calls of Derive were left to themselves
+
+	mu       sync.RWMutex
+	table    tree[string, *Object]
+	revision uint64
+	raw      int64     // bytes of the objects in the table as they came
+	packed   int64     // and packed
+	keys     int64     // and of their keys
+	snap     *Snapshot // of this revision, if somebody has asked for one
+	writers  map[*Writer]struct{}
+	graves   graves
+	several  bool   // there was a second writer at some time
+	era      uint32 // how often the server has gone back; see claims.go
+	funcs    map[string]*funcIndex
+	reserved map[string]struct{} // names of indexes that are being built
+	changed  chan struct{}       // closed when a writer's progress changes; nil: nobody waits
+	closed   atomic.Bool
+}
+
+// New returns an empty store. Close ends what it started.
+func New(cfg Config) *Store {
+	if cfg.Encoding == 0 {
+		cfg.Encoding = wire.JSON
+	}
+	k := &kind{
+		encoding: cfg.Encoding,
+		decode:   cfg.Decode,
+		cooler:   newCooler(cfg.DecodedIdle, cfg.DecodedBudget),
+	}
+	s := &Store{
+		kind:     k,
+		gens:     newGenerations(k),
+		log:      newChangeLog(cfg.LogBytes, cfg.KeepLog),
+		table:    newTree[string, *Object](strings.Compare),
+		writers:  make(map[*Writer]struct{}),
+		funcs:    make(map[string]*funcIndex),
+		reserved: make(map[string]struct{}),
+	}
+	s.natives.Store(&nativeSet{})
+	return s
+}
+
+// Close ends the goroutine that lets decoded objects cool, closes all cursors
+// and ends all waiting with ErrClosed. What is held can still be read; writers
+// get ErrClosed. Closing again does nothing.
+func (s *Store) Close() {
+	s.closed.Store(true)
+	s.mu.Lock()
+	s.announceLocked()
+	s.mu.Unlock()
+	s.log.close()
+	s.kind.cooler.close()
+}
+
+func (l *changeLog) close() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.closed = true
+	for c := range l.cursors {
+		c.closeLocked()
+	}
+	l.trim()
+}
+
+// Encoding of the raw bytes.
+func (s *Store) Encoding() wire.Encoding { return s.kind.encoding }
+
+// Revision is the store's own counter: one per change of an object.
+func (s *Store) Revision() uint64 { return s.revised.Load() }
+
+// Get returns the newest version of an object.
+func (s *Store) Get(key string) (*Object, bool) {
+	s.mu.RLock()
+	o, ok := s.table.get(key)
+	s.mu.RUnlock()
+	return o, ok
+}
+
+// Len is the number of objects held.
+func (s *Store) Len() int {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.table.count
+}

@@ -1,0 +1,117 @@
+package store
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"testing"
+
+	"go.uber.org/goleak"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/weirproject/weir/internal/podsim"
+	"github.com/weirproject/weir/internal/wire"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// encode gives a pod's bytes as a server sends them.
+func encode(tb testing.TB, enc wire.Encoding, pod *corev1.Pod) []byte {
+	tb.Helper()
+	var raw []byte
+	var err error
+	if enc == wire.Protobuf {
+		raw, err = pod.Marshal()
+	} else {
+		raw, err = json.Marshal(pod)
+	}
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return raw
+}
+
+func decodePod(raw []byte) (any, error) {
+	pod := new(corev1.Pod)
+	return pod, pod.Unmarshal(raw)
+}
+
+// decodeConfig is a config for protobuf pods that can be decoded.
+func decodeConfig() Config { return Config{Encoding: wire.Protobuf, Decode: decodePod} }
+
+func newStore(tb testing.TB, cfg Config) *Store {
+	tb.Helper()
+	s := New(cfg)
+	tb.Cleanup(s.Close)
+	return s
+}
+
+// smallPod is a pod with a few fields.
+func smallPod(ns, name string, uid, rv int, labels map[string]string, node string) *corev1.Pod {
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: ns, Name: name, ResourceVersion: strconv.Itoa(rv), Labels: labels,
+			UID: types.UID(fmt.Sprintf("00000000-0000-4000-8000-%012x", uid)),
+		},
+		Spec: corev1.PodSpec{NodeName: node, Containers: []corev1.Container{{Name: "main", Image: "registry.example.com/" + name}}},
+	}
+}
+
+// put reads an object's metadata and puts it.
+func put(tb testing.TB, w *Writer, raw []byte) {
+	tb.Helper()
+	var m wire.Meta
+	if err := wire.ReadMeta(w.s.Encoding(), raw, &m); err != nil {
+		tb.Fatal(err)
+	}
+	if err := w.Put(&m, raw); err != nil {
+		tb.Fatal(err)
+	}
+}
+
+func putPod(tb testing.TB, w *Writer, pod *corev1.Pod) {
+	tb.Helper()
+	put(tb, w, encode(tb, w.s.Encoding(), pod))
+}
+
+func deletePod(tb testing.TB, w *Writer, pod *corev1.Pod) {
+	tb.Helper()
+	raw := encode(tb, w.s.Encoding(), pod)
+	var m wire.Meta
+	if err := wire.ReadMeta(w.s.Encoding(), raw, &m); err != nil {
+		tb.Fatal(err)
+	}
+	if err := w.Delete(&m, raw); err != nil {
+		tb.Fatal(err)
+	}
+}
+
+// simPods makes the bytes of n of simulated pods spread over a large cluster.
+func simPods(tb testing.TB, enc wire.Encoding, n int) [][]byte {
+	tb.Helper()
+	sim := podsim.New(50_000, 1)
+	pods := make([][]byte, n)
+	for i := range pods {
+		pod := sim.Pod(i * (50_000 / n))
+		pod.ResourceVersion = strconv.Itoa(1000 + i)
+		pods[i] = encode(tb, enc, pod)
+	}
+	return pods
+}
+
+func newRand(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 7)) }
+
+// drain reads all that a cursor has.
+func drain(c *Cursor) (changes []Change) {
+	buf := make([]Change, 16)
+	for {
+		n := c.Next(buf)
+		if n == 0 {
+			return changes
+		}
+		changes = append(changes, buf[:n]...)
+	}
+}

@@ -1,0 +1,399 @@
+package watchcache
+
+import (
+	"fmt"
+	"net/url"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/weirproject/weir/internal/store"
+)
+
+// TestRoutes: which selectors the hub serves, and by what.
+func TestRoutes(t *testing.T) {
+	s := newSource(t, 0, nil)
+	defer s.close()
+	for _, tt := range []struct {
+		namespace, query string
+		want             *route // nil: the watcher looks at everything
+	}{
+		{"", "", nil},
+		{"", "labelSelector=color!%3Dred", nil},
+		{"", "labelSelector=color", nil},
+		{"", "fieldSelector=spec.color!%3Dred", nil},
+		{"", "fieldSelector=metadata.name!%3Da", nil},
+		{"ns", "", &route{by: byNamespace, values: []string{"ns"}, namespace: "ns"}},
+		{"", "fieldSelector=metadata.namespace%3Dns", &route{by: byNamespace, values: []string{"ns"}, namespace: "ns"}},
+		{"", "fieldSelector=metadata.name%3Da", &route{by: byName, values: []string{"a"}}},
+		{"ns", "fieldSelector=metadata.name%3Da", &route{by: byKey, values: []string{"ns/a"}, namespace: "ns"}},
+		{"", "fieldSelector=metadata.name%3Da,metadata.name%3Db", &route{}},
+		{"", "fieldSelector=spec.color%3Dred", &route{by: byField, name: "spec.color", values: []string{"red"}}},
+		{"", "fieldSelector=spec.color%3D", &route{by: byField, name: "spec.color", values: []string{""}}},
+		{"ns", "fieldSelector=spec.color%3Dred&labelSelector=color%3Dred",
+			&route{by: byField, name: "spec.color", values: []string{"red"}, namespace: "ns"}},
+		{"", "labelSelector=x,color%3Dred", &route{by: byLabel, name: "color", values: []string{"red"}}},
+		{"", "labelSelector=color+in+(red,blue)", &route{by: byLabel, name: "color", values: []string{"blue", "red"}}},
+	} {
+		q, err := url.ParseQuery(tt.query)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := parseParams(q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sel, err := s.cache.newSelector(tt.namespace, "", p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, ok := sel.route(s.cache)
+		slices.Sort(got.values)
+		if ok != (tt.want != nil) || ok && !reflect.DeepEqual(got, *tt.want) {
+			t.Errorf("%s %s: %+v %v", tt.namespace, tt.query, got, ok)
+		}
+	}
+}
+
+// TestRouteOfClusterScoped: the name is the key.
+func TestRouteOfClusterScoped(t *testing.T) {
+	s := newSource(t, 0, func(cfg *Config) { cfg.Resource.Namespaced = false })
+	defer s.close()
+	sel, err := s.cache.newSelector("", "a", &params{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, ok := sel.route(s.cache); !ok || got.by != byKey || got.values[0] != "a" {
+		t.Errorf("%+v %v", got, ok)
+	}
+}
+
+// TestWokenOnlyByWhatConcerns: a watcher that can be routed does nothing at all for changes of other objects, gets those in and out of
+// its selector, and its bookmarks go on all the same.
+func TestWokenOnlyByWhatConcerns(t *testing.T) {
+	for _, query := range []string{
+		"labelSelector=color%3Dred", "labelSelector=color+in+(red,pink)", "fieldSelector=spec.color%3Dred",
+		"fieldSelector=spec.color%3Dred,metadata.namespace%3Dns",
+	} {
+		t.Run(query, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newSource(t, 0, nil)
+				defer s.close()
+				s.put("ns", "a", "red")
+				r := newRecorder()
+				defer s.watch(query+"&allowWatchBookmarks=true", r)()
+				synctest.Wait()
+				flushes := r.flushed()
+				for i := range 100 {
+					s.put("ns", fmt.Sprint("b", i%10), "blue")
+					synctest.Wait()
+				}
+				if n := r.flushed() - flushes; n != 0 {
+					t.Errorf("woken %d times", n)
+				}
+				want := []string{"ADDED ns/a@101"}
+				if strings.Contains(fmt.Sprint(r.events(t)), "BOOKMARK") {
+					want = append(want, "BOOKMARK@101") // the end of the initial events
+				}
+				s.put("ns", "b1", "red")
+				s.put("ns", "a", "red")
+				s.put("ns", "b1", "blue")
+				s.remove("ns", "a")
+				s.remove("ns", "b2")
+				want = append(want, "ADDED ns/b1@202", "MODIFIED ns/a@203", "DELETED ns/b1@204", "DELETED ns/a@205")
+				synctest.Wait()
+				if got := r.events(t); !slices.Equal(got, want) {
+					t.Errorf("got  %v\nwant %v", got, want)
+				}
+				s.put("ns", "c", "blue")
+				time.Sleep(61 * time.Second)
+				synctest.Wait()
+				if got := r.events(t); got[len(got)-1] != "BOOKMARK@207" {
+					t.Errorf("got %v", got)
+				}
+				if st := s.cache.Stats(); st.Selective != 1 || st.Watchers != 1 || st.Lag != 0 || st.Events < 4 || st.Bookmarks == 0 {
+					t.Errorf("%+v", st)
+				}
+			})
+		})
+	}
+}
+
+// TestNotWokenByOtherNamespaces: a route by label or field is of one namespace if the watcher is.
+func TestNotWokenByOtherNamespaces(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSource(t, 0, nil)
+		defer s.close()
+		r := newRecorder()
+		defer s.watch("fieldSelector=metadata.namespace%3Dns,spec.color%3Dred", r)()
+		synctest.Wait()
+		flushes := r.flushed()
+		s.put("other", "a", "red")
+		s.remove("other", "a")
+		synctest.Wait()
+		if n := r.flushed() - flushes; n != 0 {
+			t.Errorf("woken %d times", n)
+		}
+		s.put("ns", "a", "red")
+		synctest.Wait()
+		if n := r.flushed() - flushes; n != 1 {
+			t.Errorf("woken %d times", n)
+		}
+	})
+}
+
+// TestManyRoutes: watchers with different routes, some the same, each get theirs.
+func TestManyRoutes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSource(t, 0, nil)
+		defer s.close()
+		var clients []*recorder
+		var queries []string
+		for i := range 10 {
+			queries = append(queries,
+				fmt.Sprintf("labelSelector=color%%3Dc%d", i),
+				fmt.Sprintf("fieldSelector=spec.color%%3Dc%d", i),
+				fmt.Sprintf("fieldSelector=metadata.name%%3Dt%d", i),
+				fmt.Sprintf("labelSelector=color+in+(c%d,none)", i))
+		}
+		for _, q := range queries {
+			r := newRecorder()
+			clients = append(clients, r)
+			defer s.watch(fmt.Sprintf("%s&resourceVersion=%d", q, s.rv), r)()
+		}
+		synctest.Wait()
+		for i := range 10 {
+			s.put("ns", fmt.Sprint("t", i), fmt.Sprint("c", i))
+		}
+		synctest.Wait()
+		for i, r := range clients {
+			if got, want := r.events(t), []string{fmt.Sprintf("ADDED ns/t%d@%d", i/4, 101+i/4)}; !slices.Equal(got, want) {
+				t.Errorf("%s: got %v, want %v", queries[i], got, want)
+			}
+		}
+	})
+}
+
+// TestLateSubscription: a routed watcher that takes nothing costs one change for each key, and is caught up in order.
+func TestLateSubscription(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSource(t, 0, nil)
+		defer s.close()
+		for i := range 5 {
+			s.put("ns", fmt.Sprint("t", i), "red")
+		}
+		r := newRecorder()
+		defer s.watch("labelSelector=color%3Dred", r)()
+		synctest.Wait()
+		before := len(r.events(t))
+		r.hold()
+		for i := range 10 * maxWaiting {
+			s.put("ns", fmt.Sprint("t", i%5), "red")
+			if i%100 == 0 {
+				synctest.Wait()
+			}
+		}
+		s.put("ns", "t1", "blue")
+		s.remove("ns", "t2")
+		synctest.Wait()
+		if lag := s.cache.Stats().Lag; lag > maxWaiting+5 {
+			t.Errorf("%d changes are kept for five keys", lag)
+		}
+		r.free()
+		synctest.Wait()
+		events := r.events(t)
+		if n := len(events) - before; n > 2*batch+maxWaiting+10 {
+			t.Errorf("%d events for five keys", n)
+		}
+		if held := replay(t, slices.DeleteFunc(events, isBookmark)); len(held) != 3 || held["ns/t0"] != firstVersion+5+10*maxWaiting-4 {
+			t.Errorf("the client holds %v", held)
+		}
+		if s.cache.Stats().CaughtUp == 0 {
+			t.Error("nobody was caught up: the test shows nothing")
+		}
+	})
+}
+
+// TestLateHub: what the log has dropped before the hub read it comes to a subscription as one whole, each key once.
+func TestLateHub(t *testing.T) {
+	s := newSource(t, 1000, nil)
+	defer s.close()
+	h := &s.cache.hub
+	sub, _, rv, err := h.subscribe(route{by: byLabel, name: "color", values: []string{"red"}})
+	if err != nil || rv != s.rv {
+		t.Fatal(rv, err)
+	}
+	defer sub.Close()
+	h.mu.Lock()
+	for i := range 100 {
+		s.put("ns", fmt.Sprint("t", i%5), "red")
+	}
+	h.gate.RLock() // somebody is taking changes
+	pumped := make(chan struct{})
+	go func() {
+		defer close(pumped)
+		h.pump()
+	}()
+	if n := sub.behind(); n != 0 {
+		t.Errorf("%d changes came although the gate is held", n)
+	}
+	h.gate.RUnlock()
+	<-pumped
+	h.mu.Unlock()
+	if sub.Pending() == 0 {
+		t.Error("nothing is late")
+	}
+	seen := map[string]int{}
+	taken := make([]store.Change, 2)
+	for n := sub.Next(taken); n > 0; n = sub.Next(taken) {
+		for i := range taken[:n] {
+			seen[taken[i].Key()]++
+		}
+	}
+	if len(seen) != 5 || seen["ns/t0"] != 1 {
+		t.Errorf("got %v", seen)
+	}
+}
+
+// TestExpireLate: with the option, a watcher that has fallen behind is told so, and one that keeps up is not.
+func TestExpireLate(t *testing.T) {
+	for _, query := range []string{"", "labelSelector=color%3Dred", "labelSelector=color!%3Dblue"} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newSource(t, 2000, func(cfg *Config) { cfg.ExpireLate = true })
+			defer s.close()
+			late, good := newRecorder(), newRecorder()
+			from := fmt.Sprintf("&resourceVersion=%d", s.rv)
+			defer s.watch(query+from, late)()
+			defer s.watch(query+from, good)()
+			synctest.Wait()
+			late.hold()
+			for i := range 4 * maxWaiting {
+				s.put("ns", fmt.Sprint("t", i%5), "red")
+				synctest.Wait()
+			}
+			late.free()
+			synctest.Wait()
+			if got := late.events(t); len(got) > 2*batch || got[len(got)-1] != "ERROR 410" {
+				t.Errorf("%s: %d events, the last %s", query, len(got), got[len(got)-1])
+			}
+			if got := good.events(t); len(got) != 4*maxWaiting {
+				t.Errorf("%s: %d events", query, len(got))
+			}
+			if st := s.cache.Stats(); st.Expired != 1 || st.Watchers != 1 {
+				t.Errorf("%s: %+v", query, st)
+			}
+		})
+	}
+}
+
+func isBookmark(e string) bool { return strings.HasPrefix(e, "BOOKMARK") }
+
+// TestStoreEndsRoutedWatch: when the store closes, so do the watches that the hub serves.
+func TestStoreEndsRoutedWatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSource(t, 0, nil)
+		defer s.close()
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			s.cache.ServeList(newRecorder(), newRequest("watch=1&labelSelector=color%3Dred"), "", "")
+		}()
+		synctest.Wait()
+		s.store.Close()
+		<-done
+		late := newRecorder() // and one that comes later ends at once
+		s.cache.ServeList(late, newRequest("watch=1&labelSelector=color%3Dred"), "", "")
+	})
+}
+
+// TestHubWithBadObject: an object that cannot be read is an error for those who have to look into it, and for nobody else.
+func TestHubWithBadObject(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSource(t, 0, nil)
+		defer s.close()
+		byColor, byNames := newRecorder(), newRecorder()
+		defer s.watch("fieldSelector=spec.color%3Dred", byColor)()
+		defer s.watch("fieldSelector=metadata.name%3Da", byNames)()
+		synctest.Wait()
+		s.rv++
+		s.writeRaw(fmt.Appendf(nil, `{"metadata":{"name":"bad","namespace":"ns","uid":"u","resourceVersion":"%d"},"spec":{"color"`, s.rv))
+		s.put("ns", "a", "blue")
+		synctest.Wait()
+		if got := byColor.events(t); !slices.Equal(got, []string{"ERROR 500"}) {
+			t.Errorf("got %v", got)
+		}
+		if got := byNames.events(t); !slices.Equal(got, []string{"ADDED ns/a@102"}) {
+			t.Errorf("got %v", got)
+		}
+	})
+}
+
+// TestSharedOnce: an event that several watchers get is encoded once, and no more than a bounded part of them is kept.
+func TestSharedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSource(t, 0, nil)
+		defer s.close()
+		const watchers, changes = 10, 20
+		var clients []*recorder
+		for range watchers {
+			r := newRecorder()
+			clients = append(clients, r)
+			defer s.watch(fmt.Sprintf("resourceVersion=%d", s.rv), r)()
+		}
+		synctest.Wait()
+		for i := range changes {
+			s.put("ns", fmt.Sprint("t", i%3), "red")
+		}
+		s.remove("ns", "t0")
+		synctest.Wait()
+		st := s.cache.Stats()
+		if st.SharedMisses != changes+1 || st.SharedHits != (watchers-1)*(changes+1) || st.SharedBytes == 0 {
+			t.Errorf("%+v", st)
+		}
+		for _, r := range clients {
+			if got := len(r.events(t)); got != changes+1 {
+				t.Errorf("%d events", got)
+			}
+		}
+	})
+}
+
+func TestSharedBound(t *testing.T) {
+	var shared sharedEvents
+	encoded := 0
+	get := func(rv uint64) {
+		t.Helper()
+		got, err := shared.get(sharedKey{rv: rv}, func() ([]byte, error) {
+			encoded++
+			return make([]byte, 100<<10), nil
+		})
+		if err != nil || len(got) != 100<<10 {
+			t.Fatal(len(got), err)
+		}
+	}
+	for rv := range uint64(100) {
+		get(rv)
+		get(rv)
+	}
+	if encoded != 100 {
+		t.Errorf("encoded %d times", encoded)
+	}
+	if held := shared.held(); held > sharedBytes || held < sharedBytes/2 || len(shared.entries) != len(shared.oldest) {
+		t.Errorf("%d bytes are held", held)
+	}
+	get(0)
+	if encoded != 101 {
+		t.Error("the first is still there")
+	}
+	if _, err := shared.get(sharedKey{rv: 1000}, func() ([]byte, error) { return make([]byte, 2*sharedBytes), nil }); err != nil {
+		t.Fatal(err)
+	}
+	if held := shared.held(); held != 0 {
+		t.Errorf("%d bytes are held beside one that is too large", held)
+	}
+}
+
+var _ changes = logged{}

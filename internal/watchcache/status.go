@@ -1,0 +1,111 @@
+package watchcache
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strconv"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/weirproject/weir/internal/wire"
+)
+
+var statusTypeMeta = wire.TypeMeta{APIVersion: "v1", Kind: "Status"}
+
+// StatusOf is the Status that an error is answered with. An error that carries none is an internal one, code 500.
+func StatusOf(err error) *metav1.Status {
+	var status metav1.Status
+	var api apierrors.APIStatus
+	if errors.As(err, &api) {
+		status = api.Status()
+	} else {
+		status = apierrors.NewInternalError(err).Status()
+	}
+	status.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}
+	if status.Status == "" {
+		status.Status = metav1.StatusFailure
+	}
+	return &status
+}
+
+// WriteError answers a request with err as a Status, in the encoding that the client asked for, with Retry-After where the error
+// says so. It must be called before anything else was written.
+func WriteError(w http.ResponseWriter, r *http.Request, err error) {
+	status := StatusOf(err)
+	code := int(status.Code)
+	if code < 100 || code > 599 {
+		code = http.StatusInternalServerError
+	}
+	if status.Details != nil && status.Details.RetryAfterSeconds > 0 {
+		w.Header().Set("Retry-After", strconv.Itoa(int(status.Details.RetryAfterSeconds)))
+	}
+	WriteStatus(w, r, code, status)
+}
+
+// WriteStatus answers a request with a Status, a success too.
+func WriteStatus(w http.ResponseWriter, r *http.Request, code int, status *metav1.Status) {
+	a, ok := negotiate(r.Header, func(a accepted) bool { return a.shape == whole })
+	if !ok {
+		a.enc = wire.JSON
+	}
+	object, err := marshalStatus(a.enc, status)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	WriteObject(w, a.enc, code, statusTypeMeta, object)
+}
+
+// WriteObject answers a request with one object.
+func WriteObject(w http.ResponseWriter, enc wire.Encoding, code int, tm wire.TypeMeta, object []byte) {
+	body := wire.AppendObject(nil, enc, tm, object)
+	h := w.Header()
+	h.Set("Content-Type", accepted{enc: enc}.contentType())
+	h.Set("Content-Length", strconv.Itoa(len(body)))
+	h.Set("Cache-Control", "no-cache, private")
+	w.WriteHeader(code)
+	_, _ = w.Write(body) // the client has gone: nobody to tell
+}
+
+func marshalStatus(enc wire.Encoding, status *metav1.Status) ([]byte, error) {
+	if enc == wire.Protobuf {
+		return status.Marshal()
+	}
+	return json.Marshal(status)
+}
+
+const tooLargeRetrySeconds = 1
+
+// TooLargeError returns the answer for a resourceVersion that does not exist yet.
+func TooLargeError(want, have uint64) error {
+	err := apierrors.NewTimeoutError("Too large resource version: "+formatVersion(want)+", current: "+formatVersion(have), tooLargeRetrySeconds)
+	err.ErrStatus.Details.Causes = []metav1.StatusCause{{
+		Type:    metav1.CauseTypeResourceVersionTooLarge,
+		Message: "Too large resource version",
+	}}
+	return err
+}
+
+// errListExpired is the answer to a LIST of exactly a state that is no longer known. kube-apiserver says so in these words.
+func errListExpired() error {
+	return apierrors.NewResourceExpired("The resourceVersion for the provided list is too old.")
+}
+
+// errExpired is the answer to a WATCH from a resourceVersion that is no longer known.
+func errExpired(want uint64) error {
+	return apierrors.NewResourceExpired("too old resource version: " + formatVersion(want))
+}
+
+func errNotAcceptable() error {
+	return &apierrors.StatusError{ErrStatus: metav1.Status{
+		Status: metav1.StatusFailure,
+		Code:   http.StatusNotAcceptable,
+		Reason: metav1.StatusReasonNotAcceptable,
+		Message: "only the following media types are accepted: " + wire.ContentTypeJSON + ", " + wire.ContentTypeProtobuf +
+			" (built-in kinds)",
+	}}
+}
+
+func formatVersion(v uint64) string { return strconv.FormatUint(v, 10) }

@@ -1,0 +1,254 @@
+package watchcache
+
+import (
+	"bytes"
+	"context"
+	"crypto/md5"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/weirproject/weir/internal/store"
+	"github.com/weirproject/weir/internal/wire"
+)
+
+// source is a store of JSON things, its writer, and a cache over it.
+type source struct {
+	t       *testing.T
+	store   *store.Store
+	writer  *store.Writer
+	history *History
+	cache   *Cache
+	rv      uint64
+	lives   map[string]int // of each key, by name: whoever is created again has another uid
+}
+
+var things = Resource{
+	GroupVersionResource: schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "things"},
+	Kind:                 "Thing",
+	Namespaced:           true,
+	Fields:               []Field{{Label: "spec.color", Paths: []string{"spec.color"}}},
+}
+
+const firstVersion = 100
+
+// newSource makes one whose first LIST has brought nothing. change may change the configuration.
+func newSource(t *testing.T, logBytes int64, change func(*Config)) *source {
+	t.Helper()
+	s := &source{t: t, rv: firstVersion, lives: map[string]int{}}
+	s.store = store.New(store.Config{Encoding: wire.JSON, KeepLog: true, LogBytes: logBytes})
+	s.writer = s.store.Writer(store.Scope{})
+	s.writer.BeginReplace(false)
+	s.writer.EndReplace(formatVersion(s.rv))
+	s.history = NewHistory(0, s.rv, s.store.Revision())
+	cfg := Config{Resource: things, Store: s.store, Encoding: wire.JSON, History: s.history}
+	if change != nil {
+		change(&cfg)
+	}
+	var err error
+	if s.cache, err = New(cfg); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func (s *source) close() {
+	s.cache.Close()
+	s.store.Close()
+}
+
+// thing is what the tests write.
+type thing struct {
+	namespace, name, color string
+	rv                     uint64
+	life                   int
+}
+
+// uidOf is the uid that a thing of this name has in one of its lives.
+func uidOf(name string, life int) string {
+	sum := md5.Sum(fmt.Append(nil, name, life))
+	return fmt.Sprintf("%x-%x-%x-%x-%x", sum[:4], sum[4:6], sum[6:8], sum[8:10], sum[10:])
+}
+
+func (th *thing) json() []byte {
+	return fmt.Appendf(nil, `{"apiVersion":"example.com/v1","kind":"Thing","metadata":{"name":%q,"namespace":%q,"uid":%q,"resourceVersion":"%d",`+
+		`"labels":{"color":%q}},"spec":{"color":%q}}`, th.name, th.namespace, uidOf(th.name, th.life), th.rv, th.color, th.color)
+}
+
+// put writes a thing at the next resourceVersion.
+func (s *source) put(namespace, name, color string) thing {
+	s.t.Helper()
+	s.rv++
+	th := thing{namespace, name, color, s.rv, s.lives[name]}
+	s.write(&th, s.writer.Put)
+	return th
+}
+
+// remove deletes a thing at the next resourceVersion.
+func (s *source) remove(namespace, name string) uint64 {
+	s.t.Helper()
+	s.rv++
+	s.write(&thing{namespace, name, "", s.rv, s.lives[name]}, s.writer.Delete)
+	s.lives[name]++
+	return s.rv
+}
+
+func (s *source) write(th *thing, do func(*wire.Meta, []byte) error) {
+	s.t.Helper()
+	s.writeBytes(th.json(), do)
+}
+
+// writeRaw writes bytes that need be no more than their metadata.
+func (s *source) writeRaw(raw []byte) {
+	s.t.Helper()
+	s.writeBytes(raw, s.writer.Put)
+}
+
+func (s *source) writeBytes(raw []byte, do func(*wire.Meta, []byte) error) {
+	s.t.Helper()
+	var m wire.Meta
+	if err := wire.ReadMeta(wire.JSON, raw, &m); err != nil {
+		s.t.Fatal(err)
+	}
+	if err := do(&m, raw); err != nil {
+		s.t.Fatal(err)
+	}
+	if s.writer.Flush() == 1 {
+		s.history.Add(s.rv, s.store.Revision())
+	}
+	s.writer.Progress(formatVersion(s.rv))
+}
+
+// list is a LIST as JSON.
+type list struct {
+	Metadata struct {
+		ResourceVersion, Continue string
+	}
+	Items []struct {
+		Metadata struct{ Namespace, Name, ResourceVersion string }
+	}
+	Code    int
+	Reason  string
+	Message string
+}
+
+func (s *source) list(namespace, query string) list {
+	s.t.Helper()
+	w := httptest.NewRecorder()
+	s.cache.ServeList(w, httptest.NewRequest(http.MethodGet, "/?"+query, nil), namespace, "")
+	var l list
+	if err := json.Unmarshal(w.Body.Bytes(), &l); err != nil {
+		s.t.Fatalf("%v: %s", err, w.Body)
+	}
+	return l
+}
+
+// names are namespace/name@resourceVersion of the items.
+func (l *list) names() (out []string) {
+	for _, item := range l.Items {
+		out = append(out, item.Metadata.Namespace+"/"+item.Metadata.Name+"@"+item.Metadata.ResourceVersion)
+	}
+	return out
+}
+
+// recorder is a client that takes everything, or, while it is held, nothing.
+type recorder struct {
+	header http.Header
+	gate   chan struct{} // a write needs what is in it; hold takes it away. A channel, because synctest sees through it
+
+	mu      sync.Mutex
+	body    bytes.Buffer
+	flushes int
+}
+
+func newRecorder() *recorder {
+	r := &recorder{header: http.Header{}, gate: make(chan struct{}, 1)}
+	r.free()
+	return r
+}
+
+func (r *recorder) hold() { <-r.gate }
+func (r *recorder) free() { r.gate <- struct{}{} }
+
+func (r *recorder) Header() http.Header { return r.header }
+func (r *recorder) WriteHeader(int)     {}
+func (r *recorder) Flush() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.flushes++
+}
+
+// flushed is how often the watch has flushed: once for each time that it was woken.
+func (r *recorder) flushed() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.flushes
+}
+
+func (r *recorder) Write(p []byte) (int, error) {
+	r.hold()
+	defer r.free()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.body.Write(p)
+}
+
+// events are those received so far, as "TYPE namespace/name@resourceVersion", or "ERROR code", or "BOOKMARK@resourceVersion".
+func (r *recorder) events(t *testing.T) (out []string) {
+	t.Helper()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	events := wire.NewWatchReader(bytes.NewReader(r.body.Bytes()), wire.JSON, wire.Limits{})
+	for e, err := events.Next(); err == nil; e, err = events.Next() {
+		var object struct {
+			Code     int
+			Metadata struct{ Namespace, Name, ResourceVersion string }
+		}
+		if err := json.Unmarshal(e.Object, &object); err != nil {
+			t.Fatal(err)
+		}
+		m := object.Metadata
+		switch e.Type {
+		case wire.Error:
+			out = append(out, fmt.Sprintf("ERROR %d", object.Code))
+		case wire.Bookmark:
+			out = append(out, "BOOKMARK@"+m.ResourceVersion)
+		default:
+			out = append(out, fmt.Sprintf("%v %s/%s@%s", e.Type, m.Namespace, m.Name, m.ResourceVersion))
+		}
+	}
+	return out
+}
+
+func fieldsOf(t *testing.T, text string) fields.Selector {
+	t.Helper()
+	f, err := fields.ParseSelector(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+func newRequest(query string) *http.Request {
+	return httptest.NewRequest(http.MethodGet, "/?"+query, nil)
+}
+
+// watch begins a WATCH; stop ends it and waits.
+func (s *source) watch(query string, r *recorder) (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		s.cache.ServeList(r, newRequest("watch=1&"+query).WithContext(ctx), "", "")
+	}()
+	return func() {
+		cancel()
+		<-done
+	}
+}
