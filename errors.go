@@ -2,15 +2,15 @@ package weir
 
 import (
 	"errors"
+	"fmt"
 
-	"github.com/weirproject/weir/internal/delivery"
 	"github.com/weirproject/weir/internal/engine"
 	"github.com/weirproject/weir/internal/reflector"
 	"github.com/weirproject/weir/internal/store"
 )
 
-// What keeps an informer from being current. They are the causes of Err, of Status.Err and of what the waiting calls
-// return; test for them with errors.Is. None of them ends an informer: it tries again and recovers by itself.
+// These errors say what keeps an informer from being current. Err, Status.Err and what the waiting calls return wrap exactly one of them for
+// each reflector; test for them with errors.Is. None of them ends an informer: it tries again and recovers by itself.
 var (
 	ErrForbidden       = reflector.ErrForbidden       // 403: RBAC does not let the informer list or watch
 	ErrUnauthorized    = reflector.ErrUnauthorized    // 401: the credentials are not accepted
@@ -23,31 +23,34 @@ var (
 	ErrMalformed       = reflector.ErrMalformed       // a body that is not what it says it is
 	ErrUnreachable     = reflector.ErrUnreachable     // no answer at all
 	ErrTooManyRequests = reflector.ErrTooManyRequests // 429: the server asks for less
-	ErrRejected        = reflector.ErrRejected        // 400, 422: mostly a field selector that the resource has not
+	ErrRejected        = reflector.ErrRejected        // 400, 406, 422: mostly a field selector that the resource has not
 	ErrServer          = reflector.ErrServer          // 5xx: the server, or a proxy before it, failed
+	ErrEnded           = reflector.ErrEnded           // the server ends watches as soon as they begin
 	ErrEncoding        = reflector.ErrEncoding        // the answer is in an encoding that cannot be made T's
 )
 
+// These errors are returned by calls. Test for them with errors.Is.
 var (
-	// ErrNotFound: the informer does not hold the object.
+	// ErrNotFound is returned for an object that the informer does not hold.
 	ErrNotFound = errors.New("not found")
-	// ErrNotSynced: a wait ended before the informer had synced. It wraps the informer's error where there is one.
+	// ErrNotSynced is returned when a wait ended before the informer had synced. The error wraps the informer's Err too, where there is
+	// one.
 	ErrNotSynced = engine.ErrNotSynced
-	// ErrStopped: the informer has been stopped.
+	// ErrStopped is returned when the informer has been stopped.
 	ErrStopped = engine.ErrStopped
-	// ErrReleased: the lease was released.
+	// ErrReleased is returned when the lease was released.
 	ErrReleased = errors.New("released")
-	// ErrRunning: Run was called a second time, or on an informer that its factory runs.
+	// ErrRunning is returned by a second Run.
 	ErrRunning = engine.ErrRunning
-	// ErrHandlerStuck: a handler did not return within Options.StopTimeout after the informer was stopped.
+	// ErrHandlerStuck is returned when a handler did not return within Options.StopTimeout after the informer was stopped.
 	ErrHandlerStuck = engine.ErrHandlerStuck
-	// ErrOptions: an informer cannot be made of these options.
+	// ErrOptions is returned when an informer cannot be made of its options.
 	ErrOptions = errors.New("invalid options")
-	// ErrIndexExists: an index of that name is there already.
+	// ErrIndexExists is returned when an index of that name is there already.
 	ErrIndexExists = store.ErrIndexExists
-	// ErrUnknownIndex: there is no index of that name.
+	// ErrUnknownIndex is returned when there is no index of that name.
 	ErrUnknownIndex = store.ErrUnknownIndex
 )
 
-// PanicError is a panic that a handler raised.
-type PanicError = delivery.PanicError
+// optionsError makes an error of the options of what is wrong with them.
+func optionsError(err error) error { return fmt.Errorf("%w: %w", ErrOptions, err) }

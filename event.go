@@ -6,16 +6,19 @@ import (
 	"github.com/weirproject/weir/internal/delivery"
 )
 
-// EventType says what happened to an object, as one handler sees it.
-type EventType = delivery.Type
+// EventType says what happened to an object, as one handler sees it. The zero value is no event.
+type EventType uint8
 
 // The types of events.
 const (
-	Added    = delivery.Added    // not seen before by this handler
-	Updated  = delivery.Updated  // changed since this handler last saw it
-	Deleted  = delivery.Deleted  // gone, or refused by the handler's filter from now on
-	Resynced = delivery.Resynced // nothing changed; the resync sweep came by
+	Added    EventType = iota + 1 // the handler has not seen the object before
+	Updated                       // the object changed since the handler last saw it
+	Deleted                       // the object is gone, or the handler's filter refuses it from now on
+	Resynced                      // nothing changed; the resync reached the object
 )
+
+// String returns the type in upper case, as a WATCH writes it: "ADDED", "MODIFIED", "DELETED"; and "RESYNC".
+func (t EventType) String() string { return delivery.Type(t).String() }
 
 // Event is one change, as one handler sees it. Nothing in it is decoded until Object or Old is called. It may be kept
 // and is safe for concurrent use; it then pins two versions of one object.
@@ -34,10 +37,10 @@ type Event[T Object] struct {
 type Handler[T Object] func(ctx context.Context, e Event[T])
 
 func eventOf[T Object](e delivery.Event, from *reader) Event[T] {
-	return Event[T]{Type: e.Type, Initial: e.Initial, Coalesced: e.Coalesced, old: Item[T]{e.Old, from, true}, new: Item[T]{e.New, from, true}}
+	return Event[T]{Type: EventType(e.Type), Initial: e.Initial, Coalesced: e.Coalesced, old: Item[T]{e.Old, from, true}, new: Item[T]{e.New, from, true}}
 }
 
-// Item is the newest version, or for a Deleted event the version that this handler saw last.
+// Item returns the newest version, or for a Deleted event the version that this handler saw last.
 func (e Event[T]) Item() Item[T] {
 	if e.new.IsZero() {
 		return e.old
@@ -45,21 +48,21 @@ func (e Event[T]) Item() Item[T] {
 	return e.new
 }
 
-// OldItem is the version that this handler saw last; the zero Item when Added.
+// OldItem returns the version that this handler saw last; the zero Item when Added.
 func (e Event[T]) OldItem() Item[T] { return e.old }
 
-// Key is "namespace/name", or "name" where there is no namespace.
+// Key returns "namespace/name", or "name" where there is no namespace.
 func (e Event[T]) Key() string { return e.Item().Key() }
 
-// ResourceVersion is that of the newest version.
+// ResourceVersion returns that of Item.
 func (e Event[T]) ResourceVersion() string { return e.Item().ResourceVersion() }
 
-// Labels are those of the newest version, read from its bytes.
+// Labels returns a copy of the labels of Item, read from its bytes.
 func (e Event[T]) Labels() map[string]string { return e.Item().Labels() }
 
-// Object decodes the newest version, or for a Deleted event the one that was seen last. It is shared and read-only unless
-// Options.PrivateCopies is set; Item().Copy() decodes it for the caller alone.
+// Object decodes and returns the newest version, or for a Deleted event the one that this handler saw last. The object is shared: do not
+// modify it unless Options.PrivateCopies is set. Item().Copy() decodes one for the caller alone.
 func (e Event[T]) Object() (T, error) { return e.Item().Object() }
 
-// Old decodes the version that this handler saw last, as Object does the newest. ErrNotFound when Added.
+// Old decodes and returns the version that this handler saw last, shared as Object's. It returns ErrNotFound when Added.
 func (e Event[T]) Old() (T, error) { return e.old.Object() }

@@ -336,12 +336,12 @@ func ExampleFactory() {
 	if err := two.WaitForSync(ctx); err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println(one.Informer == two.Informer, one.Len())
+	fmt.Println(one.Len(), two.Len(), one.Stats().Requests == two.Stats().Requests)
 	one.Release()
 	two.Release()
 	<-two.Done()
 	fmt.Println(factory.Shutdown())
 	// Output:
-	// true 4
+	// 4 4 true
 	// <nil>
 }

@@ -2,6 +2,7 @@ package weir
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -13,9 +14,9 @@ import (
 	"github.com/weirproject/weir/internal/reflector"
 )
 
-// Factory shares informers: users that ask for the same objects get the same informer, which runs from its first user to
-// its last (kubernetes issue 79610: stop one informer). When one of them finds that the server was restored from a backup, all list
-// again. All its methods are safe for concurrent use.
+// Factory shares informers: users that ask for the same objects get the same informer, which runs from its first user to its last (kubernetes
+// issue 79610: stop one informer). When one of them finds that the server was restored from a backup, all list again. Its methods are safe for
+// concurrent use.
 type Factory struct {
 	cfg    *rest.Config
 	ctx    context.Context
@@ -37,28 +38,16 @@ type shared struct {
 	err      error // of Run; read after done
 }
 
-// NewFactory makes a factory whose informers end with ctx at the latest.
+// NewFactory returns a factory whose informers end with ctx at the latest. It makes no request.
 func NewFactory(ctx context.Context, cfg *rest.Config) *Factory {
 	ctx, stop := context.WithCancel(ctx)
 	return &Factory{cfg: cfg, ctx: ctx, stop: stop, shared: map[shareKey]*shared{}}
 }
 
-// Lease is one user's hold on a shared informer. It has all of the informer's methods but Run: the factory runs it.
-type Lease[T Object] struct {
-	*Informer[T]
-	factory *Factory
-	key     shareKey
-	shared  *shared
-
-	mu       sync.Mutex
-	handlers []*Registration
-	released bool
-}
-
-// Use gives the informer of T with these options, and starts it when it has no other user. Which objects it holds is
-// what makes an informer another one: T, Resource, Namespaces, Selectors, Shard and Drop. The rest of the options is the first
-// user's, except Indexes: those that are missing are added. ErrIndexExists when an index of that name is defined otherwise (see
-// ByFunc for when two functions are one); then none is added. ErrStopped when the factory has been shut down.
+// Use returns a lease of the informer of T with these options, and starts the informer when it has no other user. It does not block. Users
+// share an informer when they ask for the same objects: the same T, Resource, Namespaces, Selectors, Shard and Drop. The rest of the options
+// is the first user's, except Indexes: those that are missing are added. It returns ErrIndexExists when an index of that name is defined
+// otherwise (see ByFunc for when two functions are one), and then adds none; ErrStopped when the factory has been shut down.
 func Use[T Object](f *Factory, opts Options) (*Lease[T], error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -66,15 +55,12 @@ func Use[T Object](f *Factory, opts Options) (*Lease[T], error) {
 		return nil, fmt.Errorf("factory: %w", ErrStopped)
 	}
 	if err := opts.Shard.Validate(); err != nil { // else its key may be that of all objects
-		return nil, fmt.Errorf("%w: %w", ErrOptions, err)
+		return nil, err
 	}
 	key := shareKeyOf[T](opts)
 	sh, ok := f.shared[key]
 	if !ok {
-		if opts.Reflector.Server == nil {
-			opts.Reflector.Server = &f.server
-		}
-		inf, err := NewInformer[T](f.cfg, opts)
+		inf, err := newInformer[T](f.cfg, opts, &f.server)
 		if err != nil {
 			return nil, err
 		}
@@ -84,7 +70,7 @@ func Use[T Object](f *Factory, opts Options) (*Lease[T], error) {
 		return nil, err
 	}
 	sh.users++
-	return &Lease[T]{Informer: sh.informer.(*Informer[T]), factory: f, key: key, shared: sh}, nil
+	return &Lease[T]{informer: sh.informer.(*Informer[T]), factory: f, key: key, shared: sh}, nil
 }
 
 // start runs an informer in a goroutine that ends with its last user or with the factory.
@@ -108,63 +94,14 @@ func (f *Factory) Shutdown() error {
 	f.runs.Wait()
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	var stuck []string
+	var errs []error
 	for key, sh := range f.shared {
-		if sh.err != nil {
-			stuck = append(stuck, sh.err.Error())
-		}
+		errs = append(errs, sh.err)
 		delete(f.shared, key)
 	}
-	if stuck != nil {
-		slices.Sort(stuck)
-		return fmt.Errorf("%w: %s", ErrHandlerStuck, strings.Join(stuck, "; "))
-	}
-	return nil
+	slices.SortFunc(errs, func(a, b error) int { return strings.Compare(fmt.Sprint(a), fmt.Sprint(b)) })
+	return errors.Join(errs...)
 }
-
-// Run is not for the user of a shared informer: its factory runs it. It returns ErrRunning.
-func (l *Lease[T]) Run(context.Context) error { return fmt.Errorf("%s: %w", l.name, ErrRunning) }
-
-// Handle registers a handler, as Informer.Handle; it is removed with the lease. ErrReleased after Release.
-func (l *Lease[T]) Handle(h Handler[T], opts HandlerOptions[T]) (*Registration, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.released {
-		return nil, fmt.Errorf("%s: lease: %w", l.name, ErrReleased)
-	}
-	r, err := l.Informer.Handle(h, opts)
-	if err != nil {
-		return nil, err
-	}
-	l.handlers = append(l.handlers, r)
-	return r, nil
-}
-
-// AddIndex adds an index, as Informer.AddIndex, unless another user has added the same one. It stays when the lease is released.
-func (l *Lease[T]) AddIndex(name string, ix Index) error {
-	l.factory.mu.Lock()
-	defer l.factory.mu.Unlock()
-	return addIndexes(l.Informer, l.shared, map[string]Index{name: ix})
-}
-
-// Release ends this use: the lease's handlers are removed, and the informer stops if this was its last user. It does
-// not block. Done tells when the informer has ended. More calls do nothing.
-func (l *Lease[T]) Release() {
-	l.mu.Lock()
-	handlers, released := l.handlers, l.released
-	l.handlers, l.released = nil, true
-	l.mu.Unlock()
-	if released {
-		return
-	}
-	for _, r := range handlers {
-		r.Remove()
-	}
-	l.factory.release(l.key, l.shared)
-}
-
-// Done is closed when the informer has ended.
-func (l *Lease[T]) Done() <-chan struct{} { return l.shared.done }
 
 func (f *Factory) release(key shareKey, sh *shared) {
 	f.mu.Lock()
@@ -214,6 +151,6 @@ func shareKeyOf[T Object](opts Options) shareKey {
 	}
 	return shareKey{
 		goType:  reflect.TypeFor[T](),
-		objects: fmt.Sprintf("%q %q %q %q %s", opts.Resource, sorted(opts.Namespaces), opts.Selectors, sorted(opts.Drop), opts.Shard.Selector()),
+		objects: fmt.Sprintf("%q %q %q %q %s", opts.Resource, sorted(opts.Namespaces), opts.Selectors, sorted(opts.Drop), opts.Shard.selector()),
 	}
 }

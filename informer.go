@@ -13,6 +13,7 @@ import (
 
 	"github.com/weirproject/weir/internal/delivery"
 	"github.com/weirproject/weir/internal/engine"
+	"github.com/weirproject/weir/internal/reflector"
 	"github.com/weirproject/weir/internal/source"
 	"github.com/weirproject/weir/internal/store"
 	"github.com/weirproject/weir/internal/wire"
@@ -33,6 +34,11 @@ type Informer[T Object] struct {
 // NewInformer makes an informer for the objects that cfg's server has. It makes no request: Run does. The error is
 // ErrOptions, or says what is wrong with cfg.
 func NewInformer[T Object](cfg *rest.Config, opts Options) (*Informer[T], error) {
+	return newInformer[T](cfg, opts, nil)
+}
+
+// newInformer makes an informer of a server that others know as well. nil: nobody else does.
+func newInformer[T Object](cfg *rest.Config, opts Options, server *reflector.Server) (*Informer[T], error) {
 	k, err := kindOf[T](opts)
 	if err != nil {
 		return nil, err
@@ -45,20 +51,21 @@ func NewInformer[T Object](cfg *rest.Config, opts Options) (*Informer[T], error)
 	if inf.panics == nil {
 		inf.panics = logPanic
 	}
-	if err := inf.build(cfg, opts); err != nil {
+	if err := inf.build(cfg, opts, server); err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	return inf, nil
 }
 
 // build makes the engine, with a reflector for each namespace and selector.
-func (i *Informer[T]) build(cfg *rest.Config, opts Options) error {
+func (i *Informer[T]) build(cfg *rest.Config, opts Options, server *reflector.Server) error {
 	scopes, err := scopesOf(opts)
 	if err != nil {
 		return err
 	}
-	tuning := opts.Reflector
-	tuning.Keep = keepOf(opts)
+	tuning := opts.ListWatch.config()
+	tuning.Server = server
+	tuning.Keep = keepOf(opts.Shard)
 	if len(opts.Drop) > 0 {
 		drop, err := wire.CompileDrop(i.kind.encoding, i.kind.goType, opts.Drop...)
 		if err != nil {
@@ -79,7 +86,7 @@ func (i *Informer[T]) build(cfg *rest.Config, opts Options) error {
 			LogBytes:      opts.LogBytes,
 		},
 		Reflector:   tuning,
-		OnStatus:    opts.OnStatus,
+		OnStatus:    onStatus(opts.OnStatus),
 		StopTimeout: opts.StopTimeout,
 	})
 	i.store = i.engine.Store()
@@ -114,16 +121,16 @@ func (i *Informer[T]) Run(ctx context.Context) error {
 	return err
 }
 
-// Name is Options.Name, or the name of the resource.
+// Name returns Options.Name, or the name of the resource.
 func (i *Informer[T]) Name() string { return i.name }
 
-// Encoding is how the objects' bytes are encoded, as Item.AppendRaw gives them.
-func (i *Informer[T]) Encoding() wire.Encoding { return i.kind.encoding }
+// Encoding returns how the objects' bytes are encoded, as Item.AppendRaw gives them.
+func (i *Informer[T]) Encoding() Encoding { return Encoding(i.kind.encoding) }
 
 // Handle registers a handler: before Run, while it runs, before or after the first sync. What the informer holds
-// already comes first, as Added events. ErrStopped after Run.
+// already comes first, as Added events. It does not block. It returns ErrStopped after Run.
 func (i *Informer[T]) Handle(h Handler[T], opts HandlerOptions[T]) (*Registration, error) {
-	o := delivery.Options{Name: opts.Name, Resync: opts.Resync, OnPanic: i.panics}
+	o := delivery.Options{Name: opts.Name, Resync: opts.Resync, OnPanic: func(e *delivery.PanicError) { i.panics((*PanicError)(e)) }}
 	if filter := opts.Filter; filter != nil {
 		o.Filter = func(s *store.Object) bool { return filter(Item[T]{s, i.reader, true}) }
 	}
@@ -131,23 +138,25 @@ func (i *Informer[T]) Handle(h Handler[T], opts HandlerOptions[T]) (*Registratio
 	if err != nil {
 		return nil, err
 	}
-	return &Registration{Registration: r, engine: i.engine}, nil
+	return &Registration{handler: r, engine: i.engine}, nil
 }
 
-// WaitForSync blocks until everything that the first lists brought is held. If ctx ends first, the error is
-// ErrNotSynced, with the context's error and what has kept the informer from syncing: errors.Is(err, ErrForbidden), say.
+// WaitForSync blocks until everything that the first lists brought is held. If ctx ends first, the error wraps
+// ErrNotSynced, the context's error and what has kept the informer from syncing: errors.Is(err, ErrForbidden), say.
 func (i *Informer[T]) WaitForSync(ctx context.Context) error { return i.engine.WaitForSync(ctx) }
 
 // HasSynced reports whether WaitForSync would return nil at once.
 func (i *Informer[T]) HasSynced() bool { return i.store.Synced() }
 
-// WaitForResourceVersion blocks until the informer holds everything up to a resourceVersion: pass the one that a write
-// returned to read your own writes.
+// WaitForResourceVersion blocks until the informer holds everything up to a resourceVersion. Pass the one that a write returned to read your
+// own writes. With several namespaces or selectors it blocks until each is that far: a quiet one is with its next bookmark, which a
+// kube-apiserver sends about once a minute. If ctx ends first, the error wraps the context's error and Err.
 func (i *Informer[T]) WaitForResourceVersion(ctx context.Context, resourceVersion string) error {
 	return i.engine.WaitForResourceVersion(ctx, resourceVersion)
 }
 
-// Err is why the informer is not current: nil while it is. It recovers by itself when the cause goes away.
+// Err returns why the informer is not current, nil while it is. It wraps one of the errors from ErrForbidden on for each reflector that is
+// not. The informer recovers by itself when the cause goes away.
 func (i *Informer[T]) Err() error { return i.engine.Err() }
 
 // WaitForErr blocks until Err is not nil and returns it, or returns the context's error. With WaitForSync it tells at
@@ -159,8 +168,12 @@ func (i *Informer[T]) WaitForErr(ctx context.Context) (err error) {
 	return err
 }
 
-// Status gives the state of each of the informer's reflectors: one for each pair of a namespace and a selector.
-func (i *Informer[T]) Status() []Status { return i.engine.Statuses() }
+func onStatus(tell func(Status)) func(engine.Status) {
+	if tell == nil {
+		return nil
+	}
+	return func(s engine.Status) { tell(statusOf(s)) }
+}
 
 func logPanic(e *PanicError) {
 	klog.Background().Error(e, "weir: a handler panicked", "handler", e.Handler, "key", e.Key, "stack", string(e.Stack))

@@ -18,7 +18,6 @@ import (
 
 	"github.com/weirproject/weir"
 	"github.com/weirproject/weir/apiserver"
-	"github.com/weirproject/weir/internal/reflector"
 )
 
 // patience bounds every wait. It is generous: nothing is timed here.
@@ -149,8 +148,8 @@ func TestWaitForSyncSaysWhy(t *testing.T) {
 		Match: apiserver.Match("list", "configmaps"),
 		Err:   apierrors.NewForbidden(corev1.Resource("configmaps"), "", errors.New("no")),
 	})
-	inf, _ := start[*corev1.ConfigMap](t, ctx, server.Config(), weir.Options{Name: "maps", Reflector: reflector.Config{
-		Backoff: reflector.Backoff{Min: time.Millisecond, Max: time.Millisecond, Denied: time.Millisecond},
+	inf, _ := start[*corev1.ConfigMap](t, ctx, server.Config(), weir.Options{Name: "maps", ListWatch: weir.ListWatch{
+		Backoff: weir.Backoff{Min: time.Millisecond, Max: time.Millisecond, Denied: time.Millisecond},
 	}})
 	if err := inf.WaitForErr(ctx); !errors.Is(err, weir.ErrForbidden) || !apierrors.IsForbidden(err) {
 		t.Errorf("WaitForErr: %v", err)
@@ -307,11 +306,8 @@ func TestFactory(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if one.Informer != two.Informer || other.Informer == one.Informer {
+	if one.Done() != two.Done() || other.Done() == one.Done() { // each informer has one such channel
 		t.Error("what is the same is not shared, or what is not is")
-	}
-	if err := one.Run(ctx); !errors.Is(err, weir.ErrRunning) {
-		t.Errorf("Run of a lease: %v", err)
 	}
 	reg, err := one.Handle(func(context.Context, weir.Event[*corev1.ConfigMap]) {}, weir.HandlerOptions[*corev1.ConfigMap]{})
 	if err != nil {

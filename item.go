@@ -1,13 +1,14 @@
 package weir
 
 import (
-	"k8s.io/apimachinery/pkg/apis/meta/v1"
+	v1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/weirproject/weir/internal/store"
+	"github.com/weirproject/weir/internal/wire"
 )
 
-// Object is what an informer's type can be: a pointer to an API type.
+// Object constrains an informer's type: a pointer to an API type.
 type Object interface {
 	runtime.Object
 	v1.Object
@@ -24,35 +25,37 @@ type Item[T Object] struct {
 // IsZero reports whether there is no object.
 func (i Item[T]) IsZero() bool { return i.o == nil }
 
-// Key is "namespace/name", or "name" where there is no namespace.
+// Key returns "namespace/name", or "name" where there is no namespace.
 func (i Item[T]) Key() string { return i.o.Key() }
 
-// Namespace is metadata.namespace.
+// Namespace returns metadata.namespace, "" where there is none.
 func (i Item[T]) Namespace() string { return i.o.Namespace() }
 
-// Name is metadata.name.
+// Name returns metadata.name.
 func (i Item[T]) Name() string { return i.o.Name() }
 
-// UID is metadata.uid.
+// UID returns metadata.uid.
 func (i Item[T]) UID() string { return i.o.UID() }
 
-// ResourceVersion is metadata.resourceVersion.
+// ResourceVersion returns metadata.resourceVersion.
 func (i Item[T]) ResourceVersion() string { return i.o.ResourceVersion() }
 
-// Labels is a copy of metadata.labels, read from the bytes.
+// Labels returns a copy of metadata.labels, read from the bytes.
 func (i Item[T]) Labels() map[string]string { return i.o.Labels() }
 
-// Label is the value of one label, and whether it is there. It is read from the bytes.
+// Label returns the value of one label, and whether it is there. It is read from the bytes.
 func (i Item[T]) Label(key string) (string, bool) { return i.o.Label(key) }
 
-// Size is the size of the object as it came, in bytes.
+// Size returns the size of the object as it came, in bytes.
 func (i Item[T]) Size() int { return i.o.Size() }
 
-// AppendRaw appends the object's bytes as they came (see Informer.Encoding) to dst.
+// AppendRaw appends the object's bytes to dst, as they came and in Informer.Encoding, and returns the result. An error says that the
+// bytes that are held cannot be unpacked.
 func (i Item[T]) AppendRaw(dst []byte) ([]byte, error) { return i.o.AppendRaw(dst) }
 
-// Object is the decoded object, shared and read-only unless Options.PrivateCopies is set. It decodes on the first call; what is
-// read again soon stays decoded, but for what a handler is handed. An error says which object cannot be decoded and why.
+// Object returns the decoded object. It is shared: do not modify it unless Options.PrivateCopies is set. The first call decodes; what is read
+// again soon stays decoded, except what a handler is handed. The error says which object cannot be decoded and why; it is ErrNotFound for
+// the zero Item.
 func (i Item[T]) Object() (T, error) {
 	if i.handed {
 		return i.decoded((*reader).glance)
@@ -60,7 +63,7 @@ func (i Item[T]) Object() (T, error) {
 	return i.decoded((*reader).object)
 }
 
-// Copy decodes the object for the caller alone, who may change it. What anybody has done to what Object gave him does not show.
+// Copy decodes the object for the caller alone, who may modify it. Nothing that anybody did to what Object returned shows in it.
 func (i Item[T]) Copy() (T, error) { return i.decoded((*reader).copy) }
 
 func (i Item[T]) decoded(as func(*reader, *store.Object) (any, error)) (T, error) {
@@ -74,3 +77,17 @@ func (i Item[T]) decoded(as func(*reader, *store.Object) (any, error)) (T, error
 	}
 	return v.(T), nil
 }
+
+// Encoding is how the bytes of objects are encoded.
+type Encoding uint8
+
+const (
+	// JSON is the encoding of custom resources and of unstructured objects.
+	JSON Encoding = iota + 1
+	// Protobuf is the encoding of built-in types: that of the type's generated Marshal, without the envelope that kube-apiserver puts
+	// around a single object.
+	Protobuf
+)
+
+// String returns the encoding's name.
+func (e Encoding) String() string { return wire.Encoding(e).String() }

@@ -5,9 +5,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-
-	"github.com/weirproject/weir/internal/reflector"
-	"github.com/weirproject/weir/internal/shard"
 )
 
 // Options configure an Informer. The zero value works: every object of T's resource, nothing dropped, nothing resynced.
@@ -59,9 +56,8 @@ type Options struct {
 	// LogBytes bounds the change log, in bytes. A handler that falls behind it is caught up by key. 0: 8 MiB.
 	LogBytes int64
 
-	// Reflector tunes how the server is listed and watched. The zero value chooses by the server's version. Its Encoding,
-	// Drop and OnItemType are the informer's own; without a Server, an informer of a Factory has the factory's.
-	Reflector reflector.Config
+	// ListWatch configures how the server is listed and watched. The zero value chooses by the server's version.
+	ListWatch ListWatch
 	// OnStatus, if set, is told each time the state of one of the informer's reflectors changes. It must not block.
 	OnStatus func(Status)
 	// OnPanic, if set, is told when a handler panicked. The handler goes on with its next event. It must not block.
@@ -70,13 +66,6 @@ type Options struct {
 	// StopTimeout is how long Run waits, when its context has ended, for handlers that are in a call. 0: 10 s.
 	StopTimeout time.Duration
 }
-
-// Shard is one of Count equal parts of the objects of a resource: number Index, from 0. Informers of the same Count with every Index below it
-// hold each object exactly once, together.
-//
-// Which shard an object is in changes only with Count. To change it without a gap, start informers of the new Count, wait until they are in
-// sync, and stop the old ones then: until that, each object is in one old shard and in one new one.
-type Shard = shard.Shard
 
 // Selector chooses objects. The zero value chooses all.
 type Selector struct {

@@ -2,29 +2,37 @@ package weir
 
 import (
 	"context"
+	"fmt"
+	"time"
 
 	"github.com/weirproject/weir/internal/delivery"
 	"github.com/weirproject/weir/internal/engine"
 )
 
-// Registration is a handler on an informer. Its methods are safe for concurrent use.
+// Registration is a handler on an informer, as Handle returns it. Its methods are safe for concurrent use.
 type Registration struct {
-	*delivery.Registration
-	engine *engine.Engine
+	handler *delivery.Registration
+	engine  *engine.Engine
 }
 
-// HandlerStats tell how a handler is doing.
-type HandlerStats struct {
-	Name string
-	delivery.Stats
-}
+// Name returns HandlerOptions.Name, or the number that the handler got.
+func (r *Registration) Name() string { return r.handler.Name() }
 
-// Remove ends the handler: its context ends, and after the call that it may be in it is called no more. Remove does not
-// wait for that call; Done does.
-func (r *Registration) Remove() { r.engine.Remove(r.Registration) }
+// Remove ends the handler: its context ends, and after the call that it may be in it is called no more. Remove does not wait for that call;
+// Done tells when it has returned. Removing again does nothing.
+func (r *Registration) Remove() { r.engine.Remove(r.handler) }
 
-// WaitForSync blocks until the handler has handled everything of the informer's first sync. When ctx ends first the
-// error says what kept it.
+// Done returns a channel that is closed when the handler will never be called again.
+func (r *Registration) Done() <-chan struct{} { return r.handler.Done() }
+
+// HasSynced reports whether the handler has handled every object of the informer's first lists, in that version or a later one.
+func (r *Registration) HasSynced() bool { return r.handler.HasSynced() }
+
+// Synced returns a channel that is closed when HasSynced becomes true.
+func (r *Registration) Synced() <-chan struct{} { return r.handler.Synced() }
+
+// WaitForSync blocks until HasSynced is true. If ctx ends first, the error says what kept the informer from syncing. It returns ErrStopped
+// when the handler ended before.
 func (r *Registration) WaitForSync(ctx context.Context) error {
 	if err := r.engine.WaitForSync(ctx); err != nil {
 		return err
@@ -33,8 +41,44 @@ func (r *Registration) WaitForSync(ctx context.Context) error {
 	case <-r.Synced():
 		return nil
 	case <-ctx.Done():
-		return ctx.Err()
+		return fmt.Errorf("handler %q: %w: %w", r.Name(), ErrNotSynced, ctx.Err())
 	case <-r.Done():
-		return ErrStopped
+		return fmt.Errorf("handler %q: %w", r.Name(), ErrStopped)
 	}
 }
+
+// ResyncNow has every object handed to the handler once more, as Resynced, whatever its resync period. It does not block and makes no
+// request. Asked for again before it has begun, it is done once.
+func (r *Registration) ResyncNow() { r.handler.ResyncNow() }
+
+// Stats returns how the handler is doing. It can be called at any time.
+func (r *Registration) Stats() HandlerStats { return handlerStats(r.handler) }
+
+// HandlerStats tell how a handler is doing.
+type HandlerStats struct {
+	Name    string
+	Handled uint64        // events handed to the handler, resyncs included
+	Panics  uint64        // events whose handling panicked
+	Lag     uint64        // changes that the handler has not seen yet
+	Pending int           // keys that are kept for the handler because it fell behind the change log
+	Busy    time.Duration // how long the handler has been in its present call; 0 when it is not in one
+}
+
+func handlerStats(r *delivery.Registration) HandlerStats {
+	s := r.Stats()
+	return HandlerStats{Name: r.Name(), Handled: s.Handled, Panics: s.Panics, Lag: s.Lag, Pending: s.Pending, Busy: s.Busy}
+}
+
+// PanicError is a panic that a handler raised. Options.OnPanic is told of it.
+type PanicError struct {
+	Handler string // Options.Name of the handler
+	Key     string // of the object whose event was being handled
+	Value   any    // what was passed to panic
+	Stack   []byte
+}
+
+// Error names the handler, the key and the value.
+func (e *PanicError) Error() string { return (*delivery.PanicError)(e).Error() }
+
+// Unwrap returns the value passed to panic if that is an error, else nil.
+func (e *PanicError) Unwrap() error { return (*delivery.PanicError)(e).Unwrap() }

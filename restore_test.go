@@ -10,7 +10,6 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/weirproject/weir"
-	"github.com/weirproject/weir/internal/reflector"
 	"github.com/weirproject/weir/internal/rewound"
 )
 
@@ -20,7 +19,7 @@ func TestFactoryRestore(t *testing.T) {
 	for name, opts := range map[string]weir.Options{
 		"one reflector":  {},
 		"two reflectors": {Namespaces: []string{"n", "m"}},
-		"of pages":       {Reflector: reflector.Config{Mode: reflector.Pages}},
+		"of pages":       {ListWatch: weir.ListWatch{Mode: weir.ModePages}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -56,7 +56,7 @@ func scopesOf(opts Options) ([]scope, error) {
 		}
 	}
 	if err := opts.Shard.Validate(); err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrOptions, err)
+		return nil, err
 	}
 	var scopes []scope
 	for claim, sel := range selectors {
@@ -67,20 +67,17 @@ func scopesOf(opts Options) ([]scope, error) {
 			return nil, fmt.Errorf("%w: field selector %q: %w", ErrOptions, sel.Field, err)
 		}
 		for _, ns := range namespaces {
-			scopes = append(scopes, scope{namespace: ns, selector: sel, shard: opts.Shard.Selector(), claim: uint8(claim)})
+			scopes = append(scopes, scope{namespace: ns, selector: sel, shard: opts.Shard.selector(), claim: uint8(claim)})
 		}
 	}
 	return scopes, nil
 }
 
-// keepOf is Config.Keep of the informer's reflectors: what the caller wants, and is in the shard. nil: everything.
-func keepOf(opts Options) func(*wire.Meta) bool {
-	sel, keep := opts.Shard.Selector(), opts.Reflector.Keep
-	switch {
-	case sel == nil:
-		return keep
-	case keep == nil:
-		return func(m *wire.Meta) bool { return sel.Chooses(m.UID, m.Namespace) }
+// keepOf returns what a reflector keeps of what comes: the objects of the shard. nil: everything.
+func keepOf(s Shard) func(*wire.Meta) bool {
+	sel := s.selector()
+	if sel == nil {
+		return nil
 	}
-	return func(m *wire.Meta) bool { return sel.Chooses(m.UID, m.Namespace) && keep(m) }
+	return func(m *wire.Meta) bool { return sel.Chooses(m.UID, m.Namespace) }
 }

@@ -16,7 +16,6 @@ import (
 
 	"github.com/weirproject/weir"
 	"github.com/weirproject/weir/apiserver"
-	"github.com/weirproject/weir/internal/reflector"
 )
 
 type pods = *weir.Informer[*corev1.Pod]
@@ -87,12 +86,12 @@ func TestShards(t *testing.T) {
 	server, client, ctx := serve(t, apiserver.Options{Pods: 300})
 	want := podsOf(t, ctx, client)
 	for _, selects := range []bool{true, false} {
-		for _, mode := range []reflector.Mode{reflector.List, reflector.Pages, reflector.WatchList} {
+		for _, mode := range []weir.Mode{weir.ModeList, weir.ModePages, weir.ModeWatchList} {
 			cfg := server.Config()
 			if !selects {
 				cfg = unsharded(cfg)
 			}
-			infs, stop := shards(t, ctx, cfg, 3, weir.Options{Reflector: reflector.Config{Mode: mode, PageSize: 50}})
+			infs, stop := shards(t, ctx, cfg, 3, weir.Options{ListWatch: weir.ListWatch{Mode: mode, PageSize: 50}})
 			for i, inf := range infs {
 				if err := inf.WaitForSync(ctx); err != nil {
 					t.Fatal(err)
@@ -216,7 +215,7 @@ func TestShardOptions(t *testing.T) {
 		}
 	}
 	first, again, second := use(weir.Shard{Count: 2}), use(weir.Shard{Count: 2}), use(weir.Shard{Index: 1, Count: 2})
-	if all.Informer != only.Informer || first.Informer != again.Informer || first.Informer == second.Informer || first.Informer == all.Informer {
+	if all.Done() != only.Done() || first.Done() != again.Done() || first.Done() == second.Done() || first.Done() == all.Done() {
 		t.Error("what is shared is not what holds the same")
 	}
 	if err := f.Shutdown(); err != nil {

@@ -7,95 +7,78 @@ import (
 	"github.com/weirproject/weir/internal/store"
 )
 
-// Snapshot is everything that an informer held at one moment. It does not change, costs next to nothing to take, holds
-// no lock and is safe for concurrent use; while it is kept, so are the versions in it.
+// Snapshot is everything that an informer held at one moment. It does not change, costs next to nothing to take, holds no lock and is safe for
+// concurrent use. While it is kept, so are the versions in it. The zero value is of no use: take one with Informer.Snapshot.
 type Snapshot[T Object] struct {
-	s    *store.Snapshot
-	from *reader
+	name   string
+	held   *store.Snapshot
+	reader *reader
 }
 
-// Snapshot gives what the informer holds now.
-func (i *Informer[T]) Snapshot() Snapshot[T] { return Snapshot[T]{i.store.Snapshot(), i.reader} }
-
-// Get is the newest version of one object, decoded as Item.Object does it: shared and read-only, mostly. The key is "namespace/name", or "name" where
-// there is no namespace. ErrNotFound when it is not held.
-func (i *Informer[T]) Get(key string) (T, error) {
-	o, ok := i.store.Get(key)
-	if !ok {
-		var zero T
-		return zero, fmt.Errorf("%s %s: %w", i.name, key, ErrNotFound)
-	}
-	return Item[T]{o, i.reader, false}.Object()
+// Snapshot returns what the informer holds now.
+func (i *Informer[T]) Snapshot() Snapshot[T] {
+	return Snapshot[T]{i.name, i.store.Snapshot(), i.reader}
 }
 
-// Item is the newest version of one object, not decoded.
-func (i *Informer[T]) Item(key string) (Item[T], bool) {
-	o, ok := i.store.Get(key)
-	return Item[T]{o, i.reader, false}, ok
-}
+// Len returns how many objects there are.
+func (s Snapshot[T]) Len() int { return s.held.Len() }
 
-// Len is how many objects are held.
-func (i *Informer[T]) Len() int { return i.store.Len() }
+// ResourceVersion returns one up to which the snapshot holds everything; "" before the first list has come.
+func (s Snapshot[T]) ResourceVersion() string { return s.held.ResourceVersion() }
 
-// All reads every object of one snapshot in the order of their keys, decoded as Item.Object does it. An object that
-// cannot be decoded comes as an error, and the iteration goes on.
-func (i *Informer[T]) All() iter.Seq2[T, error] { return i.Snapshot().All() }
-
-// By reads the objects of one snapshot that an index has under a value, decoded, in the order of their keys.
-func (i *Informer[T]) By(index, value string) iter.Seq2[T, error] {
-	return i.Snapshot().By(index, value)
-}
-
-// Len is how many objects there are.
-func (s Snapshot[T]) Len() int { return s.s.Len() }
-
-// ResourceVersion is one up to which the snapshot holds everything.
-func (s Snapshot[T]) ResourceVersion() string { return s.s.ResourceVersion() }
-
-// Get is one object, decoded as Item.Object does it. ErrNotFound when it is not held.
+// Get decodes and returns one object. The key is "namespace/name", or "name" where there is no namespace. The object is shared: do not modify it
+// unless Options.PrivateCopies is set. It returns ErrNotFound for an object that is not held.
 func (s Snapshot[T]) Get(key string) (T, error) {
-	o, ok := s.s.Get(key)
+	item, ok := s.Item(key)
 	if !ok {
-		var zero T
-		return zero, fmt.Errorf("%s: %w", key, ErrNotFound)
+		var none T
+		return none, notFound(s.name, key)
 	}
-	return Item[T]{o, s.from, false}.Object()
+	return item.Object()
 }
 
-// All reads every object, as Informer.All.
-func (s Snapshot[T]) All() iter.Seq2[T, error] { return decoded(s.Items()) }
+// Item returns one object and whether it is held. It decodes nothing.
+func (s Snapshot[T]) Item(key string) (Item[T], bool) {
+	o, ok := s.held.Get(key)
+	return Item[T]{o, s.reader, false}, ok
+}
 
-// By reads the objects that an index has under a value, as Informer.By. An index that is not there, or a function of
-// somebody's that fails, comes as one error and no object.
+// All reads every object in the order of their keys, decoded as Get decodes it. An object that cannot be decoded comes as an error, and the
+// iteration goes on.
+func (s Snapshot[T]) All() iter.Seq2[T, error] { return decoded(whole(s.Items())) }
+
+// In reads the objects of one namespace, as All reads every one.
+func (s Snapshot[T]) In(namespace string) iter.Seq2[T, error] {
+	return decoded(whole(s.ItemsIn(namespace)))
+}
+
+// By reads the objects that an index has under a value, as All reads every one. An index that is not there comes as one ErrUnknownIndex, and
+// an index function that fails as its error; no object comes then.
 func (s Snapshot[T]) By(index, value string) iter.Seq2[T, error] {
-	return func(yield func(T, error) bool) {
-		items, err := s.ItemsBy(index, value)
-		if err != nil {
-			var zero T
-			yield(zero, err)
-			return
-		}
-		decoded(items)(yield)
-	}
+	return decoded(s.ItemsBy(index, value))
 }
 
 // Items reads every object in the order of their keys and decodes none.
-func (s Snapshot[T]) Items() iter.Seq[Item[T]] { return itemsOf[T](s.s.All(), s.from) }
+func (s Snapshot[T]) Items() iter.Seq[Item[T]] { return itemsOf[T](s.held.All(), s.reader) }
 
-// ItemsIn reads the objects of one namespace and decodes none.
+// ItemsIn reads the objects of one namespace in the order of their keys and decodes none.
 func (s Snapshot[T]) ItemsIn(namespace string) iter.Seq[Item[T]] {
-	return itemsOf[T](s.s.Namespace(namespace), s.from)
+	return itemsOf[T](s.held.Namespace(namespace), s.reader)
 }
 
-// ItemsBy reads the objects that an index has under a value and decodes none. ErrUnknownIndex when there is no such
-// index.
-func (s Snapshot[T]) ItemsBy(index, value string) (iter.Seq[Item[T]], error) {
-	objects, err := s.s.By(index, value)
-	if err != nil {
-		return nil, err
+// ItemsBy reads the objects that an index has under a value, in the order of their keys, and decodes none. Its errors are those of By.
+func (s Snapshot[T]) ItemsBy(index, value string) iter.Seq2[Item[T], error] {
+	return func(yield func(Item[T], error) bool) {
+		objects, err := s.held.By(index, value)
+		if err != nil {
+			yield(Item[T]{}, fmt.Errorf("%s: index %q: %w", s.name, index, err))
+			return
+		}
+		whole(itemsOf[T](objects, s.reader))(yield)
 	}
-	return itemsOf[T](objects, s.from), nil
 }
+
+func notFound(name, key string) error { return fmt.Errorf("%s %s: %w", name, key, ErrNotFound) }
 
 func itemsOf[T Object](objects iter.Seq[*store.Object], from *reader) iter.Seq[Item[T]] {
 	return func(yield func(Item[T]) bool) {
@@ -107,10 +90,25 @@ func itemsOf[T Object](objects iter.Seq[*store.Object], from *reader) iter.Seq[I
 	}
 }
 
-func decoded[T Object](items iter.Seq[Item[T]]) iter.Seq2[T, error] {
+// whole is a sequence of items with no error in it.
+func whole[T Object](items iter.Seq[Item[T]]) iter.Seq2[Item[T], error] {
+	return func(yield func(Item[T], error) bool) {
+		for item := range items {
+			if !yield(item, nil) {
+				return
+			}
+		}
+	}
+}
+
+func decoded[T Object](items iter.Seq2[Item[T], error]) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
-		for i := range items {
-			if !yield(i.Object()) {
+		for item, err := range items {
+			var object T
+			if err == nil {
+				object, err = item.Object()
+			}
+			if !yield(object, err) {
 				return
 			}
 		}

@@ -13,7 +13,6 @@ import (
 
 	"github.com/weirproject/weir"
 	"github.com/weirproject/weir/informertest"
-	"github.com/weirproject/weir/internal/reflector"
 )
 
 // native drives Weir's typed informer.
@@ -27,11 +26,11 @@ func (n *native) Run(ctx context.Context) {
 	_ = n.Informer.Run(ctx)
 }
 
-func newNative(mode reflector.Mode, change ...func(*weir.Options)) func(*rest.Config, informertest.Options) (informertest.Informer, error) {
+func newNative(mode weir.Mode, change ...func(*weir.Options)) func(*rest.Config, informertest.Options) (informertest.Informer, error) {
 	return func(cfg *rest.Config, o informertest.Options) (informertest.Informer, error) {
 		opts := weir.Options{
 			Indexes:   map[string]weir.Index{},
-			Reflector: reflector.Config{Mode: mode},
+			ListWatch: weir.ListWatch{Mode: mode},
 			OnPanic:   func(*weir.PanicError) {},
 		}
 		for name, f := range o.Indexes {
@@ -136,12 +135,11 @@ func (n *native) AddIndex(name string, f informertest.IndexFunc) error {
 }
 
 func (n *native) ByIndex(name, value string) ([]string, error) {
-	items, err := n.Snapshot().ItemsBy(name, value)
-	if err != nil {
-		return nil, err
-	}
 	var keys []string
-	for i := range items {
+	for i, err := range n.Informer.ItemsBy(name, value) {
+		if err != nil {
+			return nil, err
+		}
 		keys = append(keys, i.Key())
 	}
 	return keys, nil
@@ -153,9 +151,9 @@ var nativeFails = map[string]string{
 }
 
 func TestNative(t *testing.T) {
-	informertest.Run(t, informertest.Rig{Name: "weir, natively", New: newNative(reflector.Auto), Fails: nativeFails})
+	informertest.Run(t, informertest.Rig{Name: "weir, natively", New: newNative(weir.ModeAuto), Fails: nativeFails})
 }
 
 func TestNativeWatchList(t *testing.T) {
-	informertest.Run(t, informertest.Rig{Name: "weir, natively, with initial events", New: newNative(reflector.WatchList), Fails: nativeFails})
+	informertest.Run(t, informertest.Rig{Name: "weir, natively, with initial events", New: newNative(weir.ModeWatchList), Fails: nativeFails})
 }

@@ -21,7 +21,6 @@ import (
 
 	"github.com/weirproject/weir"
 	"github.com/weirproject/weir/informertest"
-	"github.com/weirproject/weir/internal/reflector"
 )
 
 // sabotage is a way to do wrong what an informer must do, and the stories that must notice.
@@ -221,7 +220,7 @@ func (s sabotage) make(cfg *rest.Config, o informertest.Options) (informertest.I
 	if s.native != nil {
 		change = append(change, s.native)
 	}
-	inf, err := newNative(reflector.Auto, change...)(cfg, o)
+	inf, err := newNative(weir.ModeAuto, change...)(cfg, o)
 	if err != nil || s.wrap == nil {
 		return inf, err
 	}

@@ -176,7 +176,7 @@ func (c *changes[T]) printJSON(e weir.Event[T]) error {
 // text is the object as JSON, with its kind in it.
 func (c *changes[T]) text(item weir.Item[T]) ([]byte, error) {
 	kind := wire.TypeMeta{APIVersion: c.w.resource.GroupVersion().String(), Kind: c.w.resource.Kind.Kind}
-	if c.inf.Encoding() == wire.JSON {
+	if c.inf.Encoding() == weir.JSON {
 		raw, err := item.AppendRaw(nil)
 		if err != nil {
 			return nil, err

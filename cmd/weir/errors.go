@@ -49,7 +49,7 @@ const patience = 3
 // hopeless reports whether an error before the first sync is one that waiting does not mend.
 func hopeless(s weir.Status) bool {
 	for _, never := range []error{
-		weir.ErrForbidden, weir.ErrUnauthorized, weir.ErrUnknownResource, weir.ErrMalformed, reflector.ErrRejected, reflector.ErrEncoding,
+		weir.ErrForbidden, weir.ErrUnauthorized, weir.ErrUnknownResource, weir.ErrMalformed, weir.ErrRejected, weir.ErrEncoding,
 	} {
 		if errors.Is(s.Err, never) {
 			return true

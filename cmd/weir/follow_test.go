@@ -22,7 +22,6 @@ import (
 	"github.com/weirproject/weir/apiserver"
 	"github.com/weirproject/weir/cmd/weir/internal/resource"
 	"github.com/weirproject/weir/internal/reflector"
-	"github.com/weirproject/weir/internal/store"
 )
 
 var podResource = resource.Resource{
@@ -107,7 +106,7 @@ func TestPrintHeldNames(t *testing.T) {
 func TestHoldings(t *testing.T) {
 	h := holdings{"pods", weir.Stats{
 		Objects: 50_000, Requests: 1, WireBytes: 18_000_000,
-		Memory: store.Memory{Packed: 31_000_000, Keys: 4_400_000, Dictionary: 20_480},
+		Memory: weir.Memory{Packed: 31_000_000, Keys: 4_400_000, Dictionary: 20_480},
 	}, 1618 * time.Millisecond}
 	const want = "50,000 pods in sync after 1.62 s: 18.0 MB on the wire, 35.4 MB held (packed 31.0 MB, keys 4.40 MB, " +
 		"dictionary 20.5 KB), 1 request"
@@ -144,14 +143,14 @@ func TestHopeless(t *testing.T) {
 		{weir.ErrUnauthorized, 1, true},
 		{weir.ErrUnknownResource, 1, true},
 		{weir.ErrMalformed, 1, true},
-		{reflector.ErrRejected, 1, true},
-		{reflector.ErrEncoding, 1, true},
+		{weir.ErrRejected, 1, true},
+		{weir.ErrEncoding, 1, true},
 		{weir.ErrUnreachable, 1, false},
 		{weir.ErrUnreachable, patience, true},
 		{weir.ErrTooManyRequests, 9, false},
 		{weir.ErrExpired, 9, false},
 	} {
-		s := weir.Status{Status: reflector.Status{Err: fmt.Errorf("pods: %w", tc.err), Attempts: tc.attempts}}
+		s := weir.Status{Err: fmt.Errorf("pods: %w", tc.err), Attempts: tc.attempts}
 		if got := hopeless(s); got != tc.want {
 			t.Errorf("%v after %d attempts: %t", tc.err, tc.attempts, got)
 		}
@@ -198,7 +197,7 @@ func TestReport(t *testing.T) {
 	for _, err := range []error{
 		nil, trouble(weir.ErrUnreachable, "one"), trouble(weir.ErrUnreachable, "two"), trouble(weir.ErrExpired, "three"), nil, nil,
 	} {
-		statuses <- weir.Status{Status: reflector.Status{Err: err}}
+		statuses <- weir.Status{Err: err}
 	}
 	cancel()
 	<-done

@@ -8,7 +8,6 @@ import (
 	"github.com/weirproject/weir"
 	"github.com/weirproject/weir/cmd/weir/internal/bench"
 	"github.com/weirproject/weir/cmd/weir/internal/quantity"
-	"github.com/weirproject/weir/internal/store"
 )
 
 // holdings are what is held after a sync, and what it took.
@@ -51,7 +50,7 @@ func (h holdings) String() string {
 }
 
 // purposes lists what memory is held for, leaving out what there is none of.
-func purposes(m store.Memory) string {
+func purposes(m weir.Memory) string {
 	var parts []string
 	for _, p := range []struct {
 		name  string

@@ -11,7 +11,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/weirproject/weir"
-	"github.com/weirproject/weir/internal/reflector"
 )
 
 // TestServerKilledMidList breaks the first LIST of each mode after its first bytes, and starts the server again.
@@ -24,7 +23,7 @@ func TestServerKilledMidList(t *testing.T) {
 			cfg := shared.Config()
 			cfg.Wrap(hook.wrap)
 			opts := weir.Options{}
-			opts.Reflector.Mode = mode
+			opts.ListWatch.Mode = mode
 			failed := make(chan error, 1)
 			opts.OnStatus = func(s weir.Status) {
 				if s.Err != nil {
@@ -107,7 +106,7 @@ func TestHistoryGone(t *testing.T) {
 	if n := seen.handled.Stats().Handled - before; n > pods/2 {
 		t.Errorf("%d events for %d writes: the relist replayed what had not changed", n, writes.writes.Load())
 	}
-	if status := inf.Status()[0]; status.Mode != reflector.List {
+	if status := inf.Status()[0]; status.Mode != weir.ModeList {
 		t.Errorf("the mode against this server is %s", status.Mode)
 	}
 }

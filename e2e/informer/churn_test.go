@@ -89,7 +89,7 @@ func TestSyncAndFollowUnderChurn(t *testing.T) {
 			client := admin(t)
 			writes := startChurn(t, ctx, client, 4)
 			opts := weir.Options{Indexes: map[string]weir.Index{"node": weir.ByField("spec.nodeName")}}
-			opts.Reflector.Mode = mode
+			opts.ListWatch.Mode = mode
 			inf := run[*corev1.Pod](t, ctx, shared.Config(), opts)
 			seen := newView(t, inf)
 			if err := inf.WaitForSync(ctx); err != nil {

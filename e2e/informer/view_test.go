@@ -10,10 +10,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/weirproject/weir"
-	"github.com/weirproject/weir/internal/reflector"
 )
 
-var modes = []reflector.Mode{reflector.List, reflector.WatchList, reflector.Pages}
+var modes = []weir.Mode{weir.ModeList, weir.ModeWatchList, weir.ModePages}
 
 // view is what a handler makes of its events. It checks that each event follows from the one before.
 type view struct {

@@ -3,6 +3,8 @@ package sim
 import (
 	"context"
 	"fmt"
+	"io"
+	"net/http"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -14,8 +16,6 @@ import (
 	"github.com/weirproject/weir/internal/reflector"
 	"github.com/weirproject/weir/internal/sim/api"
 	"github.com/weirproject/weir/internal/sim/etcd"
-	"github.com/weirproject/weir/internal/store"
-	"github.com/weirproject/weir/internal/wire"
 )
 
 var modes = map[string]reflector.Mode{"auto": reflector.Auto, "list": reflector.List, "pages": reflector.Pages, "watchlist": reflector.WatchList}
@@ -40,35 +40,41 @@ func newNative(c *api.Cluster, cl *api.Client, spec ClientSpec) (informer, error
 func makeNative[T weir.Object](c *api.Cluster, cl *api.Client, spec ClientSpec) (informer, error) {
 	opts := weir.Options{
 		Resource: c.Kind.GroupVersionResource, Namespaces: spec.Scope.Namespaces, LogBytes: spec.LogBytes,
-		Reflector: reflector.Config{Mode: modes[spec.Mode], PageSize: spec.Page, WatchTimeout: spec.Watch, Backoff: spec.backoff},
+		ListWatch: weir.ListWatch{Mode: weir.Mode(modes[spec.Mode]), PageSize: spec.Page, WatchTimeout: spec.Watch, Backoff: weir.Backoff(spec.backoff)},
 		Indexes:   map[string]weir.Index{"app": weir.ByLabel("app"), "node": weir.ByFunc(func(o T) ([]string, error) { return []string{nodeOf(o)}, nil })},
 	}
 	if spec.Any {
-		opts.Reflector.Consistency = reflector.Any
-	}
-	if spec.Slow {
-		opts.Reflector.Take = slowly(c.Yield)
+		opts.ListWatch.Consistency = weir.ConsistencyAny
 	}
 	for _, s := range spec.Scope.Selectors {
 		opts.Selectors = append(opts.Selectors, weir.Selector{Label: s})
 	}
-	inf, err := weir.NewInformer[T](&rest.Config{Host: "http://server", Transport: cl}, opts)
+	var transport http.RoundTripper = cl
+	if spec.Slow {
+		transport = inPieces{cl}
+	}
+	inf, err := weir.NewInformer[T](&rest.Config{Host: "http://server", Transport: transport}, opts)
 	if err != nil {
 		return nil, err
 	}
 	return &native[T]{inf, c, spec.resync() > 0}, nil
 }
 
-// slowly takes objects in as a reflector without Config.Take does, and lets others go first before what it took is applied.
-func slowly(yield func()) func(*store.Writer, wire.EventType, *wire.Meta, []byte) error {
-	return func(w *store.Writer, t wire.EventType, m *wire.Meta, raw []byte) error {
-		defer yield()
-		if t == wire.Deleted {
-			return w.Delete(m, raw)
-		}
-		return w.Put(m, raw)
+// inPieces has answers read some bytes at a time, so that others go first while an object is taken in and not applied yet: it is followed by a
+// part of the next one.
+type inPieces struct{ http.RoundTripper }
+
+func (t inPieces) RoundTrip(req *http.Request) (*http.Response, error) {
+	resp, err := t.RoundTripper.RoundTrip(req)
+	if err == nil {
+		resp.Body = pieces{resp.Body}
 	}
+	return resp, err
 }
+
+type pieces struct{ io.ReadCloser }
+
+func (b pieces) Read(p []byte) (int, error) { return b.ReadCloser.Read(p[:min(len(p), 256)]) }
 
 // nodeOf is the field that the index by a function is made of.
 func nodeOf(o any) string {
@@ -173,13 +179,12 @@ func (n *native[T]) Read(_ bool, report func(string, ...any)) view {
 
 func (n *native[T]) checkIndex(s weir.Snapshot[T], name string, want map[string][]string, report func(string, ...any)) {
 	for _, value := range []string{"x", "y", "z", "node-1", "node-2"} {
-		items, err := s.ItemsBy(name, value)
-		if err != nil {
-			report("index %s: %v", name, err)
-			return
-		}
 		var keys []string
-		for i := range items {
+		for i, err := range s.ItemsBy(name, value) {
+			if err != nil {
+				report("index %s: %v", name, err)
+				return
+			}
 			keys = append(keys, i.Key())
 		}
 		if !slices.Equal(keys, want[value]) {

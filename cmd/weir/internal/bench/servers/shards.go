@@ -7,7 +7,6 @@ import (
 
 	"github.com/weirproject/weir"
 	"github.com/weirproject/weir/cmd/weir/internal/figures"
-	"github.com/weirproject/weir/internal/reflector"
 )
 
 // shardCount is how many shards the pods are split into.
@@ -75,7 +74,7 @@ type informed struct {
 // inform runs an informer of a shard until it has synced.
 func (t *trial) inform(ctx context.Context, shard weir.Shard) (out informed, err error) {
 	inf, err := weir.NewInformer[*corev1.Pod](t.config, weir.Options{
-		Shard: shard, Reflector: reflector.Config{Mode: reflector.List}, // without a question for the version, which a proxy passes on
+		Shard: shard, ListWatch: weir.ListWatch{Mode: weir.ModeList}, // without a question for the version, which a proxy passes on
 	})
 	if err != nil {
 		return out, err

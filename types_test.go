@@ -1,0 +1,127 @@
+package weir_test
+
+import (
+	"reflect"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/weirproject/weir"
+	"github.com/weirproject/weir/internal/delivery"
+	"github.com/weirproject/weir/internal/reflector"
+	"github.com/weirproject/weir/internal/wire"
+)
+
+// TestEnumerations: the values that the package owns are those of the packages that it passes them to.
+func TestEnumerations(t *testing.T) {
+	for own, theirs := range map[any]any{
+		weir.Added: delivery.Added, weir.Updated: delivery.Updated, weir.Deleted: delivery.Deleted, weir.Resynced: delivery.Resynced,
+
+		weir.ModeAuto: reflector.Auto, weir.ModeList: reflector.List, weir.ModePages: reflector.Pages, weir.ModeWatchList: reflector.WatchList,
+
+		weir.ConsistencyMostRecent: reflector.Consistent, weir.ConsistencyAny: reflector.Any,
+
+		weir.PhaseStarting: reflector.Starting, weir.PhaseAsking: reflector.Asking, weir.PhaseListing: reflector.Listing,
+		weir.PhaseWatching: reflector.Watching, weir.PhaseWaiting: reflector.Waiting, weir.PhaseStopped: reflector.Stopped,
+
+		weir.JSON: wire.JSON, weir.Protobuf: wire.Protobuf,
+	} {
+		if reflect.ValueOf(own).Uint() != reflect.ValueOf(theirs).Uint() {
+			t.Errorf("%T %v is %d, %T %v is %d", own, own, own, theirs, theirs, theirs)
+		}
+	}
+}
+
+// TestSameMethods: a lease has the informer's methods, but for Run, and an informer and a snapshot have the same reads.
+func TestSameMethods(t *testing.T) {
+	informer, lease, snapshot := reflect.TypeFor[*weir.Informer[*corev1.Pod]](), reflect.TypeFor[*weir.Lease[*corev1.Pod]](), reflect.TypeFor[weir.Snapshot[*corev1.Pod]]()
+	missing := func(from, in reflect.Type, but ...string) {
+		t.Helper()
+		allowed := map[string]bool{}
+		for _, name := range but {
+			allowed[name] = true
+		}
+		for m := range from.NumMethod() {
+			has := from.Method(m)
+			other, ok := in.MethodByName(has.Name)
+			switch {
+			case ok == allowed[has.Name]:
+				t.Errorf("%v has %s: %t", in, has.Name, ok)
+			case ok && !sameSignature(has.Type, other.Type):
+				t.Errorf("%s is %v of %v, and %v of %v", has.Name, has.Type, from, other.Type, in)
+			}
+		}
+	}
+	missing(informer, lease, "Run")
+	missing(snapshot, informer)
+}
+
+// sameSignature compares two methods but for their receivers.
+func sameSignature(a, b reflect.Type) bool {
+	if a.NumIn() != b.NumIn() || a.NumOut() != b.NumOut() {
+		return false
+	}
+	for i := 1; i < a.NumIn(); i++ {
+		if a.In(i) != b.In(i) {
+			return false
+		}
+	}
+	for i := range a.NumOut() {
+		if a.Out(i) != b.Out(i) {
+			return false
+		}
+	}
+	return true
+}
+
+// TestNoInternalTypes: no exported type has a field, method or alias of a type that users cannot name.
+func TestNoInternalTypes(t *testing.T) {
+	seen := map[reflect.Type]bool{}
+	for _, own := range []reflect.Type{
+		reflect.TypeFor[weir.Options](), reflect.TypeFor[weir.HandlerOptions[*corev1.Pod]](), reflect.TypeFor[*weir.Informer[*corev1.Pod]](),
+		reflect.TypeFor[*weir.Lease[*corev1.Pod]](), reflect.TypeFor[weir.Snapshot[*corev1.Pod]](), reflect.TypeFor[weir.Event[*corev1.Pod]](),
+		reflect.TypeFor[*weir.Factory](), reflect.TypeFor[*weir.Registration](), reflect.TypeFor[weir.Index](),
+	} {
+		nameable(t, own, seen)
+	}
+}
+
+// nameable walks what a user can reach from a type and complains of what is internal.
+func nameable(t *testing.T, typ reflect.Type, seen map[reflect.Type]bool) {
+	if seen[typ] {
+		return
+	}
+	seen[typ] = true
+	const module = "github.com/weirproject/weir"
+	if path := typ.PkgPath(); len(path) > len(module) && path[:len(module)] == module {
+		t.Errorf("%v can be reached, of %s", typ, path)
+		return
+	} else if path != "" && path != module {
+		return // another module's
+	}
+	for m := range typ.NumMethod() {
+		if method := typ.Method(m); method.IsExported() {
+			nameable(t, method.Type, seen)
+		}
+	}
+	switch typ.Kind() {
+	case reflect.Pointer, reflect.Slice, reflect.Array, reflect.Chan:
+		nameable(t, typ.Elem(), seen)
+	case reflect.Map:
+		nameable(t, typ.Key(), seen)
+		nameable(t, typ.Elem(), seen)
+	case reflect.Func:
+		for i := range typ.NumIn() {
+			nameable(t, typ.In(i), seen)
+		}
+		for i := range typ.NumOut() {
+			nameable(t, typ.Out(i), seen)
+		}
+	case reflect.Struct:
+		for i := range typ.NumField() {
+			if f := typ.Field(i); f.IsExported() || f.Anonymous {
+				nameable(t, f.Type, seen)
+			}
+		}
+	}
+}
