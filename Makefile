@@ -2,7 +2,7 @@
 
 STATICCHECK = go run honnef.co/go/tools/cmd/staticcheck@v0.8.2
 # What go.work joins. One command for all shares the work on what they have in common.
-PACKAGES    = ./... ./cmd/weir/... ./controllerruntime/... ./proxy/...
+PACKAGES    = ./... ./bench/... ./cmd/weir/... ./controllerruntime/... ./proxy/...
 # What make test fuzzes, and for how long each: a minute in all. Fuzzing compiles everything a package needs once more, so those that
 # need the least are chosen. make fuzz FUZZ="$(make -s fuzzable)" takes all there are.
 FUZZ        = ./internal/wire ./internal/store ./internal/entropy
@@ -21,7 +21,7 @@ test: vet lint unit fuzz e2e
 
 build:
 	mkdir -p bin
-	go build -o bin/ ./cmd/weir ./proxy/cmd/weir-proxy
+	go build -o bin/ ./cmd/weir ./bench/cmd/weir-bench ./proxy/cmd/weir-proxy
 
 vet:
 	@test -z "$$(gofmt -l .)" || { echo "not gofmt-ed:"; gofmt -l .; exit 1; }
@@ -33,7 +33,7 @@ lint:
 # The race detector makes ten seconds of some tests two minutes. So it is left out of what has no goroutine, of what has one test with
 # some, which is run apart, of the command and its benchmarks, which run what the other packages test, and of those runs of the conformance suite
 # that are client-go's own, break it on purpose, or differ in the encoding.
-PLAIN   := internal/wire internal/decode internal/entropy cmd/weir cmd/weir/internal/bench cmd/weir/internal/bench/servers
+PLAIN   := internal/wire internal/decode internal/entropy cmd/weir bench/cmd/weir-bench bench/internal/informers bench/internal/servers
 CONTROL := ^Test(ClientGo(List|WatchList)|Sabotage|DropInJSON)$$
 unit:
 	packages=$$(go list $(PACKAGES)) && \

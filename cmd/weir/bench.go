@@ -1,225 +1,25 @@
 package main
 
 import (
-	"context"
-	"encoding/json"
-	"fmt"
-	"io"
-	"slices"
-	"strings"
-	"time"
-
 	"github.com/spf13/cobra"
 
-	"github.com/weirproject/weir/cmd/weir/internal/bench"
-	"github.com/weirproject/weir/cmd/weir/internal/quantity"
+	"github.com/weirproject/weir/internal/command"
 )
 
-// benchFlags are the flags that every verb of bench has.
-type benchFlags struct {
-	*clusterFlags
-	output string
-	pods   int
-	bench.Options
-}
-
 func newBench() *cobra.Command {
-	f := &benchFlags{clusterFlags: newClusterFlags()}
-	cmd := &cobra.Command{
+	return &cobra.Command{
 		Use:   "bench",
 		Short: "Measure weir's informer against client-go's",
-		Long: "Bench measures weir's informer of pods against client-go's on the same server, each in a process of its own, several\n" +
-			"runs taken in turn, and prints the medians and their ratio. The cluster that kubectl's flags choose is only read from;\n" +
-			"without such a flag an embedded server is used. Without a verb it runs all of them\n" +
-			"but server, which measures the other half: weir's proxy against kube-apiserver.\n\n" +
-			"With -o json it prints an array of {name, weir{…}, clientgo{…}, ratio{…}, clientgoModes{list{…}, watchlist{…}}, floor{…},\n" +
-			"runs, spread{…}}. A figure's name ends in its unit, and has the same name in each of the objects; in spread, whose objects are\n" +
-			"named as the medians', it has the smallest and the largest value of all runs. A result that some flag makes another one has\n" +
-			"that flag under flags.\n\n" +
-			"With --dropin weir's side is the drop-in for client-go, package clientgo: the factories of both sides are the same\n" +
-			"interfaces, and the handlers look at the objects, of an update at the old and the new one, and keep none. Nothing is\n" +
-			"waited for until a heap is read: what a handler looks at does not stay decoded. A result's name ends in \"-dropin\" then.\n" +
-			"What controller-runtime reads by an index is measured by a benchmark in its own module, because linking it would add to\n" +
-			"the memory of everything here: go test -run '^$' -bench ListByIndex ./controllerruntime",
-		Example: "  weir bench sync --pods 10000\n" +
-			"  weir bench relist --kubeconfig ~/.kube/config -o json\n" +
-			"  weir bench sync --dropin --unstructured\n" +
-			"  weir bench watch --dropin --change mix,status,label",
-		Args: noVerb,
-		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd, bench.Verbs()) },
-	}
-	f.add(cmd)
-	for _, v := range bench.Verbs() {
-		sub := &cobra.Command{
-			Use: v.Name, Short: v.Short, Args: noArgs,
-			Long: longOf(v),
-			RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd, []bench.Verb{v}) },
-		}
-		f.addOwn(sub, v)
-		cmd.AddCommand(sub)
-	}
-	all := &cobra.Command{
-		Use: "all", Short: "All of these but server in turn, and sync as unstructured too", Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd, bench.Verbs()) },
-	}
-	cmd.AddCommand(all, newBenchServer(f))
-	return cmd
-}
-
-// longOf is the help of a verb: what it measures, and the figures.
-func longOf(v bench.Verb) string {
-	const figures = ".\n\nThe figures, by their keys in -o json:\n\n"
-	text := v.Short + figures + v.Figures()
-	if d := v.DropIn(); d.Short != v.Short {
-		text += "\nWith --dropin: " + d.Short + figures + d.Figures()
-	}
-	return text
-}
-
-func noVerb(cmd *cobra.Command, args []string) error {
-	if len(args) > 0 {
-		return usagef("bench has no verb %q; see %s --help", args[0], cmd.CommandPath())
-	}
-	return nil
-}
-
-// add adds the flags that all verbs share.
-func (f *benchFlags) add(cmd *cobra.Command) {
-	fs := cmd.PersistentFlags()
-	fs.AddFlagSet(f.flags)
-	fs.StringVarP(&f.output, "output", "o", "", "Output format: json; a table if empty")
-	fs.IntVar(&f.Runs, "runs", 0, "Runs of each side; 0 for what suits the verb (3, or 1 for the long ones)")
-	fs.IntVar(&f.pods, "pods", 50_000, "Pods of the embedded server, when no cluster is chosen")
-	fs.IntVar(&f.Objects, "objects", 50_000, "Pods of the stub that watch, relist, leak and blocked use; lent by the server, copied if it has fewer")
-	fs.DurationVar(&f.Period, "period", 30*time.Second, "Resync period of resync")
-	fs.IntVar(&f.Relists, "relists", 5, "How often relist makes the informer list again")
-	fs.DurationVar(&f.Duration, "duration", 0, "How long watch, blocked and read --dropin measure; 0 for what suits the verb (5s, 1m, 30s)")
-	fs.BoolVar(&f.DropIn, "dropin", false, "Measure the drop-in for client-go, with handlers that look at the objects")
-}
-
-// addOwn adds the flags that only one verb has.
-func (f *benchFlags) addOwn(cmd *cobra.Command, v bench.Verb) {
-	fs := cmd.Flags()
-	for _, option := range v.Takes {
-		switch option {
-		case bench.TakesUnstructured:
-			fs.BoolVar(&f.Unstructured, option, false, "As unstructured, from JSON")
-		case bench.TakesTransform:
-			fs.BoolVar(&f.Transform, option, false, "Drop managedFields: by a transform, natively by Options.Drop")
-		case bench.TakesUnwrapped:
-			fs.BoolVar(&f.Unwrapped, option, false, "With --dropin: on clients whose config was not wrapped")
-		case bench.TakesHandlers:
-			fs.IntVar(&f.Handlers, option, 1, "Handlers of the informer, all alike")
-		case bench.TakesChange:
-			fs.StringSliceVar(&f.Changes, option, []string{bench.ChangeMix},
-				"What changes in the pods, one or several in turn: "+strings.Join(bench.Changes(), ", "))
-		}
-	}
-}
-
-func (f *benchFlags) check() error {
-	switch {
-	case f.overrides.Context.Namespace != "":
-		return usagef("bench measures with the pods of all namespaces: -n has no place")
-	case f.output != "" && f.output != "json":
-		return usagef("-o %s: the output can be json", f.output)
-	case f.Runs < 0:
-		return usagef("--runs cannot be negative")
-	case f.pods <= 0 || f.Objects <= 0 || f.Relists <= 0:
-		return usagef("--pods, --objects and --relists must be above 0")
-	case f.Objects > 10_000_000:
-		return usagef("--objects can be at most 10,000,000")
-	case f.Unwrapped && !f.DropIn:
-		return usagef("--unwrapped is of the drop-in: it needs --dropin")
-	case f.Handlers < 0:
-		return usagef("--handlers cannot be negative")
-	case f.Period < time.Second:
-		return usagef("--period must be at least 1s")
-	case f.Duration < 0:
-		return usagef("--duration cannot be negative")
-	}
-	for i, change := range f.Changes {
-		if !slices.Contains(bench.Changes(), change) || slices.Contains(f.Changes[:i], change) {
-			return usagef("--change %s: choose from %s, each once", change, strings.Join(bench.Changes(), ", "))
-		}
-	}
-	return nil
-}
-
-func (f *benchFlags) run(cmd *cobra.Command, verbs []bench.Verb) error {
-	if err := f.check(); err != nil {
-		return err
-	}
-	ctx, out := cmd.Context(), cmd.OutOrStdout()
-	f.Progress = cmd.ErrOrStderr()
-	done, err := f.connect(ctx)
-	if err != nil {
-		return err
-	}
-	defer done()
-	var results []bench.Result
-	for i, v := range verbs {
-		for _, unstructured := range f.forms(v, len(verbs) > 1) {
-			o := f.Options
-			o.Unstructured = unstructured
-			r, err := bench.Run(ctx, v, o)
+		Long: "Bench measures weir's informer against client-go's, and weir's proxy against kube-apiserver. It runs " + command.Bench.Name() + ", which is\n" +
+			"installed beside this command, or built in a checkout; see weir bench --help.",
+		DisableFlagParsing: true, // they are the other program's
+		RunE: func(cmd *cobra.Command, args []string) error {
+			file, done, err := command.Bench.Find(cmd.Context(), cmd.ErrOrStderr())
 			if err != nil {
-				if ctx.Err() != nil {
-					return fmt.Errorf("interrupted during %s", v.Name)
-				}
 				return err
 			}
-			results = append(results, r)
-			if f.output == "" {
-				if err := printResult(out, r, i > 0 || unstructured && len(verbs) > 1); err != nil {
-					return err
-				}
-			}
-		}
+			defer done()
+			return command.Exec(cmd.Context(), file, args, cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
 	}
-	if f.output == "json" {
-		e := json.NewEncoder(out)
-		e.SetIndent("", "  ")
-		return e.Encode(results)
-	}
-	return nil
-}
-
-// forms says whether to run a verb as unstructured: not, only, or both in turn.
-func (f *benchFlags) forms(v bench.Verb, all bool) []bool {
-	if all && v.Name == "sync" {
-		return []bool{false, true}
-	}
-	return []bool{f.Unstructured}
-}
-
-func printResult(w io.Writer, r bench.Result, behind bool) error {
-	if behind {
-		fmt.Fprintln(w)
-	}
-	return r.WriteTable(w)
-}
-
-// connect fills in where the server is, and starts an embedded one when no cluster is chosen. done ends it.
-func (f *benchFlags) connect(ctx context.Context) (done func() error, err error) {
-	done = func() error { return nil }
-	if len(f.args()) == 0 {
-		fmt.Fprintf(f.Progress, "no cluster chosen: measuring on an embedded API server with %s pods\n", quantity.Count(int64(f.pods)))
-		server, err := bench.StartServer(ctx, bench.ServerSpec{Pods: f.pods, Seed: 1})
-		if err != nil {
-			return done, fmt.Errorf("start the embedded server: %w", err)
-		}
-		f.Server, f.Config, done = server.URL, server.Config(), server.Close
-	} else {
-		if f.Config, err = f.restConfig(); err != nil {
-			return done, err
-		}
-		f.Args = f.args()
-		fmt.Fprintf(f.Progress, "measuring on %s, which is only read from\n", f.Config.Host)
-	}
-	if err := bench.Check(ctx, f.Config); err != nil {
-		done()
-		return func() error { return nil }, plain(err)
-	}
-	return done, nil
 }

@@ -12,7 +12,8 @@ import (
 
 	"github.com/weirproject/weir"
 	"github.com/weirproject/weir/cmd/weir/internal/columns"
-	"github.com/weirproject/weir/cmd/weir/internal/quantity"
+	"github.com/weirproject/weir/internal/command"
+	"github.com/weirproject/weir/internal/quantity"
 	"github.com/weirproject/weir/internal/wire"
 )
 
@@ -73,7 +74,7 @@ func (c *changes[T]) handle(ctx context.Context, e weir.Event[T]) {
 		err = c.printRow(e)
 	}
 	if err != nil && ctx.Err() == nil {
-		fmt.Fprintf(c.w.err, "%s: %s\n", e.Key(), oneLine(err))
+		fmt.Fprintf(c.w.err, "%s: %s\n", e.Key(), command.OneLine(err))
 	}
 }
 

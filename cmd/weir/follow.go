@@ -11,6 +11,7 @@ import (
 
 	"github.com/weirproject/weir"
 	"github.com/weirproject/weir/cmd/weir/internal/resource"
+	"github.com/weirproject/weir/internal/command"
 	"github.com/weirproject/weir/internal/reflector"
 )
 
@@ -100,9 +101,9 @@ func waitSynced[T weir.Object](ctx context.Context, inf *weir.Informer[T], w *wa
 				continue
 			}
 			if hopeless(s) {
-				return plain(s.Err)
+				return command.Explain(s.Err)
 			}
-			bar.say(fmt.Sprintf("%v; trying again", plain(s.Err)))
+			bar.say(fmt.Sprintf("%v; trying again", command.Explain(s.Err)))
 		case <-tick.C:
 			stats := inf.Stats()
 			bar.show(stats.Objects, stats.BodyBytes)
@@ -125,7 +126,7 @@ func (w *watch) report(ctx context.Context, statuses <-chan weir.Status) {
 			said = kind
 			text := "current again"
 			if kind != nil {
-				text = oneLine(plain(s.Err)) + "; trying again"
+				text = command.OneLine(command.Explain(s.Err)) + "; trying again"
 			}
 			fmt.Fprintf(w.err, "%s  %s\n", time.Now().Format(time.TimeOnly), text)
 		}

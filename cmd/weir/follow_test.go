@@ -6,17 +6,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"net/url"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/weirproject/weir"
 	"github.com/weirproject/weir/apiserver"
@@ -154,32 +150,6 @@ func TestHopeless(t *testing.T) {
 		if got := hopeless(s); got != tc.want {
 			t.Errorf("%v after %d attempts: %t", tc.err, tc.attempts, got)
 		}
-	}
-}
-
-func TestPlain(t *testing.T) {
-	pods := schema.GroupResource{Resource: "pods"}
-	for want, err := range map[string]error{
-		`forbidden: pods is forbidden: no`:                 fmt.Errorf("pods: listing: %w", apierrors.NewForbidden(pods, "", errors.New("no"))),
-		`the server does not accept the credentials: who?`: fmt.Errorf("x: %w", apierrors.NewUnauthorized("who?")),
-		`the server answered: field label not supported`:   apierrors.NewBadRequest("field label not supported"),
-		`no answer from the server at https://h:1: dial`:   fmt.Errorf("x: %w", &url.Error{Op: "Get", URL: "https://h:1/api?x=y", Err: errors.New("dial")}),
-		`the server cannot be reached: EOF`:                fmt.Errorf("pods: %w", &reflector.Error{Kind: weir.ErrUnreachable, Err: io.EOF}),
-		`the answer cannot be read`:                        &reflector.Error{Kind: weir.ErrMalformed},
-		`something else`:                                   errors.New("something else"),
-	} {
-		if got := plain(err); got.Error() != want {
-			t.Errorf("got %q, want %q", got, want)
-		}
-	}
-	if plain(nil) != nil {
-		t.Error("an error came of nothing")
-	}
-}
-
-func TestOneLine(t *testing.T) {
-	if got := oneLine(errors.New("a\n\tb  c\n")); got != "a; b c" {
-		t.Errorf("got %q", got)
 	}
 }
 

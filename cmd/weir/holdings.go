@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/weirproject/weir"
-	"github.com/weirproject/weir/cmd/weir/internal/bench"
-	"github.com/weirproject/weir/cmd/weir/internal/quantity"
+	"github.com/weirproject/weir/internal/quantity"
+	"github.com/weirproject/weir/internal/rusage"
 )
 
 // holdings are what is held after a sync, and what it took.
@@ -38,7 +38,7 @@ func (h holdings) object() heldObject {
 		SyncSeconds:     h.elapsed.Seconds(),
 		Requests:        h.Requests,
 		ResourceVersion: h.ResourceVersion,
-		PeakRSSBytes:    bench.PeakRSS(),
+		PeakRSSBytes:    rusage.PeakRSS(),
 	}
 }
 

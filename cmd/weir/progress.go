@@ -9,7 +9,8 @@ import (
 	"github.com/schollz/progressbar/v3"
 	"golang.org/x/term"
 
-	"github.com/weirproject/weir/cmd/weir/internal/quantity"
+	"github.com/weirproject/weir/internal/command"
+	"github.com/weirproject/weir/internal/quantity"
 )
 
 const (
@@ -78,7 +79,7 @@ func (p *progress) say(line string) {
 	if p.bar != nil {
 		_ = p.bar.Clear()
 	}
-	fmt.Fprintln(p.out, oneLineText(line))
+	fmt.Fprintln(p.out, command.OneLineText(line))
 }
 
 // end removes the bar.

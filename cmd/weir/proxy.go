@@ -2,10 +2,8 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -14,8 +12,9 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
-	"github.com/weirproject/weir/cmd/weir/internal/bench/servers"
-	"github.com/weirproject/weir/cmd/weir/internal/quantity"
+	"github.com/weirproject/weir/internal/childserver"
+	"github.com/weirproject/weir/internal/command"
+	"github.com/weirproject/weir/internal/quantity"
 )
 
 func newProxy() *cobra.Command {
@@ -23,20 +22,15 @@ func newProxy() *cobra.Command {
 		Use:   "proxy",
 		Short: "Run a caching proxy in front of kube-apiserver",
 		Long: "Proxy answers LIST, WATCH and GET of everybody out of one LIST and one WATCH upstream, with each caller's own permissions,\n" +
-			"and passes everything else on. It runs " + proxyCommand + ", which is installed beside this command, or built in a checkout; see\n" +
+			"and passes everything else on. It runs " + command.Proxy.Name() + ", which is installed beside this command, or built in a checkout; see\n" +
 			"weir proxy --help. Where no cluster is configured it is put in front of an embedded API server.",
 		DisableFlagParsing: true, // they are the other program's
 		RunE:               func(cmd *cobra.Command, args []string) error { return runProxy(cmd, args) },
 	}
 }
 
-// exitCode is what another program ended with, after it has said why.
-type exitCode int
-
-func (e exitCode) Error() string { return fmt.Sprintf("%s: exit code %d", proxyCommand, int(e)) }
-
 func runProxy(cmd *cobra.Command, args []string) error {
-	path, done, err := findProxy(cmd.Context(), cmd.ErrOrStderr())
+	path, done, err := command.Proxy.Find(cmd.Context(), cmd.ErrOrStderr())
 	if err != nil {
 		return err
 	}
@@ -49,17 +43,7 @@ func runProxy(cmd *cobra.Command, args []string) error {
 		defer stop()
 		args = append(more, args...)
 	}
-	child := exec.CommandContext(cmd.Context(), path, args...)
-	child.Stdin, child.Stdout, child.Stderr = os.Stdin, cmd.OutOrStdout(), cmd.ErrOrStderr()
-	child.Cancel = func() error { return child.Process.Signal(os.Interrupt) }
-	err = child.Run()
-	if ended, ok := errors.AsType[*exec.ExitError](err); ok && ended.ExitCode() > 0 {
-		return exitCode(ended.ExitCode())
-	}
-	if cmd.Context().Err() != nil && child.ProcessState != nil && child.ProcessState.Success() {
-		return nil // it was interrupted, and ended in good order
-	}
-	return err
+	return command.Exec(cmd.Context(), path, args, cmd.OutOrStdout(), cmd.ErrOrStderr())
 }
 
 // wantsUpstream says whether the proxy is to run and there is no cluster for it: no flag chooses one, and none is configured. What is wrong
@@ -71,7 +55,7 @@ func wantsUpstream(args []string) bool {
 			return false
 		}
 	}
-	configured, err := newClusterFlags().configured()
+	configured, err := command.NewClusterFlags().Configured()
 	return !configured && err == nil
 }
 
@@ -87,15 +71,16 @@ func demoUpstream(cmd *cobra.Command, args []string) (more []string, stop func()
 		cancel()
 		os.RemoveAll(dir)
 	}
-	server, cfg, err := servers.StartUpstream(ctx, demoPods, demoChurn)
+	server, err := childserver.Start(ctx, childserver.Spec{Pods: demoPods, Churn: demoChurn, Seed: 1, Reviews: true})
 	if err != nil {
 		remove()
 		return nil, nil, fmt.Errorf("start the embedded server: %w", err)
 	}
 	stop = func() {
-		_ = server.Stop() // it holds nothing that would be lost
+		_ = server.Close() // it holds nothing that would be lost
 		remove()
 	}
+	cfg := server.Config()
 	upstream, client := filepath.Join(dir, "upstream"), filepath.Join(dir, "kubeconfig")
 	config := clientcmdapi.NewConfig()
 	config.Clusters["embedded"] = &clientcmdapi.Cluster{Server: cfg.Host}

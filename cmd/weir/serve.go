@@ -8,7 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/weirproject/weir/apiserver"
-	"github.com/weirproject/weir/cmd/weir/internal/quantity"
+	"github.com/weirproject/weir/internal/command"
+	"github.com/weirproject/weir/internal/quantity"
 )
 
 func newServe() *cobra.Command {
@@ -25,7 +26,7 @@ func newServe() *cobra.Command {
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if o.Pods < 0 || o.Churn < 0 {
-				return usagef("--pods and --churn cannot be negative")
+				return command.Usagef("--pods and --churn cannot be negative")
 			}
 			for _, r := range resources {
 				parsed, err := parseResource(r)
@@ -69,7 +70,7 @@ func parseResource(s string) (apiserver.Resource, error) {
 	kind, where, _ := strings.Cut(kind, "/")
 	gvr, _ := schema.ParseResourceArg(name)
 	if !ok || kind == "" || gvr == nil || gvr.Group == "" || where != "" && where != "cluster" {
-		return apiserver.Resource{}, usagef("--resource %s: want plural.version.group=Kind, or plural.version.group=Kind/cluster", s)
+		return apiserver.Resource{}, command.Usagef("--resource %s: want plural.version.group=Kind, or plural.version.group=Kind/cluster", s)
 	}
 	return apiserver.Resource{GroupVersionResource: *gvr, Kind: kind, Namespaced: where == "", Status: true}, nil
 }

@@ -3,20 +3,11 @@ package main
 import (
 	"encoding/json"
 	"fmt"
-	"runtime"
-	"runtime/debug"
 
 	"github.com/spf13/cobra"
-)
 
-// versionInfo is what `weir version -o json` prints.
-type versionInfo struct {
-	Version  string `json:"version"`
-	Revision string `json:"revision,omitempty"`
-	Go       string `json:"go"`
-	ClientGo string `json:"clientgo"`
-	Platform string `json:"platform"`
-}
+	"github.com/weirproject/weir/internal/command"
+)
 
 func newVersion() *cobra.Command {
 	var output string
@@ -25,7 +16,7 @@ func newVersion() *cobra.Command {
 		Short: "Print the version",
 		Args:  noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			v := readVersion()
+			v := command.ReadVersion()
 			switch output {
 			case "":
 				fmt.Fprintf(cmd.OutOrStdout(), "weir %s (%s, client-go %s, %s)\n", v.Version, v.Go, v.ClientGo, v.Platform)
@@ -33,36 +24,9 @@ func newVersion() *cobra.Command {
 			case "json":
 				return json.NewEncoder(cmd.OutOrStdout()).Encode(v)
 			}
-			return usagef("-o %s: the output can be json", output)
+			return command.Usagef("-o %s: the output can be json", output)
 		},
 	}
 	cmd.Flags().StringVarP(&output, "output", "o", "", "Output format: json")
 	return cmd
-}
-
-func readVersion() versionInfo {
-	v := versionInfo{
-		Version:  "(devel)",
-		Go:       runtime.Version(),
-		ClientGo: "unknown",
-		Platform: runtime.GOOS + "/" + runtime.GOARCH,
-	}
-	b, ok := debug.ReadBuildInfo()
-	if !ok {
-		return v
-	}
-	if b.Main.Version != "" {
-		v.Version = b.Main.Version
-	}
-	for _, s := range b.Settings {
-		if s.Key == "vcs.revision" {
-			v.Revision = s.Value
-		}
-	}
-	for _, m := range b.Deps {
-		if m.Path == "k8s.io/client-go" {
-			v.ClientGo = m.Version
-		}
-	}
-	return v
 }

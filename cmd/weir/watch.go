@@ -14,8 +14,9 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/weirproject/weir"
-	"github.com/weirproject/weir/cmd/weir/internal/quantity"
 	"github.com/weirproject/weir/cmd/weir/internal/resource"
+	"github.com/weirproject/weir/internal/command"
+	"github.com/weirproject/weir/internal/quantity"
 )
 
 // demoPods is how many pods the embedded server has when no cluster is configured.
@@ -23,7 +24,7 @@ const demoPods = 10_000
 
 // watchFlags are those of `weir watch`.
 type watchFlags struct {
-	*clusterFlags
+	*command.ClusterFlags
 	allNamespaces bool
 	selector      string
 	fieldSelector string
@@ -33,7 +34,7 @@ type watchFlags struct {
 }
 
 func newWatch() *cobra.Command {
-	f := &watchFlags{clusterFlags: newClusterFlags()}
+	f := &watchFlags{ClusterFlags: command.NewClusterFlags()}
 	cmd := &cobra.Command{
 		Use:   "watch RESOURCE",
 		Short: "Hold a copy of a resource and print what changes",
@@ -45,17 +46,17 @@ func newWatch() *cobra.Command {
 			"  weir watch pods -A --once -o json",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return usagef("which RESOURCE? For example: %s pods -A", cmd.CommandPath())
+				return command.Usagef("which RESOURCE? For example: %s pods -A", cmd.CommandPath())
 			}
 			if len(args) > 1 || strings.Contains(args[0], "/") {
-				return usagef("%s takes one RESOURCE; choose one object with --field-selector metadata.name=NAME", cmd.CommandPath())
+				return command.Usagef("%s takes one RESOURCE; choose one object with --field-selector metadata.name=NAME", cmd.CommandPath())
 			}
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, args[0]) },
 	}
 	fs := cmd.Flags()
-	fs.AddFlagSet(f.flags)
+	fs.AddFlagSet(f.Flags)
 	fs.BoolVarP(&f.allNamespaces, "all-namespaces", "A", false, "All namespaces")
 	fs.StringVarP(&f.selector, "selector", "l", "", "Label selector, such as app=web,tier!=cache")
 	fs.StringVar(&f.fieldSelector, "field-selector", "", "Field selector, such as spec.nodeName=node-7")
@@ -67,28 +68,28 @@ func newWatch() *cobra.Command {
 
 // check finds what is wrong with the flags alone.
 func (f *watchFlags) check() error {
-	if f.allNamespaces && f.overrides.Context.Namespace != "" {
-		return usagef("-n %s and -A exclude each other", f.overrides.Context.Namespace)
+	if f.allNamespaces && f.Overrides.Context.Namespace != "" {
+		return command.Usagef("-n %s and -A exclude each other", f.Overrides.Context.Namespace)
 	}
-	if reasons := validation.ValidateNamespaceName(f.overrides.Context.Namespace, false); f.overrides.Context.Namespace != "" && len(reasons) > 0 {
-		return usagef("-n %s: not a name of a namespace", f.overrides.Context.Namespace)
+	if reasons := validation.ValidateNamespaceName(f.Overrides.Context.Namespace, false); f.Overrides.Context.Namespace != "" && len(reasons) > 0 {
+		return command.Usagef("-n %s: not a name of a namespace", f.Overrides.Context.Namespace)
 	}
 	if _, err := labels.Parse(f.selector); err != nil {
-		return usagef("-l %s: %w", f.selector, err)
+		return command.Usagef("-l %s: %w", f.selector, err)
 	}
 	if _, err := fields.ParseSelector(f.fieldSelector); err != nil {
-		return usagef("--field-selector %s: %w", f.fieldSelector, err)
+		return command.Usagef("--field-selector %s: %w", f.fieldSelector, err)
 	}
 	switch f.output {
 	case "", outputJSON, outputName:
 	default:
-		return usagef("-o %s: the output can be json or name", f.output)
+		return command.Usagef("-o %s: the output can be json or name", f.output)
 	}
 	if f.embedded < 0 {
-		return usagef("--embedded cannot be negative")
+		return command.Usagef("--embedded cannot be negative")
 	}
-	if f.embedded > 0 && f.chosen() {
-		return usagef("--embedded and a cluster exclude each other")
+	if f.embedded > 0 && f.Chosen() {
+		return command.Usagef("--embedded and a cluster exclude each other")
 	}
 	return nil
 }
@@ -125,7 +126,7 @@ func (f *watchFlags) run(cmd *cobra.Command, name string) error {
 func (f *watchFlags) openOrEmbed(cmd *cobra.Command) (*cluster, error) {
 	pods := f.embedded
 	if pods == 0 {
-		configured, err := f.configured()
+		configured, err := f.Configured()
 		if err != nil {
 			return nil, err
 		}
@@ -137,13 +138,13 @@ func (f *watchFlags) openOrEmbed(cmd *cobra.Command) (*cluster, error) {
 	if pods > 0 {
 		fmt.Fprintf(cmd.ErrOrStderr(), "starting an embedded API server with %s simulated pods\n", quantity.Count(int64(pods)))
 	}
-	return f.open(cmd.Context(), pods)
+	return open(cmd.Context(), f.ClusterFlags, pods)
 }
 
 // scope is the namespace to watch, "" for all of them. On an embedded server that is the default, because nobody has
 // chosen one and "default" is empty there.
 func (f *watchFlags) scope(c *cluster, r resource.Resource) string {
-	if f.allNamespaces || !r.Namespaced || c.embedded && f.overrides.Context.Namespace == "" {
+	if f.allNamespaces || !r.Namespaced || c.embedded && f.Overrides.Context.Namespace == "" {
 		return ""
 	}
 	return c.namespace
@@ -151,7 +152,7 @@ func (f *watchFlags) scope(c *cluster, r resource.Resource) string {
 
 // discover asks the server what resource is meant, with an answer or an error within seconds.
 func discover(ctx context.Context, cfg *rest.Config, name string) (resource.Resource, error) {
-	cfg = impatient(cfg)
+	cfg = command.Impatient(cfg)
 	client, err := discovery.NewDiscoveryClientForConfig(cfg)
 	if err != nil {
 		return resource.Resource{}, err
@@ -167,7 +168,7 @@ func discover(ctx context.Context, cfg *rest.Config, name string) (resource.Reso
 	}()
 	select {
 	case a := <-answers:
-		return a.Resource, plain(a.error)
+		return a.Resource, command.Explain(a.error)
 	case <-ctx.Done():
 		return resource.Resource{}, errInterrupted
 	}

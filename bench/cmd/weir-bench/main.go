@@ -1,0 +1,30 @@
+// Command weir-bench measures weir's informer against client-go's, and weir's proxy against kube-apiserver. `weir bench` runs it.
+//
+// Data goes to stdout, progress and errors to stderr. The exit code is 1 for a failure and 2 for wrong usage.
+package main
+
+import (
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/weirproject/weir/internal/command"
+)
+
+func main() { os.Exit(run()) }
+
+// run runs the command that this process was started with and returns its exit code.
+func run() int { return command.Run(newRoot().ExecuteContext) }
+
+func newRoot() *cobra.Command {
+	root := newBench()
+	root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: "weir bench"} // as people call it
+	root.SilenceUsage, root.SilenceErrors = true, true
+	root.CompletionOptions = cobra.CompletionOptions{HiddenDefaultCmd: true}
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return command.Usage(err) })
+	root.AddCommand(newChild())
+	return root
+}
+
+// noArgs is cobra's, as an error of usage.
+func noArgs(cmd *cobra.Command, args []string) error { return command.NoArgs(cmd.CommandPath(), args) }

@@ -1,0 +1,89 @@
+package informers
+
+// The kinds of changes that a stub can make to its pods.
+const (
+	ChangeMix        = "mix"        // of twenty, 14 of the status, 3 of an annotation, 2 of a label, 1 of the spec
+	ChangeStatus     = "status"     // a container becomes ready, or is no longer; its conditions and times follow
+	ChangeLabel      = "label"      // a label has a new value
+	ChangeAnnotation = "annotation" // an annotation has a new value
+	ChangeSpec       = "spec"       // a container has a new image
+	ChangeVersion    = "version"    // nothing but the resourceVersion
+)
+
+// Changes returns the kinds of changes, the usual one first.
+func Changes() []string {
+	return []string{ChangeMix, ChangeStatus, ChangeLabel, ChangeAnnotation, ChangeSpec, ChangeVersion}
+}
+
+// state is what has changed in a pod since it was made.
+type state struct {
+	annotation   int64
+	since        uint32 // when the status changed, in seconds after firstTime
+	label, image uint16
+	unready      bool
+}
+
+// firstState is the state of a pod that has not changed.
+func firstState(i int) state { return state{since: uint32(i)} }
+
+// change changes a state as event number k does.
+func (s *state) change(kind string, k int64) {
+	if kind == ChangeMix {
+		kind = mixed(k)
+	}
+	switch kind {
+	case ChangeStatus:
+		s.unready = !s.unready
+		s.since += 1 + uint32(k%300)
+	case ChangeLabel:
+		s.label++
+	case ChangeAnnotation:
+		s.annotation = k + 1
+	case ChangeSpec:
+		s.image++
+	}
+}
+
+// mixed says what event number k of a mix changes. Numbers near each other, and those that are a round of all pods apart,
+// tell nothing of one another.
+func mixed(k int64) string {
+	h := (uint64(k) + 1) * 0x9e3779b97f4a7c15
+	h ^= h >> 29
+	h *= 0xbf58476d1ce4e5b9
+	switch n := (h >> 32) % 20; {
+	case n < 14:
+		return ChangeStatus
+	case n < 17:
+		return ChangeAnnotation
+	case n < 19:
+		return ChangeLabel
+	}
+	return ChangeSpec
+}
+
+// history is the endless row of changes that one watch is told: it comes by all pods again and again. It holds the state of
+// each pod and belongs to that watch.
+type history struct {
+	pods   *population
+	next   int64 // the number of the next event
+	states []state
+}
+
+// newHistory begins with event number from.
+func newHistory(pods *population, from int64) *history {
+	h := &history{pods: pods, next: from, states: make([]state, pods.n)}
+	for i := range h.states {
+		h.states[i] = firstState(i)
+	}
+	return h
+}
+
+// appendNext appends the next event.
+func (h *history) appendNext(dst []byte, kind string) []byte {
+	k := h.next
+	h.next++
+	i := int(k * int64(h.pods.stride) % int64(h.pods.n))
+	s := &h.states[i]
+	s.change(kind, k)
+	return h.pods.appendEvent(dst, "MODIFIED", i, h.pods.version()+k+1, *s)
+}

@@ -1,0 +1,233 @@
+package informers
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/dynamic/dynamicinformer"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	listers "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/weirproject/weir/clientgo"
+)
+
+var podsResource = schema.GroupVersionResource{Version: "v1", Resource: "pods"}
+
+// sharedInformer is a shared informer of pods as users of client-go have it: client-go's own, or the drop-in.
+type sharedInformer struct {
+	cache.SharedIndexInformer
+	pods     listers.PodLister // of the typed factory; nil: there is none
+	look     looker
+	handlers []cache.ResourceEventHandlerRegistration
+	cancel   context.CancelFunc
+	ended    chan struct{}
+}
+
+// looker is what a handler does with what it is given, before it counts the key: nothing, or what it must have the
+// objects for. before is nil unless the object was updated. It reports false if they are not what they should be.
+type looker func(before, object any) bool
+
+// newShared makes the typed informer that reads protobuf, or the dynamic one that reads JSON. Each comes from a factory:
+// client-go's, or the drop-in's.
+func newShared(cfg *rest.Config, s *spec) (*sharedInformer, error) {
+	c := &sharedInformer{}
+	if s.Unstructured {
+		if s.DropIn {
+			c.look = lookAt[*unstructured.Unstructured]
+		}
+		f, err := newDynamicFactory(cfg, s)
+		if err != nil {
+			return nil, err
+		}
+		c.SharedIndexInformer = f.ForResource(podsResource).Informer()
+		return c, c.transform(s)
+	}
+	if s.DropIn {
+		c.look = lookAt[*corev1.Pod]
+	}
+	cfg = rest.CopyConfig(cfg)
+	cfg.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
+	cfg.ContentType = runtime.ContentTypeProtobuf
+	f, err := newFactory(cfg, s)
+	if err != nil {
+		return nil, err
+	}
+	pods := f.Core().V1().Pods()
+	c.SharedIndexInformer, c.pods = pods.Informer(), pods.Lister()
+	return c, c.transform(s)
+}
+
+// transform sets a transform that drops managedFields, if it is asked for.
+func (c *sharedInformer) transform(s *spec) error {
+	if !s.Transform {
+		return nil
+	}
+	return c.SetTransform(func(object any) (any, error) {
+		if m, err := meta.Accessor(object); err == nil { // else it is a tombstone, of what was transformed
+			m.SetManagedFields(nil)
+		}
+		return object, nil
+	})
+}
+
+func newFactory(cfg *rest.Config, s *spec) (informers.SharedInformerFactory, error) {
+	if s.Side == sideWeir && !s.Unwrapped {
+		return clientgo.NewSharedInformerFactory(cfg, s.Period)
+	}
+	client, err := kubernetes.NewForConfig(cfg)
+	if err != nil {
+		return nil, err
+	}
+	if s.Side == sideWeir {
+		return clientgo.NewSharedInformerFactoryWithOptions(client, s.Period), nil
+	}
+	return informers.NewSharedInformerFactory(client, s.Period), nil
+}
+
+func newDynamicFactory(cfg *rest.Config, s *spec) (dynamicinformer.DynamicSharedInformerFactory, error) {
+	if s.Side == sideWeir && !s.Unwrapped {
+		return clientgo.NewDynamicSharedInformerFactory(cfg, s.Period)
+	}
+	client, err := dynamic.NewForConfig(cfg)
+	if err != nil {
+		return nil, err
+	}
+	if s.Side == sideWeir {
+		return clientgo.NewDynamicSharedInformerFactoryWithOptions(client, s.Period), nil
+	}
+	return dynamicinformer.NewDynamicSharedInformerFactory(client, s.Period), nil
+}
+
+// lookAt looks at objects as a handler does that acts on what has changed: at the resourceVersion and a label of both. It
+// keeps neither.
+func lookAt[T metav1.Object](before, object any) bool {
+	is, ok := object.(T)
+	if !ok || is.GetName() == "" {
+		return false
+	}
+	if before == nil || before == object {
+		return true
+	}
+	was, ok := before.(T)
+	return ok && (was.GetResourceVersion() != is.GetResourceVersion() || was.GetLabels()[appLabel] == is.GetLabels()[appLabel])
+}
+
+// index adds an index. It is always by a function: client-go has no others.
+func (c *sharedInformer) index(name string, _ bool) error {
+	return c.AddIndexers(cache.Indexers{name: func(object any) ([]string, error) {
+		m, err := meta.Accessor(object)
+		if err != nil {
+			return nil, err
+		}
+		if app, ok := m.GetLabels()[appLabel]; ok {
+			return []string{app}, nil
+		}
+		return nil, nil
+	}})
+}
+
+func (c *sharedInformer) handle(resync time.Duration, h handler) error {
+	tell := func(kind eventKind, before, object any) {
+		if c.look != nil && !c.look(before, finalState(object)) {
+			return
+		}
+		if key, err := cache.DeletionHandlingMetaNamespaceKeyFunc(object); err == nil {
+			h(kind, key)
+		}
+	}
+	r, err := c.AddEventHandlerWithResyncPeriod(cache.ResourceEventHandlerFuncs{
+		AddFunc: func(object any) { tell(added, nil, object) },
+		UpdateFunc: func(before, object any) {
+			if before == object { // the same pointer: nobody sent it again
+				tell(resynced, before, object)
+				return
+			}
+			tell(updated, before, object)
+		},
+		DeleteFunc: func(object any) { tell(deleted, nil, object) },
+	}, resync)
+	c.handlers = append(c.handlers, r)
+	return err
+}
+
+// finalState is the object in a tombstone; what is none is given back.
+func finalState(object any) any {
+	if tombstone, ok := object.(cache.DeletedFinalStateUnknown); ok {
+		return tombstone.Obj
+	}
+	return object
+}
+
+func (c *sharedInformer) run(ctx context.Context) {
+	ctx, c.cancel = context.WithCancel(ctx)
+	c.ended = make(chan struct{})
+	go func() {
+		defer close(c.ended)
+		c.RunWithContext(ctx)
+	}()
+}
+
+func (c *sharedInformer) waitSync(ctx context.Context) error {
+	for _, h := range c.handlers {
+		select {
+		case <-h.HasSyncedChecker().Done():
+		case <-ctx.Done():
+			return fmt.Errorf("the shared informer has not synced: %w", ctx.Err())
+		}
+	}
+	return nil
+}
+
+func (c *sharedInformer) stop() error {
+	c.cancel()
+	<-c.ended
+	return nil
+}
+
+func (c *sharedInformer) len() int { return len(c.GetStore().ListKeys()) }
+
+func (c *sharedInformer) resourceVersion() string { return c.LastSyncResourceVersion() }
+
+func (c *sharedInformer) get(key string) error {
+	_, _, err := c.GetIndexer().GetByKey(key)
+	return err
+}
+
+func (c *sharedInformer) list() (int, error) { return len(c.GetIndexer().List()), nil }
+
+func (c *sharedInformer) by(index, value string) (int, error) {
+	objects, err := c.GetIndexer().ByIndex(index, value)
+	return len(objects), err
+}
+
+func (c *sharedInformer) pick(n int) (keys, values []string, err error) {
+	all, apps := c.GetIndexer().ListKeys(), c.GetIndexer().ListIndexFuncValues(indexName)
+	for _, at := range spread(n, len(all)) {
+		keys = append(keys, all[at])
+	}
+	for _, at := range spread(n, len(apps)) {
+		values = append(values, apps[at])
+	}
+	return keys, values, nil
+}
+
+// spread gives n positions in a list of size, evenly apart.
+func spread(n, size int) []int {
+	n = min(n, size)
+	at := make([]int, n)
+	for i := range at {
+		at[i] = i * size / n
+	}
+	return at
+}

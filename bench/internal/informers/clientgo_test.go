@@ -1,0 +1,128 @@
+package informers
+
+import (
+	"fmt"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+)
+
+func TestLookAt(t *testing.T) {
+	podOf := func(version, app string) *corev1.Pod {
+		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+			Namespace: "a", Name: "b", ResourceVersion: version, Labels: map[string]string{appLabel: app},
+		}}
+	}
+	first := podOf("1", "x")
+	for _, tc := range []struct {
+		name           string
+		before, object any
+		want           bool
+	}{
+		{"an object", nil, first, true},
+		{"the same again", first, first, true},
+		{"an equal one", podOf("1", "x"), first, true},
+		{"a newer one", first, podOf("2", "y"), true},
+		{"another of the same version", first, podOf("1", "y"), false},
+		{"another type", nil, &unstructured.Unstructured{}, false},
+		{"another type before", &unstructured.Unstructured{}, first, false},
+		{"a tombstone", nil, cache.DeletedFinalStateUnknown{Obj: first}, false},
+		{"what was in it", nil, finalState(cache.DeletedFinalStateUnknown{Obj: first}), true},
+		{"an empty one", nil, &corev1.Pod{}, false},
+	} {
+		if got := lookAt[*corev1.Pod](tc.before, tc.object); got != tc.want {
+			t.Errorf("%s: %v, want %v", tc.name, got, tc.want)
+		}
+	}
+}
+
+// managedFields are gone from what is held, by a transform or natively, and only where that is asked for.
+func TestTransformDropsManagedFields(t *testing.T) {
+	const n = 20
+	for _, form := range []form{protobufForm{}, jsonForm{}} {
+		url, _ := startStub(t, form, n, n)
+		for _, s := range []spec{
+			{Side: sideClientgo}, {Side: sideWeir}, {Side: sideWeir, DropIn: true}, {Side: sideWeir, DropIn: true, Unwrapped: true},
+		} {
+			for _, transform := range []bool{false, true} {
+				s.Transform, s.Unstructured = transform, form.contentType() == jsonForm{}.contentType()
+				t.Run(fmt.Sprintf("%+v", s), func(t *testing.T) {
+					r, err := newRig(t.Context(), &rest.Config{Host: url}, &s)
+					if err != nil {
+						t.Fatal(err)
+					}
+					if err := r.handleAll(0); err != nil {
+						t.Fatal(err)
+					}
+					if err := r.sync(t.Context()); err != nil {
+						t.Fatal(err)
+					}
+					defer r.stop()
+					objects := everything(t, r)
+					for _, object := range objects {
+						if got := len(object.GetManagedFields()); got > 0 == transform {
+							t.Fatalf("%s has %d managedFields", object.GetName(), got)
+						}
+					}
+					if len(objects) != n {
+						t.Errorf("%d objects, want %d", len(objects), n)
+					}
+				})
+			}
+		}
+	}
+}
+
+// everything reads all that an informer holds.
+func everything(t *testing.T, r *rig) (objects []metav1.Object) {
+	t.Helper()
+	take := func(object metav1.Object, err error) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		objects = append(objects, object)
+	}
+	switch inf := r.informer.(type) {
+	case *sharedInformer:
+		for _, object := range inf.GetStore().List() {
+			take(object.(metav1.Object), nil)
+		}
+	case *weirInformer[*corev1.Pod]:
+		for object, err := range inf.All() {
+			take(object, err)
+		}
+	case *weirInformer[*unstructured.Unstructured]:
+		for object, err := range inf.All() {
+			take(object, err)
+		}
+	}
+	return objects
+}
+
+// The drop-in must be what is measured, not client-go's informer that the factory could not take over.
+func TestNewSharedTakesTheSide(t *testing.T) {
+	types := map[string]int{}
+	for _, s := range []*spec{
+		{Side: sideWeir}, {Side: sideWeir, Unwrapped: true}, {Side: sideClientgo},
+	} {
+		side := s.Side
+		for _, unstructured := range []bool{false, true} {
+			s.DropIn, s.Unstructured = true, unstructured
+			c, err := newShared(&rest.Config{Host: "http://127.0.0.1:1"}, s)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if c.look == nil || (c.pods == nil) != unstructured {
+				t.Errorf("%s: looks %v, lister %v", side, c.look != nil, c.pods)
+			}
+			types[fmt.Sprintf("%s %T", side, c.GetIndexer())]++
+		}
+	}
+	if len(types) != 2 || types[sideWeir+" *clientgo.indexer"] != 4 {
+		t.Errorf("indexers by side: %v", types)
+	}
+}

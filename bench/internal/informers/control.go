@@ -1,0 +1,74 @@
+package informers
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+)
+
+// order tells a stub what to do with the watches that it holds, and with those that come.
+type order struct {
+	Do     string  `json:"do"`
+	Change string  `json:"change,omitempty"` // of modify: one of Changes
+	Rate   float64 `json:"rate,omitempty"`   // of modify: events a second; 0: as fast as they are taken
+	Times  int     `json:"times,omitempty"`  // of expire
+	Keep   int     `json:"keep,omitempty"`   // of remove
+}
+
+// What a stub can be told to do.
+const (
+	doHold   = "hold"   // nothing: a watch stays open and says nothing
+	doModify = "modify" // send MODIFIED events, each with a higher resourceVersion, over all objects, until told otherwise
+	doExpire = "expire" // end the next Times watches with 410 Expired, each at once, then hold
+	doRemove = "remove" // send a DELETED event for every object but each Keep-th, then hold
+)
+
+const (
+	controlPath = "/stub/order"   // POST an order
+	settledPath = "/stub/settled" // GET: answers when a watch is open and the order has been carried out, with the version sent last
+)
+
+// tell gives a stub an order.
+func tell(ctx context.Context, stub string, o order) error {
+	body, err := json.Marshal(o)
+	if err != nil {
+		return err
+	}
+	_, err = call(ctx, http.MethodPost, stub+controlPath, body)
+	return err
+}
+
+// waitSettled blocks until a stub has carried out its order and a watch is open that waits for the next one. It returns the
+// resourceVersion up to which that watch was sent everything.
+func waitSettled(ctx context.Context, stub string) (int64, error) {
+	said, err := call(ctx, http.MethodGet, stub+settledPath, nil)
+	if err != nil {
+		return 0, err
+	}
+	return strconv.ParseInt(string(said), 10, 64)
+}
+
+func call(ctx context.Context, method, url string, body []byte) ([]byte, error) {
+	r, err := http.NewRequestWithContext(ctx, method, url, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	r.Close = true // leaves no goroutine behind that would be counted
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return nil, err
+	}
+	defer answer.Body.Close()
+	said, err := io.ReadAll(io.LimitReader(answer.Body, 1<<10))
+	if err != nil {
+		return nil, err
+	}
+	if answer.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("stub: %s: %s", answer.Status, bytes.TrimSpace(said))
+	}
+	return said, nil
+}

@@ -1,0 +1,179 @@
+package informers
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"time"
+
+	"google.golang.org/protobuf/encoding/protowire"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
+	"k8s.io/client-go/kubernetes/scheme"
+)
+
+// form is how bodies are encoded. Its methods are safe for concurrent use.
+type form interface {
+	contentType() string
+	streamType() string // of a watch
+
+	// encode encodes a field of a pod.
+	encode(encodable) ([]byte, error)
+	// appendTime appends a time in seconds. All times that a stub knows are equally long.
+	appendTime(dst []byte, seconds int64) []byte
+
+	// appendHead appends what is before a LIST's items, which have size bytes; appendItem item i, of parts; appendTail the rest.
+	appendHead(dst []byte, version string, size int64) []byte
+	appendItem(dst []byte, i int, parts *[3]*part, v *values) []byte
+	appendTail(dst []byte) []byte
+	// appendEvent appends an event of a pod of parts, frame makes one of any object.
+	appendEvent(dst []byte, event string, parts *[3]*part, v *values) []byte
+	frame(event string, object runtime.Object) ([]byte, error)
+}
+
+// encodable is a field of a pod: its metadata, its spec or its status.
+type encodable interface{ Marshal() ([]byte, error) }
+
+// protobufForm is kube-apiserver's protobuf.
+type protobufForm struct{}
+
+func (protobufForm) contentType() string { return runtime.ContentTypeProtobuf }
+
+func (protobufForm) streamType() string { return runtime.ContentTypeProtobuf + ";stream=watch" }
+
+func (protobufForm) encode(field encodable) ([]byte, error) { return field.Marshal() }
+
+func (protobufForm) appendTime(dst []byte, seconds int64) []byte {
+	return protowire.AppendVarint(dst, uint64(seconds))
+}
+
+// typeMeta is what an envelope says of its object.
+func typeMeta(kind string) []byte {
+	b := appendField(nil, 1, []byte("v1"))
+	return appendField(b, 2, []byte(kind))
+}
+
+func appendField(dst []byte, n protowire.Number, value []byte) []byte {
+	return protowire.AppendBytes(protowire.AppendTag(dst, n, protowire.BytesType), value)
+}
+
+func appendLength(dst []byte, n protowire.Number, size int) []byte {
+	return protowire.AppendVarint(protowire.AppendTag(dst, n, protowire.BytesType), uint64(size))
+}
+
+// sizeOf is the size of a field below number 16 with a value of size bytes.
+func sizeOf(size int) int { return 1 + protowire.SizeBytes(size) }
+
+// magic is what a body begins with, envelopeEnd the envelope's contentEncoding and contentType, empty as kube-apiserver has them.
+const (
+	magic       = "k8s\x00"
+	envelopeEnd = "\x1a\x00\x22\x00"
+)
+
+var podType, podListType = typeMeta("Pod"), typeMeta("PodList")
+
+func (protobufForm) appendHead(dst []byte, version string, size int64) []byte {
+	meta, err := (&metav1.ListMeta{ResourceVersion: version}).Marshal()
+	if err != nil {
+		panic(err) // it has nothing but a string
+	}
+	dst = appendField(append(dst, magic...), 1, podListType)
+	dst = appendLength(dst, 2, sizeOf(len(meta))+int(size))
+	return appendField(dst, 1, meta)
+}
+
+func (f protobufForm) appendItem(dst []byte, _ int, parts *[3]*part, v *values) []byte {
+	return f.appendPod(dst, 2, parts, v)
+}
+
+func (protobufForm) appendTail(dst []byte) []byte { return append(dst, envelopeEnd...) }
+
+func podSize(parts *[3]*part) (n int) {
+	for _, p := range parts {
+		n += sizeOf(len(p.bytes))
+	}
+	return n
+}
+
+// appendPod appends a pod as a field.
+func (f protobufForm) appendPod(dst []byte, n protowire.Number, parts *[3]*part, v *values) []byte {
+	dst = appendLength(dst, n, podSize(parts))
+	for i, p := range parts {
+		dst = appendLength(dst, protowire.Number(i+1), len(p.bytes))
+		dst = p.append(f, dst, v)
+	}
+	return dst
+}
+
+func (f protobufForm) appendEvent(dst []byte, event string, parts *[3]*part, v *values) []byte {
+	body := len(magic) + sizeOf(len(podType)) + sizeOf(podSize(parts)) + len(envelopeEnd)
+	dst = binary.BigEndian.AppendUint32(dst, uint32(sizeOf(len(event))+sizeOf(sizeOf(body))))
+	dst = appendField(dst, 1, []byte(event))
+	dst = appendLength(dst, 2, sizeOf(body))
+	dst = appendLength(dst, 1, body)
+	dst = appendField(append(dst, magic...), 1, podType)
+	dst = f.appendPod(dst, 2, parts, v)
+	return append(dst, envelopeEnd...)
+}
+
+func (protobufForm) frame(event string, object runtime.Object) ([]byte, error) {
+	var b bytes.Buffer
+	if err := protobuf.NewSerializer(scheme.Scheme, scheme.Scheme).Encode(object, &b); err != nil {
+		return nil, err
+	}
+	e := metav1.WatchEvent{Type: event, Object: runtime.RawExtension{Raw: b.Bytes()}}
+	raw, err := e.Marshal()
+	if err != nil {
+		return nil, err
+	}
+	return append(binary.BigEndian.AppendUint32(nil, uint32(len(raw))), raw...), nil
+}
+
+// jsonForm is kube-apiserver's JSON.
+type jsonForm struct{}
+
+func (jsonForm) contentType() string { return runtime.ContentTypeJSON }
+
+func (jsonForm) streamType() string { return runtime.ContentTypeJSON }
+
+func (jsonForm) encode(field encodable) ([]byte, error) { return json.Marshal(field) }
+
+func (jsonForm) appendTime(dst []byte, seconds int64) []byte {
+	return time.Unix(seconds, 0).UTC().AppendFormat(dst, time.RFC3339)
+}
+
+func (jsonForm) appendHead(dst []byte, version string, _ int64) []byte {
+	return append(dst, `{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"`+version+`"},"items":[`...)
+}
+
+func (f jsonForm) appendItem(dst []byte, i int, parts *[3]*part, v *values) []byte {
+	if i > 0 {
+		dst = append(dst, ',')
+	}
+	return f.appendParts(append(dst, '{'), parts, v)
+}
+
+func (jsonForm) appendTail(dst []byte) []byte { return append(dst, "]}\n"...) }
+
+// appendParts appends the fields of a pod and the end of it.
+func (f jsonForm) appendParts(dst []byte, parts *[3]*part, v *values) []byte {
+	for i, name := range [...]string{`"metadata":`, `,"spec":`, `,"status":`} {
+		dst = parts[i].append(f, append(dst, name...), v)
+	}
+	return append(dst, '}')
+}
+
+func (f jsonForm) appendEvent(dst []byte, event string, parts *[3]*part, v *values) []byte {
+	dst = append(append(dst, `{"type":"`...), event...)
+	dst = f.appendParts(append(dst, `","object":{"kind":"Pod","apiVersion":"v1",`...), parts, v)
+	return append(dst, "}\n"...)
+}
+
+func (jsonForm) frame(event string, object runtime.Object) ([]byte, error) {
+	raw, err := json.Marshal(struct {
+		Type   string         `json:"type"`
+		Object runtime.Object `json:"object"`
+	}{event, object})
+	return append(raw, '\n'), err
+}

@@ -1,0 +1,19 @@
+package informers
+
+import (
+	"io"
+
+	"github.com/klauspost/compress/gzip"
+)
+
+// newGzip compresses as kube-apiserver does: at the fastest level.
+func newGzip(w io.Writer) io.WriteCloser {
+	z, err := gzip.NewWriterLevel(w, gzip.BestSpeed)
+	if err != nil {
+		panic(err) // the level is a constant
+	}
+	return z
+}
+
+// newGunzip is the reverse.
+func newGunzip(r io.Reader) (io.Reader, error) { return gzip.NewReader(r) }

@@ -1,0 +1,100 @@
+package informers
+
+import (
+	"context"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+	"k8s.io/client-go/rest"
+)
+
+// eventKind says what a handler was told.
+type eventKind uint8
+
+const (
+	added eventKind = iota
+	updated
+	deleted
+	resynced // an object handed out again, unchanged
+)
+
+// handler takes events by key, as one that fills a work queue does. It is called by one goroutine at a time.
+type handler func(kind eventKind, key string)
+
+// informer is what is measured, once for weir and once for client-go. The methods are called by one goroutine, in the
+// order handle*, run, the rest, stop.
+type informer interface {
+	// handle registers a handler, to which every object is handed again once per resync period; 0: never.
+	handle(resync time.Duration, h handler) error
+	// run starts to list and watch, in the background, until stop.
+	run(ctx context.Context)
+	// waitSync blocks until every handler has handled all of the first list.
+	waitSync(ctx context.Context) error
+	// stop ends everything that run started, and waits for it.
+	stop() error
+
+	len() int
+	resourceVersion() string
+
+	// get reads the object of a key, decoded. One that the cluster has deleted meanwhile is no error.
+	get(key string) error
+	// list reads every object, decoded, and counts them.
+	list() (int, error)
+	// index adds an index: by label, or by a function that is given the object and tells the label.
+	index(name string, byFunc bool) error
+	// by reads the objects with a value of an index, decoded, and counts them.
+	by(index, value string) (int, error)
+	// pick gives the keys of n objects and n values of the index, or as many as there are, spread evenly, without decoding.
+	pick(n int) (keys, values []string, err error)
+}
+
+// appLabel is the label that the informers are indexed by.
+const appLabel = "app"
+
+const indexName = "app"
+
+// meter watches over the transport of an informer: it counts its requests and can close its idle connections.
+type meter struct {
+	requests atomic.Int64
+
+	mu         sync.Mutex
+	transports []http.RoundTripper
+}
+
+// install puts the meter on a copy of cfg.
+func (m *meter) install(cfg *rest.Config) *rest.Config {
+	cfg = rest.CopyConfig(cfg)
+	cfg.QPS = -1
+	cfg.Wrap(func(rt http.RoundTripper) http.RoundTripper {
+		m.mu.Lock()
+		m.transports = append(m.transports, rt)
+		m.mu.Unlock()
+		return &counting{RoundTripper: rt, n: &m.requests}
+	})
+	return cfg
+}
+
+// closeIdle closes the connections that no request uses, so that their goroutines are not taken for a leak.
+func (m *meter) closeIdle() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, rt := range m.transports {
+		utilnet.CloseIdleConnectionsFor(rt)
+	}
+}
+
+type counting struct {
+	http.RoundTripper
+	n *atomic.Int64
+}
+
+func (c *counting) RoundTrip(r *http.Request) (*http.Response, error) {
+	c.n.Add(1)
+	return c.RoundTripper.RoundTrip(r)
+}
+
+// WrappedRoundTripper lets others find the transport behind this one.
+func (c *counting) WrappedRoundTripper() http.RoundTripper { return c.RoundTripper }

@@ -1,0 +1,210 @@
+package informers
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// population is n pods made from models. It holds the models in parts, and a LIST; other bodies are made while they are
+// written. It is read-only and safe for concurrent use.
+type population struct {
+	form   form
+	n      int
+	stride int // walks over all pods so that neighbours in time are far apart
+
+	models            []model
+	listSize          int64 // of a LIST's items
+	bookmark, expired []byte
+	list              []byte // a whole LIST, gzipped
+}
+
+var errNoPods = errors.New("the server has no pods to take as models")
+
+// newPopulation makes n pods after those that each call of models gives, in the order of their keys. Where these are fewer,
+// each serves for several, next to each other. None of them is kept.
+func newPopulation(f form, n int, models func() iter.Seq2[*corev1.Pod, error]) (*population, error) {
+	p := &population{form: f, n: n, stride: strideOf(n)}
+	if err := p.take(models(), false); err != nil {
+		return nil, err
+	}
+	if len(p.models) < n { // now it is known that names and uids need blanks
+		if err := p.take(models(), true); err != nil {
+			return nil, err
+		}
+	}
+	if len(p.models) == 0 {
+		return nil, errNoPods
+	}
+	return p, p.finish()
+}
+
+// take makes the models anew, at most n.
+func (p *population) take(models iter.Seq2[*corev1.Pod, error], copies bool) error {
+	p.models = nil
+	like := siblings{}
+	for pod, err := range models {
+		if err != nil {
+			return err
+		}
+		m, err := newModel(p.form, like, pod, copies)
+		if err != nil {
+			return fmt.Errorf("%s/%s: %w", pod.Namespace, pod.Name, err)
+		}
+		if p.models = append(p.models, m); len(p.models) == p.n {
+			break
+		}
+	}
+	return nil
+}
+
+// finish makes what is no pod's own.
+func (p *population) finish() (err error) {
+	var b []byte
+	for i := range p.n {
+		b = p.appendItem(b[:0], i)
+		p.listSize += int64(len(b))
+	}
+	if err := p.frameRest(); err != nil {
+		return err
+	}
+	var list bytes.Buffer
+	z := newGzip(&list)
+	if err := p.writeList(z); err != nil {
+		return err
+	}
+	if err := z.Close(); err != nil {
+		return err
+	}
+	p.list = bytes.Clone(list.Bytes())
+	return nil
+}
+
+// frameRest makes the events that are no pod's own.
+func (p *population) frameRest() (err error) {
+	mark := &corev1.Pod{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}}
+	mark.ResourceVersion = formatVersion(p.version())
+	mark.Annotations = map[string]string{metav1.InitialEventsAnnotationKey: "true"}
+	if p.bookmark, err = p.form.frame("BOOKMARK", mark); err != nil {
+		return err
+	}
+	p.expired, err = p.form.frame("ERROR", &metav1.Status{
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"},
+		Status:   metav1.StatusFailure,
+		Code:     410,
+		Reason:   metav1.StatusReasonExpired,
+		Message:  "too old resource version: the stub was told so",
+	})
+	return err
+}
+
+// firstVersion is the resourceVersion that a stub begins at; it has as many digits as the blank.
+const firstVersion = 1_000_000_000
+
+func formatVersion(v int64) string { return strconv.FormatInt(v, 10) }
+
+// version is the resourceVersion of a LIST: no pod's is higher.
+func (p *population) version() int64 { return firstVersion + int64(p.n) }
+
+// parts returns the parts of pod i in a state.
+func (p *population) parts(i int, s *state) [3]*part {
+	m := &p.models[i*len(p.models)/p.n]
+	status := &m.status[0]
+	if s.unready {
+		status = &m.status[1]
+	}
+	return [3]*part{&m.meta, &m.spec, status}
+}
+
+// appendItem appends pod i as a LIST has it.
+func (p *population) appendItem(dst []byte, i int) []byte {
+	v := values{copy: int64(i), version: firstVersion + int64(i) + 1, state: firstState(i)}
+	parts := p.parts(i, &v.state)
+	return p.form.appendItem(dst, i, &parts, &v)
+}
+
+// appendEvent appends an event of pod i.
+func (p *population) appendEvent(dst []byte, event string, i int, version int64, s state) []byte {
+	v := values{copy: int64(i), version: version, state: s}
+	parts := p.parts(i, &s)
+	return p.form.appendEvent(dst, event, &parts, &v)
+}
+
+// chunk is about how many bytes are written at once.
+const chunk = 256 << 10
+
+// writeList writes a LIST body.
+func (p *population) writeList(w io.Writer) error {
+	b := p.form.appendHead(nil, formatVersion(p.version()), p.listSize)
+	var err error
+	for i := range p.n {
+		b = p.appendItem(b, i)
+		if b, err = flushFull(w, b); err != nil {
+			return err
+		}
+	}
+	_, err = w.Write(p.form.appendTail(b))
+	return err
+}
+
+// writeInitial writes all pods as ADDED events and the bookmark behind them.
+func (p *population) writeInitial(w io.Writer) error {
+	var b []byte
+	var err error
+	for i := range p.n {
+		b = p.appendEvent(b, "ADDED", i, firstVersion+int64(i)+1, firstState(i))
+		if b, err = flushFull(w, b); err != nil {
+			return err
+		}
+	}
+	_, err = w.Write(append(b, p.bookmark...))
+	return err
+}
+
+// writeRemoved writes a DELETED event for every pod but each keep-th.
+func (p *population) writeRemoved(w io.Writer, keep int) error {
+	var b []byte
+	var err error
+	for i := range p.n {
+		if i%keep == 0 {
+			continue
+		}
+		b = p.appendEvent(b, "DELETED", i, p.version()+int64(i)+1, firstState(i))
+		if b, err = flushFull(w, b); err != nil {
+			return err
+		}
+	}
+	_, err = w.Write(b)
+	return err
+}
+
+// flushFull writes b out and empties it when it has grown to a chunk.
+func flushFull(w io.Writer, b []byte) ([]byte, error) {
+	if len(b) < chunk {
+		return b, nil
+	}
+	_, err := w.Write(b)
+	return b[:0], err
+}
+
+// strideOf is a step that comes by every one of n positions before it repeats one.
+func strideOf(n int) int {
+	stride := 7919
+	for gcd(stride, n) != 1 {
+		stride++
+	}
+	return stride
+}
+
+func gcd(a, b int) int {
+	for b != 0 {
+		a, b = b, a%b
+	}
+	return a
+}

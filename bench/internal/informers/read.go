@@ -1,0 +1,112 @@
+package informers
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+const (
+	readKeys   = 2000 // objects whose reads are timed
+	readRounds = 50   // over those, when they are decoded
+)
+
+var errNothing = errors.New("there is no object to read")
+
+// measureRead measures reads: of objects that nobody has looked at, of objects that are read all the time, of
+// everything, and of the objects that an index finds.
+func measureRead(ctx context.Context, r *rig) (Figures, error) {
+	if err := r.handle(0, r.count); err != nil {
+		return nil, err
+	}
+	if err := r.index(indexName, false); err != nil {
+		return nil, err
+	}
+	if err := r.sync(ctx); err != nil {
+		return nil, err
+	}
+	keys, values, err := r.pick(readKeys)
+	if err != nil {
+		return nil, err
+	}
+	if len(keys) == 0 {
+		return nil, errNothing
+	}
+	f := Figures{"objects": float64(r.len())}
+
+	// First, while every object is as it came.
+	if f["getPackedNanos"], err = timed(len(keys), func(i int) error { return r.get(keys[i]) }); err != nil {
+		return nil, err
+	}
+	for range 3 { // what is read again soon stays decoded
+		if _, err = timed(len(keys), func(i int) error { return r.get(keys[i]) }); err != nil {
+			return nil, err
+		}
+	}
+	if f["getDecodedNanos"], err = timed(readRounds*len(keys), func(i int) error { return r.get(keys[i%len(keys)]) }); err != nil {
+		return nil, err
+	}
+	if err := r.timeIndex(f, values); err != nil {
+		return nil, err
+	}
+	if err := r.timeLists(f); err != nil {
+		return nil, err
+	}
+	f["heapBytes"] = float64(settledHeap().bytes)
+	return f, ctx.Err()
+}
+
+// timeIndex times lookups by label, of values that have been looked up before.
+func (r *rig) timeIndex(f Figures, values []string) error {
+	found := 0
+	look := func(i int) error {
+		n, err := r.by(indexName, values[i%len(values)])
+		found += n
+		return err
+	}
+	for range 2 {
+		if _, err := timed(len(values), look); err != nil {
+			return err
+		}
+	}
+	found = 0
+	nanos, err := timed(len(values), look)
+	if err != nil {
+		return err
+	}
+	f["indexNanos"] = nanos
+	f["indexObjects"] = float64(found) / float64(len(values))
+	return nil
+}
+
+// timeLists times reading everything: the first time, and the fourth.
+func (r *rig) timeLists(f Figures) error {
+	for i := range 4 {
+		n := 0
+		nanos, err := timed(1, func(int) (err error) {
+			n, err = r.list()
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		switch i {
+		case 0:
+			f["listFirstNanosPerObject"] = nanos / float64(max(n, 1))
+		case 3:
+			f["listNanosPerObject"] = nanos / float64(max(n, 1))
+		}
+	}
+	return nil
+}
+
+// timed gives the mean time of n calls, in nanoseconds.
+func timed(n int, f func(i int) error) (float64, error) {
+	begin := time.Now()
+	for i := range n {
+		if err := f(i); err != nil {
+			return 0, err
+		}
+	}
+	return float64(time.Since(begin).Nanoseconds()) / float64(n), nil
+}

@@ -1,0 +1,90 @@
+package informers
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/weirproject/weir/bench/internal/figures"
+)
+
+// Result is what a verb measured. The JSON names are a promise, and so are those of the figures.
+type Result struct {
+	// Name is the verb's, with "-dropin" behind it for --dropin, and then "-unstructured" for --unstructured.
+	Name string `json:"name"`
+	// Flags are those that the name does not tell and that are not as they are without a word.
+	Flags []string `json:"flags,omitempty"`
+	// Weir and ClientGo are the medians of all runs. Of client-go's modes it is the better one, for each figure.
+	Weir     Figures `json:"weir"`
+	ClientGo Figures `json:"clientgo"`
+	// Ratio is weir ÷ client-go, for the figures where one side can be better and client-go's is not 0.
+	Ratio Figures `json:"ratio"`
+	// Modes are client-go's medians by mode: "list" and "watchlist".
+	Modes map[string]Figures `json:"clientgoModes"`
+	// Floor is what reading the same LIST to nowhere takes; of sync only.
+	Floor Figures `json:"floor,omitempty"`
+	Runs  int     `json:"runs"`
+	// Spread is what the medians are in the middle of.
+	Spread Spreads `json:"spread"`
+}
+
+// Spreads are the smallest and the largest of each figure over all runs, named as the medians of a Result are. ClientGo has
+// those of the mode whose median is the better one.
+type Spreads struct {
+	Weir     figures.Spread            `json:"weir"`
+	ClientGo figures.Spread            `json:"clientgo"`
+	Modes    map[string]figures.Spread `json:"clientgoModes"`
+	Floor    figures.Spread            `json:"floor,omitempty"`
+}
+
+// newResult takes the medians and the spreads of all runs of each contender.
+func newResult(name string, v Verb, runs map[contender][]Figures) Result {
+	r := Result{Name: name, Modes: map[string]Figures{}, Spread: Spreads{Modes: map[string]figures.Spread{}}}
+	for c, all := range runs {
+		r.Runs = max(r.Runs, len(all))
+		medians, spread := figures.Medians(all), figures.SpreadOf(all)
+		switch c.side {
+		case sideWeir:
+			r.Weir, r.Spread.Weir = medians, spread
+		case sideFloor:
+			r.Floor, r.Spread.Floor = medians, spread
+		default:
+			r.Modes[c.mode], r.Spread.Modes[c.mode] = medians, spread
+		}
+	}
+	r.compare(v.all())
+	return r
+}
+
+// compare fills what is said of client-go and Ratio in from its modes.
+func (r *Result) compare(measured []figure) {
+	r.ClientGo, r.Ratio, r.Spread.ClientGo = Figures{}, Figures{}, figures.Spread{}
+	for _, f := range measured {
+		mode, ok := r.bestMode(f)
+		if !ok {
+			continue
+		}
+		best := r.Modes[mode][f.key]
+		r.ClientGo[f.key] = best
+		if spread, ok := r.Spread.Modes[mode][f.key]; ok {
+			r.Spread.ClientGo[f.key] = spread
+		}
+		if ours, ok := r.Weir[f.key]; ok && f.better != neither && best != 0 {
+			r.Ratio[f.key] = ours / best
+		}
+	}
+}
+
+// bestMode returns client-go's mode whose median of f is the better one; false if none has it.
+func (r *Result) bestMode(f figure) (best string, ok bool) {
+	for _, mode := range slices.Sorted(maps.Keys(r.Modes)) {
+		value, has := r.Modes[mode][f.key]
+		if !has {
+			continue
+		}
+		so := r.Modes[best][f.key]
+		if !ok || f.better == lower && value < so || f.better == higher && value > so {
+			best, ok = mode, true
+		}
+	}
+	return best, ok
+}

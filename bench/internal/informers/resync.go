@@ -1,0 +1,93 @@
+package informers
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+)
+
+// bucket is the width of a bar of the histogram of resync deliveries.
+const bucket = 100 * time.Millisecond
+
+// histogram counts events by when they came.
+type histogram struct {
+	mu    sync.Mutex
+	begin time.Time
+	bars  []int
+}
+
+func newHistogram(begin time.Time, length time.Duration) *histogram {
+	return &histogram{begin: begin, bars: make([]int, max(1, int(length/bucket)))}
+}
+
+// add counts an event that came now, unless that is outside.
+func (h *histogram) add(at time.Time) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	since := at.Sub(h.begin)
+	if i := int(since / bucket); since >= 0 && i < len(h.bars) {
+		h.bars[i]++
+	}
+}
+
+// summary gives the sum of the bars and the highest one.
+func (h *histogram) summary() (sum, busiest int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, n := range h.bars {
+		sum += n
+		busiest = max(busiest, n)
+	}
+	return sum, busiest
+}
+
+// measureResync measures how evenly one resync comes: over a whole period that begins half a period after the sync, so
+// that client-go's burst is in the middle.
+func measureResync(ctx context.Context, r *rig) (Figures, error) {
+	var mu sync.Mutex
+	var h *histogram // nil until the period begins
+	err := r.handle(r.Period, func(kind eventKind, _ string) {
+		if kind != resynced {
+			return
+		}
+		at := time.Now()
+		mu.Lock()
+		defer mu.Unlock()
+		if h != nil {
+			h.add(at)
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := r.sync(ctx); err != nil {
+		return nil, err
+	}
+	pause(ctx, r.Period/2)
+	requests := r.meter.requests.Load()
+	begin := now(0)
+	mu.Lock()
+	h = newHistogram(begin.at, r.Period)
+	mu.Unlock()
+	pause(ctx, r.Period)
+	_, cpu, alloc, _ := r.since(begin)
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	sum, busiest := h.summary()
+	if sum == 0 {
+		return nil, errors.New("nothing was resynced")
+	}
+	mean := float64(sum) / float64(len(h.bars))
+	return Figures{
+		"busiestOverMean":     float64(busiest) / mean,
+		"busiestPer100Millis": float64(busiest),
+		"meanPer100Millis":    mean,
+		"deliveries":          float64(sum),
+		"objects":             float64(r.len()),
+		"requests":            float64(r.meter.requests.Load() - requests),
+		"cpuSeconds":          cpu.Seconds(),
+		"allocBytes":          alloc,
+	}, nil
+}

@@ -1,0 +1,169 @@
+package informers
+
+import (
+	"errors"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weirproject/weir/internal/child"
+	"github.com/weirproject/weir/internal/childserver"
+)
+
+// TestVerbs runs every verb against an embedded server, all processes included, with tiny numbers: it looks for figures
+// that are there and are possible, not for good ones.
+func TestVerbs(t *testing.T) {
+	const pods, objects = 60, 200
+	server, err := childserver.Start(t.Context(), childserver.Spec{Pods: pods, Seed: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { server.Close() })
+	if err := Check(t.Context(), server.Config()); err != nil {
+		t.Fatal(err)
+	}
+	o := Options{
+		Config: server.Config(), Server: server.URL, Runs: 1, Objects: objects, Duration: 300 * time.Millisecond, Relists: 2,
+		Period: time.Second, Progress: io.Discard,
+	}
+	for _, v := range Verbs() {
+		t.Run(v.Name, func(t *testing.T) {
+			t.Parallel()
+			held := float64(pods)
+			if v.Stub {
+				held = objects
+			}
+			expect(t, v, o, v.Name, held)
+		})
+		t.Run(v.Name+" dropin", func(t *testing.T) {
+			t.Parallel()
+			held := float64(pods)
+			if v.Stub {
+				held = objects
+			}
+			o := o
+			o.DropIn = true
+			expect(t, v, o, v.Name+dropInSuffix, held)
+		})
+	}
+	for _, v := range Verbs() {
+		if v.takes(TakesUnstructured) {
+			t.Run(v.Name+" unstructured", func(t *testing.T) {
+				t.Parallel()
+				held := float64(pods)
+				if v.Stub {
+					held = objects
+				}
+				o := o
+				o.Unstructured = true
+				if v.Name != "watch" { // the script of weir bench has that
+					expect(t, v, o, v.Name+unstructuredSuffix, held)
+				}
+				if v.Name == "watch" || !v.Stub { // these wait longest, and the stub is the same for both
+					o.DropIn = true
+					expect(t, v, o, v.Name+dropInSuffix+unstructuredSuffix, held)
+				}
+			})
+		}
+	}
+	t.Run("sync transformed and unwrapped", func(t *testing.T) {
+		t.Parallel()
+		v, _ := verbNamed("sync")
+		o := o
+		o.DropIn, o.Transform, o.Unwrapped = true, true, true
+		r := expect(t, v, o, "sync"+dropInSuffix, pods)
+		if want := []string{"--transform", "--unwrapped"}; !slices.Equal(r.Flags, want) {
+			t.Errorf("flags %q, want %q", r.Flags, want)
+		}
+	})
+	t.Run("watch of several changes", func(t *testing.T) {
+		t.Parallel()
+		v, _ := verbNamed("watch")
+		o := o
+		o.Changes, o.Handlers = []string{ChangeStatus, ChangeVersion}, 3
+		r := expect(t, v, o, "watch", objects)
+		for side, figures := range map[string]Figures{"weir": r.Weir, "client-go": r.ClientGo} {
+			for _, key := range []string{
+				"statusEventsPerSecond", "statusCPUMicrosPerEvent", "versionEventsPerSecond", "versionCPUMicrosPerEvent",
+			} {
+				if figures[key] <= 0 {
+					t.Errorf("%s has %s %v", side, key, figures[key])
+				}
+			}
+		}
+		if want := []string{"--handlers 3", "--change status,version"}; !slices.Equal(r.Flags, want) {
+			t.Errorf("flags %q, want %q", r.Flags, want)
+		}
+	})
+}
+
+// expect runs a verb and sees whether the result is complete.
+func expect(t *testing.T, v Verb, o Options, name string, held float64) Result {
+	t.Helper()
+	r, err := Run(t.Context(), v, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Name != name || r.Runs != 1 {
+		t.Errorf("name %q and %d runs, want %q and 1", r.Name, r.Runs, name)
+	}
+	if o.DropIn {
+		v = v.DropIn()
+	}
+	for side, figures := range map[string]Figures{"weir": r.Weir, "client-go": r.ClientGo} {
+		for _, f := range v.figures {
+			if _, ok := figures[f.key]; !ok {
+				t.Errorf("%s has no %s", side, f.key)
+			}
+		}
+		if figures["objects"] != held {
+			t.Errorf("%s holds %v objects, want %v", side, figures["objects"], held)
+		}
+	}
+	if len(r.Modes) != len(v.modes) {
+		t.Errorf("%d modes of client-go, want %d", len(r.Modes), len(v.modes))
+	}
+	if v.Name == "sync" && r.Floor["wireBytes"] <= 0 {
+		t.Errorf("the floor has read nothing: %v", r.Floor)
+	}
+	if v.Name == "relist" && r.Weir["events"] != 0 {
+		t.Errorf("weir told %v events per relist although nothing had changed", r.Weir["events"])
+	}
+	if n := r.Weir["goroutinesLeft"]; n != 0 {
+		t.Errorf("weir left %v goroutines behind", n)
+	}
+	for side, figures := range map[string]Figures{"weir": r.Weir, "client-go": r.ClientGo} {
+		if found, ok := figures["indexObjects"]; ok && found < 1 {
+			t.Errorf("%s finds %v objects by an index", side, found)
+		}
+		// Each change reaches each handler, unless it is merged with a later one, which client-go never does.
+		if share, ok := figures["coalescedShare"]; ok && (share < 0 || share >= 1 || side == "client-go" && share != 0) {
+			t.Errorf("%s merged %v of the events", side, share)
+		}
+	}
+	return r
+}
+
+// Each second round is taken backwards: who runs first in one runs last in the next.
+func TestContendersTakeTurns(t *testing.T) {
+	v, _ := verbNamed("sync")
+	forth, back := contendersOf(v, 0), contendersOf(v, 1)
+	if len(forth) != 4 || forth[0].side != sideWeir {
+		t.Fatalf("first round: %v", forth)
+	}
+	slices.Reverse(back)
+	if !slices.Equal(forth, back) || !slices.Equal(forth, contendersOf(v, 2)) {
+		t.Errorf("first round %v, second, backwards, %v, third %v", forth, back, contendersOf(v, 2))
+	}
+}
+
+func TestRunTellsWhatAContenderDiedOf(t *testing.T) {
+	// An informer never gives up by itself; the floor does.
+	s := spec{Verb: "sync", Server: "http://127.0.0.1:1"}
+	_, err := runOne(t.Context(), contender{side: sideFloor}, s, nil)
+	if !errors.Is(err, child.ErrExited) || !strings.Contains(err.Error(), "dial tcp 127.0.0.1:1") {
+		t.Fatalf("got %v", err)
+	}
+}

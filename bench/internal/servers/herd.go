@@ -1,0 +1,93 @@
+package servers
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/weirproject/weir/bench/internal/figures"
+)
+
+var herd = Scenario{
+	Name: "herd", Runs: 1, measure: measureHerd,
+	Short: "Many clients that start at once and get all pods as they are now, as client-go does by default",
+	figures: []figure{
+		{"apiserverCPUSeconds", "herd: kube-apiserver's CPU", figures.Seconds, ratio(0.02)},
+		{"seconds", "  time until all have all pods", figures.Seconds, ratio(0.3)},
+		{"cpuSeconds", "  CPU of the server that they ask", figures.Seconds, anything},
+		{"upstream", "  LISTs and WATCHes that went upstream", figures.Count, atMost(0)},
+		{"proofs", "  questions how current it is", figures.Count, anything},
+		{"clients", "  clients", figures.Count, anything},
+	},
+}
+
+const (
+	// watchFromNothing is what client-go's informers begin with since 0.35.
+	watchFromNothing = "watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"
+	// maxHerded bounds the events of all clients together: else a kube-apiserver of many pods has minutes to do.
+	maxHerded = 2_000_000
+)
+
+// measureHerd lets clients start at once, each with a connection of its own, and throw away what they get.
+func measureHerd(ctx context.Context, t *trial) (Figures, error) {
+	clients := max(1, min(t.Herd, maxHerded/max(1, len(t.pods.keys))))
+	before, err := t.herdMetrics(ctx)
+	if err != nil {
+		return nil, err
+	}
+	begin, cpu := time.Now(), 0.0
+	apiserver, err := t.direct.spent(ctx, func() (err error) {
+		if !t.weir() {
+			return t.startHerd(ctx, clients)
+		}
+		cpu, err = t.spent(ctx, func() error { return t.startHerd(ctx, clients) })
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	took := time.Since(begin)
+	after, err := t.herdMetrics(ctx)
+	if err != nil {
+		return nil, err
+	}
+	f := Figures{"apiserverCPUSeconds": apiserver, "seconds": took.Seconds(), "cpuSeconds": cpu, "clients": float64(clients)}
+	if !t.weir() {
+		f["cpuSeconds"], f["upstream"] = apiserver, float64(clients)
+		return f, nil
+	}
+	f["upstream"], f["proofs"] = after[passedOn]-before[passedOn], after.sum(proofsMetric)-before.sum(proofsMetric)
+	return f, nil
+}
+
+const proofsMetric = "weir_proxy_proofs_total"
+
+// herdMetrics are what a proxy says of its requests; nothing of a kube-apiserver.
+func (t *trial) herdMetrics(ctx context.Context) (samples, error) {
+	if !t.weir() {
+		return nil, nil
+	}
+	return t.metrics(ctx, upstreamMetric, proofsMetric)
+}
+
+// startHerd returns when each client has had all pods.
+func (t *trial) startHerd(ctx context.Context, clients int) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var all sync.WaitGroup
+	for range clients {
+		all.Go(func() {
+			c, err := t.client()
+			if err != nil {
+				cancel(err)
+				return
+			}
+			defer c.close()
+			if _, err := readInitial(ctx, c, watchFromNothing); err != nil {
+				cancel(err)
+			}
+		})
+	}
+	all.Wait()
+	return context.Cause(ctx)
+}

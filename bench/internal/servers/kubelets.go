@@ -1,0 +1,95 @@
+package servers
+
+import (
+	"context"
+	"errors"
+	"net/url"
+
+	"github.com/weirproject/weir/bench/internal/figures"
+	"github.com/weirproject/weir/internal/wire"
+)
+
+// watchersFigures are those of a scenario with many watchers.
+func watchersFigures(label string, grows float64) []figure {
+	return []figure{
+		{"closed", label + ": closed", figures.Count, atMost(0)},
+		{"cpuCores", "  CPU, cores", figures.Number, ratio(0.5)},
+		{"rssGrowthBytes", "  RSS grows by", figures.Bytes, atMost(grows)},
+		{"peakRSSBytes", "  peak RSS", figures.Bytes, anything},
+		{"openCPUSeconds", "  CPU to open them all", figures.Seconds, anything},
+		{"watchers", "  watchers", figures.Count, anything},
+		{"events", "  events that they got", figures.Count, anything},
+		{"updatesPerSecond", "  updates a second", figures.Number, anything},
+	}
+}
+
+var kubelets = Scenario{
+	Name: "kubelets", Runs: 1, Writes: true, measure: measureKubelets,
+	Short:   "Many watchers by spec.nodeName, each on a connection of its own, 500 updates a second",
+	figures: watchersFigures("watchers by node, 500/s", 150e6),
+}
+
+func measureKubelets(ctx context.Context, t *trial) (Figures, error) {
+	queries, err := t.byNode(t.Kubelets)
+	if err != nil {
+		return nil, err
+	}
+	return t.measureWatchers(ctx, queries, 500)
+}
+
+// byNode returns what so many kubelets ask for.
+func (t *trial) byNode(n int) ([]string, error) {
+	if len(t.pods.nodes) == 0 {
+		return nil, errors.New("no pod is on a node")
+	}
+	queries := make([]string, n)
+	for i := range queries {
+		node := t.pods.nodes[i%len(t.pods.nodes)]
+		queries[i] = watchWithState + "&fieldSelector=" + url.QueryEscape("spec.nodeName="+node)
+	}
+	return queries, nil
+}
+
+var everybody = Scenario{
+	Name: "everybody", Runs: 1, Writes: true, measure: measureEverybody,
+	Short:   "Many watchers of all pods, each on a connection of its own, 100 updates a second",
+	figures: watchersFigures("watchers of all pods, 100/s", 50e6),
+}
+
+func measureEverybody(ctx context.Context, t *trial) (Figures, error) {
+	queries, err := t.ofAll(ctx, t.Watchers)
+	if err != nil {
+		return nil, err
+	}
+	return t.measureWatchers(ctx, queries, 100)
+}
+
+// ofAll returns what so many informers ask for that have listed all pods.
+func (t *trial) ofAll(ctx context.Context, n int) ([]string, error) {
+	now, err := t.resourceVersion(ctx)
+	if err != nil {
+		return nil, err
+	}
+	queries := make([]string, n)
+	for i := range queries {
+		queries[i] = watchFrom(now)
+	}
+	return queries, nil
+}
+
+// resourceVersion is that of the server's state, as an informer knows it after its LIST.
+func (t *trial) resourceVersion(ctx context.Context) (string, error) {
+	answer, err := t.control.do(ctx, request{path: podsPath, query: "resourceVersion=0&fieldSelector=metadata.name%3Dnone"})
+	if err != nil {
+		return "", err
+	}
+	defer answer.Body.Close()
+	l := wire.NewListReader(answer.Body, wire.Protobuf, wire.Limits{})
+	for err == nil {
+		_, err = l.Next()
+	}
+	if rv := l.Meta().ResourceVersion; rv != "" {
+		return rv, nil
+	}
+	return "", err
+}

@@ -1,0 +1,249 @@
+package servers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/weirproject/weir/bench/internal/figures"
+	"github.com/weirproject/weir/internal/childserver"
+
+	"k8s.io/client-go/rest"
+)
+
+// startTimeout bounds how long a server may take until it has all pods and answers.
+const startTimeout = 5 * time.Minute
+
+// trialTimeout bounds one run of one scenario on one server, beyond what it is told to take.
+const trialTimeout = 20 * time.Minute
+
+// errPassedOn is what a run ends with whose requests the proxy has not answered itself.
+var errPassedOn = errors.New("the proxy has passed requests on to its upstream")
+
+// ErrNoWrites is what a scenario ends with that has to change pods and may not.
+var ErrNoWrites = errors.New("this changes pods, which has to be allowed")
+
+// trial is one run of one scenario on one server.
+type trial struct {
+	*side
+	direct *side // kube-apiserver, whichever is measured
+	Options
+	pods   *population
+	writer writer
+	// writesThrough: the writer has kube-apiserver do its work.
+	writesThrough bool
+}
+
+func (t *trial) say(line string) { fmt.Fprintf(t.Progress, "  %s: %s\n", t.name, line) }
+
+// Bench is a kube-apiserver, or what stands in for it, ready to be measured. It is not safe for concurrent use.
+type Bench struct {
+	o         Options
+	direct    *side // kube-apiserver
+	pods      *population
+	writer    writer
+	close     func()
+	files     *kubeconfig
+	apiserver bool // it is a kube-apiserver, and so a side
+}
+
+// Open reads the pods of the server, and starts an embedded one first if the options name none. Whoever got a Bench must call
+// Close.
+func Open(ctx context.Context, o Options) (b *Bench, err error) {
+	b = &Bench{o: o, close: func() {}, apiserver: o.Config != nil}
+	defer func() {
+		if err != nil {
+			b.Close()
+			b = nil
+		}
+	}()
+	if !b.apiserver {
+		if err := b.startEmbedded(ctx); err != nil {
+			return b, fmt.Errorf("start the embedded server: %w", err)
+		}
+	}
+	if b.files, err = newKubeconfig(b.o.Config); err != nil {
+		return b, err
+	}
+	if b.direct, err = newSide(nameAPIServer, b.o.Config); err != nil {
+		return b, err
+	}
+	if b.pods, err = readPopulation(ctx, b.direct.control, o.EtcdURL != ""); err != nil {
+		return b, err
+	}
+	switch {
+	case o.EtcdURL != "":
+		b.writer = &etcdWriter{url: o.EtcdURL, pods: b.pods, http: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: maxWriters}}}
+	case o.Writes || !b.apiserver:
+		b.writer = &patcher{client: b.direct.control, pods: b.pods}
+	}
+	return b, nil
+}
+
+// startEmbedded starts the server that stands in for kube-apiserver.
+func (b *Bench) startEmbedded(ctx context.Context) error {
+	p, err := childserver.Start(ctx, childserver.Spec{Pods: b.o.Pods, Seed: 1, Reviews: true})
+	if err != nil {
+		return err
+	}
+	b.o.Config, b.close = p.Config(), func() { _ = p.Close() } // it holds nothing that would be lost
+	return nil
+}
+
+// Close ends what Open has started.
+func (b *Bench) Close() {
+	if b.direct != nil {
+		b.direct.close()
+	}
+	if e, ok := b.writer.(*etcdWriter); ok {
+		e.http.CloseIdleConnections()
+	}
+	if b.files != nil {
+		b.files.remove()
+	}
+	b.close()
+}
+
+// Pods is how many pods the server has.
+func (b *Bench) Pods() int { return len(b.pods.keys) }
+
+// Allows says whether a scenario may be run: ErrNoWrites if not.
+func (b *Bench) Allows(s Scenario) error {
+	if s.Writes && b.writer == nil {
+		return ErrNoWrites
+	}
+	return nil
+}
+
+// Run runs one scenario: both servers in turn, several times.
+func (b *Bench) Run(ctx context.Context, s Scenario) (Result, error) {
+	if err := b.Allows(s); err != nil {
+		return Result{}, fmt.Errorf("%s: %w", s.Name, err)
+	}
+	res := Result{Name: s.Name, Runs: s.Runs}
+	if b.o.Runs > 0 {
+		res.Runs = b.o.Runs
+	}
+	var ours, theirs []Figures
+	for i := range res.Runs {
+		f, err := b.ofWeir(ctx, s)
+		if err != nil {
+			return Result{}, fmt.Errorf("%s: weir: %w", s.Name, err)
+		}
+		ours = append(ours, f)
+		b.progress(s, i, res.Runs, nameWeir, f)
+		if !b.apiserver {
+			continue
+		}
+		if f, err = b.trial(ctx, s, b.direct); err != nil {
+			return Result{}, fmt.Errorf("%s: kube-apiserver: %w", s.Name, err)
+		}
+		if f != nil {
+			theirs = append(theirs, f)
+			b.progress(s, i, res.Runs, nameAPIServer, f)
+		}
+	}
+	res.Weir, res.APIServer = figures.Medians(ours), figures.Medians(theirs)
+	res.compare(s.figures)
+	return res, nil
+}
+
+// ofWeir measures a proxy of its own.
+func (b *Bench) ofWeir(ctx context.Context, s Scenario) (f Figures, err error) {
+	p, err := startProxy(ctx, b.o.Proxy, b.files)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if stopErr := p.stop(); err == nil {
+			err = stopErr
+		}
+	}()
+	ours, err := newSide(nameWeir, p.config)
+	if err != nil {
+		return nil, err
+	}
+	defer ours.close()
+	ours.gauge = p.gauge(ours)
+	if err := ours.waitReady(ctx); err != nil {
+		return nil, p.failure(err)
+	}
+	if f, err = b.trial(ctx, s, ours); err == nil {
+		err = ours.answeredItself(ctx, b.o.Progress)
+	}
+	if err != nil {
+		return nil, p.failure(err)
+	}
+	return f, nil
+}
+
+// fewPassed is the share of requests that a proxy may pass on without the figures being those of its upstream: it does that when it
+// cannot ask about a caller in time.
+const fewPassed = 0.01
+
+// answeredItself sees whether a fresh proxy has answered out of what it holds.
+func (s *side) answeredItself(ctx context.Context, progress io.Writer) error {
+	m, err := s.metrics(ctx, upstreamMetric, servedMetric)
+	if err != nil {
+		return err
+	}
+	served, passed := 0.0, m[passedOn]-s.asked
+	for series, value := range m {
+		if strings.HasPrefix(series, servedMetric) {
+			served += value
+		}
+	}
+	if passed > fewPassed*(served+passed) {
+		return fmt.Errorf("%w, %.0f of %.0f: the figures would not be its own", errPassedOn, passed, served+passed)
+	}
+	if passed > 0 {
+		fmt.Fprintf(progress, "  weir: %.0f of %.0f requests were passed on to the upstream\n", passed, served+passed)
+	}
+	return nil
+}
+
+func (b *Bench) trial(ctx context.Context, s Scenario, of *side) (Figures, error) {
+	ctx, cancel := context.WithTimeout(ctx, trialTimeout+b.o.Duration+time.Duration(len(updateRates))*b.o.Patience)
+	defer cancel()
+	_, through := b.writer.(*patcher)
+	return s.measure(ctx, &trial{side: of, direct: b.direct, Options: b.o, pods: b.pods, writer: b.writer, writesThrough: through})
+}
+
+func (b *Bench) progress(s Scenario, run, runs int, side string, f Figures) {
+	fmt.Fprintf(b.o.Progress, "%s %d/%d  %-14s  %s\n", s.Name, run+1, runs, side, s.headline(f))
+}
+
+// waitReady waits until the server says that it is.
+func (s *side) waitReady(ctx context.Context) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, startTimeout, fmt.Errorf("%s did not become ready in %s", s.name, startTimeout))
+	defer cancel()
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		_, err := s.control.discard(ctx, request{path: "/readyz", accept: "text/plain"})
+		if err == nil {
+			return nil
+		}
+		if _, answered := errors.AsType[*answerError](err); !answered {
+			return errors.Join(context.Cause(ctx), err)
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return errors.Join(context.Cause(ctx), err)
+		}
+	}
+}
+
+// clone is cfg for another server that knows the same users.
+func clone(cfg *rest.Config, host string, ca []byte) *rest.Config {
+	out := rest.CopyConfig(cfg)
+	out.Host, out.APIPath = host, ""
+	out.TLSClientConfig.CAData, out.TLSClientConfig.CAFile = ca, ""
+	out.TLSClientConfig.Insecure, out.TLSClientConfig.ServerName = false, ""
+	return out
+}

@@ -1,0 +1,77 @@
+package servers
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/weirproject/weir/bench/internal/figures"
+)
+
+// Scenario is one measurement.
+type Scenario struct {
+	Name  string
+	Short string // one line on what is measured
+	Runs  int    // of each side, when nobody says
+
+	Writes bool // it changes pods
+	Heavy  bool // it needs a large machine, and is run only when it is named
+
+	figures []figure
+	measure func(context.Context, *trial) (Figures, error)
+}
+
+// Figures are what was measured, by name. Names end in their unit.
+type Figures = figures.Values
+
+// figure is one that a scenario measures. Key is a promise: it is what `-o json` has.
+type figure struct {
+	key, label string
+	unit       figures.Unit
+	want       Want
+}
+
+// Want is what a figure must come to.
+type Want struct {
+	// RatioAtMost bounds weir's figure ÷ kube-apiserver's, WeirAtMost weir's alone. Nil: it may be anything.
+	RatioAtMost *float64 `json:"ratioAtMost,omitempty"`
+	WeirAtMost  *float64 `json:"weirAtMost,omitempty"`
+}
+
+func ratio(most float64) Want  { return Want{RatioAtMost: &most} }
+func atMost(most float64) Want { return Want{WeirAtMost: &most} }
+
+var anything Want
+
+// Help lists the scenario's figures, one a line: the key that JSON has, and what it is.
+func (s Scenario) Help() string {
+	var b strings.Builder
+	for _, f := range s.figures {
+		fmt.Fprintf(&b, "    %-24s %s\n", f.key, f.label)
+	}
+	return b.String()
+}
+
+// Scenarios are all of them, in the order in which they are run.
+func Scenarios() []Scenario {
+	return []Scenario{hold, label, list, initial, slowLists, slowReader, kubelets, everybody, crowd, stalled, upstreamRequests, herd, shards}
+}
+
+// Named are the scenarios of the given names, in the usual order; all but the heavy ones if there are none.
+func Named(names ...string) ([]Scenario, error) {
+	all := Scenarios()
+	if len(names) == 0 {
+		return slices.DeleteFunc(all, func(s Scenario) bool { return s.Heavy }), nil
+	}
+	var known []string
+	for _, s := range all {
+		known = append(known, s.Name)
+	}
+	for _, name := range names {
+		if !slices.Contains(known, name) {
+			return nil, fmt.Errorf("no measurement %q: there are %s", name, strings.Join(known, ", "))
+		}
+	}
+	return slices.DeleteFunc(all, func(s Scenario) bool { return !slices.Contains(names, s.Name) }), nil
+}

@@ -1,0 +1,185 @@
+// Package child runs this executable again as a child process that lives no longer than its parent.
+//
+// A child is started with a role and a specification. It reads the specification from the first line of its standard
+// input and answers with lines of JSON on its standard output. Its standard input stays open for as long as it is
+// wanted: when it ends, because the parent closed it or died, the child ends too. Interrupts are left to the parent.
+package child
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Verb is the hidden subcommand under which a program serves as its own child.
+const Verb = "child"
+
+// ErrExited is what waiting for a line returns when the child has ended without one.
+var ErrExited = errors.New("process ended early")
+
+// grace is how long a child gets to end in good order before it is killed.
+const grace = 3 * time.Second
+
+// maxLine bounds a line of JSON, in bytes.
+const maxLine = 1 << 20
+
+// Process is a running child. Its methods are not safe for concurrent use, but for Stop.
+type Process struct {
+	role  string
+	cmd   *exec.Cmd
+	stdin io.Closer
+	lines *bufio.Scanner
+
+	stderr *Tail
+	stop   sync.Once
+	err    error
+}
+
+// Start starts a child. args are put behind the role on its command line; env is added to its environment. The child is
+// stopped when ctx ends, and must be stopped with Stop in any case.
+func Start(ctx context.Context, role string, args, env []string, spec any) (*Process, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	line, err := json.Marshal(spec)
+	if err != nil {
+		return nil, err
+	}
+	p := &Process{role: role, stderr: &Tail{}}
+	p.cmd = exec.Command(self)
+	// Under the name that this process has: a test binary knows by it that it is to be the command.
+	p.cmd.Args = append([]string{os.Args[0], Verb, role}, args...)
+	p.cmd.Env = append(os.Environ(), env...)
+	p.cmd.Stderr = p.stderr
+	stdin, err := p.cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	stdout, err := p.cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	p.stdin = stdin
+	p.lines = bufio.NewScanner(stdout)
+	p.lines.Buffer(nil, maxLine)
+	if err := p.cmd.Start(); err != nil {
+		return nil, fmt.Errorf("start %s: %w", role, err)
+	}
+	if _, err := stdin.Write(append(line, '\n')); err != nil {
+		return nil, fmt.Errorf("%s: %w", role, p.failure(err))
+	}
+	context.AfterFunc(ctx, func() { p.stop.Do(p.end) })
+	return p, nil
+}
+
+// Receive waits for the child's next line and decodes it into v. When the child ends instead, the error says what it
+// wrote last on its standard error.
+func (p *Process) Receive(v any) error {
+	if p.lines.Scan() {
+		if err := json.Unmarshal(p.lines.Bytes(), v); err != nil {
+			return fmt.Errorf("%s: %w in %.80q", p.role, err, p.lines.Bytes())
+		}
+		return nil
+	}
+	err := p.lines.Err()
+	if err == nil {
+		err = ErrExited
+	}
+	return fmt.Errorf("%s: %w", p.role, p.failure(err))
+}
+
+// failure ends the child and puts what it wrote on its standard error into err.
+func (p *Process) failure(err error) error {
+	p.stop.Do(p.end)
+	if said := p.stderr.Last(); said != "" {
+		return fmt.Errorf("%w: %s", err, said)
+	}
+	return err
+}
+
+// Stop ends the child, in good order if it can, and waits for its end. It may be called more than once. The error says
+// how it ended, if not well.
+func (p *Process) Stop() error {
+	p.stop.Do(p.end)
+	if p.err != nil {
+		return fmt.Errorf("%s: %w: %s", p.role, p.err, p.stderr.Last())
+	}
+	return nil
+}
+
+func (p *Process) end() {
+	p.stdin.Close()
+	kill := time.AfterFunc(grace, func() { p.cmd.Process.Kill() })
+	defer kill.Stop()
+	p.err = p.cmd.Wait()
+}
+
+// Serve is the other side: it reads the specification into spec and runs f until it returns, with a context that ends
+// when the parent is gone or wants no more. send writes a line to the parent; it is safe for concurrent use.
+func Serve(ctx context.Context, in io.Reader, out io.Writer, spec any, f func(ctx context.Context, send func(any) error) error) error {
+	r := bufio.NewReader(in)
+	line, err := r.ReadBytes('\n')
+	if err != nil {
+		return fmt.Errorf("read the specification: %w", err)
+	}
+	if err := json.Unmarshal(line, spec); err != nil {
+		return fmt.Errorf("read the specification: %w", err)
+	}
+	signal.Ignore(os.Interrupt)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	// Ends with the parent, or with this process.
+	go func() {
+		io.Copy(io.Discard, r)
+		cancel()
+	}()
+	var mu sync.Mutex
+	return f(ctx, func(v any) error {
+		mu.Lock()
+		defer mu.Unlock()
+		return json.NewEncoder(out).Encode(v)
+	})
+}
+
+// Tail keeps the end of what is written to it, at most 4 KiB. The zero value is empty. Safe for concurrent use.
+type Tail struct {
+	mu  sync.Mutex
+	buf []byte
+}
+
+const tailSize = 4 << 10
+
+func (t *Tail) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.buf = append(t.buf, p...)
+	if over := len(t.buf) - tailSize; over > 0 {
+		t.buf = append(t.buf[:0], t.buf[over:]...)
+	}
+	return len(p), nil
+}
+
+// Last is the last line that has something in it, which is the error of a command that behaves, or what it panicked of.
+func (t *Tail) Last() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, crash := range []string{"panic: ", "fatal error: "} {
+		if i := bytes.LastIndex(t.buf, []byte("\n"+crash)); i >= 0 {
+			line, _, _ := bytes.Cut(t.buf[i+1:], []byte("\n"))
+			return string(line)
+		}
+	}
+	lines := bytes.Split(bytes.TrimSpace(t.buf), []byte("\n"))
+	return strings.TrimPrefix(string(lines[len(lines)-1]), "error: ")
+}

@@ -1,0 +1,89 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"runtime"
+	"strings"
+)
+
+// Program is a program of its own that a verb of weir runs, as kubectl's plugins are: its libraries would double what the others take to
+// build, and hold.
+type Program struct {
+	Package string // the path of its main package, whose last part is its name
+}
+
+// The programs.
+var (
+	Bench = Program{"github.com/weirproject/weir/bench/cmd/weir-bench"}
+	Proxy = Program{"github.com/weirproject/weir/proxy/cmd/weir-proxy"}
+)
+
+// Name returns what the program is called.
+func (p Program) Name() string { return path.Base(p.Package) }
+
+// Find looks for the program beside this one, then in the path. In a checkout it builds the program, and tells log so; that can take minutes
+// and ends with ctx. The caller calls done, which removes what was built.
+func (p Program) Find(ctx context.Context, log io.Writer) (file string, done func(), err error) {
+	name := p.Name()
+	if runtime.GOOS == "windows" {
+		name += ".exe"
+	}
+	if self, err := os.Executable(); err == nil {
+		beside := filepath.Join(filepath.Dir(self), name)
+		if info, err := os.Stat(beside); err == nil && !info.IsDir() {
+			return beside, func() {}, nil
+		}
+	}
+	if file, err := exec.LookPath(name); err == nil {
+		return file, func() {}, nil
+	}
+	source, ok := p.source(ctx)
+	if !ok {
+		return "", nil, fmt.Errorf("%s is neither beside this command nor in the path; install it with: go install %s@latest", name, p.Package)
+	}
+	fmt.Fprintf(log, "building %s from %s\n", p.Name(), source)
+	dir, err := os.MkdirTemp("", p.Name()+"-")
+	if err != nil {
+		return "", nil, err
+	}
+	done = func() { os.RemoveAll(dir) }
+	file = filepath.Join(dir, name)
+	build := exec.CommandContext(ctx, "go", "build", "-o", file, p.Package)
+	if said, err := build.CombinedOutput(); err != nil {
+		done()
+		return "", nil, fmt.Errorf("build %s: %w", p.Name(), errors.Join(err, errors.New(strings.TrimSpace(string(said)))))
+	}
+	return file, done, nil
+}
+
+// source returns where the program's source is, if the working directory is in a checkout and there is a Go toolchain.
+func (p Program) source(ctx context.Context) (dir string, ok bool) {
+	list := exec.CommandContext(ctx, "go", "list", "-f", "{{.Dir}}", p.Package)
+	list.Env = append(os.Environ(), "GOFLAGS=-mod=readonly", "GOPROXY=off") // what is not here already is not looked for
+	out, err := list.Output()
+	dir = strings.TrimSpace(string(out))
+	return dir, err == nil && dir != ""
+}
+
+// Exec runs a program that Find has found, with this process's standard input, and blocks until it has ended. When ctx ends, the program is
+// interrupted. The error is an ExitCode if the program failed, nil if it was interrupted and ended in good order.
+func Exec(ctx context.Context, file string, args []string, stdout, stderr io.Writer) error {
+	child := exec.CommandContext(ctx, file, args...)
+	child.Stdin, child.Stdout, child.Stderr = os.Stdin, stdout, stderr
+	child.Cancel = func() error { return child.Process.Signal(os.Interrupt) }
+	err := child.Run()
+	if ended, ok := errors.AsType[*exec.ExitError](err); ok && ended.ExitCode() > 0 {
+		return ExitCode(ended.ExitCode())
+	}
+	if ctx.Err() != nil && child.ProcessState != nil && child.ProcessState.Success() {
+		return nil
+	}
+	return err
+}

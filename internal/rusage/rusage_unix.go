@@ -1,0 +1,31 @@
+//go:build unix
+
+package rusage
+
+import (
+	"runtime"
+	"syscall"
+	"time"
+)
+
+// CPUTime returns the CPU time that this process has used, its own and the kernel's for it.
+func CPUTime() time.Duration {
+	var u syscall.Rusage
+	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {
+		return 0
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// maxRSS is the peak resident set as getrusage tells it, in bytes. On Linux that of the parent is in it, so it is only
+// for systems that have nothing better.
+func maxRSS() int64 {
+	var u syscall.Rusage
+	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {
+		return 0
+	}
+	if runtime.GOOS == "darwin" || runtime.GOOS == "ios" {
+		return int64(u.Maxrss) // bytes there, KiB elsewhere
+	}
+	return int64(u.Maxrss) << 10
+}
