@@ -1,4 +1,4 @@
-# make test runs everything; the other targets are its parts.
+# make test runs everything; make help lists the targets.
 
 STATICCHECK = go run honnef.co/go/tools/cmd/staticcheck@v0.8.2
 # What go.work joins. One command for all shares the work on what they have in common.
@@ -15,19 +15,26 @@ SOAKFLAGS   =
 PROGRAMPODS  = 50000
 PROGRAMFLAGS =
 
-.PHONY: test vet lint unit fuzz fuzzable mutants e2e soak proxyfuzz programs oldest build fmt
+# The modules beside the root. tidy has them find each other as go.work does, which go mod tidy does not read.
+MODULES      = bench cmd/weir controllerruntime e2e proxy
+NESTED       = controllerruntime proxy
 
-test: vet lint unit fuzz e2e
+.PHONY: help test vet lint unit fuzz fuzzable mutants e2e soak proxyfuzz programs oldest build dist fmt tidy release-check
 
-build:
+test: vet lint unit fuzz e2e ## everything that CI runs
+
+help: ## this list
+	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  %-14s %s\n", $$1, $$2 }'
+
+build: ## the programs, in bin/
 	mkdir -p bin
 	go build -o bin/ ./cmd/weir ./bench/cmd/weir-bench ./proxy/cmd/weir-proxy
 
-vet:
+vet: ## gofmt and go vet
 	@test -z "$$(gofmt -l .)" || { echo "not gofmt-ed:"; gofmt -l .; exit 1; }
 	go vet $(PACKAGES) ./e2e/...
 
-lint:
+lint: ## staticcheck
 	$(STATICCHECK) $(PACKAGES) ./e2e/...
 
 # The race detector makes ten seconds of some tests two minutes. So it is left out of what has no goroutine, of what has one test with
@@ -35,14 +42,14 @@ lint:
 # that are client-go's own, break it on purpose, or differ in the encoding.
 PLAIN   := internal/wire internal/decode internal/entropy cmd/weir bench/cmd/weir-bench bench/internal/informers bench/internal/servers
 CONTROL := ^Test(ClientGo(List|WatchList)|Sabotage|DropInJSON)$$
-unit:
+unit: ## the tests of all modules but e2e, with the race detector where there is a goroutine
 	packages=$$(go list $(PACKAGES)) && \
 		go test -race -timeout 15m -skip '$(CONTROL)' $$(echo "$$packages" | grep -vE '/($(subst $() ,|,$(PLAIN)))$$')
 	go test -race -run '^TestConcurrent$$' ./internal/decode
 	go test -timeout 15m $(addprefix ./,$(PLAIN))
 	go test -timeout 15m -run '$(CONTROL)' ./informertest
 
-fuzz:
+fuzz: ## a minute of fuzzing; FUZZ and FUZZTIME choose more
 	@for d in $(FUZZ); do \
 		for f in $$(grep -hoE '^func Fuzz[A-Za-z0-9_]+' $$d/*_test.go | cut -c6-); do \
 			echo "fuzz $$d $$f"; \
@@ -50,35 +57,67 @@ fuzz:
 		done; \
 	done
 
-fuzzable:
+fuzzable: ## the packages that can be fuzzed
 	@grep -rl '^func Fuzz' --include='*_test.go' . | xargs -n1 dirname | sort -u
 
 # Breaks the engine in some dozens of ways, one by one, and demands that the simulation notices. Not part of make test: it takes an hour.
-mutants:
+mutants: ## break the engine in dozens of ways, and demand that the simulation notices: an hour
 	go test ./internal/sim -run '^TestMutants$$' -mutants -timeout 10h -v
 
 # Builds kube-apiserver, etcd, kube-controller-manager, kube-scheduler and kubectl from their modules the first time: some 5 minutes
 # on 2 cores. The race detector is left to the other tests, which run the same code; RACE=-race turns it on.
-e2e:
+e2e: ## the end-to-end tests, on kube-apiserver and etcd
 	cd e2e && go test $(RACE) -timeout 25m ./...
 
 # Informers through an hour of faults, beside client-go's. make e2e has 90 seconds of it.
-soak:
+soak: ## an hour of faults beside client-go; SOAK=10m
 	cd e2e && go test -timeout 0 -v -count=1 -run '^TestSoak$$' ./soak -args -soak.for $(SOAK) -soak.figures $(SOAKFLAGS)
 
 # Random requests to the proxy and to kube-apiserver, compared. make e2e has the same 1,000 each time. FUZZSEED=N sends those of another run again.
 PROXYREQUESTS = 300000
 FUZZSEED      = 0
-proxyfuzz:
+proxyfuzz: ## 300,000 random requests to the proxy and kube-apiserver; PROXYREQUESTS=N
 	cd e2e && go test -timeout 0 -v -count=1 -run '^TestProxyFuzz$$' ./proxyfuzz -args -proxyfuzz.requests $(PROXYREQUESTS) -proxyfuzz.seed $(FUZZSEED)
 
 # Programs that others wrote, on the drop-in beside themselves unchanged. Building them takes minutes each, the first time.
-programs:
+programs: ## programs of others on the drop-in; PROGRAMPODS=N
 	cd e2e && go test -timeout 0 -v -count=1 -run '^TestPrograms$$' ./programs -args -programs.pods $(PROGRAMPODS) $(PROGRAMFLAGS)
 
 # The module alone, with the oldest client-go that it builds with, which its go.mod names; go.work has the newest.
-oldest:
+oldest: ## build with the oldest client-go that is supported
 	GOWORK=off go build ./...
 
-fmt:
+fmt: ## gofmt
 	gofmt -w .
+
+tidy: ## go mod tidy in the modules beside the root, whose tests have packages of a newer client-go
+	@for d in $(MODULES); do \
+		echo "go mod tidy in $$d"; up=$$(echo $$d | sed -E 's#[^/]+#..#g'); \
+		(cd $$d && go mod edit -replace=github.com/weirproject/weir=$$up \
+			$$(for m in $(NESTED); do echo "-replace=github.com/weirproject/weir/$$m=$$up/$$m"; done) && \
+			GOWORK=off go mod tidy; code=$$?; go mod edit -dropreplace=github.com/weirproject/weir \
+			$$(for m in $(NESTED); do echo "-dropreplace=github.com/weirproject/weir/$$m"; done); exit $$code) || exit 1; \
+	done
+
+# What a release has for download, in dist/: each program for each system, checksums, and what each was built of.
+VERSION   ?= $(shell git describe --tags --always --dirty)
+PLATFORMS  = linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
+PROGRAMS   = cmd/weir bench/cmd/weir-bench proxy/cmd/weir-proxy
+dist: ## the programs for linux, darwin and windows, with checksums and what they were built of
+	@rm -rf dist && mkdir -p dist
+	@for p in $(PLATFORMS); do \
+		os=$${p%/*}; arch=$${p#*/}; dir=dist/weir_$(VERSION)_$${os}_$$arch; mkdir -p $$dir; echo "$$p"; \
+		for program in $(PROGRAMS); do \
+			name=$$(basename $$program); if [ $$os = windows ]; then name=$$name.exe; fi; \
+			CGO_ENABLED=0 GOOS=$$os GOARCH=$$arch go build -trimpath -ldflags='-s -w' -o $$dir/$$name ./$$program || exit 1; \
+		done; \
+		cp LICENSE README.md $$dir/ && tar -C dist -czf $$dir.tar.gz $$(basename $$dir) || exit 1; \
+		go version -m $$dir/* > $$dir.modules.txt 2>/dev/null; rm -r $$dir; \
+	done
+	@cp deploy/krew.yaml dist/krew.yaml && sed -i 's/VERSION/$(VERSION)/g' dist/krew.yaml
+	@cd dist && sha256sum *.tar.gz > checksums.txt && while read -r sum file; do \
+		of=$${file#weir_$(VERSION)_}; sed -i "s/SHA256_$${of%.tar.gz}$$/$$sum/" krew.yaml; \
+	done < checksums.txt && cat checksums.txt
+
+release-check: ## install and import a release from scratch, compiling all of it
+	cd e2e && go test -v -count=1 -timeout 0 ./release -args -release.build

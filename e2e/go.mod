@@ -9,6 +9,7 @@ require (
 	go.etcd.io/etcd/client/v3 v3.7.0
 	go.uber.org/goleak v1.3.0
 	go.uber.org/zap v1.27.1
+	golang.org/x/mod v0.37.0
 	k8s.io/api v0.37.2
 	k8s.io/apimachinery v0.37.2
 	k8s.io/client-go v0.37.2
@@ -119,9 +120,3 @@ require (
 	sigs.k8s.io/structured-merge-diff/v6 v6.4.2 // indirect
 	sigs.k8s.io/yaml v1.6.0
 )
-
-replace github.com/weirproject/weir => ../
-
-replace github.com/weirproject/weir/controllerruntime => ../controllerruntime
-
-replace github.com/weirproject/weir/proxy => ../proxy

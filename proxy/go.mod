@@ -2,8 +2,6 @@ module github.com/weirproject/weir/proxy
 
 go 1.26.0
 
-replace github.com/weirproject/weir => ../
-
 require (
 	github.com/go-logr/logr v1.4.3
 	github.com/google/uuid v1.6.0

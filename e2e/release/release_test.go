@@ -1,0 +1,153 @@
+// Package release tests that a release can be installed and imported: scripts/release tags one in a clone, a module proxy of files is made of
+// the tags, and each module is taken from there into an empty module cache.
+package release
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/mod/module"
+	"golang.org/x/mod/zip"
+)
+
+var build = flag.Bool("release.build", false, "compile what was installed too: some minutes")
+
+const (
+	version = "v0.99.0"
+	root    = "github.com/weirproject/weir"
+)
+
+// modules are those that are released, by their directories.
+var modules = []string{"", "bench", "cmd/weir", "controllerruntime", "proxy"}
+
+// TestRelease installs each program and imports each package that users may.
+func TestRelease(t *testing.T) {
+	clone := filepath.Join(t.TempDir(), "weir")
+	run(t, ".", nil, "git", "clone", "-q", topLevel(t), clone)
+	identity := []string{"GIT_AUTHOR_NAME=r", "GIT_AUTHOR_EMAIL=r@example.com", "GIT_COMMITTER_NAME=r", "GIT_COMMITTER_EMAIL=r@example.com"}
+	run(t, clone, identity, "scripts/release", version)
+	env := append(offline(t, publish(t, clone)), "GOWORK=off", "GOBIN="+t.TempDir())
+
+	programs := []string{root + "/cmd/weir", root + "/bench/cmd/weir-bench", root + "/proxy/cmd/weir-proxy"}
+	for _, program := range programs {
+		args := []string{"install", "-n", program + "@" + version} // resolves and prints, compiles nothing
+		if *build {
+			args = []string{"install", "-trimpath", program + "@" + version}
+		}
+		run(t, t.TempDir(), env, "go", args...)
+	}
+
+	user := t.TempDir()
+	imports := []string{"", "/clientgo", "/informertest", "/apiserver", "/controllerruntime", "/proxy"}
+	var source strings.Builder
+	source.WriteString("package main\n\nimport (\n")
+	for _, path := range imports {
+		source.WriteString("\t_ \"" + root + path + "\"\n")
+	}
+	source.WriteString(")\n\nfunc main() {}\n")
+	if err := os.WriteFile(filepath.Join(user, "main.go"), []byte(source.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	run(t, user, env, "go", "mod", "init", "example.com/user")
+	run(t, user, env, "go", "get", root+"@"+version, root+"/controllerruntime@"+version, root+"/proxy@"+version)
+	if listed := run(t, user, env, "go", "list", "-deps", "."); !strings.Contains(listed, root+"/internal/store\n") {
+		t.Errorf("the user's program links\n%s", listed)
+	}
+	if *build {
+		run(t, user, env, "go", "build", "-trimpath", "-o", os.DevNull, ".")
+	}
+}
+
+// TestReleaseRefuses: neither a version that is none nor changes that are not committed make a release.
+func TestReleaseRefuses(t *testing.T) {
+	clone := filepath.Join(t.TempDir(), "weir")
+	run(t, ".", nil, "git", "clone", "-q", topLevel(t), clone)
+	for _, args := range [][]string{nil, {"0.1.0"}, {"v1"}} {
+		cmd := exec.Command("scripts/release", args...)
+		cmd.Dir = clone
+		if out, err := cmd.CombinedOutput(); err == nil || !strings.Contains(string(out), "usage:") {
+			t.Errorf("%q: %v, %s", args, err, out)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(clone, "new"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("scripts/release", version)
+	cmd.Dir = clone
+	if out, err := cmd.CombinedOutput(); err == nil || !strings.Contains(string(out), "not committed") {
+		t.Errorf("%v, %s", err, out)
+	}
+}
+
+// publish writes a module proxy of files: what the tags of a repository have.
+func publish(t *testing.T, repository string) (dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	for _, sub := range modules {
+		m := module.Version{Path: strings.TrimSuffix(root+"/"+sub, "/"), Version: version}
+		tag := strings.TrimPrefix(sub+"/"+version, "/")
+		at := filepath.Join(dir, m.Path, "@v", version)
+		if err := os.MkdirAll(filepath.Dir(at), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		var archive bytes.Buffer
+		if err := zip.CreateFromVCS(&archive, m, repository, tag, sub); err != nil {
+			t.Fatal(err)
+		}
+		info, err := json.Marshal(map[string]any{"Version": version, "Time": time.Now().UTC()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		mod := run(t, repository, nil, "git", "show", tag+":"+strings.TrimPrefix(sub+"/go.mod", "/"))
+		if strings.Contains(mod, "replace") || strings.Contains(mod, root+" v0.0.0") {
+			t.Errorf("the go.mod of %s:\n%s", m, mod)
+		}
+		for name, data := range map[string][]byte{".zip": archive.Bytes(), ".info": info, ".mod": []byte(mod)} {
+			if err := os.WriteFile(at+name, data, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := os.WriteFile(filepath.Join(filepath.Dir(at), "list"), []byte(version+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// offline returns an environment with an empty module cache. What is not of the release comes out of what this machine has downloaded, or else
+// from where it is always had from.
+func offline(t *testing.T, proxy string) []string {
+	t.Helper()
+	cache := strings.TrimSpace(run(t, ".", nil, "go", "env", "GOMODCACHE"))
+	usual := strings.TrimSpace(run(t, ".", nil, "go", "env", "GOPROXY"))
+	return []string{
+		"GOMODCACHE=" + t.TempDir(), "GOFLAGS=-modcacherw", "GONOSUMDB=*", "GONOSUMCHECK=1",
+		"GOPROXY=file://" + proxy + ",file://" + filepath.Join(cache, "cache", "download") + "," + usual,
+	}
+}
+
+func topLevel(t *testing.T) string {
+	t.Helper()
+	return strings.TrimSpace(run(t, ".", nil, "git", "rev-parse", "--show-toplevel"))
+}
+
+// run runs a program and returns what it wrote on its standard output.
+func run(t *testing.T, dir string, env []string, program string, args ...string) string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), program, args...)
+	cmd.Dir, cmd.Env = dir, append(os.Environ(), env...)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%s %s: %v\n%.4000s", program, strings.Join(args, " "), err, stderr.String())
+	}
+	return string(out)
+}
