@@ -5,7 +5,7 @@ STATICCHECK = go run honnef.co/go/tools/cmd/staticcheck@v0.8.2
 PACKAGES    = ./... ./bench/... ./cmd/weir/... ./controllerruntime/... ./proxy/...
 # What make test fuzzes, and for how long each: a minute in all. Fuzzing compiles everything a package needs once more, so those that
 # need the least are chosen. make fuzz FUZZ="$(make -s fuzzable)" takes all there are.
-FUZZ        = ./internal/wire ./internal/store ./internal/entropy
+FUZZ        = ./internal/wire ./internal/store ./internal/pack ./internal/pack/entropy
 FUZZTIME    = 5s
 
 # How long make soak takes, and more of its flags: -soak.seed N replays the faults of one run, -soak.json PATH writes the report.
@@ -40,7 +40,7 @@ lint: ## staticcheck
 # The race detector makes ten seconds of some tests two minutes. So it is left out of what has no goroutine, of what has one test with
 # some, which is run apart, of the command and its benchmarks, which run what the other packages test, and of those runs of the conformance suite
 # that are client-go's own, break it on purpose, or differ in the encoding.
-PLAIN   := internal/wire internal/decode internal/entropy cmd/weir bench/cmd/weir-bench bench/internal/informers bench/internal/servers
+PLAIN   := internal/wire internal/decode internal/pack/entropy cmd/weir bench/cmd/weir-bench bench/internal/informers bench/internal/servers
 CONTROL := ^Test(ClientGo(List|WatchList)|Sabotage|DropInJSON)$$
 unit: ## the tests of all modules but e2e, with the race detector where there is a goroutine
 	packages=$$(go list $(PACKAGES)) && \

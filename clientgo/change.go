@@ -182,7 +182,7 @@ func (r *reader) fresh(o *store.Object) (any, error) {
 	if o.Size() > 0 {
 		return o.Fresh()
 	}
-	value, err := o.Look() // it is held as a value
+	value, err := o.DecodeOnce() // it is held as a value
 	if object, ok := value.(runtime.Object); ok && err == nil {
 		return object.DeepCopyObject(), nil
 	}
@@ -200,10 +200,10 @@ func (r *reader) oldOf(was *store.Object, sc *pairScratch) (value any, err error
 		return nil, err
 	}
 	if was.IsDecoded() {
-		return was.Look()
+		return was.DecodeOnce()
 	}
 	if value, err = r.codec.decodeShared(sc.was); err != nil {
-		return was.Look() // whose error says which object it is
+		return was.DecodeOnce() // whose error says which object it is
 	}
 	return value, nil
 }
@@ -214,7 +214,7 @@ func (r *reader) newOf(old any, is *store.Object, sc *pairScratch, several bool)
 		return held.value, nil
 	}
 	if is.IsDecoded() {
-		return is.Look()
+		return is.DecodeOnce()
 	}
 	if sc.is, err = is.AppendRaw(sc.is[:0]); err != nil {
 		return nil, err
@@ -225,7 +225,7 @@ func (r *reader) newOf(old any, is *store.Object, sc *pairScratch, several bool)
 	} else {
 		sc.parts = sc.parts[:0]
 		if value, err = r.codec.decodeShared(sc.is); err != nil {
-			return is.Look()
+			return is.DecodeOnce()
 		}
 	}
 	if r.recent.hasRoom(is) {

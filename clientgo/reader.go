@@ -53,7 +53,7 @@ func (r *reader) value(o *store.Object) (any, error) {
 
 // look is value for somebody who reads the object once.
 func (r *reader) look(o *store.Object) (any, error) {
-	return r.give(o, o.Look)
+	return r.give(o, o.DecodeOnce)
 }
 
 // lookShared is look for one of several handlers that are to see a version about now: it is decoded once for all of them, mostly.

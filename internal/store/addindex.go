@@ -29,7 +29,7 @@ func (s *Store) AddIndex(name string, ix Index) error {
 func (s *Store) addFuncIndex(name string, ix Index) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.kind.decode == nil {
+	if s.shared.decode == nil {
 		return ErrNoDecoder
 	}
 	if s.takenLocked(name) {
@@ -192,7 +192,7 @@ func (b *indexBuilder) change(was, is *Object) error {
 }
 
 func (b *indexBuilder) read(o *Object) (err error) {
-	if !o.gen.isValue {
+	if !o.layout.isValue {
 		b.raw, err = o.Meta(&b.meta, b.raw)
 	}
 	if err == nil {

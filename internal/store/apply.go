@@ -10,12 +10,12 @@ func (w *Writer) Flush() (changed int) {
 		w.settleSynced()
 		return 0
 	}
-	if !w.replacing && b.stage.isFast() {
+	if !w.replacing && b.queue.comesFast() {
 		if behind, _ := w.Behind(); behind {
-			w.hurried = time.Now()
+			w.fastSince = time.Now()
 		}
 	}
-	b.pack(w.s.gens)
+	b.pack(w.s)
 	for !b.empty() {
 		changed += w.apply()
 	}
@@ -67,7 +67,7 @@ func (w *Writer) apply() int {
 	for i := range b.records {
 		if old := b.records[i].old; old != nil {
 			if d := old.decoded.Load(); d != nil {
-				s.kind.cooler.drop(d)
+				s.shared.cache.drop(d)
 			}
 		}
 	}

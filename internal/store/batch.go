@@ -17,7 +17,7 @@ type batch struct {
 	natives *nativeSet // that the index changes are for
 	list    []pending
 	keys    map[string]struct{}
-	stage   stage // what is to be packed
+	queue   packQueue
 	ops     []indexOp
 	arena   []byte // the ops' values
 	records []record
@@ -56,7 +56,7 @@ var batches = sync.Pool{New: func() any { return &batch{keys: map[string]struct{
 func (w *Writer) filling() *batch {
 	if w.batch == nil {
 		w.batch = batches.Get().(*batch)
-		w.batch.stage.hurry = time.Since(w.hurried) < hurryLasts
+		w.batch.queue.fast = time.Since(w.fastSince) < fastLasts
 	}
 	return w.batch
 }
@@ -70,7 +70,7 @@ func (b *batch) release() {
 
 func (b *batch) empty() bool { return b == nil || len(b.list) == 0 }
 
-func (b *batch) full() bool { return len(b.list) >= batchChanges || len(b.stage.raws) >= batchBytes }
+func (b *batch) full() bool { return len(b.list) >= batchChanges || len(b.queue.raws) >= batchBytes }
 
 func (b *batch) has(key []byte) bool {
 	if b.empty() {
@@ -178,7 +178,7 @@ func (b *batch) readHeld(set *nativeSet, o *Object) {
 	mark := len(b.spans)
 	var raw []byte
 	var err error
-	if !o.gen.isValue {
+	if !o.layout.isValue {
 		raw, err = o.Meta(&b.meta, b.raw)
 	}
 	for i := 0; err == nil && i < len(set.indexes); i++ {

@@ -188,51 +188,6 @@ func BenchmarkCursorLagging(b *testing.B) {
 	}
 }
 
-func BenchmarkPack(b *testing.B) {
-	for _, enc := range []wire.Encoding{wire.Protobuf, wire.JSON} {
-		raws := simPods(b, enc, 1000)
-		var samples [][]byte
-		for i, r := range raws { // as the store packs them
-			var m wire.Meta
-			if err := wire.ReadMeta(enc, r, &m); err != nil {
-				b.Fatal(err)
-			}
-			raws[i] = new(Object).cutUID(nil, r, m.UID)
-			if i%(len(raws)/dictOf) == 0 {
-				samples = append(samples, raws[i])
-			}
-		}
-		p := newPacker(enc, spread(samples), dictSamples)
-		var raw, packed int
-		var forms [][]byte
-		for _, r := range raws {
-			form := p.pack(nil, r, false)
-			forms = append(forms, form)
-			raw += len(r)
-			packed += len(form)
-		}
-		b.Run(enc.String(), func(b *testing.B) {
-			var dst []byte
-			b.ReportAllocs()
-			for i := 0; b.Loop(); i++ {
-				dst = p.pack(dst[:0], raws[i%len(raws)], false)
-			}
-			b.ReportMetric(float64(raw)/float64(packed), "ratio")
-			b.ReportMetric(float64(packed)/float64(len(raws)), "packed-B")
-		})
-		b.Run(enc.String()+"/unpack", func(b *testing.B) {
-			var dst []byte
-			b.ReportAllocs()
-			for i := 0; b.Loop(); i++ {
-				var err error
-				if dst, err = p.unpack(dst[:0], forms[i%len(raws)], len(raws[i%len(raws)])); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
-	}
-}
-
 // BenchmarkHeap reports the heap that a store of 50,000 pods takes, per object
 // and in all, and what is left of it when all but 500 are deleted.
 func BenchmarkHeap(b *testing.B) {

@@ -8,23 +8,22 @@ import (
 	"weak"
 )
 
-// decodedState is an object's decoded form: first behind a weak pointer, so that
-// it lives as long as somebody uses it; from the second read soon after also
-// held strongly, until it has been idle.
+// decodedState is an object's decoded form. It is first behind a weak pointer, so that
+// it lives as long as somebody uses it. From a second read soon after on it is also
+// held strongly, until it is idle or evicted: see decodedCache.
 type decodedState struct {
 	strong atomic.Pointer[decodedBox]
 	weak   weakValue
 	bytes  int64         // estimate
 	used   atomic.Uint32 // usedX bits, set by each read
 
-	// Guarded by the cooler's lock.
-	owner *Object // nil: not tracked by the cooler
-	pos   int     // in the cooler's list
+	// Guarded by the cache's lock.
+	owner *Object // nil: not tracked
+	pos   int     // in the cache's list
 	age   int     // ticks since the last read
 }
 
-// Reads set all bits; the sweep of idle ones and the budget's clock hand each
-// clear their own.
+// Reads set all bits. The sweep of idle forms and the hand of CLOCK clear their own.
 const (
 	usedSinceSweep = 1 << iota
 	usedSinceHand
@@ -81,15 +80,15 @@ func newDecodedState(box *decodedBox, size uint32) *decodedState {
 }
 
 // Decoded returns the decoded form, made by Config.Decode. It is shared by all
-// who ask for this version and must not be changed: make a copy first.
+// who ask for this version: do not change it, make a copy first.
 //
-// Once asked for, it is kept as long as somebody uses it; asked for again within
-// Config.DecodedIdle, until it has not been asked for for that long, or the
-// budget wants the room. The error is ErrNoDecoder, or Config.Decode's with the
-// object's key.
+// It is kept as long as somebody uses it. If it is asked for again within
+// Config.DecodedIdle, the store holds it until nobody has asked for it for that
+// long, or the budget needs the room. The error is ErrNoDecoder, or Config.Decode's
+// with the object's key.
 func (o *Object) Decoded() (any, error) { return o.shared(true) }
 
-// shared returns the decoded form. read: it counts as a read.
+// shared returns the decoded form. With read it counts as a read.
 func (o *Object) shared(read bool) (any, error) {
 	for {
 		d := o.decoded.Load()
@@ -103,7 +102,7 @@ func (o *Object) shared(read bool) (any, error) {
 				d.touch()
 			}
 			if box != nil && read && !held {
-				o.gen.cooler.hold(o, d, box)
+				o.layout.cache.hold(o, d, box)
 			}
 			if box != nil {
 				return box.value, nil
@@ -119,24 +118,24 @@ func (o *Object) shared(read bool) (any, error) {
 			continue // somebody else was first: theirs is the shared one
 		}
 		if d != nil {
-			o.gen.cooler.drop(d)
+			o.layout.cache.drop(d)
 		}
 		if d != nil && read {
-			o.gen.cooler.hold(o, fresh, box)
+			o.layout.cache.hold(o, fresh, box)
 		} else {
-			o.gen.cooler.watch(o, fresh)
+			o.layout.cache.watch(o, fresh)
 		}
 		return value, nil
 	}
 }
 
-// decode makes a decoded form and shares it with nobody.
+// decode returns a decoded form that is shared with nobody.
 func (o *Object) decode() (value any, err error) {
-	if o.gen.kind.decode == nil {
+	if o.layout.decode == nil {
 		return nil, ErrNoDecoder
 	}
 	err = o.withRaw(func(raw []byte) error {
-		value, err = o.gen.kind.decode(raw)
+		value, err = o.layout.decode(raw)
 		return err
 	})
 	if err != nil {
@@ -145,9 +144,10 @@ func (o *Object) decode() (value any, err error) {
 	return value, nil
 }
 
-// peek returns the decoded form if there is one, else one of the caller's own.
-// It does not count as a read.
-func (o *Object) peek() (any, error) {
+// DecodeOnce returns the decoded form for somebody who needs it once, such as a
+// handler: the shared one if there is one, else a new one for the caller alone. It
+// keeps nothing decoded, and does not count as a read. The errors are Decoded's.
+func (o *Object) DecodeOnce() (any, error) {
 	if d := o.decoded.Load(); d != nil {
 		if box := d.strong.Load(); box != nil {
 			return box.value, nil
@@ -157,4 +157,36 @@ func (o *Object) peek() (any, error) {
 		}
 	}
 	return o.decode()
+}
+
+// Glance returns the decoded form for handlers, of which several are handed the same
+// objects one after another. They share it while one of them uses it. It does not
+// count as a read, and nothing stays decoded for it. The errors are Decoded's.
+func (o *Object) Glance() (any, error) { return o.shared(false) }
+
+// Fresh decodes the object's bytes once more, for the caller alone. Changes that
+// others have made to the shared form do not show. A version that is held as a value
+// has no bytes (see Size). The errors are Decoded's.
+func (o *Object) Fresh() (any, error) { return o.decode() }
+
+// IsDecoded reports whether there is a decoded form now, so that DecodeOnce would not
+// have to make one.
+func (o *Object) IsDecoded() bool {
+	d := o.decoded.Load()
+	return d != nil && (d.strong.Load() != nil || d.weak.alive())
+}
+
+// Held returns the decoded form if the store itself holds it, as it does after a
+// second read: see Decoded. It counts as a read, and never decodes.
+func (o *Object) Held() (value any, ok bool) {
+	d := o.decoded.Load()
+	if d == nil {
+		return nil, false
+	}
+	box := d.strong.Load()
+	if box == nil {
+		return nil, false
+	}
+	d.touch()
+	return box.value, true
 }

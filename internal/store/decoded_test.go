@@ -97,7 +97,7 @@ func TestDecodedGetsWeakThenStrongThenCools(t *testing.T) {
 		want("read while somebody else uses it", "strong")
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		if s.kind.cooler.footprint() != 0 {
+		if s.shared.cache.footprint() != 0 {
 			t.Error("still tracks what is idle")
 		}
 		runtime.KeepAlive(first)
@@ -112,8 +112,8 @@ func TestDecodedGoesWithItsVersion(t *testing.T) {
 	decoded(t, old)
 	putPod(t, w, smallPod("", "p0", 0, 200, nil, ""))
 	w.Flush()
-	if held(old) != "weak" || s.kind.cooler.footprint() != 0 {
-		t.Errorf("a replaced version is held: %s, %d bytes", held(old), s.kind.cooler.footprint())
+	if held(old) != "weak" || s.shared.cache.footprint() != 0 {
+		t.Errorf("a replaced version is held: %s, %d bytes", held(old), s.shared.cache.footprint())
 	}
 	for range 3 {
 		if decoded(t, old).ResourceVersion != "100" || held(old) != "weak" {
@@ -127,7 +127,7 @@ func TestDecodedBudget(t *testing.T) {
 	s := newStore(t, cfg)
 	fillPods(t, s, 10)
 	one := decodedFactor * int64(get(t, s, "p0").Size())
-	s.kind.cooler.budget = 3*one + one/2
+	s.shared.cache.budget = 3*one + one/2
 	for i := range 10 {
 		o := get(t, s, "p"+strconv.Itoa(i))
 		keep := decoded(t, o)
@@ -144,8 +144,8 @@ func TestDecodedBudget(t *testing.T) {
 	if strong == 0 || strong > 3 {
 		t.Errorf("%d are held strongly, the budget is for 3", strong)
 	}
-	if s.kind.cooler.strong > s.kind.cooler.budget {
-		t.Errorf("%d bytes, budget %d", s.kind.cooler.strong, s.kind.cooler.budget)
+	if s.shared.cache.strong > s.shared.cache.budget {
+		t.Errorf("%d bytes, budget %d", s.shared.cache.strong, s.shared.cache.budget)
 	}
 }
 

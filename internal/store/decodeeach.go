@@ -13,7 +13,7 @@ const (
 	maxDecoders = 8
 )
 
-// decodeEach calls use with each of the objects and what its peek returns: one after another, on the caller's goroutine, in no order.
+// decodeEach calls use with each of the objects and what its DecodeOnce returns: one after another, on the caller's goroutine, in no order.
 // Other processors decode ahead meanwhile: each has at most one part decoded, and one in the channel. Their goroutines have ended when
 // decodeEach returns.
 func decodeEach(objects []*Object, use func(o *Object, decoded any, err error)) {
@@ -36,7 +36,7 @@ func decodeEach(objects []*Object, use func(o *Object, decoded any, err error)) 
 		default:
 			mine := p.next()
 			for _, o := range mine {
-				value, err := o.peek()
+				value, err := o.DecodeOnce()
 				use(o, value, err)
 			}
 			if left -= len(mine); len(mine) > 0 {
@@ -46,8 +46,8 @@ func decodeEach(objects []*Object, use func(o *Object, decoded any, err error)) 
 		}
 		for i := range decoded {
 			d := &decoded[i]
-			if !d.peeked {
-				d.value, d.err = d.peek() // where the caller sees how it ends
+			if !d.returned {
+				d.value, d.err = d.DecodeOnce() // where the caller sees how it ends
 			}
 			use(d.Object, d.value, d.err)
 		}
@@ -79,7 +79,7 @@ type decodedObject struct {
 	*Object
 	value  any
 	err    error
-	peeked bool // false: the decoder did not return
+	returned bool // false: the decoder did not return
 }
 
 // decode decodes parts until nothing is left.
@@ -106,18 +106,18 @@ func (p *parts) decodeNext(ready chan<- []decodedObject, done <-chan struct{}) (
 		}
 	}()
 	for i := range decoded {
-		decoded[i].peekSafely()
+		decoded[i].decodeSafely()
 	}
 	return false
 }
 
-// peekSafely is peek for a goroutine on which nobody expects a panic.
-func (d *decodedObject) peekSafely() {
+// decodeSafely is DecodeOnce for a goroutine on which nobody expects a panic.
+func (d *decodedObject) decodeSafely() {
 	defer func() {
-		if !d.peeked {
+		if !d.returned {
 			_ = recover()
 		}
 	}()
-	d.value, d.err = d.peek()
-	d.peeked = true
+	d.value, d.err = d.DecodeOnce()
+	d.returned = true
 }

@@ -13,8 +13,8 @@
 //   - decoded objects: made by who reads them, shared, and let go when idle.
 //
 // Files: store.go, writer.go, batch.go, apply.go, replace.go, progress.go are the
-// way in; object.go, identity.go, pack.go, generation.go an object in memory;
+// way in; object.go, layout.go, packqueue.go, identity.go an object in memory;
 // snapshot.go, tree.go, index.go, addindex.go, dropindex.go, funcindex.go the way to look at
 // it; log.go, cursor.go, lag.go, dirty.go what has changed; decoded.go and
-// cooler.go what is decoded; memory.go what it all takes.
+// decodedcache.go what is decoded; memory.go what it all takes.
 package store

@@ -239,7 +239,7 @@ func (x *funcIndex) remove(key string) {
 
 // call calls the function for a version.
 func (x *funcIndex) call(o *Object) (values []string, fail funcFailure) {
-	return x.callWith(o.peek())
+	return x.callWith(o.DecodeOnce())
 }
 
 // callWith calls the function; a panic is an error. An object that cannot be decoded, as err says, has no values: who reads that object

@@ -63,13 +63,13 @@ func (ix Index) values(dst [][]byte, m *wire.Meta, raw []byte) ([][]byte, error)
 
 // heldValues appends the values of an object that is held; each is valid until the next call for m.
 func (ix Index) heldValues(dst [][]byte, o *Object, m *wire.Meta, raw []byte) ([][]byte, error) {
-	if !o.gen.isValue {
+	if !o.layout.isValue {
 		return ix.values(dst, m, raw)
 	}
 	if ix.sets {
-		return append(dst, wire.LabelSetOf(o.gen.labels)), nil
+		return append(dst, wire.LabelSetOf(o.layout.labels)), nil
 	}
-	if v, ok := o.gen.labels[ix.label]; ok && ix.label != "" {
+	if v, ok := o.layout.labels[ix.label]; ok && ix.label != "" {
 		dst = append(dst, []byte(v))
 	}
 	return dst, nil

@@ -85,9 +85,9 @@ func (s *Store) Memory() Memory {
 	for _, x := range funcs {
 		m.Indexes += x.footprint()
 	}
-	m.Decoded = s.kind.cooler.footprint()
+	m.Decoded = s.shared.cache.footprint()
 	m.Log, m.Cursors = s.log.footprint()
-	m.Dictionary = s.gens.footprint()
+	m.Dictionary = s.packer.Size()
 	return m
 }
 

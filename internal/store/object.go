@@ -19,7 +19,7 @@ import (
 type Object struct {
 	key      string // shared by all versions of one object
 	packed   string // the packed bytes, then the uid and the resourceVersion if they are odd
-	gen      *generation
+	layout   *layout
 	uid      [16]byte
 	rv       uint64
 	revision uint64
@@ -162,7 +162,7 @@ func sameVersion(a, b *Object) bool {
 	if a.sum != 0 && b.sum != 0 {
 		return a.sum == b.sum
 	}
-	return a.size > 0 && a.gen == b.gen && a.packed == b.packed && a.cutAt == b.cutAt && (a.flags^b.flags)&flagCutUID == 0
+	return a.size > 0 && a.layout.dict == b.layout.dict && a.packed == b.packed && a.cutAt == b.cutAt && (a.flags^b.flags)&flagCutUID == 0
 }
 
 // cutUID appends raw without the uid, which the object has in fewer bytes, and
@@ -185,11 +185,11 @@ func (o *Object) cutUID(dst, raw, uid []byte) []byte {
 func (o *Object) AppendRaw(dst []byte) ([]byte, error) {
 	packed, _, _ := o.tail()
 	if o.flags&flagCutUID == 0 {
-		return o.gen.unpack(dst, packed, int(o.size))
+		return o.layout.dict.Unpack(dst, packed, int(o.size))
 	}
 	// With room for the uid in front, to which only what is before it has to move.
 	n, at := len(dst), int(o.cutAt)
-	out, err := o.gen.unpack(slices.Grow(dst, int(o.size))[:n+uuidLen], packed, int(o.size)-uuidLen)
+	out, err := o.layout.dict.Unpack(slices.Grow(dst, int(o.size))[:n+uuidLen], packed, int(o.size)-uuidLen)
 	if err != nil {
 		return dst, err
 	}
@@ -199,7 +199,7 @@ func (o *Object) AppendRaw(dst []byte) ([]byte, error) {
 }
 
 // Encoding of the raw bytes.
-func (o *Object) Encoding() wire.Encoding { return o.gen.encoding }
+func (o *Object) Encoding() wire.Encoding { return o.layout.encoding }
 
 // Meta reads the object's metadata into m, which aliases the returned bytes:
 // scratch[:0] with the raw object, or a larger buffer if scratch was too small.
@@ -210,12 +210,12 @@ func (o *Object) Meta(m *wire.Meta, scratch []byte) (raw []byte, err error) {
 	if err != nil {
 		return raw, err
 	}
-	return raw, wire.ReadMeta(o.gen.encoding, raw, m)
+	return raw, wire.ReadMeta(o.layout.encoding, raw, m)
 }
 
 // Labels of the object, a new map; nil if it has none.
 func (o *Object) Labels() map[string]string {
-	labels := maps.Clone(o.gen.labels)
+	labels := maps.Clone(o.layout.labels)
 	o.readMeta(func(m *wire.Meta) {
 		for k, v := range m.Labels() {
 			if labels == nil {
@@ -229,8 +229,8 @@ func (o *Object) Labels() map[string]string {
 
 // Label returns one label.
 func (o *Object) Label(key string) (value string, ok bool) {
-	if o.gen.isValue {
-		value, ok = o.gen.labels[key]
+	if o.layout.isValue {
+		value, ok = o.layout.labels[key]
 		return value, ok
 	}
 	o.readMeta(func(m *wire.Meta) {

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/weirproject/weir/internal/pack"
 	"github.com/weirproject/weir/internal/wire"
 )
 
@@ -34,9 +35,10 @@ type Config struct {
 
 // Store holds the objects of one resource. Safe for concurrent use.
 type Store struct {
-	kind *kind
-	gens *generations
-	log  *changeLog // its lock is taken inside mu
+	shared *shared
+	packer *pack.Packer
+	layout atomic.Pointer[layout] // of the dictionary that was packed with last
+	log    *changeLog             // its lock is taken inside mu
 
 	revised atomic.Uint64                // the revision, to be read without mu
 	natives atomic.Pointer[nativeSet]    // replaced under mu
@@ -65,20 +67,21 @@ func New(cfg Config) *Store {
 	if cfg.Encoding == 0 {
 		cfg.Encoding = wire.JSON
 	}
-	k := &kind{
+	common := &shared{
 		encoding: cfg.Encoding,
 		decode:   cfg.Decode,
-		cooler:   newCooler(cfg.DecodedIdle, cfg.DecodedBudget),
+		cache:    newDecodedCache(cfg.DecodedIdle, cfg.DecodedBudget),
 	}
 	s := &Store{
-		kind:     k,
-		gens:     newGenerations(k),
+		shared:   common,
+		packer:   pack.New(),
 		log:      newChangeLog(cfg.LogBytes, cfg.KeepLog),
 		table:    newTree[string, *Object](strings.Compare),
 		writers:  make(map[*Writer]struct{}),
 		funcs:    make(map[string]*funcIndex),
 		reserved: make(map[string]struct{}),
 	}
+	s.layout.Store(&layout{shared: common})
 	s.natives.Store(&nativeSet{})
 	return s
 }
@@ -92,7 +95,7 @@ func (s *Store) Close() {
 	s.announceLocked()
 	s.mu.Unlock()
 	s.log.close()
-	s.kind.cooler.close()
+	s.shared.cache.close()
 }
 
 func (l *changeLog) close() {
@@ -106,7 +109,7 @@ func (l *changeLog) close() {
 }
 
 // Encoding of the raw bytes.
-func (s *Store) Encoding() wire.Encoding { return s.kind.encoding }
+func (s *Store) Encoding() wire.Encoding { return s.shared.encoding }
 
 // Revision is the store's own counter: one per change of an object.
 func (s *Store) Revision() uint64 { return s.revised.Load() }

@@ -34,12 +34,12 @@ func (w *Writer) PutValue(m *wire.Meta, received []byte, value any) error {
 func (w *Writer) newValue(m *wire.Meta, id *identity, value any, held *Object) *Object {
 	o := w.newObject(m, id, nil, held)
 	o.packed = string(id.uidText) + string(id.rvText)
-	o.gen = &generation{kind: w.s.kind, isValue: true}
+	o.layout = &layout{shared: w.s.shared, isValue: true}
 	for k, v := range m.Labels() {
-		if o.gen.labels == nil {
-			o.gen.labels = make(map[string]string)
+		if o.layout.labels == nil {
+			o.layout.labels = make(map[string]string)
 		}
-		o.gen.labels[string(k)] = string(v)
+		o.layout.labels[string(k)] = string(v)
 	}
 	box := &decodedBox{value}
 	d := newDecodedState(box, 0)

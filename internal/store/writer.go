@@ -50,7 +50,7 @@ type Writer struct {
 	removed   bool
 	doubts    map[string]*Object // see doubt; bounded by the keys of a list that other writers have put newer
 	ending    progress           // that those of the doubts that are in the batch were right at
-	hurried   time.Time          // when a cursor was behind last while objects came fast
+	fastSince time.Time          // when a cursor was behind last while objects came fast
 	key       []byte             // scratch
 	made      *Object            // see Made
 }
@@ -160,7 +160,7 @@ func (w *Writer) Known(m *wire.Meta, received []byte) (bool, error) {
 func (w *Writer) identity(m *wire.Meta, received []byte) identity {
 	id := identityOf(m.UID, m.ResourceVersion)
 	if len(received) > 0 {
-		id.sum = wire.Fingerprint(w.s.kind.encoding, received)
+		id.sum = wire.Fingerprint(w.s.shared.encoding, received)
 	}
 	return id
 }
@@ -188,7 +188,7 @@ func (w *Writer) compare(id *identity, received []byte) (held *Object, came orde
 // sameContent reports whether what was received is what is held, though its fingerprint is another: the members of a JSON
 // object may come in another order from another server.
 func (w *Writer) sameContent(held *Object, received []byte) (same bool) {
-	enc := w.s.kind.encoding
+	enc := w.s.shared.encoding
 	if enc != wire.JSON || len(received) == 0 || held.size == 0 || held.sum == 0 || held.flags&flagMade != 0 {
 		return false
 	}
@@ -210,7 +210,7 @@ func (w *Writer) put(m *wire.Meta, id *identity, raw []byte, held *Object) error
 	o := w.newObject(m, id, raw, held)
 	o.indexed = p.hash
 	p.key, p.object = o.key, o
-	b.stage.add(w.s.gens, o, raw, m.UID, id)
+	b.queue.add(w.s, o, raw, m.UID, id)
 	b.add(p)
 	if b.full() {
 		w.Flush()
@@ -250,8 +250,8 @@ func (w *Writer) Made() *Object { return w.made }
 func (w *Writer) putDoubt(m *wire.Meta, id *identity, raw []byte, held *Object) {
 	o := w.newObject(m, id, raw, held)
 	body := o.cutUID(nil, raw, m.UID)
-	packed, gen := w.s.gens.pack(nil, body, false)
-	o.packed, o.gen = string(append(append(packed, id.uidText...), id.rvText...)), gen
+	packed, layout := w.s.pack(nil, body, false)
+	o.packed, o.layout = string(append(append(packed, id.uidText...), id.rvText...)), layout
 	w.doubt(o)
 }
 

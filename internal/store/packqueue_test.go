@@ -10,8 +10,11 @@ import (
 	"github.com/weirproject/weir/internal/wire"
 )
 
-// TestHurry: what comes fast while a cursor is behind is packed quickly; a list never is, and neither is what comes a while later.
-func TestHurry(t *testing.T) {
+// formFast is the first byte of what a fast pack makes of a pod.
+const formFast = 1
+
+// TestFastPack: what comes fast while a cursor is behind is packed fast; a list never is, and neither is what comes a while later.
+func TestFastPack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := New(Config{Encoding: wire.Protobuf})
 		defer s.Close()
@@ -25,10 +28,10 @@ func TestHurry(t *testing.T) {
 			}
 			w.Flush()
 		}
-		forms := func() (quick, well int) {
+		forms := func() (fast, well int) {
 			for o := range s.Snapshot().All() {
-				if o.packed[0] == packedS2 {
-					quick++
+				if o.packed[0] == formFast {
+					fast++
 				} else {
 					well++
 				}
@@ -41,12 +44,12 @@ func TestHurry(t *testing.T) {
 					t.Fatalf("%s does not come back: %v", o.Key(), err)
 				}
 			}
-			return quick, well
+			return fast, well
 		}
-		expect := func(when string, quick, well int) {
+		expect := func(when string, fast, well int) {
 			t.Helper()
-			if q, g := forms(); q != quick || g != well {
-				t.Errorf("%s %d are packed quickly and %d well, want %d and %d", when, q, g, quick, well)
+			if q, g := forms(); q != fast || g != well {
+				t.Errorf("%s %d are packed fast and %d well, want %d and %d", when, q, g, fast, well)
 			}
 		}
 		c := s.Cursor()
@@ -62,7 +65,7 @@ func TestHurry(t *testing.T) {
 		change(behindBy)
 		change(50)
 		expect("with a cursor that is behind", 50, 0)
-		time.Sleep(2 * hurryLasts)
+		time.Sleep(2 * fastLasts)
 		change(5)
 		expect("a while later", 45, 5)
 	})
@@ -103,4 +106,20 @@ func TestBehind(t *testing.T) {
 			t.Error("a cursor that is closed is behind")
 		}
 	})
+}
+
+// TestFirstObjectsArePackedToo: those that came before there was a dictionary are
+// packed when it is made, if their batch is not applied yet.
+func TestFirstObjectsArePackedToo(t *testing.T) {
+	s := newStore(t, Config{Encoding: wire.Protobuf})
+	w := s.Writer(Scope{})
+	for _, raw := range simPods(t, wire.Protobuf, 20) {
+		put(t, w, raw)
+	}
+	w.Flush()
+	for o := range s.Snapshot().All() {
+		if o.layout.dict == nil || len(o.packed) > o.Size()/2 {
+			t.Errorf("%s takes %d of %d bytes", o.Key(), len(o.packed), o.Size())
+		}
+	}
 }

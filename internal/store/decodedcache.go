@@ -5,48 +5,52 @@ import (
 	"time"
 )
 
-// coolTicks is how many sweeps make up one DecodedIdle.
-const coolTicks = 8
+// idleTicks is how many sweeps make up one DecodedIdle.
+const idleTicks = 8
 
 // sweepChunk bounds how many objects a sweep looks at under the lock.
 const sweepChunk = 1024
 
-// cooler lets go of decoded forms that nobody reads, and of the least recently
-// used ones when there are more than the budget allows. It tracks live objects
-// that have a decoded form; its one goroutine runs while it tracks any and ends
-// by itself or with close. Lock order: nothing else is locked inside.
-type cooler struct {
+// decodedCache lets go of decoded forms that nobody has read for a while, and evicts
+// by the CLOCK algorithm when those that it holds take more than the budget: a hand
+// goes round, a form that was read since the hand came by gets a second chance, and
+// the first other one goes.
+//
+// It tracks live objects that have a decoded form, so it is bounded by the objects
+// of the table. Its one goroutine runs while it tracks any, and ends by itself or
+// with close. Lock order: nothing else is locked inside mu.
+type decodedCache struct {
 	idle   time.Duration
 	budget int64 // 0: none
 
 	mu      sync.Mutex
 	tracked []*decodedState
 	strong  int64 // bytes held strongly
-	hand    int   // of the budget's clock
+	hand    int   // of CLOCK: a position in tracked
 	running bool
 	closed  bool
 	done    chan struct{}
 	wg      sync.WaitGroup
 }
 
-func newCooler(idle time.Duration, budget int64) *cooler {
+func newDecodedCache(idle time.Duration, budget int64) *decodedCache {
 	if idle <= 0 {
 		idle = time.Minute
 	}
-	return &cooler{idle: idle, budget: budget, done: make(chan struct{})}
+	return &decodedCache{idle: idle, budget: budget, done: make(chan struct{})}
 }
 
 // watch starts tracking d, o's decoded form, which is held weakly.
-func (c *cooler) watch(o *Object, d *decodedState) {
+func (c *decodedCache) watch(o *Object, d *decodedState) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.track(o, d)
 }
 
-// track is watch with the lock held; false: d is not to be held. A version that
-// is no longer in the table is never held: whoever is about to take it out of
-// the table marks it first and then calls drop.
-func (c *cooler) track(o *Object, d *decodedState) bool {
+// track is watch with the lock held. It returns false if d is not to be held. A
+// version that is no longer in the table is never held: whoever takes it out of the
+// table marks it first and then calls drop.
+func (c *decodedCache) track(o *Object, d *decodedState) bool {
 	if d.owner != nil {
 		return true
 	}
@@ -62,8 +66,8 @@ func (c *cooler) track(o *Object, d *decodedState) bool {
 	return true
 }
 
-// hold makes d strong: it was read again soon after.
-func (c *cooler) hold(o *Object, d *decodedState, box *decodedBox) {
+// hold holds d strongly: it was read again soon after.
+func (c *decodedCache) hold(o *Object, d *decodedState, box *decodedBox) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if d.strong.Load() != nil || !c.track(o, d) || c.budget > 0 && d.bytes > c.budget {
@@ -74,8 +78,8 @@ func (c *cooler) hold(o *Object, d *decodedState, box *decodedBox) {
 	c.evict()
 }
 
-// evict goes round like the hand of a clock until the strong ones fit.
-func (c *cooler) evict() {
+// evict moves the hand on until the strong ones fit the budget.
+func (c *decodedCache) evict() {
 	if c.budget <= 0 {
 		return
 	}
@@ -95,20 +99,20 @@ func (c *cooler) evict() {
 	}
 }
 
-func (c *cooler) weaken(d *decodedState) {
+func (c *decodedCache) weaken(d *decodedState) {
 	if d.strong.Swap(nil) != nil {
 		c.strong -= d.bytes
 	}
 }
 
 // drop forgets d: its object has left the table, or has another decoded form.
-func (c *cooler) drop(d *decodedState) {
+func (c *decodedCache) drop(d *decodedState) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.untrack(d)
 }
 
-func (c *cooler) untrack(d *decodedState) {
+func (c *decodedCache) untrack(d *decodedState) {
 	if d.owner == nil {
 		return
 	}
@@ -124,8 +128,8 @@ func (c *cooler) untrack(d *decodedState) {
 	}
 }
 
-func (c *cooler) run() {
-	ticker := time.NewTicker(max(c.idle/coolTicks, 1))
+func (c *decodedCache) run() {
+	ticker := time.NewTicker(max(c.idle/idleTicks, 1))
 	defer ticker.Stop()
 	for {
 		select {
@@ -139,8 +143,8 @@ func (c *cooler) run() {
 	}
 }
 
-// sweep ages all tracked ones by a tick; false: there are none left.
-func (c *cooler) sweep() bool {
+// sweep ages all tracked ones by a tick. It returns false if there are none left.
+func (c *decodedCache) sweep() bool {
 	// From the end, because untrack moves the last one into the gap.
 	for i := -1; ; {
 		c.mu.Lock()
@@ -163,12 +167,12 @@ func (c *cooler) sweep() bool {
 	}
 }
 
-func (c *cooler) age(d *decodedState) {
+func (c *decodedCache) age(d *decodedState) {
 	if d.used.And(^uint32(usedSinceSweep))&usedSinceSweep != 0 {
 		d.age = 0
 		return
 	}
-	if d.age++; d.age < coolTicks {
+	if d.age++; d.age < idleTicks {
 		return
 	}
 	if d.strong.Load() != nil {
@@ -184,7 +188,7 @@ func (c *cooler) age(d *decodedState) {
 }
 
 // close lets go of everything and ends the goroutine.
-func (c *cooler) close() {
+func (c *decodedCache) close() {
 	c.mu.Lock()
 	if !c.closed {
 		c.closed = true
@@ -197,9 +201,8 @@ func (c *cooler) close() {
 	c.wg.Wait()
 }
 
-// footprint is the estimated memory of what is held strongly, and of the
-// tracking.
-func (c *cooler) footprint() int64 {
+// footprint returns the estimated bytes of what is held strongly and of the tracking.
+func (c *decodedCache) footprint() int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	const perTracked = 160 // state, list slot, the runtime's weak handle

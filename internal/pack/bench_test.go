@@ -1,0 +1,48 @@
+package pack
+
+import (
+	"testing"
+
+	"github.com/weirproject/weir/internal/wire"
+)
+
+func BenchmarkPack(b *testing.B) {
+	for _, enc := range []wire.Encoding{wire.Protobuf, wire.JSON} {
+		raws := simPods(b, enc, 1000)
+		var samples [][]byte
+		for i, r := range raws { // as the store packs them
+			raws[i] = withoutUID(b, enc, r)
+			if i%(len(raws)/laterSamples) == 0 {
+				samples = append(samples, raws[i])
+			}
+		}
+		d := newDictionary(spread(samples), dictSamples)
+		var raw, packed int
+		var forms [][]byte
+		for _, r := range raws {
+			form := d.pack(nil, r, false)
+			forms = append(forms, form)
+			raw += len(r)
+			packed += len(form)
+		}
+		b.Run(enc.String(), func(b *testing.B) {
+			var dst []byte
+			b.ReportAllocs()
+			for i := 0; b.Loop(); i++ {
+				dst = d.pack(dst[:0], raws[i%len(raws)], false)
+			}
+			b.ReportMetric(float64(raw)/float64(packed), "ratio")
+			b.ReportMetric(float64(packed)/float64(len(raws)), "packed-B")
+		})
+		b.Run(enc.String()+"/unpack", func(b *testing.B) {
+			var dst []byte
+			b.ReportAllocs()
+			for i := 0; b.Loop(); i++ {
+				var err error
+				if dst, err = d.unpack(dst[:0], forms[i%len(raws)], len(raws[i%len(raws)])); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,79 @@
+package pack
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/weirproject/weir/internal/wire"
+)
+
+func TestRatio(t *testing.T) {
+	for _, tc := range []struct {
+		enc   wire.Encoding
+		ratio float64
+	}{{wire.Protobuf, 9}, {wire.JSON, 14}} {
+		raws := simPods(t, tc.enc, 200)
+		d := newDictionary(raws[:firstSamples], dictSamples)
+		var raw, packed int
+		for _, r := range raws {
+			form := d.pack(nil, r, false)
+			raw += len(r)
+			packed += len(form)
+			back, err := d.unpack([]byte("before"), form, len(r))
+			if err != nil || string(back) != "before"+string(r) {
+				t.Fatalf("%s: does not come back: %v", tc.enc, err)
+			}
+		}
+		if got := float64(raw) / float64(packed); got < tc.ratio {
+			t.Errorf("%s packs %.1f:1, want %.0f:1", tc.enc, got, tc.ratio)
+		}
+	}
+}
+
+// TestPackAnything: objects that are nothing like the samples, of all sizes.
+func TestPackAnything(t *testing.T) {
+	rnd := newRand(1)
+	random := func(n int) []byte {
+		b := make([]byte, n)
+		for i := range b {
+			b[i] = byte(rnd.Uint32())
+		}
+		return b
+	}
+	for _, samples := range [][][]byte{
+		simPods(t, wire.Protobuf, firstSamples), {{}, {}, {1}}, nil, {random(100)}, {random(200_000), random(10)}, {bytes.Repeat([]byte("a"), 100_000)},
+	} {
+		d := newDictionary(samples, dictSamples)
+		for _, n := range []int{0, 1, 7, 15, 16, 17, 100, 5000, 65_535, 65_536, 300_000, 3 << 20} {
+			for _, raw := range [][]byte{random(n), bytes.Repeat([]byte("k"), n), bytes.Repeat([]byte("text-%d"), n/7)} {
+				form := d.pack(nil, raw, false)
+				if len(form) > len(raw)+1 {
+					t.Errorf("%d bytes became %d", len(raw), len(form))
+				}
+				back, err := d.unpack(nil, form, len(raw))
+				if err != nil || !bytes.Equal(back, raw) {
+					t.Fatalf("%d bytes do not come back: %v", n, err)
+				}
+			}
+		}
+	}
+}
+
+// FuzzUnpack: damaged memory is an error, not a crash.
+func FuzzUnpack(f *testing.F) {
+	raws := simPods(f, wire.Protobuf, firstSamples+3)
+	d := newDictionary(raws[:firstSamples], dictSamples)
+	for _, r := range raws[firstSamples:] {
+		f.Add(d.pack(nil, r, false), len(r))
+	}
+	f.Add([]byte{}, 0)
+	f.Fuzz(func(t *testing.T, form []byte, size int) {
+		if size < 0 || size > 1<<20 {
+			return
+		}
+		back, err := d.unpack(nil, form, size)
+		if err == nil && len(form) > 0 && form[0] != formRaw && len(back) != size {
+			t.Fatalf("%d bytes, want %d", len(back), size)
+		}
+	})
+}

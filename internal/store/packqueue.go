@@ -1,0 +1,130 @@
+package store
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+	"unsafe"
+)
+
+// A second goroutine is worth it when packApart objects wait to be packed, and
+// they come faster than one each packTime, about what packing takes: to wake a
+// goroutine for a trickle costs more than it brings.
+// A second goroutine is worth it when packApart objects wait to be packed, and
+// they come faster than one each packTime, about what packing takes: to wake a
+// goroutine for a trickle costs more than it brings.
+const (
+	packApart = 8
+	packTime  = 10 * time.Microsecond
+	// At fastTime an object or less, packing well would take the CPU that a cursor
+	// that has fallen behind needs to catch up.
+	fastTime = 100 * time.Microsecond
+	// fastLasts is how long they are packed fast after that.
+	fastLasts = time.Second
+)
+
+// packQueue holds the objects of a batch that are to be packed, which is most of
+// the work of taking them in: at most batchChanges. The writer packs them when it
+// flushes the batch. When they come faster than that, a second goroutine packs while
+// the batch still fills. It ends when nothing is left to pack, and pack waits for it.
+type packQueue struct {
+	raws    []byte    // of the objects, each with its odd texts behind it
+	began   time.Time // when the first of them came
+	fast    bool      // pack them fast rather than well
+	jobs    [batchChanges]packJob
+	added   atomic.Int32 // so many jobs are there,
+	taken   atomic.Int32 // and so many of those have somebody who packs them
+	apart   sync.WaitGroup
+	running atomic.Bool // the second goroutine
+	scratch [2][]byte
+}
+
+// packJob is one object to pack.
+type packJob struct {
+	object   *Object
+	raw, odd []byte // odd is the texts that stay as they are
+}
+
+// add keeps an object's bytes, in which its uid is this text, until they are packed.
+func (q *packQueue) add(s *Store, o *Object, raw, uid []byte, id *identity) {
+	// Should raws grow into other memory, the jobs there keep what they have.
+	from := len(q.raws)
+	q.raws = o.cutUID(q.raws, raw, uid)
+	odd := len(q.raws)
+	q.raws = append(append(q.raws, id.uidText...), id.rvText...)
+	n := q.added.Load()
+	if n == 0 {
+		q.began = time.Now()
+	}
+	q.jobs[n] = packJob{o, q.raws[from:odd:odd], q.raws[odd:]}
+	q.added.Store(n + 1)
+	if n+1-q.taken.Load() >= packApart && !q.running.Load() && time.Since(q.began) < time.Duration(n)*packTime {
+		q.running.Store(true)
+		q.apart.Go(func() {
+			q.work(s, &q.scratch[1])
+			q.running.Store(false)
+		})
+	}
+}
+
+// comesFast reports whether the objects have come fastTime apart or less.
+func (q *packQueue) comesFast() bool {
+	n := q.added.Load()
+	return n >= packApart && time.Since(q.began) < time.Duration(n)*fastTime
+}
+
+// work packs until every job is taken.
+func (q *packQueue) work(s *Store, scratch *[]byte) {
+	for {
+		i := q.taken.Load()
+		if i >= q.added.Load() {
+			return
+		}
+		if q.taken.CompareAndSwap(i, i+1) {
+			q.jobs[i].pack(s, scratch, q.fast)
+		}
+	}
+}
+
+func (j *packJob) pack(s *Store, scratch *[]byte, fast bool) {
+	packed, layout := s.pack((*scratch)[:0], j.raw, fast)
+	packed = append(packed, j.odd...)
+	j.object.packed, j.object.layout = string(packed), layout
+	if *scratch = packed; cap(packed) > maxScratch {
+		*scratch = nil
+	}
+}
+
+// pack packs what is left, and waits for what the second goroutine still packs.
+func (b *batch) pack(s *Store) {
+	q := &b.queue
+	q.work(s, &q.scratch[0])
+	q.apart.Wait()
+	jobs := q.jobs[:q.added.Load()]
+	for i := range jobs {
+		j := &jobs[i]
+		if s.packer.Observe(j.object.layout.dict, j.raw, len(j.object.packed)-len(j.odd), q.fast) {
+			b.repack(s)
+		}
+	}
+	clear(jobs)
+	q.added.Store(0)
+	q.taken.Store(0)
+	if q.raws = q.raws[:0]; cap(q.raws) > 2*batchBytes {
+		q.raws = nil
+	}
+}
+
+// repack packs what is held as it came, because there was no dictionary yet.
+func (b *batch) repack(s *Store) {
+	for i := range b.list {
+		o := b.list[i].object
+		if o == nil || o.size == 0 || o.layout.dict != nil {
+			continue
+		}
+		body, uid, rv := o.tail()
+		var packed []byte
+		packed, o.layout = s.pack(nil, unsafe.Slice(unsafe.StringData(body), len(body)), false)
+		o.packed = string(packed) + uid + rv
+	}
+}
