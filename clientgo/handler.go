@@ -166,7 +166,7 @@ func (r *registration) call(e delivery.Event) error {
 		r.handler.OnUpdate(was, is)
 	case delivery.Deleted:
 		_ = r.settle(e, nil)
-		r.informer.store.Underive(e.Key())
+		r.informer.store.DropDerived(e.Key())
 		if r.looks.deleted {
 			r.handler.OnDelete(r.deleted(e))
 		}

@@ -187,7 +187,7 @@ func (r *Registration) wait(ctx context.Context) bool {
 // deliverAll hands the handler a batch of changes, and notes as soon as it has handled what the first lists brought.
 func (r *Registration) deliverAll(ctx context.Context, changes []store.Change) {
 	owed := len(changes) - 1
-	for owed >= 0 && !changes[owed].Owed {
+	for owed >= 0 && !changes[owed].Awaited {
 		owed--
 	}
 	if len(changes) == 0 {

@@ -49,7 +49,7 @@ func (s *Store) startIndex(name string, ix Index) (*indexBuilder, error) {
 		return nil, ErrIndexExists
 	}
 	s.reserved[name] = struct{}{}
-	b := &indexBuilder{s: s, index: newNativeIndex(name, ix), snap: s.snapshotLocked()}
+	b := &indexBuilder{s: s, index: newByteIndex(name, ix), snap: s.snapshotLocked()}
 	s.log.collect(&b.dirty)
 	return b, nil
 }
@@ -69,7 +69,7 @@ func (b *indexBuilder) finish() error {
 }
 
 func (s *Store) takenLocked(name string) bool {
-	for _, x := range s.natives.Load().indexes {
+	for _, x := range s.byteIndexes.Load().indexes {
 		if x.name == name {
 			return true
 		}
@@ -88,7 +88,7 @@ func (s *Store) funcIndex(name string) *funcIndex {
 // indexBuilder builds a label or field index beside the running store.
 type indexBuilder struct {
 	s      *Store
-	index  *nativeIndex
+	index  *byteIndex
 	snap   *Snapshot // that the index is of
 	dirty  dirtyKeys // what has changed since
 	values [][]byte
@@ -114,7 +114,7 @@ func (b *indexBuilder) build() error {
 		revs, lost := b.s.log.take(&b.dirty)
 		b.snap = b.s.Snapshot()
 		if lost {
-			b.index = newNativeIndex(b.index.name, b.index.source)
+			b.index = newByteIndex(b.index.name, b.index.source)
 			for o := range b.snap.All() {
 				if err := b.change(nil, o); err != nil {
 					return err
@@ -139,7 +139,7 @@ func (b *indexBuilder) installLocked() error {
 	b.snap = b.s.snapshotLocked()
 	if lost {
 		before = &Snapshot{table: newTree[string, *Object](before.table.cmp)}
-		b.index = newNativeIndex(b.index.name, b.index.source)
+		b.index = newByteIndex(b.index.name, b.index.source)
 		revs = make(map[string]uint64, b.snap.Len())
 		for o := range b.snap.All() {
 			revs[o.key] = 0
@@ -148,8 +148,8 @@ func (b *indexBuilder) installLocked() error {
 	if err := b.catchUp(before, revs); err != nil {
 		return err
 	}
-	old := b.s.natives.Load()
-	b.s.natives.Store(&nativeSet{number: old.number + 1, indexes: append(old.indexes[:len(old.indexes):len(old.indexes)], b.index)})
+	old := b.s.byteIndexes.Load()
+	b.s.byteIndexes.Store(&byteIndexSet{number: old.number + 1, indexes: append(old.indexes[:len(old.indexes):len(old.indexes)], b.index)})
 	b.s.snap = nil
 	return nil
 }

@@ -42,7 +42,7 @@ func (w *Writer) settleSynced() {
 func (w *Writer) apply() int {
 	s, b := w.s, w.batch
 	s.mu.Lock()
-	if s.natives.Load() != b.natives {
+	if s.byteIndexes.Load() != b.byteIndexes {
 		s.mu.Unlock()
 		b.prepareAgain(w)
 		return 0
@@ -89,7 +89,7 @@ func (w *Writer) applyLocked(p *pending) bool {
 		if held, _ := s.table.get(p.key); held != old {
 			return false
 		}
-		if o := p.object; old == nil && !p.overrules && s.graves.buried(w, o.key, o.rv, o.odd()) {
+		if o := p.object; old == nil && !p.overrules && s.deletions.outdates(w, o.key, o.rv, o.odd()) {
 			return false // it came and went since the change was prepared
 		}
 	}
@@ -97,7 +97,7 @@ func (w *Writer) applyLocked(p *pending) bool {
 		w.setLocked(p)
 		return true
 	}
-	s.graves.dig(w, old, p)
+	s.deletions.record(w, old, p)
 	if old.claims.Load() != w.bit { // somebody else holds it too
 		old.claims.And(^w.bit)
 		old.marks.And(^w.bit)
@@ -156,7 +156,7 @@ func (w *Writer) initial() bool { return (w.replacing || w.ended) && !w.synced }
 // What has become meaningless by that is left out.
 func (b *batch) prepareAgain(w *Writer) {
 	s := w.s
-	b.natives = s.natives.Load()
+	b.byteIndexes = s.byteIndexes.Load()
 	b.ops, b.arena = b.ops[:0], b.arena[:0]
 	n := 0
 	for i := range b.list {
@@ -193,7 +193,7 @@ func (w *Writer) stillUseful(p *pending, held *Object) bool {
 	}
 	o := p.object
 	switch {
-	case held == nil && !p.overrules && w.s.graves.buried(w, o.key, o.rv, o.odd()):
+	case held == nil && !p.overrules && w.s.deletions.outdates(w, o.key, o.rv, o.odd()):
 		w.doubt(o)
 		return false
 	case held == nil || held == p.expect:

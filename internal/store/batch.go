@@ -14,13 +14,13 @@ import (
 // held) is done before the store's lock is taken. A writer has one while there
 // is something in it.
 type batch struct {
-	natives *nativeSet // that the index changes are for
-	list    []pending
-	keys    map[string]struct{}
-	queue   packQueue
-	ops     []indexOp
-	arena   []byte // the ops' values
-	records []record
+	byteIndexes *byteIndexSet // that the index changes are for
+	list        []pending
+	keys        map[string]struct{}
+	queue       packQueue
+	ops         []indexOp
+	arena       []byte // the ops' values
+	records     []record
 
 	// Scratch.
 	spans  []span
@@ -63,7 +63,7 @@ func (w *Writer) filling() *batch {
 
 // release gives up an empty batch. It keeps memory, and nothing of the store's.
 func (b *batch) release() {
-	b.natives, b.meta = nil, wire.Meta{}
+	b.byteIndexes, b.meta = nil, wire.Meta{}
 	clear(b.values[:cap(b.values)])
 	batches.Put(b)
 }
@@ -89,11 +89,11 @@ func (b *batch) add(p pending) {
 func (b *batch) drop(p *pending) { b.ops = b.ops[:p.from] }
 
 // adopt chooses the set of indexes that an empty batch is prepared for.
-func (b *batch) adopt(s *Store) *nativeSet {
+func (b *batch) adopt(s *Store) *byteIndexSet {
 	if len(b.list) == 0 {
-		b.natives = s.natives.Load()
+		b.byteIndexes = s.byteIndexes.Load()
 	}
-	return b.natives
+	return b.byteIndexes
 }
 
 var hashSeed = maphash.MakeSeed()
@@ -125,14 +125,14 @@ func (b *batch) indexAgain(s *Store, p *pending) {
 	p.object.indexed = p.hash
 }
 
-func (b *batch) beginIndex(s *Store, p *pending) (set *nativeSet, mark int) {
+func (b *batch) beginIndex(s *Store, p *pending) (set *byteIndexSet, mark int) {
 	p.from, p.to, p.hash = len(b.ops), len(b.ops), 0
 	b.spans = b.spans[:0]
 	return b.adopt(s), len(b.arena)
 }
 
 // endIndex makes the changes from p.expect's values to those in the spans.
-func (b *batch) endIndex(set *nativeSet, p *pending, mark int) {
+func (b *batch) endIndex(set *byteIndexSet, p *pending, mark int) {
 	p.hash = b.hash(set)
 	if p.expect != nil && p.expect.indexed == p.hash {
 		b.arena = b.arena[:mark]
@@ -161,7 +161,7 @@ func (b *batch) unindex(s *Store, p *pending) {
 }
 
 // read appends an object's values to the spans.
-func (b *batch) read(set *nativeSet, m *wire.Meta, raw []byte) (err error) {
+func (b *batch) read(set *byteIndexSet, m *wire.Meta, raw []byte) (err error) {
 	for i, x := range set.indexes {
 		b.values, err = x.source.values(b.values[:0], m, raw)
 		if err != nil {
@@ -174,7 +174,7 @@ func (b *batch) read(set *nativeSet, m *wire.Meta, raw []byte) (err error) {
 
 // readHeld is read for an object of the table: it was read when it came in, so
 // it can be read again. What could not be read then has no values.
-func (b *batch) readHeld(set *nativeSet, o *Object) {
+func (b *batch) readHeld(set *byteIndexSet, o *Object) {
 	mark := len(b.spans)
 	var raw []byte
 	var err error
@@ -207,7 +207,7 @@ func (b *batch) note(index int) {
 }
 
 // hash is that of the values in the spans, as those of one set of indexes.
-func (b *batch) hash(set *nativeSet) uint64 {
+func (b *batch) hash(set *byteIndexSet) uint64 {
 	var h maphash.Hash
 	h.SetSeed(hashSeed)
 	maphash.WriteComparable(&h, set.number)
@@ -235,7 +235,7 @@ next:
 func (b *batch) applyOps(p *pending) {
 	for _, op := range b.ops[p.from:p.to] {
 		value := unsafe.String(unsafe.SliceData(b.arena[op.span.from:]), op.span.to-op.span.from)
-		if x := b.natives.indexes[op.index]; op.add {
+		if x := b.byteIndexes.indexes[op.index]; op.add {
 			x.add(value, p.key)
 		} else {
 			x.remove(value, p.key)

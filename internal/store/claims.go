@@ -51,7 +51,7 @@ func (w *Writer) settle(id *identity, held *Object) order {
 		setBits(&held.marks, w.bit)
 	}
 	if w.initial() {
-		w.s.log.oweVersion(held)
+		w.s.log.awaitVersion(held)
 	}
 	return o
 }
@@ -139,10 +139,10 @@ func (w *Writer) overrules(held *Object, at progress) bool {
 	return held.rv <= at.rv && (w.progress.era < w.era || at.rv >= w.progress.rv)
 }
 
-// risen reports whether a version in doubt, of an object that is not held, is right: a source as of at tells what became of an object
+// isBack reports whether a version in doubt, of an object that is not held, is right: a source as of at tells what became of an object
 // that went before, as others were told.
-func (w *Writer) risen(o *Object, at progress) bool {
-	d, ok := w.s.graves.of[o.key]
+func (w *Writer) isBack(o *Object, at progress) bool {
+	d, ok := w.s.deletions.of[o.key]
 	return !ok || d.era < w.era || at.ok && at.rv >= d.rv
 }
 
@@ -152,7 +152,7 @@ func (w *Writer) overrule(at progress) {
 	for key, o := range w.doubts {
 		w.s.mu.RLock()
 		held, _ := w.s.table.get(key)
-		came, right := older, w.risen(o, at)
+		came, right := older, w.isBack(o, at)
 		if held != nil { // which need not be the version that o was doubted for
 			id := o.identity()
 			if came = w.order(&id, held); came == same {

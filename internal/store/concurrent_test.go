@@ -113,7 +113,7 @@ func follow(t *testing.T, s *Store, c *Cursor, pace int, stop *atomic.Bool) {
 				t.Errorf("%s: old is not what was seen last", ch.Key())
 			}
 			if view[ch.Key()] = ch.New; ch.New == nil {
-				s.Underive(ch.Key())
+				s.DropDerived(ch.Key())
 				delete(view, ch.Key())
 				continue
 			}

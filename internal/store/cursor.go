@@ -17,9 +17,9 @@ type Change struct {
 	// Initial: part of the state that the cursor started with, or of a writer's
 	// first replace, and Old is nil.
 	Initial bool
-	// Owed: SyncedThrough has waited for this change. It is Initial, or stands
+	// Awaited: SyncedThrough has waited for this change. It is Initial, or stands
 	// for something that a writer's first replace changed.
-	Owed bool
+	Awaited bool
 	// Coalesced: stands for more than one change.
 	Coalesced bool
 	// Missed: New is nil, and no DELETED event told of it. A relist did not have
@@ -52,9 +52,9 @@ func (ch *Change) Key() string {
 // order as long as the log reaches back to it. What the log drops before the
 // cursor has seen it is kept for it in one entry per key, the version it last
 // saw and the key's state since, and comes as one change per key: first these, in
-// the order of their revisions, then the rest of the log. What is Owed stays
+// the order of their revisions, then the rest of the log. What is Awaited stays
 // where it came first, for the newest state. So when Next returns a change that
-// is not Owed, all changes of lower revisions have been returned, or are part of
+// is not Awaited, all changes of lower revisions have been returned, or are part of
 // one that comes later.
 //
 // A key that came and went unseen gives nothing; neither does one that is back
@@ -75,8 +75,8 @@ type Cursor struct {
 	// Guarded by log.mu.
 	initial bool   // snap is not read to its end
 	pos     uint64 // revision of the next change to read
-	late    uint64 // the newest revision that came to be owed since Next has returned it
-	lag     lagMap
+	late    uint64 // the newest revision that came to be awaited since Next has returned it
+	backlog backlog
 	waiting bool      // nothing is there: the next change must signal
 	readAt  time.Time // when it was read last
 	read    uint64    // changes
@@ -104,7 +104,7 @@ func (s *Store) newCursor(byUID bool) *Cursor {
 	defer s.mu.Unlock()
 	snap := s.snapshotLocked()
 	c := &Cursor{log: s.log, ready: make(chan struct{}, 1), counts: true, initial: true, snap: snap}
-	c.lag.byUID = byUID
+	c.backlog.byUID = byUID
 	s.log.register(c, snap.revision+1)
 	c.signalNow()
 	return c
@@ -170,7 +170,7 @@ func (c *Cursor) nextInitial(dst []Change) int {
 		if full = n == len(dst); full {
 			return false
 		}
-		dst[n] = Change{Revision: o.revision, New: o, Initial: true, Owed: true}
+		dst[n] = Change{Revision: o.revision, New: o, Initial: true, Awaited: true}
 		dst[n].ended(0, false)
 		n++
 		return true
@@ -205,7 +205,7 @@ func (c *Cursor) nextChanges(dst []Change, first bool) int {
 	}
 	n := 0
 	for n < len(dst) {
-		ch, ok := c.lag.pop()
+		ch, ok := c.backlog.pop()
 		if !ok {
 			break
 		}
@@ -215,11 +215,11 @@ func (c *Cursor) nextChanges(dst []Change, first bool) int {
 	start := c.pos
 	for ; n < len(dst) && c.pos < l.next(); c.pos++ {
 		r := l.at(c.pos)
-		owed := r.initial && c.counts
-		dst[n] = Change{Revision: c.pos, Old: r.old, New: r.new, Initial: r.initial && r.old == nil, Owed: owed}
+		awaited := r.initial && c.counts
+		dst[n] = Change{Revision: c.pos, Old: r.old, New: r.new, Initial: r.initial && r.old == nil, Awaited: awaited}
 		dst[n].ended(r.end, r.missed)
-		if owed {
-			c.lag.owing--
+		if awaited {
+			c.backlog.awaiting--
 		}
 		n++
 	}
@@ -227,7 +227,7 @@ func (c *Cursor) nextChanges(dst []Change, first bool) int {
 	if start == l.base && c.pos > start {
 		l.trim() // it was, perhaps, the last one
 	}
-	if c.waiting = c.pos == l.next() && c.lag.n == 0; !c.waiting {
+	if c.waiting = c.pos == l.next() && c.backlog.n == 0; !c.waiting {
 		c.signalNow()
 	}
 	return n
@@ -254,7 +254,7 @@ func (c *Cursor) signalNow() {
 func (c *Cursor) Ready() <-chan struct{} { return c.ready }
 
 // Revision up to which Next has returned everything; 0 while it returns the
-// initial state, or what is Owed of changes that the log has dropped. Safe for concurrent use, like all that follow.
+// initial state, or what is Awaited of changes that the log has dropped. Safe for concurrent use, like all that follow.
 func (c *Cursor) Revision() uint64 {
 	c.log.mu.Lock()
 	defer c.log.mu.Unlock()
@@ -263,10 +263,10 @@ func (c *Cursor) Revision() uint64 {
 
 func (c *Cursor) revision() uint64 {
 	switch {
-	case c.initial || c.lag.owed > 0:
+	case c.initial || c.backlog.awaited > 0:
 		return 0
-	case c.lag.first != nil:
-		return c.lag.first.rev - 1
+	case c.backlog.first != nil:
+		return c.backlog.first.rev - 1
 	}
 	return c.pos - 1
 }
@@ -277,7 +277,7 @@ func (c *Cursor) revision() uint64 {
 func (c *Cursor) Saw(o *Object) bool {
 	c.log.mu.Lock()
 	defer c.log.mu.Unlock()
-	return !c.initial && o.revision < c.pos && c.lag.entries[o.key] == nil
+	return !c.initial && o.revision < c.pos && c.backlog.entries[o.key] == nil
 }
 
 // Pending is the number of keys kept for the cursor because the log has dropped
@@ -285,22 +285,22 @@ func (c *Cursor) Saw(o *Object) bool {
 func (c *Cursor) Pending() int {
 	c.log.mu.Lock()
 	defer c.log.mu.Unlock()
-	return c.lag.n
+	return c.backlog.n
 }
 
 // Lag is how many revisions the store is ahead of the cursor.
 func (c *Cursor) Lag() uint64 {
 	c.log.mu.Lock()
 	defer c.log.mu.Unlock()
-	if !c.initial && c.lag.owed > 0 {
-		return c.log.next() - c.lag.first.rev
+	if !c.initial && c.backlog.awaited > 0 {
+		return c.log.next() - c.backlog.first.rev
 	}
 	return c.log.next() - 1 - c.revision()
 }
 
 // SyncedThrough reports whether every writer has ended its first replace and
 // Next has returned all that came with it, which it counts: whatever else keeps
-// coming, it becomes true with the last change that is Owed. unhandled is what
+// coming, it becomes true with the last change that is Awaited. unhandled is what
 // the reader has yet to handle of what Next returned last: a first replace may
 // have turned out since to have one of these versions, that another writer has
 // put. It is false for a cursor of CursorAt.
@@ -310,7 +310,7 @@ func (c *Cursor) SyncedThrough(unhandled ...Change) bool {
 	}
 	c.log.mu.Lock()
 	defer c.log.mu.Unlock()
-	return c.log.synced.Load() && !c.initial && c.lag.owing == 0 &&
+	return c.log.synced.Load() && !c.initial && c.backlog.awaiting == 0 &&
 		!slices.ContainsFunc(unhandled, func(ch Change) bool { return ch.Revision <= c.late })
 }
 
@@ -335,7 +335,7 @@ func (c *Cursor) closeLocked() {
 		return
 	}
 	c.closed = true
-	c.lag = lagMap{}
+	c.backlog = backlog{}
 	delete(c.log.cursors, c)
 	c.signalNow()
 }

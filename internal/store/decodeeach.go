@@ -77,8 +77,8 @@ func (p *parts) next() []*Object {
 
 type decodedObject struct {
 	*Object
-	value  any
-	err    error
+	value    any
+	err      error
 	returned bool // false: the decoder did not return
 }
 

@@ -117,7 +117,7 @@ func handleAndScribble(t *testing.T, s *Store, c *Cursor, stop *atomic.Bool) {
 		last = stop.Load()
 		for _, ch := range buf[:c.Next(buf)] {
 			if ch.New == nil {
-				s.Underive(ch.Key())
+				s.DropDerived(ch.Key())
 				continue
 			}
 			v, err := ch.New.Fresh()

@@ -87,8 +87,8 @@ func (d *derivation) end(s *Store) {
 	}
 }
 
-// Underive lets go of what Derive has left of an object that is gone.
-func (s *Store) Underive(key string) {
+// DropDerived lets go of what Derive has left of an object that is gone.
+func (s *Store) DropDerived(key string) {
 	all := s.derives.Load()
 	if all == nil {
 		return

@@ -103,14 +103,14 @@ func TestDeriveIsBounded(t *testing.T) {
 		deletePod(t, w, pod)
 		w.Flush()
 		if i%2 == 0 {
-			s.Underive(pod.Name)
+			s.DropDerived(pod.Name)
 		}
 	}
 	if most > dirtySlack+2 {
 		t.Errorf("%d objects that are gone are still there", most)
 	}
 	for key := range x.derived.values {
-		s.Underive(key)
+		s.DropDerived(key)
 	}
 	if len(x.derived.values) != 0 {
 		t.Errorf("%d are left", len(x.derived.values))

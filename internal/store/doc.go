@@ -15,6 +15,6 @@
 // Files: store.go, writer.go, batch.go, apply.go, replace.go, progress.go are the
 // way in; object.go, layout.go, packqueue.go, identity.go an object in memory;
 // snapshot.go, tree.go, index.go, addindex.go, dropindex.go, funcindex.go the way to look at
-// it; log.go, cursor.go, lag.go, dirty.go what has changed; decoded.go and
+// it; log.go, cursor.go, backlog.go, deletions.go, dirty.go what has changed; decoded.go and
 // decodedcache.go what is decoded; memory.go what it all takes.
 package store

@@ -10,12 +10,12 @@ import (
 func (s *Store) DropIndex(name string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	old := s.natives.Load()
-	i := slices.IndexFunc(old.indexes, func(x *nativeIndex) bool { return x.name == name })
+	old := s.byteIndexes.Load()
+	i := slices.IndexFunc(old.indexes, func(x *byteIndex) bool { return x.name == name })
 	if i < 0 {
 		return false
 	}
-	s.natives.Store(&nativeSet{number: old.number + 1, indexes: slices.Delete(slices.Clone(old.indexes), i, i+1)})
+	s.byteIndexes.Store(&byteIndexSet{number: old.number + 1, indexes: slices.Delete(slices.Clone(old.indexes), i, i+1)})
 	s.snap = nil
 	return true
 }
@@ -24,7 +24,7 @@ func (s *Store) DropIndex(name string) bool {
 func (s *Store) IndexBytes(name string) int64 {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	for _, x := range s.natives.Load().indexes {
+	for _, x := range s.byteIndexes.Load().indexes {
 		if x.name == name {
 			return x.footprint()
 		}
@@ -34,7 +34,7 @@ func (s *Store) IndexBytes(name string) int64 {
 
 // ByFrom is By for an index by label or field, from the first object on whose key is key or later.
 func (sn *Snapshot) ByFrom(index, value, key string) (iter.Seq[*Object], error) {
-	x := sn.native(index)
+	x := sn.byteIndex(index)
 	if x == nil {
 		return func(func(*Object) bool) {}, ErrUnknownIndex
 	}
@@ -51,7 +51,7 @@ func (sn *Snapshot) ByFrom(index, value, key string) (iter.Seq[*Object], error) 
 
 // CountBy counts the objects that an index by label or field has under value, up to most. false: there is no such index.
 func (sn *Snapshot) CountBy(index, value string, most int) (n int, ok bool) {
-	x := sn.native(index)
+	x := sn.byteIndex(index)
 	if x == nil {
 		return 0, false
 	}
@@ -68,16 +68,16 @@ func (sn *Snapshot) CountBy(index, value string, most int) (n int, ok bool) {
 // Variety is a number that an index by label, label set or field has as long as its values are the same ones, whichever objects have them: what
 // was made of all Values holds for each snapshot of the same variety. 0: there is no such index.
 func (sn *Snapshot) Variety(index string) uint64 {
-	if x := sn.native(index); x != nil {
+	if x := sn.byteIndex(index); x != nil {
 		return x.variety
 	}
 	return 0
 }
 
-func (sn *Snapshot) native(index string) *frozenIndex {
-	for i := range sn.natives {
-		if sn.natives[i].name == index {
-			return &sn.natives[i]
+func (sn *Snapshot) byteIndex(index string) *frozenIndex {
+	for i := range sn.byteIndexes {
+		if sn.byteIndexes[i].name == index {
+			return &sn.byteIndexes[i]
 		}
 	}
 	return nil

@@ -14,7 +14,7 @@ func (x *funcIndex) build(sn *Snapshot) {
 	x.s.mu.Unlock()
 	x.upTo, x.later = sn.revision, differences(sn, current)
 	x.known, x.failed = make(map[string]*funcEntry, sn.Len()), make(map[string]funcFailure)
-	x.seen.reset(sn.Len())
+	x.versions.reset(sn.Len())
 	made := funcValues{}
 	take := func(o *Object, values []string) {
 		e := x.learn(o)

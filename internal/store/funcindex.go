@@ -14,16 +14,16 @@ type funcIndex struct {
 	name string
 	fn   func(decoded any) ([]string, error)
 
-	mu      sync.Mutex
-	built   bool              // and everything up to upTo is in it
-	upTo    uint64            // revision of the newest snapshot that it was caught up with
-	dirty   dirtyKeys         // what has changed since; guarded by the log's lock
-	later   map[string]uint64 // what has changed after upTo
-	entries tree[indexKey, *funcEntry]
-	known   map[string]*funcEntry // by object key
-	failed  map[string]funcFailure
-	seen    seenVersions
-	derived derivedValues // for the next query
+	mu       sync.Mutex
+	built    bool              // and everything up to upTo is in it
+	upTo     uint64            // revision of the newest snapshot that it was caught up with
+	dirty    dirtyKeys         // what has changed since; guarded by the log's lock
+	later    map[string]uint64 // what has changed after upTo
+	entries  tree[indexKey, *funcEntry]
+	known    map[string]*funcEntry // by object key
+	failed   map[string]funcFailure
+	versions indexedVersions
+	derived  derivedValues // for the next query
 }
 
 // funcFailure is why there is nothing of an object.
@@ -36,12 +36,12 @@ type funcFailure struct {
 type funcEntry struct {
 	revision uint64
 	values   []string
-	number   int32 // of the version in seen
+	number   int32 // of the version in versions
 }
 
 func newFuncIndex(s *Store, name string, fn func(any) ([]string, error)) *funcIndex {
 	x := &funcIndex{s: s, name: name, fn: fn}
-	x.dirty.letGo = x.seen.letGo
+	x.dirty.letGo = x.versions.letGo
 	return x
 }
 
@@ -50,7 +50,7 @@ func (x *funcIndex) appendBy(objects []*Object, sn *Snapshot, value string) ([]*
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.catchUp(sn)
-	versions := x.seen.versions()
+	versions := x.versions.versions()
 	x.entries.ascend(indexKey{value: value}, func(k indexKey, e *funcEntry) bool {
 		if k.value != value {
 			return false
@@ -64,7 +64,7 @@ func (x *funcIndex) appendBy(objects []*Object, sn *Snapshot, value string) ([]*
 		case !ok:
 			return true
 		case o.revision == e.revision:
-			x.seen.set(e.number, o)
+			x.versions.set(e.number, o)
 		default:
 			// The snapshot is older than the index: ask for its version.
 			if values, fail := x.call(o); fail.err != nil || !slices.Contains(values, value) {
@@ -155,7 +155,7 @@ func (x *funcIndex) follow(sn *Snapshot, revs map[string]uint64) {
 		case !ok:
 			x.remove(key)
 		case was != nil && was.revision == o.revision:
-			x.seen.set(was.number, o) // it may have been replaced since sn
+			x.versions.set(was.number, o) // it may have been replaced since sn
 		default:
 			if values, ok := x.derived.take(o); ok {
 				x.change(o, values, funcFailure{})
@@ -199,7 +199,7 @@ func (x *funcIndex) change(o *Object, values []string, fail funcFailure) {
 		return
 	case was != nil && slices.Equal(was.values, values):
 		was.revision = o.revision
-		x.seen.set(was.number, o)
+		x.versions.set(was.number, o)
 		return
 	}
 	x.remove(o.key)
@@ -218,7 +218,7 @@ func (x *funcIndex) change(o *Object, values []string, fail funcFailure) {
 
 // learn makes the entry of an object that has none.
 func (x *funcIndex) learn(o *Object) *funcEntry {
-	e := &funcEntry{revision: o.revision, number: x.seen.add(o)}
+	e := &funcEntry{revision: o.revision, number: x.versions.add(o)}
 	x.known[o.key] = e
 	return e
 }
@@ -233,7 +233,7 @@ func (x *funcIndex) remove(key string) {
 	for _, v := range was.values {
 		x.entries.delete(indexKey{v, key})
 	}
-	x.seen.remove(was.number)
+	x.versions.remove(was.number)
 	delete(x.known, key)
 }
 
@@ -268,7 +268,7 @@ func (x *funcIndex) callLocked(decoded any) (values []string, fail funcFailure) 
 func (x *funcIndex) footprint() int64 {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	n := x.entries.footprint(40) + x.seen.footprint() + x.derived.footprint()
+	n := x.entries.footprint(40) + x.versions.footprint() + x.derived.footprint()
 	for _, e := range x.known {
 		n += 96
 		for _, v := range e.values {

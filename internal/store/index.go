@@ -75,11 +75,11 @@ func (ix Index) heldValues(dst [][]byte, o *Object, m *wire.Meta, raw []byte) ([
 	return dst, nil
 }
 
-// nativeSet are the indexes that writers keep; immutable. Its number tells
+// byteIndexSet are the indexes that writers keep; immutable. Its number tells
 // objects that were indexed by it from those that were not.
-type nativeSet struct {
+type byteIndexSet struct {
 	number  uint64
-	indexes []*nativeIndex
+	indexes []*byteIndex
 }
 
 // indexKey is an entry of an index: ordered by value, then by the object's key.
@@ -92,9 +92,9 @@ func compareIndexKeys(a, b indexKey) int {
 	return strings.Compare(a.key, b.key)
 }
 
-// nativeIndex is an index kept by the writers; guarded by the store's lock.
+// byteIndex is an index kept by the writers; guarded by the store's lock.
 // Entries with the same value share its string, and all share the object's key.
-type nativeIndex struct {
+type byteIndex struct {
 	name    string
 	source  Index
 	entries tree[indexKey, struct{}]
@@ -111,17 +111,17 @@ type frozenIndex struct {
 // varieties counts the changes of what values there are, in any index.
 var varieties atomic.Uint64
 
-func newNativeIndex(name string, ix Index) *nativeIndex {
-	return &nativeIndex{name: name, source: ix, entries: newTree[indexKey, struct{}](compareIndexKeys), variety: varieties.Add(1)}
+func newByteIndex(name string, ix Index) *byteIndex {
+	return &byteIndex{name: name, source: ix, entries: newTree[indexKey, struct{}](compareIndexKeys), variety: varieties.Add(1)}
 }
 
 // owned returns the string that the index already has for value.
-func (x *nativeIndex) owned(value string) (string, bool) {
+func (x *byteIndex) owned(value string) (string, bool) {
 	return firstValue(&x.entries, value, func(v string) bool { return v == value })
 }
 
 // add puts an entry; value is only borrowed.
-func (x *nativeIndex) add(value, key string) {
+func (x *byteIndex) add(value, key string) {
 	own, ok := x.owned(value)
 	if !ok {
 		own = strings.Clone(value)
@@ -131,7 +131,7 @@ func (x *nativeIndex) add(value, key string) {
 	x.entries.set(indexKey{own, key}, struct{}{})
 }
 
-func (x *nativeIndex) remove(value, key string) {
+func (x *byteIndex) remove(value, key string) {
 	if _, ok := x.entries.delete(indexKey{value, key}); !ok {
 		return
 	}
@@ -141,7 +141,7 @@ func (x *nativeIndex) remove(value, key string) {
 	}
 }
 
-func (x *nativeIndex) footprint() int64 { return x.entries.footprint(32) + x.bytes }
+func (x *byteIndex) footprint() int64 { return x.entries.footprint(32) + x.bytes }
 
 // firstValue returns the first value not below from, if it is accepted.
 func firstValue[V any](t *tree[indexKey, V], from string, accept func(string) bool) (value string, ok bool) {

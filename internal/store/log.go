@@ -107,7 +107,7 @@ func (l *changeLog) append(records []record, held int) {
 		}
 	}
 	if initial > 0 {
-		l.owe(initial)
+		l.await(initial)
 	}
 	if l.bytes > l.limit {
 		l.enforce()
@@ -116,16 +116,16 @@ func (l *changeLog) append(records []record, held int) {
 }
 
 // owe makes SyncedThrough of all cursors wait for n changes more.
-func (l *changeLog) owe(n int) {
+func (l *changeLog) await(n int) {
 	for c := range l.cursors {
 		if c.counts {
-			c.lag.owing += n
+			c.backlog.awaiting += n
 		}
 	}
 }
 
-// oweVersion makes SyncedThrough wait for a version that another writer has put, and that a first replace has as well.
-func (l *changeLog) oweVersion(o *Object) {
+// awaitVersion makes SyncedThrough wait for a version that another writer has put, and that a first replace has as well.
+func (l *changeLog) awaitVersion(o *Object) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var r *record
@@ -137,11 +137,11 @@ func (l *changeLog) oweVersion(o *Object) {
 		switch {
 		case !c.counts:
 		case o.revision < c.pos:
-			if !c.lag.owe(o.key) {
+			if !c.backlog.await(o.key) {
 				c.late = max(c.late, o.revision)
 			}
 		case r != nil:
-			c.lag.owing++
+			c.backlog.awaiting++
 		}
 	}
 }
@@ -158,7 +158,7 @@ func (l *changeLog) isBehind() (behind bool, read uint64) {
 	n := uint64(0)
 	for c := range l.cursors {
 		left := l.next() - c.pos
-		if (left >= most || c.lag.n > 0) && time.Since(c.readAt) < blockedFor {
+		if (left >= most || c.backlog.n > 0) && time.Since(c.readAt) < blockedFor {
 			read += c.read
 			n++
 		}
@@ -177,7 +177,7 @@ func (l *changeLog) enforce() {
 	for c := range l.cursors {
 		for ; c.pos < to; c.pos++ {
 			r := l.at(c.pos)
-			c.lag.absorb(r, c.pos, r.initial && c.counts)
+			c.backlog.absorb(r, c.pos, r.initial && c.counts)
 		}
 	}
 	l.drop(to)
@@ -243,7 +243,7 @@ func (l *changeLog) footprint() (log, cursors int64) {
 	// Free slots of the ring count too.
 	log = l.bytes + int64(len(l.ring)-l.n)*recordBytes
 	for c := range l.cursors {
-		cursors += c.lag.bytes
+		cursors += c.backlog.bytes
 	}
 	for d := range l.dirty {
 		cursors += int64(len(d.revs)) * dirtyBytes

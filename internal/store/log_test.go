@@ -31,8 +31,8 @@ func TestLogForgets(t *testing.T) {
 		if s.log.bytes != 0 || s.log.n != 0 || len(s.log.ring) > minRing {
 			t.Errorf("read to its end: %d bytes, %d records, %d slots", s.log.bytes, s.log.n, len(s.log.ring))
 		}
-		if c.lag.bytes != 0 || c.lag.entries != nil || c.lag.first != nil || c.lag.last != nil || c.lag.n != 0 || c.lag.owing != 0 {
-			t.Errorf("read to its end: %+v", c.lag)
+		if c.backlog.bytes != 0 || c.backlog.entries != nil || c.backlog.first != nil || c.backlog.last != nil || c.backlog.n != 0 || c.backlog.awaiting != 0 {
+			t.Errorf("read to its end: %+v", c.backlog)
 		}
 		c.Close()
 		c.Close()

@@ -74,7 +74,7 @@ func (s *Store) Memory() Memory {
 		Keys:    s.keys,
 		Tree:    s.table.footprint(24) + int64(s.table.count)*objectOverhead,
 	}
-	for _, x := range s.natives.Load().indexes {
+	for _, x := range s.byteIndexes.Load().indexes {
 		m.Indexes += x.footprint()
 	}
 	funcs := make([]*funcIndex, 0, len(s.funcs))

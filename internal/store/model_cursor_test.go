@@ -7,7 +7,7 @@ type modelCursor struct {
 	pace   int
 	view   map[string]*Object
 	last   uint64
-	owes   map[string]bool // what SyncedThrough waits for, by key
+	awaits map[string]bool // what SyncedThrough waits for, by key
 	synced bool
 	since  int             // how many uids there had been when it began
 	uids   map[string]bool // that it has told of; false: it told of their end
@@ -17,7 +17,7 @@ func (m *model) addCursor() {
 	m.flush()
 	c := &modelCursor{
 		byUID: m.rnd.IntN(2) == 0, pace: 1 + m.rnd.IntN(20), since: len(m.uids),
-		view: map[string]*Object{}, owes: map[string]bool{}, uids: map[string]bool{},
+		view: map[string]*Object{}, awaits: map[string]bool{}, uids: map[string]bool{},
 	}
 	if c.byUID {
 		c.c = m.store.CursorByUID()
@@ -25,7 +25,7 @@ func (m *model) addCursor() {
 		c.c = m.store.Cursor()
 	}
 	for o := range m.store.Snapshot().All() {
-		c.owes[o.Key()] = true
+		c.awaits[o.Key()] = true
 		m.uids = append(m.uids, o.UID())
 	}
 	m.cursors = append(m.cursors, c)
@@ -40,17 +40,17 @@ func (m *model) observe() {
 		}
 		for _, c := range m.cursors {
 			if c.view[ch.Key()] == nil { // it came and went
-				delete(c.owes, ch.Key())
+				delete(c.awaits, ch.Key())
 			}
 		}
 	}
 }
 
 // owe notes that a first list has brought a key.
-func (m *model) owe(key string) {
+func (m *model) await(key string) {
 	for _, c := range m.cursors {
 		if _, ok := m.store.Get(key); ok {
-			c.owes[key] = true
+			c.awaits[key] = true
 		}
 	}
 }
@@ -65,7 +65,7 @@ func (m *model) read(c *modelCursor) int {
 	}
 	if through := c.c.SyncedThrough(); through && !c.synced {
 		c.synced = true
-		for key := range c.owes {
+		for key := range c.awaits {
 			if _, ok := m.store.Get(key); ok && c.view[key] == nil {
 				m.t.Fatalf("synced, but %s was not returned", key)
 			}
@@ -84,22 +84,22 @@ func (m *model) readChange(c *modelCursor, ch *Change) {
 	if ch.Old == nil && ch.New == nil || sameVersion(ch.Old, ch.New) {
 		m.t.Fatal("a change from something to the same")
 	}
-	if ch.Initial && !ch.Owed {
-		m.t.Fatalf("%s is initial, but not owed", ch.Key())
+	if ch.Initial && !ch.Awaited {
+		m.t.Fatalf("%s is initial, but not awaited", ch.Key())
 	}
-	if !ch.Owed {
+	if !ch.Awaited {
 		// By uid, what came and went while the cursor lagged has both in one place.
 		if ch.Revision < c.last || ch.Revision == c.last && !c.byUID {
 			m.t.Fatalf("%s: revision %d comes after %d", ch.Key(), ch.Revision, c.last)
 		}
 		c.last = ch.Revision
 	}
-	delete(c.owes, ch.Key())
+	delete(c.awaits, ch.Key())
 	if ch.Old != nil {
 		c.uids[ch.Old.UID()] = false
 	}
 	if ch.New == nil {
-		m.store.Underive(ch.Key())
+		m.store.DropDerived(ch.Key())
 		delete(c.view, ch.Key())
 		return
 	}
@@ -134,7 +134,7 @@ func (m *model) finish(c *modelCursor) {
 			m.t.Fatalf("uid %s: told %v that it is there %v; it is there %v", uid, told, has, there[uid])
 		}
 	}
-	if c.c.Lag() != 0 || c.c.Pending() != 0 || c.c.Revision() != m.store.Revision() || c.c.lag.bytes != 0 || c.c.lag.owing != 0 {
+	if c.c.Lag() != 0 || c.c.Pending() != 0 || c.c.Revision() != m.store.Revision() || c.c.backlog.bytes != 0 || c.c.backlog.awaiting != 0 {
 		m.t.Fatalf("read to the end, yet lag %d, pending %d, revision %d of %d", c.c.Lag(), c.c.Pending(), c.c.Revision(), m.store.Revision())
 	}
 }

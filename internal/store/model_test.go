@@ -166,7 +166,7 @@ func (m *model) told(w *modelWriter, pod *corev1.Pod, asOf int) {
 		if w.list == nil || w.list.rv < d.below {
 			return
 		}
-		w.list.risen = append(w.list.risen, pod)
+		w.list.isBack = append(w.list.isBack, pod)
 		return
 	}
 	if asOf >= w.told[key].asOf {

@@ -28,11 +28,11 @@ type moment struct{ version, asOf int }
 
 // modelList is a list that is being read.
 type modelList struct {
-	rv    int
-	items []*corev1.Pod
-	high  int // of the versions that were read
-	seen  map[string]bool
-	risen []*corev1.Pod // older than what has gone since, as others told; this list knows better
+	rv     int
+	items  []*corev1.Pod
+	high   int // of the versions that were read
+	seen   map[string]bool
+	isBack []*corev1.Pod // older than what has gone since, as others told; this list knows better
 }
 
 func (w *modelWriter) see(pod *corev1.Pod) bool { return pod != nil && w.sees(pod) }
@@ -93,7 +93,7 @@ func (w *modelWriter) readList() {
 	putPod(w.m.t, w.w, pod)
 	w.m.told(w, pod, l.rv)
 	if !w.listed {
-		w.m.owe(keyOf(pod))
+		w.m.await(keyOf(pod))
 	}
 }
 
@@ -110,7 +110,7 @@ func (w *modelWriter) endList() {
 			w.m.gone(w, key, l.rv, below)
 		}
 	}
-	for _, pod := range l.risen {
+	for _, pod := range l.isBack {
 		w.list = nil
 		delete(w.m.dead, keyOf(pod))
 		w.m.told(w, pod, l.rv)

@@ -10,11 +10,11 @@ import (
 // costs nothing to take; while it is kept, the versions of objects that it shows
 // stay in memory. What reads it holds no lock and keeps nobody waiting.
 type Snapshot struct {
-	store    *Store
-	table    tree[string, *Object]
-	natives  []frozenIndex
-	revision uint64
-	rv       string
+	store       *Store
+	table       tree[string, *Object]
+	byteIndexes []frozenIndex
+	revision    uint64
+	rv          string
 }
 
 // Snapshot returns the state of this moment.
@@ -44,8 +44,8 @@ func (s *Store) snapshotLocked() *Snapshot {
 		return s.snap
 	}
 	snap := &Snapshot{store: s, table: s.table.freeze(), revision: s.revision, rv: rv}
-	for _, x := range s.natives.Load().indexes {
-		snap.natives = append(snap.natives, frozenIndex{x.name, x.entries.freeze(), x.variety})
+	for _, x := range s.byteIndexes.Load().indexes {
+		snap.byteIndexes = append(snap.byteIndexes, frozenIndex{x.name, x.entries.freeze(), x.variety})
 	}
 	s.snap = snap
 	return snap
@@ -95,7 +95,7 @@ func (sn *Snapshot) Namespace(ns string) iter.Seq[*Object] {
 // function failed for some object: the objects for which it worked are yielded
 // all the same. See FuncIndex for how such an index follows snapshots.
 func (sn *Snapshot) By(index, value string) (iter.Seq[*Object], error) {
-	if sn.native(index) != nil {
+	if sn.byteIndex(index) != nil {
 		return sn.ByFrom(index, value, "")
 	}
 	objects, err := sn.AppendBy(nil, index, value)
@@ -104,7 +104,7 @@ func (sn *Snapshot) By(index, value string) (iter.Seq[*Object], error) {
 
 // AppendBy is By that appends to a slice: an index by function is read without an allocation.
 func (sn *Snapshot) AppendBy(objects []*Object, index, value string) ([]*Object, error) {
-	if sn.native(index) != nil {
+	if sn.byteIndex(index) != nil {
 		found, err := sn.ByFrom(index, value, "")
 		return slices.AppendSeq(objects, found), err
 	}
@@ -117,7 +117,7 @@ func (sn *Snapshot) AppendBy(objects []*Object, index, value string) ([]*Object,
 // Values yields the distinct values of an index, in order; none for an unknown
 // index.
 func (sn *Snapshot) Values(index string) iter.Seq[string] {
-	if x := sn.native(index); x != nil {
+	if x := sn.byteIndex(index); x != nil {
 		return func(yield func(string) bool) { eachValue(&x.entries, yield) }
 	}
 	if f := sn.store.funcIndex(index); f != nil {
@@ -136,7 +136,7 @@ func (sn *Snapshot) Values(index string) iter.Seq[string] {
 // made: an *IndexError, nil if it has all. By keeps those that cannot be decoded
 // to itself. The error is ErrUnknownIndex for an unknown index.
 func (sn *Snapshot) IndexErr(index string) error {
-	if sn.native(index) != nil {
+	if sn.byteIndex(index) != nil {
 		return nil
 	}
 	if f := sn.store.funcIndex(index); f != nil {

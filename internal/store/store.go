@@ -40,26 +40,26 @@ type Store struct {
 	layout atomic.Pointer[layout] // of the dictionary that was packed with last
 	log    *changeLog             // its lock is taken inside mu
 
-	revised atomic.Uint64                // the revision, to be read without mu
-	natives atomic.Pointer[nativeSet]    // replaced under mu
-	derives atomic.Pointer[[]*funcIndex] // the same as funcs, likewise; nil: there are none
-	blocked atomic.Int32                 // how many calls of Derive were left to themselves
+	revised     atomic.Uint64                // the revision, to be read without mu
+	byteIndexes atomic.Pointer[byteIndexSet] // replaced under mu
+	derives     atomic.Pointer[[]*funcIndex] // the same as funcs, likewise; nil: there are none
+	blocked     atomic.Int32                 // how many calls of Derive were left to themselves
 
-	mu       sync.RWMutex
-	table    tree[string, *Object]
-	revision uint64
-	raw      int64     // bytes of the objects in the table as they came
-	packed   int64     // and packed
-	keys     int64     // and of their keys
-	snap     *Snapshot // of this revision, if somebody has asked for one
-	writers  map[*Writer]struct{}
-	graves   graves
-	several  bool   // there was a second writer at some time
-	era      uint32 // how often the server has gone back; see claims.go
-	funcs    map[string]*funcIndex
-	reserved map[string]struct{} // names of indexes that are being built
-	changed  chan struct{}       // closed when a writer's progress changes; nil: nobody waits
-	closed   atomic.Bool
+	mu        sync.RWMutex
+	table     tree[string, *Object]
+	revision  uint64
+	raw       int64     // bytes of the objects in the table as they came
+	packed    int64     // and packed
+	keys      int64     // and of their keys
+	snap      *Snapshot // of this revision, if somebody has asked for one
+	writers   map[*Writer]struct{}
+	deletions deletions
+	several   bool   // there was a second writer at some time
+	era       uint32 // how often the server has gone back; see claims.go
+	funcs     map[string]*funcIndex
+	reserved  map[string]struct{} // names of indexes that are being built
+	changed   chan struct{}       // closed when a writer's progress changes; nil: nobody waits
+	closed    atomic.Bool
 }
 
 // New returns an empty store. Close ends what it started.
@@ -82,7 +82,7 @@ func New(cfg Config) *Store {
 		reserved: make(map[string]struct{}),
 	}
 	s.layout.Store(&layout{shared: common})
-	s.natives.Store(&nativeSet{})
+	s.byteIndexes.Store(&byteIndexSet{})
 	return s
 }
 

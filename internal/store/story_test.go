@@ -216,8 +216,8 @@ func (st *story) next(f []string) {
 		if ch.Initial {
 			st.out.WriteString(", initial")
 		}
-		if ch.Owed && !ch.Initial {
-			st.out.WriteString(", owed")
+		if ch.Awaited && !ch.Initial {
+			st.out.WriteString(", awaited")
 		}
 		if ch.Coalesced {
 			st.out.WriteString(", coalesced")

@@ -174,7 +174,7 @@ func (w *Writer) compare(id *identity, received []byte) (held *Object, came orde
 	}
 	delete(w.doubts, string(w.key)) // this is later news
 	if held = w.held(); held == nil {
-		if w.s.graves.buried(w, string(w.key), id.rv, id.oddUID || id.oddRV) {
+		if w.s.deletions.outdates(w, string(w.key), id.rv, id.oddUID || id.oddRV) {
 			return nil, older
 		}
 		return nil, newer

@@ -2,22 +2,22 @@ package store
 
 const (
 	// So many deletions are remembered although every writer has passed them: a server may send its last events again.
-	gravesKept = 256
+	deletionsKept = 256
 	// No more are remembered than this, however far a writer is behind: about 2 MiB.
-	gravesMost = 16 << 10
+	deletionsMost = 16 << 10
 )
 
-// graves remember, by key, at which resourceVersion objects have gone. Writers of merged sources are not in step: one tells that an
+// deletions remember, by key, at which resourceVersion objects have gone. Writers of merged sources are not in step: one tells that an
 // object came and went, and another, which lags, tells of the same object after that, or of one that had the key before. An older version
 // must not come back. The source that lags will tell the rest of the story: an object that went at rv has changed there, for
 // whoever has it. Guarded by the store's lock. The zero value remembers nothing.
-type graves struct {
-	of    map[string]grave
+type deletions struct {
+	of    map[string]deletion
 	queue []string // in the order of their deletion
 	head  int
 }
 
-type grave struct {
+type deletion struct {
 	rv  uint64 // a source that is current to here has told what became of the object,
 	old uint64 // and versions below this one are older than its end
 	era uint32
@@ -25,9 +25,9 @@ type grave struct {
 	in  uint32 // of its replaces
 }
 
-// dig remembers the end of old, as the writer was told; other writers may hold it for a while. Where a relist found it, all that is known is
+// record remembers the end of old, as the writer was told; other writers may hold it for a while. Where a relist found it, all that is known is
 // that old was not the last version.
-func (g *graves) dig(w *Writer, old *Object, p *pending) {
+func (g *deletions) record(w *Writer, old *Object, p *pending) {
 	rv, below := p.end, p.end
 	if rv == 0 || old.odd() {
 		return // nobody was told, or they cannot be told apart or compared
@@ -48,7 +48,7 @@ func (g *graves) dig(w *Writer, old *Object, p *pending) {
 		rv = max(old.rv, w.progress.rv) + 1
 	}
 	if g.of == nil {
-		g.of = make(map[string]grave)
+		g.of = make(map[string]deletion)
 	}
 	before, ok := g.of[old.key]
 	if !ok {
@@ -57,8 +57,8 @@ func (g *graves) dig(w *Writer, old *Object, p *pending) {
 	if before.era == w.era && before.old > below {
 		return
 	}
-	g.of[old.key] = grave{rv, below, w.era, w, w.replaces}
-	for n := len(g.queue) - g.head; n > gravesMost || n > gravesKept && g.passed(w.s); n-- {
+	g.of[old.key] = deletion{rv, below, w.era, w, w.replaces}
+	for n := len(g.queue) - g.head; n > deletionsMost || n > deletionsKept && g.passed(w.s); n-- {
 		delete(g.of, g.queue[g.head])
 		g.head++
 	}
@@ -69,7 +69,7 @@ func (g *graves) dig(w *Writer, old *Object, p *pending) {
 }
 
 // passed reports whether all writers have come to where the oldest deletion was.
-func (g *graves) passed(s *Store) bool {
+func (g *deletions) passed(s *Store) bool {
 	rv := g.of[g.queue[g.head]].rv
 	for w := range s.writers {
 		if w.progress.rv < rv {
@@ -79,9 +79,9 @@ func (g *graves) passed(s *Store) bool {
 	return true
 }
 
-// buried reports whether an incoming version of a key that is not held is one from before an end that was told since, be it of the same
+// outdates reports whether an incoming version of a key that is not held is one from before an end that was told since, be it of the same
 // object or of one that had the key before. A writer's own list knows better than what it was told before it.
-func (g *graves) buried(w *Writer, key string, rv uint64, odd bool) bool {
+func (g *deletions) outdates(w *Writer, key string, rv uint64, odd bool) bool {
 	if len(g.of) == 0 || odd || w.byHand {
 		return false
 	}

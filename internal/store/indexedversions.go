@@ -2,11 +2,11 @@ package store
 
 import "sync/atomic"
 
-// seenVersions are the versions that an index by function has seen, by numbers that it gives them, so that a query need not look for
+// indexedVersions are the versions that an index by function has seen, by numbers that it gives them, so that a query need not look for
 // them in the table. All are let go of when some have been replaced: by then it is not known which, and what a query finds is looked
 // up in the table once more. So of versions that are in the table no more, each index holds no more than its dirtyKeys allow. The index's lock
 // guards everything but held itself.
-type seenVersions struct {
+type indexedVersions struct {
 	held atomic.Pointer[versionList] // nil, or shorter than there are numbers: those that are missing were let go of
 	n    int                         // numbers, so far
 	free []int32                     // that are not used any more
@@ -15,7 +15,7 @@ type seenVersions struct {
 type versionList struct{ all []*Object }
 
 // versions are those that are held, nil at the numbers of others.
-func (s *seenVersions) versions() []*Object {
+func (s *indexedVersions) versions() []*Object {
 	p := s.held.Load()
 	if p == nil {
 		p = new(versionList)
@@ -28,16 +28,16 @@ func (s *seenVersions) versions() []*Object {
 }
 
 // letGo lets go of all. It may be called at any time, by anybody.
-func (s *seenVersions) letGo() { s.held.Store(nil) }
+func (s *indexedVersions) letGo() { s.held.Store(nil) }
 
 // reset begins anew, with room for n.
-func (s *seenVersions) reset(n int) {
+func (s *indexedVersions) reset(n int) {
 	s.n, s.free = 0, nil
 	s.held.Store(&versionList{make([]*Object, 0, n)})
 }
 
 // add gives a version a number.
-func (s *seenVersions) add(o *Object) int32 {
+func (s *indexedVersions) add(o *Object) int32 {
 	if last := len(s.free) - 1; last >= 0 {
 		number := s.free[last]
 		s.free = s.free[:last]
@@ -55,7 +55,7 @@ func (s *seenVersions) add(o *Object) int32 {
 
 // set puts a version in place of the one that has the number. One that the table does not hold any more, as older snapshots do, is not held here
 // either: the writer does not count it again.
-func (s *seenVersions) set(number int32, o *Object) {
+func (s *indexedVersions) set(number int32, o *Object) {
 	if o != nil && !o.live() {
 		o = nil
 	}
@@ -64,9 +64,9 @@ func (s *seenVersions) set(number int32, o *Object) {
 	}
 }
 
-func (s *seenVersions) remove(number int32) {
+func (s *indexedVersions) remove(number int32) {
 	s.set(number, nil)
 	s.free = append(s.free, number)
 }
 
-func (s *seenVersions) footprint() int64 { return 8*int64(s.n) + 4*int64(cap(s.free)) }
+func (s *indexedVersions) footprint() int64 { return 8*int64(s.n) + 4*int64(cap(s.free)) }

@@ -1,42 +1,42 @@
 package store
 
-// lagMap is what a cursor keeps of changes that the log dropped before it saw
+// backlog is what a cursor keeps of changes that the log dropped before it saw
 // them: one entry a key, or by uid one for each object that the key stood for.
 // Its memory is the entries and the versions that the cursor saw last, and by
 // uid the last versions of what came and went: at most what changed while the
 // cursor lagged. The newest version of an entry is alive anyway, in the table or
 // as the old version of the key's next change in the log. Guarded by the log's
 // lock.
-type lagMap struct {
+type backlog struct {
 	byUID   bool
-	entries map[string]*lagEntry // by key; by uid without the objects that are gone
+	entries map[string]*backlogEntry // by key; by uid without the objects that are gone
 	// In the order of each entry's last change. What SyncedThrough waits for stays where it came first: under steady load it
 	// would never come to the front.
-	first, last *lagEntry
+	first, last *backlogEntry
 	n           int // of entries in the list,
-	owed        int // and how many of them SyncedThrough waits for
-	owing       int // changes that it waits for, here and in the log
+	awaited     int // and how many of them SyncedThrough waits for
+	awaiting    int // changes that it waits for, here and in the log
 	bytes       int64
 }
 
-// lagEntry stands for all dropped changes of one key.
-type lagEntry struct {
+// backlogEntry stands for all dropped changes of one key.
+type backlogEntry struct {
 	seen, new  *Object // what the cursor saw last, and the key as of rev
 	last       *Object // where both are nil: what came and went
 	rev        uint64
 	end        uint64 // of the last record
 	missed     bool   // of the last record
 	initial    bool
-	owed       bool
+	awaited    bool
 	coalesced  bool
-	prev, next *lagEntry
+	prev, next *backlogEntry
 }
 
-// lagEntryBytes is an entry with its place in the map.
-const lagEntryBytes = 80 + 40
+// backlogEntryBytes is an entry with its place in the map.
+const backlogEntryBytes = 80 + 40
 
-func (e *lagEntry) cost() int64 {
-	n := int64(lagEntryBytes)
+func (e *backlogEntry) cost() int64 {
+	n := int64(backlogEntryBytes)
 	for _, o := range [2]*Object{e.seen, e.last} {
 		if o != nil {
 			n += o.footprint()
@@ -45,29 +45,29 @@ func (e *lagEntry) cost() int64 {
 	return n
 }
 
-// absorb takes a record that is about to be dropped. owed: SyncedThrough waits for it.
-func (m *lagMap) absorb(r *record, rev uint64, owed bool) {
+// absorb takes a record that is about to be dropped. awaited: SyncedThrough waits for it.
+func (m *backlog) absorb(r *record, rev uint64, awaited bool) {
 	if m.byUID && r.old != nil && r.new != nil && !r.old.SameUID(r.new) {
 		m.take(&record{old: r.old, missed: true}, rev, false)
 		r = &record{new: r.new, initial: r.initial}
 	}
-	m.take(r, rev, owed)
+	m.take(r, rev, awaited)
 }
 
-func (m *lagMap) take(r *record, rev uint64, owed bool) {
+func (m *backlog) take(r *record, rev uint64, awaited bool) {
 	key := r.key()
 	e := m.entries[key]
 	if e == nil {
-		e = &lagEntry{seen: r.old}
+		e = &backlogEntry{seen: r.old}
 		if m.entries == nil {
-			m.entries = make(map[string]*lagEntry)
+			m.entries = make(map[string]*backlogEntry)
 		}
 		m.entries[key] = e
 		m.bytes += e.cost()
 		m.n++
 		m.link(e)
 	} else {
-		if !e.owed {
+		if !e.awaited {
 			m.unlink(e)
 			m.link(e)
 		}
@@ -75,11 +75,11 @@ func (m *lagMap) take(r *record, rev uint64, owed bool) {
 		e.coalesced = e.coalesced || !m.byUID || e.seen != nil || r.new != nil
 	}
 	switch {
-	case owed && e.owed:
-		m.owing-- // one is for both
-	case owed:
-		e.owed = true
-		m.owed++
+	case awaited && e.awaited:
+		m.awaiting-- // one is for both
+	case awaited:
+		e.awaited = true
+		m.awaited++
 	}
 	e.new, e.rev, e.end, e.missed = r.new, rev, r.end, r.missed
 	e.initial = e.initial || r.initial
@@ -97,26 +97,26 @@ func (m *lagMap) take(r *record, rev uint64, owed bool) {
 }
 
 // owe makes SyncedThrough wait for a key, and reports whether there is something to come of it.
-func (m *lagMap) owe(key string) bool {
+func (m *backlog) await(key string) bool {
 	e := m.entries[key]
-	if e != nil && !e.owed {
-		e.owed, e.initial = true, true
-		m.owed++
-		m.owing++
+	if e != nil && !e.awaited {
+		e.awaited, e.initial = true, true
+		m.awaited++
+		m.awaiting++
 	}
 	return e != nil
 }
 
 // pop takes out the next change.
-func (m *lagMap) pop() (Change, bool) {
+func (m *backlog) pop() (Change, bool) {
 	for e := m.first; e != nil; e = m.first {
 		if e.seen == nil && e.new == nil { // it comes before it goes
-			ch := Change{Revision: e.rev, New: e.last, Initial: e.initial, Owed: e.owed, Coalesced: e.coalesced}
+			ch := Change{Revision: e.rev, New: e.last, Initial: e.initial, Awaited: e.awaited, Coalesced: e.coalesced}
 			ch.ended(0, false)
 			e.seen, e.last, e.initial, e.coalesced = e.last, nil, false, false
 			return ch, true
 		}
-		ch := Change{Revision: e.rev, Old: e.seen, New: e.new, Initial: e.initial && e.seen == nil, Owed: e.owed, Coalesced: e.coalesced}
+		ch := Change{Revision: e.rev, Old: e.seen, New: e.new, Initial: e.initial && e.seen == nil, Awaited: e.awaited, Coalesced: e.coalesced}
 		ch.ended(e.end, e.missed)
 		m.forget(ch.Key(), e)
 		if !sameVersion(e.seen, e.new) {
@@ -126,11 +126,11 @@ func (m *lagMap) pop() (Change, bool) {
 	return Change{}, false
 }
 
-func (m *lagMap) forget(key string, e *lagEntry) {
+func (m *backlog) forget(key string, e *backlogEntry) {
 	m.unlink(e)
-	if e.owed {
-		m.owed--
-		m.owing--
+	if e.awaited {
+		m.awaited--
+		m.awaiting--
 	}
 	m.bytes -= e.cost()
 	m.n--
@@ -139,13 +139,13 @@ func (m *lagMap) forget(key string, e *lagEntry) {
 	}
 }
 
-func (m *lagMap) remove(key string) {
+func (m *backlog) remove(key string) {
 	if delete(m.entries, key); len(m.entries) == 0 {
 		m.entries = nil // a map keeps its room
 	}
 }
 
-func (m *lagMap) link(e *lagEntry) {
+func (m *backlog) link(e *backlogEntry) {
 	e.prev, e.next = m.last, nil
 	if m.last == nil {
 		m.first = e
@@ -155,7 +155,7 @@ func (m *lagMap) link(e *lagEntry) {
 	m.last = e
 }
 
-func (m *lagMap) unlink(e *lagEntry) {
+func (m *backlog) unlink(e *backlogEntry) {
 	if e.prev == nil {
 		m.first = e.next
 	} else {
