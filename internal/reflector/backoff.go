@@ -17,18 +17,18 @@ const (
 //	ErrUnreachable; ErrServer at once             Backoff, but no more than the second wait for the first half a minute (pace)
 //	anything else                                 Backoff
 //	any, with Retry-After                         at least that, no more than maxRetryAfter, and up to a tenth more
-func (b Backoff) delay(kind error, attempt int, retryAfter time.Duration, luck float64) time.Duration {
+func (b Backoff) delay(kind error, attempt int, retryAfter time.Duration, jitter float64) time.Duration {
 	limit := b.Max
 	switch kind {
 	case ErrUnauthorized, ErrForbidden, ErrUnknownResource:
 		limit = min(limit, b.Denied)
 	}
-	d := time.Duration(float64(b.base(attempt, limit)) * (0.5 + 0.5*luck))
+	d := time.Duration(float64(b.base(attempt, limit)) * (0.5 + 0.5*jitter))
 	if kind == ErrAhead {
 		d = aheadRetry
 	}
 	retryAfter = min(retryAfter, maxRetryAfter)
-	return max(d, retryAfter+time.Duration(float64(retryAfter)*0.1*luck))
+	return max(d, retryAfter+time.Duration(float64(retryAfter)*0.1*jitter))
 }
 
 // base is Min doubled for each attempt after the first, up to limit.

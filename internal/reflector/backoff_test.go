@@ -30,7 +30,7 @@ func TestPace(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			cfg := Config{}.withDefaults()
 			for attempt, want := range test.want {
-				m := machine{state: newState(&cfg, "1"), in: input{answered: test.answered, luck: 0.5}}
+				m := machine{state: newState(&cfg, "1"), in: input{answered: test.answered, jitter: 0.5}}
 				if strings.Contains(name, "after a second") {
 					m.in.after = time.Second
 				}

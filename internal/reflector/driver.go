@@ -39,7 +39,7 @@ type driver struct {
 	told     string          // the writer's progress
 	dirty    bool            // objects were put since the last flush
 	pending  *input          // what came after events that had to be told first
-	pacer    pacer           // of watches
+	throttle throttle        // of watches
 
 	meta    wire.Meta
 	kept    []byte        // what Config.Drop has left of an object
@@ -70,7 +70,7 @@ func (d *driver) next(ask action) (in input) {
 	} else {
 		in = d.read()
 	}
-	in.after, in.luck = time.Since(d.began), d.r.cfg.Backoff.Random()
+	in.after, in.jitter = time.Since(d.began), d.r.cfg.Backoff.Random()
 	switch in.kind {
 	case inFailed, inEnded, inPage, inBookmark:
 		if d.high > 0 {
@@ -281,18 +281,18 @@ func (d *driver) put(item []byte) {
 	item, err := d.readMeta(d.list.Encoding(), item)
 	switch err {
 	case nil:
-		d.brought()
+		d.noteVersion()
 		err = d.write(0, item)
 	case errUnwanted:
-		d.brought()
+		d.noteVersion()
 		d.others++
 		err = nil
 	}
 	d.taken(err, d.list.Offset())
 }
 
-// brought notes the resourceVersion of an object of a list, or of initial events.
-func (d *driver) brought() {
+// noteVersion notes the resourceVersion of an object of a list, or of initial events.
+func (d *driver) noteVersion() {
 	if rv, err := strconv.ParseUint(unsafe.String(unsafe.SliceData(d.meta.ResourceVersion), len(d.meta.ResourceVersion)), 10, 64); err == nil {
 		d.high = max(d.high, rv)
 	}

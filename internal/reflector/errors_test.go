@@ -60,7 +60,7 @@ func TestDelay(t *testing.T) {
 		kind       error
 		attempt    int
 		retryAfter time.Duration
-		luck       float64
+		jitter     float64
 		want       time.Duration
 	}{
 		{ErrServer, 1, 0, 0, 400 * time.Millisecond},
@@ -76,8 +76,8 @@ func TestDelay(t *testing.T) {
 		{ErrForbidden, 1, 20 * time.Second, 0, 20 * time.Second},
 		{ErrServer, 1, 24 * time.Hour, 1, 132 * time.Second},
 	} {
-		if got := b.delay(c.kind, c.attempt, c.retryAfter, c.luck); got != c.want {
-			t.Errorf("%v, attempt %d, retry after %v, luck %v: %v, want %v", c.kind, c.attempt, c.retryAfter, c.luck, got, c.want)
+		if got := b.delay(c.kind, c.attempt, c.retryAfter, c.jitter); got != c.want {
+			t.Errorf("%v, attempt %d, retry after %v, jitter %v: %v, want %v", c.kind, c.attempt, c.retryAfter, c.jitter, got, c.want)
 		}
 	}
 }

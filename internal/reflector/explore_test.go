@@ -94,7 +94,7 @@ func (a answers) explore(t *testing.T, mode Mode, rv string, done func(n int, as
 	for requests := 0; requests < mostRequests; {
 		in := inputs[0]
 		inputs = inputs[1:]
-		in.luck = 0.5
+		in.jitter = 0.5
 		before := s
 		var actions []action
 		s, actions = step(s, in)

@@ -58,7 +58,7 @@ func ahead() http.HandlerFunc {
 // probe finds out.
 func TestWentBack(t *testing.T) {
 	inWorld(t, listed, func(w *world) {
-		w.run(w.list("100", "a@91=new", "b@92", "c@50"), w.events("torn"), w.events(),
+		w.run(w.list("100", "a@91=new", "b@92", "c@50"), w.events("brokenLists"), w.events(),
 			w.list("60/more", "a@40"), ahead(), w.list("60/more", "a@40"), ahead(), w.list("60/more", "a@40"),
 			w.list("60", "a@40=old", "c@50", "d@55"), w.events("~a@61"))
 		w.after(10 * time.Second)
@@ -106,7 +106,7 @@ func TestBrokenHalfWay(t *testing.T) {
 	inWorld(t, listed, func(w *world) {
 		cursor := w.store.Cursor()
 		defer cursor.Close()
-		w.run(w.torn(7, "10", "a@1", "b@2", "c@3", "d@4"), w.list("10", "a@1", "b@2", "c@3", "d@4"), w.events())
+		w.run(w.brokenLists(7, "10", "a@1", "b@2", "c@3", "d@4"), w.list("10", "a@1", "b@2", "c@3", "d@4"), w.events())
 		w.told(ErrUnreachable)
 		w.holds("a@1 b@2")
 		if w.store.Synced() {

@@ -41,10 +41,10 @@ func TestServedAgain(t *testing.T) {
 	}
 	for name, instead := range after {
 		for _, mode := range []Mode{List, Pages, WatchList} {
-			for _, luck := range []float64{0, 0.5, 0.999} {
+			for _, jitter := range []float64{0, 0.5, 0.999} {
 				for _, outage := range []time.Duration{time.Second, 7 * time.Second, 30 * time.Second} {
-					t.Run(fmt.Sprintf("%s/%s/%v/%v", name, mode, luck, outage), func(t *testing.T) {
-						inWorld(t, Config{Mode: mode}, func(w *world) { w.servedAgain(outage, luck, instead, soon) })
+					t.Run(fmt.Sprintf("%s/%s/%v/%v", name, mode, jitter, outage), func(t *testing.T) {
+						inWorld(t, Config{Mode: mode}, func(w *world) { w.servedAgain(outage, jitter, instead, soon) })
 					})
 				}
 			}
@@ -53,8 +53,8 @@ func TestServedAgain(t *testing.T) {
 }
 
 // servedAgain runs the reflector through an outage, and checks when it is current again.
-func (w *world) servedAgain(outage time.Duration, luck float64, instead func(w *world, n int) http.HandlerFunc, soon time.Duration) {
-	w.r.cfg.Backoff.Random = func() float64 { return luck }
+func (w *world) servedAgain(outage time.Duration, jitter float64, instead func(w *world, n int) http.HandlerFunc, soon time.Duration) {
+	w.r.cfg.Backoff.Random = func() float64 { return jitter }
 	begins, n, cut := time.Minute, 0, make(chan struct{})
 	w.server = func(rw http.ResponseWriter, r *http.Request) {
 		q, now := r.URL.Query(), time.Since(w.began)
@@ -121,9 +121,9 @@ func (w *world) held(cut chan struct{}, events ...string) http.HandlerFunc {
 // TestMissingForLong counts the requests for a resource that does not come back: two a second at first, one in 2.5 s at most after a minute or so.
 func TestMissingForLong(t *testing.T) {
 	for _, mode := range []Mode{List, WatchList} {
-		for _, luck := range []float64{0, 0.999} {
+		for _, jitter := range []float64{0, 0.999} {
 			inWorld(t, Config{Mode: mode}, func(w *world) {
-				w.r.cfg.Backoff.Random = func() float64 { return luck }
+				w.r.cfg.Backoff.Random = func() float64 { return jitter }
 				w.server = deny(404, "")
 				if mode == List {
 					w.run(w.list("100", "a@91"), deny(404, ""))

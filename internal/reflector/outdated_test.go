@@ -27,7 +27,7 @@ func TestOutdated(t *testing.T) {
 					other.run(other.events("+b@92", "+c@50", "end@100"), other.list("110/more", "c@50"), other.events("+c@50", "+d@105", "end@110", "~d@111"))
 				}
 				defer other.stop()
-				w.run(w.list("100", "a@91"), w.events("torn"), w.events(),
+				w.run(w.list("100", "a@91"), w.events("brokenLists"), w.events(),
 					w.list("60/more", "a@40"), ahead(), w.list("60/more", "a@40"), ahead(), w.list("60/more", "a@40"),
 					w.list("60", "a@40"), w.events("bookmark@112"))
 				w.after(10 * time.Second)

@@ -68,7 +68,7 @@ func (r *Reflector) Run(ctx context.Context) error {
 	}()
 	d := &driver{r: r, ctx: ctx, told: r.w.ResourceVersion()}
 	s := newState(&r.cfg, d.told)
-	for in := (input{kind: inBegin, luck: r.cfg.Backoff.Random()}); ctx.Err() == nil && d.fatal == nil; {
+	for in := (input{kind: inBegin, jitter: r.cfg.Backoff.Random()}); ctx.Err() == nil && d.fatal == nil; {
 		before := s
 		var actions []action
 		s, actions = step(before, in)

@@ -49,7 +49,7 @@ func TestPages(t *testing.T) {
 // TestPageFails asks for the same page again, and loses nothing of those before it.
 func TestPageFails(t *testing.T) {
 	inWorld(t, Config{Mode: Pages, PageSize: 2}, func(w *world) {
-		w.run(w.list("10/one", "a@1", "b@2"), w.torn(6, "10", "c@3"), w.list("10", "c@3"), w.events())
+		w.run(w.list("10/one", "a@1", "b@2"), w.brokenLists(6, "10", "c@3"), w.list("10", "c@3"), w.events())
 		w.told(ErrUnreachable)
 		w.after(600 * time.Millisecond)
 		w.sees("0s LIST limit=2", "0s LIST limit=2 continue=one", "600ms LIST limit=2 continue=one", "600ms WATCH resourceVersion=10")

@@ -42,7 +42,7 @@ func TestServerWentBack(t *testing.T) {
 					defer other.stop()
 					others = append(others, other)
 				}
-				script := append([]http.HandlerFunc{w.list("100", "a@91"), w.events("torn"), w.events()}, w.restored()...)
+				script := append([]http.HandlerFunc{w.list("100", "a@91"), w.events("brokenLists"), w.events()}, w.restored()...)
 				w.run(append(script, w.events("bookmark@112"))...)
 				w.after(20 * time.Second)
 				w.holds("a@40")
@@ -75,7 +75,7 @@ func TestServerWentBackForAll(t *testing.T) {
 			worlds = append(worlds, w.apart(Config{Mode: List, Server: server}))
 		}
 		for i, other := range worlds {
-			script := []http.HandlerFunc{other.list("100", "a@91"), other.events("torn"), other.events()}
+			script := []http.HandlerFunc{other.list("100", "a@91"), other.events("brokenLists"), other.events()}
 			if i == 3 { // this one is told, while it waits, and its server is still behind
 				script = []http.HandlerFunc{other.list("100", "a@91"), other.events()}
 				script = append(script, other.list("60", "a@40"), ahead(), other.list("61/more", "a@40"), ahead(), other.list("61/more", "a@40"), other.list("61", "a@40"))

@@ -1,10 +1,42 @@
 package reflector
 
 import (
+	"errors"
+	"fmt"
 	"time"
+
+	"github.com/weirproject/weir/internal/invariants"
 )
 
 // state is all that step knows. It is a value; cfg points to what never changes.
+//
+// Phase and request go together, and say which of the flags about requests may be set.
+// A - means that the flag is false, and + that it may be either.
+//
+//	phase      request               initial  replacing  page  insteadOfWatch
+//	Waiting    list                  -        +          +     +
+//	Waiting    version               -        -          -     +
+//	Waiting    newest, reaches       -        -          -     +
+//	Waiting    watch                 -        -          -     -
+//	Asking     version               -        -          -     +
+//	Asking     newest, reaches       -        -          -     +
+//	Listing    list                  -        +          +     +
+//	Listing    watch                 true     +          -     +
+//	Watching   watch                 -        -          -     -
+//
+// Besides:
+//
+//	page is set            only while replacing, and pageRV only while page is
+//	replacing with Waiting only between two pages: page is set
+//	initial and replacing  only with an open watch
+//	moved                  only where the watch has brought something
+//	brought                only where the watch was open
+//	rv is known            only where synced
+//	restored               never with Watching: a list comes first
+//
+// check enforces these rules. All other combinations of flags are legal: consistent,
+// atLeast, whole, unpaged, withoutInitial, rebase and noMatch are demands on the next
+// list that add up.
 type state struct {
 	cfg *Config
 
@@ -19,36 +51,37 @@ type state struct {
 	relists int
 
 	// About the list under way, or the next one.
-	consistent bool   // it must be consistent, whatever the Config says
-	atLeast    bool   // it must not be older than rv: a server was found that is behind
-	asked      bool   // the request under way is consistent
-	whole      bool   // it must not be in pages
-	unpaged    bool   // a next page did not come the last time: all in one answer is tried first, until that does not come either
-	plain      bool   // it must be a LIST, also in mode WatchList
-	rebase     bool   // it is the truth, also where it is older than rv
-	back       bool   // it is the truth because the server went back
-	instead    bool   // it stands in for a watch that keeps failing; rv may still be good
-	tail       bool   // lists tell their resourceVersion behind the items, or may do so
-	fresh      bool   // the newest resourceVersion is asked for because it must not be older than that
-	noMatch    bool   // the server refuses "not older than"
-	unmatched  int    // lists in a row that failed with "not older than"
-	torn       int    // lists in a row that failed in the form they were asked for
-	limit      int64  // of its pages
-	page       string // the token of the page under way; "" on the first
-	pageRV     string // the list's resourceVersion
-	replacing  bool   // between replace and its end
-	initial    bool   // a watch, in its initial events
+	consistent      bool   // it must be consistent, whatever the Config says
+	atLeast         bool   // it must not be older than rv: a server was found that is behind
+	askedConsistent bool   // the request under way is for a consistent one
+	whole           bool   // it must not be in pages
+	unpaged         bool   // a next page did not come the last time: all in one answer is tried first
+	withoutInitial  bool   // it must be a LIST, also in mode WatchList
+	rebase          bool   // it is the truth, also where it is older than rv
+	restored        bool   // it is the truth because the server was restored from a backup
+	insteadOfWatch  bool   // it stands in for a watch that keeps failing; rv may still be good
+	rvAtEnd         bool   // lists tell their resourceVersion behind the items, or may do so
+	askingFloor     bool   // the newest resourceVersion is asked for because the list must not be older
+	noMatch         bool   // the server refuses "not older than"
+	unmatched       int    // lists in a row that failed with "not older than"
+	brokenLists     int    // lists in a row that failed in the form they were asked for
+	limit           int64  // of its pages
+	page            string // the token of the page under way; "" on the first
+	pageRV          string // the list's resourceVersion
+	replacing       bool   // between replace and its end
+	initial         bool   // a watch, in its initial events
 
 	behind behind // about a server that may have gone back in time
 
 	// About the watch under way, or the next one.
-	doubt  bool // its server has yet to show that it is as new as rv
-	open   bool // it was answered with 200
-	saw    bool // it brought an event or a bookmark
-	moved  bool // it brought a newer resourceVersion
-	unread bool // the last list had objects that cannot be read: another one is no reason for a list
+	doubt      bool // its server has yet to show that it is as new as rv
+	open       bool // it was answered with 200
+	brought    bool // it brought an event or a bookmark
+	moved      bool // it brought a newer resourceVersion
+	unreadable bool // the last list had objects that cannot be read: another one is no reason for a list
 
-	// Failures in a row. All but quick end with a newer resourceVersion; fruitless to barren also with a list.
+	// Failures in a row, 0 <= each. All but quick end with a newer resourceVersion;
+	// fruitless to barren also with a list.
 	attempt    int // of any kind: sets the pace. Ends with a watch that stood as well
 	trouble    int // of watches, that made a list necessary: sets the pace of lists. Ends with a watch that stood; a newer rv leaves one
 	fruitless  int // answers of any kind but 429 and 504 ResourceVersionTooLarge
@@ -58,10 +91,71 @@ type state struct {
 	barren     int // watches that stood, and brought nothing
 	quick      int // watches that brought something and ended within quickWatch
 
-	// Answers in a row that there is no such resource, where there was one a moment ago, while they set no slower pace.
+	// Answers in a row that there is no such resource, where there was one a moment ago,
+	// while they set no slower pace.
 	missing int // <= mostMissing. Ends with a list
 	refused int // those of them to a watch; <= mostRefused. Ends with a watch that stood, or brought something
 	err     *Error
+}
+
+// checking makes step check its result. Tests set it.
+var checking = invariants.Enabled
+
+// check returns which of the rules beside state is broken, or nil.
+func (s *state) check() error {
+	rule := func(ok bool, text string) error {
+		if ok {
+			return nil
+		}
+		return errors.New(text)
+	}
+	return errors.Join(
+		rule(s.matches(), "phase and request do not go together"),
+		rule(s.initial == (s.phase == Listing && s.request == reqWatch), "initial is not a watch that lists"),
+		rule(s.page == "" || s.replacing, "a page without a replace"),
+		rule(s.pageRV == "" || s.page != "", "a page's resourceVersion without a page"),
+		rule(!s.replacing || s.initial && s.open || s.request == reqList && (s.phase == Listing || s.page != ""), "a replace that nobody ends"),
+		rule(!s.insteadOfWatch || s.request != reqWatch || s.initial, "a list instead of a watch is a watch"),
+		rule(!s.brought || s.open, "a watch that was not open has brought something"),
+		rule(!s.moved || s.brought, "a watch that brought nothing has moved on"),
+		rule(s.rv == "" || s.synced, "current to a resourceVersion, and not synced"),
+		rule(!s.restored || s.phase != Watching, "a watch before the list of a server that was restored"),
+		rule(s.counts(), "a counter out of its range"),
+	)
+}
+
+// matches reports whether phase and request are a row of the table.
+func (s *state) matches() bool {
+	switch s.phase {
+	case Waiting:
+		return s.request != reqNone
+	case Asking:
+		return s.request == reqVersion || s.request == reqNewest || s.request == reqReaches
+	case Listing:
+		return s.request == reqList || s.request == reqWatch
+	case Watching:
+		return s.request == reqWatch
+	}
+	return false
+}
+
+// counts reports whether all counters are within their bounds.
+func (s *state) counts() bool {
+	for _, n := range []int{s.relists, s.unmatched, s.brokenLists, s.attempt, s.trouble, s.fruitless, s.unanswered, s.reached,
+		s.failures, s.barren, s.quick, s.missing, s.refused, s.behind.denied, s.behind.rounds, s.behind.mute} {
+		if n < 0 {
+			return false
+		}
+	}
+	return s.missing <= mostMissing && s.refused <= mostRefused && s.behind.rounds <= mostRounds
+}
+
+// mustHold panics with both states if after breaks a rule.
+func mustHold(before, after state, in input) {
+	if err := after.check(); err != nil {
+		before.cfg, after.cfg = nil, nil
+		panic(fmt.Sprintf("reflector: %v\nafter  %+v\nbefore %+v\ninput  %+v", err, after, before, in))
+	}
 }
 
 // request is what a reflector can ask of the server.
@@ -108,12 +202,12 @@ type input struct {
 	retryAfter   time.Duration
 	high         string        // the newest resourceVersion of the objects of a list that ends here
 	after        time.Duration // since the request under way was made
-	luck         float64       // random in [0, 1)
+	jitter       float64       // random in [0, 1)
 	spread       time.Duration // what a list that others make as well is put off by, at random
 }
 
 func newState(cfg *Config, rv string) state {
-	return state{cfg: cfg, mode: cfg.Mode, rv: rv, synced: rv != "", tail: rv != ""}
+	return state{cfg: cfg, mode: cfg.Mode, rv: rv, synced: rv != "", rvAtEnd: rv != ""}
 }
 
 // tries returns how many tries have failed in a row.

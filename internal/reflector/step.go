@@ -58,6 +58,9 @@ func step(s state, in input) (state, []action) {
 	case inFailed:
 		m.failed()
 	}
+	if checking {
+		mustHold(s, m.state, in)
+	}
 	return m.state, m.actions
 }
 
@@ -79,7 +82,7 @@ func (m *machine) report(kind, cause error) {
 func (m *machine) sleep(q request, kind error) {
 	attempt := m.pace(kind)
 	m.phase, m.request = Waiting, q
-	m.do(wait{m.cfg.Backoff.delay(kind, attempt, m.in.retryAfter, m.in.luck)})
+	m.do(wait{m.cfg.Backoff.delay(kind, attempt, m.in.retryAfter, m.in.jitter)})
 }
 
 // pace returns for which attempt the wait before the next request is. A server that cannot be reached, or refuses at once, does not make it
@@ -104,8 +107,8 @@ func (m *machine) cheap(kind error) bool {
 	return kind == ErrUnreachable
 }
 
-// atOnce begins q without a wait on the first failure in a row, and waits from the second on.
-func (m *machine) atOnce(q request, kind error) {
+// retryNow begins q without a wait on the first failure in a row, and waits from the second on.
+func (m *machine) retryNow(q request, kind error) {
 	m.request = q
 	if m.attempt = max(m.attempt, m.trouble); m.attempt > 1 || m.in.retryAfter > 0 {
 		m.sleep(q, kind)

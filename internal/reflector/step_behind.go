@@ -34,7 +34,7 @@ func (m *machine) fallsBehind(at string) {
 	if b.rounds > 0 && older(at, b.at) {
 		b.denied = 0 // not the server that answered before
 	}
-	m.instead = false
+	m.insteadOfWatch = false
 	b.at = at
 	b.rounds++
 	if b.denied >= agreeing || b.rounds > mostRounds {
@@ -52,10 +52,10 @@ func (m *machine) fallsBehind(at string) {
 
 // wentBack takes the state of a server that was restored from a backup.
 func (m *machine) wentBack(at string) {
-	m.back = true
+	m.restored = true
 	m.behind = behind{}
 	m.report(ErrWentBack, fmt.Errorf("resourceVersion %s after %s", at, m.least()))
-	m.rebase, m.consistent, m.plain, m.atLeast = true, true, true, false
+	m.rebase, m.consistent, m.withoutInitial, m.atLeast = true, true, true, false
 	m.list()
 }
 
@@ -65,7 +65,7 @@ func (m *machine) outdated() {
 	m.report(ErrWentBack, errElsewhere)
 	m.consistent, m.doubt = true, true
 	m.phase, m.request = Waiting, reqList
-	m.do(wait{m.cfg.Backoff.delay(nil, max(m.attempt, 1), 0, m.in.luck) + time.Duration(float64(m.in.spread)*m.in.luck)})
+	m.do(wait{m.cfg.Backoff.delay(nil, max(m.attempt, 1), 0, m.in.jitter) + time.Duration(float64(m.in.spread)*m.in.jitter)})
 }
 
 // otherScheme takes the state of a server whose resourceVersions cannot be compared with what is held: nothing is known about what was
@@ -83,8 +83,8 @@ func (m *machine) newest() {
 	}
 	m.floor = newest(m.floor, m.in.rv)
 	switch {
-	case m.fresh && m.behindRV():
-		m.fresh = false
+	case m.askingFloor && m.behindRV():
+		m.askingFloor = false
 		m.fallsBehind(m.in.rv)
 	case m.request == reqReaches && m.behindRV():
 		m.deny() // it does not know what was asked, and told its newest
@@ -94,8 +94,8 @@ func (m *machine) newest() {
 		m.caughtUp()
 	case m.rv != "" && incomparable(m.in.rv, m.rv):
 		m.otherScheme()
-	case m.fresh:
-		m.fresh = false
+	case m.askingFloor:
+		m.askingFloor = false
 		m.list()
 	case m.hopeless():
 		m.listInstead(ErrUnreachable)
@@ -144,8 +144,8 @@ func (m *machine) newestFailed(kind error) {
 		return
 	case examined:
 		// It tells nothing but that rv lies in its future. The list itself is then its consistent answer.
-		if m.fresh {
-			m.fresh, m.floor = false, m.least()
+		if m.askingFloor {
+			m.askingFloor, m.floor = false, m.least()
 		}
 		if m.behind.mute++; m.behind.mute >= relistAfter && m.behind.denied >= agreeing {
 			m.wentBack("an older one")
@@ -156,11 +156,11 @@ func (m *machine) newestFailed(kind error) {
 	}
 	m.behind, m.doubt = behind{}, true
 	switch {
-	case m.fresh:
-		m.fresh, m.floor = false, m.least() // as new as can be had
+	case m.askingFloor:
+		m.askingFloor, m.floor = false, m.least() // as new as can be had
 		// But the first state must not be older than the start, and lists that are necessary again and again, for want of a watch, must
 		// bring what is newer.
-		m.noMatch = m.noMatch || m.instead || m.trouble > 1 || m.refused > 1 || m.unanswered > 0 || !m.synced
+		m.noMatch = m.noMatch || m.insteadOfWatch || m.trouble > 1 || m.refused > 1 || m.unanswered > 0 || !m.synced
 		m.sleep(reqList, kind)
 	case kind == ErrUnknownResource:
 		m.sleep(reqList, kind) // when it appears again it may be another one

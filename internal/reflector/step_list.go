@@ -13,9 +13,9 @@ func options(limit int64, rv string, match metav1.ResourceVersionMatch, cont str
 	return source.ListOptions{ResourceVersion: rv, Match: match, Limit: limit, Continue: cont}
 }
 
-// tornLists is after how many lists in a row that failed the state is asked for in the other form, in pages or whole:
+// mostBrokenLists is after how many lists in a row that failed the state is asked for in the other form, in pages or whole:
 // kube-apiserver gives each answer a minute, and the way may be too slow for all of it.
-const tornLists = 2
+const mostBrokenLists = 2
 
 // unansweredLists is how many lists without an answer count as one that failed in its form: most likely there is no server, unless a probe
 // was answered.
@@ -32,9 +32,9 @@ func (m *machine) list() {
 	case m.mode == Auto:
 		m.request, m.phase = reqVersion, Asking
 		m.do(askVersion{})
-	case m.mode == WatchList && !m.plain:
+	case m.mode == WatchList && !m.withoutInitial:
 		m.watchInitial()
-	case m.mode == Pages || m.torn >= tornLists:
+	case m.mode == Pages || m.brokenLists >= mostBrokenLists:
 		m.pages()
 	default:
 		m.firstPage(0)
@@ -43,13 +43,13 @@ func (m *machine) list() {
 
 // askFloor asks for the server's newest resourceVersion, and then lists.
 func (m *machine) askFloor() {
-	m.fresh, m.request = true, reqNewest
+	m.askingFloor, m.request = true, reqNewest
 	m.goOn()
 }
 
 // listInstead lists because the watch, or a probe, keeps failing. Should the list fail as well the watch is tried again.
 func (m *machine) listInstead(kind error) {
-	m.instead, m.consistent, m.plain = true, true, true
+	m.insteadOfWatch, m.consistent, m.withoutInitial = true, true, true
 	m.trouble++
 	m.sleep(reqList, kind)
 }
@@ -65,9 +65,9 @@ func (m *machine) firstPage(limit int64) {
 // from is how current the state must be, as request parameters. A list that tells its resourceVersion behind its items must not be
 // older than what is held: that could be seen only when its items have been taken, and those of them that were deleted since would be back.
 func (m *machine) from() (rv string, match metav1.ResourceVersionMatch) {
-	m.asked = m.rebase || m.noMatch || m.opaque() || !m.unproven() && m.mustBeConsistent()
+	m.askedConsistent = m.rebase || m.noMatch || m.opaque() || !m.unproven() && m.mustBeConsistent()
 	switch {
-	case m.asked:
+	case m.askedConsistent:
 		return "", ""
 	case m.least() == "":
 		return "0", ""
@@ -82,7 +82,7 @@ func (m *machine) opaque() bool { return m.rv != "" && digits(m.rv) == "" }
 
 // unproven reports whether a list may be older than what is held without showing it in time.
 func (m *machine) unproven() bool {
-	return m.least() != "" && !m.opaque() && (m.tail || m.atLeast || m.mode == WatchList && !m.plain)
+	return m.least() != "" && !m.opaque() && (m.rvAtEnd || m.atLeast || m.mode == WatchList && !m.withoutInitial)
 }
 
 // unknownFloor reports whether the server's newest resourceVersion must be asked for first: a list that is not older than that is a
@@ -151,16 +151,16 @@ func (m *machine) listOpened() {
 		m.fallsBehind(m.in.rv)
 		return
 	}
-	if m.back && m.in.rv != "" && !m.behindRV() && !m.opaque() && !incomparable(m.in.rv, m.rv) {
+	if m.restored && m.in.rv != "" && !m.behindRV() && !m.opaque() && !incomparable(m.in.rv, m.rv) {
 		m.rebase = false // it lagged, or has come to rv again: then the list heals what is held of another past
 	}
 	if !m.rebase {
 		m.err = nil
 	}
-	if m.tail = m.in.rv == "" || m.in.empty; m.rv != "" { // before no items is behind them as well
+	if m.rvAtEnd = m.in.rv == "" || m.in.empty; m.rv != "" { // before no items is behind them as well
 		m.rebase = m.rebase || m.opaque() || m.in.rv != "" && incomparable(m.in.rv, m.rv)
 	}
-	m.do(beginReplace{m.rebase, m.back})
+	m.do(beginReplace{m.rebase, m.restored})
 	m.replacing = true
 }
 
@@ -182,7 +182,7 @@ func (m *machine) pageRead() {
 	}
 	switch {
 	case m.in.cont == "":
-		m.unread = m.in.damaged > 0
+		m.unreadable = m.in.damaged > 0
 		m.complete(m.pageRV)
 		m.watch()
 	case m.in.cont == m.page:
@@ -209,10 +209,10 @@ func (m *machine) complete(rv string) {
 	m.succeeded()
 	m.progressed()
 	m.rv, m.synced = rv, true
-	m.replacing, m.page, m.pageRV, m.torn = false, "", "", 0
-	m.consistent, m.atLeast, m.whole, m.plain, m.rebase, m.instead = false, false, false, false, false, false
-	m.back = false
-	m.high, m.floor, m.fresh = "", "", false
+	m.replacing, m.page, m.pageRV, m.brokenLists = false, "", "", 0
+	m.consistent, m.atLeast, m.whole, m.withoutInitial, m.rebase, m.insteadOfWatch = false, false, false, false, false, false
+	m.restored = false
+	m.high, m.floor, m.askingFloor = "", "", false
 	m.doubt, m.noMatch, m.unmatched, m.behind = false, false, 0, behind{}
 }
 
@@ -230,7 +230,7 @@ func (m *machine) abandon() {
 func (m *machine) otherMatch(kind error) {
 	switch {
 	case kind == ErrTooManyRequests || kind == ErrAhead:
-	case m.asked:
+	case m.askedConsistent:
 		m.noMatch, m.unmatched = false, 0
 	case kind == ErrRejected:
 		m.noMatch = true
@@ -243,13 +243,13 @@ func (m *machine) otherMatch(kind error) {
 // otherForm counts a list that failed in the form it was asked for, and asks for the next one when it was too often: pages, whole, and in
 // mode WatchList initial events.
 func (m *machine) otherForm() {
-	if m.torn++; m.torn < tornLists {
+	if m.brokenLists++; m.brokenLists < mostBrokenLists {
 		return
 	}
 	switch {
 	case m.limit > 0: // pages: all of it in one answer
-		m.whole, m.torn = true, 0
-		m.plain = false
+		m.whole, m.brokenLists = true, 0
+		m.withoutInitial = false
 	default:
 		m.whole, m.unpaged = false, false
 	}
@@ -263,22 +263,22 @@ func (m *machine) listFailed(kind error) {
 	inPages := !m.whole
 	switch {
 	case kind == ErrTooManyRequests, kind == ErrAhead:
-	case kind != ErrUnreachable, m.replacing, m.in.answered, m.instead && m.reached > 0, m.attempt%unansweredLists == 0:
+	case kind != ErrUnreachable, m.replacing, m.in.answered, m.insteadOfWatch && m.reached > 0, m.attempt%unansweredLists == 0:
 		m.otherForm()
 	}
 	m.otherMatch(kind)
 	m.abandon()
 	switch {
-	case kind == ErrAhead && m.least() != "" && !m.asked:
+	case kind == ErrAhead && m.least() != "" && !m.askedConsistent:
 		m.floor = ""
-		m.instead = false
+		m.insteadOfWatch = false
 		m.behind.denied++
 		m.sleep(reqNewest, kind)
 		return
 	case kind == ErrExpired || kind == ErrAhead:
 		m.consistent = true
-	case m.instead && m.rv != "" && kind != ErrUnknownResource && !(inPages && m.whole): // which has not been tried yet
-		m.instead, m.doubt = false, true
+	case m.insteadOfWatch && m.rv != "" && kind != ErrUnknownResource && !(inPages && m.whole): // which has not been tried yet
+		m.insteadOfWatch, m.doubt = false, true
 		m.sleep(reqWatch, kind)
 		return
 	}
@@ -290,7 +290,7 @@ func (m *machine) pageFailed(kind error) bool {
 	switch kind {
 	case ErrUnreachable, ErrServer, ErrTooManyRequests, ErrMalformed:
 		if m.fruitless >= relistAfter || m.attempt >= 2*relistAfter && kind != ErrTooManyRequests {
-			m.torn, m.unpaged = tornLists, true // this page will not come: all of it in one answer
+			m.brokenLists, m.unpaged = mostBrokenLists, true // this page will not come: all of it in one answer
 			return false
 		}
 		m.sleep(reqList, kind) // the same page again: those before it are good
@@ -300,8 +300,8 @@ func (m *machine) pageFailed(kind error) bool {
 		// watch could begin there, since the revision of the first part is gone. So all of it, in one answer, which cannot
 		// expire on the way.
 		m.abandon()
-		m.whole, m.consistent, m.torn = true, true, 0
-		m.atOnce(reqList, kind)
+		m.whole, m.consistent, m.brokenLists = true, true, 0
+		m.retryNow(reqList, kind)
 		return true
 	}
 	return false

@@ -77,7 +77,7 @@ func checkWalk(before, after state, in input, actions []action, told bool) error
 
 // happen draws something that may happen to the request under way.
 func happen(rng *rand.Rand, s state, under action, answered bool) input {
-	in := input{luck: rng.Float64(), after: time.Duration(rng.Int64N(int64(3 * time.Minute)))}
+	in := input{jitter: rng.Float64(), after: time.Duration(rng.Int64N(int64(3 * time.Minute)))}
 	rv := strconv.Itoa(900 + rng.IntN(400))
 	if rng.IntN(3) == 0 && s.rv != "" {
 		rv = s.rv + "0"

@@ -23,14 +23,14 @@ const (
 // watch requests the changes since rv.
 func (m *machine) watch() {
 	m.request, m.phase, m.initial = reqWatch, Watching, false
-	m.open, m.saw, m.moved = false, false, false
+	m.open, m.brought, m.moved = false, false, false
 	a := openWatch{WatchOptions: source.WatchOptions{
 		ResourceVersion: m.rv, AllowBookmarks: true, Timeout: m.watchTimeout(),
 	}}
 	switch {
 	case m.rv == "": // there is nothing to compare with
 	case m.doubt:
-		a.probe = m.cfg.Backoff.delay(nil, 1, 0, m.in.luck)
+		a.probe = m.cfg.Backoff.delay(nil, 1, 0, m.in.jitter)
 	default:
 		a.probe = bookmarkPeriod
 	}
@@ -40,7 +40,7 @@ func (m *machine) watch() {
 // watchInitial requests the whole state, and then its changes.
 func (m *machine) watchInitial() {
 	m.request, m.phase, m.initial = reqWatch, Listing, true
-	m.open, m.saw, m.moved = false, false, false
+	m.open, m.brought, m.moved = false, false, false
 	rv, _ := m.from()
 	m.do(openWatch{WatchOptions: source.WatchOptions{
 		ResourceVersion: rv, Match: metav1.ResourceVersionMatchNotOlderThan, SendInitialEvents: true,
@@ -50,13 +50,13 @@ func (m *machine) watchInitial() {
 
 func (m *machine) watchTimeout() time.Duration {
 	d := m.cfg.WatchTimeout
-	return (d + time.Duration(float64(d)*m.in.luck)).Truncate(time.Second)
+	return (d + time.Duration(float64(d)*m.in.jitter)).Truncate(time.Second)
 }
 
 func (m *machine) watchOpened() {
 	m.open = true
 	if m.initial {
-		m.do(beginReplace{m.rebase, m.back})
+		m.do(beginReplace{m.rebase, m.restored})
 		m.replacing = true
 	}
 	if kind := m.kind(); kind != ErrEnded && kind != ErrSilent { // those are over only when something comes
@@ -66,7 +66,7 @@ func (m *machine) watchOpened() {
 
 // alive notes that the watch works.
 func (m *machine) alive() {
-	m.saw, m.doubt, m.err = true, false, nil
+	m.brought, m.doubt, m.err = true, false, nil
 	if m.in.after >= m.cfg.Backoff.Healthy {
 		m.forgive()
 	}
@@ -78,9 +78,9 @@ func (m *machine) events() {
 		return
 	}
 	m.advance()
-	if m.in.damaged > 0 && !m.unread {
+	if m.in.damaged > 0 && !m.unreadable {
 		// Perhaps it was damaged on the way: a list has it as it is. A list that cannot read it either is enough.
-		m.unread, m.consistent = true, true
+		m.unreadable, m.consistent = true, true
 		m.do(closeStream{})
 		m.attempt++
 		m.sleep(reqList, ErrMalformed)
@@ -104,13 +104,13 @@ func (m *machine) advance() {
 func (m *machine) bookmark() {
 	switch {
 	case m.initial && !m.in.final:
-		m.saw = true // a server that is alive; where it is counts once it is through
+		m.brought = true // a server that is alive; where it is counts once it is through
 	case m.behindRV() && !(m.initial && m.rebase):
 		m.watchBehind()
 	case m.initial:
 		m.alive()
 		m.initial, m.phase = false, Watching
-		m.unread = m.in.damaged > 0
+		m.unreadable = m.in.damaged > 0
 		m.complete(m.in.rv)
 		m.moved = true
 	default:
@@ -164,7 +164,7 @@ func (m *machine) ended() {
 		m.initialFailed(ErrNoBookmark)
 		return
 	}
-	m.doubt = !m.saw || m.in.after < m.cfg.WatchTimeout // before its time: perhaps the server ends
+	m.doubt = !m.brought || m.in.after < m.cfg.WatchTimeout // before its time: perhaps the server ends
 	stood := m.in.after >= m.cfg.Backoff.Healthy
 	if stood {
 		m.forgive()
@@ -172,7 +172,7 @@ func (m *machine) ended() {
 	switch {
 	case m.rv == "" && stood:
 		m.list() // a server without resourceVersions: nothing to resume from
-	case m.rv == "" && m.saw:
+	case m.rv == "" && m.brought:
 		m.attempt = 1
 		m.sleep(reqList, nil)
 	case m.rv == "":
@@ -197,7 +197,7 @@ func (m *machine) ended() {
 
 // stood goes on after a watch that ended well.
 func (m *machine) stood() {
-	if !m.saw {
+	if !m.brought {
 		m.barren++
 	}
 	if m.kind() != ErrSilent {
@@ -217,7 +217,7 @@ func (m *machine) resume() {
 		m.quick = 0
 	} else if m.quick++; m.quick > mostQuick {
 		m.phase, m.request = Waiting, reqWatch
-		m.do(wait{m.cfg.Backoff.delay(nil, 1, 0, m.in.luck)})
+		m.do(wait{m.cfg.Backoff.delay(nil, 1, 0, m.in.jitter)})
 		return
 	}
 	m.watch()
@@ -234,7 +234,7 @@ func (m *machine) watchFailed(kind error) {
 		m.attempt = 0 // it answers: only lists that were no help put the next one off
 		m.consistent = true
 		m.trouble++
-		m.atOnce(reqList, kind)
+		m.retryNow(reqList, kind)
 	case kind == ErrUnknownResource || m.rv == "":
 		m.trouble++
 		m.consistent = m.consistent || m.trouble > 1
@@ -279,18 +279,18 @@ func (m *machine) initialFailed(kind error) {
 	m.initial = false
 	switch kind {
 	case ErrUnreachable, ErrUnauthorized, ErrForbidden, ErrUnknownResource, ErrTooManyRequests:
-		m.plain = m.tries() >= relistAfter
+		m.withoutInitial = m.tries() >= relistAfter
 		m.sleep(reqList, kind)
 	case ErrAhead:
 		m.behind.denied++
 		m.sleep(reqNewest, kind)
 	case ErrExpired:
 		// Whatever version was asked for, no state can be too old to be told: what is wrong is the server's way with initial events.
-		m.plain = m.asked || m.least() != ""
+		m.withoutInitial = m.askedConsistent || m.least() != ""
 		m.consistent = true
 		m.sleep(reqList, kind)
 	default:
 		m.mode = Auto // for good: a LIST as the server's version wants it
-		m.atOnce(reqList, kind)
+		m.retryNow(reqList, kind)
 	}
 }

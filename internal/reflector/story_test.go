@@ -93,7 +93,7 @@ func configOf(t *testing.T, d *datadriven.TestData) Config {
 }
 
 func inputOf(t *testing.T, d *datadriven.TestData, phase Phase) input {
-	in := input{luck: 0.5}
+	in := input{jitter: 0.5}
 	for _, arg := range d.CmdArgs {
 		switch arg.Key {
 		case "rv":
@@ -116,8 +116,8 @@ func inputOf(t *testing.T, d *datadriven.TestData, phase Phase) input {
 			in.retryAfter = duration(t, d, arg.Vals[0])
 		case "spread":
 			in.spread = duration(t, d, arg.Vals[0])
-		case "luck":
-			fmt.Sscan(arg.Vals[0], &in.luck)
+		case "jitter":
+			fmt.Sscan(arg.Vals[0], &in.jitter)
 		}
 	}
 	kinds := map[string]inputKind{
@@ -206,11 +206,11 @@ func changes(a, b state) string {
 	change("denied", a.behind.denied, b.behind.denied)
 	change("next list consistent", a.consistent, b.consistent)
 	change("next list at least", a.atLeast, b.atLeast)
-	change("next list instead of a watch", a.instead, b.instead)
+	change("next list instead of a watch", a.insteadOfWatch, b.insteadOfWatch)
 	change("next list whole", a.whole, b.whole)
 	change("pages do not come through", a.unpaged, b.unpaged)
-	change("lists torn", a.torn, b.torn)
-	change("next list plain", a.plain, b.plain)
+	change("lists broken", a.brokenLists, b.brokenLists)
+	change("next list without initial events", a.withoutInitial, b.withoutInitial)
 	change("next list rebases", a.rebase, b.rebase)
 	change("error", textOf(a.err), textOf(b.err))
 	return out.String()

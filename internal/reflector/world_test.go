@@ -29,7 +29,10 @@ import (
 	"github.com/weirproject/weir/internal/wire"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	checking = true
+	goleak.VerifyTestMain(m)
+}
 
 // world is a scripted API server of pods, a store, and a reflector between them, in a bubble: time passes only when
 // everybody waits, so what is waited for is exact.
@@ -278,8 +281,8 @@ func (w *world) list(rv string, pods ...string) http.HandlerFunc {
 	}
 }
 
-// torn is a list that breaks off after n tenths of its body.
-func (w *world) torn(n int, rv string, pods ...string) http.HandlerFunc {
+// brokenLists is a list that breaks off after n tenths of its body.
+func (w *world) brokenLists(n int, rv string, pods ...string) http.HandlerFunc {
 	return func(rw http.ResponseWriter, r *http.Request) {
 		rw.Header().Set("Content-Type", w.enc.ContentType())
 		body := w.listBody(rv, pods...)
@@ -309,7 +312,7 @@ func (w *world) event(s string) []byte {
 	return wire.AppendEvent(nil, w.enc, types[s[0]], tm, w.pod(s[1:]))
 }
 
-// events are sent at once; then the watch is held, or ended when the last is "EOF", or torn when it is "torn".
+// events are sent at once; then the watch is held, or ended when the last is "EOF", or brokenLists when it is "brokenLists".
 func (w *world) events(events ...string) http.HandlerFunc {
 	return func(rw http.ResponseWriter, r *http.Request) {
 		rw.Header().Set("Content-Type", w.enc.WatchContentType())
@@ -318,7 +321,7 @@ func (w *world) events(events ...string) http.HandlerFunc {
 			switch e {
 			case "EOF":
 				return
-			case "torn":
+			case "brokenLists":
 				rw.(http.Flusher).Flush()
 				panic(http.ErrAbortHandler)
 			}

@@ -11,13 +11,13 @@ import (
 	"github.com/weirproject/weir/internal/wire"
 )
 
-// pacing is a store whose handlers are behind, and the pacer of its writer.
+// pacing is a store whose handlers are behind, and the throttle of its writer.
 type pacing struct {
 	*testing.T
-	s     *store.Store
-	w     *store.Writer
-	pacer pacer
-	ctx   context.Context
+	s        *store.Store
+	w        *store.Writer
+	throttle throttle
+	ctx      context.Context
 }
 
 func newPacing(t *testing.T, ctx context.Context) *pacing {
@@ -57,13 +57,13 @@ func (p *pacing) handle(c *store.Cursor, per time.Duration, batch int) (stop fun
 // took is how long maxBatch events take that are there at once.
 func (p *pacing) took() time.Duration {
 	begin := time.Now()
-	p.pacer.wait(p.ctx, p.w, maxBatch)
+	p.throttle.wait(p.ctx, p.w, maxBatch)
 	return time.Since(begin)
 }
 
-// TestPacer: events take a little longer than a handler that is behind takes for them, whatever of its batches is seen between two looks,
+// TestThrottle: events take a little longer than a handler that is behind takes for them, whatever of its batches is seen between two looks,
 // up to a bound; with a handler that keeps up, or does not go on, nothing waits.
-func TestPacer(t *testing.T) {
+func TestThrottle(t *testing.T) {
 	for name, test := range map[string]struct {
 		per    time.Duration // that each handler takes
 		batch  int           // that it reads at once
@@ -73,7 +73,7 @@ func TestPacer(t *testing.T) {
 		"a quick handler":              {20 * time.Microsecond, 10, true, 22500 * time.Nanosecond},
 		"one that takes longer":        {60 * time.Microsecond, 10, true, 67500 * time.Nanosecond},
 		"one that reads much at once":  {60 * time.Microsecond, 300, true, 67500 * time.Nanosecond},
-		"a slow one":                   {400 * time.Microsecond, 10, true, paceMost * 9 / 8},
+		"a slow one":                   {400 * time.Microsecond, 10, true, throttleMost * 9 / 8},
 		"one that waits for something": {20 * time.Millisecond, 10, true, 0},
 		"one that keeps up":            {60 * time.Microsecond, 10, false, 0},
 	} {
@@ -112,8 +112,8 @@ func TestPacer(t *testing.T) {
 	}
 }
 
-// TestPacerOfTwo: with two handlers behind, what they take in the mean counts.
-func TestPacerOfTwo(t *testing.T) {
+// TestThrottleOfTwo: with two handlers behind, what they take in the mean counts.
+func TestThrottleOfTwo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPacing(t, t.Context())
 		defer p.s.Close()

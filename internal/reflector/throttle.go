@@ -1,0 +1,72 @@
+package reflector
+
+import (
+	"context"
+	"time"
+
+	"github.com/weirproject/weir/internal/store"
+)
+
+// throttle leaves CPU to a handler that is at work and has fallen behind. Events that are
+// taken in faster than it can follow wait or are coalesced, so that to take them in so soon
+// was for nothing, and at the handler's expense. So they are taken in a little slower than
+// the handler takes them, until it has caught up. A blocked handler never slows the
+// reflector.
+type throttle struct {
+	ready  time.Time // since when nothing waits
+	behind bool      // whether a handler was behind then
+	// When the handler was last seen to go on, how many changes it had read, and what it took for one, in the mean.
+	went time.Time
+	read uint64
+	per  time.Duration
+}
+
+const (
+	// throttleMost bounds the wait for an event: a handler that takes longer has most of
+	// the CPU anyhow. No kube-apiserver sends one watch so much, for long, that it would
+	// have to wait.
+	throttleMost = 150 * time.Microsecond
+	// A handler that has read nothing for stuckFor is waiting for something else than CPU.
+	stuckFor = 50 * time.Millisecond
+)
+
+// wait blocks after so many events until it is time for more, or ctx ends.
+func (t *throttle) wait(ctx context.Context, w *store.Writer, events int) {
+	now := time.Now()
+	took := now.Sub(t.ready)
+	if took >= time.Duration(events)*throttleMost { // which is nearly always: then nobody need be asked
+		t.ready, t.behind = now, false
+		return
+	}
+	behind, read := w.Behind()
+	switch {
+	case !behind:
+		t.per = 0
+	case !t.behind:
+		t.went, t.read = now, read
+	case read > t.read:
+		per := min(now.Sub(t.went)/time.Duration(read-t.read), throttleMost)
+		if t.per == 0 {
+			t.per = per
+		}
+		t.per = (3*t.per + per) / 4
+		t.went, t.read = now, read
+	case now.Sub(t.went) > stuckFor || read < t.read: // or another handler is the one behind
+		t.per, t.went, t.read = 0, now, read
+	}
+	t.behind = behind
+	if left := time.Duration(events)*t.per*9/8 - took; t.per > 0 && left > 0 {
+		sleep(ctx, left)
+	}
+	t.ready = time.Now()
+}
+
+// sleep blocks for t, or until ctx ends.
+func sleep(ctx context.Context, t time.Duration) {
+	timer := time.NewTimer(t)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
