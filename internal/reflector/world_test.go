@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"net"
@@ -30,7 +31,8 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	checking = true
+	flag.Parse()
+	checking = checking || flag.Lookup("test.bench").Value.String() == "" // benchmarks measure without
 	goleak.VerifyTestMain(m)
 }
 

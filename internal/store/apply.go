@@ -63,6 +63,9 @@ func (w *Writer) apply() int {
 	if left == 0 {
 		w.advanceLocked()
 	}
+	if checking {
+		s.checkRecordsLocked(b.records)
+	}
 	s.mu.Unlock()
 	for i := range b.records {
 		if old := b.records[i].old; old != nil {

@@ -20,6 +20,10 @@ import "sync/atomic"
 // when one has gone back all others must be listed again, though they need not have noticed. Until then nobody knows which past they tell
 // of, so nothing that they tell is taken (see Outdated).
 
+// Rules, which check.go enforces where checks are on. A version in the table has a claim;
+// one that is out of it has none. puts and marks are subsets of claims. No era and no
+// revision is above the store's.
+
 // setBits adds bits without dirtying memory that has them.
 func setBits(to *atomic.Uint32, bits uint32) {
 	if to.Load()&bits != bits {

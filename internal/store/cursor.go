@@ -224,6 +224,9 @@ func (c *Cursor) nextChanges(dst []Change, first bool) int {
 		n++
 	}
 	c.read += uint64(n)
+	if checking {
+		c.check()
+	}
 	if start == l.base && c.pos > start {
 		l.trim() // it was, perhaps, the last one
 	}

@@ -112,6 +112,9 @@ func (l *changeLog) append(records []record, held int) {
 	if l.bytes > l.limit {
 		l.enforce()
 	}
+	if checking {
+		l.check()
+	}
 	l.wake()
 }
 
@@ -143,6 +146,9 @@ func (l *changeLog) awaitVersion(o *Object) {
 		case r != nil:
 			c.backlog.awaiting++
 		}
+	}
+	if checking {
+		l.check()
 	}
 }
 

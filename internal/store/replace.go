@@ -169,6 +169,9 @@ func (w *Writer) setSynced() {
 	s := w.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if checking {
+		s.checkTableLocked()
+	}
 	if w.outdatedLocked() {
 		w.ended = false
 	}

@@ -2,6 +2,7 @@ package store
 
 import (
 	"encoding/json"
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"strconv"
@@ -16,7 +17,11 @@ import (
 	"github.com/weirproject/weir/internal/wire"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	flag.Parse()
+	checking = checking || flag.Lookup("test.bench").Value.String() == "" // benchmarks measure without
+	goleak.VerifyTestMain(m)
+}
 
 // encode gives a pod's bytes as a server sends them.
 func encode(tb testing.TB, enc wire.Encoding, pod *corev1.Pod) []byte {

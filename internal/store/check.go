@@ -1,0 +1,157 @@
+package store
+
+import (
+	"fmt"
+	"runtime/debug"
+
+	"github.com/weirproject/weir/internal/invariants"
+)
+
+// checking makes the store check its state after each change, and panic if a rule is
+// broken. Tests set it. The rules stand beside the fields: see claims.go and backlog.
+var checking = invariants.Enabled
+
+// checkEntries bounds the backlogs that are walked after each operation. Of longer ones
+// only the sums are looked at.
+const checkEntries = 64
+
+// must panics with the state of what it is about if a rule is broken. It does so on a
+// goroutine of its own, which ends the program: the caller has locks, for which deferred
+// calls would wait for ever.
+func must(ok bool, rule string, of interface{ state() string }, also ...int64) {
+	if ok {
+		return
+	}
+	text := fmt.Sprintf("store: %s: %s %d\n%s", rule, of.state(), also, debug.Stack())
+	go panic(text)
+	select {}
+}
+
+// checkRecordsLocked checks the versions that the records of a batch have put in or taken
+// out. It is called with the store's lock.
+func (s *Store) checkRecordsLocked(records []record) {
+	for i := range records {
+		r := &records[i]
+		if r.old != nil {
+			must(!r.old.live(), "a version that is out of the table is claimed", r.old)
+		}
+		if r.new != nil {
+			held, _ := s.table.get(r.new.key)
+			must(held == r.new, "a version was put and is not in the table", r.new)
+			s.checkClaimsLocked(held)
+		}
+	}
+}
+
+// checkTableLocked checks all versions in the table, its sums, and what the writers know.
+// It is called with the store's lock.
+func (s *Store) checkTableLocked() {
+	n, raw, packed, keys := 0, int64(0), int64(0), int64(0)
+	s.table.ascend("", func(key string, o *Object) bool {
+		must(key == o.key, "a version under another key", o)
+		s.checkClaimsLocked(o)
+		n, raw, packed, keys = n+1, raw+int64(o.size), packed+int64(len(o.packed)), keys+int64(len(key))
+		return true
+	})
+	must(n == s.table.count && raw == s.raw && packed == s.packed && keys == s.keys, "the sums are not those of the table",
+		s, int64(n), raw, packed, keys)
+	for w := range s.writers {
+		must(w.era <= s.era, "a writer of an era that has not begun", s, int64(w.era))
+		for _, rv := range w.ahead {
+			must(rv > w.progress.rv || w.progress.era != w.era, "a writer is not ahead of its progress", s, int64(rv), int64(w.progress.rv))
+		}
+	}
+}
+
+// state returns what a failing check shows of a store.
+func (s *Store) state() string {
+	return fmt.Sprintf("revision %d era %d objects %d raw %d packed %d keys %d", s.revision, s.era, s.table.count, s.raw, s.packed, s.keys)
+}
+
+func (s *Store) checkClaimsLocked(o *Object) {
+	claims := o.claims.Load()
+	must(claims != 0, "a version in the table has no claim", o)
+	must(o.puts.Load()&^claims == 0, "a version was put by a writer that does not claim it", o)
+	must(o.marks.Load()&^claims == 0, "a version is marked by a writer that does not claim it", o)
+	must(o.era.Load() <= s.era, "a version of an era that has not begun", o, int64(s.era))
+	must(o.revision > 0 && o.revision <= s.revision, "a version of a revision that has not come", o, int64(s.revision))
+}
+
+// state returns what a failing check shows of a version.
+func (o *Object) state() string {
+	return fmt.Sprintf("%s rv %s revision %d claims %b puts %b marks %b era %d flags %b",
+		o.key, o.ResourceVersion(), o.revision, o.claims.Load(), o.puts.Load(), o.marks.Load(), o.era.Load(), o.flags)
+}
+
+// check checks the rules of a backlog. It is called with the log's lock.
+func (b *backlog) check() {
+	must(b.n >= 0 && b.awaited >= 0 && b.awaited <= b.n, "a backlog's counts", b)
+	must((b.n == 0) == (b.first == nil) && (b.n == 0) == (b.last == nil), "a backlog's list and its length", b)
+	must(len(b.entries) <= b.n && (b.byUID || len(b.entries) == b.n), "a backlog's map and its list", b)
+	must(b.n > 0 || b.bytes == 0, "an empty backlog takes memory", b)
+	if b.n > checkEntries {
+		return
+	}
+	n, awaited, listed, bytes, rev := 0, 0, 0, int64(0), uint64(0)
+	var prev *backlogEntry
+	for e := b.first; e != nil; prev, e = e, e.next {
+		must(e.prev == prev && n < b.n, "a backlog's links", b)
+		if e.awaited {
+			awaited++
+		} else {
+			must(e.rev >= rev, "a backlog is out of order", b, int64(e.rev), int64(rev))
+			rev = e.rev
+		}
+		if o := e.newest(); o != nil && b.entries[o.key] == e {
+			listed++
+		}
+		n, bytes = n+1, bytes+e.cost()
+	}
+	must(prev == b.last && n == b.n && awaited == b.awaited && listed == len(b.entries) && bytes == b.bytes,
+		"a backlog's sums", b, int64(n), int64(awaited), int64(listed), bytes)
+}
+
+// newest returns a version by which an entry's key is known.
+func (e *backlogEntry) newest() *Object {
+	for _, o := range [...]*Object{e.new, e.seen, e.last} {
+		if o != nil {
+			return o
+		}
+	}
+	return nil
+}
+
+// state returns what a failing check shows of a backlog.
+func (b *backlog) state() string {
+	return fmt.Sprintf("n %d entries %d awaited %d awaiting %d bytes %d byUID %v", b.n, len(b.entries), b.awaited, b.awaiting, b.bytes, b.byUID)
+}
+
+// check checks a cursor and its backlog. It is called with the log's lock.
+func (c *Cursor) check() {
+	c.backlog.check()
+	l := c.log
+	must(c.closed || c.pos >= l.base && c.pos <= l.next(), "a cursor is outside the log", c)
+	must(c.counts || c.backlog.awaiting == 0, "a cursor that counts nothing awaits changes", c)
+	if c.closed || !c.counts || l.next()-c.pos > checkEntries {
+		return
+	}
+	awaiting := c.backlog.awaited
+	for rev := c.pos; rev < l.next(); rev++ {
+		if l.at(rev).initial {
+			awaiting++
+		}
+	}
+	must(awaiting == c.backlog.awaiting, "a cursor awaits what is not there", c, int64(awaiting))
+}
+
+// state returns what a failing check shows of a cursor.
+func (c *Cursor) state() string {
+	return fmt.Sprintf("at %d of %d to %d, counts %v, backlog: %s", c.pos, c.log.base, c.log.next(), c.counts, c.backlog.state())
+}
+
+// check checks all cursors. It is called with the log's lock.
+func (l *changeLog) check() {
+	for c := range l.cursors {
+		c.check()
+	}
+}
