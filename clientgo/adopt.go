@@ -22,7 +22,7 @@ import (
 var ErrLayout = errors.New("clientgo: this version of client-go lays out its informers in another way")
 
 // parts are what a client-go informer was made of.
-type parts struct {
+type informerParts struct {
 	lw          cache.ListerWatcher
 	example     runtime.Object
 	description string
@@ -36,17 +36,17 @@ type parts struct {
 // fields: generated code makes a ListerWatcher, an example and indexers and hands them to nobody but client-go's own
 // constructor, and a constructor of somebody else's (InformerFor) may have set a transform too. Nothing less would carry over
 // all that they mean. It reports false for an informer that is of another type, has started, or has handlers.
-func takeApart(inf cache.SharedIndexInformer) (parts, bool) {
-	v := structOf(inf)
-	var p parts
+func partsOf(inf cache.SharedIndexInformer) (informerParts, bool) {
+	v := informerStruct(inf)
+	var p informerParts
 	var started, stopped bool
 	ok := v.Kind() == reflect.Struct &&
-		field(v, "objectDescription", &p.description) &&
-		field(v, "listerWatcher", &p.lw) && field(v, "objectType", &p.example) &&
-		field(v, "defaultEventHandlerResyncPeriod", &p.resync) && field(v, "transform", &p.transform) &&
-		field(v, "watchErrorHandler", &p.onError) && field(v, "started", &started) && field(v, "stopped", &stopped)
-	if !ok || started || stopped || handlersOf(v) != 0 {
-		return parts{}, false
+		readField(v, "objectDescription", &p.description) &&
+		readField(v, "listerWatcher", &p.lw) && readField(v, "objectType", &p.example) &&
+		readField(v, "defaultEventHandlerResyncPeriod", &p.resync) && readField(v, "transform", &p.transform) &&
+		readField(v, "watchErrorHandler", &p.onError) && readField(v, "started", &started) && readField(v, "stopped", &stopped)
+	if !ok || started || stopped || countHandlers(v) != 0 {
+		return informerParts{}, false
 	}
 	p.indexers = inf.GetIndexer().GetIndexers()
 	return p, true
@@ -54,7 +54,7 @@ func takeApart(inf cache.SharedIndexInformer) (parts, bool) {
 
 // structOf is the struct of client-go's informer. client-go's typed informer does nothing but to wrap another; whatever else does has a
 // meaning of its own, and is none.
-func structOf(inf any) reflect.Value {
+func informerStruct(inf any) reflect.Value {
 	v := reflect.ValueOf(inf)
 	for v.Kind() == reflect.Interface || v.Kind() == reflect.Pointer {
 		v = v.Elem()
@@ -91,7 +91,7 @@ func unknownFields(inf any) (unknown []string) {
 }
 
 // field reads a private field, if it is there and of the type that is known.
-func field[T any](v reflect.Value, name string, to *T) bool {
+func readField[T any](v reflect.Value, name string, to *T) bool {
 	f := v.FieldByName(name)
 	if !f.IsValid() || f.Type() != reflect.TypeFor[T]() || !f.CanAddr() {
 		return false
@@ -101,7 +101,7 @@ func field[T any](v reflect.Value, name string, to *T) bool {
 }
 
 // handlersOf counts the handlers of a client-go informer; -1 where they cannot be counted.
-func handlersOf(v reflect.Value) int {
+func countHandlers(v reflect.Value) int {
 	processor := v.FieldByName("processor")
 	if !processor.IsValid() || processor.Kind() != reflect.Pointer || processor.IsNil() {
 		return -1
@@ -129,7 +129,7 @@ var adoptedServer reflector.Server
 // adopt builds an informer of this package from one that client-go has built. One that cannot be taken apart is given
 // back as it is: it works, as client-go's do.
 func adopt(inf cache.SharedIndexInformer, opts Options) cache.SharedIndexInformer {
-	p, ok := takeApart(inf)
+	p, ok := partsOf(inf)
 	if !ok {
 		return inf
 	}
@@ -137,7 +137,7 @@ func adopt(inf cache.SharedIndexInformer, opts Options) cache.SharedIndexInforme
 	if p.description != "" {
 		ours.name = p.description
 	}
-	ours.intake.transform = p.transform
+	ours.sink.transform = p.transform
 	if p.onError != nil {
 		ours.onError = p.onError
 	}
@@ -147,7 +147,7 @@ func adopt(inf cache.SharedIndexInformer, opts Options) cache.SharedIndexInforme
 // layoutKnown reports whether client-go's informers can be taken over, and logs what cannot be: once, since there is one client-go.
 var layoutKnown = sync.OnceValue(func() bool {
 	logger := klog.Background()
-	if _, ok := takeApart(core.NewConfigMapInformer(nil, "", 0, nil)); !ok { // as generated code builds it: from 0.37 on in a typed one
+	if _, ok := partsOf(core.NewConfigMapInformer(nil, "", 0, nil)); !ok { // as generated code builds it: from 0.37 on in a typed one
 		logger.Error(ErrLayout, "The informers of factories are client-go's")
 		return false
 	}

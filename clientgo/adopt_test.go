@@ -95,7 +95,7 @@ func TestKeepsRateLimits(t *testing.T) {
 		t.Error("the rate limiter was not asked")
 	}
 	for _, test := range []struct{ qps, want float32 }{{0, -1}, {3, 3}, {-1, -1}} {
-		if got := wrapped(&rest.Config{QPS: test.qps}); got.QPS != test.want {
+		if got := wrappedConfig(&rest.Config{QPS: test.qps}); got.QPS != test.want {
 			t.Errorf("QPS %v became %v", test.qps, got.QPS)
 		}
 	}
@@ -127,7 +127,7 @@ func TestTransformErrorIsReported(t *testing.T) {
 		if !errors.Is(err, bad) || !strings.Contains(err.Error(), "one/b") {
 			t.Errorf("reported %v", err)
 		}
-	case <-time.After(patience):
+	case <-time.After(waitTimeout):
 		t.Error("nothing was reported")
 	}
 	if keys := inf.GetStore().ListKeys(); len(keys) != 1 {
@@ -144,7 +144,7 @@ func TestFactoryOfAClient(t *testing.T) {
 	if _, err := inf.AddEventHandler(told); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := ours(inf); err != nil {
+	if _, err := informerOf(inf); err != nil {
 		t.Error(err)
 	}
 	begin(t, f)
@@ -190,7 +190,7 @@ func TestGeneratedFactory(t *testing.T) {
 	if again := (widgetInformer{f}).Informer(); again != inf {
 		t.Error("two informers of one type")
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), waitTimeout)
 	defer cancel()
 	f.StartWithContext(ctx)
 	if err := f.WaitForCacheSyncWithContext(ctx).AsError(); err != nil {

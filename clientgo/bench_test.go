@@ -75,7 +75,7 @@ func BenchmarkUpdates(b *testing.B) {
 				raws[i] = raw
 			}
 			seen := 0
-			r := &registration{informer: inf, looks: looks{true, true, true}, handler: cache.ResourceEventHandlerFuncs{
+			r := &registration{informer: inf, callbacks: callbacks{true, true, true}, handler: cache.ResourceEventHandlerFuncs{
 				UpdateFunc: func(was, is any) {
 					if was.(*corev1.Pod).ResourceVersion != is.(*corev1.Pod).ResourceVersion {
 						seen++
@@ -83,7 +83,7 @@ func BenchmarkUpdates(b *testing.B) {
 				},
 			}}
 			served := delivery.New(inf.store, r.handle, delivery.Options{})
-			r.served = served
+			r.delivery = served
 			cursor := inf.store.Cursor()
 			changes := make([]store.Change, 128)
 			take := func() {

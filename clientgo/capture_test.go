@@ -124,7 +124,7 @@ func TestCaptureError(t *testing.T) {
 		if !apierrors.IsForbidden(err) {
 			t.Errorf("%v is not forbidden", err)
 		}
-	case <-time.After(patience):
+	case <-time.After(waitTimeout):
 		t.Fatal("nobody was told")
 	}
 	if err := inf.SetWatchErrorHandler(func(*cache.Reflector, error) {}); err == nil {
@@ -213,16 +213,16 @@ func TestCaptureLeavesAlone(t *testing.T) {
 	server := serve(t, apiserver.Options{})
 	fill(t, server.Config(), configMap("one", "a", nil))
 	client := kubernetes.NewForConfigOrDie(capturing(server.Config()))
-	for _, v := range []verb{list, watching} {
-		c := &capture{verb: v, context: context.Background(), own: ownOf(&corev1.ConfigMap{}, nil)}
-		ctx := c.with(context.Background())
+	for _, v := range []verb{verbList, verbWatch} {
+		c := &capture{verb: v, context: context.Background(), matcher: newResponseMatcher(&corev1.ConfigMap{}, nil)}
+		ctx := c.withContext(context.Background())
 		if m, err := client.CoreV1().ConfigMaps("one").Get(ctx, "a", metav1.GetOptions{}); err != nil || m.Name != "a" {
 			t.Errorf("get: %v, %v", m, err)
 		}
 		if _, err := client.Discovery().ServerResourcesForGroupVersionWithContext(ctx, "v1"); err != nil {
 			t.Errorf("discovery: %v", err)
 		}
-		if v == watching {
+		if v == verbWatch {
 			if l, err := client.CoreV1().ConfigMaps("").List(ctx, metav1.ListOptions{}); err != nil || len(l.Items) != 1 {
 				t.Errorf("a list in a capture of a watch: %v, %v", l, err)
 			}
@@ -252,8 +252,8 @@ func TestCaptureDetached(t *testing.T) {
 	defer server.Close()
 	client := kubernetes.NewForConfigOrDie(capturing(&rest.Config{Host: server.URL, Timeout: time.Minute}))
 	ctx, cancel := context.WithCancel(context.Background())
-	c := &capture{verb: list, context: ctx, own: ownOf(&corev1.Pod{}, nil)}
-	callers, callerEnds := context.WithCancel(c.with(context.Background()))
+	c := &capture{verb: verbList, context: ctx, matcher: newResponseMatcher(&corev1.Pod{}, nil)}
+	callers, callerEnds := context.WithCancel(c.withContext(context.Background()))
 	got, err := client.CoreV1().Pods("").List(callers, metav1.ListOptions{})
 	if err != nil || len(got.Items) != 0 {
 		t.Fatalf("%v, %v", got, err)
@@ -269,7 +269,7 @@ func TestCaptureDetached(t *testing.T) {
 	cancel()
 	select {
 	case <-ended:
-	case <-time.After(patience):
+	case <-time.After(waitTimeout):
 		t.Error("the request goes on after its stream's context")
 	}
 	_ = resp.Body.Close()

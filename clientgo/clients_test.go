@@ -74,7 +74,7 @@ func TestFilteredFactoriesOfClients(t *testing.T) {
 				infs[kind] = f.ForResource(gvr).Informer()
 			}
 			for kind, inf := range infs {
-				if _, err := ours(inf); (err == nil) != (name == "weir") {
+				if _, err := informerOf(inf); (err == nil) != (name == "weir") {
 					t.Errorf("%s: informer of type %T", kind, inf)
 				}
 				run(t, inf)
@@ -93,7 +93,7 @@ func TestAdopt(t *testing.T) {
 	fill(t, server.Config(), configMap("one", "a", nil))
 	f := informers.NewSharedInformerFactory(kubernetes.NewForConfigOrDie(capturing(server.Config())), time.Hour)
 	inf := Adopt(f.Core().V1().ConfigMaps().Informer())
-	if i, err := ours(inf); err != nil {
+	if i, err := informerOf(inf); err != nil {
 		t.Error(err)
 	} else if i.defaultResync != time.Hour {
 		t.Errorf("the resync period is %s", i.defaultResync)

@@ -23,7 +23,7 @@ type codec struct {
 	goType   reflect.Type    // a pointer to a struct; nil: anything, which is never encoded
 	protobuf *decode.Decoder // nil: the type has no protobuf form
 	gvk      schema.GroupVersionKind
-	item     atomic.Pointer[wire.TypeMeta] // what lists say that their items are
+	itemType atomic.Pointer[wire.TypeMeta] // what lists say that their items are
 }
 
 type protobufMessage interface {
@@ -47,7 +47,7 @@ func newCodec(example runtime.Object) *codec {
 }
 
 // learn notes what the items of lists are: in JSON those of built-in kinds do not say so themselves.
-func (c *codec) learn(t wire.TypeMeta) { c.item.Store(&t) }
+func (c *codec) setItemType(t wire.TypeMeta) { c.itemType.Store(&t) }
 
 // decode makes a value of its bytes, which the caller may change. They say themselves which encoding they are in: a message of
 // protobuf cannot begin with a brace, which would be field 15 of a kind that no object has.
@@ -64,7 +64,7 @@ func (c *codec) decodeVersions(was, is []byte) (old, fresh any, err error) {
 		if old, fresh, err = c.protobuf.DecodeVersions(was, is); err != nil {
 			return nil, nil, err
 		}
-		return c.stamp(old), c.stamp(fresh), nil
+		return c.setTypeMeta(old), c.setTypeMeta(fresh), nil
 	}
 	if old, err = c.decode(was); err == nil {
 		fresh, err = c.decode(is)
@@ -83,7 +83,7 @@ func (c *codec) decodeBy(raw []byte, decode func(*decode.Decoder, []byte) (any, 
 		if err != nil {
 			return nil, err
 		}
-		return c.stamp(object), nil
+		return c.setTypeMeta(object), nil
 	}
 	object := reflect.New(c.goType.Elem()).Interface()
 	target := object
@@ -93,11 +93,11 @@ func (c *codec) decodeBy(raw []byte, decode func(*decode.Decoder, []byte) (any, 
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(raw, target); err != nil {
 		return nil, err
 	}
-	return c.stamp(object), nil
+	return c.setTypeMeta(object), nil
 }
 
 // stamp gives an object the kind that its list or the example says, where the object needs one.
-func (c *codec) stamp(object any) any {
+func (c *codec) setTypeMeta(object any) any {
 	switch object := object.(type) {
 	case *metav1.PartialObjectMetadata:
 		if !c.gvk.Empty() {
@@ -107,7 +107,7 @@ func (c *codec) stamp(object any) any {
 		if object.GetKind() != "" {
 			break
 		}
-		if item := c.item.Load(); item != nil {
+		if item := c.itemType.Load(); item != nil {
 			object.SetAPIVersion(item.APIVersion)
 			object.SetKind(item.Kind)
 		} else if !c.gvk.Empty() {
@@ -125,12 +125,12 @@ func (c *codec) encode(value any) ([]byte, bool) {
 		return nil, false
 	}
 	if message, ok := value.(protobufMessage); ok && value.(runtime.Object).GetObjectKind().GroupVersionKind().Empty() {
-		if raw, err := message.Marshal(); err == nil && (c.protobuf.Keeps(value) || c.same(raw, value)) {
+		if raw, err := message.Marshal(); err == nil && (c.protobuf.Keeps(value) || c.decodesTo(raw, value)) {
 			return raw, true
 		}
 	}
 	raw, err := marshalJSON(value)
-	if err != nil || !keepsJSON(value) && !c.same(raw, value) {
+	if err != nil || !roundTripsJSON(value) && !c.decodesTo(raw, value) {
 		return nil, false
 	}
 	return raw, true
@@ -144,7 +144,7 @@ func marshalJSON(value any) ([]byte, error) {
 }
 
 // keepsJSON reports whether an unstructured object comes back as it is from its JSON; false may also mean that this is not known.
-func keepsJSON(value any) bool {
+func roundTripsJSON(value any) bool {
 	u, ok := value.(*unstructured.Unstructured)
 	return ok && u.GetKind() != "" && isPlainJSON(u.Object, maxPlainDepth) // one without a kind is given one: see stamp
 }
@@ -184,7 +184,7 @@ func isPlainJSON(value any, depth int) bool {
 }
 
 // same reports whether raw decodes to value.
-func (c *codec) same(raw []byte, value any) bool {
+func (c *codec) decodesTo(raw []byte, value any) bool {
 	decoded, err := c.decode(raw)
 	return err == nil && equality.Semantic.DeepEqual(decoded, value)
 }

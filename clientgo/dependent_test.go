@@ -21,7 +21,7 @@ import (
 )
 
 // dependent are ListerWatchers that list namespaces to know what to list: the config maps of each.
-var dependent = map[string]struct {
+var dependentListerWatchers = map[string]struct {
 	example runtime.Object
 	build   func(cfg *rest.Config) *cache.ListWatch
 }{
@@ -105,9 +105,9 @@ func metadataDependent(cfg *rest.Config) *cache.ListWatch {
 // A ListerWatcher whose List needs the answer to another LIST gets that, and what it returns is what is held, with one namespace
 // and with several, in client-go's informer and ours. Changes follow.
 func TestDependentList(t *testing.T) {
-	for name, tc := range dependent {
+	for name, tc := range dependentListerWatchers {
 		for _, namespaces := range []int{1, 3} {
-			for which, newInformer := range both {
+			for which, newInformer := range bothConstructors {
 				t.Run(fmt.Sprintf("%s, %d namespaces, %s", name, namespaces, which), func(t *testing.T) {
 					server := serve(t, apiserver.Options{})
 					client := fill(t, server.Config())
@@ -123,7 +123,7 @@ func TestDependentList(t *testing.T) {
 						}
 						want += show(made) + "\n"
 					}
-					inf := newInformer(unwatchable{tc.build(capturing(server.Config()))}, tc.example, 0, nil)
+					inf := newInformer(noWatchList{tc.build(capturing(server.Config()))}, tc.example, 0, nil)
 					told := newRecorder()
 					if _, err := inf.AddEventHandler(told); err != nil {
 						t.Fatal(err)
@@ -146,9 +146,9 @@ func TestDependentList(t *testing.T) {
 }
 
 // unwatchable keeps client-go from asking for initial events in place of a list.
-type unwatchable struct{ *cache.ListWatch }
+type noWatchList struct{ *cache.ListWatch }
 
-func (unwatchable) IsWatchListSemanticsUnSupported() bool { return true }
+func (noWatchList) IsWatchListSemanticsUnSupported() bool { return true }
 
 // A WATCH of something else that a ListerWatcher opens first is its own to read.
 func TestDependentWatch(t *testing.T) {

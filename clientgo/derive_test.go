@@ -17,7 +17,7 @@ func TestIndexOfWhatHandlersGet(t *testing.T) {
 	const n = 50
 	for _, handlers := range []int{1, 2} {
 		t.Run(fmt.Sprint(handlers), func(t *testing.T) {
-			s := newStage(t, NewSharedIndexInformer)
+			s := newFixture(t, NewSharedIndexInformer)
 			var mu sync.Mutex
 			indexed, handled := map[string]any{}, map[string]any{}
 			calls := 0
@@ -82,7 +82,7 @@ func TestIndexOfWhatHandlersGet(t *testing.T) {
 
 // TestBlockedIndexFunction: while a function still looks at an object, the handler is handed another one.
 func TestBlockedIndexFunction(t *testing.T) {
-	s := newStage(t, NewSharedIndexInformer)
+	s := newFixture(t, NewSharedIndexInformer)
 	looking, release := make(chan any, 1), make(chan struct{})
 	if err := s.informer.AddIndexers(cache.Indexers{"blocks": func(obj any) ([]string, error) {
 		looking <- obj
@@ -113,7 +113,7 @@ func TestIndexFunctionThatReads(t *testing.T) {
 	const n = 60
 	for _, opts := range []Options{{}, {PrivateCopies: true}, {DetectMutation: true}, {ShareDecoded: true}} {
 		t.Run(fmt.Sprintf("%+v", opts), func(t *testing.T) {
-			s := newStage(t, func(lw cache.ListerWatcher, example runtime.Object, resync time.Duration, indexers cache.Indexers) cache.SharedIndexInformer {
+			s := newFixture(t, func(lw cache.ListerWatcher, example runtime.Object, resync time.Duration, indexers cache.Indexers) cache.SharedIndexInformer {
 				return NewSharedIndexInformerWithOptions(lw, example, resync, indexers, opts)
 			})
 			indexer := s.informer.GetIndexer()

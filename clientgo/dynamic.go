@@ -20,7 +20,7 @@ import (
 // NewDynamicSharedInformerFactory returns a factory like that of dynamicinformer.NewDynamicSharedInformerFactory, for the server that cfg
 // names. It copies cfg. The error says what is wrong with cfg.
 func NewDynamicSharedInformerFactory(cfg *rest.Config, resync time.Duration, opts ...Option) (dynamicinformer.DynamicSharedInformerFactory, error) {
-	client, err := dynamic.NewForConfig(wrapped(cfg))
+	client, err := dynamic.NewForConfig(wrappedConfig(cfg))
 	if err != nil {
 		return nil, fmt.Errorf("clientgo: %w", err)
 	}
@@ -32,8 +32,8 @@ func NewDynamicSharedInformerFactory(cfg *rest.Config, resync time.Duration, opt
 // client-go's.
 func NewDynamicSharedInformerFactoryWithOptions(client dynamic.Interface, resync time.Duration, opts ...Option) dynamicinformer.DynamicSharedInformerFactory {
 	s := settingsOf(opts)
-	return newByResource(s, func(gvr schema.GroupVersionResource) informers.GenericInformer {
-		return dynamicinformer.NewFilteredDynamicInformer(client, gvr, s.namespace, resync, byNamespace(), s.tweak)
+	return newResourceFactory(s, func(gvr schema.GroupVersionResource) informers.GenericInformer {
+		return dynamicinformer.NewFilteredDynamicInformer(client, gvr, s.namespace, resync, namespaceIndexers(), s.tweak)
 	}, func(indexer cache.Indexer, gvr schema.GroupVersionResource) cache.GenericLister {
 		return dynamiclister.NewRuntimeObjectShim(dynamiclister.New(indexer, gvr))
 	})
@@ -48,7 +48,7 @@ func NewFilteredDynamicSharedInformerFactory(client dynamic.Interface, resync ti
 // NewMetadataSharedInformerFactory returns a factory like that of metadatainformer.NewSharedInformerFactory, for the server that cfg
 // names. It copies cfg. The error says what is wrong with cfg.
 func NewMetadataSharedInformerFactory(cfg *rest.Config, resync time.Duration, opts ...Option) (metadatainformer.SharedInformerFactory, error) {
-	client, err := metadata.NewForConfig(wrapped(cfg))
+	client, err := metadata.NewForConfig(wrappedConfig(cfg))
 	if err != nil {
 		return nil, fmt.Errorf("clientgo: %w", err)
 	}
@@ -59,8 +59,8 @@ func NewMetadataSharedInformerFactory(cfg *rest.Config, resync time.Duration, op
 // options, of metadatainformer.NewSharedInformerFactory, as NewDynamicSharedInformerFactoryWithOptions does of its own.
 func NewMetadataSharedInformerFactoryWithOptions(client metadata.Interface, resync time.Duration, opts ...Option) metadatainformer.SharedInformerFactory {
 	s := settingsOf(opts)
-	return newByResource(s, func(gvr schema.GroupVersionResource) informers.GenericInformer {
-		return metadatainformer.NewFilteredMetadataInformer(client, gvr, s.namespace, resync, byNamespace(), s.tweak)
+	return newResourceFactory(s, func(gvr schema.GroupVersionResource) informers.GenericInformer {
+		return metadatainformer.NewFilteredMetadataInformer(client, gvr, s.namespace, resync, namespaceIndexers(), s.tweak)
 	}, func(indexer cache.Indexer, gvr schema.GroupVersionResource) cache.GenericLister {
 		return metadatalister.NewRuntimeObjectShim(metadatalister.New(indexer, gvr))
 	})
@@ -72,37 +72,37 @@ func NewFilteredMetadataSharedInformerFactory(client metadata.Interface, resync 
 	return NewMetadataSharedInformerFactoryWithOptions(client, resync, WithNamespace(namespace), WithTweakListOptions(tweak))
 }
 
-func byNamespace() cache.Indexers {
+func namespaceIndexers() cache.Indexers {
 	return cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}
 }
 
 // byResource is a factory of informers that are told apart by their resource.
-type byResource struct {
-	settings settings
-	build    func(schema.GroupVersionResource) informers.GenericInformer // client-go's
-	lister   func(cache.Indexer, schema.GroupVersionResource) cache.GenericLister
-	running  running[schema.GroupVersionResource]
+type resourceFactory struct {
+	settings  settings
+	build     func(schema.GroupVersionResource) informers.GenericInformer // client-go's
+	lister    func(cache.Indexer, schema.GroupVersionResource) cache.GenericLister
+	informers informerSet[schema.GroupVersionResource]
 }
 
 var (
-	_ dynamicinformer.DynamicSharedInformerFactory = (*byResource)(nil)
-	_ metadatainformer.SharedInformerFactory       = (*byResource)(nil)
+	_ dynamicinformer.DynamicSharedInformerFactory = (*resourceFactory)(nil)
+	_ metadatainformer.SharedInformerFactory       = (*resourceFactory)(nil)
 )
 
-func newByResource(
+func newResourceFactory(
 	s settings,
 	build func(schema.GroupVersionResource) informers.GenericInformer,
 	lister func(cache.Indexer, schema.GroupVersionResource) cache.GenericLister,
-) *byResource {
-	return &byResource{settings: s, build: build, lister: lister, running: newRunning[schema.GroupVersionResource]()}
+) *resourceFactory {
+	return &resourceFactory{settings: s, build: build, lister: lister, informers: newInformerSet[schema.GroupVersionResource]()}
 }
 
 // ForResource gives the informer of a resource. Whether the server knows it shows once it runs.
-func (f *byResource) ForResource(gvr schema.GroupVersionResource) informers.GenericInformer {
-	inf := f.running.get(gvr, func() cache.SharedIndexInformer {
+func (f *resourceFactory) ForResource(gvr schema.GroupVersionResource) informers.GenericInformer {
+	inf := f.informers.get(gvr, func() cache.SharedIndexInformer {
 		inf := f.settings.adopt(f.build(gvr).Informer())
-		if i, err := ours(inf); err == nil {
-			i.lists.own.resource = gvr // the example does not tell
+		if i, err := informerOf(inf); err == nil {
+			i.listWatch.matcher.resource = gvr // the example does not tell
 		}
 		if f.settings.transform != nil {
 			_ = inf.SetTransform(f.settings.transform) // it fails only once an informer has started
@@ -113,14 +113,16 @@ func (f *byResource) ForResource(gvr schema.GroupVersionResource) informers.Gene
 }
 
 // Start starts what was asked for until the channel is closed. It does not block.
-func (f *byResource) Start(stop <-chan struct{}) { f.running.start(wait.ContextForChannel(stop)) }
+func (f *resourceFactory) Start(stop <-chan struct{}) {
+	f.informers.start(wait.ContextForChannel(stop))
+}
 
 // WaitForCacheSync blocks until all started informers have synced or the channel is closed, and tells which have.
-func (f *byResource) WaitForCacheSync(stop <-chan struct{}) map[schema.GroupVersionResource]bool {
-	synced, _ := f.running.wait(wait.ContextForChannel(stop)) // the map says it all
+func (f *resourceFactory) WaitForCacheSync(stop <-chan struct{}) map[schema.GroupVersionResource]bool {
+	synced, _ := f.informers.waitForSync(wait.ContextForChannel(stop)) // the map says it all
 	return synced
 }
 
 // Shutdown blocks until the informers have ended, which what they were started with must tell them to. Nothing can be
 // started any more.
-func (f *byResource) Shutdown() { f.running.shutdown() }
+func (f *resourceFactory) Shutdown() { f.informers.shutdown() }

@@ -13,19 +13,19 @@ var (
 	// errStopped is for what cannot be added to an informer that has run.
 	errStopped = errors.New("informer has stopped already")
 	// errForeign is RemoveEventHandler's.
-	errForeign = errors.New("not a registration of an informer")
+	errNotRegistration = errors.New("not a registration of an informer")
 	// errNotIndexed is AddIndexers's, in client-go's words.
 	errNotIndexed = errors.New("indexer was not added because it has stopped already")
 )
 
 // notAdded is AddEventHandler's error, in client-go's words, which somebody may look for.
-type notAdded struct {
+type notAddedError struct {
 	handler string
 	cause   error
 }
 
-func (e notAdded) Error() string {
+func (e notAddedError) Error() string {
 	return "handler " + e.handler + " was not added to shared informer because it has stopped already"
 }
 
-func (e notAdded) Unwrap() []error { return []error{errStopped, e.cause} }
+func (e notAddedError) Unwrap() []error { return []error{errStopped, e.cause} }

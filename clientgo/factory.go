@@ -6,10 +6,31 @@ import (
 	"reflect"
 	"time"
 
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/informers"
+	"k8s.io/client-go/informers/admissionregistration"
+	"k8s.io/client-go/informers/apiserverinternal"
+	"k8s.io/client-go/informers/apps"
+	"k8s.io/client-go/informers/autoscaling"
+	"k8s.io/client-go/informers/batch"
+	"k8s.io/client-go/informers/certificates"
+	"k8s.io/client-go/informers/coordination"
+	"k8s.io/client-go/informers/core"
+	"k8s.io/client-go/informers/discovery"
+	"k8s.io/client-go/informers/events"
+	"k8s.io/client-go/informers/extensions"
+	"k8s.io/client-go/informers/flowcontrol"
 	"k8s.io/client-go/informers/internalinterfaces"
+	"k8s.io/client-go/informers/networking"
+	"k8s.io/client-go/informers/node"
+	"k8s.io/client-go/informers/policy"
+	"k8s.io/client-go/informers/rbac"
+	"k8s.io/client-go/informers/resource"
+	"k8s.io/client-go/informers/scheduling"
+	"k8s.io/client-go/informers/storage"
+	"k8s.io/client-go/informers/storagemigration"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
@@ -18,7 +39,7 @@ import (
 // NewSharedInformerFactory returns a factory like that of informers.NewSharedInformerFactory, for the server that cfg names. It copies cfg
 // and makes no request before Start. The error says what is wrong with cfg.
 func NewSharedInformerFactory(cfg *rest.Config, resync time.Duration, opts ...Option) (informers.SharedInformerFactory, error) {
-	client, err := kubernetes.NewForConfig(wrapped(cfg))
+	client, err := kubernetes.NewForConfig(wrappedConfig(cfg))
 	if err != nil {
 		return nil, fmt.Errorf("clientgo: %w", err)
 	}
@@ -32,10 +53,10 @@ func NewSharedInformerFactoryWithOptions(client kubernetes.Interface, resync tim
 	s := settingsOf(opts)
 	theirs := informers.NewSharedInformerFactoryWithOptions(client, resync, informers.WithNamespace(s.namespace), informers.WithTweakListOptions(s.tweak),
 		informers.WithTransform(s.transform), informers.WithCustomResyncConfig(s.customResync), informers.WithInformerName(s.name))
-	if !s.adopts {
+	if !s.canAdopt {
 		return theirs
 	}
-	return &factory{newGenerated[kubernetes.Interface, internalinterfaces.NewInformerFunc](client, resync, s), later{theirs}}
+	return &factory{newGenerated[kubernetes.Interface, internalinterfaces.NewInformerFunc](client, resync, s), upstreamFactory{theirs}}
 }
 
 // NewFilteredSharedInformerFactory takes the place of informers.NewFilteredSharedInformerFactory, as NewSharedInformerFactoryWithOptions
@@ -46,7 +67,7 @@ func NewFilteredSharedInformerFactory(client kubernetes.Interface, resync time.D
 
 // wrapped is a copy of cfg that captures. Informers make few requests, and pace them elsewhere: client-go's default limit would only
 // delay the start of a factory with many of them. A limit that somebody has set is kept.
-func wrapped(cfg *rest.Config) *rest.Config {
+func wrappedConfig(cfg *rest.Config) *rest.Config {
 	cfg = rest.CopyConfig(cfg)
 	if cfg.QPS == 0 && cfg.RateLimiter == nil {
 		cfg.QPS = -1
@@ -58,12 +79,12 @@ func wrapped(cfg *rest.Config) *rest.Config {
 // factory is an informers.SharedInformerFactory.
 type factory struct {
 	*Generated[kubernetes.Interface, internalinterfaces.NewInformerFunc]
-	later
+	upstreamFactory
 }
 
 // later is client-go's own factory. It serves the groups that were added after 0.36, the oldest client-go that this package builds with:
 // their accessors are promoted from it, and their informers are client-go's.
-type later struct {
+type upstreamFactory struct {
 	informers.SharedInformerFactory
 }
 
@@ -75,14 +96,14 @@ func (f *factory) Start(stop <-chan struct{}) { f.StartWithContext(wait.ContextF
 // StartWithContext starts what was asked for until the context ends. It does not block.
 func (f *factory) StartWithContext(ctx context.Context) {
 	f.Generated.StartWithContext(ctx)
-	f.later.Start(ctx.Done())
+	f.upstreamFactory.Start(ctx.Done())
 }
 
 // Shutdown blocks until the informers have ended, which what they were started with must tell them to. Nothing can be
 // started any more.
 func (f *factory) Shutdown() {
-	f.running.shutdown()
-	f.later.Shutdown() // releases the name as well
+	f.informers.shutdown()
+	f.upstreamFactory.Shutdown() // releases the name as well
 }
 
 // WaitForCacheSync blocks until all started informers have synced or the channel is closed, and tells which have.
@@ -93,7 +114,7 @@ func (f *factory) WaitForCacheSync(stop <-chan struct{}) map[reflect.Type]bool {
 // WaitForCacheSyncWithContext is WaitForCacheSync with a context, whose cause is the error when one has not synced.
 func (f *factory) WaitForCacheSyncWithContext(ctx context.Context) cache.SyncResult {
 	result := f.Generated.WaitForCacheSyncWithContext(ctx)
-	for of, synced := range f.later.WaitForCacheSync(ctx.Done()) {
+	for of, synced := range f.upstreamFactory.WaitForCacheSync(ctx.Done()) {
 		if result.Synced[of] = synced; !synced && result.Err == nil {
 			result.Err = context.Cause(ctx)
 		}
@@ -121,3 +142,116 @@ type genericInformer struct {
 
 func (g genericInformer) Informer() cache.SharedIndexInformer { return g.informer }
 func (g genericInformer) Lister() cache.GenericLister         { return g.lister }
+
+// builtinResource finds the type of a resource and how client-go builds its informer, by asking client-go's own factory:
+// which resources there are is in generated code that nothing else can read.
+func builtinResource(f *factory, resource schema.GroupVersionResource) (runtime.Object, func(kubernetes.Interface, time.Duration) cache.SharedIndexInformer, error) {
+	s := f.settings
+	build := func(client kubernetes.Interface, resync time.Duration, name *cache.InformerName) (cache.SharedIndexInformer, error) {
+		generated := informers.NewSharedInformerFactoryWithOptions(client, resync,
+			informers.WithNamespace(s.namespace), informers.WithTweakListOptions(s.tweak), informers.WithInformerName(name))
+		generic, err := generated.ForResource(resource)
+		if err != nil {
+			return nil, err
+		}
+		return generic.Informer(), nil
+	}
+	probe, err := build(f.client, 0, nil) // without the name, which each resource may be given once
+	if err != nil {
+		return nil, nil, err
+	}
+	p, ok := partsOf(probe)
+	if !ok {
+		return nil, nil, fmt.Errorf("%s: %w", resource, ErrLayout)
+	}
+	example := reflect.New(reflect.TypeOf(p.example).Elem()).Interface().(runtime.Object)
+	return example, func(client kubernetes.Interface, resync time.Duration) cache.SharedIndexInformer {
+		inf, err := build(client, resync, s.name)
+		if err != nil {
+			return probe // it has just been built without an error
+		}
+		return inf
+	}, nil
+}
+
+// The groups that client-go's factory has had since 0.36. Each accessor is generated code that asks the factory's InformerFor.
+
+func (f *factory) Admissionregistration() admissionregistration.Interface {
+	return admissionregistration.New(f, f.settings.namespace, f.settings.tweak)
+}
+
+func (f *factory) Internal() apiserverinternal.Interface {
+	return apiserverinternal.New(f, f.settings.namespace, f.settings.tweak)
+}
+
+func (f *factory) Apps() apps.Interface {
+	return apps.New(f, f.settings.namespace, f.settings.tweak)
+}
+
+func (f *factory) Autoscaling() autoscaling.Interface {
+	return autoscaling.New(f, f.settings.namespace, f.settings.tweak)
+}
+
+func (f *factory) Batch() batch.Interface {
+	return batch.New(f, f.settings.namespace, f.settings.tweak)
+}
+
+func (f *factory) Certificates() certificates.Interface {
+	return certificates.New(f, f.settings.namespace, f.settings.tweak)
+}
+
+func (f *factory) Coordination() coordination.Interface {
+	return coordination.New(f, f.settings.namespace, f.settings.tweak)
+}
+
+func (f *factory) Core() core.Interface {
+	return core.New(f, f.settings.namespace, f.settings.tweak)
+}
+
+func (f *factory) Discovery() discovery.Interface {
+	return discovery.New(f, f.settings.namespace, f.settings.tweak)
+}
+
+func (f *factory) Events() events.Interface {
+	return events.New(f, f.settings.namespace, f.settings.tweak)
+}
+
+func (f *factory) Extensions() extensions.Interface {
+	return extensions.New(f, f.settings.namespace, f.settings.tweak)
+}
+
+func (f *factory) Flowcontrol() flowcontrol.Interface {
+	return flowcontrol.New(f, f.settings.namespace, f.settings.tweak)
+}
+
+func (f *factory) Networking() networking.Interface {
+	return networking.New(f, f.settings.namespace, f.settings.tweak)
+}
+
+func (f *factory) Node() node.Interface {
+	return node.New(f, f.settings.namespace, f.settings.tweak)
+}
+
+func (f *factory) Policy() policy.Interface {
+	return policy.New(f, f.settings.namespace, f.settings.tweak)
+}
+
+func (f *factory) Rbac() rbac.Interface {
+	return rbac.New(f, f.settings.namespace, f.settings.tweak)
+}
+
+func (f *factory) Resource() resource.Interface {
+	return resource.New(f, f.settings.namespace, f.settings.tweak)
+}
+
+func (f *factory) Scheduling() scheduling.Interface {
+	return scheduling.New(f, f.settings.namespace, f.settings.tweak)
+}
+
+func (f *factory) Storage() storage.Interface {
+	return storage.New(f, f.settings.namespace, f.settings.tweak)
+}
+
+func (f *factory) Storagemigration() storagemigration.Interface {
+	return storagemigration.New(f, f.settings.namespace, f.settings.tweak)
+}

@@ -57,7 +57,7 @@ func begin(t *testing.T, f informers.SharedInformerFactory) {
 	ctx, cancel := context.WithCancel(context.Background())
 	f.StartWithContext(ctx)
 	t.Cleanup(func() { cancel(); f.Shutdown() })
-	within, done := context.WithTimeout(ctx, patience)
+	within, done := context.WithTimeout(ctx, waitTimeout)
 	defer done()
 	if err := f.WaitForCacheSyncWithContext(within).AsError(); err != nil {
 		t.Fatal(err)
@@ -100,13 +100,13 @@ func TestEveryResource(t *testing.T) {
 		}
 		n++
 		inf, ok := got.Informer().(*informer)
-		parts, apart := takeApart(want.Informer())
+		parts, apart := partsOf(want.Informer())
 		if !ok || !apart {
 			t.Errorf("%s: not one of ours: %T", gvr, got.Informer())
 			continue
 		}
-		if inf.intake.codec.goType != reflect.TypeOf(parts.example) {
-			t.Errorf("%s: informer of %s, want %T", gvr, inf.intake.codec.goType, parts.example)
+		if inf.sink.codec.goType != reflect.TypeOf(parts.example) {
+			t.Errorf("%s: informer of %s, want %T", gvr, inf.sink.codec.goType, parts.example)
 		}
 		if len(inf.GetIndexer().GetIndexers()) != len(parts.indexers) {
 			t.Errorf("%s: indexers %v", gvr, inf.GetIndexer().GetIndexers())
@@ -409,8 +409,8 @@ func TestLaterGroups(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	inf := f.Lifecycle().V1alpha1().Evictions().Informer()
 	pods := f.Core().V1().Pods().Informer()
-	theirs, _ := takeApart(inf)
-	if i, err := ours(pods); err != nil || theirs.resync != time.Hour || i.defaultResync != 2*time.Hour {
+	theirs, _ := partsOf(inf)
+	if i, err := informerOf(pods); err != nil || theirs.resync != time.Hour || i.defaultResync != 2*time.Hour {
 		t.Errorf("%v, resync periods %s and %s", err, theirs.resync, i.defaultResync)
 	}
 	f.StartWithContext(ctx)

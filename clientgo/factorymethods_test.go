@@ -135,7 +135,7 @@ var typedCalls = []factoryCall[informers.SharedInformerFactory]{
 		e := newEnding(t)
 		f.InformerFor(&corev1.Secret{}, func(kubernetes.Interface, time.Duration) cache.SharedIndexInformer {
 			never := apierrors.NewServiceUnavailable("never")
-			return cache.NewSharedIndexInformer(plain{
+			return cache.NewSharedIndexInformer(plainListerWatcher{
 				func(metav1.ListOptions) (runtime.Object, error) { return nil, never },
 				func(metav1.ListOptions) (watch.Interface, error) { return nil, never },
 			}, &corev1.Secret{}, 0, nil)
@@ -233,30 +233,30 @@ func shownOf[T any](objects []T) string {
 	return outcome(all)
 }
 
-// resourceFactory is a dynamic or a metadata factory.
-type resourceFactory interface {
+// untypedFactory is a dynamic or a metadata factory.
+type untypedFactory interface {
 	Start(stop <-chan struct{})
 	ForResource(schema.GroupVersionResource) informers.GenericInformer
 	WaitForCacheSync(stop <-chan struct{}) map[schema.GroupVersionResource]bool
 	Shutdown()
 }
 
-var resourceCalls = []factoryCall[resourceFactory]{
-	{name: "Start", call: func(t *testing.T, f resourceFactory) string {
+var resourceCalls = []factoryCall[untypedFactory]{
+	{name: "Start", call: func(t *testing.T, f untypedFactory) string {
 		inf := f.ForResource(configMaps).Informer()
 		f.Start(newEnding(t).Done())
 		return held(t, inf)
 	}},
-	{name: "ForResource again", call: func(t *testing.T, f resourceFactory) string {
+	{name: "ForResource again", call: func(t *testing.T, f untypedFactory) string {
 		return outcome(f.ForResource(configMaps).Informer() == f.ForResource(configMaps).Informer())
 	}},
-	{name: "ForResource's lister", call: func(t *testing.T, f resourceFactory) string {
+	{name: "ForResource's lister", call: func(t *testing.T, f untypedFactory) string {
 		of := f.ForResource(configMaps)
 		f.Start(newEnding(t).Done())
 		held(t, of.Informer())
 		return outcome(generic(of.Lister())...)
 	}},
-	{name: "WaitForCacheSync", call: func(t *testing.T, f resourceFactory) string {
+	{name: "WaitForCacheSync", call: func(t *testing.T, f untypedFactory) string {
 		e := newEnding(t)
 		none := resourcesTold(f.WaitForCacheSync(e.Done()))
 		f.ForResource(configMaps)
@@ -264,7 +264,7 @@ var resourceCalls = []factoryCall[resourceFactory]{
 		f.ForResource(secrets)
 		return outcome(none, resourcesTold(f.WaitForCacheSync(e.Done())))
 	}},
-	{name: "Shutdown", call: func(t *testing.T, f resourceFactory) string {
+	{name: "Shutdown", call: func(t *testing.T, f untypedFactory) string {
 		e := newEnding(t)
 		inf := f.ForResource(configMaps).Informer()
 		f.Start(e.Done())
@@ -302,19 +302,19 @@ func TestFactoryMethods(t *testing.T) {
 			return NewSharedInformerFactoryWithOptions(kubernetes.NewForConfigOrDie(capturing(cfg)), time.Second, oursOf(opts)...)
 		},
 	})
-	calls[resourceFactory](t, resourceCalls, func([]option) resourceFactory {
+	calls[untypedFactory](t, resourceCalls, func([]option) untypedFactory {
 		return dynamicinformer.NewDynamicSharedInformerFactory(dynamic.NewForConfigOrDie(cfg), 0)
-	}, map[string]func([]option) resourceFactory{
-		"of a config": func([]option) resourceFactory { return must(NewDynamicSharedInformerFactory(cfg, 0)) },
-		"of a client": func([]option) resourceFactory {
+	}, map[string]func([]option) untypedFactory{
+		"of a config": func([]option) untypedFactory { return must(NewDynamicSharedInformerFactory(cfg, 0)) },
+		"of a client": func([]option) untypedFactory {
 			return NewDynamicSharedInformerFactoryWithOptions(dynamic.NewForConfigOrDie(capturing(cfg)), 0)
 		},
 	})
-	calls[resourceFactory](t, resourceCalls, func([]option) resourceFactory {
+	calls[untypedFactory](t, resourceCalls, func([]option) untypedFactory {
 		return metadatainformer.NewSharedInformerFactory(metadata.NewForConfigOrDie(cfg), 0)
-	}, map[string]func([]option) resourceFactory{
-		"of a config": func([]option) resourceFactory { return must(NewMetadataSharedInformerFactory(cfg, 0)) },
-		"of a client": func([]option) resourceFactory {
+	}, map[string]func([]option) untypedFactory{
+		"of a config": func([]option) untypedFactory { return must(NewMetadataSharedInformerFactory(cfg, 0)) },
+		"of a client": func([]option) untypedFactory {
 			return NewMetadataSharedInformerFactoryWithOptions(metadata.NewForConfigOrDie(capturing(cfg)), 0)
 		},
 	})
@@ -360,8 +360,8 @@ func calls[F any](t *testing.T, table []factoryCall[F], theirs func([]option) F,
 	}
 }
 
-// The methods of resourceFactory are those of both interfaces.
+// The methods of untypedFactory are those of both interfaces.
 var (
-	_ = (dynamicinformer.DynamicSharedInformerFactory)(resourceFactory(nil))
-	_ = (metadatainformer.SharedInformerFactory)(resourceFactory(nil))
+	_ = (dynamicinformer.DynamicSharedInformerFactory)(untypedFactory(nil))
+	_ = (metadatainformer.SharedInformerFactory)(untypedFactory(nil))
 )

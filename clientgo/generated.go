@@ -26,7 +26,7 @@ type Generated[C any, F ~func(C, time.Duration) cache.SharedIndexInformer] struc
 	resync       time.Duration
 	settings     settings
 	customResync map[reflect.Type]time.Duration
-	running      running[reflect.Type]
+	informers    informerSet[reflect.Type]
 }
 
 // NewGenerated makes a factory. Of the options WithNamespace and WithTweakListOptions mean nothing: they are arguments of a group's New.
@@ -36,7 +36,7 @@ func NewGenerated[C any, F ~func(C, time.Duration) cache.SharedIndexInformer](cl
 }
 
 func newGenerated[C any, F ~func(C, time.Duration) cache.SharedIndexInformer](client C, resync time.Duration, s settings) *Generated[C, F] {
-	f := &Generated[C, F]{client: client, resync: resync, settings: s, customResync: map[reflect.Type]time.Duration{}, running: newRunning[reflect.Type]()}
+	f := &Generated[C, F]{client: client, resync: resync, settings: s, customResync: map[reflect.Type]time.Duration{}, informers: newInformerSet[reflect.Type]()}
 	for object, period := range s.customResync {
 		f.customResync[reflect.TypeOf(object)] = period
 	}
@@ -46,7 +46,7 @@ func newGenerated[C any, F ~func(C, time.Duration) cache.SharedIndexInformer](cl
 // InformerFor gives the informer of an object's type; newFunc is asked for what it should be, the first time.
 func (f *Generated[C, F]) InformerFor(obj runtime.Object, newFunc F) cache.SharedIndexInformer {
 	key := reflect.TypeOf(obj)
-	return f.running.get(key, func() cache.SharedIndexInformer {
+	return f.informers.get(key, func() cache.SharedIndexInformer {
 		resync, ok := f.customResync[key]
 		if !ok {
 			resync = f.resync
@@ -68,12 +68,12 @@ func (f *Generated[C, F]) Start(stop <-chan struct{}) {
 }
 
 // StartWithContext starts what was asked for until the context ends. It does not block.
-func (f *Generated[C, F]) StartWithContext(ctx context.Context) { f.running.start(ctx) }
+func (f *Generated[C, F]) StartWithContext(ctx context.Context) { f.informers.start(ctx) }
 
 // Shutdown blocks until the informers have ended, which what they were started with must tell them to. Nothing can be
 // started any more.
 func (f *Generated[C, F]) Shutdown() {
-	f.running.shutdown()
+	f.informers.shutdown()
 	f.settings.name.Release()
 }
 
@@ -84,6 +84,6 @@ func (f *Generated[C, F]) WaitForCacheSync(stop <-chan struct{}) map[reflect.Typ
 
 // WaitForCacheSyncWithContext is WaitForCacheSync with a context, whose cause is the error when one has not synced.
 func (f *Generated[C, F]) WaitForCacheSyncWithContext(ctx context.Context) cache.SyncResult {
-	synced, err := f.running.wait(ctx)
+	synced, err := f.informers.waitForSync(ctx)
 	return cache.SyncResult{Synced: synced, Err: err}
 }

@@ -38,22 +38,22 @@ func (i *informer) AddEventHandlerWithOptions(handler cache.ResourceEventHandler
 		period = *options.ResyncPeriod
 	}
 	period = i.resyncPeriod(logger, period)
-	r := &registration{informer: i, handler: handler, looks: looksOf(handler), logger: logger}
+	r := &registration{informer: i, handler: handler, callbacks: callbacksOf(handler), logger: logger}
 	served, err := i.engine.Handle(r.handle, delivery.Options{
-		Name:    nameOf(handler),
+		Name:    handlerName(handler),
 		Resync:  period,
 		OnPanic: crash,
 	})
 	if err != nil {
-		return nil, notAdded{nameOf(handler), err}
+		return nil, notAddedError{handlerName(handler), err}
 	}
-	r.served = served
+	r.delivery = served
 	i.handlers[r] = struct{}{}
-	i.served.Store(int32(len(i.handlers)))
+	i.handlerCount.Store(int32(len(i.handlers)))
 	return r, nil
 }
 
-func (i *informer) several() bool { return i.served.Load() > 1 }
+func (i *informer) hasSeveralHandlers() bool { return i.handlerCount.Load() > 1 }
 
 // minimumResync is the shortest resync period.
 const minimumResync = time.Second
@@ -91,84 +91,84 @@ func (i *informer) RemoveEventHandler(handle cache.ResourceEventHandlerRegistrat
 	case !ok && handle != nil && reflect.Indirect(reflect.ValueOf(handle)).Type().PkgPath() == reflect.TypeFor[cache.HandlerOptions]().PkgPath():
 		return nil // of an informer of client-go's
 	case !ok:
-		return fmt.Errorf("%w: %T", errForeign, handle)
+		return fmt.Errorf("%w: %T", errNotRegistration, handle)
 	}
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if _, ok := i.handlers[r]; ok {
 		delete(i.handlers, r)
-		i.served.Store(int32(len(i.handlers)))
-		i.engine.Remove(r.served)
+		i.handlerCount.Store(int32(len(i.handlers)))
+		i.engine.Remove(r.delivery)
 	}
 	return nil
 }
 
 // registration is a handler of an informer.
 type registration struct {
-	informer *informer
-	handler  cache.ResourceEventHandler
-	looks    looks
-	served   *delivery.Registration
-	logger   klog.Logger // for panics and errors
+	informer  *informer
+	handler   cache.ResourceEventHandler
+	callbacks callbacks
+	delivery  *delivery.Registration
+	logger    klog.Logger // for panics and errors
 
-	undecoded undecoded // mostly nil
+	undecodable undecodable // mostly nil
 }
 
 // HasSynced reports whether the handler has handled everything of the first list.
-func (r *registration) HasSynced() bool { return r.served.HasSynced() }
+func (r *registration) HasSynced() bool { return r.delivery.HasSynced() }
 
 // HasSyncedChecker is HasSynced to wait for.
 func (r *registration) HasSyncedChecker() cache.DoneChecker {
-	return checker{"SharedIndexInformer " + r.informer.name + " + event handler " + r.served.Name(), r.served.Synced()}
+	return checker{"SharedIndexInformer " + r.informer.name + " + event handler " + r.delivery.Name(), r.delivery.Synced()}
 }
 
 // ShutdownChan is closed when the handler has been removed, or the informer has stopped, and no call of it is under way.
-func (r *registration) ShutdownChan() <-chan struct{} { return r.served.Done() }
+func (r *registration) ShutdownChan() <-chan struct{} { return r.delivery.Done() }
 
 // handle hands an event to the handler.
 func (r *registration) handle(_ context.Context, e delivery.Event) {
 	defer utilruntime.HandleCrashWithLogger(r.logger)
 	if err := r.call(e); err != nil {
-		utilruntime.HandleErrorWithLogger(r.logger, err, "An event is left out", "handler", nameOf(r.handler), "key", e.Key())
+		utilruntime.HandleErrorWithLogger(r.logger, err, "An event is left out", "handler", handlerName(r.handler), "key", e.Key())
 	}
 }
 
 // call decodes what the handler looks at, and calls it. The error says what could not be decoded.
 func (r *registration) call(e delivery.Event) error {
-	e, known := r.undecoded.resume(e)
+	e, known := r.undecodable.adjust(e)
 	if !known {
-		delete(r.undecoded, e.Key())
+		delete(r.undecodable, e.Key())
 		return nil
 	}
 	switch e.Type {
 	case delivery.Added:
-		if !r.looks.added {
-			return r.settle(e, nil)
+		if !r.callbacks.added {
+			return r.record(e, nil)
 		}
-		added, err := r.added(e)
+		added, err := r.addedValue(e)
 		if err != nil {
-			return r.settle(e, err)
+			return r.record(e, err)
 		}
-		_ = r.settle(e, nil)
+		_ = r.record(e, nil)
 		r.handler.OnAdd(r.derive(e.New, added), e.Initial)
 	case delivery.Updated, delivery.Resynced:
-		if !r.looks.updated {
-			return r.settle(e, nil)
+		if !r.callbacks.updated {
+			return r.record(e, nil)
 		}
-		was, is, err := r.both(e)
+		was, is, err := r.updateValues(e)
 		if err != nil {
-			return r.settle(e, err)
+			return r.record(e, err)
 		}
-		_ = r.settle(e, nil)
+		_ = r.record(e, nil)
 		if e.Old != e.New {
 			is = r.derive(e.New, is)
 		}
 		r.handler.OnUpdate(was, is)
 	case delivery.Deleted:
-		_ = r.settle(e, nil)
+		_ = r.record(e, nil)
 		r.informer.store.DropDerived(e.Key())
-		if r.looks.deleted {
-			r.handler.OnDelete(r.deleted(e))
+		if r.callbacks.deleted {
+			r.handler.OnDelete(r.deletedValue(e))
 		}
 	}
 	return nil
@@ -180,64 +180,64 @@ func (r *registration) derive(o *store.Object, value any) any {
 	if r.informer.store.Derive(o, value) {
 		return value
 	}
-	if fresh, err := r.informer.indexer.reader.fresh(o); err == nil {
+	if fresh, err := r.informer.indexer.reader.freshValue(o); err == nil {
 		return fresh
 	}
 	return value
 }
 
 // settle notes whether the handler is given an event, before it is. It returns the error that is to be reported, if any.
-func (r *registration) settle(e delivery.Event, err error) error {
-	if err == nil && len(r.undecoded) == 0 {
+func (r *registration) record(e delivery.Event, err error) error {
+	if err == nil && len(r.undecodable) == 0 {
 		return nil
 	}
-	if r.undecoded == nil {
-		r.undecoded = undecoded{}
+	if r.undecodable == nil {
+		r.undecodable = undecodable{}
 	}
-	return r.undecoded.settle(e, err)
+	return r.undecodable.record(e, err)
 }
 
 // see decodes a version for the handler. Where there are several handlers it is for all of them, unless they are far apart.
-func (r *registration) see(o *store.Object) (any, error) {
-	if r.informer.several() {
-		return r.informer.indexer.reader.lookShared(o)
+func (r *registration) value(o *store.Object) (any, error) {
+	if r.informer.hasSeveralHandlers() {
+		return r.informer.indexer.reader.sharedHandlerValue(o)
 	}
-	return r.informer.indexer.reader.lookAlone(o)
+	return r.informer.indexer.reader.handlerValue(o)
 }
 
 // added decodes an object that the handler has not seen.
-func (r *registration) added(e delivery.Event) (any, error) {
+func (r *registration) addedValue(e delivery.Event) (any, error) {
 	if e.Initial {
-		return r.see(e.New)
+		return r.value(e.New)
 	}
-	return r.informer.indexer.reader.lookNew(e.New, r.informer.several())
+	return r.informer.indexer.reader.newValue(e.New, r.informer.hasSeveralHandlers())
 }
 
 // both decodes the two versions of an update. The error is the new one's: an old one that cannot be decoded was never given to the
 // handler, and what is known of it has to do.
-func (r *registration) both(e delivery.Event) (was, is any, err error) {
+func (r *registration) updateValues(e delivery.Event) (was, is any, err error) {
 	if e.Old == e.New {
-		is, err = r.see(e.New)
+		is, err = r.value(e.New)
 		return is, is, err
 	}
-	reader, several := r.informer.indexer.reader, r.informer.several()
-	if was, is, err = reader.lookBoth(e.Old, e.New, several); err == nil {
+	reader, several := r.informer.indexer.reader, r.informer.hasSeveralHandlers()
+	if was, is, err = reader.updateValues(e.Old, e.New, several); err == nil {
 		return was, is, nil
 	}
-	if is, err = reader.lookNew(e.New, several); err != nil {
+	if is, err = reader.newValue(e.New, several); err != nil {
 		return nil, nil, err
 	}
-	return reader.stub(e.Old), is, nil
+	return reader.placeholder(e.Old), is, nil
 }
 
 // deleted is what OnDelete gets: the object with the resourceVersion of its deletion, or a tombstone where the deletion,
 // or what came before it, was missed.
-func (r *registration) deleted(e delivery.Event) any {
+func (r *registration) deletedValue(e delivery.Event) any {
 	reader := r.informer.indexer.reader
 	if e.Missed || e.Coalesced {
 		return reader.tombstone(e.Key(), e.Old)
 	}
-	gone, err := reader.lookDeleted(e.Old, e.ResourceVersion)
+	gone, err := reader.deletedValue(e.Old, e.ResourceVersion)
 	if err != nil {
 		return reader.tombstone(e.Key(), e.Old)
 	}
@@ -249,22 +249,22 @@ func (r *registration) deleted(e delivery.Event) any {
 func crash(e *delivery.PanicError) { panic(e.Value) }
 
 // looks are the kinds of event that a handler does anything with: what it does not look at need not be decoded.
-type looks struct{ added, updated, deleted bool }
+type callbacks struct{ added, updated, deleted bool }
 
-func looksOf(handler cache.ResourceEventHandler) looks {
+func callbacksOf(handler cache.ResourceEventHandler) callbacks {
 	switch h := handler.(type) {
 	case cache.ResourceEventHandlerFuncs:
-		return looks{h.AddFunc != nil, h.UpdateFunc != nil, h.DeleteFunc != nil}
+		return callbacks{h.AddFunc != nil, h.UpdateFunc != nil, h.DeleteFunc != nil}
 	case cache.ResourceEventHandlerDetailedFuncs:
-		return looks{h.AddFunc != nil, h.UpdateFunc != nil, h.DeleteFunc != nil}
+		return callbacks{h.AddFunc != nil, h.UpdateFunc != nil, h.DeleteFunc != nil}
 	}
-	return looks{true, true, true}
+	return callbacks{true, true, true}
 }
 
 // nameOf is a handler's name in messages: its type.
-func nameOf(handler cache.ResourceEventHandler) string {
+func handlerName(handler cache.ResourceEventHandler) string {
 	if f, ok := handler.(cache.FilteringResourceEventHandler); ok && f.Handler != nil {
-		return fmt.Sprintf("%T of %s", handler, nameOf(f.Handler))
+		return fmt.Sprintf("%T of %s", handler, handlerName(f.Handler))
 	}
 	return fmt.Sprintf("%T", handler)
 }

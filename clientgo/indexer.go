@@ -19,7 +19,7 @@ type indexer struct {
 	store    *store.Store
 	reader   *reader
 	informer *informer // whose indexer it is
-	hand     hand
+	writes   manualWrites
 	lists    *listCache // nil: values are not to be shared
 
 	mu       sync.RWMutex
@@ -30,7 +30,7 @@ var _ cache.Indexer = (*indexer)(nil)
 
 func newIndexer(s *store.Store, r *reader) *indexer {
 	x := &indexer{store: s, reader: r, indexers: cache.Indexers{}}
-	if !r.private && r.detector == nil {
+	if !r.private && r.mutationDetector == nil {
 		x.lists = &listCache{store: s, idle: listIdle}
 	}
 	return x
@@ -66,7 +66,7 @@ func (x *indexer) List() []any {
 		}
 	}
 	snap := x.store.Snapshot()
-	return x.values(snap.All(), snap.Len())
+	return x.decodeAll(snap.All(), snap.Len())
 }
 
 // ListKeys gives all keys. It decodes nothing.
@@ -76,7 +76,7 @@ func (x *indexer) ListKeys() []string {
 }
 
 // values decodes objects. One that cannot be decoded is reported and left out.
-func (x *indexer) values(objects iter.Seq[*store.Object], n int) []any {
+func (x *indexer) decodeAll(objects iter.Seq[*store.Object], n int) []any {
 	values := make([]any, 0, n)
 	for o := range objects {
 		value, err := x.reader.value(o)
@@ -141,7 +141,7 @@ func (x *indexer) Index(indexName string, obj any) ([]any, error) {
 	snap := x.store.Snapshot()
 	seen := map[string]*store.Object{}
 	for _, value := range values {
-		objects, err := x.by(nil, snap, indexName, value)
+		objects, err := x.lookup(nil, snap, indexName, value)
 		if err != nil {
 			return nil, err
 		}
@@ -158,26 +158,26 @@ func (x *indexer) Index(indexName string, obj any) ([]any, error) {
 		}
 		return 0
 	})
-	return x.values(slices.Values(sorted), len(sorted)), nil
+	return x.decodeAll(slices.Values(sorted), len(sorted)), nil
 }
 
 // ByIndex gives the objects that have a value in the index.
 func (x *indexer) ByIndex(indexName, indexedValue string) ([]any, error) {
-	sc := foundScratches.Get().(*foundScratch)
+	sc := lookupBufferPool.Get().(*lookupBuffer)
 	defer sc.release()
 	var err error
-	if sc.objects, err = x.by(sc.objects, x.store.Snapshot(), indexName, indexedValue); err != nil {
+	if sc.objects, err = x.lookup(sc.objects, x.store.Snapshot(), indexName, indexedValue); err != nil {
 		return nil, err
 	}
-	return x.values(slices.Values(sc.objects), len(sc.objects)), nil
+	return x.decodeAll(slices.Values(sc.objects), len(sc.objects)), nil
 }
 
 // IndexKeys is ByIndex for the keys. It decodes nothing but what the index has not seen yet.
 func (x *indexer) IndexKeys(indexName, indexedValue string) ([]string, error) {
-	sc := foundScratches.Get().(*foundScratch)
+	sc := lookupBufferPool.Get().(*lookupBuffer)
 	defer sc.release()
 	var err error
-	if sc.objects, err = x.by(sc.objects, x.store.Snapshot(), indexName, indexedValue); err != nil {
+	if sc.objects, err = x.lookup(sc.objects, x.store.Snapshot(), indexName, indexedValue); err != nil {
 		return nil, err
 	}
 	return keysOf(slices.Values(sc.objects), len(sc.objects)), nil
@@ -208,7 +208,7 @@ func (x *indexer) indexFunc(name string) (cache.IndexFunc, error) {
 }
 
 // by appends what an index has at one moment.
-func (x *indexer) by(objects []*store.Object, snap *store.Snapshot, name, value string) ([]*store.Object, error) {
+func (x *indexer) lookup(objects []*store.Object, snap *store.Snapshot, name, value string) ([]*store.Object, error) {
 	fn, err := x.indexFunc(name)
 	if err != nil {
 		return objects, err
@@ -221,17 +221,17 @@ func (x *indexer) by(objects []*store.Object, snap *store.Snapshot, name, value 
 
 // foundScratch has what an index has found while that is decoded. It goes from one lookup to the next, unless it has become larger than
 // maxFound, and then to the garbage collector.
-type foundScratch struct{ objects []*store.Object }
+type lookupBuffer struct{ objects []*store.Object }
 
-const maxFound = 4096 // objects
+const maxLookupBuffer = 4096 // objects
 
-var foundScratches = sync.Pool{New: func() any { return new(foundScratch) }}
+var lookupBufferPool = sync.Pool{New: func() any { return new(lookupBuffer) }}
 
-func (sc *foundScratch) release() {
-	if cap(sc.objects) <= maxFound {
+func (sc *lookupBuffer) release() {
+	if cap(sc.objects) <= maxLookupBuffer {
 		clear(sc.objects)
 		sc.objects = sc.objects[:0]
-		foundScratches.Put(sc)
+		lookupBufferPool.Put(sc)
 	}
 }
 

@@ -135,7 +135,7 @@ func TestIndexerKeyError(t *testing.T) {
 
 // What is put in by hand is held as it is, handlers are told, and a change by the server takes over.
 func TestByHandWhileRunning(t *testing.T) {
-	s := newStage(t, NewSharedIndexInformer)
+	s := newFixture(t, NewSharedIndexInformer)
 	s.source.Add(pod("a", "1"))
 	s.start(t)
 	mine := pod("a", "mine")

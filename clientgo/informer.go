@@ -45,30 +45,30 @@ const decodedIdle = 15 * time.Second
 
 // informer is a cache.SharedIndexInformer on an engine.
 type informer struct {
-	name    string // of its type, in messages
-	example runtime.Object
-	engine  *engine.Engine
-	store   *store.Store
-	intake  *intake
-	indexer *indexer
-	lists   *listWatch
-	stats   source.Stats
-	synced  chan struct{}
-	ended   chan struct{}    // closed when it has run
-	watched *cache.Reflector // what a watch error handler is shown; it never runs
+	name                 string // of its type, in messages
+	example              runtime.Object
+	engine               *engine.Engine
+	store                *store.Store
+	sink                 *sink
+	indexer              *indexer
+	listWatch            *listWatch
+	stats                source.Stats
+	synced               chan struct{}
+	ended                chan struct{}    // closed when it has run
+	placeholderReflector *cache.Reflector // what a watch error handler is shown; it never runs
 
 	defaultResync time.Duration
-	served        atomic.Int32 // how many handlers there are
+	handlerCount  atomic.Int32 // how many handlers there are
 
-	mu          sync.Mutex
-	started     bool
-	resyncCheck time.Duration // the shortest period; 0: no resyncs at all
-	onError     cache.WatchErrorHandlerWithContext
-	run         context.Context // from start on
-	handlers    map[*registration]struct{}
-	lastErr     error
-	relists     int  // that handlers have been told of
-	onRelist    bool // tell them
+	mu             sync.Mutex
+	started        bool
+	resyncCheck    time.Duration // the shortest period; 0: no resyncs at all
+	onError        cache.WatchErrorHandlerWithContext
+	runContext     context.Context // from start on
+	handlers       map[*registration]struct{}
+	lastErr        error
+	relists        int  // that handlers have been told of
+	resyncOnRelist bool // tell them
 }
 
 var _ cache.SharedIndexInformer = (*informer)(nil)
@@ -80,16 +80,16 @@ func newInformer(lw cache.ListerWatcher, example runtime.Object, resync time.Dur
 	}
 	opts.DetectMutation = opts.DetectMutation || mutation.ByEnvironment()
 	i := &informer{
-		name:          fmt.Sprintf("%T", example),
-		example:       example,
-		intake:        &intake{codec: codec, returned: &returned{}, pin: opts.PinDecoded},
-		synced:        make(chan struct{}),
-		ended:         make(chan struct{}),
-		defaultResync: resync,
-		resyncCheck:   resync,
-		onError:       cache.DefaultWatchErrorHandler,
-		handlers:      map[*registration]struct{}{},
-		onRelist:      opts.ResyncOnRelist,
+		name:           fmt.Sprintf("%T", example),
+		example:        example,
+		sink:           &sink{codec: codec, objects: &objectStream{}, pin: opts.PinDecoded},
+		synced:         make(chan struct{}),
+		ended:          make(chan struct{}),
+		defaultResync:  resync,
+		resyncCheck:    resync,
+		onError:        cache.DefaultWatchErrorHandler,
+		handlers:       map[*registration]struct{}{},
+		resyncOnRelist: opts.ResyncOnRelist,
 	}
 	if opts.DetectMutation || opts.PrivateCopies {
 		opts.ShareDecoded = false // a change is found at the object that was changed
@@ -105,12 +105,12 @@ func newInformer(lw cache.ListerWatcher, example runtime.Object, resync time.Dur
 	if tuning.Mode == reflector.Auto {
 		tuning.Mode = reflector.List
 	}
-	tuning.Take, tuning.OnItemType = i.take, codec.learn
+	tuning.Take, tuning.OnItemType = i.take, codec.setItemType
 	if err := opts.Shard.Validate(); err != nil {
 		panic(fmt.Errorf("clientgo: %w", err))
 	}
 	sel := opts.Shard.Selector()
-	tuning.Keep = i.intake.keep(sel, tuning.Keep)
+	tuning.Keep = i.sink.keepFunc(sel, tuning.Keep)
 	i.engine = engine.New(engine.Config{
 		Name: i.name,
 		Store: store.Config{
@@ -120,21 +120,21 @@ func newInformer(lw cache.ListerWatcher, example runtime.Object, resync time.Dur
 			LogBytes:      opts.LogBytes,
 		},
 		Reflector: tuning,
-		OnStatus:  i.told,
+		OnStatus:  i.onStatus,
 	})
 	i.store = i.engine.Store()
-	i.intake.store = i.store
-	i.indexer = newIndexer(i.store, newReader(opts, codec, &i.intake.finals))
+	i.sink.store = i.store
+	i.indexer = newIndexer(i.store, newReader(opts, codec, &i.sink.finals))
 	i.indexer.informer = i
-	i.intake.decoded = func(o *store.Object, value any) {
-		if i.served.Load() > 0 {
-			i.indexer.reader.hand(o, value)
+	i.sink.onTransformed = func(o *store.Object, value any) {
+		if i.handlerCount.Load() > 0 {
+			i.indexer.reader.cacheTransformed(o, value)
 		}
 	}
-	i.lists = newListWatch(lw, i.intake.returned, ownOf(example, opts.Scheme), &i.stats, opts.NoCapture)
-	i.lists.shard = sel.String()
-	i.engine.Reflect(i.lists, store.Scope{}, "")
-	i.watched = cache.NewReflectorWithOptions(lw, example, i.indexer, cache.ReflectorOptions{Name: "weir/clientgo"})
+	i.listWatch = newListWatch(lw, i.sink.objects, newResponseMatcher(example, opts.Scheme), &i.stats, opts.NoCapture)
+	i.listWatch.shard = sel.String()
+	i.engine.Reflect(i.listWatch, store.Scope{}, "")
+	i.placeholderReflector = cache.NewReflectorWithOptions(lw, example, i.indexer, cache.ReflectorOptions{Name: "weir/clientgo"})
 	if err := i.indexer.AddIndexers(indexers); err != nil {
 		panic(err) // a map has no name twice
 	}
@@ -143,7 +143,7 @@ func newInformer(lw cache.ListerWatcher, example runtime.Object, resync time.Dur
 
 // take takes an object in. One that cannot be is left out, and reported: nobody else may learn why it is missing.
 func (i *informer) take(w *store.Writer, t wire.EventType, m *wire.Meta, raw []byte) error {
-	err := i.intake.take(w, t, m, raw)
+	err := i.sink.take(w, t, m, raw)
 	if err != nil && !errors.Is(err, store.ErrClosed) {
 		utilruntime.HandleError(fmt.Errorf("%s: %s is left out: %w", i.name, wire.AppendKey(nil, m), err))
 	}
@@ -163,7 +163,7 @@ func (i *informer) RunWithContext(ctx context.Context) {
 		logger.Info("Warning: the informer was started before; it runs once", "type", i.name)
 		return
 	}
-	i.started, i.run = true, ctx
+	i.started, i.runContext = true, ctx
 	i.mu.Unlock()
 
 	var waiting sync.WaitGroup
@@ -172,7 +172,7 @@ func (i *informer) RunWithContext(ctx context.Context) {
 			close(i.synced)
 		}
 	})
-	waiting.Go(func() { i.indexer.reader.detect(ctx) })
+	waiting.Go(func() { i.indexer.reader.runMutationDetector(ctx) })
 	if err := i.engine.Run(ctx); err != nil {
 		logger.Error(err, "Informer stopped", "type", i.name)
 	}
@@ -232,7 +232,7 @@ func (i *informer) SetTransform(transform cache.TransformFunc) error {
 	if i.started {
 		return errStarted
 	}
-	i.intake.transform = transform
+	i.sink.transform = transform
 	return nil
 }
 
@@ -244,3 +244,40 @@ type controller struct{ *informer }
 
 func (controller) Run(<-chan struct{})            {}
 func (controller) RunWithContext(context.Context) {}
+
+// SetWatchErrorHandler sets who is told when listing or watching failed. It must be called before the start.
+func (i *informer) SetWatchErrorHandler(handler cache.WatchErrorHandler) error {
+	return i.SetWatchErrorHandlerWithContext(func(_ context.Context, r *cache.Reflector, err error) { handler(r, err) })
+}
+
+// SetWatchErrorHandlerWithContext is SetWatchErrorHandler with a context. The handler is called on the goroutine that
+// lists and watches, and holds it up for as long as it takes. Its Reflector has a name and does nothing.
+func (i *informer) SetWatchErrorHandlerWithContext(handler cache.WatchErrorHandlerWithContext) error {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.started {
+		return errStarted
+	}
+	i.onError = handler
+	return nil
+}
+
+// told is told of each change of the reflector's status.
+func (i *informer) onStatus(s engine.Status) {
+	i.mu.Lock()
+	ctx, handler := i.runContext, i.onError
+	fresh := s.Err != nil && s.Err != i.lastErr
+	i.lastErr = s.Err
+	if s.Relists > i.relists {
+		i.relists = s.Relists
+		for r := range i.handlers {
+			if i.resyncOnRelist {
+				r.delivery.ResyncNow()
+			}
+		}
+	}
+	i.mu.Unlock()
+	if fresh && handler != nil && ctx != nil && ctx.Err() == nil {
+		handler(ctx, i.placeholderReflector, s.Err)
+	}
+}

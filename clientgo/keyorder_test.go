@@ -120,7 +120,7 @@ func TestListsInAnyKeyOrder(t *testing.T) {
 							cfg.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
 						}
 						inf := reader.build(t, cfg).(*informer)
-						ctx, cancel := context.WithTimeout(context.Background(), patience)
+						ctx, cancel := context.WithTimeout(context.Background(), waitTimeout)
 						defer cancel()
 						stop := run(t, inf)
 						if err := WaitForSync(ctx, inf); err != nil {
@@ -180,7 +180,7 @@ func TestClientOfFewTypes(t *testing.T) {
 				t.Fatal(err)
 			}
 			stop := run(t, inf)
-			ctx, cancel := context.WithTimeout(context.Background(), patience)
+			ctx, cancel := context.WithTimeout(context.Background(), waitTimeout)
 			defer cancel()
 			if err := WaitForSync(ctx, inf); err != nil {
 				t.Fatal(err)
@@ -194,7 +194,7 @@ func TestClientOfFewTypes(t *testing.T) {
 				t.Fatal(err)
 			}
 			told.wait(t, "add "+show(made))
-			if inf.lists.uncaptured.Load() {
+			if inf.listWatch.noCapture.Load() {
 				t.Error("not captured")
 			}
 			stop()

@@ -17,13 +17,13 @@ type listCache struct {
 	store *store.Store
 	idle  time.Duration
 
-	mu     sync.Mutex
-	last   time.Time // of the last List
-	cooler *time.Timer
-	cursor *store.Cursor // nil: there is no cache
-	values []any
-	keys   []string // of values
-	at     map[string]int
+	mu        sync.Mutex
+	last      time.Time // of the last List
+	timer     *time.Timer
+	cursor    *store.Cursor // nil: there is no cache
+	values    []any
+	keys      []string // of values
+	positions map[string]int
 }
 
 const listIdle = time.Minute
@@ -39,8 +39,8 @@ func (c *listCache) list(value func(*store.Object) (any, error)) ([]any, bool) {
 		if !again {
 			return nil, false
 		}
-		c.cursor, c.at = c.store.Cursor(), make(map[string]int, c.store.Len())
-		c.cooler = time.AfterFunc(c.idle, c.cool)
+		c.cursor, c.positions = c.store.Cursor(), make(map[string]int, c.store.Len())
+		c.timer = time.AfterFunc(c.idle, c.expire)
 	}
 	c.catchUp(value)
 	if c.cursor.Closed() { // with its store, which tells of nothing any more
@@ -63,7 +63,7 @@ func (c *listCache) catchUp(value func(*store.Object) (any, error)) {
 
 func (c *listCache) apply(change *store.Change, value func(*store.Object) (any, error)) {
 	key := change.Key()
-	at, have := c.at[key]
+	at, have := c.positions[key]
 	if change.New != nil {
 		v, err := value(change.New)
 		switch {
@@ -71,7 +71,7 @@ func (c *listCache) apply(change *store.Change, value func(*store.Object) (any, 
 			c.values[at] = v
 			return
 		case err == nil:
-			c.at[key] = len(c.values)
+			c.positions[key] = len(c.values)
 			c.values, c.keys = append(c.values, v), append(c.keys, key)
 			return
 		}
@@ -82,21 +82,21 @@ func (c *listCache) apply(change *store.Change, value func(*store.Object) (any, 
 	}
 	last := len(c.values) - 1
 	c.values[at], c.keys[at] = c.values[last], c.keys[last]
-	c.at[c.keys[at]] = at
-	delete(c.at, key)
+	c.positions[c.keys[at]] = at
+	delete(c.positions, key)
 	c.values[last], c.keys[last] = nil, ""
 	c.values, c.keys = c.values[:last], c.keys[:last]
 }
 
 // cool lets the cache go if nobody has listed for long, or looks again later.
-func (c *listCache) cool() {
+func (c *listCache) expire() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.cursor == nil {
 		return
 	}
 	if rest := c.idle - time.Since(c.last); rest > 0 {
-		c.cooler.Reset(rest)
+		c.timer.Reset(rest)
 		return
 	}
 	c.drop()
@@ -104,7 +104,7 @@ func (c *listCache) cool() {
 
 // drop lets the cache go. The lock is held.
 func (c *listCache) drop() {
-	c.cooler.Stop()
+	c.timer.Stop()
 	c.cursor.Close()
-	c.cursor, c.values, c.keys, c.at = nil, nil, nil, nil
+	c.cursor, c.values, c.keys, c.positions = nil, nil, nil, nil
 }

@@ -27,7 +27,7 @@ var phases = []string{beforeStart, whileRunning, afterEnd}
 // method is a call of a method in each of the phases; what it comes to must be what it comes to with client-go.
 type method struct {
 	name string // as the interface has it, and what is called it with
-	call func(t *testing.T, s *stage) string
+	call func(t *testing.T, s *fixture) string
 	// differs, by phase, is what the call comes to here and not with client-go, on purpose: docs/differences.md says so, or it is but the
 	// text of an error.
 	differs map[string]string
@@ -56,8 +56,8 @@ func outcome(results ...any) string {
 }
 
 // addHandler calls fn with each way to add a handler.
-func addHandler(add func(inf cache.SharedIndexInformer, h cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error)) func(t *testing.T, s *stage) string {
-	return func(t *testing.T, s *stage) string {
+func addHandler(add func(inf cache.SharedIndexInformer, h cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error)) func(t *testing.T, s *fixture) string {
+	return func(t *testing.T, s *fixture) string {
 		h := newRecorder()
 		reg, err := add(s.informer, h)
 		if err != nil {
@@ -79,7 +79,7 @@ func ended(run func()) string {
 	select {
 	case <-done:
 		return "ended"
-	case <-time.After(patience):
+	case <-time.After(waitTimeout):
 		return "runs on"
 	}
 }
@@ -115,51 +115,51 @@ var informerMethods = []method{
 	{name: "AddEventHandlerWithOptions", call: addHandler(func(inf cache.SharedIndexInformer, h cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error) {
 		return inf.AddEventHandlerWithOptions(h, cache.HandlerOptions{})
 	})},
-	{name: "RemoveEventHandler", call: func(t *testing.T, s *stage) string {
+	{name: "RemoveEventHandler", call: func(t *testing.T, s *fixture) string {
 		return outcome(s.informer.RemoveEventHandler(s.handler), s.informer.RemoveEventHandler(s.handler))
 	}},
-	{name: "RemoveEventHandler of another informer", call: func(t *testing.T, s *stage) string {
+	{name: "RemoveEventHandler of another informer", call: func(t *testing.T, s *fixture) string {
 		other, err := cache.NewSharedIndexInformer(s.source, &corev1.Pod{}, 0, nil).AddEventHandler(newRecorder())
 		return outcome(err, s.informer.RemoveEventHandler(other))
 	}},
-	{name: "GetStore", call: func(t *testing.T, s *stage) string { return outcome(s.informer.GetStore().List()) }},
-	{name: "GetIndexer", call: func(t *testing.T, s *stage) string { return outcome(s.informer.GetIndexer().List()) }},
-	{name: "GetController", call: func(t *testing.T, s *stage) string {
+	{name: "GetStore", call: func(t *testing.T, s *fixture) string { return outcome(s.informer.GetStore().List()) }},
+	{name: "GetIndexer", call: func(t *testing.T, s *fixture) string { return outcome(s.informer.GetIndexer().List()) }},
+	{name: "GetController", call: func(t *testing.T, s *fixture) string {
 		c := s.informer.GetController()
 		return outcome(c.HasSynced(), c.HasSyncedChecker(), c.LastSyncResourceVersion())
 	}},
-	{name: "Run", call: func(t *testing.T, s *stage) string {
+	{name: "Run", call: func(t *testing.T, s *fixture) string {
 		return ended(func() { s.informer.Run(stoppedChannel()) })
 	}},
-	{name: "RunWithContext", call: func(t *testing.T, s *stage) string {
+	{name: "RunWithContext", call: func(t *testing.T, s *fixture) string {
 		return ended(func() { s.informer.RunWithContext(endedContext()) })
 	}},
-	{name: "HasSynced", call: func(t *testing.T, s *stage) string { return outcome(s.informer.HasSynced()) }},
-	{name: "HasSyncedChecker", call: func(t *testing.T, s *stage) string { return outcome(s.informer.HasSyncedChecker()) }},
-	{name: "LastSyncResourceVersion", call: func(t *testing.T, s *stage) string { return outcome(s.informer.LastSyncResourceVersion()) }},
-	{name: "SetWatchErrorHandler", call: func(t *testing.T, s *stage) string {
+	{name: "HasSynced", call: func(t *testing.T, s *fixture) string { return outcome(s.informer.HasSynced()) }},
+	{name: "HasSyncedChecker", call: func(t *testing.T, s *fixture) string { return outcome(s.informer.HasSyncedChecker()) }},
+	{name: "LastSyncResourceVersion", call: func(t *testing.T, s *fixture) string { return outcome(s.informer.LastSyncResourceVersion()) }},
+	{name: "SetWatchErrorHandler", call: func(t *testing.T, s *fixture) string {
 		return outcome(s.informer.SetWatchErrorHandler(func(*cache.Reflector, error) {}))
 	}},
-	{name: "SetWatchErrorHandlerWithContext", call: func(t *testing.T, s *stage) string {
+	{name: "SetWatchErrorHandlerWithContext", call: func(t *testing.T, s *fixture) string {
 		return outcome(s.informer.SetWatchErrorHandlerWithContext(func(context.Context, *cache.Reflector, error) {}))
 	}},
-	{name: "SetTransform", call: func(t *testing.T, s *stage) string {
+	{name: "SetTransform", call: func(t *testing.T, s *fixture) string {
 		return outcome(s.informer.SetTransform(func(o any) (any, error) { return o, nil }))
 	}},
-	{name: "IsStopped", call: func(t *testing.T, s *stage) string { return outcome(s.informer.IsStopped()) }},
-	{name: "AddIndexers", call: func(t *testing.T, s *stage) string {
+	{name: "IsStopped", call: func(t *testing.T, s *fixture) string { return outcome(s.informer.IsStopped()) }},
+	{name: "AddIndexers", call: func(t *testing.T, s *fixture) string {
 		err := s.informer.AddIndexers(perNode)
 		found, byErr := s.informer.GetIndexer().ByIndex("node", "n1")
 		return outcome(err, found, byErr)
 	}},
-	{name: "AddIndexers of a name that is taken", call: func(t *testing.T, s *stage) string {
+	{name: "AddIndexers of a name that is taken", call: func(t *testing.T, s *fixture) string {
 		return outcome(s.informer.AddIndexers(cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}))
 	}, differs: map[string]string{beforeStart: conflict, whileRunning: conflict}},
 }
 
 // onStore is what a method of the store or the indexer gives, and what is held then.
-func onStore(call func(x cache.Indexer) []any) func(t *testing.T, s *stage) string {
-	return func(t *testing.T, s *stage) string {
+func onStore(call func(x cache.Indexer) []any) func(t *testing.T, s *fixture) string {
+	return func(t *testing.T, s *fixture) string {
 		x := s.informer.GetIndexer()
 		return outcome(call(x)...) + "; held: " + outcome(x.List())
 	}
@@ -236,15 +236,15 @@ var indexerMethods = []method{
 
 // controllerMethods are those of cache.Controller.
 var controllerMethods = []method{
-	{name: "Run", call: func(t *testing.T, s *stage) string {
+	{name: "Run", call: func(t *testing.T, s *fixture) string {
 		return ended(func() { s.informer.GetController().Run(stoppedChannel()) })
 	}},
-	{name: "RunWithContext", call: func(t *testing.T, s *stage) string {
+	{name: "RunWithContext", call: func(t *testing.T, s *fixture) string {
 		return ended(func() { s.informer.GetController().RunWithContext(endedContext()) })
 	}},
-	{name: "HasSynced", call: func(t *testing.T, s *stage) string { return outcome(s.informer.GetController().HasSynced()) }},
-	{name: "HasSyncedChecker", call: func(t *testing.T, s *stage) string { return outcome(s.informer.GetController().HasSyncedChecker()) }},
-	{name: "LastSyncResourceVersion", call: func(t *testing.T, s *stage) string {
+	{name: "HasSynced", call: func(t *testing.T, s *fixture) string { return outcome(s.informer.GetController().HasSynced()) }},
+	{name: "HasSyncedChecker", call: func(t *testing.T, s *fixture) string { return outcome(s.informer.GetController().HasSyncedChecker()) }},
+	{name: "LastSyncResourceVersion", call: func(t *testing.T, s *fixture) string {
 		return outcome(s.informer.GetController().LastSyncResourceVersion())
 	}},
 }
@@ -287,8 +287,8 @@ func complete(t *testing.T, what reflect.Type, table []method) {
 }
 
 // inPhase brings an informer of two pods, with a handler, into a phase.
-func inPhase(t *testing.T, make constructor, phase string) *stage {
-	s := newStage(t, make)
+func inPhase(t *testing.T, make constructor, phase string) *fixture {
+	s := newFixture(t, make)
 	s.source.Add(pod("a", "1"))
 	s.source.Add(pod("b", "2"))
 	if phase != beforeStart {

@@ -75,11 +75,11 @@ type settings struct {
 	name         *cache.InformerName
 	informer     Options
 	shard        *Shard // in place of informer's; nil: that one counts
-	adopts       bool   // client-go's informers can be taken over
+	canAdopt     bool   // client-go's informers can be taken over
 }
 
 func settingsOf(opts []Option) settings {
-	s := settings{customResync: map[metav1.Object]time.Duration{}, adopts: layoutKnown()}
+	s := settings{customResync: map[metav1.Object]time.Duration{}, canAdopt: layoutKnown()}
 	for _, opt := range opts {
 		opt(&s)
 	}
@@ -94,7 +94,7 @@ func settingsOf(opts []Option) settings {
 
 // adopt returns an informer of this package in place of client-go's, if that can be taken over.
 func (s *settings) adopt(inf cache.SharedIndexInformer) cache.SharedIndexInformer {
-	if !s.adopts {
+	if !s.canAdopt {
 		return inf
 	}
 	return adopt(inf, s.informer)

@@ -23,7 +23,7 @@ import (
 // One object that is kept must not keep the array of the list that it came in (kubernetes 111370).
 func TestIssue111370NoPinnedArray(t *testing.T) {
 	var array weak.Pointer[corev1.Pod]
-	lw := plain{
+	lw := plainListerWatcher{
 		list: func(metav1.ListOptions) (kruntime.Object, error) {
 			list := &corev1.PodList{Items: make([]corev1.Pod, 1000)}
 			for i := range list.Items {
@@ -43,7 +43,7 @@ func TestIssue111370NoPinnedArray(t *testing.T) {
 	if err != nil || !ok {
 		t.Fatal(err)
 	}
-	for deadline := time.Now().Add(patience); array.Value() != nil; {
+	for deadline := time.Now().Add(waitTimeout); array.Value() != nil; {
 		if time.Now().After(deadline) {
 			t.Fatal("the list's array is kept")
 		}
@@ -88,7 +88,7 @@ func TestIssue1326BoundedPending(t *testing.T) {
 	}
 	last := "d/a@" + strconv.Itoa(changes+2) + " v=" + strconv.Itoa(changes)
 	quick.until(t, "the last change", func(lines []string) bool { return strings.HasSuffix(lines[len(lines)-1], last) })
-	if n := reg.(*registration).served.Stats().Pending; n != 1 {
+	if n := reg.(*registration).delivery.Stats().Pending; n != 1 {
 		t.Errorf("%d keys are kept, want one", n)
 	}
 	close(release)
@@ -139,7 +139,7 @@ func TestIssue119646QuietRelist(t *testing.T) {
 
 // A typed handler gets a tombstone as one (calico 12793 and 13663, meshsync 566: deletions lost, or panics, on tombstones).
 func TestIssueTypedTombstone(t *testing.T) {
-	s := newStage(t, NewSharedIndexInformer)
+	s := newFixture(t, NewSharedIndexInformer)
 	deleted := make(chan coreinformers.DeletedPod, 1)
 	typed := coreinformers.ToPodIndexInformer(s.informer)
 	if _, err := typed.AddTypedEventHandler(coreinformers.PodHandlerFuncs{

@@ -18,12 +18,12 @@ type retryAfter struct{ seconds atomic.Int32 }
 
 type retryAfterKey struct{}
 
-func (r *retryAfter) with(ctx context.Context) context.Context {
+func (r *retryAfter) withContext(ctx context.Context) context.Context {
 	return context.WithValue(ctx, retryAfterKey{}, r)
 }
 
 // strip takes the header from the answer to a request of an informer's.
-func strip(req *http.Request, resp *http.Response) {
+func stripRetryAfter(req *http.Request, resp *http.Response) {
 	r, ok := req.Context().Value(retryAfterKey{}).(*retryAfter)
 	if !ok || resp == nil || resp.StatusCode < http.StatusBadRequest {
 		return

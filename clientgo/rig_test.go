@@ -20,13 +20,13 @@ import (
 )
 
 // patience bounds every wait of the tests.
-const patience = 20 * time.Second
+const waitTimeout = 20 * time.Second
 
 // constructor makes an informer: client-go's or ours.
 type constructor func(cache.ListerWatcher, runtime.Object, time.Duration, cache.Indexers) cache.SharedIndexInformer
 
 // both are the two that must mean the same.
-var both = map[string]constructor{
+var bothConstructors = map[string]constructor{
 	"client-go": cache.NewSharedIndexInformer,
 	"weir":      NewSharedIndexInformer,
 }
@@ -45,7 +45,7 @@ func run(t *testing.T, inf cache.SharedIndexInformer) (stop func()) {
 // synced waits until everything is done.
 func synced(t *testing.T, checkers ...cache.DoneChecker) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), waitTimeout)
 	defer cancel()
 	if !cache.WaitFor(ctx, "", checkers...) {
 		t.Fatal("not synced")
@@ -62,7 +62,7 @@ func (w watches) wait(t *testing.T) {
 	t.Helper()
 	select {
 	case <-w:
-	case <-time.After(patience):
+	case <-time.After(waitTimeout):
 		t.Fatal("no watch was opened")
 	}
 }
@@ -146,7 +146,7 @@ func (r *recorder) waitCount(t *testing.T, n int) {
 
 func (r *recorder) until(t *testing.T, what string, cond func([]string) bool) {
 	t.Helper()
-	timeout := time.After(patience)
+	timeout := time.After(waitTimeout)
 	for {
 		r.mu.Lock()
 		ok, changed, lines := cond(r.lines), r.changed, strings.Join(r.lines, "\n")
@@ -193,10 +193,10 @@ func shown(objects []any) string {
 }
 
 // plain is a ListerWatcher that knows nothing of contexts, as old ones are.
-type plain struct {
+type plainListerWatcher struct {
 	list  func(metav1.ListOptions) (runtime.Object, error)
 	watch func(metav1.ListOptions) (watch.Interface, error)
 }
 
-func (p plain) List(o metav1.ListOptions) (runtime.Object, error)   { return p.list(o) }
-func (p plain) Watch(o metav1.ListOptions) (watch.Interface, error) { return p.watch(o) }
+func (p plainListerWatcher) List(o metav1.ListOptions) (runtime.Object, error)   { return p.list(o) }
+func (p plainListerWatcher) Watch(o metav1.ListOptions) (watch.Interface, error) { return p.watch(o) }

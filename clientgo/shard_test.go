@@ -20,7 +20,7 @@ import (
 func unsharded(cfg *rest.Config) *rest.Config {
 	cfg = rest.CopyConfig(cfg)
 	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper {
-		return trip(func(req *http.Request) (*http.Response, error) {
+		return roundTripperFunc(func(req *http.Request) (*http.Response, error) {
 			req = req.Clone(req.Context())
 			q := req.URL.Query()
 			q.Del("shardSelector")
@@ -31,9 +31,9 @@ func unsharded(cfg *rest.Config) *rest.Config {
 	return cfg
 }
 
-type trip func(*http.Request) (*http.Response, error)
+type roundTripperFunc func(*http.Request) (*http.Response, error)
 
-func (f trip) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
+func (f roundTripperFunc) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
 
 // TestShards: the informers of a split have each object once, by lists and watches, whether the server selects or not, and whether bodies are
 // captured or not.
@@ -99,11 +99,11 @@ func TestShards(t *testing.T) {
 					if s := inf.engine.Statuses()[0]; (s.Unwanted == 0) != selects {
 						t.Errorf("shard %d: %s", i, s)
 					}
-					inf.intake.returned.mu.Lock()
-					if n := len(inf.intake.returned.objects); n > 1 {
+					inf.sink.objects.mu.Lock()
+					if n := len(inf.sink.objects.objects); n > 1 {
 						t.Errorf("shard %d keeps %d objects that it does not want", i, n)
 					}
-					inf.intake.returned.mu.Unlock()
+					inf.sink.objects.mu.Unlock()
 				}
 			})
 		}
@@ -113,7 +113,7 @@ func TestShards(t *testing.T) {
 // eventually waits until a condition holds.
 func eventually(t *testing.T, cond func() bool) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), waitTimeout)
 	defer cancel()
 	for !cond() {
 		if ctx.Err() != nil {

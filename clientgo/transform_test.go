@@ -1,22 +1,29 @@
 package clientgo
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"weak"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
+	k8sruntime "k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
 
 	"github.com/weirproject/weir/apiserver"
 )
 
 // slim is a type that a transform makes of pods.
-type slim struct {
+type slimPod struct {
 	metav1.ObjectMeta
 	Node string
 }
@@ -31,7 +38,7 @@ func TestTransform(t *testing.T) {
 		},
 		"another type": func(obj any) (any, error) {
 			p := obj.(*corev1.Pod)
-			return &slim{ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: p.Name, ResourceVersion: p.ResourceVersion, Labels: p.Labels}, Node: p.Spec.NodeName}, nil
+			return &slimPod{ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: p.Name, ResourceVersion: p.ResourceVersion, Labels: p.Labels}, Node: p.Spec.NodeName}, nil
 		},
 		"with the kind": func(obj any) (any, error) {
 			p := obj.(*corev1.Pod)
@@ -48,9 +55,9 @@ func TestTransform(t *testing.T) {
 	}
 	for name, transform := range transforms {
 		var got []string
-		for maker, make := range both {
+		for maker, make := range bothConstructors {
 			t.Run(name+"/"+maker, func(t *testing.T) {
-				s := newStage(t, make)
+				s := newFixture(t, make)
 				if err := s.informer.SetTransform(transform); err != nil {
 					t.Fatal(err)
 				}
@@ -71,7 +78,7 @@ func TestTransform(t *testing.T) {
 				if p, ok := held[0].(*corev1.Pod); ok {
 					line += p.Kind + p.Spec.NodeName
 				}
-				if p, ok := held[0].(*slim); ok {
+				if p, ok := held[0].(*slimPod); ok {
 					line += p.Node
 				}
 				got = append(got, line)
@@ -87,7 +94,7 @@ func TestTransform(t *testing.T) {
 func TestTransformCaptured(t *testing.T) {
 	server := serve(t, apiserver.Options{Pods: 50})
 	cfg := capturing(server.Config())
-	cfg.ContentType = runtime.ContentTypeProtobuf
+	cfg.ContentType = k8sruntime.ContentTypeProtobuf
 	inf := NewSharedIndexInformer(podsOf(cfg), &corev1.Pod{}, 0, nil).(*informer)
 	calls := 0
 	if err := inf.SetTransform(func(obj any) (any, error) {
@@ -117,4 +124,70 @@ func TestTransformCaptured(t *testing.T) {
 		t.Errorf("%d raw bytes", raw)
 	}
 	stop()
+}
+
+// TestSlimmingTransform: a transform takes a few texts and the start time of each pod into another, of which a handler keeps the same. Then
+// the pods that were decoded for it are not kept, and none came through the client.
+func TestSlimmingTransform(t *testing.T) {
+	const pods = 50
+	server := serve(t, apiserver.Options{Pods: pods})
+	cfg := capturing(server.Config())
+	cfg.ContentType = k8sruntime.ContentTypeProtobuf
+	client := kubernetes.NewForConfigOrDie(cfg)
+	throughClient := 0
+	inf := NewSharedInformer(&cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (k8sruntime.Object, error) {
+			list, err := client.CoreV1().Pods("").List(ctx, o)
+			if err == nil {
+				throughClient += len(list.Items)
+			}
+			return list, err
+		},
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			return client.CoreV1().Pods("").Watch(ctx, o)
+		},
+	}, &corev1.Pod{}, 0)
+	var decoded []weak.Pointer[corev1.Pod]
+	if err := inf.SetTransform(func(obj any) (any, error) {
+		p := obj.(*corev1.Pod)
+		decoded = append(decoded, weak.Make(p))
+		return &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: p.Name, UID: p.UID, Labels: p.Labels},
+			Spec:       corev1.PodSpec{NodeName: p.Spec.NodeName},
+			Status:     corev1.PodStatus{StartTime: p.Status.StartTime},
+		}, nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	var mu sync.Mutex
+	times := map[string]*metav1.Time{}
+	handler, err := inf.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: func(obj any) {
+		p := obj.(*corev1.Pod)
+		mu.Lock()
+		defer mu.Unlock()
+		times[p.Namespace+"/"+p.Name] = p.Status.StartTime
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() { defer close(ended); inf.RunWithContext(ctx) }()
+	synced(t, handler.HasSyncedChecker())
+	cancel()
+	<-ended
+	runtime.GC()
+	kept := 0
+	for _, p := range decoded {
+		if p.Value() != nil {
+			kept++
+		}
+	}
+	if len(decoded) != pods || len(times) != pods || kept > 0 {
+		t.Errorf("%d pods were transformed and %d handled of %d; %d are kept", len(decoded), len(times), pods, kept)
+	}
+	if throughClient > 0 {
+		t.Errorf("%d pods came through the client", throughClient)
+	}
+	runtime.KeepAlive(times)
 }

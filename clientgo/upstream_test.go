@@ -16,7 +16,7 @@ import (
 )
 
 // inside are the names of what client-go's tests of its shared informers use of its insides. Tests that do are left out.
-var inside = []string{"clock", "processor", "sharedProcessorRunHook", "NewIndexerInformer"}
+var internals = []string{"clock", "processor", "sharedProcessorRunHook", "NewIndexerInformer"}
 
 // hooks are what the helpers of those tests become, which look into private fields.
 var hooks = map[string]string{
@@ -94,7 +94,7 @@ func outsideTests(t *testing.T, source string) (text []byte, names []string) {
 		t.Fatal(err)
 	}
 	file.Name.Name = "clientgo_test"
-	dropInside(file)
+	dropInternals(file)
 	for _, d := range file.Decls {
 		f, ok := d.(*ast.FuncDecl)
 		if !ok {
@@ -122,8 +122,8 @@ func outsideTests(t *testing.T, source string) (text []byte, names []string) {
 }
 
 // dropInside drops the functions that use what is inside, and those that use these.
-func dropInside(file *ast.File) {
-	private := slices.Clone(inside)
+func dropInternals(file *ast.File) {
+	private := slices.Clone(internals)
 	for before := 0; before != len(private); {
 		before = len(private)
 		file.Decls = slices.DeleteFunc(file.Decls, func(d ast.Decl) bool {

@@ -140,7 +140,7 @@ func (s *widgetServer) widget(i int) string {
 		"apiVersion": apiVersion, "kind": kind,
 		"metadata": map[string]any{
 			"name": fmt.Sprint("w", i), "namespace": "shop", "uid": fmt.Sprint("u", i), "resourceVersion": "7",
-			"annotations": map[string]string{"note": strings.Repeat("long ", 2*headBytes/5)},
+			"annotations": map[string]string{"note": strings.Repeat("long ", 2*maxTypeMetaPrefix/5)},
 		},
 		"spec": map[string]any{"teeth": i},
 	})

@@ -12,13 +12,13 @@ import (
 
 // TestSame tells stories to client-go's informer and to ours, over client-go's own FakeControllerSource. The handler must
 // be told the same, and the store hold the same.
-func TestSame(t *testing.T) {
+func TestParity(t *testing.T) {
 	stories := map[string]struct {
-		tell func(t *testing.T, s *stage)
+		tell func(t *testing.T, s *fixture)
 		want string
 	}{
 		"what is there is added as initial": {
-			func(t *testing.T, s *stage) {
+			func(t *testing.T, s *fixture) {
 				s.source.Add(pod("a", "1"))
 				s.source.Add(pod("b", "1"))
 				s.start(t)
@@ -26,7 +26,7 @@ func TestSame(t *testing.T) {
 			"add d/a@1 v=1 initial\nadd d/b@2 v=1 initial",
 		},
 		"changes come in order": {
-			func(t *testing.T, s *stage) {
+			func(t *testing.T, s *fixture) {
 				s.source.Add(pod("a", "1"))
 				s.start(t)
 				s.source.Modify(pod("a", "2"))
@@ -38,7 +38,7 @@ func TestSame(t *testing.T) {
 			"add d/a@1 v=1 initial\nadd d/b@3 v=1\ndelete d/a@5 v=3\nupdate d/a@1 v=1 -> d/a@2 v=2\nupdate d/a@2 v=2 -> d/a@4 v=3",
 		},
 		"a handler that comes late is told what is there": {
-			func(t *testing.T, s *stage) {
+			func(t *testing.T, s *fixture) {
 				s.source.Add(pod("a", "1"))
 				s.start(t)
 				late := newRecorder()
@@ -57,7 +57,7 @@ func TestSame(t *testing.T) {
 			"add d/a@1 v=1 initial",
 		},
 		"a deletion that was missed is a tombstone": {
-			func(t *testing.T, s *stage) {
+			func(t *testing.T, s *fixture) {
 				s.source.Add(pod("a", "1"))
 				s.source.Add(pod("b", "1"))
 				s.start(t)
@@ -71,7 +71,7 @@ func TestSame(t *testing.T) {
 			"add d/a@1 v=1 initial\nadd d/b@2 v=1 initial\ndelete d/b@4 v=1\ndelete tombstone d/a d/a@1 v=1",
 		},
 		"a change that was missed is an update": {
-			func(t *testing.T, s *stage) {
+			func(t *testing.T, s *fixture) {
 				s.source.Add(pod("a", "1"))
 				s.start(t)
 				s.source.ModifyDropWatch(pod("a", "2"))
@@ -81,7 +81,7 @@ func TestSame(t *testing.T) {
 			"add d/a@1 v=1 initial\nupdate d/a@1 v=1 -> d/a@2 v=2",
 		},
 		"a filter turns updates into additions and deletions": {
-			func(t *testing.T, s *stage) {
+			func(t *testing.T, s *fixture) {
 				filtered := newRecorder()
 				if _, err := s.informer.AddEventHandler(cache.FilteringResourceEventHandler{
 					FilterFunc: func(obj any) bool { return obj.(*corev1.Pod).Labels["v"] == "2" },
@@ -102,7 +102,7 @@ func TestSame(t *testing.T) {
 			"add d/a@1 v=1 initial\nupdate d/a@1 v=1 -> d/a@2 v=2\nupdate d/a@2 v=2 -> d/a@3 v=3",
 		},
 		"a removed handler is told nothing more": {
-			func(t *testing.T, s *stage) {
+			func(t *testing.T, s *fixture) {
 				other := newRecorder()
 				reg, err := s.informer.AddEventHandler(other)
 				if err != nil {
@@ -126,7 +126,7 @@ func TestSame(t *testing.T) {
 			"add d/a@1 v=1 initial\nupdate d/a@1 v=1 -> d/a@2 v=2",
 		},
 		"a handler removed before the start ends at once": {
-			func(t *testing.T, s *stage) {
+			func(t *testing.T, s *fixture) {
 				other := newRecorder()
 				reg, err := s.informer.AddEventHandler(other)
 				if err != nil {
@@ -144,7 +144,7 @@ func TestSame(t *testing.T) {
 			"add d/a@1 v=1 initial",
 		},
 		"an object of another uid under the same name is an update": {
-			func(t *testing.T, s *stage) {
+			func(t *testing.T, s *fixture) {
 				s.source.Add(pod("a", "1"))
 				s.start(t)
 				old, fresh := pod("a", "1"), pod("a", "2")
@@ -158,12 +158,12 @@ func TestSame(t *testing.T) {
 		},
 	}
 	for name, story := range stories {
-		for maker, make := range both {
+		for maker, make := range bothConstructors {
 			t.Run(name+"/"+maker, func(t *testing.T) {
-				s := newStage(t, make)
+				s := newFixture(t, make)
 				story.tell(t, s)
 				s.stop()
-				if got := withoutSame(s.told.sorted()); got != story.want {
+				if got := withoutUnchanged(s.told.sorted()); got != story.want {
 					t.Errorf("handler was told:\n%s\nwant:\n%s", got, story.want)
 				}
 			})
@@ -173,7 +173,7 @@ func TestSame(t *testing.T) {
 
 // withoutSame leaves out updates from a version to itself, which client-go makes of what a relist found unchanged: see
 // docs/differences.md.
-func withoutSame(lines string) string {
+func withoutUnchanged(lines string) string {
 	return strings.Join(slices.DeleteFunc(strings.Split(lines, "\n"), func(line string) bool {
 		from, to, ok := strings.Cut(strings.TrimPrefix(line, "update "), " -> ")
 		return ok && from == to
@@ -181,7 +181,7 @@ func withoutSame(lines string) string {
 }
 
 // stage is an informer over a FakeControllerSource with one handler.
-type stage struct {
+type fixture struct {
 	source   fakeSource
 	informer cache.SharedIndexInformer
 	told     *recorder
@@ -189,8 +189,8 @@ type stage struct {
 	stop     func()
 }
 
-func newStage(t *testing.T, make constructor) *stage {
-	s := &stage{source: newFakeSource(t), told: newRecorder(), stop: func() {}}
+func newFixture(t *testing.T, make constructor) *fixture {
+	s := &fixture{source: newFakeSource(t), told: newRecorder(), stop: func() {}}
 	s.informer = make(s.source, &corev1.Pod{}, time.Hour, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
 	reg, err := s.informer.AddEventHandlerWithResyncPeriod(s.told, 0)
 	if err != nil {
@@ -201,7 +201,7 @@ func newStage(t *testing.T, make constructor) *stage {
 }
 
 // start runs the informer and waits until its handler has handled the first list, and it watches.
-func (s *stage) start(t *testing.T) {
+func (s *fixture) start(t *testing.T) {
 	t.Helper()
 	s.stop = run(t, s.informer)
 	synced(t, s.informer.HasSyncedChecker(), s.handler.HasSyncedChecker())

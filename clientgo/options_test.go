@@ -55,7 +55,7 @@ func TestDetectMutation(t *testing.T) {
 	inf := NewSharedIndexInformerWithOptions(&cache.ListWatch{}, &corev1.Pod{}, 0, nil, Options{DetectMutation: true}).(*informer)
 	var found []string
 	d := mutation.New(func(key, what string) { found = append(found, key+": "+what) })
-	inf.indexer.reader.detector = d
+	inf.indexer.reader.mutationDetector = d
 	for _, name := range []string{"a", "b"} {
 		if err := inf.GetStore().Add(pod(name, "1")); err != nil {
 			t.Fatal(err)
@@ -76,10 +76,10 @@ func TestDetectMutation(t *testing.T) {
 // The environment variable of client-go's detector turns ours on, and it ends with the informer.
 func TestDetectMutationByEnvironment(t *testing.T) {
 	t.Setenv("KUBE_CACHE_MUTATION_DETECTOR", "true")
-	s := newStage(t, NewSharedIndexInformer)
+	s := newFixture(t, NewSharedIndexInformer)
 	s.source.Add(pod("a", "1"))
 	s.start(t)
-	d := s.informer.(*informer).indexer.reader.detector
+	d := s.informer.(*informer).indexer.reader.mutationDetector
 	if d == nil {
 		t.Fatal("off")
 	}
@@ -94,7 +94,7 @@ func TestDetectMutationByEnvironment(t *testing.T) {
 func TestPanickingHandler(t *testing.T) {
 	utilruntime.ReallyCrash = false
 	defer func() { utilruntime.ReallyCrash = true }()
-	s := newStage(t, NewSharedIndexInformer)
+	s := newFixture(t, NewSharedIndexInformer)
 	panicking := newRecorder()
 	if _, err := s.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc: func(obj any) {
@@ -113,7 +113,7 @@ func TestPanickingHandler(t *testing.T) {
 	panicking.wait(t, "add d/b@2 v=1")
 
 	utilruntime.ReallyCrash = true
-	reg := &registration{informer: s.informer.(*informer), handler: panics{}, looks: looksOf(panics{})}
+	reg := &registration{informer: s.informer.(*informer), handler: panics{}, callbacks: callbacksOf(panics{})}
 	defer func() {
 		if v := recover(); v == nil {
 			t.Error("the panic was swallowed")
@@ -184,9 +184,9 @@ func TestResync(t *testing.T) {
 
 // What an informer answers before, while and after it runs.
 func TestLifeCycle(t *testing.T) {
-	for name, make := range both {
+	for name, make := range bothConstructors {
 		t.Run(name, func(t *testing.T) {
-			s := newStage(t, make)
+			s := newFixture(t, make)
 			s.source.Add(pod("a", "1"))
 			inf := s.informer
 			if inf.HasSynced() || inf.IsStopped() || inf.LastSyncResourceVersion() != "" || inf.GetController().HasSynced() {

@@ -13,7 +13,7 @@ import (
 // its kin hold as well. inf is an informer of this package, or a wrapping of one, such as those that generated factories hand
 // out; for any other the error is ErrNotOurs. It does not block.
 func Err(inf cache.SharedIndexInformer) error {
-	i, err := ours(inf)
+	i, err := informerOf(inf)
 	if err != nil {
 		return err
 	}
@@ -28,7 +28,7 @@ func WaitForSync(ctx context.Context, inf ...cache.SharedIndexInformer) error {
 	all := make([]*informer, len(inf))
 	for n := range inf {
 		var err error
-		if all[n], err = ours(inf[n]); err != nil {
+		if all[n], err = informerOf(inf[n]); err != nil {
 			return err
 		}
 	}
@@ -36,7 +36,7 @@ func WaitForSync(ctx context.Context, inf ...cache.SharedIndexInformer) error {
 	for _, i := range all {
 		err := i.engine.WaitForSync(ctx)
 		if err == nil {
-			err = i.waitTold(ctx)
+			err = i.waitHasSynced(ctx)
 		}
 		errs = append(errs, err)
 	}
@@ -44,7 +44,7 @@ func WaitForSync(ctx context.Context, inf ...cache.SharedIndexInformer) error {
 }
 
 // waitTold waits, once the store has synced, for HasSynced to say so.
-func (i *informer) waitTold(ctx context.Context) error {
+func (i *informer) waitHasSynced(ctx context.Context) error {
 	select {
 	case <-i.synced:
 		return nil
@@ -64,7 +64,7 @@ func (i *informer) waitTold(ctx context.Context) error {
 }
 
 // ours is the informer behind inf. Its store tells: wrappers, client-go's typed ones among them, pass that on.
-func ours(inf cache.SharedIndexInformer) (*informer, error) {
+func informerOf(inf cache.SharedIndexInformer) (*informer, error) {
 	if inf != nil {
 		if x, ok := inf.GetStore().(*indexer); ok && x.informer != nil {
 			return x.informer, nil

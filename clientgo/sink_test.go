@@ -19,7 +19,7 @@ func TestTransformOnRelist(t *testing.T) {
 			s := store.New(store.Config{Decode: codec.decode})
 			defer s.Close()
 			calls := 0
-			in := &intake{store: s, codec: codec, returned: &returned{}, transform: func(obj any) (any, error) {
+			in := &sink{store: s, codec: codec, objects: &objectStream{}, transform: func(obj any) (any, error) {
 				calls++
 				p := obj.(*corev1.Pod)
 				p.Spec.NodeName += "+"

@@ -5,7 +5,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/tools/cache"
 
 	"github.com/weirproject/weir/internal/delivery"
 	"github.com/weirproject/weir/internal/store"
@@ -13,16 +12,16 @@ import (
 
 // undecoded are the objects whose newest version a handler could not be given, because it cannot be decoded, by key. Its bound is
 // the objects that cannot be decoded now. It is the handler's goroutine's.
-type undecoded map[string]ungiven
+type undecodable map[string]undelivered
 
-type ungiven struct {
+type undelivered struct {
 	last     *store.Object // that the handler was given; nil: none
 	reported *store.Object // the newest one, which it could not be given
 }
 
 // resume puts the version that the handler was given last in place of one that it could not be given. It reports false for an event
 // of an object that the handler does not know of.
-func (u undecoded) resume(e delivery.Event) (delivery.Event, bool) {
+func (u undecodable) adjust(e delivery.Event) (delivery.Event, bool) {
 	object, ok := u[e.Key()]
 	switch {
 	case !ok || e.Type == delivery.Added:
@@ -38,7 +37,7 @@ func (u undecoded) resume(e delivery.Event) (delivery.Event, bool) {
 }
 
 // settle notes what becomes of an event, which has been through resume. It returns the error unless that has been reported.
-func (u undecoded) settle(e delivery.Event, err error) error {
+func (u undecodable) record(e delivery.Event, err error) error {
 	if err == nil || e.New == nil {
 		delete(u, e.Key())
 		return nil
@@ -46,12 +45,12 @@ func (u undecoded) settle(e delivery.Event, err error) error {
 	if u[e.Key()].reported == e.New {
 		return nil
 	}
-	u[e.Key()] = ungiven{e.Old, e.New}
+	u[e.Key()] = undelivered{e.Old, e.New}
 	return err
 }
 
 // stub makes an object of what is known of one that cannot be decoded: its names, its uid and its resourceVersion.
-func (r *reader) stub(o *store.Object) any {
+func (r *reader) placeholder(o *store.Object) any {
 	if r.codec.goType == nil {
 		return nil
 	}
@@ -62,14 +61,5 @@ func (r *reader) stub(o *store.Object) any {
 		m.SetUID(types.UID(o.UID()))
 		m.SetResourceVersion(o.ResourceVersion())
 	}
-	return r.codec.stamp(object)
-}
-
-// tombstone is what OnDelete gets where the final state is not known.
-func (r *reader) tombstone(key string, last *store.Object) cache.DeletedFinalStateUnknown {
-	value, err := r.lookLast(last)
-	if err != nil {
-		value = r.stub(last)
-	}
-	return cache.DeletedFinalStateUnknown{Key: key, Obj: value}
+	return r.codec.setTypeMeta(object)
 }

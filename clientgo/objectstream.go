@@ -3,11 +3,15 @@ package clientgo
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
+	"slices"
 	"sync"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -20,32 +24,32 @@ import (
 // returned makes bodies of the objects that List and Watch returned. A body's items are only their metadata, with a
 // ticket in place of the generation; the intake looks the object itself up by it. So an object that cannot be encoded
 // gets through as well. What is held for tickets is the rest of the list that the ListerWatcher made, or one event.
-type returned struct {
+type objectStream struct {
 	active bool // the body that is being read is one of these; of the reflector's goroutine
 
 	mu      sync.Mutex
 	objects map[int64]runtime.Object
-	ticket  int64
+	lastID  int64
 }
 
 // put keeps an object for its ticket and appends the item that stands for it.
-func (r *returned) put(dst []byte, object runtime.Object) ([]byte, error) {
+func (r *objectStream) add(dst []byte, object runtime.Object) ([]byte, error) {
 	m, err := meta.Accessor(object)
 	if err != nil {
 		return dst, fmt.Errorf("%T has no metadata: %w", object, err)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.ticket++
+	r.lastID++
 	if r.objects == nil {
 		r.objects = map[int64]runtime.Object{}
 	}
-	r.objects[r.ticket] = object
-	return appendMeta(dst, m, r.ticket), nil
+	r.objects[r.lastID] = object
+	return appendStreamItem(dst, m, r.lastID), nil
 }
 
 // take gives the object of a ticket up.
-func (r *returned) take(ticket int64) (runtime.Object, bool) {
+func (r *objectStream) take(ticket int64) (runtime.Object, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	object, ok := r.objects[ticket]
@@ -54,19 +58,19 @@ func (r *returned) take(ticket int64) (runtime.Object, bool) {
 }
 
 // begin starts a body, and forgets the tickets of one that broke off.
-func (r *returned) begin() {
+func (r *objectStream) begin() {
 	r.active = true
-	r.forget()
+	r.reset()
 }
 
-func (r *returned) forget() {
+func (r *objectStream) reset() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.objects = nil
 }
 
 // list makes the body of a list.
-func (r *returned) list(object runtime.Object) (*source.List, error) {
+func (r *objectStream) list(object runtime.Object) (*source.List, error) {
 	r.begin()
 	head, err := meta.ListAccessor(object)
 	if err != nil {
@@ -76,24 +80,24 @@ func (r *returned) list(object runtime.Object) (*source.List, error) {
 	if err != nil {
 		return nil, fmt.Errorf("items of %T: %w", object, err)
 	}
-	body := &listBody{returned: r, items: items, head: wire.ListMeta{
+	body := &listBody{stream: r, items: items, meta: wire.ListMeta{
 		ResourceVersion: head.GetResourceVersion(), Continue: head.GetContinue(), RemainingItemCount: -1,
 	}}
 	if n := head.GetRemainingItemCount(); n != nil {
-		body.head.RemainingItemCount = *n
+		body.meta.RemainingItemCount = *n
 	}
 	return source.ReadList(body, wire.JSON, wire.Limits{}), nil
 }
 
 // listBody is a list that is written as it is read.
 type listBody struct {
-	returned *returned
-	items    []runtime.Object // those not yet written
-	head     wire.ListMeta
-	began    bool
-	writer   *wire.ListWriter
-	buf      bytes.Buffer
-	item     []byte
+	stream *objectStream
+	items  []runtime.Object // those not yet written
+	meta   wire.ListMeta
+	began  bool
+	writer *wire.ListWriter
+	buf    bytes.Buffer
+	item   []byte
 }
 
 func (b *listBody) Read(p []byte) (int, error) {
@@ -112,7 +116,7 @@ func (b *listBody) fill() (err error) {
 		return io.EOF
 	case b.writer == nil:
 		b.began = true
-		b.writer = wire.NewListWriter(&b.buf, wire.JSON, wire.TypeMeta{APIVersion: "v1", Kind: "List"}, b.head, 0)
+		b.writer = wire.NewListWriter(&b.buf, wire.JSON, wire.TypeMeta{APIVersion: "v1", Kind: "List"}, b.meta, 0)
 		return nil
 	case len(b.items) == 0:
 		err = b.writer.Close()
@@ -122,7 +126,7 @@ func (b *listBody) fill() (err error) {
 	object := b.items[0]
 	b.items[0] = nil
 	b.items = b.items[1:]
-	if b.item, err = b.returned.put(b.item[:0], object); err != nil {
+	if b.item, err = b.stream.add(b.item[:0], object); err != nil {
 		return err
 	}
 	return b.writer.WriteItem(b.item)
@@ -131,29 +135,29 @@ func (b *listBody) fill() (err error) {
 // Close forgets what was not read.
 func (b *listBody) Close() error {
 	b.items, b.writer, b.began = nil, nil, true
-	b.returned.forget()
+	b.stream.reset()
 	return nil
 }
 
 // watch makes the body of a watch.
-func (r *returned) watch(ctx context.Context, w watch.Interface) (*source.Watch, error) {
+func (r *objectStream) watch(ctx context.Context, w watch.Interface) (*source.Watch, error) {
 	r.begin()
 	if w == nil {
 		return nil, errors.New("Watch returned nothing")
 	}
-	body := &watchBody{context: ctx, returned: r, events: w, closed: make(chan struct{})}
+	body := &watchBody{context: ctx, stream: r, events: w, closed: make(chan struct{})}
 	return source.ReadWatch(body, wire.JSON, wire.Limits{}), nil
 }
 
 // watchBody is a watch whose events are written as they come.
 type watchBody struct {
-	context  context.Context // of the stream
-	returned *returned
-	events   watch.Interface
-	closed   chan struct{}
-	close    sync.Once
-	buf      bytes.Buffer
-	item     []byte
+	context context.Context // of the stream
+	stream  *objectStream
+	events  watch.Interface
+	closed  chan struct{}
+	close   sync.Once
+	buf     bytes.Buffer
+	item    []byte
 }
 
 func (b *watchBody) Read(p []byte) (int, error) {
@@ -186,10 +190,10 @@ func (b *watchBody) write(event watch.Event) (err error) {
 	case t == wire.Bookmark:
 		var m metav1.Object
 		if m, err = meta.Accessor(event.Object); err == nil {
-			b.item = appendMeta(b.item[:0], m, 0)
+			b.item = appendStreamItem(b.item[:0], m, 0)
 		}
 	default:
-		b.item, err = b.returned.put(b.item[:0], event.Object)
+		b.item, err = b.stream.add(b.item[:0], event.Object)
 	}
 	if err != nil {
 		return err
@@ -215,4 +219,63 @@ func stopWatch(w watch.Interface) {
 		for range w.ResultChan() {
 		}
 	}()
+}
+
+// stub is an object cut down to what the reflector reads of it.
+type streamItem struct {
+	Metadata streamItemMeta `json:"metadata"`
+}
+
+type streamItemMeta struct {
+	Namespace       string            `json:"namespace,omitempty"`
+	Name            string            `json:"name,omitempty"`
+	UID             string            `json:"uid,omitempty"`
+	ResourceVersion string            `json:"resourceVersion,omitempty"`
+	Generation      int64             `json:"generation,omitempty"`
+	Annotations     map[string]string `json:"annotations,omitempty"`
+}
+
+// appendMeta appends the stub of an object as JSON.
+func appendStreamItem(dst []byte, m metav1.Object, ticket int64) []byte {
+	s := streamItem{streamItemMeta{
+		Namespace: m.GetNamespace(), Name: m.GetName(), UID: string(m.GetUID()),
+		ResourceVersion: m.GetResourceVersion(), Generation: ticket,
+	}}
+	if end, ok := m.GetAnnotations()[metav1.InitialEventsAnnotationKey]; ok {
+		s.Metadata.Annotations = map[string]string{metav1.InitialEventsAnnotationKey: end}
+	}
+	text, err := json.Marshal(s)
+	if err != nil {
+		panic(err) // strings and a number always can
+	}
+	return append(dst, text...)
+}
+
+// notDecoded reports whether a status is that of a client that could not decode an event.
+func isDecodeFailure(status *metav1.Status) bool {
+	if status.Details == nil {
+		return false
+	}
+	return slices.ContainsFunc(status.Details.Causes, func(c metav1.StatusCause) bool { return c.Type == "ClientWatchDecoding" })
+}
+
+// appendStatus appends the object of an ERROR event.
+func appendStatus(dst []byte, object runtime.Object) ([]byte, error) {
+	status, ok := object.(*metav1.Status)
+	if !ok {
+		err, is := apierrors.FromObject(object).(apierrors.APIStatus)
+		if !is {
+			return dst, fmt.Errorf("watch ended with %T", object)
+		}
+		s := err.Status()
+		status = &s
+	}
+	status = status.DeepCopy()
+	if isDecodeFailure(status) {
+		// The event would come again and again to who resumes. As in client-go a list is made, which may be of a later version.
+		status.Code, status.Reason = http.StatusGone, metav1.StatusReasonExpired
+	}
+	status.APIVersion, status.Kind = "v1", "Status"
+	text, err := json.Marshal(status)
+	return append(dst, text...), err
 }

@@ -38,9 +38,9 @@ func TestSeveralHandlersHoldNothing(t *testing.T) {
 }
 
 // show is what a handler is shown of a version, where there are several.
-func (c *changing) show(t *testing.T, o *store.Object) *corev1.Pod {
+func (c *changingStore) sharedValue(t *testing.T, o *store.Object) *corev1.Pod {
 	t.Helper()
-	value, err := c.inf.indexer.reader.lookShared(o)
+	value, err := c.inf.indexer.reader.sharedHandlerValue(o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,40 +48,40 @@ func (c *changing) show(t *testing.T, o *store.Object) *corev1.Pod {
 }
 
 // What one handler was shown another is shown as well, and a reader, until none has come for a while.
-func TestHanded(t *testing.T) {
+func TestHandlerCache(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newChanging(t, Options{})
+		c := newChangingStore(t, Options{})
 		first, second := c.change(t, "a"), c.change(t, "b")
-		a := c.show(t, first)
-		if c.show(t, first) != a {
+		a := c.sharedValue(t, first)
+		if c.sharedValue(t, first) != a {
 			t.Error("the other handler was shown another value")
 		}
 		if read, err := c.inf.indexer.reader.value(first); err != nil || read != any(a) {
 			t.Errorf("a reader got another value: %v", err)
 		}
-		time.Sleep(handedIdle * 3 / 4)
-		b := c.show(t, second)
-		time.Sleep(handedIdle * 3 / 4)
-		if c.show(t, first) != a || c.show(t, second) != b {
+		time.Sleep(handlerCacheIdle * 3 / 4)
+		b := c.sharedValue(t, second)
+		time.Sleep(handlerCacheIdle * 3 / 4)
+		if c.sharedValue(t, first) != a || c.sharedValue(t, second) != b {
 			t.Error("let go of while another handler had just come by")
 		}
-		time.Sleep(2 * handedIdle)
+		time.Sleep(2 * handlerCacheIdle)
 		synctest.Wait()
-		if held := c.inf.indexer.reader.handed; len(held.values) != 0 || len(held.order) != 0 || held.bytes != 0 {
+		if held := c.inf.indexer.reader.handlerCache; len(held.values) != 0 || len(held.order) != 0 || held.bytes != 0 {
 			t.Errorf("%d values of %d bytes are held by an idle informer", len(held.values), held.bytes)
 		}
 	})
 }
 
 // No more is held than the budget allows, the newest first; nothing once the informer has ended.
-func TestHandedBudget(t *testing.T) {
+func TestHandlerCacheBudget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newChanging(t, Options{DecodedBudget: 3000})
-		held := c.inf.indexer.reader.handed
+		c := newChangingStore(t, Options{DecodedBudget: 3000})
+		held := c.inf.indexer.reader.handlerCache
 		var versions []*store.Object
 		for i := range 200 {
 			versions = append(versions, c.change(t, fmt.Sprint("p", i)))
-			c.show(t, versions[i])
+			c.sharedValue(t, versions[i])
 			if held.bytes > 3000 || len(held.values) != len(held.order)-held.next || len(held.order) > 2*len(held.values)+64 {
 				t.Fatalf("%d values of %d bytes are held, %d in order", len(held.values), held.bytes, len(held.order)-held.next)
 			}
@@ -96,35 +96,35 @@ func TestHandedBudget(t *testing.T) {
 			}
 		}
 		held.close()
-		if c.show(t, versions[0]); held.bytes != 0 || len(held.values) != 0 {
+		if c.sharedValue(t, versions[0]); held.bytes != 0 || len(held.values) != 0 {
 			t.Errorf("%d bytes are held after the end", held.bytes)
 		}
 	})
 }
 
 // What is taken is not held, and neither are the versions, however long this goes on.
-func TestHandedTaken(t *testing.T) {
-	c := newChanging(t, Options{})
+func TestHandlerCacheTake(t *testing.T) {
+	c := newChangingStore(t, Options{})
 	reader := c.inf.indexer.reader
 	kept := c.change(t, "kept")
-	reader.hand(kept, "kept")
+	reader.cacheTransformed(kept, "kept")
 	for i := range 1000 {
 		o := c.change(t, "a")
-		reader.hand(o, i)
-		if value, err := reader.lookAlone(o); err != nil || value != any(i) {
+		reader.cacheTransformed(o, i)
+		if value, err := reader.handlerValue(o); err != nil || value != any(i) {
 			t.Fatalf("%v, %v", value, err)
 		}
-		if value, err := reader.lookAlone(o); err != nil || value == any(i) {
+		if value, err := reader.handlerValue(o); err != nil || value == any(i) {
 			t.Fatalf("taken twice: %v, %v", value, err)
 		}
 	}
-	if held := reader.handed; len(held.values) != 1 || len(held.order) > 66 || held.bytes != valueFactor*int64(kept.Size()) {
+	if held := reader.handlerCache; len(held.values) != 1 || len(held.order) > 66 || held.bytes != valueFactor*int64(kept.Size()) {
 		t.Errorf("%d values of %d bytes are held, and %d versions", len(held.values), held.bytes, len(held.order))
 	}
 }
 
 // What a transform returned is what handlers get: next to nothing is decoded for them.
-func TestHandedTransformed(t *testing.T) {
+func TestHandlerCacheOfTransformed(t *testing.T) {
 	for _, handlers := range []int{1, 3} {
 		synctest.Test(t, func(t *testing.T) {
 			source := newFakeSource(t)

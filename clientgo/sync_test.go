@@ -48,12 +48,12 @@ func TestErr(t *testing.T) {
 		t.Errorf("the wait says %v, Err %v", err, Err(inf))
 	}
 	remove()
-	long, end := context.WithTimeout(ctx, patience)
+	long, end := context.WithTimeout(ctx, waitTimeout)
 	defer end()
 	if err := WaitForSync(long, inf); err != nil || !inf.HasSynced() {
 		t.Errorf("the wait says %v, HasSynced %v", err, inf.HasSynced())
 	}
-	i, err := ours(inf)
+	i, err := informerOf(inf)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,9 +87,9 @@ func TestErrOfOthers(t *testing.T) {
 }
 
 // silence is a server that does not answer.
-type silence struct{}
+type silentServer struct{}
 
-func (silence) RoundTrip(req *http.Request) (*http.Response, error) {
+func (silentServer) RoundTrip(req *http.Request) (*http.Response, error) {
 	<-req.Context().Done()
 	return nil, context.Cause(req.Context())
 }
@@ -97,7 +97,7 @@ func (silence) RoundTrip(req *http.Request) (*http.Response, error) {
 // A request whose answer does not begin is given up, and the informer says so.
 func TestHeaderTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		cfg := &rest.Config{Host: "http://none.invalid", Transport: silence{}}
+		cfg := &rest.Config{Host: "http://none.invalid", Transport: silentServer{}}
 		Wrap(cfg)
 		inf := NewSharedIndexInformer(podsOf(cfg), &corev1.Pod{}, 0, nil)
 		stop := run(t, inf)
@@ -170,7 +170,7 @@ func TestWrappedTwice(t *testing.T) {
 func TestStopTakesTheRest(t *testing.T) {
 	inner := watch.NewFake()
 	w := watch.Filter(inner, func(e watch.Event) (watch.Event, bool) { return e, true })
-	body := &watchBody{context: t.Context(), returned: &returned{}, events: w, closed: make(chan struct{})}
+	body := &watchBody{context: t.Context(), stream: &objectStream{}, events: w, closed: make(chan struct{})}
 	inner.Add(pod("a", "1")) // taken by the filter, which now wants to send it
 	if err := body.Close(); err != nil {
 		t.Fatal(err)

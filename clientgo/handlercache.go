@@ -12,33 +12,33 @@ import (
 // of the initial list, or of a resync, until the others have come by. It holds the newest values, no more than budget, and lets go of all
 // once none has come for handedIdle. A handler that lags further behind decodes for itself, and for those behind it. Safe for concurrent
 // use.
-type handed struct {
+type handlerCache struct {
 	budget int64 // bytes, estimated
 
-	mu      sync.Mutex
-	values  map[*store.Object]any
-	order   []*store.Object // the oldest first, from next on; some may have been taken
-	next    int
-	bytes   int64
-	came    bool        // since the last sweep
-	sweeper *time.Timer // runs while there are values
-	closed  bool
+	mu     sync.Mutex
+	values map[*store.Object]any
+	order  []*store.Object // the oldest first, from next on; some may have been taken
+	next   int
+	bytes  int64
+	used   bool        // since the last sweep
+	timer  *time.Timer // runs while there are values
+	closed bool
 }
 
 // handedBudget is the budget where Options.DecodedBudget says none: some 500 pods, which handlers may be apart.
-const handedBudget = 8 << 20
+const handlerCacheBudget = 8 << 20
 
 // handedIdle is how long handlers that share what they are handed may be apart.
-const handedIdle = time.Second
+const handlerCacheIdle = time.Second
 
-func newHanded(budget int64) *handed {
+func newHandlerCache(budget int64) *handlerCache {
 	if budget == 0 {
-		budget = handedBudget
+		budget = handlerCacheBudget
 	}
-	return &handed{budget: budget, values: map[*store.Object]any{}}
+	return &handlerCache{budget: budget, values: map[*store.Object]any{}}
 }
 
-func (s *handed) get(o *store.Object) (any, bool) {
+func (s *handlerCache) get(o *store.Object) (any, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	value, ok := s.values[o]
@@ -46,13 +46,13 @@ func (s *handed) get(o *store.Object) (any, bool) {
 }
 
 // has reports whether a value is kept.
-func (s *handed) has(o *store.Object) bool {
+func (s *handlerCache) has(o *store.Object) bool {
 	_, ok := s.get(o)
 	return ok
 }
 
 // take is get for the only handler: it drops the value.
-func (s *handed) take(o *store.Object) (any, bool) {
+func (s *handlerCache) take(o *store.Object) (any, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	value, ok := s.values[o]
@@ -64,7 +64,7 @@ func (s *handed) take(o *store.Object) (any, bool) {
 }
 
 // share keeps the value of a version, and returns it: or that of another handler that was faster.
-func (s *handed) share(o *store.Object, value any) any {
+func (s *handlerCache) getOrPut(o *store.Object, value any) any {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if first, ok := s.values[o]; ok || s.closed {
@@ -73,18 +73,18 @@ func (s *handed) share(o *store.Object, value any) any {
 		}
 		return value
 	}
-	s.values[o], s.order, s.came = value, append(s.order, o), true
+	s.values[o], s.order, s.used = value, append(s.order, o), true
 	for s.bytes += valueFactor * int64(o.Size()); s.bytes > s.budget; {
-		s.dropOldest()
+		s.evictOldest()
 	}
-	s.tidy()
-	if s.sweeper == nil {
-		s.sweeper = time.AfterFunc(handedIdle, s.sweep)
+	s.compact()
+	if s.timer == nil {
+		s.timer = time.AfterFunc(handlerCacheIdle, s.expire)
 	}
 	return value
 }
 
-func (s *handed) dropOldest() {
+func (s *handlerCache) evictOldest() {
 	oldest := s.order[s.next]
 	s.order[s.next] = nil
 	s.next++
@@ -95,7 +95,7 @@ func (s *handed) dropOldest() {
 }
 
 // tidy keeps the order from growing beyond what is held: it must not hold on to versions that were taken.
-func (s *handed) tidy() {
+func (s *handlerCache) compact() {
 	if len(s.order) < 2*len(s.values)+64 {
 		return
 	}
@@ -104,28 +104,28 @@ func (s *handed) tidy() {
 }
 
 // sweep lets go of everything if nothing has come since the last time, and else comes again.
-func (s *handed) sweep() {
+func (s *handlerCache) expire() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.came && !s.closed {
-		s.came = false
-		s.sweeper.Reset(handedIdle)
+	if s.used && !s.closed {
+		s.used = false
+		s.timer.Reset(handlerCacheIdle)
 		return
 	}
-	s.forget()
+	s.reset()
 }
 
-func (s *handed) forget() {
-	s.values, s.order, s.next, s.bytes, s.sweeper = map[*store.Object]any{}, nil, 0, 0, nil // a map keeps its room
+func (s *handlerCache) reset() {
+	s.values, s.order, s.next, s.bytes, s.timer = map[*store.Object]any{}, nil, 0, 0, nil // a map keeps its room
 }
 
 // close lets go of everything, for good.
-func (s *handed) close() {
+func (s *handlerCache) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closed = true
-	if s.sweeper != nil {
-		s.sweeper.Stop()
+	if s.timer != nil {
+		s.timer.Stop()
 	}
-	s.forget()
+	s.reset()
 }

@@ -19,43 +19,43 @@ import (
 // own tells the answers that bring an informer's own objects from those of other requests that its ListerWatcher makes: one
 // may list namespaces first, to list the pods of each. Those it must get itself. So an answer is captured only where it is
 // known to be of the example's kind. It is used by the reflector's goroutine and, during a request, by the transport.
-type own struct {
+type responseMatcher struct {
 	// kinds are those that the example's type stands for: usually one. Empty: unknown.
-	kinds []schema.GroupVersionKind
+	gvks []schema.GroupVersionKind
 	// typeName is the kind of an example that no scheme knows: by convention a Go type is named for its kind.
-	typeName string
-	partial  bool // the example is PartialObjectMetadata
+	goTypeName string
+	partial    bool // the example is PartialObjectMetadata
 	// resource is what is listed and watched, where that is known: from the start, or since the first captured list.
 	resource schema.GroupVersionResource
 }
 
 // ownOf returns what an example tells. known, which may be nil, is asked for its kind before client-go's own scheme is.
-func ownOf(example runtime.Object, known *runtime.Scheme) own {
+func newResponseMatcher(example runtime.Object, known *runtime.Scheme) responseMatcher {
 	if v := reflect.ValueOf(example); v.Kind() != reflect.Pointer || v.IsNil() {
-		return own{}
+		return responseMatcher{}
 	}
 	said := example.GetObjectKind().GroupVersionKind()
 	switch example.(type) {
 	case *metav1.PartialObjectMetadata:
-		return own{kinds: kindsOf(said), partial: true}
+		return responseMatcher{gvks: gvksOf(said), partial: true}
 	case *unstructured.Unstructured:
-		return own{kinds: kindsOf(said)}
+		return responseMatcher{gvks: gvksOf(said)}
 	}
 	if said.Kind != "" && said.Version != "" {
-		return own{kinds: kindsOf(said)}
+		return responseMatcher{gvks: gvksOf(said)}
 	}
 	for _, s := range []*runtime.Scheme{known, scheme.Scheme} {
 		if s == nil {
 			continue
 		}
 		if kinds, _, err := s.ObjectKinds(example); err == nil {
-			return own{kinds: kinds}
+			return responseMatcher{gvks: kinds}
 		}
 	}
-	return own{typeName: reflect.TypeOf(example).Elem().Name()}
+	return responseMatcher{goTypeName: reflect.TypeOf(example).Elem().Name()}
 }
 
-func kindsOf(gvk schema.GroupVersionKind) []schema.GroupVersionKind {
+func gvksOf(gvk schema.GroupVersionKind) []schema.GroupVersionKind {
 	if gvk.Kind == "" {
 		return nil
 	}
@@ -76,48 +76,48 @@ func resourceOf(req *http.Request) (schema.GroupVersionResource, bool) {
 
 // list reports whether the answer to a LIST of a resource, which begins with head, brings the informer's objects, and gives
 // the kind that the caller's client takes an empty list of it by.
-func (o *own) list(resource schema.GroupVersionResource, head listHead) (wire.TypeMeta, bool) {
+func (o *responseMatcher) matchList(resource schema.GroupVersionResource, head listTypeMeta) (wire.TypeMeta, bool) {
 	switch {
 	case !o.resource.Empty():
 		if o.resource != resource {
 			return wire.TypeMeta{}, false
 		}
-	case head.tellsNothing():
-		if !o.named(resource) {
+	case head.isUnknown():
+		if !o.matchesPlural(resource) {
 			return wire.TypeMeta{}, false
 		}
 	case head.list.Kind != "":
 		kind, ok := strings.CutSuffix(head.list.Kind, "List")
-		if !ok || !o.is(resource, wire.TypeMeta{APIVersion: head.list.APIVersion, Kind: kind}) {
+		if !ok || !o.matchesType(resource, wire.TypeMeta{APIVersion: head.list.APIVersion, Kind: kind}) {
 			return wire.TypeMeta{}, false
 		}
 	default:
-		if !o.is(resource, head.item) {
+		if !o.matchesType(resource, head.item) {
 			return wire.TypeMeta{}, false
 		}
 	}
-	return o.listKind(resource, head), true
+	return o.emptyListType(resource, head), true
 }
 
 // is reports whether a kind is the example's. An apiVersion that is not known is that of the path.
-func (o *own) is(resource schema.GroupVersionResource, t wire.TypeMeta) bool {
+func (o *responseMatcher) matchesType(resource schema.GroupVersionResource, t wire.TypeMeta) bool {
 	version := resource.GroupVersion().String()
 	if t.APIVersion == "" {
 		t.APIVersion = version
 	}
-	for _, gvk := range o.kinds {
+	for _, gvk := range o.gvks {
 		if t == (wire.TypeMeta{APIVersion: gvk.GroupVersion().String(), Kind: gvk.Kind}) {
 			return true
 		}
 	}
-	return o.typeName != "" && t.APIVersion == version && strings.EqualFold(t.Kind, o.typeName)
+	return o.goTypeName != "" && t.APIVersion == version && strings.EqualFold(t.Kind, o.goTypeName)
 }
 
 // named reports whether the resource has the plural that the example's kind would have.
-func (o *own) named(resource schema.GroupVersionResource) bool {
-	kinds := o.kinds
-	if o.typeName != "" {
-		kinds = []schema.GroupVersionKind{resource.GroupVersion().WithKind(o.typeName)}
+func (o *responseMatcher) matchesPlural(resource schema.GroupVersionResource) bool {
+	kinds := o.gvks
+	if o.goTypeName != "" {
+		kinds = []schema.GroupVersionKind{resource.GroupVersion().WithKind(o.goTypeName)}
 	}
 	for _, gvk := range kinds {
 		if plural, _ := meta.UnsafeGuessKindToResource(gvk); plural == resource {
@@ -128,25 +128,25 @@ func (o *own) named(resource schema.GroupVersionResource) bool {
 }
 
 // watch reports whether a WATCH of a resource brings the informer's objects.
-func (o *own) watch(resource schema.GroupVersionResource) bool {
+func (o *responseMatcher) matchWatch(resource schema.GroupVersionResource) bool {
 	if !o.resource.Empty() {
 		return o.resource == resource
 	}
-	return o.named(resource)
+	return o.matchesPlural(resource)
 }
 
 // tellsNothing reports whether the head leaves open what the objects are. Metadata does not say whose it is.
-func (h listHead) tellsNothing() bool {
+func (h listTypeMeta) isUnknown() bool {
 	if h.list.Kind != "" {
-		return h.list.Kind == partialListKind.Kind
+		return h.list.Kind == partialMetadataList.Kind
 	}
-	return h.item.Kind == "" || h.item.Kind+"List" == partialListKind.Kind
+	return h.item.Kind == "" || h.item.Kind+"List" == partialMetadataList.Kind
 }
 
-var partialListKind = wire.TypeMeta{APIVersion: metav1.SchemeGroupVersion.String(), Kind: "PartialObjectMetadataList"}
+var partialMetadataList = wire.TypeMeta{APIVersion: metav1.SchemeGroupVersion.String(), Kind: "PartialObjectMetadataList"}
 
 // listKind returns the kind of a list that is the informer's own: what the list says, or what its items or the example imply.
-func (o *own) listKind(resource schema.GroupVersionResource, head listHead) wire.TypeMeta {
+func (o *responseMatcher) emptyListType(resource schema.GroupVersionResource, head listTypeMeta) wire.TypeMeta {
 	version := head.list.APIVersion
 	if version == "" {
 		version = head.item.APIVersion
@@ -160,11 +160,11 @@ func (o *own) listKind(resource schema.GroupVersionResource, head listHead) wire
 	case head.item.Kind != "":
 		return wire.TypeMeta{APIVersion: version, Kind: head.item.Kind + "List"}
 	case o.partial:
-		return partialListKind
-	case len(o.kinds) > 0:
-		return wire.TypeMeta{APIVersion: version, Kind: o.kinds[0].Kind + "List"}
-	case o.typeName != "":
-		return wire.TypeMeta{APIVersion: version, Kind: o.typeName + "List"}
+		return partialMetadataList
+	case len(o.gvks) > 0:
+		return wire.TypeMeta{APIVersion: version, Kind: o.gvks[0].Kind + "List"}
+	case o.goTypeName != "":
+		return wire.TypeMeta{APIVersion: version, Kind: o.goTypeName + "List"}
 	}
 	return wire.TypeMeta{APIVersion: "v1", Kind: "List"} // an unstructured client takes any
 }

@@ -18,7 +18,7 @@ import (
 
 // A handler is told of what it can be given, from what it was given last, and an object that cannot be decoded is reported once for
 // each of its versions, not with each resync.
-func TestUndecoded(t *testing.T) {
+func TestUndecodable(t *testing.T) {
 	var reports int
 	defer func(was []utilruntime.ErrorHandler) { utilruntime.ErrorHandlers = was }(utilruntime.ErrorHandlers)
 	utilruntime.ErrorHandlers = []utilruntime.ErrorHandler{func(context.Context, error, string, ...any) { reports++ }}
@@ -66,13 +66,13 @@ func TestUndecoded(t *testing.T) {
 		} {
 			told := newRecorder()
 			reports = 0
-			r := &registration{informer: inf, handler: told, looks: looksOf(told)}
-			r.served = delivery.New(inf.store, r.handle, delivery.Options{})
+			r := &registration{informer: inf, handler: told, callbacks: callbacksOf(told)}
+			r.delivery = delivery.New(inf.store, r.handle, delivery.Options{})
 			for _, e := range test.events {
 				r.handle(t.Context(), e)
 			}
-			r.served.Close()
-			if got := told.all(); !slices.Equal(got, test.told) || reports != test.reports || len(r.undecoded) > 0 && strings.HasSuffix(name, "gone") {
+			r.delivery.Close()
+			if got := told.all(); !slices.Equal(got, test.told) || reports != test.reports || len(r.undecodable) > 0 && strings.HasSuffix(name, "gone") {
 				t.Errorf("share %v, %s: told %q with %d reports, want %q with %d", share, name, got, reports, test.told, test.reports)
 			}
 		}

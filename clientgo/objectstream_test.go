@@ -24,7 +24,7 @@ import (
 // A fake clientset gives objects without resourceVersions; still each change is told, in order, and in one handler's eyes
 // nothing is told twice.
 func TestFakeClientset(t *testing.T) {
-	for name, make := range both {
+	for name, make := range bothConstructors {
 		t.Run(name, func(t *testing.T) {
 			ctx := context.Background()
 			first := pod("a", "1")
@@ -37,7 +37,7 @@ func TestFakeClientset(t *testing.T) {
 			})
 			inf := informers.NewSharedInformerFactory(client, 0).Core().V1().Pods().Informer()
 			if name == "weir" {
-				parts, ok := takeApart(inf)
+				parts, ok := partsOf(inf)
 				if !ok {
 					t.Fatal("cannot be taken apart")
 				}
@@ -80,7 +80,7 @@ func TestFakeClientset(t *testing.T) {
 }
 
 // What List and Watch return is held as bytes where nothing is lost by that, and as it is where something would be.
-func TestReturnedHeld(t *testing.T) {
+func TestHeldObjects(t *testing.T) {
 	kind := pod("kind", "1")
 	kind.TypeMeta = metav1.TypeMeta{Kind: "Pod", APIVersion: "v1"}
 	precise := pod("precise", "1")
@@ -98,7 +98,7 @@ func TestReturnedHeld(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			m := test.object.(metav1.Object)
 			m.SetResourceVersion("5")
-			lw := plain{
+			lw := plainListerWatcher{
 				list: func(metav1.ListOptions) (runtime.Object, error) {
 					return &corev1.List{ListMeta: metav1.ListMeta{ResourceVersion: "5"}, Items: []runtime.RawExtension{{Object: test.object}}}, nil
 				},
@@ -173,11 +173,11 @@ func TestFakeDynamic(t *testing.T) {
 }
 
 // A watch that ends with a status, an event of another type, a list that is none: told, and got over.
-func TestReturnedErrors(t *testing.T) {
+func TestObjectStreamErrors(t *testing.T) {
 	gone := apierrors.NewResourceExpired("too old").ErrStatus
 	lists, watches := 0, make(chan *watch.FakeWatcher, 10)
 	told := make(chan error, 100)
-	inf := NewSharedIndexInformer(plain{
+	inf := NewSharedIndexInformer(plainListerWatcher{
 		list: func(metav1.ListOptions) (runtime.Object, error) {
 			lists++
 			switch lists {
@@ -230,7 +230,7 @@ func TestReturnedErrors(t *testing.T) {
 
 // An informer without an example takes whatever comes.
 func TestNoExample(t *testing.T) {
-	lw := plain{
+	lw := plainListerWatcher{
 		list: func(metav1.ListOptions) (runtime.Object, error) {
 			return &corev1.List{Items: []runtime.RawExtension{{Object: pod("a", "1")}, {Object: configMap("d", "m", nil)}}}, nil
 		},
@@ -246,9 +246,9 @@ func TestNoExample(t *testing.T) {
 }
 
 // A list that has other content under the version that is held brings it, though nothing but the list says so.
-func TestReturnedListHeals(t *testing.T) {
+func TestObjectListHeals(t *testing.T) {
 	content, watches := "1", make(chan *watch.FakeWatcher, 2)
-	lw := plain{
+	lw := plainListerWatcher{
 		list: func(metav1.ListOptions) (runtime.Object, error) {
 			list := &corev1.PodList{ListMeta: metav1.ListMeta{ResourceVersion: "10"}, Items: []corev1.Pod{*pod("a", content)}}
 			list.Items[0].ResourceVersion = "9"

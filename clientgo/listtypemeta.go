@@ -9,53 +9,53 @@ import (
 )
 
 // headBytes is how much of a captured LIST is looked at for kinds, at most.
-const headBytes = 512
+const maxTypeMetaPrefix = 512
 
 // listHead is what the first bytes of a list tell of kinds. kube-apiserver sends the list's own first, but for custom
 // resources: their keys are sorted, so the items stand before the list's kind, and begin with theirs.
-type listHead struct {
+type listTypeMeta struct {
 	list wire.TypeMeta
 	item wire.TypeMeta // of the first item, as it says itself
 }
 
 // decided reports whether reading on could tell nothing more.
-func (h listHead) decided() bool {
+func (h listTypeMeta) isComplete() bool {
 	return h.list.Kind != "" && h.list.APIVersion != "" || h.list.Kind == "" && h.item.Kind != "" && h.item.APIVersion != ""
 }
 
 // readHead reads the head of a list, no further than is needed, and returns a reader of the whole of it. What cannot be
 // read as a list has no kinds. The error is the reader's.
-func readHead(r io.Reader, enc wire.Encoding) (listHead, io.Reader, error) {
-	var head listHead
-	buf := make([]byte, 0, headBytes)
+func readListTypeMeta(r io.Reader, enc wire.Encoding) (listTypeMeta, io.Reader, error) {
+	var head listTypeMeta
+	buf := make([]byte, 0, maxTypeMetaPrefix)
 	for {
 		n, err := r.Read(buf[len(buf):cap(buf)])
 		buf = buf[:len(buf)+n]
 		if enc == wire.JSON {
-			head = jsonHead(buf)
+			head = jsonListTypeMeta(buf)
 		} else {
-			head = protobufHead(buf)
+			head = protobufListTypeMeta(buf)
 		}
 		switch {
 		case err == io.EOF:
 			return head, bytes.NewReader(buf), nil
 		case err != nil:
 			return head, nil, err
-		case head.decided(), len(buf) == cap(buf):
+		case head.isComplete(), len(buf) == cap(buf):
 			return head, io.MultiReader(bytes.NewReader(buf), r), nil
 		}
 	}
 }
 
 // protobufHead reads the envelope, which says the list's kind.
-func protobufHead(text []byte) listHead {
+func protobufListTypeMeta(text []byte) listTypeMeta {
 	reader := wire.NewListReader(bytes.NewReader(text), wire.Protobuf, wire.Limits{})
 	_, _ = reader.Next() // the text ends somewhere; the kind stands before that, or is not known yet
-	return listHead{list: reader.TypeMeta()}
+	return listTypeMeta{list: reader.TypeMeta()}
 }
 
 // jsonHead reads the members of the list up to where the text ends, and those of the first item.
-func jsonHead(text []byte) (head listHead) {
+func jsonListTypeMeta(text []byte) (head listTypeMeta) {
 	d := json.NewDecoder(bytes.NewReader(text))
 	if !delim(d, '{') {
 		return head

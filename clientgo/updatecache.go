@@ -17,38 +17,38 @@ import (
 // the budget is for values that are found.
 //
 // The initial list does not come by here. Safe for concurrent use.
-type recent struct {
+type updateCache struct {
 	idle   time.Duration
 	budget int64 // bytes, estimated
 
 	mu      sync.Mutex
-	entries map[string]*entry // by key
+	entries map[string]*updateEntry // by key
 	bytes   int64
 	changes int         // so far
-	found   float64     // how often a value was found soon, lately: nears h/(1+h) if h are found for each change
-	sweeper *time.Timer // runs while there are entries
+	hitRate float64     // how often a value was found soon, lately: nears h/(1+h) if h are found for each change
+	timer   *time.Timer // runs while there are entries
 	closed  bool
 }
 
 // entry is what is held of an object.
-type entry struct {
-	now, before version // before may be none
-	last        time.Time
-	change      int // of recent.changes: the last
+type updateEntry struct {
+	current, previous cachedVersion // before may be none
+	last              time.Time
+	change            int // of recent.changes: the last
 }
 
 // version is a version and its value.
-type version struct {
+type cachedVersion struct {
 	object *store.Object
 	value  any
-	parts  []part // without their bytes
+	fields []wireField // without their bytes
 }
 
 // valueFactor estimates the memory of a value from its bytes, as package store does.
 const valueFactor = 3
 
-func (e *entry) bytes() (n int64) {
-	for _, v := range []*version{&e.before, &e.now} {
+func (e *updateEntry) bytes() (n int64) {
+	for _, v := range []*cachedVersion{&e.previous, &e.current} {
 		if v.object != nil {
 			n += valueFactor * int64(v.object.Size())
 		}
@@ -57,77 +57,77 @@ func (e *entry) bytes() (n int64) {
 }
 
 // recentBudget is the budget where Options.DecodedBudget says none: some 2,000 pods.
-const recentBudget = 32 << 20
+const updateCacheBudget = 32 << 20
 
-func newRecent(idle time.Duration, budget int64) *recent {
+func newUpdateCache(idle time.Duration, budget int64) *updateCache {
 	if budget == 0 {
-		budget = recentBudget
+		budget = updateCacheBudget
 	}
-	return &recent{idle: idle, budget: budget, entries: map[string]*entry{}}
+	return &updateCache{idle: idle, budget: budget, entries: map[string]*updateEntry{}}
 }
 
 // One freeShare-th of the budget is there for any value. The rest is there while for each change more than one in worthShare is found
 // soon: within soonTurns times as many changes as the budget has room for values. To hold a value for longer costs more than to
 // decode it again.
 const (
-	freeShare  = 8
-	worthShare = 16
-	soonTurns  = 8
-	lately     = 1024 // changes
+	unconditionalFraction = 8
+	hitThreshold          = 16
+	timelyRounds          = 8
+	hitWindow             = 1024 // changes
 )
 
 // get finds a version that is held.
-func (r *recent) get(o *store.Object) (version, bool) {
+func (r *updateCache) get(o *store.Object) (cachedVersion, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	v, ok := r.find(o)
-	if ok && r.isSoon(r.changes-r.entries[o.Key()].change) {
-		r.found += (1 - r.found) / lately
+	v, ok := r.lookup(o)
+	if ok && r.isTimely(r.changes-r.entries[o.Key()].change) {
+		r.hitRate += (1 - r.hitRate) / hitWindow
 	}
 	return v, ok
 }
 
 // has reports whether a version is held.
-func (r *recent) has(o *store.Object) bool {
+func (r *updateCache) has(o *store.Object) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	_, ok := r.find(o)
+	_, ok := r.lookup(o)
 	return ok
 }
 
 // isSoon reports whether a value that is found so many changes after it came was worth holding.
-func (r *recent) isSoon(changes int) bool {
-	return int64(changes)*r.bytes <= soonTurns*int64(len(r.entries))*r.budget
+func (r *updateCache) isTimely(changes int) bool {
+	return int64(changes)*r.bytes <= timelyRounds*int64(len(r.entries))*r.budget
 }
 
-func (r *recent) find(o *store.Object) (version, bool) {
+func (r *updateCache) lookup(o *store.Object) (cachedVersion, bool) {
 	e := r.entries[o.Key()]
 	switch {
 	case e == nil:
-	case e.now.object == o:
-		return e.now, true
-	case e.before.object == o:
-		return e.before, true
+	case e.current.object == o:
+		return e.current, true
+	case e.previous.object == o:
+		return e.previous, true
 	}
-	return version{}, false
+	return cachedVersion{}, false
 }
 
 // hasRoom says whether put is worth what it costs to prepare: an object that is new here may not drive out others. It is asked once for a
 // change, and lets go of the version before if the new one is not to be held.
-func (r *recent) hasRoom(o *store.Object) bool {
+func (r *updateCache) admit(o *store.Object) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.changes++
-	r.found -= r.found / lately
+	r.hitRate -= r.hitRate / hitWindow
 	limit := r.budget
-	if r.found < 1./(worthShare+1) {
-		limit /= freeShare
+	if r.hitRate < 1./(hitThreshold+1) {
+		limit /= unconditionalFraction
 	}
 	if r.entries[o.Key()] == nil {
 		return r.bytes+valueFactor*int64(o.Size()) <= limit
 	}
 	if r.bytes > limit {
-		r.drop(o.Key())
+		r.removeLocked(o.Key())
 		return false
 	}
 	return true
@@ -135,7 +135,7 @@ func (r *recent) hasRoom(o *store.Object) bool {
 
 // put holds the value of a version, in place of the version before; with another handler that may still have to see the
 // change, both. What there is no room for is not held: what is there is about to be wanted just as much.
-func (r *recent) put(v version, several bool) {
+func (r *updateCache) put(v cachedVersion, several bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	e := r.entries[v.object.Key()]
@@ -143,33 +143,33 @@ func (r *recent) put(v version, several bool) {
 	case r.closed:
 		return
 	case e == nil:
-		e = &entry{}
+		e = &updateEntry{}
 		r.entries[v.object.Key()] = e
-	case e.now.object.Revision() >= v.object.Revision():
+	case e.current.object.Revision() >= v.object.Revision():
 		return // another handler was ahead
 	}
 	r.bytes -= e.bytes()
-	e.before, e.now, e.last, e.change = e.now, v, time.Now(), r.changes
+	e.previous, e.current, e.last, e.change = e.current, v, time.Now(), r.changes
 	if !several {
-		e.before = version{}
+		e.previous = cachedVersion{}
 	}
 	if r.bytes += e.bytes(); r.bytes > r.budget {
-		r.drop(v.object.Key())
+		r.removeLocked(v.object.Key())
 		return
 	}
-	if r.sweeper == nil {
-		r.sweeper = time.AfterFunc(r.idle/sweeps, r.sweep)
+	if r.timer == nil {
+		r.timer = time.AfterFunc(r.idle/checksPerIdle, r.expire)
 	}
 }
 
 // forget lets go of an object that is gone.
-func (r *recent) forget(key string) {
+func (r *updateCache) remove(key string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.drop(key)
+	r.removeLocked(key)
 }
 
-func (r *recent) drop(key string) {
+func (r *updateCache) removeLocked(key string) {
 	if e := r.entries[key]; e != nil {
 		r.bytes -= e.bytes()
 		delete(r.entries, key)
@@ -177,32 +177,32 @@ func (r *recent) drop(key string) {
 }
 
 // sweeps is how many sweeps make up one idle.
-const sweeps = 4
+const checksPerIdle = 4
 
 // sweep lets go of what has not changed for long, and comes again while there is anything.
-func (r *recent) sweep() {
+func (r *updateCache) expire() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := time.Now()
 	for key, e := range r.entries {
 		if now.Sub(e.last) >= r.idle {
-			r.drop(key)
+			r.removeLocked(key)
 		}
 	}
 	if len(r.entries) == 0 {
-		r.entries, r.sweeper = map[string]*entry{}, nil // a map keeps its room
+		r.entries, r.timer = map[string]*updateEntry{}, nil // a map keeps its room
 		return
 	}
-	r.sweeper.Reset(r.idle / sweeps)
+	r.timer.Reset(r.idle / checksPerIdle)
 }
 
 // close lets go of everything, for good.
-func (r *recent) close() {
+func (r *updateCache) close() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.closed = true
-	if r.sweeper != nil {
-		r.sweeper.Stop()
+	if r.timer != nil {
+		r.timer.Stop()
 	}
 	clear(r.entries)
 	r.bytes = 0

@@ -15,9 +15,9 @@ import (
 
 // TestFinalStates: OnDelete gets the state of the DELETED event, transformed like all others, as with client-go.
 func TestFinalStates(t *testing.T) {
-	for maker, make := range both {
+	for maker, make := range bothConstructors {
 		t.Run(maker, func(t *testing.T) {
-			s := newStage(t, make)
+			s := newFixture(t, make)
 			if err := s.informer.SetTransform(func(obj any) (any, error) {
 				p := obj.(*corev1.Pod).DeepCopy()
 				p.Labels["v"] = "t" + p.Labels["v"]
@@ -53,7 +53,7 @@ func TestFinalStatesOfBytes(t *testing.T) {
 		"not to be decoded":     {nil, []byte{0x0b}, "v=v"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := newChanging(t, Options{})
+			c := newChangingStore(t, Options{})
 			held := c.change(t, "a")
 			gone := pod("a", "9")
 			gone.ResourceVersion = "5"
@@ -65,15 +65,15 @@ func TestFinalStatesOfBytes(t *testing.T) {
 			if test.final != nil {
 				raw = test.final
 			}
-			c.inf.intake.transform = test.transform
-			if err := c.inf.intake.take(c.writer, wire.Deleted, &m, raw); err != nil {
+			c.inf.sink.transform = test.transform
+			if err := c.inf.sink.take(c.writer, wire.Deleted, &m, raw); err != nil {
 				t.Fatal(err)
 			}
-			got, err := c.inf.indexer.reader.lookDeleted(held, 5)
+			got, err := c.inf.indexer.reader.deletedValue(held, 5)
 			if want := "d/a@5 " + test.want; err != nil || show(got) != want {
 				t.Errorf("got %s, %v; want %s", show(got), err, want)
 			}
-			again, err := c.inf.indexer.reader.lookDeleted(held, 5)
+			again, err := c.inf.indexer.reader.deletedValue(held, 5)
 			if again.(*corev1.Pod).Labels["v"] = "changed"; err != nil || test.transform == nil && got == again {
 				t.Errorf("the same for another handler: %v", err)
 			}
@@ -82,10 +82,10 @@ func TestFinalStatesOfBytes(t *testing.T) {
 }
 
 // TestFinalsAreBounded: the newest states are kept, as many and as many bytes as there may be, and none for good.
-func TestFinalsAreBounded(t *testing.T) { synctest.Test(t, finalsAreBounded) }
+func TestFinalStatesAreBounded(t *testing.T) { synctest.Test(t, finalStatesAreBounded) }
 
-func finalsAreBounded(t *testing.T) {
-	var f finals
+func finalStatesAreBounded(t *testing.T) {
+	var f finalStates
 	put := func(i, size int) {
 		m := wire.Meta{Namespace: []byte("d"), Name: []byte("a"), ResourceVersion: fmt.Append(nil, i)}
 		f.putRaw(&m, make([]byte, size))
@@ -101,28 +101,28 @@ func finalsAreBounded(t *testing.T) {
 	for i := range 1000 {
 		put(1+i, 10)
 	}
-	if kept(1, 1000-maxFinals) != 0 || kept(1001-maxFinals, 1000) != maxFinals {
-		t.Errorf("%d of the last and %d of those before are kept", kept(1001-maxFinals, 1000), kept(1, 1000-maxFinals))
+	if kept(1, 1000-maxFinalStates) != 0 || kept(1001-maxFinalStates, 1000) != maxFinalStates {
+		t.Errorf("%d of the last and %d of those before are kept", kept(1001-maxFinalStates, 1000), kept(1, 1000-maxFinalStates))
 	}
 	for i := range 1000 {
-		put(2001+i, finalBytes/10)
+		put(2001+i, maxFinalStateBytes/10)
 	}
-	if n := kept(1, 3000); n != 10 || kept(2991, 3000) != 10 || f.bytes > finalBytes {
+	if n := kept(1, 3000); n != 10 || kept(2991, 3000) != 10 || f.bytes > maxFinalStateBytes {
 		t.Errorf("%d are kept, %d bytes", n, f.bytes)
 	}
-	if put(4000, finalBytes+1); kept(4000, 4000) != 0 || kept(2991, 3000) != 10 {
+	if put(4000, maxFinalStateBytes+1); kept(4000, 4000) != 0 || kept(2991, 3000) != 10 {
 		t.Error("one that is too large is kept, or drives out others")
 	}
-	time.Sleep(finalIdle - time.Second)
+	time.Sleep(finalStateIdle - time.Second)
 	if put(4001, 10); kept(2991, 3000) != 9 {
 		t.Error("some are gone too soon")
 	}
-	time.Sleep(finalIdle - time.Second)
+	time.Sleep(finalStateIdle - time.Second)
 	if kept(4001, 4001) != 1 {
 		t.Error("the last is gone too soon")
 	}
 	time.Sleep(2 * time.Second)
-	if kept(1, 5000) != 0 || len(f.states) != 0 || f.sweeper != nil {
+	if kept(1, 5000) != 0 || len(f.states) != 0 || f.timer != nil {
 		t.Error("some are kept for good")
 	}
 	put(4002, 10)

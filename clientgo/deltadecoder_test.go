@@ -13,7 +13,7 @@ import (
 )
 
 // Two versions that are decoded together are what they are apart, and share what is the same in both.
-func TestPairs(t *testing.T) {
+func TestDeltaDecoder(t *testing.T) {
 	full := podsim.New(1, 1).Pod(0)
 	status := full.DeepCopy()
 	status.ResourceVersion, status.Status.Phase = "9", corev1.PodFailed
@@ -36,14 +36,14 @@ func TestPairs(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			p := newPairs(reflect.TypeOf(test.was))
-			sc := &pairScratch{was: marshal(t, test.was), is: marshal(t, test.is)}
+			p := newDeltaDecoder(reflect.TypeOf(test.was))
+			sc := &deltaBuffers{oldRaw: marshal(t, test.was), newRaw: marshal(t, test.is)}
 			c := newCodec(test.was.(runtime.Object))
-			old, err := c.decode(sc.was)
+			old, err := c.decode(sc.oldRaw)
 			if err != nil {
 				t.Fatal(err)
 			}
-			want, err := c.decode(sc.is)
+			want, err := c.decode(sc.newRaw)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -54,7 +54,7 @@ func TestPairs(t *testing.T) {
 			if !reflect.DeepEqual(got, want) {
 				t.Errorf("got\n%v\nwant\n%v", got, want)
 			}
-			if again, err := c.decode(sc.was); err != nil || !reflect.DeepEqual(old, again) {
+			if again, err := c.decode(sc.oldRaw); err != nil || !reflect.DeepEqual(old, again) {
 				t.Error("the old version has changed")
 			}
 			for _, field := range test.shared {
@@ -95,8 +95,8 @@ func marshal(t testing.TB, m protobufMessage) []byte {
 }
 
 // What is not protobuf, or is in no order, or has an unknown field, is left to those who decode it apart.
-func TestPairsDecline(t *testing.T) {
-	p := newPairs(reflect.TypeFor[*corev1.Pod]())
+func TestDeltaDecoderDeclines(t *testing.T) {
+	p := newDeltaDecoder(reflect.TypeFor[*corev1.Pod]())
 	good := marshal(t, podsim.New(1, 1).Pod(0))
 	for name, bad := range map[string][]byte{
 		"JSON":      []byte(`{"metadata":{}}`),
@@ -104,17 +104,17 @@ func TestPairsDecline(t *testing.T) {
 		"unordered": append([]byte{0x12, 0}, good...),
 		"unknown":   append(good[:len(good):len(good)], 0x7a, 0),
 	} {
-		if _, ok := p.decode(&corev1.Pod{}, &pairScratch{was: good, is: bad}); ok {
+		if _, ok := p.decode(&corev1.Pod{}, &deltaBuffers{oldRaw: good, newRaw: bad}); ok {
 			t.Errorf("%s was decoded", name)
 		}
 	}
-	if _, ok := newPairs(reflect.TypeFor[*slim]()).decode(nil, &pairScratch{}); ok {
+	if _, ok := newDeltaDecoder(reflect.TypeFor[*slimPod]()).decode(nil, &deltaBuffers{}); ok {
 		t.Error("a type without protobuf was decoded")
 	}
 }
 
 // A map comes as one field for each entry, all with one number.
-func TestPairsOfMaps(t *testing.T) {
+func TestDeltaDecoderOfMaps(t *testing.T) {
 	was := &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Name: "c", ResourceVersion: "1"},
 		Data:       map[string]string{"a": "1", "b": "2", "c": "3", "d": "4"},
@@ -122,25 +122,25 @@ func TestPairsOfMaps(t *testing.T) {
 	}
 	is := was.DeepCopy()
 	is.ResourceVersion, is.Data["c"] = "2", "33"
-	got, ok := newPairs(reflect.TypeOf(was)).decode(was, &pairScratch{was: marshal(t, was), is: marshal(t, is)})
+	got, ok := newDeltaDecoder(reflect.TypeOf(was)).decode(was, &deltaBuffers{oldRaw: marshal(t, was), newRaw: marshal(t, is)})
 	if !ok || !reflect.DeepEqual(got, is) {
 		t.Errorf("got %v, %v, want %v", got, ok, is)
 	}
 }
 
-func FuzzPairs(f *testing.F) {
+func FuzzDeltaDecoder(f *testing.F) {
 	pod := podsim.New(1, 1).Pod(0)
 	one := marshal(f, pod)
 	pod.Status.Phase = corev1.PodFailed
 	f.Add(one, marshal(f, pod))
 	f.Add(one, []byte{})
-	p, c := newPairs(reflect.TypeFor[*corev1.Pod]()), newCodec(&corev1.Pod{})
+	p, c := newDeltaDecoder(reflect.TypeFor[*corev1.Pod]()), newCodec(&corev1.Pod{})
 	f.Fuzz(func(t *testing.T, was, is []byte) {
 		old, err := c.decode(was)
 		if err != nil {
 			return
 		}
-		got, ok := p.decode(old, &pairScratch{was: was, is: is})
+		got, ok := p.decode(old, &deltaBuffers{oldRaw: was, newRaw: is})
 		if !ok {
 			return
 		}
@@ -155,25 +155,25 @@ func FuzzPairs(f *testing.F) {
 }
 
 // BenchmarkBoth decodes the two versions of a pod whose status has changed.
-func BenchmarkBoth(b *testing.B) {
+func BenchmarkDeltaDecoder(b *testing.B) {
 	pod := podsim.New(1, 1).Pod(0)
-	sc := &pairScratch{was: marshal(b, pod)}
+	sc := &deltaBuffers{oldRaw: marshal(b, pod)}
 	pod.ResourceVersion, pod.Status.Phase = "9", corev1.PodFailed
-	sc.is = marshal(b, pod)
-	p, c := newPairs(reflect.TypeFor[*corev1.Pod]()), newCodec(pod)
+	sc.newRaw = marshal(b, pod)
+	p, c := newDeltaDecoder(reflect.TypeFor[*corev1.Pod]()), newCodec(pod)
 	b.Run("apart", func(b *testing.B) {
 		for b.Loop() {
-			if _, err := c.decode(sc.was); err != nil {
+			if _, err := c.decode(sc.oldRaw); err != nil {
 				b.Fatal(err)
 			}
-			if _, err := c.decode(sc.is); err != nil {
+			if _, err := c.decode(sc.newRaw); err != nil {
 				b.Fatal(err)
 			}
 		}
 	})
 	b.Run("together", func(b *testing.B) {
 		for b.Loop() {
-			old, err := c.decode(sc.was)
+			old, err := c.decode(sc.oldRaw)
 			if err != nil {
 				b.Fatal(err)
 			}

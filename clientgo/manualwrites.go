@@ -14,10 +14,10 @@ import (
 // hand writes what somebody puts into an informer's store by hand: tests mostly, and controllers that remember what they have
 // just written. It is held as it is, like in client-go, until the server has news of the object or a relist does not have
 // it. Unlike in client-go, handlers are told.
-type hand struct {
-	mu     sync.Mutex
-	writer *store.Writer // nil until the first write
-	rv     string        // of Replace or Bookmark
+type manualWrites struct {
+	mu              sync.Mutex
+	writer          *store.Writer // nil until the first write
+	resourceVersion string        // of Replace or Bookmark
 }
 
 // Add puts an object into the store.
@@ -29,7 +29,7 @@ func (x *indexer) Update(obj any) error {
 	if err != nil {
 		return cache.KeyError{Obj: obj, Err: err}
 	}
-	return x.write(func(w *store.Writer) error { return x.putByHand(w, key, obj) })
+	return x.write(func(w *store.Writer) error { return x.putManually(w, key, obj) })
 }
 
 // Delete takes an object out of the store, by its key.
@@ -38,7 +38,7 @@ func (x *indexer) Delete(obj any) error {
 	if err != nil {
 		return cache.KeyError{Obj: obj, Err: err}
 	}
-	return x.write(func(w *store.Writer) error { return x.deleteByHand(w, key) })
+	return x.write(func(w *store.Writer) error { return x.deleteManually(w, key) })
 }
 
 // Replace makes the store hold these objects and no others.
@@ -54,17 +54,17 @@ func (x *indexer) Replace(objects []any, resourceVersion string) error {
 	return x.write(func(w *store.Writer) error {
 		for _, key := range x.ListKeys() {
 			if _, ok := keep[key]; !ok {
-				if err := x.deleteByHand(w, key); err != nil {
+				if err := x.deleteManually(w, key); err != nil {
 					return err
 				}
 			}
 		}
 		for key, obj := range keep {
-			if err := x.putByHand(w, key, obj); err != nil {
+			if err := x.putManually(w, key, obj); err != nil {
 				return err
 			}
 		}
-		x.hand.rv = resourceVersion
+		x.writes.resourceVersion = resourceVersion
 		return nil
 	})
 }
@@ -74,30 +74,30 @@ func (x *indexer) LastStoreSyncResourceVersion() string {
 	if rv := x.store.ResourceVersion(); rv != "" {
 		return rv
 	}
-	x.hand.mu.Lock()
-	defer x.hand.mu.Unlock()
-	return x.hand.rv
+	x.writes.mu.Lock()
+	defer x.writes.mu.Unlock()
+	return x.writes.resourceVersion
 }
 
 // Bookmark notes a resourceVersion, which LastStoreSyncResourceVersion gives until the informer knows better.
 func (x *indexer) Bookmark(rv string) {
-	x.hand.mu.Lock()
-	defer x.hand.mu.Unlock()
-	x.hand.rv = rv
+	x.writes.mu.Lock()
+	defer x.writes.mu.Unlock()
+	x.writes.resourceVersion = rv
 }
 
 func (x *indexer) write(do func(*store.Writer) error) error {
-	x.hand.mu.Lock()
-	defer x.hand.mu.Unlock()
-	if x.hand.writer == nil {
-		x.hand.writer = x.store.ByHand(store.Scope{})
+	x.writes.mu.Lock()
+	defer x.writes.mu.Unlock()
+	if x.writes.writer == nil {
+		x.writes.writer = x.store.ByHand(store.Scope{})
 	}
-	err := do(x.hand.writer)
-	x.hand.writer.Flush()
+	err := do(x.writes.writer)
+	x.writes.writer.Flush()
 	return err
 }
 
-func (x *indexer) putByHand(w *store.Writer, key string, obj any) error {
+func (x *indexer) putManually(w *store.Writer, key string, obj any) error {
 	o, err := meta.Accessor(obj)
 	if err != nil {
 		return fmt.Errorf("%s: %w", key, err)
@@ -109,7 +109,7 @@ func (x *indexer) putByHand(w *store.Writer, key string, obj any) error {
 	return w.PutValue(m, nil, obj)
 }
 
-func (x *indexer) deleteByHand(w *store.Writer, key string) error {
+func (x *indexer) deleteManually(w *store.Writer, key string) error {
 	held, ok := x.store.Get(key)
 	if !ok {
 		return nil

@@ -8,7 +8,7 @@ import (
 )
 
 // running are the informers of a factory: those asked for, and those started. K is how the factory tells them apart.
-type running[K comparable] struct {
+type informerSet[K comparable] struct {
 	mu        sync.Mutex
 	informers map[K]cache.SharedIndexInformer
 	started   map[K]bool
@@ -16,12 +16,12 @@ type running[K comparable] struct {
 	runs      sync.WaitGroup // one for each started informer; they end with the context that Start got
 }
 
-func newRunning[K comparable]() running[K] {
-	return running[K]{informers: map[K]cache.SharedIndexInformer{}, started: map[K]bool{}}
+func newInformerSet[K comparable]() informerSet[K] {
+	return informerSet[K]{informers: map[K]cache.SharedIndexInformer{}, started: map[K]bool{}}
 }
 
 // get gives the informer of a key, and builds it if there is none.
-func (r *running[K]) get(key K, build func() cache.SharedIndexInformer) cache.SharedIndexInformer {
+func (r *informerSet[K]) get(key K, build func() cache.SharedIndexInformer) cache.SharedIndexInformer {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if inf, ok := r.informers[key]; ok {
@@ -33,7 +33,7 @@ func (r *running[K]) get(key K, build func() cache.SharedIndexInformer) cache.Sh
 }
 
 // start runs the informers that were asked for and do not run yet, until the context ends. After shutdown it does nothing.
-func (r *running[K]) start(ctx context.Context) {
+func (r *informerSet[K]) start(ctx context.Context) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.closing {
@@ -48,7 +48,7 @@ func (r *running[K]) start(ctx context.Context) {
 }
 
 // shutdown blocks until the informers have ended, which their contexts must tell them to.
-func (r *running[K]) shutdown() {
+func (r *informerSet[K]) shutdown() {
 	r.mu.Lock()
 	r.closing = true
 	r.mu.Unlock()
@@ -57,7 +57,7 @@ func (r *running[K]) shutdown() {
 
 // wait blocks until the started informers have synced, or the context ends, and tells which have. The error is the
 // context's cause when one has not.
-func (r *running[K]) wait(ctx context.Context) (map[K]bool, error) {
+func (r *informerSet[K]) waitForSync(ctx context.Context) (map[K]bool, error) {
 	r.mu.Lock()
 	waiting := map[K]cache.DoneChecker{}
 	for key, inf := range r.informers {

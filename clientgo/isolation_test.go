@@ -24,7 +24,7 @@ import (
 
 // apart are informers of pods that hold and hand out their objects in each way there is. In none of them is anything that can be
 // changed shared between two objects, or between two versions of one.
-var apart = map[string]func(t *testing.T, cfg *rest.Config) cache.SharedIndexInformer{
+var isolatedInformers = map[string]func(t *testing.T, cfg *rest.Config) cache.SharedIndexInformer{
 	"client-go": func(_ *testing.T, cfg *rest.Config) cache.SharedIndexInformer {
 		return cache.NewSharedIndexInformer(podsOf(cfg), &corev1.Pod{}, 0, nil)
 	},
@@ -60,7 +60,7 @@ func withContentType(contentType string, opts Options) func(*testing.T, *rest.Co
 // Whoever changes one version of an object harms no other object and no other version: not the one before, not the one after, not
 // what OnDelete gets when the watch brings the deletion.
 func TestNothingMutableIsShared(t *testing.T) {
-	for name, build := range apart {
+	for name, build := range isolatedInformers {
 		t.Run(name, func(t *testing.T) {
 			server := serve(t, apiserver.Options{})
 			pods := kubernetes.NewForConfigOrDie(server.Config()).CoreV1().Pods("d")
@@ -195,7 +195,7 @@ func TestShareDecoded(t *testing.T) {
 		}
 		see := func(o *store.Object) *corev1.Pod {
 			t.Helper()
-			value, err := inf.indexer.reader.look(o)
+			value, err := inf.indexer.reader.valueOnce(o)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -211,7 +211,7 @@ func TestShareDecoded(t *testing.T) {
 		}
 		changed := sim.Pod(0)
 		changed.ResourceVersion, changed.Status.Message = "999999999", "changed"
-		was, is, err := inf.indexer.reader.lookBoth(a, put(changed), false)
+		was, is, err := inf.indexer.reader.updateValues(a, put(changed), false)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -14,21 +14,21 @@ import (
 )
 
 // changing is a store whose objects a test changes.
-type changing struct {
+type changingStore struct {
 	inf     *informer
 	writer  *store.Writer
 	version int
 }
 
-func newChanging(t *testing.T, opts Options) *changing {
+func newChangingStore(t *testing.T, opts Options) *changingStore {
 	inf := NewSharedIndexInformerWithOptions(&cache.ListWatch{}, &corev1.Pod{}, 0, nil, opts).(*informer)
 	t.Cleanup(inf.store.Close)
 	t.Cleanup(inf.indexer.reader.close)
-	return &changing{inf: inf, writer: inf.store.Writer(store.Scope{})}
+	return &changingStore{inf: inf, writer: inf.store.Writer(store.Scope{})}
 }
 
 // change changes an object and gives the version that is new.
-func (c *changing) change(t *testing.T, name string) *store.Object {
+func (c *changingStore) change(t *testing.T, name string) *store.Object {
 	t.Helper()
 	c.version++
 	p := pod(name, "v")
@@ -50,9 +50,9 @@ func (c *changing) change(t *testing.T, name string) *store.Object {
 }
 
 // see is what a handler of a change gets.
-func (c *changing) see(t *testing.T, was, is *store.Object, several bool) (old, fresh *corev1.Pod) {
+func (c *changingStore) update(t *testing.T, was, is *store.Object, several bool) (old, fresh *corev1.Pod) {
 	t.Helper()
-	a, b, err := c.inf.indexer.reader.lookBoth(was, is, several)
+	a, b, err := c.inf.indexer.reader.updateValues(was, is, several)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,9 +64,9 @@ func (c *changing) see(t *testing.T, was, is *store.Object, several bool) (old, 
 }
 
 // TestRecentFlood: where more objects change in turn than there is room for, most of the room stays free.
-func TestRecentFlood(t *testing.T) {
-	c := newChanging(t, Options{})
-	held := c.inf.indexer.reader.recent
+func TestUpdateCacheFlood(t *testing.T) {
+	c := newChangingStore(t, Options{})
+	held := c.inf.indexer.reader.updates
 	held.budget = 8 * 3000
 	c.inTurn(t, 2000, 4)
 	if objects, bytes := held.holds(); objects == 0 || bytes > 3000 {
@@ -75,9 +75,9 @@ func TestRecentFlood(t *testing.T) {
 }
 
 // TestRecentInTurn: objects that change in turn are held, all that there is room for; and let go of when there are too many of them.
-func TestRecentInTurn(t *testing.T) {
-	c := newChanging(t, Options{})
-	held := c.inf.indexer.reader.recent
+func TestUpdateCacheInTurn(t *testing.T) {
+	c := newChangingStore(t, Options{})
+	held := c.inf.indexer.reader.updates
 	held.budget = 100_000
 	c.inTurn(t, 200, 10)
 	if objects, bytes := held.holds(); objects != 200 || bytes < held.budget/8 {
@@ -90,13 +90,13 @@ func TestRecentInTurn(t *testing.T) {
 }
 
 // TestRecentForListers: objects that change once are held if they are read after that.
-func TestRecentForListers(t *testing.T) {
-	c := newChanging(t, Options{})
-	held := c.inf.indexer.reader.recent
+func TestUpdateCacheForListers(t *testing.T) {
+	c := newChangingStore(t, Options{})
+	held := c.inf.indexer.reader.updates
 	held.budget = 1 << 20
 	for i := range 1000 {
 		name := fmt.Sprint("p", i)
-		c.see(t, c.change(t, name), c.change(t, name), false)
+		c.update(t, c.change(t, name), c.change(t, name), false)
 		if _, exists, err := c.inf.indexer.GetByKey("d/" + name); !exists || err != nil {
 			t.Fatal(exists, err)
 		}
@@ -107,7 +107,7 @@ func TestRecentForListers(t *testing.T) {
 }
 
 // inTurn changes n objects one after the other, so many times.
-func (c *changing) inTurn(t *testing.T, n, times int) {
+func (c *changingStore) inTurn(t *testing.T, n, times int) {
 	t.Helper()
 	last := make([]*store.Object, n)
 	for i := range n {
@@ -116,13 +116,13 @@ func (c *changing) inTurn(t *testing.T, n, times int) {
 	for range times {
 		for i := range n {
 			is := c.change(t, fmt.Sprint("p", i))
-			c.see(t, last[i], is, false)
+			c.update(t, last[i], is, false)
 			last[i] = is
 		}
 	}
 }
 
-func (r *recent) holds() (objects int, bytes int64) {
+func (r *updateCache) holds() (objects int, bytes int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return len(r.entries), r.bytes
@@ -130,22 +130,22 @@ func (r *recent) holds() (objects int, bytes int64) {
 
 // The new version of one change is the old one of the next, decoded once; when the object is left alone it goes, and when it
 // is gone nothing stays.
-func TestRecent(t *testing.T) {
+func TestUpdateCache(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newChanging(t, Options{})
-		held := c.inf.indexer.reader.recent
+		c := newChangingStore(t, Options{})
+		held := c.inf.indexer.reader.updates
 		first, second := c.change(t, "a"), c.change(t, "a")
-		_, fresh := c.see(t, first, second, false)
+		_, fresh := c.update(t, first, second, false)
 		if got, _, err := c.inf.indexer.GetByKey("d/a"); err != nil || got != any(fresh) {
 			t.Errorf("a lister decodes again what a handler has just got, %v", err)
 		}
 		third := c.change(t, "a")
-		old, fresh := c.see(t, second, third, false)
-		if again, _ := c.see(t, second, third, false); again == old {
+		old, fresh := c.update(t, second, third, false)
+		if again, _ := c.update(t, second, third, false); again == old {
 			t.Error("the version before is held for nobody")
 		}
 		fourth := c.change(t, "a")
-		if old, _ := c.see(t, third, fourth, false); old != fresh {
+		if old, _ := c.update(t, third, fourth, false); old != fresh {
 			t.Error("the new version was decoded again as the old one")
 		}
 		time.Sleep(decodedIdle - time.Second)
@@ -157,8 +157,8 @@ func TestRecent(t *testing.T) {
 			t.Errorf("%d objects of %d bytes stay", objects, bytes)
 		}
 		fifth := c.change(t, "a")
-		_, fresh = c.see(t, fourth, fifth, false)
-		if last, err := c.inf.indexer.reader.lookLast(fifth); err != nil || last != any(fresh) {
+		_, fresh = c.update(t, fourth, fifth, false)
+		if last, err := c.inf.indexer.reader.lastValue(fifth); err != nil || last != any(fresh) {
 			t.Errorf("the last version was decoded again, %v", err)
 		}
 		if objects, bytes := held.holds(); objects != 0 || bytes != 0 {
@@ -169,27 +169,27 @@ func TestRecent(t *testing.T) {
 }
 
 // Several handlers get the same values, though one is a change behind the other.
-func TestRecentSeveral(t *testing.T) {
-	c := newChanging(t, Options{})
+func TestUpdateCacheSeveralHandlers(t *testing.T) {
+	c := newChangingStore(t, Options{})
 	first, second, third := c.change(t, "a"), c.change(t, "a"), c.change(t, "a")
-	_, ahead := c.see(t, first, second, true)
-	aheadOld, aheadNew := c.see(t, second, third, true)
-	if _, behind := c.see(t, first, second, true); behind != ahead {
+	_, ahead := c.update(t, first, second, true)
+	aheadOld, aheadNew := c.update(t, second, third, true)
+	if _, behind := c.update(t, first, second, true); behind != ahead {
 		t.Error("the slower handler has its own new version")
 	}
-	old, fresh := c.see(t, second, third, true)
+	old, fresh := c.update(t, second, third, true)
 	if old != aheadOld || fresh != aheadNew || old != ahead {
 		t.Error("the slower handler has its own versions")
 	}
 }
 
 // No more is held than the budget allows, and what is held is not pushed out by what comes later.
-func TestRecentBudget(t *testing.T) {
-	c := newChanging(t, Options{DecodedBudget: 8 * 3000})
-	held := c.inf.indexer.reader.recent
+func TestUpdateCacheBudget(t *testing.T) {
+	c := newChangingStore(t, Options{DecodedBudget: 8 * 3000})
+	held := c.inf.indexer.reader.updates
 	for i := range 200 {
 		name := fmt.Sprint("p", i)
-		c.see(t, c.change(t, name), c.change(t, name), false)
+		c.update(t, c.change(t, name), c.change(t, name), false)
 		if held.bytes > 3000 {
 			t.Fatalf("%d bytes are held", held.bytes)
 		}
@@ -201,7 +201,7 @@ func TestRecentBudget(t *testing.T) {
 		t.Error("the first one was pushed out")
 	}
 	held.close()
-	c.see(t, c.change(t, "p0"), c.change(t, "p0"), false)
+	c.update(t, c.change(t, "p0"), c.change(t, "p0"), false)
 	if held.bytes != 0 || len(held.entries) != 0 {
 		t.Error("something is held after the end")
 	}
