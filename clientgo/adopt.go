@@ -17,11 +17,12 @@ import (
 	"github.com/weirproject/weir/internal/reflector"
 )
 
-// ErrLayout: the client-go that is linked in builds its informers otherwise than this package knows, so that the factories hand out
-// client-go's own. It is logged when the first factory is made, and is what Err then says of these informers, beside ErrNotOurs.
+// ErrLayout is what Err returns, beside ErrNotOurs, if the linked client-go lays out its informers
+// in a way that this package does not know. Factories then return client-go's own informers. It is
+// logged when the first factory is made.
 var ErrLayout = errors.New("clientgo: this version of client-go lays out its informers in another way")
 
-// parts are what a client-go informer was made of.
+// informerParts is what a client-go informer was built from.
 type informerParts struct {
 	lw          cache.ListerWatcher
 	example     runtime.Object
@@ -32,10 +33,10 @@ type informerParts struct {
 	indexers    cache.Indexers
 }
 
-// takeApart gives the parts of an informer that client-go has built and nobody has used yet. It reads its private
-// fields: generated code makes a ListerWatcher, an example and indexers and hands them to nobody but client-go's own
-// constructor, and a constructor of somebody else's (InformerFor) may have set a transform too. Nothing less would carry over
-// all that they mean. It reports false for an informer that is of another type, has started, or has handlers.
+// partsOf returns the parts of an informer that client-go has built and nobody has used. It reads
+// private fields: generated code passes its ListerWatcher, example and indexers to client-go's
+// constructor only, and a custom constructor (InformerFor) may have set a transform. partsOf
+// reports false for an informer of another type, one that has started and one with handlers.
 func partsOf(inf cache.SharedIndexInformer) (informerParts, bool) {
 	v := informerStruct(inf)
 	var p informerParts
@@ -52,8 +53,8 @@ func partsOf(inf cache.SharedIndexInformer) (informerParts, bool) {
 	return p, true
 }
 
-// structOf is the struct of client-go's informer. client-go's typed informer does nothing but to wrap another; whatever else does has a
-// meaning of its own, and is none.
+// informerStruct returns the struct of client-go's informer. client-go's typed informer only wraps
+// another; any other wrapper has a meaning of its own, and the result is invalid.
 func informerStruct(inf any) reflect.Value {
 	v := reflect.ValueOf(inf)
 	for v.Kind() == reflect.Interface || v.Kind() == reflect.Pointer {
@@ -68,15 +69,17 @@ func informerStruct(inf any) reflect.Value {
 	return v
 }
 
-// knownFields are the fields of client-go's informer: those that are read here, and those that mean nothing to ours, which publishes no
-// metrics of a FIFO, has the keys that client-go's constructor sets, and a store, a clock and a detector of its own.
+// knownFields are the fields of client-go's informer that partsOf reads or that have no meaning
+// here: ours publishes no FIFO metrics, uses the keys that client-go's constructor sets, and has
+// its own store, clock and mutation detector.
 var knownFields = []string{
 	"indexer", "controller", "synced", "processor", "cacheMutationDetector", "listerWatcher", "objectType", "objectDescription",
 	"resyncCheckPeriod", "defaultEventHandlerResyncPeriod", "clock", "started", "stopped", "startedLock", "blockDeltas",
 	"watchErrorHandler", "transform", "identifier", "informerMetricsProvider", "keyFunc",
 }
 
-// unknownFields are the fields of an informer that a later client-go has added: what they mean is lost when it is adopted.
+// unknownFields returns the fields of an informer that a later client-go has added. Their meaning
+// is lost when the informer is adopted.
 func unknownFields(inf any) (unknown []string) {
 	t := reflect.TypeOf(inf)
 	for t.Kind() == reflect.Pointer {
@@ -90,7 +93,7 @@ func unknownFields(inf any) (unknown []string) {
 	return unknown
 }
 
-// field reads a private field, if it is there and of the type that is known.
+// readField reads a private field, if it exists and has the expected type.
 func readField[T any](v reflect.Value, name string, to *T) bool {
 	f := v.FieldByName(name)
 	if !f.IsValid() || f.Type() != reflect.TypeFor[T]() || !f.CanAddr() {
@@ -100,7 +103,8 @@ func readField[T any](v reflect.Value, name string, to *T) bool {
 	return true
 }
 
-// handlersOf counts the handlers of a client-go informer; -1 where they cannot be counted.
+// countHandlers returns the number of handlers of a client-go informer, or -1 if they cannot be
+// counted.
 func countHandlers(v reflect.Value) int {
 	processor := v.FieldByName("processor")
 	if !processor.IsValid() || processor.Kind() != reflect.Pointer || processor.IsNil() {
@@ -113,21 +117,24 @@ func countHandlers(v reflect.Value) int {
 	return listeners.Len()
 }
 
-// Adopt returns an informer of this package in place of one that client-go has built, which must have no handlers yet and must not have
-// started. It returns any other informer as it is; Err tells whether one is of this package. Adopt is for code that builds informers in
-// a place of its own, such as the InformerFor of a factory that informer-gen has generated.
+// Adopt returns an informer of this package in place of one that client-go has built, which must
+// have neither started nor handlers. It returns any other informer unchanged; Err tells whether an
+// informer is of this package. Adopt is for code that builds its own informers, such as the
+// InformerFor of a factory that informer-gen has generated.
 //
-// When one of the informers that Adopt took over finds its server restored, all of them list again: which of them are of one server is
-// not known. A list of what has not changed tells handlers nothing.
+// When one adopted informer finds that its server was restored, all adopted informers list again,
+// because Adopt cannot know which of them share a server. A list of unchanged objects calls no
+// handler.
 func Adopt(inf cache.SharedIndexInformer) cache.SharedIndexInformer {
 	return adopt(inf, Options{Reflector: reflector.Config{Server: &adoptedServer}})
 }
 
-// adoptedServer is what the informers that Adopt took over know together. It holds on to none that does not watch.
+// adoptedServer is what adopted informers know about servers. It does not keep informers alive that
+// do not watch.
 var adoptedServer reflector.Server
 
-// adopt builds an informer of this package from one that client-go has built. One that cannot be taken apart is given
-// back as it is: it works, as client-go's do.
+// adopt builds an informer of this package from one that client-go has built. It returns an
+// informer whose parts it cannot read unchanged.
 func adopt(inf cache.SharedIndexInformer, opts Options) cache.SharedIndexInformer {
 	p, ok := partsOf(inf)
 	if !ok {
@@ -144,10 +151,10 @@ func adopt(inf cache.SharedIndexInformer, opts Options) cache.SharedIndexInforme
 	return ours
 }
 
-// layoutKnown reports whether client-go's informers can be taken over, and logs what cannot be: once, since there is one client-go.
+// layoutKnown reports whether client-go's informers can be adopted, and logs once what cannot be.
 var layoutKnown = sync.OnceValue(func() bool {
 	logger := klog.Background()
-	if _, ok := partsOf(core.NewConfigMapInformer(nil, "", 0, nil)); !ok { // as generated code builds it: from 0.37 on in a typed one
+	if _, ok := partsOf(core.NewConfigMapInformer(nil, "", 0, nil)); !ok { // built as generated code does; typed from 0.37 on
 		logger.Error(ErrLayout, "The informers of factories are client-go's")
 		return false
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/weirproject/weir/internal/wire"
 )
 
-// verb is what a capture waits for.
+// verb tells which requests a capture takes the response of.
 type verb uint8
 
 const (
@@ -22,28 +22,30 @@ const (
 
 type captureKey struct{}
 
-// capture takes the answer to one LIST or WATCH away from its caller. It is in the request's context.
+// capture takes the response to one LIST or WATCH away from the client that sent the request. It
+// travels in the request's context.
 type capture struct {
 	verb    verb
-	context context.Context // what the answer's body lives as long as
-	matcher responseMatcher // a copy: the caller may leave requests behind
+	context context.Context // the response's body lives as long as this context
+	matcher responseMatcher // a copy: a call that was left behind may still use it
 
 	mu       sync.Mutex
-	answer   *http.Response // the captured one
+	answer   *http.Response // the captured response, or nil
 	resource schema.GroupVersionResource
 	release  context.CancelCauseFunc
-	answers  int  // to requests of the verb
-	stubbed  int  // of these, those that the caller did not get
-	foreign  bool // one was not the informer's own: from then on the caller gets them all
+	answers  int  // responses to requests of the verb
+	stubbed  int  // of answers: those that the caller got a stub for
+	foreign  bool // a response had other objects: from then on the caller gets every response
 	closed   bool
 }
 
-// with puts the capture into a context.
+// withContext returns a context that carries the capture.
 func (c *capture) withContext(ctx context.Context) context.Context {
 	return context.WithValue(ctx, captureKey{}, c)
 }
 
-// admit decides whether an answer is to be captured: the informer's own are, until the caller has got one that is not.
+// admit reports whether to capture a response. Matching responses are captured until the caller has
+// received one that does not match.
 func (c *capture) admit(isOwn bool) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -56,7 +58,8 @@ func (c *capture) admit(isOwn bool) bool {
 	return true
 }
 
-// take keeps an answer. It reports false when there is one already, or nobody wants it any more.
+// keep stores the captured response. It reports false if there was another one before or the
+// capture has ended.
 func (c *capture) keep(resp *http.Response, resource schema.GroupVersionResource, release context.CancelCauseFunc) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -67,11 +70,11 @@ func (c *capture) keep(resp *http.Response, resource schema.GroupVersionResource
 	return true
 }
 
-// captured is what a call of a ListerWatcher has come to.
+// captured is the result of one call of a ListerWatcher.
 type captured struct {
-	answer   *http.Response // nil: none, or not all that the caller asked for, since it made several requests
+	answer   *http.Response // nil if nothing was captured, or if the caller sent several requests
 	resource schema.GroupVersionResource
-	whole    bool // the caller got every answer: what it returns is what it made of them
+	whole    bool // the caller got every response, so what it returned is complete
 }
 
 // end stops capturing and returns what was captured.
@@ -85,7 +88,7 @@ func (c *capture) end() captured {
 	return captured{c.answer, c.resource, c.stubbed == 0}
 }
 
-// discard lets the captured answer go.
+// discard stops capturing and closes the captured response.
 func (c *capture) discard() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -93,7 +96,7 @@ func (c *capture) discard() {
 	c.drop()
 }
 
-// drop lets the captured answer go. The lock is held.
+// drop closes the captured response. The caller holds mu.
 func (c *capture) drop() {
 	if c.answer != nil {
 		c.release(errDropped)
@@ -104,7 +107,7 @@ func (c *capture) drop() {
 
 var errDropped = errors.New("the answer is not wanted")
 
-// wants returns the resource of a request, if the capture is for requests such as this one.
+// wants returns the resource of a request and reports whether the capture takes its response.
 func (c *capture) wants(req *http.Request) (schema.GroupVersionResource, bool) {
 	resource, ok := resourceOf(req)
 	if !ok || req.Method != http.MethodGet {
@@ -114,13 +117,15 @@ func (c *capture) wants(req *http.Request) (schema.GroupVersionResource, bool) {
 	return resource, watch == (c.verb == verbWatch)
 }
 
-// look reports whether an answer is the informer's own, and of a list the kind. It reads the head of the body of a list, puts
-// it back, and leaves the body decompressed. It blocks until the head has come or the context ends, which is then the error.
+// inspect reports whether a response has the informer's objects, and for a LIST returns the type of
+// the list. It reads the first bytes of a list's body, puts them back and leaves the body
+// decompressed. It blocks until they have arrived or the context ends; the error is then the
+// context's cause.
 func (c *capture) inspect(ctx context.Context, resource schema.GroupVersionResource, resp *http.Response, enc wire.Encoding) (wire.TypeMeta, bool, error) {
 	if c.verb == verbWatch {
 		return wire.TypeMeta{}, c.matcher.matchWatch(resource), nil
 	}
-	body := resp.Body // what does not end with its request's context ends here, whatever resp has by then
+	body := resp.Body // closed by hand, because some bodies outlive their request's context
 	stop := context.AfterFunc(ctx, func() { _ = body.Close() })
 	defer stop()
 	if err := decompress(resp); err != nil {

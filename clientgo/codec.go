@@ -18,12 +18,13 @@ import (
 	"github.com/weirproject/weir/internal/wire"
 )
 
-// codec turns the bytes of an informer's objects into values of its example's type, and back.
+// codec decodes the bytes of an informer's objects into values of its example's type, and encodes
+// them.
 type codec struct {
-	goType   reflect.Type    // a pointer to a struct; nil: anything, which is never encoded
-	protobuf *decode.Decoder // nil: the type has no protobuf form
+	goType   reflect.Type    // a pointer to a struct; nil for any type, which is never encoded
+	protobuf *decode.Decoder // nil if the type has no protobuf form
 	gvk      schema.GroupVersionKind
-	itemType atomic.Pointer[wire.TypeMeta] // what lists say that their items are
+	itemType atomic.Pointer[wire.TypeMeta] // the type that lists state for their items
 }
 
 type protobufMessage interface {
@@ -46,19 +47,20 @@ func newCodec(example runtime.Object) *codec {
 	return c
 }
 
-// learn notes what the items of lists are: in JSON those of built-in kinds do not say so themselves.
+// setItemType sets the type of lists' items: in JSON, items of built-in kinds do not state their
+// own.
 func (c *codec) setItemType(t wire.TypeMeta) { c.itemType.Store(&t) }
 
-// decode makes a value of its bytes, which the caller may change. They say themselves which encoding they are in: a message of
-// protobuf cannot begin with a brace, which would be field 15 of a kind that no object has.
+// decode decodes an object. The caller may change the result. The bytes themselves show their
+// encoding: no protobuf message of an object begins with a brace, which would be field 15.
 func (c *codec) decode(raw []byte) (any, error) { return c.decodeBy(raw, (*decode.Decoder).Decode) }
 
-// decodeShared is decode for values that are only read.
+// decodeShared is decode for values that are only read. They may share memory with other values.
 func (c *codec) decodeShared(raw []byte) (any, error) {
 	return c.decodeBy(raw, (*decode.Decoder).DecodeShared)
 }
 
-// decodeVersions is decode for two versions of an object, which share nothing that can be changed.
+// decodeVersions is decode for two versions of an object. They share nothing mutable.
 func (c *codec) decodeVersions(was, is []byte) (old, fresh any, err error) {
 	if c.protobuf != nil && isProtobuf(was) && isProtobuf(is) {
 		if old, fresh, err = c.protobuf.DecodeVersions(was, is); err != nil {
@@ -96,7 +98,8 @@ func (c *codec) decodeBy(raw []byte, decode func(*decode.Decoder, []byte) (any, 
 	return c.setTypeMeta(object), nil
 }
 
-// stamp gives an object the kind that its list or the example says, where the object needs one.
+// setTypeMeta gives an object the type that its list or the example states, if the object needs
+// one.
 func (c *codec) setTypeMeta(object any) any {
 	switch object := object.(type) {
 	case *metav1.PartialObjectMetadata:
@@ -117,9 +120,10 @@ func (c *codec) setTypeMeta(object any) any {
 	return object
 }
 
-// encode makes bytes of a value: protobuf where its type has it, else JSON. It reports false where something would be
-// lost: the value is of another type, says its kind though protobuf has no room for it, or decodes to something else. A nil
-// slice or map in place of an empty one, and a time's zone, are no loss.
+// encode encodes a value: as protobuf if its type has that and the value states no kind, which
+// protobuf has no room for; else as JSON. It reports false if the value has another type or would
+// decode to something else. Nil slices and maps in place of empty ones, and a time's zone, do not
+// count as a difference.
 func (c *codec) encode(value any) ([]byte, bool) {
 	if c.goType == nil || reflect.TypeOf(value) != c.goType || reflect.ValueOf(value).IsNil() {
 		return nil, false
@@ -143,17 +147,17 @@ func marshalJSON(value any) ([]byte, error) {
 	return json.Marshal(value)
 }
 
-// keepsJSON reports whether an unstructured object comes back as it is from its JSON; false may also mean that this is not known.
+// roundTripsJSON reports whether an unstructured object is known to decode to itself from its JSON.
 func roundTripsJSON(value any) bool {
 	u, ok := value.(*unstructured.Unstructured)
-	return ok && u.GetKind() != "" && isPlainJSON(u.Object, maxPlainDepth) // one without a kind is given one: see stamp
+	return ok && u.GetKind() != "" && isPlainJSON(u.Object, maxPlainDepth) // setTypeMeta would give a kind to one without
 }
 
-// maxPlainDepth bounds what isPlainJSON judges.
+// maxPlainDepth bounds the depth to which isPlainJSON looks.
 const maxPlainDepth = 100
 
-// isPlainJSON reports whether a value is made of what JSON is decoded into, and of nothing that is written as something else: a whole
-// number in a float64 comes back as an int64, and a nil map as no map.
+// isPlainJSON reports whether a value consists of what JSON decodes to, and encodes to itself. A
+// whole number in a float64 comes back as an int64, and a nil map as null.
 func isPlainJSON(value any, depth int) bool {
 	if depth == 0 {
 		return false
@@ -183,7 +187,7 @@ func isPlainJSON(value any, depth int) bool {
 	return false
 }
 
-// same reports whether raw decodes to value.
+// decodesTo reports whether raw decodes to value.
 func (c *codec) decodesTo(raw []byte, value any) bool {
 	decoded, err := c.decode(raw)
 	return err == nil && equality.Semantic.DeepEqual(decoded, value)

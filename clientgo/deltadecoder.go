@@ -11,22 +11,23 @@ import (
 	"github.com/weirproject/weir/internal/decode"
 )
 
-// pairs decodes two versions of an object at once. What is the same in both, such as the spec and the labels of a pod whose status
-// has changed, is decoded once and shared by the two: they are read-only. It works for protobuf alone; with JSON the two are
-// decoded apart. Safe for concurrent use.
+// deltaDecoder decodes the new version of an object over the old one. Fields that are equal in
+// both, such as the spec and the labels of a pod whose status has changed, are decoded once and
+// shared, so both values are read-only. It works for protobuf only. Safe for concurrent use.
 type deltaDecoder struct {
 	protobuf *decode.Decoder
-	fields   fieldTable // of the struct; nil: the type has no protobuf form
-	buffers  sync.Pool  // of *pairScratch
+	fields   fieldTable // of the struct; nil if the type has no protobuf form
+	buffers  sync.Pool  // of *deltaBuffers
 }
 
+// deltaBuffers is the memory of one decoding. The caller sets oldFields or oldRaw, and newRaw.
 type deltaBuffers struct {
 	oldRaw, newRaw       []byte
 	oldFields, newFields []wireField
-	changed              []byte // an object of the parts that are not the same
-	inner                []byte // and those of one field of it,
+	changed              []byte // the changed fields, as an object
+	inner                []byte // the changed fields of its field outer
 	outer                protowire.Number
-	changedPaths         []fieldPath // what has changed, come or gone
+	changedPaths         []fieldPath // fields that have changed, come or gone
 }
 
 func newDeltaDecoder(goType reflect.Type) *deltaDecoder {
@@ -37,101 +38,103 @@ func newDeltaDecoder(goType reflect.Type) *deltaDecoder {
 	return p
 }
 
-// decode makes the value of is, sharing with old, the value of was, what is the same. It reports false where it cannot.
-// wasParts is set, or was.
-func (p *deltaDecoder) decode(old any, sc *deltaBuffers) (any, bool) {
-	sc.newFields = sc.newFields[:0]
+// decode returns the value of newRaw, which shares the fields that are equal with old, the value of
+// the old version. It reports false if it cannot.
+func (p *deltaDecoder) decode(old any, b *deltaBuffers) (any, bool) {
+	b.newFields = b.newFields[:0]
 	if p.fields == nil {
 		return nil, false
 	}
 	ok := true
-	if len(sc.oldFields) == 0 {
-		sc.oldFields, ok = p.fields.split(sc.oldFields, sc.oldRaw)
+	if len(b.oldFields) == 0 {
+		b.oldFields, ok = p.fields.split(b.oldFields, b.oldRaw)
 	}
 	if ok {
-		sc.newFields, ok = p.fields.split(sc.newFields, sc.newRaw)
+		b.newFields, ok = p.fields.split(b.newFields, b.newRaw)
 	}
 	if !ok {
 		return nil, false
 	}
-	if sc.compare(); old == nil {
-		value, err := p.protobuf.DecodeShared(sc.changed)
+	if b.compare(); old == nil {
+		value, err := p.protobuf.DecodeShared(b.changed)
 		return value, err == nil
 	}
-	value, err := p.protobuf.DecodeOver(sc.changed, func(value any) {
+	value, err := p.protobuf.DecodeOver(b.changed, func(value any) {
 		v := reflect.ValueOf(value).Elem()
 		v.Set(reflect.ValueOf(old).Elem())
-		for _, path := range sc.changedPaths {
+		for _, path := range b.changedPaths {
 			p.fields.field(v, path).SetZero()
 		}
 	})
 	return value, err == nil
 }
 
-// compare parts what is the same from what has changed, come or gone.
-func (sc *deltaBuffers) compare() {
-	sc.changed, sc.inner, sc.changedPaths = sc.changed[:0], sc.inner[:0], sc.changedPaths[:0]
-	before := sc.oldFields
-	for i := range sc.newFields {
-		part := &sc.newFields[i]
-		for len(before) > 0 && before[0].path.less(part.path) {
-			sc.changedPaths = append(sc.changedPaths, before[0].path)
+// compare collects in changed and changedPaths the fields that have changed, come or gone.
+func (b *deltaBuffers) compare() {
+	b.changed, b.inner, b.changedPaths = b.changed[:0], b.inner[:0], b.changedPaths[:0]
+	before := b.oldFields
+	for i := range b.newFields {
+		field := &b.newFields[i]
+		for len(before) > 0 && before[0].path.less(field.path) {
+			b.changedPaths = append(b.changedPaths, before[0].path)
 			before = before[1:]
 		}
-		if len(before) > 0 && before[0].path == part.path {
-			same := before[0].equal(*part)
+		if len(before) > 0 && before[0].path == field.path {
+			same := before[0].equal(*field)
 			if before = before[1:]; same {
 				continue
 			}
 		}
-		sc.changedPaths = append(sc.changedPaths, part.path)
-		sc.add(part)
+		b.changedPaths = append(b.changedPaths, field.path)
+		b.add(field)
 	}
 	for _, gone := range before {
-		sc.changedPaths = append(sc.changedPaths, gone.path)
+		b.changedPaths = append(b.changedPaths, gone.path)
 	}
-	sc.endOuter()
+	b.endOuter()
 }
 
-// add adds a part to what has changed.
-func (sc *deltaBuffers) add(p *wireField) {
-	if p.path.outer != sc.outer {
-		sc.endOuter()
+// add appends a field to changed.
+func (b *deltaBuffers) add(p *wireField) {
+	if p.path.outer != b.outer {
+		b.endOuter()
 	}
 	if p.path.inner == 0 {
-		sc.changed = append(sc.changed, p.bytes...)
+		b.changed = append(b.changed, p.bytes...)
 		return
 	}
-	sc.outer = p.path.outer
-	sc.inner = append(sc.inner, p.bytes...)
+	b.outer = p.path.outer
+	b.inner = append(b.inner, p.bytes...)
 }
 
-// endOuter adds the field of the object whose fields are in inner.
-func (sc *deltaBuffers) endOuter() {
-	if len(sc.inner) > 0 {
-		sc.changed = protowire.AppendTag(sc.changed, sc.outer, protowire.BytesType)
-		sc.changed = protowire.AppendBytes(sc.changed, sc.inner)
-		sc.inner = sc.inner[:0]
+// endOuter appends the field whose own fields are in inner to changed.
+func (b *deltaBuffers) endOuter() {
+	if len(b.inner) > 0 {
+		b.changed = protowire.AppendTag(b.changed, b.outer, protowire.BytesType)
+		b.changed = protowire.AppendBytes(b.changed, b.inner)
+		b.inner = b.inner[:0]
 	}
 }
 
-// part is all of one field of a message: its bytes with their tags, or, where those are not at hand, their hash. The fields that
-// are structs, such as metadata, spec and status, are cut into the fields of those.
+// wireField is one field of a message with all its values: the bytes with their tags or, if those
+// are gone, their digest. Fields that are structs, such as metadata, spec and status, are split
+// into their own fields.
 type wireField struct {
 	path   fieldPath
 	bytes  []byte
-	digest digest // where bytes is nil
+	digest digest // set if bytes is nil
 }
 
-// path is the number of a field in the object, and in the struct that is that field; 0 where that is not cut up.
+// fieldPath is the number of a field in the object, and in the struct that this field is; inner is
+// 0 if the field is not split.
 type fieldPath struct{ outer, inner protowire.Number }
 
 func (p fieldPath) less(q fieldPath) bool {
 	return p.outer < q.outer || p.outer == q.outer && p.inner < q.inner
 }
 
-// sum stands for bytes that are not at hand: 128 bits of two hashes with seeds of this process, so that different bytes
-// will not have the same one, by chance or by design.
+// digest stands for bytes that are gone. It has 128 bits, of two hashes with seeds of this process,
+// so that different bytes do not collide by chance or by design.
 type digest [2]uint64
 
 var digestSeeds = [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}
@@ -147,24 +150,24 @@ func (p wireField) equal(as wireField) bool {
 	return bytes.Equal(p.bytes, as.bytes)
 }
 
-// sums are parts without their bytes, to compare others with.
-func digests(parts []wireField) []wireField {
-	bare := make([]wireField, len(parts))
-	for i, p := range parts {
+// digests returns fields without their bytes, to compare others with.
+func digests(fields []wireField) []wireField {
+	bare := make([]wireField, len(fields))
+	for i, p := range fields {
 		bare[i] = wireField{path: p.path, digest: digestOf(p.bytes)}
 	}
 	return bare
 }
 
-// members are the fields of a struct by their numbers; nil: there is no such field.
+// fieldTable has the fields of a struct by their numbers; nil entries are numbers without a field.
 type fieldTable []*fieldEntry
 
 type fieldEntry struct {
-	index int        // in the struct
-	of    fieldTable // of a field that is cut up
+	index int        // of the struct's field
+	of    fieldTable // the fields of a field that is split
 }
 
-// of is the member of a number.
+// of returns the entry of a field number, or nil.
 func (m fieldTable) of(number protowire.Number) *fieldEntry {
 	if int64(number) < int64(len(m)) {
 		return m[number]
@@ -172,7 +175,7 @@ func (m fieldTable) of(number protowire.Number) *fieldEntry {
 	return nil
 }
 
-// field is the field at a path in the struct that the members are of.
+// field returns the field at a path in v, a struct of the table's type.
 func (m fieldTable) field(v reflect.Value, p fieldPath) reflect.Value {
 	outer := m[p.outer]
 	v = v.Field(outer.index)
@@ -182,7 +185,8 @@ func (m fieldTable) field(v reflect.Value, p fieldPath) reflect.Value {
 	return v
 }
 
-// membersOf makes the table of a struct, and of the structs in it where inside says so.
+// fieldTableOf returns the table of a struct; if inside is set, with the tables of the structs in
+// it.
 func fieldTableOf(t reflect.Type, inside bool) (m fieldTable) {
 	for i := range t.NumField() {
 		f := t.Field(i)
@@ -201,46 +205,47 @@ func fieldTableOf(t reflect.Type, inside bool) (m fieldTable) {
 	return m
 }
 
-// cut appends the parts of an object. It reports false unless all its fields are known, and in the order of their numbers, as every
-// Go encoder writes them: only then is a field all in one place.
-func (m fieldTable) split(parts []wireField, object []byte) ([]wireField, bool) {
-	return m.splitMessage(parts, object, 0)
+// split appends the fields of an object. It reports false unless all fields are known and in the
+// order of their numbers, as every Go encoder writes them: only then are all values of a field
+// adjacent.
+func (m fieldTable) split(fields []wireField, object []byte) ([]wireField, bool) {
+	return m.splitMessage(fields, object, 0)
 }
 
-// cutInside is cut for the message that is the field outer of the object; 0: it is the object.
-func (m fieldTable) splitMessage(parts []wireField, message []byte, outer protowire.Number) (_ []wireField, ok bool) {
+// splitMessage is split for the message in field outer of the object; 0 is the object itself.
+func (m fieldTable) splitMessage(fields []wireField, message []byte, outer protowire.Number) (_ []wireField, ok bool) {
 	last := protowire.Number(0)
 	for begin, end := 0, 0; end < len(message); {
 		number, kind, n := protowire.ConsumeTag(message[end:])
 		if n < 0 || number < last {
-			return parts, false
+			return fields, false
 		}
 		size := protowire.ConsumeFieldValue(number, kind, message[end+n:])
 		member := m.of(number)
 		if size < 0 || member == nil {
-			return parts, false
+			return fields, false
 		}
 		switch {
 		case member.of != nil && kind == protowire.BytesType:
 			if number == last {
-				return parts, false
+				return fields, false
 			}
 			content, _ := protowire.ConsumeBytes(message[end+n:])
-			if parts, ok = member.of.splitMessage(parts, content, number); !ok {
-				return parts, false
+			if fields, ok = member.of.splitMessage(fields, content, number); !ok {
+				return fields, false
 			}
 		case number == last:
-			parts[len(parts)-1].bytes = message[begin : end+n+size]
+			fields[len(fields)-1].bytes = message[begin : end+n+size]
 		default:
 			begin = end
 			p := fieldPath{outer: number}
 			if outer > 0 {
 				p = fieldPath{outer, number}
 			}
-			parts = append(parts, wireField{path: p, bytes: message[begin : end+n+size]})
+			fields = append(fields, wireField{path: p, bytes: message[begin : end+n+size]})
 		}
 		last = number
 		end += n + size
 	}
-	return parts, true
+	return fields, true
 }

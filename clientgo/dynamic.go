@@ -17,8 +17,9 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// NewDynamicSharedInformerFactory returns a factory like that of dynamicinformer.NewDynamicSharedInformerFactory, for the server that cfg
-// names. It copies cfg. The error says what is wrong with cfg.
+// NewDynamicSharedInformerFactory returns a factory like
+// dynamicinformer.NewDynamicSharedInformerFactory's for the server that cfg names. It copies cfg.
+// It returns an error if cfg is invalid.
 func NewDynamicSharedInformerFactory(cfg *rest.Config, resync time.Duration, opts ...Option) (dynamicinformer.DynamicSharedInformerFactory, error) {
 	client, err := dynamic.NewForConfig(wrappedConfig(cfg))
 	if err != nil {
@@ -27,9 +28,10 @@ func NewDynamicSharedInformerFactory(cfg *rest.Config, resync time.Duration, opt
 	return NewDynamicSharedInformerFactoryWithOptions(client, resync, opts...), nil
 }
 
-// NewDynamicSharedInformerFactoryWithOptions takes the place of dynamicinformer.NewDynamicSharedInformerFactory. The client is one as for
-// NewSharedInformerFactoryWithOptions. Where this package cannot take client-go's informers over it logs that, and the factory has
-// client-go's.
+// NewDynamicSharedInformerFactoryWithOptions replaces
+// dynamicinformer.NewDynamicSharedInformerFactory. The client should be built from a config that
+// Wrap was called on; see NewSharedInformerFactoryWithOptions. If client-go's informers cannot be
+// adopted, it logs that, and the factory has client-go's.
 func NewDynamicSharedInformerFactoryWithOptions(client dynamic.Interface, resync time.Duration, opts ...Option) dynamicinformer.DynamicSharedInformerFactory {
 	s := settingsOf(opts)
 	return newResourceFactory(s, func(gvr schema.GroupVersionResource) informers.GenericInformer {
@@ -39,14 +41,16 @@ func NewDynamicSharedInformerFactoryWithOptions(client dynamic.Interface, resync
 	})
 }
 
-// NewFilteredDynamicSharedInformerFactory takes the place of dynamicinformer.NewFilteredDynamicSharedInformerFactory, as
-// NewDynamicSharedInformerFactoryWithOptions does of its own.
+// NewFilteredDynamicSharedInformerFactory replaces
+// dynamicinformer.NewFilteredDynamicSharedInformerFactory. See
+// NewDynamicSharedInformerFactoryWithOptions.
 func NewFilteredDynamicSharedInformerFactory(client dynamic.Interface, resync time.Duration, namespace string, tweak dynamicinformer.TweakListOptionsFunc) dynamicinformer.DynamicSharedInformerFactory {
 	return NewDynamicSharedInformerFactoryWithOptions(client, resync, WithNamespace(namespace), WithTweakListOptions(tweak))
 }
 
-// NewMetadataSharedInformerFactory returns a factory like that of metadatainformer.NewSharedInformerFactory, for the server that cfg
-// names. It copies cfg. The error says what is wrong with cfg.
+// NewMetadataSharedInformerFactory returns a factory like
+// metadatainformer.NewSharedInformerFactory's for the server that cfg names. It copies cfg. It
+// returns an error if cfg is invalid.
 func NewMetadataSharedInformerFactory(cfg *rest.Config, resync time.Duration, opts ...Option) (metadatainformer.SharedInformerFactory, error) {
 	client, err := metadata.NewForConfig(wrappedConfig(cfg))
 	if err != nil {
@@ -55,8 +59,9 @@ func NewMetadataSharedInformerFactory(cfg *rest.Config, resync time.Duration, op
 	return NewMetadataSharedInformerFactoryWithOptions(client, resync, opts...), nil
 }
 
-// NewMetadataSharedInformerFactoryWithOptions takes the place of metadatainformer.NewSharedInformerFactoryWithOptions and, without
-// options, of metadatainformer.NewSharedInformerFactory, as NewDynamicSharedInformerFactoryWithOptions does of its own.
+// NewMetadataSharedInformerFactoryWithOptions replaces
+// metadatainformer.NewSharedInformerFactoryWithOptions and
+// metadatainformer.NewSharedInformerFactory. See NewDynamicSharedInformerFactoryWithOptions.
 func NewMetadataSharedInformerFactoryWithOptions(client metadata.Interface, resync time.Duration, opts ...Option) metadatainformer.SharedInformerFactory {
 	s := settingsOf(opts)
 	return newResourceFactory(s, func(gvr schema.GroupVersionResource) informers.GenericInformer {
@@ -66,8 +71,9 @@ func NewMetadataSharedInformerFactoryWithOptions(client metadata.Interface, resy
 	})
 }
 
-// NewFilteredMetadataSharedInformerFactory takes the place of metadatainformer.NewFilteredSharedInformerFactory, as
-// NewDynamicSharedInformerFactoryWithOptions does of its own.
+// NewFilteredMetadataSharedInformerFactory replaces
+// metadatainformer.NewFilteredSharedInformerFactory. See
+// NewDynamicSharedInformerFactoryWithOptions.
 func NewFilteredMetadataSharedInformerFactory(client metadata.Interface, resync time.Duration, namespace string, tweak metadatainformer.TweakListOptionsFunc) metadatainformer.SharedInformerFactory {
 	return NewMetadataSharedInformerFactoryWithOptions(client, resync, WithNamespace(namespace), WithTweakListOptions(tweak))
 }
@@ -76,10 +82,10 @@ func namespaceIndexers() cache.Indexers {
 	return cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}
 }
 
-// byResource is a factory of informers that are told apart by their resource.
+// resourceFactory has one informer for each resource: the dynamic and the metadata factory.
 type resourceFactory struct {
 	settings  settings
-	build     func(schema.GroupVersionResource) informers.GenericInformer // client-go's
+	build     func(schema.GroupVersionResource) informers.GenericInformer // builds client-go's informer
 	lister    func(cache.Indexer, schema.GroupVersionResource) cache.GenericLister
 	informers informerSet[schema.GroupVersionResource]
 }
@@ -97,32 +103,34 @@ func newResourceFactory(
 	return &resourceFactory{settings: s, build: build, lister: lister, informers: newInformerSet[schema.GroupVersionResource]()}
 }
 
-// ForResource gives the informer of a resource. Whether the server knows it shows once it runs.
+// ForResource returns the informer of a resource. An unknown resource shows as the informer's error
+// once it runs.
 func (f *resourceFactory) ForResource(gvr schema.GroupVersionResource) informers.GenericInformer {
 	inf := f.informers.get(gvr, func() cache.SharedIndexInformer {
 		inf := f.settings.adopt(f.build(gvr).Informer())
 		if i, err := informerOf(inf); err == nil {
-			i.listWatch.matcher.resource = gvr // the example does not tell
+			i.listWatch.matcher.resource = gvr // the example does not say
 		}
 		if f.settings.transform != nil {
-			_ = inf.SetTransform(f.settings.transform) // it fails only once an informer has started
+			_ = inf.SetTransform(f.settings.transform) // fails only if the informer has started
 		}
 		return inf
 	})
 	return genericInformer{inf, f.lister(inf.GetIndexer(), gvr)}
 }
 
-// Start starts what was asked for until the channel is closed. It does not block.
+// Start starts the informers that were requested, until the channel is closed. It does not block.
 func (f *resourceFactory) Start(stop <-chan struct{}) {
 	f.informers.start(wait.ContextForChannel(stop))
 }
 
-// WaitForCacheSync blocks until all started informers have synced or the channel is closed, and tells which have.
+// WaitForCacheSync blocks until all started informers have synced or the channel is closed, and
+// reports which have.
 func (f *resourceFactory) WaitForCacheSync(stop <-chan struct{}) map[schema.GroupVersionResource]bool {
-	synced, _ := f.informers.waitForSync(wait.ContextForChannel(stop)) // the map says it all
+	synced, _ := f.informers.waitForSync(wait.ContextForChannel(stop)) // the map says which have not synced
 	return synced
 }
 
-// Shutdown blocks until the informers have ended, which what they were started with must tell them to. Nothing can be
-// started any more.
+// Shutdown blocks until the informers have ended. The caller must close the channel that they were
+// started with. Nothing can be started after that.
 func (f *resourceFactory) Shutdown() { f.informers.shutdown() }

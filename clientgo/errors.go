@@ -2,23 +2,24 @@ package clientgo
 
 import "errors"
 
-// ErrNotOurs: the informer was not made by this package, so nothing is known of it.
+// ErrNotOurs is returned for an informer that this package has not made.
 var ErrNotOurs = errors.New("clientgo: not an informer of this package")
 
 var (
-	// errNotProtobuf: the server answered in protobuf for a type that has none.
+	// errNotProtobuf is returned if the server answers in protobuf for a type that has no protobuf
+	// form.
 	errNotProtobuf = errors.New("the type has no protobuf form")
-	// errStarted is SetTransform's and SetWatchErrorHandler's.
+	// errStarted is returned by SetTransform and SetWatchErrorHandler.
 	errStarted = errors.New("informer has already started")
-	// errStopped is for what cannot be added to an informer that has run.
+	// errStopped is returned for additions to an informer that has stopped.
 	errStopped = errors.New("informer has stopped already")
-	// errForeign is RemoveEventHandler's.
+	// errNotRegistration is returned by RemoveEventHandler.
 	errNotRegistration = errors.New("not a registration of an informer")
-	// errNotIndexed is AddIndexers's, in client-go's words.
+	// errNotIndexed is returned by AddIndexers, with client-go's text.
 	errNotIndexed = errors.New("indexer was not added because it has stopped already")
 )
 
-// notAdded is AddEventHandler's error, in client-go's words, which somebody may look for.
+// notAddedError is returned by AddEventHandler, with client-go's text, which callers may look for.
 type notAddedError struct {
 	handler string
 	cause   error

@@ -36,8 +36,9 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// NewSharedInformerFactory returns a factory like that of informers.NewSharedInformerFactory, for the server that cfg names. It copies cfg
-// and makes no request before Start. The error says what is wrong with cfg.
+// NewSharedInformerFactory returns a factory like informers.NewSharedInformerFactory's for the
+// server that cfg names. It copies cfg and sends no request before Start. It returns an error if
+// cfg is invalid.
 func NewSharedInformerFactory(cfg *rest.Config, resync time.Duration, opts ...Option) (informers.SharedInformerFactory, error) {
 	client, err := kubernetes.NewForConfig(wrappedConfig(cfg))
 	if err != nil {
@@ -46,9 +47,10 @@ func NewSharedInformerFactory(cfg *rest.Config, resync time.Duration, opts ...Op
 	return NewSharedInformerFactoryWithOptions(client, resync, opts...), nil
 }
 
-// NewSharedInformerFactoryWithOptions takes the place of informers.NewSharedInformerFactoryWithOptions and, without options, of
-// informers.NewSharedInformerFactory. The client is one whose config Wrap was called on; of any other, such as a fake one, the informers
-// take what it returns. Where this package cannot take client-go's informers over it logs that and returns client-go's factory.
+// NewSharedInformerFactoryWithOptions replaces informers.NewSharedInformerFactoryWithOptions and
+// informers.NewSharedInformerFactory. The client should be built from a config that Wrap was called
+// on; with any other client, such as a fake one, informers take what it returns. If client-go's
+// informers cannot be adopted, it logs that and returns client-go's factory.
 func NewSharedInformerFactoryWithOptions(client kubernetes.Interface, resync time.Duration, opts ...Option) informers.SharedInformerFactory {
 	s := settingsOf(opts)
 	theirs := informers.NewSharedInformerFactoryWithOptions(client, resync, informers.WithNamespace(s.namespace), informers.WithTweakListOptions(s.tweak),
@@ -59,14 +61,15 @@ func NewSharedInformerFactoryWithOptions(client kubernetes.Interface, resync tim
 	return &factory{newGenerated[kubernetes.Interface, internalinterfaces.NewInformerFunc](client, resync, s), upstreamFactory{theirs}}
 }
 
-// NewFilteredSharedInformerFactory takes the place of informers.NewFilteredSharedInformerFactory, as NewSharedInformerFactoryWithOptions
-// does of its own.
+// NewFilteredSharedInformerFactory replaces informers.NewFilteredSharedInformerFactory. See
+// NewSharedInformerFactoryWithOptions.
 func NewFilteredSharedInformerFactory(client kubernetes.Interface, resync time.Duration, namespace string, tweak internalinterfaces.TweakListOptionsFunc) informers.SharedInformerFactory {
 	return NewSharedInformerFactoryWithOptions(client, resync, WithNamespace(namespace), WithTweakListOptions(tweak))
 }
 
-// wrapped is a copy of cfg that captures. Informers make few requests, and pace them elsewhere: client-go's default limit would only
-// delay the start of a factory with many of them. A limit that somebody has set is kept.
+// wrappedConfig returns a copy of cfg that Wrap was called on. It drops client-go's default rate
+// limit, which would only delay the start of a factory with many informers: they send few requests
+// and back off by themselves. It keeps a limit that is set.
 func wrappedConfig(cfg *rest.Config) *rest.Config {
 	cfg = rest.CopyConfig(cfg)
 	if cfg.QPS == 0 && cfg.RateLimiter == nil {
@@ -82,36 +85,40 @@ type factory struct {
 	upstreamFactory
 }
 
-// later is client-go's own factory. It serves the groups that were added after 0.36, the oldest client-go that this package builds with:
-// their accessors are promoted from it, and their informers are client-go's.
+// upstreamFactory is client-go's own factory. It serves the groups that were added after v0.36, the
+// oldest client-go that this package builds with: their accessors are promoted from it, and their
+// informers are client-go's.
 type upstreamFactory struct {
 	informers.SharedInformerFactory
 }
 
 var _ informers.SharedInformerFactory = (*factory)(nil)
 
-// Start starts what was asked for until the channel is closed. It does not block.
+// Start starts the informers that were requested, until the channel is closed. It does not block.
 func (f *factory) Start(stop <-chan struct{}) { f.StartWithContext(wait.ContextForChannel(stop)) }
 
-// StartWithContext starts what was asked for until the context ends. It does not block.
+// StartWithContext starts the informers that were requested, until the context ends. It does not
+// block.
 func (f *factory) StartWithContext(ctx context.Context) {
 	f.Generated.StartWithContext(ctx)
 	f.upstreamFactory.Start(ctx.Done())
 }
 
-// Shutdown blocks until the informers have ended, which what they were started with must tell them to. Nothing can be
-// started any more.
+// Shutdown blocks until the informers have ended. The caller must end what they were started with.
+// Nothing can be started after that.
 func (f *factory) Shutdown() {
 	f.informers.shutdown()
-	f.upstreamFactory.Shutdown() // releases the name as well
+	f.upstreamFactory.Shutdown() // also releases the name
 }
 
-// WaitForCacheSync blocks until all started informers have synced or the channel is closed, and tells which have.
+// WaitForCacheSync blocks until all started informers have synced or the channel is closed, and
+// reports which have.
 func (f *factory) WaitForCacheSync(stop <-chan struct{}) map[reflect.Type]bool {
 	return f.WaitForCacheSyncWithContext(wait.ContextForChannel(stop)).Synced
 }
 
-// WaitForCacheSyncWithContext is WaitForCacheSync with a context, whose cause is the error when one has not synced.
+// WaitForCacheSyncWithContext is WaitForCacheSync with a context. If an informer has not synced,
+// the result's error is the context's cause.
 func (f *factory) WaitForCacheSyncWithContext(ctx context.Context) cache.SyncResult {
 	result := f.Generated.WaitForCacheSyncWithContext(ctx)
 	for of, synced := range f.upstreamFactory.WaitForCacheSync(ctx.Done()) {
@@ -122,7 +129,8 @@ func (f *factory) WaitForCacheSyncWithContext(ctx context.Context) cache.SyncRes
 	return result
 }
 
-// ForResource gives the informer of a resource that client-go has a type for.
+// ForResource returns the informer of a resource that client-go has a type for, and an error for
+// any other resource.
 func (f *factory) ForResource(resource schema.GroupVersionResource) (informers.GenericInformer, error) {
 	example, generic, err := builtinResource(f, resource)
 	if err != nil {
@@ -143,8 +151,9 @@ type genericInformer struct {
 func (g genericInformer) Informer() cache.SharedIndexInformer { return g.informer }
 func (g genericInformer) Lister() cache.GenericLister         { return g.lister }
 
-// builtinResource finds the type of a resource and how client-go builds its informer, by asking client-go's own factory:
-// which resources there are is in generated code that nothing else can read.
+// builtinResource returns the type of a resource and a function that builds its informer as
+// client-go does. It asks client-go's own factory, because only generated code knows which
+// resources there are.
 func builtinResource(f *factory, resource schema.GroupVersionResource) (runtime.Object, func(kubernetes.Interface, time.Duration) cache.SharedIndexInformer, error) {
 	s := f.settings
 	build := func(client kubernetes.Interface, resync time.Duration, name *cache.InformerName) (cache.SharedIndexInformer, error) {
@@ -156,7 +165,7 @@ func builtinResource(f *factory, resource schema.GroupVersionResource) (runtime.
 		}
 		return generic.Informer(), nil
 	}
-	probe, err := build(f.client, 0, nil) // without the name, which each resource may be given once
+	probe, err := build(f.client, 0, nil) // without the name, which each resource may use once
 	if err != nil {
 		return nil, nil, err
 	}
@@ -168,13 +177,14 @@ func builtinResource(f *factory, resource schema.GroupVersionResource) (runtime.
 	return example, func(client kubernetes.Interface, resync time.Duration) cache.SharedIndexInformer {
 		inf, err := build(client, resync, s.name)
 		if err != nil {
-			return probe // it has just been built without an error
+			return probe // cannot happen: building it has just succeeded
 		}
 		return inf
 	}, nil
 }
 
-// The groups that client-go's factory has had since 0.36. Each accessor is generated code that asks the factory's InformerFor.
+// The accessors of the groups that client-go's factory has in v0.36. Generated code behind each
+// calls the factory's InformerFor.
 
 func (f *factory) Admissionregistration() admissionregistration.Interface {
 	return admissionregistration.New(f, f.settings.namespace, f.settings.tweak)

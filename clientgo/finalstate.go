@@ -18,16 +18,17 @@ import (
 	"github.com/weirproject/weir/internal/wire"
 )
 
-// finals are the states that objects were deleted in, as the DELETED events had them: OnDelete gets that, and the store keeps only what it
-// held before. A handler that comes later than maxFinals deletions, or finalBytes of them, or finalIdle after the last one, gets what was
-// held before. Safe for concurrent use.
+// finalStates keeps the states that DELETED events carried, for OnDelete; the store has only the
+// version before. Its bound is maxFinalStates states and maxFinalStateBytes bytes; the oldest go
+// first. All are dropped finalStateIdle after the last deletion. A handler that comes later gets
+// the version before the deletion. Safe for concurrent use.
 type finalStates struct {
 	mu     sync.Mutex
-	states []finalState // a ring, of maxFinals once there are so many
-	next   int          // the oldest
+	states []finalState // a ring once it has maxFinalStates
+	next   int          // index of the oldest
 	bytes  int
-	last   time.Time   // of put
-	timer  *time.Timer // runs while there are states
+	last   time.Time   // time of the last put
+	timer  *time.Timer // runs while there are states; ends with close
 	closed bool
 }
 
@@ -37,22 +38,23 @@ const (
 	finalStateIdle     = time.Minute
 )
 
-// final is the state of one object.
+// finalState is the state that one object was deleted in.
 type finalState struct {
 	key     string
 	version uint64 // of the deletion
 	raw     []byte
-	value   any // where there are no bytes, or they were transformed
+	value   any // set if there are no bytes, or if they were transformed
 }
 
-// putRaw keeps a state, unless its version is no number. It copies raw.
+// putRaw keeps a copy of the bytes of a state. States whose resourceVersion is not a number, or
+// that are larger than maxFinalStateBytes, are not kept.
 func (f *finalStates) putRaw(m *wire.Meta, raw []byte) {
 	if len(raw) > 0 && len(raw) <= maxFinalStateBytes {
 		f.put(m, finalState{raw: bytes.Clone(raw)})
 	}
 }
 
-// putValue keeps a state that there are no bytes of.
+// putValue keeps a state as a value, unless its resourceVersion is not a number.
 func (f *finalStates) putValue(m *wire.Meta, value any) { f.put(m, finalState{value: value}) }
 
 func (f *finalStates) put(m *wire.Meta, s finalState) {
@@ -83,7 +85,7 @@ func (f *finalStates) put(m *wire.Meta, s finalState) {
 	}
 }
 
-// get finds the state of an object by the version of its deletion.
+// get returns the state of an object by the version of its deletion.
 func (f *finalStates) get(key string, version uint64) (finalState, bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -95,7 +97,8 @@ func (f *finalStates) get(key string, version uint64) (finalState, bool) {
 	return finalState{}, false
 }
 
-// sweep lets go of everything when nothing has been deleted for long, and comes again while something has.
+// expire drops all states if nothing was deleted for finalStateIdle, and restarts the timer
+// otherwise.
 func (f *finalStates) expire() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -106,7 +109,7 @@ func (f *finalStates) expire() {
 	f.states, f.next, f.bytes, f.timer = nil, 0, 0, nil
 }
 
-// close lets go of everything, for good.
+// close drops all states for good.
 func (f *finalStates) close() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -117,7 +120,8 @@ func (f *finalStates) close() {
 	f.states = nil
 }
 
-// decode makes a value of the state, for the caller alone where it has bytes.
+// decode returns the value of the state. It is the caller's own if the state has bytes or copies
+// are private.
 func (s *finalState) decode(c *codec, private bool) (any, error) {
 	if s.raw != nil {
 		return c.decode(s.raw)
@@ -128,7 +132,7 @@ func (s *finalState) decode(c *codec, private bool) (any, error) {
 	return s.value, nil
 }
 
-// lookLast is look for the last version of an object that is gone.
+// lastValue returns the last version of a deleted object, and removes it from the update cache.
 func (r *reader) lastValue(o *store.Object) (any, error) {
 	if r.updates == nil {
 		return r.valueOnce(o)
@@ -141,11 +145,12 @@ func (r *reader) lastValue(o *store.Object) (any, error) {
 	return r.valueOnce(o)
 }
 
-// lookDeleted gives an object that is gone in the state that it was deleted in, or, where that is not kept any more, its last version
-// with the resourceVersion of its deletion.
+// deletedValue returns the final state of a deleted object. If that is not kept, it returns the
+// last version with the resourceVersion of the deletion. number is that resourceVersion; 0 means it
+// is unknown.
 func (r *reader) deletedValue(o *store.Object, number uint64) (any, error) {
 	if number == 0 {
-		return r.lastValue(o) // it is not known
+		return r.lastValue(o)
 	}
 	if value, ok := r.finalValue(o.Key(), number); ok {
 		return value, nil
@@ -174,7 +179,7 @@ func (r *reader) deletedValue(o *store.Object, number uint64) (any, error) {
 	return value, nil
 }
 
-// lookFinal gives the state that an object was deleted in.
+// finalValue returns the final state of an object, if it is kept and can be decoded.
 func (r *reader) finalValue(key string, number uint64) (any, bool) {
 	state, ok := r.finalStates.get(key, number)
 	if !ok {
@@ -182,7 +187,7 @@ func (r *reader) finalValue(key string, number uint64) (any, bool) {
 	}
 	value, err := state.decode(r.codec, r.private)
 	if err != nil {
-		return nil, false // the version before can be decoded, perhaps
+		return nil, false // perhaps the version before can be decoded
 	}
 	if r.updates != nil {
 		r.updates.remove(key)
@@ -193,7 +198,7 @@ func (r *reader) finalValue(key string, number uint64) (any, bool) {
 	return value, true
 }
 
-// tombstone is what OnDelete gets where the final state is not known.
+// tombstone returns what OnDelete gets if the final state is unknown.
 func (r *reader) tombstone(key string, last *store.Object) cache.DeletedFinalStateUnknown {
 	value, err := r.lastValue(last)
 	if err != nil {
@@ -202,7 +207,7 @@ func (r *reader) tombstone(key string, last *store.Object) cache.DeletedFinalSta
 	return cache.DeletedFinalStateUnknown{Key: key, Obj: value}
 }
 
-// versionOf is an object's own resourceVersion, "" if it has none.
+// resourceVersionOf returns an object's own resourceVersion, or "" if it has none.
 func resourceVersionOf(value any) string {
 	m, err := meta.Accessor(value)
 	if err != nil {
@@ -211,7 +216,8 @@ func resourceVersionOf(value any) string {
 	return m.GetResourceVersion()
 }
 
-// withVersion is a copy of an object, as shallow as can be, with another resourceVersion.
+// withResourceVersion returns a copy of an object, as shallow as possible, with another
+// resourceVersion.
 func withResourceVersion(value any, version string) any {
 	v := reflect.ValueOf(value)
 	if v.Kind() != reflect.Pointer || v.IsNil() || resourceVersionOf(value) == version {

@@ -24,8 +24,8 @@ func (i *informer) AddEventHandlerWithResyncPeriod(handler cache.ResourceEventHa
 	return i.AddEventHandlerWithOptions(handler, cache.HandlerOptions{ResyncPeriod: &resync})
 }
 
-// AddEventHandlerWithOptions adds a handler: before, during or after the first list. What the informer holds comes first.
-// The error says that the informer has stopped.
+// AddEventHandlerWithOptions adds a handler: before, during or after the first list. The handler
+// first gets what the informer holds. It returns an error if the informer has stopped.
 func (i *informer) AddEventHandlerWithOptions(handler cache.ResourceEventHandler, options cache.HandlerOptions) (cache.ResourceEventHandlerRegistration, error) {
 	logger := klog.Background()
 	if options.Logger != nil {
@@ -58,8 +58,9 @@ func (i *informer) hasSeveralHandlers() bool { return i.handlerCount.Load() > 1 
 // minimumResync is the shortest resync period.
 const minimumResync = time.Second
 
-// resyncPeriod is what becomes of the period that a handler asks for: none where the informer has none, and not below the
-// shortest one that was asked for before the start. The lock is held.
+// resyncPeriod returns the period that a handler gets for the one that it asks for: none if the
+// informer has none, and no shorter than the shortest that was requested before the start. The
+// caller holds mu.
 func (i *informer) resyncPeriod(logger klog.Logger, period time.Duration) time.Duration {
 	if period <= 0 {
 		return 0
@@ -83,13 +84,14 @@ func (i *informer) resyncPeriod(logger klog.Logger, period time.Duration) time.D
 	return period
 }
 
-// RemoveEventHandler removes a handler. It does not wait for a call that the handler is in; cache.ShutDownEventHandler
-// does. Removing it again does nothing, and neither does removing one of another informer, of this package or of client-go.
+// RemoveEventHandler removes a handler. It does not wait for a running call of the handler;
+// cache.ShutDownEventHandler does. It does nothing for a registration that was removed before, or
+// that belongs to another informer of this package or of client-go.
 func (i *informer) RemoveEventHandler(handle cache.ResourceEventHandlerRegistration) error {
 	r, ok := handle.(*registration)
 	switch {
 	case !ok && handle != nil && reflect.Indirect(reflect.ValueOf(handle)).Type().PkgPath() == reflect.TypeFor[cache.HandlerOptions]().PkgPath():
-		return nil // of an informer of client-go's
+		return nil // belongs to an informer of client-go
 	case !ok:
 		return fmt.Errorf("%w: %T", errNotRegistration, handle)
 	}
@@ -103,29 +105,30 @@ func (i *informer) RemoveEventHandler(handle cache.ResourceEventHandlerRegistrat
 	return nil
 }
 
-// registration is a handler of an informer.
+// registration connects a handler to an informer.
 type registration struct {
 	informer  *informer
 	handler   cache.ResourceEventHandler
 	callbacks callbacks
 	delivery  *delivery.Registration
-	logger    klog.Logger // for panics and errors
+	logger    klog.Logger // logs panics and errors
 
-	undecodable undecodable // mostly nil
+	undecodable undecodable // nil for most handlers
 }
 
-// HasSynced reports whether the handler has handled everything of the first list.
+// HasSynced reports whether the handler has handled the whole first list.
 func (r *registration) HasSynced() bool { return r.delivery.HasSynced() }
 
-// HasSyncedChecker is HasSynced to wait for.
+// HasSyncedChecker returns HasSynced as a channel to wait for.
 func (r *registration) HasSyncedChecker() cache.DoneChecker {
 	return checker{"SharedIndexInformer " + r.informer.name + " + event handler " + r.delivery.Name(), r.delivery.Synced()}
 }
 
-// ShutdownChan is closed when the handler has been removed, or the informer has stopped, and no call of it is under way.
+// ShutdownChan returns a channel that is closed when the handler was removed or the informer has
+// stopped, and no call of the handler is running.
 func (r *registration) ShutdownChan() <-chan struct{} { return r.delivery.Done() }
 
-// handle hands an event to the handler.
+// handle delivers an event to the handler.
 func (r *registration) handle(_ context.Context, e delivery.Event) {
 	defer utilruntime.HandleCrashWithLogger(r.logger)
 	if err := r.call(e); err != nil {
@@ -133,7 +136,8 @@ func (r *registration) handle(_ context.Context, e delivery.Event) {
 	}
 }
 
-// call decodes what the handler looks at, and calls it. The error says what could not be decoded.
+// call decodes what the handler's callback gets, and calls it. The error says what could not be
+// decoded.
 func (r *registration) call(e delivery.Event) error {
 	e, known := r.undecodable.adjust(e)
 	if !known {
@@ -174,8 +178,8 @@ func (r *registration) call(e delivery.Event) error {
 	return nil
 }
 
-// derive lets index functions see a version before the handler does, and returns what the handler is handed: another decoded form if one of
-// them blocks.
+// derive runs the index functions on a version before the handler gets it, and returns what the
+// handler gets: another copy if one of the functions blocks.
 func (r *registration) derive(o *store.Object, value any) any {
 	if r.informer.store.Derive(o, value) {
 		return value
@@ -186,7 +190,8 @@ func (r *registration) derive(o *store.Object, value any) any {
 	return value
 }
 
-// settle notes whether the handler is given an event, before it is. It returns the error that is to be reported, if any.
+// record notes whether an event can be delivered, before it is. It returns the error to report, if
+// any.
 func (r *registration) record(e delivery.Event, err error) error {
 	if err == nil && len(r.undecodable) == 0 {
 		return nil
@@ -197,7 +202,8 @@ func (r *registration) record(e delivery.Event, err error) error {
 	return r.undecodable.record(e, err)
 }
 
-// see decodes a version for the handler. Where there are several handlers it is for all of them, unless they are far apart.
+// value returns the value of a version. Several handlers get the same value unless they are far
+// apart.
 func (r *registration) value(o *store.Object) (any, error) {
 	if r.informer.hasSeveralHandlers() {
 		return r.informer.indexer.reader.sharedHandlerValue(o)
@@ -205,7 +211,7 @@ func (r *registration) value(o *store.Object) (any, error) {
 	return r.informer.indexer.reader.handlerValue(o)
 }
 
-// added decodes an object that the handler has not seen.
+// addedValue returns the value of an object that the handler has not seen.
 func (r *registration) addedValue(e delivery.Event) (any, error) {
 	if e.Initial {
 		return r.value(e.New)
@@ -213,8 +219,8 @@ func (r *registration) addedValue(e delivery.Event) (any, error) {
 	return r.informer.indexer.reader.newValue(e.New, r.informer.hasSeveralHandlers())
 }
 
-// both decodes the two versions of an update. The error is the new one's: an old one that cannot be decoded was never given to the
-// handler, and what is known of it has to do.
+// updateValues returns the values of the two versions of an update. The error is the new version's.
+// If the old version cannot be decoded, the handler has never got it, and gets a placeholder.
 func (r *registration) updateValues(e delivery.Event) (was, is any, err error) {
 	if e.Old == e.New {
 		is, err = r.value(e.New)
@@ -230,8 +236,8 @@ func (r *registration) updateValues(e delivery.Event) (was, is any, err error) {
 	return reader.placeholder(e.Old), is, nil
 }
 
-// deleted is what OnDelete gets: the object with the resourceVersion of its deletion, or a tombstone where the deletion,
-// or what came before it, was missed.
+// deletedValue returns what OnDelete gets: the object with the resourceVersion of its deletion, or
+// a tombstone if the deletion or a change before it was missed.
 func (r *registration) deletedValue(e delivery.Event) any {
 	reader := r.informer.indexer.reader
 	if e.Missed || e.Coalesced {
@@ -244,11 +250,11 @@ func (r *registration) deletedValue(e delivery.Event) any {
 	return gone
 }
 
-// crash ends the process as client-go does when a handler panics. The panic has been logged by HandleCrash, which has
-// swallowed it unless crashing is wanted.
+// crash ends the process as client-go does when a handler panics. HandleCrash has logged the panic,
+// and has swallowed it unless crashing is wanted.
 func crash(e *delivery.PanicError) { panic(e.Value) }
 
-// looks are the kinds of event that a handler does anything with: what it does not look at need not be decoded.
+// callbacks says which callbacks a handler has. Objects are decoded only for these.
 type callbacks struct{ added, updated, deleted bool }
 
 func callbacksOf(handler cache.ResourceEventHandler) callbacks {
@@ -261,7 +267,7 @@ func callbacksOf(handler cache.ResourceEventHandler) callbacks {
 	return callbacks{true, true, true}
 }
 
-// nameOf is a handler's name in messages: its type.
+// handlerName returns a handler's name for messages: its type.
 func handlerName(handler cache.ResourceEventHandler) string {
 	if f, ok := handler.(cache.FilteringResourceEventHandler); ok && f.Handler != nil {
 		return fmt.Sprintf("%T of %s", handler, handlerName(f.Handler))

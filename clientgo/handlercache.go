@@ -8,27 +8,29 @@ import (
 	"github.com/weirproject/weir/internal/store"
 )
 
-// handed keeps values for handlers that are about to be handed them: what a transform returned, and what one of several handlers was handed
-// of the initial list, or of a resync, until the others have come by. It holds the newest values, no more than budget, and lets go of all
-// once none has come for handedIdle. A handler that lags further behind decodes for itself, and for those behind it. Safe for concurrent
-// use.
+// handlerCache keeps values for handlers that are about to get them: what a transform returned, and
+// what the first of several handlers got of the initial list or a resync, until the others have got
+// it. Its bound is budget bytes; the oldest values go first. It is emptied once no value has come
+// for handlerCacheIdle. A handler that lags further behind decodes again, for itself and for those
+// behind it. Safe for concurrent use.
 type handlerCache struct {
 	budget int64 // bytes, estimated
 
 	mu     sync.Mutex
 	values map[*store.Object]any
-	order  []*store.Object // the oldest first, from next on; some may have been taken
+	order  []*store.Object // oldest first, from next on; some may have been taken
 	next   int
 	bytes  int64
-	used   bool        // since the last sweep
-	timer  *time.Timer // runs while there are values
+	used   bool        // since the timer last fired
+	timer  *time.Timer // runs while there are values; ends with close
 	closed bool
 }
 
-// handedBudget is the budget where Options.DecodedBudget says none: some 500 pods, which handlers may be apart.
+// handlerCacheBudget is the default budget, in bytes: some 500 pods, by which handlers may lag
+// behind each other.
 const handlerCacheBudget = 8 << 20
 
-// handedIdle is how long handlers that share what they are handed may be apart.
+// handlerCacheIdle is how far handlers that share values may lag behind each other, in time.
 const handlerCacheIdle = time.Second
 
 func newHandlerCache(budget int64) *handlerCache {
@@ -38,6 +40,7 @@ func newHandlerCache(budget int64) *handlerCache {
 	return &handlerCache{budget: budget, values: map[*store.Object]any{}}
 }
 
+// get returns the value of a version.
 func (s *handlerCache) get(o *store.Object) (any, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -45,13 +48,13 @@ func (s *handlerCache) get(o *store.Object) (any, bool) {
 	return value, ok
 }
 
-// has reports whether a value is kept.
+// has reports whether the value of a version is cached.
 func (s *handlerCache) has(o *store.Object) bool {
 	_, ok := s.get(o)
 	return ok
 }
 
-// take is get for the only handler: it drops the value.
+// take returns the value of a version and removes it.
 func (s *handlerCache) take(o *store.Object) (any, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -63,7 +66,7 @@ func (s *handlerCache) take(o *store.Object) (any, bool) {
 	return value, ok
 }
 
-// share keeps the value of a version, and returns it: or that of another handler that was faster.
+// getOrPut returns the cached value of a version, or caches value and returns it.
 func (s *handlerCache) getOrPut(o *store.Object, value any) any {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -94,7 +97,8 @@ func (s *handlerCache) evictOldest() {
 	}
 }
 
-// tidy keeps the order from growing beyond what is held: it must not hold on to versions that were taken.
+// compact bounds the length of order by what is cached, so that it does not pin versions that were
+// taken.
 func (s *handlerCache) compact() {
 	if len(s.order) < 2*len(s.values)+64 {
 		return
@@ -103,7 +107,8 @@ func (s *handlerCache) compact() {
 	s.next = 0
 }
 
-// sweep lets go of everything if nothing has come since the last time, and else comes again.
+// expire empties the cache if no value has come since it last ran, and restarts the timer
+// otherwise.
 func (s *handlerCache) expire() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -116,10 +121,10 @@ func (s *handlerCache) expire() {
 }
 
 func (s *handlerCache) reset() {
-	s.values, s.order, s.next, s.bytes, s.timer = map[*store.Object]any{}, nil, 0, 0, nil // a map keeps its room
+	s.values, s.order, s.next, s.bytes, s.timer = map[*store.Object]any{}, nil, 0, 0, nil // a map never shrinks
 }
 
-// close lets go of everything, for good.
+// close empties the cache for good.
 func (s *handlerCache) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

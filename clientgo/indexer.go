@@ -13,14 +13,15 @@ import (
 	"github.com/weirproject/weir/internal/store"
 )
 
-// indexer is the cache.Indexer of an informer. What it gives is shared and read-only, unless Options.PrivateCopies is set. What
-// an index gives is in the order of the keys, and each list is of one moment. All methods are safe for concurrent use.
+// indexer is the cache.Indexer of an informer. Its results are shared and read-only unless
+// Options.PrivateCopies is set. Each list shows one moment; those read by an index are ordered by
+// key. All methods are safe for concurrent use.
 type indexer struct {
 	store    *store.Store
 	reader   *reader
-	informer *informer // whose indexer it is
+	informer *informer // the informer it belongs to
 	writes   manualWrites
-	lists    *listCache // nil: values are not to be shared
+	lists    *listCache // nil if values are not shared
 
 	mu       sync.RWMutex
 	indexers cache.Indexers
@@ -36,7 +37,7 @@ func newIndexer(s *store.Store, r *reader) *indexer {
 	return x
 }
 
-// Get gives the object with the key of obj.
+// Get returns the object with obj's key.
 func (x *indexer) Get(obj any) (item any, exists bool, err error) {
 	key, err := cache.DeletionHandlingMetaNamespaceKeyFunc(obj)
 	if err != nil {
@@ -45,7 +46,7 @@ func (x *indexer) Get(obj any) (item any, exists bool, err error) {
 	return x.GetByKey(key)
 }
 
-// GetByKey gives the object with a key. The error says that its bytes could not be decoded.
+// GetByKey returns the object with a key. The error says that it cannot be decoded.
 func (x *indexer) GetByKey(key string) (item any, exists bool, err error) {
 	o, ok := x.store.Get(key)
 	if !ok {
@@ -58,7 +59,7 @@ func (x *indexer) GetByKey(key string) (item any, exists bool, err error) {
 	return value, true, nil
 }
 
-// List gives all objects, in no order.
+// List returns all objects, in no order. Objects that cannot be decoded are reported and left out.
 func (x *indexer) List() []any {
 	if x.lists != nil {
 		if values, ok := x.lists.list(x.reader.value); ok {
@@ -69,13 +70,13 @@ func (x *indexer) List() []any {
 	return x.decodeAll(snap.All(), snap.Len())
 }
 
-// ListKeys gives all keys. It decodes nothing.
+// ListKeys returns all keys, in order. It decodes nothing.
 func (x *indexer) ListKeys() []string {
 	snap := x.store.Snapshot()
 	return keysOf(snap.All(), snap.Len())
 }
 
-// values decodes objects. One that cannot be decoded is reported and left out.
+// decodeAll returns the values of objects. One that cannot be decoded is reported and left out.
 func (x *indexer) decodeAll(objects iter.Seq[*store.Object], n int) []any {
 	values := make([]any, 0, n)
 	for o := range objects {
@@ -97,15 +98,15 @@ func keysOf(objects iter.Seq[*store.Object], n int) []string {
 	return keys
 }
 
-// GetIndexers gives the index functions: a copy of the map.
+// GetIndexers returns a copy of the map of index functions.
 func (x *indexer) GetIndexers() cache.Indexers {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
 	return maps.Clone(x.indexers)
 }
 
-// AddIndexers adds indexers, all or none: none if one of the names is taken. Objects that are there already are
-// indexed when the index is first read.
+// AddIndexers adds all of newIndexers, or none if one of the names is taken. Objects that are held
+// already are indexed when the index is first read.
 func (x *indexer) AddIndexers(newIndexers cache.Indexers) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -125,7 +126,7 @@ func (x *indexer) AddIndexers(newIndexers cache.Indexers) error {
 	return nil
 }
 
-// Index gives the objects that share a value of the index with obj.
+// Index returns the objects that share a value of the index with obj, in the order of their keys.
 func (x *indexer) Index(indexName string, obj any) ([]any, error) {
 	fn, err := x.indexFunc(indexName)
 	if err != nil {
@@ -161,7 +162,7 @@ func (x *indexer) Index(indexName string, obj any) ([]any, error) {
 	return x.decodeAll(slices.Values(sorted), len(sorted)), nil
 }
 
-// ByIndex gives the objects that have a value in the index.
+// ByIndex returns the objects that have a value in the index, in the order of their keys.
 func (x *indexer) ByIndex(indexName, indexedValue string) ([]any, error) {
 	sc := lookupBufferPool.Get().(*lookupBuffer)
 	defer sc.release()
@@ -172,7 +173,8 @@ func (x *indexer) ByIndex(indexName, indexedValue string) ([]any, error) {
 	return x.decodeAll(slices.Values(sc.objects), len(sc.objects)), nil
 }
 
-// IndexKeys is ByIndex for the keys. It decodes nothing but what the index has not seen yet.
+// IndexKeys returns the keys of the objects that have a value in the index, in order. It decodes
+// only objects that the index has not seen yet.
 func (x *indexer) IndexKeys(indexName, indexedValue string) ([]string, error) {
 	sc := lookupBufferPool.Get().(*lookupBuffer)
 	defer sc.release()
@@ -183,7 +185,8 @@ func (x *indexer) IndexKeys(indexName, indexedValue string) ([]string, error) {
 	return keysOf(slices.Values(sc.objects), len(sc.objects)), nil
 }
 
-// ListIndexFuncValues gives the values that the index has, in order; none for an index that does not exist.
+// ListIndexFuncValues returns the values in the index, in order. It returns none for an unknown
+// index.
 func (x *indexer) ListIndexFuncValues(indexName string) []string {
 	fn, err := x.indexFunc(indexName)
 	if err != nil {
@@ -201,13 +204,13 @@ func (x *indexer) indexFunc(name string) (cache.IndexFunc, error) {
 	defer x.mu.RUnlock()
 	fn, ok := x.indexers[name]
 	if !ok {
-		// client-go's words, which somebody may look for.
+		// client-go's text, which callers may look for.
 		return nil, fmt.Errorf("Index with name %s does not exist", name)
 	}
 	return fn, nil
 }
 
-// by appends what an index has at one moment.
+// lookup appends the objects that have a value in the index at the snapshot's moment.
 func (x *indexer) lookup(objects []*store.Object, snap *store.Snapshot, name, value string) ([]*store.Object, error) {
 	fn, err := x.indexFunc(name)
 	if err != nil {
@@ -219,8 +222,8 @@ func (x *indexer) lookup(objects []*store.Object, snap *store.Snapshot, name, va
 	return snap.AppendBy(objects, name, value)
 }
 
-// foundScratch has what an index has found while that is decoded. It goes from one lookup to the next, unless it has become larger than
-// maxFound, and then to the garbage collector.
+// lookupBuffer has the objects that a lookup found while they are decoded. Buffers are pooled,
+// unless they have grown beyond maxLookupBuffer.
 type lookupBuffer struct{ objects []*store.Object }
 
 const maxLookupBuffer = 4096 // objects

@@ -22,30 +22,34 @@ import (
 	"github.com/weirproject/weir/internal/wire"
 )
 
-// NewSharedIndexInformer is client-go's function of that name. Where lw's client was built from a config that Wrap was
-// called on, lists and watches are read as they arrive; elsewhere through what lw returns. example must be a pointer to a
-// struct, as all kinds are; with nil nothing is captured, and objects are held as they are.
+// NewSharedIndexInformer replaces client-go's function of that name. If lw's client was built from
+// a config that Wrap was called on, the informer reads lists and watches as they arrive; otherwise
+// it takes what lw returns. example must be a pointer to a struct. If it is nil, nothing is
+// captured and objects are held as lw returns them. Index functions may be called on any
+// goroutine, once at a time.
 func NewSharedIndexInformer(lw cache.ListerWatcher, example runtime.Object, resync time.Duration, indexers cache.Indexers) cache.SharedIndexInformer {
 	return NewSharedIndexInformerWithOptions(lw, example, resync, indexers, Options{})
 }
 
-// NewSharedInformer is client-go's function of that name: NewSharedIndexInformer without indexes.
+// NewSharedInformer replaces client-go's function of that name. It is NewSharedIndexInformer
+// without indexes.
 func NewSharedInformer(lw cache.ListerWatcher, example runtime.Object, resync time.Duration) cache.SharedInformer {
 	return NewSharedIndexInformer(lw, example, resync, nil)
 }
 
-// NewSharedIndexInformerWithOptions is NewSharedIndexInformer with the options of this package.
+// NewSharedIndexInformerWithOptions is NewSharedIndexInformer with options. It panics if opts.Shard
+// is invalid.
 func NewSharedIndexInformerWithOptions(lw cache.ListerWatcher, example runtime.Object, resync time.Duration, indexers cache.Indexers, opts Options) cache.SharedIndexInformer {
 	return newInformer(lw, example, resync, indexers, opts)
 }
 
-// decodedIdle is the default of Options.DecodedIdle: long enough for a key that is worked on, and short enough for keys that
-// come round once a minute not to add up to everything.
+// decodedIdle is the default of Options.DecodedIdle. It is long enough for a key that is being
+// worked on, and short enough that keys which recur once a minute do not all stay decoded.
 const decodedIdle = 15 * time.Second
 
 // informer is a cache.SharedIndexInformer on an engine.
 type informer struct {
-	name                 string // of its type, in messages
+	name                 string // the type's name, for messages
 	example              runtime.Object
 	engine               *engine.Engine
 	store                *store.Store
@@ -54,21 +58,21 @@ type informer struct {
 	listWatch            *listWatch
 	stats                source.Stats
 	synced               chan struct{}
-	ended                chan struct{}    // closed when it has run
-	placeholderReflector *cache.Reflector // what a watch error handler is shown; it never runs
+	ended                chan struct{}    // closed when the informer has stopped
+	placeholderReflector *cache.Reflector // passed to watch error handlers; it never runs
 
 	defaultResync time.Duration
-	handlerCount  atomic.Int32 // how many handlers there are
+	handlerCount  atomic.Int32 // len(handlers), readable without mu
 
 	mu             sync.Mutex
 	started        bool
-	resyncCheck    time.Duration // the shortest period; 0: no resyncs at all
+	resyncCheck    time.Duration // the shortest resync period; 0 for no resyncs at all
 	onError        cache.WatchErrorHandlerWithContext
-	runContext     context.Context // from start on
+	runContext     context.Context // set when the informer starts
 	handlers       map[*registration]struct{}
 	lastErr        error
-	relists        int  // that handlers have been told of
-	resyncOnRelist bool // tell them
+	relists        int  // that onStatus has seen
+	resyncOnRelist bool // resync all handlers after a relist
 }
 
 var _ cache.SharedIndexInformer = (*informer)(nil)
@@ -92,7 +96,7 @@ func newInformer(lw cache.ListerWatcher, example runtime.Object, resync time.Dur
 		resyncOnRelist: opts.ResyncOnRelist,
 	}
 	if opts.DetectMutation || opts.PrivateCopies {
-		opts.ShareDecoded = false // a change is found at the object that was changed
+		opts.ShareDecoded = false // so that a change shows in the object that was changed
 	}
 	decode := codec.decode
 	if opts.ShareDecoded {
@@ -136,12 +140,13 @@ func newInformer(lw cache.ListerWatcher, example runtime.Object, resync time.Dur
 	i.engine.Reflect(i.listWatch, store.Scope{}, "")
 	i.placeholderReflector = cache.NewReflectorWithOptions(lw, example, i.indexer, cache.ReflectorOptions{Name: "weir/clientgo"})
 	if err := i.indexer.AddIndexers(indexers); err != nil {
-		panic(err) // a map has no name twice
+		panic(err) // cannot happen: a map has no name twice
 	}
 	return i
 }
 
-// take takes an object in. One that cannot be is left out, and reported: nobody else may learn why it is missing.
+// take writes an object into the sink. One that cannot be taken is left out and reported, because
+// nobody else may learn why it is missing.
 func (i *informer) take(w *store.Writer, t wire.EventType, m *wire.Meta, raw []byte) error {
 	err := i.sink.take(w, t, m, raw)
 	if err != nil && !errors.Is(err, store.ErrClosed) {
@@ -150,11 +155,11 @@ func (i *informer) take(w *store.Writer, t wire.EventType, m *wire.Meta, raw []b
 	return err
 }
 
-// Run runs the informer until the channel is closed.
+// Run is RunWithContext with a channel.
 func (i *informer) Run(stop <-chan struct{}) { i.RunWithContext(wait.ContextForChannel(stop)) }
 
-// RunWithContext lists, watches and serves handlers until the context ends and the handlers have returned, or have been
-// waited for long enough. Calling it again does nothing.
+// RunWithContext lists, watches and calls handlers until the context ends and the handlers have
+// returned, at most 10 s later. A second call logs a warning and returns.
 func (i *informer) RunWithContext(ctx context.Context) {
 	logger := klog.FromContext(ctx)
 	i.mu.Lock()
@@ -181,7 +186,7 @@ func (i *informer) RunWithContext(ctx context.Context) {
 	close(i.ended)
 }
 
-// HasSynced reports whether the first list is held.
+// HasSynced reports whether the first list is held. Handlers may not have handled all of it yet.
 func (i *informer) HasSynced() bool {
 	select {
 	case <-i.synced:
@@ -191,7 +196,7 @@ func (i *informer) HasSynced() bool {
 	}
 }
 
-// HasSyncedChecker is HasSynced to wait for.
+// HasSyncedChecker returns HasSynced as a channel to wait for.
 func (i *informer) HasSyncedChecker() cache.DoneChecker {
 	return checker{"SharedIndexInformer " + i.name, i.synced}
 }
@@ -205,19 +210,19 @@ type checker struct {
 func (c checker) Name() string          { return c.name }
 func (c checker) Done() <-chan struct{} { return c.done }
 
-// LastSyncResourceVersion is the resourceVersion up to which everything is held.
+// LastSyncResourceVersion returns the resourceVersion up to which everything is held.
 func (i *informer) LastSyncResourceVersion() string { return i.store.ResourceVersion() }
 
-// IsStopped reports whether the informer has run.
+// IsStopped reports whether the informer has stopped.
 func (i *informer) IsStopped() bool { return i.engine.Stopped() }
 
-// GetStore is GetIndexer.
+// GetStore returns the informer's indexer.
 func (i *informer) GetStore() cache.Store { return i.indexer }
 
-// GetIndexer gives the informer's objects.
+// GetIndexer returns the informer's indexer.
 func (i *informer) GetIndexer() cache.Indexer { return i.indexer }
 
-// AddIndexers adds indexes, before or after the start.
+// AddIndexers adds indexers, before or after the start.
 func (i *informer) AddIndexers(indexers cache.Indexers) error {
 	if i.IsStopped() {
 		return errNotIndexed
@@ -225,7 +230,8 @@ func (i *informer) AddIndexers(indexers cache.Indexers) error {
 	return i.indexer.AddIndexers(indexers)
 }
 
-// SetTransform sets what objects are put through before they are held. It must be called before the start.
+// SetTransform sets the transform that objects go through before they are held. It returns an error
+// after the start.
 func (i *informer) SetTransform(transform cache.TransformFunc) error {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -236,22 +242,24 @@ func (i *informer) SetTransform(transform cache.TransformFunc) error {
 	return nil
 }
 
-// GetController is for old callers: what it gives tells whether the informer has synced, and does nothing.
+// GetController returns a controller that reports whether the informer has synced. Its Run does
+// nothing.
 func (i *informer) GetController() cache.Controller { return controller{i} }
 
-// controller is the informer seen as a cache.Controller, which somebody else runs.
+// controller is the informer as a cache.Controller.
 type controller struct{ *informer }
 
 func (controller) Run(<-chan struct{})            {}
 func (controller) RunWithContext(context.Context) {}
 
-// SetWatchErrorHandler sets who is told when listing or watching failed. It must be called before the start.
+// SetWatchErrorHandler sets the handler of errors of lists and watches. It returns an error after
+// the start.
 func (i *informer) SetWatchErrorHandler(handler cache.WatchErrorHandler) error {
 	return i.SetWatchErrorHandlerWithContext(func(_ context.Context, r *cache.Reflector, err error) { handler(r, err) })
 }
 
-// SetWatchErrorHandlerWithContext is SetWatchErrorHandler with a context. The handler is called on the goroutine that
-// lists and watches, and holds it up for as long as it takes. Its Reflector has a name and does nothing.
+// SetWatchErrorHandlerWithContext is SetWatchErrorHandler with a context. The handler runs on the
+// goroutine that lists and watches, and blocks it. Its Reflector has only a name.
 func (i *informer) SetWatchErrorHandlerWithContext(handler cache.WatchErrorHandlerWithContext) error {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -262,7 +270,7 @@ func (i *informer) SetWatchErrorHandlerWithContext(handler cache.WatchErrorHandl
 	return nil
 }
 
-// told is told of each change of the reflector's status.
+// onStatus is called on each change of the reflector's status.
 func (i *informer) onStatus(s engine.Status) {
 	i.mu.Lock()
 	ctx, handler := i.runContext, i.onError

@@ -7,7 +7,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// running are the informers of a factory: those asked for, and those started. K is how the factory tells them apart.
+// informerSet has a factory's informers, those requested and those started, by what the factory
+// tells them apart by. Safe for concurrent use.
 type informerSet[K comparable] struct {
 	mu        sync.Mutex
 	informers map[K]cache.SharedIndexInformer
@@ -20,7 +21,7 @@ func newInformerSet[K comparable]() informerSet[K] {
 	return informerSet[K]{informers: map[K]cache.SharedIndexInformer{}, started: map[K]bool{}}
 }
 
-// get gives the informer of a key, and builds it if there is none.
+// get returns the informer of a key, and builds it first if there is none.
 func (r *informerSet[K]) get(key K, build func() cache.SharedIndexInformer) cache.SharedIndexInformer {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -32,7 +33,8 @@ func (r *informerSet[K]) get(key K, build func() cache.SharedIndexInformer) cach
 	return inf
 }
 
-// start runs the informers that were asked for and do not run yet, until the context ends. After shutdown it does nothing.
+// start runs the requested informers that do not run yet, until the context ends. It does nothing
+// after shutdown.
 func (r *informerSet[K]) start(ctx context.Context) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -47,7 +49,7 @@ func (r *informerSet[K]) start(ctx context.Context) {
 	}
 }
 
-// shutdown blocks until the informers have ended, which their contexts must tell them to.
+// shutdown blocks until the informers have ended. The caller must end their contexts.
 func (r *informerSet[K]) shutdown() {
 	r.mu.Lock()
 	r.closing = true
@@ -55,8 +57,8 @@ func (r *informerSet[K]) shutdown() {
 	r.runs.Wait()
 }
 
-// wait blocks until the started informers have synced, or the context ends, and tells which have. The error is the
-// context's cause when one has not.
+// waitForSync blocks until the started informers have synced or the context ends, and reports which
+// have. The error is the context's cause if one has not.
 func (r *informerSet[K]) waitForSync(ctx context.Context) (map[K]bool, error) {
 	r.mu.Lock()
 	waiting := map[K]cache.DoneChecker{}

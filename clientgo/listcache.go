@@ -9,18 +9,18 @@ import (
 	"github.com/weirproject/weir/internal/store"
 )
 
-// listCache holds the values of all objects for whoever lists everything again and again, so that a List is a copy of a
-// slice, as it nearly is in client-go. It exists from the second List within idle on, until there was none for so long. A
-// cursor tells it what has changed: a List decodes that and nothing else. Its bound is the values of all objects, which a
-// List is about to hold in any case.
+// listCache keeps the values of all objects for callers who list everything repeatedly: a List then
+// copies a slice, almost as in client-go. The cache is made by the second List within idle and
+// dropped once there was no List for idle. A cursor brings what has changed, so a List decodes only
+// that. Its bound is the values of all objects, which the result of a List holds in any case.
 type listCache struct {
 	store *store.Store
 	idle  time.Duration
 
 	mu        sync.Mutex
-	last      time.Time // of the last List
+	last      time.Time // time of the last List
 	timer     *time.Timer
-	cursor    *store.Cursor // nil: there is no cache
+	cursor    *store.Cursor // nil if there is no cache
 	values    []any
 	keys      []string // of values
 	positions map[string]int
@@ -28,7 +28,8 @@ type listCache struct {
 
 const listIdle = time.Minute
 
-// list gives all values, in no order, if there is a cache, or it is time for one.
+// list returns all values, in no order. It reports false if there is no cache, and it is not time
+// to make one.
 func (c *listCache) list(value func(*store.Object) (any, error)) ([]any, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -43,14 +44,14 @@ func (c *listCache) list(value func(*store.Object) (any, error)) ([]any, bool) {
 		c.timer = time.AfterFunc(c.idle, c.expire)
 	}
 	c.catchUp(value)
-	if c.cursor.Closed() { // with its store, which tells of nothing any more
+	if c.cursor.Closed() { // closed with its store, which reports no more changes
 		c.drop()
 		return nil, false
 	}
 	return append(make([]any, 0, len(c.values)), c.values...), true
 }
 
-// catchUp applies what has changed.
+// catchUp applies the changes since the last List.
 func (c *listCache) catchUp(value func(*store.Object) (any, error)) {
 	changes := make([]store.Change, 256)
 	for n := c.cursor.Next(changes); n > 0; n = c.cursor.Next(changes) {
@@ -88,7 +89,7 @@ func (c *listCache) apply(change *store.Change, value func(*store.Object) (any, 
 	c.values, c.keys = c.values[:last], c.keys[:last]
 }
 
-// cool lets the cache go if nobody has listed for long, or looks again later.
+// expire drops the cache if nobody has listed for idle, and restarts the timer otherwise.
 func (c *listCache) expire() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -102,7 +103,7 @@ func (c *listCache) expire() {
 	c.drop()
 }
 
-// drop lets the cache go. The lock is held.
+// drop drops the cache. The caller holds mu.
 func (c *listCache) drop() {
 	c.timer.Stop()
 	c.cursor.Close()

@@ -8,23 +8,24 @@ import (
 	"github.com/weirproject/weir/internal/wire"
 )
 
-// headBytes is how much of a captured LIST is looked at for kinds, at most.
+// maxTypeMetaPrefix bounds the bytes of a captured LIST that are searched for types.
 const maxTypeMetaPrefix = 512
 
-// listHead is what the first bytes of a list tell of kinds. kube-apiserver sends the list's own first, but for custom
-// resources: their keys are sorted, so the items stand before the list's kind, and begin with theirs.
+// listTypeMeta is what the first bytes of a list say about types. kube-apiserver sends the list's
+// own type first, except for custom resources: there the keys are sorted, so the items precede the
+// list's kind, and each item begins with its own type.
 type listTypeMeta struct {
 	list wire.TypeMeta
-	item wire.TypeMeta // of the first item, as it says itself
+	item wire.TypeMeta // of the first item
 }
 
-// decided reports whether reading on could tell nothing more.
+// isComplete reports whether reading on could reveal nothing more.
 func (h listTypeMeta) isComplete() bool {
 	return h.list.Kind != "" && h.list.APIVersion != "" || h.list.Kind == "" && h.item.Kind != "" && h.item.APIVersion != ""
 }
 
-// readHead reads the head of a list, no further than is needed, and returns a reader of the whole of it. What cannot be
-// read as a list has no kinds. The error is the reader's.
+// readListTypeMeta reads no further into a list than it must, and returns a reader of the whole
+// list. The result is empty for a body that is not a list. The error is the reader's.
 func readListTypeMeta(r io.Reader, enc wire.Encoding) (listTypeMeta, io.Reader, error) {
 	var head listTypeMeta
 	buf := make([]byte, 0, maxTypeMetaPrefix)
@@ -47,14 +48,14 @@ func readListTypeMeta(r io.Reader, enc wire.Encoding) (listTypeMeta, io.Reader, 
 	}
 }
 
-// protobufHead reads the envelope, which says the list's kind.
+// protobufListTypeMeta reads the envelope, which has the list's type.
 func protobufListTypeMeta(text []byte) listTypeMeta {
 	reader := wire.NewListReader(bytes.NewReader(text), wire.Protobuf, wire.Limits{})
-	_, _ = reader.Next() // the text ends somewhere; the kind stands before that, or is not known yet
+	_, _ = reader.Next() // the text ends somewhere; the type precedes that, or is not known yet
 	return listTypeMeta{list: reader.TypeMeta()}
 }
 
-// jsonHead reads the members of the list up to where the text ends, and those of the first item.
+// jsonListTypeMeta reads the members of the list, and of its first item, until the text ends.
 func jsonListTypeMeta(text []byte) (head listTypeMeta) {
 	d := json.NewDecoder(bytes.NewReader(text))
 	if !delim(d, '{') {
@@ -64,7 +65,8 @@ func jsonListTypeMeta(text []byte) (head listTypeMeta) {
 	return head
 }
 
-// readItems reads the array of items, and of the first one the kind. It reports whether the text goes on behind it.
+// readItems reads the array of items and the type of the first one. It reports whether text follows
+// the array.
 func readItems(d *json.Decoder, first *wire.TypeMeta) bool {
 	if !delim(d, '[') {
 		return false
@@ -85,8 +87,8 @@ func readItems(d *json.Decoder, first *wire.TypeMeta) bool {
 	return delim(d, ']')
 }
 
-// readMembers reads the members of an object, up to where the text ends. items, unless it is nil, reads the member of that name,
-// and reports whether to go on.
+// readMembers reads the members of an object until the text ends. If items is not nil it reads the
+// member of that name and reports whether to go on.
 func readMembers(d *json.Decoder, t *wire.TypeMeta, items func() bool) {
 	for d.More() {
 		name, err := d.Token()
@@ -112,7 +114,7 @@ func readMembers(d *json.Decoder, t *wire.TypeMeta, items func() bool) {
 	}
 }
 
-// delim reads one token, and reports whether it is this one.
+// delim reads one token and reports whether it is want.
 func delim(d *json.Decoder, want json.Delim) bool {
 	token, err := d.Token()
 	return err == nil && token == want

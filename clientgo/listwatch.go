@@ -17,15 +17,16 @@ import (
 	"github.com/weirproject/weir/internal/source"
 )
 
-// listWatch is the source.Source of a ListerWatcher. Where the ListerWatcher's transport is wrapped it hands out the
-// bodies of the answers; elsewhere it makes bodies of what List and Watch return, as returned tells.
+// listWatch is a source.Source over a ListerWatcher. If the ListerWatcher's transport is wrapped it
+// returns the bodies of the responses; otherwise it writes bodies of what List and Watch return
+// (see objectStream).
 type listWatch struct {
 	lw      cache.ListerWatcherWithContext
 	objects *objectStream
-	matcher responseMatcher // of the reflector's goroutine
+	matcher responseMatcher // used by the reflector's goroutine
 	stats   *source.Stats
 	shard   string // the shardSelector of each request
-	// uncaptured is set once the ListerWatcher has proved to do more than to pass an answer on.
+	// noCapture is set once the ListerWatcher has proved to do more than pass a response on.
 	noCapture atomic.Bool
 }
 
@@ -35,11 +36,12 @@ func newListWatch(lw cache.ListerWatcher, r *objectStream, own responseMatcher, 
 	return l
 }
 
-// ServerVersion is one that streams its lists: which one it is cannot be told from here, and an older server answers the
-// same request.
+// ServerVersion returns a version that streams its lists. The real one cannot be learned from a
+// ListerWatcher, and older servers answer the same request.
 func (l *listWatch) ServerVersion(context.Context) (major, minor int, err error) { return 1, 33, nil }
 
-// List lists once, or a second time without capturing when what came back is more than the planted list.
+// List calls the ListerWatcher's List once, and a second time without capturing if the first result
+// is more than the stub response.
 func (l *listWatch) List(ctx context.Context, o source.ListOptions) (*source.List, error) {
 	var after retryAfter
 	list, err := l.list(after.withContext(ctx), o)
@@ -69,7 +71,7 @@ func (l *listWatch) list(ctx context.Context, o source.ListOptions) (*source.Lis
 	case got.whole:
 		return l.objects.list(object)
 	case err != nil || got.answer == nil || meta.LenList(object) > 0:
-		// An error here is one of the planted list, most likely: the client cannot read it.
+		// An error here most likely means that the client cannot read the stub response.
 		c.discard()
 		l.noCapture.Store(true)
 		return l.uncapturedList(ctx, options)
@@ -91,7 +93,8 @@ func (l *listWatch) callList(ctx context.Context, options metav1.ListOptions) (r
 	return callWithContext(ctx, func() (runtime.Object, error) { return l.lw.ListWithContext(ctx, options) }, func(runtime.Object) {})
 }
 
-// Watch watches once, as List lists.
+// Watch calls the ListerWatcher's Watch once, and a second time without capturing if the first call
+// brought no response that can be captured.
 func (l *listWatch) Watch(ctx context.Context, o source.WatchOptions) (*source.Watch, error) {
 	var after retryAfter
 	w, err := l.watch(after.withContext(ctx), o)
@@ -157,13 +160,14 @@ func (l *listWatch) callWatch(ctx context.Context, options metav1.ListOptions) (
 	})
 }
 
-// lateBy is how long a ListerWatcher is waited for when its context has ended.
+// callGrace is how long a ListerWatcher may go on after its context has ended.
 const callGrace = time.Second
 
 var errNotReturned = errors.New("the ListerWatcher does not return")
 
-// await calls a ListerWatcher, which may know nothing of contexts. When the context has ended and the call does not come to its end,
-// the error is errNotReturned and the context's; what the call brings later is given to late. The goroutine ends with the call.
+// callWithContext calls a ListerWatcher, which may ignore contexts. It returns at most callGrace
+// after the context ended; the error then wraps errNotReturned and the context's cause, and late
+// gets the call's value once there is one. The goroutine ends with the call.
 func callWithContext[T any](ctx context.Context, call func() (T, error), late func(T)) (T, error) {
 	type answer struct {
 		value T
@@ -198,8 +202,8 @@ func callWithContext[T any](ctx context.Context, call func() (T, error), late fu
 	}
 }
 
-// NewestVersion lists one object for the list's resourceVersion. It is called while a watch may be open, so nothing is captured,
-// and nothing of the body that is being read is touched.
+// NewestVersion lists one object and returns the list's resourceVersion. It captures nothing and
+// leaves the objectStream alone, because it runs while a watch may be open.
 func (l *listWatch) NewestVersion(ctx context.Context, atLeast string) (string, error) {
 	o := source.NewestOptions(atLeast)
 	l.stats.Requests.Add(1)

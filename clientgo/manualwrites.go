@@ -11,19 +11,20 @@ import (
 	"github.com/weirproject/weir/internal/wire"
 )
 
-// hand writes what somebody puts into an informer's store by hand: tests mostly, and controllers that remember what they have
-// just written. It is held as it is, like in client-go, until the server has news of the object or a relist does not have
-// it. Unlike in client-go, handlers are told.
+// manualWrites writes objects that a program puts into an informer's store: tests mostly, and
+// controllers that remember their own writes. Such an object is held as it is, as in client-go,
+// until the server sends news of it or a relist lacks it. Unlike in client-go, handlers are called.
 type manualWrites struct {
 	mu              sync.Mutex
-	writer          *store.Writer // nil until the first write
-	resourceVersion string        // of Replace or Bookmark
+	writer          *store.Writer // nil before the first write
+	resourceVersion string        // set by Replace and Bookmark
 }
 
-// Add puts an object into the store.
+// Add puts an object into the store. It returns an error if obj has no metadata or the informer has
+// ended.
 func (x *indexer) Add(obj any) error { return x.Update(obj) }
 
-// Update puts an object into the store.
+// Update puts an object into the store, as Add does.
 func (x *indexer) Update(obj any) error {
 	key, err := cache.DeletionHandlingMetaNamespaceKeyFunc(obj)
 	if err != nil {
@@ -32,7 +33,7 @@ func (x *indexer) Update(obj any) error {
 	return x.write(func(w *store.Writer) error { return x.putManually(w, key, obj) })
 }
 
-// Delete takes an object out of the store, by its key.
+// Delete removes the object with obj's key from the store.
 func (x *indexer) Delete(obj any) error {
 	key, err := cache.DeletionHandlingMetaNamespaceKeyFunc(obj)
 	if err != nil {
@@ -69,7 +70,7 @@ func (x *indexer) Replace(objects []any, resourceVersion string) error {
 	})
 }
 
-// LastStoreSyncResourceVersion is the resourceVersion up to which everything is held.
+// LastStoreSyncResourceVersion returns the resourceVersion up to which the store has everything.
 func (x *indexer) LastStoreSyncResourceVersion() string {
 	if rv := x.store.ResourceVersion(); rv != "" {
 		return rv
@@ -79,7 +80,8 @@ func (x *indexer) LastStoreSyncResourceVersion() string {
 	return x.writes.resourceVersion
 }
 
-// Bookmark notes a resourceVersion, which LastStoreSyncResourceVersion gives until the informer knows better.
+// Bookmark sets what LastStoreSyncResourceVersion returns until the informer knows a
+// resourceVersion itself.
 func (x *indexer) Bookmark(rv string) {
 	x.writes.mu.Lock()
 	defer x.writes.mu.Unlock()

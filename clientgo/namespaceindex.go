@@ -9,8 +9,8 @@ import (
 	"github.com/weirproject/weir/internal/store"
 )
 
-// The index by namespace, which every generated informer has, is not kept: the store is in the order of the keys, which
-// begin with the namespace. So it costs no memory and decodes nothing.
+// The namespace index, which every generated informer has, is not stored: the store is ordered by
+// key, and keys begin with the namespace. So this index costs no memory and decodes nothing.
 
 var metaNamespaceIndex = reflect.ValueOf(cache.MetaNamespaceIndexFunc).Pointer()
 
@@ -19,7 +19,7 @@ func isNamespaceIndex(fn cache.IndexFunc) bool {
 	return fn != nil && reflect.ValueOf(fn).Pointer() == metaNamespaceIndex
 }
 
-// inNamespace gives the objects of a namespace; "" is those that have none.
+// inNamespace returns the objects of a namespace; for "" those that have none.
 func inNamespace(snap *store.Snapshot, namespace string) iter.Seq[*store.Object] {
 	if namespace != "" {
 		return snap.Namespace(namespace)
@@ -33,7 +33,7 @@ func inNamespace(snap *store.Snapshot, namespace string) iter.Seq[*store.Object]
 	}
 }
 
-// namespacesOf gives the namespaces that have objects, in order. It jumps from one to the next.
+// namespacesOf returns the namespaces that have objects, in order. It seeks from one to the next.
 func namespacesOf(snap *store.Snapshot) []string {
 	namespaces, from := []string{}, ""
 	cluster := false

@@ -21,18 +21,19 @@ import (
 	"github.com/weirproject/weir/internal/wire"
 )
 
-// returned makes bodies of the objects that List and Watch returned. A body's items are only their metadata, with a
-// ticket in place of the generation; the intake looks the object itself up by it. So an object that cannot be encoded
-// gets through as well. What is held for tickets is the rest of the list that the ListerWatcher made, or one event.
+// objectStream writes bodies of the objects that List and Watch returned. An item of a body has the
+// object's metadata only, with an id in place of the generation, by which the sink fetches the
+// object itself. So an object that cannot be encoded gets through too. objects holds the rest of
+// the list that is being read, or one event.
 type objectStream struct {
-	active bool // the body that is being read is one of these; of the reflector's goroutine
+	active bool // the body that is being read is one of these; used by the reflector's goroutine
 
 	mu      sync.Mutex
 	objects map[int64]runtime.Object
 	lastID  int64
 }
 
-// put keeps an object for its ticket and appends the item that stands for it.
+// add stores an object under a new id and appends the item that stands for it.
 func (r *objectStream) add(dst []byte, object runtime.Object) ([]byte, error) {
 	m, err := meta.Accessor(object)
 	if err != nil {
@@ -48,16 +49,16 @@ func (r *objectStream) add(dst []byte, object runtime.Object) ([]byte, error) {
 	return appendStreamItem(dst, m, r.lastID), nil
 }
 
-// take gives the object of a ticket up.
-func (r *objectStream) take(ticket int64) (runtime.Object, bool) {
+// take returns the object with an id and removes it.
+func (r *objectStream) take(id int64) (runtime.Object, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	object, ok := r.objects[ticket]
-	delete(r.objects, ticket)
+	object, ok := r.objects[id]
+	delete(r.objects, id)
 	return object, ok
 }
 
-// begin starts a body, and forgets the tickets of one that broke off.
+// begin starts a body and drops the objects of one that broke off.
 func (r *objectStream) begin() {
 	r.active = true
 	r.reset()
@@ -69,14 +70,14 @@ func (r *objectStream) reset() {
 	r.objects = nil
 }
 
-// list makes the body of a list.
+// list returns a list of object's items.
 func (r *objectStream) list(object runtime.Object) (*source.List, error) {
 	r.begin()
 	head, err := meta.ListAccessor(object)
 	if err != nil {
 		return nil, fmt.Errorf("List returned %T, which is no list: %w", object, err)
 	}
-	items, err := meta.ExtractListWithAlloc(object) // so that one that is kept pins no other
+	items, err := meta.ExtractListWithAlloc(object) // copies, so that an item does not pin the whole list
 	if err != nil {
 		return nil, fmt.Errorf("items of %T: %w", object, err)
 	}
@@ -89,10 +90,10 @@ func (r *objectStream) list(object runtime.Object) (*source.List, error) {
 	return source.ReadList(body, wire.JSON, wire.Limits{}), nil
 }
 
-// listBody is a list that is written as it is read.
+// listBody is the body of a list, written as it is read.
 type listBody struct {
 	stream *objectStream
-	items  []runtime.Object // those not yet written
+	items  []runtime.Object // those that are not yet written
 	meta   wire.ListMeta
 	began  bool
 	writer *wire.ListWriter
@@ -132,14 +133,14 @@ func (b *listBody) fill() (err error) {
 	return b.writer.WriteItem(b.item)
 }
 
-// Close forgets what was not read.
+// Close drops what was not read.
 func (b *listBody) Close() error {
 	b.items, b.writer, b.began = nil, nil, true
 	b.stream.reset()
 	return nil
 }
 
-// watch makes the body of a watch.
+// watch returns a watch of w's events. It ends with ctx.
 func (r *objectStream) watch(ctx context.Context, w watch.Interface) (*source.Watch, error) {
 	r.begin()
 	if w == nil {
@@ -149,9 +150,9 @@ func (r *objectStream) watch(ctx context.Context, w watch.Interface) (*source.Wa
 	return source.ReadWatch(body, wire.JSON, wire.Limits{}), nil
 }
 
-// watchBody is a watch whose events are written as they come.
+// watchBody is the body of a watch, written as events arrive.
 type watchBody struct {
-	context context.Context // of the stream
+	context context.Context // ends the stream
 	stream  *objectStream
 	events  watch.Interface
 	closed  chan struct{}
@@ -202,7 +203,7 @@ func (b *watchBody) write(event watch.Event) (err error) {
 	return nil
 }
 
-// Close ends the watch.
+// Close stops the watch.
 func (b *watchBody) Close() error {
 	b.close.Do(func() {
 		close(b.closed)
@@ -211,8 +212,9 @@ func (b *watchBody) Close() error {
 	return nil
 }
 
-// stopWatch stops a watch and takes what it still wants to send: one that is put around another, as watch.Filter is, may hang
-// in a send for ever. The goroutine ends when the channel is closed, which a watch that is stopped must do.
+// stopWatch stops a watch and drains it: a watch around another one, as watch.Filter makes, may
+// otherwise block in a send for ever. The goroutine ends when the channel is closed, which a
+// stopped watch must do.
 func stopWatch(w watch.Interface) {
 	w.Stop()
 	go func() {
@@ -221,7 +223,7 @@ func stopWatch(w watch.Interface) {
 	}()
 }
 
-// stub is an object cut down to what the reflector reads of it.
+// streamItem is what the reflector reads of an object.
 type streamItem struct {
 	Metadata streamItemMeta `json:"metadata"`
 }
@@ -235,23 +237,23 @@ type streamItemMeta struct {
 	Annotations     map[string]string `json:"annotations,omitempty"`
 }
 
-// appendMeta appends the stub of an object as JSON.
-func appendStreamItem(dst []byte, m metav1.Object, ticket int64) []byte {
+// appendStreamItem appends an object's item as JSON. id is 0 for bookmarks.
+func appendStreamItem(dst []byte, m metav1.Object, id int64) []byte {
 	s := streamItem{streamItemMeta{
 		Namespace: m.GetNamespace(), Name: m.GetName(), UID: string(m.GetUID()),
-		ResourceVersion: m.GetResourceVersion(), Generation: ticket,
+		ResourceVersion: m.GetResourceVersion(), Generation: id,
 	}}
 	if end, ok := m.GetAnnotations()[metav1.InitialEventsAnnotationKey]; ok {
 		s.Metadata.Annotations = map[string]string{metav1.InitialEventsAnnotationKey: end}
 	}
 	text, err := json.Marshal(s)
 	if err != nil {
-		panic(err) // strings and a number always can
+		panic(err) // strings and numbers can always be encoded
 	}
 	return append(dst, text...)
 }
 
-// notDecoded reports whether a status is that of a client that could not decode an event.
+// isDecodeFailure reports whether a status says that a client could not decode an event.
 func isDecodeFailure(status *metav1.Status) bool {
 	if status.Details == nil {
 		return false
@@ -272,7 +274,8 @@ func appendStatus(dst []byte, object runtime.Object) ([]byte, error) {
 	}
 	status = status.DeepCopy()
 	if isDecodeFailure(status) {
-		// The event would come again and again to who resumes. As in client-go a list is made, which may be of a later version.
+		// A resumed watch would bring the event again. A list, as in client-go, may have a later
+		// version.
 		status.Code, status.Reason = http.StatusGone, metav1.StatusReasonExpired
 	}
 	status.APIVersion, status.Kind = "v1", "Status"

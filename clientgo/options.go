@@ -12,70 +12,79 @@ import (
 	"github.com/weirproject/weir/internal/shard"
 )
 
-// Options tune one informer. The zero value is what NewSharedIndexInformer uses.
+// Options configure one informer. The zero value is what NewSharedIndexInformer uses.
 type Options struct {
-	// PinDecoded holds every object decoded for as long as it is held at all, as client-go does, instead of its packed
-	// bytes: client-go's memory, and no first read ever decodes.
+	// PinDecoded holds every object as a decoded value instead of packed bytes, as client-go does.
+	// It takes client-go's memory, and reads never decode.
 	PinDecoded bool
-	// ShareDecoded lets decoded objects have in common what is the same in several: slices, maps and pointers outside their
-	// metadata, and of the versions of one object all that has not changed. Decoding then takes about two thirds of the CPU
-	// and a third of the memory. The contract: nobody changes anything in an object that he was handed, no handler, no
-	// reader, no index function. Whoever does changes other objects, those that are not decoded yet among them.
-	// Without it nothing that can be changed is shared between two objects or two versions, as in client-go. It means
-	// nothing together with PinDecoded, PrivateCopies and DetectMutation.
+	// ShareDecoded lets decoded objects share what is equal in them: slices, maps and pointers
+	// outside their metadata, and between versions of one object everything that has not changed.
+	// Decoding then takes about two thirds of the CPU and a third of the memory. No handler, reader
+	// or index function may then change an object that it got: a change shows in other objects too,
+	// even in some that are decoded later. Without ShareDecoded two objects or versions share
+	// nothing mutable, as in client-go. It has no effect together with PinDecoded, PrivateCopies or
+	// DetectMutation.
 	ShareDecoded bool
-	// PrivateCopies hands every reader and every handler a deep copy of its own, which it may change.
+	// PrivateCopies gives every reader and every handler a deep copy of its own, which it may
+	// change.
 	PrivateCopies bool
-	// DetectMutation panics with the key of an object that somebody has changed though it is shared: client-go's
-	// mutation detector. It costs a copy of each object that is looked at. The environment variable
-	// KUBE_CACHE_MUTATION_DETECTOR=true sets it everywhere, as it does with client-go.
+	// DetectMutation panics with the key of a shared object that was changed, like client-go's
+	// mutation detector. It costs a copy of each object that is read. The environment variable
+	// KUBE_CACHE_MUTATION_DETECTOR=true sets it for all informers, as with client-go.
 	DetectMutation bool
-	// NoCapture takes the objects from what List and Watch return even where the transport is wrapped. It is for a
-	// ListerWatcher that changes what its client answered: filters it, fills in fields.
+	// NoCapture takes the objects from what List and Watch return even if the transport is wrapped.
+	// Set it for a ListerWatcher that changes its client's response: filters it, fills in fields.
 	NoCapture bool
-	// Scheme tells the kind of the example where client-go's own scheme does not know its type. nil: a type that is unknown
-	// there has the kind that it is called like. Answers are captured only where they are of the example's kind.
+	// Scheme is asked for the kind of the example before client-go's own scheme is. A type that
+	// neither knows has the kind of its Go type's name. Only responses with objects of the
+	// example's kind are captured.
 	Scheme *runtime.Scheme
-	// ResyncOnRelist hands every handler all objects once more whenever the informer has had to list again, as client-go
-	// does. Without it a handler is told of what a relist found changed, and of nothing else.
+	// ResyncOnRelist hands all objects to every handler again after each relist, as client-go does.
+	// Without it handlers get only what a relist found changed.
 	ResyncOnRelist bool
-	// DecodedBudget bounds the bytes (estimated) of objects that are kept decoded because they are read often, and, on its
-	// own, of those that are because they have just changed, and of those that handlers are being handed. 0: no
-	// bound for the first, 32 MiB for the second, 8 MiB for the third. Of what has just changed it uses an eighth where more objects change in turn
-	// than it has room for.
+	// DecodedBudget bounds, in estimated bytes, three sets of decoded objects, each on its own:
+	// those that are read often, those that have just changed, and those that handlers are about to
+	// get. If it is 0 the first has no bound, the second has 32 MiB and the third 8 MiB. The second
+	// uses an eighth of its bound while more objects change in turn than it has room for.
 	DecodedBudget int64
-	// DecodedIdle is how long an object stays decoded after its last read; one that is read a second time within it stays
-	// so. 0: 15 seconds. What is listed as a whole stays decoded for a minute after the last List.
+	// DecodedIdle is how long an object stays decoded after its last read, from its second read
+	// within that time on. 0 means 15 seconds. If everything is listed twice within a minute, all
+	// objects stay decoded until a minute after the last List.
 	DecodedIdle time.Duration
-	// LogBytes bounds the memory that a handler's lag may hold before it is caught up by key. 0: 8 MiB.
+	// LogBytes bounds the memory of old versions that a handler's backlog holds, in bytes. A
+	// handler that falls further behind is caught up by key. 0 means 8 MiB.
 	LogBytes int64
-	// Shard restricts the informer to one of Count equal parts of the objects, by a hash of their uid: N replicas of a program hold and, from
-	// a server that selects by shard, receive 1/N each. The zero value is all objects. What comes of other shards is dropped without being
-	// decoded. A shard that Validate refuses panics. Objects of a fake clientset have no uid, and so are all in one shard.
+	// Shard restricts the informer to one of Count equal parts of the objects, by a hash of their
+	// uid: each of N replicas of a program holds 1/N of the objects and, if the server selects by
+	// shard, receives no others. Objects of other shards are dropped without being decoded. The
+	// zero value selects all objects. An invalid shard panics; see Shard.Validate. Objects of a
+	// fake clientset have no uid, so they are all in one shard.
 	Shard Shard
-	// Reflector tunes listing and watching. Mode Auto is List: a ListerWatcher cannot tell which server it talks to.
-	// Without a Server, an informer of a factory has the factory's: it lists again when another one finds that the server was restored.
+	// Reflector configures lists and watches. Mode Auto means List, because a ListerWatcher does
+	// not know which server it talks to. If Server is nil, an informer of a factory uses the
+	// factory's: it lists again when another one finds that the server was restored.
 	Reflector reflector.Config
 }
 
-// Shard is one of Count equal parts of the objects of a resource: number Index, from 0. Informers of the same Count with every Index below it
-// hold each object exactly once, together. To change Count without a gap, start informers of the new one, wait until they are in sync,
-// and stop the old ones then.
+// Shard is one of Count equal parts of the objects of a resource: number Index, from 0. The
+// informers of all indexes below Count together hold each object exactly once. To change Count
+// without a gap, start informers of the new split, wait until they are in sync, and then stop the
+// old ones.
 type Shard = shard.Shard
 
-// Option is an option of the factories.
+// Option configures a factory.
 type Option func(*settings)
 
-// settings are what a factory's options say.
+// settings is what a factory's options set.
 type settings struct {
 	namespace    string
 	tweak        func(*metav1.ListOptions)
 	transform    cache.TransformFunc
-	customResync map[metav1.Object]time.Duration // by an object of the type
+	customResync map[metav1.Object]time.Duration // keyed by an object of the type
 	name         *cache.InformerName
 	informer     Options
-	shard        *Shard // in place of informer's; nil: that one counts
-	canAdopt     bool   // client-go's informers can be taken over
+	shard        *Shard // replaces informer.Shard unless nil
+	canAdopt     bool   // client-go's informers can be adopted
 }
 
 func settingsOf(opts []Option) settings {
@@ -87,12 +96,12 @@ func settingsOf(opts []Option) settings {
 		s.informer.Shard = *s.shard
 	}
 	if s.informer.Reflector.Server == nil {
-		s.informer.Reflector.Server = &reflector.Server{} // the informers of a factory have one server
+		s.informer.Reflector.Server = &reflector.Server{} // a factory's informers share a server
 	}
 	return s
 }
 
-// adopt returns an informer of this package in place of client-go's, if that can be taken over.
+// adopt returns an informer of this package in place of client-go's, if that can be adopted.
 func (s *settings) adopt(inf cache.SharedIndexInformer) cache.SharedIndexInformer {
 	if !s.canAdopt {
 		return inf
@@ -103,30 +112,32 @@ func (s *settings) adopt(inf cache.SharedIndexInformer) cache.SharedIndexInforme
 // WithNamespace limits the factory's informers to one namespace.
 func WithNamespace(namespace string) Option { return func(s *settings) { s.namespace = namespace } }
 
-// WithTweakListOptions has the options of each LIST and WATCH changed: a label or field selector, mostly.
+// WithTweakListOptions sets a function that changes the options of each LIST and WATCH, for example
+// to set a selector.
 func WithTweakListOptions(tweak func(*metav1.ListOptions)) Option {
 	return func(s *settings) { s.tweak = tweak }
 }
 
-// WithTransform sets a transform on all the factory's informers: see SetTransform in docs/differences.md.
+// WithTransform sets a transform on all the factory's informers. docs/differences.md says what a
+// transform may do.
 func WithTransform(transform cache.TransformFunc) Option {
 	return func(s *settings) { s.transform = transform }
 }
 
-// WithCustomResyncConfig sets other resync periods for the types of some objects. It means nothing to the dynamic and
-// the metadata factory.
+// WithCustomResyncConfig sets other resync periods for the types of some objects. It has no effect
+// on the dynamic and the metadata factory.
 func WithCustomResyncConfig(resync map[metav1.Object]time.Duration) Option {
 	return func(s *settings) {
 		maps.Copy(s.customResync, resync)
 	}
 }
 
-// WithInformerName names the factory's informers; Shutdown releases the name.
+// WithInformerName names the factory's informers. Shutdown releases the name.
 func WithInformerName(name *cache.InformerName) Option { return func(s *settings) { s.name = name } }
 
 // WithOptions sets the options of the factory's informers.
 func WithOptions(opts Options) Option { return func(s *settings) { s.informer = opts } }
 
-// WithShard restricts the factory's informers to one shard: see Options.Shard, over which it wins. Informers that are client-go's, because
-// this package cannot take them over, have all objects.
+// WithShard restricts the factory's informers to one shard. It takes precedence over Options.Shard.
+// Informers that are client-go's own have all objects.
 func WithShard(s Shard) Option { return func(to *settings) { to.shard = &s } }

@@ -10,15 +10,16 @@ import (
 	"github.com/weirproject/weir/internal/store"
 )
 
-// reader gives the values of objects to those who read them, as the options say.
+// reader returns the values of objects to readers and handlers, as the options say. Safe for
+// concurrent use.
 type reader struct {
 	codec            *codec
 	finalStates      *finalStates
-	delta            *deltaDecoder // nil: versions share nothing
-	updates          *updateCache  // nil: values are not to be shared
-	handlerCache     *handlerCache // nil like recent
+	delta            *deltaDecoder // nil if versions share nothing
+	updates          *updateCache  // nil if values are not shared between readers
+	handlerCache     *handlerCache // nil if updates is nil
 	private          bool
-	mutationDetector *mutation.Detector // nil: off
+	mutationDetector *mutation.Detector // nil if off
 }
 
 func newReader(opts Options, codec *codec, finals *finalStates) *reader {
@@ -36,7 +37,8 @@ func newReader(opts Options, codec *codec, finals *finalStates) *reader {
 	return r
 }
 
-// value decodes an object, unless a handler has just been handed it. Unless copies are private it is shared.
+// value returns the value of an object for a reader. The result is shared unless copies are
+// private.
 func (r *reader) value(o *store.Object) (any, error) {
 	if r.updates != nil {
 		if value, ok := o.Held(); ok {
@@ -52,12 +54,14 @@ func (r *reader) value(o *store.Object) (any, error) {
 	return r.applyOptions(o, o.Decoded)
 }
 
-// look is value for somebody who reads the object once.
+// valueOnce returns the value of an object for somebody who reads it once: it does not stay
+// decoded.
 func (r *reader) valueOnce(o *store.Object) (any, error) {
 	return r.applyOptions(o, o.DecodeOnce)
 }
 
-// lookShared is look for one of several handlers that are to see a version about now: it is decoded once for all of them, mostly.
+// sharedHandlerValue returns the value of a version for one of several handlers that get it at
+// about the same time. It is mostly decoded once for all of them.
 func (r *reader) sharedHandlerValue(o *store.Object) (any, error) {
 	if r.handlerCache == nil {
 		return r.value(o)
@@ -72,7 +76,7 @@ func (r *reader) sharedHandlerValue(o *store.Object) (any, error) {
 	return r.handlerCache.getOrPut(o, value), nil
 }
 
-// lookAlone is look for the one handler that there is.
+// handlerValue returns the value of a version for the only handler.
 func (r *reader) handlerValue(o *store.Object) (any, error) {
 	if r.handlerCache != nil {
 		if value, ok := r.handlerCache.take(o); ok {
@@ -82,13 +86,16 @@ func (r *reader) handlerValue(o *store.Object) (any, error) {
 	return r.valueOnce(o)
 }
 
-// hand keeps the value of a version for the handlers that are about to be handed it.
+// cacheTransformed stores the value that a transform returned for the handlers that are about to
+// get it.
 func (r *reader) cacheTransformed(o *store.Object, value any) {
 	if r.handlerCache != nil && r.delta == nil {
 		r.handlerCache.getOrPut(o, value)
 	}
 }
 
+// applyOptions decodes an object, copies it if copies are private, and registers it with the
+// mutation detector.
 func (r *reader) applyOptions(o *store.Object, decode func() (any, error)) (any, error) {
 	value, err := decode()
 	if err != nil {
@@ -105,14 +112,14 @@ func (r *reader) applyOptions(o *store.Object, decode func() (any, error)) (any,
 	return value, nil
 }
 
-// detect watches over the shared values until the context ends.
+// runMutationDetector checks shared values for changes until the context ends.
 func (r *reader) runMutationDetector(ctx context.Context) {
 	if r.mutationDetector != nil {
 		r.mutationDetector.Run(ctx)
 	}
 }
 
-// close lets go of what is held for handlers.
+// close drops everything that is cached for handlers.
 func (r *reader) close() {
 	r.finalStates.close()
 	if r.updates != nil {
@@ -121,7 +128,8 @@ func (r *reader) close() {
 	}
 }
 
-// lookNew is look for a version that has just come, which recent keeps for its next change.
+// newValue returns the value of a version that has just arrived, and caches it for the object's
+// next change. several says that there are several handlers.
 func (r *reader) newValue(o *store.Object, several bool) (any, error) {
 	if r.updates == nil || o.Size() == 0 {
 		return r.valueOnce(o)
@@ -129,13 +137,14 @@ func (r *reader) newValue(o *store.Object, several bool) (any, error) {
 	if r.delta == nil {
 		return r.newSeparateValue(o, several)
 	}
-	sc := r.delta.buffers.Get().(*deltaBuffers)
-	defer r.delta.buffers.Put(sc)
-	sc.oldRaw, sc.oldFields = sc.oldRaw[:0], sc.oldFields[:0]
-	return r.newDeltaValue(nil, o, sc, several)
+	buf := r.delta.buffers.Get().(*deltaBuffers)
+	defer r.delta.buffers.Put(buf)
+	buf.oldRaw, buf.oldFields = buf.oldRaw[:0], buf.oldFields[:0]
+	return r.newDeltaValue(nil, o, buf, several)
 }
 
-// lookBoth is look for the two versions of a change. They share what is the same in both if versions may.
+// updateValues returns the values of the two versions of an update, and caches the new one. They
+// share what is equal in both if ShareDecoded is set.
 func (r *reader) updateValues(was, is *store.Object, several bool) (old, fresh any, err error) {
 	if r.updates == nil || was.Size() == 0 || is.Size() == 0 {
 		if old, err = r.valueOnce(was); err == nil {
@@ -146,15 +155,15 @@ func (r *reader) updateValues(was, is *store.Object, several bool) (old, fresh a
 	if r.delta == nil {
 		return r.separateValues(was, is, several)
 	}
-	sc := r.delta.buffers.Get().(*deltaBuffers)
-	defer r.delta.buffers.Put(sc)
-	if old, err = r.oldDeltaValue(was, sc); err == nil {
-		fresh, err = r.newDeltaValue(old, is, sc, several)
+	buf := r.delta.buffers.Get().(*deltaBuffers)
+	defer r.delta.buffers.Put(buf)
+	if old, err = r.oldDeltaValue(was, buf); err == nil {
+		fresh, err = r.newDeltaValue(old, is, buf, several)
 	}
 	return old, fresh, err
 }
 
-// bothApart gives the values of two versions, which share nothing that can be changed, and keeps the new one.
+// separateValues is updateValues for versions that share nothing mutable.
 func (r *reader) separateValues(was, is *store.Object, several bool) (old, fresh any, err error) {
 	if old, fresh, ok := r.decodeTogether(was, is); ok {
 		r.cacheUpdate(is, fresh, several)
@@ -166,47 +175,47 @@ func (r *reader) separateValues(was, is *store.Object, several bool) (old, fresh
 	return old, fresh, err
 }
 
-// decodeBoth decodes two versions at once. It reports false where one of them is there already, and for an error, which decoding one of them gives
-// again.
+// decodeTogether decodes two versions at once. It reports false if one of them is decoded already,
+// or on an error, which decoding them one by one returns again.
 func (r *reader) decodeTogether(was, is *store.Object) (old, fresh any, ok bool) {
 	if was.IsDecoded() || is.IsDecoded() || r.updates.has(was) || r.updates.has(is) || r.handlerCache.has(is) {
 		return nil, nil, false
 	}
-	sc := versionBufferPool.Get().(*versionBuffers)
-	defer sc.release()
+	buf := versionBufferPool.Get().(*versionBuffers)
+	defer buf.release()
 	var err error
-	if sc.was, err = was.AppendRaw(sc.was[:0]); err != nil {
+	if buf.was, err = was.AppendRaw(buf.was[:0]); err != nil {
 		return nil, nil, false
 	}
-	if sc.is, err = is.AppendRaw(sc.is[:0]); err != nil {
+	if buf.is, err = is.AppendRaw(buf.is[:0]); err != nil {
 		return nil, nil, false
 	}
-	old, fresh, err = r.codec.decodeVersions(sc.was, sc.is)
+	old, fresh, err = r.codec.decodeVersions(buf.was, buf.is)
 	return old, fresh, err == nil
 }
 
-// bothScratch has the bytes of two versions while they are decoded. It goes from change to change, unless it has become larger than
-// maxBothScratch, and then to the garbage collector.
+// versionBuffers holds the bytes of two versions while they are decoded. Buffers are pooled, unless
+// they have grown beyond maxVersionBuffers.
 type versionBuffers struct{ was, is []byte }
 
 const maxVersionBuffers = 1 << 20 // bytes of both
 
 var versionBufferPool = sync.Pool{New: func() any { return new(versionBuffers) }}
 
-func (sc *versionBuffers) release() {
-	if cap(sc.was)+cap(sc.is) <= maxVersionBuffers {
-		versionBufferPool.Put(sc)
+func (buf *versionBuffers) release() {
+	if cap(buf.was)+cap(buf.is) <= maxVersionBuffers {
+		versionBufferPool.Put(buf)
 	}
 }
 
-// keep holds the value of a version that has just come, if there is room.
+// cacheUpdate caches the value of a version that has just arrived, if the update cache admits it.
 func (r *reader) cacheUpdate(o *store.Object, value any, several bool) {
 	if r.updates.admit(o) {
 		r.updates.put(cachedVersion{object: o, value: value}, several)
 	}
 }
 
-// lookHeld is look for a version that may be held since it was the new one.
+// eventValue returns the value of a version for an event, from the update cache if it is there.
 func (r *reader) eventValue(o *store.Object) (any, error) {
 	if held, ok := r.updates.get(o); ok {
 		return held.value, nil
@@ -214,7 +223,7 @@ func (r *reader) eventValue(o *store.Object) (any, error) {
 	return r.handlerValue(o)
 }
 
-// newAlone gives the value of a version that has just come, and keeps it.
+// newSeparateValue is newValue for versions that share nothing mutable.
 func (r *reader) newSeparateValue(o *store.Object, several bool) (any, error) {
 	value, err := r.eventValue(o)
 	if err == nil {
@@ -223,59 +232,61 @@ func (r *reader) newSeparateValue(o *store.Object, several bool) (any, error) {
 	return value, err
 }
 
-// fresh gives a version as it came, to nobody else: those who were handed it may have changed what they got.
+// freshValue returns a copy of a version that nobody else has, because handlers may have changed
+// theirs.
 func (r *reader) freshValue(o *store.Object) (any, error) {
 	if o.Size() > 0 {
 		return o.Fresh()
 	}
-	value, err := o.DecodeOnce() // it is held as a value
+	value, err := o.DecodeOnce() // the store has it as a value, not as bytes
 	if object, ok := value.(runtime.Object); ok && err == nil {
 		return object.DeepCopyObject(), nil
 	}
 	return value, err
 }
 
-// oldOf gives the value of the version before, and leaves its parts, or its bytes, in the scratch.
-func (r *reader) oldDeltaValue(was *store.Object, sc *deltaBuffers) (value any, err error) {
-	sc.oldRaw, sc.oldFields = sc.oldRaw[:0], sc.oldFields[:0]
+// oldDeltaValue returns the value of the old version, and leaves its fields or its bytes in buf.
+func (r *reader) oldDeltaValue(was *store.Object, buf *deltaBuffers) (value any, err error) {
+	buf.oldRaw, buf.oldFields = buf.oldRaw[:0], buf.oldFields[:0]
 	if held, ok := r.updates.get(was); ok {
-		sc.oldFields = append(sc.oldFields, held.fields...)
+		buf.oldFields = append(buf.oldFields, held.fields...)
 		return held.value, nil
 	}
-	if sc.oldRaw, err = was.AppendRaw(sc.oldRaw); err != nil {
+	if buf.oldRaw, err = was.AppendRaw(buf.oldRaw); err != nil {
 		return nil, err
 	}
 	if was.IsDecoded() {
 		return was.DecodeOnce()
 	}
-	if value, err = r.codec.decodeShared(sc.oldRaw); err != nil {
-		return was.DecodeOnce() // whose error says which object it is
+	if value, err = r.codec.decodeShared(buf.oldRaw); err != nil {
+		return was.DecodeOnce() // its error names the object
 	}
 	return value, nil
 }
 
-// newOf gives the value of the version after, with what it shares with old, and keeps it.
-func (r *reader) newDeltaValue(old any, is *store.Object, sc *deltaBuffers, several bool) (value any, err error) {
+// newDeltaValue returns the value of the new version, which shares unchanged fields with old, and
+// caches it.
+func (r *reader) newDeltaValue(old any, is *store.Object, buf *deltaBuffers, several bool) (value any, err error) {
 	if held, ok := r.updates.get(is); ok {
 		return held.value, nil
 	}
 	if is.IsDecoded() {
 		return is.DecodeOnce()
 	}
-	if sc.newRaw, err = is.AppendRaw(sc.newRaw[:0]); err != nil {
+	if buf.newRaw, err = is.AppendRaw(buf.newRaw[:0]); err != nil {
 		return nil, err
 	}
-	value, ok := r.delta.decode(old, sc)
+	value, ok := r.delta.decode(old, buf)
 	if ok {
 		value = r.codec.setTypeMeta(value)
 	} else {
-		sc.newFields = sc.newFields[:0]
-		if value, err = r.codec.decodeShared(sc.newRaw); err != nil {
+		buf.newFields = buf.newFields[:0]
+		if value, err = r.codec.decodeShared(buf.newRaw); err != nil {
 			return is.DecodeOnce()
 		}
 	}
 	if r.updates.admit(is) {
-		r.updates.put(cachedVersion{is, value, digests(sc.newFields)}, several)
+		r.updates.put(cachedVersion{is, value, digests(buf.newFields)}, several)
 	}
 	return value, nil
 }

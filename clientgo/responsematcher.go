@@ -16,20 +16,24 @@ import (
 	"github.com/weirproject/weir/internal/wire"
 )
 
-// own tells the answers that bring an informer's own objects from those of other requests that its ListerWatcher makes: one
-// may list namespaces first, to list the pods of each. Those it must get itself. So an answer is captured only where it is
-// known to be of the example's kind. It is used by the reflector's goroutine and, during a request, by the transport.
+// responseMatcher recognizes the responses that have an informer's objects. A ListerWatcher may
+// send other requests too: it may list namespaces first, and then the pods of each. It must get
+// those responses itself, so a response is captured only if its objects are known to be of the
+// example's kind. The reflector's goroutine uses the matcher and, during a request, the transport.
 type responseMatcher struct {
-	// kinds are those that the example's type stands for: usually one. Empty: unknown.
+	// gvks are the kinds of the example's type, usually one. Empty means unknown.
 	gvks []schema.GroupVersionKind
-	// typeName is the kind of an example that no scheme knows: by convention a Go type is named for its kind.
+	// goTypeName is the kind of an example that no scheme knows: by convention a Go type has the
+	// name of its kind.
 	goTypeName string
 	partial    bool // the example is PartialObjectMetadata
-	// resource is what is listed and watched, where that is known: from the start, or since the first captured list.
+	// resource is what the informer lists and watches, if that is known: from the start, or since
+	// the first captured list.
 	resource schema.GroupVersionResource
 }
 
-// ownOf returns what an example tells. known, which may be nil, is asked for its kind before client-go's own scheme is.
+// newResponseMatcher returns a matcher for objects like example. The scheme known is asked for the
+// example's kind before client-go's own; it may be nil.
 func newResponseMatcher(example runtime.Object, known *runtime.Scheme) responseMatcher {
 	if v := reflect.ValueOf(example); v.Kind() != reflect.Pointer || v.IsNil() {
 		return responseMatcher{}
@@ -62,10 +66,11 @@ func gvksOf(gvk schema.GroupVersionKind) []schema.GroupVersionKind {
 	return []schema.GroupVersionKind{gvk}
 }
 
-// listPath is the end of a collection's path; what follows the version is the resource, or a namespace and the resource.
+// listPath matches the path of a collection, to its end: version, then resource, or version,
+// namespace and resource.
 var listPath = regexp.MustCompile(`/(?:api|apis/([^/]+))/([^/]+)/(?:namespaces/[^/]+/)?([^/]+)/?$`)
 
-// resourceOf returns what a request is for, where its path is that of a collection.
+// resourceOf returns the resource of a request whose path is that of a collection.
 func resourceOf(req *http.Request) (schema.GroupVersionResource, bool) {
 	part := listPath.FindStringSubmatch(req.URL.Path)
 	if part == nil {
@@ -74,8 +79,8 @@ func resourceOf(req *http.Request) (schema.GroupVersionResource, bool) {
 	return schema.GroupVersionResource{Group: part[1], Version: part[2], Resource: part[3]}, true
 }
 
-// list reports whether the answer to a LIST of a resource, which begins with head, brings the informer's objects, and gives
-// the kind that the caller's client takes an empty list of it by.
+// matchList reports whether the response to a LIST has the informer's objects. It also returns the
+// type of the empty list that the caller's client can decode.
 func (o *responseMatcher) matchList(resource schema.GroupVersionResource, head listTypeMeta) (wire.TypeMeta, bool) {
 	switch {
 	case !o.resource.Empty():
@@ -99,7 +104,8 @@ func (o *responseMatcher) matchList(resource schema.GroupVersionResource, head l
 	return o.emptyListType(resource, head), true
 }
 
-// is reports whether a kind is the example's. An apiVersion that is not known is that of the path.
+// matchesType reports whether objects of type t are the informer's. If t has no apiVersion, the
+// path's counts.
 func (o *responseMatcher) matchesType(resource schema.GroupVersionResource, t wire.TypeMeta) bool {
 	version := resource.GroupVersion().String()
 	if t.APIVersion == "" {
@@ -113,7 +119,7 @@ func (o *responseMatcher) matchesType(resource schema.GroupVersionResource, t wi
 	return o.goTypeName != "" && t.APIVersion == version && strings.EqualFold(t.Kind, o.goTypeName)
 }
 
-// named reports whether the resource has the plural that the example's kind would have.
+// matchesPlural reports whether the resource has the plural that the example's kind would have.
 func (o *responseMatcher) matchesPlural(resource schema.GroupVersionResource) bool {
 	kinds := o.gvks
 	if o.goTypeName != "" {
@@ -127,7 +133,7 @@ func (o *responseMatcher) matchesPlural(resource schema.GroupVersionResource) bo
 	return false
 }
 
-// watch reports whether a WATCH of a resource brings the informer's objects.
+// matchWatch reports whether a WATCH of the resource brings the informer's objects.
 func (o *responseMatcher) matchWatch(resource schema.GroupVersionResource) bool {
 	if !o.resource.Empty() {
 		return o.resource == resource
@@ -135,7 +141,8 @@ func (o *responseMatcher) matchWatch(resource schema.GroupVersionResource) bool 
 	return o.matchesPlural(resource)
 }
 
-// tellsNothing reports whether the head leaves open what the objects are. Metadata does not say whose it is.
+// isUnknown reports whether the first bytes leave the objects' kind open. Lists of metadata do not
+// say of which kind the metadata is.
 func (h listTypeMeta) isUnknown() bool {
 	if h.list.Kind != "" {
 		return h.list.Kind == partialMetadataList.Kind
@@ -145,7 +152,8 @@ func (h listTypeMeta) isUnknown() bool {
 
 var partialMetadataList = wire.TypeMeta{APIVersion: metav1.SchemeGroupVersion.String(), Kind: "PartialObjectMetadataList"}
 
-// listKind returns the kind of a list that is the informer's own: what the list says, or what its items or the example imply.
+// emptyListType returns the type of an empty list for the caller: what the captured list says, or
+// what its items or the example imply.
 func (o *responseMatcher) emptyListType(resource schema.GroupVersionResource, head listTypeMeta) wire.TypeMeta {
 	version := head.list.APIVersion
 	if version == "" {
@@ -166,5 +174,5 @@ func (o *responseMatcher) emptyListType(resource schema.GroupVersionResource, he
 	case o.goTypeName != "":
 		return wire.TypeMeta{APIVersion: version, Kind: o.goTypeName + "List"}
 	}
-	return wire.TypeMeta{APIVersion: "v1", Kind: "List"} // an unstructured client takes any
+	return wire.TypeMeta{APIVersion: "v1", Kind: "List"} // an unstructured client accepts any
 }

@@ -11,9 +11,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// retryAfter takes Retry-After out of the refusals of an informer's requests. client-go's REST client makes a request that is refused with
-// it again by itself, ten times, and shows the refusal only then: a server that says it has not reached a resourceVersion was not heard
-// before the question had timed out. When to ask again is the reflector's to decide.
+// retryAfter moves the Retry-After header of a refusal into its error. client-go's REST client
+// sends a request that was refused with this header up to ten times again before it returns the
+// refusal; a server that reports it has not reached a resourceVersion would be heard only after
+// that. The reflector decides when to ask again.
 type retryAfter struct{ seconds atomic.Int32 }
 
 type retryAfterKey struct{}
@@ -22,7 +23,7 @@ func (r *retryAfter) withContext(ctx context.Context) context.Context {
 	return context.WithValue(ctx, retryAfterKey{}, r)
 }
 
-// strip takes the header from the answer to a request of an informer's.
+// stripRetryAfter removes the header from the response to an informer's request.
 func stripRetryAfter(req *http.Request, resp *http.Response) {
 	r, ok := req.Context().Value(retryAfterKey{}).(*retryAfter)
 	if !ok || resp == nil || resp.StatusCode < http.StatusBadRequest {
@@ -34,7 +35,8 @@ func stripRetryAfter(req *http.Request, resp *http.Response) {
 	resp.Header.Del("Retry-After")
 }
 
-// restore puts what the header said into the error that the client has made of the answer, where its body did not say it.
+// restore puts the header's value into the error that the client made of the response, unless the
+// body had a longer one.
 func (r *retryAfter) restore(err error) error {
 	status, ok := errors.AsType[*apierrors.StatusError](err)
 	seconds := r.seconds.Load()

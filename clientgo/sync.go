@@ -8,10 +8,11 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// Err is what now keeps an informer from being current: nil while it is. The informer recovers by itself, and Err is nil again
-// then. errors.Is finds one of package reflector's sentinels, such as reflector.ErrForbidden, and apierrors.IsForbidden and
-// its kin hold as well. inf is an informer of this package, or a wrapping of one, such as those that generated factories hand
-// out; for any other the error is ErrNotOurs. It does not block.
+// Err returns what keeps an informer from being current now, or nil if nothing does. The informer
+// recovers by itself; Err then returns nil again. errors.Is finds a sentinel of package reflector,
+// such as ErrForbidden, and apierrors.IsForbidden and its kin hold too. inf is an informer of this
+// package or a wrapper of one, such as generated factories return; for any other informer, and for
+// nil, Err returns ErrNotOurs. Err does not block.
 func Err(inf cache.SharedIndexInformer) error {
 	i, err := informerOf(inf)
 	if err != nil {
@@ -20,10 +21,11 @@ func Err(inf cache.SharedIndexInformer) error {
 	return i.engine.Err()
 }
 
-// WaitForSync blocks until the first list of each informer is held, as cache.WaitForCacheSync does. When the context ends
-// first the error tells what has kept each of the others from it: errors.Is finds the context's error, and where there is a
-// reason the reflector's sentinel. An informer that stops before it has synced is an error at once; one that is never started is
-// waited for. For an informer that is not of this package the error is ErrNotOurs, at once.
+// WaitForSync blocks until the first list of each informer is held, as cache.WaitForCacheSync does.
+// If the context ends first, the error says what keeps each of the remaining informers from
+// syncing: errors.Is finds the context's error and, if there is a reason, the reflector's sentinel.
+// WaitForSync waits for an informer that is not started. It returns an error at once if an informer
+// stops before it has synced, and ErrNotOurs if one is not of this package.
 func WaitForSync(ctx context.Context, inf ...cache.SharedIndexInformer) error {
 	all := make([]*informer, len(inf))
 	for n := range inf {
@@ -43,7 +45,7 @@ func WaitForSync(ctx context.Context, inf ...cache.SharedIndexInformer) error {
 	return errors.Join(errs...)
 }
 
-// waitTold waits, once the store has synced, for HasSynced to say so.
+// waitHasSynced waits for HasSynced once the store has synced.
 func (i *informer) waitHasSynced(ctx context.Context) error {
 	select {
 	case <-i.synced:
@@ -63,7 +65,8 @@ func (i *informer) waitHasSynced(ctx context.Context) error {
 	}
 }
 
-// ours is the informer behind inf. Its store tells: wrappers, client-go's typed ones among them, pass that on.
+// informerOf returns the informer behind inf, which it finds by the store: wrappers, client-go's
+// typed ones among them, pass that on.
 func informerOf(inf cache.SharedIndexInformer) (*informer, error) {
 	if inf != nil {
 		if x, ok := inf.GetStore().(*indexer); ok && x.informer != nil {

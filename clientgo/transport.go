@@ -14,23 +14,25 @@ import (
 	"github.com/weirproject/weir/internal/wire"
 )
 
-// Wrap installs the capturing transport on a config, before clients are built from it. It changes nothing for any
-// request but the LISTs and WATCHes of this package's informers: the answers to those are read as they arrive and never
-// held whole, and the client that made the request is handed an empty list, or a watch that has ended. Only answers of
-// the kind of the informer's example are, so that a ListerWatcher gets whatever else it asks for.
+// Wrap installs the capturing transport in cfg. Call it before clients are built from cfg. It
+// affects only the LISTs and WATCHes of this package's informers: the informer reads the response
+// as it arrives, and the client that sent the request gets an empty list or a watch that has ended.
+// Only responses with objects of the informer's kind are captured, so a ListerWatcher gets whatever
+// else it asks for.
 //
-// So what a ListerWatcher does to its client's answers (filtering, filling in fields) has no effect: such a one needs
-// Options.NoCapture. What it does to the request (selectors, namespace, path) works as ever.
+// A ListerWatcher that changes its client's response (filters it, fills in fields) therefore needs
+// Options.NoCapture. Changes to the request (selectors, namespace, path) take effect as always.
 //
-// Fields of the config may be set afterwards. Of a transport that is not net/http's own DisableCompression is read from this very config,
-// not from a copy, when a client is built.
+// Fields of cfg may be set after Wrap. If the transport is not an *http.Transport,
+// DisableCompression is read from cfg itself, not from a copy of it, when a client is built.
+// Wrapping a config twice has no further effect.
 func Wrap(cfg *rest.Config) {
 	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper {
 		return &transport{next: next, uncompressed: cfg.DisableCompression || isUncompressed(next)}
 	})
 }
 
-// isPlain reports whether compression is off in the transport that others are around.
+// isUncompressed reports whether compression is off in the innermost transport.
 func isUncompressed(rt http.RoundTripper) bool {
 	for {
 		switch at := rt.(type) {
@@ -44,28 +46,29 @@ func isUncompressed(rt http.RoundTripper) bool {
 	}
 }
 
-// transport hands the answers to captured requests over.
+// transport hands the responses to captured requests over to their captures.
 type transport struct {
 	next         http.RoundTripper
-	uncompressed bool // compression is off
+	uncompressed bool // never ask for gzip
 }
 
-// WrappedRoundTripper is for client-go's look at chains of transports.
+// WrappedRoundTripper returns the transport below. client-go walks chains of transports by it.
 func (t *transport) WrappedRoundTripper() http.RoundTripper { return t.next }
 
-// headerTimeout is how long the answer to a captured request may take to begin. kube-apiserver answers a request, or gives it
-// up, within a minute.
+// headerTimeout bounds the time until the response to a captured request begins. kube-apiserver
+// answers or gives up a request within a minute.
 const headerTimeout = 75 * time.Second
 
-// RoundTrip makes the request, captured or not.
+// RoundTrip sends the request, captured or not.
 func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	resp, err := t.roundTrip(req)
 	stripRetryAfter(req, resp)
 	return resp, err
 }
 
-// roundTrip makes the request. Where it is captured the request's life is tied to the capture's context once the
-// answer has begun: the caller ends its own as soon as it has its empty list.
+// roundTrip sends the request. A captured request outlives the caller's context, which ends as soon
+// as the caller has its empty list: once the response has begun the request ends with the capture's
+// context.
 func (t *transport) roundTrip(req *http.Request) (*http.Response, error) {
 	c, ok := req.Context().Value(captureKey{}).(*capture)
 	if !ok {
@@ -75,7 +78,7 @@ func (t *transport) roundTrip(req *http.Request) (*http.Response, error) {
 	if !ok {
 		return t.next.RoundTrip(req)
 	}
-	// Without the capture: below there may be another such transport.
+	// The request goes on without the capture, because another such transport may be below.
 	ctx, cancel := context.WithCancelCause(context.WithValue(context.WithoutCancel(req.Context()), captureKey{}, nil))
 	ours := req.Clone(ctx)
 	ours.Header.Set("Accept-Encoding", t.acceptEncoding(req, c.verb))
@@ -91,7 +94,7 @@ func (t *transport) roundTrip(req *http.Request) (*http.Response, error) {
 		return passThrough(resp, nil, cancel)
 	}
 	enc, err := wire.EncodingOf(resp.Header.Get("Content-Type"))
-	if err != nil { // the caller's to decode: a page of something in between, most likely
+	if err != nil { // most likely a proxy's error page; the caller makes an error of it
 		readRefusal(ctx, resp)
 		return passThrough(resp, nil, cancel)
 	}
@@ -99,7 +102,7 @@ func (t *transport) roundTrip(req *http.Request) (*http.Response, error) {
 	if err != nil || !c.admit(isOwn) {
 		return passThrough(resp, err, cancel)
 	}
-	planted, err := stubResponse(req, resp, c.verb, kind, enc)
+	stub, err := stubResponse(req, resp, c.verb, kind, enc)
 	if err != nil {
 		return passThrough(resp, err, cancel)
 	}
@@ -110,11 +113,12 @@ func (t *transport) roundTrip(req *http.Request) (*http.Response, error) {
 		cancel(errDropped)
 		_ = resp.Body.Close()
 	}
-	return planted, nil
+	return stub, nil
 }
 
-// acceptEncoding asks for gzip where the answer is long. It is always said: without the header net/http would ask by
-// itself, and undo it so that nobody sees what came over the wire.
+// acceptEncoding returns gzip for long responses and identity for others. The header is always set:
+// without it net/http would ask for gzip and decompress by itself, and the bytes on the wire could
+// not be counted.
 func (t *transport) acceptEncoding(req *http.Request, v verb) string {
 	long := v == verbList || req.URL.Query().Get("sendInitialEvents") == "true"
 	if long && !t.uncompressed {
@@ -123,7 +127,8 @@ func (t *transport) acceptEncoding(req *http.Request, v verb) string {
 	return "identity"
 }
 
-// pass hands on an answer that is not captured, freed of the encoding that the caller did not ask for, or an error.
+// passThrough returns a response that is not captured, decompressed, because the caller did not ask
+// for the encoding. It returns err if that is set.
 func passThrough(resp *http.Response, err error, cancel context.CancelCauseFunc) (*http.Response, error) {
 	if err == nil {
 		err = decompress(resp)
@@ -139,10 +144,11 @@ func passThrough(resp *http.Response, err error, cancel context.CancelCauseFunc)
 	return resp, nil
 }
 
-// readRefusal reads the body of an answer that refuses the request, until it ends or the context does: client-go would wait for all of it
-// without a limit. Where it breaks off the caller has what came, with the answer's code.
+// readRefusal reads the body of a refusal until it ends or the context does; client-go would read
+// all of it without a limit. If the body breaks off, the caller gets the bytes that came, with the
+// response's status code.
 func readRefusal(ctx context.Context, resp *http.Response) {
-	body := resp.Body // the context may end once resp has another
+	body := resp.Body // resp may have another body by the time the context ends
 	stop := context.AfterFunc(ctx, func() { _ = body.Close() })
 	defer stop()
 	text, err := io.ReadAll(io.LimitReader(body, maxRefusal))
@@ -154,10 +160,10 @@ func readRefusal(ctx context.Context, resp *http.Response) {
 	resp.Body = readCloser{io.MultiReader(bytes.NewReader(text), rest), rest}
 }
 
-// maxRefusal bounds what is read ahead of a refusal, in bytes: a Status takes some hundred.
+// maxRefusal bounds the bytes of a refusal that are read ahead. A Status takes some hundred.
 const maxRefusal = 64 << 10
 
-// decompress frees a body of its encoding.
+// decompress replaces a compressed body by its content.
 func decompress(resp *http.Response) error {
 	body, encoding := resp.Body, resp.Header.Get("Content-Encoding")
 	if encoding == "" {
@@ -174,33 +180,34 @@ func decompress(resp *http.Response) error {
 	return nil
 }
 
-// plant makes the answer that the caller gets in place of the captured one: an empty list of a kind, or a watch that has
-// ended. It is in the encoding of the captured one: that is what the caller asked for, and may be all that it can read.
+// stubResponse returns the response that the caller gets in place of the captured one: an empty
+// list of the given type, or a watch that has ended. It has the captured response's encoding, which
+// the caller asked for and may be unable to do without.
 func stubResponse(req *http.Request, resp *http.Response, v verb, kind wire.TypeMeta, enc wire.Encoding) (*http.Response, error) {
-	planted := *resp
-	planted.Request = req
-	planted.Header = resp.Header.Clone()
-	planted.Header.Del("Content-Encoding")
-	planted.Header.Del("Content-Length")
-	planted.Uncompressed = false
+	stub := *resp
+	stub.Request = req
+	stub.Header = resp.Header.Clone()
+	stub.Header.Del("Content-Encoding")
+	stub.Header.Del("Content-Length")
+	stub.Uncompressed = false
 	var body bytes.Buffer
 	if v == verbList {
 		if err := wire.NewListWriter(&body, enc, kind, wire.ListMeta{}, 0).Close(); err != nil {
 			return nil, err
 		}
 	}
-	planted.ContentLength = int64(body.Len())
-	planted.Body = io.NopCloser(&body)
-	return &planted, nil
+	stub.ContentLength = int64(body.Len())
+	stub.Body = io.NopCloser(&body)
+	return &stub, nil
 }
 
-// readCloser reads from one and closes another.
+// readCloser reads from one value and closes another.
 type readCloser struct {
 	io.Reader
 	io.Closer
 }
 
-// ownedBody is a body whose request ends with it.
+// cancelingBody cancels its request's context when it is closed.
 type cancelingBody struct {
 	io.ReadCloser
 	cancel context.CancelCauseFunc

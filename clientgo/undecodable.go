@@ -10,24 +10,25 @@ import (
 	"github.com/weirproject/weir/internal/store"
 )
 
-// undecoded are the objects whose newest version a handler could not be given, because it cannot be decoded, by key. Its bound is
-// the objects that cannot be decoded now. It is the handler's goroutine's.
+// undecodable holds, by key, the objects whose newest version could not be delivered to a handler
+// because it cannot be decoded. Its bound is the number of objects that cannot be decoded now. Only
+// the handler's goroutine uses it.
 type undecodable map[string]undelivered
 
 type undelivered struct {
-	last     *store.Object // that the handler was given; nil: none
-	reported *store.Object // the newest one, which it could not be given
+	last     *store.Object // the version that was delivered last, or nil
+	reported *store.Object // the newest version, whose error was reported
 }
 
-// resume puts the version that the handler was given last in place of one that it could not be given. It reports false for an event
-// of an object that the handler does not know of.
+// adjust puts the version that was delivered last in place of one that could not be delivered. It
+// reports false for an event of an object that the handler has never seen.
 func (u undecodable) adjust(e delivery.Event) (delivery.Event, bool) {
 	object, ok := u[e.Key()]
 	switch {
 	case !ok || e.Type == delivery.Added:
 	case object.last != nil:
 		e.Old = object.last
-		e.Missed = e.Missed || e.New == nil // it is not the final state
+		e.Missed = e.Missed || e.New == nil // what was delivered is not the final state
 	case e.New == nil:
 		return e, false
 	default:
@@ -36,7 +37,8 @@ func (u undecodable) adjust(e delivery.Event) (delivery.Event, bool) {
 	return e, true
 }
 
-// settle notes what becomes of an event, which has been through resume. It returns the error unless that has been reported.
+// record notes the outcome of an adjusted event. It returns err unless that has been reported for
+// this version.
 func (u undecodable) record(e delivery.Event, err error) error {
 	if err == nil || e.New == nil {
 		delete(u, e.Key())
@@ -49,7 +51,8 @@ func (u undecodable) record(e delivery.Event, err error) error {
 	return err
 }
 
-// stub makes an object of what is known of one that cannot be decoded: its names, its uid and its resourceVersion.
+// placeholder returns an object with what is known of one that cannot be decoded: its names, uid
+// and resourceVersion.
 func (r *reader) placeholder(o *store.Object) any {
 	if r.codec.goType == nil {
 		return nil

@@ -7,16 +7,18 @@ import (
 	"github.com/weirproject/weir/internal/store"
 )
 
-// recent keeps what handlers were handed as the new version of an object that has changed: at its next change it is the old
-// one, and then need not be decoded. It is held until the object has not changed for idle. So what is held is at most one
-// value for each object that has changed within idle, and no more than budget; with several handlers two, of which the slower
-// ones still want the first. A value shares with the one before what is the same in both.
+// updateCache keeps the value of each object's newest version after a handler got it as an update:
+// at the next change it is the old value and need not be decoded again. An entry is dropped once
+// its object has not changed for idle. The bound is budget bytes, and one value for each object
+// that has changed within idle; with several handlers two, because slower ones still need the
+// previous version. With ShareDecoded a value shares unchanged fields with the previous one.
 //
-// Objects that change all the time, such as leases and nodes, thus cost one decoding of what has changed in them. Where more objects
-// change in turn than there is room for, hardly any is found again, and what is held only makes the garbage collector work. So most of
-// the budget is for values that are found.
+// So an object that changes all the time, such as a lease or a node, costs one decoding of what has
+// changed. If more objects change in turn than the budget has room for, few entries are ever found
+// again and only burden the garbage collector. Most of the budget is therefore available only while
+// entries are found.
 //
-// The initial list does not come by here. Safe for concurrent use.
+// Objects of the initial list bypass this cache. Safe for concurrent use.
 type updateCache struct {
 	idle   time.Duration
 	budget int64 // bytes, estimated
@@ -24,27 +26,27 @@ type updateCache struct {
 	mu      sync.Mutex
 	entries map[string]*updateEntry // by key
 	bytes   int64
-	changes int         // so far
-	hitRate float64     // how often a value was found soon, lately: nears h/(1+h) if h are found for each change
-	timer   *time.Timer // runs while there are entries
+	changes int         // counts calls of admit
+	hitRate float64     // moving average; with h timely hits for each change it tends to h/(1+h)
+	timer   *time.Timer // runs while there are entries; ends with close
 	closed  bool
 }
 
-// entry is what is held of an object.
+// updateEntry holds one object's values.
 type updateEntry struct {
-	current, previous cachedVersion // before may be none
+	current, previous cachedVersion // previous may be empty
 	last              time.Time
-	change            int // of recent.changes: the last
+	change            int // updateCache.changes at the last change
 }
 
-// version is a version and its value.
+// cachedVersion is a version of an object and its value.
 type cachedVersion struct {
 	object *store.Object
 	value  any
-	fields []wireField // without their bytes
+	fields []wireField // digests, without bytes; only with ShareDecoded
 }
 
-// valueFactor estimates the memory of a value from its bytes, as package store does.
+// valueFactor estimates a value's memory from the size of its bytes, as package store does.
 const valueFactor = 3
 
 func (e *updateEntry) bytes() (n int64) {
@@ -56,7 +58,7 @@ func (e *updateEntry) bytes() (n int64) {
 	return n
 }
 
-// recentBudget is the budget where Options.DecodedBudget says none: some 2,000 pods.
+// updateCacheBudget is the default budget, in bytes: some 2,000 pods.
 const updateCacheBudget = 32 << 20
 
 func newUpdateCache(idle time.Duration, budget int64) *updateCache {
@@ -66,9 +68,10 @@ func newUpdateCache(idle time.Duration, budget int64) *updateCache {
 	return &updateCache{idle: idle, budget: budget, entries: map[string]*updateEntry{}}
 }
 
-// One freeShare-th of the budget is there for any value. The rest is there while for each change more than one in worthShare is found
-// soon: within soonTurns times as many changes as the budget has room for values. To hold a value for longer costs more than to
-// decode it again.
+// A value is admitted without condition into 1/unconditionalFraction of the budget. The rest is
+// available while more than one in hitThreshold changes has a timely hit: one within timelyRounds
+// times as many changes as the budget has room for values. Holding a value for longer costs more
+// than decoding it again.
 const (
 	unconditionalFraction = 8
 	hitThreshold          = 16
@@ -76,7 +79,7 @@ const (
 	hitWindow             = 1024 // changes
 )
 
-// get finds a version that is held.
+// get returns the cached value of a version.
 func (r *updateCache) get(o *store.Object) (cachedVersion, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -87,7 +90,7 @@ func (r *updateCache) get(o *store.Object) (cachedVersion, bool) {
 	return v, ok
 }
 
-// has reports whether a version is held.
+// has reports whether a version is cached. It does not count as a hit.
 func (r *updateCache) has(o *store.Object) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -95,11 +98,12 @@ func (r *updateCache) has(o *store.Object) bool {
 	return ok
 }
 
-// isSoon reports whether a value that is found so many changes after it came was worth holding.
+// isTimely reports whether a value that is found so many changes after its own was worth holding.
 func (r *updateCache) isTimely(changes int) bool {
 	return int64(changes)*r.bytes <= timelyRounds*int64(len(r.entries))*r.budget
 }
 
+// lookup returns the cached value of a version. The caller holds mu.
 func (r *updateCache) lookup(o *store.Object) (cachedVersion, bool) {
 	e := r.entries[o.Key()]
 	switch {
@@ -112,8 +116,8 @@ func (r *updateCache) lookup(o *store.Object) (cachedVersion, bool) {
 	return cachedVersion{}, false
 }
 
-// hasRoom says whether put is worth what it costs to prepare: an object that is new here may not drive out others. It is asked once for a
-// change, and lets go of the version before if the new one is not to be held.
+// admit reports whether a value of this version should be put. A new object never displaces others.
+// admit is called once for each change; if it reports false it drops the object's previous value.
 func (r *updateCache) admit(o *store.Object) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -133,8 +137,9 @@ func (r *updateCache) admit(o *store.Object) bool {
 	return true
 }
 
-// put holds the value of a version, in place of the version before; with another handler that may still have to see the
-// change, both. What there is no room for is not held: what is there is about to be wanted just as much.
+// put caches the value of a version in place of the previous one; with several handlers it keeps
+// the previous one too, for those that have yet to get the change. A value that exceeds the budget
+// is not cached, because the cached ones are as likely to be needed.
 func (r *updateCache) put(v cachedVersion, several bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -146,7 +151,7 @@ func (r *updateCache) put(v cachedVersion, several bool) {
 		e = &updateEntry{}
 		r.entries[v.object.Key()] = e
 	case e.current.object.Revision() >= v.object.Revision():
-		return // another handler was ahead
+		return // a faster handler was here before
 	}
 	r.bytes -= e.bytes()
 	e.previous, e.current, e.last, e.change = e.current, v, time.Now(), r.changes
@@ -162,13 +167,14 @@ func (r *updateCache) put(v cachedVersion, several bool) {
 	}
 }
 
-// forget lets go of an object that is gone.
+// remove drops the values of an object that was deleted.
 func (r *updateCache) remove(key string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.removeLocked(key)
 }
 
+// removeLocked is remove for a caller that holds mu.
 func (r *updateCache) removeLocked(key string) {
 	if e := r.entries[key]; e != nil {
 		r.bytes -= e.bytes()
@@ -176,10 +182,11 @@ func (r *updateCache) removeLocked(key string) {
 	}
 }
 
-// sweeps is how many sweeps make up one idle.
+// checksPerIdle is how many times the timer fires within idle.
 const checksPerIdle = 4
 
-// sweep lets go of what has not changed for long, and comes again while there is anything.
+// expire drops the values of objects that have not changed for idle, and restarts the timer while
+// there are others.
 func (r *updateCache) expire() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -190,13 +197,13 @@ func (r *updateCache) expire() {
 		}
 	}
 	if len(r.entries) == 0 {
-		r.entries, r.timer = map[string]*updateEntry{}, nil // a map keeps its room
+		r.entries, r.timer = map[string]*updateEntry{}, nil // a map never shrinks
 		return
 	}
 	r.timer.Reset(r.idle / checksPerIdle)
 }
 
-// close lets go of everything, for good.
+// close empties the cache for good.
 func (r *updateCache) close() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
