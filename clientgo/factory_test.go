@@ -12,17 +12,12 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/dynamic"
-	dynamicfake "k8s.io/client-go/dynamic/fake"
 	"k8s.io/client-go/informers"
 	coreinformers "k8s.io/client-go/informers/core/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/kubernetes/scheme"
-	"k8s.io/client-go/metadata"
-	metadatafake "k8s.io/client-go/metadata/fake"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 
@@ -241,125 +236,6 @@ func TestInformerFor(t *testing.T) {
 		t.Errorf("%v, %v", all, err)
 	}
 	stop()
-}
-
-// The dynamic and the metadata factory.
-func TestFactoriesByResource(t *testing.T) {
-	server := serve(t, apiserver.Options{Resources: []apiserver.Resource{{
-		GroupVersionResource: schema.GroupVersionResource{Group: "shop.example", Version: "v1", Resource: "widgets"},
-		Kind:                 "Widget", Namespaced: true,
-	}}})
-	client := fill(t, server.Config(), configMap("one", "a", map[string]string{"v": "1"}), configMap("two", "b", map[string]string{"v": "1"}))
-	type common interface {
-		Start(<-chan struct{})
-		ForResource(schema.GroupVersionResource) informers.GenericInformer
-		WaitForCacheSync(<-chan struct{}) map[schema.GroupVersionResource]bool
-		Shutdown()
-	}
-	dynamicFactory, err := NewDynamicSharedInformerFactory(server.Config(), 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	metadataFactory, err := NewMetadataSharedInformerFactory(server.Config(), 0, WithNamespace("one"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, test := range map[string]struct {
-		factory common
-		want    int
-	}{"dynamic": {dynamicFactory, 2}, "metadata": {metadataFactory, 1}} {
-		t.Run(name, func(t *testing.T) {
-			stop := make(chan struct{})
-			gvr := corev1.SchemeGroupVersion.WithResource("configmaps")
-			generic := test.factory.ForResource(gvr)
-			if generic.Informer() != test.factory.ForResource(gvr).Informer() {
-				t.Error("two informers of one resource")
-			}
-			told := newRecorder()
-			if _, err := generic.Informer().AddEventHandler(told); err != nil {
-				t.Fatal(err)
-			}
-			test.factory.Start(stop)
-			if !test.factory.WaitForCacheSync(stop)[gvr] {
-				t.Fatal("not synced")
-			}
-			all, err := generic.Lister().List(labels.Everything())
-			if err != nil || len(all) != test.want {
-				t.Errorf("%v, %v", all, err)
-			}
-			one, err := generic.Lister().ByNamespace("one").Get("a")
-			if err != nil {
-				t.Fatal(err)
-			}
-			if m, _ := meta.Accessor(one); m.GetLabels()["v"] != "1" || m.GetUID() == "" {
-				t.Errorf("%v", one)
-			}
-			if name == "dynamic" && one.GetObjectKind().GroupVersionKind() != corev1.SchemeGroupVersion.WithKind("ConfigMap") {
-				t.Errorf("kind %v", one.GetObjectKind().GroupVersionKind())
-			}
-			made := configMap("one", name, map[string]string{"v": "2"})
-			if made, err = client.CoreV1().ConfigMaps("one").Create(context.Background(), made, metav1.CreateOptions{}); err != nil {
-				t.Fatal(err)
-			}
-			told.wait(t, "add "+show(made))
-			if err := client.CoreV1().ConfigMaps("one").Delete(context.Background(), name, metav1.DeleteOptions{}); err != nil {
-				t.Fatal(err)
-			}
-			told.until(t, "the deletion", func(lines []string) bool {
-				return strings.HasPrefix(lines[len(lines)-1], "delete one/"+name+"@") && !strings.Contains(lines[len(lines)-1], "@"+made.ResourceVersion+" ")
-			})
-			close(stop)
-			test.factory.Shutdown()
-		})
-	}
-}
-
-// The dynamic and the metadata factory of a client that is there already, of a wrapped config or a fake one.
-func TestFactoriesByResourceForClients(t *testing.T) {
-	cfg := serve(t, apiserver.Options{}).Config()
-	fill(t, cfg, configMap("one", "a", nil), configMap("two", "b", nil))
-	Wrap(cfg)
-	gvr := corev1.SchemeGroupVersion.WithResource("configmaps")
-	fakeDynamic := dynamicfake.NewSimpleDynamicClient(scheme.Scheme, configMap("one", "a", nil), configMap("two", "b", nil))
-	fakeObject := func(namespace, name string) runtime.Object {
-		return &metav1.PartialObjectMetadata{
-			TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"}, ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
-		}
-	}
-	metadataScheme := metadatafake.NewTestScheme()
-	if err := metav1.AddMetaToScheme(metadataScheme); err != nil {
-		t.Fatal(err)
-	}
-	fakeMetadata := metadatafake.NewSimpleMetadataClient(metadataScheme, fakeObject("one", "a"), fakeObject("two", "b"))
-	type common interface {
-		Start(<-chan struct{})
-		ForResource(schema.GroupVersionResource) informers.GenericInformer
-		WaitForCacheSync(<-chan struct{}) map[schema.GroupVersionResource]bool
-		Shutdown()
-	}
-	for name, factory := range map[string]common{
-		"dynamic":        NewDynamicSharedInformerFactoryWithOptions(dynamic.NewForConfigOrDie(cfg), 0),
-		"metadata":       NewMetadataSharedInformerFactoryWithOptions(metadata.NewForConfigOrDie(cfg), 0),
-		"dynamic, fake":  NewDynamicSharedInformerFactoryWithOptions(fakeDynamic, 0),
-		"metadata, fake": NewMetadataSharedInformerFactoryWithOptions(fakeMetadata, 0),
-	} {
-		t.Run(name, func(t *testing.T) {
-			stop := make(chan struct{})
-			generic := factory.ForResource(gvr)
-			factory.Start(stop)
-			if !factory.WaitForCacheSync(stop)[gvr] {
-				t.Error("not synced")
-			}
-			if all, err := generic.Lister().List(labels.Everything()); err != nil || len(all) != 2 {
-				t.Errorf("%v, %v", all, err)
-			}
-			if Err(generic.Informer()) != nil {
-				t.Error("not an informer of ours that is current")
-			}
-			close(stop)
-			factory.Shutdown()
-		})
-	}
 }
 
 // A config that no client can be built from is an error.

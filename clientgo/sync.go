@@ -9,8 +9,8 @@ import (
 )
 
 // Err returns what keeps an informer from being current now, or nil if nothing does. The informer
-// recovers by itself; Err then returns nil again. errors.Is finds a sentinel of package reflector,
-// such as ErrForbidden, and apierrors.IsForbidden and its kin hold too. inf is an informer of this
+// recovers by itself; Err then returns nil again. errors.Is finds a sentinel of package weir, such
+// as weir.ErrForbidden, and apierrors.IsForbidden and its kin hold too. inf is an informer of this
 // package or a wrapper of one, such as generated factories return; for any other informer, and for
 // nil, Err returns ErrNotOurs. Err does not block.
 func Err(inf cache.SharedIndexInformer) error {
@@ -23,9 +23,9 @@ func Err(inf cache.SharedIndexInformer) error {
 
 // WaitForSync blocks until the first list of each informer is held, as cache.WaitForCacheSync does.
 // If the context ends first, the error says what keeps each of the remaining informers from
-// syncing: errors.Is finds the context's error and, if there is a reason, the reflector's sentinel.
-// WaitForSync waits for an informer that is not started. It returns an error at once if an informer
-// stops before it has synced, and ErrNotOurs if one is not of this package.
+// syncing: errors.Is finds the context's error and, if there is a reason, a sentinel of package
+// weir. WaitForSync waits for an informer that is not started. It returns an error at once if an
+// informer stops before it has synced, and ErrNotOurs if one is not of this package.
 func WaitForSync(ctx context.Context, inf ...cache.SharedIndexInformer) error {
 	all := make([]*informer, len(inf))
 	for n := range inf {
