@@ -12,11 +12,11 @@ import (
 	"github.com/weirproject/weir/internal/reflector"
 )
 
-// NewCache makes a manager's or a cluster's Options.NewCache: controller-runtime's own cache with the informers of NewInformer,
-// on a client that captures. The config and the HTTP client that it is given are left as they are, so nothing else that
-// uses them changes. A cache.Options.NewInformer that is set is kept.
-//
-// The error is that of cache.New, or says what is wrong with the config.
+// NewCache returns a function for the Options.NewCache of a manager or a cluster. The function
+// builds controller-runtime's own cache with the informers of NewInformer, on a client that
+// captures. It does not change the config and the HTTP client that it gets, and keeps a
+// cache.Options.NewInformer that is set. It returns an error if the config is nil or invalid, and
+// otherwise the error of cache.New. It may be called any number of times, concurrently.
 func NewCache(opts ...Option) cache.NewCacheFunc {
 	s := newSettings(opts)
 	return func(cfg *rest.Config, o cache.Options) (cache.Cache, error) {
@@ -26,7 +26,7 @@ func NewCache(opts ...Option) cache.NewCacheFunc {
 		if o.NewInformer == nil {
 			o.NewInformer = newInformer(s, o.Scheme, &reflector.Server{})
 		}
-		client, err := capturing(cfg, o.HTTPClient)
+		client, err := capturingClient(cfg, o.HTTPClient)
 		if err != nil {
 			return nil, err
 		}
@@ -37,9 +37,9 @@ func NewCache(opts ...Option) cache.NewCacheFunc {
 
 var errNoConfig = errors.New("controllerruntime: NewCache needs a rest.Config")
 
-// capturing is a client like the one given, or like the config says if there is none, with clientgo's transport
-// around that client's own: they share their connections.
-func capturing(cfg *rest.Config, client *http.Client) (*http.Client, error) {
+// capturingClient returns a copy of client, or of a client for cfg if client is nil, with
+// clientgo's transport around the client's own. The copies share their connections.
+func capturingClient(cfg *rest.Config, client *http.Client) (*http.Client, error) {
 	if client == nil {
 		cfg = rest.CopyConfig(cfg)
 		if cfg.UserAgent == "" {

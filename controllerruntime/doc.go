@@ -1,18 +1,19 @@
-// Package controllerruntime puts level informers under the caches of controller-runtime: one changed line in the options
-// of a manager, the same clients, controllers and handlers.
+// Package controllerruntime puts weir's informers under the caches of controller-runtime: one line
+// changes in the options of a manager, and clients, controllers and handlers stay.
 //
 //	mgr, err := ctrl.NewManager(cfg, ctrl.Options{
 //		Scheme:   scheme,
 //		NewCache: controllerruntime.NewCache(),
 //	})
 //
-// [NewCache] builds controller-runtime's own cache with our informers, on a client whose transport hands us the bodies of
-// LISTs and WATCHes as they arrive. [NewInformer] is its half for those who set cache.Options.NewInformer themselves:
-// the config (or the HTTP client) of that cache must then have been through clientgo.Wrap, or the informers see
-// objects only once controller-runtime has decoded them; they work all the same, and what they hold is as small, but the
-// first list is not.
+// [NewCache] builds controller-runtime's own cache with our informers, on a client whose transport
+// hands them the bodies of LISTs and WATCHes as they arrive. [NewInformer] is for programs that set
+// cache.Options.NewInformer themselves. They call clientgo.Wrap on the config (or on the config of
+// the HTTP client) of that cache. Otherwise the informers get objects that controller-runtime has
+// decoded: that works, and takes little memory afterwards, but the first list takes much.
 //
-// Everything that cache.Options says means what it did: typed, unstructured and metadata objects, namespaces,
-// selectors, transforms, indexes, resync periods, and a deep copy for each read unless it is disabled. docs/migrating.md has
-// the rest, docs/differences.md where our informers mean to differ.
+// Everything in cache.Options keeps its meaning: typed, unstructured and metadata objects,
+// namespaces, selectors, transforms, indexes, resync periods, and a deep copy for each read unless
+// it is disabled. docs/migrating.md says what changes, docs/differences.md where our informers
+// differ from client-go's on purpose.
 package controllerruntime

@@ -10,21 +10,21 @@ import (
 	"github.com/weirproject/weir/internal/reflector"
 )
 
-// NewInformer makes a cache.Options.NewInformer of controller-runtime. What it returns can be used by any number of caches,
-// at the same time too.
+// NewInformer returns a function for controller-runtime's cache.Options.NewInformer. Any number of
+// caches may use it, concurrently.
 //
-// The config of those caches must have been through clientgo.Wrap before clients were built from it for bodies to be
-// read as they arrive; NewCache sees to that itself. Without it objects are taken from the lists and watches that
-// controller-runtime has decoded. So they are for a Go type that is not called like its kind, unless the informer's options
-// have a scheme that knows it; NewCache sees to that too.
+// Call clientgo.Wrap on the config of those caches before clients are built from it, so that bodies
+// are read as they arrive. Without that the informers take objects from the lists and watches that
+// controller-runtime has decoded. They do so too for a Go type that does not have its kind's name,
+// unless the informer's options have a scheme that knows the type. NewCache does both by itself.
 func NewInformer(opts ...Option) func(toolscache.ListerWatcher, runtime.Object, time.Duration, toolscache.Indexers) toolscache.SharedIndexInformer {
 	return newInformer(newSettings(opts), nil, nil)
 }
 
-// newInformer is NewInformer for a cache of a known scheme and server; of any where they are nil.
+// newInformer is NewInformer for a cache with a known scheme and server; each may be nil.
 func newInformer(s *settings, scheme *runtime.Scheme, server *reflector.Server) func(toolscache.ListerWatcher, runtime.Object, time.Duration, toolscache.Indexers) toolscache.SharedIndexInformer {
 	return func(lw toolscache.ListerWatcher, example runtime.Object, resync time.Duration, indexers toolscache.Indexers) toolscache.SharedIndexInformer {
-		opts := s.of(example)
+		opts := s.optionsFor(example)
 		if opts.Scheme == nil {
 			opts.Scheme = scheme
 		}

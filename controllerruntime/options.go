@@ -12,23 +12,24 @@ import (
 	"github.com/weirproject/weir/clientgo"
 )
 
-// Option tunes the informers of a cache. Of two that say the same the later one counts.
+// Option configures the informers of a cache. A later option takes precedence over an earlier one.
 type Option func(*settings)
 
-// settings are what options say. They do not change once NewInformer has returned.
+// settings is what options set. It does not change once NewInformer has returned.
 type settings struct {
-	all  clientgo.Options
-	kind map[kind]clientgo.Options
+	all    clientgo.Options
+	byType map[objectType]clientgo.Options
 }
 
-// kind tells informers apart as controller-runtime does: by Go type, and where one type stands for all kinds, by kind.
-type kind struct {
+// objectType tells informers apart as controller-runtime does: by Go type and, for Go types that
+// stand for all kinds, by kind.
+type objectType struct {
 	goType reflect.Type
 	gvk    schema.GroupVersionKind
 }
 
-func kindOf(object runtime.Object) kind {
-	k := kind{goType: reflect.TypeOf(object)}
+func objectTypeOf(object runtime.Object) objectType {
+	k := objectType{goType: reflect.TypeOf(object)}
 	switch object.(type) {
 	case *unstructured.Unstructured, *metav1.PartialObjectMetadata:
 		k.gvk = object.GetObjectKind().GroupVersionKind()
@@ -37,35 +38,36 @@ func kindOf(object runtime.Object) kind {
 }
 
 func newSettings(opts []Option) *settings {
-	s := &settings{kind: map[kind]clientgo.Options{}}
+	s := &settings{byType: map[objectType]clientgo.Options{}}
 	for _, opt := range opts {
 		opt(s)
 	}
 	return s
 }
 
-// of gives the options of one informer.
-func (s *settings) of(example runtime.Object) clientgo.Options {
-	if opts, ok := s.kind[kindOf(example)]; ok {
+// optionsFor returns the options of one informer.
+func (s *settings) optionsFor(example runtime.Object) clientgo.Options {
+	if opts, ok := s.byType[objectTypeOf(example)]; ok {
 		return opts
 	}
 	return s.all
 }
 
-// WithOptions sets the options of all informers that WithObjectOptions says nothing about. Without it they are the zero
-// value of clientgo.Options.
+// WithOptions sets the options of all informers that WithObjectOptions does not cover. The default
+// is the zero value of clientgo.Options.
 //
-// PinDecoded is for a cache of which everything is read all the time; PrivateCopies is rarely needed, because
-// controller-runtime makes a copy for each read itself, but it covers event handlers, predicates and
-// UnsafeDisableDeepCopy; DetectMutation finds who changes what those share.
+// PinDecoded suits a cache whose objects are all read all the time. PrivateCopies is rarely needed,
+// because controller-runtime copies each object that is read; it also covers event handlers,
+// predicates and UnsafeDisableDeepCopy. DetectMutation finds changes of objects that those share.
 func WithOptions(opts clientgo.Options) Option {
 	return func(s *settings) { s.all = opts }
 }
 
-// WithObjectOptions sets the options of the informers for objects such as this one, in place of those of WithOptions, as
-// cache.Options.ByObject does for controller-runtime's. Typed, unstructured and metadata objects of a kind have informers
-// of their own; an unstructured and a metadata object must say their kind. object is not kept.
+// WithObjectOptions sets the options of the informers for objects of object's type, in place of
+// those of WithOptions, as cache.Options.ByObject does for controller-runtime's. The typed,
+// unstructured and metadata objects of a kind have separate informers. An unstructured or metadata
+// object must state its kind. object is not kept.
 func WithObjectOptions(object client.Object, opts clientgo.Options) Option {
-	k := kindOf(object)
-	return func(s *settings) { s.kind[k] = opts }
+	k := objectTypeOf(object)
+	return func(s *settings) { s.byType[k] = opts }
 }
