@@ -9,12 +9,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Op is what a request is for.
+// Op is the operation that a request asks for.
 type Op uint8
 
 const (
-	List    Op = iota + 1 // GET of the collection; each page is one
-	Watch                 // the same with watch=true
+	List    Op = iota + 1 // a GET of the collection; each page counts
+	Watch                 // a GET of the collection with watch=true
 	Version               // /version
 	Unknown               // anything else, answered with 404
 )
@@ -28,7 +28,7 @@ func (o Op) String() string {
 	return opNames[o]
 }
 
-// Request is one entry of the server's log.
+// Request is an entry of the server's log.
 type Request struct {
 	Op    Op
 	Path  string
@@ -36,31 +36,34 @@ type Request struct {
 	At    time.Time
 }
 
-// Answer is a way to answer that is not the usual one. The zero value is the usual one.
+// Answer is an exceptional way to answer requests. The zero value is the ordinary way.
 type Answer struct {
-	// Delay is a wait before anything is answered.
+	// Delay is the time before anything is answered.
 	Delay time.Duration
-	// Hang answers nothing, until the client gives up.
+	// Hang answers nothing until the client gives up.
 	Hang bool
-	// Status is answered, with its code and its details.retryAfterSeconds as Retry-After.
+	// Status is the answer, with its code, and its details.retryAfterSeconds as Retry-After.
 	Status *metav1.Status
-	// InStream puts Status into an ERROR event behind a 200, as kube-apiserver does for a watch that cannot begin.
+	// InStream answers 200 and sends Status in an ERROR event, as kube-apiserver does for a watch
+	// that cannot begin.
 	InStream bool
-	// Page answers 200 and a web page, as proxies do that want somebody to log in.
+	// Page answers 200 and a web page, as a proxy does that wants a login.
 	Page bool
-	// End ends a WATCH with 200 and not one event.
+	// End ends a WATCH with 200 and without an event.
 	End bool
-	// Cut, between 0 and 1, breaks the connection after that share of a LIST's body, or after one of the initial events of a
-	// WATCH.
+	// Cut, between 0 and 1, breaks the connection after that share of a LIST's body, or after one
+	// of the initial events of a WATCH.
 	Cut float64
-	// InitialOnly leaves WATCHes alone that ask for no initial events; ResumeOnly those that do. Of LISTs they say nothing.
+	// InitialOnly restricts the answer to WATCHes that ask for initial events, ResumeOnly to those
+	// that do not. They do not affect LISTs.
 	InitialOnly, ResumeOnly bool
-	// Hold keeps back the last item of a LIST, or the bookmark that ends initial events, until it is closed.
+	// Hold keeps back the last item of a LIST, or the bookmark that ends initial events, until the
+	// channel is closed.
 	Hold <-chan struct{}
-	// Stall sends so many bytes of a LIST's body and then nothing more, on a connection that stands. Of the body of a WATCH with
-	// initial events it sends nothing at all.
+	// Stall sends that many bytes of a LIST's body, and then nothing more on an open connection. It
+	// sends nothing of the body of a WATCH with initial events.
 	Stall *int
-	// NoBookmarks leaves out every bookmark of a WATCH, the one that ends initial events too.
+	// NoBookmarks omits every bookmark of a WATCH, including the one that ends initial events.
 	NoBookmarks bool
 }
 
@@ -70,28 +73,30 @@ type rule struct {
 	times  int
 }
 
-// hammering is how many requests are too many between two ForgetRequests. From then on none is answered: an informer
-// that asks without a pause would leave no time to pass in a bubble.
+// hammering is how many requests between two calls of ForgetRequests are too many. Further requests
+// are not answered: an informer that sends requests without a pause would let no time pass in a
+// bubble.
 const hammering = 2000
 
-// Always is a number of times that does not end.
+// Always is a number of times without end.
 const Always = int(^uint(0) >> 1)
 
-// Answer makes the next requests of an op be answered so, times of them. It replaces what was said before for that op.
+// Answer sets the answer to the next requests of an operation, for that many times. It replaces an
+// earlier answer for the operation.
 func (s *Server) Answer(op Op, times int, a Answer) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.rules[op] = &rule{a, times}
 }
 
-// Normal makes all requests be answered as usual again.
+// Normal removes all answers that Answer has set.
 func (s *Server) Normal() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	clear(s.rules)
 }
 
-// note logs a request and finds its answer.
+// note logs a request and returns its answer.
 func (s *Server) note(r Request) Answer {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -114,21 +119,21 @@ func (s *Server) note(r Request) Answer {
 	return rule.answer
 }
 
-// Requests are those made so far, or since ForgetRequests.
+// Requests returns a copy of the log since the start or ForgetRequests.
 func (s *Server) Requests() []Request {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return append([]Request(nil), s.requests...)
 }
 
-// Hammered reports whether so many requests came that the server has stopped to answer.
+// Hammered reports whether so many requests came that the server has stopped answering.
 func (s *Server) Hammered() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.hammered
 }
 
-// Count is how many of Requests were for an op.
+// Count returns the number of Requests of an operation.
 func (s *Server) Count(op Op) int {
 	n := 0
 	for _, r := range s.Requests() {
@@ -146,39 +151,39 @@ func (s *Server) ForgetRequests() {
 	s.requests = nil
 }
 
-// Gone is 410 Expired: the resourceVersion is too old.
+// Gone returns status 410 Expired: the resourceVersion is too old.
 func Gone() *metav1.Status {
 	return failure(http.StatusGone, metav1.StatusReasonExpired, "too old resource version")
 }
 
-// Forbidden is 403.
+// Forbidden returns status 403.
 func Forbidden() *metav1.Status {
 	return failure(http.StatusForbidden, metav1.StatusReasonForbidden, `pods is forbidden: User "somebody" cannot list resource "pods"`)
 }
 
-// Unauthorized is 401.
+// Unauthorized returns status 401.
 func Unauthorized() *metav1.Status {
 	return failure(http.StatusUnauthorized, metav1.StatusReasonUnauthorized, "Unauthorized")
 }
 
-// NotFound is 404 of the resource.
+// NotFound returns status 404, for the resource.
 func NotFound() *metav1.Status {
 	return failure(http.StatusNotFound, metav1.StatusReasonNotFound, "the server could not find the requested resource")
 }
 
-// Internal is 500.
+// Internal returns status 500.
 func Internal() *metav1.Status {
 	return failure(http.StatusInternalServerError, metav1.StatusReasonInternalError, "etcdserver: leader changed")
 }
 
-// TooManyRequests is 429 with a Retry-After.
+// TooManyRequests returns status 429 with a Retry-After.
 func TooManyRequests(retryAfter time.Duration) *metav1.Status {
 	s := failure(http.StatusTooManyRequests, metav1.StatusReasonTooManyRequests, "storage is (re)initializing")
 	s.Details = &metav1.StatusDetails{RetryAfterSeconds: int32(retryAfter / time.Second)}
 	return s
 }
 
-// TooLarge is 504: the server has not reached the resourceVersion asked for.
+// TooLarge returns status 504: the server has not reached the requested resourceVersion.
 func TooLarge() *metav1.Status {
 	s := failure(http.StatusGatewayTimeout, metav1.StatusReasonTimeout, "Too large resource version")
 	s.Details = &metav1.StatusDetails{
@@ -188,7 +193,7 @@ func TooLarge() *metav1.Status {
 	return s
 }
 
-// Invalid is 422.
+// Invalid returns status 422.
 func Invalid(message string) *metav1.Status {
 	return failure(http.StatusUnprocessableEntity, metav1.StatusReasonInvalid, message)
 }
@@ -197,14 +202,14 @@ func failure(code int32, reason metav1.StatusReason, message string) *metav1.Sta
 	return &metav1.Status{Status: metav1.StatusFailure, Code: code, Reason: reason, Message: message}
 }
 
-// EndWatches ends all watches, as their deadline would.
+// EndWatches ends all watches, as their deadline does.
 func (s *Server) EndWatches() { s.toWatchers(frame{last: ended}) }
 
 // BreakWatches breaks the connections of all watches.
 func (s *Server) BreakWatches() { s.toWatchers(frame{last: broken}) }
 
-// BreakWatchesMidEvent sends half of an update of a pod and breaks the connections of all watches. The pod must exist; it
-// is not changed.
+// BreakWatchesMidEvent sends half of an update of a pod and breaks the connections of all watches.
+// The pod must exist; it does not change.
 func (s *Server) BreakWatchesMidEvent(key string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -216,21 +221,22 @@ func (s *Server) BreakWatchesMidEvent(key string) {
 // FailWatches sends an ERROR event on all watches and ends them.
 func (s *Server) FailWatches(status *metav1.Status) { s.toWatchers(frame{status: status, last: ended}) }
 
-// Repeat sends a pod as it is now, once more, on all watches, as ADDED or MODIFIED.
-func (s *Server) Repeat(kind, key string) { s.Inject(kind, s.Pod(key)) }
+// Repeat sends a pod in its current state again, on all watches, as an event of type ADDED or
+// MODIFIED.
+func (s *Server) Repeat(eventType, key string) { s.Inject(eventType, s.Pod(key)) }
 
-// Inject sends an event of a pod on the watches that stand now; the server's own state stays as it is.
-func (s *Server) Inject(kind string, pod *corev1.Pod) {
-	s.toWatchers(frame{change: change{kind, &entry{key: pod.Namespace + "/" + pod.Name, pod: pod}}})
+// Inject sends an event of a pod on all open watches. It does not change the server's state.
+func (s *Server) Inject(eventType string, pod *corev1.Pod) {
+	s.toWatchers(frame{change: change{eventType, &entry{key: pod.Namespace + "/" + pod.Name, pod: pod}}})
 }
 
-// Garble sends an event on all watches whose object is no pod: its frame is sound, its bytes are not.
+// Garble sends an event on all watches whose frame is sound and whose object is not a pod.
 func (s *Server) Garble() { s.toWatchers(frame{garbled: true}) }
 
-// Bookmark sends a bookmark of the server's resourceVersion on all watches.
+// Bookmark sends a bookmark with the server's resourceVersion on all watches.
 func (s *Server) Bookmark() { s.toWatchers(frame{bookmark: true}) }
 
-// Watches is how many watches stand.
+// Watches returns the number of open watches.
 func (s *Server) Watches() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -4,10 +4,7 @@ import (
 	"context"
 	"maps"
 	"slices"
-	"sync/atomic"
 	"time"
-
-	corev1 "k8s.io/api/core/v1"
 )
 
 var basics = []Story{
@@ -18,11 +15,6 @@ var basics = []Story{
 	{Name: "BurstInOrder", Contract: "a handler that keeps up is told of every change, in order", play: burstInOrder},
 	{Name: "NotSyncedHalfWay", Contract: "while the first list comes in, nothing says that it is through", play: notSyncedHalfWay},
 	{Name: "HeldBeforeTold", Contract: "what a handler is told of is held at least as new, and may be read from the handler", play: heldBeforeTold},
-	{Name: "IndexFromStart", Contract: "an index gives what it was declared for, and follows changes", play: indexFromStart},
-	{Name: "IndexAddedLater", Contract: "an index that is added while the informer runs has what is held already", play: indexAddedLater},
-	{Name: "IndexNameTaken", Contract: "a second index of a name is an error, and changes nothing", play: indexNameTaken},
-	{Name: "BlockedIndexFunction", Contract: "an index function that blocks keeps no change from the handlers",
-		Issue: "kubernetes 130767", play: blockedIndexFunction},
 	{Name: "RunTwice", Contract: "a second Run returns and disturbs nothing", play: runTwice},
 	{Name: "StopBeforeSync", Contract: "an informer whose first list is never answered stops at once", play: stopBeforeSync},
 	{Name: "StopInAnswer", Contract: "an informer whose first list has come to a halt at any byte stops at once", play: stopInAnswer},
@@ -186,116 +178,6 @@ func heldBeforeTold(s *stage) {
 		s.server.Put(pod(nth(i), onNode("other")))
 	}
 	inf.current(time.Second)
-}
-
-func byNode(p *corev1.Pod) []string { return []string{p.Spec.NodeName} }
-
-// expectIndex compares what an index gives.
-func (a *actor) expectIndex(name, value string, want ...string) {
-	a.s.eventually(time.Second, "the index giving what it should", func() bool {
-		got, err := a.ByIndex(name, value)
-		if err != nil {
-			a.s.failf("index %s: %v", name, err)
-		}
-		slices.Sort(got)
-		slices.Sort(want)
-		return slices.Equal(got, want)
-	})
-}
-
-// indexFromStart: by a function, with changes of the value, deletions and a second value.
-func indexFromStart(s *stage) {
-	s.server.Put(pod("ns/a"))
-	s.server.Put(pod("ns/b", onNode("node-2")))
-	inf := s.informer(Options{Indexes: map[string]IndexFunc{"node": byNode}})
-	inf.synced()
-	inf.expectIndex("node", "node-1", "ns/a")
-	s.server.Put(pod("ns/c"))
-	s.server.Put(pod("ns/a", onNode("node-2")))
-	inf.current(time.Second)
-	inf.expectIndex("node", "node-1", "ns/c")
-	inf.expectIndex("node", "node-2", "ns/a", "ns/b")
-	s.server.Delete("ns/b")
-	inf.current(time.Second)
-	inf.expectIndex("node", "node-2", "ns/a")
-	inf.expectIndex("node", "node-3")
-}
-
-// indexAddedLater: after the sync, with a function that gives several values or none.
-func indexAddedLater(s *stage) {
-	s.fill(3)
-	inf := s.informer(Options{})
-	inf.synced()
-	both := func(p *corev1.Pod) []string {
-		if p.Name == "pod-00000" {
-			return nil
-		}
-		return []string{p.Name, "all"}
-	}
-	if err := inf.AddIndex("both", both); err != nil {
-		s.failf("add an index: %v", err)
-	}
-	inf.expectIndex("both", "all", nth(1), nth(2))
-	inf.expectIndex("both", "pod-00002", nth(2))
-	s.server.Delete(nth(1))
-	inf.current(time.Second)
-	inf.expectIndex("both", "all", nth(2))
-	if _, err := inf.ByIndex("none", "x"); err == nil {
-		s.failf("an index that there is not gave no error")
-	}
-}
-
-// indexNameTaken: the first one stays.
-func indexNameTaken(s *stage) {
-	s.fill(1)
-	inf := s.informer(Options{Indexes: map[string]IndexFunc{"node": byNode}})
-	inf.synced()
-	if err := inf.AddIndex("node", func(*corev1.Pod) []string { return []string{"other"} }); err == nil {
-		s.failf("a second index of the same name was taken")
-	}
-	inf.expectIndex("node", "node-1", nth(0))
-}
-
-// blockedIndexFunction: somebody reads by an index whose function blocks on one object. Nobody else waits.
-func blockedIndexFunction(s *stage) {
-	s.fill(5)
-	gate := make(chan struct{})
-	var entered atomic.Bool
-	inf := s.informer(Options{Indexes: map[string]IndexFunc{"slow": func(p *corev1.Pod) []string {
-		if p.Spec.NodeName == "slow" {
-			entered.Store(true)
-			<-gate
-		}
-		return []string{p.Spec.NodeName}
-	}}})
-	l := inf.listen(HandlerOptions{})
-	inf.synced()
-	s.server.Put(pod(nth(0), onNode("slow")))
-	s.elapse(time.Second)
-	read := make(chan struct{})
-	// An informer that has called the function by itself may hold a lock now, which nobody must wait for: in a bubble
-	// no time passes then.
-	if entered.Load() {
-		close(read)
-	} else {
-		go func() {
-			defer close(read)
-			if _, err := inf.ByIndex("slow", "node-1"); err != nil {
-				s.errorf("index: %v", err)
-			}
-		}()
-	}
-	time.Sleep(time.Second)
-	s.server.Put(pod(nth(1), onNode("other")))
-	told := s.becomes(10*time.Second, func() bool { return l.knows(s.server) })
-	close(gate)
-	<-read
-	if !entered.Load() {
-		s.errorf("the index function was never called")
-	}
-	if !told {
-		s.failf("a change of another object was not told within 10s while an index function blocked")
-	}
 }
 
 // runTwice: the second returns while the first goes on.

@@ -16,7 +16,8 @@ const childVariable = "INFORMERTEST_CHILD"
 
 func inChild() bool { return os.Getenv(childVariable) != "" }
 
-// playInChild plays the running test once more in a process of its own, which the informer may bring down.
+// playInChild plays the running test again in a process of its own, which the informer may bring
+// down.
 func playInChild(t *testing.T) []string {
 	var pattern []string
 	for part := range strings.SplitSeq(t.Name(), "/") {
@@ -42,7 +43,7 @@ func playInChild(t *testing.T) []string {
 
 var inBubble = regexp.MustCompile(`^goroutine \d+ \[[^\]]*(synctest bubble \d+)`)
 
-// goroutines are the stacks of the caller's bubble.
+// goroutines returns the stacks of the caller's bubble.
 func goroutines() []string {
 	buf := make([]byte, 1<<20)
 	for {

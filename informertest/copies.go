@@ -17,7 +17,7 @@ var copies = []Story{
 	{Name: "ForgottenCopyOfOld", Contract: "who changes one version of an object that he was told of harms no other version", play: forgottenCopyOfOld},
 }
 
-// ofWorkload makes pods that have much in common.
+// ofWorkload gives a pod the content that all pods of a workload have.
 func ofWorkload(p *corev1.Pod) {
 	probe := &corev1.Probe{PeriodSeconds: 10, TimeoutSeconds: 3, FailureThreshold: 5, ProbeHandler: corev1.ProbeHandler{
 		Exec: &corev1.ExecAction{Command: []string{"/bin/check", "--all", "--within", "3s"}},
@@ -41,7 +41,7 @@ func ofWorkload(p *corev1.Pod) {
 	p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue, Reason: "AllContainersAreReady"}}
 }
 
-// isAsServed reports whether a pod is what the server has of it.
+// isAsServed reports whether a pod equals the server's.
 func (s *stage) isAsServed(p *corev1.Pod) bool {
 	p = p.DeepCopy()
 	p.TypeMeta = metav1.TypeMeta{}
@@ -66,7 +66,7 @@ func forgottenCopy(s *stage) {
 				s.failf("round %d: %s has changed with another one", round, nth(i))
 			}
 		}
-		s.elapse(5 * time.Minute) // what is decoded cools
+		s.elapse(5 * time.Minute) // decoded objects become idle
 	}
 	for i := range pods {
 		s.server.Put(pod(nth(i), ofWorkload, onNode("other")))

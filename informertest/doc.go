@@ -1,5 +1,5 @@
-// Package informertest is a conformance suite for informers: stories of what an informer of pods must do, played
-// against a small scripted API server.
+// Package informertest is a conformance suite for informers. It plays stories of what an informer of
+// pods must do against a small scripted API server.
 //
 //	func TestInformer(t *testing.T) {
 //		informertest.Run(t, informertest.Rig{
@@ -8,15 +8,16 @@
 //		})
 //	}
 //
-// An implementation is driven through a [Rig], which makes an [Informer] on a rest.Config. Each story has a name, a
-// contract and, where there is one, the issue in which somebody met the opposite; [Stories] lists them. A story that an
-// implementation is known to fail is stated by name in Rig.Fails. The suite then requires that it does fail, so that the
-// statement stays true, and prints all such statements as a table at the end of its log.
+// A [Rig] makes an [Informer] of the implementation under test from a rest.Config. Each story has a
+// name, a contract and, if there is one, the issue in which somebody reported a violation; [Stories]
+// returns them. Rig.Fails names the stories that an implementation is known to fail. The suite then
+// requires that it does fail them, so that the list stays true, and logs them as a table at the end.
 //
-// Stories run in testing/synctest bubbles, with the server on in-memory connections: backoff, resync and deadlines
-// of minutes take no time, and "nothing more happens" is a fact and not a wait. So an informer under test must start its
-// goroutines, timers and channels from New and Run, must use the time package's clock, must reach the server by the
-// rest.Config's transport only, and its goroutines must end when Run returns.
+// Stories run in testing/synctest bubbles, with the server on in-memory connections. So backoff,
+// resyncs and deadlines of minutes take no time, and a test can be certain that nothing more will
+// happen. In return an informer under test must start its goroutines, timers and channels in New and
+// Run, must use the time package's clock, and must reach the server by the rest.Config's transport
+// only. Its goroutines must end when Run returns.
 //
-// [Server] can be used by itself, in a bubble or not.
+// [Server] can be used on its own, in a bubble or not.
 package informertest

@@ -11,15 +11,15 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// The bodies are framed here by hand, from the documented formats: a suite that used the package under test to write
-// what that package reads would not notice a mistake made in both.
+// Bodies are framed here from the documented formats, not with package wire: a suite that wrote with
+// the package under test what that package reads would not notice a mistake in both.
 
 const (
 	typeJSON     = "application/json"
 	typeProtobuf = "application/vnd.kubernetes.protobuf"
 )
 
-// entry is one version of one object, with its bytes. The bytes are made once and shared by all answers.
+// entry is a version of an object with its bytes, which are made once and shared by all answers.
 type entry struct {
 	key string
 	rv  uint64
@@ -34,7 +34,7 @@ const (
 	asProtobuf
 )
 
-// bytes is the object's own encoding, without kind and apiVersion.
+// bytes returns the object's encoding, without kind and apiVersion.
 func (e *entry) bytes(enc int) []byte {
 	e.once[enc].Do(func() {
 		var err error
@@ -44,13 +44,13 @@ func (e *entry) bytes(enc int) []byte {
 			e.raw[enc], err = json.Marshal(e.pod)
 		}
 		if err != nil {
-			panic(fmt.Sprintf("encode pod %s: %v", e.key, err)) // a pod always encodes
+			panic(fmt.Sprintf("encode pod %s: %v", e.key, err)) // cannot happen: pods can always be encoded
 		}
 	})
 	return e.raw[enc]
 }
 
-// spoil makes bytes that are no pod's.
+// spoil replaces the object's bytes by some that are no pod.
 func (e *entry) spoil() {
 	bare := &corev1.Pod{ObjectMeta: e.pod.ObjectMeta}
 	for enc, spec := range []string{asJSON: `"spec":{"nodeName":{}}`, asProtobuf: "\x12\x03\x0a\x09x"} {
@@ -72,7 +72,7 @@ func field(dst []byte, number protowire.Number, value []byte) []byte {
 	return protowire.AppendBytes(dst, value)
 }
 
-// envelope is what stands before and after the raw bytes of a protobuf object: "k8s\0" and a runtime.Unknown.
+// envelope returns the bytes before and after a raw protobuf object: "k8s\0" and a runtime.Unknown.
 func envelope(apiVersion, kind string, size int) (before, after []byte) {
 	tm := field(nil, 1, []byte(apiVersion))
 	tm = field(tm, 2, []byte(kind))
@@ -83,7 +83,8 @@ func envelope(apiVersion, kind string, size int) (before, after []byte) {
 	return before, field(after, 4, nil)
 }
 
-// listBody is the pieces of a LIST's body: the head, one or two an item, the end. keys are those of JSON, in their order.
+// listBody returns the pieces of a LIST's body: the head, one or two for each item, the end. keys
+// gives the order of the keys in JSON.
 func listBody(enc int, meta metav1.ListMeta, items []*entry, keys []string) [][]byte {
 	if enc == asJSON {
 		return jsonListBody(meta, items, keys)
@@ -135,7 +136,7 @@ func jsonListBody(meta metav1.ListMeta, items []*entry, keys []string) [][]byte 
 	return append(pieces, append(text, "}\n"...))
 }
 
-// object is a single object as a body.
+// object returns a single object as a body.
 func object(enc int, apiVersion, kind string, raw []byte) []byte {
 	if enc == asJSON {
 		head := fmt.Sprintf(`{"kind":%q,"apiVersion":%q`, kind, apiVersion)
@@ -148,18 +149,18 @@ func object(enc int, apiVersion, kind string, raw []byte) []byte {
 	return append(append(before, raw...), after...)
 }
 
-// eventFrame is one event of a WATCH.
-func eventFrame(enc int, kind string, object []byte) []byte {
+// eventFrame returns one event of a WATCH.
+func eventFrame(enc int, eventType string, object []byte) []byte {
 	if enc == asJSON {
-		frame := fmt.Appendf(nil, `{"type":%q,"object":`, kind)
+		frame := fmt.Appendf(nil, `{"type":%q,"object":`, eventType)
 		return append(append(frame, object...), '}', '\n')
 	}
-	event := field(nil, 1, []byte(kind))
+	event := field(nil, 1, []byte(eventType))
 	event = field(event, 2, field(nil, 1, object))
 	return append(binary.BigEndian.AppendUint32(nil, uint32(len(event))), event...)
 }
 
-// statusBody is a Status as a body, or as the object of an ERROR event.
+// statusBody returns a Status as a body, or as the object of an ERROR event.
 func statusBody(enc int, s *metav1.Status) []byte {
 	c := *s
 	c.TypeMeta = metav1.TypeMeta{}

@@ -41,9 +41,10 @@ func (e event) String() string {
 	return fmt.Sprintf("%s %s %s", e.verb, e.key, e.rv)
 }
 
-// listener is a handler that writes down what it is told, and holds each call against what it was told before: nothing
-// is added that it knows, updated or deleted that it does not know, no version is older than the last, and the old version of
-// an update is the one that it was told last. What is added or updated must be what the server has in that version.
+// listener is a handler that records its calls and compares each with the calls before: an addition
+// must be of an unknown object, an update or deletion of a known one, no version may be older than
+// the last, and the old version of an update must be the last one. Objects that are added or
+// updated must equal the server's version.
 type listener struct {
 	Registration
 	s *stage
@@ -51,10 +52,10 @@ type listener struct {
 	mu     sync.Mutex
 	events []event
 	known  map[string]seen
-	gate   chan struct{} // calls wait for it; nil: they do not
-	inside func(event)   // called in each call, without the lock
+	gate   chan struct{} // calls block until it is closed, unless nil
+	inside func(event)   // called in each call, without the lock held
 	forget bool          // keep no events: the story is about memory
-	back   bool          // versions may go back
+	back   bool          // older versions are allowed
 	calls  int
 	// compared counts the calls that were compared with what the server has, which takes long where there are many.
 	compared int
@@ -79,23 +80,23 @@ func (a *actor) listen(o HandlerOptions, more ...func(*listener)) *listener {
 	return l
 }
 
-// held makes a listener whose calls wait until letGo.
+// held makes a listener whose calls block until letGo.
 func held(l *listener) { l.gate = make(chan struct{}) }
 
-// forgetful makes a listener that keeps no events.
+// forgetful makes a listener that records no events.
 func forgetful(l *listener) { l.forget = true }
 
-// doing makes a listener that does something in each call.
+// doing makes a listener that calls f in each call.
 func doing(f func(event)) func(*listener) { return func(l *listener) { l.inside = f } }
 
-// hold makes the next calls wait until letGo.
+// hold blocks further calls until letGo.
 func (l *listener) hold() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.gate = make(chan struct{})
 }
 
-// mayGoBack allows that an older version is told: the server itself went back.
+// mayGoBack allows older versions, because the server itself went back.
 func (l *listener) mayGoBack() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -152,7 +153,7 @@ func (l *listener) take(e event, old, p *corev1.Pod) {
 	}
 }
 
-// compare holds what is told against what the server has.
+// compare compares an object with the server's.
 func (l *listener) compare(e event, p *corev1.Pod) {
 	l.mu.Lock()
 	l.compared++
@@ -172,7 +173,7 @@ func (l *listener) compare(e event, p *corev1.Pod) {
 	}
 }
 
-// check holds a call against what the handler knows, and notes what it knows now. The lock is held.
+// check compares a call with what the handler knows, and updates that. The caller holds the lock.
 func (l *listener) check(e event) {
 	was, known := l.known[e.key]
 	switch {
@@ -199,7 +200,7 @@ func number(rv string) uint64 {
 	return n
 }
 
-// view is what the handler knows: resourceVersions by key.
+// view returns what the handler knows: resourceVersions by key.
 func (l *listener) view() map[string]string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -210,7 +211,7 @@ func (l *listener) view() map[string]string {
 	return rvs
 }
 
-// told are the calls so far, and forgets them.
+// told returns the calls since it was last called.
 func (l *listener) told() []event {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -219,7 +220,7 @@ func (l *listener) told() []event {
 	return all
 }
 
-// count is how many calls have begun.
+// count returns the number of calls that have begun.
 func (l *listener) count() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -229,7 +230,7 @@ func (l *listener) count() int {
 // knows reports whether the handler knows exactly what the server has.
 func (l *listener) knows(s *Server) bool { return maps.Equal(l.view(), s.ResourceVersions()) }
 
-// changes are the calls that tell of something: not the resyncs.
+// changes returns the events that are not resyncs.
 func changes(events []event) []event {
 	var out []event
 	for _, e := range events {

@@ -51,7 +51,7 @@ func pinnedArray(s *stage) {
 	}
 	s.server.Compact()
 	inf.current(time.Minute)
-	s.elapse(10 * time.Minute) // what is decoded cools, what is pooled goes
+	s.elapse(10 * time.Minute) // decoded objects become idle, pools are emptied
 	if left := heap() - before; left > pods*size/5 {
 		s.failf("%d KB are held for %d pods of %d KB, of a list of %d MB", left/kB, keep, size/kB, pods*size/mB)
 	}

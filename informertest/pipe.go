@@ -8,8 +8,9 @@ import (
 	"syscall"
 )
 
-// pipes is a network of one host: a listener whose connections are net.Pipes, which a synctest bubble can see through.
-// Its bound is what its users dial; Close ends every connection.
+// pipes is a network of one host: a listener whose connections are net.Pipes, which block durably
+// in a synctest bubble. Its bound is the number of connections that its users dial. Close ends
+// every connection.
 type pipes struct {
 	accept chan net.Conn
 	closed chan struct{}
@@ -58,7 +59,7 @@ func (p *pipes) dialed() int {
 	return p.dials
 }
 
-// setDown refuses new connections and breaks those there are, or lets them come again.
+// setDown breaks all connections and refuses new ones, or accepts them again.
 func (p *pipes) setDown(down bool) {
 	p.mu.Lock()
 	p.down = down

@@ -17,24 +17,25 @@ import (
 // Story is one thing that an informer must do.
 type Story struct {
 	Name     string
-	Contract string // in one sentence
-	Issue    string // where somebody met the opposite; "" where nobody has to be cited
-	// Fatal stories bring down the process of an informer that fails them. Where a rig says that it does, the story is played in
-	// a process of its own.
+	Contract string // what must hold, in one sentence
+	Issue    string // the report of a violation; "" if there is none
+	// Fatal says that an informer which fails this story brings down its process. If a rig states
+	// that it does, the story runs in a process of its own.
 	Fatal bool
 
 	play func(*stage)
 }
 
-// Stories are all stories, in the order in which they are played.
+// Stories returns all stories, in the order in which Run plays them.
 func Stories() []Story {
-	return slices.Concat(basics, handlers, resyncs, relists, outages, refusals, watches, memories, copies, undecodables, finals)
+	return slices.Concat(basics, indexes, handlers, resyncs, relists, outages, refusals, watches, memories, copies, undecodables)
 }
 
-// Run plays every story with the rig's informer, each as a subtest of its name, and at the end logs what the rig is stated
-// to fail.
+// Run plays every story with the rig's informer, each as a subtest of its name. At the end it logs
+// which stories the rig is stated to fail.
 //
-// While it runs, apimachinery's process-wide pause after logged errors is off: it compares the clocks of different bubbles.
+// While Run runs, apimachinery's process-wide pause after logged errors is off, because it compares
+// the clocks of different bubbles.
 func Run(t *testing.T, rig Rig) {
 	t.Helper()
 	if rig.New == nil || rig.Name == "" {
@@ -80,7 +81,7 @@ func (s Story) about() string {
 	return fmt.Sprintf("the contract: %s (%s)", s.Contract, s.Issue)
 }
 
-// report logs the table of what the rig fails.
+// report logs the table of the stories that the rig fails.
 func report(t *testing.T, rig Rig, stories []Story, failed *sync.Map) {
 	t.Helper()
 	var rows strings.Builder
@@ -104,7 +105,8 @@ func firstLine(s string) string {
 	return line
 }
 
-// endWithin is how long an informer may take to stop, in the bubble's time: more than any implementation's own patience.
+// endWithin is how long an informer may take to stop, in the bubble's time: longer than any
+// implementation waits itself.
 const endWithin = 2 * time.Minute
 
 // hangs is how long a story may take by the real clock. Most take milliseconds.

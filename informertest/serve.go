@@ -41,7 +41,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	if a.Page {
 		w.Header().Set("Content-Type", "text/html")
-		// A client that has gone needs no page.
+		// The error says that the client has gone.
 		_, _ = w.Write([]byte("<html><body>Please log in</body></html>"))
 		return
 	}
@@ -57,7 +57,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// pause reports false when the client has gone.
+// pause waits. It reports false if the client has gone.
 func pause(r *http.Request, d time.Duration) bool {
 	if d <= 0 {
 		return true
@@ -72,7 +72,7 @@ func pause(r *http.Request, d time.Duration) bool {
 	}
 }
 
-// accepted is the first encoding of an Accept header that the server has.
+// accepted returns the first encoding in an Accept header that the server has.
 func accepted(header string) int {
 	for media := range strings.SplitSeq(header, ",") {
 		media, parameters, _ := strings.Cut(strings.TrimSpace(media), ";")
@@ -95,7 +95,7 @@ func writeStatus(w http.ResponseWriter, enc int, status *metav1.Status) {
 		w.Header().Set("Retry-After", strconv.Itoa(int(d.RetryAfterSeconds)))
 	}
 	w.WriteHeader(int(status.Code))
-	// A client that has gone needs no status.
+	// The error says that the client has gone.
 	_, _ = w.Write(statusBody(enc, status))
 }
 
@@ -104,7 +104,7 @@ func (s *Server) serveVersion(w http.ResponseWriter) {
 	minor := strconv.Itoa(s.minor)
 	s.mu.Unlock()
 	w.Header().Set("Content-Type", typeJSON)
-	// A client that has gone needs no version.
+	// The error says that the client has gone.
 	_ = json.NewEncoder(w).Encode(map[string]string{"major": "1", "minor": minor, "gitVersion": "v1." + minor + ".0"})
 }
 
@@ -141,7 +141,7 @@ func (s *Server) serveList(w http.ResponseWriter, r *http.Request, enc int, a An
 	writeList(w, r, listBody(enc, meta, p.items, keys), a)
 }
 
-// firstPage is all of the list that is asked for, from where it is asked for.
+// firstPage returns all of the requested list from where the request continues.
 func (s *Server) firstPage(rv, match, token string) (page, *metav1.Status) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -165,12 +165,12 @@ func (s *Server) firstPage(rv, match, token string) (page, *metav1.Status) {
 	case n > s.rv:
 		return page{}, TooLarge()
 	case match == string(metav1.ResourceVersionMatchExact) && n < s.rv:
-		return page{}, Gone() // as if compacted: older states are not kept
+		return page{}, Gone() // older states are not kept, so answer as after compaction
 	}
 	return page{s.rv, s.state()}, nil
 }
 
-// keep stores the rest of a list under a token.
+// keep stores the rest of a list and returns its continue token.
 func (s *Server) keep(p page) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -179,7 +179,8 @@ func (s *Server) keep(p page) string {
 	return token
 }
 
-// writeList writes the pieces of a body, as far as the answer lets it. A client that goes away needs no more.
+// writeList writes the pieces of a body, as far as the answer allows. It stops if the client has
+// gone.
 func writeList(w http.ResponseWriter, r *http.Request, pieces [][]byte, a Answer) {
 	out := http.NewResponseController(w)
 	size := 0

@@ -16,14 +16,14 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Server is an API server that knows one resource, pods, and does as a story says. It speaks LIST and WATCH, in JSON and
-// protobuf, with kube-apiserver's semantics where nothing else was said. It keeps every change until Compact. All methods
-// are safe for concurrent use.
+// Server is an API server for one resource, pods, that behaves as a story says. It speaks LIST and
+// WATCH in JSON and protobuf, with kube-apiserver's semantics unless told otherwise. It keeps every
+// change until Compact. All methods are safe for concurrent use.
 type Server struct {
 	http    *http.Server
 	pipes   *pipes
 	clients []*http.Transport
-	serving chan struct{} // closed when the http server has ended
+	serving chan struct{} // closed when the HTTP server has ended
 
 	mu       sync.Mutex
 	rv       uint64
@@ -45,31 +45,32 @@ type Server struct {
 	bookmarks time.Duration
 }
 
-// InitialEvents is what a server makes of sendInitialEvents.
+// InitialEvents says how a server handles sendInitialEvents.
 type InitialEvents uint8
 
 const (
-	// Honoured: the state, then the bookmark. The zero value.
+	// Honoured sends the state and then the bookmark. It is the zero value.
 	Honoured InitialEvents = iota
-	// Ignored: as a server does that never heard of it.
+	// Ignored ignores the parameter, as servers do that do not know it.
 	Ignored
-	// Refused: 422, as a server does whose feature gate is off.
+	// Refused answers 422, as servers do whose feature gate is off.
 	Refused
 )
 
 // change is one event in the server's history.
 type change struct {
-	kind string // ADDED, MODIFIED or DELETED
+	eventType string // ADDED, MODIFIED or DELETED
 	*entry
 }
 
-// version names a version of a pod.
+// version identifies a version of a pod.
 type version struct{ uid, rv string }
 
 func versionOf(p *corev1.Pod) version { return version{string(p.UID), p.ResourceVersion} }
 
-// NewServer starts a server that has no pods, is at resourceVersion 1000 and says that it is Kubernetes 1.37. It listens on
-// in-memory connections that only Config's clients reach. Close it.
+// NewServer starts a server without pods, at resourceVersion 1000, that reports version 1.37 of
+// Kubernetes. It listens on in-memory connections that only Config's clients reach. The caller must
+// Close it.
 func NewServer() *Server {
 	s := &Server{
 		pipes:     newPipes(),
@@ -107,7 +108,8 @@ func (s *Server) Close() {
 	}
 }
 
-// Config reaches the server. Each call makes a client with connections of its own and without a rate limit.
+// Config returns a config whose clients reach the server. Each call's clients have their own
+// connections and no rate limit.
 func (s *Server) Config() *rest.Config {
 	transport := &http.Transport{DialContext: s.pipes.Dial}
 	s.mu.Lock()
@@ -116,29 +118,29 @@ func (s *Server) Config() *rest.Config {
 	return &rest.Config{Host: "http://pods.test", Transport: transport, QPS: -1}
 }
 
-// SetVersion makes the server say that it is Kubernetes 1.minor.
+// SetVersion makes the server report version 1.minor of Kubernetes.
 func (s *Server) SetVersion(minor int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.minor = minor
 }
 
-// SetListKeys sets the order of the keys of lists in JSON: "kind", "apiVersion", "metadata", "items". kube-apiserver sorts them
-// in lists of custom resources.
+// SetListKeys sets the order of the keys of lists in JSON: "kind", "apiVersion", "metadata",
+// "items". kube-apiserver sorts them in lists of custom resources.
 func (s *Server) SetListKeys(keys ...string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.keys = keys
 }
 
-// SetInitialEvents says what the server makes of sendInitialEvents.
+// SetInitialEvents sets how the server handles sendInitialEvents.
 func (s *Server) SetInitialEvents(e InitialEvents) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.initial = e
 }
 
-// SetBookmarks sets the period of the bookmarks of watches that are opened from now on; 0 is none.
+// SetBookmarks sets the period of the bookmarks of watches that are opened later; 0 means none.
 func (s *Server) SetBookmarks(period time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -148,32 +150,33 @@ func (s *Server) SetBookmarks(period time.Duration) {
 // SetDown breaks all connections and refuses new ones, or accepts them again.
 func (s *Server) SetDown(down bool) { s.pipes.setDown(down) }
 
-// Dials is how many connections were asked for, refused ones included.
+// Dials returns the number of connections that clients asked for, including refused ones.
 func (s *Server) Dials() int { return s.pipes.dialed() }
 
-// Put creates a pod, or updates the one of that name, and returns its resourceVersion. The server keeps a copy with the
-// resourceVersion, and with a uid: a new one for each pod that is created.
+// Put creates or updates a pod and returns its new resourceVersion. The server keeps a copy with
+// that resourceVersion and a uid; each pod that is created gets a new uid.
 func (s *Server) Put(pod *corev1.Pod) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.rv++
-	kind := "MODIFIED"
+	eventType := "MODIFIED"
 	key := pod.Namespace + "/" + pod.Name
 	c := pod.DeepCopy()
 	if old, ok := s.objects[key]; ok {
 		c.UID = old.pod.UID
 	} else {
-		kind = "ADDED"
+		eventType = "ADDED"
 		s.uids++
 		c.UID = types.UID(fmt.Sprintf("uid-%d", s.uids))
 	}
 	e := s.entry(c)
 	s.objects[key] = e
-	s.publish(change{kind, e})
+	s.publish(change{eventType, e})
 	return c.ResourceVersion
 }
 
-// Spoil updates a pod, which must exist, to a version whose metadata can be read and whose spec cannot.
+// Spoil updates a pod, which must exist, to a version whose metadata can be decoded and whose spec
+// cannot. It returns the new resourceVersion.
 func (s *Server) Spoil(key string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -185,11 +188,12 @@ func (s *Server) Spoil(key string) string {
 	return e.pod.ResourceVersion
 }
 
-// Delete deletes a pod and returns the deletion's resourceVersion. A pod that is not there is a mistake in the story: it
-// panics.
+// Delete deletes a pod and returns the deletion's resourceVersion. It panics if there is no such
+// pod.
 func (s *Server) Delete(key string) string { return s.DeleteAs(key, func(*corev1.Pod) {}) }
 
-// DeleteAs deletes a pod in a state that is not the one before.
+// DeleteAs is Delete with a final state that differs from the one before: final changes a copy of
+// the pod.
 func (s *Server) DeleteAs(key string, final func(*corev1.Pod)) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -205,13 +209,14 @@ func (s *Server) DeleteAs(key string, final func(*corev1.Pod)) string {
 	return e.pod.ResourceVersion
 }
 
-// entry makes a version of an object at the server's resourceVersion. The lock is held.
+// entry returns a new version of an object at the server's resourceVersion. The caller holds the
+// lock.
 func (s *Server) entry(pod *corev1.Pod) *entry {
 	pod.ResourceVersion = strconv.FormatUint(s.rv, 10)
 	return &entry{key: pod.Namespace + "/" + pod.Name, rv: s.rv, pod: pod}
 }
 
-// publish adds a change to the history and to every watch. The lock is held.
+// publish adds a change to the history and to every watch. The caller holds the lock.
 func (s *Server) publish(c change) {
 	s.history = append(s.history, c)
 	s.versions[versionOf(c.pod)] = c.pod
@@ -220,15 +225,16 @@ func (s *Server) publish(c change) {
 	}
 }
 
-// Advance moves the server's resourceVersion on by n without a change of a pod, as changes of other resources do.
+// Advance increases the server's resourceVersion by n without a change of a pod, as changes of
+// other resources do.
 func (s *Server) Advance(n uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.rv += n
 }
 
-// Compact forgets all changes so far, and all pages of lists under way: who comes with an older resourceVersion or
-// continue token is answered 410.
+// Compact drops all changes so far and all continue tokens. Requests with an older resourceVersion
+// or token get 410.
 func (s *Server) Compact() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -237,23 +243,23 @@ func (s *Server) Compact() {
 	s.keepVersions()
 }
 
-// keepVersions forgets the versions that are not there any more. The lock is held.
+// keepVersions drops the versions that are not current. The caller holds the lock.
 func (s *Server) keepVersions() {
-	s.versions = map[version]*corev1.Pod{} // a map that is cleared keeps its room
+	s.versions = map[version]*corev1.Pod{} // a map never shrinks
 	for _, e := range s.objects {
 		s.versions[versionOf(e.pod)] = e.pod
 	}
 }
 
-// version returns a version of a pod, as the server has it, read-only; nil: it is not known any more.
+// version returns a version of a pod, read-only, or nil if it is not known any more.
 func (s *Server) version(v version) *corev1.Pod {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.versions[v]
 }
 
-// Restore sets the server back to resourceVersion rv with these pods, as after the restore of a backup, and breaks all
-// connections. The pods' resourceVersions are their own.
+// Restore sets the server back to resourceVersion rv with these pods, as a restored backup does,
+// and breaks all connections. The pods keep their resourceVersions.
 func (s *Server) Restore(rv uint64, pods ...*corev1.Pod) {
 	s.mu.Lock()
 	s.rv, s.oldest, s.history = rv, rv, nil
@@ -273,14 +279,14 @@ func (s *Server) Restore(rv uint64, pods ...*corev1.Pod) {
 	s.SetDown(false)
 }
 
-// ResourceVersion is the server's.
+// ResourceVersion returns the server's resourceVersion.
 func (s *Server) ResourceVersion() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return strconv.FormatUint(s.rv, 10)
 }
 
-// ResourceVersions are those of the pods there are, by key.
+// ResourceVersions returns the resourceVersions of all pods, by key.
 func (s *Server) ResourceVersions() map[string]string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -291,7 +297,7 @@ func (s *Server) ResourceVersions() map[string]string {
 	return rvs
 }
 
-// Pod is a copy of a pod as the server has it now; nil when there is none of that key.
+// Pod returns a copy of a pod's current state, or nil if there is none with that key.
 func (s *Server) Pod(key string) *corev1.Pod {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -302,14 +308,14 @@ func (s *Server) Pod(key string) *corev1.Pod {
 	return e.pod.DeepCopy()
 }
 
-// Sent is how many events were taken by watchers, bookmarks and errors included.
+// Sent returns the number of events that watchers have taken, including bookmarks and errors.
 func (s *Server) Sent() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.sent
 }
 
-// state is the objects in the order of their keys. The lock is held.
+// state returns the objects in the order of their keys. The caller holds the lock.
 func (s *Server) state() []*entry {
 	items := make([]*entry, 0, len(s.objects))
 	for _, key := range slices.Sorted(maps.Keys(s.objects)) {

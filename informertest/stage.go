@@ -13,8 +13,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// stage is where a story is played: a server, the informers that it starts, and what went wrong. A story's methods are
-// called by the story's goroutine, but for errorf.
+// stage is where a story is played: a server, the informers that it starts, and what went wrong.
+// Only errorf may be called from other goroutines than the story's.
 type stage struct {
 	rig    Rig
 	server *Server
@@ -26,16 +26,16 @@ type stage struct {
 	faults []fault
 }
 
-// fault is something that went wrong. What broke the story off stands before what was noticed on the way.
+// fault is something that went wrong. The fault that aborted the story comes first.
 type fault struct {
 	rank int
 	text string
 }
 
-// brokenOff is what ends a story before its end.
+// brokenOff is the value of the panic that aborts a story.
 type brokenOff struct{}
 
-// perform plays the story and catches its end.
+// perform plays the story to its end or until it is aborted.
 func (s *stage) perform(story Story) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -64,10 +64,10 @@ func (s *stage) end() {
 	s.server.Close()
 }
 
-// errorf notes that something is wrong. It may be called from any goroutine.
+// errorf reports a fault. It may be called from any goroutine.
 func (s *stage) errorf(format string, args ...any) { s.note(1, format, args...) }
 
-// failf notes it and breaks the story off.
+// failf reports a fault and aborts the story.
 func (s *stage) failf(format string, args ...any) {
 	s.note(0, format, args...)
 	panic(brokenOff{})
@@ -83,7 +83,7 @@ func (s *stage) note(rank int, format string, args ...any) {
 	}
 }
 
-// settle waits until nobody in the bubble can go on without a clock.
+// settle blocks until every goroutine in the bubble is blocked.
 func (s *stage) settle() { synctest.Wait() }
 
 // elapse lets time pass.
@@ -92,14 +92,15 @@ func (s *stage) elapse(d time.Duration) {
 	synctest.Wait()
 }
 
-// eventually waits for a condition in the bubble's time, and breaks the story off when it does not come.
+// eventually waits for a condition in the bubble's time, and aborts the story if it does not become
+// true.
 func (s *stage) eventually(within time.Duration, what string, cond func() bool) {
 	if !s.becomes(within, cond) {
 		s.failf("not within %v: %s", within, what)
 	}
 }
 
-// becomes reports whether a condition comes to hold.
+// becomes reports whether a condition becomes true.
 func (s *stage) becomes(within time.Duration, cond func() bool) bool {
 	const step = 20 * time.Millisecond
 	for end := time.Now().Add(within); ; time.Sleep(step) {
@@ -125,7 +126,7 @@ type actor struct {
 	listeners []*listener
 }
 
-// informer makes one that does not run yet.
+// informer returns a new informer that does not run yet.
 func (s *stage) informer(o Options) *actor {
 	inf, err := s.rig.New(s.server.Config(), o)
 	if err != nil {
@@ -168,7 +169,7 @@ func (a *actor) stop() {
 	}
 }
 
-// release lets handlers go that are held.
+// release unblocks handlers that are blocked.
 func (a *actor) release() {
 	for _, l := range a.listeners {
 		l.letGo()
@@ -201,7 +202,7 @@ func (a *actor) current(within time.Duration) {
 	}
 }
 
-// pod is a small pod.
+// pod returns a small pod.
 func pod(key string, more ...func(*corev1.Pod)) *corev1.Pod {
 	namespace, name := splitKey(key)
 	p := &corev1.Pod{
@@ -227,7 +228,7 @@ func onNode(node string) func(*corev1.Pod) {
 	return func(p *corev1.Pod) { p.Spec.NodeName = node }
 }
 
-// fill puts n pods, ns/pod-0000 and so on.
+// fill creates n pods: ns/pod-00000 and so on.
 func (s *stage) fill(n int, more ...func(*corev1.Pod)) {
 	for i := range n {
 		s.server.Put(pod(nth(i), more...))
@@ -236,7 +237,7 @@ func (s *stage) fill(n int, more ...func(*corev1.Pod)) {
 
 func nth(i int) string { return fmt.Sprintf("ns/pod-%05d", i) }
 
-// heap is what is reachable now, in bytes.
+// heap returns the number of bytes that are reachable now.
 func heap() int64 {
 	var m runtime.MemStats
 	for range 3 { // what finalizers and weak pointers held goes in a later round

@@ -13,14 +13,14 @@ import (
 // frame is one thing to send on a watch.
 type frame struct {
 	change
-	bookmark bool           // to be filled in
-	garbled  bool           // no object but noise
-	status   *metav1.Status // an ERROR event instead of the change
+	bookmark bool           // the entry is made when it is sent
+	garbled  bool           // noise in place of the object
+	status   *metav1.Status // an ERROR event in place of the change
 	last     last
 	hold     <-chan struct{} // wait for this first
 }
 
-// last says whether a watch goes on behind a frame.
+// last says whether a watch goes on after a frame.
 type last uint8
 
 const (
@@ -30,13 +30,13 @@ const (
 	midEvent      // in the middle of the frame
 )
 
-// watcher is one watch. What it has not sent yet is bounded by what the story does.
+// watcher is one watch. Its queue is bounded by what the story does.
 type watcher struct {
 	wake  chan struct{} // capacity 1: queue is not empty
-	queue []frame       // under Server.mu
+	queue []frame       // guarded by Server.mu
 }
 
-// send adds a frame. The server's lock is held.
+// send queues a frame. The caller holds the server's lock.
 func (w *watcher) send(f frame) {
 	w.queue = append(w.queue, f)
 	select {
@@ -45,7 +45,7 @@ func (w *watcher) send(f frame) {
 	}
 }
 
-// take gives everything that is to be sent.
+// take empties the queue and returns it.
 func (s *Server) take(w *watcher) []frame {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -81,7 +81,7 @@ func (s *Server) serveWatch(w http.ResponseWriter, r *http.Request, enc int, a A
 	s.pump(w, r, enc, sub, a.NoBookmarks || q.Get("allowWatchBookmarks") != "true")
 }
 
-// refuseWatch is the error of parameters that do not go together.
+// refuseWatch returns the error of parameters that contradict each other, or nil.
 func (s *Server) refuseWatch(q url.Values) *metav1.Status {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -97,7 +97,7 @@ func (s *Server) refuseWatch(q url.Values) *metav1.Status {
 	return nil
 }
 
-// subscribe registers a watch and queues what it must get first.
+// subscribe registers a watch and queues what it must send first.
 func (s *Server) subscribe(w *watcher, q url.Values, a Answer) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -139,7 +139,7 @@ func (s *Server) unsubscribe(w *watcher) {
 	delete(s.watchers, w)
 }
 
-// bookmark is one of the server's resourceVersion. The lock is held.
+// bookmark returns a bookmark of the server's resourceVersion. The caller holds the lock.
 func (s *Server) bookmark(initialEnd bool) change {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{ResourceVersion: strconv.FormatUint(s.rv, 10)}}
 	if initialEnd {
@@ -148,7 +148,7 @@ func (s *Server) bookmark(initialEnd bool) change {
 	return change{"BOOKMARK", &entry{rv: s.rv, pod: pod}}
 }
 
-// pump sends what comes until the watch's deadline, or the client goes.
+// pump sends frames until the watch's deadline, or until the client goes.
 func (s *Server) pump(w http.ResponseWriter, r *http.Request, enc int, sub *watcher, silent bool) {
 	out := http.NewResponseController(w)
 	var deadline, tick <-chan time.Time
@@ -209,7 +209,7 @@ func (s *Server) write(w http.ResponseWriter, enc int, f frame) bool {
 	case f.garbled:
 		bytes = eventFrame(enc, "MODIFIED", object(enc, "v1", "Pod", []byte("\x0a\xff\x01noise")))
 	case f.entry != nil:
-		bytes = eventFrame(enc, f.kind, object(enc, "v1", "Pod", f.bytes(enc)))
+		bytes = eventFrame(enc, f.eventType, object(enc, "v1", "Pod", f.bytes(enc)))
 	}
 	if f.last == midEvent {
 		bytes = bytes[:len(bytes)/2]
