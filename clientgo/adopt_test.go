@@ -20,7 +20,7 @@ import (
 	"github.com/weirproject/weir/apiserver"
 )
 
-// counting is somebody's informer around client-go's: it does something of its own.
+// counting is a wrapper around client-go's informer that does something of its own.
 type counting struct {
 	cache.SharedIndexInformer
 	handlers atomic.Int32
@@ -31,8 +31,9 @@ func (c *counting) AddEventHandler(h cache.ResourceEventHandler) (cache.Resource
 	return c.SharedIndexInformer.AddEventHandler(h)
 }
 
-// Somebody's own informer stays as it is, whatever it is built around. client-go's typed wrapper does nothing of its own: what is in
-// it is adopted.
+// TestAdoptsClientGosAlone checks that a wrapper around client-go's informer stays as it is,
+// whatever it wraps. client-go's typed wrapper does nothing of its own, so the informer in it is
+// adopted.
 func TestAdoptsClientGosAlone(t *testing.T) {
 	f := newFactory(t, &rest.Config{Host: "http://127.0.0.1:1"})
 	built := cache.NewSharedIndexInformer(&cache.ListWatch{}, &corev1.Pod{}, 0, nil)
@@ -52,8 +53,8 @@ func TestAdoptsClientGosAlone(t *testing.T) {
 	}
 }
 
-// What an informer was built with comes along, its description too, and the client-go that is linked in builds informers of nothing
-// that is not known here.
+// TestAdoptsAllParts checks that adopting keeps what an informer was built with, its description
+// too, and that the linked client-go builds informers of known parts only.
 func TestAdoptsAllParts(t *testing.T) {
 	built := cache.NewSharedIndexInformerWithOptions(&cache.ListWatch{}, &corev1.Pod{}, cache.SharedIndexInformerOptions{ObjectDescription: "my pods"})
 	inf, ok := adopt(built, Options{}).(*informer)
@@ -83,7 +84,8 @@ func (l *limiter) Stop()                      {}
 func (l *limiter) QPS() float32               { return 1 }
 func (l *limiter) Wait(context.Context) error { l.waited.Add(1); return nil }
 
-// A rate that somebody has chosen is kept; client-go's default, which is meant for writers, would only delay the start.
+// TestKeepsRateLimits checks that a chosen rate limit is kept. client-go's default is meant for
+// writers and would only delay the start.
 func TestKeepsRateLimits(t *testing.T) {
 	server := serve(t, apiserver.Options{Pods: 3})
 	cfg := server.Config()
@@ -101,7 +103,8 @@ func TestKeepsRateLimits(t *testing.T) {
 	}
 }
 
-// An error of a transform is reported, with the object that it leaves out.
+// TestTransformErrorIsReported checks that a transform's error is reported with the object that it
+// leaves out.
 func TestTransformErrorIsReported(t *testing.T) {
 	reported := make(chan error, 10)
 	defer func(was []utilruntime.ErrorHandler) { utilruntime.ErrorHandlers = was }(utilruntime.ErrorHandlers)
@@ -135,7 +138,8 @@ func TestTransformErrorIsReported(t *testing.T) {
 	}
 }
 
-// The factory of a client that was built otherwise, such as a fake one, gives our informers of it.
+// TestFactoryOfAClient checks that the factory of a client that was built elsewhere, such as a fake
+// one, has our informers.
 func TestFactoryOfAClient(t *testing.T) {
 	client := fake.NewClientset(configMap("one", "a", nil))
 	f := NewSharedInformerFactoryWithOptions(client, 0, WithNamespace("one"))
@@ -157,7 +161,7 @@ func TestFactoryOfAClient(t *testing.T) {
 	told.wait(t, "add one/b@ v=")
 }
 
-// What follows is what client-gen and informer-gen write for custom resources, as far as it matters here.
+// The following is what client-gen and informer-gen generate for custom resources, in short.
 
 type widgetset interface{ Widgets() cache.ListerWatcher }
 
@@ -181,7 +185,7 @@ func (w widgetInformer) Informer() cache.SharedIndexInformer {
 	})
 }
 
-// The generated accessors of custom resources take a factory of ours.
+// TestGeneratedFactory checks that generated accessors of custom resources accept our factory.
 func TestGeneratedFactory(t *testing.T) {
 	server := &widgetServer{keys: []string{"apiVersion", "items", "kind", "metadata"}, widgets: 3}
 	client := widgetClients{generated(t, serveWidgets(t, server))}

@@ -11,7 +11,8 @@ import (
 	"github.com/weirproject/weir/internal/wire"
 )
 
-// BenchmarkIndex builds an index of 20,000 pods by a function of a label, and looks all its values up: for the first time, and later.
+// BenchmarkIndex builds an index of 20,000 pods by a function of a label and looks up all its
+// values: for the first time, and again.
 func BenchmarkIndex(b *testing.B) {
 	const n = 20_000
 	byName := func(object any) ([]string, error) {

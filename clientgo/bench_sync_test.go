@@ -18,8 +18,8 @@ import (
 	"github.com/weirproject/weir/internal/podsim"
 )
 
-// BenchmarkSync lists 10,000 pods from a server that has their bytes at hand, until a handler that looks at each was told of
-// all.
+// BenchmarkSync lists 10,000 pods from a server that has their bytes ready, until a handler that
+// reads each has got all.
 func BenchmarkSync(b *testing.B) {
 	const n = 10_000
 	server := httptest.NewServer(servePods(b, n))

@@ -15,7 +15,8 @@ import (
 	"github.com/weirproject/weir/internal/wire"
 )
 
-// BenchmarkListAgain lists 20,000 pods again and again, as a controller does that looks at everything in each reconcile.
+// BenchmarkListAgain lists 20,000 pods repeatedly, as a controller does that reads everything in
+// each reconcile.
 func BenchmarkListAgain(b *testing.B) {
 	for name, x := range map[string]cache.Indexer{
 		"client-go": cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{}),
@@ -49,8 +50,9 @@ func BenchmarkListAgain(b *testing.B) {
 	}
 }
 
-// BenchmarkUpdates takes changes of pods in and hands old and new to a handler, all on one goroutine: the CPU that an event
-// costs from the store on. What changes is the resourceVersion alone, or the status too.
+// BenchmarkUpdates stores changes of pods and passes old and new to a handler, all on one
+// goroutine: the CPU that an event costs from the store on. The changes are of the resourceVersion
+// only, or of the status too.
 func BenchmarkUpdates(b *testing.B) {
 	const n = 5000
 	for _, what := range []string{"version", "status"} {

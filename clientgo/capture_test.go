@@ -24,7 +24,7 @@ import (
 	"github.com/weirproject/weir/apiserver"
 )
 
-// podsOf is a ListerWatcher of a typed client, as client-go writes one.
+// podsOf returns a ListerWatcher of a typed client, as client-go builds one.
 func podsOf(cfg *rest.Config) *cache.ListWatch {
 	client := kubernetes.NewForConfigOrDie(cfg)
 	return cache.NewListWatchFromClient(client.CoreV1().RESTClient(), "pods", "", fields.Everything())
@@ -36,7 +36,8 @@ func capturing(cfg *rest.Config) *rest.Config {
 	return cfg
 }
 
-// In each encoding, with and without gzip, the bodies are ours, and the caller's client is content with what it is given.
+// TestCaptureEncodings checks for each encoding, with and without gzip, that the informer gets the
+// bodies, and that the caller's client can decode the stub response.
 func TestCaptureEncodings(t *testing.T) {
 	server := serve(t, apiserver.Options{Pods: 300})
 	for _, contentType := range []string{"", "application/json", "application/vnd.kubernetes.protobuf"} {
@@ -63,7 +64,8 @@ func TestCaptureEncodings(t *testing.T) {
 	}
 }
 
-// Changes come through a captured watch, and the caller's client is not in its way.
+// TestCaptureWatch checks that changes arrive through a captured watch, and that the caller's
+// client does not disturb it.
 func TestCaptureWatch(t *testing.T) {
 	server := serve(t, apiserver.Options{})
 	client := fill(t, server.Config())
@@ -99,7 +101,8 @@ func TestCaptureWatch(t *testing.T) {
 	}
 }
 
-// An answer that is no list is the caller's to make an error of.
+// TestCaptureError checks that the caller gets a response that is no list, and makes an error of
+// it.
 func TestCaptureError(t *testing.T) {
 	faults := &apiserver.Faults{}
 	server := serve(t, apiserver.Options{Pods: 3, Faults: faults})
@@ -137,7 +140,8 @@ func TestCaptureError(t *testing.T) {
 	synced(t, inf.HasSyncedChecker())
 }
 
-// A ListerWatcher that makes several requests, or adds to the answer, is not captured: what it returns counts.
+// TestNotCaptured checks that a ListerWatcher that sends several requests, or adds to the response,
+// is not captured: what it returns counts.
 func TestNotCaptured(t *testing.T) {
 	server := serve(t, apiserver.Options{})
 	fill(t, server.Config(), configMap("one", "a", nil), configMap("two", "b", nil), configMap("three", "c", nil))
@@ -184,7 +188,7 @@ func TestNotCaptured(t *testing.T) {
 	}
 }
 
-// NoCapture is for a ListerWatcher that changes what came.
+// TestNoCapture checks Options.NoCapture with a ListerWatcher that changes its client's response.
 func TestNoCapture(t *testing.T) {
 	server := serve(t, apiserver.Options{})
 	fill(t, server.Config(), configMap("one", "a", nil), configMap("one", "b", nil))
@@ -208,7 +212,8 @@ func TestNoCapture(t *testing.T) {
 	stop()
 }
 
-// Other requests with the capture in their context are left alone, as is everybody else's LIST.
+// TestCaptureLeavesAlone checks that other requests with the capture in their context, and requests
+// without one, are not captured.
 func TestCaptureLeavesAlone(t *testing.T) {
 	server := serve(t, apiserver.Options{})
 	fill(t, server.Config(), configMap("one", "a", nil))
@@ -236,7 +241,8 @@ func TestCaptureLeavesAlone(t *testing.T) {
 	}
 }
 
-// The body outlives the caller's request, and ends with the stream.
+// TestCaptureDetached checks that the captured body outlives the caller's request, and ends with
+// the stream.
 func TestCaptureDetached(t *testing.T) {
 	ended := make(chan struct{})
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -275,7 +281,8 @@ func TestCaptureDetached(t *testing.T) {
 	_ = resp.Body.Close()
 }
 
-// Compression is that of the transport which the requests go through, whenever it was turned off.
+// TestCaptureCompression checks that compression is the innermost transport's, whenever it was
+// turned off.
 func TestCaptureCompression(t *testing.T) {
 	for name, test := range map[string]struct {
 		tls  bool
@@ -331,15 +338,15 @@ func TestCaptureCompression(t *testing.T) {
 	}
 }
 
-// opaque is a transport that shows nothing of itself.
+// opaque is a transport that does not unwrap.
 type opaque struct{}
 
 func (opaque) RoundTrip(req *http.Request) (*http.Response, error) {
 	return http.DefaultTransport.RoundTrip(req)
 }
 
-// TestRefusalAsContextEnds reads refusals whose context ends as their last byte comes. Closing the body then is not to touch what the
-// caller has by now: the race detector looks.
+// TestRefusalAsContextEnds reads refusals whose context ends with their last byte. Closing the body
+// must not touch the body that the caller has by then; the race detector checks that.
 func TestRefusalAsContextEnds(t *testing.T) {
 	for range 100 {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -352,7 +359,7 @@ func TestRefusalAsContextEnds(t *testing.T) {
 	}
 }
 
-// endsWith is a reader that calls end as it ends.
+// endsWith is a reader that calls end at its end.
 type endsWith struct {
 	io.Reader
 	end func()

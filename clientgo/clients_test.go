@@ -20,7 +20,8 @@ import (
 	"github.com/weirproject/weir/apiserver"
 )
 
-// filteredFactories are the factories that take a client, a namespace and a tweak: client-go's, and ours of the same arguments.
+// filteredFactories are the factories that take a client, a namespace and a tweak: client-go's, or
+// ours with the same arguments.
 type filteredFactories struct {
 	typed    func(kubernetes.Interface, string, func(*metav1.ListOptions)) informers.SharedInformerFactory
 	metadata func(metadata.Interface, string, func(*metav1.ListOptions)) metadatainformer.SharedInformerFactory
@@ -52,7 +53,8 @@ var bothFiltered = map[string]filteredFactories{
 	},
 }
 
-// The factories of clients that are there already hold what their namespace and their tweak leave. Ours are given our informers.
+// TestFilteredFactoriesOfClients checks that factories of existing clients hold what their
+// namespace and tweak select, and that ours have our informers.
 func TestFilteredFactoriesOfClients(t *testing.T) {
 	server := serve(t, apiserver.Options{})
 	held := map[string]string{"held": "yes"}
@@ -87,7 +89,8 @@ func TestFilteredFactoriesOfClients(t *testing.T) {
 	}
 }
 
-// Adopt takes client-go's informers over before they are used, whatever has built them, and no others.
+// TestAdopt checks that Adopt replaces client-go's unused informers, whoever has built them, and no
+// others.
 func TestAdopt(t *testing.T) {
 	server := serve(t, apiserver.Options{})
 	fill(t, server.Config(), configMap("one", "a", nil))
@@ -115,7 +118,8 @@ func TestAdopt(t *testing.T) {
 	}
 }
 
-// Where client-go's informers cannot be taken over the factories have client-go's, with all that the options say.
+// TestFactoriesFallBack checks that factories have client-go's informers, with all options, if
+// these cannot be adopted.
 func TestFactoriesFallBack(t *testing.T) {
 	defer func(was func() bool) { layoutKnown = was }(layoutKnown)
 	layoutKnown = func() bool { return false }

@@ -8,7 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// What keepsJSON says of an unstructured object is what comes of it when it is encoded and decoded.
+// TestRoundTripsJSON compares roundTripsJSON with what encoding and decoding an unstructured object
+// returns.
 func TestRoundTripsJSON(t *testing.T) {
 	c := newCodec(&unstructured.Unstructured{})
 	deep := any("end")

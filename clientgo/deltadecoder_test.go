@@ -12,7 +12,8 @@ import (
 	"github.com/weirproject/weir/internal/podsim"
 )
 
-// Two versions that are decoded together are what they are apart, and share what is the same in both.
+// TestDeltaDecoder checks that two versions that are decoded together equal those decoded one by
+// one, and share what is equal in both.
 func TestDeltaDecoder(t *testing.T) {
 	full := podsim.New(1, 1).Pod(0)
 	status := full.DeepCopy()
@@ -70,7 +71,7 @@ func TestDeltaDecoder(t *testing.T) {
 	}
 }
 
-// sharesMemory reports whether the first map or slice that is found in both is the same one.
+// sharesMemory reports whether the first map or slice that both have is the same one.
 func sharesMemory(a, b reflect.Value) bool {
 	switch a.Kind() {
 	case reflect.Map, reflect.Slice:
@@ -94,7 +95,8 @@ func marshal(t testing.TB, m protobufMessage) []byte {
 	return raw
 }
 
-// What is not protobuf, or is in no order, or has an unknown field, is left to those who decode it apart.
+// TestDeltaDecoderDeclines checks that it declines bytes that are not protobuf, have fields out of
+// order, or have unknown ones.
 func TestDeltaDecoderDeclines(t *testing.T) {
 	p := newDeltaDecoder(reflect.TypeFor[*corev1.Pod]())
 	good := marshal(t, podsim.New(1, 1).Pod(0))
@@ -113,7 +115,7 @@ func TestDeltaDecoderDeclines(t *testing.T) {
 	}
 }
 
-// A map comes as one field for each entry, all with one number.
+// TestDeltaDecoderOfMaps checks maps, which have a field for each entry, all with one number.
 func TestDeltaDecoderOfMaps(t *testing.T) {
 	was := &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Name: "c", ResourceVersion: "1"},
@@ -154,7 +156,7 @@ func FuzzDeltaDecoder(f *testing.F) {
 	})
 }
 
-// BenchmarkBoth decodes the two versions of a pod whose status has changed.
+// BenchmarkDeltaDecoder decodes the two versions of a pod whose status has changed.
 func BenchmarkDeltaDecoder(b *testing.B) {
 	pod := podsim.New(1, 1).Pod(0)
 	sc := &deltaBuffers{oldRaw: marshal(b, pod)}

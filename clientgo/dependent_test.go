@@ -20,7 +20,7 @@ import (
 	"github.com/weirproject/weir/apiserver"
 )
 
-// dependent are ListerWatchers that list namespaces to know what to list: the config maps of each.
+// dependentListerWatchers list namespaces first, to list the config maps of each.
 var dependentListerWatchers = map[string]struct {
 	example runtime.Object
 	build   func(cfg *rest.Config) *cache.ListWatch
@@ -102,8 +102,9 @@ func metadataDependent(cfg *rest.Config) *cache.ListWatch {
 	}
 }
 
-// A ListerWatcher whose List needs the answer to another LIST gets that, and what it returns is what is held, with one namespace
-// and with several, in client-go's informer and ours. Changes follow.
+// TestDependentList checks that a ListerWatcher whose List needs the response to another LIST gets
+// that, and that what it returns is held, with one namespace and with several, in client-go's
+// informer and ours. Changes follow.
 func TestDependentList(t *testing.T) {
 	for name, tc := range dependentListerWatchers {
 		for _, namespaces := range []int{1, 3} {
@@ -145,12 +146,13 @@ func TestDependentList(t *testing.T) {
 	}
 }
 
-// unwatchable keeps client-go from asking for initial events in place of a list.
+// noWatchList keeps client-go from asking for initial events in place of a list.
 type noWatchList struct{ *cache.ListWatch }
 
 func (noWatchList) IsWatchListSemanticsUnSupported() bool { return true }
 
-// A WATCH of something else that a ListerWatcher opens first is its own to read.
+// TestDependentWatch checks that a ListerWatcher can read a WATCH of something else that it opens
+// first.
 func TestDependentWatch(t *testing.T) {
 	server := serve(t, apiserver.Options{})
 	plain := fill(t, server.Config(), configMap("one", "a", nil))

@@ -11,8 +11,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// TestIndexOfWhatHandlersGet: an index that is there from the start is made of the objects that handlers are handed, before they are. So
-// who queries it decodes nothing.
+// TestIndexOfWhatHandlersGet checks that an index that exists from the start is built from the
+// values that handlers get, before they get them, so that its readers decode nothing.
 func TestIndexOfWhatHandlersGet(t *testing.T) {
 	const n = 50
 	for _, handlers := range []int{1, 2} {
@@ -80,7 +80,8 @@ func TestIndexOfWhatHandlersGet(t *testing.T) {
 	}
 }
 
-// TestBlockedIndexFunction: while a function still looks at an object, the handler is handed another one.
+// TestBlockedIndexFunction checks that the handler gets another copy while an index function still
+// reads an object.
 func TestBlockedIndexFunction(t *testing.T) {
 	s := newFixture(t, NewSharedIndexInformer)
 	looking, release := make(chan any, 1), make(chan struct{})
@@ -108,7 +109,8 @@ func TestBlockedIndexFunction(t *testing.T) {
 	close(release)
 }
 
-// TestIndexFunctionThatReads: a function may read the indexer that it is of, but for its own index, while handlers are handed objects.
+// TestIndexFunctionThatReads checks that an index function may read its indexer, except its own
+// index, while handlers get objects.
 func TestIndexFunctionThatReads(t *testing.T) {
 	const n = 60
 	for _, opts := range []Options{{}, {PrivateCopies: true}, {DetectMutation: true}, {ShareDecoded: true}} {

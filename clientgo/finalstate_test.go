@@ -13,7 +13,8 @@ import (
 	"github.com/weirproject/weir/internal/wire"
 )
 
-// TestFinalStates: OnDelete gets the state of the DELETED event, transformed like all others, as with client-go.
+// TestFinalStates checks that OnDelete gets the state in the DELETED event, transformed like all
+// others, as with client-go.
 func TestFinalStates(t *testing.T) {
 	for maker, make := range bothConstructors {
 		t.Run(maker, func(t *testing.T) {
@@ -34,7 +35,8 @@ func TestFinalStates(t *testing.T) {
 	}
 }
 
-// TestFinalStatesOfBytes: the same where the event was captured. Where nothing is known of the state the last version has to do.
+// TestFinalStatesOfBytes checks the same for captured events, and that the last version takes the
+// state's place if that is unknown.
 func TestFinalStatesOfBytes(t *testing.T) {
 	bad := errors.New("not this one")
 	mark := func(obj any) (any, error) {
@@ -81,7 +83,8 @@ func TestFinalStatesOfBytes(t *testing.T) {
 	}
 }
 
-// TestFinalsAreBounded: the newest states are kept, as many and as many bytes as there may be, and none for good.
+// TestFinalStatesAreBounded checks that the newest states are kept, within the bounds in number and
+// bytes, and that none stays for good.
 func TestFinalStatesAreBounded(t *testing.T) { synctest.Test(t, finalStatesAreBounded) }
 
 func finalStatesAreBounded(t *testing.T) {

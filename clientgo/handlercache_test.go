@@ -17,7 +17,8 @@ import (
 	"github.com/weirproject/weir/internal/store"
 )
 
-// Several handlers of an initial list leave nothing decoded behind that the store would hold, as one handler does not.
+// TestSeveralHandlersHoldNothing checks that several handlers of a first list leave nothing decoded
+// in the store, as one handler does.
 func TestSeveralHandlersHoldNothing(t *testing.T) {
 	server := serve(t, apiserver.Options{Pods: 300})
 	inf := NewSharedIndexInformer(podsOf(capturing(server.Config())), &corev1.Pod{}, 0, nil).(*informer)
@@ -37,7 +38,7 @@ func TestSeveralHandlersHoldNothing(t *testing.T) {
 	}
 }
 
-// show is what a handler is shown of a version, where there are several.
+// sharedValue returns what one of several handlers gets of a version.
 func (c *changingStore) sharedValue(t *testing.T, o *store.Object) *corev1.Pod {
 	t.Helper()
 	value, err := c.inf.indexer.reader.sharedHandlerValue(o)
@@ -47,7 +48,8 @@ func (c *changingStore) sharedValue(t *testing.T, o *store.Object) *corev1.Pod {
 	return value.(*corev1.Pod)
 }
 
-// What one handler was shown another is shown as well, and a reader, until none has come for a while.
+// TestHandlerCache checks that other handlers and readers get the first handler's value, until no
+// value has come for a while.
 func TestHandlerCache(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newChangingStore(t, Options{})
@@ -73,7 +75,8 @@ func TestHandlerCache(t *testing.T) {
 	})
 }
 
-// No more is held than the budget allows, the newest first; nothing once the informer has ended.
+// TestHandlerCacheBudget checks that the cache keeps to its budget, with the newest values, and is
+// empty once the informer has ended.
 func TestHandlerCacheBudget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newChangingStore(t, Options{DecodedBudget: 3000})
@@ -102,7 +105,8 @@ func TestHandlerCacheBudget(t *testing.T) {
 	})
 }
 
-// What is taken is not held, and neither are the versions, however long this goes on.
+// TestHandlerCacheTake checks that values that were taken, and their versions, are not kept however
+// long this goes on.
 func TestHandlerCacheTake(t *testing.T) {
 	c := newChangingStore(t, Options{})
 	reader := c.inf.indexer.reader
@@ -123,7 +127,8 @@ func TestHandlerCacheTake(t *testing.T) {
 	}
 }
 
-// What a transform returned is what handlers get: next to nothing is decoded for them.
+// TestHandlerCacheOfTransformed checks that handlers get what a transform returned, and that almost
+// nothing is decoded for them.
 func TestHandlerCacheOfTransformed(t *testing.T) {
 	for _, handlers := range []int{1, 3} {
 		synctest.Test(t, func(t *testing.T) {
@@ -163,7 +168,7 @@ func TestHandlerCacheOfTransformed(t *testing.T) {
 				synctest.Wait()
 			}
 			mu.Lock()
-			if told != 40*handlers || others > told/10 { // a handler may be faster than the value that is handed on
+			if told != 40*handlers || others > told/10 { // a handler may be faster than the cache is filled
 				t.Errorf("%d handlers were told of %d objects, of which %d are not what the transform returned", handlers, told, others)
 			}
 			mu.Unlock()

@@ -13,9 +13,10 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// byNode and byLetters are index functions with one value and with several.
+// byNode is an index function with one value.
 func byNode(obj any) ([]string, error) { return []string{obj.(*corev1.Pod).Spec.NodeName}, nil }
 
+// byLetters is an index function with several values.
 func byLetters(obj any) ([]string, error) {
 	return strings.Split(obj.(*corev1.Pod).Labels["v"], ""), nil
 }
@@ -24,7 +25,8 @@ func indexers() cache.Indexers {
 	return cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc, "node": byNode}
 }
 
-// TestIndexerSame writes by hand into client-go's indexer and into that of an informer that never runs, and reads both.
+// TestIndexerSame writes into client-go's indexer and into that of an informer that never runs, and
+// compares them.
 func TestIndexerSame(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	theirs := cache.NewIndexer(cache.DeletionHandlingMetaNamespaceKeyFunc, indexers())
@@ -113,7 +115,7 @@ func dump(x cache.Indexer, probe *corev1.Pod) string {
 	return b.String()
 }
 
-// What is no object is an error of client-go's type.
+// TestIndexerKeyError checks that a value without metadata is an error of client-go's type.
 func TestIndexerKeyError(t *testing.T) {
 	x := NewSharedIndexInformer(&cache.ListWatch{}, &corev1.Pod{}, 0, nil).GetIndexer()
 	var key cache.KeyError
@@ -133,7 +135,8 @@ func TestIndexerKeyError(t *testing.T) {
 	}
 }
 
-// What is put in by hand is held as it is, handlers are told, and a change by the server takes over.
+// TestByHandWhileRunning checks that an object that is written manually is held as it is, that
+// handlers are called, and that a change by the server replaces it.
 func TestByHandWhileRunning(t *testing.T) {
 	s := newFixture(t, NewSharedIndexInformer)
 	s.source.Add(pod("a", "1"))
@@ -155,7 +158,8 @@ func TestByHandWhileRunning(t *testing.T) {
 	s.told.wait(t, "delete d/a@2 v=2")
 }
 
-// Index functions that fail are an error for who reads the index, not a panic for who writes.
+// TestIndexFuncError checks that an index function's error goes to the reader of the index, and
+// causes no panic.
 func TestIndexFuncError(t *testing.T) {
 	x := NewSharedIndexInformer(&cache.ListWatch{}, &corev1.Pod{}, 0, cache.Indexers{
 		"bad": func(any) ([]string, error) { return nil, errors.New("no value") },

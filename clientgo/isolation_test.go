@@ -22,8 +22,8 @@ import (
 	"github.com/weirproject/weir/internal/wire"
 )
 
-// apart are informers of pods that hold and hand out their objects in each way there is. In none of them is anything that can be
-// changed shared between two objects, or between two versions of one.
+// isolatedInformers are informers of pods that hold and deliver objects in each possible way. None
+// of them shares anything mutable between two objects, or between two versions of one.
 var isolatedInformers = map[string]func(t *testing.T, cfg *rest.Config) cache.SharedIndexInformer{
 	"client-go": func(_ *testing.T, cfg *rest.Config) cache.SharedIndexInformer {
 		return cache.NewSharedIndexInformer(podsOf(cfg), &corev1.Pod{}, 0, nil)
@@ -57,8 +57,9 @@ func withContentType(contentType string, opts Options) func(*testing.T, *rest.Co
 	}
 }
 
-// Whoever changes one version of an object harms no other object and no other version: not the one before, not the one after, not
-// what OnDelete gets when the watch brings the deletion.
+// TestNothingMutableIsShared checks that whoever changes one version of an object harms no other
+// object and no other version: not the one before, not the one after, not what OnDelete gets for a
+// DELETED event.
 func TestNothingMutableIsShared(t *testing.T) {
 	for name, build := range isolatedInformers {
 		t.Run(name, func(t *testing.T) {
@@ -129,12 +130,13 @@ func isClean(t *testing.T, what string, obj any) {
 	}
 }
 
-// scribbler scribbles over the old version of each update, over the new one of every second, and over what is deleted, and looks at
-// what it was told before. Only one version of each object is looked at after its call: that is the old one of the next.
+// scribbler scribbles over the old version of each update, over every second new one, and over
+// deleted objects, and checks the objects that it gets. Of each object only one version is read
+// after its call: the old one of the next update.
 type scribbler struct {
 	t *testing.T
 	*recorder
-	held bool // what is told is what is held, for good: then only the old versions are of no use to anybody
+	held bool // the store holds the very values, so only old versions may be changed
 }
 
 func name(obj any) string {
@@ -170,7 +172,8 @@ func (s *scribbler) OnDelete(obj any) {
 	s.note("delete %s", name(obj))
 }
 
-// ShareDecoded is what it says: what is the same in two pods of a workload, or in two versions of one, is there once.
+// TestShareDecoded checks that with ShareDecoded equal parts of two pods of a workload, or of two
+// versions of one, exist once.
 func TestShareDecoded(t *testing.T) {
 	for _, share := range []bool{false, true} {
 		inf := NewSharedIndexInformerWithOptions(&cache.ListWatch{}, &corev1.Pod{}, 0, nil, Options{ShareDecoded: share}).(*informer)
@@ -203,7 +206,7 @@ func TestShareDecoded(t *testing.T) {
 		}
 		a, b := put(sim.Pod(0)), put(sim.Pod(1))
 		shared := false
-		for range 100 { // what comes for the first time is not held, and what is held is in a sync.Pool
+		for range 100 { // a new value is not shared at once, and shared ones are in a sync.Pool
 			shared = shared || &see(a).Spec.Tolerations[0] == &see(b).Spec.Tolerations[0]
 		}
 		if shared != share {

@@ -105,8 +105,9 @@ var widgetReaders = []struct {
 	}},
 }
 
-// Whatever the order of a list's keys, the client that made the request can read what it is given in place of the answer, the
-// informer holds what the list brought, and one LIST was enough.
+// TestListsInAnyKeyOrder checks for each order of a list's keys that the client which sent the
+// request can decode the stub response, that the informer holds the list's objects, and that it
+// took one LIST.
 func TestListsInAnyKeyOrder(t *testing.T) {
 	for _, reader := range widgetReaders {
 		t.Run(reader.name, func(t *testing.T) {
@@ -140,7 +141,7 @@ func TestListsInAnyKeyOrder(t *testing.T) {
 	}
 }
 
-// protobufOnly is the negotiation of a client that reads nothing but protobuf.
+// protobufOnly negotiates for a client that decodes protobuf only.
 type protobufOnly struct{ runtime.NegotiatedSerializer }
 
 func (p protobufOnly) SupportedMediaTypes() []runtime.SerializerInfo {
@@ -152,7 +153,8 @@ func (p protobufOnly) SupportedMediaTypes() []runtime.SerializerInfo {
 	return nil
 }
 
-// A client of a built-in group whose scheme has only the types that it uses, and which need not know JSON, reads what it is given.
+// TestClientOfFewTypes checks that a client of a built-in group whose scheme has only the types it
+// uses, and which may not know JSON, can decode the stub response.
 func TestClientOfFewTypes(t *testing.T) {
 	server := serve(t, apiserver.Options{Pods: 20})
 	few := runtime.NewScheme()

@@ -20,7 +20,8 @@ func (c *listCache) there() bool {
 	return c.cursor != nil
 }
 
-// The second List makes a cache, which follows all changes, and goes when nobody has listed for long.
+// TestListCache checks that the second List makes a cache, which follows all changes and is dropped
+// once nobody has listed for long.
 func TestListCache(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rnd := rand.New(rand.NewPCG(3, 4))
@@ -64,7 +65,7 @@ func TestListCache(t *testing.T) {
 		}
 		change()
 		check(false)
-		time.Sleep(2 * listIdle) // not again soon
+		time.Sleep(2 * listIdle) // long enough for the next List to be the first
 		check(false)
 		for range 50 {
 			change()
@@ -80,11 +81,12 @@ func TestListCache(t *testing.T) {
 		check(true)
 		x.store.Close()
 		check(false)
-		check(false) // what is held can still be listed
+		check(false) // the store can still be listed
 	})
 }
 
-// A version that cannot be decoded is left out, and comes back when it can be.
+// TestListCacheUndecodable checks that a version that cannot be decoded is left out, and that a
+// later one is listed again.
 func TestListCacheUndecodable(t *testing.T) {
 	x := NewSharedIndexInformer(&cache.ListWatch{}, &corev1.Pod{}, 0, nil).GetIndexer().(*indexer)
 	bad := ""

@@ -13,9 +13,10 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// blocked is a ListerWatcher that knows nothing of contexts. Its List or its Watch blocks until it is let go.
+// blocked is a ListerWatcher that ignores contexts. Its List or its Watch blocks until the channel
+// is closed.
 type blocked struct {
-	list, watch chan struct{} // nil: does not block
+	list, watch chan struct{} // nil does not block
 	watcher     *watch.FakeWatcher
 }
 
@@ -35,8 +36,9 @@ func (b blocked) Watch(metav1.ListOptions) (watch.Interface, error) {
 
 func (blocked) IsWatchListSemanticsUnSupported() bool { return true }
 
-// An informer whose ListerWatcher blocks and cannot be told to return stops all the same. What the call brings when it does return
-// is let go. client-go 0.37 waits for Watch.
+// TestStopWhileBlocked checks that an informer stops although its ListerWatcher blocks and ignores
+// contexts, and that a watch which the call returns later is stopped. client-go 0.37 waits for
+// Watch.
 func TestStopWhileBlocked(t *testing.T) {
 	for name, test := range map[string]struct {
 		build constructor

@@ -15,7 +15,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// In which state of an informer a method is called.
+// The phases of an informer in which methods are called.
 const (
 	beforeStart  = "before its start"
 	whileRunning = "while it runs"
@@ -24,16 +24,16 @@ const (
 
 var phases = []string{beforeStart, whileRunning, afterEnd}
 
-// method is a call of a method in each of the phases; what it comes to must be what it comes to with client-go.
+// method is a call of a method in each phase. Its outcome must be the same as with client-go.
 type method struct {
-	name string // as the interface has it, and what is called it with
+	name string // the interface's method, and the arguments
 	call func(t *testing.T, s *fixture) string
-	// differs, by phase, is what the call comes to here and not with client-go, on purpose: docs/differences.md says so, or it is but the
-	// text of an error.
+	// differs has, by phase, outcomes that differ from client-go's on purpose: docs/differences.md
+	// lists them, or only the text of an error differs.
 	differs map[string]string
 }
 
-// outcome writes down what a method gave.
+// outcome formats the results of a method.
 func outcome(results ...any) string {
 	var out []string
 	for _, r := range results {
@@ -61,7 +61,7 @@ func addHandler(add func(inf cache.SharedIndexInformer, h cache.ResourceEventHan
 		h := newRecorder()
 		reg, err := add(s.informer, h)
 		if err != nil {
-			_, text, _ := strings.Cut(err.Error(), " was not added") // before that is how the handler looks
+			_, text, _ := strings.Cut(err.Error(), " was not added") // the text before has the handler's type
 			return outcome(reg == nil, text)
 		}
 		if !s.informer.HasSynced() {
@@ -72,7 +72,7 @@ func addHandler(add func(inf cache.SharedIndexInformer, h cache.ResourceEventHan
 	}
 }
 
-// ended runs the informer with a run that is told to end at once, and says how it ended.
+// ended reports how a run ends that is told to end at once.
 func ended(run func()) string {
 	done := make(chan struct{})
 	go func() { defer close(done); run() }()
@@ -96,7 +96,7 @@ func endedContext() context.Context {
 	return ctx
 }
 
-// The texts of errors that are not client-go's.
+// The texts of errors that differ from client-go's.
 const (
 	closed   = "error: store: closed"
 	conflict = `error: indexer conflict: "namespace" exists`
@@ -104,7 +104,7 @@ const (
 
 var perNode = cache.Indexers{"node": func(obj any) ([]string, error) { return []string{obj.(*corev1.Pod).Spec.NodeName}, nil }}
 
-// informerMethods are those of cache.SharedIndexInformer.
+// informerMethods are the methods of cache.SharedIndexInformer.
 var informerMethods = []method{
 	{name: "AddEventHandler", call: addHandler(func(inf cache.SharedIndexInformer, h cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error) {
 		return inf.AddEventHandler(h)
@@ -157,7 +157,7 @@ var informerMethods = []method{
 	}, differs: map[string]string{beforeStart: conflict, whileRunning: conflict}},
 }
 
-// onStore is what a method of the store or the indexer gives, and what is held then.
+// onStore formats what a method of the store or the indexer returns, and what the store holds then.
 func onStore(call func(x cache.Indexer) []any) func(t *testing.T, s *fixture) string {
 	return func(t *testing.T, s *fixture) string {
 		x := s.informer.GetIndexer()
@@ -165,19 +165,19 @@ func onStore(call func(x cache.Indexer) []any) func(t *testing.T, s *fixture) st
 	}
 }
 
-// readOnly is the outcome of a method that writes after the informer's end.
+// readOnly is the outcome of a write after the informer has ended.
 func readOnly(outcome string) map[string]string {
 	return map[string]string{afterEnd: outcome + "; held: [d/a@1 v=1, d/b@2 v=2]"}
 }
 
-// written is a pod as somebody writes it into the store.
+// written returns a pod as a program writes it into the store.
 func written(name string) *corev1.Pod {
 	p := pod(name, "9")
 	p.ResourceVersion = "99"
 	return p
 }
 
-// indexerMethods are those of cache.Indexer, and so of cache.Store.
+// indexerMethods are the methods of cache.Indexer, and so of cache.Store.
 var indexerMethods = []method{
 	{name: "Add", call: onStore(func(x cache.Indexer) []any { return []any{x.Add(written("c"))} }), differs: readOnly(closed)},
 	{name: "Add without a name", call: onStore(func(x cache.Indexer) []any { return []any{x.Add("no object") != nil} })},
@@ -234,7 +234,7 @@ var indexerMethods = []method{
 	})},
 }
 
-// controllerMethods are those of cache.Controller.
+// controllerMethods are the methods of cache.Controller.
 var controllerMethods = []method{
 	{name: "Run", call: func(t *testing.T, s *fixture) string {
 		return ended(func() { s.informer.GetController().Run(stoppedChannel()) })
@@ -249,8 +249,8 @@ var controllerMethods = []method{
 	}},
 }
 
-// TestMethods calls every method of client-go's informers, indexers and controllers in every state of an informer, with client-go's
-// and with ours. A method that a later client-go adds is missed here.
+// TestMethods calls every method of informers, indexers and controllers in every phase of an
+// informer, with client-go's and with ours. It fails for a method that a later client-go adds.
 func TestMethods(t *testing.T) {
 	for what, table := range map[reflect.Type][]method{
 		reflect.TypeFor[cache.SharedIndexInformer](): informerMethods,
@@ -275,7 +275,7 @@ func TestMethods(t *testing.T) {
 	}
 }
 
-// complete demands a row for each method of an interface.
+// complete checks that the table has a row for each method of an interface.
 func complete(t *testing.T, what reflect.Type, table []method) {
 	t.Helper()
 	for i := range what.NumMethod() {

@@ -17,7 +17,8 @@ import (
 	"github.com/weirproject/weir/internal/mutation"
 )
 
-// With PinDecoded every object is there, the same one for every reader, and nothing is packed.
+// TestPinDecoded checks that with PinDecoded every reader gets the same value, and nothing is
+// packed.
 func TestPinDecoded(t *testing.T) {
 	server := serve(t, apiserver.Options{Pods: 20})
 	inf := NewSharedIndexInformerWithOptions(podsOf(capturing(server.Config())), &corev1.Pod{}, 0, nil, Options{PinDecoded: true}).(*informer)
@@ -35,7 +36,7 @@ func TestPinDecoded(t *testing.T) {
 	stop()
 }
 
-// Objects are shared unless they are private.
+// TestPrivateCopies checks that objects are shared unless copies are private.
 func TestPrivateCopies(t *testing.T) {
 	for _, private := range []bool{false, true} {
 		inf := NewSharedIndexInformerWithOptions(&cache.ListWatch{}, &corev1.Pod{}, 0, nil, Options{PrivateCopies: private})
@@ -50,7 +51,8 @@ func TestPrivateCopies(t *testing.T) {
 	}
 }
 
-// The detector names the key of what was changed, and only then.
+// TestDetectMutation checks that the detector names the key of an object that was changed, and no
+// other.
 func TestDetectMutation(t *testing.T) {
 	inf := NewSharedIndexInformerWithOptions(&cache.ListWatch{}, &corev1.Pod{}, 0, nil, Options{DetectMutation: true}).(*informer)
 	var found []string
@@ -73,7 +75,8 @@ func TestDetectMutation(t *testing.T) {
 	}
 }
 
-// The environment variable of client-go's detector turns ours on, and it ends with the informer.
+// TestDetectMutationByEnvironment checks that client-go's environment variable turns the detector
+// on, and that it ends with the informer.
 func TestDetectMutationByEnvironment(t *testing.T) {
 	t.Setenv("KUBE_CACHE_MUTATION_DETECTOR", "true")
 	s := newFixture(t, NewSharedIndexInformer)
@@ -90,7 +93,8 @@ func TestDetectMutationByEnvironment(t *testing.T) {
 	}
 }
 
-// A handler that panics crashes the process as with client-go, unless crashing is turned off: then it goes on.
+// TestPanickingHandler checks that a handler that panics crashes the process as with client-go, and
+// goes on if crashing is turned off.
 func TestPanickingHandler(t *testing.T) {
 	utilruntime.ReallyCrash = false
 	defer func() { utilruntime.ReallyCrash = true }()
@@ -109,7 +113,7 @@ func TestPanickingHandler(t *testing.T) {
 	s.source.Add(pod("a", "1"))
 	s.start(t)
 	panicking.wait(t, "add d/a@1 v=1")
-	s.source.Add(pod("b", "1")) // behind it, whatever the order of the list
+	s.source.Add(pod("b", "1")) // a watch event, so it follows
 	panicking.wait(t, "add d/b@2 v=1")
 
 	utilruntime.ReallyCrash = true
@@ -127,7 +131,8 @@ type panics struct{ cache.ResourceEventHandler }
 
 func (panics) OnAdd(any, bool) { panic("crash") }
 
-// Resyncs come once in a period, for the handlers that asked, not below a second, and not at all where the informer has none.
+// TestResync checks that resyncs come once per period, for the handlers that asked, no faster than
+// once a second, and not at all if the informer has none.
 func TestResync(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		source := cachetest.NewFakeControllerSource()
@@ -182,7 +187,7 @@ func TestResync(t *testing.T) {
 	}
 }
 
-// What an informer answers before, while and after it runs.
+// TestLifeCycle checks what an informer returns before, while and after it runs.
 func TestLifeCycle(t *testing.T) {
 	for name, make := range bothConstructors {
 		t.Run(name, func(t *testing.T) {

@@ -10,8 +10,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// TestSame tells stories to client-go's informer and to ours, over client-go's own FakeControllerSource. The handler must
-// be told the same, and the store hold the same.
+// TestParity plays stories with client-go's informer and with ours, over client-go's
+// FakeControllerSource. Handlers must get the same events, and stores hold the same objects.
 func TestParity(t *testing.T) {
 	stories := map[string]struct {
 		tell func(t *testing.T, s *fixture)
@@ -171,8 +171,8 @@ func TestParity(t *testing.T) {
 	}
 }
 
-// withoutSame leaves out updates from a version to itself, which client-go makes of what a relist found unchanged: see
-// docs/differences.md.
+// withoutUnchanged removes updates from a version to itself, which client-go sends after a relist:
+// see docs/differences.md.
 func withoutUnchanged(lines string) string {
 	return strings.Join(slices.DeleteFunc(strings.Split(lines, "\n"), func(line string) bool {
 		from, to, ok := strings.Cut(strings.TrimPrefix(line, "update "), " -> ")
@@ -180,7 +180,7 @@ func withoutUnchanged(lines string) string {
 	}), "\n")
 }
 
-// stage is an informer over a FakeControllerSource with one handler.
+// fixture is an informer over a FakeControllerSource with one handler.
 type fixture struct {
 	source   fakeSource
 	informer cache.SharedIndexInformer
@@ -200,7 +200,8 @@ func newFixture(t *testing.T, make constructor) *fixture {
 	return s
 }
 
-// start runs the informer and waits until its handler has handled the first list, and it watches.
+// start runs the informer and waits until its handler has handled the first list and its watch is
+// open.
 func (s *fixture) start(t *testing.T) {
 	t.Helper()
 	s.stop = run(t, s.informer)

@@ -19,19 +19,19 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// patience bounds every wait of the tests.
+// waitTimeout bounds every wait of the tests.
 const waitTimeout = 20 * time.Second
 
 // constructor makes an informer: client-go's or ours.
 type constructor func(cache.ListerWatcher, runtime.Object, time.Duration, cache.Indexers) cache.SharedIndexInformer
 
-// both are the two that must mean the same.
+// bothConstructors are the two that must behave alike.
 var bothConstructors = map[string]constructor{
 	"client-go": cache.NewSharedIndexInformer,
 	"weir":      NewSharedIndexInformer,
 }
 
-// run runs an informer until the test ends, or stop is called.
+// run runs an informer until the test ends or stop is called.
 func run(t *testing.T, inf cache.SharedIndexInformer) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -52,8 +52,8 @@ func synced(t *testing.T, checkers ...cache.DoneChecker) {
 	}
 }
 
-// watches are those that were opened, for a test to wait for the next: what changes between a list and its watch is lost with some
-// fakes, and leads to another list with others.
+// watches counts opened watches, so that a test can wait for the next: some fakes lose what changes
+// between a list and its watch, and others make the informer list again.
 type watches chan struct{}
 
 func newWatches() watches { return make(watches, 100) }
@@ -67,7 +67,7 @@ func (w watches) wait(t *testing.T) {
 	}
 }
 
-// fakeSource is a FakeControllerSource that tells of its watches.
+// fakeSource is a FakeControllerSource that reports its watches.
 type fakeSource struct {
 	*cachetest.FakeControllerSource
 	watches watches
@@ -87,7 +87,7 @@ func (f fakeSource) Watch(o metav1.ListOptions) (watch.Interface, error) {
 	return w, err
 }
 
-// recorder is a handler that writes down what it is told.
+// recorder is a handler that records its calls.
 type recorder struct {
 	mu      sync.Mutex
 	lines   []string
@@ -114,7 +114,7 @@ func (r *recorder) OnAdd(obj any, initial bool) {
 func (r *recorder) OnUpdate(was, is any) { r.note("update %s -> %s", show(was), show(is)) }
 func (r *recorder) OnDelete(obj any)     { r.note("delete %s", show(obj)) }
 
-// show is what tests compare of an object: key, resourceVersion, the label v.
+// show formats what tests compare of an object: key, resourceVersion, the label v.
 func show(obj any) string {
 	if tomb, ok := obj.(cache.DeletedFinalStateUnknown); ok {
 		return "tombstone " + tomb.Key + " " + show(tomb.Obj)
@@ -126,7 +126,7 @@ func show(obj any) string {
 	return fmt.Sprintf("%s/%s@%s v=%s", m.GetNamespace(), m.GetName(), m.GetResourceVersion(), m.GetLabels()["v"])
 }
 
-// wait waits until a line was noted.
+// wait waits for a line.
 func (r *recorder) wait(t *testing.T, line string) {
 	t.Helper()
 	r.until(t, line, func(lines []string) bool {
@@ -162,14 +162,14 @@ func (r *recorder) until(t *testing.T, what string, cond func([]string) bool) {
 	}
 }
 
-// all gives the lines so far.
+// all returns the lines so far.
 func (r *recorder) all() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return append([]string(nil), r.lines...)
 }
 
-// sorted gives the lines without their order: what a list brings has none.
+// sorted returns the lines sorted, because the objects of a list come in no order.
 func (r *recorder) sorted() string {
 	lines := r.all()
 	sort.Strings(lines)
@@ -192,7 +192,7 @@ func shown(objects []any) string {
 	return strings.Join(lines, "\n")
 }
 
-// plain is a ListerWatcher that knows nothing of contexts, as old ones are.
+// plainListerWatcher is a ListerWatcher that ignores contexts, as old ones do.
 type plainListerWatcher struct {
 	list  func(metav1.ListOptions) (runtime.Object, error)
 	watch func(metav1.ListOptions) (watch.Interface, error)

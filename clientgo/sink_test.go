@@ -10,8 +10,8 @@ import (
 	"github.com/weirproject/weir/internal/wire"
 )
 
-// A relist transforms what is not held as it was received: nothing that is unchanged, and all that has other bytes, whatever the
-// transform makes of it. What is held is transformed even where the server has gone back.
+// TestTransformOnRelist checks that a relist transforms only objects whose bytes differ from those
+// received before, whatever the transform makes of them, even if the server has gone back.
 func TestTransformOnRelist(t *testing.T) {
 	for name, keep := range map[string]bool{"packed": false, "as it is": true} {
 		t.Run(name, func(t *testing.T) {

@@ -20,8 +20,8 @@ import (
 	"github.com/weirproject/weir/internal/source"
 )
 
-// What keeps an informer from being current can be asked for and waited on, through a generated factory's wrapper too, and is
-// gone when it is over.
+// TestErr checks that Err and WaitForSync report what keeps an informer from being current, through
+// a generated factory's wrapper too, and that Err returns nil afterwards.
 func TestErr(t *testing.T) {
 	faults := &apiserver.Faults{}
 	server := serve(t, apiserver.Options{Pods: 3, Faults: faults})
@@ -62,7 +62,8 @@ func TestErr(t *testing.T) {
 	}
 }
 
-// Of another's informer nothing is known, and one that has stopped is not waited for.
+// TestErrOfOthers checks that Err and WaitForSync report foreign informers, and that WaitForSync
+// does not wait for one that has stopped.
 func TestErrOfOthers(t *testing.T) {
 	theirs := cache.NewSharedIndexInformer(&cache.ListWatch{}, &corev1.Pod{}, 0, nil)
 	if err := Err(theirs); !errors.Is(err, ErrNotOurs) || errors.Is(err, ErrLayout) {
@@ -86,7 +87,7 @@ func TestErrOfOthers(t *testing.T) {
 	}
 }
 
-// silence is a server that does not answer.
+// silentServer is a server that does not answer.
 type silentServer struct{}
 
 func (silentServer) RoundTrip(req *http.Request) (*http.Response, error) {
@@ -94,7 +95,8 @@ func (silentServer) RoundTrip(req *http.Request) (*http.Response, error) {
 	return nil, context.Cause(req.Context())
 }
 
-// A request whose answer does not begin is given up, and the informer says so.
+// TestHeaderTimeout checks that a request whose response does not begin is given up, and that Err
+// says so.
 func TestHeaderTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg := &rest.Config{Host: "http://none.invalid", Transport: silentServer{}}
@@ -115,7 +117,7 @@ func TestHeaderTimeout(t *testing.T) {
 	})
 }
 
-// stuckRefusal is a server whose refusal, or page of something in between, breaks off half-way: the rest never comes.
+// stuckRefusal is a server whose refusal, or a proxy's error page, stops half-way.
 type stuckRefusal struct {
 	code        int
 	contentType string
@@ -129,7 +131,8 @@ func (r stuckRefusal) RoundTrip(req *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: r.code, Header: http.Header{"Content-Type": {r.contentType}}, Body: text, Request: req}, nil
 }
 
-// A refusal that does not end is given up as well, and its code counts.
+// TestRefusalTimeout checks that a refusal that does not end is given up too, and that its code
+// counts.
 func TestRefusalTimeout(t *testing.T) {
 	for _, c := range []struct {
 		server stuckRefusal
@@ -155,7 +158,8 @@ func TestRefusalTimeout(t *testing.T) {
 	}
 }
 
-// A config that is wrapped twice is captured once: the answer is read as it arrives.
+// TestWrappedTwice checks that a config that was wrapped twice is captured once, and read as it
+// arrives.
 func TestWrappedTwice(t *testing.T) {
 	server := serve(t, apiserver.Options{Pods: 30})
 	inf := NewSharedIndexInformer(podsOf(capturing(capturing(server.Config()))), &corev1.Pod{}, 0, nil).(*informer)
@@ -166,14 +170,14 @@ func TestWrappedTwice(t *testing.T) {
 	}
 }
 
-// A watch that is put around another one hangs in a send, unless somebody takes what it sends.
+// TestStopTakesTheRest checks that stopping a watch around another one takes what it still sends.
 func TestStopTakesTheRest(t *testing.T) {
 	inner := watch.NewFake()
 	w := watch.Filter(inner, func(e watch.Event) (watch.Event, bool) { return e, true })
 	body := &watchBody{context: t.Context(), stream: &objectStream{}, events: w, closed: make(chan struct{})}
-	inner.Add(pod("a", "1")) // taken by the filter, which now wants to send it
+	inner.Add(pod("a", "1")) // the filter takes it and blocks in its send
 	if err := body.Close(); err != nil {
 		t.Fatal(err)
 	}
-	// goleak tells if the filter's goroutine stays.
+	// goleak reports the filter's goroutine if it stays.
 }

@@ -22,13 +22,13 @@ import (
 	"github.com/weirproject/weir/apiserver"
 )
 
-// slim is a type that a transform makes of pods.
+// slimPod is a type that a transform makes of pods.
 type slimPod struct {
 	metav1.ObjectMeta
 	Node string
 }
 
-// TestTransform puts the same transforms before client-go's informer and ours.
+// TestTransform compares the effect of transforms on client-go's informer and ours.
 func TestTransform(t *testing.T) {
 	transforms := map[string]func(any) (any, error){
 		"same type": func(obj any) (any, error) {
@@ -90,7 +90,8 @@ func TestTransform(t *testing.T) {
 	}
 }
 
-// Captured bytes are decoded for a transform, and encoded again after it.
+// TestTransformCaptured checks that captured bytes are decoded for a transform and encoded after
+// it.
 func TestTransformCaptured(t *testing.T) {
 	server := serve(t, apiserver.Options{Pods: 50})
 	cfg := capturing(server.Config())
@@ -126,8 +127,9 @@ func TestTransformCaptured(t *testing.T) {
 	stop()
 }
 
-// TestSlimmingTransform: a transform takes a few texts and the start time of each pod into another, of which a handler keeps the same. Then
-// the pods that were decoded for it are not kept, and none came through the client.
+// TestSlimmingTransform has a transform copy a few strings and the start time of each pod into
+// another pod, and a handler keep the start time. The pods that were decoded for the transform must
+// not stay in memory, and none may come through the client.
 func TestSlimmingTransform(t *testing.T) {
 	const pods = 50
 	server := serve(t, apiserver.Options{Pods: pods})

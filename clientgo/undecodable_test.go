@@ -16,8 +16,9 @@ import (
 	"github.com/weirproject/weir/internal/wire"
 )
 
-// A handler is told of what it can be given, from what it was given last, and an object that cannot be decoded is reported once for
-// each of its versions, not with each resync.
+// TestUndecodable checks that a handler gets each version that can be decoded, with the last one
+// that it got as old, and that a version that cannot be decoded is reported once, not with each
+// resync.
 func TestUndecodable(t *testing.T) {
 	var reports int
 	defer func(was []utilruntime.ErrorHandler) { utilruntime.ErrorHandlers = was }(utilruntime.ErrorHandlers)

@@ -13,7 +13,7 @@ import (
 	"github.com/weirproject/weir/internal/wire"
 )
 
-// changing is a store whose objects a test changes.
+// changingStore is a store whose objects a test changes.
 type changingStore struct {
 	inf     *informer
 	writer  *store.Writer
@@ -27,7 +27,7 @@ func newChangingStore(t *testing.T, opts Options) *changingStore {
 	return &changingStore{inf: inf, writer: inf.store.Writer(store.Scope{})}
 }
 
-// change changes an object and gives the version that is new.
+// change changes an object and returns the new version.
 func (c *changingStore) change(t *testing.T, name string) *store.Object {
 	t.Helper()
 	c.version++
@@ -49,7 +49,7 @@ func (c *changingStore) change(t *testing.T, name string) *store.Object {
 	return o
 }
 
-// see is what a handler of a change gets.
+// update returns what a handler gets for a change.
 func (c *changingStore) update(t *testing.T, was, is *store.Object, several bool) (old, fresh *corev1.Pod) {
 	t.Helper()
 	a, b, err := c.inf.indexer.reader.updateValues(was, is, several)
@@ -63,7 +63,8 @@ func (c *changingStore) update(t *testing.T, was, is *store.Object, several bool
 	return old, fresh
 }
 
-// TestRecentFlood: where more objects change in turn than there is room for, most of the room stays free.
+// TestUpdateCacheFlood checks that most of the budget stays free if more objects change in turn
+// than it has room for.
 func TestUpdateCacheFlood(t *testing.T) {
 	c := newChangingStore(t, Options{})
 	held := c.inf.indexer.reader.updates
@@ -74,7 +75,8 @@ func TestUpdateCacheFlood(t *testing.T) {
 	}
 }
 
-// TestRecentInTurn: objects that change in turn are held, all that there is room for; and let go of when there are too many of them.
+// TestUpdateCacheInTurn checks that objects that change in turn are cached as far as the budget
+// goes, and dropped when there are too many of them.
 func TestUpdateCacheInTurn(t *testing.T) {
 	c := newChangingStore(t, Options{})
 	held := c.inf.indexer.reader.updates
@@ -89,7 +91,8 @@ func TestUpdateCacheInTurn(t *testing.T) {
 	}
 }
 
-// TestRecentForListers: objects that change once are held if they are read after that.
+// TestUpdateCacheForListers checks that objects that change once are cached if somebody reads them
+// afterwards.
 func TestUpdateCacheForListers(t *testing.T) {
 	c := newChangingStore(t, Options{})
 	held := c.inf.indexer.reader.updates
@@ -106,7 +109,7 @@ func TestUpdateCacheForListers(t *testing.T) {
 	}
 }
 
-// inTurn changes n objects one after the other, so many times.
+// inTurn changes n objects one after the other, that many times.
 func (c *changingStore) inTurn(t *testing.T, n, times int) {
 	t.Helper()
 	last := make([]*store.Object, n)
@@ -128,8 +131,8 @@ func (r *updateCache) holds() (objects int, bytes int64) {
 	return len(r.entries), r.bytes
 }
 
-// The new version of one change is the old one of the next, decoded once; when the object is left alone it goes, and when it
-// is gone nothing stays.
+// TestUpdateCache checks that the new value of one change is the old one of the next, decoded once;
+// that it is dropped once the object is idle; and that nothing stays of a deleted object.
 func TestUpdateCache(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newChangingStore(t, Options{})
@@ -168,7 +171,8 @@ func TestUpdateCache(t *testing.T) {
 	})
 }
 
-// Several handlers get the same values, though one is a change behind the other.
+// TestUpdateCacheSeveralHandlers checks that several handlers get the same values, though one is a
+// change behind the other.
 func TestUpdateCacheSeveralHandlers(t *testing.T) {
 	c := newChangingStore(t, Options{})
 	first, second, third := c.change(t, "a"), c.change(t, "a"), c.change(t, "a")
@@ -183,7 +187,8 @@ func TestUpdateCacheSeveralHandlers(t *testing.T) {
 	}
 }
 
-// No more is held than the budget allows, and what is held is not pushed out by what comes later.
+// TestUpdateCacheBudget checks that the cache keeps to its budget, and that later objects do not
+// displace cached ones.
 func TestUpdateCacheBudget(t *testing.T) {
 	c := newChangingStore(t, Options{DecodedBudget: 8 * 3000})
 	held := c.inf.indexer.reader.updates
