@@ -21,7 +21,7 @@ import (
 	"github.com/weirproject/weir/apiserver"
 )
 
-// The dynamic and the metadata factory.
+// TestFactoriesByResource checks the dynamic and the metadata factory of a config.
 func TestFactoriesByResource(t *testing.T) {
 	server := serve(t, apiserver.Options{Resources: []apiserver.Resource{{
 		GroupVersionResource: schema.GroupVersionResource{Group: "shop.example", Version: "v1", Resource: "widgets"},
@@ -92,7 +92,8 @@ func TestFactoriesByResource(t *testing.T) {
 	}
 }
 
-// The dynamic and the metadata factory of a client that is there already, of a wrapped config or a fake one.
+// TestFactoriesByResourceForClients checks the dynamic and the metadata factory of a client, of a
+// wrapped config and a fake one.
 func TestFactoriesByResourceForClients(t *testing.T) {
 	cfg := serve(t, apiserver.Options{}).Config()
 	fill(t, cfg, configMap("one", "a", nil), configMap("two", "b", nil))

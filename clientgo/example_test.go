@@ -36,7 +36,7 @@ func cluster() (*apiserver.Server, *rest.Config) {
 	return server, server.Config()
 }
 
-// The line that changes is the one that makes the factory: it takes the rest.Config in place of a client.
+// Only the line that makes the factory changes: it takes the rest.Config in place of a client.
 func ExampleNewSharedInformerFactory() {
 	server, cfg := cluster()
 	defer server.Close()
@@ -72,7 +72,7 @@ func ExampleNewSharedInformerFactory() {
 	// colours blue
 }
 
-// With Wrap, clients that other code builds from the config can still be streamed.
+// After Wrap, an informer reads the bodies below any client that is built from the config.
 func ExampleNewSharedIndexInformer() {
 	server, cfg := cluster()
 	defer server.Close()

@@ -7,14 +7,14 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// What client-go's own tests look up in private fields of its informers.
+// The following functions replace what client-go's own tests read from private fields.
 
-// NewTestInformer is NewSharedInformer as one of indexes.
+// NewTestInformer is NewSharedInformer with the result as a SharedIndexInformer.
 func NewTestInformer(lw cache.ListerWatcher, example runtime.Object, resync time.Duration) cache.SharedIndexInformer {
 	return NewSharedIndexInformer(lw, example, resync, cache.Indexers{})
 }
 
-// HandlerCount is how many handlers an informer has.
+// HandlerCount returns the number of handlers of an informer.
 func HandlerCount(inf any) int {
 	i := inf.(*informer)
 	i.mu.Lock()
@@ -30,7 +30,7 @@ func Started(inf any) bool {
 	return i.started
 }
 
-// Registered reports whether a registration is one of an informer's.
+// Registered reports whether a registration belongs to an informer.
 func Registered(inf any, reg cache.ResourceEventHandlerRegistration) bool {
 	i := inf.(*informer)
 	i.mu.Lock()

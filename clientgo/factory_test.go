@@ -77,8 +77,8 @@ func fill(t *testing.T, cfg *rest.Config, maps ...*corev1.ConfigMap) kubernetes.
 	return client
 }
 
-// Every resource that client-go's factory has gives one of our informers, of the same type and with the same indexers, whichever way
-// it is asked for.
+// TestEveryResource checks that every resource of client-go's factory has one of our informers, of
+// the same type and with the same indexers, by each way to request it.
 func TestEveryResource(t *testing.T) {
 	f := newFactory(t, &rest.Config{Host: "http://127.0.0.1:1"}).(*factory)
 	theirs := informers.NewSharedInformerFactory(fake.NewClientset(), 0)
@@ -139,7 +139,7 @@ func TestEveryResource(t *testing.T) {
 	}
 }
 
-// What the options say reaches the server, and the objects.
+// TestFactoryOptions checks that options take effect on requests and on objects.
 func TestFactoryOptions(t *testing.T) {
 	server := serve(t, apiserver.Options{})
 	fill(t, server.Config(),
@@ -199,8 +199,9 @@ func TestFactoryOptions(t *testing.T) {
 	}
 }
 
-// InformerFor takes what somebody else's constructor built over, its transform and selector included; and leaves alone what is not
-// client-go's or has handlers.
+// TestInformerFor checks that InformerFor adopts what a custom constructor has built, with its
+// transform and selector, and returns informers unchanged that are not client-go's or have
+// handlers.
 func TestInformerFor(t *testing.T) {
 	server := serve(t, apiserver.Options{})
 	fill(t, server.Config(), configMap("one", "a", map[string]string{"app": "x"}), configMap("one", "b", nil))
@@ -238,7 +239,7 @@ func TestInformerFor(t *testing.T) {
 	stop()
 }
 
-// A config that no client can be built from is an error.
+// TestFactoryError checks that an invalid config is an error.
 func TestFactoryError(t *testing.T) {
 	bad := &rest.Config{Host: "http://[::bad"}
 	if _, err := NewSharedInformerFactory(bad, 0); err == nil {
@@ -252,7 +253,8 @@ func TestFactoryError(t *testing.T) {
 	}
 }
 
-// The factory's wait ends with its context and says what has not synced; Shutdown bars another Start.
+// TestFactoryNotSynced checks that the factory's wait ends with its context and says what has not
+// synced, and that nothing starts after Shutdown.
 func TestFactoryNotSynced(t *testing.T) {
 	f := newFactory(t, &rest.Config{Host: "http://127.0.0.1:1"})
 	f.Core().V1().Pods().Informer()
@@ -276,8 +278,8 @@ func TestFactoryNotSynced(t *testing.T) {
 	}
 }
 
-// TestLaterGroups: a group that client-go's factory was given after the oldest one that this package builds with is served by client-go's,
-// which is started, awaited and ended with ours.
+// TestLaterGroups checks that a group which client-go's factory got after v0.36 is served by
+// client-go's factory, which is started, awaited and ended with ours.
 func TestLaterGroups(t *testing.T) {
 	f := NewSharedInformerFactoryWithOptions(fake.NewClientset(), 0, WithCustomResyncConfig(map[metav1.Object]time.Duration{
 		&lifecyclev1alpha1.Eviction{}: time.Hour, &corev1.Pod{}: 2 * time.Hour,

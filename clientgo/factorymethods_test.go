@@ -32,20 +32,20 @@ var (
 	secrets    = corev1.SchemeGroupVersion.WithResource("secrets")
 )
 
-// factoryCall is what somebody does with a factory; what it comes to must be what it comes to with client-go's.
+// factoryCall is a use of a factory. Its outcome must be the same as with client-go's.
 type factoryCall[F any] struct {
-	name string // the method or the option, and what is done with it
+	name string // the method or the option, and its use
 	call func(t *testing.T, f F) string
 	opts []option
 }
 
-// option is an option of client-go's factory of clientsets, and ours of that name.
+// option is an option of client-go's typed factory, and ours of that name.
 type option struct {
 	theirs informers.SharedInformerOption
 	ours   Option
 }
 
-// ending is a channel and a context that end with the test, or earlier.
+// ending is a channel and a context that end with the test or earlier.
 type ending struct {
 	context.Context
 	end func()
@@ -57,7 +57,7 @@ func newEnding(t *testing.T) ending {
 	return ending{ctx, cancel}
 }
 
-// typesTold is what typed factories tell by.
+// typesTold formats what typed factories report.
 func typesTold(synced map[reflect.Type]bool) string {
 	var out []string
 	for t, ok := range synced {
@@ -67,7 +67,7 @@ func typesTold(synced map[reflect.Type]bool) string {
 	return strings.Join(out, ", ")
 }
 
-// resourcesTold is what the other factories tell by.
+// resourcesTold formats what the other factories report.
 func resourcesTold(synced map[schema.GroupVersionResource]bool) string {
 	var out []string
 	for gvr, ok := range synced {
@@ -77,14 +77,14 @@ func resourcesTold(synced map[schema.GroupVersionResource]bool) string {
 	return strings.Join(out, ", ")
 }
 
-// held waits until an informer has synced, and returns what it holds.
+// held waits until an informer has synced and formats what it holds.
 func held(t *testing.T, inf cache.SharedIndexInformer) string {
 	t.Helper()
 	synced(t, inf.HasSyncedChecker())
 	return outcome(inf.GetStore().List())
 }
 
-// holding is a factory whose informer of ConfigMaps is started.
+// holding starts a factory's informer of ConfigMaps and formats what it holds.
 func holding(t *testing.T, f informers.SharedInformerFactory) string {
 	inf := f.Core().V1().ConfigMaps().Informer()
 	f.Start(newEnding(t).Done())
@@ -215,7 +215,7 @@ func withoutData(o any) (any, error) {
 	return o, nil
 }
 
-// generic is what a generic lister gives.
+// generic returns what a generic lister returns.
 func generic(lister cache.GenericLister) []any {
 	all, err := lister.List(labels.Everything())
 	one, err2 := lister.ByNamespace("one").Get("a")
@@ -277,8 +277,9 @@ var resourceCalls = []factoryCall[untypedFactory]{
 	}},
 }
 
-// TestFactoryMethods calls every method and every option of client-go's three factories, and their listers, with client-go's and with ours. A
-// method that a later client-go adds is missed here; the accessors of groups are TestEveryResource's.
+// TestFactoryMethods uses every method and every option of the three factories, and their listers,
+// with client-go's and with ours. It fails for a method that a later client-go adds.
+// TestEveryResource checks the accessors of groups.
 func TestFactoryMethods(t *testing.T) {
 	server := serve(t, apiserver.Options{})
 	yes := map[string]string{"held": "yes"}

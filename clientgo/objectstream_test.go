@@ -21,8 +21,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// A fake clientset gives objects without resourceVersions; still each change is told, in order, and in one handler's eyes
-// nothing is told twice.
+// TestFakeClientset checks that handlers get each change in order, and none twice, though a fake
+// clientset sets no resourceVersions.
 func TestFakeClientset(t *testing.T) {
 	for name, make := range bothConstructors {
 		t.Run(name, func(t *testing.T) {
@@ -79,7 +79,8 @@ func TestFakeClientset(t *testing.T) {
 	}
 }
 
-// What List and Watch return is held as bytes where nothing is lost by that, and as it is where something would be.
+// TestHeldObjects checks that returned objects are held as bytes if the encoding loses nothing, and
+// as values otherwise.
 func TestHeldObjects(t *testing.T) {
 	kind := pod("kind", "1")
 	kind.TypeMeta = metav1.TypeMeta{Kind: "Pod", APIVersion: "v1"}
@@ -129,7 +130,7 @@ func TestHeldObjects(t *testing.T) {
 	}
 }
 
-// Unstructured objects of a fake dynamic client.
+// TestFakeDynamic checks unstructured objects of a fake dynamic client.
 func TestFakeDynamic(t *testing.T) {
 	widget := func(name string, teeth int64) *unstructured.Unstructured {
 		return &unstructured.Unstructured{Object: map[string]any{
@@ -172,7 +173,8 @@ func TestFakeDynamic(t *testing.T) {
 	stop()
 }
 
-// A watch that ends with a status, an event of another type, a list that is none: told, and got over.
+// TestObjectStreamErrors checks that an informer reports, and survives, a watch that ends with a
+// status, an event of another type, and a result that is not a list.
 func TestObjectStreamErrors(t *testing.T) {
 	gone := apierrors.NewResourceExpired("too old").ErrStatus
 	lists, watches := 0, make(chan *watch.FakeWatcher, 10)
@@ -228,7 +230,7 @@ func TestObjectStreamErrors(t *testing.T) {
 	stop()
 }
 
-// An informer without an example takes whatever comes.
+// TestNoExample checks that an informer without an example holds objects of any type.
 func TestNoExample(t *testing.T) {
 	lw := plainListerWatcher{
 		list: func(metav1.ListOptions) (runtime.Object, error) {
@@ -245,7 +247,7 @@ func TestNoExample(t *testing.T) {
 	stop()
 }
 
-// A list that has other content under the version that is held brings it, though nothing but the list says so.
+// TestObjectListHeals checks that a list with other content under the held version replaces that.
 func TestObjectListHeals(t *testing.T) {
 	content, watches := "1", make(chan *watch.FakeWatcher, 2)
 	lw := plainListerWatcher{

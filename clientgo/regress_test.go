@@ -20,7 +20,8 @@ import (
 	"github.com/weirproject/weir/apiserver"
 )
 
-// One object that is kept must not keep the array of the list that it came in (kubernetes 111370).
+// TestIssue111370NoPinnedArray checks that one object does not keep the array of its list alive
+// (kubernetes 111370).
 func TestIssue111370NoPinnedArray(t *testing.T) {
 	var array weak.Pointer[corev1.Pod]
 	lw := plainListerWatcher{
@@ -28,7 +29,7 @@ func TestIssue111370NoPinnedArray(t *testing.T) {
 			list := &corev1.PodList{Items: make([]corev1.Pod, 1000)}
 			for i := range list.Items {
 				list.Items[i] = *pod(strconv.Itoa(i), "1")
-				// Not to be encoded, so that the objects themselves are kept.
+				// Nanoseconds cannot be encoded, so the store keeps the objects themselves.
 				list.Items[i].CreationTimestamp.Time = time.Unix(1, 5)
 			}
 			array = weak.Make(&list.Items[0])
@@ -53,8 +54,9 @@ func TestIssue111370NoPinnedArray(t *testing.T) {
 	stop()
 }
 
-// A handler that hangs costs a bounded number of old versions, and holds nobody else up (client-go 1326, controller-runtime
-// 3496). When it goes on it is told what each object has become, once.
+// TestIssue1326BoundedPending checks that a handler that hangs costs a bounded number of old
+// versions and delays nobody else (client-go 1326, controller-runtime 3496). When it continues it
+// gets the newest state of each object, once.
 func TestIssue1326BoundedPending(t *testing.T) {
 	source := cachetest.NewFakeControllerSource()
 	t.Cleanup(source.Shutdown)
@@ -99,8 +101,9 @@ func TestIssue1326BoundedPending(t *testing.T) {
 	stop()
 }
 
-// A relist that finds everything unchanged is told to nobody (kubernetes 119646: 100,000 updates after an apiserver's restart), and
-// leaves the memory as it was (client-go 1377).
+// TestIssue119646QuietRelist checks that a relist that finds everything unchanged calls no handler
+// (kubernetes 119646: 100,000 updates after an apiserver's restart), and does not change the memory
+// (client-go 1377).
 func TestIssue119646QuietRelist(t *testing.T) {
 	faults := &apiserver.Faults{}
 	server := serve(t, apiserver.Options{Pods: 100, Faults: faults})
@@ -116,7 +119,8 @@ func TestIssue119646QuietRelist(t *testing.T) {
 	stop := run(t, inf)
 	synced(t, reg.HasSyncedChecker())
 	raw := inf.store.Memory().Packed
-	// While the watch cannot stand, the server forgets the deletion of one pod, so that a relist has to find it.
+	// While no watch can open, the server forgets the deletion of one pod, so that a relist has to
+	// find it.
 	gone := inf.GetStore().List()[0].(*corev1.Pod)
 	if err := client.CoreV1().Pods(gone.Namespace).Delete(context.Background(), gone.Name, *metav1.NewDeleteOptions(0)); err != nil {
 		t.Fatal(err)
@@ -137,7 +141,8 @@ func TestIssue119646QuietRelist(t *testing.T) {
 	stop()
 }
 
-// A typed handler gets a tombstone as one (calico 12793 and 13663, meshsync 566: deletions lost, or panics, on tombstones).
+// TestIssueTypedTombstone checks that a typed handler gets a tombstone as one (calico 12793 and
+// 13663, meshsync 566: deletions lost, or panics, on tombstones).
 func TestIssueTypedTombstone(t *testing.T) {
 	s := newFixture(t, NewSharedIndexInformer)
 	deleted := make(chan coreinformers.DeletedPod, 1)

@@ -7,7 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// ResyncOnRelist brings back client-go's updates for what a relist found unchanged.
+// TestResyncOnRelist checks that the option brings client-go's updates for unchanged objects back.
 func TestResyncOnRelist(t *testing.T) {
 	for _, on := range []bool{false, true} {
 		source := newFakeSource(t)

@@ -16,9 +16,10 @@ import (
 	"github.com/weirproject/weir/internal/rewound"
 )
 
-// TestFactoryRestore has the watch of one of a factory's informers break when the server is restored. That of the other stays open and
-// silent, of a version that the server has come to again: it lists once all the same. Another factory's informer is not told, unless they
-// were adopted one by one, so that nobody knows which belong together.
+// TestFactoryRestore breaks the watch of one of a factory's informers when the server is restored.
+// The watch of another informer stays open and silent, at a version that the server has reached
+// again; that informer must list once all the same. Another factory's informer must not list,
+// unless the informers were adopted one by one, so that nobody knows which belong together.
 func TestFactoryRestore(t *testing.T) {
 	resource := schema.GroupVersion{Version: "v1"}.WithResource
 	for name, build := range map[string]func(t *testing.T, cfg *rest.Config) (configMaps, secrets cache.SharedIndexInformer){
@@ -46,7 +47,7 @@ func TestFactoryRestore(t *testing.T) {
 				_, elsewhere := build(t, cfg)
 				ctx, cancel := context.WithCancel(context.Background())
 				for _, inf := range []cache.SharedIndexInformer{configMaps, secrets, elsewhere} {
-					// client-go's own waits for the clock outside of the bubble.
+					// client-go's own handler waits for the clock outside of the bubble.
 					if err := inf.SetWatchErrorHandler(func(*cache.Reflector, error) {}); err != nil {
 						t.Fatal(err)
 					}

@@ -20,7 +20,8 @@ import (
 	"github.com/weirproject/weir/internal/source"
 )
 
-// A refusal with Retry-After is heard at once, though client-go's REST client would ask again ten times before it tells.
+// TestRetryAfterIsHeardAtOnce checks that a refusal with Retry-After is reported at once, though
+// client-go's REST client would ask ten times again before it returns it.
 func TestRetryAfterIsHeardAtOnce(t *testing.T) {
 	var requests atomic.Int32
 	server := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) {

@@ -16,7 +16,7 @@ import (
 	"github.com/weirproject/weir/apiserver"
 )
 
-// unsharded makes a client of a server that ignores shardSelector, as most do.
+// unsharded returns a config for a server that ignores shardSelector, as most do.
 func unsharded(cfg *rest.Config) *rest.Config {
 	cfg = rest.CopyConfig(cfg)
 	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper {
@@ -35,8 +35,8 @@ type roundTripperFunc func(*http.Request) (*http.Response, error)
 
 func (f roundTripperFunc) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
 
-// TestShards: the informers of a split have each object once, by lists and watches, whether the server selects or not, and whether bodies are
-// captured or not.
+// TestShards checks that the informers of a split have each object once, by lists and watches,
+// whether or not the server selects, and whether or not bodies are captured.
 func TestShards(t *testing.T) {
 	for _, selects := range []bool{true, false} {
 		for _, noCapture := range []bool{false, true} {
@@ -122,7 +122,8 @@ func eventually(t *testing.T, cond func() bool) {
 	}
 }
 
-// TestFactoryOfShard: all informers of a factory are of its shard, in whatever order its options stand.
+// TestFactoryOfShard checks that all informers of a factory are of its shard, in whatever order its
+// options are given.
 func TestFactoryOfShard(t *testing.T) {
 	server := serve(t, apiserver.Options{Pods: 200})
 	n := 0
@@ -150,7 +151,7 @@ func TestFactoryOfShard(t *testing.T) {
 	}
 }
 
-// TestShardRefused: a shard that is none panics and says why.
+// TestShardRefused checks that an invalid shard panics and says why.
 func TestShardRefused(t *testing.T) {
 	defer func() {
 		if err, ok := recover().(error); !ok || !strings.Contains(err.Error(), "Index 2 is not one of 0 to 1") {

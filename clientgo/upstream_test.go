@@ -15,23 +15,24 @@ import (
 	"testing"
 )
 
-// inside are the names of what client-go's tests of its shared informers use of its insides. Tests that do are left out.
+// internals are names of client-go's internals that the tests of its shared informers use. Tests
+// that use one are left out.
 var internals = []string{"clock", "processor", "sharedProcessorRunHook", "NewIndexerInformer"}
 
-// hooks are what the helpers of those tests become, which look into private fields.
+// hooks are the new bodies of those tests' helpers that read private fields.
 var hooks = map[string]string{
 	"eventHandlerCount": "return clientgo.HandlerCount(i)",
 	"isStarted":         "return clientgo.Started(i)",
 	"isRegistered":      "return clientgo.Registered(i, h)",
 }
 
-// upstreamFails are the tests that ours fails, with the reason.
+// upstreamFails are the tests that our informer fails, with the reason.
 var upstreamFails = map[string]string{
 	"TestEventPanics": "a handler that has panicked is told of the next event at once, and not after a second",
 }
 
-// TestUpstream runs client-go's own tests of its shared informers, those that look from outside, on ours. They are taken from the
-// module that is linked in; nothing of them is kept here.
+// TestUpstream runs client-go's own black-box tests of its shared informers on ours. It reads them
+// from the linked module; no copy is kept here.
 func TestUpstream(t *testing.T) {
 	upstream := filepath.Join(goList(t, "-m", "-f", "{{.Dir}}", "k8s.io/client-go"), "tools", "cache")
 	dir := t.TempDir()
@@ -85,7 +86,8 @@ func goList(t *testing.T, args ...string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// outsideTests makes a file of the tests that use nothing private, for the external test package of this one.
+// outsideTests returns a file of the tests that use nothing private, for this package's external
+// test package.
 func outsideTests(t *testing.T, source string) (text []byte, names []string) {
 	t.Helper()
 	files := token.NewFileSet()
@@ -121,7 +123,7 @@ func outsideTests(t *testing.T, source string) (text []byte, names []string) {
 	return []byte(code), names
 }
 
-// dropInside drops the functions that use what is inside, and those that use these.
+// dropInternals removes the functions that use internals, and those that call them.
 func dropInternals(file *ast.File) {
 	private := slices.Clone(internals)
 	for before := 0; before != len(private); {
@@ -137,7 +139,7 @@ func dropInternals(file *ast.File) {
 	}
 }
 
-// dropImports drops the imports that nothing uses any more.
+// dropImports removes unused imports.
 func dropImports(file *ast.File) {
 	used := map[string]bool{}
 	ast.Inspect(file, func(n ast.Node) bool {
@@ -186,7 +188,8 @@ func bodyOf(t *testing.T, code string) *ast.BlockStmt {
 	return e.(*ast.FuncLit).Body
 }
 
-// results reads what go test -json says: the tests that have passed, and what each has said; under "" what belongs to none.
+// results reads the output of go test -json: the tests that passed, and each test's output; under
+// "" the output that belongs to none.
 func results(t *testing.T, out []byte) (passed map[string]bool, said map[string]string) {
 	t.Helper()
 	passed, said = map[string]bool{}, map[string]string{}

@@ -16,7 +16,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Widget is a custom resource as its users write one.
+// Widget is a custom resource as its users declare one.
 type Widget struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata"`
@@ -24,7 +24,7 @@ type Widget struct {
 	Spec WidgetSpec `json:"spec"`
 }
 
-// WidgetSpec is what a widget should be.
+// WidgetSpec is the spec of a widget.
 type WidgetSpec struct {
 	Teeth int `json:"teeth"`
 }
@@ -58,7 +58,7 @@ var (
 	widgetResource = widgetVersion.WithResource("widgets")
 )
 
-// widgetScheme knows widgets and nothing else, as the scheme of a generated clientset does.
+// widgetScheme returns a scheme that knows only widgets, as a generated clientset's does.
 func widgetScheme() *runtime.Scheme {
 	s := runtime.NewScheme()
 	s.AddKnownTypes(widgetVersion, &Widget{}, &WidgetList{})
@@ -66,7 +66,7 @@ func widgetScheme() *runtime.Scheme {
 	return s
 }
 
-// widgetClient is the REST client of a generated clientset. It captures.
+// widgetClient returns the REST client of a generated clientset. It captures.
 func widgetClient(t *testing.T, cfg *rest.Config) *rest.RESTClient {
 	t.Helper()
 	cfg = capturing(cfg)
@@ -79,7 +79,8 @@ func widgetClient(t *testing.T, cfg *rest.Config) *rest.RESTClient {
 	return client
 }
 
-// widgetServer lists widgets with the keys of the list in one order, and watches them in silence.
+// widgetServer answers LISTs of widgets, with the list's keys in a given order, and WATCHes without
+// events.
 type widgetServer struct {
 	keys    []string // of the list
 	widgets int
@@ -87,7 +88,7 @@ type widgetServer struct {
 	lists   atomic.Int32
 }
 
-// serveWidgets serves until the test ends.
+// serveWidgets runs a server until the test ends.
 func serveWidgets(t *testing.T, s *widgetServer) *rest.Config {
 	server := httptest.NewServer(s)
 	t.Cleanup(server.Close)
@@ -130,7 +131,8 @@ func (s *widgetServer) list() string {
 	return "{" + strings.Join(members, ",") + "}\n"
 }
 
-// widget is one item, with its keys in the order of kube-apiserver's. It is longer than the head of an answer that is looked at.
+// widget returns an item with its keys in kube-apiserver's order. It is longer than
+// maxTypeMetaPrefix.
 func (s *widgetServer) widget(i int) string {
 	apiVersion, kind := "shop.example/v1", "Widget"
 	if s.partial {
@@ -145,12 +147,12 @@ func (s *widgetServer) widget(i int) string {
 		"spec": map[string]any{"teeth": i},
 	})
 	if err != nil {
-		panic(err) // maps and strings always can
+		panic(err) // cannot happen: maps and strings can always be encoded
 	}
 	return string(text)
 }
 
-// keyOrders are all orders of the keys of a list.
+// keyOrders returns all orders of the keys of a list.
 func keyOrders() [][]string {
 	var orders [][]string
 	var place func(order, left []string)

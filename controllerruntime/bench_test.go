@@ -15,12 +15,13 @@ import (
 	"github.com/weirproject/weir/internal/podsim"
 )
 
-// benchPods is how many pods there are; 20 of them match.
+// benchPods is the number of pods, of which 20 match.
 const benchPods = 10_000
 
-// BenchmarkListByIndex lists the 20 pods of one app of 10,000 by an index on a label, as a controller does in each reconcile.
-// heap-MB is what the process holds after it, the server's share too, which is the same for both. first-ms is the first such
-// List, for which our informers run the index's function over all objects.
+// BenchmarkListByIndex lists the 20 pods of one app of 10,000 pods by an index on a label, as a
+// controller does in each reconcile. heap-MB is the process's heap afterwards, including the
+// server's share, which is the same for both. first-ms is the time of the first List, in which our
+// informers call the index's function for all objects.
 func BenchmarkListByIndex(b *testing.B) {
 	benchmarkReads(b, func(ctx context.Context, b *testing.B, c cache.Cache, apps []string, _ []client.ObjectKey) {
 		for b.Loop() {
@@ -32,7 +33,8 @@ func BenchmarkListByIndex(b *testing.B) {
 	})
 }
 
-// BenchmarkListByIndexSpread lists another app each time: what is read is not what was read before.
+// BenchmarkListByIndexSpread lists another app each time, so it reads objects that were not read
+// before.
 func BenchmarkListByIndexSpread(b *testing.B) {
 	benchmarkReads(b, func(ctx context.Context, b *testing.B, c cache.Cache, apps []string, _ []client.ObjectKey) {
 		i := 0

@@ -21,8 +21,8 @@ import (
 	"github.com/weirproject/weir/controllerruntime"
 )
 
-// spied is a ListerWatcher that counts what controller-runtime's own client makes of the answers: nothing, where they
-// are captured.
+// spied is a ListerWatcher that counts the objects that controller-runtime's own client decodes:
+// none, if responses are captured.
 type spied struct {
 	toolscache.ListerWatcherWithContext
 	items chan<- int
@@ -44,7 +44,8 @@ func (s spied) ListWithContext(ctx context.Context, options metav1.ListOptions) 
 	return list, err
 }
 
-// One LIST an informer, of which controller-runtime decodes no object.
+// TestCaptured checks that each informer sends one LIST, of which controller-runtime decodes no
+// object.
 func TestCaptured(t *testing.T) {
 	wrapped := func(cfg *rest.Config) *rest.Config {
 		cfg = rest.CopyConfig(cfg)

@@ -22,7 +22,8 @@ import (
 	"github.com/weirproject/weir/controllerruntime"
 )
 
-// serveSorted lists n widgets as kube-apiserver lists custom resources, with all keys sorted, and watches them in silence.
+// serveSorted lists n widgets as kube-apiserver lists custom resources, with sorted keys, and
+// watches them without events.
 func serveSorted(t *testing.T, n int) *rest.Config {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
@@ -56,7 +57,7 @@ func serveSorted(t *testing.T, n int) *rest.Config {
 	return &rest.Config{Host: server.URL, QPS: -1}
 }
 
-// gear is a widget in a Go type that is not called so.
+// gear is a widget in a Go type of another name.
 type gear struct{ widget }
 
 type gearList struct {
@@ -65,7 +66,7 @@ type gearList struct {
 	Items           []gear `json:"items"`
 }
 
-// decodedGears counts those that a client has decoded in lists.
+// decodedGears counts the gears that a client has decoded in lists.
 var decodedGears atomic.Int32
 
 func (l *gearList) UnmarshalJSON(text []byte) error {
@@ -83,8 +84,8 @@ func (l *gearList) DeepCopyObject() runtime.Object {
 	return &c
 }
 
-// A manager that deals with nothing but its own custom resources, and whose scheme has nothing else, syncs, and where
-// that can be counted its client decodes none of them.
+// TestCustomResourcesAlone checks that a manager syncs that uses only its own custom resources,
+// with a scheme of nothing else, and that its client decodes none of them, if that can be counted.
 func TestCustomResourcesAlone(t *testing.T) {
 	own := func(object, list runtime.Object) *runtime.Scheme {
 		s := runtime.NewScheme()

@@ -18,7 +18,7 @@ import (
 	"github.com/weirproject/weir/controllerruntime"
 )
 
-// The one changed line of a manager is NewCache.
+// NewCache is the one line of a manager that changes.
 func ExampleNewCache() {
 	cfg, stop := server()
 	defer stop()
@@ -48,7 +48,7 @@ func ExampleNewCache() {
 	// Output: red
 }
 
-// Where cache.Options.NewInformer is set, the config goes through clientgo.Wrap first.
+// If cache.Options.NewInformer is set, clientgo.Wrap is called on the config first.
 func ExampleNewInformer() {
 	cfg, stop := server()
 	defer stop()
@@ -76,7 +76,8 @@ func ExampleNewInformer() {
 	// Output: 1 settings
 }
 
-// A controller that reads every Node all the time has them held decoded, as client-go does; nothing changes for other kinds.
+// A controller that reads every Node all the time has the Nodes held decoded, as client-go does.
+// Other kinds are not affected.
 func ExampleWithObjectOptions() {
 	_ = ctrl.Options{
 		NewCache: controllerruntime.NewCache(
@@ -85,7 +86,7 @@ func ExampleWithObjectOptions() {
 	}
 }
 
-// server is an API server that has one object.
+// server starts an API server with one object.
 func server() (*rest.Config, func()) {
 	s, err := apiserver.New(apiserver.Options{})
 	if err != nil {

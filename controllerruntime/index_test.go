@@ -19,7 +19,7 @@ func byApp(o client.Object) []string {
 	return nil
 }
 
-// listed gives the keys that a List has, in order.
+// listed returns the keys of a List, in order.
 func (s *stage) listed(c client.Reader, opts ...client.ListOption) []string {
 	s.t.Helper()
 	var list corev1.PodList
@@ -31,7 +31,7 @@ func (s *stage) listed(c client.Reader, opts ...client.ListOption) []string {
 	return got
 }
 
-// Indexes that were declared before the start, and while the informer runs.
+// TestIndexField checks indexes that are declared before the start and while the informer runs.
 func TestIndexField(t *testing.T) {
 	each(t, func(t *testing.T, s *stage) {
 		s.create(pod("a", "1"), pod("a", "2", node("n2")), pod("b", "1", label("app", "db")), pod("b", "2", node("n2"), label("app", "")))
@@ -94,7 +94,8 @@ func TestIndexField(t *testing.T) {
 	})
 }
 
-// Indexes of unstructured and metadata objects, of a kind with no namespace, and with several values.
+// TestIndexOtherForms checks indexes of unstructured and metadata objects, of a cluster-scoped
+// kind, and with several values.
 func TestIndexOtherForms(t *testing.T) {
 	each(t, func(t *testing.T, s *stage) {
 		s.create(newWidget("a", "1", "red"), newWidget("b", "1", "blue"), newWidget("b", "2", "red"))

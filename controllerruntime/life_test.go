@@ -23,7 +23,7 @@ import (
 	"github.com/weirproject/weir/controllerruntime"
 )
 
-// sameLabels reports whether two objects share their labels' map (or what holds it).
+// sameLabels reports whether two objects share their labels' map, or the map that holds it.
 func sameLabels(a, b client.Object) bool {
 	if a, ok := a.(*unstructured.Unstructured); ok {
 		return reflect.ValueOf(a.Object).Pointer() == reflect.ValueOf(b.(*unstructured.Unstructured).Object).Pointer()
@@ -31,7 +31,8 @@ func sameLabels(a, b client.Object) bool {
 	return reflect.ValueOf(a.GetLabels()).Pointer() == reflect.ValueOf(b.GetLabels()).Pointer()
 }
 
-// Handlers of all forms are told of everything, in order, with objects that say their kind where there is no type to.
+// TestHandlers checks that handlers of all forms get every event, in order, and that objects
+// without a Go type of their own state their kind.
 func TestHandlers(t *testing.T) {
 	each(t, func(t *testing.T, s *stage) {
 		s.create(pod("a", "1"))
@@ -64,7 +65,7 @@ func TestHandlers(t *testing.T) {
 	})
 }
 
-// An informer that was removed stops, and a later read starts another.
+// TestRemoveInformer checks that a removed informer stops, and that a later read starts another.
 func TestRemoveInformer(t *testing.T) {
 	each(t, func(t *testing.T, s *stage) {
 		s.create(pod("a", "1"))
@@ -95,7 +96,8 @@ func TestRemoveInformer(t *testing.T) {
 	})
 }
 
-// An informer that never ran leaves nothing behind, and is no trouble to remove. (goleak looks.)
+// TestRemoveBeforeStart checks that an informer that never ran can be removed and leaves nothing
+// behind; goleak looks for goroutines.
 func TestRemoveBeforeStart(t *testing.T) {
 	each(t, func(t *testing.T, s *stage) {
 		c := s.cache(cache.Options{})
@@ -112,7 +114,8 @@ func TestRemoveBeforeStart(t *testing.T) {
 	})
 }
 
-// Several caches of one NewInformer, one after another and at a time.
+// TestMultiNamespaceRemove uses several caches of one NewInformer, one after another and
+// concurrently.
 func TestMultiNamespaceRemove(t *testing.T) {
 	each(t, func(t *testing.T, s *stage) {
 		s.create(pod("a", "1"), pod("b", "1"))
@@ -131,7 +134,7 @@ func TestMultiNamespaceRemove(t *testing.T) {
 	})
 }
 
-// A handler is told of everything again each sync period.
+// TestSyncPeriod checks that a handler gets every object again each sync period.
 func TestSyncPeriod(t *testing.T) {
 	each(t, func(t *testing.T, s *stage) {
 		s.create(pod("a", "1"))
@@ -142,7 +145,8 @@ func TestSyncPeriod(t *testing.T) {
 	})
 }
 
-// The watch error handler is told what the server said, and the informer gets over it.
+// TestWatchErrorHandler checks that the watch error handler gets the server's error, and that the
+// informer recovers.
 func TestWatchErrorHandler(t *testing.T) {
 	each(t, func(t *testing.T, s *stage) {
 		s.create(pod("a", "1"))
@@ -178,7 +182,8 @@ func TestWatchErrorHandler(t *testing.T) {
 	})
 }
 
-// The object that an informer was first asked for with is the caller's: the informer does not look at it again.
+// TestExampleIsNotKept checks that an informer does not read the object again with which it was
+// requested.
 func TestExampleIsNotKept(t *testing.T) {
 	each(t, func(t *testing.T, s *stage) {
 		s.create(newWidget("a", "1", "red"), newWidget("a", "2", "red"))
@@ -209,7 +214,8 @@ func TestNewCacheErrors(t *testing.T) {
 	}
 }
 
-// NewCache changes neither the config nor the client that it was given, and keeps a NewInformer that somebody set.
+// TestNewCacheLeavesAlone checks that NewCache changes neither the config nor the client that it
+// gets, and keeps a NewInformer that is set.
 func TestNewCacheLeavesAlone(t *testing.T) {
 	s := newStage(t, rigs[0])
 	s.create(pod("a", "1"))
@@ -234,7 +240,7 @@ func TestNewCacheLeavesAlone(t *testing.T) {
 	}
 }
 
-// poll waits for something that nothing signals.
+// poll waits for a condition that nothing signals.
 func (s *stage) poll(cond func() bool) {
 	s.t.Helper()
 	err := wait.PollUntilContextCancel(s.ctx, 10*time.Millisecond, true, func(context.Context) (bool, error) { return cond(), nil })

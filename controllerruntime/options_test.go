@@ -19,7 +19,8 @@ import (
 	"github.com/weirproject/weir/controllerruntime"
 )
 
-// What ByObject and the defaults select is all that is held, also as it changes.
+// TestSelectors checks that the cache holds only what ByObject and the defaults select, also as
+// objects change.
 func TestSelectors(t *testing.T) {
 	web := labels.SelectorFromSet(labels.Set{"app": "web"})
 	n2 := fields.OneTermEqualSelector("spec.nodeName", "n2")
@@ -60,7 +61,8 @@ func TestSelectors(t *testing.T) {
 	}
 }
 
-// An object that stops matching goes, and comes back.
+// TestSelectorMoves checks that an object that stops matching is removed, and added when it matches
+// again.
 func TestSelectorMoves(t *testing.T) {
 	each(t, func(t *testing.T, s *stage) {
 		s.create(pod("a", "1"))
@@ -121,7 +123,8 @@ func TestTransform(t *testing.T) {
 	})
 }
 
-// A transform may change the type: then the cache says what it has.
+// TestTransformToAnotherType checks that a transform may change the type, and that the cache
+// reports the type that it has.
 func TestTransformToAnotherType(t *testing.T) {
 	each(t, func(t *testing.T, s *stage) {
 		s.create(pod("a", "1"))
@@ -136,7 +139,8 @@ func TestTransformToAnotherType(t *testing.T) {
 	})
 }
 
-// With UnsafeDisableDeepCopy readers share what the cache has; with private copies they do not even so.
+// TestDisableDeepCopy checks that readers share values with UnsafeDisableDeepCopy, unless copies
+// are private.
 func TestDisableDeepCopy(t *testing.T) {
 	each(t, func(t *testing.T, s *stage) {
 		s.create(pod("a", "1"))
@@ -154,7 +158,7 @@ func TestDisableDeepCopy(t *testing.T) {
 	})
 }
 
-// What is cached in one namespace only is not there for others.
+// TestUnknownNamespace checks that reads of a namespace that is not cached fail.
 func TestUnknownNamespace(t *testing.T) {
 	each(t, func(t *testing.T, s *stage) {
 		s.create(pod("a", "1"), pod("b", "1"), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}})
@@ -174,7 +178,7 @@ func TestUnknownNamespace(t *testing.T) {
 	})
 }
 
-// The shards of a split have each object once, together.
+// TestShard checks that the shards of a split have each object once, together.
 func TestShard(t *testing.T) {
 	for i := range 2 {
 		s := newStage(t, rig{newCache: controllerruntime.NewCache(
@@ -207,7 +211,7 @@ func TestShard(t *testing.T) {
 	}
 }
 
-// Options for one kind do not reach another.
+// TestObjectOptions checks that options for one kind do not affect another.
 func TestObjectOptions(t *testing.T) {
 	s := newStage(t, rig{newCache: controllerruntime.NewCache(
 		controllerruntime.WithOptions(clientgo.Options{PrivateCopies: true}),

@@ -54,7 +54,7 @@ func TestGet(t *testing.T) {
 	})
 }
 
-// What is read is the reader's own, unless the cache was told otherwise.
+// TestCopies checks that readers own what they read, unless the cache is configured otherwise.
 func TestCopies(t *testing.T) {
 	each(t, func(t *testing.T, s *stage) {
 		s.create(pod("a", "p"))
@@ -141,7 +141,7 @@ func TestList(t *testing.T) {
 	})
 }
 
-// A cluster-scoped object, and a custom resource in all three forms.
+// TestOtherKinds checks a cluster-scoped kind, and a custom resource in all three forms.
 func TestOtherKinds(t *testing.T) {
 	each(t, func(t *testing.T, s *stage) {
 		s.create(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}, newWidget("a", "w", "red"), newWidget("b", "w", "blue"))

@@ -22,10 +22,11 @@ import (
 	"github.com/weirproject/weir/controllerruntime"
 )
 
-// deadline bounds every wait. It is generous: nothing is timed here.
+// deadline bounds every wait. It is generous, because nothing is timed here.
 const deadline = 30 * time.Second
 
-// rig is a way to build a cache. Every story is told with each: what controller-runtime does by itself, ours must do.
+// rig is a way to build a cache. Every story runs with each: our informers must do what
+// controller-runtime's own do.
 type rig struct {
 	name     string
 	newCache cache.NewCacheFunc
@@ -43,13 +44,13 @@ var rigs = []rig{
 	{"detecting", controllerruntime.NewCache(controllerruntime.WithOptions(clientgo.Options{DetectMutation: true})), true},
 }
 
-// withNewInformer is the half of NewCache that needs no other client: nothing is captured.
+// withNewInformer uses NewInformer without Wrap, so nothing is captured.
 func withNewInformer(cfg *rest.Config, o cache.Options) (cache.Cache, error) {
 	o.NewInformer = controllerruntime.NewInformer()
 	return cache.New(cfg, o)
 }
 
-// wrapped is the whole of what NewCache does, by hand.
+// wrapped does what NewCache does, by NewInformer and Wrap.
 func wrapped(cfg *rest.Config, o cache.Options) (cache.Cache, error) {
 	cfg = rest.CopyConfig(cfg)
 	clientgo.Wrap(cfg)
@@ -57,14 +58,14 @@ func wrapped(cfg *rest.Config, o cache.Options) (cache.Cache, error) {
 	return cache.New(cfg, o)
 }
 
-// wrappedTwice is NewCache with a config that somebody has wrapped already.
+// wrappedTwice uses NewCache with a config that was wrapped before.
 func wrappedTwice(cfg *rest.Config, o cache.Options) (cache.Cache, error) {
 	cfg = rest.CopyConfig(cfg)
 	clientgo.Wrap(cfg)
 	return controllerruntime.NewCache()(cfg, o)
 }
 
-// each tells a story with every rig.
+// each runs a story with every rig.
 func each(t *testing.T, story func(t *testing.T, s *stage)) {
 	for _, r := range rigs {
 		t.Run(r.name, func(t *testing.T) {
@@ -148,7 +149,7 @@ func (s *stage) start(c cache.Cache) cache.Cache {
 	return c
 }
 
-// create writes objects, each with a deep copy so that the caller's stay as they are.
+// create creates deep copies of objects, so that the caller's do not change.
 func (s *stage) create(objects ...client.Object) {
 	s.t.Helper()
 	for _, o := range objects {
@@ -158,7 +159,7 @@ func (s *stage) create(objects ...client.Object) {
 	}
 }
 
-// informer gives the cache's informer for an object.
+// informer returns the cache's informer for an object.
 func (s *stage) informer(c cache.Cache, o client.Object) cache.Informer {
 	s.t.Helper()
 	inf, err := c.GetInformer(s.ctx, o)
@@ -168,7 +169,7 @@ func (s *stage) informer(c cache.Cache, o client.Object) cache.Informer {
 	return inf
 }
 
-// heard is what a handler was told, for others to wait for.
+// heard records a handler's calls, for others to wait for.
 type heard struct {
 	t       *testing.T
 	ctx     context.Context
@@ -180,7 +181,7 @@ type heard struct {
 	objects map[string]client.Object
 }
 
-// follow adds a handler to an informer and waits until it has been told everything.
+// follow adds a handler to an informer and waits until the handler has synced.
 func (s *stage) follow(inf cache.Informer) *heard {
 	s.t.Helper()
 	l := &heard{t: s.t, ctx: s.ctx, changed: make(chan struct{}, 1), objects: map[string]client.Object{}}
@@ -220,7 +221,7 @@ func (l *heard) note(what string, obj any) {
 	}
 }
 
-// waitFor waits until the handler was told this after what was waited for before, and gives the object.
+// waitFor waits for a call after the one that was waited for last, and returns its object.
 func (l *heard) waitFor(entry string) client.Object {
 	l.t.Helper()
 	for {
@@ -262,7 +263,7 @@ func node(name string) func(*corev1.Pod) {
 	return func(p *corev1.Pod) { p.Spec.NodeName = name }
 }
 
-// names are the keys of a list, in order.
+// names returns the keys of a list, in order.
 func names[T client.Object](items []T) []string {
 	out := make([]string, 0, len(items))
 	for _, o := range items {

@@ -9,7 +9,7 @@ import (
 	"github.com/weirproject/weir/apiserver"
 )
 
-// widgets is a custom resource: JSON, with a Go type.
+// widgets is a custom resource with a Go type, in JSON only.
 var widgets = apiserver.Resource{
 	GroupVersionResource: schema.GroupVersionResource{Group: "example.org", Version: "v1", Resource: "widgets"},
 	Kind:                 "Widget",
