@@ -23,7 +23,8 @@ var basics = []Story{
 		Issue: "kubernetes 79610", play: stopOneOfTwo},
 }
 
-// firstList: the pods of before the start come, each once, as initial additions, and HasSynced of the handler follows.
+// firstList creates pods before the start. Each comes once, as an initial addition, and the
+// handler's HasSynced follows.
 func firstList(s *stage) {
 	s.fill(300)
 	inf := s.informer(Options{})
@@ -48,7 +49,7 @@ func firstList(s *stage) {
 	}
 }
 
-// emptyList: HasSynced comes although there was nothing to bring, and the first pod then is no initial one.
+// emptyList starts without pods. The informer syncs, and the first pod afterwards is not initial.
 func emptyList(s *stage) {
 	inf := s.informer(Options{})
 	l := inf.listen(HandlerOptions{})
@@ -63,7 +64,7 @@ func emptyList(s *stage) {
 	}
 }
 
-// listKeysInAnyOrder: all orders there are, with pods and without.
+// listKeysInAnyOrder uses every order of the keys, with pods and without.
 func listKeysInAnyOrder(s *stage) {
 	for n := range 2 {
 		eachOrder([]string{"apiVersion", "items", "kind", "metadata"}, 0, func(keys []string) {
@@ -92,7 +93,7 @@ func eachOrder(keys []string, n int, f func([]string)) {
 	}
 }
 
-// addUpdateDelete: one change after the other, each awaited.
+// addUpdateDelete makes one change after another and waits for each.
 func addUpdateDelete(s *stage) {
 	s.fill(3)
 	inf := s.informer(Options{})
@@ -120,7 +121,8 @@ func addUpdateDelete(s *stage) {
 	}
 }
 
-// burstInOrder: 500 changes at once, of a handler that is not slow: all of them, in the server's order.
+// burstInOrder makes 500 changes at once. A handler that is not slow gets all of them in the
+// server's order.
 func burstInOrder(s *stage) {
 	s.fill(5)
 	inf := s.informer(Options{})
@@ -141,7 +143,8 @@ func burstInOrder(s *stage) {
 	}
 }
 
-// notSyncedHalfWay: the last item of the first list, or the bookmark behind it, is kept back for a while.
+// notSyncedHalfWay keeps back the last item of the first list, or the bookmark after it, for a
+// while.
 func notSyncedHalfWay(s *stage) {
 	s.fill(20)
 	hold := make(chan struct{})
@@ -159,7 +162,8 @@ func notSyncedHalfWay(s *stage) {
 	inf.current(time.Second)
 }
 
-// heldBeforeTold: the handler reads the informer, one object and all of them, from within its calls.
+// heldBeforeTold has the handler read one object and all objects from the informer within its
+// calls.
 func heldBeforeTold(s *stage) {
 	s.fill(20)
 	inf := s.informer(Options{})
@@ -180,7 +184,7 @@ func heldBeforeTold(s *stage) {
 	inf.current(time.Second)
 }
 
-// runTwice: the second returns while the first goes on.
+// runTwice calls Run again while the first call goes on.
 func runTwice(s *stage) {
 	s.fill(3)
 	inf := s.informer(Options{})
@@ -208,7 +212,7 @@ func runTwice(s *stage) {
 	}
 }
 
-// stopBeforeSync: the server takes the request and is silent.
+// stopBeforeSync has the server accept the request and not answer.
 func stopBeforeSync(s *stage) {
 	s.server.Answer(List, Always, Answer{Hang: true})
 	s.server.Answer(Watch, Always, Answer{Hang: true})
@@ -225,7 +229,8 @@ func stopBeforeSync(s *stage) {
 	}
 }
 
-// stopInAnswer: at each of the first bytes, which say what comes, and in the middle of the items.
+// stopInAnswer stops the informer at each of the first bytes, which have the types, and in the
+// middle of the items.
 func stopInAnswer(s *stage) {
 	s.fill(20)
 	for n := range 700 {
@@ -244,8 +249,8 @@ func stopInAnswer(s *stage) {
 	}
 }
 
-// stopInBackoff: the server is down for so long that the waits are long. Of several informers, whose waits differ, one may be
-// about to try again; none should need that to stop.
+// stopInBackoff keeps the server down for so long that backoffs are long. Of several informers,
+// whose backoffs differ, one may be about to try again; none should need that to stop.
 func stopInBackoff(s *stage) {
 	s.server.SetDown(true)
 	var all []*actor
@@ -266,7 +271,7 @@ func stopInBackoff(s *stage) {
 	}
 }
 
-// stopOneOfTwo: on one server.
+// stopOneOfTwo runs two informers on one server.
 func stopOneOfTwo(s *stage) {
 	s.fill(3)
 	one, two := s.informer(Options{}), s.informer(Options{})

@@ -48,7 +48,8 @@ func (s *stage) isAsServed(p *corev1.Pod) bool {
 	return equality.Semantic.DeepEqual(p, s.server.Pod(p.Namespace+"/"+p.Name))
 }
 
-// forgottenCopy: each third pod is scribbled over when it is read, the others are read behind that, time and again.
+// forgottenCopy scribbles over every third pod when it is read, and reads the others repeatedly
+// afterwards.
 func forgottenCopy(s *stage) {
 	const pods = 30
 	s.fill(pods, ofWorkload)
@@ -79,8 +80,8 @@ func forgottenCopy(s *stage) {
 	}
 }
 
-// forgottenCopyOfOld: a handler scribbles over the old version of each update, and of every second update over the new one when it has
-// looked at it.
+// forgottenCopyOfOld has a handler scribble over the old version of each update, and over every
+// second new one after it has read that.
 func forgottenCopyOfOld(s *stage) {
 	const pods, updates = 5, 8
 	s.fill(pods, ofWorkload)

@@ -27,8 +27,8 @@ func wholeClient(cfg *rest.Config) (*cache.ListWatch, error) {
 	return lw, err
 }
 
-// fewTypes is the client of a clientset that knows nothing but pods, as those that are generated for custom resources know
-// nothing but theirs.
+// fewTypes is the client of a clientset that knows nothing but pods, as those that are generated
+// for custom resources know nothing but theirs.
 func fewTypes(cfg *rest.Config) (*cache.ListWatch, error) {
 	known := runtime.NewScheme()
 	known.AddKnownTypes(corev1.SchemeGroupVersion, &corev1.Pod{}, &corev1.PodList{}, &metav1.WatchEvent{}, &metav1.Status{})
@@ -41,8 +41,8 @@ func fewTypes(cfg *rest.Config) (*cache.ListWatch, error) {
 	return cache.NewListWatchFromClient(client, "pods", "", fields.Everything()), nil
 }
 
-// dropIn is Weir's informer behind client-go's interface: with the transport wrapped it reads the bodies itself, else it takes
-// what the client has decoded.
+// dropIn is Weir's informer behind client-go's interface: with the transport wrapped it reads the
+// bodies itself, else it takes what the client has decoded.
 func dropIn(wrapped bool, contentType string, list lister) func(*rest.Config, informertest.Options) (informertest.Informer, error) {
 	return func(cfg *rest.Config, o informertest.Options) (informertest.Informer, error) {
 		cfg.ContentType = contentType
@@ -70,7 +70,8 @@ func (d dropped) WaitForSync(ctx context.Context) error {
 	return clientgo.WaitForSync(ctx, d.SharedIndexInformer)
 }
 
-// dropInFails is what client-go's interface, and what its users expect, keep it from doing better than client-go does.
+// dropInFails is what client-go's interface, and what its users expect, keep it from doing better
+// than client-go does.
 var dropInFails = map[string]string{
 	"PanickingHandler": "as with client-go a panic in a handler ends the process, unless utilruntime.ReallyCrash is false",
 }

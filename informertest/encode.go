@@ -11,8 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Bodies are framed here from the documented formats, not with package wire: a suite that wrote with
-// the package under test what that package reads would not notice a mistake in both.
+// Bodies are framed here from the documented formats, not with package wire: a suite that wrote
+// with the package under test what that package reads would not notice a mistake in both.
 
 const (
 	typeJSON     = "application/json"

@@ -37,7 +37,8 @@ var handlers = []Story{
 		play: deletedFinalState},
 }
 
-// lateHandler: it comes after changes, so that the state at its registration is not what the first list brought.
+// lateHandler adds a handler after changes, so that the state at its registration differs from the
+// first list.
 func lateHandler(s *stage) {
 	s.fill(10)
 	inf := s.informer(Options{})
@@ -61,7 +62,7 @@ func lateHandler(s *stage) {
 	}
 }
 
-// handlerDuringFirstList: the list's last item is kept back while the handler is added.
+// handlerDuringFirstList keeps back the list's last item while the handler is added.
 func handlerDuringFirstList(s *stage) {
 	s.fill(50)
 	hold := make(chan struct{})
@@ -83,7 +84,7 @@ func handlerDuringFirstList(s *stage) {
 	}
 }
 
-// handlerSyncIsItsOwn: one handler is held in its first call.
+// handlerSyncIsItsOwn blocks one handler in its first call.
 func handlerSyncIsItsOwn(s *stage) {
 	s.fill(10)
 	inf := s.informer(Options{})
@@ -101,7 +102,7 @@ func handlerSyncIsItsOwn(s *stage) {
 	inf.current(time.Second)
 }
 
-// manyHandlers: 20 of them.
+// manyHandlers adds 20 handlers.
 func manyHandlers(s *stage) {
 	s.fill(10)
 	inf := s.informer(Options{})
@@ -116,7 +117,7 @@ func manyHandlers(s *stage) {
 	inf.current(time.Second)
 }
 
-// removedHandler: 200 handlers come and go; nothing is left of them.
+// removedHandler adds and removes 200 handlers. Nothing of them may stay.
 func removedHandler(s *stage) {
 	s.fill(10)
 	inf := s.informer(Options{})
@@ -142,7 +143,7 @@ func removedHandler(s *stage) {
 	}
 }
 
-// passing is a handler that is removed once it was told the state.
+// passing adds a handler and removes it once it has got the state.
 func (a *actor) passing() *listener {
 	l := &listener{s: a.s, known: map[string]seen{}}
 	reg, err := a.Handle(l.handler(), HandlerOptions{})
@@ -157,8 +158,8 @@ func (a *actor) passing() *listener {
 	return l
 }
 
-// handlerRemovesItself: in its third call. What was on its way to it then may still come (client-go has one object there);
-// what changes later may not.
+// handlerRemovesItself removes the handler in its third call. A call that was under way may still
+// come (client-go has one object there); later changes may not.
 func handlerRemovesItself(s *stage) {
 	s.fill(10)
 	inf := s.informer(Options{})
@@ -197,7 +198,7 @@ func handlerRemovesItself(s *stage) {
 	}
 }
 
-// handlerAddsHandler: in its first call after the sync.
+// handlerAddsHandler adds a handler in the other's first call after the sync.
 func handlerAddsHandler(s *stage) {
 	s.fill(10)
 	inf := s.informer(Options{})
@@ -221,7 +222,7 @@ func handlerAddsHandler(s *stage) {
 	s.eventually(time.Second, "the second handler being told of a change", func() bool { return l.knows(s.server) })
 }
 
-// handlerAfterStop: an error, and no call.
+// handlerAfterStop expects an error and no call.
 func handlerAfterStop(s *stage) {
 	s.fill(3)
 	inf := s.informer(Options{})
@@ -238,7 +239,7 @@ func handlerAfterStop(s *stage) {
 	}
 }
 
-// slowHandlerDelaysNobody: one handler is blocked for good, changes come.
+// slowHandlerDelaysNobody blocks one handler for good and makes changes.
 func slowHandlerDelaysNobody(s *stage) {
 	s.fill(10)
 	inf := s.informer(Options{})
@@ -256,7 +257,8 @@ func slowHandlerDelaysNobody(s *stage) {
 	inf.current(time.Second)
 }
 
-// slowHandlerKeepsTheWatch: the connection has no buffer, so what the server has sent the informer has read.
+// slowHandlerKeepsTheWatch relies on a connection without a buffer: what the server has sent the
+// informer has read.
 func slowHandlerKeepsTheWatch(s *stage) {
 	s.fill(10)
 	inf := s.informer(Options{})
@@ -277,7 +279,8 @@ func slowHandlerKeepsTheWatch(s *stage) {
 	inf.current(10 * time.Second)
 }
 
-// blockedHandlerCatchesUp: updates, deletions, additions, and what came and went, while it was blocked.
+// blockedHandlerCatchesUp makes updates, deletions and additions while the handler is blocked, and
+// creates and deletes an object.
 func blockedHandlerCatchesUp(s *stage) {
 	s.fill(20)
 	inf := s.informer(Options{})
@@ -300,7 +303,7 @@ func blockedHandlerCatchesUp(s *stage) {
 	inf.current(10 * time.Second)
 }
 
-// panickingHandler: it panics in one call of the first list, and in one after it.
+// panickingHandler panics in one call of the first list, and in one after it.
 func panickingHandler(s *stage) {
 	s.fill(5)
 	inf := s.informer(Options{})
@@ -319,7 +322,8 @@ func panickingHandler(s *stage) {
 	}
 }
 
-// syncedUnderChurn: 100 pods, of which two change every 5 ms, and a handler that takes 10 ms for a call.
+// syncedUnderChurn has 100 pods, of which two change every 5 ms, and a handler that takes 10 ms for
+// a call.
 func syncedUnderChurn(s *stage) {
 	const pods, takes = 100, 10 * time.Millisecond
 	s.fill(pods)
@@ -353,7 +357,7 @@ func syncedUnderChurn(s *stage) {
 	}
 }
 
-// deletedFinalState: it differs from the last that was told before.
+// deletedFinalState deletes a pod in a state that no handler got before.
 func deletedFinalState(s *stage) {
 	s.fill(3)
 	inf := s.informer(Options{})

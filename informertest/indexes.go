@@ -18,7 +18,7 @@ var indexes = []Story{
 
 func byNode(p *corev1.Pod) []string { return []string{p.Spec.NodeName} }
 
-// expectIndex compares what an index gives.
+// expectIndex compares what an index returns.
 func (a *actor) expectIndex(name, value string, want ...string) {
 	a.s.eventually(time.Second, "the index giving what it should", func() bool {
 		got, err := a.ByIndex(name, value)
@@ -31,7 +31,7 @@ func (a *actor) expectIndex(name, value string, want ...string) {
 	})
 }
 
-// indexFromStart: by a function, with changes of the value, deletions and a second value.
+// indexFromStart uses an index function with changes of the value, deletions and a second value.
 func indexFromStart(s *stage) {
 	s.server.Put(pod("ns/a"))
 	s.server.Put(pod("ns/b", onNode("node-2")))
@@ -49,7 +49,8 @@ func indexFromStart(s *stage) {
 	inf.expectIndex("node", "node-3")
 }
 
-// indexAddedLater: after the sync, with a function that gives several values or none.
+// indexAddedLater adds an index after the sync, with a function that returns several values or
+// none.
 func indexAddedLater(s *stage) {
 	s.fill(3)
 	inf := s.informer(Options{})
@@ -73,7 +74,7 @@ func indexAddedLater(s *stage) {
 	}
 }
 
-// indexNameTaken: the first one stays.
+// indexNameTaken checks that the first index of a name stays.
 func indexNameTaken(s *stage) {
 	s.fill(1)
 	inf := s.informer(Options{Indexes: map[string]IndexFunc{"node": byNode}})
@@ -84,7 +85,8 @@ func indexNameTaken(s *stage) {
 	inf.expectIndex("node", "node-1", nth(0))
 }
 
-// blockedIndexFunction: somebody reads by an index whose function blocks on one object. Nobody else waits.
+// blockedIndexFunction has a reader use an index whose function blocks on one object. Nobody else
+// may wait.
 func blockedIndexFunction(s *stage) {
 	s.fill(5)
 	gate := make(chan struct{})
@@ -101,8 +103,8 @@ func blockedIndexFunction(s *stage) {
 	s.server.Put(pod(nth(0), onNode("slow")))
 	s.elapse(time.Second)
 	read := make(chan struct{})
-	// An informer that has called the function by itself may hold a lock now, which nobody must wait for: in a bubble
-	// no time passes then.
+	// An informer that has called the function by itself may hold a lock now, which nobody must
+	// wait for: in a bubble no time passes then.
 	if entered.Load() {
 		close(read)
 	} else {

@@ -57,7 +57,8 @@ type listener struct {
 	forget bool          // keep no events: the story is about memory
 	back   bool          // older versions are allowed
 	calls  int
-	// compared counts the calls that were compared with what the server has, which takes long where there are many.
+	// compared counts the calls that were compared with what the server has, which takes long where
+	// there are many.
 	compared int
 }
 

@@ -19,7 +19,8 @@ var memories = []Story{
 	{Name: "StopFreesEverything", Contract: "an informer that is stopped and let go leaves no memory behind", play: stopFreesEverything},
 }
 
-// bulk is a maker of pods with an annotation of that many bytes, which nothing can compress.
+// bulk returns a function that gives a pod an annotation of that many bytes, which nothing can
+// compress.
 func bulk(bytes int) func(*corev1.Pod) {
 	random := rand.NewChaCha8([32]byte{1})
 	return func(p *corev1.Pod) {
@@ -35,7 +36,7 @@ const (
 	mB = 1 << 20
 )
 
-// pinnedArray: 1000 pods of 10 KB come in one list, 10 spread evenly are kept.
+// pinnedArray has 1000 pods of 10 KB in one list. Ten of them, spread evenly, are kept.
 func pinnedArray(s *stage) {
 	const pods, keep, size = 1000, 10, 10 * kB
 	inf := s.informer(Options{})
@@ -58,7 +59,8 @@ func pinnedArray(s *stage) {
 	runtime.KeepAlive(inf)
 }
 
-// blockedHandlerIsBounded: 3000 updates of 10 pods of 10 KB, 30 MB, while the handler is in a call.
+// blockedHandlerIsBounded updates 10 pods of 10 KB 3000 times, 30 MB, while the handler is in a
+// call.
 func blockedHandlerIsBounded(s *stage) {
 	const pods, updates, size = 10, 3000, 10 * kB
 	s.fill(pods, bulk(size))
@@ -86,7 +88,7 @@ func blockedHandlerIsBounded(s *stage) {
 	}
 }
 
-// relistHoldsNothingTwice: a relist of 1000 pods of 10 KB, of which the last item, or the bookmark, is kept back.
+// relistHoldsNothingTwice relists 1000 pods of 10 KB and keeps back the last item, or the bookmark.
 func relistHoldsNothingTwice(s *stage) {
 	const pods, size = 1000, 10 * kB
 	s.fill(pods, bulk(size))
@@ -121,7 +123,7 @@ func relistHoldsNothingTwice(s *stage) {
 	}
 }
 
-// stopFreesEverything: 1000 pods of 10 KB, five informers one after the other.
+// stopFreesEverything runs five informers of 1000 pods of 10 KB, one after another.
 func stopFreesEverything(s *stage) {
 	const pods, size = 1000, 10 * kB
 	s.fill(pods, bulk(size))

@@ -22,7 +22,8 @@ type native struct {
 }
 
 func (n *native) Run(ctx context.Context) {
-	// ErrRunning of a second Run, and ErrHandlerStuck, are the informer's way to say what the suite sees for itself.
+	// ErrRunning of a second Run, and ErrHandlerStuck, are the informer's way to say what the suite
+	// sees for itself.
 	_ = n.Informer.Run(ctx)
 }
 
@@ -64,8 +65,8 @@ func (n *native) Handle(h informertest.Handler, o informertest.HandlerOptions) (
 	return nativeRegistration{reg}, nil
 }
 
-// teller calls a handler. Natively a handler is told of versions that cannot be decoded, too: what it makes of them is its own
-// affair. This one waits for the next, as the suite wants it.
+// teller calls a handler. Natively a handler is told of versions that cannot be decoded, too: what
+// it makes of them is its own affair. This one waits for the next, as the suite wants it.
 type teller struct {
 	informertest.Handler
 	undecoded map[string]weir.Item[*corev1.Pod] // by key the last version that could be decoded; the zero Item: none

@@ -19,7 +19,7 @@ var outages = []Story{
 		play: outageIsAnError},
 }
 
-// downAtStart: for ten minutes.
+// downAtStart has the server down for ten minutes.
 func downAtStart(s *stage) {
 	s.fill(10)
 	s.server.SetDown(true)
@@ -35,7 +35,7 @@ func downAtStart(s *stage) {
 	inf.current(time.Second)
 }
 
-// downForLong: changes while it is down, which the server still has in its history.
+// downForLong makes changes while the server is down, which it still has in its history.
 func downForLong(s *stage) {
 	s.fill(20)
 	inf := s.informer(Options{})
@@ -59,7 +59,7 @@ func downForLong(s *stage) {
 	s.tellsMissed(l.told())
 }
 
-// watchBroken: three times, each with changes just before and just after.
+// watchBroken breaks the watch three times, with changes just before and just after.
 func watchBroken(s *stage) {
 	s.fill(20)
 	inf := s.informer(Options{})
@@ -80,8 +80,8 @@ func watchBroken(s *stage) {
 	s.noLists()
 }
 
-// noLists checks that nothing was listed since the requests were forgotten. A LIST of one object, to learn where the server is,
-// is none.
+// noLists checks that nothing was listed since ForgetRequests. A LIST of one object, which asks for
+// the server's resourceVersion, does not count.
 func (s *stage) noLists() {
 	for _, r := range s.server.Requests() {
 		if r.Op == List && r.Query.Get("limit") != "1" || r.Query.Get("sendInitialEvents") == "true" {
@@ -90,7 +90,7 @@ func (s *stage) noLists() {
 	}
 }
 
-// watchBrokenMidEvent: with half an update of a pod.
+// watchBrokenMidEvent breaks the watch within an update of a pod.
 func watchBrokenMidEvent(s *stage) {
 	s.fill(5)
 	inf := s.informer(Options{})
@@ -106,7 +106,8 @@ func watchBrokenMidEvent(s *stage) {
 	}
 }
 
-// watchEnded: by its deadline, ten times; here it is the informer's own timeoutSeconds.
+// watchEnded ends the watch by its deadline ten times; the deadline is the informer's own
+// timeoutSeconds.
 func watchEnded(s *stage) {
 	s.fill(5)
 	inf := s.informer(Options{})
@@ -126,7 +127,7 @@ func watchEnded(s *stage) {
 	}
 }
 
-// hangingRequest: the first of each kind.
+// hangingRequest does not answer the first request of each operation.
 func hangingRequest(s *stage) {
 	s.fill(5)
 	s.server.Answer(List, 1, Answer{Hang: true})
@@ -138,7 +139,7 @@ func hangingRequest(s *stage) {
 	inf.current(time.Second)
 }
 
-// stalledList: its last item, or its bookmark, never comes.
+// stalledList never sends the last item, or the bookmark.
 func stalledList(s *stage) {
 	s.fill(5)
 	hold := make(chan struct{})
@@ -151,7 +152,7 @@ func stalledList(s *stage) {
 	inf.current(time.Second)
 }
 
-// stalledHead: not a byte comes of the body, or so few that they do not say what it is.
+// stalledHead sends nothing of the body, or too little to have the types.
 func stalledHead(s *stage) {
 	s.fill(5)
 	for _, n := range []int{0, 1, 10, 30} {
@@ -166,7 +167,7 @@ func stalledHead(s *stage) {
 	}
 }
 
-// outageIsAnError: the server goes and comes.
+// outageIsAnError takes the server down and up again.
 func outageIsAnError(s *stage) {
 	s.fill(5)
 	inf := s.informer(Options{})

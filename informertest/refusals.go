@@ -26,13 +26,13 @@ var refusals = []Story{
 	{Name: "InternalErrors", Contract: "errors of the server are outlasted, in answers and in the stream", play: internalErrors},
 }
 
-// refuse makes the server refuse everything.
+// refuse makes the server refuse every request.
 func (s *stage) refuse(status *metav1.Status) {
 	s.server.Answer(List, Always, Answer{Status: status})
 	s.server.Answer(Watch, Always, Answer{Status: status})
 }
 
-// forbiddenIsAnError: from the start.
+// forbiddenIsAnError refuses from the start.
 func forbiddenIsAnError(s *stage) {
 	s.refuse(Forbidden())
 	inf := s.informer(Options{})
@@ -43,12 +43,12 @@ func forbiddenIsAnError(s *stage) {
 	}
 }
 
-// names reports whether an error is of a kind, or says the word.
+// names reports whether an error is of a kind or contains the word.
 func names(err error, is func(error) bool, word string) bool {
 	return err != nil && (is(err) || strings.Contains(strings.ToLower(err.Error()), word))
 }
 
-// forbiddenIsNoTimeout: the wait ends after a minute, or before.
+// forbiddenIsNoTimeout waits for the sync for a minute at most.
 func forbiddenIsNoTimeout(s *stage) {
 	s.refuse(Forbidden())
 	inf := s.informer(Options{})
@@ -61,7 +61,7 @@ func forbiddenIsNoTimeout(s *stage) {
 	}
 }
 
-// forbiddenThenGranted: after five minutes.
+// forbiddenThenGranted grants access after five minutes.
 func forbiddenThenGranted(s *stage) {
 	s.fill(5)
 	s.refuse(Forbidden())
@@ -74,7 +74,7 @@ func forbiddenThenGranted(s *stage) {
 	inf.current(time.Second)
 }
 
-// errorEnds: the same, and the error.
+// errorEnds is forbiddenThenGranted with a look at the error.
 func errorEnds(s *stage) {
 	s.fill(5)
 	s.refuse(Forbidden())
@@ -87,7 +87,8 @@ func errorEnds(s *stage) {
 	s.eventually(10*time.Second, "no error any more", func() bool { return inf.Err() == nil })
 }
 
-// forbiddenLater: for ten minutes in the middle, with changes that the server has forgotten when it is over.
+// forbiddenLater refuses for ten minutes after the sync, with changes that the server has forgotten
+// by the end.
 func forbiddenLater(s *stage) {
 	s.fill(5)
 	inf := s.informer(Options{})
@@ -110,7 +111,7 @@ func forbiddenLater(s *stage) {
 	s.tellsMissed(l.told())
 }
 
-// unknownResource: it appears after five minutes.
+// unknownResource adds the resource after five minutes.
 func unknownResource(s *stage) {
 	s.fill(5)
 	s.refuse(NotFound())
@@ -126,7 +127,7 @@ func unknownResource(s *stage) {
 	inf.current(time.Second)
 }
 
-// unauthorized: for a minute.
+// unauthorized refuses for a minute.
 func unauthorized(s *stage) {
 	s.fill(5)
 	s.refuse(Unauthorized())
@@ -141,7 +142,7 @@ func unauthorized(s *stage) {
 	s.eventually(90*time.Second, "HasSynced of the handler", l.HasSynced)
 }
 
-// refusedWithPatience: half an hour of 403.
+// refusedWithPatience refuses for half an hour.
 func refusedWithPatience(s *stage) {
 	s.refuse(Forbidden())
 	inf := s.informer(Options{})
@@ -152,7 +153,7 @@ func refusedWithPatience(s *stage) {
 	}
 }
 
-// tooManyRequests: no request comes sooner than it may, behind two refusals.
+// tooManyRequests checks that no request comes too early, after two refusals.
 func tooManyRequests(s *stage) {
 	const patience = 7 * time.Second
 	s.fill(5)
@@ -177,7 +178,8 @@ func tooManyRequests(s *stage) {
 	}
 }
 
-// tooLargeVersion: after an outage, by an answer to LISTs and in the watch's stream.
+// tooLargeVersion refuses three LISTs, and three watches in their streams, after the watch has
+// expired.
 func tooLargeVersion(s *stage) {
 	s.fill(5)
 	inf := s.informer(Options{})
@@ -192,7 +194,7 @@ func tooLargeVersion(s *stage) {
 	s.tellsMissed(l.told())
 }
 
-// internalErrors: five answers of each kind, then one in the stream.
+// internalErrors answers five requests of each operation with an error, then one in the stream.
 func internalErrors(s *stage) {
 	s.fill(5)
 	s.server.Answer(List, 5, Answer{Status: Internal()})

@@ -28,7 +28,7 @@ var relists = []Story{
 	{Name: "RestoredFromBackup", Contract: "a server that went back in time is followed there, within half an hour", play: restoredFromBackup},
 }
 
-// missed changes the server while the informer cannot see it, and makes it forget the changes.
+// missed makes changes that the informer cannot see, and makes the server forget them.
 func (s *stage) missed() {
 	s.server.Put(pod(nth(0), onNode("other")))
 	s.server.Delete(nth(1))
@@ -36,7 +36,7 @@ func (s *stage) missed() {
 	s.server.Compact()
 }
 
-// tellsMissed checks that exactly what missed did was told.
+// tellsMissed checks that handlers got exactly the changes that missed made.
 func (s *stage) tellsMissed(events []event) {
 	var got []string
 	for _, e := range changes(events) {
@@ -54,7 +54,7 @@ func (s *stage) tellsMissed(events []event) {
 	}
 }
 
-// goneEvent: the watch ends with an ERROR event, and so would the next one.
+// goneEvent ends the watch with an ERROR event, and would do so with the next one.
 func goneEvent(s *stage) {
 	s.fill(20)
 	inf := s.informer(Options{})
@@ -67,7 +67,7 @@ func goneEvent(s *stage) {
 	s.tellsMissed(l.told())
 }
 
-// goneStatus: as some servers and proxies answer.
+// goneStatus answers with a status, as some servers and proxies do.
 func goneStatus(s *stage) {
 	s.fill(20)
 	inf := s.informer(Options{})
@@ -81,7 +81,7 @@ func goneStatus(s *stage) {
 	s.tellsMissed(l.told())
 }
 
-// relistTellsOnlyChanges: 500 pods, three relists, one change.
+// relistTellsOnlyChanges has 500 pods, three relists and one change.
 func relistTellsOnlyChanges(s *stage) {
 	s.fill(500)
 	inf := s.informer(Options{})
@@ -101,7 +101,7 @@ func relistTellsOnlyChanges(s *stage) {
 	}
 }
 
-// relistIsNoResync: a period of ten hours, so that no resync is due.
+// relistIsNoResync has a resync period of ten hours, so that no resync is due.
 func relistIsNoResync(s *stage) {
 	s.fill(100)
 	inf := s.informer(Options{Resync: 10 * time.Hour})
@@ -118,7 +118,7 @@ func relistIsNoResync(s *stage) {
 	}
 }
 
-// deletedUnseen: the listener holds the deleted object against what it knew.
+// deletedUnseen has the listener compare the deleted object with the one that it knew.
 func deletedUnseen(s *stage) {
 	s.fill(20)
 	inf := s.informer(Options{})
@@ -138,7 +138,7 @@ func deletedUnseen(s *stage) {
 	}
 }
 
-// recreatedUnseen: the same name, another uid.
+// recreatedUnseen creates the pod again with another uid.
 func recreatedUnseen(s *stage) {
 	s.fill(3)
 	inf := s.informer(Options{})
@@ -161,7 +161,7 @@ func recreatedUnseen(s *stage) {
 	}
 }
 
-// passedUnseen: in an outage.
+// passedUnseen creates and deletes a pod in an outage.
 func passedUnseen(s *stage) {
 	s.fill(3)
 	inf := s.informer(Options{})
@@ -181,7 +181,7 @@ func passedUnseen(s *stage) {
 	}
 }
 
-// firstListBroken: twice, at different places, whichever request brings the state.
+// firstListBroken breaks the first list twice, at different places, whichever request it is.
 func firstListBroken(s *stage) {
 	s.fill(100)
 	s.server.Answer(List, 2, Answer{Cut: 0.5})
@@ -196,7 +196,7 @@ func firstListBroken(s *stage) {
 	}
 }
 
-// relistBroken: three times, and each time all is held still.
+// relistBroken breaks a relist three times. Everything must still be held.
 func relistBroken(s *stage) {
 	s.fill(100)
 	inf := s.informer(Options{})
@@ -211,7 +211,7 @@ func relistBroken(s *stage) {
 	s.tellsMissed(l.told())
 }
 
-// endlessTooOld: for ten minutes no watch can begin.
+// endlessTooOld lets no watch begin for ten minutes.
 func endlessTooOld(s *stage) {
 	s.fill(50)
 	inf := s.informer(Options{})
@@ -239,7 +239,7 @@ func endlessTooOld(s *stage) {
 	}
 }
 
-// initialEventsTooOld: from the start, for ten minutes.
+// initialEventsTooOld ends every watch that asks for initial events with 410 in its stream.
 func initialEventsTooOld(s *stage) {
 	s.fill(50)
 	s.server.Answer(Watch, Always, Answer{Status: Gone(), InStream: true, InitialOnly: true})
@@ -252,7 +252,7 @@ func initialEventsTooOld(s *stage) {
 	inf.current(time.Second)
 }
 
-// endlesslyBroken: for ten minutes, then not any more.
+// endlesslyBroken breaks every list and every watch half-way, for ten minutes.
 func endlesslyBroken(s *stage) {
 	s.fill(30)
 	s.server.Answer(List, Always, Answer{Cut: 0.5})
@@ -272,7 +272,8 @@ func endlesslyBroken(s *stage) {
 	inf.current(time.Second)
 }
 
-// expiredContinueToken: between the pages of an old server, which makes informers read in pages.
+// expiredContinueToken expires the token between the pages of an old server, which makes informers
+// read pages.
 func expiredContinueToken(s *stage) {
 	s.server.SetVersion(22)
 	s.server.SetInitialEvents(Refused)
@@ -291,7 +292,7 @@ func expiredContinueToken(s *stage) {
 	inf.current(time.Minute)
 }
 
-// restoredFromBackup: to a state of before, with another pod in it.
+// restoredFromBackup restores an earlier state with another pod in it.
 func restoredFromBackup(s *stage) {
 	s.fill(10)
 	inf := s.informer(Options{})

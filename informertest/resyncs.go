@@ -25,7 +25,7 @@ func rounds(events []event) map[string]int {
 	return n
 }
 
-// resyncReplays: in four periods every object comes about four times.
+// resyncReplays expects each object about four times in four periods.
 func resyncReplays(s *stage) {
 	s.fill(100)
 	inf := s.informer(Options{Resync: time.Minute})
@@ -45,7 +45,7 @@ func resyncReplays(s *stage) {
 	}
 }
 
-// resyncOff: an hour of silence.
+// resyncOff expects no call in an hour.
 func resyncOff(s *stage) {
 	s.fill(10)
 	inf := s.informer(Options{})
@@ -58,7 +58,7 @@ func resyncOff(s *stage) {
 	}
 }
 
-// resyncPerHandler: one minute and ten.
+// resyncPerHandler uses periods of one and ten minutes.
 func resyncPerHandler(s *stage) {
 	s.fill(10)
 	inf := s.informer(Options{Resync: time.Minute})
@@ -78,7 +78,7 @@ func resyncPerHandler(s *stage) {
 	}
 }
 
-// resyncIsSpread: of three periods, no tenth of one has more than twice its share.
+// resyncIsSpread checks that no tenth of three periods has more than twice its share.
 func resyncIsSpread(s *stage) {
 	const pods, period = 1000, time.Minute
 	s.fill(pods)
@@ -105,7 +105,7 @@ func resyncIsSpread(s *stage) {
 	}
 }
 
-// resyncAmongChanges: the listener checks every call; here changes and resyncs come among each other.
+// resyncAmongChanges mixes changes and resyncs; the listener checks every call.
 func resyncAmongChanges(s *stage) {
 	s.fill(50)
 	inf := s.informer(Options{Resync: 10 * time.Second})

@@ -82,8 +82,8 @@ type HandlerOptions struct {
 
 // Registration is a handler of an informer.
 type Registration interface {
-	// HasSynced reports whether the handler has handled everything of the first list, or of the state at its
-	// registration.
+	// HasSynced reports whether the handler has handled everything of the first list, or of the
+	// state at its registration.
 	HasSynced() bool
 	// Remove removes the handler: it is not called for later changes. The handler may call Remove
 	// itself.

@@ -34,7 +34,8 @@ func (h handled) Handle(handler informertest.Handler, o informertest.HandlerOpti
 	return h.Informer.Handle(h.change(handler), o)
 }
 
-// idleSync is an informer whose handlers say that they have synced once they were told of nothing for a while.
+// idleSync is an informer whose handlers say that they have synced once they were told of nothing
+// for a while.
 type idleSync struct{ informertest.Informer }
 
 func (i idleSync) Handle(h informertest.Handler, o informertest.HandlerOptions) (informertest.Registration, error) {

@@ -13,7 +13,7 @@ var undecodables = []Story{
 	{Name: "UndecodableIsAlone", Contract: "while one object cannot be decoded the others are held, found, indexed and told of", play: undecodableIsAlone},
 }
 
-// undecodableThenGood: twice, with one and with two versions that cannot be decoded.
+// undecodableThenGood is played twice, with one and with two versions that cannot be decoded.
 func undecodableThenGood(s *stage) {
 	s.fill(3)
 	inf := s.informer(Options{})
@@ -38,7 +38,7 @@ func undecodableThenGood(s *stage) {
 	}
 }
 
-// undecodableThenDeleted: what is told has the name and the uid at least.
+// undecodableThenDeleted expects a deletion with the pod's name and uid at least.
 func undecodableThenDeleted(s *stage) {
 	s.fill(3)
 	inf := s.informer(Options{})
@@ -69,7 +69,7 @@ func undecodableThenDeleted(s *stage) {
 	}
 }
 
-// undecodableIsAlone: one is there from the start, and one comes.
+// undecodableIsAlone has one such pod at the start and adds another.
 func undecodableIsAlone(s *stage) {
 	s.fill(5)
 	s.server.Spoil(nth(0))

@@ -21,7 +21,8 @@ var watches = []Story{
 	{Name: "WebPage", Contract: "a proxy's page in place of an answer is a failure, and nothing has synced by it", play: webPage},
 }
 
-// watchEndsAtOnce: for ten minutes, with changes that only a list can bring.
+// watchEndsAtOnce ends every watch for ten minutes, and then makes changes that only a list can
+// bring.
 func watchEndsAtOnce(s *stage) {
 	s.fill(20)
 	inf := s.informer(Options{})
@@ -40,7 +41,7 @@ func watchEndsAtOnce(s *stage) {
 	s.tellsMissed(l.told())
 }
 
-// bookmarkMovesOn: other resources change, this one does not; the server forgets.
+// bookmarkMovesOn changes other resources, not this one, and compacts the server.
 func bookmarkMovesOn(s *stage) {
 	s.fill(5)
 	inf := s.informer(Options{})
@@ -60,7 +61,7 @@ func bookmarkMovesOn(s *stage) {
 	}
 }
 
-// initialEventsIgnored: the state comes as an ordinary watch's, without a bookmark at its end.
+// initialEventsIgnored sends the state as an ordinary watch does, without a bookmark at its end.
 func initialEventsIgnored(s *stage) {
 	s.fill(5)
 	s.server.SetVersion(24)
@@ -81,14 +82,14 @@ func (s *stage) syncsAll() {
 	inf.current(time.Second)
 }
 
-// bookmarkNeverComes: from a server that should.
+// bookmarkNeverComes is a server that should send the bookmark and does not.
 func bookmarkNeverComes(s *stage) {
 	s.fill(5)
 	s.server.Answer(Watch, Always, Answer{NoBookmarks: true})
 	s.syncsAll()
 }
 
-// initialEventsRefused: 422, as with the feature gate off.
+// initialEventsRefused answers 422, as with the feature gate off.
 func initialEventsRefused(s *stage) {
 	s.fill(5)
 	s.server.SetVersion(30)
@@ -96,7 +97,7 @@ func initialEventsRefused(s *stage) {
 	s.syncsAll()
 }
 
-// noBookmarks: a day of it.
+// noBookmarks sends no bookmarks for a day.
 func noBookmarks(s *stage) {
 	s.fill(5)
 	s.server.SetVersion(18)
@@ -116,7 +117,8 @@ func noBookmarks(s *stage) {
 	}
 }
 
-// repeatedEvents: every pod once more, as ADDED and as MODIFIED, as a server does that has lost its place.
+// repeatedEvents sends every pod again, as ADDED and as MODIFIED, as a server does that has lost
+// its place.
 func repeatedEvents(s *stage) {
 	s.fill(20)
 	inf := s.informer(Options{})
@@ -134,7 +136,7 @@ func repeatedEvents(s *stage) {
 	}
 }
 
-// staleEvent: a version of before, and the addition of before.
+// staleEvent sends an earlier version, and an earlier addition.
 func staleEvent(s *stage) {
 	s.fill(3)
 	inf := s.informer(Options{})
@@ -154,7 +156,7 @@ func staleEvent(s *stage) {
 	}
 }
 
-// strangeEvent: its type is STRANGE.
+// strangeEvent sends an event of type STRANGE.
 func strangeEvent(s *stage) {
 	s.fill(3)
 	inf := s.informer(Options{})
@@ -165,7 +167,7 @@ func strangeEvent(s *stage) {
 	inf.current(2 * time.Minute)
 }
 
-// garbledEvent: between two that can be read.
+// garbledEvent sends one between two events that can be decoded.
 func garbledEvent(s *stage) {
 	s.fill(3)
 	inf := s.informer(Options{})
@@ -181,7 +183,7 @@ func garbledEvent(s *stage) {
 	}
 }
 
-// webPage: for five minutes at the start, and for five minutes later on.
+// webPage answers with a web page for five minutes at the start, and for five minutes later.
 func webPage(s *stage) {
 	s.fill(3)
 	s.server.Answer(List, Always, Answer{Page: true})
