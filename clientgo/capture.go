@@ -29,14 +29,14 @@ type capture struct {
 	context context.Context // the response's body lives as long as this context
 	matcher responseMatcher // a copy: a call that was left behind may still use it
 
-	mu       sync.Mutex
-	answer   *http.Response // the captured response, or nil
-	resource schema.GroupVersionResource
-	release  context.CancelCauseFunc
-	answers  int  // responses to requests of the verb
-	stubbed  int  // of answers: those that the caller got a stub for
-	foreign  bool // a response had other objects: from then on the caller gets every response
-	closed   bool
+	mu         sync.Mutex
+	answer     *http.Response // the captured response, or nil
+	resource   schema.GroupVersionResource
+	release    context.CancelCauseFunc
+	answers    int  // responses to requests of the verb
+	stubbed    int  // of answers: those that the caller got a stub for
+	mismatched bool // a response had other objects: from then on the caller gets every response
+	closed     bool
 }
 
 // withContext returns a context that carries the capture.
@@ -46,12 +46,12 @@ func (c *capture) withContext(ctx context.Context) context.Context {
 
 // admit reports whether to capture a response. Matching responses are captured until the caller has
 // received one that does not match.
-func (c *capture) admit(isOwn bool) bool {
+func (c *capture) admit(matches bool) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.answers++
-	c.foreign = c.foreign || !isOwn
-	if c.foreign {
+	c.mismatched = c.mismatched || !matches
+	if c.mismatched {
 		return false
 	}
 	c.stubbed++
@@ -131,7 +131,7 @@ func (c *capture) inspect(ctx context.Context, resource schema.GroupVersionResou
 	if err := decompress(resp); err != nil {
 		return wire.TypeMeta{}, false, err
 	}
-	head, whole, err := readListTypeMeta(resp.Body, enc)
+	types, whole, err := readListTypeMeta(resp.Body, enc)
 	if ctx.Err() != nil {
 		return wire.TypeMeta{}, false, context.Cause(ctx)
 	}
@@ -139,6 +139,6 @@ func (c *capture) inspect(ctx context.Context, resource schema.GroupVersionResou
 		return wire.TypeMeta{}, false, err
 	}
 	resp.Body = readCloser{whole, resp.Body}
-	kind, isOwn := c.matcher.matchList(resource, head)
-	return kind, isOwn, nil
+	kind, matches := c.matcher.matchList(resource, types)
+	return kind, matches, nil
 }

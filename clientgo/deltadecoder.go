@@ -31,39 +31,39 @@ type deltaBuffers struct {
 }
 
 func newDeltaDecoder(goType reflect.Type) *deltaDecoder {
-	p := &deltaDecoder{protobuf: decode.For(goType), buffers: sync.Pool{New: func() any { return new(deltaBuffers) }}}
-	if p.protobuf != nil {
-		p.fields = fieldTableOf(goType.Elem(), true)
+	d := &deltaDecoder{protobuf: decode.For(goType), buffers: sync.Pool{New: func() any { return new(deltaBuffers) }}}
+	if d.protobuf != nil {
+		d.fields = fieldTableOf(goType.Elem(), true)
 	}
-	return p
+	return d
 }
 
 // decode returns the value of newRaw, which shares the fields that are equal with old, the value of
 // the old version. It reports false if it cannot.
-func (p *deltaDecoder) decode(old any, b *deltaBuffers) (any, bool) {
+func (d *deltaDecoder) decode(old any, b *deltaBuffers) (any, bool) {
 	b.newFields = b.newFields[:0]
-	if p.fields == nil {
+	if d.fields == nil {
 		return nil, false
 	}
 	ok := true
 	if len(b.oldFields) == 0 {
-		b.oldFields, ok = p.fields.split(b.oldFields, b.oldRaw)
+		b.oldFields, ok = d.fields.split(b.oldFields, b.oldRaw)
 	}
 	if ok {
-		b.newFields, ok = p.fields.split(b.newFields, b.newRaw)
+		b.newFields, ok = d.fields.split(b.newFields, b.newRaw)
 	}
 	if !ok {
 		return nil, false
 	}
 	if b.compare(); old == nil {
-		value, err := p.protobuf.DecodeShared(b.changed)
+		value, err := d.protobuf.DecodeShared(b.changed)
 		return value, err == nil
 	}
-	value, err := p.protobuf.DecodeOver(b.changed, func(value any) {
+	value, err := d.protobuf.DecodeOver(b.changed, func(value any) {
 		v := reflect.ValueOf(value).Elem()
 		v.Set(reflect.ValueOf(old).Elem())
 		for _, path := range b.changedPaths {
-			p.fields.field(v, path).SetZero()
+			d.fields.field(v, path).SetZero()
 		}
 	})
 	return value, err == nil

@@ -1,8 +1,8 @@
 // Package clientgo replaces client-go's informers: one line changes, and interfaces, listers and
 // handlers stay.
 //
-//   - factory := informers.NewSharedInformerFactory(client, 10*time.Hour)
-//   - factory, err := clientgo.NewSharedInformerFactory(cfg, 10*time.Hour)
+//	-factory := informers.NewSharedInformerFactory(client, 10*time.Hour)
+//	+factory, err := clientgo.NewSharedInformerFactory(cfg, 10*time.Hour)
 //
 // [NewSharedInformerFactory], [NewDynamicSharedInformerFactory] and
 // [NewMetadataSharedInformerFactory] take a rest.Config, because they read the bodies of LISTs and

@@ -41,96 +41,96 @@ func newHandlerCache(budget int64) *handlerCache {
 }
 
 // get returns the value of a version.
-func (s *handlerCache) get(o *store.Object) (any, bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	value, ok := s.values[o]
+func (c *handlerCache) get(o *store.Object) (any, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	value, ok := c.values[o]
 	return value, ok
 }
 
 // has reports whether the value of a version is cached.
-func (s *handlerCache) has(o *store.Object) bool {
-	_, ok := s.get(o)
+func (c *handlerCache) has(o *store.Object) bool {
+	_, ok := c.get(o)
 	return ok
 }
 
 // take returns the value of a version and removes it.
-func (s *handlerCache) take(o *store.Object) (any, bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	value, ok := s.values[o]
+func (c *handlerCache) take(o *store.Object) (any, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	value, ok := c.values[o]
 	if ok {
-		delete(s.values, o)
-		s.bytes -= valueFactor * int64(o.Size())
+		delete(c.values, o)
+		c.bytes -= valueFactor * int64(o.Size())
 	}
 	return value, ok
 }
 
 // getOrPut returns the cached value of a version, or caches value and returns it.
-func (s *handlerCache) getOrPut(o *store.Object, value any) any {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if first, ok := s.values[o]; ok || s.closed {
+func (c *handlerCache) getOrPut(o *store.Object, value any) any {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if first, ok := c.values[o]; ok || c.closed {
 		if ok {
 			return first
 		}
 		return value
 	}
-	s.values[o], s.order, s.used = value, append(s.order, o), true
-	for s.bytes += valueFactor * int64(o.Size()); s.bytes > s.budget; {
-		s.evictOldest()
+	c.values[o], c.order, c.used = value, append(c.order, o), true
+	for c.bytes += valueFactor * int64(o.Size()); c.bytes > c.budget; {
+		c.evictOldest()
 	}
-	s.compact()
-	if s.timer == nil {
-		s.timer = time.AfterFunc(handlerCacheIdle, s.expire)
+	c.compact()
+	if c.timer == nil {
+		c.timer = time.AfterFunc(handlerCacheIdle, c.expire)
 	}
 	return value
 }
 
-func (s *handlerCache) evictOldest() {
-	oldest := s.order[s.next]
-	s.order[s.next] = nil
-	s.next++
-	if _, ok := s.values[oldest]; ok { // not taken
-		delete(s.values, oldest)
-		s.bytes -= valueFactor * int64(oldest.Size())
+func (c *handlerCache) evictOldest() {
+	oldest := c.order[c.next]
+	c.order[c.next] = nil
+	c.next++
+	if _, ok := c.values[oldest]; ok { // not taken
+		delete(c.values, oldest)
+		c.bytes -= valueFactor * int64(oldest.Size())
 	}
 }
 
 // compact bounds the length of order by what is cached, so that it does not pin versions that were
 // taken.
-func (s *handlerCache) compact() {
-	if len(s.order) < 2*len(s.values)+64 {
+func (c *handlerCache) compact() {
+	if len(c.order) < 2*len(c.values)+64 {
 		return
 	}
-	s.order = slices.DeleteFunc(s.order, func(o *store.Object) bool { _, ok := s.values[o]; return !ok })
-	s.next = 0
+	c.order = slices.DeleteFunc(c.order, func(o *store.Object) bool { _, ok := c.values[o]; return !ok })
+	c.next = 0
 }
 
 // expire empties the cache if no value has come since it last ran, and restarts the timer
 // otherwise.
-func (s *handlerCache) expire() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.used && !s.closed {
-		s.used = false
-		s.timer.Reset(handlerCacheIdle)
+func (c *handlerCache) expire() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.used && !c.closed {
+		c.used = false
+		c.timer.Reset(handlerCacheIdle)
 		return
 	}
-	s.reset()
+	c.reset()
 }
 
-func (s *handlerCache) reset() {
-	s.values, s.order, s.next, s.bytes, s.timer = map[*store.Object]any{}, nil, 0, 0, nil // a map never shrinks
+func (c *handlerCache) reset() {
+	c.values, c.order, c.next, c.bytes, c.timer = map[*store.Object]any{}, nil, 0, 0, nil // a map never shrinks
 }
 
 // close empties the cache for good.
-func (s *handlerCache) close() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.closed = true
-	if s.timer != nil {
-		s.timer.Stop()
+func (c *handlerCache) close() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.closed = true
+	if c.timer != nil {
+		c.timer.Stop()
 	}
-	s.reset()
+	c.reset()
 }

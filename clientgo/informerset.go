@@ -22,52 +22,52 @@ func newInformerSet[K comparable]() informerSet[K] {
 }
 
 // get returns the informer of a key, and builds it first if there is none.
-func (r *informerSet[K]) get(key K, build func() cache.SharedIndexInformer) cache.SharedIndexInformer {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if inf, ok := r.informers[key]; ok {
+func (s *informerSet[K]) get(key K, build func() cache.SharedIndexInformer) cache.SharedIndexInformer {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if inf, ok := s.informers[key]; ok {
 		return inf
 	}
 	inf := build()
-	r.informers[key] = inf
+	s.informers[key] = inf
 	return inf
 }
 
 // start runs the requested informers that do not run yet, until the context ends. It does nothing
 // after shutdown.
-func (r *informerSet[K]) start(ctx context.Context) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.closing {
+func (s *informerSet[K]) start(ctx context.Context) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closing {
 		return
 	}
-	for key, inf := range r.informers {
-		if !r.started[key] {
-			r.started[key] = true
-			r.runs.Go(func() { inf.RunWithContext(ctx) })
+	for key, inf := range s.informers {
+		if !s.started[key] {
+			s.started[key] = true
+			s.runs.Go(func() { inf.RunWithContext(ctx) })
 		}
 	}
 }
 
 // shutdown blocks until the informers have ended. The caller must end their contexts.
-func (r *informerSet[K]) shutdown() {
-	r.mu.Lock()
-	r.closing = true
-	r.mu.Unlock()
-	r.runs.Wait()
+func (s *informerSet[K]) shutdown() {
+	s.mu.Lock()
+	s.closing = true
+	s.mu.Unlock()
+	s.runs.Wait()
 }
 
 // waitForSync blocks until the started informers have synced or the context ends, and reports which
 // have. The error is the context's cause if one has not.
-func (r *informerSet[K]) waitForSync(ctx context.Context) (map[K]bool, error) {
-	r.mu.Lock()
+func (s *informerSet[K]) waitForSync(ctx context.Context) (map[K]bool, error) {
+	s.mu.Lock()
 	waiting := map[K]cache.DoneChecker{}
-	for key, inf := range r.informers {
-		if r.started[key] {
+	for key, inf := range s.informers {
+		if s.started[key] {
 			waiting[key] = inf.HasSyncedChecker()
 		}
 	}
-	r.mu.Unlock()
+	s.mu.Unlock()
 	synced, missing := make(map[K]bool, len(waiting)), false
 	for key, checker := range waiting {
 		select {

@@ -27,23 +27,23 @@ func (h listTypeMeta) isComplete() bool {
 // readListTypeMeta reads no further into a list than it must, and returns a reader of the whole
 // list. The result is empty for a body that is not a list. The error is the reader's.
 func readListTypeMeta(r io.Reader, enc wire.Encoding) (listTypeMeta, io.Reader, error) {
-	var head listTypeMeta
+	var types listTypeMeta
 	buf := make([]byte, 0, maxTypeMetaPrefix)
 	for {
 		n, err := r.Read(buf[len(buf):cap(buf)])
 		buf = buf[:len(buf)+n]
 		if enc == wire.JSON {
-			head = jsonListTypeMeta(buf)
+			types = jsonListTypeMeta(buf)
 		} else {
-			head = protobufListTypeMeta(buf)
+			types = protobufListTypeMeta(buf)
 		}
 		switch {
 		case err == io.EOF:
-			return head, bytes.NewReader(buf), nil
+			return types, bytes.NewReader(buf), nil
 		case err != nil:
-			return head, nil, err
-		case head.isComplete(), len(buf) == cap(buf):
-			return head, io.MultiReader(bytes.NewReader(buf), r), nil
+			return types, nil, err
+		case types.isComplete(), len(buf) == cap(buf):
+			return types, io.MultiReader(bytes.NewReader(buf), r), nil
 		}
 	}
 }
@@ -56,13 +56,13 @@ func protobufListTypeMeta(text []byte) listTypeMeta {
 }
 
 // jsonListTypeMeta reads the members of the list, and of its first item, until the text ends.
-func jsonListTypeMeta(text []byte) (head listTypeMeta) {
+func jsonListTypeMeta(text []byte) (types listTypeMeta) {
 	d := json.NewDecoder(bytes.NewReader(text))
 	if !delim(d, '{') {
-		return head
+		return types
 	}
-	readMembers(d, &head.list, func() bool { return readItems(d, &head.item) })
-	return head
+	readMembers(d, &types.list, func() bool { return readItems(d, &types.item) })
+	return types
 }
 
 // readItems reads the array of items and the type of the first one. It reports whether text follows

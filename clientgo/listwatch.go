@@ -215,9 +215,9 @@ func (l *listWatch) NewestVersion(ctx context.Context, atLeast string) (string, 
 	if err != nil {
 		return "", after.restore(err)
 	}
-	head, err := meta.ListAccessor(object)
+	listMeta, err := meta.ListAccessor(object)
 	if err != nil {
 		return "", fmt.Errorf("List returned %T, which is no list: %w", object, err)
 	}
-	return head.GetResourceVersion(), nil
+	return listMeta.GetResourceVersion(), nil
 }

@@ -34,46 +34,46 @@ type objectStream struct {
 }
 
 // add stores an object under a new id and appends the item that stands for it.
-func (r *objectStream) add(dst []byte, object runtime.Object) ([]byte, error) {
+func (s *objectStream) add(dst []byte, object runtime.Object) ([]byte, error) {
 	m, err := meta.Accessor(object)
 	if err != nil {
 		return dst, fmt.Errorf("%T has no metadata: %w", object, err)
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.lastID++
-	if r.objects == nil {
-		r.objects = map[int64]runtime.Object{}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lastID++
+	if s.objects == nil {
+		s.objects = map[int64]runtime.Object{}
 	}
-	r.objects[r.lastID] = object
-	return appendStreamItem(dst, m, r.lastID), nil
+	s.objects[s.lastID] = object
+	return appendStreamItem(dst, m, s.lastID), nil
 }
 
 // take returns the object with an id and removes it.
-func (r *objectStream) take(id int64) (runtime.Object, bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	object, ok := r.objects[id]
-	delete(r.objects, id)
+func (s *objectStream) take(id int64) (runtime.Object, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	object, ok := s.objects[id]
+	delete(s.objects, id)
 	return object, ok
 }
 
 // begin starts a body and drops the objects of one that broke off.
-func (r *objectStream) begin() {
-	r.active = true
-	r.reset()
+func (s *objectStream) begin() {
+	s.active = true
+	s.reset()
 }
 
-func (r *objectStream) reset() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.objects = nil
+func (s *objectStream) reset() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.objects = nil
 }
 
 // list returns a list of object's items.
-func (r *objectStream) list(object runtime.Object) (*source.List, error) {
-	r.begin()
-	head, err := meta.ListAccessor(object)
+func (s *objectStream) list(object runtime.Object) (*source.List, error) {
+	s.begin()
+	listMeta, err := meta.ListAccessor(object)
 	if err != nil {
 		return nil, fmt.Errorf("List returned %T, which is no list: %w", object, err)
 	}
@@ -81,10 +81,10 @@ func (r *objectStream) list(object runtime.Object) (*source.List, error) {
 	if err != nil {
 		return nil, fmt.Errorf("items of %T: %w", object, err)
 	}
-	body := &listBody{stream: r, items: items, meta: wire.ListMeta{
-		ResourceVersion: head.GetResourceVersion(), Continue: head.GetContinue(), RemainingItemCount: -1,
+	body := &listBody{stream: s, items: items, meta: wire.ListMeta{
+		ResourceVersion: listMeta.GetResourceVersion(), Continue: listMeta.GetContinue(), RemainingItemCount: -1,
 	}}
-	if n := head.GetRemainingItemCount(); n != nil {
+	if n := listMeta.GetRemainingItemCount(); n != nil {
 		body.meta.RemainingItemCount = *n
 	}
 	return source.ReadList(body, wire.JSON, wire.Limits{}), nil
@@ -141,12 +141,12 @@ func (b *listBody) Close() error {
 }
 
 // watch returns a watch of w's events. It ends with ctx.
-func (r *objectStream) watch(ctx context.Context, w watch.Interface) (*source.Watch, error) {
-	r.begin()
+func (s *objectStream) watch(ctx context.Context, w watch.Interface) (*source.Watch, error) {
+	s.begin()
 	if w == nil {
 		return nil, errors.New("Watch returned nothing")
 	}
-	body := &watchBody{context: ctx, stream: r, events: w, closed: make(chan struct{})}
+	body := &watchBody{context: ctx, stream: s, events: w, closed: make(chan struct{})}
 	return source.ReadWatch(body, wire.JSON, wire.Limits{}), nil
 }
 

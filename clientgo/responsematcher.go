@@ -81,49 +81,49 @@ func resourceOf(req *http.Request) (schema.GroupVersionResource, bool) {
 
 // matchList reports whether the response to a LIST has the informer's objects. It also returns the
 // type of the empty list that the caller's client can decode.
-func (o *responseMatcher) matchList(resource schema.GroupVersionResource, head listTypeMeta) (wire.TypeMeta, bool) {
+func (m *responseMatcher) matchList(resource schema.GroupVersionResource, types listTypeMeta) (wire.TypeMeta, bool) {
 	switch {
-	case !o.resource.Empty():
-		if o.resource != resource {
+	case !m.resource.Empty():
+		if m.resource != resource {
 			return wire.TypeMeta{}, false
 		}
-	case head.isUnknown():
-		if !o.matchesPlural(resource) {
+	case types.isUnknown():
+		if !m.matchesPlural(resource) {
 			return wire.TypeMeta{}, false
 		}
-	case head.list.Kind != "":
-		kind, ok := strings.CutSuffix(head.list.Kind, "List")
-		if !ok || !o.matchesType(resource, wire.TypeMeta{APIVersion: head.list.APIVersion, Kind: kind}) {
+	case types.list.Kind != "":
+		kind, ok := strings.CutSuffix(types.list.Kind, "List")
+		if !ok || !m.matchesType(resource, wire.TypeMeta{APIVersion: types.list.APIVersion, Kind: kind}) {
 			return wire.TypeMeta{}, false
 		}
 	default:
-		if !o.matchesType(resource, head.item) {
+		if !m.matchesType(resource, types.item) {
 			return wire.TypeMeta{}, false
 		}
 	}
-	return o.emptyListType(resource, head), true
+	return m.emptyListType(resource, types), true
 }
 
 // matchesType reports whether objects of type t are the informer's. If t has no apiVersion, the
 // path's counts.
-func (o *responseMatcher) matchesType(resource schema.GroupVersionResource, t wire.TypeMeta) bool {
+func (m *responseMatcher) matchesType(resource schema.GroupVersionResource, t wire.TypeMeta) bool {
 	version := resource.GroupVersion().String()
 	if t.APIVersion == "" {
 		t.APIVersion = version
 	}
-	for _, gvk := range o.gvks {
+	for _, gvk := range m.gvks {
 		if t == (wire.TypeMeta{APIVersion: gvk.GroupVersion().String(), Kind: gvk.Kind}) {
 			return true
 		}
 	}
-	return o.goTypeName != "" && t.APIVersion == version && strings.EqualFold(t.Kind, o.goTypeName)
+	return m.goTypeName != "" && t.APIVersion == version && strings.EqualFold(t.Kind, m.goTypeName)
 }
 
 // matchesPlural reports whether the resource has the plural that the example's kind would have.
-func (o *responseMatcher) matchesPlural(resource schema.GroupVersionResource) bool {
-	kinds := o.gvks
-	if o.goTypeName != "" {
-		kinds = []schema.GroupVersionKind{resource.GroupVersion().WithKind(o.goTypeName)}
+func (m *responseMatcher) matchesPlural(resource schema.GroupVersionResource) bool {
+	kinds := m.gvks
+	if m.goTypeName != "" {
+		kinds = []schema.GroupVersionKind{resource.GroupVersion().WithKind(m.goTypeName)}
 	}
 	for _, gvk := range kinds {
 		if plural, _ := meta.UnsafeGuessKindToResource(gvk); plural == resource {
@@ -134,11 +134,11 @@ func (o *responseMatcher) matchesPlural(resource schema.GroupVersionResource) bo
 }
 
 // matchWatch reports whether a WATCH of the resource brings the informer's objects.
-func (o *responseMatcher) matchWatch(resource schema.GroupVersionResource) bool {
-	if !o.resource.Empty() {
-		return o.resource == resource
+func (m *responseMatcher) matchWatch(resource schema.GroupVersionResource) bool {
+	if !m.resource.Empty() {
+		return m.resource == resource
 	}
-	return o.matchesPlural(resource)
+	return m.matchesPlural(resource)
 }
 
 // isUnknown reports whether the first bytes leave the objects' kind open. Lists of metadata do not
@@ -154,25 +154,25 @@ var partialMetadataList = wire.TypeMeta{APIVersion: metav1.SchemeGroupVersion.St
 
 // emptyListType returns the type of an empty list for the caller: what the captured list says, or
 // what its items or the example imply.
-func (o *responseMatcher) emptyListType(resource schema.GroupVersionResource, head listTypeMeta) wire.TypeMeta {
-	version := head.list.APIVersion
+func (m *responseMatcher) emptyListType(resource schema.GroupVersionResource, types listTypeMeta) wire.TypeMeta {
+	version := types.list.APIVersion
 	if version == "" {
-		version = head.item.APIVersion
+		version = types.item.APIVersion
 	}
 	if version == "" {
 		version = resource.GroupVersion().String()
 	}
 	switch {
-	case head.list.Kind != "":
-		return wire.TypeMeta{APIVersion: version, Kind: head.list.Kind}
-	case head.item.Kind != "":
-		return wire.TypeMeta{APIVersion: version, Kind: head.item.Kind + "List"}
-	case o.partial:
+	case types.list.Kind != "":
+		return wire.TypeMeta{APIVersion: version, Kind: types.list.Kind}
+	case types.item.Kind != "":
+		return wire.TypeMeta{APIVersion: version, Kind: types.item.Kind + "List"}
+	case m.partial:
 		return partialMetadataList
-	case len(o.gvks) > 0:
-		return wire.TypeMeta{APIVersion: version, Kind: o.gvks[0].Kind + "List"}
-	case o.goTypeName != "":
-		return wire.TypeMeta{APIVersion: version, Kind: o.goTypeName + "List"}
+	case len(m.gvks) > 0:
+		return wire.TypeMeta{APIVersion: version, Kind: m.gvks[0].Kind + "List"}
+	case m.goTypeName != "":
+		return wire.TypeMeta{APIVersion: version, Kind: m.goTypeName + "List"}
 	}
 	return wire.TypeMeta{APIVersion: "v1", Kind: "List"} // an unstructured client accepts any
 }

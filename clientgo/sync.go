@@ -24,8 +24,9 @@ func Err(inf cache.SharedIndexInformer) error {
 // WaitForSync blocks until the first list of each informer is held, as cache.WaitForCacheSync does.
 // If the context ends first, the error says what keeps each of the remaining informers from
 // syncing: errors.Is finds the context's error and, if there is a reason, a sentinel of package
-// weir. WaitForSync waits for an informer that is not started. It returns an error at once if an
-// informer stops before it has synced, and ErrNotOurs if one is not of this package.
+// weir. WaitForSync waits for an informer that is not started yet, but not for one that has stopped
+// before it synced: the error then says so. It returns ErrNotOurs at once if an informer is not of
+// this package.
 func WaitForSync(ctx context.Context, inf ...cache.SharedIndexInformer) error {
 	all := make([]*informer, len(inf))
 	for n := range inf {

@@ -98,8 +98,8 @@ func (t *transport) roundTrip(req *http.Request) (*http.Response, error) {
 		readRefusal(ctx, resp)
 		return passThrough(resp, nil, cancel)
 	}
-	kind, isOwn, err := c.inspect(ctx, resource, resp, enc)
-	if err != nil || !c.admit(isOwn) {
+	kind, matches, err := c.inspect(ctx, resource, resp, enc)
+	if err != nil || !c.admit(matches) {
 		return passThrough(resp, err, cancel)
 	}
 	stub, err := stubResponse(req, resp, c.verb, kind, enc)

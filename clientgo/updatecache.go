@@ -80,32 +80,32 @@ const (
 )
 
 // get returns the cached value of a version.
-func (r *updateCache) get(o *store.Object) (cachedVersion, bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	v, ok := r.lookup(o)
-	if ok && r.isTimely(r.changes-r.entries[o.Key()].change) {
-		r.hitRate += (1 - r.hitRate) / hitWindow
+func (c *updateCache) get(o *store.Object) (cachedVersion, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	v, ok := c.lookup(o)
+	if ok && c.isTimely(c.changes-c.entries[o.Key()].change) {
+		c.hitRate += (1 - c.hitRate) / hitWindow
 	}
 	return v, ok
 }
 
 // has reports whether a version is cached. It does not count as a hit.
-func (r *updateCache) has(o *store.Object) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	_, ok := r.lookup(o)
+func (c *updateCache) has(o *store.Object) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	_, ok := c.lookup(o)
 	return ok
 }
 
 // isTimely reports whether a value that is found so many changes after its own was worth holding.
-func (r *updateCache) isTimely(changes int) bool {
-	return int64(changes)*r.bytes <= timelyRounds*int64(len(r.entries))*r.budget
+func (c *updateCache) isTimely(changes int) bool {
+	return int64(changes)*c.bytes <= timelyRounds*int64(len(c.entries))*c.budget
 }
 
 // lookup returns the cached value of a version. The caller holds mu.
-func (r *updateCache) lookup(o *store.Object) (cachedVersion, bool) {
-	e := r.entries[o.Key()]
+func (c *updateCache) lookup(o *store.Object) (cachedVersion, bool) {
+	e := c.entries[o.Key()]
 	switch {
 	case e == nil:
 	case e.current.object == o:
@@ -118,20 +118,20 @@ func (r *updateCache) lookup(o *store.Object) (cachedVersion, bool) {
 
 // admit reports whether a value of this version should be put. A new object never displaces others.
 // admit is called once for each change; if it reports false it drops the object's previous value.
-func (r *updateCache) admit(o *store.Object) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.changes++
-	r.hitRate -= r.hitRate / hitWindow
-	limit := r.budget
-	if r.hitRate < 1./(hitThreshold+1) {
+func (c *updateCache) admit(o *store.Object) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.changes++
+	c.hitRate -= c.hitRate / hitWindow
+	limit := c.budget
+	if c.hitRate < 1./(hitThreshold+1) {
 		limit /= unconditionalFraction
 	}
-	if r.entries[o.Key()] == nil {
-		return r.bytes+valueFactor*int64(o.Size()) <= limit
+	if c.entries[o.Key()] == nil {
+		return c.bytes+valueFactor*int64(o.Size()) <= limit
 	}
-	if r.bytes > limit {
-		r.removeLocked(o.Key())
+	if c.bytes > limit {
+		c.removeLocked(o.Key())
 		return false
 	}
 	return true
@@ -140,45 +140,45 @@ func (r *updateCache) admit(o *store.Object) bool {
 // put caches the value of a version in place of the previous one; with several handlers it keeps
 // the previous one too, for those that have yet to get the change. A value that exceeds the budget
 // is not cached, because the cached ones are as likely to be needed.
-func (r *updateCache) put(v cachedVersion, several bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	e := r.entries[v.object.Key()]
+func (c *updateCache) put(v cachedVersion, several bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	e := c.entries[v.object.Key()]
 	switch {
-	case r.closed:
+	case c.closed:
 		return
 	case e == nil:
 		e = &updateEntry{}
-		r.entries[v.object.Key()] = e
+		c.entries[v.object.Key()] = e
 	case e.current.object.Revision() >= v.object.Revision():
 		return // a faster handler was here before
 	}
-	r.bytes -= e.bytes()
-	e.previous, e.current, e.last, e.change = e.current, v, time.Now(), r.changes
+	c.bytes -= e.bytes()
+	e.previous, e.current, e.last, e.change = e.current, v, time.Now(), c.changes
 	if !several {
 		e.previous = cachedVersion{}
 	}
-	if r.bytes += e.bytes(); r.bytes > r.budget {
-		r.removeLocked(v.object.Key())
+	if c.bytes += e.bytes(); c.bytes > c.budget {
+		c.removeLocked(v.object.Key())
 		return
 	}
-	if r.timer == nil {
-		r.timer = time.AfterFunc(r.idle/checksPerIdle, r.expire)
+	if c.timer == nil {
+		c.timer = time.AfterFunc(c.idle/checksPerIdle, c.expire)
 	}
 }
 
 // remove drops the values of an object that was deleted.
-func (r *updateCache) remove(key string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.removeLocked(key)
+func (c *updateCache) remove(key string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.removeLocked(key)
 }
 
 // removeLocked is remove for a caller that holds mu.
-func (r *updateCache) removeLocked(key string) {
-	if e := r.entries[key]; e != nil {
-		r.bytes -= e.bytes()
-		delete(r.entries, key)
+func (c *updateCache) removeLocked(key string) {
+	if e := c.entries[key]; e != nil {
+		c.bytes -= e.bytes()
+		delete(c.entries, key)
 	}
 }
 
@@ -187,30 +187,30 @@ const checksPerIdle = 4
 
 // expire drops the values of objects that have not changed for idle, and restarts the timer while
 // there are others.
-func (r *updateCache) expire() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+func (c *updateCache) expire() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	now := time.Now()
-	for key, e := range r.entries {
-		if now.Sub(e.last) >= r.idle {
-			r.removeLocked(key)
+	for key, e := range c.entries {
+		if now.Sub(e.last) >= c.idle {
+			c.removeLocked(key)
 		}
 	}
-	if len(r.entries) == 0 {
-		r.entries, r.timer = map[string]*updateEntry{}, nil // a map never shrinks
+	if len(c.entries) == 0 {
+		c.entries, c.timer = map[string]*updateEntry{}, nil // a map never shrinks
 		return
 	}
-	r.timer.Reset(r.idle / checksPerIdle)
+	c.timer.Reset(c.idle / checksPerIdle)
 }
 
 // close empties the cache for good.
-func (r *updateCache) close() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.closed = true
-	if r.timer != nil {
-		r.timer.Stop()
+func (c *updateCache) close() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.closed = true
+	if c.timer != nil {
+		c.timer.Stop()
 	}
-	clear(r.entries)
-	r.bytes = 0
+	clear(c.entries)
+	c.bytes = 0
 }
