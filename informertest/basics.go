@@ -8,18 +8,18 @@ import (
 )
 
 var basics = []Story{
-	{Name: "FirstList", Contract: "everything there is comes once, as added and initial, before HasSynced", play: firstList},
-	{Name: "EmptyList", Contract: "a list of nothing is a state too: the informer syncs and tells nothing", play: emptyList},
+	{Name: "FirstList", Contract: "each object that exists is added once, as initial, before HasSynced", play: firstList},
+	{Name: "EmptyList", Contract: "an informer syncs with an empty list, and calls no handler", play: emptyList},
 	{Name: "ListKeysInAnyOrder", Contract: "the keys of a list may come in any order", play: listKeysInAnyOrder},
-	{Name: "AddUpdateDelete", Contract: "each change is told once, and is held by then", play: addUpdateDelete},
-	{Name: "BurstInOrder", Contract: "a handler that keeps up is told of every change, in order", play: burstInOrder},
-	{Name: "NotSyncedHalfWay", Contract: "while the first list comes in, nothing says that it is through", play: notSyncedHalfWay},
-	{Name: "HeldBeforeTold", Contract: "what a handler is told of is held at least as new, and may be read from the handler", play: heldBeforeTold},
+	{Name: "AddUpdateDelete", Contract: "a handler gets each change once, and the informer holds it by then", play: addUpdateDelete},
+	{Name: "BurstInOrder", Contract: "a handler that keeps up gets every change, in order", play: burstInOrder},
+	{Name: "NotSyncedHalfWay", Contract: "nothing reports a sync before the first list is complete", play: notSyncedHalfWay},
+	{Name: "HeldBeforeTold", Contract: "the informer holds what a handler gets, or a newer version, and the handler may read it", play: heldBeforeTold},
 	{Name: "RunTwice", Contract: "a second Run returns and disturbs nothing", play: runTwice},
 	{Name: "StopBeforeSync", Contract: "an informer whose first list is never answered stops at once", play: stopBeforeSync},
-	{Name: "StopInAnswer", Contract: "an informer whose first list has come to a halt at any byte stops at once", play: stopInAnswer},
-	{Name: "StopInBackoff", Contract: "an informer that waits for its next try stops at once", play: stopInBackoff},
-	{Name: "StopOneOfTwo", Contract: "one informer can be stopped: its requests end, another's go on",
+	{Name: "StopInAnswer", Contract: "an informer whose first list stalls at any byte stops at once", play: stopInAnswer},
+	{Name: "StopInBackoff", Contract: "an informer in backoff stops at once", play: stopInBackoff},
+	{Name: "StopOneOfTwo", Contract: "stopping one informer ends its requests, and not another's",
 		Issue: "kubernetes 79610", play: stopOneOfTwo},
 }
 

@@ -13,8 +13,8 @@ import (
 )
 
 var copies = []Story{
-	{Name: "ForgottenCopy", Contract: "who changes an object that he has read harms no other object", play: forgottenCopy},
-	{Name: "ForgottenCopyOfOld", Contract: "who changes one version of an object that he was told of harms no other version", play: forgottenCopyOfOld},
+	{Name: "ForgottenCopy", Contract: "changing an object that was read harms no other object", play: forgottenCopy},
+	{Name: "ForgottenCopyOfOld", Contract: "changing the version of an object that a handler got harms no other version", play: forgottenCopyOfOld},
 }
 
 // ofWorkload gives a pod the content that all pods of a workload have.

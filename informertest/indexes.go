@@ -9,10 +9,10 @@ import (
 )
 
 var indexes = []Story{
-	{Name: "IndexFromStart", Contract: "an index gives what it was declared for, and follows changes", play: indexFromStart},
-	{Name: "IndexAddedLater", Contract: "an index that is added while the informer runs has what is held already", play: indexAddedLater},
+	{Name: "IndexFromStart", Contract: "an index returns what its function says, and follows changes", play: indexFromStart},
+	{Name: "IndexAddedLater", Contract: "an index that is added while the informer runs has the objects that are held already", play: indexAddedLater},
 	{Name: "IndexNameTaken", Contract: "a second index of a name is an error, and changes nothing", play: indexNameTaken},
-	{Name: "BlockedIndexFunction", Contract: "an index function that blocks keeps no change from the handlers",
+	{Name: "BlockedIndexFunction", Contract: "an index function that blocks delays no handler",
 		Issue: "kubernetes 130767", play: blockedIndexFunction},
 }
 

@@ -10,13 +10,13 @@ import (
 )
 
 var memories = []Story{
-	{Name: "PinnedArray", Contract: "one object that is kept keeps no other one of its list in memory", Issue: "kubernetes 111370",
+	{Name: "PinnedArray", Contract: "keeping one object keeps no other object of its list in memory", Issue: "kubernetes 111370",
 		play: pinnedArray},
-	{Name: "BlockedHandlerIsBounded", Contract: "what waits for a handler that is blocked is bounded, whatever comes in",
+	{Name: "BlockedHandlerIsBounded", Contract: "the memory that waits for a blocked handler is bounded, however many changes there are",
 		Issue: "client-go 1326", play: blockedHandlerIsBounded},
-	{Name: "RelistHoldsNothingTwice", Contract: "while a list comes in of what is held already, it is not held twice",
+	{Name: "RelistHoldsNothingTwice", Contract: "a relist does not hold objects twice while it arrives",
 		Issue: "client-go 1377, kubernetes 129467, 73497", play: relistHoldsNothingTwice},
-	{Name: "StopFreesEverything", Contract: "an informer that is stopped and let go leaves no memory behind", play: stopFreesEverything},
+	{Name: "StopFreesEverything", Contract: "an informer that has stopped and is unreferenced frees its memory", play: stopFreesEverything},
 }
 
 // bulk returns a function that gives a pod an annotation of that many bytes, which nothing can

@@ -5,17 +5,17 @@ import (
 )
 
 var outages = []Story{
-	{Name: "DownAtStart", Contract: "a server that is down at the start is waited for, and asked with patience", play: downAtStart},
-	{Name: "DownForLong", Contract: "after an outage the informer is current within 90 s, and has asked with patience", play: downForLong},
-	{Name: "WatchBroken", Contract: "a watch that breaks is resumed where it was: no list, nothing lost, nothing twice", play: watchBroken},
-	{Name: "WatchBrokenMidEvent", Contract: "the half of an event is not taken for one; it comes again", play: watchBrokenMidEvent},
-	{Name: "WatchEnded", Contract: "a watch that comes to its end is resumed where it was: no list", play: watchEnded},
-	{Name: "HangingRequest", Contract: "a first request that is never answered is given up within five minutes, and the next one is taken",
+	{Name: "DownAtStart", Contract: "the informer waits, with backoff, for a server that is down at the start", play: downAtStart},
+	{Name: "DownForLong", Contract: "after an outage the informer is current within 90 s, and has backed off meanwhile", play: downForLong},
+	{Name: "WatchBroken", Contract: "a watch that breaks is resumed: there is no list, and no change is lost or repeated", play: watchBroken},
+	{Name: "WatchBrokenMidEvent", Contract: "half an event is ignored, and the event comes again", play: watchBrokenMidEvent},
+	{Name: "WatchEnded", Contract: "a watch that ends is resumed without a list", play: watchEnded},
+	{Name: "HangingRequest", Contract: "a first request that is never answered is given up within five minutes, and sent again",
 		play: hangingRequest},
-	{Name: "StalledList", Contract: "a list that stops half-way, on a connection that stands, is given up within five minutes", play: stalledList},
-	{Name: "StalledHead", Contract: "a list that stops within its first bytes, on a connection that stands, is given up within five minutes",
+	{Name: "StalledList", Contract: "a list that stops half-way, on an open connection, is given up within five minutes", play: stalledList},
+	{Name: "StalledHead", Contract: "a list that stops within its first bytes, on an open connection, is given up within five minutes",
 		play: stalledHead},
-	{Name: "OutageIsAnError", Contract: "an informer that lost its server says so within a minute, and no more when it is back",
+	{Name: "OutageIsAnError", Contract: "an informer that lost its server has an error within a minute, and none once the server is back",
 		play: outageIsAnError},
 }
 

@@ -10,20 +10,20 @@ import (
 )
 
 var refusals = []Story{
-	{Name: "ForbiddenIsAnError", Contract: "an informer that may not list says so within ten seconds",
+	{Name: "ForbiddenIsAnError", Contract: "an informer that may not list has an error within ten seconds",
 		Issue: "controller-runtime 1653, kubeswift 460", play: forbiddenIsAnError},
-	{Name: "ForbiddenIsNoTimeout", Contract: "who waits for the sync of an informer that may not list learns that, and not of a timeout",
+	{Name: "ForbiddenIsNoTimeout", Contract: "waiting for the sync of an informer that may not list returns that reason, not a timeout",
 		Issue: "controller-runtime 1653, kubeswift 460", play: forbiddenIsNoTimeout},
 	{Name: "ForbiddenThenGranted", Contract: "once it may list, the informer syncs within 90 s", play: forbiddenThenGranted},
 	{Name: "ErrorEnds", Contract: "once the informer is current it has no error", Issue: "controller-runtime 1653", play: errorEnds},
-	{Name: "ForbiddenLater", Contract: "an informer that may not watch any more says so, keeps what it holds, and catches up when it may again",
+	{Name: "ForbiddenLater", Contract: "an informer that may not watch any more has an error, keeps its objects, and catches up once it may again",
 		play: forbiddenLater},
-	{Name: "UnknownResource", Contract: "a resource that the server does not know yet is waited for", play: unknownResource},
-	{Name: "Unauthorized", Contract: "refused credentials are an error that names them, and are tried again", play: unauthorized},
-	{Name: "RefusedWithPatience", Contract: "a server that refuses is asked seldom", play: refusedWithPatience},
-	{Name: "TooManyRequests", Contract: "a server that asks for patience gets what its Retry-After says", play: tooManyRequests},
-	{Name: "TooLargeVersion", Contract: "a server that is behind is waited for", play: tooLargeVersion},
-	{Name: "InternalErrors", Contract: "errors of the server are outlasted, in answers and in the stream", play: internalErrors},
+	{Name: "UnknownResource", Contract: "the informer waits for a resource that the server does not know yet", play: unknownResource},
+	{Name: "Unauthorized", Contract: "refused credentials are an error that says so, and are tried again", play: unauthorized},
+	{Name: "RefusedWithPatience", Contract: "the informer sends few requests to a server that refuses them", play: refusedWithPatience},
+	{Name: "TooManyRequests", Contract: "the informer waits as long as Retry-After says", play: tooManyRequests},
+	{Name: "TooLargeVersion", Contract: "the informer waits for a server that lags behind", play: tooLargeVersion},
+	{Name: "InternalErrors", Contract: "the informer recovers from the server's errors, in answers and in the stream", play: internalErrors},
 }
 
 // refuse makes the server refuse every request.

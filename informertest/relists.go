@@ -6,26 +6,26 @@ import (
 )
 
 var relists = []Story{
-	{Name: "GoneEvent", Contract: "after 410 in the stream the state is listed anew, and what was missed is told", play: goneEvent},
-	{Name: "GoneStatus", Contract: "after 410 as the answer to a WATCH the state is listed anew, and what was missed is told", play: goneStatus},
-	{Name: "RelistTellsOnlyChanges", Contract: "a relist tells of what changed and of nothing else", Issue: "kubernetes 119646",
+	{Name: "GoneEvent", Contract: "after 410 in the stream the informer lists again, and handlers get what was missed", play: goneEvent},
+	{Name: "GoneStatus", Contract: "after 410 as the answer to a WATCH the informer lists again, and handlers get what was missed", play: goneStatus},
+	{Name: "RelistTellsOnlyChanges", Contract: "after a relist handlers get only what has changed", Issue: "kubernetes 119646",
 		play: relistTellsOnlyChanges},
-	{Name: "RelistIsNoResync", Contract: "also to a handler with a resync period, and out of turn, a relist tells of nothing that did not change",
+	{Name: "RelistIsNoResync", Contract: "after a relist a handler with a resync period gets only what has changed, too",
 		Issue: "kubernetes 119646", play: relistIsNoResync},
-	{Name: "DeletedUnseen", Contract: "a deletion that nobody saw is told after a relist, with the object as it was known",
+	{Name: "DeletedUnseen", Contract: "after a relist a handler gets a deletion that was missed, with the last known state",
 		Issue: "calico 12793, 13663, meshsync 566, grafana-app-sdk 1352", play: deletedUnseen},
-	{Name: "RecreatedUnseen", Contract: "an object that was deleted and created anew unseen is told as the new one", play: recreatedUnseen},
-	{Name: "PassedUnseen", Contract: "an object that came and went unseen is not told", play: passedUnseen},
-	{Name: "FirstListBroken", Contract: "a first list that breaks half-way is tried again, and is told once", play: firstListBroken},
+	{Name: "RecreatedUnseen", Contract: "a handler gets the new object if an object was deleted and created again unseen", play: recreatedUnseen},
+	{Name: "PassedUnseen", Contract: "a handler does not get an object that was created and deleted unseen", play: passedUnseen},
+	{Name: "FirstListBroken", Contract: "a first list that breaks half-way is tried again, and handlers get each object once", play: firstListBroken},
 	{Name: "RelistBroken", Contract: "a relist that breaks half-way deletes nothing", play: relistBroken},
-	{Name: "EndlessTooOld", Contract: "a server that calls every resourceVersion too old is not hammered, and its state is followed",
+	{Name: "EndlessTooOld", Contract: "a server that finds every resourceVersion too old is not hammered, and is followed",
 		Issue: "kubernetes 133810", play: endlessTooOld},
-	{Name: "InitialEventsTooOld", Contract: "a server that answers requests for initial events with 410, without end, is not hammered but listed",
+	{Name: "InitialEventsTooOld", Contract: "a server that always answers requests for initial events with 410 is listed, and not hammered",
 		Issue: "kubernetes 133810", play: initialEventsTooOld},
-	{Name: "EndlesslyBroken", Contract: "a server whose lists break half-way, without end, is not hammered, and nothing has synced",
+	{Name: "EndlesslyBroken", Contract: "a server whose lists always break half-way is not hammered, and nothing has synced",
 		play: endlesslyBroken},
 	{Name: "ExpiredContinueToken", Contract: "a continue token that expires costs a new list and loses nothing", play: expiredContinueToken},
-	{Name: "RestoredFromBackup", Contract: "a server that went back in time is followed there, within half an hour", play: restoredFromBackup},
+	{Name: "RestoredFromBackup", Contract: "a server that went back in time is followed within half an hour", play: restoredFromBackup},
 }
 
 // missed makes changes that the informer cannot see, and makes the server forget them.

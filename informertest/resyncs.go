@@ -5,12 +5,12 @@ import (
 )
 
 var resyncs = []Story{
-	{Name: "ResyncReplays", Contract: "a resync tells every object again, from what is held: no request is made",
+	{Name: "ResyncReplays", Contract: "a resync hands out every object again, without a request",
 		Issue: "client-go 382, 902", play: resyncReplays},
-	{Name: "ResyncOff", Contract: "without a period there is none", play: resyncOff},
-	{Name: "ResyncPerHandler", Contract: "a handler with a longer period of its own is resynced at that", play: resyncPerHandler},
-	{Name: "ResyncIsSpread", Contract: "a resync is spread over its period and no burst", play: resyncIsSpread},
-	{Name: "ResyncAmongChanges", Contract: "a resync never tells an older version than the handler knows, nor a deleted object",
+	{Name: "ResyncOff", Contract: "without a period there is no resync", play: resyncOff},
+	{Name: "ResyncPerHandler", Contract: "a handler with a longer period of its own is resynced at that period", play: resyncPerHandler},
+	{Name: "ResyncIsSpread", Contract: "a resync is spread over its period", play: resyncIsSpread},
+	{Name: "ResyncAmongChanges", Contract: "a resync never hands out a version older than the handler's, nor a deleted object",
 		play: resyncAmongChanges},
 }
 

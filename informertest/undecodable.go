@@ -7,10 +7,10 @@ import (
 )
 
 var undecodables = []Story{
-	{Name: "UndecodableThenGood", Contract: "behind a version that cannot be decoded the next one is told, with the last that was told as the old one",
+	{Name: "UndecodableThenGood", Contract: "after a version that cannot be decoded a handler gets the next one, with the last one that it got as the old one",
 		play: undecodableThenGood},
-	{Name: "UndecodableThenDeleted", Contract: "the deletion of an object whose last version cannot be decoded is told", play: undecodableThenDeleted},
-	{Name: "UndecodableIsAlone", Contract: "while one object cannot be decoded the others are held, found, indexed and told of", play: undecodableIsAlone},
+	{Name: "UndecodableThenDeleted", Contract: "a handler gets the deletion of an object whose last version cannot be decoded", play: undecodableThenDeleted},
+	{Name: "UndecodableIsAlone", Contract: "one object that cannot be decoded does not affect others: they are held, found, indexed and delivered", play: undecodableIsAlone},
 }
 
 // undecodableThenGood is played twice, with one and with two versions that cannot be decoded.

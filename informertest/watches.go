@@ -5,20 +5,20 @@ import (
 )
 
 var watches = []Story{
-	{Name: "WatchEndsAtOnce", Contract: "a server that ends every watch at once, silently, is not hammered, and its state is followed",
+	{Name: "WatchEndsAtOnce", Contract: "a server that ends every watch at once, without an error, is not hammered, and is followed",
 		Issue: "kubernetes 137089", play: watchEndsAtOnce},
-	{Name: "BookmarkMovesOn", Contract: "a bookmark is where the next watch begins, so a quiet resource is not listed anew", play: bookmarkMovesOn},
-	{Name: "InitialEventsIgnored", Contract: "a server that never heard of initial events does not keep the informer from syncing within two minutes",
+	{Name: "BookmarkMovesOn", Contract: "the next watch begins at the last bookmark, so a quiet resource is not listed again", play: bookmarkMovesOn},
+	{Name: "InitialEventsIgnored", Contract: "the informer syncs within two minutes with a server that does not know initial events",
 		Issue: "k9s 4044, kubernetes 140890, steve 1229", play: initialEventsIgnored},
-	{Name: "BookmarkNeverComes", Contract: "initial events whose last bookmark never comes do not keep the informer from syncing within two minutes",
+	{Name: "BookmarkNeverComes", Contract: "the informer syncs within two minutes if the bookmark after the initial events never comes",
 		Issue: "k9s 4044, kubernetes 140890, steve 1229", play: bookmarkNeverComes},
 	{Name: "InitialEventsRefused", Contract: "a server that refuses initial events is listed", play: initialEventsRefused},
 	{Name: "NoBookmarks", Contract: "an old server without bookmarks is followed", play: noBookmarks},
-	{Name: "RepeatedEvents", Contract: "an event that comes twice is told once", Issue: "kubernetes 119646", play: repeatedEvents},
-	{Name: "StaleEvent", Contract: "an event of an older version than is held changes nothing", play: staleEvent},
-	{Name: "StrangeEvent", Contract: "an event of a type that nobody knows stops nothing", play: strangeEvent},
-	{Name: "GarbledEvent", Contract: "an event that cannot be read is the end of a watch and not of the informer", play: garbledEvent},
-	{Name: "WebPage", Contract: "a proxy's page in place of an answer is a failure, and nothing has synced by it", play: webPage},
+	{Name: "RepeatedEvents", Contract: "a handler gets an event once that comes twice", Issue: "kubernetes 119646", play: repeatedEvents},
+	{Name: "StaleEvent", Contract: "an event of a version older than the held one changes nothing", play: staleEvent},
+	{Name: "StrangeEvent", Contract: "an event of an unknown type stops nothing", play: strangeEvent},
+	{Name: "GarbledEvent", Contract: "an event that cannot be decoded ends the watch, and not the informer", play: garbledEvent},
+	{Name: "WebPage", Contract: "a proxy's web page in place of an answer is a failure, and does not count as a list", play: webPage},
 }
 
 // watchEndsAtOnce ends every watch for ten minutes, and then makes changes that only a list can
