@@ -9,8 +9,9 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
-// builtinKinds are the kinds that are always known: those of kube-apiserver v1.37 that are stored, each in its stable version. A line is
-// resource, kind, flags (n namespaced, s has a status, a in the category all, x in the category api-extensions), short names.
+// builtinKinds are the kinds that are always known: those of kube-apiserver v1.37 that are stored,
+// each in its stable version. A line is resource, kind, flags (n namespaced, s has a status, a in
+// the category all, x in the category api-extensions), short names.
 var builtinKinds = map[string]string{
 	"v1": `
 		configmaps ConfigMap n cm
@@ -93,7 +94,8 @@ var builtinKinds = map[string]string{
 		storageversionmigrations StorageVersionMigration s`,
 }
 
-// crdResource is the resource whose objects define other resources. Its Go type is not client-go's, so it is kept as a custom one.
+// crdResource is the resource whose objects define other resources. Its Go type is not client-go's,
+// so it is kept as a custom one.
 var crdResource = Resource{
 	GroupVersionResource: schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"},
 	Kind:                 "CustomResourceDefinition",

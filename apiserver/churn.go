@@ -14,7 +14,7 @@ import (
 // churner changes simulated pods as a cluster does. One goroutine uses it.
 type churner struct {
 	server *Server
-	pods   *kind
+	pods   *servedResource
 	sim    *podsim.Pods
 	rnd    *rand.Rand
 	keys   []podKey // of the pods that are there
@@ -32,7 +32,7 @@ const (
 )
 
 // startChurn starts the churner's goroutine, if there is to be one. Close ends it.
-func (s *Server) startChurn(pods *kind, sim *podsim.Pods) {
+func (s *Server) startChurn(pods *servedResource, sim *podsim.Pods) {
 	if s.opts.Churn <= 0 {
 		return
 	}
@@ -45,13 +45,15 @@ func (s *Server) startChurn(pods *kind, sim *podsim.Pods) {
 	s.churn.Go(func() { c.run(ctx, s.opts.Churn) })
 }
 
-// StopChurn ends the churn for good and waits until its last change is done, so that a test can compare what is left.
+// StopChurn ends the churn for good and waits until its last change is done, so that a test can
+// compare what is left.
 func (s *Server) StopChurn() {
 	s.stop()
 	s.churn.Wait()
 }
 
-// run makes rate changes a second. When the machine cannot, it does not try to make up for more than a second.
+// run makes rate changes a second. When the machine cannot, it does not try to make up for more
+// than a second.
 func (c *churner) run(ctx context.Context, rate float64) {
 	ticker := time.NewTicker(churnTick)
 	defer ticker.Stop()
@@ -77,7 +79,7 @@ func (c *churner) change() {
 	if c.rnd.IntN(replaceEvery) == 0 {
 		err = c.replace(i)
 	} else {
-		err = c.touch(c.keys[i])
+		err = c.updateStatus(c.keys[i])
 	}
 	if apierrors.IsNotFound(err) {
 		c.keys[i] = c.keys[len(c.keys)-1]
@@ -85,11 +87,11 @@ func (c *churner) change() {
 	}
 }
 
-func (k podKey) status() request {
-	return request{gvr: podsResource, namespace: k.namespace, name: k.name, subresource: "status"}
+func (k podKey) status() objectPath {
+	return objectPath{gvr: podsResource, namespace: k.namespace, name: k.name, subresource: "status"}
 }
 
-func (c *churner) touch(at podKey) error {
+func (c *churner) updateStatus(at podKey) error {
 	_, err := c.server.update(c.pods, at.status(), false, func(o object) (object, error) {
 		if pod, ok := o.(*corev1.Pod); ok {
 			podsim.Touch(pod, c.rnd)
@@ -102,7 +104,7 @@ func (c *churner) touch(at podKey) error {
 // replace deletes a pod and creates another like it, which its kubelet then reports as running.
 func (c *churner) replace(i int) error {
 	old := c.keys[i]
-	if _, _, err := c.server.remove(c.pods, request{gvr: podsResource, namespace: old.namespace, name: old.name}, nil, false); err != nil {
+	if _, _, err := c.server.remove(c.pods, objectPath{gvr: podsResource, namespace: old.namespace, name: old.name}, nil, false); err != nil {
 		return err
 	}
 	pod := c.sim.Pod(c.rnd.IntN(c.sim.Len()))

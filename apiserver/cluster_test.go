@@ -132,7 +132,8 @@ type answer struct {
 	body   []byte
 }
 
-// do makes a raw request. body may be nil, a string, or anything that is then written as JSON. header is a list of names and values.
+// do makes a raw request. body may be nil, a string, or anything that is then written as JSON.
+// header is a list of names and values.
 func (c *cluster) do(method, path string, body any, header ...string) answer {
 	c.t.Helper()
 	var r io.Reader

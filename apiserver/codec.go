@@ -21,7 +21,8 @@ import (
 	"github.com/weirproject/weir/internal/wire"
 )
 
-// object is what a write works on: a pointer to a Go type of the scheme, or an *unstructured.Unstructured.
+// object is what a write works on: a pointer to a Go type of the scheme, or an
+// *unstructured.Unstructured.
 type object interface {
 	metav1.Object
 	runtime.Object
@@ -79,7 +80,7 @@ func (c *codec) unmarshal(raw []byte) (object, error) {
 	return o, p.Unmarshal(raw)
 }
 
-// toJSON is the form that patches are applied to: with apiVersion and kind.
+// toJSON returns the form that patches are applied to: with apiVersion and kind.
 func (c *codec) toJSON(o object) ([]byte, error) {
 	text, err := json.Marshal(o)
 	if err != nil {
@@ -188,7 +189,8 @@ func (c *codec) fromJSON(text []byte, strict bool) (object, error) {
 	return o, c.checkKind(gvk.ToAPIVersionAndKind())
 }
 
-// checkMetadata sees to it that the metadata of an unstructured object is what its accessors, which look away, take it for.
+// checkMetadata sees to it that the metadata of an unstructured object is what its accessors, which
+// look away, take it for.
 func checkMetadata(u *unstructured.Unstructured) error {
 	metadata, ok := u.Object["metadata"]
 	if !ok || metadata == nil {

@@ -62,7 +62,7 @@ func podRestarts(p *corev1.Pod) string {
 	return fmt.Sprint(restarts)
 }
 
-// podStatus is the one word for how a pod is.
+// podStatus returns the one word for how a pod is.
 func podStatus(p *corev1.Pod) string {
 	status := string(p.Status.Phase)
 	if p.Status.Reason != "" {

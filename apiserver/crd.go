@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// definition is what this server reads of a CustomResourceDefinition. Schemas are not enforced.
-type definition struct {
+// crdDefinition is what this server reads of a CustomResourceDefinition. Schemas are not enforced.
+type crdDefinition struct {
 	Spec struct {
 		Group string          `json:"group"`
 		Scope string          `json:"scope"`
@@ -43,8 +43,8 @@ type definitionVersion struct {
 	} `json:"selectableFields,omitempty"`
 }
 
-func readDefinition(o object) (*definition, error) {
-	d := &definition{}
+func readDefinition(o object) (*crdDefinition, error) {
+	d := &crdDefinition{}
 	u, ok := o.(*unstructured.Unstructured)
 	if !ok {
 		return nil, apierrors.NewBadRequest("a CustomResourceDefinition is unstructured here")
@@ -55,8 +55,8 @@ func readDefinition(o object) (*definition, error) {
 	return d, nil
 }
 
-// resources are the versions that are served.
-func (d *definition) resources() []Resource {
+// resources returns the versions that are served.
+func (d *crdDefinition) resources() []Resource {
 	var out []Resource
 	for _, v := range d.Spec.Versions {
 		if !v.Served {
@@ -84,7 +84,7 @@ func (d *definition) resources() []Resource {
 	return out
 }
 
-func (d *definition) validate(name string) (errs field.ErrorList) {
+func (d *crdDefinition) validate(name string) (errs field.ErrorList) {
 	spec := field.NewPath("spec")
 	if d.Spec.Group == "" {
 		errs = append(errs, field.Required(spec.Child("group"), ""))
@@ -116,14 +116,14 @@ func (d *definition) validate(name string) (errs field.ErrorList) {
 	return errs
 }
 
-func (k *kind) definesResources() bool {
-	return k.GroupVersionResource == crdResource.GroupVersionResource
+func (res *servedResource) definesResources() bool {
+	return res.GroupVersionResource == crdResource.GroupVersionResource
 }
 
-// admit checks what must be checked beyond the metadata, and sets what a controller would: a CustomResourceDefinition is established
-// at once.
-func (s *Server) admit(k *kind, o object) error {
-	if !k.definesResources() {
+// admit checks what must be checked beyond the metadata, and sets what a controller would: a
+// CustomResourceDefinition is established at once.
+func (s *Server) admit(res *servedResource, o object) error {
+	if !res.definesResources() {
 		return nil
 	}
 	d, err := readDefinition(o)
@@ -131,11 +131,11 @@ func (s *Server) admit(k *kind, o object) error {
 		return err
 	}
 	if errs := d.validate(o.GetName()); len(errs) > 0 {
-		return apierrors.NewInvalid(k.groupKind(), o.GetName(), errs)
+		return apierrors.NewInvalid(res.groupKind(), o.GetName(), errs)
 	}
 	for _, r := range d.resources() {
 		if known, ok := s.registry.find(r.GroupVersionResource); ok && known.goType != nil {
-			return apierrors.NewInvalid(k.groupKind(), o.GetName(), field.ErrorList{
+			return apierrors.NewInvalid(res.groupKind(), o.GetName(), field.ErrorList{
 				field.Forbidden(field.NewPath("spec", "group"), "the resource is built in")})
 		}
 	}
@@ -143,7 +143,7 @@ func (s *Server) admit(k *kind, o object) error {
 }
 
 // establish writes the status.
-func (d *definition) establish(u *unstructured.Unstructured) error {
+func (d *crdDefinition) establish(u *unstructured.Unstructured) error {
 	names := d.Spec.Names
 	r := Resource{Kind: names.Kind, ListKind: names.ListKind, Singular: names.Singular}.complete()
 	names.ListKind, names.Singular = r.ListKind, r.Singular
@@ -172,11 +172,11 @@ func (d *definition) establish(u *unstructured.Unstructured) error {
 	return nil
 }
 
-// changed is called with every object after it was stored.
-func (s *Server) changed(k *kind, o object) error {
-	if !k.definesResources() || finalized(o) {
-		if k.definesResources() {
-			s.removed(k, o)
+// afterWrite is called with every object after it was stored.
+func (s *Server) afterWrite(res *servedResource, o object) error {
+	if !res.definesResources() || finalized(o) {
+		if res.definesResources() {
+			s.afterDelete(res, o)
 		}
 		return nil
 	}
@@ -200,9 +200,9 @@ func (s *Server) changed(k *kind, o object) error {
 	return nil
 }
 
-// removed is called with every object after it was deleted.
-func (s *Server) removed(k *kind, o object) {
-	if !k.definesResources() {
+// afterDelete is called with every object after it was deleted.
+func (s *Server) afterDelete(res *servedResource, o object) {
+	if !res.definesResources() {
 		return
 	}
 	d, err := readDefinition(o)

@@ -16,19 +16,19 @@ import (
 )
 
 // create answers a POST.
-func (s *Server) create(w http.ResponseWriter, r *http.Request, k *kind, q request) error {
-	if k.Namespaced && q.namespace == "" {
+func (s *Server) create(w http.ResponseWriter, r *http.Request, res *servedResource, q objectPath) error {
+	if res.Namespaced && q.namespace == "" {
 		return apierrors.NewBadRequest("an empty namespace may not be set during creation")
 	}
-	o, err := k.fromRequest(w, r)
+	o, err := res.fromRequest(w, r)
 	if err != nil {
 		return err
 	}
-	raw, err := s.insert(k, o, q.namespace, dryRun(r))
+	raw, err := s.insert(res, o, q.namespace, dryRun(r))
 	if err != nil {
 		return err
 	}
-	return k.cache.WriteObject(w, r, http.StatusCreated, raw)
+	return res.cache.WriteObject(w, r, http.StatusCreated, raw)
 }
 
 func dryRun(r *http.Request) bool { return r.URL.Query().Get("dryRun") == metav1.DryRunAll }
@@ -37,8 +37,8 @@ func dryRun(r *http.Request) bool { return r.URL.Query().Get("dryRun") == metav1
 const generateTries = 8
 
 // insert stores a new object and returns its bytes.
-func (s *Server) insert(k *kind, o object, namespace string, dry bool) ([]byte, error) {
-	if err := s.prepare(k, o, namespace); err != nil {
+func (s *Server) insert(res *servedResource, o object, namespace string, dry bool) ([]byte, error) {
+	if err := s.prepare(res, o, namespace); err != nil {
 		return nil, err
 	}
 	generated := o.GetName() == ""
@@ -46,30 +46,30 @@ func (s *Server) insert(k *kind, o object, namespace string, dry bool) ([]byte, 
 		if generated {
 			o.SetName(generateName(o.GetGenerateName()))
 		}
-		if errs := validateName(k, o.GetName()); len(errs) > 0 {
-			return nil, apierrors.NewInvalid(k.groupKind(), o.GetName(), errs)
+		if errs := validateName(res, o.GetName()); len(errs) > 0 {
+			return nil, apierrors.NewInvalid(res.groupKind(), o.GetName(), errs)
 		}
-		raw, err := k.storage.insert(k, o, dry)
+		raw, err := res.storage.insert(res, o, dry)
 		if apierrors.IsAlreadyExists(err) && generated && try < generateTries {
 			continue
 		}
 		if err == nil {
-			err = s.changed(k, o)
+			err = s.afterWrite(res, o)
 		}
 		return raw, err
 	}
 }
 
 // prepare sets what the server sets.
-func (s *Server) prepare(k *kind, o object, namespace string) error {
+func (s *Server) prepare(res *servedResource, o object, namespace string) error {
 	switch {
 	case o.GetResourceVersion() != "" && o.GetResourceVersion() != "0":
 		return apierrors.NewBadRequest("resourceVersion should not be set on objects to be created")
 	case o.GetName() == "" && o.GetGenerateName() == "":
-		return apierrors.NewInvalid(k.groupKind(), "", field.ErrorList{
+		return apierrors.NewInvalid(res.groupKind(), "", field.ErrorList{
 			field.Required(field.NewPath("metadata", "name"), "name or generateName is required")})
 	}
-	if err := k.checkNamespace(o, namespace); err != nil {
+	if err := res.checkNamespace(o, namespace); err != nil {
 		return err
 	}
 	o.SetUID(newUID())
@@ -77,31 +77,31 @@ func (s *Server) prepare(k *kind, o object, namespace string) error {
 	o.SetDeletionTimestamp(nil)
 	o.SetDeletionGracePeriodSeconds(nil)
 	o.SetGeneration(0)
-	if k.hasGeneration() {
+	if res.hasGeneration() {
 		o.SetGeneration(1)
 	}
-	if k.Status {
+	if res.Status {
 		resetStatus(o)
 	}
-	return s.admit(k, o)
+	return s.admit(res, o)
 }
 
-// hasGeneration says whether objects count the changes of their spec.
-func (k *kind) hasGeneration() bool { return k.Status || k.goType == nil }
+// hasGeneration reports whether objects count the changes of their spec.
+func (res *servedResource) hasGeneration() bool { return res.Status || res.goType == nil }
 
 // insert stores an object that is not there yet.
-func (st *storage) insert(k *kind, o object, dry bool) ([]byte, error) {
-	raw, err := k.marshal(o)
+func (st *storage) insert(res *servedResource, o object, dry bool) ([]byte, error) {
+	raw, err := res.marshal(o)
 	if err != nil {
 		return nil, apierrors.NewInternalError(err)
 	}
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	if st.gone {
-		return nil, errGone
+	if st.unregistered {
+		return nil, errUnregistered
 	}
 	if _, ok := st.store.Get(key(o.GetNamespace(), o.GetName())); ok {
-		return nil, apierrors.NewAlreadyExists(k.groupResource(), o.GetName())
+		return nil, apierrors.NewAlreadyExists(res.groupResource(), o.GetName())
 	}
 	if dry {
 		return raw, nil
@@ -110,11 +110,11 @@ func (st *storage) insert(k *kind, o object, dry bool) ([]byte, error) {
 }
 
 // checkNamespace sees to it that an object is where the path says.
-func (k *kind) checkNamespace(o object, namespace string) error {
+func (res *servedResource) checkNamespace(o object, namespace string) error {
 	switch {
-	case !k.Namespaced && o.GetNamespace() != "":
+	case !res.Namespaced && o.GetNamespace() != "":
 		return apierrors.NewBadRequest("namespace is not allowed on this type")
-	case !k.Namespaced || o.GetNamespace() == namespace:
+	case !res.Namespaced || o.GetNamespace() == namespace:
 		return nil
 	case o.GetNamespace() == "":
 		o.SetNamespace(namespace)
@@ -124,12 +124,12 @@ func (k *kind) checkNamespace(o object, namespace string) error {
 }
 
 // validateName checks a name as kube-apiserver does for the kind.
-func validateName(k *kind, name string) (errs field.ErrorList) {
+func validateName(res *servedResource, name string) (errs field.ErrorList) {
 	var problems []string
 	switch {
-	case k.Group == "rbac.authorization.k8s.io":
+	case res.Group == "rbac.authorization.k8s.io":
 		problems = content.IsPathSegmentName(name)
-	case k.Group == "" && k.Kind == "Namespace":
+	case res.Group == "" && res.Kind == "Namespace":
 		problems = validation.IsDNS1123Label(name)
 	default:
 		problems = validation.IsDNS1123Subdomain(name)
@@ -170,5 +170,5 @@ func newUID() types.UID {
 	return types.UID(h[:8] + "-" + h[8:12] + "-" + h[12:16] + "-" + h[16:20] + "-" + h[20:])
 }
 
-// now is the time as objects carry it: whole seconds.
+// now returns the time as objects carry it: whole seconds.
 func now() metav1.Time { return metav1.NewTime(time.Now().Truncate(time.Second)) }

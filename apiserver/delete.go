@@ -38,47 +38,47 @@ func deleteOptions(w http.ResponseWriter, r *http.Request) (*metav1.DeleteOption
 }
 
 // delete answers a DELETE of one object.
-func (s *Server) delete(w http.ResponseWriter, r *http.Request, k *kind, q request) error {
+func (s *Server) delete(w http.ResponseWriter, r *http.Request, res *servedResource, q objectPath) error {
 	options, err := deleteOptions(w, r)
 	if err != nil {
 		return err
 	}
 	dry := dryRun(r) || len(options.DryRun) > 0
-	raw, o, err := s.remove(k, q, options.Preconditions, dry)
+	raw, o, err := s.remove(res, q, options.Preconditions, dry)
 	if err != nil {
 		return err
 	}
 	if !finalized(o) {
-		return k.cache.WriteObject(w, r, http.StatusOK, raw)
+		return res.cache.WriteObject(w, r, http.StatusOK, raw)
 	}
 	watchcache.WriteStatus(w, r, http.StatusOK, &metav1.Status{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"},
 		Status:   metav1.StatusSuccess,
-		Details:  &metav1.StatusDetails{Name: q.name, Group: k.Group, Kind: k.GroupVersionResource.Resource, UID: o.GetUID()},
+		Details:  &metav1.StatusDetails{Name: q.name, Group: res.Group, Kind: res.GroupVersionResource.Resource, UID: o.GetUID()},
 	})
 	return nil
 }
 
-// remove deletes an object at once if it has no finalizers, else it marks it as being deleted. It returns the object's last state
-// either way, with a deletionTimestamp.
-func (s *Server) remove(k *kind, q request, p *metav1.Preconditions, dry bool) (raw []byte, o object, err error) {
-	st := k.storage
+// remove deletes an object at once if it has no finalizers, else it marks it as being deleted. It
+// returns the object's last state either way, with a deletionTimestamp.
+func (s *Server) remove(res *servedResource, q objectPath, p *metav1.Preconditions, dry bool) (raw []byte, o object, err error) {
+	st := res.storage
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	if st.gone {
-		return nil, nil, errGone
+	if st.unregistered {
+		return nil, nil, errUnregistered
 	}
 	oldRaw, ok, err := st.get(key(q.namespace, q.name))
 	if err == nil && ok {
-		o, err = k.unmarshal(oldRaw)
+		o, err = res.unmarshal(oldRaw)
 	}
 	switch {
 	case err != nil:
 		return nil, nil, apierrors.NewInternalError(err)
 	case !ok:
-		return nil, nil, apierrors.NewNotFound(k.groupResource(), q.name)
+		return nil, nil, apierrors.NewNotFound(res.groupResource(), q.name)
 	}
-	if err := checkPreconditions(k, o, p); err != nil {
+	if err := checkPreconditions(res, o, p); err != nil {
 		return nil, nil, err
 	}
 	if o.GetDeletionTimestamp() != nil && !finalized(o) { // it waits already
@@ -86,13 +86,13 @@ func (s *Server) remove(k *kind, q request, p *metav1.Preconditions, dry bool) (
 	}
 	o.SetDeletionTimestamp(new(now()))
 	o.SetDeletionGracePeriodSeconds(new(int64(0)))
-	if !finalized(o) && k.hasGeneration() {
+	if !finalized(o) && res.hasGeneration() {
 		o.SetGeneration(o.GetGeneration() + 1)
 	}
-	if raw, err = k.marshal(o); err == nil && !dry {
+	if raw, err = res.marshal(o); err == nil && !dry {
 		if finalized(o) {
 			raw, err = st.remove(oldRaw)
-			s.removed(k, o)
+			s.afterDelete(res, o)
 		} else {
 			raw, err = st.put(raw)
 		}
@@ -103,32 +103,32 @@ func (s *Server) remove(k *kind, q request, p *metav1.Preconditions, dry bool) (
 	return raw, o, nil
 }
 
-func checkPreconditions(k *kind, o object, p *metav1.Preconditions) error {
+func checkPreconditions(res *servedResource, o object, p *metav1.Preconditions) error {
 	if p == nil {
 		return nil
 	}
 	if p.UID != nil && *p.UID != o.GetUID() {
-		return apierrors.NewConflict(k.groupResource(), o.GetName(), fmt.Errorf("the uid is %s, not %s", o.GetUID(), *p.UID))
+		return apierrors.NewConflict(res.groupResource(), o.GetName(), fmt.Errorf("the uid is %s, not %s", o.GetUID(), *p.UID))
 	}
 	if p.ResourceVersion != nil && *p.ResourceVersion != o.GetResourceVersion() {
-		return apierrors.NewConflict(k.groupResource(), o.GetName(), errors.New(modified))
+		return apierrors.NewConflict(res.groupResource(), o.GetName(), errors.New(modifiedMessage))
 	}
 	return nil
 }
 
 // deleteCollection answers a DELETE of everything that a selector matches.
-func (s *Server) deleteCollection(w http.ResponseWriter, r *http.Request, k *kind, q request) error {
+func (s *Server) deleteCollection(w http.ResponseWriter, r *http.Request, res *servedResource, q objectPath) error {
 	options, err := deleteOptions(w, r)
 	if err != nil {
 		return err
 	}
-	chosen, err := k.cache.Select(q.namespace, r.URL.Query())
+	chosen, err := res.cache.Select(q.namespace, r.URL.Query())
 	if err != nil {
 		return err
 	}
 	for _, o := range chosen {
-		at := request{gvr: q.gvr, namespace: o.Namespace(), name: o.Name()}
-		_, _, err := s.remove(k, at, options.Preconditions, dryRun(r) || len(options.DryRun) > 0)
+		at := objectPath{gvr: q.gvr, namespace: o.Namespace(), name: o.Name()}
+		_, _, err := s.remove(res, at, options.Preconditions, dryRun(r) || len(options.DryRun) > 0)
 		if err != nil && !apierrors.IsNotFound(err) { // somebody else was faster
 			return err
 		}
@@ -136,7 +136,7 @@ func (s *Server) deleteCollection(w http.ResponseWriter, r *http.Request, k *kin
 	watchcache.WriteStatus(w, r, http.StatusOK, &metav1.Status{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"},
 		Status:   metav1.StatusSuccess,
-		Details:  &metav1.StatusDetails{Group: k.Group, Kind: k.GroupVersionResource.Resource},
+		Details:  &metav1.StatusDetails{Group: res.Group, Kind: res.GroupVersionResource.Resource},
 	})
 	return nil
 }

@@ -12,7 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/version"
 )
 
-// serverVersion is the kube-apiserver that this one resembles. Clients choose by it what they ask for.
+// serverVersion is the kube-apiserver that this one resembles. Clients choose by it what they ask
+// for.
 var serverVersion = version.Info{
 	Major:        "1",
 	Minor:        "37",
@@ -34,7 +35,7 @@ func writeJSON(w http.ResponseWriter, contentType string, v any) {
 	_, _ = w.Write(text) // the client has gone: nobody to tell
 }
 
-// acceptsAggregated says whether the client wants the one document.
+// acceptsAggregated reports whether the client wants the one document.
 func acceptsAggregated(r *http.Request) bool {
 	for part := range strings.SplitSeq(r.Header.Get("Accept"), ",") {
 		words := strings.Split(strings.ReplaceAll(part, " ", ""), ";")
@@ -66,16 +67,16 @@ func (s *Server) discoverRoot(w http.ResponseWriter, r *http.Request, core bool)
 	}
 }
 
-// groups are all but the core group.
+// groups returns all but the core group.
 func (s *Server) groups() []metav1.APIGroup {
 	out := []metav1.APIGroup{}
-	for _, k := range s.registry.all() {
-		if k.Group == "" {
+	for _, res := range s.registry.all() {
+		if res.Group == "" {
 			continue
 		}
-		gv := metav1.GroupVersionForDiscovery{GroupVersion: k.GroupVersion().String(), Version: k.Version}
-		if len(out) == 0 || out[len(out)-1].Name != k.Group {
-			out = append(out, metav1.APIGroup{Name: k.Group, PreferredVersion: gv})
+		gv := metav1.GroupVersionForDiscovery{GroupVersion: res.GroupVersion().String(), Version: res.Version}
+		if len(out) == 0 || out[len(out)-1].Name != res.Group {
+			out = append(out, metav1.APIGroup{Name: res.Group, PreferredVersion: gv})
 		}
 		group := &out[len(out)-1]
 		if !slices.Contains(group.Versions, gv) {
@@ -103,23 +104,23 @@ func (s *Server) discoverVersion(w http.ResponseWriter, r *http.Request, gv sche
 		TypeMeta:     metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"},
 		GroupVersion: gv.String(),
 	}
-	for _, k := range s.registry.all() {
-		if k.GroupVersion() != gv {
+	for _, res := range s.registry.all() {
+		if res.GroupVersion() != gv {
 			continue
 		}
 		entry := metav1.APIResource{
-			Name:         k.GroupVersionResource.Resource,
-			SingularName: k.Singular,
-			Namespaced:   k.Namespaced,
-			Kind:         k.Kind,
+			Name:         res.GroupVersionResource.Resource,
+			SingularName: res.Singular,
+			Namespaced:   res.Namespaced,
+			Kind:         res.Kind,
 			Verbs:        verbs,
-			ShortNames:   k.ShortNames,
-			Categories:   k.Categories,
+			ShortNames:   res.ShortNames,
+			Categories:   res.Categories,
 		}
 		list.APIResources = append(list.APIResources, entry)
-		if k.Status {
+		if res.Status {
 			list.APIResources = append(list.APIResources, metav1.APIResource{
-				Name: entry.Name + "/status", Namespaced: k.Namespaced, Kind: k.Kind, Verbs: statusVerbs})
+				Name: entry.Name + "/status", Namespaced: res.Namespaced, Kind: res.Kind, Verbs: statusVerbs})
 		}
 	}
 	if len(list.APIResources) == 0 {
@@ -129,46 +130,46 @@ func (s *Server) discoverVersion(w http.ResponseWriter, r *http.Request, gv sche
 	writeJSON(w, "application/json", list)
 }
 
-// aggregated is one document of all resources: of the core group, or of all others.
+// aggregated returns one document of all resources: of the core group, or of all others.
 func (s *Server) aggregated(core bool) *apidiscovery.APIGroupDiscoveryList {
 	out := &apidiscovery.APIGroupDiscoveryList{
 		TypeMeta: metav1.TypeMeta{Kind: "APIGroupDiscoveryList", APIVersion: "apidiscovery.k8s.io/v2"},
 		Items:    []apidiscovery.APIGroupDiscovery{},
 	}
-	for _, k := range s.registry.all() {
-		if (k.Group == "") != core {
+	for _, res := range s.registry.all() {
+		if (res.Group == "") != core {
 			continue
 		}
-		if n := len(out.Items); n == 0 || out.Items[n-1].Name != k.Group {
-			out.Items = append(out.Items, apidiscovery.APIGroupDiscovery{ObjectMeta: metav1.ObjectMeta{Name: k.Group}})
+		if n := len(out.Items); n == 0 || out.Items[n-1].Name != res.Group {
+			out.Items = append(out.Items, apidiscovery.APIGroupDiscovery{ObjectMeta: metav1.ObjectMeta{Name: res.Group}})
 		}
 		group := &out.Items[len(out.Items)-1]
-		if n := len(group.Versions); n == 0 || group.Versions[n-1].Version != k.Version {
+		if n := len(group.Versions); n == 0 || group.Versions[n-1].Version != res.Version {
 			group.Versions = append(group.Versions, apidiscovery.APIVersionDiscovery{
-				Version: k.Version, Freshness: apidiscovery.DiscoveryFreshnessCurrent})
+				Version: res.Version, Freshness: apidiscovery.DiscoveryFreshnessCurrent})
 		}
 		v := &group.Versions[len(group.Versions)-1]
-		v.Resources = append(v.Resources, k.aggregated())
+		v.Resources = append(v.Resources, res.aggregated())
 	}
 	return out
 }
 
-func (k *kind) aggregated() apidiscovery.APIResourceDiscovery {
+func (res *servedResource) aggregated() apidiscovery.APIResourceDiscovery {
 	scope := apidiscovery.ScopeCluster
-	if k.Namespaced {
+	if res.Namespaced {
 		scope = apidiscovery.ScopeNamespace
 	}
-	responseKind := &metav1.GroupVersionKind{Group: k.Group, Version: k.Version, Kind: k.Kind}
+	responseKind := &metav1.GroupVersionKind{Group: res.Group, Version: res.Version, Kind: res.Kind}
 	d := apidiscovery.APIResourceDiscovery{
-		Resource:         k.GroupVersionResource.Resource,
+		Resource:         res.GroupVersionResource.Resource,
 		ResponseKind:     responseKind,
 		Scope:            scope,
-		SingularResource: k.Singular,
+		SingularResource: res.Singular,
 		Verbs:            verbs,
-		ShortNames:       k.ShortNames,
-		Categories:       k.Categories,
+		ShortNames:       res.ShortNames,
+		Categories:       res.Categories,
 	}
-	if k.Status {
+	if res.Status {
 		d.Subresources = []apidiscovery.APISubresourceDiscovery{
 			{Subresource: "status", ResponseKind: responseKind, Verbs: statusVerbs}}
 	}

@@ -11,34 +11,38 @@ import (
 	"github.com/weirproject/weir/internal/watchcache"
 )
 
-// Faults makes a server misbehave on purpose. The zero value does nothing. It is safe for concurrent use, also while the server runs.
+// Faults makes a server misbehave on purpose. The zero value does nothing. It is safe for
+// concurrent use, also while the server runs.
 type Faults struct {
-	mu       sync.Mutex
-	rules    []*Rule
-	late     time.Duration
-	never    bool
-	released chan struct{} // closed when the server closes: ends what is held
+	mu            sync.Mutex
+	rules         []*Rule
+	bookmarkDelay time.Duration
+	noBookmarks   bool
+	released      chan struct{} // closed when the server closes: ends what is held
 }
 
-// Rule is one misbehaviour. Of several that match a request the first one added counts. One of Err, Cut, CutCleanly and Hold is set, or
-// Hold and one of the others.
+// Rule is one misbehaviour. Of several that match a request the first one added counts. One of Err,
+// Cut, CutCleanly and Hold is set, or Hold and one of the others.
 type Rule struct {
 	// Match says which requests. nil: all. See [Match].
 	Match func(*http.Request) bool
 	// Times is for how many requests. Zero: for all that come.
 	Times int
-	// Err is the answer, in place of the real one. An apierrors.StatusError becomes a Status, with its Retry-After.
+	// Err is the answer, in place of the real one. An apierrors.StatusError becomes a Status, with
+	// its Retry-After.
 	Err error
-	// Cut breaks the connection after so many bytes of the body were sent; the headers are sent in any case.
+	// Cut breaks the connection after so many bytes of the body were sent; the headers are sent in
+	// any case.
 	Cut *int64
 	// CutCleanly ends the body there as if it were complete.
 	CutCleanly bool
-	// Hold, while it is open, makes the request wait before anything is answered. Close ends the waiting too.
+	// Hold, while it is open, makes the request wait before anything is answered. Close ends the
+	// waiting too.
 	Hold <-chan struct{}
 }
 
-// Match makes a Rule's Match for requests of one verb (get, list, watch, create, update, patch, delete, deletecollection) on one
-// resource, such as pods. Empty means any.
+// Match makes a Rule's Match for requests of one verb (get, list, watch, create, update, patch,
+// delete, deletecollection) on one resource, such as pods. Empty means any.
 func Match(verb, resource string) func(*http.Request) bool {
 	return func(r *http.Request) bool {
 		q, ok := parsePath(r.URL.Path)
@@ -46,7 +50,7 @@ func Match(verb, resource string) func(*http.Request) bool {
 	}
 }
 
-func verbOf(r *http.Request, q request) string {
+func verbOf(r *http.Request, q objectPath) string {
 	switch r.Method {
 	case http.MethodPost:
 		return "create"
@@ -61,7 +65,7 @@ func verbOf(r *http.Request, q request) string {
 		return "delete"
 	}
 	switch {
-	case q.watch || watchcache.IsWatch(r.URL.Query()):
+	case q.oldWatch || watchcache.IsWatch(r.URL.Query()):
 		return "watch"
 	case q.name == "":
 		return "list"
@@ -85,22 +89,22 @@ func (f *Faults) Add(r Rule) (remove func()) {
 	}
 }
 
-// Bookmarks makes watches that begin from now on get the bookmark that ends their initial events late, or, like on a server that does
-// not know sendInitialEvents, no bookmark at all.
+// Bookmarks makes watches that begin from now on get the bookmark that ends their initial events
+// late, or, like on a server that does not know sendInitialEvents, no bookmark at all.
 func (f *Faults) Bookmarks(late time.Duration, never bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.late, f.never = late, never
+	f.bookmarkDelay, f.noBookmarks = late, never
 }
 
 func (f *Faults) bookmarks() (time.Duration, bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.late, f.never
+	return f.bookmarkDelay, f.noBookmarks
 }
 
-// next is the rule for a request, and the channel that ends what is held.
-func (f *Faults) next(r *http.Request) (*Rule, <-chan struct{}) {
+// ruleFor returns the rule for a request, and the channel that ends what is held.
+func (f *Faults) ruleFor(r *http.Request) (*Rule, <-chan struct{}) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.released == nil {
@@ -134,9 +138,10 @@ func (f *Faults) release() {
 	}
 }
 
-// apply does to a request what the rules say. done: it is answered. Otherwise the answer goes to the writer that it returns.
+// apply does to a request what the rules say. done: it is answered. Otherwise the answer goes to
+// the writer that it returns.
 func (f *Faults) apply(w http.ResponseWriter, r *http.Request) (out http.ResponseWriter, done bool) {
-	rule, released := f.next(r)
+	rule, released := f.ruleFor(r)
 	if rule == nil {
 		return w, false
 	}
@@ -152,24 +157,24 @@ func (f *Faults) apply(w http.ResponseWriter, r *http.Request) (out http.Respons
 		return w, true
 	}
 	if rule.Cut != nil {
-		return &cutter{ResponseWriter: w, left: *rule.Cut, cleanly: rule.CutCleanly}, false
+		return &truncatingWriter{ResponseWriter: w, left: *rule.Cut, clean: rule.CutCleanly}, false
 	}
 	return w, false
 }
 
-// cutter is a connection that breaks after so many bytes.
-type cutter struct {
+// truncatingWriter is a connection that breaks after so many bytes.
+type truncatingWriter struct {
 	http.ResponseWriter
-	left    int64
-	cleanly bool
-	begun   bool
+	left  int64
+	clean bool
+	begun bool
 }
 
 // Unwrap is for http.ResponseController.
-func (c *cutter) Unwrap() http.ResponseWriter { return c.ResponseWriter }
+func (c *truncatingWriter) Unwrap() http.ResponseWriter { return c.ResponseWriter }
 
 // WriteHeader sends the headers at once, without a length that would not be kept.
-func (c *cutter) WriteHeader(code int) {
+func (c *truncatingWriter) WriteHeader(code int) {
 	if !c.begun {
 		c.begun = true
 		c.Header().Del("Content-Length")
@@ -179,7 +184,7 @@ func (c *cutter) WriteHeader(code int) {
 
 var errCut = apierrors.NewInternalError(http.ErrAbortHandler)
 
-func (c *cutter) Write(p []byte) (int, error) {
+func (c *truncatingWriter) Write(p []byte) (int, error) {
 	c.WriteHeader(http.StatusOK)
 	if int64(len(p)) <= c.left {
 		c.left -= int64(len(p))
@@ -191,7 +196,7 @@ func (c *cutter) Write(p []byte) (int, error) {
 		return n, err
 	}
 	_ = http.NewResponseController(c.ResponseWriter).Flush()
-	if c.cleanly {
+	if c.clean {
 		return n, errCut
 	}
 	panic(http.ErrAbortHandler)

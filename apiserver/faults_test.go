@@ -50,7 +50,7 @@ func TestFaultCuts(t *testing.T) {
 	inCluster(t, apiserver.Options{Pods: 100, Faults: faults}, func(t *testing.T, c *cluster) {
 		for _, cleanly := range []bool{false, true} {
 			faults.Add(apiserver.Rule{Match: apiserver.Match("list", "pods"), Times: 1, Cut: new(int64(300_000)), CutCleanly: cleanly})
-			res, err := c.transport.RoundTrip(request(t, c, "/api/v1/pods"))
+			res, err := c.transport.RoundTrip(objectPath(t, c, "/api/v1/pods"))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -68,7 +68,7 @@ func TestFaultCuts(t *testing.T) {
 			t.Errorf("got %s", e)
 		}
 		faults.Add(apiserver.Rule{Match: apiserver.Match("get", ""), Times: 1, Cut: new(int64(0))})
-		res, err := c.transport.RoundTrip(request(t, c, "/api/v1/namespaces/default"))
+		res, err := c.transport.RoundTrip(objectPath(t, c, "/api/v1/namespaces/default"))
 		if err == nil {
 			_, err = io.ReadAll(res.Body)
 			_ = res.Body.Close()
@@ -79,7 +79,7 @@ func TestFaultCuts(t *testing.T) {
 	})
 }
 
-func request(t *testing.T, c *cluster, path string) *http.Request {
+func objectPath(t *testing.T, c *cluster, path string) *http.Request {
 	t.Helper()
 	r, err := http.NewRequest(http.MethodGet, c.config.Host+path, nil)
 	if err != nil {

@@ -21,8 +21,8 @@ import (
 	"github.com/weirproject/weir/apiserver"
 )
 
-// TestInformers has client-go's informers follow simulated pods through churn, through a compaction and through broken connections, and
-// compares what they hold at the end with a LIST.
+// TestInformers has client-go's informers follow simulated pods through churn, through a compaction
+// and through broken connections, and compares what they hold at the end with a LIST.
 func TestInformers(t *testing.T) {
 	for _, watchList := range []bool{false, true} {
 		t.Run(fmt.Sprintf("WatchList=%v", watchList), func(t *testing.T) {

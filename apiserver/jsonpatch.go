@@ -86,8 +86,8 @@ func (o *operation) check() error {
 	return nil
 }
 
-// maxCopied bounds what the copy operations of one patch may add, in bytes, about: a document that is copied into itself again and
-// again doubles each time.
+// maxCopied bounds what the copy operations of one patch may add, in bytes, about: a document that
+// is copied into itself again and again doubles each time.
 const maxCopied = maxBody
 
 // apply returns the patched document. It may change the one it was given, also when it fails.
@@ -223,7 +223,8 @@ func edit(document any, at []string, change func(parent any, token string) (any,
 	return place(document, at[:1], child, true)
 }
 
-// place puts a value at a place: into an object, or into a list, there before the element of that index unless it replaces it.
+// place puts a value at a place: into an object, or into a list, there before the element of that
+// index unless it replaces it.
 func place(document any, at []string, value any, replace bool) (any, error) {
 	if len(at) == 0 {
 		return value, nil

@@ -18,8 +18,9 @@ import (
 
 const configMaps = "/api/v1/namespaces/default/configmaps"
 
-// TestListSemantics has a row for each row of the LIST table of kube-apiserver. The history is: a, b and c are created, b is changed,
-// c is deleted. In a query, {b} stands for the resourceVersion at which b was created, and so on.
+// TestListSemantics has a row for each row of the LIST table of kube-apiserver. The history is: a,
+// b and c are created, b is changed, c is deleted. In a query, {b} stands for the resourceVersion
+// at which b was created, and so on.
 func TestListSemantics(t *testing.T) {
 	const late = "999999"
 	for _, tt := range []struct {

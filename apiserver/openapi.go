@@ -7,8 +7,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// serveOpenAPI answers requests for schemas. There are none; but the documents of version 3 say which parameters a PATCH takes, without
-// which kubectl does not apply anything.
+// serveOpenAPI answers requests for schemas. There are none; but the documents of version 3 say
+// which parameters a PATCH takes, without which kubectl does not apply anything.
 func (s *Server) serveOpenAPI(w http.ResponseWriter, r *http.Request, path []string) {
 	if path[0] != "v3" {
 		notFound(w, r)
@@ -29,9 +29,9 @@ func (s *Server) serveOpenAPI(w http.ResponseWriter, r *http.Request, path []str
 		return
 	}
 	paths := map[string]any{}
-	for _, k := range s.registry.all() {
-		if k.GroupVersion() == gv {
-			paths[k.path()] = map[string]any{"patch": k.patchOperation()}
+	for _, res := range s.registry.all() {
+		if res.GroupVersion() == gv {
+			paths[res.path()] = map[string]any{"patch": res.patchOperation()}
 		}
 	}
 	if len(paths) == 0 {
@@ -45,34 +45,34 @@ func (s *Server) serveOpenAPI(w http.ResponseWriter, r *http.Request, path []str
 	})
 }
 
-// openAPIRoot says where the document of each version is.
+// openAPIRoot reports where the document of each version is.
 func (s *Server) openAPIRoot() map[string]any {
 	out := map[string]any{}
-	for _, k := range s.registry.all() {
-		root := strings.TrimPrefix(k.root(), "/")
+	for _, res := range s.registry.all() {
+		root := strings.TrimPrefix(res.root(), "/")
 		out[root] = map[string]any{"serverRelativeURL": "/openapi/v3/" + root}
 	}
 	return out
 }
 
-// root is the path of a version.
-func (k *kind) root() string {
-	if k.Group == "" {
-		return "/api/" + k.Version
+// root returns the path of a version.
+func (res *servedResource) root() string {
+	if res.Group == "" {
+		return "/api/" + res.Version
 	}
-	return "/apis/" + k.Group + "/" + k.Version
+	return "/apis/" + res.Group + "/" + res.Version
 }
 
-// path is where an object is, with its variables.
-func (k *kind) path() string {
-	path := k.root()
-	if k.Namespaced {
+// path returns where an object is, with its variables.
+func (res *servedResource) path() string {
+	path := res.root()
+	if res.Namespaced {
 		path += "/namespaces/{namespace}"
 	}
-	return path + "/" + k.GroupVersionResource.Resource + "/{name}"
+	return path + "/" + res.GroupVersionResource.Resource + "/{name}"
 }
 
-func (k *kind) patchOperation() map[string]any {
+func (res *servedResource) patchOperation() map[string]any {
 	var parameters []map[string]any
 	for _, name := range []string{"dryRun", "fieldManager", "fieldValidation"} {
 		parameters = append(parameters, map[string]any{
@@ -82,6 +82,6 @@ func (k *kind) patchOperation() map[string]any {
 		"parameters":                      parameters,
 		"responses":                       map[string]any{"200": map[string]any{"description": "OK"}},
 		"x-kubernetes-action":             "patch",
-		"x-kubernetes-group-version-kind": map[string]any{"group": k.Group, "version": k.Version, "kind": k.Kind},
+		"x-kubernetes-group-version-kind": map[string]any{"group": res.Group, "version": res.Version, "kind": res.Kind},
 	}
 }

@@ -18,22 +18,22 @@ import (
 type patcher func(text []byte) ([]byte, error)
 
 // patch answers a PATCH.
-func (s *Server) patch(w http.ResponseWriter, r *http.Request, k *kind, q request) error {
-	apply, err := k.patcher(w, r)
+func (s *Server) patch(w http.ResponseWriter, r *http.Request, res *servedResource, q objectPath) error {
+	apply, err := res.patcher(w, r)
 	if err != nil {
 		return err
 	}
 	strict := r.URL.Query().Get("fieldValidation") == metav1.FieldValidationStrict
-	raw, err := s.update(k, q, dryRun(r), func(o object) (object, error) {
+	raw, err := s.update(res, q, dryRun(r), func(o object) (object, error) {
 		version := o.GetResourceVersion()
-		text, err := k.toJSON(o)
+		text, err := res.toJSON(o)
 		if err != nil {
 			return nil, apierrors.NewInternalError(err)
 		}
 		if text, err = apply(text); err != nil {
 			return nil, err
 		}
-		patched, err := k.fromJSON(text, strict)
+		patched, err := res.fromJSON(text, strict)
 		if err != nil {
 			return nil, err
 		}
@@ -45,11 +45,11 @@ func (s *Server) patch(w http.ResponseWriter, r *http.Request, k *kind, q reques
 	if err != nil {
 		return err
 	}
-	return k.cache.WriteObject(w, r, http.StatusOK, raw)
+	return res.cache.WriteObject(w, r, http.StatusOK, raw)
 }
 
 // patcher reads the patch of a request.
-func (k *kind) patcher(w http.ResponseWriter, r *http.Request) (patcher, error) {
+func (res *servedResource) patcher(w http.ResponseWriter, r *http.Request) (patcher, error) {
 	mediaType, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if err != nil {
 		return nil, errUnsupportedMediaType("a PATCH needs a Content-Type")
@@ -64,8 +64,8 @@ func (k *kind) patcher(w http.ResponseWriter, r *http.Request) (patcher, error) 
 	case types.MergePatchType:
 		return mergePatcher(body)
 	case types.StrategicMergePatchType:
-		if k.goType != nil {
-			return k.strategicPatcher(body), nil
+		if res.goType != nil {
+			return res.strategicPatcher(body), nil
 		}
 		return nil, errUnsupportedMediaType("strategic merge patches are only for built-in kinds: use " + string(types.MergePatchType))
 	case types.ApplyPatchType, "application/apply-patch+cbor":
@@ -116,9 +116,9 @@ func mergePatcher(body []byte) (patcher, error) {
 	}, nil
 }
 
-func (k *kind) strategicPatcher(body []byte) patcher {
+func (res *servedResource) strategicPatcher(body []byte) patcher {
 	return func(text []byte) ([]byte, error) {
-		out, err := strategicpatch.StrategicMergePatch(text, body, reflect.New(k.goType).Interface())
+		out, err := strategicpatch.StrategicMergePatch(text, body, reflect.New(res.goType).Interface())
 		if err != nil {
 			return nil, apierrors.NewBadRequest("applying the patch: " + err.Error())
 		}

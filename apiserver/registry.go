@@ -15,29 +15,29 @@ import (
 
 // registry is what the server knows. Safe for concurrent use.
 type registry struct {
-	mu       sync.RWMutex
-	kinds    map[schema.GroupVersionResource]*kind
-	storages map[schema.GroupResource]*storage // of the kinds, one for all versions
-	retired  []*storage                        // of resources that were unregistered: their watchers may still be reading
-	closed   bool
+	mu        sync.RWMutex
+	resources map[schema.GroupVersionResource]*servedResource
+	storages  map[schema.GroupResource]*storage // of the kinds, one for all versions
+	retired   []*storage                        // of resources that were unregistered: their watchers may still be reading
+	closed    bool
 }
 
-func (g *registry) find(gvr schema.GroupVersionResource) (*kind, bool) {
+func (g *registry) find(gvr schema.GroupVersionResource) (*servedResource, bool) {
 	g.mu.RLock()
 	defer g.mu.RUnlock()
-	k, ok := g.kinds[gvr]
-	return k, ok
+	res, ok := g.resources[gvr]
+	return res, ok
 }
 
 // all kinds, sorted by group, by version with the preferred one first, and by name.
-func (g *registry) all() []*kind {
+func (g *registry) all() []*servedResource {
 	g.mu.RLock()
 	defer g.mu.RUnlock()
-	out := make([]*kind, 0, len(g.kinds))
-	for _, k := range g.kinds {
-		out = append(out, k)
+	out := make([]*servedResource, 0, len(g.resources))
+	for _, res := range g.resources {
+		out = append(out, res)
 	}
-	slices.SortFunc(out, func(a, b *kind) int {
+	slices.SortFunc(out, func(a, b *servedResource) int {
 		return cmp.Or(
 			cmp.Compare(a.Group, b.Group),
 			-version.CompareKubeAwareVersionStrings(a.Version, b.Version),
@@ -46,8 +46,8 @@ func (g *registry) all() []*kind {
 	return out
 }
 
-// Register makes a custom resource known, or changes what is known of one version of it: its objects stay, and watches on it end. A
-// built-in resource cannot be registered.
+// Register makes a custom resource known, or changes what is known of one version of it: its
+// objects stay, and watches on it end. A built-in resource cannot be registered.
 func (s *Server) Register(r Resource) error {
 	return s.register(r, nil)
 }
@@ -63,7 +63,7 @@ func (s *Server) register(r Resource, goType reflect.Type) error {
 	if g.closed {
 		return ErrClosed
 	}
-	old := g.kinds[gvr]
+	old := g.resources[gvr]
 	if old != nil && old.goType != nil {
 		return fmt.Errorf("embedded API server: %v is built in", gvr)
 	}
@@ -78,62 +78,65 @@ func (s *Server) register(r Resource, goType reflect.Type) error {
 		}
 		st = newStorage(s.clock, enc, gvr.GroupVersion().String(), s.opts.LogBytes)
 	}
-	k, err := s.newKind(r, goType, st)
+	res, err := s.newServedResource(r, goType, st)
 	if err != nil {
 		if g.storages[gvr.GroupResource()] == nil {
 			st.close()
 		}
 		return err
 	}
-	g.storages[gvr.GroupResource()], g.kinds[gvr] = st, k
+	g.storages[gvr.GroupResource()], g.resources[gvr] = st, res
 	if old != nil {
 		old.cache.Close()
 	}
 	return nil
 }
 
-// Unregister makes one version of a custom resource unknown again, and with its last version its objects. Their watchers see them
-// deleted, then their watches end. It reports whether the version was known.
+// Unregister makes one version of a custom resource unknown again, and with its last version its
+// objects. Their watchers see them deleted, then their watches end. It reports whether the version
+// was known.
 func (s *Server) Unregister(gvr schema.GroupVersionResource) bool {
 	return s.unregister(gvr)
 }
 
-// unregister is Unregister for several versions at once, so that the watchers of all of them see the objects deleted.
+// unregister is Unregister for several versions at once, so that the watchers of all of them see
+// the objects deleted.
 func (s *Server) unregister(gvrs ...schema.GroupVersionResource) bool {
-	var removed []*kind
+	var removed []*servedResource
 	for _, gvr := range gvrs {
-		k, last := s.registry.remove(gvr)
-		if k == nil {
+		res, last := s.registry.remove(gvr)
+		if res == nil {
 			continue
 		}
-		removed = append(removed, k)
+		removed = append(removed, res)
 		if last {
-			k.storage.empty()
+			res.storage.deleteAll()
 		}
 	}
-	for _, k := range removed {
-		k.cache.Close()
+	for _, res := range removed {
+		res.cache.Close()
 	}
 	return len(removed) > 0
 }
 
-// remove forgets one version, and says whether it was the last of its resource. A built-in one, or one that is unknown, is nil.
-func (g *registry) remove(gvr schema.GroupVersionResource) (k *kind, last bool) {
+// remove forgets one version, and says whether it was the last of its resource. A built-in one, or
+// one that is unknown, is nil.
+func (g *registry) remove(gvr schema.GroupVersionResource) (res *servedResource, last bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	k = g.kinds[gvr]
-	if k == nil || k.goType != nil {
+	res = g.resources[gvr]
+	if res == nil || res.goType != nil {
 		return nil, false
 	}
-	delete(g.kinds, gvr)
-	for other := range g.kinds {
+	delete(g.resources, gvr)
+	for other := range g.resources {
 		if other.GroupResource() == gvr.GroupResource() {
-			return k, false
+			return res, false
 		}
 	}
 	delete(g.storages, gvr.GroupResource())
-	g.retired = append(g.retired, k.storage)
-	return k, true
+	g.retired = append(g.retired, res.storage)
+	return res, true
 }
 
 // close ends all watches and stores.
@@ -141,8 +144,8 @@ func (g *registry) close() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.closed = true
-	for _, k := range g.kinds {
-		k.cache.Close()
+	for _, res := range g.resources {
+		res.cache.Close()
 	}
 	for _, st := range g.storages {
 		st.close()

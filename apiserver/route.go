@@ -12,17 +12,17 @@ import (
 	"github.com/weirproject/weir/internal/watchcache"
 )
 
-// request is what the path of a request for objects says.
-type request struct {
+// objectPath is what the path of a request for objects says.
+type objectPath struct {
 	gvr         schema.GroupVersionResource
 	namespace   string
 	name        string // empty: the collection
 	subresource string
-	watch       bool // the old way to ask for a watch: /api/v1/watch/…
+	oldWatch    bool // the old way to ask for a watch: /api/v1/watch/…
 }
 
 // parsePath reads the path of a request for objects. ok is false for any other path.
-func parsePath(path string) (q request, ok bool) {
+func parsePath(path string) (q objectPath, ok bool) {
 	parts := strings.Split(strings.Trim(path, "/"), "/")
 	switch {
 	case slices.Contains(parts, ""):
@@ -35,9 +35,10 @@ func parsePath(path string) (q request, ok bool) {
 		return q, false
 	}
 	if parts[0] == "watch" {
-		q.watch, parts = true, parts[1:]
+		q.oldWatch, parts = true, parts[1:]
 	}
-	// Below a namespace, "status" and "finalize" are its subresources; everything else is a resource in it.
+	// Below a namespace, "status" and "finalize" are its subresources; everything else is a
+	// resource in it.
 	if len(parts) > 2 && parts[0] == "namespaces" && !(len(parts) == 3 && (parts[2] == "status" || parts[2] == "finalize")) {
 		q.namespace, parts = parts[1], parts[2:]
 	}
@@ -113,7 +114,8 @@ func (s *Server) serveTop(w http.ResponseWriter, r *http.Request, name string) {
 	}
 }
 
-// notFound is the answer for a path that leads nowhere. It names no object: a resource may be unknown.
+// notFound is the answer for a path that leads nowhere. It names no object: a resource may be
+// unknown.
 func notFound(w http.ResponseWriter, r *http.Request) {
 	watchcache.WriteError(w, r, &apierrors.StatusError{ErrStatus: metav1.Status{
 		Status:  metav1.StatusFailure,
@@ -134,52 +136,52 @@ func errMethod(r *http.Request) error {
 }
 
 // serveObjects answers requests for the objects of one resource.
-func (s *Server) serveObjects(w http.ResponseWriter, r *http.Request, q request) {
-	k, ok := s.registry.find(q.gvr)
-	if !ok || q.subresource != "" && !(q.subresource == "status" && k.Status) || q.namespace != "" && !k.Namespaced {
+func (s *Server) serveObjects(w http.ResponseWriter, r *http.Request, q objectPath) {
+	res, ok := s.registry.find(q.gvr)
+	if !ok || q.subresource != "" && !(q.subresource == "status" && res.Status) || q.namespace != "" && !res.Namespaced {
 		notFound(w, r)
 		return
 	}
 	collection := q.name == ""
-	if !collection && k.Namespaced && q.namespace == "" && !q.watch {
+	if !collection && res.Namespaced && q.namespace == "" && !q.oldWatch {
 		notFound(w, r)
 		return
 	}
 	read := r.Method == http.MethodGet || r.Method == http.MethodHead
 	switch {
-	case q.watch && read:
+	case q.oldWatch && read:
 		query := r.URL.Query()
 		query.Set("watch", "true")
 		r.URL.RawQuery = query.Encode()
-		k.cache.ServeList(w, r, q.namespace, q.name)
+		res.cache.ServeList(w, r, q.namespace, q.name)
 	case read && (collection || watchcache.IsWatch(r.URL.Query())):
-		k.cache.ServeList(w, r, q.namespace, q.name)
+		res.cache.ServeList(w, r, q.namespace, q.name)
 	case read:
-		k.cache.ServeGet(w, r, q.namespace, q.name)
+		res.cache.ServeGet(w, r, q.namespace, q.name)
 	default:
-		if err := s.write(w, r, k, q); err != nil {
+		if err := s.write(w, r, res, q); err != nil {
 			watchcache.WriteError(w, r, err)
 		}
 	}
 }
 
 // write does a write and answers it. An error is returned only when nothing was answered.
-func (s *Server) write(w http.ResponseWriter, r *http.Request, k *kind, q request) error {
-	if err := k.cache.Accepts(r); err != nil {
+func (s *Server) write(w http.ResponseWriter, r *http.Request, res *servedResource, q objectPath) error {
+	if err := res.cache.Accepts(r); err != nil {
 		return err
 	}
 	collection, status := q.name == "", q.subresource != ""
 	switch {
 	case r.Method == http.MethodPost && collection:
-		return s.create(w, r, k, q)
+		return s.create(w, r, res, q)
 	case r.Method == http.MethodPut && !collection:
-		return s.put(w, r, k, q)
+		return s.put(w, r, res, q)
 	case r.Method == http.MethodPatch && !collection:
-		return s.patch(w, r, k, q)
+		return s.patch(w, r, res, q)
 	case r.Method == http.MethodDelete && !collection && !status:
-		return s.delete(w, r, k, q)
+		return s.delete(w, r, res, q)
 	case r.Method == http.MethodDelete && collection:
-		return s.deleteCollection(w, r, k, q)
+		return s.deleteCollection(w, r, res, q)
 	}
 	return errMethod(r)
 }

@@ -45,7 +45,8 @@ func (s *Server) seed() error {
 // seedChunk is how many pods are made before they are stored.
 const seedChunk = 512
 
-// seed stores all pods, each with a resourceVersion of its own, as what was there before the history begins.
+// seed stores all pods, each with a resourceVersion of its own, as what was there before the
+// history begins.
 func (st *storage) seed(sim *podsim.Pods) error {
 	st.mu.Lock()
 	defer st.mu.Unlock()

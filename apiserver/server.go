@@ -13,12 +13,12 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Server is an API server. It is an [http.Handler], ready as soon as New returns, and it can listen by itself: call Start or Run.
-// Its methods are safe for concurrent use.
+// Server is an API server. It is an [http.Handler], ready as soon as New returns, and it can listen
+// by itself: call Start or Run. Its methods are safe for concurrent use.
 type Server struct {
 	opts     Options
 	faults   *Faults
-	clock    *clock
+	clock    *revisionClock
 	registry registry
 
 	stop  context.CancelFunc // ends the churn
@@ -35,34 +35,35 @@ type Server struct {
 // ErrClosed is what the methods of a closed server answer.
 var ErrClosed = errors.New("embedded API server: closed")
 
-// firstVersion is the resourceVersion at which a server begins. Lower ones are as good as compacted, and 0 and 1 mean something else
-// or look like it.
+// firstVersion is the resourceVersion at which a server begins. Lower ones are as good as
+// compacted, and 0 and 1 mean something else or look like it.
 const firstVersion = 1000
 
-// New makes a server and seeds it. It starts no listener; it is usable as an [http.Handler] at once. Close it in any case.
+// New makes a server and seeds it. It starts no listener; it is usable as an [http.Handler] at
+// once. Close it in any case.
 func New(o Options) (*Server, error) {
 	s := &Server{
 		opts:   o,
 		faults: o.Faults,
-		clock:  &clock{now: firstVersion},
+		clock:  &revisionClock{now: firstVersion},
 		stop:   func() {},
 		registry: registry{
-			kinds:    map[schema.GroupVersionResource]*kind{},
-			storages: map[schema.GroupResource]*storage{},
+			resources: map[schema.GroupVersionResource]*servedResource{},
+			storages:  map[schema.GroupResource]*storage{},
 		},
 	}
 	if s.faults == nil {
 		s.faults = &Faults{}
 	}
-	if err := s.fill(); err != nil {
+	if err := s.registerAll(); err != nil {
 		_ = s.Close()
 		return nil, err
 	}
 	return s, nil
 }
 
-// fill registers what is known from the start and seeds it.
-func (s *Server) fill() error {
+// registerAll registers what is known from the start and seeds it.
+func (s *Server) registerAll() error {
 	known, err := builtins()
 	if err != nil {
 		return err
@@ -116,7 +117,7 @@ func (s *Server) Run(ctx context.Context) error {
 	return s.Close()
 }
 
-// URL is where the server listens, for example http://127.0.0.1:33017; empty before Start.
+// URL returns where the server listens, for example http://127.0.0.1:33017; empty before Start.
 func (s *Server) URL() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -126,15 +127,17 @@ func (s *Server) URL() string {
 	return "http://" + s.listener.Addr().String()
 }
 
-// Config is a client's configuration for the server, without a limit on its request rate. Each call makes a new one.
+// Config returns a client's configuration for the server, without a limit on its request rate. Each
+// call makes a new one.
 func (s *Server) Config() *rest.Config {
 	return &rest.Config{Host: s.URL(), QPS: -1}
 }
 
-// Compact forgets the history of all resources: a resourceVersion from before is answered with 410 Expired.
+// Compact forgets the history of all resources: a resourceVersion from before is answered with 410
+// Expired.
 func (s *Server) Compact() {
-	for _, k := range s.registry.all() {
-		k.cache.Compact()
+	for _, res := range s.registry.all() {
+		res.cache.Compact()
 	}
 }
 
@@ -156,8 +159,9 @@ func (s *Server) begin() bool {
 	return true
 }
 
-// Close ends every request, watches included, and waits for them. A second call does nothing. Where somebody else's server calls
-// ServeHTTP, a request whose body its client does not send is that server's to end.
+// Close ends every request, watches included, and waits for them. A second call does nothing. Where
+// somebody else's server calls ServeHTTP, a request whose body its client does not send is that
+// server's to end.
 func (s *Server) Close() error {
 	s.mu.Lock()
 	already := s.closed

@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// statusField is the Status of an object of a Go type. ok is false if it has none.
+// statusField returns the Status of an object of a Go type. ok is false if it has none.
 func statusField(o object) (v reflect.Value, ok bool) {
 	v = reflect.ValueOf(o).Elem().FieldByName("Status")
 	return v, v.IsValid()
@@ -54,7 +54,7 @@ func resetStatus(o object) {
 	}
 }
 
-// specChanged says whether anything but metadata and status differs.
+// specChanged reports whether anything but metadata and status differs.
 func specChanged(a, b object) bool {
 	if ua, ok := a.(*unstructured.Unstructured); ok {
 		return !equality.Semantic.DeepEqual(specOf(ua), specOf(b.(*unstructured.Unstructured)))

@@ -3,6 +3,7 @@ package apiserver
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"sync"
 
 	"github.com/weirproject/weir/internal/store"
@@ -12,7 +13,7 @@ import (
 
 // storage keeps the objects of one resource, in all its versions. Its writes are serialized.
 type storage struct {
-	clock    *clock
+	clock    *revisionClock
 	encoding wire.Encoding
 	// apiVersion that unstructured objects are kept with: that of the version that was known first.
 	apiVersion string
@@ -20,16 +21,16 @@ type storage struct {
 	store   *store.Store
 	history *watchcache.History
 
-	mu     sync.Mutex    // held over a whole read-modify-write, and for the writer
-	writer *store.Writer // used under mu and within clock.advance
-	gone   bool          // the resource is no longer served
-	meta   wire.Meta
+	mu           sync.Mutex    // held over a whole read-modify-write, and for the writer
+	writer       *store.Writer // used under mu and within clock.advance
+	unregistered bool          // the resource is no longer served
+	meta         wire.Meta
 }
 
-// errGone is what a write gets that was on its way when its resource ceased to be.
-var errGone = errors.New("embedded API server: the resource is no longer served")
+// errUnregistered is what a write gets that was on its way when its resource ceased to be.
+var errUnregistered = errors.New("embedded API server: the resource is no longer served")
 
-func newStorage(c *clock, enc wire.Encoding, apiVersion string, logBytes int64) *storage {
+func newStorage(c *revisionClock, enc wire.Encoding, apiVersion string, logBytes int64) *storage {
 	st := store.New(store.Config{Encoding: enc, KeepLog: true, LogBytes: logBytes})
 	s := &storage{clock: c, encoding: enc, apiVersion: apiVersion, store: st, writer: st.Writer(store.Scope{})}
 	c.Observe(func(rv uint64) { // nothing there, and that is all: synced
@@ -40,7 +41,8 @@ func newStorage(c *clock, enc wire.Encoding, apiVersion string, logBytes int64) 
 	return s
 }
 
-// put stores an object's bytes under the next resourceVersion and returns them with it. The caller holds mu.
+// put stores an object's bytes under the next resourceVersion and returns them with it. The caller
+// holds mu.
 func (s *storage) put(raw []byte) ([]byte, error) {
 	var out []byte
 	err := s.clock.advance(func(rv uint64) (err error) {
@@ -59,7 +61,8 @@ func (s *storage) put(raw []byte) ([]byte, error) {
 	return out, nil
 }
 
-// remove deletes an object and returns its last bytes with the resourceVersion of the deletion. The caller holds mu.
+// remove deletes an object and returns its last bytes with the resourceVersion of the deletion. The
+// caller holds mu.
 func (s *storage) remove(raw []byte) ([]byte, error) {
 	var out []byte
 	err := s.clock.advance(func(rv uint64) (err error) {
@@ -108,11 +111,11 @@ func (s *storage) get(key string) (raw []byte, ok bool, err error) {
 // close ends the store; what follows it ends too.
 func (s *storage) close() { s.store.Close() }
 
-// empty deletes everything and refuses what comes later.
-func (s *storage) empty() {
+// deleteAll deletes everything and refuses what comes later.
+func (s *storage) deleteAll() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.gone = true
+	s.unregistered = true
 	for o := range s.store.Snapshot().All() {
 		raw, err := o.AppendRaw(nil)
 		if err != nil {
@@ -121,3 +124,13 @@ func (s *storage) empty() {
 		_, _ = s.remove(raw)
 	}
 }
+
+// key of an object in its store.
+func key(namespace, name string) string {
+	if namespace == "" {
+		return name
+	}
+	return namespace + "/" + name
+}
+
+func formatVersion(v uint64) string { return strconv.FormatUint(v, 10) }

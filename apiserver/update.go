@@ -11,8 +11,8 @@ import (
 )
 
 // put answers a PUT.
-func (s *Server) put(w http.ResponseWriter, r *http.Request, k *kind, q request) error {
-	o, err := k.fromRequest(w, r)
+func (s *Server) put(w http.ResponseWriter, r *http.Request, res *servedResource, q objectPath) error {
+	o, err := res.fromRequest(w, r)
 	if err != nil {
 		return err
 	}
@@ -22,39 +22,40 @@ func (s *Server) put(w http.ResponseWriter, r *http.Request, k *kind, q request)
 	if o.GetName() != q.name {
 		return apierrors.NewBadRequest("the name of the object (" + o.GetName() + ") does not match the name on the URL (" + q.name + ")")
 	}
-	if err := k.checkNamespace(o, q.namespace); err != nil {
+	if err := res.checkNamespace(o, q.namespace); err != nil {
 		return err
 	}
-	if k.goType == nil && o.GetResourceVersion() == "" {
-		return apierrors.NewInvalid(k.groupKind(), q.name, field.ErrorList{
+	if res.goType == nil && o.GetResourceVersion() == "" {
+		return apierrors.NewInvalid(res.groupKind(), q.name, field.ErrorList{
 			field.Invalid(field.NewPath("metadata", "resourceVersion"), "", "must be specified for an update")})
 	}
-	raw, err := s.update(k, q, dryRun(r), func(object) (object, error) { return o, nil })
+	raw, err := s.update(res, q, dryRun(r), func(object) (object, error) { return o, nil })
 	if err != nil {
 		return err
 	}
-	return k.cache.WriteObject(w, r, http.StatusOK, raw)
+	return res.cache.WriteObject(w, r, http.StatusOK, raw)
 }
 
-const modified = "the object has been modified; please apply your changes to the latest version and try again"
+const modifiedMessage = "the object has been modified; please apply your changes to the latest version and try again"
 
-// update replaces an object by what change makes of it and returns the new bytes. change gets a copy of its own. A resourceVersion
-// in its result must be the current one; without one the update is unconditional.
-func (s *Server) update(k *kind, q request, dry bool, change func(object) (object, error)) ([]byte, error) {
-	st := k.storage
+// update replaces an object by what change makes of it and returns the new bytes. change gets a
+// copy of its own. A resourceVersion in its result must be the current one; without one the update
+// is unconditional.
+func (s *Server) update(res *servedResource, q objectPath, dry bool, change func(object) (object, error)) ([]byte, error) {
+	st := res.storage
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	if st.gone {
-		return nil, errGone
+	if st.unregistered {
+		return nil, errUnregistered
 	}
 	oldRaw, ok, err := st.get(key(q.namespace, q.name))
 	switch {
 	case err != nil:
 		return nil, apierrors.NewInternalError(err)
 	case !ok:
-		return nil, apierrors.NewNotFound(k.groupResource(), q.name)
+		return nil, apierrors.NewNotFound(res.groupResource(), q.name)
 	}
-	old, err := k.unmarshal(oldRaw)
+	old, err := res.unmarshal(oldRaw)
 	if err != nil {
 		return nil, apierrors.NewInternalError(err)
 	}
@@ -62,10 +63,10 @@ func (s *Server) update(k *kind, q request, dry bool, change func(object) (objec
 	if err != nil {
 		return nil, err
 	}
-	if o, err = s.prepareUpdate(k, q, o, old); err != nil {
+	if o, err = s.prepareUpdate(res, q, o, old); err != nil {
 		return nil, err
 	}
-	raw, err := k.marshal(o)
+	raw, err := res.marshal(o)
 	switch {
 	case err != nil:
 		return nil, apierrors.NewInternalError(err)
@@ -82,29 +83,29 @@ func (s *Server) update(k *kind, q request, dry bool, change func(object) (objec
 	if err != nil {
 		return nil, apierrors.NewInternalError(err)
 	}
-	return raw, s.changed(k, o)
+	return raw, s.afterWrite(res, o)
 }
 
-// finalized says whether an object that is being deleted waits for nothing any more.
+// finalized reports whether an object that is being deleted waits for nothing any more.
 func finalized(o object) bool {
 	return o.GetDeletionTimestamp() != nil && len(o.GetFinalizers()) == 0
 }
 
-// prepareUpdate checks an update and returns the object to be stored: o, with what an update cannot change as it was in old, or, for
-// the status subresource, old with the status of o.
-func (s *Server) prepareUpdate(k *kind, q request, o, old object) (object, error) {
+// prepareUpdate checks an update and returns the object to be stored: o, with what an update cannot
+// change as it was in old, or, for the status subresource, old with the status of o.
+func (s *Server) prepareUpdate(res *servedResource, q objectPath, o, old object) (object, error) {
 	if o.GetName() != old.GetName() || o.GetNamespace() != old.GetNamespace() {
 		return nil, apierrors.NewBadRequest("the name and the namespace of an object cannot be changed")
 	}
 	if v := o.GetResourceVersion(); v != "" && v != "0" && v != old.GetResourceVersion() {
-		return nil, apierrors.NewConflict(k.groupResource(), q.name, errors.New(modified))
+		return nil, apierrors.NewConflict(res.groupResource(), q.name, errors.New(modifiedMessage))
 	}
 	if uid := o.GetUID(); uid != "" && uid != old.GetUID() {
-		return nil, apierrors.NewConflict(k.groupResource(), q.name, fmt.Errorf("the uid is %s, not %s", old.GetUID(), uid))
+		return nil, apierrors.NewConflict(res.groupResource(), q.name, fmt.Errorf("the uid is %s, not %s", old.GetUID(), uid))
 	}
 	if q.subresource == "status" {
 		copyStatus(old, o)
-		return old, s.admit(k, old)
+		return old, s.admit(res, old)
 	}
 	o.SetUID(old.GetUID())
 	o.SetResourceVersion(old.GetResourceVersion())
@@ -113,11 +114,11 @@ func (s *Server) prepareUpdate(k *kind, q request, o, old object) (object, error
 	o.SetDeletionTimestamp(old.GetDeletionTimestamp())
 	o.SetDeletionGracePeriodSeconds(old.GetDeletionGracePeriodSeconds())
 	o.SetGeneration(old.GetGeneration())
-	if k.Status {
+	if res.Status {
 		copyStatus(o, old)
 	}
-	if k.hasGeneration() && specChanged(o, old) {
+	if res.hasGeneration() && specChanged(o, old) {
 		o.SetGeneration(old.GetGeneration() + 1)
 	}
-	return o, s.admit(k, o)
+	return o, s.admit(res, o)
 }

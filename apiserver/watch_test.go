@@ -66,8 +66,8 @@ func (w *rawWatch) close() {
 	_ = w.body.Close()
 }
 
-// next describes the next event: its type, the object's name and resourceVersion, and, of a bookmark, whether it ends the initial
-// events. "EOF" at the end.
+// next describes the next event: its type, the object's name and resourceVersion, and, of a
+// bookmark, whether it ends the initial events. "EOF" at the end.
 func (w *rawWatch) next() string {
 	w.t.Helper()
 	e, err := w.events.Next()
@@ -110,8 +110,8 @@ func (w *rawWatch) until(stop func(string) bool) (events []string) {
 	}
 }
 
-// TestWatchSemantics has a row for each row of the WATCH table of kube-apiserver. The history is as in TestListSemantics; once the
-// watch has begun, d is created, at {d}.
+// TestWatchSemantics has a row for each row of the WATCH table of kube-apiserver. The history is as
+// in TestListSemantics; once the watch has begun, d is created, at {d}.
 func TestWatchSemantics(t *testing.T) {
 	const initial = "sendInitialEvents=true&resourceVersionMatch=NotOlderThan&"
 	for _, tt := range []struct {
@@ -210,7 +210,8 @@ func TestWatchTransitions(t *testing.T) {
 	}
 }
 
-// TestWatchBookmarks counts them over the life of a watch: one a minute, and one two seconds before the end.
+// TestWatchBookmarks counts them over the life of a watch: one a minute, and one two seconds before
+// the end.
 func TestWatchBookmarks(t *testing.T) {
 	inCluster(t, apiserver.Options{}, func(t *testing.T, c *cluster) {
 		began := time.Now()
@@ -364,7 +365,8 @@ func TestWatchHeadersComeAtOnce(t *testing.T) {
 	})
 }
 
-// TestSlowWatcher: a client that reads nothing while everything changes many times gets each object once, and is not closed.
+// TestSlowWatcher: a client that reads nothing while everything changes many times gets each object
+// once, and is not closed.
 func TestSlowWatcher(t *testing.T) {
 	inCluster(t, apiserver.Options{LogBytes: 4 << 10}, func(t *testing.T, c *cluster) {
 		for i := range 50 {
@@ -407,7 +409,8 @@ func TestSlowWatcher(t *testing.T) {
 	})
 }
 
-// TestCloseEndsWatches: Close returns although clients hold their connections open, and the clients get a clean end.
+// TestCloseEndsWatches: Close returns although clients hold their connections open, and the clients
+// get a clean end.
 func TestCloseEndsWatches(t *testing.T) {
 	inCluster(t, apiserver.Options{}, func(t *testing.T, c *cluster) {
 		idle := c.watch(configMaps + "?watch=1")

@@ -20,7 +20,8 @@ import (
 
 var ctx = context.Background()
 
-// TestObjectLife goes through what the server does to an object's metadata, with a JSON and a protobuf client.
+// TestObjectLife goes through what the server does to an object's metadata, with a JSON and a
+// protobuf client.
 func TestObjectLife(t *testing.T) {
 	for _, encoding := range []string{"json", "protobuf"} {
 		t.Run(encoding, func(t *testing.T) {

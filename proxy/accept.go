@@ -7,44 +7,46 @@ import (
 )
 
 const (
-	// maxRanges bounds the media ranges of an Accept header that is read here. Of more than these kube-apiserver keeps no order.
-	maxRanges = 12
-	anything  = "*/*"
+	// maxMediaRanges bounds the media ranges of an Accept header that is read here. Of more than
+	// these kube-apiserver keeps no order.
+	maxMediaRanges = 12
+	anyMedia       = "*/*"
 )
 
-// usualAccept reports whether the Accept header is one that kube-apiserver reads as it is read here. Any other goes upstream: quotes, which
-// kube-apiserver takes for a part of the value; capitals; qualities but that of the last range, and ranges behind a wildcard, which it orders
-// in its own way; a second header, which it does not look at; and parameters that are not known here.
-func usualAccept(h http.Header) bool {
+// supportedAccept reports whether the Accept header is one that kube-apiserver reads as it is read
+// here. Any other goes upstream: quotes, which kube-apiserver takes for a part of the value;
+// capitals; qualities but that of the last range, and ranges behind a wildcard, which it orders in
+// its own way; a second header, which it does not look at; and parameters that are not known here.
+func supportedAccept(h http.Header) bool {
 	values := h.Values("Accept")
 	if len(values) == 0 || len(values) == 1 && values[0] == "" {
 		return true
 	}
-	if len(values) > 1 || strings.Count(values[0], ",") >= maxRanges {
+	if len(values) > 1 || strings.Count(values[0], ",") >= maxMediaRanges {
 		return false
 	}
 	ranges := strings.Split(values[0], ",")
 	for i, text := range ranges {
-		if !usualRange(text, i == len(ranges)-1) {
+		if !supportedRange(text, i == len(ranges)-1) {
 			return false
 		}
 	}
 	return true
 }
 
-// usualRange is usualAccept for one media range.
-func usualRange(text string, last bool) bool {
+// supportedRange is supportedAccept for one media range.
+func supportedRange(text string, last bool) bool {
 	parts := strings.Split(text, ";")
 	mediaType := strings.Trim(parts[0], " ")
 	kind, of, slash := strings.Cut(mediaType, "/")
 	plain := slash && isName(kind, mediaByte) && isName(of, mediaByte)
-	if !plain && (mediaType != anything || !last) {
+	if !plain && (mediaType != anyMedia || !last) {
 		return false
 	}
 	var seen []string
 	for _, part := range parts[1:] {
 		name, value, _ := strings.Cut(strings.Trim(part, " "), "=")
-		if name == "q" && last && len(seen) == len(parts)-2 && lowers(value) {
+		if name == "q" && last && len(seen) == len(parts)-2 && isFraction(value) {
 			continue // the last comes last with it as well, as in what client-node asks for by default: "application/json, */*;q=0.8"
 		}
 		if !slices.Contains([]string{"as", "g", "v", "stream", "charset"}, name) || slices.Contains(seen, name) || !isName(value, valueByte) {
@@ -55,15 +57,16 @@ func usualRange(text string, last bool) bool {
 	return true
 }
 
-// lowers reports whether a quality is between 0 and 1.
-func lowers(quality string) bool {
+// isFraction reports whether a quality is between 0 and 1.
+func isFraction(quality string) bool {
 	digits, ok := strings.CutPrefix(quality, "0.")
 	return ok && len(digits) <= 3 && strings.Trim(digits, "0123456789") == "" && strings.Trim(digits, "0") != ""
 }
 
-// suits reports whether whoever asks for another form of the objects asks for the one that such an answer has: as says which. Of a list that is
-// asked for as one object, or the reverse, kube-apiserver makes nothing, and says so.
-func suits(h http.Header, as string) bool {
+// acceptsKind reports whether whoever asks for another form of the objects asks for the one that
+// such an answer has: as says which. Of a list that is asked for as one object, or the reverse,
+// kube-apiserver makes nothing, and says so.
+func acceptsKind(h http.Header, as string) bool {
 	for text := range strings.SplitSeq(h.Get("Accept"), ",") {
 		for _, part := range strings.Split(text, ";")[1:] {
 			name, value, _ := strings.Cut(strings.Trim(part, " "), "=")

@@ -24,7 +24,8 @@ func (allowed) AllowsMediaTypeTransform(_, _ string, to *schema.GroupVersionKind
 func (allowed) AllowsServerVersion(string) bool  { return false }
 func (allowed) AllowsStreamSchema(s string) bool { return s == "watch" }
 
-// TestAccept: what is answered here is answered in the media type, and as the kind, that kube-apiserver's own negotiation chooses.
+// TestAccept: what is answered here is answered in the media type, and as the kind, that
+// kube-apiserver's own negotiation chooses.
 func TestAccept(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{Pods: 1})
 	f := startProxy(t, u, Options{Resources: []string{"pods"}})

@@ -24,17 +24,18 @@ type action struct {
 	fieldText, labelText string
 }
 
-// selects reports whether the action is on a part of what its path names.
-func (q *action) selects() bool { return q.fieldText != "" || q.labelText != "" }
+// hasSelectors reports whether the action is on a part of what its path names.
+func (q *action) hasSelectors() bool { return q.fieldText != "" || q.labelText != "" }
 
-// whole returns the action without its selectors, and without the name, which in an action with selectors is one of theirs.
-func (q *action) whole() *action {
+// withoutSelectors returns the action without its selectors, and without the name, which in an
+// action with selectors is one of theirs.
+func (q *action) withoutSelectors() *action {
 	w := *q
 	w.fields, w.labels, w.fieldText, w.labelText, w.name = nil, nil, "", "", ""
 	return &w
 }
 
-// attributes are what a review is asked about.
+// attributes returns what a review is asked about.
 func (q *action) attributes(who user.Info) *authorizer.AttributesRecord {
 	a := &authorizer.AttributesRecord{
 		User: who, Verb: q.verb, Path: q.path, ResourceRequest: q.resource != "",

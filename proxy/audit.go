@@ -24,20 +24,25 @@ import (
 	auditwebhook "k8s.io/apiserver/plugin/pkg/audit/webhook"
 )
 
-// Audit says which of the reads that are answered from here are recorded, and where: in kube-apiserver's format, by a policy as it has one.
-// What goes upstream is recorded there. The zero value: none is.
+// Audit says which of the reads that are answered from here are recorded, and where: in
+// kube-apiserver's format, by a policy as it has one. What goes upstream is recorded there. The
+// zero value: none is.
 type Audit struct {
-	// PolicyFile has a Policy of audit.k8s.io/v1. A read that is to be recorded with its response is not answered from here.
+	// PolicyFile has a Policy of audit.k8s.io/v1. A read that is to be recorded with its response
+	// is not answered from here.
 	PolicyFile string
-	// LogPath is the file to append to, "-" standard output. The file begins anew at MaxSize megabytes (0: 100); MaxBackups of those before
-	// are kept (0: all), for MaxAge days (0: for ever).
+	// LogPath is the file to append to, "-" standard output. The file begins anew at MaxSize
+	// megabytes (0: 100); MaxBackups of those before are kept (0: all), for MaxAge days (0: for
+	// ever).
 	LogPath                     string
 	MaxSize, MaxBackups, MaxAge int
-	// WebhookConfigFile is a kubeconfig that leads to who is sent what is recorded as well: in batches, at most 10,000 events behind.
+	// WebhookConfigFile is a kubeconfig that leads to who is sent what is recorded as well: in
+	// batches, at most 10,000 events behind.
 	WebhookConfigFile string
 }
 
-// auditor records reads. A nil one records nothing. Safe for concurrent use, apart from start and close.
+// auditor records reads. A nil one records nothing. Safe for concurrent use, apart from start and
+// close.
 type auditor struct {
 	policy  audit.PolicyRuleEvaluator
 	sink    audit.Backend
@@ -136,17 +141,18 @@ func (a *auditor) close() error {
 	return a.file.Close()
 }
 
-// record is what is put down of one read. A nil one is nothing.
-type record struct {
+// auditRecord is what is put down of one read. A nil one is nothing.
+type auditRecord struct {
 	ac  *audit.AuditContext
 	ctx context.Context // with ac
 }
 
-// errNotRecorded is returned for a read that must be recorded and cannot be, from here. Upstream it can.
+// errNotRecorded is returned for a read that must be recorded and cannot be, from here. Upstream it
+// can.
 var errNotRecorded = errors.New("the read cannot be recorded")
 
 // begin records that somebody who may have a read has asked for it.
-func (a *auditor) begin(r *http.Request, rd *read, who user.Info, received time.Time) (*record, error) {
+func (a *auditor) begin(r *http.Request, rd *readRequest, who user.Info, received time.Time) (*auditRecord, error) {
 	if a == nil {
 		return nil, nil
 	}
@@ -161,7 +167,7 @@ func (a *auditor) begin(r *http.Request, rd *read, who user.Info, received time.
 		id = types.UID(uuid.NewString())
 	}
 	audit.WithAuditID(ctx, id)
-	rec := &record{ac: audit.AuditContextFrom(ctx), ctx: ctx}
+	rec := &auditRecord{ac: audit.AuditContextFrom(ctx), ctx: ctx}
 	if err := rec.ac.Init(rule, a.sink); err != nil {
 		return nil, fmt.Errorf("%w: %w", errNotRecorded, err)
 	}
@@ -177,7 +183,7 @@ func (a *auditor) begin(r *http.Request, rd *read, who user.Info, received time.
 }
 
 // writer returns who notes how the read is answered, and is to be closed when it has been.
-func (rec *record) writer(w http.ResponseWriter, watch bool) *auditedWriter {
+func (rec *auditRecord) writer(w http.ResponseWriter, watch bool) *auditedWriter {
 	w.Header().Set(auditinternal.HeaderAuditID, string(rec.ac.AuditID()))
 	return &auditedWriter{ResponseWriter: w, record: rec, watch: watch}
 }
@@ -185,7 +191,7 @@ func (rec *record) writer(w http.ResponseWriter, watch bool) *auditedWriter {
 // auditedWriter is the answer to a read that is recorded.
 type auditedWriter struct {
 	http.ResponseWriter
-	record *record
+	record *auditRecord
 	watch  bool // its beginning is recorded as well
 	begun  bool
 }
@@ -193,7 +199,7 @@ type auditedWriter struct {
 // Unwrap is for http.ResponseController.
 func (w *auditedWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-func (w *auditedWriter) note(code int) {
+func (w *auditedWriter) recordCode(code int) {
 	if w.begun {
 		return
 	}
@@ -205,17 +211,17 @@ func (w *auditedWriter) note(code int) {
 }
 
 func (w *auditedWriter) WriteHeader(code int) {
-	w.note(code)
+	w.recordCode(code)
 	w.ResponseWriter.WriteHeader(code)
 }
 
 func (w *auditedWriter) Write(p []byte) (int, error) {
-	w.note(http.StatusOK)
+	w.recordCode(http.StatusOK)
 	return w.ResponseWriter.Write(p)
 }
 
 // end records that the read was answered, or broken off.
 func (w *auditedWriter) end() {
-	w.note(http.StatusOK)
+	w.recordCode(http.StatusOK)
 	w.record.ac.ProcessEventStage(w.record.ctx, auditinternal.StageResponseComplete)
 }

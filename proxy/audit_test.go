@@ -59,7 +59,7 @@ func auditOf(t *testing.T, path string) (events []auditv1.Event) {
 	return events
 }
 
-// stages are those of the events with an id.
+// stages returns those of the events with an id.
 func stages(events []auditv1.Event, id string) (out []auditinternal.Stage) {
 	for _, e := range events {
 		if string(e.AuditID) == id {
@@ -69,8 +69,8 @@ func stages(events []auditv1.Event, id string) (out []auditinternal.Stage) {
 	return out
 }
 
-// TestAudit: what is answered from here is recorded as the policy says, who asked, for what, and how it ended; what cannot be recorded from here
-// goes upstream.
+// TestAudit: what is answered from here is recorded as the policy says, who asked, for what, and
+// how it ended; what cannot be recorded from here goes upstream.
 func TestAudit(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{Pods: 3})
 	path := filepath.Join(t.TempDir(), "audit", "log")

@@ -19,16 +19,16 @@ import (
 func TestClaim(t *testing.T) {
 	const limit = 100
 	now := time.Now()
-	claimOf := func(name string, bytes int64, unread time.Duration, ready bool, watchers int64) claim {
-		h := &held{gvr: schema.GroupVersionResource{Resource: name}}
-		h.used.Store(now.Add(-unread).UnixNano())
-		h.watchers.Store(watchers)
+	claimOf := func(name string, bytes int64, unread time.Duration, ready bool, watchers int64) evictionCandidate {
+		res := &resource{gvr: schema.GroupVersionResource{Resource: name}}
+		res.lastRead.Store(now.Add(-unread).UnixNano())
+		res.watchers.Store(watchers)
 		if ready {
-			h.session.Store(&session{})
+			res.ready.Store(&session{})
 		}
-		return claim{h, bytes, now}
+		return evictionCandidate{res, bytes, now}
 	}
-	inOrder := []claim{
+	inOrder := []evictionCandidate{
 		claimOf("never fits", 101, 0, true, 9),
 		claimOf("long unread", 10, 20*time.Minute, true, 0),
 		claimOf("unread", 10, 10*time.Minute, true, 0),
@@ -41,29 +41,31 @@ func TestClaim(t *testing.T) {
 	}
 	for i := range inOrder {
 		for j := range inOrder {
-			if got := inOrder[i].weaker(&inOrder[j], limit); got != (i < j) {
+			if got := inOrder[i].evictBefore(&inOrder[j], limit); got != (i < j) {
 				t.Errorf("%q before %q: %v", inOrder[i].gvr.Resource, inOrder[j].gvr.Resource, got)
 			}
 		}
 	}
 }
 
-// TestDoesNotFit: a resource that is larger than the budget is not even read in: it is passed on, and nothing else has to make room for it.
+// TestDoesNotFit: a resource that is larger than the budget is not even read in: it is passed on,
+// and nothing else has to make room for it.
 func TestDoesNotFit(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{Pods: 1000})
 	const limit = 200 << 10
 	f := startProxy(t, u, Options{MemoryBudget: limit})
 	nodes := schema.GroupVersionResource{Version: "v1", Resource: "nodes"}
 	f.get("jane", "/api/v1/nodes?resourceVersion=0")
-	f.until("nodes are held", func() bool { h := f.proxy.holdings.find(nodes); return h != nil && h.session.Load() != nil })
+	f.until("nodes are held", func() bool { res := f.proxy.resources.find(nodes); return res != nil && res.ready.Load() != nil })
 	f.get("jane", "/api/v1/pods?resourceVersion=0&limit=1&labelSelector=none")
-	b := &f.proxy.holdings.budget
-	f.until("pods are let go", func() bool { return b.evicted.Load() == 1 && f.proxy.holdings.find(podsResource) == nil })
-	// What comes in between two looks is 1 MiB as the upstream sends it, which is less once it is packed.
-	if used := b.used.Load(); used > limit+lookAfter {
+	b := &f.proxy.resources.budget
+	f.until("pods are let go", func() bool { return b.evicted.Load() == 1 && f.proxy.resources.find(podsResource) == nil })
+	// What comes in between two looks is 1 MiB as the upstream sends it, which is less once it is
+	// packed.
+	if used := b.used.Load(); used > limit+evictAfterBytes {
 		t.Errorf("%d bytes were held", used)
 	}
-	if h := f.proxy.holdings.find(nodes); h == nil || h.session.Load() == nil || f.proxy.holdings.wants(podsResource) {
+	if res := f.proxy.resources.find(nodes); res == nil || res.ready.Load() == nil || f.proxy.resources.canAdd(podsResource) {
 		t.Error("nodes had to make room")
 	}
 	u.passed("")
@@ -72,15 +74,16 @@ func TestDoesNotFit(t *testing.T) {
 	}
 }
 
-// TestOutgrown: when a resource grows beyond the budget its watches end, and a client goes on upstream from where it was, and misses nothing.
+// TestOutgrown: when a resource grows beyond the budget its watches end, and a client goes on
+// upstream from where it was, and misses nothing.
 func TestOutgrown(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{})
 	f := startProxy(t, u, Options{MemoryBudget: 512 << 10})
 	f.get("jane", "/api/v1/configmaps?resourceVersion=0")
 	maps := schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
-	f.until("they are held", func() bool { h := f.proxy.holdings.find(maps); return h != nil && h.session.Load() != nil })
+	f.until("they are held", func() bool { res := f.proxy.resources.find(maps); return res != nil && res.ready.Load() != nil })
 	lines := f.watch("jane", "/api/v1/configmaps?watch=true&resourceVersion=0")
-	f.until("it watches", func() bool { return f.proxy.holdings.find(maps).watchers.Load() == 1 })
+	f.until("it watches", func() bool { return f.proxy.resources.find(maps).watchers.Load() == 1 })
 	const many = 60
 	client := u.writerPast().CoreV1().ConfigMaps("default")
 	random := rand.New(rand.NewPCG(1, 1)) // or it would be packed to nothing
@@ -115,7 +118,7 @@ func TestOutgrown(t *testing.T) {
 	for seen < many {
 		take(f.next(lines, "ADDED"))
 	}
-	if len(u.passed("/api/v1/configmaps")) != 1 || f.proxy.holdings.find(maps) != nil || f.proxy.holdings.budget.evicted.Load() != 1 {
+	if len(u.passed("/api/v1/configmaps")) != 1 || f.proxy.resources.find(maps) != nil || f.proxy.resources.budget.evicted.Load() != 1 {
 		t.Error("it did not go on upstream")
 	}
 }

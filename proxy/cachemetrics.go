@@ -24,7 +24,8 @@ func cacheGauge(name, help string, get func(*watchcache.Stats) float64) cacheMet
 	return cacheMetric{prometheus.NewDesc(name, help, byResource, nil), prometheus.GaugeValue, get}
 }
 
-// cacheMetrics are those with no label but the resource. They begin again when the resource is held anew.
+// cacheMetrics are those with no label but the resource. They begin again when the resource is held
+// anew.
 var cacheMetrics = []cacheMetric{
 	cacheGauge("apiserver_watch_cache_resource_version", "The resourceVersion up to which a resource is held.",
 		func(s *watchcache.Stats) float64 { return float64(s.ResourceVersion) }),
@@ -47,11 +48,11 @@ var cacheMetrics = []cacheMetric{
 	cacheCounter("weir_watchcache_too_large_total", "Requests for a state that had not come in time, answered 504.",
 		func(s *watchcache.Stats) uint64 { return s.TooLarge }),
 	cacheCounter("weir_watchcache_shared_hits_total", "Events for several watchers that were encoded already.",
-		func(s *watchcache.Stats) uint64 { return s.SharedHits }),
+		func(s *watchcache.Stats) uint64 { return s.EncodeCacheHits }),
 	cacheCounter("weir_watchcache_shared_misses_total", "Events for several watchers that had to be encoded.",
-		func(s *watchcache.Stats) uint64 { return s.SharedMisses }),
+		func(s *watchcache.Stats) uint64 { return s.EncodeCacheMisses }),
 	cacheGauge("weir_watchcache_shared_bytes", "What encoded events for several watchers take.",
-		func(s *watchcache.Stats) float64 { return float64(s.SharedBytes) }),
+		func(s *watchcache.Stats) float64 { return float64(s.EncodeCacheBytes) }),
 	cacheCounter("weir_watchcache_indexes_built_total", "Indexes made because selectors kept coming.",
 		func(s *watchcache.Stats) uint64 { return s.IndexesBuilt }),
 	cacheCounter("weir_watchcache_indexes_dropped_total", "Indexes that made room for others.",
@@ -97,7 +98,7 @@ func (s *session) collectCache(ch chan<- prometheus.Metric, labels []string) {
 	for _, m := range cacheMetrics {
 		send(m.desc, m.kind, m.get(&st), labels)
 	}
-	send(descWatchEvents, prometheus.CounterValue, float64(st.InitialEvents+st.Events+st.Bookmarks), []string{labels[0], s.kind.Version, labels[1]})
+	send(descWatchEvents, prometheus.CounterValue, float64(st.InitialEvents+st.Events+st.Bookmarks), []string{labels[0], s.info.Version, labels[1]})
 	ch <- prometheus.MustNewConstHistogram(descReadWait, st.Waits, st.WaitSeconds, nil, labels...)
 	returned := 0.0
 	for _, x := range st.Indexes {

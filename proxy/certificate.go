@@ -20,44 +20,45 @@ import (
 	"time"
 )
 
-// certificate is what the server shows. One from files is read again when they change. Safe for concurrent use.
-type certificate struct {
+// servingCertificate is what the server shows. One from files is read again when they change. Safe
+// for concurrent use.
+type servingCertificate struct {
 	certFile, keyFile string // empty: made for this process
 	ca                []byte // PEM
 
-	mu      sync.Mutex
-	pair    *tls.Certificate
-	looked  time.Time
-	changed time.Time // modification time of certFile
+	mu         sync.Mutex
+	pair       *tls.Certificate
+	checkedAt  time.Time
+	modifiedAt time.Time // modification time of certFile
 }
 
 const (
-	selfSignedFor = 365 * 24 * time.Hour
-	// lookEvery is how often the files are looked at, at most.
-	lookEvery = 10 * time.Second
+	selfSignedValidity = 365 * 24 * time.Hour
+	// certificateCheckInterval is how often the files are looked at, at most.
+	certificateCheckInterval = 10 * time.Second
 
 	certName, keyName = "weir-proxy.crt", "weir-proxy.key"
 )
 
-func newCertificate(o *Options) (*certificate, error) {
+func newServingCertificate(o *Options) (*servingCertificate, error) {
 	switch {
 	case (o.CertFile == "") != (o.KeyFile == ""):
 		return nil, fmt.Errorf("%w: a certificate needs its key, and a key its certificate", ErrOptions)
 	case o.CertFile != "":
-		return readCertificate(o.CertFile, o.KeyFile)
+		return readServingCertificate(o.CertFile, o.KeyFile)
 	case o.CertDir != "":
 		certFile, keyFile := filepath.Join(o.CertDir, certName), filepath.Join(o.CertDir, keyName)
-		c, err := readCertificate(certFile, keyFile)
-		if err == nil && c.good(o) {
+		c, err := readServingCertificate(certFile, keyFile)
+		if err == nil && c.usable(o) {
 			return c, nil
 		}
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, err
 		}
-		if err := writeCertificate(o, certFile, keyFile); err != nil {
+		if err := writeSelfSigned(o, certFile, keyFile); err != nil {
 			return nil, err
 		}
-		return readCertificate(certFile, keyFile)
+		return readServingCertificate(certFile, keyFile)
 	}
 	certPEM, keyPEM, err := selfSigned(o)
 	if err != nil {
@@ -67,11 +68,11 @@ func newCertificate(o *Options) (*certificate, error) {
 	if err != nil {
 		return nil, fmt.Errorf("proxy: %w", err)
 	}
-	return &certificate{ca: certPEM, pair: &pair}, nil
+	return &servingCertificate{ca: certPEM, pair: &pair}, nil
 }
 
-func readCertificate(certFile, keyFile string) (*certificate, error) {
-	c := &certificate{certFile: certFile, keyFile: keyFile}
+func readServingCertificate(certFile, keyFile string) (*servingCertificate, error) {
+	c := &servingCertificate{certFile: certFile, keyFile: keyFile}
 	if err := c.read(); err != nil {
 		return nil, fmt.Errorf("proxy: certificate: %w", err)
 	}
@@ -79,7 +80,7 @@ func readCertificate(certFile, keyFile string) (*certificate, error) {
 }
 
 // read reads the files. The lock is held, or nobody else knows c.
-func (c *certificate) read() error {
+func (c *servingCertificate) read() error {
 	info, err := os.Stat(c.certFile)
 	if err != nil {
 		return err
@@ -95,30 +96,31 @@ func (c *certificate) read() error {
 	if c.ca == nil {
 		c.ca = raw
 	}
-	c.pair, c.changed, c.looked = &pair, info.ModTime(), time.Now()
+	c.pair, c.modifiedAt, c.checkedAt = &pair, info.ModTime(), time.Now()
 	return nil
 }
 
-// get is tls.Config.GetCertificate. Files that changed and cannot be read leave the certificate as it was.
-func (c *certificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+// get is tls.Config.GetCertificate. Files that changed and cannot be read leave the certificate as
+// it was.
+func (c *servingCertificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.certFile != "" && time.Since(c.looked) > lookEvery {
-		c.looked = time.Now()
-		if info, err := os.Stat(c.certFile); err == nil && !info.ModTime().Equal(c.changed) {
+	if c.certFile != "" && time.Since(c.checkedAt) > certificateCheckInterval {
+		c.checkedAt = time.Now()
+		if info, err := os.Stat(c.certFile); err == nil && !info.ModTime().Equal(c.modifiedAt) {
 			_ = c.read()
 		}
 	}
 	return c.pair, nil
 }
 
-// good says whether a certificate that was made before still does.
-func (c *certificate) good(o *Options) bool {
+// usable reports whether a certificate that was made before still does.
+func (c *servingCertificate) usable(o *Options) bool {
 	leaf := c.pair.Leaf
-	if time.Until(leaf.NotAfter) < selfSignedFor/12 {
+	if time.Until(leaf.NotAfter) < selfSignedValidity/12 {
 		return false
 	}
-	for _, host := range hosts(o) {
+	for _, host := range certificateHosts(o) {
 		if leaf.VerifyHostname(host) != nil {
 			return false
 		}
@@ -126,8 +128,8 @@ func (c *certificate) good(o *Options) bool {
 	return true
 }
 
-// hosts are what a certificate of our own is good for.
-func hosts(o *Options) []string {
+// certificateHosts returns what a certificate of our own is good for.
+func certificateHosts(o *Options) []string {
 	out := []string{"localhost", "127.0.0.1", "::1"}
 	if name, err := os.Hostname(); err == nil {
 		out = append(out, name)
@@ -156,12 +158,12 @@ func selfSigned(o *Options) (certPEM, keyPEM []byte, err error) {
 		SerialNumber: serial,
 		Subject:      pkix.Name{CommonName: "weir-proxy"},
 		NotBefore:    time.Now().Add(-5 * time.Minute), // clocks differ
-		NotAfter:     time.Now().Add(selfSignedFor),
+		NotAfter:     time.Now().Add(selfSignedValidity),
 		KeyUsage:     x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
 		ExtKeyUsage:  []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 		IsCA:         true, BasicConstraintsValid: true, MaxPathLenZero: true,
 	}
-	for _, host := range hosts(o) {
+	for _, host := range certificateHosts(o) {
 		if ip := net.ParseIP(host); ip != nil {
 			template.IPAddresses = append(template.IPAddresses, ip)
 		} else {
@@ -180,7 +182,7 @@ func selfSigned(o *Options) (certPEM, keyPEM []byte, err error) {
 		pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: keyDER}), nil
 }
 
-func writeCertificate(o *Options, certFile, keyFile string) error {
+func writeSelfSigned(o *Options, certFile, keyFile string) error {
 	certPEM, keyPEM, err := selfSigned(o)
 	if err != nil {
 		return err

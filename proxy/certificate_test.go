@@ -21,7 +21,7 @@ import (
 	"github.com/weirproject/weir/apiserver"
 )
 
-func leaf(t *testing.T, c *certificate) *x509.Certificate {
+func leaf(t *testing.T, c *servingCertificate) *x509.Certificate {
 	t.Helper()
 	pair, err := c.get(&tls.ClientHelloInfo{})
 	if err != nil {
@@ -30,14 +30,15 @@ func leaf(t *testing.T, c *certificate) *x509.Certificate {
 	return pair.Leaf
 }
 
-// TestCertDir: a certificate that was made stays, until it is not good for what it is to be good for.
+// TestCertDir: a certificate that was made stays, until it is not good for what it is to be good
+// for.
 func TestCertDir(t *testing.T) {
 	o := Options{Listen: "127.0.0.1:0", CertDir: filepath.Join(t.TempDir(), "certs")}
-	first, err := newCertificate(&o)
+	first, err := newServingCertificate(&o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	again, err := newCertificate(&o)
+	again, err := newServingCertificate(&o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,7 +46,7 @@ func TestCertDir(t *testing.T) {
 		t.Error("made anew without a reason")
 	}
 	o.Hosts = []string{"weir.kube-system.svc", "10.0.0.1"}
-	other, err := newCertificate(&o)
+	other, err := newServingCertificate(&o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,18 +60,18 @@ func TestCertDir(t *testing.T) {
 		t.Errorf("%v, %v", info.Mode(), err)
 	}
 	// Files that change are read again.
-	given, err := newCertificate(&Options{CertFile: filepath.Join(o.CertDir, certName), KeyFile: filepath.Join(o.CertDir, keyName)})
+	given, err := newServingCertificate(&Options{CertFile: filepath.Join(o.CertDir, certName), KeyFile: filepath.Join(o.CertDir, keyName)})
 	if err != nil {
 		t.Fatal(err)
 	}
 	before := leaf(t, given)
-	if err := writeCertificate(&o, given.certFile, given.keyFile); err != nil {
+	if err := writeSelfSigned(&o, given.certFile, given.keyFile); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.Chtimes(given.certFile, time.Time{}, time.Now().Add(time.Second)); err != nil {
 		t.Fatal(err)
 	}
-	given.looked = time.Time{}
+	given.checkedAt = time.Time{}
 	if leaf(t, given).Equal(before) {
 		t.Error("the certificate is still the old one")
 	}

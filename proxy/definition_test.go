@@ -7,17 +7,18 @@ import (
 	"github.com/weirproject/weir/apiserver"
 )
 
-// TestRedefined: a resource that the upstream defines in another way is held anew, its watches end, and resources of other groups stay as they are.
+// TestRedefined: a resource that the upstream defines in another way is held anew, its watches end,
+// and resources of other groups stay as they are.
 func TestRedefined(t *testing.T) {
 	t.Parallel()
 	u := startUpstream(t, apiserver.Options{Pods: 3})
 	u.setSchema("apis/example.com/v1", "one")
-	wait := defaultPatience
+	wait := defaultTimeouts
 	wait.origin = 20 * time.Millisecond
-	f := startProxy(t, u, Options{Resources: []string{"pods", "widgets.v1.example.com"}, patience: wait})
+	f := startProxy(t, u, Options{Resources: []string{"pods", "widgets.v1.example.com"}, timeouts: wait})
 	define(f)
 	f.ready()
-	pods, before := f.held("pods").session.Load(), f.held("widgets").session.Load()
+	pods, before := f.held("pods").ready.Load(), f.held("widgets").ready.Load()
 	lines := f.watch("jane", "/apis/example.com/v1/widgets?watch=true")
 	f.next(lines, "ADDED")
 	u.setSchema("api/v1", "one") // which tells nothing, since it was not known
@@ -25,10 +26,10 @@ func TestRedefined(t *testing.T) {
 	for range lines { // they end
 	}
 	f.until("they are held anew", func() bool {
-		on := f.held("widgets").session.Load()
+		on := f.held("widgets").ready.Load()
 		return on != nil && on != before
 	})
-	if f.held("pods").session.Load() != pods {
+	if f.held("pods").ready.Load() != pods {
 		t.Error("pods are held anew, too")
 	}
 }
@@ -45,12 +46,12 @@ func TestDefinitionDiffers(t *testing.T) {
 		{definition{"definition": "u/2"}, true},
 		{definition{"schema": "x"}, false},
 	} {
-		if got := tt.now.differs(was); got != tt.want {
+		if got := tt.now.differsFrom(was); got != tt.want {
 			t.Errorf("%v: %v", tt.now, got)
 		}
 	}
-	was.learn(definition{"schema": "x", "version": "v2"})
-	if !(definition{"schema": "y"}).differs(was) || was["version"] != "v1.37.1" {
+	was.merge(definition{"schema": "x", "version": "v2"})
+	if !(definition{"schema": "y"}).differsFrom(was) || was["version"] != "v1.37.1" {
 		t.Errorf("has learned %v", was)
 	}
 }

@@ -42,8 +42,8 @@ func (f *fixture) ends(what string, lines <-chan string) {
 	}
 }
 
-// TestRefusedReview: an upstream that answers a review with an error can be reached, so no earlier answer counts: nothing is shown, to nobody,
-// and watches end.
+// TestRefusedReview: an upstream that answers a review with an error can be reached, so no earlier
+// answer counts: nothing is shown, to nobody, and watches end.
 func TestRefusedReview(t *testing.T) {
 	const list = "/api/v1/pods?resourceVersion=0"
 	for _, code := range []int{http.StatusForbidden, http.StatusTooManyRequests, http.StatusInternalServerError, http.StatusServiceUnavailable} {
@@ -85,8 +85,8 @@ func TestRefusedReview(t *testing.T) {
 	}
 }
 
-// TestNoGraceForMore: the last answer counts for reads only. Who was allowed to impersonate, or to read /metrics, is asked about each time,
-// whatever keeps the review from being answered.
+// TestNoGraceForMore: the last answer counts for reads only. Who was allowed to impersonate, or to
+// read /metrics, is asked about each time, whatever keeps the review from being answered.
 func TestNoGraceForMore(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{})
 	f := startProxy(t, u, Options{})
@@ -121,7 +121,8 @@ func TestNoGraceForMore(t *testing.T) {
 	ask(http.StatusOK, "answered again")
 }
 
-// TestReviewsAloneFail: while the upstream answers anything, a review that it does not answer opens no grace.
+// TestReviewsAloneFail: while the upstream answers anything, a review that it does not answer opens
+// no grace.
 func TestReviewsAloneFail(t *testing.T) {
 	const list = "/api/v1/pods?resourceVersion=0"
 	u := startUpstream(t, apiserver.Options{Pods: 3})
@@ -147,7 +148,8 @@ func TestGraceEnds(t *testing.T) {
 	f.ends("no grace is left", lines)
 }
 
-// TestStrangers: tokens that nobody knows use up no more than their share of the reviews. A caller who is known is asked about all the same.
+// TestStrangers: tokens that nobody knows use up no more than their share of the reviews. A caller
+// who is known is asked about all the same.
 func TestStrangers(t *testing.T) {
 	const list = "/api/v1/pods?resourceVersion=0"
 	u := startUpstream(t, apiserver.Options{Pods: 3})
@@ -180,7 +182,7 @@ func TestStrangers(t *testing.T) {
 		w.WriteHeader(http.StatusCreated)
 		_ = json.NewEncoder(w).Encode(review)
 	})
-	const many = maxStrangers + maxStrangersWaiting + 50
+	const many = maxUnknownReviews + maxWaitingReviews + 50
 	codes := make(chan int, many)
 	for i := range many {
 		go func() {
@@ -208,7 +210,8 @@ func TestStrangers(t *testing.T) {
 	}
 }
 
-// TestVerdicts: what a review that failed means for reads of somebody who was allowed before, and for more than reads.
+// TestVerdicts: what a review that failed means for reads of somebody who was allowed before, and
+// for more than reads.
 func TestVerdicts(t *testing.T) {
 	network := &url.Error{Op: "Post", URL: "https://upstream", Err: syscall.ECONNREFUSED}
 	refusal := apierrors.NewForbidden(schema.GroupResource{Resource: "subjectaccessreviews"}, "", nil)
@@ -216,26 +219,26 @@ func TestVerdicts(t *testing.T) {
 		err     error
 		late    bool // the caller has gone before the review ended
 		reached bool // the upstream answers something else
-		read    verdict
-		more    verdict
+		read    decision
+		more    decision
 	}{
-		"no network":                 {err: network, read: graced, more: unreached},
-		"no answer in time":          {err: context.DeadlineExceeded, read: graced, more: unreached},
-		"several, no network":        {err: utilerrors.NewAggregate([]error{network, network}), read: graced, more: unreached},
-		"no network, but others":     {err: network, reached: true, read: refused, more: refused},
-		"refused":                    {err: refusal, read: refused, more: refused},
-		"several, one refused":       {err: utilerrors.NewAggregate([]error{network, refusal}), read: refused, more: refused},
-		"too many requests":          {err: apierrors.NewTooManyRequests("", 1), read: refused, more: refused},
-		"a timeout that is told":     {err: apierrors.NewTimeoutError("", 1), read: refused, more: refused},
-		"the caller has gone":        {err: &url.Error{Op: "Post", Err: context.Canceled}, late: true, read: refused, more: refused},
-		"what a webhook says":        {err: errors.New("invalid bearer token"), read: no, more: no},
-		"the caller, and no network": {err: network, late: true, read: refused, more: refused},
+		"no network":                 {err: network, read: decisionGrace, more: decisionUnreachable},
+		"no answer in time":          {err: context.DeadlineExceeded, read: decisionGrace, more: decisionUnreachable},
+		"several, no network":        {err: utilerrors.NewAggregate([]error{network, network}), read: decisionGrace, more: decisionUnreachable},
+		"no network, but others":     {err: network, reached: true, read: decisionUnanswered, more: decisionUnanswered},
+		"refused":                    {err: refusal, read: decisionUnanswered, more: decisionUnanswered},
+		"several, one refused":       {err: utilerrors.NewAggregate([]error{network, refusal}), read: decisionUnanswered, more: decisionUnanswered},
+		"too many requests":          {err: apierrors.NewTooManyRequests("", 1), read: decisionUnanswered, more: decisionUnanswered},
+		"a timeout that is told":     {err: apierrors.NewTimeoutError("", 1), read: decisionUnanswered, more: decisionUnanswered},
+		"the caller has gone":        {err: &url.Error{Op: "Post", Err: context.Canceled}, late: true, read: decisionUnanswered, more: decisionUnanswered},
+		"what a webhook says":        {err: errors.New("invalid bearer token"), read: decisionDeny, more: decisionDeny},
+		"the caller, and no network": {err: network, late: true, read: decisionUnanswered, more: decisionUnanswered},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
-				out := &outage{reached: func(context.Context, time.Time) bool { return tt.reached }}
+				br := &breaker{probe: func(context.Context, time.Time) bool { return tt.reached }}
 				var failure error
 				fail := func() error {
 					if failure != nil && tt.late {
@@ -243,14 +246,14 @@ func TestVerdicts(t *testing.T) {
 					}
 					return failure
 				}
-				authz := &authorization{outage: out, timeout: time.Minute, fresh: time.Second, allowed: lru.New(maxKnown)}
-				authz.reviews = authorizer.AuthorizerFunc(func(context.Context, authorizer.Attributes) (authorizer.Decision, string, error) {
+				authz := &authorization{breaker: br, timeout: time.Minute, localTTL: time.Second, allowedAt: lru.New(maxCachedAnswers)}
+				authz.cached = authorizer.AuthorizerFunc(func(context.Context, authorizer.Attributes) (authorizer.Decision, string, error) {
 					if err := fail(); err != nil {
 						return authorizer.DecisionNoOpinion, "", err
 					}
 					return authorizer.DecisionAllow, "", nil
 				})
-				authn := &authentication{outage: out, fresh: time.Second, known: lru.New(maxKnown), strangers: newStrangers()}
+				authn := &authentication{breaker: br, localTTL: time.Second, tokenAnswers: lru.New(maxCachedAnswers), reviewLimit: newReviewLimiter()}
 				authn.tokens = authenticator.RequestFunc(func(*http.Request) (*authenticator.Response, bool, error) {
 					if err := fail(); err != nil {
 						return nil, false, err
@@ -259,24 +262,24 @@ func TestVerdicts(t *testing.T) {
 				})
 				r := (&http.Request{Header: http.Header{"Authorization": {"Bearer one"}}}).WithContext(ctx)
 				jane, q := &user.DefaultInfo{Name: "jane"}, &action{verb: "list", resource: "pods"}
-				ask := func(want verdict, t0 terms) {
+				ask := func(want decision, t0 reviewOptions) {
 					t.Helper()
-					if _, v := authn.caller(r, t0); v != want {
-						t.Errorf("the caller, %+v: %d, want %d", t0, v, want)
+					if _, d := authn.authenticate(r, t0); d != want {
+						t.Errorf("the caller, %+v: %d, want %d", t0, d, want)
 					}
-					if v := authz.allows(ctx, jane, q, t0); v != want {
-						t.Errorf("the permission, %+v: %d, want %d", t0, v, want)
+					if d := authz.allows(ctx, jane, q, t0); d != want {
+						t.Errorf("the permission, %+v: %d, want %d", t0, d, want)
 					}
 				}
-				ask(yes, terms{})
+				ask(decisionAllow, reviewOptions{})
 				time.Sleep(time.Minute)
 				failure = tt.err
-				ask(tt.more, terms{})
-				if tt.more != no {
-					ask(tt.read, terms{grace: time.Hour})
+				ask(tt.more, reviewOptions{})
+				if tt.more != decisionDeny {
+					ask(tt.read, reviewOptions{grace: time.Hour})
 				}
 				time.Sleep(time.Hour)
-				ask(tt.more, terms{grace: time.Hour})
+				ask(tt.more, reviewOptions{grace: time.Hour})
 			})
 		})
 	}
@@ -285,33 +288,33 @@ func TestVerdicts(t *testing.T) {
 // TestKeeps: how long a watch goes on by what its rechecks say.
 func TestKeeps(t *testing.T) {
 	type step struct {
-		v     verdict
+		v     decision
 		after time.Duration
 		keeps bool
 	}
 	for name, steps := range map[string][]step{
-		"no twice":                  {{no, 0, true}, {no, 0, false}},
-		"no, yes, no":               {{no, 0, true}, {yes, 0, true}, {no, 0, true}},
-		"no, and another later":     {{no, 0, true}, {refused, 0, true}, {unreached, 0, true}, {graced, 0, true}, {no, 0, false}},
-		"refused":                   {{refused, 0, true}, {refused, 0, true}, {refused, 0, false}},
-		"refused now and then":      {{refused, 0, true}, {refused, 0, true}, {yes, 0, true}, {refused, 0, true}, {refused, 0, true}},
-		"refused between outages":   {{refused, 0, true}, {unreached, 0, true}, {refused, 0, true}, {graced, 0, true}, {refused, 0, false}},
-		"unreached within grace":    {{unreached, 59 * time.Minute, true}, {unreached, time.Minute, false}},
-		"unreached, yes, unreached": {{unreached, 59 * time.Minute, true}, {yes, 0, true}, {unreached, 59 * time.Minute, true}},
-		"refused for too long":      {{refused, 0, true}, {refused, 30 * time.Minute, false}},
-		"refused, then no answer":   {{refused, 59 * time.Minute, true}, {unreached, time.Minute, false}},
+		"no twice":                  {{decisionDeny, 0, true}, {decisionDeny, 0, false}},
+		"no, yes, no":               {{decisionDeny, 0, true}, {decisionAllow, 0, true}, {decisionDeny, 0, true}},
+		"no, and another later":     {{decisionDeny, 0, true}, {decisionUnanswered, 0, true}, {decisionUnreachable, 0, true}, {decisionGrace, 0, true}, {decisionDeny, 0, false}},
+		"refused":                   {{decisionUnanswered, 0, true}, {decisionUnanswered, 0, true}, {decisionUnanswered, 0, false}},
+		"refused now and then":      {{decisionUnanswered, 0, true}, {decisionUnanswered, 0, true}, {decisionAllow, 0, true}, {decisionUnanswered, 0, true}, {decisionUnanswered, 0, true}},
+		"refused between outages":   {{decisionUnanswered, 0, true}, {decisionUnreachable, 0, true}, {decisionUnanswered, 0, true}, {decisionGrace, 0, true}, {decisionUnanswered, 0, false}},
+		"unreached within grace":    {{decisionUnreachable, 59 * time.Minute, true}, {decisionUnreachable, time.Minute, false}},
+		"unreached, yes, unreached": {{decisionUnreachable, 59 * time.Minute, true}, {decisionAllow, 0, true}, {decisionUnreachable, 59 * time.Minute, true}},
+		"refused for too long":      {{decisionUnanswered, 0, true}, {decisionUnanswered, 30 * time.Minute, false}},
+		"refused, then no answer":   {{decisionUnanswered, 59 * time.Minute, true}, {decisionUnreachable, time.Minute, false}},
 	} {
-		c := &conviction{confirmed: time.Unix(1000, 0)}
+		c := &answerHistory{confirmed: time.Unix(1000, 0)}
 		now := c.confirmed
 		for i, s := range steps {
 			now = now.Add(s.after)
-			if keeps := c.keeps(s.v, now, time.Hour, 30*time.Minute); keeps != s.keeps {
+			if keeps := c.stillAllowed(s.v, now, time.Hour, 30*time.Minute); keeps != s.keeps {
 				t.Errorf("%s: step %d: %t", name, i, keeps)
 			}
 		}
 	}
-	begun := &conviction{} // by an earlier answer
-	if begun.keeps(unreached, time.Now(), time.Hour, time.Hour) {
+	begun := &answerHistory{} // by an earlier answer
+	if begun.stillAllowed(decisionUnreachable, time.Now(), time.Hour, time.Hour) {
 		t.Error("a watch that was begun by an earlier answer outlives that")
 	}
 }

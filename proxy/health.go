@@ -16,7 +16,8 @@ import (
 )
 
 const (
-	// probeTimeout bounds a question to the upstream whether it is there, probeEvery how often it is asked.
+	// probeTimeout bounds a question to the upstream whether it is there, probeEvery how often it
+	// is asked.
 	probeTimeout = 2 * time.Second
 	probeEvery   = time.Second
 )
@@ -35,21 +36,23 @@ type health struct {
 	identity error     // what came of that
 }
 
-// probe asks the upstream whether it is there, and whether it answers questions about callers, unless it was asked just now.
-func (p *health) probe(ctx context.Context) (upstream, identity error) {
+// check asks the upstream whether it is there, and whether it answers questions about callers,
+// unless it was asked just now.
+func (p *health) check(ctx context.Context) (upstream, identity error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if time.Since(p.at) >= probeEvery {
-		p.ask(ctx)
+		p.query(ctx)
 	}
 	if time.Since(p.reviewed) >= probeEvery {
-		p.review(ctx)
+		p.reviewIdentity(ctx)
 	}
 	return p.err, p.identity
 }
 
-// review asks the upstream what nobody in particular may do. Any answer will do. The lock is held.
-func (p *health) review(ctx context.Context) {
+// reviewIdentity asks the upstream what nobody in particular may do. Any answer will do. The lock
+// is held.
+func (p *health) reviewIdentity(ctx context.Context) {
 	if p.identity = p.err; p.err != nil {
 		return
 	}
@@ -61,28 +64,30 @@ func (p *health) review(ctx context.Context) {
 	p.reviewed = time.Now()
 }
 
-// reached reports whether the upstream answers anything, by a question that was begun after that time.
-func (p *health) reached(ctx context.Context, begun time.Time) bool {
+// reachedSince reports whether the upstream answers anything, by a question that was begun after
+// that time.
+func (p *health) reachedSince(ctx context.Context, begun time.Time) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !p.begun.After(begun) {
-		p.ask(ctx)
+		p.query(ctx)
 	}
 	return p.err == nil || hasStatus(p.err)
 }
 
-// ask asks the upstream. The lock is held: who comes meanwhile waits for the same answer.
-func (p *health) ask(ctx context.Context) {
+// query asks the upstream. The lock is held: who comes meanwhile waits for the same answer.
+func (p *health) query(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), probeTimeout)
 	defer cancel()
 	p.begun = time.Now()
-	_, p.err = p.client.Get().AbsPath(probePath).DoRaw(ctx)
+	_, p.err = p.client.Get().AbsPath(versionPath).DoRaw(ctx)
 	p.at = time.Now()
 }
 
-// serveHealth answers /livez, which asks whether the process is well, and /readyz, which asks whether clients may be sent here: it serves, and
-// can ask who they are and what they may do. A proxy whose upstream is down goes on serving what it may, but is not ready: another replica may do
-// better. What it names no details of is for everybody to read.
+// serveHealth answers /livez, which asks whether the process is well, and /readyz, which asks
+// whether clients may be sent here: it serves, and can ask who they are and what they may do. A
+// proxy whose upstream is down goes on serving what it may, but is not ready: another replica may
+// do better. What it names no details of is for everybody to read.
 func (s *Server) serveHealth(w http.ResponseWriter, r *http.Request) {
 	var report strings.Builder
 	failed := false
@@ -98,12 +103,12 @@ func (s *Server) serveHealth(w http.ResponseWriter, r *http.Request) {
 	note("ping", "")
 	if r.URL.Path == "/readyz" {
 		why := ""
-		if stage(s.stage.Load()) != running {
+		if stage(s.stage.Load()) != stageRunning {
 			why = "the proxy is shutting down"
 		}
 		note("shutdown", why)
 		why = ""
-		upstream, identity := s.health.probe(r.Context())
+		upstream, identity := s.health.check(r.Context())
 		if upstream != nil {
 			why = "the upstream API server does not answer"
 		}
@@ -118,19 +123,19 @@ func (s *Server) serveHealth(w http.ResponseWriter, r *http.Request) {
 			why = "the CAs of callers are not read yet"
 		}
 		note("authentication", why)
-		for _, h := range s.holdings.all() {
-			if !h.named {
+		for _, res := range s.resources.all() {
+			if !res.configured {
 				continue
 			}
-			switch as := h.standing(); {
-			case h.delays(time.Now()):
-				note("resource/"+h.name(), as.String())
-			case as == current:
-				note("resource/"+h.name(), "")
-			case as == behind:
-				pass("resource/"+h.name(), "ok, but behind")
+			switch as := res.state(); {
+			case res.delaysReadiness(time.Now()):
+				note("resource/"+res.name(), as.String())
+			case as == stateCurrent:
+				note("resource/"+res.name(), "")
+			case as == stateBehind:
+				pass("resource/"+res.name(), "ok, but behind")
 			default:
-				pass("resource/"+h.name(), "passed on: "+as.String())
+				pass("resource/"+res.name(), "passed on: "+as.String())
 			}
 		}
 	}

@@ -14,8 +14,8 @@ const kubeconfigName = "weir-proxy"
 // ErrNotStarted: the server has no address yet.
 var ErrNotStarted = errors.New("proxy: not started")
 
-// Kubeconfig is a kubeconfig for the proxy with the user and the namespace of the current context of another one, its certificates and
-// tokens in it as they were.
+// Kubeconfig returns a kubeconfig for the proxy with the user and the namespace of the current
+// context of another one, its certificates and tokens in it as they were.
 func (s *Server) Kubeconfig(of *clientcmdapi.Config) (*clientcmdapi.Config, error) {
 	url := s.URL()
 	if url == "" {

@@ -90,16 +90,17 @@ func isTimeout(err error) bool {
 }
 
 // impatient lets requests wait for no seat.
-func impatient() patience {
-	p := defaultPatience
+func impatient() timeouts {
+	p := defaultTimeouts
 	p.seat = time.Nanosecond
 	return p
 }
 
-// TestTooManyRequests: who comes on top of what may be under way is told to come again; watches and health checks are counted apart.
+// TestTooManyRequests: who comes on top of what may be under way is told to come again; watches and
+// health checks are counted apart.
 func TestTooManyRequests(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{Pods: 3})
-	f := startProxy(t, u, Options{Resources: []string{"pods"}, MaxRequests: 1, MaxMutating: 1, MaxLongRunning: 1, patience: impatient()})
+	f := startProxy(t, u, Options{Resources: []string{"pods"}, MaxRequests: 1, MaxMutating: 1, MaxLongRunning: 1, timeouts: impatient()})
 	f.ready()
 	const list, watch = "/api/v1/pods?resourceVersion=0", "/api/v1/pods?watch=true"
 	for name, tt := range map[string]struct {
@@ -108,9 +109,9 @@ func TestTooManyRequests(t *testing.T) {
 		taken       func() int
 		retry       string
 	}{
-		"reads":   {f.dial("http/1.1").send("GET", list, 10, ""), "GET", list, f.proxy.admission.readOnly.seated, "1"},
-		"writes":  {f.dial("http/1.1").send("POST", "/api/v1/namespaces/default/pods", 10, "{"), "POST", "/api/v1/namespaces/default/pods", f.proxy.admission.mutating.seated, "1"},
-		"watches": {f.dial("http/1.1").send("GET", watch, 0, ""), "GET", watch, f.proxy.admission.longRunning.count, "5"},
+		"reads":   {f.dial("http/1.1").send("GET", list, 10, ""), "GET", list, f.proxy.flowControl.readOnly.inUse, "1"},
+		"writes":  {f.dial("http/1.1").send("POST", "/api/v1/namespaces/default/pods", 10, "{"), "POST", "/api/v1/namespaces/default/pods", f.proxy.flowControl.mutating.inUse, "1"},
+		"watches": {f.dial("http/1.1").send("GET", watch, 0, ""), "GET", watch, f.proxy.flowControl.longRunning.count, "5"},
 	} {
 		f.until(name+" have no place", func() bool { return tt.taken() == 1 })
 		resp := f.open(f.client, tt.method, tt.url, "Authorization", "Bearer token-jane")
@@ -129,7 +130,8 @@ func TestTooManyRequests(t *testing.T) {
 	}
 }
 
-// TestTooManyConnections: connections that wait make room; those in use stay, and on those above the bound there is only a health check.
+// TestTooManyConnections: connections that wait make room; those in use stay, and on those above
+// the bound there is only a health check.
 func TestTooManyConnections(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{Pods: 3})
 	f := startProxy(t, u, Options{Resources: []string{"pods"}, MaxConnections: 2})
@@ -151,7 +153,7 @@ func TestTooManyConnections(t *testing.T) {
 		t.Errorf("%s %v", resp.Status, resp.Header)
 	}
 	spare.ends("one too many")
-	if n := f.proxy.listener.refused.Load(); n < 2 {
+	if n := f.proxy.listener.rejected.Load(); n < 2 {
 		t.Errorf("%d were refused", n)
 	}
 }
@@ -160,14 +162,14 @@ func TestTooManyConnections(t *testing.T) {
 func TestConnections(t *testing.T) {
 	cs := &connections{limit: 1}
 	var all []*connection
-	for range 1 + maxSpare {
+	for range 1 + maxOverLimit {
 		a, b := net.Pipe()
 		t.Cleanup(func() { a.Close(); b.Close() })
 		c := cs.admit(a)
-		if c == nil || c.spare != (len(all) > 0) {
+		if c == nil || c.overLimit != (len(all) > 0) {
 			t.Fatalf("%d: %+v", len(all), c)
 		}
-		cs.changed(c, http.StateActive)
+		cs.onStateChange(c, http.StateActive)
 		all = append(all, c)
 	}
 	a, b := net.Pipe()
@@ -176,14 +178,14 @@ func TestConnections(t *testing.T) {
 	if cs.admit(a) != nil {
 		t.Fatal("one too many")
 	}
-	cs.changed(all[3], http.StateIdle)
-	if c := cs.admit(a); c == nil || !all[3].gone {
+	cs.onStateChange(all[3], http.StateIdle)
+	if c := cs.admit(a); c == nil || !all[3].closed {
 		t.Fatal("the one that waits did not make room")
 	}
 	for _, c := range all {
 		_ = c.Close()
 		_ = c.Close()
-		cs.changed(c, http.StateIdle)
+		cs.onStateChange(c, http.StateIdle)
 	}
 	if cs.count() != 1 || cs.idle.Len() != 1 {
 		t.Errorf("%d open, %d waiting", cs.count(), cs.idle.Len())
@@ -193,9 +195,9 @@ func TestConnections(t *testing.T) {
 // TestSlowHead: whoever does not finish what they began is not waited for.
 func TestSlowHead(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{})
-	wait := defaultPatience
+	wait := defaultTimeouts
 	wait.header = 200 * time.Millisecond
-	f := startProxy(t, u, Options{patience: wait})
+	f := startProxy(t, u, Options{timeouts: wait})
 	f.dialPlain().ends("no TLS")
 	for _, head := range []string{"", "GET /livez HTTP/1.1\r\nHo"} {
 		plain := f.dialPlain()
@@ -209,9 +211,9 @@ func TestSlowHead(t *testing.T) {
 // TestSlowBody: nobody waits for a body that nobody wants.
 func TestSlowBody(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{Pods: 3})
-	wait := defaultPatience
-	wait.drop = 200 * time.Millisecond
-	f := startProxy(t, u, Options{Resources: []string{"pods"}, patience: wait})
+	wait := defaultTimeouts
+	wait.discard = 200 * time.Millisecond
+	f := startProxy(t, u, Options{Resources: []string{"pods"}, timeouts: wait})
 	f.ready()
 	// A body that never comes, of a request that needs none.
 	for _, path := range []string{"/api/v1/pods?resourceVersion=0", "/livez", "/metrics", "/api/v1/pods?watch=true"} {
@@ -257,12 +259,13 @@ func (c *rawConn) request(path string) *http2.Framer {
 	return framer
 }
 
-// TestHalfOpen: an HTTP/2 client that answers no pings has gone, and its watch with it; and it is told how much it may ask for at once.
+// TestHalfOpen: an HTTP/2 client that answers no pings has gone, and its watch with it; and it is
+// told how much it may ask for at once.
 func TestHalfOpen(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{Pods: 3})
-	wait := defaultPatience
+	wait := defaultTimeouts
 	wait.ping, wait.pong = 50*time.Millisecond, 50*time.Millisecond
-	f := startProxy(t, u, Options{Resources: []string{"pods"}, patience: wait})
+	f := startProxy(t, u, Options{Resources: []string{"pods"}, timeouts: wait})
 	f.ready()
 	framer := f.dial("h2").request("/api/v1/pods?watch=true")
 	streams, watched, pinged := uint32(0), false, false
@@ -288,20 +291,21 @@ func TestHalfOpen(t *testing.T) {
 	if streams != maxStreams || !watched || !pinged {
 		t.Errorf("%d streams, watched %v, pinged %v", streams, watched, pinged)
 	}
-	f.until("the watch has ended", func() bool { return f.proxy.holdings.find(podsResource).watchers.Load() == 0 })
+	f.until("the watch has ended", func() bool { return f.proxy.resources.find(podsResource).watchers.Load() == 0 })
 }
 
-// TestSlowWriter: a client that stops in the middle of what it writes does not hold what it writes to.
+// TestSlowWriter: a client that stops in the middle of what it writes does not hold what it writes
+// to.
 func TestSlowWriter(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{})
-	wait := defaultPatience
-	wait.drop = 50 * time.Millisecond
-	f := startProxy(t, u, Options{patience: wait})
+	wait := defaultTimeouts
+	wait.discard = 50 * time.Millisecond
+	f := startProxy(t, u, Options{timeouts: wait})
 	c := f.dial("http/1.1")
 	fmt.Fprintf(c, "POST /api/v1/namespaces/default/pods HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n{")
 	if _, err := u.writerPast().CoreV1().Pods("default").Create(f.ctx, pod("other"), metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	c.Close()
-	f.until("its place is free", func() bool { return f.proxy.admission.mutating.seated() == 0 })
+	f.until("its place is free", func() bool { return f.proxy.flowControl.mutating.inUse() == 0 })
 }

@@ -16,7 +16,8 @@ import (
 	"github.com/weirproject/weir/internal/watchcache"
 )
 
-// Names that begin with apiserver_ mean what they mean in kube-apiserver. docs/metrics.md lists all.
+// Names that begin with apiserver_ mean what they mean in kube-apiserver. docs/metrics.md lists
+// all.
 var (
 	byResource = []string{"group", "resource"}
 
@@ -71,17 +72,17 @@ func (s *Server) registerMetrics() {
 	s.served = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "weir_proxy_served_total", Help: "Reads answered from what is held.",
 	}, append(byResource, "verb"))
-	s.holdings.initialization = prometheus.NewHistogramVec(prometheus.HistogramOpts{
+	s.resources.initSeconds = prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name: "apiserver_watch_cache_initialization_duration_seconds", Help: "How long first lists took.",
 		Buckets: []float64{.05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 180, 600},
 	}, byResource)
 	s.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), s.served,
-		s.holdings.initialization, state{s})
+		s.resources.initSeconds, collector{s})
 	s.metrics = newRequestMetrics(s.registry)
 }
 
-// reviewMetrics are those of the delegating libraries, among many of theirs that say nothing here: how reviews were answered, and from
-// where.
+// reviewMetrics returns those of the delegating libraries, among many of theirs that say nothing
+// here: how reviews were answered, and from where.
 func reviewMetrics() ([]*dto.MetricFamily, error) {
 	all, err := legacyregistry.DefaultGatherer.Gather()
 	return slices.DeleteFunc(all, func(f *dto.MetricFamily) bool {
@@ -89,11 +90,11 @@ func reviewMetrics() ([]*dto.MetricFamily, error) {
 	}), err
 }
 
-// state collects what is known when it is asked for.
-type state struct{ *Server }
+// collector collects what is known when it is asked for.
+type collector struct{ *Server }
 
 // Describe is prometheus.Collector's.
-func (s state) Describe(ch chan<- *prometheus.Desc) {
+func (s collector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		descInits, descInitErrors, descInitial, descEvents, descObjects, descInflight, descMemory, descCurrent, descWatchers,
 		descUpstream, descFailures, descBytes, descRevoked, descBudget, descBudgetUsed, descEvicted, descConnections, descRefused, descProofs, descAge, descState,
@@ -101,19 +102,19 @@ func (s state) Describe(ch chan<- *prometheus.Desc) {
 		ch <- d
 	}
 	describeCache(ch)
-	describeAdmission(ch)
+	describeFlowControl(ch)
 	describeRechecks(ch)
 }
 
 // Collect is prometheus.Collector's.
-func (s state) Collect(ch chan<- prometheus.Metric) {
+func (s collector) Collect(ch chan<- prometheus.Metric) {
 	counter := func(d *prometheus.Desc, v uint64, labels ...string) {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(v), labels...)
 	}
 	gauge := func(d *prometheus.Desc, v int64, labels ...string) {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(v), labels...)
 	}
-	st := &s.holdings.stats
+	st := &s.resources.stats
 	counter(descUpstream, uint64(st.Lists.Load()), "list")
 	counter(descUpstream, uint64(st.Watches.Load()), "watch")
 	counter(descUpstream, uint64(st.Requests.Load()), "all")
@@ -121,54 +122,54 @@ func (s state) Collect(ch chan<- prometheus.Metric) {
 	counter(descFailures, s.upstream.failures.Load())
 	counter(descBytes, uint64(st.WireBytes.Load()))
 	counter(descRevoked, s.revoked.Load())
-	b := &s.holdings.budget
+	b := &s.resources.budget
 	gauge(descBudget, b.limit.Load())
 	gauge(descBudgetUsed, b.used.Load())
 	counter(descEvicted, b.evicted.Load())
-	counter(descShed, s.holdings.shed.Load())
+	counter(descShed, s.resources.shedCount.Load())
 	now := time.Now()
-	gauge(descInflight, int64(s.admission.readOnly.peak(now)), "readOnly")
-	gauge(descInflight, int64(s.admission.mutating.peak(now)), "mutating")
-	s.admission.collect(ch)
-	s.rechecks.collect(ch)
+	gauge(descInflight, int64(s.flowControl.readOnly.peakInUse(now)), "readOnly")
+	gauge(descInflight, int64(s.flowControl.mutating.peakInUse(now)), "mutating")
+	s.flowControl.collect(ch)
+	s.rechecker.collect(ch)
 	if l := s.connections(); l != nil {
 		gauge(descConnections, int64(l.count()))
-		counter(descRefused, l.refused.Load())
+		counter(descRefused, l.rejected.Load())
 	}
 	seen := map[[2]string]bool{}
-	for _, h := range s.holdings.all() {
-		name := [2]string{h.gvr.Group, h.gvr.Resource}
+	for _, res := range s.resources.all() {
+		name := [2]string{res.gvr.Group, res.gvr.Resource}
 		if seen[name] {
 			continue // another version of the same resource
 		}
 		seen[name] = true
-		counter(descInits, h.starts.Load(), name[:]...)
-		counter(descInitErrors, h.failures.Load(), name[:]...)
-		counter(descInitial, h.initial.Load(), name[:]...)
-		counter(descEvents, h.events.Load(), name[:]...)
-		counter(descProofs, h.asked.Load(), name[0], name[1], "question")
-		counter(descProofs, h.watched.Load(), name[0], name[1], "watch")
-		h.collect(ch, name[:])
+		counter(descInits, res.sessions.Load(), name[:]...)
+		counter(descInitErrors, res.failedSessions.Load(), name[:]...)
+		counter(descInitial, res.initialObjects.Load(), name[:]...)
+		counter(descEvents, res.events.Load(), name[:]...)
+		counter(descProofs, res.versionQueries.Load(), name[0], name[1], "question")
+		counter(descProofs, res.proofWatches.Load(), name[0], name[1], "watch")
+		res.collect(ch, name[:])
 	}
 }
 
-func (h *held) collect(ch chan<- prometheus.Metric, labels []string) {
+func (res *resource) collect(ch chan<- prometheus.Metric, labels []string) {
 	gauge := func(d *prometheus.Desc, v float64, more ...string) {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, append(labels[:2:2], more...)...)
 	}
-	gauge(descWatchers, float64(h.watchers.Load()))
+	gauge(descWatchers, float64(res.watchers.Load()))
 	follows := 0.0
-	as := h.standing()
-	if as == current {
+	as := res.state()
+	if as == stateCurrent {
 		follows = 1
 	}
 	gauge(descCurrent, follows)
 	gauge(descState, 1, as.label())
-	on := h.session.Load()
+	on := res.ready.Load()
 	if on == nil {
 		return
 	}
-	gauge(descAge, max(time.Since(on.heard()).Seconds(), 0))
+	gauge(descAge, max(time.Since(on.lastHeard()).Seconds(), 0))
 	on.collectCache(ch, labels)
 	m := on.store.Memory()
 	gauge(descObjects, float64(m.Objects))
@@ -180,25 +181,26 @@ func (h *held) collect(ch chan<- prometheus.Metric, labels []string) {
 	}
 }
 
-// serveMetrics answers /metrics to whoever may read it upstream too. Nobody reads it in somebody else's name.
+// serveMetrics answers /metrics to whoever may read it upstream too. Nobody reads it in somebody
+// else's name.
 func (s *Server) serveMetrics(w http.ResponseWriter, r *http.Request) {
-	who, v := s.authn.caller(r, terms{})
+	who, d := s.authn.authenticate(r, reviewOptions{})
 	switch {
-	case v.err() != nil:
-		watchcache.WriteError(w, r, v.err())
+	case d.err() != nil:
+		watchcache.WriteError(w, r, d.err())
 		return
-	case who == nil && (r.Header.Get("Authorization") != "" || s.authn.unauthorized(r)):
+	case who == nil && (r.Header.Get("Authorization") != "" || s.authn.unauthenticated(r)):
 		watchcache.WriteError(w, r, errUnauthorized())
 		return
 	case who == nil:
 		who = &caller{user: &user.DefaultInfo{Name: user.Anonymous, Groups: []string{user.AllUnauthenticated}}}
 	}
 	q := &action{verb: "get", path: r.URL.Path}
-	switch v := s.authz.allows(r.Context(), who.user, q, terms{}); {
-	case v.err() != nil:
-		watchcache.WriteError(w, r, v.err())
+	switch d := s.authz.allows(r.Context(), who.user, q, reviewOptions{}); {
+	case d.err() != nil:
+		watchcache.WriteError(w, r, d.err())
 		return
-	case v != yes || impersonates(r.Header):
+	case d != decisionAllow || hasImpersonation(r.Header):
 		watchcache.WriteError(w, r, errForbidden(q.attributes(who.user)))
 		return
 	}

@@ -42,16 +42,17 @@ func documented(t *testing.T) map[string]string {
 	return out
 }
 
-// TestMetrics: they are for whom the upstream lets get them, and docs/metrics.md lists exactly these, with their types and labels.
+// TestMetrics: they are for whom the upstream lets get them, and docs/metrics.md lists exactly
+// these, with their types and labels.
 func TestMetrics(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{Pods: 3})
-	f := startProxy(t, u, Options{Resources: []string{"pods"}, MaxRequests: 1, patience: impatient()})
+	f := startProxy(t, u, Options{Resources: []string{"pods"}, MaxRequests: 1, timeouts: impatient()})
 	f.ready()
 	f.get("jane", "/api/v1/pods?resourceVersion=0")
 	f.watch("jane", "/api/v1/pods?watch=true")
-	f.until("it watches", func() bool { return f.proxy.holdings.find(podsResource).watchers.Load() == 1 })
+	f.until("it watches", func() bool { return f.proxy.resources.find(podsResource).watchers.Load() == 1 })
 	slow := f.dial("http/1.1").send("GET", "/api/v1/pods?resourceVersion=0", 10, "")
-	f.until("it has the place", func() bool { return f.proxy.admission.readOnly.seated() == 1 })
+	f.until("it has the place", func() bool { return f.proxy.flowControl.readOnly.inUse() == 1 })
 	if code, _ := f.get("jane", "/api/v1/pods?resourceVersion=0"); code != http.StatusTooManyRequests {
 		t.Errorf("without a place: %d", code)
 	}

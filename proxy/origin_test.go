@@ -12,7 +12,8 @@ import (
 	"github.com/weirproject/weir/apiserver"
 )
 
-// TestAggregated: what is not proven to be served by kube-apiserver itself is never held, whoever names it or asks for it.
+// TestAggregated: what is not proven to be served by kube-apiserver itself is never held, whoever
+// names it or asks for it.
 func TestAggregated(t *testing.T) {
 	const path = "/apis/example.com/v1/widgets?resourceVersion=0"
 	for name, tt := range map[string]struct {
@@ -36,10 +37,10 @@ func TestAggregated(t *testing.T) {
 			f := startProxy(t, u, Options{Resources: []string{"widgets.v1.example.com", "pods"}, MemoryBudget: 64 << 20})
 			define(f)
 			f.until("widgets are tried, and pods are held", func() bool {
-				pods, named := f.proxy.holdings.find(podsResource), f.proxy.holdings.find(widgets)
-				return pods != nil && pods.session.Load() != nil && named != nil && (named.failure.Load() != nil || named.session.Load() != nil)
+				pods, named := f.proxy.resources.find(podsResource), f.proxy.resources.find(widgets)
+				return pods != nil && pods.ready.Load() != nil && named != nil && (named.lastError.Load() != nil || named.ready.Load() != nil)
 			})
-			if h := f.proxy.holdings.find(widgets); h.session.Load() != nil || h.starts.Load() != 0 {
+			if res := f.proxy.resources.find(widgets); res.ready.Load() != nil || res.sessions.Load() != 0 {
 				t.Error("widgets are held")
 			}
 			u.passed("")
@@ -53,7 +54,8 @@ func TestAggregated(t *testing.T) {
 	}
 }
 
-// TestAggregatedAsked: an aggregated resource that somebody asks for is not taken in, and not tried again at once.
+// TestAggregatedAsked: an aggregated resource that somebody asks for is not taken in, and not tried
+// again at once.
 func TestAggregatedAsked(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{})
 	u.aggregate(func(string) (int, string) { return http.StatusOK, "widget-server" })
@@ -62,43 +64,45 @@ func TestAggregatedAsked(t *testing.T) {
 	if code, _ := f.get("jane", "/apis/example.com/v1/widgets?resourceVersion=0"); code != http.StatusOK {
 		t.Fatal(code)
 	}
-	f.until("it is refused", func() bool { return !f.proxy.holdings.wants(widgets) && f.proxy.holdings.find(widgets) == nil })
+	f.until("it is refused", func() bool { return !f.proxy.resources.canAdd(widgets) && f.proxy.resources.find(widgets) == nil })
 }
 
-// TestBecomesAggregated: a resource that is held is let go of when a service takes it over; one that nobody can say it of stays.
+// TestBecomesAggregated: a resource that is held is let go of when a service takes it over; one
+// that nobody can say it of stays.
 func TestBecomesAggregated(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{})
 	u.aggregate(func(string) (int, string) { return http.StatusOK, "" })
-	wait := defaultPatience
+	wait := defaultTimeouts
 	wait.origin = 20 * time.Millisecond
-	f := startProxy(t, u, Options{Resources: []string{"widgets.v1.example.com"}, patience: wait})
+	f := startProxy(t, u, Options{Resources: []string{"widgets.v1.example.com"}, timeouts: wait})
 	define(f)
 	held := func() bool {
-		h := f.proxy.holdings.find(widgets)
-		return h != nil && h.session.Load() != nil
+		res := f.proxy.resources.find(widgets)
+		return res != nil && res.ready.Load() != nil
 	}
 	f.until("widgets are held", held)
 	lines := f.watch("jane", "/apis/example.com/v1/widgets?watch=true")
 	f.next(lines, "ADDED")
 	u.aggregate(func(string) (int, string) { return http.StatusOK, "widget-server" })
 	f.ends("aggregated", lines)
-	if h := f.proxy.holdings.find(widgets); h.session.Load() != nil {
+	if res := f.proxy.resources.find(widgets); res.ready.Load() != nil {
 		t.Error("widgets are held")
 	}
 }
 
-// TestOrigin: without an aggregator all is local; with one, what its APIService does not say is not known.
+// TestOrigin: without an aggregator all is local; with one, what its APIService does not say is not
+// known.
 func TestOrigin(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{})
 	f := startProxy(t, u, Options{})
-	d := f.proxy.holdings.discoverer
-	if err := d.local(f.ctx, widgets.GroupVersion()); err != nil {
+	d := f.proxy.resources.discoverer
+	if err := d.servedLocally(f.ctx, widgets.GroupVersion()); err != nil {
 		t.Errorf("without an aggregator: %v", err)
 	}
 	var names []string
 	u.aggregate(func(name string) (int, string) { names = append(names, name); return http.StatusForbidden, "" })
 	for _, gvr := range []schema.GroupVersionResource{widgets, podsResource} {
-		if err := d.local(f.ctx, gvr.GroupVersion()); !errors.Is(err, errOriginUnknown) {
+		if err := d.servedLocally(f.ctx, gvr.GroupVersion()); !errors.Is(err, errUnknownOrigin) {
 			t.Errorf("%s: %v", gvr, err)
 		}
 	}

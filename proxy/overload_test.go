@@ -16,7 +16,8 @@ import (
 	"github.com/weirproject/weir/apiserver"
 )
 
-// TestLongQuery: a query that is too long is refused before it is read, whatever it is for; kube-apiserver's own clients are told as a Status.
+// TestLongQuery: a query that is too long is refused before it is read, whatever it is for;
+// kube-apiserver's own clients are told as a Status.
 func TestLongQuery(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{Pods: 3})
 	f := startProxy(t, u, Options{Resources: []string{"pods"}})
@@ -41,7 +42,7 @@ func TestLongQuery(t *testing.T) {
 	if code, _ := f.get("jane", "/api/v1/pods"+query(maxQuery)); code == http.StatusRequestURITooLong {
 		t.Error("one that is as long as may be is refused")
 	}
-	if _, known := f.proxy.urls.look(&http.Request{Method: http.MethodGet, URL: &url.URL{Path: "/api/v1/pods", RawQuery: query(maxQuery + 1)[1:]}}); known {
+	if _, known := f.proxy.requests.lookup(&http.Request{Method: http.MethodGet, URL: &url.URL{Path: "/api/v1/pods", RawQuery: query(maxQuery + 1)[1:]}}); known {
 		t.Error("it was read")
 	}
 }
@@ -71,7 +72,7 @@ func TestCostlySelectors(t *testing.T) {
 	} {
 		for _, verb := range []string{"", "watch=true&"} {
 			at := &url.URL{Path: "/api/v1/pods", RawQuery: verb + query}
-			if got := readOf(at) != nil; got != here {
+			if got := parseRead(at) != nil; got != here {
 				t.Errorf("%s%.60s… (%d bytes): read here: %v", verb, query, len(query), got)
 			}
 		}
@@ -91,47 +92,48 @@ func TestClasses(t *testing.T) {
 		}
 		return r
 	}
-	of := func(r *http.Request) flow { return f.proxy.flowOf(r, infoOf(r.Method, r.URL)) }
+	of := func(r *http.Request) flow { return f.proxy.flowOf(r, requestInfoOf(r.Method, r.URL)) }
 	for name, tt := range map[string]struct {
 		groups []string
-		want   class
+		want   priorityLevel
 	}{
-		"jane":  {nil, everybody},
-		"admin": {[]string{user.SystemPrivilegedGroup}, system},
-		"system:serviceaccount:kube-system:generic-garbage-collector": {nil, system},
-		"system:serviceaccount:default:app":                           {nil, everybody},
-		"system:node:n":                                               {[]string{user.NodesGroup}, system},
-		scheduler:                                                     {nil, system}, controllerManager: {nil, system},
+		"jane":  {nil, levelEveryone},
+		"admin": {[]string{user.SystemPrivilegedGroup}, levelSystem},
+		"system:serviceaccount:kube-system:generic-garbage-collector": {nil, levelSystem},
+		"system:serviceaccount:default:app":                           {nil, levelEveryone},
+		"system:node:n":                                               {[]string{user.NodesGroup}, levelSystem},
+		scheduler:                                                     {nil, levelSystem}, controllerManager: {nil, levelSystem},
 	} {
 		r := request(http.MethodGet, pods, name)
-		if got := of(r); got != (flow{everybody, ""}) {
+		if got := of(r); got != (flow{levelEveryone, ""}) {
 			t.Errorf("%s is known already: %+v", name, got)
 		}
-		f.proxy.authn.known.Add(tokenID(r), remembered{user: &user.DefaultInfo{Name: name, Groups: tt.groups}})
+		f.proxy.authn.tokenAnswers.Add(tokenID(r), cachedAnswer{user: &user.DefaultInfo{Name: name, Groups: tt.groups}})
 		if got := of(r); got != (flow{tt.want, "user " + name}) {
 			t.Errorf("%s: %+v", name, got)
 		}
-		if got := of(request(http.MethodPut, lease, name)); got != (flow{leases, "user " + name}) {
+		if got := of(request(http.MethodPut, lease, name)); got != (flow{levelLeases, "user " + name}) {
 			t.Errorf("a lease of %s: %+v", name, got)
 		}
 	}
 	// Whoever makes up tokens shares with all who do, leases included.
 	for _, token := range []string{"made-up", "made-up-too", ""} {
-		if got := of(request(http.MethodPut, lease, token)); got != (flow{everybody, ""}) {
+		if got := of(request(http.MethodPut, lease, token)); got != (flow{levelEveryone, ""}) {
 			t.Errorf("%q: %+v", token, got)
 		}
 	}
 	r := request(http.MethodPut, lease, "let-in")
-	f.proxy.upstream.accepted.Add(tokenID(r), nil)
-	if got := of(r); got != (flow{leases, tokenKey(tokenID(r))}) {
+	f.proxy.upstream.acceptedTokens.Add(tokenID(r), nil)
+	if got := of(r); got != (flow{levelLeases, tokenKey(tokenID(r))}) {
 		t.Errorf("somebody whom the upstream lets in: %+v", got)
 	}
 }
 
-// TestSystemSeats: when one caller's requests take what there is, those of the control plane and leases are answered.
+// TestSystemSeats: when one caller's requests take what there is, those of the control plane and
+// leases are answered.
 func TestSystemSeats(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{Pods: 3})
-	f := startProxy(t, u, Options{Resources: []string{"pods"}, MaxRequests: 20, patience: impatient()})
+	f := startProxy(t, u, Options{Resources: []string{"pods"}, MaxRequests: 20, timeouts: impatient()})
 	f.ready()
 	const list = "/api/v1/pods?resourceVersion=0"
 	know := func(who ...string) {
@@ -142,10 +144,10 @@ func TestSystemSeats(t *testing.T) {
 		}
 	}
 	know("jane", "john", "jack", "mine", scheduler)
-	in := f.proxy.admission.readOnly
+	in := f.proxy.flowControl.readOnly
 	for i, name := range []string{"jane", "john", "jack"} {
-		for range (in.common() + in.own[everybody]) / 2 {
-			in.enter(f.ctx, flow{everybody, "user " + name})
+		for range (in.shared() + in.reserved[levelEveryone]) / 2 {
+			in.acquire(f.ctx, flow{levelEveryone, "user " + name})
 		}
 		if code, _ := f.get(name, list); code != http.StatusTooManyRequests {
 			t.Errorf("%s has more than half: %d", name, code)
@@ -162,8 +164,8 @@ func TestSystemSeats(t *testing.T) {
 	}
 }
 
-// TestWatchesOfUser: the watches of one user are bounded, by whatever token they come, and nobody else is refused for them; and so is what
-// all watches take.
+// TestWatchesOfUser: the watches of one user are bounded, by whatever token they come, and nobody
+// else is refused for them; and so is what all watches take.
 func TestWatchesOfUser(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{Pods: 3})
 	f := startProxy(t, u, Options{Resources: []string{"pods"}, MaxWatchesPerUser: 2})
@@ -185,17 +187,17 @@ func TestWatchesOfUser(t *testing.T) {
 	open("jane")
 	refused("jane", "of this user")
 	open("john")
-	l := f.proxy.admission.longRunning
+	l := f.proxy.flowControl.longRunning
 	l.mu.Lock()
-	if l.now != 3 || l.of["user jane"] != 2 || l.of["user john"] != 1 || len(l.of) != 2 {
-		t.Errorf("%d: %v", l.now, l.of)
+	if l.total != 3 || l.byUser["user jane"] != 2 || l.byUser["user john"] != 1 || len(l.byUser) != 2 {
+		t.Errorf("%d: %v", l.total, l.byUser)
 	}
-	l.memory = l.bytes() + perWatch - 1
+	l.memory = l.memoryUsedLocked() + watchBytes - 1
 	l.mu.Unlock()
 	f.get("joan", "/api/v1/pods?resourceVersion=0")
 	refused("joan", "memory")
 	l.mu.Lock()
-	l.memory += 10 * perConnection
+	l.memory += 10 * connectionBytes
 	l.mu.Unlock()
 	open("joan")
 	if _, body := f.get("jane", "/metrics"); !strings.Contains(body, `weir_proxy_watches_refused_total{for="memory"} 1`) ||
@@ -204,7 +206,8 @@ func TestWatchesOfUser(t *testing.T) {
 	}
 }
 
-// TestWatchMemory: a client that takes nothing while pods keep changing is let go once watches take more than they may; a healthy one goes on.
+// TestWatchMemory: a client that takes nothing while pods keep changing is let go once watches take
+// more than they may; a healthy one goes on.
 func TestWatchMemory(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{Pods: 500})
 	f := startProxy(t, u, Options{Resources: []string{"pods"}, LogBytes: 10_000})
@@ -213,11 +216,11 @@ func TestWatchMemory(t *testing.T) {
 	lines := f.watch("jane", watch)
 	f.next(lines, "ADDED")
 	f.dial("h2").request(watch) // the state is more than it has room for
-	h := f.held("pods")
-	f.until("both watch", func() bool { return h.watchers.Load() == 2 })
-	l := f.proxy.admission.longRunning
+	res := f.held("pods")
+	f.until("both watch", func() bool { return res.watchers.Load() == 2 })
+	l := f.proxy.flowControl.longRunning
 	l.mu.Lock()
-	l.memory = l.bytes() + 10_000
+	l.memory = l.memoryUsedLocked() + 10_000
 	l.mu.Unlock()
 	ctx, cancel := context.WithCancel(f.ctx)
 	var writing sync.WaitGroup
@@ -237,33 +240,33 @@ func TestWatchMemory(t *testing.T) {
 		for range lines { // it takes everything
 		}
 	}()
-	f.until("it is let go", func() bool { return f.proxy.holdings.shed.Load() > 0 && h.watchers.Load() == 1 })
+	f.until("it is let go", func() bool { return f.proxy.resources.shedCount.Load() > 0 && res.watchers.Load() == 1 })
 }
 
 // TestInfo: a request is let in as what it is answered as, however its query is written.
 func TestInfo(t *testing.T) {
-	long := strings.Repeat("x", 2*maxInfo)
+	long := strings.Repeat("x", 2*maxInfoSelector)
 	for _, query := range []string{
 		"", "watch", "watch=", "watch=true", "watch=1", "watch=0", "watch=False", "watch=false", "watch=" + long, "watch=false" + long, "watch=0&watch=1",
 		"watch=true&fieldSelector=metadata.name%3Da", "fieldSelector=metadata.name%3Da", "watch=1&fieldSelector=" + long, "watch=1&%zz", "watch=1;a",
 	} {
 		at := &url.URL{Path: "/api/v1/pods", RawQuery: query}
-		info := infoOf(http.MethodGet, at)
-		want, err := requestInfos.NewRequestInfo(&http.Request{Method: http.MethodGet, URL: at})
+		info := requestInfoOf(http.MethodGet, at)
+		want, err := requestInfoFactory.NewRequestInfo(&http.Request{Method: http.MethodGet, URL: at})
 		if err != nil {
 			t.Fatal(err)
 		}
 		if info.Verb != want.Verb || info.Name != want.Name {
 			t.Errorf("%.60q: %s %q, kube-apiserver takes it for %s %q", query, info.Verb, info.Name, want.Verb, want.Name)
 		}
-		if rd := readOf(at); rd != nil && rd.review.verb != info.Verb {
+		if rd := parseRead(at); rd != nil && rd.review.verb != info.Verb {
 			t.Errorf("%.60q: let in as %s, and answered as %s", query, info.Verb, rd.review.verb)
 		}
 	}
 }
 
-// TestMadeUpTokens: kube-apiserver refuses some requests before it looks who makes them. Whoever it has not let in is known by no such answer,
-// and who is not let in any more is known no longer.
+// TestMadeUpTokens: kube-apiserver refuses some requests before it looks who makes them. Whoever it
+// has not let in is known by no such answer, and who is not let in any more is known no longer.
 func TestMadeUpTokens(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{Pods: 3})
 	f := startProxy(t, u, Options{Resources: []string{"pods"}})
@@ -271,7 +274,7 @@ func TestMadeUpTokens(t *testing.T) {
 	const lease = "/apis/coordination.k8s.io/v1/namespaces/default/leases/mine"
 	of := func(who string) flow {
 		r := &http.Request{Method: http.MethodGet, URL: &url.URL{Path: lease}, Header: http.Header{"Authorization": {"Bearer token-" + who}}}
-		return f.proxy.flowOf(r, infoOf(r.Method, r.URL))
+		return f.proxy.flowOf(r, requestInfoOf(r.Method, r.URL))
 	}
 	answer := func(who string, code int) {
 		t.Helper()
@@ -284,24 +287,24 @@ func TestMadeUpTokens(t *testing.T) {
 	}
 	for _, code := range []int{http.StatusBadRequest, http.StatusTooManyRequests, http.StatusInternalServerError, http.StatusServiceUnavailable, http.StatusGatewayTimeout} {
 		answer("made-up", code)
-		if got := of("made-up"); got != (flow{everybody, ""}) {
+		if got := of("made-up"); got != (flow{levelEveryone, ""}) {
 			t.Errorf("after a %d: %+v", code, got)
 		}
 	}
 	answer("let-in", http.StatusOK)
 	answer("let-in", http.StatusBadRequest)
-	if got := of("let-in"); got.class != leases {
+	if got := of("let-in"); got.level != levelLeases {
 		t.Errorf("who was let in: %+v", got)
 	}
 	const admin = "system:serviceaccount:kube-system:gone"
 	if code, _ := f.get(admin, "/api/v1/pods?resourceVersion=0"); code != http.StatusOK {
 		t.Fatal(code)
 	}
-	if got := of(admin); got != (flow{leases, "user " + admin}) {
+	if got := of(admin); got != (flow{levelLeases, "user " + admin}) {
 		t.Fatalf("%+v", got)
 	}
 	answer(admin, http.StatusUnauthorized)
-	if got := of(admin); got != (flow{everybody, ""}) {
+	if got := of(admin); got != (flow{levelEveryone, ""}) {
 		t.Errorf("whose token was revoked: %+v", got)
 	}
 }

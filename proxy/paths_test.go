@@ -17,7 +17,8 @@ import (
 	"github.com/weirproject/weir/internal/source"
 )
 
-// startPaths starts a proxy that holds resources of both scopes, and objects of two namespaces in it.
+// startPaths starts a proxy that holds resources of both scopes, and objects of two namespaces in
+// it.
 func startPaths(t *testing.T) (*fakeUpstream, *fixture) {
 	t.Helper()
 	u := startUpstream(t, apiserver.Options{})
@@ -43,7 +44,8 @@ func startPaths(t *testing.T) (*fakeUpstream, *fixture) {
 	return u, f
 }
 
-// TestOtherPaths: a path that kube-apiserver has not, or reads in another way, is answered upstream, also to who may do everything.
+// TestOtherPaths: a path that kube-apiserver has not, or reads in another way, is answered
+// upstream, also to who may do everything.
 func TestOtherPaths(t *testing.T) {
 	u, f := startPaths(t)
 	const watch = "&watch=1&timeoutSeconds=1"
@@ -127,7 +129,8 @@ func TestOtherQueries(t *testing.T) {
 	}
 }
 
-// TestReviewedIsAnswered: what the proxy answers lies in what it has asked about, and it asks as kube-apiserver does.
+// TestReviewedIsAnswered: what the proxy answers lies in what it has asked about, and it asks as
+// kube-apiserver does.
 func TestReviewedIsAnswered(t *testing.T) {
 	u, f := startPaths(t)
 	type attrs = authorizationv1.ResourceAttributes
@@ -192,13 +195,13 @@ func TestReviewedIsAnswered(t *testing.T) {
 	}
 }
 
-// shardOf is a selector of half of all uids, from a hash on.
+// shardOf returns a selector of half of all uids, from a hash on.
 func shardOf(first string) string {
 	end := map[string]string{"0000000000000000": "8000000000000000", "8000000000000000": "10000000000000000"}[first]
 	return url.QueryEscape("shardRange(object.metadata.uid, '0x" + first + "', '0x" + end + "')")
 }
 
-// inHalf are the names of the pods whose uid's hash is in this half, by apimachinery's hash.
+// inHalf returns the names of the pods whose uid's hash is in this half, by apimachinery's hash.
 func (u *fakeUpstream) inHalf(t *testing.T, half int) string {
 	t.Helper()
 	list, err := u.writer().CoreV1().Pods("").List(t.Context(), metav1.ListOptions{})
@@ -214,7 +217,8 @@ func (u *fakeUpstream) inHalf(t *testing.T, half int) string {
 	return strings.Join(names, " ")
 }
 
-// namesIn are the names of the objects in an answer: an object, a list or a watch. A Status has none.
+// namesIn returns the names of the objects in an answer: an object, a list or a watch. A Status has
+// none.
 func namesIn(t *testing.T, body string) string {
 	t.Helper()
 	var names []string
@@ -264,7 +268,8 @@ func (f *fixture) getExactly(user, target string) (code int, body string) {
 	return resp.StatusCode, string(all)
 }
 
-// TestNamespaceOfNone: custom resources without namespaces cannot be selected by one, and kube-apiserver says so.
+// TestNamespaceOfNone: custom resources without namespaces cannot be selected by one, and
+// kube-apiserver says so.
 func TestNamespaceOfNone(t *testing.T) {
 	u, f := startPaths(t)
 	for path, want := range map[string]int{"/api/v1/nodes": 1, "/api/v1/pods": 0} {
@@ -276,7 +281,8 @@ func TestNamespaceOfNone(t *testing.T) {
 	}
 }
 
-// TestForms: metadata of a list is not asked for as that of one object, nor the reverse. kube-apiserver answers 406, in its own words.
+// TestForms: metadata of a list is not asked for as that of one object, nor the reverse.
+// kube-apiserver answers 406, in its own words.
 func TestForms(t *testing.T) {
 	u, f := startPaths(t)
 	const of = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"

@@ -27,7 +27,7 @@ func newServed(t *testing.T, logBytes int64) *served {
 	b := newBench(t, logBytes)
 	cache, err := watchcache.New(watchcache.Config{
 		Resource: watchcache.Resource{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "things"}, Kind: "Thing"},
-		Store:    b.store, Encoding: wire.JSON, Clock: b.feed, History: b.history,
+		Store:    b.store, Encoding: wire.JSON, Clock: b.storeSink, History: b.history,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -42,7 +42,8 @@ func (s *served) get(query string) *bytes.Buffer {
 	return w.Body
 }
 
-// watch is what a WATCH from a resourceVersion brings in a second, as "TYPE uid@resourceVersion".
+// watch returns what a WATCH from a resourceVersion brings in a second, as "TYPE
+// uid@resourceVersion".
 func (s *served) watch(from uint64) (events []string) {
 	s.t.Helper()
 	body := s.get(fmt.Sprintf("watch=1&timeoutSeconds=1&resourceVersion=%d", from))
@@ -64,7 +65,7 @@ func (s *served) watch(from uint64) (events []string) {
 	return events
 }
 
-// listed is the resourceVersion of a LIST.
+// listed returns the resourceVersion of a LIST.
 func (s *served) listed() (rv uint64) {
 	s.t.Helper()
 	var l struct {
@@ -89,13 +90,14 @@ func (s *served) relist(at string, objects ...func() error) {
 	s.EndReplace(s.w, at)
 }
 
-// object is an object of a LIST.
+// object returns an object of a LIST.
 func (s *served) object(name, uid string, rv, size int) func() error {
 	return func() error { return s.putAs(0, name, uid, rv, size) }
 }
 
-// TestRelistTellsOnce: what a relist found to be gone is told to whoever was told of it, before anything else, and to nobody who is at the
-// list's version. What was made again must not be deleted once more.
+// TestRelistTellsOnce: what a relist found to be gone is told to whoever was told of it, before
+// anything else, and to nobody who is at the list's version. What was made again must not be
+// deleted once more.
 func TestRelistTellsOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServed(t, 0)

@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"context"
 	"net/http"
 	"strconv"
 	"time"
@@ -14,27 +13,27 @@ import (
 
 // ServeHTTP answers one request.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if !s.enter() {
+	if !s.begin() {
 		watchcache.WriteError(w, r, apierrors.NewServiceUnavailable("the proxy is shutting down"))
 		return
 	}
-	defer s.leave()
-	if s.parts(r) {
+	defer s.end()
+	if s.sendsGoaway(r) {
 		w.Header().Set("Connection", "close")
 	}
 	if r.ProtoMajor == 1 {
 		_ = http.NewResponseController(w).SetWriteDeadline(time.Time{}) // the one that the connection's last request has left
 	}
-	a := &answer{ResponseWriter: w}
-	defer a.limit(r)
+	a := &responseWriter{ResponseWriter: w}
+	defer a.limitFinalWrite(r)
 	w = a
 	switch r.URL.Path {
 	case "/livez", "/healthz", "/readyz":
-		if s.dropBody(w, r) {
+		if s.discardBody(w, r) {
 			s.serveHealth(w, r)
 		}
 	case "/metrics":
-		if s.dropBody(w, r) {
+		if s.discardBody(w, r) {
 			s.serveMetrics(w, r)
 		}
 	default:
@@ -42,81 +41,82 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// answer answers a request, from here if it is a read that may be, or from upstream.
-func (s *Server) answer(w http.ResponseWriter, r *http.Request, rd *read) {
+// serve answers a request, from here if it is a read that may be, or from upstream.
+func (s *Server) serve(w http.ResponseWriter, r *http.Request, rd *readRequest) {
 	switch {
 	case rd != nil && s.serveRead(w, r, rd):
-	case rd != nil && rd.ours && s.expired(w, r, rd):
+	case rd != nil && rd.ownToken && s.expired(w, r, rd):
 	default:
-		s.pass(w, r)
+		s.forward(w, r)
 	}
 }
 
-// expired answers a read that goes on with a page of ours which cannot be given any more. It returns false for somebody who may not have it
-// anyway: the upstream says so.
-func (s *Server) expired(w http.ResponseWriter, r *http.Request, rd *read) bool {
-	_, v := s.permits(r, rd)
-	if v == no {
+// expired answers a read that goes on with a page of ours which cannot be given any more. It
+// returns false for somebody who may not have it anyway: the upstream says so.
+func (s *Server) expired(w http.ResponseWriter, r *http.Request, rd *readRequest) bool {
+	_, d := s.authorize(r, rd)
+	if d == decisionDeny {
 		return false
 	}
-	err := v.err()
+	err := d.err()
 	if err == nil {
 		err = apierrors.NewResourceExpired("The provided continue parameter is too old. Start a new list without it.")
 	}
-	if s.dropBody(w, r) {
+	if s.discardBody(w, r) {
 		watchcache.WriteError(w, r, err)
 	}
 	return true
 }
 
-// serveRead answers a read from what is held. It returns false if that cannot be, and nothing was answered.
-func (s *Server) serveRead(w http.ResponseWriter, r *http.Request, rd *read) bool {
+// serveRead answers a read from what is held. It returns false if that cannot be, and nothing was
+// answered.
+func (s *Server) serveRead(w http.ResponseWriter, r *http.Request, rd *readRequest) bool {
 	begun := time.Now()
-	h := s.holdings.find(rd.gvr)
-	if h == nil && !s.holdings.wants(rd.gvr) {
+	res := s.resources.find(rd.gvr)
+	if res == nil && !s.resources.canAdd(rd.gvr) {
 		return false
 	}
-	prove := rd.fresh && (rd.name != "" || !s.holdings.cached[rd.gvr.GroupResource()]) || s.tooOld(h, rd)
-	if prove && !s.proves(h, rd) {
+	prove := rd.consistent && (rd.name != "" || !s.resources.alwaysCached[rd.gvr.GroupResource()]) || s.tooStale(res, rd)
+	if prove && !s.wantsProof(res, rd) {
 		return false
 	}
-	if h != nil {
-		if on := h.reads(); on == nil || !on.answers(r, rd) {
+	if res != nil {
+		if on := res.readSession(); on == nil || !on.canServe(r, rd) {
 			return false
 		}
 	}
-	who, v := s.permits(r, rd)
+	who, d := s.authorize(r, rd)
 	switch {
-	case h != nil && (v == refused || v == crowded):
-		if s.dropBody(w, r) {
-			watchcache.WriteError(w, r, v.err())
+	case res != nil && (d == decisionUnanswered || d == decisionOverloaded):
+		if s.discardBody(w, r) {
+			watchcache.WriteError(w, r, d.err())
 		}
 		return true
-	case v != yes && v != graced: // the upstream says it in its own words, or is not there to say anything
+	case d != decisionAllow && d != decisionGrace: // the upstream says it in its own words, or is not there to say anything
 		return false
-	case h == nil: // for those who come later
-		s.holdings.take(rd.gvr)
+	case res == nil: // for those who come later
+		s.resources.add(rd.gvr)
 		return false
 	}
-	on := h.session.Load()
+	on := res.ready.Load()
 	if on == nil {
 		return false
 	}
-	if prove && !on.prover.current(r.Context()) {
+	if prove && !on.freshness.proveCurrent(r.Context()) {
 		return false
 	}
-	gone := on.gone(rd, h.past.Load())
+	gone := on.rewound(rd, res.rewoundFrom.Load())
 	switch {
 	case gone:
-	case !on.reaches(r.Context(), rd):
-		s.passInTime(w, r, watchcache.TooLargeError(rd.least, on.feed.version()))
+	case !on.waitForVersion(r.Context(), rd):
+		s.forwardWithTimeout(w, r, watchcache.TooLargeError(rd.minVersion, on.sink.version()))
 		return true
-	case !on.answers(r, rd): // the log goes on while somebody is waited for
+	case !on.canServe(r, rd): // the log goes on while somebody is waited for
 		return false
 	}
-	if p := placeOf(r); p != nil {
-		if err := p.is(who); err != nil {
-			s.refuse(w, r, err)
+	if p := slotOf(r); p != nil {
+		if err := p.setUser(who); err != nil {
+			s.reject(w, r, err)
 			return true
 		}
 	}
@@ -130,117 +130,61 @@ func (s *Server) serveRead(w http.ResponseWriter, r *http.Request, rd *read) boo
 		w = noted
 	}
 	switch {
-	case !s.dropBody(w, r):
+	case !s.discardBody(w, r):
 	case gone:
-		watchcache.WriteError(w, r, apierrors.NewResourceExpired("The server has gone back to an earlier state than resourceVersion "+rd.exact+"."))
+		watchcache.WriteError(w, r, apierrors.NewResourceExpired("The server has gone back to an earlier state than resourceVersion "+rd.exactVersion+"."))
 	default:
-		s.serveFrom(w, r, h, on, rd, who, v)
+		s.serveFrom(w, r, res, on, rd, who, d)
 	}
 	return true
 }
 
-// proves reports whether a read that must be current is to wait for a proof that what is held is: one that costs the upstream no more than
-// that goes there. It is taken in first where it is not held.
-func (s *Server) proves(h *held, rd *read) bool {
-	if rd.fresh && (s.opts.PassConsistent || rd.name != "" || rd.few > 0 && rd.few < worthProof) {
+// wantsProof reports whether a read that must be current is to wait for a proof that what is held
+// is: one that costs the upstream no more than that goes there. It is taken in first where it is
+// not held.
+func (s *Server) wantsProof(res *resource, rd *readRequest) bool {
+	if rd.consistent && (s.opts.PassConsistent || rd.name != "" || rd.limit > 0 && rd.limit < minProofObjects) {
 		return false
 	}
-	if h == nil {
+	if res == nil {
 		return true
 	}
-	on := h.reads()
-	return on != nil && on.store.Len() >= worthProof
+	on := res.readSession()
+	return on != nil && on.store.Len() >= minProofObjects
 }
 
-// tooOld reports whether what is held is older than a read may be answered with, though it need not be current.
-func (s *Server) tooOld(h *held, rd *read) bool {
-	if s.opts.MaxStaleness <= 0 || h == nil || rd.exact != "" || rd.ours {
+// tooStale reports whether what is held is older than a read may be answered with, though it need
+// not be current.
+func (s *Server) tooStale(res *resource, rd *readRequest) bool {
+	if s.opts.MaxStaleness <= 0 || res == nil || rd.exactVersion != "" || rd.ownToken {
 		return false
 	}
-	on := h.session.Load()
-	return on != nil && time.Since(on.heard()) > s.opts.MaxStaleness
+	on := res.ready.Load()
+	return on != nil && time.Since(on.lastHeard()) > s.opts.MaxStaleness
 }
 
 // serveFrom answers a read from a session. v is what the caller's permission is by.
-func (s *Server) serveFrom(w http.ResponseWriter, r *http.Request, h *held, on *session, rd *read, who user.Info, v verdict) {
+func (s *Server) serveFrom(w http.ResponseWriter, r *http.Request, res *resource, on *session, rd *readRequest, who user.Info, d decision) {
 	s.served.WithLabelValues(rd.gvr.Group, rd.gvr.Resource, rd.review.verb).Inc()
 	on.warnings.add(w.Header())
-	w.Header().Set("Age", strconv.FormatInt(int64(max(time.Since(on.heard()), 0)/time.Second), 10))
+	w.Header().Set("Age", strconv.FormatInt(int64(max(time.Since(on.lastHeard()), 0)/time.Second), 10))
 	if rd.review.verb == "watch" {
-		s.serveWatch(w, r, h, on, rd, who, v)
+		s.serveWatch(w, r, res, on, rd, who, d)
 		return
 	}
-	defer gather(r)()
+	defer bufferWrites(r)()
 	on.serve(w, r, rd)
 }
 
-// permits returns who the caller is, and whether they may have the read.
-func (s *Server) permits(r *http.Request, rd *read) (user.Info, verdict) {
-	t := terms{grace: s.opts.Grace}
-	who, known := s.authn.caller(r, t)
+// authorize returns who the caller is, and whether they may have the read.
+func (s *Server) authorize(r *http.Request, rd *readRequest) (user.Info, decision) {
+	opts := reviewOptions{grace: s.opts.Grace}
+	who, known := s.authn.authenticate(r, opts)
 	if who == nil {
 		return nil, known
 	}
-	if v := s.authz.allows(r.Context(), who.user, rd.review, t); v != yes {
-		return who.user, v
+	if d := s.authz.allows(r.Context(), who.user, rd.review, opts); d != decisionAllow {
+		return who.user, d
 	}
 	return who.user, known
-}
-
-// passInTime is pass for a read that would be answered with late if the upstream did not answer it in time: one that is stalled does not.
-func (s *Server) passInTime(w http.ResponseWriter, r *http.Request, late error) {
-	ctx, cancel := context.WithCancelCause(r.Context())
-	defer cancel(nil)
-	timer := time.AfterFunc(s.opts.patience.read, func() { cancel(late) })
-	defer timer.Stop()
-	s.pass(&firstHeader{w, func() { timer.Stop() }}, r.WithContext(ctx))
-}
-
-// firstHeader tells when an answer begins.
-type firstHeader struct {
-	http.ResponseWriter
-	begins func()
-}
-
-// Unwrap is for http.ResponseController.
-func (f *firstHeader) Unwrap() http.ResponseWriter { return f.ResponseWriter }
-
-func (f *firstHeader) WriteHeader(code int) {
-	f.begins()
-	f.ResponseWriter.WriteHeader(code)
-}
-
-// pass sends the request upstream in the caller's name.
-func (s *Server) pass(w http.ResponseWriter, r *http.Request) {
-	ctx, cancel := context.WithCancel(r.Context())
-	defer cancel()
-	defer context.AfterFunc(s.closing, cancel)()
-	r = r.WithContext(ctx)
-	w = newPacedWriter(w)
-	upgrade := r.Header.Get("Upgrade") != ""
-	switch ask, _ := s.urls.look(r); {
-	case ask.info.Verb == "watch" && !upgrade:
-		watch, p := s.endings.begin(w, r, cancel)
-		defer s.endings.forget(p)
-		r = watch
-	case longRunning(ask.info) || upgrade: // a shutdown does not wait for it
-		s.unfinished.add(-1)
-		defer s.unfinished.add(1)
-	}
-	who, _ := s.authn.certified(r)
-	switch {
-	case who == nil && s.authn.unauthorized(r):
-		watchcache.WriteError(w, r, errUnauthorized())
-	case who == nil:
-		s.upstream.serve(w, r, nil)
-	case impersonates(r.Header):
-		to, err := s.authz.asOther(ctx, who.user, r.Header)
-		if err != nil {
-			watchcache.WriteError(w, r, err)
-			return
-		}
-		s.upstream.serve(w, r, to)
-	default:
-		s.upstream.serve(w, r, asItself(who.user))
-	}
 }

@@ -80,7 +80,8 @@ func TestWhoAnswers(t *testing.T) {
 	}
 }
 
-// TestCachedConsistency: for resources that the operator names, reads without resourceVersion are answered from here too.
+// TestCachedConsistency: for resources that the operator names, reads without resourceVersion are
+// answered from here too.
 func TestCachedConsistency(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{Pods: 3})
 	f := startProxy(t, u, Options{Resources: []string{"pods"}, Cached: []string{"pods"}})
@@ -99,7 +100,8 @@ func TestCachedConsistency(t *testing.T) {
 	}
 }
 
-// TestAuthorized: every part of a read is asked about, and whoever is denied, or unknown, is the upstream's to answer.
+// TestAuthorized: every part of a read is asked about, and whoever is denied, or unknown, is the
+// upstream's to answer.
 func TestAuthorized(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{Pods: 3})
 	f := startProxy(t, u, Options{Resources: []string{"pods"}})
@@ -167,7 +169,7 @@ func (f *fixture) watch(user, path string) <-chan string {
 	return lines
 }
 
-// next is the next line that holds a text.
+// next returns the next line that holds a text.
 func (f *fixture) next(lines <-chan string, text string) string {
 	f.t.Helper()
 	for {
@@ -185,7 +187,7 @@ func (f *fixture) next(lines <-chan string, text string) string {
 	}
 }
 
-// writer is a client of the upstream itself.
+// writer returns a client of the upstream itself.
 func (u *fakeUpstream) writer() kubernetes.Interface {
 	u.t.Helper()
 	client, err := kubernetes.NewForConfig(u.config)
@@ -202,12 +204,13 @@ func pod(name string) *corev1.Pod {
 	}
 }
 
-// TestNewerUpstream: fields that an upstream knows and our Go types do not are not lost, since only its own bytes are passed on.
+// TestNewerUpstream: fields that an upstream knows and our Go types do not are not lost, since only
+// its own bytes are passed on.
 func TestNewerUpstream(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{Pods: 3})
 	f := startProxy(t, u, Options{Resources: []string{"pods"}})
 	f.ready()
-	f.proxy.holdings.all()[0].session.Load().kind.newer = true
+	f.proxy.resources.all()[0].ready.Load().info.unknownFields = true
 	for accept, upstream := range map[string]bool{"application/json": true, "application/vnd.kubernetes.protobuf,application/json": false, "": true} {
 		f.get("jane", "/api/v1/pods?resourceVersion=0", "Accept", accept)
 		if passed := u.passed("/api/v1/pods"); (len(passed) > 0) != upstream {
@@ -216,8 +219,9 @@ func TestNewerUpstream(t *testing.T) {
 	}
 }
 
-// TestQuietResource: a resource in which nothing changes need not have come to a resourceVersion that others have made. Whoever asks for it by
-// that is answered upstream; where that is stalled, as kube-apiserver would answer that is behind.
+// TestQuietResource: a resource in which nothing changes need not have come to a resourceVersion
+// that others have made. Whoever asks for it by that is answered upstream; where that is stalled,
+// as kube-apiserver would answer that is behind.
 func TestQuietResource(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{})
 	f := startProxy(t, u, Options{Resources: []string{"nodes"}, Authentication: Authentication{TokenTTL: deadline, AllowTTL: deadline, DenyTTL: deadline}})
@@ -269,14 +273,14 @@ func TestManyClients(t *testing.T) {
 	if passed := u.passed("/api/v1/pods"); len(passed) != 0 || reviews != 2 { // one of list, one of watch
 		t.Errorf("%d requests upstream, %d reviews", len(passed), reviews)
 	}
-	st := &f.proxy.holdings.stats
+	st := &f.proxy.resources.stats
 	if st.Lists.Load() != 1 || st.Watches.Load() != 1 {
 		t.Errorf("%d lists and %d watches upstream", st.Lists.Load(), st.Watches.Load())
 	}
 }
 
-// FuzzReadOf: whatever a request says, the review asks what kube-apiserver would ask, the path has one spelling only, and the query is
-// that of the answer.
+// FuzzReadOf: whatever a request says, the review asks what kube-apiserver would ask, the path has
+// one spelling only, and the query is that of the answer.
 func FuzzReadOf(f *testing.F) {
 	for _, seed := range [][2]string{
 		{"/api/v1/pods", "watch=1&fieldSelector=metadata.name%3Dx"}, {"/apis/apps/v1/namespaces/n/deployments/d", "resourceVersion=0"},
@@ -292,7 +296,7 @@ func FuzzReadOf(f *testing.F) {
 			return
 		}
 		at.RawQuery = query
-		rd := readOf(at)
+		rd := parseRead(at)
 		if rd == nil {
 			return
 		}
@@ -310,7 +314,7 @@ func FuzzReadOf(f *testing.F) {
 		if path, _, _ = strings.Cut(path, "?"); path != prefix {
 			t.Errorf("%q is read as %q", path, prefix)
 		}
-		info, err := requestInfos.NewRequestInfo(&http.Request{Method: http.MethodGet, URL: at})
+		info, err := requestInfoFactory.NewRequestInfo(&http.Request{Method: http.MethodGet, URL: at})
 		if err != nil {
 			t.Fatal(err)
 		}

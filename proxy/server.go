@@ -20,26 +20,26 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Server is a caching proxy. It is an [http.Handler] too, but only its own listener gives it clients' certificates. Its methods are safe
-// for concurrent use.
+// Server is a caching proxy. It is an [http.Handler] too, but only its own listener gives it
+// clients' certificates. Its methods are safe for concurrent use.
 type Server struct {
-	opts      Options
-	authn     *authentication
-	authz     *authorization
-	upstream  *upstream
-	holdings  *holdings
-	admission *admission
-	urls      *urls
-	health    health
-	cert      *certificate
-	auditor   *auditor
-	asker     http.RoundTripper // of the proxy's own questions
+	opts        Options
+	authn       *authentication
+	authz       *authorization
+	upstream    *upstream
+	resources   *resources
+	flowControl *flowControl
+	requests    *requestCache
+	health      health
+	cert        *servingCertificate
+	auditor     *auditor
+	asker       http.RoundTripper // of the proxy's own questions
 
-	registry *prometheus.Registry
-	metrics  *requestMetrics
-	served   *prometheus.CounterVec
-	revoked  atomic.Uint64
-	rechecks *rechecks
+	registry  *prometheus.Registry
+	metrics   *requestMetrics
+	served    *prometheus.CounterVec
+	revoked   atomic.Uint64
+	rechecker *rechecker
 
 	closing  context.Context
 	close    context.CancelFunc
@@ -48,11 +48,11 @@ type Server struct {
 	listener *connections   // nil until Start
 	servers  []*http.Server // none until Start; the second is for connections that come when the first is shut down
 	closed   bool
-	requests sync.WaitGroup // in ServeHTTP; not added to once closed is set
+	inFlight sync.WaitGroup // in ServeHTTP; not added to once closed is set
 
-	stage      atomic.Int32 // see stage
-	unfinished tally        // requests that a shutdown waits for
-	endings    endings
+	stage            atomic.Int32   // see stage
+	unfinished       requestCounter // requests that a shutdown waits for
+	forwardedWatches forwardedWatches
 }
 
 // ErrClosed is what the methods of a closed server answer.
@@ -63,8 +63,8 @@ const (
 	maxHeader = 1 << 20
 	// maxStreams bounds what an HTTP/2 client may ask for at once on one connection.
 	maxStreams = 250
-	// frameSize and the two windows bound what an HTTP/2 connection holds of what a client sends: much less than by default, because
-	// bodies are small and connections many.
+	// frameSize and the two windows bound what an HTTP/2 connection holds of what a client sends:
+	// much less than by default, because bodies are small and connections many.
 	frameSize        = 16 << 10
 	streamWindow     = 64 << 10
 	connectionWindow = 256 << 10
@@ -72,8 +72,9 @@ const (
 	closeTimeout = 3 * time.Second
 )
 
-// New makes a proxy and asks the upstream which CAs to believe; ctx bounds that. It does not listen and holds nothing until Start; close
-// it in any case. The error is ErrOptions, or that the upstream cannot be reached.
+// New makes a proxy and asks the upstream which CAs to believe; ctx bounds that. It does not listen
+// and holds nothing until Start; close it in any case. The error is ErrOptions, or that the
+// upstream cannot be reached.
 func New(ctx context.Context, o Options) (*Server, error) {
 	if o.Upstream == nil {
 		return nil, fmt.Errorf("%w: no upstream", ErrOptions)
@@ -84,9 +85,9 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	o = o.withDefaults()
 	cfg := rest.CopyConfig(o.Upstream)
 	cfg.QPS = -1 // what is asked is bounded by who asks, and cached
-	out := &outage{}
+	br := &breaker{}
 	asking := rest.CopyConfig(cfg)
-	asking.Wrap(out.wrap)
+	asking.Wrap(br.wrap)
 	asker, err := rest.HTTPClientFor(asking)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrOptions, err)
@@ -95,27 +96,27 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrOptions, err)
 	}
-	s := &Server{opts: o, asker: asker.Transport, admission: newAdmission(&o), urls: newURLs()}
-	s.rechecks = newRechecks(o.Recheck, o.RecheckMax, o.Grace, s.askAgain)
+	s := &Server{opts: o, asker: asker.Transport, flowControl: newFlowControl(&o), requests: newRequestCache()}
+	s.rechecker = newRechecker(o.Recheck, o.RecheckMax, o.Grace, s.recheckCaller)
 	s.closing, s.close = context.WithCancel(context.Background())
 	s.health.client, s.health.reviews = client.Discovery().RESTClient(), client.AuthorizationV1().SubjectAccessReviews()
-	out.reached = s.health.reached
-	if s.holdings, err = newHoldings(o, cfg, discoverer{client.Discovery().RESTClient()}); err != nil {
+	br.probe = s.health.reachedSince
+	if s.resources, err = newResources(o, cfg, discoverer{client.Discovery().RESTClient()}); err != nil {
 		return nil, err
 	}
-	s.admission.longRunning.connections, s.admission.longRunning.late = s.connected, s.holdings.late.Load
-	s.holdings.tooMuch = s.admission.longRunning.over
+	s.flowControl.longRunning.connections, s.flowControl.longRunning.backlog = s.connected, s.resources.backlog.Load
+	s.resources.overWatchMemory = s.flowControl.longRunning.overMemory
 	if s.upstream, err = newUpstream(cfg, &o); err != nil {
 		return nil, err
 	}
-	if s.cert, err = newCertificate(&o); err != nil {
+	if s.cert, err = newServingCertificate(&o); err != nil {
 		return nil, err
 	}
-	if s.authn, err = newAuthentication(ctx, &o, client, out); err != nil {
+	if s.authn, err = newAuthentication(ctx, &o, client, br); err != nil {
 		return nil, err
 	}
-	s.upstream.denied = func(token [sha256.Size]byte) { s.authn.known.Remove(token) }
-	if s.authz, err = newAuthorization(&o, client, out); err != nil {
+	s.upstream.onDenied = func(token [sha256.Size]byte) { s.authn.tokenAnswers.Remove(token) }
+	if s.authz, err = newAuthorization(&o, client, br); err != nil {
 		return nil, err
 	}
 	if s.auditor, err = newAuditor(&o.Audit); err != nil {
@@ -145,8 +146,8 @@ func (s *Server) Start() error {
 	s.listener = &connections{Listener: l, limit: s.opts.MaxConnections}
 	s.servers = []*http.Server{s.newServer(s.listener), s.newServer(s.listener)}
 	s.running.Go(func() { s.listener.serve(s.servers[0], s.servers[1]) })
-	s.running.Go(func() { s.holdings.run(s.closing) })
-	for _, run := range s.authn.run {
+	s.running.Go(func() { s.resources.run(s.closing) })
+	for _, run := range s.authn.controllers {
 		s.running.Go(func() { run(s.closing) })
 	}
 	return nil
@@ -154,11 +155,11 @@ func (s *Server) Start() error {
 
 // newServer returns a server of connections.
 func (s *Server) newServer(l *connections) *http.Server {
-	wait := s.opts.patience
+	wait := s.opts.timeouts
 	return &http.Server{
 		Handler:           s,
-		ConnState:         l.changed,
-		ConnContext:       l.context,
+		ConnState:         l.onStateChange,
+		ConnContext:       l.connContext,
 		ReadHeaderTimeout: wait.header,
 		IdleTimeout:       wait.idle,
 		MaxHeaderBytes:    maxHeader,
@@ -175,7 +176,8 @@ func (s *Server) newServer(l *connections) *http.Server {
 	}
 }
 
-// Run listens until ctx ends, then shuts the server down, with Options.ShutdownDelay. It returns nil when ctx ended it.
+// Run listens until ctx ends, then shuts the server down, with Options.ShutdownDelay. It returns
+// nil when ctx ended it.
 func (s *Server) Run(ctx context.Context) error {
 	if err := s.Start(); err != nil {
 		return err
@@ -184,7 +186,7 @@ func (s *Server) Run(ctx context.Context) error {
 	return s.Shutdown(context.WithoutCancel(ctx), s.opts.ShutdownDelay)
 }
 
-// URL is where the server listens, for example https://127.0.0.1:8443; empty before Start.
+// URL returns where the server listens, for example https://127.0.0.1:8443; empty before Start.
 func (s *Server) URL() string {
 	if l := s.connections(); l != nil {
 		return "https://" + l.Addr().String()
@@ -192,7 +194,7 @@ func (s *Server) URL() string {
 	return ""
 }
 
-// connections is the listener; nil before Start.
+// connections returns the listener; nil before Start.
 func (s *Server) connections() *connections {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -207,28 +209,30 @@ func (s *Server) connected() int {
 	return 0
 }
 
-// CAData is the PEM that clients need to believe the server's certificate: itself, where it signs itself.
+// CAData returns the PEM that clients need to believe the server's certificate: itself, where it
+// signs itself.
 func (s *Server) CAData() []byte { return s.cert.ca }
 
-// enter lets a request in, unless the server is closed.
-func (s *Server) enter() bool {
+// begin lets a request in, unless the server is closed.
+func (s *Server) begin() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
 		return false
 	}
-	s.requests.Add(1)
+	s.inFlight.Add(1)
 	s.unfinished.add(1)
 	return true
 }
 
-// leave is the end of a request that was let in.
-func (s *Server) leave() {
+// end is the end of a request that was let in.
+func (s *Server) end() {
 	s.unfinished.add(-1)
-	s.requests.Done()
+	s.inFlight.Done()
 }
 
-// Close ends every request, watches included, and waits for them. A second call does nothing. Shutdown is for clients' sake.
+// Close ends every request, watches included, and waits for them. A second call does nothing.
+// Shutdown is for clients' sake.
 func (s *Server) Close() error {
 	s.mu.Lock()
 	already := s.closed
@@ -248,13 +252,13 @@ func (s *Server) Close() error {
 		}
 	}
 	if len(servers) == 0 {
-		for _, run := range s.authn.run {
+		for _, run := range s.authn.controllers {
 			run(s.closing) // which ends what New has started
 		}
 	}
 	s.running.Wait()
-	s.requests.Wait()
-	s.rechecks.close()
+	s.inFlight.Wait()
+	s.rechecker.close()
 	s.upstream.close()
 	utilnet.CloseIdleConnectionsFor(s.asker)
 	return errors.Join(err, s.auditor.close())

@@ -12,29 +12,31 @@ import (
 type stage int32
 
 const (
-	running stage = iota
-	unready       // /readyz fails, and everything is served
-	parting       // each answer asks its client to go on by another connection
+	stageRunning   stage = iota
+	stageUnready         // /readyz fails, and everything is served
+	stageGoingAway       // each answer asks its client to go on by another connection
 )
 
-// finishTimeout is what requests get to finish once the delay of a shutdown is over. kube-apiserver gives any request as long.
+// finishTimeout is what requests get to finish once the delay of a shutdown is over. kube-apiserver
+// gives any request as long.
 const finishTimeout = time.Minute
 
-// Shutdown ends the server so that its clients lose nothing, and go on at another replica; then it is Close. For that delay the server
-// goes on serving:
+// Shutdown ends the server so that its clients lose nothing, and go on at another replica; then it
+// is Close. For that delay the server goes on serving:
 //
 //	from the start      /readyz fails, so that load balancers send nobody any more; what is watched is proven to be current
 //	a quarter           answers ask clients to use another connection (Connection: close, which HTTP/2 sends as GOAWAY)
 //	a half              GOAWAY for all HTTP/2 connections; idle connections are closed
 //	from five eighths   watches end, each at a random moment, after a bookmark of all that they have told where they were asked for bookmarks
 //
-// Then it accepts no connection any more, and waits for the requests that are under way, logs and upgraded connections apart, for a minute
-// at most. ctx ends the waiting, and so do Close and a second Shutdown.
+// Then it accepts no connection any more, and waits for the requests that are under way, logs and
+// upgraded connections apart, for a minute at most. ctx ends the waiting, and so do Close and a
+// second Shutdown.
 func (s *Server) Shutdown(ctx context.Context, delay time.Duration) error {
 	s.mu.Lock()
 	servers := s.servers
 	s.mu.Unlock()
-	if len(servers) == 0 || !s.stage.CompareAndSwap(int32(running), int32(unready)) {
+	if len(servers) == 0 || !s.stage.CompareAndSwap(int32(stageRunning), int32(stageUnready)) {
 		return s.Close()
 	}
 	ctx, cancel := context.WithCancel(ctx)
@@ -50,13 +52,13 @@ func (s *Server) Shutdown(ctx context.Context, delay time.Duration) error {
 
 	ending.Go(func() { s.catchUp(ctx) })
 	until(2)
-	s.stage.Store(int32(parting))
+	s.stage.Store(int32(stageGoingAway))
 	until(4)
 	end(servers[0]) // connections that come from now on are the other server's
 	until(5)
 	left := time.Until(begun.Add(delay))
-	s.holdings.drain(left)
-	s.endings.drain(left)
+	s.resources.drain(left)
+	s.forwardedWatches.drain(left)
 	until(8)
 	end(servers[1])
 	s.unfinished.wait(ctx, finishTimeout)
@@ -65,57 +67,60 @@ func (s *Server) Shutdown(ctx context.Context, delay time.Duration) error {
 	return s.Close()
 }
 
-// catchUp has what is watched proven to be current, so that the last bookmarks of the watches are as new as can be: another replica, which
-// may have started after the last change, then need not know of anything before it did.
+// catchUp has what is watched proven to be current, so that the last bookmarks of the watches are
+// as new as can be: another replica, which may have started after the last change, then need not
+// know of anything before it did.
 func (s *Server) catchUp(ctx context.Context) {
 	var all sync.WaitGroup
-	for _, h := range s.holdings.all() {
-		if on := h.session.Load(); on != nil && h.watchers.Load() > 0 {
-			all.Go(func() { on.prover.current(ctx) })
+	for _, res := range s.resources.all() {
+		if on := res.ready.Load(); on != nil && res.watchers.Load() > 0 {
+			all.Go(func() { on.freshness.proveCurrent(ctx) })
 		}
 	}
 	all.Wait()
 }
 
-// parts reports whether the client is to send its next request by another connection: the server is about to end, or the client speaks
-// HTTP/2 and it is its turn. Streams that are open on the connection go on.
-func (s *Server) parts(r *http.Request) bool {
+// sendsGoaway reports whether the client is to send its next request by another connection: the
+// server is about to end, or the client speaks HTTP/2 and it is its turn. Streams that are open on
+// the connection go on.
+func (s *Server) sendsGoaway(r *http.Request) bool {
 	if r.Header.Get("Upgrade") != "" {
 		return false
 	}
-	return s.stage.Load() >= int32(parting) || r.ProtoMajor == 2 && s.opts.GoawayChance > 0 && rand.Float64() < s.opts.GoawayChance
+	return s.stage.Load() >= int32(stageGoingAway) || r.ProtoMajor == 2 && s.opts.GoawayChance > 0 && rand.Float64() < s.opts.GoawayChance
 }
 
-// tally counts requests that are under way. The zero value is none. Safe for concurrent use.
-type tally struct {
+// requestCounter counts requests that are under way. The zero value is none. Safe for concurrent
+// use.
+type requestCounter struct {
 	mu   sync.Mutex
 	n    int
-	none chan struct{} // closed when n is 0; nil: nobody waits for that
+	idle chan struct{} // closed when n is 0; nil: nobody waits for that
 }
 
-func (t *tally) add(n int) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.n += n; t.n == 0 && t.none != nil {
-		close(t.none)
-		t.none = nil
+func (rc *requestCounter) add(n int) {
+	rc.mu.Lock()
+	defer rc.mu.Unlock()
+	if rc.n += n; rc.n == 0 && rc.idle != nil {
+		close(rc.idle)
+		rc.idle = nil
 	}
 }
 
 // wait waits until there are none, no longer than that, or until ctx ends.
-func (t *tally) wait(ctx context.Context, atMost time.Duration) {
+func (rc *requestCounter) wait(ctx context.Context, atMost time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, atMost)
 	defer cancel()
-	t.mu.Lock()
-	if t.n == 0 {
-		t.mu.Unlock()
+	rc.mu.Lock()
+	if rc.n == 0 {
+		rc.mu.Unlock()
 		return
 	}
-	if t.none == nil {
-		t.none = make(chan struct{})
+	if rc.idle == nil {
+		rc.idle = make(chan struct{})
 	}
-	none := t.none
-	t.mu.Unlock()
+	none := rc.idle
+	rc.mu.Unlock()
 	select {
 	case <-none:
 	case <-ctx.Done():

@@ -35,7 +35,7 @@ func (f *fixture) comesTo(s stage) {
 	f.until("the next stage", func() bool { return stage(f.proxy.stage.Load()) >= s })
 }
 
-// rest are the lines of a watch up to its end, which must be in good order.
+// rest returns the lines of a watch up to its end, which must be in good order.
 func (f *fixture) rest(resp *http.Response) (lines []string) {
 	f.t.Helper()
 	in := bufio.NewReader(resp.Body)
@@ -52,8 +52,9 @@ func (f *fixture) rest(resp *http.Response) (lines []string) {
 	}
 }
 
-// TestShutdown: while the proxy is about to end it is not ready, and serves; watches end in good order, those from here with a bookmark of
-// everything they have told, and answers say that their connection ends.
+// TestShutdown: while the proxy is about to end it is not ready, and serves; watches end in good
+// order, those from here with a bookmark of everything they have told, and answers say that their
+// connection ends.
 func TestShutdown(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{Pods: 3})
 	f := startProxy(t, u, Options{Resources: []string{"pods"}})
@@ -64,12 +65,12 @@ func TestShutdown(t *testing.T) {
 	}
 	here, plain := open("/api/v1/pods?watch=true"+marked), open("/api/v1/pods?watch=true")
 	passed := open("/api/v1/nodes?watch=true" + marked)
-	if n := f.proxy.holdings.find(podsResource).watchers.Load(); n != 2 {
+	if n := f.proxy.resources.find(podsResource).watchers.Load(); n != 2 {
 		t.Fatalf("%d watches are served from here", n)
 	}
 	old := f.dial("http/1.1")
 	ended := f.shutDown(shutdownDelay)
-	f.comesTo(unready)
+	f.comesTo(stageUnready)
 	if code, body := f.get("jane", "/readyz"); code != http.StatusServiceUnavailable || !strings.Contains(body, "[-]shutdown failed") {
 		t.Errorf("/readyz: %d %s", code, body)
 	}
@@ -80,7 +81,7 @@ func TestShutdown(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.comesTo(parting)
+	f.comesTo(stageGoingAway)
 	if resp := old.send("GET", "/api/v1/pods?resourceVersion=0", 0, "").answer(); resp.StatusCode != http.StatusOK || !resp.Close {
 		t.Errorf("on an old connection: %s, closes %v", resp.Status, resp.Close)
 	}
@@ -105,7 +106,8 @@ func TestShutdown(t *testing.T) {
 	}
 }
 
-// TestShutdownOfLater: what comes to be held while the proxy is about to end has its watches ended like all others.
+// TestShutdownOfLater: what comes to be held while the proxy is about to end has its watches ended
+// like all others.
 func TestShutdownOfLater(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{Pods: 3})
 	u.holdBack("/api/v1/pods")
@@ -113,18 +115,18 @@ func TestShutdownOfLater(t *testing.T) {
 	f.until("it lists", func() bool { u.mu.Lock(); defer u.mu.Unlock(); return u.kept > 0 })
 	ended := f.shutDown(2 * shutdownDelay)
 	f.until("watches end", func() bool {
-		f.proxy.endings.mu.Lock()
-		defer f.proxy.endings.mu.Unlock()
-		return !f.proxy.endings.until.IsZero()
+		f.proxy.forwardedWatches.mu.Lock()
+		defer f.proxy.forwardedWatches.mu.Unlock()
+		return !f.proxy.forwardedWatches.until.IsZero()
 	})
-	h := f.proxy.holdings.find(podsResource)
-	if h.session.Load() != nil {
+	res := f.proxy.resources.find(podsResource)
+	if res.ready.Load() != nil {
 		t.Fatal("it is held already")
 	}
 	u.holdBack("")
-	f.until("it is held", func() bool { return h.session.Load() != nil })
+	f.until("it is held", func() bool { return res.ready.Load() != nil })
 	resp := f.open(f.client, http.MethodGet, "/api/v1/pods?watch=true&allowWatchBookmarks=true", "Authorization", "Bearer token-jane")
-	if h.watchers.Load() != 1 {
+	if res.watchers.Load() != 1 {
 		t.Fatal("it is not served from here")
 	}
 	if lines := f.rest(resp); len(lines) == 0 || !strings.Contains(lines[len(lines)-1], "BOOKMARK") {
@@ -135,7 +137,8 @@ func TestShutdownOfLater(t *testing.T) {
 	}
 }
 
-// TestShutdownFinishes: what is under way when the delay is over finishes first, but for what lasts as long as its client likes.
+// TestShutdownFinishes: what is under way when the delay is over finishes first, but for what lasts
+// as long as its client likes.
 func TestShutdownFinishes(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{Pods: 3})
 	f := startProxy(t, u, Options{Resources: []string{"pods"}})
@@ -212,7 +215,8 @@ func TestShutdownFinishes(t *testing.T) {
 	}
 }
 
-// TestShutdownUpgraded: no upgraded connection is waited for, whatever it is for: nobody knows when it might end.
+// TestShutdownUpgraded: no upgraded connection is waited for, whatever it is for: nobody knows when
+// it might end.
 func TestShutdownUpgraded(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{})
 	f := startProxy(t, u, Options{})
@@ -254,7 +258,7 @@ func TestShutdownAgain(t *testing.T) {
 	f := startProxy(t, u, Options{Resources: []string{"pods"}})
 	f.ready()
 	first := f.shutDown(time.Hour)
-	f.comesTo(unready)
+	f.comesTo(stageUnready)
 	if err := f.proxy.Shutdown(f.ctx, time.Hour); err != nil {
 		t.Error(err)
 	}
@@ -263,13 +267,14 @@ func TestShutdownAgain(t *testing.T) {
 	}
 }
 
-// TestGoawayFirst: an HTTP/2 client is told to make its next requests elsewhere before its watch ends.
+// TestGoawayFirst: an HTTP/2 client is told to make its next requests elsewhere before its watch
+// ends.
 func TestGoawayFirst(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{Pods: 3})
 	f := startProxy(t, u, Options{Resources: []string{"pods"}})
 	f.ready()
 	framer := f.dial("h2").request("/api/v1/pods?watch=true")
-	f.until("it watches", func() bool { return f.proxy.holdings.find(podsResource).watchers.Load() == 1 })
+	f.until("it watches", func() bool { return f.proxy.resources.find(podsResource).watchers.Load() == 1 })
 	ended := f.shutDown(shutdownDelay)
 	goaway, over := false, false
 	for !over {
@@ -294,7 +299,8 @@ func TestGoawayFirst(t *testing.T) {
 	}
 }
 
-// TestGoawayChance: now and then an HTTP/2 client is asked to use another connection, and loses nothing of what it has open.
+// TestGoawayChance: now and then an HTTP/2 client is asked to use another connection, and loses
+// nothing of what it has open.
 func TestGoawayChance(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{Pods: 3})
 	f := startProxy(t, u, Options{Resources: []string{"pods"}, GoawayChance: MaxGoawayChance})

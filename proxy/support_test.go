@@ -43,7 +43,8 @@ type asked struct {
 	header      http.Header
 }
 
-// fakeUpstream is an embedded API server that knows tokens and permissions: the token of a user is "token-" and the name.
+// fakeUpstream is an embedded API server that knows tokens and permissions: the token of a user is
+// "token-" and the name.
 type fakeUpstream struct {
 	*apiserver.Server
 	t      *testing.T
@@ -187,8 +188,8 @@ func writeStatus(w http.ResponseWriter, code int) {
 	_ = json.NewEncoder(w).Encode(status)
 }
 
-// aggregate makes the upstream one with an aggregator: answer is what it has for the APIService of a name, a code if that is not 200, or
-// else the service behind it; empty: the API server itself.
+// aggregate makes the upstream one with an aggregator: answer is what it has for the APIService of
+// a name, a code if that is not 200, or else the service behind it; empty: the API server itself.
 func (u *fakeUpstream) aggregate(answer func(name string) (code int, service string)) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -271,10 +272,11 @@ func (u *fakeUpstream) deny(f func(authorizationv1.SubjectAccessReviewSpec) bool
 
 // ofProxy reports whether a request is the proxy's own, and not a caller's.
 func ofProxy(h http.Header) bool {
-	return h.Get("Authorization") == "Bearer "+ownToken && !impersonates(h)
+	return h.Get("Authorization") == "Bearer "+ownToken && !hasImpersonation(h)
 }
 
-// passed are the requests since the last call that have this prefix and are a caller's, not the proxy's own.
+// passed returns the requests since the last call that have this prefix and are a caller's, not the
+// proxy's own.
 func (u *fakeUpstream) passed(prefix string) (out []asked) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -324,7 +326,7 @@ func startProxy(t *testing.T, u *fakeUpstream, o Options) *fixture {
 	return f
 }
 
-// clientWith is a client with a certificate, or without one.
+// clientWith returns a client with a certificate, or without one.
 func (f *fixture) clientWith(cert *tls.Certificate) *http.Client {
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM(f.proxy.CAData())
@@ -335,7 +337,7 @@ func (f *fixture) clientWith(cert *tls.Certificate) *http.Client {
 	return f.clientOf(&http.Transport{TLSClientConfig: cfg, ForceAttemptHTTP2: true})
 }
 
-// http1 is a client that speaks no HTTP/2.
+// http1 returns a client that speaks no HTTP/2.
 func (f *fixture) http1(cert *tls.Certificate) *http.Client {
 	tr := f.clientWith(cert).Transport.(*http.Transport).Clone()
 	tr.ForceAttemptHTTP2, tr.TLSClientConfig.NextProtos = false, []string{"http/1.1"}
@@ -471,7 +473,7 @@ func (a *authority) issueUntil(t *testing.T, end time.Time, name string, groups 
 	return &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
 }
 
-// writerPast is a client of the upstream that is not bothered by its being down.
+// writerPast returns a client of the upstream that is not bothered by its being down.
 func (u *fakeUpstream) writerPast() kubernetes.Interface {
 	u.t.Helper()
 	cfg := &rest.Config{Host: "http://past", QPS: -1, Transport: past{u.Server}}

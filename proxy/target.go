@@ -14,8 +14,9 @@ type target struct {
 	name      string // empty: the path names a collection
 }
 
-// targetOf reads a path. It knows one spelling of each target and refuses everything else: what kube-apiserver does not serve, what it
-// takes for a subresource or an old way to watch, escapes, slashes too many. What is refused is answered upstream.
+// targetOf reads a path. It knows one spelling of each target and refuses everything else: what
+// kube-apiserver does not serve, what it takes for a subresource or an old way to watch, escapes,
+// slashes too many. What is refused is answered upstream.
 func targetOf(u *url.URL) (t target, ok bool) {
 	if u.RawPath != "" || !strings.HasPrefix(u.Path, "/") {
 		return t, false
@@ -46,8 +47,9 @@ func targetOf(u *url.URL) (t target, ok bool) {
 	return t, ok
 }
 
-// reserved reports whether kube-apiserver reads the name of a resource as something else: the verb of an old path, a subresource of the
-// namespace in front of it, or, in the place of a resource of any group, the namespaces of the core.
+// reserved reports whether kube-apiserver reads the name of a resource as something else: the verb
+// of an old path, a subresource of the namespace in front of it, or, in the place of a resource of
+// any group, the namespaces of the core.
 func reserved(r schema.GroupResource) bool {
 	switch r.Resource {
 	case "watch", "proxy", "status", "finalize":
@@ -58,7 +60,8 @@ func reserved(r schema.GroupResource) bool {
 	return false
 }
 
-// isName reports whether a part of a path has only such bytes, and is not empty and no step up or down.
+// isName reports whether a part of a path has only such bytes, and is not empty and no step up or
+// down.
 func isName(s string, ok func(byte) bool) bool {
 	for i := range len(s) {
 		if !ok(s[i]) {

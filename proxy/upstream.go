@@ -24,26 +24,29 @@ import (
 	"github.com/weirproject/weir/internal/watchcache"
 )
 
-// upstream passes requests on. Bodies stream both ways, upgrades too; what it holds of one is two buffers of 32 KiB.
+// upstream passes requests on. Bodies stream both ways, upgrades too; what it holds of one is two
+// buffers of 32 KiB.
 type upstream struct {
 	proxy *httputil.ReverseProxy
-	// bare has no credentials: requests bring their own. own has the proxy's. Each is there twice, because an upgrade needs
-	// HTTP/1.1.
-	bare, bareUpgrade, own, ownUpgrade http.RoundTripper
-	// accepted are the bearers whom the upstream has let in. kube-apiserver closes an HTTP/2 connection by which somebody came whom it does
-	// not know, and requests of others that are under way on it may be lost. So only these share one; the rest come by HTTP/1.1. It holds
-	// maxKnown at most: sha256 of a token, to nothing.
-	accepted *lru.Cache
-	// denied is told of a token with which nobody is let in; nil: nobody is told.
-	denied   func(token [sha256.Size]byte)
-	prefixes []string // of headers that only a front proxy may send, canonical
-	drop     time.Duration
-	requests atomic.Uint64
-	failures atomic.Uint64
+	// bare has no credentials: requests bring their own. own has the proxy's. Each is there twice,
+	// because an upgrade needs HTTP/1.1.
+	anonymous, anonymousUpgrade, impersonating, impersonatingUpgrade http.RoundTripper
+	// acceptedTokens are the bearers whom the upstream has let in. kube-apiserver closes an HTTP/2
+	// connection by which somebody came whom it does not know, and requests of others that are
+	// under way on it may be lost. So only these share one; the rest come by HTTP/1.1. It holds
+	// maxCachedAnswers at most: sha256 of a token, to nothing.
+	acceptedTokens *lru.Cache
+	// onDenied is told of a token with which nobody is let in; nil: nobody is told.
+	onDenied    func(token [sha256.Size]byte)
+	prefixes    []string // of headers that only a front proxy may send, canonical
+	bodyTimeout time.Duration
+	requests    atomic.Uint64
+	failures    atomic.Uint64
 }
 
-// asKey is where a request's context has the *transport.ImpersonationConfig that it goes on with; none: with what it came with.
-type asKey struct{}
+// impersonationKey is where a request's context has the *transport.ImpersonationConfig that it goes
+// on with; none: with what it came with.
+type impersonationKey struct{}
 
 func newUpstream(cfg *rest.Config, o *Options) (*upstream, error) {
 	base, err := url.Parse(cfg.Host)
@@ -55,14 +58,14 @@ func newUpstream(cfg *rest.Config, o *Options) (*upstream, error) {
 		}
 	}
 	headers := &o.Authentication
-	u := &upstream{accepted: lru.New(maxKnown), prefixes: []string{"X-Remote-"}, drop: o.patience.drop}
+	u := &upstream{acceptedTokens: lru.New(maxCachedAnswers), prefixes: []string{"X-Remote-"}, bodyTimeout: o.timeouts.discard}
 	for _, names := range [][]string{headers.UserHeaders, headers.UIDHeaders, headers.GroupHeaders, headers.ExtraPrefixes} {
 		for _, name := range names {
 			u.prefixes = append(u.prefixes, http.CanonicalHeaderKey(name))
 		}
 	}
 	bare := rest.AnonymousClientConfig(cfg)
-	for to, from := range map[*http.RoundTripper]*rest.Config{&u.bare: bare, &u.bareUpgrade: upgrading(bare), &u.own: cfg, &u.ownUpgrade: upgrading(cfg)} {
+	for to, from := range map[*http.RoundTripper]*rest.Config{&u.anonymous: bare, &u.anonymousUpgrade: http1Config(bare), &u.impersonating: cfg, &u.impersonatingUpgrade: http1Config(cfg)} {
 		if *to, err = transportFor(from); err != nil {
 			return nil, fmt.Errorf("%w: %w", ErrOptions, err)
 		}
@@ -71,20 +74,20 @@ func newUpstream(cfg *rest.Config, o *Options) (*upstream, error) {
 		Rewrite:        func(pr *httputil.ProxyRequest) { u.rewrite(pr, base) },
 		Transport:      u,
 		FlushInterval:  -1, // as it comes: most of what is long is a watch
-		ModifyResponse: endingAnswer,
-		ErrorHandler:   u.failed,
+		ModifyResponse: wrapWatchBody,
+		ErrorHandler:   u.handleError,
 		ErrorLog:       slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug),
 	}
 	return u, nil
 }
 
-func upgrading(cfg *rest.Config) *rest.Config {
+func http1Config(cfg *rest.Config) *rest.Config {
 	cfg = rest.CopyConfig(cfg)
 	cfg.NextProtos = []string{"http/1.1"}
 	return cfg
 }
 
-// transportFor is a transport of cfg without its limits, which are for one client.
+// transportFor returns a transport of cfg without its limits, which are for one client.
 func transportFor(cfg *rest.Config) (http.RoundTripper, error) {
 	cfg = rest.CopyConfig(cfg)
 	cfg.Timeout = 0
@@ -97,14 +100,14 @@ func (u *upstream) serve(w http.ResponseWriter, r *http.Request, as *transport.I
 	u.requests.Add(1)
 	r = withConnection(r)
 	if r.Body != nil && r.Body != http.NoBody {
-		r.Body = &body{ReadCloser: r.Body, control: http.NewResponseController(w), drop: u.drop}
-		if err := repeatable(r); err != nil {
+		r.Body = &requestBody{ReadCloser: r.Body, control: http.NewResponseController(w), closeTimeout: u.bodyTimeout}
+		if err := bufferBody(r); err != nil {
 			watchcache.WriteError(w, r, apierrors.NewBadRequest("the body of the request: "+err.Error()))
 			return
 		}
 	}
 	if as != nil {
-		r = r.WithContext(context.WithValue(r.Context(), asKey{}, as))
+		r = r.WithContext(context.WithValue(r.Context(), impersonationKey{}, as))
 	}
 	u.proxy.ServeHTTP(w, r)
 }
@@ -119,7 +122,7 @@ func (u *upstream) rewrite(pr *httputil.ProxyRequest, base *url.URL) {
 			}
 		}
 	}
-	if pr.In.Context().Value(asKey{}) != nil {
+	if pr.In.Context().Value(impersonationKey{}) != nil {
 		dropImpersonation(pr.Out.Header)
 		pr.Out.Header.Del("Authorization")
 	}
@@ -131,48 +134,51 @@ func (u *upstream) rewrite(pr *httputil.ProxyRequest, base *url.URL) {
 // RoundTrip chooses the credentials.
 func (u *upstream) RoundTrip(r *http.Request) (*http.Response, error) {
 	upgrade := r.Header.Get("Upgrade") != ""
-	as, ok := r.Context().Value(asKey{}).(*transport.ImpersonationConfig)
+	as, ok := r.Context().Value(impersonationKey{}).(*transport.ImpersonationConfig)
 	switch {
 	case !ok && upgrade:
-		return u.bareUpgrade.RoundTrip(r)
+		return u.anonymousUpgrade.RoundTrip(r)
 	case !ok:
-		return u.roundTripBare(r)
+		return u.roundTripAnonymous(r)
 	case upgrade:
-		return transport.NewImpersonatingRoundTripper(*as, u.ownUpgrade).RoundTrip(r)
+		return transport.NewImpersonatingRoundTripper(*as, u.impersonatingUpgrade).RoundTrip(r)
 	}
-	return transport.NewImpersonatingRoundTripper(*as, u.own).RoundTrip(r)
+	return transport.NewImpersonatingRoundTripper(*as, u.impersonating).RoundTrip(r)
 }
 
-// roundTripBare sends a request with the credentials that it came with, and remembers whether they were any good.
-func (u *upstream) roundTripBare(r *http.Request) (*http.Response, error) {
+// roundTripAnonymous sends a request with the credentials that it came with, and remembers whether
+// they were any good.
+func (u *upstream) roundTripAnonymous(r *http.Request) (*http.Response, error) {
 	id := tokenID(r)
-	by := u.bareUpgrade
-	if _, ok := u.accepted.Get(id); ok {
-		by = u.bare
+	by := u.anonymousUpgrade
+	if _, ok := u.acceptedTokens.Get(id); ok {
+		by = u.anonymous
 	}
 	resp, err := by.RoundTrip(r)
 	switch {
 	case err != nil || id == [sha256.Size]byte{}:
 	case resp.StatusCode == http.StatusUnauthorized:
-		u.accepted.Remove(id)
-		if u.denied != nil {
-			u.denied(id)
+		u.acceptedTokens.Remove(id)
+		if u.onDenied != nil {
+			u.onDenied(id)
 		}
-	case letIn(r, resp):
-		u.accepted.Add(id, nil)
+	case showsAuthenticated(r, resp):
+		u.acceptedTokens.Add(id, nil)
 	}
 	return resp, err
 }
 
-// letIn reports whether an answer shows that the upstream knows who asked. kube-apiserver refuses a request that has a bad timeout, or comes at
-// a bad time, before it looks who makes it, and answers a browser's preflight to anybody.
-func letIn(r *http.Request, resp *http.Response) bool {
+// showsAuthenticated reports whether an answer shows that the upstream knows who asked.
+// kube-apiserver refuses a request that has a bad timeout, or comes at a bad time, before it looks
+// who makes it, and answers a browser's preflight to anybody.
+func showsAuthenticated(r *http.Request, resp *http.Response) bool {
 	done := resp.StatusCode/100 == 2 || resp.StatusCode == http.StatusSwitchingProtocols
 	return done && r.Method != http.MethodOptions
 }
 
-// withConnection returns the request with nothing in its Connection header but that it asks for an upgrade. A reverse proxy takes away the
-// headers that are named there, those that say who the caller is too, and kube-apiserver does not.
+// withConnection returns the request with nothing in its Connection header but that it asks for an
+// upgrade. A reverse proxy takes away the headers that are named there, those that say who the
+// caller is too, and kube-apiserver does not.
 func withConnection(r *http.Request) *http.Request {
 	if len(r.Header["Connection"]) == 0 {
 		return r
@@ -187,8 +193,8 @@ func withConnection(r *http.Request) *http.Request {
 	return r
 }
 
-// failed answers a request that the upstream did not.
-func (u *upstream) failed(w http.ResponseWriter, r *http.Request, err error) {
+// handleError answers a request that the upstream did not.
+func (u *upstream) handleError(w http.ResponseWriter, r *http.Request, err error) {
 	if late, ok := errors.AsType[*apierrors.StatusError](context.Cause(r.Context())); ok {
 		watchcache.WriteError(w, r, late)
 		return
@@ -201,7 +207,7 @@ func (u *upstream) failed(w http.ResponseWriter, r *http.Request, err error) {
 }
 
 func (u *upstream) close() {
-	for _, rt := range []http.RoundTripper{u.bare, u.bareUpgrade, u.own, u.ownUpgrade} {
+	for _, rt := range []http.RoundTripper{u.anonymous, u.anonymousUpgrade, u.impersonating, u.impersonatingUpgrade} {
 		utilnet.CloseIdleConnectionsFor(rt)
 	}
 }

@@ -34,8 +34,9 @@ func passTo(t *testing.T, h http.HandlerFunc) *upstream {
 	return u
 }
 
-// TestConnectionsOfStrangers: kube-apiserver closes an HTTP/2 connection by which somebody came whom it does not know, and requests that are
-// under way on it may be lost. So nobody whom it knows shares one with them.
+// TestConnectionsOfStrangers: kube-apiserver closes an HTTP/2 connection by which somebody came
+// whom it does not know, and requests that are under way on it may be lost. So nobody whom it knows
+// shares one with them.
 func TestConnectionsOfStrangers(t *testing.T) {
 	var mu sync.Mutex
 	by := map[string]map[string]bool{} // connections by token
@@ -83,13 +84,14 @@ func TestConnectionsOfStrangers(t *testing.T) {
 	}
 }
 
-// TestBodiesAgain: a transport can send a body again whose request the upstream has not looked at, as it says when it closes a connection.
+// TestBodiesAgain: a transport can send a body again whose request the upstream has not looked at,
+// as it says when it closes a connection.
 func TestBodiesAgain(t *testing.T) {
 	u := passTo(t, func(http.ResponseWriter, *http.Request) {})
-	for _, size := range []int{1, maxReplayed, maxReplayed + 1} {
+	for _, size := range []int{1, maxBuffered, maxBuffered + 1} {
 		want := strings.Repeat("x", size)
 		send := roundTripper(func(r *http.Request) (*http.Response, error) {
-			if again := r.GetBody != nil; again != (size <= maxReplayed) {
+			if again := r.GetBody != nil; again != (size <= maxBuffered) {
 				t.Errorf("%d bytes: can be sent again: %v", size, again)
 				return nil, http.ErrNotSupported
 			}
@@ -108,13 +110,14 @@ func TestBodiesAgain(t *testing.T) {
 			}
 			return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: http.NoBody, Request: r}, nil
 		})
-		u.bare, u.bareUpgrade = send, send
+		u.anonymous, u.anonymousUpgrade = send, send
 		r := httptest.NewRequest(http.MethodPost, "/api/v1/namespaces/mine/pods", strings.NewReader(want))
 		u.serve(httptest.NewRecorder(), r, nil)
 	}
 }
 
-// TestConnectionHeader: a caller's Connection header takes away no header that says who they are. kube-apiserver does not look at it.
+// TestConnectionHeader: a caller's Connection header takes away no header that says who they are.
+// kube-apiserver does not look at it.
 func TestConnectionHeader(t *testing.T) {
 	var got http.Header
 	u := passTo(t, func(_ http.ResponseWriter, r *http.Request) { got = r.Header.Clone() })

@@ -9,41 +9,45 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 )
 
-// lastWrite is what a write that is under way gets when its watch ends.
-const lastWrite = time.Second
+// lastWriteTimeout is what a write that is under way gets when its watch ends.
+const lastWriteTimeout = time.Second
 
-// serveWatch answers a WATCH, and ends it when its caller may no longer have it. v is what the permission to begin it is by.
-func (s *Server) serveWatch(w http.ResponseWriter, r *http.Request, h *held, on *session, rd *read, who user.Info, v verdict) {
-	h.watchers.Add(1)
-	defer h.watchers.Add(-1)
+// serveWatch answers a WATCH, and ends it when its caller may no longer have it. v is what the
+// permission to begin it is by.
+func (s *Server) serveWatch(w http.ResponseWriter, r *http.Request, res *resource, on *session, rd *readRequest, who user.Info, d decision) {
+	res.watchers.Add(1)
+	defer res.watchers.Add(-1)
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
-	by, part := s.permission(who, rd.review)
-	check := s.rechecks.watch(bearerOf(r), who, by, part, v == yes, func() {
+	by, part := s.permissionOf(who, rd.review)
+	check := s.rechecker.watch(credentialOf(r), who, by, part, d == decisionAllow, func() {
 		s.revoked.Add(1)
 		cancel()
-		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(lastWrite)) // a client that reads nothing
+		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(lastWriteTimeout)) // a client that reads nothing
 	})
 	defer check.leave()
 	on.serve(w, r.WithContext(ctx), rd)
 }
 
-// heldFor is how long ago a permission for everything may have been found, for a watch of a part to be by that.
-const heldFor = time.Minute
+// wholePermissionAge is how long ago a permission for everything may have been found, for a watch
+// of a part to be by that.
+const wholePermissionAge = time.Minute
 
-// permission returns by what a caller has a read: by the permission for everything, if they have that, and then part is what the read needs of it.
-func (s *Server) permission(who user.Info, q *action) (by, part *action) {
-	if q.selects() {
-		if whole := q.whole(); s.authz.knew(whole.digest(who), heldFor) {
+// permissionOf returns by what a caller has a read: by the permission for everything, if they have
+// that, and then part is what the read needs of it.
+func (s *Server) permissionOf(who user.Info, q *action) (by, part *action) {
+	if q.hasSelectors() {
+		if whole := q.withoutSelectors(); s.authz.allowedWithin(whole.digest(who), wholePermissionAge) {
 			return whole, q
 		}
 	}
 	return q, nil
 }
 
-// bearerOf returns what a request shows of its caller, and nothing else of it: its body and its context are of the connection.
-func bearerOf(r *http.Request) bearer {
-	b := bearer{id: tokenID(r), r: &http.Request{
+// credentialOf returns what a request shows of its caller, and nothing else of it: its body and its
+// context are of the connection.
+func credentialOf(r *http.Request) credential {
+	b := credential{id: tokenID(r), r: &http.Request{
 		Method: r.Method, URL: r.URL, Proto: r.Proto, ProtoMajor: r.ProtoMajor, ProtoMinor: r.ProtoMinor,
 		Header: r.Header, Host: r.Host, RemoteAddr: r.RemoteAddr, TLS: r.TLS,
 	}}
@@ -55,23 +59,23 @@ func bearerOf(r *http.Request) bearer {
 	return b
 }
 
-// askAgain asks the upstream a question about the caller of watches.
-func (s *Server) askAgain(ctx context.Context, q *recheck, who user.Info) (user.Info, verdict) {
-	t := terms{grace: s.opts.Grace, anew: true}
-	r := q.bearer.r.WithContext(ctx)
+// recheckCaller asks the upstream a question about the caller of watches.
+func (s *Server) recheckCaller(ctx context.Context, q *recheckQuestion, who user.Info) (user.Info, decision) {
+	opts := reviewOptions{grace: s.opts.Grace, uncached: true}
+	r := q.credential.r.WithContext(ctx)
 	if q.action == nil {
-		c, v := s.authn.caller(r, t)
+		c, d := s.authn.authenticate(r, opts)
 		if c == nil {
-			return nil, v
+			return nil, d
 		}
-		return c.user, v
+		return c.user, d
 	}
-	if !q.bearer.token {
-		c, _ := s.authn.certified(r)
+	if !q.credential.token {
+		c, _ := s.authn.byCertificate(r)
 		if c == nil {
-			return nil, no
+			return nil, decisionDeny
 		}
 		who = c.user
 	}
-	return who, s.authz.allowsThis(ctx, who, q.action, t)
+	return who, s.authz.allowsExactly(ctx, who, q.action, opts)
 }

@@ -14,7 +14,8 @@ import (
 	"github.com/weirproject/weir/apiserver"
 )
 
-// TestRevoked: a watch ends when its caller may no longer have it: the permission is gone, or the token is.
+// TestRevoked: a watch ends when its caller may no longer have it: the permission is gone, or the
+// token is.
 func TestRevoked(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{Pods: 3})
 	f := startProxy(t, u, Options{Resources: []string{"pods"}, Recheck: 20 * time.Millisecond})
@@ -57,8 +58,9 @@ func TestRevoked(t *testing.T) {
 	}
 }
 
-// TestAskedAnew: to ask again about a watch is not to look up what was answered before. One no alone, of a server that has not loaded its rules,
-// ends no watch, and a permission that is gone does, however long answers count for others.
+// TestAskedAnew: to ask again about a watch is not to look up what was answered before. One no
+// alone, of a server that has not loaded its rules, ends no watch, and a permission that is gone
+// does, however long answers count for others.
 func TestAskedAnew(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{Pods: 3})
 	const long = time.Hour
@@ -93,8 +95,8 @@ func TestAskedAnew(t *testing.T) {
 	f.ends("the permission is revoked", lines)
 }
 
-// TestUpstreamDown: watches stay open and reads go on, by the last answers about their callers; /readyz says so; and when the upstream is
-// back, the same watch tells what happened.
+// TestUpstreamDown: watches stay open and reads go on, by the last answers about their callers;
+// /readyz says so; and when the upstream is back, the same watch tells what happened.
 func TestUpstreamDown(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{Pods: 3})
 	f := startProxy(t, u, Options{Resources: []string{"pods"}, Recheck: 50 * time.Millisecond})
@@ -138,12 +140,13 @@ func TestUpstreamDown(t *testing.T) {
 	f.next(lines, "meanwhile")
 }
 
-// TestUpstreamHangs: while the upstream swallows what it is sent, one question at a time waits for it, and reads go on.
+// TestUpstreamHangs: while the upstream swallows what it is sent, one question at a time waits for
+// it, and reads go on.
 func TestUpstreamHangs(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{Pods: 3})
-	wait := defaultPatience
+	wait := defaultTimeouts
 	wait.review = 500 * time.Millisecond
-	f := startProxy(t, u, Options{Resources: []string{"pods"}, patience: wait})
+	f := startProxy(t, u, Options{Resources: []string{"pods"}, timeouts: wait})
 	f.ready()
 	const list = "/api/v1/pods?resourceVersion=0"
 	if code, _ := f.get("jane", list); code != http.StatusOK {
@@ -180,8 +183,9 @@ func TestUpstreamHangs(t *testing.T) {
 	f.until("it is ready again", func() bool { code, _ := f.get("jane", "/readyz"); return code == http.StatusOK })
 }
 
-// TestRelist: a relist tells connected watchers what went, with no newer resourceVersion than they had, and then what changed, in its order.
-// Whoever breaks off loses nothing, here or at another replica.
+// TestRelist: a relist tells connected watchers what went, with no newer resourceVersion than they
+// had, and then what changed, in its order. Whoever breaks off loses nothing, here or at another
+// replica.
 func TestRelist(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{})
 	f := startProxy(t, u, Options{Resources: []string{"pods"}})
@@ -218,8 +222,8 @@ func TestRelist(t *testing.T) {
 	for _, want := range news[1:] {
 		f.next(lines, want)
 	}
-	on := f.proxy.holdings.all()[0]
-	if n := on.starts.Load(); n != 1 {
+	on := f.proxy.resources.all()[0]
+	if n := on.sessions.Load(); n != 1 {
 		t.Errorf("%d stores", n)
 	}
 	// From what the first of these events carried, all come again.
@@ -263,15 +267,16 @@ func get(t *testing.T, ctx context.Context, u *fakeUpstream, name string) (resou
 	return p.ResourceVersion
 }
 
-// TestStartOver: a server that went back in time, or a relist that brings too much, ends the watches, and the resource is held anew.
+// TestStartOver: a server that went back in time, or a relist that brings too much, ends the
+// watches, and the resource is held anew.
 func TestStartOver(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{Pods: 3})
 	f := startProxy(t, u, Options{Resources: []string{"pods"}})
 	f.ready()
 	lines := f.watch("jane", "/api/v1/pods?watch=true")
 	f.next(lines, "ADDED")
-	h := f.proxy.holdings.all()[0]
-	h.session.Load().feed.giveUp(errWentBack)
+	res := f.proxy.resources.all()[0]
+	res.ready.Load().sink.endSession(errWentBack)
 	var last string
 	for line := range lines {
 		last = line
@@ -282,11 +287,11 @@ func TestStartOver(t *testing.T) {
 	if code, _ := f.get("jane", "/api/v1/pods?resourceVersion=0"); code != http.StatusOK { // by the upstream, meanwhile
 		t.Error(code)
 	}
-	f.until("held anew", func() bool { return h.session.Load() != nil && h.starts.Load() == 2 })
+	f.until("held anew", func() bool { return res.ready.Load() != nil && res.sessions.Load() == 2 })
 
 	// What is not reached again is gone, and what was never there may come.
-	now := parseVersion(h.session.Load().store.ResourceVersion())
-	h.past.Store(now + 1000)
+	now := parseVersion(res.ready.Load().store.ResourceVersion())
+	res.rewoundFrom.Store(now + 1000)
 	for after, want := range map[uint64]int{0: http.StatusOK, 500: http.StatusGone, 1000: http.StatusGone, 1001: http.StatusOK} {
 		if code, body := f.get("jane", fmt.Sprintf("/api/v1/pods?watch=true&timeoutSeconds=1&resourceVersion=%d", now+after)); code != want {
 			t.Errorf("from %d after: %d %s", after, code, body)
@@ -295,20 +300,21 @@ func TestStartOver(t *testing.T) {
 	if code, body := f.get("jane", fmt.Sprintf("/api/v1/pods?resourceVersionMatch=Exact&resourceVersion=%d", now+500)); code != http.StatusGone {
 		t.Errorf("%d %s", code, body)
 	}
-	h.session.Load().feed.giveUp(errTooMuchNews)
-	f.until("held anew again", func() bool { return h.session.Load() != nil && h.starts.Load() == 3 })
+	res.ready.Load().sink.endSession(errRelistTooLarge)
+	f.until("held anew again", func() bool { return res.ready.Load() != nil && res.sessions.Load() == 3 })
 }
 
-// TestAllStartOver: when one resource finds that the upstream went back, all are held anew; when it has too much news, it alone is.
+// TestAllStartOver: when one resource finds that the upstream went back, all are held anew; when it
+// has too much news, it alone is.
 func TestAllStartOver(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{Pods: 3})
 	f := startProxy(t, u, Options{Resources: []string{"pods", "configmaps"}})
 	f.ready()
-	all := f.proxy.holdings.all()
+	all := f.proxy.resources.all()
 	finder, other := all[0], all[1]
 	path := fmt.Sprintf("/api/v1/%s?watch=true&allowWatchBookmarks=true", other.gvr.Resource)
 	lines := f.watch("jane", path)
-	finder.session.Load().feed.giveUp(errWentBack)
+	finder.ready.Load().sink.endSession(errWentBack)
 	var last string
 	for line := range lines {
 		last = line
@@ -316,9 +322,11 @@ func TestAllStartOver(t *testing.T) {
 	if !strings.Contains(last, `"ERROR"`) || !strings.Contains(last, `"code":410`) {
 		t.Errorf("the watch of the other one ends with %s", last)
 	}
-	anew := func(h *held, starts uint64) bool { return h.session.Load() != nil && h.starts.Load() == starts }
+	anew := func(res *resource, starts uint64) bool {
+		return res.ready.Load() != nil && res.sessions.Load() == starts
+	}
 	f.until("both are held anew", func() bool { return anew(finder, 2) && anew(other, 2) })
-	finder.session.Load().feed.giveUp(errTooMuchNews)
+	finder.ready.Load().sink.endSession(errRelistTooLarge)
 	f.until("one is held anew", func() bool { return anew(finder, 3) })
 	if !anew(other, 2) {
 		t.Error("the other one was given up as well")

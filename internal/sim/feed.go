@@ -129,7 +129,7 @@ func (f *feed) EndReplace(w *store.Writer, resourceVersion string) {
 	at := f.last
 	if end > f.before {
 		if from := max(f.before, at) + 1; from < end {
-			f.history.Tear(from) // nobody knows the states in between
+			f.history.AddGap(from) // nobody knows the states in between
 		}
 		at = end
 	}

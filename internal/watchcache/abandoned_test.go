@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// leaver is a client that goes away with its first byte. Like a proxy in between, or the kernel, it takes what is written all the same.
+// leaver is a client that goes away with its first byte. Like a proxy in between, or the kernel, it
+// takes what is written all the same.
 type leaver struct {
 	http.ResponseWriter
 	leave  func()
@@ -38,7 +39,8 @@ func (s *source) abandon(w http.ResponseWriter, ctx context.Context, query strin
 	return false
 }
 
-// TestAbandonedList: a LIST whose caller has gone stops writing, and one that has not begun to write stops looking for what it is to write.
+// TestAbandonedList: a LIST whose caller has gone stops writing, and one that has not begun to
+// write stops looking for what it is to write.
 func TestAbandonedList(t *testing.T) {
 	s := newSource(t, 0, nil)
 	defer s.close()

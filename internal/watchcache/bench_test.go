@@ -220,7 +220,8 @@ func (u *untilBookmark) Flush() {
 	}
 }
 
-// BenchmarkWatchers tells what a change costs while 1,000 watchers of one node each, or 100 watchers of everything, look at it.
+// BenchmarkWatchers tells what a change costs while 1,000 watchers of one node each, or 100
+// watchers of everything, look at it.
 func BenchmarkWatchers(b *testing.B) {
 	for _, bm := range []struct {
 		name, accept string

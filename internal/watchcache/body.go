@@ -2,46 +2,50 @@ package watchcache
 
 import (
 	"context"
+	"io"
 	"net/http"
 	"strconv"
 	"sync"
 
+	"github.com/klauspost/compress/gzip"
+
 	"github.com/weirproject/weir/internal/store"
 )
 
-// gzipAbove is the size of a LIST body above which it is gzipped for a client that takes that, in bytes.
+// gzipAbove is the size in bytes above which a LIST body is gzipped for clients that accept it.
 const gzipAbove = 128 << 10
 
-// http2Write is how much is written at once by HTTP/2: with the frame's header it fills one TLS record. A frame of 16 KiB needs a second
-// record for its last bytes, and one more system call.
-const http2Write = 16<<10 - 9
+// maxHTTP2Write is the size of one write over HTTP/2. With the frame's header it fills one TLS
+// record. A frame of 16 KiB would need a second record for its last bytes, and one more system
+// call.
+const maxHTTP2Write = 16<<10 - 9
 
-// buffers holds buffers of gzipAbove bytes between bodies.
+// buffers pools buffers of gzipAbove bytes for LIST bodies.
 var buffers = sync.Pool{New: func() any { b := make([]byte, 0, gzipAbove); return &b }}
 
-// body writes the body of a LIST. What is no larger than its buffer goes out as it is, with its length; of anything larger the
-// buffer is all that is ever held.
+// body writes the body of a LIST. A body that fits into its buffer is sent uncompressed, with a
+// Content-Length. A larger body is streamed, so memory is bounded by the buffer.
 type body struct {
-	w      http.ResponseWriter
-	ctx    context.Context // of the request
-	pace   *pace
-	gzip   bool // the client takes it
-	most   int  // bytes of a single write
-	buf    *[]byte
-	begun  bool
-	zip    *gzipWriter // nil: not compressed
-	broken bool        // the client has gone
+	w           http.ResponseWriter
+	ctx         context.Context // of the request
+	deadline    *writeDeadline
+	acceptsGzip bool // the client accepts gzip
+	maxWrite    int  // largest single write, in bytes
+	buf         *[]byte
+	started     bool
+	gzip        *gzipWriter // nil: not compressed
+	clientGone  bool        // the client has gone
 }
 
 func (c *Cache) newBody(w http.ResponseWriter, r *http.Request) *body {
-	b := &body{w: w, ctx: r.Context(), pace: c.paces.start(w), gzip: acceptsGzip(r.Header), most: gzipAbove, buf: buffers.Get().(*[]byte)}
-	if r.ProtoMajor == 2 && !c.gathers {
-		b.most = http2Write
+	b := &body{w: w, ctx: r.Context(), deadline: c.readWrites.start(w), acceptsGzip: acceptsGzip(r.Header), maxWrite: gzipAbove, buf: buffers.Get().(*[]byte)}
+	if r.ProtoMajor == 2 && !c.buffersWrites {
+		b.maxWrite = maxHTTP2Write
 	}
 	return b
 }
 
-// Write takes the next bytes of the body.
+// Write appends p to the body.
 func (b *body) Write(p []byte) (int, error) {
 	n := len(p)
 	for len(p) > 0 {
@@ -57,8 +61,9 @@ func (b *body) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// unpack puts an object's bytes into the buffer, without a detour. It reports false, and puts nothing there, if there is no room.
-func (b *body) unpack(o *store.Object) (done bool, err error) {
+// appendObject unpacks an object straight into the buffer. It reports false and appends nothing if
+// there is no room.
+func (b *body) appendObject(o *store.Object) (done bool, err error) {
 	if o.Size() > cap(*b.buf)-len(*b.buf) {
 		return false, nil
 	}
@@ -66,66 +71,90 @@ func (b *body) unpack(o *store.Object) (done bool, err error) {
 	return true, err
 }
 
-// flush writes what the buffer holds. The first time it settles that the body is a large one. For a caller who has gone it writes nothing: not
-// every way to one tells so.
+// flush writes the buffer. The first flush settles that the body is a large one. It writes nothing
+// for a caller who has gone, because not every writer reports that.
 func (b *body) flush() error {
 	if err := b.ctx.Err(); err != nil {
 		return err
 	}
-	if !b.begun {
-		b.begun = true
+	if !b.started {
+		b.started = true
 		b.w.Header().Add("Vary", "Accept-Encoding")
-		if b.gzip {
+		if b.acceptsGzip {
 			b.w.Header().Set("Content-Encoding", "gzip")
-			b.zip = newGzipWriter(b.w)
+			b.gzip = newGzipWriter(b.w)
 		}
 		b.w.WriteHeader(http.StatusOK)
 	}
 	err := b.send()
-	b.pace.rest()
+	b.deadline.done()
 	*b.buf = (*b.buf)[:0]
 	return err
 }
 
 // send writes what the buffer holds to the client.
 func (b *body) send() (err error) {
-	b.pace.begin()
-	if b.zip != nil {
-		_, err = b.zip.Write(*b.buf)
+	b.deadline.begin()
+	if b.gzip != nil {
+		_, err = b.gzip.Write(*b.buf)
 	} else {
 		for p := *b.buf; len(p) > 0 && err == nil; {
-			n := min(len(p), b.most)
+			n := min(len(p), b.maxWrite)
 			_, err = b.w.Write(p[:n])
 			p = p[n:]
 		}
 	}
-	b.broken = err != nil
+	b.clientGone = err != nil
 	return err
 }
 
-// Close writes the rest. The body must have been written in full.
+// Close writes the rest of the body.
 func (b *body) Close() error {
-	if !b.begun {
-		b.begun = true
+	if !b.started {
+		b.started = true
 		b.w.Header().Set("Content-Length", strconv.Itoa(len(*b.buf)))
 		b.w.WriteHeader(http.StatusOK)
 		return b.send()
 	}
 	err := b.flush()
-	if err == nil && b.zip != nil {
-		err = b.zip.Close()
-		b.broken = err != nil
+	if err == nil && b.gzip != nil {
+		err = b.gzip.Close()
+		b.clientGone = err != nil
 	}
 	return err
 }
 
-// end lets go of everything, in any case.
+// end releases the buffer and the deadline, also after an error.
 func (b *body) end() {
-	if b.zip != nil {
-		b.zip.release()
+	if b.gzip != nil {
+		b.gzip.release()
 	}
 	*b.buf = (*b.buf)[:0]
 	buffers.Put(b.buf)
 	b.buf = nil
-	b.pace.end()
+	b.deadline.close()
+}
+
+// gzipWriter is a pooled gzip.Writer at the fastest level, because most clients are near.
+type gzipWriter struct{ *gzip.Writer }
+
+var gzipWriters = sync.Pool{New: func() any {
+	w, err := gzip.NewWriterLevel(io.Discard, gzip.BestSpeed)
+	if err != nil {
+		panic("watchcache: gzip.BestSpeed is no level: " + err.Error())
+	}
+	return w
+}}
+
+// newGzipWriter begins a gzip member. The caller must call release.
+func newGzipWriter(w io.Writer) *gzipWriter {
+	z := gzipWriters.Get().(*gzip.Writer)
+	z.Reset(w)
+	return &gzipWriter{z}
+}
+
+func (z *gzipWriter) release() {
+	z.Reset(io.Discard)
+	gzipWriters.Put(z.Writer)
+	z.Writer = nil
 }

@@ -1,12 +1,20 @@
-// Package watchcache speaks the read half of the Kubernetes API out of a [store.Store]: GET, LIST and WATCH, in protobuf and in
-// JSON. The embedded API server (package apiserver) adds routing and writes to it.
+// Package watchcache serves GET, LIST and WATCH of the Kubernetes API out of a [store.Store], in
+// protobuf and in JSON. Package apiserver adds routing and writes to it.
 //
-// A watcher is a cursor over the store's change log, so a slow one costs a position and is never closed for its slowness. One whose
-// selector asks for something exact (a namespace, a name, a field, a label) goes over to the hub as soon as it has caught up: that reads
-// each change once for all of them and wakes only whom it concerns. What several watchers get is encoded once. A LIST walks a snapshot
-// and writes bytes, or looks into an index; what selectors keep naming gets one.
+// A watcher is a cursor over the store's change log. A slow watcher therefore costs a position, and
+// is never closed for its slowness. A watcher with an exact requirement (a namespace, name, field
+// or label) subscribes to the hub once it has caught up. The hub reads each change once and wakes
+// only the watchers that it concerns. An event for several watchers is encoded once. A LIST walks a
+// snapshot or an index and writes bytes. Indexes are built on demand, for requirements that keep
+// coming.
 //
-// Files: cache.go is the way in, list.go and watch.go answer; selector.go, label.go, plan.go and indexes.go choose objects; follow.go,
-// event.go, hub.go, route.go and subscription.go follow changes; form.go, shared.go, stream.go, body.go and pace.go bring them to the
-// client; state.go and token.go are the past.
+// Files:
+//
+//   - cache.go: the entry points; list.go, get.go and watch.go: the three verbs
+//   - negotiate.go, representation.go, table.go: how objects are written
+//   - selector.go, queryplan.go, indexes.go, labelsets.go: which objects are chosen
+//   - sendloop.go, bookmark.go, event.go: what a watcher is sent
+//   - hub.go, route.go, subscription.go: which watchers a change concerns
+//   - encodecache.go, stream.go, body.go, writedeadline.go: bytes to the client
+//   - state.go, statecache.go, history.go, continuetoken.go: earlier states
 package watchcache

@@ -7,31 +7,33 @@ import (
 	"time"
 )
 
-// drain ends the watches of a cache one after another. Each draws when its turn is, so that nobody keeps a list of them.
+// drain ends the watches of a cache one after another. Each watch draws its own time, so no list of
+// watches is needed.
 type drain struct {
-	once  sync.Once
-	begun chan struct{}   // closed by start
-	until time.Time       // set before begun is closed
-	over  context.Context // done when every watch is to end: the drain is over, or the cache closes
-	end   context.CancelFunc
+	once     sync.Once
+	begun    chan struct{}   // closed by start
+	deadline time.Time       // set before begun is closed
+	ended    context.Context // done when every watch must end: the drain is over, or the cache has closed
+	finish   context.CancelFunc
 }
 
 func newDrain(closing context.Context) drain {
 	over, end := context.WithCancel(closing)
-	return drain{begun: make(chan struct{}), over: over, end: end}
+	return drain{begun: make(chan struct{}), ended: over, finish: end}
 }
 
-// Drain ends all watches as Close does, each at a random moment from now until that time is over, also those that begin meanwhile. A watch that
-// is still sending its initial events goes on until the time is over. Everything else is answered until Close. Drain does not wait for the
-// watches, and a second call does nothing.
+// Drain ends all watches as Close does, each at a random time within over. Watches that begin
+// during the drain end too. A watch that is still sending its initial events may go on until over
+// has passed. Other requests are answered until Close. Drain does not wait, and a second call does
+// nothing.
 func (c *Cache) Drain(over time.Duration) {
 	d := &c.drain
 	d.once.Do(func() {
-		d.until = time.Now().Add(over)
+		d.deadline = time.Now().Add(over)
 		close(d.begun)
 		finish := func() {
-			d.end()
-			c.watching.close(drainGrace)
+			d.finish()
+			c.watchWrites.close(drainGrace)
 		}
 		if over <= 0 {
 			finish()
@@ -42,38 +44,38 @@ func (c *Cache) Drain(over time.Duration) {
 	})
 }
 
-// turn is when a drain ends one watch. It is of the watch's goroutine.
-type turn struct {
+// drainTimer fires when a drain ends one watch. Only the watch's goroutine uses it.
+type drainTimer struct {
 	drain *drain
-	begun <-chan struct{} // nil: drawn
-	timer *time.Timer     // nil: not drawn
-	at    time.Time
+	begun <-chan struct{} // nil: the timer runs
+	timer *time.Timer     // nil: not started
+	endAt time.Time
 }
 
-func (d *drain) turn() turn { return turn{drain: d, begun: d.begun} }
+func (d *drain) newTimer() drainTimer { return drainTimer{drain: d, begun: d.begun} }
 
-// draw chooses the moment, once the drain has begun.
-func (t *turn) draw() {
-	left := max(time.Until(t.drain.until), 0)
+// start draws the end of the watch, once the drain has begun.
+func (dt *drainTimer) start() {
+	left := max(time.Until(dt.drain.deadline), 0)
 	wait := rand.N(left + 1)
-	t.begun, t.at, t.timer = nil, time.Now().Add(wait), time.NewTimer(wait)
+	dt.begun, dt.endAt, dt.timer = nil, time.Now().Add(wait), time.NewTimer(wait)
 }
 
-// C tells that the moment has come; nil before it is drawn.
-func (t *turn) C() <-chan time.Time {
-	if t.timer == nil {
+// C returns the channel on which the timer fires, nil before start.
+func (dt *drainTimer) C() <-chan time.Time {
+	if dt.timer == nil {
 		return nil
 	}
-	return t.timer.C
+	return dt.timer.C
 }
 
-// came reports whether the watch is to end now.
-func (t *turn) came() bool {
-	return t.drain.over.Err() != nil || t.timer != nil && !time.Now().Before(t.at)
+// due reports whether the watch is to end now.
+func (dt *drainTimer) due() bool {
+	return dt.drain.ended.Err() != nil || dt.timer != nil && !time.Now().Before(dt.endAt)
 }
 
-func (t *turn) stop() {
-	if t.timer != nil {
-		t.timer.Stop()
+func (dt *drainTimer) stop() {
+	if dt.timer != nil {
+		dt.timer.Stop()
 	}
 }

@@ -19,15 +19,25 @@ type drained struct {
 // watchUntilEnd begins a WATCH that nobody ends but the cache.
 func (s *source) watchUntilEnd(query string) *drained {
 	d := &drained{newRecorder(), make(chan time.Time, 1)}
-	go func() {
-		s.cache.ServeList(d, newRequest("watch=1&"+query), "", "")
-		d.ended <- time.Now()
-	}()
+	go s.serveUntilEnd(d, query)
 	return d
 }
 
-// TestDrain: all watches end, at different moments, with everything that was done before and a bookmark for those that have asked for
-// bookmarks, from which they can go on.
+// watchHeld is watchUntilEnd for a client that takes nothing from the start, until free.
+func (s *source) watchHeld(query string) *drained {
+	d := &drained{newRecorder(), make(chan time.Time, 1)}
+	d.hold()
+	go s.serveUntilEnd(d, query)
+	return d
+}
+
+func (s *source) serveUntilEnd(d *drained, query string) {
+	s.cache.ServeList(d, newRequest("watch=1&"+query), "", "")
+	d.ended <- time.Now()
+}
+
+// TestDrain: all watches end, at different moments, with everything that was done before and a
+// bookmark for those that have asked for bookmarks, from which they can go on.
 func TestDrain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSource(t, 1<<20, nil)
@@ -95,7 +105,8 @@ func TestDrain(t *testing.T) {
 	})
 }
 
-// TestDrainDuringInitialEvents: a watch whose client has not got all initial events yet gets no bookmark that says otherwise.
+// TestDrainDuringInitialEvents: a watch whose client has not got all initial events yet gets no
+// bookmark that says otherwise.
 func TestDrainDuringInitialEvents(t *testing.T) {
 	const query = "allowWatchBookmarks=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan"
 	synctest.Test(t, func(t *testing.T) {
@@ -104,9 +115,7 @@ func TestDrainDuringInitialEvents(t *testing.T) {
 		for i := range 1000 { // more than a buffer
 			s.put("ns", fmt.Sprint("t", i), "red")
 		}
-		slow, patient := s.watchUntilEnd(query), s.watchUntilEnd(query)
-		slow.hold()
-		patient.hold()
+		slow, patient := s.watchHeld(query), s.watchHeld(query)
 		synctest.Wait()
 		s.cache.Drain(time.Second)
 		time.Sleep(time.Second / 2)
@@ -136,7 +145,8 @@ func TestDrainDuringInitialEvents(t *testing.T) {
 	})
 }
 
-// TestLastBookmark: whatever is written, and closed, at the same time, a watcher has got everything up to its last bookmark.
+// TestLastBookmark: whatever is written, and closed, at the same time, a watcher has got everything
+// up to its last bookmark.
 func TestLastBookmark(t *testing.T) {
 	for seed := range uint64(50) {
 		s := newSource(t, 1<<20, nil)

@@ -2,26 +2,26 @@ package watchcache
 
 import (
 	"slices"
+	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/weirproject/weir/internal/store"
 	"github.com/weirproject/weir/internal/wire"
 )
 
-// send writes one object as an event; rv is that of a deletion. Errors of the client's connection stay in out.err: they end the watch
-// without a word.
-func (wt *watcher) send(t wire.EventType, o *store.Object, rv uint64) error {
+// sendEvent writes one object as an event. rv is the resourceVersion of a deletion. An error of the
+// connection stays in out.err and ends the watch silently.
+func (wt *watcher) sendEvent(t wire.EventType, o *store.Object, rv uint64) error {
 	var event []byte
 	var err error
 	if wt.share {
-		event, err = wt.cache.shared.get(sharedKey{o, t, rv, wt.f.key()}, func() ([]byte, error) {
-			event, err := wt.encode(t, o, rv)
+		event, err = wt.cache.encoded.get(encodeKey{o, t, rv, wt.rep.key()}, func() ([]byte, error) {
+			event, err := wt.encodeEvent(t, o, rv)
 			return slices.Clone(event), err
 		})
 	} else {
-		event, err = wt.encode(t, o, rv)
+		event, err = wt.encodeEvent(t, o, rv)
 	}
 	if err != nil {
 		return apierrors.NewInternalError(err)
@@ -31,9 +31,10 @@ func (wt *watcher) send(t wire.EventType, o *store.Object, rv uint64) error {
 	return nil
 }
 
-// encode makes an event, valid until the next call. A deletion carries the last version that matched, with its own resourceVersion.
-func (wt *watcher) encode(t wire.EventType, o *store.Object, rv uint64) ([]byte, error) {
-	raw, err := wt.m.bytes(o)
+// encodeEvent encodes an event; the result is valid until the next call. A deletion carries the
+// last version that matched, with the resourceVersion of the deletion.
+func (wt *watcher) encodeEvent(t wire.EventType, o *store.Object, rv uint64) ([]byte, error) {
+	raw, err := wt.matcher.bytes(o)
 	if err != nil {
 		return nil, err
 	}
@@ -44,65 +45,84 @@ func (wt *watcher) encode(t wire.EventType, o *store.Object, rv uint64) ([]byte,
 		}
 		raw = sc.stamped
 	}
-	object, err := wt.f.object(raw)
+	object, err := wt.rep.object(raw)
 	if err != nil {
 		return nil, err
 	}
-	sc.event = wire.AppendEvent(sc.event[:0], wt.f.enc, t, wt.f.typeMeta(), object)
+	sc.event = wire.AppendEvent(sc.event[:0], wt.rep.enc, t, wt.rep.typeMeta(), object)
 	return sc.event, nil
 }
 
-// change sends what one change means to this client.
-func (wt *watcher) change(ch *store.Change) error {
+// sendChange sends the events that a change means for this client.
+func (wt *watcher) sendChange(ch *store.Change) error {
 	before, after := false, false
 	var err error
 	if ch.Old != nil {
-		if before, err = wt.m.match(ch.Old); err != nil {
+		if before, err = wt.matcher.match(ch.Old); err != nil {
 			return apierrors.NewInternalError(err)
 		}
 	}
 	if ch.New != nil {
-		if after, err = wt.m.match(ch.New); err != nil {
+		if after, err = wt.matcher.match(ch.New); err != nil {
 			return apierrors.NewInternalError(err)
 		}
 	}
 	rv := versionOf(ch, wt.sent)
 	switch {
-	case before && after && !ch.Old.SameUID(ch.New): // deleted and created again, unseen: whoever resumes in between gets the new one
-		if err = wt.send(wire.Deleted, ch.Old, wt.sent); err == nil {
-			err = wt.send(wire.Added, ch.New, 0)
+	case before && after && !ch.Old.SameUID(ch.New): // deleted and created again: a client that resumes in between gets the new object
+		if err = wt.sendEvent(wire.Deleted, ch.Old, wt.sent); err == nil {
+			err = wt.sendEvent(wire.Added, ch.New, 0)
 		}
 	case before && after:
-		err = wt.send(wire.Modified, ch.New, 0)
+		err = wt.sendEvent(wire.Modified, ch.New, 0)
 	case before:
-		err = wt.send(wire.Deleted, ch.Old, rv)
+		err = wt.sendEvent(wire.Deleted, ch.Old, rv)
 	case after:
-		err = wt.send(wire.Added, ch.New, 0)
+		err = wt.sendEvent(wire.Added, ch.New, 0)
 	}
 	wt.sent = rv
 	return err
 }
 
-// sendBookmark tells the client that it has seen everything up to rv.
-func (wt *watcher) sendBookmark(rv uint64, initialEnd bool) error {
-	p := metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{ResourceVersion: formatVersion(rv)}}
-	if initialEnd {
-		p.Annotations = map[string]string{metav1.InitialEventsAnnotationKey: "true"}
-	}
-	object, err := wt.f.bookmark(&p)
-	if err != nil {
-		return apierrors.NewInternalError(err)
-	}
-	wt.cache.counters.bookmarks.Add(1)
-	wt.out.write(wire.AppendEvent(nil, wt.f.enc, wire.Bookmark, wt.f.typeMeta(), object))
-	return nil
-}
-
-// versionOf is the resourceVersion of a change: that of the new object, or of the deletion. A deletion that nobody told of, which a relist
-// has found, counts as no newer than what the watcher has: a client that resumes from there gets it again rather than not at all.
+// versionOf returns the resourceVersion of a change: that of the new object, or of the deletion. A
+// deletion that only a relist found is no newer than seen, so that a client that resumes there gets
+// it again rather than not at all.
 func versionOf(ch *store.Change, seen uint64) uint64 {
 	if ch.Missed {
 		return seen
 	}
 	return max(ch.ResourceVersion, seen)
+}
+
+// batch is how many changes a watcher takes from its source at once.
+const batch = 64
+
+// scratch holds the buffers for sending. A watcher has one only while it sends, because most
+// watchers wait most of the time.
+type scratch struct {
+	raw, stamped, object, event []byte
+	changes                     [batch]store.Change
+}
+
+// maxScratch bounds the bytes that each buffer keeps when a scratch returns to the pool.
+const maxScratch = 64 << 10
+
+var scratches = sync.Pool{New: func() any { return new(scratch) }}
+
+func newScratch() *scratch { return scratches.Get().(*scratch) }
+
+// lend gives the matcher and the representation their buffers.
+func (s *scratch) lend(m *matcher, rep *representation) { m.own, rep.scratch = s.raw, s.object }
+
+// release takes the buffers back and returns the scratch to the pool. The caller must have cleared
+// the changes.
+func (s *scratch) release(m *matcher, rep *representation) {
+	s.raw, s.object = m.own, rep.scratch
+	m.own, rep.scratch = nil, nil
+	for _, b := range []*[]byte{&s.raw, &s.stamped, &s.object, &s.event} {
+		if cap(*b) > maxScratch {
+			*b = nil
+		}
+	}
+	scratches.Put(s)
 }

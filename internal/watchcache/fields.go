@@ -1,14 +1,16 @@
 package watchcache
 
-import "k8s.io/apimachinery/pkg/runtime/schema"
+import (
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
 
-// BuiltinFields are the fields that kube-apiserver lets field selectors name for a built-in kind, besides metadata.name and
-// metadata.namespace. None for any other kind.
+// BuiltinFields returns the fields that kube-apiserver accepts in field selectors of a built-in
+// kind, besides metadata.name and metadata.namespace. It returns nil for any other kind.
 func BuiltinFields(gvk schema.GroupVersionKind) []Field {
 	return builtinFields[gvk]
 }
 
-func at(paths ...string) []Field {
+func fieldsAt(paths ...string) []Field {
 	out := make([]Field, 0, len(paths))
 	for _, p := range paths {
 		out = append(out, Field{Label: p, Paths: []string{p}})
@@ -16,15 +18,15 @@ func at(paths ...string) []Field {
 	return out
 }
 
-func orElse(value string, paths ...string) []Field {
-	out := at(paths...)
+func fieldsWithDefault(value string, paths ...string) []Field {
+	out := fieldsAt(paths...)
 	for i := range out {
 		out[i].Default = value
 	}
 	return out
 }
 
-func join(parts ...[]Field) (out []Field) {
+func concat(parts ...[]Field) (out []Field) {
 	for _, p := range parts {
 		out = append(out, p...)
 	}
@@ -32,30 +34,35 @@ func join(parts ...[]Field) (out []Field) {
 }
 
 var builtinFields = map[schema.GroupVersionKind][]Field{
-	{Version: "v1", Kind: "Pod"}: join(
-		at("spec.nodeName", "spec.restartPolicy", "spec.schedulerName", "spec.serviceAccountName", "status.phase", "status.podIP",
+	{Version: "v1", Kind: "Pod"}: concat(
+		fieldsAt("spec.nodeName", "spec.restartPolicy", "spec.schedulerName", "spec.serviceAccountName", "status.phase", "status.podIP",
 			"status.nominatedNodeName"),
-		orElse("false", "spec.hostNetwork"),
+		fieldsWithDefault("false", "spec.hostNetwork"),
 		[]Field{
 			{Label: "status.podIPs"},                               // accepted, and always empty
-			{Label: "spec.host", Paths: []string{"spec.nodeName"}}, // its name long ago
+			{Label: "spec.host", Paths: []string{"spec.nodeName"}}, // the old name
 		}),
-	{Version: "v1", Kind: "Node"}:                  orElse("false", "spec.unschedulable"),
-	{Version: "v1", Kind: "Namespace"}:             at("status.phase"),
-	{Version: "v1", Kind: "Secret"}:                at("type"),
-	{Version: "v1", Kind: "Service"}:               at("spec.clusterIP", "spec.type"),
-	{Version: "v1", Kind: "ReplicationController"}: orElse("0", "status.replicas"),
-	{Version: "v1", Kind: "Event"}: join(
-		at("involvedObject.kind", "involvedObject.namespace", "involvedObject.name", "involvedObject.uid", "involvedObject.apiVersion",
+	{Version: "v1", Kind: "Node"}:                  fieldsWithDefault("false", "spec.unschedulable"),
+	{Version: "v1", Kind: "Namespace"}:             fieldsAt("status.phase"),
+	{Version: "v1", Kind: "Secret"}:                fieldsAt("type"),
+	{Version: "v1", Kind: "Service"}:               fieldsAt("spec.clusterIP", "spec.type"),
+	{Version: "v1", Kind: "ReplicationController"}: fieldsWithDefault("0", "status.replicas"),
+	{Version: "v1", Kind: "Event"}: concat(
+		fieldsAt("involvedObject.kind", "involvedObject.namespace", "involvedObject.name", "involvedObject.uid", "involvedObject.apiVersion",
 			"involvedObject.resourceVersion", "involvedObject.fieldPath", "reason", "reportingComponent", "type"),
 		[]Field{{Label: "source", Paths: []string{"source.component", "reportingComponent"}}}),
-	{Group: "events.k8s.io", Version: "v1", Kind: "Event"}: at("regarding.kind", "regarding.namespace", "regarding.name",
+	{Group: "events.k8s.io", Version: "v1", Kind: "Event"}: fieldsAt("regarding.kind", "regarding.namespace", "regarding.name",
 		"regarding.uid", "regarding.apiVersion", "regarding.resourceVersion", "regarding.fieldPath", "reason", "reportingController", "type"),
 	{Group: "batch", Version: "v1", Kind: "Job"}: {
 		{Label: "status.successful", Paths: []string{"status.succeeded"}, Default: "0"}},
-	{Group: "certificates.k8s.io", Version: "v1", Kind: "CertificateSigningRequest"}: at("spec.signerName"),
-	{Group: "certificates.k8s.io", Version: "v1", Kind: "ClusterTrustBundle"}:        at("spec.signerName"),
-	{Group: "certificates.k8s.io", Version: "v1", Kind: "PodCertificateRequest"}:     at("spec.signerName", "spec.podName", "spec.nodeName"),
-	{Group: "resource.k8s.io", Version: "v1", Kind: "ResourceSlice"}: join(at("spec.nodeName", "spec.driver"),
+	{Group: "certificates.k8s.io", Version: "v1", Kind: "CertificateSigningRequest"}: fieldsAt("spec.signerName"),
+	{Group: "certificates.k8s.io", Version: "v1", Kind: "ClusterTrustBundle"}:        fieldsAt("spec.signerName"),
+	{Group: "certificates.k8s.io", Version: "v1", Kind: "PodCertificateRequest"}:     fieldsAt("spec.signerName", "spec.podName", "spec.nodeName"),
+	{Group: "resource.k8s.io", Version: "v1", Kind: "ResourceSlice"}: concat(fieldsAt("spec.nodeName", "spec.driver"),
 		[]Field{{Label: "spec.pool.name", Paths: []string{"spec.pool.name"}}}),
+}
+
+// SupportsField reports whether a field selector may name a field.
+func (c *Cache) SupportsField(label string) bool {
+	return label == metadataName.Label || label == metadataNamespace.Label || c.fields[label] != nil
 }

@@ -2,7 +2,6 @@ package watchcache
 
 import (
 	"net/http"
-	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
@@ -22,7 +21,7 @@ func (c *Cache) get(w http.ResponseWriter, r *http.Request, namespace, name stri
 	if err != nil {
 		return err
 	}
-	st, err := c.notOlderThan(r.Context(), rv)
+	st, err := c.stateNotOlderThan(r.Context(), rv)
 	if err != nil {
 		return err
 	}
@@ -42,31 +41,18 @@ func (c *Cache) get(w http.ResponseWriter, r *http.Request, namespace, name stri
 	return c.WriteObject(w, r, http.StatusOK, raw)
 }
 
-// WriteObject answers a request with an object of the cache's resource, in what the client asked for. An error is returned only
-// when nothing was answered.
+// WriteObject answers a request with an object of the cache's resource, in the representation that
+// the client accepts. It returns an error only if it has written nothing.
 func (c *Cache) WriteObject(w http.ResponseWriter, r *http.Request, code int, raw []byte) error {
-	a, ok := negotiate(r.Header, c.can)
+	mt, ok := negotiate(r.Header, c.canServe)
 	if !ok {
 		return errNotAcceptable()
 	}
-	f := c.newForm(a, r.URL.Query().Get("includeObject"))
-	object, err := f.object(raw)
+	rep := c.newRepresentation(mt, r.URL.Query().Get("includeObject"))
+	object, err := rep.object(raw)
 	if err != nil {
 		return apierrors.NewInternalError(err)
 	}
-	WriteObject(w, a.enc, code, f.typeMeta(), object)
-	return nil
-}
-
-// WantsTable reports whether an Accept header names a Table, in whatever spelling.
-func WantsTable(h http.Header) bool {
-	return slices.ContainsFunc(choicesIn(h), func(c choice) bool { return c.shape == table })
-}
-
-// Accepts says whether objects of the cache can be served to the client at all, so that a write can be refused before it is done.
-func (c *Cache) Accepts(r *http.Request) error {
-	if _, ok := negotiate(r.Header, c.can); !ok {
-		return errNotAcceptable()
-	}
+	WriteObject(w, mt.enc, code, rep.typeMeta(), object)
 	return nil
 }

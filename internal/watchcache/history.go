@@ -6,54 +6,57 @@ import (
 	"sync"
 )
 
-// History knows which revision of a store belongs to which resourceVersion, so that a WATCH can be resumed. Whoever writes to the store
-// adds to it. Safe for concurrent use.
+// History maps resourceVersions to revisions of a store, so that a WATCH can be resumed. Whoever
+// writes to the store adds to it. It is safe for concurrent use.
 type History struct {
 	mu     sync.RWMutex
-	points []point // a ring, from first on
+	points []historyPoint // a ring that begins at first; limit points at most
 	first  int
 	limit  int
-	newest uint64 // the highest revision that was added, at the last point or after it
+	newest uint64 // highest revision added, at the last point or after it
 }
 
-// point says that from rv on, until the next point, the store's state is that of revision.
-type point struct {
+// historyPoint says that the store is at revision from rv on, until the next point.
+type historyPoint struct {
 	rv, revision uint64
-	torn         bool // nobody knows the states from here to the next point
+	gap          bool // the states from here to the next point are unknown
 }
 
-// DefaultHistory is how many changes a History remembers unless told otherwise: 2 MiB of them, at most.
+// DefaultHistory is the default number of points of a History, 2 MiB.
 const DefaultHistory = 128 << 10
 
-// NewHistory makes a history of at most limit changes, 0: DefaultHistory. The store is known from rv on, which it has at revision.
+// NewHistory returns a history of at most limit points, DefaultHistory if limit is 0. It begins at
+// rv, which the store has at revision.
 func NewHistory(limit int, rv, revision uint64) *History {
 	if limit <= 0 {
 		limit = DefaultHistory
 	}
-	return &History{points: []point{{rv: rv, revision: revision}}, limit: max(limit, 2), newest: revision}
+	return &History{points: []historyPoint{{rv: rv, revision: revision}}, limit: max(limit, 2), newest: revision}
 }
 
-// Add says that the store has at revision what there is at resourceVersion rv. revision must not be lower than in any call before. Where rv
-// is not higher than in any call before, what changed has no resourceVersion of its own: a client at the newest one is told of it as long as
-// the log has it, and after that goes on without it.
+// Add records that the store at revision is the state at resourceVersion rv. revision must not
+// decrease from call to call. If rv does not increase, the change has no resourceVersion of its
+// own: a client at the newest resourceVersion gets it while the log has it, and afterwards resumes
+// without it.
 func (h *History) Add(rv, revision uint64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.newest = revision
 	if rv > h.at(len(h.points)-1).rv {
-		h.add(point{rv: rv, revision: revision})
+		h.add(historyPoint{rv: rv, revision: revision})
 	}
 }
 
-// Tear says that the states from rv on are not known, until Add gives one that is: a relist has found what changed meanwhile, but not
-// when. rv must be higher than in any call before. No WATCH can be resumed from in between.
-func (h *History) Tear(rv uint64) {
+// AddGap records that the states from rv on are unknown, until the next Add: a relist has found
+// what changed, but not when. rv must be higher than in any earlier call. No WATCH can be resumed
+// from within the gap.
+func (h *History) AddGap(rv uint64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.add(point{rv: rv, torn: true})
+	h.add(historyPoint{rv: rv, gap: true})
 }
 
-func (h *History) add(p point) {
+func (h *History) add(p historyPoint) {
 	if len(h.points) < h.limit {
 		h.points = append(h.points, p)
 		return
@@ -62,34 +65,35 @@ func (h *History) add(p point) {
 	h.first = (h.first + 1) % h.limit
 }
 
-// Reset forgets everything: the store is now known from rv on, which it has at revision.
+// Reset forgets everything and begins anew at rv, which the store has at revision.
 func (h *History) Reset(rv, revision uint64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.points, h.first = append(h.points[:0], point{rv: rv, revision: revision}), 0
+	h.points, h.first = append(h.points[:0], historyPoint{rv: rv, revision: revision}), 0
 	h.newest = revision
 }
 
-func (h *History) at(i int) point { return h.points[(h.first+i)%len(h.points)] }
+func (h *History) at(i int) historyPoint { return h.points[(h.first+i)%len(h.points)] }
 
 var (
-	errForgotten = errors.New("the state is not known any more")
-	errTorn      = errors.New("the state was passed over by a relist")
+	errCompacted = errors.New("the state is not known any more")
+	errGap       = errors.New("the state was passed over by a relist")
 )
 
-// revisions are where a client at rv may go on: what there is at rv or before is in the store at both. Where the log does not reach back to
-// least, most will do, which is higher only at the newest resourceVersion: see Add. The error is errForgotten or errTorn.
-func (h *History) revisions(rv uint64) (least, most uint64, err error) {
+// resumeRange returns the revisions from which a client at rv can resume: every change up to rv is
+// in the store at both. least is preferred; most is higher only at the newest resourceVersion (see
+// Add), and serves if the log does not reach back to least. The error is errCompacted or errGap.
+func (h *History) resumeRange(rv uint64) (least, most uint64, err error) {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
 	after := sort.Search(len(h.points), func(i int) bool { return h.at(i).rv > rv })
 	if after == 0 {
-		return 0, 0, errForgotten
+		return 0, 0, errCompacted
 	}
 	p := h.at(after - 1)
 	switch {
-	case p.torn:
-		return 0, 0, errTorn
+	case p.gap:
+		return 0, 0, errGap
 	case after == len(h.points):
 		return p.revision, h.newest, nil
 	}

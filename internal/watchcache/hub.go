@@ -9,26 +9,29 @@ import (
 	"github.com/weirproject/weir/internal/store"
 )
 
-// hub reads each change once for all watchers that can be routed, and hands it to those that it concerns. Nobody else is woken. It has
-// one goroutine while there are such watchers. Safe for concurrent use.
+// hub reads each change once for all routable watchers and offers it to those that it concerns.
+// Other watchers are not woken. It runs one goroutine while it has subscriptions; the last one to
+// leave ends it. It is safe for concurrent use.
 type hub struct {
-	cache *Cache
-	n     atomic.Int64 // subscriptions
-	kept  atomic.Int64 // changes that they have not taken yet
+	cache    *Cache
+	n        atomic.Int64 // subscriptions
+	buffered atomic.Int64 // changes that subscriptions hold
 
-	mu      sync.Mutex
-	cursor  *store.Cursor // what was handed on; nil while there is nobody
-	all     map[*subscription]struct{}
-	routes  routes
-	reader  matcher
-	changes [batch]store.Change
-	late    bool // the changes are part of what the log dropped before the hub read it
+	mu        sync.Mutex
+	cursor    *store.Cursor // up to where changes were dispatched; nil without subscriptions
+	all       map[*subscription]struct{}
+	routes    routes
+	reader    matcher
+	changes   [batch]store.Change
+	inBacklog bool // the changes come from what the log dropped before the hub read it
 
-	// gate is held while the latter are handed on: they stand for several changes each, and make sense only together.
-	gate sync.RWMutex
+	// backlogLock is held while such changes are dispatched. Each stands for several changes, so a
+	// watcher must see all of them or none.
+	backlogLock sync.RWMutex
 }
 
-// subscribe begins a subscription to what comes after a snapshot, which it returns with its resourceVersion.
+// subscribe returns a subscription that begins after a snapshot, the snapshot, and its
+// resourceVersion.
 func (h *hub) subscribe(r route) (sub *subscription, sn *store.Snapshot, rv uint64, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -36,19 +39,19 @@ func (h *hub) subscribe(r route) (sub *subscription, sn *store.Snapshot, rv uint
 		return nil, nil, 0, err
 	}
 	for {
-		h.pump() // most of it without keeping a writer waiting
+		h.dispatch() // most of it without blocking a writer
 		h.cache.clock.Observe(func(now uint64) {
 			rv, sn = now, h.cache.store.Snapshot()
-			h.pump()
+			h.dispatch()
 		})
-		if h.cursor.Revision() == sn.Revision() || h.cursor.Closed() { // else a clock without a lock: again
+		if h.cursor.Revision() == sn.Revision() || h.cursor.Closed() { // otherwise a clock without a lock has moved: try again
 			return h.add(newSubscription(h, r)), sn, rv, nil
 		}
 	}
 }
 
-// join begins a subscription to what comes after what cursor has told, or, of what concerns it, has yet to tell; and closes cursor. The
-// subscription begins with the latter.
+// join returns a subscription that continues where cursor stands, and closes cursor. What cursor
+// has yet to deliver comes first.
 func (h *hub) join(r route, cursor *store.Cursor) (*subscription, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -58,20 +61,20 @@ func (h *hub) join(r route, cursor *store.Cursor) (*subscription, error) {
 	}
 	sub := newSubscription(h, r)
 	for {
-		h.pump()
+		h.dispatch()
 		for n := cursor.Next(h.changes[:]); n > 0; n = cursor.Next(h.changes[:]) {
 			for i := range h.changes[:n] {
-				sub.offer(&h.changes[i], 1) // the watcher matches all the same
+				sub.offer(&h.changes[i], 1) // the watcher filters it again
 			}
 			clear(h.changes[:n])
 		}
-		if h.cursor.Revision() == cursor.Revision() || h.cursor.Closed() { // else something came in between: again
+		if h.cursor.Revision() == cursor.Revision() || h.cursor.Closed() { // otherwise a change came in between: try again
 			return h.add(sub), nil
 		}
 	}
 }
 
-// open begins to follow the store, with the first subscription. The lock is held.
+// open starts following the store, for the first subscription. The caller holds the lock.
 func (h *hub) open() error {
 	if h.cursor != nil {
 		return nil
@@ -89,68 +92,70 @@ func (h *hub) open() error {
 	return nil
 }
 
-// run hands on what comes, until the last subscription or the store is closed.
+// run dispatches changes until the last subscription leaves or the store is closed.
 func (h *hub) run(cursor *store.Cursor) {
 	for range cursor.Ready() {
 		h.mu.Lock()
 		if cursor.Closed() {
 			break
 		}
-		h.pump()
+		h.dispatch()
 		h.mu.Unlock()
 	}
 	defer h.mu.Unlock()
-	if h.cursor == cursor { // the store's end
+	if h.cursor == cursor { // the store was closed
 		for s := range h.all {
 			s.end()
 		}
 	}
 }
 
-// settle hands on everything that the store holds now. It returns false if the store was closed, which then may hold more.
-func (h *hub) settle() bool {
+// flush dispatches everything that the store holds now. It returns false if the store was closed,
+// which may then hold more.
+func (h *hub) flush() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.cursor == nil {
 		return true
 	}
-	h.pump()
+	h.dispatch()
 	return !h.cursor.Closed()
 }
 
-// pump hands on what has come. The lock is held.
-func (h *hub) pump() {
+// dispatch offers the new changes to the subscriptions. The caller holds the lock.
+func (h *hub) dispatch() {
 	for n := h.cursor.Next(h.changes[:]); n > 0; n = h.cursor.Next(h.changes[:]) {
 		merged := slices.ContainsFunc(h.changes[:n], func(ch store.Change) bool { return ch.Coalesced })
 		if h.cursor.Pending() > 0 || merged {
-			h.pumpLate(n)
+			h.dispatchBacklog(n)
 		} else {
-			h.offer(n)
+			h.dispatchBatch(n)
 		}
 	}
 	h.reader.forget()
 }
 
-// pumpLate hands on all that the log has dropped, the first n of which are there.
-func (h *hub) pumpLate(n int) {
-	h.gate.Lock()
-	defer h.gate.Unlock()
-	h.late = true
-	h.offer(n)
+// dispatchBacklog dispatches all changes that the log has dropped, the first n of which are in
+// h.changes.
+func (h *hub) dispatchBacklog(n int) {
+	h.backlogLock.Lock()
+	defer h.backlogLock.Unlock()
+	h.inBacklog = true
+	h.dispatchBatch(n)
 	for h.cursor.Pending() > 0 {
-		h.offer(h.cursor.Next(h.changes[:]))
+		h.dispatchBatch(h.cursor.Next(h.changes[:]))
 	}
-	h.late = false
+	h.inBacklog = false
 }
 
-func (h *hub) offer(n int) {
+func (h *hub) dispatchBatch(n int) {
 	for i := range h.changes[:n] {
 		ch := &h.changes[i]
 		if h.routes.offer(&h.reader, ch) == nil {
 			continue
 		}
-		for s := range h.all { // each finds the error for itself
-			if s.offeredAt != h.routes.at {
+		for s := range h.all { // each watcher gets the error itself
+			if s.offeredSeq != h.routes.seq {
 				s.offer(ch, len(h.all))
 			}
 		}
@@ -171,7 +176,7 @@ func (h *hub) add(s *subscription) *subscription {
 	return s
 }
 
-// leave ends a subscription, and with the last the following.
+// leave ends a subscription. The last one closes the hub's cursor and so ends its goroutine.
 func (h *hub) leave(s *subscription) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -189,7 +194,7 @@ func (h *hub) leave(s *subscription) {
 	}
 }
 
-// lag is by how many changes the slowest is behind.
+// lag returns by how many changes the slowest subscription is behind.
 func (h *hub) lag() (most uint64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -199,7 +204,8 @@ func (h *hub) lag() (most uint64) {
 	return most
 }
 
-// cursors are watchers' cursors. The zero value is empty. Safe for concurrent use.
+// cursors is the set of cursors of watchers. The zero value is empty. It is safe for concurrent
+// use.
 type cursors struct {
 	n atomic.Int64
 

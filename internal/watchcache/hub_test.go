@@ -71,8 +71,8 @@ func TestRouteOfClusterScoped(t *testing.T) {
 	}
 }
 
-// TestWokenOnlyByWhatConcerns: a watcher that can be routed does nothing at all for changes of other objects, gets those in and out of
-// its selector, and its bookmarks go on all the same.
+// TestWokenOnlyByWhatConcerns: a watcher that can be routed does nothing at all for changes of
+// other objects, gets those in and out of its selector, and its bookmarks go on all the same.
 func TestWokenOnlyByWhatConcerns(t *testing.T) {
 	for _, query := range []string{
 		"labelSelector=color%3Dred", "labelSelector=color+in+(red,pink)", "fieldSelector=spec.color%3Dred",
@@ -177,7 +177,8 @@ func TestManyRoutes(t *testing.T) {
 	})
 }
 
-// TestLateSubscription: a routed watcher that takes nothing costs one change for each key, and is caught up in order.
+// TestLateSubscription: a routed watcher that takes nothing costs one change for each key, and is
+// caught up in order.
 func TestLateSubscription(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSource(t, 0, nil)
@@ -190,7 +191,7 @@ func TestLateSubscription(t *testing.T) {
 		synctest.Wait()
 		before := len(r.events(t))
 		r.hold()
-		for i := range 10 * maxWaiting {
+		for i := range 10 * maxQueued {
 			s.put("ns", fmt.Sprint("t", i%5), "red")
 			if i%100 == 0 {
 				synctest.Wait()
@@ -199,16 +200,16 @@ func TestLateSubscription(t *testing.T) {
 		s.put("ns", "t1", "blue")
 		s.remove("ns", "t2")
 		synctest.Wait()
-		if lag := s.cache.Stats().Lag; lag > maxWaiting+5 {
+		if lag := s.cache.Stats().Lag; lag > maxQueued+5 {
 			t.Errorf("%d changes are kept for five keys", lag)
 		}
 		r.free()
 		synctest.Wait()
 		events := r.events(t)
-		if n := len(events) - before; n > 2*batch+maxWaiting+10 {
+		if n := len(events) - before; n > 2*batch+maxQueued+10 {
 			t.Errorf("%d events for five keys", n)
 		}
-		if held := replay(t, slices.DeleteFunc(events, isBookmark)); len(held) != 3 || held["ns/t0"] != firstVersion+5+10*maxWaiting-4 {
+		if held := replay(t, slices.DeleteFunc(events, isBookmark)); len(held) != 3 || held["ns/t0"] != firstVersion+5+10*maxQueued-4 {
 			t.Errorf("the client holds %v", held)
 		}
 		if s.cache.Stats().CaughtUp == 0 {
@@ -217,7 +218,8 @@ func TestLateSubscription(t *testing.T) {
 	})
 }
 
-// TestLateHub: what the log has dropped before the hub read it comes to a subscription as one whole, each key once.
+// TestLateHub: what the log has dropped before the hub read it comes to a subscription as one
+// whole, each key once.
 func TestLateHub(t *testing.T) {
 	s := newSource(t, 1000, nil)
 	defer s.close()
@@ -231,16 +233,16 @@ func TestLateHub(t *testing.T) {
 	for i := range 100 {
 		s.put("ns", fmt.Sprint("t", i%5), "red")
 	}
-	h.gate.RLock() // somebody is taking changes
+	h.backlogLock.RLock() // somebody is taking changes
 	pumped := make(chan struct{})
 	go func() {
 		defer close(pumped)
-		h.pump()
+		h.dispatch()
 	}()
 	if n := sub.behind(); n != 0 {
 		t.Errorf("%d changes came although the gate is held", n)
 	}
-	h.gate.RUnlock()
+	h.backlogLock.RUnlock()
 	<-pumped
 	h.mu.Unlock()
 	if sub.Pending() == 0 {
@@ -258,7 +260,8 @@ func TestLateHub(t *testing.T) {
 	}
 }
 
-// TestExpireLate: with the option, a watcher that has fallen behind is told so, and one that keeps up is not.
+// TestExpireLate: with the option, a watcher that has fallen behind is told so, and one that keeps
+// up is not.
 func TestExpireLate(t *testing.T) {
 	for _, query := range []string{"", "labelSelector=color%3Dred", "labelSelector=color!%3Dblue"} {
 		synctest.Test(t, func(t *testing.T) {
@@ -270,7 +273,7 @@ func TestExpireLate(t *testing.T) {
 			defer s.watch(query+from, good)()
 			synctest.Wait()
 			late.hold()
-			for i := range 4 * maxWaiting {
+			for i := range 4 * maxQueued {
 				s.put("ns", fmt.Sprint("t", i%5), "red")
 				synctest.Wait()
 			}
@@ -279,7 +282,7 @@ func TestExpireLate(t *testing.T) {
 			if got := late.events(t); len(got) > 2*batch || got[len(got)-1] != "ERROR 410" {
 				t.Errorf("%s: %d events, the last %s", query, len(got), got[len(got)-1])
 			}
-			if got := good.events(t); len(got) != 4*maxWaiting {
+			if got := good.events(t); len(got) != 4*maxQueued {
 				t.Errorf("%s: %d events", query, len(got))
 			}
 			if st := s.cache.Stats(); st.Expired != 1 || st.Watchers != 1 {
@@ -309,7 +312,8 @@ func TestStoreEndsRoutedWatch(t *testing.T) {
 	})
 }
 
-// TestHubWithBadObject: an object that cannot be read is an error for those who have to look into it, and for nobody else.
+// TestHubWithBadObject: an object that cannot be read is an error for those who have to look into
+// it, and for nobody else.
 func TestHubWithBadObject(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSource(t, 0, nil)
@@ -331,7 +335,8 @@ func TestHubWithBadObject(t *testing.T) {
 	})
 }
 
-// TestSharedOnce: an event that several watchers get is encoded once, and no more than a bounded part of them is kept.
+// TestSharedOnce: an event that several watchers get is encoded once, and no more than a bounded
+// part of them is kept.
 func TestSharedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSource(t, 0, nil)
@@ -350,7 +355,7 @@ func TestSharedOnce(t *testing.T) {
 		s.remove("ns", "t0")
 		synctest.Wait()
 		st := s.cache.Stats()
-		if st.SharedMisses != changes+1 || st.SharedHits != (watchers-1)*(changes+1) || st.SharedBytes == 0 {
+		if st.EncodeCacheMisses != changes+1 || st.EncodeCacheHits != (watchers-1)*(changes+1) || st.EncodeCacheBytes == 0 {
 			t.Errorf("%+v", st)
 		}
 		for _, r := range clients {
@@ -362,11 +367,11 @@ func TestSharedOnce(t *testing.T) {
 }
 
 func TestSharedBound(t *testing.T) {
-	var shared sharedEvents
+	var shared encodeCache
 	encoded := 0
 	get := func(rv uint64) {
 		t.Helper()
-		got, err := shared.get(sharedKey{rv: rv}, func() ([]byte, error) {
+		got, err := shared.get(encodeKey{rv: rv}, func() ([]byte, error) {
 			encoded++
 			return make([]byte, 100<<10), nil
 		})
@@ -381,19 +386,19 @@ func TestSharedBound(t *testing.T) {
 	if encoded != 100 {
 		t.Errorf("encoded %d times", encoded)
 	}
-	if held := shared.held(); held > sharedBytes || held < sharedBytes/2 || len(shared.entries) != len(shared.oldest) {
+	if held := shared.size(); held > maxEncodeCache || held < maxEncodeCache/2 || len(shared.entries) != len(shared.order) {
 		t.Errorf("%d bytes are held", held)
 	}
 	get(0)
 	if encoded != 101 {
 		t.Error("the first is still there")
 	}
-	if _, err := shared.get(sharedKey{rv: 1000}, func() ([]byte, error) { return make([]byte, 2*sharedBytes), nil }); err != nil {
+	if _, err := shared.get(encodeKey{rv: 1000}, func() ([]byte, error) { return make([]byte, 2*maxEncodeCache), nil }); err != nil {
 		t.Fatal(err)
 	}
-	if held := shared.held(); held != 0 {
+	if held := shared.size(); held != 0 {
 		t.Errorf("%d bytes are held beside one that is too large", held)
 	}
 }
 
-var _ changes = logged{}
+var _ changeSource = cursorSource{}

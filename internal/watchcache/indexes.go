@@ -13,57 +13,60 @@ import (
 	"github.com/weirproject/weir/internal/store"
 )
 
-// Indexes are made on demand, and the measure is objects looked at in vain. What is wasted for want of an index is charged to it; when
-// that is buildAfter times what making it costs, it is made, beside the running requests. What it then saves is credited to it. If there
-// are too many, one that saves less than another would gives way. Both fade by half in each halfLife. So a flood of different selectors
-// makes no index that is not paid for many times over by the walks that it has caused, and no more than maxIndexes at any time.
+// Indexes are built on demand. The measure is objects visited in vain: they are charged to the
+// index that would have avoided them. When the charge is buildAfter times what building costs, the
+// index is built in the background, and what it then saves is credited to it. If there are too many
+// indexes, one is dropped that saves less than another would. Charges and credits halve each
+// halfLife. A flood of different selectors therefore builds no index that its walks have not paid
+// for several times, and never more than maxIndexes.
 const (
 	maxIndexes  = 8
-	maxWanted   = 64 // that are charged
+	maxWanted   = 64 // indexes that are charged
 	buildAfter  = 3
 	halfLife    = time.Minute
 	minToIndex  = 1000    // objects
-	leastBudget = 4 << 20 // bytes of all indexes made on demand; more if the objects take more than four times that
+	leastBudget = 4 << 20 // bytes of all indexes built on demand; a quarter of the packed objects if that is more
 )
 
-// indexes are those that a cache has in its store, and those that it might make. Safe for concurrent use.
+// indexes holds the indexes that the cache has in its store, and the charges for those that it
+// might build. It is safe for concurrent use.
 type indexes struct {
 	cache *Cache
-	table tally
+	table indexCounters
 
 	built, dropped atomic.Uint64
 
 	mu       sync.Mutex
-	held     map[string]*index
-	wanted   map[string]*score
+	byName   map[string]*index
+	wanted   map[string]*decayingSum
 	building bool
 }
 
-// index is one of the store's.
+// index is an index in the store.
 type index struct {
-	tally
-	name string
-	kept bool // was asked for in Config: is not dropped
+	indexCounters
+	name      string
+	permanent bool // from Config; never dropped
 	saved
 }
 
-type saved struct{ score }
+type saved struct{ decayingSum }
 
-// tally counts what was answered from an index, or from the table.
-type tally struct{ lists, states, fetched, returned atomic.Uint64 }
+// indexCounters counts what was answered from an index, or from the table.
+type indexCounters struct{ lists, states, fetched, returned atomic.Uint64 }
 
-// score is a sum that fades. Guarded by the indexes' lock.
-type score struct {
-	value float64
-	at    time.Time
-	never bool // an index that could not be made
+// decayingSum is a sum that halves each halfLife. The lock of indexes guards it.
+type decayingSum struct {
+	value  float64
+	at     time.Time
+	failed bool // the index could not be built
 }
 
-func (s *score) now(t time.Time) float64 {
+func (s *decayingSum) now(t time.Time) float64 {
 	return s.value * math.Exp2(-float64(t.Sub(s.at))/float64(halfLife))
 }
 
-func (s *score) add(n int, t time.Time) float64 {
+func (s *decayingSum) add(n int, t time.Time) float64 {
 	s.value, s.at = s.now(t)+float64(n), t
 	return s.value
 }
@@ -73,8 +76,8 @@ const labelPrefix, fieldPrefix = "l:", "f:"
 func labelIndexName(label string) string { return labelPrefix + label }
 func fieldIndexName(field string) string { return fieldPrefix + field }
 
-// source is what the store needs to make an index.
-func (xs *indexes) source(name string) (store.Index, error) {
+// storeIndex returns the store's definition of an index.
+func (xs *indexes) storeIndex(name string) (store.Index, error) {
 	if name == labelSetIndex {
 		return store.LabelSetIndex(), nil
 	}
@@ -89,9 +92,9 @@ func (xs *indexes) source(name string) (store.Index, error) {
 	return store.FieldIndex(f.paths[0]), nil
 }
 
-// keep makes an index that stays.
-func (xs *indexes) keep(name string) error {
-	source, err := xs.source(name)
+// addPermanent builds an index that is never dropped.
+func (xs *indexes) addPermanent(name string) error {
+	source, err := xs.storeIndex(name)
 	if err == nil {
 		err = xs.cache.store.AddIndex(name, source)
 	}
@@ -100,23 +103,23 @@ func (xs *indexes) keep(name string) error {
 	}
 	xs.mu.Lock()
 	defer xs.mu.Unlock()
-	xs.held[name] = &index{name: name, kept: true}
+	xs.byName[name] = &index{name: name, permanent: true}
 	return nil
 }
 
-// get is the index of this name; nil if there is none.
+// get returns the index of this name, or nil.
 func (xs *indexes) get(name string) *index {
 	xs.mu.Lock()
 	defer xs.mu.Unlock()
-	return xs.held[name]
+	return xs.byName[name]
 }
 
-// used tells what a plan has come to: so many objects were looked at, and so many of them were wanted. watch: it was the state that a
-// WATCH begins with.
-func (xs *indexes) used(p *plan, s *selector, watch bool, fetched, returned int) {
+// record records the result of a plan: objects fetched, and objects that matched. watch says that
+// it was the initial state of a WATCH.
+func (xs *indexes) record(p *queryPlan, s *selector, watch bool, fetched, returned int) {
 	t := &xs.table
 	if p.index != nil {
-		t = &p.index.tally
+		t = &p.index.indexCounters
 	}
 	if watch {
 		t.states.Add(1)
@@ -134,36 +137,37 @@ func (xs *indexes) used(p *plan, s *selector, watch bool, fetched, returned int)
 	if p.index != nil {
 		p.index.saved.add(max(p.state.sn.Len()-fetched, 0), now)
 	}
-	vain := fetched - returned + p.sets // a set costs less than an object to look at, and nearly all are looked at in vain
+	vain := fetched - returned + p.setsVisited // a set costs less than an object, and nearly all sets are visited in vain
 	if vain > 0 && p.state.sn.Len() >= minToIndex {
 		for _, l := range s.lookups() {
-			if xs.held[l.name] == nil {
+			if xs.byName[l.name] == nil {
 				xs.charge(l.name, vain, p.state.sn.Len(), now)
 			}
 		}
 	}
 }
 
-// charge is told what was wasted for want of an index. The lock is held.
+// charge charges objects visited in vain to an index that does not exist. The caller holds the
+// lock.
 func (xs *indexes) charge(name string, waste, objects int, now time.Time) {
 	w := xs.wanted[name]
 	if w == nil {
 		if len(xs.wanted) >= maxWanted {
-			xs.forget(now)
+			xs.evictWanted(now)
 		}
-		w = &score{at: now}
+		w = &decayingSum{at: now}
 		xs.wanted[name] = w
 	}
 	sum := w.add(waste, now)
-	if sum < buildAfter*float64(objects) || w.never || xs.building || xs.cache.closing.Err() != nil || !xs.room(sum, now) {
+	if sum < buildAfter*float64(objects) || w.failed || xs.building || xs.cache.closing.Err() != nil || !xs.makeRoom(sum, now) {
 		return
 	}
 	xs.building = true
 	go xs.build(name)
 }
 
-// forget makes room for another that is wanted. The lock is held.
-func (xs *indexes) forget(now time.Time) {
+// evictWanted drops the smallest charge. The caller holds the lock.
+func (xs *indexes) evictWanted(now time.Time) {
 	least, lowest := "", math.Inf(1)
 	for name, w := range xs.wanted {
 		if v := w.now(now); v < lowest {
@@ -173,13 +177,13 @@ func (xs *indexes) forget(now time.Time) {
 	delete(xs.wanted, least)
 }
 
-// room says whether there is room for another index, or one that saves less than half of what this one would. That is dropped. The lock
-// is held.
-func (xs *indexes) room(would float64, now time.Time) bool {
+// makeRoom reports whether another index may be built. It drops the index that saves least if that
+// is less than half of what the new one would save. The caller holds the lock.
+func (xs *indexes) makeRoom(would float64, now time.Time) bool {
 	var least *index
 	bytes, n := int64(0), 0
-	for _, x := range xs.held {
-		if x.kept {
+	for _, x := range xs.byName {
+		if x.permanent {
 			continue
 		}
 		n++
@@ -194,15 +198,15 @@ func (xs *indexes) room(would float64, now time.Time) bool {
 	if least == nil || least.saved.now(now) > would/2 {
 		return false
 	}
-	delete(xs.held, least.name)
+	delete(xs.byName, least.name)
 	xs.cache.store.DropIndex(least.name)
 	xs.dropped.Add(1)
 	return true
 }
 
-// build makes an index, in a goroutine of its own that ends with that. There is one at a time.
+// build builds an index in a goroutine of its own, one at a time.
 func (xs *indexes) build(name string) {
-	source, err := xs.source(name)
+	source, err := xs.storeIndex(name)
 	if err == nil {
 		err = xs.cache.store.AddIndex(name, source)
 	}
@@ -212,33 +216,33 @@ func (xs *indexes) build(name string) {
 	w := xs.wanted[name]
 	if err != nil {
 		if w != nil {
-			w.never = true // until it is forgotten
+			w.failed = true // until it is evicted
 		}
 		return
 	}
 	x := &index{name: name}
 	if w != nil {
-		x.saved.score = *w // it begins with the credit of what it would have saved
+		x.saved.decayingSum = *w // it begins with its charge as credit
 	}
 	delete(xs.wanted, name)
-	xs.held[name] = x
+	xs.byName[name] = x
 	xs.built.Add(1)
 }
 
-// stats tells of the table and of all indexes, in the order of their names.
+// stats returns the statistics of the table and of all indexes, sorted by name.
 func (xs *indexes) stats() []IndexStats {
 	out := []IndexStats{xs.table.stats("")}
 	xs.mu.Lock()
 	defer xs.mu.Unlock()
-	for _, name := range slices.Sorted(maps.Keys(xs.held)) {
-		s := xs.held[name].stats(name)
+	for _, name := range slices.Sorted(maps.Keys(xs.byName)) {
+		s := xs.byName[name].stats(name)
 		s.Bytes = xs.cache.store.IndexBytes(name)
 		out = append(out, s)
 	}
 	return out
 }
 
-func (t *tally) stats(name string) IndexStats {
+func (t *indexCounters) stats(name string) IndexStats {
 	return IndexStats{
 		Name: name, Lists: t.lists.Load(), States: t.states.Load(), Fetched: t.fetched.Load(), Returned: t.returned.Load(),
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/weirproject/weir/internal/store"
 )
 
-// filled is a source of n things in ten namespaces, each of which has one of n/10 colors.
+// filled returns a source of n things in ten namespaces, each of which has one of n/10 colors.
 func filled(t *testing.T, n int) *source {
 	t.Helper()
 	s := newSource(t, 0, nil)
@@ -25,7 +25,7 @@ func filled(t *testing.T, n int) *source {
 	return s
 }
 
-// index is the statistics of one index.
+// index returns the statistics of one index.
 func (s *source) index(name string) (out IndexStats, ok bool) {
 	for _, x := range s.cache.Stats().Indexes {
 		if x.Name == name {
@@ -35,7 +35,8 @@ func (s *source) index(name string) (out IndexStats, ok bool) {
 	return out, false
 }
 
-// TestIndexOnDemand: a requirement that keeps coming gets an index, which gives the same answers and looks at nothing else.
+// TestIndexOnDemand: a requirement that keeps coming gets an index, which gives the same answers
+// and looks at nothing else.
 func TestIndexOnDemand(t *testing.T) {
 	for name, query := range map[string]string{"l:color": "labelSelector=color%3Dc7", "f:spec.color": "fieldSelector=spec.color%3Dc7"} {
 		t.Run(name, func(t *testing.T) {
@@ -78,7 +79,8 @@ func TestIndexOnDemand(t *testing.T) {
 	}
 }
 
-// TestNoIndexFor: what does not keep coming, what an index cannot answer, and what is cheap as it is.
+// TestNoIndexFor: what does not keep coming, what an index cannot answer, and what is cheap as it
+// is.
 func TestNoIndexFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := filled(t, minToIndex)
@@ -110,7 +112,8 @@ func TestNoIndexFor(t *testing.T) {
 	})
 }
 
-// walked tells the indexes of a LIST that looked at so many objects for nothing, as if it had been made.
+// walked tells the indexes of a LIST that looked at so many objects for nothing, as if it had been
+// made.
 func (s *source) walked(labelSelector string, vain int) {
 	s.t.Helper()
 	l, err := labels.Parse(labelSelector)
@@ -121,15 +124,15 @@ func (s *source) walked(labelSelector string, vain int) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	p := s.cache.plan(s.cache.current(), sel)
+	p := s.cache.planQuery(s.cache.currentState(), sel)
 	if p.index != nil {
 		vain = 0
 	}
-	s.cache.indexes.used(&p, sel, false, vain, 0)
+	s.cache.indexes.record(&p, sel, false, vain, 0)
 }
 
-// TestFloodOfSelectors: many different labels are no more than maxIndexes indexes and maxWanted candidates, and the one that is used all
-// the time stays.
+// TestFloodOfSelectors: many different labels are no more than maxIndexes indexes and maxWanted
+// candidates, and the one that is used all the time stays.
 func TestFloodOfSelectors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := filled(t, minToIndex)
@@ -166,7 +169,8 @@ func TestFloodOfSelectors(t *testing.T) {
 	})
 }
 
-// TestIndexThatCannotBeMade: an object that cannot be read keeps an index from being made, and nothing else from going on.
+// TestIndexThatCannotBeMade: an object that cannot be read keeps an index from being made, and
+// nothing else from going on.
 func TestIndexThatCannotBeMade(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := filled(t, minToIndex)
@@ -178,8 +182,8 @@ func TestIndexThatCannotBeMade(t *testing.T) {
 			t.Fatal(err)
 		}
 		for range 3 * buildAfter {
-			p := s.cache.plan(s.cache.current(), sel)
-			s.cache.indexes.used(&p, sel, false, minToIndex, 0)
+			p := s.cache.planQuery(s.cache.currentState(), sel)
+			s.cache.indexes.record(&p, sel, false, minToIndex, 0)
 			synctest.Wait()
 		}
 		if st := s.cache.Stats(); st.IndexesBuilt != 0 || s.cache.indexes.building {
@@ -202,7 +206,8 @@ func TestIndexNames(t *testing.T) {
 	}
 }
 
-// TestIndexesAgainstWalk compares what is answered from indexes with what is answered without, for selectors and pages of every kind.
+// TestIndexesAgainstWalk compares what is answered from indexes with what is answered without, for
+// selectors and pages of every kind.
 func TestIndexesAgainstWalk(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 1))
 	plain := newSource(t, 0, nil)

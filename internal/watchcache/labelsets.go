@@ -10,16 +10,17 @@ import (
 // labelSetIndex is the name of the index by all labels together.
 const labelSetIndex = "label sets"
 
-// labelSets are the different sets of labels that the objects have. The objects of a workload have the same one, so there are few, and a
-// label selector that nobody has asked for before is decided once for each of them rather than for each object. Safe for concurrent use.
+// labelSets caches the distinct label sets of the objects. Objects of one workload have the same
+// labels, so there are few sets, and a new label selector is evaluated once a set rather than once
+// an object. It is safe for concurrent use.
 type labelSets struct {
 	mu      sync.Mutex
-	variety uint64 // of the index that all is of
-	all     []labelSet
+	variety uint64 // of the index that sets was read from
+	sets    []labelSet
 }
 
 type labelSet struct {
-	text   string // as the index has it
+	text   string // the value in the index
 	labels []label
 }
 
@@ -29,14 +30,15 @@ type label struct {
 }
 
 const (
-	// setsShare is how many objects there must be to a set, in the mean: else the sets tell no more than the objects.
-	setsShare = 4
-	// fewBySets is how many objects an index may give to choose from, so that the sets are not asked.
-	fewBySets = 64
+	// minObjectsPerSet is the mean number of objects in a set below which sets are not used.
+	minObjectsPerSet = 4
+	// minToUseSets is the number of candidates from another index up to which sets are not used.
+	minToUseSets = 64
 )
 
-// of returns the sets of a snapshot, which nobody may change; nil: it has none, or too many to be of use.
-func (ls *labelSets) of(sn *store.Snapshot) []labelSet {
+// get returns the label sets of a snapshot, or nil if there are none or too many. The result is
+// shared; do not modify it.
+func (ls *labelSets) get(sn *store.Snapshot) []labelSet {
 	variety := sn.Variety(labelSetIndex)
 	if variety == 0 {
 		return nil
@@ -44,9 +46,9 @@ func (ls *labelSets) of(sn *store.Snapshot) []labelSet {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	if ls.variety == variety {
-		return ls.all
+		return ls.sets
 	}
-	most := max(sn.Len()/setsShare, fewBySets)
+	most := max(sn.Len()/minObjectsPerSet, minToUseSets)
 	var all []labelSet
 	for text := range sn.Values(labelSetIndex) {
 		if len(all) == most {
@@ -59,12 +61,12 @@ func (ls *labelSets) of(sn *store.Snapshot) []labelSet {
 		}
 		all = append(all, s)
 	}
-	ls.variety, ls.all = variety, all
+	ls.variety, ls.sets = variety, all
 	return all
 }
 
-// fulfils says whether an object with these labels fulfils all requirements on labels.
-func (s *labelSet) fulfils(terms []labelTerm) bool {
+// matches reports whether an object with these labels meets all requirements.
+func (s *labelSet) matches(terms []labelTerm) bool {
 	for i := range terms {
 		value, ok := s.value(terms[i].key)
 		if !terms[i].matches(value, ok) {
@@ -83,27 +85,28 @@ func (s *labelSet) value(key string) ([]byte, bool) {
 	return nil, false
 }
 
-// bySets replaces a plan by one that has the objects of the label sets that the selector chooses, if these are fewer.
-func (c *Cache) bySets(p *plan, s *selector) {
-	if len(s.labels) == 0 || p.index != nil && p.few <= fewBySets {
+// planByLabelSets makes the plan use the label sets that match the selector, if that leaves fewer
+// objects.
+func (c *Cache) planByLabelSets(p *queryPlan, s *selector) {
+	if len(s.labels) == 0 || p.index != nil && p.estimate <= minToUseSets {
 		return
 	}
 	x := c.indexes.get(labelSetIndex)
 	if x == nil {
 		return
 	}
-	sets := c.sets.of(p.state.sn)
+	sets := c.sets.get(p.state.sn)
 	if sets == nil {
 		return
 	}
 	most := p.state.sn.Len()
 	if p.index != nil {
-		most = p.few
+		most = p.estimate
 	}
 	var chosen []string
 	n := 0
 	for i := range sets {
-		if !sets[i].fulfils(s.labels) {
+		if !sets[i].matches(s.labels) {
 			continue
 		}
 		more, _ := p.state.sn.CountBy(labelSetIndex, sets[i].text, most-n+1)
@@ -114,6 +117,6 @@ func (c *Cache) bySets(p *plan, s *selector) {
 	}
 	rest := *s
 	rest.labels, rest.never = nil, len(chosen) == 0
-	p.index, p.by, p.few, p.rest = x, lookup{name: labelSetIndex, values: chosen, label: -1}, n, &rest
-	p.sets = len(sets)
+	p.index, p.lookup, p.estimate, p.residual = x, indexLookup{name: labelSetIndex, values: chosen, label: -1}, n, &rest
+	p.setsVisited = len(sets)
 }

@@ -22,8 +22,8 @@ func (s *source) labelled(namespace, name string, labels map[string]string) {
 		name, namespace, namespace+name, s.rv, text))
 }
 
-// TestLabelSets compares what is answered by way of label sets with what is answered without, for every kind of requirement, before and after
-// the sets change.
+// TestLabelSets compares what is answered by way of label sets with what is answered without, for
+// every kind of requirement, before and after the sets change.
 func TestLabelSets(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(3, 1))
 	plain := newSource(t, 0, nil)
@@ -74,7 +74,7 @@ func TestLabelSets(t *testing.T) {
 func TestUniqueLabels(t *testing.T) {
 	s := newSource(t, 0, func(cfg *Config) { cfg.LabelSets = true })
 	defer s.close()
-	for i := range 2 * fewBySets {
+	for i := range 2 * minToUseSets {
 		s.labelled("ns", fmt.Sprint("t", i), map[string]string{"number": fmt.Sprint(i)})
 	}
 	if l := s.list("", "labelSelector=number%3D7"); len(l.Items) != 1 {

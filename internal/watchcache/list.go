@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"iter"
 	"net/http"
+	"net/url"
 	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -14,105 +15,108 @@ import (
 	"github.com/weirproject/weir/internal/wire"
 )
 
-// stateFor is the state that a LIST asks for, the key where it begins, and how many objects it may answer with (0: any number).
-func (c *Cache) stateFor(ctx context.Context, p *params) (st *state, start string, limit int, err error) {
+// stateForList returns the state that a LIST asks for, its first key, and the most objects it may
+// return (0: no limit).
+func (c *Cache) stateForList(ctx context.Context, p *params) (st *state, start string, limit int, err error) {
 	limit = int(min(max(p.limit, 0), 1<<30))
-	latest := p.rv == 0 && p.version != "" // "0": whatever there is, all of it
+	latest := p.rv == 0 && p.version != "" // "0": any state, without limit
 	if latest {
 		limit = 0
 	}
 	switch {
 	case p.continueToken != "":
-		st, start, err = c.continued(ctx, p.continueToken)
+		st, start, err = c.stateForContinue(ctx, p.continueToken)
 	case p.match == metav1.ResourceVersionMatchExact:
-		st, err = c.exactly(ctx, p.rv)
+		st, err = c.stateExactly(ctx, p.rv)
 	case latest:
-		st = c.current()
+		st = c.currentState()
 	case p.rv > 0 && p.match == "" && limit > 0:
-		st, err = c.exactly(ctx, p.rv)
+		st, err = c.stateExactly(ctx, p.rv)
 	default:
-		st, err = c.notOlderThan(ctx, p.rv)
+		st, err = c.stateNotOlderThan(ctx, p.rv)
 	}
 	return st, start, limit, err
 }
 
-// continued is the state and the first key of a later page.
-func (c *Cache) continued(ctx context.Context, text string) (*state, string, error) {
-	t, err := parseToken(text)
+// stateForContinue returns the state and the first key of a later page.
+func (c *Cache) stateForContinue(ctx context.Context, text string) (*state, string, error) {
+	t, err := parseContinueToken(text)
 	if err != nil {
 		return nil, "", apierrors.NewBadRequest(err.Error())
 	}
 	if t.ResourceVersion == inconsistent {
-		st, err := c.notOlderThan(ctx, uint64(t.Least))
+		st, err := c.stateNotOlderThan(ctx, uint64(t.MinResourceVersion))
 		return st, t.Start, err
 	}
-	st, err := c.exactly(ctx, uint64(t.ResourceVersion))
+	st, err := c.stateExactly(ctx, uint64(t.ResourceVersion))
 	if apierrors.IsResourceExpired(err) {
 		expired := apierrors.NewResourceExpired("The provided continue parameter is too old to display a consistent list result. " +
 			"You can start a new list without the continue parameter, or go on with the continue token in this response: the rest " +
 			"of the list is then as it is now, and does not fit the first part where objects changed in between.")
-		expired.ErrStatus.ListMeta.Continue = token{ResourceVersion: inconsistent, Least: t.ResourceVersion, Start: t.Start}.String()
+		expired.ErrStatus.ListMeta.Continue = continueToken{ResourceVersion: inconsistent, MinResourceVersion: t.ResourceVersion, Start: t.Start}.String()
 		return nil, "", expired
 	}
 	return st, t.Start, err
 }
 
-// page is what a LIST answers with.
+// page is the result of a LIST.
 type page struct {
-	meta  wire.ListMeta
-	items iter.Seq[*store.Object]
-	size  int64 // of the items in a protobuf list
+	meta     wire.ListMeta
+	items    iter.Seq[*store.Object]
+	listSize int64 // size of the items in a protobuf list
 }
 
-// list answers a LIST. An error is returned only as long as nothing was answered.
-func (c *Cache) list(w http.ResponseWriter, r *http.Request, p *params, s *selector, f form) error {
-	st, start, limit, err := c.stateFor(r.Context(), p)
+// list answers a LIST. It returns an error only if it has written nothing.
+func (c *Cache) list(w http.ResponseWriter, r *http.Request, p *params, s *selector, rep representation) error {
+	st, start, limit, err := c.stateForList(r.Context(), p)
 	if err != nil {
 		return err
 	}
-	pl := c.plan(st, s)
-	m := &matcher{selector: pl.rest, cache: c}
+	pl := c.planQuery(st, s)
+	m := &matcher{selector: pl.residual, cache: c}
 	sc := newScratch()
-	sc.lend(m, &f)
-	defer sc.release(m, &f)
+	sc.lend(m, &rep)
+	defer sc.release(m, &rep)
 	ctx := r.Context()
 	pg, err := c.page(ctx, &pl, s, start, limit, m)
-	if err == nil && f.enc == wire.Protobuf {
-		pg.size, err = measure(ctx, pg.items, m, &f)
+	if err == nil && rep.enc == wire.Protobuf {
+		pg.listSize, err = measureItems(ctx, pg.items, m, &rep)
 	}
-	if ctx.Err() != nil { // nobody is there any more to be told anything
+	if ctx.Err() != nil { // the client has gone
 		panic(http.ErrAbortHandler)
 	}
 	if err != nil {
 		return apierrors.NewInternalError(err)
 	}
-	w.Header().Set("Content-Type", f.contentType())
+	w.Header().Set("Content-Type", rep.contentType())
 	w.Header().Set("Cache-Control", "no-cache, private")
 	if r.Method == http.MethodHead {
 		return nil
 	}
 	out := c.newBody(w, r)
 	defer out.end()
-	if f.shape == table {
-		err = writeTable(out, pg, m, &f)
+	if rep.shape == table {
+		err = writeTable(out, pg, m, &rep)
 	} else {
-		err = writeList(out, pg, m, &f)
+		err = writeList(out, pg, m, &rep)
 	}
 	if err == nil {
 		err = out.Close()
 	}
-	if err != nil && !out.broken {
-		// Too late for a Status: cutting the connection is the only way to say that this is not the whole list.
+	if err != nil && !out.clientGone {
+		// It is too late for a Status. Cutting the connection is the only way to say that the list
+		// is incomplete.
 		panic(http.ErrAbortHandler)
 	}
 	return nil
 }
 
-// maxChosen is how many objects room is made for before it is known how many are chosen.
-const maxChosen = 1024
+// maxPreallocated bounds the capacity allocated before the number of matches is known.
+const maxPreallocated = 1024
 
-// page chooses the objects. Only their addresses are collected, and not even those when they are all wanted.
-func (c *Cache) page(ctx context.Context, pl *plan, s *selector, start string, limit int, m *matcher) (page, error) {
+// page selects the objects of a page. It collects their addresses, or nothing if all objects are
+// wanted.
+func (c *Cache) page(ctx context.Context, pl *queryPlan, s *selector, start string, limit int, m *matcher) (page, error) {
 	st := pl.state
 	pg := page{meta: wire.ListMeta{ResourceVersion: formatVersion(st.rv), RemainingItemCount: -1}}
 	if s.shard != nil {
@@ -120,14 +124,14 @@ func (c *Cache) page(ctx context.Context, pl *plan, s *selector, start string, l
 	}
 	if limit == 0 && start == "" && s.all() {
 		pg.items = st.from("")
-		c.indexes.used(pl, s, false, st.sn.Len(), st.sn.Len())
+		c.indexes.record(pl, s, false, st.sn.Len(), st.sn.Len())
 		return pg, nil
 	}
-	chosen := make([]*store.Object, 0, min(pl.few, maxChosen))
+	chosen := make([]*store.Object, 0, min(pl.estimate, maxPreallocated))
 	fetched, remaining := 0, int64(0)
 	for o := range pl.walk(start) {
-		if err := abandoned(ctx, fetched); err != nil {
-			c.indexes.used(pl, s, false, fetched, len(chosen))
+		if err := checkCanceled(ctx, fetched); err != nil {
+			c.indexes.record(pl, s, false, fetched, len(chosen))
 			return pg, err
 		}
 		fetched++
@@ -142,11 +146,11 @@ func (c *Cache) page(ctx context.Context, pl *plan, s *selector, start string, l
 			chosen = append(chosen, o)
 			continue
 		case remaining == 0:
-			pg.meta.Continue = token{ResourceVersion: int64(st.rv), Start: o.Key()}.String()
-			c.kept.keep(st)
+			pg.meta.Continue = continueToken{ResourceVersion: int64(st.rv), Start: o.Key()}.String()
+			c.pagedStates.add(st)
 		}
 		remaining++
-		if !s.keyOnly() { // kube-apiserver does not count what a selector leaves either
+		if !s.keyOnly() { // kube-apiserver does not count with a selector either
 			remaining = -1
 			break
 		}
@@ -155,32 +159,32 @@ func (c *Cache) page(ctx context.Context, pl *plan, s *selector, start string, l
 		pg.meta.RemainingItemCount = remaining
 	}
 	pg.items = slices.Values(chosen)
-	c.indexes.used(pl, s, false, fetched, len(chosen))
+	c.indexes.record(pl, s, false, fetched, len(chosen))
 	return pg, nil
 }
 
-// askEvery is how many objects are looked at between two looks whether the caller is still there.
-const askEvery = 64
+// checkEvery is how many objects are visited between two checks whether the client is still there.
+const checkEvery = 64
 
-// abandoned returns an error if the caller of a LIST has gone. n objects have been looked at.
-func abandoned(ctx context.Context, n int) error {
-	if n%askEvery != 0 {
+// checkCanceled returns ctx's error, which it checks for each checkEvery-th n.
+func checkCanceled(ctx context.Context, n int) error {
+	if n%checkEvery != 0 {
 		return nil
 	}
 	return ctx.Err()
 }
 
-// measure adds up what the items take in a protobuf list.
-func measure(ctx context.Context, items iter.Seq[*store.Object], m *matcher, f *form) (size int64, err error) {
+// measureItems returns the size of the items in a protobuf list.
+func measureItems(ctx context.Context, items iter.Seq[*store.Object], m *matcher, rep *representation) (size int64, err error) {
 	seen := 0
 	for o := range items {
-		if err := abandoned(ctx, seen); err != nil {
+		if err := checkCanceled(ctx, seen); err != nil {
 			return 0, err
 		}
 		seen++
 		n := o.Size()
-		if !f.asIs() {
-			object, err := m.form(o, f)
+		if !rep.storedAsIs() {
+			object, err := m.represent(o, rep)
 			if err != nil {
 				return 0, err
 			}
@@ -191,31 +195,31 @@ func measure(ctx context.Context, items iter.Seq[*store.Object], m *matcher, f *
 	return size, nil
 }
 
-// form returns an object in the form that the client asked for, valid until the next call.
-func (m *matcher) form(o *store.Object, f *form) ([]byte, error) {
+// represent returns an object in the client's representation, valid until the next call.
+func (m *matcher) represent(o *store.Object, rep *representation) ([]byte, error) {
 	raw, err := m.bytes(o)
 	if err != nil {
 		return nil, err
 	}
-	return f.object(raw)
+	return rep.object(raw)
 }
 
-func writeList(out *body, pg page, m *matcher, f *form) error {
-	l := wire.NewListWriter(out, f.enc, f.listTypeMeta(), pg.meta, pg.size)
+func writeList(out *body, pg page, m *matcher, rep *representation) error {
+	l := wire.NewListWriter(out, rep.enc, rep.listTypeMeta(), pg.meta, pg.listSize)
 	for o := range pg.items {
-		if err := writeItem(out, l, o, m, f); err != nil {
+		if err := writeItem(out, l, o, m, rep); err != nil {
 			return err
 		}
 	}
 	return l.Close()
 }
 
-func writeItem(out *body, l *wire.ListWriter, o *store.Object, m *matcher, f *form) error {
-	if f.asIs() && m.object != o {
+func writeItem(out *body, l *wire.ListWriter, o *store.Object, m *matcher, rep *representation) error {
+	if rep.storedAsIs() && m.object != o {
 		if err := l.StartItem(o.Size()); err != nil {
 			return err
 		}
-		if done, err := out.unpack(o); done || err != nil {
+		if done, err := out.appendObject(o); done || err != nil {
 			return err
 		}
 		raw, err := m.bytes(o)
@@ -224,7 +228,7 @@ func writeItem(out *body, l *wire.ListWriter, o *store.Object, m *matcher, f *fo
 		}
 		return err
 	}
-	object, err := m.form(o, f)
+	object, err := m.represent(o, rep)
 	if err != nil {
 		return err
 	}
@@ -232,8 +236,8 @@ func writeItem(out *body, l *wire.ListWriter, o *store.Object, m *matcher, f *fo
 }
 
 // writeTable writes one Table, row by row.
-func writeTable(out *body, pg page, m *matcher, f *form) error {
-	t := f.newTable()
+func writeTable(out *body, pg page, m *matcher, rep *representation) error {
+	t := rep.newTable()
 	t.ResourceVersion, t.Continue = pg.meta.ResourceVersion, pg.meta.Continue
 	if pg.meta.RemainingItemCount > 0 {
 		t.RemainingItemCount = &pg.meta.RemainingItemCount
@@ -245,7 +249,7 @@ func writeTable(out *body, pg page, m *matcher, f *form) error {
 	if err != nil {
 		return err
 	}
-	// The rows are last in a Table, and these are none: what is left off is "]}".
+	// The rows are the last field and are empty, so the head ends in "]}".
 	if _, err := out.Write(head[:len(head)-2]); err != nil {
 		return err
 	}
@@ -255,7 +259,7 @@ func writeTable(out *body, pg page, m *matcher, f *form) error {
 		if err != nil {
 			return err
 		}
-		row, err := f.row(raw)
+		row, err := rep.row(raw)
 		if err != nil {
 			return err
 		}
@@ -270,4 +274,30 @@ func writeTable(out *body, pg page, m *matcher, f *form) error {
 	}
 	_, err = out.Write([]byte("]}"))
 	return err
+}
+
+// Select returns the newest objects that match the selectors of a query, for a server that deletes
+// a collection. An empty namespace means all namespaces.
+func (c *Cache) Select(namespace string, query url.Values) ([]*store.Object, error) {
+	p, err := parseParams(query)
+	if err != nil {
+		return nil, err
+	}
+	s, err := c.newSelector(namespace, "", p)
+	if err != nil {
+		return nil, err
+	}
+	var out []*store.Object
+	pl := c.planQuery(c.currentState(), s)
+	m := &matcher{selector: pl.residual, cache: c}
+	for o := range pl.walk("") {
+		ok, err := m.match(o)
+		if err != nil {
+			return nil, apierrors.NewInternalError(err)
+		}
+		if ok {
+			out = append(out, o)
+		}
+	}
+	return out, nil
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/weirproject/weir/internal/wire"
 )
 
-// shape is what becomes of an object on its way out.
+// shape says what becomes of an object in an answer.
 type shape uint8
 
 const (
@@ -23,64 +23,66 @@ const (
 	table
 )
 
-// accepted is what one answer is written in.
-type accepted struct {
+// mediaType is the media type of an answer.
+type mediaType struct {
 	enc   wire.Encoding
 	shape shape
-	// version of the meta.k8s.io kinds that metadataOnly and table answer with: v1 or v1beta1.
+	// version is the version of the meta.k8s.io kinds that metadataOnly and table use: v1 or
+	// v1beta1.
 	version string
 }
 
-// negotiate picks the first media range of the Accept header that can is true for, by quality, then by order. No header, and a
-// wildcard, is JSON.
-func negotiate(h http.Header, can func(accepted) bool) (accepted, bool) {
-	for _, c := range choicesIn(h) {
-		if can(c.accepted) {
-			return c.accepted, true
+// negotiate returns the first media range of the Accept header that can accepts, by quality, then
+// by order. No header and a wildcard mean JSON.
+func negotiate(h http.Header, can func(mediaType) bool) (mediaType, bool) {
+	for _, c := range mediaRangesIn(h) {
+		if can(c.mediaType) {
+			return c.mediaType, true
 		}
 	}
-	return accepted{}, false
+	return mediaType{}, false
 }
 
-// choicesIn returns the choices of a request's Accept headers, the best first. Nobody may change them.
-func choicesIn(h http.Header) []choice {
+// mediaRangesIn returns the supported media ranges of a request, best first. The result is shared;
+// do not modify it.
+func mediaRangesIn(h http.Header) []mediaRange {
 	header := strings.Join(h.Values("Accept"), ",")
-	if known, ok := accepts.Get(header); ok {
-		return known.([]choice)
+	if known, ok := acceptCache.Get(header); ok {
+		return known.([]mediaRange)
 	}
-	choices := choicesOf(header)
-	if len(header) <= maxAccept {
-		accepts.Add(header, choices)
+	choices := parseAccept(header)
+	if len(header) <= maxCachedAccept {
+		acceptCache.Add(header, choices)
 	}
 	return choices
 }
 
-// accepts remembers what Accept headers say: there are few, and each comes with every request of its clients.
-var accepts = lru.New(maxAccepts)
+// acceptCache caches parsed Accept headers. There are few, and every request has one.
+var acceptCache = lru.New(maxAcceptCache)
 
 const (
-	maxAccepts = 256
-	maxAccept  = 1 << 10 // bytes of a header that is remembered
+	maxAcceptCache  = 256
+	maxCachedAccept = 1 << 10 // bytes of a cached header
 )
 
-// choice is one that a client leaves.
-type choice struct {
-	accepted
+// mediaRange is one alternative of an Accept header.
+type mediaRange struct {
+	mediaType
 	quality float64
 }
 
-// choicesOf are those of an Accept header that are known here at all, the best first.
-func choicesOf(header string) []choice {
+// parseAccept returns the supported media ranges of an Accept header, best first.
+func parseAccept(header string) []mediaRange {
 	if strings.TrimSpace(header) == "" {
 		header = "*/*"
 	}
-	var choices []choice
+	var choices []mediaRange
 	for part := range strings.SplitSeq(header, ",") {
-		mediaType, params, err := mime.ParseMediaType(part)
+		name, params, err := mime.ParseMediaType(part)
 		if err != nil {
 			continue
 		}
-		a, ok := acceptedBy(mediaType, params)
+		mt, ok := parseMediaRange(name, params)
 		if !ok {
 			continue
 		}
@@ -89,60 +91,60 @@ func choicesOf(header string) []choice {
 			quality = q
 		}
 		if quality > 0 {
-			choices = append(choices, choice{a, quality})
+			choices = append(choices, mediaRange{mt, quality})
 		}
 	}
-	slices.SortStableFunc(choices, func(a, b choice) int { return cmp.Compare(b.quality, a.quality) })
+	slices.SortStableFunc(choices, func(a, b mediaRange) int { return cmp.Compare(b.quality, a.quality) })
 	return choices
 }
 
-func acceptedBy(mediaType string, params map[string]string) (accepted, bool) {
-	var a accepted
-	switch mediaType {
+func parseMediaRange(name string, params map[string]string) (mediaType, bool) {
+	var mt mediaType
+	switch name {
 	case "*/*", "application/json":
-		a.enc = wire.JSON
+		mt.enc = wire.JSON
 	case "application/vnd.kubernetes.protobuf":
-		a.enc = wire.Protobuf
+		mt.enc = wire.Protobuf
 	default:
-		return a, false
+		return mt, false
 	}
 	if s := params["stream"]; s != "" && s != "watch" {
-		return a, false
+		return mt, false
 	}
 	switch params["as"] {
 	case "":
-		return a, params["g"] == "" && params["v"] == ""
+		return mt, params["g"] == "" && params["v"] == ""
 	case "PartialObjectMetadata", "PartialObjectMetadataList":
-		a.shape = metadataOnly
+		mt.shape = metadataOnly
 	case "Table":
-		a.shape = table
-		if a.enc != wire.JSON {
-			return a, false
+		mt.shape = table
+		if mt.enc != wire.JSON {
+			return mt, false
 		}
 	default:
-		return a, false
+		return mt, false
 	}
-	a.version = params["v"]
-	return a, params["g"] == metav1.GroupName && (a.version == "v1" || a.version == "v1beta1")
+	mt.version = params["v"]
+	return mt, params["g"] == metav1.GroupName && (mt.version == "v1" || mt.version == "v1beta1")
 }
 
-// contentType is the header of a body of one object or list.
-func (a accepted) contentType() string {
-	if a.enc == wire.Protobuf {
+// contentType returns the Content-Type of an object or a list.
+func (mt mediaType) contentType() string {
+	if mt.enc == wire.Protobuf {
 		return wire.ContentTypeProtobuf
 	}
 	return wire.ContentTypeJSON
 }
 
-// watchContentType is the header of a body of watch events.
-func (a accepted) watchContentType() string {
-	if a.enc == wire.Protobuf {
+// watchContentType returns the Content-Type of a stream of watch events.
+func (mt mediaType) watchContentType() string {
+	if mt.enc == wire.Protobuf {
 		return wire.ContentTypeProtobufWatch
 	}
 	return wire.ContentTypeJSON
 }
 
-// acceptsGzip says whether the client takes a gzipped body.
+// acceptsGzip reports whether the client accepts a gzipped body.
 func acceptsGzip(h http.Header) bool {
 	for _, v := range h.Values("Accept-Encoding") {
 		for part := range strings.SplitSeq(v, ",") {
@@ -153,4 +155,18 @@ func acceptsGzip(h http.Header) bool {
 		}
 	}
 	return false
+}
+
+// WantsTable reports whether an Accept header names a Table, in whatever spelling.
+func WantsTable(h http.Header) bool {
+	return slices.ContainsFunc(mediaRangesIn(h), func(c mediaRange) bool { return c.shape == table })
+}
+
+// Accepts returns an error if objects of the cache cannot be served in any representation that the
+// client accepts. A server checks this before a write.
+func (c *Cache) Accepts(r *http.Request) error {
+	if _, ok := negotiate(r.Header, c.canServe); !ok {
+		return errNotAcceptable()
+	}
+	return nil
 }

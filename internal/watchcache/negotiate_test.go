@@ -8,40 +8,40 @@ import (
 )
 
 func TestNegotiate(t *testing.T) {
-	jsonWhole, protoWhole := accepted{enc: wire.JSON}, accepted{enc: wire.Protobuf}
-	any := func(accepted) bool { return true }
-	noProtobuf := func(a accepted) bool { return a.enc == wire.JSON || a.shape == metadataOnly }
+	jsonWhole, protoWhole := mediaType{enc: wire.JSON}, mediaType{enc: wire.Protobuf}
+	any := func(mediaType) bool { return true }
+	noProtobuf := func(mt mediaType) bool { return mt.enc == wire.JSON || mt.shape == metadataOnly }
 	const partial = ";as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 	for _, tt := range []struct {
 		accept string
-		can    func(accepted) bool
-		want   accepted
+		can    func(mediaType) bool
+		want   mediaType
 		ok     bool
 	}{
 		{"", any, jsonWhole, true},
 		{"*/*", any, jsonWhole, true},
-		{"application/*", any, accepted{}, false}, // kube-apiserver does not know it for built-in kinds
+		{"application/*", any, mediaType{}, false}, // kube-apiserver does not know it for built-in kinds
 		{"application/json", any, jsonWhole, true},
 		{"application/json, */*", any, jsonWhole, true},
 		{"application/vnd.kubernetes.protobuf", any, protoWhole, true},
-		{"application/vnd.kubernetes.protobuf", noProtobuf, accepted{}, false},
+		{"application/vnd.kubernetes.protobuf", noProtobuf, mediaType{}, false},
 		{"application/vnd.kubernetes.protobuf,application/json", noProtobuf, jsonWhole, true},
 		{"application/vnd.kubernetes.protobuf;stream=watch", any, protoWhole, true},
-		{"application/json;stream=other", any, accepted{}, false},
+		{"application/json;stream=other", any, mediaType{}, false},
 		{"application/json;q=0.5,application/vnd.kubernetes.protobuf", any, protoWhole, true},
 		{"application/json;q=0,application/vnd.kubernetes.protobuf;q=0.1", any, protoWhole, true},
 		{"application/cbor,application/json", any, jsonWhole, true},
-		{"application/cbor", any, accepted{}, false},
-		{"text/html", any, accepted{}, false},
+		{"application/cbor", any, mediaType{}, false},
+		{"text/html", any, mediaType{}, false},
 		{";;;,application/json", any, jsonWhole, true},
-		{"application/json" + partial, any, accepted{wire.JSON, metadataOnly, "v1"}, true},
-		{"application/vnd.kubernetes.protobuf" + partial, noProtobuf, accepted{wire.Protobuf, metadataOnly, "v1"}, true},
-		{"application/json;as=Table;g=meta.k8s.io;v=v1beta1", any, accepted{wire.JSON, table, "v1beta1"}, true},
+		{"application/json" + partial, any, mediaType{wire.JSON, metadataOnly, "v1"}, true},
+		{"application/vnd.kubernetes.protobuf" + partial, noProtobuf, mediaType{wire.Protobuf, metadataOnly, "v1"}, true},
+		{"application/json;as=Table;g=meta.k8s.io;v=v1beta1", any, mediaType{wire.JSON, table, "v1beta1"}, true},
 		{"application/json;as=Table;g=meta.k8s.io;v=v2,application/json", any, jsonWhole, true},
-		{"application/vnd.kubernetes.protobuf;as=Table;g=meta.k8s.io;v=v1", any, accepted{}, false},
-		{"application/json;as=Other;g=meta.k8s.io;v=v1", any, accepted{}, false},
-		{"application/json;as=Table;g=other;v=v1", any, accepted{}, false},
-		{"application/json;g=other", any, accepted{}, false},
+		{"application/vnd.kubernetes.protobuf;as=Table;g=meta.k8s.io;v=v1", any, mediaType{}, false},
+		{"application/json;as=Other;g=meta.k8s.io;v=v1", any, mediaType{}, false},
+		{"application/json;as=Table;g=other;v=v1", any, mediaType{}, false},
+		{"application/json;g=other", any, mediaType{}, false},
 	} {
 		h := http.Header{}
 		if tt.accept != "" {
@@ -72,7 +72,8 @@ func TestAppendAPIVersion(t *testing.T) {
 	}
 }
 
-// TestBuiltinFieldsExist is for whoever adds a field: New finds a wrong path, but only for a kind that is served.
+// TestNewChecksPaths is for whoever adds a field: New finds a wrong path, but only for a kind that
+// is served.
 func TestNewChecksPaths(t *testing.T) {
 	r := things
 	r.Fields = []Field{{Label: "x", Paths: []string{"a[["}}}

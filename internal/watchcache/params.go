@@ -2,6 +2,7 @@ package watchcache
 
 import (
 	"fmt"
+	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
@@ -20,12 +21,12 @@ import (
 	"github.com/weirproject/weir/internal/shard"
 )
 
-// params are the query parameters of a LIST or a WATCH. What kube-apiserver does not know it ignores, and so do we. They are shared by the
-// requests that have the same, and nobody may change them.
+// params holds the query parameters of a LIST or a WATCH. Parameters that kube-apiserver does not
+// know are ignored. Requests with equal queries share one; it is immutable.
 type params struct {
 	watch          bool
-	version        string // resourceVersion as it came; a decimal number or empty
-	rv             uint64 // the same as a number
+	version        string // resourceVersion as sent: decimal, or empty
+	rv             uint64 // version as a number
 	match          metav1.ResourceVersionMatch
 	limit          int64
 	continueToken  string
@@ -34,30 +35,30 @@ type params struct {
 	timeout        time.Duration // zero: not given
 	labels         labels.Selector
 	fields         fields.Selector
-	shard          *shard.Selector // nil: every object
-	includeObject  string          // of a Table's rows
+	shard          *shard.Selector // nil: all objects
+	includeObject  string          // what rows of a Table include
 }
 
-// queries remembers the parameters of queries, which mostly come again.
-var queries = lru.New(maxQueries)
+// paramsCache caches parsed queries, because most are repeated.
+var paramsCache = lru.New(maxParamsCache)
 
 const (
-	maxQueries = 4096
-	maxQuery   = 1 << 10 // bytes of a query that is remembered
+	maxParamsCache = 4096
+	maxCachedQuery = 1 << 10 // bytes of a cached query
 )
 
-func paramsOf(u *url.URL) (*params, error) {
-	if p, ok := queries.Get(u.RawQuery); ok {
+func cachedParams(u *url.URL) (*params, error) {
+	if p, ok := paramsCache.Get(u.RawQuery); ok {
 		return p.(*params), nil
 	}
 	p, err := parseParams(u.Query())
-	if err == nil && len(u.RawQuery) <= maxQuery {
-		queries.Add(u.RawQuery, p)
+	if err == nil && len(u.RawQuery) <= maxCachedQuery {
+		paramsCache.Add(u.RawQuery, p)
 	}
 	return p, err
 }
 
-// IsWatch says whether the query asks for a WATCH rather than a LIST.
+// IsWatch reports whether the query asks for a WATCH rather than a LIST.
 func IsWatch(q url.Values) bool {
 	return parseBool(q, "watch")
 }
@@ -95,7 +96,7 @@ func parseParams(q url.Values) (*params, error) {
 	return p, nil
 }
 
-// parseVersionParam reads the parameter resourceVersion, of a GET too; empty is 0.
+// parseVersionParam parses the parameter resourceVersion. Empty is 0.
 func parseVersionParam(s string) (uint64, error) {
 	if s == "" {
 		return 0, nil
@@ -107,14 +108,42 @@ func parseVersionParam(s string) (uint64, error) {
 	return rv, nil
 }
 
-// maxTimeoutSeconds keeps the conversion to a duration from overflowing: a year.
+// maxTimeoutSeconds is one year. It keeps the conversion to a duration from overflowing.
 const maxTimeoutSeconds = 366 * 24 * 3600
 
-// parseBool reads a flag as kube-apiserver does: present means true, unless it is "false" or "0".
+// parseBool parses a flag as kube-apiserver does: present means true, unless it is "false" or "0".
 func parseBool(q url.Values, name string) bool {
 	if !q.Has(name) {
 		return false
 	}
 	s := q.Get(name)
 	return s != "0" && !strings.EqualFold(s, "false")
+}
+
+// Query holds the parsed parameters of a LIST or a WATCH. A server that authorizes a request and
+// then answers it uses one Query for both. It is immutable and safe for concurrent use.
+type Query struct{ params *params }
+
+// ParseQuery parses the parameters as kube-apiserver does. The error is the Status that
+// kube-apiserver would return.
+func ParseQuery(q url.Values) (Query, error) {
+	p, err := parseParams(q)
+	return Query{p}, err
+}
+
+// Watch reports whether the query asks for a WATCH rather than a LIST.
+func (q Query) Watch() bool { return q.params.watch }
+
+// Labels returns the label selector, nil for everything.
+func (q Query) Labels() labels.Selector { return q.params.labels }
+
+// Fields returns the field selector, nil for everything.
+func (q Query) Fields() fields.Selector { return q.params.fields }
+
+// ServeQuery is [Cache.ServeList] for a parsed query. It does not read the URL of the request.
+func (c *Cache) ServeQuery(w http.ResponseWriter, r *http.Request, q Query, namespace, name string) {
+	if err := c.serveQuery(w, r, q.params, namespace, name); err != nil {
+		c.counters.failed(err)
+		WriteError(w, r, err)
+	}
 }

@@ -10,7 +10,7 @@ import (
 func TestParamsOf(t *testing.T) {
 	of := func(query string) *params {
 		t.Helper()
-		p, err := paramsOf(&url.URL{RawQuery: query})
+		p, err := cachedParams(&url.URL{RawQuery: query})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -27,16 +27,16 @@ func TestParamsOf(t *testing.T) {
 	if other := of(query + "&limit=1"); other == first || other.limit != 1 {
 		t.Errorf("%+v", other)
 	}
-	long := query + "," + strings.Repeat("x", maxQuery)
+	long := query + "," + strings.Repeat("x", maxCachedQuery)
 	if first := of(long); first == of(long) {
 		t.Error("a long query is remembered")
 	}
 	for range 2 {
-		if _, err := paramsOf(&url.URL{RawQuery: "limit=many"}); err == nil {
+		if _, err := cachedParams(&url.URL{RawQuery: "limit=many"}); err == nil {
 			t.Error("a limit of many")
 		}
 	}
-	if _, ok := queries.Get("limit=many"); ok {
+	if _, ok := paramsCache.Get("limit=many"); ok {
 		t.Error("an error is remembered")
 	}
 }

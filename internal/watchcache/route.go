@@ -5,16 +5,17 @@ import (
 	"github.com/weirproject/weir/internal/store"
 )
 
-// route says which changes can concern a watcher at all: those of an object that had one of the values, or has it now.
+// route says which changes can concern a watcher: those of an object that has, or had, one of the
+// values.
 type route struct {
 	by        attribute
 	name      string // of the field or the label
 	values    []string
-	namespace string          // the object must be in it too; empty: any
-	shard     *shard.Selector // by byShard; its text is the value
+	namespace string          // also required; empty: any
+	shard     *shard.Selector // for byShard; its text is the value
 }
 
-// attribute is what of an object a route looks at.
+// attribute is the part of an object that a route looks at.
 type attribute uint8
 
 const (
@@ -27,10 +28,10 @@ const (
 	byShard
 )
 
-// maxValues is how many values of one label a watcher can be routed by, or a LIST be answered by from an index.
+// maxValues bounds the values of one label that a route or an index lookup may have.
 const maxValues = 64
 
-// route picks the requirement that lets the fewest changes through. false: there is none that can be looked up.
+// route returns the most selective requirement that can be looked up. ok is false if there is none.
 func (s *selector) route(c *Cache) (route, bool) {
 	r := route{namespace: s.namespace}
 	one := func(by attribute, value string) (route, bool) {
@@ -47,13 +48,13 @@ func (s *selector) route(c *Cache) (route, bool) {
 	case s.name != "":
 		return one(byName, s.name)
 	}
-	for _, t := range s.terms {
+	for _, t := range s.fields {
 		if r.name = t.field.Label; !t.not && c.fields[r.name] == t.field {
 			return one(byField, t.value)
 		}
 	}
 	for i := range s.labels {
-		if values, ok := s.labels[i].exact(); ok {
+		if values, ok := s.labels[i].exactValues(); ok {
 			r.by, r.name, r.values = byLabel, s.labels[i].key, values
 			return r, true
 		}
@@ -68,44 +69,44 @@ func (s *selector) route(c *Cache) (route, bool) {
 	return route{}, false
 }
 
-// routes finds subscriptions by what they are routed by. Guarded by its hub.
+// routes finds subscriptions by the values of their routes. The hub's lock guards it.
 type routes struct {
 	keys, names, namespaces bucket
-	shards                  bucket // by the selector's text: there are few, and each is asked
+	shards                  bucket // by the selector's text; each is evaluated, since there are few
 	fields, labels          map[string]bucket
-	at                      uint64 // counts the changes, so that a subscription is found once for each
+	seq                     uint64 // number of the change, so that each subscription is offered it once
 }
 
-// bucket is the subscriptions of each value.
+// bucket maps values to subscriptions.
 type bucket map[string][]*subscription
 
-// of returns the bucket that a route's values are in; it makes one if there is none. nil for byNothing.
+// of returns the bucket of a route, and creates it if needed. It returns nil for byNothing.
 func (rs *routes) of(r *route) bucket {
 	switch r.by {
 	case byKey:
-		return made(&rs.keys)
+		return ensure(&rs.keys)
 	case byName:
-		return made(&rs.names)
+		return ensure(&rs.names)
 	case byNamespace:
-		return made(&rs.namespaces)
+		return ensure(&rs.namespaces)
 	case byField:
-		return madeFor(&rs.fields, r.name)
+		return ensureFor(&rs.fields, r.name)
 	case byLabel:
-		return madeFor(&rs.labels, r.name)
+		return ensureFor(&rs.labels, r.name)
 	case byShard:
-		return made(&rs.shards)
+		return ensure(&rs.shards)
 	}
 	return nil
 }
 
-func made(b *bucket) bucket {
+func ensure(b *bucket) bucket {
 	if *b == nil {
 		*b = bucket{}
 	}
 	return *b
 }
 
-func madeFor(m *map[string]bucket, name string) bucket {
+func ensureFor(m *map[string]bucket, name string) bucket {
 	if *m == nil {
 		*m = map[string]bucket{}
 	}
@@ -153,13 +154,14 @@ func (b bucket) remove(value string, s *subscription) {
 	}
 }
 
-// offer hands a change to each subscription that it concerns. An object that cannot be read is an error.
+// offer offers a change to each subscription that it concerns. It fails if an object cannot be
+// read.
 func (rs *routes) offer(m *matcher, ch *store.Change) error {
-	rs.at++
+	rs.seq++
 	visit := func(list []*subscription) {
 		for _, s := range list {
-			if s.offeredAt != rs.at {
-				s.offeredAt = rs.at
+			if s.offeredSeq != rs.seq {
+				s.offeredSeq = rs.seq
 				s.offer(ch, len(list))
 			}
 		}
@@ -171,16 +173,16 @@ func (rs *routes) offer(m *matcher, ch *store.Change) error {
 		visit(rs.keys[o.Key()])
 		visit(rs.names[o.Name()])
 		visit(rs.namespaces[o.Namespace()])
-		rs.findShards(o, visit)
-		if err := rs.findInside(m, o, visit); err != nil {
+		rs.findByShard(o, visit)
+		if err := rs.findByContent(m, o, visit); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// findInside looks at what needs the object's bytes.
-func (rs *routes) findInside(m *matcher, o *store.Object, visit func([]*subscription)) error {
+// findByContent visits the subscriptions by fields and labels, which need the object's bytes.
+func (rs *routes) findByContent(m *matcher, o *store.Object, visit func([]*subscription)) error {
 	if len(rs.fields) == 0 && len(rs.labels) == 0 {
 		return nil
 	}
@@ -207,4 +209,17 @@ func (rs *routes) findInside(m *matcher, o *store.Object, visit func([]*subscrip
 		}
 	}
 	return nil
+}
+
+// findByShard visits the subscriptions whose shard contains the object.
+func (rs *routes) findByShard(o *store.Object, visit func([]*subscription)) {
+	if len(rs.shards) == 0 {
+		return
+	}
+	hashes := [...]uint64{shard.UID: uidHash(o), shard.Namespace: shard.Hash(o.Namespace())}
+	for _, list := range rs.shards {
+		if s := list[0].route.shard; s.Has(hashes[s.Field()]) {
+			visit(list)
+		}
+	}
 }

@@ -3,6 +3,7 @@ package watchcache
 import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/selection"
 
 	"github.com/weirproject/weir/internal/shard"
@@ -10,25 +11,26 @@ import (
 	"github.com/weirproject/weir/internal/wire"
 )
 
-// selector is what a request wants to see of a resource. It is not changed once it is made, and safe for concurrent use.
+// selector says which objects a request wants. It is immutable and safe for concurrent use.
 type selector struct {
 	namespace string // empty: all
 	name      string // empty: all
-	clustered bool   // objects have no namespace
-	never     bool   // contradicts itself: matches nothing
+	clustered bool   // the resource is cluster-scoped
+	never     bool   // contradictory: matches nothing
 	labels    []labelTerm
-	terms     []term
-	shard     *shard.Selector // nil: all
+	fields    []fieldTerm
+	shard     *shard.Selector // nil: all shards
 }
 
-// term is one requirement of a field selector on a field inside the object.
-type term struct {
-	field *selectable
+// fieldTerm is one requirement of a field selector.
+type fieldTerm struct {
+	field *selectableField
 	value string
 	not   bool
 }
 
-// newSelector combines the namespace and name of the path with the selectors of the query. An unknown field is 400.
+// newSelector combines the namespace and name of the path with the selectors of the query. An
+// unknown field is a 400.
 func (c *Cache) newSelector(namespace, name string, p *params) (*selector, error) {
 	s := &selector{namespace: namespace, name: name, clustered: !c.resource.Namespaced, shard: p.shard}
 	if p.labels != nil {
@@ -58,29 +60,29 @@ func (s *selector) addField(c *Cache, r fields.Requirement) error {
 	case r.Field == "metadata.namespace" && c.resource.Namespaced:
 		s.restrict(&s.namespace, r.Value, not, metadataNamespace)
 	case r.Field == "metadata.namespace":
-		s.terms = append(s.terms, term{field: metadataNamespace, value: r.Value, not: not})
+		s.fields = append(s.fields, fieldTerm{field: metadataNamespace, value: r.Value, not: not})
 	case c.fields[r.Field] != nil:
-		s.terms = append(s.terms, term{field: c.fields[r.Field], value: r.Value, not: not})
+		s.fields = append(s.fields, fieldTerm{field: c.fields[r.Field], value: r.Value, not: not})
 	default:
-		return errFieldUnsupported(r.Field)
+		return errUnsupportedField(r.Field)
 	}
 	return nil
 }
 
-func errFieldUnsupported(label string) error {
+func errUnsupportedField(label string) error {
 	return apierrors.NewBadRequest("field label not supported: " + label)
 }
 
-// Pseudo fields: they are read from the key, not from the bytes.
+// These fields are read from the key, not from the bytes.
 var (
-	metadataName      = &selectable{Field: Field{Label: "metadata.name"}}
-	metadataNamespace = &selectable{Field: Field{Label: "metadata.namespace"}}
+	metadataName      = &selectableField{Field: Field{Label: "metadata.name"}}
+	metadataNamespace = &selectableField{Field: Field{Label: "metadata.namespace"}}
 )
 
-func (s *selector) restrict(to *string, value string, not bool, f *selectable) {
+func (s *selector) restrict(to *string, value string, not bool, f *selectableField) {
 	switch {
 	case not:
-		s.terms = append(s.terms, term{field: f, value: value, not: true})
+		s.fields = append(s.fields, fieldTerm{field: f, value: value, not: true})
 	case value == "" || *to != "" && *to != value:
 		s.never = true // no object has an empty name
 	default:
@@ -88,17 +90,17 @@ func (s *selector) restrict(to *string, value string, not bool, f *selectable) {
 	}
 }
 
-// keyOnly says whether only the namespace and name of the key decide.
+// keyOnly reports whether the selector depends only on the key.
 func (s *selector) keyOnly() bool {
 	return !s.looksInside() && s.shard == nil
 }
 
-// looksInside says whether the objects' bytes are needed to decide.
+// looksInside reports whether the selector depends on the objects' bytes.
 func (s *selector) looksInside() bool {
-	return len(s.labels) > 0 || len(s.terms) > 0
+	return len(s.labels) > 0 || len(s.fields) > 0
 }
 
-// unsharded is the selector without the shard.
+// unsharded returns the selector without the shard.
 func (s *selector) unsharded() *selector {
 	if s.shard == nil {
 		return s
@@ -108,31 +110,33 @@ func (s *selector) unsharded() *selector {
 	return &rest
 }
 
-// all says whether every object of the resource matches.
+// all reports whether every object of the resource matches.
 func (s *selector) all() bool {
 	return s.keyOnly() && s.namespace == "" && s.name == "" && !s.never
 }
 
-// matcher evaluates a selector, and holds the bytes of the object it looked at last. One goroutine uses it.
+// matcher evaluates a selector. It keeps the bytes of the last object. Only one goroutine may use
+// it.
 type matcher struct {
 	*selector
 	cache  *Cache
-	share  bool // others look at the same objects
+	share  bool // other watchers read the same objects
 	object *store.Object
 	raw    []byte // of object
-	own    []byte // scratch
+	own    []byte // scratch buffer
 	meta   wire.Meta
 	values [][]byte
 }
 
-// bytes returns the object's bytes, which nobody may change, valid until the next call for another object.
+// bytes returns the object's bytes, valid until the next call for another object. The result is
+// shared; do not modify it.
 func (m *matcher) bytes(o *store.Object) ([]byte, error) {
 	if m.object == o {
 		return m.raw, nil
 	}
 	var err error
 	if m.share {
-		m.raw, err = m.cache.shared.get(sharedKey{object: o}, func() ([]byte, error) { return o.AppendRaw(nil) })
+		m.raw, err = m.cache.encoded.get(encodeKey{object: o}, func() ([]byte, error) { return o.AppendRaw(nil) })
 	} else {
 		m.own, err = o.AppendRaw(m.own[:0])
 		m.raw = m.own
@@ -143,14 +147,14 @@ func (m *matcher) bytes(o *store.Object) ([]byte, error) {
 	return m.raw, err
 }
 
-// forget lets go of everything.
+// forget releases the buffers.
 func (m *matcher) forget() {
 	m.object, m.raw, m.own, m.values, m.meta = nil, nil, nil, nil, wire.Meta{}
 }
 
 func (m *matcher) readMeta(raw []byte) error { return wire.ReadMeta(m.cache.encoding, raw, &m.meta) }
 
-// match says whether o is selected.
+// match reports whether o is selected.
 func (m *matcher) match(o *store.Object) (bool, error) {
 	if m.never || m.namespace != "" && o.Namespace() != m.namespace || m.name != "" && o.Name() != m.name {
 		return false, nil
@@ -175,7 +179,7 @@ func (m *matcher) match(o *store.Object) (bool, error) {
 			}
 		}
 	}
-	for _, t := range m.terms {
+	for _, t := range m.fields {
 		ok, err := m.matchTerm(t, o, raw)
 		if !ok || err != nil {
 			return false, err
@@ -184,7 +188,7 @@ func (m *matcher) match(o *store.Object) (bool, error) {
 	return true, nil
 }
 
-func (m *matcher) matchTerm(t term, o *store.Object, raw []byte) (bool, error) {
+func (m *matcher) matchTerm(t fieldTerm, o *store.Object, raw []byte) (bool, error) {
 	var value string
 	switch t.field {
 	case metadataName:
@@ -198,4 +202,82 @@ func (m *matcher) matchTerm(t term, o *store.Object, raw []byte) (bool, error) {
 		}
 	}
 	return (value == t.value) != t.not, nil
+}
+
+// inShard reports whether an object is in a shard. The store has the uid beside the packed bytes,
+// so this takes 0.1 µs and unpacks nothing. A stored hash would take 16 bytes an object.
+func inShard(s *shard.Selector, o *store.Object) bool {
+	if s.Field() == shard.Namespace {
+		return s.Has(shard.Hash(o.Namespace()))
+	}
+	return s.Has(uidHash(o))
+}
+
+func uidHash(o *store.Object) uint64 {
+	var room [36]byte // a uid in its usual form
+	return shard.Hash(o.AppendUID(room[:0]))
+}
+
+// labelTerm is a label requirement prepared for many objects. Its cost does not depend on the
+// number of values.
+type labelTerm struct {
+	requirement labels.Requirement
+	key         string
+	operator    selection.Operator
+	values      []string
+	set         map[string]struct{} // the values, if there are more than maxLinearValues
+}
+
+const maxLinearValues = 8
+
+func newLabelTerm(r *labels.Requirement) labelTerm {
+	t := labelTerm{requirement: *r, key: r.Key(), operator: r.Operator(), values: r.ValuesUnsorted()}
+	if len(t.values) > maxLinearValues {
+		t.set = make(map[string]struct{}, len(t.values))
+		for _, v := range t.values {
+			t.set[v] = struct{}{}
+		}
+	}
+	return t
+}
+
+// exactValues returns the values of a requirement that the label has one of up to maxValues values.
+func (t *labelTerm) exactValues() (values []string, ok bool) {
+	switch t.operator {
+	case selection.Equals, selection.DoubleEquals, selection.In:
+		return t.values, len(t.values) > 0 && len(t.values) <= maxValues
+	}
+	return nil, false
+}
+
+// matches reports whether an object meets the requirement. ok says whether it has the label.
+func (t *labelTerm) matches(value []byte, ok bool) bool {
+	switch t.operator {
+	case selection.Exists:
+		return ok
+	case selection.DoesNotExist:
+		return !ok
+	case selection.Equals, selection.DoubleEquals, selection.In:
+		return ok && t.has(value)
+	case selection.NotEquals, selection.NotIn:
+		return !ok || !t.has(value)
+	}
+	set := labels.Set{} // greater than, less than
+	if ok {
+		set[t.key] = string(value)
+	}
+	return t.requirement.Matches(set)
+}
+
+func (t *labelTerm) has(value []byte) bool {
+	if t.set != nil {
+		_, ok := t.set[string(value)]
+		return ok
+	}
+	for _, v := range t.values {
+		if v == string(value) {
+			return true
+		}
+	}
+	return false
 }

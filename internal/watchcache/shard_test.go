@@ -20,7 +20,7 @@ import (
 	"github.com/weirproject/weir/internal/shard"
 )
 
-// shardQuery is the parameter for a shard.
+// shardQuery returns the parameter for a shard.
 func shardQuery(s shard.Shard) string {
 	return "shardSelector=" + url.QueryEscape(s.Selector().String())
 }
@@ -43,7 +43,8 @@ func oracle(t *testing.T, s shard.Shard) func(uid string) bool {
 	}
 }
 
-// TestShardedList: a LIST of a shard has of what the rest of the query chooses the objects whose uid is in it, and says so.
+// TestShardedList: a LIST of a shard has of what the rest of the query chooses the objects whose
+// uid is in it, and says so.
 func TestShardedList(t *testing.T) {
 	s := filled(t, 200)
 	defer s.close()
@@ -143,8 +144,8 @@ func TestShardSelectorRefused(t *testing.T) {
 	}
 }
 
-// TestShardWatchWoken: a WATCH of a shard does nothing for a change outside it. A name that another object has taken leaves the shard, or
-// comes into it.
+// TestShardWatchWoken: a WATCH of a shard does nothing for a change outside it. A name that another
+// object has taken leaves the shard, or comes into it.
 func TestShardWatchWoken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSource(t, 0, nil)
@@ -190,8 +191,8 @@ func TestShardWatchWoken(t *testing.T) {
 	})
 }
 
-// TestShardWatchesUnderChurn: what the watches of all shards have told is, together, what there is, each object by the watch of its shard; of
-// a client that is stalled for a while too.
+// TestShardWatchesUnderChurn: what the watches of all shards have told is, together, what there is,
+// each object by the watch of its shard; of a client that is stalled for a while too.
 func TestShardWatchesUnderChurn(t *testing.T) {
 	for _, logBytes := range []int64{0, 4 << 10} {
 		synctest.Test(t, func(t *testing.T) {
@@ -245,7 +246,7 @@ func TestShardWatchesUnderChurn(t *testing.T) {
 	}
 }
 
-// heldAfter is what a client holds after these events, which must make sense.
+// heldAfter returns what a client holds after these events, which must make sense.
 func heldAfter(t *testing.T, events []string) map[string]bool {
 	t.Helper()
 	held := map[string]bool{}

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"slices"
-	"sync"
+	"strconv"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -14,17 +14,17 @@ import (
 	"github.com/weirproject/weir/internal/store"
 )
 
-// state is one moment of a cache: a snapshot, and over it the versions that keys had then if they have changed since. It is not
-// changed once it is made.
+// state is the content of a cache at one resourceVersion: a snapshot, and the older versions of
+// keys that have changed since. It is immutable.
 type state struct {
 	rv   uint64
 	sn   *store.Snapshot
-	keys []string        // sorted; of old
-	old  []*store.Object // the version of the key at rv; nil: it was not there
+	keys []string        // sorted; parallel to old
+	old  []*store.Object // the key's version at rv; nil: absent
 }
 
-// current is the state of now.
-func (c *Cache) current() *state {
+// currentState returns the current state.
+func (c *Cache) currentState() *state {
 	st := &state{}
 	c.clock.Observe(func(rv uint64) {
 		st.rv, st.sn = rv, c.store.Snapshot()
@@ -32,12 +32,13 @@ func (c *Cache) current() *state {
 	return st
 }
 
-// freshTimeout is how long a request waits for the store to be as current as it wants.
-const freshTimeout = 3 * time.Second
+// freshnessTimeout bounds the wait for a resourceVersion that the store does not have yet.
+const freshnessTimeout = 3 * time.Second
 
-// notOlderThan is the state of now, once it is at least rv: 504 if it is not soon.
-func (c *Cache) notOlderThan(ctx context.Context, rv uint64) (*state, error) {
-	if st := c.current(); st.rv >= rv {
+// stateNotOlderThan returns the current state once it is at least rv, and 504 after
+// freshnessTimeout.
+func (c *Cache) stateNotOlderThan(ctx context.Context, rv uint64) (*state, error) {
+	if st := c.currentState(); st.rv >= rv {
 		return st, nil
 	}
 	began := time.Now()
@@ -45,24 +46,25 @@ func (c *Cache) notOlderThan(ctx context.Context, rv uint64) (*state, error) {
 		c.counters.waits.Add(1)
 		c.counters.waited.Add(int64(time.Since(began)))
 	}()
-	waiting, cancel := context.WithTimeout(ctx, freshTimeout)
+	waiting, cancel := context.WithTimeout(ctx, freshnessTimeout)
 	defer cancel()
 	if c.clock.Wait(waiting, rv) != nil {
-		return nil, TooLargeError(rv, c.current().rv)
+		return nil, TooLargeError(rv, c.currentState().rv)
 	}
-	return c.current(), nil
+	return c.currentState(), nil
 }
 
-// exactly is the state at rv: 410 if it can no longer be told, 504 if it is not yet.
-func (c *Cache) exactly(ctx context.Context, rv uint64) (*state, error) {
-	st, err := c.notOlderThan(ctx, rv)
+// stateExactly returns the state at rv: 410 if it is no longer known, 504 if it has not come in
+// time.
+func (c *Cache) stateExactly(ctx context.Context, rv uint64) (*state, error) {
+	st, err := c.stateNotOlderThan(ctx, rv)
 	if err != nil || st.rv == rv {
 		return st, err
 	}
-	if kept := c.kept.get(rv); kept != nil {
+	if kept := c.pagedStates.get(rv); kept != nil {
 		return kept, nil
 	}
-	cursor, err := c.since(rv)
+	cursor, err := c.cursorAfter(rv)
 	if apierrors.IsResourceExpired(err) {
 		return nil, errListExpired()
 	}
@@ -70,15 +72,16 @@ func (c *Cache) exactly(ctx context.Context, rv uint64) (*state, error) {
 		return nil, err
 	}
 	defer cursor.Close()
-	return rewind(rv, c.current().sn, cursor), nil
+	return rewind(rv, c.currentState().sn, cursor), nil
 }
 
-// since is a cursor over the changes after rv: 410 if the log no longer reaches back to it.
-func (c *Cache) since(rv uint64) (*store.Cursor, error) {
+// cursorAfter returns a cursor over the changes after rv: 410 if the log no longer reaches back to
+// rv.
+func (c *Cache) cursorAfter(rv uint64) (*store.Cursor, error) {
 	if rv < c.floor.Load() {
 		return nil, errExpired(rv)
 	}
-	least, most, err := c.history.revisions(rv)
+	least, most, err := c.history.resumeRange(rv)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errExpired(rv), err)
 	}
@@ -92,8 +95,8 @@ func (c *Cache) since(rv uint64) (*store.Cursor, error) {
 	return cursor, err
 }
 
-// rewind undoes on sn what cursor, which stands at rv, has to tell. What changed after sn was taken does no harm: the version that
-// a cursor saw last is the one at rv in any case.
+// rewind returns the state at rv: it undoes on sn the changes of cursor, which stands at rv.
+// Changes after sn do no harm, because the version that a cursor saw last is the one at rv.
 func rewind(rv uint64, sn *store.Snapshot, cursor *store.Cursor) *state {
 	before := map[string]*store.Object{}
 	changes := make([]store.Change, 64)
@@ -118,7 +121,7 @@ func rewind(rv uint64, sn *store.Snapshot, cursor *store.Cursor) *state {
 	return st
 }
 
-// from yields the objects whose key is start or later.
+// from yields the objects whose key is start or later, in key order.
 func (st *state) from(start string) iter.Seq[*store.Object] {
 	if len(st.keys) == 0 {
 		return st.sn.From(start)
@@ -126,7 +129,7 @@ func (st *state) from(start string) iter.Seq[*store.Object] {
 	return func(yield func(*store.Object) bool) {
 		i, _ := slices.BinarySearch(st.keys, start)
 		for o := range st.sn.From(start) {
-			for ; i < len(st.keys) && st.keys[i] < o.Key(); i++ { // gone since
+			for ; i < len(st.keys) && st.keys[i] < o.Key(); i++ { // deleted since
 				if st.old[i] != nil && !yield(st.old[i]) {
 					return
 				}
@@ -147,84 +150,21 @@ func (st *state) from(start string) iter.Seq[*store.Object] {
 	}
 }
 
-const (
-	// maxKept is how many states are kept for clients that are reading pages. A state costs what has changed since.
-	maxKept = 16
-	// keptFor is how long, from the first page on. kube-apiserver's continue tokens are good for 5 to 10 minutes.
-	keptFor = 10 * time.Minute
-)
-
-// keptStates are the states that pages were last cut from. A timer runs while there are any. The zero value is empty. Safe for concurrent use.
-type keptStates struct {
-	mu     sync.Mutex
-	states []keptState // the one used last is last
-	timer  *time.Timer // nil: not running
-	closed bool
-}
-
-type keptState struct {
-	*state
-	until time.Time
-}
-
-func (k *keptStates) keep(st *state) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.closed {
-		return
+// CanResumeFrom reports whether a WATCH can resume from resourceVersion, and a LIST of exactly that
+// state can be answered. It is true for a resourceVersion in the log and for one in the future. It
+// may have expired by the time the request is served.
+func (c *Cache) CanResumeFrom(resourceVersion string) bool {
+	rv, err := strconv.ParseUint(resourceVersion, 10, 64)
+	if err != nil {
+		return false
 	}
-	kept := keptState{st, time.Now().Add(keptFor)}
-	if i := slices.IndexFunc(k.states, func(o keptState) bool { return o.rv == st.rv }); i >= 0 {
-		kept.until = k.states[i].until
-		k.states = slices.Delete(k.states, i, i+1)
+	if c.currentState().rv < rv {
+		return true
 	}
-	if len(k.states) == maxKept {
-		k.states = slices.Delete(k.states, 0, 1)
+	cursor, err := c.cursorAfter(rv)
+	if err != nil {
+		return false
 	}
-	k.states = append(k.states, kept)
-	if k.timer == nil {
-		k.timer = time.AfterFunc(time.Until(kept.until), k.expire)
-	}
-}
-
-// expire lets go of the states whose time is over.
-func (k *keptStates) expire() {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	now := time.Now()
-	k.states = slices.DeleteFunc(k.states, func(o keptState) bool { return !o.until.After(now) })
-	k.timer = nil
-	if len(k.states) == 0 || k.closed {
-		return
-	}
-	first := slices.MinFunc(k.states, func(a, b keptState) int { return a.until.Compare(b.until) })
-	k.timer = time.AfterFunc(first.until.Sub(now), k.expire)
-}
-
-// close lets go of all states, for good.
-func (k *keptStates) close() {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.closed, k.states = true, nil
-	if k.timer != nil {
-		k.timer.Stop()
-	}
-}
-
-func (k *keptStates) get(rv uint64) *state {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	for _, st := range k.states {
-		if st.rv == rv {
-			return st.state
-		}
-	}
-	return nil
-}
-
-// drop lets go of the states before rv.
-func (k *keptStates) drop(rv uint64) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.states = slices.DeleteFunc(k.states, func(o keptState) bool { return o.rv < rv })
+	cursor.Close()
+	return true
 }

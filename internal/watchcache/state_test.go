@@ -14,8 +14,8 @@ import (
 	"github.com/weirproject/weir/internal/store"
 )
 
-// TestStatesAgainstModel writes at random and asks for every state of the past: by Exact, by pages, with selectors and without. The
-// model is a copy of a map for each resourceVersion.
+// TestStatesAgainstModel writes at random and asks for every state of the past: by Exact, by pages,
+// with selectors and without. The model is a copy of a map for each resourceVersion.
 func TestStatesAgainstModel(t *testing.T) {
 	for seed := range uint64(10) {
 		for _, indexed := range []bool{false, true} {
@@ -89,7 +89,8 @@ func checkState(t *testing.T, s *source, rnd *rand.Rand, rv uint64, state map[st
 	}
 }
 
-// TestKeptStates: pages go on from a state that the log has forgotten, as long as not too many others were begun since.
+// TestKeptStates: pages go on from a state that the log has forgotten, as long as not too many
+// others were begun since.
 func TestKeptStates(t *testing.T) {
 	s := newSource(t, 2000, nil)
 	defer s.close()
@@ -110,7 +111,7 @@ func TestKeptStates(t *testing.T) {
 	if got := strings.Join(l.names(), " "); got != "ns/t2@103 ns/t3@104 ns/t4@105" {
 		t.Errorf("got %s", got)
 	}
-	for range maxKept {
+	for range maxCachedStates {
 		s.put("ns", "t0", "red")
 		s.list("", "limit=2")
 	}
@@ -119,7 +120,8 @@ func TestKeptStates(t *testing.T) {
 	if l.Code != 410 || l.Reason != "Expired" || l.Metadata.Continue == "" {
 		t.Fatalf("got %+v", l)
 	}
-	// The rest, as it is now: by a replica that is behind the first page as soon as it no longer is.
+	// The rest, as it is now: by a replica that is behind the first page as soon as it no longer
+	// is.
 	if rest := s.list("", "continue="+l.Metadata.Continue); len(rest.Items) != 3 || rest.Metadata.ResourceVersion != formatVersion(s.rv) {
 		t.Errorf("the rest: %+v", rest)
 	}
@@ -132,8 +134,9 @@ func TestKeptStates(t *testing.T) {
 	})
 }
 
-// TestCompactTo forgets a part of the history: what is before is answered with 410 in kube-apiserver's words, be it the log that has it or a
-// state that is kept for pages, and what comes after as ever.
+// TestCompactTo forgets a part of the history: what is before is answered with 410 in
+// kube-apiserver's words, be it the log that has it or a state that is kept for pages, and what
+// comes after as ever.
 func TestCompactTo(t *testing.T) {
 	s := newSource(t, 0, nil)
 	defer s.close()
@@ -175,7 +178,7 @@ func TestHistory(t *testing.T) {
 			if i >= 3 {
 				oldest = newest - 30
 			}
-			least, most, err := h.revisions(rv)
+			least, most, err := h.resumeRange(rv)
 			ok := err == nil
 			if ok != (rv >= oldest) {
 				t.Fatalf("after %d: revisions(%d) ok=%v", newest, rv, ok)
@@ -186,52 +189,54 @@ func TestHistory(t *testing.T) {
 		}
 	}
 	h.Reset(5, 7)
-	if least, most, err := h.revisions(6); err != nil || least != 7 || most != 7 {
+	if least, most, err := h.resumeRange(6); err != nil || least != 7 || most != 7 {
 		t.Errorf("after Reset: %d %d %v", least, most, err)
 	}
-	h.Tear(10)
+	h.AddGap(10)
 	h.Add(15, 9)
-	for rv, want := range map[uint64]error{4: errForgotten, 9: nil, 10: errTorn, 14: errTorn, 15: nil, 99: nil} {
-		if _, _, err := h.revisions(rv); !errors.Is(err, want) {
+	for rv, want := range map[uint64]error{4: errCompacted, 9: nil, 10: errGap, 14: errGap, 15: nil, 99: nil} {
+		if _, _, err := h.resumeRange(rv); !errors.Is(err, want) {
 			t.Errorf("torn from 10 to 15: at %d %v", rv, err)
 		}
 	}
 }
 
-// TestHistoryWithoutVersion: what changed under a resourceVersion that was there before is told to whoever is there, if it can be.
+// TestHistoryWithoutVersion: what changed under a resourceVersion that was there before is told to
+// whoever is there, if it can be.
 func TestHistoryWithoutVersion(t *testing.T) {
 	h := NewHistory(0, 10, 1)
 	h.Add(20, 2)
 	h.Add(20, 3)
 	h.Add(15, 4)
 	for rv, want := range map[uint64][2]uint64{10: {1, 1}, 15: {1, 1}, 20: {2, 4}, 30: {2, 4}} {
-		if least, most, err := h.revisions(rv); err != nil || [2]uint64{least, most} != want {
+		if least, most, err := h.resumeRange(rv); err != nil || [2]uint64{least, most} != want {
 			t.Errorf("revisions(%d) = %d, %d, %v, want %v", rv, least, most, err, want)
 		}
 	}
 	h.Add(40, 5)
-	if least, most, err := h.revisions(20); err != nil || least != 2 || most != 2 {
+	if least, most, err := h.resumeRange(20); err != nil || least != 2 || most != 2 {
 		t.Errorf("later: %d, %d, %v", least, most, err)
 	}
 }
 
 func FuzzToken(f *testing.F) {
-	f.Add(token{ResourceVersion: 5, Start: "a/b"}.String())
-	f.Add(token{ResourceVersion: inconsistent, Least: 5, Start: "a"}.String())
+	f.Add(continueToken{ResourceVersion: 5, Start: "a/b"}.String())
+	f.Add(continueToken{ResourceVersion: inconsistent, MinResourceVersion: 5, Start: "a"}.String())
 	f.Add("eyJydiI6MX0")
 	f.Fuzz(func(t *testing.T, text string) {
-		tok, err := parseToken(text)
+		tok, err := parseContinueToken(text)
 		if err != nil {
 			return
 		}
-		again, err := parseToken(tok.String())
+		again, err := parseContinueToken(tok.String())
 		if err != nil || again != tok {
 			t.Errorf("%+v became %+v, %v", tok, again, err)
 		}
 	})
 }
 
-// TestGathered: changes that come in several rounds, as when the log is trimmed while a watcher reads, are one change for each key.
+// TestGathered: changes that come in several rounds, as when the log is trimmed while a watcher
+// reads, are one change for each key.
 func TestGathered(t *testing.T) {
 	s := newSource(t, 0, nil)
 	defer s.close()
@@ -241,7 +246,7 @@ func TestGathered(t *testing.T) {
 		return o
 	}
 	a1, a2, a3, b1, b2, c1 := version("a"), version("a"), version("a"), version("b"), version("b"), version("c")
-	var g gathered
+	var g coalescedChanges
 	for _, ch := range []store.Change{
 		{Revision: 2, Old: a1, New: a2}, {Revision: 4, Old: b1, New: b2}, {Revision: 6, New: c1}, {Revision: 7, Old: c1},
 		{Revision: 8, Old: a2, New: a3},
@@ -263,13 +268,14 @@ func TestGathered(t *testing.T) {
 }
 
 // count returns how many states are kept.
-func (k *keptStates) count() int {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return len(k.states)
+func (sc *stateCache) count() int {
+	sc.mu.Lock()
+	defer sc.mu.Unlock()
+	return len(sc.states)
 }
 
-// TestKeptStatesExpire: a state that pages were cut from is let go after its time, however often it is read meanwhile.
+// TestKeptStatesExpire: a state that pages were cut from is let go after its time, however often it
+// is read meanwhile.
 func TestKeptStatesExpire(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSource(t, 2000, nil)
@@ -281,14 +287,14 @@ func TestKeptStatesExpire(t *testing.T) {
 		for i := range 60 {
 			s.put("ns", fmt.Sprint("t", i%5), fmt.Sprint("round", i))
 		}
-		time.Sleep(keptFor / 2)
+		time.Sleep(cachedStateTTL / 2)
 		second := s.list("", "limit=1") // of another state
-		time.Sleep(keptFor/2 - time.Second)
+		time.Sleep(cachedStateTTL/2 - time.Second)
 		if l := s.list("", "limit=1&continue="+first.Metadata.Continue); l.Code != 0 || l.Metadata.Continue == "" {
 			t.Fatalf("within its time: %+v", l)
 		}
 		time.Sleep(2 * time.Second)
-		if n := s.cache.kept.count(); n != 1 {
+		if n := s.cache.pagedStates.count(); n != 1 {
 			t.Errorf("%d are kept", n)
 		}
 		if l := s.list("", "continue="+first.Metadata.Continue); l.Code != 410 || l.Metadata.Continue == "" {
@@ -297,8 +303,8 @@ func TestKeptStatesExpire(t *testing.T) {
 		if l := s.list("", "continue="+second.Metadata.Continue); l.Code != 0 {
 			t.Errorf("the other one: %+v", l)
 		}
-		time.Sleep(keptFor)
-		if n := s.cache.kept.count(); n != 0 {
+		time.Sleep(cachedStateTTL)
+		if n := s.cache.pagedStates.count(); n != 0 {
 			t.Errorf("%d are kept in the end", n)
 		}
 	})

@@ -7,62 +7,69 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Stats are what a cache has done since it was made, and what it holds now. The names in brackets are those of kube-apiserver's metrics
-// that mean the same; apiserver_watch_cache_ is left off. Fields may be added.
+// Stats holds the counters and gauges of a cache. Names in brackets are those of the kube-apiserver
+// metrics with the same meaning, without apiserver_watch_cache_. Fields may be added.
 type Stats struct {
-	// ResourceVersion that the cache is current to [resource_version].
+	// ResourceVersion is the resourceVersion that the cache is current to [resource_version].
 	ResourceVersion uint64
-	// Changes that the store has seen, each of them once [events_received_total, events_dispatched_total].
+	// Changes counts the changes in the store, each once [events_received_total,
+	// events_dispatched_total].
 	Changes uint64
-	// Gets answered. Reads of collections are in Indexes.
+	// Gets counts GETs. Reads of collections are in Indexes.
 	Gets uint64
 
-	// Watches begun, and Watchers open now, of which the Selective ones are woken by nothing that does not concern them.
+	// Watches counts watches begun. Watchers is the number open now; Selective is how many of them
+	// the hub serves.
 	Watches             uint64
 	Watchers, Selective int
-	// Events sent to all watchers together. InitialEvents are the states that watches began with [init_events_total].
+	// InitialEvents, Events and Bookmarks count what was sent to all watchers together.
+	// InitialEvents are the initial states of watches [init_events_total].
 	InitialEvents, Events, Bookmarks uint64
-	// CaughtUp counts the times that a watcher had fallen behind the log and was caught up from the table.
+	// CaughtUp counts how often a watcher fell behind the log and was caught up from the table.
 	CaughtUp uint64
-	// Stalled counts connections that were closed because they had taken nothing for long [terminated_watchers_total].
+	// Stalled counts connections closed because a write took longer than Config.WriteTimeout
+	// [terminated_watchers_total].
 	Stalled uint64
-	// Lag is by how many changes the slowest watcher is behind.
+	// Lag is the number of changes by which the slowest watcher is behind.
 	Lag uint64
-	// LateBytes are what is kept for watchers that have not taken it yet.
-	LateBytes int64
+	// BacklogBytes is the memory kept for slow watchers.
+	BacklogBytes int64
 
-	// Expired counts requests for a state that is gone, answered 410; TooLarge those for one that had not come in time, answered 504.
+	// Expired counts requests for an expired state, answered 410. TooLarge counts requests for a
+	// state that did not come in time, answered 504.
 	Expired, TooLarge uint64
-	// Waits counts requests that waited until the cache was fresh enough, and WaitSeconds how long, together [read_wait_seconds].
+	// Waits counts requests that waited for the cache to become fresh enough, WaitSeconds the total
+	// wait [read_wait_seconds].
 	Waits       uint64
 	WaitSeconds float64
 
-	// Shared are events that several watchers get, encoded once: how often one was there already, how often it had to be made, and the
-	// bytes that are held.
-	SharedHits, SharedMisses uint64
-	SharedBytes              int64
+	// EncodeCacheHits, EncodeCacheMisses and EncodeCacheBytes describe the cache of encoded events.
+	EncodeCacheHits, EncodeCacheMisses uint64
+	EncodeCacheBytes                   int64
 
-	// Indexes tells of LISTs and of the states that WATCHes begin with, by the index that they were answered from. The first is the
-	// table itself, its name is empty.
+	// Indexes counts LISTs and initial states of WATCHes by the index that they used. The first
+	// entry is the table; its name is empty.
 	Indexes []IndexStats
-	// IndexesBuilt and IndexesDropped count indexes that were made on demand, and that made room for others.
+	// IndexesBuilt and IndexesDropped count indexes built on demand, and dropped for others.
 	IndexesBuilt, IndexesDropped uint64
 }
 
-// IndexStats is one index, or the table.
+// IndexStats describes one index, or the table.
 type IndexStats struct {
-	// Name is empty, or f: and a field, or l: and a label, as in the label index of kube-apiserver's metrics.
+	// Name is empty for the table, "f:" and a field, or "l:" and a label, as in kube-apiserver's
+	// metrics.
 	Name string
-	// Lists answered from it [apiserver_cache_list_total], and states that watches began with.
+	// Lists counts LISTs answered from the index [apiserver_cache_list_total]. States counts
+	// initial states of watches.
 	Lists, States uint64
-	// Fetched is how many objects were looked at [apiserver_cache_list_fetched_objects_total], Returned how many of them matched
-	// [apiserver_cache_list_returned_objects_total].
+	// Fetched counts objects visited [apiserver_cache_list_fetched_objects_total], Returned those
+	// that matched [apiserver_cache_list_returned_objects_total].
 	Fetched, Returned uint64
-	// Bytes that the index takes; 0 for the table.
+	// Bytes is the size of the index; 0 for the table.
 	Bytes int64
 }
 
-// counters are what Stats counts.
+// counters holds the counters behind Stats.
 type counters struct {
 	gets, watches                    atomic.Uint64
 	watchers                         atomic.Int64
@@ -73,7 +80,7 @@ type counters struct {
 	waited                           atomic.Int64 // nanoseconds
 }
 
-// failed counts what a request was refused for.
+// failed counts a request that was refused with err.
 func (n *counters) failed(err error) {
 	switch {
 	case apierrors.IsResourceExpired(err):
@@ -83,18 +90,19 @@ func (n *counters) failed(err error) {
 	}
 }
 
-// lateChange is about what a change takes that is kept for one watcher: the change itself, and its part of an old version.
-const lateChange = 512
+// bytesPerChange estimates the size of a change that is kept for one watcher.
+const bytesPerChange = 512
 
-// LateBytes returns what is kept for watchers that have not taken it yet. It may be called often.
-func (c *Cache) LateBytes() int64 {
-	return c.store.CursorBytes() + c.hub.kept.Load()*lateChange
+// BacklogBytes returns the memory kept for slow watchers. It is cheap.
+func (c *Cache) BacklogBytes() int64 {
+	return c.store.CursorBytes() + c.hub.buffered.Load()*bytesPerChange
 }
 
-// Shed ends watches whose clients take nothing at the moment, those first for which most is kept, n at most. It returns how many.
-func (c *Cache) Shed(n int) int { return c.watching.shed(n) }
+// Shed ends up to n watches whose clients take nothing at the moment, those furthest behind first.
+// It returns how many it has ended.
+func (c *Cache) Shed(n int) int { return c.watchWrites.shed(n) }
 
-// Stats tells what the cache has done and holds. It may be called often.
+// Stats returns the cache's statistics. It is cheap.
 func (c *Cache) Stats() Stats {
 	n := &c.counters
 	s := Stats{
@@ -114,12 +122,12 @@ func (c *Cache) Stats() Stats {
 		Waits:       n.waits.Load(),
 		WaitSeconds: float64(n.waited.Load()) / 1e9,
 
-		Selective:    int(c.hub.n.Load()),
-		Lag:          max(c.hub.lag(), c.wide.lag()),
-		LateBytes:    c.LateBytes(),
-		SharedHits:   c.shared.hits.Load(),
-		SharedMisses: c.shared.misses.Load(),
-		SharedBytes:  c.shared.held(),
+		Selective:         int(c.hub.n.Load()),
+		Lag:               max(c.hub.lag(), c.unrouted.lag()),
+		BacklogBytes:      c.BacklogBytes(),
+		EncodeCacheHits:   c.encoded.hits.Load(),
+		EncodeCacheMisses: c.encoded.misses.Load(),
+		EncodeCacheBytes:  c.encoded.size(),
 
 		Indexes:        c.indexes.stats(),
 		IndexesBuilt:   c.indexes.built.Load(),

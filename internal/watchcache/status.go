@@ -14,7 +14,8 @@ import (
 
 var statusTypeMeta = wire.TypeMeta{APIVersion: "v1", Kind: "Status"}
 
-// StatusOf is the Status that an error is answered with. An error that carries none is an internal one, code 500.
+// StatusOf returns the Status for an error. An error without one becomes an internal error, code
+// 500.
 func StatusOf(err error) *metav1.Status {
 	var status metav1.Status
 	var api apierrors.APIStatus
@@ -30,8 +31,8 @@ func StatusOf(err error) *metav1.Status {
 	return &status
 }
 
-// WriteError answers a request with err as a Status, in the encoding that the client asked for, with Retry-After where the error
-// says so. It must be called before anything else was written.
+// WriteError answers a request with err as a Status, in an encoding that the client accepts, with
+// Retry-After if the error has one. Nothing may have been written before.
 func WriteError(w http.ResponseWriter, r *http.Request, err error) {
 	status := StatusOf(err)
 	code := int(status.Code)
@@ -44,29 +45,29 @@ func WriteError(w http.ResponseWriter, r *http.Request, err error) {
 	WriteStatus(w, r, code, status)
 }
 
-// WriteStatus answers a request with a Status, a success too.
+// WriteStatus answers a request with a Status, which may be a success.
 func WriteStatus(w http.ResponseWriter, r *http.Request, code int, status *metav1.Status) {
-	a, ok := negotiate(r.Header, func(a accepted) bool { return a.shape == whole })
+	mt, ok := negotiate(r.Header, func(mt mediaType) bool { return mt.shape == whole })
 	if !ok {
-		a.enc = wire.JSON
+		mt.enc = wire.JSON
 	}
-	object, err := marshalStatus(a.enc, status)
+	object, err := marshalStatus(mt.enc, status)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
-	WriteObject(w, a.enc, code, statusTypeMeta, object)
+	WriteObject(w, mt.enc, code, statusTypeMeta, object)
 }
 
 // WriteObject answers a request with one object.
 func WriteObject(w http.ResponseWriter, enc wire.Encoding, code int, tm wire.TypeMeta, object []byte) {
 	body := wire.AppendObject(nil, enc, tm, object)
 	h := w.Header()
-	h.Set("Content-Type", accepted{enc: enc}.contentType())
+	h.Set("Content-Type", mediaType{enc: enc}.contentType())
 	h.Set("Content-Length", strconv.Itoa(len(body)))
 	h.Set("Cache-Control", "no-cache, private")
 	w.WriteHeader(code)
-	_, _ = w.Write(body) // the client has gone: nobody to tell
+	_, _ = w.Write(body) // an error means that the client has gone
 }
 
 func marshalStatus(enc wire.Encoding, status *metav1.Status) ([]byte, error) {
@@ -78,7 +79,7 @@ func marshalStatus(enc wire.Encoding, status *metav1.Status) ([]byte, error) {
 
 const tooLargeRetrySeconds = 1
 
-// TooLargeError returns the answer for a resourceVersion that does not exist yet.
+// TooLargeError returns the 504 for a resourceVersion that does not exist yet.
 func TooLargeError(want, have uint64) error {
 	err := apierrors.NewTimeoutError("Too large resource version: "+formatVersion(want)+", current: "+formatVersion(have), tooLargeRetrySeconds)
 	err.ErrStatus.Details.Causes = []metav1.StatusCause{{
@@ -88,12 +89,13 @@ func TooLargeError(want, have uint64) error {
 	return err
 }
 
-// errListExpired is the answer to a LIST of exactly a state that is no longer known. kube-apiserver says so in these words.
+// errListExpired returns the 410 for a LIST of a state that is no longer known, in kube-apiserver's
+// words.
 func errListExpired() error {
 	return apierrors.NewResourceExpired("The resourceVersion for the provided list is too old.")
 }
 
-// errExpired is the answer to a WATCH from a resourceVersion that is no longer known.
+// errExpired returns the 410 for a WATCH from a resourceVersion that is no longer known.
 func errExpired(want uint64) error {
 	return apierrors.NewResourceExpired("too old resource version: " + formatVersion(want))
 }

@@ -7,27 +7,28 @@ import (
 	"sync"
 )
 
-// streamBuffer is how many bytes of events are collected before they are written, when there are more to come.
+// streamBuffer is how many bytes of events are buffered while more are pending.
 const streamBuffer = 32 << 10
 
-// smallWrite bounds the writes of a small stream, because net/http keeps a buffer of the largest write of an HTTP/2 connection as long
-// as that lasts. One event of a pod fits in.
-const smallWrite = 8 << 10
+// maxSmallWrite bounds the writes of a small stream, because net/http keeps a buffer as large as
+// the largest write for the life of an HTTP/2 connection. One event of a pod fits.
+const maxSmallWrite = 8 << 10
 
 var streamBuffers = sync.Pool{New: func() any { return bufio.NewWriterSize(io.Discard, streamBuffer) }}
 
-// stream writes the body of a WATCH. Between two flushes it holds one buffer, and after a flush none.
+// stream writes the body of a WATCH. It has one buffer between two flushes, and none after a flush.
 type stream struct {
-	w    http.ResponseWriter
-	pace *pace
-	most int  // bytes of a single write
-	gzip bool // one member a flush
-	zip  *gzipWriter
-	buf  *bufio.Writer
-	err  error // of the connection; final
+	w        http.ResponseWriter
+	deadline *writeDeadline
+	maxWrite int  // bytes of a single write
+	compress bool // one gzip member a flush
+	gzip     *gzipWriter
+	buf      *bufio.Writer
+	err      error // of the connection; final
 }
 
-// newStream sets the headers; the first flush sends them. small: there are many of these and each sends little.
+// newStream sets the headers; the first flush sends them. small is for one of many streams that
+// send little.
 func (c *Cache) newStream(w http.ResponseWriter, contentType string, zip, small bool) *stream {
 	h := w.Header()
 	h.Set("Content-Type", contentType)
@@ -37,32 +38,32 @@ func (c *Cache) newStream(w http.ResponseWriter, contentType string, zip, small 
 		h.Add("Vary", "Accept-Encoding")
 	}
 	w.WriteHeader(http.StatusOK)
-	s := &stream{w: w, pace: c.watching.start(w), most: streamBuffer, gzip: zip}
+	s := &stream{w: w, deadline: c.watchWrites.start(w), maxWrite: streamBuffer, compress: zip}
 	if small {
-		s.most = smallWrite
+		s.maxWrite = maxSmallWrite
 	}
 	return s
 }
 
-// Write passes bytes on to the client; the buffer calls it.
+// Write writes bytes to the client. The buffer calls it.
 func (s *stream) Write(p []byte) (n int, err error) {
-	s.pace.begin()
+	s.deadline.begin()
 	to := io.Writer(s.w)
-	if s.gzip {
-		if s.zip == nil {
-			s.zip = newGzipWriter(s.w)
+	if s.compress {
+		if s.gzip == nil {
+			s.gzip = newGzipWriter(s.w)
 		}
-		to = s.zip
+		to = s.gzip
 	}
 	for len(p) > 0 && err == nil {
 		m := 0
-		m, err = to.Write(p[:min(len(p), s.most)])
+		m, err = to.Write(p[:min(len(p), s.maxWrite)])
 		n, p = n+m, p[m:]
 	}
 	return n, err
 }
 
-// write adds one event. It keeps nothing of it. Errors stay in err.
+// write appends one event and does not retain it. An error stays in err.
 func (s *stream) write(event []byte) {
 	if s.err != nil {
 		return
@@ -74,31 +75,31 @@ func (s *stream) write(event []byte) {
 	_, s.err = s.buf.Write(event)
 }
 
-// flush sends everything to the client, at first the headers too, and lets go of the buffers.
+// flush sends everything to the client, the headers first, and releases the buffers.
 func (s *stream) flush() error {
 	if s.buf != nil && s.err == nil {
 		s.err = s.buf.Flush()
 	}
-	if s.zip != nil && s.err == nil {
-		// The end of a member alone is not enough: a reader such as that of the standard library, behind every Go client, keeps the last
-		// bytes of a member until it has seen the beginning of the next.
-		if s.err = s.zip.Flush(); s.err == nil {
-			s.err = s.zip.Close()
+	if s.gzip != nil && s.err == nil {
+		// The end of a member is not enough: readers such as the standard library's keep the last
+		// bytes of a member until the next one begins.
+		if s.err = s.gzip.Flush(); s.err == nil {
+			s.err = s.gzip.Close()
 		}
 	}
 	s.freeBuffers()
 	if s.err == nil {
-		s.pace.begin()
-		s.err = s.pace.control.Flush()
-		s.pace.rest()
+		s.deadline.begin()
+		s.err = s.deadline.control.Flush()
+		s.deadline.done()
 	}
 	return s.err
 }
 
-// end lets go of everything.
+// end releases the buffers and the deadline.
 func (s *stream) end() {
 	s.freeBuffers()
-	s.pace.end()
+	s.deadline.close()
 }
 
 func (s *stream) freeBuffers() {
@@ -107,8 +108,8 @@ func (s *stream) freeBuffers() {
 		streamBuffers.Put(s.buf)
 		s.buf = nil
 	}
-	if s.zip != nil {
-		s.zip.release()
-		s.zip = nil
+	if s.gzip != nil {
+		s.gzip.release()
+		s.gzip = nil
 	}
 }

@@ -1,15 +1,16 @@
 package watchcache
 
 import (
+	"slices"
 	"sync"
 
 	"github.com/weirproject/weir/internal/store"
 )
 
-// changes is where a watcher gets from what has changed: a cursor, or a subscription to what concerns the watcher. The methods are those of
-// [store.Cursor], and behind, which anybody may call.
-type changes interface {
-	behind() int // how many changes, or keys, are kept that the watcher has not taken yet
+// changeSource is where a watcher gets changes from: a cursor, or a subscription. Except for
+// behind, the methods are those of [store.Cursor].
+type changeSource interface {
+	behind() int // changes or keys that are kept and not taken; safe for concurrent use
 	Next(dst []store.Change) int
 	Pending() int
 	Ready() <-chan struct{}
@@ -17,35 +18,36 @@ type changes interface {
 	Close()
 }
 
-// logged is a cursor of a watcher.
-type logged struct{ *store.Cursor }
+// cursorSource is a changeSource over a cursor.
+type cursorSource struct{ *store.Cursor }
 
-func (l logged) behind() int { return l.Pending() }
+func (l cursorSource) behind() int { return l.Pending() }
 
-// subscription is one watcher's part of a hub. What the watcher has not taken yet is kept in order up to maxWaiting changes, beyond that
-// in one change for each key.
+// subscription queues changes of the hub for one watcher: in order up to maxQueued changes, beyond
+// that one change a key.
 type subscription struct {
-	hub       *hub
-	route     route
-	offeredAt uint64 // the change that was offered last; guarded by the hub
-	ready     chan struct{}
+	hub        *hub
+	route      route
+	offeredSeq uint64 // the last change offered; the hub's lock guards it
+	ready      chan struct{}
 
-	mu      sync.Mutex
-	waiting []store.Change
-	taken   int       // of waiting
-	merged  bool      // waiting was late
-	late    *gathered // what came when waiting was full; nil: nothing
-	peers   int       // how many watchers the last change was for, because of the same value
-	closed  bool
+	mu        sync.Mutex
+	queue     []store.Change
+	head      int               // of queue
+	coalesced bool              // queue holds coalesced changes
+	overflow  *coalescedChanges // changes since the queue was full; nil: none
+	peers     int               // watchers that the last change was offered to for the same value
+	closed    bool
 }
 
-const maxWaiting = 64
+const maxQueued = 64
 
 func newSubscription(h *hub, r route) *subscription {
 	return &subscription{hub: h, route: r, ready: make(chan struct{}, 1)}
 }
 
-// offer takes a change, unless its namespace is not the watcher's. The hub's lock is held.
+// offer queues a change, unless its namespace is not the watcher's. The caller holds the hub's
+// lock.
 func (s *subscription) offer(ch *store.Change, peers int) {
 	if ns := s.route.namespace; ns != "" && namespaceOf(ch) != ns {
 		return
@@ -53,14 +55,14 @@ func (s *subscription) offer(ch *store.Change, peers int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.peers = peers
-	defer s.count(s.kept())
-	if s.late == nil && (s.hub.late || s.merged || len(s.waiting)-s.taken >= maxWaiting) {
-		s.late = &gathered{}
+	defer s.count(s.buffered())
+	if s.overflow == nil && (s.hub.inBacklog || s.coalesced || len(s.queue)-s.head >= maxQueued) {
+		s.overflow = &coalescedChanges{}
 	}
-	if s.late != nil {
-		s.late.add(ch)
+	if s.overflow != nil {
+		s.overflow.add(ch)
 	} else {
-		s.waiting = append(s.waiting, *ch)
+		s.queue = append(s.queue, *ch)
 	}
 	s.signal()
 }
@@ -79,76 +81,76 @@ func (s *subscription) signal() {
 	}
 }
 
-// Next is a cursor's.
+// Next takes queued changes, as store.Cursor.Next does.
 func (s *subscription) Next(dst []store.Change) int {
-	s.hub.gate.RLock()
-	defer s.hub.gate.RUnlock()
+	s.hub.backlogLock.RLock()
+	defer s.hub.backlogLock.RUnlock()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	defer s.count(s.kept())
-	if s.taken == len(s.waiting) && s.late != nil {
-		s.late.compact()
-		s.waiting, s.taken, s.merged, s.late = s.late.changes, 0, true, nil
+	defer s.count(s.buffered())
+	if s.head == len(s.queue) && s.overflow != nil {
+		s.overflow.compact()
+		s.queue, s.head, s.coalesced, s.overflow = s.overflow.changes, 0, true, nil
 	}
-	n := copy(dst, s.waiting[s.taken:])
-	clear(s.waiting[s.taken : s.taken+n])
-	if s.taken += n; s.taken == len(s.waiting) {
-		s.taken, s.merged = 0, false
-		if s.waiting = s.waiting[:0]; cap(s.waiting) > 1 { // most watchers wait for one change now and then
-			s.waiting = nil
+	n := copy(dst, s.queue[s.head:])
+	clear(s.queue[s.head : s.head+n])
+	if s.head += n; s.head == len(s.queue) {
+		s.head, s.coalesced = 0, false
+		if s.queue = s.queue[:0]; cap(s.queue) > 1 { // most watchers get one change now and then
+			s.queue = nil
 		}
 	}
 	return n
 }
 
-// kept is how many changes are held. The lock is held.
-func (s *subscription) kept() int {
-	n := len(s.waiting) - s.taken
-	if s.late != nil {
-		n += len(s.late.changes)
+// buffered returns how many changes are kept. The caller holds the lock.
+func (s *subscription) buffered() int {
+	n := len(s.queue) - s.head
+	if s.overflow != nil {
+		n += len(s.overflow.changes)
 	}
 	return n
 }
 
-// count tells the hub how many changes are held after there were before. The lock is held.
-func (s *subscription) count(before int) { s.hub.kept.Add(int64(s.kept() - before)) }
+// count updates the hub's sum of kept changes. The caller holds the lock.
+func (s *subscription) count(before int) { s.hub.buffered.Add(int64(s.buffered() - before)) }
 
-// drop lets go of what has not been taken. Nothing comes any more.
+// drop drops the queue of a subscription that has left the hub.
 func (s *subscription) drop() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	defer s.count(s.kept())
-	s.waiting, s.taken, s.late = nil, 0, nil
+	defer s.count(s.buffered())
+	s.queue, s.head, s.overflow = nil, 0, nil
 }
 
-// Pending is how many keys the watcher is late with.
+// Pending returns how many coalesced keys wait.
 func (s *subscription) Pending() (n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.merged {
-		n = len(s.waiting) - s.taken
+	if s.coalesced {
+		n = len(s.queue) - s.head
 	}
-	if s.late != nil {
-		n += len(s.late.last)
+	if s.overflow != nil {
+		n += len(s.overflow.last)
 	}
 	return n
 }
 
-// behind is how many changes, or keys, the watcher has not taken yet.
+// behind returns how many changes, or keys, the watcher has not taken yet.
 func (s *subscription) behind() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	n := len(s.waiting) - s.taken
-	if s.late != nil {
-		n += len(s.late.last)
+	n := len(s.queue) - s.head
+	if s.overflow != nil {
+		n += len(s.overflow.last)
 	}
 	return n
 }
 
-// Ready is a cursor's.
+// Ready returns a channel that receives when changes wait, as store.Cursor.Ready does.
 func (s *subscription) Ready() <-chan struct{} { return s.ready }
 
-// Closed reports that the store was closed.
+// Closed reports whether the store was closed.
 func (s *subscription) Closed() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -158,7 +160,7 @@ func (s *subscription) Closed() bool {
 // Close ends the subscription.
 func (s *subscription) Close() { s.hub.leave(s) }
 
-// end says that nothing will come any more.
+// end marks that no more changes come, and wakes the watcher.
 func (s *subscription) end() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -166,9 +168,44 @@ func (s *subscription) end() {
 	s.signal()
 }
 
-// company is how many watchers get the same changes.
-func (s *subscription) company() int {
+// peerCount returns how many watchers get the same changes.
+func (s *subscription) peerCount() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.peers
+}
+
+// coalescedChanges holds one change for each key, in the order of the last.
+type coalescedChanges struct {
+	changes []store.Change
+	last    map[string]int // key to index in changes
+}
+
+func (g *coalescedChanges) add(ch *store.Change) {
+	if g.last == nil {
+		g.last = map[string]int{}
+	}
+	key, merged := ch.Key(), *ch
+	if i, ok := g.last[key]; ok {
+		merged.Old, merged.Coalesced = g.changes[i].Old, true
+		g.changes[i] = store.Change{}
+	}
+	if merged.Old == nil && merged.New == nil { // created and deleted
+		delete(g.last, key)
+		return
+	}
+	g.last[key] = len(g.changes)
+	g.changes = append(g.changes, merged)
+	if len(g.changes) > 2*len(g.last)+batch {
+		g.compact()
+	}
+}
+
+// compact removes changes that were coalesced into later ones, so that memory is bounded by the
+// number of keys.
+func (g *coalescedChanges) compact() {
+	g.changes = slices.DeleteFunc(g.changes, func(ch store.Change) bool { return ch.Old == nil && ch.New == nil })
+	for i := range g.changes {
+		g.last[g.changes[i].Key()] = i
+	}
 }

@@ -70,7 +70,7 @@ type thing struct {
 	life                   int
 }
 
-// uidOf is the uid that a thing of this name has in one of its lives.
+// uidOf returns the uid that a thing of this name has in one of its lives.
 func uidOf(name string, life int) string {
 	sum := md5.Sum(fmt.Append(nil, name, life))
 	return fmt.Sprintf("%x-%x-%x-%x-%x", sum[:4], sum[4:6], sum[6:8], sum[8:10], sum[10:])
@@ -184,7 +184,7 @@ func (r *recorder) Flush() {
 	r.flushes++
 }
 
-// flushed is how often the watch has flushed: once for each time that it was woken.
+// flushed returns how often the watch has flushed: once for each time that it was woken.
 func (r *recorder) flushed() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -199,7 +199,8 @@ func (r *recorder) Write(p []byte) (int, error) {
 	return r.body.Write(p)
 }
 
-// events are those received so far, as "TYPE namespace/name@resourceVersion", or "ERROR code", or "BOOKMARK@resourceVersion".
+// events returns those received so far, as "TYPE namespace/name@resourceVersion", or "ERROR code",
+// or "BOOKMARK@resourceVersion".
 func (r *recorder) events(t *testing.T) (out []string) {
 	t.Helper()
 	r.mu.Lock()

@@ -15,13 +15,14 @@ import (
 type Column struct {
 	Name string
 	Type string // string, integer, …: see metav1.TableColumnDefinition
-	// Wide columns are only shown with -o wide.
+	// Wide columns are shown only with -o wide.
 	Wide bool
-	// Cell makes the cell of a decoded object, which it must not change. It must be safe for concurrent use.
+	// Cell returns the cell of a decoded object, which it must not modify. It must be safe for
+	// concurrent use.
 	Cell func(object any) any
 }
 
-// columns are the definitions for a resource.
+// columns returns the column definitions of a resource.
 func (r *Resource) columns() []metav1.TableColumnDefinition {
 	out := []metav1.TableColumnDefinition{{Name: "Name", Type: "string", Format: "name", Description: "Name of the object."}}
 	for _, c := range r.Columns {
@@ -34,46 +35,46 @@ func (r *Resource) columns() []metav1.TableColumnDefinition {
 	return append(out, metav1.TableColumnDefinition{Name: "Age", Type: "string", Description: "Time since the object was created."})
 }
 
-// row makes the row of one object.
-func (f *form) row(raw []byte) (metav1.TableRow, error) {
-	p, err := partial(f.stored, raw, f.version)
+// row returns the row of one object.
+func (rep *representation) row(raw []byte) (metav1.TableRow, error) {
+	p, err := partialMetadata(rep.stored, raw, rep.version)
 	if err != nil {
 		return metav1.TableRow{}, err
 	}
 	row := metav1.TableRow{Cells: []any{p.Name}}
-	if len(f.resource.Columns) > 0 {
-		object, err := f.resource.decode(f.stored, raw)
+	if len(rep.resource.Columns) > 0 {
+		object, err := rep.resource.decode(rep.stored, raw)
 		if err != nil {
 			return row, err
 		}
-		for _, c := range f.resource.Columns {
+		for _, c := range rep.resource.Columns {
 			row.Cells = append(row.Cells, c.Cell(object))
 		}
 	}
 	row.Cells = append(row.Cells, age(p.CreationTimestamp))
-	switch f.rows {
+	switch rep.rowObject {
 	case metav1.IncludeNone:
 	case metav1.IncludeObject:
-		object, err := f.whole(raw)
+		object, err := rep.whole(raw)
 		if err != nil {
 			return row, err
 		}
 		row.Object = runtime.RawExtension{Raw: object}
 	default:
-		p.ManagedFields = nil // nobody shows them in a table
+		p.ManagedFields = nil // no table shows them
 		row.Object = runtime.RawExtension{Object: p}
 	}
 	return row, nil
 }
 
-// whole is an object as JSON with its kind.
-func (f *form) whole(raw []byte) ([]byte, error) {
-	g := form{accepted: accepted{enc: wire.JSON}, resource: f.resource, stored: f.stored}
+// whole returns an object as JSON with its kind.
+func (rep *representation) whole(raw []byte) ([]byte, error) {
+	g := representation{mediaType: mediaType{enc: wire.JSON}, resource: rep.resource, stored: rep.stored}
 	object, err := g.object(raw)
 	if err != nil {
 		return nil, err
 	}
-	return wire.AppendObject(nil, wire.JSON, f.resource.typeMeta(), object), nil
+	return wire.AppendObject(nil, wire.JSON, rep.resource.typeMeta(), object), nil
 }
 
 func age(created metav1.Time) string {
@@ -83,26 +84,26 @@ func age(created metav1.Time) string {
 	return duration.HumanDuration(time.Since(created.Time))
 }
 
-func (f *form) newTable() *metav1.Table {
-	tm := f.typeMeta()
+func (rep *representation) newTable() *metav1.Table {
+	tm := rep.typeMeta()
 	return &metav1.Table{
 		TypeMeta:          metav1.TypeMeta{APIVersion: tm.APIVersion, Kind: tm.Kind},
-		ColumnDefinitions: f.resource.columns(),
+		ColumnDefinitions: rep.resource.columns(),
 		Rows:              []metav1.TableRow{},
 	}
 }
 
 // appendTable appends a table of one object.
-func (f *form) appendTable(dst, raw []byte) ([]byte, error) {
-	row, err := f.row(raw)
+func (rep *representation) appendTable(dst, raw []byte) ([]byte, error) {
+	row, err := rep.row(raw)
 	if err != nil {
 		return dst, err
 	}
 	var m wire.Meta
-	if err := wire.ReadMeta(f.stored, raw, &m); err != nil {
+	if err := wire.ReadMeta(rep.stored, raw, &m); err != nil {
 		return dst, err
 	}
-	t := f.newTable()
+	t := rep.newTable()
 	t.ResourceVersion = string(m.ResourceVersion)
 	t.Rows = append(t.Rows, row)
 	text, err := json.Marshal(t)

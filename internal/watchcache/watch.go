@@ -13,28 +13,29 @@ import (
 	"github.com/weirproject/weir/internal/wire"
 )
 
-// watcher serves one WATCH, in the goroutine of its request.
+// watcher serves one WATCH in the goroutine of its request.
 type watcher struct {
-	cache   *Cache
-	p       *params
-	m       matcher
-	f       form
-	out     *stream
-	route   route
-	routed  bool // by the hub, as soon as the watcher has caught up
-	from    changes
-	scratch *scratch // nil while it waits
+	cache    *Cache
+	params   *params
+	matcher  matcher
+	rep      representation
+	out      *stream
+	route    route
+	routable bool // joins the hub once it has caught up
+	source   changeSource
+	scratch  *scratch // nil while it waits
 
-	initial bool   // the state first, as ADDED events
-	sent    uint64 // the client has seen everything up to here
-	share   bool   // what is sent now is sent to others too
-	events  uint64 // sent since they were last counted
-	late    time.Duration
-	never   bool // no bookmarks: see Config.Bookmarks
+	initial       bool   // begins with the state, as ADDED events
+	sent          uint64 // the client has seen every change up to it
+	share         bool   // what is sent now is also sent to others
+	events        uint64 // sent since the last addEventCount
+	bookmarkDelay time.Duration
+	noBookmarks   bool // see Config.Bookmarks
 }
 
-// watch answers a WATCH. An error is returned only as long as nothing was answered; later ones become ERROR events.
-func (c *Cache) watch(w http.ResponseWriter, r *http.Request, p *params, s *selector, f form) error {
+// watch answers a WATCH. It returns an error only if it has written nothing; a later error becomes
+// an ERROR event.
+func (c *Cache) watch(w http.ResponseWriter, r *http.Request, p *params, s *selector, rep representation) error {
 	timeout := p.timeout
 	if timeout == 0 {
 		timeout = c.minWatch + rand.N(c.minWatch)
@@ -45,23 +46,24 @@ func (c *Cache) watch(w http.ResponseWriter, r *http.Request, p *params, s *sele
 
 	wt := &watcher{
 		cache:   c,
-		p:       p,
-		m:       matcher{selector: s, cache: c},
-		f:       f,
+		params:  p,
+		matcher: matcher{selector: s, cache: c},
+		rep:     rep,
 		initial: p.sendInitial == nil && p.rv == 0 || p.sendInitial != nil && *p.sendInitial,
 	}
-	wt.route, wt.routed = s.route(c)
-	wt.late, wt.never = c.bookmarks()
+	wt.route, wt.routable = s.route(c)
+	wt.bookmarkDelay, wt.noBookmarks = c.bookmarks()
 	c.counters.watches.Add(1)
 	c.counters.watchers.Add(1)
 	defer func() {
 		if c.counters.watchers.Add(-1) == 0 {
-			c.shared.clear()
+			c.encoded.clear()
 		}
 	}()
-	// Like kube-apiserver: only the initial state is worth compressing, and only a client that streams a list is known to cope.
+	// As in kube-apiserver, only initial events are compressed, and only for clients that stream a
+	// list.
 	zip := p.sendInitial != nil && *p.sendInitial && p.allowBookmarks && acceptsGzip(r.Header)
-	wt.out = c.newStream(w, f.watchContentType(), zip, wt.routed)
+	wt.out = c.newStream(w, rep.watchContentType(), zip, wt.routable)
 	defer wt.out.end()
 	if wt.out.flush() != nil { // the headers
 		return nil
@@ -76,115 +78,116 @@ func (c *Cache) watch(w http.ResponseWriter, r *http.Request, p *params, s *sele
 	return nil
 }
 
-// fail ends the watch with an ERROR event. If that cannot be sent either, the client has gone.
+// fail ends the watch with an ERROR event. It ignores write errors: the client has gone.
 func (wt *watcher) fail(err error) {
 	wt.cache.counters.failed(err)
-	object, marshalErr := marshalStatus(wt.f.enc, StatusOf(err))
+	object, marshalErr := marshalStatus(wt.rep.enc, StatusOf(err))
 	if marshalErr != nil {
 		return
 	}
-	wt.out.write(wire.AppendEvent(nil, wt.f.enc, wire.Error, statusTypeMeta, object))
+	wt.out.write(wire.AppendEvent(nil, wt.rep.enc, wire.Error, statusTypeMeta, object))
 	_ = wt.out.flush()
 }
 
-// serve returns nil when the watch has come to its end or the client has gone.
+// serve runs the watch. It returns nil when the watch has ended or the client has gone.
 func (wt *watcher) serve(ctx context.Context, deadline time.Time) error {
-	defer wt.idle()
-	defer func() { wt.follows(nil) }()
-	if stopped, err := wt.begin(ctx); stopped || err != nil {
+	defer wt.releaseScratch()
+	defer func() { wt.setSource(nil) }()
+	if stopped, err := wt.start(ctx); stopped || err != nil {
 		return err
 	}
-	return wt.follow(ctx, deadline)
+	return wt.sendLoop(ctx, deadline)
 }
 
-// follows changes where the changes come from, nil: nowhere.
-func (wt *watcher) follows(from changes) {
-	if l, ok := wt.from.(logged); ok {
-		wt.cache.wide.remove(l.Cursor)
+// setSource closes the current source and sets the next; nil means none.
+func (wt *watcher) setSource(from changeSource) {
+	if l, ok := wt.source.(cursorSource); ok {
+		wt.cache.unrouted.remove(l.Cursor)
 	}
-	if wt.from != nil {
-		wt.from.Close()
+	if wt.source != nil {
+		wt.source.Close()
 	}
-	wt.from = from
-	wt.out.pace.from.Store(nil)
+	wt.source = from
+	wt.out.deadline.source.Store(nil)
 	if from != nil {
-		wt.out.pace.from.Store(&from)
+		wt.out.deadline.source.Store(&from)
 	}
-	if l, ok := from.(logged); ok {
-		wt.cache.wide.add(l.Cursor)
+	if l, ok := from.(cursorSource); ok {
+		wt.cache.unrouted.add(l.Cursor)
 	}
 }
 
-// wake gets what sending needs, idle lets go of it.
-func (wt *watcher) wake() {
+// acquireScratch takes the buffers for sending; releaseScratch returns them.
+func (wt *watcher) acquireScratch() {
 	if wt.scratch == nil {
 		wt.scratch = newScratch()
-		wt.scratch.lend(&wt.m, &wt.f)
+		wt.scratch.lend(&wt.matcher, &wt.rep)
 	}
 }
 
-func (wt *watcher) idle() {
-	wt.count()
+func (wt *watcher) releaseScratch() {
+	wt.addEventCount()
 	if wt.scratch != nil {
-		wt.scratch.release(&wt.m, &wt.f)
+		wt.scratch.release(&wt.matcher, &wt.rep)
 		wt.scratch = nil
 	}
-	wt.m.forget()
+	wt.matcher.forget()
 }
 
-func (wt *watcher) count() {
+func (wt *watcher) addEventCount() {
 	if wt.events > 0 {
 		wt.cache.counters.events.Add(wt.events)
 		wt.events = 0
 	}
 }
 
-// begin sends the initial state, if it is wanted, and finds where what comes after it is told. stopped: there is nobody to send it to.
-func (wt *watcher) begin(ctx context.Context) (stopped bool, err error) {
+// start sends the initial state if it is wanted, and opens the source of changes after it. stopped
+// says that the watch has ended.
+func (wt *watcher) start(ctx context.Context) (stopped bool, err error) {
 	c := wt.cache
 	if wt.initial {
-		if _, err := c.notOlderThan(ctx, wt.p.rv); err != nil {
+		if _, err := c.stateNotOlderThan(ctx, wt.params.rv); err != nil {
 			return false, err
 		}
-		return wt.sendState(ctx)
+		return wt.sendInitialEvents(ctx)
 	}
-	if wt.p.rv == 0 { // whatever comes from now on
-		_, err := wt.now()
+	if wt.params.rv == 0 { // all changes from now on
+		_, err := wt.openSource()
 		return false, err
 	}
-	future := c.current().rv < wt.p.rv
-	if future && c.waitFor(ctx, wt.p.rv) {
+	future := c.currentState().rv < wt.params.rv
+	if future && c.waitFor(ctx, wt.params.rv) {
 		return true, nil
 	}
-	wt.sent = wt.p.rv
-	cursor, err := c.since(wt.p.rv)
+	wt.sent = wt.params.rv
+	cursor, err := c.cursorAfter(wt.params.rv)
 	switch {
 	case err == nil:
-		wt.follows(logged{cursor})
-	case future && errors.Is(err, errTorn): // the client asks again, and somebody else
+		wt.setSource(cursorSource{cursor})
+	case future && errors.Is(err, errGap): // the client retries, perhaps with another server
 		return true, nil
 	}
 	return false, err
 }
 
-// waitFor waits until rv has come to be. It returns true when the watch ends before.
+// waitFor blocks until the cache has rv. It returns true if the watch ends first.
 func (c *Cache) waitFor(ctx context.Context, rv uint64) (stopped bool) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	defer context.AfterFunc(c.drain.over, cancel)()
+	defer context.AfterFunc(c.drain.ended, cancel)()
 	return c.clock.Wait(ctx, rv) != nil
 }
 
-// now is the current snapshot; the watcher follows from there.
-func (wt *watcher) now() (sn *store.Snapshot, err error) {
+// openSource returns the current snapshot and sets the source to the changes after it.
+func (wt *watcher) openSource() (sn *store.Snapshot, err error) {
 	c := wt.cache
-	if wt.routed {
+	if wt.routable {
 		sub, sn, rv, err := c.hub.subscribe(wt.route)
 		if err != nil {
 			return nil, apierrors.NewInternalError(err)
 		}
 		wt.sent = rv
-		wt.follows(sub)
+		wt.setSource(sub)
 		return sn, nil
 	}
 	for {
@@ -195,41 +198,41 @@ func (wt *watcher) now() (sn *store.Snapshot, err error) {
 		})
 		switch {
 		case err == nil:
-			wt.follows(logged{cursor})
+			wt.setSource(cursorSource{cursor})
 			return sn, nil
-		case !errors.Is(err, store.ErrTrimmed): // else a clock without a lock, and a short log: again
+		case !errors.Is(err, store.ErrTrimmed): // otherwise a clock without a lock has moved, and the log is short: try again
 			return nil, apierrors.NewInternalError(err)
 		}
 	}
 }
 
-// sendState sends the state of now.
-func (wt *watcher) sendState(ctx context.Context) (stopped bool, err error) {
+// sendInitialEvents sends the current state as ADDED events.
+func (wt *watcher) sendInitialEvents(ctx context.Context) (stopped bool, err error) {
 	c := wt.cache
-	sn, err := wt.now()
+	sn, err := wt.openSource()
 	if err != nil {
 		return false, err
 	}
-	pl := c.plan(&state{rv: wt.sent, sn: sn}, wt.m.selector)
-	m := wt.m.selector
-	wt.m.selector = pl.rest
-	defer func() { wt.m.selector = m }()
-	wt.wake()
+	pl := c.planQuery(&state{rv: wt.sent, sn: sn}, wt.matcher.selector)
+	m := wt.matcher.selector
+	wt.matcher.selector = pl.residual
+	defer func() { wt.matcher.selector = m }()
+	wt.acquireScratch()
 	fetched := 0
 	for o := range pl.walk("") {
 		fetched++
-		ok, err := wt.m.match(o)
+		ok, err := wt.matcher.match(o)
 		if err == nil && ok {
-			err = wt.send(wire.Added, o, 0)
+			err = wt.sendEvent(wire.Added, o, 0)
 		}
 		if err != nil {
 			return false, err
 		}
-		if wt.out.err != nil || ctx.Err() != nil || c.drain.over.Err() != nil {
+		if wt.out.err != nil || ctx.Err() != nil || c.drain.ended.Err() != nil {
 			return true, nil
 		}
 	}
-	c.indexes.used(&pl, m, true, fetched, int(wt.events))
+	c.indexes.record(&pl, m, true, fetched, int(wt.events))
 	c.counters.initialEvents.Add(wt.events)
 	return false, nil
 }

@@ -27,9 +27,9 @@ var redQueries = []string{
 	"fieldSelector=spec.color!%3Dblue",
 }
 
-// TestWatchesAgainstModel holds watchers back at random while things change, with a log that is far too short for them. In the end each
-// has told its client exactly what there is; and so it would if the client had lost its connection after any of the events and had
-// resumed from there.
+// TestWatchesAgainstModel holds watchers back at random while things change, with a log that is far
+// too short for them. In the end each has told its client exactly what there is; and so it would if
+// the client had lost its connection after any of the events and had resumed from there.
 func TestWatchesAgainstModel(t *testing.T) {
 	for seed := range uint64(20) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -138,8 +138,9 @@ func replay(t *testing.T, events []string) map[string]uint64 {
 	return held
 }
 
-// resumeAnywhere cuts the stream after each event and checks that a client which goes on from there, told every change that comes
-// after the resourceVersion that it has, ends with the truth: no object that was red and is no longer may stay with it.
+// resumeAnywhere cuts the stream after each event and checks that a client which goes on from
+// there, told every change that comes after the resourceVersion that it has, ends with the truth:
+// no object that was red and is no longer may stay with it.
 func resumeAnywhere(t *testing.T, events []string, history map[uint64]map[string]uint64, s *source) {
 	t.Helper()
 	held, last := map[string]uint64{}, uint64(0)
@@ -220,7 +221,8 @@ func TestStoreClock(t *testing.T) {
 	})
 }
 
-// TestBrokenObjects: bytes that are no JSON cannot come from a writer that checks; if they do, it is an error and no panic.
+// TestBrokenClientAndStall: bytes that are no JSON cannot come from a writer that checks; if they
+// do, it is an error and no panic.
 func TestBrokenClientAndStall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSource(t, 0, nil)
@@ -249,7 +251,8 @@ func (w *failingWriter) Write([]byte) (int, error) {
 	return 0, errors.New("gone")
 }
 
-// TestFlushInterval: what follows closely on what was written goes out together, and what comes after a pause at once.
+// TestFlushInterval: what follows closely on what was written goes out together, and what comes
+// after a pause at once.
 func TestFlushInterval(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSource(t, 0, func(cfg *Config) { cfg.FlushInterval = time.Second })
@@ -275,7 +278,8 @@ func TestFlushInterval(t *testing.T) {
 	})
 }
 
-// TestInitialEventsEnd: the initial events end when they are through, and not when a client that is slower than changes come has all changes.
+// TestInitialEventsEnd: the initial events end when they are through, and not when a client that is
+// slower than changes come has all changes.
 func TestInitialEventsEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSource(t, 0, nil)

@@ -1,0 +1,72 @@
+package apiserver
+
+import (
+	"context"
+	"slices"
+	"sync"
+)
+
+// revisionClock is the counter that every write of the server takes its resourceVersion from. The
+// zero value stands at 0. Safe for concurrent use.
+type revisionClock struct {
+	mu      sync.RWMutex
+	now     uint64
+	waiters []*waiter // as many as there are requests that wait
+}
+
+type waiter struct {
+	until uint64
+	done  chan struct{} // closed when now has reached until
+}
+
+// advance gives write the next resourceVersion. What it does is seen by Observe as one step with
+// the counter. If it fails the counter stays, so write must then have changed nothing.
+func (c *revisionClock) advance(write func(resourceVersion uint64) error) error {
+	return c.advanceBy(1, write)
+}
+
+// advanceBy takes n resourceVersions at once; write gets the last.
+func (c *revisionClock) advanceBy(n uint64, write func(resourceVersion uint64) error) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err := write(c.now + n); err != nil {
+		return err
+	}
+	c.now += n
+	c.waiters = slices.DeleteFunc(c.waiters, func(w *waiter) bool {
+		if w.until > c.now {
+			return false
+		}
+		close(w.done)
+		return true
+	})
+	return nil
+}
+
+// Observe implements watchcache.Clock.
+func (c *revisionClock) Observe(f func(resourceVersion uint64)) {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	f(c.now)
+}
+
+// Wait implements watchcache.Clock.
+func (c *revisionClock) Wait(ctx context.Context, resourceVersion uint64) error {
+	c.mu.Lock()
+	if c.now >= resourceVersion {
+		c.mu.Unlock()
+		return nil
+	}
+	w := &waiter{until: resourceVersion, done: make(chan struct{})}
+	c.waiters = append(c.waiters, w)
+	c.mu.Unlock()
+	select {
+	case <-w.done:
+		return nil
+	case <-ctx.Done():
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.waiters = slices.DeleteFunc(c.waiters, func(other *waiter) bool { return other == w })
+	return ctx.Err()
+}

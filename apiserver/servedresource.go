@@ -1,0 +1,77 @@
+package apiserver
+
+import (
+	"reflect"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/weirproject/weir/internal/watchcache"
+)
+
+// servedResource is one resource in one version, as it is served. It is not changed once it is
+// made.
+type servedResource struct {
+	Resource
+	codec
+	storage *storage
+	cache   *watchcache.Cache
+}
+
+// verbs that every resource here has, in the order of discovery.
+var verbs = []string{"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"}
+
+// statusVerbs are those of the subresource.
+var statusVerbs = []string{"get", "patch", "update"}
+
+// complete fills in what may be left out.
+func (r Resource) complete() Resource {
+	if r.ListKind == "" {
+		r.ListKind = r.Kind + "List"
+	}
+	if r.Singular == "" {
+		r.Singular = strings.ToLower(r.Kind)
+	}
+	return r
+}
+
+// newServedResource makes a kind over its storage.
+func (s *Server) newServedResource(r Resource, goType reflect.Type, st *storage) (*servedResource, error) {
+	r = r.complete()
+	res := &servedResource{Resource: r, storage: st}
+	res.codec = codec{gvk: r.GroupVersion().WithKind(r.Kind), goType: goType, stored: st.apiVersion}
+	served := watchcache.Resource{
+		GroupVersionResource: r.GroupVersionResource,
+		Kind:                 r.Kind,
+		ListKind:             r.ListKind,
+		Namespaced:           r.Namespaced,
+		Type:                 goType,
+		Columns:              columns[r.GroupVersion().WithKind(r.Kind)],
+	}
+	if goType != nil {
+		served.Fields = watchcache.BuiltinFields(served.GroupVersionKind())
+	} else if st.apiVersion != r.GroupVersion().String() {
+		served.StoredAs = st.apiVersion
+	}
+	for _, path := range r.SelectableFields {
+		path = strings.TrimPrefix(path, ".")
+		served.Fields = append(served.Fields, watchcache.Field{Label: path, Paths: []string{path}})
+	}
+	var err error
+	res.cache, err = watchcache.New(watchcache.Config{
+		Resource:         served,
+		Store:            st.store,
+		Encoding:         st.encoding,
+		Clock:            s.clock,
+		History:          st.history,
+		BookmarkInterval: s.opts.BookmarkInterval,
+		MinWatch:         s.opts.MinWatch,
+		Bookmarks:        s.faults.bookmarks,
+	})
+	return res, err
+}
+
+func (res *servedResource) groupResource() schema.GroupResource {
+	return res.GroupVersionResource.GroupResource()
+}
+func (res *servedResource) groupKind() schema.GroupKind { return res.gvk.GroupKind() }

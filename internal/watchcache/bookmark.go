@@ -1,0 +1,100 @@
+package watchcache
+
+import (
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/weirproject/weir/internal/wire"
+)
+
+// lastBookmarkBefore is how long before its deadline a watch sends its last bookmark.
+const lastBookmarkBefore = 2 * time.Second
+
+// sendInitialEventsEnd sends the bookmark that ends the initial events, if it is due. It does not
+// wait for later changes: a client that is slower than the changes would never get it.
+func (wt *watcher) sendInitialEventsEnd(bookmarks *bookmarkTimer) error {
+	if !bookmarks.initialEvents || !bookmarks.fired || !bookmarks.enabled {
+		return nil
+	}
+	wt.acquireScratch()
+	bookmarks.sent()
+	return wt.sendBookmark(wt.sent, true)
+}
+
+// bookmarkTimer schedules the bookmarks of one watch.
+type bookmarkTimer struct {
+	timer         *time.Timer
+	fired         bool
+	enabled       bool
+	initialEvents bool // the next bookmark ends the initial events
+	interval      time.Duration
+	lastDue       time.Time // when the last bookmark is due; zero: it was sent
+}
+
+// newBookmarkTimer returns the timer of a watch. The bookmark that ends the initial events comes
+// first and is due at once.
+func (wt *watcher) newBookmarkTimer(deadline time.Time) *bookmarkTimer {
+	left := time.Until(deadline)
+	b := &bookmarkTimer{
+		enabled:       wt.params.allowBookmarks && !wt.noBookmarks,
+		initialEvents: wt.params.sendInitial != nil && *wt.params.sendInitial,
+		interval:      wt.cache.bookmark,
+		lastDue:       deadline.Add(-min(lastBookmarkBefore, left/2)),
+	}
+	switch {
+	case b.initialEvents && wt.bookmarkDelay == 0:
+		b.fired = true
+		b.timer = time.NewTimer(b.next())
+	case b.initialEvents:
+		b.timer = time.NewTimer(wt.bookmarkDelay)
+	default:
+		b.timer = time.NewTimer(b.next())
+	}
+	return b
+}
+
+// next returns the time until the next bookmark.
+func (b *bookmarkTimer) next() time.Duration {
+	if b.lastDue.IsZero() {
+		return b.interval
+	}
+	left := time.Until(b.lastDue)
+	if left <= 0 { // the last one is due now
+		b.lastDue = time.Time{}
+		return b.interval
+	}
+	return min(b.interval, left)
+}
+
+// due reports whether a bookmark follows the changes that exist now, and its resourceVersion. last
+// means that the watch ends after it. No bookmark is due before the one that ends the initial
+// events, or when the watch ends with 410.
+func (b *bookmarkTimer) due(wt *watcher, last bool) (upTo uint64, due bool) {
+	if !b.enabled || b.initialEvents || !b.fired && (!last || wt.cache.expired.Load()) {
+		return 0, false
+	}
+	wt.cache.clock.Observe(func(rv uint64) { upTo = rv })
+	return upTo, true
+}
+
+func (b *bookmarkTimer) sent() {
+	b.fired, b.initialEvents = false, false
+	b.timer.Reset(b.next())
+}
+
+// sendBookmark tells the client that it has seen every change up to rv.
+func (wt *watcher) sendBookmark(rv uint64, initialEnd bool) error {
+	p := metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{ResourceVersion: formatVersion(rv)}}
+	if initialEnd {
+		p.Annotations = map[string]string{metav1.InitialEventsAnnotationKey: "true"}
+	}
+	object, err := wt.rep.bookmark(&p)
+	if err != nil {
+		return apierrors.NewInternalError(err)
+	}
+	wt.cache.counters.bookmarks.Add(1)
+	wt.out.write(wire.AppendEvent(nil, wt.rep.enc, wire.Bookmark, wt.rep.typeMeta(), object))
+	return nil
+}

@@ -1,0 +1,224 @@
+package watchcache
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"reflect"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"google.golang.org/protobuf/encoding/protowire"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/weirproject/weir/internal/wire"
+)
+
+// representation converts stored objects into what one client accepts. It has one scratch buffer,
+// so only one goroutine may use it.
+type representation struct {
+	mediaType
+	resource  *Resource
+	stored    wire.Encoding
+	rowObject metav1.IncludeObjectPolicy // what rows of a table include
+	scratch   []byte
+}
+
+// representationKey identifies a representation in the encode cache.
+type representationKey struct {
+	mediaType
+	rowObject metav1.IncludeObjectPolicy
+}
+
+func (rep *representation) key() representationKey {
+	return representationKey{rep.mediaType, rep.rowObject}
+}
+
+// canServe reports whether objects of the cache can be served as this media type.
+func (c *Cache) canServe(mt mediaType) bool {
+	if c.encoding == wire.JSON {
+		return mt.enc == wire.JSON || mt.shape == metadataOnly
+	}
+	return mt.enc == wire.Protobuf || c.resource.Type != nil || mt.shape == metadataOnly
+}
+
+// storedAsIs reports whether stored bytes are sent unchanged.
+func (rep *representation) storedAsIs() bool {
+	return rep.shape == whole && rep.stored == rep.enc && rep.resource.StoredAs == ""
+}
+
+// typeMeta returns the apiVersion and kind of a single object.
+func (rep *representation) typeMeta() wire.TypeMeta {
+	switch rep.shape {
+	case metadataOnly:
+		return wire.TypeMeta{APIVersion: metav1.GroupName + "/" + rep.version, Kind: "PartialObjectMetadata"}
+	case table:
+		return wire.TypeMeta{APIVersion: metav1.GroupName + "/" + rep.version, Kind: "Table"}
+	}
+	return rep.resource.typeMeta()
+}
+
+func (rep *representation) listTypeMeta() wire.TypeMeta {
+	if rep.shape == metadataOnly {
+		return wire.TypeMeta{APIVersion: metav1.GroupName + "/" + rep.version, Kind: "PartialObjectMetadataList"}
+	}
+	return rep.resource.listTypeMeta()
+}
+
+// object converts stored bytes. The result is valid until the next call, and may be raw itself.
+func (rep *representation) object(raw []byte) ([]byte, error) {
+	var err error
+	switch {
+	case rep.storedAsIs():
+		return raw, nil
+	case rep.shape == metadataOnly:
+		rep.scratch, err = rep.appendMetadata(rep.scratch[:0], raw)
+	case rep.shape == table:
+		rep.scratch, err = rep.appendTable(rep.scratch[:0], raw)
+	case rep.stored == wire.JSON:
+		rep.scratch, err = appendAPIVersion(rep.scratch[:0], raw, rep.resource.typeMeta().APIVersion)
+	default:
+		rep.scratch, err = rep.appendJSON(rep.scratch[:0], raw)
+	}
+	return rep.scratch, err
+}
+
+// message is implemented by the generated API types.
+type message interface {
+	Unmarshal([]byte) error
+}
+
+// decode decodes stored bytes into the resource's Go type.
+func (r *Resource) decode(enc wire.Encoding, raw []byte) (any, error) {
+	if r.Type == nil {
+		return nil, fmt.Errorf("watchcache: no Go type for %s", r.Kind)
+	}
+	v := reflect.New(r.Type).Interface()
+	if enc == wire.JSON {
+		return v, json.Unmarshal(raw, v)
+	}
+	m, ok := v.(message)
+	if !ok {
+		return nil, fmt.Errorf("watchcache: %T knows no protobuf", v)
+	}
+	return v, m.Unmarshal(raw)
+}
+
+func (rep *representation) appendJSON(dst, raw []byte) ([]byte, error) {
+	v, err := rep.resource.decode(rep.stored, raw)
+	if err != nil {
+		return dst, err
+	}
+	text, err := json.Marshal(v)
+	return append(dst, text...), err
+}
+
+// metadataField is the field number of metadata in every API type and in PartialObjectMetadata.
+const metadataField = 1
+
+// partialMetadata decodes the PartialObjectMetadata of an object.
+func partialMetadata(enc wire.Encoding, raw []byte, version string) (*metav1.PartialObjectMetadata, error) {
+	p := &metav1.PartialObjectMetadata{}
+	if enc == wire.JSON {
+		if err := json.Unmarshal(raw, p); err != nil {
+			return nil, err
+		}
+	} else {
+		metadata, err := appendField(nil, raw, metadataField)
+		if err != nil {
+			return nil, err
+		}
+		if err := p.Unmarshal(metadata); err != nil {
+			return nil, err
+		}
+	}
+	p.TypeMeta = metav1.TypeMeta{APIVersion: metav1.GroupName + "/" + version, Kind: "PartialObjectMetadata"}
+	return p, nil
+}
+
+func (rep *representation) appendMetadata(dst, raw []byte) ([]byte, error) {
+	if rep.stored == wire.Protobuf && rep.enc == wire.Protobuf {
+		return appendField(dst, raw, metadataField)
+	}
+	p, err := partialMetadata(rep.stored, raw, rep.version)
+	if err != nil {
+		return dst, err
+	}
+	var out []byte
+	if rep.enc == wire.Protobuf {
+		out, err = p.Marshal()
+	} else {
+		out, err = json.Marshal(p)
+	}
+	return append(dst, out...), err
+}
+
+// appendField appends the fields of a message that have this number, with their tags.
+func appendField(dst, message []byte, number protowire.Number) ([]byte, error) {
+	for len(message) > 0 {
+		num, _, n := protowire.ConsumeField(message)
+		if n < 0 {
+			return dst, fmt.Errorf("watchcache: object: %w", protowire.ParseError(n))
+		}
+		if num == number {
+			dst = append(dst, message[:n]...)
+		}
+		message = message[n:]
+	}
+	return dst, nil
+}
+
+// bookmark encodes an object that has only metadata.
+func (rep *representation) bookmark(p *metav1.PartialObjectMetadata) ([]byte, error) {
+	if rep.enc == wire.Protobuf {
+		return p.Marshal()
+	}
+	if rep.shape == table {
+		t := rep.newTable()
+		t.ResourceVersion = p.ResourceVersion
+		return json.Marshal(t)
+	}
+	return json.Marshal(p)
+}
+
+var errNoObject = errors.New("watchcache: stored JSON is no object")
+
+// appendAPIVersion appends a JSON object with its apiVersion replaced. An object without one is
+// appended unchanged.
+func appendAPIVersion(dst, object []byte, apiVersion string) ([]byte, error) {
+	d := jsontext.NewDecoder(bytes.NewReader(object))
+	t, err := d.ReadToken()
+	if err != nil {
+		return dst, fmt.Errorf("watchcache: stored JSON: %w", err)
+	}
+	if t.Kind() != '{' {
+		return dst, errNoObject
+	}
+	for d.PeekKind() == '"' {
+		name, err := d.ReadToken()
+		if err != nil {
+			return dst, fmt.Errorf("watchcache: stored JSON: %w", err)
+		}
+		wanted := name.String() == "apiVersion"
+		value, err := d.ReadValue()
+		if err != nil {
+			return dst, fmt.Errorf("watchcache: stored JSON: %w", err)
+		}
+		if !wanted {
+			continue
+		}
+		end := d.InputOffset()
+		quoted, err := json.Marshal(apiVersion)
+		if err != nil {
+			return dst, err
+		}
+		dst = append(dst, object[:end-int64(len(value))]...)
+		dst = append(dst, quoted...)
+		return append(dst, object[end:]...), nil
+	}
+	if _, err := d.ReadToken(); err != nil && !errors.Is(err, io.EOF) {
+		return dst, fmt.Errorf("watchcache: stored JSON: %w", err)
+	}
+	return append(dst, object...), nil
+}

@@ -1,0 +1,175 @@
+package watchcache
+
+import (
+	"net/http"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// writeDeadline bounds each write to a client, so that a client that takes nothing does not hold a
+// goroutine for ever. A write only records its start; one timer checks all of them. A
+// ResponseWriter without deadlines, as in tests, is not bounded.
+type writeDeadline struct {
+	set     *writeDeadlines
+	control *http.ResponseController
+	started atomic.Int64 // start of the current write in Unix nanoseconds; 0: none
+	source  atomic.Pointer[changeSource]
+
+	mu          sync.Mutex
+	hasDeadline bool // there is a deadline
+	closed      bool // the writer must not be used any more: net/http's for HTTP/2 panics
+}
+
+const (
+	// closeGrace bounds a write after the cache was closed, drainGrace one after a drain. A host is
+	// slow when all clients of a replica move to it, and a client that is cut off has to list
+	// again.
+	closeGrace = time.Second
+	drainGrace = 10 * time.Second
+	// checksPerTimeout is how often a write is checked within its timeout.
+	checksPerTimeout = 8
+)
+
+// writeDeadlines holds the deadlines of the bodies being written. A timer runs while there are any.
+// It is not stopped between writes, because that would cost more than checking in vain. It is safe
+// for concurrent use.
+type writeDeadlines struct {
+	timeout time.Duration
+	stalled *atomic.Uint64 // counts writes that timed out
+
+	grace atomic.Int64 // timeout of writes after close, in nanoseconds; 0: not closed
+
+	mu     sync.Mutex
+	active map[*writeDeadline]struct{} // one for each request
+	timer  *time.Timer                 // nil: not running
+}
+
+func (ds *writeDeadlines) start(w http.ResponseWriter) *writeDeadline {
+	wd := &writeDeadline{set: ds, control: http.NewResponseController(w)}
+	ds.mu.Lock()
+	defer ds.mu.Unlock()
+	if ds.active == nil {
+		ds.active = map[*writeDeadline]struct{}{}
+	}
+	ds.active[wd] = struct{}{}
+	if ds.timer == nil {
+		ds.timer = time.AfterFunc(ds.timeout/checksPerTimeout, ds.check)
+	}
+	return wd
+}
+
+// check ends the writes that have timed out.
+func (ds *writeDeadlines) check() {
+	now := time.Now()
+	for _, wd := range ds.startedBefore(now.Add(-ds.timeout)) {
+		if wd.setDeadline(now.Add(-time.Second)) {
+			ds.stalled.Add(1)
+		}
+	}
+	ds.mu.Lock()
+	defer ds.mu.Unlock()
+	if ds.timer = nil; len(ds.active) > 0 {
+		ds.timer = time.AfterFunc(ds.timeout/checksPerTimeout, ds.check)
+	}
+}
+
+// startedBefore returns the deadlines whose write started before then.
+func (ds *writeDeadlines) startedBefore(then time.Time) (out []*writeDeadline) {
+	ds.mu.Lock()
+	defer ds.mu.Unlock()
+	for wd := range ds.active {
+		if since := wd.started.Load(); since != 0 && since <= then.UnixNano() {
+			out = append(out, wd)
+		}
+	}
+	return out
+}
+
+// slowAfter is how long a write must have taken for its client to count as taking nothing.
+const slowAfter = time.Second
+
+// shed ends up to n writes of watchers that take nothing, those furthest behind first. It returns
+// how many it has ended.
+func (ds *writeDeadlines) shed(n int) (ended int) {
+	type late struct {
+		*writeDeadline
+		by int
+	}
+	var all []late
+	now := time.Now()
+	for _, wd := range ds.startedBefore(now.Add(-slowAfter)) {
+		if from := wd.source.Load(); from != nil {
+			if by := (*from).behind(); by > 0 {
+				all = append(all, late{wd, by})
+			}
+		}
+	}
+	slices.SortFunc(all, func(a, b late) int { return b.by - a.by })
+	for _, l := range all[:min(n, len(all))] {
+		if l.setDeadline(now.Add(-time.Second)) {
+			ds.stalled.Add(1)
+			ended++
+		}
+	}
+	return ended
+}
+
+// close shortens the timeout of current and later writes to grace.
+func (ds *writeDeadlines) close(grace time.Duration) {
+	if had := ds.grace.Load(); had == 0 || int64(grace) < had {
+		ds.grace.Store(int64(grace))
+	}
+	ds.mu.Lock()
+	ds.stopIdleTimer()
+	ds.mu.Unlock()
+	for _, wd := range ds.startedBefore(time.Now()) {
+		wd.setDeadline(time.Now().Add(grace))
+	}
+}
+
+// stopIdleTimer stops the timer if nothing is being written after close. The caller holds the lock.
+func (ds *writeDeadlines) stopIdleTimer() {
+	if ds.grace.Load() != 0 && len(ds.active) == 0 && ds.timer != nil && ds.timer.Stop() {
+		ds.timer = nil
+	}
+}
+
+// setDeadline sets the deadline. It returns false if the request has ended.
+func (wd *writeDeadline) setDeadline(deadline time.Time) bool {
+	wd.mu.Lock()
+	defer wd.mu.Unlock()
+	if wd.closed {
+		return false
+	}
+	wd.hasDeadline = true
+	_ = wd.control.SetWriteDeadline(deadline)
+	return true
+}
+
+// begin records the start of a write.
+func (wd *writeDeadline) begin() {
+	now := time.Now()
+	wd.started.Store(now.UnixNano())
+	if grace := wd.set.grace.Load(); grace != 0 {
+		wd.setDeadline(now.Add(time.Duration(grace)))
+	}
+}
+
+// done records the end of a write.
+func (wd *writeDeadline) done() { wd.started.Store(0) }
+
+// close ends the deadline with its request. A later request on the connection has its own.
+func (wd *writeDeadline) close() {
+	wd.set.mu.Lock()
+	delete(wd.set.active, wd)
+	wd.set.stopIdleTimer()
+	wd.set.mu.Unlock()
+	wd.mu.Lock()
+	defer wd.mu.Unlock()
+	wd.closed = true
+	if wd.hasDeadline {
+		_ = wd.control.SetWriteDeadline(time.Time{})
+	}
+}

@@ -1,0 +1,128 @@
+package watchcache
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// stuckWriter blocks in Write until its deadline is in the past.
+type stuckWriter struct {
+	header   http.Header
+	deadline chan time.Time
+}
+
+func (w *stuckWriter) Header() http.Header                { return w.header }
+func (w *stuckWriter) WriteHeader(int)                    {}
+func (w *stuckWriter) Flush()                             {}
+func (w *stuckWriter) SetWriteDeadline(t time.Time) error { w.deadline <- t; return nil }
+func (w *stuckWriter) Write([]byte) (int, error) {
+	for d := range w.deadline {
+		if !d.IsZero() {
+			time.Sleep(time.Until(d))
+			return 0, http.ErrHandlerTimeout
+		}
+	}
+	return 0, nil
+}
+
+// TestStall: a client that takes nothing is let go after a while, one that takes a little now and
+// then never; and Close waits for nobody for long.
+func TestStall(t *testing.T) {
+	for _, closed := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newSource(t, 0, func(cfg *Config) { cfg.WriteTimeout = 8 * time.Minute })
+			defer s.close()
+			s.put("ns", "a", "red")
+			began, done := time.Now(), make(chan struct{})
+			go func() {
+				defer close(done)
+				w := &stuckWriter{header: http.Header{}, deadline: make(chan time.Time, 16)}
+				s.cache.ServeList(w, newRequest("watch=1&timeoutSeconds=36000"), "", "")
+			}()
+			slow := newRecorder()
+			defer s.watch("timeoutSeconds=36000", slow)()
+			synctest.Wait()
+			for range 4 {
+				slow.hold()
+				s.put("ns", "a", "blue")
+				time.Sleep(time.Minute)
+				slow.free()
+				synctest.Wait()
+			}
+			want := 9 * time.Minute
+			if closed {
+				s.cache.Close()
+				want = 4*time.Minute + closeGrace
+			}
+			<-done
+			if d := time.Since(began); d > want || d < want-2*time.Minute {
+				t.Errorf("closed %v: let go after %v", closed, d)
+			}
+			if got := len(slow.events(t)); got < 5 {
+				t.Errorf("the slow client got %d events", got)
+			}
+			if n := s.cache.Stats().Stalled; !closed && n != 1 {
+				t.Errorf("%d stalled", n)
+			}
+		})
+	}
+}
+
+// TestShed: of clients that take nothing, those that are furthest behind are let go, and what was
+// kept for them; nobody else is.
+func TestShed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSource(t, 2000, nil)
+		defer s.close()
+		s.put("ns", "a", "red")
+		stuck := func(query string) <-chan struct{} {
+			done := make(chan struct{})
+			w := &stuckWriter{header: http.Header{}, deadline: make(chan time.Time, 16)}
+			go func() {
+				defer close(done)
+				s.cache.ServeList(w, newRequest("watch=1&timeoutSeconds=36000"+query), "", "")
+			}()
+			synctest.Wait()
+			return done
+		}
+		all, red := stuck(""), stuck("&labelSelector=color%3Dred")
+		healthy := newRecorder()
+		defer s.watch("timeoutSeconds=36000", healthy)()
+		for i := range 300 {
+			s.put("ns", fmt.Sprint("n", i%100), "blue")
+		}
+		synctest.Wait()
+		kept := s.cache.BacklogBytes()
+		if n := s.cache.Shed(9); n != 0 {
+			t.Errorf("%d are let go that have only just begun to write", n)
+		}
+		time.Sleep(2 * slowAfter)
+		if n := s.cache.Shed(1); n != 1 {
+			t.Errorf("%d are let go", n)
+		}
+		<-all
+		if now := s.cache.BacklogBytes(); kept < 100*20 || now > kept/10 {
+			t.Errorf("%d bytes are kept, and then %d", kept, now)
+		}
+		synctest.Wait()
+		select {
+		case <-red:
+			t.Error("one that is not late is let go")
+		default:
+		}
+		if n := s.cache.Shed(9); n != 0 {
+			t.Errorf("%d more are let go", n)
+		}
+		s.put("ns", "last", "blue")
+		synctest.Wait()
+		if got := healthy.events(t); !strings.Contains(got[len(got)-1], "last") {
+			t.Errorf("the healthy one got %s last", got[len(got)-1])
+		}
+		s.cache.Close()
+		<-red
+	})
+}

@@ -1,0 +1,105 @@
+package proxy
+
+import (
+	"context"
+	"crypto/sha256"
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"k8s.io/apiserver/pkg/authentication/authenticator"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/utils/lru"
+)
+
+// TestDigest: questions that read alike when their texts are strung together are different ones.
+func TestDigest(t *testing.T) {
+	seen := map[[sha256.Size]byte]int{}
+	for i, q := range []struct {
+		who user.DefaultInfo
+		to  action
+	}{
+		{}, {who: user.DefaultInfo{Name: "ab"}}, {who: user.DefaultInfo{Name: "a", UID: "b"}}, {who: user.DefaultInfo{UID: "ab"}},
+		{who: user.DefaultInfo{Groups: []string{"a", "b"}}}, {who: user.DefaultInfo{Groups: []string{"ab"}}},
+		{who: user.DefaultInfo{Groups: []string{"a"}, Extra: map[string][]string{"b": nil}}},
+		{who: user.DefaultInfo{Extra: map[string][]string{"a": {"b"}}}}, {who: user.DefaultInfo{Extra: map[string][]string{"a": nil, "b": nil}}},
+		{to: action{namespace: "a", name: "b"}}, {to: action{name: "ab"}}, {to: action{verb: "list"}},
+		{to: action{labelText: "a"}}, {to: action{fieldText: "a"}},
+	} {
+		id := q.to.digest(&q.who)
+		if again := q.to.digest(&q.who); again != id {
+			t.Errorf("question %d has two digests", i)
+		}
+		if j, ok := seen[id]; ok {
+			t.Errorf("questions %d and %d look alike", j, i)
+		}
+		seen[id] = i
+	}
+}
+
+// TestFreshPermission: what was allowed a moment ago is not asked again, and what was not is.
+func TestFreshPermission(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		asked, answer := 0, authorizer.DecisionAllow
+		a := &authorization{breaker: &breaker{}, timeout: time.Second, localTTL: time.Second, allowedAt: lru.New(maxCachedAnswers)}
+		a.cached = authorizer.AuthorizerFunc(func(context.Context, authorizer.Attributes) (authorizer.Decision, string, error) {
+			asked++
+			return answer, "", nil
+		})
+		for i, step := range []struct {
+			after    time.Duration
+			decision authorizer.Decision
+			ok       bool
+			asked    int
+		}{
+			{0, authorizer.DecisionAllow, true, 1},
+			{time.Second / 2, authorizer.DecisionDeny, true, 1},
+			{time.Second / 2, authorizer.DecisionDeny, false, 2},
+			{0, authorizer.DecisionDeny, false, 3},
+			{0, authorizer.DecisionAllow, true, 4},
+			{time.Second / 2, authorizer.DecisionAllow, true, 4},
+		} {
+			time.Sleep(step.after)
+			answer = step.decision
+			d := a.allows(t.Context(), &user.DefaultInfo{Name: "jane"}, &action{verb: "list", resource: "pods"}, reviewOptions{grace: time.Hour})
+			if d != map[bool]decision{true: decisionAllow, false: decisionDeny}[step.ok] || asked != step.asked {
+				t.Errorf("step %d: %d, asked %d times", i, d, asked)
+			}
+		}
+	})
+}
+
+// TestFreshToken is TestFreshPermission for tokens.
+func TestFreshToken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		asked, valid := 0, true
+		a := &authentication{breaker: &breaker{}, localTTL: time.Second, tokenAnswers: lru.New(maxCachedAnswers), reviewLimit: newReviewLimiter()}
+		a.tokens = authenticator.RequestFunc(func(*http.Request) (*authenticator.Response, bool, error) {
+			asked++
+			return &authenticator.Response{User: &user.DefaultInfo{Name: "jane"}}, valid, nil
+		})
+		for i, step := range []struct {
+			after time.Duration
+			token string
+			valid bool
+			ok    bool
+			asked int
+		}{
+			{0, "one", true, true, 1},
+			{time.Second / 2, "one", false, true, 1},
+			{0, "two", true, true, 2},
+			{time.Second / 2, "one", false, false, 3},
+			{0, "one", false, false, 4},
+		} {
+			time.Sleep(step.after)
+			valid = step.valid
+			r := &http.Request{Header: http.Header{"Authorization": {"Bearer " + step.token}}}
+			who, d := a.authenticate(r, reviewOptions{grace: time.Hour})
+			if (who != nil) != step.ok || d != map[bool]decision{true: decisionAllow, false: decisionDeny}[step.ok] || asked != step.asked {
+				t.Errorf("step %d: %v, %d, asked %d times", i, who, d, asked)
+			}
+		}
+	})
+}

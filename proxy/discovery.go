@@ -1,0 +1,182 @@
+package proxy
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+
+	"github.com/weirproject/weir/internal/watchcache"
+	"github.com/weirproject/weir/internal/wire"
+)
+
+// errNotWatchable: the upstream has no such resource, or it cannot be listed and watched.
+var errNotWatchable = errors.New("cannot be listed and watched")
+
+// resourceInfo is what has to be known of a resource to hold it.
+type resourceInfo struct {
+	watchcache.Resource
+	encoding wire.Encoding
+	// unknownFields: the upstream may know fields of this built-in kind that our Go type does not,
+	// so that only its own bytes are whole.
+	unknownFields bool
+	// definition is what it was when the rest was asked for.
+	definition definition
+}
+
+const crdPath = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+
+// typesMinor is the minor version of Kubernetes whose types this binary has: that of its
+// k8s.io/api.
+const typesMinor = 37
+
+// discoverer asks the upstream what resources are.
+type discoverer struct{ client rest.Interface }
+
+func (d discoverer) get(ctx context.Context, into any, path ...string) error {
+	raw, err := d.client.Get().AbsPath(path...).SetHeader("Accept", wire.ContentTypeJSON).DoRaw(ctx)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(raw, into)
+}
+
+// preferredVersion fills in the preferred version of a group.
+func (d discoverer) preferredVersion(ctx context.Context, gvr schema.GroupVersionResource) (schema.GroupVersionResource, error) {
+	if gvr.Version != "" {
+		return gvr, nil
+	}
+	var group metav1.APIGroup
+	if err := d.get(ctx, &group, "/apis", gvr.Group); err != nil {
+		return gvr, fmt.Errorf("group %s: %w", gvr.Group, err)
+	}
+	gvr.Version = group.PreferredVersion.Version
+	return gvr, nil
+}
+
+// discover finds out what a resource is, if it is one that may be held.
+func (d discoverer) discover(ctx context.Context, gvr schema.GroupVersionResource) (*resourceInfo, error) {
+	if err := d.servedLocally(ctx, gvr.GroupVersion()); err != nil {
+		return nil, err
+	}
+	path := []string{"/apis", gvr.Group, gvr.Version}
+	if gvr.Group == "" {
+		path = []string{"/api", gvr.Version}
+	}
+	var list metav1.APIResourceList
+	if err := d.get(ctx, &list, path...); err != nil {
+		if apierrors.IsNotFound(err) {
+			err = errors.Join(errNotWatchable, err)
+		}
+		return nil, err
+	}
+	for i := range list.APIResources {
+		r := &list.APIResources[i]
+		if r.Name != gvr.Resource {
+			continue
+		}
+		if !slices.Contains(r.Verbs, "list") || !slices.Contains(r.Verbs, "watch") {
+			break
+		}
+		defined := d.definition(ctx, gvr) // before anything that it may be the definition of
+		k := &resourceInfo{definition: defined, Resource: watchcache.Resource{GroupVersionResource: gvr, Kind: r.Kind, Namespaced: r.Namespaced}}
+		return k, d.complete(ctx, k)
+	}
+	return nil, errNotWatchable
+}
+
+// complete adds the encoding, the Go type and the selectable fields.
+func (d discoverer) complete(ctx context.Context, k *resourceInfo) error {
+	k.encoding = wire.JSON
+	object, err := scheme.Scheme.New(k.GroupVersionKind())
+	if err != nil {
+		return d.readCRD(ctx, k)
+	}
+	k.encoding, k.Type = wire.Protobuf, reflect.TypeOf(object).Elem()
+	k.Fields = watchcache.BuiltinFields(k.GroupVersionKind())
+	var v struct{ Minor string }
+	if err := d.get(ctx, &v, "/version"); err != nil {
+		return err
+	}
+	minor, err := strconv.Atoi(strings.TrimRight(v.Minor, "+"))
+	k.unknownFields = err != nil || minor > typesMinor
+	return nil
+}
+
+// readCRD reads what the definition of a custom resource says: its selectable fields and the kind
+// of its lists. Where it may not be read, there are no such fields: requests that name them go
+// upstream.
+func (d discoverer) readCRD(ctx context.Context, k *resourceInfo) error {
+	var crd struct {
+		Spec struct {
+			Names    struct{ ListKind string }
+			Versions []struct {
+				Name             string
+				SelectableFields []struct{ JSONPath string }
+			}
+		}
+	}
+	name := k.GroupVersionResource.Resource + "." + k.Group
+	err := d.get(ctx, &crd, crdPath, name)
+	if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
+		return nil
+	}
+	k.ListKind = crd.Spec.Names.ListKind // empty: the usual one
+	for _, v := range crd.Spec.Versions {
+		if v.Name != k.Version {
+			continue
+		}
+		for _, f := range v.SelectableFields {
+			path := strings.TrimPrefix(f.JSONPath, ".")
+			k.Fields = append(k.Fields, watchcache.Field{Label: path, Paths: []string{path}})
+		}
+	}
+	return err
+}
+
+var (
+	// errAggregated is returned for a resource that another server serves behind kube-apiserver. It
+	// may show each caller something else by one permission, as OpenShift does with projects, so it
+	// is never held.
+	errAggregated = errors.New("it is served by an aggregated API server")
+	// errUnknownOrigin is returned for a resource of which it is not known who serves it. It is not
+	// held either.
+	errUnknownOrigin = errors.New("its APIService does not tell that kube-apiserver itself serves it, get of apiservices.apiregistration.k8s.io is needed")
+)
+
+const (
+	aggregatorGroup = "/apis/apiregistration.k8s.io"
+	apiServices     = aggregatorGroup + "/v1/apiservices"
+)
+
+// servedLocally returns nil if the upstream itself serves the version of the group, as it does
+// built-in kinds and custom resources. An upstream that has no aggregator serves all it has. The
+// error is errAggregated or errUnknownOrigin.
+func (d discoverer) servedLocally(ctx context.Context, gv schema.GroupVersion) error {
+	var service struct {
+		metav1.TypeMeta
+		metav1.ObjectMeta `json:"metadata"`
+		Spec              struct{ Service *struct{} }
+	}
+	name := gv.Version + "." + gv.Group
+	err := d.get(ctx, &service, apiServices, name)
+	switch {
+	case err == nil && service.Spec.Service != nil:
+		return errAggregated
+	case err == nil && service.Kind == "APIService" && service.Name == name:
+		return nil
+	case apierrors.IsNotFound(err) && apierrors.IsNotFound(d.get(ctx, &metav1.APIGroup{}, aggregatorGroup)):
+		return nil
+	}
+	return errors.Join(errUnknownOrigin, err)
+}

@@ -1,0 +1,172 @@
+package proxy
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/endpoints/request"
+
+	"github.com/weirproject/weir/internal/watchcache"
+)
+
+const (
+	// maxQuery bounds the query of a request, in bytes. kube-apiserver bounds only the whole head,
+	// at 1 MiB, and takes a second for a selector of that size.
+	maxQuery = 64 << 10
+	// maxParsing bounds the WATCHes whose selectors are being read. That takes some milliseconds at
+	// most.
+	maxParsing = 64
+	// retryAfterSeconds is when who was refused is to come again.
+	retryAfterSeconds = 1
+)
+
+// flowControl bounds requests by what they are: reads and all others by seats that are waited for,
+// and those that last by their number.
+type flowControl struct {
+	readOnly, mutating *seatPool
+	longRunning        *longRunningLimiter
+	parsing            *seatPool // for those that last, while their selectors are read
+}
+
+func newFlowControl(o *Options) *flowControl {
+	return &flowControl{
+		readOnly:    newSeatPool(o.MaxRequests, o.timeouts.seat),
+		mutating:    newSeatPool(o.MaxMutating, o.timeouts.seat),
+		longRunning: newLongRunningLimiter(o),
+		parsing:     newSeatPool(maxParsing, o.timeouts.seat),
+	}
+}
+
+// seatsFor returns the seats that a request shares which does not last.
+func (a *flowControl) seatsFor(info *request.RequestInfo) *seatPool {
+	if slices.Contains([]string{"get", "list", "head"}, info.Verb) {
+		return a.readOnly
+	}
+	return a.mutating
+}
+
+// isLongRunning reports whether a request lasts as long as its client likes, as kube-apiserver sees
+// it.
+func isLongRunning(info *request.RequestInfo) bool {
+	return info.Verb == "watch" || info.Verb == "proxy" ||
+		info.IsResourceRequest && slices.Contains([]string{"attach", "exec", "proxy", "log", "portforward"}, info.Subresource)
+}
+
+// errTooMany tells a client to come again.
+var errTooMany = apierrors.NewTooManyRequests("Too many requests, please try again later.", retryAfterSeconds)
+
+// errQueryTooLong returns what a request gets whose query is above maxQuery.
+func errQueryTooLong() error {
+	return &apierrors.StatusError{ErrStatus: metav1.Status{
+		Status: metav1.StatusFailure, Code: http.StatusRequestURITooLong, Reason: metav1.StatusReasonRequestEntityTooLarge,
+		Message: fmt.Sprintf("The query of the request is longer than %d bytes.", maxQuery),
+	}}
+}
+
+// reject answers a request that was not let in.
+func (s *Server) reject(w http.ResponseWriter, r *http.Request, why error) {
+	if isOverLimit(r) {
+		w.Header().Set("Connection", "close")
+	}
+	if s.discardBody(w, r) {
+		watchcache.WriteError(w, r, why)
+	}
+	if a, ok := w.(*responseWriter); ok {
+		a.countRejected()
+	}
+}
+
+// flowOf returns whose requests a request shares seats with. It asks nobody: a caller is known by a
+// certificate, or by a token that a review or the upstream has let in before. Everybody else is one
+// flow, so that made-up tokens bring nobody more than one share.
+func (s *Server) flowOf(r *http.Request, info *request.RequestInfo) flow {
+	who, key := s.cachedCaller(r)
+	f := flow{levelEveryone, key}
+	switch {
+	case key == "":
+	case info.APIGroup == "coordination.k8s.io" && info.Resource == "leases":
+		f.level = levelLeases
+	case who != nil && isSystem(who):
+		f.level = levelSystem
+	}
+	return f
+}
+
+// cachedCaller returns a name of the caller, which is empty if nobody knows who it is, and the
+// caller, if there is more than a name.
+func (s *Server) cachedCaller(r *http.Request) (who user.Info, key string) {
+	if c, _ := s.authn.byCertificate(r); c != nil {
+		return c.user, userKey(c.user)
+	}
+	id := tokenID(r)
+	if last, ok := s.authn.tokenAnswers.Get(id); ok {
+		who = last.(cachedAnswer).user
+		return who, userKey(who)
+	}
+	if _, ok := s.upstream.acceptedTokens.Get(id); ok {
+		return nil, tokenKey(id)
+	}
+	return nil, ""
+}
+
+// userKey returns the name of a caller among others.
+func userKey(who user.Info) string { return "user " + who.GetName() }
+
+// tokenKey returns the name of a caller of whom only the token is known.
+func tokenKey(id [sha256.Size]byte) string { return "token " + string(id[:]) }
+
+const (
+	scheduler         = "system:kube-scheduler"
+	controllerManager = "system:kube-controller-manager"
+	systemAccounts    = "system:serviceaccount:kube-system:"
+)
+
+// isSystem reports whether a caller is one of those that a cluster is run by: administrators,
+// nodes, and the control plane.
+func isSystem(who user.Info) bool {
+	name := who.GetName()
+	return name == scheduler || name == controllerManager || strings.HasPrefix(name, systemAccounts) ||
+		slices.ContainsFunc(who.GetGroups(), func(g string) bool { return g == user.SystemPrivilegedGroup || g == user.NodesGroup })
+}
+
+// admit answers a request if there is a place for it. Before it has one nothing of its query is
+// read but whether it is a WATCH.
+func (s *Server) admit(a *responseWriter, r *http.Request) {
+	if len(r.URL.RawQuery) > maxQuery {
+		bare := *r.URL
+		bare.RawQuery = ""
+		a.startCounting(s.metrics, r, requestInfoOf(r.Method, &bare))
+		defer a.finish()
+		s.reject(a, r, errQueryTooLong())
+		return
+	}
+	parsed, known := s.requests.lookup(r)
+	a.startCounting(s.metrics, r, parsed.info)
+	defer a.finish()
+	if isOverLimit(r) {
+		s.reject(a, r, errTooMany)
+		return
+	}
+	r = s.authn.withIdentity(r)
+	if isLongRunning(parsed.info) {
+		s.admitLongRunning(a, r, parsed, known)
+		return
+	}
+	f := s.flowOf(r, parsed.info)
+	in := s.flowControl.seatsFor(parsed.info)
+	if !in.acquire(r.Context(), f) {
+		s.reject(a, r, errTooMany)
+		return
+	}
+	defer in.release(f)
+	if !known {
+		parsed = s.requests.parse(r, parsed)
+	}
+	s.serve(a, r, parsed.read)
+}

@@ -1,0 +1,50 @@
+package proxy
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+var (
+	bySeat = []string{"request_kind", "class"}
+
+	descSeats = prometheus.NewDesc("weir_proxy_seats",
+		"Requests that have a seat.", bySeat, nil)
+	descWaiting = prometheus.NewDesc("weir_proxy_seat_queue_length",
+		"Requests that wait for a seat.", bySeat, nil)
+	descWatchBudget = prometheus.NewDesc("weir_proxy_watch_memory_budget_bytes",
+		"What all watches may take together; 0: it has no bound.", nil, nil)
+	descWatchUsed = prometheus.NewDesc("weir_proxy_watch_memory_used_bytes",
+		"What they take, with their connections and what is kept for those that are late.", nil, nil)
+	descWatchLate = prometheus.NewDesc("weir_proxy_watch_memory_late_bytes",
+		"The part of it that is kept for watches which are late.", nil, nil)
+	descShed = prometheus.NewDesc("weir_proxy_watches_shed_total",
+		"Watches that were ended to stay within the budget: their clients took nothing.", nil, nil)
+	descWatchRefused = prometheus.NewDesc("weir_proxy_watches_refused_total",
+		"Watches that were refused: all for too many altogether, user for too many of one user, memory for the budget.", []string{"for"}, nil)
+)
+
+func describeFlowControl(ch chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{descSeats, descWaiting, descWatchBudget, descWatchUsed, descWatchLate, descWatchRefused, descShed} {
+		ch <- d
+	}
+}
+
+func (a *flowControl) collect(ch chan<- prometheus.Metric) {
+	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
+	}
+	for kind, s := range map[string]*seatPool{"readOnly": a.readOnly, "mutating": a.mutating} {
+		taken, waiting := s.counts()
+		for c := range priorityLevels {
+			gauge(descSeats, float64(taken[c]), kind, c.String())
+			gauge(descWaiting, float64(waiting[c]), kind, c.String())
+		}
+	}
+	l := a.longRunning
+	gauge(descWatchBudget, float64(max(l.memory, 0)))
+	gauge(descWatchUsed, float64(l.memoryUsed()))
+	gauge(descWatchLate, float64(l.backlog()))
+	for why, n := range map[string]uint64{"all": l.rejected[limitTotal].Load(), "user": l.rejected[limitUser].Load(), "memory": l.rejected[limitMemory].Load()} {
+		ch <- prometheus.MustNewConstMetric(descWatchRefused, prometheus.CounterValue, float64(n), why)
+	}
+}

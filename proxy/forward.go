@@ -1,0 +1,99 @@
+package proxy
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/weirproject/weir/internal/watchcache"
+)
+
+// forwardWithTimeout is pass for a read that would be answered with late if the upstream did not
+// answer it in time: one that is stalled does not.
+func (s *Server) forwardWithTimeout(w http.ResponseWriter, r *http.Request, late error) {
+	ctx, cancel := context.WithCancelCause(r.Context())
+	defer cancel(nil)
+	timer := time.AfterFunc(s.opts.timeouts.read, func() { cancel(late) })
+	defer timer.Stop()
+	s.forward(&firstHeader{w, func() { timer.Stop() }}, r.WithContext(ctx))
+}
+
+// firstHeader tells when an answer begins.
+type firstHeader struct {
+	http.ResponseWriter
+	begins func()
+}
+
+// Unwrap is for http.ResponseController.
+func (f *firstHeader) Unwrap() http.ResponseWriter { return f.ResponseWriter }
+
+func (f *firstHeader) WriteHeader(code int) {
+	f.begins()
+	f.ResponseWriter.WriteHeader(code)
+}
+
+// forward sends the request upstream in the caller's name.
+func (s *Server) forward(w http.ResponseWriter, r *http.Request) {
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	defer context.AfterFunc(s.closing, cancel)()
+	r = r.WithContext(ctx)
+	w = newDeadlineWriter(w)
+	upgrade := r.Header.Get("Upgrade") != ""
+	switch parsed, _ := s.requests.lookup(r); {
+	case parsed.info.Verb == "watch" && !upgrade:
+		watch, p := s.forwardedWatches.begin(w, r, cancel)
+		defer s.forwardedWatches.forget(p)
+		r = watch
+	case isLongRunning(parsed.info) || upgrade: // a shutdown does not wait for it
+		s.unfinished.add(-1)
+		defer s.unfinished.add(1)
+	}
+	who, _ := s.authn.byCertificate(r)
+	switch {
+	case who == nil && s.authn.unauthenticated(r):
+		watchcache.WriteError(w, r, errUnauthorized())
+	case who == nil:
+		s.upstream.serve(w, r, nil)
+	case hasImpersonation(r.Header):
+		to, err := s.authz.authorizeImpersonation(ctx, who.user, r.Header)
+		if err != nil {
+			watchcache.WriteError(w, r, err)
+			return
+		}
+		s.upstream.serve(w, r, to)
+	default:
+		s.upstream.serve(w, r, impersonationOf(who.user))
+	}
+}
+
+// writeStall is how long a write to a client may block before its connection, or stream, is closed.
+const writeStall = 5 * time.Minute
+
+// deadlineWriter gives each write of an answer that is passed on its time, so that a client that
+// takes nothing does not hold it for ever. What is answered from here is paced by package
+// watchcache.
+type deadlineWriter struct {
+	http.ResponseWriter
+	control *http.ResponseController
+}
+
+func newDeadlineWriter(w http.ResponseWriter) *deadlineWriter {
+	return &deadlineWriter{w, http.NewResponseController(w)}
+}
+
+// Unwrap is for http.ResponseController.
+func (dw *deadlineWriter) Unwrap() http.ResponseWriter { return dw.ResponseWriter }
+
+func (dw *deadlineWriter) Write(b []byte) (int, error) {
+	_ = dw.control.SetWriteDeadline(time.Now().Add(writeStall)) // a writer that knows none is a test's
+	return dw.ResponseWriter.Write(b)
+}
+
+// FlushError comes after each write: between two, there is no hurry.
+func (dw *deadlineWriter) FlushError() error {
+	_ = dw.control.SetWriteDeadline(time.Now().Add(writeStall))
+	err := dw.control.Flush()
+	_ = dw.control.SetWriteDeadline(time.Time{})
+	return err
+}

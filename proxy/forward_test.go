@@ -1,0 +1,309 @@
+package proxy
+
+import (
+	"bufio"
+	"crypto/tls"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+
+	"github.com/weirproject/weir/apiserver"
+)
+
+// TestIdentities: a token travels as it came; a certificate's identity by impersonation, with
+// nothing that the caller said of itself.
+func TestIdentities(t *testing.T) {
+	u := startUpstream(t, apiserver.Options{})
+	f := startProxy(t, u, Options{})
+	last := func() asked {
+		t.Helper()
+		passed := u.passed("/version")
+		if len(passed) != 1 {
+			t.Fatalf("%d requests upstream", len(passed))
+		}
+		return passed[0]
+	}
+	f.get("jane", "/version", "X-Remote-User", "root", "X-Remote-Group", "system:masters", "Impersonate-User", "joe", "X-Custom", "kept")
+	h := last().header
+	if h.Get("Authorization") != "Bearer token-jane" || h.Get("X-Remote-User") != "" || h.Get("X-Remote-Group") != "" ||
+		h.Get("Impersonate-User") != "joe" || h.Get("X-Custom") != "kept" || h.Get("X-Forwarded-For") != "127.0.0.1" {
+		t.Errorf("a token: %v", h)
+	}
+
+	certified := f.http1(f.authCA.issue(t, "carol", "staff"))
+	f.open(certified, http.MethodGet, "/version", "Authorization", "Bearer token-jane", "X-Remote-User", "root",
+		"Connection", "Impersonate-User, Impersonate-Group")
+	h = last().header
+	if h.Get("Authorization") != "Bearer "+ownToken || h.Get("Impersonate-User") != "carol" ||
+		!slices.Equal(h.Values("Impersonate-Group"), []string{"staff"}) || h.Get("X-Remote-User") != "" {
+		t.Errorf("a certificate: %v", h)
+	}
+
+	nobody := f.clientWith(f.authCA.issue(t, "system:anonymous", "system:unauthenticated", "staff"))
+	f.open(nobody, http.MethodGet, "/version")
+	h = last().header
+	if h.Get("Impersonate-User") != "system:anonymous" || !slices.Equal(h.Values("Impersonate-Group"), []string{"staff", "system:unauthenticated"}) {
+		t.Errorf("nobody's certificate: %v", h)
+	}
+
+	foreign := f.clientWith(newAuthority(t).issue(t, "carol", "system:masters"))
+	f.open(foreign, http.MethodGet, "/version", "Authorization", "Bearer token-jane")
+	if h = last().header; h.Get("Authorization") != "Bearer token-jane" || hasImpersonation(h) {
+		t.Errorf("somebody else's certificate: %v", h)
+	}
+	f.open(f.client, http.MethodGet, "/version")
+	if h = last().header; h.Get("Authorization") != "" || hasImpersonation(h) {
+		t.Errorf("nobody: %v", h)
+	}
+}
+
+// TestCertificateRefused: who shows a certificate that is not believed, and nothing else, is not
+// nobody, and gets kube-apiserver's 401.
+func TestCertificateRefused(t *testing.T) {
+	u := startUpstream(t, apiserver.Options{Pods: 3})
+	f := startProxy(t, u, Options{Resources: []string{"pods"}, Cached: []string{"pods"}})
+	f.ready()
+	page := f.page()
+	ours := "/api/v1/pods?limit=1&continue=" + page // which the upstream knows nothing of
+	for name, cert := range map[string]*tls.Certificate{
+		"expired":  f.authCA.issueUntil(t, time.Now().Add(-time.Minute), "carol", "staff"),
+		"foreign":  newAuthority(t).issue(t, "carol", "system:masters"),
+		"nobody's": f.authCA.issue(t, "system:anonymous", "staff"), // in another's name it would be in one group more
+	} {
+		for _, client := range []*http.Client{f.clientWith(cert), f.http1(cert)} {
+			for _, path := range []string{"/api/v1/pods?resourceVersion=0", "/api/v1/nodes", "/version", "/metrics", ours} {
+				resp := f.open(client, http.MethodGet, path)
+				var status metav1.Status
+				if err := json.NewDecoder(resp.Body).Decode(&status); err != nil || resp.StatusCode != http.StatusUnauthorized || status.Reason != metav1.StatusReasonUnauthorized {
+					t.Errorf("%s: %s: %s, %+v, %v", name, path, resp.Status, status, err)
+				}
+				for _, other := range []string{"Basic amFuZTpzZWNyZXQ=", "Bearer ", "bearer", "Bearer  token-jane"} { // which is no token
+					if resp := f.open(client, http.MethodGet, path, "Authorization", other); resp.StatusCode != http.StatusUnauthorized {
+						t.Errorf("%s, with %q: %s: %s", name, other, path, resp.Status)
+					}
+				}
+				if resp := f.open(client, http.MethodGet, path, "Sec-WebSocket-Protocol", webSocketToken+"dG9rZW4tamFuZQ"); resp.StatusCode != http.StatusUnauthorized {
+					t.Errorf("%s, with a token for what it is not: %s: %s", name, path, resp.Status)
+				}
+				if resp := f.open(client, http.MethodGet, path, "Authorization", "Bearer token-jane"); resp.StatusCode != http.StatusOK {
+					t.Errorf("%s, with a token: %s: %s", name, path, resp.Status)
+				}
+			}
+		}
+	}
+	for _, q := range u.passed("/") {
+		if q.header.Get("Authorization") != "Bearer token-jane" {
+			t.Errorf("%s went upstream as %v", q.uri, q.header)
+		}
+	}
+}
+
+// TestImpersonation: a caller with a certificate is asked about here, for each part of whom it
+// impersonates.
+func TestImpersonation(t *testing.T) {
+	u := startUpstream(t, apiserver.Options{})
+	f := startProxy(t, u, Options{Resources: []string{"pods"}})
+	f.ready()
+	client := f.clientWith(f.authCA.issue(t, "carol"))
+	whole := []string{"Impersonate-User", "system:serviceaccount:ns:sa", "Impersonate-Group", "g", "Impersonate-Uid", "u", "Impersonate-Extra-Acme.com%2fscope", "s"}
+	resp := f.open(client, http.MethodGet, "/api/v1/pods?resourceVersion=0", whole...)
+	passed := u.passed("/api/v1/pods")
+	if resp.StatusCode != http.StatusOK || len(passed) != 1 {
+		t.Fatalf("%s, %d upstream", resp.Status, len(passed))
+	}
+	h := passed[0].header
+	if h.Get("Impersonate-User") != "system:serviceaccount:ns:sa" || h.Get("Impersonate-Group") != "g" || h.Get("Impersonate-Uid") != "u" ||
+		h.Get("Impersonate-Extra-Acme.com%2fscope") != "s" || h.Get("Authorization") != "Bearer "+ownToken {
+		t.Errorf("%v", h)
+	}
+	for _, what := range []string{"serviceaccounts", "groups", "uids", "userextras"} {
+		u.deny(func(s authorizationv1.SubjectAccessReviewSpec) bool {
+			return s.User == "carol" && s.ResourceAttributes.Verb == "impersonate" && s.ResourceAttributes.Resource == what
+		})
+		if resp := f.open(client, http.MethodGet, "/api/v1/pods?resourceVersion=0", whole...); resp.StatusCode != http.StatusForbidden {
+			t.Errorf("without %s: %s", what, resp.Status)
+		}
+	}
+	if resp := f.open(client, http.MethodGet, "/version", "Impersonate-Group", "g"); resp.StatusCode != http.StatusBadRequest {
+		t.Errorf("a group of nobody: %s", resp.Status)
+	}
+	if len(u.passed("/api/v1/pods")) != 0 {
+		t.Error("a denied impersonation went upstream")
+	}
+}
+
+// TestUpgrade: a connection that is upgraded carries bytes both ways.
+func TestUpgrade(t *testing.T) {
+	u := startUpstream(t, apiserver.Options{})
+	f := startProxy(t, u, Options{})
+	echo := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Upgrade") != "echo/1" || r.Header.Get("Impersonate-User") != "carol" {
+			http.Error(w, "no", http.StatusBadRequest)
+			return
+		}
+		conn, rw, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			return
+		}
+		defer conn.Close()
+		fmt.Fprint(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: echo/1\r\n\r\n")
+		line, _ := rw.ReadString('\n')
+		fmt.Fprint(conn, "echo "+line)
+	}))
+	defer echo.Close()
+	// The same proxy, with the echo for its upstream.
+	cfg := rest.CopyConfig(u.config)
+	cfg.Host, cfg.TLSClientConfig = echo.URL, rest.TLSClientConfig{Insecure: true}
+	up, err := newUpstream(cfg, &f.proxy.opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.proxy.upstream.close()
+	f.proxy.upstream = up
+	resp := f.open(f.http1(f.authCA.issue(t, "carol")), http.MethodPost, "/api/v1/namespaces/n/pods/p/exec", "Connection", "Upgrade", "Upgrade", "echo/1")
+	if resp.StatusCode != http.StatusSwitchingProtocols {
+		t.Fatal(resp.Status)
+	}
+	both := resp.Body.(io.ReadWriteCloser)
+	fmt.Fprint(both, "hello\n")
+	if line, err := bufio.NewReader(both).ReadString('\n'); line != "echo hello\n" {
+		t.Errorf("%q, %v", line, err)
+	}
+	both.Close()
+}
+
+// TestContinue: pages go on where they began, and a token of ours that nobody here can go on with
+// is 410, never the upstream's 400.
+func TestContinue(t *testing.T) {
+	u := startUpstream(t, apiserver.Options{Pods: 5})
+	f := startProxy(t, u, Options{Resources: []string{"pods"}, Cached: []string{"pods"}})
+	f.ready()
+	seen, token := 0, ""
+	for {
+		code, body := f.get("jane", "/api/v1/pods?limit=2&continue="+token)
+		if code != http.StatusOK {
+			t.Fatalf("%d %.300s", code, body)
+		}
+		seen += strings.Count(body, `"uid":"`) - strings.Count(body, `"ownerReferences"`)
+		_, rest, more := strings.Cut(body[:min(len(body), 400)], `"continue":"`)
+		if !more {
+			break
+		}
+		token, _, _ = strings.Cut(rest, `"`)
+	}
+	if passed := u.passed("/api/v1/pods"); seen != 5 || len(passed) != 0 {
+		t.Errorf("%d pods, %d requests upstream", seen, len(passed))
+	}
+	if code, body := f.get("jane", "/api/v1/nodes?limit=2&continue="+token); code != http.StatusGone || !strings.Contains(body, `"reason":"Expired"`) {
+		t.Errorf("%d %s", code, body)
+	}
+}
+
+// TestHostile: whoever sends too much, or too slowly, is cut off or refused, and the server goes
+// on.
+func TestHostile(t *testing.T) {
+	u := startUpstream(t, apiserver.Options{Pods: 3})
+	f := startProxy(t, u, Options{Resources: []string{"pods"}})
+	f.ready()
+	resp := f.open(f.http1(nil), http.MethodGet, "/api/v1/pods?resourceVersion=0", "Authorization", "Bearer token-jane", "X-Large", strings.Repeat("x", 1<<20+4096))
+	if resp.StatusCode != http.StatusRequestHeaderFieldsTooLarge {
+		t.Errorf("a large header: %s", resp.Status)
+	}
+	// As large as a selector can be; a flood of distinct ones leaves nothing behind but the
+	// libraries' bounded caches.
+	for i := range 15 {
+		selector := fmt.Sprintf("k%d+in+(%s)", i, strings.TrimSuffix(strings.Repeat("v,", 20_000), ","))
+		if code, body := f.get("jane", "/api/v1/pods?resourceVersion=0&labelSelector="+selector); code != http.StatusOK {
+			t.Fatalf("a large selector: %d %.200s", code, body)
+		}
+	}
+	for _, path := range []string{
+		"/api/v1/pods?resourceVersion=0&labelSelector=" + strings.Repeat("(", 50_000),
+		"/api/v1/pods?resourceVersion=0&limit=-1&continue=%00",
+		"/api/v1/pods?resourceVersion=99999999999999999999999",
+		"/api/v1/pods?watch=maybe&resourceVersion=-1",
+		"/api//v1///pods?resourceVersion=0", "/apis/////", "/api/v1/namespaces//pods/..%2f..?resourceVersion=0",
+	} {
+		if code, _ := f.get("jane", path); code >= 500 {
+			t.Errorf("%.60s: %d", path, code)
+		}
+	}
+	addr := strings.TrimPrefix(f.proxy.URL(), "https://")
+	for _, text := range []string{"", "GET /api/v1/pods HTTP/1.1\r\n", "\x00\x00\x00\x00"} { // not even TLS
+		conn, err := net.Dial("tcp", addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprint(conn, text)
+		conn.Close()
+	}
+	body := strings.NewReader(strings.Repeat("x", 1<<20)) // on a GET, where nobody wants it
+	req, err := http.NewRequestWithContext(f.ctx, http.MethodGet, f.proxy.URL()+"/api/v1/pods?resourceVersion=0", body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer token-jane")
+	if resp, err := f.client.Do(req); err != nil || resp.StatusCode != http.StatusOK {
+		t.Errorf("a body on a GET: %v", err)
+	} else {
+		resp.Body.Close()
+	}
+	if s := f.proxy.servers[0]; s.ReadHeaderTimeout <= 0 || s.IdleTimeout <= 0 || s.HTTP2.SendPingTimeout <= 0 {
+		t.Error("a connection may stay for ever")
+	}
+}
+
+// TestNobodyImpersonated: an empty name in a header is nobody's, and so is a header that
+// kube-apiserver does not know: the caller stays who they are.
+func TestNobodyImpersonated(t *testing.T) {
+	u := startUpstream(t, apiserver.Options{})
+	f := startProxy(t, u, Options{})
+	carol := f.clientWith(f.authCA.issue(t, "carol", "staff"))
+	for _, name := range []string{"Impersonate-User", "Impersonate-Nonsense"} {
+		f.open(carol, http.MethodGet, "/version", name, "")
+		passed := u.passed("/version")
+		if len(passed) != 1 || passed[0].header.Get("Impersonate-User") != "carol" {
+			t.Errorf("%s: %v", name, passed)
+		}
+	}
+}
+
+// TestRobotsGroups: upstream, a ServiceAccount that is impersonated without groups is put into
+// those of ServiceAccounts. Somebody who shows a certificate of that name is not in them.
+func TestRobotsGroups(t *testing.T) {
+	u := startUpstream(t, apiserver.Options{})
+	f := startProxy(t, u, Options{})
+	robot := f.clientWith(f.authCA.issue(t, "system:serviceaccount:mine:robot"))
+	f.open(robot, http.MethodGet, "/version")
+	passed := u.passed("/version")
+	if len(passed) != 1 || !slices.Equal(passed[0].header.Values("Impersonate-Group"), []string{"system:authenticated"}) {
+		t.Errorf("%v", passed)
+	}
+}
+
+// TestForeignPage: who may not list is told so, also with a continue token of the proxy's.
+func TestForeignPage(t *testing.T) {
+	u := startUpstream(t, apiserver.Options{Pods: 3})
+	f := startProxy(t, u, Options{Resources: []string{"pods"}, Cached: []string{"pods"}})
+	f.ready()
+	page := f.page()
+	u.deny(func(s authorizationv1.SubjectAccessReviewSpec) bool { return s.User == "joe" })
+	for user, want := range map[string]int{"jane": 0, "joe": 1} {
+		u.passed("")
+		code, _ := f.get(user, "/api/v1/nodes?limit=1&continue="+page)
+		if n := len(u.passed("/api/v1/nodes")); n != want || want == 0 && code != http.StatusGone {
+			t.Errorf("%s is answered %d, after %d requests upstream", user, code, n)
+		}
+	}
+}

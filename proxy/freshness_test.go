@@ -1,0 +1,312 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/weirproject/weir/apiserver"
+	"github.com/weirproject/weir/internal/reflector"
+	"github.com/weirproject/weir/internal/source"
+	"github.com/weirproject/weir/internal/wire"
+)
+
+const (
+	consistentList  = "/api/v1/pods"
+	consistentWatch = "/api/v1/pods?watch=true&timeoutSeconds=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"
+)
+
+// label changes a pod at the upstream, and returns what a consistent read has from then on.
+func (u *fakeUpstream) label(n int) string {
+	u.t.Helper()
+	client, err := kubernetes.NewForConfig(u.config)
+	if err != nil {
+		u.t.Fatal(err)
+	}
+	list, err := client.CoreV1().Pods("").List(u.t.Context(), metav1.ListOptions{Limit: 1})
+	if err != nil {
+		u.t.Fatal(err)
+	}
+	pod, mark := &list.Items[0], fmt.Sprintf("mark-%d-", n)
+	pod.Labels["mark"] = mark + "x"
+	if _, err := client.CoreV1().Pods(pod.Namespace).Update(u.t.Context(), pod, metav1.UpdateOptions{}); err != nil {
+		u.t.Fatal(err)
+	}
+	return mark
+}
+
+// namespace makes a namespace at the upstream: its newest resourceVersion is not the pods' own any
+// more.
+func (u *fakeUpstream) namespace(name string) {
+	u.t.Helper()
+	client, err := kubernetes.NewForConfig(u.config)
+	if err != nil {
+		u.t.Fatal(err)
+	}
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	if _, err := client.CoreV1().Namespaces().Create(u.t.Context(), ns, metav1.CreateOptions{}); err != nil {
+		u.t.Fatal(err)
+	}
+}
+
+// TestProven: reads of the current state are answered from here and have every write that was
+// through before them, where pods change and where only others do.
+func TestProven(t *testing.T) {
+	t.Parallel()
+	u := startUpstream(t, apiserver.Options{Pods: 2 * minProofObjects})
+	f := startProxy(t, u, Options{Resources: []string{"pods"}})
+	f.ready()
+	for n, path := range []string{consistentList, consistentWatch, consistentList + "?limit=150"} {
+		mark := u.label(n)
+		u.namespace(fmt.Sprintf("other-%d", n))
+		code, body := f.get("jane", path)
+		if code != http.StatusOK || strings.Count(body, mark) != 1 {
+			t.Errorf("%s: answered %d, and tells %d times of what was written before", path, code, strings.Count(body, mark))
+		}
+		if passed := u.passed(consistentList); len(passed) > 0 {
+			t.Errorf("%s: %d upstream", path, len(passed))
+		}
+	}
+	on := f.held("pods").ready.Load()
+	if on.freshness.queries.Load() == 0 || on.freshness.watches.Load() == 0 {
+		t.Errorf("%d questions and %d watches upstream", on.freshness.queries.Load(), on.freshness.watches.Load())
+	}
+}
+
+// TestProvenTogether: who comes while nobody has been answered shares one question and one watch.
+func TestProvenTogether(t *testing.T) {
+	t.Parallel()
+	u := startUpstream(t, apiserver.Options{Pods: 2 * minProofObjects})
+	f := startProxy(t, u, Options{Resources: []string{"pods"}})
+	f.ready()
+	u.namespace("other")
+	release := make(chan struct{})
+	u.faults.Add(apiserver.Rule{Match: apiserver.Match("list", "pods"), Times: 1, Hold: release})
+	var all sync.WaitGroup
+	on := f.held("pods").ready.Load()
+	get := func() {
+		if code, _ := f.get("jane", consistentList); code != http.StatusOK {
+			t.Error(code)
+		}
+	}
+	all.Go(get) // whose question the others have missed
+	f.until("it is asked", func() bool { return on.freshness.queries.Load() == 1 })
+	for range 20 {
+		all.Go(get)
+	}
+	f.until("all wait", func() bool { return f.waiting() >= 21 })
+	close(release)
+	all.Wait()
+	if asked := on.freshness.queries.Load(); asked != 2 || len(u.passed(consistentList)) != 0 {
+		t.Errorf("%d questions upstream", asked)
+	}
+}
+
+// TestNotProven: what cannot be proven, or is not worth it, goes upstream.
+func TestNotProven(t *testing.T) {
+	for name, tt := range map[string]struct {
+		pods    int
+		options Options
+		path    string
+		fault   func(u *fakeUpstream)
+	}{
+		"one object":          {pods: 2 * minProofObjects, path: "/api/v1/namespaces/team-00000/pods/x"},
+		"of cached ones, too": {pods: 3, path: "/api/v1/namespaces/team-00000/pods/x", options: Options{Cached: []string{"pods"}}},
+		"a few":               {pods: 2 * minProofObjects, path: consistentList + "?limit=1"},
+		"of a few":            {pods: 3, path: consistentList},
+		"not wanted":          {pods: 2 * minProofObjects, path: consistentList, options: Options{PassConsistent: true}},
+		"refused": {pods: 2 * minProofObjects, path: consistentList, fault: func(u *fakeUpstream) {
+			u.faults.Add(apiserver.Rule{Match: apiserver.Match("list", "pods"), Times: 1, Err: errors.New("no")})
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			u := startUpstream(t, apiserver.Options{Pods: tt.pods})
+			tt.options.Resources = []string{"pods"}
+			f := startProxy(t, u, tt.options)
+			f.ready()
+			if tt.fault != nil {
+				tt.fault(u)
+			}
+			f.get("jane", tt.path)
+			if passed := u.passed("/api/v1"); len(passed) != 1 {
+				t.Errorf("%d requests upstream", len(passed))
+			}
+		})
+	}
+}
+
+// TestProvenWhileStalled: a copy that does not hear of a change is not current, whatever the
+// upstream's bookmarks say. One that has lost touch with the upstream is not even asked about.
+func TestProvenWhileStalled(t *testing.T) {
+	t.Parallel()
+	u := startUpstream(t, apiserver.Options{Pods: 3})
+	src, err := source.New(u.config, source.Resource{GVR: corev1.SchemeGroupVersion.WithResource("pods"), Encoding: wire.JSON}, source.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer src.CloseIdleConnections()
+	rv, err := src.NewestVersion(t.Context(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := newBench(t, 0) // which nobody feeds
+	b.w.Progress(rv)
+	b.w.Flush()
+	status := reflector.Status{Phase: reflector.Watching}
+	ctx, cancel := context.WithCancel(t.Context())
+	p := newFreshnessProver(ctx, src, b.storeSink, func() reflector.Status { return status })
+	defer p.close()
+	defer cancel()
+	u.label(1)
+	before := b.version()
+	if p.proveCurrent(t.Context()) || b.version() != before || p.watches.Load() == 0 {
+		t.Errorf("current, at %d after %d, after %d watches", b.version(), before, p.watches.Load())
+	}
+	p.wait(t)
+	asked := p.queries.Load()
+	if status.Err = errors.New("lost"); p.proveCurrent(t.Context()) || p.queries.Load() != asked {
+		t.Error("asked about a copy that has lost touch")
+	}
+}
+
+// wait waits until nothing is under way.
+func (p *freshnessProver) wait(t *testing.T) {
+	t.Helper()
+	for busy := true; busy && t.Context().Err() == nil; time.Sleep(time.Millisecond) {
+		p.mu.Lock()
+		busy = p.querying || p.watching
+		p.mu.Unlock()
+	}
+}
+
+// waiting returns how many reads are under way.
+func (f *fixture) waiting() int { return f.proxy.flowControl.readOnly.inUse() }
+
+// held returns a resource that the proxy holds.
+func (f *fixture) held(resource string) *resource {
+	f.t.Helper()
+	for _, res := range f.proxy.resources.all() {
+		if res.gvr.Resource == resource {
+			return res
+		}
+	}
+	f.t.Fatalf("%s are not held", resource)
+	return nil
+}
+
+// TestProve: what is proven is what the clock tells, and whoever waits for it is woken. A change
+// that was proven not to be is one of another past.
+func TestProve(t *testing.T) {
+	b := newBench(t, 0)
+	waited := make(chan error, 1)
+	go func() { waited <- b.Wait(t.Context(), 9) }()
+	for range 2 {
+		b.prove(9)
+	}
+	if err := <-waited; err != nil {
+		t.Fatal(err)
+	}
+	if b.prove(7); b.version() != 9 {
+		t.Errorf("proven at 9, and at %d", b.version())
+	}
+	if err := b.Wait(t.Context(), 8); err != nil {
+		t.Error(err)
+	}
+	late, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+	defer cancel()
+	if err := b.Wait(late, 10); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("waiting for what is not there: %v", err)
+	}
+	if err := b.put(wire.Modified, "a", 10, 0); err != nil || b.version() != 10 || b.why != nil {
+		t.Errorf("a change after it: %v, at %d, given up for %v", err, b.version(), b.why)
+	}
+	b.prove(20)
+	if err := b.put(wire.Modified, "a", 15, 0); !errors.Is(err, errWentBack) || !errors.Is(b.why, errWentBack) {
+		t.Errorf("a change that was proven not to be: %v, given up for %v", err, b.why)
+	}
+}
+
+// TestReadToBookmark: the first bookmark counts, with the last change before it.
+func TestReadToBookmark(t *testing.T) {
+	t.Parallel()
+	u := startUpstream(t, apiserver.Options{Pods: 3})
+	f := startProxy(t, u, Options{Resources: []string{"pods"}})
+	f.ready()
+	on := f.held("pods").ready.Load()
+	from := on.sink.version()
+	u.label(1)
+	f.until("it is told", func() bool { return on.sink.version() > from })
+	u.namespace("other")
+	on.freshness.watchOnce(from)
+	f.until("the bookmark is taken", func() bool { return on.sink.version() > from+1 })
+}
+
+// TestAge: an answer tells how long ago the upstream was heard of, and one that would be too old is
+// proven to be current, or is the upstream's.
+func TestAge(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		pods   int
+		bound  time.Duration
+		passed int
+		proofs uint64
+	}{{2 * minProofObjects, 0, 0, 0}, {2 * minProofObjects, time.Hour, 0, 0}, {2 * minProofObjects, time.Nanosecond, 0, 1}, {3, time.Nanosecond, 1, 0}} {
+		u := startUpstream(t, apiserver.Options{Pods: tt.pods})
+		f := startProxy(t, u, Options{Resources: []string{"pods"}, MaxStaleness: tt.bound})
+		f.ready()
+		resp := f.open(f.client, http.MethodGet, consistentList+"?resourceVersion=0", "Authorization", "Bearer token-jane")
+		passed, on := len(u.passed(consistentList)), f.held("pods").ready.Load()
+		if age := resp.Header.Get("Age"); passed != tt.passed || on.freshness.queries.Load() != tt.proofs || (age != "") != (passed == 0) || resp.StatusCode != http.StatusOK {
+			t.Errorf("%+v: answered %d, of age %q, %d upstream, %d questions", tt, resp.StatusCode, age, passed, on.freshness.queries.Load())
+		}
+		rv := on.sink.version()
+		if f.get("jane", fmt.Sprintf("%s?resourceVersion=%d&resourceVersionMatch=Exact", consistentList, rv)); len(u.passed(consistentList)) != 0 {
+			t.Errorf("%+v: the state of %d went upstream", tt, rv)
+		}
+	}
+}
+
+// changing is a source whose answer to the question for its newest resourceVersion comes after a
+// change that is newer.
+type changing struct {
+	source.Source
+	newest string
+	then   func()
+}
+
+func (c changing) NewestVersion(context.Context, string) (string, error) {
+	c.then()
+	return c.newest, nil
+}
+
+// TestProvenUnderChanges: a copy that has come further than the answer is by the time of it is
+// current; one that was further before the question is of another past.
+func TestProvenUnderChanges(t *testing.T) {
+	for _, tt := range []struct {
+		newest  string
+		current bool
+	}{{"6", true}, {"5", true}, {"4", false}} {
+		b := newBench(t, 0) // at 5
+		src := changing{newest: tt.newest, then: func() {
+			if err := b.put(wire.Modified, "a", 9, 0); err != nil {
+				t.Error(err)
+			}
+		}}
+		ctx, cancel := context.WithCancel(t.Context())
+		p := newFreshnessProver(ctx, src, b.storeSink, func() reflector.Status { return reflector.Status{Phase: reflector.Watching} })
+		if got := p.proveCurrent(t.Context()); got != tt.current {
+			t.Errorf("the upstream was at %s, the copy at 5, and is at %d: current: %v", tt.newest, b.version(), got)
+		}
+		cancel()
+		p.close()
+	}
+}

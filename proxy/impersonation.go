@@ -1,0 +1,131 @@
+package proxy
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apiserver/pkg/authentication/serviceaccount"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/client-go/transport"
+)
+
+// hasImpersonation reports whether the request is made in somebody else's name.
+func hasImpersonation(h http.Header) bool {
+	for name := range h {
+		if strings.HasPrefix(name, "Impersonate-") {
+			return true
+		}
+	}
+	return false
+}
+
+func dropImpersonation(h http.Header) {
+	for name := range h {
+		if strings.HasPrefix(name, "Impersonate-") {
+			delete(h, name)
+		}
+	}
+}
+
+// impersonationOf returns how a caller with a certificate goes on upstream. Everybody who is
+// authenticated is in system:authenticated without being put there. But upstream a ServiceAccount
+// that comes without groups is put into those of ServiceAccounts, and one who shows a certificate
+// of such a name is in none of these.
+func impersonationOf(who user.Info) *transport.ImpersonationConfig {
+	to := &transport.ImpersonationConfig{
+		UserName: who.GetName(),
+		UID:      who.GetUID(),
+		Groups:   slices.DeleteFunc(slices.Clone(who.GetGroups()), func(g string) bool { return g == user.AllAuthenticated }),
+		Extra:    who.GetExtra(),
+	}
+	if _, _, err := serviceaccount.SplitUsername(to.UserName); err == nil && len(to.Groups) == 0 {
+		to.Groups = []string{user.AllAuthenticated}
+	}
+	return to
+}
+
+// authorizeImpersonation returns whom a caller with a certificate impersonates, if it may:
+// kube-apiserver asks for the verb impersonate on each part of the identity, and so do we. What was
+// allowed before counts no longer than other answers do, also while the upstream cannot be reached.
+func (a *authorization) authorizeImpersonation(ctx context.Context, who user.Info, h http.Header) (*transport.ImpersonationConfig, error) {
+	to, err := readImpersonation(h)
+	if err != nil {
+		return nil, err
+	}
+	if to == nil {
+		return impersonationOf(who), nil
+	}
+	for _, q := range impersonationActions(to) {
+		switch d := a.allows(ctx, who, q, reviewOptions{}); {
+		case d == decisionDeny:
+			return nil, errForbidden(q.attributes(who))
+		case d != decisionAllow:
+			return nil, d.err()
+		}
+	}
+	return to, nil
+}
+
+// impersonationActions returns what has to be allowed for an impersonation.
+func impersonationActions(to *transport.ImpersonationConfig) []*action {
+	var out []*action
+	ask := func(group, resource, subresource, namespace, name string) {
+		q := &action{verb: "impersonate", group: group, resource: resource, subresource: subresource, namespace: namespace, name: name}
+		if group != "" {
+			q.version = authenticationv1.SchemeGroupVersion.Version
+		}
+		out = append(out, q)
+	}
+	if namespace, name, err := serviceaccount.SplitUsername(to.UserName); err == nil {
+		ask("", "serviceaccounts", "", namespace, name)
+	} else {
+		ask("", "users", "", "", to.UserName)
+	}
+	for _, g := range to.Groups {
+		ask("", "groups", "", "", g)
+	}
+	for key, values := range to.Extra {
+		for _, v := range values {
+			ask(authenticationv1.GroupName, "userextras", key, "", v)
+		}
+	}
+	if to.UID != "" {
+		ask(authenticationv1.GroupName, "uids", "", "", to.UID)
+	}
+	return out
+}
+
+// readImpersonation returns whom the headers name; nil: nobody. kube-apiserver takes no notice of
+// an empty name, or of headers that it does not know.
+func readImpersonation(h http.Header) (*transport.ImpersonationConfig, error) {
+	to := &transport.ImpersonationConfig{
+		UserName: h.Get(authenticationv1.ImpersonateUserHeader),
+		UID:      h.Get(authenticationv1.ImpersonateUIDHeader),
+		Groups:   h.Values(authenticationv1.ImpersonateGroupHeader),
+		Extra:    map[string][]string{},
+	}
+	for name, values := range h {
+		encoded, ok := strings.CutPrefix(name, authenticationv1.ImpersonateUserExtraHeaderPrefix)
+		if !ok {
+			continue
+		}
+		key, err := url.PathUnescape(strings.ToLower(encoded))
+		if err != nil {
+			key = strings.ToLower(encoded)
+		}
+		to.Extra[key] = append(to.Extra[key], values...)
+	}
+	switch {
+	case to.UserName != "":
+	case to.UID == "" && len(to.Groups) == 0 && len(to.Extra) == 0:
+		return nil, nil
+	default:
+		return nil, apierrors.NewBadRequest("requested to impersonate groups, a uid or extras without impersonating a user")
+	}
+	return to, nil
+}

@@ -1,0 +1,104 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/weirproject/weir/internal/reflector"
+)
+
+// monitor asks now and then, and soon after a watch upstream has ended, who serves the resource and
+// how it is defined, until ctx ends. It ends the session when that is another server now, or
+// another definition, or when the upstream has refused to tell finalAttempts times in a row; while
+// the upstream does not answer, nothing changes.
+func (res *resource) monitor(ctx context.Context, defined definition, end context.CancelCauseFunc) {
+	ticker := time.NewTicker(res.resources.opts.timeouts.origin)
+	defer ticker.Stop()
+	for refusals := 0; refusals < finalAttempts; {
+		select {
+		case <-ticker.C:
+		case <-res.wake:
+			pause(ctx, minDefinitionInterval)
+		case <-ctx.Done():
+			return
+		}
+		now := res.resources.discoverer.definition(ctx, res.gvr)
+		if now.differsFrom(defined) {
+			end(errRedefined)
+			return
+		}
+		defined.merge(now)
+		err := res.resources.discoverer.servedLocally(ctx, res.gvr.GroupVersion())
+		switch {
+		case err == nil:
+			refusals = 0
+		case apierrors.IsForbidden(err) || apierrors.IsNotFound(err):
+			refusals++
+		}
+		if errors.Is(err, errAggregated) || refusals == finalAttempts {
+			end(err)
+			return
+		}
+	}
+}
+
+// finalAttempts is how many tries in a row must have been refused: an API server that has just
+// started refuses for a moment what it has not loaded yet, custom resources and permissions.
+const finalAttempts = 4
+
+// finalMissing is finalAttempts for a resource that the upstream does not know any more, about
+// which it is asked more often: 3 to 6 s.
+const finalMissing = 8
+
+// onStatus ends a session that must not go on serving: the resource is gone, or the proxy may not
+// read it any more.
+func (res *resource) onStatus(st reflector.Status, cancel context.CancelCauseFunc) {
+	if st.Synced && st.Phase != reflector.Watching {
+		res.wakeMonitor()
+	}
+	if st.Err == nil {
+		res.lastError.Store(nil)
+		return
+	}
+	text := st.Err.Error()
+	res.lastError.Store(&text)
+	if st.Attempts < finalAttempts || st.Attempts < finalMissing && errors.Is(st.Err, reflector.ErrUnknownResource) {
+		return
+	}
+	for _, final := range []error{
+		reflector.ErrUnknownResource, reflector.ErrForbidden, reflector.ErrUnauthorized, reflector.ErrRejected, reflector.ErrEncoding,
+	} {
+		if errors.Is(st.Err, final) {
+			cancel(st.Err)
+			return
+		}
+	}
+}
+
+// wakeMonitor has the guard ask soon: the upstream ends the watches of a resource that it comes to
+// define in another way.
+func (res *resource) wakeMonitor() {
+	select {
+	case res.wake <- struct{}{}:
+	default:
+	}
+}
+
+// minDefinitionInterval is the least time between two of these.
+const minDefinitionInterval = 2 * time.Second
+
+// pause waits, no longer than ctx.
+func pause(ctx context.Context, d time.Duration) {
+	if d <= 0 {
+		return
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}

@@ -1,0 +1,278 @@
+package proxy
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"k8s.io/apiserver/pkg/authentication/user"
+)
+
+// reviewer answers rechecks in virtual time, and notes when it was asked what.
+type reviewer struct {
+	t     *testing.T
+	takes time.Duration
+
+	mu     sync.Mutex
+	asked  []time.Time
+	of     map[questionID]time.Time
+	late   time.Duration // the longest time between two answers to one question, or its beginning and the first
+	denies func(q *recheckQuestion, who user.Info) decision
+}
+
+func (v *reviewer) ask(_ context.Context, q *recheckQuestion, who user.Info) (user.Info, decision) {
+	v.mu.Lock()
+	now := time.Now()
+	v.asked = append(v.asked, now)
+	if last, ok := v.of[q.id]; ok {
+		v.late = max(v.late, now.Sub(last))
+	}
+	v.of[q.id] = now
+	answer := decisionAllow
+	if v.denies != nil {
+		answer = v.denies(q, who)
+	}
+	v.mu.Unlock()
+	time.Sleep(v.takes)
+	return who, answer
+}
+
+// most returns how many were asked in one second at most.
+func (v *reviewer) most() (most int) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	from := 0
+	for i, at := range v.asked {
+		for at.Sub(v.asked[from]) >= time.Second {
+			from++
+		}
+		most = max(most, i-from+1)
+	}
+	return most
+}
+
+// seen returns how many questions were asked, how late the latest of them was, and of how many
+// callers watches have ended.
+func (v *reviewer) seen(ended map[string]int) (asked int, late time.Duration, gone int) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return len(v.asked), v.late, len(ended)
+}
+
+// watches begins watches of callers, each by as many permissions, and returns how many have ended.
+func (v *reviewer) watches(c *rechecker, watches, callers, permissions int, token bool) (ended map[string]int, guards []*recheckedWatch) {
+	ended = map[string]int{}
+	for i := range watches {
+		name := fmt.Sprint("caller", i%callers)
+		who := &user.DefaultInfo{Name: name}
+		b := credential{id: sha256.Sum256([]byte(name)), token: token}
+		by := &action{verb: "watch", resource: fmt.Sprint("things", i/callers%permissions)}
+		g := c.watch(b, who, by, nil, true, func() {
+			v.mu.Lock()
+			defer v.mu.Unlock()
+			ended[name]++
+		})
+		v.mu.Lock()
+		for _, q := range g.questions {
+			if _, ok := v.of[q.id]; !ok {
+				v.of[q.id] = time.Now()
+			}
+		}
+		v.mu.Unlock()
+		guards = append(guards, g)
+	}
+	return ended, guards
+}
+
+// TestRechecksOfMany: fifty thousand watches cost twenty reviews a second at most, and none is
+// asked about later than must be.
+func TestRechecksOfMany(t *testing.T) {
+	const period, rate = time.Minute, recheckRate
+	for name, tt := range map[string]struct {
+		watches, callers, permissions int
+		token                         bool
+		max                           time.Duration
+		rate                          int           // a second, at most
+		late                          time.Duration // at most
+	}{
+		"few callers":                          {watches: 50_000, callers: 100, permissions: 5, token: true, max: time.Hour, rate: rate, late: period},
+		"many callers":                         {watches: 50_000, callers: 1000, permissions: 5, token: true, max: time.Hour, rate: rate, late: 6000 * time.Second / rate},
+		"nodes by ten permissions each":        {watches: 50_000, callers: 5000, permissions: 10, max: time.Hour, rate: rate, late: 50_000 * time.Second / rate},
+		"too many, and no later than 5m":       {watches: 10_000, callers: 1000, permissions: 10, max: 5 * time.Minute, rate: 39, late: 5 * time.Minute},
+		"too many, and as often as ever":       {watches: 10_000, callers: 1000, permissions: 10, max: period, rate: 191, late: period},
+		"less often at most than at the least": {watches: 50_000, callers: 10, permissions: 1, token: true, max: time.Second, rate: rate, late: period},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				v := &reviewer{t: t, takes: 10 * time.Millisecond, of: map[questionID]time.Time{}}
+				c := newRechecker(period, tt.max, time.Hour, v.ask)
+				defer c.close()
+				ended, guards := v.watches(c, tt.watches, tt.callers, tt.permissions, tt.token)
+				questions := tt.callers * tt.permissions
+				if tt.token {
+					questions += tt.callers
+				}
+				if n, _ := c.count(); n != questions {
+					t.Fatalf("%d questions, want %d", n, questions)
+				}
+				slack := time.Second / 4 // of a question that waits for its step
+				time.Sleep(2*tt.late + slack)
+				if n := v.most(); n > tt.rate {
+					t.Errorf("%d reviews in a second, at most %d", n, tt.rate)
+				}
+				asked, late, gone := v.seen(ended)
+				if late > tt.late+slack || c.oldestAge(time.Now()) > tt.late+slack {
+					t.Errorf("%s late, and now %s; at most %s", late, c.oldestAge(time.Now()), tt.late)
+				}
+				if asked < 2*questions || gone > 0 {
+					t.Errorf("%d questions asked, there are %d; %d watches have ended", asked, questions, gone)
+				}
+				for _, g := range guards {
+					g.leave()
+				}
+				before, _, _ := v.seen(ended)
+				time.Sleep(2 * time.Hour)
+				after, _, _ := v.seen(ended)
+				if n, _ := c.count(); n != 0 || after > before+1 {
+					t.Errorf("%d questions are left, %d were asked of nobody", n, after-before)
+				}
+			})
+		})
+	}
+}
+
+// TestRechecksRevoke: all watches of a token that is revoked end, or all by a permission that is,
+// and no others; nobody is ended by one no.
+func TestRechecksRevoke(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		v := &reviewer{t: t, of: map[questionID]time.Time{}}
+		c := newRechecker(time.Minute, time.Hour, time.Hour, v.ask)
+		defer c.close()
+		ended, _ := v.watches(c, 1000, 10, 4, true)
+		deny := func(f func(q *recheckQuestion, who user.Info) decision) {
+			v.mu.Lock()
+			defer v.mu.Unlock()
+			v.denies = f
+		}
+		got := func() map[string]int {
+			v.mu.Lock()
+			defer v.mu.Unlock()
+			return maps.Clone(ended)
+		}
+		once := map[questionID]bool{}
+		deny(func(q *recheckQuestion, _ user.Info) decision { // each once
+			if once[q.id] {
+				return decisionAllow
+			}
+			once[q.id] = true
+			return decisionDeny
+		})
+		time.Sleep(3 * time.Minute)
+		if n := got(); len(n) > 0 {
+			t.Errorf("by one no have ended %v", n)
+		}
+		deny(func(q *recheckQuestion, who user.Info) decision {
+			if q.action == nil && who.GetName() == "caller3" {
+				return decisionDeny
+			}
+			return decisionAllow
+		})
+		time.Sleep(time.Minute + 2*confirmDelay)
+		if n := got(); n["caller3"] != 100 || len(n) != 1 {
+			t.Errorf("by a token have ended %v", n)
+		}
+		deny(func(q *recheckQuestion, who user.Info) decision {
+			if q.action != nil && q.action.resource == "things2" && who.GetName() == "caller5" {
+				return decisionDeny
+			}
+			return decisionAllow
+		})
+		time.Sleep(time.Minute + 2*confirmDelay)
+		if n := got(); n["caller5"] != 25 || len(n) != 2 {
+			t.Errorf("by a permission have ended %v", n)
+		}
+	})
+}
+
+// TestRechecksParts: watches of parts share the question about everything, and where that is denied
+// each goes on by its own.
+func TestRechecksParts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		v := &reviewer{t: t, of: map[questionID]time.Time{}}
+		c := newRechecker(time.Minute, time.Hour, time.Hour, v.ask)
+		defer c.close()
+		whole := &action{verb: "watch", resource: "pods"}
+		b, who := credential{id: sha256.Sum256([]byte("jane"))}, &user.DefaultInfo{Name: "jane"}
+		var ended []string
+		begin := func(part string) {
+			var of *action
+			if part != "" {
+				p := *whole
+				p.labelText = part
+				of = &p
+			}
+			c.watch(b, who, whole, of, true, func() {
+				v.mu.Lock()
+				defer v.mu.Unlock()
+				ended = append(ended, part)
+			})
+		}
+		for _, part := range []string{"", "a", "a", "b", "c"} {
+			begin(part)
+		}
+		if n, _ := c.count(); n != 1 {
+			t.Fatalf("%d questions", n)
+		}
+		v.mu.Lock()
+		v.denies = func(q *recheckQuestion, _ user.Info) decision {
+			if q.action.labelText == "a" || q.action.labelText == "b" {
+				return decisionAllow
+			}
+			return decisionDeny
+		}
+		v.mu.Unlock()
+		time.Sleep(3 * time.Minute)
+		v.mu.Lock()
+		slices.Sort(ended)
+		if !slices.Equal(ended, []string{"", "c"}) {
+			t.Errorf("ended: %q", ended)
+		}
+		v.mu.Unlock()
+		if n, _ := c.count(); n != 2 {
+			t.Errorf("%d questions", n)
+		}
+	})
+}
+
+// TestRechecksHang: reviews that take long are bounded in number, and what their answers come too
+// late for is left alone.
+func TestRechecksHang(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		v := &reviewer{t: t, takes: time.Hour, of: map[questionID]time.Time{}}
+		v.denies = func(*recheckQuestion, user.Info) decision { return decisionDeny }
+		c := newRechecker(time.Minute, time.Hour, time.Hour, v.ask)
+		ended, guards := v.watches(c, 1000, 1000, 1, false)
+		time.Sleep(30 * time.Minute)
+		v.mu.Lock()
+		if n := len(v.asked); n != maxConcurrentRechecks {
+			t.Errorf("%d are asked about", n)
+		}
+		v.mu.Unlock()
+		if c.oldestAge(time.Now()) < 29*time.Minute {
+			t.Errorf("it is not told that they are late: %s", c.oldestAge(time.Now()))
+		}
+		for _, g := range guards {
+			g.leave()
+		}
+		c.close()
+		if _, _, gone := v.seen(ended); gone > 0 || len(c.questions) > 0 || c.due.Len()+c.denied.Len() > 0 {
+			t.Errorf("%d ended; %d questions left", gone, len(c.questions))
+		}
+	})
+}

@@ -1,0 +1,125 @@
+package proxy
+
+import (
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apiserver/pkg/endpoints/request"
+)
+
+// requestMetrics count requests as kube-apiserver does, under its names. Safe for concurrent use.
+//
+// Paths are what anybody likes to write, so that a resource is named only once a request for it has
+// succeeded, and of maxNamedResources resources at most: others are counted without names.
+type requestMetrics struct {
+	total      *prometheus.CounterVec
+	duration   *prometheus.HistogramVec
+	running    *prometheus.GaugeVec
+	terminated *prometheus.CounterVec
+
+	mu        sync.Mutex
+	resources map[metricResource]struct{}
+}
+
+// metricResource is what metrics call a resource.
+type metricResource struct{ group, version, resource, subresource string }
+
+const (
+	// component is in place of kube-apiserver's "apiserver".
+	component         = "weir-proxy"
+	maxNamedResources = 4096
+)
+
+var (
+	requestLabels = []string{"verb", "group", "version", "resource", "subresource", "scope", "component"}
+	// durationBuckets are the buckets of kube-apiserver.
+	durationBuckets = []float64{.005, .025, .05, .1, .2, .4, .6, .8, 1, 1.25, 1.5, 2, 3, 4, 5, 6, 8, 10, 15, 20, 30, 45, 60}
+)
+
+func newRequestMetrics(r prometheus.Registerer) *requestMetrics {
+	m := &requestMetrics{
+		total: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "apiserver_request_total", Help: "Requests that were answered. Code 0: the client had gone.",
+		}, append([]string{"code", "dry_run"}, requestLabels...)),
+		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "apiserver_request_duration_seconds", Help: "How long requests took, watches included.", Buckets: durationBuckets,
+		}, append([]string{"dry_run"}, requestLabels...)),
+		running: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "apiserver_longrunning_requests", Help: "Watches, logs, upgraded connections and proxied requests that are being answered.",
+		}, requestLabels),
+		terminated: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "apiserver_request_terminations_total", Help: "Requests that were refused because there were too many, or too many connections.",
+		}, append([]string{"code"}, requestLabels...)),
+		resources: map[metricResource]struct{}{},
+	}
+	r.MustRegister(m.total, m.duration, m.running, m.terminated)
+	return m
+}
+
+// name returns what metrics call the resource of a request that was answered with code.
+func (m *requestMetrics) name(info *request.RequestInfo, code int) metricResource {
+	n := metricResource{info.APIGroup, info.APIVersion, info.Resource, info.Subresource}
+	if !info.IsResourceRequest {
+		return metricResource{}
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if _, ok := m.resources[n]; ok {
+		return n
+	}
+	if code >= 300 || code != http.StatusSwitchingProtocols && code < 200 || len(m.resources) >= maxNamedResources {
+		return metricResource{}
+	}
+	m.resources[n] = struct{}{}
+	return n
+}
+
+func scopeOf(info *request.RequestInfo) string {
+	switch {
+	case info.Name != "" || info.Verb == "create":
+		return "resource"
+	case info.Namespace != "":
+		return "namespace"
+	case info.IsResourceRequest:
+		return "cluster"
+	}
+	return ""
+}
+
+// verbOf returns the verb as kube-apiserver's metrics write it.
+func verbOf(r *http.Request, info *request.RequestInfo, scope string) string {
+	verb := r.Method
+	switch {
+	case info.IsResourceRequest && slices.Contains([]string{"log", "exec", "portforward", "attach", "proxy"}, info.Subresource):
+		return "CONNECT"
+	case info.Verb == "watch":
+		return "WATCH"
+	case verb == http.MethodPatch && r.Header.Get("Content-Type") == string(types.ApplyPatchType):
+		return "APPLY"
+	case verb == http.MethodGet || verb == http.MethodHead:
+		if scope == "namespace" || scope == "cluster" {
+			return "LIST"
+		}
+		return "GET"
+	case slices.Contains([]string{http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete}, verb):
+		return verb
+	}
+	return "other"
+}
+
+func dryRunOf(u *url.URL) string {
+	if !strings.Contains(u.RawQuery, "dryRun") {
+		return ""
+	}
+	for _, v := range u.Query()["dryRun"] {
+		if v != "All" {
+			return "invalid"
+		}
+	}
+	return "All"
+}

@@ -1,0 +1,51 @@
+package proxy
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+)
+
+// deadlines is a writer that notes whether it was given a deadline.
+type deadlines struct {
+	*httptest.ResponseRecorder
+	set bool
+}
+
+func (d *deadlines) SetWriteDeadline(t time.Time) error {
+	d.set = d.set || !t.IsZero()
+	return nil
+}
+
+// TestLastWrite: what may still have to be written when the handler has returned has a deadline,
+// and what may not costs nothing.
+func TestLastWrite(t *testing.T) {
+	for name, tc := range map[string]struct {
+		major int
+		sizes []int
+		want  bool
+	}{
+		"nothing":        {2, nil, false},
+		"small":          {2, []int{1}, true},
+		"large":          {2, []int{httpBufferSize}, false},
+		"small at last":  {2, []int{httpBufferSize, 1}, true},
+		"large at last":  {2, []int{1, httpBufferSize}, false},
+		"large, HTTP/1":  {1, []int{httpBufferSize}, true},
+		"nothing, HTTP1": {1, nil, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := &deadlines{ResponseRecorder: httptest.NewRecorder()}
+			a := &responseWriter{ResponseWriter: w}
+			for _, n := range tc.sizes {
+				if _, err := a.Write(make([]byte, n)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			a.limitFinalWrite(&http.Request{ProtoMajor: tc.major})
+			if w.set != tc.want {
+				t.Errorf("a deadline: %t", w.set)
+			}
+		})
+	}
+}

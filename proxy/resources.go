@@ -1,0 +1,258 @@
+package proxy
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/lru"
+
+	"github.com/weirproject/weir/internal/reflector"
+	"github.com/weirproject/weir/internal/source"
+)
+
+// resources are the resources that the proxy holds. Safe for concurrent use.
+type resources struct {
+	opts            Options
+	upstream        *rest.Config
+	discoverer      discoverer
+	log             *slog.Logger
+	stats           source.Stats
+	budget          budget
+	backlog         atomic.Int64 // what was kept for watches that are late, when it was last looked at
+	overWatchMemory func() bool  // whether watches take more than they may
+	shedCount       atomic.Uint64
+	drainBy         atomic.Pointer[time.Time] // watches are to end by then; nil: they are not
+	alwaysCached    map[schema.GroupResource]bool
+
+	initSeconds *prometheus.HistogramVec // of first lists
+
+	mu            sync.Mutex
+	byGVR         map[schema.GroupVersionResource]*resource
+	unresolved    []*resource // named without a version that is known yet
+	rejectedUntil *lru.Cache
+	runs          sync.WaitGroup
+	ctx           context.Context // ends everything; nil before run
+	closed        bool            // nothing is taken in any more
+}
+
+const (
+	// maxOnDemand bounds how many resources are held because somebody asked for them, each with a
+	// watch upstream.
+	maxOnDemand = 256
+	// rejectedTTL is how long a resource that could not be held is passed on without another try;
+	// maxRejected bounds how many of these are remembered.
+	rejectedTTL = 5 * time.Minute
+	// undefinedTTL is rejectedTTL for a resource that has no APIService yet, which kube-apiserver
+	// makes a moment after the resource, and for one that was held and is not served any more: it
+	// may be again.
+	undefinedTTL = 10 * time.Second
+	maxRejected  = 1024
+)
+
+func newResources(opts Options, upstream *rest.Config, d discoverer) (*resources, error) {
+	rs := &resources{
+		opts: opts, upstream: upstream, discoverer: d, log: opts.Log,
+		alwaysCached:  map[schema.GroupResource]bool{},
+		byGVR:         map[schema.GroupVersionResource]*resource{},
+		rejectedUntil: lru.New(maxRejected),
+	}
+	rs.budget.limit.Store(opts.MemoryBudget)
+	for _, name := range opts.Cached {
+		gvr, err := parseResource(name)
+		if err != nil {
+			return nil, err
+		}
+		rs.alwaysCached[gvr.GroupResource()] = true
+	}
+	for _, name := range opts.Resources {
+		gvr, err := parseResource(name)
+		if err != nil {
+			return nil, err
+		}
+		rs.unresolved = append(rs.unresolved, newResource(rs, gvr, true))
+	}
+	return rs, nil
+}
+
+// run holds the named resources, and looks after the budget, until ctx ends.
+func (rs *resources) run(ctx context.Context) {
+	rs.mu.Lock()
+	rs.ctx = ctx
+	named := slices.Clone(rs.unresolved)
+	rs.mu.Unlock()
+	for _, res := range named {
+		rs.runs.Go(func() { rs.start(ctx, res) })
+	}
+	ticker := time.NewTicker(budgetInterval)
+	defer ticker.Stop()
+	for ctx.Err() == nil {
+		select {
+		case <-ticker.C:
+			rs.evict(time.Now())
+			rs.shedWatches()
+		case <-ctx.Done():
+		}
+	}
+	rs.mu.Lock()
+	rs.closed = true
+	rs.mu.Unlock()
+	rs.runs.Wait()
+}
+
+// start finds the version of a named resource, and runs it.
+func (rs *resources) start(ctx context.Context, unresolved *resource) {
+	gvr, err := rs.discoverer.preferredVersion(ctx, unresolved.gvr)
+	for err != nil {
+		unresolved.recordError(err)
+		select {
+		case <-time.After(restartDelay):
+		case <-ctx.Done():
+			return
+		}
+		gvr, err = rs.discoverer.preferredVersion(ctx, unresolved.gvr)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	res := newResource(rs, gvr, true)
+	res.stop, res.created = cancel, unresolved.created
+	rs.mu.Lock()
+	if other := rs.byGVR[gvr]; other != nil {
+		other.stop() // somebody has asked for it before its version was known
+	}
+	rs.byGVR[gvr] = res
+	rs.unresolved = slices.DeleteFunc(rs.unresolved, func(o *resource) bool { return o == unresolved })
+	rs.mu.Unlock()
+	_ = res.run(ctx) // a named resource ends only with ctx
+}
+
+// find returns the resource, if it is held or about to be.
+func (rs *resources) find(gvr schema.GroupVersionResource) *resource {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	return rs.byGVR[gvr]
+}
+
+// canAdd reports whether a resource that is not held would be taken in.
+func (rs *resources) canAdd(gvr schema.GroupVersionResource) bool {
+	if limit := rs.budget.limit.Load(); limit <= 0 || rs.budget.used.Load() > limit {
+		return false
+	}
+	if until, ok := rs.rejectedUntil.Get(gvr); ok && time.Now().Before(until.(time.Time)) {
+		return false
+	}
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	taken := 0
+	for _, res := range rs.byGVR {
+		if !res.configured {
+			taken++
+		}
+	}
+	return taken < maxOnDemand
+}
+
+// add begins to hold a resource that somebody asked for. It does not wait for that.
+func (rs *resources) add(gvr schema.GroupVersionResource) {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	if rs.byGVR[gvr] != nil || rs.ctx == nil || rs.closed {
+		return
+	}
+	res := newResource(rs, gvr, false)
+	res.lastRead.Store(time.Now().UnixNano())
+	ctx, cancel := context.WithCancel(rs.ctx)
+	res.stop = cancel
+	rs.byGVR[gvr] = res
+	rs.runs.Go(func() {
+		if err := res.run(ctx); err != nil {
+			rs.reject(gvr, err)
+		}
+		rs.mu.Lock()
+		defer rs.mu.Unlock()
+		if rs.byGVR[gvr] == res {
+			delete(rs.byGVR, gvr)
+		}
+	})
+}
+
+// drain ends the watches of all resources in that time, also of those that come to be held
+// meanwhile: see [watchcache.Cache.Drain].
+func (rs *resources) drain(over time.Duration) {
+	end := time.Now().Add(over)
+	rs.drainBy.Store(&end)
+	for _, res := range rs.all() {
+		if s := res.ready.Load(); s != nil {
+			s.cache.Drain(over)
+		}
+	}
+}
+
+// reject passes a resource on that could not be held because of err, until it is worth another try.
+func (rs *resources) reject(gvr schema.GroupVersionResource, err error) {
+	until := time.Now().Add(rejectedTTL)
+	if errors.Is(err, errUnknownOrigin) && apierrors.IsNotFound(err) || errors.Is(err, reflector.ErrUnknownResource) {
+		until = time.Now().Add(undefinedTTL)
+	}
+	rs.rejectedUntil.Add(gvr, until)
+}
+
+// maxShedPerTick is how many watches are ended at most each time that they are found to take too
+// much.
+const maxShedPerTick = 16
+
+// shedWatches looks at what is kept for watches that are late, and where all watches take more than
+// they may, ends those for which most is kept and whose clients take nothing. New ones are refused
+// then already.
+func (rs *resources) shedWatches() {
+	rs.backlog.Store(rs.backlogBytes())
+	if !rs.overWatchMemory() {
+		return
+	}
+	var worst *session
+	var most int64
+	for _, res := range rs.all() {
+		if s := res.running.Load(); s != nil && s.cache.BacklogBytes() > most {
+			worst, most = s, s.cache.BacklogBytes()
+		}
+	}
+	if worst == nil {
+		return
+	}
+	if n := worst.cache.Shed(maxShedPerTick); n > 0 {
+		rs.shedCount.Add(uint64(n))
+		rs.log.Warn("watches whose clients take nothing are ended, to stay within the memory for watches", "resource", worst.info.GroupVersionResource.GroupResource(), "watches", n, "bytes", most)
+		rs.backlog.Store(rs.backlogBytes())
+	}
+}
+
+// backlogBytes returns what is kept for watches that have not taken it yet.
+func (rs *resources) backlogBytes() (n int64) {
+	for _, res := range rs.all() {
+		if s := res.running.Load(); s != nil {
+			n += s.cache.BacklogBytes()
+		}
+	}
+	return n
+}
+
+// all returns the resources in the order of their names.
+func (rs *resources) all() []*resource {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	out := slices.Clone(rs.unresolved)
+	for _, res := range rs.byGVR {
+		out = append(out, res)
+	}
+	slices.SortFunc(out, func(a, b *resource) int { return cmp.Compare(a.gvr.String(), b.gvr.String()) })
+	return out
+}

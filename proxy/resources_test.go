@@ -1,0 +1,167 @@
+package proxy
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+
+	"github.com/weirproject/weir/apiserver"
+	"github.com/weirproject/weir/internal/reflector"
+)
+
+var (
+	podsResource = schema.GroupVersionResource{Version: "v1", Resource: "pods"}
+	widgets      = schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"}
+)
+
+// TestTakenIn: what somebody who may have it asks for is held from then on, if there is a budget
+// for it.
+func TestTakenIn(t *testing.T) {
+	u := startUpstream(t, apiserver.Options{Pods: 50})
+	f := startProxy(t, u, Options{MemoryBudget: 64 << 20})
+	define(f)
+	u.deny(func(s authorizationv1.SubjectAccessReviewSpec) bool { return s.User == "nobody" })
+	f.get("nobody", "/api/v1/pods?resourceVersion=0")
+	f.get("jane", "/api/v1/namespaces/default/pods/x") // must be fresh: holding would not help
+	if res := f.proxy.resources.find(podsResource); res != nil {
+		t.Error("taken in for somebody who may not have it")
+	}
+	for _, path := range []string{"/api/v1/pods?resourceVersion=0", "/apis/example.com/v1/widgets?resourceVersion=0&fieldSelector=spec.color%3Dred"} {
+		f.until(path+" is answered from here", func() bool {
+			u.passed("")
+			code, body := f.get("jane", path)
+			if code != http.StatusOK || strings.Contains(path, "widgets") && !strings.Contains(body, `"kind":"Widgetry"`) {
+				t.Fatalf("%d %.200s", code, body)
+			}
+			return len(u.passed(strings.SplitN(path, "?", 2)[0])) == 0
+		})
+	}
+	// Over the budget the one that nobody watches goes, and is not taken in again.
+	lines := f.watch("jane", "/apis/example.com/v1/widgets?watch=true")
+	f.until("it watches", func() bool { return f.proxy.resources.find(widgets).watchers.Load() == 1 })
+	f.proxy.resources.budget.limit.Store(1)
+	f.until("pods are let go", func() bool { return f.proxy.resources.find(podsResource) == nil })
+	for range lines { // over the budget still: this one is ended
+	}
+	if f.proxy.resources.canAdd(podsResource) {
+		t.Error("it would be taken in again")
+	}
+}
+
+// TestIdle: what nobody reads is let go.
+func TestIdle(t *testing.T) {
+	u := startUpstream(t, apiserver.Options{Pods: 3})
+	f := startProxy(t, u, Options{MemoryBudget: 64 << 20})
+	f.get("jane", "/api/v1/pods?resourceVersion=0")
+	f.until("pods are held", func() bool {
+		res := f.proxy.resources.find(podsResource)
+		return res != nil && res.ready.Load() != nil
+	})
+	f.proxy.resources.evict(time.Now().Add(idleTTL + time.Minute))
+	f.until("pods are let go", func() bool { return f.proxy.resources.find(podsResource) == nil })
+}
+
+// TestCannotHold: what the upstream does not have, or does not let the proxy list, is passed on.
+func TestCannotHold(t *testing.T) {
+	u := startUpstream(t, apiserver.Options{})
+	f := startProxy(t, u, Options{MemoryBudget: 64 << 20})
+	u.faults.Add(apiserver.Rule{Match: apiserver.Match("list", "secrets"), Err: apierrors.NewForbidden(schema.GroupResource{Resource: "secrets"}, "", nil)})
+	for path, code := range map[string]int{"/api/v1/nothing?resourceVersion=0": 404, "/api/v1/secrets?resourceVersion=0": 403} {
+		got, _ := f.get("jane", path)
+		if got != code {
+			t.Errorf("%s: %d", path, got)
+		}
+		gvr := schema.GroupVersionResource{Version: "v1", Resource: strings.TrimSuffix(strings.TrimPrefix(path, "/api/v1/"), "?resourceVersion=0")}
+		f.until(path+" is refused", func() bool { return !f.proxy.resources.canAdd(gvr) && f.proxy.resources.find(gvr) == nil })
+		if got, _ = f.get("jane", path); got != code {
+			t.Errorf("%s then: %d", path, got)
+		}
+	}
+}
+
+// TestNewlyDefined: a resource of which it will be known in a moment who serves it is tried again
+// in a moment; one that may not be held is not.
+func TestNewlyDefined(t *testing.T) {
+	u := startUpstream(t, apiserver.Options{})
+	for code, want := range map[int]time.Duration{http.StatusNotFound: undefinedTTL, http.StatusForbidden: rejectedTTL} {
+		u.aggregate(func(string) (int, string) { return code, "" })
+		f := startProxy(t, u, Options{MemoryBudget: 64 << 20})
+		f.get("jane", "/api/v1/pods?resourceVersion=0")
+		f.until("pods are refused", func() bool { return !f.proxy.resources.canAdd(podsResource) })
+		until, _ := f.proxy.resources.rejectedUntil.Get(podsResource)
+		if left := time.Until(until.(time.Time)); left > want || left < want-time.Minute {
+			t.Errorf("%d: for %s", code, left)
+		}
+	}
+}
+
+// TestNotServedAnyMore: a resource that was held, and that the upstream does not know any more, is
+// passed on after some tries, and tried again in a moment.
+func TestNotServedAnyMore(t *testing.T) {
+	u := startUpstream(t, apiserver.Options{})
+	f := startProxy(t, u, Options{MemoryBudget: 64 << 20})
+	gone := &reflector.Error{Phase: reflector.Listing, Kind: reflector.ErrUnknownResource}
+	for _, tt := range []struct {
+		err      error
+		attempts int
+		ends     bool
+	}{
+		{gone, finalMissing - 1, false},
+		{gone, finalMissing, true},
+		{&reflector.Error{Kind: reflector.ErrForbidden}, finalAttempts - 1, false},
+		{&reflector.Error{Kind: reflector.ErrForbidden}, finalAttempts, true},
+		{&reflector.Error{Kind: reflector.ErrUnreachable}, 100, false},
+	} {
+		var ended error
+		res := &resource{resources: f.proxy.resources, gvr: podsResource}
+		res.onStatus(reflector.Status{Err: tt.err, Attempts: tt.attempts}, func(err error) { ended = err })
+		if (ended != nil) != tt.ends {
+			t.Errorf("%v, %d times: %v", tt.err, tt.attempts, ended)
+		}
+	}
+	f.proxy.resources.reject(podsResource, gone)
+	until, _ := f.proxy.resources.rejectedUntil.Get(podsResource)
+	if left := time.Until(until.(time.Time)); left > undefinedTTL {
+		t.Errorf("refused for %s", left)
+	}
+}
+
+// define defines the widgets, and makes one.
+func define(f *fixture) {
+	f.t.Helper()
+	client, err := dynamic.NewForConfig(&rest.Config{Host: "http://past", QPS: -1, Transport: past{f.upstream.Server}})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	crd := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+		"metadata": map[string]any{"name": "widgets.example.com"},
+		"spec": map[string]any{
+			"group": "example.com", "scope": "Namespaced",
+			"names": map[string]any{"plural": "widgets", "singular": "widget", "kind": "Widget", "listKind": "Widgetry"},
+			"versions": []any{map[string]any{
+				"name": "v1", "served": true, "storage": true, "selectableFields": []any{map[string]any{"jsonPath": ".spec.color"}},
+				"schema": map[string]any{"openAPIV3Schema": map[string]any{"type": "object", "x-kubernetes-preserve-unknown-fields": true}},
+			}},
+		},
+	}}
+	crds := schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
+	if _, err := client.Resource(crds).Create(f.ctx, crd, metav1.CreateOptions{}); err != nil {
+		f.t.Fatal(err)
+	}
+	widget := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "example.com/v1", "kind": "Widget", "metadata": map[string]any{"name": "w"}, "spec": map[string]any{"color": "red"},
+	}}
+	if _, err := client.Resource(widgets).Namespace("default").Create(f.ctx, widget, metav1.CreateOptions{}); err != nil {
+		f.t.Fatal(err)
+	}
+}

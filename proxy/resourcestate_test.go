@@ -1,0 +1,118 @@
+package proxy
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weirproject/weir/apiserver"
+)
+
+// holdBack makes the upstream not answer the proxy's own requests for a resource, and those that
+// have waited; empty: it answers all.
+func (u *fakeUpstream) holdBack(path string) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.held != nil {
+		close(u.held)
+		u.held = nil
+	}
+	if u.holds = path; path != "" {
+		u.held = make(chan struct{})
+	}
+}
+
+// TestReadyWithout: a resource that is missing, forbidden or aggregated is passed on, and the
+// replica is ready all the same; it says which.
+func TestReadyWithout(t *testing.T) {
+	u := startUpstream(t, apiserver.Options{Pods: 3})
+	u.aggregate(func(name string) (int, string) {
+		switch name {
+		case "v1.apps":
+			return http.StatusForbidden, ""
+		case "v1.batch":
+			return http.StatusOK, "elsewhere"
+		}
+		return http.StatusOK, ""
+	})
+	u.mu.Lock()
+	u.forbidden = "/api/v1/configmaps"
+	u.mu.Unlock()
+	f := startProxy(t, u, Options{Resources: []string{"pods", "widgets.v1.example.com", "gadgets.example.org", "deployments.v1.apps", "jobs.v1.batch", "configmaps"}})
+	f.ready()
+	_, body := f.get("jane", "/readyz?verbose")
+	for _, want := range []string{
+		"[+]resource/pods ok\n",
+		"[+]resource/widgets.example.com passed on: missing\n", "[+]resource/gadgets.example.org passed on: missing\n",
+		"[+]resource/deployments.apps passed on: forbidden\n", "[+]resource/jobs.batch passed on: aggregated\n",
+		"[+]resource/configmaps passed on: forbidden\n",
+	} {
+		if !strings.Contains(body, want) {
+			t.Errorf("no %q in\n%s", want, body)
+		}
+	}
+	_, metrics := f.get("jane", "/metrics")
+	for _, want := range []string{
+		`weir_proxy_resource_state{group="",resource="pods",state="current"} 1`,
+		`weir_proxy_resource_state{group="batch",resource="jobs",state="aggregated"} 1`,
+		`weir_proxy_resource_state{group="example.org",resource="gadgets",state="missing"} 1`,
+	} {
+		if !strings.Contains(metrics, want) {
+			t.Errorf("no %s", want)
+		}
+	}
+	u.passed("")
+	if code, _ := f.get("jane", "/api/v1/configmaps?resourceVersion=0"); code != http.StatusForbidden || len(u.passed("/api/v1/configmaps")) != 1 {
+		t.Errorf("it is not passed on: %d", code)
+	}
+	// One that comes to be is held then.
+	define(f)
+	f.until("widgets are held", func() bool {
+		_, body := f.get("jane", "/readyz?verbose")
+		return strings.Contains(body, "[+]resource/widgets.example.com ok\n")
+	})
+}
+
+// TestNotReadyWhileRead: a replica that is reading for the first time is not ready, so that nobody
+// is sent there to be passed on; but not for ever.
+func TestNotReadyWhileRead(t *testing.T) {
+	u := startUpstream(t, apiserver.Options{Pods: 3})
+	u.holdBack("/api/v1/pods")
+	wait := defaultTimeouts
+	f := startProxy(t, u, Options{Resources: []string{"pods"}, timeouts: wait})
+	f.until("it lists", func() bool { u.mu.Lock(); defer u.mu.Unlock(); return u.kept > 0 })
+	code, body := f.get("jane", "/readyz")
+	if code != http.StatusServiceUnavailable || !strings.Contains(body, "[-]resource/pods failed: being read") || !strings.Contains(body, "[+]identity ok") {
+		t.Errorf("%d %s", code, body)
+	}
+	res := f.proxy.resources.all()[0]
+	if now := time.Now(); !res.delaysReadiness(now) || !res.delaysReadiness(now.Add(initialLoadTimeout/2)) || res.delaysReadiness(now.Add(initialLoadTimeout)) {
+		t.Error("how long it delays the replica")
+	}
+	u.holdBack("")
+	f.ready()
+	// Once it was held, it delays nobody any more: all replicas would be away at once.
+	res = f.proxy.resources.all()[0]
+	u.holdBack("/api/v1/pods")
+	res.ready.Load().sink.endSession(errRelistTooLarge)
+	f.until("it is being read again", func() bool { return res.state() == stateLoading })
+	if code, body := f.get("jane", "/readyz?verbose"); code != http.StatusOK || !strings.Contains(body, "[+]resource/pods passed on: being read\n") {
+		t.Errorf("%d %s", code, body)
+	}
+	u.holdBack("")
+}
+
+// TestNotReadyWithoutIdentity: a replica that cannot ask about callers is of no use to anybody.
+func TestNotReadyWithoutIdentity(t *testing.T) {
+	u := startUpstream(t, apiserver.Options{Pods: 3})
+	f := startProxy(t, u, Options{Resources: []string{"pods"}})
+	f.ready()
+	u.refuseReviews(http.StatusForbidden)
+	f.until("/readyz says so", func() bool {
+		code, body := f.get("jane", "/readyz")
+		return code == http.StatusServiceUnavailable && strings.Contains(body, "[-]identity failed") && strings.Contains(body, "[+]upstream ok")
+	})
+	u.setFault(nil)
+	f.ready()
+}

@@ -1,0 +1,101 @@
+package proxy
+
+import (
+	"bufio"
+	"net"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apiserver/pkg/endpoints/request"
+)
+
+// responseWriter is the answer to a request while it is being given. It is of the request's
+// goroutine.
+type responseWriter struct {
+	http.ResponseWriter
+	// buffered: what was written last may wait in net/http's buffer, which takes what is smaller
+	// than itself.
+	buffered bool
+
+	metrics *requestMetrics // nil: the request is not counted
+	r       *http.Request
+	info    *request.RequestInfo
+	begun   time.Time
+	code    int // 0: none yet
+	running prometheus.Gauge
+}
+
+// httpBufferSize is the size of net/http's buffer of an answer by HTTP/2.
+const httpBufferSize = 4 << 10
+
+// startCounting counts the request from here on to end.
+func (a *responseWriter) startCounting(m *requestMetrics, r *http.Request, info *request.RequestInfo) {
+	a.metrics, a.r, a.info, a.begun = m, r, info, time.Now()
+}
+
+// Unwrap is for http.ResponseController.
+func (a *responseWriter) Unwrap() http.ResponseWriter { return a.ResponseWriter }
+
+// recordCode takes down the first code that is not merely informational.
+func (a *responseWriter) recordCode(code int) {
+	if a.code != 0 || code < 200 && code != http.StatusSwitchingProtocols {
+		return
+	}
+	a.code = code
+	if a.metrics != nil && code < 300 && isLongRunning(a.info) {
+		a.running = a.metrics.running.WithLabelValues(a.labels()...)
+		a.running.Inc()
+	}
+}
+
+func (a *responseWriter) WriteHeader(code int) {
+	a.recordCode(code)
+	a.ResponseWriter.WriteHeader(code)
+}
+
+func (a *responseWriter) Write(p []byte) (int, error) {
+	a.recordCode(http.StatusOK)
+	a.buffered = len(p) < httpBufferSize
+	return a.ResponseWriter.Write(p)
+}
+
+// limitFinalWrite gives what is still to be written when the handler has returned its time. By
+// HTTP/2 that is to ask the connection's goroutine.
+func (a *responseWriter) limitFinalWrite(r *http.Request) {
+	if r.ProtoMajor == 1 || a.buffered {
+		_ = http.NewResponseController(a.ResponseWriter).SetWriteDeadline(time.Now().Add(writeStall)) // a writer that knows none is a test's
+	}
+}
+
+// Hijack returns how a connection is upgraded.
+func (a *responseWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	conn, rw, err := http.NewResponseController(a.ResponseWriter).Hijack()
+	if err == nil {
+		a.recordCode(http.StatusSwitchingProtocols)
+	}
+	return conn, rw, err
+}
+
+// labels returns the values of requestLabels.
+func (a *responseWriter) labels() []string {
+	n := a.metrics.name(a.info, a.code)
+	scope := scopeOf(a.info)
+	return []string{verbOf(a.r, a.info, scope), n.group, n.version, n.resource, n.subresource, scope, component}
+}
+
+// finish counts the request.
+func (a *responseWriter) finish() {
+	if a.running != nil {
+		a.running.Dec()
+	}
+	labels, dry := a.labels(), dryRunOf(a.r.URL)
+	a.metrics.total.WithLabelValues(append([]string{strconv.Itoa(a.code), dry}, labels...)...).Inc()
+	a.metrics.duration.WithLabelValues(append([]string{dry}, labels...)...).Observe(time.Since(a.begun).Seconds())
+}
+
+// countRejected counts that the request was refused to protect the proxy.
+func (a *responseWriter) countRejected() {
+	a.metrics.terminated.WithLabelValues(append([]string{strconv.Itoa(a.code)}, a.labels()...)...).Inc()
+}

@@ -1,0 +1,208 @@
+package proxy
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// sit enters in a goroutine of its own; the channel tells whether there was a seat.
+func sit(s *seatPool, ctx context.Context, f flow) <-chan bool {
+	got := make(chan bool, 1)
+	go func() { got <- s.acquire(ctx, f) }()
+	synctest.Wait()
+	return got
+}
+
+// has reports whether a request has a seat by now; it must not have been refused.
+func has(t *testing.T, got <-chan bool) bool {
+	t.Helper()
+	synctest.Wait()
+	select {
+	case ok := <-got:
+		if !ok {
+			t.Error("refused")
+		}
+		return ok
+	default:
+		return false
+	}
+}
+
+// TestSeatsFair: a flow takes half of the seats at most, and a free one goes to whoever has the
+// fewest.
+func TestSeatsFair(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSeatPool(8, time.Minute) // 8*20/100 is one for the system
+		greedy, modest, third := flow{levelEveryone, "greedy"}, flow{levelEveryone, "modest"}, flow{levelEveryone, "third"}
+		for i := range 3 {
+			if !s.acquire(t.Context(), greedy) {
+				t.Fatalf("seat %d of 3", i)
+			}
+		}
+		var waits []<-chan bool
+		for range 2 {
+			waits = append(waits, sit(s, t.Context(), greedy))
+		}
+		if has(t, waits[0]) {
+			t.Fatal("a fourth of the seven common seats")
+		}
+		for range 3 {
+			if !s.acquire(t.Context(), modest) {
+				t.Fatal("no seat for somebody else")
+			}
+		}
+		if !s.acquire(t.Context(), third) {
+			t.Fatal("the last seat")
+		}
+		// All are taken; modest waits behind greedy, and third behind both.
+		m, th := sit(s, t.Context(), modest), sit(s, t.Context(), third)
+		s.release(modest)
+		if !has(t, th) || has(t, m) || has(t, waits[0]) {
+			t.Error("the seat goes to the one that has fewest")
+		}
+		s.release(greedy)
+		if !has(t, waits[0]) && !has(t, m) {
+			t.Error("nobody has the seat")
+		}
+		if taken, waiting := s.counts(); taken != [priorityLevels]int{levelEveryone: 7} || waiting[levelEveryone] != 2 {
+			t.Errorf("%v taken, %v waiting", taken, waiting)
+		}
+		// Whoever goes on being refused is told after the time.
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if ok := <-waits[1]; ok {
+			t.Error("a seat, and nobody left")
+		}
+	})
+}
+
+// TestSeatsClasses: when everybody has all that they may, system callers and leases still have
+// seats, which nobody else takes; and when these are taken too, what becomes free goes to leases
+// first.
+func TestSeatsClasses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSeatPool(100, time.Minute)
+		for i := range s.shared() + s.reserved[levelEveryone] {
+			if !s.acquire(t.Context(), flow{levelEveryone, fmt.Sprint(i)}) {
+				t.Fatalf("common seat %d", i)
+			}
+		}
+		one := sit(s, t.Context(), flow{levelEveryone, "one"})
+		if has(t, one) {
+			t.Fatal("a seat of somebody's own")
+		}
+		for c, own := range s.reserved[:levelEveryone] {
+			if own == 0 {
+				t.Fatalf("%v have no seats of their own", priorityLevel(c))
+			}
+			for i := range own {
+				if !s.acquire(t.Context(), flow{priorityLevel(c), fmt.Sprint(i)}) {
+					t.Fatalf("%v: own seat %d of %d", priorityLevel(c), i, own)
+				}
+			}
+		}
+		sys, lease := sit(s, t.Context(), flow{levelSystem, "node"}), sit(s, t.Context(), flow{levelLeases, "node"})
+		s.release(flow{levelEveryone, "3"})
+		if has(t, sys) || !has(t, lease) || has(t, one) {
+			t.Error("a lease comes first")
+		}
+		s.release(flow{levelSystem, "0"})
+		if !has(t, sys) || has(t, one) {
+			t.Error("then the system")
+		}
+		s.release(flow{levelEveryone, "4"})
+		if !has(t, one) {
+			t.Error("then everybody")
+		}
+	})
+}
+
+// TestSeatsForEverybody: anybody may have leases, so that those who ask for nothing else leave
+// others some seats.
+func TestSeatsForEverybody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSeatPool(100, time.Minute)
+		ctx, cancel := context.WithCancel(t.Context())
+		for _, f := range []flow{{levelLeases, "one"}, {levelLeases, "other"}, {levelSystem, "third"}} {
+			for range s.limit {
+				sit(s, ctx, f)
+			}
+		}
+		if !has(t, sit(s, t.Context(), flow{levelEveryone, "modest"})) {
+			t.Error("no seat for anybody else")
+		}
+		cancel()
+	})
+}
+
+// TestSeatsBounds: lines are bounded for a flow and for a class; who has gone waits no longer and
+// leaves nothing behind.
+func TestSeatsBounds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSeatPool(2*maxQueued, time.Hour)
+		for i := range s.shared() + s.reserved[levelEveryone] {
+			if !s.acquire(t.Context(), flow{levelEveryone, fmt.Sprint(i)}) {
+				t.Fatalf("seat %d", i)
+			}
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		var waits []<-chan bool
+		for _, name := range []string{"a", "b"} {
+			for range maxQueued {
+				waits = append(waits, sit(s, ctx, flow{levelEveryone, name}))
+			}
+			if s.acquire(ctx, flow{levelEveryone, name}) {
+				t.Fatal("a seat")
+			}
+		}
+		if _, waiting := s.counts(); waiting[levelEveryone] != 2*maxQueued {
+			t.Fatalf("%v wait", waiting)
+		}
+		began := time.Now()
+		if s.acquire(ctx, flow{levelEveryone, "c"}) || time.Since(began) > 0 {
+			t.Error("more wait than there are seats")
+		}
+		cancel()
+		for _, got := range waits {
+			if <-got {
+				t.Error("a seat for somebody who has gone")
+			}
+		}
+		for i := range s.shared() + s.reserved[levelEveryone] {
+			s.release(flow{levelEveryone, fmt.Sprint(i)})
+		}
+		if len(s.flows)+len(s.queued)+s.inUse() != 0 || slices.Max(s.waiting[:]) != 0 {
+			t.Errorf("%d lines, %d hungry, %d seated, %v waiting", len(s.flows), len(s.queued), s.inUse(), s.waiting)
+		}
+	})
+}
+
+func TestPeaks(t *testing.T) {
+	var p peakGauge
+	at := time.Unix(1000, 0)
+	p.add(at, 1)
+	p.add(at, 1)
+	p.add(at, -1)
+	if p.max(at) != 2 || p.max(at.Add(time.Second)) != 2 || p.max(at.Add(2*time.Second)) != 1 {
+		t.Error("the peak is of the last second")
+	}
+	p.add(at.Add(3*time.Second), 1)
+	if p.max(at.Add(3*time.Second)) != 2 {
+		t.Error("what comes on top counts")
+	}
+}
+
+func TestClassNames(t *testing.T) {
+	var all []string
+	for c := range priorityLevels {
+		all = append(all, c.String())
+	}
+	if strings.Join(all, " ") != "leases system everybody" {
+		t.Error(all)
+	}
+}

@@ -1,0 +1,205 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/weirproject/weir/internal/reflector"
+	"github.com/weirproject/weir/internal/source"
+	"github.com/weirproject/weir/internal/store"
+	"github.com/weirproject/weir/internal/watchcache"
+	"github.com/weirproject/weir/internal/wire"
+)
+
+// session is the life of one store: from a first list until only another one helps.
+type session struct {
+	info      *resourceInfo
+	warnings  *warnings
+	store     *store.Store
+	sink      *storeSink
+	freshness *freshnessProver
+	cache     *watchcache.Cache
+	reflector *reflector.Reflector
+	end       context.CancelCauseFunc
+}
+
+// lastHeard returns when the upstream was last heard of: what is held is at least as new as it was
+// then, but for what is on its way.
+func (s *session) lastHeard() time.Time {
+	at := s.reflector.Status().Heard
+	if proven := time.Unix(0, s.freshness.provenAt.Load()); proven.After(at) {
+		return proven
+	}
+	return at
+}
+
+// runSession runs one session. The error says why it ended.
+func (res *resource) runSession(ctx context.Context) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	gvr := res.gvr
+	k, err := res.resources.discoverer.discover(ctx, gvr)
+	if err != nil {
+		return fmt.Errorf("%s: %w", gvr, err)
+	}
+	warnings := &warnings{}
+	upstream := rest.CopyConfig(res.resources.upstream)
+	upstream.Wrap(warnings.wrap)
+	src, err := source.New(upstream, source.Resource{GVR: gvr, Encoding: k.encoding}, source.Options{Stats: &res.resources.stats})
+	if err != nil {
+		return err
+	}
+	defer src.CloseIdleConnections()
+	s := &session{info: k, warnings: warnings, end: cancel, store: store.New(store.Config{Encoding: k.encoding, LogBytes: res.resources.opts.LogBytes, KeepLog: true})}
+	defer s.store.Close()
+	s.sink = &storeSink{
+		store: s.store, enc: k.encoding, history: watchcache.NewHistory(0, 0, 0), events: &res.events, initialObjects: &res.initialObjects,
+		reserve: res.reserve, endSession: func(err error) { res.endSession(cancel, err) },
+	}
+	s.cache, err = watchcache.New(watchcache.Config{
+		Resource: k.Resource, Store: s.store, Encoding: k.encoding, Clock: s.sink, History: s.sink.history,
+		BookmarkInterval: res.resources.opts.BookmarkInterval, MinWatch: res.resources.opts.MinWatch, ExpireLate: res.resources.opts.ExpireLate,
+		LabelSets:     true,
+		FlushInterval: res.resources.opts.FlushInterval, BuffersWrites: true,
+	})
+	if err != nil {
+		return err
+	}
+	defer s.cache.Close()
+	begun := time.Now()
+	s.sink.onListed = func() { res.markReady(s, time.Since(begun)) }
+	defer res.ready.Store(nil)
+	res.running.Store(s)
+	defer res.running.Store(nil)
+	res.sessions.Add(1)
+	s.reflector = reflector.New(src, s.store.Writer(store.Scope{}), reflector.Config{
+		Name: gvr.String(), Encoding: k.encoding, Take: s.sink.take, Replacer: s.sink,
+		OnStatus: func(st reflector.Status) { res.onStatus(st, cancel) },
+	})
+	s.freshness = newFreshnessProver(ctx, src, s.sink, s.reflector.Status)
+	s.freshness.queries, s.freshness.watches = &res.versionQueries, &res.proofWatches
+	defer s.freshness.close()
+	var guard sync.WaitGroup
+	guard.Go(func() { res.monitor(ctx, k.definition, cancel) })
+	err = s.reflector.Run(ctx)
+	cancel(err)
+	guard.Wait()
+	switch cause := context.Cause(ctx); {
+	case errors.Is(cause, errWentBack):
+		res.ready.Store(nil)
+		res.rewoundFrom.Store(max(res.rewoundFrom.Load(), s.sink.version()))
+		s.cache.Expire()
+	case errors.Is(cause, errAggregated): // whose resourceVersions are others
+		res.ready.Store(nil)
+		s.cache.Expire()
+	}
+	if res.ready.Load() == nil && !res.stopping.Load() {
+		res.failedSessions.Add(1)
+	}
+	if err != nil {
+		return err
+	}
+	return context.Cause(ctx)
+}
+
+// endSession ends a session. Where the upstream went back those of the other resources end too:
+// their own watches may come back only when the resourceVersions have come again, and then nothing
+// shows them what was lost.
+func (res *resource) endSession(cancel context.CancelCauseFunc, why error) {
+	cancel(why)
+	if !errors.Is(why, errWentBack) {
+		return
+	}
+	for _, other := range res.resources.all() {
+		if s := other.running.Load(); s != nil && other != res {
+			s.end(why)
+		}
+	}
+}
+
+func (res *resource) markReady(s *session, took time.Duration) {
+	res.resources.initSeconds.WithLabelValues(res.gvr.Group, res.gvr.Resource).Observe(took.Seconds())
+	res.lastError.Store(nil)
+	res.notReady.Store(int32(stateLoading)) // when it ends
+	res.everReady.Store(true)
+	res.ready.Store(s)
+	if end := res.resources.drainBy.Load(); end != nil { // looked at behind the store, as drain looks for sessions behind its own
+		s.cache.Drain(time.Until(*end))
+	}
+	res.resources.log.Info("a resource is held", "resource", res.name(), "objects", s.store.Len(), "resourceVersion", s.store.ResourceVersion())
+}
+
+// canServe reports whether a session can answer the read as kube-apiserver would.
+func (s *session) canServe(r *http.Request, rd *readRequest) bool {
+	form := "PartialObjectMetadata"
+	if rd.review.verb == "list" {
+		form = "PartialObjectMetadataList"
+	}
+	if !s.serves(rd.target) || !supportedAccept(r.Header) || !acceptsKind(r.Header, form) || watchcache.WantsTable(r.Header) || s.cache.Accepts(r) != nil {
+		return false
+	}
+	accept := strings.TrimSpace(strings.Join(r.Header.Values("Accept"), ","))
+	if s.info.unknownFields && !strings.HasPrefix(accept, wire.ContentTypeProtobuf) {
+		return false
+	}
+	if rd.review.fields != nil {
+		for _, f := range rd.review.fields.Requirements() {
+			if !s.cache.SupportsField(f.Field) || f.Field == "metadata.namespace" && !s.info.Namespaced {
+				return false
+			}
+		}
+	}
+	return rd.exactVersion == "" || s.cache.CanResumeFrom(rd.exactVersion)
+}
+
+// serves reports whether kube-apiserver serves the target of a resource of this scope.
+func (s *session) serves(t target) bool {
+	if s.info.Namespaced {
+		return t.name == "" || t.namespace != ""
+	}
+	return t.namespace == ""
+}
+
+// rewound reports whether the read goes on from a state that may never have been: from before the
+// upstream went back, when past was the newest, and not reached again. Who waits for it to come
+// would miss what happens until then.
+func (s *session) rewound(rd *readRequest, past uint64) bool {
+	from := parseVersion(rd.exactVersion)
+	return from <= past && from > s.sink.version()
+}
+
+// versionTimeout is how long a read waits for the session to come to where it must be. What the
+// upstream told another replica comes within it. A resource in which nothing changes may take until
+// the next bookmark: of a large one it is proven that nothing has, of a small one the upstream
+// tells as quickly.
+const versionTimeout = time.Second
+
+// waitForVersion waits until the session has what the read must not be older than, and reports
+// whether it has.
+func (s *session) waitForVersion(ctx context.Context, rd *readRequest) bool {
+	if rd.minVersion <= s.sink.version() {
+		return true
+	}
+	if s.store.Len() >= minProofObjects {
+		return s.freshness.waitForVersion(ctx, rd.minVersion)
+	}
+	ctx, cancel := context.WithTimeout(ctx, versionTimeout)
+	defer cancel()
+	return s.sink.Wait(ctx, rd.minVersion) == nil
+}
+
+// serve answers the read.
+func (s *session) serve(w http.ResponseWriter, r *http.Request, rd *readRequest) {
+	if rd.name != "" {
+		s.cache.ServeGet(w, r, rd.namespace, rd.name)
+		return
+	}
+	s.cache.ServeQuery(w, r, rd.query, rd.namespace, rd.review.name)
+}

@@ -1,0 +1,109 @@
+package proxy
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// recorder is a connection that notes what is written to it at once.
+type recorder struct {
+	net.Conn
+	writes []string
+	err    error
+}
+
+func (r *recorder) Write(p []byte) (int, error) {
+	if r.err != nil {
+		return 0, r.err
+	}
+	r.writes = append(r.writes, string(p))
+	return len(p), nil
+}
+
+// TestGather writes to a connection while answers are being made, and looks at what goes out.
+func TestGather(t *testing.T) {
+	large := string(bytes.Repeat([]byte("l"), writeBufferBytes+1))
+	half := string(bytes.Repeat([]byte("h"), writeBufferBytes/2))
+	for name, tc := range map[string]struct {
+		steps []string // what is written; "+" and "-": an answer begins and ends; "wait": longer than anything waits
+		want  []string
+	}{
+		"no answer":           {[]string{"a", "b"}, []string{"a", "b"}},
+		"with what follows":   {[]string{"+", "a", "b", "-", "c", "d"}, []string{"abc", "d"}},
+		"nothing follows":     {[]string{"+", "a", "b", "-", "wait", "c"}, []string{"ab", "c"}},
+		"nothing waits":       {[]string{"+", "-", "a"}, []string{"a"}},
+		"two answers":         {[]string{"+", "a", "+", "b", "-", "c", "-", "d"}, []string{"abcd"}},
+		"one that takes long": {[]string{"+", "a", "wait", "b", "c", "wait", "-", "d"}, []string{"a", "bc", "d"}},
+		"more than waits":     {[]string{"+", "a", half, half, "b", "-", "c"}, []string{"a" + half, half + "bc"}},
+		"all that may wait":   {[]string{"+", half, half, "b", "-", "c"}, []string{half + half, "bc"}},
+		"too large":           {[]string{"+", "a", large, "b", "-", "c"}, []string{"a", large, "bc"}},
+		"again":               {[]string{"+", "a", "-", "b", "+", "c", "-", "d"}, []string{"ab", "cd"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				conn := &recorder{}
+				wb := &writeBuffer{conn: conn}
+				r := (&http.Request{ProtoMajor: 2}).WithContext(wb.withContext(context.Background()))
+				var release []func()
+				for _, step := range tc.steps {
+					switch step {
+					case "+":
+						release = append(release, bufferWrites(r))
+					case "-":
+						release[0]()
+						release = release[1:]
+					case "wait":
+						time.Sleep(2 * writeBufferDelay)
+						synctest.Wait()
+					default:
+						if n, err := wb.Write([]byte(step)); n != len(step) || err != nil {
+							t.Fatal(n, err)
+						}
+					}
+				}
+				if got := fmt.Sprintf("%.20q", conn.writes); got != fmt.Sprintf("%.20q", tc.want) {
+					t.Errorf("%s, want %.20q", got, tc.want)
+				}
+				for i := range conn.writes {
+					if conn.writes[i] != tc.want[i] {
+						t.Errorf("write %d is of %d bytes, want %d", i, len(conn.writes[i]), len(tc.want[i]))
+					}
+				}
+			})
+		})
+	}
+}
+
+// TestGatherFails: the error of a write that comes late is that of the next.
+func TestGatherFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		conn := &recorder{err: net.ErrClosed}
+		wb := &writeBuffer{conn: conn}
+		wb.answers.Add(1)
+		if _, err := wb.Write([]byte("a")); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * writeBufferDelay)
+		synctest.Wait()
+		if _, err := wb.Write([]byte("b")); !errors.Is(err, net.ErrClosed) {
+			t.Error(err)
+		}
+	})
+}
+
+// TestGatherOnlyHTTP2: nothing comes behind an answer of HTTP/1.
+func TestGatherOnlyHTTP2(t *testing.T) {
+	wb := &writeBuffer{}
+	bufferWrites((&http.Request{ProtoMajor: 1}).WithContext(wb.withContext(context.Background())))
+	bufferWrites(&http.Request{ProtoMajor: 2})
+	if wb.answers.Load() != 0 {
+		t.Error("the writes of HTTP/1 wait")
+	}
+}
