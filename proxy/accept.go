@@ -7,16 +7,16 @@ import (
 )
 
 const (
-	// maxMediaRanges bounds the media ranges of an Accept header that is read here. Of more than
-	// these kube-apiserver keeps no order.
+	// maxMediaRanges bounds the media ranges of a supported Accept header. kube-apiserver does not
+	// keep the order of more.
 	maxMediaRanges = 12
 	anyMedia       = "*/*"
 )
 
-// supportedAccept reports whether the Accept header is one that kube-apiserver reads as it is read
-// here. Any other goes upstream: quotes, which kube-apiserver takes for a part of the value;
-// capitals; qualities but that of the last range, and ranges behind a wildcard, which it orders in
-// its own way; a second header, which it does not look at; and parameters that are not known here.
+// supportedAccept reports whether the proxy reads the Accept header as kube-apiserver does.
+// Requests with any other go upstream: with quotes, which kube-apiserver takes for a part of the
+// value; capitals; a quality on any range but the last; ranges after a wildcard; a second header,
+// which kube-apiserver ignores; or unknown parameters.
 func supportedAccept(h http.Header) bool {
 	values := h.Values("Accept")
 	if len(values) == 0 || len(values) == 1 && values[0] == "" {
@@ -47,7 +47,7 @@ func supportedRange(text string, last bool) bool {
 	for _, part := range parts[1:] {
 		name, value, _ := strings.Cut(strings.Trim(part, " "), "=")
 		if name == "q" && last && len(seen) == len(parts)-2 && isFraction(value) {
-			continue // the last comes last with it as well, as in what client-node asks for by default: "application/json, */*;q=0.8"
+			continue // the last range comes last with a quality too: client-node sends "application/json, */*;q=0.8"
 		}
 		if !slices.Contains([]string{"as", "g", "v", "stream", "charset"}, name) || slices.Contains(seen, name) || !isName(value, valueByte) {
 			return false
@@ -57,15 +57,14 @@ func supportedRange(text string, last bool) bool {
 	return true
 }
 
-// isFraction reports whether a quality is between 0 and 1.
+// isFraction reports whether a quality is greater than 0 and less than 1.
 func isFraction(quality string) bool {
 	digits, ok := strings.CutPrefix(quality, "0.")
 	return ok && len(digits) <= 3 && strings.Trim(digits, "0123456789") == "" && strings.Trim(digits, "0") != ""
 }
 
-// acceptsKind reports whether whoever asks for another form of the objects asks for the one that
-// such an answer has: as says which. Of a list that is asked for as one object, or the reverse,
-// kube-apiserver makes nothing, and says so.
+// acceptsKind reports whether the Accept header asks for the kind as, or for no other kind.
+// kube-apiserver rejects a request for a list as one object, and the reverse.
 func acceptsKind(h http.Header, as string) bool {
 	for text := range strings.SplitSeq(h.Get("Accept"), ",") {
 		for _, part := range strings.Split(text, ";")[1:] {

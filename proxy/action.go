@@ -12,30 +12,30 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 )
 
-// action is what a caller wants to do, and what a review asks about. It is immutable.
+// action is what a caller wants to do: the attributes of a SubjectAccessReview. It is immutable.
 type action struct {
 	verb string
 	path string
-	// resource is empty where the action is about a path only.
+	// resource is empty if the action is about a path.
 	group, version, resource, subresource, namespace, name string
 	fields                                                 fields.Selector // nil: everything
 	labels                                                 labels.Selector // nil: everything
-	// fieldText and labelText are what the selectors were read from.
+	// fieldText and labelText are the unparsed selectors.
 	fieldText, labelText string
 }
 
-// hasSelectors reports whether the action is on a part of what its path names.
+// hasSelectors reports whether the action is limited by selectors.
 func (q *action) hasSelectors() bool { return q.fieldText != "" || q.labelText != "" }
 
 // withoutSelectors returns the action without its selectors, and without the name, which in an
-// action with selectors is one of theirs.
+// action with selectors comes from one of them.
 func (q *action) withoutSelectors() *action {
 	w := *q
 	w.fields, w.labels, w.fieldText, w.labelText, w.name = nil, nil, "", "", ""
 	return &w
 }
 
-// attributes returns what a review is asked about.
+// attributes returns the attributes of the review.
 func (q *action) attributes(who user.Info) *authorizer.AttributesRecord {
 	a := &authorizer.AttributesRecord{
 		User: who, Verb: q.verb, Path: q.path, ResourceRequest: q.resource != "",
@@ -50,10 +50,10 @@ func (q *action) attributes(who user.Info) *authorizer.AttributesRecord {
 	return a
 }
 
-// digest names the question whether a caller may do it.
+// digest identifies the action together with its caller. Different actions have different digests.
 func (q *action) digest(who user.Info) [sha256.Size]byte {
 	raw := make([]byte, 0, 512)
-	texts := func(list ...string) { // each with its length in front, so that no two questions look alike
+	texts := func(list ...string) { // the length before each text keeps different lists apart
 		raw = binary.AppendUvarint(raw, uint64(len(list)))
 		for _, text := range list {
 			raw = append(binary.AppendUvarint(raw, uint64(len(text))), text...)

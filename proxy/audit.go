@@ -24,35 +24,34 @@ import (
 	auditwebhook "k8s.io/apiserver/plugin/pkg/audit/webhook"
 )
 
-// Audit says which of the reads that are answered from here are recorded, and where: in
-// kube-apiserver's format, by a policy as it has one. What goes upstream is recorded there. The
-// zero value: none is.
+// Audit configures the audit log of reads that the proxy answers itself, in kube-apiserver's format
+// and by a policy of its kind. Forwarded requests are recorded upstream. The zero value records
+// nothing.
 type Audit struct {
-	// PolicyFile has a Policy of audit.k8s.io/v1. A read that is to be recorded with its response
-	// is not answered from here.
+	// PolicyFile is a file with a Policy of audit.k8s.io/v1. Reads that are to be recorded with
+	// their response are forwarded.
 	PolicyFile string
-	// LogPath is the file to append to, "-" standard output. The file begins anew at MaxSize
-	// megabytes (0: 100); MaxBackups of those before are kept (0: all), for MaxAge days (0: for
-	// ever).
+	// LogPath is the file to append to; "-" is standard output. The file is rotated at MaxSize
+	// megabytes (0: 100). MaxBackups old files are kept (0: all), for MaxAge days (0: for ever).
 	LogPath                     string
 	MaxSize, MaxBackups, MaxAge int
-	// WebhookConfigFile is a kubeconfig that leads to who is sent what is recorded as well: in
-	// batches, at most 10,000 events behind.
+	// WebhookConfigFile is a kubeconfig for a webhook that gets the events too, in batches. At most
+	// 10,000 events are buffered.
 	WebhookConfigFile string
 }
 
-// auditor records reads. A nil one records nothing. Safe for concurrent use, apart from start and
-// close.
+// auditor records reads. A nil auditor records nothing. It is safe for concurrent use, except for
+// start and close.
 type auditor struct {
 	policy  audit.PolicyRuleEvaluator
 	sink    audit.Backend
-	file    io.Closer     // nil: none is to be closed
-	stopped chan struct{} // closed when nothing more is recorded; nil before start
+	file    io.Closer     // nil: nothing to close
+	stopped chan struct{} // close closes it; nil before start
 }
 
 const (
 	defaultAuditSize = 100 // MB
-	// Of the events for a webhook, as kube-apiserver has it.
+	// The limits of events for a webhook, as in kube-apiserver.
 	auditBuffer    = 10_000
 	auditBatch     = 400
 	auditBatchWait = 30 * time.Second
@@ -94,7 +93,7 @@ func newAuditor(o *Audit) (*auditor, error) {
 	return a, nil
 }
 
-// open opens the log. That a file cannot be written is seen now, not at the first read.
+// open opens the log. It fails now, not at the first read, if the file cannot be written.
 func (a *auditor) open(o *Audit) (io.Writer, error) {
 	if o.LogPath == "-" {
 		return os.Stdout, nil
@@ -111,13 +110,13 @@ func (a *auditor) open(o *Audit) (io.Writer, error) {
 	}
 	size := o.MaxSize
 	orDefault(&size, defaultAuditSize)
-	// The library never ends the goroutine that removes old files: one for each server with a log.
+	// The library never ends its goroutine that removes old files: one for each server with a log.
 	file := &lumberjack.Logger{Filename: o.LogPath, MaxSize: size, MaxBackups: o.MaxBackups, MaxAge: o.MaxAge}
 	a.file = file
 	return file, nil
 }
 
-// start begins to send what is recorded, until close.
+// start starts the backends. close stops them.
 func (a *auditor) start() error {
 	if a == nil {
 		return nil
@@ -126,7 +125,7 @@ func (a *auditor) start() error {
 	return a.sink.Run(a.stopped)
 }
 
-// close sends what is left, and waits for that.
+// close flushes the backends and waits for them.
 func (a *auditor) close() error {
 	if a == nil {
 		return nil
@@ -141,17 +140,16 @@ func (a *auditor) close() error {
 	return a.file.Close()
 }
 
-// auditRecord is what is put down of one read. A nil one is nothing.
+// auditRecord is the audit event of one read. nil records nothing.
 type auditRecord struct {
 	ac  *audit.AuditContext
 	ctx context.Context // with ac
 }
 
-// errNotRecorded is returned for a read that must be recorded and cannot be, from here. Upstream it
-// can.
+// errNotRecorded is returned for a read that must be recorded and can only be recorded upstream.
 var errNotRecorded = errors.New("the read cannot be recorded")
 
-// begin records that somebody who may have a read has asked for it.
+// begin records that an authorized caller has asked for a read.
 func (a *auditor) begin(r *http.Request, rd *readRequest, who user.Info, received time.Time) (*auditRecord, error) {
 	if a == nil {
 		return nil, nil
@@ -182,21 +180,21 @@ func (a *auditor) begin(r *http.Request, rd *readRequest, who user.Info, receive
 	return rec, nil
 }
 
-// writer returns who notes how the read is answered, and is to be closed when it has been.
+// writer returns a ResponseWriter that records the response. The caller must call end.
 func (rec *auditRecord) writer(w http.ResponseWriter, watch bool) *auditedWriter {
 	w.Header().Set(auditinternal.HeaderAuditID, string(rec.ac.AuditID()))
 	return &auditedWriter{ResponseWriter: w, record: rec, watch: watch}
 }
 
-// auditedWriter is the answer to a read that is recorded.
+// auditedWriter records the response to a read.
 type auditedWriter struct {
 	http.ResponseWriter
 	record *auditRecord
-	watch  bool // its beginning is recorded as well
+	watch  bool // the start of the response is recorded too
 	begun  bool
 }
 
-// Unwrap is for http.ResponseController.
+// Unwrap returns the wrapped writer, for http.ResponseController.
 func (w *auditedWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 func (w *auditedWriter) recordCode(code int) {
@@ -220,7 +218,7 @@ func (w *auditedWriter) Write(p []byte) (int, error) {
 	return w.ResponseWriter.Write(p)
 }
 
-// end records that the read was answered, or broken off.
+// end records the end of the response, complete or not.
 func (w *auditedWriter) end() {
 	w.recordCode(http.StatusOK)
 	w.record.ac.ProcessEventStage(w.record.ctx, auditinternal.StageResponseComplete)

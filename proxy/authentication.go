@@ -19,35 +19,35 @@ import (
 	"k8s.io/utils/lru"
 )
 
-// caller is who makes a request.
+// caller is the user who makes a request.
 type caller struct {
 	user user.Info
-	// certificate: known by a client certificate or a front proxy's headers, and so by nothing that
-	// could be passed on.
+	// certificate is true if the user is known by a client certificate or a front proxy's headers,
+	// which cannot be forwarded.
 	certificate bool
 }
 
-// authentication tells who makes a request. Safe for concurrent use.
+// authentication identifies callers. It is safe for concurrent use.
 type authentication struct {
 	tokens         authenticator.Request
-	uncachedTokens authenticator.Request   // the same, without earlier answers
-	certificates   []authenticator.Request // front proxies first; none: nobody is believed
+	uncachedTokens authenticator.Request   // tokens without the library's cache
+	certificates   []authenticator.Request // front proxies first; empty: no certificate is trusted
 	breaker        *breaker
-	localTTL       time.Duration // how long an answer about a token counts without a look at the library's
-	tokenAnswers   *lru.Cache    // sha256 of a token to remembered, for when the upstream cannot be reached
+	localTTL       time.Duration // how long an answer counts without asking the library's cache
+	tokenAnswers   *lru.Cache    // digest of a token to cachedAnswer; for outages of the upstream
 	reviewLimit    *reviewLimiter
 	controllers    []func(context.Context)
-	clientCAs      []dynamiccertificates.CAContentProvider // that are followed
+	clientCAs      []dynamiccertificates.CAContentProvider // the CAs that are followed
 }
 
-// cachedAnswer is an answer, and when it was given.
+// cachedAnswer is an answer of the upstream, and its time.
 type cachedAnswer struct {
-	user user.Info // of a token
+	user user.Info // of a token; nil for a permission
 	at   time.Time
 }
 
 const (
-	// maxCachedAnswers bounds the answers that are remembered for Options.Grace, of either kind.
+	// maxCachedAnswers bounds each cache of answers kept for Options.Grace.
 	maxCachedAnswers   = 8192
 	configMapNamespace = "kube-system"
 	configMapName      = "extension-apiserver-authentication"
@@ -55,7 +55,7 @@ const (
 	headerCAKey        = "requestheader-client-ca-file"
 )
 
-// reviewBackoff returns how a review that failed is tried again, by the delegating libraries.
+// reviewBackoff returns the retries of a failed review in the delegating libraries.
 func reviewBackoff() *wait.Backoff {
 	return &wait.Backoff{Duration: 100 * time.Millisecond, Factor: 2, Jitter: 0.2, Steps: 3}
 }
@@ -76,7 +76,7 @@ func newAuthentication(ctx context.Context, o *Options, client kubernetes.Interf
 		*to = tokens
 	}
 	for _, file := range []string{o.Authentication.ClientCAFile, o.Authentication.RequestHeaderCAFile} {
-		if _, err := os.Stat(file); file != "" && err != nil { // before anything is started that only Close ends
+		if _, err := os.Stat(file); file != "" && err != nil { // check before starting anything that only Close ends
 			return nil, fmt.Errorf("%w: %w", ErrOptions, err)
 		}
 	}
@@ -114,13 +114,13 @@ func (a *authentication) addAuthenticator(cfg authenticatorfactory.DelegatingAut
 	return nil
 }
 
-// errUntrustedCertificate is returned for a request whose certificate nobody vouches for.
+// errUntrustedCertificate is returned for a certificate of an unknown CA or one that has expired.
 var errUntrustedCertificate = errors.New("the certificate is not believed")
 
-// byCertificate returns the caller by certificate or by a front proxy's headers, and nil if the
-// request has no certificate, or no CA is known to check it by. errUntrustedCertificate is returned
-// for a certificate that has expired, or is of an unknown CA. kube-apiserver lets its bearer in by
-// a token all the same, and as nobody else.
+// byCertificate returns the caller by client certificate or by a front proxy's headers. It returns
+// nil without a certificate, and if no CA is known. It returns errUntrustedCertificate for an
+// expired certificate or one of an unknown CA; kube-apiserver still accepts a token of such a
+// caller.
 func (a *authentication) byCertificate(r *http.Request) (*caller, error) {
 	if r.TLS == nil || len(r.TLS.PeerCertificates) == 0 {
 		return nil, nil
@@ -143,24 +143,23 @@ func (a *authentication) byCertificate(r *http.Request) (*caller, error) {
 	return nil, refused
 }
 
-// isAnonymousName reports whether an identity cannot be passed on: upstream, whoever comes in the
-// name of system:anonymous is put into system:unauthenticated, which may allow what this one may
-// not do.
+// isAnonymousName reports whether an identity cannot be forwarded: the upstream would put
+// system:anonymous into system:unauthenticated, which may grant more.
 func isAnonymousName(who user.Info) bool {
 	return who.GetName() == user.Anonymous && !slices.Contains(who.GetGroups(), user.AllUnauthenticated)
 }
 
-// identityKey is where a request's context has the *identity of its certificate.
+// identityKey is the context key of a request's *identity.
 type identityKey struct{}
 
-// identity is what certified has returned. It is of one request, and of one moment.
+// identity is the result of byCertificate for one request.
 type identity struct {
 	caller *caller
 	err    error
 }
 
-// withIdentity returns the request with the identity of its certificate, which takes time to find,
-// so that it is found once.
+// withIdentity returns the request with its identity in the context, so that the costly
+// verification is done once.
 func (a *authentication) withIdentity(r *http.Request) *http.Request {
 	if r.TLS == nil || len(r.TLS.PeerCertificates) == 0 {
 		return r
@@ -169,8 +168,8 @@ func (a *authentication) withIdentity(r *http.Request) *http.Request {
 	return r.WithContext(context.WithValue(r.Context(), identityKey{}, &identity{c, err}))
 }
 
-// authenticate returns who makes the request. The caller is nil unless the verdict is yes or
-// graced; no says that nobody vouches for them.
+// authenticate returns who makes the request. The caller is nil unless the decision is
+// decisionAllow or decisionGrace. decisionDeny means that the upstream does not know the token.
 func (a *authentication) authenticate(r *http.Request, opts reviewOptions) (*caller, decision) {
 	if c, _ := a.byCertificate(r); c != nil {
 		return c, decisionAllow
@@ -193,14 +192,14 @@ func (a *authentication) authenticate(r *http.Request, opts reviewOptions) (*cal
 	return who, d
 }
 
-// unauthenticated reports whether the request shows who it is of, but in no way that could be
-// believed or passed on: kube-apiserver answers it 401, and not as one of nobody.
+// unauthenticated reports whether the request has a certificate that is not trusted, and no token.
+// kube-apiserver answers it 401, and does not treat it as anonymous.
 func (a *authentication) unauthenticated(r *http.Request) bool {
 	_, err := a.byCertificate(r)
 	return err != nil && tokenID(r) == [sha256.Size]byte{}
 }
 
-// cloneHeaders returns a request whose headers an authenticator may change, as they do.
+// cloneHeaders returns a copy of the request with headers that an authenticator may change.
 func cloneHeaders(r *http.Request) *http.Request {
 	c := r.WithContext(r.Context())
 	c.Header = r.Header.Clone()

@@ -16,19 +16,19 @@ import (
 	"k8s.io/utils/lru"
 )
 
-// authorization asks the upstream what callers may do. Safe for concurrent use.
+// authorization asks the upstream what callers may do. It is safe for concurrent use.
 type authorization struct {
 	cached    authorizer.Authorizer
-	uncached  authorizer.Authorizer // the same, without earlier answers
+	uncached  authorizer.Authorizer // cached without the library's cache
 	breaker   *breaker
 	timeout   time.Duration
-	localTTL  time.Duration // how long an answer counts without a look at the library's
-	allowedAt *lru.Cache    // what was allowed last, for when the upstream cannot be reached: a digest to remembered
+	localTTL  time.Duration // how long an answer counts without asking the library's cache
+	allowedAt *lru.Cache    // digest of an action to cachedAnswer, if it was allowed last; for outages of the upstream
 }
 
-// localTTLPart is the part of the time for which answers count that they count here. The libraries,
-// in which to find one takes as long as to find what is asked for, have the rest: so no answer is
-// older than it may be.
+// localTTLPart is the part (one in 10) of a TTL for which an answer is kept here. The library's
+// cache, where a lookup costs as much as serving the request, keeps it for the rest. So no answer
+// is older than its TTL.
 const localTTLPart = 10
 
 func newAuthorization(o *Options, client kubernetes.Interface, br *breaker) (*authorization, error) {
@@ -48,15 +48,14 @@ func newAuthorization(o *Options, client kubernetes.Interface, br *breaker) (*au
 	}, nil
 }
 
-// allows returns whether the caller may make the request.
+// allows decides whether the caller may do the action.
 //
-// Who may read everything may read a part of it. So that is asked first, and once, however many
-// selectors the caller comes with; the selectors only matter to those who may not.
+// A caller who may read everything may read a part of it. So that is asked first, once for all
+// selectors of a caller. The selectors are reviewed only for callers who may not.
 func (a *authorization) allows(ctx context.Context, who user.Info, q *action, opts reviewOptions) decision {
 	if q.hasSelectors() {
 		whole := q.withoutSelectors()
-		// While the upstream cannot be reached, what is known of the part counts, and is not waited
-		// for a second time.
+		// In an outage, use a cached answer about the part rather than wait twice.
 		if !a.breaker.open() || a.allowedWithin(whole.digest(who), opts.grace) {
 			switch d := a.allowsExactly(ctx, who, whole, opts); {
 			case d == decisionUnreachable && a.allowedWithin(q.digest(who), opts.grace):
@@ -69,7 +68,7 @@ func (a *authorization) allows(ctx context.Context, who user.Info, q *action, op
 	return a.allowsExactly(ctx, who, q, opts)
 }
 
-// allowsExactly is allows for exactly the action.
+// allowsExactly decides about exactly this action.
 func (a *authorization) allowsExactly(ctx context.Context, who user.Info, q *action, opts reviewOptions) decision {
 	id := q.digest(who)
 	if !opts.uncached && a.allowedWithin(id, a.localTTL) {
@@ -105,16 +104,17 @@ func (a *authorization) allowsExactly(ctx context.Context, who user.Info, q *act
 	return d
 }
 
-// allowedWithin reports whether a question was last answered by yes, and not longer ago than that.
+// allowedWithin reports whether the action was allowed by the last answer, and that is not older
+// than within.
 func (a *authorization) allowedWithin(id [sha256.Size]byte, within time.Duration) bool {
 	last, ok := a.allowedAt.Get(id)
 	return ok && time.Since(last.(cachedAnswer).at) < within
 }
 
-// errUnauthorized returns what kube-apiserver answers.
+// errUnauthorized returns kube-apiserver's 401.
 func errUnauthorized() error { return apierrors.NewUnauthorized("Unauthorized") }
 
-// errForbidden returns what kube-apiserver answers.
+// errForbidden returns kube-apiserver's 403.
 func errForbidden(attrs *authorizer.AttributesRecord) error {
 	if !attrs.ResourceRequest {
 		why := fmt.Sprintf("User %q cannot %s path %q", attrs.User.GetName(), attrs.Verb, attrs.Path)

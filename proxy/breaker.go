@@ -9,39 +9,40 @@ import (
 	"time"
 )
 
-// breaker knows whether the upstream can be reached, from the questions that it is asked. While it
-// cannot, one question at a time tries, and whoever has an answer from before does not wait for
-// another: an upstream that swallows what it is sent would make each read take as long as a
-// question may. Safe for concurrent use.
+// breaker tracks whether the upstream can be reached, by the proxy's own requests. While it is
+// open, one request at a time probes the upstream; callers with a cached answer use that at once.
+// Otherwise an upstream that drops packets would delay each read by a full timeout. It is safe for
+// concurrent use.
 type breaker struct {
-	// probe asks the upstream for its version, or relies on an answer to somebody who asked after
-	// begun, and reports whether there was any HTTP answer.
+	// probe requests the upstream's version, or uses the answer of a request that began after
+	// begun. It reports whether there was any HTTP answer.
 	probe    func(ctx context.Context, begun time.Time) bool
-	down     atomic.Bool // its version was asked for last, and nothing was answered
+	down     atomic.Bool // the last request for the version had no answer
 	pending  atomic.Int32
 	answered atomic.Uint64 // HTTP answers of any kind
 }
 
-// versionPath ends the path of the question that shows an outage. Others may stay without an answer
-// though the upstream can be reached: behind a review may be a webhook.
+// versionPath is the suffix of the probe's path. Other requests do not open the breaker: a review
+// may hang in a webhook although the upstream answers.
 const versionPath = "/version"
 
-// open reports that a question would only wait.
+// open reports whether another request would only wait.
 func (b *breaker) open() bool { return b.down.Load() && b.pending.Load() > 0 }
 
-// begin returns what a review that fails later is compared with.
+// begin returns the state that a failed review is compared with.
 func (b *breaker) begin() reviewAttempt { return reviewAttempt{b, time.Now(), b.answered.Load()} }
 
-// reviewAttempt is the beginning of a review.
+// reviewAttempt is a review in progress.
 type reviewAttempt struct {
 	breaker *breaker
 	begun   time.Time
 	answers uint64
 }
 
-// classify returns what it means that the review ended with err: no, unreached or refused. What the
-// upstream does not answer while it answers others is refused, and so is what the caller did not
-// wait for: nobody can make an outage for themselves.
+// classify returns the decision for a review that failed with err: decisionDeny,
+// decisionUnreachable or decisionUnanswered. A review that fails while the upstream answers others
+// is unanswered, and so is one that its caller has cancelled. No caller can open the breaker for
+// itself.
 func (a reviewAttempt) classify(ctx context.Context, err error) decision {
 	switch {
 	case errors.Is(ctx.Err(), context.Canceled) || hasStatus(err):
@@ -54,7 +55,7 @@ func (a reviewAttempt) classify(ctx context.Context, err error) decision {
 	return decisionUnreachable
 }
 
-// wrap watches the questions that go through a transport.
+// wrap adds the breaker to a transport.
 func (b *breaker) wrap(rt http.RoundTripper) http.RoundTripper { return &breakerTransport{b, rt} }
 
 type breakerTransport struct {
@@ -62,9 +63,9 @@ type breakerTransport struct {
 	http.RoundTripper
 }
 
-// RoundTrip is http.RoundTripper's. It hides a Retry-After of the answer: client-go would heed it
-// itself, up to ten times, until the review's time is up, and a server that refuses would look like
-// one that cannot be reached.
+// RoundTrip sends a request and records the outcome. It removes Retry-After from the answer:
+// client-go would heed it up to ten times within the review's timeout, and a server that rejects
+// would look unreachable.
 func (q *breakerTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	q.breaker.pending.Add(1)
 	defer q.breaker.pending.Add(-1)
@@ -74,11 +75,11 @@ func (q *breakerTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 		q.breaker.answered.Add(1)
 		q.breaker.down.Store(false)
 		resp.Header.Del("Retry-After")
-	case strings.HasSuffix(r.URL.Path, versionPath) && !errors.Is(err, context.Canceled): // which says nothing of the upstream
+	case strings.HasSuffix(r.URL.Path, versionPath) && !errors.Is(err, context.Canceled): // a cancelled request says nothing
 		q.breaker.down.Store(true)
 	}
 	return resp, err
 }
 
-// WrappedRoundTripper returns how those look through it who close idle connections.
+// WrappedRoundTripper returns the wrapped transport, for closing idle connections.
 func (q *breakerTransport) WrappedRoundTripper() http.RoundTripper { return q.RoundTripper }

@@ -9,33 +9,32 @@ import (
 	"github.com/weirproject/weir/internal/watchcache"
 )
 
-// budget is what the resources may take together that nobody named: Options.MemoryBudget. It is
-// looked at whenever evictAfterBytes bytes more have come in for them, before they are stored, so
-// that they are over it by no more than that; a resource that is let go takes nothing in from then
-// on, and its memory is free once its watches have ended, which takes a second at most. Safe for
-// concurrent use.
+// budget bounds the memory of the resources held on demand: Options.MemoryBudget. It is checked
+// before evictAfterBytes more bytes are stored, so the excess is no more than that. An evicted
+// resource stores nothing more, and its memory is free within a second, once its watches have
+// ended. It is safe for concurrent use.
 type budget struct {
 	limit     atomic.Int64
-	used      atomic.Int64 // when it was last looked at
-	uncounted atomic.Int64 // bytes that came in since
+	used      atomic.Int64 // at the last check
+	uncounted atomic.Int64 // bytes stored since the last check
 	evicted   atomic.Uint64
 	evicting  sync.Mutex
 }
 
 const (
-	// evictAfterBytes is how many bytes may come in, as the upstream sends them, before the budget
-	// is looked at again; budgetInterval is how often it is looked at in any case.
+	// evictAfterBytes is how many received bytes trigger a check; budgetInterval is the time
+	// between checks.
 	evictAfterBytes = 1 << 20
 	budgetInterval  = 500 * time.Millisecond
-	// idleTTL is how long a resource that nobody named is held without a read.
+	// idleTTL is how long a resource on demand is held without a read.
 	idleTTL = 30 * time.Minute
-	// historyPointBytes is what an entry of a watchcache.History takes.
+	// historyPointBytes is the size of an entry in a watchcache.History.
 	historyPointBytes = 16
 )
 
 var errOverBudget = errors.New("it does not fit into the memory budget")
 
-// reserve is told how many bytes are about to be stored. The error says that they must not be.
+// reserve is called before n bytes are stored. The error says that they must not be.
 func (res *resource) reserve(n int) error {
 	if res.configured {
 		return nil
@@ -49,8 +48,8 @@ func (res *resource) reserve(n int) error {
 	return nil
 }
 
-// evict lets go of resources that nobody named: those without a read for long, and as many as it
-// takes to be within the budget.
+// evict stops holding resources on demand: idle ones, and as many as it takes to be within the
+// budget.
 func (rs *resources) evict(now time.Time) {
 	b := &rs.budget
 	b.evicting.Lock()
@@ -89,7 +88,7 @@ func (rs *resources) evict(now time.Time) {
 	b.used.Store(total + going)
 }
 
-// evictionCandidate is what a resource has in favour of being held on, at one moment.
+// evictionCandidate is the use of a resource at one moment.
 type evictionCandidate struct {
 	*resource
 	bytes int64
@@ -104,9 +103,9 @@ func (c *evictionCandidate) idle() time.Duration {
 	return c.now.Sub(time.Unix(0, c.lastRead.Load()))
 }
 
-// rank orders the resources: the lowest is let go first. What can never fit comes first; what is in
-// use has to make room only when there is nothing else, and never for one that is only being read
-// in: else one request for something large would empty the cache.
+// rank orders candidates, the first to evict lowest. A resource that can never fit comes first. One
+// in use comes last, and is never evicted for one that is still loading: a request for something
+// large would empty the cache.
 func (c *evictionCandidate) rank(limit int64) int {
 	switch {
 	case c.bytes > limit:
@@ -121,8 +120,8 @@ func (c *evictionCandidate) rank(limit int64) int {
 	return 4
 }
 
-// evictBefore reports whether c is to be let go before other: the least recently read of those that
-// nobody watches, else the largest.
+// evictBefore reports whether c is evicted before other: the least recently read if nobody watches
+// them, else the largest.
 func (c *evictionCandidate) evictBefore(other *evictionCandidate, limit int64) bool {
 	mine, its := c.rank(limit), other.rank(limit)
 	switch {
@@ -134,7 +133,7 @@ func (c *evictionCandidate) evictBefore(other *evictionCandidate, limit int64) b
 	return c.bytes > other.bytes
 }
 
-// bytes returns what the resource takes.
+// bytes returns the memory of the resource.
 func (res *resource) bytes() int64 {
 	s := res.running.Load()
 	if s == nil {

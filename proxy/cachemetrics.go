@@ -6,10 +6,10 @@ import (
 	"github.com/weirproject/weir/internal/watchcache"
 )
 
-// watchCacheStorage is where kube-apiserver's metrics say that a LIST was answered from.
+// watchCacheStorage is kube-apiserver's label value for LISTs answered from the cache.
 const watchCacheStorage = "watchcache"
 
-// cacheMetric is one figure of what a cache says of itself.
+// cacheMetric is a metric read from a cache's statistics.
 type cacheMetric struct {
 	desc *prometheus.Desc
 	kind prometheus.ValueType
@@ -24,8 +24,7 @@ func cacheGauge(name, help string, get func(*watchcache.Stats) float64) cacheMet
 	return cacheMetric{prometheus.NewDesc(name, help, byResource, nil), prometheus.GaugeValue, get}
 }
 
-// cacheMetrics are those with no label but the resource. They begin again when the resource is held
-// anew.
+// cacheMetrics are the metrics with the labels of byResource. They restart with each session.
 var cacheMetrics = []cacheMetric{
 	cacheGauge("apiserver_watch_cache_resource_version", "The resourceVersion up to which a resource is held.",
 		func(s *watchcache.Stats) float64 { return float64(s.ResourceVersion) }),
@@ -88,7 +87,7 @@ func describeCache(ch chan<- *prometheus.Desc) {
 	}
 }
 
-// collectCache gives what the cache of a session says; labels are the values of byResource.
+// collectCache collects the metrics of a session's cache; labels are the values of byResource.
 func (s *session) collectCache(ch chan<- prometheus.Metric, labels []string) {
 	st := s.cache.Stats()
 	with := func(more ...string) []string { return append(labels[:2:2], more...) }

@@ -13,8 +13,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// publishedConfig returns what the upstream publishes for servers behind it; nil if that is
-// nothing, or may not be read.
+// publishedConfig returns the ConfigMap in which the upstream publishes its CAs, or nil if there is
+// none or the proxy may not read it.
 func publishedConfig(ctx context.Context, o *Options, client kubernetes.Interface) (map[string]string, error) {
 	if o.Authentication.SkipLookup {
 		return nil, nil
@@ -32,7 +32,7 @@ func publishedConfig(ctx context.Context, o *Options, client kubernetes.Interfac
 	return nil, fmt.Errorf("proxy: the upstream's CAs: %w", err)
 }
 
-// followPublishedCA follows a published CA while the server runs.
+// followPublishedCA returns a published CA that is kept current while the server runs.
 func (a *authentication) followPublishedCA(client kubernetes.Interface, key string) (dynamiccertificates.CAContentProvider, error) {
 	ca, err := dynamiccertificates.NewDynamicCAFromConfigMapController(key, configMapNamespace, configMapName, key, client)
 	if err != nil {
@@ -43,12 +43,13 @@ func (a *authentication) followPublishedCA(client kubernetes.Interface, key stri
 	return ca, nil
 }
 
-// ready reports whether every CA that is followed has been read: before, its callers are not known.
+// ready reports whether each published CA has been read. Before, callers with certificates are not
+// known.
 func (a *authentication) ready() bool {
 	return !slices.ContainsFunc(a.clientCAs, func(ca dynamiccertificates.CAContentProvider) bool { return len(ca.CurrentCABundleContent()) == 0 })
 }
 
-// clientCA returns the CA of client certificates; nil: none is believed.
+// clientCA returns the CA of client certificates, or nil if none is trusted.
 func (a *authentication) clientCA(o *Options, client kubernetes.Interface, of map[string]string) (dynamiccertificates.CAContentProvider, error) {
 	if file := o.Authentication.ClientCAFile; file != "" {
 		ca, err := dynamiccertificates.NewDynamicCAContentFromFile("client-ca", file)
@@ -64,7 +65,7 @@ func (a *authentication) clientCA(o *Options, client kubernetes.Interface, of ma
 	return a.followPublishedCA(client, clientCAKey)
 }
 
-// requestHeaders returns how front proxies are believed; nil: they are not.
+// requestHeaders returns the configuration of front proxies, or nil if none is trusted.
 func (a *authentication) requestHeaders(ctx context.Context, o *Options, client kubernetes.Interface, of map[string]string) (
 	*authenticatorfactory.RequestHeaderConfig, error) {
 	c := &o.Authentication

@@ -20,10 +20,10 @@ import (
 	"time"
 )
 
-// servingCertificate is what the server shows. One from files is read again when they change. Safe
-// for concurrent use.
+// servingCertificate is the certificate of the server. It is reloaded when its files change. It is
+// safe for concurrent use.
 type servingCertificate struct {
-	certFile, keyFile string // empty: made for this process
+	certFile, keyFile string // empty: kept in memory only
 	ca                []byte // PEM
 
 	mu         sync.Mutex
@@ -34,7 +34,7 @@ type servingCertificate struct {
 
 const (
 	selfSignedValidity = 365 * 24 * time.Hour
-	// certificateCheckInterval is how often the files are looked at, at most.
+	// certificateCheckInterval is the least time between two checks of the files.
 	certificateCheckInterval = 10 * time.Second
 
 	certName, keyName = "weir-proxy.crt", "weir-proxy.key"
@@ -79,7 +79,7 @@ func readServingCertificate(certFile, keyFile string) (*servingCertificate, erro
 	return c, nil
 }
 
-// read reads the files. The lock is held, or nobody else knows c.
+// read reads the files. The caller holds the lock, or has the only reference.
 func (c *servingCertificate) read() error {
 	info, err := os.Stat(c.certFile)
 	if err != nil {
@@ -100,8 +100,8 @@ func (c *servingCertificate) read() error {
 	return nil
 }
 
-// get is tls.Config.GetCertificate. Files that changed and cannot be read leave the certificate as
-// it was.
+// get implements tls.Config.GetCertificate. If changed files cannot be read, the old certificate
+// stays.
 func (c *servingCertificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -114,7 +114,8 @@ func (c *servingCertificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error)
 	return c.pair, nil
 }
 
-// usable reports whether a certificate that was made before still does.
+// usable reports whether an existing self-signed certificate is valid for long enough and for all
+// hosts.
 func (c *servingCertificate) usable(o *Options) bool {
 	leaf := c.pair.Leaf
 	if time.Until(leaf.NotAfter) < selfSignedValidity/12 {
@@ -128,7 +129,7 @@ func (c *servingCertificate) usable(o *Options) bool {
 	return true
 }
 
-// certificateHosts returns what a certificate of our own is good for.
+// certificateHosts returns the hosts of a self-signed certificate.
 func certificateHosts(o *Options) []string {
 	out := []string{"localhost", "127.0.0.1", "::1"}
 	if name, err := os.Hostname(); err == nil {
@@ -144,7 +145,7 @@ func certificateHosts(o *Options) []string {
 	return slices.Compact(out)
 }
 
-// selfSigned makes a certificate that signs itself and no other.
+// selfSigned creates a self-signed certificate that can sign no other.
 func selfSigned(o *Options) (certPEM, keyPEM []byte, err error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -157,7 +158,7 @@ func selfSigned(o *Options) (certPEM, keyPEM []byte, err error) {
 	template := &x509.Certificate{
 		SerialNumber: serial,
 		Subject:      pkix.Name{CommonName: "weir-proxy"},
-		NotBefore:    time.Now().Add(-5 * time.Minute), // clocks differ
+		NotBefore:    time.Now().Add(-5 * time.Minute), // for clocks that are behind
 		NotAfter:     time.Now().Add(selfSignedValidity),
 		KeyUsage:     x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
 		ExtKeyUsage:  []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},

@@ -11,28 +11,27 @@ import (
 	"time"
 )
 
-// connections is a listener that bounds how many of its connections are open. When they are as many
-// as may be, the one that has waited longest without a request makes room for the next. Where all
-// are in use, maxOverLimit more are let in, so that a probe still gets its answer and everybody
-// else an honest one (see spare); what comes on top of these is closed at once. Safe for concurrent
-// use.
+// connections is a listener that bounds its open connections. At the limit, the connection that has
+// been idle longest is closed for a new one. If none is idle, maxOverLimit more are accepted, whose
+// requests get 429 (see isOverLimit), so that probes still work. Further ones are closed at once.
+// It is safe for concurrent use.
 type connections struct {
 	net.Listener
 	limit int
 
 	mu   sync.Mutex
 	open int
-	idle list.List // of *connection; the first has waited longest
+	idle list.List // of *connection, longest idle first
 
-	rejected atomic.Uint64 // closed to make room, or at once
+	rejected atomic.Uint64 // closed for others, or at once
 }
 
-// connection is one that was let in. The fields are guarded by the listener's lock.
+// connection is an accepted connection. The listener's lock guards its fields.
 type connection struct {
 	net.Conn
 	listener  *connections
 	overLimit bool
-	idle      *list.Element // nil while a request is under way
+	idle      *list.Element // nil during a request
 	closed    bool
 
 	buffer writeBuffer
@@ -40,11 +39,11 @@ type connection struct {
 
 const (
 	defaultConnections = 10_000
-	// maxOverLimit is how many connections are let in above the bound, to be told so.
+	// maxOverLimit is how many connections above the limit are accepted, to answer 429.
 	maxOverLimit = 64
 )
 
-// Accept waits for the next connection that is let in.
+// Accept blocks until a connection is admitted.
 func (cs *connections) Accept() (net.Conn, error) {
 	for {
 		conn, err := cs.Listener.Accept()
@@ -59,27 +58,26 @@ func (cs *connections) Accept() (net.Conn, error) {
 	}
 }
 
-// serve serves the connections by one server, and, once that is shut down or closed, those that
-// come then by the other.
+// serve serves connections by the first server, and by the second once the first is shut down or
+// closed.
 func (cs *connections) serve(first, second *http.Server) {
-	_ = first.ServeTLS(unclosedListener{cs}, "", "") // always an error; http.ErrServerClosed after its Shutdown or Close
+	_ = first.ServeTLS(unclosedListener{cs}, "", "") // always an error; http.ErrServerClosed after Shutdown or Close
 	_ = cs.setDeadline(time.Time{})
 	_ = second.ServeTLS(cs, "", "")
 }
 
-// unclosedListener is a listener that does not end when its server closes it: only an Accept that
-// is under way does.
+// unclosedListener is a listener that survives its server: Close only ends the current Accept.
 type unclosedListener struct{ *connections }
 
-// Close is net.Listener's.
+// Close ends the current Accept.
 func (b unclosedListener) Close() error { return b.setDeadline(time.Now()) }
 
-// setDeadline ends an Accept at that time, as net.TCPListener does.
+// setDeadline sets the deadline of Accept.
 func (cs *connections) setDeadline(at time.Time) error {
 	return cs.Listener.(*net.TCPListener).SetDeadline(at)
 }
 
-// admit lets a connection in, or returns nil.
+// admit returns the admitted connection, or nil.
 func (cs *connections) admit(conn net.Conn) *connection {
 	cs.mu.Lock()
 	var victim *connection
@@ -101,7 +99,7 @@ func (cs *connections) admit(conn net.Conn) *connection {
 	return c
 }
 
-// remove takes a connection out of the books. The lock is held.
+// remove removes a connection from the counts. The caller holds the lock.
 func (cs *connections) remove(c *connection) {
 	if c.closed {
 		return
@@ -118,10 +116,10 @@ func (c *connection) leaveIdle() {
 	}
 }
 
-// Write is net.Conn's.
+// Write writes through the write buffer.
 func (c *connection) Write(p []byte) (int, error) { return c.buffer.Write(p) }
 
-// Close is net.Conn's.
+// Close closes the connection and removes it from the listener.
 func (c *connection) Close() error {
 	c.listener.mu.Lock()
 	c.listener.remove(c)
@@ -129,7 +127,7 @@ func (c *connection) Close() error {
 	return c.Conn.Close()
 }
 
-// onStateChange is http.Server.ConnState.
+// onStateChange implements http.Server.ConnState.
 func (cs *connections) onStateChange(conn net.Conn, state http.ConnState) {
 	c := connectionOf(conn)
 	if c == nil {
@@ -146,7 +144,7 @@ func (cs *connections) onStateChange(conn net.Conn, state http.ConnState) {
 	}
 }
 
-// connectionOf is ours below what the server made of it; nil: it is none of ours.
+// connectionOf returns the *connection below a server's connection, or nil.
 func connectionOf(conn net.Conn) *connection {
 	if secure, ok := conn.(*tls.Conn); ok {
 		conn = secure.NetConn()
@@ -155,17 +153,17 @@ func connectionOf(conn net.Conn) *connection {
 	return c
 }
 
-// count returns how many are open.
+// count returns the number of open connections.
 func (cs *connections) count() int {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
 	return cs.open
 }
 
-// overLimitKey is where a request's context says that its connection is one too many.
+// overLimitKey is the context key of requests on connections above the limit.
 type overLimitKey struct{}
 
-// connContext is http.Server.ConnContext.
+// connContext implements http.Server.ConnContext.
 func (cs *connections) connContext(ctx context.Context, conn net.Conn) context.Context {
 	c := connectionOf(conn)
 	if c == nil {
@@ -177,6 +175,6 @@ func (cs *connections) connContext(ctx context.Context, conn net.Conn) context.C
 	return c.buffer.withContext(ctx)
 }
 
-// isOverLimit reports whether a request came by a connection too many: it is told so, and to come
-// again by another.
+// isOverLimit reports whether a request came by a connection above the limit. It gets 429, and its
+// connection is closed.
 func isOverLimit(r *http.Request) bool { return r.Context().Value(overLimitKey{}) != nil }

@@ -13,39 +13,41 @@ import (
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 )
 
-// decision is what a question about a caller led to. Only yes and graced let anybody do anything.
+// decision is the result of authenticating or authorizing a caller. Only decisionAllow and
+// decisionGrace permit anything.
 type decision int
 
 const (
-	// decisionDeny: the upstream said no. The zero value.
+	// decisionDeny means that the upstream said no. It is the zero value.
 	decisionDeny decision = iota
-	// decisionAllow: the upstream said yes, now or as lately as an answer counts.
+	// decisionAllow means that the upstream said yes, within the TTL of the answer.
 	decisionAllow
-	// decisionGrace: the upstream cannot be reached. Its last answer was yes, and is no older than
-	// the terms allow.
+	// decisionGrace means that the upstream cannot be reached, and its last answer was yes and is
+	// within the grace period.
 	decisionGrace
-	// decisionUnreachable: the upstream cannot be reached, and no earlier answer counts.
+	// decisionUnreachable means that the upstream cannot be reached, and no earlier answer counts.
 	decisionUnreachable
-	// decisionUnanswered: the upstream can be reached, and did not answer the question. That says
-	// nothing about the caller.
+	// decisionUnanswered means that the upstream can be reached but did not answer the review. That
+	// says nothing about the caller.
 	decisionUnanswered
-	// decisionOverloaded: the question was not asked, because too many strangers are being asked
-	// about.
+	// decisionOverloaded means that the upstream was not asked, because too many reviews of unknown
+	// tokens are in progress.
 	decisionOverloaded
 )
 
-// reviewOptions say on what terms a question about a caller is answered. The zero value is for a
-// caller who is not known, and wants more than to read.
+// reviewOptions control how a caller is reviewed. The zero value is for anything but reads and
+// watches.
 type reviewOptions struct {
 	// grace is how old the last answer may be while the upstream cannot be reached. 0 or less: it
 	// does not count.
 	grace time.Duration
-	// uncached: the upstream is asked, whatever it has answered a moment ago. The caller was let in
-	// before, and needs no seat among strangers.
+	// uncached asks the upstream whatever is cached. It is for callers that were admitted before,
+	// so the limit for unknown tokens does not apply.
 	uncached bool
 }
 
-// err returns what a caller is told who gets no answer; nil for yes, graced and no.
+// err returns the error for a caller who got no answer; nil for decisionAllow, decisionGrace and
+// decisionDeny.
 func (d decision) err() error {
 	switch d {
 	case decisionUnreachable:
@@ -66,7 +68,7 @@ func errUnavailable(why string) error {
 	}}
 }
 
-// hasStatus reports whether an error, or one of several, is an answer of the upstream's.
+// hasStatus reports whether err contains an answer of the upstream.
 func hasStatus(err error) bool {
 	if all, ok := errors.AsType[utilerrors.Aggregate](err); ok {
 		for _, e := range all.Errors() {
@@ -79,8 +81,8 @@ func hasStatus(err error) bool {
 	return ok
 }
 
-// isNetworkError reports whether an error is of the network, or of a question that was not waited
-// for.
+// isNetworkError reports whether err contains an error of the network, or of a request that timed
+// out or was cancelled.
 func isNetworkError(err error) bool {
 	if all, ok := errors.AsType[utilerrors.Aggregate](err); ok {
 		for _, e := range all.Errors() {

@@ -10,18 +10,17 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
-// errRedefined ends a session whose resource is written in another way now: its schema, defaults,
-// conversion or served versions have changed, or the upstream has been upgraded. The objects keep
-// their resourceVersions, so that no watch tells of it.
+// errRedefined ends a session whose objects would now be written differently: the schema, defaults,
+// conversion or served versions have changed, or the upstream was upgraded. The objects keep their
+// resourceVersions, so no watch event shows this.
 var errRedefined = errors.New("the upstream has come to define the resource in another way")
 
-// definition is what tells one way to write a resource from another: texts by what they are. Each
-// is missing that cannot be had.
+// definition identifies how the upstream writes a resource, as texts by name. A text that cannot be
+// read is missing.
 type definition map[string]string
 
-// definition asks for what defines a resource now: the upstream's version, the mark of the schema
-// of the group's version, and, for a custom resource, the generation of its definition, if the
-// proxy may read it.
+// definition reads the current definition of a resource: the upstream's version, the hash of the
+// version's schema, and, for a custom resource, the generation of its CRD if the proxy may read it.
 func (d discoverer) definition(ctx context.Context, gvr schema.GroupVersionResource) definition {
 	def := definition{}
 	var version struct{ GitVersion string }
@@ -36,7 +35,7 @@ func (d discoverer) definition(ctx context.Context, gvr schema.GroupVersionResou
 		path = "api/" + gvr.Version
 	}
 	if d.get(ctx, &index, "/openapi/v3") == nil && index.Paths[path].ServerRelativeURL != "" {
-		def["schema"] = index.Paths[path].ServerRelativeURL // which has a hash of the schema
+		def["schema"] = index.Paths[path].ServerRelativeURL // contains a hash of the schema
 	}
 	var crd struct {
 		metav1.ObjectMeta `json:"metadata"`
@@ -47,8 +46,7 @@ func (d discoverer) definition(ctx context.Context, gvr schema.GroupVersionResou
 	return def
 }
 
-// differsFrom reports whether something is another than it was. What was not known then, or is not
-// now, tells nothing.
+// differsFrom reports whether a text that both have differs.
 func (def definition) differsFrom(was definition) bool {
 	for what, text := range def {
 		if before, ok := was[what]; ok && before != text {
@@ -58,7 +56,7 @@ func (def definition) differsFrom(was definition) bool {
 	return false
 }
 
-// merge adds what was not known before.
+// merge adds the texts that are missing.
 func (def definition) merge(more definition) {
 	for what, text := range more {
 		if def[what] == "" {

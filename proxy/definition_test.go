@@ -26,8 +26,8 @@ func TestRedefined(t *testing.T) {
 	for range lines { // they end
 	}
 	f.until("they are held anew", func() bool {
-		on := f.held("widgets").ready.Load()
-		return on != nil && on != before
+		sess := f.held("widgets").ready.Load()
+		return sess != nil && sess != before
 	})
 	if f.held("pods").ready.Load() != pods {
 		t.Error("pods are held anew, too")

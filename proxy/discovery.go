@@ -20,27 +20,27 @@ import (
 	"github.com/weirproject/weir/internal/wire"
 )
 
-// errNotWatchable: the upstream has no such resource, or it cannot be listed and watched.
+// errNotWatchable means that the upstream has no such resource, or that it cannot be listed and
+// watched.
 var errNotWatchable = errors.New("cannot be listed and watched")
 
-// resourceInfo is what has to be known of a resource to hold it.
+// resourceInfo is what the proxy needs to know to hold a resource.
 type resourceInfo struct {
 	watchcache.Resource
 	encoding wire.Encoding
-	// unknownFields: the upstream may know fields of this built-in kind that our Go type does not,
-	// so that only its own bytes are whole.
+	// unknownFields is true if the upstream may know fields of this built-in kind that our Go type
+	// does not have. Then only the upstream's own bytes are complete.
 	unknownFields bool
-	// definition is what it was when the rest was asked for.
+	// definition was read before the rest.
 	definition definition
 }
 
 const crdPath = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
-// typesMinor is the minor version of Kubernetes whose types this binary has: that of its
-// k8s.io/api.
+// typesMinor is the minor version of Kubernetes whose types are linked: that of k8s.io/api.
 const typesMinor = 37
 
-// discoverer asks the upstream what resources are.
+// discoverer asks the upstream about resources.
 type discoverer struct{ client rest.Interface }
 
 func (d discoverer) get(ctx context.Context, into any, path ...string) error {
@@ -51,7 +51,7 @@ func (d discoverer) get(ctx context.Context, into any, path ...string) error {
 	return json.Unmarshal(raw, into)
 }
 
-// preferredVersion fills in the preferred version of a group.
+// preferredVersion sets the preferred version of the group, if gvr has none.
 func (d discoverer) preferredVersion(ctx context.Context, gvr schema.GroupVersionResource) (schema.GroupVersionResource, error) {
 	if gvr.Version != "" {
 		return gvr, nil
@@ -64,7 +64,7 @@ func (d discoverer) preferredVersion(ctx context.Context, gvr schema.GroupVersio
 	return gvr, nil
 }
 
-// discover finds out what a resource is, if it is one that may be held.
+// discover returns the description of a resource, if the proxy may hold it.
 func (d discoverer) discover(ctx context.Context, gvr schema.GroupVersionResource) (*resourceInfo, error) {
 	if err := d.servedLocally(ctx, gvr.GroupVersion()); err != nil {
 		return nil, err
@@ -88,14 +88,14 @@ func (d discoverer) discover(ctx context.Context, gvr schema.GroupVersionResourc
 		if !slices.Contains(r.Verbs, "list") || !slices.Contains(r.Verbs, "watch") {
 			break
 		}
-		defined := d.definition(ctx, gvr) // before anything that it may be the definition of
+		defined := d.definition(ctx, gvr) // before anything that depends on it
 		k := &resourceInfo{definition: defined, Resource: watchcache.Resource{GroupVersionResource: gvr, Kind: r.Kind, Namespaced: r.Namespaced}}
 		return k, d.complete(ctx, k)
 	}
 	return nil, errNotWatchable
 }
 
-// complete adds the encoding, the Go type and the selectable fields.
+// complete sets the encoding, the Go type and the selectable fields.
 func (d discoverer) complete(ctx context.Context, k *resourceInfo) error {
 	k.encoding = wire.JSON
 	object, err := scheme.Scheme.New(k.GroupVersionKind())
@@ -113,9 +113,8 @@ func (d discoverer) complete(ctx context.Context, k *resourceInfo) error {
 	return nil
 }
 
-// readCRD reads what the definition of a custom resource says: its selectable fields and the kind
-// of its lists. Where it may not be read, there are no such fields: requests that name them go
-// upstream.
+// readCRD reads the selectable fields and the list kind from the definition of a custom resource.
+// If the proxy may not read it, requests that name such fields are forwarded.
 func (d discoverer) readCRD(ctx context.Context, k *resourceInfo) error {
 	var crd struct {
 		Spec struct {
@@ -131,7 +130,7 @@ func (d discoverer) readCRD(ctx context.Context, k *resourceInfo) error {
 	if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
 		return nil
 	}
-	k.ListKind = crd.Spec.Names.ListKind // empty: the usual one
+	k.ListKind = crd.Spec.Names.ListKind // empty: the default
 	for _, v := range crd.Spec.Versions {
 		if v.Name != k.Version {
 			continue
@@ -145,12 +144,12 @@ func (d discoverer) readCRD(ctx context.Context, k *resourceInfo) error {
 }
 
 var (
-	// errAggregated is returned for a resource that another server serves behind kube-apiserver. It
-	// may show each caller something else by one permission, as OpenShift does with projects, so it
-	// is never held.
+	// errAggregated is returned for a resource of an aggregated API server, which is never held.
+	// Such a server may show each caller something else under one permission, as OpenShift does
+	// with projects.
 	errAggregated = errors.New("it is served by an aggregated API server")
-	// errUnknownOrigin is returned for a resource of which it is not known who serves it. It is not
-	// held either.
+	// errUnknownOrigin is returned for a resource of which the proxy cannot tell who serves it. It
+	// is not held.
 	errUnknownOrigin = errors.New("its APIService does not tell that kube-apiserver itself serves it, get of apiservices.apiregistration.k8s.io is needed")
 )
 
@@ -159,9 +158,9 @@ const (
 	apiServices     = aggregatorGroup + "/v1/apiservices"
 )
 
-// servedLocally returns nil if the upstream itself serves the version of the group, as it does
-// built-in kinds and custom resources. An upstream that has no aggregator serves all it has. The
-// error is errAggregated or errUnknownOrigin.
+// servedLocally returns nil if the upstream itself serves the group version, as it does built-in
+// kinds and custom resources. An upstream without an aggregator serves everything itself. The error
+// is errAggregated or errUnknownOrigin.
 func (d discoverer) servedLocally(ctx context.Context, gv schema.GroupVersion) error {
 	var service struct {
 		metav1.TypeMeta

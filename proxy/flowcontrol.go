@@ -17,21 +17,20 @@ import (
 
 const (
 	// maxQuery bounds the query of a request, in bytes. kube-apiserver bounds only the whole head,
-	// at 1 MiB, and takes a second for a selector of that size.
+	// at 1 MiB, and takes a second to parse a selector of that size.
 	maxQuery = 64 << 10
-	// maxParsing bounds the WATCHes whose selectors are being read. That takes some milliseconds at
-	// most.
+	// maxParsing bounds the WATCHes whose selectors are being parsed, which takes milliseconds.
 	maxParsing = 64
-	// retryAfterSeconds is when who was refused is to come again.
+	// retryAfterSeconds is the Retry-After of a rejected request.
 	retryAfterSeconds = 1
 )
 
-// flowControl bounds requests by what they are: reads and all others by seats that are waited for,
-// and those that last by their number.
+// flowControl bounds requests. Reads and all other short requests wait for seats; long-running
+// requests are bounded by their number and memory.
 type flowControl struct {
 	readOnly, mutating *seatPool
 	longRunning        *longRunningLimiter
-	parsing            *seatPool // for those that last, while their selectors are read
+	parsing            *seatPool // for long-running requests while their selectors are parsed
 }
 
 func newFlowControl(o *Options) *flowControl {
@@ -43,7 +42,7 @@ func newFlowControl(o *Options) *flowControl {
 	}
 }
 
-// seatsFor returns the seats that a request shares which does not last.
+// seatsFor returns the pool of a request that is not long-running.
 func (a *flowControl) seatsFor(info *request.RequestInfo) *seatPool {
 	if slices.Contains([]string{"get", "list", "head"}, info.Verb) {
 		return a.readOnly
@@ -51,17 +50,16 @@ func (a *flowControl) seatsFor(info *request.RequestInfo) *seatPool {
 	return a.mutating
 }
 
-// isLongRunning reports whether a request lasts as long as its client likes, as kube-apiserver sees
-// it.
+// isLongRunning reports whether kube-apiserver counts the request as long-running.
 func isLongRunning(info *request.RequestInfo) bool {
 	return info.Verb == "watch" || info.Verb == "proxy" ||
 		info.IsResourceRequest && slices.Contains([]string{"attach", "exec", "proxy", "log", "portforward"}, info.Subresource)
 }
 
-// errTooMany tells a client to come again.
+// errTooMany is the 429 of a request that found no seat.
 var errTooMany = apierrors.NewTooManyRequests("Too many requests, please try again later.", retryAfterSeconds)
 
-// errQueryTooLong returns what a request gets whose query is above maxQuery.
+// errQueryTooLong returns the 414 for a query longer than maxQuery.
 func errQueryTooLong() error {
 	return &apierrors.StatusError{ErrStatus: metav1.Status{
 		Status: metav1.StatusFailure, Code: http.StatusRequestURITooLong, Reason: metav1.StatusReasonRequestEntityTooLarge,
@@ -69,7 +67,7 @@ func errQueryTooLong() error {
 	}}
 }
 
-// reject answers a request that was not let in.
+// reject answers a request that was not admitted.
 func (s *Server) reject(w http.ResponseWriter, r *http.Request, why error) {
 	if isOverLimit(r) {
 		w.Header().Set("Connection", "close")
@@ -82,9 +80,9 @@ func (s *Server) reject(w http.ResponseWriter, r *http.Request, why error) {
 	}
 }
 
-// flowOf returns whose requests a request shares seats with. It asks nobody: a caller is known by a
-// certificate, or by a token that a review or the upstream has let in before. Everybody else is one
-// flow, so that made-up tokens bring nobody more than one share.
+// flowOf returns the flow of a request. It asks nobody: a caller is known by a certificate, or by a
+// token that was accepted before. All other callers are one flow, so that made-up tokens gain no
+// more than one share.
 func (s *Server) flowOf(r *http.Request, info *request.RequestInfo) flow {
 	who, key := s.cachedCaller(r)
 	f := flow{levelEveryone, key}
@@ -98,8 +96,8 @@ func (s *Server) flowOf(r *http.Request, info *request.RequestInfo) flow {
 	return f
 }
 
-// cachedCaller returns a name of the caller, which is empty if nobody knows who it is, and the
-// caller, if there is more than a name.
+// cachedCaller returns a key for the caller, which is empty if the caller is unknown, and the user
+// if that is known.
 func (s *Server) cachedCaller(r *http.Request) (who user.Info, key string) {
 	if c, _ := s.authn.byCertificate(r); c != nil {
 		return c.user, userKey(c.user)
@@ -115,10 +113,10 @@ func (s *Server) cachedCaller(r *http.Request) (who user.Info, key string) {
 	return nil, ""
 }
 
-// userKey returns the name of a caller among others.
+// userKey returns the key of a known user.
 func userKey(who user.Info) string { return "user " + who.GetName() }
 
-// tokenKey returns the name of a caller of whom only the token is known.
+// tokenKey returns the key of a caller of whom only the token is known.
 func tokenKey(id [sha256.Size]byte) string { return "token " + string(id[:]) }
 
 const (
@@ -127,16 +125,15 @@ const (
 	systemAccounts    = "system:serviceaccount:kube-system:"
 )
 
-// isSystem reports whether a caller is one of those that a cluster is run by: administrators,
-// nodes, and the control plane.
+// isSystem reports whether a user runs the cluster: administrators, nodes and the control plane.
 func isSystem(who user.Info) bool {
 	name := who.GetName()
 	return name == scheduler || name == controllerManager || strings.HasPrefix(name, systemAccounts) ||
 		slices.ContainsFunc(who.GetGroups(), func(g string) bool { return g == user.SystemPrivilegedGroup || g == user.NodesGroup })
 }
 
-// admit answers a request if there is a place for it. Before it has one nothing of its query is
-// read but whether it is a WATCH.
+// admit answers a request once flow control admits it. Before that it parses nothing of the query
+// but whether it is a WATCH.
 func (s *Server) admit(a *responseWriter, r *http.Request) {
 	if len(r.URL.RawQuery) > maxQuery {
 		bare := *r.URL

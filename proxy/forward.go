@@ -8,8 +8,8 @@ import (
 	"github.com/weirproject/weir/internal/watchcache"
 )
 
-// forwardWithTimeout is pass for a read that would be answered with late if the upstream did not
-// answer it in time: one that is stalled does not.
+// forwardWithTimeout forwards a read, and answers it with late if the upstream has not begun to
+// answer in time.
 func (s *Server) forwardWithTimeout(w http.ResponseWriter, r *http.Request, late error) {
 	ctx, cancel := context.WithCancelCause(r.Context())
 	defer cancel(nil)
@@ -18,13 +18,13 @@ func (s *Server) forwardWithTimeout(w http.ResponseWriter, r *http.Request, late
 	s.forward(&firstHeader{w, func() { timer.Stop() }}, r.WithContext(ctx))
 }
 
-// firstHeader tells when an answer begins.
+// firstHeader calls begins when the response begins.
 type firstHeader struct {
 	http.ResponseWriter
 	begins func()
 }
 
-// Unwrap is for http.ResponseController.
+// Unwrap returns the wrapped writer, for http.ResponseController.
 func (f *firstHeader) Unwrap() http.ResponseWriter { return f.ResponseWriter }
 
 func (f *firstHeader) WriteHeader(code int) {
@@ -32,7 +32,7 @@ func (f *firstHeader) WriteHeader(code int) {
 	f.ResponseWriter.WriteHeader(code)
 }
 
-// forward sends the request upstream in the caller's name.
+// forward sends the request upstream with the caller's identity.
 func (s *Server) forward(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
@@ -67,12 +67,11 @@ func (s *Server) forward(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// writeStall is how long a write to a client may block before its connection, or stream, is closed.
+// writeStall is how long a write to a client may block before its connection or stream is closed.
 const writeStall = 5 * time.Minute
 
-// deadlineWriter gives each write of an answer that is passed on its time, so that a client that
-// takes nothing does not hold it for ever. What is answered from here is paced by package
-// watchcache.
+// deadlineWriter sets a deadline for each write of a forwarded response, so that a client that
+// takes nothing does not hold it for ever. Package watchcache does so for its own responses.
 type deadlineWriter struct {
 	http.ResponseWriter
 	control *http.ResponseController
@@ -82,15 +81,15 @@ func newDeadlineWriter(w http.ResponseWriter) *deadlineWriter {
 	return &deadlineWriter{w, http.NewResponseController(w)}
 }
 
-// Unwrap is for http.ResponseController.
+// Unwrap returns the wrapped writer, for http.ResponseController.
 func (dw *deadlineWriter) Unwrap() http.ResponseWriter { return dw.ResponseWriter }
 
 func (dw *deadlineWriter) Write(b []byte) (int, error) {
-	_ = dw.control.SetWriteDeadline(time.Now().Add(writeStall)) // a writer that knows none is a test's
+	_ = dw.control.SetWriteDeadline(time.Now().Add(writeStall)) // unsupported by the writers of tests
 	return dw.ResponseWriter.Write(b)
 }
 
-// FlushError comes after each write: between two, there is no hurry.
+// FlushError flushes, and clears the deadline: ReverseProxy calls it after each write.
 func (dw *deadlineWriter) FlushError() error {
 	_ = dw.control.SetWriteDeadline(time.Now().Add(writeStall))
 	err := dw.control.Flush()

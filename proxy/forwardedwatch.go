@@ -14,40 +14,38 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// forwardedWatch is a WATCH that is passed on, and can be ended between two of its events, so that
-// its client goes on where it was. What ends in the midst of one is an error to clients, and they
-// list again.
+// forwardedWatch is a forwarded WATCH that a shutdown can end between two events, so that its
+// client resumes. A stream that ends within an event is an error to clients, which then list again.
 type forwardedWatch struct {
-	cancel     context.CancelFunc // of the request upstream
-	limitWrite func()             // gives the client little time to take what is being written
+	cancel     context.CancelFunc // of the upstream request
+	limitWrite func()             // limits the time of the current write
 
 	mu       sync.Mutex
-	timer    *time.Timer // nil: nobody has asked for the end
+	timer    *time.Timer // nil: no end was requested
 	ending   bool
 	reading  bool
-	canceled bool // the request was cancelled between two events
+	canceled bool // cancelled between two events
 	scanner  frameScanner
 }
 
-// lastEventTimeout is what a client gets to take what is being written when its watch is to end.
+// lastEventTimeout is how long the write in progress may take when a watch is to end.
 const lastEventTimeout = 10 * time.Second
 
-// forwardedWatches are the watches that are passed on: as many as there are requests. The zero
-// value is empty. Safe for concurrent use.
+// forwardedWatches is the set of forwarded watches, one for each such request. The zero value is
+// empty. It is safe for concurrent use.
 type forwardedWatches struct {
 	mu    sync.Mutex
 	open  map[*forwardedWatch]struct{}
-	until time.Time // all are to end by then; zero: none is
+	until time.Time // when all must have ended; zero: no drain
 }
 
-// forwardedWatchKey is where a request's context has its *forwardedWatch.
+// forwardedWatchKey is the context key of a request's *forwardedWatch.
 type forwardedWatchKey struct{}
 
-// begin notes a WATCH that is about to be passed on, and returns its request. It is called with the
-// function that ends that.
+// begin adds a WATCH, and returns its request and its entry. cancel ends the upstream request.
 func (fs *forwardedWatches) begin(w http.ResponseWriter, r *http.Request, cancel context.CancelFunc) (*http.Request, *forwardedWatch) {
 	p := &forwardedWatch{cancel: cancel, limitWrite: func() {
-		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(lastEventTimeout)) // a writer that knows none is a test's
+		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(lastEventTimeout)) // unsupported by the writers of tests
 	}}
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
@@ -61,7 +59,7 @@ func (fs *forwardedWatches) begin(w http.ResponseWriter, r *http.Request, cancel
 	return r.WithContext(context.WithValue(r.Context(), forwardedWatchKey{}, p)), p
 }
 
-// forget is called when the watch is over.
+// forget removes a watch that has ended.
 func (fs *forwardedWatches) forget(p *forwardedWatch) {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
@@ -69,7 +67,7 @@ func (fs *forwardedWatches) forget(p *forwardedWatch) {
 	p.stop()
 }
 
-// drain ends all of them, each at a random moment from now until that time is over.
+// drain ends all watches, each at a random time within over.
 func (fs *forwardedWatches) drain(over time.Duration) {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
@@ -91,10 +89,10 @@ func (p *forwardedWatch) stop() {
 	if p.timer != nil {
 		p.timer.Stop()
 	}
-	p.limitWrite = func() {} // nobody may touch the writer any more
+	p.limitWrite = func() {} // the writer must not be used any more
 }
 
-// end ends the watch at once if nothing of an event has come, and else behind that event.
+// end ends the watch at once if it is between two events, and else after the current event.
 func (p *forwardedWatch) end() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -106,8 +104,8 @@ func (p *forwardedWatch) end() {
 	p.limitWrite()
 }
 
-// wrapWatchBody is httputil.ReverseProxy.ModifyResponse: it makes the body of a watch one that can
-// be ended.
+// wrapWatchBody implements httputil.ReverseProxy.ModifyResponse. It wraps the body of a watch, so
+// that it can be ended.
 func wrapWatchBody(resp *http.Response) error {
 	p, ok := resp.Request.Context().Value(forwardedWatchKey{}).(*forwardedWatch)
 	if ok && resp.StatusCode == http.StatusOK {
@@ -117,7 +115,7 @@ func wrapWatchBody(resp *http.Response) error {
 	return nil
 }
 
-// forwardedBody is the body of a forwardedWatch.
+// forwardedBody is the response body of a forwardedWatch.
 type forwardedBody struct {
 	io.ReadCloser
 	watch *forwardedWatch
@@ -137,7 +135,7 @@ func (b *forwardedBody) Read(to []byte) (int, error) {
 	defer p.mu.Unlock()
 	p.reading = false
 	if p.canceled {
-		return 0, io.EOF // what has come meanwhile the client is told when it goes on
+		return 0, io.EOF // the client gets what came meanwhile when it resumes
 	}
 	whole := p.scanner.scan(to[:n])
 	if p.ending && whole > 0 {
@@ -146,13 +144,13 @@ func (b *forwardedBody) Read(to []byte) (int, error) {
 	return n, err
 }
 
-// frameScanner knows where the events of a watch end. A format that it does not know is taken to
-// come in whole events.
+// frameScanner finds the ends of events in a watch stream. In an unknown format it takes each read
+// for whole events.
 type frameScanner struct {
 	json, protobuf bool
-	inLine         bool    // JSON: something of a line has come
-	head           [4]byte // protobuf: the length of the frame, as far as it has come
-	headLen, left  int     // of head, and bytes of the frame that are to come
+	inLine         bool    // JSON: within a line
+	head           [4]byte // protobuf: the frame's length, as far as read
+	headLen, left  int     // bytes of head read; bytes of the frame missing
 }
 
 func newFrameScanner(h http.Header) frameScanner {
@@ -163,14 +161,14 @@ func newFrameScanner(h http.Header) frameScanner {
 	return frameScanner{json: media == runtime.ContentTypeJSON, protobuf: media == runtime.ContentTypeProtobuf}
 }
 
-// betweenEvents reports whether nothing has come of an event that has not come whole.
+// betweenEvents reports whether the stream stands between two events.
 func (f *frameScanner) betweenEvents() bool { return !f.inLine && f.headLen == 0 && f.left == 0 }
 
-// scan takes what comes next, and returns how much of it belongs to events that are whole.
+// scan reads the next bytes, and returns how many of them belong to complete events.
 func (f *frameScanner) scan(b []byte) (whole int) {
 	switch {
 	case f.json:
-		whole = bytes.LastIndexByte(b, '\n') + 1 // a line is an event
+		whole = bytes.LastIndexByte(b, '\n') + 1 // an event is a line
 		f.inLine = len(b) > whole || len(b) == 0 && f.inLine
 	case f.protobuf:
 		for i := 0; i < len(b); {

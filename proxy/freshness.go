@@ -13,60 +13,60 @@ import (
 	"github.com/weirproject/weir/internal/wire"
 )
 
-// freshnessProver proves that what a session holds is as new as the upstream was when somebody
-// asked, so that reads without resourceVersion, which must be consistent, can be answered from
-// here. A LIST of one object, which is a consistent one, tells the newest resourceVersion of the
-// upstream: the copy must come to it. Where changes keep coming it is there at once. Where none
-// come it need only be shown that there were none: the upstream ends a short WATCH by a bookmark,
-// and what is not on that one stream before the bookmark has not happened.
+// freshnessProver proves that a session is as new as the upstream was at the time of a read. Then
+// the proxy can answer consistent reads, those without resourceVersion. A LIST with limit=1 is
+// consistent and returns the upstream's newest resourceVersion, which the session must reach. While
+// changes keep coming it does so at once. Otherwise a short WATCH upstream shows that nothing has
+// changed: it ends with a bookmark, and whatever is not in that stream before the bookmark has not
+// happened.
 //
-// Everybody who waits when the LIST is sent shares its answer, and there is one such WATCH at a
-// time. One goroutine asks, and one watches, while somebody waits; both end with the session.
+// All readers that wait when the LIST is sent share its result, and there is one short WATCH at a
+// time. One goroutine lists and one watches while somebody waits. Both end with the session.
 type freshnessProver struct {
 	ctx      context.Context // of the session
 	source   source.Source
 	sink     *storeSink
 	status   func() reflector.Status
-	interval time.Duration // the least time between two questions
+	interval time.Duration // least time between two queries
 
-	queries, watches *atomic.Uint64 // questions and WATCHes upstream
+	queries, watches *atomic.Uint64 // LISTs and WATCHes sent
 
-	provenAt atomic.Int64 // when the last question was sent whose answer the copy has come to, in Unix nanoseconds; 0: never
+	provenAt atomic.Int64 // when the newest query was sent whose version was reached, in Unix nanoseconds; 0: never
 
 	running sync.WaitGroup
 
 	mu       sync.Mutex
-	next     *versionQuery // that has not been sent; nil: nobody waits for one
+	next     *versionQuery // not sent yet; nil: nobody waits for one
 	querying bool
-	last     time.Time // when the last question was sent
+	last     time.Time // when the last query was sent
 	wanted   uint64    // the newest resourceVersion that somebody waits for
 	watching bool
 	closed   bool
 }
 
-// versionQuery is a question for the newest resourceVersion of the upstream. What follows done is
-// set when that is closed.
+// versionQuery is a query for the upstream's newest resourceVersion. The fields below done are set
+// when it is closed.
 type versionQuery struct {
 	done   chan struct{}
 	sent   time.Time
-	before uint64 // what the copy was current to then
+	before uint64 // the session's version at that time
 	rv     uint64
 	err    error
 }
 
 const (
-	// proofTimeout is how long a read waits for a proof before it goes upstream. kube-apiserver
-	// waits for so long itself.
+	// proofTimeout is how long a read waits for a proof before it is forwarded, as long as
+	// kube-apiserver waits itself.
 	proofTimeout = 3 * time.Second
-	// queryInterval is how often the upstream is asked for its newest resourceVersion.
+	// queryInterval is the least time between two queries of a session.
 	queryInterval = time.Second
-	// minProofObjects is how many objects there must be for a read to wait for a proof: fewer cost
-	// the upstream no more than the question.
+	// minProofObjects is the number of objects below which a read is forwarded: it costs the
+	// upstream no more than the query.
 	minProofObjects = 100
-	// proofWatchDuration is how long a WATCH for the sake of its bookmark lasts, which comes two
-	// seconds before its end.
+	// proofWatchDuration is the timeout of the short WATCH. Its bookmark comes two seconds before
+	// that.
 	proofWatchDuration = 3 * time.Second
-	// maxProofWatches is how many such WATCHes in a row may fail to prove what somebody waits for.
+	// maxProofWatches is how many short WATCHes in a row may prove nothing.
 	maxProofWatches = 3
 )
 
@@ -76,7 +76,7 @@ func newFreshnessProver(ctx context.Context, src source.Source, sk *storeSink, s
 	return &freshnessProver{ctx: ctx, source: src, sink: sk, status: status, interval: queryInterval, queries: new(atomic.Uint64), watches: new(atomic.Uint64)}
 }
 
-// close waits for the goroutines of a session whose context has ended. Nothing is proven any more.
+// close waits for the goroutines, once the session's context has ended. Later calls prove nothing.
 func (p *freshnessProver) close() {
 	p.mu.Lock()
 	p.closed = true
@@ -84,9 +84,9 @@ func (p *freshnessProver) close() {
 	p.running.Wait()
 }
 
-// proveCurrent waits until what is held is as new as the upstream was after the call, and reports
-// whether it is. It gives up after proofTimeout, or with ctx, and where the upstream is not being
-// watched, or tells of a past.
+// proveCurrent blocks until the session is as new as the upstream was after the call, and reports
+// whether it is. It gives up after proofTimeout, when ctx ends, if the session does not watch the
+// upstream, or if the upstream has gone back.
 func (p *freshnessProver) proveCurrent(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, proofTimeout)
 	defer cancel()
@@ -100,15 +100,15 @@ func (p *freshnessProver) proveCurrent(ctx context.Context) bool {
 	return true
 }
 
-// waitForVersion waits until the copy has come to a resourceVersion, no longer than proofTimeout.
+// waitForVersion blocks until the session has reached rv, for proofTimeout at most.
 func (p *freshnessProver) waitForVersion(ctx context.Context, rv uint64) bool {
 	ctx, cancel := context.WithTimeout(ctx, proofTimeout)
 	defer cancel()
 	return p.waitFor(ctx, rv)
 }
 
-// newestVersion asks for the newest resourceVersion of the upstream, together with all who do so
-// until the question is sent. nil: there is no answer yet when ctx ends, or will never be.
+// newestVersion returns the next query for the upstream's newest resourceVersion, shared by all who
+// wait for it. It returns nil if ctx or the session ends first.
 func (p *freshnessProver) newestVersion(ctx context.Context) *versionQuery {
 	p.mu.Lock()
 	if p.closed {
@@ -133,7 +133,7 @@ func (p *freshnessProver) newestVersion(ctx context.Context) *versionQuery {
 	}
 }
 
-// queryLoop asks while there are questions.
+// queryLoop sends queries while somebody waits.
 func (p *freshnessProver) queryLoop() {
 	for {
 		p.mu.Lock()
@@ -167,15 +167,15 @@ func (p *freshnessProver) queryOnce() (uint64, error) {
 	return parseVersion(rv), err
 }
 
-// isWatching reports whether the upstream tells the session what changes: a copy that has lost
-// touch is not proven by what somebody else hears.
+// isWatching reports whether the session watches the upstream. A session that has lost its watch
+// cannot be proven current by another stream.
 func (p *freshnessProver) isWatching() bool {
 	st := p.status()
 	return st.Phase == reflector.Watching && st.Err == nil
 }
 
-// waitFor waits until the copy has come to rv, and has the upstream show that nothing has happened
-// if nothing does.
+// waitFor blocks until the session has reached rv. It starts the short WATCH if that is not the
+// case yet.
 func (p *freshnessProver) waitFor(ctx context.Context, rv uint64) bool {
 	if p.sink.version() >= rv {
 		return true
@@ -190,7 +190,7 @@ func (p *freshnessProver) waitFor(ctx context.Context, rv uint64) bool {
 	return p.sink.Wait(ctx, rv) == nil
 }
 
-// watchLoop watches for the sake of bookmarks until what is wanted is there, or cannot be proven.
+// watchLoop opens short WATCHes until the wanted version is reached, or cannot be proven.
 func (p *freshnessProver) watchLoop() {
 	for tries := 0; ; {
 		p.mu.Lock()
@@ -209,7 +209,7 @@ func (p *freshnessProver) watchLoop() {
 	}
 }
 
-// watchOnce opens a short WATCH from where the copy is, and tells the feed what its bookmark
+// watchOnce opens a short WATCH from the session's version, and tells the sink what its bookmark
 // proves.
 func (p *freshnessProver) watchOnce(from uint64) {
 	if !p.isWatching() {
@@ -229,8 +229,8 @@ func (p *freshnessProver) watchOnce(from uint64) {
 	}
 }
 
-// readToBookmark returns the resourceVersion of a watch's first bookmark, and that of the last
-// change before it; from, where there is none.
+// readToBookmark returns the resourceVersions of a watch's first bookmark and of the last change
+// before it (from, if there is none).
 func readToBookmark(w *source.Watch, from uint64) (bookmark, last uint64, err error) {
 	last = from
 	for {

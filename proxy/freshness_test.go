@@ -76,9 +76,9 @@ func TestProven(t *testing.T) {
 			t.Errorf("%s: %d upstream", path, len(passed))
 		}
 	}
-	on := f.held("pods").ready.Load()
-	if on.freshness.queries.Load() == 0 || on.freshness.watches.Load() == 0 {
-		t.Errorf("%d questions and %d watches upstream", on.freshness.queries.Load(), on.freshness.watches.Load())
+	sess := f.held("pods").ready.Load()
+	if sess.freshness.queries.Load() == 0 || sess.freshness.watches.Load() == 0 {
+		t.Errorf("%d questions and %d watches upstream", sess.freshness.queries.Load(), sess.freshness.watches.Load())
 	}
 }
 
@@ -92,21 +92,21 @@ func TestProvenTogether(t *testing.T) {
 	release := make(chan struct{})
 	u.faults.Add(apiserver.Rule{Match: apiserver.Match("list", "pods"), Times: 1, Hold: release})
 	var all sync.WaitGroup
-	on := f.held("pods").ready.Load()
+	sess := f.held("pods").ready.Load()
 	get := func() {
 		if code, _ := f.get("jane", consistentList); code != http.StatusOK {
 			t.Error(code)
 		}
 	}
 	all.Go(get) // whose question the others have missed
-	f.until("it is asked", func() bool { return on.freshness.queries.Load() == 1 })
+	f.until("it is asked", func() bool { return sess.freshness.queries.Load() == 1 })
 	for range 20 {
 		all.Go(get)
 	}
 	f.until("all wait", func() bool { return f.waiting() >= 21 })
 	close(release)
 	all.Wait()
-	if asked := on.freshness.queries.Load(); asked != 2 || len(u.passed(consistentList)) != 0 {
+	if asked := sess.freshness.queries.Load(); asked != 2 || len(u.passed(consistentList)) != 0 {
 		t.Errorf("%d questions upstream", asked)
 	}
 }
@@ -241,13 +241,13 @@ func TestReadToBookmark(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{Pods: 3})
 	f := startProxy(t, u, Options{Resources: []string{"pods"}})
 	f.ready()
-	on := f.held("pods").ready.Load()
-	from := on.sink.version()
+	sess := f.held("pods").ready.Load()
+	from := sess.sink.version()
 	u.label(1)
-	f.until("it is told", func() bool { return on.sink.version() > from })
+	f.until("it is told", func() bool { return sess.sink.version() > from })
 	u.namespace("other")
-	on.freshness.watchOnce(from)
-	f.until("the bookmark is taken", func() bool { return on.sink.version() > from+1 })
+	sess.freshness.watchOnce(from)
+	f.until("the bookmark is taken", func() bool { return sess.sink.version() > from+1 })
 }
 
 // TestAge: an answer tells how long ago the upstream was heard of, and one that would be too old is
@@ -264,11 +264,11 @@ func TestAge(t *testing.T) {
 		f := startProxy(t, u, Options{Resources: []string{"pods"}, MaxStaleness: tt.bound})
 		f.ready()
 		resp := f.open(f.client, http.MethodGet, consistentList+"?resourceVersion=0", "Authorization", "Bearer token-jane")
-		passed, on := len(u.passed(consistentList)), f.held("pods").ready.Load()
-		if age := resp.Header.Get("Age"); passed != tt.passed || on.freshness.queries.Load() != tt.proofs || (age != "") != (passed == 0) || resp.StatusCode != http.StatusOK {
-			t.Errorf("%+v: answered %d, of age %q, %d upstream, %d questions", tt, resp.StatusCode, age, passed, on.freshness.queries.Load())
+		passed, sess := len(u.passed(consistentList)), f.held("pods").ready.Load()
+		if age := resp.Header.Get("Age"); passed != tt.passed || sess.freshness.queries.Load() != tt.proofs || (age != "") != (passed == 0) || resp.StatusCode != http.StatusOK {
+			t.Errorf("%+v: answered %d, of age %q, %d upstream, %d questions", tt, resp.StatusCode, age, passed, sess.freshness.queries.Load())
 		}
-		rv := on.sink.version()
+		rv := sess.sink.version()
 		if f.get("jane", fmt.Sprintf("%s?resourceVersion=%d&resourceVersionMatch=Exact", consistentList, rv)); len(u.passed(consistentList)) != 0 {
 			t.Errorf("%+v: the state of %d went upstream", tt, rv)
 		}

@@ -16,28 +16,27 @@ import (
 )
 
 const (
-	// probeTimeout bounds a question to the upstream whether it is there, probeEvery how often it
-	// is asked.
+	// probeTimeout bounds a probe of the upstream; probeEvery is the least time between two.
 	probeTimeout = 2 * time.Second
 	probeEvery   = time.Second
 )
 
-// health remembers whether the upstream answers. Safe for concurrent use.
+// health caches whether the upstream answers. It is safe for concurrent use.
 type health struct {
 	client  rest.Interface
 	reviews authorizationclient.SubjectAccessReviewInterface
 
 	mu    sync.Mutex
-	begun time.Time // of the last question
-	at    time.Time // of its end
+	begun time.Time // start of the last probe
+	at    time.Time // end of the last probe
 	err   error
 
-	reviewed time.Time // when it was asked about somebody last
-	identity error     // what came of that
+	reviewed time.Time // time of the last review
+	identity error     // error of the last review
 }
 
-// check asks the upstream whether it is there, and whether it answers questions about callers,
-// unless it was asked just now.
+// check returns whether the upstream answers, and whether it answers reviews. Results are cached
+// for probeEvery.
 func (p *health) check(ctx context.Context) (upstream, identity error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -50,8 +49,7 @@ func (p *health) check(ctx context.Context) (upstream, identity error) {
 	return p.err, p.identity
 }
 
-// reviewIdentity asks the upstream what nobody in particular may do. Any answer will do. The lock
-// is held.
+// reviewIdentity makes a review; any answer will do. The caller holds the lock.
 func (p *health) reviewIdentity(ctx context.Context) {
 	if p.identity = p.err; p.err != nil {
 		return
@@ -64,8 +62,7 @@ func (p *health) reviewIdentity(ctx context.Context) {
 	p.reviewed = time.Now()
 }
 
-// reachedSince reports whether the upstream answers anything, by a question that was begun after
-// that time.
+// reachedSince reports whether the upstream answers, by a probe that began after begun.
 func (p *health) reachedSince(ctx context.Context, begun time.Time) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -75,7 +72,8 @@ func (p *health) reachedSince(ctx context.Context, begun time.Time) bool {
 	return p.err == nil || hasStatus(p.err)
 }
 
-// query asks the upstream. The lock is held: who comes meanwhile waits for the same answer.
+// query probes the upstream. The caller holds the lock, so that concurrent callers share the
+// answer.
 func (p *health) query(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), probeTimeout)
 	defer cancel()
@@ -84,10 +82,10 @@ func (p *health) query(ctx context.Context) {
 	p.at = time.Now()
 }
 
-// serveHealth answers /livez, which asks whether the process is well, and /readyz, which asks
-// whether clients may be sent here: it serves, and can ask who they are and what they may do. A
-// proxy whose upstream is down goes on serving what it may, but is not ready: another replica may
-// do better. What it names no details of is for everybody to read.
+// serveHealth answers /livez and /readyz. /livez asks whether the process is well. /readyz asks
+// whether clients may be sent here: whether the server runs, and can authenticate and authorize
+// them. A proxy whose upstream is down still serves what it may, but is not ready, because another
+// replica may do better. Anybody may read the answer, so it has no details.
 func (s *Server) serveHealth(w http.ResponseWriter, r *http.Request) {
 	var report strings.Builder
 	failed := false

@@ -14,7 +14,7 @@ import (
 	"k8s.io/client-go/transport"
 )
 
-// hasImpersonation reports whether the request is made in somebody else's name.
+// hasImpersonation reports whether the request has impersonation headers.
 func hasImpersonation(h http.Header) bool {
 	for name := range h {
 		if strings.HasPrefix(name, "Impersonate-") {
@@ -32,10 +32,9 @@ func dropImpersonation(h http.Header) {
 	}
 }
 
-// impersonationOf returns how a caller with a certificate goes on upstream. Everybody who is
-// authenticated is in system:authenticated without being put there. But upstream a ServiceAccount
-// that comes without groups is put into those of ServiceAccounts, and one who shows a certificate
-// of such a name is in none of these.
+// impersonationOf returns the impersonation that forwards a caller with a certificate. The upstream
+// adds system:authenticated itself. It would also add the groups of ServiceAccounts to a
+// ServiceAccount without groups, which a certificate of such a name does not have.
 func impersonationOf(who user.Info) *transport.ImpersonationConfig {
 	to := &transport.ImpersonationConfig{
 		UserName: who.GetName(),
@@ -49,9 +48,9 @@ func impersonationOf(who user.Info) *transport.ImpersonationConfig {
 	return to
 }
 
-// authorizeImpersonation returns whom a caller with a certificate impersonates, if it may:
-// kube-apiserver asks for the verb impersonate on each part of the identity, and so do we. What was
-// allowed before counts no longer than other answers do, also while the upstream cannot be reached.
+// authorizeImpersonation returns the identity that a caller with a certificate is forwarded as. It
+// makes the reviews that kube-apiserver makes, for the verb impersonate on each part of the
+// identity. No grace applies.
 func (a *authorization) authorizeImpersonation(ctx context.Context, who user.Info, h http.Header) (*transport.ImpersonationConfig, error) {
 	to, err := readImpersonation(h)
 	if err != nil {
@@ -71,7 +70,7 @@ func (a *authorization) authorizeImpersonation(ctx context.Context, who user.Inf
 	return to, nil
 }
 
-// impersonationActions returns what has to be allowed for an impersonation.
+// impersonationActions returns the actions that an impersonation requires.
 func impersonationActions(to *transport.ImpersonationConfig) []*action {
 	var out []*action
 	ask := func(group, resource, subresource, namespace, name string) {
@@ -100,8 +99,8 @@ func impersonationActions(to *transport.ImpersonationConfig) []*action {
 	return out
 }
 
-// readImpersonation returns whom the headers name; nil: nobody. kube-apiserver takes no notice of
-// an empty name, or of headers that it does not know.
+// readImpersonation returns the identity in the impersonation headers, or nil. Like kube-apiserver
+// it ignores empty names and unknown headers.
 func readImpersonation(h http.Header) (*transport.ImpersonationConfig, error) {
 	to := &transport.ImpersonationConfig{
 		UserName: h.Get(authenticationv1.ImpersonateUserHeader),

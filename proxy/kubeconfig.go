@@ -8,14 +8,15 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// kubeconfigName names everything in a kubeconfig that is written.
+// kubeconfigName is the name of the cluster, context and user in a written kubeconfig.
 const kubeconfigName = "weir-proxy"
 
-// ErrNotStarted: the server has no address yet.
+// ErrNotStarted is returned before the server has an address.
 var ErrNotStarted = errors.New("proxy: not started")
 
-// Kubeconfig returns a kubeconfig for the proxy with the user and the namespace of the current
-// context of another one, its certificates and tokens in it as they were.
+// Kubeconfig returns a kubeconfig for the proxy, with the user and the namespace of the current
+// context of another one. It fails with ErrNotStarted before Start, and with ErrOptions if that has
+// no current context.
 func (s *Server) Kubeconfig(of *clientcmdapi.Config) (*clientcmdapi.Config, error) {
 	url := s.URL()
 	if url == "" {
@@ -37,7 +38,7 @@ func (s *Server) Kubeconfig(of *clientcmdapi.Config) (*clientcmdapi.Config, erro
 	return out, nil
 }
 
-// WriteKubeconfig writes that kubeconfig to a file that only its owner can read.
+// WriteKubeconfig writes the result of Kubeconfig to a file that only its owner can read.
 func (s *Server) WriteKubeconfig(of *clientcmdapi.Config, path string) error {
 	cfg, err := s.Kubeconfig(of)
 	if err != nil {

@@ -11,22 +11,21 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 )
 
-// longRunningLimiter bounds the requests that last as long as their clients like: all of them,
-// those of each user, and the memory that they take. Nobody waits for a place. Safe for concurrent
-// use.
+// longRunningLimiter bounds long-running requests: their number, the number of each user, and their
+// memory. It never blocks. It is safe for concurrent use.
 type longRunningLimiter struct {
 	limit, perUser int
 	memory         int64        // 0 or less: no bound
-	connections    func() int   // open ones
-	backlog        func() int64 // bytes that are kept for watches which are late
+	connections    func() int   // open connections
+	backlog        func() int64 // bytes kept for slow watches
 	rejected       [3]atomic.Uint64
 
 	mu     sync.Mutex
 	total  int
-	byUser map[string]int // by userKey; as many as there are requests at most
+	byUser map[string]int // by userKey; no more entries than requests
 }
 
-// What a request was refused by.
+// These are the reasons for a rejection.
 const (
 	limitTotal = iota
 	limitUser
@@ -36,13 +35,13 @@ const (
 const (
 	defaultLongRunning = 100_000
 	defaultWatchMemory = 2 << 30
-	// connectionBytes and watchBytes are what one takes, kernel apart: a watch that has a
-	// connection for itself was measured to take 101 KB.
+	// connectionBytes and watchBytes estimate the memory of a connection and of a watch, without
+	// the kernel's. A watch with a connection of its own was measured at 101 KB.
 	connectionBytes = 64 << 10
 	watchBytes      = 32 << 10
 )
 
-// Those who are refused are told so, and to come again: nothing ends soon, so not at once.
+// Long-running requests end late, so their clients are asked to wait longer.
 const longRunningRetrySeconds = 5
 
 var (
@@ -57,13 +56,13 @@ func newLongRunningLimiter(o *Options) *longRunningLimiter {
 	}
 }
 
-// longRunningSlot is one request's. It is of the request's goroutine.
+// longRunningSlot is the slot of one request. Only the request's goroutine uses it.
 type longRunningSlot struct {
 	limiter *longRunningLimiter
 	user    string
 }
 
-// acquire takes a place for a request of a user. The error is the Status to refuse it with.
+// acquire returns a slot for a request of a user. The error is the Status to reject it with.
 func (l *longRunningLimiter) acquire(key string) (*longRunningSlot, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -83,26 +82,26 @@ func (l *longRunningLimiter) acquire(key string) (*longRunningSlot, error) {
 	return &longRunningSlot{l, key}, nil
 }
 
-// memoryUsedLocked returns what the requests take. The lock is held.
+// memoryUsedLocked returns the memory of all requests. The caller holds the lock.
 func (l *longRunningLimiter) memoryUsedLocked() int64 {
 	return int64(l.connections())*connectionBytes + int64(l.total)*watchBytes + l.backlog()
 }
 
-// memoryUsed returns what the requests take.
+// memoryUsed returns the memory of all requests.
 func (l *longRunningLimiter) memoryUsed() int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.memoryUsedLocked()
 }
 
-// overMemory reports whether the requests take more than they may.
+// overMemory reports whether the requests exceed their memory.
 func (l *longRunningLimiter) overMemory() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.memory > 0 && l.memoryUsedLocked() > l.memory
 }
 
-// count returns how many there are.
+// count returns the number of requests.
 func (l *longRunningLimiter) count() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -116,14 +115,14 @@ func (p *longRunningSlot) release() {
 	p.dropUser()
 }
 
-// dropUser takes the request from its user. The lock is held.
+// dropUser removes the request from its user's count. The caller holds the lock.
 func (p *longRunningSlot) dropUser() {
 	if p.limiter.byUser[p.user]--; p.limiter.byUser[p.user] == 0 {
 		delete(p.limiter.byUser, p.user)
 	}
 }
 
-// setUser says who the user turned out to be. It returns an error if they have as many as they may.
+// setUser moves the slot to the authenticated user. It fails if that user has reached the limit.
 func (p *longRunningSlot) setUser(who user.Info) error {
 	p.limiter.mu.Lock()
 	defer p.limiter.mu.Unlock()
@@ -141,21 +140,21 @@ func (p *longRunningSlot) setUser(who user.Info) error {
 	return nil
 }
 
-// slotKey is where the context of a request that lasts has its *place.
+// slotKey is the context key of a request's *longRunningSlot.
 type slotKey struct{}
 
-// slotOf returns the place of a request; nil: it has none, and does not last.
+// slotOf returns the slot of a request, or nil if it is not long-running.
 func slotOf(r *http.Request) *longRunningSlot {
 	p, _ := r.Context().Value(slotKey{}).(*longRunningSlot)
 	return p
 }
 
-// admitLongRunning is admit for a request that lasts. known: all of ask is there.
+// admitLongRunning is admit for a long-running request. known says that parsed is complete.
 func (s *Server) admitLongRunning(a *responseWriter, r *http.Request, parsed parsedRequest, known bool) {
 	f := s.flowOf(r, parsed.info)
 	key := f.caller
 	if id := tokenID(r); key == "" && id != ([sha256.Size]byte{}) {
-		key = tokenKey(id) // of somebody who is about to be known: after a start everybody is
+		key = tokenKey(id) // a token that is not known yet, as all are after a start
 	}
 	p, err := s.flowControl.longRunning.acquire(key)
 	if err != nil {

@@ -16,8 +16,8 @@ import (
 	"github.com/weirproject/weir/internal/watchcache"
 )
 
-// Names that begin with apiserver_ mean what they mean in kube-apiserver. docs/metrics.md lists
-// all.
+// Names that begin with apiserver_ mean the same as in kube-apiserver. docs/metrics.md lists all
+// metrics.
 var (
 	byResource = []string{"group", "resource"}
 
@@ -81,8 +81,8 @@ func (s *Server) registerMetrics() {
 	s.metrics = newRequestMetrics(s.registry)
 }
 
-// reviewMetrics returns those of the delegating libraries, among many of theirs that say nothing
-// here: how reviews were answered, and from where.
+// reviewMetrics returns the delegating libraries' metrics about reviews and their caches, and drops
+// their others.
 func reviewMetrics() ([]*dto.MetricFamily, error) {
 	all, err := legacyregistry.DefaultGatherer.Gather()
 	return slices.DeleteFunc(all, func(f *dto.MetricFamily) bool {
@@ -90,10 +90,10 @@ func reviewMetrics() ([]*dto.MetricFamily, error) {
 	}), err
 }
 
-// collector collects what is known when it is asked for.
+// collector implements prometheus.Collector for a server.
 type collector struct{ *Server }
 
-// Describe is prometheus.Collector's.
+// Describe implements prometheus.Collector.
 func (s collector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		descInits, descInitErrors, descInitial, descEvents, descObjects, descInflight, descMemory, descCurrent, descWatchers,
@@ -106,7 +106,7 @@ func (s collector) Describe(ch chan<- *prometheus.Desc) {
 	describeRechecks(ch)
 }
 
-// Collect is prometheus.Collector's.
+// Collect implements prometheus.Collector.
 func (s collector) Collect(ch chan<- prometheus.Metric) {
 	counter := func(d *prometheus.Desc, v uint64, labels ...string) {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(v), labels...)
@@ -165,13 +165,13 @@ func (res *resource) collect(ch chan<- prometheus.Metric, labels []string) {
 	}
 	gauge(descCurrent, follows)
 	gauge(descState, 1, as.label())
-	on := res.ready.Load()
-	if on == nil {
+	sess := res.ready.Load()
+	if sess == nil {
 		return
 	}
-	gauge(descAge, max(time.Since(on.lastHeard()).Seconds(), 0))
-	on.collectCache(ch, labels)
-	m := on.store.Memory()
+	gauge(descAge, max(time.Since(sess.lastHeard()).Seconds(), 0))
+	sess.collectCache(ch, labels)
+	m := sess.store.Memory()
 	gauge(descObjects, float64(m.Objects))
 	for purpose, bytes := range map[string]int64{
 		"packed": m.Packed, "keys": m.Keys, "tree": m.Tree, "indexes": m.Indexes, "decoded": m.Decoded, "log": m.Log, "cursors": m.Cursors,
@@ -181,8 +181,8 @@ func (res *resource) collect(ch chan<- prometheus.Metric, labels []string) {
 	}
 }
 
-// serveMetrics answers /metrics to whoever may read it upstream too. Nobody reads it in somebody
-// else's name.
+// serveMetrics answers /metrics for callers who may read that path upstream. Requests that
+// impersonate are refused.
 func (s *Server) serveMetrics(w http.ResponseWriter, r *http.Request) {
 	who, d := s.authn.authenticate(r, reviewOptions{})
 	switch {

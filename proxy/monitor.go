@@ -10,10 +10,10 @@ import (
 	"github.com/weirproject/weir/internal/reflector"
 )
 
-// monitor asks now and then, and soon after a watch upstream has ended, who serves the resource and
-// how it is defined, until ctx ends. It ends the session when that is another server now, or
-// another definition, or when the upstream has refused to tell finalAttempts times in a row; while
-// the upstream does not answer, nothing changes.
+// monitor checks periodically who serves the resource and how it is defined, and soon after an
+// upstream watch has ended, until ctx ends. It ends the session if either has changed, or if the
+// upstream has refused to tell finalAttempts times in a row. It does nothing while the upstream
+// does not answer.
 func (res *resource) monitor(ctx context.Context, defined definition, end context.CancelCauseFunc) {
 	ticker := time.NewTicker(res.resources.opts.timeouts.origin)
 	defer ticker.Stop()
@@ -45,16 +45,17 @@ func (res *resource) monitor(ctx context.Context, defined definition, end contex
 	}
 }
 
-// finalAttempts is how many tries in a row must have been refused: an API server that has just
-// started refuses for a moment what it has not loaded yet, custom resources and permissions.
+// finalAttempts is how many attempts in a row must be refused before a session ends. An API server
+// that has just started refuses what it has not loaded yet, such as custom resources and
+// permissions.
 const finalAttempts = 4
 
-// finalMissing is finalAttempts for a resource that the upstream does not know any more, about
-// which it is asked more often: 3 to 6 s.
+// finalMissing is finalAttempts for a resource that the upstream does not know, which is retried
+// more often: 3 to 6 s.
 const finalMissing = 8
 
-// onStatus ends a session that must not go on serving: the resource is gone, or the proxy may not
-// read it any more.
+// onStatus ends a session that must not go on serving: the resource is gone, or the proxy may no
+// longer read it.
 func (res *resource) onStatus(st reflector.Status, cancel context.CancelCauseFunc) {
 	if st.Synced && st.Phase != reflector.Watching {
 		res.wakeMonitor()
@@ -78,8 +79,8 @@ func (res *resource) onStatus(st reflector.Status, cancel context.CancelCauseFun
 	}
 }
 
-// wakeMonitor has the guard ask soon: the upstream ends the watches of a resource that it comes to
-// define in another way.
+// wakeMonitor makes the monitor check soon: the upstream ends the watches of a resource that is
+// redefined.
 func (res *resource) wakeMonitor() {
 	select {
 	case res.wake <- struct{}{}:
@@ -87,10 +88,10 @@ func (res *resource) wakeMonitor() {
 	}
 }
 
-// minDefinitionInterval is the least time between two of these.
+// minDefinitionInterval is the delay of such a check.
 const minDefinitionInterval = 2 * time.Second
 
-// pause waits, no longer than ctx.
+// pause sleeps for d, or until ctx ends.
 func pause(ctx context.Context, d time.Duration) {
 	if d <= 0 {
 		return

@@ -14,44 +14,41 @@ import (
 	"github.com/weirproject/weir/internal/watchcache"
 )
 
-// readRequest is a request that may be answered from here. Its caller's permission is asked for by
-// review, and it is answered by target and query, from which review is made: so what is answered is
-// what was asked about. Once made it is not changed.
+// readRequest is a read that the proxy may answer. It is authorized by review and answered by
+// target and query, from which review is made, so what is answered is what was authorized. It is
+// immutable.
 type readRequest struct {
 	target
 	query  watchcache.Query // of a LIST or WATCH
 	review *action
-	// consistent: the answer must be current, so that what is held must be proven to be so first.
+	// consistent means that the answer must be current, so the session must be proven to be.
 	consistent bool
-	// limit is the limit of a page that costs the upstream no more than a proof; 0: there is none.
+	// limit is the limit of the page; 0: none.
 	limit int64
-	// minVersion is the resourceVersion that the answer must not be older than; 0: none.
+	// minVersion is the oldest resourceVersion that may answer; 0: any.
 	minVersion uint64
-	// exactVersion is the resourceVersion whose state, or what came after it, is asked for; empty:
-	// a state that may be newer.
+	// exactVersion is the resourceVersion that the read starts from, or wants exactly; empty: none.
 	exactVersion string
-	// ownToken: it goes on with a page that came from here, or from another replica, and that the
-	// upstream knows nothing of.
+	// ownToken means that the continue token is of this proxy or another replica, unknown to the
+	// upstream.
 	ownToken bool
 }
 
-// What is answered from here has no more in its selectors than this: deciding them takes time for
-// each object. Others go upstream.
+// Requests with larger selectors are forwarded, because each object costs time for them.
 const (
-	maxSelector          = 8 << 10 // bytes of the text
+	maxSelector          = 8 << 10 // bytes of a selector's text
 	maxLabelRequirements = 64
 	maxFieldRequirements = 16
 )
 
-// selectorsWithinLimits reports whether the selectors of a query are small enough to be read.
+// selectorsWithinLimits reports whether the selectors of a query are small enough to be parsed.
 func selectorsWithinLimits(q url.Values) bool {
 	return len(q.Get("labelSelector")) <= maxSelector && len(q.Get("fieldSelector")) <= maxSelector && len(q.Get("shardSelector")) <= maxSelector &&
 		strings.Count(q.Get("fieldSelector"), ",") < maxFieldRequirements
 }
 
-// parseRead returns what the GET of a URL asks for if it may be answered from here, as far as the
-// URL alone tells, and nil otherwise. What is not well-formed may not be: the upstream says best
-// what is wrong with it.
+// parseRead parses the URL of a GET request. It returns nil if the proxy may not answer it.
+// Malformed requests are forwarded, so that the upstream says what is wrong.
 func parseRead(at *url.URL) *readRequest {
 	t, ok := targetOf(at)
 	if !ok {
@@ -70,16 +67,15 @@ func parseRead(at *url.URL) *readRequest {
 	return t.listOrWatch(q)
 }
 
-// getParams are the parameters of a GET, and listParams those of a LIST or WATCH, that are
-// understood here. A timeout does not concern what is answered at once. Any other may ask for
-// something that only the upstream knows.
+// getParams and listParams are the supported parameters of a GET, and of a LIST or WATCH. A timeout
+// does not matter to an answer that comes at once. Any other parameter may need the upstream.
 var (
 	getParams  = sets.New("resourceVersion", "timeout")
 	listParams = getParams.Union(sets.New("watch", "resourceVersionMatch", "limit", "continue", "labelSelector", "fieldSelector",
 		"timeoutSeconds", "allowWatchBookmarks", "sendInitialEvents", "shardSelector"))
 )
 
-// onlyKnownParams reports whether all parameters are known, and each is there once.
+// onlyKnownParams reports whether all parameters are supported, and none is repeated.
 func onlyKnownParams(q url.Values, known sets.Set[string]) bool {
 	for name, values := range q {
 		if !known.Has(name) || len(values) != 1 {
@@ -89,8 +85,7 @@ func onlyKnownParams(q url.Values, known sets.Set[string]) bool {
 	return validTimeout(q)
 }
 
-// validTimeout reports whether a timeout is one that kube-apiserver accepts, and that is not over
-// before the answer is there.
+// validTimeout reports whether kube-apiserver accepts the timeout, and it leaves time to answer.
 func validTimeout(q url.Values) bool {
 	if !q.Has("timeout") || q.Get("timeout") == "" {
 		return true
@@ -99,26 +94,26 @@ func validTimeout(q url.Values) bool {
 	return err == nil && d >= time.Second
 }
 
-// get returns the GET of one object.
+// get parses a GET of one object.
 func (t target) get(q url.Values) *readRequest {
 	if !onlyKnownParams(q, getParams) {
 		return nil
 	}
 	review := t.action("get")
 	if t.gvr.Group == "" && t.gvr.Resource == "namespaces" {
-		review.namespace = t.name // as kube-apiserver asks: a namespace is in itself
+		review.namespace = t.name // as in kube-apiserver: a namespace is in itself
 	}
 	return &readRequest{target: t, review: review, consistent: q.Get("resourceVersion") == "", minVersion: parseVersion(q.Get("resourceVersion"))}
 }
 
-// action returns what is done to the target, without selectors.
+// action returns the action on the target, without selectors.
 func (t target) action(verb string) *action {
 	return &action{
 		verb: verb, group: t.gvr.Group, version: t.gvr.Version, resource: t.gvr.Resource, namespace: t.namespace, name: t.name,
 	}
 }
 
-// listOrWatch returns a LIST or a WATCH.
+// listOrWatch parses a LIST or a WATCH.
 func (t target) listOrWatch(q url.Values) *readRequest {
 	if !onlyKnownParams(q, listParams) || !selectorsWithinLimits(q) {
 		return nil
@@ -148,7 +143,7 @@ func (t target) listOrWatch(q url.Values) *readRequest {
 }
 
 // selectedName returns the name that a field selector requires, as kube-apiserver puts it into its
-// review; empty: none.
+// review, or "".
 func selectedName(s fields.Selector) string {
 	if s == nil {
 		return ""
@@ -160,7 +155,7 @@ func selectedName(s fields.Selector) string {
 	return name
 }
 
-// list fills in what is asked of a LIST; nil: nothing that could be answered.
+// list sets the fields of a LIST. It returns nil if the proxy cannot answer it.
 func (rd *readRequest) list(q url.Values) *readRequest {
 	rv, limit, token := q.Get("resourceVersion"), q.Get("limit"), q.Get("continue")
 	match := metav1.ResourceVersionMatch(q.Get("resourceVersionMatch"))
@@ -178,7 +173,7 @@ func (rd *readRequest) list(q url.Values) *readRequest {
 	return rd
 }
 
-// watch fills in what is asked of a WATCH.
+// watch sets the fields of a WATCH.
 func (rd *readRequest) watch(q url.Values) {
 	rv := q.Get("resourceVersion")
 	initial, asked := q.Get("sendInitialEvents"), q.Has("sendInitialEvents")

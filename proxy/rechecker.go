@@ -12,26 +12,25 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 )
 
-// rechecker asks again and again whether the callers of watches may still have them. It asks about
-// callers and permissions, not about watches: those of one caller by one permission share a
-// question. Questions are asked one after another, spread evenly: each once in Options.Recheck, by
-// recheckRate a second at most. Where that many cannot be asked in this time they are asked less
-// often, but never less than once in Options.RecheckMax; where even that takes more a second, they
-// are. It has a timer, and a goroutine for each question that is being asked, of which there are
-// maxConcurrentRechecks at most. Safe for concurrent use.
+// rechecker reviews the callers of open watches again and again. It reviews callers and
+// permissions, not watches: the watches of one caller under one permission share a question.
+// Questions are spread evenly: each once in Options.Recheck, at recheckRate a second. If that does
+// not suffice, the period grows up to Options.RecheckMax, and then the rate grows. It has one
+// timer, and one goroutine for each question in progress, maxConcurrentRechecks at most; close ends
+// them. It is safe for concurrent use.
 type rechecker struct {
 	period, maxPeriod, grace time.Duration
 	ask                      asker
-	ctx                      context.Context // ends what is being asked
+	ctx                      context.Context // ends the questions in progress
 	cancel                   context.CancelFunc
 	running                  sync.WaitGroup
 
 	tokens, permissions atomic.Uint64 // questions asked
 
 	mu        sync.Mutex
-	questions map[questionID]*recheckQuestion // as many as two for each watch
-	due       list.List                       // of *recheck; the first was asked longest ago
-	denied    list.List                       // of *recheck that got a no, in the order in which they are asked again
+	questions map[questionID]*recheckQuestion // at most two for each watch
+	due       list.List                       // of *recheckQuestion, asked longest ago first
+	denied    list.List                       // of *recheckQuestion that were denied once, by retryAt
 	asking    map[*recheckQuestion]struct{}
 	last      time.Time // when the last question was asked
 	timer     *time.Timer
@@ -41,17 +40,17 @@ type rechecker struct {
 const (
 	// recheckRate is how many questions are asked in a second, as long as that suffices.
 	recheckRate = 20
-	// maxConcurrentRechecks bounds the questions that are being asked.
+	// maxConcurrentRechecks bounds the questions in progress.
 	maxConcurrentRechecks = 64
-	// cycleEighths is the part of a period, in eighths, in which all questions are asked, so that
-	// none is late.
+	// cycleEighths is the part of the period, in eighths, within which all questions are asked, so
+	// that none is late.
 	cycleEighths = 7
-	// confirmDelay is when a no is asked about again, where other questions leave the time: an API
-	// server that has just started may not have loaded its rules.
+	// confirmDelay is when a denial is asked about again, load permitting. An API server that has
+	// just started may not have loaded its rules.
 	confirmDelay = 5 * time.Second
 )
 
-// asker asks a question. who is the caller as far as is known, and so is what it returns.
+// asker asks a question. who is the caller as known so far; it returns the caller as known now.
 type asker func(ctx context.Context, q *recheckQuestion, who user.Info) (user.Info, decision)
 
 func newRechecker(period, most, grace time.Duration, ask asker) *rechecker {
@@ -60,21 +59,21 @@ func newRechecker(period, most, grace time.Duration, ask asker) *rechecker {
 	return c
 }
 
-// recheckedWatch is one watch whose caller is asked about.
+// recheckedWatch is one watch whose caller is rechecked.
 type recheckedWatch struct {
 	rechecker *rechecker
 	end       func()
-	fallback  *action // what the watch needs, where its question is about more; nil: the same
+	fallback  *action // the action to ask about if a wider one is denied; nil: none
 
-	questions []*recheckQuestion // guarded by the rechecks' lock; two at most
+	questions []*recheckQuestion // at most two; guarded by the rechecker's lock
 
 	mu    sync.Mutex
 	ended bool
 }
 
-// watch begins to ask about a watch. by is the permission by which the caller has it, part what it
-// needs of that, or nil. confirmed says that the upstream has just said so. end is called once, if
-// the caller may not have it any more, and not after guard.leave.
+// watch starts rechecking a watch. by is the permission that the watch is served under. part is
+// what the watch needs of it, or nil if that is by itself. confirmed says that the upstream has
+// just allowed it. end is called once if the caller loses the permission, and never after leave.
 func (c *rechecker) watch(b credential, who user.Info, by, part *action, confirmed bool, end func()) *recheckedWatch {
 	g := &recheckedWatch{rechecker: c, end: end, fallback: part}
 	c.mu.Lock()
@@ -88,7 +87,7 @@ func (c *rechecker) watch(b credential, who user.Info, by, part *action, confirm
 	return g
 }
 
-// join adds a watch to a question. The lock is held.
+// join adds a watch to a question. The caller holds the lock.
 func (c *rechecker) join(g *recheckedWatch, b credential, who user.Info, about *action, now time.Time, confirmed bool) *recheckQuestion {
 	id := questionID(b.id)
 	if about != nil {
@@ -98,7 +97,7 @@ func (c *rechecker) join(g *recheckedWatch, b credential, who user.Info, about *
 	q := c.questions[id]
 	if q == nil {
 		if len(c.questions) == 0 {
-			c.last = now // the first is asked in its turn too
+			c.last = now // the first question also waits its turn
 		}
 		q = &recheckQuestion{id: id, credential: b, action: about, who: who, watches: map[*recheckedWatch]struct{}{}, asked: now}
 		c.questions[id] = q
@@ -112,13 +111,12 @@ func (c *rechecker) join(g *recheckedWatch, b credential, who user.Info, about *
 	return q
 }
 
-// enqueue puts a question at the end of a list. The lock is held.
+// enqueue appends a question to a list. The caller holds the lock.
 func (c *rechecker) enqueue(q *recheckQuestion, in *list.List) {
 	q.list, q.element = in, in.PushBack(q)
 }
 
-// leave ends the asking about a watch. It waits for an end that is under way, and there is none
-// after it.
+// leave stops rechecking a watch. It blocks while end runs, and end is not called after it.
 func (g *recheckedWatch) leave() {
 	g.mu.Lock()
 	g.ended = true
@@ -145,7 +143,7 @@ func (g *recheckedWatch) revoke() {
 	}
 }
 
-// forget asks no more. The lock is held.
+// forget removes a question. The caller holds the lock.
 func (c *rechecker) forget(q *recheckQuestion) {
 	q.unlist()
 	if c.questions[q.id] == q {
@@ -153,14 +151,13 @@ func (c *rechecker) forget(q *recheckQuestion) {
 	}
 }
 
-// cycle returns the time in which all questions are asked once. The lock is held.
+// cycle returns the time in which each question is asked once. The caller holds the lock.
 func (c *rechecker) cycle() time.Duration {
 	enough := time.Duration(len(c.questions)) * time.Second / recheckRate
 	return min(max(enough, c.period/8*cycleEighths), c.maxPeriod/8*cycleEighths)
 }
 
-// next returns the question that is to be asked next, and when; nil: there is none. The lock is
-// held.
+// next returns the next question and its time, or nil. The caller holds the lock.
 func (c *rechecker) next() (q *recheckQuestion, at time.Time) {
 	n := len(c.questions)
 	if n == 0 {
@@ -171,7 +168,7 @@ func (c *rechecker) next() (q *recheckQuestion, at time.Time) {
 	soonest := c.last.Add(min(step, time.Second/recheckRate))
 	if e := c.due.Front(); e != nil {
 		q = e.Value.(*recheckQuestion)
-		if at = q.asked.Add(cycle); c.last.Add(step).Before(at) { // in turn, and at the latest when it must be
+		if at = q.asked.Add(cycle); c.last.Add(step).Before(at) { // in turn, or earlier if it would be late
 			at = c.last.Add(step)
 		}
 	}
@@ -186,7 +183,7 @@ func (c *rechecker) next() (q *recheckQuestion, at time.Time) {
 	return q, at
 }
 
-// resetTimer sets the timer. The lock is held.
+// resetTimer sets the timer to the next question. The caller holds the lock.
 func (c *rechecker) resetTimer(now time.Time) {
 	q, at := c.next()
 	if q == nil || c.closed || len(c.asking) >= maxConcurrentRechecks {
@@ -202,7 +199,7 @@ func (c *rechecker) resetTimer(now time.Time) {
 	c.timer.Reset(at.Sub(now))
 }
 
-// fire asks the next question, in a goroutine of its own.
+// fire asks the next question. The timer runs it in a goroutine of its own.
 func (c *rechecker) fire() {
 	q, who := c.startNext()
 	if q == nil {
@@ -215,7 +212,7 @@ func (c *rechecker) fire() {
 	}
 }
 
-// startNext takes the next question, if its time has come.
+// startNext returns the next question if it is due.
 func (c *rechecker) startNext() (*recheckQuestion, user.Info) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -238,13 +235,13 @@ func (c *rechecker) startNext() (*recheckQuestion, user.Info) {
 	return q, q.who
 }
 
-// finish takes an answer, and returns the watches that it ends.
+// finish records an answer, and returns the watches that end.
 func (c *rechecker) finish(q *recheckQuestion, who user.Info, d decision, now time.Time) (ended []*recheckedWatch) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	defer func() { c.resetTimer(now) }()
 	delete(c.asking, q)
-	if c.questions[q.id] != q { // the last watch has left meanwhile
+	if c.questions[q.id] != q { // the last watch has ended meanwhile
 		return nil
 	}
 	if q.action == nil && who != nil {
@@ -262,8 +259,8 @@ func (c *rechecker) finish(q *recheckQuestion, who user.Info, d decision, now ti
 	return nil
 }
 
-// updateUser notes whom a token is of, for the questions about what they may do: their groups may
-// have changed. The lock is held.
+// updateUser records the user of a token for the questions about permissions, since groups may have
+// changed. The caller holds the lock.
 func (c *rechecker) updateUser(token *recheckQuestion, who user.Info) {
 	for g := range token.watches {
 		for _, q := range g.questions {
@@ -272,8 +269,8 @@ func (c *rechecker) updateUser(token *recheckQuestion, who user.Info) {
 	}
 }
 
-// drop gives up a question, and returns the watches that end. Those that need only a part of what
-// was denied are asked about for that. The lock is held.
+// drop removes a denied question, and returns the watches that end. Watches with a fallback are
+// asked about that first. The caller holds the lock.
 func (c *rechecker) drop(q *recheckQuestion, d decision, now time.Time) (ended []*recheckedWatch) {
 	c.forget(q)
 	for g := range q.watches {
@@ -303,7 +300,7 @@ func (c *rechecker) drop(q *recheckQuestion, d decision, now time.Time) (ended [
 	return ended
 }
 
-// close ends the asking, and waits for what is being asked.
+// close stops asking, and waits for the questions in progress.
 func (c *rechecker) close() {
 	c.mu.Lock()
 	c.closed = true
@@ -313,7 +310,7 @@ func (c *rechecker) close() {
 	c.running.Wait()
 }
 
-// oldestAge returns how long ago the question was asked that has waited longest.
+// oldestAge returns the time since the least recent question was asked.
 func (c *rechecker) oldestAge(now time.Time) (age time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -329,7 +326,7 @@ func (c *rechecker) oldestAge(now time.Time) (age time.Duration) {
 	return age
 }
 
-// count returns how many questions there are, and in what time each is asked once.
+// count returns the number of questions, and the time in which each is asked once.
 func (c *rechecker) count() (n int, cycle time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -9,22 +9,22 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 )
 
-// maxRefusals is how many times in a row a question may be refused by an upstream that can be
-// reached. At the last of them its watches end.
+// maxRefusals is how many times in a row a reachable upstream may leave a question unanswered
+// before its watches end.
 const maxRefusals = 3
 
-// answerHistory is what the answers to one question have led to.
+// answerHistory summarizes the answers to one question.
 type answerHistory struct {
-	confirmed    time.Time // of the last yes; zero: there was none
-	denied       bool      // a no came after the last yes
-	refusals     int       // in a row, since the last yes
-	firstRefusal time.Time // of the first of these
+	confirmed    time.Time // time of the last yes; zero: none
+	denied       bool      // denied since the last yes
+	refusals     int       // unanswered in a row, since the last yes
+	firstRefusal time.Time // time of the first of them
 }
 
-// stillAllowed notes a verdict and reports whether watches may go on by it. A no counts when a
-// second one comes before a yes. Without an answer they go on for grace after the last yes, or the
-// caller's last yes that is remembered, if the upstream cannot be reached; and if it can, for
-// maxRefusals, and for no longer than most after the first of these.
+// stillAllowed records a decision and reports whether the watches may go on. A denial counts if a
+// second one comes before a yes. While the upstream cannot be reached, watches go on for grace
+// after the last yes. If it can be reached and does not answer, they go on for maxRefusals answers,
+// and no longer than most after the first.
 func (c *answerHistory) stillAllowed(d decision, now time.Time, grace, most time.Duration) bool {
 	switch d {
 	case decisionAllow:
@@ -48,30 +48,30 @@ func (c *answerHistory) stillAllowed(d decision, now time.Time, grace, most time
 
 type questionID [sha256.Size]byte
 
-// credential is a caller as the questions know it.
+// credential is what identifies a caller to the upstream.
 type credential struct {
-	id    [sha256.Size]byte // of the token, or of the certificate
+	id    [sha256.Size]byte // digest of the token or the certificate
 	token bool
-	r     *http.Request // with what the caller shows; nil in tests
+	r     *http.Request // with the caller's headers and certificate; nil in tests
 }
 
-// recheckQuestion is a question: whom a token is of, or whether a caller has a permission.
+// recheckQuestion asks whose a token is, or whether a caller has a permission.
 type recheckQuestion struct {
 	id         questionID
 	credential credential
-	action     *action // nil: whose token it is
+	action     *action // nil: whose the token is
 
-	// Guarded by the rechecks' lock.
+	// The rechecker's lock guards the fields below.
 	who     user.Info
 	watches map[*recheckedWatch]struct{}
-	list    *list.List // where it waits; nil while it is being asked
+	list    *list.List // where it waits; nil in progress
 	element *list.Element
 	asked   time.Time
-	retryAt time.Time // of one that is doubted
+	retryAt time.Time // of a question in rechecker.denied
 	answerHistory
 }
 
-// unlist takes a question out of its list. The lock is held.
+// unlist removes a question from its list. The caller holds the lock.
 func (q *recheckQuestion) unlist() {
 	if q.list != nil {
 		q.list.Remove(q.element)

@@ -9,19 +9,19 @@ import (
 )
 
 const (
-	// bodyTimeout is how long a client may send nothing in the middle of a request's body.
+	// bodyTimeout is how long a client may pause within a request body.
 	bodyTimeout = time.Minute
-	// maxDiscarded bounds what is read of a body that nobody wants, so that the connection can be
-	// used again.
+	// maxDiscarded bounds how much of an unwanted body is read so that the connection can be
+	// reused.
 	maxDiscarded = 64 << 10
 )
 
-// maxBuffered bounds the bodies that are held to be sent again. So many times Options.MaxMutating
-// is what they take.
+// maxBuffered bounds a request body that is buffered for a retry. All of them take maxBuffered
+// times Options.MaxMutating.
 const maxBuffered = 64 << 10
 
-// requestBody is that of a request on its way upstream. A transport may still read it when its
-// request has been answered; then there is nothing that may be touched any more.
+// requestBody is the body of a forwarded request. A transport may read it after its request was
+// answered; then it must not touch the connection any more.
 type requestBody struct {
 	io.ReadCloser
 	control      *http.ResponseController
@@ -31,15 +31,14 @@ type requestBody struct {
 	closed bool
 }
 
-// deadline sets when the next bytes must have come; zero: whenever. It returns false once the body
-// is closed.
+// deadline sets the read deadline; zero means none. It returns false once the body is closed.
 func (b *requestBody) deadline(at time.Time) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.closed {
 		return false
 	}
-	_ = b.control.SetReadDeadline(at) // a server that knows none has its own ways
+	_ = b.control.SetReadDeadline(at) // unsupported by some servers
 	return true
 }
 
@@ -49,12 +48,12 @@ func (b *requestBody) Read(p []byte) (int, error) {
 	}
 	n, err := b.ReadCloser.Read(p)
 	if err != nil {
-		b.deadline(time.Time{}) // or it would end what the connection is used for next
+		b.deadline(time.Time{}) // it must not apply to the next request
 	}
 	return n, err
 }
 
-// Close reads what is left, for HTTP/1, and that has its time too.
+// Close reads the rest, as HTTP/1 requires, within closeTimeout.
 func (b *requestBody) Close() error {
 	if !b.deadline(time.Now().Add(b.closeTimeout)) {
 		return nil
@@ -67,9 +66,9 @@ func (b *requestBody) Close() error {
 	return err
 }
 
-// bufferBody reads the body of a request, if it is small, so that a transport can send it again. It
-// has to where the upstream closes the connection before it has looked at the request, as
-// kube-apiserver does now and then to spread its clients.
+// bufferBody buffers a small request body, so that a transport can send it again. That happens when
+// the upstream closes a connection before it has read the request, as kube-apiserver does now and
+// then to spread its clients.
 func bufferBody(r *http.Request) error {
 	if r.ContentLength <= 0 || r.ContentLength > maxBuffered {
 		return nil
@@ -86,10 +85,10 @@ func bufferBody(r *http.Request) error {
 	return err
 }
 
-// discardBody reads the body of a request that is answered from here, where none is expected: over
-// HTTP/1 net/http reads it before the first byte of the answer, and would wait for ever for what
-// never comes. If there is too much of it, the connection is not used again. If it does not come,
-// the request is answered and discardBody returns false.
+// discardBody reads the unexpected body of a request that the proxy answers. Over HTTP/1 net/http
+// reads it before the first byte of the response, and would wait for ever for a body that never
+// comes. A connection with too large a body is not reused. If the body does not come, discardBody
+// answers the request and returns false.
 func (s *Server) discardBody(w http.ResponseWriter, r *http.Request) bool {
 	if r.ProtoMajor != 1 || r.ContentLength == 0 || r.Body == nil {
 		return true
@@ -100,7 +99,7 @@ func (s *Server) discardBody(w http.ResponseWriter, r *http.Request) bool {
 	case io.EOF:
 		_ = control.SetReadDeadline(time.Time{})
 		return true
-	case nil: // the deadline stays: net/http reads on when the request has been answered
+	case nil: // keep the deadline: net/http reads on after the response
 		w.Header().Set("Connection", "close")
 		return true
 	}

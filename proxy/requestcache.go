@@ -10,33 +10,32 @@ import (
 	"k8s.io/utils/lru"
 )
 
-// requestCache remembers what the URLs of GETs ask for: clients ask the same again and again, and
-// to read a selector, three times over as the libraries do it, takes longer than to find what it
-// selects. Safe for concurrent use.
+// requestCache caches the parsed URLs of GETs. Clients repeat them, and parsing a selector, which
+// the libraries do three times, takes longer than finding what it selects. It is safe for
+// concurrent use.
 type requestCache struct {
-	parsed *lru.Cache // address to ask
+	parsed *lru.Cache // requestKey to parsedRequest
 }
 
 const (
 	maxCachedRequests = 4096
-	// maxCachedURL is how long a URL may be to be remembered, in bytes.
+	// maxCachedURL bounds a cached URL, in bytes.
 	maxCachedURL = 1 << 10
 )
 
-// requestKey is a URL as it was written: two that differ in their escapes ask for different things.
+// requestKey is a URL as sent. URLs with different escapes are different.
 type requestKey struct{ path, raw, query string }
 
-// parsedRequest is what a request asks for. It is shared by the requests that ask for the same, and
-// nobody may change it.
+// parsedRequest is a parsed request. Requests with the same URL share it; it is immutable.
 type parsedRequest struct {
-	info *request.RequestInfo // for metrics and limits; no permission depends on it
-	read *readRequest         // nil: nothing that may be answered from here
+	info *request.RequestInfo // for metrics and limits, never for permissions
+	read *readRequest         // nil: the proxy may not answer it
 }
 
 func newRequestCache() *requestCache { return &requestCache{parsed: lru.New(maxCachedRequests)} }
 
-// lookup returns what is known of a request without reading its selectors. It reports whether that
-// is all there is; if not, only info is set.
+// lookup returns what is known of a request without parsing its selectors. It reports whether that
+// is everything; if not, only info is set.
 func (rc *requestCache) lookup(r *http.Request) (pr parsedRequest, all bool) {
 	if r.Method != http.MethodGet {
 		return parsedRequest{info: requestInfoOf(r.Method, r.URL)}, true
@@ -47,7 +46,7 @@ func (rc *requestCache) lookup(r *http.Request) (pr parsedRequest, all bool) {
 	return parsedRequest{info: requestInfoOf(r.Method, r.URL)}, false
 }
 
-// parse reads what look did not know, and remembers it.
+// parse parses the rest of a request, and caches the result.
 func (rc *requestCache) parse(r *http.Request, pr parsedRequest) parsedRequest {
 	at := requestKeyOf(r.URL)
 	pr.read = parseRead(r.URL)
@@ -59,7 +58,8 @@ func (rc *requestCache) parse(r *http.Request, pr parsedRequest) parsedRequest {
 
 func requestKeyOf(at *url.URL) requestKey { return requestKey{at.Path, at.RawPath, at.RawQuery} }
 
-// forRequest returns the ask of one request, which may have headers by which it is no read.
+// forRequest returns the parsedRequest for one request, whose headers may rule out that the proxy
+// answers it.
 func (pr parsedRequest) forRequest(r *http.Request) parsedRequest {
 	if hasImpersonation(r.Header) || r.Header.Get("Upgrade") != "" {
 		pr.read = nil
@@ -77,11 +77,11 @@ func (rc *requestCache) get(at requestKey) (parsedRequest, bool) {
 
 var requestInfoFactory = request.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api")}
 
-// maxInfoSelector bounds the field selector of which a request's info has the name, in bytes.
+// maxInfoSelector bounds the field selector from which a request's info takes the name, in bytes.
 const maxInfoSelector = 256
 
-// requestInfoOf returns what a request is about. One whose path says nothing that is understood is
-// about no resource. Of the query it reads no more than it needs: the library reads every selector.
+// requestInfoOf returns the RequestInfo of a request. A path that is not understood names no
+// resource. It leaves out most of the query, because the library parses every selector.
 func requestInfoOf(method string, at *url.URL) *request.RequestInfo {
 	bare := &url.URL{Path: at.Path, RawPath: at.RawPath}
 	if at.RawQuery != "" {

@@ -12,10 +12,10 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/request"
 )
 
-// requestMetrics count requests as kube-apiserver does, under its names. Safe for concurrent use.
+// requestMetrics counts requests under kube-apiserver's names. It is safe for concurrent use.
 //
-// Paths are what anybody likes to write, so that a resource is named only once a request for it has
-// succeeded, and of maxNamedResources resources at most: others are counted without names.
+// Anybody can write any path. So a resource is named only after a request for it has succeeded, and
+// only maxNamedResources are named; other requests are counted without names.
 type requestMetrics struct {
 	total      *prometheus.CounterVec
 	duration   *prometheus.HistogramVec
@@ -26,18 +26,18 @@ type requestMetrics struct {
 	resources map[metricResource]struct{}
 }
 
-// metricResource is what metrics call a resource.
+// metricResource holds the resource labels of a request.
 type metricResource struct{ group, version, resource, subresource string }
 
 const (
-	// component is in place of kube-apiserver's "apiserver".
+	// component replaces kube-apiserver's "apiserver".
 	component         = "weir-proxy"
 	maxNamedResources = 4096
 )
 
 var (
 	requestLabels = []string{"verb", "group", "version", "resource", "subresource", "scope", "component"}
-	// durationBuckets are the buckets of kube-apiserver.
+	// durationBuckets are kube-apiserver's buckets.
 	durationBuckets = []float64{.005, .025, .05, .1, .2, .4, .6, .8, 1, 1.25, 1.5, 2, 3, 4, 5, 6, 8, 10, 15, 20, 30, 45, 60}
 )
 
@@ -61,7 +61,7 @@ func newRequestMetrics(r prometheus.Registerer) *requestMetrics {
 	return m
 }
 
-// name returns what metrics call the resource of a request that was answered with code.
+// name returns the resource labels of a request that was answered with code.
 func (m *requestMetrics) name(info *request.RequestInfo, code int) metricResource {
 	n := metricResource{info.APIGroup, info.APIVersion, info.Resource, info.Subresource}
 	if !info.IsResourceRequest {

@@ -9,31 +9,31 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// resource is one resource that the proxy holds, or is about to. One goroutine runs it, and one
-// more guards each session.
+// resource is one resource that the proxy holds, or is about to hold. One goroutine runs its
+// sessions, and one more monitors the current session. Both end with the context of run.
 type resource struct {
 	resources  *resources
 	gvr        schema.GroupVersionResource
-	configured bool // in Options.Resources: held for good
+	configured bool // in Options.Resources, so held for good
 	stop       context.CancelFunc
-	wake       chan struct{} // of capacity one: the guard is to ask soon
+	wake       chan struct{} // of capacity one; wakes the monitor
 
 	ready          atomic.Pointer[session] // nil: not ready
-	running        atomic.Pointer[session] // the one that runs, ready or not
-	lastRead       atomic.Int64            // Unix nanoseconds of the last read
+	running        atomic.Pointer[session] // the current session, ready or not
+	lastRead       atomic.Int64            // Unix nanoseconds
 	watchers       atomic.Int64
-	sessions       atomic.Uint64 // stores begun
-	failedSessions atomic.Uint64 // stores that never became ready
+	sessions       atomic.Uint64 // sessions begun
+	failedSessions atomic.Uint64 // sessions that never became ready
 	events         atomic.Uint64
 	initialObjects atomic.Uint64
-	versionQueries atomic.Uint64 // questions for the upstream's newest resourceVersion, for the sake of readers
-	proofWatches   atomic.Uint64 // short WATCHes for the same
+	versionQueries atomic.Uint64 // LISTs that asked for the upstream's newest resourceVersion
+	proofWatches   atomic.Uint64 // short WATCHes of the freshness prover
 	stopping       atomic.Bool
-	rewoundFrom    atomic.Uint64          // the newest resourceVersion from before the upstream went back; 0: it never has
-	lastError      atomic.Pointer[string] // why it is not current; nil while it is
-	notReady       atomic.Int32           // the standing while there is no session: reading, or why there is none
-	everReady      atomic.Bool            // there was a session that was ready
-	created        time.Time              // when it was named
+	rewoundFrom    atomic.Uint64          // newest resourceVersion before the upstream went back; 0: it never has
+	lastError      atomic.Pointer[string] // why it is not current; nil: it is
+	notReady       atomic.Int32           // the resourceState while there is no session
+	everReady      atomic.Bool            // a session was ready once
+	created        time.Time              // when it was first asked for
 }
 
 func newResource(rs *resources, gvr schema.GroupVersionResource, named bool) *resource {
@@ -42,11 +42,11 @@ func newResource(rs *resources, gvr schema.GroupVersionResource, named bool) *re
 	return res
 }
 
-// restartDelay paces the sessions of a resource.
+// restartDelay is the pause between two sessions of a resource.
 const restartDelay = 5 * time.Second
 
-// run holds the resource until ctx ends, or, if nobody named it, until it turns out that it cannot
-// be held.
+// run runs sessions until ctx ends. For a resource on demand it returns an error once the resource
+// cannot be held.
 func (res *resource) run(ctx context.Context) error {
 	for {
 		err := res.runSession(ctx)
@@ -66,14 +66,14 @@ func (res *resource) run(ctx context.Context) error {
 	}
 }
 
-// recordError notes why the resource is not held.
+// recordError records why the resource is not held.
 func (res *resource) recordError(err error) {
 	text := err.Error()
 	res.lastError.Store(&text)
 	res.notReady.Store(int32(stateOfError(err)))
 }
 
-// end lets go of the resource.
+// end stops holding the resource.
 func (res *resource) end() {
 	res.stopping.Store(true)
 	res.stop()
@@ -81,7 +81,7 @@ func (res *resource) end() {
 
 func (res *resource) name() string { return res.gvr.GroupResource().String() }
 
-// readSession returns the session that can answer, nil if none can, and notes the use.
+// readSession returns the session that can serve reads, or nil, and records the access.
 func (res *resource) readSession() *session {
 	res.lastRead.Store(time.Now().UnixNano())
 	return res.ready.Load()

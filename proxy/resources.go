@@ -20,7 +20,7 @@ import (
 	"github.com/weirproject/weir/internal/source"
 )
 
-// resources are the resources that the proxy holds. Safe for concurrent use.
+// resources is the set of resources that the proxy holds. It is safe for concurrent use.
 type resources struct {
 	opts            Options
 	upstream        *rest.Config
@@ -28,33 +28,32 @@ type resources struct {
 	log             *slog.Logger
 	stats           source.Stats
 	budget          budget
-	backlog         atomic.Int64 // what was kept for watches that are late, when it was last looked at
-	overWatchMemory func() bool  // whether watches take more than they may
+	backlog         atomic.Int64 // bytes kept for slow watches, at the last check
+	overWatchMemory func() bool  // whether watches exceed their memory
 	shedCount       atomic.Uint64
-	drainBy         atomic.Pointer[time.Time] // watches are to end by then; nil: they are not
+	drainBy         atomic.Pointer[time.Time] // when watches must have ended; nil: no drain
 	alwaysCached    map[schema.GroupResource]bool
 
 	initSeconds *prometheus.HistogramVec // of first lists
 
 	mu            sync.Mutex
 	byGVR         map[schema.GroupVersionResource]*resource
-	unresolved    []*resource // named without a version that is known yet
+	unresolved    []*resource // configured resources without a known version
 	rejectedUntil *lru.Cache
 	runs          sync.WaitGroup
 	ctx           context.Context // ends everything; nil before run
-	closed        bool            // nothing is taken in any more
+	closed        bool            // nothing is added any more
 }
 
 const (
-	// maxOnDemand bounds how many resources are held because somebody asked for them, each with a
-	// watch upstream.
+	// maxOnDemand bounds the resources held on demand, each of which has a watch upstream.
 	maxOnDemand = 256
-	// rejectedTTL is how long a resource that could not be held is passed on without another try;
-	// maxRejected bounds how many of these are remembered.
+	// rejectedTTL is how long reads of a resource that could not be held are forwarded before the
+	// next attempt. maxRejected bounds how many such resources are remembered.
 	rejectedTTL = 5 * time.Minute
-	// undefinedTTL is rejectedTTL for a resource that has no APIService yet, which kube-apiserver
-	// makes a moment after the resource, and for one that was held and is not served any more: it
-	// may be again.
+	// undefinedTTL is rejectedTTL for a resource without an APIService, which kube-apiserver
+	// creates a moment after the resource, and for one that is no longer served, which may come
+	// back.
 	undefinedTTL = 10 * time.Second
 	maxRejected  = 1024
 )
@@ -84,7 +83,7 @@ func newResources(opts Options, upstream *rest.Config, d discoverer) (*resources
 	return rs, nil
 }
 
-// run holds the named resources, and looks after the budget, until ctx ends.
+// run holds the configured resources, and enforces the budget, until ctx ends.
 func (rs *resources) run(ctx context.Context) {
 	rs.mu.Lock()
 	rs.ctx = ctx
@@ -109,7 +108,7 @@ func (rs *resources) run(ctx context.Context) {
 	rs.runs.Wait()
 }
 
-// start finds the version of a named resource, and runs it.
+// start resolves the version of a configured resource, and runs it.
 func (rs *resources) start(ctx context.Context, unresolved *resource) {
 	gvr, err := rs.discoverer.preferredVersion(ctx, unresolved.gvr)
 	for err != nil {
@@ -127,22 +126,22 @@ func (rs *resources) start(ctx context.Context, unresolved *resource) {
 	res.stop, res.created = cancel, unresolved.created
 	rs.mu.Lock()
 	if other := rs.byGVR[gvr]; other != nil {
-		other.stop() // somebody has asked for it before its version was known
+		other.stop() // added on demand before its version was known
 	}
 	rs.byGVR[gvr] = res
 	rs.unresolved = slices.DeleteFunc(rs.unresolved, func(o *resource) bool { return o == unresolved })
 	rs.mu.Unlock()
-	_ = res.run(ctx) // a named resource ends only with ctx
+	_ = res.run(ctx) // a configured resource ends only with ctx
 }
 
-// find returns the resource, if it is held or about to be.
+// find returns the resource, or nil if it is not held.
 func (rs *resources) find(gvr schema.GroupVersionResource) *resource {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
 	return rs.byGVR[gvr]
 }
 
-// canAdd reports whether a resource that is not held would be taken in.
+// canAdd reports whether a resource that is not held could be held on demand.
 func (rs *resources) canAdd(gvr schema.GroupVersionResource) bool {
 	if limit := rs.budget.limit.Load(); limit <= 0 || rs.budget.used.Load() > limit {
 		return false
@@ -161,7 +160,7 @@ func (rs *resources) canAdd(gvr schema.GroupVersionResource) bool {
 	return taken < maxOnDemand
 }
 
-// add begins to hold a resource that somebody asked for. It does not wait for that.
+// add starts holding a resource on demand. It does not wait.
 func (rs *resources) add(gvr schema.GroupVersionResource) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
@@ -185,8 +184,8 @@ func (rs *resources) add(gvr schema.GroupVersionResource) {
 	})
 }
 
-// drain ends the watches of all resources in that time, also of those that come to be held
-// meanwhile: see [watchcache.Cache.Drain].
+// drain ends the watches of all resources within over, also of those added meanwhile; see
+// [watchcache.Cache.Drain].
 func (rs *resources) drain(over time.Duration) {
 	end := time.Now().Add(over)
 	rs.drainBy.Store(&end)
@@ -197,7 +196,7 @@ func (rs *resources) drain(over time.Duration) {
 	}
 }
 
-// reject passes a resource on that could not be held because of err, until it is worth another try.
+// reject remembers that a resource could not be held because of err, until the next attempt is due.
 func (rs *resources) reject(gvr schema.GroupVersionResource, err error) {
 	until := time.Now().Add(rejectedTTL)
 	if errors.Is(err, errUnknownOrigin) && apierrors.IsNotFound(err) || errors.Is(err, reflector.ErrUnknownResource) {
@@ -206,13 +205,12 @@ func (rs *resources) reject(gvr schema.GroupVersionResource, err error) {
 	rs.rejectedUntil.Add(gvr, until)
 }
 
-// maxShedPerTick is how many watches are ended at most each time that they are found to take too
-// much.
+// maxShedPerTick bounds the watches that are ended at one check.
 const maxShedPerTick = 16
 
-// shedWatches looks at what is kept for watches that are late, and where all watches take more than
-// they may, ends those for which most is kept and whose clients take nothing. New ones are refused
-// then already.
+// shedWatches updates the memory kept for slow watches. If watches exceed their memory, it ends
+// watches whose clients take nothing, of the resource with the largest backlog. New watches are
+// then already rejected.
 func (rs *resources) shedWatches() {
 	rs.backlog.Store(rs.backlogBytes())
 	if !rs.overWatchMemory() {
@@ -235,7 +233,7 @@ func (rs *resources) shedWatches() {
 	}
 }
 
-// backlogBytes returns what is kept for watches that have not taken it yet.
+// backlogBytes returns the memory kept for slow watches.
 func (rs *resources) backlogBytes() (n int64) {
 	for _, res := range rs.all() {
 		if s := res.running.Load(); s != nil {

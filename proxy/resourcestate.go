@@ -9,23 +9,24 @@ import (
 	"github.com/weirproject/weir/internal/reflector"
 )
 
-// resourceState is how a resource is held, or why it is not.
+// resourceState says how a resource is held, or why it is not.
 type resourceState int
 
 const (
-	// stateCurrent: it is held, and follows the upstream. The zero value.
+	// stateCurrent means that it is held and follows the upstream. It is the zero value.
 	stateCurrent resourceState = iota
-	// stateBehind: it is held, and does not follow the upstream at the moment.
+	// stateBehind means that it is held and does not follow the upstream at the moment.
 	stateBehind
-	// stateLoading: it is being read, or is about to be.
+	// stateLoading means that it is being listed, or is about to be.
 	stateLoading
-	// stateMissing: the upstream has no such resource, or none that can be listed and watched.
+	// stateMissing means that the upstream has no such resource, or none that can be listed and
+	// watched.
 	stateMissing
-	// stateForbidden: the proxy may not read it, or may not see who serves it.
+	// stateForbidden means that the proxy may not read it, or may not see who serves it.
 	stateForbidden
-	// stateAggregated: another API server serves it.
+	// stateAggregated means that another API server serves it.
 	stateAggregated
-	// stateRejected: the upstream refuses the proxy's requests for it, or answers in a way that is
+	// stateRejected means that the upstream rejects the proxy's requests for it, or its answers are
 	// not understood.
 	stateRejected
 )
@@ -34,7 +35,7 @@ func (s resourceState) String() string {
 	return [...]string{"current", "behind", "being read", "missing", "forbidden", "aggregated", "rejected"}[s]
 }
 
-// label returns the standing as metrics write it.
+// label returns the state's label value in metrics.
 func (s resourceState) label() string {
 	if s == stateLoading {
 		return "reading"
@@ -42,11 +43,11 @@ func (s resourceState) label() string {
 	return s.String()
 }
 
-// initialLoadTimeout is how long a resource that is being read for the first time delays its
-// replica. What takes longer is passed on meanwhile.
+// initialLoadTimeout is how long the first load of a resource delays readiness. After that its
+// reads are forwarded meanwhile.
 const initialLoadTimeout = 5 * time.Minute
 
-// state returns how the resource is held.
+// state returns the state of the resource.
 func (res *resource) state() resourceState {
 	switch {
 	case res.ready.Load() == nil:
@@ -57,15 +58,15 @@ func (res *resource) state() resourceState {
 	return stateCurrent
 }
 
-// delaysReadiness reports whether a replica must not be ready because of the resource: it was
-// named, and is being read for the first time. One that is not to be had, or was held before, makes
-// only itself be passed on.
+// delaysReadiness reports whether the replica must not be ready because of the resource: it is
+// configured, and is being loaded for the first time. A resource that cannot be held, or was held
+// before, does not delay readiness.
 func (res *resource) delaysReadiness(now time.Time) bool {
 	return res.configured && res.state() == stateLoading && !res.everReady.Load() && now.Sub(res.created) < initialLoadTimeout
 }
 
-// stateOfError returns why a resource cannot be held, by the error that its last session ended
-// with; reading: that may be over soon.
+// stateOfError returns the state after a session that ended with err. stateLoading means that the
+// next attempt may succeed.
 func stateOfError(err error) resourceState {
 	switch {
 	case errors.Is(err, errAggregated):

@@ -11,12 +11,10 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/request"
 )
 
-// responseWriter is the answer to a request while it is being given. It is of the request's
-// goroutine.
+// responseWriter records the response to one request. Only the request's goroutine uses it.
 type responseWriter struct {
 	http.ResponseWriter
-	// buffered: what was written last may wait in net/http's buffer, which takes what is smaller
-	// than itself.
+	// buffered means that the last write may still be in net/http's buffer.
 	buffered bool
 
 	metrics *requestMetrics // nil: the request is not counted
@@ -27,18 +25,18 @@ type responseWriter struct {
 	running prometheus.Gauge
 }
 
-// httpBufferSize is the size of net/http's buffer of an answer by HTTP/2.
+// httpBufferSize is the size of net/http's response buffer for HTTP/2.
 const httpBufferSize = 4 << 10
 
-// startCounting counts the request from here on to end.
+// startCounting counts the request until finish.
 func (a *responseWriter) startCounting(m *requestMetrics, r *http.Request, info *request.RequestInfo) {
 	a.metrics, a.r, a.info, a.begun = m, r, info, time.Now()
 }
 
-// Unwrap is for http.ResponseController.
+// Unwrap returns the wrapped writer, for http.ResponseController.
 func (a *responseWriter) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 
-// recordCode takes down the first code that is not merely informational.
+// recordCode records the first status code that is not informational.
 func (a *responseWriter) recordCode(code int) {
 	if a.code != 0 || code < 200 && code != http.StatusSwitchingProtocols {
 		return
@@ -61,15 +59,15 @@ func (a *responseWriter) Write(p []byte) (int, error) {
 	return a.ResponseWriter.Write(p)
 }
 
-// limitFinalWrite gives what is still to be written when the handler has returned its time. By
-// HTTP/2 that is to ask the connection's goroutine.
+// limitFinalWrite sets a deadline for what is written after the handler has returned. For HTTP/2
+// this takes a round to the connection's goroutine, so it is done only if something is buffered.
 func (a *responseWriter) limitFinalWrite(r *http.Request) {
 	if r.ProtoMajor == 1 || a.buffered {
-		_ = http.NewResponseController(a.ResponseWriter).SetWriteDeadline(time.Now().Add(writeStall)) // a writer that knows none is a test's
+		_ = http.NewResponseController(a.ResponseWriter).SetWriteDeadline(time.Now().Add(writeStall)) // unsupported by the writers of tests
 	}
 }
 
-// Hijack returns how a connection is upgraded.
+// Hijack takes over the connection, for an upgrade.
 func (a *responseWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	conn, rw, err := http.NewResponseController(a.ResponseWriter).Hijack()
 	if err == nil {
@@ -95,7 +93,7 @@ func (a *responseWriter) finish() {
 	a.metrics.duration.WithLabelValues(append([]string{dry}, labels...)...).Observe(time.Since(a.begun).Seconds())
 }
 
-// countRejected counts that the request was refused to protect the proxy.
+// countRejected counts a request that was rejected to protect the proxy.
 func (a *responseWriter) countRejected() {
 	a.metrics.terminated.WithLabelValues(append([]string{strconv.Itoa(a.code)}, a.labels()...)...).Inc()
 }

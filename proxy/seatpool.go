@@ -6,16 +6,16 @@ import (
 	"time"
 )
 
-// priorityLevel is the priority of a request. Lower ones come first.
+// priorityLevel is the priority of a request. Lower levels come first.
 type priorityLevel int
 
 const (
-	// levelLeases are those of coordination.k8s.io: one that is not renewed in time costs a leader
-	// its office, and a node its pods.
+	// levelLeases is for coordination.k8s.io: a late renewal costs a leader its office, and a node
+	// its pods.
 	levelLeases priorityLevel = iota
-	// levelSystem are the callers that a cluster is run by.
+	// levelSystem is for callers that run the cluster.
 	levelSystem
-	// levelEveryone are all others.
+	// levelEveryone is for all others.
 	levelEveryone
 	priorityLevels
 )
@@ -24,33 +24,32 @@ func (c priorityLevel) String() string {
 	return [priorityLevels]string{"leases", "system", "everybody"}[c]
 }
 
-// reservedPercent is how many of a hundred seats nobody but the class may take. Everybody has some
-// too: anybody may ask for leases, and come first.
+// reservedPercent is the percentage of seats that only the level may take. Everyone has some too,
+// because anybody may request leases, which come first.
 var reservedPercent = [priorityLevels]int{levelLeases: 5, levelSystem: 20, levelEveryone: 25}
 
 const (
 	defaultReadOnly = 1000
 	defaultMutating = 200
-	// maxQueued bounds the requests of one flow that wait for a seat. Those of a class are bounded
-	// by the number of seats.
+	// maxQueued bounds the waiting requests of one flow. Those of a level are bounded by the number
+	// of seats.
 	maxQueued = 50
 )
 
-// flow is whose requests share seats with others by turns: those of one caller, in one class.
+// flow identifies the requests of one caller in one level, which take turns with other flows.
 type flow struct {
 	level  priorityLevel
 	caller string
 }
 
-// seatPool bounds the requests of one kind that are under way at once, and shares them fairly. Each
-// class has seats of its own, and takes of the common ones beyond that. A request without a seat
-// waits for one in the line of its flow; a seat that becomes free goes to the highest class, and in
-// it to the flow that has the fewest seats. One flow never has more than half of the seats that its
-// class may take, so that others need not wait until its requests have ended. Safe for concurrent
-// use; it has no goroutine.
+// seatPool bounds the concurrent requests of one kind, and shares seats fairly. Each level has
+// reserved seats, and competes for the shared ones. A request without a seat waits in the queue of
+// its flow. A free seat goes to the highest level, and in it to the flow with the fewest seats. A
+// flow has at most half of the seats that its level may take, so that others need not wait for its
+// requests to end. It is safe for concurrent use and has no goroutine.
 type seatPool struct {
 	limit    int
-	maxWait  time.Duration // for how long a request waits
+	maxWait  time.Duration // bounds the wait of a request
 	reserved [priorityLevels]int
 
 	mu      sync.Mutex
@@ -62,17 +61,17 @@ type seatPool struct {
 	seq     uint64
 }
 
-// flowQueue is one flow.
+// flowQueue is the state of one flow.
 type flowQueue struct {
 	flow
 	taken int
 	queue []*seatRequest // maxQueued at most
 }
 
-// seatRequest is a request that waits.
+// seatRequest is a request for a seat.
 type seatRequest struct {
 	seq     uint64
-	granted chan struct{} // closed with a seat
+	granted chan struct{} // closed when the seat is granted
 }
 
 func newSeatPool(limit int, wait time.Duration) *seatPool {
@@ -83,7 +82,7 @@ func newSeatPool(limit int, wait time.Duration) *seatPool {
 	return s
 }
 
-// shared returns how many seats no class has for its own.
+// shared returns the number of seats that are not reserved.
 func (s *seatPool) shared() int {
 	n := s.limit
 	for _, own := range s.reserved {
@@ -92,8 +91,8 @@ func (s *seatPool) shared() int {
 	return n
 }
 
-// acquire takes a seat, and reports whether it has one. It waits for one no longer than s.wait or
-// ctx, and not at all where too many wait already. Who has a seat must leave.
+// acquire takes a seat, and reports whether it has one. It blocks for maxWait at most, or until ctx
+// ends, and not at all if too many requests wait. The caller must release the seat.
 func (s *seatPool) acquire(ctx context.Context, f flow) bool {
 	t := s.request(f)
 	if t == nil {
@@ -115,7 +114,7 @@ func (s *seatPool) acquire(ctx context.Context, f flow) bool {
 	return s.cancel(f, t)
 }
 
-// request takes a seat or a place in the line; nil: there is neither.
+// request takes a seat or a place in the queue. It returns nil if there is neither.
 func (s *seatPool) request(f flow) *seatRequest {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -124,7 +123,7 @@ func (s *seatPool) request(f flow) *seatRequest {
 		l = &flowQueue{flow: f}
 	}
 	t := &seatRequest{granted: make(chan struct{})}
-	// Whoever waits and could have a seat has been given one, so that nobody is passed by.
+	// A flow with waiting requests has been given every seat it may have, so nobody is overtaken.
 	if len(l.queue) == 0 && s.mayTake(l) {
 		s.flows[f] = l
 		s.grant(l, t)
@@ -142,7 +141,7 @@ func (s *seatPool) request(f flow) *seatRequest {
 	return t
 }
 
-// mayTake reports whether a flow may have one more seat. The lock is held.
+// mayTake reports whether a flow may have one more seat. The caller holds the lock.
 func (s *seatPool) mayTake(l *flowQueue) bool {
 	if l.taken >= max((s.shared()+s.reserved[l.level])/2, 1) {
 		return false
@@ -157,7 +156,7 @@ func (s *seatPool) mayTake(l *flowQueue) bool {
 	return free > 0
 }
 
-// grant gives a seat to a request of a flow. The lock is held.
+// grant gives a seat to a request. The caller holds the lock.
 func (s *seatPool) grant(l *flowQueue, t *seatRequest) {
 	l.taken++
 	s.taken[l.level]++
@@ -165,8 +164,7 @@ func (s *seatPool) grant(l *flowQueue, t *seatRequest) {
 	close(t.granted)
 }
 
-// cancel takes a request out of its line. It returns true if the request has been given a seat
-// meanwhile.
+// cancel removes a request from its queue. It returns true if the request got a seat meanwhile.
 func (s *seatPool) cancel(f flow, t *seatRequest) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -187,7 +185,7 @@ func (s *seatPool) cancel(f flow, t *seatRequest) bool {
 	return false
 }
 
-// release gives a seat back, and to whoever is next.
+// release returns a seat, and grants free seats to waiting requests.
 func (s *seatPool) release(f flow) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -209,7 +207,7 @@ func (s *seatPool) release(f flow) {
 	}
 }
 
-// next returns the flow that is to have a free seat; nil: none may. The lock is held.
+// next returns the flow that gets the next free seat, or nil. The caller holds the lock.
 func (s *seatPool) next() (first *flowQueue) {
 	for l := range s.queued {
 		if s.mayTake(l) && (first == nil || l.before(first)) {
@@ -219,8 +217,7 @@ func (s *seatPool) next() (first *flowQueue) {
 	return first
 }
 
-// before reports whether a flow is to have a seat before another: by class, by the seats that it
-// has, and by how long it has waited.
+// before reports whether a flow gets a seat before another: by level, seats and waiting time.
 func (l *flowQueue) before(other *flowQueue) bool {
 	switch {
 	case l.level != other.level:
@@ -231,7 +228,7 @@ func (l *flowQueue) before(other *flowQueue) bool {
 	return l.queue[0].seq < other.queue[0].seq
 }
 
-// forgetIdle forgets a flow that needs not be remembered. The lock is held.
+// forgetIdle removes a flow without seats and requests. The caller holds the lock.
 func (s *seatPool) forgetIdle(l *flowQueue) {
 	if len(l.queue) == 0 {
 		delete(s.queued, l)
@@ -251,22 +248,22 @@ func (s *seatPool) inUse() (n int) {
 	return n
 }
 
-// counts returns how many requests of each class have a seat, and how many wait.
+// counts returns how many requests of each level have a seat, and how many wait.
 func (s *seatPool) counts() (taken, waiting [priorityLevels]int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.taken, s.waiting
 }
 
-// peakInUse returns the most requests that had a seat at once in the last second.
+// peakInUse returns the largest number of seats in use in the last second.
 func (s *seatPool) peakInUse(at time.Time) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.peak.max(at)
 }
 
-// peakGauge remembers the most that a number was in this second and in the one before. A lock of
-// its owner's guards it.
+// peakGauge tracks the largest value of a number in this second and in the last. The owner's lock
+// guards it.
 type peakGauge struct {
 	now       int
 	second    int64 // Unix
@@ -284,7 +281,7 @@ func (p *peakGauge) max(at time.Time) int {
 	return max(p.perSecond[0], p.perSecond[1])
 }
 
-// advance begins a new second.
+// advance moves to the second of at.
 func (p *peakGauge) advance(at time.Time) {
 	switch second := at.Unix(); {
 	case second == p.second:

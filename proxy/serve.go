@@ -22,7 +22,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Connection", "close")
 	}
 	if r.ProtoMajor == 1 {
-		_ = http.NewResponseController(w).SetWriteDeadline(time.Time{}) // the one that the connection's last request has left
+		_ = http.NewResponseController(w).SetWriteDeadline(time.Time{}) // clear the deadline of the connection's last request
 	}
 	a := &responseWriter{ResponseWriter: w}
 	defer a.limitFinalWrite(r)
@@ -41,7 +41,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// serve answers a request, from here if it is a read that may be, or from upstream.
+// serve answers a read itself if it can, and forwards every other request.
 func (s *Server) serve(w http.ResponseWriter, r *http.Request, rd *readRequest) {
 	switch {
 	case rd != nil && s.serveRead(w, r, rd):
@@ -51,8 +51,8 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, rd *readRequest) 
 	}
 }
 
-// expired answers a read that goes on with a page of ours which cannot be given any more. It
-// returns false for somebody who may not have it anyway: the upstream says so.
+// expired answers 410 to a continue token of ours that can no longer be served. It returns false if
+// the caller may not read: the upstream says so.
 func (s *Server) expired(w http.ResponseWriter, r *http.Request, rd *readRequest) bool {
 	_, d := s.authorize(r, rd)
 	if d == decisionDeny {
@@ -68,8 +68,7 @@ func (s *Server) expired(w http.ResponseWriter, r *http.Request, rd *readRequest
 	return true
 }
 
-// serveRead answers a read from what is held. It returns false if that cannot be, and nothing was
-// answered.
+// serveRead answers a read from a session. It returns false, with nothing written, if it cannot.
 func (s *Server) serveRead(w http.ResponseWriter, r *http.Request, rd *readRequest) bool {
 	begun := time.Now()
 	res := s.resources.find(rd.gvr)
@@ -81,7 +80,7 @@ func (s *Server) serveRead(w http.ResponseWriter, r *http.Request, rd *readReque
 		return false
 	}
 	if res != nil {
-		if on := res.readSession(); on == nil || !on.canServe(r, rd) {
+		if sess := res.readSession(); sess == nil || !sess.canServe(r, rd) {
 			return false
 		}
 	}
@@ -92,26 +91,26 @@ func (s *Server) serveRead(w http.ResponseWriter, r *http.Request, rd *readReque
 			watchcache.WriteError(w, r, d.err())
 		}
 		return true
-	case d != decisionAllow && d != decisionGrace: // the upstream says it in its own words, or is not there to say anything
+	case d != decisionAllow && d != decisionGrace: // forwarded, so that the upstream answers in its own words
 		return false
-	case res == nil: // for those who come later
+	case res == nil: // hold it for later readers
 		s.resources.add(rd.gvr)
 		return false
 	}
-	on := res.ready.Load()
-	if on == nil {
+	sess := res.ready.Load()
+	if sess == nil {
 		return false
 	}
-	if prove && !on.freshness.proveCurrent(r.Context()) {
+	if prove && !sess.freshness.proveCurrent(r.Context()) {
 		return false
 	}
-	gone := on.rewound(rd, res.rewoundFrom.Load())
+	gone := sess.rewound(rd, res.rewoundFrom.Load())
 	switch {
 	case gone:
-	case !on.waitForVersion(r.Context(), rd):
-		s.forwardWithTimeout(w, r, watchcache.TooLargeError(rd.minVersion, on.sink.version()))
+	case !sess.waitForVersion(r.Context(), rd):
+		s.forwardWithTimeout(w, r, watchcache.TooLargeError(rd.minVersion, sess.sink.version()))
 		return true
-	case !on.canServe(r, rd): // the log goes on while somebody is waited for
+	case !sess.canServe(r, rd): // the log may have moved on meanwhile
 		return false
 	}
 	if p := slotOf(r); p != nil {
@@ -134,14 +133,13 @@ func (s *Server) serveRead(w http.ResponseWriter, r *http.Request, rd *readReque
 	case gone:
 		watchcache.WriteError(w, r, apierrors.NewResourceExpired("The server has gone back to an earlier state than resourceVersion "+rd.exactVersion+"."))
 	default:
-		s.serveFrom(w, r, res, on, rd, who, d)
+		s.serveFrom(w, r, res, sess, rd, who, d)
 	}
 	return true
 }
 
-// wantsProof reports whether a read that must be current is to wait for a proof that what is held
-// is: one that costs the upstream no more than that goes there. It is taken in first where it is
-// not held.
+// wantsProof reports whether a consistent read waits for a proof of freshness. A read that costs
+// the upstream no more than that is forwarded. A resource that is not held is added first.
 func (s *Server) wantsProof(res *resource, rd *readRequest) bool {
 	if rd.consistent && (s.opts.PassConsistent || rd.name != "" || rd.limit > 0 && rd.limit < minProofObjects) {
 		return false
@@ -149,34 +147,34 @@ func (s *Server) wantsProof(res *resource, rd *readRequest) bool {
 	if res == nil {
 		return true
 	}
-	on := res.readSession()
-	return on != nil && on.store.Len() >= minProofObjects
+	sess := res.readSession()
+	return sess != nil && sess.store.Len() >= minProofObjects
 }
 
-// tooStale reports whether what is held is older than a read may be answered with, though it need
-// not be current.
+// tooStale reports whether the session is older than Options.MaxStaleness allows for a read that
+// need not be consistent.
 func (s *Server) tooStale(res *resource, rd *readRequest) bool {
 	if s.opts.MaxStaleness <= 0 || res == nil || rd.exactVersion != "" || rd.ownToken {
 		return false
 	}
-	on := res.ready.Load()
-	return on != nil && time.Since(on.lastHeard()) > s.opts.MaxStaleness
+	sess := res.ready.Load()
+	return sess != nil && time.Since(sess.lastHeard()) > s.opts.MaxStaleness
 }
 
-// serveFrom answers a read from a session. v is what the caller's permission is by.
-func (s *Server) serveFrom(w http.ResponseWriter, r *http.Request, res *resource, on *session, rd *readRequest, who user.Info, d decision) {
+// serveFrom answers a read from a session. d is the decision that allowed it.
+func (s *Server) serveFrom(w http.ResponseWriter, r *http.Request, res *resource, sess *session, rd *readRequest, who user.Info, d decision) {
 	s.served.WithLabelValues(rd.gvr.Group, rd.gvr.Resource, rd.review.verb).Inc()
-	on.warnings.add(w.Header())
-	w.Header().Set("Age", strconv.FormatInt(int64(max(time.Since(on.lastHeard()), 0)/time.Second), 10))
+	sess.warnings.add(w.Header())
+	w.Header().Set("Age", strconv.FormatInt(int64(max(time.Since(sess.lastHeard()), 0)/time.Second), 10))
 	if rd.review.verb == "watch" {
-		s.serveWatch(w, r, res, on, rd, who, d)
+		s.serveWatch(w, r, res, sess, rd, who, d)
 		return
 	}
 	defer bufferWrites(r)()
-	on.serve(w, r, rd)
+	sess.serve(w, r, rd)
 }
 
-// authorize returns who the caller is, and whether they may have the read.
+// authorize returns the caller, and whether they may do the read.
 func (s *Server) authorize(r *http.Request, rd *readRequest) (user.Info, decision) {
 	opts := reviewOptions{grace: s.opts.Grace}
 	who, known := s.authn.authenticate(r, opts)

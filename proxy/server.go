@@ -20,8 +20,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Server is a caching proxy. It is an [http.Handler] too, but only its own listener gives it
-// clients' certificates. Its methods are safe for concurrent use.
+// Server is a caching proxy. It is an [http.Handler] too, but only its own listener receives client
+// certificates. Its methods are safe for concurrent use.
 type Server struct {
 	opts        Options
 	authn       *authentication
@@ -33,7 +33,7 @@ type Server struct {
 	health      health
 	cert        *servingCertificate
 	auditor     *auditor
-	asker       http.RoundTripper // of the proxy's own questions
+	asker       http.RoundTripper // for the proxy's own requests
 
 	registry  *prometheus.Registry
 	metrics   *requestMetrics
@@ -43,38 +43,38 @@ type Server struct {
 
 	closing  context.Context
 	close    context.CancelFunc
-	running  sync.WaitGroup // what Start has started
+	running  sync.WaitGroup // goroutines of Start
 	mu       sync.Mutex
 	listener *connections   // nil until Start
-	servers  []*http.Server // none until Start; the second is for connections that come when the first is shut down
+	servers  []*http.Server // none until Start; the second serves connections that come while the first shuts down
 	closed   bool
 	inFlight sync.WaitGroup // in ServeHTTP; not added to once closed is set
 
-	stage            atomic.Int32   // see stage
+	stage            atomic.Int32   // a stage
 	unfinished       requestCounter // requests that a shutdown waits for
 	forwardedWatches forwardedWatches
 }
 
-// ErrClosed is what the methods of a closed server answer.
+// ErrClosed is returned by the methods of a closed server.
 var ErrClosed = errors.New("proxy: closed")
 
 const (
-	// maxHeader bounds the head of a request.
+	// maxHeader bounds the head of a request, in bytes.
 	maxHeader = 1 << 20
-	// maxStreams bounds what an HTTP/2 client may ask for at once on one connection.
+	// maxStreams bounds the concurrent streams of an HTTP/2 connection.
 	maxStreams = 250
-	// frameSize and the two windows bound what an HTTP/2 connection holds of what a client sends:
-	// much less than by default, because bodies are small and connections many.
+	// frameSize and the two windows bound what an HTTP/2 connection buffers of its client's data.
+	// They are much smaller than the defaults, because bodies are small and connections many.
 	frameSize        = 16 << 10
 	streamWindow     = 64 << 10
 	connectionWindow = 256 << 10
-	// closeTimeout is what requests get to end in good order.
+	// closeTimeout is how long Close waits for requests before it closes their connections.
 	closeTimeout = 3 * time.Second
 )
 
-// New makes a proxy and asks the upstream which CAs to believe; ctx bounds that. It does not listen
-// and holds nothing until Start; close it in any case. The error is ErrOptions, or that the
-// upstream cannot be reached.
+// New returns a proxy. It reads the upstream's CAs, bounded by ctx. The proxy does not listen and
+// holds nothing until Start; the caller must Close it in any case. The error is ErrOptions, or that
+// the upstream cannot be reached.
 func New(ctx context.Context, o Options) (*Server, error) {
 	if o.Upstream == nil {
 		return nil, fmt.Errorf("%w: no upstream", ErrOptions)
@@ -84,7 +84,7 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	}
 	o = o.withDefaults()
 	cfg := rest.CopyConfig(o.Upstream)
-	cfg.QPS = -1 // what is asked is bounded by who asks, and cached
+	cfg.QPS = -1 // bounded by callers and caches
 	br := &breaker{}
 	asking := rest.CopyConfig(cfg)
 	asking.Wrap(br.wrap)
@@ -126,7 +126,8 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	return s, nil
 }
 
-// Start listens, begins to hold what it is to hold, and returns. A second call does nothing.
+// Start listens, starts holding resources, and returns. A second call does nothing. It returns
+// ErrClosed after Close.
 func (s *Server) Start() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -153,7 +154,7 @@ func (s *Server) Start() error {
 	return nil
 }
 
-// newServer returns a server of connections.
+// newServer returns an HTTP server for the listener.
 func (s *Server) newServer(l *connections) *http.Server {
 	wait := s.opts.timeouts
 	return &http.Server{
@@ -171,13 +172,13 @@ func (s *Server) newServer(l *connections) *http.Server {
 		TLSConfig: &tls.Config{
 			MinVersion:     tls.VersionTLS12,
 			GetCertificate: s.cert.get,
-			ClientAuth:     tls.RequestClientCert, // checked by the authenticators, which follow their CAs
+			ClientAuth:     tls.RequestClientCert, // verified by the authenticators, which follow their CAs
 		},
 	}
 }
 
-// Run listens until ctx ends, then shuts the server down, with Options.ShutdownDelay. It returns
-// nil when ctx ended it.
+// Run serves until ctx ends, then calls Shutdown with Options.ShutdownDelay. It returns nil if ctx
+// ended it.
 func (s *Server) Run(ctx context.Context) error {
 	if err := s.Start(); err != nil {
 		return err
@@ -186,7 +187,7 @@ func (s *Server) Run(ctx context.Context) error {
 	return s.Shutdown(context.WithoutCancel(ctx), s.opts.ShutdownDelay)
 }
 
-// URL returns where the server listens, for example https://127.0.0.1:8443; empty before Start.
+// URL returns the server's address, for example https://127.0.0.1:8443; empty before Start.
 func (s *Server) URL() string {
 	if l := s.connections(); l != nil {
 		return "https://" + l.Addr().String()
@@ -194,14 +195,14 @@ func (s *Server) URL() string {
 	return ""
 }
 
-// connections returns the listener; nil before Start.
+// connections returns the listener, or nil before Start.
 func (s *Server) connections() *connections {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.listener
 }
 
-// connected returns how many connections are open.
+// connected returns the number of open connections.
 func (s *Server) connected() int {
 	if l := s.connections(); l != nil {
 		return l.count()
@@ -209,11 +210,11 @@ func (s *Server) connected() int {
 	return 0
 }
 
-// CAData returns the PEM that clients need to believe the server's certificate: itself, where it
-// signs itself.
+// CAData returns the PEM certificates by which clients trust the server: the serving certificate
+// itself, if it is self-signed.
 func (s *Server) CAData() []byte { return s.cert.ca }
 
-// begin lets a request in, unless the server is closed.
+// begin admits a request, unless the server is closed.
 func (s *Server) begin() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -225,14 +226,14 @@ func (s *Server) begin() bool {
 	return true
 }
 
-// end is the end of a request that was let in.
+// end ends a request that begin admitted.
 func (s *Server) end() {
 	s.unfinished.add(-1)
 	s.inFlight.Done()
 }
 
 // Close ends every request, watches included, and waits for them. A second call does nothing.
-// Shutdown is for clients' sake.
+// Shutdown ends the server more gently.
 func (s *Server) Close() error {
 	s.mu.Lock()
 	already := s.closed
@@ -253,7 +254,7 @@ func (s *Server) Close() error {
 	}
 	if len(servers) == 0 {
 		for _, run := range s.authn.controllers {
-			run(s.closing) // which ends what New has started
+			run(s.closing) // ends what New has started
 		}
 	}
 	s.running.Wait()

@@ -18,7 +18,7 @@ import (
 	"github.com/weirproject/weir/internal/wire"
 )
 
-// session is the life of one store: from a first list until only another one helps.
+// session is the life of one store, from its first list until only a new store helps.
 type session struct {
 	info      *resourceInfo
 	warnings  *warnings
@@ -30,8 +30,8 @@ type session struct {
 	end       context.CancelCauseFunc
 }
 
-// lastHeard returns when the upstream was last heard of: what is held is at least as new as it was
-// then, but for what is on its way.
+// lastHeard returns when the upstream was last heard. The session is at least as new as the
+// upstream was then, except for events in transit.
 func (s *session) lastHeard() time.Time {
 	at := s.reflector.Status().Heard
 	if proven := time.Unix(0, s.freshness.provenAt.Load()); proven.After(at) {
@@ -96,7 +96,7 @@ func (res *resource) runSession(ctx context.Context) error {
 		res.ready.Store(nil)
 		res.rewoundFrom.Store(max(res.rewoundFrom.Load(), s.sink.version()))
 		s.cache.Expire()
-	case errors.Is(cause, errAggregated): // whose resourceVersions are others
+	case errors.Is(cause, errAggregated): // the other server has other resourceVersions
 		res.ready.Store(nil)
 		s.cache.Expire()
 	}
@@ -109,9 +109,9 @@ func (res *resource) runSession(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
-// endSession ends a session. Where the upstream went back those of the other resources end too:
-// their own watches may come back only when the resourceVersions have come again, and then nothing
-// shows them what was lost.
+// endSession ends a session. If the upstream went back, the sessions of all other resources end
+// too: their watches may come back only when the same resourceVersions exist again, and then
+// nothing shows what was lost.
 func (res *resource) endSession(cancel context.CancelCauseFunc, why error) {
 	cancel(why)
 	if !errors.Is(why, errWentBack) {
@@ -127,16 +127,16 @@ func (res *resource) endSession(cancel context.CancelCauseFunc, why error) {
 func (res *resource) markReady(s *session, took time.Duration) {
 	res.resources.initSeconds.WithLabelValues(res.gvr.Group, res.gvr.Resource).Observe(took.Seconds())
 	res.lastError.Store(nil)
-	res.notReady.Store(int32(stateLoading)) // when it ends
+	res.notReady.Store(int32(stateLoading)) // for when it ends
 	res.everReady.Store(true)
 	res.ready.Store(s)
-	if end := res.resources.drainBy.Load(); end != nil { // looked at behind the store, as drain looks for sessions behind its own
+	if end := res.resources.drainBy.Load(); end != nil { // checked after storing the session, as drain looks for sessions after storing the time
 		s.cache.Drain(time.Until(*end))
 	}
 	res.resources.log.Info("a resource is held", "resource", res.name(), "objects", s.store.Len(), "resourceVersion", s.store.ResourceVersion())
 }
 
-// canServe reports whether a session can answer the read as kube-apiserver would.
+// canServe reports whether the session can answer the read as kube-apiserver would.
 func (s *session) canServe(r *http.Request, rd *readRequest) bool {
 	form := "PartialObjectMetadata"
 	if rd.review.verb == "list" {
@@ -159,7 +159,7 @@ func (s *session) canServe(r *http.Request, rd *readRequest) bool {
 	return rd.exactVersion == "" || s.cache.CanResumeFrom(rd.exactVersion)
 }
 
-// serves reports whether kube-apiserver serves the target of a resource of this scope.
+// serves reports whether kube-apiserver serves such a target for a resource of this scope.
 func (s *session) serves(t target) bool {
 	if s.info.Namespaced {
 		return t.name == "" || t.namespace != ""
@@ -167,22 +167,21 @@ func (s *session) serves(t target) bool {
 	return t.namespace == ""
 }
 
-// rewound reports whether the read goes on from a state that may never have been: from before the
-// upstream went back, when past was the newest, and not reached again. Who waits for it to come
-// would miss what happens until then.
+// rewound reports whether the read resumes from a state that no longer exists: newer than the
+// session, but from before the upstream went back at past. A client that waited for it would miss
+// what happens until then.
 func (s *session) rewound(rd *readRequest, past uint64) bool {
 	from := parseVersion(rd.exactVersion)
 	return from <= past && from > s.sink.version()
 }
 
-// versionTimeout is how long a read waits for the session to come to where it must be. What the
-// upstream told another replica comes within it. A resource in which nothing changes may take until
-// the next bookmark: of a large one it is proven that nothing has, of a small one the upstream
-// tells as quickly.
+// versionTimeout is how long a read of a small resource waits for a resourceVersion that another
+// replica may have got. An unchanged resource may take until the next bookmark, so for a large one
+// freshness is proven, and reads of a small one are forwarded.
 const versionTimeout = time.Second
 
-// waitForVersion waits until the session has what the read must not be older than, and reports
-// whether it has.
+// waitForVersion blocks until the session has reached the read's minVersion, and reports whether it
+// has.
 func (s *session) waitForVersion(ctx context.Context, rd *readRequest) bool {
 	if rd.minVersion <= s.sink.version() {
 		return true

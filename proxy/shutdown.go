@@ -8,17 +8,16 @@ import (
 	"time"
 )
 
-// stage is how far the server is on its way to its end.
+// stage is the progress of a shutdown.
 type stage int32
 
 const (
 	stageRunning   stage = iota
-	stageUnready         // /readyz fails, and everything is served
-	stageGoingAway       // each answer asks its client to go on by another connection
+	stageUnready         // /readyz fails; everything is served
+	stageGoingAway       // each response asks its client to use another connection
 )
 
-// finishTimeout is what requests get to finish once the delay of a shutdown is over. kube-apiserver
-// gives any request as long.
+// finishTimeout is how long requests may take after the delay of a shutdown, as in kube-apiserver.
 const finishTimeout = time.Minute
 
 // Shutdown ends the server so that its clients lose nothing, and go on at another replica; then it
@@ -43,7 +42,7 @@ func (s *Server) Shutdown(ctx context.Context, delay time.Duration) error {
 	defer context.AfterFunc(s.closing, cancel)()
 	var ending sync.WaitGroup
 	end := func(server *http.Server) {
-		ending.Go(func() { _ = server.Shutdown(ctx) }) // an error: ctx has ended, and Close does the rest
+		ending.Go(func() { _ = server.Shutdown(ctx) }) // on error ctx has ended, and Close does the rest
 	}
 	begun := time.Now()
 	delay = max(delay, 0)
@@ -54,7 +53,7 @@ func (s *Server) Shutdown(ctx context.Context, delay time.Duration) error {
 	until(2)
 	s.stage.Store(int32(stageGoingAway))
 	until(4)
-	end(servers[0]) // connections that come from now on are the other server's
+	end(servers[0]) // later connections go to the other server
 	until(5)
 	left := time.Until(begun.Add(delay))
 	s.resources.drain(left)
@@ -67,22 +66,21 @@ func (s *Server) Shutdown(ctx context.Context, delay time.Duration) error {
 	return s.Close()
 }
 
-// catchUp has what is watched proven to be current, so that the last bookmarks of the watches are
-// as new as can be: another replica, which may have started after the last change, then need not
-// know of anything before it did.
+// catchUp proves the watched resources current, so that the last bookmarks are as new as possible.
+// Another replica may have started after the last change, and then knows nothing of
+// resourceVersions before its start.
 func (s *Server) catchUp(ctx context.Context) {
 	var all sync.WaitGroup
 	for _, res := range s.resources.all() {
-		if on := res.ready.Load(); on != nil && res.watchers.Load() > 0 {
-			all.Go(func() { on.freshness.proveCurrent(ctx) })
+		if sess := res.ready.Load(); sess != nil && res.watchers.Load() > 0 {
+			all.Go(func() { sess.freshness.proveCurrent(ctx) })
 		}
 	}
 	all.Wait()
 }
 
-// sendsGoaway reports whether the client is to send its next request by another connection: the
-// server is about to end, or the client speaks HTTP/2 and it is its turn. Streams that are open on
-// the connection go on.
+// sendsGoaway reports whether the response asks the client to use another connection: the server
+// shuts down, or the HTTP/2 client is drawn by GoawayChance. Open streams go on.
 func (s *Server) sendsGoaway(r *http.Request) bool {
 	if r.Header.Get("Upgrade") != "" {
 		return false
@@ -90,12 +88,12 @@ func (s *Server) sendsGoaway(r *http.Request) bool {
 	return s.stage.Load() >= int32(stageGoingAway) || r.ProtoMajor == 2 && s.opts.GoawayChance > 0 && rand.Float64() < s.opts.GoawayChance
 }
 
-// requestCounter counts requests that are under way. The zero value is none. Safe for concurrent
+// requestCounter counts requests in progress. The zero value is zero. It is safe for concurrent
 // use.
 type requestCounter struct {
 	mu   sync.Mutex
 	n    int
-	idle chan struct{} // closed when n is 0; nil: nobody waits for that
+	idle chan struct{} // closed when n is 0; nil: nobody waits
 }
 
 func (rc *requestCounter) add(n int) {
@@ -107,7 +105,7 @@ func (rc *requestCounter) add(n int) {
 	}
 }
 
-// wait waits until there are none, no longer than that, or until ctx ends.
+// wait blocks until the count is 0, ctx ends, or atMost has passed.
 func (rc *requestCounter) wait(ctx context.Context, atMost time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, atMost)
 	defer cancel()

@@ -14,48 +14,48 @@ import (
 	"github.com/weirproject/weir/internal/wire"
 )
 
-// storeSink brings what a reflector gets into a store so that each state of it is one that the
-// upstream had, and knows which. It is the cache's clock.
+// storeSink writes what a reflector receives into a store, so that each state of the store is one
+// that the upstream had, and its resourceVersion is known. It is the cache's Clock.
 //
-// Changes come one by one, in the order of their resourceVersions, during a relist too: a client
-// that breaks off in the middle of what a relist found goes on, at another replica, from the last
-// resourceVersion that it got, and must not miss those with a lower one. When something went that a
-// relist finds to be gone, nobody knows. So that comes first, with no newer resourceVersion than
-// what the client had before: where it breaks off then, it is told of some of it again, and misses
-// none. The states between the last one and the relist's are torn: who goes on from one of these,
-// having seen it elsewhere, is answered upstream.
+// Changes are applied one by one in the order of their resourceVersions, also those found by a
+// relist. A client that breaks off in the middle resumes at another replica from its last
+// resourceVersion, and must not miss changes with lower ones. Nobody knows when an object was
+// deleted that a relist finds gone. Such deletions come first, with no newer resourceVersion than
+// the client had: if it breaks off then, it gets some of them again and misses none. The states
+// between the last one and the relist's are a gap in the history. A client that resumes from there,
+// having seen them elsewhere, is forwarded.
 type storeSink struct {
 	store          *store.Store
 	history        *watchcache.History
 	enc            wire.Encoding
-	onListed       func()          // told once, after the first list
-	endSession     func(error)     // told when only a new store helps
-	reserve        func(int) error // told of the bytes that are about to be stored; an error: they must not be
+	onListed       func()          // called once, after the first list
+	endSession     func(error)     // called if only a new store helps
+	reserve        func(int) error // called before bytes are stored; an error forbids that
 	events         *atomic.Uint64  // of watches
-	initialObjects *atomic.Uint64  // objects of first lists
+	initialObjects *atomic.Uint64  // of first lists
 
-	mu       sync.Mutex                // held while the store and the history change, and by whoever needs them to fit
-	listed   bool                      // the first list is in; changed by the reflector's goroutine, under mu
-	recorded uint64                    // in history; the same
-	proven   uint64                    // nothing has changed up to here: see prove
-	waiters  map[*proofWaiter]struct{} // as many as there are callers of Wait
+	mu       sync.Mutex                // held while the store and the history change together, and while both are read
+	listed   bool                      // the first list is complete; written by the reflector's goroutine under mu
+	recorded uint64                    // newest version in history; likewise
+	proven   uint64                    // nothing has changed up to here; see prove
+	waiters  map[*proofWaiter]struct{} // one for each caller of Wait
 
-	// Of the reflector's goroutine, about the relist under way.
+	// The reflector's goroutine uses these fields, for the relist in progress.
 	relisted      []relistedObject
-	versionBefore uint64 // what the store was current to
-	otherPast     bool   // the list has an object that was not there before, in a version from then
-	wentBack      bool   // it is one of an upstream that went back: nothing of it is taken
+	versionBefore uint64 // the store's version before it
+	otherPast     bool   // it has an object in an old version that the store did not have
+	wentBack      bool   // the upstream went back: nothing is taken
 
 	relistedBytes atomic.Int64
 }
 
-// relistedObject is an object of a relist that is not what the store holds.
+// relistedObject is an object of a relist that differs from the store's.
 type relistedObject struct {
 	rv  uint64
 	raw []byte
 }
 
-// maxRelistedBytes bounds what a relist puts aside to have it in order.
+// maxRelistedBytes bounds the objects that a relist buffers to sort them.
 const maxRelistedBytes = 32 << 20
 
 var (
@@ -63,17 +63,17 @@ var (
 	errRelistTooLarge = errors.New("a relist found too much that had changed to put it in order")
 )
 
-// Observe is watchcache.Clock's.
+// Observe implements watchcache.Clock.
 func (sk *storeSink) Observe(fn func(resourceVersion uint64)) {
 	sk.mu.Lock()
 	defer sk.mu.Unlock()
-	if sk.listed { // a relist that has not ended, or broke off, may have changed what has no resourceVersion of its own
+	if sk.listed { // an incomplete relist may have changed what has no resourceVersion of its own
 		sk.recordVersion(sk.recorded)
 	}
 	fn(sk.versionLocked())
 }
 
-// version returns what the store is current to.
+// version returns the resourceVersion that the store is current to.
 func (sk *storeSink) version() uint64 {
 	sk.mu.Lock()
 	defer sk.mu.Unlock()
@@ -84,8 +84,7 @@ func (sk *storeSink) versionLocked() uint64 {
 	return max(parseVersion(sk.store.ResourceVersion()), sk.proven)
 }
 
-// Wait is watchcache.Clock's. It returns when the history fits, too: whoever has waited looks there
-// next.
+// Wait implements watchcache.Clock. When it returns, the history is current too.
 func (sk *storeSink) Wait(ctx context.Context, resourceVersion uint64) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -110,17 +109,16 @@ func (sk *storeSink) Wait(ctx context.Context, resourceVersion uint64) error {
 	return nil
 }
 
-// proofWaiter is somebody who waits for a resourceVersion that may be proven.
+// proofWaiter is a caller of Wait, which a proof may wake.
 type proofWaiter struct {
 	rv   uint64
 	done func()
 }
 
-// errProven ends the wait for what has been proven.
+// errProven is the cause that ends a wait for a proven resourceVersion.
 var errProven = errors.New("proven")
 
-// prove notes that what the store has is what there is at rv: all that has changed up to there is
-// in it. Nobody else need tell of a resourceVersion at which nothing changed.
+// prove records that the store is the state at rv: every change up to rv is in it.
 func (sk *storeSink) prove(rv uint64) {
 	sk.mu.Lock()
 	defer sk.mu.Unlock()
@@ -136,8 +134,8 @@ func (sk *storeSink) prove(rv uint64) {
 	}
 }
 
-// contradicts reports whether a change at rv, which is news, is one that was proven not to be: then
-// the upstream's past is another now. The lock is held.
+// contradicts reports whether a new change at rv falls into what was proven unchanged. Then the
+// upstream has gone back. The caller holds the lock.
 func (sk *storeSink) contradicts(rv uint64) bool {
 	return rv > 0 && rv <= sk.proven && rv > parseVersion(sk.store.ResourceVersion())
 }
@@ -149,7 +147,7 @@ func parseVersion[T ~string | ~[]byte](s T) uint64 {
 	return v
 }
 
-// take is reflector.Config.Take.
+// take implements reflector.Config.Take.
 func (sk *storeSink) take(w *store.Writer, t wire.EventType, m *wire.Meta, object []byte) error {
 	if err := sk.reserve(len(object)); err != nil {
 		return err
@@ -179,21 +177,22 @@ func (sk *storeSink) take(w *store.Writer, t wire.EventType, m *wire.Meta, objec
 	return err
 }
 
-// flush applies the one change that is buffered, whose resourceVersion is rv. The lock is held.
+// flush applies the buffered change, whose resourceVersion is rv. The caller holds the lock.
 func (sk *storeSink) flush(w *store.Writer, rv uint64) {
 	if w.Flush() > 0 {
 		sk.recordVersion(rv)
 	}
 }
 
-// recordVersion tells the history that the store has what there is at rv: a WATCH may begin there,
-// whatever the log still holds. The lock is held.
+// recordVersion records in the history that the store is the state at rv, so that a WATCH can
+// resume there. The caller holds the lock.
 func (sk *storeSink) recordVersion(rv uint64) {
 	sk.recorded = max(sk.recorded, rv)
 	sk.history.Add(rv, sk.store.Revision())
 }
 
-// takeListed takes an object of a relist: marked at once where it is held as it is, else put aside.
+// takeListed takes an object of a relist. An unchanged object is marked present at once; any other
+// is buffered.
 func (sk *storeSink) takeListed(w *store.Writer, m *wire.Meta, object []byte) error {
 	if sk.wentBack {
 		return errWentBack
@@ -204,7 +203,7 @@ func (sk *storeSink) takeListed(w *store.Writer, m *wire.Meta, object []byte) er
 	has, _ := versionOf(held)
 	sk.otherPast = sk.otherPast || rv > 0 && rv <= sk.versionBefore && has != rv
 	if same && has > rv {
-		return w.Put(m, object) // the store decides at the end which of the two is right
+		return w.Put(m, object) // the store decides at the end which version is right
 	}
 	if known, err := w.Known(m, object); known || err != nil {
 		return err
@@ -218,10 +217,10 @@ func (sk *storeSink) takeListed(w *store.Writer, m *wire.Meta, object []byte) er
 	if same {
 		return sk.markPresent(w, held)
 	}
-	return nil // what has the key now is gone, and so comes first
+	return nil // another object has the key now: its deletion comes first
 }
 
-// versionOf returns the resourceVersion of what is held; false: there is none.
+// versionOf returns the resourceVersion of a stored object; ok is false if there is none.
 func versionOf(held *store.Object) (rv uint64, ok bool) {
 	if held == nil {
 		return 0, false
@@ -229,7 +228,7 @@ func versionOf(held *store.Object) (rv uint64, ok bool) {
 	return held.ResourceVersionNumber()
 }
 
-// markPresent notes that an object is still there, though in another version.
+// markPresent marks that an object still exists, in another version.
 func (sk *storeSink) markPresent(w *store.Writer, held *store.Object) error {
 	raw, err := held.AppendRaw(nil)
 	if err != nil {
@@ -242,7 +241,7 @@ func (sk *storeSink) markPresent(w *store.Writer, held *store.Object) error {
 	return w.Put(&m, raw)
 }
 
-// BeginReplace is reflector.Replacer's.
+// BeginReplace implements reflector.Replacer.
 func (sk *storeSink) BeginReplace(w *store.Writer, rebase bool) {
 	sk.dropRelisted()
 	sk.versionBefore, sk.otherPast, sk.wentBack = parseVersion(sk.store.ResourceVersion()), false, rebase && sk.listed
@@ -252,7 +251,7 @@ func (sk *storeSink) BeginReplace(w *store.Writer, rebase bool) {
 	}
 }
 
-// AbortReplace is reflector.Replacer's.
+// AbortReplace implements reflector.Replacer.
 func (sk *storeSink) AbortReplace(w *store.Writer) {
 	sk.dropRelisted()
 	w.AbortReplace()
@@ -263,10 +262,10 @@ func (sk *storeSink) dropRelisted() {
 	sk.relistedBytes.Store(0)
 }
 
-// EndReplace is reflector.Replacer's. A list that is not older than what was held, and tells of an
-// object before that in a version which was not there, is of another past: the upstream was
-// restored from a backup, and has come to these resourceVersions again. Those who watch must not be
-// told of it as of changes.
+// EndReplace implements reflector.Replacer. A list that is not older than the store, and has an
+// object in an old version that the store did not have, shows another past: the upstream was
+// restored from a backup and has reached the same resourceVersions again. Watchers must not get its
+// objects as changes.
 func (sk *storeSink) EndReplace(w *store.Writer, resourceVersion string) {
 	if !sk.listed {
 		sk.endFirstList(w, resourceVersion)
@@ -297,15 +296,15 @@ func (sk *storeSink) EndReplace(w *store.Writer, resourceVersion string) {
 	var m wire.Meta
 	for _, c := range sk.relisted {
 		if wire.ReadMeta(sk.enc, c.raw, &m) != nil || w.Put(&m, c.raw) != nil {
-			continue // it was read before, and there is nobody to tell: the next event of this object brings it
+			continue // it was read before; the object's next event brings it
 		}
-		w.Flush() // each on its own, in this order
+		w.Flush() // one by one, in this order
 	}
 	sk.recordVersion(at)
 	sk.dropRelisted()
 }
 
-// endFirstList ends the first list.
+// endFirstList completes the first list.
 func (sk *storeSink) endFirstList(w *store.Writer, resourceVersion string) {
 	sk.mu.Lock()
 	w.EndReplace(resourceVersion)

@@ -7,16 +7,15 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// target is what a path names: a resource, all of it or in one namespace, or one object of it.
+// target is what a path names: a resource, in all namespaces or one, or one object.
 type target struct {
 	gvr       schema.GroupVersionResource
-	namespace string // empty: the path has none
-	name      string // empty: the path names a collection
+	namespace string // empty: none in the path
+	name      string // empty: a collection
 }
 
-// targetOf reads a path. It knows one spelling of each target and refuses everything else: what
-// kube-apiserver does not serve, what it takes for a subresource or an old way to watch, escapes,
-// slashes too many. What is refused is answered upstream.
+// targetOf parses a path. It accepts one spelling of each target and refuses everything else, which
+// is forwarded: unknown paths, subresources, the old watch paths, escapes and extra slashes.
 func targetOf(u *url.URL) (t target, ok bool) {
 	if u.RawPath != "" || !strings.HasPrefix(u.Path, "/") {
 		return t, false
@@ -47,9 +46,9 @@ func targetOf(u *url.URL) (t target, ok bool) {
 	return t, ok
 }
 
-// reserved reports whether kube-apiserver reads the name of a resource as something else: the verb
-// of an old path, a subresource of the namespace in front of it, or, in the place of a resource of
-// any group, the namespaces of the core.
+// reserved reports whether kube-apiserver reads a resource's name as something else: the verb of an
+// old path, a subresource of the namespace before it, or the core group's namespaces in another
+// group.
 func reserved(r schema.GroupResource) bool {
 	switch r.Resource {
 	case "watch", "proxy", "status", "finalize":
@@ -60,8 +59,8 @@ func reserved(r schema.GroupResource) bool {
 	return false
 }
 
-// isName reports whether a part of a path has only such bytes, and is not empty and no step up or
-// down.
+// isName reports whether a path segment consists of bytes that ok accepts, and is not empty, "." or
+// "..".
 func isName(s string, ok func(byte) bool) bool {
 	for i := range len(s) {
 		if !ok(s[i]) {
@@ -75,5 +74,5 @@ func labelByte(b byte) bool { return b >= 'a' && b <= 'z' || b >= '0' && b <= '9
 
 func groupByte(b byte) bool { return labelByte(b) || b == '.' }
 
-// nameByte reports whether a byte of an object's name is written in a path as it is, by everybody.
+// nameByte reports whether all clients write this byte of an object's name unescaped.
 func nameByte(b byte) bool { return groupByte(b) || b >= 'A' && b <= 'Z' || b == '_' || b == ':' }

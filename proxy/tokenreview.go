@@ -11,20 +11,20 @@ import (
 	"k8s.io/streaming/pkg/httpstream/wsstream"
 )
 
-// reviewLimiter bounds the reviews of tokens that are not known, so that a flood of them leaves the
-// upstream and its answers to others. The zero value lets nobody in; use newReviewLimiter. Safe for
-// concurrent use.
+// reviewLimiter bounds the TokenReviews of unknown tokens, so that a flood of them leaves the
+// upstream to others. Use newReviewLimiter: the zero value admits nobody. It is safe for concurrent
+// use.
 type reviewLimiter struct {
-	waiting chan struct{} // one for each token that is being asked about or waits for that
-	running chan struct{} // one for each token that is being asked about
+	waiting chan struct{} // one element for each review that waits or runs
+	running chan struct{} // one element for each review that runs
 }
 
 const (
-	// maxUnknownReviews bounds the TokenReviews of unknown tokens that are under way at once, and
-	// maxWaitingReviews the requests that wait for one of these.
+	// maxUnknownReviews bounds the concurrent TokenReviews of unknown tokens, and maxWaitingReviews
+	// the requests that wait for one.
 	maxUnknownReviews = 32
 	maxWaitingReviews = 224
-	// reviewWait is how long a request waits for a seat.
+	// reviewWait is how long a request waits for a review.
 	reviewWait = time.Second
 )
 
@@ -32,8 +32,8 @@ func newReviewLimiter() *reviewLimiter {
 	return &reviewLimiter{waiting: make(chan struct{}, maxUnknownReviews+maxWaitingReviews), running: make(chan struct{}, maxUnknownReviews)}
 }
 
-// acquire takes a seat and reports whether it has one. It waits for one no longer than reviewWait
-// or ctx, and not at all where too many wait already. Who has a seat must leave.
+// acquire reports whether a review may run. It blocks for reviewWait at most, or until ctx ends,
+// and not at all if too many wait. The caller must release.
 func (l *reviewLimiter) acquire(ctx context.Context) bool {
 	select {
 	case l.waiting <- struct{}{}:
@@ -52,13 +52,13 @@ func (l *reviewLimiter) acquire(ctx context.Context) bool {
 	return false
 }
 
-// release gives the seat back.
+// release ends a review.
 func (l *reviewLimiter) release() {
 	<-l.running
 	<-l.waiting
 }
 
-// review asks the upstream whose token it is.
+// review asks the upstream whose a token is.
 func (a *authentication) review(r *http.Request, id [sha256.Size]byte, opts reviewOptions) (*caller, decision) {
 	if _, met := a.tokenAnswers.Get(id); !met && !opts.uncached {
 		if !a.reviewLimit.acquire(r.Context()) {
@@ -86,7 +86,7 @@ func (a *authentication) review(r *http.Request, id [sha256.Size]byte, opts revi
 	return nil, d
 }
 
-// answerWithin returns whom a token was last said to be of, if that was not longer ago.
+// answerWithin returns the cached user of a token, if the answer is not older than within.
 func (a *authentication) answerWithin(id [sha256.Size]byte, within time.Duration) (user.Info, bool) {
 	last, ok := a.tokenAnswers.Get(id)
 	if !ok || time.Since(last.(cachedAnswer).at) >= within {
@@ -97,9 +97,8 @@ func (a *authentication) answerWithin(id [sha256.Size]byte, within time.Duration
 
 const webSocketToken = "base64url.bearer.authorization.k8s.io."
 
-// tokenID stands for the token of a request. It is zero for one that has none in any of the two
-// places where kube-apiserver looks for it: an Authorization header that says bearer, or, in a
-// request for a web socket, one of its protocols.
+// tokenID returns a digest of the request's token. It is zero without a token. kube-apiserver looks
+// for one in two places: a bearer Authorization header, or a protocol of a web socket request.
 func tokenID(r *http.Request) (id [sha256.Size]byte) {
 	auth, protocols := strings.TrimSpace(r.Header.Get("Authorization")), ""
 	if words := strings.SplitN(auth, " ", 3); len(words) < 2 || strings.ToLower(words[0]) != "bearer" || words[1] == "" {
@@ -111,5 +110,5 @@ func tokenID(r *http.Request) (id [sha256.Size]byte) {
 	if auth == "" && protocols == "" {
 		return id
 	}
-	return sha256.Sum256([]byte(auth + "\n" + protocols)) // no header has a line's end
+	return sha256.Sum256([]byte(auth + "\n" + protocols)) // a header contains no newline
 }

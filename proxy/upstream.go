@@ -24,28 +24,28 @@ import (
 	"github.com/weirproject/weir/internal/watchcache"
 )
 
-// upstream passes requests on. Bodies stream both ways, upgrades too; what it holds of one is two
-// buffers of 32 KiB.
+// upstream forwards requests. Bodies are streamed both ways, also after upgrades. A request takes
+// two buffers of 32 KiB.
 type upstream struct {
 	proxy *httputil.ReverseProxy
-	// bare has no credentials: requests bring their own. own has the proxy's. Each is there twice,
-	// because an upgrade needs HTTP/1.1.
+	// anonymous adds no credentials: requests have their own. impersonating has the proxy's. The
+	// transports for upgrades speak HTTP/1.1 only.
 	anonymous, anonymousUpgrade, impersonating, impersonatingUpgrade http.RoundTripper
-	// acceptedTokens are the bearers whom the upstream has let in. kube-apiserver closes an HTTP/2
-	// connection by which somebody came whom it does not know, and requests of others that are
-	// under way on it may be lost. So only these share one; the rest come by HTTP/1.1. It holds
-	// maxCachedAnswers at most: sha256 of a token, to nothing.
+	// acceptedTokens holds digests of tokens that the upstream has accepted, maxCachedAnswers at
+	// most. kube-apiserver closes an HTTP/2 connection on which an unknown caller came, and other
+	// requests on it may be lost. So only accepted tokens share HTTP/2 connections; the others use
+	// HTTP/1.1.
 	acceptedTokens *lru.Cache
-	// onDenied is told of a token with which nobody is let in; nil: nobody is told.
+	// onDenied is called with a token that the upstream rejects; nil: nothing is.
 	onDenied    func(token [sha256.Size]byte)
-	prefixes    []string // of headers that only a front proxy may send, canonical
+	prefixes    []string // of headers that only a front proxy may send, in canonical form
 	bodyTimeout time.Duration
 	requests    atomic.Uint64
 	failures    atomic.Uint64
 }
 
-// impersonationKey is where a request's context has the *transport.ImpersonationConfig that it goes
-// on with; none: with what it came with.
+// impersonationKey is the context key of the *transport.ImpersonationConfig that a request is
+// forwarded with.
 type impersonationKey struct{}
 
 func newUpstream(cfg *rest.Config, o *Options) (*upstream, error) {
@@ -73,7 +73,7 @@ func newUpstream(cfg *rest.Config, o *Options) (*upstream, error) {
 	u.proxy = &httputil.ReverseProxy{
 		Rewrite:        func(pr *httputil.ProxyRequest) { u.rewrite(pr, base) },
 		Transport:      u,
-		FlushInterval:  -1, // as it comes: most of what is long is a watch
+		FlushInterval:  -1, // at once: most long responses are watches
 		ModifyResponse: wrapWatchBody,
 		ErrorHandler:   u.handleError,
 		ErrorLog:       slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug),
@@ -87,15 +87,16 @@ func http1Config(cfg *rest.Config) *rest.Config {
 	return cfg
 }
 
-// transportFor returns a transport of cfg without its limits, which are for one client.
+// transportFor returns a transport for cfg without its timeout and user agent, which are for one
+// client.
 func transportFor(cfg *rest.Config) (http.RoundTripper, error) {
 	cfg = rest.CopyConfig(cfg)
 	cfg.Timeout = 0
-	cfg.UserAgent = "" // the caller's own
+	cfg.UserAgent = "" // the caller's is kept
 	return rest.TransportFor(cfg)
 }
 
-// serve passes the request on. as is nil to pass it on with the credentials that it has.
+// serve forwards the request. With a nil as it keeps its own credentials.
 func (u *upstream) serve(w http.ResponseWriter, r *http.Request, as *transport.ImpersonationConfig) {
 	u.requests.Add(1)
 	r = withConnection(r)
@@ -127,11 +128,11 @@ func (u *upstream) rewrite(pr *httputil.ProxyRequest, base *url.URL) {
 		pr.Out.Header.Del("Authorization")
 	}
 	if _, ok := pr.Out.Header["User-Agent"]; !ok {
-		pr.Out.Header.Set("User-Agent", "") // not ours
+		pr.Out.Header.Set("User-Agent", "") // do not add Go's
 	}
 }
 
-// RoundTrip chooses the credentials.
+// RoundTrip sends the request with the right credentials.
 func (u *upstream) RoundTrip(r *http.Request) (*http.Response, error) {
 	upgrade := r.Header.Get("Upgrade") != ""
 	as, ok := r.Context().Value(impersonationKey{}).(*transport.ImpersonationConfig)
@@ -146,8 +147,8 @@ func (u *upstream) RoundTrip(r *http.Request) (*http.Response, error) {
 	return transport.NewImpersonatingRoundTripper(*as, u.impersonating).RoundTrip(r)
 }
 
-// roundTripAnonymous sends a request with the credentials that it came with, and remembers whether
-// they were any good.
+// roundTripAnonymous sends a request with its own credentials, and records whether the upstream
+// accepted its token.
 func (u *upstream) roundTripAnonymous(r *http.Request) (*http.Response, error) {
 	id := tokenID(r)
 	by := u.anonymousUpgrade
@@ -168,17 +169,17 @@ func (u *upstream) roundTripAnonymous(r *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// showsAuthenticated reports whether an answer shows that the upstream knows who asked.
-// kube-apiserver refuses a request that has a bad timeout, or comes at a bad time, before it looks
-// who makes it, and answers a browser's preflight to anybody.
+// showsAuthenticated reports whether a response proves that the upstream knows the caller.
+// kube-apiserver may refuse a request before it authenticates it, and answers a browser's preflight
+// to anybody.
 func showsAuthenticated(r *http.Request, resp *http.Response) bool {
 	done := resp.StatusCode/100 == 2 || resp.StatusCode == http.StatusSwitchingProtocols
 	return done && r.Method != http.MethodOptions
 }
 
-// withConnection returns the request with nothing in its Connection header but that it asks for an
-// upgrade. A reverse proxy takes away the headers that are named there, those that say who the
-// caller is too, and kube-apiserver does not.
+// withConnection returns the request with a Connection header that names nothing but Upgrade. A
+// reverse proxy removes the headers named there, which might identify the caller; kube-apiserver
+// does not.
 func withConnection(r *http.Request) *http.Request {
 	if len(r.Header["Connection"]) == 0 {
 		return r
@@ -193,7 +194,7 @@ func withConnection(r *http.Request) *http.Request {
 	return r
 }
 
-// handleError answers a request that the upstream did not.
+// handleError answers a request that the upstream did not answer.
 func (u *upstream) handleError(w http.ResponseWriter, r *http.Request, err error) {
 	if late, ok := errors.AsType[*apierrors.StatusError](context.Cause(r.Context())); ok {
 		watchcache.WriteError(w, r, late)

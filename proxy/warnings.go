@@ -6,18 +6,18 @@ import (
 	"sync"
 )
 
-// maxWarnings bounds what is kept of one answer.
+// maxWarnings bounds the warnings kept of one response.
 const maxWarnings = 8
 
-// warnings are those that the upstream answers a LIST or WATCH of a whole resource with: that the
-// version is deprecated, most of all. Who is answered from here is warned as well. The zero value
-// is none. Safe for concurrent use.
+// warnings holds the warnings of the upstream's last response to the session's LIST or WATCH, most
+// of all about deprecated versions. They are added to the proxy's own responses. The zero value is
+// empty. It is safe for concurrent use.
 type warnings struct {
 	mu     sync.Mutex
-	values []string // not changed once it is here
+	values []string // immutable
 }
 
-// wrap takes the warnings of each answer that is one.
+// wrap records the warnings of successful responses.
 func (w *warnings) wrap(next http.RoundTripper) http.RoundTripper { return &warningTransport{next, w} }
 
 type warningTransport struct {
@@ -33,7 +33,7 @@ func (t *warningTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// WrappedRoundTripper lets others find the transport behind this one.
+// WrappedRoundTripper returns the wrapped transport, for closing idle connections.
 func (t *warningTransport) WrappedRoundTripper() http.RoundTripper { return t.RoundTripper }
 
 func (w *warnings) set(values []string) {
@@ -43,7 +43,7 @@ func (w *warnings) set(values []string) {
 	w.values = values
 }
 
-// add puts them into the header of an answer.
+// add adds the warnings to a response's header.
 func (w *warnings) add(h http.Header) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

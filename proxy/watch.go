@@ -9,12 +9,12 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 )
 
-// lastWriteTimeout is what a write that is under way gets when its watch ends.
+// lastWriteTimeout bounds the write in progress when a watch is revoked.
 const lastWriteTimeout = time.Second
 
-// serveWatch answers a WATCH, and ends it when its caller may no longer have it. v is what the
-// permission to begin it is by.
-func (s *Server) serveWatch(w http.ResponseWriter, r *http.Request, res *resource, on *session, rd *readRequest, who user.Info, d decision) {
+// serveWatch serves a WATCH until it ends or its caller loses the permission. d is the decision
+// that allowed it.
+func (s *Server) serveWatch(w http.ResponseWriter, r *http.Request, res *resource, sess *session, rd *readRequest, who user.Info, d decision) {
 	res.watchers.Add(1)
 	defer res.watchers.Add(-1)
 	ctx, cancel := context.WithCancel(r.Context())
@@ -23,18 +23,18 @@ func (s *Server) serveWatch(w http.ResponseWriter, r *http.Request, res *resourc
 	check := s.rechecker.watch(credentialOf(r), who, by, part, d == decisionAllow, func() {
 		s.revoked.Add(1)
 		cancel()
-		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(lastWriteTimeout)) // a client that reads nothing
+		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(lastWriteTimeout)) // in case the client reads nothing
 	})
 	defer check.leave()
-	on.serve(w, r.WithContext(ctx), rd)
+	sess.serve(w, r.WithContext(ctx), rd)
 }
 
-// wholePermissionAge is how long ago a permission for everything may have been found, for a watch
-// of a part to be by that.
+// wholePermissionAge is how recent the permission to read everything must be for a watch with
+// selectors to be rechecked by it.
 const wholePermissionAge = time.Minute
 
-// permissionOf returns by what a caller has a read: by the permission for everything, if they have
-// that, and then part is what the read needs of it.
+// permissionOf returns the action that allows a read. If that is the read without its selectors,
+// part is the read itself.
 func (s *Server) permissionOf(who user.Info, q *action) (by, part *action) {
 	if q.hasSelectors() {
 		if whole := q.withoutSelectors(); s.authz.allowedWithin(whole.digest(who), wholePermissionAge) {
@@ -44,8 +44,8 @@ func (s *Server) permissionOf(who user.Info, q *action) (by, part *action) {
 	return q, nil
 }
 
-// credentialOf returns what a request shows of its caller, and nothing else of it: its body and its
-// context are of the connection.
+// credentialOf returns the credential of a request. It keeps nothing that belongs to the
+// connection, such as the body and the context.
 func credentialOf(r *http.Request) credential {
 	b := credential{id: tokenID(r), r: &http.Request{
 		Method: r.Method, URL: r.URL, Proto: r.Proto, ProtoMajor: r.ProtoMajor, ProtoMinor: r.ProtoMinor,

@@ -9,23 +9,22 @@ import (
 	"time"
 )
 
-// writeBuffer is a connection's writes while an answer is being made. HTTP/2 writes every frame on
-// its own, and for an answer of 100 KB the system calls and the client's being woken by each cost
-// more than everything else. So what is written meanwhile goes out in larger pieces: with the frame
-// that comes behind the answer, when there are writeBufferBytes, or after writeBufferDelay. Safe
-// for concurrent use.
+// writeBuffer buffers a connection's writes while responses are being made. HTTP/2 writes each
+// frame on its own, and for a response of 100 KB the system calls and the client's wake-ups cost
+// more than everything else. Buffered bytes are written with the frame after the response, when
+// there are writeBufferBytes, or after writeBufferDelay. It is safe for concurrent use.
 type writeBuffer struct {
 	conn net.Conn
 
-	// answers is how many are being made. It has no lock: nobody who begins or ends one waits for a
-	// write that takes long.
+	// answers counts the responses being made. It needs no lock, so beginning and ending one never
+	// waits for a slow write.
 	answers atomic.Int32
 
 	mu           sync.Mutex
-	buf          *[]byte     // nil: nothing waits
-	timer        *time.Timer // writes what waits when it ends; it is not stopped before, since to start it for each answer would cost more
-	timerRunning bool        // the timer
-	err          error       // of the timer's write
+	buf          *[]byte     // nil: nothing is buffered
+	timer        *time.Timer // flushes the buffer; not stopped early, since starting it for each response would cost more
+	timerRunning bool        // the timer runs
+	err          error       // of the timer's flush
 }
 
 const (
@@ -33,11 +32,11 @@ const (
 	writeBufferDelay = 5 * time.Millisecond
 )
 
-// writeBuffers holds buffers of writeBufferBytes. A connection has one while something waits to be
-// written.
+// writeBuffers pools buffers of writeBufferBytes. A connection has one only while bytes are
+// buffered.
 var writeBuffers = sync.Pool{New: func() any { b := make([]byte, 0, writeBufferBytes); return &b }}
 
-// Write is net.Conn's, but may write later. An error of that is the next write's.
+// Write writes or buffers p. It returns the error of an earlier flush by the timer.
 func (wb *writeBuffer) Write(p []byte) (int, error) {
 	wb.mu.Lock()
 	defer wb.mu.Unlock()
@@ -64,7 +63,7 @@ func (wb *writeBuffer) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// append puts bytes into the buffer, in which there is room.
+// append appends bytes to the buffer, which must have room.
 func (wb *writeBuffer) append(p []byte) {
 	if wb.buf == nil {
 		wb.buf = writeBuffers.Get().(*[]byte)
@@ -73,7 +72,7 @@ func (wb *writeBuffer) append(p []byte) {
 	*wb.buf = append(*wb.buf, p...)
 }
 
-// startTimer starts the timer, if it does not run.
+// startTimer starts the timer, unless it runs.
 func (wb *writeBuffer) startTimer() {
 	switch {
 	case wb.timer == nil:
@@ -84,7 +83,7 @@ func (wb *writeBuffer) startTimer() {
 	wb.timerRunning = true
 }
 
-// flush writes what waits.
+// flush writes the buffer.
 func (wb *writeBuffer) flush() error {
 	buf := wb.buf
 	wb.buf = nil
@@ -94,20 +93,20 @@ func (wb *writeBuffer) flush() error {
 	return wb.err
 }
 
-// flushLater writes what waits, be it for so long or less.
+// flushLater is the timer's function: it flushes the buffer, however old it is.
 func (wb *writeBuffer) flushLater() {
 	wb.mu.Lock()
 	defer wb.mu.Unlock()
 	wb.timerRunning = false
 	if wb.buf != nil {
-		_ = wb.flush() // kept for the next write
+		_ = wb.flush() // the next Write returns the error
 	}
 }
 
-// writeBufferKey is where a request's context has its connection's gathering.
+// writeBufferKey is the context key of a connection's *writeBuffer.
 type writeBufferKey struct{}
 
-// bufferWrites gathers the writes of a request's connection until it is released.
+// bufferWrites buffers the writes of a request's connection until release is called.
 func bufferWrites(r *http.Request) (release func()) {
 	wb, ok := r.Context().Value(writeBufferKey{}).(*writeBuffer)
 	if !ok || r.ProtoMajor != 2 {
