@@ -9,9 +9,9 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
-// builtinKinds are the kinds that are always known: those of kube-apiserver v1.37 that are stored,
-// each in its stable version. A line is resource, kind, flags (n namespaced, s has a status, a in
-// the category all, x in the category api-extensions), short names.
+// builtinKinds lists the built-in kinds: those that kube-apiserver v1.37 stores, each in its stable
+// version. A line is resource, kind, flags (n namespaced, s has a status, a in the category all, x
+// in the category api-extensions), short names.
 var builtinKinds = map[string]string{
 	"v1": `
 		configmaps ConfigMap n cm
@@ -94,8 +94,8 @@ var builtinKinds = map[string]string{
 		storageversionmigrations StorageVersionMigration s`,
 }
 
-// crdResource is the resource whose objects define other resources. Its Go type is not client-go's,
-// so it is kept as a custom one.
+// crdResource is the resource whose objects define other resources. client-go has no Go type for
+// it, so it is stored like a custom resource.
 var crdResource = Resource{
 	GroupVersionResource: schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"},
 	Kind:                 "CustomResourceDefinition",
@@ -110,7 +110,7 @@ type builtin struct {
 	goType reflect.Type
 }
 
-// builtins reads the table.
+// builtins parses builtinKinds.
 func builtins() ([]builtin, error) {
 	var out []builtin
 	for groupVersion, lines := range builtinKinds {
@@ -131,7 +131,7 @@ func builtins() ([]builtin, error) {
 
 func parseBuiltin(gv schema.GroupVersion, words []string) (builtin, error) {
 	if len(words) < 3 {
-		return builtin{}, fmt.Errorf("embedded API server: built-in kind %v of %v", words, gv)
+		return builtin{}, fmt.Errorf("apiserver: built-in kind %v of %v", words, gv)
 	}
 	b := builtin{Resource: Resource{
 		GroupVersionResource: gv.WithResource(words[0]),
@@ -148,7 +148,7 @@ func parseBuiltin(gv schema.GroupVersion, words []string) (builtin, error) {
 	}
 	object, err := scheme.Scheme.New(gv.WithKind(b.Kind))
 	if err != nil {
-		return builtin{}, fmt.Errorf("embedded API server: %w", err)
+		return builtin{}, fmt.Errorf("apiserver: %w", err)
 	}
 	b.goType = reflect.TypeOf(object).Elem()
 	return b, nil

@@ -11,13 +11,13 @@ import (
 	"github.com/weirproject/weir/internal/podsim"
 )
 
-// churner changes simulated pods as a cluster does. One goroutine uses it.
+// churner changes simulated pods as a cluster does. Only one goroutine may use it.
 type churner struct {
 	server *Server
 	pods   *servedResource
 	sim    *podsim.Pods
 	rnd    *rand.Rand
-	keys   []podKey // of the pods that are there
+	keys   []podKey // of the existing pods
 }
 
 type podKey struct{ namespace, name string }
@@ -25,13 +25,14 @@ type podKey struct{ namespace, name string }
 const (
 	// churnTick is how often the churner runs: a compromise between steadiness and wake-ups.
 	churnTick = 10 * time.Millisecond
-	// replaceEvery is one in how many changes a pod is replaced by another.
+	// replaceEvery is the number of changes of which one replaces a pod.
 	replaceEvery = 50
-	// churnStream keeps the churn's random numbers apart from those of the pods.
+	// churnStream separates the churn's random numbers from those of the pods.
 	churnStream = 1 << 61
 )
 
-// startChurn starts the churner's goroutine, if there is to be one. Close ends it.
+// startChurn starts the churner's goroutine if Options.Churn asks for it. StopChurn and Close end
+// it.
 func (s *Server) startChurn(pods *servedResource, sim *podsim.Pods) {
 	if s.opts.Churn <= 0 {
 		return
@@ -45,15 +46,14 @@ func (s *Server) startChurn(pods *servedResource, sim *podsim.Pods) {
 	s.churn.Go(func() { c.run(ctx, s.opts.Churn) })
 }
 
-// StopChurn ends the churn for good and waits until its last change is done, so that a test can
-// compare what is left.
+// StopChurn ends the churn for good. It blocks until the last change is done.
 func (s *Server) StopChurn() {
 	s.stop()
 	s.churn.Wait()
 }
 
-// run makes rate changes a second. When the machine cannot, it does not try to make up for more
-// than a second.
+// run makes rate changes a second until ctx ends. If it falls behind, it makes up for one second at
+// most.
 func (c *churner) run(ctx context.Context, rate float64) {
 	ticker := time.NewTicker(churnTick)
 	defer ticker.Stop()
@@ -72,7 +72,7 @@ func (c *churner) run(ctx context.Context, rate float64) {
 	}
 }
 
-// change makes one change. A pod that somebody else has deleted is not replaced: it was meant.
+// change makes one change. A pod that somebody else has deleted is not replaced.
 func (c *churner) change() {
 	i := c.rnd.IntN(len(c.keys))
 	var err error
@@ -101,7 +101,7 @@ func (c *churner) updateStatus(at podKey) error {
 	return err
 }
 
-// replace deletes a pod and creates another like it, which its kubelet then reports as running.
+// replace deletes a pod and creates another one, whose status is then set to running.
 func (c *churner) replace(i int) error {
 	old := c.keys[i]
 	if _, _, err := c.server.remove(c.pods, objectPath{gvr: podsResource, namespace: old.namespace, name: old.name}, nil, false); err != nil {

@@ -21,18 +21,18 @@ import (
 	"github.com/weirproject/weir/internal/wire"
 )
 
-// object is what a write works on: a pointer to a Go type of the scheme, or an
+// object is an object being written: a pointer to a Go type of the scheme, or an
 // *unstructured.Unstructured.
 type object interface {
 	metav1.Object
 	runtime.Object
 }
 
-// codec turns bodies and stored bytes of one kind into objects and back.
+// codec converts request bodies and stored bytes of one kind into objects and back.
 type codec struct {
 	gvk    schema.GroupVersionKind
 	goType reflect.Type // nil: unstructured
-	// stored is the apiVersion that unstructured objects are kept with.
+	// stored is the apiVersion inside stored unstructured objects.
 	stored string
 }
 
@@ -40,16 +40,16 @@ func (c *codec) new() object {
 	if c.goType == nil {
 		return &unstructured.Unstructured{Object: map[string]any{}}
 	}
-	return reflect.New(c.goType).Interface().(object) // every kind of the table is one: a test sees to it
+	return reflect.New(c.goType).Interface().(object) // a test checks every kind of the table
 }
 
-// protobuf is what generated API types can do.
+// protobuf is implemented by the generated API types.
 type protobuf interface {
 	Marshal() ([]byte, error)
 	Unmarshal([]byte) error
 }
 
-// marshal makes the bytes that are stored.
+// marshal encodes an object for the store.
 func (c *codec) marshal(o object) ([]byte, error) {
 	if u, ok := o.(*unstructured.Unstructured); ok {
 		u.SetAPIVersion(c.stored)
@@ -58,12 +58,12 @@ func (c *codec) marshal(o object) ([]byte, error) {
 	}
 	p, ok := o.(protobuf)
 	if !ok {
-		return nil, fmt.Errorf("embedded API server: %T knows no protobuf", o)
+		return nil, fmt.Errorf("apiserver: %T knows no protobuf", o)
 	}
 	return p.Marshal()
 }
 
-// unmarshal makes an object of stored bytes.
+// unmarshal decodes stored bytes.
 func (c *codec) unmarshal(raw []byte) (object, error) {
 	o := c.new()
 	if u, ok := o.(*unstructured.Unstructured); ok {
@@ -75,12 +75,12 @@ func (c *codec) unmarshal(raw []byte) (object, error) {
 	}
 	p, ok := o.(protobuf)
 	if !ok {
-		return nil, fmt.Errorf("embedded API server: %T knows no protobuf", o)
+		return nil, fmt.Errorf("apiserver: %T knows no protobuf", o)
 	}
 	return o, p.Unmarshal(raw)
 }
 
-// toJSON returns the form that patches are applied to: with apiVersion and kind.
+// toJSON returns the JSON that patches are applied to, with apiVersion and kind.
 func (c *codec) toJSON(o object) ([]byte, error) {
 	text, err := json.Marshal(o)
 	if err != nil {
@@ -94,10 +94,10 @@ func (c *codec) typeMeta() wire.TypeMeta {
 	return wire.TypeMeta{APIVersion: apiVersion, Kind: kind}
 }
 
-// maxBody is the largest body of a request, in bytes.
+// maxBody bounds the body of a request, in bytes.
 const maxBody = 3 << 20
 
-// readBody reads the body of a request: 413 if it is too large.
+// readBody reads the body of a request. A body above maxBody is a 413.
 func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	if r.Header.Get("Content-Encoding") != "" {
 		return nil, errUnsupportedMediaType("requests with a Content-Encoding are not taken")
@@ -112,7 +112,7 @@ func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	return nil, apierrors.NewBadRequest("reading the body: " + err.Error())
 }
 
-// fromRequest makes the object of a POST or PUT body.
+// fromRequest decodes the body of a POST or a PUT.
 func (c *codec) fromRequest(w http.ResponseWriter, r *http.Request) (object, error) {
 	body, err := readBody(w, r)
 	if err != nil {
@@ -150,14 +150,14 @@ func (c *codec) fromProtobuf(body []byte) (object, error) {
 	return o, nil
 }
 
-// Strict ones refuse unknown and duplicate fields.
+// The strict serializer refuses unknown and duplicate fields.
 var (
 	lenientJSON = serializer.NewSerializerWithOptions(serializer.DefaultMetaFactory, scheme.Scheme, scheme.Scheme, serializer.SerializerOptions{})
 	strictJSON  = serializer.NewSerializerWithOptions(serializer.DefaultMetaFactory, scheme.Scheme, scheme.Scheme,
 		serializer.SerializerOptions{Strict: true})
 )
 
-// fromJSON makes an object of JSON text.
+// fromJSON decodes an object from JSON.
 func (c *codec) fromJSON(text []byte, strict bool) (object, error) {
 	o := c.new()
 	if u, ok := o.(*unstructured.Unstructured); ok {
@@ -165,7 +165,7 @@ func (c *codec) fromJSON(text []byte, strict bool) (object, error) {
 		if len(text) == 0 || text[0] != '{' {
 			return nil, apierrors.NewBadRequest("the body is no JSON object")
 		}
-		// UnmarshalJSON insists on a kind.
+		// UnmarshalJSON needs a kind.
 		if err := u.UnmarshalJSON(wire.AppendObject(nil, wire.JSON, c.typeMeta(), text)); err != nil {
 			return nil, apierrors.NewBadRequest("reading the body: " + err.Error())
 		}
@@ -189,8 +189,8 @@ func (c *codec) fromJSON(text []byte, strict bool) (object, error) {
 	return o, c.checkKind(gvk.ToAPIVersionAndKind())
 }
 
-// checkMetadata sees to it that the metadata of an unstructured object is what its accessors, which
-// look away, take it for.
+// checkMetadata fails if the metadata of an unstructured object has wrong types, which its
+// accessors would ignore.
 func checkMetadata(u *unstructured.Unstructured) error {
 	metadata, ok := u.Object["metadata"]
 	if !ok || metadata == nil {
@@ -207,7 +207,7 @@ func checkMetadata(u *unstructured.Unstructured) error {
 	return nil
 }
 
-// checkKind refuses a body of another kind than the path's. A body need not say its kind.
+// checkKind fails if the body has another kind than the path. A body need not have one.
 func (c *codec) checkKind(apiVersion, kind string) error {
 	want := c.typeMeta()
 	if apiVersion != "" && apiVersion != want.APIVersion {

@@ -9,7 +9,7 @@ import (
 	"github.com/weirproject/weir/internal/watchcache"
 )
 
-// columns are what tables show of a kind besides Name and Age.
+// columns are the columns of tables besides Name and Age.
 var columns = map[schema.GroupVersionKind][]watchcache.Column{
 	{Version: "v1", Kind: "Pod"}: {
 		{Name: "Ready", Type: "string", Cell: podCell(podReady)},
@@ -62,7 +62,7 @@ func podRestarts(p *corev1.Pod) string {
 	return fmt.Sprint(restarts)
 }
 
-// podStatus returns the one word for how a pod is.
+// podStatus returns the text of kubectl's STATUS column.
 func podStatus(p *corev1.Pod) string {
 	status := string(p.Status.Phase)
 	if p.Status.Reason != "" {

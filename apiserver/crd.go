@@ -11,7 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// crdDefinition is what this server reads of a CustomResourceDefinition. Schemas are not enforced.
+// crdDefinition is the part of a CustomResourceDefinition that this server reads. It does not
+// enforce schemas.
 type crdDefinition struct {
 	Spec struct {
 		Group string          `json:"group"`
@@ -55,7 +56,7 @@ func readDefinition(o object) (*crdDefinition, error) {
 	return d, nil
 }
 
-// resources returns the versions that are served.
+// resources returns the served versions, the storage version first.
 func (d *crdDefinition) resources() []Resource {
 	var out []Resource
 	for _, v := range d.Spec.Versions {
@@ -75,7 +76,7 @@ func (d *crdDefinition) resources() []Resource {
 		for _, f := range v.SelectableFields {
 			r.SelectableFields = append(r.SelectableFields, f.JSONPath)
 		}
-		if v.Storage { // the version that is known first is the one that objects are kept in
+		if v.Storage { // objects are stored in the version that is registered first
 			out = slices.Insert(out, 0, r)
 		} else {
 			out = append(out, r)
@@ -120,7 +121,7 @@ func (res *servedResource) definesResources() bool {
 	return res.GroupVersionResource == crdResource.GroupVersionResource
 }
 
-// admit checks what must be checked beyond the metadata, and sets what a controller would: a
+// admit validates an object beyond its metadata. It also sets what a controller would set: a
 // CustomResourceDefinition is established at once.
 func (s *Server) admit(res *servedResource, o object) error {
 	if !res.definesResources() {
@@ -142,7 +143,7 @@ func (s *Server) admit(res *servedResource, o object) error {
 	return d.establish(o.(*unstructured.Unstructured))
 }
 
-// establish writes the status.
+// establish sets the status of an established CustomResourceDefinition.
 func (d *crdDefinition) establish(u *unstructured.Unstructured) error {
 	names := d.Spec.Names
 	r := Resource{Kind: names.Kind, ListKind: names.ListKind, Singular: names.Singular}.complete()
@@ -172,7 +173,8 @@ func (d *crdDefinition) establish(u *unstructured.Unstructured) error {
 	return nil
 }
 
-// afterWrite is called with every object after it was stored.
+// afterWrite runs after an object was stored. It registers the resources of a
+// CustomResourceDefinition.
 func (s *Server) afterWrite(res *servedResource, o object) error {
 	if !res.definesResources() || finalized(o) {
 		if res.definesResources() {
@@ -200,7 +202,8 @@ func (s *Server) afterWrite(res *servedResource, o object) error {
 	return nil
 }
 
-// afterDelete is called with every object after it was deleted.
+// afterDelete runs after an object was deleted. It unregisters the resources of a
+// CustomResourceDefinition.
 func (s *Server) afterDelete(res *servedResource, o object) {
 	if !res.definesResources() {
 		return

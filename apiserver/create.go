@@ -33,10 +33,10 @@ func (s *Server) create(w http.ResponseWriter, r *http.Request, res *servedResou
 
 func dryRun(r *http.Request) bool { return r.URL.Query().Get("dryRun") == metav1.DryRunAll }
 
-// generateTries is how often a generated name that is taken is made anew.
+// generateTries is how often a new name is generated if the last one is taken.
 const generateTries = 8
 
-// insert stores a new object and returns its bytes.
+// insert stores a new object and returns its stored bytes.
 func (s *Server) insert(res *servedResource, o object, namespace string, dry bool) ([]byte, error) {
 	if err := s.prepare(res, o, namespace); err != nil {
 		return nil, err
@@ -60,7 +60,7 @@ func (s *Server) insert(res *servedResource, o object, namespace string, dry boo
 	}
 }
 
-// prepare sets what the server sets.
+// prepare checks a new object and sets its server-owned metadata.
 func (s *Server) prepare(res *servedResource, o object, namespace string) error {
 	switch {
 	case o.GetResourceVersion() != "" && o.GetResourceVersion() != "0":
@@ -86,10 +86,10 @@ func (s *Server) prepare(res *servedResource, o object, namespace string) error 
 	return s.admit(res, o)
 }
 
-// hasGeneration reports whether objects count the changes of their spec.
+// hasGeneration reports whether objects have a generation that counts changes of the spec.
 func (res *servedResource) hasGeneration() bool { return res.Status || res.goType == nil }
 
-// insert stores an object that is not there yet.
+// insert stores an object, or fails if one of that name exists.
 func (st *storage) insert(res *servedResource, o object, dry bool) ([]byte, error) {
 	raw, err := res.marshal(o)
 	if err != nil {
@@ -109,7 +109,7 @@ func (st *storage) insert(res *servedResource, o object, dry bool) ([]byte, erro
 	return st.put(raw)
 }
 
-// checkNamespace sees to it that an object is where the path says.
+// checkNamespace fails if the object is not in the path's namespace. It sets a missing namespace.
 func (res *servedResource) checkNamespace(o object, namespace string) error {
 	switch {
 	case !res.Namespaced && o.GetNamespace() != "":
@@ -123,7 +123,7 @@ func (res *servedResource) checkNamespace(o object, namespace string) error {
 	return apierrors.NewBadRequest("the namespace of the provided object does not match the namespace sent on the request")
 }
 
-// validateName checks a name as kube-apiserver does for the kind.
+// validateName validates a name as kube-apiserver does for the kind.
 func validateName(res *servedResource, name string) (errs field.ErrorList) {
 	var problems []string
 	switch {
@@ -143,7 +143,7 @@ func validateName(res *servedResource, name string) (errs field.ErrorList) {
 const (
 	generatedSuffix = 5
 	maxGenerated    = 63 - generatedSuffix
-	// suffixAlphabet has no vowels, so that no words come out.
+	// suffixAlphabet has no vowels, so that no words arise.
 	suffixAlphabet = "bcdfghjklmnpqrstvwxz2456789"
 )
 
@@ -161,7 +161,7 @@ func generateName(base string) string {
 	return name.String()
 }
 
-// newUID makes a random RFC 9562 UUID of version 4.
+// newUID returns a random UUID (RFC 9562, version 4).
 func newUID() types.UID {
 	var b [16]byte
 	_, _ = rand.Read(b[:]) // never fails
@@ -170,5 +170,5 @@ func newUID() types.UID {
 	return types.UID(h[:8] + "-" + h[8:12] + "-" + h[12:16] + "-" + h[16:20] + "-" + h[20:])
 }
 
-// now returns the time as objects carry it: whole seconds.
+// now returns the current time in whole seconds, as metadata has it.
 func now() metav1.Time { return metav1.NewTime(time.Now().Truncate(time.Second)) }

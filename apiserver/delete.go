@@ -59,8 +59,8 @@ func (s *Server) delete(w http.ResponseWriter, r *http.Request, res *servedResou
 	return nil
 }
 
-// remove deletes an object at once if it has no finalizers, else it marks it as being deleted. It
-// returns the object's last state either way, with a deletionTimestamp.
+// remove deletes an object without finalizers, and marks any other one as being deleted. It returns
+// the last state, with a deletionTimestamp.
 func (s *Server) remove(res *servedResource, q objectPath, p *metav1.Preconditions, dry bool) (raw []byte, o object, err error) {
 	st := res.storage
 	st.mu.Lock()
@@ -81,7 +81,7 @@ func (s *Server) remove(res *servedResource, q objectPath, p *metav1.Preconditio
 	if err := checkPreconditions(res, o, p); err != nil {
 		return nil, nil, err
 	}
-	if o.GetDeletionTimestamp() != nil && !finalized(o) { // it waits already
+	if o.GetDeletionTimestamp() != nil && !finalized(o) { // already being deleted
 		return oldRaw, o, nil
 	}
 	o.SetDeletionTimestamp(new(now()))
@@ -116,7 +116,7 @@ func checkPreconditions(res *servedResource, o object, p *metav1.Preconditions) 
 	return nil
 }
 
-// deleteCollection answers a DELETE of everything that a selector matches.
+// deleteCollection answers a DELETE of all objects that match a selector.
 func (s *Server) deleteCollection(w http.ResponseWriter, r *http.Request, res *servedResource, q objectPath) error {
 	options, err := deleteOptions(w, r)
 	if err != nil {
@@ -129,7 +129,7 @@ func (s *Server) deleteCollection(w http.ResponseWriter, r *http.Request, res *s
 	for _, o := range chosen {
 		at := objectPath{gvr: q.gvr, namespace: o.Namespace(), name: o.Name()}
 		_, _, err := s.remove(res, at, options.Preconditions, dryRun(r) || len(options.DryRun) > 0)
-		if err != nil && !apierrors.IsNotFound(err) { // somebody else was faster
+		if err != nil && !apierrors.IsNotFound(err) { // deleted meanwhile
 			return err
 		}
 	}

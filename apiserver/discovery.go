@@ -12,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/version"
 )
 
-// serverVersion is the kube-apiserver that this one resembles. Clients choose by it what they ask
-// for.
+// serverVersion is the version of kube-apiserver that this server resembles. Clients choose their
+// requests by it.
 var serverVersion = version.Info{
 	Major:        "1",
 	Minor:        "37",
@@ -22,7 +22,7 @@ var serverVersion = version.Info{
 	Platform:     "embedded",
 }
 
-// aggregatedType is the media type of a discovery document of everything.
+// aggregatedType is the media type of an aggregated discovery document.
 const aggregatedType = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 
 func writeJSON(w http.ResponseWriter, contentType string, v any) {
@@ -32,10 +32,10 @@ func writeJSON(w http.ResponseWriter, contentType string, v any) {
 		return
 	}
 	w.Header().Set("Content-Type", contentType)
-	_, _ = w.Write(text) // the client has gone: nobody to tell
+	_, _ = w.Write(text) // an error means that the client has gone
 }
 
-// acceptsAggregated reports whether the client wants the one document.
+// acceptsAggregated reports whether the client accepts aggregated discovery.
 func acceptsAggregated(r *http.Request) bool {
 	for part := range strings.SplitSeq(r.Header.Get("Accept"), ",") {
 		words := strings.Split(strings.ReplaceAll(part, " ", ""), ";")
@@ -67,7 +67,7 @@ func (s *Server) discoverRoot(w http.ResponseWriter, r *http.Request, core bool)
 	}
 }
 
-// groups returns all but the core group.
+// groups returns all groups but the core group.
 func (s *Server) groups() []metav1.APIGroup {
 	out := []metav1.APIGroup{}
 	for _, res := range s.registry.all() {
@@ -130,7 +130,7 @@ func (s *Server) discoverVersion(w http.ResponseWriter, r *http.Request, gv sche
 	writeJSON(w, "application/json", list)
 }
 
-// aggregated returns one document of all resources: of the core group, or of all others.
+// aggregated returns the discovery document of the core group, or of all others.
 func (s *Server) aggregated(core bool) *apidiscovery.APIGroupDiscoveryList {
 	out := &apidiscovery.APIGroupDiscoveryList{
 		TypeMeta: metav1.TypeMeta{Kind: "APIGroupDiscoveryList", APIVersion: "apidiscovery.k8s.io/v2"},

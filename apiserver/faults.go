@@ -18,30 +18,28 @@ type Faults struct {
 	rules         []*Rule
 	bookmarkDelay time.Duration
 	noBookmarks   bool
-	released      chan struct{} // closed when the server closes: ends what is held
+	released      chan struct{} // closed by Close; ends all holds
 }
 
-// Rule is one misbehaviour. Of several that match a request the first one added counts. One of Err,
-// Cut, CutCleanly and Hold is set, or Hold and one of the others.
+// Rule is one fault. If several rules match a request, the first one added applies. Set one of Err,
+// Cut and Hold, or Hold with one of the others. CutCleanly goes with Cut.
 type Rule struct {
-	// Match says which requests. nil: all. See [Match].
+	// Match reports whether the rule applies to a request. nil: to all. See [Match].
 	Match func(*http.Request) bool
-	// Times is for how many requests. Zero: for all that come.
+	// Times is the number of requests that the rule applies to. 0: all.
 	Times int
-	// Err is the answer, in place of the real one. An apierrors.StatusError becomes a Status, with
+	// Err is returned instead of the real answer. An apierrors.StatusError becomes a Status, with
 	// its Retry-After.
 	Err error
-	// Cut breaks the connection after so many bytes of the body were sent; the headers are sent in
-	// any case.
+	// Cut breaks the connection after that many bytes of the body. The headers are always sent.
 	Cut *int64
-	// CutCleanly ends the body there as if it were complete.
+	// CutCleanly makes Cut end the body as if it were complete.
 	CutCleanly bool
-	// Hold, while it is open, makes the request wait before anything is answered. Close ends the
-	// waiting too.
+	// Hold delays the answer until the channel is closed, or the server is.
 	Hold <-chan struct{}
 }
 
-// Match makes a Rule's Match for requests of one verb (get, list, watch, create, update, patch,
+// Match returns a Rule.Match for requests of one verb (get, list, watch, create, update, patch,
 // delete, deletecollection) on one resource, such as pods. Empty means any.
 func Match(verb, resource string) func(*http.Request) bool {
 	return func(r *http.Request) bool {
@@ -73,7 +71,7 @@ func verbOf(r *http.Request, q objectPath) string {
 	return "get"
 }
 
-// Add makes a rule count from now on, and returns how to take it back.
+// Add adds a rule. remove removes it again.
 func (f *Faults) Add(r Rule) (remove func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -89,8 +87,8 @@ func (f *Faults) Add(r Rule) (remove func()) {
 	}
 }
 
-// Bookmarks makes watches that begin from now on get the bookmark that ends their initial events
-// late, or, like on a server that does not know sendInitialEvents, no bookmark at all.
+// Bookmarks delays the bookmark that ends the initial events, for watches that begin from now on.
+// With never they get no bookmarks at all, as from a server that does not know sendInitialEvents.
 func (f *Faults) Bookmarks(late time.Duration, never bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -103,7 +101,7 @@ func (f *Faults) bookmarks() (time.Duration, bool) {
 	return f.bookmarkDelay, f.noBookmarks
 }
 
-// ruleFor returns the rule for a request, and the channel that ends what is held.
+// ruleFor returns the rule for a request, and the channel that ends holds.
 func (f *Faults) ruleFor(r *http.Request) (*Rule, <-chan struct{}) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -124,7 +122,7 @@ func (f *Faults) ruleFor(r *http.Request) (*Rule, <-chan struct{}) {
 	return nil, nil
 }
 
-// release ends everything that is held.
+// release ends all holds.
 func (f *Faults) release() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -138,8 +136,7 @@ func (f *Faults) release() {
 	}
 }
 
-// apply does to a request what the rules say. done: it is answered. Otherwise the answer goes to
-// the writer that it returns.
+// apply applies the rule for a request. If done is false, the answer must be written to out.
 func (f *Faults) apply(w http.ResponseWriter, r *http.Request) (out http.ResponseWriter, done bool) {
 	rule, released := f.ruleFor(r)
 	if rule == nil {
@@ -162,7 +159,7 @@ func (f *Faults) apply(w http.ResponseWriter, r *http.Request) (out http.Respons
 	return w, false
 }
 
-// truncatingWriter is a connection that breaks after so many bytes.
+// truncatingWriter ends a response after left bytes.
 type truncatingWriter struct {
 	http.ResponseWriter
 	left  int64
@@ -170,10 +167,10 @@ type truncatingWriter struct {
 	begun bool
 }
 
-// Unwrap is for http.ResponseController.
+// Unwrap returns the wrapped writer, for http.ResponseController.
 func (c *truncatingWriter) Unwrap() http.ResponseWriter { return c.ResponseWriter }
 
-// WriteHeader sends the headers at once, without a length that would not be kept.
+// WriteHeader sends the headers without a Content-Length, which would be wrong.
 func (c *truncatingWriter) WriteHeader(code int) {
 	if !c.begun {
 		c.begun = true

@@ -7,8 +7,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// serveOpenAPI answers requests for schemas. There are none; but the documents of version 3 say
-// which parameters a PATCH takes, without which kubectl does not apply anything.
+// serveOpenAPI answers requests for schemas. It has none, but the documents of version 3 say which
+// parameters a PATCH takes, which kubectl apply needs.
 func (s *Server) serveOpenAPI(w http.ResponseWriter, r *http.Request, path []string) {
 	if path[0] != "v3" {
 		notFound(w, r)
@@ -45,7 +45,7 @@ func (s *Server) serveOpenAPI(w http.ResponseWriter, r *http.Request, path []str
 	})
 }
 
-// openAPIRoot reports where the document of each version is.
+// openAPIRoot returns the paths of the documents.
 func (s *Server) openAPIRoot() map[string]any {
 	out := map[string]any{}
 	for _, res := range s.registry.all() {
@@ -55,7 +55,7 @@ func (s *Server) openAPIRoot() map[string]any {
 	return out
 }
 
-// root returns the path of a version.
+// root returns the path of the group version.
 func (res *servedResource) root() string {
 	if res.Group == "" {
 		return "/api/" + res.Version
@@ -63,7 +63,7 @@ func (res *servedResource) root() string {
 	return "/apis/" + res.Group + "/" + res.Version
 }
 
-// path returns where an object is, with its variables.
+// path returns the path template of an object.
 func (res *servedResource) path() string {
 	path := res.root()
 	if res.Namespaced {

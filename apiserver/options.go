@@ -6,44 +6,45 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Options says what a server holds and how it behaves. The zero value is an empty server on a free
-// port of loopback that knows the built-in kinds.
+// Options configure a Server. The zero value is an empty server on a free port of loopback that
+// serves the built-in kinds.
 type Options struct {
 	// Listen is the TCP address to listen on. Empty: 127.0.0.1:0, a free port.
 	Listen string
-	// Pods is how many simulated pods there are at the start. They run on simulated nodes in
-	// simulated namespaces. Zero: none.
+	// Pods is the number of simulated pods at the start, on simulated nodes and in simulated
+	// namespaces.
 	Pods int
 	// Seed makes the simulated pods, their uids and the churn reproducible. Any value will do.
 	Seed uint64
-	// Churn is how many of the simulated pods change in a second, through the ordinary write path:
-	// most changes are a status as a kubelet reports it, and now and then a pod is deleted and
-	// another created. It runs from New to StopChurn or Close. Zero: nothing changes.
+	// Churn is the number of changes to simulated pods in a second, from New until StopChurn or
+	// Close. They take the ordinary write path. Most change a status as a kubelet does; some delete
+	// a pod and create another. 0: none.
 	Churn float64
-	// Resources are known from the start besides the built-in ones.
+	// Resources are custom resources that are registered from the start.
 	Resources []Resource
-	// Faults, when not nil, makes the server misbehave. It can be changed while the server runs.
+	// Faults makes the server misbehave. It may be changed while the server runs. nil: none.
 	Faults *Faults
-	// LogBytes bounds the change log of each resource. A WATCH from a resourceVersion that has left
-	// it gets 410 Expired. Zero: 8 MiB.
+	// LogBytes bounds the change log of each resource. A WATCH from a resourceVersion that is no
+	// longer in it gets 410 Expired. 0: 8 MiB.
 	LogBytes int64
-	// BookmarkInterval is how often a watcher that allows bookmarks gets one. Zero: a minute.
+	// BookmarkInterval is the time between two bookmarks of a watcher that allows them. 0: one
+	// minute.
 	BookmarkInterval time.Duration
-	// MinWatch is the least time that a WATCH without timeoutSeconds lasts: a random time between
-	// it and twice that. Zero: 30 minutes.
+	// MinWatch is the least duration of a WATCH without timeoutSeconds, which lasts a random time
+	// between MinWatch and twice that. 0: 30 minutes.
 	MinWatch time.Duration
 }
 
-// Resource is a custom resource in one version. Its objects are kept as JSON, as they came.
+// Resource is one version of a custom resource. Its objects are stored as JSON, as they were sent.
 type Resource struct {
 	schema.GroupVersionResource
 	Kind       string
-	ListKind   string   // empty: Kind with "List" behind it
+	ListKind   string   // empty: Kind + "List"
 	Singular   string   // empty: Kind in lower case
 	ShortNames []string // for example "po"
 	Categories []string // for example "all"
 	Namespaced bool
-	// Status makes /status a subresource: it is then the only way to change status, and it changes
+	// Status enables the status subresource. Then only it can change the status, and it changes
 	// nothing else.
 	Status bool
 	// SelectableFields are field paths, such as "spec.color", that field selectors may name.

@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 )
 
-// patcher makes the patched text of an object's JSON.
+// patcher applies a patch to the JSON of an object.
 type patcher func(text []byte) ([]byte, error)
 
 // patch answers a PATCH.
@@ -37,7 +37,7 @@ func (s *Server) patch(w http.ResponseWriter, r *http.Request, res *servedResour
 		if err != nil {
 			return nil, err
 		}
-		if patched.GetResourceVersion() == "" { // the patch took it away: it does not care
+		if patched.GetResourceVersion() == "" { // the patch removed it: no precondition
 			patched.SetResourceVersion(version)
 		}
 		return patched, nil
@@ -48,7 +48,7 @@ func (s *Server) patch(w http.ResponseWriter, r *http.Request, res *servedResour
 	return res.cache.WriteObject(w, r, http.StatusOK, raw)
 }
 
-// patcher reads the patch of a request.
+// patcher parses the patch of a request.
 func (res *servedResource) patcher(w http.ResponseWriter, r *http.Request) (patcher, error) {
 	mediaType, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if err != nil {
@@ -76,7 +76,7 @@ func (res *servedResource) patcher(w http.ResponseWriter, r *http.Request) (patc
 		string(types.JSONPatchType) + ", " + string(types.MergePatchType) + ", " + string(types.StrategicMergePatchType))
 }
 
-// maxPatchOperations is kube-apiserver's limit for one JSON patch.
+// maxPatchOperations bounds a JSON patch, as in kube-apiserver.
 const maxPatchOperations = 10_000
 
 func jsonPatcher(body []byte) (patcher, error) {
@@ -135,7 +135,7 @@ func errUnprocessable(err error) error {
 	}}
 }
 
-// decodeJSON reads one JSON value and keeps numbers as they are written.
+// decodeJSON decodes one JSON value and keeps numbers as written.
 func decodeJSON(text []byte) (any, error) {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.UseNumber()

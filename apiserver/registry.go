@@ -13,12 +13,12 @@ import (
 	"github.com/weirproject/weir/internal/wire"
 )
 
-// registry is what the server knows. Safe for concurrent use.
+// registry holds the served resources. It is safe for concurrent use.
 type registry struct {
 	mu        sync.RWMutex
 	resources map[schema.GroupVersionResource]*servedResource
-	storages  map[schema.GroupResource]*storage // of the kinds, one for all versions
-	retired   []*storage                        // of resources that were unregistered: their watchers may still be reading
+	storages  map[schema.GroupResource]*storage // one for all versions of a resource
+	retired   []*storage                        // of unregistered resources, whose watchers may still read
 	closed    bool
 }
 
@@ -29,7 +29,7 @@ func (g *registry) find(gvr schema.GroupVersionResource) (*servedResource, bool)
 	return res, ok
 }
 
-// all kinds, sorted by group, by version with the preferred one first, and by name.
+// all returns all resources, sorted by group, version (preferred first) and name.
 func (g *registry) all() []*servedResource {
 	g.mu.RLock()
 	defer g.mu.RUnlock()
@@ -46,8 +46,8 @@ func (g *registry) all() []*servedResource {
 	return out
 }
 
-// Register makes a custom resource known, or changes what is known of one version of it: its
-// objects stay, and watches on it end. A built-in resource cannot be registered.
+// Register adds one version of a custom resource, or replaces it: its objects stay, and its watches
+// end. A built-in resource cannot be registered.
 func (s *Server) Register(r Resource) error {
 	return s.register(r, nil)
 }
@@ -55,7 +55,7 @@ func (s *Server) Register(r Resource) error {
 func (s *Server) register(r Resource, goType reflect.Type) error {
 	gvr := r.GroupVersionResource
 	if gvr.Version == "" || gvr.Resource == "" || r.Kind == "" {
-		return fmt.Errorf("embedded API server: a resource needs a version, a resource and a kind: %+v", r)
+		return fmt.Errorf("apiserver: a resource needs a version, a resource and a kind: %+v", r)
 	}
 	g := &s.registry
 	g.mu.Lock()
@@ -65,11 +65,11 @@ func (s *Server) register(r Resource, goType reflect.Type) error {
 	}
 	old := g.resources[gvr]
 	if old != nil && old.goType != nil {
-		return fmt.Errorf("embedded API server: %v is built in", gvr)
+		return fmt.Errorf("apiserver: %v is built in", gvr)
 	}
 	st := g.storages[gvr.GroupResource()]
 	if st != nil && (st.encoding == wire.Protobuf) != (goType != nil) {
-		return fmt.Errorf("embedded API server: another version of %v is built in", gvr)
+		return fmt.Errorf("apiserver: another version of %v is built in", gvr)
 	}
 	if st == nil {
 		enc := wire.JSON
@@ -92,15 +92,15 @@ func (s *Server) register(r Resource, goType reflect.Type) error {
 	return nil
 }
 
-// Unregister makes one version of a custom resource unknown again, and with its last version its
-// objects. Their watchers see them deleted, then their watches end. It reports whether the version
-// was known.
+// Unregister removes one version of a custom resource, and with the last version its objects.
+// Watchers get the deletions, and then their watches end. It reports whether the version was
+// registered.
 func (s *Server) Unregister(gvr schema.GroupVersionResource) bool {
 	return s.unregister(gvr)
 }
 
-// unregister is Unregister for several versions at once, so that the watchers of all of them see
-// the objects deleted.
+// unregister is Unregister for several versions at once, so that the watchers of all of them get
+// the deletions.
 func (s *Server) unregister(gvrs ...schema.GroupVersionResource) bool {
 	var removed []*servedResource
 	for _, gvr := range gvrs {
@@ -119,8 +119,8 @@ func (s *Server) unregister(gvrs ...schema.GroupVersionResource) bool {
 	return len(removed) > 0
 }
 
-// remove forgets one version, and says whether it was the last of its resource. A built-in one, or
-// one that is unknown, is nil.
+// remove removes one version, and reports whether it was the last of its resource. It returns nil
+// for a built-in or unknown one.
 func (g *registry) remove(gvr schema.GroupVersionResource) (res *servedResource, last bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

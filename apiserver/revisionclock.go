@@ -6,26 +6,26 @@ import (
 	"sync"
 )
 
-// revisionClock is the counter that every write of the server takes its resourceVersion from. The
-// zero value stands at 0. Safe for concurrent use.
+// revisionClock counts resourceVersions; every write takes the next one. The zero value is at 0. It
+// is safe for concurrent use.
 type revisionClock struct {
 	mu      sync.RWMutex
 	now     uint64
-	waiters []*waiter // as many as there are requests that wait
+	waiters []*waiter // one for each waiting request
 }
 
 type waiter struct {
 	until uint64
-	done  chan struct{} // closed when now has reached until
+	done  chan struct{} // closed when now reaches until
 }
 
-// advance gives write the next resourceVersion. What it does is seen by Observe as one step with
-// the counter. If it fails the counter stays, so write must then have changed nothing.
+// advance calls write with the next resourceVersion. Observe sees the write and the counter change
+// in one step. If write fails, it must have changed nothing, and the counter stays.
 func (c *revisionClock) advance(write func(resourceVersion uint64) error) error {
 	return c.advanceBy(1, write)
 }
 
-// advanceBy takes n resourceVersions at once; write gets the last.
+// advanceBy takes n resourceVersions at once, and calls write with the last.
 func (c *revisionClock) advanceBy(n uint64, write func(resourceVersion uint64) error) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

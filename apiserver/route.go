@@ -12,16 +12,16 @@ import (
 	"github.com/weirproject/weir/internal/watchcache"
 )
 
-// objectPath is what the path of a request for objects says.
+// objectPath is the parsed path of a request for objects.
 type objectPath struct {
 	gvr         schema.GroupVersionResource
 	namespace   string
-	name        string // empty: the collection
+	name        string // empty: a collection
 	subresource string
-	oldWatch    bool // the old way to ask for a watch: /api/v1/watch/…
+	oldWatch    bool // the deprecated /api/v1/watch/…
 }
 
-// parsePath reads the path of a request for objects. ok is false for any other path.
+// parsePath parses the path of a request for objects. ok is false for any other path.
 func parsePath(path string) (q objectPath, ok bool) {
 	parts := strings.Split(strings.Trim(path, "/"), "/")
 	switch {
@@ -37,8 +37,8 @@ func parsePath(path string) (q objectPath, ok bool) {
 	if parts[0] == "watch" {
 		q.oldWatch, parts = true, parts[1:]
 	}
-	// Below a namespace, "status" and "finalize" are its subresources; everything else is a
-	// resource in it.
+	// Below a namespace, "status" and "finalize" are subresources, and everything else is a
+	// resource.
 	if len(parts) > 2 && parts[0] == "namespaces" && !(len(parts) == 3 && (parts[2] == "status" || parts[2] == "finalize")) {
 		q.namespace, parts = parts[1], parts[2:]
 	}
@@ -73,7 +73,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.serveOther(w, r)
 }
 
-// serveOther answers everything that is not about objects.
+// serveOther answers requests that are not for objects.
 func (s *Server) serveOther(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		watchcache.WriteError(w, r, errMethod(r))
@@ -114,7 +114,7 @@ func (s *Server) serveTop(w http.ResponseWriter, r *http.Request, name string) {
 	}
 }
 
-// notFound is the answer for a path that leads nowhere. It names no object: a resource may be
+// notFound answers 404 for an unknown path. It names no object, because even the resource may be
 // unknown.
 func notFound(w http.ResponseWriter, r *http.Request) {
 	watchcache.WriteError(w, r, &apierrors.StatusError{ErrStatus: metav1.Status{
@@ -165,7 +165,7 @@ func (s *Server) serveObjects(w http.ResponseWriter, r *http.Request, q objectPa
 	}
 }
 
-// write does a write and answers it. An error is returned only when nothing was answered.
+// write does a write and answers it. It returns an error only if it has written nothing.
 func (s *Server) write(w http.ResponseWriter, r *http.Request, res *servedResource, q objectPath) error {
 	if err := res.cache.Accepts(r); err != nil {
 		return err

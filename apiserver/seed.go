@@ -18,10 +18,10 @@ var (
 	namespacesResource = schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
 )
 
-// systemNamespaces are in every cluster.
+// systemNamespaces exist in every cluster.
 var systemNamespaces = []string{"default", "kube-node-lease", "kube-public", "kube-system"}
 
-// seed creates the namespaces and the simulated pods and starts the churn.
+// seed creates the namespaces and the simulated pods, and starts the churn.
 func (s *Server) seed() error {
 	sim := podsim.New(s.opts.Pods, s.opts.Seed)
 	namespaces, _ := s.registry.find(namespacesResource)
@@ -42,11 +42,10 @@ func (s *Server) seed() error {
 	return nil
 }
 
-// seedChunk is how many pods are made before they are stored.
+// seedChunk is how many pods are created before they are stored.
 const seedChunk = 512
 
-// seed stores all pods, each with a resourceVersion of its own, as what was there before the
-// history begins.
+// seed stores all pods, each with a resourceVersion of its own, before the history begins.
 func (st *storage) seed(sim *podsim.Pods) error {
 	st.mu.Lock()
 	defer st.mu.Unlock()
@@ -61,10 +60,10 @@ func (st *storage) seed(sim *podsim.Pods) error {
 			}
 			for _, raw := range made {
 				if err := wire.ReadMeta(st.encoding, raw, &st.meta); err != nil {
-					return fmt.Errorf("embedded API server: a simulated pod: %w", err)
+					return fmt.Errorf("apiserver: a simulated pod: %w", err)
 				}
 				if err := st.writer.Put(&st.meta, raw); err != nil {
-					return fmt.Errorf("embedded API server: a simulated pod: %w", err)
+					return fmt.Errorf("apiserver: a simulated pod: %w", err)
 				}
 			}
 		}
@@ -74,7 +73,7 @@ func (st *storage) seed(sim *podsim.Pods) error {
 	})
 }
 
-// makePods makes the pods from, from+1, … on all processors; pod i gets resourceVersion first+i.
+// makePods encodes the pods from, from+1, … on all processors. Pod i gets resourceVersion first+i.
 func makePods(out [][]byte, sim *podsim.Pods, from int, first uint64) error {
 	workers := runtime.GOMAXPROCS(0)
 	errs := make([]error, workers)
@@ -93,7 +92,7 @@ func makePods(out [][]byte, sim *podsim.Pods, from int, first uint64) error {
 	wg.Wait()
 	for _, err := range errs {
 		if err != nil {
-			return fmt.Errorf("embedded API server: a simulated pod: %w", err)
+			return fmt.Errorf("apiserver: a simulated pod: %w", err)
 		}
 	}
 	return nil

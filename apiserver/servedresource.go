@@ -9,8 +9,7 @@ import (
 	"github.com/weirproject/weir/internal/watchcache"
 )
 
-// servedResource is one resource in one version, as it is served. It is not changed once it is
-// made.
+// servedResource is one version of a resource, as it is served. It is immutable.
 type servedResource struct {
 	Resource
 	codec
@@ -18,13 +17,13 @@ type servedResource struct {
 	cache   *watchcache.Cache
 }
 
-// verbs that every resource here has, in the order of discovery.
+// verbs are the verbs of every resource, in the order of discovery.
 var verbs = []string{"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"}
 
-// statusVerbs are those of the subresource.
+// statusVerbs are the verbs of the status subresource.
 var statusVerbs = []string{"get", "patch", "update"}
 
-// complete fills in what may be left out.
+// complete sets optional fields that are empty.
 func (r Resource) complete() Resource {
 	if r.ListKind == "" {
 		r.ListKind = r.Kind + "List"
@@ -35,7 +34,7 @@ func (r Resource) complete() Resource {
 	return r
 }
 
-// newServedResource makes a kind over its storage.
+// newServedResource returns a resource over its storage.
 func (s *Server) newServedResource(r Resource, goType reflect.Type, st *storage) (*servedResource, error) {
 	r = r.complete()
 	res := &servedResource{Resource: r, storage: st}

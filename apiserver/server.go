@@ -13,8 +13,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Server is an API server. It is an [http.Handler], ready as soon as New returns, and it can listen
-// by itself: call Start or Run. Its methods are safe for concurrent use.
+// Server is an API server. It is an [http.Handler], ready as soon as New returns. Start or Run make
+// it listen by itself. Its methods are safe for concurrent use.
 type Server struct {
 	opts     Options
 	faults   *Faults
@@ -32,15 +32,15 @@ type Server struct {
 	requests sync.WaitGroup // in ServeHTTP; not added to once closed is set
 }
 
-// ErrClosed is what the methods of a closed server answer.
-var ErrClosed = errors.New("embedded API server: closed")
+// ErrClosed is returned by the methods of a closed server.
+var ErrClosed = errors.New("apiserver: closed")
 
-// firstVersion is the resourceVersion at which a server begins. Lower ones are as good as
-// compacted, and 0 and 1 mean something else or look like it.
+// firstVersion is the first resourceVersion of a server. Lower ones count as compacted; 0 and 1
+// would be mistaken for special values.
 const firstVersion = 1000
 
-// New makes a server and seeds it. It starts no listener; it is usable as an [http.Handler] at
-// once. Close it in any case.
+// New returns a seeded server that does not listen yet. It is usable as an [http.Handler] at once.
+// The caller must Close it.
 func New(o Options) (*Server, error) {
 	s := &Server{
 		opts:   o,
@@ -62,7 +62,7 @@ func New(o Options) (*Server, error) {
 	return s, nil
 }
 
-// registerAll registers what is known from the start and seeds it.
+// registerAll registers the built-in resources and Options.Resources, and seeds the server.
 func (s *Server) registerAll() error {
 	known, err := builtins()
 	if err != nil {
@@ -81,7 +81,7 @@ func (s *Server) registerAll() error {
 	return s.seed()
 }
 
-// Start listens and returns. A second call does nothing.
+// Start listens and returns. A second call does nothing. It returns ErrClosed after Close.
 func (s *Server) Start() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -97,7 +97,7 @@ func (s *Server) Start() error {
 	}
 	l, err := net.Listen("tcp", addr)
 	if err != nil {
-		return fmt.Errorf("embedded API server: %w", err)
+		return fmt.Errorf("apiserver: %w", err)
 	}
 	s.listener, s.served = l, make(chan struct{})
 	s.server = &http.Server{Handler: s, ReadHeaderTimeout: 30 * time.Second}
@@ -108,7 +108,7 @@ func (s *Server) Start() error {
 	return nil
 }
 
-// Run listens until ctx ends, then closes the server. It returns nil when ctx ended it.
+// Run serves until ctx ends, then closes the server. It returns nil if ctx ended it.
 func (s *Server) Run(ctx context.Context) error {
 	if err := s.Start(); err != nil {
 		return err
@@ -117,7 +117,7 @@ func (s *Server) Run(ctx context.Context) error {
 	return s.Close()
 }
 
-// URL returns where the server listens, for example http://127.0.0.1:33017; empty before Start.
+// URL returns the server's address, for example http://127.0.0.1:33017; empty before Start.
 func (s *Server) URL() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -127,28 +127,27 @@ func (s *Server) URL() string {
 	return "http://" + s.listener.Addr().String()
 }
 
-// Config returns a client's configuration for the server, without a limit on its request rate. Each
-// call makes a new one.
+// Config returns a client configuration for the server, without a request limit. Each call returns
+// a new one.
 func (s *Server) Config() *rest.Config {
 	return &rest.Config{Host: s.URL(), QPS: -1}
 }
 
-// Compact forgets the history of all resources: a resourceVersion from before is answered with 410
-// Expired.
+// Compact expires all earlier resourceVersions of all resources: they get 410 Expired.
 func (s *Server) Compact() {
 	for _, res := range s.registry.all() {
 		res.cache.Compact()
 	}
 }
 
-// ResourceVersion is that of the last write.
+// ResourceVersion returns the resourceVersion of the last write.
 func (s *Server) ResourceVersion() uint64 {
 	var now uint64
 	s.clock.Observe(func(rv uint64) { now = rv })
 	return now
 }
 
-// begin lets a request in, unless the server is closed.
+// begin admits a request, unless the server is closed.
 func (s *Server) begin() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -159,9 +158,9 @@ func (s *Server) begin() bool {
 	return true
 }
 
-// Close ends every request, watches included, and waits for them. A second call does nothing. Where
-// somebody else's server calls ServeHTTP, a request whose body its client does not send is that
-// server's to end.
+// Close ends every request, watches included, and waits for them. A second call does nothing. If
+// another server calls ServeHTTP, that server must end requests whose client does not send the
+// body.
 func (s *Server) Close() error {
 	s.mu.Lock()
 	already := s.closed

@@ -8,13 +8,13 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// statusField returns the Status of an object of a Go type. ok is false if it has none.
+// statusField returns the Status field of a typed object. ok is false if it has none.
 func statusField(o object) (v reflect.Value, ok bool) {
 	v = reflect.ValueOf(o).Elem().FieldByName("Status")
 	return v, v.IsValid()
 }
 
-// copyStatus gives to the status of from.
+// copyStatus copies the status from one object to another.
 func copyStatus(to, from object) {
 	if u, ok := to.(*unstructured.Unstructured); ok {
 		status, found := from.(*unstructured.Unstructured).Object["status"]
@@ -34,13 +34,13 @@ func copyStatus(to, from object) {
 	}
 }
 
-// resetStatus makes the status that of a new object.
+// resetStatus sets the status of a new object.
 func resetStatus(o object) {
 	switch o := o.(type) {
 	case *unstructured.Unstructured:
 		delete(o.Object, "status")
 		return
-	case *corev1.Node: // kubelets create it with its status
+	case *corev1.Node: // kubelets create it with a status
 		return
 	case *corev1.Pod:
 		o.Status = corev1.PodStatus{Phase: corev1.PodPending}

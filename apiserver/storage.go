@@ -11,29 +11,30 @@ import (
 	"github.com/weirproject/weir/internal/wire"
 )
 
-// storage keeps the objects of one resource, in all its versions. Its writes are serialized.
+// storage stores the objects of one resource, for all its versions. Writes are serialized.
 type storage struct {
 	clock    *revisionClock
 	encoding wire.Encoding
-	// apiVersion that unstructured objects are kept with: that of the version that was known first.
+	// apiVersion is the apiVersion inside stored unstructured objects: that of the first registered
+	// version.
 	apiVersion string
 
 	store   *store.Store
 	history *watchcache.History
 
-	mu           sync.Mutex    // held over a whole read-modify-write, and for the writer
+	mu           sync.Mutex    // held over a whole read-modify-write
 	writer       *store.Writer // used under mu and within clock.advance
 	unregistered bool          // the resource is no longer served
 	meta         wire.Meta
 }
 
-// errUnregistered is what a write gets that was on its way when its resource ceased to be.
-var errUnregistered = errors.New("embedded API server: the resource is no longer served")
+// errUnregistered is returned to a write that was in progress when its resource was unregistered.
+var errUnregistered = errors.New("apiserver: the resource is no longer served")
 
 func newStorage(c *revisionClock, enc wire.Encoding, apiVersion string, logBytes int64) *storage {
 	st := store.New(store.Config{Encoding: enc, KeepLog: true, LogBytes: logBytes})
 	s := &storage{clock: c, encoding: enc, apiVersion: apiVersion, store: st, writer: st.Writer(store.Scope{})}
-	c.Observe(func(rv uint64) { // nothing there, and that is all: synced
+	c.Observe(func(rv uint64) { // an empty list, so that the store is synced
 		s.writer.BeginReplace(false)
 		s.writer.EndReplace(formatVersion(rv))
 		s.history = watchcache.NewHistory(0, rv, st.Revision())
@@ -41,7 +42,7 @@ func newStorage(c *revisionClock, enc wire.Encoding, apiVersion string, logBytes
 	return s
 }
 
-// put stores an object's bytes under the next resourceVersion and returns them with it. The caller
+// put stores an object under the next resourceVersion and returns its bytes with it. The caller
 // holds mu.
 func (s *storage) put(raw []byte) ([]byte, error) {
 	var out []byte
@@ -56,7 +57,7 @@ func (s *storage) put(raw []byte) ([]byte, error) {
 		return nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("embedded API server: %w", err)
+		return nil, fmt.Errorf("apiserver: %w", err)
 	}
 	return out, nil
 }
@@ -76,12 +77,12 @@ func (s *storage) remove(raw []byte) ([]byte, error) {
 		return nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("embedded API server: %w", err)
+		return nil, fmt.Errorf("apiserver: %w", err)
 	}
 	return out, nil
 }
 
-// stamp returns a copy of raw that carries rv, and leaves its metadata in s.meta.
+// stamp returns a copy of raw with resourceVersion rv, and sets s.meta.
 func (s *storage) stamp(raw []byte, rv uint64) ([]byte, error) {
 	out, err := wire.AppendWithResourceVersion(nil, s.encoding, raw, formatVersion(rv))
 	if err != nil {
@@ -90,7 +91,7 @@ func (s *storage) stamp(raw []byte, rv uint64) ([]byte, error) {
 	return out, wire.ReadMeta(s.encoding, out, &s.meta)
 }
 
-// apply makes what was put visible, as of rv.
+// apply publishes the buffered write at rv.
 func (s *storage) apply(rv uint64) {
 	if s.writer.Flush() > 0 {
 		s.history.Add(rv, s.store.Revision())
@@ -98,7 +99,7 @@ func (s *storage) apply(rv uint64) {
 	s.writer.Progress(formatVersion(rv))
 }
 
-// get returns the newest bytes of an object.
+// get returns the current bytes of an object.
 func (s *storage) get(key string) (raw []byte, ok bool, err error) {
 	o, ok := s.store.Get(key)
 	if !ok {
@@ -108,10 +109,10 @@ func (s *storage) get(key string) (raw []byte, ok bool, err error) {
 	return raw, true, err
 }
 
-// close ends the store; what follows it ends too.
+// close closes the store, which ends its readers.
 func (s *storage) close() { s.store.Close() }
 
-// deleteAll deletes everything and refuses what comes later.
+// deleteAll deletes all objects and refuses later writes.
 func (s *storage) deleteAll() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -119,13 +120,13 @@ func (s *storage) deleteAll() {
 	for o := range s.store.Snapshot().All() {
 		raw, err := o.AppendRaw(nil)
 		if err != nil {
-			continue // it cannot be told to anybody either
+			continue // its watchers could not read it either
 		}
 		_, _ = s.remove(raw)
 	}
 }
 
-// key of an object in its store.
+// key returns the key of an object in its store.
 func key(namespace, name string) string {
 	if namespace == "" {
 		return name

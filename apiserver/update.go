@@ -38,9 +38,8 @@ func (s *Server) put(w http.ResponseWriter, r *http.Request, res *servedResource
 
 const modifiedMessage = "the object has been modified; please apply your changes to the latest version and try again"
 
-// update replaces an object by what change makes of it and returns the new bytes. change gets a
-// copy of its own. A resourceVersion in its result must be the current one; without one the update
-// is unconditional.
+// update replaces an object by the result of change, and returns its new bytes. change gets a copy.
+// A resourceVersion in its result must be the current one; without one the update is unconditional.
 func (s *Server) update(res *servedResource, q objectPath, dry bool, change func(object) (object, error)) ([]byte, error) {
 	st := res.storage
 	st.mu.Lock()
@@ -70,7 +69,7 @@ func (s *Server) update(res *servedResource, q objectPath, dry bool, change func
 	switch {
 	case err != nil:
 		return nil, apierrors.NewInternalError(err)
-	case bytes.Equal(raw, oldRaw): // nothing changed, so nobody is told
+	case bytes.Equal(raw, oldRaw): // nothing changed: no event
 		return oldRaw, nil
 	case dry:
 		return raw, nil
@@ -86,13 +85,13 @@ func (s *Server) update(res *servedResource, q objectPath, dry bool, change func
 	return raw, s.afterWrite(res, o)
 }
 
-// finalized reports whether an object that is being deleted waits for nothing any more.
+// finalized reports whether an object is being deleted and has no finalizers left.
 func finalized(o object) bool {
 	return o.GetDeletionTimestamp() != nil && len(o.GetFinalizers()) == 0
 }
 
-// prepareUpdate checks an update and returns the object to be stored: o, with what an update cannot
-// change as it was in old, or, for the status subresource, old with the status of o.
+// prepareUpdate checks an update and returns the object to store: o with the immutable metadata of
+// old, or, for the status subresource, old with the status of o.
 func (s *Server) prepareUpdate(res *servedResource, q objectPath, o, old object) (object, error) {
 	if o.GetName() != old.GetName() || o.GetNamespace() != old.GetNamespace() {
 		return nil, apierrors.NewBadRequest("the name and the namespace of an object cannot be changed")

@@ -15,8 +15,8 @@ import (
 	"github.com/weirproject/weir/apiserver"
 )
 
-// TestClaim: in which order resources are let go.
-func TestClaim(t *testing.T) {
+// TestEvictionOrder: in which order resources are let go.
+func TestEvictionOrder(t *testing.T) {
 	const limit = 100
 	now := time.Now()
 	claimOf := func(name string, bytes int64, unread time.Duration, ready bool, watchers int64) evictionCandidate {

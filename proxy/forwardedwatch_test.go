@@ -14,9 +14,9 @@ import (
 	"testing/synctest"
 )
 
-// TestPassedWatchEndsBetweenEvents: whenever a watch that is passed on is ended, and however its
+// TestForwardedWatchEndsBetweenEvents: whenever a watch that is passed on is ended, and however its
 // body is cut into reads, its client gets whole events, the first ones, and then the end.
-func TestPassedWatchEndsBetweenEvents(t *testing.T) {
+func TestForwardedWatchEndsBetweenEvents(t *testing.T) {
 	formats := map[string]func(n int) []byte{
 		"application/json": func(n int) []byte { return append(bytes.Repeat([]byte("j"), n), '\n') },
 		"application/vnd.kubernetes.protobuf;stream=watch": func(n int) []byte {
@@ -69,8 +69,8 @@ func TestPassedWatchEndsBetweenEvents(t *testing.T) {
 	}
 }
 
-// TestPassedWatchBreaks: what breaks off by itself is not taken for an end in good order.
-func TestPassedWatchBreaks(t *testing.T) {
+// TestForwardedWatchBreaks: what breaks off by itself is not taken for an end in good order.
+func TestForwardedWatchBreaks(t *testing.T) {
 	broken := errors.New("broken")
 	for _, format := range []string{"application/json", "application/cbor-seq"} {
 		var fs forwardedWatches

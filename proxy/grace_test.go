@@ -148,9 +148,9 @@ func TestGraceEnds(t *testing.T) {
 	f.ends("no grace is left", lines)
 }
 
-// TestStrangers: tokens that nobody knows use up no more than their share of the reviews. A caller
+// TestReviewLimit: tokens that nobody knows use up no more than their share of the reviews. A caller
 // who is known is asked about all the same.
-func TestStrangers(t *testing.T) {
+func TestReviewLimit(t *testing.T) {
 	const list = "/api/v1/pods?resourceVersion=0"
 	u := startUpstream(t, apiserver.Options{Pods: 3})
 	f := startProxy(t, u, Options{Resources: []string{"pods"}})
@@ -210,9 +210,9 @@ func TestStrangers(t *testing.T) {
 	}
 }
 
-// TestVerdicts: what a review that failed means for reads of somebody who was allowed before, and
+// TestDecisions: what a review that failed means for reads of somebody who was allowed before, and
 // for more than reads.
-func TestVerdicts(t *testing.T) {
+func TestDecisions(t *testing.T) {
 	network := &url.Error{Op: "Post", URL: "https://upstream", Err: syscall.ECONNREFUSED}
 	refusal := apierrors.NewForbidden(schema.GroupResource{Resource: "subjectaccessreviews"}, "", nil)
 	for name, tt := range map[string]struct {
@@ -285,8 +285,8 @@ func TestVerdicts(t *testing.T) {
 	}
 }
 
-// TestKeeps: how long a watch goes on by what its rechecks say.
-func TestKeeps(t *testing.T) {
+// TestStillAllowed: how long a watch goes on by what its rechecks say.
+func TestStillAllowed(t *testing.T) {
 	type step struct {
 		v     decision
 		after time.Duration

@@ -79,8 +79,8 @@ func TestCostlySelectors(t *testing.T) {
 	}
 }
 
-// TestClasses: who may take which seats.
-func TestClasses(t *testing.T) {
+// TestPriorityLevels: who may take which seats.
+func TestPriorityLevels(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{})
 	f := startProxy(t, u, Options{})
 	lease := &url.URL{Path: "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/node"}
@@ -243,8 +243,8 @@ func TestWatchMemory(t *testing.T) {
 	f.until("it is let go", func() bool { return f.proxy.resources.shedCount.Load() > 0 && res.watchers.Load() == 1 })
 }
 
-// TestInfo: a request is let in as what it is answered as, however its query is written.
-func TestInfo(t *testing.T) {
+// TestRequestInfo: a request is let in as what it is answered as, however its query is written.
+func TestRequestInfo(t *testing.T) {
 	long := strings.Repeat("x", 2*maxInfoSelector)
 	for _, query := range []string{
 		"", "watch", "watch=", "watch=true", "watch=1", "watch=0", "watch=False", "watch=false", "watch=" + long, "watch=false" + long, "watch=0&watch=1",

@@ -281,9 +281,9 @@ func TestNamespaceOfNone(t *testing.T) {
 	}
 }
 
-// TestForms: metadata of a list is not asked for as that of one object, nor the reverse.
+// TestRepresentations: metadata of a list is not asked for as that of one object, nor the reverse.
 // kube-apiserver answers 406, in its own words.
-func TestForms(t *testing.T) {
+func TestRepresentations(t *testing.T) {
 	u, f := startPaths(t)
 	const of = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 	const list = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-func TestURLs(t *testing.T) {
+func TestRequestCache(t *testing.T) {
 	rc := newRequestCache()
 	const pods = "/api/v1/pods?resourceVersion=0&labelSelector=app%3Dweb"
 	get := func(method, target string, header ...string) parsedRequest {

@@ -23,9 +23,9 @@ var (
 	widgets      = schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"}
 )
 
-// TestTakenIn: what somebody who may have it asks for is held from then on, if there is a budget
+// TestHeldOnDemand: what somebody who may have it asks for is held from then on, if there is a budget
 // for it.
-func TestTakenIn(t *testing.T) {
+func TestHeldOnDemand(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{Pods: 50})
 	f := startProxy(t, u, Options{MemoryBudget: 64 << 20})
 	define(f)

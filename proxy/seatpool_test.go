@@ -81,10 +81,10 @@ func TestSeatsFair(t *testing.T) {
 	})
 }
 
-// TestSeatsClasses: when everybody has all that they may, system callers and leases still have
+// TestSeatsLevels: when everybody has all that they may, system callers and leases still have
 // seats, which nobody else takes; and when these are taken too, what becomes free goes to leases
 // first.
-func TestSeatsClasses(t *testing.T) {
+func TestSeatsLevels(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSeatPool(100, time.Minute)
 		for i := range s.shared() + s.reserved[levelEveryone] {
@@ -122,9 +122,9 @@ func TestSeatsClasses(t *testing.T) {
 	})
 }
 
-// TestSeatsForEverybody: anybody may have leases, so that those who ask for nothing else leave
+// TestSeatsForEveryone: anybody may have leases, so that those who ask for nothing else leave
 // others some seats.
-func TestSeatsForEverybody(t *testing.T) {
+func TestSeatsForEveryone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSeatPool(100, time.Minute)
 		ctx, cancel := context.WithCancel(t.Context())
@@ -182,7 +182,7 @@ func TestSeatsBounds(t *testing.T) {
 	})
 }
 
-func TestPeaks(t *testing.T) {
+func TestPeakGauge(t *testing.T) {
 	var p peakGauge
 	at := time.Unix(1000, 0)
 	p.add(at, 1)
@@ -197,7 +197,7 @@ func TestPeaks(t *testing.T) {
 	}
 }
 
-func TestClassNames(t *testing.T) {
+func TestLevelNames(t *testing.T) {
 	var all []string
 	for c := range priorityLevels {
 		all = append(all, c.String())

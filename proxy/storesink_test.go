@@ -63,7 +63,7 @@ func (b *bench) now() (rv uint64) {
 	return rv
 }
 
-func TestFeed(t *testing.T) {
+func TestStoreSink(t *testing.T) {
 	b := newBench(t, 0)
 	if b.now() != 5 || b.store.Len() != 2 {
 		t.Fatalf("at %d with %d objects", b.now(), b.store.Len())
@@ -112,10 +112,10 @@ func TestFeed(t *testing.T) {
 	}
 }
 
-// TestFeedRelist: what a relist finds to be gone comes first and what it finds changed in its
+// TestStoreSinkRelist: what a relist finds to be gone comes first and what it finds changed in its
 // order, so that whoever breaks off and goes on elsewhere misses nothing; nobody goes on here from
 // a state in between.
-func TestFeedRelist(t *testing.T) {
+func TestStoreSinkRelist(t *testing.T) {
 	b := newBench(t, 0)
 	if err := errors.Join(b.put(wire.Added, "gone", 6, 0), b.put(wire.Added, "new", 7, 0), b.put(wire.Added, "same", 8, 0)); err != nil {
 		t.Fatal(err)
@@ -169,8 +169,8 @@ func TestFeedRelist(t *testing.T) {
 	}
 }
 
-// TestFeedWait: whoever waits for a resourceVersion finds the history up to it.
-func TestFeedWait(t *testing.T) {
+// TestStoreSinkWait: whoever waits for a resourceVersion finds the history up to it.
+func TestStoreSinkWait(t *testing.T) {
 	b := newBench(t, 0)
 	b.mu.Lock() // as while a change is applied
 	waited := make(chan error, 1)
@@ -188,8 +188,8 @@ func TestFeedWait(t *testing.T) {
 	}
 }
 
-// TestFeedGivesUp: too much news, or an upstream that went back in time, is for a new store.
-func TestFeedGivesUp(t *testing.T) {
+// TestStoreSinkEndsSession: too much news, or an upstream that went back in time, is for a new store.
+func TestStoreSinkEndsSession(t *testing.T) {
 	b := newBench(t, 0)
 	b.BeginReplace(b.w, false)
 	var err error
@@ -206,10 +206,10 @@ func TestFeedGivesUp(t *testing.T) {
 	}
 }
 
-// TestFeedOfAnotherPast: an upstream that went back, and has come to the resourceVersions of before
+// TestStoreSinkOfAnotherPast: an upstream that went back, and has come to the resourceVersions of before
 // again by the time that it is listed, tells of objects that cannot have been there. A list that is
 // older than what is held proves nothing, nor does one that is whole.
-func TestFeedOfAnotherPast(t *testing.T) {
+func TestStoreSinkOfAnotherPast(t *testing.T) {
 	for _, c := range []struct {
 		name, object, uid string
 		rv                int
@@ -245,8 +245,8 @@ func TestFeedOfAnotherPast(t *testing.T) {
 	}
 }
 
-// TestFeedFull: what does not fit is not stored, from a list or from a watch.
-func TestFeedFull(t *testing.T) {
+// TestStoreSinkFull: what does not fit is not stored, from a list or from a watch.
+func TestStoreSinkFull(t *testing.T) {
 	b := newBench(t, 0)
 	b.full = errOverBudget
 	for _, kind := range []wire.EventType{0, wire.Added} {

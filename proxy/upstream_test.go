@@ -34,10 +34,10 @@ func passTo(t *testing.T, h http.HandlerFunc) *upstream {
 	return u
 }
 
-// TestConnectionsOfStrangers: kube-apiserver closes an HTTP/2 connection by which somebody came
+// TestConnectionsOfUnknownTokens: kube-apiserver closes an HTTP/2 connection by which somebody came
 // whom it does not know, and requests that are under way on it may be lost. So nobody whom it knows
 // shares one with them.
-func TestConnectionsOfStrangers(t *testing.T) {
+func TestConnectionsOfUnknownTokens(t *testing.T) {
 	var mu sync.Mutex
 	by := map[string]map[string]bool{} // connections by token
 	u := passTo(t, func(w http.ResponseWriter, r *http.Request) {
@@ -84,9 +84,9 @@ func TestConnectionsOfStrangers(t *testing.T) {
 	}
 }
 
-// TestBodiesAgain: a transport can send a body again whose request the upstream has not looked at,
+// TestBufferedBodies: a transport can send a body again whose request the upstream has not looked at,
 // as it says when it closes a connection.
-func TestBodiesAgain(t *testing.T) {
+func TestBufferedBodies(t *testing.T) {
 	u := passTo(t, func(http.ResponseWriter, *http.Request) {})
 	for _, size := range []int{1, maxBuffered, maxBuffered + 1} {
 		want := strings.Repeat("x", size)

@@ -27,8 +27,8 @@ func (r *recorder) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// TestGather writes to a connection while answers are being made, and looks at what goes out.
-func TestGather(t *testing.T) {
+// TestWriteBuffer writes to a connection while answers are being made, and looks at what goes out.
+func TestWriteBuffer(t *testing.T) {
 	large := string(bytes.Repeat([]byte("l"), writeBufferBytes+1))
 	half := string(bytes.Repeat([]byte("h"), writeBufferBytes/2))
 	for name, tc := range map[string]struct {
@@ -81,8 +81,8 @@ func TestGather(t *testing.T) {
 	}
 }
 
-// TestGatherFails: the error of a write that comes late is that of the next.
-func TestGatherFails(t *testing.T) {
+// TestWriteBufferFails: the error of a write that comes late is that of the next.
+func TestWriteBufferFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		conn := &recorder{err: net.ErrClosed}
 		wb := &writeBuffer{conn: conn}
@@ -98,8 +98,8 @@ func TestGatherFails(t *testing.T) {
 	})
 }
 
-// TestGatherOnlyHTTP2: nothing comes behind an answer of HTTP/1.
-func TestGatherOnlyHTTP2(t *testing.T) {
+// TestWriteBufferOnlyHTTP2: nothing comes behind an answer of HTTP/1.
+func TestWriteBufferOnlyHTTP2(t *testing.T) {
 	wb := &writeBuffer{}
 	bufferWrites((&http.Request{ProtoMajor: 1}).WithContext(wb.withContext(context.Background())))
 	bufferWrites(&http.Request{ProtoMajor: 2})

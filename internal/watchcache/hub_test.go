@@ -335,9 +335,9 @@ func TestHubWithBadObject(t *testing.T) {
 	})
 }
 
-// TestSharedOnce: an event that several watchers get is encoded once, and no more than a bounded
+// TestEncodedOnce: an event that several watchers get is encoded once, and no more than a bounded
 // part of them is kept.
-func TestSharedOnce(t *testing.T) {
+func TestEncodedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSource(t, 0, nil)
 		defer s.close()
@@ -366,7 +366,7 @@ func TestSharedOnce(t *testing.T) {
 	})
 }
 
-func TestSharedBound(t *testing.T) {
+func TestEncodeCacheBound(t *testing.T) {
 	var shared encodeCache
 	encoded := 0
 	get := func(rv uint64) {

@@ -89,9 +89,9 @@ func checkState(t *testing.T, s *source, rnd *rand.Rand, rv uint64, state map[st
 	}
 }
 
-// TestKeptStates: pages go on from a state that the log has forgotten, as long as not too many
+// TestStateCache: pages go on from a state that the log has forgotten, as long as not too many
 // others were begun since.
-func TestKeptStates(t *testing.T) {
+func TestStateCache(t *testing.T) {
 	s := newSource(t, 2000, nil)
 	defer s.close()
 	for i := range 5 {
@@ -235,9 +235,9 @@ func FuzzToken(f *testing.F) {
 	})
 }
 
-// TestGathered: changes that come in several rounds, as when the log is trimmed while a watcher
+// TestCoalescedChanges: changes that come in several rounds, as when the log is trimmed while a watcher
 // reads, are one change for each key.
-func TestGathered(t *testing.T) {
+func TestCoalescedChanges(t *testing.T) {
 	s := newSource(t, 0, nil)
 	defer s.close()
 	version := func(name string) *store.Object {
@@ -274,9 +274,9 @@ func (sc *stateCache) count() int {
 	return len(sc.states)
 }
 
-// TestKeptStatesExpire: a state that pages were cut from is let go after its time, however often it
+// TestStateCacheExpires: a state that pages were cut from is let go after its time, however often it
 // is read meanwhile.
-func TestKeptStatesExpire(t *testing.T) {
+func TestStateCacheExpires(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSource(t, 2000, nil)
 		defer s.close()

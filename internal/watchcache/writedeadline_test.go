@@ -29,9 +29,9 @@ func (w *stuckWriter) Write([]byte) (int, error) {
 	return 0, nil
 }
 
-// TestStall: a client that takes nothing is let go after a while, one that takes a little now and
+// TestWriteTimeout: a client that takes nothing is let go after a while, one that takes a little now and
 // then never; and Close waits for nobody for long.
-func TestStall(t *testing.T) {
+func TestWriteTimeout(t *testing.T) {
 	for _, closed := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			s := newSource(t, 0, func(cfg *Config) { cfg.WriteTimeout = 8 * time.Minute })

@@ -1,0 +1,102 @@
+package apiserver_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/weirproject/weir/internal/wire"
+)
+
+// rawWatch is a WATCH as bytes.
+type rawWatch struct {
+	t      *testing.T
+	code   int
+	header http.Header
+	body   io.ReadCloser
+	events *wire.WatchReader
+	enc    wire.Encoding
+	cancel context.CancelFunc
+}
+
+// watch begins a WATCH. header is a list of names and values.
+func (c *cluster) watch(path string, header ...string) *rawWatch {
+	c.t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.config.Host+path, nil)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	for i := 0; i+1 < len(header); i += 2 {
+		req.Header.Set(header[i], header[i+1])
+	}
+	res, err := c.transport.RoundTrip(req)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	w := &rawWatch{t: c.t, code: res.StatusCode, header: res.Header, body: res.Body, cancel: cancel}
+	if w.enc, err = wire.EncodingOf(res.Header.Get("Content-Type")); err != nil {
+		c.t.Fatal(err)
+	}
+	body, err := wire.NewBody(res.Body, res.Header.Get("Content-Encoding"))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	w.events = wire.NewWatchReader(body, w.enc, wire.Limits{})
+	return w
+}
+
+func (w *rawWatch) close() {
+	w.cancel()
+	_ = w.body.Close()
+}
+
+// next describes the next event: its type, the object's name and resourceVersion, and, of a
+// bookmark, whether it ends the initial events. "EOF" at the end.
+func (w *rawWatch) next() string {
+	w.t.Helper()
+	e, err := w.events.Next()
+	if errors.Is(err, io.EOF) {
+		return "EOF"
+	}
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if e.Type == wire.Error {
+		var status apierrors.APIStatus
+		if err := wire.DecodeStatus(w.enc, e.Object); !errors.As(err, &status) {
+			w.t.Fatalf("no Status in an ERROR event: %v", err)
+		}
+		return fmt.Sprintf("ERROR %d %s", status.Status().Code, status.Status().Reason)
+	}
+	var m wire.Meta
+	if err := wire.ReadMeta(w.enc, e.Object, &m); err != nil {
+		w.t.Fatal(err)
+	}
+	out := e.Type.String()
+	if len(m.Name) > 0 {
+		out += " " + string(m.Name)
+	}
+	if m.InitialEventsEnd() {
+		out += " end"
+	}
+	return out + "@" + string(m.ResourceVersion)
+}
+
+// until reads events up to and including the first one that stop is true for.
+func (w *rawWatch) until(stop func(string) bool) (events []string) {
+	w.t.Helper()
+	for {
+		e := w.next()
+		events = append(events, e)
+		if e == "EOF" || strings.HasPrefix(e, "ERROR") || stop(e) {
+			return events
+		}
+	}
+}

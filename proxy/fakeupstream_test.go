@@ -1,0 +1,296 @@
+package proxy
+
+import (
+	"encoding/json"
+	"encoding/pem"
+	"io"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+
+	"github.com/weirproject/weir/apiserver"
+)
+
+// asked is a request that came to the upstream.
+type asked struct {
+	method, uri string
+	header      http.Header
+}
+
+// fakeUpstream is an embedded API server that knows tokens and permissions: the token of a user is
+// "token-" and the name.
+type fakeUpstream struct {
+	*apiserver.Server
+	t      *testing.T
+	faults *apiserver.Faults
+	tls    *httptest.Server
+	config *rest.Config
+
+	mu        sync.Mutex
+	down      bool
+	silent    bool          // callers' requests are answered 404
+	hangs     chan struct{} // not nil: it takes requests and answers none until this is closed
+	expired   map[string]bool
+	denied    func(authorizationv1.SubjectAccessReviewSpec) bool
+	warns     map[string]string                            // what LISTs and WATCHes are answered with, by path
+	schemas   map[string]string                            // what the upstream's OpenAPI tells, by group and version; nil: it has none
+	services  http.HandlerFunc                             // what the aggregator answers; nil: there is none
+	fault     func(w http.ResponseWriter, r *http.Request) // not nil: what becomes of reviews instead of an answer
+	forbidden string                                       // the path of a resource that the proxy may not read
+	holds     string                                       // the path of a resource whose requests of the proxy are not answered until this is changed
+	held      chan struct{}                                // closed then
+	kept      int                                          // requests that are not answered
+	requests  []asked
+	reviews   []authorizationv1.SubjectAccessReviewSpec
+}
+
+const ownToken = "token-proxy"
+
+func startUpstream(t *testing.T, o apiserver.Options) *fakeUpstream {
+	t.Helper()
+	u := &fakeUpstream{t: t, faults: &apiserver.Faults{}, expired: map[string]bool{}}
+	o.Faults = u.faults
+	var err error
+	if u.Server, err = apiserver.New(o); err != nil {
+		t.Fatal(err)
+	}
+	u.tls = httptest.NewTLSServer(u)
+	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: u.tls.Certificate().Raw})
+	u.config = &rest.Config{Host: u.tls.URL, BearerToken: ownToken, QPS: -1, TLSClientConfig: rest.TLSClientConfig{CAData: ca}}
+	t.Cleanup(func() {
+		_ = u.Close()
+		u.tls.CloseClientConnections()
+		u.tls.Close()
+	})
+	return u
+}
+
+// ServeHTTP notes the request and answers reviews itself.
+func (u *fakeUpstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	u.mu.Lock()
+	down, hangs, silent, fault := u.down, u.hangs, u.silent && !ofProxy(r.Header), u.fault
+	services, warning, schemas := u.services, u.warns[r.URL.Path], maps.Clone(u.schemas)
+	held, forbidden := u.held, u.forbidden != "" && r.URL.Path == u.forbidden
+	if held != nil && r.URL.Path == u.holds && ofProxy(r.Header) {
+		u.kept++
+	} else {
+		held = nil
+	}
+	u.requests = append(u.requests, asked{r.Method, r.URL.RequestURI(), r.Header.Clone()})
+	u.mu.Unlock()
+	if hangs != nil {
+		select {
+		case <-hangs:
+		case <-r.Context().Done():
+		}
+	}
+	if held != nil {
+		select {
+		case <-held:
+		case <-r.Context().Done():
+		}
+	}
+	switch {
+	case forbidden:
+		writeStatus(w, http.StatusForbidden)
+	case down:
+		panic(http.ErrAbortHandler)
+	case silent:
+		http.NotFound(w, r)
+	case fault != nil && strings.HasSuffix(r.URL.Path, "reviews"):
+		fault(w, r)
+	case schemas != nil && r.URL.Path == "/openapi/v3":
+		paths := map[string]any{}
+		for path, hash := range schemas {
+			paths[path] = map[string]any{"serverRelativeURL": "/openapi/v3/" + path + "?hash=" + hash}
+		}
+		_ = json.NewEncoder(w).Encode(map[string]any{"paths": paths})
+	case services != nil && strings.HasPrefix(r.URL.Path, "/apis/apiregistration.k8s.io"):
+		services(w, r)
+	case strings.HasSuffix(r.URL.Path, "/tokenreviews"):
+		u.review(w, r, u.token)
+	case strings.HasSuffix(r.URL.Path, "/subjectaccessreviews"):
+		u.review(w, r, u.access)
+	default:
+		if warning != "" {
+			w.Header().Add("Warning", warning)
+		}
+		u.Server.ServeHTTP(w, r)
+	}
+}
+
+// warn makes the upstream warn whoever asks for a path.
+func (u *fakeUpstream) warn(path, text string) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.warns = map[string]string{path: text}
+}
+
+// setDown makes the upstream break every connection, or come back.
+func (u *fakeUpstream) setDown(down bool) {
+	u.mu.Lock()
+	u.down = down
+	u.mu.Unlock()
+	if down {
+		u.tls.CloseClientConnections()
+	}
+}
+
+// setFault sets what becomes of reviews instead of an answer; nil: they are answered.
+func (u *fakeUpstream) setFault(fault func(w http.ResponseWriter, r *http.Request)) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.fault = fault
+}
+
+// refuseReviews answers every review with a Status of this code in place of an answer.
+func (u *fakeUpstream) refuseReviews(code int) {
+	u.setFault(func(w http.ResponseWriter, _ *http.Request) {
+		if code == http.StatusTooManyRequests {
+			w.Header().Set("Retry-After", "1") // for which client-go waits, and asks again
+		}
+		writeStatus(w, code)
+	})
+}
+
+// writeStatus answers with a Status.
+func writeStatus(w http.ResponseWriter, code int) {
+	status := metav1.Status{Status: metav1.StatusFailure, Code: int32(code), Message: "not now"}
+	status.SetGroupVersionKind(schema.GroupVersionKind{Version: "v1", Kind: "Status"})
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(code)
+	_ = json.NewEncoder(w).Encode(status)
+}
+
+// aggregate makes the upstream one with an aggregator: answer is what it has for the APIService of
+// a name, a code if that is not 200, or else the service behind it; empty: the API server itself.
+func (u *fakeUpstream) aggregate(answer func(name string) (code int, service string)) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.services = func(w http.ResponseWriter, r *http.Request) {
+		name, one := strings.CutPrefix(r.URL.Path, apiServices+"/")
+		object := map[string]any{"kind": "APIGroup", "apiVersion": "v1", "name": "apiregistration.k8s.io"}
+		if one {
+			code, service := answer(name)
+			if code != http.StatusOK {
+				writeStatus(w, code)
+				return
+			}
+			spec := map[string]any{}
+			if service != "" {
+				spec["service"] = map[string]any{"name": service}
+			}
+			object = map[string]any{
+				"kind": "APIService", "apiVersion": "apiregistration.k8s.io/v1", "metadata": map[string]any{"name": name}, "spec": spec,
+			}
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(object)
+	}
+}
+
+// setHanging makes the upstream take requests and not answer, or answer those that wait.
+func (u *fakeUpstream) setHanging(hanging bool) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if hanging {
+		u.hangs = make(chan struct{})
+		return
+	}
+	close(u.hangs)
+	u.hangs = nil
+}
+
+func (u *fakeUpstream) review(w http.ResponseWriter, r *http.Request, answer func(runtime.Object)) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return
+	}
+	object, _, err := scheme.Codecs.UniversalDeserializer().Decode(body, nil, nil)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	answer(object)
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(http.StatusCreated)
+	_ = json.NewEncoder(w).Encode(object)
+}
+
+func (u *fakeUpstream) token(o runtime.Object) {
+	review := o.(*authenticationv1.TokenReview)
+	review.SetGroupVersionKind(authenticationv1.SchemeGroupVersion.WithKind("TokenReview"))
+	name, ok := strings.CutPrefix(review.Spec.Token, "token-")
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if ok && !u.expired[name] {
+		review.Status = authenticationv1.TokenReviewStatus{Authenticated: true, User: authenticationv1.UserInfo{Username: name, UID: "uid-" + name}}
+	}
+}
+
+func (u *fakeUpstream) access(o runtime.Object) {
+	review := o.(*authorizationv1.SubjectAccessReview)
+	review.SetGroupVersionKind(authorizationv1.SchemeGroupVersion.WithKind("SubjectAccessReview"))
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.reviews = append(u.reviews, review.Spec)
+	review.Status.Allowed = u.denied == nil || !u.denied(review.Spec)
+}
+
+// deny sets who may not do what.
+func (u *fakeUpstream) deny(f func(authorizationv1.SubjectAccessReviewSpec) bool) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.denied = f
+}
+
+// ofProxy reports whether a request is the proxy's own, and not a caller's.
+func ofProxy(h http.Header) bool {
+	return h.Get("Authorization") == "Bearer "+ownToken && !hasImpersonation(h)
+}
+
+// passed returns the requests since the last call that have this prefix and are a caller's, not the
+// proxy's own.
+func (u *fakeUpstream) passed(prefix string) (out []asked) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for _, q := range u.requests {
+		if !ofProxy(q.header) && strings.HasPrefix(q.uri, prefix) {
+			out = append(out, q)
+		}
+	}
+	u.requests = nil
+	return out
+}
+
+// writerPast returns a client of the upstream that is not bothered by its being down.
+func (u *fakeUpstream) writerPast() kubernetes.Interface {
+	u.t.Helper()
+	cfg := &rest.Config{Host: "http://past", QPS: -1, Transport: past{u.Server}}
+	client, err := kubernetes.NewForConfig(cfg)
+	if err != nil {
+		u.t.Fatal(err)
+	}
+	return client
+}
+
+// past calls a handler without a network.
+type past struct{ http.Handler }
+
+func (p past) RoundTrip(r *http.Request) (*http.Response, error) {
+	w := httptest.NewRecorder()
+	p.ServeHTTP(w, r)
+	return w.Result(), nil
+}
