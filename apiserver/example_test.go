@@ -40,7 +40,9 @@ func Example() {
 	}
 	_, err = client.CoreV1().ConfigMaps("default").Create(ctx, settings, metav1.CreateOptions{})
 	fmt.Println(err)
-	// Output: 100 pods configmaps "settings" already exists
+	// Output:
+	// 100 pods
+	// configmaps "settings" already exists
 }
 
 // A server that is not well: what does your program do?

@@ -1,13 +1,12 @@
 package apiserver
 
 import (
-	"bytes"
 	"encoding/json"
-	"errors"
 	"mime"
 	"net/http"
 	"reflect"
 
+	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -79,8 +78,17 @@ func (res *servedResource) patcher(w http.ResponseWriter, r *http.Request) (patc
 // maxPatchOperations bounds a JSON patch, as in kube-apiserver.
 const maxPatchOperations = 10_000
 
+// init bounds what the copy operations of a JSON patch may add: a document that is copied into
+// itself doubles each time. The library has one limit for the whole process. A limit that the
+// program has set stays.
+func init() {
+	if jsonpatch.AccumulatedCopySizeLimit == 0 {
+		jsonpatch.AccumulatedCopySizeLimit = maxBody
+	}
+}
+
 func jsonPatcher(body []byte) (patcher, error) {
-	p, err := parseJSONPatch(body)
+	p, err := jsonpatch.DecodePatch(body)
 	if err != nil {
 		return nil, apierrors.NewBadRequest("reading the patch: " + err.Error())
 	}
@@ -88,31 +96,28 @@ func jsonPatcher(body []byte) (patcher, error) {
 		return nil, apierrors.NewRequestEntityTooLargeError("the JSON patch has too many operations")
 	}
 	return func(text []byte) ([]byte, error) {
-		document, err := decodeJSON(text)
+		out, err := p.Apply(text)
 		if err != nil {
-			return nil, apierrors.NewInternalError(err)
-		}
-		if document, err = p.apply(document); err != nil {
 			return nil, errUnprocessable(err)
 		}
-		return json.Marshal(document)
+		return out, nil
 	}, nil
 }
 
 func mergePatcher(body []byte) (patcher, error) {
-	patch, err := decodeJSON(body)
-	if err != nil {
+	var members map[string]json.RawMessage
+	if err := json.Unmarshal(body, &members); err != nil {
 		return nil, apierrors.NewBadRequest("reading the patch: " + err.Error())
 	}
-	if _, ok := patch.(map[string]any); !ok {
+	if members == nil {
 		return nil, apierrors.NewBadRequest("reading the patch: it is no JSON object")
 	}
 	return func(text []byte) ([]byte, error) {
-		document, err := decodeJSON(text)
+		out, err := jsonpatch.MergePatch(text, body)
 		if err != nil {
-			return nil, apierrors.NewInternalError(err)
+			return nil, errUnprocessable(err)
 		}
-		return json.Marshal(mergeJSON(document, patch))
+		return out, nil
 	}, nil
 }
 
@@ -133,18 +138,4 @@ func errUnprocessable(err error) error {
 		Reason:  metav1.StatusReasonInvalid,
 		Message: "the server rejected our request due to an error in our request: " + err.Error(),
 	}}
-}
-
-// decodeJSON decodes one JSON value and keeps numbers as written.
-func decodeJSON(text []byte) (any, error) {
-	d := json.NewDecoder(bytes.NewReader(text))
-	d.UseNumber()
-	var v any
-	if err := d.Decode(&v); err != nil {
-		return nil, err
-	}
-	if d.More() {
-		return nil, errors.New("more than one JSON value")
-	}
-	return v, nil
 }

@@ -66,7 +66,7 @@ func TestPatch(t *testing.T) {
 		}{
 			"stale":               {types.MergePatchType, `{"metadata":{"resourceVersion":"` + stale + `"}}`, apierrors.IsConflict},
 			"a test that fails":   {types.JSONPatchType, `[{"op":"test","path":"/metadata/name","value":"q"}]`, apierrors.IsInvalid},
-			"an unknown op":       {types.JSONPatchType, `[{"op":"fly","path":"/a"}]`, apierrors.IsBadRequest},
+			"an unknown op":       {types.JSONPatchType, `[{"op":"fly","path":"/a"}]`, apierrors.IsInvalid},
 			"no list":             {types.JSONPatchType, `{}`, apierrors.IsBadRequest},
 			"no object":           {types.MergePatchType, `[]`, apierrors.IsBadRequest},
 			"a strategic non-map": {types.StrategicMergePatchType, `5`, apierrors.IsBadRequest},

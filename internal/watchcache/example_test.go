@@ -44,6 +44,7 @@ func ExampleCache() {
 	cache.ServeList(rec, httptest.NewRequest(http.MethodGet, "/apis/example.com/v1/namespaces/default/widgets", nil), "default", "")
 	fmt.Println(rec.Code, rec.Header().Get("Content-Type"))
 	fmt.Println(rec.Body)
-	// Output: 200 application/json
+	// Output:
+	// 200 application/json
 	// {"kind":"WidgetList","apiVersion":"example.com/v1","metadata":{"resourceVersion":"9"},"items":[{"kind":"Widget","metadata":{"name":"a","namespace":"default","resourceVersion":"7"}}]}
 }
