@@ -96,12 +96,12 @@ func TestAudit(t *testing.T) {
 			want: []auditinternal.Stage{"RequestReceived", "ResponseStarted", "ResponseComplete"}},
 		{name: "what goes upstream anyway", user: "jane", path: "/api/v1/pods", id: "fresh", code: 200, upstream: true},
 	} {
-		before := len(u.passed(test.path))
+		before := len(u.forwarded(test.path))
 		code, body := f.get(test.user, test.path, "Audit-ID", test.id)
 		if code != test.code {
 			t.Errorf("%s: %d: %.200s", test.name, code, body)
 		}
-		if upstream := len(u.passed(test.path)) > before; upstream != test.upstream {
+		if upstream := len(u.forwarded(test.path)) > before; upstream != test.upstream {
 			t.Errorf("%s: upstream: %t", test.name, upstream)
 		}
 		if got := stages(auditOf(t, path), test.id); !slices.Equal(got, test.want) {
@@ -148,8 +148,8 @@ func TestAuditFails(t *testing.T) {
 	f.proxy.auditor.sink = failing{f.proxy.auditor.sink}
 	f.ready()
 	const path = "/api/v1/pods?resourceVersion=0"
-	if code, _ := f.get("jane", path); code != http.StatusOK || len(u.passed(path)) != 1 {
-		t.Errorf("%d; upstream: %v", code, u.passed(path))
+	if code, _ := f.get("jane", path); code != http.StatusOK || len(u.forwarded(path)) != 1 {
+		t.Errorf("%d; upstream: %v", code, u.forwarded(path))
 	}
 }
 
@@ -215,7 +215,7 @@ func TestWarnings(t *testing.T) {
 	f.ready()
 	for path, want := range map[string]string{"/api/v1/pods?resourceVersion=0": text, "/api/v1/nodes?resourceVersion=0": ""} {
 		resp := f.open(f.client, http.MethodGet, path, "Authorization", "Bearer token-jane")
-		if got := strings.Join(resp.Header.Values("Warning"), ";"); got != want || len(u.passed(path)) > 0 {
+		if got := strings.Join(resp.Header.Values("Warning"), ";"); got != want || len(u.forwarded(path)) > 0 {
 			t.Errorf("%s: warned %q, want %q", path, got, want)
 		}
 	}

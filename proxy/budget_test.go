@@ -48,7 +48,7 @@ func TestEvictionOrder(t *testing.T) {
 	}
 }
 
-// TestDoesNotFit: a resource that is larger than the budget is not even read in: it is passed on,
+// TestDoesNotFit: a resource that is larger than the budget is not even read in: it is forwarded,
 // and nothing else has to make room for it.
 func TestDoesNotFit(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{Pods: 1000})
@@ -68,8 +68,8 @@ func TestDoesNotFit(t *testing.T) {
 	if res := f.proxy.resources.find(nodes); res == nil || res.ready.Load() == nil || f.proxy.resources.canAdd(podsResource) {
 		t.Error("nodes had to make room")
 	}
-	u.passed("")
-	if code, _ := f.get("jane", "/api/v1/pods?resourceVersion=0&labelSelector=none"); code != http.StatusOK || len(u.passed("/api/v1/pods")) != 1 {
+	u.forwarded("")
+	if code, _ := f.get("jane", "/api/v1/pods?resourceVersion=0&labelSelector=none"); code != http.StatusOK || len(u.forwarded("/api/v1/pods")) != 1 {
 		t.Errorf("%d", code)
 	}
 }
@@ -113,12 +113,12 @@ func TestOutgrown(t *testing.T) {
 	if seen == many {
 		t.Fatal("it all fitted")
 	}
-	u.passed("")
+	u.forwarded("")
 	lines = f.watch("jane", "/api/v1/configmaps?watch=true&resourceVersion="+last)
 	for seen < many {
 		take(f.next(lines, "ADDED"))
 	}
-	if len(u.passed("/api/v1/configmaps")) != 1 || f.proxy.resources.find(maps) != nil || f.proxy.resources.budget.evicted.Load() != 1 {
+	if len(u.forwarded("/api/v1/configmaps")) != 1 || f.proxy.resources.find(maps) != nil || f.proxy.resources.budget.evicted.Load() != 1 {
 		t.Error("it did not go on upstream")
 	}
 }

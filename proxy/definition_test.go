@@ -18,7 +18,7 @@ func TestRedefined(t *testing.T) {
 	f := startProxy(t, u, Options{Resources: []string{"pods", "widgets.v1.example.com"}, timeouts: wait})
 	define(f)
 	f.ready()
-	pods, before := f.held("pods").ready.Load(), f.held("widgets").ready.Load()
+	pods, before := f.resource("pods").ready.Load(), f.resource("widgets").ready.Load()
 	lines := f.watch("jane", "/apis/example.com/v1/widgets?watch=true")
 	f.next(lines, "ADDED")
 	u.setSchema("api/v1", "one") // which tells nothing, since it was not known
@@ -26,10 +26,10 @@ func TestRedefined(t *testing.T) {
 	for range lines { // they end
 	}
 	f.until("they are held anew", func() bool {
-		sess := f.held("widgets").ready.Load()
+		sess := f.resource("widgets").ready.Load()
 		return sess != nil && sess != before
 	})
-	if f.held("pods").ready.Load() != pods {
+	if f.resource("pods").ready.Load() != pods {
 		t.Error("pods are held anew, too")
 	}
 }

@@ -263,7 +263,7 @@ func ofProxy(h http.Header) bool {
 
 // passed returns the requests since the last call that have this prefix and are a caller's, not the
 // proxy's own.
-func (u *fakeUpstream) passed(prefix string) (out []asked) {
+func (u *fakeUpstream) forwarded(prefix string) (out []asked) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	for _, q := range u.requests {

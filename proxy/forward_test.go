@@ -28,7 +28,7 @@ func TestIdentities(t *testing.T) {
 	f := startProxy(t, u, Options{})
 	last := func() asked {
 		t.Helper()
-		passed := u.passed("/version")
+		passed := u.forwarded("/version")
 		if len(passed) != 1 {
 			t.Fatalf("%d requests upstream", len(passed))
 		}
@@ -74,7 +74,7 @@ func TestCertificateRefused(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{Pods: 3})
 	f := startProxy(t, u, Options{Resources: []string{"pods"}, Cached: []string{"pods"}})
 	f.ready()
-	page := f.page()
+	page := f.metricsPage()
 	ours := "/api/v1/pods?limit=1&continue=" + page // which the upstream knows nothing of
 	for name, cert := range map[string]*tls.Certificate{
 		"expired":  f.authCA.issueUntil(t, time.Now().Add(-time.Minute), "carol", "staff"),
@@ -102,7 +102,7 @@ func TestCertificateRefused(t *testing.T) {
 			}
 		}
 	}
-	for _, q := range u.passed("/") {
+	for _, q := range u.forwarded("/") {
 		if q.header.Get("Authorization") != "Bearer token-jane" {
 			t.Errorf("%s went upstream as %v", q.uri, q.header)
 		}
@@ -118,7 +118,7 @@ func TestImpersonation(t *testing.T) {
 	client := f.clientWith(f.authCA.issue(t, "carol"))
 	whole := []string{"Impersonate-User", "system:serviceaccount:ns:sa", "Impersonate-Group", "g", "Impersonate-Uid", "u", "Impersonate-Extra-Acme.com%2fscope", "s"}
 	resp := f.open(client, http.MethodGet, "/api/v1/pods?resourceVersion=0", whole...)
-	passed := u.passed("/api/v1/pods")
+	passed := u.forwarded("/api/v1/pods")
 	if resp.StatusCode != http.StatusOK || len(passed) != 1 {
 		t.Fatalf("%s, %d upstream", resp.Status, len(passed))
 	}
@@ -138,7 +138,7 @@ func TestImpersonation(t *testing.T) {
 	if resp := f.open(client, http.MethodGet, "/version", "Impersonate-Group", "g"); resp.StatusCode != http.StatusBadRequest {
 		t.Errorf("a group of nobody: %s", resp.Status)
 	}
-	if len(u.passed("/api/v1/pods")) != 0 {
+	if len(u.forwarded("/api/v1/pods")) != 0 {
 		t.Error("a denied impersonation went upstream")
 	}
 }
@@ -202,7 +202,7 @@ func TestContinue(t *testing.T) {
 		}
 		token, _, _ = strings.Cut(rest, `"`)
 	}
-	if passed := u.passed("/api/v1/pods"); seen != 5 || len(passed) != 0 {
+	if passed := u.forwarded("/api/v1/pods"); seen != 5 || len(passed) != 0 {
 		t.Errorf("%d pods, %d requests upstream", seen, len(passed))
 	}
 	if code, body := f.get("jane", "/api/v1/nodes?limit=2&continue="+token); code != http.StatusGone || !strings.Contains(body, `"reason":"Expired"`) {
@@ -272,7 +272,7 @@ func TestNobodyImpersonated(t *testing.T) {
 	carol := f.clientWith(f.authCA.issue(t, "carol", "staff"))
 	for _, name := range []string{"Impersonate-User", "Impersonate-Nonsense"} {
 		f.open(carol, http.MethodGet, "/version", name, "")
-		passed := u.passed("/version")
+		passed := u.forwarded("/version")
 		if len(passed) != 1 || passed[0].header.Get("Impersonate-User") != "carol" {
 			t.Errorf("%s: %v", name, passed)
 		}
@@ -286,7 +286,7 @@ func TestRobotsGroups(t *testing.T) {
 	f := startProxy(t, u, Options{})
 	robot := f.clientWith(f.authCA.issue(t, "system:serviceaccount:mine:robot"))
 	f.open(robot, http.MethodGet, "/version")
-	passed := u.passed("/version")
+	passed := u.forwarded("/version")
 	if len(passed) != 1 || !slices.Equal(passed[0].header.Values("Impersonate-Group"), []string{"system:authenticated"}) {
 		t.Errorf("%v", passed)
 	}
@@ -297,12 +297,12 @@ func TestForeignPage(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{Pods: 3})
 	f := startProxy(t, u, Options{Resources: []string{"pods"}, Cached: []string{"pods"}})
 	f.ready()
-	page := f.page()
+	page := f.metricsPage()
 	u.deny(func(s authorizationv1.SubjectAccessReviewSpec) bool { return s.User == "joe" })
 	for user, want := range map[string]int{"jane": 0, "joe": 1} {
-		u.passed("")
+		u.forwarded("")
 		code, _ := f.get(user, "/api/v1/nodes?limit=1&continue="+page)
-		if n := len(u.passed("/api/v1/nodes")); n != want || want == 0 && code != http.StatusGone {
+		if n := len(u.forwarded("/api/v1/nodes")); n != want || want == 0 && code != http.StatusGone {
 			t.Errorf("%s is answered %d, after %d requests upstream", user, code, n)
 		}
 	}

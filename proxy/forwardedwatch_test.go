@@ -14,7 +14,7 @@ import (
 	"testing/synctest"
 )
 
-// TestForwardedWatchEndsBetweenEvents: whenever a watch that is passed on is ended, and however its
+// TestForwardedWatchEndsBetweenEvents: whenever a watch that is forwarded is ended, and however its
 // body is cut into reads, its client gets whole events, the first ones, and then the end.
 func TestForwardedWatchEndsBetweenEvents(t *testing.T) {
 	formats := map[string]func(n int) []byte{

@@ -72,11 +72,11 @@ func TestProven(t *testing.T) {
 		if code != http.StatusOK || strings.Count(body, mark) != 1 {
 			t.Errorf("%s: answered %d, and tells %d times of what was written before", path, code, strings.Count(body, mark))
 		}
-		if passed := u.passed(consistentList); len(passed) > 0 {
+		if passed := u.forwarded(consistentList); len(passed) > 0 {
 			t.Errorf("%s: %d upstream", path, len(passed))
 		}
 	}
-	sess := f.held("pods").ready.Load()
+	sess := f.resource("pods").ready.Load()
 	if sess.freshness.queries.Load() == 0 || sess.freshness.watches.Load() == 0 {
 		t.Errorf("%d questions and %d watches upstream", sess.freshness.queries.Load(), sess.freshness.watches.Load())
 	}
@@ -92,7 +92,7 @@ func TestProvenTogether(t *testing.T) {
 	release := make(chan struct{})
 	u.faults.Add(apiserver.Rule{Match: apiserver.Match("list", "pods"), Times: 1, Hold: release})
 	var all sync.WaitGroup
-	sess := f.held("pods").ready.Load()
+	sess := f.resource("pods").ready.Load()
 	get := func() {
 		if code, _ := f.get("jane", consistentList); code != http.StatusOK {
 			t.Error(code)
@@ -106,7 +106,7 @@ func TestProvenTogether(t *testing.T) {
 	f.until("all wait", func() bool { return f.waiting() >= 21 })
 	close(release)
 	all.Wait()
-	if asked := sess.freshness.queries.Load(); asked != 2 || len(u.passed(consistentList)) != 0 {
+	if asked := sess.freshness.queries.Load(); asked != 2 || len(u.forwarded(consistentList)) != 0 {
 		t.Errorf("%d questions upstream", asked)
 	}
 }
@@ -137,7 +137,7 @@ func TestNotProven(t *testing.T) {
 				tt.fault(u)
 			}
 			f.get("jane", tt.path)
-			if passed := u.passed("/api/v1"); len(passed) != 1 {
+			if passed := u.forwarded("/api/v1"); len(passed) != 1 {
 				t.Errorf("%d requests upstream", len(passed))
 			}
 		})
@@ -192,7 +192,7 @@ func (p *freshnessProver) wait(t *testing.T) {
 func (f *fixture) waiting() int { return f.proxy.flowControl.readOnly.inUse() }
 
 // held returns a resource that the proxy holds.
-func (f *fixture) held(resource string) *resource {
+func (f *fixture) resource(resource string) *resource {
 	f.t.Helper()
 	for _, res := range f.proxy.resources.all() {
 		if res.gvr.Resource == resource {
@@ -241,7 +241,7 @@ func TestReadToBookmark(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{Pods: 3})
 	f := startProxy(t, u, Options{Resources: []string{"pods"}})
 	f.ready()
-	sess := f.held("pods").ready.Load()
+	sess := f.resource("pods").ready.Load()
 	from := sess.sink.version()
 	u.label(1)
 	f.until("it is told", func() bool { return sess.sink.version() > from })
@@ -264,12 +264,12 @@ func TestAge(t *testing.T) {
 		f := startProxy(t, u, Options{Resources: []string{"pods"}, MaxStaleness: tt.bound})
 		f.ready()
 		resp := f.open(f.client, http.MethodGet, consistentList+"?resourceVersion=0", "Authorization", "Bearer token-jane")
-		passed, sess := len(u.passed(consistentList)), f.held("pods").ready.Load()
+		passed, sess := len(u.forwarded(consistentList)), f.resource("pods").ready.Load()
 		if age := resp.Header.Get("Age"); passed != tt.passed || sess.freshness.queries.Load() != tt.proofs || (age != "") != (passed == 0) || resp.StatusCode != http.StatusOK {
 			t.Errorf("%+v: answered %d, of age %q, %d upstream, %d questions", tt, resp.StatusCode, age, passed, sess.freshness.queries.Load())
 		}
 		rv := sess.sink.version()
-		if f.get("jane", fmt.Sprintf("%s?resourceVersion=%d&resourceVersionMatch=Exact", consistentList, rv)); len(u.passed(consistentList)) != 0 {
+		if f.get("jane", fmt.Sprintf("%s?resourceVersion=%d&resourceVersionMatch=Exact", consistentList, rv)); len(u.forwarded(consistentList)) != 0 {
 			t.Errorf("%+v: the state of %d went upstream", tt, rv)
 		}
 	}

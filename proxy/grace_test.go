@@ -61,7 +61,7 @@ func TestRefusedReview(t *testing.T) {
 			}
 			lines := f.watch("jane", "/api/v1/pods?watch=true")
 			f.next(lines, "ADDED")
-			u.passed("")
+			u.forwarded("")
 			u.refuseReviews(code)
 			for _, path := range []string{list, "/api/v1/pods?watch=true", "/api/v1/namespaces/default/pods/p?resourceVersion=0"} {
 				resp := f.open(f.client, http.MethodGet, path, "Authorization", "Bearer token-jane")
@@ -73,7 +73,7 @@ func TestRefusedReview(t *testing.T) {
 					t.Errorf("%s by certificate: %s, Retry-After %q", path, resp.Status, resp.Header.Get("Retry-After"))
 				}
 			}
-			if passed := u.passed("/api/v1/pods"); len(passed) != 0 {
+			if passed := u.forwarded("/api/v1/pods"); len(passed) != 0 {
 				t.Errorf("%d reads went upstream", len(passed))
 			}
 			f.ends("refused", lines)
@@ -96,7 +96,7 @@ func TestNoGraceForMore(t *testing.T) {
 		t.Helper()
 		resp := f.open(certified, http.MethodPost, path, "Impersonate-User", "root")
 		raw, _ := io.ReadAll(resp.Body)
-		passed := u.passed(path)
+		passed := u.forwarded(path)
 		switch {
 		case want == http.StatusOK && len(passed) != 1:
 			t.Errorf("%s: %s, %d upstream: %s", what, resp.Status, len(passed), raw)
@@ -293,16 +293,16 @@ func TestStillAllowed(t *testing.T) {
 		keeps bool
 	}
 	for name, steps := range map[string][]step{
-		"no twice":                  {{decisionDeny, 0, true}, {decisionDeny, 0, false}},
-		"no, yes, no":               {{decisionDeny, 0, true}, {decisionAllow, 0, true}, {decisionDeny, 0, true}},
-		"no, and another later":     {{decisionDeny, 0, true}, {decisionUnanswered, 0, true}, {decisionUnreachable, 0, true}, {decisionGrace, 0, true}, {decisionDeny, 0, false}},
-		"refused":                   {{decisionUnanswered, 0, true}, {decisionUnanswered, 0, true}, {decisionUnanswered, 0, false}},
-		"refused now and then":      {{decisionUnanswered, 0, true}, {decisionUnanswered, 0, true}, {decisionAllow, 0, true}, {decisionUnanswered, 0, true}, {decisionUnanswered, 0, true}},
-		"refused between outages":   {{decisionUnanswered, 0, true}, {decisionUnreachable, 0, true}, {decisionUnanswered, 0, true}, {decisionGrace, 0, true}, {decisionUnanswered, 0, false}},
-		"unreached within grace":    {{decisionUnreachable, 59 * time.Minute, true}, {decisionUnreachable, time.Minute, false}},
-		"unreached, yes, unreached": {{decisionUnreachable, 59 * time.Minute, true}, {decisionAllow, 0, true}, {decisionUnreachable, 59 * time.Minute, true}},
-		"refused for too long":      {{decisionUnanswered, 0, true}, {decisionUnanswered, 30 * time.Minute, false}},
-		"refused, then no answer":   {{decisionUnanswered, 59 * time.Minute, true}, {decisionUnreachable, time.Minute, false}},
+		"no twice":                      {{decisionDeny, 0, true}, {decisionDeny, 0, false}},
+		"no, yes, no":                   {{decisionDeny, 0, true}, {decisionAllow, 0, true}, {decisionDeny, 0, true}},
+		"no, and another later":         {{decisionDeny, 0, true}, {decisionUnanswered, 0, true}, {decisionUnreachable, 0, true}, {decisionGrace, 0, true}, {decisionDeny, 0, false}},
+		"refused":                       {{decisionUnanswered, 0, true}, {decisionUnanswered, 0, true}, {decisionUnanswered, 0, false}},
+		"refused now and then":          {{decisionUnanswered, 0, true}, {decisionUnanswered, 0, true}, {decisionAllow, 0, true}, {decisionUnanswered, 0, true}, {decisionUnanswered, 0, true}},
+		"refused between outages":       {{decisionUnanswered, 0, true}, {decisionUnreachable, 0, true}, {decisionUnanswered, 0, true}, {decisionGrace, 0, true}, {decisionUnanswered, 0, false}},
+		"unreachable within grace":      {{decisionUnreachable, 59 * time.Minute, true}, {decisionUnreachable, time.Minute, false}},
+		"unreachable, yes, unreachable": {{decisionUnreachable, 59 * time.Minute, true}, {decisionAllow, 0, true}, {decisionUnreachable, 59 * time.Minute, true}},
+		"refused for too long":          {{decisionUnanswered, 0, true}, {decisionUnanswered, 30 * time.Minute, false}},
+		"refused, then no answer":       {{decisionUnanswered, 59 * time.Minute, true}, {decisionUnreachable, time.Minute, false}},
 	} {
 		c := &answerHistory{confirmed: time.Unix(1000, 0)}
 		now := c.confirmed

@@ -158,7 +158,7 @@ func TestTooManyConnections(t *testing.T) {
 	}
 }
 
-// TestConnections: the spare ones are bounded too, and each is counted once.
+// TestConnections: the ones above the limit are bounded too, and each is counted once.
 func TestConnections(t *testing.T) {
 	cs := &connections{limit: 1}
 	var all []*connection

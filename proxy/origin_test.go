@@ -43,11 +43,11 @@ func TestAggregated(t *testing.T) {
 			if res := f.proxy.resources.find(widgets); res.ready.Load() != nil || res.sessions.Load() != 0 {
 				t.Error("widgets are held")
 			}
-			u.passed("")
+			u.forwarded("")
 			if code, body := f.get("jane", path); code != http.StatusOK || !strings.Contains(body, "Widgetry") {
 				t.Errorf("%d %.200s", code, body)
 			}
-			if passed := u.passed("/apis/example.com"); len(passed) != 1 {
+			if passed := u.forwarded("/apis/example.com"); len(passed) != 1 {
 				t.Errorf("%d requests upstream", len(passed))
 			}
 		})

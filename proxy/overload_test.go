@@ -28,13 +28,13 @@ func TestLongQuery(t *testing.T) {
 	}
 	for _, method := range []string{http.MethodGet, http.MethodDelete} {
 		for _, path := range []string{"/api/v1/pods", "/api/v1/namespaces/default/pods/x", "/anything"} {
-			u.passed("")
+			u.forwarded("")
 			resp := f.open(f.client, method, path+query(maxQuery+1), "Authorization", "Bearer token-jane")
 			body, _ := io.ReadAll(resp.Body)
 			if resp.StatusCode != http.StatusRequestURITooLong || !strings.Contains(string(body), `"code":414`) || !strings.Contains(string(body), `"kind":"Status"`) {
 				t.Errorf("%s %s: %s %.300s", method, path, resp.Status, body)
 			}
-			if n := len(u.passed("")); n != 0 {
+			if n := len(u.forwarded("")); n != 0 {
 				t.Errorf("%s %s: %d requests upstream", method, path, n)
 			}
 		}
@@ -216,7 +216,7 @@ func TestWatchMemory(t *testing.T) {
 	lines := f.watch("jane", watch)
 	f.next(lines, "ADDED")
 	f.dial("h2").request(watch) // the state is more than it has room for
-	res := f.held("pods")
+	res := f.resource("pods")
 	f.until("both watch", func() bool { return res.watchers.Load() == 2 })
 	l := f.proxy.flowControl.longRunning
 	l.mu.Lock()

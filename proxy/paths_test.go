@@ -83,9 +83,9 @@ func TestOtherPaths(t *testing.T) {
 		"/api/v1/namespaces/mine/pods/of-mine;x",
 	} {
 		for _, query := range []string{"?resourceVersion=0", "?resourceVersion=0" + watch, "", "?resourceVersion=0&limit=1"} {
-			u.passed("")
+			u.forwarded("")
 			code, body := f.getExactly("jane", path+query)
-			if len(u.passed("")) != 1 {
+			if len(u.forwarded("")) != 1 {
 				t.Errorf("%s is answered %d by the proxy: %.200s", path+query, code, body)
 			}
 		}
@@ -103,16 +103,16 @@ func TestOtherQueries(t *testing.T) {
 		"labelSelector=%zz", "allowWatchBookmarks=%", "fieldSelector=a", "resourceVersionMatch=Guess", "resourceVersion=-1",
 		"sendInitialEvents=true&timeoutSeconds=1", "resourceVersionMatch=Exact", "resourceVersion=0&timeout=junk", "resourceVersion=0&timeout=1ns",
 	} {
-		u.passed("")
+		u.forwarded("")
 		code, body := f.getExactly("jane", "/api/v1/pods?"+query)
-		if len(u.passed("")) != 1 {
+		if len(u.forwarded("")) != 1 {
 			t.Errorf("%s is answered %d by the proxy: %.200s", query, code, body)
 		}
 	}
 	for _, query := range []string{"resourceVersion=0&resourceVersion=0", "watch=1", "limit=1", "labelSelector=a", "pretty=1", "resourceVersion=x"} {
-		u.passed("")
+		u.forwarded("")
 		code, body := f.getExactly("jane", "/api/v1/nodes/node?"+query)
-		if len(u.passed("")) != 1 {
+		if len(u.forwarded("")) != 1 {
 			t.Errorf("GET with %s is answered %d by the proxy: %.200s", query, code, body)
 		}
 	}
@@ -121,9 +121,9 @@ func TestOtherQueries(t *testing.T) {
 		`application/json; AS="Table" ;g=meta.k8s.io; v=v1`, `application/json,application/json;as="Table";v=v1;g=meta.k8s.io;q=0.5`,
 		`application/json;as="\Table";v="v1";g="meta.k8s.io"`,
 	} {
-		u.passed("")
+		u.forwarded("")
 		code, body := f.get("jane", "/api/v1/pods?resourceVersion=0", "Accept", accept)
-		if len(u.passed("")) != 1 {
+		if len(u.forwarded("")) != 1 {
 			t.Errorf("%s is answered %d by the proxy: %.200s", accept, code, body)
 		}
 	}
@@ -173,9 +173,9 @@ func TestReviewedIsAnswered(t *testing.T) {
 		u.mu.Lock()
 		u.reviews = nil
 		u.mu.Unlock()
-		u.passed("")
+		u.forwarded("")
 		_, body := f.getExactly("jane", tt.path)
-		if len(u.passed("")) != 0 {
+		if len(u.forwarded("")) != 0 {
 			t.Errorf("%s went upstream", tt.path)
 		}
 		if got := namesIn(t, body); got != tt.shows {
@@ -273,9 +273,9 @@ func (f *fixture) getExactly(user, target string) (code int, body string) {
 func TestNamespaceOfNone(t *testing.T) {
 	u, f := startPaths(t)
 	for path, want := range map[string]int{"/api/v1/nodes": 1, "/api/v1/pods": 0} {
-		u.passed("")
+		u.forwarded("")
 		f.get("jane", path+"?resourceVersion=0&fieldSelector=metadata.namespace%3Dmine")
-		if n := len(u.passed("")); n != want {
+		if n := len(u.forwarded("")); n != want {
 			t.Errorf("%s: %d requests upstream", path, n)
 		}
 	}
@@ -296,9 +296,9 @@ func TestRepresentations(t *testing.T) {
 		{"/api/v1/pods?resourceVersion=0&watch=1&timeoutSeconds=1", of, 0},
 		{"/api/v1/nodes/node?resourceVersion=0", list, 1}, {"/api/v1/nodes/node?resourceVersion=0", of, 0},
 	} {
-		u.passed("")
+		u.forwarded("")
 		f.get("jane", c.path, "Accept", c.accept)
-		if n := len(u.passed("")); n != c.passed {
+		if n := len(u.forwarded("")); n != c.passed {
 			t.Errorf("%s as %s: %d requests upstream", c.path, c.accept, n)
 		}
 	}
@@ -311,9 +311,9 @@ func TestOwnInformers(t *testing.T) {
 	for _, as := range []string{"", source.PartialObjectMetadata} {
 		pods.As = as
 		for path, accept := range map[string]string{"?resourceVersion=0": pods.Accept(false), "?resourceVersion=0&watch=1&timeoutSeconds=1": pods.Accept(true)} {
-			u.passed("")
+			u.forwarded("")
 			f.get("jane", pods.Path()+path, "Accept", accept)
-			if n := len(u.passed("")); n != 0 {
+			if n := len(u.forwarded("")); n != 0 {
 				t.Errorf("%s as %s: %d requests upstream", path, accept, n)
 			}
 		}

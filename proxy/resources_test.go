@@ -37,12 +37,12 @@ func TestHeldOnDemand(t *testing.T) {
 	}
 	for _, path := range []string{"/api/v1/pods?resourceVersion=0", "/apis/example.com/v1/widgets?resourceVersion=0&fieldSelector=spec.color%3Dred"} {
 		f.until(path+" is answered from here", func() bool {
-			u.passed("")
+			u.forwarded("")
 			code, body := f.get("jane", path)
 			if code != http.StatusOK || strings.Contains(path, "widgets") && !strings.Contains(body, `"kind":"Widgetry"`) {
 				t.Fatalf("%d %.200s", code, body)
 			}
-			return len(u.passed(strings.SplitN(path, "?", 2)[0])) == 0
+			return len(u.forwarded(strings.SplitN(path, "?", 2)[0])) == 0
 		})
 	}
 	// Over the budget the one that nobody watches goes, and is not taken in again.
@@ -70,7 +70,7 @@ func TestIdle(t *testing.T) {
 	f.until("pods are let go", func() bool { return f.proxy.resources.find(podsResource) == nil })
 }
 
-// TestCannotHold: what the upstream does not have, or does not let the proxy list, is passed on.
+// TestCannotHold: what the upstream does not have, or does not let the proxy list, is forwarded.
 func TestCannotHold(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{})
 	f := startProxy(t, u, Options{MemoryBudget: 64 << 20})
@@ -105,7 +105,7 @@ func TestNewlyDefined(t *testing.T) {
 }
 
 // TestNotServedAnyMore: a resource that was held, and that the upstream does not know any more, is
-// passed on after some tries, and tried again in a moment.
+// forwarded after some tries, and tried again in a moment.
 func TestNotServedAnyMore(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{})
 	f := startProxy(t, u, Options{MemoryBudget: 64 << 20})

@@ -23,7 +23,7 @@ func (u *fakeUpstream) holdBack(path string) {
 	}
 }
 
-// TestReadyWithout: a resource that is missing, forbidden or aggregated is passed on, and the
+// TestReadyWithout: a resource that is missing, forbidden or aggregated is forwarded, and the
 // replica is ready all the same; it says which.
 func TestReadyWithout(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{Pods: 3})
@@ -62,8 +62,8 @@ func TestReadyWithout(t *testing.T) {
 			t.Errorf("no %s", want)
 		}
 	}
-	u.passed("")
-	if code, _ := f.get("jane", "/api/v1/configmaps?resourceVersion=0"); code != http.StatusForbidden || len(u.passed("/api/v1/configmaps")) != 1 {
+	u.forwarded("")
+	if code, _ := f.get("jane", "/api/v1/configmaps?resourceVersion=0"); code != http.StatusForbidden || len(u.forwarded("/api/v1/configmaps")) != 1 {
 		t.Errorf("it is not passed on: %d", code)
 	}
 	// One that comes to be is held then.
@@ -75,7 +75,7 @@ func TestReadyWithout(t *testing.T) {
 }
 
 // TestNotReadyWhileRead: a replica that is reading for the first time is not ready, so that nobody
-// is sent there to be passed on; but not for ever.
+// is sent there to be forwarded; but not for ever.
 func TestNotReadyWhileRead(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{Pods: 3})
 	u.holdBack("/api/v1/pods")

@@ -68,13 +68,13 @@ func TestWhoAnswers(t *testing.T) {
 		{path: "/version", upstream: true},
 	}
 	for _, tt := range tests {
-		u.passed("")
+		u.forwarded("")
 		accept := tt.accept
 		if accept == "" {
 			accept = "application/json"
 		}
 		code, body := f.get("jane", tt.path, "Accept", accept)
-		if passed := u.passed(strings.SplitN(tt.path, "?", 2)[0]); (len(passed) > 0) != tt.upstream {
+		if passed := u.forwarded(strings.SplitN(tt.path, "?", 2)[0]); (len(passed) > 0) != tt.upstream {
 			t.Errorf("%s (%s): %d requests upstream, answered %d %.200s", tt.path, accept, len(passed), code, body)
 		}
 	}
@@ -91,7 +91,7 @@ func TestCachedConsistency(t *testing.T) {
 		"/api/v1/pods?watch=true&timeoutSeconds=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true",
 	} {
 		code, body := f.get("jane", path)
-		if passed := u.passed("/api/v1/pods"); code != http.StatusOK || len(passed) > 0 {
+		if passed := u.forwarded("/api/v1/pods"); code != http.StatusOK || len(passed) > 0 {
 			t.Errorf("%s: %d, %d upstream", path, code, len(passed))
 		}
 		if strings.Contains(path, "sendInitialEvents") && !strings.Contains(body, "initial-events-end") {
@@ -110,9 +110,9 @@ func TestAuthorized(t *testing.T) {
 		return s.User == "nobody" || s.User == "jane" && s.ResourceAttributes.LabelSelector == nil
 	})
 	u.reviews = nil
-	u.passed("")
+	u.forwarded("")
 	f.get("jane", "/api/v1/namespaces/n/pods?resourceVersion=0&labelSelector=app%3Dx&fieldSelector=spec.nodeName%3Dn1%2Cmetadata.name%3Dp")
-	if len(u.reviews) != 2 || len(u.passed("/api/v1/namespaces")) != 0 {
+	if len(u.reviews) != 2 || len(u.forwarded("/api/v1/namespaces")) != 0 {
 		t.Fatalf("%d reviews", len(u.reviews))
 	}
 	if whole := u.reviews[0].ResourceAttributes; whole.Name != "" || whole.LabelSelector != nil || whole.FieldSelector != nil {
@@ -134,18 +134,18 @@ func TestAuthorized(t *testing.T) {
 		}
 	}
 	for _, user := range []string{"nobody", "!"} {
-		u.passed("")
+		u.forwarded("")
 		u.mu.Lock()
 		u.expired["!"] = true
 		u.mu.Unlock()
 		f.get(user, "/api/v1/pods?resourceVersion=0")
-		passed := u.passed("/api/v1/pods")
+		passed := u.forwarded("/api/v1/pods")
 		if len(passed) != 1 || passed[0].header.Get("Authorization") != "Bearer token-"+user {
 			t.Errorf("%s: %v", user, passed)
 		}
 	}
 	resp := f.open(f.client, http.MethodGet, "/api/v1/pods?resourceVersion=0")
-	if passed := u.passed("/api/v1/pods"); len(passed) != 1 || passed[0].header.Get("Authorization") != "" {
+	if passed := u.forwarded("/api/v1/pods"); len(passed) != 1 || passed[0].header.Get("Authorization") != "" {
 		t.Errorf("without credentials: %d, %v", resp.StatusCode, passed)
 	}
 }
@@ -205,7 +205,7 @@ func pod(name string) *corev1.Pod {
 }
 
 // TestNewerUpstream: fields that an upstream knows and our Go types do not are not lost, since only
-// its own bytes are passed on.
+// its own bytes are forwarded.
 func TestNewerUpstream(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{Pods: 3})
 	f := startProxy(t, u, Options{Resources: []string{"pods"}})
@@ -213,7 +213,7 @@ func TestNewerUpstream(t *testing.T) {
 	f.proxy.resources.all()[0].ready.Load().info.unknownFields = true
 	for accept, upstream := range map[string]bool{"application/json": true, "application/vnd.kubernetes.protobuf,application/json": false, "": true} {
 		f.get("jane", "/api/v1/pods?resourceVersion=0", "Accept", accept)
-		if passed := u.passed("/api/v1/pods"); (len(passed) > 0) != upstream {
+		if passed := u.forwarded("/api/v1/pods"); (len(passed) > 0) != upstream {
 			t.Errorf("%s: %d upstream", accept, len(passed))
 		}
 	}
@@ -235,8 +235,8 @@ func TestQuietResource(t *testing.T) {
 		at, at + "&resourceVersionMatch=NotOlderThan", at + "&resourceVersionMatch=Exact",
 		at + "&watch=1&timeoutSeconds=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true",
 	} {
-		u.passed("")
-		if code, body := f.get("jane", path); code != http.StatusOK || len(u.passed("/api/v1/nodes")) != 1 {
+		u.forwarded("")
+		if code, body := f.get("jane", path); code != http.StatusOK || len(u.forwarded("/api/v1/nodes")) != 1 {
 			t.Errorf("%s: %d %s", path, code, body)
 		}
 	}
@@ -270,7 +270,7 @@ func TestManyClients(t *testing.T) {
 	u.mu.Lock()
 	reviews := len(u.reviews)
 	u.mu.Unlock()
-	if passed := u.passed("/api/v1/pods"); len(passed) != 0 || reviews != 2 { // one of list, one of watch
+	if passed := u.forwarded("/api/v1/pods"); len(passed) != 0 || reviews != 2 { // one of list, one of watch
 		t.Errorf("%d requests upstream, %d reviews", len(passed), reviews)
 	}
 	st := &f.proxy.resources.stats

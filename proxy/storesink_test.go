@@ -13,7 +13,7 @@ import (
 	"github.com/weirproject/weir/internal/wire"
 )
 
-// bench is a feed without a reflector.
+// bench is a storeSink without a reflector.
 type bench struct {
 	*storeSink
 	t       *testing.T

@@ -104,7 +104,7 @@ func (f *fixture) get(user, path string, headers ...string) (code int, body stri
 }
 
 // page returns the token of the second page of pods, which must be held: one of the proxy's own.
-func (f *fixture) page() string {
+func (f *fixture) metricsPage() string {
 	f.t.Helper()
 	_, body := f.get("jane", "/api/v1/pods?limit=1")
 	_, rest, more := strings.Cut(body, `"continue":"`)
@@ -136,5 +136,5 @@ func (f *fixture) ready() {
 		code, _ := f.get("jane", "/readyz")
 		return code == http.StatusOK
 	})
-	f.upstream.passed("")
+	f.upstream.forwarded("")
 }

@@ -154,7 +154,7 @@ func TestUpstreamHangs(t *testing.T) {
 	}
 	u.setHanging(true)
 	f.until("/readyz says so", func() bool { code, _ := f.get("jane", "/readyz"); return code == http.StatusServiceUnavailable })
-	u.passed("")
+	u.forwarded("")
 	const many = 50
 	codes := make(chan int, many)
 	for range many {
@@ -238,9 +238,9 @@ func TestRelist(t *testing.T) {
 		t.Errorf("first %s", line)
 	}
 	// From a state in between, which the proxy never had, only the upstream knows.
-	u.passed("")
+	u.forwarded("")
 	f.next(f.watch("jane", "/api/v1/pods?watch=true&resourceVersion="+get(t, f.ctx, u, "z")), "")
-	if passed := u.passed("/api/v1/pods"); len(passed) != 1 {
+	if passed := u.forwarded("/api/v1/pods"); len(passed) != 1 {
 		t.Errorf("%d watches upstream", len(passed))
 	}
 }
