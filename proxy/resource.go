@@ -36,8 +36,8 @@ type resource struct {
 	created        time.Time              // when it was first asked for
 }
 
-func newResource(rs *resources, gvr schema.GroupVersionResource, named bool) *resource {
-	res := &resource{resources: rs, gvr: gvr, configured: named, wake: make(chan struct{}, 1), created: time.Now()}
+func newResource(rs *resources, gvr schema.GroupVersionResource, configured bool) *resource {
+	res := &resource{resources: rs, gvr: gvr, configured: configured, wake: make(chan struct{}, 1), created: time.Now()}
 	res.notReady.Store(int32(stateLoading))
 	return res
 }

@@ -1,0 +1,73 @@
+package watchcache
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+)
+
+// TestEncodedOnce: an event that several watchers get is encoded once, and no more than a bounded
+// part of them is kept.
+func TestEncodedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSource(t, 0, nil)
+		defer s.close()
+		const watchers, changes = 10, 20
+		var clients []*recorder
+		for range watchers {
+			r := newRecorder()
+			clients = append(clients, r)
+			defer s.watch(fmt.Sprintf("resourceVersion=%d", s.rv), r)()
+		}
+		synctest.Wait()
+		for i := range changes {
+			s.put("ns", fmt.Sprint("t", i%3), "red")
+		}
+		s.remove("ns", "t0")
+		synctest.Wait()
+		st := s.cache.Stats()
+		if st.EncodeCacheMisses != changes+1 || st.EncodeCacheHits != (watchers-1)*(changes+1) || st.EncodeCacheBytes == 0 {
+			t.Errorf("%+v", st)
+		}
+		for _, r := range clients {
+			if got := len(r.events(t)); got != changes+1 {
+				t.Errorf("%d events", got)
+			}
+		}
+	})
+}
+
+func TestEncodeCacheBound(t *testing.T) {
+	var shared encodeCache
+	encoded := 0
+	get := func(rv uint64) {
+		t.Helper()
+		got, err := shared.get(encodeKey{rv: rv}, func() ([]byte, error) {
+			encoded++
+			return make([]byte, 100<<10), nil
+		})
+		if err != nil || len(got) != 100<<10 {
+			t.Fatal(len(got), err)
+		}
+	}
+	for rv := range uint64(100) {
+		get(rv)
+		get(rv)
+	}
+	if encoded != 100 {
+		t.Errorf("encoded %d times", encoded)
+	}
+	if held := shared.size(); held > maxEncodeCache || held < maxEncodeCache/2 || len(shared.entries) != len(shared.order) {
+		t.Errorf("%d bytes are held", held)
+	}
+	get(0)
+	if encoded != 101 {
+		t.Error("the first is still there")
+	}
+	if _, err := shared.get(encodeKey{rv: 1000}, func() ([]byte, error) { return make([]byte, 2*maxEncodeCache), nil }); err != nil {
+		t.Fatal(err)
+	}
+	if held := shared.size(); held != 0 {
+		t.Errorf("%d bytes are held beside one that is too large", held)
+	}
+}
