@@ -13,8 +13,6 @@ import (
 	core "k8s.io/client-go/informers/core/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
-
-	"github.com/weirproject/weir/internal/reflector"
 )
 
 // ErrLayout is what Err returns, beside ErrNotOurs, if the linked client-go lays out its informers
@@ -126,12 +124,12 @@ func countHandlers(v reflect.Value) int {
 // because Adopt cannot know which of them share a server. A list of unchanged objects calls no
 // handler.
 func Adopt(inf cache.SharedIndexInformer) cache.SharedIndexInformer {
-	return adopt(inf, Options{Reflector: reflector.Config{Server: &adoptedServer}})
+	return adopt(inf, Options{Server: &adoptedServer})
 }
 
 // adoptedServer is what adopted informers know about servers. It does not keep informers alive that
 // do not watch.
-var adoptedServer reflector.Server
+var adoptedServer Server
 
 // adopt builds an informer of this package from one that client-go has built. It returns an
 // informer whose parts it cannot read unchanged.

@@ -16,7 +16,7 @@ import (
 
 	"github.com/weirproject/weir/internal/engine"
 	"github.com/weirproject/weir/internal/mutation"
-	"github.com/weirproject/weir/internal/reflector"
+	"github.com/weirproject/weir/internal/shard"
 	"github.com/weirproject/weir/internal/source"
 	"github.com/weirproject/weir/internal/store"
 	"github.com/weirproject/weir/internal/wire"
@@ -105,16 +105,13 @@ func newInformer(lw cache.ListerWatcher, example runtime.Object, resync time.Dur
 	if opts.DecodedIdle == 0 {
 		opts.DecodedIdle = decodedIdle
 	}
-	tuning := opts.Reflector
-	if tuning.Mode == reflector.Auto {
-		tuning.Mode = reflector.List
-	}
+	tuning := opts.reflectorConfig()
 	tuning.Take, tuning.OnItemType = i.take, codec.setItemType
 	if err := opts.Shard.Validate(); err != nil {
 		panic(fmt.Errorf("clientgo: %w", err))
 	}
-	sel := opts.Shard.Selector()
-	tuning.Keep = i.sink.keepFunc(sel, tuning.Keep)
+	sel := shard.Shard(opts.Shard).Selector()
+	tuning.Keep = i.sink.keepFunc(sel)
 	i.engine = engine.New(engine.Config{
 		Name: i.name,
 		Store: store.Config{

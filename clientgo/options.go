@@ -8,8 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/weirproject/weir"
 	"github.com/weirproject/weir/internal/reflector"
-	"github.com/weirproject/weir/internal/shard"
 )
 
 // Options configure one informer. The zero value is what NewSharedIndexInformer uses.
@@ -59,18 +59,38 @@ type Options struct {
 	// shard, receives no others. Objects of other shards are dropped without being decoded. The
 	// zero value selects all objects. An invalid shard panics; see Shard.Validate. Objects of a
 	// fake clientset have no uid, so they are all in one shard.
-	Shard Shard
-	// Reflector configures lists and watches. Mode Auto means List, because a ListerWatcher does
-	// not know which server it talks to. If Server is nil, an informer of a factory uses the
-	// factory's: it lists again when another one finds that the server was restored.
-	Reflector reflector.Config
+	Shard weir.Shard
+	// ListWatch configures lists and watches. ModeAuto means ModeList, because a ListerWatcher does
+	// not know which server it talks to.
+	ListWatch weir.ListWatch
+	// Server is shared by informers of one API server: each lists again when another one finds that
+	// the server was restored from a backup. If it is nil, an informer of a factory shares the
+	// factory's, and any other informer knows only what it finds itself.
+	Server *Server
 }
 
-// Shard is one of Count equal parts of the objects of a resource: number Index, from 0. The
-// informers of all indexes below Count together hold each object exactly once. To change Count
-// without a gap, start informers of the new split, wait until they are in sync, and then stop the
-// old ones.
-type Shard = shard.Shard
+// Server is what the informers of one API server know about it together. The zero value is ready to
+// use. It must not be copied. It is safe for concurrent use, and does not keep informers alive.
+type Server struct{ found reflector.Server }
+
+// reflectorConfig returns what a reflector takes of the options.
+func (o *Options) reflectorConfig() reflector.Config {
+	cfg := reflector.Config{
+		Mode:             reflector.Mode(o.ListWatch.Mode),
+		Consistency:      reflector.Consistency(o.ListWatch.Consistency),
+		PageSize:         o.ListWatch.PageSize,
+		WatchTimeout:     o.ListWatch.WatchTimeout,
+		BookmarkDeadline: o.ListWatch.BookmarkDeadline,
+		Backoff:          reflector.Backoff(o.ListWatch.Backoff),
+	}
+	if cfg.Mode == reflector.Auto {
+		cfg.Mode = reflector.List
+	}
+	if o.Server != nil {
+		cfg.Server = &o.Server.found
+	}
+	return cfg
+}
 
 // Option configures a factory.
 type Option func(*settings)
@@ -83,8 +103,8 @@ type settings struct {
 	customResync map[metav1.Object]time.Duration // keyed by an object of the type
 	name         *cache.InformerName
 	informer     Options
-	shard        *Shard // replaces informer.Shard unless nil
-	canAdopt     bool   // client-go's informers can be adopted
+	shard        *weir.Shard // replaces informer.Shard unless nil
+	canAdopt     bool        // client-go's informers can be adopted
 }
 
 func settingsOf(opts []Option) settings {
@@ -95,8 +115,8 @@ func settingsOf(opts []Option) settings {
 	if s.shard != nil {
 		s.informer.Shard = *s.shard
 	}
-	if s.informer.Reflector.Server == nil {
-		s.informer.Reflector.Server = &reflector.Server{} // a factory's informers share a server
+	if s.informer.Server == nil {
+		s.informer.Server = &Server{} // a factory's informers share a server
 	}
 	return s
 }
@@ -140,4 +160,4 @@ func WithOptions(opts Options) Option { return func(s *settings) { s.informer = 
 
 // WithShard restricts the factory's informers to one shard. It takes precedence over Options.Shard.
 // Informers that are client-go's own have all objects.
-func WithShard(s Shard) Option { return func(to *settings) { to.shard = &s } }
+func WithShard(s weir.Shard) Option { return func(to *settings) { to.shard = &s } }

@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/weirproject/weir"
 	"github.com/weirproject/weir/apiserver"
 )
 
@@ -49,7 +50,7 @@ func TestShards(t *testing.T) {
 				const count = 3
 				var infs [count]*informer
 				for i := range infs {
-					opts := Options{Shard: Shard{Index: i, Count: count}, NoCapture: noCapture}
+					opts := Options{Shard: weir.Shard{Index: i, Count: count}, NoCapture: noCapture}
 					infs[i] = NewSharedIndexInformerWithOptions(podsOf(capturing(cfg)), &corev1.Pod{}, 0, nil, opts).(*informer)
 					run(t, infs[i])
 					synced(t, infs[i].HasSyncedChecker())
@@ -128,8 +129,8 @@ func TestFactoryOfShard(t *testing.T) {
 	server := serve(t, apiserver.Options{Pods: 200})
 	n := 0
 	for i := range 2 {
-		shard := WithShard(Shard{Index: i, Count: 2})
-		for _, opts := range [][]Option{{shard, WithOptions(Options{ShareDecoded: true})}, {WithOptions(Options{Shard: Shard{Index: 4, Count: 9}}), shard}} {
+		shard := WithShard(weir.Shard{Index: i, Count: 2})
+		for _, opts := range [][]Option{{shard, WithOptions(Options{ShareDecoded: true})}, {WithOptions(Options{Shard: weir.Shard{Index: 4, Count: 9}}), shard}} {
 			f, err := NewSharedInformerFactory(server.Config(), 0, opts...)
 			if err != nil {
 				t.Fatal(err)
@@ -158,5 +159,5 @@ func TestShardRefused(t *testing.T) {
 			t.Errorf("%v", err)
 		}
 	}()
-	NewSharedIndexInformerWithOptions(&cache.ListWatch{}, &corev1.Pod{}, 0, nil, Options{Shard: Shard{Index: 2, Count: 2}})
+	NewSharedIndexInformerWithOptions(&cache.ListWatch{}, &corev1.Pod{}, 0, nil, Options{Shard: weir.Shard{Index: 2, Count: 2}})
 }

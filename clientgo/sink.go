@@ -32,14 +32,14 @@ type sink struct {
 	onTransformed func(o *store.Object, value any)
 }
 
-// keepFunc returns the reflector's Config.Keep. It accepts objects in the shard that wanted accepts
-// too; nil accepts everything.
-func (s *sink) keepFunc(sel *shard.Selector, wanted func(*wire.Meta) bool) func(*wire.Meta) bool {
-	if sel == nil && wanted == nil {
+// keepFunc returns the reflector's Config.Keep, which accepts the objects that sel chooses. It is
+// nil, and accepts everything, if sel is nil.
+func (s *sink) keepFunc(sel *shard.Selector) func(*wire.Meta) bool {
+	if sel == nil {
 		return nil
 	}
 	return func(m *wire.Meta) bool {
-		if (sel == nil || sel.Chooses(m.UID, m.Namespace)) && (wanted == nil || wanted(m)) {
+		if sel.Chooses(m.UID, m.Namespace) {
 			return true
 		}
 		if s.objects.active {

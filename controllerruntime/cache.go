@@ -9,7 +9,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 
 	"github.com/weirproject/weir/clientgo"
-	"github.com/weirproject/weir/internal/reflector"
 )
 
 // NewCache returns a function for the Options.NewCache of a manager or a cluster. The function
@@ -24,7 +23,7 @@ func NewCache(opts ...Option) cache.NewCacheFunc {
 			return nil, errNoConfig
 		}
 		if o.NewInformer == nil {
-			o.NewInformer = newInformer(s, o.Scheme, &reflector.Server{})
+			o.NewInformer = newInformer(s, o.Scheme, &clientgo.Server{})
 		}
 		client, err := capturingClient(cfg, o.HTTPClient)
 		if err != nil {

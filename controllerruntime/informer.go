@@ -7,7 +7,6 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 
 	"github.com/weirproject/weir/clientgo"
-	"github.com/weirproject/weir/internal/reflector"
 )
 
 // NewInformer returns a function for controller-runtime's cache.Options.NewInformer. Any number of
@@ -22,14 +21,14 @@ func NewInformer(opts ...Option) func(toolscache.ListerWatcher, runtime.Object, 
 }
 
 // newInformer is NewInformer for a cache with a known scheme and server; each may be nil.
-func newInformer(s *settings, scheme *runtime.Scheme, server *reflector.Server) func(toolscache.ListerWatcher, runtime.Object, time.Duration, toolscache.Indexers) toolscache.SharedIndexInformer {
+func newInformer(s *settings, scheme *runtime.Scheme, server *clientgo.Server) func(toolscache.ListerWatcher, runtime.Object, time.Duration, toolscache.Indexers) toolscache.SharedIndexInformer {
 	return func(lw toolscache.ListerWatcher, example runtime.Object, resync time.Duration, indexers toolscache.Indexers) toolscache.SharedIndexInformer {
 		opts := s.optionsFor(example)
 		if opts.Scheme == nil {
 			opts.Scheme = scheme
 		}
-		if opts.Reflector.Server == nil {
-			opts.Reflector.Server = server
+		if opts.Server == nil {
+			opts.Server = server
 		}
 		return clientgo.NewSharedIndexInformerWithOptions(lw, example, resync, indexers, opts)
 	}

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/weirproject/weir"
 	"github.com/weirproject/weir/clientgo"
 	"github.com/weirproject/weir/controllerruntime"
 )
@@ -182,7 +183,7 @@ func TestUnknownNamespace(t *testing.T) {
 func TestShard(t *testing.T) {
 	for i := range 2 {
 		s := newStage(t, rig{newCache: controllerruntime.NewCache(
-			controllerruntime.WithObjectOptions(&corev1.Pod{}, clientgo.Options{Shard: clientgo.Shard{Index: i, Count: 2}}),
+			controllerruntime.WithObjectOptions(&corev1.Pod{}, clientgo.Options{Shard: weir.Shard{Index: i, Count: 2}}),
 		)})
 		for n := range 20 {
 			p := pod("a", fmt.Sprint(n))

@@ -13,12 +13,11 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/weirproject/weir"
-	"github.com/weirproject/weir/internal/reflector"
 	"github.com/weirproject/weir/internal/sim/api"
 	"github.com/weirproject/weir/internal/sim/etcd"
 )
 
-var modes = map[string]reflector.Mode{"auto": reflector.Auto, "list": reflector.List, "pages": reflector.Pages, "watchlist": reflector.WatchList}
+var modes = map[string]weir.Mode{"auto": weir.ModeAuto, "list": weir.ModeList, "pages": weir.ModePages, "watchlist": weir.ModeWatchList}
 
 // native is weir.NewInformer.
 type native[T weir.Object] struct {
@@ -40,7 +39,7 @@ func newNative(c *api.Cluster, cl *api.Client, spec ClientSpec) (informer, error
 func makeNative[T weir.Object](c *api.Cluster, cl *api.Client, spec ClientSpec) (informer, error) {
 	opts := weir.Options{
 		Resource: c.Kind.GroupVersionResource, Namespaces: spec.Scope.Namespaces, LogBytes: spec.LogBytes,
-		ListWatch: weir.ListWatch{Mode: weir.Mode(modes[spec.Mode]), PageSize: spec.Page, WatchTimeout: spec.Watch, Backoff: weir.Backoff(spec.backoff)},
+		ListWatch: weir.ListWatch{Mode: modes[spec.Mode], PageSize: spec.Page, WatchTimeout: spec.Watch, Backoff: spec.backoff},
 		Indexes:   map[string]weir.Index{"app": weir.ByLabel("app"), "node": weir.ByFunc(func(o T) ([]string, error) { return []string{nodeOf(o)}, nil })},
 	}
 	if spec.Any {

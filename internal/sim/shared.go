@@ -17,8 +17,8 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/weirproject/weir"
 	"github.com/weirproject/weir/clientgo"
-	"github.com/weirproject/weir/internal/reflector"
 	"github.com/weirproject/weir/internal/sim/api"
 	"github.com/weirproject/weir/internal/sim/etcd"
 )
@@ -40,9 +40,9 @@ func newDropIn(c *api.Cluster, cl *api.Client, spec ClientSpec) (informer, error
 		return nil, err
 	}
 	s := &shared{cluster: c, resync: spec.resync()}
-	opts := clientgo.Options{LogBytes: spec.LogBytes, Reflector: reflector.Config{Mode: modes[spec.Mode], PageSize: spec.Page, WatchTimeout: spec.Watch, Backoff: spec.backoff}}
+	opts := clientgo.Options{LogBytes: spec.LogBytes, ListWatch: weir.ListWatch{Mode: modes[spec.Mode], PageSize: spec.Page, WatchTimeout: spec.Watch, Backoff: spec.backoff}}
 	if spec.Any {
-		opts.Reflector.Consistency = reflector.Any
+		opts.ListWatch.Consistency = weir.ConsistencyAny
 	}
 	switch spec.Options {
 	case "pinned":

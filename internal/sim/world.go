@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/weirproject/weir/internal/reflector"
+	"github.com/weirproject/weir"
 	"github.com/weirproject/weir/internal/sim/api"
 	"github.com/weirproject/weir/internal/sim/etcd"
 )
@@ -37,7 +37,7 @@ type ClientSpec struct {
 	Page     int64         // how many objects a page has
 	Options  string        // of the drop-in
 	Watch    time.Duration // the shortest time that a watch is asked for
-	backoff  reflector.Backoff
+	backoff  weir.Backoff
 	LogBytes int64
 	Handlers []HandlerSpec
 }
