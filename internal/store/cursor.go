@@ -40,7 +40,7 @@ func (ch *Change) ended(rv uint64, missed bool) {
 	ch.ResourceVersion, ch.Missed = rv, missed
 }
 
-// Key of the object that changed.
+// Key returns the key of the object that changed.
 func (ch *Change) Key() string {
 	if ch.New != nil {
 		return ch.New.key
@@ -256,7 +256,7 @@ func (c *Cursor) signalNow() {
 // closed. A reader loops: Next until it returns 0, then wait on Ready.
 func (c *Cursor) Ready() <-chan struct{} { return c.ready }
 
-// Revision up to which Next has returned everything; 0 while it returns the
+// Revision returns up to which Next has returned everything: 0 while it returns the
 // initial state, or what is Awaited of changes that the log has dropped. Safe for concurrent use, like all that follow.
 func (c *Cursor) Revision() uint64 {
 	c.log.mu.Lock()
@@ -283,7 +283,7 @@ func (c *Cursor) Saw(o *Object) bool {
 	return !c.initial && o.revision < c.pos && c.backlog.entries[o.key] == nil
 }
 
-// Pending is the number of keys kept for the cursor because the log has dropped
+// Pending returns the number of keys kept for the cursor because the log has dropped
 // their changes.
 func (c *Cursor) Pending() int {
 	c.log.mu.Lock()
@@ -291,7 +291,7 @@ func (c *Cursor) Pending() int {
 	return c.backlog.n
 }
 
-// Lag is how many revisions the store is ahead of the cursor.
+// Lag returns how many revisions the store is ahead of the cursor.
 func (c *Cursor) Lag() uint64 {
 	c.log.mu.Lock()
 	defer c.log.mu.Unlock()

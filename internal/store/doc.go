@@ -16,5 +16,5 @@
 // way in; object.go, layout.go, packqueue.go, identity.go an object in memory;
 // snapshot.go, tree.go, index.go, addindex.go, dropindex.go, funcindex.go the way to look at
 // it; log.go, cursor.go, backlog.go, deletions.go, dirty.go what has changed; decoded.go and
-// decodedcache.go what is decoded; memory.go what it all takes.
+// decodedcache.go what is decoded; memory.go what it all takes; check.go the rules.
 package store

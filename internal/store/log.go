@@ -45,7 +45,7 @@ const (
 )
 
 // changeLog is a ring of the newest changes, bounded in bytes, and the cursors
-// that read it. What it drops unseen, a cursor absorbs into its lag map. Its
+// that read it. What it drops unseen, a cursor absorbs into its backlog. Its
 // lock is taken inside the store's.
 type changeLog struct {
 	limit int64

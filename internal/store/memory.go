@@ -21,12 +21,12 @@ type Memory struct {
 	Dictionary int64
 }
 
-// Total of all purposes.
+// Total returns the sum of all purposes.
 func (m Memory) Total() int64 {
 	return m.Packed + m.Keys + m.Tree + m.Indexes + m.Decoded + m.Log + m.Cursors + m.Dictionary
 }
 
-// String is a small table: purpose, bytes, bytes per object.
+// String returns a small table: purpose, bytes, bytes per object.
 func (m Memory) String() string {
 	var b strings.Builder
 	row := func(purpose string, bytes int64) {
@@ -63,7 +63,7 @@ func grouped(n int64) string {
 	return s
 }
 
-// Memory by purpose. It takes the locks for a moment, one after another, so the
+// Memory returns the store's memory by purpose. It takes the locks for a moment, one after another, so the
 // figures may be a few changes apart.
 func (s *Store) Memory() Memory {
 	s.mu.RLock()

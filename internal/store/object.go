@@ -88,13 +88,13 @@ func (o *Object) identity() identity {
 func (o *Object) oddUID() string { _, uid, _ := o.tail(); return uid }
 func (o *Object) oddRV() string  { _, _, rv := o.tail(); return rv }
 
-// Key is "namespace/name", or "name" for cluster-scoped objects.
+// Key returns "namespace/name", or "name" for cluster-scoped objects.
 func (o *Object) Key() string { return o.key }
 
-// Namespace is "" for cluster-scoped objects.
+// Namespace returns "" for cluster-scoped objects.
 func (o *Object) Namespace() string { return o.key[:o.nsLen] }
 
-// Name of the object.
+// Name returns the name of the object.
 func (o *Object) Name() string {
 	if o.nsLen == 0 {
 		return o.key
@@ -102,7 +102,7 @@ func (o *Object) Name() string {
 	return o.key[o.nsLen+1:]
 }
 
-// UID of the object as its server wrote it.
+// UID returns the uid of the object as its server wrote it.
 func (o *Object) UID() string {
 	if o.flags&flagOddUID != 0 {
 		return strings.Clone(o.oddUID()) // must not pin the packed bytes
@@ -127,7 +127,7 @@ func (o *Object) SameUID(other *Object) bool {
 	return o.uid == other.uid && (o.flags^other.flags)&flagOddUID == 0 && o.oddUID() == other.oddUID()
 }
 
-// ResourceVersion of this version as its server wrote it.
+// ResourceVersion returns the resourceVersion as its server wrote it.
 func (o *Object) ResourceVersion() string {
 	if o.flags&flagOddRV != 0 {
 		return strings.Clone(o.oddRV())
@@ -135,7 +135,7 @@ func (o *Object) ResourceVersion() string {
 	return formatVersion(o.rv)
 }
 
-// ResourceVersionNumber is the resourceVersion if it is an integer.
+// ResourceVersionNumber returns the resourceVersion if it is an integer.
 func (o *Object) ResourceVersionNumber() (rv uint64, ok bool) {
 	if o.flags&flagOddRV != 0 {
 		return 0, false
@@ -143,10 +143,10 @@ func (o *Object) ResourceVersionNumber() (rv uint64, ok bool) {
 	return o.rv, true
 }
 
-// Revision of the store at which this version came in.
+// Revision returns the revision of the store at which this version came in.
 func (o *Object) Revision() uint64 { return o.revision }
 
-// Size of the raw bytes.
+// Size returns the size of the raw bytes, 0 for a value.
 func (o *Object) Size() int { return int(o.size) }
 
 // sameVersion reports whether both are the same version of the same object: uid,
@@ -198,7 +198,7 @@ func (o *Object) AppendRaw(dst []byte) ([]byte, error) {
 	return out, nil
 }
 
-// Encoding of the raw bytes.
+// Encoding returns the encoding of the raw bytes.
 func (o *Object) Encoding() wire.Encoding { return o.layout.encoding }
 
 // Meta reads the object's metadata into m, which aliases the returned bytes:
@@ -213,7 +213,7 @@ func (o *Object) Meta(m *wire.Meta, scratch []byte) (raw []byte, err error) {
 	return raw, wire.ReadMeta(o.layout.encoding, raw, m)
 }
 
-// Labels of the object, a new map; nil if it has none.
+// Labels returns the labels of the object in a new map, or nil.
 func (o *Object) Labels() map[string]string {
 	labels := maps.Clone(o.layout.labels)
 	o.readMeta(func(m *wire.Meta) {
@@ -241,7 +241,7 @@ func (o *Object) Label(key string) (value string, ok bool) {
 	return value, ok
 }
 
-// Annotations of the object, a new map; nil if it has none.
+// Annotations returns the annotations of the object in a new map, or nil.
 func (o *Object) Annotations() map[string]string {
 	var annotations map[string]string
 	o.readMeta(func(m *wire.Meta) {
@@ -265,13 +265,13 @@ func (o *Object) Annotation(key string) (value string, ok bool) {
 	return value, ok
 }
 
-// Generation is metadata.generation, 0 if there is none.
+// Generation returns metadata.generation, 0 if there is none.
 func (o *Object) Generation() (generation int64) {
 	o.readMeta(func(m *wire.Meta) { generation = m.Generation })
 	return generation
 }
 
-// DeletionTimestamp is when the object was asked to go; false: it was not.
+// DeletionTimestamp returns when deletion of the object was requested, and false if it was not.
 func (o *Object) DeletionTimestamp() (at time.Time, ok bool) {
 	o.readMeta(func(m *wire.Meta) { at, ok = m.DeletionTimestamp, !m.DeletionTimestamp.IsZero() })
 	return at, ok

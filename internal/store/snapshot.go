@@ -51,14 +51,14 @@ func (s *Store) snapshotLocked() *Snapshot {
 	return snap
 }
 
-// Revision of the store at this moment.
+// Revision returns the revision of the store at this moment.
 func (sn *Snapshot) Revision() uint64 { return sn.revision }
 
-// ResourceVersion to which all writers had progressed at this moment, "" if one
+// ResourceVersion returns the one to which all writers had progressed at this moment, "" if one
 // of them had not: see Store.ResourceVersion.
 func (sn *Snapshot) ResourceVersion() string { return sn.rv }
 
-// Len is the number of objects.
+// Len returns the number of objects.
 func (sn *Snapshot) Len() int { return sn.table.count }
 
 // Get returns an object by key.

@@ -86,7 +86,7 @@ func New(cfg Config) *Store {
 	return s
 }
 
-// Close ends the goroutine that lets decoded objects cool, closes all cursors
+// Close ends the goroutine that lets go of idle decoded objects, closes all cursors
 // and ends all waiting with ErrClosed. What is held can still be read; writers
 // get ErrClosed. Closing again does nothing.
 func (s *Store) Close() {
@@ -108,10 +108,10 @@ func (l *changeLog) close() {
 	l.trim()
 }
 
-// Encoding of the raw bytes.
+// Encoding returns the encoding of the raw bytes.
 func (s *Store) Encoding() wire.Encoding { return s.shared.encoding }
 
-// Revision is the store's own counter: one per change of an object.
+// Revision returns the store's own counter: one per change of an object.
 func (s *Store) Revision() uint64 { return s.revised.Load() }
 
 // Get returns the newest version of an object.
@@ -122,7 +122,7 @@ func (s *Store) Get(key string) (*Object, bool) {
 	return o, ok
 }
 
-// Len is the number of objects held.
+// Len returns the number of objects held.
 func (s *Store) Len() int {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
