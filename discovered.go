@@ -16,8 +16,9 @@ import (
 	"github.com/weirproject/weir/internal/source"
 )
 
-// discovered is a source whose resource is known by its kind only. It asks the server for the resource's name before
-// the first LIST; until the server knows the kind, LIST answers NotFound, which a reflector waits out.
+// discovered is a source whose resource is known by its kind only. It asks the server for the
+// resource's name before the first LIST; until the server knows the kind, LIST answers NotFound,
+// which a reflector waits out.
 type discovered struct {
 	cfg  *rest.Config
 	gvk  schema.GroupVersionKind
@@ -38,7 +39,8 @@ func newDiscovered(cfg *rest.Config, gvk schema.GroupVersionKind, want source.Re
 	return &discovered{cfg: cfg, gvk: gvk, want: want, opts: opts, guess: guess}, nil
 }
 
-// guessResource is the name that a kind's resource has by convention, and for every built-in kind in fact.
+// guessResource is the name that a kind's resource has by convention, and for every built-in kind
+// in fact.
 func guessResource(gvk schema.GroupVersionKind) schema.GroupVersionResource {
 	plural, _ := meta.UnsafeGuessKindToResource(gvk)
 	return plural
@@ -103,8 +105,8 @@ func (d *discovered) resolve(ctx context.Context) (source.Source, error) {
 	return nil, apierrors.NewNotFound(schema.GroupResource{Group: d.gvk.Group, Resource: d.gvk.Kind}, "")
 }
 
-// resourcesOf asks for the resources of a group's version: what client-go 0.37's discovery client has a method for, and 0.36's none that
-// takes a context.
+// resourcesOf asks for the resources of a group's version: what client-go 0.37's discovery client
+// has a method for, and 0.36's none that takes a context.
 func resourcesOf(ctx context.Context, client rest.Interface, gv schema.GroupVersion) (*metav1.APIResourceList, error) {
 	path := []string{"/apis", gv.Group, gv.Version}
 	if gv.Group == "" {

@@ -1,7 +1,8 @@
 // Package weir keeps a live, local copy of Kubernetes objects and tells you when they change.
 //
-// It is the list/watch/informer machinery of Kubernetes built so that nothing spikes: memory, CPU and request rate
-// stay level through the first LIST, a relist, a resync, a burst of events and a slow consumer.
+// It is the list/watch/informer machinery of Kubernetes built so that nothing spikes: memory, CPU
+// and request rate stay level through the first LIST, a relist, a resync, a burst of events and a
+// slow consumer.
 //
 //	pods, err := weir.NewInformer[*corev1.Pod](cfg, weir.Options{})
 //	if err != nil { … }
@@ -12,9 +13,9 @@
 //	if err := pods.WaitForSync(ctx); err != nil { … } // says why, when it cannot
 //	pod, err := pods.Get("default/web-0")
 //
-// An [Informer] holds each object as the bytes that came, packed, and decodes it when somebody looks at it. What is
-// read again soon stays decoded; what is left alone cools. Objects handed out are shared and read-only: ask for a
-// [Item.Copy], or call DeepCopy, before changing one.
+// An [Informer] holds each object as the bytes that came, packed, and decodes it when somebody
+// looks at it. What is read again soon stays decoded; what is left alone cools. Objects handed out
+// are shared and read-only: ask for a [Item.Copy], or call DeepCopy, before changing one.
 //
 // T is a pointer to a Go type: a built-in one (*corev1.Pod), the struct of a custom resource,
 // *unstructured.Unstructured, or *metav1.PartialObjectMetadata for metadata only.

@@ -9,8 +9,9 @@ import (
 	"github.com/weirproject/weir/internal/store"
 )
 
-// These errors say what keeps an informer from being current. Err, Status.Err and what the waiting calls return wrap exactly one of them for
-// each reflector; test for them with errors.Is. None of them ends an informer: it tries again and recovers by itself.
+// These errors say what keeps an informer from being current. Err, Status.Err and what the waiting
+// calls return wrap exactly one of them for each reflector; test for them with errors.Is. None of
+// them ends an informer: it tries again and recovers by itself.
 var (
 	ErrForbidden       = reflector.ErrForbidden       // 403: RBAC does not let the informer list or watch
 	ErrUnauthorized    = reflector.ErrUnauthorized    // 401: the credentials are not accepted
@@ -33,8 +34,8 @@ var (
 var (
 	// ErrNotFound is returned for an object that the informer does not hold.
 	ErrNotFound = errors.New("not found")
-	// ErrNotSynced is returned when a wait ended before the informer had synced. The error wraps the informer's Err too, where there is
-	// one.
+	// ErrNotSynced is returned when a wait ended before the informer had synced. The error wraps
+	// the informer's Err too, where there is one.
 	ErrNotSynced = engine.ErrNotSynced
 	// ErrStopped is returned when the informer has been stopped.
 	ErrStopped = engine.ErrStopped
@@ -42,7 +43,8 @@ var (
 	ErrReleased = errors.New("released")
 	// ErrRunning is returned by a second Run.
 	ErrRunning = engine.ErrRunning
-	// ErrHandlerStuck is returned when a handler did not return within Options.StopTimeout after the informer was stopped.
+	// ErrHandlerStuck is returned when a handler did not return within Options.StopTimeout after
+	// the informer was stopped.
 	ErrHandlerStuck = engine.ErrHandlerStuck
 	// ErrOptions is returned when an informer cannot be made of its options.
 	ErrOptions = errors.New("invalid options")

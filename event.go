@@ -17,23 +17,26 @@ const (
 	Resynced                      // nothing changed; the resync reached the object
 )
 
-// String returns the type in upper case, as a WATCH writes it: "ADDED", "MODIFIED", "DELETED"; and "RESYNC".
+// String returns the type in upper case, as a WATCH writes it: "ADDED", "MODIFIED", "DELETED"; and
+// "RESYNC".
 func (t EventType) String() string { return delivery.Type(t).String() }
 
-// Event is one change, as one handler sees it. Nothing in it is decoded until Object or Old is called. It may be kept
-// and is safe for concurrent use; it then pins two versions of one object.
+// Event is one change, as one handler sees it. Nothing in it is decoded until Object or Old is
+// called. It may be kept and is safe for concurrent use; it then pins two versions of one object.
 type Event[T Object] struct {
 	Type EventType
 	// Initial is set on what the informer's first list brought (client-go's isInInitialList).
 	Initial bool
-	// Coalesced is set when the event stands for more than one change, because the handler fell behind.
+	// Coalesced is set when the event stands for more than one change, because the handler fell
+	// behind.
 	Coalesced bool
 
 	old, new Item[T]
 }
 
-// Handler handles events. It is called by one goroutine, one event at a time; the context ends when the handler is
-// removed or the informer stops. A handler may block and may panic without hurting anybody else.
+// Handler handles events. It is called by one goroutine, one event at a time; the context ends when
+// the handler is removed or the informer stops. A handler may block and may panic without hurting
+// anybody else.
 type Handler[T Object] func(ctx context.Context, e Event[T])
 
 func eventOf[T Object](e delivery.Event, from *reader) Event[T] {
@@ -60,9 +63,11 @@ func (e Event[T]) ResourceVersion() string { return e.Item().ResourceVersion() }
 // Labels returns a copy of the labels of Item, read from its bytes.
 func (e Event[T]) Labels() map[string]string { return e.Item().Labels() }
 
-// Object decodes and returns the newest version, or for a Deleted event the one that this handler saw last. The object is shared: do not
-// modify it unless Options.PrivateCopies is set. Item().Copy() decodes one for the caller alone.
+// Object decodes and returns the newest version, or for a Deleted event the one that this handler
+// saw last. The object is shared: do not modify it unless Options.PrivateCopies is set.
+// Item().Copy() decodes one for the caller alone.
 func (e Event[T]) Object() (T, error) { return e.Item().Object() }
 
-// Old decodes and returns the version that this handler saw last, shared as Object's. It returns ErrNotFound when Added.
+// Old decodes and returns the version that this handler saw last, shared as Object's. It returns
+// ErrNotFound when Added.
 func (e Event[T]) Old() (T, error) { return e.old.Object() }

@@ -248,7 +248,8 @@ func ExampleNewInformer_metadataOnly() {
 	// red map[initial:r]
 }
 
-// Several namespaces and selectors in one informer. An object that two selectors match is held once, for both.
+// Several namespaces and selectors in one informer. An object that two selectors match is held
+// once, for both.
 func ExampleNewInformer_merged() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	server, _ := cluster(ctx)

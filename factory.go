@@ -14,8 +14,9 @@ import (
 	"github.com/weirproject/weir/internal/reflector"
 )
 
-// Factory shares informers: users that ask for the same objects get the same informer, which runs from its first user to its last (kubernetes
-// issue 79610: stop one informer). When one of them finds that the server was restored from a backup, all list again. Its methods are safe for
+// Factory shares informers: users that ask for the same objects get the same informer, which runs
+// from its first user to its last (kubernetes issue 79610: stop one informer). When one of them
+// finds that the server was restored from a backup, all list again. Its methods are safe for
 // concurrent use.
 type Factory struct {
 	cfg    *rest.Config
@@ -44,10 +45,12 @@ func NewFactory(ctx context.Context, cfg *rest.Config) *Factory {
 	return &Factory{cfg: cfg, ctx: ctx, stop: stop, shared: map[shareKey]*shared{}}
 }
 
-// Use returns a lease of the informer of T with these options, and starts the informer when it has no other user. It does not block. Users
-// share an informer when they ask for the same objects: the same T, Resource, Namespaces, Selectors, Shard and Drop. The rest of the options
-// is the first user's, except Indexes: those that are missing are added. It returns ErrIndexExists when an index of that name is defined
-// otherwise (see ByFunc for when two functions are one), and then adds none; ErrStopped when the factory has been shut down.
+// Use returns a lease of the informer of T with these options, and starts the informer when it has
+// no other user. It does not block. Users share an informer when they ask for the same objects: the
+// same T, Resource, Namespaces, Selectors, Shard and Drop. The rest of the options is the first
+// user's, except Indexes: those that are missing are added. It returns ErrIndexExists when an index
+// of that name is defined otherwise (see ByFunc for when two functions are one), and then adds
+// none; ErrStopped when the factory has been shut down.
 func Use[T Object](f *Factory, opts Options) (*Lease[T], error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -88,7 +91,8 @@ func (f *Factory) start(informer any, run func(context.Context) error, indexes m
 	return sh
 }
 
-// Shutdown stops all informers and blocks until they have ended. The error joins those of their Run.
+// Shutdown stops all informers and blocks until they have ended. The error joins those of their
+// Run.
 func (f *Factory) Shutdown() error {
 	f.stop()
 	f.runs.Wait()
@@ -116,8 +120,8 @@ func (f *Factory) release(key shareKey, sh *shared) {
 	}
 }
 
-// addIndexes adds what a later user wants and the informer has not; nothing if a name is taken by another index. The factory's
-// lock is held.
+// addIndexes adds what a later user wants and the informer has not; nothing if a name is taken by
+// another index. The factory's lock is held.
 func addIndexes[T Object](inf *Informer[T], sh *shared, want map[string]Index) error {
 	for name, ix := range want {
 		if have, ok := sh.indexes[name]; ok && !have.same(ix) {
@@ -136,8 +140,8 @@ func addIndexes[T Object](inf *Informer[T], sh *shared, want map[string]Index) e
 	return nil
 }
 
-// shareKey is what makes an informer another one: its type, and which objects it holds. Types of different packages may be
-// called alike.
+// shareKey is what makes an informer another one: its type, and which objects it holds. Types of
+// different packages may be called alike.
 type shareKey struct {
 	goType  reflect.Type
 	objects string

@@ -13,7 +13,8 @@ import (
 	"github.com/weirproject/weir/apiserver"
 )
 
-// Types that are called alike, such as the Event of core and that of events, have informers of their own.
+// Types that are called alike, such as the Event of core and that of events, have informers of
+// their own.
 func TestFactoryTypesOfOneName(t *testing.T) {
 	server, _, ctx := serve(t, apiserver.Options{})
 	f := weir.NewFactory(ctx, server.Config())
@@ -35,8 +36,8 @@ func TestFactoryTypesOfOneName(t *testing.T) {
 
 func byName(m *corev1.ConfigMap) ([]string, error) { return []string{m.Name}, nil }
 
-// Users of one index by a function share it: of one Index value, and of one function. Another function under the same name
-// is an error, and leaves nothing behind.
+// Users of one index by a function share it: of one Index value, and of one function. Another
+// function under the same name is an error, and leaves nothing behind.
 func TestFactorySharesFunctionIndexes(t *testing.T) {
 	server, client, ctx := serve(t, apiserver.Options{})
 	makeConfigMap(ctx, client, "d", "a")
@@ -105,7 +106,8 @@ func TestIndexOfAnotherType(t *testing.T) {
 	}
 }
 
-// A lease that was released takes no handler: nobody would serve it when the last user has gone, and nobody would remove it.
+// A lease that was released takes no handler: nobody would serve it when the last user has gone,
+// and nobody would remove it.
 func TestLeaseAfterRelease(t *testing.T) {
 	server, _, ctx := serve(t, apiserver.Options{})
 	f := weir.NewFactory(ctx, server.Config())

@@ -11,8 +11,8 @@ import (
 	"github.com/weirproject/weir/apiserver"
 )
 
-// Handlers that look at every object, several of them and more than once, leave nothing decoded behind: the first list would be held decoded
-// as a whole.
+// Handlers that look at every object, several of them and more than once, leave nothing decoded
+// behind: the first list would be held decoded as a whole.
 func TestHandlersHoldNothing(t *testing.T) {
 	server, _, ctx := serve(t, apiserver.Options{Pods: 300})
 	inf, err := weir.NewInformer[*corev1.Pod](server.Config(), weir.Options{})

@@ -22,20 +22,24 @@ type Index struct {
 // ByLabel indexes by the value of a label. It is kept from the bytes; nothing is decoded.
 func ByLabel(key string) Index { return Index{label: key} }
 
-// ByField indexes by the values of a field, such as "spec.nodeName". It is kept from the bytes; nothing is decoded.
+// ByField indexes by the values of a field, such as "spec.nodeName". It is kept from the bytes;
+// nothing is decoded.
 func ByField(path string) Index { return Index{field: path} }
 
-// ByFunc indexes by what a function says of a decoded object: client-go's IndexFunc. It runs when the index is read, on
-// the reader's goroutine, for what has changed since; never in the way of a WATCH. The object is shared and read-only.
+// ByFunc indexes by what a function says of a decoded object: client-go's IndexFunc. It runs when
+// the index is read, on the reader's goroutine, for what has changed since; never in the way of a
+// WATCH. The object is shared and read-only.
 //
-// Users of a factory share an index by a function when both have the same Index value, or made theirs of the same function
-// value: one declared function, or one closure. Two closures of one text are two functions, since they may have captured
-// different variables, and so are two method values.
+// Users of a factory share an index by a function when both have the same Index value, or made
+// theirs of the same function value: one declared function, or one closure. Two closures of one
+// text are two functions, since they may have captured different variables, and so are two method
+// values.
 func ByFunc[T Object](fn func(T) ([]string, error)) Index {
 	return Index{
 		fn: func(object any) ([]string, error) { return fn(object.(T)) },
 		of: reflect.TypeFor[T](),
-		// A func is a pointer to what it captured and its code. As long as it is held nothing else has that address.
+		// A func is a pointer to what it captured and its code. As long as it is held nothing else
+		// has that address.
 		value: *(*unsafe.Pointer)(unsafe.Pointer(&fn)),
 	}
 }
@@ -45,8 +49,8 @@ func (ix Index) same(other Index) bool {
 	return ix.label == other.label && ix.field == other.field && ix.of == other.of && ix.value == other.value
 }
 
-// AddIndex adds an index, at any time. ErrIndexExists if the name is taken, ErrOptions if T has no such field or the
-// function is one of another type.
+// AddIndex adds an index, at any time. ErrIndexExists if the name is taken, ErrOptions if T has no
+// such field or the function is one of another type.
 func (i *Informer[T]) AddIndex(name string, ix Index) error {
 	var made store.Index
 	switch {

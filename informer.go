@@ -19,8 +19,9 @@ import (
 	"github.com/weirproject/weir/internal/wire"
 )
 
-// Informer holds the objects of one resource, or of some namespaces and selectors of it, and tells handlers what
-// changes. It is client-go's SharedInformer, typed. All methods are safe for concurrent use.
+// Informer holds the objects of one resource, or of some namespaces and selectors of it, and tells
+// handlers what changes. It is client-go's SharedInformer, typed. All methods are safe for
+// concurrent use.
 type Informer[T Object] struct {
 	name   string
 	kind   *kind
@@ -31,8 +32,8 @@ type Informer[T Object] struct {
 	panics func(*PanicError)
 }
 
-// NewInformer makes an informer for the objects that cfg's server has. It makes no request: Run does. The error is
-// ErrOptions, or says what is wrong with cfg.
+// NewInformer makes an informer for the objects that cfg's server has. It makes no request: Run
+// does. The error is ErrOptions, or says what is wrong with cfg.
 func NewInformer[T Object](cfg *rest.Config, opts Options) (*Informer[T], error) {
 	return newInformer[T](cfg, opts, nil)
 }
@@ -105,9 +106,9 @@ func (i *Informer[T]) build(cfg *rest.Config, opts Options, server *reflector.Se
 	return nil
 }
 
-// Run lists and watches, and serves handlers, until ctx ends. It blocks and must be called once. It returns nil then;
-// or ErrHandlerStuck when a handler did not return within Options.StopTimeout. What keeps an informer from being
-// current does not end it: see Err.
+// Run lists and watches, and serves handlers, until ctx ends. It blocks and must be called once. It
+// returns nil then; or ErrHandlerStuck when a handler did not return within Options.StopTimeout.
+// What keeps an informer from being current does not end it: see Err.
 func (i *Informer[T]) Run(ctx context.Context) error {
 	if i.reader.detector == nil {
 		return i.engine.Run(ctx)
@@ -127,8 +128,9 @@ func (i *Informer[T]) Name() string { return i.name }
 // Encoding returns how the objects' bytes are encoded, as Item.AppendRaw gives them.
 func (i *Informer[T]) Encoding() Encoding { return Encoding(i.kind.encoding) }
 
-// Handle registers a handler: before Run, while it runs, before or after the first sync. What the informer holds
-// already comes first, as Added events. It does not block. It returns ErrStopped after Run.
+// Handle registers a handler: before Run, while it runs, before or after the first sync. What the
+// informer holds already comes first, as Added events. It does not block. It returns ErrStopped
+// after Run.
 func (i *Informer[T]) Handle(h Handler[T], opts HandlerOptions[T]) (*Registration, error) {
 	o := delivery.Options{Name: opts.Name, Resync: opts.Resync, OnPanic: func(e *delivery.PanicError) { i.panics((*PanicError)(e)) }}
 	if filter := opts.Filter; filter != nil {
@@ -141,26 +143,29 @@ func (i *Informer[T]) Handle(h Handler[T], opts HandlerOptions[T]) (*Registratio
 	return &Registration{handler: r, engine: i.engine}, nil
 }
 
-// WaitForSync blocks until everything that the first lists brought is held. If ctx ends first, the error wraps
-// ErrNotSynced, the context's error and what has kept the informer from syncing: errors.Is(err, ErrForbidden), say.
+// WaitForSync blocks until everything that the first lists brought is held. If ctx ends first, the
+// error wraps ErrNotSynced, the context's error and what has kept the informer from syncing:
+// errors.Is(err, ErrForbidden), say.
 func (i *Informer[T]) WaitForSync(ctx context.Context) error { return i.engine.WaitForSync(ctx) }
 
 // HasSynced reports whether WaitForSync would return nil at once.
 func (i *Informer[T]) HasSynced() bool { return i.store.Synced() }
 
-// WaitForResourceVersion blocks until the informer holds everything up to a resourceVersion. Pass the one that a write returned to read your
-// own writes. With several namespaces or selectors it blocks until each is that far: a quiet one is with its next bookmark, which a
-// kube-apiserver sends about once a minute. If ctx ends first, the error wraps the context's error and Err.
+// WaitForResourceVersion blocks until the informer holds everything up to a resourceVersion. Pass
+// the one that a write returned to read your own writes. With several namespaces or selectors it
+// blocks until each is that far: a quiet one is with its next bookmark, which a kube-apiserver
+// sends about once a minute. If ctx ends first, the error wraps the context's error and Err.
 func (i *Informer[T]) WaitForResourceVersion(ctx context.Context, resourceVersion string) error {
 	return i.engine.WaitForResourceVersion(ctx, resourceVersion)
 }
 
-// Err returns why the informer is not current, nil while it is. It wraps one of the errors from ErrForbidden on for each reflector that is
-// not. The informer recovers by itself when the cause goes away.
+// Err returns why the informer is not current, nil while it is. It wraps one of the errors from
+// ErrForbidden on for each reflector that is not. The informer recovers by itself when the cause
+// goes away.
 func (i *Informer[T]) Err() error { return i.engine.Err() }
 
-// WaitForErr blocks until Err is not nil and returns it, or returns the context's error. With WaitForSync it tells at
-// once whether an informer will sync or what stands in its way.
+// WaitForErr blocks until Err is not nil and returns it, or returns the context's error. With
+// WaitForSync it tells at once whether an informer will sync or what stands in its way.
 func (i *Informer[T]) WaitForErr(ctx context.Context) (err error) {
 	if wait := i.engine.WaitFor(ctx, func() bool { err = i.Err(); return err != nil }); wait != nil {
 		return wait

@@ -76,7 +76,8 @@ func label(t *testing.T, ctx context.Context, client kubernetes.Interface, names
 	return m.ResourceVersion
 }
 
-// TestMergedSelectors: an object is held while one of the selectors matches it, and goes when none does.
+// TestMergedSelectors: an object is held while one of the selectors matches it, and goes when none
+// does.
 func TestMergedSelectors(t *testing.T) {
 	server, client, ctx := serve(t, apiserver.Options{})
 	makeConfigMap(ctx, client, "d", "x")
@@ -243,7 +244,8 @@ func TestHandlerComesAndGoes(t *testing.T) {
 	}
 }
 
-// TestIndexErrors: an index that is not there, one that is there already, and one by a function that fails.
+// TestIndexErrors: an index that is not there, one that is there already, and one by a function
+// that fails.
 func TestIndexErrors(t *testing.T) {
 	server, client, ctx := serve(t, apiserver.Options{})
 	makeConfigMap(ctx, client, "d", "a")
@@ -285,7 +287,8 @@ func TestIndexErrors(t *testing.T) {
 	}
 }
 
-// TestFactory: the second user's indexes are added, a lease's handlers go with it, the last user stops the informer.
+// TestFactory: the second user's indexes are added, a lease's handlers go with it, the last user
+// stops the informer.
 func TestFactory(t *testing.T) {
 	server, client, ctx := serve(t, apiserver.Options{})
 	makeConfigMap(ctx, client, "d", "a")

@@ -14,8 +14,9 @@ type Object interface {
 	v1.Object
 }
 
-// Item is one version of one object, not decoded until Object is called. It is a small value, to be passed by value,
-// safe for concurrent use. The zero value is no object: only IsZero may be called on it.
+// Item is one version of one object, not decoded until Object is called. It is a small value, to be
+// passed by value, safe for concurrent use. The zero value is no object: only IsZero may be called
+// on it.
 type Item[T Object] struct {
 	o      *store.Object
 	from   *reader
@@ -49,13 +50,14 @@ func (i Item[T]) Label(key string) (string, bool) { return i.o.Label(key) }
 // Size returns the size of the object as it came, in bytes.
 func (i Item[T]) Size() int { return i.o.Size() }
 
-// AppendRaw appends the object's bytes to dst, as they came and in Informer.Encoding, and returns the result. An error says that the
-// bytes that are held cannot be unpacked.
+// AppendRaw appends the object's bytes to dst, as they came and in Informer.Encoding, and returns
+// the result. An error says that the bytes that are held cannot be unpacked.
 func (i Item[T]) AppendRaw(dst []byte) ([]byte, error) { return i.o.AppendRaw(dst) }
 
-// Object returns the decoded object. It is shared: do not modify it unless Options.PrivateCopies is set. The first call decodes; what is read
-// again soon stays decoded, except what a handler is handed. The error says which object cannot be decoded and why; it is ErrNotFound for
-// the zero Item.
+// Object returns the decoded object. It is shared: do not modify it unless Options.PrivateCopies is
+// set. The first call decodes; what is read again soon stays decoded, except what a handler is
+// handed. The error says which object cannot be decoded and why; it is ErrNotFound for the zero
+// Item.
 func (i Item[T]) Object() (T, error) {
 	if i.handed {
 		return i.decoded((*reader).glance)
@@ -63,7 +65,8 @@ func (i Item[T]) Object() (T, error) {
 	return i.decoded((*reader).object)
 }
 
-// Copy decodes the object for the caller alone, who may modify it. Nothing that anybody did to what Object returned shows in it.
+// Copy decodes the object for the caller alone, who may modify it. Nothing that anybody did to what
+// Object returned shows in it.
 func (i Item[T]) Copy() (T, error) { return i.decoded((*reader).copy) }
 
 func (i Item[T]) decoded(as func(*reader, *store.Object) (any, error)) (T, error) {
@@ -84,8 +87,8 @@ type Encoding uint8
 const (
 	// JSON is the encoding of custom resources and of unstructured objects.
 	JSON Encoding = iota + 1
-	// Protobuf is the encoding of built-in types: that of the type's generated Marshal, without the envelope that kube-apiserver puts
-	// around a single object.
+	// Protobuf is the encoding of built-in types: that of the type's generated Marshal, without the
+	// envelope that kube-apiserver puts around a single object.
 	Protobuf
 )
 

@@ -20,7 +20,8 @@ import (
 	"github.com/weirproject/weir/internal/wire"
 )
 
-// kind is what an informer must know of its type: where its objects are and how their bytes become one.
+// kind is what an informer must know of its type: where its objects are and how their bytes become
+// one.
 type kind struct {
 	gvk      schema.GroupVersionKind     // empty for unstructured and metadata
 	resource schema.GroupVersionResource // empty: to be looked up by discovery, from gvk
@@ -32,8 +33,9 @@ type kind struct {
 	item atomic.Pointer[wire.TypeMeta] // what lists say that their items are
 }
 
-// protobufPackages hold the types that kube-apiserver serves as protobuf. Having an Unmarshal method is not enough:
-// some custom resources' types have one too, and those are served as JSON only.
+// protobufPackages hold the types that kube-apiserver serves as protobuf. Having an Unmarshal
+// method is not enough: some custom resources' types have one too, and those are served as JSON
+// only.
 var protobufPackages = []string{"k8s.io/api/", "k8s.io/apiextensions-apiserver/pkg/apis/", "k8s.io/kube-aggregator/pkg/apis/"}
 
 // kindOf works out T's kind, and says what is missing from the options.
@@ -64,7 +66,8 @@ func kindOf[T Object](opts Options) (*kind, error) {
 	return k, nil
 }
 
-// decoderOf decodes protobuf. Objects share nothing unless that is asked for, and nobody hands out private ones or looks for changes.
+// decoderOf decodes protobuf. Objects share nothing unless that is asked for, and nobody hands out
+// private ones or looks for changes.
 func decoderOf(ptr reflect.Type, opts Options) func(raw []byte) (any, error) {
 	if opts.ShareDecoded && !opts.PrivateCopies && !opts.DetectMutation && !mutation.ByEnvironment() {
 		return decode.For(ptr).DecodeShared
@@ -92,8 +95,8 @@ func (k *kind) needResource(ptr reflect.Type) error {
 	return nil
 }
 
-// find looks the type up in the scheme. The resource of a built-in kind follows from its name; others are left to
-// discovery, because a CustomResourceDefinition may choose any.
+// find looks the type up in the scheme. The resource of a built-in kind follows from its name;
+// others are left to discovery, because a CustomResourceDefinition may choose any.
 func (k *kind) find(ptr reflect.Type, s *runtime.Scheme) error {
 	if s == nil {
 		s = scheme.Scheme
@@ -133,7 +136,8 @@ func (k *kind) source(cfg *rest.Config, sc scope, opts source.Options) (source.S
 	return newDiscovered(cfg, k.gvk, r, opts)
 }
 
-// learn notes what the items of lists are: in JSON those of built-in kinds do not say so themselves.
+// learn notes what the items of lists are: in JSON those of built-in kinds do not say so
+// themselves.
 func (k *kind) learn(t wire.TypeMeta) { k.item.Store(&t) }
 
 func newObject[T Object]() T { return reflect.New(reflect.TypeFor[T]().Elem()).Interface().(T) }

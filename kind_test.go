@@ -23,7 +23,8 @@ type gear struct {
 
 func (g *gear) DeepCopyObject() runtime.Object { c := *g; return &c }
 
-// ticket has an Unmarshal method, as generated types of some custom resources do, and is served as JSON all the same.
+// ticket has an Unmarshal method, as generated types of some custom resources do, and is served as
+// JSON all the same.
 type ticket struct{ gear }
 
 func (t *ticket) DeepCopyObject() runtime.Object { c := *t; return &c }
@@ -75,8 +76,8 @@ func TestKindOf(t *testing.T) {
 
 func second[A any](_ A, err error) error { return err }
 
-// TestGuessResource compares the guessed names of all built-in kinds that are resources with what kube-apiserver calls
-// them: a kind's plural is regular, or the guess knows better.
+// TestGuessResource compares the guessed names of all built-in kinds that are resources with what
+// kube-apiserver calls them: a kind's plural is regular, or the guess knows better.
 func TestGuessResource(t *testing.T) {
 	irregular := map[string]string{
 		"Endpoints": "endpoints", "NetworkPolicy": "networkpolicies", "Ingress": "ingresses", "PriorityClass": "priorityclasses",

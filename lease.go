@@ -7,8 +7,9 @@ import (
 	"sync"
 )
 
-// Lease is one user's hold on an informer that a factory shares and runs. It has the informer's methods, but for Run. Its methods are safe for
-// concurrent use. The bound of what it keeps is its handlers; Release frees them.
+// Lease is one user's hold on an informer that a factory shares and runs. It has the informer's
+// methods, but for Run. Its methods are safe for concurrent use. The bound of what it keeps is its
+// handlers; Release frees them.
 type Lease[T Object] struct {
 	informer *Informer[T]
 	factory  *Factory
@@ -20,8 +21,9 @@ type Lease[T Object] struct {
 	released bool
 }
 
-// Release ends this use: the lease's handlers are removed, and the informer stops if this was its last user. It does not block; Done tells when
-// the informer has ended. Reads go on to work on what is held. Releasing again does nothing.
+// Release ends this use: the lease's handlers are removed, and the informer stops if this was its
+// last user. It does not block; Done tells when the informer has ended. Reads go on to work on what
+// is held. Releasing again does nothing.
 func (l *Lease[T]) Release() {
 	l.mu.Lock()
 	handlers, released := l.handlers, l.released
@@ -39,7 +41,8 @@ func (l *Lease[T]) Release() {
 // Done returns a channel that is closed when the informer has ended.
 func (l *Lease[T]) Done() <-chan struct{} { return l.shared.done }
 
-// Handle registers a handler, as Informer.Handle; it is removed with the lease. It returns ErrReleased after Release.
+// Handle registers a handler, as Informer.Handle; it is removed with the lease. It returns
+// ErrReleased after Release.
 func (l *Lease[T]) Handle(h Handler[T], opts HandlerOptions[T]) (*Registration, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -54,7 +57,8 @@ func (l *Lease[T]) Handle(h Handler[T], opts HandlerOptions[T]) (*Registration, 
 	return r, nil
 }
 
-// AddIndex adds an index, as Informer.AddIndex, unless another user has added the same one. It stays when the lease is released.
+// AddIndex adds an index, as Informer.AddIndex, unless another user has added the same one. It
+// stays when the lease is released.
 func (l *Lease[T]) AddIndex(name string, ix Index) error {
 	l.factory.mu.Lock()
 	defer l.factory.mu.Unlock()
@@ -73,7 +77,8 @@ func (l *Lease[T]) WaitForSync(ctx context.Context) error { return l.informer.Wa
 // HasSynced reports whether the informer has synced, as Informer.HasSynced.
 func (l *Lease[T]) HasSynced() bool { return l.informer.HasSynced() }
 
-// WaitForResourceVersion blocks until the informer is at a resourceVersion, as Informer.WaitForResourceVersion.
+// WaitForResourceVersion blocks until the informer is at a resourceVersion, as
+// Informer.WaitForResourceVersion.
 func (l *Lease[T]) WaitForResourceVersion(ctx context.Context, resourceVersion string) error {
 	return l.informer.WaitForResourceVersion(ctx, resourceVersion)
 }
@@ -87,7 +92,8 @@ func (l *Lease[T]) WaitForErr(ctx context.Context) error { return l.informer.Wai
 // Status returns the state of each of the informer's reflectors, as Informer.Status.
 func (l *Lease[T]) Status() []Status { return l.informer.Status() }
 
-// Stats returns the informer's counts and sizes, as Informer.Stats. Its handlers are those of all users.
+// Stats returns the informer's counts and sizes, as Informer.Stats. Its handlers are those of all
+// users.
 func (l *Lease[T]) Stats() Stats { return l.informer.Stats() }
 
 // Snapshot returns what the informer holds now.
@@ -120,7 +126,8 @@ func (l *Lease[T]) Items() iter.Seq[Item[T]] { return l.informer.Items() }
 // ItemsIn reads the objects of one namespace in one snapshot and decodes none, as Snapshot.ItemsIn.
 func (l *Lease[T]) ItemsIn(namespace string) iter.Seq[Item[T]] { return l.informer.ItemsIn(namespace) }
 
-// ItemsBy reads the objects that an index has under a value in one snapshot and decodes none, as Snapshot.ItemsBy.
+// ItemsBy reads the objects that an index has under a value in one snapshot and decodes none, as
+// Snapshot.ItemsBy.
 func (l *Lease[T]) ItemsBy(index, value string) iter.Seq2[Item[T], error] {
 	return l.informer.ItemsBy(index, value)
 }

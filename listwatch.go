@@ -6,19 +6,22 @@ import (
 	"github.com/weirproject/weir/internal/reflector"
 )
 
-// ListWatch configures how an informer lists and watches. The zero value suits any server: it chooses by the server's version.
+// ListWatch configures how an informer lists and watches. The zero value suits any server: it
+// chooses by the server's version.
 type ListWatch struct {
-	// Mode selects the requests that get the first state, and the state after a watch that cannot be resumed.
+	// Mode selects the requests that get the first state, and the state after a watch that cannot
+	// be resumed.
 	Mode Mode
 	// Consistency selects how current that state must be.
 	Consistency Consistency
 	// PageSize is the limit of each page under ModePages, in objects. 0: 500.
 	PageSize int64
-	// WatchTimeout is the shortest time after which the server is asked to end a WATCH. The longest is twice that, drawn at random, so
-	// that the watches of a restarted server do not end together. 0: 5 minutes.
+	// WatchTimeout is the shortest time after which the server is asked to end a WATCH. The longest
+	// is twice that, drawn at random, so that the watches of a restarted server do not end
+	// together. 0: 5 minutes.
 	WatchTimeout time.Duration
-	// BookmarkDeadline is how long the server may send no initial event under ModeWatchList before they are complete. After it Err is
-	// ErrNoBookmark, and the informer lists instead. 0: 20 s.
+	// BookmarkDeadline is how long the server may send no initial event under ModeWatchList before
+	// they are complete. After it Err is ErrNoBookmark, and the informer lists instead. 0: 20 s.
 	BookmarkDeadline time.Duration
 	// Backoff is the pace of new tries.
 	Backoff Backoff
@@ -28,14 +31,17 @@ type ListWatch struct {
 type Mode uint8
 
 const (
-	// ModeAuto selects ModeList for servers that stream their LISTs (Kubernetes 1.33 on) and ModePages for older ones. It is the zero
-	// value.
+	// ModeAuto selects ModeList for servers that stream their LISTs (Kubernetes 1.33 on) and
+	// ModePages for older ones. It is the zero value.
 	ModeAuto Mode = iota
-	// ModeList selects one LIST without a limit. If it breaks off twice, the informer asks in pages.
+	// ModeList selects one LIST without a limit. If it breaks off twice, the informer asks in
+	// pages.
 	ModeList
-	// ModePages selects LISTs of PageSize objects, which an older server answers without holding all of them.
+	// ModePages selects LISTs of PageSize objects, which an older server answers without holding
+	// all of them.
 	ModePages
-	// ModeWatchList selects a WATCH with initial events (KEP-3157), and ModeList for a server that has none.
+	// ModeWatchList selects a WATCH with initial events (KEP-3157), and ModeList for a server that
+	// has none.
 	ModeWatchList
 )
 
@@ -46,12 +52,12 @@ func (m Mode) String() string { return reflector.Mode(m).String() }
 type Consistency uint8
 
 const (
-	// ConsistencyMostRecent asks for the state at the moment when the server gets the request (resourceVersion unset). Servers answer
-	// it from their cache since 1.31. It is the zero value.
+	// ConsistencyMostRecent asks for the state at the moment when the server gets the request
+	// (resourceVersion unset). Servers answer it from their cache since 1.31. It is the zero value.
 	ConsistencyMostRecent Consistency = iota
-	// ConsistencyAny takes what the server has in its cache (resourceVersion "0", or not older than what is held). It costs an older
-	// server less and may be some seconds old. After a "too old", and once a server went back in time, lists are most recent all the
-	// same.
+	// ConsistencyAny takes what the server has in its cache (resourceVersion "0", or not older than
+	// what is held). It costs an older server less and may be some seconds old. After a "too old",
+	// and once a server went back in time, lists are most recent all the same.
 	ConsistencyAny
 )
 
@@ -63,18 +69,22 @@ func (c Consistency) String() string {
 	return reflector.Consistency(c).String()
 }
 
-// Backoff is the pace of new tries after failures: Min, then twice as long each time up to Max, each wait shortened by up to a half at
-// random. The server's Retry-After is kept on top, up to 2 minutes. While no server answers, or one refuses within a second, the waits stay
-// at or below a second for the first 22 failures: it may be back at any moment.
+// Backoff is the pace of new tries after failures: Min, then twice as long each time up to Max,
+// each wait shortened by up to a half at random. The server's Retry-After is kept on top, up to 2
+// minutes. While no server answers, or one refuses within a second, the waits stay at or below a
+// second for the first 22 failures: it may be back at any moment.
 type Backoff struct {
 	Min time.Duration // 0: 0.8 s
 	Max time.Duration // 0: 30 s
-	// Denied bounds the waits after an answer that somebody may put right at any moment: missing credentials, permissions or resources.
-	// For a resource that was served before the bound is Min. 0: 5 s.
+	// Denied bounds the waits after an answer that somebody may put right at any moment: missing
+	// credentials, permissions or resources. For a resource that was served before the bound is
+	// Min. 0: 5 s.
 	Denied time.Duration
-	// Healthy is how long a watch must have stood for the failures before it to be forgotten. 0: 10 s.
+	// Healthy is how long a watch must have stood for the failures before it to be forgotten. 0: 10
+	// s.
 	Healthy time.Duration
-	// Random returns numbers in [0, 1). It is called by several goroutines at once. nil: math/rand/v2.
+	// Random returns numbers in [0, 1). It is called by several goroutines at once. nil:
+	// math/rand/v2.
 	Random func() float64
 }
 

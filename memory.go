@@ -2,8 +2,8 @@ package weir
 
 import "github.com/weirproject/weir/internal/store"
 
-// Memory is what an informer holds, by purpose, in bytes. Packed, Keys and Log are sums of what was asked of the allocator, which rounds up
-// by about five per cent; the others are estimates.
+// Memory is what an informer holds, by purpose, in bytes. Packed, Keys and Log are sums of what was
+// asked of the allocator, which rounds up by about five per cent; the others are estimates.
 type Memory struct {
 	Objects    int   // number of objects
 	Raw        int64 // what they would take as they came

@@ -45,7 +45,8 @@ func holding(t *testing.T, opts Options, names ...string) *Informer[*corev1.Pod]
 	return inf
 }
 
-// The detector names the object that a reader, a handler or an index function has changed, and only that.
+// The detector names the object that a reader, a handler or an index function has changed, and only
+// that.
 func TestDetectMutation(t *testing.T) {
 	for name, change := range map[string]func(inf *Informer[*corev1.Pod]) (any, error){
 		"Get": func(inf *Informer[*corev1.Pod]) (any, error) { return inf.Get("d/b") },

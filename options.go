@@ -7,63 +7,72 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Options configure an Informer. The zero value works: every object of T's resource, nothing dropped, nothing resynced.
+// Options configure an Informer. The zero value works: every object of T's resource, nothing
+// dropped, nothing resynced.
 type Options struct {
 	// Name names the informer in errors. Empty: the resource's name.
 	Name string
 
-	// Resource is what to list and watch. It is required for unstructured and metadata-only informers. Empty for other
-	// types: found by the kind that Scheme knows T by; kinds that are not built in are looked up by discovery when the
-	// informer runs.
+	// Resource is what to list and watch. It is required for unstructured and metadata-only
+	// informers. Empty for other types: found by the kind that Scheme knows T by; kinds that are
+	// not built in are looked up by discovery when the informer runs.
 	Resource schema.GroupVersionResource
 	// Scheme tells the kind of T. nil: client-go's scheme, which knows the built-in types.
 	Scheme *runtime.Scheme
 
 	// Namespaces restricts the informer to these. Empty: all namespaces.
 	Namespaces []string
-	// Selectors restricts the informer to objects that match at least one of them, at most 32. Empty: all objects.
-	// Each pair of a namespace and a selector is a LIST and a WATCH of its own.
+	// Selectors restricts the informer to objects that match at least one of them, at most 32.
+	// Empty: all objects. Each pair of a namespace and a selector is a LIST and a WATCH of its own.
 	Selectors []Selector
-	// Shard restricts the informer to one of Count equal parts of the objects, by a hash of their uid: N replicas of a program hold and, from
-	// a server that selects by shard, receive 1/N each. The zero value is all objects. What a server sends of other shards, because it does
-	// not, is dropped without being decoded; Status.Unwanted counts it. See Shard for what a change of Count takes.
+	// Shard restricts the informer to one of Count equal parts of the objects, by a hash of their
+	// uid: N replicas of a program hold and, from a server that selects by shard, receive 1/N each.
+	// The zero value is all objects. What a server sends of other shards, because it does not, is
+	// dropped without being decoded; Status.Unwanted counts it. See Shard for what a change of
+	// Count takes.
 	Shard Shard
 
-	// Drop names fields that are removed from each object before it is stored, such as "metadata.managedFields". They
-	// are dropped without decoding. Empty: nothing is dropped.
+	// Drop names fields that are removed from each object before it is stored, such as
+	// "metadata.managedFields". They are dropped without decoding. Empty: nothing is dropped.
 	Drop []string
 	// Indexes are there from the start; more can be added later with AddIndex.
 	Indexes map[string]Index
 
-	// ShareDecoded lets decoded objects have in common what is the same in several: slices, maps and pointers outside their
-	// metadata. Decoding then takes about two thirds of the CPU and a third of the memory. The contract: nobody changes
-	// anything in an object that he was handed, no handler, no reader, no index function. Whoever does changes other objects,
-	// those that are not decoded yet among them. Without it two objects, and two versions of one, share nothing that can be
-	// changed. It means nothing together with PrivateCopies and DetectMutation.
+	// ShareDecoded lets decoded objects have in common what is the same in several: slices, maps
+	// and pointers outside their metadata. Decoding then takes about two thirds of the CPU and a
+	// third of the memory. The contract: nobody changes anything in an object that he was handed,
+	// no handler, no reader, no index function. Whoever does changes other objects, those that are
+	// not decoded yet among them. Without it two objects, and two versions of one, share nothing
+	// that can be changed. It means nothing together with PrivateCopies and DetectMutation.
 	ShareDecoded bool
-	// PrivateCopies hands an object of his own, which he may change, to everybody who asks for one: what Object, Old, Get, All
-	// and By give is decoded anew each time. Index functions get shared ones.
+	// PrivateCopies hands an object of his own, which he may change, to everybody who asks for one:
+	// what Object, Old, Get, All and By give is decoded anew each time. Index functions get shared
+	// ones.
 	PrivateCopies bool
-	// DetectMutation panics with the key of a shared object that somebody has changed: client-go's mutation detector. It costs
-	// a copy of each object that is handed out, for two minutes. The environment variable KUBE_CACHE_MUTATION_DETECTOR=true
-	// sets it everywhere.
+	// DetectMutation panics with the key of a shared object that somebody has changed: client-go's
+	// mutation detector. It costs a copy of each object that is handed out, for two minutes. The
+	// environment variable KUBE_CACHE_MUTATION_DETECTOR=true sets it everywhere.
 	DetectMutation bool
-	// DecodedBudget bounds the memory of the objects that are held decoded, in bytes (estimated). 0: no bound, because
-	// a set larger than its budget would be decoded anew on each full read.
+	// DecodedBudget bounds the memory of the objects that are held decoded, in bytes (estimated).
+	// 0: no bound, because a set larger than its budget would be decoded anew on each full read.
 	DecodedBudget int64
 	// DecodedIdle is how long an object that nobody reads stays decoded. 0: one minute.
 	DecodedIdle time.Duration
-	// LogBytes bounds the change log, in bytes. A handler that falls behind it is caught up by key. 0: 8 MiB.
+	// LogBytes bounds the change log, in bytes. A handler that falls behind it is caught up by key.
+	// 0: 8 MiB.
 	LogBytes int64
 
-	// ListWatch configures how the server is listed and watched. The zero value chooses by the server's version.
+	// ListWatch configures how the server is listed and watched. The zero value chooses by the
+	// server's version.
 	ListWatch ListWatch
-	// OnStatus, if set, is told each time the state of one of the informer's reflectors changes. It must not block.
+	// OnStatus, if set, is told each time the state of one of the informer's reflectors changes. It
+	// must not block.
 	OnStatus func(Status)
-	// OnPanic, if set, is told when a handler panicked. The handler goes on with its next event. It must not block.
-	// nil: the panic is logged.
+	// OnPanic, if set, is told when a handler panicked. The handler goes on with its next event. It
+	// must not block. nil: the panic is logged.
 	OnPanic func(*PanicError)
-	// StopTimeout is how long Run waits, when its context has ended, for handlers that are in a call. 0: 10 s.
+	// StopTimeout is how long Run waits, when its context has ended, for handlers that are in a
+	// call. 0: 10 s.
 	StopTimeout time.Duration
 }
 
@@ -77,9 +86,10 @@ type Selector struct {
 type HandlerOptions[T Object] struct {
 	// Name names the handler in errors and statistics. Empty: a number.
 	Name string
-	// Resync is the period over which the handler is handed every object once more, evenly spread: no burst and no
-	// request. 0: off.
+	// Resync is the period over which the handler is handed every object once more, evenly spread:
+	// no burst and no request. 0: off.
 	Resync time.Duration
-	// Filter, if set, refuses objects. An object that starts to pass is Added, one that stops to is Deleted.
+	// Filter, if set, refuses objects. An object that starts to pass is Added, one that stops to is
+	// Deleted.
 	Filter func(Item[T]) bool
 }

@@ -11,7 +11,8 @@ import (
 	"github.com/weirproject/weir/internal/scribble"
 )
 
-// With PrivateCopies everything that is handed out is the reader's own, and with Copy what is asked for is.
+// With PrivateCopies everything that is handed out is the reader's own, and with Copy what is asked
+// for is.
 func TestPrivateCopies(t *testing.T) {
 	server, client, ctx := serve(t, apiserver.Options{})
 	makeConfigMap(ctx, client, "d", "a")

@@ -2,8 +2,9 @@ package weir
 
 import "iter"
 
-// Get decodes and returns the newest version of one object. The key is "namespace/name", or "name" where there is no namespace. The object is
-// shared: do not modify it unless Options.PrivateCopies is set. It returns ErrNotFound for an object that is not held. It never blocks.
+// Get decodes and returns the newest version of one object. The key is "namespace/name", or "name"
+// where there is no namespace. The object is shared: do not modify it unless Options.PrivateCopies
+// is set. It returns ErrNotFound for an object that is not held. It never blocks.
 func (i *Informer[T]) Get(key string) (T, error) {
 	item, ok := i.Item(key)
 	if !ok {
@@ -44,7 +45,8 @@ func (i *Informer[T]) ItemsIn(namespace string) iter.Seq[Item[T]] {
 	return i.Snapshot().ItemsIn(namespace)
 }
 
-// ItemsBy reads the objects that an index has under a value in one snapshot and decodes none, as Snapshot.ItemsBy.
+// ItemsBy reads the objects that an index has under a value in one snapshot and decodes none, as
+// Snapshot.ItemsBy.
 func (i *Informer[T]) ItemsBy(index, value string) iter.Seq2[Item[T], error] {
 	return i.Snapshot().ItemsBy(index, value)
 }

@@ -9,7 +9,8 @@ import (
 	"github.com/weirproject/weir/internal/engine"
 )
 
-// Registration is a handler on an informer, as Handle returns it. Its methods are safe for concurrent use.
+// Registration is a handler on an informer, as Handle returns it. Its methods are safe for
+// concurrent use.
 type Registration struct {
 	handler *delivery.Registration
 	engine  *engine.Engine
@@ -18,21 +19,23 @@ type Registration struct {
 // Name returns HandlerOptions.Name, or the number that the handler got.
 func (r *Registration) Name() string { return r.handler.Name() }
 
-// Remove ends the handler: its context ends, and after the call that it may be in it is called no more. Remove does not wait for that call;
-// Done tells when it has returned. Removing again does nothing.
+// Remove ends the handler: its context ends, and after the call that it may be in it is called no
+// more. Remove does not wait for that call; Done tells when it has returned. Removing again does
+// nothing.
 func (r *Registration) Remove() { r.engine.Remove(r.handler) }
 
 // Done returns a channel that is closed when the handler will never be called again.
 func (r *Registration) Done() <-chan struct{} { return r.handler.Done() }
 
-// HasSynced reports whether the handler has handled every object of the informer's first lists, in that version or a later one.
+// HasSynced reports whether the handler has handled every object of the informer's first lists, in
+// that version or a later one.
 func (r *Registration) HasSynced() bool { return r.handler.HasSynced() }
 
 // Synced returns a channel that is closed when HasSynced becomes true.
 func (r *Registration) Synced() <-chan struct{} { return r.handler.Synced() }
 
-// WaitForSync blocks until HasSynced is true. If ctx ends first, the error says what kept the informer from syncing. It returns ErrStopped
-// when the handler ended before.
+// WaitForSync blocks until HasSynced is true. If ctx ends first, the error says what kept the
+// informer from syncing. It returns ErrStopped when the handler ended before.
 func (r *Registration) WaitForSync(ctx context.Context) error {
 	if err := r.engine.WaitForSync(ctx); err != nil {
 		return err
@@ -47,8 +50,9 @@ func (r *Registration) WaitForSync(ctx context.Context) error {
 	}
 }
 
-// ResyncNow has every object handed to the handler once more, as Resynced, whatever its resync period. It does not block and makes no
-// request. Asked for again before it has begun, it is done once.
+// ResyncNow has every object handed to the handler once more, as Resynced, whatever its resync
+// period. It does not block and makes no request. Asked for again before it has begun, it is done
+// once.
 func (r *Registration) ResyncNow() { r.handler.ResyncNow() }
 
 // Stats returns how the handler is doing. It can be called at any time.

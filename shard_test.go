@@ -80,8 +80,8 @@ func podsOf(t *testing.T, ctx context.Context, client kubernetes.Interface) map[
 	return out
 }
 
-// TestShards: the informers of a split hold each object once. A server that selects by shard sends each of them its part; of another's answers
-// the rest is dropped.
+// TestShards: the informers of a split hold each object once. A server that selects by shard sends
+// each of them its part; of another's answers the rest is dropped.
 func TestShards(t *testing.T) {
 	server, client, ctx := serve(t, apiserver.Options{Pods: 300})
 	want := podsOf(t, ctx, client)
@@ -138,8 +138,9 @@ func handle(t *testing.T, infs []pods) *handled {
 	return h
 }
 
-// TestShardsMove: while objects come, change and go, the split becomes another one: its informers start before those of the old one stop.
-// At no moment is there an object that nobody holds for longer than it is on its way.
+// TestShardsMove: while objects come, change and go, the split becomes another one: its informers
+// start before those of the old one stop. At no moment is there an object that nobody holds for
+// longer than it is on its way.
 func TestShardsMove(t *testing.T) {
 	for _, selects := range []bool{true, false} {
 		server, client, ctx := serve(t, apiserver.Options{Pods: 60, Churn: 200})
@@ -159,7 +160,8 @@ func TestShardsMove(t *testing.T) {
 				}
 			}
 			if stop != nil {
-				// Both splits are whole, but for what is on its way: what was there before and still is, each of them has.
+				// Both splits are whole, but for what is on its way: what was there before and
+				// still is, each of them has.
 				before := podsOf(t, ctx, client)
 				waitUntil(t, ctx, func() bool {
 					now := podsOf(t, ctx, client)
@@ -191,7 +193,8 @@ func TestShardsMove(t *testing.T) {
 	}
 }
 
-// TestShardOptions: a shard that is none of its split is refused, and informers of different shards are different ones.
+// TestShardOptions: a shard that is none of its split is refused, and informers of different shards
+// are different ones.
 func TestShardOptions(t *testing.T) {
 	for _, s := range []weir.Shard{{Count: -1}, {Index: 1}, {Index: 3, Count: 3}, {Index: -1, Count: 3}} {
 		_, err := weir.NewInformer[*corev1.Pod](&rest.Config{Host: "http://127.0.0.1:1"}, weir.Options{Shard: s})

@@ -7,8 +7,9 @@ import (
 	"github.com/weirproject/weir/internal/store"
 )
 
-// Snapshot is everything that an informer held at one moment. It does not change, costs next to nothing to take, holds no lock and is safe for
-// concurrent use. While it is kept, so are the versions in it. The zero value is of no use: take one with Informer.Snapshot.
+// Snapshot is everything that an informer held at one moment. It does not change, costs next to
+// nothing to take, holds no lock and is safe for concurrent use. While it is kept, so are the
+// versions in it. The zero value is of no use: take one with Informer.Snapshot.
 type Snapshot[T Object] struct {
 	name   string
 	held   *store.Snapshot
@@ -23,11 +24,13 @@ func (i *Informer[T]) Snapshot() Snapshot[T] {
 // Len returns how many objects there are.
 func (s Snapshot[T]) Len() int { return s.held.Len() }
 
-// ResourceVersion returns one up to which the snapshot holds everything; "" before the first list has come.
+// ResourceVersion returns one up to which the snapshot holds everything; "" before the first list
+// has come.
 func (s Snapshot[T]) ResourceVersion() string { return s.held.ResourceVersion() }
 
-// Get decodes and returns one object. The key is "namespace/name", or "name" where there is no namespace. The object is shared: do not modify it
-// unless Options.PrivateCopies is set. It returns ErrNotFound for an object that is not held.
+// Get decodes and returns one object. The key is "namespace/name", or "name" where there is no
+// namespace. The object is shared: do not modify it unless Options.PrivateCopies is set. It returns
+// ErrNotFound for an object that is not held.
 func (s Snapshot[T]) Get(key string) (T, error) {
 	item, ok := s.Item(key)
 	if !ok {
@@ -43,8 +46,8 @@ func (s Snapshot[T]) Item(key string) (Item[T], bool) {
 	return Item[T]{o, s.reader, false}, ok
 }
 
-// All reads every object in the order of their keys, decoded as Get decodes it. An object that cannot be decoded comes as an error, and the
-// iteration goes on.
+// All reads every object in the order of their keys, decoded as Get decodes it. An object that
+// cannot be decoded comes as an error, and the iteration goes on.
 func (s Snapshot[T]) All() iter.Seq2[T, error] { return decoded(whole(s.Items())) }
 
 // In reads the objects of one namespace, as All reads every one.
@@ -52,8 +55,9 @@ func (s Snapshot[T]) In(namespace string) iter.Seq2[T, error] {
 	return decoded(whole(s.ItemsIn(namespace)))
 }
 
-// By reads the objects that an index has under a value, as All reads every one. An index that is not there comes as one ErrUnknownIndex, and
-// an index function that fails as its error; no object comes then.
+// By reads the objects that an index has under a value, as All reads every one. An index that is
+// not there comes as one ErrUnknownIndex, and an index function that fails as its error; no object
+// comes then.
 func (s Snapshot[T]) By(index, value string) iter.Seq2[T, error] {
 	return decoded(s.ItemsBy(index, value))
 }
@@ -66,7 +70,8 @@ func (s Snapshot[T]) ItemsIn(namespace string) iter.Seq[Item[T]] {
 	return itemsOf[T](s.held.Namespace(namespace), s.reader)
 }
 
-// ItemsBy reads the objects that an index has under a value, in the order of their keys, and decodes none. Its errors are those of By.
+// ItemsBy reads the objects that an index has under a value, in the order of their keys, and
+// decodes none. Its errors are those of By.
 func (s Snapshot[T]) ItemsBy(index, value string) iter.Seq2[Item[T], error] {
 	return func(yield func(Item[T], error) bool) {
 		objects, err := s.held.By(index, value)

@@ -28,8 +28,8 @@ const (
 // String returns the phase's name in lower case, such as "watching".
 func (p Phase) String() string { return reflector.Phase(p).String() }
 
-// Status is the state of one reflector of an informer: what it is doing, since when, and what went wrong last. It is a value: nothing in it
-// changes.
+// Status is the state of one reflector of an informer: what it is doing, since when, and what went
+// wrong last. It is a value: nothing in it changes.
 type Status struct {
 	Namespace string // what the reflector lists and watches; "" is all namespaces
 	Selector  string // "" is all objects
@@ -42,10 +42,12 @@ type Status struct {
 	Synced bool
 	// ResourceVersion is the version up to which the reflector is current.
 	ResourceVersion string
-	// Heard is when the server was heard last: by an event, a bookmark, a list, or an answer to the question for its newest
-	// resourceVersion. What is held is at least as new as the server was then, but for what is on its way. Zero: never.
+	// Heard is when the server was heard last: by an event, a bookmark, a list, or an answer to the
+	// question for its newest resourceVersion. What is held is at least as new as the server was
+	// then, but for what is on its way. Zero: never.
 	Heard time.Time
-	// Err is what keeps the reflector from being current, nil when nothing does. It is SkippedErr if there is nothing worse.
+	// Err is what keeps the reflector from being current, nil when nothing does. It is SkippedErr
+	// if there is nothing worse.
 	Err error
 	// LastErr is the last Err that was not nil, and LastErrAt when it came.
 	LastErr   error
@@ -58,10 +60,11 @@ type Status struct {
 	Relists int
 	// Listed is how many objects the list under way, or the last one, has brought.
 	Listed int64
-	// Remaining is how many objects the server says are to come after this page; -1 when it does not say.
+	// Remaining is how many objects the server says are to come after this page; -1 when it does
+	// not say.
 	Remaining int64
-	// Skipped is how many objects could not be read since the last list began. They are missing, or held in an older version. SkippedErr
-	// is the first of their errors; it wraps ErrMalformed.
+	// Skipped is how many objects could not be read since the last list began. They are missing, or
+	// held in an older version. SkippedErr is the first of their errors; it wraps ErrMalformed.
 	Skipped    int
 	SkippedErr error
 	// Unwanted is how many objects and events of other shards came since the last list began.
@@ -97,7 +100,8 @@ type Stats struct {
 	Handlers        []HandlerStats // in no order
 }
 
-// Stats returns the informer's counts and sizes. It can be called at any time, before Run and after it too.
+// Stats returns the informer's counts and sizes. It can be called at any time, before Run and after
+// it too.
 func (i *Informer[T]) Stats() Stats {
 	s := Stats{
 		Objects:         i.store.Len(),
@@ -113,7 +117,8 @@ func (i *Informer[T]) Stats() Stats {
 	return s
 }
 
-// Status returns the state of each of the informer's reflectors: one for each pair of a namespace and a selector.
+// Status returns the state of each of the informer's reflectors: one for each pair of a namespace
+// and a selector.
 func (i *Informer[T]) Status() []Status {
 	all := i.engine.Statuses()
 	states := make([]Status, len(all))

@@ -12,7 +12,8 @@ import (
 	"github.com/weirproject/weir/internal/wire"
 )
 
-// TestEnumerations: the values that the package owns are those of the packages that it passes them to.
+// TestEnumerations: the values that the package owns are those of the packages that it passes them
+// to.
 func TestEnumerations(t *testing.T) {
 	for own, theirs := range map[any]any{
 		weir.Added: delivery.Added, weir.Updated: delivery.Updated, weir.Deleted: delivery.Deleted, weir.Resynced: delivery.Resynced,
@@ -32,7 +33,8 @@ func TestEnumerations(t *testing.T) {
 	}
 }
 
-// TestSameMethods: a lease has the informer's methods, but for Run, and an informer and a snapshot have the same reads.
+// TestSameMethods: a lease has the informer's methods, but for Run, and an informer and a snapshot
+// have the same reads.
 func TestSameMethods(t *testing.T) {
 	informer, lease, snapshot := reflect.TypeFor[*weir.Informer[*corev1.Pod]](), reflect.TypeFor[*weir.Lease[*corev1.Pod]](), reflect.TypeFor[weir.Snapshot[*corev1.Pod]]()
 	missing := func(from, in reflect.Type, but ...string) {
@@ -74,7 +76,8 @@ func sameSignature(a, b reflect.Type) bool {
 	return true
 }
 
-// TestNoInternalTypes: no exported type has a field, method or alias of a type that users cannot name.
+// TestNoInternalTypes: no exported type has a field, method or alias of a type that users cannot
+// name.
 func TestNoInternalTypes(t *testing.T) {
 	seen := map[reflect.Type]bool{}
 	for _, own := range []reflect.Type{

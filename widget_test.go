@@ -41,7 +41,8 @@ func widgetScheme() *runtime.Scheme {
 	return s
 }
 
-// serveWidgets makes the server know the resource, under a plural that nobody could guess, and one object of it.
+// serveWidgets makes the server know the resource, under a plural that nobody could guess, and one
+// object of it.
 func serveWidgets(ctx context.Context, server *apiserver.Server) {
 	resource := widgetVersion.WithResource("widgetry")
 	err := server.Register(apiserver.Resource{GroupVersionResource: resource, Kind: "Widget", Namespaced: true})

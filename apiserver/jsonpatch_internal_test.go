@@ -8,9 +8,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// The examples of RFC 6902, appendix A, and some more. Where kube-apiserver does otherwise, its answer
-// is wanted: it compares numbers by their text, counts negative indexes from the end, and lets
-// replace add a member.
+// The examples of RFC 6902, appendix A, and some more. Where kube-apiserver does otherwise, its
+// answer is wanted: it compares numbers by their text, counts negative indexes from the end, and
+// lets replace add a member.
 func TestJSONPatch(t *testing.T) {
 	const fails = ""
 	for _, tt := range []struct{ name, document, patch, want string }{

@@ -1,5 +1,5 @@
-// Package informertest is a conformance suite for informers. It plays stories of what an informer of
-// pods must do against a small scripted API server.
+// Package informertest is a conformance suite for informers. It plays stories of what an informer
+// of pods must do against a small scripted API server.
 //
 //	func TestInformer(t *testing.T) {
 //		informertest.Run(t, informertest.Rig{
@@ -9,15 +9,16 @@
 //	}
 //
 // A [Rig] makes an [Informer] of the implementation under test from a rest.Config. Each story has a
-// name, a contract and, if there is one, the issue in which somebody reported a violation; [Stories]
-// returns them. Rig.Fails names the stories that an implementation is known to fail. The suite then
-// requires that it does fail them, so that the list stays true, and logs them as a table at the end.
+// name, a contract and, if there is one, the issue in which somebody reported a violation;
+// [Stories] returns them. Rig.Fails names the stories that an implementation is known to fail. The
+// suite then requires that it does fail them, so that the list stays true, and logs them as a table
+// at the end.
 //
 // Stories run in testing/synctest bubbles, with the server on in-memory connections. So backoff,
 // resyncs and deadlines of minutes take no time, and a test can be certain that nothing more will
-// happen. In return an informer under test must start its goroutines, timers and channels in New and
-// Run, must use the time package's clock, and must reach the server by the rest.Config's transport
-// only. Its goroutines must end when Run returns.
+// happen. In return an informer under test must start its goroutines, timers and channels in New
+// and Run, must use the time package's clock, and must reach the server by the rest.Config's
+// transport only. Its goroutines must end when Run returns.
 //
 // [Server] can be used on its own, in a bubble or not.
 package informertest

@@ -148,8 +148,8 @@ func TestGraceEnds(t *testing.T) {
 	f.ends("no grace is left", lines)
 }
 
-// TestReviewLimit: tokens that nobody knows use up no more than their share of the reviews. A caller
-// who is known is asked about all the same.
+// TestReviewLimit: tokens that nobody knows use up no more than their share of the reviews. A
+// caller who is known is asked about all the same.
 func TestReviewLimit(t *testing.T) {
 	const list = "/api/v1/pods?resourceVersion=0"
 	u := startUpstream(t, apiserver.Options{Pods: 3})

@@ -23,8 +23,8 @@ var (
 	widgets      = schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"}
 )
 
-// TestHeldOnDemand: what somebody who may have it asks for is held from then on, if there is a budget
-// for it.
+// TestHeldOnDemand: what somebody who may have it asks for is held from then on, if there is a
+// budget for it.
 func TestHeldOnDemand(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{Pods: 50})
 	f := startProxy(t, u, Options{MemoryBudget: 64 << 20})

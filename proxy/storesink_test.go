@@ -188,7 +188,8 @@ func TestStoreSinkWait(t *testing.T) {
 	}
 }
 
-// TestStoreSinkEndsSession: too much news, or an upstream that went back in time, is for a new store.
+// TestStoreSinkEndsSession: too much news, or an upstream that went back in time, is for a new
+// store.
 func TestStoreSinkEndsSession(t *testing.T) {
 	b := newBench(t, 0)
 	b.BeginReplace(b.w, false)
@@ -206,9 +207,9 @@ func TestStoreSinkEndsSession(t *testing.T) {
 	}
 }
 
-// TestStoreSinkOfAnotherPast: an upstream that went back, and has come to the resourceVersions of before
-// again by the time that it is listed, tells of objects that cannot have been there. A list that is
-// older than what is held proves nothing, nor does one that is whole.
+// TestStoreSinkOfAnotherPast: an upstream that went back, and has come to the resourceVersions of
+// before again by the time that it is listed, tells of objects that cannot have been there. A list
+// that is older than what is held proves nothing, nor does one that is whole.
 func TestStoreSinkOfAnotherPast(t *testing.T) {
 	for _, c := range []struct {
 		name, object, uid string

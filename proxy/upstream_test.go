@@ -84,8 +84,8 @@ func TestConnectionsOfUnknownTokens(t *testing.T) {
 	}
 }
 
-// TestBufferedBodies: a transport can send a body again whose request the upstream has not looked at,
-// as it says when it closes a connection.
+// TestBufferedBodies: a transport can send a body again whose request the upstream has not looked
+// at, as it says when it closes a connection.
 func TestBufferedBodies(t *testing.T) {
 	u := passTo(t, func(http.ResponseWriter, *http.Request) {})
 	for _, size := range []int{1, maxBuffered, maxBuffered + 1} {

@@ -23,7 +23,8 @@ const (
 	outputName = "name"
 )
 
-// changes prints what happens after the first sync. handle is called by one goroutine, the rest by another.
+// changes prints what happens after the first sync. handle is called by one goroutine, the rest by
+// another.
 type changes[T weir.Object] struct {
 	w       *watch
 	inf     *weir.Informer[T]

@@ -10,7 +10,8 @@ import (
 	"github.com/weirproject/weir/internal/command"
 )
 
-// demoChurn is how many pods of the embedded server change in a second when it is only there to show something.
+// demoChurn is how many pods of the embedded server change in a second when it is only there to
+// show something.
 const demoChurn = 5
 
 // cluster is a server to talk to.
@@ -22,8 +23,8 @@ type cluster struct {
 	close     func() error
 }
 
-// open opens the cluster that flags choose. With embedded > 0 it starts an embedded server with so many pods and a steady churn
-// instead, in a process of its own so that its memory is not ours.
+// open opens the cluster that flags choose. With embedded > 0 it starts an embedded server with so
+// many pods and a steady churn instead, in a process of its own so that its memory is not ours.
 func open(ctx context.Context, c *command.ClusterFlags, embedded int) (*cluster, error) {
 	if embedded > 0 {
 		server, err := childserver.Start(ctx, childserver.Spec{Pods: embedded, Churn: demoChurn, Seed: 1})

@@ -9,7 +9,8 @@ import (
 // errInterrupted is what a command ends with that was interrupted before it had anything to show.
 var errInterrupted = errors.New("interrupted")
 
-// patience is how many tries may fail in a row before the first sync, of those that another try may mend.
+// patience is how many tries may fail in a row before the first sync, of those that another try may
+// mend.
 const patience = 3
 
 // hopeless reports whether an error before the first sync is one that waiting does not mend.

@@ -25,7 +25,8 @@ type watch struct {
 	out, err  io.Writer
 }
 
-// stopTimeout bounds the wait for a row that stdout does not take, so that an interrupt ends the command in time.
+// stopTimeout bounds the wait for a row that stdout does not take, so that an interrupt ends the
+// command in time.
 const stopTimeout = 500 * time.Millisecond
 
 // follow syncs an informer of T, says what it holds, and prints what changes until ctx ends.
@@ -79,7 +80,8 @@ func follow[T weir.Object](ctx context.Context, w *watch) error {
 	return err
 }
 
-// waitSynced waits for the first sync and shows how it is coming on. It gives up on what waiting does not mend.
+// waitSynced waits for the first sync and shows how it is coming on. It gives up on what waiting
+// does not mend.
 func waitSynced[T weir.Object](ctx context.Context, inf *weir.Informer[T], w *watch, statuses <-chan weir.Status) error {
 	bar := newProgress(w.err, w.resource.Resource, w.expected)
 	defer bar.end()
@@ -111,7 +113,8 @@ func waitSynced[T weir.Object](ctx context.Context, inf *weir.Informer[T], w *wa
 	}
 }
 
-// report says on stderr when the copy stops being current and when it is current again, until ctx ends.
+// report says on stderr when the copy stops being current and when it is current again, until ctx
+// ends.
 func (w *watch) report(ctx context.Context, statuses <-chan weir.Status) {
 	var said error // what has been told, by its kind; nil: all is well
 	for {

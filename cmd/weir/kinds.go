@@ -17,8 +17,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// followers are the kinds that are watched as protobuf: those that clusters have many of. All others are watched as
-// JSON.
+// followers are the kinds that are watched as protobuf: those that clusters have many of. All
+// others are watched as JSON.
 var followers = map[schema.GroupVersionKind]func(context.Context, *watch) error{
 	corev1.SchemeGroupVersion.WithKind("Pod"):                   follow[*corev1.Pod],
 	corev1.SchemeGroupVersion.WithKind("Node"):                  follow[*corev1.Node],

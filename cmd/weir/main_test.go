@@ -48,8 +48,8 @@ func (l leakless) Run() int {
 
 var widgets = schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"}
 
-// startServer starts an API server: 40 pods, two widgets of a custom resource, secrets that nobody may list, and nodes that ask for
-// patience the first time. churn is how many pods change a second.
+// startServer starts an API server: 40 pods, two widgets of a custom resource, secrets that nobody
+// may list, and nodes that ask for patience the first time. churn is how many pods change a second.
 func startServer(t *testing.T, churn float64) *apiserver.Server {
 	t.Helper()
 	faults := &apiserver.Faults{}
@@ -93,7 +93,8 @@ func startServer(t *testing.T, churn float64) *apiserver.Server {
 	return server
 }
 
-// writeKubeconfig writes a kubeconfig with the contexts shop, of the server, and nowhere, of one that is not there.
+// writeKubeconfig writes a kubeconfig with the contexts shop, of the server, and nowhere, of one
+// that is not there.
 func writeKubeconfig(path, server string) error {
 	cfg := clientcmdapi.NewConfig()
 	for name, url := range map[string]string{"shop": server, "nowhere": "http://127.0.0.1:1"} {
@@ -139,8 +140,8 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// until REGEXP PROGRAM ARGS… runs a program, interrupts it when a line of its stdout or stderr matches, and expects it to
-// end well.
+// until REGEXP PROGRAM ARGS… runs a program, interrupts it when a line of its stdout or stderr
+// matches, and expects it to end well.
 func until(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: until REGEXP PROGRAM ARGS…")

@@ -46,8 +46,8 @@ func runProxy(cmd *cobra.Command, args []string) error {
 	return command.Exec(cmd.Context(), path, args, cmd.OutOrStdout(), cmd.ErrOrStderr())
 }
 
-// wantsUpstream says whether the proxy is to run and there is no cluster for it: no flag chooses one, and none is configured. What is wrong
-// with a configuration is the proxy's to say.
+// wantsUpstream says whether the proxy is to run and there is no cluster for it: no flag chooses
+// one, and none is configured. What is wrong with a configuration is the proxy's to say.
 func wantsUpstream(args []string) bool {
 	chooses := []string{"--kubeconfig", "--context", "--cluster", "--server", "-s", "--help", "-h", "--version", "help"}
 	for _, arg := range args {
@@ -59,8 +59,9 @@ func wantsUpstream(args []string) bool {
 	return !configured && err == nil
 }
 
-// demoUpstream starts an embedded API server, and returns the arguments that put the proxy in front of it; and, where the arguments do not
-// say so themselves, have it hold its pods and write a kubeconfig for its clients.
+// demoUpstream starts an embedded API server, and returns the arguments that put the proxy in front
+// of it; and, where the arguments do not say so themselves, have it hold its pods and write a
+// kubeconfig for its clients.
 func demoUpstream(cmd *cobra.Command, args []string) (more []string, stop func(), err error) {
 	dir, err := os.MkdirTemp("", "weir-proxy-")
 	if err != nil {

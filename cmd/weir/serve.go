@@ -64,7 +64,8 @@ func serve(cmd *cobra.Command, o apiserver.Options) error {
 	return server.Close()
 }
 
-// parseResource reads plural.version.group=Kind, with a "/cluster" behind it for a resource without namespaces.
+// parseResource reads plural.version.group=Kind, with a "/cluster" behind it for a resource without
+// namespaces.
 func parseResource(s string) (apiserver.Resource, error) {
 	name, kind, ok := strings.Cut(s, "=")
 	kind, where, _ := strings.Cut(kind, "/")

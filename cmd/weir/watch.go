@@ -141,8 +141,8 @@ func (f *watchFlags) openOrEmbed(cmd *cobra.Command) (*cluster, error) {
 	return open(cmd.Context(), f.ClusterFlags, pods)
 }
 
-// scope is the namespace to watch, "" for all of them. On an embedded server that is the default, because nobody has
-// chosen one and "default" is empty there.
+// scope is the namespace to watch, "" for all of them. On an embedded server that is the default,
+// because nobody has chosen one and "default" is empty there.
 func (f *watchFlags) scope(c *cluster, r resource.Resource) string {
 	if f.allNamespaces || !r.Namespaced || c.embedded && f.Overrides.Context.Namespace == "" {
 		return ""

@@ -15,7 +15,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// APIServer is one kube-apiserver of a cluster. Its methods are safe for concurrent use, except that Kill and Start must not overlap.
+// APIServer is one kube-apiserver of a cluster. Its methods are safe for concurrent use, except
+// that Kill and Start must not overlap.
 type APIServer struct {
 	cluster *Cluster
 	name    string // of its log and its certificates
@@ -26,8 +27,8 @@ type APIServer struct {
 	process *process // nil while it is killed
 }
 
-// AddAPIServer starts one more API server on the cluster's etcd, and waits until it is ready. It has the credentials of the first, and
-// a certificate of its own.
+// AddAPIServer starts one more API server on the cluster's etcd, and waits until it is ready. It
+// has the credentials of the first, and a certificate of its own.
 func (c *Cluster) AddAPIServer(ctx context.Context) (*APIServer, error) {
 	c.mu.Lock()
 	s := &APIServer{cluster: c, name: "kube-apiserver"}
@@ -51,7 +52,8 @@ func (c *Cluster) APIServers() []*APIServer {
 
 func (c *Cluster) first() *APIServer { return c.APIServers()[0] }
 
-// URL is the address of the first API server. It stays the same when the API server is started again.
+// URL is the address of the first API server. It stays the same when the API server is started
+// again.
 func (c *Cluster) URL() string { return c.first().URL() }
 
 // KillAPIServer is [APIServer.Kill] of the first API server.
@@ -94,8 +96,9 @@ func (s *APIServer) signal(send func(*process)) {
 	}
 }
 
-// Start starts the server again after Kill, on the same port and with the same certificate and tokens, and waits until it is ready. Its
-// watch cache begins anew: a WATCH from a resourceVersion older than what it was filled with gets 410.
+// Start starts the server again after Kill, on the same port and with the same certificate and
+// tokens, and waits until it is ready. Its watch cache begins anew: a WATCH from a resourceVersion
+// older than what it was filled with gets 410.
 func (s *APIServer) Start(ctx context.Context) error {
 	if s.Running() {
 		return errors.New("cluster: the API server runs already")
@@ -162,7 +165,8 @@ func (s *APIServer) try(ctx context.Context) (*process, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The certificate is the server's own, and there is none to check it against before it has been made.
+	// The certificate is the server's own, and there is none to check it against before it has been
+	// made.
 	insecure := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}
 	defer insecure.CloseIdleConnections()
 	err = p.waitReady(ctx, &http.Client{Transport: insecure}, s.URL()+"/readyz", c.credentials.tokens[adminName])

@@ -23,7 +23,8 @@ type Binaries struct {
 	Etcd      string
 }
 
-// Clients are the paths of programs that an API server has for clients, of the same version of Kubernetes.
+// Clients are the paths of programs that an API server has for clients, of the same version of
+// Kubernetes.
 type Clients struct {
 	ControllerManager string
 	Scheduler         string
@@ -37,9 +38,10 @@ const (
 	clientsName   = "kube-clients" // all of Clients in one
 )
 
-// Build returns the servers' programs, after having built them if they are not in the user's cache directory yet.
-// That takes some minutes and happens once for each state of the module e2e/kube; processes that build at the same
-// time build once. It must run inside this repository: the sources are looked up with the go command.
+// Build returns the servers' programs, after having built them if they are not in the user's cache
+// directory yet. That takes some minutes and happens once for each state of the module e2e/kube;
+// processes that build at the same time build once. It must run inside this repository: the sources
+// are looked up with the go command.
 func Build(ctx context.Context, logf func(format string, args ...any)) (Binaries, error) {
 	dir, err := build(ctx, logf, etcdName, apiserverName)
 	if err != nil {
@@ -48,8 +50,8 @@ func Build(ctx context.Context, logf func(format string, args ...any)) (Binaries
 	return Binaries{APIServer: filepath.Join(dir, apiserverName), Etcd: filepath.Join(dir, etcdName)}, nil
 }
 
-// BuildClients returns the clients' programs as Build does the servers', which it builds along with them: most of what
-// either is made of is the same.
+// BuildClients returns the clients' programs as Build does the servers', which it builds along with
+// them: most of what either is made of is the same.
 func BuildClients(ctx context.Context, logf func(format string, args ...any)) (Clients, error) {
 	dir, err := build(ctx, logf, etcdName, apiserverName, clientsName)
 	if err != nil {
@@ -193,8 +195,9 @@ func hashSources(dir string) (string, error) {
 	return hex.EncodeToString(h.Sum(nil)[:8]), nil
 }
 
-// GoCommand runs the go command in dir. A dir means the module there, outside of any workspace; none means
-// where this process is. It returns what the command prints, and ends it with the context; the error has what it says on its standard error.
+// GoCommand runs the go command in dir. A dir means the module there, outside of any workspace;
+// none means where this process is. It returns what the command prints, and ends it with the
+// context; the error has what it says on its standard error.
 func GoCommand(ctx context.Context, dir string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }

@@ -1,7 +1,7 @@
-// Package cluster runs a real kube-apiserver on a real etcd, on loopback and in a temporary directory, for
-// end-to-end tests and measurements. It builds both from their Go modules the first time (see Build) and needs
-// nothing else; it runs on Unix. BuildClients and StartProgram do the same for kube-controller-manager, kube-scheduler and
-// kubectl.
+// Package cluster runs a real kube-apiserver on a real etcd, on loopback and in a temporary
+// directory, for end-to-end tests and measurements. It builds both from their Go modules the first
+// time (see Build) and needs nothing else; it runs on Unix. BuildClients and StartProgram do the
+// same for kube-controller-manager, kube-scheduler and kubectl.
 package cluster
 
 import (
@@ -31,7 +31,8 @@ type User struct {
 	Groups []string
 }
 
-// Pods are pods that a cluster has from the start; a *podsim.Pods, mostly. Its methods must be safe for concurrent use.
+// Pods are pods that a cluster has from the start; a *podsim.Pods, mostly. Its methods must be safe
+// for concurrent use.
 type Pods interface {
 	Len() int
 	Pod(i int) *corev1.Pod // 0 ≤ i < Len; the caller's own
@@ -51,14 +52,16 @@ type Options struct {
 	MemoryLimit string
 	// EtcdOnly leaves out the API server: what Config and its kin give is of no use.
 	EtcdOnly bool
-	// Pods, if set, are in etcd before the API server starts, which is faster than LoadPods afterwards.
+	// Pods, if set, are in etcd before the API server starts, which is faster than LoadPods
+	// afterwards.
 	Pods Pods
 	// Logf, if set, is told about progress.
 	Logf func(format string, args ...any)
 }
 
-// Cluster is a running etcd with a kube-apiserver before it. Its methods are safe for concurrent use, except that
-// KillAPIServer, StartAPIServer, Expire, Backup, Restore and Stop must not overlap each other.
+// Cluster is a running etcd with a kube-apiserver before it. Its methods are safe for concurrent
+// use, except that KillAPIServer, StartAPIServer, Expire, Backup, Restore and Stop must not overlap
+// each other.
 type Cluster struct {
 	options     Options
 	binaries    Binaries
@@ -82,11 +85,12 @@ type Cluster struct {
 // startTimeout bounds how long each of the servers may take until it is ready.
 const startTimeout = 3 * time.Minute
 
-// Start builds the servers if need be, starts them and waits until the API server is ready. Whoever got a
-// Cluster must call Stop. The servers die with this process, however it ends (on Linux; elsewhere a SIGKILL
-// leaves them behind). The context bounds only Start itself.
+// Start builds the servers if need be, starts them and waits until the API server is ready. Whoever
+// got a Cluster must call Stop. The servers die with this process, however it ends (on Linux;
+// elsewhere a SIGKILL leaves them behind). The context bounds only Start itself.
 //
-// When Start fails, the error ends with the last lines of the failing server's log and says where the logs are.
+// When Start fails, the error ends with the last lines of the failing server's log and says where
+// the logs are.
 func Start(ctx context.Context, options Options) (*Cluster, error) {
 	if options.Authorization == "" {
 		options.Authorization = AlwaysAllow
@@ -137,8 +141,8 @@ func (c *Cluster) start(ctx context.Context) (err error) {
 	return c.waitForCache(ctx, c.options.Pods, newest)
 }
 
-// Wait returns when ctx is done (then the error is nil) or when a server has died that nobody killed, or Stop was
-// called.
+// Wait returns when ctx is done (then the error is nil) or when a server has died that nobody
+// killed, or Stop was called.
 func (c *Cluster) Wait(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
@@ -156,8 +160,8 @@ func (c *Cluster) KeepLogs() string {
 	return c.dir
 }
 
-// Stop kills both servers at once and removes everything they wrote, but for the logs if KeepLogs was called. The
-// second and later calls do nothing.
+// Stop kills both servers at once and removes everything they wrote, but for the logs if KeepLogs
+// was called. The second and later calls do nothing.
 func (c *Cluster) Stop() error {
 	c.mu.Lock()
 	if c.stopped {

@@ -8,8 +8,8 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// Config is the admin's configuration: a member of system:masters. It has no client-side rate limit. The caller
-// may change it.
+// Config is the admin's configuration: a member of system:masters. It has no client-side rate
+// limit. The caller may change it.
 func (c *Cluster) Config() *rest.Config {
 	return c.first().Config()
 }
@@ -32,7 +32,8 @@ func (s *APIServer) config(token string) *rest.Config {
 	}
 }
 
-// WriteKubeconfig writes the admin's configuration to path as a kubeconfig, over whatever was there.
+// WriteKubeconfig writes the admin's configuration to path as a kubeconfig, over whatever was
+// there.
 func (c *Cluster) WriteKubeconfig(path string) error {
 	const name = "weir-e2e"
 	config := clientcmdapi.NewConfig()

@@ -7,7 +7,8 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// Revision is etcd's current revision, which is the newest resourceVersion that any object can have.
+// Revision is etcd's current revision, which is the newest resourceVersion that any object can
+// have.
 func (c *Cluster) Revision(ctx context.Context) (int64, error) {
 	resp, err := c.etcdClient.Get(ctx, "/", clientv3.WithLimit(1), clientv3.WithKeysOnly())
 	if err != nil {
@@ -16,13 +17,15 @@ func (c *Cluster) Revision(ctx context.Context) (int64, error) {
 	return resp.Header.Revision, nil
 }
 
-// Compact makes etcd forget everything older than its current revision, which it returns. A WATCH that etcd answers
-// gets 410 if it wants an event from before that revision, which one from the revision just before does not.
+// Compact makes etcd forget everything older than its current revision, which it returns. A WATCH
+// that etcd answers gets 410 if it wants an event from before that revision, which one from the
+// revision just before does not.
 //
-// What the API server answers from its watch cache does not notice. The cache knows every event since it was filled
-// as long as there were no more than 100; after that, the newest 100, and more (up to 102,400) while they are younger
-// than 75 s. So a 410 follows from Compact alone only where no watch cache stands before etcd: with --watch-cache=false
-// among Options.APIServerArgs, or --watch-cache-sizes=pods#0 for one resource. Expire works with a cache, too.
+// What the API server answers from its watch cache does not notice. The cache knows every event
+// since it was filled as long as there were no more than 100; after that, the newest 100, and more
+// (up to 102,400) while they are younger than 75 s. So a 410 follows from Compact alone only where
+// no watch cache stands before etcd: with --watch-cache=false among Options.APIServerArgs, or
+// --watch-cache-sizes=pods#0 for one resource. Expire works with a cache, too.
 func (c *Cluster) Compact(ctx context.Context) (int64, error) {
 	revision, err := c.Revision(ctx)
 	if err != nil {
@@ -34,9 +37,9 @@ func (c *Cluster) Compact(ctx context.Context) (int64, error) {
 	return revision, nil
 }
 
-// Expire makes a WATCH from any resourceVersion that was given out before it get 410. It compacts etcd, and it kills
-// the API server and starts it again, so that its watch cache is filled anew and knows no older event. Every
-// connection breaks.
+// Expire makes a WATCH from any resourceVersion that was given out before it get 410. It compacts
+// etcd, and it kills the API server and starts it again, so that its watch cache is filled anew and
+// knows no older event. Every connection breaks.
 func (c *Cluster) Expire(ctx context.Context) error {
 	// Two revisions, so that the first event after the newest resourceVersion is forgotten, too.
 	for range 2 {

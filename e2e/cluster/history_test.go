@@ -14,8 +14,8 @@ import (
 	"github.com/weirproject/weir/internal/podsim"
 )
 
-// watchFrom is the error with which a WATCH of pods from resourceVersion begins, nil if it begins with anything else
-// within the time that a refusal takes.
+// watchFrom is the error with which a WATCH of pods from resourceVersion begins, nil if it begins
+// with anything else within the time that a refusal takes.
 func watchFrom(ctx context.Context, t *testing.T, client kubernetes.Interface, resourceVersion string) error {
 	t.Helper()
 	w, err := client.CoreV1().Pods("").Watch(ctx, metav1.ListOptions{ResourceVersion: resourceVersion, TimeoutSeconds: new(int64(2))})

@@ -24,9 +24,9 @@ const loaders = 64
 // cacheTimeout bounds how long the API server's watch cache may take to see what was loaded.
 const cacheTimeout = 3 * time.Minute
 
-// LoadPods writes the pods, and the namespaces they need, straight into etcd, each in a write of its own so that it
-// gets a resourceVersion of its own. Pods of the same key are overwritten. If the API server runs, LoadPods returns
-// when its watch cache has all of them.
+// LoadPods writes the pods, and the namespaces they need, straight into etcd, each in a write of
+// its own so that it gets a resourceVersion of its own. Pods of the same key are overwritten. If
+// the API server runs, LoadPods returns when its watch cache has all of them.
 func (c *Cluster) LoadPods(ctx context.Context, pods Pods) error {
 	newest, err := c.putObjects(ctx, pods)
 	if err == nil && c.first().Running() {
@@ -38,7 +38,8 @@ func (c *Cluster) LoadPods(ctx context.Context, pods Pods) error {
 	return nil
 }
 
-// putObjects writes the pods and their namespaces into etcd and returns the revision of the last write.
+// putObjects writes the pods and their namespaces into etcd and returns the revision of the last
+// write.
 func (c *Cluster) putObjects(ctx context.Context, pods Pods) (int64, error) {
 	start := time.Now()
 	if err := c.putNamespaces(ctx, pods.Namespaces()); err != nil {
@@ -129,8 +130,8 @@ func storageEncoding(kind string, obj interface{ Marshal() ([]byte, error) }) (s
 	return "k8s\x00" + string(raw), nil
 }
 
-// waitForCache waits until the API server's watch cache has reached revision: a GET of any pod that may not be older
-// is answered from there, and fails until then.
+// waitForCache waits until the API server's watch cache has reached revision: a GET of any pod that
+// may not be older is answered from there, and fails until then.
 func (c *Cluster) waitForCache(ctx context.Context, pods Pods, revision int64) error {
 	if pods.Len() == 0 {
 		return nil

@@ -11,7 +11,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// shared is the cluster that most tests use. Its authorization mode is RBAC; the admin may do everything.
+// shared is the cluster that most tests use. Its authorization mode is RBAC; the admin may do
+// everything.
 var shared *Cluster
 
 const stranger = "stranger" // a user without any rights

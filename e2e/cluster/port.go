@@ -7,8 +7,8 @@ import (
 	"strconv"
 )
 
-// The ports lie below those that the kernel gives to outgoing connections, so that a port stays free while its
-// server is restarted.
+// The ports lie below those that the kernel gives to outgoing connections, so that a port stays
+// free while its server is restarted.
 const (
 	firstPort = 20_000
 	lastPort  = 31_999

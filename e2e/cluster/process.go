@@ -41,7 +41,8 @@ func startProcess(path string, args, env []string, logPath string) (*process, er
 
 	started := make(chan error)
 	go func() {
-		// The kernel kills the child when the thread that started it ends, so this one waits for the child.
+		// The kernel kills the child when the thread that started it ends, so this one waits for
+		// the child.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		defer log.Close()
@@ -89,7 +90,8 @@ func (p *process) terminate(ctx context.Context) error {
 	return nil
 }
 
-// pause stops the process and its children, and resume lets them go on. An error means that it is gone.
+// pause stops the process and its children, and resume lets them go on. An error means that it is
+// gone.
 func (p *process) pause()  { _ = syscall.Kill(-p.pid, syscall.SIGSTOP) }
 func (p *process) resume() { _ = syscall.Kill(-p.pid, syscall.SIGCONT) }
 

@@ -2,8 +2,8 @@ package cluster
 
 import "syscall"
 
-// childAttributes puts a child into a process group of its own, so that a terminal's SIGINT goes to the parent
-// alone, and has the kernel kill it when the parent dies.
+// childAttributes puts a child into a process group of its own, so that a terminal's SIGINT goes to
+// the parent alone, and has the kernel kill it when the parent dies.
 func childAttributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }

@@ -2,10 +2,12 @@ package cluster
 
 import "context"
 
-// Program is a client of an API server that runs as a child of this process, and dies with it (on Linux).
+// Program is a client of an API server that runs as a child of this process, and dies with it (on
+// Linux).
 type Program struct{ process *process }
 
-// StartProgram starts the program at path and appends what it prints to logPath. Whoever got a Program must call Stop.
+// StartProgram starts the program at path and appends what it prints to logPath. Whoever got a
+// Program must call Stop.
 func StartProgram(path string, args []string, logPath string) (*Program, error) {
 	p, err := startProcess(path, args, nil, logPath)
 	if err != nil {
@@ -14,7 +16,8 @@ func StartProgram(path string, args []string, logPath string) (*Program, error) 
 	return &Program{p}, nil
 }
 
-// Err says why the program does not run any more, with the last lines of its log; nil while it does. Safe for concurrent use.
+// Err says why the program does not run any more, with the last lines of its log; nil while it
+// does. Safe for concurrent use.
 func (p *Program) Err() error {
 	select {
 	case <-p.process.exited:
@@ -27,8 +30,8 @@ func (p *Program) Err() error {
 // LastLines is the end of what the program has printed.
 func (p *Program) LastLines() string { return p.process.lastLines() }
 
-// Terminate asks the program to end, and waits until it has. The error says how it ended if that was not in good order, or is that of the
-// context, if that ends first: the program may go on then.
+// Terminate asks the program to end, and waits until it has. The error says how it ended if that
+// was not in good order, or is that of the context, if that ends first: the program may go on then.
 func (p *Program) Terminate(ctx context.Context) error { return p.process.terminate(ctx) }
 
 // Stop kills the program and waits until it is gone.

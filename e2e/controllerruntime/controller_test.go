@@ -23,7 +23,8 @@ const (
 	checked   = "weir.example/checked"
 )
 
-// rosters keeps, for each app of a namespace, a ConfigMap that names the app's pods: it gets by key and lists by index.
+// rosters keeps, for each app of a namespace, a ConfigMap that names the app's pods: it gets by key
+// and lists by index.
 type rosters struct {
 	client    client.Client // reads from the cache
 	namespace string

@@ -59,14 +59,16 @@ func withCluster(m *testing.M) (int, error) {
 	return m.Run(), nil
 }
 
-// each runs a test with controller-runtime's own informers and with ours, in a namespace of its own.
+// each runs a test with controller-runtime's own informers and with ours, in a namespace of its
+// own.
 func each(t *testing.T, test func(*stage)) {
 	for _, tc := range []struct {
 		name     string
 		newCache cache.NewCacheFunc
 		leaks    []goleak.Option
 	}{
-		// Its metadata informers leave a goroutine behind when a watch ends while an event is on its way.
+		// Its metadata informers leave a goroutine behind when a watch ends while an event is on
+		// its way.
 		{"controller-runtime", cache.New, []goleak.Option{goleak.IgnoreAnyFunction("k8s.io/apimachinery/pkg/watch.(*filteredWatch).loop")}},
 		{"weir", ours.NewCache(), nil},
 	} {
@@ -100,8 +102,8 @@ func newStage(t *testing.T, newCache cache.NewCacheFunc, leaks []goleak.Option) 
 	return s
 }
 
-// config is a client's configuration whose connections end with the test: a manager's leader election closes none of its
-// own, and its events go on to be written for a while.
+// config is a client's configuration whose connections end with the test: a manager's leader
+// election closes none of its own, and its events go on to be written for a while.
 func (s *stage) config() *rest.Config {
 	dialer := connrotation.NewDialer((&net.Dialer{}).DialContext)
 	var over atomic.Bool
@@ -141,7 +143,8 @@ func (s *stage) pod(name, app string) *corev1.Pod {
 	}
 }
 
-// waitFor polls a condition that nothing signals. What it says when it does not hold is told if it never does.
+// waitFor polls a condition that nothing signals. What it says when it does not hold is told if it
+// never does.
 func (s *stage) waitFor(cond func() (missing string)) {
 	s.t.Helper()
 	var missing string

@@ -64,7 +64,8 @@ func (s *stage) manager(election bool) *member {
 	return m
 }
 
-// rosters waits until the ConfigMaps name these pods, by app, and no others, and every pod was checked.
+// rosters waits until the ConfigMaps name these pods, by app, and no others, and every pod was
+// checked.
 func (s *stage) rosters(want map[string]string) {
 	s.t.Helper()
 	s.waitFor(func() string {

@@ -15,7 +15,8 @@ import (
 	"github.com/weirproject/weir"
 )
 
-// TestDeniedThenGranted: the denial is an error at once (controller-runtime 1653), and a grant is noticed without help.
+// TestDeniedThenGranted: the denial is an error at once (controller-runtime 1653), and a grant is
+// noticed without help.
 func TestDeniedThenGranted(t *testing.T) {
 	ctx := begin(t)
 	client := admin(t)
@@ -48,7 +49,8 @@ func TestDeniedThenGranted(t *testing.T) {
 	equal(t, ctx, client, inf)
 }
 
-// TestResourceThatAppearsLater: a CustomResourceDefinition that is made after the informer has started.
+// TestResourceThatAppearsLater: a CustomResourceDefinition that is made after the informer has
+// started.
 func TestResourceThatAppearsLater(t *testing.T) {
 	ctx := begin(t)
 	gizmos := schema.GroupVersionResource{Group: "shop.example", Version: "v1", Resource: "gizmos"}

@@ -13,7 +13,8 @@ import (
 	"github.com/weirproject/weir"
 )
 
-// TestServerKilledMidList breaks the first LIST of each mode after its first bytes, and starts the server again.
+// TestServerKilledMidList breaks the first LIST of each mode after its first bytes, and starts the
+// server again.
 func TestServerKilledMidList(t *testing.T) {
 	for _, mode := range modes {
 		t.Run(mode.String(), func(t *testing.T) {
@@ -55,7 +56,8 @@ func TestServerKilledMidList(t *testing.T) {
 	}
 }
 
-// TestServerKilledMidWatch restarts the server under a watch: the informer goes on from where it was, without a relist.
+// TestServerKilledMidWatch restarts the server under a watch: the informer goes on from where it
+// was, without a relist.
 func TestServerKilledMidWatch(t *testing.T) {
 	ctx := begin(t)
 	client := admin(t)

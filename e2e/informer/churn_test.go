@@ -19,7 +19,8 @@ import (
 	"github.com/weirproject/weir/internal/podsim"
 )
 
-// churn writes to pods until it is stopped: labels change, pods go and come. Stop waits for the last write.
+// churn writes to pods until it is stopped: labels change, pods go and come. Stop waits for the
+// last write.
 type churn struct {
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
@@ -60,7 +61,8 @@ func unreachable(err error) bool {
 		apierrors.IsTooManyRequests(err) || apierrors.IsServiceUnavailable(err) || apierrors.IsServerTimeout(err) || apierrors.IsTimeout(err)
 }
 
-// touch makes one write: mostly a label, sometimes a deletion, and a new pod where the old one is gone.
+// touch makes one write: mostly a label, sometimes a deletion, and a new pod where the old one is
+// gone.
 func touch(ctx context.Context, client kubernetes.Interface, p *corev1.Pod, r *rand.Rand) error {
 	api := client.CoreV1().Pods(p.Namespace)
 	if r.IntN(10) == 0 {

@@ -27,7 +27,8 @@ const pods = 3000
 // deadline bounds every wait of these tests. It is generous: nothing is timed here.
 const deadline = 2 * time.Minute
 
-// shared is the cluster of all tests here; they run one after another, because some kill its API server.
+// shared is the cluster of all tests here; they run one after another, because some kill its API
+// server.
 var shared *cluster.Cluster
 
 func TestMain(m *testing.M) {
@@ -69,8 +70,9 @@ func begin(t *testing.T) context.Context {
 	return ctx
 }
 
-// verifyNoLeak looks for goroutines that the test has left. A connection whose last request was cancelled becomes idle a
-// moment after the informer has ended, too late for it to close: that is done here, as IdleConnTimeout would in the end.
+// verifyNoLeak looks for goroutines that the test has left. A connection whose last request was
+// cancelled becomes idle a moment after the informer has ended, too late for it to close: that is
+// done here, as IdleConnTimeout would in the end.
 func verifyNoLeak(t *testing.T, leaks []goleak.Option) {
 	t.Helper()
 	client, err := rest.HTTPClientFor(shared.Config())
@@ -123,7 +125,8 @@ func admin(t *testing.T) kubernetes.Interface {
 	return set
 }
 
-// marker writes one pod and gives its resourceVersion: whoever holds everything up to it has seen all before it.
+// marker writes one pod and gives its resourceVersion: whoever holds everything up to it has seen
+// all before it.
 func marker(t *testing.T, ctx context.Context, client kubernetes.Interface) string {
 	t.Helper()
 	pod, err := client.CoreV1().Pods("default").Create(ctx, &corev1.Pod{

@@ -14,7 +14,8 @@ import (
 
 var modes = []weir.Mode{weir.ModeList, weir.ModeWatchList, weir.ModePages}
 
-// view is what a handler makes of its events. It checks that each event follows from the one before.
+// view is what a handler makes of its events. It checks that each event follows from the one
+// before.
 type view struct {
 	t       *testing.T
 	inf     *weir.Informer[*corev1.Pod]
@@ -49,7 +50,8 @@ func (v *view) handle(_ context.Context, e weir.Event[*corev1.Pod]) {
 	v.held[e.Key()] = e.ResourceVersion()
 }
 
-// check waits until the handler has caught up and compares it with the informer, which must be at rest.
+// check waits until the handler has caught up and compares it with the informer, which must be at
+// rest.
 func (v *view) check(ctx context.Context) {
 	v.t.Helper()
 	waitFor(v.t, ctx, func() bool { return v.handled.Stats().Lag == 0 && v.handled.Stats().Busy == 0 })

@@ -38,7 +38,8 @@ func (p *program) build(ctx context.Context, dir string) (plain, changed string,
 	return plain, changed, err
 }
 
-// copies puts a changed copy of each module that is changed into dir, and returns a go.mod that takes them in place of the originals.
+// copies puts a changed copy of each module that is changed into dir, and returns a go.mod that
+// takes them in place of the originals.
 func (p *program) copies(ctx context.Context, list changes, dir string) (modfile string, err error) {
 	modfile = filepath.Join(dir, p.name+".mod")
 	for from, to := range map[string]string{"go.mod": modfile, "go.sum": filepath.Join(dir, p.name+".sum")} {

@@ -30,8 +30,9 @@ import (
 // certificates is how many of them cert-manager has to issue, besides the one of the CA.
 const certificates = 20
 
-// certify runs cert-manager beside as many Secrets of others as there are to be pods. It issues certificates of a CA that it has made, and
-// issues anew what is changed and taken away. certify returns what every Certificate has come to.
+// certify runs cert-manager beside as many Secrets of others as there are to be pods. It issues
+// certificates of a CA that it has made, and issues anew what is changed and taken away. certify
+// returns what every Certificate has come to.
 func certify(t *testing.T, ctx context.Context, binary string) (usage, []string) {
 	w := newWorld(t, ctx, podsim.New(0, 1))
 	c := certManager{w, t, dynamic.NewForConfigOrDie(w.cluster.Config())}
@@ -85,7 +86,8 @@ var (
 	certificateResource = schema.GroupVersionResource{Group: "cert-manager.io", Version: "v1", Resource: "certificates"}
 )
 
-// install makes the definitions that are in cert-manager's module, and waits until its kinds are served.
+// install makes the definitions that are in cert-manager's module, and waits until its kinds are
+// served.
 func (c certManager) install(ctx context.Context) {
 	c.t.Helper()
 	dir, err := cluster.GoCommand(ctx, "cert-manager", "list", "-m", "-f", "{{.Dir}}", "github.com/cert-manager/cert-manager")
@@ -166,8 +168,8 @@ func (c certManager) create(ctx context.Context, resource schema.GroupVersionRes
 	}
 }
 
-// change wants another name in one certificate, takes away the Secret of a second and the third altogether, waits until the API has
-// everything issued anew, and wants one more.
+// change wants another name in one certificate, takes away the Secret of a second and the third
+// altogether, waits until the API has everything issued anew, and wants one more.
 func (c certManager) change(ctx context.Context) {
 	c.t.Helper()
 	wanted, secrets := c.objects.Resource(certificateResource).Namespace(certNamespace), c.client.CoreV1().Secrets(certNamespace)

@@ -13,7 +13,8 @@ import (
 	"strings"
 )
 
-// changes are what is done to the files of a program, read from lines of four kinds; those that begin with # are comments.
+// changes are what is done to the files of a program, read from lines of four kinds; those that
+// begin with # are comments.
 //
 //	in PACKAGE FILE     what follows is about that file
 //	import PATH         is imported there
@@ -77,8 +78,8 @@ func (c *changes) parse(line string) error {
 	return nil
 }
 
-// apply changes a file, and counts the lines that are not as they were, those of the imports among them. Imports that are not used any
-// more are taken out, so that it compiles.
+// apply changes a file, and counts the lines that are not as they were, those of the imports among
+// them. Imports that are not used any more are taken out, so that it compiles.
 func (c fileChanges) apply(source []byte) (out []byte, lines int, err error) {
 	text := string(source)
 	for _, r := range c.replacements {

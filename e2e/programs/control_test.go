@@ -20,8 +20,9 @@ import (
 	"github.com/weirproject/weir/internal/podsim"
 )
 
-// control runs kube-controller-manager through the whole lives of a Deployment, a StatefulSet, a Job, a custom resource and their
-// namespace. After each step there must be what Kubernetes promises.
+// control runs kube-controller-manager through the whole lives of a Deployment, a StatefulSet, a
+// Job, a custom resource and their namespace. After each step there must be what Kubernetes
+// promises.
 func control(t *testing.T, ctx context.Context, binary string) (usage, []string) {
 	w := newWorld(t, ctx, population{bound: podsim.New(*podsFlag, 1), pending: podsim.New(0, 2)})
 	w.makeNodes(t, ctx)

@@ -25,8 +25,8 @@ var listed = []schema.GroupVersionResource{
 	widgets,
 }
 
-// inventory is what there is in a namespace, a line an object, sorted: its kind, name, owners and what has become of it, without what
-// differs from one time to the next.
+// inventory is what there is in a namespace, a line an object, sorted: its kind, name, owners and
+// what has become of it, without what differs from one time to the next.
 func inventory(ctx context.Context, client dynamic.Interface, namespace string) ([]string, error) {
 	var lines []string
 	for _, resource := range listed {
@@ -53,7 +53,8 @@ func line(o *unstructured.Unstructured) string {
 	return out + outcome(o)
 }
 
-// steady is a name without what is drawn by lot and without hashes of templates. The pods of a StatefulSet have numbers.
+// steady is a name without what is drawn by lot and without hashes of templates. The pods of a
+// StatefulSet have numbers.
 func steady(o *unstructured.Unstructured, name string) string {
 	numbered := o.GetLabels()[appsv1.PodIndexLabel] != ""
 	if prefix := o.GetGenerateName(); prefix != "" && name == o.GetName() && !numbered {

@@ -19,7 +19,8 @@ import (
 	"github.com/weirproject/weir/internal/podsim"
 )
 
-// measures has metrics-server answer for all pods and nodes. This process answers in place of the kubelets.
+// measures has metrics-server answer for all pods and nodes. This process answers in place of the
+// kubelets.
 var measures = observer{
 	prepare: func(t *testing.T, ctx context.Context, w *world) []string {
 		server := httptest.NewServer(newUsage(w.pods))
@@ -54,7 +55,8 @@ var measures = observer{
 	},
 }
 
-// podUsage answers what the pods of each node have used, at the path of the node's name. It grows by the same all the time.
+// podUsage answers what the pods of each node have used, at the path of the node's name. It grows
+// by the same all the time.
 type podUsage struct {
 	began time.Time
 	pods  map[string][]*corev1.Pod // by node

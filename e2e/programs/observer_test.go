@@ -12,15 +12,17 @@ import (
 	"github.com/weirproject/weir/internal/podsim"
 )
 
-// observer is the trial of a program that comes to know of objects and writes nothing. Both are measured alone until they know everything,
-// and then run at once, through changes, after which they must know the same. The zero value is for a program that knows all pods.
+// observer is the trial of a program that comes to know of objects and writes nothing. Both are
+// measured alone until they know everything, and then run at once, through changes, after which
+// they must know the same. The zero value is for a program that knows all pods.
 type observer struct {
 	args []string // the program's
 	// prepare makes what the program needs besides the pods, and returns more arguments for it.
 	prepare func(t *testing.T, ctx context.Context, w *world) (args []string)
 	// count returns how many objects the program reports once it knows everything.
 	count func(w *world) int
-	// change changes the cluster, and returns a text that only what a program reports afterwards contains.
+	// change changes the cluster, and returns a text that only what a program reports afterwards
+	// contains.
 	change func(t *testing.T, ctx context.Context, w *world) (last string)
 }
 
@@ -58,7 +60,8 @@ func (o observer) measure(t *testing.T, ctx context.Context, w *world, binary st
 	return u
 }
 
-// compare runs both programs through changes, and holds what they know at the end against each other.
+// compare runs both programs through changes, and holds what they know at the end against each
+// other.
 func (o observer) compare(t *testing.T, ctx context.Context, w *world, plain, changed string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(ctx, deadline)

@@ -17,8 +17,9 @@ const nodes = 100
 
 func nodeName(i int) string { return fmt.Sprintf("node-%02d", i) }
 
-// population are simulated pods of a cluster with controllers: they run on nodes that there are, and nobody owns them, since controllers
-// would take those whose owners are made up. Some wait for a node.
+// population are simulated pods of a cluster with controllers: they run on nodes that there are,
+// and nobody owns them, since controllers would take those whose owners are made up. Some wait for
+// a node.
 type population struct{ bound, pending *podsim.Pods }
 
 func (p population) Len() int { return p.bound.Len() + p.pending.Len() }
@@ -44,7 +45,8 @@ func (p population) Namespaces() []string { return append(p.bound.Namespaces(), 
 // pendingNamespace is where pods are that wait for a node.
 const pendingNamespace = "pending"
 
-// makeNodes makes nodes of unlike sizes, which are full by a third to a half when all pods of the cluster are on them.
+// makeNodes makes nodes of unlike sizes, which are full by a third to a half when all pods of the
+// cluster are on them.
 func (w *world) makeNodes(t *testing.T, ctx context.Context) {
 	t.Helper()
 	var cpu, memory int64
@@ -67,7 +69,8 @@ func (w *world) makeNodes(t *testing.T, ctx context.Context) {
 	}
 }
 
-// makeNodesOfPods makes the nodes that simulated pods name, on loopback. edit changes each before it is made.
+// makeNodesOfPods makes the nodes that simulated pods name, on loopback. edit changes each before
+// it is made.
 func (w *world) makeNodesOfPods(t *testing.T, ctx context.Context, edit func(*corev1.Node)) {
 	t.Helper()
 	for _, name := range w.pods.(*podsim.Pods).Nodes() {

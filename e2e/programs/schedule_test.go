@@ -17,8 +17,9 @@ import (
 	"github.com/weirproject/weir/internal/podsim"
 )
 
-// schedule runs kube-scheduler until it has bound all pods that wait, a tenth of the others and 5,000 at most, and returns which node each
-// is on. That hangs on all pods and nodes of the cluster, and on nothing else: see schedulerConfig.
+// schedule runs kube-scheduler until it has bound all pods that wait, a tenth of the others and
+// 5,000 at most, and returns which node each is on. That hangs on all pods and nodes of the
+// cluster, and on nothing else: see schedulerConfig.
 func schedule(t *testing.T, ctx context.Context, binary string) (usage, []string) {
 	w := newWorld(t, ctx, population{bound: podsim.New(*podsFlag, 1), pending: podsim.New(min(*podsFlag/10, 5000), 2)})
 	w.makeNodes(t, ctx)
@@ -43,8 +44,9 @@ func schedule(t *testing.T, ctx context.Context, binary string) (usage, []string
 	return used, where
 }
 
-// schedulerConfig is a configuration by which the order of the pods decides where each goes, though the scheduler draws lots among nodes
-// that it likes equally: it looks at all nodes, and prefers the emptiest, and of these the last. What else it may score by is left out.
+// schedulerConfig is a configuration by which the order of the pods decides where each goes, though
+// the scheduler draws lots among nodes that it likes equally: it looks at all nodes, and prefers
+// the emptiest, and of these the last. What else it may score by is left out.
 func schedulerConfig(kubeconfig string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, `apiVersion: kubescheduler.config.k8s.io/v1
@@ -103,7 +105,8 @@ func (w *world) watchBindings(t *testing.T, ctx context.Context) bindings {
 	return bound
 }
 
-// await returns the node of each pod once so many are bound, and how many were in a second since the first; nil when the context ends.
+// await returns the node of each pod once so many are bound, and how many were in a second since
+// the first; nil when the context ends.
 func (b bindings) await(ctx context.Context, count int) (nodes []string, rate float64) {
 	var first time.Time
 	for range count {

@@ -63,7 +63,8 @@ func start(binary, kubeconfig string, args ...string) (*subject, error) {
 	return s, nil
 }
 
-// read reads what the program tells, until the program ends, as end has it do. What nobody has asked for makes way for the next line.
+// read reads what the program tells, until the program ends, as end has it do. What nobody has
+// asked for makes way for the next line.
 func (s *subject) read(out io.Reader) {
 	defer close(s.gone)
 	defer close(s.told)
@@ -154,7 +155,8 @@ func (s *subject) end() usage {
 	return s.used
 }
 
-// dropIn asks what the program uses of the drop-in. Its informers may be about to watch. Of a program that does not answer it is nothing.
+// dropIn asks what the program uses of the drop-in. Its informers may be about to watch. Of a
+// program that does not answer it is nothing.
 func (s *subject) dropIn() (found report.DropIn) {
 	for range 20 {
 		if err := s.put(report.AskDropIn, &found); err != nil || found.Captured == found.Informers {

@@ -50,8 +50,8 @@ func newWorld(t *testing.T, ctx context.Context, pods cluster.Pods) *world {
 
 func logf(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) }
 
-// churn changes, deletes and makes again some of the pods; each of them is there in the end. It returns the value of a label that the
-// last change has set, which nothing had before.
+// churn changes, deletes and makes again some of the pods; each of them is there in the end. It
+// returns the value of a label that the last change has set, which nothing had before.
 func (w *world) churn(t *testing.T, ctx context.Context, n int) (last string) {
 	t.Helper()
 	w.churns++

@@ -90,7 +90,8 @@ func mustConfig(t *testing.T, user string) *rest.Config {
 	return cfg
 }
 
-// TestNamesAndNamespaces: a permission for one namespace, or for one name, is one for that and no more.
+// TestNamesAndNamespaces: a permission for one namespace, or for one name, is one for that and no
+// more.
 func TestNamesAndNamespaces(t *testing.T) {
 	ctx := begin(t)
 	s := start(t, ctx, proxy.Options{Resources: []string{"pods"}, Cached: []string{"pods"}})

@@ -12,8 +12,9 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// balancer is a TCP load balancer: each connection goes to the next backend of those whose /readyz says that they are ready. As Kubernetes' own it
-// moves no connection that is open, and tries no other backend where one that it takes for ready cannot be reached.
+// balancer is a TCP load balancer: each connection goes to the next backend of those whose /readyz
+// says that they are ready. As Kubernetes' own it moves no connection that is open, and tries no
+// other backend where one that it takes for ready cannot be reached.
 type balancer struct {
 	net.Listener
 	health  *http.Client

@@ -48,7 +48,8 @@ func startNode(t *testing.T, ctx context.Context, client kubernetes.Interface) {
 // theLog is what every container has printed.
 const theLog = "one\ntwo\n"
 
-// serveLogs is the part of a kubelet that kube-apiserver gets logs from. It prints the log in pieces, and what it was asked for.
+// serveLogs is the part of a kubelet that kube-apiserver gets logs from. It prints the log in
+// pieces, and what it was asked for.
 func serveLogs(t *testing.T) (address string, port int32) {
 	t.Helper()
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

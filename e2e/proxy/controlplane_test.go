@@ -23,7 +23,8 @@ import (
 	"github.com/weirproject/weir/proxy"
 )
 
-// controlPlane is kube-controller-manager and kube-scheduler that know no other API server than a proxy.
+// controlPlane is kube-controller-manager and kube-scheduler that know no other API server than a
+// proxy.
 type controlPlane struct {
 	direct, through *kubernetes.Clientset // of an admin
 	proxy           *proxy.Server
@@ -31,8 +32,8 @@ type controlPlane struct {
 	programs        []*cluster.Program
 }
 
-// startControlPlane starts them, with further args for both, on a cluster of their own: the garbage collector would take the pods of the
-// shared one, whose owners are made up.
+// startControlPlane starts them, with further args for both, on a cluster of their own: the garbage
+// collector would take the pods of the shared one, whose owners are made up.
 func startControlPlane(t *testing.T, ctx context.Context, args ...string) *controlPlane {
 	t.Helper()
 	logf := func(format string, args ...any) { t.Logf(format, args...) }
@@ -47,8 +48,8 @@ func startControlPlane(t *testing.T, ctx context.Context, args ...string) *contr
 			t.Error(err)
 		}
 	})
-	// A GET of what the garbage collector takes for an owner is never answered from here: it must not be older than the watch that told of
-	// the dependent.
+	// A GET of what the garbage collector takes for an owner is never answered from here: it must
+	// not be older than the watch that told of the dependent.
 	s := start(t, ctx, proxy.Options{
 		Upstream: c.Config(), Resources: heldBy(t, rendered(t, ctx)), Cached: []string{"pods", "nodes"}, MemoryBudget: 64 << 20,
 	})
@@ -131,7 +132,8 @@ func (cp *controlPlane) deploy(t *testing.T, ctx context.Context, name string, r
 	cp.settled(t, ctx, name, replicas, "image:1")
 }
 
-// settled waits until the deployment is what it is to be, and then looks at what the API server has of it.
+// settled waits until the deployment is what it is to be, and then looks at what the API server has
+// of it.
 func (cp *controlPlane) settled(t *testing.T, ctx context.Context, name string, replicas int32, image string) {
 	t.Helper()
 	cp.until(t, ctx, name+" is available", func() bool {
@@ -197,8 +199,8 @@ func (cp *controlPlane) delete(t *testing.T, ctx context.Context, name string, h
 	})
 }
 
-// TestControlPlane runs both as they come, whose informers stream their first state, which must be current unless the operator says otherwise,
-// and with informers that list with resourceVersion 0.
+// TestControlPlane runs both as they come, whose informers stream their first state, which must be
+// current unless the operator says otherwise, and with informers that list with resourceVersion 0.
 func TestControlPlane(t *testing.T) {
 	for _, test := range []struct {
 		name string
@@ -277,8 +279,9 @@ func (cp *controlPlane) look(t *testing.T, ctx context.Context, name string) {
 	}
 }
 
-// checkServed checks that they were served from what the proxy holds: where they list by resourceVersion "0", all of what the manifests have it
-// hold for them. verb is how they get the first state.
+// checkServed checks that they were served from what the proxy holds: where they list by
+// resourceVersion "0", all of what the manifests have it hold for them. verb is how they get the
+// first state.
 func (cp *controlPlane) checkServed(t *testing.T, ctx context.Context, verb string) {
 	t.Helper()
 	resp := do(t, ctx, cp.admin, http.MethodGet, cp.proxy.URL()+"/metrics")

@@ -57,8 +57,10 @@ func (c *cutter) cut() {
 	}
 }
 
-// TestCurrentReads: what was written through kube-apiserver is in each LIST without resourceVersion, and in the initial events of each WATCH, that any
-// replica is asked for after it, while pods change and are quiet in turn and connections are cut. Most of these are answered by the replicas.
+// TestCurrentReads: what was written through kube-apiserver is in each LIST without
+// resourceVersion, and in the initial events of each WATCH, that any replica is asked for after it,
+// while pods change and are quiet in turn and connections are cut. Most of these are answered by
+// the replicas.
 func TestCurrentReads(t *testing.T) {
 	ctx := begin(t)
 	if *currentReads > 1000 {
@@ -134,7 +136,8 @@ func TestCurrentReads(t *testing.T) {
 	}
 }
 
-// readsCurrent makes a read that must be current, a LIST or a WATCH, and returns the name of the only pod that it has.
+// readsCurrent makes a read that must be current, a LIST or a WATCH, and returns the name of the
+// only pod that it has.
 func readsCurrent(ctx context.Context, client *kubernetes.Clientset, selector string, watches bool) (name string, err error) {
 	pods := client.CoreV1().Pods("")
 	if !watches {

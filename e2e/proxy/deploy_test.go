@@ -72,8 +72,8 @@ func objectsIn(t *testing.T, raw []byte) (out []*unstructured.Unstructured) {
 	}
 }
 
-// apply creates what a folder says, strictly: permissions, whom they are for and how their requests flow, until the test ends; of all else only
-// whether it could be.
+// apply creates what a folder says, strictly: permissions, whom they are for and how their requests
+// flow, until the test ends; of all else only whether it could be.
 func apply(t *testing.T, ctx context.Context, folder string) {
 	t.Helper()
 	client, err := dynamic.NewForConfigAndClient(shared.Config(), httpClient(t, shared.Config()))
@@ -205,7 +205,8 @@ func heldBy(t *testing.T, objects []*unstructured.Unstructured) (held []string) 
 	return held
 }
 
-// TestManifests runs a proxy as the ServiceAccount of the manifests: what they allow is enough, and none of it is for nothing.
+// TestManifests runs a proxy as the ServiceAccount of the manifests: what they allow is enough, and
+// none of it is for nothing.
 func TestManifests(t *testing.T) {
 	ctx := begin(t)
 	apply(t, ctx, "base")

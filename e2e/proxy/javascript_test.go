@@ -13,8 +13,9 @@ import (
 	"github.com/weirproject/weir/proxy"
 )
 
-// TestJavaScript runs a program on the JavaScript client, which reads JSON, lists without a resourceVersion and watches from there. It says the
-// same through the proxy as straight to kube-apiserver, and what it reads is answered from what is held.
+// TestJavaScript runs a program on the JavaScript client, which reads JSON, lists without a
+// resourceVersion and watches from there. It says the same through the proxy as straight to
+// kube-apiserver, and what it reads is answered from what is held.
 func TestJavaScript(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.CopyFS(dir, os.DirFS("testdata/javascript")); err != nil {

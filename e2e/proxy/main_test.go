@@ -33,11 +33,14 @@ const pods = 1000
 const deadline = 2 * time.Minute
 
 var (
-	// shared is the cluster of all tests here; they run one after another, because some kill its API server.
+	// shared is the cluster of all tests here; they run one after another, because some kill its
+	// API server.
 	shared *cluster.Cluster
-	// clients are kubectl and its kin, built before the tests: that may take longer than a test may.
+	// clients are kubectl and its kin, built before the tests: that may take longer than a test
+	// may.
 	clients cluster.Clients
-	// callers signs the certificates that the API server, and so the proxy, believes; fronts those of front proxies.
+	// callers signs the certificates that the API server, and so the proxy, believes; fronts those
+	// of front proxies.
 	callers, fronts *authority.Authority
 )
 
@@ -99,7 +102,8 @@ func begin(t *testing.T) context.Context {
 	ctx, cancel := context.WithTimeout(context.Background(), deadline)
 	t.Cleanup(func() {
 		cancel()
-		// Clients of the API server share connections, and one whose last answer has just been read is not idle yet.
+		// Clients of the API server share connections, and one whose last answer has just been read
+		// is not idle yet.
 		for try := 0; try < 3 && goleak.Find(leaks...) != nil; try++ {
 			utilnet.CloseIdleConnectionsFor(httpClient(t, shared.Config()).Transport)
 		}
@@ -108,7 +112,8 @@ func begin(t *testing.T) context.Context {
 	return ctx
 }
 
-// start starts a proxy, in front of the shared cluster unless the options say otherwise, and waits until it is ready.
+// start starts a proxy, in front of the shared cluster unless the options say otherwise, and waits
+// until it is ready.
 func start(t *testing.T, ctx context.Context, o proxy.Options) *proxy.Server {
 	t.Helper()
 	if o.Upstream == nil {
@@ -131,7 +136,8 @@ func start(t *testing.T, ctx context.Context, o proxy.Options) *proxy.Server {
 	return s
 }
 
-// readyz returns the code of /readyz, or 503 while what is held does not follow the upstream, by which a replica is ready all the same.
+// readyz returns the code of /readyz, or 503 while what is held does not follow the upstream, by
+// which a replica is ready all the same.
 func readyz(t *testing.T, ctx context.Context, s *proxy.Server) int {
 	t.Helper()
 	resp := do(t, ctx, through(t, s, nil), http.MethodGet, s.URL()+"/readyz?verbose")

@@ -17,8 +17,8 @@ import (
 	"github.com/weirproject/weir/proxy"
 )
 
-// TestWaysIn tries every path to what a reader of one namespace may not see: the proxy answers each with kube-apiserver's code, and shows
-// what kube-apiserver shows.
+// TestWaysIn tries every path to what a reader of one namespace may not see: the proxy answers each
+// with kube-apiserver's code, and shows what kube-apiserver shows.
 func TestWaysIn(t *testing.T) {
 	ctx := begin(t)
 	admin := clientFor(t, shared.Config())
@@ -90,7 +90,8 @@ func TestWaysIn(t *testing.T) {
 	}
 }
 
-// read makes a GET of exactly this path and query, and returns the keys of the objects in the answer.
+// read makes a GET of exactly this path and query, and returns the keys of the objects in the
+// answer.
 func read(t *testing.T, ctx context.Context, cfg *rest.Config, target string) (code int, keys []string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, cfg.Host, nil)

@@ -12,8 +12,8 @@ import (
 	"github.com/weirproject/weir/proxy"
 )
 
-// TestRedefined: when a custom resource gets a default, what the proxy answers with comes to have it, as kube-apiserver's answers do at once, though no
-// object has another resourceVersion.
+// TestRedefined: when a custom resource gets a default, what the proxy answers with comes to have
+// it, as kube-apiserver's answers do at once, though no object has another resourceVersion.
 func TestRedefined(t *testing.T) {
 	ctx := begin(t)
 	direct := dynamicFor(t)

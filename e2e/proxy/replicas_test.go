@@ -35,8 +35,8 @@ func (p replicaPods) apply(t *testing.T, e watch.Event, last uint64) uint64 {
 	return rv
 }
 
-// TestReplicas moves a client between two proxies, from one short watch to the next, while pods come, change and go: it sees every change once,
-// in order, and what it has written itself at once.
+// TestReplicas moves a client between two proxies, from one short watch to the next, while pods
+// come, change and go: it sees every change once, in order, and what it has written itself at once.
 func TestReplicas(t *testing.T) {
 	ctx := begin(t)
 	granted(t, ctx, "reader", readPods)

@@ -75,7 +75,8 @@ func freeAddress(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// startReplicas builds the program and starts two, which show the same certificate. cfg is for clients of either.
+// startReplicas builds the program and starts two, which show the same certificate. cfg is for
+// clients of either.
 func startReplicas(t *testing.T, ctx context.Context) (replicas []*replica, cfg *rest.Config) {
 	t.Helper()
 	dir := t.TempDir()
@@ -109,7 +110,8 @@ func startReplicas(t *testing.T, ctx context.Context) (replicas []*replica, cfg 
 	return replicas, cfg
 }
 
-// reads counts the requests of informers: those that bring the whole state, and those that go on with a watch.
+// reads counts the requests of informers: those that bring the whole state, and those that go on
+// with a watch.
 type reads struct{ states, watches atomic.Int64 }
 
 // countedReads is a transport that counts.
@@ -137,8 +139,9 @@ func alone(cfg *rest.Config) *rest.Config {
 	return cfg
 }
 
-// startInformers starts client-go's informers, each a client of its own, and waits until they are in sync. Half of them are of what changes all the
-// time, a fourth of what does not change, and a fourth of what the proxy passes on.
+// startInformers starts client-go's informers, each a client of its own, and waits until they are
+// in sync. Half of them are of what changes all the time, a fourth of what does not change, and a
+// fourth of what the proxy passes on.
 func startInformers(t *testing.T, ctx context.Context, cfg *rest.Config, n int) (of []cache.SharedIndexInformer, count *reads) {
 	t.Helper()
 	count = &reads{}
@@ -176,8 +179,8 @@ func startInformers(t *testing.T, ctx context.Context, cfg *rest.Config, n int) 
 	return of, count
 }
 
-// users are clients that send one request after another until they are stopped, and count what is not answered. They use net/http alone, which tries
-// nothing again that the server may have seen.
+// users are clients that send one request after another until they are stopped, and count what is
+// not answered. They use net/http alone, which tries nothing again that the server may have seen.
 type users struct {
 	stop    context.CancelFunc
 	running sync.WaitGroup
@@ -228,7 +231,8 @@ func (u *users) once(client *http.Client, what string, n int, make asking) {
 	}
 }
 
-// startUsers starts readers and writers, with either HTTP, on connections that last and that do not.
+// startUsers starts readers and writers, with either HTTP, on connections that last and that do
+// not.
 func startUsers(t *testing.T, ctx context.Context, cfg *rest.Config) *users {
 	t.Helper()
 	ctx, cancel := context.WithCancel(ctx)
@@ -275,8 +279,9 @@ func startUsers(t *testing.T, ctx context.Context, cfg *rest.Config) *users {
 	return u
 }
 
-// TestRollingRestart restarts two replicas behind a load balancer, one after the other, under informers, readers and writers: nobody lists
-// again, nothing that was written is lost, and every request is answered.
+// TestRollingRestart restarts two replicas behind a load balancer, one after the other, under
+// informers, readers and writers: nobody lists again, nothing that was written is lost, and every
+// request is answered.
 func TestRollingRestart(t *testing.T) {
 	ctx := begin(t)
 	direct := clientFor(t, shared.Config())
@@ -320,8 +325,9 @@ func TestRollingRestart(t *testing.T) {
 	if b.refused > 0 {
 		t.Errorf("%d connections were refused", b.refused)
 	}
-	// All of them were at the replica that was restarted last, and what that served from what it held the other does. Pods do not change: these
-	// watches go on from their last bookmark, which is as new as the other replica's list.
+	// All of them were at the replica that was restarted last, and what that served from what it
+	// held the other does. Pods do not change: these watches go on from their last bookmark, which
+	// is as new as the other replica's list.
 	if n := replicas[0].metric(t, ctx, cfg, `weir_proxy_served_total{`, `verb="watch"`); n < held || held == 0 {
 		t.Errorf("%d watches of what is held went on from there, of %d", n, held)
 	}

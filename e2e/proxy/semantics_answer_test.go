@@ -121,7 +121,8 @@ var formats = func() runtime.Decoder {
 	return serializer.NewCodecFactory(s).UniversalDeserializer()
 }()
 
-// decode reads one object of either encoding as a map; text that is neither comes back under "text".
+// decode reads one object of either encoding as a map; text that is neither comes back under
+// "text".
 func decode(raw []byte, contentType string) (map[string]any, error) {
 	out := map[string]any{}
 	switch {
@@ -184,8 +185,9 @@ func readFrame(in io.Reader, contentType string) (map[string]any, error) {
 	return map[string]any{"type": event.Type, "object": object}, err
 }
 
-// tidy replaces, in a body, what differs between any two moments: a resourceVersion of a list or a bookmark that may be newer than that of
-// the last change, and continue tokens, of which it returns the one to go on with.
+// tidy replaces, in a body, what differs between any two moments: a resourceVersion of a list or a
+// bookmark that may be newer than that of the last change, and continue tokens, of which it returns
+// the one to go on with.
 func tidy(body map[string]any, w *world, exact bool) (next string) {
 	if message, ok := body["message"].(string); ok {
 		body["message"] = currently.ReplaceAllString(message, "current: …")

@@ -26,8 +26,8 @@ var expired = []row{
 	{query: "watch=true&timeoutSeconds=1&resourceVersion={then}&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"},
 }
 
-// TestSemanticsExpired is TestSemantics for resourceVersions and tokens that are too old: etcd is compacted, the API server started
-// again, and the proxy keeps little.
+// TestSemanticsExpired is TestSemantics for resourceVersions and tokens that are too old: etcd is
+// compacted, the API server started again, and the proxy keeps little.
 func TestSemanticsExpired(t *testing.T) {
 	ctx := begin(t)
 	client := dynamicFor(t)

@@ -123,7 +123,8 @@ var lists = []row{
 	{query: "resourceVersion=0&limit=1", method: http.MethodHead, passed: foreign},
 }
 
-// watches are the rows of WATCH besides the combinations of resourceVersion, sendInitialEvents, match and bookmarks.
+// watches are the rows of WATCH besides the combinations of resourceVersion, sendInitialEvents,
+// match and bookmarks.
 var watches = []row{
 	{query: "watch=true&timeoutSeconds=1&resourceVersion={then}&labelSelector=color%3Dred"},
 	{query: "watch=true&timeoutSeconds=1&resourceVersion={then}&labelSelector=color%3Dblue"},

@@ -15,7 +15,8 @@ import (
 	"github.com/weirproject/weir/proxy"
 )
 
-// row is one request that the proxy must answer as kube-apiserver does. The zero value is a LIST of the namespace.
+// row is one request that the proxy must answer as kube-apiserver does. The zero value is a LIST of
+// the namespace.
 type row struct {
 	name   string // the query, unless it is said
 	query  string // with what world.fill knows
@@ -43,7 +44,8 @@ func (r *row) watch() bool {
 	return q.Has("watch") && q.Get("watch") != "false" && r.path == "" || strings.Contains(r.path, "/watch/")
 }
 
-// exact says whether the answer is the state of one resourceVersion, so that there is only one right answer.
+// exact says whether the answer is the state of one resourceVersion, so that there is only one
+// right answer.
 func (r *row) exact() bool {
 	q, _ := url.ParseQuery(r.query)
 	rv, limit := q.Get("resourceVersion"), q.Get("limit")
@@ -85,7 +87,8 @@ func TestSemantics(t *testing.T) {
 	}
 }
 
-// TestSemanticsProven compares the answers to reads that must be current where the proxy proves that what it holds is.
+// TestSemanticsProven compares the answers to reads that must be current where the proxy proves
+// that what it holds is.
 func TestSemanticsProven(t *testing.T) {
 	ctx := begin(t)
 	client := dynamicFor(t)
@@ -196,7 +199,8 @@ func (b *both) compareTexts(t *testing.T, r *row) {
 	}
 }
 
-// axes are every combination of what one parameter may be with what another may be; an empty one is left out.
+// axes are every combination of what one parameter may be with what another may be; an empty one is
+// left out.
 func axes(prefix string, parameters ...[]string) (queries []string) {
 	queries = []string{prefix}
 	for _, values := range parameters {

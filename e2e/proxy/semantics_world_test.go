@@ -74,7 +74,8 @@ func (w *world) fill(text string, s *server) string {
 
 func forge(text string) string { return base64.RawURLEncoding.EncodeToString([]byte(text)) }
 
-// ownToken is how continue tokens of the watch cache begin, which have the resourceVersion first; kube-apiserver's have the format.
+// ownToken is how continue tokens of the watch cache begin, which have the resourceVersion first;
+// kube-apiserver's have the format.
 var ownToken = forge(`{"r`)
 
 // newWorld makes the objects: a to e, then b's color changes and a's annotation, c goes, f comes.

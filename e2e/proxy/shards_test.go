@@ -75,8 +75,8 @@ func shardedRows(selector string, most int) (rows []row) {
 	return rows
 }
 
-// TestShards: weir's informers of four shards hold each pod once, and receive nothing of another shard, from kube-apiserver and from the
-// proxy; page by page too, and while pods come and go.
+// TestShards: weir's informers of four shards hold each pod once, and receive nothing of another
+// shard, from kube-apiserver and from the proxy; page by page too, and while pods come and go.
 func TestShards(t *testing.T) {
 	ctx := begin(t)
 	s := start(t, ctx, proxy.Options{Resources: []string{"pods"}})

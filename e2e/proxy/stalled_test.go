@@ -21,7 +21,8 @@ import (
 	"github.com/weirproject/weir/proxy"
 )
 
-// stall holds back what the connections that it has dialled receive, as a network that loses packets does.
+// stall holds back what the connections that it has dialled receive, as a network that loses
+// packets does.
 type stall struct {
 	mu   sync.Mutex
 	open chan struct{} // closed: nothing is held back
@@ -47,8 +48,8 @@ func (s *stall) begin() {
 
 func (s *stall) end() { close(s.gate()) }
 
-// config is the shared cluster's, through the stall. At the end of the test its connections are closed, those too that were not idle yet
-// when the proxy was closed.
+// config is the shared cluster's, through the stall. At the end of the test its connections are
+// closed, those too that were not idle yet when the proxy was closed.
 func (s *stall) config(t *testing.T) *rest.Config {
 	cfg := shared.Config()
 	dialer := connrotation.NewDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
@@ -93,8 +94,9 @@ func number(t *testing.T, resourceVersion string) uint64 {
 	return rv
 }
 
-// TestStalledReplica moves a client from a replica that is current to one that hears nothing more from upstream: whatever it asks for by a
-// resourceVersion that it has seen comes when it can, or is refused as kube-apiserver does, and is never older.
+// TestStalledReplica moves a client from a replica that is current to one that hears nothing more
+// from upstream: whatever it asks for by a resourceVersion that it has seen comes when it can, or
+// is refused as kube-apiserver does, and is never older.
 func TestStalledReplica(t *testing.T) {
 	ctx := begin(t)
 	granted(t, ctx, "reader", readPods)
@@ -167,7 +169,8 @@ func TestStalledReplica(t *testing.T) {
 	}
 	defer w.Stop()
 	asked.Wait()
-	// What is held may be read, as old as it is: no older than this replica has shown, and /readyz takes it out of a Service.
+	// What is held may be read, as old as it is: no older than this replica has shown, and /readyz
+	// takes it out of a Service.
 	held, err := stalled.List(ctx, metav1.ListOptions{ResourceVersion: "0"})
 	if err != nil || number(t, held.ResourceVersion) < number(t, before.ResourceVersion) {
 		t.Errorf("at %q, after %s: %v", held.ResourceVersion, before.ResourceVersion, err)
@@ -204,8 +207,8 @@ func TestStalledReplica(t *testing.T) {
 	}
 }
 
-// TestPagesOfReplicas: pages may come from different replicas. One that has not been there long enough to know the state that they are cut
-// from says so, with a token to go on with.
+// TestPagesOfReplicas: pages may come from different replicas. One that has not been there long
+// enough to know the state that they are cut from says so, with a token to go on with.
 func TestPagesOfReplicas(t *testing.T) {
 	ctx := begin(t)
 	granted(t, ctx, "reader", readPods)

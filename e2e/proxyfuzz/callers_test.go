@@ -22,7 +22,8 @@ type caller struct {
 	cert *tls.Certificate // nil: none
 	// token is what a bearer shows; empty: none.
 	token string
-	// front: a front proxy's certificate, or one that pretends to be, so that X-Remote headers come with it.
+	// front: a front proxy's certificate, or one that pretends to be, so that X-Remote headers come
+	// with it.
 	front bool
 	// good: kube-apiserver lets them in. Most requests are theirs, because the others show little.
 	good bool
@@ -38,7 +39,8 @@ func pickCaller(d dice, all []caller) caller {
 	return pick(d, all...)
 }
 
-// people are the names that permissions are given to, and whom front proxies and impersonators name.
+// people are the names that permissions are given to, and whom front proxies and impersonators
+// name.
 var (
 	people    = []string{"ann", "bob", "eve", "carl", "dora", "system:anonymous", "system:serviceaccount:mine:robot", "system:serviceaccount:yours:robot"}
 	groups    = []string{"staff", "guests", "system:authenticated", "system:unauthenticated", "system:serviceaccounts", "system:serviceaccounts:mine"}
@@ -153,8 +155,9 @@ func (c *caller) bearer(d dice, h http.Header) {
 	}
 }
 
-// named are whom a front proxy names. It does not name system:anonymous: kube-apiserver puts whoever is impersonated by that name into
-// system:unauthenticated, and the proxy has no other way to pass on whom a front proxy names.
+// named are whom a front proxy names. It does not name system:anonymous: kube-apiserver puts
+// whoever is impersonated by that name into system:unauthenticated, and the proxy has no other way
+// to pass on whom a front proxy names.
 func named() []string {
 	return slices.DeleteFunc(slices.Clone(people), func(name string) bool { return name == "system:anonymous" })
 }

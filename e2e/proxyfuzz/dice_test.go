@@ -5,7 +5,8 @@ import "math/rand/v2"
 // dice draws what a request or a round of permissions is made of.
 type dice struct{ *rand.Rand }
 
-// newDice returns the dice of one request or round. They depend on nothing but the two numbers, so each can be replayed alone.
+// newDice returns the dice of one request or round. They depend on nothing but the two numbers, so
+// each can be replayed alone.
 func newDice(seed, of uint64) dice { return dice{rand.New(rand.NewPCG(seed, of))} }
 
 // percent reports true in so many cases of a hundred.

@@ -26,7 +26,8 @@ var (
 const (
 	// mostFaults is after how many the fuzzer stops.
 	mostFaults = 10
-	// aRound bounds how long a round takes on a busy machine, and starting how long the servers take, built if need be.
+	// aRound bounds how long a round takes on a busy machine, and starting how long the servers
+	// take, built if need be.
 	aRound, starting = 2 * time.Minute, 20 * time.Minute
 )
 

@@ -19,7 +19,8 @@ type exchange struct {
 	faults       []string
 }
 
-// ask sends a request to both sides at once and judges the answers. Targets differ only where each side is given a token of its own.
+// ask sends a request to both sides at once and judges the answers. Targets differ only where each
+// side is given a token of its own.
 func (w *world) ask(ctx context.Context, q *request, target, other string) *exchange {
 	e := &exchange{request: q, target: target, other: other}
 	if other == "" {
@@ -100,27 +101,30 @@ func (e *exchange) local() bool {
 	return path == "/livez" || path == "/readyz" || path == "/healthz"
 }
 
-// late reports whether kube-apiserver let the caller have a watch, and was too busy to begin it before its time was over: then there is nothing
-// to compare with.
+// late reports whether kube-apiserver let the caller have a watch, and was too busy to begin it
+// before its time was over: then there is nothing to compare with.
 func (e *exchange) late() bool {
 	return e.theirs.code == http.StatusOK && len(e.theirs.refused) > 0 && bytes.Contains(e.theirs.body, []byte("context deadline exceeded"))
 }
 
-// early reports whether kube-apiserver has looked at the timeout before it has looked at who asks, and found it wrong or over. The proxy
-// refuses by itself whom nobody believes, and who may not impersonate, without a look at the rest.
+// early reports whether kube-apiserver has looked at the timeout before it has looked at who asks,
+// and found it wrong or over. The proxy refuses by itself whom nobody believes, and who may not
+// impersonate, without a look at the rest.
 func (e *exchange) early() bool {
 	own := e.ours.code >= http.StatusBadRequest && e.ours.header.Get("Audit-Id") == ""
 	return own && strings.Contains(e.target, "timeout=") && (e.theirs.code == http.StatusBadRequest || e.theirs.code == http.StatusGatewayTimeout)
 }
 
-// strange reports whether the proxy has passed on a continue token of its own, which kube-apiserver cannot read: it does so where it does not
-// read the path or the query itself, and no client changes these from one page to the next.
+// strange reports whether the proxy has passed on a continue token of its own, which kube-apiserver
+// cannot read: it does so where it does not read the path or the query itself, and no client
+// changes these from one page to the next.
 func (e *exchange) strange() bool {
 	return e.other != "" && e.ours.code == http.StatusBadRequest && e.ours.header.Get("Audit-Id") != ""
 }
 
-// fits judges an answer to a continue token of the proxy's, which kube-apiserver cannot read, by kube-apiserver's answer to the same
-// request without one: the proxy may refuse the token, but must not answer who is refused, nor show more.
+// fits judges an answer to a continue token of the proxy's, which kube-apiserver cannot read, by
+// kube-apiserver's answer to the same request without one: the proxy may refuse the token, but must
+// not answer who is refused, nor show more.
 func (e *exchange) fits(whole *answer, known map[string]string) {
 	if e.theirs.code == http.StatusOK {
 		return // the token is kube-apiserver's after all
@@ -140,7 +144,8 @@ func (e *exchange) fits(whole *answer, known map[string]string) {
 	}
 }
 
-// goOn sends what may come after an answer that goes on: a request with one side's token or the other's, by this caller or another.
+// goOn sends what may come after an answer that goes on: a request with one side's token or the
+// other's, by this caller or another.
 func (w *world) goOn(ctx context.Context, d dice, e *exchange) *exchange {
 	q := *e.request
 	if d.percent(30) {

@@ -94,7 +94,8 @@ func impersonateRule(d dice, verbs ...string) rbacv1.PolicyRule {
 // canary tells when everybody knows of a round: canaries are made last and taken away first.
 func canary(round int) string { return fmt.Sprint("canary-", round) }
 
-// grant puts a round's permissions in place of those of the round before, and returns when kube-apiserver and the proxy know nothing else.
+// grant puts a round's permissions in place of those of the round before, and returns when
+// kube-apiserver and the proxy know nothing else.
 func (w *world) grant(t *testing.T, ctx context.Context, round int, grants []grant) {
 	t.Helper()
 	api := w.client.RbacV1()
@@ -190,13 +191,15 @@ func (w *world) warm(t *testing.T, ctx context.Context, who string) {
 	}
 }
 
-// forget waits until the proxy has forgotten what a canary might do, and so what anybody else might: it has asked about them before.
+// forget waits until the proxy has forgotten what a canary might do, and so what anybody else
+// might: it has asked about them before.
 func (w *world) forget(t *testing.T, ctx context.Context, who string) {
 	t.Helper()
 	until(t, ctx, "the proxy has forgotten the permissions of before", func() bool { return w.asCanary(t, ctx, who) == http.StatusForbidden })
 }
 
-// follow waits until whatever kube-apiserver and the proxy answer out of their caches has the permissions, which are objects too.
+// follow waits until whatever kube-apiserver and the proxy answer out of their caches has the
+// permissions, which are objects too.
 func (w *world) follow(t *testing.T, ctx context.Context) {
 	t.Helper()
 	w.known = map[string]string{}
@@ -228,8 +231,8 @@ func versions(t *testing.T, ctx context.Context, from dynamic.Interface, r *reso
 	return out
 }
 
-// giveForGood makes the permissions that last through all rounds. kube-apiserver remembers for seconds who may impersonate in constrained
-// ways, so these permissions do not change.
+// giveForGood makes the permissions that last through all rounds. kube-apiserver remembers for
+// seconds who may impersonate in constrained ways, so these permissions do not change.
 func (w *world) giveForGood(t *testing.T, ctx context.Context) {
 	t.Helper()
 	meta := metav1.ObjectMeta{Name: constrain}

@@ -67,7 +67,8 @@ func queryOf(d dice, r *resource) []string {
 	return q
 }
 
-// versionOf draws a resourceVersion. Those that lie ahead are waited for by servers, so there are few.
+// versionOf draws a resourceVersion. Those that lie ahead are waited for by servers, so there are
+// few.
 func versionOf(d dice) string {
 	switch n := d.IntN(100); {
 	case n < 55:

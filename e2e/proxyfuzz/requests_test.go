@@ -8,7 +8,8 @@ import (
 	"strings"
 )
 
-// request is one that is sent to both sides. Its target has places for what only the run knows: see [world.fillIn].
+// request is one that is sent to both sides. Its target has places for what only the run knows: see
+// [world.fillIn].
 type request struct {
 	number uint64
 	method string
@@ -56,7 +57,8 @@ func requestOf(d dice, number uint64, callers []caller) *request {
 	return q
 }
 
-// usual makes a request one of those that clients make all day, and that the proxy answers by itself if it can.
+// usual makes a request one of those that clients make all day, and that the proxy answers by
+// itself if it can.
 func (q *request) usual(d dice, callers []caller) {
 	for !q.caller.good {
 		q.caller = pick(d, callers...)

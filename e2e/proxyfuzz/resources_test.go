@@ -11,7 +11,8 @@ type resource struct {
 	held, cached               bool // by the proxy
 	// permissions: it is what permissions are made of, and so changes between rounds.
 	permissions bool
-	// names are those of its objects in each namespace. The last one is gone by the time of the first request.
+	// names are those of its objects in each namespace. The last one is gone by the time of the
+	// first request.
 	names        []string
 	subresources []string
 	fields       []string // selectors that some resource has

@@ -22,15 +22,16 @@ type side struct {
 	clients map[clientKey]*http.Client
 }
 
-// clientKey is what connections are shared by. kube-apiserver closes those of callers whom it does not know, so nobody shares theirs.
+// clientKey is what connections are shared by. kube-apiserver closes those of callers whom it does
+// not know, so nobody shares theirs.
 type clientKey struct {
 	caller string
 	cert   *tls.Certificate
 	http1  bool
 }
 
-// patience bounds one request. Servers wait for three seconds for a resourceVersion that has not come, and watches end after one; what
-// goes on longer is cut off, at both sides.
+// patience bounds one request. Servers wait for three seconds for a resourceVersion that has not
+// come, and watches end after one; what goes on longer is cut off, at both sides.
 const patience = 8 * time.Second
 
 // mostRead bounds what is read of an answer.

@@ -17,7 +17,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// minter signs tokens of ServiceAccounts with a key that kube-apiserver believes, so that it can make those that kube-apiserver would not.
+// minter signs tokens of ServiceAccounts with a key that kube-apiserver believes, so that it can
+// make those that kube-apiserver would not.
 type minter struct {
 	key    *ecdsa.PrivateKey
 	issuer string
@@ -40,7 +41,8 @@ func newMinter(t *testing.T, file string) *minter {
 	return &minter{key: key}
 }
 
-// mint signs a token of a ServiceAccount, good for an hour, with some claims in place of the usual ones.
+// mint signs a token of a ServiceAccount, good for an hour, with some claims in place of the usual
+// ones.
 func (m *minter) mint(t *testing.T, of *corev1.ServiceAccount, other map[string]any) string {
 	t.Helper()
 	now := time.Now()

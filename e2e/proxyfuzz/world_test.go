@@ -38,7 +38,8 @@ type world struct {
 	through dynamic.Interface    // the same, at the proxy
 	front   *tls.Certificate     // a front proxy's
 	callers []caller
-	// then and now are resourceVersions: after the objects were made, and after some of them have changed.
+	// then and now are resourceVersions: after the objects were made, and after some of them have
+	// changed.
 	then, now uint64
 	// frozen is every object that permissions are not made of: its resourceVersion, by uid.
 	frozen map[string]string
@@ -50,7 +51,8 @@ type world struct {
 // settling bounds how long anything that is waited for takes to come.
 const settling = 30 * time.Second
 
-// recheck is how long the proxy remembers what callers may do. A round of permissions waits for that.
+// recheck is how long the proxy remembers what callers may do. A round of permissions waits for
+// that.
 const recheck = 200 * time.Millisecond
 
 // newWorld starts the servers and fills them. All of it ends with the test.

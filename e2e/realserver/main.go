@@ -1,6 +1,6 @@
-// Command realserver runs a real kube-apiserver and etcd on loopback, filled with simulated pods, until it is
-// interrupted. It prints the path of a kubeconfig on stdout once the API server has all the pods; everything else
-// goes to stderr.
+// Command realserver runs a real kube-apiserver and etcd on loopback, filled with simulated pods,
+// until it is interrupted. It prints the path of a kubeconfig on stdout once the API server has all
+// the pods; everything else goes to stderr.
 package main
 
 import (
@@ -96,7 +96,8 @@ func parse(args []string, stderr io.Writer) (flags, error) {
 	return f, nil
 }
 
-// serve runs the cluster until ctx is done, which is not an error once the kubeconfig has been printed.
+// serve runs the cluster until ctx is done, which is not an error once the kubeconfig has been
+// printed.
 func serve(ctx context.Context, f flags, stdout, stderr io.Writer) (err error) {
 	start := time.Now()
 	logf := func(format string, args ...any) { fmt.Fprintf(stderr, format+"\n", args...) }
@@ -138,7 +139,8 @@ func serve(ctx context.Context, f flags, stdout, stderr io.Writer) (err error) {
 	return c.Wait(ctx)
 }
 
-// startedByGoRun tells whether "go run" started this program: then it lies where the go command builds or caches.
+// startedByGoRun tells whether "go run" started this program: then it lies where the go command
+// builds or caches.
 func startedByGoRun() bool {
 	path, err := os.Executable()
 	if err != nil {
@@ -148,7 +150,8 @@ func startedByGoRun() bool {
 	return strings.Contains(path, string(filepath.Separator)+"go-build") || cache != "" && strings.HasPrefix(path, cache)
 }
 
-// cancelWithParent calls cancel when the parent process is gone: "go run" does not pass a SIGTERM on, it just dies.
+// cancelWithParent calls cancel when the parent process is gone: "go run" does not pass a SIGTERM
+// on, it just dies.
 func cancelWithParent(ctx context.Context, cancel func()) {
 	parent := os.Getppid()
 	// The error says that ctx is done, which is the end of it.

@@ -1,5 +1,6 @@
-// Package release tests that a release can be installed and imported: scripts/release tags one in a clone, a module proxy of files is made of
-// the tags, and each module is taken from there into an empty module cache.
+// Package release tests that a release can be installed and imported: scripts/release tags one in a
+// clone, a module proxy of files is made of the tags, and each module is taken from there into an
+// empty module cache.
 package release
 
 import (
@@ -65,7 +66,8 @@ func TestRelease(t *testing.T) {
 	}
 }
 
-// TestReleaseRefuses: neither a version that is none nor changes that are not committed make a release.
+// TestReleaseRefuses: neither a version that is none nor changes that are not committed make a
+// release.
 func TestReleaseRefuses(t *testing.T) {
 	clone := filepath.Join(t.TempDir(), "weir")
 	run(t, ".", nil, "git", "clone", "-q", topLevel(t), clone)
@@ -121,8 +123,8 @@ func publish(t *testing.T, repository string) (dir string) {
 	return dir
 }
 
-// offline returns an environment with an empty module cache. What is not of the release comes out of what this machine has downloaded, or else
-// from where it is always had from.
+// offline returns an environment with an empty module cache. What is not of the release comes out
+// of what this machine has downloaded, or else from where it is always had from.
 func offline(t *testing.T, proxy string) []string {
 	t.Helper()
 	cache := strings.TrimSpace(run(t, ".", nil, "go", "env", "GOMODCACHE"))

@@ -11,7 +11,8 @@ import (
 	"go.uber.org/goleak"
 )
 
-// TestLine: a good line passes everything on, what is stalled goes on when the line is good again, and a bad line ends every connection.
+// TestLine: a good line passes everything on, what is stalled goes on when the line is good again,
+// and a bad line ends every connection.
 func TestLine(t *testing.T) {
 	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
 	echo, err := net.Listen("tcp", "127.0.0.1:0")

@@ -30,7 +30,8 @@ const (
 
 var configMaps = schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
 
-// churn writes until it is stopped: objects come, change, go and come again, and labels flip so that selectors gain and lose them.
+// churn writes until it is stopped: objects come, change, go and come again, and labels flip so
+// that selectors gain and lose them.
 type churn struct {
 	clients []dynamic.Interface // of each API server
 	written atomic.Uint64       // writes that are known to have been made

@@ -24,7 +24,8 @@ type faults struct {
 	kills int
 }
 
-// maxKills bounds the kills of a round: to start an API server again costs a core for seconds, of which the informers get none.
+// maxKills bounds the kills of a round: to start an API server again costs a core for seconds, of
+// which the informers get none.
 const maxKills = 2
 
 func (w *world) newFaults(round int, client dynamic.Interface) *faults {
@@ -38,8 +39,8 @@ func (f *faults) between(least, most time.Duration) time.Duration {
 	return least + time.Duration(f.rand.Int64N(int64(most-least)))
 }
 
-// run makes the line bad and does one thing after another to the servers until the time is over. Then it waits until all servers run and
-// serve, and makes the line good again.
+// run makes the line bad and does one thing after another to the servers until the time is over.
+// Then it waits until all servers run and serve, and makes the line good again.
 func (f *faults) run(ctx context.Context, length time.Duration) {
 	f.w.note("the line is bad")
 	f.w.line.set(true)

@@ -12,8 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// writeLabel is the label that tells the writes of an object apart, because after a restore the same resourceVersion comes with other
-// content.
+// writeLabel is the label that tells the writes of an object apart, because after a restore the
+// same resourceVersion comes with other content.
 const writeLabel = "write"
 
 // version is one version of an object, as a client sees it.
@@ -39,14 +39,16 @@ func (v version) String() string {
 	return fmt.Sprintf("%d (write %s, uid %.4s)", v.rv, v.write, v.uid)
 }
 
-// history checks what one handler is told: for each key Added, then Updated from exactly the version that it saw, then Deleted, and
-// nothing older than before, unless the server itself has gone back. Safe for concurrent use.
+// history checks what one handler is told: for each key Added, then Updated from exactly the
+// version that it saw, then Deleted, and nothing older than before, unless the server itself has
+// gone back. Safe for concurrent use.
 type history struct {
 	name  string
 	begun time.Time
 	seen  *sightings
-	// replicas: what it is told comes from several watch caches, by an informer that hands on whatever comes (docs/proxy.md, Several
-	// replicas): it may be told of the end of an object that one of them had and the other passed over.
+	// replicas: what it is told comes from several watch caches, by an informer that hands on
+	// whatever comes (docs/proxy.md, Several replicas): it may be told of the end of an object that
+	// one of them had and the other passed over.
 	replicas bool
 
 	mu       sync.Mutex
@@ -99,7 +101,8 @@ func (h *history) updated(key string, old, v version) {
 	if old == v {
 		h.replays++
 	}
-	// The same resourceVersion may come with other bytes, when the definition of the resource has changed.
+	// The same resourceVersion may come with other bytes, when the definition of the resource has
+	// changed.
 	h.advance(key, k, v, k.floor)
 	h.seen.add(key, v)
 }
@@ -153,7 +156,8 @@ func (h *history) blame(key, format string, args ...any) {
 	}
 }
 
-// wentBack tells the history that the server was restored: from here on, and once for each key, something older may come.
+// wentBack tells the history that the server was restored: from here on, and once for each key,
+// something older may come.
 func (h *history) wentBack() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -192,9 +196,9 @@ func (h *history) take() (problems []string, replays, strays int) {
 	return problems, replays, strays
 }
 
-// sightings counts the distinct versions that the handlers of one subject see while they are counted. Where it has several informers, what
-// one of them tells after another has told something newer does not count: an informer that merges them must not tell it. Safe for
-// concurrent use.
+// sightings counts the distinct versions that the handlers of one subject see while they are
+// counted. Where it has several informers, what one of them tells after another has told something
+// newer does not count: an informer that merges them must not tell it. Safe for concurrent use.
 type sightings struct {
 	mu       sync.Mutex
 	counting bool
@@ -231,7 +235,8 @@ func (s *sightings) stop() int {
 	return len(s.seen)
 }
 
-// difference says where what is held differs from what is wanted, for a log; empty: nowhere. At most three keys are shown.
+// difference says where what is held differs from what is wanted, for a log; empty: nowhere. At
+// most three keys are shown.
 func difference(want, held map[string]version, told func(key string) string) string {
 	var lines []string
 	keys := maps.Clone(want)

@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// line is what all connections of informers go over. While it is bad each of them is cut or stalled sooner or later. Safe for concurrent use.
+// line is what all connections of informers go over. While it is bad each of them is cut or stalled
+// sooner or later. Safe for concurrent use.
 type line struct {
 	seed     uint64
 	patience time.Duration // how long a connection lives until something happens to it, and how long it is stalled then, at most
@@ -52,8 +53,8 @@ func (l *line) close() {
 	}
 }
 
-// relay passes TCP connections on to one of its targets, each to a random one that takes it. Its goroutines end with close: one that
-// accepts, and three for each connection.
+// relay passes TCP connections on to one of its targets, each to a random one that takes it. Its
+// goroutines end with close: one that accepts, and three for each connection.
 type relay struct {
 	line     *line
 	listener net.Listener
@@ -194,7 +195,8 @@ type link struct {
 	flows chan struct{} // closed unless the link is stalled
 }
 
-// pump copies one direction. While the link is stalled it holds what it has read, and reads nothing more.
+// pump copies one direction. While the link is stalled it holds what it has read, and reads nothing
+// more.
 func (k *link) pump(to, from net.Conn) {
 	defer k.cut(false)
 	buf := make([]byte, 16<<10)

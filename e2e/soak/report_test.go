@@ -17,7 +17,8 @@ type result struct {
 	Of       string `json:"of"`
 	Control  bool   `json:"control"`
 	Problems int    `json:"problems"`
-	// Current is how long after the last fault of each round it was current, in seconds; negative: it was not.
+	// Current is how long after the last fault of each round it was current, in seconds; negative:
+	// it was not.
 	Current []float64 `json:"current"`
 	// Restored is the same after the server was taken back.
 	Restored []float64 `json:"restored,omitempty"`
@@ -31,8 +32,8 @@ type result struct {
 	Probes  int64 `json:"probes"`
 	Watches int64 `json:"watches"`
 
-	// OfControl is all its versions divided by those of client-go on the same things, and Behind how much later than client-go it was
-	// current, in the worst of the rounds, in seconds.
+	// OfControl is all its versions divided by those of client-go on the same things, and Behind
+	// how much later than client-go it was current, in the worst of the rounds, in seconds.
 	OfControl float64 `json:"ofControl,omitempty"`
 	Behind    float64 `json:"behind"`
 }
@@ -67,7 +68,8 @@ func (r *report) compare() {
 	}
 }
 
-// plain reports whether it is an informer, and not one within controller-runtime, which is compared with such a one.
+// plain reports whether it is an informer, and not one within controller-runtime, which is compared
+// with such a one.
 func (r *result) plain() bool { return !strings.HasPrefix(r.Name, readYourWrites) }
 
 func sum(list []int) (n int) {

@@ -20,7 +20,8 @@ const (
 	lost = time.Minute
 	// look is how often subjects are looked at, after the last fault.
 	look = 20 * time.Millisecond
-	// restoredFor is how long objects are written after a restore, before and after resourceVersions have come again.
+	// restoredFor is how long objects are written after a restore, before and after
+	// resourceVersions have come again.
 	restoredFor = 3 * time.Second
 )
 
@@ -30,7 +31,8 @@ type state struct {
 	whole   map[string]*corev1.ConfigMap
 }
 
-// truth lists everything on one API server, without anything in between. Nothing may be written meanwhile.
+// truth lists everything on one API server, without anything in between. Nothing may be written
+// meanwhile.
 func (w *world) truth(ctx context.Context) *state {
 	w.t.Helper()
 	st := &state{objects: map[string]map[string]version{"configmaps": {}, pairs: {}, "widgets": {}}, whole: map[string]*corev1.ConfigMap{}}
@@ -55,7 +57,8 @@ func (w *world) truth(ctx context.Context) *state {
 	return st
 }
 
-// paired reports whether an object is in one of the two namespaces and matches one of the two selectors.
+// paired reports whether an object is in one of the two namespaces and matches one of the two
+// selectors.
 func paired(o *corev1.ConfigMap) bool {
 	return slices.Contains(pairNamespaces, o.Namespace) && slices.ContainsFunc(pairSelectors, func(s string) bool {
 		selector, err := labels.Parse(s)
@@ -63,7 +66,8 @@ func paired(o *corev1.ConfigMap) bool {
 	})
 }
 
-// round is 20 to 30 seconds of faults while objects are written, and then the wait until everybody is current.
+// round is 20 to 30 seconds of faults while objects are written, and then the wait until everybody
+// is current.
 func (w *world) round(ctx context.Context, number int, length time.Duration, c *churn, f *faults, subjects []*subject, backup bool) {
 	w.t.Helper()
 	w.note("round %d", number)
@@ -89,8 +93,8 @@ func (w *world) round(ctx context.Context, number int, length time.Duration, c *
 // never is how long a subject takes that is not current in time.
 const never = -time.Second
 
-// settle waits until what every subject holds, and what its handlers were told, is what the server has. The last fault is just over. It
-// returns how long each subject took.
+// settle waits until what every subject holds, and what its handlers were told, is what the server
+// has. The last fault is just over. It returns how long each subject took.
 func (w *world) settle(ctx context.Context, name string, c *churn, subjects []*subject) []time.Duration {
 	w.t.Helper()
 	over := time.Now()
@@ -115,7 +119,8 @@ func (w *world) settle(ctx context.Context, name string, c *churn, subjects []*s
 	return took
 }
 
-// wait looks at all subjects at once until they are current, and returns how long each took. What was lost once is not waited for again.
+// wait looks at all subjects at once until they are current, and returns how long each took. What
+// was lost once is not waited for again.
 func (w *world) wait(ctx context.Context, over time.Time, want *state, subjects []*subject) []time.Duration {
 	ctx, cancel := context.WithDeadline(ctx, over.Add(lost))
 	defer cancel()
@@ -175,7 +180,8 @@ func (s *subject) check(w *world, want *state, current bool) {
 	}
 }
 
-// problem takes down what a subject did wrong. What client-go does by itself is no failure: it is the control.
+// problem takes down what a subject did wrong. What client-go does by itself is no failure: it is
+// the control.
 func (w *world) problem(s *subject, text string) {
 	s.result.Problems++
 	if s.control && s.way == "direct" {
@@ -202,8 +208,9 @@ func (w *world) tell(name string) {
 	w.failed = false
 }
 
-// restore takes the server back to its backup. Writes go on, until resourceVersions that were there before have come again. Who depends on
-// versions that will never come, controller-runtime's read-your-writes, is not among the subjects; the control need not notice.
+// restore takes the server back to its backup. Writes go on, until resourceVersions that were there
+// before have come again. Who depends on versions that will never come, controller-runtime's
+// read-your-writes, is not among the subjects; the control need not notice.
 func (w *world) restore(ctx context.Context, c *churn, subjects []*subject) {
 	w.t.Helper()
 	before, err := w.cluster.Revision(ctx)

@@ -40,8 +40,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestSoak runs informers through rounds of faults: nothing is lost, no order is broken, and after each round all that they hold is what
-// the server has.
+// TestSoak runs informers through rounds of faults: nothing is lost, no order is broken, and after
+// each round all that they hold is what the server has.
 func TestSoak(t *testing.T) {
 	leaks := cluster.Leaks()
 	t.Cleanup(func() { goleak.VerifyNone(t, leaks...) })
@@ -108,7 +108,8 @@ func (w *world) all(ctx context.Context, r *report) (out []*subject) {
 	return r.with(out)
 }
 
-// allControls starts client-go's informers, and controller-runtime's clients, neither of which outlives a restore of the server.
+// allControls starts client-go's informers, and controller-runtime's clients, neither of which
+// outlives a restore of the server.
 func (w *world) allControls(ctx context.Context, r *report) (out []*subject) {
 	for _, way := range ways {
 		out = append(out, w.startControls(ctx, way)...)

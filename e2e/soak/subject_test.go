@@ -29,7 +29,8 @@ type subject struct {
 	objects func() map[string]version
 	// content returns one object, to be compared as a whole; nil: it is not.
 	content func(key string) (any, error)
-	// settle is called when the last fault is over, and current reports whether it has caught up since, apart from what it holds. nil: it has.
+	// settle is called when the last fault is over, and current reports whether it has caught up
+	// since, apart from what it holds. nil: it has.
 	settle  func()
 	current func() bool
 	// problems returns what it has found wrong itself since the last call; nil: it finds nothing.
@@ -119,7 +120,8 @@ func keyOf(o any) string {
 	return key
 }
 
-// compared reports whether an object is one that the test writes, and so holds still while everything is compared.
+// compared reports whether an object is one that the test writes, and so holds still while
+// everything is compared.
 func compared(key string) bool {
 	for _, ns := range namespaces {
 		if len(key) > len(ns) && key[:len(ns)+1] == ns+"/" {
@@ -129,7 +131,8 @@ func compared(key string) bool {
 	return false
 }
 
-// requests counts what a subject asks for, and remembers the last of it for a log. Safe for concurrent use.
+// requests counts what a subject asks for, and remembers the last of it for a log. Safe for
+// concurrent use.
 type requests struct {
 	begun          time.Time
 	lists, watches atomic.Int64

@@ -15,8 +15,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// widgets are custom resources whose definition changes: their schema, a default, and whether this version is served. They are written in
-// version v2, which always is.
+// widgets are custom resources whose definition changes: their schema, a default, and whether this
+// version is served. They are written in version v2, which always is.
 var (
 	widgets        = schema.GroupVersionResource{Group: "soak.example.com", Version: "v1", Resource: "widgets"}
 	writtenWidgets = widgets.GroupResource().WithVersion("v2")

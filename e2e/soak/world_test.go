@@ -131,7 +131,8 @@ func withoutTime(_ []string, a slog.Attr) slog.Attr {
 // ways are how informers come to the API servers.
 var ways = []string{"direct", "proxy"}
 
-// config is a client's configuration over a relay of its own, that is cut and stalled: to both API servers, or to both proxies.
+// config is a client's configuration over a relay of its own, that is cut and stalled: to both API
+// servers, or to both proxies.
 func (w *world) config(way, name string) *rest.Config {
 	w.t.Helper()
 	targets, ca := w.addresses(), w.ca

@@ -20,8 +20,9 @@ import (
 // readYourWrites is the name of the subjects of this file, with whose cache they have.
 const readYourWrites = "controller-runtime"
 
-// ownWrites writes with controller-runtime's read-your-writes, and checks that it reads what it wrote. Its reads come from a cache that is
-// far behind on a bad line, and wait for it; its writes go over a steady line.
+// ownWrites writes with controller-runtime's read-your-writes, and checks that it reads what it
+// wrote. Its reads come from a cache that is far behind on a bad line, and wait for it; its writes
+// go over a steady line.
 type ownWrites struct {
 	name      string
 	namespace string

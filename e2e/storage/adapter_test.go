@@ -20,16 +20,16 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// adapter is the storage that the suites are run on. It reads as a client of the watch cache does, by client-go's own means; everything
-// else is its Interface's, which is on etcd.
+// adapter is the storage that the suites are run on. It reads as a client of the watch cache does,
+// by client-go's own means; everything else is its Interface's, which is on etcd.
 type adapter struct {
 	apistorage.Interface
 	client     rest.Interface
 	feed       *feed
 	watches    *watches
 	namespaced bool
-	// visible makes Create return when the cache has what was created. Some suites ask for it, of kube-apiserver's cache too: what a
-	// read at "0" gives need not have it before.
+	// visible makes Create return when the cache has what was created. Some suites ask for it, of
+	// kube-apiserver's cache too: what a read at "0" gives need not have it before.
 	visible bool
 }
 
@@ -46,7 +46,8 @@ func (a *adapter) Create(ctx context.Context, key string, obj, out runtime.Objec
 	return a.feed.Wait(ctx, rv)
 }
 
-// current waits until the cache has all that there was in etcd at the call, for a read that must be consistent. The proxy does the same.
+// current waits until the cache has all that there was in etcd at the call, for a read that must be
+// consistent. The proxy does the same.
 func (a *adapter) current(ctx context.Context) error {
 	rv, err := a.GetCurrentResourceVersion(ctx)
 	if err != nil {
@@ -140,8 +141,8 @@ func (a *adapter) Watch(ctx context.Context, key string, opts apistorage.ListOpt
 	return a.watches.begin(ctx, req)
 }
 
-// collection is a request for what a LIST or a WATCH of a key is about. A key that stands for one object is asked for as kube-apiserver's
-// own clients must: by a selector of its name.
+// collection is a request for what a LIST or a WATCH of a key is about. A key that stands for one
+// object is asked for as kube-apiserver's own clients must: by a selector of its name.
 func (a *adapter) collection(key string, opts apistorage.ListOptions) *rest.Request {
 	namespace, selectors := a.prefix(key), []fields.Selector{opts.Predicate.Field}
 	if !opts.Recursive {

@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// difference is where the watch cache does something else than kube-apiserver's cache, on purpose. The sub-tests must fail, each by the
-// one error and no other, and the rest of the suite must pass.
+// difference is where the watch cache does something else than kube-apiserver's cache, on purpose.
+// The sub-tests must fail, each by the one error and no other, and the rest of the suite must pass.
 type difference struct {
 	reason   string
 	failing  []string // sub-tests
@@ -35,12 +35,14 @@ var differences = map[string]difference{
 	},
 }
 
-// childVariable, in the environment, makes the test program run a suite that has differences as it is.
+// childVariable, in the environment, makes the test program run a suite that has differences as it
+// is.
 const childVariable = "WEIR_STORAGE_TEST_CHILD"
 
 func inChild() bool { return os.Getenv(childVariable) != "" }
 
-// check runs the suite whose test t is in a child process, since a test cannot fail without its parent, and compares what fails.
+// check runs the suite whose test t is in a child process, since a test cannot fail without its
+// parent, and compares what fails.
 func (d difference) check(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), deadline)
 	defer cancel()
@@ -71,7 +73,8 @@ var (
 	complaintLine = regexp.MustCompile(`(?m)^ +\w+\.go:\d+: (.+)$`) // empty: upstream leaves a sub-test out for caches
 )
 
-// failures reads from the output of a test, which has failed in part, the sub-tests that did and what was complained of.
+// failures reads from the output of a test, which has failed in part, the sub-tests that did and
+// what was complained of.
 func failures(test string, out []byte) (failed, complaints []string) {
 	for _, m := range failLine.FindAllSubmatch(out, -1) {
 		if name, ok := bytes.CutPrefix(m[1], []byte(test+"/")); ok {

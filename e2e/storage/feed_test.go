@@ -19,8 +19,9 @@ import (
 	"github.com/weirproject/weir/internal/wire"
 )
 
-// feed brings what kube-apiserver's store has in etcd into a store.Store, and is the watchcache.Clock of it. It is current as far as etcd
-// has said so: by a change, or by the progress that Wait asks for.
+// feed brings what kube-apiserver's store has in etcd into a store.Store, and is the
+// watchcache.Clock of it. It is current as far as etcd has said so: by a change, or by the progress
+// that Wait asks for.
 type feed struct {
 	source   apistorage.Interface
 	encoding wire.Encoding
@@ -41,7 +42,8 @@ func newFeed(source apistorage.Interface, enc wire.Encoding) *feed {
 	return f
 }
 
-// askAgain is how often etcd is asked for its progress while somebody waits: it does not answer while a watch of its own is behind.
+// askAgain is how often etcd is asked for its progress while somebody waits: it does not answer
+// while a watch of its own is behind.
 const askAgain = 100 * time.Millisecond
 
 // errEnded is returned when etcd ends a watch that nobody has cancelled.

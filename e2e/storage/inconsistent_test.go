@@ -8,9 +8,10 @@ import (
 	apistorage "k8s.io/apiserver/pkg/storage"
 )
 
-// etcdsWays is a world for RunTestListInconsistentContinuation, which kube-apiserver runs on etcd only. Its first LIST is for a page at
-// resourceVersion 0: kube-apiserver's cache ignores a limit there, and so does the watch cache. And it writes a pod that is not in the
-// namespace of its key, which no API server does: the watch cache knows no other key than an object's own.
+// etcdsWays is a world for RunTestListInconsistentContinuation, which kube-apiserver runs on etcd
+// only. Its first LIST is for a page at resourceVersion 0: kube-apiserver's cache ignores a limit
+// there, and so does the watch cache. And it writes a pod that is not in the namespace of its key,
+// which no API server does: the watch cache knows no other key than an object's own.
 type etcdsWays struct{ *world }
 
 // GetList makes of a LIST at 0 a consistent one.

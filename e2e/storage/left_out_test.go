@@ -56,7 +56,8 @@ var leftOut = map[string]string{
 
 const upstreamPackage = "k8s.io/apiserver/pkg/storage/testing"
 
-// TestEverySuiteIsRunOrLeftOut fails when upstream has a suite that is neither run nor left out, or not any more one that is.
+// TestEverySuiteIsRunOrLeftOut fails when upstream has a suite that is neither run nor left out, or
+// not any more one that is.
 func TestEverySuiteIsRunOrLeftOut(t *testing.T) {
 	known := map[string]bool{}
 	for _, s := range suites {
@@ -115,7 +116,8 @@ func upstreamSuites(t *testing.T) map[string]bool {
 	return names
 }
 
-// takesTest reports whether a function has a *testing.T or a testing.TB; benchmarks have a *testing.B.
+// takesTest reports whether a function has a *testing.T or a testing.TB; benchmarks have a
+// *testing.B.
 func takesTest(f *ast.FuncDecl) bool {
 	for _, p := range f.Type.Params.List {
 		typ := p.Type

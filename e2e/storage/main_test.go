@@ -13,7 +13,8 @@ import (
 // deadline bounds every wait of these tests. It is generous: nothing is timed here.
 const deadline = time.Minute
 
-// atOnce is how many tests run in parallel, on any machine: the suites' wait for each other, and for 3 s, while what they read expires.
+// atOnce is how many tests run in parallel, on any machine: the suites' wait for each other, and
+// for 3 s, while what they read expires.
 const atOnce = "32"
 
 func TestMain(m *testing.M) {

@@ -16,7 +16,8 @@ import (
 	"github.com/weirproject/weir/internal/wire"
 )
 
-// The suites write and expect example.Pod, the internal version of what the watch cache holds and serves, examplev1.Pod.
+// The suites write and expect example.Pod, the internal version of what the watch cache holds and
+// serves, examplev1.Pod.
 var (
 	scheme = newScheme()
 	codecs = serializer.NewCodecFactory(scheme)
@@ -67,7 +68,8 @@ func encodePod(enc wire.Encoding, object runtime.Object) ([]byte, error) {
 	return json.Marshal(&pod)
 }
 
-// internal returns what a client was given as the suites know it: a pod in the internal version, or a Status.
+// internal returns what a client was given as the suites know it: a pod in the internal version, or
+// a Status.
 func internal(object runtime.Object) (runtime.Object, error) {
 	switch o := object.(type) {
 	case *metav1.Status:

@@ -13,8 +13,8 @@ import (
 	"github.com/weirproject/weir/internal/wire"
 )
 
-// variants are what each suite is run on, at the same time, each with an etcd of its own. Within one the suites run one after another: they
-// count resourceVersions.
+// variants are what each suite is run on, at the same time, each with an etcd of its own. Within
+// one the suites run one after another: they count resourceVersions.
 var variants = []struct {
 	name  string
 	setup setup

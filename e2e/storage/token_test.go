@@ -11,9 +11,10 @@ import (
 	apistorage "k8s.io/apiserver/pkg/storage"
 )
 
-// position is a continue token, read. To a client it is opaque, and so the watch cache's is one of its own; the suites make kube-apiserver's, and
-// read them. Both say the same: the state, -1 for whatever is current, and the first key that may come next. kube-apiserver's key is
-// relative to what is listed.
+// position is a continue token, read. To a client it is opaque, and so the watch cache's is one of
+// its own; the suites make kube-apiserver's, and read them. Both say the same: the state, -1 for
+// whatever is current, and the first key that may come next. kube-apiserver's key is relative to
+// what is listed.
 type position struct {
 	Version         string `json:"v"`
 	ResourceVersion int64  `json:"rv"`
@@ -46,7 +47,8 @@ func isInconsistent(text string) bool {
 	return err == nil && t.ResourceVersion < 0
 }
 
-// ownToken returns the watch cache's token for one of kube-apiserver's. It leaves it to the watch cache to refuse what it says.
+// ownToken returns the watch cache's token for one of kube-apiserver's. It leaves it to the watch
+// cache to refuse what it says.
 func ownToken(text, prefix string) (string, error) {
 	t, err := parseToken(text)
 	if err != nil || t.Version != theirVersion {
@@ -59,8 +61,9 @@ func ownToken(text, prefix string) (string, error) {
 	return t.String(), nil
 }
 
-// pageToken returns kube-apiserver's token for the watch cache's after a page that ends with the key last. The watch cache names the
-// key that comes next, kube-apiserver what follows the last one.
+// pageToken returns kube-apiserver's token for the watch cache's after a page that ends with the
+// key last. The watch cache names the key that comes next, kube-apiserver what follows the last
+// one.
 func pageToken(text, prefix, last string) string {
 	t, err := parseToken(text)
 	if err != nil || t.Start <= last {

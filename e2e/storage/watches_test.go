@@ -16,7 +16,8 @@ type watches struct {
 	running sync.WaitGroup
 }
 
-// begun is a WATCH of client-go's, of which what has come is kept for a suite that takes it late, and after Stop, too: storage does so.
+// begun is a WATCH of client-go's, of which what has come is kept for a suite that takes it late,
+// and after Stop, too: storage does so.
 type begun struct {
 	results chan watch.Event
 	stop    context.CancelFunc

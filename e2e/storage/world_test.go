@@ -27,8 +27,8 @@ import (
 	"github.com/weirproject/weir/internal/wire"
 )
 
-// world is what one suite is run on: kube-apiserver's store below a prefix of etcd, a watch cache that is fed from it, and an HTTP server
-// before that.
+// world is what one suite is run on: kube-apiserver's store below a prefix of etcd, a watch cache
+// that is fed from it, and an HTTP server before that.
 type world struct {
 	*adapter
 	client *kubernetes.Client
@@ -182,7 +182,8 @@ func (w *world) increase(ctx context.Context, t *testing.T) int64 {
 	return resp.Header.Revision
 }
 
-// compact has etcd and the cache forget what was before a resourceVersion. kube-apiserver's cache follows etcd's compactions by itself.
+// compact has etcd and the cache forget what was before a resourceVersion. kube-apiserver's cache
+// follows etcd's compactions by itself.
 func (w *world) compact(ctx context.Context, t *testing.T, resourceVersion string) {
 	t.Helper()
 	rv, err := w.Versioner().ParseResourceVersion(resourceVersion)

@@ -1,8 +1,9 @@
 // Package child runs this executable again as a child process that lives no longer than its parent.
 //
-// A child is started with a role and a specification. It reads the specification from the first line of its standard
-// input and answers with lines of JSON on its standard output. Its standard input stays open for as long as it is
-// wanted: when it ends, because the parent closed it or died, the child ends too. Interrupts are left to the parent.
+// A child is started with a role and a specification. It reads the specification from the first
+// line of its standard input and answers with lines of JSON on its standard output. Its standard
+// input stays open for as long as it is wanted: when it ends, because the parent closed it or died,
+// the child ends too. Interrupts are left to the parent.
 package child
 
 import (
@@ -45,8 +46,8 @@ type Process struct {
 	err    error
 }
 
-// Start starts a child. args are put behind the role on its command line; env is added to its environment. The child is
-// stopped when ctx ends, and must be stopped with Stop in any case.
+// Start starts a child. args are put behind the role on its command line; env is added to its
+// environment. The child is stopped when ctx ends, and must be stopped with Stop in any case.
 func Start(ctx context.Context, role string, args, env []string, spec any) (*Process, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -83,8 +84,8 @@ func Start(ctx context.Context, role string, args, env []string, spec any) (*Pro
 	return p, nil
 }
 
-// Receive waits for the child's next line and decodes it into v. When the child ends instead, the error says what it
-// wrote last on its standard error.
+// Receive waits for the child's next line and decodes it into v. When the child ends instead, the
+// error says what it wrote last on its standard error.
 func (p *Process) Receive(v any) error {
 	if p.lines.Scan() {
 		if err := json.Unmarshal(p.lines.Bytes(), v); err != nil {
@@ -108,8 +109,8 @@ func (p *Process) failure(err error) error {
 	return err
 }
 
-// Stop ends the child, in good order if it can, and waits for its end. It may be called more than once. The error says
-// how it ended, if not well.
+// Stop ends the child, in good order if it can, and waits for its end. It may be called more than
+// once. The error says how it ended, if not well.
 func (p *Process) Stop() error {
 	p.stop.Do(p.end)
 	if p.err != nil {
@@ -125,8 +126,9 @@ func (p *Process) end() {
 	p.err = p.cmd.Wait()
 }
 
-// Serve is the other side: it reads the specification into spec and runs f until it returns, with a context that ends
-// when the parent is gone or wants no more. send writes a line to the parent; it is safe for concurrent use.
+// Serve is the other side: it reads the specification into spec and runs f until it returns, with a
+// context that ends when the parent is gone or wants no more. send writes a line to the parent; it
+// is safe for concurrent use.
 func Serve(ctx context.Context, in io.Reader, out io.Writer, spec any, f func(ctx context.Context, send func(any) error) error) error {
 	r := bufio.NewReader(in)
 	line, err := r.ReadBytes('\n')
@@ -152,7 +154,8 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, spec any, f func(ct
 	})
 }
 
-// Tail keeps the end of what is written to it, at most 4 KiB. The zero value is empty. Safe for concurrent use.
+// Tail keeps the end of what is written to it, at most 4 KiB. The zero value is empty. Safe for
+// concurrent use.
 type Tail struct {
 	mu  sync.Mutex
 	buf []byte
@@ -170,7 +173,8 @@ func (t *Tail) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Last is the last line that has something in it, which is the error of a command that behaves, or what it panicked of.
+// Last is the last line that has something in it, which is the error of a command that behaves, or
+// what it panicked of.
 func (t *Tail) Last() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -1,4 +1,5 @@
-// Package childserver runs the embedded API server in a child process, so that its memory and CPU are not this process's.
+// Package childserver runs the embedded API server in a child process, so that its memory and CPU
+// are not this process's.
 package childserver
 
 import (
@@ -23,8 +24,8 @@ type Spec struct {
 	Pods  int
 	Churn float64 // pods that change in a second
 	Seed  uint64
-	// Reviews has the server answer TokenReviews and SubjectAccessReviews, as a proxy in front of it needs: whoever has the token of
-	// Config is somebody, who may do everything.
+	// Reviews has the server answer TokenReviews and SubjectAccessReviews, as a proxy in front of
+	// it needs: whoever has the token of Config is somebody, who may do everything.
 	Reviews bool
 }
 
@@ -38,7 +39,8 @@ type Server struct {
 	process *child.Process
 }
 
-// Start starts a server and returns when it answers. The server ends with Close, with ctx or with this process.
+// Start starts a server and returns when it answers. The server ends with Close, with ctx or with
+// this process.
 func Start(ctx context.Context, spec Spec) (*Server, error) {
 	p, err := child.Start(ctx, Role, nil, nil, spec)
 	if err != nil {

@@ -14,16 +14,16 @@ import (
 )
 
 const (
-	// dialTimeout bounds how long a server may take to accept a connection, so that one that is not there is told in
-	// seconds.
+	// dialTimeout bounds how long a server may take to accept a connection, so that one that is not
+	// there is told in seconds.
 	dialTimeout = 4 * time.Second
 	// discoveryTimeout bounds each request that finds out what RESOURCE is.
 	discoveryTimeout = 10 * time.Second
 )
 
-// ClusterFlags are kubectl's flags that choose a cluster. They come from client-go's clientcmd and not from cli-runtime,
-// which links kustomize and Go's plugin package: the command would be 115 MB and 25 MB more of it resident, which is half
-// of what a measured informer of 50,000 pods takes.
+// ClusterFlags are kubectl's flags that choose a cluster. They come from client-go's clientcmd and
+// not from cli-runtime, which links kustomize and Go's plugin package: the command would be 115 MB
+// and 25 MB more of it resident, which is half of what a measured informer of 50,000 pods takes.
 type ClusterFlags struct {
 	Rules     *clientcmd.ClientConfigLoadingRules
 	Overrides clientcmd.ConfigOverrides
@@ -39,7 +39,8 @@ func NewClusterFlags() *ClusterFlags {
 	names.AuthOverrideFlags.Username = clientcmd.FlagInfo{} // kubectl has no such flags any more
 	names.AuthOverrideFlags.Password = clientcmd.FlagInfo{}
 	clientcmd.BindOverrideFlags(&c.Overrides, c.Flags, names)
-	// Shown is what people reach for; the rest of kubectl's are there too, but do not fill the help.
+	// Shown is what people reach for; the rest of kubectl's are there too, but do not fill the
+	// help.
 	shown := map[string]bool{"kubeconfig": true, "context": true, "namespace": true, "server": true}
 	c.Flags.VisitAll(func(f *pflag.Flag) { f.Hidden = !shown[f.Name] })
 	return c
@@ -69,7 +70,8 @@ func (c *ClusterFlags) Chosen() bool {
 		c.Overrides.Context.Cluster != ""
 }
 
-// Configured reports whether a cluster has been chosen in any way: by flags, by a kubeconfig or by running in a pod.
+// Configured reports whether a cluster has been chosen in any way: by flags, by a kubeconfig or by
+// running in a pod.
 func (c *ClusterFlags) Configured() (bool, error) {
 	if c.Chosen() {
 		return true, nil

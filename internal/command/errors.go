@@ -24,7 +24,8 @@ func Usage(err error) error { return UsageError{err} }
 // Usagef makes a UsageError.
 func Usagef(format string, args ...any) error { return UsageError{fmt.Errorf(format, args...)} }
 
-// NoArgs returns a UsageError if a command that takes no arguments got one. path is what the command is called.
+// NoArgs returns a UsageError if a command that takes no arguments got one. path is what the
+// command is called.
 func NoArgs(path string, args []string) error {
 	if len(args) > 0 {
 		return Usagef("%s takes no argument, got %q", path, args[0])
@@ -32,7 +33,8 @@ func NoArgs(path string, args []string) error {
 	return nil
 }
 
-// Explain makes an error of a request one that a person reads: what the server said, or that it did not answer.
+// Explain makes an error of a request one that a person reads: what the server said, or that it did
+// not answer.
 func Explain(err error) error {
 	if status, ok := errors.AsType[*apierrors.StatusError](err); ok {
 		return explainStatus(err, status)

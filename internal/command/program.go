@@ -13,8 +13,8 @@ import (
 	"strings"
 )
 
-// Program is a program of its own that a verb of weir runs, as kubectl's plugins are: its libraries would double what the others take to
-// build, and hold.
+// Program is a program of its own that a verb of weir runs, as kubectl's plugins are: its libraries
+// would double what the others take to build, and hold.
 type Program struct {
 	Package string // the path of its main package, whose last part is its name
 }
@@ -28,8 +28,9 @@ var (
 // Name returns what the program is called.
 func (p Program) Name() string { return path.Base(p.Package) }
 
-// Find looks for the program beside this one, then in the path. In a checkout it builds the program, and tells log so; that can take minutes
-// and ends with ctx. The caller calls done, which removes what was built.
+// Find looks for the program beside this one, then in the path. In a checkout it builds the
+// program, and tells log so; that can take minutes and ends with ctx. The caller calls done, which
+// removes what was built.
 func (p Program) Find(ctx context.Context, log io.Writer) (file string, done func(), err error) {
 	name := p.Name()
 	if runtime.GOOS == "windows" {
@@ -63,7 +64,8 @@ func (p Program) Find(ctx context.Context, log io.Writer) (file string, done fun
 	return file, done, nil
 }
 
-// source returns where the program's source is, if the working directory is in a checkout and there is a Go toolchain.
+// source returns where the program's source is, if the working directory is in a checkout and there
+// is a Go toolchain.
 func (p Program) source(ctx context.Context) (dir string, ok bool) {
 	list := exec.CommandContext(ctx, "go", "list", "-f", "{{.Dir}}", p.Package)
 	list.Env = append(os.Environ(), "GOFLAGS=-mod=readonly", "GOPROXY=off") // what is not here already is not looked for
@@ -72,8 +74,9 @@ func (p Program) source(ctx context.Context) (dir string, ok bool) {
 	return dir, err == nil && dir != ""
 }
 
-// Exec runs a program that Find has found, with this process's standard input, and blocks until it has ended. When ctx ends, the program is
-// interrupted. The error is an ExitCode if the program failed, nil if it was interrupted and ended in good order.
+// Exec runs a program that Find has found, with this process's standard input, and blocks until it
+// has ended. When ctx ends, the program is interrupted. The error is an ExitCode if the program
+// failed, nil if it was interrupted and ended in good order.
 func Exec(ctx context.Context, file string, args []string, stdout, stderr io.Writer) error {
 	child := exec.CommandContext(ctx, file, args...)
 	child.Stdin, child.Stdout, child.Stderr = os.Stdin, stdout, stderr

@@ -13,7 +13,8 @@ import (
 	"github.com/weirproject/weir/internal/podsim"
 )
 
-// TestAppend: who appends to a slice of a decoded value writes into nothing else, though all slices of the value lie in one piece of memory.
+// TestAppend: who appends to a slice of a decoded value writes into nothing else, though all slices
+// of the value lie in one piece of memory.
 func TestAppend(t *testing.T) {
 	fill := fuzzer.FuzzerFor(fuzzer.MergeFuzzerFuncs(metafuzzer.Funcs), rand.NewSource(1), scheme.Codecs).NilChance(0.3).NumElements(0, 3)
 	slices := 0
@@ -56,7 +57,8 @@ func appends(t *testing.T, d *Decoder, raw []byte) (slices int) {
 	return slices
 }
 
-// appendTo appends to each slice in v, in vain if it is full as it should be, and returns how many there are.
+// appendTo appends to each slice in v, in vain if it is full as it should be, and returns how many
+// there are.
 func appendTo(v reflect.Value) (slices int) {
 	switch v.Kind() {
 	case reflect.Pointer:

@@ -7,8 +7,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// box is the memory that a pointer to a text, number, time or quantity points to. It is allocated on its own, and not as a piece of the
-// object's, in the structs that boxing tells: programs keep such pointers of each object, a pod's start time for example, and would keep the whole object by them.
+// box is the memory that a pointer to a text, number, time or quantity points to. It is allocated
+// on its own, and not as a piece of the object's, in the structs that boxing tells: programs keep
+// such pointers of each object, a pod's start time for example, and would keep the whole object by
+// them.
 type box struct {
 	make  func() unsafe.Pointer
 	clone func(to, from unsafe.Pointer) // copies a pointer, with a box of its own; nil: it is to be decoded again
@@ -30,8 +32,9 @@ var (
 	timeBox    = boxOf[metav1.Time]()
 )
 
-// boxing are the structs of a type whose pointers have boxes: itself, those that it consists of, such as the metadata, spec and status, and owner
-// references, which are copied. What is in the elements of slices is too much to be worth it, and kept with them, if at all.
+// boxing are the structs of a type whose pointers have boxes: itself, those that it consists of,
+// such as the metadata, spec and status, and owner references, which are copied. What is in the
+// elements of slices is too much to be worth it, and kept with them, if at all.
 func boxing(root reflect.Type) map[reflect.Type]bool {
 	found := map[reflect.Type]bool{reflect.TypeFor[metav1.OwnerReference](): true}
 	var add func(t reflect.Type)
@@ -48,7 +51,8 @@ func boxing(root reflect.Type) map[reflect.Type]bool {
 	return found
 }
 
-// newBox returns the box for a pointer to what a field holds; nil if that holds others, or is managed fields, which nobody keeps.
+// newBox returns the box for a pointer to what a field holds; nil if that holds others, or is
+// managed fields, which nobody keeps.
 func newBox(f *field) *box {
 	switch f.kind {
 	case text:

@@ -11,7 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// trusted are the packages whose types mean by their tags what this package takes them to mean: the tests compare them all.
+// trusted are the packages whose types mean by their tags what this package takes them to mean: the
+// tests compare them all.
 var trusted = []string{"k8s.io/api/", "k8s.io/apimachinery/"}
 
 // maxNumber bounds the numbers of fields, and so the tables.
@@ -75,8 +76,9 @@ func isTrusted(t reflect.Type) bool {
 	return false
 }
 
-// FieldNumber reads the number of a protobuf tag such as "bytes,1,opt,name=metadata", and reports false for what is none, and for one
-// of 1,024 or more. The rest of a tag is not to be relied upon: some say bytes of a number.
+// FieldNumber reads the number of a protobuf tag such as "bytes,1,opt,name=metadata", and reports
+// false for what is none, and for one of 1,024 or more. The rest of a tag is not to be relied upon:
+// some say bytes of a number.
 func FieldNumber(tag string) (number int, ok bool) {
 	words := strings.Split(tag, ",")
 	if len(words) < 2 {

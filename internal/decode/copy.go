@@ -16,8 +16,9 @@ type difference struct {
 	value uint64
 }
 
-// known is a plan that objects were decoded by lately, and the texts of the last of them where they are not the sample's: by token, of
-// entries of maps with their keys. The next object may be another version of that one, or of the same workload.
+// known is a plan that objects were decoded by lately, and the texts of the last of them where they
+// are not the sample's: by token, of entries of maps with their keys. The next object may be
+// another version of that one, or of the same workload.
 type known struct {
 	plan  *plan
 	texts []textEntry
@@ -26,8 +27,8 @@ type known struct {
 // knowns is how many plans an object is tried with before it is cut into tokens.
 const knowns = 4
 
-// decodeLikeOthers decodes an object that has the same fields as one of those before it, by copying their sample. It reports false where
-// that cannot be.
+// decodeLikeOthers decodes an object that has the same fields as one of those before it, by copying
+// their sample. It reports false where that cannot be.
 func (d *Decoder) decodeLikeOthers(s *scratch, raw []byte) (image unsafe.Pointer, ok bool) {
 	if len(raw) > maxSize {
 		return nil, false
@@ -44,7 +45,8 @@ func (d *Decoder) decodeLikeOthers(s *scratch, raw []byte) (image unsafe.Pointer
 	return nil, false
 }
 
-// copyIfAlike decodes an object as a copy of another, whose plan is one of knowns. It reports whether that has the same fields.
+// copyIfAlike decodes an object as a copy of another, whose plan is one of knowns. It reports
+// whether that has the same fields.
 func (d *Decoder) copyIfAlike(s *scratch, raw []byte, known int, from *original) (image unsafe.Pointer, alike, ok bool) {
 	s.raw, s.fields = raw, d.fields
 	if alike = s.compare(from); alike {
@@ -74,7 +76,8 @@ func (s *scratch) lastKnown(i int) {
 	s.knowns[0] = is
 }
 
-// compare notes what differs in the object in hand from another. It reports false where the fields are not the same.
+// compare notes what differs in the object in hand from another. It reports false where the fields
+// are not the same.
 func (s *scratch) compare(c *original) bool {
 	if s.locating {
 		s.spots = append(s.spots[:0], c.spots...)
@@ -82,7 +85,8 @@ func (s *scratch) compare(c *original) bool {
 	return s.compareMessage(c, 0, len(c.spots), 0, len(c.raw), 0, len(s.raw))
 }
 
-// compareMessage compares s.raw[pos:end], a message, with c.raw[was:wasEnd], which has the tokens up to last.
+// compareMessage compares s.raw[pos:end], a message, with c.raw[was:wasEnd], which has the tokens
+// up to last.
 func (s *scratch) compareMessage(c *original, token, last, was, wasEnd, pos, end int) bool {
 	raw := s.raw[:end]
 	for token < last {
@@ -126,7 +130,8 @@ func (s *scratch) move(token, last, by int) {
 	}
 }
 
-// compareField compares the field at pos with that of the sample, and returns where it ends; negative where the tags are not the same.
+// compareField compares the field at pos with that of the sample, and returns where it ends;
+// negative where the tags are not the same.
 func (s *scratch) compareField(c *original, sp *spot, token, pos int, raw []byte) (next int) {
 	if sp.what == aMap || sp.what == aTextMap {
 		return s.compareMap(c, sp, token, pos, raw)
@@ -176,8 +181,8 @@ func (s *scratch) compareMap(c *original, sp *spot, at, pos int, raw []byte) (ne
 	return pos
 }
 
-// sameTag returns what is behind the tag at pos if it is the one that was begins with; else it is negative. Tags have one byte or two: see
-// scratch.odd.
+// sameTag returns what is behind the tag at pos if it is the one that was begins with; else it is
+// negative. Tags have one byte or two: see scratch.odd.
 func sameTag(was, raw []byte, pos int) int {
 	if pos >= len(raw) || raw[pos] != was[0] {
 		return -1
@@ -211,7 +216,8 @@ func prefix(a, b []byte) (n int) {
 	return n
 }
 
-// copyOf makes the object in hand a copy of another, which has the plan of the first of knowns, and puts right what differs.
+// copyOf makes the object in hand a copy of another, which has the plan of the first of knowns, and
+// puts right what differs.
 func (s *scratch) copyOf(from *original) bool {
 	k := &s.knowns[0]
 	p, c := k.plan, k.plan.sample
@@ -263,8 +269,8 @@ func (s *scratch) putRight(from *original, k *known, st *step, diff *difference)
 	return s.putTexts(from, k, st, diff)
 }
 
-// putTexts sets a map of texts. If it has the keys of the original's, it becomes a copy of that in which the values that differ are
-// set, since to insert a key costs more than to copy one.
+// putTexts sets a map of texts. If it has the keys of the original's, it becomes a copy of that in
+// which the values that differ are set, since to insert a key costs more than to copy one.
 func (s *scratch) putTexts(from *original, k *known, st *step, diff *difference) bool {
 	entries, was := s.tokens[diff.at:][:st.count], int(from.spots[diff.token].begin)
 	var out map[string]string
@@ -293,7 +299,8 @@ func (s *scratch) putTexts(from *original, k *known, st *step, diff *difference)
 	return true
 }
 
-// hasKeys reports whether the entries of a map have the keys of the original's, which begin at was, in their order.
+// hasKeys reports whether the entries of a map have the keys of the original's, which begin at was,
+// in their order.
 func (s *scratch) hasKeys(from *original, was int, entries []token) bool {
 	for i := range entries {
 		var before []byte

@@ -44,7 +44,8 @@ func types() []reflect.Type {
 	return out
 }
 
-// TestEveryType compares what is decoded here with what the type's Unmarshal makes, for random values of every built-in type.
+// TestEveryType compares what is decoded here with what the type's Unmarshal makes, for random
+// values of every built-in type.
 func TestEveryType(t *testing.T) {
 	fill := fuzzer.FuzzerFor(fuzzer.MergeFuzzerFuncs(metafuzzer.Funcs), rand.NewSource(1), scheme.Codecs).NilChance(0.3).NumElements(0, 3)
 	for _, typ := range types() {
@@ -119,8 +120,9 @@ func pod(pods ...corev1.Pod) (raw []byte) {
 	return raw
 }
 
-// same checks that both ways of decoding do what Unmarshal does, for better or worse: what can be shared is when it comes for the
-// second time, and there are a shape and a plan from the second and third time on.
+// same checks that both ways of decoding do what Unmarshal does, for better or worse: what can be
+// shared is when it comes for the second time, and there are a shape and a plan from the second and
+// third time on.
 func same(t *testing.T, typ reflect.Type, raw []byte) {
 	t.Helper()
 	want := reflect.New(typ.Elem()).Interface().(Message)
@@ -159,7 +161,8 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// TestPlans: pods of a workload are decoded by one plan from the third on, and one that has a field more or less is not.
+// TestPlans: pods of a workload are decoded by one plan from the third on, and one that has a field
+// more or less is not.
 func TestPlans(t *testing.T) {
 	d := &Decoder{goType: reflect.TypeFor[corev1.Pod]()}
 	d.compile()
@@ -212,7 +215,8 @@ func TestForeignTypes(t *testing.T) {
 	}
 }
 
-// TestNothingIsShared: whoever changes a value of his own, of any type, changes no other value, and nothing that values are made of.
+// TestNothingIsShared: whoever changes a value of his own, of any type, changes no other value, and
+// nothing that values are made of.
 func TestNothingIsShared(t *testing.T) {
 	fill := fuzzer.FuzzerFor(fuzzer.MergeFuzzerFuncs(metafuzzer.Funcs), rand.NewSource(1), scheme.Codecs).NilChance(0.3).NumElements(0, 3)
 	for _, typ := range types() {
@@ -258,8 +262,8 @@ func nothingIsShared(t *testing.T, typ reflect.Type, raw []byte) {
 	}
 }
 
-// TestShared: values that nobody changes have in common what is the same, other than metadata; and a value of somebody's own has
-// none of it.
+// TestShared: values that nobody changes have in common what is the same, other than metadata; and
+// a value of somebody's own has none of it.
 func TestShared(t *testing.T) {
 	d := For(reflect.TypeFor[*corev1.Pod]())
 	d.once.Do(d.compile)

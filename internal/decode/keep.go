@@ -7,10 +7,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Keeps reports whether value, a pointer to the decoder's struct, comes back as it is when it is encoded and decoded: nothing in it is
-// without a place in the encoding, and all times and quantities are as precise as that. A nil slice or map in place of an empty one, and a
-// time's zone, are no loss. False may also mean that the type is one that Keeps cannot judge. It is much cheaper than to decode and to
-// compare.
+// Keeps reports whether value, a pointer to the decoder's struct, comes back as it is when it is
+// encoded and decoded: nothing in it is without a place in the encoding, and all times and
+// quantities are as precise as that. A nil slice or map in place of an empty one, and a time's
+// zone, are no loss. False may also mean that the type is one that Keeps cannot judge. It is much
+// cheaper than to decode and to compare.
 func (d *Decoder) Keeps(value any) bool {
 	v := reflect.ValueOf(value)
 	if v.Type().Elem() != d.goType || v.IsNil() {
@@ -72,7 +73,8 @@ func (ks keepers) make(t reflect.Type) keeper {
 	return reflect.Value.IsZero
 }
 
-// keepsQuantity reports whether a quantity is one that its text gives back: an integer, or thousandths. Others may be, too.
+// keepsQuantity reports whether a quantity is one that its text gives back: an integer, or
+// thousandths. Others may be, too.
 func keepsQuantity(q *resource.Quantity) bool {
 	if _, ok := q.AsInt64(); ok {
 		return true
@@ -80,7 +82,8 @@ func keepsQuantity(q *resource.Quantity) bool {
 	return q.Cmp(*resource.NewMilliQuantity(q.MilliValue(), q.Format)) == 0
 }
 
-// ofStruct looks at the fields that may lose something. One without a number is not encoded, so nothing may be in it.
+// ofStruct looks at the fields that may lose something. One without a number is not encoded, so
+// nothing may be in it.
 func (ks keepers) ofStruct(t reflect.Type) keeper {
 	if !isTrusted(t) {
 		return func(reflect.Value) bool { return false }

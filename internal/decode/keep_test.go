@@ -32,7 +32,8 @@ func survives(t *testing.T, object marshaler) bool {
 	return equality.Semantic.DeepEqual(decoded, object)
 }
 
-// What Keeps says is kept is, in random values of every built-in type, as they are and with what a server sends. Of the latter it says so.
+// What Keeps says is kept is, in random values of every built-in type, as they are and with what a
+// server sends. Of the latter it says so.
 func TestKeepsEveryType(t *testing.T) {
 	fill := fuzzer.FuzzerFor(fuzzer.MergeFuzzerFuncs(metafuzzer.Funcs), rand.NewSource(1), scheme.Codecs).NilChance(0.3).NumElements(0, 3)
 	sent, kept := 0, 0

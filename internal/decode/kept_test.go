@@ -17,8 +17,10 @@ import (
 	"github.com/weirproject/weir/internal/podsim"
 )
 
-// TestWhatIsKeptKeepsNothingElse: whoever keeps texts, maps and copied owner references of a decoded value, or numbers and times of the structs
-// that it consists of, behind a pointer or not, does not keep the value, however it was decoded. Handlers keep such, of each object, for as long as it lives.
+// TestWhatIsKeptKeepsNothingElse: whoever keeps texts, maps and copied owner references of a
+// decoded value, or numbers and times of the structs that it consists of, behind a pointer or not,
+// does not keep the value, however it was decoded. Handlers keep such, of each object, for as long
+// as it lives.
 func TestWhatIsKeptKeepsNothingElse(t *testing.T) {
 	fill := fuzzer.FuzzerFor(fuzzer.MergeFuzzerFuncs(metafuzzer.Funcs), rand.NewSource(1), scheme.Codecs).NilChance(0.3).NumElements(0, 3)
 	var kept keepsake
@@ -57,7 +59,8 @@ type keepsake struct {
 	pointers []any // to what holds no others, and maps
 }
 
-// of decodes a value in all ways and keeps what it may of it. It returns checks that the values are gone.
+// of decodes a value in all ways and keeps what it may of it. It returns checks that the values are
+// gone.
 func (k *keepsake) of(t *testing.T, typ reflect.Type, raw []byte) (gone []func() error) {
 	t.Helper()
 	d := For(typ)

@@ -25,7 +25,8 @@ func setMap(t reflect.Type, set setter) func(*scratch, unsafe.Pointer, []token) 
 	}
 }
 
-// setTextMap sets a map of strings to strings, of whatever names those types have: they are the same to the runtime.
+// setTextMap sets a map of strings to strings, of whatever names those types have: they are the
+// same to the runtime.
 func setTextMap(s *scratch, p unsafe.Pointer, entries []token) bool {
 	out := make(map[string]string, len(entries))
 	for i := range entries {

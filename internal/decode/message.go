@@ -55,7 +55,8 @@ const (
 	other   // what its setter knows
 )
 
-// setter sets what p points to from the bytes of a block. It returns false to leave the object to Unmarshal.
+// setter sets what p points to from the bytes of a block. It returns false to leave the object to
+// Unmarshal.
 type setter func(s *scratch, p unsafe.Pointer, b []byte) bool
 
 // decode sets the fields of the struct at p from the tokens of its message.
@@ -99,7 +100,8 @@ func (s *scratch) decodeField(p unsafe.Pointer, f *field, tokens []token) (n int
 	return n
 }
 
-// decodeOne sets what is at p, a field or an element of one, from its token and those of what is inside it.
+// decodeOne sets what is at p, a field or an element of one, from its token and those of what is
+// inside it.
 func (s *scratch) decodeOne(p unsafe.Pointer, f *field, tokens []token) bool {
 	t := &tokens[0]
 	if f.kind != inside && f.kind != pointer {

@@ -9,9 +9,9 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// plan is how objects are decoded that consist of the same fields, as the objects of a workload do: where in the memory of their
-// shape each value goes, in the order in which it came. To follow it takes no look at the tables of the type. It is not changed
-// once it is kept.
+// plan is how objects are decoded that consist of the same fields, as the objects of a workload do:
+// where in the memory of their shape each value goes, in the order in which it came. To follow it
+// takes no look at the tables of the type. It is not changed once it is kept.
 type plan struct {
 	decoder *Decoder
 	shape   *shape
@@ -51,14 +51,16 @@ func placeOf(print uint64) (place uint64, mark uint32) {
 	return hash >> (64 - planBits), uint32(hash>>25) | 1
 }
 
-// plans are the plans of one type of object, by what its fields hash to. What comes only once is not worth a plan, so a place is
-// taken by what comes twice before anything else takes it. Safe for concurrent use.
+// plans are the plans of one type of object, by what its fields hash to. What comes only once is
+// not worth a plan, so a place is taken by what comes twice before anything else takes it. Safe for
+// concurrent use.
 type plans struct {
 	seen  [maxPlans]atomic.Uint32
 	known [maxPlans]atomic.Pointer[plan]
 }
 
-// find returns the plan for the tokens of s; nil if there is none. worth says that one should be made.
+// find returns the plan for the tokens of s; nil if there is none. worth says that one should be
+// made.
 func (h *plans) find(s *scratch) (found *plan, worth bool) {
 	place, mark := placeOf(s.print)
 	if p := h.known[place].Load(); p != nil && p.fits(s.tokens) {
@@ -127,8 +129,8 @@ func (s *scratch) take(st *step, tokens []token) bool {
 	return true
 }
 
-// note adds a step to the plan that is being made, if one is: the field at p was set from a token; if it holds a piece, that is at
-// target.
+// note adds a step to the plan that is being made, if one is: the field at p was set from a token;
+// if it holds a piece, that is at target.
 func (s *scratch) note(p unsafe.Pointer, f *field, t *token, target unsafe.Pointer, count int) {
 	if s.noting == nil {
 		return
@@ -155,7 +157,8 @@ func (s *scratch) setOther(p unsafe.Pointer, f *field, t *token) bool {
 	return true
 }
 
-// decodeByPlan decodes an object that there is a plan for, or makes one on the way if that is worth it.
+// decodeByPlan decodes an object that there is a plan for, or makes one on the way if that is worth
+// it.
 func (d *Decoder) decodeByPlan(s *scratch) (image unsafe.Pointer, ok bool) {
 	found, worth := d.plans.find(s)
 	if found != nil {

@@ -13,9 +13,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// sample is an object that nobody is handed. Another one of the same fields becomes a copy of it, in which what differs is put right:
-// most of what the objects of a workload consist of is the same bytes in all, and so are an object's two versions. Comparing bytes
-// and copying memory is much less work than decoding. A copy has pieces, maps and byte slices of its own; strings are shared.
+// sample is an object that nobody is handed. Another one of the same fields becomes a copy of it,
+// in which what differs is put right: most of what the objects of a workload consist of is the same
+// bytes in all, and so are an object's two versions. Comparing bytes and copying memory is much
+// less work than decoding. A copy has pieces, maps and byte slices of its own; strings are shared.
 type sample struct {
 	original
 	moves  []move
@@ -25,17 +26,20 @@ type sample struct {
 	ofCopies bool // a copy can be copied in its turn: no map has to be made of the sample's own tokens
 }
 
-// original is what an object is compared with and becomes a copy of: a sample, or the version before.
+// original is what an object is compared with and becomes a copy of: a sample, or the version
+// before.
 type original struct {
 	raw   []byte
 	spots []spot // by token
 	image unsafe.Pointer
 }
 
-// move is a pointer into an object, that of a slice or a pointer: in a copy it has to point into the copy.
+// move is a pointer into an object, that of a slice or a pointer: in a copy it has to point into
+// the copy.
 type move struct{ to, piece uint32 }
 
-// again is a step that is taken for each copy. Most of what cannot be copied is boxes, and maps whose values can be assigned; those are cloned.
+// again is a step that is taken for each copy. Most of what cannot be copied is boxes, and maps
+// whose values can be assigned; those are cloned.
 type again struct {
 	step  int32
 	clone func(to, from unsafe.Pointer) // nil: the step is taken with the original's bytes
@@ -71,7 +75,8 @@ func isSecret(t reflect.Type) bool {
 	return t.Name() == "Secret" && t.PkgPath() == "k8s.io/api/core/v1"
 }
 
-// newSample makes a sample of the object in hand, whose plan has its steps and tokens; nil if others cannot be copied of it.
+// newSample makes a sample of the object in hand, whose plan has its steps and tokens; nil if
+// others cannot be copied of it.
 func (s *scratch) newSample(p *plan) *sample {
 	if s.odd || len(s.raw) > maxSample || isSecret(p.decoder.goType) {
 		return nil
@@ -104,7 +109,8 @@ func (s *scratch) newSample(p *plan) *sample {
 	return c
 }
 
-// locate finds the spots of tokens, which begin at pos. There is nothing between them that is no token.
+// locate finds the spots of tokens, which begin at pos. There is nothing between them that is no
+// token.
 func (s *scratch) locate(spots []spot, tokens []token, pos uint32) (end uint32) {
 	for i := 0; i < len(tokens); {
 		t, sp := &tokens[i], &spots[i]
@@ -137,8 +143,8 @@ func (s *scratch) locate(spots []spot, tokens []token, pos uint32) (end uint32) 
 	return pos
 }
 
-// cloneOf returns how to copy a map of the usual kinds, or nil for one that has to be made of its bytes. What it returns keeps nothing
-// of p.
+// cloneOf returns how to copy a map of the usual kinds, or nil for one that has to be made of its
+// bytes. What it returns keeps nothing of p.
 func cloneOf(t reflect.Type, p unsafe.Pointer) func(to, from unsafe.Pointer) {
 	switch {
 	case t.Elem().Kind() == reflect.String:
@@ -154,7 +160,8 @@ func cloneOf(t reflect.Type, p unsafe.Pointer) func(to, from unsafe.Pointer) {
 	return nil
 }
 
-// cloneTexts copies a map as the runtime does, which takes no hashing for a small one. The names of its types do not matter: see setTextMap.
+// cloneTexts copies a map as the runtime does, which takes no hashing for a small one. The names of
+// its types do not matter: see setTextMap.
 func cloneTexts(to, from unsafe.Pointer) {
 	*(*map[string]string)(to) = maps.Clone(*(*map[string]string)(from))
 }
@@ -163,7 +170,8 @@ func cloneQuantities(to, from unsafe.Pointer) {
 	*(*map[string]resource.Quantity)(to) = maps.Clone(*(*map[string]resource.Quantity)(from))
 }
 
-// canCopy reports whether an assignment copies a value whole, so that the copies have nothing in common that can be changed.
+// canCopy reports whether an assignment copies a value whole, so that the copies have nothing in
+// common that can be changed.
 func canCopy(t reflect.Type, p unsafe.Pointer) bool {
 	switch t {
 	case reflect.TypeFor[resource.Quantity]():

@@ -43,8 +43,8 @@ func (c *copier) decode(raw []byte) any {
 	return nil
 }
 
-// TestCopies: an object that is copied is what Unmarshal makes of its bytes, whatever differs from the sample, and however wrong that is.
-// The sample stays as it is.
+// TestCopies: an object that is copied is what Unmarshal makes of its bytes, whatever differs from
+// the sample, and however wrong that is. The sample stays as it is.
 func TestCopies(t *testing.T) {
 	random := rand.New(rand.NewSource(1))
 	fill := fuzzer.FuzzerFor(fuzzer.MergeFuzzerFuncs(metafuzzer.Funcs), random, scheme.Codecs).NilChance(0.3).NumElements(0, 3)
@@ -108,7 +108,8 @@ func scrambled(raw []byte, random *rand.Rand) []byte {
 	return changed
 }
 
-// TestNoCopiesOfUnknownFields: what stands between the fields that are known is not compared, so such an object is no sample.
+// TestNoCopiesOfUnknownFields: what stands between the fields that are known is not compared, so
+// such an object is no sample.
 func TestNoCopiesOfUnknownFields(t *testing.T) {
 	raw := pod(*podsim.New(1, 1).Pod(0))
 	_, begin := cut(raw, 1, protowire.BytesType) // of the spec
@@ -118,7 +119,8 @@ func TestNoCopiesOfUnknownFields(t *testing.T) {
 	}
 }
 
-// TestBigQuantitiesAreNotCopied: a quantity that does not fit a number has a pointer, which a copy would have in common with the sample.
+// TestBigQuantitiesAreNotCopied: a quantity that does not fit a number has a pointer, which a copy
+// would have in common with the sample.
 func TestBigQuantitiesAreNotCopied(t *testing.T) {
 	want, big := podsim.New(1, 1).Pod(0), resource.MustParse("123456789012345678901234567890")
 	want.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = big

@@ -10,22 +10,25 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// maxDepth is how deep messages are followed into each other. The deepest of Kubernetes' own, the schemas of custom resources
-// apart, are some 12 deep.
+// maxDepth is how deep messages are followed into each other. The deepest of Kubernetes' own, the
+// schemas of custom resources apart, are some 12 deep.
 const maxDepth = 64
 
 // maxSize is how many bytes are decoded here. Kubernetes' objects are at most a few MiB.
 const maxSize = 64 << 20
 
-// maxFields is how many fields a type may have, with those of what is inside it: a key of a shape has 16 bits for each.
+// maxFields is how many fields a type may have, with those of what is inside it: a key of a shape
+// has 16 bits for each.
 const maxFields = 1 << 16
 
-// scratch is what one call needs. It goes from call to call while there are any, and then to the garbage collector.
+// scratch is what one call needs. It goes from call to call while there are any, and then to the
+// garbage collector.
 //
-// It holds what has come again and again, found by its bytes: strings, quantities, and for DecodeShared managed fields, which are half of many
-// objects and the same in all of a workload. What comes for the first time only leaves a mark; it is held when it comes again
-// before anything else takes its place. So what is unique, such as uids and addresses, does not drive out what is not. Its bounds
-// are its places, and the size of what they take.
+// It holds what has come again and again, found by its bytes: strings, quantities, and for
+// DecodeShared managed fields, which are half of many objects and the same in all of a workload.
+// What comes for the first time only leaves a mark; it is held when it comes again before anything
+// else takes its place. So what is unique, such as uids and addresses, does not drive out what is
+// not. Its bounds are its places, and the size of what they take.
 type scratch struct {
 	raw    []byte   // the object in hand
 	fields []*field // of its decoder
@@ -129,8 +132,8 @@ func (s *scratch) managedFields(b []byte) (f metav1.FieldsV1) {
 	return f
 }
 
-// hashOf looks at the length, the two ends and the middle. That is quick, and as good as need be: what falls on one place
-// is not shared, and that is all.
+// hashOf looks at the length, the two ends and the middle. That is quick, and as good as need be:
+// what falls on one place is not shared, and that is all.
 func hashOf(b []byte) uint64 {
 	n := len(b)
 	h := uint64(n)

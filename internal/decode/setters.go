@@ -16,7 +16,8 @@ func setBytes(_ *scratch, p unsafe.Pointer, b []byte) bool {
 	return true
 }
 
-// unmarshalSetter leaves a type that has an encoding of its own to that. A slice that is there is not nil.
+// unmarshalSetter leaves a type that has an encoding of its own to that. A slice that is there is
+// not nil.
 func unmarshalSetter(t reflect.Type) setter {
 	return func(s *scratch, p unsafe.Pointer, b []byte) bool {
 		target := reflect.NewAt(t, p)
@@ -84,7 +85,8 @@ func setQuantity(s *scratch, p unsafe.Pointer, b []byte) bool {
 	return true
 }
 
-// hasPointer reports whether a quantity is one of the rare ones that do not fit a number: its copies would share a big.Int.
+// hasPointer reports whether a quantity is one of the rare ones that do not fit a number: its
+// copies would share a big.Int.
 func hasPointer(q *resource.Quantity) bool {
 	return !reflect.ValueOf(q).Elem().FieldByName("d").Field(0).IsNil()
 }

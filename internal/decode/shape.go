@@ -8,9 +8,10 @@ import (
 	"unsafe"
 )
 
-// shape is what the slices and pointers of an object take. Objects of one workload have the same one, and most of the time that decoding
-// takes is the allocator's: so what an object consists of, but for its strings, maps and boxes, is allocated at once, as one struct that
-// has all the pieces for fields.
+// shape is what the slices and pointers of an object take. Objects of one workload have the same
+// one, and most of the time that decoding takes is the allocator's: so what an object consists of,
+// but for its strings, maps and boxes, is allocated at once, as one struct that has all the pieces
+// for fields.
 type shape struct {
 	goType  reflect.Type
 	offsets []uintptr // of the pieces, in the order in which they are decoded

@@ -9,8 +9,9 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// share is the place of a slice, map or pointer that values have in common, with all that is in it. Like a string, something is
-// held when it comes for the second time; and then until something else comes twice with nobody wanting it in between.
+// share is the place of a slice, map or pointer that values have in common, with all that is in it.
+// Like a string, something is held when it comes for the second time; and then until something else
+// comes twice with nobody wanting it in between.
 type share struct {
 	mark  uint32 // of what came last and is not held
 	field *field
@@ -18,8 +19,8 @@ type share struct {
 	value value
 }
 
-// shares are places, with at most longestShared bytes each and what is made of them. Everything has two, so that it need not go
-// without because another is wanted all the time.
+// shares are places, with at most longestShared bytes each and what is made of them. Everything has
+// two, so that it need not go without because another is wanted all the time.
 type shares [1024]share
 
 // places are those of a hash.
@@ -63,8 +64,9 @@ func (f *field) isShareable() bool {
 
 var shareSeed = maphash.MakeSeed()
 
-// find looks for the value of a field of m, whose bytes begin with a tag at begin and the first length at pos. It returns where
-// the field ends if there is one, which has become a token; and 0 if it is to be decoded as usual.
+// find looks for the value of a field of m, whose bytes begin with a tag at begin and the first
+// length at pos. It returns where the field ends if there is one, which has become a token; and 0
+// if it is to be decoded as usual.
 func (s *scratch) find(m *message, f *field, begin, pos, end, depth int) (next int, ok bool) {
 	next = s.fieldEnd(f, begin, pos, end)
 	if next < 0 {
@@ -104,7 +106,8 @@ func (s *scratch) foundAs(f *field, v value, end int) int {
 	return end
 }
 
-// fieldEnd returns where the values end that begin at begin, one behind the other; negative for an error.
+// fieldEnd returns where the values end that begin at begin, one behind the other; negative for an
+// error.
 func (s *scratch) fieldEnd(f *field, begin, pos, end int) int {
 	raw, tag := s.raw[:end], s.raw[begin:pos]
 	for {

@@ -7,8 +7,8 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// token is one field as it came. Behind it come the tokens of what is inside it. It has no pointers: there are many, and the garbage
-// collector need not look at them.
+// token is one field as it came. Behind it come the tokens of what is inside it. It has no
+// pointers: there are many, and the garbage collector need not look at them.
 type token struct {
 	value uint64 // a number; of a block, where it begins, and above 32 bits where it ends
 	field uint32 // its index
@@ -25,8 +25,8 @@ func (s *scratch) block(t *token) []byte {
 	return s.raw[begin:end:end]
 }
 
-// tokenize cuts s.raw[pos:end], a message, up, so that all is known of it before anything is allocated. It reports false for what is
-// left to Unmarshal.
+// tokenize cuts s.raw[pos:end], a message, up, so that all is known of it before anything is
+// allocated. It reports false for what is left to Unmarshal.
 func (m *message) tokenize(s *scratch, pos, end, depth int) bool {
 	if depth == 0 {
 		return false

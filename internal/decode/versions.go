@@ -5,8 +5,9 @@ import (
 	"unsafe"
 )
 
-// DecodeVersions is [Decoder.Decode] for two versions of an object. It takes less than to decode each, since the later version is compared with
-// the earlier, of which it mostly is a copy. The two values share nothing but strings.
+// DecodeVersions is [Decoder.Decode] for two versions of an object. It takes less than to decode
+// each, since the later version is compared with the earlier, of which it mostly is a copy. The two
+// values share nothing but strings.
 func (d *Decoder) DecodeVersions(was, is []byte) (old, fresh any, err error) {
 	if d.once.Do(d.compile); d.message != nil {
 		s := scratches.Get().(*scratch)

@@ -17,8 +17,9 @@ import (
 	"github.com/weirproject/weir/internal/scribble"
 )
 
-// TestVersions: each of two versions is what Unmarshal makes of its bytes, whatever differs between them and however wrong that is. Who changes
-// one changes neither the other nor what is decoded later.
+// TestVersions: each of two versions is what Unmarshal makes of its bytes, whatever differs between
+// them and however wrong that is. Who changes one changes neither the other nor what is decoded
+// later.
 func TestVersions(t *testing.T) {
 	random := rand.New(rand.NewSource(1))
 	fill := fuzzer.FuzzerFor(fuzzer.MergeFuzzerFuncs(metafuzzer.Funcs), random, scheme.Codecs).NilChance(0.3).NumElements(0, 3)
@@ -81,7 +82,8 @@ func sameVersions(t *testing.T, d *Decoder, was, is []byte) {
 	}
 }
 
-// TestVersionsOfPods: the later version of a pod is a copy of the earlier one where it has the same fields.
+// TestVersionsOfPods: the later version of a pod is a copy of the earlier one where it has the same
+// fields.
 func TestVersionsOfPods(t *testing.T) {
 	sim, random := podsim.New(100, 1), randv2.New(randv2.NewPCG(1, 2))
 	d := For(reflect.TypeFor[*corev1.Pod]())
@@ -124,7 +126,8 @@ func TestVersionsOfPods(t *testing.T) {
 	}
 }
 
-// TestRepeatedKeys: of entries of one key the last counts, whichever of them differs from the object that is copied.
+// TestRepeatedKeys: of entries of one key the last counts, whichever of them differs from the
+// object that is copied.
 func TestRepeatedKeys(t *testing.T) {
 	labels := func(entries ...string) []byte {
 		var meta []byte

@@ -8,7 +8,8 @@ import (
 	"github.com/weirproject/weir/internal/store"
 )
 
-// TestByUID: a handler that asks for it is told of each object that there was, however far it is behind; another one of each key.
+// TestByUID: a handler that asks for it is told of each object that there was, however far it is
+// behind; another one of each key.
 func TestByUID(t *testing.T) {
 	for _, tc := range []struct {
 		name  string

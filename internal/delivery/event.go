@@ -31,8 +31,8 @@ func (t Type) String() string {
 	return "UNKNOWN"
 }
 
-// Event is one change as one handler sees it. Its objects are shared with every other reader of the store and are
-// read-only.
+// Event is one change as one handler sees it. Its objects are shared with every other reader of the
+// store and are read-only.
 type Event struct {
 	Type Type
 	// Old is the version that this handler saw last: nil when Added, the same as New when Resynced.
@@ -41,13 +41,15 @@ type Event struct {
 	New *store.Object
 	// Initial is set on what the informer's first list brought (client-go's isInInitialList).
 	Initial bool
-	// Coalesced is set when the event stands for more than one change, because the handler fell behind the change log.
+	// Coalesced is set when the event stands for more than one change, because the handler fell
+	// behind the change log.
 	Coalesced bool
-	// Missed is set on a Deleted event that no DELETED event of the server's told of: a relist did not have the object any
-	// more, or another one has its name (client-go's DeletedFinalStateUnknown).
+	// Missed is set on a Deleted event that no DELETED event of the server's told of: a relist did
+	// not have the object any more, or another one has its name (client-go's
+	// DeletedFinalStateUnknown).
 	Missed bool
-	// ResourceVersion is that of the change: New's, or for a Deleted event that of the deletion. 0 where it is not a
-	// number, or not known.
+	// ResourceVersion is that of the change: New's, or for a Deleted event that of the deletion. 0
+	// where it is not a number, or not known.
 	ResourceVersion uint64
 }
 

@@ -21,8 +21,8 @@ func (w *world) load(ctx context.Context, all []string) {
 	}
 }
 
-// TestSyncedUnderSteadyLoad: a handler that takes 10 ms, while two objects change every 5 ms, has synced when it has handled
-// what the first list brought, however far behind it is.
+// TestSyncedUnderSteadyLoad: a handler that takes 10 ms, while two objects change every 5 ms, has
+// synced when it has handled what the first list brought, however far behind it is.
 func TestSyncedUnderSteadyLoad(t *testing.T) {
 	const objects = 1000
 	for _, tc := range []struct {
@@ -76,8 +76,8 @@ func TestSyncedUnderSteadyLoad(t *testing.T) {
 	}
 }
 
-// TestResyncNowUnderSteadyLoad: a resync that is asked for begins soon, hands out what does not change, and nothing that is
-// older than what the handler has seen.
+// TestResyncNowUnderSteadyLoad: a resync that is asked for begins soon, hands out what does not
+// change, and nothing that is older than what the handler has seen.
 func TestResyncNowUnderSteadyLoad(t *testing.T) {
 	for _, cfg := range []store.Config{{}, {LogBytes: 1}, {LogBytes: 20 << 10}} {
 		synctest.Test(t, func(t *testing.T) {
@@ -125,7 +125,8 @@ func TestResyncNowUnderSteadyLoad(t *testing.T) {
 	}
 }
 
-// TestSweepOfNothing: an empty store is not looked at again and again; the sweep goes on when there is something.
+// TestSweepOfNothing: an empty store is not looked at again and again; the sweep goes on when there
+// is something.
 func TestSweepOfNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -157,7 +158,8 @@ RESYNC d/a 1→1 after 1h1m0s`)
 	})
 }
 
-// TestCloseAndRunTwice: a registration is run once and closed at any time, and doing either again does nothing.
+// TestCloseAndRunTwice: a registration is run once and closed at any time, and doing either again
+// does nothing.
 func TestCloseAndRunTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, store.Config{})
@@ -192,8 +194,9 @@ func TestCloseAndRunTwice(t *testing.T) {
 	})
 }
 
-// TestSyncedAfterWhatIsInHand: a handler has taken changes of one writer, and has handled the first of them, when the first list of another
-// writer turns out to have one of the others as well. It has synced when it has handled that one, and not later.
+// TestSyncedAfterWhatIsInHand: a handler has taken changes of one writer, and has handled the first
+// of them, when the first list of another writer turns out to have one of the others as well. It
+// has synced when it has handled that one, and not later.
 func TestSyncedAfterWhatIsInHand(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())

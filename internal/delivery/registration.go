@@ -11,30 +11,33 @@ import (
 	"github.com/weirproject/weir/internal/store"
 )
 
-// Func handles one event. It is called by one goroutine, one event at a time. Its context ends when the registration is
-// stopped; a Func that blocks should return then.
+// Func handles one event. It is called by one goroutine, one event at a time. Its context ends when
+// the registration is stopped; a Func that blocks should return then.
 type Func func(context.Context, Event)
 
 // Options say how a handler is served. The zero value works: every change, no resync.
 type Options struct {
 	// Name names the handler in errors and statistics.
 	Name string
-	// Resync is the period in which the handler is handed every object once more, spread evenly over it. 0 is off.
+	// Resync is the period in which the handler is handed every object once more, spread evenly
+	// over it. 0 is off.
 	Resync time.Duration
-	// Phase, in [0, 1), shifts where in the key space the first resync sweep starts, so that several handlers do not
-	// sweep the same objects at the same moment.
+	// Phase, in [0, 1), shifts where in the key space the first resync sweep starts, so that
+	// several handlers do not sweep the same objects at the same moment.
 	Phase float64
-	// Filter, if set, is asked about each version of an object; an object that starts to pass is Added, one that
-	// stops to is Deleted. It runs on the handler's goroutine and should decode nothing that it need not.
+	// Filter, if set, is asked about each version of an object; an object that starts to pass is
+	// Added, one that stops to is Deleted. It runs on the handler's goroutine and should decode
+	// nothing that it need not.
 	Filter func(*store.Object) bool
-	// ByUID makes every object, by its uid, a story of its own with an end, for handlers that may know the uid of an object
-	// that they were not told of. One that was deleted and created again under its key is Deleted (Missed, where no DELETED
-	// event told of it) and Added, in place of Updated; one that came and went while the handler was behind is Added and Deleted
-	// with its last version. What is kept for a handler that is behind then grows with each object that went, not only with
-	// each key: by its last version, and never by more than what changed.
+	// ByUID makes every object, by its uid, a story of its own with an end, for handlers that may
+	// know the uid of an object that they were not told of. One that was deleted and created again
+	// under its key is Deleted (Missed, where no DELETED event told of it) and Added, in place of
+	// Updated; one that came and went while the handler was behind is Added and Deleted with its
+	// last version. What is kept for a handler that is behind then grows with each object that
+	// went, not only with each key: by its last version, and never by more than what changed.
 	ByUID bool
-	// OnPanic is told of each panic of the handler (or its filter), which then goes on with the next event. It must
-	// not block. nil: the panic is only counted.
+	// OnPanic is told of each panic of the handler (or its filter), which then goes on with the
+	// next event. It must not block. nil: the panic is only counted.
 	OnPanic func(*PanicError)
 }
 
@@ -56,11 +59,12 @@ func (e *PanicError) Unwrap() error {
 	return err
 }
 
-// batchSize is how many changes are taken from the cursor at a time. It bounds what a registration holds of its own.
+// batchSize is how many changes are taken from the cursor at a time. It bounds what a registration
+// holds of its own.
 const batchSize = 128
 
-// Registration is one handler on a store. Make one with [New] and serve it with Run. All methods are safe for concurrent
-// use.
+// Registration is one handler on a store. Make one with [New] and serve it with Run. All methods
+// are safe for concurrent use.
 type Registration struct {
 	store  *store.Store
 	cursor *store.Cursor
@@ -89,9 +93,10 @@ const (
 	ended
 )
 
-// New registers a handler: from now on nothing is lost for it. Everything that the store holds now comes first, as
-// Added events. The registration does nothing until Run is called, and costs the store one old version per changed key
-// until Run has returned; so a registration that is never run must be Closed.
+// New registers a handler: from now on nothing is lost for it. Everything that the store holds now
+// comes first, as Added events. The registration does nothing until Run is called, and costs the
+// store one old version per changed key until Run has returned; so a registration that is never run
+// must be Closed.
 func New(s *store.Store, handle Func, opts Options) *Registration {
 	cursor := s.Cursor
 	if opts.ByUID {
@@ -109,8 +114,9 @@ func New(s *store.Store, handle Func, opts Options) *Registration {
 	}
 }
 
-// Run serves the handler until the context ends or Close is called, and returns after the handler has. The cursor is closed
-// then. A registration runs once: if it runs already, or has run or was closed, Run does nothing.
+// Run serves the handler until the context ends or Close is called, and returns after the handler
+// has. The cursor is closed then. A registration runs once: if it runs already, or has run or was
+// closed, Run does nothing.
 func (r *Registration) Run(ctx context.Context) {
 	ctx, ok := r.begin(ctx)
 	if !ok {
@@ -150,8 +156,8 @@ func (r *Registration) end() {
 	close(r.done)
 }
 
-// Close ends the registration: Run returns after the call that the handler may be in, for which Close does not wait, or is
-// never going to serve it. Closing again does nothing.
+// Close ends the registration: Run returns after the call that the handler may be in, for which
+// Close does not wait, or is never going to serve it. Closing again does nothing.
 func (r *Registration) Close() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -184,7 +190,8 @@ func (r *Registration) wait(ctx context.Context) bool {
 	return true
 }
 
-// deliverAll hands the handler a batch of changes, and notes as soon as it has handled what the first lists brought.
+// deliverAll hands the handler a batch of changes, and notes as soon as it has handled what the
+// first lists brought.
 func (r *Registration) deliverAll(ctx context.Context, changes []store.Change) {
 	owed := len(changes) - 1
 	for owed >= 0 && !changes[owed].Awaited {
@@ -257,15 +264,16 @@ func (r *Registration) recover(key string) {
 	}
 }
 
-// noteSynced closes synced if everything that there is to wait for was handled. unhandled is what is left of a batch.
+// noteSynced closes synced if everything that there is to wait for was handled. unhandled is what
+// is left of a batch.
 func (r *Registration) noteSynced(unhandled ...store.Change) {
 	if !r.HasSynced() && r.cursor.SyncedThrough(unhandled...) {
 		close(r.synced)
 	}
 }
 
-// Synced is closed once the handler has handled everything of the store's first sync: each object that was there, in that
-// version or a later one, whatever else keeps coming.
+// Synced is closed once the handler has handled everything of the store's first sync: each object
+// that was there, in that version or a later one, whatever else keeps coming.
 func (r *Registration) Synced() <-chan struct{} { return r.synced }
 
 // HasSynced reports whether Synced is closed.

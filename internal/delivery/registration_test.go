@@ -184,7 +184,8 @@ func TestPanicHurtsOnlyItsOwnCall(t *testing.T) {
 	})
 }
 
-// TestBlockedHandler is client-go issue 1326: what is pending for a handler that blocks is bounded by the distinct keys.
+// TestBlockedHandler is client-go issue 1326: what is pending for a handler that blocks is bounded
+// by the distinct keys.
 func TestBlockedHandler(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())

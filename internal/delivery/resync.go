@@ -17,8 +17,9 @@ func (r *Registration) resync(ctx context.Context) {
 	}
 }
 
-// resynced hands the handler an object once more. One whose change it has not been told of yet is left out: a handler must not
-// see a change after the version. It reports whether the handler was called.
+// resynced hands the handler an object once more. One whose change it has not been told of yet is
+// left out: a handler must not see a change after the version. It reports whether the handler was
+// called.
 func (r *Registration) resynced(ctx context.Context, o *store.Object) bool {
 	if !r.cursor.Saw(o) || r.opts.Filter != nil && !r.passes(o) {
 		return false
@@ -27,9 +28,10 @@ func (r *Registration) resynced(ctx context.Context, o *store.Object) bool {
 	return true
 }
 
-// ResyncNow asks for every object once more, without delay: the handler is handed them in turn with the changes that keep
-// coming, a batch of 128 of the one and then of the other. It does not wait. What is asked for while nothing of it has begun is
-// done once. An object that changes meanwhile comes with its change alone, and one that goes may still be handed out.
+// ResyncNow asks for every object once more, without delay: the handler is handed them in turn with
+// the changes that keep coming, a batch of 128 of the one and then of the other. It does not wait.
+// What is asked for while nothing of it has begun is done once. An object that changes meanwhile
+// comes with its change alone, and one that goes may still be handed out.
 func (r *Registration) ResyncNow() {
 	select {
 	case r.now <- struct{}{}:
@@ -45,7 +47,8 @@ type walk struct {
 
 func (w *walk) begin() { w.on, w.after = true, "" }
 
-// walkOn hands out the next batch of the resync that was asked for. It reports whether there was one.
+// walkOn hands out the next batch of the resync that was asked for. It reports whether there was
+// one.
 func (r *Registration) walkOn(ctx context.Context) bool {
 	w := &r.walk
 	if !w.on {

@@ -10,13 +10,13 @@ import (
 const (
 	// sweepTick is the shortest time between two batches of a sweep.
 	sweepTick = 5 * time.Millisecond
-	// sweepLate bounds what a late sweep makes up for at once. What a busy handler missed beyond it is not handed out
-	// as a burst later: the rest of the sweep moves back instead.
+	// sweepLate bounds what a late sweep makes up for at once. What a busy handler missed beyond it
+	// is not handed out as a burst later: the rest of the sweep moves back instead.
 	sweepLate = 20 * time.Millisecond
 )
 
-// sweep walks round the key space of a store, once per period, at a constant rate. It holds a position and no queue. It
-// is used by one goroutine.
+// sweep walks round the key space of a store, once per period, at a constant rate. It holds a
+// position and no queue. It is used by one goroutine.
 type sweep struct {
 	store  *store.Store
 	period time.Duration // 0: off
@@ -36,8 +36,8 @@ func newSweep(s *store.Store, period time.Duration, phase float64) *sweep {
 // start sets the clock.
 func (w *sweep) start(now time.Time) { w.at = now }
 
-// next is how long to sleep until an object is due. It reports false when the sweep is off, and while the store is empty or has
-// not synced: what ends that is a change, or signalled as one.
+// next is how long to sleep until an object is due. It reports false when the sweep is off, and
+// while the store is empty or has not synced: what ends that is a change, or signalled as one.
 func (w *sweep) next(now time.Time) (time.Duration, bool) {
 	if w.period == 0 {
 		return 0, false
@@ -71,7 +71,8 @@ func (w *sweep) due(now time.Time) iter.Seq[*store.Object] {
 	}
 }
 
-// hand yields the next batch of objects in key order, going on at the start of the key space behind its end.
+// hand yields the next batch of objects in key order, going on at the start of the key space behind
+// its end.
 func (w *sweep) hand(batch int, yield func(*store.Object) bool) {
 	snap := w.store.Snapshot()
 	if !w.began {

@@ -1,5 +1,5 @@
-// Package engine runs what an informer is made of: one store, the reflectors that write it and the handlers that are
-// served from it. The typed API and the drop-ins are faces of it.
+// Package engine runs what an informer is made of: one store, the reflectors that write it and the
+// handlers that are served from it. The typed API and the drop-ins are faces of it.
 package engine
 
 import (
@@ -76,7 +76,8 @@ func New(cfg Config) *Engine {
 // Store is the engine's store, to read from.
 func (e *Engine) Store() *store.Store { return e.store }
 
-// Reflect adds a reflector that fills the part of the store that scope names. It must be called before Run.
+// Reflect adds a reflector that fills the part of the store that scope names. It must be called
+// before Run.
 func (e *Engine) Reflect(src source.Source, scope store.Scope, selector string) {
 	m := &member{source: src, namespace: scope.Namespace, selector: selector}
 	cfg := e.cfg.Reflector
@@ -94,8 +95,9 @@ func (e *Engine) Reflect(src source.Source, scope store.Scope, selector string) 
 	e.members = append(e.members, m)
 }
 
-// Run lists, watches and serves handlers until ctx ends. It blocks. It returns nil then, or ErrHandlerStuck with the
-// names of the handlers that did not return in time; those go on by themselves and hold their goroutine until they do.
+// Run lists, watches and serves handlers until ctx ends. It blocks. It returns nil then, or
+// ErrHandlerStuck with the names of the handlers that did not return in time; those go on by
+// themselves and hold their goroutine until they do.
 func (e *Engine) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -163,8 +165,8 @@ func (e *Engine) end() error {
 	return nil
 }
 
-// Handle registers a handler: before, during or after the first sync. It is served from when the engine runs until it
-// is removed or the engine stops.
+// Handle registers a handler: before, during or after the first sync. It is served from when the
+// engine runs until it is removed or the engine stops.
 func (e *Engine) Handle(fn delivery.Func, opts delivery.Options) (*delivery.Registration, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -175,7 +177,8 @@ func (e *Engine) Handle(fn delivery.Func, opts delivery.Options) (*delivery.Regi
 	if opts.Name == "" {
 		opts.Name = fmt.Sprintf("%s handler %d", e.cfg.Name, e.serial)
 	}
-	// Multiples of the golden ratio lie as far from each other as they can, however many there come to be.
+	// Multiples of the golden ratio lie as far from each other as they can, however many there come
+	// to be.
 	const golden = 0.6180339887498949
 	shift := golden * float64(e.serial-1)
 	opts.Phase = shift - float64(int(shift))
@@ -187,7 +190,8 @@ func (e *Engine) Handle(fn delivery.Func, opts delivery.Options) (*delivery.Regi
 	return r, nil
 }
 
-// serve starts a handler's goroutine, which ends with the engine's context or by Remove. The lock is held.
+// serve starts a handler's goroutine, which ends with the engine's context or by Remove. The lock
+// is held.
 func (e *Engine) serve(r *delivery.Registration) {
 	ctx, cancel := context.WithCancel(e.run)
 	e.handlers[r] = cancel
@@ -197,8 +201,8 @@ func (e *Engine) serve(r *delivery.Registration) {
 	}()
 }
 
-// Remove ends a handler: its context ends, and it is called no more after the call that it may be in. It does not wait
-// for that; Registration.Done tells.
+// Remove ends a handler: its context ends, and it is called no more after the call that it may be
+// in. It does not wait for that; Registration.Done tells.
 func (e *Engine) Remove(r *delivery.Registration) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

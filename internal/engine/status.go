@@ -28,7 +28,8 @@ type member struct {
 func (m *member) run(ctx context.Context) {
 	// A reflector ends only with its context, and that is no news.
 	_ = m.reflector.Run(ctx)
-	// An idle connection holds two goroutines and its buffers: a stopped informer leaves nothing behind.
+	// An idle connection holds two goroutines and its buffers: a stopped informer leaves nothing
+	// behind.
 	if src, ok := m.source.(interface{ CloseIdleConnections() }); ok {
 		src.CloseIdleConnections()
 	}
@@ -77,15 +78,17 @@ func (e *Engine) Err() error {
 	return fmt.Errorf("%s: %w", e.cfg.Name, errors.Join(errs...))
 }
 
-// WaitForSync blocks until the first list of each reflector is in the store. When ctx ends first, the error is
-// ErrNotSynced with the context's error and, where there is one, what has kept the engine from it.
+// WaitForSync blocks until the first list of each reflector is in the store. When ctx ends first,
+// the error is ErrNotSynced with the context's error and, where there is one, what has kept the
+// engine from it.
 func (e *Engine) WaitForSync(ctx context.Context) error {
 	return e.explain(ctx, e.store.WaitSynced(ctx), ErrNotSynced)
 }
 
-// WaitForResourceVersion blocks until the store holds everything up to a resourceVersion, as a write returned it. With several
-// reflectors it blocks until each has come so far: one whose namespace or selector is quiet does with its next bookmark, which a
-// kube-apiserver sends about once a minute.
+// WaitForResourceVersion blocks until the store holds everything up to a resourceVersion, as a
+// write returned it. With several reflectors it blocks until each has come so far: one whose
+// namespace or selector is quiet does with its next bookmark, which a kube-apiserver sends about
+// once a minute.
 func (e *Engine) WaitForResourceVersion(ctx context.Context, rv string) error {
 	return e.explain(ctx, e.store.WaitResourceVersion(ctx, rv), fmt.Errorf("not at resourceVersion %s", rv))
 }

@@ -19,14 +19,15 @@ const (
 	detectFor   = 2 * time.Minute
 )
 
-// ByEnvironment reports whether KUBE_CACHE_MUTATION_DETECTOR turns detection on, as it does with client-go.
+// ByEnvironment reports whether KUBE_CACHE_MUTATION_DETECTOR turns detection on, as it does with
+// client-go.
 func ByEnvironment() bool {
 	on, _ := strconv.ParseBool(os.Getenv("KUBE_CACHE_MUTATION_DETECTOR"))
 	return on
 }
 
-// Detector compares what was handed out with copies. It keeps each value that was handed out, and a copy, for two minutes: its
-// bound is what is read in that time. Safe for concurrent use.
+// Detector compares what was handed out with copies. It keeps each value that was handed out, and a
+// copy, for two minutes: its bound is what is read in that time. Safe for concurrent use.
 type Detector struct {
 	fail func(key, what string)
 
@@ -40,7 +41,8 @@ type handedOut struct {
 	until time.Time
 }
 
-// New returns a detector that calls fail with the key of an object that was changed, and what in it; nil: it panics.
+// New returns a detector that calls fail with the key of an object that was changed, and what in
+// it; nil: it panics.
 func New(fail func(key, what string)) *Detector {
 	if fail == nil {
 		fail = func(key, what string) { panic(fmt.Sprintf("weir: shared object %s was changed: %s", key, what)) }
@@ -48,7 +50,8 @@ func New(fail func(key, what string)) *Detector {
 	return &Detector{fail: fail, seen: map[any]*handedOut{}}
 }
 
-// Add takes a value that is about to be handed out. What is no runtime.Object cannot be copied, and is not watched.
+// Add takes a value that is about to be handed out. What is no runtime.Object cannot be copied, and
+// is not watched.
 func (d *Detector) Add(key string, value any) {
 	object, ok := value.(runtime.Object)
 	if !ok {

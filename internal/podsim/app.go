@@ -74,7 +74,8 @@ func (p *Pods) app(i int) app {
 	}
 }
 
-// nameAlphabet is the alphabet of generated names in Kubernetes: no vowels, nothing that looks like another.
+// nameAlphabet is the alphabet of generated names in Kubernetes: no vowels, nothing that looks like
+// another.
 const nameAlphabet = "bcdfghjklmnpqrstvwxz2456789"
 
 const (

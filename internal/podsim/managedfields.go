@@ -12,8 +12,8 @@ import (
 // fields is a set of owned fields in the form that FieldsV1 gives it.
 type fields map[string]fields
 
-// fieldTemplates are the managedFields of all pods, each cut where the one pod's own value belongs: all pods
-// have the same fields.
+// fieldTemplates are the managedFields of all pods, each cut where the one pod's own value belongs:
+// all pods have the same fields.
 type fieldTemplates struct {
 	controller [2]string // around the owner's uid
 	kubelet    [2]string // around the pod's address
@@ -113,8 +113,8 @@ func controllerFields(pod *corev1.Pod) fields {
 	}
 }
 
-// containerFields leaves out what is owned inside env, ports, probes, resources and mounts: with it, the entry
-// would be larger than all the rest of the pod.
+// containerFields leaves out what is owned inside env, ports, probes, resources and mounts: with
+// it, the entry would be larger than all the rest of the pod.
 func containerFields() fields {
 	return owned("env", "image", "imagePullPolicy", "livenessProbe", "name", "ports", "readinessProbe", "resources",
 		"terminationMessagePath", "terminationMessagePolicy", "volumeMounts")

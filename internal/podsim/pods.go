@@ -1,8 +1,8 @@
-// Package podsim makes simulated pods for tests, demos and benchmarks: as large and as full as the pods of a
-// production cluster, and the same ones on every machine.
+// Package podsim makes simulated pods for tests, demos and benchmarks: as large and as full as the
+// pods of a production cluster, and the same ones on every machine.
 //
-// At 50,000 pods there are 200 namespaces, 2,500 apps of 20 replicas and 5,000 nodes; other sizes keep these
-// proportions. A pod is about 4.95 KB as protobuf.
+// At 50,000 pods there are 200 namespaces, 2,500 apps of 20 replicas and 5,000 nodes; other sizes
+// keep these proportions. A pod is about 4.95 KB as protobuf.
 package podsim
 
 import (
@@ -18,8 +18,8 @@ const (
 	podsPerNode      = 10
 )
 
-// Pods is a set of simulated pods. It holds no pod: each is made when it is asked for. A Pods is safe for
-// concurrent use.
+// Pods is a set of simulated pods. It holds no pod: each is made when it is asked for. A Pods is
+// safe for concurrent use.
 type Pods struct {
 	n    int
 	seed uint64
@@ -31,8 +31,8 @@ type Pods struct {
 	fields fieldTemplates
 }
 
-// New returns the set of n pods that belongs to seed. The same n and seed give the same pods everywhere; a
-// negative n counts as 0.
+// New returns the set of n pods that belongs to seed. The same n and seed give the same pods
+// everywhere; a negative n counts as 0.
 func New(n int, seed uint64) *Pods {
 	n = max(n, 0)
 	p := &Pods{
@@ -51,9 +51,9 @@ func New(n int, seed uint64) *Pods {
 // Len is the number of pods.
 func (p *Pods) Len() int { return p.n }
 
-// Pod makes pod i, 0 ≤ i < Len; any other i panics. The pod is the caller's own. It has no resourceVersion and,
-// like an object from a typed client, no kind and no apiVersion. Names are unique within a namespace and uids
-// within the set. Neighbours in i are replicas of one app.
+// Pod makes pod i, 0 ≤ i < Len; any other i panics. The pod is the caller's own. It has no
+// resourceVersion and, like an object from a typed client, no kind and no apiVersion. Names are
+// unique within a namespace and uids within the set. Neighbours in i are replicas of one app.
 func (p *Pods) Pod(i int) *corev1.Pod {
 	if i < 0 || i >= p.n {
 		panic(fmt.Sprintf("podsim: pod %d of %d", i, p.n))
@@ -90,7 +90,8 @@ func (p *Pods) Nodes() []string {
 	return out
 }
 
-// Streams of random numbers: one for each app and one for each pod, so that a pod can be made alone.
+// Streams of random numbers: one for each app and one for each pod, so that a pod can be made
+// alone.
 const (
 	appStream uint64 = 1 << 62
 	podStream uint64 = 1 << 63

@@ -26,7 +26,8 @@ func Bytes(n int64) string { return scaled(float64(n), []string{"B", "KB", "MB",
 // Seconds writes a time: 1.62 s, 480 ns.
 func Seconds(s float64) string { return scaled(s*1e9, []string{"ns", "µs", "ms", "s"}) }
 
-// Number writes v with three digits that mean something, and no fraction from 100 on: 0.0512, 1.05, 480.
+// Number writes v with three digits that mean something, and no fraction from 100 on: 0.0512, 1.05,
+// 480.
 func Number(v float64) string {
 	switch {
 	case v == 0:
@@ -42,7 +43,8 @@ func Number(v float64) string {
 	return strconv.FormatFloat(v, 'f', min(digits, 6), 64)
 }
 
-// scaled writes v in the largest of the units in which it is at least 1; each is 1,000 of the one before.
+// scaled writes v in the largest of the units in which it is at least 1; each is 1,000 of the one
+// before.
 func scaled(v float64, units []string) string {
 	i := 0
 	for ; math.Abs(v) >= 999.5 && i < len(units)-1; i++ {

@@ -5,7 +5,8 @@ import "time"
 const (
 	// maxRetryAfter bounds how long a server, or what pretends to be one, can put us off.
 	maxRetryAfter = 2 * time.Minute
-	// aheadRetry is the wait after ErrAhead when the server gives none: what kube-apiserver asks for.
+	// aheadRetry is the wait after ErrAhead when the server gives none: what kube-apiserver asks
+	// for.
 	aheadRetry = time.Second
 )
 

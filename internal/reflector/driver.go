@@ -16,8 +16,8 @@ import (
 	"github.com/weirproject/weir/internal/wire"
 )
 
-// driver performs the actions of step, one after another, in the goroutine of Run. At most one stream is open at a
-// time.
+// driver performs the actions of step, one after another, in the goroutine of Run. At most one
+// stream is open at a time.
 type driver struct {
 	r   *Reflector
 	ctx context.Context // of Run
@@ -53,7 +53,8 @@ type driver struct {
 	fatal   error // the store is closed, or the writer removed
 }
 
-// perform does those of a step's actions that are done at once, and returns the one that is not: nil without one.
+// perform does those of a step's actions that are done at once, and returns the one that is not:
+// nil without one.
 func (d *driver) perform(actions []action) (ask action) {
 	for _, a := range actions {
 		if d.now(a) {
@@ -164,7 +165,8 @@ func (d *driver) read() input {
 	return d.failed(errors.New("nothing is under way")) // no step leaves this
 }
 
-// close ends the request under way, if there is one. It returns what a probe has broken it off for, or nil.
+// close ends the request under way, if there is one. It returns what a probe has broken it off for,
+// or nil.
 func (d *driver) close() (found *input) {
 	if d.initial != nil {
 		d.initial.timer.Stop()
@@ -236,7 +238,8 @@ func (d *driver) openList(phase Phase, o source.ListOptions) input {
 	return input{kind: inOpened, rv: list.Meta().ResourceVersion, empty: d.itemErr == io.EOF}
 }
 
-// asks notes that the state is asked for: what is found out from now on about restores is news to it.
+// asks notes that the state is asked for: what is found out from now on about restores is news to
+// it.
 func (d *driver) asks() {
 	d.asked = d.r.cfg.Server.found()
 	d.r.w.Asks()
@@ -301,8 +304,8 @@ func (d *driver) noteVersion() {
 // errUnwanted is readMeta's for what Config.Keep does not want.
 var errUnwanted = errors.New("the object is not wanted")
 
-// readMeta reads an object's metadata into d.meta, and returns the object as the store holds it. With errUnwanted there is only the
-// metadata.
+// readMeta reads an object's metadata into d.meta, and returns the object as the store holds it.
+// With errUnwanted there is only the metadata.
 func (d *driver) readMeta(enc wire.Encoding, object []byte) ([]byte, error) {
 	want, keep := d.r.cfg.Encoding, d.r.cfg.Keep
 	if keep != nil {
@@ -343,7 +346,8 @@ func (d *driver) write(t wire.EventType, object []byte) error {
 	return d.r.w.Put(&d.meta, object)
 }
 
-// ownerError is an error of Config.Take: the owner refuses the object, and would refuse it in a list as well.
+// ownerError is an error of Config.Take: the owner refuses the object, and would refuse it in a
+// list as well.
 type ownerError struct{ error }
 
 func refused(err error) error {
@@ -353,8 +357,8 @@ func refused(err error) error {
 	return ownerError{err}
 }
 
-// taken counts an object that could not be taken: it is skipped, the others go on. offset is where it ended in its
-// body.
+// taken counts an object that could not be taken: it is skipped, the others go on. offset is where
+// it ended in its body.
 func (d *driver) taken(err error, offset int64) {
 	d.dirty = true
 	if err == nil {

@@ -11,8 +11,8 @@ import (
 // maxBatch bounds how many events are applied between two looks at the state machine.
 const maxBatch = 128
 
-// openWatch opens a WATCH. The deadline of its initial events runs from the request on, since an answer may have to wait as
-// well.
+// openWatch opens a WATCH. The deadline of its initial events runs from the request on, since an
+// answer may have to wait as well.
 func (d *driver) openWatch(a openWatch) input {
 	d.phase = Watching
 	switch {
@@ -42,8 +42,9 @@ func (d *driver) openWatch(a openWatch) input {
 	return input{kind: inOpened}
 }
 
-// flush makes what was put visible, and tells the writer how current it is. It is called before each wait for the network, so
-// that no event waits for the next one, not even when the next one is half here.
+// flush makes what was put visible, and tells the writer how current it is. It is called before
+// each wait for the network, so that no event waits for the next one, not even when the next one is
+// half here.
 func (d *driver) flush() {
 	if !d.dirty {
 		return
@@ -139,8 +140,8 @@ func (d *driver) apply(event wire.Event) {
 	d.taken(err, d.watch.Offset())
 }
 
-// leave takes the event of an object that Config.Keep does not want. One that exists ends what is held under its name: that was another
-// object, and its end may not have been told.
+// leave takes the event of an object that Config.Keep does not want. One that exists ends what is
+// held under its name: that was another object, and its end may not have been told.
 func (d *driver) leave(event wire.Event) error {
 	d.others++
 	if event.Type == wire.Deleted {
@@ -165,12 +166,13 @@ func (d *driver) bookmark(object []byte) input {
 	return input{kind: inBookmark, rv: string(d.meta.ResourceVersion), final: final, damaged: d.damaged}
 }
 
-// initialStep is by how much an event prolongs the wait for the end of the initial events that may as well be a change. A server
-// sends initial events faster than that.
+// initialStep is by how much an event prolongs the wait for the end of the initial events that may
+// as well be a change. A server sends initial events faster than that.
 const initialStep = time.Millisecond
 
-// initialEvents waits for the bookmark that ends the initial events of a watch. A server that does not know of them sends the state
-// and then its changes, and never the bookmark. Its timer is stopped by whoever closes the watch.
+// initialEvents waits for the bookmark that ends the initial events of a watch. A server that does
+// not know of them sends the state and then its changes, and never the bookmark. Its timer is
+// stopped by whoever closes the watch.
 type initialEvents struct {
 	deadline time.Duration
 	timer    *time.Timer
@@ -182,8 +184,8 @@ func awaitInitial(deadline time.Duration, late func()) *initialEvents {
 	return &initialEvents{deadline: deadline, timer: time.AfterFunc(deadline, late), until: time.Now().Add(deadline)}
 }
 
-// came notes an event. The state comes as ADDED events in the order of keys, so most of them are older than one that came before. What is
-// newer than all before it may be a change.
+// came notes an event. The state comes as ADDED events in the order of keys, so most of them are
+// older than one that came before. What is newer than all before it may be a change.
 func (i *initialEvents) came(t wire.EventType, rv []byte) {
 	switch {
 	case t == wire.Added && (len(i.newest) == 0 || older(string(rv), string(i.newest))):

@@ -12,8 +12,9 @@ import (
 	"github.com/weirproject/weir/internal/wire"
 )
 
-// What stops a reflector from being current. Every Status.Err is an *Error of which errors.Is finds exactly one of
-// these, and errors.As whatever caused it. None of them ends a reflector: it tries on.
+// What stops a reflector from being current. Every Status.Err is an *Error of which errors.Is finds
+// exactly one of these, and errors.As whatever caused it. None of them ends a reflector: it tries
+// on.
 var (
 	// ErrUnauthorized: the server does not accept our credentials (401).
 	ErrUnauthorized = errors.New("unauthorized")
@@ -21,13 +22,16 @@ var (
 	ErrForbidden = errors.New("forbidden")
 	// ErrUnknownResource: the server has no such resource (404, 405), or not yet.
 	ErrUnknownResource = errors.New("the server has no such resource")
-	// ErrRejected: the server refuses the request as it stands (400, 406, 422): mostly a field selector.
+	// ErrRejected: the server refuses the request as it stands (400, 406, 422): mostly a field
+	// selector.
 	ErrRejected = errors.New("the server refuses the request")
 	// ErrTooManyRequests: the server asks for patience (429).
 	ErrTooManyRequests = errors.New("the server asks to try later")
-	// ErrExpired: the server no longer has the changes since our resourceVersion, or the revision of a list (410).
+	// ErrExpired: the server no longer has the changes since our resourceVersion, or the revision
+	// of a list (410).
 	ErrExpired = errors.New("the resource version is too old")
-	// ErrAhead: the server has not reached the resourceVersion that was asked for (504 ResourceVersionTooLarge).
+	// ErrAhead: the server has not reached the resourceVersion that was asked for (504
+	// ResourceVersionTooLarge).
 	ErrAhead = errors.New("the server is behind the resource version")
 	// ErrServer: the server, or a proxy before it, failed (any other 5xx).
 	ErrServer = errors.New("the server failed")
@@ -41,11 +45,12 @@ var (
 	ErrNoBookmark = errors.New("the server sent no bookmark after the initial events")
 	// ErrEnded: the server ends watches as soon as they begin.
 	ErrEnded = errors.New("the server ends watches at once")
-	// ErrSilent: nothing was heard on an open watch for longer than a server leaves it without a bookmark, and the server did not
-	// answer when it was asked. How old what is held may be is in Status.Heard.
+	// ErrSilent: nothing was heard on an open watch for longer than a server leaves it without a
+	// bookmark, and the server did not answer when it was asked. How old what is held may be is in
+	// Status.Heard.
 	ErrSilent = errors.New("nothing is heard from the server")
-	// ErrWentBack: the server is at an older resourceVersion than it once told: it was restored from a backup, or it is
-	// another one.
+	// ErrWentBack: the server is at an older resourceVersion than it once told: it was restored
+	// from a backup, or it is another one.
 	ErrWentBack = errors.New("the server went back in time")
 )
 
@@ -90,7 +95,8 @@ func kindOf(err error) error {
 		return kindOfStatus(status)
 	}
 	if _, ok := errors.AsType[*source.RequestError](err); ok {
-		// Also where wire saw the stream break inside an object: the offset is not what matters then.
+		// Also where wire saw the stream break inside an object: the offset is not what matters
+		// then.
 		if errors.Is(err, source.ErrMediaType) {
 			return ErrMalformed
 		}

@@ -17,7 +17,8 @@ import (
 	"github.com/weirproject/weir/internal/wire"
 )
 
-// A store is kept level with a server, and what stops it from being current is an error that can be tested for.
+// A store is kept level with a server, and what stops it from being current is an error that can be
+// tested for.
 func Example() {
 	denied := true
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -7,8 +7,9 @@ import (
 	"time"
 )
 
-// answers is a server whose faults stay: what it answers to each kind of request, for ever. The oracle of the tests below is not what step
-// does but what must follow from it: whatever keeps failing ends in a LIST, 429 aside.
+// answers is a server whose faults stay: what it answers to each kind of request, for ever. The
+// oracle of the tests below is not what step does but what must follow from it: whatever keeps
+// failing ends in a LIST, 429 aside.
 type answers struct {
 	version, list, page, newest, reaches, watch, initial string
 }
@@ -23,7 +24,8 @@ var watchAnswers = []string{
 // newestAnswers are the answers to a question for the newest resourceVersion.
 var newestAnswers = []string{"same", "newer", "older", "none", "opaque", "http-400", "http-403", "http-404", "http-500", "refused", "too-large", "http-429"}
 
-// TestWatchThatKeepsFailingBecomesAList explores every server whose WATCH and whose probe have a fault that stays.
+// TestWatchThatKeepsFailingBecomesAList explores every server whose WATCH and whose probe have a
+// fault that stays.
 func TestWatchThatKeepsFailingBecomesAList(t *testing.T) {
 	for _, mode := range []Mode{Auto, List, Pages, WatchList} {
 		for _, watch := range watchAnswers {
@@ -39,8 +41,8 @@ func TestWatchThatKeepsFailingBecomesAList(t *testing.T) {
 	}
 }
 
-// TestListComesInEachForm explores every server whose LISTs have a fault that stays: each form is tried, for there may be one that
-// works, and the watch is tried again where it may have recovered.
+// TestListComesInEachForm explores every server whose LISTs have a fault that stays: each form is
+// tried, for there may be one that works, and the watch is tried again where it may have recovered.
 func TestListComesInEachForm(t *testing.T) {
 	faults := []string{"http-400", "http-422", "http-500", "http-503", "http-504", "malformed", "open malformed", "open truncated", "open broken-off"}
 	for _, mode := range []Mode{Auto, List, Pages, WatchList} {
@@ -83,7 +85,8 @@ func count(list []string, what string) (n int) {
 // mostRequests is in how many requests it must have come.
 const mostRequests = 60
 
-// explore runs the reflector from a state that is current to rv, until done is content with what was asked for.
+// explore runs the reflector from a state that is current to rv, until done is content with what
+// was asked for.
 func (a answers) explore(t *testing.T, mode Mode, rv string, done func(n int, asked []string) bool) {
 	t.Helper()
 	cfg := Config{Mode: mode}.withDefaults()

@@ -54,8 +54,8 @@ func ahead() http.HandlerFunc {
 	return deny(504, "1", metav1.StatusCause{Type: metav1.CauseTypeResourceVersionTooLarge})
 }
 
-// TestWentBack restores the server from a backup: its older versions are the truth. A watch of a version in its future is silent, so a
-// probe finds out.
+// TestWentBack restores the server from a backup: its older versions are the truth. A watch of a
+// version in its future is silent, so a probe finds out.
 func TestWentBack(t *testing.T) {
 	inWorld(t, listed, func(w *world) {
 		w.run(w.list("100", "a@91=new", "b@92", "c@50"), w.events("brokenLists"), w.events(),
@@ -72,7 +72,8 @@ func TestWentBack(t *testing.T) {
 	})
 }
 
-// TestLagging refuses a list of a replica that lags behind: an object deleted since would come back.
+// TestLagging refuses a list of a replica that lags behind: an object deleted since would come
+// back.
 func TestLagging(t *testing.T) {
 	inWorld(t, Config{Mode: List, Consistency: Any}, func(w *world) {
 		cursor := w.store.Cursor()
@@ -211,7 +212,8 @@ func TestOtherEncoding(t *testing.T) {
 	})
 }
 
-// TestDamagedOnTheWay lists for an object of a watch that cannot be read. Then nothing is wrong any more.
+// TestDamagedOnTheWay lists for an object of a watch that cannot be read. Then nothing is wrong any
+// more.
 func TestDamagedOnTheWay(t *testing.T) {
 	inWorld(t, listed, func(w *world) {
 		w.run(w.list("10", "a@1"), w.events("~@11", "~a@12"), w.list("13", "a@12", "b@11"), w.events())
@@ -252,7 +254,8 @@ func TestTranscode(t *testing.T) {
 	})
 }
 
-// TestSilentWatch asks the server of a watch that brings nothing for longer than a server leaves one without a bookmark.
+// TestSilentWatch asks the server of a watch that brings nothing for longer than a server leaves
+// one without a bookmark.
 func TestSilentWatch(t *testing.T) {
 	inWorld(t, listed, func(w *world) {
 		w.run(w.list("10", "a@1"), w.events("~a@11"), w.list("11/more", "a@11"), w.list("15/more", "a@11"), w.events(), deny(503, ""), w.list("16", "a@16"), w.events())

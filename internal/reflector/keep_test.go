@@ -14,7 +14,8 @@ func notOthers(m *wire.Meta) bool {
 	return string(text) != "other"
 }
 
-// TestKeep holds what is wanted, by lists, events and initial events, and goes on behind what is not.
+// TestKeep holds what is wanted, by lists, events and initial events, and goes on behind what is
+// not.
 func TestKeep(t *testing.T) {
 	inWorld(t, Config{Mode: List, Keep: notOthers}, func(w *world) {
 		w.run(w.list("10", "a@1", "b@2=other", "c@3"),
@@ -38,8 +39,9 @@ func TestKeep(t *testing.T) {
 	})
 }
 
-// TestKeepNamesakes: an object that is not wanted takes the name of one that is held, by an event, a list or a list that follows 410, and the
-// reverse. What is told of an object that was there before does no harm.
+// TestKeepNamesakes: an object that is not wanted takes the name of one that is held, by an event,
+// a list or a list that follows 410, and the reverse. What is told of an object that was there
+// before does no harm.
 func TestKeepNamesakes(t *testing.T) {
 	inWorld(t, Config{Mode: List, Keep: notOthers}, func(w *world) {
 		w.run(w.list("10", "a@1", "b@2", "c@3", "d@4=other", "e@5"),
@@ -54,8 +56,8 @@ func TestKeepNamesakes(t *testing.T) {
 	})
 }
 
-// TestKeepMissed: of the end of what has given its name to an object that is not wanted nobody told, whether a list, initial events or an event show
-// it. Of another's a DELETED event did.
+// TestKeepMissed: of the end of what has given its name to an object that is not wanted nobody
+// told, whether a list, initial events or an event show it. Of another's a DELETED event did.
 func TestKeepMissed(t *testing.T) {
 	for _, mode := range []Mode{List, WatchList} {
 		inWorld(t, Config{Mode: mode, Keep: notOthers}, func(w *world) {

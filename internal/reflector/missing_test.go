@@ -7,11 +7,13 @@ import (
 	"time"
 )
 
-// TestServedAgain has a server that does not serve the resource for a while, as a version of a custom resource that is switched off and on.
-// The reflector is current soon after it is served again, whatever else goes wrong then.
+// TestServedAgain has a server that does not serve the resource for a while, as a version of a
+// custom resource that is switched off and on. The reflector is current soon after it is served
+// again, whatever else goes wrong then.
 func TestServedAgain(t *testing.T) {
 	const soon = 2 * time.Second
-	// Each returns what is answered instead, to the nth request since the resource is served again; nil: nothing.
+	// Each returns what is answered instead, to the nth request since the resource is served again;
+	// nil: nothing.
 	after := map[string]func(w *world, n int) http.HandlerFunc{
 		"well": func(*world, int) http.HandlerFunc { return nil },
 		"storage initializing": func(_ *world, n int) http.HandlerFunc {
@@ -118,7 +120,8 @@ func (w *world) held(cut chan struct{}, events ...string) http.HandlerFunc {
 	}
 }
 
-// TestMissingForLong counts the requests for a resource that does not come back: two a second at first, one in 2.5 s at most after a minute or so.
+// TestMissingForLong counts the requests for a resource that does not come back: two a second at
+// first, one in 2.5 s at most after a minute or so.
 func TestMissingForLong(t *testing.T) {
 	for _, mode := range []Mode{List, WatchList} {
 		for _, jitter := range []float64{0, 0.999} {
@@ -168,8 +171,9 @@ func TestNeverWatched(t *testing.T) {
 	})
 }
 
-// TestExpiredAfterFailures has a server that failed for a while, and then tells that it no longer has the changes: what failed before does
-// not put the list off. It is put off where a list was no help.
+// TestExpiredAfterFailures has a server that failed for a while, and then tells that it no longer
+// has the changes: what failed before does not put the list off. It is put off where a list was no
+// help.
 func TestExpiredAfterFailures(t *testing.T) {
 	inWorld(t, listed, func(w *world) {
 		w.run(w.list("100", "a@91"), deny(500, ""), deny(500, ""), w.events("error@410"), w.list("200", "a@191"),
@@ -180,7 +184,8 @@ func TestExpiredAfterFailures(t *testing.T) {
 	})
 }
 
-// TestCaughtUpAfterFailures has a server that failed for a while, and then was found behind and has caught up: it is listed soon.
+// TestCaughtUpAfterFailures has a server that failed for a while, and then was found behind and has
+// caught up: it is listed soon.
 func TestCaughtUpAfterFailures(t *testing.T) {
 	inWorld(t, listed, func(w *world) {
 		w.run(w.list("100", "a@91"), deny(500, ""), deny(500, ""), ahead(), w.list("120/more", "a@91"), w.list("120", "a@111"), w.events())

@@ -12,8 +12,9 @@ import (
 	"github.com/weirproject/weir/internal/store"
 )
 
-// TestAgainstModel lives through hours of faults with a server that changes all the time: whatever happened, the store
-// is level with the server a little after the faults have ended, and what a cursor was told adds up to it.
+// TestAgainstModel lives through hours of faults with a server that changes all the time: whatever
+// happened, the store is level with the server a little after the faults have ended, and what a
+// cursor was told adds up to it.
 func TestAgainstModel(t *testing.T) {
 	for seed := range uint64(16) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -86,7 +87,8 @@ func follow(s *store.Store) *follower { return &follower{s.Cursor(), map[string]
 
 func (f *follower) close() { f.cursor.Close() }
 
-// equal reads all there is, checks that each change begins with what was seen last, and compares the end.
+// equal reads all there is, checks that each change begins with what was seen last, and compares
+// the end.
 func (f *follower) equal(t *testing.T, want string) {
 	t.Helper()
 	buf := make([]store.Change, 64)

@@ -15,8 +15,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// model is an API server that keeps its promises, in between faults: a revisioned map with a log, pages of one revision,
-// compaction, bookmarks once a minute, and a way back in time.
+// model is an API server that keeps its promises, in between faults: a revisioned map with a log,
+// pages of one revision, compaction, bookmarks once a minute, and a way back in time.
 type model struct {
 	w *world
 
@@ -90,7 +90,8 @@ func (m *model) compact() {
 	clear(m.pages)
 }
 
-// restore goes back to what objects and rv were; with all connections broken, as a server that is stopped for it.
+// restore goes back to what objects and rv were; with all connections broken, as a server that is
+// stopped for it.
 func (m *model) restore(objects map[string]int, rv int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

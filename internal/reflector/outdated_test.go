@@ -14,8 +14,9 @@ func (w *world) beside(claim uint8, cfg Config) *world {
 	return other
 }
 
-// TestOutdated has the server restored to 60 and go on. One of two reflectors of a store finds out, since its connection breaks. The other
-// has a watch that stays open and silent, of a version that the server has come to again: nothing tells it that b is gone.
+// TestOutdated has the server restored to 60 and go on. One of two reflectors of a store finds out,
+// since its connection breaks. The other has a watch that stays open and silent, of a version that
+// the server has come to again: nothing tells it that b is gone.
 func TestOutdated(t *testing.T) {
 	for _, mode := range []Mode{List, WatchList} {
 		t.Run(mode.String(), func(t *testing.T) {
@@ -44,7 +45,8 @@ func TestOutdated(t *testing.T) {
 	}
 }
 
-// TestOutdatedWhileWaiting has the server's way back found by another reflector while the next watch waits: a list comes in its place.
+// TestOutdatedWhileWaiting has the server's way back found by another reflector while the next
+// watch waits: a list comes in its place.
 func TestOutdatedWhileWaiting(t *testing.T) {
 	inWorld(t, Config{Mode: List}, func(w *world) {
 		w.run(w.list("100", "b@92", "c@50"), deny(500, ""), w.list("110", "c@50"), w.events())

@@ -8,15 +8,18 @@ import (
 )
 
 const (
-	// probeTimeout bounds a question for the newest resourceVersion. kube-apiserver answers within 3 s, or says that it cannot.
+	// probeTimeout bounds a question for the newest resourceVersion. kube-apiserver answers within
+	// 3 s, or says that it cannot.
 	probeTimeout = 10 * time.Second
-	// probeTimeoutMax bounds what the limit grows to: kube-apiserver gives a request up within a minute.
+	// probeTimeoutMax bounds what the limit grows to: kube-apiserver gives a request up within a
+	// minute.
 	probeTimeoutMax = time.Minute
 )
 
-// probeLimit is how long a server may take to answer a question for its newest resourceVersion. Whoever asked in vain waits twice as long
-// the next time: a way that is slow all the time would else answer none. A list that was answered tells how slow the way is. The zero value is
-// ready. It is safe for concurrent use.
+// probeLimit is how long a server may take to answer a question for its newest resourceVersion.
+// Whoever asked in vain waits twice as long the next time: a way that is slow all the time would
+// else answer none. A list that was answered tells how slow the way is. The zero value is ready. It
+// is safe for concurrent use.
 type probeLimit struct {
 	mu   sync.Mutex
 	more time.Duration // than probeTimeout; <= probeTimeoutMax - probeTimeout

@@ -23,7 +23,8 @@ func (s *slow) NewestVersion(ctx context.Context, _ string) (string, error) {
 	}
 }
 
-// TestProbeLimit asks a server whose answers take longer than an answer should: the questions must come to one in the end.
+// TestProbeLimit asks a server whose answers take longer than an answer should: the questions must
+// come to one in the end.
 func TestProbeLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		source := &slow{takes: 29 * time.Second}
@@ -53,7 +54,8 @@ func TestProbeLimit(t *testing.T) {
 				t.Errorf("waited %v: %v, want %d s", waited, err, want)
 			}
 		}
-		// A list that came at once says that it is the question that is not answered; one that did not, how slow all is.
+		// A list that came at once says that it is the question that is not answered; one that did
+		// not, how slow all is.
 		for _, listed := range []struct{ took, limit time.Duration }{{time.Second, 10 * time.Second}, {25 * time.Second, 50 * time.Second}, {time.Hour, time.Minute}} {
 			r.probeLimit.listed(listed.took)
 			if waited, _ := ask(t.Context()); waited != listed.limit {

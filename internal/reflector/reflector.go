@@ -10,7 +10,8 @@ import (
 	"github.com/weirproject/weir/internal/store"
 )
 
-// Reflector keeps one writer of a store equal to what one source has. All its methods are safe for concurrent use.
+// Reflector keeps one writer of a store equal to what one source has. All its methods are safe for
+// concurrent use.
 type Reflector struct {
 	src  source.Source
 	w    *store.Writer
@@ -25,8 +26,8 @@ type Reflector struct {
 	running bool
 }
 
-// New makes a reflector. The writer belongs to it until Run has returned. A writer that was used before is resumed at its
-// resourceVersion.
+// New makes a reflector. The writer belongs to it until Run has returned. A writer that was used
+// before is resumed at its resourceVersion.
 func New(src source.Source, w *store.Writer, cfg Config) *Reflector {
 	return &Reflector{
 		src: src, w: w, cfg: cfg.withDefaults(),
@@ -42,17 +43,18 @@ func (r *Reflector) Status() Status {
 	return r.status
 }
 
-// Changed is closed at the next transition. Take the channel before the Status, so that nothing is missed between.
+// Changed is closed at the next transition. Take the channel before the Status, so that nothing is
+// missed between.
 func (r *Reflector) Changed() <-chan struct{} {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.changed
 }
 
-// Run lists and watches until ctx ends, and returns its cause. Nothing that a server does ends it; a store that is closed
-// (store.ErrClosed), a writer that is removed (store.ErrWriterRemoved) and a Run under way (ErrRunning) do. It blocks. When it
-// returns, its request is over, its timers are stopped, and what came of a list broken off is kept. It may be run
-// again.
+// Run lists and watches until ctx ends, and returns its cause. Nothing that a server does ends it;
+// a store that is closed (store.ErrClosed), a writer that is removed (store.ErrWriterRemoved) and a
+// Run under way (ErrRunning) do. It blocks. When it returns, its request is over, its timers are
+// stopped, and what came of a list broken off is kept. It may be run again.
 func (r *Reflector) Run(ctx context.Context) error {
 	r.mu.Lock()
 	if r.running {
@@ -90,12 +92,14 @@ func (r *Reflector) Run(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
-// newestVersion asks for the server's newest resourceVersion, and waits for it as long as is sensible by now.
+// newestVersion asks for the server's newest resourceVersion, and waits for it as long as is
+// sensible by now.
 func (r *Reflector) newestVersion(ctx context.Context, reaches string) (string, error) {
 	return r.probeLimit.within(ctx, func(ctx context.Context) (string, error) { return r.src.NewestVersion(ctx, reaches) })
 }
 
-// publish makes the state the Status, and tells of it if it is another one in more than its resourceVersion.
+// publish makes the state the Status, and tells of it if it is another one in more than its
+// resourceVersion.
 func (r *Reflector) publish(before, s state, ask action) {
 	r.mu.Lock()
 	st := &r.status
@@ -161,8 +165,8 @@ func (r *Reflector) heard() {
 	r.mu.Unlock()
 }
 
-// answered notes that the server has answered while a watch stands. That watches end at once is over then, though nobody is told of it
-// before something happens.
+// answered notes that the server has answered while a watch stands. That watches end at once is
+// over then, though nobody is told of it before something happens.
 func (r *Reflector) answered() {
 	r.mu.Lock()
 	defer r.mu.Unlock()

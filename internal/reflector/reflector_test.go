@@ -81,8 +81,8 @@ func TestWatchList(t *testing.T) {
 	})
 }
 
-// TestSlowInitialEvents gives them all the time they need, as long as they come. They come in the order of keys, changes in that of
-// resourceVersions.
+// TestSlowInitialEvents gives them all the time they need, as long as they come. They come in the
+// order of keys, changes in that of resourceVersions.
 func TestSlowInitialEvents(t *testing.T) {
 	inWorld(t, Config{Mode: WatchList}, func(w *world) {
 		w.run(func(rw http.ResponseWriter, r *http.Request) {
@@ -100,7 +100,8 @@ func TestSlowInitialEvents(t *testing.T) {
 	})
 }
 
-// TestChangesAreNoInitialEvents notices a server that does not know of initial events, however much it has to tell.
+// TestChangesAreNoInitialEvents notices a server that does not know of initial events, however much
+// it has to tell.
 func TestChangesAreNoInitialEvents(t *testing.T) {
 	inWorld(t, Config{Mode: WatchList}, func(w *world) {
 		w.run(func(rw http.ResponseWriter, r *http.Request) {
@@ -156,7 +157,8 @@ func changesOf(c *store.Cursor) (n int) {
 	}
 }
 
-// TestRelist lists anew after 410, as an ERROR event and as an answer: what is unchanged is no event.
+// TestRelist lists anew after 410, as an ERROR event and as an answer: what is unchanged is no
+// event.
 func TestRelist(t *testing.T) {
 	for _, mode := range []Mode{List, WatchList} {
 		inWorld(t, Config{Mode: mode}, func(w *world) {
@@ -248,7 +250,8 @@ func TestResume(t *testing.T) {
 	})
 }
 
-// TestReplayedEvents takes nothing from a server that sends again what was before the watch, and is not less current for it.
+// TestReplayedEvents takes nothing from a server that sends again what was before the watch, and is
+// not less current for it.
 func TestReplayedEvents(t *testing.T) {
 	inWorld(t, listed, func(w *world) {
 		w.run(w.list("10", "a@7"), w.events("~a@5", "bookmark@12", "~a@6"))
@@ -271,7 +274,8 @@ func TestHalfAnEvent(t *testing.T) {
 	})
 }
 
-// TestBlockedCursor updates one object much more often than the log holds, while a cursor is never read.
+// TestBlockedCursor updates one object much more often than the log holds, while a cursor is never
+// read.
 func TestBlockedCursor(t *testing.T) {
 	const updates = 5000
 	inWorld(t, listed, func(w *world) {

@@ -1,7 +1,7 @@
 package reflector
 
-// older reports whether resourceVersion a is older than b. Versions are decimal integers that only grow; one that is not,
-// or is missing, is not known to be older than anything.
+// older reports whether resourceVersion a is older than b. Versions are decimal integers that only
+// grow; one that is not, or is missing, is not known to be older than anything.
 func older(a, b string) bool {
 	a, b = digits(a), digits(b)
 	if a == "" || b == "" {
@@ -21,8 +21,8 @@ func newest(a, b string) string {
 	return b
 }
 
-// incomparable reports whether nothing can be said about a server whose newest resourceVersion is a, where b is held: they are not
-// equal, and one of them is no integer, or missing.
+// incomparable reports whether nothing can be said about a server whose newest resourceVersion is
+// a, where b is held: they are not equal, and one of them is no integer, or missing.
 func incomparable(a, b string) bool {
 	return a != b && (digits(a) == "" || digits(b) == "")
 }
@@ -43,8 +43,8 @@ func digits(s string) string {
 	return s
 }
 
-// streams reports whether a kube-apiserver of this version encodes a LIST while it sends it (KEP-5116, on by default since
-// 1.33), so that a LIST without a limit costs it little.
+// streams reports whether a kube-apiserver of this version encodes a LIST while it sends it
+// (KEP-5116, on by default since 1.33), so that a LIST without a limit costs it little.
 func streams(major, minor int) bool {
 	return major > 1 || major == 1 && minor >= 33
 }

@@ -7,17 +7,18 @@ import (
 	"time"
 )
 
-// Server is what the reflectors of one server know of it together: how many times it went back in time. When one of them finds that
-// out, all others list again, each once: their own watches may show nothing of it, where the server has come to their versions again.
-// The zero value is ready to use; one with nil knows only what it finds out itself. Safe for concurrent use.
+// Server is what the reflectors of one server know of it together: how many times it went back in
+// time. When one of them finds that out, all others list again, each once: their own watches may
+// show nothing of it, where the server has come to their versions again. The zero value is ready to
+// use; one with nil knows only what it finds out itself. Safe for concurrent use.
 type Server struct {
 	mu       sync.Mutex
 	restores uint64              // found so far
 	watching map[*probe]struct{} // those to tell of the next one: as many as watches are open, each of which leaves when it ends
 }
 
-// listSpacing bounds the burst of lists after a restore: n reflectors that are told at once spread their lists, at random, over n times as
-// long, besides what each waits anyway.
+// listSpacing bounds the burst of lists after a restore: n reflectors that are told at once spread
+// their lists, at random, over n times as long, besides what each waits anyway.
 const listSpacing = 50 * time.Millisecond
 
 // found returns how many times the server went back.
@@ -30,8 +31,8 @@ func (s *Server) found() uint64 {
 	return s.restores
 }
 
-// wentBack notes that the server went back, unless that has been found since seen, and tells those that watch. It returns how many times
-// the server went back.
+// wentBack notes that the server went back, unless that has been found since seen, and tells those
+// that watch. It returns how many times the server went back.
 func (s *Server) wentBack(seen uint64) uint64 {
 	if s == nil {
 		return 0

@@ -17,15 +17,17 @@ func (w *world) apart(cfg Config) *world {
 	return other
 }
 
-// restored is the answers to a reflector that is current to 100, from a server that was restored to 60, until it watches again.
+// restored is the answers to a reflector that is current to 100, from a server that was restored to
+// 60, until it watches again.
 func (w *world) restored() []http.HandlerFunc {
 	return []http.HandlerFunc{
 		w.list("60/more", "a@40"), ahead(), w.list("60/more", "a@40"), ahead(), w.list("60/more", "a@40"), w.list("60", "a@40"),
 	}
 }
 
-// TestServerWentBack has one of several reflectors find out that their server was restored. The others' watches stay open and silent, of
-// versions that the server has come to again: each lists once.
+// TestServerWentBack has one of several reflectors find out that their server was restored. The
+// others' watches stay open and silent, of versions that the server has come to again: each lists
+// once.
 func TestServerWentBack(t *testing.T) {
 	for _, mode := range []Mode{List, WatchList} {
 		t.Run(mode.String(), func(t *testing.T) {
@@ -49,7 +51,8 @@ func TestServerWentBack(t *testing.T) {
 				for _, other := range others {
 					other.holds("c@50 d@111")
 					if mode == List {
-						// 0.6 s as after any failure, and half of the 0.2 s that four lists are spread over.
+						// 0.6 s as after any failure, and half of the 0.2 s that four lists are
+						// spread over.
 						other.sees("0s LIST", "0s WATCH resourceVersion=100", "2.9s LIST", "2.9s WATCH resourceVersion=110")
 					}
 					other.told(ErrWentBack)
@@ -65,7 +68,8 @@ func TestServerWentBack(t *testing.T) {
 	}
 }
 
-// TestServerWentBackForAll has every reflector find out by itself, some later than others: nobody lists twice.
+// TestServerWentBackForAll has every reflector find out by itself, some later than others: nobody
+// lists twice.
 func TestServerWentBackForAll(t *testing.T) {
 	server := &Server{}
 	inWorld(t, Config{Mode: List, Server: server}, func(w *world) {
@@ -99,8 +103,8 @@ func TestServerWentBackForAll(t *testing.T) {
 	})
 }
 
-// TestServerWentBackBefore has a reflector begin after the restore, and another list while it is found: the first tells nobody, and the
-// second lists once more, since its list may be from before.
+// TestServerWentBackBefore has a reflector begin after the restore, and another list while it is
+// found: the first tells nobody, and the second lists once more, since its list may be from before.
 func TestServerWentBackBefore(t *testing.T) {
 	server := &Server{}
 	inWorld(t, Config{Mode: List, Server: server}, func(w *world) {
@@ -124,7 +128,8 @@ func TestServerWentBackBefore(t *testing.T) {
 	})
 }
 
-// TestServerWentBackAtOnce has reflectors start, stop and find a restore at the same time, for the race detector.
+// TestServerWentBackAtOnce has reflectors start, stop and find a restore at the same time, for the
+// race detector.
 func TestServerWentBackAtOnce(t *testing.T) {
 	server := &Server{}
 	inWorld(t, Config{Mode: List, Server: server}, func(w *world) {
@@ -173,7 +178,8 @@ func TestServerWentBackAtOnce(t *testing.T) {
 	})
 }
 
-// TestServerOfOtherScheme has versions that are no integers: nobody can tell that such a server went back, so nobody else is told.
+// TestServerOfOtherScheme has versions that are no integers: nobody can tell that such a server
+// went back, so nobody else is told.
 func TestServerOfOtherScheme(t *testing.T) {
 	server := &Server{}
 	inWorld(t, Config{Mode: List, Server: server}, func(w *world) {

@@ -189,7 +189,8 @@ const (
 	inFailed                    // the request, or the stream, failed: err, retryAfter
 )
 
-// input is one thing that happened. Streams are closed before inNewest, inPage, inProbed, inOutdated, inEnded and inFailed.
+// input is one thing that happened. Streams are closed before inNewest, inPage, inProbed,
+// inOutdated, inEnded and inFailed.
 type input struct {
 	kind         inputKind
 	major, minor int

@@ -41,11 +41,12 @@ type Status struct {
 	Synced bool
 	// ResourceVersion is where the writer is current to.
 	ResourceVersion string
-	// Heard is when the server was heard last: by an event, a bookmark, a list, or an answer to the question for its newest
-	// resourceVersion. Zero: never. What is held is at least as new as the server was then, but for what is on its way.
+	// Heard is when the server was heard last: by an event, a bookmark, a list, or an answer to the
+	// question for its newest resourceVersion. Zero: never. What is held is at least as new as the
+	// server was then, but for what is on its way.
 	Heard time.Time
-	// Err is what stops the reflector from being current; nil when nothing does. It is an *Error. Objects that cannot be read count:
-	// then it is SkippedErr, if there is nothing worse.
+	// Err is what stops the reflector from being current; nil when nothing does. It is an *Error.
+	// Objects that cannot be read count: then it is SkippedErr, if there is nothing worse.
 	Err error
 	// LastErr is the last Err that was not nil, and LastErrAt when it came.
 	LastErr   error
@@ -58,13 +59,16 @@ type Status struct {
 	Relists int
 	// Listed is how many objects the list under way, or the last one, has brought.
 	Listed int64
-	// Remaining is how many objects the server says are to come after this page; -1 when it does not say.
+	// Remaining is how many objects the server says are to come after this page; -1 when it does
+	// not say.
 	Remaining int64
-	// Skipped is how many objects could not be read since the last list began. They are missing from the store, or there in
-	// an older version. SkippedErr is the first of their errors; errors.Is finds ErrMalformed.
+	// Skipped is how many objects could not be read since the last list began. They are missing
+	// from the store, or there in an older version. SkippedErr is the first of their errors;
+	// errors.Is finds ErrMalformed.
 	Skipped    int
 	SkippedErr error
-	// Unwanted is how many objects and events came, since the last list began, that Config.Keep does not want.
+	// Unwanted is how many objects and events came, since the last list began, that Config.Keep
+	// does not want.
 	Unwanted int64
 
 	failure error // what stops us from being current but for objects that cannot be read

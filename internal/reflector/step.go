@@ -3,29 +3,34 @@ package reflector
 import "time"
 
 const (
-	// relistAfter is after how many failures in a row that are answers, 429 aside, the state is listed anew, and after how many
-	// answered probes while the watch does not come through: then it is the request, or its resourceVersion, that the server
-	// cannot serve. What is not known to pass is taken for what does not.
+	// relistAfter is after how many failures in a row that are answers, 429 aside, the state is
+	// listed anew, and after how many answered probes while the watch does not come through: then
+	// it is the request, or its resourceVersion, that the server cannot serve. What is not known to
+	// pass is taken for what does not.
 	relistAfter = 3
-	// askAfter is after how many watches in a row without an answer a probe asks whether there is a server at all.
+	// askAfter is after how many watches in a row without an answer a probe asks whether there is a
+	// server at all.
 	askAfter = 3
-	// listAfter is after how many watches in a row without an answer the state is listed, whatever became of the probes. While there is no
-	// server at all, as many requests are LISTs as one in so many: few come when there is one again.
+	// listAfter is after how many watches in a row without an answer the state is listed, whatever
+	// became of the probes. While there is no server at all, as many requests are LISTs as one in
+	// so many: few come when there is one again.
 	listAfter = 12
-	// mostFailures is after how many failures of any kind together the state is listed anew. It is more than the examination of a
-	// server that is behind takes.
+	// mostFailures is after how many failures of any kind together the state is listed anew. It is
+	// more than the examination of a server that is behind takes.
 	mostFailures = 12
-	// A resource that was there may be back at any moment. So the first answers that it is not set no slower pace, neither for themselves nor
-	// for what fails next: mostMissing take a minute. A watch that is refused costs a list as well: mostRefused are enough.
+	// A resource that was there may be back at any moment. So the first answers that it is not set
+	// no slower pace, neither for themselves nor for what fails next: mostMissing take a minute. A
+	// watch that is refused costs a list as well: mostRefused are enough.
 	mostMissing = 100
 	mostRefused = 8
-	// briefTries is after how many failures the waits for a server that cannot be reached, or refuses within quickRefusal, grow: half a minute.
+	// briefTries is after how many failures the waits for a server that cannot be reached, or
+	// refuses within quickRefusal, grow: half a minute.
 	briefTries   = 22
 	quickRefusal = time.Second
 )
 
-// step is the reflector: what happened, and what is known, give what to do, and what is known then. It has no clock,
-// makes no request, and draws no random number.
+// step is the reflector: what happened, and what is known, give what to do, and what is known then.
+// It has no clock, makes no request, and draws no random number.
 func step(s state, in input) (state, []action) {
 	m := machine{state: s, in: in}
 	switch in.kind {
@@ -85,8 +90,9 @@ func (m *machine) sleep(q request, kind error) {
 	m.do(wait{m.cfg.Backoff.delay(kind, attempt, m.in.retryAfter, m.in.jitter)})
 }
 
-// pace returns for which attempt the wait before the next request is. A server that cannot be reached, or refuses at once, does not make it
-// longer than the second for a while: it may be back at any moment, and to try costs nobody anything.
+// pace returns for which attempt the wait before the next request is. A server that cannot be
+// reached, or refuses at once, does not make it longer than the second for a while: it may be back
+// at any moment, and to try costs nobody anything.
 func (m *machine) pace(kind error) int {
 	if !m.cheap(kind) {
 		return max(m.attempt, 1)
@@ -94,8 +100,8 @@ func (m *machine) pace(kind error) int {
 	return max(1, min(m.attempt, 2), m.attempt-briefTries)
 }
 
-// cheap reports whether a failure has cost the server nothing. One of a watch has, where such failures have made more than one list
-// necessary.
+// cheap reports whether a failure has cost the server nothing. One of a watch has, where such
+// failures have made more than one list necessary.
 func (m *machine) cheap(kind error) bool {
 	watching := m.request == reqWatch && !m.initial
 	switch {
@@ -169,8 +175,8 @@ func (m *machine) failed() {
 	}
 }
 
-// failedOnce counts a failure. A watch that stood for longer than the wait before it sets no slower pace: requests do not come
-// faster than they fail.
+// failedOnce counts a failure. A watch that stood for longer than the wait before it sets no slower
+// pace: requests do not come faster than they fail.
 func (m *machine) failedOnce(kind error) {
 	watching := m.request == reqWatch && !m.initial
 	if watching && m.in.after >= m.cfg.Backoff.Healthy {
@@ -192,7 +198,8 @@ func (m *machine) failedOnce(kind error) {
 	m.failures++
 }
 
-// missed counts an answer that there is no such resource, and reports whether it is one of the first since the resource was there.
+// missed counts an answer that there is no such resource, and reports whether it is one of the
+// first since the resource was there.
 func (m *machine) missed(kind error, watching bool) bool {
 	if kind != ErrUnknownResource || !m.synced || m.missing >= mostMissing || watching && m.refused >= mostRefused {
 		return false

@@ -10,17 +10,18 @@ import (
 var errElsewhere = errors.New("found by another reflector of the server")
 
 const (
-	// agreeing is how many times a server must say that rv lies in its future, with consistent answers that agree with each
-	// other, before it counts as one that went back in time.
+	// agreeing is how many times a server must say that rv lies in its future, with consistent
+	// answers that agree with each other, before it counts as one that went back in time.
 	agreeing = 2
 	// mostRounds bounds the examination of servers whose answers never agree.
 	mostRounds = 8
 )
 
-// behind is what is known of a server whose newest resourceVersion is older than rv. It may be a replica that lags: then it, or
-// another one, reaches rv soon, and nothing of what it told may be taken. Or it was restored from a backup: then it is the truth. Only a
-// server that keeps saying that rv lies in its future, and whose consistent answers agree, has gone back. Either way a LIST follows.
-// The zero value is: none is known.
+// behind is what is known of a server whose newest resourceVersion is older than rv. It may be a
+// replica that lags: then it, or another one, reaches rv soon, and nothing of what it told may be
+// taken. Or it was restored from a backup: then it is the truth. Only a server that keeps saying
+// that rv lies in its future, and whose consistent answers agree, has gone back. Either way a LIST
+// follows. The zero value is: none is known.
 type behind struct {
 	at     string // its newest resourceVersion, as it told last
 	denied int    // times it said that rv lies in its future, since its answers agree
@@ -59,8 +60,9 @@ func (m *machine) wentBack(at string) {
 	m.list()
 }
 
-// outdated lists because another reflector has found that the server went back. Its server need not be the one of this watch, and may
-// have come to rv again: so the list is a usual one, and is examined if it is older.
+// outdated lists because another reflector has found that the server went back. Its server need not
+// be the one of this watch, and may have come to rv again: so the list is a usual one, and is
+// examined if it is older.
 func (m *machine) outdated() {
 	m.report(ErrWentBack, errElsewhere)
 	m.consistent, m.doubt = true, true
@@ -68,8 +70,8 @@ func (m *machine) outdated() {
 	m.do(wait{m.cfg.Backoff.delay(nil, max(m.attempt, 1), 0, m.in.jitter) + time.Duration(float64(m.in.spread)*m.in.jitter)})
 }
 
-// otherScheme takes the state of a server whose resourceVersions cannot be compared with what is held: nothing is known about what was
-// before.
+// otherScheme takes the state of a server whose resourceVersions cannot be compared with what is
+// held: nothing is known about what was before.
 func (m *machine) otherScheme() {
 	m.rebase, m.consistent = true, true
 	m.list()
@@ -107,7 +109,8 @@ func (m *machine) newest() {
 // behindRV reports whether the answer is older than what is held.
 func (m *machine) behindRV() bool { return older(m.in.rv, m.least()) }
 
-// least returns the oldest resourceVersion that a state of the server may have: the objects of a list that broke off are held too.
+// least returns the oldest resourceVersion that a state of the server may have: the objects of a
+// list that broke off are held too.
 func (m *machine) least() string { return newest(m.high, m.rv) }
 
 // deny counts that the server has not reached rv, and asks how far it is.
@@ -117,9 +120,10 @@ func (m *machine) deny() {
 	m.goOn()
 }
 
-// caughtUp lists a server that was found behind and is not any more. Most likely it lagged. But one that was restored may have come to the
-// resourceVersions of what is held a second time, with other content; a watch would never tell. It may be found behind again, by
-// the next request: so there is a wait, the longer the more often, whatever else has failed before.
+// caughtUp lists a server that was found behind and is not any more. Most likely it lagged. But one
+// that was restored may have come to the resourceVersions of what is held a second time, with other
+// content; a watch would never tell. It may be found behind again, by the next request: so there is
+// a wait, the longer the more often, whatever else has failed before.
 func (m *machine) caughtUp() {
 	m.trouble++
 	m.attempt = m.trouble
@@ -143,7 +147,8 @@ func (m *machine) newestFailed(kind error) {
 		m.sleep(m.request, kind)
 		return
 	case examined:
-		// It tells nothing but that rv lies in its future. The list itself is then its consistent answer.
+		// It tells nothing but that rv lies in its future. The list itself is then its consistent
+		// answer.
 		if m.askingFloor {
 			m.askingFloor, m.floor = false, m.least()
 		}
@@ -158,8 +163,8 @@ func (m *machine) newestFailed(kind error) {
 	switch {
 	case m.askingFloor:
 		m.askingFloor, m.floor = false, m.least() // as new as can be had
-		// But the first state must not be older than the start, and lists that are necessary again and again, for want of a watch, must
-		// bring what is newer.
+		// But the first state must not be older than the start, and lists that are necessary again
+		// and again, for want of a watch, must bring what is newer.
 		m.noMatch = m.noMatch || m.insteadOfWatch || m.trouble > 1 || m.refused > 1 || m.unanswered > 0 || !m.synced
 		m.sleep(reqList, kind)
 	case kind == ErrUnknownResource:

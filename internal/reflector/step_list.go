@@ -13,12 +13,13 @@ func options(limit int64, rv string, match metav1.ResourceVersionMatch, cont str
 	return source.ListOptions{ResourceVersion: rv, Match: match, Limit: limit, Continue: cont}
 }
 
-// mostBrokenLists is after how many lists in a row that failed the state is asked for in the other form, in pages or whole:
-// kube-apiserver gives each answer a minute, and the way may be too slow for all of it.
+// mostBrokenLists is after how many lists in a row that failed the state is asked for in the other
+// form, in pages or whole: kube-apiserver gives each answer a minute, and the way may be too slow
+// for all of it.
 const mostBrokenLists = 2
 
-// unansweredLists is how many lists without an answer count as one that failed in its form: most likely there is no server, unless a probe
-// was answered.
+// unansweredLists is how many lists without an answer count as one that failed in its form: most
+// likely there is no server, unless a probe was answered.
 const unansweredLists = 3
 
 // list begins to get the whole state.
@@ -47,7 +48,8 @@ func (m *machine) askFloor() {
 	m.goOn()
 }
 
-// listInstead lists because the watch, or a probe, keeps failing. Should the list fail as well the watch is tried again.
+// listInstead lists because the watch, or a probe, keeps failing. Should the list fail as well the
+// watch is tried again.
 func (m *machine) listInstead(kind error) {
 	m.insteadOfWatch, m.consistent, m.withoutInitial = true, true, true
 	m.trouble++
@@ -62,8 +64,9 @@ func (m *machine) firstPage(limit int64) {
 	m.do(openList{options(limit, rv, match, "")})
 }
 
-// from is how current the state must be, as request parameters. A list that tells its resourceVersion behind its items must not be
-// older than what is held: that could be seen only when its items have been taken, and those of them that were deleted since would be back.
+// from is how current the state must be, as request parameters. A list that tells its
+// resourceVersion behind its items must not be older than what is held: that could be seen only
+// when its items have been taken, and those of them that were deleted since would be back.
 func (m *machine) from() (rv string, match metav1.ResourceVersionMatch) {
 	m.askedConsistent = m.rebase || m.noMatch || m.opaque() || !m.unproven() && m.mustBeConsistent()
 	switch {
@@ -85,8 +88,8 @@ func (m *machine) unproven() bool {
 	return m.least() != "" && !m.opaque() && (m.rvAtEnd || m.atLeast || m.mode == WatchList && !m.withoutInitial)
 }
 
-// unknownFloor reports whether the server's newest resourceVersion must be asked for first: a list that is not older than that is a
-// consistent one.
+// unknownFloor reports whether the server's newest resourceVersion must be asked for first: a list
+// that is not older than that is a consistent one.
 func (m *machine) unknownFloor() bool {
 	return m.floor == "" && m.unproven() && m.mustBeConsistent() && !m.rebase && !m.noMatch
 }
@@ -97,8 +100,8 @@ func (m *machine) nextPage() {
 	m.do(openList{options(m.limit, "", "", m.page)})
 }
 
-// versionFailed goes on without the version. A server that answers, but not this, gets the requests that every server
-// knows; the next list asks again.
+// versionFailed goes on without the version. A server that answers, but not this, gets the requests
+// that every server knows; the next list asks again.
 func (m *machine) versionFailed(kind error) {
 	switch kind {
 	case ErrUnreachable: // where there is no server at all, a LIST gets no answer either
@@ -142,8 +145,8 @@ func (m *machine) opened() {
 	}
 }
 
-// listOpened decides, before the first object is taken, whether the list may be taken at all: an object of an old list
-// may have been deleted since, and would come back.
+// listOpened decides, before the first object is taken, whether the list may be taken at all: an
+// object of an old list may have been deleted since, and would come back.
 func (m *machine) listOpened() {
 	if m.behindRV() && !m.rebase {
 		m.do(closeStream{})
@@ -216,7 +219,8 @@ func (m *machine) complete(rv string) {
 	m.doubt, m.noMatch, m.unmatched, m.behind = false, false, 0, behind{}
 }
 
-// abandon gives the list up. What it brought stays in the store, and costs nothing when it comes again.
+// abandon gives the list up. What it brought stays in the store, and costs nothing when it comes
+// again.
 func (m *machine) abandon() {
 	m.page, m.pageRV = "", ""
 	if m.replacing {
@@ -226,7 +230,8 @@ func (m *machine) abandon() {
 	}
 }
 
-// otherMatch asks without "not older than" when that has failed too often, and with it again when the other fails.
+// otherMatch asks without "not older than" when that has failed too often, and with it again when
+// the other fails.
 func (m *machine) otherMatch(kind error) {
 	switch {
 	case kind == ErrTooManyRequests || kind == ErrAhead:
@@ -240,8 +245,8 @@ func (m *machine) otherMatch(kind error) {
 	}
 }
 
-// otherForm counts a list that failed in the form it was asked for, and asks for the next one when it was too often: pages, whole, and in
-// mode WatchList initial events.
+// otherForm counts a list that failed in the form it was asked for, and asks for the next one when
+// it was too often: pages, whole, and in mode WatchList initial events.
 func (m *machine) otherForm() {
 	if m.brokenLists++; m.brokenLists < mostBrokenLists {
 		return
@@ -296,9 +301,9 @@ func (m *machine) pageFailed(kind error) bool {
 		m.sleep(reqList, kind) // the same page again: those before it are good
 		return true
 	case ErrExpired:
-		// The rest can be had as it is now, by the token in the answer, but not together with the first part as it was: no
-		// watch could begin there, since the revision of the first part is gone. So all of it, in one answer, which cannot
-		// expire on the way.
+		// The rest can be had as it is now, by the token in the answer, but not together with the
+		// first part as it was: no watch could begin there, since the revision of the first part is
+		// gone. So all of it, in one answer, which cannot expire on the way.
 		m.abandon()
 		m.whole, m.consistent, m.brokenLists = true, true, 0
 		m.retryNow(reqList, kind)

@@ -8,9 +8,10 @@ import (
 	"time"
 )
 
-// TestStepsFromAnywhere walks at random through what may happen, and checks what must hold after every step, for every
-// mode: there is always exactly one thing under way, replaces are begun and ended in pairs, no wait is longer than
-// it may be, resourceVersions fall only when the owner is told, and nothing is watched that was not listed.
+// TestStepsFromAnywhere walks at random through what may happen, and checks what must hold after
+// every step, for every mode: there is always exactly one thing under way, replaces are begun and
+// ended in pairs, no wait is longer than it may be, resourceVersions fall only when the owner is
+// told, and nothing is watched that was not listed.
 func TestStepsFromAnywhere(t *testing.T) {
 	for seed := range uint64(300) {
 		rng := rand.New(rand.NewPCG(seed, 1))

@@ -11,12 +11,13 @@ import (
 const (
 	// bookmarkPeriod is longer than kube-apiserver ever leaves a watch without a bookmark.
 	bookmarkPeriod = 90 * time.Second
-	// A watch that brought something is resumed at once, but for one that ended within quickWatch after mostQuick others that did: a server
-	// that ends every watch so soon sets no pace.
+	// A watch that brought something is resumed at once, but for one that ended within quickWatch
+	// after mostQuick others that did: a server that ends every watch so soon sets no pace.
 	quickWatch = time.Second
 	mostQuick  = 3
-	// mostBarren is after how many watches in a row that stood, and brought not even a bookmark, the state is listed anew: nobody can tell
-	// a resource that does not change from a way that swallows its events.
+	// mostBarren is after how many watches in a row that stood, and brought not even a bookmark,
+	// the state is listed anew: nobody can tell a resource that does not change from a way that
+	// swallows its events.
 	mostBarren = 10
 )
 
@@ -79,7 +80,8 @@ func (m *machine) events() {
 	}
 	m.advance()
 	if m.in.damaged > 0 && !m.unreadable {
-		// Perhaps it was damaged on the way: a list has it as it is. A list that cannot read it either is enough.
+		// Perhaps it was damaged on the way: a list has it as it is. A list that cannot read it
+		// either is enough.
 		m.unreadable, m.consistent = true, true
 		m.do(closeStream{})
 		m.attempt++
@@ -119,7 +121,8 @@ func (m *machine) bookmark() {
 	}
 }
 
-// watchBehind handles a bookmark older than what is held. Its server sends none of its changes until it has overtaken us.
+// watchBehind handles a bookmark older than what is held. Its server sends none of its changes
+// until it has overtaken us.
 func (m *machine) watchBehind() {
 	m.abandon()
 	m.failedOnce(ErrAhead)
@@ -128,7 +131,8 @@ func (m *machine) watchBehind() {
 	m.fallsBehind(m.in.rv)
 }
 
-// probed handles a watch that was broken off because its server was asked for its newest resourceVersion meanwhile.
+// probed handles a watch that was broken off because its server was asked for its newest
+// resourceVersion meanwhile.
 func (m *machine) probed() {
 	switch {
 	case m.in.err != nil:
@@ -147,7 +151,8 @@ func (m *machine) probed() {
 		m.otherScheme()
 		return
 	}
-	// The server goes on, the watch does not. Either nothing of ours has changed and there are no bookmarks, or it hangs.
+	// The server goes on, the watch does not. Either nothing of ours has changed and there are no
+	// bookmarks, or it hangs.
 	m.fruitless++
 	if m.hopeless() {
 		m.listInstead(ErrSilent)
@@ -255,8 +260,9 @@ func (m *machine) watchFailed(kind error) {
 	}
 }
 
-// unanswer counts a watch that got no answer, three times where it was waited for for long, and asks now and then whether there is a server
-// at all. It may be one that answers neither, and a LIST all the same.
+// unanswer counts a watch that got no answer, three times where it was waited for for long, and
+// asks now and then whether there is a server at all. It may be one that answers neither, and a
+// LIST all the same.
 func (m *machine) unanswer(kind error) {
 	before := m.unanswered
 	hung := !m.open && m.in.after >= m.cfg.Backoff.Healthy
@@ -285,7 +291,8 @@ func (m *machine) initialFailed(kind error) {
 		m.behind.denied++
 		m.sleep(reqNewest, kind)
 	case ErrExpired:
-		// Whatever version was asked for, no state can be too old to be told: what is wrong is the server's way with initial events.
+		// Whatever version was asked for, no state can be too old to be told: what is wrong is the
+		// server's way with initial events.
 		m.withoutInitial = m.askedConsistent || m.least() != ""
 		m.consistent = true
 		m.sleep(reqList, kind)

@@ -15,7 +15,8 @@ import (
 type throttle struct {
 	ready  time.Time // since when nothing waits
 	behind bool      // whether a handler was behind then
-	// When the handler was last seen to go on, how many changes it had read, and what it took for one, in the mean.
+	// When the handler was last seen to go on, how many changes it had read, and what it took for
+	// one, in the mean.
 	went time.Time
 	read uint64
 	per  time.Duration

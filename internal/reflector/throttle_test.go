@@ -61,8 +61,9 @@ func (p *pacing) took() time.Duration {
 	return time.Since(begin)
 }
 
-// TestThrottle: events take a little longer than a handler that is behind takes for them, whatever of its batches is seen between two looks,
-// up to a bound; with a handler that keeps up, or does not go on, nothing waits.
+// TestThrottle: events take a little longer than a handler that is behind takes for them, whatever
+// of its batches is seen between two looks, up to a bound; with a handler that keeps up, or does
+// not go on, nothing waits.
 func TestThrottle(t *testing.T) {
 	for name, test := range map[string]struct {
 		per    time.Duration // that each handler takes

@@ -36,8 +36,8 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// world is a scripted API server of pods, a store, and a reflector between them, in a bubble: time passes only when
-// everybody waits, so what is waited for is exact.
+// world is a scripted API server of pods, a store, and a reflector between them, in a bubble: time
+// passes only when everybody waits, so what is waited for is exact.
 type world struct {
 	t     *testing.T
 	enc   wire.Encoding
@@ -55,7 +55,8 @@ type world struct {
 	refused  bool // nobody listens
 }
 
-// inWorld runs f with each encoding. The answers are given in the order of script, then the server only waits.
+// inWorld runs f with each encoding. The answers are given in the order of script, then the server
+// only waits.
 func inWorld(t *testing.T, cfg Config, f func(w *world)) {
 	t.Helper()
 	for _, enc := range []wire.Encoding{wire.JSON, wire.Protobuf} {
@@ -121,7 +122,8 @@ func (w *world) serve(cfg Config) {
 	w.r.cfg.Backoff.Random = func() float64 { return 0.5 }
 }
 
-// run starts the reflector with these answers, and waits until nothing happens any more but by time.
+// run starts the reflector with these answers, and waits until nothing happens any more but by
+// time.
 func (w *world) run(script ...http.HandlerFunc) {
 	w.script, w.began = script, time.Now()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -294,7 +296,8 @@ func (w *world) brokenLists(n int, rv string, pods ...string) http.HandlerFunc {
 	}
 }
 
-// event is "+name@rv" (added), "~name@rv", "-name@rv", "bookmark@rv", "end@rv" (of the initial events) or "error@410".
+// event is "+name@rv" (added), "~name@rv", "-name@rv", "bookmark@rv", "end@rv" (of the initial
+// events) or "error@410".
 func (w *world) event(s string) []byte {
 	tm := wire.TypeMeta{APIVersion: "v1", Kind: "Pod"}
 	what, rv, _ := strings.Cut(s, "@")
@@ -314,7 +317,8 @@ func (w *world) event(s string) []byte {
 	return wire.AppendEvent(nil, w.enc, types[s[0]], tm, w.pod(s[1:]))
 }
 
-// events are sent at once; then the watch is held, or ended when the last is "EOF", or brokenLists when it is "brokenLists".
+// events are sent at once; then the watch is held, or ended when the last is "EOF", or brokenLists
+// when it is "brokenLists".
 func (w *world) events(events ...string) http.HandlerFunc {
 	return func(rw http.ResponseWriter, r *http.Request) {
 		rw.Header().Set("Content-Type", w.enc.WatchContentType())

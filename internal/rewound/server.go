@@ -16,12 +16,13 @@ import (
 )
 
 const (
-	// before is the resourceVersion before the restore, restored the one after it, and again one that is newer than both.
+	// before is the resourceVersion before the restore, restored the one after it, and again one
+	// that is newer than both.
 	before, restored, again = 100, 60, 110
 )
 
-// Server serves ConfigMaps and Secrets, one of each, as JSON, and is the http.RoundTripper to itself. It sends no events. Safe for
-// concurrent use.
+// Server serves ConfigMaps and Secrets, one of each, as JSON, and is the http.RoundTripper to
+// itself. It sends no events. Safe for concurrent use.
 type Server struct {
 	mu      sync.Mutex
 	version int
@@ -35,7 +36,8 @@ func New() *Server {
 	return &Server{version: before, label: "before", lists: map[string]int{}, watches: map[string][]*io.PipeWriter{}}
 }
 
-// Restore takes the server back: its objects have the label state=after. With the next list it comes to the versions of before again.
+// Restore takes the server back: its objects have the label state=after. With the next list it
+// comes to the versions of before again.
 func (s *Server) Restore() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

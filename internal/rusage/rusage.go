@@ -1,4 +1,5 @@
-// Package rusage tells what this process has used of the machine, as its figures and those of its benchmarks are told.
+// Package rusage tells what this process has used of the machine, as its figures and those of its
+// benchmarks are told.
 package rusage
 
 import (
@@ -8,7 +9,8 @@ import (
 	"strconv"
 )
 
-// PeakRSS returns the largest resident set that this process has had, in bytes; 0 where the system does not tell.
+// PeakRSS returns the largest resident set that this process has had, in bytes; 0 where the system
+// does not tell.
 func PeakRSS() int64 {
 	status, err := os.Open("/proc/self/status")
 	if err != nil {

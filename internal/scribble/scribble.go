@@ -7,9 +7,9 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// Over changes everything that an object could have in common with another: what lies behind its maps, slices and pointers, the
-// room behind its slices, and the bytes that it holds. The fields of the object itself that are plain values stay, so it keeps its
-// name and version.
+// Over changes everything that an object could have in common with another: what lies behind its
+// maps, slices and pointers, the room behind its slices, and the bytes that it holds. The fields of
+// the object itself that are plain values stay, so it keeps its name and version.
 func Over(object any) {
 	v := reflect.ValueOf(object)
 	for v.Kind() == reflect.Pointer || v.Kind() == reflect.Interface {

@@ -25,7 +25,8 @@ type token struct {
 
 func (t token) is(c byte) bool { return t.kind == sign && t.text[0] == c }
 
-// lexer cuts a text into the tokens of CEL that a selector may have. After an error the text is at its end.
+// lexer cuts a text into the tokens of CEL that a selector may have. After an error the text is at
+// its end.
 type lexer struct {
 	text  string
 	pos   int

@@ -11,10 +11,11 @@ import (
 // ErrSelector is what Parse's errors wrap.
 var ErrSelector = errors.New("invalid shard selector")
 
-// Parse reads a selector: calls of shardRange with a field and two texts of 16 hexadecimal digits, the first hash of the range and the one
-// behind its last, joined by ||. Servers read it as CEL. Of that, Parse knows parentheses, comments, and strings in single or double quotes; it
-// refuses what else CEL lets a server take for the same: escapes in strings, raw strings, and shardRange called as a method. What it accepts
-// servers accept, and understand alike.
+// Parse reads a selector: calls of shardRange with a field and two texts of 16 hexadecimal digits,
+// the first hash of the range and the one behind its last, joined by ||. Servers read it as CEL. Of
+// that, Parse knows parentheses, comments, and strings in single or double quotes; it refuses what
+// else CEL lets a server take for the same: escapes in strings, raw strings, and shardRange called
+// as a method. What it accepts servers accept, and understand alike.
 func Parse(text string) (*Selector, error) {
 	p := parser{lexer: lexer{text: strings.TrimSpace(text)}}
 	s, err := p.selector()

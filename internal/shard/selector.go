@@ -1,6 +1,7 @@
-// Package shard splits the objects of a resource into shards by a hash of their uid or namespace, as KEP-5866 defines it: the shards of one
-// split are disjoint, and together they are everything. It reads and writes the shardSelector of a LIST or WATCH. It is pure: no goroutine,
-// no clock, no I/O.
+// Package shard splits the objects of a resource into shards by a hash of their uid or namespace,
+// as KEP-5866 defines it: the shards of one split are disjoint, and together they are everything.
+// It reads and writes the shardSelector of a LIST or WATCH. It is pure: no goroutine, no clock, no
+// I/O.
 package shard
 
 import (
@@ -11,7 +12,8 @@ import (
 	"strings"
 )
 
-// Field is what of an object is hashed. It never changes in an object's life, so an object stays in its shard.
+// Field is what of an object is hashed. It never changes in an object's life, so an object stays in
+// its shard.
 type Field uint8
 
 const (
@@ -30,7 +32,8 @@ func (f Field) path() string {
 // Range is a range of hashes, both ends included. First <= Last.
 type Range struct{ First, Last uint64 }
 
-// Selector chooses objects by ranges of one field's hash. It has at least one range. It is immutable and safe for concurrent use.
+// Selector chooses objects by ranges of one field's hash. It has at least one range. It is
+// immutable and safe for concurrent use.
 type Selector struct {
 	field  Field
 	ranges []Range // as they were written
@@ -67,7 +70,8 @@ func (s *Selector) Chooses(uid, namespace []byte) bool {
 	return s.Has(Hash(uid))
 }
 
-// String returns the selector as kube-apiserver writes it. Parse reads it back. nil is "", as a query has it that selects nothing.
+// String returns the selector as kube-apiserver writes it. Parse reads it back. nil is "", as a
+// query has it that selects nothing.
 func (s *Selector) String() string {
 	if s == nil {
 		return ""

@@ -10,9 +10,10 @@ import (
 // ErrShard is what Validate's errors wrap.
 var ErrShard = errors.New("invalid shard")
 
-// Shard is one of Count equal parts of a resource's objects: number Index, counted from 0. The zero value is all objects. Informers with
-// the same Count and every Index below it have, together, each object once. Objects are told apart by their uid: the hash, which servers
-// have chosen, puts names that differ in their last letters into one shard, so that a split by namespace is uneven.
+// Shard is one of Count equal parts of a resource's objects: number Index, counted from 0. The zero
+// value is all objects. Informers with the same Count and every Index below it have, together, each
+// object once. Objects are told apart by their uid: the hash, which servers have chosen, puts names
+// that differ in their last letters into one shard, so that a split by namespace is uneven.
 type Shard struct {
 	Index, Count int
 }

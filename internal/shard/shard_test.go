@@ -40,7 +40,8 @@ func (s *Selector) upstream() sharding.Selector {
 	return sharding.NewSelector(reqs...)
 }
 
-// TestSplit: of any split each object is in exactly one shard, apimachinery's selector agrees, and the text comes back the same.
+// TestSplit: of any split each object is in exactly one shard, apimachinery's selector agrees, and
+// the text comes back the same.
 func TestSplit(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	for _, count := range []int{1, 2, 3, 4, 5, 7, 10, 64, 1000} {
@@ -89,7 +90,8 @@ func TestSplit(t *testing.T) {
 	}
 }
 
-// TestRanges: many ranges, whatever their order and however they overlap, choose what apimachinery's selector does.
+// TestRanges: many ranges, whatever their order and however they overlap, choose what
+// apimachinery's selector does.
 func TestRanges(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	for range 200 {

@@ -6,7 +6,8 @@ import (
 	"github.com/weirproject/weir/internal/sim/etcd"
 )
 
-// await has somebody wait until a client's informer holds everything that has been written by now, and then read it.
+// await has somebody wait until a client's informer holds everything that has been written by now,
+// and then read it.
 func (r *run) await(c *client) {
 	w, ok := c.informer.(waiter)
 	if !ok || r.world.Scheme != etcd.Integers {
@@ -45,8 +46,9 @@ func (r *run) await(c *client) {
 	})
 }
 
-// holdsOfAnother reports whether an object is held of another past, whose resourceVersion is beyond era: of several selectors' reflectors one may
-// have come to era when another one still examines its server.
+// holdsOfAnother reports whether an object is held of another past, whose resourceVersion is beyond
+// era: of several selectors' reflectors one may have come to era when another one still examines
+// its server.
 func (v *view) holdsOfAnother(era *etcd.Era) bool {
 	for _, o := range v.objects {
 		if !era.Has(o.Version) && o.Version.Revision > era.Head() {

@@ -21,7 +21,8 @@ import (
 	"github.com/weirproject/weir/internal/wire"
 )
 
-// chain is a native informer that gets everything from watch caches which are fed by reflectors of their own.
+// chain is a native informer that gets everything from watch caches which are fed by reflectors of
+// their own.
 type chain struct {
 	informer
 	replicas []*replica
@@ -135,8 +136,8 @@ func (r *replica) hold(s *store.Store) {
 	r.store = s
 }
 
-// patience is how long a server may lag without being taken for one that was restored from a backup, whose consistent answers are the
-// same: it is less than a reflector examines one for.
+// patience is how long a server may lag without being taken for one that was restored from a
+// backup, whose consistent answers are the same: it is less than a reflector examines one for.
 const patience = 5 * time.Second
 
 // lag reports whether one of the replicas does not have what was there a while ago.

@@ -68,7 +68,8 @@ func (s Scope) filtered(app string) Scope {
 	return f
 }
 
-// loses reports whether one of the pairs that chose old does not choose new: to its WATCH the object is deleted.
+// loses reports whether one of the pairs that chose old does not choose new: to its WATCH the
+// object is deleted.
 func (s Scope) loses(old, new *etcd.Version) bool {
 	if new == nil || old.UID != new.UID {
 		return true
@@ -83,7 +84,8 @@ func (s Scope) concerned(ch etcd.Change) bool {
 	})
 }
 
-// ceases is the first revision of an era, after v, at which v's object was gone, or another, or out of scope.
+// ceases is the first revision of an era, after v, at which v's object was gone, or another, or out
+// of scope.
 func (s Scope) ceases(e *etcd.Era, v *etcd.Version) (int64, bool) {
 	for _, ch := range e.Since(v.Revision, e.Head()) {
 		if (ch.Old != nil || ch.New != nil) && ch.Key() == v.Key && s.loses(v, ch.New) {
@@ -93,12 +95,14 @@ func (s Scope) ceases(e *etcd.Era, v *etcd.Version) (int64, bool) {
 	return 0, false
 }
 
-// grace is how long one of several watches may take to list, or to tell of a change that another one has told of, where nothing is in the
-// way. A watch cache that is not ready yet asks for a second.
+// grace is how long one of several watches may take to list, or to tell of a change that another
+// one has told of, where nothing is in the way. A watch cache that is not ready yet asks for a
+// second.
 const grace = 3 * time.Second
 
-// departs reports whether v's object, after v, went or left the scope, or left one of its pairs while no other one had long had it. It is
-// stricter than ceases: it holds where nothing is in the way, and so each watch has told what it has.
+// departs reports whether v's object, after v, went or left the scope, or left one of its pairs
+// while no other one had long had it. It is stricter than ceases: it holds where nothing is in the
+// way, and so each watch has told what it has.
 func (s Scope) departs(e *etcd.Era, v *etcd.Version) bool {
 	pairs := s.pairs()
 	since := make([]time.Duration, len(pairs)) // when each began to have the key
@@ -149,7 +153,8 @@ func (r *run) ceased(s Scope, v *etcd.Version) bool {
 	return yes
 }
 
-// follows is nil if a handler or reader of a scope that has seen one form of a key may be shown another one next.
+// follows is nil if a handler or reader of a scope that has seen one form of a key may be shown
+// another one next.
 func (r *run) follows(s Scope, was last, now api.Form) (err error) {
 	if r.unordered {
 		return nil
@@ -172,8 +177,8 @@ func (r *run) follows(s Scope, was last, now api.Form) (err error) {
 				err = fmt.Errorf("%v again, unchanged", n)
 			}
 		case o.Version == n.Version && o.Schema > n.Schema && (r.world.repeats() || len(s.pairs()) > 1):
-			// An event that comes again as it was sent first, or late by another watch, is told from what was sent since by its
-			// resourceVersion alone.
+			// An event that comes again as it was sent first, or late by another watch, is told
+			// from what was sent since by its resourceVersion alone.
 		case o.Version == n.Version && o.Schema > n.Schema:
 			err = fmt.Errorf("%v after %v", n, o)
 		case n.Version.ID < o.Version.ID:
@@ -189,7 +194,8 @@ func (r *run) follows(s Scope, was last, now api.Form) (err error) {
 	return err
 }
 
-// next is nil if nothing that the scope includes came between what was told of a key and what is told next.
+// next is nil if nothing that the scope includes came between what was told of a key and what is
+// told next.
 func (r *run) next(s Scope, was last, now api.Form) (err error) {
 	r.cluster.Do(func(h *etcd.History) {
 		e := h.Era()
@@ -209,7 +215,8 @@ func (r *run) next(s Scope, was last, now api.Form) (err error) {
 // same reports whether two forms that a handler is told are the same to it.
 func (c *client) same(a, b api.Form) bool { return a == b }
 
-// back names the rule that nothing goes back. Watches that are merged run at their own speeds, so it is another rule for them.
+// back names the rule that nothing goes back. Watches that are merged run at their own speeds, so
+// it is another rule for them.
 func (c *client) back(rule string) string {
 	if len(c.spec.Scope.pairs()) > 1 {
 		return rule + "-merged"

@@ -1,5 +1,6 @@
-// Package sim runs informers in worlds that are drawn from a seed, and checks what they do against a model that knows nothing of how they
-// do it. Its checks are written from the contract of LIST and WATCH and from what Kubernetes' source does, never from the code under test.
+// Package sim runs informers in worlds that are drawn from a seed, and checks what they do against
+// a model that knows nothing of how they do it. Its checks are written from the contract of LIST
+// and WATCH and from what Kubernetes' source does, never from the code under test.
 //
 //	go test ./internal/sim                         500 seeds
 //	go test ./internal/sim -run Sim -seed 42       one of them, with a log, made as small as it can be and still fail
@@ -8,43 +9,55 @@
 //
 // # The parts
 //
-// Package etcd is the model: every state that the objects of one resource ever had. Package api is the API servers in front of it: each
-// with a view of its own, speaking HTTP in memory, and the faults between them and their clients. A World (world.go) is all that happens,
-// as data: servers, clients and their handlers, and steps, each at its time: writes, compactions, restores, other servers in the place of
-// these, changes of the schema, restarts, faults. draw.go and drawfault.go draw one from a seed; run.go, steps.go and rest.go execute it in
-// virtual time (testing/synctest); shrink.go leaves out whatever a failing one does not need.
+// Package etcd is the model: every state that the objects of one resource ever had. Package api is
+// the API servers in front of it: each with a view of its own, speaking HTTP in memory, and the
+// faults between them and their clients. A World (world.go) is all that happens, as data: servers,
+// clients and their handlers, and steps, each at its time: writes, compactions, restores, other
+// servers in the place of these, changes of the schema, restarts, faults. draw.go and drawfault.go
+// draw one from a seed; run.go, steps.go and rest.go execute it in virtual time (testing/synctest);
+// shrink.go leaves out whatever a failing one does not need.
 //
-// What is run in it (informer.go): the native informer with several namespaces and selectors, of Go types, unstructured and metadata only;
-// the drop-in with its options and factories; a native informer behind two watch caches between which it jumps; and, as the control,
-// client-go's own informer, whose known failures are listed in known.go.
+// What is run in it (informer.go): the native informer with several namespaces and selectors, of Go
+// types, unstructured and metadata only; the drop-in with its options and factories; a native
+// informer behind two watch caches between which it jumps; and, as the control, client-go's own
+// informer, whose known failures are listed in known.go.
 //
 // # What is checked
 //
-// At every step: each handler is told, per key, Added, then Updated from exactly what it was told before, then Deleted (order); nothing that
-// is older than what it was told before, unless the servers went back to it (back); no end of what never ended, nor, where nothing is in the
-// way, of what has only left one of several selectors (spurious-delete); nothing outside of the scope (scope); each change, one by one, where
-// nothing is in the way and the log is long enough (skipped); bytes that a server wrote, and what they decode to (object); nothing after it
-// was removed (after-removal). A handler that says it has synced was told of every key that was there when it began and ever since
-// (synced-early), and one that was told of them all says so within a second (synced-late). No read goes back (read-back); indexes are what
-// their functions say of the same objects (read); whoever waited for a resourceVersion reads nothing older (await); where nothing is in the
-// way the resourceVersion is that of the last change (behind). Nobody asks without a pause (hammers).
+// At every step: each handler is told, per key, Added, then Updated from exactly what it was told
+// before, then Deleted (order); nothing that is older than what it was told before, unless the
+// servers went back to it (back); no end of what never ended, nor, where nothing is in the way, of
+// what has only left one of several selectors (spurious-delete); nothing outside of the scope
+// (scope); each change, one by one, where nothing is in the way and the log is long enough
+// (skipped); bytes that a server wrote, and what they decode to (object); nothing after it was
+// removed (after-removal). A handler that says it has synced was told of every key that was there
+// when it began and ever since (synced-early), and one that was told of them all says so within a
+// second (synced-late). No read goes back (read-back); indexes are what their functions say of the
+// same objects (read); whoever waited for a resourceVersion reads nothing older (await); where
+// nothing is in the way the resourceVersion is that of the last change (behind). Nobody asks
+// without a pause (hammers).
 //
-// At rest, a bounded time after the last fault: what is held is what the servers have, byte for byte (stale, stale-bytes), and so is what
-// each handler was told (handler-stale); the resourceVersion is the servers' (progress); everybody has synced (never-synced); Err is nil
-// exactly when nothing stands in the way (err, err-nil); a while later still so, and nothing is decoded, pending or in the log (rest), and
-// each object was handed out once in each resync period, without bursts (resync). After the stop no goroutine is left (goroutines,
-// deadlock). Faults that never end, for a kind of request or for one resourceVersion, must be
-// overcome by a LIST wherever one works (expect.go says what is asked when).
+// At rest, a bounded time after the last fault: what is held is what the servers have, byte for
+// byte (stale, stale-bytes), and so is what each handler was told (handler-stale); the
+// resourceVersion is the servers' (progress); everybody has synced (never-synced); Err is nil
+// exactly when nothing stands in the way (err, err-nil); a while later still so, and nothing is
+// decoded, pending or in the log (rest), and each object was handed out once in each resync period,
+// without bursts (resync). After the stop no goroutine is left (goroutines, deadlock). Faults that
+// never end, for a kind of request or for one resourceVersion, must be overcome by a LIST wherever
+// one works (expect.go says what is asked when).
 //
 // # What is not
 //
-// What no protocol tells: a client that watches from a revision of an era that is no more, when the present one has come as far (api/told.go),
-// is excused until its next LIST, which the world then forces upon it. That one form of LIST is refused for ever while another works is
-// asked only of pages, and of answers that break off. With resourceVersions that cannot be compared nobody tells an old event from a new one.
-// 429 is patience, not a fault to be overcome. HTTP itself (connections, TLS, HTTP/2), authentication, discovery, and writes are not here.
+// What no protocol tells: a client that watches from a revision of an era that is no more, when the
+// present one has come as far (api/told.go), is excused until its next LIST, which the world then
+// forces upon it. That one form of LIST is refused for ever while another works is asked only of
+// pages, and of answers that break off. With resourceVersions that cannot be compared nobody tells
+// an old event from a new one. 429 is patience, not a fault to be overcome. HTTP itself
+// (connections, TLS, HTTP/2), authentication, discovery, and writes are not here.
 //
 // # How far a seed decides
 //
-// Worlds, and the places where goroutines yield, follow from the seed; one processor runs them. The engine's own jitter, Go's map order
-// and its scheduler's random choices do not. So a seed that failed may need some runs to fail again; -seed and the shrinker see to that.
+// Worlds, and the places where goroutines yield, follow from the seed; one processor runs them. The
+// engine's own jitter, Go's map order and its scheduler's random choices do not. So a seed that
+// failed may need some runs to fail again; -seed and the shrinker see to that.
 package sim

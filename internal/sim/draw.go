@@ -17,10 +17,12 @@ func Draw(seed uint64) *World {
 	return d.w
 }
 
-// maxKeys is how many keys a world has at most, but for those of which many are there before anybody runs.
+// maxKeys is how many keys a world has at most, but for those of which many are there before
+// anybody runs.
 const maxKeys = 8
 
-// drawer draws one world. Each feature is there or not for the whole world, so that worlds are unlike each other.
+// drawer draws one world. Each feature is there or not for the whole world, so that worlds are
+// unlike each other.
 type drawer struct {
 	*rand.Rand
 	w    *World
@@ -232,8 +234,9 @@ func (d *drawer) load() {
 	}
 }
 
-// many puts more objects there than an informer takes, or hands out, at a time. Nothing is in the way then but what happens to servers:
-// a world that goes to pieces object by object takes as long as all others.
+// many puts more objects there than an informer takes, or hands out, at a time. Nothing is in the
+// way then but what happens to servers: a world that goes to pieces object by object takes as long
+// as all others.
 func (d *drawer) many() {
 	w := d.w
 	for i := range 120 + d.IntN(60) {

@@ -55,7 +55,8 @@ func (d *drawer) calm() {
 	d.w.Steps = slices.DeleteFunc(d.w.Steps, func(s Step) bool { return !s.calm() })
 }
 
-// replica has clients change to a second server, which lags for a moment, right after a write, and back.
+// replica has clients change to a second server, which lags for a moment, right after a write, and
+// back.
 func (d *drawer) replica() {
 	lag := d.between(500*time.Millisecond, 2*time.Second)
 	d.w.Servers = []api.Spec{{Order: d.w.Servers[0].Order}, {Order: d.w.Servers[0].Order, Lag: lag, Stale: d.chance(70)}}

@@ -15,7 +15,8 @@ type expectation struct {
 	progress bool // the servers' bookmarks bring the store's resourceVersion to theirs
 }
 
-// expect works out what may be asked of a client: what may be asked of it and of what stands between it and the servers.
+// expect works out what may be asked of a client: what may be asked of it and of what stands
+// between it and the servers.
 func (r *run) expect(c *client) expectation {
 	e := r.expectOf(c.api, c.spec)
 	if c.spec.returned() && r.world.hangs() {
@@ -45,8 +46,9 @@ func (r *run) expectOf(cl *api.Client, spec ClientSpec) expectation {
 		}
 		return any, all
 	}
-	// A LIST that breaks off is asked for in pages, and what fails in pages is asked for as one. That one form of LIST is answered with an
-	// error for ever while another works is beyond what may be asked.
+	// A LIST that breaks off is asked for in pages, and what fails in pages is asked for as one.
+	// That one form of LIST is answered with an error for ever while another works is beyond what
+	// may be asked.
 	broken := func(f api.Rule) bool { return f.Deed == api.Cut || f.Deed == api.Stall }
 	lists, refused := false, false
 	for _, f := range rules {
@@ -64,7 +66,8 @@ func (r *run) expectOf(cl *api.Client, spec ClientSpec) expectation {
 	tooMany, mixed := false, false
 	for _, f := range rules {
 		tooMany = tooMany || f.AsksForLess()
-		// It may come in place of another one that would come at once, or the watch looks like one of a quiet resource before it is cut.
+		// It may come in place of another one that would come at once, or the watch looks like one
+		// of a quiet resource before it is cut.
 		mixed = mixed || f.Deed == api.ErrorEvent && f.M > 0 || f.Deed == api.Stall && f.Ask&api.AskWatch != 0
 	}
 	e.heals = e.heals && !tooMany

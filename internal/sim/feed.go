@@ -13,8 +13,9 @@ import (
 	"github.com/weirproject/weir/internal/wire"
 )
 
-// feed brings what a reflector gets into a store and tells the watch cache's history which revision belongs to which resourceVersion, as
-// package watchcache asks of whoever writes: changes one by one, in the order of their resourceVersions, those of a relist too.
+// feed brings what a reflector gets into a store and tells the watch cache's history which revision
+// belongs to which resourceVersion, as package watchcache asks of whoever writes: changes one by
+// one, in the order of their resourceVersions, those of a relist too.
 type feed struct {
 	store   *store.Store
 	history *watchcache.History
@@ -25,7 +26,8 @@ type feed struct {
 	begun bool
 	last  uint64
 	aside []listedObject
-	// About the relist under way: what was held before was current to here, and the list tells of an object then that was not there.
+	// About the relist under way: what was held before was current to here, and the list tells of
+	// an object then that was not there.
 	before uint64
 	other  bool
 	back   bool // it is one of a server that went back: nothing of it is taken
@@ -133,7 +135,8 @@ func (f *feed) EndReplace(w *store.Writer, resourceVersion string) {
 		}
 		at = end
 	}
-	// What is gone went at a resourceVersion that nobody knows. It comes first, with what the client had before.
+	// What is gone went at a resourceVersion that nobody knows. It comes first, with what the
+	// client had before.
 	w.EndReplace(resourceVersion)
 	var m wire.Meta
 	for _, o := range f.aside {
@@ -145,7 +148,8 @@ func (f *feed) EndReplace(w *store.Writer, resourceVersion string) {
 	f.aside = nil
 }
 
-// list takes an object of a relist: it marks what is held as being there, and puts aside what is new.
+// list takes an object of a relist: it marks what is held as being there, and puts aside what is
+// new.
 func (f *feed) list(w *store.Writer, m *wire.Meta, raw []byte) error {
 	if f.back {
 		return errWentBack

@@ -21,9 +21,9 @@ type handler struct {
 	name   string
 	reg    registration // nil until it is registered
 
-	// steady has what was there when it began, and ever since, with the pairs of its scope that have chosen it all the time. What has
-	// gone from one to another need not be in the first list of either. Its lock is taken inside the cluster's and inside mu, and nothing
-	// inside it.
+	// steady has what was there when it began, and ever since, with the pairs of its scope that
+	// have chosen it all the time. What has gone from one to another need not be in the first list
+	// of either. Its lock is taken inside the cluster's and inside mu, and nothing inside it.
 	steadyMu sync.Mutex
 	steady   map[etcd.Key][]pair
 
@@ -155,8 +155,9 @@ func (h *handler) check(t told) {
 	h.seen[t.key] = last{form: t.new.form}
 }
 
-// toldAsSent reports whether the handler is told of what servers send again as if it were new, as client-go tells it. What has a version that
-// was made up, because its own does not grow, is compared by its content, which events have in another form than lists.
+// toldAsSent reports whether the handler is told of what servers send again as if it were new, as
+// client-go tells it. What has a version that was made up, because its own does not grow, is
+// compared by its content, which events have in another form than lists.
 func (h *handler) toldAsSent() bool { return h.client.spec.takesAsSent(h.run.world) }
 
 func (c ClientSpec) takesAsSent(w *World) bool {
@@ -182,8 +183,9 @@ func (h *handler) wrong(rule, format string, args ...any) {
 	h.run.violate(rule, h.client, "%s: %s", h.name, fmt.Sprintf(format, args...))
 }
 
-// late checks that the handler says that it has synced once it was told of everything that was there when it and its informer began: of each
-// object the version that was there, or one after it. An older one that another selector's watch told of is not what the last first list has.
+// late checks that the handler says that it has synced once it was told of everything that was
+// there when it and its informer began: of each object the version that was there, or one after it.
+// An older one that another selector's watch told of is not what the last first list has.
 func (h *handler) late() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -218,9 +220,10 @@ func (h *handler) late() {
 	}
 }
 
-// backlog is how long the handler may take for what it was to be told before it has synced. What went meanwhile it may have in hand, and of
-// several selectors one may tell that an object has left before another's first list has it. A server that never ends its initial events goes
-// on with changes.
+// backlog is how long the handler may take for what it was to be told before it has synced. What
+// went meanwhile it may have in hand, and of several selectors one may tell that an object has left
+// before another's first list has it. A server that never ends its initial events goes on with
+// changes.
 func (h *handler) backlog() time.Duration {
 	n := 1 + h.went + 2*(len(h.scope.pairs())-1)
 	if h.client.spec.Mode == "watchlist" && slices.ContainsFunc(h.run.world.Servers, func(s api.Spec) bool { return s.Old }) {
@@ -240,7 +243,8 @@ func (h *handler) remove() {
 	h.mu.Unlock()
 }
 
-// synced checks that the handler has been told of every key that was there when it began, if it says so.
+// synced checks that the handler has been told of every key that was there when it began, if it
+// says so.
 func (h *handler) synced() {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -15,16 +15,19 @@ const (
 	Chain    = "chain"     // a native informer on watch caches
 )
 
-// informer is an implementation under test. All that it holds is told as forms: what a server made of a version.
+// informer is an implementation under test. All that it holds is told as forms: what a server made
+// of a version.
 type informer interface {
 	// Run serves until ctx ends, and returns when all that it started has ended.
 	Run(ctx context.Context)
 	// Handle registers a handler, whose tell is called with what happens.
 	Handle(h *handler) (registration, error)
 	HasSynced() bool
-	// Err is why the informer is not current. known is false for an implementation that cannot tell.
+	// Err is why the informer is not current. known is false for an implementation that cannot
+	// tell.
 	Err() (err error, known bool)
-	// Read reads everything. Where several reads cannot be of one moment, they are made and compared only if it is quiet.
+	// Read reads everything. Where several reads cannot be of one moment, they are made and
+	// compared only if it is quiet.
 	Read(quiet bool, report func(format string, args ...any)) view
 	// Rest reports what an informer that has come to rest should not hold any more.
 	Rest(report func(format string, args ...any))

@@ -1,7 +1,8 @@
 package sim
 
-// clientGoFails are the checks that client-go 0.37 fails, each with the reason. It is the control: a check that it passes in all worlds
-// where others fail it is worth a second look, and one that nobody can pass is no check.
+// clientGoFails are the checks that client-go 0.37 fails, each with the reason. It is the control:
+// a check that it passes in all worlds where others fail it is worth a second look, and one that
+// nobody can pass is no check.
 var clientGoFails = map[string]string{
 	"stale":           "a request has no deadline, and a watch from a resourceVersion that a server does not have any more is begun again and again",
 	"stale-bytes":     "a stale server's list is not told from a current one",

@@ -20,8 +20,8 @@ var (
 	mutantSeedsFlag = flag.Int("mutant-seeds", 20000, "with -mutants: how many seeds a mutant has to survive")
 )
 
-// TestMutants breaks the engine in many ways, one by one, and demands that the simulation notices each. It takes long, and does nothing
-// unless it is asked to.
+// TestMutants breaks the engine in many ways, one by one, and demands that the simulation notices
+// each. It takes long, and does nothing unless it is asked to.
 func TestMutants(t *testing.T) {
 	if !*mutantsFlag {
 		return
@@ -54,7 +54,8 @@ func TestMutants(t *testing.T) {
 	t.Logf("%d of %d mutants killed\n%s", killed, all, table.String())
 }
 
-// TestMutantsApply demands that each mutant fits the tree as it is, since TestMutants runs but now and then.
+// TestMutantsApply demands that each mutant fits the tree as it is, since TestMutants runs but now
+// and then.
 func TestMutantsApply(t *testing.T) {
 	patches, err := filepath.Glob("testdata/mutants/*.patch")
 	if err != nil || len(patches) == 0 {

@@ -59,8 +59,8 @@ func makeNative[T weir.Object](c *api.Cluster, cl *api.Client, spec ClientSpec) 
 	return &native[T]{inf, c, spec.resync() > 0}, nil
 }
 
-// inPieces has answers read some bytes at a time, so that others go first while an object is taken in and not applied yet: it is followed by a
-// part of the next one.
+// inPieces has answers read some bytes at a time, so that others go first while an object is taken
+// in and not applied yet: it is followed by a part of the next one.
 type inPieces struct{ http.RoundTripper }
 
 func (t inPieces) RoundTrip(req *http.Request) (*http.Response, error) {

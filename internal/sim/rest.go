@@ -9,8 +9,9 @@ import (
 	"github.com/weirproject/weir/internal/sim/etcd"
 )
 
-// patience is how long after the last fault everything must be as it should be. Faults that stay are overcome by a LIST after some tries,
-// each of which may hang for more than a minute; where two informers are in line that takes twice as long.
+// patience is how long after the last fault everything must be as it should be. Faults that stay
+// are overcome by a LIST after some tries, each of which may hang for more than a minute; where two
+// informers are in line that takes twice as long.
 func (w *World) patience() time.Duration {
 	switch {
 	case w.trickles():
@@ -23,7 +24,8 @@ func (w *World) patience() time.Duration {
 	return 15 * time.Minute
 }
 
-// trickles reports whether each watch may bring an event, and stand still, or break, before the next.
+// trickles reports whether each watch may bring an event, and stand still, or break, before the
+// next.
 func (w *World) trickles() bool {
 	return slices.ContainsFunc(w.Steps, func(s Step) bool {
 		return s.Op == Fault && s.Rule.Forever() && s.Rule.Ask&api.AskWatches != 0 && s.Rule.Blocks() && !s.Rule.BlocksAlways()
@@ -35,10 +37,12 @@ func (w *World) lasting() bool {
 	return slices.ContainsFunc(w.Steps, func(s Step) bool { return s.Op == Fault && s.Rule.Forever() && s.Rule.Deed != api.Pieces })
 }
 
-// cooling is how long after the last read nothing is held decoded any more, and every watch has had a bookmark.
+// cooling is how long after the last read nothing is held decoded any more, and every watch has had
+// a bookmark.
 const cooling = 3 * time.Minute
 
-// troubleVisible is how long Err may be nil while something stands in the way: a LIST that is under way may yet help.
+// troubleVisible is how long Err may be nil while something stands in the way: a LIST that is under
+// way may yet help.
 const troubleVisible = 2 * time.Minute
 
 // problem is something that is not yet as it should be.
@@ -49,8 +53,9 @@ type problem struct {
 	args   []any
 }
 
-// rest waits until everything is as it should be, leaves the world alone for a while, and looks whether it still is, and what is held.
-// What no protocol could have told the clients is checked after a relist that is forced upon them.
+// rest waits until everything is as it should be, leaves the world alone for a while, and looks
+// whether it still is, and what is held. What no protocol could have told the clients is checked
+// after a relist that is forced upon them.
 func (r *run) rest() {
 	if !r.settle(false) {
 		return
@@ -80,8 +85,8 @@ func (r *run) rest() {
 	r.settle(true)
 }
 
-// cool leaves the world alone until what was read has had time to cool since anybody was told or has read anything: what nobody could know
-// may yet come to light, a few times.
+// cool leaves the world alone until what was read has had time to cool since anybody was told or
+// has read anything: what nobody could know may yet come to light, a few times.
 func (r *run) cool() {
 	for again, times := true, 0; again && times < 4; times++ {
 		for _, c := range r.clients {
@@ -127,7 +132,8 @@ func (r *run) settle(relisted bool) bool {
 	}
 }
 
-// problems are what is not as it should be now. After a relist nothing excuses an old form of an object.
+// problems are what is not as it should be now. After a relist nothing excuses an old form of an
+// object.
 func (r *run) problems(relisted bool) []problem {
 	var all []problem
 	for _, c := range r.clients {

@@ -87,8 +87,9 @@ func Execute(t *testing.T, w *World, logging bool) (out *Outcome) {
 	return &r.out
 }
 
-// elapsed is how much virtual time all worlds together have taken. Each bubble's clock begins at the same moment, but some libraries keep
-// the time of the last error, say, in a variable, and are confused by a clock that goes back.
+// elapsed is how much virtual time all worlds together have taken. Each bubble's clock begins at
+// the same moment, but some libraries keep the time of the last error, say, in a variable, and are
+// confused by a clock that goes back.
 var elapsed time.Duration
 
 func (r *run) execute() {
@@ -260,8 +261,9 @@ func (r *run) violate(rule string, c *client, format string, args ...any) {
 	}
 }
 
-// excused reports whether a rule does not hold for a client: it may go back to what a replica has, or a server that answers from its cache,
-// that lags for so long that it counts as restored, and come back from there.
+// excused reports whether a rule does not hold for a client: it may go back to what a replica has,
+// or a server that answers from its cache, that lags for so long that it counts as restored, and
+// come back from there.
 func (r *run) excused(rule string, c *client) bool {
 	if c == nil || !strings.Contains(rule, "back") && rule != "spurious-delete" {
 		return false
@@ -284,8 +286,9 @@ func (r *run) observe(c *client) {
 	r.late = r.late || late
 }
 
-// maySyncOld reports whether a client's first state may be older than what it has been told: where it takes any state, and a list of that broke
-// off, an old server answers the next one, not older than what came, with exactly that.
+// maySyncOld reports whether a client's first state may be older than what it has been told: where
+// it takes any state, and a list of that broke off, an old server answers the next one, not older
+// than what came, with exactly that.
 func (r *run) maySyncOld(c *client) bool {
 	return c.spec.Any && slices.ContainsFunc(r.world.Servers, func(s api.Spec) bool { return s.Old })
 }
@@ -296,7 +299,8 @@ func (r *run) failed() bool {
 	return len(r.out.Violations) > 0
 }
 
-// bubbles are the stacks of the goroutines in the newest bubble, but for those that every bubble has.
+// bubbles are the stacks of the goroutines in the newest bubble, but for those that every bubble
+// has.
 func bubbles() string {
 	buf := make([]byte, 1<<20)
 	buf = buf[:runtime.Stack(buf, true)]

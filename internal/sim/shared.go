@@ -119,8 +119,9 @@ func config(cl *api.Client) *rest.Config {
 	return &rest.Config{Host: "http://server", Transport: cl, QPS: -1}
 }
 
-// returned reports whether the client's answers are not captured, because nothing is known of what its ListerWatcher lists, or by an option: the
-// drop-in then takes what Watch returns as it comes, as client-go does, also where it has been told before.
+// returned reports whether the client's answers are not captured, because nothing is known of what
+// its ListerWatcher lists, or by an option: the drop-in then takes what Watch returns as it comes,
+// as client-go does, also where it has been told before.
 func (c ClientSpec) returned() bool {
 	return c.Runner == DropIn && (c.Options == "uncaptured" || !c.Typed && !c.Factory)
 }
@@ -130,7 +131,8 @@ func (w *World) repeats() bool {
 	return slices.ContainsFunc(w.Steps, func(s Step) bool { return s.Op == Fault && s.Rule.Deed == api.Repeat })
 }
 
-// resync is the shortest period of the handlers', which is what an informer needs to have for them to get any.
+// resync is the shortest period of the handlers', which is what an informer needs to have for them
+// to get any.
 func (c ClientSpec) resync() time.Duration {
 	var d time.Duration
 	for _, h := range c.Handlers {
@@ -267,7 +269,8 @@ func keyOf(obj any) etcd.Key {
 
 func (s *shared) object(obj any) object { return objectOf(s.cluster, obj) }
 
-// objectOf finds out what a decoded object is by what its annotations say, and compares the rest with what it should be.
+// objectOf finds out what a decoded object is by what its annotations say, and compares the rest
+// with what it should be.
 func objectOf(c *api.Cluster, obj any) object {
 	m, ok := obj.(metav1.Object)
 	if !ok {

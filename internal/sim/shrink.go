@@ -18,7 +18,8 @@ type shrinker struct {
 	tries    int // how often a world is run before it counts as one that does not fail
 }
 
-// Shrink leaves out of a world whatever it does not need to fail in the way that it was seen to. It gives up after a time.
+// Shrink leaves out of a world whatever it does not need to fail in the way that it was seen to. It
+// gives up after a time.
 func Shrink(t *testing.T, w *World, fails Violation, limit time.Duration) *World {
 	s := &shrinker{t: t, world: w.clone(), fails: fails, deadline: time.Now().Add(limit), tries: 1}
 	for failed, n := 0, 1; n <= 8; n++ { // not all of a run is decided by its seed

@@ -101,7 +101,8 @@ func ignored(v Violation) bool {
 	return regexp.MustCompile(*ignoreFlag).MatchString(v.Rule + " (" + v.Runner + ")")
 }
 
-// executeSeed runs the world of a seed. A crash's stack traces show the seed, in hexadecimal: arrays are not passed in registers.
+// executeSeed runs the world of a seed. A crash's stack traces show the seed, in hexadecimal:
+// arrays are not passed in registers.
 //
 //go:noinline
 func executeSeed(t *testing.T, seed [2]uint64) *Outcome {

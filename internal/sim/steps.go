@@ -121,7 +121,8 @@ func (r *run) write(h *etcd.History, s Step, at time.Duration) {
 	}
 }
 
-// unsteady forgets keys that are not there any more from what handlers must have been told before they have synced.
+// unsteady forgets keys that are not there any more from what handlers must have been told before
+// they have synced.
 func (r *run) unsteady(hist *etcd.History) {
 	e := hist.Era()
 	for _, c := range r.clients {
@@ -152,8 +153,8 @@ func (r *run) look() {
 	}
 }
 
-// behind checks that where nothing is in the way an informer's resourceVersion is that of the last change that all of its watches told of. Who
-// waits for it need not wait for a bookmark.
+// behind checks that where nothing is in the way an informer's resourceVersion is that of the last
+// change that all of its watches told of. Who waits for it need not wait for a bookmark.
 func (r *run) behind(c *client, v view) {
 	if !r.calm || c.spec.Runner == Chain || !c.informer.HasSynced() || v.resourceVersion == "" {
 		return
@@ -170,7 +171,8 @@ func (r *run) behind(c *client, v view) {
 	})
 }
 
-// readClient reads a client's informer and checks that nothing went back. What is taken as servers send it goes back with them.
+// readClient reads a client's informer and checks that nothing went back. What is taken as servers
+// send it goes back with them.
 func (r *run) readClient(c *client, quiet bool) view {
 	v := c.informer.Read(quiet, func(format string, args ...any) { r.violate("read", c, format, args...) })
 	for key, f := range v.objects {

@@ -20,7 +20,8 @@ func (h *handler) stirred() bool {
 	return !h.quiet
 }
 
-// resynced checks that in a time in which nothing else happened each object was handed out once in each period, one after another.
+// resynced checks that in a time in which nothing else happened each object was handed out once in
+// each period, one after another.
 func (h *handler) resynced(during time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

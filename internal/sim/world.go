@@ -11,7 +11,8 @@ import (
 	"github.com/weirproject/weir/internal/sim/etcd"
 )
 
-// World is all that happens in one run, as data: drawn from a seed, then executed, then shrunk by leaving things out.
+// World is all that happens in one run, as data: drawn from a seed, then executed, then shrunk by
+// leaving things out.
 type World struct {
 	Seed    uint64
 	Builtin bool        // ConfigMaps as protobuf, in place of custom resources as JSON
@@ -170,8 +171,9 @@ func (s Step) calm() bool {
 	return false
 }
 
-// Unordered reports whether nobody can tell an old event from a new one: resourceVersions cannot be compared, and events come twice or by
-// several watches, or after a list that broke off, or a server answers from a cache that lags.
+// Unordered reports whether nobody can tell an old event from a new one: resourceVersions cannot be
+// compared, and events come twice or by several watches, or after a list that broke off, or a
+// server answers from a cache that lags.
 func (w *World) Unordered() bool {
 	lists := api.AskList | api.AskListAny | api.AskPage | api.AskMore | api.AskInitial
 	return w.opaque() && (w.repeats() ||

@@ -6,10 +6,11 @@ import (
 	"sync"
 )
 
-// ahead reads a body in a goroutine of its own: receiving and decrypting it go on while what has come is taken
-// apart. What has come and not been read is in a ring; when that is full the goroutine waits, and so does the server. Time in
-// which the server sends nothing counts as such while there is room for it. The goroutine begins with the first Read and ends with
-// the body, an error, or stop.
+// ahead reads a body in a goroutine of its own: receiving and decrypting it go on while what has
+// come is taken apart. What has come and not been read is in a ring; when that is full the
+// goroutine waits, and so does the server. Time in which the server sends nothing counts as such
+// while there is room for it. The goroutine begins with the first Read and ends with the body, an
+// error, or stop.
 type ahead struct {
 	src    io.Reader         // used by the goroutine alone
 	before func()            // called before a Read that has to wait, or nil
@@ -24,7 +25,8 @@ type ahead struct {
 	stopped bool
 }
 
-// What one watch holds, in bytes: watches are many, and idle for the most part, but bursts of events come all at once.
+// What one watch holds, in bytes: watches are many, and idle for the most part, but bursts of
+// events come all at once.
 const (
 	aheadLeast = 16 << 10  // to read into
 	aheadMost  = 256 << 10 // more, while something waits to be read

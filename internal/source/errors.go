@@ -17,12 +17,14 @@ import (
 )
 
 var (
-	// ErrStalled ends a LIST whose body brought no byte for Options.IdleTimeout, a WATCH that outlived its timeout by
-	// half a minute, and a request whose answer did not begin within Options.HeaderTimeout.
+	// ErrStalled ends a LIST whose body brought no byte for Options.IdleTimeout, a WATCH that
+	// outlived its timeout by half a minute, and a request whose answer did not begin within
+	// Options.HeaderTimeout.
 	ErrStalled = errors.New("the server stopped sending")
 	// ErrMediaType is the error of an answer in a content type or encoding that cannot be read.
 	ErrMediaType = errors.New("unreadable media type")
-	// ErrResource is the error of a Resource that names no possible request: a bad namespace, a bad selector.
+	// ErrResource is the error of a Resource that names no possible request: a bad namespace, a bad
+	// selector.
 	ErrResource = errors.New("invalid resource")
 )
 
@@ -35,14 +37,15 @@ type RequestError struct {
 
 func (e *RequestError) Error() string { return e.Method + " " + e.Path + ": " + e.Err.Error() }
 
-// Unwrap gives the transport's error, so that errors.Is finds syscall.ECONNREFUSED, context.Canceled, ErrStalled.
+// Unwrap gives the transport's error, so that errors.Is finds syscall.ECONNREFUSED,
+// context.Canceled, ErrStalled.
 func (e *RequestError) Unwrap() error { return e.Err }
 
 // maxErrorBody bounds what is read of the body of an error.
 const maxErrorBody = 64 << 10
 
-// statusError makes an error of an answer that is not 200. It reads at most maxErrorBody of the body and leaves
-// closing it to the caller.
+// statusError makes an error of an answer that is not 200. It reads at most maxErrorBody of the
+// body and leaves closing it to the caller.
 func statusError(method, path string, resp *http.Response, body io.Reader) error {
 	status := readStatus(resp.Header, body)
 	if status == nil {
@@ -76,8 +79,8 @@ func readStatus(h http.Header, r io.Reader) *metav1.Status {
 	return status
 }
 
-// plainStatus makes a Status of an answer that had none in its body: a proxy's HTML page, the mux's "404 page not
-// found". The body is not quoted: it may be anything of any length.
+// plainStatus makes a Status of an answer that had none in its body: a proxy's HTML page, the mux's
+// "404 page not found". The body is not quoted: it may be anything of any length.
 func plainStatus(method, path string, resp *http.Response) *metav1.Status {
 	kind := "no content type"
 	if ct := resp.Header.Get("Content-Type"); ct != "" {
@@ -131,7 +134,8 @@ func reasonOf(code int) metav1.StatusReason {
 	return metav1.StatusReasonUnknown
 }
 
-// mergeRetryAfter puts the header's seconds, or seconds until its date, into the Status, unless the Status says more.
+// mergeRetryAfter puts the header's seconds, or seconds until its date, into the Status, unless the
+// Status says more.
 func mergeRetryAfter(status *metav1.Status, header string) {
 	header = strings.TrimSpace(header)
 	if header == "" {

@@ -15,8 +15,8 @@ import (
 	"github.com/weirproject/weir/internal/wire"
 )
 
-// TestListsGoApart: a LIST goes by HTTP/1.1 and ends its connection, pages keep theirs, a WATCH goes by HTTP/2; and a server
-// that speaks HTTP/2 alone gets it all that way.
+// TestListsGoApart: a LIST goes by HTTP/1.1 and ends its connection, pages keep theirs, a WATCH
+// goes by HTTP/2; and a server that speaks HTTP/2 alone gets it all that way.
 func TestListsGoApart(t *testing.T) {
 	for _, tc := range []struct {
 		name      string

@@ -17,8 +17,8 @@ func NewestOptions(atLeast string) ListOptions {
 	return o
 }
 
-// ReadVersion returns the resourceVersion of a list, and closes it. It reads the list to its end where the resourceVersion
-// stands there. Nothing of it is held, however long it is.
+// ReadVersion returns the resourceVersion of a list, and closes it. It reads the list to its end
+// where the resourceVersion stands there. Nothing of it is held, however long it is.
 func ReadVersion(l *List) (string, error) {
 	defer l.Close()
 	for {

@@ -22,13 +22,16 @@ type Resource struct {
 	Namespace     string // "" is all namespaces, or a cluster-scoped resource
 	LabelSelector string // "" is everything
 	FieldSelector string // "" is everything
-	// ShardSelector asks for a part of the objects (KEP-5866): "shardRange(object.metadata.uid, '0x…', '0x…')". "" is everything. Most
-	// servers ignore it. A List whose Meta has a ShardSelector is that part; one without may be of everything, or of a server that does not say.
+	// ShardSelector asks for a part of the objects (KEP-5866): "shardRange(object.metadata.uid,
+	// '0x…', '0x…')". "" is everything. Most servers ignore it. A List whose Meta has a
+	// ShardSelector is that part; one without may be of everything, or of a server that does not
+	// say.
 	ShardSelector string
 	// As is "" for whole objects, or PartialObjectMetadata.
 	As string
-	// Encoding is the encoding asked for: protobuf, with JSON where the server has no protobuf (custom resources), or
-	// JSON alone. Zero is protobuf. The answer's own is that of the List or Watch.
+	// Encoding is the encoding asked for: protobuf, with JSON where the server has no protobuf
+	// (custom resources), or JSON alone. Zero is protobuf. The answer's own is that of the List or
+	// Watch.
 	Encoding wire.Encoding
 }
 
@@ -44,8 +47,8 @@ func (r Resource) String() string {
 	return s
 }
 
-// Validate tells, as ErrResource, what no server could answer. It asks nobody: whether the resource exists is the
-// server's to say.
+// Validate tells, as ErrResource, what no server could answer. It asks nobody: whether the resource
+// exists is the server's to say.
 func (r Resource) Validate() error {
 	if r.GVR.Resource == "" || r.GVR.Version == "" {
 		return fmt.Errorf("%w: %q has no name or no version", ErrResource, r.GVR)
@@ -76,7 +79,8 @@ func (r Resource) Validate() error {
 	return fmt.Errorf("%w: encoding %d is not known", ErrResource, r.Encoding)
 }
 
-// Path is the URL path below the server's root, such as /apis/apps/v1/namespaces/default/deployments.
+// Path is the URL path below the server's root, such as
+// /apis/apps/v1/namespaces/default/deployments.
 func (r Resource) Path() string {
 	var b strings.Builder
 	if r.GVR.Group == "" {
@@ -98,9 +102,10 @@ func (r Resource) Path() string {
 
 // Accept is the Accept header of a LIST, or of a WATCH.
 //
-// The last choice is always plain JSON: an aggregated API server that knows no protobuf, or cannot cut objects down
-// to their metadata, still answers with something that can be read. The choices stand in order and have no qualities, as client-go
-// writes them: a caching proxy may take those for something that only the server can answer.
+// The last choice is always plain JSON: an aggregated API server that knows no protobuf, or cannot
+// cut objects down to their metadata, still answers with something that can be read. The choices
+// stand in order and have no qualities, as client-go writes them: a caching proxy may take those
+// for something that only the server can answer.
 func (r Resource) Accept(watch bool) string {
 	partial := ""
 	if r.As == PartialObjectMetadata {

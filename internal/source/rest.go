@@ -24,7 +24,8 @@ import (
 type Compression uint8
 
 const (
-	// CompressionAuto asks for gzip where it pays: for LIST, and for WATCH with initial events. It is the zero value.
+	// CompressionAuto asks for gzip where it pays: for LIST, and for WATCH with initial events. It
+	// is the zero value.
 	CompressionAuto Compression = iota
 	// CompressionOn is CompressionAuto whatever the rest.Config's DisableCompression says.
 	CompressionOn
@@ -34,11 +35,11 @@ const (
 
 // Options of a source. The zero value is what most want.
 type Options struct {
-	// IdleTimeout is how long a LIST may go on without a byte before it fails with ErrStalled. Time in which nobody
-	// calls Next does not count. 0 is 60 s, negative is for ever.
+	// IdleTimeout is how long a LIST may go on without a byte before it fails with ErrStalled. Time
+	// in which nobody calls Next does not count. 0 is 60 s, negative is for ever.
 	IdleTimeout time.Duration
-	// HeaderTimeout is how long an answer may take to begin. 0 is the rest.Config's Timeout, or else 75 s: kube-apiserver
-	// gives up by itself after 60 s, and its own answer says more.
+	// HeaderTimeout is how long an answer may take to begin. 0 is the rest.Config's Timeout, or
+	// else 75 s: kube-apiserver gives up by itself after 60 s, and its own answer says more.
 	HeaderTimeout time.Duration
 	// Compression chooses gzip; see its values.
 	Compression Compression
@@ -70,10 +71,11 @@ type REST struct {
 
 var _ Source = (*REST)(nil)
 
-// New makes the source of one resource on the server that cfg names. cfg is copied, and its credentials, TLS, proxy, UserAgent,
-// Wrap and Dial are used. Its QPS and RateLimiter are not: a source makes few requests, and paces them elsewhere. Its
-// Timeout bounds how long an answer may take to begin, not the stream that follows. Sources of equal configs share
-// connections, as all of client-go does. LISTs over TLS go by HTTP/1.1, on connections apart from that.
+// New makes the source of one resource on the server that cfg names. cfg is copied, and its
+// credentials, TLS, proxy, UserAgent, Wrap and Dial are used. Its QPS and RateLimiter are not: a
+// source makes few requests, and paces them elsewhere. Its Timeout bounds how long an answer may
+// take to begin, not the stream that follows. Sources of equal configs share connections, as all of
+// client-go does. LISTs over TLS go by HTTP/1.1, on connections apart from that.
 //
 // No request is made. The error is ErrResource, or what is wrong with cfg.
 func New(cfg *rest.Config, r Resource, opts Options) (*REST, error) {
@@ -247,7 +249,8 @@ type call struct {
 	last   bool // the connection's last: close it then
 }
 
-// do makes a request and waits for its answer to begin. Closing the stream, which is the answer's body, ends the request.
+// do makes a request and waits for its answer to begin. Closing the stream, which is the answer's
+// body, ends the request.
 func (s *REST) do(ctx context.Context, c call) (*http.Response, *stream, error) {
 	s.count(func(st *Stats) { st.Requests.Add(1) })
 	u := s.base.JoinPath(c.path)
@@ -280,8 +283,8 @@ func (s *REST) do(ctx context.Context, c call) (*http.Response, *stream, error) 
 	return resp, newStream(c.method, resp, cancel, s.opts), nil
 }
 
-// CloseIdleConnections closes the connections that no request is using. Sources of equal configs share connections; the
-// others open new ones when they need them.
+// CloseIdleConnections closes the connections that no request is using. Sources of equal configs
+// share connections; the others open new ones when they need them.
 func (s *REST) CloseIdleConnections() {
 	utilnet.CloseIdleConnectionsFor(s.client.Transport)
 	utilnet.CloseIdleConnectionsFor(s.lists.Load().Transport)

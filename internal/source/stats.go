@@ -5,8 +5,8 @@ import (
 	"sync/atomic"
 )
 
-// Stats counts what a source did. One Stats may serve several sources. The zero value is ready; all fields may be read at
-// any time.
+// Stats counts what a source did. One Stats may serve several sources. The zero value is ready; all
+// fields may be read at any time.
 type Stats struct {
 	Requests  atomic.Int64 // HTTP requests made, the version's included
 	Lists     atomic.Int64 // of these, LISTs (each page is one)

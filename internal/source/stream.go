@@ -14,8 +14,9 @@ import (
 	"github.com/weirproject/weir/internal/wire"
 )
 
-// List is the answer to a LIST: its items one by one, then io.EOF, and whatever wire.ListReader tells about the list.
-// It is used by one goroutine at a time, but for Close, which may come from any. Close it in any case.
+// List is the answer to a LIST: its items one by one, then io.EOF, and whatever wire.ListReader
+// tells about the list. It is used by one goroutine at a time, but for Close, which may come from
+// any. Close it in any case.
 type List struct {
 	*wire.ListReader
 	enc    wire.Encoding
@@ -25,12 +26,12 @@ type List struct {
 // Encoding is the encoding of the answer.
 func (l *List) Encoding() wire.Encoding { return l.enc }
 
-// Close ends the request and frees the connection. It reads nothing, does not wait for the server, and makes a Next that
-// is under way fail. Closing twice is harmless.
+// Close ends the request and frees the connection. It reads nothing, does not wait for the server,
+// and makes a Next that is under way fail. Closing twice is harmless.
 func (l *List) Close() error { return l.stream.Close() }
 
-// Watch is the answer to a WATCH: its events one by one, then io.EOF when the server ends it. Use and Close as with
-// List.
+// Watch is the answer to a WATCH: its events one by one, then io.EOF when the server ends it. Use
+// and Close as with List.
 type Watch struct {
 	*wire.WatchReader
 	enc    wire.Encoding
@@ -40,9 +41,9 @@ type Watch struct {
 // Encoding is the encoding of the answer.
 func (w *Watch) Encoding() wire.Encoding { return w.enc }
 
-// BeforeRead sets a function that Next calls each time before it has to wait for the connection. A reader
-// that applies events in batches applies there what it has, whatever part of the next event has come. f must not call
-// Next.
+// BeforeRead sets a function that Next calls each time before it has to wait for the connection. A
+// reader that applies events in batches applies there what it has, whatever part of the next event
+// has come. f must not call Next.
 func (w *Watch) BeforeRead(f func()) {
 	if w.stream.ahead != nil {
 		w.stream.ahead.before = f
@@ -54,8 +55,9 @@ func (w *Watch) BeforeRead(f func()) {
 // Close is List.Close.
 func (w *Watch) Close() error { return w.stream.Close() }
 
-// NewList makes a List of the answer to a LIST request, which it takes over: the body is closed by Close, or here
-// on an error. An answer other than 200 is its error. Of opts, HeaderTimeout and Compression mean nothing here.
+// NewList makes a List of the answer to a LIST request, which it takes over: the body is closed by
+// Close, or here on an error. An answer other than 200 is its error. Of opts, HeaderTimeout and
+// Compression mean nothing here.
 func NewList(resp *http.Response, opts Options) (*List, error) {
 	return newList(newStream("LIST", resp, nil, opts), resp, opts)
 }
@@ -69,8 +71,8 @@ func newList(s *stream, resp *http.Response, opts Options) (*List, error) {
 	return &List{wire.NewListReader(r, enc, opts.Limits), enc, s}, nil
 }
 
-// NewWatch makes a Watch of the answer to a WATCH request, as NewList does. A watch that still stands 30 s after timeout
-// is broken off with ErrStalled; timeout 0 is no such end.
+// NewWatch makes a Watch of the answer to a WATCH request, as NewList does. A watch that still
+// stands 30 s after timeout is broken off with ErrStalled; timeout 0 is no such end.
 func NewWatch(resp *http.Response, timeout time.Duration, opts Options) (*Watch, error) {
 	return newWatch(newStream("WATCH", resp, nil, opts), resp, timeout, opts)
 }
@@ -82,7 +84,8 @@ func newWatch(s *stream, resp *http.Response, timeout time.Duration, opts Option
 		return nil, err
 	}
 	s.idle = 0 // nothing may happen for long; deadline ends a dead connection
-	// A LIST is not read ahead: there the server is what is waited for, and to hand its bytes on would only cost CPU.
+	// A LIST is not read ahead: there the server is what is waited for, and to hand its bytes on
+	// would only cost CPU.
 	s.ahead = newAhead(r, s.fail)
 	if timeout > 0 {
 		s.endAfter(timeout + watchGrace)
@@ -105,7 +108,8 @@ func ReadWatch(body io.ReadCloser, enc wire.Encoding, lim wire.Limits) *Watch {
 // watchGrace is how long a watch may outlive the timeout that the server was given.
 const watchGrace = 30 * time.Second
 
-// stream is a body with an end: by Close, by its timers, by its context. Read counts the bytes of the wire.
+// stream is a body with an end: by Close, by its timers, by its context. Read counts the bytes of
+// the wire.
 type stream struct {
 	body         io.ReadCloser
 	method, path string
@@ -182,7 +186,8 @@ func (s *stream) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// fail names the request and puts the reason why this side ended it in place of what the transport made of it.
+// fail names the request and puts the reason why this side ended it in place of what the transport
+// made of it.
 func (s *stream) fail(err error) error {
 	s.mu.Lock()
 	cause := s.cause

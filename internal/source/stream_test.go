@@ -118,7 +118,8 @@ func TestSlowReaderIsNoStall(t *testing.T) {
 	})
 }
 
-// TestClosedWhileFull closes a watch of which more has come than is read ahead: nobody is left waiting.
+// TestClosedWhileFull closes a watch of which more has come than is read ahead: nobody is left
+// waiting.
 func TestClosedWhileFull(t *testing.T) {
 	inMemory(t, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
@@ -189,7 +190,8 @@ func TestWatchOutlivesItsTimeout(t *testing.T) {
 	})
 }
 
-// TestEndOfStream ends a stream that waits, by Close and by the context: Next fails at once, and says why.
+// TestEndOfStream ends a stream that waits, by Close and by the context: Next fails at once, and
+// says why.
 func TestEndOfStream(t *testing.T) {
 	reason := errors.New("the owner has had enough")
 	for _, byContext := range []bool{false, true} {
@@ -250,8 +252,8 @@ func TestCloseDrainsNothing(t *testing.T) {
 	<-ended
 }
 
-// TestBeforeRead holds the promise that what comes in one read is not waited on: f is called before the wait for the
-// second half of an event.
+// TestBeforeRead holds the promise that what comes in one read is not waited on: f is called before
+// the wait for the second half of an event.
 func TestBeforeRead(t *testing.T) {
 	const event = `{"type":"ADDED","object":{"kind":"Pod","apiVersion":"v1","metadata":{"name":"a"}}}`
 	r, w := io.Pipe()

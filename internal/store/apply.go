@@ -30,7 +30,8 @@ func (w *Writer) Flush() (changed int) {
 	return changed
 }
 
-// settleSynced makes a writer synced that only waits for news of objects in doubt, if they have come.
+// settleSynced makes a writer synced that only waits for news of objects in doubt, if they have
+// come.
 func (w *Writer) settleSynced() {
 	if w.ended && !w.synced {
 		w.setSynced()
@@ -152,7 +153,8 @@ func (w *Writer) setLocked(p *pending) {
 	w.batch.records = append(w.batch.records, record{old: old, new: o, initial: w.initial()})
 }
 
-// initial reports whether what the writer tells is of its first state: its first replace, or what is still in doubt after that.
+// initial reports whether what the writer tells is of its first state: its first replace, or what
+// is still in doubt after that.
 func (w *Writer) initial() bool { return (w.replacing || w.ended) && !w.synced }
 
 // prepareAgain prepares the batch for what the table and the indexes are now.

@@ -10,8 +10,8 @@ package store
 type backlog struct {
 	byUID   bool
 	entries map[string]*backlogEntry // by key; by uid without the objects that are gone
-	// In the order of each entry's last change. What SyncedThrough waits for stays where it came first: under steady load it
-	// would never come to the front.
+	// In the order of each entry's last change. What SyncedThrough waits for stays where it came
+	// first: under steady load it would never come to the front.
 	first, last *backlogEntry
 	n           int // of entries in the list,
 	awaited     int // and how many of them SyncedThrough waits for

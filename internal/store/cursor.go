@@ -256,8 +256,9 @@ func (c *Cursor) signalNow() {
 // closed. A reader loops: Next until it returns 0, then wait on Ready.
 func (c *Cursor) Ready() <-chan struct{} { return c.ready }
 
-// Revision returns up to which Next has returned everything: 0 while it returns the
-// initial state, or what is Awaited of changes that the log has dropped. Safe for concurrent use, like all that follow.
+// Revision returns up to which Next has returned everything: 0 while it returns the initial state,
+// or what is Awaited of changes that the log has dropped. Safe for concurrent use, like all that
+// follow.
 func (c *Cursor) Revision() uint64 {
 	c.log.mu.Lock()
 	defer c.log.mu.Unlock()

@@ -6,16 +6,17 @@ import (
 )
 
 const (
-	// What is decoded by one goroutine at a time: neighbours are alike, and decoded faster one after another.
+	// What is decoded by one goroutine at a time: neighbours are alike, and decoded faster one
+	// after another.
 	partObjects = 32
 	partBytes   = 256 << 10
 	// More goroutines would wait for the one that uses what they have decoded.
 	maxDecoders = 8
 )
 
-// decodeEach calls use with each of the objects and what its DecodeOnce returns: one after another, on the caller's goroutine, in no order.
-// Other processors decode ahead meanwhile: each has at most one part decoded, and one in the channel. Their goroutines have ended when
-// decodeEach returns.
+// decodeEach calls use with each of the objects and what its DecodeOnce returns: one after another,
+// on the caller's goroutine, in no order. Other processors decode ahead meanwhile: each has at most
+// one part decoded, and one in the channel. Their goroutines have ended when decodeEach returns.
 func decodeEach(objects []*Object, use func(o *Object, decoded any, err error)) {
 	p := &parts{rest: objects}
 	var done chan struct{}
@@ -88,7 +89,8 @@ func (p *parts) decode(ready chan<- []decodedObject, done <-chan struct{}) {
 	}
 }
 
-// decodeNext decodes one part; false if nothing is left, or done. Whoever waits for the part gets it, even if a decoder ends this goroutine.
+// decodeNext decodes one part; false if nothing is left, or done. Whoever waits for the part gets
+// it, even if a decoder ends this goroutine.
 func (p *parts) decodeNext(ready chan<- []decodedObject, done <-chan struct{}) (more bool) {
 	part := p.next()
 	if len(part) == 0 {

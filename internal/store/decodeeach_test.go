@@ -25,7 +25,8 @@ func manyPods(t *testing.T, cfg Config) []*Object {
 	return all
 }
 
-// Every object is used once, and never two at a time: who uses them need not be safe for concurrent use.
+// Every object is used once, and never two at a time: who uses them need not be safe for concurrent
+// use.
 func TestDecodeEach(t *testing.T) {
 	cfg := decodeConfig()
 	broken := errors.New("broken")
@@ -60,7 +61,8 @@ func TestDecodeEach(t *testing.T) {
 	}
 }
 
-// A decoder that panics does so where the caller can see it, whoever it was that decoded, and nobody goes on after that.
+// A decoder that panics does so where the caller can see it, whoever it was that decoded, and
+// nobody goes on after that.
 func TestDecodeEachPanics(t *testing.T) {
 	for n := range 4 {
 		bad := "p" + strconv.Itoa(n*9*partObjects)
@@ -84,7 +86,8 @@ func TestDecodeEachPanics(t *testing.T) {
 	}
 }
 
-// A decoder that ends its goroutine ends the caller's, whoever it was that decoded, and nobody waits for it.
+// A decoder that ends its goroutine ends the caller's, whoever it was that decoded, and nobody
+// waits for it.
 func TestDecodeEachGoexit(t *testing.T) {
 	cfg := decodeConfig()
 	cfg.Decode = func(raw []byte) (any, error) {

@@ -10,9 +10,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// TestDeriveConcurrently: several handlers, each of which changes what it was handed as soon as Derive lets it, writers that delete objects and make
-// them again, and queries of new and old snapshots by a function that reads the store itself. Nothing that is found is wrong, and nothing is missing
-// in the end. Mostly for -race.
+// TestDeriveConcurrently: several handlers, each of which changes what it was handed as soon as
+// Derive lets it, writers that delete objects and make them again, and queries of new and old
+// snapshots by a function that reads the store itself. Nothing that is found is wrong, and nothing
+// is missing in the end. Mostly for -race.
 func TestDeriveConcurrently(t *testing.T) {
 	cfg := decodeConfig()
 	cfg.LogBytes = 4000
@@ -89,7 +90,8 @@ func TestDeriveConcurrently(t *testing.T) {
 	}
 }
 
-// findRight reports how many objects an index finds, all of which must be of the snapshot, have the value, and come in order.
+// findRight reports how many objects an index finds, all of which must be of the snapshot, have the
+// value, and come in order.
 func findRight(t *testing.T, sn *Snapshot, index, value string) int {
 	t.Helper()
 	objects, err := sn.AppendBy(nil, index, value)

@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// derivedValues are what the function of an index has made of versions that the index has not come to yet: see Store.Derive.
+// derivedValues are what the function of an index has made of versions that the index has not come
+// to yet: see Store.Derive.
 type derivedValues struct {
 	calls sync.Mutex // held while the function is called, by whomever; inside the index's lock
 
@@ -22,11 +23,12 @@ type funcDerived struct {
 	failed   bool // who queries the index finds out why
 }
 
-// deriveWait is how long Derive waits for functions: longer than a busy machine keeps one from the processor.
+// deriveWait is how long Derive waits for functions: longer than a busy machine keeps one from the
+// processor.
 const deriveWait = 100 * time.Millisecond
 
-// derivation is a call of Derive. Its goroutine ends when the functions have returned. There is at most one for each caller of Derive: while one is
-// left to itself, none begins.
+// derivation is a call of Derive. Its goroutine ends when the functions have returned. There is at
+// most one for each caller of Derive: while one is left to itself, none begins.
 type derivation struct {
 	object  *Object
 	decoded any
@@ -40,9 +42,11 @@ const (
 	derivationLeft  // nobody waits for it any more
 )
 
-// Derive calls the functions of indexes for a version that somebody has decoded in any case, so that the next query need not decode it
-// once more. Where several have decoded it, what the first of them says counts. It waits for no query, and not for long for a function
-// that blocks: false means that one still looks at the decoded form, which nobody may change now. While one blocks, Derive does nothing.
+// Derive calls the functions of indexes for a version that somebody has decoded in any case, so
+// that the next query need not decode it once more. Where several have decoded it, what the first
+// of them says counts. It waits for no query, and not for long for a function that blocks: false
+// means that one still looks at the decoded form, which nobody may change now. While one blocks,
+// Derive does nothing.
 func (s *Store) Derive(o *Object, decoded any) bool {
 	all := s.derives.Load()
 	if all == nil || s.blocked.Load() > 0 || !o.live() {

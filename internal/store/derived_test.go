@@ -10,7 +10,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// TestDerive: what somebody has decoded is not decoded for an index once more; what has changed since, or is gone, is not believed.
+// TestDerive: what somebody has decoded is not decoded for an index once more; what has changed
+// since, or is gone, is not believed.
 func TestDerive(t *testing.T) {
 	decodes := 0
 	cfg := decodeConfig()

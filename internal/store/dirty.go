@@ -7,8 +7,8 @@ package store
 type dirtyKeys struct {
 	revs map[string]uint64 // the last change of each
 	lost bool
-	// letGo is called when more versions have been replaced than somebody may hold who has seen them: dirtySlack, or dirtyHeld bytes of them.
-	// nil: they hold none.
+	// letGo is called when more versions have been replaced than somebody may hold who has seen
+	// them: dirtySlack, or dirtyHeld bytes of them. nil: they hold none.
 	letGo    func()
 	replaced int64 // bytes
 }

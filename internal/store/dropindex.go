@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// DropIndex removes an index by label or field. Snapshots that were taken before go on knowing it. It returns false if there is no such
-// index.
+// DropIndex removes an index by label or field. Snapshots that were taken before go on knowing it.
+// It returns false if there is no such index.
 func (s *Store) DropIndex(name string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -49,7 +49,8 @@ func (sn *Snapshot) ByFrom(index, value, key string) (iter.Seq[*Object], error) 
 	}, nil
 }
 
-// CountBy counts the objects that an index by label or field has under value, up to most. false: there is no such index.
+// CountBy counts the objects that an index by label or field has under value, up to most. false:
+// there is no such index.
 func (sn *Snapshot) CountBy(index, value string, most int) (n int, ok bool) {
 	x := sn.byteIndex(index)
 	if x == nil {
@@ -65,8 +66,9 @@ func (sn *Snapshot) CountBy(index, value string, most int) (n int, ok bool) {
 	return n, true
 }
 
-// Variety is a number that an index by label, label set or field has as long as its values are the same ones, whichever objects have them: what
-// was made of all Values holds for each snapshot of the same variety. 0: there is no such index.
+// Variety is a number that an index by label, label set or field has as long as its values are the
+// same ones, whichever objects have them: what was made of all Values holds for each snapshot of
+// the same variety. 0: there is no such index.
 func (sn *Snapshot) Variety(index string) uint64 {
 	if x := sn.byteIndex(index); x != nil {
 		return x.variety

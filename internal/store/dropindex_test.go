@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// TestDropIndex: an index that was dropped is gone from new snapshots and stays in old ones, costs nothing more, and can be made again.
+// TestDropIndex: an index that was dropped is gone from new snapshots and stays in old ones, costs
+// nothing more, and can be made again.
 func TestDropIndex(t *testing.T) {
 	s := newStore(t, decodeConfig())
 	w := s.Writer(Scope{})

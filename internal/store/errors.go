@@ -17,7 +17,8 @@ var (
 	ErrOutOfScope = errors.New("store: object is outside the writer's namespace")
 	// ErrNoName is returned by Writer.Put and Writer.Delete for an object without metadata.name.
 	ErrNoName = errors.New("store: object has no name")
-	// ErrTooLarge is returned by Writer.Put and Writer.Delete for an object beyond 4 GiB or a name beyond 64 KiB.
+	// ErrTooLarge is returned by Writer.Put and Writer.Delete for an object beyond 4 GiB or a name
+	// beyond 64 KiB.
 	ErrTooLarge = errors.New("store: too large")
 	// ErrNotInteger is returned by WaitResourceVersion for what cannot be compared.
 	ErrNotInteger = errors.New("store: not an integer")

@@ -42,8 +42,8 @@ func (x *funcIndex) build(sn *Snapshot) {
 	x.entries = made.tree()
 }
 
-// funcValues are the entries of an index that is being built, by their values. It is much cheaper to put them in order by these than
-// to put each into a tree.
+// funcValues are the entries of an index that is being built, by their values. It is much cheaper
+// to put them in order by these than to put each into a tree.
 type funcValues map[string]*funcValue
 
 type funcValue struct {

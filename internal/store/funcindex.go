@@ -96,7 +96,8 @@ func (x *funcIndex) allErr(sn *Snapshot) error {
 	return x.err(true)
 }
 
-// err names the first object that the function failed for, or that could not be decoded if that counts.
+// err names the first object that the function failed for, or that could not be decoded if that
+// counts.
 func (x *funcIndex) err(undecoded bool) error {
 	if len(x.failed) == 0 {
 		return nil
@@ -116,8 +117,8 @@ func (x *funcIndex) err(undecoded bool) error {
 	return &IndexError{Index: x.name, Key: first, More: n - 1, Err: x.failed[first].err}
 }
 
-// catchUp moves the index on to sn, if sn is newer. If it is interrupted, by a decoder that panics or a function that ends its goroutine, the
-// next query makes the index anew.
+// catchUp moves the index on to sn, if sn is newer. If it is interrupted, by a decoder that panics
+// or a function that ends its goroutine, the next query makes the index anew.
 func (x *funcIndex) catchUp(sn *Snapshot) {
 	if x.built && sn.revision <= x.upTo {
 		return
@@ -242,8 +243,9 @@ func (x *funcIndex) call(o *Object) (values []string, fail funcFailure) {
 	return x.callWith(o.DecodeOnce())
 }
 
-// callWith calls the function; a panic is an error. An object that cannot be decoded, as err says, has no values: who reads that object
-// gets the error, and nobody else should go without the others.
+// callWith calls the function; a panic is an error. An object that cannot be decoded, as err says,
+// has no values: who reads that object gets the error, and nobody else should go without the
+// others.
 func (x *funcIndex) callWith(decoded any, err error) (values []string, fail funcFailure) {
 	if err != nil {
 		return nil, funcFailure{err, true}

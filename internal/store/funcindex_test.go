@@ -68,7 +68,8 @@ func TestFuncIndexFailures(t *testing.T) {
 	}
 }
 
-// An object that cannot be decoded is in no index. It is no error of a query for others; IndexErr returns it.
+// An object that cannot be decoded is in no index. It is no error of a query for others; IndexErr
+// returns it.
 func TestFuncIndexOfUndecoded(t *testing.T) {
 	cfg := decodeConfig()
 	broken := errors.New("broken")

@@ -99,8 +99,8 @@ func (h *healer) newer() {
 	}
 }
 
-// A relist believes bytes. What is held and came by a watch is the same as what a list has, though in JSON its event says
-// what kind it is.
+// A relist believes bytes. What is held and came by a watch is the same as what a list has, though
+// in JSON its event says what kind it is.
 func TestRelistBelievesBytes(t *testing.T) {
 	for _, enc := range []wire.Encoding{wire.JSON, wire.Protobuf} {
 		t.Run(enc.String(), func(t *testing.T) {

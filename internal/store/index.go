@@ -34,15 +34,14 @@ func FieldIndex(p *wire.Path) Index { return Index{path: p} }
 // FuncIndex indexes by the values that f makes of a decoded object, which it
 // must not change or keep.
 //
-// The writer knows nothing of it: whoever queries it first calls f for what has
-// changed since the last query (for everything, the first time), under the
-// index's own lock, unless Derive has done so. Many objects are decoded by
-// several goroutines; f is called by one at a time. A query sees the state of its snapshot. The index moves
-// forward only: with a snapshot older than one that was queried before, objects
-// whose values have changed in between may be missing, and none is wrong. If f
-// fails or panics for an object, the queries return an *IndexError until that
-// object changes, and work for the others. One that cannot be decoded is in no
-// index, and no error of a query: Snapshot.IndexErr tells of it.
+// The writer knows nothing of it: whoever queries it first calls f for what has changed since the
+// last query (for everything, the first time), under the index's own lock, unless Derive has done
+// so. Many objects are decoded by several goroutines; f is called by one at a time. A query sees
+// the state of its snapshot. The index moves forward only: with a snapshot older than one that was
+// queried before, objects whose values have changed in between may be missing, and none is wrong.
+// If f fails or panics for an object, the queries return an *IndexError until that object changes,
+// and work for the others. One that cannot be decoded is in no index, and no error of a query:
+// Snapshot.IndexErr tells of it.
 func FuncIndex(f func(decoded any) ([]string, error)) Index { return Index{fn: f} }
 
 // values appends an object's values; each is valid until the next call for m.

@@ -2,10 +2,11 @@ package store
 
 import "sync/atomic"
 
-// indexedVersions are the versions that an index by function has seen, by numbers that it gives them, so that a query need not look for
-// them in the table. All are let go of when some have been replaced: by then it is not known which, and what a query finds is looked
-// up in the table once more. So of versions that are in the table no more, each index holds no more than its dirtyKeys allow. The index's lock
-// guards everything but held itself.
+// indexedVersions are the versions that an index by function has seen, by numbers that it gives
+// them, so that a query need not look for them in the table. All are let go of when some have been
+// replaced: by then it is not known which, and what a query finds is looked up in the table once
+// more. So of versions that are in the table no more, each index holds no more than its dirtyKeys
+// allow. The index's lock guards everything but held itself.
 type indexedVersions struct {
 	held atomic.Pointer[versionList] // nil, or shorter than there are numbers: those that are missing were let go of
 	n    int                         // numbers, so far
@@ -53,8 +54,8 @@ func (s *indexedVersions) add(o *Object) int32 {
 	return number
 }
 
-// set puts a version in place of the one that has the number. One that the table does not hold any more, as older snapshots do, is not held here
-// either: the writer does not count it again.
+// set puts a version in place of the one that has the number. One that the table does not hold any
+// more, as older snapshots do, is not held here either: the writer does not count it again.
 func (s *indexedVersions) set(number int32, o *Object) {
 	if o != nil && !o.live() {
 		o = nil

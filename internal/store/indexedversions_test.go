@@ -8,8 +8,9 @@ import (
 	"weak"
 )
 
-// TestFuncIndexHoldsFewOfOldSnapshots: who queries with a snapshot from before objects were replaced leaves no more of their old versions in the
-// index than anybody else: whether the index is made from it, or was before, or the change comes between snapshot and query.
+// TestFuncIndexHoldsFewOfOldSnapshots: who queries with a snapshot from before objects were
+// replaced leaves no more of their old versions in the index than anybody else: whether the index
+// is made from it, or was before, or the change comes between snapshot and query.
 func TestFuncIndexHoldsFewOfOldSnapshots(t *testing.T) {
 	const n = 2 * dirtySlack
 	for _, tc := range []struct {
@@ -76,7 +77,8 @@ func TestFuncIndexHoldsFewOfOldSnapshots(t *testing.T) {
 	}
 }
 
-// TestFuncIndexHoldsFewOldVersions: an index that is not queried any more holds on to few of the versions that it has seen.
+// TestFuncIndexHoldsFewOldVersions: an index that is not queried any more holds on to few of the
+// versions that it has seen.
 func TestFuncIndexHoldsFewOldVersions(t *testing.T) {
 	const n = 4 * dirtySlack
 	s := newStore(t, decodeConfig())

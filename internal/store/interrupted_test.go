@@ -9,8 +9,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// TestInterruptedFuncIndex: a query that ends half-way, because a decoder panics or a function ends its goroutine, leaves nothing out of those
-// that follow: not when the index was being made, nor made anew, nor caught up.
+// TestInterruptedFuncIndex: a query that ends half-way, because a decoder panics or a function ends
+// its goroutine, leaves nothing out of those that follow: not when the index was being made, nor
+// made anew, nor caught up.
 func TestInterruptedFuncIndex(t *testing.T) {
 	const n = 100
 	for _, how := range []string{"panic", "goexit"} {

@@ -127,7 +127,8 @@ func (l *changeLog) await(n int) {
 	}
 }
 
-// awaitVersion makes SyncedThrough wait for a version that another writer has put, and that a first replace has as well.
+// awaitVersion makes SyncedThrough wait for a version that another writer has put, and that a first
+// replace has as well.
 func (l *changeLog) awaitVersion(o *Object) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

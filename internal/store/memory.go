@@ -63,8 +63,8 @@ func grouped(n int64) string {
 	return s
 }
 
-// Memory returns the store's memory by purpose. It takes the locks for a moment, one after another, so the
-// figures may be a few changes apart.
+// Memory returns the store's memory by purpose. It takes the locks for a moment, one after another,
+// so the figures may be a few changes apart.
 func (s *Store) Memory() Memory {
 	s.mu.RLock()
 	m := Memory{

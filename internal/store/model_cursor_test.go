@@ -112,7 +112,8 @@ func (m *model) readChange(c *modelCursor, ch *Change) {
 	c.uids[ch.New.UID()] = true
 }
 
-// finish reads a cursor to its end: it has seen what the store holds, and by uid each object that there was.
+// finish reads a cursor to its end: it has seen what the store holds, and by uid each object that
+// there was.
 func (m *model) finish(c *modelCursor) {
 	m.t.Helper()
 	for m.read(c) > 0 {

@@ -12,12 +12,13 @@ import (
 	"github.com/weirproject/weir/internal/wire"
 )
 
-// TestAgainstModel lets several writers follow one server, each at its own pace, and holds the store against what they were
-// told: an object is held exactly while a source has said last that it is there, in the newest version that was told of it. The
-// sources list (also as of earlier moments than others), break off, tell things twice, and have objects come and go by their
-// labels. The server changes the bytes of what it sends, and is restored. Whenever all have caught up, the store must be what
-// the server has. Cursors of random pace over a tiny log, snapshots that are looked at again later, and indexes are checked
-// on the way.
+// TestAgainstModel lets several writers follow one server, each at its own pace, and holds the
+// store against what they were told: an object is held exactly while a source has said last that it
+// is there, in the newest version that was told of it. The sources list (also as of earlier moments
+// than others), break off, tell things twice, and have objects come and go by their labels. The
+// server changes the bytes of what it sends, and is restored. Whenever all have caught up, the
+// store must be what the server has. Cursors of random pace over a tiny log, snapshots that are
+// looked at again later, and indexes are checked on the way.
 func TestAgainstModel(t *testing.T) {
 	seeds, steps := uint64(60), 2000
 	if raceEnabled { // which takes ten times as long
@@ -162,7 +163,8 @@ func (m *model) told(w *modelWriter, pod *corev1.Pod, asOf int) {
 	m.flush() // in the order of the model
 	key, version := keyOf(pod), versionOf(pod)
 	if d, ok := m.dead[key]; ok && m.held[key] == nil && version < d.below && !(w.list != nil && d.by == w) {
-		// An older version of what has gone, of a source that lags: it will tell the rest. A list is judged by its end.
+		// An older version of what has gone, of a source that lags: it will tell the rest. A list
+		// is judged by its end.
 		if w.list == nil || w.list.rv < d.below {
 			return
 		}
@@ -177,7 +179,8 @@ func (m *model) told(w *modelWriter, pod *corev1.Pod, asOf int) {
 	}
 }
 
-// gone notes that a source does not have an object any more, as of a moment. Versions of it below below are older than that.
+// gone notes that a source does not have an object any more, as of a moment. Versions of it below
+// below are older than that.
 func (m *model) gone(w *modelWriter, key string, asOf, below int) {
 	m.flush()
 	if asOf < w.told[key].asOf {

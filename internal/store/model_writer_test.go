@@ -8,7 +8,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// modelWriter is a source and its writer: it lists and watches those of the server's objects that it sees.
+// modelWriter is a source and its writer: it lists and watches those of the server's objects that
+// it sees.
 type modelWriter struct {
 	m      *model
 	w      *Writer
@@ -62,8 +63,8 @@ func (w *modelWriter) step() {
 	}
 }
 
-// beginList begins a list as of any moment that is not before what was watched. One of a server that is behind what it has told can only
-// come from one that went back.
+// beginList begins a list as of any moment that is not before what was watched. One of a server
+// that is behind what it has told can only come from one that went back.
 func (w *modelWriter) beginList() {
 	s := w.m.server
 	back := s.rv < max(w.known, w.at, w.high)

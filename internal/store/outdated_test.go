@@ -2,7 +2,8 @@ package store
 
 import "testing"
 
-// Of several writers those are told that the server has gone back that have not found it out themselves: once, until they have begun a list.
+// Of several writers those are told that the server has gone back that have not found it out
+// themselves: once, until they have begun a list.
 func TestWhenOutdated(t *testing.T) {
 	s := newStore(t, Config{})
 	told := map[string]int{}
@@ -32,8 +33,8 @@ func TestWhenOutdated(t *testing.T) {
 	}
 }
 
-// A state that was asked for before another writer found out that the server has gone back tells of nobody knows which past: the writer
-// changes nothing by it, and is to ask again.
+// A state that was asked for before another writer found out that the server has gone back tells of
+// nobody knows which past: the writer changes nothing by it, and is to ask again.
 func TestAsks(t *testing.T) {
 	s := newStore(t, Config{})
 	x, y := s.Writer(Scope{Claim: 0}), s.Writer(Scope{Claim: 1})

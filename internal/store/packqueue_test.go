@@ -13,7 +13,8 @@ import (
 // formFast is the first byte of what a fast pack makes of a pod.
 const formFast = 1
 
-// TestFastPack: what comes fast while a cursor is behind is packed fast; a list never is, and neither is what comes a while later.
+// TestFastPack: what comes fast while a cursor is behind is packed fast; a list never is, and
+// neither is what comes a while later.
 func TestFastPack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := New(Config{Encoding: wire.Protobuf})
@@ -71,7 +72,8 @@ func TestFastPack(t *testing.T) {
 	})
 }
 
-// TestBehind: a cursor that is being read is behind from behindBy changes on, until it has fewer than caughtUp to see.
+// TestBehind: a cursor that is being read is behind from behindBy changes on, until it has fewer
+// than caughtUp to see.
 func TestBehind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // in real time a slow machine makes the cursor look blocked
 		s := New(Config{Encoding: wire.Protobuf})

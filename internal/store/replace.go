@@ -22,8 +22,9 @@ func (w *Writer) BeginReplace(rebase bool) {
 	}
 }
 
-// Asks notes that the writer's source is being asked for the state that the next BeginReplace begins with. Should another writer find out
-// before that that the server has gone back, nobody knows which past the answer tells of: the writer is then Outdated by it as well. Without Asks,
+// Asks notes that the writer's source is being asked for the state that the next BeginReplace
+// begins with. Should another writer find out before that that the server has gone back, nobody
+// knows which past the answer tells of: the writer is then Outdated by it as well. Without Asks,
 // BeginReplace takes the state for one of its own moment.
 func (w *Writer) Asks() {
 	w.s.mu.RLock()
@@ -32,8 +33,8 @@ func (w *Writer) Asks() {
 	w.asked = &era
 }
 
-// enterEra makes the writer one of the era that its state was asked for in, or of a new one if it is the first to find out that the server has
-// gone back. It returns what is to be called then.
+// enterEra makes the writer one of the era that its state was asked for in, or of a new one if it
+// is the first to find out that the server has gone back. It returns what is to be called then.
 func (w *Writer) enterEra(rebase bool) (tell []func()) {
 	s := w.s
 	s.mu.Lock()
@@ -160,8 +161,9 @@ func (w *Writer) ResourceVersion() string {
 	return w.progress.text
 }
 
-// setSynced makes the writer synced if its first replace has ended, and nothing of that list is left out because it may have gone since.
-// Its source will tell: what has gone after the list has changed after it.
+// setSynced makes the writer synced if its first replace has ended, and nothing of that list is
+// left out because it may have gone since. Its source will tell: what has gone after the list has
+// changed after it.
 func (w *Writer) setSynced() {
 	if !w.ended || w.replacing {
 		return
@@ -217,8 +219,8 @@ func (w *Writer) sweep(visit func(o *Object)) {
 	}
 }
 
-// releaseAll releases the claim on all objects that match, as nobody told of: end is the resourceVersion at which they were
-// found to be gone.
+// releaseAll releases the claim on all objects that match, as nobody told of: end is the
+// resourceVersion at which they were found to be gone.
 func (w *Writer) releaseAll(end uint64, match func(o *Object) bool) {
 	var found []*Object
 	w.sweep(func(o *Object) {

@@ -2,10 +2,11 @@ package store
 
 import "github.com/weirproject/weir/internal/wire"
 
-// PutValue is PutAs for a value that cannot be packed, or is not to be: it is held as it is, strongly, for as long as its
-// version is, and Object.Decoded gives it. m is its metadata; an index by field finds nothing in it, one by label what m
-// says. Such an object has no raw bytes: Size is 0, AppendRaw appends nothing, Labels are m's, and Annotation and so on
-// find nothing. Memory does not know its size.
+// PutValue is PutAs for a value that cannot be packed, or is not to be: it is held as it is,
+// strongly, for as long as its version is, and Object.Decoded gives it. m is its metadata; an index
+// by field finds nothing in it, one by label what m says. Such an object has no raw bytes: Size is
+// 0, AppendRaw appends nothing, Labels are m's, and Annotation and so on find nothing. Memory does
+// not know its size.
 func (w *Writer) PutValue(m *wire.Meta, received []byte, value any) error {
 	if err := w.check(m, nil); err != nil {
 		return err
@@ -48,9 +49,10 @@ func (w *Writer) newValue(m *wire.Meta, id *identity, value any, held *Object) *
 	return o
 }
 
-// ByHand returns a writer beside the one that is registered for the scope, for what somebody changes by hand. It writes
-// under that one's claim, so that the next replace takes back what its list does not have, or has in another version. It takes
-// any version, and it counts neither for Synced nor for ResourceVersion. Unlike other writers it is not to be used for replaces.
+// ByHand returns a writer beside the one that is registered for the scope, for what somebody
+// changes by hand. It writes under that one's claim, so that the next replace takes back what its
+// list does not have, or has in another version. It takes any version, and it counts neither for
+// Synced nor for ResourceVersion. Unlike other writers it is not to be used for replaces.
 func (s *Store) ByHand(sc Scope) *Writer {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -54,7 +54,8 @@ func TestPutValue(t *testing.T) {
 	}
 }
 
-// What is written by hand takes effect whatever its version, and the next relist takes back what it does not have.
+// What is written by hand takes effect whatever its version, and the next relist takes back what it
+// does not have.
 func TestByHand(t *testing.T) {
 	s := New(Config{})
 	defer s.Close()
@@ -131,7 +132,8 @@ func TestMissed(t *testing.T) {
 	}
 }
 
-// An index by label knows values too: when they change, when they go, and when it comes later than they.
+// An index by label knows values too: when they change, when they go, and when it comes later than
+// they.
 func TestLabelIndexOfValues(t *testing.T) {
 	s := New(Config{})
 	defer s.Close()

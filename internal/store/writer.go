@@ -30,8 +30,9 @@ type Writer struct {
 	// Guarded by the store's lock.
 	synced   bool
 	progress progress
-	// ahead has, by key, the version that the writer was told last where that is above its progress and is not the one held:
-	// in a list that has not ended, or broke off. Bounded by the keys that other writers have put since.
+	// ahead has, by key, the version that the writer was told last where that is above its progress
+	// and is not the one held: in a list that has not ended, or broke off. Bounded by the keys that
+	// other writers have put since.
 	ahead map[string]uint64
 	era   uint32  // of the store when what its last BeginReplace began with was asked for
 	asked *uint32 // of the store at Asks, for the next BeginReplace; nil: that asks itself
@@ -185,8 +186,8 @@ func (w *Writer) compare(id *identity, received []byte) (held *Object, came orde
 	return held, w.settle(id, held)
 }
 
-// sameContent reports whether what was received is what is held, though its fingerprint is another: the members of a JSON
-// object may come in another order from another server.
+// sameContent reports whether what was received is what is held, though its fingerprint is another:
+// the members of a JSON object may come in another order from another server.
 func (w *Writer) sameContent(held *Object, received []byte) (same bool) {
 	enc := w.s.shared.encoding
 	if enc != wire.JSON || len(received) == 0 || held.size == 0 || held.sum == 0 || held.flags&flagMade != 0 {
@@ -242,11 +243,12 @@ func (w *Writer) newObject(m *wire.Meta, id *identity, raw []byte, held *Object)
 	return o
 }
 
-// Made returns the version that the last Put, PutAs or PutValue made, which the table may come to hold; nil if it was no news. It is for
-// those who have the decoded form at hand.
+// Made returns the version that the last Put, PutAs or PutValue made, which the table may come to
+// hold; nil if it was no news. It is for those who have the decoded form at hand.
 func (w *Writer) Made() *Object { return w.made }
 
-// putDoubt keeps a version of a list that is older than the one held. It packs it at once: that is rare.
+// putDoubt keeps a version of a list that is older than the one held. It packs it at once: that is
+// rare.
 func (w *Writer) putDoubt(m *wire.Meta, id *identity, raw []byte, held *Object) {
 	o := w.newObject(m, id, raw, held)
 	body := o.cutUID(nil, raw, m.UID)

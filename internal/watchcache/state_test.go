@@ -235,8 +235,8 @@ func FuzzToken(f *testing.F) {
 	})
 }
 
-// TestCoalescedChanges: changes that come in several rounds, as when the log is trimmed while a watcher
-// reads, are one change for each key.
+// TestCoalescedChanges: changes that come in several rounds, as when the log is trimmed while a
+// watcher reads, are one change for each key.
 func TestCoalescedChanges(t *testing.T) {
 	s := newSource(t, 0, nil)
 	defer s.close()
@@ -274,8 +274,8 @@ func (sc *stateCache) count() int {
 	return len(sc.states)
 }
 
-// TestStateCacheExpires: a state that pages were cut from is let go after its time, however often it
-// is read meanwhile.
+// TestStateCacheExpires: a state that pages were cut from is let go after its time, however often
+// it is read meanwhile.
 func TestStateCacheExpires(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSource(t, 2000, nil)

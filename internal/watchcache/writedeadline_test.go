@@ -29,8 +29,8 @@ func (w *stuckWriter) Write([]byte) (int, error) {
 	return 0, nil
 }
 
-// TestWriteTimeout: a client that takes nothing is let go after a while, one that takes a little now and
-// then never; and Close waits for nobody for long.
+// TestWriteTimeout: a client that takes nothing is let go after a while, one that takes a little
+// now and then never; and Close waits for nobody for long.
 func TestWriteTimeout(t *testing.T) {
 	for _, closed := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {

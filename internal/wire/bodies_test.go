@@ -77,7 +77,8 @@ func encode(t testing.TB, enc Encoding, obj runtime.Object) []byte {
 	return b.Bytes()
 }
 
-// encodeStreaming is what kube-apiserver since 1.33 answers with to a LIST: the same, but written item by item.
+// encodeStreaming is what kube-apiserver since 1.33 answers with to a LIST: the same, but written
+// item by item.
 func encodeStreaming(t testing.TB, enc Encoding, list runtime.Object) []byte {
 	t.Helper()
 	var b bytes.Buffer

@@ -3,19 +3,22 @@ package wire
 import "io"
 
 const (
-	// readBuffer is how much of a body is read ahead, in bytes, and bulkBuffer how much of one that comes faster than it is read. An HTTP/2
-	// client tells the server of each read that there is room again, which costs both of them more than the bytes.
+	// readBuffer is how much of a body is read ahead, in bytes, and bulkBuffer how much of one that
+	// comes faster than it is read. An HTTP/2 client tells the server of each read that there is
+	// room again, which costs both of them more than the bytes.
 	readBuffer = 16 << 10
 	bulkBuffer = 64 << 10
-	// shrinkAfter is how many reads in a row a grown buffer must have been far too large before it is let go.
+	// shrinkAfter is how many reads in a row a grown buffer must have been far too large before it
+	// is let go.
 	shrinkAfter = 64
 	// emptyReads is how many reads in a row may return nothing and no error.
 	emptyReads = 100
 )
 
-// buffer is the read buffer of a body. It is readBuffer bytes, and grows, by doubling and only when it is full of bytes that
-// arrived: up to bulkBuffer while a read fills all the room there is, and beyond that while one object needs more. Its callers bound that:
-// none waits for more than the limit for an object.
+// buffer is the read buffer of a body. It is readBuffer bytes, and grows, by doubling and only when
+// it is full of bytes that arrived: up to bulkBuffer while a read fills all the room there is, and
+// beyond that while one object needs more. Its callers bound that: none waits for more than the
+// limit for an object.
 type buffer struct {
 	r          io.Reader
 	buf        []byte
@@ -48,7 +51,8 @@ func (b *buffer) need(n int) error {
 	return nil
 }
 
-// more reads at least one byte into the window. Whatever pointed into the window is then no longer valid.
+// more reads at least one byte into the window. Whatever pointed into the window is then no longer
+// valid.
 func (b *buffer) more() error {
 	if b.err != nil {
 		return b.err

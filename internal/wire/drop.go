@@ -5,7 +5,8 @@ import (
 	"reflect"
 )
 
-// Dropper removes fields from objects without decoding them. It is immutable and safe for concurrent use.
+// Dropper removes fields from objects without decoding them. It is immutable and safe for
+// concurrent use.
 type Dropper struct {
 	enc  Encoding
 	root *dropNode
@@ -21,15 +22,16 @@ type dropNode struct {
 	fields map[uint32]*dropNode
 	// Protobuf, of a field that is a map: its entries by their keys.
 	keys map[string]*dropNode
-	// What is done to each element of a list, each value of a JSON object, or each entry of a protobuf map.
+	// What is done to each element of a list, each value of a JSON object, or each entry of a
+	// protobuf map.
 	all *dropNode
 	// Protobuf: the field is a map, so that what it holds are entries.
 	isMap bool
 }
 
-// CompileDrop compiles the paths of fields to be removed; their form is Path's. A path may end at any field, not only at
-// one with a text, and at [key] or [*], but not go through one element of a list. goType is as in CompilePath. The error
-// wraps ErrPath.
+// CompileDrop compiles the paths of fields to be removed; their form is Path's. A path may end at
+// any field, not only at one with a text, and at [key] or [*], but not go through one element of a
+// list. goType is as in CompilePath. The error wraps ErrPath.
 func CompileDrop(enc Encoding, goType reflect.Type, paths ...string) (*Dropper, error) {
 	d := &Dropper{enc: enc, root: &dropNode{}}
 	for _, path := range paths {
@@ -45,9 +47,9 @@ func CompileDrop(enc Encoding, goType reflect.Type, paths ...string) (*Dropper, 
 	return d, nil
 }
 
-// Append appends object without the fields to dst, which must not overlap it. An object without these fields is appended
-// as it is, but for whitespace between members of JSON objects on the way. On an error, a *SyntaxError, dst is returned as
-// it was given.
+// Append appends object without the fields to dst, which must not overlap it. An object without
+// these fields is appended as it is, but for whitespace between members of JSON objects on the way.
+// On an error, a *SyntaxError, dst is returned as it was given.
 func (d *Dropper) Append(dst, object []byte) ([]byte, error) {
 	was := len(dst)
 	at := -1

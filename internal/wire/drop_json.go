@@ -21,7 +21,8 @@ func (n *dropNode) addJSON(path string) error {
 	return nil
 }
 
-// appendJSON appends a value without what is to be dropped from it. at is where it is malformed, -1 if it is not.
+// appendJSON appends a value without what is to be dropped from it. at is where it is malformed, -1
+// if it is not.
 func (n *dropNode) appendJSON(dst, v []byte) (_ []byte, at int) {
 	switch {
 	case len(v) == 0:

@@ -37,7 +37,8 @@ func (n *dropNode) addProto(goType reflect.Type, path string) error {
 	return nil
 }
 
-// appendProto appends a message without what is to be dropped from it. at is where it is malformed, -1 if it is not.
+// appendProto appends a message without what is to be dropped from it. at is where it is malformed,
+// -1 if it is not.
 func (n *dropNode) appendProto(dst, b []byte) (_ []byte, at int) {
 	copied := 0
 	var f protoField
@@ -77,7 +78,8 @@ func (n *dropNode) appendProto(dst, b []byte) (_ []byte, at int) {
 	return append(dst, b[copied:]...), -1
 }
 
-// of returns what is to be done to the message that one occurrence of a field holds, nil for nothing.
+// of returns what is to be done to the message that one occurrence of a field holds, nil for
+// nothing.
 func (n *dropNode) of(b []byte) (todo *dropNode, ok bool) {
 	if !n.isMap {
 		if n.all != nil {

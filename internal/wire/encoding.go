@@ -24,8 +24,8 @@ const (
 	ContentTypeProtobufWatch = "application/vnd.kubernetes.protobuf;stream=watch"
 )
 
-// ErrUnknownEncoding is wrapped by what EncodingOf and NewBody return for a content type or content encoding that this
-// package cannot read.
+// ErrUnknownEncoding is wrapped by what EncodingOf and NewBody return for a content type or content
+// encoding that this package cannot read.
 var ErrUnknownEncoding = errors.New("unknown encoding")
 
 // String returns "json" or "protobuf".
@@ -55,7 +55,8 @@ func (e Encoding) WatchContentType() string {
 	return ContentTypeJSON
 }
 
-// EncodingOf returns the encoding that a Content-Type header names. Parameters (stream, as, charset) are ignored.
+// EncodingOf returns the encoding that a Content-Type header names. Parameters (stream, as,
+// charset) are ignored.
 func EncodingOf(contentType string) (Encoding, error) {
 	switch contentType {
 	case ContentTypeJSON:

@@ -6,15 +6,16 @@ import (
 )
 
 var (
-	// ErrMalformed says that bytes are not what their encoding allows, or not what this package takes (see the package
-	// comment). Always inside a *SyntaxError.
+	// ErrMalformed says that bytes are not what their encoding allows, or not what this package
+	// takes (see the package comment). Always inside a *SyntaxError.
 	ErrMalformed = errors.New("malformed")
 	// ErrTooLarge says that an object is above Limits.MaxObject. Always inside a *SyntaxError.
 	ErrTooLarge = errors.New("too large")
 )
 
-// SyntaxError says what is wrong with a body, or with one object, and where. Err is ErrMalformed, ErrTooLarge,
-// io.ErrUnexpectedEOF for a body that ends too early, or what the underlying reader returned.
+// SyntaxError says what is wrong with a body, or with one object, and where. Err is ErrMalformed,
+// ErrTooLarge, io.ErrUnexpectedEOF for a body that ends too early, or what the underlying reader
+// returned.
 type SyntaxError struct {
 	Offset int64  // bytes from the start of the decoded body, or of the object
 	What   string // what was being read, and what was wrong with it

@@ -38,7 +38,8 @@ type Event struct {
 	Type EventType
 	// TypeMeta is the object's apiVersion and kind. In JSON it is empty if the object does not say.
 	TypeMeta TypeMeta
-	// Object is the object, in protobuf without envelope; for Error a Status, for Bookmark one that has only a
-	// resourceVersion and perhaps annotations. It belongs to the reader: see WatchReader.Next.
+	// Object is the object, in protobuf without envelope; for Error a Status, for Bookmark one that
+	// has only a resourceVersion and perhaps annotations. It belongs to the reader: see
+	// WatchReader.Next.
 	Object []byte
 }

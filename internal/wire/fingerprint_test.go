@@ -8,7 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// The item of a list and the object of an event are the same object, though the event's says its kind in JSON.
+// The item of a list and the object of an event are the same object, though the event's says its
+// kind in JSON.
 func TestFingerprintOfListAndWatch(t *testing.T) {
 	for _, enc := range encodings {
 		list := podList(20)
@@ -86,7 +87,8 @@ func TestSame(t *testing.T) {
 	}
 }
 
-// What differs behind the members that do not count differs in its fingerprint, and nothing makes it run on.
+// What differs behind the members that do not count differs in its fingerprint, and nothing makes
+// it run on.
 func TestFingerprintOfAnything(t *testing.T) {
 	same := Fingerprint(JSON, []byte(`{"metadata":{"name":"a"}}`))
 	for text, want := range map[string]bool{

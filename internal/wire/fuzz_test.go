@@ -71,7 +71,8 @@ func sameBytes(a, b [][]byte) bool {
 	return true
 }
 
-// newSmallListReader returns a reader whose buffer is small: its borders come often, and it costs little to make.
+// newSmallListReader returns a reader whose buffer is small: its borders come often, and it costs
+// little to make.
 func newSmallListReader(r io.Reader, enc Encoding) *ListReader {
 	l := NewListReader(r, enc, fuzzLimit)
 	switch body := l.body.(type) {

@@ -258,7 +258,8 @@ func (e endless) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// What cannot become an object takes no memory: endless whitespace, a member that nobody reads, an object without end.
+// What cannot become an object takes no memory: endless whitespace, a member that nobody reads, an
+// object without end.
 func TestReadersStayWithinTheirLimit(t *testing.T) {
 	const limit = 1 << 20
 	bodies := map[string]func() io.Reader{
@@ -285,7 +286,8 @@ func TestReadersStayWithinTheirLimit(t *testing.T) {
 	}
 }
 
-// A buffer that grew for one large object is let go of again, and so is one that grew because objects came fast.
+// A buffer that grew for one large object is let go of again, and so is one that grew because
+// objects came fast.
 func TestBufferShrinks(t *testing.T) {
 	body := slicesConcat([]byte(`{"items":[{"a":"`), bytes.Repeat([]byte("x"), 4<<20), []byte(`"}`), bytes.Repeat([]byte(`,{"b":"some item of some size"}`), 500_000), []byte(`]}`))
 	const slow = 1 << 20 // bytes at the end, that come in small pieces

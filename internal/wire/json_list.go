@@ -17,7 +17,8 @@ const (
 	atEnd
 )
 
-// objectNames are the members of an object that this package reads, so that each may be there only once.
+// objectNames are the members of an object that this package reads, so that each may be there only
+// once.
 var objectNames = []string{"metadata", "kind", "apiVersion"}
 
 // Places in jsonScanner.spans that belong to objectNames.
@@ -36,8 +37,8 @@ type jsonList struct {
 	first bool // of the container that is being read
 	seen  memberSet
 	name  []byte
-	// status holds the members that a Status has and a list has not, with a comma before each: whether the body is a
-	// Status may be known only at its end.
+	// status holds the members that a Status has and a list has not, with a comma before each:
+	// whether the body is a Status may be known only at its end.
 	status []byte
 }
 

@@ -34,7 +34,8 @@ func (m *ListMeta) readJSON(v []byte, spans *[maxNames]span, offset int64) error
 	return nil
 }
 
-// shardInfo returns the selector in a list's shardInfo, "" where there is none. Nothing depends on it, so what it should not be is no error.
+// shardInfo returns the selector in a list's shardInfo, "" where there is none. Nothing depends on
+// it, so what it should not be is no error.
 func shardInfo(v []byte) (selector string) {
 	if len(v) == 0 || v[0] != '{' {
 		return ""

@@ -40,7 +40,8 @@ func ownTypeMeta(object []byte) (kind, apiVersion bool) {
 	return kind, apiVersion
 }
 
-// cutJSONObject checks that body is one JSON object and returns it without the whitespace around it.
+// cutJSONObject checks that body is one JSON object and returns it without the whitespace around
+// it.
 func cutJSONObject(body []byte) (TypeMeta, []byte, error) {
 	var tm TypeMeta
 	from := skipSpace(body, 0)
@@ -67,8 +68,8 @@ func cutJSONObject(body []byte) (TypeMeta, []byte, error) {
 	return tm, object, nil
 }
 
-// setJSON is set for the JSON values of the two, either of which may be missing. It allocates only if they differ from what
-// t held, or have escapes.
+// setJSON is set for the JSON values of the two, either of which may be missing. It allocates only
+// if they differ from what t held, or have escapes.
 func (t *TypeMeta) setJSON(apiVersion, kind []byte) error {
 	var texts [2][]byte
 	for i, v := range [2][]byte{apiVersion, kind} {

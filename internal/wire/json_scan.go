@@ -43,8 +43,8 @@ type span struct{ from, to int }
 
 func (s span) of(b []byte) []byte { return b[s.from:s.to] }
 
-// jsonScanner finds the end of one JSON value and checks everything up to it. It can stop anywhere and go on when more of
-// the text is there, so that no byte is looked at twice.
+// jsonScanner finds the end of one JSON value and checks everything up to it. It can stop anywhere
+// and go on when more of the text is there, so that no byte is looked at twice.
 type jsonScanner struct {
 	at      int // how much of the value has been scanned
 	state   scanState
@@ -68,8 +68,8 @@ func (s *jsonScanner) start(base int, names []string) {
 	clear(s.spans[:])
 }
 
-// scan goes on through b, which starts with the value and holds at least as much as at the last call. With scanDone at is
-// the end of the value, else where the scan stopped.
+// scan goes on through b, which starts with the value and holds at least as much as at the last
+// call. With scanDone at is the end of the value, else where the scan stopped.
 func (s *jsonScanner) scan(b []byte) scanResult {
 	r := scanOn
 	switch s.state {
@@ -272,8 +272,8 @@ func (s *jsonScanner) endValue() scanResult {
 	return scanOn
 }
 
-// note finds out whether the member whose key ends at end, behind the quote, is one of names. It returns false if it was
-// there before.
+// note finds out whether the member whose key ends at end, behind the quote, is one of names. It
+// returns false if it was there before.
 func (s *jsonScanner) note(b []byte, end int) bool {
 	s.noted = -1
 	for n, name := range s.names {
@@ -285,8 +285,8 @@ func (s *jsonScanner) note(b []byte, end int) bool {
 	return true
 }
 
-// stringEnd returns the index behind the closing quote of a string that b[i:] is the rest of. Short of that it returns
-// where to go on: at a byte of its own or at a whole escape.
+// stringEnd returns the index behind the closing quote of a string that b[i:] is the rest of. Short
+// of that it returns where to go on: at a byte of its own or at a whole escape.
 func stringEnd(b []byte, i int) (int, scanResult) {
 	const (
 		ones    = 0x0101010101010101
@@ -298,8 +298,9 @@ func stringEnd(b []byte, i int) (int, scanResult) {
 	for {
 		for len(b)-i >= 8 {
 			w := binary.LittleEndian.Uint64(b[i : i+8])
-			// With one bit flipped a quote is a space and a space a quote, so that all up to a space is what ends the text.
-			// The lowest high bit set is at the first such byte or at the first backslash.
+			// With one bit flipped a quote is a space and a space a quote, so that all up to a
+			// space is what ends the text. The lowest high bit set is at the first such byte or at
+			// the first backslash.
 			s := w ^ slashes
 			found := ((w ^ flip) - above | (s - ones)) &^ w & highs
 			if found != 0 {

@@ -5,8 +5,9 @@ import (
 	"io"
 )
 
-// jsonStream reads JSON from a body, value by value. What lies between the start of its window and pos was read but is kept:
-// what points there stays where it is, relative to the window, until release.
+// jsonStream reads JSON from a body, value by value. What lies between the start of its window and
+// pos was read but is kept: what points there stays where it is, relative to the window, until
+// release.
 type jsonStream struct {
 	buf  buffer
 	pos  int
@@ -72,8 +73,8 @@ func early(err error) error {
 	return err
 }
 
-// separator reads what stands between the members or elements of a container whose last byte is end. It reports whether
-// that is the end.
+// separator reads what stands between the members or elements of a container whose last byte is
+// end. It reports whether that is the end.
 func (j *jsonStream) separator(first bool, end byte, what string) (ended bool, err error) {
 	c, err := j.peek()
 	if err != nil {
@@ -99,8 +100,8 @@ func (j *jsonStream) separator(first bool, end byte, what string) (ended bool, e
 	return false, nil
 }
 
-// value reads a value that stands depth deep, of at most limit bytes, and leaves pos behind it. names are noted in
-// j.scan.spans. The bytes are those of the window: valid until the next read.
+// value reads a value that stands depth deep, of at most limit bytes, and leaves pos behind it.
+// names are noted in j.scan.spans. The bytes are those of the window: valid until the next read.
 func (j *jsonStream) value(depth int, names []string, limit int, what string) ([]byte, error) {
 	if _, err := j.peek(); err != nil {
 		return nil, j.fail(what, early(err))

@@ -18,8 +18,8 @@ func nameIs(raw []byte, name string) bool {
 	return string(unescape(nil, raw)) == name
 }
 
-// unescape appends what a well-formed string stands for; raw is what is between its quotes. A lone surrogate becomes
-// U+FFFD, as everywhere in Go.
+// unescape appends what a well-formed string stands for; raw is what is between its quotes. A lone
+// surrogate becomes U+FFFD, as everywhere in Go.
 func unescape(dst, raw []byte) []byte {
 	for {
 		i := bytes.IndexByte(raw, '\\')
@@ -85,8 +85,8 @@ func hexRune(b []byte) (rune, bool) {
 	return r, true
 }
 
-// stringText returns what a JSON string stands for. Where it has escapes that is appended to scratch, else it is the text
-// itself.
+// stringText returns what a JSON string stands for. Where it has escapes that is appended to
+// scratch, else it is the text itself.
 func stringText(scratch, value []byte) (text, newScratch []byte) {
 	raw := value[1 : len(value)-1]
 	if bytes.IndexByte(raw, '\\') < 0 {

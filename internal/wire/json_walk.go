@@ -2,8 +2,8 @@ package wire
 
 import "bytes"
 
-// The functions here walk over JSON that a jsonScanner has passed. On other bytes they neither panic nor run on, but they
-// do not find every mistake.
+// The functions here walk over JSON that a jsonScanner has passed. On other bytes they neither
+// panic nor run on, but they do not find every mistake.
 
 // jsonMembers steps through the members of an object.
 type jsonMembers struct {
@@ -21,7 +21,8 @@ func membersOf(object []byte) jsonMembers {
 	return jsonMembers{b: object, i: i + 1}
 }
 
-// next returns the next member: its name as it stands between the quotes, and where its value stands.
+// next returns the next member: its name as it stands between the quotes, and where its value
+// stands.
 func (m *jsonMembers) next() (name []byte, value span, ok bool) {
 	if m.bad {
 		return nil, span{}, false

@@ -9,8 +9,9 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
-// What the readers of protobuf take for granted of every kind that can be listed: its list's kind ends in List, its list has
-// metadata in field 1 and items in field 2, and the items have their metadata in field 1.
+// What the readers of protobuf take for granted of every kind that can be listed: its list's kind
+// ends in List, its list has metadata in field 1 and items in field 2, and the items have their
+// metadata in field 1.
 func TestEveryListIsLaidOutAlike(t *testing.T) {
 	lists := 0
 	for gvk, typ := range scheme.Scheme.AllKnownTypes() {

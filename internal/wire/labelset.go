@@ -7,8 +7,8 @@ import (
 	"slices"
 )
 
-// LabelSet returns all labels as one text, which two objects have in common exactly if they have the same labels: see EachLabel. It is valid
-// until the next call of a method of m.
+// LabelSet returns all labels as one text, which two objects have in common exactly if they have
+// the same labels: see EachLabel. It is valid until the next call of a method of m.
 func (m *Meta) LabelSet() []byte {
 	set, last, ordered := m.set[:0], []byte(nil), true
 	for key, value := range m.Labels() {
@@ -25,7 +25,8 @@ func (m *Meta) LabelSet() []byte {
 	return m.set
 }
 
-// sortedSet is LabelSet for labels that are not in order, as no encoder of Kubernetes' writes them, or there twice.
+// sortedSet is LabelSet for labels that are not in order, as no encoder of Kubernetes' writes them,
+// or there twice.
 func (m *Meta) sortedSet() (set []byte) {
 	var keys []string
 	for key := range m.Labels() {
@@ -52,7 +53,8 @@ func LabelSetOf(labels map[string]string) (set []byte) {
 	return set
 }
 
-// EachLabel yields the labels that a text of LabelSet stands for, in the order of their keys. It ends where the text is none.
+// EachLabel yields the labels that a text of LabelSet stands for, in the order of their keys. It
+// ends where the text is none.
 func EachLabel(set string) iter.Seq2[string, string] {
 	return func(yield func(key, value string) bool) {
 		for len(set) > 0 {

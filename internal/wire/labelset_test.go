@@ -9,7 +9,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Objects have the same set exactly if they have the same labels, whatever the order and the encoding, and it tells them.
+// Objects have the same set exactly if they have the same labels, whatever the order and the
+// encoding, and it tells them.
 func TestLabelSet(t *testing.T) {
 	long := string(make([]byte, 300))
 	all := []map[string]string{

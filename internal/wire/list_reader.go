@@ -5,8 +5,9 @@ import (
 	"strings"
 )
 
-// ListReader cuts the body of a LIST into its items. Its memory is one read buffer and one item. It reads ahead no further
-// than that buffer, starts no goroutine and closes nothing. Not safe for concurrent use.
+// ListReader cuts the body of a LIST into its items. Its memory is one read buffer and one item. It
+// reads ahead no further than that buffer, starts no goroutine and closes nothing. Not safe for
+// concurrent use.
 type ListReader struct {
 	body     listBody
 	err      error
@@ -20,8 +21,8 @@ type listBody interface {
 	offset() int64
 }
 
-// NewListReader returns a reader of the list in r, which must have been freed of any Content-Encoding (see NewBody). It
-// reads nothing yet.
+// NewListReader returns a reader of the list in r, which must have been freed of any
+// Content-Encoding (see NewBody). It reads nothing yet.
 func NewListReader(r io.Reader, enc Encoding, lim Limits) *ListReader {
 	l := &ListReader{meta: ListMeta{RemainingItemCount: -1}}
 	switch enc {
@@ -33,10 +34,10 @@ func NewListReader(r io.Reader, enc Encoding, lim Limits) *ListReader {
 	return l
 }
 
-// Next returns the next item: in protobuf the item's message, in JSON its text. The bytes are valid until the next call
-// and must not be written to. At a well-formed end of the list it returns io.EOF. A body that is a Status gives a
-// *StatusError, one that ends too early a *SyntaxError that wraps io.ErrUnexpectedEOF. Every error is final: later calls
-// return it again.
+// Next returns the next item: in protobuf the item's message, in JSON its text. The bytes are valid
+// until the next call and must not be written to. At a well-formed end of the list it returns
+// io.EOF. A body that is a Status gives a *StatusError, one that ends too early a *SyntaxError that
+// wraps io.ErrUnexpectedEOF. Every error is final: later calls return it again.
 func (l *ListReader) Next() ([]byte, error) {
 	if l.err != nil {
 		return nil, l.err
@@ -49,12 +50,13 @@ func (l *ListReader) Next() ([]byte, error) {
 	return item, nil
 }
 
-// TypeMeta returns the list's own apiVersion and kind, such as v1 PodList. In protobuf it is known after the first Next; in
-// JSON it may stand behind the items, and is complete after io.EOF.
+// TypeMeta returns the list's own apiVersion and kind, such as v1 PodList. In protobuf it is known
+// after the first Next; in JSON it may stand behind the items, and is complete after io.EOF.
 func (l *ListReader) TypeMeta() TypeMeta { return l.typeMeta }
 
-// ItemTypeMeta returns the apiVersion and kind of the items as the list's own imply them: its kind without the final
-// List. It is empty while the list's is not known. Items of JSON lists may carry their own, which then counts.
+// ItemTypeMeta returns the apiVersion and kind of the items as the list's own imply them: its kind
+// without the final List. It is empty while the list's is not known. Items of JSON lists may carry
+// their own, which then counts.
 func (l *ListReader) ItemTypeMeta() TypeMeta {
 	kind, ok := strings.CutSuffix(l.typeMeta.Kind, "List")
 	if !ok || kind == "" {
@@ -63,8 +65,10 @@ func (l *ListReader) ItemTypeMeta() TypeMeta {
 	return TypeMeta{APIVersion: l.typeMeta.APIVersion, Kind: kind}
 }
 
-// Meta returns the list's metadata. It is complete after io.EOF; kube-apiserver sends it before the items.
+// Meta returns the list's metadata. It is complete after io.EOF; kube-apiserver sends it before the
+// items.
 func (l *ListReader) Meta() ListMeta { return l.meta }
 
-// Offset returns how many bytes of the body have been consumed, up to the end of the item last returned.
+// Offset returns how many bytes of the body have been consumed, up to the end of the item last
+// returned.
 func (l *ListReader) Offset() int64 { return l.body.offset() }

@@ -69,7 +69,8 @@ func TestListReaderTruncated(t *testing.T) {
 		for cut := range body {
 			items, err := readList(NewListReader(bytes.NewReader(body[:cut]), enc, Limits{}))
 			if err == nil {
-				// What stands behind the list proper holds nothing: two empty fields, or a line end.
+				// What stands behind the list proper holds nothing: two empty fields, or a line
+				// end.
 				if rest := string(body[cut:]); rest != "\n" && rest != envelopeEnd && rest != envelopeEnd[2:] {
 					t.Fatalf("%v: cut at %d of %d: no error", enc, cut, len(body))
 				}

@@ -7,11 +7,12 @@ import (
 	"io"
 )
 
-// ErrItemsSize is wrapped by what a ListWriter returns when its items are not of the size it was told.
+// ErrItemsSize is wrapped by what a ListWriter returns when its items are not of the size it was
+// told.
 var ErrItemsSize = errors.New("items are not of the size announced")
 
-// ListWriter frames objects into the body of a LIST. It does not buffer: give it a writer that does if items are small.
-// Not safe for concurrent use.
+// ListWriter frames objects into the body of a LIST. It does not buffer: give it a writer that does
+// if items are small. Not safe for concurrent use.
 type ListWriter struct {
 	w        io.Writer
 	enc      Encoding
@@ -27,17 +28,19 @@ type ListWriter struct {
 // ListItemSize returns how many bytes an item of n bytes takes in a protobuf list.
 func ListItemSize(n int) int64 { return int64(bytesSize(n)) }
 
-// NewListWriter returns a writer of a list of the given type (such as v1 PodList) and metadata, whose RemainingItemCount is
-// left out if it is not above 0, and ShardSelector if it is empty. It writes nothing before the first WriteItem or Close.
+// NewListWriter returns a writer of a list of the given type (such as v1 PodList) and metadata,
+// whose RemainingItemCount is left out if it is not above 0, and ShardSelector if it is empty. It
+// writes nothing before the first WriteItem or Close.
 //
-// Protobuf puts the length of the whole list before its items, so itemsSize must be the sum of ListItemSize over all of
-// them. In JSON it is not looked at.
+// Protobuf puts the length of the whole list before its items, so itemsSize must be the sum of
+// ListItemSize over all of them. In JSON it is not looked at.
 func NewListWriter(w io.Writer, enc Encoding, tm TypeMeta, m ListMeta, itemsSize int64) *ListWriter {
 	return &ListWriter{w: w, enc: enc, typeMeta: tm, meta: m, left: itemsSize}
 }
 
-// WriteItem writes one item. It keeps nothing of object. JSON items may lack kind and apiVersion, as those of built-in kinds
-// do. More items than itemsSize said is ErrItemsSize. After an error the body is of no use, and the error is returned again.
+// WriteItem writes one item. It keeps nothing of object. JSON items may lack kind and apiVersion,
+// as those of built-in kinds do. More items than itemsSize said is ErrItemsSize. After an error the
+// body is of no use, and the error is returned again.
 func (l *ListWriter) WriteItem(object []byte) error {
 	if err := l.StartItem(len(object)); err != nil {
 		return err
@@ -46,8 +49,9 @@ func (l *ListWriter) WriteItem(object []byte) error {
 	return l.fail(err)
 }
 
-// StartItem writes what stands before an item of size bytes. The caller then writes the item itself to the underlying writer, whole. It is
-// WriteItem for items that come into being where they are to be. Same errors.
+// StartItem writes what stands before an item of size bytes. The caller then writes the item itself
+// to the underlying writer, whole. It is WriteItem for items that come into being where they are to
+// be. Same errors.
 func (l *ListWriter) StartItem(size int) error {
 	if l.err != nil {
 		return l.err
@@ -70,8 +74,8 @@ func (l *ListWriter) StartItem(size int) error {
 	return l.fail(err)
 }
 
-// Close writes the end of the list; it does not close the underlying writer. Fewer items than itemsSize said is
-// ErrItemsSize.
+// Close writes the end of the list; it does not close the underlying writer. Fewer items than
+// itemsSize said is ErrItemsSize.
 func (l *ListWriter) Close() error {
 	if l.err != nil {
 		return l.err

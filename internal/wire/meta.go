@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// Meta is the part of an object's metadata that everything turns on. Its slices alias the object's bytes, or, where JSON
-// text had to be unescaped, memory of the Meta itself; they are valid until the object's bytes change or the Meta is read
-// into again, and must not be written to. The zero value is ready for ReadMeta. Reuse one: it then allocates nothing. Not
-// safe for concurrent use.
+// Meta is the part of an object's metadata that everything turns on. Its slices alias the object's
+// bytes, or, where JSON text had to be unescaped, memory of the Meta itself; they are valid until
+// the object's bytes change or the Meta is read into again, and must not be written to. The zero
+// value is ready for ReadMeta. Reuse one: it then allocates nothing. Not safe for concurrent use.
 type Meta struct {
 	Namespace, Name, UID, ResourceVersion []byte
 	Generation                            int64
@@ -16,10 +16,11 @@ type Meta struct {
 	CreationTimestamp, DeletionTimestamp time.Time
 
 	enc Encoding
-	// labels and annotations are where they stand: in protobuf a stretch of ObjectMeta that has all their entries, in JSON
-	// the text of an object.
+	// labels and annotations are where they stand: in protobuf a stretch of ObjectMeta that has all
+	// their entries, in JSON the text of an object.
 	labels, annotations []byte
-	// text holds what had to be unescaped for the fields, pair for the entry of a map last read. JSON only.
+	// text holds what had to be unescaped for the fields, pair for the entry of a map last read.
+	// JSON only.
 	text, pair []byte
 	set        []byte // of LabelSet
 }
@@ -27,8 +28,9 @@ type Meta struct {
 // initialEventsEnd is the annotation of the bookmark that ends the initial events.
 const initialEventsEnd = "k8s.io/initial-events-end"
 
-// ReadMeta reads the metadata of an object into m, which it overwrites. An object without metadata, or without one of the
-// fields, leaves them empty. An error is a *SyntaxError; m is then of no use. It does not allocate.
+// ReadMeta reads the metadata of an object into m, which it overwrites. An object without metadata,
+// or without one of the fields, leaves them empty. An error is a *SyntaxError; m is then of no use.
+// It does not allocate.
 func ReadMeta(enc Encoding, object []byte, m *Meta) error {
 	*m = Meta{enc: enc, text: m.text[:0], pair: m.pair[:0], set: m.set[:0]}
 	if enc == Protobuf {
@@ -37,14 +39,14 @@ func ReadMeta(enc Encoding, object []byte, m *Meta) error {
 	return m.readJSON(object)
 }
 
-// Label returns the value of one label. Of a key that is there twice it is the last, as every decoder has it. The value is
-// valid until the next call of a method of m.
+// Label returns the value of one label. Of a key that is there twice it is the last, as every
+// decoder has it. The value is valid until the next call of a method of m.
 func (m *Meta) Label(key string) (value []byte, ok bool) {
 	return m.lookup(protoLabels, m.labels, key)
 }
 
-// Labels returns all labels in the order in which they stand in the object. A key and its value are valid for one step of
-// the loop, in which no other method of m may be called.
+// Labels returns all labels in the order in which they stand in the object. A key and its value are
+// valid for one step of the loop, in which no other method of m may be called.
 func (m *Meta) Labels() iter.Seq2[[]byte, []byte] {
 	return func(yield func(key, value []byte) bool) { m.each(protoLabels, m.labels, yield) }
 }
@@ -59,8 +61,8 @@ func (m *Meta) Annotations() iter.Seq2[[]byte, []byte] {
 	return func(yield func(key, value []byte) bool) { m.each(protoAnnotations, m.annotations, yield) }
 }
 
-// InitialEventsEnd reports whether this is the bookmark that ends the initial events of a WATCH with sendInitialEvents
-// (KEP-3157): annotated k8s.io/initial-events-end: "true".
+// InitialEventsEnd reports whether this is the bookmark that ends the initial events of a WATCH
+// with sendInitialEvents (KEP-3157): annotated k8s.io/initial-events-end: "true".
 func (m *Meta) InitialEventsEnd() bool {
 	v, ok := m.Annotation(initialEventsEnd)
 	return ok && string(v) == "true"

@@ -2,11 +2,12 @@ package wire
 
 import "encoding/binary"
 
-// envelopeEnd is the empty content encoding and content type that apimachinery's serializer writes behind the object.
+// envelopeEnd is the empty content encoding and content type that apimachinery's serializer writes
+// behind the object.
 const envelopeEnd = "\x1a\x00\x22\x00"
 
-// AppendObject appends a single object as the body of a GET: in protobuf with its envelope, in JSON with kind and
-// apiVersion put in front if it does not say its own kind.
+// AppendObject appends a single object as the body of a GET: in protobuf with its envelope, in JSON
+// with kind and apiVersion put in front if it does not say its own kind.
 func AppendObject(dst []byte, enc Encoding, tm TypeMeta, object []byte) []byte {
 	if enc == Protobuf {
 		return appendEnvelope(dst, tm, object)
@@ -14,8 +15,8 @@ func AppendObject(dst []byte, enc Encoding, tm TypeMeta, object []byte) []byte {
 	return appendJSONObject(dst, tm, object)
 }
 
-// CutObject is the reverse of AppendObject, for the body of a POST or PUT. The object aliases body. An error is a
-// *SyntaxError. JSON is checked in full.
+// CutObject is the reverse of AppendObject, for the body of a POST or PUT. The object aliases body.
+// An error is a *SyntaxError. JSON is checked in full.
 func CutObject(enc Encoding, body []byte) (TypeMeta, []byte, error) {
 	if enc == Protobuf {
 		var tm TypeMeta
@@ -29,8 +30,9 @@ func CutObject(enc Encoding, body []byte) (TypeMeta, []byte, error) {
 	return cutJSONObject(body)
 }
 
-// AppendWithResourceVersion appends object with its metadata.resourceVersion replaced, or added if it has none. dst must
-// not overlap object. On an error, a *SyntaxError, dst is returned as it was given.
+// AppendWithResourceVersion appends object with its metadata.resourceVersion replaced, or added if
+// it has none. dst must not overlap object. On an error, a *SyntaxError, dst is returned as it was
+// given.
 func AppendWithResourceVersion(dst []byte, enc Encoding, object []byte, rv string) ([]byte, error) {
 	if enc == Protobuf {
 		return appendProtoVersion(dst, object, rv)
@@ -61,8 +63,8 @@ func envelopeSize(tm TypeMeta, n int) int {
 // bytesSize is how many bytes a field of n bytes takes, its number being below 16.
 func bytesSize(n int) int { return 1 + varintSize(uint64(n)) + n }
 
-// appendProtoVersion puts the resourceVersion where the order of fields wants it, so that the result is what marshalling
-// the changed object gives.
+// appendProtoVersion puts the resourceVersion where the order of fields wants it, so that the
+// result is what marshalling the changed object gives.
 func appendProtoVersion(dst, object []byte, rv string) ([]byte, error) {
 	was := len(dst)
 	found := false

@@ -37,7 +37,8 @@ func (s pathStep) String() string {
 	return "[" + s.name + "]"
 }
 
-// parsePath takes a path apart. A leading dot is allowed, as in a custom resource's selectableFields.
+// parsePath takes a path apart. A leading dot is allowed, as in a custom resource's
+// selectableFields.
 func parsePath(path string) ([]pathStep, error) {
 	var steps []pathStep
 	rest := strings.TrimPrefix(path, ".")

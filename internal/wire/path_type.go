@@ -11,7 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// protoStep is one step of a path through protobuf messages: a field of the message, and which of its occurrences.
+// protoStep is one step of a path through protobuf messages: a field of the message, and which of
+// its occurrences.
 type protoStep struct {
 	num   uint32
 	pick  protoPick
@@ -45,7 +46,8 @@ var (
 	marshalerType   = reflect.TypeFor[interface{ Marshal() ([]byte, error) }]()
 )
 
-// wrappedItems is the field of the message that stands for a named slice type, such as authentication's ExtraValue.
+// wrappedItems is the field of the message that stands for a named slice type, such as
+// authentication's ExtraValue.
 const wrappedItems = 1
 
 // resolvePath finds the field numbers for a path through goType.
@@ -69,7 +71,8 @@ func resolvePath(goType reflect.Type, path string) ([]protoStep, fieldType, erro
 	return steps, at, nil
 }
 
-// mergeList appends steps to a path. One without a field number says which occurrences of the last field it takes.
+// mergeList appends steps to a path. One without a field number says which occurrences of the last
+// field it takes.
 func mergeList(steps, more []protoStep) []protoStep {
 	if len(more) == 1 && more[0].num == 0 {
 		last := len(steps) - 1
@@ -129,7 +132,8 @@ func isWrapped(t reflect.Type) bool {
 	return t.Kind() == reflect.Slice && reflect.PointerTo(t).Implements(marshalerType)
 }
 
-// structField finds a field by its name in JSON. An inlined struct is a message of its own in protobuf.
+// structField finds a field by its name in JSON. An inlined struct is a message of its own in
+// protobuf.
 func structField(t reflect.Type, name string) ([]protoStep, fieldType, bool) {
 	for i := range t.NumField() {
 		f := t.Field(i)

@@ -32,7 +32,8 @@ type protoField struct {
 	bytes  []byte // of typeBytes
 }
 
-// consumeVarint reads the varint at b[i:] and returns the index behind it, or one of the negative results.
+// consumeVarint reads the varint at b[i:] and returns the index behind it, or one of the negative
+// results.
 func consumeVarint(b []byte, i int) (uint64, int) {
 	if uint(i) < uint(len(b)) && b[i] < 0x80 {
 		return uint64(b[i]), i + 1
@@ -66,8 +67,8 @@ func consumeFixed64(b []byte, i int) (uint64, int) {
 	return binary.LittleEndian.Uint64(b[i:]), i + 8
 }
 
-// consume reads the field at b[i:] into f and returns the index behind it, or one of the negative results. A group is
-// skipped whole; f then has only its number and type.
+// consume reads the field at b[i:] into f and returns the index behind it, or one of the negative
+// results. A group is skipped whole; f then has only its number and type.
 func (f *protoField) consume(b []byte, i int) int {
 	tag, i := consumeVarint(b, i)
 	if i < 0 {

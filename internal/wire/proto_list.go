@@ -19,7 +19,8 @@ const (
 	shardInfoSelector = 1
 )
 
-// maxDescription bounds what describes a list, in bytes: its typeMeta and its metadata (a continue token among them).
+// maxDescription bounds what describes a list, in bytes: its typeMeta and its metadata (a continue
+// token among them).
 const maxDescription = 1 << 20
 
 // protoList cuts a list in the protobuf envelope.
@@ -84,7 +85,8 @@ func (p *protoList) open() error {
 	}
 }
 
-// envelopeField reads one field of the envelope and reports whether it is the list, which then starts here.
+// envelopeField reads one field of the envelope and reports whether it is the list, which then
+// starts here.
 func (p *protoList) envelopeField() (raw bool, err error) {
 	at := p.buf.off
 	num, typ, err := p.tag("envelope", false)
@@ -129,7 +131,8 @@ func (p *protoList) readTypeMeta() error {
 	return nil
 }
 
-// openList reads the length of the list message. A message of another kind would be cut up wrongly: its field 2 is anything.
+// openList reads the length of the list message. A message of another kind would be cut up wrongly:
+// its field 2 is anything.
 func (p *protoList) openList(at int64) error {
 	n, err := p.varint("list", false)
 	if err != nil {

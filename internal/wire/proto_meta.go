@@ -2,7 +2,8 @@ package wire
 
 import "time"
 
-// protoMetadata is the field of an object's metadata. That holds for every kind that can be listed and watched.
+// protoMetadata is the field of an object's metadata. That holds for every kind that can be listed
+// and watched.
 const protoMetadata = 1
 
 // Fields of ObjectMeta.
@@ -134,7 +135,8 @@ func (s *stretch) cover(from, to int) {
 
 func (s *stretch) of(b []byte) []byte { return b[s.from:s.to] }
 
-// protoTimestamp reads the seconds and nanoseconds of a Time or MicroTime message, of which an empty one is no time.
+// protoTimestamp reads the seconds and nanoseconds of a Time or MicroTime message, of which an
+// empty one is no time.
 func protoTimestamp(b []byte) (seconds int64, nanos int32, ok bool) {
 	var f protoField
 	for i := 0; i < len(b); {
@@ -187,7 +189,8 @@ func protoEntry(b []byte) (key, value []byte, ok bool) {
 	return key, value, true
 }
 
-// eachProtoEntry calls yield for each entry of the map in field, until it returns false. b has been read once without error.
+// eachProtoEntry calls yield for each entry of the map in field, until it returns false. b has been
+// read once without error.
 func eachProtoEntry(b []byte, field uint32, yield func(key, value []byte) bool) {
 	var f protoField
 	for i := 0; i < len(b); {

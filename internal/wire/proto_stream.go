@@ -2,8 +2,8 @@ package wire
 
 import "fmt"
 
-// The methods here read a protobuf message piece by piece from the body. With inList set, what they read must lie within
-// what is left of the list message.
+// The methods here read a protobuf message piece by piece from the body. With inList set, what they
+// read must lie within what is left of the list message.
 
 // varint reads one varint.
 func (p *protoList) varint(what string, inList bool) (uint64, error) {
@@ -50,7 +50,8 @@ func (p *protoList) tag(what string, inList bool) (num uint32, typ uint8, err er
 	return uint32(tag >> 3), uint8(tag & 7), nil
 }
 
-// bytes reads the length and the bytes of a field, at most limit of them. They are valid until the next read.
+// bytes reads the length and the bytes of a field, at most limit of them. They are valid until the
+// next read.
 func (p *protoList) bytes(what string, limit int, inList bool) ([]byte, error) {
 	at := p.buf.off
 	n, err := p.varint(what, inList)

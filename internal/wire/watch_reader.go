@@ -2,8 +2,9 @@ package wire
 
 import "io"
 
-// WatchReader cuts the body of a WATCH into events. Its memory is one read buffer and one event. It never reads more than
-// once when a whole event is there already, starts no goroutine and closes nothing. Not safe for concurrent use.
+// WatchReader cuts the body of a WATCH into events. Its memory is one read buffer and one event. It
+// never reads more than once when a whole event is there already, starts no goroutine and closes
+// nothing. Not safe for concurrent use.
 type WatchReader struct {
 	body watchBody
 	err  error
@@ -16,8 +17,8 @@ type watchBody interface {
 	offset() int64
 }
 
-// NewWatchReader returns a reader of the events in r, which must have been freed of any Content-Encoding (see NewBody). It
-// reads nothing yet.
+// NewWatchReader returns a reader of the events in r, which must have been freed of any
+// Content-Encoding (see NewBody). It reads nothing yet.
 func NewWatchReader(r io.Reader, enc Encoding, lim Limits) *WatchReader {
 	if enc == Protobuf {
 		return &WatchReader{body: &protoWatch{buf: buffer{r: r}, max: lim.maxObject()}}
@@ -25,9 +26,10 @@ func NewWatchReader(r io.Reader, enc Encoding, lim Limits) *WatchReader {
 	return &WatchReader{body: &jsonWatch{jsonStream: jsonStream{buf: buffer{r: r}}, max: lim.maxObject()}}
 }
 
-// Next returns the next event and blocks until it has all of it. Its Object is valid until the next call and must not be
-// written to. At an end of the body between two events it returns io.EOF, inside one a *SyntaxError that wraps
-// io.ErrUnexpectedEOF. An ERROR event is returned as an event: see DecodeStatus. Every error is final.
+// Next returns the next event and blocks until it has all of it. Its Object is valid until the next
+// call and must not be written to. At an end of the body between two events it returns io.EOF,
+// inside one a *SyntaxError that wraps io.ErrUnexpectedEOF. An ERROR event is returned as an event:
+// see DecodeStatus. Every error is final.
 func (w *WatchReader) Next() (Event, error) {
 	if w.err != nil {
 		return Event{}, w.err
@@ -40,9 +42,10 @@ func (w *WatchReader) Next() (Event, error) {
 	return e, nil
 }
 
-// Buffered returns how many bytes were read but not yet returned. When it is above 0 the next event, or a part of it, is
-// here, so Next will likely not wait.
+// Buffered returns how many bytes were read but not yet returned. When it is above 0 the next
+// event, or a part of it, is here, so Next will likely not wait.
 func (w *WatchReader) Buffered() int { return w.body.buffered() }
 
-// Offset returns how many bytes of the body have been consumed, up to the end of the event last returned.
+// Offset returns how many bytes of the body have been consumed, up to the end of the event last
+// returned.
 func (w *WatchReader) Offset() int64 { return w.body.offset() }

@@ -46,7 +46,8 @@ func writeList(t testing.TB, enc Encoding, list *corev1.PodList) []byte {
 	return body.Bytes()
 }
 
-// What ListWriter writes is, in protobuf, what apimachinery's serializer writes, and decodes the same in JSON.
+// What ListWriter writes is, in protobuf, what apimachinery's serializer writes, and decodes the
+// same in JSON.
 func TestListWriter(t *testing.T) {
 	for _, list := range []*corev1.PodList{
 		podList(7),

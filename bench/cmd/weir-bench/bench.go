@@ -202,7 +202,8 @@ func printResult(w io.Writer, r informers.Result, behind bool) error {
 	return r.WriteTable(w)
 }
 
-// connect fills in where the server is, and starts an embedded one when no cluster is chosen. done ends it.
+// connect fills in where the server is, and starts an embedded one when no cluster is chosen. done
+// ends it.
 func (f *benchFlags) connect(ctx context.Context) (done func() error, err error) {
 	done = func() error { return nil }
 	if len(f.Given()) == 0 {

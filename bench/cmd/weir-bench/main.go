@@ -1,6 +1,8 @@
-// Command weir-bench measures weir's informer against client-go's, and weir's proxy against kube-apiserver. `weir bench` runs it.
+// Command weir-bench measures weir's informer against client-go's, and weir's proxy against
+// kube-apiserver. `weir bench` runs it.
 //
-// Data goes to stdout, progress and errors to stderr. The exit code is 1 for a failure and 2 for wrong usage.
+// Data goes to stdout, progress and errors to stderr. The exit code is 1 for a failure and 2 for
+// wrong usage.
 package main
 
 import (

@@ -14,7 +14,8 @@ import (
 	"github.com/weirproject/weir/apiserver"
 )
 
-// TestMain is the command itself when it runs under the command's name: that is how scripts run it, and it its children.
+// TestMain is the command itself when it runs under the command's name: that is how scripts run it,
+// and it its children.
 func TestMain(m *testing.M) {
 	testscript.Main(leakless{m}, map[string]func(){"weir-bench": func() { os.Exit(run()) }})
 }

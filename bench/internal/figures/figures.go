@@ -1,4 +1,5 @@
-// Package figures holds what measurements give: values by name, their medians over several runs, and how they are written.
+// Package figures holds what measurements give: values by name, their medians over several runs,
+// and how they are written.
 package figures
 
 import (

@@ -23,8 +23,8 @@ func SpreadOf(runs []Values) Spread {
 	return s
 }
 
-// Cell writes a spread for a table, the unit once where both ends have it: "71.2…78.9 MB". It is empty where both ends read
-// the same, and where there is none.
+// Cell writes a spread for a table, the unit once where both ends have it: "71.2…78.9 MB". It is
+// empty where both ends read the same, and where there is none.
 func (s Spread) Cell(key string, u Unit) string {
 	ends, ok := s[key]
 	if !ok {

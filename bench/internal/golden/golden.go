@@ -12,7 +12,8 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
-// Check compares got with the file testdata/name of the package that is tested; with -update it writes it.
+// Check compares got with the file testdata/name of the package that is tested; with -update it
+// writes it.
 func Check(t testing.TB, name, got string) {
 	t.Helper()
 	path := filepath.Join("testdata", name)

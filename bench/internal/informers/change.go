@@ -44,8 +44,8 @@ func (s *state) change(kind string, k int64) {
 	}
 }
 
-// mixed says what event number k of a mix changes. Numbers near each other, and those that are a round of all pods apart,
-// tell nothing of one another.
+// mixed says what event number k of a mix changes. Numbers near each other, and those that are a
+// round of all pods apart, tell nothing of one another.
 func mixed(k int64) string {
 	h := (uint64(k) + 1) * 0x9e3779b97f4a7c15
 	h ^= h >> 29
@@ -61,8 +61,8 @@ func mixed(k int64) string {
 	return ChangeSpec
 }
 
-// history is the endless row of changes that one watch is told: it comes by all pods again and again. It holds the state of
-// each pod and belongs to that watch.
+// history is the endless row of changes that one watch is told: it comes by all pods again and
+// again. It holds the state of each pod and belongs to that watch.
 type history struct {
 	pods   *population
 	next   int64 // the number of the next event

@@ -14,7 +14,8 @@ import (
 
 var forms = map[string]form{"protobuf": protobufForm{}, "json": jsonForm{}}
 
-// changed names what differs between two versions of a pod: kinds of changes, and "more" for what none of them explains.
+// changed names what differs between two versions of a pod: kinds of changes, and "more" for what
+// none of them explains.
 func changed(was, is *corev1.Pod) (kinds []string) {
 	was = was.DeepCopy()
 	differs := func(kind string, a, b any, mend func()) {
@@ -32,7 +33,8 @@ func changed(was, is *corev1.Pod) (kinds []string) {
 	return kinds
 }
 
-// follow applies n events of a kind of change to what the stub lists and gives what each has changed.
+// follow applies n events of a kind of change to what the stub lists and gives what each has
+// changed.
 func follow(t *testing.T, f form, kind string, objects, n int) (kinds [][]string) {
 	t.Helper()
 	url, client := startStub(t, f, 7, objects)

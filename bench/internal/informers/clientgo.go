@@ -24,7 +24,8 @@ import (
 
 var podsResource = schema.GroupVersionResource{Version: "v1", Resource: "pods"}
 
-// sharedInformer is a shared informer of pods as users of client-go have it: client-go's own, or the drop-in.
+// sharedInformer is a shared informer of pods as users of client-go have it: client-go's own, or
+// the drop-in.
 type sharedInformer struct {
 	cache.SharedIndexInformer
 	pods     listers.PodLister // of the typed factory; nil: there is none
@@ -34,12 +35,13 @@ type sharedInformer struct {
 	ended    chan struct{}
 }
 
-// looker is what a handler does with what it is given, before it counts the key: nothing, or what it must have the
-// objects for. before is nil unless the object was updated. It reports false if they are not what they should be.
+// looker is what a handler does with what it is given, before it counts the key: nothing, or what
+// it must have the objects for. before is nil unless the object was updated. It reports false if
+// they are not what they should be.
 type looker func(before, object any) bool
 
-// newShared makes the typed informer that reads protobuf, or the dynamic one that reads JSON. Each comes from a factory:
-// client-go's, or the drop-in's.
+// newShared makes the typed informer that reads protobuf, or the dynamic one that reads JSON. Each
+// comes from a factory: client-go's, or the drop-in's.
 func newShared(cfg *rest.Config, s *spec) (*sharedInformer, error) {
 	c := &sharedInformer{}
 	if s.Unstructured {
@@ -109,8 +111,8 @@ func newDynamicFactory(cfg *rest.Config, s *spec) (dynamicinformer.DynamicShared
 	return dynamicinformer.NewDynamicSharedInformerFactory(client, s.Period), nil
 }
 
-// lookAt looks at objects as a handler does that acts on what has changed: at the resourceVersion and a label of both. It
-// keeps neither.
+// lookAt looks at objects as a handler does that acts on what has changed: at the resourceVersion
+// and a label of both. It keeps neither.
 func lookAt[T metav1.Object](before, object any) bool {
 	is, ok := object.(T)
 	if !ok || is.GetName() == "" {

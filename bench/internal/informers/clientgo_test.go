@@ -40,7 +40,8 @@ func TestLookAt(t *testing.T) {
 	}
 }
 
-// managedFields are gone from what is held, by a transform or natively, and only where that is asked for.
+// managedFields are gone from what is held, by a transform or natively, and only where that is
+// asked for.
 func TestTransformDropsManagedFields(t *testing.T) {
 	const n = 20
 	for _, form := range []form{protobufForm{}, jsonForm{}} {
@@ -103,7 +104,8 @@ func everything(t *testing.T, r *rig) (objects []metav1.Object) {
 	return objects
 }
 
-// The drop-in must be what is measured, not client-go's informer that the factory could not take over.
+// The drop-in must be what is measured, not client-go's informer that the factory could not take
+// over.
 func TestNewSharedTakesTheSide(t *testing.T) {
 	types := map[string]int{}
 	for _, s := range []*spec{

@@ -42,8 +42,8 @@ func tell(ctx context.Context, stub string, o order) error {
 	return err
 }
 
-// waitSettled blocks until a stub has carried out its order and a watch is open that waits for the next one. It returns the
-// resourceVersion up to which that watch was sent everything.
+// waitSettled blocks until a stub has carried out its order and a watch is open that waits for the
+// next one. It returns the resourceVersion up to which that watch was sent everything.
 func waitSettled(ctx context.Context, stub string) (int64, error) {
 	said, err := call(ctx, http.MethodGet, stub+settledPath, nil)
 	if err != nil {

@@ -1,12 +1,14 @@
 // Package informers measures weir's informer against client-go's, each in a process of its own.
 //
-// A [Verb] is one measurement. [Run] takes the contenders of a verb in turn, several times, now forwards, now backwards, and
-// reports the median, the smallest and the largest of each figure. A contender is this executable run again as a child (see
-// package child): it builds one informer, measures itself, and answers with one line of JSON. Servers are children too, so
-// that their memory and CPU are nobody's figure.
+// A [Verb] is one measurement. [Run] takes the contenders of a verb in turn, several times, now
+// forwards, now backwards, and reports the median, the smallest and the largest of each figure. A
+// contender is this executable run again as a child (see package child): it builds one informer,
+// measures itself, and answers with one line of JSON. Servers are children too, so that their
+// memory and CPU are nobody's figure.
 //
-// What needs more than a server that is only read from is measured on a stub: it holds the server's pods, encoded in parts, and
-// splices these while it writes, so that it is never what is slow.
+// What needs more than a server that is only read from is measured on a stub: it holds the server's
+// pods, encoded in parts, and splices these while it writes, so that it is never what is slow.
 //
-// client-go runs twice, once with LIST and once with its WatchList feature; each figure is compared with the better one.
+// client-go runs twice, once with LIST and once with its WatchList feature; each figure is compared
+// with the better one.
 package informers

@@ -15,8 +15,9 @@ import (
 	listers "k8s.io/client-go/listers/core/v1"
 )
 
-// DropIn is the verb with the drop-in in the place of weir's own informer: the factories of both sides are client-go's
-// interfaces, and the handlers look at the objects. Only read measures something else then: what listers do.
+// DropIn is the verb with the drop-in in the place of weir's own informer: the factories of both
+// sides are client-go's interfaces, and the handlers look at the objects. Only read measures
+// something else then: what listers do.
 func (v Verb) DropIn() Verb {
 	if v.Name != "read" {
 		return v
@@ -46,8 +47,8 @@ const (
 
 var errNoLister = errors.New("there is no lister of pods")
 
-// measureListers measures what a controller asks of listers: single objects all over the keys, then everything again and
-// again. Heaps are read while that goes on.
+// measureListers measures what a controller asks of listers: single objects all over the keys, then
+// everything again and again. Heaps are read while that goes on.
 func measureListers(ctx context.Context, r *rig) (Figures, error) {
 	shared, ok := r.informer.(*sharedInformer)
 	if !ok || shared.pods == nil {
@@ -80,7 +81,8 @@ func timeFirstGets(shared *sharedInformer) (float64, error) {
 	return timed(len(at), func(i int) error { return shared.get(keys[at[i]]) })
 }
 
-// timeGets reads random objects for a while and, when that has gone on for so long, looks at the heap.
+// timeGets reads random objects for a while and, when that has gone on for so long, looks at the
+// heap.
 func (r *rig) timeGets(ctx context.Context, f Figures, shared *sharedInformer) error {
 	keys := shared.GetIndexer().ListKeys()
 	if len(keys) == 0 {

@@ -13,8 +13,8 @@ import (
 // warmUp is how long a stream of events flows before it is measured, if it is measured for as long.
 const warmUp = time.Second
 
-// measureWatch measures how many events a second reach handlers, for each kind of change in turn. What has no kind in its
-// name is of the first one; memory is of all of them.
+// measureWatch measures how many events a second reach handlers, for each kind of change in turn.
+// What has no kind in its name is of the first one; memory is of all of them.
 func measureWatch(ctx context.Context, r *rig) (Figures, error) {
 	if err := r.handleAll(0); err != nil {
 		return nil, err
@@ -41,7 +41,8 @@ func measureWatch(ctx context.Context, r *rig) (Figures, error) {
 	return f, ctx.Err()
 }
 
-// follow measures a stream of changes: how fast they come for a while, and what each costs, until the handlers have caught up.
+// follow measures a stream of changes: how fast they come for a while, and what each costs, until
+// the handlers have caught up.
 func (r *rig) follow(ctx context.Context, change string) (Figures, error) {
 	from, err := r.caughtUp(ctx)
 	if err != nil {
@@ -79,8 +80,8 @@ func (r *rig) follow(ctx context.Context, change string) (Figures, error) {
 	}, nil
 }
 
-// caughtUp waits until the stub sends nothing, the informer is where the stub has come, and its handlers are told nothing
-// more. It returns the resourceVersion that this is at.
+// caughtUp waits until the stub sends nothing, the informer is where the stub has come, and its
+// handlers are told nothing more. It returns the resourceVersion that this is at.
 func (r *rig) caughtUp(ctx context.Context) (int64, error) {
 	to, err := waitSettled(ctx, r.Stub)
 	if err != nil {

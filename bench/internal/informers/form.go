@@ -23,7 +23,8 @@ type form interface {
 	// appendTime appends a time in seconds. All times that a stub knows are equally long.
 	appendTime(dst []byte, seconds int64) []byte
 
-	// appendHead appends what is before a LIST's items, which have size bytes; appendItem item i, of parts; appendTail the rest.
+	// appendHead appends what is before a LIST's items, which have size bytes; appendItem item i,
+	// of parts; appendTail the rest.
 	appendHead(dst []byte, version string, size int64) []byte
 	appendItem(dst []byte, i int, parts *[3]*part, v *values) []byte
 	appendTail(dst []byte) []byte
@@ -65,7 +66,8 @@ func appendLength(dst []byte, n protowire.Number, size int) []byte {
 // sizeOf is the size of a field below number 16 with a value of size bytes.
 func sizeOf(size int) int { return 1 + protowire.SizeBytes(size) }
 
-// magic is what a body begins with, envelopeEnd the envelope's contentEncoding and contentType, empty as kube-apiserver has them.
+// magic is what a body begins with, envelopeEnd the envelope's contentEncoding and contentType,
+// empty as kube-apiserver has them.
 const (
 	magic       = "k8s\x00"
 	envelopeEnd = "\x1a\x00\x22\x00"

@@ -7,9 +7,10 @@ import (
 // earlyIndex is the name of an index that is there before the first list.
 const earlyIndex = "early"
 
-// measureIndex measures two indexes by a function of the object. One is there before the first list: until the informer has synced and the
-// first lookup is answered. The other one is added when nobody has looked at any object since: until the first lookup, of what no object
-// has, is answered; then lookups.
+// measureIndex measures two indexes by a function of the object. One is there before the first
+// list: until the informer has synced and the first lookup is answered. The other one is added when
+// nobody has looked at any object since: until the first lookup, of what no object has, is
+// answered; then lookups.
 func measureIndex(ctx context.Context, r *rig) (Figures, error) {
 	if err := r.handle(0, r.count); err != nil {
 		return nil, err

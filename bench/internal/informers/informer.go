@@ -21,13 +21,15 @@ const (
 	resynced // an object handed out again, unchanged
 )
 
-// handler takes events by key, as one that fills a work queue does. It is called by one goroutine at a time.
+// handler takes events by key, as one that fills a work queue does. It is called by one goroutine
+// at a time.
 type handler func(kind eventKind, key string)
 
-// informer is what is measured, once for weir and once for client-go. The methods are called by one goroutine, in the
-// order handle*, run, the rest, stop.
+// informer is what is measured, once for weir and once for client-go. The methods are called by one
+// goroutine, in the order handle*, run, the rest, stop.
 type informer interface {
-	// handle registers a handler, to which every object is handed again once per resync period; 0: never.
+	// handle registers a handler, to which every object is handed again once per resync period; 0:
+	// never.
 	handle(resync time.Duration, h handler) error
 	// run starts to list and watch, in the background, until stop.
 	run(ctx context.Context)
@@ -39,7 +41,8 @@ type informer interface {
 	len() int
 	resourceVersion() string
 
-	// get reads the object of a key, decoded. One that the cluster has deleted meanwhile is no error.
+	// get reads the object of a key, decoded. One that the cluster has deleted meanwhile is no
+	// error.
 	get(key string) error
 	// list reads every object, decoded, and counts them.
 	list() (int, error)
@@ -47,7 +50,8 @@ type informer interface {
 	index(name string, byFunc bool) error
 	// by reads the objects with a value of an index, decoded, and counts them.
 	by(index, value string) (int, error)
-	// pick gives the keys of n objects and n values of the index, or as many as there are, spread evenly, without decoding.
+	// pick gives the keys of n objects and n values of the index, or as many as there are, spread
+	// evenly, without decoding.
 	pick(n int) (keys, values []string, err error)
 }
 
@@ -56,7 +60,8 @@ const appLabel = "app"
 
 const indexName = "app"
 
-// meter watches over the transport of an informer: it counts its requests and can close its idle connections.
+// meter watches over the transport of an informer: it counts its requests and can close its idle
+// connections.
 type meter struct {
 	requests atomic.Int64
 
@@ -77,7 +82,8 @@ func (m *meter) install(cfg *rest.Config) *rest.Config {
 	return cfg
 }
 
-// closeIdle closes the connections that no request uses, so that their goroutines are not taken for a leak.
+// closeIdle closes the connections that no request uses, so that their goroutines are not taken for
+// a leak.
 func (m *meter) closeIdle() {
 	m.mu.Lock()
 	defer m.mu.Unlock()

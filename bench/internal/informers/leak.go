@@ -15,8 +15,9 @@ const keepEach = 100
 
 func goroutines() int { return runtime.NumGoroutine() }
 
-// measureLeak measures what is still held when all but a few objects, spread evenly, have been deleted: kubernetes issue
-// 111370. Heaps are without what the process held before it listed anything.
+// measureLeak measures what is still held when all but a few objects, spread evenly, have been
+// deleted: kubernetes issue 111370. Heaps are without what the process held before it listed
+// anything.
 func measureLeak(ctx context.Context, r *rig) (Figures, error) {
 	if err := r.handle(0, r.count); err != nil {
 		return nil, err
@@ -54,8 +55,9 @@ func measureLeak(ctx context.Context, r *rig) (Figures, error) {
 // blockedRate is how many events a second go past the blocked handler.
 const blockedRate = 2000
 
-// measureBlocked measures what a handler costs that never returns while everything changes, and whether another handler
-// suffers. Heaps are without what the process held before it listed anything.
+// measureBlocked measures what a handler costs that never returns while everything changes, and
+// whether another handler suffers. Heaps are without what the process held before it listed
+// anything.
 func measureBlocked(ctx context.Context, r *rig) (Figures, error) {
 	if err := r.handle(0, r.count); err != nil {
 		return nil, err

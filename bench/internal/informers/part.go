@@ -9,8 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// model is a pod, encoded in parts from which bodies are spliced while they are written. What makes a version of it one of
-// many is left blank.
+// model is a pod, encoded in parts from which bodies are spliced while they are written. What makes
+// a version of it one of many is left blank.
 type model struct {
 	meta, spec part
 	status     [2]part // by state.unready
@@ -42,7 +42,8 @@ const (
 	timeBlank                        // when the status changed last
 )
 
-// textOf is what stands in a blank until something is filled in. That of timeBlank is the form's own.
+// textOf is what stands in a blank until something is filled in. That of timeBlank is the form's
+// own.
 var textOf = [...]string{
 	copyBlank: "%copy%%", uidBlank: "%%%%%uid%%%%", versionBlank: "%%%%%rv%%%", labelBlank: "%lb%",
 	annotationBlank: "%annotation%", imageBlank: "%im%",
@@ -57,7 +58,8 @@ const (
 // blankTime stands where timeBlank is.
 var blankTime = metav1.Unix(4_102_444_799, 0)
 
-// newModel encodes a pod, as what differs from others that are like it. copies says whether it serves for several pods, whose names and uids then differ.
+// newModel encodes a pod, as what differs from others that are like it. copies says whether it
+// serves for several pods, whose names and uids then differ.
 func newModel(f form, like siblings, pod *corev1.Pod, copies bool) (model, error) {
 	pod = blankPod(pod, copies)
 	var m model
@@ -113,7 +115,8 @@ func uidPrefix(uid types.UID) types.UID {
 	return uid[:size]
 }
 
-// setReady makes a status that of a pod whose first container is ready, or not, since a time that is left blank.
+// setReady makes a status that of a pod whose first container is ready, or not, since a time that
+// is left blank.
 func setReady(status *corev1.PodStatus, ready bool) {
 	is, reason, message := corev1.ConditionTrue, "", ""
 	if !ready {

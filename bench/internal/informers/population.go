@@ -12,8 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// population is n pods made from models. It holds the models in parts, and a LIST; other bodies are made while they are
-// written. It is read-only and safe for concurrent use.
+// population is n pods made from models. It holds the models in parts, and a LIST; other bodies are
+// made while they are written. It is read-only and safe for concurrent use.
 type population struct {
 	form   form
 	n      int
@@ -27,8 +27,8 @@ type population struct {
 
 var errNoPods = errors.New("the server has no pods to take as models")
 
-// newPopulation makes n pods after those that each call of models gives, in the order of their keys. Where these are fewer,
-// each serves for several, next to each other. None of them is kept.
+// newPopulation makes n pods after those that each call of models gives, in the order of their
+// keys. Where these are fewer, each serves for several, next to each other. None of them is kept.
 func newPopulation(f form, n int, models func() iter.Seq2[*corev1.Pod, error]) (*population, error) {
 	p := &population{form: f, n: n, stride: strideOf(n)}
 	if err := p.take(models(), false); err != nil {

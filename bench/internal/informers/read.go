@@ -13,8 +13,8 @@ const (
 
 var errNothing = errors.New("there is no object to read")
 
-// measureRead measures reads: of objects that nobody has looked at, of objects that are read all the time, of
-// everything, and of the objects that an index finds.
+// measureRead measures reads: of objects that nobody has looked at, of objects that are read all
+// the time, of everything, and of the objects that an index finds.
 func measureRead(ctx context.Context, r *rig) (Figures, error) {
 	if err := r.handle(0, r.count); err != nil {
 		return nil, err

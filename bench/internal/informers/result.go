@@ -9,14 +9,17 @@ import (
 
 // Result is what a verb measured. The JSON names are a promise, and so are those of the figures.
 type Result struct {
-	// Name is the verb's, with "-dropin" behind it for --dropin, and then "-unstructured" for --unstructured.
+	// Name is the verb's, with "-dropin" behind it for --dropin, and then "-unstructured" for
+	// --unstructured.
 	Name string `json:"name"`
 	// Flags are those that the name does not tell and that are not as they are without a word.
 	Flags []string `json:"flags,omitempty"`
-	// Weir and ClientGo are the medians of all runs. Of client-go's modes it is the better one, for each figure.
+	// Weir and ClientGo are the medians of all runs. Of client-go's modes it is the better one, for
+	// each figure.
 	Weir     Figures `json:"weir"`
 	ClientGo Figures `json:"clientgo"`
-	// Ratio is weir ÷ client-go, for the figures where one side can be better and client-go's is not 0.
+	// Ratio is weir ÷ client-go, for the figures where one side can be better and client-go's is
+	// not 0.
 	Ratio Figures `json:"ratio"`
 	// Modes are client-go's medians by mode: "list" and "watchlist".
 	Modes map[string]Figures `json:"clientgoModes"`
@@ -27,8 +30,8 @@ type Result struct {
 	Spread Spreads `json:"spread"`
 }
 
-// Spreads are the smallest and the largest of each figure over all runs, named as the medians of a Result are. ClientGo has
-// those of the mode whose median is the better one.
+// Spreads are the smallest and the largest of each figure over all runs, named as the medians of a
+// Result are. ClientGo has those of the mode whose median is the better one.
 type Spreads struct {
 	Weir     figures.Spread            `json:"weir"`
 	ClientGo figures.Spread            `json:"clientgo"`

@@ -31,7 +31,8 @@ func TestCompareTakesTheBetterMode(t *testing.T) {
 	if diff := cmp.Diff(figures.Spread{"cost": {3, 6}, "speed": {10, 40}}, r.Spread.ClientGo); diff != "" {
 		t.Error(diff)
 	}
-	// Nothing is compared that is only there to be read, that would divide by 0, or that one side has not got.
+	// Nothing is compared that is only there to be read, that would divide by 0, or that one side
+	// has not got.
 	if diff := cmp.Diff(Figures{"cost": 0.25, "speed": 2.5}, r.Ratio); diff != "" {
 		t.Error(diff)
 	}
@@ -60,7 +61,8 @@ func example(t *testing.T, name string) Result {
 	return r
 }
 
-// exampleRun makes the figures of one run up. What is only there to be read is the same in all runs.
+// exampleRun makes the figures of one run up. What is only there to be read is the same in all
+// runs.
 func exampleRun(v Verb, c contender, run int) Figures {
 	if c.side == sideFloor {
 		return Figures{"syncSeconds": 1.2 + float64(run)/10}

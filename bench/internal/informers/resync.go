@@ -42,8 +42,8 @@ func (h *histogram) summary() (sum, busiest int) {
 	return sum, busiest
 }
 
-// measureResync measures how evenly one resync comes: over a whole period that begins half a period after the sync, so
-// that client-go's burst is in the middle.
+// measureResync measures how evenly one resync comes: over a whole period that begins half a period
+// after the sync, so that client-go's burst is in the middle.
 func measureResync(ctx context.Context, r *rig) (Figures, error) {
 	var mu sync.Mutex
 	var h *histogram // nil until the period begins

@@ -16,7 +16,8 @@ import (
 	"github.com/weirproject/weir/internal/child"
 )
 
-// Options say what to measure and where. Server and Config name the same server, once for children and once for us.
+// Options say what to measure and where. Server and Config name the same server, once for children
+// and once for us.
 type Options struct {
 	Config *rest.Config
 	Server string   // its URL, if it asks for no credentials; empty: children take Args
@@ -72,7 +73,8 @@ func (c contender) env() []string {
 	return nil
 }
 
-// Check sees whether the server lets us list pods and has any, so that no contender waits for what will never come.
+// Check sees whether the server lets us list pods and has any, so that no contender waits for what
+// will never come.
 func Check(ctx context.Context, cfg *rest.Config) error {
 	cfg = rest.CopyConfig(cfg)
 	cfg.Timeout = 20 * time.Second
@@ -133,7 +135,8 @@ func Run(ctx context.Context, v Verb, o Options) (Result, error) {
 	return r, nil
 }
 
-// spec is what the options say to a contender. Of those that only some verbs take it has those that v takes.
+// spec is what the options say to a contender. Of those that only some verbs take it has those that
+// v takes.
 func (o Options) spec(v Verb) spec {
 	s := spec{
 		Verb: v.Name, Server: o.Server, DropIn: o.DropIn, Objects: o.Objects, Duration: v.Duration, Relists: o.Relists,
@@ -175,8 +178,9 @@ func (s spec) flags() (flags []string) {
 	return flags
 }
 
-// contendersOf returns those that take part in a verb in the order of a round. Each second round goes backwards, so that
-// nobody always runs on what another has left of a machine: a warm file cache, a processor that is throttled.
+// contendersOf returns those that take part in a verb in the order of a round. Each second round
+// goes backwards, so that nobody always runs on what another has left of a machine: a warm file
+// cache, a processor that is throttled.
 func contendersOf(v Verb, round int) []contender {
 	all := []contender{{side: sideWeir}}
 	for _, mode := range v.modes {

@@ -12,8 +12,8 @@ import (
 	"github.com/weirproject/weir/internal/childserver"
 )
 
-// TestVerbs runs every verb against an embedded server, all processes included, with tiny numbers: it looks for figures
-// that are there and are possible, not for good ones.
+// TestVerbs runs every verb against an embedded server, all processes included, with tiny numbers:
+// it looks for figures that are there and are possible, not for good ones.
 func TestVerbs(t *testing.T) {
 	const pods, objects = 60, 200
 	server, err := childserver.Start(t.Context(), childserver.Spec{Pods: pods, Seed: 1})
@@ -138,7 +138,8 @@ func expect(t *testing.T, v Verb, o Options, name string, held float64) Result {
 		if found, ok := figures["indexObjects"]; ok && found < 1 {
 			t.Errorf("%s finds %v objects by an index", side, found)
 		}
-		// Each change reaches each handler, unless it is merged with a later one, which client-go never does.
+		// Each change reaches each handler, unless it is merged with a later one, which client-go
+		// never does.
 		if share, ok := figures["coalescedShare"]; ok && (share < 0 || share >= 1 || side == "client-go" && share != 0) {
 			t.Errorf("%s merged %v of the events", side, share)
 		}

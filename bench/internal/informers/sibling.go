@@ -5,8 +5,9 @@ import (
 	"slices"
 )
 
-// siblings finds parts of one length that have most of their bytes in common, as those of one workload's pods have: each is
-// then held as what differs. It holds one part for each field and length.
+// siblings finds parts of one length that have most of their bytes in common, as those of one
+// workload's pods have: each is then held as what differs. It holds one part for each field and
+// length.
 type siblings map[siblingKey]part
 
 type siblingKey struct{ field, length int }
@@ -34,7 +35,8 @@ func (s siblings) add(field int, p part) part {
 	return p
 }
 
-// diff says how to make b of a, which is as long: how many bytes stay, how many are others, those, and so on.
+// diff says how to make b of a, which is as long: how many bytes stay, how many are others, those,
+// and so on.
 func diff(a, b []byte) []byte {
 	var delta []byte
 	done := 0

@@ -52,7 +52,8 @@ type spec struct {
 // Figures are what was measured, by name. Names end in their unit: Seconds, Bytes, Nanos and so on.
 type Figures = figures.Values
 
-// Serve is what a child process does: role is its first argument, config leads to the server of its command line.
+// Serve is what a child process does: role is its first argument, config leads to the server of its
+// command line.
 func Serve(ctx context.Context, role string, config func() (*rest.Config, error), in io.Reader, out io.Writer) error {
 	// Where a specification names a server without credentials, the command line's is not asked.
 	at := func(url string) (*rest.Config, error) {

@@ -35,9 +35,10 @@ type StubSpec struct {
 // modelsPage is how many pods are read at once to be taken as models.
 const modelsPage = 500
 
-// stub is a server of pods that does as it is told: it lists them, holds watches, and sends what its order says. It
-// reads nothing that could be slow and computes next to nothing, so that it is never what is measured. It speaks one
-// encoding, because its pods are held as they are sent: with 50,000 of them its process peaks at 290 MB, or 380 MB for JSON.
+// stub is a server of pods that does as it is told: it lists them, holds watches, and sends what
+// its order says. It reads nothing that could be slow and computes next to nothing, so that it is
+// never what is measured. It speaks one encoding, because its pods are held as they are sent: with
+// 50,000 of them its process peaks at 290 MB, or 380 MB for JSON.
 type stub struct {
 	pods *population
 
@@ -53,7 +54,8 @@ func newStub(pods *population) *stub {
 	return &stub{pods: pods, order: order{Do: doHold}, sent: true, changed: make(chan struct{})}
 }
 
-// serveStub is the child's side of a stub: models from the server that cfg leads to, served on loopback.
+// serveStub is the child's side of a stub: models from the server that cfg leads to, served on
+// loopback.
 func serveStub(ctx context.Context, cfg *rest.Config, spec *StubSpec, send func(any) error) error {
 	cfg = rest.CopyConfig(cfg)
 	cfg.AcceptContentTypes, cfg.ContentType = runtime.ContentTypeProtobuf+","+runtime.ContentTypeJSON, runtime.ContentTypeProtobuf
@@ -225,7 +227,8 @@ func (s *stub) obey(o order, sent bool) {
 	s.wake()
 }
 
-// modify sends MODIFIED events until there is another order. The error says that the watch has ended.
+// modify sends MODIFIED events until there is another order. The error says that the watch has
+// ended.
 func (s *stub) modify(ctx context.Context, w http.ResponseWriter, o order, changes *history) error {
 	var b []byte
 	if o.Rate == 0 {

@@ -13,7 +13,8 @@ import (
 	"github.com/weirproject/weir/internal/rusage"
 )
 
-// measureSync measures the first sync of an informer with handlers that take keys, and what it then holds.
+// measureSync measures the first sync of an informer with handlers that take keys, and what it then
+// holds.
 func measureSync(ctx context.Context, r *rig) (Figures, error) {
 	if err := r.handleAll(0); err != nil {
 		return nil, err

@@ -33,7 +33,8 @@ func (r Result) WriteTable(w io.Writer) error {
 // modeLetters mark which of client-go's modes a figure is of.
 var modeLetters = map[string]string{modeList: "L", modeWatchList: "W"}
 
-// row has a figure's name, then the median and the spread of each side, client-go's mode, and the ratio.
+// row has a figure's name, then the median and the spread of each side, client-go's mode, and the
+// ratio.
 func (r Result) row(f figure) []string {
 	row := []string{
 		f.label,
@@ -81,7 +82,8 @@ func (r Result) footnote(dropIn bool) string {
 	return note + "\n"
 }
 
-// aligned puts rows in columns: the first to the left, the others to the right. A column that is empty in all rows is left out.
+// aligned puts rows in columns: the first to the left, the others to the right. A column that is
+// empty in all rows is left out.
 func aligned(rows [][]string) string {
 	var widths []int
 	for _, row := range rows {

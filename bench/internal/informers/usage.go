@@ -25,7 +25,8 @@ func now(events int64) usage {
 // heap is the live heap after garbage collection.
 type heap struct{ bytes, objects uint64 }
 
-// settledHeap collects garbage twice, so that what finalizers and weak pointers held is gone too, and reads the heap.
+// settledHeap collects garbage twice, so that what finalizers and weak pointers held is gone too,
+// and reads the heap.
 func settledHeap() heap {
 	runtime.GC()
 	runtime.GC()

@@ -64,7 +64,8 @@ func (e *answerError) Error() string {
 	return fmt.Sprintf("%s: %d %s: %s", e.what, e.code, http.StatusText(e.code), e.said)
 }
 
-// do makes a request. The caller closes the answer's body. An answer that is no success is an *answerError.
+// do makes a request. The caller closes the answer's body. An answer that is no success is an
+// *answerError.
 func (c *client) do(ctx context.Context, q request) (*http.Response, error) {
 	if q.method == "" {
 		q.method = http.MethodGet
@@ -129,7 +130,8 @@ func (c *client) watch(ctx context.Context, query string) (*wire.WatchReader, io
 	return wire.NewWatchReader(answer.Body, wire.Protobuf, wire.Limits{}), answer.Body, nil
 }
 
-// What a WATCH asks for: everything that there is and then what changes, or what changes from a resourceVersion on.
+// What a WATCH asks for: everything that there is and then what changes, or what changes from a
+// resourceVersion on.
 const watchWithState = "watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&resourceVersion=0&allowWatchBookmarks=true"
 
 func watchFrom(resourceVersion string) string {

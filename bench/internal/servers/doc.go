@@ -1,8 +1,10 @@
-// Package servers measures a kube-apiserver and weir's proxy in front of it side by side, with the same pods.
+// Package servers measures a kube-apiserver and weir's proxy in front of it side by side, with the
+// same pods.
 //
-// A [Scenario] is one measurement. [Run] takes the two servers in turn, several times, and reports the median of each figure. Each
-// run of the proxy has a fresh process, which holds the pods before anything is measured. The load comes from this process, whose
-// CPU and memory are nobody's figure.
+// A [Scenario] is one measurement. [Run] takes the two servers in turn, several times, and reports
+// the median of each figure. Each run of the proxy has a fresh process, which holds the pods before
+// anything is measured. The load comes from this process, whose CPU and memory are nobody's figure.
 //
-// CPU and memory are read from /proc where a server runs on this machine, which costs it nothing, else from its /metrics.
+// CPU and memory are read from /proc where a server runs on this machine, which costs it nothing,
+// else from its /metrics.
 package servers

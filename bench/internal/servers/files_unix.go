@@ -7,7 +7,8 @@ import (
 	"syscall"
 )
 
-// enoughFiles says whether this process may have so many connections. Go raises the limit to what it may be by itself.
+// enoughFiles says whether this process may have so many connections. Go raises the limit to what
+// it may be by itself.
 func enoughFiles(connections int) error {
 	const others = 200
 	var limit syscall.Rlimit

@@ -66,7 +66,8 @@ func (f *follower) take(e wire.Event) error {
 	return nil
 }
 
-// follow takes events at a pace until done says so, which it is asked behind each of them. The error is errClosed, or that of ctx.
+// follow takes events at a pace until done says so, which it is asked behind each of them. The
+// error is errClosed, or that of ctx.
 func (f *follower) follow(ctx context.Context, p *pace, done func() bool) error {
 	for !done() {
 		if err := p.wait(ctx, 1); err != nil {

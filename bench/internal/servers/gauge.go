@@ -19,7 +19,8 @@ type gauge interface {
 	every() time.Duration
 }
 
-// newGauge reads from /proc where the server runs on this machine and may be seen, else from its metrics.
+// newGauge reads from /proc where the server runs on this machine and may be seen, else from its
+// metrics.
 func newGauge(s *side) gauge {
 	at, err := url.Parse(s.config.Host)
 	if err == nil {
@@ -40,7 +41,8 @@ func (g procGauge) cpu(context.Context) (time.Duration, error)            { retu
 func (g procGauge) memory(context.Context) (now, peak float64, err error) { return g.process.memory() }
 func (g procGauge) every() time.Duration                                  { return 50 * time.Millisecond }
 
-// metricsGauge reads from /metrics, which makes the server write a few megabytes: what that takes is not counted.
+// metricsGauge reads from /metrics, which makes the server write a few megabytes: what that takes
+// is not counted.
 type metricsGauge struct {
 	side *side
 
@@ -109,7 +111,8 @@ type growth struct {
 	err  error
 }
 
-// grow begins to poll the server's resident set, until stop. When it passes limit (0: none), over is called, once.
+// grow begins to poll the server's resident set, until stop. When it passes limit (0: none), over
+// is called, once.
 func (s *side) grow(ctx context.Context, limit float64, over func()) (*growth, error) {
 	g := &growth{gauge: s.gauge}
 	var err error
@@ -136,7 +139,8 @@ func (s *side) grow(ctx context.Context, limit float64, over func()) (*growth, e
 	return g, nil
 }
 
-// poll reads the resident set. A peak above the one there was before is more exact than what polling sees.
+// poll reads the resident set. A peak above the one there was before is more exact than what
+// polling sees.
 func (g *growth) poll(ctx context.Context) float64 {
 	now, largest, err := g.gauge.memory(ctx)
 	g.mu.Lock()
@@ -154,7 +158,8 @@ func (g *growth) poll(ctx context.Context) float64 {
 	return now
 }
 
-// stop ends the polling and says how much more was resident at most than in the beginning, and how much that was.
+// stop ends the polling and says how much more was resident at most than in the beginning, and how
+// much that was.
 func (g *growth) stop(ctx context.Context) (grown, peak float64, err error) {
 	g.cancel()
 	g.polling.Wait()

@@ -24,11 +24,13 @@ var herd = Scenario{
 const (
 	// watchFromNothing is what client-go's informers begin with since 0.35.
 	watchFromNothing = "watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"
-	// maxHerded bounds the events of all clients together: else a kube-apiserver of many pods has minutes to do.
+	// maxHerded bounds the events of all clients together: else a kube-apiserver of many pods has
+	// minutes to do.
 	maxHerded = 2_000_000
 )
 
-// measureHerd lets clients start at once, each with a connection of its own, and throw away what they get.
+// measureHerd lets clients start at once, each with a connection of its own, and throw away what
+// they get.
 func measureHerd(ctx context.Context, t *trial) (Figures, error) {
 	clients := max(1, min(t.Herd, maxHerded/max(1, len(t.pods.keys))))
 	before, err := t.herdMetrics(ctx)

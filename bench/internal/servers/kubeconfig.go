@@ -10,13 +10,15 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// kubeconfig is what a proxy is told of its upstream and its own clients, in a directory that only we can read.
+// kubeconfig is what a proxy is told of its upstream and its own clients, in a directory that only
+// we can read.
 type kubeconfig struct {
 	config *rest.Config
 	dir    string
 }
 
-// upstreamFile is the kubeconfig for the upstream, proxyFile the one that a proxy writes for itself.
+// upstreamFile is the kubeconfig for the upstream, proxyFile the one that a proxy writes for
+// itself.
 const (
 	upstreamFile = "upstream.kubeconfig"
 	proxyFile    = "proxy.kubeconfig"
@@ -54,7 +56,8 @@ func (k *kubeconfig) file(name string) string { return filepath.Join(k.dir, name
 
 func (k *kubeconfig) remove() { os.RemoveAll(k.dir) }
 
-// ofProxy is the configuration for a proxy that has written its kubeconfig: its address and CA, our credentials.
+// ofProxy is the configuration for a proxy that has written its kubeconfig: its address and CA, our
+// credentials.
 func (k *kubeconfig) ofProxy() (*rest.Config, error) {
 	cfg, err := clientcmd.LoadFromFile(k.file(proxyFile))
 	if err != nil {

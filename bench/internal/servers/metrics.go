@@ -9,15 +9,15 @@ import (
 	"strings"
 )
 
-// samples are values of a page of metrics, by name and labels as they stand there: process_cpu_seconds_total, or
-// weir_proxy_upstream_requests_total{for="pass"}.
+// samples are values of a page of metrics, by name and labels as they stand there:
+// process_cpu_seconds_total, or weir_proxy_upstream_requests_total{for="pass"}.
 type samples map[string]float64
 
 // maxMetricLine bounds a line of a page of metrics, in bytes.
 const maxMetricLine = 1 << 20
 
-// parseMetrics reads a page in Prometheus' text format and keeps the metrics of the given names, which are a few out of thousands.
-// A line that is none is an error.
+// parseMetrics reads a page in Prometheus' text format and keeps the metrics of the given names,
+// which are a few out of thousands. A line that is none is an error.
 func parseMetrics(r io.Reader, names ...string) (samples, error) {
 	out := samples{}
 	lines := bufio.NewScanner(r)

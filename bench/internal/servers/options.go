@@ -7,16 +7,19 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Options say what to measure, where, and how much of it. Those of [Defaults] are what the wanted figures are about.
+// Options say what to measure, where, and how much of it. Those of [Defaults] are what the wanted
+// figures are about.
 type Options struct {
-	// Config leads to the kube-apiserver; nil: there is none, and an embedded server with Pods pods is weir's upstream.
+	// Config leads to the kube-apiserver; nil: there is none, and an embedded server with Pods pods
+	// is weir's upstream.
 	Config *rest.Config
 	Pods   int
 	// Proxy is the program weir-proxy.
 	Proxy string
 
-	// Writes allows to change pods: by setting an annotation of pods through the API server, or, where EtcdURL says so, by writing
-	// pods straight into etcd. An embedded server is always written to.
+	// Writes allows to change pods: by setting an annotation of pods through the API server, or,
+	// where EtcdURL says so, by writing pods straight into etcd. An embedded server is always
+	// written to.
 	Writes  bool
 	EtcdURL string
 

@@ -9,7 +9,8 @@ import (
 // slack is how much a pace that fell behind makes up for at once.
 const slack = 100 * time.Millisecond
 
-// pace lets things pass at a rate. The zero value lets everything pass. Not safe for concurrent use.
+// pace lets things pass at a rate. The zero value lets everything pass. Not safe for concurrent
+// use.
 type pace struct {
 	perSecond float64
 	next      time.Time
@@ -42,7 +43,8 @@ func (p *pace) wait(ctx context.Context, n float64) error {
 	}
 }
 
-// throttled reads no faster than its pace, in bytes, and in small pieces so that it takes them evenly.
+// throttled reads no faster than its pace, in bytes, and in small pieces so that it takes them
+// evenly.
 type throttled struct {
 	ctx  context.Context
 	r    io.Reader

@@ -15,7 +15,8 @@ import (
 
 var errNoPods = errors.New("the server has no pods")
 
-// population is the pods of a server, as they were when it was read. It is read-only and safe for concurrent use.
+// population is the pods of a server, as they were when it was read. It is read-only and safe for
+// concurrent use.
 type population struct {
 	keys  []string // namespace/name
 	raw   [][]byte // as protobuf, where they are needed
@@ -90,7 +91,8 @@ func sorted(set map[string]bool) []string {
 	return out
 }
 
-// stride is a step that comes by every one of n positions before it repeats one, and far from the last.
+// stride is a step that comes by every one of n positions before it repeats one, and far from the
+// last.
 func stride(n int) int {
 	step := 7919
 	for gcd(step, n) != 1 {

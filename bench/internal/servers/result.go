@@ -1,6 +1,7 @@
 package servers
 
-// Result is what a scenario measured. The JSON names are a promise, and so are those of the figures.
+// Result is what a scenario measured. The JSON names are a promise, and so are those of the
+// figures.
 type Result struct {
 	Name string `json:"name"`
 	// Weir and APIServer are the medians of all runs. What was not measured is not there.

@@ -40,7 +40,8 @@ type trial struct {
 
 func (t *trial) say(line string) { fmt.Fprintf(t.Progress, "  %s: %s\n", t.name, line) }
 
-// Bench is a kube-apiserver, or what stands in for it, ready to be measured. It is not safe for concurrent use.
+// Bench is a kube-apiserver, or what stands in for it, ready to be measured. It is not safe for
+// concurrent use.
 type Bench struct {
 	o         Options
 	direct    *side // kube-apiserver
@@ -51,8 +52,8 @@ type Bench struct {
 	apiserver bool // it is a kube-apiserver, and so a side
 }
 
-// Open reads the pods of the server, and starts an embedded one first if the options name none. Whoever got a Bench must call
-// Close.
+// Open reads the pods of the server, and starts an embedded one first if the options name none.
+// Whoever got a Bench must call Close.
 func Open(ctx context.Context, o Options) (b *Bench, err error) {
 	b = &Bench{o: o, close: func() {}, apiserver: o.Config != nil}
 	defer func() {
@@ -181,8 +182,8 @@ func (b *Bench) ofWeir(ctx context.Context, s Scenario) (f Figures, err error) {
 	return f, nil
 }
 
-// fewPassed is the share of requests that a proxy may pass on without the figures being those of its upstream: it does that when it
-// cannot ask about a caller in time.
+// fewPassed is the share of requests that a proxy may pass on without the figures being those of
+// its upstream: it does that when it cannot ask about a caller in time.
 const fewPassed = 0.01
 
 // answeredItself sees whether a fresh proxy has answered out of what it holds.

@@ -40,8 +40,8 @@ func tiny(proxy string, pods int) Options {
 	return o
 }
 
-// TestRun measures a proxy in front of an embedded server, all processes included: it looks for figures that are there and are
-// possible, not for good ones.
+// TestRun measures a proxy in front of an embedded server, all processes included: it looks for
+// figures that are there and are possible, not for good ones.
 func TestRun(t *testing.T) {
 	const pods = 120
 	o := tiny(buildProxy(t), pods)
@@ -128,7 +128,8 @@ func TestWritesHaveToBeAllowed(t *testing.T) {
 	}
 }
 
-// A server elsewhere is measured by its metrics, without what asking takes: here 10 ms of CPU a time.
+// A server elsewhere is measured by its metrics, without what asking takes: here 10 ms of CPU a
+// time.
 func TestMetricsGauge(t *testing.T) {
 	asked := 0
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -34,7 +34,8 @@ type figure struct {
 
 // Want is what a figure must come to.
 type Want struct {
-	// RatioAtMost bounds weir's figure ÷ kube-apiserver's, WeirAtMost weir's alone. Nil: it may be anything.
+	// RatioAtMost bounds weir's figure ÷ kube-apiserver's, WeirAtMost weir's alone. Nil: it may be
+	// anything.
 	RatioAtMost *float64 `json:"ratioAtMost,omitempty"`
 	WeirAtMost  *float64 `json:"weirAtMost,omitempty"`
 }
@@ -58,7 +59,8 @@ func Scenarios() []Scenario {
 	return []Scenario{hold, label, list, initial, slowLists, slowReader, kubelets, everybody, crowd, stalled, upstreamRequests, herd, shards}
 }
 
-// Named are the scenarios of the given names, in the usual order; all but the heavy ones if there are none.
+// Named are the scenarios of the given names, in the usual order; all but the heavy ones if there
+// are none.
 func Named(names ...string) ([]Scenario, error) {
 	all := Scenarios()
 	if len(names) == 0 {

@@ -30,7 +30,8 @@ var shards = Scenario{
 	},
 }
 
-// measureShards runs one informer after another, each until it has synced. What they have received is counted without compression.
+// measureShards runs one informer after another, each until it has synced. What they have received
+// is counted without compression.
 func measureShards(ctx context.Context, t *trial) (Figures, error) {
 	var all, most informed
 	allCPU, err := t.spent(ctx, func() (err error) {

@@ -67,8 +67,8 @@ func (s *side) passed(ctx context.Context) (float64, error) {
 	return m[passedOn], err
 }
 
-// heap is the server's live heap, in bytes: after a garbage collection that it is asked for, or, where it cannot be asked, the
-// least that is seen while some of them come by themselves.
+// heap is the server's live heap, in bytes: after a garbage collection that it is asked for, or,
+// where it cannot be asked, the least that is seen while some of them come by themselves.
 func (s *side) heap(ctx context.Context) (float64, error) {
 	if !s.weir() {
 		bytes, err := s.collectedHeap(ctx)
@@ -129,7 +129,8 @@ func parseHeapProfile(r io.Reader) (float64, error) {
 	return size, nil
 }
 
-// maxProvocations bounds how often a server is asked for something in the hope of a garbage collection.
+// maxProvocations bounds how often a server is asked for something in the hope of a garbage
+// collection.
 const maxProvocations = 20_000
 
 func (s *side) provokedHeap(ctx context.Context) (float64, error) {

@@ -57,8 +57,8 @@ func outcome(f Figures) string {
 	return text + fmt.Sprintf(", %.0f gaps, %.0f updates/s", f["gaps"], f["updatesPerSecond"])
 }
 
-// readWhileWriting watches at a pace while pods change. A watch that ends early, or takes longer than its time, is a figure and no
-// error.
+// readWhileWriting watches at a pace while pods change. A watch that ends early, or takes longer
+// than its time, is a figure and no error.
 func (t *trial) readWhileWriting(ctx context.Context, rate float64) (Figures, error) {
 	c, err := t.client()
 	if err != nil {

@@ -60,7 +60,8 @@ func measureStalled(ctx context.Context, t *trial) (Figures, error) {
 // stalledWindow is how much a stalled watcher has room for, in bytes: some pods.
 const stalledWindow = 64 << 10
 
-// stall opens watches of all pods of which nothing is read, each on a connection of its own, until end is called.
+// stall opens watches of all pods of which nothing is read, each on a connection of its own, until
+// end is called.
 func (t *trial) stall(ctx context.Context, n int) (end func(), err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	var ends []func()
@@ -216,8 +217,8 @@ func (t *telling) until(ctx context.Context, written map[uint64]time.Time) {
 	}
 }
 
-// late returns by how many seconds each change was told after it was there, and how many were not told. What was told before its writer knew that it was
-// there is not late.
+// late returns by how many seconds each change was told after it was there, and how many were not
+// told. What was told before its writer knew that it was there is not late.
 func (t *telling) late(written map[uint64]time.Time) (late []float64, missed int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -10,7 +10,8 @@ import (
 	"github.com/weirproject/weir/internal/quantity"
 )
 
-// widths are those of the table's columns. They are fixed, so that each scenario's rows can be printed as soon as it is through.
+// widths are those of the table's columns. They are fixed, so that each scenario's rows can be
+// printed as soon as it is through.
 var widths = [...]int{38, 9, 14, 7, 12, 6}
 
 // WriteHead writes the head of the table, which is at most 100 columns wide.

@@ -10,7 +10,8 @@ import (
 // maxWriters bounds how many writes are under way at once.
 const maxWriters = 64
 
-// updates changes pods at a rate, all of them in turn and neighbours far apart, and remembers what it wrote.
+// updates changes pods at a rate, all of them in turn and neighbours far apart, and remembers what
+// it wrote.
 type updates struct {
 	cancel  context.CancelCauseFunc
 	writing sync.WaitGroup
@@ -23,7 +24,8 @@ type updates struct {
 	err     error
 }
 
-// startUpdates begins to write, until stop or the end of ctx. What cannot be written fast enough is not made up for.
+// startUpdates begins to write, until stop or the end of ctx. What cannot be written fast enough is
+// not made up for.
 func startUpdates(ctx context.Context, w writer, pods int, perSecond float64) *updates {
 	u := &updates{begun: time.Now(), last: make([]uint64, pods)}
 	ctx, u.cancel = context.WithCancelCause(ctx)
@@ -72,8 +74,8 @@ func (u *updates) note(pod int, rv uint64, err error) {
 // errUpdates is what a measurement ends with whose updates failed.
 var errUpdates = errors.New("the updates have failed")
 
-// stop ends the writing, waits for what is under way, and returns the last resourceVersion of each pod, 0 for those that were not
-// written. A second call returns the same.
+// stop ends the writing, waits for what is under way, and returns the last resourceVersion of each
+// pod, 0 for those that were not written. A second call returns the same.
 func (u *updates) stop() ([]uint64, error) {
 	u.cancel(nil)
 	u.writing.Wait()

@@ -19,7 +19,8 @@ var upstreamRequests = Scenario{
 	},
 }
 
-// measureUpstream counts all requests for pods that the proxy has made since its start. Each client of kube-apiserver makes its own.
+// measureUpstream counts all requests for pods that the proxy has made since its start. Each client
+// of kube-apiserver makes its own.
 func measureUpstream(ctx context.Context, t *trial) (Figures, error) {
 	clients := t.Clients
 	f := Figures{"clients": float64(clients)}

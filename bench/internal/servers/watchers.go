@@ -11,7 +11,8 @@ import (
 	"github.com/weirproject/weir/internal/wire"
 )
 
-// watchers are many watches, each on a connection of its own, as those of kubelets and controllers are.
+// watchers are many watches, each on a connection of its own, as those of kubelets and controllers
+// are.
 type watchers struct {
 	trial   *trial
 	cancel  context.CancelFunc
@@ -24,7 +25,8 @@ type watchers struct {
 // opening bounds how many connections are opened at once.
 const opening = 16
 
-// openWatchers opens a watch for each query and returns when each has had its initial state, if it asked for one.
+// openWatchers opens a watch for each query and returns when each has had its initial state, if it
+// asked for one.
 func (t *trial) openWatchers(ctx context.Context, queries []string) (*watchers, error) {
 	running, cancel := context.WithCancel(ctx)
 	w := &watchers{trial: t, cancel: cancel}
@@ -161,7 +163,8 @@ func (t *trial) writeWith(ctx context.Context, w writer, rate float64) (float64,
 // enough is the share of a wanted rate that counts as that rate.
 const enough = 0.95
 
-// reached says so when not as many pods change as are to change: figures of a rate that is not reached are of another one.
+// reached says so when not as many pods change as are to change: figures of a rate that is not
+// reached are of another one.
 func (t *trial) reached(got, wanted float64) float64 {
 	if got < enough*wanted {
 		t.say(fmt.Sprintf("only %.0f of %.0f updates a second could be written", got, wanted))
@@ -169,8 +172,9 @@ func (t *trial) reached(got, wanted float64) float64 {
 	return got
 }
 
-// writesAlone is what the updates alone cost kube-apiserver when they are made through it, in cores: that is no part of serving
-// watchers. What goes straight into etcd costs both servers the same, and is not taken off.
+// writesAlone is what the updates alone cost kube-apiserver when they are made through it, in
+// cores: that is no part of serving watchers. What goes straight into etcd costs both servers the
+// same, and is not taken off.
 func (t *trial) writesAlone(ctx context.Context, rate float64) (float64, error) {
 	if t.weir() || !t.writesThrough {
 		return 0, nil

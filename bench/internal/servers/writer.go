@@ -17,7 +17,8 @@ import (
 	"github.com/weirproject/weir/internal/wire"
 )
 
-// writer changes a pod and says which resourceVersion it has now. Implementations are safe for concurrent use.
+// writer changes a pod and says which resourceVersion it has now. Implementations are safe for
+// concurrent use.
 type writer interface {
 	write(ctx context.Context, pod int, change int64) (resourceVersion uint64, err error)
 }
@@ -61,8 +62,8 @@ func (p *patcher) write(ctx context.Context, pod int, change int64) (uint64, err
 // etcdTimeout bounds one write to etcd.
 const etcdTimeout = 20 * time.Second
 
-// etcdWriter writes pods into etcd, past the API server, through the JSON gateway that etcd has: a client of its gRPC would double
-// what this program is made of. It is for test clusters.
+// etcdWriter writes pods into etcd, past the API server, through the JSON gateway that etcd has: a
+// client of its gRPC would double what this program is made of. It is for test clusters.
 type etcdWriter struct {
 	url  string
 	http *http.Client
@@ -107,8 +108,9 @@ func (e *etcdWriter) write(ctx context.Context, pod int, change int64) (uint64, 
 	return put.Header.Revision, nil
 }
 
-// stored is a pod with an annotation, as kube-apiserver stores it. Of a message that is there twice a protobuf reader makes one: the
-// annotation is appended in a second metadata, and wins over the one there was.
+// stored is a pod with an annotation, as kube-apiserver stores it. Of a message that is there twice
+// a protobuf reader makes one: the annotation is appended in a second metadata, and wins over the
+// one there was.
 func stored(pod []byte, change int64) []byte {
 	const metadata, annotations, key, value = 1, 12, 1, 2
 	var entry, meta []byte

@@ -45,7 +45,8 @@ func New(file string) (*Authority, error) {
 	return &Authority{file, key, cert}, os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o600)
 }
 
-// Issue makes a client's certificate, good for a day if change, which may be nil, does not say otherwise.
+// Issue makes a client's certificate, good for a day if change, which may be nil, does not say
+// otherwise.
 func (a *Authority) Issue(t *testing.T, name string, groups []string, change func(*x509.Certificate)) *tls.Certificate {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

@@ -15,15 +15,16 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// kubelet plays the kubelets for some pods: one that is to be restarted when it ends runs at once, any other succeeds at once, and one that
-// is being deleted is gone at once.
+// kubelet plays the kubelets for some pods: one that is to be restarted when it ends runs at once,
+// any other succeeds at once, and one that is being deleted is gone at once.
 type kubelet struct {
 	t      *testing.T
 	ctx    context.Context
 	client kubernetes.Interface
 }
 
-// Start starts a kubelet for the pods that the options leave, such as those of a namespace or of a node. It lives until the test ends.
+// Start starts a kubelet for the pods that the options leave, such as those of a namespace or of a
+// node. It lives until the test ends.
 func Start(t *testing.T, ctx context.Context, client kubernetes.Interface, pods ...informers.SharedInformerOption) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(ctx)

@@ -1,4 +1,5 @@
-// Command cert-manager runs those controllers of cert-manager that issue certificates of a CA in the cluster, and reports what was issued.
+// Command cert-manager runs those controllers of cert-manager that issue certificates of a CA in
+// the cluster, and reports what was issued.
 package main
 
 import (

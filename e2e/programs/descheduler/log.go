@@ -10,7 +10,8 @@ import (
 	"github.com/go-logr/logr/funcr"
 )
 
-// log reads what the descheduler logs: which pods it evicts, and when it has been through all of them.
+// log reads what the descheduler logs: which pods it evicts, and when it has been through all of
+// them.
 type log struct {
 	mu            sync.Mutex
 	now, complete map[string]any // of the run that is under way, and of the last one that has ended

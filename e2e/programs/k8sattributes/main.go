@@ -1,5 +1,5 @@
-// Command k8sattributes runs the processor of the OpenTelemetry collector that adds what a cluster knows of pods to telemetry, and reports
-// what it adds for each of the simulated pods.
+// Command k8sattributes runs the processor of the OpenTelemetry collector that adds what a cluster
+// knows of pods to telemetry, and reports what it adds for each of the simulated pods.
 package main
 
 import (
@@ -77,7 +77,8 @@ type asker struct {
 	counted   int
 }
 
-// namesOf are the names of pods. To make the pods anew while the program is measured would be measured, too.
+// namesOf are the names of pods. To make the pods anew while the program is measured would be
+// measured, too.
 func namesOf(pods *podsim.Pods) (names []types.NamespacedName) {
 	for i := range pods.Len() {
 		pod := pods.Pod(i)

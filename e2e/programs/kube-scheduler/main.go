@@ -1,4 +1,5 @@
-// Command kube-scheduler is the upstream kube-scheduler, which ends with its standard input as well.
+// Command kube-scheduler is the upstream kube-scheduler, which ends with its standard input as
+// well.
 package main
 
 import (

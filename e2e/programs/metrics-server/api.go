@@ -17,7 +17,8 @@ type api struct {
 	client *http.Client
 }
 
-// usage is what is used, without the times when it was measured, which are those of two scrapes: CPU in thousandths, memory in bytes.
+// usage is what is used, without the times when it was measured, which are those of two scrapes:
+// CPU in thousandths, memory in bytes.
 type usage struct {
 	CPU    int64 `json:"cpu"`
 	Memory int64 `json:"memory"`

@@ -1,4 +1,5 @@
-// Command metrics-server runs metrics-server, and reports what its API answers of all pods and nodes.
+// Command metrics-server runs metrics-server, and reports what its API answers of all pods and
+// nodes.
 package main
 
 import (

@@ -1,4 +1,5 @@
-// Command prometheus runs Prometheus' service discovery for the pods of a cluster, and reports the targets.
+// Command prometheus runs Prometheus' service discovery for the pods of a cluster, and reports the
+// targets.
 package main
 
 import (
@@ -50,7 +51,8 @@ type targets struct {
 	known map[string]any
 }
 
-// take takes groups of targets, one of which replaces what its source had before, until the context ends.
+// take takes groups of targets, one of which replaces what its source had before, until the context
+// ends.
 func (t *targets) take(ctx context.Context, groups <-chan []*targetgroup.Group) {
 	for {
 		select {

@@ -8,11 +8,13 @@ import (
 // DropIn is what the drop-in does in a program.
 type DropIn struct {
 	Informers int `json:"informers"` // that run
-	// Captured are the watches whose answers it reads itself. An informer that had to let its client read a list lets it read its watches, too.
+	// Captured are the watches whose answers it reads itself. An informer that had to let its
+	// client read a list lets it read its watches, too.
 	Captured int `json:"captured"`
 }
 
-// dropIn looks at what the goroutines of this program are in, since nothing of the drop-in is in a program that is not changed.
+// dropIn looks at what the goroutines of this program are in, since nothing of the drop-in is in a
+// program that is not changed.
 func dropIn() (found DropIn) {
 	stacks := make([]byte, 1<<20)
 	for {

@@ -1,5 +1,6 @@
-// Package report is how a program under test tells what it has made of the cluster: it answers lines on its standard input with lines
-// of JSON on its standard output. A program whose work shows in the cluster itself reports nothing, but ends with its standard input too.
+// Package report is how a program under test tells what it has made of the cluster: it answers
+// lines on its standard input with lines of JSON on its standard output. A program whose work shows
+// in the cluster itself reports nothing, but ends with its standard input too.
 package report
 
 import (
@@ -20,7 +21,8 @@ const (
 	AskDropIn = "drop-in" // answered with DropIn
 )
 
-// Knowledge is what a program knows, as it is asked while it is measured: Count is to take little memory, or the asking is measured, too.
+// Knowledge is what a program knows, as it is asked while it is measured: Count is to take little
+// memory, or the asking is measured, too.
 type Knowledge struct {
 	Count func() int
 	All   func() map[string]any // by name
@@ -31,8 +33,8 @@ func Known(all func() map[string]any) Knowledge {
 	return Knowledge{Count: func() int { return len(all()) }, All: all}
 }
 
-// EndWithInput is Serve for a program that knows nothing: it answers AskDropIn, and ends this program when its standard input ends. It does
-// not block.
+// EndWithInput is Serve for a program that knows nothing: it answers AskDropIn, and ends this
+// program when its standard input ends. It does not block.
 func EndWithInput() {
 	go func() { // ends with the program
 		if err := Serve(Known(func() map[string]any { return nil })); err != nil {
@@ -48,8 +50,9 @@ func Serve(known Knowledge) error {
 	return serve(os.Stdin, os.Stdout, known)
 }
 
-// ProfileVariable names a file that the program writes a CPU profile to when it ends with its input, and beside it, with .heap behind
-// the name, one of what it has allocated and what of that is in use.
+// ProfileVariable names a file that the program writes a CPU profile to when it ends with its
+// input, and beside it, with .heap behind the name, one of what it has allocated and what of that
+// is in use.
 const ProfileVariable = "PROGRAM_CPU_PROFILE"
 
 // profile starts a profile where one is asked for. stop ends it.

@@ -1,7 +1,8 @@
 package entropy
 
-// A role is what a byte of an S2 block is. The format: https://github.com/google/snappy/blob/main/format_description.txt, and S2's
-// repeats in the documentation of github.com/klauspost/compress/s2.
+// A role is what a byte of an S2 block is. The format:
+// https://github.com/google/snappy/blob/main/format_description.txt, and S2's repeats in the
+// documentation of github.com/klauspost/compress/s2.
 type role uint8
 
 const (
@@ -42,8 +43,8 @@ func (c *context) offset(first, second byte) (change byte) {
 	return change
 }
 
-// low is the role of the first byte of an offset, whose second byte is this. Most offsets into a dictionary are near the one
-// before: what is coded is how far.
+// low is the role of the first byte of an offset, whose second byte is this. Most offsets into a
+// dictionary are near the one before: what is coded is how far.
 func low(second byte) role {
 	if second >= farFrom {
 		return far
@@ -96,8 +97,8 @@ var operandsOf = func() (of [256]uint8) {
 	return of
 }()
 
-// more is how many bytes come behind the one operand of a short copy: with an offset of 0 it is a repeat, whose length may have
-// up to three.
+// more is how many bytes come behind the one operand of a short copy: with an offset of 0 it is a
+// repeat, whose length may have up to three.
 func more(t, operand byte) int {
 	if t&0xe3 == tagCopy1 && operand == 0 {
 		return max(0, int(t>>2&7)-4)
@@ -108,8 +109,8 @@ func more(t, operand byte) int {
 // longRepeats is how long a repeat is at least that has one, two or three bytes to say so.
 var longRepeats = [...]int{4 + 4, 1<<8 + 4, 1<<16 + 4}
 
-// cut cuts the first operation off a block's: its tag, its operands, and the literals that follow. It reports false for what is no
-// block.
+// cut cuts the first operation off a block's: its tag, its operands, and the literals that follow.
+// It reports false for what is no block.
 func cut(ops []byte) (t byte, operand, literals, rest []byte, ok bool) {
 	t = ops[0]
 	n := operands(t)

@@ -12,7 +12,8 @@ const maxBits = 11
 // lengths are the lengths of a Huffman code, in bits. Every byte has one.
 type lengths [256]uint8
 
-// seen is how much likelier than one that never came a byte is that came once. There are few blocks to count, and many bytes.
+// seen is how much likelier than one that never came a byte is that came once. There are few blocks
+// to count, and many bytes.
 const seen = 8
 
 // codeFor makes the code for bytes that come so often. None has no code at all: any may come.
@@ -25,8 +26,8 @@ func codeFor(counts *[256]int) (l lengths) {
 	}
 	byWeight := func(a, b int) int { return cmp.Compare(nodes[a].weight, nodes[b].weight) }
 	slices.SortStableFunc(single, byWeight)
-	// Package-merge: pairs of what there was a step before go in among the single ones, as often as a code may be long. In the
-	// end a byte is as often among the first 2*255 as its code is long.
+	// Package-merge: pairs of what there was a step before go in among the single ones, as often as
+	// a code may be long. In the end a byte is as often among the first 2*255 as its code is long.
 	merged := single
 	for range maxBits - 1 {
 		step := slices.Clone(single)
@@ -75,7 +76,8 @@ func (l *lengths) codes() (out [256]code) {
 	return out
 }
 
-// symbols is a table by the next maxBits bits: the byte they begin with, and above it how many bits it takes.
+// symbols is a table by the next maxBits bits: the byte they begin with, and above it how many bits
+// it takes.
 type symbols [1 << maxBits]uint16
 
 func (l *lengths) symbols(out *symbols) {
@@ -86,8 +88,9 @@ func (l *lengths) symbols(out *symbols) {
 	}
 }
 
-// pairs is a table by the next maxBits bits: the two bytes they begin with, or the one if there is no room for two. From the lowest bits
-// on: the first, the second, how many bits they take, how many they are.
+// pairs is a table by the next maxBits bits: the two bytes they begin with, or the one if there is
+// no room for two. From the lowest bits on: the first, the second, how many bits they take, how
+// many they are.
 type pairs [1 << maxBits]uint32
 
 // pairs makes the table of what symbols has one by one.

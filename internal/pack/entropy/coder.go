@@ -50,7 +50,8 @@ func Train(blocks ...[]byte) *Model {
 	return m
 }
 
-// Coder codes by a model S2 blocks that were made with a dictionary. Its tables take 48 KiB. It is used by one goroutine at a time.
+// Coder codes by a model S2 blocks that were made with a dictionary. Its tables take 48 KiB. It is
+// used by one goroutine at a time.
 type Coder struct {
 	dict    []byte
 	codes   [roles][256]code
@@ -59,7 +60,8 @@ type Coder struct {
 	scratch []byte
 }
 
-// NewCoder makes the tables of a model. The dictionary, which may be empty, is that of the blocks: its first repeat is its beginning.
+// NewCoder makes the tables of a model. The dictionary, which may be empty, is that of the blocks:
+// its first repeat is its beginning.
 func NewCoder(m *Model, dict []byte) *Coder {
 	c := &Coder{dict: dict}
 	for r := range m.lengths {
@@ -70,8 +72,9 @@ func NewCoder(m *Model, dict []byte) *Coder {
 	return c
 }
 
-// Append appends the coded form of a whole S2 block to dst: the operations, and from the end backwards the literals, so that a
-// processor can decode both at once. It does not say how long it, or what it decodes to, is. It reports false for what is no block.
+// Append appends the coded form of a whole S2 block to dst: the operations, and from the end
+// backwards the literals, so that a processor can decode both at once. It does not say how long it,
+// or what it decodes to, is. It reports false for what is no block.
 func (c *Coder) Append(dst, block []byte) ([]byte, bool) {
 	_, n := binary.Uvarint(block)
 	if n <= 0 {

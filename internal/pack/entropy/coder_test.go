@@ -66,7 +66,8 @@ func TestThereAndBack(t *testing.T) {
 	}
 }
 
-// TestAnything codes blocks that the model was not made for: literals, copies and repeats of all lengths and distances.
+// TestAnything codes blocks that the model was not made for: literals, copies and repeats of all
+// lengths and distances.
 func TestAnything(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	noise := make([]byte, 200_000)
@@ -117,7 +118,8 @@ func TestCorrupt(t *testing.T) {
 	}
 }
 
-// TestCodeLengths checks Kraft's equation: the codes fill the table, and none is the beginning of another.
+// TestCodeLengths checks Kraft's equation: the codes fill the table, and none is the beginning of
+// another.
 func TestCodeLengths(t *testing.T) {
 	var one, fib [256]int
 	one['x'] = 1 << 40

@@ -22,7 +22,8 @@ func (c *Coder) Decode(dst, coded []byte, size int) ([]byte, error) {
 	return dst[:begin+size], nil
 }
 
-// pad is how many zeros there are before and behind what is decoded: as many bytes as may be read beyond it.
+// pad is how many zeros there are before and behind what is decoded: as many bytes as may be read
+// beyond it.
 const pad = 16
 
 func (c *Coder) padded(coded []byte) []byte {
@@ -42,14 +43,16 @@ type decoder struct {
 	lows     [256]uint8 // as context has it
 }
 
-// stream is bits that are read from one place on, the first lowest. Its methods return what it is then: so it stays in registers.
+// stream is bits that are read from one place on, the first lowest. Its methods return what it is
+// then: so it stays in registers.
 type stream struct {
 	bits uint64
 	n    int // of bits that are valid; there may be more, which come again
 	at   int // where the next bytes are
 }
 
-// fill makes sure that there are 56 bits, enough for five codes and one bit. Behind the end come zeros, and then false.
+// fill makes sure that there are 56 bits, enough for five codes and one bit. Behind the end come
+// zeros, and then false.
 func (s stream) fill(in []byte) (stream, bool) {
 	if s.at > len(in)-8 {
 		return s, false
@@ -181,7 +184,8 @@ func (d *decoder) literal(length int) bool {
 	return true
 }
 
-// hex decodes hexadecimal text, two bytes at a time, and returns what is left for table to decode: less than ten.
+// hex decodes hexadecimal text, two bytes at a time, and returns what is left for table to decode:
+// less than ten.
 func (d *decoder) hex(to []byte, s stream) (_ []byte, _ stream, ok bool) {
 	for len(to) >= 10 {
 		a, n := (*[10]byte)(to), 0

@@ -7,12 +7,14 @@ import (
 	"sync"
 )
 
-// Backend answers requests in place of the cluster's servers: something that stands between them and a client.
+// Backend answers requests in place of the cluster's servers: something that stands between them
+// and a client.
 type Backend interface {
 	http.Handler
 }
 
-// Behind puts backends between a client and the cluster: its requests go to the one that it is routed to.
+// Behind puts backends between a client and the cluster: its requests go to the one that it is
+// routed to.
 func (cl *Client) Behind(backends ...Backend) {
 	cl.cluster.mu.Lock()
 	defer cl.cluster.mu.Unlock()

@@ -29,7 +29,8 @@ type Client struct {
 	last     time.Duration // when the last request came
 }
 
-// Too many requests: nobody in his right mind makes so many. From then on none is answered, or virtual time would stand still.
+// Too many requests: nobody in his right mind makes so many. From then on none is answered, or
+// virtual time would stand still.
 const (
 	tooManyPerSecond = 100
 	tooMany          = 5000

@@ -10,10 +10,12 @@ import (
 	"github.com/weirproject/weir/internal/sim/etcd"
 )
 
-// Cluster is a history with servers in front of it. Methods are safe for concurrent use; History may be used by Do's function only.
+// Cluster is a history with servers in front of it. Methods are safe for concurrent use; History
+// may be used by Do's function only.
 type Cluster struct {
 	Kind *Kind
-	// Yield is called, without any lock, at each step of a server, so that the world may have other goroutines go first.
+	// Yield is called, without any lock, at each step of a server, so that the world may have other
+	// goroutines go first.
 	Yield func()
 	// Logf is told what happens. nil: nobody is.
 	Logf func(format string, args ...any)
@@ -33,7 +35,8 @@ type Cluster struct {
 	changed chan struct{} // closed and replaced when a waiting request may have something to see
 }
 
-// NewCluster makes a cluster of the servers that specs describe. It must be called where virtual time runs.
+// NewCluster makes a cluster of the servers that specs describe. It must be called where virtual
+// time runs.
 func NewCluster(kind *Kind, h *etcd.History, specs []Spec) *Cluster {
 	c := &Cluster{
 		Kind: kind, history: h, start: time.Now(), Yield: func() {},
@@ -67,14 +70,16 @@ func (c *Cluster) logf(format string, args ...any) {
 	}
 }
 
-// SetSchema changes the bytes that servers make of objects, under the same resourceVersions, as a change of a conversion or default does.
+// SetSchema changes the bytes that servers make of objects, under the same resourceVersions, as a
+// change of a conversion or default does.
 func (c *Cluster) SetSchema() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.schema++
 }
 
-// Restart ends a server's connections and has it read etcd anew: its view is current, and its window begins here.
+// Restart ends a server's connections and has it read etcd anew: its view is current, and its
+// window begins here.
 func (c *Cluster) Restart(server int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -100,7 +105,8 @@ func (c *Cluster) CutWatches(server int) {
 	c.wake()
 }
 
-// Late reports whether a server that answers all LISTs from its cache does not have what was there d ago.
+// Late reports whether a server that answers all LISTs from its cache does not have what was there
+// d ago.
 func (c *Cluster) Late(d time.Duration) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -119,7 +125,8 @@ func (c *Cluster) SetLag(server int, lag time.Duration) {
 	c.wake()
 }
 
-// Shrink makes the window of every server begin at its newest revision, and compacts etcd: no older version can be resumed from.
+// Shrink makes the window of every server begin at its newest revision, and compacts etcd: no older
+// version can be resumed from.
 func (c *Cluster) Shrink() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -140,7 +147,8 @@ func (c *Cluster) Plain() bool {
 type Form struct {
 	Version *etcd.Version
 	Schema  int
-	// Gone is set on what a DELETED event carries: the revision of the change, which stands in it as resourceVersion.
+	// Gone is set on what a DELETED event carries: the revision of the change, which stands in it
+	// as resourceVersion.
 	Gone int64
 }
 

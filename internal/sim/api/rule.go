@@ -214,8 +214,8 @@ func (r Rule) BlocksAlways() bool {
 	return false
 }
 
-// Lasting are the faults that a client's requests will meet for ever, where it is routed to now. Faults of one resourceVersion are among
-// them only if it is the newest one.
+// Lasting are the faults that a client's requests will meet for ever, where it is routed to now.
+// Faults of one resourceVersion are among them only if it is the newest one.
 func (c *Cluster) Lasting(cl *Client) []Rule {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -10,7 +10,8 @@ import (
 type Spec struct {
 	// Lag is how long after a commit the server's cache sees it. A consistent LIST waits for that.
 	Lag time.Duration
-	// Stale answers LISTs without a resourceVersion from the cache as well, as a caching proxy does.
+	// Stale answers LISTs without a resourceVersion from the cache as well, as a caching proxy
+	// does.
 	Stale bool
 	// Old knows nothing of sendInitialEvents and resourceVersionMatch, and says that it is 1.18.
 	Old bool

@@ -6,8 +6,9 @@ type told struct {
 	schema int // at which that began
 	// paging is the schema when the first of the pages under way was made.
 	paging int
-	// tricked: the client watches from a revision of an era that is no more, and the present era has come so far as well. No answer
-	// tells the client so: it may hold what it likes until its next LIST.
+	// tricked: the client watches from a revision of an era that is no more, and the present era
+	// has come so far as well. No answer tells the client so: it may hold what it likes until its
+	// next LIST.
 	tricked bool
 }
 
@@ -35,7 +36,8 @@ func (c *Cluster) complete(r *request, era, schema int) {
 	t.era, t.schema, t.tricked = era, schema, false
 }
 
-// Tricked reports whether a client was led to believe in an era that is no more, and has no way to know.
+// Tricked reports whether a client was led to believe in an era that is no more, and has no way to
+// know.
 func (c *Cluster) Tricked(cl *Client) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -78,7 +80,8 @@ func (c *Cluster) Schemas(cl *Client) (oldest, present int) {
 	return oldest, c.schema
 }
 
-// trick notes whether a watch goes on from a revision that means something else by now. The lock is held.
+// trick notes whether a watch goes on from a revision that means something else by now. The lock is
+// held.
 func (w *watch) trick() {
 	if w.rev == 0 || w.rev > w.server.seen {
 		return

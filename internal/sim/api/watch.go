@@ -101,7 +101,8 @@ func (w *watch) scheduleBookmark(now time.Duration) {
 	}
 }
 
-// fill writes what is to be sent now. It returns for how long there will be nothing more, unless something changes.
+// fill writes what is to be sent now. It returns for how long there will be nothing more, unless
+// something changes.
 func (w *watch) fill() time.Duration {
 	s := w.server
 	s.advance()

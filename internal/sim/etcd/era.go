@@ -50,7 +50,8 @@ type Era struct {
 // Head is the newest revision.
 func (e *Era) Head() int64 { return e.Base + int64(len(e.changes)) }
 
-// At is the state at a revision between Base and Head, in the order of the keys. It must not be modified.
+// At is the state at a revision between Base and Head, in the order of the keys. It must not be
+// modified.
 func (e *Era) At(rev int64) []*Version {
 	if rev <= e.Base {
 		if e.Parent != nil && rev < e.Base {

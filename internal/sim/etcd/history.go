@@ -68,8 +68,8 @@ func (h *History) Delete(at time.Duration, key Key) bool {
 // Bump commits a change of another resource.
 func (h *History) Bump(at time.Duration) { h.Era().commit(at, nil, nil) }
 
-// Distinguish commits changes of another resource until the newest revision is one that no other past has had: who holds that of another
-// past could go on from it, and nobody could tell.
+// Distinguish commits changes of another resource until the newest revision is one that no other
+// past has had: who holds that of another past could go on from it, and nobody could tell.
 func (h *History) Distinguish(at time.Duration) {
 	h.Bump(at)
 	for slices.ContainsFunc(h.eras[:len(h.eras)-1], func(e *Era) bool { return e.had(h.Era()) }) {
@@ -77,14 +77,16 @@ func (h *History) Distinguish(at time.Duration) {
 	}
 }
 
-// Restore goes back to the state at rev and begins an era there. rev must be one of the present era's own.
+// Restore goes back to the state at rev and begins an era there. rev must be one of the present
+// era's own.
 func (h *History) Restore(at time.Duration, rev int64) {
 	e := h.Era()
 	rev = min(max(rev, e.Base), e.Head())
 	h.eras = append(h.eras, &Era{Index: len(h.eras), Scheme: e.Scheme, Parent: e, Base: rev, Began: at, first: e.At(rev), compacted: rev})
 }
 
-// Replace puts another server in place of this one: it has the same objects and counts from base, in its own scheme.
+// Replace puts another server in place of this one: it has the same objects and counts from base,
+// in its own scheme.
 func (h *History) Replace(at time.Duration, base int64, scheme Scheme) {
 	state := h.Era().At(h.Era().Head())
 	e := &Era{Index: len(h.eras), Scheme: scheme, Base: base, Began: at}

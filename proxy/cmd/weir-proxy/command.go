@@ -55,7 +55,8 @@ func newCommand() *cobra.Command {
 	return cmd
 }
 
-// add defines the flags. Those that kube-apiserver and extension API servers have too are called as there.
+// add defines the flags. Those that kube-apiserver and extension API servers have too are called as
+// there.
 func (f *flags) add(fs *pflag.FlagSet) {
 	o, a := &f.options, &f.options.Authentication
 	fs.StringVar(&f.rules.ExplicitPath, "kubeconfig", "", "Path to the kubeconfig of the upstream; without one: as kubectl, or the pod's own")

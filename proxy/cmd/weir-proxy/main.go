@@ -1,7 +1,9 @@
-// Command weir-proxy is a caching proxy in front of kube-apiserver; `weir proxy` runs it. It is a command of its own because the
-// libraries that ask an API server about its callers would add to the memory of every other command.
+// Command weir-proxy is a caching proxy in front of kube-apiserver; `weir proxy` runs it. It is a
+// command of its own because the libraries that ask an API server about its callers would add to
+// the memory of every other command.
 //
-// Its address goes to stdout, its log to stderr. The exit code is 1 for a failure and 2 for wrong usage.
+// Its address goes to stdout, its log to stderr. The exit code is 1 for a failure and 2 for wrong
+// usage.
 package main
 
 import (
@@ -29,8 +31,9 @@ func main() {
 	os.Exit(run(os.Args[1:], os.Stderr))
 }
 
-// gcPercent is how much of what is live may be garbage, unless GOGC says otherwise. What is live is packed and nearly without
-// pointers: to look at it costs little, and what slow clients and many watches leave behind does not add up.
+// gcPercent is how much of what is live may be garbage, unless GOGC says otherwise. What is live is
+// packed and nearly without pointers: to look at it costs little, and what slow clients and many
+// watches leave behind does not add up.
 const gcPercent = 25
 
 // usageError is an error of whoever typed the command.
@@ -61,8 +64,8 @@ func run(args []string, stderr io.Writer) int {
 // errInterrupted is the cause of a context that an interrupt has ended.
 var errInterrupted = errors.New("interrupted")
 
-// untilSignal returns a context that ends with the first SIGTERM or interrupt. A second one ends the process. One goroutine waits for it,
-// until stop.
+// untilSignal returns a context that ends with the first SIGTERM or interrupt. A second one ends
+// the process. One goroutine waits for it, until stop.
 func untilSignal() (ctx context.Context, stop func()) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	signals := make(chan os.Signal, 1)

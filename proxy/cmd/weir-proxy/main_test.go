@@ -166,7 +166,8 @@ func TestRun(t *testing.T) {
 	utilnet.CloseIdleConnectionsFor(tr)
 }
 
-// TestSignals: a signal ends what runs, and an interrupt is told from SIGTERM, which waits for load balancers.
+// TestSignals: a signal ends what runs, and an interrupt is told from SIGTERM, which waits for load
+// balancers.
 func TestSignals(t *testing.T) {
 	for _, s := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
 		ctx, stop := untilSignal()

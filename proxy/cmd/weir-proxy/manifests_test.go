@@ -56,7 +56,8 @@ type jsonPatch []struct {
 	Value string `json:"value"`
 }
 
-// serviceMonitor is what ours says; a field that is not here is an error. The Prometheus operator's own types are not worth their module.
+// serviceMonitor is what ours says; a field that is not here is an error. The Prometheus operator's
+// own types are not worth their module.
 type serviceMonitor struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata"`
@@ -77,7 +78,8 @@ type serviceMonitor struct {
 	} `json:"spec"`
 }
 
-// readYAML reads a file that is no object of our types; a field that into does not have is an error.
+// readYAML reads a file that is no object of our types; a field that into does not have is an
+// error.
 func readYAML(t *testing.T, path string, into any) {
 	t.Helper()
 	raw, err := os.ReadFile(path)
@@ -141,7 +143,8 @@ func isJSONPatch(k *kustomization, file string) bool {
 	return false
 }
 
-// TestManifests: every manifest is well-formed, and in the kustomization of its folder; all that has a namespace says which.
+// TestManifests: every manifest is well-formed, and in the kustomization of its folder; all that
+// has a namespace says which.
 func TestManifests(t *testing.T) {
 	err := filepath.WalkDir(manifests, func(dir string, d fs.DirEntry, err error) error {
 		if err != nil || !d.IsDir() || dir == manifests {
@@ -202,8 +205,8 @@ func TestManifests(t *testing.T) {
 	}
 }
 
-// TestDeployment: the command understands its flags, the pieces fit each other, and the ClusterRole lets it hold what it is to hold and no
-// more.
+// TestDeployment: the command understands its flags, the pieces fit each other, and the ClusterRole
+// lets it hold what it is to hold and no more.
 func TestDeployment(t *testing.T) {
 	base := filepath.Join(manifests, "base")
 	deployment := first[*appsv1.Deployment](t, filepath.Join(base, "deployment.yaml"))
@@ -275,7 +278,8 @@ func checkEnd(t *testing.T, pod *corev1.PodSpec) {
 	}
 }
 
-// TestControlPlane: the component adds to what is held what it allows to be held, and nothing twice.
+// TestControlPlane: the component adds to what is held what it allows to be held, and nothing
+// twice.
 func TestControlPlane(t *testing.T) {
 	var patch jsonPatch
 	readYAML(t, filepath.Join(manifests, "controlplane", "resources.yaml"), &patch)

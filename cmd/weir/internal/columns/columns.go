@@ -7,8 +7,9 @@ import (
 	"unicode/utf8"
 )
 
-// Printer prints rows. A column is as wide as its widest cell so far, so rows stay aligned from the moment the widest
-// cell has been seen; Fit tells of cells ahead of time. It is not safe for concurrent use.
+// Printer prints rows. A column is as wide as its widest cell so far, so rows stay aligned from the
+// moment the widest cell has been seen; Fit tells of cells ahead of time. It is not safe for
+// concurrent use.
 type Printer struct {
 	out    io.Writer
 	limit  int // runes to a line; 0: no limit

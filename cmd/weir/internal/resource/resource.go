@@ -1,5 +1,5 @@
-// Package resource finds the resource that somebody types: its plural, singular or short name, alone or followed by a
-// version and a group, as kubectl takes it.
+// Package resource finds the resource that somebody types: its plural, singular or short name,
+// alone or followed by a version and a group, as kubectl takes it.
 package resource
 
 import (
@@ -28,13 +28,15 @@ type Resource struct {
 	Namespaced bool
 }
 
-// String is the resource's plural name, followed by its group if it has one: "pods", "deployments.apps".
+// String is the resource's plural name, followed by its group if it has one: "pods",
+// "deployments.apps".
 func (r Resource) String() string { return r.GroupResource().String() }
 
-// Find asks the server what name stands for. A name that stands for nothing is an ErrUnknown that suggests what may have
-// been meant. It blocks for as long as the discovery client does.
+// Find asks the server what name stands for. A name that stands for nothing is an ErrUnknown that
+// suggests what may have been meant. It blocks for as long as the discovery client does.
 func Find(client discovery.CachedDiscoveryInterface, name string) (Resource, error) {
-	// Asked for first, so that a server that does not answer is told from one that lacks the resource.
+	// Asked for first, so that a server that does not answer is told from one that lacks the
+	// resource.
 	groups, lists, err := client.ServerGroupsAndResources()
 	if len(groups) == 0 && err != nil {
 		return Resource{}, err
@@ -58,7 +60,8 @@ func Find(client discovery.CachedDiscoveryInterface, name string) (Resource, err
 	return r, nil
 }
 
-// mappingFor takes name as resource.version.group, as resource.group, and as a kind in the same two forms.
+// mappingFor takes name as resource.version.group, as resource.group, and as a kind in the same two
+// forms.
 func mappingFor(mapper meta.RESTMapper, name string) (*meta.RESTMapping, error) {
 	full, group := schema.ParseResourceArg(name)
 	var gvk schema.GroupVersionKind
@@ -126,7 +129,8 @@ func didYouMean(typed string, lists []*metav1.APIResourceList) string {
 	return fmt.Sprintf("; did you mean %q?", best)
 }
 
-// editDistance is how many letters must be changed, added, removed or swapped with their neighbour to make b of a.
+// editDistance is how many letters must be changed, added, removed or swapped with their neighbour
+// to make b of a.
 func editDistance(a, b string) int {
 	var before []int
 	row := make([]int, len(b)+1)
