@@ -46,6 +46,7 @@ unit: ## the tests of all modules but e2e, with the race detector where there is
 	packages=$$(go list $(PACKAGES)) && \
 		go test -race -timeout 15m -skip '$(CONTROL)' $$(echo "$$packages" | grep -vE '/($(subst $() ,|,$(PLAIN)))$$')
 	go test -race -run '^TestConcurrent$$' ./internal/decode
+	go test -tags invariants ./internal/store ./internal/reflector ./internal/delivery ./internal/sim
 	go test -timeout 15m $(addprefix ./,$(PLAIN))
 	go test -timeout 15m -run '$(CONTROL)' ./informertest
 

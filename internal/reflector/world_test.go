@@ -25,6 +25,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/weirproject/weir/internal/invariants"
 	"github.com/weirproject/weir/internal/source"
 	"github.com/weirproject/weir/internal/store"
 	"github.com/weirproject/weir/internal/wire"
@@ -32,7 +33,8 @@ import (
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	checking = checking || flag.Lookup("test.bench").Value.String() == "" // benchmarks measure without
+	// Benchmarks measure without the checks, and the race detector makes minutes of them.
+	checking = checking || !invariants.Race && flag.Lookup("test.bench").Value.String() == ""
 	goleak.VerifyTestMain(m)
 }
 

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"testing"
 
+	"github.com/weirproject/weir/internal/invariants"
 	"github.com/weirproject/weir/internal/wire"
 )
 
@@ -154,7 +155,7 @@ func TestPutAllocates(t *testing.T) {
 			t.Fatal(err)
 		}
 		i++
-	}); n > 2.5 && !raceEnabled {
+	}); n > 2.5 && !invariants.Race {
 		t.Errorf("%v allocations for an update", n)
 	}
 	w.Flush()

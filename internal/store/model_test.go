@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/weirproject/weir/internal/invariants"
 	"github.com/weirproject/weir/internal/wire"
 )
 
@@ -21,7 +22,7 @@ import (
 // looked at again later, and indexes are checked on the way.
 func TestAgainstModel(t *testing.T) {
 	seeds, steps := uint64(60), 2000
-	if raceEnabled { // which takes ten times as long
+	if invariants.Race { // which takes ten times as long
 		seeds, steps = 20, 500
 	}
 	for seed := range seeds {

@@ -13,13 +13,15 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/weirproject/weir/internal/invariants"
 	"github.com/weirproject/weir/internal/podsim"
 	"github.com/weirproject/weir/internal/wire"
 )
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	checking = checking || flag.Lookup("test.bench").Value.String() == "" // benchmarks measure without
+	// Benchmarks measure without the checks, and the race detector makes minutes of them.
+	checking = checking || !invariants.Race && flag.Lookup("test.bench").Value.String() == ""
 	goleak.VerifyTestMain(m)
 }
 

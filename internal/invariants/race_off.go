@@ -1,0 +1,6 @@
+//go:build !race
+
+package invariants
+
+// Race reports whether the race detector is on, under which checks take minutes.
+const Race = false
