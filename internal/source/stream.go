@@ -45,8 +45,8 @@ func (w *Watch) Encoding() wire.Encoding { return w.enc }
 // reader that applies events in batches applies there what it has, whatever part of the next event
 // has come. f must not call Next.
 func (w *Watch) BeforeRead(f func()) {
-	if w.stream.ahead != nil {
-		w.stream.ahead.before = f
+	if w.stream.readAhead != nil {
+		w.stream.readAhead.before = f
 	} else {
 		w.stream.before = f
 	}
@@ -86,11 +86,11 @@ func newWatch(s *stream, resp *http.Response, timeout time.Duration, opts Option
 	s.idle = 0 // nothing may happen for long; deadline ends a dead connection
 	// A LIST is not read ahead: there the server is what is waited for, and to hand its bytes on
 	// would only cost CPU.
-	s.ahead = newAhead(r, s.fail)
+	s.readAhead = newReadAhead(r, s.fail)
 	if timeout > 0 {
 		s.endAfter(timeout + watchGrace)
 	}
-	return &Watch{wire.NewWatchReader(s.ahead, enc, opts.Limits), enc, s}, nil
+	return &Watch{wire.NewWatchReader(s.readAhead, enc, opts.Limits), enc, s}, nil
 }
 
 // ReadList makes a List of a body that did not come with an HTTP answer: a recording, a pipe.
@@ -117,10 +117,10 @@ type stream struct {
 	ctx          context.Context
 	cancel       context.CancelCauseFunc // nil: the request is somebody else's
 
-	ahead   *ahead        // nil: nothing is read ahead
-	before  func()        // called before each Read, or nil
-	idle    time.Duration // how long one Read may wait; 0 is for ever
-	waiting *time.Timer   // runs during Read
+	readAhead *readAhead    // nil: nothing is read ahead
+	before    func()        // called before each Read, or nil
+	idle      time.Duration // how long one Read may wait; 0 is for ever
+	waiting   *time.Timer   // runs during Read
 
 	mu       sync.Mutex
 	deadline *time.Timer // runs from endAfter to Close
@@ -232,8 +232,8 @@ func (s *stream) abort(cause error) error {
 	if s.cancel != nil {
 		s.cancel(cause)
 	}
-	if s.ahead != nil {
-		s.ahead.stop()
+	if s.readAhead != nil {
+		s.readAhead.stop()
 	}
 	return s.body.Close()
 }

@@ -6,12 +6,12 @@ import (
 	"sync"
 )
 
-// ahead reads a body in a goroutine of its own: receiving and decrypting it go on while what has
+// readAhead reads a body in a goroutine of its own: receiving and decrypting it go on while what has
 // come is taken apart. What has come and not been read is in a ring; when that is full the
 // goroutine waits, and so does the server. Time in which the server sends nothing counts as such
 // while there is room for it. The goroutine begins with the first Read and ends with the body, an
 // error, or stop.
-type ahead struct {
+type readAhead struct {
 	src    io.Reader         // used by the goroutine alone
 	before func()            // called before a Read that has to wait, or nil
 	ended  func(error) error // the error of a Read after stop
@@ -19,30 +19,30 @@ type ahead struct {
 	mu      sync.Mutex
 	change  sync.Cond // of anything below
 	begun   bool
-	ring    *[aheadMost]byte // lent from rings; nil while it would be empty
-	from, n int              // where what has come begins, and how much it is
-	err     error            // after that
+	ring    *[readAheadMost]byte // lent from rings; nil while it would be empty
+	from, n int                  // where what has come begins, and how much it is
+	err     error                // after that
 	stopped bool
 }
 
 // What one watch holds, in bytes: watches are many, and idle for the most part, but bursts of
 // events come all at once.
 const (
-	aheadLeast = 16 << 10  // to read into
-	aheadMost  = 256 << 10 // more, while something waits to be read
+	readAheadLeast = 16 << 10  // to read into
+	readAheadMost  = 256 << 10 // more, while something waits to be read
 )
 
 // rings holds rings from one burst to the next.
-var rings = sync.Pool{New: func() any { return new([aheadMost]byte) }}
+var rings = sync.Pool{New: func() any { return new([readAheadMost]byte) }}
 
-func newAhead(src io.Reader, ended func(error) error) *ahead {
-	a := &ahead{src: src, ended: ended}
+func newReadAhead(src io.Reader, ended func(error) error) *readAhead {
+	a := &readAhead{src: src, ended: ended}
 	a.change.L = &a.mu
 	return a
 }
 
 // Read returns what has come, and waits only for the first byte.
-func (a *ahead) Read(p []byte) (int, error) {
+func (a *readAhead) Read(p []byte) (int, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if !a.begun && !a.stopped {
@@ -56,11 +56,11 @@ func (a *ahead) Read(p []byte) (int, error) {
 	case a.n == 0:
 		return 0, a.err
 	}
-	n := copy(p, a.ring[a.from:min(a.from+a.n, aheadMost)])
-	if a.n == aheadMost {
+	n := copy(p, a.ring[a.from:min(a.from+a.n, readAheadMost)])
+	if a.n == readAheadMost {
 		a.change.Signal() // the goroutine may be waiting for room
 	}
-	a.from, a.n = (a.from+n)%aheadMost, a.n-n
+	a.from, a.n = (a.from+n)%readAheadMost, a.n-n
 	if a.n == 0 {
 		rings.Put(a.ring)
 		a.ring, a.from = nil, 0
@@ -69,7 +69,7 @@ func (a *ahead) Read(p []byte) (int, error) {
 }
 
 // wait waits for something to come.
-func (a *ahead) wait() {
+func (a *readAhead) wait() {
 	if a.before != nil && a.n == 0 && a.err == nil && !a.stopped {
 		a.mu.Unlock()
 		a.before()
@@ -81,8 +81,8 @@ func (a *ahead) wait() {
 }
 
 // run reads until there is nothing more to read, or nobody to read it.
-func (a *ahead) run() {
-	buf := make([]byte, aheadLeast)
+func (a *readAhead) run() {
+	buf := make([]byte, readAheadLeast)
 	for more := true; more; {
 		n, err := a.src.Read(buf)
 		more = a.take(buf[:n], err)
@@ -90,11 +90,11 @@ func (a *ahead) run() {
 }
 
 // take hands on what one Read has brought, and waits for room. It reports false at the end.
-func (a *ahead) take(p []byte, err error) bool {
+func (a *readAhead) take(p []byte, err error) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for len(p) > 0 && !a.stopped {
-		if a.n == aheadMost {
+		if a.n == readAheadMost {
 			a.change.Wait()
 			continue
 		}
@@ -102,10 +102,10 @@ func (a *ahead) take(p []byte, err error) bool {
 			a.change.Signal()
 		}
 		if a.ring == nil {
-			a.ring = rings.Get().(*[aheadMost]byte)
+			a.ring = rings.Get().(*[readAheadMost]byte)
 		}
-		to := (a.from + a.n) % aheadMost
-		n := copy(a.ring[to:min(aheadMost, to+aheadMost-a.n)], p)
+		to := (a.from + a.n) % readAheadMost
+		n := copy(a.ring[to:min(readAheadMost, to+readAheadMost-a.n)], p)
 		a.n, p = a.n+n, p[n:]
 	}
 	if a.err = err; err != nil {
@@ -115,7 +115,7 @@ func (a *ahead) take(p []byte, err error) bool {
 }
 
 // stop ends the goroutine once its Read returns, which closing the body is for.
-func (a *ahead) stop() {
+func (a *readAhead) stop() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.stopped = true
