@@ -17,18 +17,18 @@ import (
 )
 
 var (
-	// ErrStalled ends a LIST whose body brought no byte for Options.IdleTimeout, a WATCH that
-	// outlived its timeout by half a minute, and a request whose answer did not begin within
-	// Options.HeaderTimeout.
+	// ErrStalled is the error of a LIST whose body brought no byte for Options.IdleTimeout, of a
+	// WATCH that lasted 30 s longer than its timeout, and of a request whose answer did not begin
+	// within Options.HeaderTimeout.
 	ErrStalled = errors.New("the server stopped sending")
-	// ErrMediaType is the error of an answer in a content type or encoding that cannot be read.
+	// ErrMediaType is returned for an answer whose content type or content encoding cannot be read.
 	ErrMediaType = errors.New("unreadable media type")
-	// ErrResource is the error of a Resource that names no possible request: a bad namespace, a bad
-	// selector.
+	// ErrResource is returned for a Resource that no server can have, such as one with a malformed
+	// namespace or selector.
 	ErrResource = errors.New("invalid resource")
 )
 
-// RequestError is a request that failed without an answer, or a stream that broke off.
+// RequestError is returned when a request failed without an answer, and when a stream broke off.
 type RequestError struct {
 	Method string // "LIST", "WATCH" or "GET"
 	Path   string // of the URL, without host and query
@@ -37,15 +37,15 @@ type RequestError struct {
 
 func (e *RequestError) Error() string { return e.Method + " " + e.Path + ": " + e.Err.Error() }
 
-// Unwrap gives the transport's error, so that errors.Is finds syscall.ECONNREFUSED,
-// context.Canceled, ErrStalled.
+// Unwrap returns the cause, so that errors.Is finds syscall.ECONNREFUSED, context.Canceled or
+// ErrStalled.
 func (e *RequestError) Unwrap() error { return e.Err }
 
-// maxErrorBody bounds what is read of the body of an error.
+// maxErrorBody bounds how many bytes of an error's body are read.
 const maxErrorBody = 64 << 10
 
-// statusError makes an error of an answer that is not 200. It reads at most maxErrorBody of the
-// body and leaves closing it to the caller.
+// statusError returns the error for an answer that is not 200. It reads at most maxErrorBody bytes
+// of the body. The caller closes the body.
 func statusError(method, path string, resp *http.Response, body io.Reader) error {
 	status := readStatus(resp.Header, body)
 	if status == nil {
@@ -58,7 +58,7 @@ func statusError(method, path string, resp *http.Response, body io.Reader) error
 	return &apierrors.StatusError{ErrStatus: *status}
 }
 
-// readStatus reads the body as a Status object; nil when it is something else.
+// readStatus reads the body as a Status. It returns nil if the body is anything else.
 func readStatus(h http.Header, r io.Reader) *metav1.Status {
 	enc, err := wire.EncodingOf(h.Get("Content-Type"))
 	if err != nil {
@@ -79,8 +79,8 @@ func readStatus(h http.Header, r io.Reader) *metav1.Status {
 	return status
 }
 
-// plainStatus makes a Status of an answer that had none in its body: a proxy's HTML page, the mux's
-// "404 page not found". The body is not quoted: it may be anything of any length.
+// plainStatus returns a Status for an answer without one in its body, such as a proxy's HTML page
+// or the mux's "404 page not found". It does not quote the body, which may be of any length.
 func plainStatus(method, path string, resp *http.Response) *metav1.Status {
 	kind := "no content type"
 	if ct := resp.Header.Get("Content-Type"); ct != "" {
@@ -102,7 +102,7 @@ func plainStatus(method, path string, resp *http.Response) *metav1.Status {
 	}
 }
 
-// reasonOf gives the reason that apierrors' predicates look for, by HTTP code.
+// reasonOf returns the reason that the predicates of apierrors look for, by HTTP status code.
 func reasonOf(code int) metav1.StatusReason {
 	switch code {
 	case http.StatusBadRequest:
@@ -134,8 +134,8 @@ func reasonOf(code int) metav1.StatusReason {
 	return metav1.StatusReasonUnknown
 }
 
-// mergeRetryAfter puts the header's seconds, or seconds until its date, into the Status, unless the
-// Status says more.
+// mergeRetryAfter sets the Status's RetryAfterSeconds from a Retry-After header, which is seconds
+// or a date. A larger value in the Status stays.
 func mergeRetryAfter(status *metav1.Status, header string) {
 	header = strings.TrimSpace(header)
 	if header == "" {

@@ -8,7 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// NewestOptions returns the parameters of the LIST that NewestVersion asks with.
+// NewestOptions returns the parameters of the LIST that NewestVersion makes. atLeast may be "".
 func NewestOptions(atLeast string) ListOptions {
 	o := ListOptions{Limit: 1, ResourceVersion: atLeast}
 	if atLeast != "" {
@@ -17,8 +17,8 @@ func NewestOptions(atLeast string) ListOptions {
 	return o
 }
 
-// ReadVersion returns the resourceVersion of a list, and closes it. It reads the list to its end
-// where the resourceVersion stands there. Nothing of it is held, however long it is.
+// ReadVersion returns the resourceVersion of a list and closes the list. It skips items up to where
+// the resourceVersion stands, and holds none of them.
 func ReadVersion(l *List) (string, error) {
 	defer l.Close()
 	for {
@@ -32,7 +32,7 @@ func ReadVersion(l *List) (string, error) {
 	}
 }
 
-// NewestVersion asks for the newest resourceVersion; see Source.
+// NewestVersion returns the server's newest resourceVersion; see Source.
 func (s *REST) NewestVersion(ctx context.Context, atLeast string) (string, error) {
 	l, err := s.List(ctx, NewestOptions(atLeast))
 	if err != nil {

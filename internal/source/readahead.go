@@ -6,33 +6,32 @@ import (
 	"sync"
 )
 
-// readAhead reads a body in a goroutine of its own: receiving and decrypting it go on while what has
-// come is taken apart. What has come and not been read is in a ring; when that is full the
-// goroutine waits, and so does the server. Time in which the server sends nothing counts as such
-// while there is room for it. The goroutine begins with the first Read and ends with the body, an
-// error, or stop.
+// readAhead reads a body in a goroutine of its own, so that the network and the reader work at the
+// same time. Bytes that have arrived and were not read yet are in a ring of at most readAheadMost
+// bytes. While the ring is full the goroutine waits, and the server with it. The goroutine starts
+// with the first Read. It ends at the end of the body, with an error, or by stop.
 type readAhead struct {
-	src    io.Reader         // used by the goroutine alone
-	before func()            // called before a Read that has to wait, or nil
-	ended  func(error) error // the error of a Read after stop
+	src    io.Reader         // used only by the goroutine
+	before func()            // called before a Read that has to wait; may be nil
+	ended  func(error) error // makes the error of a Read after stop
 
 	mu      sync.Mutex
-	change  sync.Cond // of anything below
+	change  sync.Cond // signals a change of any field below
 	begun   bool
-	ring    *[readAheadMost]byte // lent from rings; nil while it would be empty
-	from, n int                  // where what has come begins, and how much it is
-	err     error                // after that
+	ring    *[readAheadMost]byte // borrowed from rings; nil while it is empty
+	from, n int                  // start and number of the unread bytes
+	err     error                // returned once the ring is empty
 	stopped bool
 }
 
-// What one watch holds, in bytes: watches are many, and idle for the most part, but bursts of
-// events come all at once.
+// Sizes of what one watch holds, in bytes. Most watches are idle most of the time, but events come
+// in bursts.
 const (
-	readAheadLeast = 16 << 10  // to read into
-	readAheadMost  = 256 << 10 // more, while something waits to be read
+	readAheadLeast = 16 << 10  // the goroutine's own read buffer
+	readAheadMost  = 256 << 10 // the ring, held only while there are unread bytes
 )
 
-// rings holds rings from one burst to the next.
+// rings keeps rings for reuse from one burst of events to the next.
 var rings = sync.Pool{New: func() any { return new([readAheadMost]byte) }}
 
 func newReadAhead(src io.Reader, ended func(error) error) *readAhead {
@@ -41,7 +40,7 @@ func newReadAhead(src io.Reader, ended func(error) error) *readAhead {
 	return a
 }
 
-// Read returns what has come, and waits only for the first byte.
+// Read returns bytes that have arrived. It blocks only while there are none.
 func (a *readAhead) Read(p []byte) (int, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -68,7 +67,7 @@ func (a *readAhead) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// wait waits for something to come.
+// wait blocks until there are bytes to read, an error, or stop. a.mu must be held.
 func (a *readAhead) wait() {
 	if a.before != nil && a.n == 0 && a.err == nil && !a.stopped {
 		a.mu.Unlock()
@@ -80,7 +79,7 @@ func (a *readAhead) wait() {
 	}
 }
 
-// run reads until there is nothing more to read, or nobody to read it.
+// run reads the body until its end, an error, or stop.
 func (a *readAhead) run() {
 	buf := make([]byte, readAheadLeast)
 	for more := true; more; {
@@ -89,7 +88,8 @@ func (a *readAhead) run() {
 	}
 }
 
-// take hands on what one Read has brought, and waits for room. It reports false at the end.
+// take puts the result of one Read into the ring, and blocks while the ring is full. It returns
+// false when there is nothing more to read.
 func (a *readAhead) take(p []byte, err error) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -114,7 +114,8 @@ func (a *readAhead) take(p []byte, err error) bool {
 	return err == nil && !a.stopped
 }
 
-// stop ends the goroutine once its Read returns, which closing the body is for.
+// stop makes the goroutine end after its current Read. The caller closes the body, so that this
+// Read returns.
 func (a *readAhead) stop() {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -22,20 +22,20 @@ type Resource struct {
 	Namespace     string // "" is all namespaces, or a cluster-scoped resource
 	LabelSelector string // "" is everything
 	FieldSelector string // "" is everything
-	// ShardSelector asks for a part of the objects (KEP-5866): "shardRange(object.metadata.uid,
-	// '0x…', '0x…')". "" is everything. Most servers ignore it. A List whose Meta has a
-	// ShardSelector is that part; one without may be of everything, or of a server that does not
-	// say.
+	// ShardSelector selects a part of the objects (KEP-5866), as in
+	// "shardRange(object.metadata.uid, '0x…', '0x…')". "" selects everything. Most servers ignore
+	// it. A List whose Meta has a ShardSelector holds only that part. A List without one may hold
+	// all objects.
 	ShardSelector string
 	// As is "" for whole objects, or PartialObjectMetadata.
 	As string
-	// Encoding is the encoding asked for: protobuf, with JSON where the server has no protobuf
-	// (custom resources), or JSON alone. Zero is protobuf. The answer's own is that of the List or
-	// Watch.
+	// Encoding is the encoding to ask for. Protobuf, also the zero value, falls back to JSON where
+	// the server has no protobuf (custom resources). JSON asks for JSON alone. The Encoding of the
+	// List or Watch is that of the answer.
 	Encoding wire.Encoding
 }
 
-// String is the resource as in logs: "pods", "deployments.v1.apps in default".
+// String returns the resource as written in logs: "pods", "deployments.v1.apps in default".
 func (r Resource) String() string {
 	s := r.GVR.Resource
 	if r.GVR.Group != "" {
@@ -47,8 +47,8 @@ func (r Resource) String() string {
 	return s
 }
 
-// Validate tells, as ErrResource, what no server could answer. It asks nobody: whether the resource
-// exists is the server's to say.
+// Validate returns an error that wraps ErrResource if no server could serve r. It makes no request,
+// so it does not tell whether the server has the resource.
 func (r Resource) Validate() error {
 	if r.GVR.Resource == "" || r.GVR.Version == "" {
 		return fmt.Errorf("%w: %q has no name or no version", ErrResource, r.GVR)
@@ -79,7 +79,7 @@ func (r Resource) Validate() error {
 	return fmt.Errorf("%w: encoding %d is not known", ErrResource, r.Encoding)
 }
 
-// Path is the URL path below the server's root, such as
+// Path returns the URL path below the server's root, such as
 // /apis/apps/v1/namespaces/default/deployments.
 func (r Resource) Path() string {
 	var b strings.Builder
@@ -100,12 +100,12 @@ func (r Resource) Path() string {
 	return b.String()
 }
 
-// Accept is the Accept header of a LIST, or of a WATCH.
+// Accept returns the Accept header of a LIST, or with watch of a WATCH.
 //
-// The last choice is always plain JSON: an aggregated API server that knows no protobuf, or cannot
-// cut objects down to their metadata, still answers with something that can be read. The choices
-// stand in order and have no qualities, as client-go writes them: a caching proxy may take those
-// for something that only the server can answer.
+// The last choice is always plain JSON, so that an aggregated API server without protobuf or
+// without PartialObjectMetadata still gives a readable answer. The choices stand in order of
+// preference, without q values, as client-go writes them. A caching proxy may pass a request with q
+// values on to the server.
 func (r Resource) Accept(watch bool) string {
 	partial := ""
 	if r.As == PartialObjectMetadata {

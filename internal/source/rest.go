@@ -20,32 +20,32 @@ import (
 	"github.com/weirproject/weir/internal/wire"
 )
 
-// Compression says whether gzip is asked for.
+// Compression says when gzip is asked for.
 type Compression uint8
 
 const (
-	// CompressionAuto asks for gzip where it pays: for LIST, and for WATCH with initial events. It
-	// is the zero value.
+	// CompressionAuto asks for gzip where it pays: for a LIST, and for a WATCH with initial events.
+	// It asks for none if the rest.Config has DisableCompression. It is the zero value.
 	CompressionAuto Compression = iota
-	// CompressionOn is CompressionAuto whatever the rest.Config's DisableCompression says.
+	// CompressionOn is CompressionAuto, but ignores the rest.Config's DisableCompression.
 	CompressionOn
-	// CompressionOff asks for none: less CPU on both sides where the network costs nothing.
+	// CompressionOff never asks for gzip. That saves CPU on both sides where bandwidth is free.
 	CompressionOff
 )
 
-// Options of a source. The zero value is what most want.
+// Options configure a source. The zero value suits most callers.
 type Options struct {
-	// IdleTimeout is how long a LIST may go on without a byte before it fails with ErrStalled. Time
-	// in which nobody calls Next does not count. 0 is 60 s, negative is for ever.
+	// IdleTimeout is how long a LIST may go without a byte before it fails with ErrStalled. Only
+	// time spent waiting in Next counts. 0 means 60 s; a negative value means no limit.
 	IdleTimeout time.Duration
-	// HeaderTimeout is how long an answer may take to begin. 0 is the rest.Config's Timeout, or
-	// else 75 s: kube-apiserver gives up by itself after 60 s, and its own answer says more.
+	// HeaderTimeout is how long an answer may take to begin. 0 means the rest.Config's Timeout, or
+	// 75 s if that is not set. kube-apiserver itself gives up after 60 s, and its answer says more.
 	HeaderTimeout time.Duration
-	// Compression chooses gzip; see its values.
+	// Compression says when gzip is asked for.
 	Compression Compression
-	// Stats, when not nil, is where requests and bytes are counted.
+	// Stats counts requests and bytes. It may be nil.
 	Stats *Stats
-	// Limits bound one object. Zero is wire's own.
+	// Limits bound one object. The zero value means wire's defaults.
 	Limits wire.Limits
 }
 
@@ -56,10 +56,10 @@ func (o Options) idleTimeout() time.Duration {
 	return max(o.IdleTimeout, 0)
 }
 
-// REST is the Source of a rest.Config.
+// REST is the Source made from a rest.Config. It is safe for concurrent use.
 type REST struct {
 	client   *http.Client
-	lists    atomic.Pointer[http.Client] // for LISTs: see listClient; client, where there is no other
+	lists    atomic.Pointer[http.Client] // the client for LISTs, see listClient; may be client
 	base     *url.URL
 	resource Resource
 	opts     Options
@@ -71,13 +71,13 @@ type REST struct {
 
 var _ Source = (*REST)(nil)
 
-// New makes the source of one resource on the server that cfg names. cfg is copied, and its
-// credentials, TLS, proxy, UserAgent, Wrap and Dial are used. Its QPS and RateLimiter are not: a
-// source makes few requests, and paces them elsewhere. Its Timeout bounds how long an answer may
-// take to begin, not the stream that follows. Sources of equal configs share connections, as all of
-// client-go does. LISTs over TLS go by HTTP/1.1, on connections apart from that.
+// New returns the source of one resource on the server that cfg names. It copies cfg and uses its
+// credentials, TLS, proxy, UserAgent, Wrap and Dial. It does not use QPS and RateLimiter: a source
+// makes few requests, and its caller paces them. cfg.Timeout bounds how long an answer may take to
+// begin, not the stream that follows. Sources of equal configs share connections, as all of
+// client-go does. LISTs over TLS use HTTP/1.1, on connections of their own.
 //
-// No request is made. The error is ErrResource, or what is wrong with cfg.
+// New makes no request. The error wraps ErrResource, or says what is wrong with cfg.
 func New(cfg *rest.Config, r Resource, opts Options) (*REST, error) {
 	if err := r.Validate(); err != nil {
 		return nil, err
@@ -88,7 +88,7 @@ func New(cfg *rest.Config, r Resource, opts Options) (*REST, error) {
 			opts.HeaderTimeout = 75 * time.Second
 		}
 	}
-	cfg.Timeout = 0 // it would cut streams short
+	cfg.Timeout = 0 // it would also bound the stream
 	if cfg.UserAgent == "" {
 		cfg.UserAgent = rest.DefaultKubernetesUserAgent()
 	}
@@ -116,7 +116,7 @@ func New(cfg *rest.Config, r Resource, opts Options) (*REST, error) {
 	return s, nil
 }
 
-// Resource is what the source lists and watches.
+// Resource returns what the source lists and watches.
 func (s *REST) Resource() Resource { return s.resource }
 
 // List opens a LIST; see Source.
@@ -170,7 +170,8 @@ func (s *REST) Watch(ctx context.Context, o WatchOptions) (*Watch, error) {
 	return newWatch(stream, resp, timeout, s.opts)
 }
 
-// ServerVersion asks /version once and remembers the answer. An error is not remembered.
+// ServerVersion returns the server's version. It asks /version once and caches the answer, but not
+// an error.
 func (s *REST) ServerVersion(ctx context.Context) (major, minor int, err error) {
 	s.mu.Lock()
 	major, minor, known := s.major, s.minor, s.versionKnown
@@ -203,7 +204,7 @@ func (s *REST) ServerVersion(ctx context.Context) (major, minor int, err error) 
 	return major, minor, nil
 }
 
-// parseVersion reads "1" and "33+", as vendors write it.
+// parseVersion parses a version such as "1" and "33+". Some vendors add the plus.
 func parseVersion(major, minor string) (int, int, error) {
 	a, err1 := strconv.Atoi(major)
 	digits := strings.IndexFunc(minor, func(r rune) bool { return r < '0' || r > '9' })
@@ -217,7 +218,7 @@ func parseVersion(major, minor string) (int, int, error) {
 	return a, b, nil
 }
 
-// query has the parameters that LIST and WATCH share.
+// query returns the parameters that LIST and WATCH share.
 func (s *REST) query() url.Values {
 	q := url.Values{}
 	set(q, "labelSelector", s.resource.LabelSelector)
@@ -245,12 +246,12 @@ type call struct {
 	path   string
 	query  url.Values
 	accept string
-	long   bool // the body is long: ask for it compressed
-	last   bool // the connection's last: close it then
+	long   bool // the body is long, so gzip is asked for
+	last   bool // no other request follows on the connection
 }
 
-// do makes a request and waits for its answer to begin. Closing the stream, which is the answer's
-// body, ends the request.
+// do makes a request and blocks until its answer begins. The stream is the body of the answer;
+// closing it ends the request.
 func (s *REST) do(ctx context.Context, c call) (*http.Response, *stream, error) {
 	s.count(func(st *Stats) { st.Requests.Add(1) })
 	u := s.base.JoinPath(c.path)

@@ -9,27 +9,28 @@ import (
 
 // Source opens streams of one resource. Implementations are safe for concurrent use.
 //
-// A context given to List or Watch covers the whole stream, not just the request: when it ends, so
-// does the stream, with the context's cause as error.
+// The context given to List or Watch covers the whole stream, not only the request. When it ends,
+// the stream ends with the context's cause as its error.
 //
-// Errors are of three kinds. An answer other than 200 is a *apierrors.StatusError (errors.As, or
-// apierrors.IsGone and its kin), with Retry-After filled in. A request that got no answer is an
-// error that names method and path and wraps the transport's. An answer that cannot be read wraps
-// [ErrMediaType] or a wire.SyntaxError.
+// Errors are of three kinds. An answer other than 200 is a *apierrors.StatusError with Retry-After
+// filled in (use errors.As, or apierrors.IsGone and its kin). A request without an answer is an
+// error that names method and path and wraps the transport's error. An answer that cannot be read
+// wraps [ErrMediaType] or a wire.SyntaxError.
 type Source interface {
-	// List opens a LIST. It returns once the answer has begun.
+	// List opens a LIST. It blocks until the answer begins.
 	List(ctx context.Context, o ListOptions) (*List, error)
-	// Watch opens a WATCH. It returns once the answer has begun, which may be before the first
-	// event.
+	// Watch opens a WATCH. It blocks until the answer begins, which may be before the first event.
 	Watch(ctx context.Context, o WatchOptions) (*Watch, error)
-	// NewestVersion returns the server's newest resourceVersion, by a LIST of one object that is
-	// read to its end: where an answer's items come first, the resourceVersion stands behind them.
-	// It is a consistent one, and that of all resources of an etcd. With atLeast it is not older
-	// than that, or the error is a 504 with the cause ResourceVersionTooLarge; servers that do not
-	// know what that means answer with what they have. "" is a server that tells none. It may be
-	// called while a stream is open.
+	// NewestVersion returns the server's newest resourceVersion, from a consistent read. It makes a
+	// LIST with limit 1 and reads it until the resourceVersion is known. The version holds for all
+	// resources in the same etcd.
+	//
+	// With atLeast the version is not older than that, or the error is a 504 with the cause
+	// ResourceVersionTooLarge. Servers that do not know that parameter return the version they
+	// have. The result is "" if the server sends no version. NewestVersion may be called while a
+	// stream is open.
 	NewestVersion(ctx context.Context, atLeast string) (string, error)
-	// ServerVersion tells the version of the Kubernetes API server, such as 1, 37. Sources cache
+	// ServerVersion returns the version of the Kubernetes API server, such as 1, 37. Sources cache
 	// it.
 	ServerVersion(ctx context.Context) (major, minor int, err error)
 }
@@ -52,12 +53,12 @@ type WatchOptions struct {
 	ResourceVersion string
 	// Match must be NotOlderThan with SendInitialEvents, else empty.
 	Match metav1.ResourceVersionMatch
-	// SendInitialEvents asks for the state as ADDED events, ended by an annotated bookmark
-	// (KEP-3157).
+	// SendInitialEvents asks for the current objects as ADDED events, followed by an annotated
+	// bookmark (KEP-3157).
 	SendInitialEvents bool
 	// AllowBookmarks asks for BOOKMARK events.
 	AllowBookmarks bool
-	// Timeout asks the server to end the watch after so long (whole seconds). 0 leaves it to the
-	// server, and then nothing here ends a dead connection but the transport's own keep-alive.
+	// Timeout asks the server to end the watch after this time, rounded up to whole seconds. 0
+	// leaves it to the server; then only the transport's keep-alive ends a dead connection.
 	Timeout time.Duration
 }

@@ -5,17 +5,17 @@ import (
 	"sync/atomic"
 )
 
-// Stats counts what a source did. One Stats may serve several sources. The zero value is ready; all
-// fields may be read at any time.
+// Stats counts what a source did. Several sources may share one Stats. The zero value is ready for
+// use. All fields may be read at any time.
 type Stats struct {
-	Requests  atomic.Int64 // HTTP requests made, the version's included
+	Requests  atomic.Int64 // HTTP requests made, those for the server's version included
 	Lists     atomic.Int64 // of these, LISTs (each page is one)
 	Watches   atomic.Int64 // of these, WATCHes
-	WireBytes atomic.Int64 // bytes of bodies as they came, compressed where they were
-	BodyBytes atomic.Int64 // the same after decompression
+	WireBytes atomic.Int64 // bytes of bodies as received, before decompression
+	BodyBytes atomic.Int64 // bytes of bodies after decompression
 }
 
-// counter is a reader that adds what it reads to a sum.
+// counter is a reader that adds the number of bytes read to sum.
 type counter struct {
 	r   io.Reader
 	sum *atomic.Int64

@@ -14,36 +14,36 @@ import (
 	"github.com/weirproject/weir/internal/wire"
 )
 
-// List is the answer to a LIST: its items one by one, then io.EOF, and whatever wire.ListReader
-// tells about the list. It is used by one goroutine at a time, but for Close, which may come from
-// any. Close it in any case.
+// List is the answer to a LIST. Next returns its items one by one, then io.EOF; see
+// wire.ListReader. It must be used by one goroutine at a time, except for Close, which any
+// goroutine may call. Every List must be closed.
 type List struct {
 	*wire.ListReader
 	enc    wire.Encoding
 	stream *stream
 }
 
-// Encoding is the encoding of the answer.
+// Encoding returns the encoding of the answer.
 func (l *List) Encoding() wire.Encoding { return l.enc }
 
-// Close ends the request and frees the connection. It reads nothing, does not wait for the server,
-// and makes a Next that is under way fail. Closing twice is harmless.
+// Close ends the request and frees the connection. It does not wait for the server. A Next that is
+// under way fails. Closing again does nothing.
 func (l *List) Close() error { return l.stream.Close() }
 
-// Watch is the answer to a WATCH: its events one by one, then io.EOF when the server ends it. Use
-// and Close as with List.
+// Watch is the answer to a WATCH. Next returns its events one by one, then io.EOF when the server
+// ends the watch; see wire.WatchReader. The rules for use and Close are those of List.
 type Watch struct {
 	*wire.WatchReader
 	enc    wire.Encoding
 	stream *stream
 }
 
-// Encoding is the encoding of the answer.
+// Encoding returns the encoding of the answer.
 func (w *Watch) Encoding() wire.Encoding { return w.enc }
 
-// BeforeRead sets a function that Next calls each time before it has to wait for the connection. A
-// reader that applies events in batches applies there what it has, whatever part of the next event
-// has come. f must not call Next.
+// BeforeRead sets a function that Next calls each time before it waits for the connection. A reader
+// that applies events in batches can apply a batch there, even when a part of the next event has
+// arrived. BeforeRead must not be called while Next runs, and f must not call Next.
 func (w *Watch) BeforeRead(f func()) {
 	if w.stream.readAhead != nil {
 		w.stream.readAhead.before = f
@@ -52,12 +52,12 @@ func (w *Watch) BeforeRead(f func()) {
 	}
 }
 
-// Close is List.Close.
+// Close ends the request, as List.Close does.
 func (w *Watch) Close() error { return w.stream.Close() }
 
-// NewList makes a List of the answer to a LIST request, which it takes over: the body is closed by
-// Close, or here on an error. An answer other than 200 is its error. Of opts, HeaderTimeout and
-// Compression mean nothing here.
+// NewList returns a List of the answer to a LIST request. It takes over the body: List.Close closes
+// it, or NewList does if it returns an error. An answer other than 200 is an error. Of opts,
+// HeaderTimeout and Compression are not used.
 func NewList(resp *http.Response, opts Options) (*List, error) {
 	return newList(newStream("LIST", resp, nil, opts), resp, opts)
 }
@@ -71,8 +71,9 @@ func newList(s *stream, resp *http.Response, opts Options) (*List, error) {
 	return &List{wire.NewListReader(r, enc, opts.Limits), enc, s}, nil
 }
 
-// NewWatch makes a Watch of the answer to a WATCH request, as NewList does. A watch that still
-// stands 30 s after timeout is broken off with ErrStalled; timeout 0 is no such end.
+// NewWatch returns a Watch of the answer to a WATCH request. It takes over the body as NewList
+// does. A watch that lasts 30 s longer than timeout fails with ErrStalled. Timeout 0 means no
+// limit.
 func NewWatch(resp *http.Response, timeout time.Duration, opts Options) (*Watch, error) {
 	return newWatch(newStream("WATCH", resp, nil, opts), resp, timeout, opts)
 }
@@ -83,9 +84,9 @@ func newWatch(s *stream, resp *http.Response, timeout time.Duration, opts Option
 		s.Close()
 		return nil, err
 	}
-	s.idle = 0 // nothing may happen for long; deadline ends a dead connection
-	// A LIST is not read ahead: there the server is what is waited for, and to hand its bytes on
-	// would only cost CPU.
+	s.idle = 0 // a watch may be silent for long; deadline ends a dead connection
+	// A LIST is not read ahead: its reader waits for the server, and passing bytes from one
+	// goroutine to another would only cost CPU.
 	s.readAhead = newReadAhead(r, s.fail)
 	if timeout > 0 {
 		s.endAfter(timeout + watchGrace)
@@ -93,38 +94,39 @@ func newWatch(s *stream, resp *http.Response, timeout time.Duration, opts Option
 	return &Watch{wire.NewWatchReader(s.readAhead, enc, opts.Limits), enc, s}, nil
 }
 
-// ReadList makes a List of a body that did not come with an HTTP answer: a recording, a pipe.
+// ReadList returns a List of a body that did not come with an HTTP answer, such as a recording or a
+// pipe. It takes over the body. The List has no timeouts.
 func ReadList(body io.ReadCloser, enc wire.Encoding, lim wire.Limits) *List {
 	s := &stream{body: body, method: "LIST"}
 	return &List{wire.NewListReader(s, enc, lim), enc, s}
 }
 
-// ReadWatch is ReadList for events.
+// ReadWatch returns a Watch of a body that did not come with an HTTP answer, as ReadList does. The
+// Watch is not read ahead.
 func ReadWatch(body io.ReadCloser, enc wire.Encoding, lim wire.Limits) *Watch {
 	s := &stream{body: body, method: "WATCH"}
 	return &Watch{wire.NewWatchReader(s, enc, lim), enc, s}
 }
 
-// watchGrace is how long a watch may outlive the timeout that the server was given.
+// watchGrace is how much longer a watch may last than the timeout that the server was given.
 const watchGrace = 30 * time.Second
 
-// stream is a body with an end: by Close, by its timers, by its context. Read counts the bytes of
-// the wire.
+// stream is a body that Close, a timer or its context can end. Read counts the bytes received.
 type stream struct {
 	body         io.ReadCloser
 	method, path string
-	wire, plain  *atomic.Int64 // where to count bytes; nil: nowhere
+	wire, plain  *atomic.Int64 // count bytes received and decompressed; nil: not counted
 	ctx          context.Context
-	cancel       context.CancelCauseFunc // nil: the request is somebody else's
+	cancel       context.CancelCauseFunc // nil if the request was made by somebody else
 
-	readAhead *readAhead    // nil: nothing is read ahead
-	before    func()        // called before each Read, or nil
-	idle      time.Duration // how long one Read may wait; 0 is for ever
+	readAhead *readAhead    // nil if nothing is read ahead
+	before    func()        // called before each Read; may be nil
+	idle      time.Duration // how long one Read may wait; 0: no limit
 	waiting   *time.Timer   // runs during Read
 
 	mu       sync.Mutex
 	deadline *time.Timer // runs from endAfter to Close
-	cause    error       // why the stream was broken off from this side
+	cause    error       // why this side ended the stream
 	closed   bool
 }
 
@@ -142,7 +144,7 @@ func newStream(method string, resp *http.Response, cancel context.CancelCauseFun
 	return s
 }
 
-// open checks the answer's head and gives the decompressed body.
+// open checks the status code and the headers, and returns the decompressed body.
 func (s *stream) open(resp *http.Response) (io.Reader, wire.Encoding, error) {
 	if resp.StatusCode != http.StatusOK {
 		return nil, 0, statusError(s.method, s.path, resp, s)
@@ -161,7 +163,7 @@ func (s *stream) open(resp *http.Response) (io.Reader, wire.Encoding, error) {
 	return r, enc, nil
 }
 
-// Read reads the body as it came. An error other than io.EOF is a *RequestError.
+// Read reads the body as received. An error other than io.EOF is a *RequestError.
 func (s *stream) Read(p []byte) (int, error) {
 	if s.before != nil {
 		s.before()
@@ -186,8 +188,8 @@ func (s *stream) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// fail names the request and puts the reason why this side ended it in place of what the transport
-// made of it.
+// fail returns a *RequestError that names the request. If this side ended the stream, the reason
+// for that replaces the transport's error.
 func (s *stream) fail(err error) error {
 	s.mu.Lock()
 	cause := s.cause
@@ -204,7 +206,7 @@ func (s *stream) fail(err error) error {
 	return &RequestError{s.method, s.path, err}
 }
 
-// endAfter breaks the stream off with ErrStalled when it still stands after d.
+// endAfter makes the stream fail with ErrStalled after d, unless it is closed before.
 func (s *stream) endAfter(d time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -213,10 +215,10 @@ func (s *stream) endAfter(d time.Duration) {
 	}
 }
 
-// Close ends the stream, as List.Close tells.
+// Close ends the stream; see List.Close.
 func (s *stream) Close() error { return s.abort(net.ErrClosed) }
 
-// abort ends the stream for a reason; the first one stands.
+// abort ends the stream with a cause. Only the first call has an effect.
 func (s *stream) abort(cause error) error {
 	s.mu.Lock()
 	if s.closed {
@@ -228,7 +230,7 @@ func (s *stream) abort(cause error) error {
 		s.deadline.Stop()
 	}
 	s.mu.Unlock()
-	// The context first: then closing the body has nothing left to wait for.
+	// The context ends first, so that closing the body need not wait.
 	if s.cancel != nil {
 		s.cancel(cause)
 	}
