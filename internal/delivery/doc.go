@@ -1,15 +1,14 @@
-// Package delivery hands the changes of a store to handlers, one cursor per handler.
+// Package delivery passes the changes of a store to handlers, with one cursor per handler.
 //
-// There is no queue between a store and its handlers. A handler is a cursor over the store's change
-// log (see [store.Cursor]): while it keeps up it is told every change in order; when it falls
-// behind the bounded log it is caught up by key, each key once, from the version that it saw last
-// to the newest. So a handler that blocks for good costs at most one old version per distinct key,
-// and costs nobody else anything: not the reader of the WATCH, not the other handlers.
+// There is no queue between a store and its handlers. Each handler reads the store's change log
+// with a cursor (see [store.Cursor]). A handler that keeps up gets every change in order. A handler
+// that falls behind the bounded log gets each changed key once, with the version that it saw last
+// and the newest one. A handler that blocks forever therefore costs at most one old version per
+// distinct key. It delays neither the reader of the WATCH nor the other handlers.
 //
-// A [Registration] is one handler. It owns one goroutine, which ends when the registration's
-// context does; the handler is only ever called from it, one event at a time. A resync is a sweep
-// that the same goroutine makes over the key space at a constant rate: it makes no request and has
-// no queue.
+// A [Registration] is one handler. It runs one goroutine, which ends when the registration's
+// context does. Only that goroutine calls the handler, one event at a time. It also makes the
+// resync, a sweep over the key space at a constant rate, without requests and without a queue.
 //
 // The package answers kubernetes/client-go issues 1326 (pending notifications grow without bound),
 // 902 and 382 (what a resync is).

@@ -6,17 +6,18 @@ import "github.com/weirproject/weir/internal/store"
 type Type uint8
 
 const (
-	// Added: the handler has not seen the object, or its filter refused it until now.
+	// Added says that the handler has not seen the object before, or that its filter refused it
+	// until now.
 	Added Type = iota + 1
-	// Updated: the object changed since the handler last saw it.
+	// Updated says that the object changed since the handler last saw it.
 	Updated
-	// Deleted: the object is gone, or the handler's filter refuses it from now on.
+	// Deleted says that the object is gone, or that the handler's filter refuses it from now on.
 	Deleted
-	// Resynced: nothing changed; the resync sweep reached the object.
+	// Resynced says that the resync reached the object. Nothing changed.
 	Resynced
 )
 
-// String gives the type in upper case, as a WATCH writes it.
+// String returns the type in upper case, as a WATCH writes it.
 func (t Type) String() string {
 	switch t {
 	case Added:
@@ -31,29 +32,30 @@ func (t Type) String() string {
 	return "UNKNOWN"
 }
 
-// Event is one change as one handler sees it. Its objects are shared with every other reader of the
-// store and are read-only.
+// Event is one change as one handler sees it. Its objects are shared with all readers of the store;
+// do not modify them.
 type Event struct {
 	Type Type
-	// Old is the version that this handler saw last: nil when Added, the same as New when Resynced.
+	// Old is the version that this handler saw last. It is nil in an Added event, and equal to New
+	// in a Resynced one.
 	Old *store.Object
-	// New is the newest version when the event was made: nil when Deleted.
+	// New is the newest version at the time the event was made. It is nil in a Deleted event.
 	New *store.Object
-	// Initial is set on what the informer's first list brought (client-go's isInInitialList).
+	// Initial is set on events from the informer's first list (client-go's isInInitialList).
 	Initial bool
 	// Coalesced is set when the event stands for more than one change, because the handler fell
 	// behind the change log.
 	Coalesced bool
-	// Missed is set on a Deleted event that no DELETED event of the server's told of: a relist did
-	// not have the object any more, or another one has its name (client-go's
+	// Missed is set on a Deleted event without a DELETED event from the server: a relist no longer
+	// had the object, or an object with another uid has its name (client-go's
 	// DeletedFinalStateUnknown).
 	Missed bool
-	// ResourceVersion is that of the change: New's, or for a Deleted event that of the deletion. 0
-	// where it is not a number, or not known.
+	// ResourceVersion is the version of the change: New's, or in a Deleted event that of the
+	// deletion. It is 0 where it is unknown or not a number.
 	ResourceVersion uint64
 }
 
-// Object is New, or for a Deleted event the version that was seen last.
+// Object returns New, or in a Deleted event the version that was seen last.
 func (e Event) Object() *store.Object {
 	if e.New != nil {
 		return e.New
@@ -61,5 +63,5 @@ func (e Event) Object() *store.Object {
 	return e.Old
 }
 
-// Key is the object's "namespace/name", or "name" where it has no namespace. It decodes nothing.
+// Key returns the object's "namespace/name", or "name" if it has no namespace. It decodes nothing.
 func (e Event) Key() string { return e.Object().Key() }

@@ -15,33 +15,36 @@ import (
 // the registration is stopped; a Func that blocks should return then.
 type Func func(context.Context, Event)
 
-// Options say how a handler is served. The zero value works: every change, no resync.
+// Options configure how a handler is served. The zero value delivers every change and makes no
+// resync.
 type Options struct {
 	// Name names the handler in errors and statistics.
 	Name string
-	// Resync is the period in which the handler is handed every object once more, spread evenly
-	// over it. 0 is off.
+	// Resync is the period in which the handler gets every object once more, spread evenly over the
+	// period. 0 turns it off.
 	Resync time.Duration
-	// Phase, in [0, 1), shifts where in the key space the first resync sweep starts, so that
-	// several handlers do not sweep the same objects at the same moment.
+	// Phase, in [0, 1), sets where in the key space the first resync sweep starts, so that several
+	// handlers do not sweep the same objects at the same time.
 	Phase float64
-	// Filter, if set, is asked about each version of an object; an object that starts to pass is
-	// Added, one that stops to is Deleted. It runs on the handler's goroutine and should decode
-	// nothing that it need not.
+	// Filter, if set, decides which versions of an object the handler sees. An object that begins
+	// to pass is Added; one that no longer passes is Deleted. Filter runs on the handler's
+	// goroutine and should decode no more than it needs.
 	Filter func(*store.Object) bool
-	// ByUID makes every object, by its uid, a story of its own with an end, for handlers that may
-	// know the uid of an object that they were not told of. One that was deleted and created again
-	// under its key is Deleted (Missed, where no DELETED event told of it) and Added, in place of
-	// Updated; one that came and went while the handler was behind is Added and Deleted with its
-	// last version. What is kept for a handler that is behind then grows with each object that
-	// went, not only with each key: by its last version, and never by more than what changed.
+	// ByUID follows objects by uid instead of by key, for handlers that may learn the uid of an
+	// object from elsewhere. An object that was deleted and created again under its key is then
+	// Deleted and Added, instead of Updated. The Deleted event is Missed if no DELETED event came.
+	// An object that was created and deleted while the handler was behind is Added and Deleted with
+	// its last version.
+	//
+	// A handler that is behind then keeps the last version of each object that was deleted, not
+	// only one version of each key. It never keeps more versions than there were changes.
 	ByUID bool
-	// OnPanic is told of each panic of the handler (or its filter), which then goes on with the
-	// next event. It must not block. nil: the panic is only counted.
+	// OnPanic is called for each panic of the handler or its filter; the handler then goes on with
+	// the next event. OnPanic must not block. If it is nil, panics are only counted.
 	OnPanic func(*PanicError)
 }
 
-// PanicError is a panic that a handler raised.
+// PanicError describes a panic of a handler or its filter.
 type PanicError struct {
 	Handler string // Options.Name
 	Key     string // of the object whose event was being handled
@@ -53,17 +56,17 @@ func (e *PanicError) Error() string {
 	return fmt.Sprintf("handler %q panicked at %s: %v", e.Handler, e.Key, e.Value)
 }
 
-// Unwrap is the value passed to panic where that is an error.
+// Unwrap returns the value passed to panic if that is an error, else nil.
 func (e *PanicError) Unwrap() error {
 	err, _ := e.Value.(error)
 	return err
 }
 
-// batchSize is how many changes are taken from the cursor at a time. It bounds what a registration
-// holds of its own.
+// batchSize is how many changes are taken from the cursor at a time. It bounds how many changes a
+// registration itself holds.
 const batchSize = 128
 
-// Registration is one handler on a store. Make one with [New] and serve it with Run. All methods
+// Registration is one handler of a store. Make one with [New] and serve it with Run. All methods
 // are safe for concurrent use.
 type Registration struct {
 	store  *store.Store
@@ -73,16 +76,16 @@ type Registration struct {
 	sweep  *sweep
 
 	walk    walk
-	now     chan struct{} // of capacity one: a resync was asked for
+	now     chan struct{} // capacity 1: a resync was asked for
 	synced  chan struct{}
 	done    chan struct{}
 	handled atomic.Uint64
 	panics  atomic.Uint64
-	busy    atomic.Int64 // UnixNano since when the handler has been in its present call; 0: it is not in one
+	busy    atomic.Int64 // UnixNano of the start of the handler's current call; 0: none
 
 	mu    sync.Mutex
 	phase phase
-	stop  context.CancelFunc // while running
+	stop  context.CancelFunc // set while running
 }
 
 type phase uint8
@@ -93,10 +96,10 @@ const (
 	ended
 )
 
-// New registers a handler: from now on nothing is lost for it. Everything that the store holds now
-// comes first, as Added events. The registration does nothing until Run is called, and costs the
-// store one old version per changed key until Run has returned; so a registration that is never run
-// must be Closed.
+// New registers a handler. The handler first gets everything that the store holds now, as Added
+// events, and then every later change. It is not called until Run is. From New until Run returns,
+// the store keeps up to one old version per changed key for it. A registration that is never run
+// must therefore be closed.
 func New(s *store.Store, handle Func, opts Options) *Registration {
 	cursor := s.Cursor
 	if opts.ByUID {
@@ -114,9 +117,9 @@ func New(s *store.Store, handle Func, opts Options) *Registration {
 	}
 }
 
-// Run serves the handler until the context ends or Close is called, and returns after the handler
-// has. The cursor is closed then. A registration runs once: if it runs already, or has run or was
-// closed, Run does nothing.
+// Run serves the handler until the context ends or Close is called. It blocks, and returns after
+// the handler's last call has returned. A registration runs only once: if it is running, has run or
+// was closed, Run returns at once.
 func (r *Registration) Run(ctx context.Context) {
 	ctx, ok := r.begin(ctx)
 	if !ok {
@@ -128,7 +131,7 @@ func (r *Registration) Run(ctx context.Context) {
 	for ctx.Err() == nil {
 		n := r.cursor.Next(changes)
 		r.deliverAll(ctx, changes[:n])
-		clear(changes[:n]) // an idle handler pins no version
+		clear(changes[:n]) // an idle handler keeps no version alive
 		r.resync(ctx)
 		if walking := r.walkOn(ctx); n == 0 && !walking && !r.wait(ctx) {
 			return
@@ -156,8 +159,9 @@ func (r *Registration) end() {
 	close(r.done)
 }
 
-// Close ends the registration: Run returns after the call that the handler may be in, for which
-// Close does not wait, or is never going to serve it. Closing again does nothing.
+// Close ends the registration. If Run is running, it returns after the handler's current call;
+// Close does not wait for that. If Run was not called, it never serves the handler. Closing again
+// does nothing.
 func (r *Registration) Close() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -171,7 +175,7 @@ func (r *Registration) Close() {
 	}
 }
 
-// wait blocks until something may be there to do. It reports false when the context has ended.
+// wait blocks until there may be something to do. It returns false when the context has ended.
 func (r *Registration) wait(ctx context.Context) bool {
 	var tick <-chan time.Time
 	if d, ok := r.sweep.next(time.Now()); ok {
@@ -190,8 +194,8 @@ func (r *Registration) wait(ctx context.Context) bool {
 	return true
 }
 
-// deliverAll hands the handler a batch of changes, and notes as soon as it has handled what the
-// first lists brought.
+// deliverAll delivers a batch of changes. It closes synced as soon as the handler has handled the
+// changes of the first lists.
 func (r *Registration) deliverAll(ctx context.Context, changes []store.Change) {
 	owed := len(changes) - 1
 	for owed >= 0 && !changes[owed].Awaited {
@@ -208,7 +212,7 @@ func (r *Registration) deliverAll(ctx context.Context, changes []store.Change) {
 	}
 }
 
-// deliver turns a change of the store into the handler's event, by its filter.
+// deliver turns a change of the store into events by the handler's filter, and calls the handler.
 func (r *Registration) deliver(ctx context.Context, c store.Change) {
 	e := Event{Old: c.Old, New: c.New, Initial: c.Initial, Coalesced: c.Coalesced, Missed: c.Missed, ResourceVersion: c.ResourceVersion}
 	if r.opts.Filter != nil {
@@ -238,7 +242,7 @@ func (r *Registration) deliver(ctx context.Context, c store.Change) {
 	r.call(ctx, e)
 }
 
-// passes asks the filter. A filter that panics refuses the object.
+// passes reports whether the filter accepts the object. It is false if the filter panics.
 func (r *Registration) passes(o *store.Object) (ok bool) {
 	defer r.recover(o.Key())
 	return r.opts.Filter(o)
@@ -252,7 +256,7 @@ func (r *Registration) call(ctx context.Context, e Event) {
 	r.handle(ctx, e)
 }
 
-// recover keeps a panic of the handler's from ending anything but the call that raised it.
+// recover limits a panic of the handler or its filter to the call that raised it.
 func (r *Registration) recover(key string) {
 	v := recover()
 	if v == nil {
@@ -264,16 +268,16 @@ func (r *Registration) recover(key string) {
 	}
 }
 
-// noteSynced closes synced if everything that there is to wait for was handled. unhandled is what
-// is left of a batch.
+// noteSynced closes synced if the handler has handled everything that it waits for. unhandled is
+// the rest of the batch.
 func (r *Registration) noteSynced(unhandled ...store.Change) {
 	if !r.HasSynced() && r.cursor.SyncedThrough(unhandled...) {
 		close(r.synced)
 	}
 }
 
-// Synced is closed once the handler has handled everything of the store's first sync: each object
-// that was there, in that version or a later one, whatever else keeps coming.
+// Synced returns a channel that is closed once the handler has handled every object of the store's
+// first sync, in that version or a later one. Later changes do not delay it.
 func (r *Registration) Synced() <-chan struct{} { return r.synced }
 
 // HasSynced reports whether Synced is closed.
@@ -286,23 +290,23 @@ func (r *Registration) HasSynced() bool {
 	}
 }
 
-// Done is closed when Run has returned, or by Close.
+// Done returns a channel that is closed when Run returns, or by Close if Run was never called.
 func (r *Registration) Done() <-chan struct{} { return r.done }
 
-// Name is Options.Name.
+// Name returns Options.Name.
 func (r *Registration) Name() string { return r.opts.Name }
 
-// Stats tell how a handler is doing.
+// Stats are the counters of one handler.
 type Stats struct {
-	Handled uint64 // events handed to the handler, resyncs included
-	Panics  uint64 // events whose handling panicked
+	Handled uint64 // calls of the handler, resyncs included
+	Panics  uint64 // panics of the handler and its filter
 	Lag     uint64 // changes in the store that the handler has not seen yet
-	Pending int    // keys that are kept for the handler because it fell behind the change log
-	// Busy is how long the handler has been in its present call; 0 when it is not in one.
+	Pending int    // keys kept for the handler because it fell behind the change log
+	// Busy is how long the handler's current call has lasted. It is 0 outside a call.
 	Busy time.Duration
 }
 
-// Stats can be called at any time.
+// Stats returns the counters. It may be called at any time.
 func (r *Registration) Stats() Stats {
 	s := Stats{Handled: r.handled.Load(), Panics: r.panics.Load(), Lag: r.cursor.Lag(), Pending: r.cursor.Pending()}
 	if since := r.busy.Load(); since != 0 {

@@ -7,7 +7,7 @@ import (
 	"github.com/weirproject/weir/internal/store"
 )
 
-// resync hands the handler what the sweep is due to.
+// resync calls the handler with the objects that are due by the sweep.
 func (r *Registration) resync(ctx context.Context) {
 	for o := range r.sweep.due(time.Now()) {
 		if ctx.Err() != nil {
@@ -17,9 +17,9 @@ func (r *Registration) resync(ctx context.Context) {
 	}
 }
 
-// resynced hands the handler an object once more. One whose change it has not been told of yet is
-// left out: a handler must not see a change after the version. It reports whether the handler was
-// called.
+// resynced calls the handler with an object once more. It skips an object whose change the handler
+// has not seen yet, because a handler must not see a version before its change. It reports whether
+// it called the handler.
 func (r *Registration) resynced(ctx context.Context, o *store.Object) bool {
 	if !r.cursor.Saw(o) || r.opts.Filter != nil && !r.passes(o) {
 		return false
@@ -28,10 +28,10 @@ func (r *Registration) resynced(ctx context.Context, o *store.Object) bool {
 	return true
 }
 
-// ResyncNow asks for every object once more, without delay: the handler is handed them in turn with
-// the changes that keep coming, a batch of 128 of the one and then of the other. It does not wait.
-// What is asked for while nothing of it has begun is done once. An object that changes meanwhile
-// comes with its change alone, and one that goes may still be handed out.
+// ResyncNow asks for every object once more, without delay. It does not wait. The handler gets
+// batches of 128 objects in turn with batches of changes. Several calls before the resync begins
+// ask for one resync. An object that changes during the resync may come only with its change. An
+// object that is deleted during the resync may still come.
 func (r *Registration) ResyncNow() {
 	select {
 	case r.now <- struct{}{}:
@@ -39,16 +39,16 @@ func (r *Registration) ResyncNow() {
 	}
 }
 
-// walk is a resync that was asked for: a position in the key space.
+// walk is a resync that ResyncNow asked for: a position in the key space.
 type walk struct {
 	on    bool
-	after string // the last key handed out
+	after string // the last key visited
 }
 
 func (w *walk) begin() { w.on, w.after = true, "" }
 
-// walkOn hands out the next batch of the resync that was asked for. It reports whether there was
-// one.
+// walkOn delivers the next batch of the resync that ResyncNow asked for. It returns false if there
+// is none.
 func (r *Registration) walkOn(ctx context.Context) bool {
 	w := &r.walk
 	if !w.on {

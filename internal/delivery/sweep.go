@@ -10,34 +10,34 @@ import (
 const (
 	// sweepTick is the shortest time between two batches of a sweep.
 	sweepTick = 5 * time.Millisecond
-	// sweepLate bounds what a late sweep makes up for at once. What a busy handler missed beyond it
-	// is not handed out as a burst later: the rest of the sweep moves back instead.
+	// sweepLate bounds how much of a late sweep is made up for at once. Beyond it, the rest of the
+	// sweep is delayed instead of delivered in a burst.
 	sweepLate = 20 * time.Millisecond
 )
 
-// sweep walks round the key space of a store, once per period, at a constant rate. It holds a
-// position and no queue. It is used by one goroutine.
+// sweep visits every key of a store once per period, at a constant rate. It holds a position and no
+// queue. It must be used by one goroutine.
 type sweep struct {
 	store  *store.Store
 	period time.Duration // 0: off
 	phase  float64       // where in the key space to start, in [0, 1)
 
-	idle   bool      // there was nothing to sweep
-	began  bool      // the start by phase has been looked up
-	at     time.Time // up to when credit has been counted
-	credit float64   // objects that may be handed out now
-	after  string    // the last key handed out
+	idle   bool      // there was nothing to sweep at the last call
+	began  bool      // the start position was set from phase
+	at     time.Time // time up to which credit is counted
+	credit float64   // number of objects that are due
+	after  string    // the last key visited
 }
 
 func newSweep(s *store.Store, period time.Duration, phase float64) *sweep {
 	return &sweep{store: s, period: max(period, 0), phase: phase}
 }
 
-// start sets the clock.
+// start sets the time at which the sweep begins.
 func (w *sweep) start(now time.Time) { w.at = now }
 
-// next is how long to sleep until an object is due. It reports false when the sweep is off, and
-// while the store is empty or has not synced: what ends that is a change, or signalled as one.
+// next returns how long to sleep until an object is due. It returns false when the sweep is off,
+// and while the store is empty or not synced. The cursor's Ready signals when that changes.
 func (w *sweep) next(now time.Time) (time.Duration, bool) {
 	if w.period == 0 {
 		return 0, false
@@ -51,7 +51,7 @@ func (w *sweep) next(now time.Time) (time.Duration, bool) {
 	return max(due.Sub(now), sweepTick), true
 }
 
-// due yields what has become due since the last call.
+// due returns the objects that have become due since the last call.
 func (w *sweep) due(now time.Time) iter.Seq[*store.Object] {
 	n := w.store.Len()
 	if w.idle || w.period == 0 || n == 0 || !w.store.Synced() {
@@ -71,8 +71,7 @@ func (w *sweep) due(now time.Time) iter.Seq[*store.Object] {
 	}
 }
 
-// hand yields the next batch of objects in key order, going on at the start of the key space behind
-// its end.
+// hand yields the next batch of objects in key order. After the last key it goes on with the first.
 func (w *sweep) hand(batch int, yield func(*store.Object) bool) {
 	snap := w.store.Snapshot()
 	if !w.began {
@@ -93,7 +92,8 @@ func (w *sweep) hand(batch int, yield func(*store.Object) bool) {
 	}
 }
 
-// keyAt is the last key of the first phase·n objects. It walks there: once in the life of a sweep.
+// keyAt returns the last key of the first phase·n objects, or "" if there are none. It visits them
+// all, once in the life of a sweep.
 func keyAt(snap *store.Snapshot, phase float64) (key string) {
 	left := int(phase * float64(snap.Len()))
 	for o := range snap.All() {
