@@ -1,5 +1,5 @@
-// Package engine runs what an informer is made of: one store, the reflectors that write it and the
-// handlers that are served from it. The typed API and the drop-ins are faces of it.
+// Package engine runs the parts of an informer: one store, the reflectors that write it, and the
+// handlers that are served from it. The typed API and the drop-in packages are built on it.
 package engine
 
 import (
@@ -17,24 +17,26 @@ import (
 )
 
 var (
-	// ErrStopped: Run was called on an engine that has run, or a handler was added to one.
+	// ErrStopped is returned by Run if the engine has run before, and by Handle after the engine
+	// stopped.
 	ErrStopped = errors.New("informer is stopped")
-	// ErrRunning: Run was called twice.
+	// ErrRunning is returned by Run while the engine is running.
 	ErrRunning = errors.New("informer is running already")
-	// ErrNotSynced: a wait ended before the engine had synced.
+	// ErrNotSynced is returned when a wait ended before the engine had synced.
 	ErrNotSynced = errors.New("not synced")
-	// ErrHandlerStuck: a handler did not return within Config.StopTimeout.
+	// ErrHandlerStuck is returned by Run if a handler did not return within Config.StopTimeout.
 	ErrHandlerStuck = errors.New("handler did not return")
 )
 
-// Config of an Engine. The zero value works, but for Store.Decode.
+// Config configures an Engine. The zero value works, except that Store.Decode must be set.
 type Config struct {
-	Name      string // in errors
+	Name      string // used in errors
 	Store     store.Config
 	Reflector reflector.Config
-	// OnStatus is told of each change of a reflector's status. It must not block. May be nil.
+	// OnStatus is called with each change of a reflector's status. It must not block. It may be
+	// nil.
 	OnStatus func(Status)
-	// StopTimeout bounds the wait for handlers that are in a call when Run ends. 0: 10 s.
+	// StopTimeout bounds how long Run waits for handlers when it ends. 0 means 10 s.
 	StopTimeout time.Duration
 }
 
@@ -43,13 +45,13 @@ type Engine struct {
 	cfg     Config
 	store   *store.Store
 	members []*member
-	changed *broadcast // fired when a status may have changed
+	changed *broadcast // fires when a status may have changed
 
 	mu       sync.Mutex
 	phase    phase
-	run      context.Context // while running
+	run      context.Context // set while running
 	handlers map[*delivery.Registration]context.CancelFunc
-	serial   int // handlers ever registered
+	serial   int // number of handlers ever registered
 }
 
 type phase uint8
@@ -60,7 +62,7 @@ const (
 	stopped
 )
 
-// New makes an engine that does nothing until Run.
+// New returns an engine that does nothing until Run.
 func New(cfg Config) *Engine {
 	if cfg.StopTimeout == 0 {
 		cfg.StopTimeout = 10 * time.Second
@@ -73,7 +75,7 @@ func New(cfg Config) *Engine {
 	}
 }
 
-// Store is the engine's store, to read from.
+// Store returns the engine's store, for reading.
 func (e *Engine) Store() *store.Store { return e.store }
 
 // Reflect adds a reflector that fills the part of the store that scope names. It must be called
@@ -95,9 +97,9 @@ func (e *Engine) Reflect(src source.Source, scope store.Scope, selector string) 
 	e.members = append(e.members, m)
 }
 
-// Run lists, watches and serves handlers until ctx ends. It blocks. It returns nil then, or
-// ErrHandlerStuck with the names of the handlers that did not return in time; those go on by
-// themselves and hold their goroutine until they do.
+// Run lists, watches and serves the handlers. It blocks until ctx ends and then returns nil, or an
+// error that wraps ErrHandlerStuck and names the handlers that did not return in time. Such a
+// handler keeps its goroutine until it returns.
 func (e *Engine) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -132,7 +134,7 @@ func (e *Engine) begin(ctx context.Context) error {
 	return nil
 }
 
-// end waits for the handlers.
+// end closes the handlers and waits for them, up to StopTimeout.
 func (e *Engine) end() error {
 	e.mu.Lock()
 	e.phase = stopped
@@ -165,8 +167,9 @@ func (e *Engine) end() error {
 	return nil
 }
 
-// Handle registers a handler: before, during or after the first sync. It is served from when the
-// engine runs until it is removed or the engine stops.
+// Handle registers a handler. It may be called before, during or after the first sync. The handler
+// is served from when the engine runs until Remove or until the engine stops. The error wraps
+// ErrStopped.
 func (e *Engine) Handle(fn delivery.Func, opts delivery.Options) (*delivery.Registration, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -177,8 +180,7 @@ func (e *Engine) Handle(fn delivery.Func, opts delivery.Options) (*delivery.Regi
 	if opts.Name == "" {
 		opts.Name = fmt.Sprintf("%s handler %d", e.cfg.Name, e.serial)
 	}
-	// Multiples of the golden ratio lie as far from each other as they can, however many there come
-	// to be.
+	// Multiples of the golden ratio modulo 1 stay far apart, however many handlers there are.
 	const golden = 0.6180339887498949
 	shift := golden * float64(e.serial-1)
 	opts.Phase = shift - float64(int(shift))
@@ -190,8 +192,8 @@ func (e *Engine) Handle(fn delivery.Func, opts delivery.Options) (*delivery.Regi
 	return r, nil
 }
 
-// serve starts a handler's goroutine, which ends with the engine's context or by Remove. The lock
-// is held.
+// serve starts a handler's goroutine, which ends with the engine's context or by Remove. e.mu must
+// be held.
 func (e *Engine) serve(r *delivery.Registration) {
 	ctx, cancel := context.WithCancel(e.run)
 	e.handlers[r] = cancel
@@ -201,8 +203,8 @@ func (e *Engine) serve(r *delivery.Registration) {
 	}()
 }
 
-// Remove ends a handler: its context ends, and it is called no more after the call that it may be
-// in. It does not wait for that; Registration.Done tells.
+// Remove ends a handler. The handler's context ends, and no call follows the current one. Remove
+// does not wait for that call; Registration.Done does.
 func (e *Engine) Remove(r *delivery.Registration) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -216,7 +218,7 @@ func (e *Engine) Remove(r *delivery.Registration) {
 	}
 }
 
-// Handlers are the registered ones, in no order.
+// Handlers returns the registered handlers, in no order.
 func (e *Engine) Handlers() []*delivery.Registration {
 	e.mu.Lock()
 	defer e.mu.Unlock()

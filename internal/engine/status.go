@@ -17,7 +17,7 @@ type Status struct {
 	Selector  string // "" is everything
 }
 
-// member is one reflector and what it is for.
+// member is one reflector with its source, namespace and selector.
 type member struct {
 	reflector *reflector.Reflector
 	source    source.Source
@@ -26,10 +26,9 @@ type member struct {
 }
 
 func (m *member) run(ctx context.Context) {
-	// A reflector ends only with its context, and that is no news.
+	// A reflector returns only when its context ends, so its error says nothing new.
 	_ = m.reflector.Run(ctx)
-	// An idle connection holds two goroutines and its buffers: a stopped informer leaves nothing
-	// behind.
+	// An idle connection keeps two goroutines and its buffers. A stopped informer must leave none.
 	if src, ok := m.source.(interface{ CloseIdleConnections() }); ok {
 		src.CloseIdleConnections()
 	}
@@ -39,7 +38,8 @@ func (m *member) status(s reflector.Status) Status {
 	return Status{Status: s, Namespace: m.namespace, Selector: m.selector}
 }
 
-// what names the member in an error of an engine that has several.
+// what returns the name of the member for errors. It is "" for a member without namespace and
+// selector.
 func (m *member) what() string {
 	switch {
 	case m.namespace != "" && m.selector != "":
@@ -50,7 +50,7 @@ func (m *member) what() string {
 	return m.selector
 }
 
-// Statuses are the states of the reflectors, in the order in which they were added.
+// Statuses returns the states of the reflectors, in the order in which they were added.
 func (e *Engine) Statuses() []Status {
 	all := make([]Status, len(e.members))
 	for i, m := range e.members {
@@ -59,7 +59,7 @@ func (e *Engine) Statuses() []Status {
 	return all
 }
 
-// Err is why the engine is not current: nil while it is. It recovers by itself.
+// Err returns why the engine is not current, or nil while it is. The engine recovers by itself.
 func (e *Engine) Err() error {
 	var errs []error
 	for _, m := range e.members {
@@ -78,17 +78,16 @@ func (e *Engine) Err() error {
 	return fmt.Errorf("%s: %w", e.cfg.Name, errors.Join(errs...))
 }
 
-// WaitForSync blocks until the first list of each reflector is in the store. When ctx ends first,
-// the error is ErrNotSynced with the context's error and, where there is one, what has kept the
-// engine from it.
+// WaitForSync blocks until the first list of each reflector is in the store. If ctx ends first, the
+// error wraps ErrNotSynced and the context's error, and the reflectors' errors if there are any.
 func (e *Engine) WaitForSync(ctx context.Context) error {
 	return e.explain(ctx, e.store.WaitSynced(ctx), ErrNotSynced)
 }
 
-// WaitForResourceVersion blocks until the store holds everything up to a resourceVersion, as a
-// write returned it. With several reflectors it blocks until each has come so far: one whose
-// namespace or selector is quiet does with its next bookmark, which a kube-apiserver sends about
-// once a minute.
+// WaitForResourceVersion blocks until the store holds everything up to rv, a resourceVersion that a
+// write returned. With several reflectors it blocks until each has reached rv. A reflector without
+// matching changes reaches it with its next bookmark, which kube-apiserver sends about once a
+// minute.
 func (e *Engine) WaitForResourceVersion(ctx context.Context, rv string) error {
 	return e.explain(ctx, e.store.WaitResourceVersion(ctx, rv), fmt.Errorf("not at resourceVersion %s", rv))
 }
@@ -106,7 +105,8 @@ func (e *Engine) explain(ctx context.Context, err, what error) error {
 	return fmt.Errorf("%s: %w: %w", e.cfg.Name, what, err)
 }
 
-// WaitFor blocks until cond holds; it is asked anew whenever a reflector's status has changed.
+// WaitFor blocks until cond returns true, or returns the context's error. It calls cond again
+// whenever a reflector's status has changed.
 func (e *Engine) WaitFor(ctx context.Context, cond func() bool) error {
 	for {
 		wake := e.changed.wait()
@@ -121,7 +121,7 @@ func (e *Engine) WaitFor(ctx context.Context, cond func() bool) error {
 	}
 }
 
-// broadcast wakes everybody who waits. Its bound is one channel.
+// broadcast wakes all waiters. It holds one channel.
 type broadcast struct {
 	mu sync.Mutex
 	ch chan struct{}
@@ -129,7 +129,7 @@ type broadcast struct {
 
 func newBroadcast() *broadcast { return &broadcast{ch: make(chan struct{})} }
 
-// wait gives a channel that is closed at the next fire.
+// wait returns a channel that is closed at the next fire.
 func (b *broadcast) wait() <-chan struct{} {
 	b.mu.Lock()
 	defer b.mu.Unlock()
