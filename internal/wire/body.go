@@ -6,9 +6,10 @@ import (
 	"strings"
 )
 
-// NewBody undoes a Content-Encoding: "" and identity give r itself, gzip a reader that takes any
-// number of members one after another and returns what a member holds without waiting for the next.
-// Anything else is ErrUnknownEncoding. It reads nothing yet.
+// NewBody returns a reader that undoes a Content-Encoding. For "" and identity it returns r itself.
+// For gzip it returns a reader of any number of members, which returns the bytes of one member
+// without waiting for the next. Any other encoding is an error that wraps ErrUnknownEncoding.
+// NewBody reads nothing.
 func NewBody(r io.Reader, contentEncoding string) (io.Reader, error) {
 	switch strings.ToLower(strings.TrimSpace(contentEncoding)) {
 	case "", "identity":

@@ -3,27 +3,27 @@ package wire
 import "io"
 
 const (
-	// readBuffer is how much of a body is read ahead, in bytes, and bulkBuffer how much of one that
-	// comes faster than it is read. An HTTP/2 client tells the server of each read that there is
-	// room again, which costs both of them more than the bytes.
+	// readBuffer is the size of a read buffer, in bytes. bulkBuffer is its size for a body that
+	// arrives faster than it is read: an HTTP/2 client sends a window update for each read, which
+	// costs client and server more than the bytes.
 	readBuffer = 16 << 10
 	bulkBuffer = 64 << 10
-	// shrinkAfter is how many reads in a row a grown buffer must have been far too large before it
-	// is let go.
+	// shrinkAfter is the number of reads in a row for which a grown buffer must be far too large
+	// before it is released.
 	shrinkAfter = 64
-	// emptyReads is how many reads in a row may return nothing and no error.
+	// emptyReads is the number of reads in a row that may return no bytes and no error.
 	emptyReads = 100
 )
 
-// buffer is the read buffer of a body. It is readBuffer bytes, and grows, by doubling and only when
-// it is full of bytes that arrived: up to bulkBuffer while a read fills all the room there is, and
-// beyond that while one object needs more. Its callers bound that: none waits for more than the
-// limit for an object.
+// buffer is the read buffer of a body. It has readBuffer bytes and grows by doubling, only when it
+// is full of bytes that arrived. It grows up to bulkBuffer while each read fills all the room, and
+// beyond that while one object needs more. Its callers bound that growth: none waits for more bytes
+// than the limit for an object.
 type buffer struct {
 	r          io.Reader
 	buf        []byte
 	start, end int   // the window: what has been read but not consumed
-	off        int64 // of the window's first byte in the body
+	off        int64 // offset of the window's first byte in the body
 	idle       int   // reads since a grown buffer was last needed
 	ahead      bool  // the last read filled all the room there was, or the first is expected to
 	err        error // what r returned; final
@@ -38,7 +38,8 @@ func (b *buffer) consume(n int) {
 	b.off += int64(n)
 }
 
-// need waits until the window holds n bytes. An end before that is io.ErrUnexpectedEOF.
+// need blocks until the window holds n bytes. It returns io.ErrUnexpectedEOF if the body ends
+// before that.
 func (b *buffer) need(n int) error {
 	for b.end-b.start < n {
 		if err := b.more(); err != nil {
@@ -51,8 +52,7 @@ func (b *buffer) need(n int) error {
 	return nil
 }
 
-// more reads at least one byte into the window. Whatever pointed into the window is then no longer
-// valid.
+// more reads at least one byte into the window. Slices of the window are not valid afterwards.
 func (b *buffer) more() error {
 	if b.err != nil {
 		return b.err
@@ -109,7 +109,7 @@ func (b *buffer) moveTo(buf []byte) {
 	b.buf, b.start, b.end = buf, 0, n
 }
 
-// fail makes the error of something that is wrong at the window's byte i.
+// fail returns a *SyntaxError for the byte i of the window.
 func (b *buffer) fail(i int, what string, err error) error {
 	return &SyntaxError{Offset: b.off + int64(i), What: what, Err: err}
 }

@@ -12,26 +12,25 @@ type Dropper struct {
 	root *dropNode
 }
 
-// dropNode is what is to be done to the value that a path has come to.
+// dropNode says what to remove from the value at the end of a path.
 type dropNode struct {
-	drop bool // all of it goes; the rest does not matter
+	drop bool // the whole value is removed; the other fields do not matter
 
-	// JSON: by name of a member.
+	// By name of a JSON member.
 	names map[string]*dropNode
-	// Protobuf: by number of a field.
+	// By number of a protobuf field.
 	fields map[uint32]*dropNode
-	// Protobuf, of a field that is a map: its entries by their keys.
+	// By key of an entry, if the value is a protobuf map.
 	keys map[string]*dropNode
-	// What is done to each element of a list, each value of a JSON object, or each entry of a
-	// protobuf map.
+	// For each element of a list, each value of a JSON object, or each entry of a protobuf map.
 	all *dropNode
-	// Protobuf: the field is a map, so that what it holds are entries.
+	// The protobuf field is a map, so its values are entries.
 	isMap bool
 }
 
-// CompileDrop compiles the paths of fields to be removed; their form is Path's. A path may end at
-// any field, not only at one with a text, and at [key] or [*], but not go through one element of a
-// list. goType is as in CompilePath. The error wraps ErrPath.
+// CompileDrop compiles the paths of fields to remove. Paths are written as for Path. A path may end
+// at any field, also at one without a text value, and at [key] or [*]. It must not go through a
+// single element of a list. goType is as in CompilePath. The error wraps ErrPath.
 func CompileDrop(enc Encoding, goType reflect.Type, paths ...string) (*Dropper, error) {
 	d := &Dropper{enc: enc, root: &dropNode{}}
 	for _, path := range paths {
@@ -47,9 +46,9 @@ func CompileDrop(enc Encoding, goType reflect.Type, paths ...string) (*Dropper, 
 	return d, nil
 }
 
-// Append appends object without the fields to dst, which must not overlap it. An object without
-// these fields is appended as it is, but for whitespace between members of JSON objects on the way.
-// On an error, a *SyntaxError, dst is returned as it was given.
+// Append appends object to dst without the dropped fields. dst must not overlap object. An object
+// without these fields is appended as it is, except that whitespace between members of the JSON
+// objects on the way may be lost. The error is a *SyntaxError; dst is then returned unchanged.
 func (d *Dropper) Append(dst, object []byte) ([]byte, error) {
 	was := len(dst)
 	at := -1
@@ -68,7 +67,7 @@ func errDropIndex(path string) error {
 	return fmt.Errorf("%w %q: one element of a list cannot be dropped", ErrPath, path)
 }
 
-// child returns the node for a key in a map of nodes, made if it is not there.
+// child returns the node for key in *m. It adds one if there is none.
 func child[K comparable](m *map[K]*dropNode, key K) *dropNode {
 	n := (*m)[key]
 	if n == nil {
@@ -88,7 +87,7 @@ func (n *dropNode) each() *dropNode {
 	return n.all
 }
 
-// settle lets what is to be done to all also be done to those that have a node of their own.
+// settle merges what applies to all elements into the nodes of single keys.
 func (n *dropNode) settle() {
 	for _, one := range n.names {
 		one.merge(n.all)
@@ -100,7 +99,7 @@ func (n *dropNode) settle() {
 	}
 	for _, one := range n.fields {
 		one.settle()
-		// In protobuf a list or map without elements is one that is not there.
+		// In protobuf an empty list or map is the same as an absent one.
 		one.drop = one.drop || one.all != nil && one.all.drop
 	}
 	if n.all != nil {

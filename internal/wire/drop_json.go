@@ -21,8 +21,8 @@ func (n *dropNode) addJSON(path string) error {
 	return nil
 }
 
-// appendJSON appends a value without what is to be dropped from it. at is where it is malformed, -1
-// if it is not.
+// appendJSON appends the value v without what n removes from it. at is the index at which v is
+// malformed, or -1.
 func (n *dropNode) appendJSON(dst, v []byte) (_ []byte, at int) {
 	switch {
 	case len(v) == 0:
@@ -35,7 +35,7 @@ func (n *dropNode) appendJSON(dst, v []byte) (_ []byte, at int) {
 	return append(dst, v...), -1
 }
 
-// member returns what is to be done to a member, nil for nothing.
+// member returns the node for a member, or nil if nothing is removed from it.
 func (n *dropNode) member(name []byte) *dropNode {
 	if bytes.IndexByte(name, '\\') >= 0 {
 		name = unescape(nil, name)

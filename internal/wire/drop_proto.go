@@ -37,8 +37,8 @@ func (n *dropNode) addProto(goType reflect.Type, path string) error {
 	return nil
 }
 
-// appendProto appends a message without what is to be dropped from it. at is where it is malformed,
-// -1 if it is not.
+// appendProto appends the message b without what n removes from it. at is the index at which b is
+// malformed, or -1.
 func (n *dropNode) appendProto(dst, b []byte) (_ []byte, at int) {
 	copied := 0
 	var f protoField
@@ -78,8 +78,8 @@ func (n *dropNode) appendProto(dst, b []byte) (_ []byte, at int) {
 	return append(dst, b[copied:]...), -1
 }
 
-// of returns what is to be done to the message that one occurrence of a field holds, nil for
-// nothing.
+// of returns the node for the message in one occurrence of a field, or nil if nothing is removed
+// from it.
 func (n *dropNode) of(b []byte) (todo *dropNode, ok bool) {
 	if !n.isMap {
 		if n.all != nil {
@@ -97,7 +97,8 @@ func (n *dropNode) of(b []byte) (todo *dropNode, ok bool) {
 	return n.all, true
 }
 
-// appendField appends a message without what is to be dropped from it as a field.
+// appendField appends the message b as field num, without what n removes from it. at is the index
+// at which b is malformed, or -1.
 func (n *dropNode) appendField(dst []byte, num uint32, b []byte) (_ []byte, at int) {
 	dst = appendTag(dst, num, typeBytes)
 	lengthAt := len(dst)

@@ -18,13 +18,13 @@ const (
 	rawExtensionRaw  = 1
 )
 
-// envelope is a runtime.Unknown taken apart.
+// envelope is the parsed form of a runtime.Unknown.
 type envelope struct {
 	apiVersion, kind []byte
 	raw              []byte
 }
 
-// cut reads the envelope in b, which starts at offset.
+// cut parses the envelope in b, which starts at offset in the body.
 func (e *envelope) cut(b []byte, offset int64) error {
 	if len(b) < len(protoMagic) || string(b[:len(protoMagic)]) != protoMagic {
 		return malformed(offset, `envelope: does not start with k8s\0`)
@@ -97,7 +97,8 @@ func (e *envelope) cutTypeMeta(b []byte, offset int64) error {
 	return nil
 }
 
-// checkContent refuses an envelope whose bytes are not plainly a protobuf message.
+// checkContent returns an error if the content encoding or content type says that the bytes are not
+// a plain protobuf message.
 func checkContent(num uint32, v []byte, offset int64) error {
 	switch {
 	case len(v) == 0:
@@ -110,7 +111,7 @@ func checkContent(num uint32, v []byte, offset int64) error {
 	return nil
 }
 
-// set makes t hold the two, and allocates only if they differ from what it held.
+// set sets both fields of t. It allocates only if a field changes.
 func (t *TypeMeta) set(apiVersion, kind []byte) {
 	if string(apiVersion) != t.APIVersion {
 		t.APIVersion = string(apiVersion)
@@ -120,7 +121,7 @@ func (t *TypeMeta) set(apiVersion, kind []byte) {
 	}
 }
 
-// fieldSet is the set of fields below 64 that were seen.
+// fieldSet is a set of field numbers below 64.
 type fieldSet uint64
 
 func (s fieldSet) has(num uint32) bool { return s&(1<<num) != 0 }

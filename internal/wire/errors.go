@@ -6,10 +6,11 @@ import (
 )
 
 var (
-	// ErrMalformed says that bytes are not what their encoding allows, or not what this package
-	// takes (see the package comment). Always inside a *SyntaxError.
+	// ErrMalformed says that bytes do not follow their encoding, or that this package refuses them
+	// (see the package comment). It is always wrapped in a *SyntaxError.
 	ErrMalformed = errors.New("malformed")
-	// ErrTooLarge says that an object is above Limits.MaxObject. Always inside a *SyntaxError.
+	// ErrTooLarge says that an object is larger than Limits.MaxObject. It is always wrapped in a
+	// *SyntaxError.
 	ErrTooLarge = errors.New("too large")
 )
 

@@ -23,7 +23,7 @@ func (t EventType) String() string {
 	return eventTypes[t]
 }
 
-// ParseEventType is the reverse of String.
+// ParseEventType returns the type that String writes as s. ok is false if there is none.
 func ParseEventType(s string) (EventType, bool) {
 	for t := Added; t <= Error; t++ {
 		if s == eventTypes[t] {
@@ -38,8 +38,8 @@ type Event struct {
 	Type EventType
 	// TypeMeta is the object's apiVersion and kind. In JSON it is empty if the object does not say.
 	TypeMeta TypeMeta
-	// Object is the object, in protobuf without envelope; for Error a Status, for Bookmark one that
-	// has only a resourceVersion and perhaps annotations. It belongs to the reader: see
-	// WatchReader.Next.
+	// Object is the object, in protobuf without its envelope. In an Error event it is a Status. In
+	// a Bookmark event it has only a resourceVersion and perhaps annotations. It is valid until the
+	// reader's next call; see WatchReader.Next.
 	Object []byte
 }

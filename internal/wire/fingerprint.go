@@ -8,11 +8,11 @@ import (
 
 var fingerprintSeed = maphash.MakeSeed()
 
-// Fingerprint returns a hash of an object's bytes, never 0. It is the same for the item of a LIST
-// and the object of a WATCH's event that the same server makes of the same version: in JSON,
-// apiVersion and kind in front of the other members do not count, since the items of built-in kinds
-// lack them. Different fingerprints do not prove that two objects differ: see Same. It changes from
-// process to process.
+// Fingerprint returns a hash of an object's bytes, which is never 0. The item of a LIST and the
+// object of a WATCH event have the same fingerprint if the same server wrote them for the same
+// version. To that end, a JSON apiVersion and kind in front of the other members are ignored: the
+// items of built-in kinds lack them. Objects with different fingerprints may still have the same
+// content; see Same. The hash differs between processes.
 func Fingerprint(enc Encoding, object []byte) uint64 {
 	if enc == JSON {
 		object = behindTypeMeta(object)
@@ -20,7 +20,7 @@ func Fingerprint(enc Encoding, object []byte) uint64 {
 	return max(1, maphash.Bytes(fingerprintSeed, object))
 }
 
-// behindTypeMeta cuts off what stands before the first member that is neither apiVersion nor kind.
+// behindTypeMeta returns object from its first member that is neither apiVersion nor kind.
 func behindTypeMeta(object []byte) []byte {
 	members := membersOf(object)
 	for {
@@ -37,14 +37,13 @@ func behindTypeMeta(object []byte) []byte {
 	}
 }
 
-// isTypeMeta reports whether a name, with what follows, is that of a member that says what an
-// object is.
+// isTypeMeta reports whether name starts with the member name apiVersion or kind.
 func isTypeMeta(name []byte) bool {
 	return bytes.HasPrefix(name, []byte(`kind"`)) || bytes.HasPrefix(name, []byte(`apiVersion"`))
 }
 
-// Same reports whether two objects have the same content: the same bytes, or in JSON the same
-// members in any order, each with the same bytes, where apiVersion and kind do not count.
+// Same reports whether two objects have the same content. That is the same bytes, or in JSON the
+// same members in any order, each with the same bytes. In JSON apiVersion and kind are ignored.
 func Same(enc Encoding, a, b []byte) bool {
 	if enc != JSON || bytes.Equal(a, b) {
 		return bytes.Equal(a, b)
@@ -54,8 +53,8 @@ func Same(enc Encoding, a, b []byte) bool {
 	return ok && okToo && maps.EqualFunc(ours, theirs, bytes.Equal)
 }
 
-// contentOf returns the members of an object but apiVersion and kind. It returns false if they
-// cannot be told apart.
+// contentOf returns the members of an object other than apiVersion and kind. ok is false if the
+// object cannot be split into members.
 func contentOf(object []byte) (content map[string][]byte, ok bool) {
 	content = make(map[string][]byte)
 	members := membersOf(object)

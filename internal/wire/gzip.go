@@ -11,9 +11,9 @@ import (
 // gzipBuffer is how much compressed data is read at a time, in bytes.
 const gzipBuffer = 32 << 10
 
-// gzipReader reads gzip members one by one. It does not use gzip's own multistream mode, which
-// reads the next member's header before it hands out the last bytes of the one before: on a watch
-// that is the next flush, perhaps a minute away.
+// gzipReader reads gzip members one by one. It does not use the multistream mode of compress/gzip,
+// which reads the next member's header before it returns the last bytes of the current member. On a
+// watch the next member may come a minute later.
 type gzipReader struct {
 	src    *bufio.Reader
 	member *gzip.Reader // nil before the first member

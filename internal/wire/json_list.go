@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// listState is where in the document of a list a jsonList stands.
+// listState is the position of a jsonList in the list's document.
 type listState uint8
 
 const (
@@ -28,7 +28,7 @@ const (
 	noteAPIVersion
 )
 
-// jsonList cuts a list in JSON.
+// jsonList cuts a JSON list into items.
 type jsonList struct {
 	jsonStream
 	max   int
@@ -42,7 +42,7 @@ type jsonList struct {
 	status []byte
 }
 
-// memberSet is which members of a list were seen.
+// memberSet is the set of a list's members that were seen.
 type memberSet uint8
 
 const (
@@ -87,7 +87,7 @@ func (j *jsonList) openList() error {
 	return nil
 }
 
-// notAnObject says what stands where the body of an answer should begin.
+// notAnObject returns the error for a body that does not begin with an object.
 func (j *jsonStream) notAnObject(c byte, what string) error {
 	switch {
 	case c == 0xEF:
@@ -177,7 +177,7 @@ func (j *jsonList) openItems() error {
 	return j.malformed("items: is not an array")
 }
 
-// readString reads a member that is a string, or null for none.
+// readString reads a member that is a string. It leaves *to empty for null.
 func (j *jsonList) readString(m memberSet, to *string) error {
 	if err := j.once(m); err != nil {
 		return err
@@ -223,7 +223,7 @@ func (j *jsonList) keepForStatus() error {
 	return nil
 }
 
-// closeList reads to the end of the body and says whether that was a list.
+// closeList reads to the end of the body. It returns an error if the body was not a list.
 func (j *jsonList) closeList() error {
 	j.release()
 	if c, err := j.peek(); err == nil {

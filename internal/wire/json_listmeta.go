@@ -5,7 +5,7 @@ import "strconv"
 // listMetaNames are the members of a list's metadata that are read.
 var listMetaNames = []string{"resourceVersion", "continue", "remainingItemCount", "shardInfo"}
 
-// readJSON takes over what the scan of a list's metadata noted.
+// readJSON sets m from the spans that the scan of a list's metadata noted.
 func (m *ListMeta) readJSON(v []byte, spans *[maxNames]span, offset int64) error {
 	if string(v) == "null" {
 		return nil
@@ -34,8 +34,8 @@ func (m *ListMeta) readJSON(v []byte, spans *[maxNames]span, offset int64) error
 	return nil
 }
 
-// shardInfo returns the selector in a list's shardInfo, "" where there is none. Nothing depends on
-// it, so what it should not be is no error.
+// shardInfo returns the selector in a list's shardInfo, or "". A malformed one gives no error,
+// because nothing depends on it.
 func shardInfo(v []byte) (selector string) {
 	if len(v) == 0 || v[0] != '{' {
 		return ""
@@ -49,7 +49,8 @@ func shardInfo(v []byte) (selector string) {
 	return selector
 }
 
-// stringOrNull returns the string that a value is, "" for null.
+// stringOrNull returns the text of a JSON string, or "" for null. It returns false for any other
+// value.
 func stringOrNull(v []byte) (string, bool) {
 	switch {
 	case v[0] == '"':
@@ -86,7 +87,7 @@ func appendJSONListStart(dst []byte, tm TypeMeta, m ListMeta) []byte {
 	return append(dst, `},"items":[`...)
 }
 
-// comma appends one if something was appended since dst had length was.
+// comma appends a comma if dst is longer than was.
 func comma(dst []byte, was int) []byte {
 	if len(dst) > was {
 		dst = append(dst, ',')

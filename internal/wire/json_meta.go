@@ -19,7 +19,7 @@ const (
 	metaAnnotations
 )
 
-// metaMember returns which member of the metadata a name is, 0 for one that is not read.
+// metaMember returns the bit of the metadata member with this name, or 0 if it is not read.
 func metaMember(raw []byte) int {
 	if bytes.IndexByte(raw, '\\') >= 0 {
 		raw = unescape(nil, raw)
@@ -47,7 +47,8 @@ func metaMember(raw []byte) int {
 	return 0
 }
 
-// readJSON stops behind the metadata. What a reader or CutObject returns has no second one.
+// readJSON reads the metadata of a JSON object and stops after it. What a reader or CutObject
+// returns has no second metadata.
 func (m *Meta) readJSON(object []byte) error {
 	members := membersOf(object)
 	for {
@@ -96,7 +97,7 @@ func (m *Meta) readJSONMeta(b []byte, offset int64) error {
 	return nil
 }
 
-// setJSON takes over the value of one member and reports whether it is of the right type.
+// setJSON sets m from the value of one member. It reports whether the value has the right type.
 func (m *Meta) setJSON(member int, v []byte) (ok bool) {
 	switch member {
 	case metaLabels:
@@ -140,7 +141,8 @@ func jsonTime(t *time.Time, text []byte) bool {
 	return true
 }
 
-// stringMap reports whether v is an object whose values are strings, or null, which decodes as "".
+// stringMap reports whether v is a JSON object whose values are strings or null. null decodes as
+// "".
 func stringMap(v []byte) bool {
 	members := membersOf(v)
 	for {
@@ -199,7 +201,7 @@ func (m *Meta) eachJSONEntry(entries []byte, yield func(key, value []byte) bool)
 	}
 }
 
-// entryText is stringText of a map's value, where null stands for "".
+// entryText is stringText for a map's value, where null means "".
 func entryText(scratch, v []byte) (text, newScratch []byte) {
 	if !isString(v) {
 		return nil, scratch

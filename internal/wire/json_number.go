@@ -1,6 +1,6 @@
 package wire
 
-// numberState is where in a number a scan stands.
+// numberState is the position of a scan within a number.
 type numberState uint8
 
 const (
@@ -29,7 +29,7 @@ var numberSteps = [numberPower + 1][5]numberState{
 	numberPower:    {numberPower, numberPower, 0, 0, 0},
 }
 
-// scanNumber goes on through a number until a byte that cannot belong to one.
+// scanNumber scans a number up to the first byte that cannot belong to it.
 func (s *jsonScanner) scanNumber(b []byte) scanResult {
 	i, state := s.at, s.number
 	for ; i < len(b); i++ {

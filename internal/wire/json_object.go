@@ -6,7 +6,7 @@ import (
 	"io"
 )
 
-// appendJSONObject puts kind and apiVersion in front of an object that lacks them.
+// appendJSONObject appends object, with kind and apiVersion in front if it lacks them.
 func appendJSONObject(dst []byte, tm TypeMeta, object []byte) []byte {
 	hasKind, hasVersion := ownTypeMeta(object)
 	brace := bytes.IndexByte(object, '{')
@@ -68,8 +68,8 @@ func cutJSONObject(body []byte) (TypeMeta, []byte, error) {
 	return tm, object, nil
 }
 
-// setJSON is set for the JSON values of the two, either of which may be missing. It allocates only
-// if they differ from what t held, or have escapes.
+// setJSON sets t from the JSON values of both members, either of which may be missing. It allocates
+// only if a field changes or has escapes.
 func (t *TypeMeta) setJSON(apiVersion, kind []byte) error {
 	var texts [2][]byte
 	for i, v := range [2][]byte{apiVersion, kind} {
@@ -140,7 +140,7 @@ func appendJSONMetaVersion(dst, meta []byte, rv string) ([]byte, bool) {
 	return insertFirst(dst, meta, appendString([]byte(`"resourceVersion":`), rv)), true
 }
 
-// insertFirst appends an object with a member put in front of the others.
+// insertFirst appends object with member in front of its other members.
 func insertFirst(dst, object, member []byte) []byte {
 	brace := bytes.IndexByte(object, '{')
 	dst = append(dst, object[:brace+1]...)

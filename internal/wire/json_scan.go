@@ -20,7 +20,7 @@ const (
 	inNumber
 )
 
-// scanResult is how far a scan came.
+// scanResult says where and why a scan stopped.
 type scanResult uint8
 
 const (
@@ -38,13 +38,13 @@ var scanProblems = [...]string{
 	scanDuplicate: "a member twice",
 }
 
-// span is a part of a text. The zero value is none: no member stands at 0.
+// span is a part of a text. The zero value means none, because no member stands at 0.
 type span struct{ from, to int }
 
 func (s span) of(b []byte) []byte { return b[s.from:s.to] }
 
-// jsonScanner finds the end of one JSON value and checks everything up to it. It can stop anywhere
-// and go on when more of the text is there, so that no byte is looked at twice.
+// jsonScanner finds the end of one JSON value and checks it. A scan can stop at any byte and
+// continue when more of the text has arrived, so no byte is scanned twice.
 type jsonScanner struct {
 	at      int // how much of the value has been scanned
 	state   scanState
@@ -61,15 +61,15 @@ type jsonScanner struct {
 // maxNames is how many members can be noted.
 const maxNames = 4
 
-// start makes the scanner ready for a value that stands base deep in its document.
+// start prepares the scanner for a value at depth base of its document.
 func (s *jsonScanner) start(base int, names []string) {
 	s.at, s.state, s.base, s.depth = 0, wantValue, base, base
 	s.names, s.noted = names, -1
 	clear(s.spans[:])
 }
 
-// scan goes on through b, which starts with the value and holds at least as much as at the last
-// call. With scanDone at is the end of the value, else where the scan stopped.
+// scan continues through b, which starts with the value and holds at least as much as in the last
+// call. After scanDone, s.at is the end of the value. Otherwise it is where the scan stopped.
 func (s *jsonScanner) scan(b []byte) scanResult {
 	r := scanOn
 	switch s.state {
@@ -97,7 +97,7 @@ func (s *jsonScanner) scan(b []byte) scanResult {
 	return s.scanTokens(b)
 }
 
-// scanTokens scans from the border of a token.
+// scanTokens scans from the boundary between two tokens.
 func (s *jsonScanner) scanTokens(b []byte) scanResult {
 	for s.at < len(b) {
 		c := b[s.at]
@@ -127,7 +127,7 @@ func (s *jsonScanner) scanTokens(b []byte) scanResult {
 	return scanMore
 }
 
-// key scans the name of a member, and the colon and a string if they come at once.
+// key scans the name of a member, and also the colon and a string value if they follow directly.
 func (s *jsonScanner) key(b []byte, c byte) scanResult {
 	if c != '"' {
 		if s.state == wantKey {
@@ -157,7 +157,8 @@ func (s *jsonScanner) key(b []byte, c byte) scanResult {
 	return scanOn
 }
 
-// commaOrEnd scans what stands behind a value, and the next name if that comes at once.
+// commaOrEnd scans the comma or bracket after a value, and also the next name if it follows
+// directly.
 func (s *jsonScanner) commaOrEnd(b []byte, c byte) scanResult {
 	if c != ',' {
 		return s.end(c)
@@ -186,7 +187,7 @@ func (s *jsonScanner) text(b []byte) scanResult {
 	return s.endValue()
 }
 
-// value scans a value, of a container its start.
+// value scans a value. Of a container it scans only the opening bracket.
 func (s *jsonScanner) value(b []byte, c byte) scanResult {
 	switch c {
 	case '"':
@@ -252,14 +253,14 @@ func (s *jsonScanner) inObject(depth int) bool {
 	return s.objects[depth>>6]&(1<<(depth&63)) != 0
 }
 
-// startValue notes where the value of a member starts.
+// startValue notes the start of a member's value.
 func (s *jsonScanner) startValue() {
 	if s.noted >= 0 && s.depth == s.base+1 {
 		s.spans[s.noted].from = s.at
 	}
 }
 
-// endValue goes on behind a value.
+// endValue notes the end of a value and sets what comes next.
 func (s *jsonScanner) endValue() scanResult {
 	s.state = wantCommaOrEnd
 	if s.depth == s.base {
@@ -272,8 +273,8 @@ func (s *jsonScanner) endValue() scanResult {
 	return scanOn
 }
 
-// note finds out whether the member whose key ends at end, behind the quote, is one of names. It
-// returns false if it was there before.
+// note looks up the member whose key ends at end, after the quote, in names. It returns false if
+// the member was seen before.
 func (s *jsonScanner) note(b []byte, end int) bool {
 	s.noted = -1
 	for n, name := range s.names {
@@ -285,8 +286,8 @@ func (s *jsonScanner) note(b []byte, end int) bool {
 	return true
 }
 
-// stringEnd returns the index behind the closing quote of a string that b[i:] is the rest of. Short
-// of that it returns where to go on: at a byte of its own or at a whole escape.
+// stringEnd returns the index after the closing quote of the string of which b[i:] is the rest. If
+// b ends before that, it returns the index at which to continue, which is never within an escape.
 func stringEnd(b []byte, i int) (int, scanResult) {
 	const (
 		ones    = 0x0101010101010101
@@ -363,7 +364,7 @@ func hexDigit(c byte) (rune, bool) {
 	return 0, false
 }
 
-// literal returns the length of true, false or null, whose first letter c is.
+// literal returns the length of true, false or null. c is its first letter.
 func literal(b []byte, c byte) (int, scanResult) {
 	want := "null"
 	switch c {

@@ -5,9 +5,9 @@ import (
 	"io"
 )
 
-// jsonStream reads JSON from a body, value by value. What lies between the start of its window and
-// pos was read but is kept: what points there stays where it is, relative to the window, until
-// release.
+// jsonStream reads JSON from a body, value by value. Bytes between the start of the window and pos
+// have been read but are kept until release. Until then their positions relative to the window do
+// not change.
 type jsonStream struct {
 	buf  buffer
 	pos  int
@@ -15,13 +15,13 @@ type jsonStream struct {
 	scan jsonScanner
 }
 
-// release gives up everything before pos.
+// release lets the buffer discard everything before pos.
 func (j *jsonStream) release() {
 	j.buf.consume(j.pos)
 	j.pos = 0
 }
 
-// offset is where in the body pos is.
+// offset returns the offset of pos in the body.
 func (j *jsonStream) offset() int64 { return j.buf.off + int64(j.pos) }
 
 func (j *jsonStream) fail(what string, err error) error {
@@ -30,7 +30,7 @@ func (j *jsonStream) fail(what string, err error) error {
 
 func (j *jsonStream) malformed(what string) error { return j.fail(what, ErrMalformed) }
 
-// peek returns the next byte that is not whitespace, and stops at it.
+// peek returns the next byte that is not whitespace, without consuming it.
 func (j *jsonStream) peek() (byte, error) {
 	for {
 		w := j.buf.window()
@@ -52,7 +52,7 @@ func (j *jsonStream) peek() (byte, error) {
 	}
 }
 
-// want passes over the byte c.
+// want consumes the byte c, or returns an error.
 func (j *jsonStream) want(c byte, what string) error {
 	got, err := j.peek()
 	if err != nil {
@@ -65,7 +65,7 @@ func (j *jsonStream) want(c byte, what string) error {
 	return nil
 }
 
-// early is err where the body must not end.
+// early returns io.ErrUnexpectedEOF for io.EOF, and any other error as it is.
 func early(err error) error {
 	if err == io.EOF {
 		return io.ErrUnexpectedEOF
@@ -73,8 +73,8 @@ func early(err error) error {
 	return err
 }
 
-// separator reads what stands between the members or elements of a container whose last byte is
-// end. It reports whether that is the end.
+// separator consumes the separator between members or elements of a container whose closing byte is
+// end. It reports whether the container ended.
 func (j *jsonStream) separator(first bool, end byte, what string) (ended bool, err error) {
 	c, err := j.peek()
 	if err != nil {
@@ -100,8 +100,8 @@ func (j *jsonStream) separator(first bool, end byte, what string) (ended bool, e
 	return false, nil
 }
 
-// value reads a value that stands depth deep, of at most limit bytes, and leaves pos behind it.
-// names are noted in j.scan.spans. The bytes are those of the window: valid until the next read.
+// value reads a value at this depth, of at most limit bytes, and moves pos behind it. The values of
+// names are noted in j.scan.spans. The bytes are part of the window and valid until the next read.
 func (j *jsonStream) value(depth int, names []string, limit int, what string) ([]byte, error) {
 	if _, err := j.peek(); err != nil {
 		return nil, j.fail(what, early(err))
@@ -130,7 +130,7 @@ func (j *jsonStream) value(depth int, names []string, limit int, what string) ([
 	}
 }
 
-// skip reads a value that stands depth deep and does not keep it, nor anything before it.
+// skip reads a value at this depth without keeping it or anything before it.
 func (j *jsonStream) skip(depth int, what string) error {
 	if _, err := j.peek(); err != nil {
 		return j.fail(what, early(err))
@@ -155,7 +155,7 @@ func (j *jsonStream) skip(depth int, what string) error {
 	}
 }
 
-// name reads the name of a member and the colon behind it. It appends the name to dst.
+// name consumes a member's name and the colon after it. It appends the name to dst.
 func (j *jsonStream) name(dst []byte, what string) ([]byte, error) {
 	c, err := j.peek()
 	if err != nil {

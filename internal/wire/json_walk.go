@@ -12,7 +12,7 @@ type jsonMembers struct {
 	bad bool
 }
 
-// membersOf returns the members of an object; a text that is none gives bad ones.
+// membersOf returns the members of an object. If object is not one, the result has bad set.
 func membersOf(object []byte) jsonMembers {
 	i := skipSpace(object, 0)
 	if i >= len(object) || object[i] != '{' {

@@ -7,8 +7,8 @@ import (
 	"slices"
 )
 
-// LabelSet returns all labels as one text, which two objects have in common exactly if they have
-// the same labels: see EachLabel. It is valid until the next call of a method of m.
+// LabelSet returns all labels as one text. Two objects have equal texts exactly if they have the
+// same labels; see EachLabel. The text is valid until the next call of a method of m.
 func (m *Meta) LabelSet() []byte {
 	set, last, ordered := m.set[:0], []byte(nil), true
 	for key, value := range m.Labels() {
@@ -25,8 +25,8 @@ func (m *Meta) LabelSet() []byte {
 	return m.set
 }
 
-// sortedSet is LabelSet for labels that are not in order, as no encoder of Kubernetes' writes them,
-// or there twice.
+// sortedSet is LabelSet for labels that are out of order or have duplicate keys. Kubernetes'
+// encoders write no such labels.
 func (m *Meta) sortedSet() (set []byte) {
 	var keys []string
 	for key := range m.Labels() {
@@ -40,7 +40,7 @@ func (m *Meta) sortedSet() (set []byte) {
 	return set
 }
 
-// LabelSetOf is Meta.LabelSet of labels that are a map.
+// LabelSetOf returns the text that Meta.LabelSet returns for these labels.
 func LabelSetOf(labels map[string]string) (set []byte) {
 	keys := make([]string, 0, len(labels))
 	for key := range labels {
@@ -53,8 +53,8 @@ func LabelSetOf(labels map[string]string) (set []byte) {
 	return set
 }
 
-// EachLabel yields the labels that a text of LabelSet stands for, in the order of their keys. It
-// ends where the text is none.
+// EachLabel yields the labels in a text of LabelSet, ordered by key. It stops where the text is
+// malformed.
 func EachLabel(set string) iter.Seq2[string, string] {
 	return func(yield func(key, value string) bool) {
 		for len(set) > 0 {
@@ -75,7 +75,7 @@ func appendLabel(set, key, value []byte) []byte {
 	return append(binary.AppendUvarint(set, uint64(len(value))), value...)
 }
 
-// cutText cuts a length and as many bytes off.
+// cutText cuts a length prefix and that many bytes off s.
 func cutText(s string) (text, rest string, ok bool) {
 	var size uint64
 	for i := 0; i < len(s) && i < binary.MaxVarintLen32; i++ {

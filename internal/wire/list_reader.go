@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// ListReader cuts the body of a LIST into its items. Its memory is one read buffer and one item. It
-// reads ahead no further than that buffer, starts no goroutine and closes nothing. Not safe for
-// concurrent use.
+// ListReader cuts the body of a LIST into its items. It holds one read buffer and one item. It
+// reads ahead no further than that buffer, starts no goroutine, and does not close the body. It is
+// not safe for concurrent use.
 type ListReader struct {
 	body     listBody
 	err      error
@@ -15,14 +15,14 @@ type ListReader struct {
 	meta     ListMeta
 }
 
-// listBody is what the two encodings have in common.
+// listBody is what both encodings implement.
 type listBody interface {
 	next() ([]byte, error)
 	offset() int64
 }
 
-// NewListReader returns a reader of the list in r, which must have been freed of any
-// Content-Encoding (see NewBody). It reads nothing yet.
+// NewListReader returns a reader of the list in r. Any Content-Encoding must have been undone (see
+// NewBody). It reads nothing yet.
 func NewListReader(r io.Reader, enc Encoding, lim Limits) *ListReader {
 	l := &ListReader{meta: ListMeta{RemainingItemCount: -1}}
 	switch enc {

@@ -7,18 +7,17 @@ import (
 	"io"
 )
 
-// ErrItemsSize is wrapped by what a ListWriter returns when its items are not of the size it was
-// told.
+// ErrItemsSize is wrapped by the error of a ListWriter whose items do not have the announced size.
 var ErrItemsSize = errors.New("items are not of the size announced")
 
-// ListWriter frames objects into the body of a LIST. It does not buffer: give it a writer that does
-// if items are small. Not safe for concurrent use.
+// ListWriter frames objects into the body of a LIST. It does not buffer, so the underlying writer
+// should if items are small. It is not safe for concurrent use.
 type ListWriter struct {
 	w        io.Writer
 	enc      Encoding
 	typeMeta TypeMeta
 	meta     ListMeta
-	left     int64 // protobuf: of itemsSize
+	left     int64 // protobuf: what is left of itemsSize
 	open     bool
 	items    bool // JSON: one has been written
 	head     []byte

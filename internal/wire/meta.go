@@ -5,10 +5,11 @@ import (
 	"time"
 )
 
-// Meta is the part of an object's metadata that everything turns on. Its slices alias the object's
-// bytes, or, where JSON text had to be unescaped, memory of the Meta itself; they are valid until
-// the object's bytes change or the Meta is read into again, and must not be written to. The zero
-// value is ready for ReadMeta. Reuse one: it then allocates nothing. Not safe for concurrent use.
+// Meta is the part of an object's metadata that weir itself reads. Its slices alias the object's
+// bytes, or memory of the Meta where JSON text had to be unescaped. They are valid until the
+// object's bytes change or the Meta is read into again, and must not be written to. The zero value
+// is ready for ReadMeta. A Meta that is reused does not allocate. It is not safe for concurrent
+// use.
 type Meta struct {
 	Namespace, Name, UID, ResourceVersion []byte
 	Generation                            int64
@@ -28,9 +29,9 @@ type Meta struct {
 // initialEventsEnd is the annotation of the bookmark that ends the initial events.
 const initialEventsEnd = "k8s.io/initial-events-end"
 
-// ReadMeta reads the metadata of an object into m, which it overwrites. An object without metadata,
-// or without one of the fields, leaves them empty. An error is a *SyntaxError; m is then of no use.
-// It does not allocate.
+// ReadMeta reads the metadata of an object into m and overwrites m. Missing metadata or fields
+// leave m's fields empty. The error is a *SyntaxError; m must not be used then. It does not
+// allocate if m is reused.
 func ReadMeta(enc Encoding, object []byte, m *Meta) error {
 	*m = Meta{enc: enc, text: m.text[:0], pair: m.pair[:0], set: m.set[:0]}
 	if enc == Protobuf {
@@ -39,24 +40,24 @@ func ReadMeta(enc Encoding, object []byte, m *Meta) error {
 	return m.readJSON(object)
 }
 
-// Label returns the value of one label. Of a key that is there twice it is the last, as every
-// decoder has it. The value is valid until the next call of a method of m.
+// Label returns the value of one label. If a key occurs twice it returns the last value, as all
+// decoders do. The value is valid until the next call of a method of m.
 func (m *Meta) Label(key string) (value []byte, ok bool) {
 	return m.lookup(protoLabels, m.labels, key)
 }
 
-// Labels returns all labels in the order in which they stand in the object. A key and its value are
-// valid for one step of the loop, in which no other method of m may be called.
+// Labels yields all labels in the order of the object's bytes. A key and its value are valid for
+// one step of the loop. The loop must not call another method of m.
 func (m *Meta) Labels() iter.Seq2[[]byte, []byte] {
 	return func(yield func(key, value []byte) bool) { m.each(protoLabels, m.labels, yield) }
 }
 
-// Annotation is to annotations what Label is to labels.
+// Annotation returns the value of one annotation, under the rules of Label.
 func (m *Meta) Annotation(key string) (value []byte, ok bool) {
 	return m.lookup(protoAnnotations, m.annotations, key)
 }
 
-// Annotations is to annotations what Labels is to labels.
+// Annotations yields all annotations, under the rules of Labels.
 func (m *Meta) Annotations() iter.Seq2[[]byte, []byte] {
 	return func(yield func(key, value []byte) bool) { m.each(protoAnnotations, m.annotations, yield) }
 }

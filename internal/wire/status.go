@@ -8,16 +8,16 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// StatusError is what a server said with a Status: as the body of an answer, or in an ERROR event.
-// It unwraps to *apierrors.StatusError, so that apierrors.IsGone and its like work on it.
+// StatusError is a Status that a server sent, as the body of an answer or in an ERROR event. It
+// unwraps to *apierrors.StatusError, so that apierrors.IsGone and its like work on it.
 type StatusError struct{ Err *apierrors.StatusError }
 
 func (e *StatusError) Error() string { return "server answered: " + e.Err.Error() }
 
 func (e *StatusError) Unwrap() error { return e.Err }
 
-// ReadStatus decodes a body that is a Status, in protobuf with the k8s\0 envelope or without. A
-// body that is none gives a *SyntaxError.
+// ReadStatus decodes a body that is a Status, in protobuf with or without the k8s\0 envelope. The
+// error for any other body is a *SyntaxError.
 func ReadStatus(enc Encoding, body []byte) (*metav1.Status, error) {
 	s := &metav1.Status{}
 	if enc == JSON {

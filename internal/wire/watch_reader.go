@@ -2,23 +2,23 @@ package wire
 
 import "io"
 
-// WatchReader cuts the body of a WATCH into events. Its memory is one read buffer and one event. It
-// never reads more than once when a whole event is there already, starts no goroutine and closes
-// nothing. Not safe for concurrent use.
+// WatchReader cuts the body of a WATCH into events. It holds one read buffer and one event. If a
+// whole event has arrived already, Next reads from the body at most once. It starts no goroutine
+// and does not close the body. It is not safe for concurrent use.
 type WatchReader struct {
 	body watchBody
 	err  error
 }
 
-// watchBody is what the two encodings have in common.
+// watchBody is what both encodings implement.
 type watchBody interface {
 	next() (Event, error)
 	buffered() int
 	offset() int64
 }
 
-// NewWatchReader returns a reader of the events in r, which must have been freed of any
-// Content-Encoding (see NewBody). It reads nothing yet.
+// NewWatchReader returns a reader of the events in r. Any Content-Encoding must have been undone
+// (see NewBody). It reads nothing yet.
 func NewWatchReader(r io.Reader, enc Encoding, lim Limits) *WatchReader {
 	if enc == Protobuf {
 		return &WatchReader{body: &protoWatch{buf: buffer{r: r}, max: lim.maxObject()}}
@@ -26,9 +26,9 @@ func NewWatchReader(r io.Reader, enc Encoding, lim Limits) *WatchReader {
 	return &WatchReader{body: &jsonWatch{jsonStream: jsonStream{buf: buffer{r: r}}, max: lim.maxObject()}}
 }
 
-// Next returns the next event and blocks until it has all of it. Its Object is valid until the next
-// call and must not be written to. At an end of the body between two events it returns io.EOF,
-// inside one a *SyntaxError that wraps io.ErrUnexpectedEOF. An ERROR event is returned as an event:
+// Next returns the next event and blocks until it is complete. Its Object is valid until the next
+// call and must not be written to. If the body ends between two events, Next returns io.EOF; within
+// an event, a *SyntaxError that wraps io.ErrUnexpectedEOF. An ERROR event is returned as an event;
 // see DecodeStatus. Every error is final.
 func (w *WatchReader) Next() (Event, error) {
 	if w.err != nil {
