@@ -7,13 +7,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// box is the memory that a pointer to a text, number, time or quantity points to. It is allocated
-// on its own, and not as a piece of the object's, in the structs that boxing tells: programs keep
-// such pointers of each object, a pod's start time for example, and would keep the whole object by
-// them.
+// box is the memory that a pointer to a string, number, time or quantity points to. In the structs
+// of boxing, it is allocated apart from the object. Programs often keep such a pointer, such as a
+// pod's start time, and would otherwise keep the whole object alive.
 type box struct {
 	make  func() unsafe.Pointer
-	clone func(to, from unsafe.Pointer) // copies a pointer, with a box of its own; nil: it is to be decoded again
+	clone func(to, from unsafe.Pointer) // copies a pointer into a new box; nil: it must be decoded again
 }
 
 func boxOf[T any]() *box {
@@ -32,9 +31,9 @@ var (
 	timeBox    = boxOf[metav1.Time]()
 )
 
-// boxing are the structs of a type whose pointers have boxes: itself, those that it consists of,
-// such as the metadata, spec and status, and owner references, which are copied. What is in the
-// elements of slices is too much to be worth it, and kept with them, if at all.
+// boxing returns the structs whose pointers have boxes. These are root, the structs within it such
+// as metadata, spec and status, and owner references. Pointers in elements of other slices have
+// none, because a box each would cost too much.
 func boxing(root reflect.Type) map[reflect.Type]bool {
 	found := map[reflect.Type]bool{reflect.TypeFor[metav1.OwnerReference](): true}
 	var add func(t reflect.Type)
@@ -51,8 +50,8 @@ func boxing(root reflect.Type) map[reflect.Type]bool {
 	return found
 }
 
-// newBox returns the box for a pointer to what a field holds; nil if that holds others, or is
-// managed fields, which nobody keeps.
+// newBox returns the box for the pointer that f describes. It returns nil if f holds other fields,
+// or managed fields, which no program keeps.
 func newBox(f *field) *box {
 	switch f.kind {
 	case text:
@@ -77,7 +76,7 @@ func newBox(f *field) *box {
 	return nil
 }
 
-// setBox sets the pointer at p, and what it points to, from a token.
+// setBox allocates a box, sets it from a token, and points p to it.
 func (s *scratch) setBox(p unsafe.Pointer, f *field, t *token) bool {
 	target := f.box.make()
 	*(*unsafe.Pointer)(p) = target

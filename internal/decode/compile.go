@@ -11,22 +11,22 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// trusted are the packages whose types mean by their tags what this package takes them to mean: the
-// tests compare them all.
+// trusted are the packages whose protobuf tags are known to have the meaning that this package
+// gives them. Tests compare all of their types.
 var trusted = []string{"k8s.io/api/", "k8s.io/apimachinery/"}
 
 // maxNumber bounds the numbers of fields, and so the tables.
 const maxNumber = 1 << 10
 
-// compiler makes the messages of a type and of those inside it. A type may be inside itself.
+// compiler builds the messages of a type and of the types in it. A type may contain itself.
 type compiler struct {
 	messages map[reflect.Type]*message
 	fields   []*field // of all messages
 	boxing   map[reflect.Type]bool
-	boxes    bool // the field in hand is of a struct that is in boxing
+	boxes    bool // the current field is of a struct in boxing
 }
 
-// message returns false for a type that has something out of the ordinary.
+// message returns the message of a type, or false if the type has something unusual.
 func (c *compiler) message(t reflect.Type) (*message, bool) {
 	if m, ok := c.messages[t]; ok {
 		return m, true
@@ -76,9 +76,9 @@ func isTrusted(t reflect.Type) bool {
 	return false
 }
 
-// FieldNumber reads the number of a protobuf tag such as "bytes,1,opt,name=metadata", and reports
-// false for what is none, and for one of 1,024 or more. The rest of a tag is not to be relied upon:
-// some say bytes of a number.
+// FieldNumber returns the field number in a protobuf tag such as "bytes,1,opt,name=metadata". ok is
+// false if the tag has no number or one of 1,024 or more. Do not rely on the rest of a tag: some
+// say bytes for a number.
 func FieldNumber(tag string) (number int, ok bool) {
 	words := strings.Split(tag, ",")
 	if len(words) < 2 {
@@ -104,10 +104,11 @@ func (c *compiler) field(t reflect.Type) (f field, ok bool) {
 	return f, ok
 }
 
-// piece is a field that holds a piece of a shape.
+// piece returns a field that holds a piece of a shape.
 func piece(k kind, t reflect.Type) field { return field{kind: k, goType: t, of: &field{}} }
 
-// single chooses for what comes once. Types with ways of their own are looked for first.
+// single chooses how to decode a field that occurs once. It looks first for types with special
+// encodings.
 func (c *compiler) single(f *field, t reflect.Type) (ok bool) {
 	switch {
 	case scalar(f, t):
@@ -131,7 +132,7 @@ func (c *compiler) single(f *field, t reflect.Type) (ok bool) {
 	return ok
 }
 
-// scalar knows the types that hold no others.
+// scalar chooses how to decode a type without fields. It returns false for other types.
 func scalar(f *field, t reflect.Type) bool {
 	f.kind, f.wireType = other, protowire.BytesType
 	switch t {
@@ -162,7 +163,7 @@ func scalar(f *field, t reflect.Type) bool {
 	return true
 }
 
-// mapping chooses for maps. Messages in them are left to their own Unmarshal: there are few.
+// mapping chooses how to decode a map. Messages in maps are rare and left to their own Unmarshal.
 func (c *compiler) mapping(t reflect.Type) (set func(*scratch, unsafe.Pointer, []token) bool, ok bool) {
 	elem := &field{}
 	switch {

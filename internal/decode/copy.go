@@ -9,26 +9,26 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// difference is a value that an object has in another way than the sample.
+// difference is one value of an object that differs from the sample.
 type difference struct {
 	token int32 // of the sample
 	at    int32 // of a map: where the tokens of its entries are in the scratch
 	value uint64
 }
 
-// known is a plan that objects were decoded by lately, and the texts of the last of them where they
-// are not the sample's: by token, of entries of maps with their keys. The next object may be
-// another version of that one, or of the same workload.
+// known is a recently used plan, with the strings of the last object that differ from the sample.
+// They are kept by token, and for map entries together with their keys. The next object may be
+// another version of that object, or one of the same workload.
 type known struct {
 	plan  *plan
 	texts []textEntry
 }
 
-// knowns is how many plans an object is tried with before it is cut into tokens.
+// knowns is the number of plans that an object is compared with before it is cut into tokens.
 const knowns = 4
 
-// decodeLikeOthers decodes an object that has the same fields as one of those before it, by copying
-// their sample. It reports false where that cannot be.
+// decodeLikeOthers decodes an object that has the same fields as a recent one, by copying that
+// plan's sample. ok is false if no plan fits.
 func (d *Decoder) decodeLikeOthers(s *scratch, raw []byte) (image unsafe.Pointer, ok bool) {
 	if len(raw) > maxSize {
 		return nil, false
@@ -58,7 +58,7 @@ func (d *Decoder) copyIfAlike(s *scratch, raw []byte, known int, from *original)
 	return image, alike, ok
 }
 
-// know makes a plan the first that the next object is tried with.
+// know makes p the first plan that the next object is compared with.
 func (s *scratch) know(p *plan) {
 	for i := range s.knowns {
 		if s.knowns[i].plan == p {
@@ -76,8 +76,8 @@ func (s *scratch) lastKnown(i int) {
 	s.knowns[0] = is
 }
 
-// compare notes what differs in the object in hand from another. It reports false where the fields
-// are not the same.
+// compare notes the differences between the current object and c. It returns false if their fields
+// differ.
 func (s *scratch) compare(c *original) bool {
 	if s.locating {
 		s.spots = append(s.spots[:0], c.spots...)
@@ -118,7 +118,7 @@ func (s *scratch) compareMessage(c *original, token, last, was, wasEnd, pos, end
 	return pos == end
 }
 
-// move notes that tokens have moved, with those inside them, from where they are in the original.
+// move adds by to the positions of the tokens from token up to, but not including, last.
 func (s *scratch) move(token, last, by int) {
 	if !s.locating || by == 0 {
 		return
@@ -130,8 +130,8 @@ func (s *scratch) move(token, last, by int) {
 	}
 }
 
-// compareField compares the field at pos with that of the sample, and returns where it ends;
-// negative where the tags are not the same.
+// compareField compares the field at pos with the sample's. It returns the end of the field, or a
+// negative number if the tags differ.
 func (s *scratch) compareField(c *original, sp *spot, token, pos int, raw []byte) (next int) {
 	if sp.what == aMap || sp.what == aTextMap {
 		return s.compareMap(c, sp, token, pos, raw)
@@ -165,7 +165,7 @@ func (s *scratch) compareField(c *original, sp *spot, token, pos int, raw []byte
 	return next
 }
 
-// compareMap compares the entries of a map. There must be as many.
+// compareMap compares the entries of a map. Both maps must have the same number of entries.
 func (s *scratch) compareMap(c *original, sp *spot, at, pos int, raw []byte) (next int) {
 	s.differences = append(s.differences, difference{token: int32(at), at: int32(len(s.tokens))})
 	for range sp.span {
@@ -199,7 +199,7 @@ func sameTag(was, raw []byte, pos int) int {
 // stride is how many bytes are compared at once while they are the same.
 const stride = 64
 
-// prefix is how many bytes are the same at the beginning.
+// prefix returns the length of the longest common prefix of a and b.
 func prefix(a, b []byte) (n int) {
 	a = a[:min(len(a), len(b))]
 	for len(a)-n >= stride && string(a[n:n+stride]) == string(b[n:n+stride]) {
@@ -216,8 +216,8 @@ func prefix(a, b []byte) (n int) {
 	return n
 }
 
-// copyOf makes the object in hand a copy of another, which has the plan of the first of knowns, and
-// puts right what differs.
+// copyOf makes the current object a copy of from, which has the plan of the first of knowns. It
+// then sets the values that differ.
 func (s *scratch) copyOf(from *original) bool {
 	k := &s.knowns[0]
 	p, c := k.plan, k.plan.sample
@@ -253,7 +253,7 @@ func (s *scratch) copyOf(from *original) bool {
 	return true
 }
 
-// putRight sets what differs.
+// putRight sets one value that differs.
 func (s *scratch) putRight(from *original, k *known, st *step, diff *difference) bool {
 	one := &s.one[0]
 	one.value = diff.value
@@ -269,8 +269,8 @@ func (s *scratch) putRight(from *original, k *known, st *step, diff *difference)
 	return s.putTexts(from, k, st, diff)
 }
 
-// putTexts sets a map of texts. If it has the keys of the original's, it becomes a copy of that in
-// which the values that differ are set, since to insert a key costs more than to copy one.
+// putTexts sets a map of strings. If the map has the original's keys it copies the original's map
+// and sets the values that differ, because inserting a key costs more than copying one.
 func (s *scratch) putTexts(from *original, k *known, st *step, diff *difference) bool {
 	entries, was := s.tokens[diff.at:][:st.count], int(from.spots[diff.token].begin)
 	var out map[string]string
@@ -325,10 +325,10 @@ func (c *original) entry(pos int) ([]byte, int) {
 	return c.raw[uint32(x):end], end
 }
 
-// longestKnown is the longest text, in bytes, that is kept for the next object.
+// longestKnown is the size in bytes of the longest string that is kept for the next object.
 const longestKnown = 1 << 10
 
-// textAgain is string(b), which may be the same as in the object before.
+// textAgain returns string(b). It returns *held if that is equal.
 func (s *scratch) textAgain(held *string, b []byte) string {
 	if *held == string(b) {
 		return *held

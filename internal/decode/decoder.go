@@ -6,28 +6,28 @@ import (
 	"unsafe"
 )
 
-// Message is what generated API types can do.
+// Message is implemented by the generated API types.
 type Message interface {
 	Unmarshal([]byte) error
 }
 
-// Decoder decodes objects of one Go type. Safe for concurrent use.
+// Decoder decodes objects of one Go type. It is safe for concurrent use.
 type Decoder struct {
 	goType  reflect.Type // the struct
 	once    sync.Once    // compile
-	message *message     // nil: left to Unmarshal
-	fields  []*field     // by index: those of the struct, and of all that are inside it
+	message *message     // nil: objects are left to Unmarshal
+	fields  []*field     // by index: the fields of the struct and of all structs in it
 	shapes  shapes
-	plans   *plans // from compile on
+	plans   *plans // set by compile
 
 	keeperOnce sync.Once
-	keeper     keeper // from Keeps on
+	keeper     keeper // set by the first Keeps
 }
 
 var decoders sync.Map // of the struct's reflect.Type to *Decoder: as many as the program has types
 
-// For returns the decoder of a type, which is a pointer to a struct that is a [Message]. There is
-// one for each type; nil for any other.
+// For returns the decoder of t, or nil if t is not a pointer to a struct that is a [Message]. All
+// calls with the same type return the same decoder.
 func For(t reflect.Type) *Decoder {
 	if t == nil || t.Kind() != reflect.Pointer || t.Elem().Kind() != reflect.Struct || !t.Implements(reflect.TypeFor[Message]()) {
 		return nil
@@ -39,8 +39,8 @@ func For(t reflect.Type) *Decoder {
 	return d.(*Decoder)
 }
 
-// compile makes the tables, some 200 KB for a pod, when the first object is decoded: many informers
-// never decode one.
+// compile builds the tables, some 200 KB for a pod. It runs when the first object is decoded,
+// because many informers never decode one.
 func (d *Decoder) compile() {
 	c := compiler{messages: map[reflect.Type]*message{}, boxing: boxing(d.goType)}
 	if m, ok := c.message(d.goType); ok && len(c.fields) < maxFields { // else something is out of the ordinary
@@ -53,17 +53,17 @@ func (d *Decoder) tokenize(s *scratch, raw []byte) bool {
 	return len(raw) <= maxSize && d.message.tokenize(s, 0, len(raw), maxDepth)
 }
 
-// Decode returns a new value, a pointer to the struct, made of its bytes. It keeps nothing of raw,
-// and the value is the caller's to change. The error is that of the type's Unmarshal.
+// Decode decodes raw into a new value and returns a pointer to it. It keeps nothing of raw. The
+// caller may modify the value. The error is that of the type's Unmarshal.
 func (d *Decoder) Decode(raw []byte) (any, error) { return d.value(raw, false, nil) }
 
-// DecodeShared is Decode for values that nobody changes: slices, maps and pointers that come again
-// and again, such as probes, resources and tolerations, are made once, and all values have the same
-// ones. Metadata is each value's own, but for the bytes of managed fields.
+// DecodeShared is Decode for values that nobody modifies. Slices, maps and pointers that occur
+// often, such as probes, resources and tolerations, are allocated once and shared by all values.
+// Metadata is not shared, except for the bytes of managed fields.
 func (d *Decoder) DecodeShared(raw []byte) (any, error) { return d.value(raw, true, nil) }
 
-// DecodeOver is DecodeShared for a value that is not zero at first, but what prepare makes of it. A
-// field that raw has must be zero, or what raw says is added to it.
+// DecodeOver is DecodeShared for a value that prepare initializes. The fields that raw sets must be
+// zero after prepare; otherwise the values of raw are added to them.
 func (d *Decoder) DecodeOver(raw []byte, prepare func(value any)) (any, error) {
 	return d.value(raw, true, prepare)
 }
@@ -108,8 +108,8 @@ func (d *Decoder) decode(s *scratch, raw []byte) (unsafe.Pointer, bool) {
 	return s.image, s.decode(s.image, s.tokens)
 }
 
-// allocate makes memory for the object, with that of its slices and pointers if there is a shape
-// for them.
+// allocate returns memory for the object. If its shape is known, that includes memory for its
+// slices and pointers.
 func (d *Decoder) allocate(s *scratch) unsafe.Pointer {
 	if s.shape = d.shapes.find(d.goType, s); s.shape != nil {
 		s.image = reflect.New(s.shape.goType).UnsafePointer()

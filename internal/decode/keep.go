@@ -7,11 +7,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Keeps reports whether value, a pointer to the decoder's struct, comes back as it is when it is
-// encoded and decoded: nothing in it is without a place in the encoding, and all times and
-// quantities are as precise as that. A nil slice or map in place of an empty one, and a time's
-// zone, are no loss. False may also mean that the type is one that Keeps cannot judge. It is much
-// cheaper than to decode and to compare.
+// Keeps reports whether value, a pointer to the decoder's struct, survives encoding and decoding
+// unchanged. That is so if every set field has a place in the encoding and all times and quantities
+// have no more precision than it. A nil instead of an empty slice or map, and the zone of a time,
+// do not count as changes. Keeps also returns false for types that it cannot judge. It is much
+// cheaper than to decode and compare.
 func (d *Decoder) Keeps(value any) bool {
 	v := reflect.ValueOf(value)
 	if v.Type().Elem() != d.goType || v.IsNil() {
@@ -21,7 +21,8 @@ func (d *Decoder) Keeps(value any) bool {
 	return d.keeper.keeps(v.Elem())
 }
 
-// keeper looks for what an encoding loses. Nil: there is nothing of that kind in the type.
+// keeper reports whether encoding loses nothing of v. A nil keeper means that the type cannot lose
+// anything.
 type keeper func(v reflect.Value) bool
 
 func (k keeper) keeps(v reflect.Value) bool { return k == nil || k(v) }
@@ -73,8 +74,8 @@ func (ks keepers) make(t reflect.Type) keeper {
 	return reflect.Value.IsZero
 }
 
-// keepsQuantity reports whether a quantity is one that its text gives back: an integer, or
-// thousandths. Others may be, too.
+// keepsQuantity reports whether a quantity is an integer or a number of thousandths, which its text
+// preserves. Other quantities may be preserved too.
 func keepsQuantity(q *resource.Quantity) bool {
 	if _, ok := q.AsInt64(); ok {
 		return true
@@ -82,8 +83,8 @@ func keepsQuantity(q *resource.Quantity) bool {
 	return q.Cmp(*resource.NewMilliQuantity(q.MilliValue(), q.Format)) == 0
 }
 
-// ofStruct looks at the fields that may lose something. One without a number is not encoded, so
-// nothing may be in it.
+// ofStruct returns the keeper of a struct. It checks the fields that may lose something. A field
+// without a number is not encoded, so it must be empty.
 func (ks keepers) ofStruct(t reflect.Type) keeper {
 	if !isTrusted(t) {
 		return func(reflect.Value) bool { return false }

@@ -25,8 +25,8 @@ func setMap(t reflect.Type, set setter) func(*scratch, unsafe.Pointer, []token) 
 	}
 }
 
-// setTextMap sets a map of strings to strings, of whatever names those types have: they are the
-// same to the runtime.
+// setTextMap sets a map of strings to strings. Named string types do not matter, because they look
+// the same to the runtime.
 func setTextMap(s *scratch, p unsafe.Pointer, entries []token) bool {
 	out := make(map[string]string, len(entries))
 	for i := range entries {
@@ -54,7 +54,7 @@ func setQuantityMap(s *scratch, p unsafe.Pointer, entries []token) bool {
 	return true
 }
 
-// pair cuts an entry of a map into key and value; absent ones are empty.
+// pair cuts a map entry into key and value. A missing one is empty.
 func pair(raw []byte) (key, val []byte, ok bool) {
 	const first, second = 1<<3 | byte(protowire.BytesType), 2<<3 | byte(protowire.BytesType)
 	if len(raw) > 0 && raw[0] == first {

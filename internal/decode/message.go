@@ -7,13 +7,13 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// message says how the fields of one struct are decoded. It is not changed once it is made.
+// message says how to decode the fields of one struct. It is immutable once made.
 type message struct {
 	fields []field // by number
-	briefs []brief // the same, as far as it takes to cut bytes up
+	briefs []brief // the part of fields that tokenize needs
 }
 
-// brief is short, so that those of many fields are at hand at once.
+// brief is small, so that the briefs of many fields are close together in memory.
 type brief struct {
 	message   *message
 	index     uint32
@@ -22,7 +22,7 @@ type brief struct {
 	shareable bool
 }
 
-// field is how one field of a struct is decoded, or an element of one.
+// field says how to decode one field of a struct, or one element of a field.
 type field struct {
 	kind      kind
 	wireType  protowire.Type
@@ -38,7 +38,7 @@ type field struct {
 	setAll    func(s *scratch, p unsafe.Pointer, entries []token) bool
 }
 
-// kind says how to decode. What objects are made of for the most part has a kind of its own.
+// kind says how to decode a field. The most frequent ways have a kind of their own.
 type kind uint8
 
 const (
@@ -55,8 +55,8 @@ const (
 	other   // what its setter knows
 )
 
-// setter sets what p points to from the bytes of a block. It returns false to leave the object to
-// Unmarshal.
+// setter sets what p points to from the bytes b of a block. It returns false if the object must be
+// left to Unmarshal.
 type setter func(s *scratch, p unsafe.Pointer, b []byte) bool
 
 // decode sets the fields of the struct at p from the tokens of its message.
@@ -72,7 +72,7 @@ func (s *scratch) decode(p unsafe.Pointer, tokens []token) bool {
 	return true
 }
 
-// decodeField sets the field at p, and returns how many tokens it takes; 0 for an error.
+// decodeField sets the field at p. It returns the number of tokens it used, or 0 for an error.
 func (s *scratch) decodeField(p unsafe.Pointer, f *field, tokens []token) (n int) {
 	t := &tokens[0]
 	if t.count == found {
@@ -100,8 +100,7 @@ func (s *scratch) decodeField(p unsafe.Pointer, f *field, tokens []token) (n int
 	return n
 }
 
-// decodeOne sets what is at p, a field or an element of one, from its token and those of what is
-// inside it.
+// decodeOne sets the field or element at p from its token and the tokens within it.
 func (s *scratch) decodeOne(p unsafe.Pointer, f *field, tokens []token) bool {
 	t := &tokens[0]
 	if f.kind != inside && f.kind != pointer {
@@ -131,7 +130,7 @@ func (s *scratch) decodeOne(p unsafe.Pointer, f *field, tokens []token) bool {
 	return true
 }
 
-// decodeSlice returns how many tokens the slice takes; 0 for an error.
+// decodeSlice sets the slice at p. It returns the number of tokens it used, or 0 for an error.
 func (s *scratch) decodeSlice(p unsafe.Pointer, f *field, tokens []token) (n int) {
 	count := int(tokens[0].count)
 	data := s.room(f, count)
@@ -147,7 +146,7 @@ func (s *scratch) decodeSlice(p unsafe.Pointer, f *field, tokens []token) (n int
 	return n
 }
 
-// sliceHeader is how a slice lies in memory.
+// sliceHeader is the memory layout of a slice.
 type sliceHeader struct {
 	data     unsafe.Pointer
 	len, cap int

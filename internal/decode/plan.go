@@ -9,9 +9,9 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// plan is how objects are decoded that consist of the same fields, as the objects of a workload do:
-// where in the memory of their shape each value goes, in the order in which it came. To follow it
-// takes no look at the tables of the type. It is not changed once it is kept.
+// plan says how to decode objects with one sequence of fields, such as the objects of a workload:
+// where in the memory of their shape each value goes, in the order of the bytes. Following a plan
+// needs no look at the type's tables. A plan is immutable once it is kept.
 type plan struct {
 	decoder *Decoder
 	shape   *shape
@@ -38,29 +38,28 @@ type step struct {
 	count uint32 // of its elements, or of the entries of a map
 }
 
-// Bounds of what is kept for a type of object, for good.
+// Bounds of what is kept per type of object for the life of the process.
 const (
 	maxPlans      = 1 << planBits
 	planBits      = 6
 	maxPlanTokens = 1 << 10
 )
 
-// placeOf is where the plan is kept of what the fields hash to, and a mark of it.
+// placeOf returns the place of a plan by the hash of its fields, and a mark that tells hashes of
+// one place apart.
 func placeOf(print uint64) (place uint64, mark uint32) {
 	hash := print * 0x9e3779b97f4a7c15
 	return hash >> (64 - planBits), uint32(hash>>25) | 1
 }
 
-// plans are the plans of one type of object, by what its fields hash to. What comes only once is
-// not worth a plan, so a place is taken by what comes twice before anything else takes it. Safe for
-// concurrent use.
+// plans are the plans of one type of object, by the hash of their fields. A plan is made only when
+// the same fields occur twice before other fields take the place. It is safe for concurrent use.
 type plans struct {
 	seen  [maxPlans]atomic.Uint32
 	known [maxPlans]atomic.Pointer[plan]
 }
 
-// find returns the plan for the tokens of s; nil if there is none. worth says that one should be
-// made.
+// find returns the plan for the tokens of s, or nil. worth reports whether a plan should be made.
 func (h *plans) find(s *scratch) (found *plan, worth bool) {
 	place, mark := placeOf(s.print)
 	if p := h.known[place].Load(); p != nil && p.fits(s.tokens) {
@@ -72,7 +71,7 @@ func (h *plans) find(s *scratch) (found *plan, worth bool) {
 	return nil, h.seen[place].Swap(mark) == mark
 }
 
-// keep holds a plan that was made for the tokens of s.
+// keep stores a plan that was made for the tokens of s.
 func (h *plans) keep(s *scratch, p *plan) {
 	p.tokens = slices.Clone(s.tokens)
 	p.sample = s.newSample(p)
@@ -92,7 +91,7 @@ func (p *plan) fits(tokens []token) bool {
 	return true
 }
 
-// follow decodes the tokens of s into the image.
+// follow decodes the tokens of s into the image by a plan.
 func (s *scratch) follow(p *plan) bool {
 	for i := range p.steps {
 		st := &p.steps[i]
@@ -103,7 +102,7 @@ func (s *scratch) follow(p *plan) bool {
 	return true
 }
 
-// take takes one step, with its tokens and those behind them.
+// take follows one step of a plan. tokens start with the step's own.
 func (s *scratch) take(st *step, tokens []token) bool {
 	to, t := unsafe.Add(s.image, st.to), &tokens[0]
 	switch st.kind {
@@ -129,8 +128,8 @@ func (s *scratch) take(st *step, tokens []token) bool {
 	return true
 }
 
-// note adds a step to the plan that is being made, if one is: the field at p was set from a token;
-// if it holds a piece, that is at target.
+// note adds a step to the plan that is being made, if any. The step sets the field at p from a
+// token. If the field holds a piece, the piece is at target.
 func (s *scratch) note(p unsafe.Pointer, f *field, t *token, target unsafe.Pointer, count int) {
 	if s.noting == nil {
 		return
@@ -148,7 +147,7 @@ func (s *scratch) indexOf(t *token) uint32 {
 
 func (s *scratch) offsetOf(p unsafe.Pointer) uint32 { return uint32(uintptr(p) - uintptr(s.image)) }
 
-// setOther sets what only a setter knows, and floating point numbers, which come as their bits.
+// setOther sets a field of kind other by its setter, or a floating point number from its bits.
 func (s *scratch) setOther(p unsafe.Pointer, f *field, t *token) bool {
 	if f.wireType == protowire.BytesType {
 		return f.set(s, p, s.block(t))
@@ -157,8 +156,7 @@ func (s *scratch) setOther(p unsafe.Pointer, f *field, t *token) bool {
 	return true
 }
 
-// decodeByPlan decodes an object that there is a plan for, or makes one on the way if that is worth
-// it.
+// decodeByPlan decodes an object by its plan. If there is none, it makes one when that is worth it.
 func (d *Decoder) decodeByPlan(s *scratch) (image unsafe.Pointer, ok bool) {
 	found, worth := d.plans.find(s)
 	if found != nil {

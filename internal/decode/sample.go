@@ -13,41 +13,39 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// sample is an object that nobody is handed. Another one of the same fields becomes a copy of it,
-// in which what differs is put right: most of what the objects of a workload consist of is the same
-// bytes in all, and so are an object's two versions. Comparing bytes and copying memory is much
-// less work than decoding. A copy has pieces, maps and byte slices of its own; strings are shared.
+// sample is a private object from which objects with the same fields are copied. The values that
+// differ are then set. Most bytes of the objects of one workload are equal, and so are most bytes
+// of two versions of an object; comparing and copying them is much cheaper than decoding. A copy
+// has its own slices, pointers, maps and byte slices. Strings are shared.
 type sample struct {
 	original
 	moves  []move
-	stepOf []int32 // by token: the step that sets what differs in it; negative: none
+	stepOf []int32 // by token: the step that sets its value; negative: none
 	afresh []again // what cannot be copied
 
 	ofCopies bool // a copy can be copied in its turn: no map has to be made of the sample's own tokens
 }
 
-// original is what an object is compared with and becomes a copy of: a sample, or the version
-// before.
+// original is what an object is compared with and copied from: a sample, or the earlier version.
 type original struct {
 	raw   []byte
 	spots []spot // by token
 	image unsafe.Pointer
 }
 
-// move is a pointer into an object, that of a slice or a pointer: in a copy it has to point into
-// the copy.
+// move is the place of a slice or pointer within an object. In a copy it must point into the copy.
 type move struct{ to, piece uint32 }
 
-// again is a step that is taken for each copy. Most of what cannot be copied is boxes, and maps
-// whose values can be assigned; those are cloned.
+// again is a step that is repeated for each copy. Most are for boxes, and for maps whose values can
+// be assigned; those are cloned.
 type again struct {
 	step  int32
-	clone func(to, from unsafe.Pointer) // nil: the step is taken with the original's bytes
+	clone func(to, from unsafe.Pointer) // nil: the step decodes the original's bytes
 }
 
 type textEntry struct{ key, value string }
 
-// spot is where a token is in the sample.
+// spot is the position of a token in the sample's bytes.
 type spot struct {
 	begin, end uint32 // with its tag; of the first entry of a map: to the end of the last
 	content    uint32 // where that begins
@@ -55,7 +53,7 @@ type spot struct {
 	what       what
 }
 
-// what is what a token holds, as far as comparing goes.
+// what says what a token holds, as far as comparing needs it.
 type what uint8
 
 const (
@@ -67,16 +65,17 @@ const (
 	aFixed64
 )
 
-// maxSample is how many bytes an object may have for others to be copied of it.
+// maxSample is the size in bytes of the largest object that becomes a sample.
 const maxSample = 16 << 10
 
-// isSecret reports whether objects of a type are not to be kept: a sample stays for good.
+// isSecret reports whether objects of a type must not be kept. A sample stays for the life of the
+// process.
 func isSecret(t reflect.Type) bool {
 	return t.Name() == "Secret" && t.PkgPath() == "k8s.io/api/core/v1"
 }
 
-// newSample makes a sample of the object in hand, whose plan has its steps and tokens; nil if
-// others cannot be copied of it.
+// newSample returns a sample of the current object, or nil if the object cannot be copied. p must
+// have its steps and tokens.
 func (s *scratch) newSample(p *plan) *sample {
 	if s.odd || len(s.raw) > maxSample || isSecret(p.decoder.goType) {
 		return nil
@@ -109,8 +108,8 @@ func (s *scratch) newSample(p *plan) *sample {
 	return c
 }
 
-// locate finds the spots of tokens, which begin at pos. There is nothing between them that is no
-// token.
+// locate sets the spots of tokens, of which the first begins at pos. The tokens must cover all
+// bytes.
 func (s *scratch) locate(spots []spot, tokens []token, pos uint32) (end uint32) {
 	for i := 0; i < len(tokens); {
 		t, sp := &tokens[i], &spots[i]
@@ -143,8 +142,8 @@ func (s *scratch) locate(spots []spot, tokens []token, pos uint32) (end uint32) 
 	return pos
 }
 
-// cloneOf returns how to copy a map of the usual kinds, or nil for one that has to be made of its
-// bytes. What it returns keeps nothing of p.
+// cloneOf returns a function that copies a map of one of the usual types. It returns nil for a map
+// that must be decoded again. The function keeps nothing of p.
 func cloneOf(t reflect.Type, p unsafe.Pointer) func(to, from unsafe.Pointer) {
 	switch {
 	case t.Elem().Kind() == reflect.String:
@@ -160,8 +159,8 @@ func cloneOf(t reflect.Type, p unsafe.Pointer) func(to, from unsafe.Pointer) {
 	return nil
 }
 
-// cloneTexts copies a map as the runtime does, which takes no hashing for a small one. The names of
-// its types do not matter: see setTextMap.
+// cloneTexts copies a map of strings as the runtime does, which hashes nothing for a small map.
+// Named types do not matter; see setTextMap.
 func cloneTexts(to, from unsafe.Pointer) {
 	*(*map[string]string)(to) = maps.Clone(*(*map[string]string)(from))
 }
@@ -170,8 +169,8 @@ func cloneQuantities(to, from unsafe.Pointer) {
 	*(*map[string]resource.Quantity)(to) = maps.Clone(*(*map[string]resource.Quantity)(from))
 }
 
-// canCopy reports whether an assignment copies a value whole, so that the copies have nothing in
-// common that can be changed.
+// canCopy reports whether assignment copies a value fully, so that copies share nothing that can be
+// modified.
 func canCopy(t reflect.Type, p unsafe.Pointer) bool {
 	switch t {
 	case reflect.TypeFor[resource.Quantity]():

@@ -10,25 +10,26 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// maxDepth is how deep messages are followed into each other. The deepest of Kubernetes' own, the
-// schemas of custom resources apart, are some 12 deep.
+// maxDepth is how deep messages may be nested. The deepest API types, apart from the schemas of
+// custom resources, are about 12 deep.
 const maxDepth = 64
 
-// maxSize is how many bytes are decoded here. Kubernetes' objects are at most a few MiB.
+// maxSize is the size in bytes of the largest object that is decoded here. Kubernetes' objects have
+// at most a few MiB.
 const maxSize = 64 << 20
 
-// maxFields is how many fields a type may have, with those of what is inside it: a key of a shape
-// has 16 bits for each.
+// maxFields bounds the fields of a type, including those of the types in it. The key of a shape has
+// 16 bits for each.
 const maxFields = 1 << 16
 
-// scratch is what one call needs. It goes from call to call while there are any, and then to the
-// garbage collector.
+// scratch is the working memory of one call. It is pooled for later calls; the garbage collector
+// may free it between calls.
 //
-// It holds what has come again and again, found by its bytes: strings, quantities, and for
-// DecodeShared managed fields, which are half of many objects and the same in all of a workload.
-// What comes for the first time only leaves a mark; it is held when it comes again before anything
-// else takes its place. So what is unique, such as uids and addresses, does not drive out what is
-// not. Its bounds are its places, and the size of what they take.
+// It also caches values by their bytes: strings, quantities, and for DecodeShared managed fields,
+// which are half of many objects and equal in all objects of a workload. A value that occurs once
+// only leaves a mark. It is cached when it occurs again before another value takes its place. So
+// unique values, such as uids and addresses, do not displace frequent ones. The caches are bounded
+// by their number of places and by the size of a value.
 type scratch struct {
 	raw    []byte   // the object in hand
 	fields []*field // of its decoder
@@ -42,14 +43,14 @@ type scratch struct {
 	taken  int  // pieces
 	odd    bool // it has a field that is not known, or a tag that is longer than need be
 
-	knowns      [knowns]known // the last first; they may be other decoders'
+	knowns      [knowns]known // most recent first; may be those of other decoders
 	differences []difference  // of the object in hand; as many as the sample has tokens at most
 	one         [1]token      // of a difference
 	locating    bool          // spots is to be filled
-	spots       []spot        // of the object in hand, by token of its plan
+	spots       []spot        // of the current object, by token of its plan
 
-	prepare func(any) // makes the object what it is before it is decoded; nil: zero
-	sharing bool      // nobody will write to the object
+	prepare func(any) // initializes the object before it is decoded; nil: zero
+	sharing bool      // nobody will modify the object
 	making  int       // where the field begins that is being made to be shared
 	found   []value   // for the object in hand
 
@@ -76,13 +77,13 @@ const (
 
 var scratches = sync.Pool{New: func() any { return new(scratch) }}
 
-// release gives the scratch back. It is not used after that.
+// release returns the scratch to the pool. The caller must not use it afterwards.
 func (s *scratch) release() {
 	s.reset()
 	scratches.Put(s)
 }
 
-// reset lets go of the object.
+// reset drops all references to the current object.
 func (s *scratch) reset() {
 	s.raw, s.fields, s.prepare, s.noting = nil, nil, nil, nil
 	if cap(s.tokens) > maxTokens {
@@ -93,7 +94,7 @@ func (s *scratch) reset() {
 	s.found = s.found[:0]
 }
 
-// text is string(b).
+// text returns string(b), from the cache if it is there.
 func (s *scratch) text(b []byte) string {
 	if len(b)-1 >= longestText { // or empty
 		return string(b)
@@ -112,7 +113,7 @@ func (s *scratch) text(b []byte) string {
 	return made
 }
 
-// managedFields makes managed fields of their bytes.
+// managedFields returns managed fields with the bytes b.
 func (s *scratch) managedFields(b []byte) (f metav1.FieldsV1) {
 	if !s.sharing || len(b) > longestManaged {
 		f.SetRawBytes(b)
@@ -132,8 +133,8 @@ func (s *scratch) managedFields(b []byte) (f metav1.FieldsV1) {
 	return f
 }
 
-// hashOf looks at the length, the two ends and the middle. That is quick, and as good as need be:
-// what falls on one place is not shared, and that is all.
+// hashOf returns a hash of the length, the two ends and the middle of b. It is fast. A collision
+// only means that a value is not shared.
 func hashOf(b []byte) uint64 {
 	n := len(b)
 	h := uint64(n)

@@ -10,13 +10,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// setBytes leaves nothing nil: neither does Unmarshal.
+// setBytes sets a byte slice. An empty one is not nil, as with Unmarshal.
 func setBytes(_ *scratch, p unsafe.Pointer, b []byte) bool {
 	*(*[]byte)(p) = append(make([]byte, 0, len(b)), b...)
 	return true
 }
 
-// unmarshalSetter leaves a type that has an encoding of its own to that. A slice that is there is
+// unmarshalSetter returns a setter that calls the type's own Unmarshal. A slice that is present is
 // not nil.
 func unmarshalSetter(t reflect.Type) setter {
 	return func(s *scratch, p unsafe.Pointer, b []byte) bool {
@@ -29,7 +29,7 @@ func unmarshalSetter(t reflect.Type) setter {
 	}
 }
 
-// setTime knows what metav1.Time does: seconds, in the local zone.
+// setTime sets a metav1.Time, which has whole seconds, in the local zone.
 func setTime(_ *scratch, p unsafe.Pointer, b []byte) bool {
 	seconds := uint64(0)
 	if len(b) == 0 {
@@ -54,7 +54,7 @@ func setTime(_ *scratch, p unsafe.Pointer, b []byte) bool {
 	return true
 }
 
-// only is the bytes of a message that holds nothing but field 1, once.
+// only returns the content of a message that holds nothing but field 1, once.
 func only(raw []byte) ([]byte, bool) {
 	const tag = 1<<3 | byte(protowire.BytesType)
 	if len(raw) == 0 || raw[0] != tag {
@@ -85,8 +85,8 @@ func setQuantity(s *scratch, p unsafe.Pointer, b []byte) bool {
 	return true
 }
 
-// hasPointer reports whether a quantity is one of the rare ones that do not fit a number: its
-// copies would share a big.Int.
+// hasPointer reports whether a quantity does not fit a number. Copies of such a quantity would
+// share a big.Int.
 func hasPointer(q *resource.Quantity) bool {
 	return !reflect.ValueOf(q).Elem().FieldByName("d").Field(0).IsNil()
 }

@@ -8,10 +8,10 @@ import (
 	"unsafe"
 )
 
-// shape is what the slices and pointers of an object take. Objects of one workload have the same
-// one, and most of the time that decoding takes is the allocator's: so what an object consists of,
-// but for its strings, maps and boxes, is allocated at once, as one struct that has all the pieces
-// for fields.
+// shape is the sequence of slices and pointers of an object. Objects of one workload have the same
+// shape. Since allocation takes most of the time of decoding, an object with a known shape is
+// allocated at once, as one struct with a field for each piece. Strings, maps and boxes are
+// allocated apart.
 type shape struct {
 	goType  reflect.Type
 	offsets []uintptr // of the pieces, in the order in which they are decoded
@@ -24,7 +24,8 @@ const (
 	maxShapeSize = 16 << 10 // bytes; larger ones gain little
 )
 
-// shapes are the shapes of one type of object. Safe for concurrent use; reading takes no lock.
+// shapes are the shapes of one type of object. It is safe for concurrent use. Reading takes no
+// lock.
 type shapes struct {
 	known atomic.Pointer[map[string]*shape] // replaced at each change
 
@@ -32,7 +33,7 @@ type shapes struct {
 	seen map[string]struct{} // once: what comes only once is not worth a shape
 }
 
-// find returns the shape of what was cut up, if there is one.
+// find returns the shape of the tokens of s, or nil.
 func (h *shapes) find(root reflect.Type, s *scratch) *shape {
 	for _, at := range s.pieces {
 		t := &s.tokens[at]
@@ -49,7 +50,7 @@ func (h *shapes) find(root reflect.Type, s *scratch) *shape {
 	return h.learn(root, s)
 }
 
-// learn makes a shape of what comes for the second time.
+// learn makes a shape for the tokens of s when it sees it for the second time.
 func (h *shapes) learn(root reflect.Type, s *scratch) *shape {
 	if len(s.pieces) > maxPieces {
 		return nil
@@ -77,7 +78,7 @@ func (h *shapes) learn(root reflect.Type, s *scratch) *shape {
 	return known[key]
 }
 
-// newShape returns nil for a shape that is not worth it.
+// newShape returns the shape of the tokens of s, or nil if it is not worth having one.
 func newShape(root reflect.Type, s *scratch) *shape {
 	fields := []reflect.StructField{{Name: "Root", Type: root}}
 	for i, at := range s.pieces {

@@ -9,9 +9,9 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// share is the place of a slice, map or pointer that values have in common, with all that is in it.
-// Like a string, something is held when it comes for the second time; and then until something else
-// comes twice with nobody wanting it in between.
+// share is the place of one slice, map or pointer that values share, with everything in it. A value
+// is held when it occurs for the second time. It stays until another value occurs twice while
+// nobody uses it.
 type share struct {
 	mark  uint32 // of what came last and is not held
 	field *field
@@ -19,16 +19,16 @@ type share struct {
 	value value
 }
 
-// shares are places, with at most longestShared bytes each and what is made of them. Everything has
-// two, so that it need not go without because another is wanted all the time.
+// shares are the places. A held value has at most longestShared bytes, plus what is decoded from
+// them. Each value has two possible places, so that one frequent value does not keep another out.
 type shares [1024]share
 
-// places are those of a hash.
+// places returns the two places for a hash.
 func (h *shares) places(hash uint64) [2]*share {
 	return [2]*share{&h[hash%uint64(len(h))], &h[hash>>16%uint64(len(h))]}
 }
 
-// What is shorter is made as quickly, and what is longer is rarely the same.
+// Sizes of shared values. Shorter ones are decoded as fast, and longer ones rarely repeat.
 const (
 	shortestShared = 24      // bytes
 	longestShared  = 1 << 10 // bytes
@@ -64,9 +64,9 @@ func (f *field) isShareable() bool {
 
 var shareSeed = maphash.MakeSeed()
 
-// find looks for the value of a field of m, whose bytes begin with a tag at begin and the first
-// length at pos. It returns where the field ends if there is one, which has become a token; and 0
-// if it is to be decoded as usual.
+// find looks for a shared value of a field of m, whose bytes begin with a tag at begin and the
+// first length at pos. If there is one, find adds a token for it and returns the end of the field.
+// It returns 0 if the field must be decoded.
 func (s *scratch) find(m *message, f *field, begin, pos, end, depth int) (next int, ok bool) {
 	next = s.fieldEnd(f, begin, pos, end)
 	if next < 0 {
@@ -99,15 +99,15 @@ func (s *scratch) find(m *message, f *field, begin, pos, end, depth int) (next i
 	return 0, true
 }
 
-// foundAs makes a token of a field that was found, and returns its end.
+// foundAs adds a token for a field that was found, and returns its end.
 func (s *scratch) foundAs(f *field, v value, end int) int {
 	s.tokens = append(s.tokens, token{value: uint64(len(s.found)), field: f.index, span: 1, count: found})
 	s.found = append(s.found, v)
 	return end
 }
 
-// fieldEnd returns where the values end that begin at begin, one behind the other; negative for an
-// error.
+// fieldEnd returns the end of the consecutive values of a field that begin at begin, or a negative
+// number for an error.
 func (s *scratch) fieldEnd(f *field, begin, pos, end int) int {
 	raw, tag := s.raw[:end], s.raw[begin:pos]
 	for {
@@ -119,7 +119,7 @@ func (s *scratch) fieldEnd(f *field, begin, pos, end int) int {
 	}
 }
 
-// makeShared decodes a field into memory of its own.
+// makeShared decodes a field into memory of its own, apart from the object's.
 func (s *scratch) makeShared(m *message, f *field, begin, end, depth int) (v value, ok bool) {
 	tokens, pieces, making := len(s.tokens), len(s.pieces), s.making
 	s.making = begin

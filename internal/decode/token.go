@@ -7,8 +7,8 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// token is one field as it came. Behind it come the tokens of what is inside it. It has no
-// pointers: there are many, and the garbage collector need not look at them.
+// token is one field of the input. The tokens of what is inside it follow it. It has no pointers,
+// so that the garbage collector need not scan the tokens.
 type token struct {
 	value uint64 // a number; of a block, where it begins, and above 32 bits where it ends
 	field uint32 // its index
@@ -19,14 +19,14 @@ type token struct {
 // found marks the one token of a whole field that need not be decoded.
 const found = -1
 
-// block is the bytes of a token.
+// block returns the bytes of a token.
 func (s *scratch) block(t *token) []byte {
 	begin, end := uint32(t.value), uint32(t.value>>32)
 	return s.raw[begin:end:end]
 }
 
-// tokenize cuts s.raw[pos:end], a message, up, so that all is known of it before anything is
-// allocated. It reports false for what is left to Unmarshal.
+// tokenize cuts the message s.raw[pos:end] into tokens, so that all sizes are known before anything
+// is allocated. It returns false for a message that must be left to Unmarshal.
 func (m *message) tokenize(s *scratch, pos, end, depth int) bool {
 	if depth == 0 {
 		return false
@@ -94,7 +94,8 @@ func (m *message) tokenize(s *scratch, pos, end, depth int) bool {
 	return true
 }
 
-// cut reads a value, as a token holds it, and returns where it ends; negative for an error.
+// cut reads a value and returns it as a token holds it, and where it ends. The end is negative for
+// an error.
 func cut(raw []byte, pos int, t protowire.Type) (x uint64, end int) {
 	if t == protowire.BytesType && pos < len(raw) && int(raw[pos]) < min(0x80, len(raw)-pos) { // most of all that come
 		begin := uint64(pos + 1)
@@ -122,7 +123,7 @@ func cut(raw []byte, pos int, t protowire.Type) (x uint64, end int) {
 	return binary.LittleEndian.Uint64(raw[pos:]), pos + 8
 }
 
-// skip returns where a value ends that begins at pos; negative for an error.
+// skip returns the end of the value that begins at pos, or a negative number for an error.
 func skip(raw []byte, pos int, t protowire.Type) (end int) {
 	switch t {
 	case protowire.BytesType, protowire.VarintType, protowire.Fixed64Type:
@@ -136,7 +137,7 @@ func skip(raw []byte, pos int, t protowire.Type) (end int) {
 	return -1
 }
 
-// varint reads a number at pos, and returns how many bytes it takes; 0 for an error.
+// varint reads the number at pos. n is the number of bytes that it takes, or 0 for an error.
 func varint(raw []byte, pos int) (x uint64, n int) {
 	if pos < len(raw) && raw[pos] < 0x80 {
 		return uint64(raw[pos]), 1
@@ -152,7 +153,7 @@ func longVarint(raw []byte) (x uint64, n int) {
 	return x, max(n, 0)
 }
 
-// block cuts a length and as many bytes off; n is negative for an error.
+// block reads a length and that many bytes. n is negative for an error.
 func block(raw []byte) (b []byte, n int) {
 	x, end := cut(raw, 0, protowire.BytesType)
 	if end < 0 {
