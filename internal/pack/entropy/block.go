@@ -1,34 +1,34 @@
 package entropy
 
-// A role is what a byte of an S2 block is. The format:
+// A role is the meaning of a byte in an S2 block. The format is described in
 // https://github.com/google/snappy/blob/main/format_description.txt, and S2's repeats in the
 // documentation of github.com/klauspost/compress/s2.
 type role uint8
 
 const (
-	text      role = iota // a literal,
-	hexText               // and one of a long run that is hexadecimal: a UID, a digest
-	tag                   // first of all, or behind a copy,
-	tagBehind             // and behind literals
-	high                  // the second byte of an offset that has two,
-	near                  // and the first, where the second is small,
-	far                   // and where it is not
-	operand               // any other byte behind a tag
+	text      role = iota // a literal
+	hexText               // a literal of a long hexadecimal run, such as a UID or a digest
+	tag                   // the first tag, or one after a copy
+	tagBehind             // a tag after literals
+	high                  // the second byte of an offset of two
+	near                  // the first byte, if the second is below farFrom
+	far                   // the first byte otherwise
+	operand               // any other byte after a tag
 	roles
 )
 
 const (
-	longRun = 24   // literals in a row from which on a bit says whether they are hexadecimal
+	longRun = 24   // shortest run of literals that has a bit for whether it is hexadecimal
 	farFrom = 0x10 // the second byte of offsets that lead into a dictionary rather than back in the block
 )
 
-// context is what one operation of a block tells of the next.
+// context is the state that one operation of a block leaves for the next.
 type context struct {
 	tag  role       // the role of the next tag
-	lows [256]uint8 // the first byte of the last offset that had this second one
+	lows [256]uint8 // by second byte: the first byte of the last such offset
 }
 
-// then notes the operation that is through.
+// then updates the context after the operation with tag t.
 func (c *context) then(t byte) {
 	c.tag = tag
 	if t&3 == tagLiteral {
@@ -36,15 +36,16 @@ func (c *context) then(t byte) {
 	}
 }
 
-// offset is what is coded of an offset's first byte, when its second is this.
+// offset returns the coded form of an offset's first byte: its difference from the last first byte
+// with the same second byte.
 func (c *context) offset(first, second byte) (change byte) {
 	change = first - c.lows[second]
 	c.lows[second] = first
 	return change
 }
 
-// low is the role of the first byte of an offset, whose second byte is this. Most offsets into a
-// dictionary are near the one before: what is coded is how far.
+// low returns the role of an offset's first byte by its second byte. Most offsets into a dictionary
+// are near the one before.
 func low(second byte) role {
 	if second >= farFrom {
 		return far
@@ -52,7 +53,7 @@ func low(second byte) role {
 	return near
 }
 
-// literal is the role of literals in a row.
+// literal returns the role of a run of literals.
 func literal(run []byte) role {
 	if len(run) >= longRun && isHex(run) {
 		return hexText
@@ -60,7 +61,7 @@ func literal(run []byte) role {
 	return text
 }
 
-// isHex judges a long run of literals by its middle.
+// isHex reports whether a long run of literals looks hexadecimal, by its middle.
 func isHex(run []byte) bool {
 	for _, b := range run[len(run)/2-4:][:8] {
 		if (b < '0' || b > '9') && (b < 'a' || b > 'f') && b != '-' {
@@ -78,7 +79,7 @@ const (
 	tagCopy4
 )
 
-// operands is how many bytes belong to a tag, as far as the tag tells.
+// operands returns how many bytes belong to a tag, as far as the tag alone tells.
 func operands(t byte) int { return int(operandsOf[t]) }
 
 var operandsOf = func() (of [256]uint8) {
@@ -97,8 +98,8 @@ var operandsOf = func() (of [256]uint8) {
 	return of
 }()
 
-// more is how many bytes come behind the one operand of a short copy: with an offset of 0 it is a
-// repeat, whose length may have up to three.
+// more returns how many bytes follow the one operand of a short copy. With offset 0 it is a repeat,
+// whose length may take up to three more bytes.
 func more(t, operand byte) int {
 	if t&0xe3 == tagCopy1 && operand == 0 {
 		return max(0, int(t>>2&7)-4)
@@ -106,11 +107,11 @@ func more(t, operand byte) int {
 	return 0
 }
 
-// longRepeats is how long a repeat is at least that has one, two or three bytes to say so.
+// longRepeats are the shortest lengths of repeats whose length takes one, two or three bytes.
 var longRepeats = [...]int{4 + 4, 1<<8 + 4, 1<<16 + 4}
 
-// cut cuts the first operation off a block's: its tag, its operands, and the literals that follow.
-// It reports false for what is no block.
+// cut splits the first operation off ops: its tag, its operands, and the literals that follow. ok
+// is false if ops is not from an S2 block.
 func cut(ops []byte) (t byte, operand, literals, rest []byte, ok bool) {
 	t = ops[0]
 	n := operands(t)

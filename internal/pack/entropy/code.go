@@ -6,17 +6,18 @@ import (
 	"slices"
 )
 
-// maxBits is the length of the longest code.
+// maxBits is the length of the longest code, in bits.
 const maxBits = 11
 
-// lengths are the lengths of a Huffman code, in bits. Every byte has one.
+// lengths are the lengths in bits of the codes of a Huffman code. Every byte has a code.
 type lengths [256]uint8
 
-// seen is how much likelier than one that never came a byte is that came once. There are few blocks
-// to count, and many bytes.
+// seen is how much more likely a byte that occurred once is than one that never occurred. Few
+// blocks are counted, and there are many byte values.
 const seen = 8
 
-// codeFor makes the code for bytes that come so often. None has no code at all: any may come.
+// codeFor returns the code lengths for bytes with these counts. Every byte gets a code, because any
+// may occur.
 func codeFor(counts *[256]int) (l lengths) {
 	nodes := make([]node, 256, 256*maxBits)
 	single := make([]int, 256)
@@ -42,13 +43,13 @@ func codeFor(counts *[256]int) (l lengths) {
 	return l
 }
 
-// node is a byte, if it is one of the first 256, or a pair of nodes.
+// node is a byte, if it is one of the first 256 nodes, or a pair of nodes.
 type node struct {
 	weight int
 	pair   []int
 }
 
-// count counts the bytes in these nodes.
+// count adds one to the length of each byte in the nodes of in.
 func (l *lengths) count(nodes []node, in []int) {
 	for _, n := range in {
 		if n < len(l) {
@@ -58,10 +59,10 @@ func (l *lengths) count(nodes []node, in []int) {
 	}
 }
 
-// code is the bits of one byte, the first of them lowest, and above 16 bits how many they are.
+// code holds the bits of a code, the first one lowest, and from bit 16 on their number.
 type code uint32
 
-// codes are the canonical codes of these lengths: those of one length are in order.
+// codes returns the canonical codes of these lengths. Codes of one length are ordered by byte.
 func (l *lengths) codes() (out [256]code) {
 	next := uint16(0)
 	for n := uint8(1); n <= maxBits; n++ {
@@ -76,8 +77,8 @@ func (l *lengths) codes() (out [256]code) {
 	return out
 }
 
-// symbols is a table by the next maxBits bits: the byte they begin with, and above it how many bits
-// it takes.
+// symbols is a decoding table by the next maxBits bits. An entry holds the byte that they begin
+// with, and above it the length of its code.
 type symbols [1 << maxBits]uint16
 
 func (l *lengths) symbols(out *symbols) {
@@ -88,12 +89,12 @@ func (l *lengths) symbols(out *symbols) {
 	}
 }
 
-// pairs is a table by the next maxBits bits: the two bytes they begin with, or the one if there is
-// no room for two. From the lowest bits on: the first, the second, how many bits they take, how
-// many they are.
+// pairs is a decoding table by the next maxBits bits, for two bytes at once, or one if they hold no
+// second. From the lowest bits on, an entry holds the first byte, the second byte, the number of
+// bits, and the number of bytes.
 type pairs [1 << maxBits]uint32
 
-// pairs makes the table of what symbols has one by one.
+// pairs sets out to the table for two bytes at once.
 func (s *symbols) pairs(out *pairs) {
 	for at, x := range s {
 		one, taken := uint32(x&0xff), uint32(x>>8)

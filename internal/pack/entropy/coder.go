@@ -6,15 +6,16 @@ import (
 	"slices"
 )
 
-// ErrCorrupt is returned for what Append did not make.
+// ErrCorrupt is returned for bytes that Append did not make.
 var ErrCorrupt = errors.New("entropy: corrupt")
 
-// Model is the lengths of the codes: 2 KiB. It is not changed once it is made.
+// Model holds the lengths of all codes, 2 KiB. It is immutable once made.
 type Model struct {
 	lengths [roles]lengths
 }
 
-// Train makes a model for blocks that are like these. What is no S2 block counts for little.
+// Train returns a model for blocks like the given ones. Parts that are not S2 blocks count for
+// little.
 func Train(blocks ...[]byte) *Model {
 	var counts [roles][256]int
 	for _, block := range blocks {
@@ -50,8 +51,8 @@ func Train(blocks ...[]byte) *Model {
 	return m
 }
 
-// Coder codes by a model S2 blocks that were made with a dictionary. Its tables take 48 KiB. It is
-// used by one goroutine at a time.
+// Coder codes and decodes S2 blocks that were made with a dictionary. Its tables take 48 KiB. It
+// must be used by one goroutine at a time.
 type Coder struct {
 	dict    []byte
 	codes   [roles][256]code
@@ -60,8 +61,8 @@ type Coder struct {
 	scratch []byte
 }
 
-// NewCoder makes the tables of a model. The dictionary, which may be empty, is that of the blocks:
-// its first repeat is its beginning.
+// NewCoder returns a Coder with the tables of a model. dict is the dictionary of the blocks and may
+// be empty. A repeat at the start of a block refers to the dictionary's beginning.
 func NewCoder(m *Model, dict []byte) *Coder {
 	c := &Coder{dict: dict}
 	for r := range m.lengths {
@@ -72,9 +73,10 @@ func NewCoder(m *Model, dict []byte) *Coder {
 	return c
 }
 
-// Append appends the coded form of a whole S2 block to dst: the operations, and from the end
-// backwards the literals, so that a processor can decode both at once. It does not say how long it,
-// or what it decodes to, is. It reports false for what is no block.
+// Append appends the coded form of a whole S2 block to dst. The operations stand from the start,
+// and the literals from the end backwards, so that a processor can decode both in parallel. The
+// coded form holds neither its own length nor the decoded size. ok is false if block is not an S2
+// block.
 func (c *Coder) Append(dst, block []byte) ([]byte, bool) {
 	_, n := binary.Uvarint(block)
 	if n <= 0 {
@@ -112,21 +114,21 @@ func (c *Coder) Append(dst, block []byte) ([]byte, bool) {
 	return append(w.end(), c.scratch...), true
 }
 
-// writer collects bits, the first lowest.
+// writer collects bits, the first one lowest.
 type writer struct {
-	dst  []byte // as long as it may get
+	dst  []byte // allocated at the greatest possible length
 	at   int
 	bits uint64
 	n    uint // of bits; below 8 after a flush
 }
 
-// newWriter makes a writer behind dst, for so many codes.
+// newWriter returns a writer that appends to dst, with room for this number of codes.
 func newWriter(dst []byte, codes int) writer {
 	room := codes*(maxBits+1)/8 + 16 // a bit more: some have one before them
 	return writer{dst: slices.Grow(dst, room)[:len(dst)+room], at: len(dst)}
 }
 
-// put adds a code. No more than five between two flushes.
+// put adds a code. At most five codes may be put between two flushes.
 func (w *writer) put(c code) {
 	w.bits |= uint64(c&0xffff) << (w.n & 63)
 	w.n += uint(c >> 16)
@@ -139,7 +141,7 @@ func (w *writer) flush() {
 	w.n &= 7
 }
 
-// run is put for many bytes of one role.
+// run puts the codes of many bytes of one role.
 func (w *writer) run(codes *[256]code, bytes []byte) {
 	bits, n, at := w.bits, w.n, w.at // in registers
 	for len(bytes) > 0 {
@@ -157,7 +159,7 @@ func (w *writer) run(codes *[256]code, bytes []byte) {
 	w.bits, w.n, w.at = bits, n, at
 }
 
-// end returns everything.
+// end returns dst with everything written.
 func (w *writer) end() []byte {
 	if w.n > 0 {
 		w.dst[w.at] = byte(w.bits)

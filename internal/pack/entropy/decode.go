@@ -5,7 +5,8 @@ import (
 	"slices"
 )
 
-// Decode appends to dst what the S2 block that coded was made of decodes to: size bytes.
+// Decode appends the decoded contents of a block to dst. coded is what Append made of the S2 block,
+// and size is the number of bytes that the block decodes to. The error is ErrCorrupt.
 func (c *Coder) Decode(dst, coded []byte, size int) ([]byte, error) {
 	begin := len(dst)
 	dst = slices.Grow(dst, size)
@@ -22,8 +23,8 @@ func (c *Coder) Decode(dst, coded []byte, size int) ([]byte, error) {
 	return dst[:begin+size], nil
 }
 
-// pad is how many zeros there are before and behind what is decoded: as many bytes as may be read
-// beyond it.
+// pad is the number of zeros before and after the coded bytes. At most that many bytes are read
+// beyond them.
 const pad = 16
 
 func (c *Coder) padded(coded []byte) []byte {
@@ -43,16 +44,16 @@ type decoder struct {
 	lows     [256]uint8 // as context has it
 }
 
-// stream is bits that are read from one place on, the first lowest. Its methods return what it is
-// then: so it stays in registers.
+// stream reads bits from one position on, the first one lowest. Its methods return the new stream
+// instead of changing it, so that it stays in registers.
 type stream struct {
 	bits uint64
 	n    int // of bits that are valid; there may be more, which come again
 	at   int // where the next bytes are
 }
 
-// fill makes sure that there are 56 bits, enough for five codes and one bit. Behind the end come
-// zeros, and then false.
+// fill makes sure that there are 56 bits, enough for five codes and one bit. After the end it adds
+// zeros, and then returns false.
 func (s stream) fill(in []byte) (stream, bool) {
 	if s.at > len(in)-8 {
 		return s, false
@@ -63,7 +64,7 @@ func (s stream) fill(in []byte) (stream, bool) {
 	return s, true
 }
 
-// fillBack is fill for what is read backwards: at is where the bytes end.
+// fillBack is fill for bytes that are read backwards. s.at is where the unread bytes end.
 func (s stream) fillBack(in []byte) (stream, bool) {
 	if s.at < 8 {
 		return s, false
@@ -74,13 +75,13 @@ func (s stream) fillBack(in []byte) (stream, bool) {
 	return s, true
 }
 
-// first decodes one byte.
+// first decodes one byte and returns it with the rest of the stream.
 func (t *symbols) first(s stream) (byte, stream) {
 	x := t[s.bits%(1<<maxBits)]
 	return byte(x), stream{s.bits >> (x >> 8 & 63), s.n - int(x>>8), s.at}
 }
 
-// run decodes all operations. It reports false for what Append did not make.
+// run decodes all operations. ok is false for bytes that Append did not make.
 func (d *decoder) run(s stream) (_ stream, ok bool) {
 	tags := &d.symbols[tag]
 	for d.at < len(d.out) {
@@ -120,7 +121,7 @@ func (d *decoder) run(s stream) (_ stream, ok bool) {
 	return s, true
 }
 
-// number decodes a little-endian number of n bytes, no more than four.
+// number decodes a little-endian number of n bytes, at most four.
 func (d *decoder) number(s stream, n int) (number int, _ stream) {
 	for i := range n {
 		var b byte
@@ -130,7 +131,7 @@ func (d *decoder) number(s stream, n int) (number int, _ stream) {
 	return number, s
 }
 
-// short decodes a short copy, or a repeat: its offset and length.
+// short decodes the offset and the length of a short copy or a repeat.
 func (d *decoder) short(t byte, s stream) (length int, _ stream) {
 	b, s := d.symbols[operand].first(s)
 	if n := more(t, b); n > 0 {
@@ -184,8 +185,8 @@ func (d *decoder) literal(length int) bool {
 	return true
 }
 
-// hex decodes hexadecimal text, two bytes at a time, and returns what is left for table to decode:
-// less than ten.
+// hex decodes hexadecimal text, two bytes at a time. It returns the rest of to, fewer than ten
+// bytes, which are left for table.
 func (d *decoder) hex(to []byte, s stream) (_ []byte, _ stream, ok bool) {
 	for len(to) >= 10 {
 		a, n := (*[10]byte)(to), 0
@@ -203,7 +204,7 @@ func (d *decoder) hex(to []byte, s stream) (_ []byte, _ stream, ok bool) {
 	return to, s, true
 }
 
-// copy copies from the dictionary, or from what is there already.
+// copy copies length bytes from the dictionary or from the output.
 func (d *decoder) copy(length int) bool {
 	from := d.at - d.offset
 	if d.offset <= 0 || length > len(d.out)-d.at {

@@ -1,10 +1,12 @@
-// Package entropy makes S2 blocks smaller, and decodes them. S2 has no entropy coder: its output is
-// bytes, of which those of one role, such as tags behind literals, are much like one another. Each
-// role has a Huffman code of its own, made once of a few blocks that are like those to come, and so
-// a block carries no table: for blocks of some hundred bytes that would be more than it saves. An
-// offset into a dictionary is mostly near the one before, and so it is the difference that is
-// coded. What is decoded comes out in one pass: there is no block in between.
+// Package entropy makes S2 blocks smaller, and decodes them.
 //
-// On what S2 with a dictionary leaves of a pod, 750 bytes, it saves 38 %, and a general Huffman
-// coder with one table 21 %.
+// S2 has no entropy coder. Its output is bytes, and bytes of the same role, such as tags after
+// literals, have similar distributions. So each role has a Huffman code of its own. The codes are
+// made once, from a few blocks like those to come, so a block carries no code table: in a block of
+// some hundred bytes the table would cost more than it saves. An offset into a dictionary is mostly
+// near the offset before it, so the difference is coded. Decoding makes one pass, without the S2
+// block in between.
+//
+// An S2 block that was made of a pod with a dictionary has 750 bytes. This package saves 38 % of
+// it. A general Huffman coder with one table saves 21 %.
 package entropy
