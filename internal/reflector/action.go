@@ -11,8 +11,8 @@ import (
 	"github.com/weirproject/weir/internal/source"
 )
 
-// action is one thing to do. Of the actions of a step at most one, the last, is a request or a
-// wait; without one, the stream under way is read on.
+// action is one thing that a step tells the driver to do. At most one action of a step is a request
+// or a wait, and it is the last. Without one, the driver reads on in the open stream.
 type action interface{ String() string }
 
 type (

@@ -3,14 +3,15 @@ package reflector
 import "time"
 
 const (
-	// maxRetryAfter bounds how long a server, or what pretends to be one, can put us off.
+	// maxRetryAfter bounds how long a Retry-After can put the reflector off.
 	maxRetryAfter = 2 * time.Minute
-	// aheadRetry is the wait after ErrAhead when the server gives none: what kube-apiserver asks
-	// for.
+	// aheadRetry is the wait after ErrAhead when the server names none. kube-apiserver asks for
+	// this long.
 	aheadRetry = time.Second
 )
 
-// delay is how long to wait before the next try.
+// delay returns how long to wait before the next try. attempt counts from 1, and jitter is random
+// in [0, 1).
 //
 //	kind                                          wait
 //	ErrUnauthorized, ErrForbidden, ErrUnknown…    Backoff, no more than Denied: somebody may put it right at any moment
@@ -32,7 +33,7 @@ func (b Backoff) delay(kind error, attempt int, retryAfter time.Duration, jitter
 	return max(d, retryAfter+time.Duration(float64(retryAfter)*0.1*jitter))
 }
 
-// base is Min doubled for each attempt after the first, up to limit.
+// base returns Min, doubled for each attempt after the first, up to limit.
 func (b Backoff) base(attempt int, limit time.Duration) time.Duration {
 	d := b.Min
 	for ; attempt > 1 && d < limit; attempt-- {

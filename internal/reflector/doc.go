@@ -1,10 +1,10 @@
-// Package reflector keeps a store equal to what a server has: it lists, watches, resumes where a
-// watch ended, and lists again when it cannot.
+// Package reflector keeps a store equal to what a server has. A [Reflector] lists, watches, resumes
+// where a watch ended, and lists again when it cannot resume.
 //
-// What to do next is decided by a pure function (step.go): what happened, and what is known, give
-// what to ask for and what to do with the store. testdata has a story for each thing that happens
-// to informers, with all that is decided in it. [Reflector.Run] is the driver: it makes the
-// requests of a source.Source and puts what comes into a store.Writer.
+// A pure function decides what to do next (step.go). It takes what is known and what has happened.
+// It returns what is known then, what to ask for, and what to do with the store. [Reflector.Run]
+// drives it: Run makes the requests of a source.Source and writes the results to a store.Writer.
+// testdata has a story for each thing that happens to informers, with every decision in it.
 //
 // # Which request is made when
 //
@@ -48,77 +48,89 @@
 // A probe is a LIST with limit=1 of which only the resourceVersion is wanted ([source.Source]'s
 // NewestVersion).
 //
+// A list without a limit costs little on a server that streams its encoding, and needs no second
+// round trip. An older server holds the whole answer in memory at once, so it is asked for pages.
+// Initial events cost the server more than a list does. They are for servers whose operators turned
+// them on for a reason.
+//
+// A 410 in the middle of pages comes with a token for the rest of the objects as they are now. The
+// reflector does not use it: the first part would be at one revision and the rest at another. No
+// watch could begin at the first revision, since it is gone. One list without pages cannot expire
+// on the way. Its objects that are already held are skipped by their resourceVersion.
+//
 // # Whatever keeps failing becomes a LIST
 //
-// A request that failed is made again a bounded number of times in the way that failed, whatever
-// the failure was: after three answers in a row that brought nothing, 429 aside, after three probes
-// that were answered while the watch was not, after twelve failures of any kind together, and after
-// ten watches that stood and brought nothing, not even a bookmark, the state is listed. A list that
-// stands in for a watch and fails as well is followed by the watch. So no state is stale for good
-// where there is a request that would mend it.
+// A request that failed is repeated in the same form only a bounded number of times, whatever the
+// failure was. The reflector lists the state after:
+//
+//   - three answers in a row that brought nothing, 429 aside;
+//   - three answered probes while the watch was not answered;
+//   - twelve failures of any kind together;
+//   - ten watches that stood and brought nothing, not even a bookmark.
+//
+// If a list that stands in for a watch fails as well, the watch comes next. So no state stays stale
+// for good where some request would mend it.
 //
 // # A server that is behind
 //
 // A resourceVersion lower than what is held comes from a replica that lags, or from a server that
-// was restored from a backup. Nothing of what a replica that lags tells may be taken: objects that
-// were deleted since would come back. So the server is asked for a list not older than what is
-// held. If any replica can answer that, its state is listed after a wait that is longer only where
-// this has come before: most likely one lagged, but a restored server may have come to that
-// resourceVersion a second time meanwhile. A server that says twice that it lies in its future (504
-// ResourceVersionTooLarge), and whose consistent answers in between do not go down, has gone back
-// in time: that is told as [ErrWentBack], and its state is taken as it is. Both take six seconds or
-// more. So a cache that lags for longer, and answers consistent lists with what it has, is taken
-// for a server that was restored.
+// was restored from a backup. Nothing that a lagging replica tells may be taken: objects that were
+// deleted since would come back. So the reflector asks for a list not older than what is held.
+// There are two outcomes:
 //
-// A server that was restored may have come to a reflector's version again before that one asks at
-// all: then nothing shows it what was lost. So all reflectors of a store, and all that have the
-// same [Server], list again when one of them has found a server that went back: each once for each
-// restore, unless it has found the same itself. Their lists come after a wait, and are spread, at
-// random, over 50 ms for each of them. A reflector that begins later finds nothing, and tells
+//   - A replica can answer. Most likely one replica lagged. But a restored server may have come to
+//     that resourceVersion a second time meanwhile, so the state is listed after a wait. The wait
+//     is longer only where this has come before.
+//   - The server says twice that it lies in its future (504 ResourceVersionTooLarge), and its
+//     consistent answers in between do not go down. Then the server has gone back in time. The
+//     reflector reports [ErrWentBack] and takes the state as it is.
+//
+// Both answers together take six seconds or more. So a cache that lags for longer, and answers
+// consistent lists with what it has, is taken for a restored server.
+//
+// A restored server may reach a reflector's version again before that reflector asks. Then nothing
+// shows the reflector what was lost. So when one reflector finds that a server went back, all
+// others of the same store, and all that have the same [Server], list again. Each lists once for
+// each restore, unless it has found the same itself. Their lists come after a wait and are spread,
+// at random, over 50 ms for each of them. A reflector that begins later finds nothing, and tells
 // nobody.
 //
-// Where resourceVersions are no integers nothing can be compared. There an answer that is not what
+// ResourceVersions that are no integers cannot be compared. There, an answer that differs from what
 // is held makes a list, which is taken as it is.
-//
-// The unlimited list costs a server that streams its encoding little, and needs no second round
-// trip; the answer of an older server is all in its memory at once, so it is asked for pages.
-// Initial events are the third way: they cost the server more than the list does, and are here for
-// servers whose operators turned them on for a reason.
-//
-// A 410 in the middle of pages comes with a token for the rest of the objects as they are now. It
-// is not used: the first part would be at one revision and the rest at another, and no watch could
-// begin at the first one, since it is gone. One list without pages cannot expire on the way;
-// objects that are already here are skipped by their resourceVersion.
 //
 // # Errors
 //
-// Nothing ends a reflector but its context. What stops it from being current is in [Status].Err at
-// the first answer that says so, as an [*Error] that errors.Is finds this package's sentinels in.
-// Config.OnStatus and [Reflector.Changed] tell of each transition. Waits grow from 0.8 s to 30 s,
-// to 5 s for what somebody may put right at any moment (401, 403, 404); see [Backoff]. Where a
-// resource was there before, as a version of a custom resource that is switched off and on, 404
-// sets no slower pace at first, neither for itself nor for what fails next: a hundred answers, of
-// which eight may be to a watch, come 0.4 to 0.8 s after each other. So a reflector asks 2.5 times
-// a second at most, for a minute or so, then once in 2.5 s or less often, and is current within 2 s
-// when the resource is back meanwhile.
+// Nothing that a server does ends a reflector; see [Reflector.Run]. What stops it from being
+// current is in [Status].Err at the first answer that says so. It is an [*Error] in which errors.Is
+// finds this package's sentinels. Config.OnStatus and [Reflector.Changed] tell of each transition.
 //
-// An object that cannot be read does not stop the others: it is skipped, Status.Skipped counts it,
-// and Status.Err is its error as long as there is nothing worse. One that came by a watch makes a
-// list, once; a list that cannot read it either is enough.
+// Waits grow from 0.8 s to 30 s; see [Backoff]. They grow to 5 s only for what somebody may put
+// right at any moment (401, 403, 404). A resource that was there before may come back soon, as a
+// version of a custom resource does that is switched off and on. So 404 sets no slower pace at
+// first, neither for itself nor for what fails next. A hundred such answers, of which eight may be
+// to a watch, come 0.4 to 0.8 s after each other. The reflector asks 2.5 times a second at most,
+// for a minute or so, and then once in 2.5 s or less often. It is current within 2 s of the
+// resource's return in that time.
+//
+// An object that cannot be read does not stop the others. It is skipped, and Status.Skipped counts
+// it. Status.Err is its error as long as there is nothing worse. If it came by a watch, it makes
+// one list. If that list cannot read it either, no other list follows.
 //
 // An object that Config.Keep does not want is read no further than its metadata. Its
-// resourceVersion counts as any other's, so that a watch is resumed behind it.
+// resourceVersion counts like any other's, so that a watch resumes behind it.
 //
-// Status.Heard tells when the server was heard last. Where nothing was heard on an open watch for
-// 90 s, longer than a server leaves it without a bookmark, and the server does not answer a probe,
+// Status.Heard is when the server was heard last. A server leaves no open watch without a bookmark
+// for 90 s. If nothing is heard on one for that long, and the server does not answer a probe,
 // Status.Err is [ErrSilent].
 //
 // # Bounds
 //
-// One goroutine, that of Run, and one request at a time, but for a probe while a watch is silent:
-// one at a time, which ends with the watch. A probe is waited for for 10 s, and twice as long each
-// time that this was not enough, or twice as long as the last list took to begin, up to a minute.
-// Events are handed to the store as they come, and made visible before each wait for the network. A
-// timer ends a watch whose initial events stop coming; it is stopped when the request ends. There
+// A reflector has one goroutine, that of Run, and makes one request at a time. While a watch is
+// silent, there is one probe at a time besides; it ends with the watch. A probe waits 10 s for its
+// answer. The wait doubles each time that it was not enough, or becomes twice the time that the
+// last list took to begin, up to a minute.
+//
+// Events are handed to the store as they come, and become visible before each wait for the network.
+// A timer ends a watch whose initial events stop coming; it is stopped when the request ends. There
 // is no queue: nobody who reads the store can hold the reflector up.
 package reflector

@@ -16,7 +16,7 @@ import (
 	"github.com/weirproject/weir/internal/wire"
 )
 
-// driver performs the actions of step, one after another, in the goroutine of Run. At most one
+// driver performs the actions of step one after another, in the goroutine of Run. At most one
 // stream is open at a time.
 type driver struct {
 	r   *Reflector
@@ -53,8 +53,8 @@ type driver struct {
 	fatal   error // the store is closed, or the writer removed
 }
 
-// perform does those of a step's actions that are done at once, and returns the one that is not:
-// nil without one.
+// perform does the actions that are done at once. It returns the request or wait among them, which
+// is not done yet, or nil.
 func (d *driver) perform(actions []action) (ask action) {
 	for _, a := range actions {
 		if d.now(a) {
@@ -64,7 +64,8 @@ func (d *driver) perform(actions []action) (ask action) {
 	return ask
 }
 
-// next makes the request that a step asked for, or reads on without one, and gives what happens.
+// next performs ask, or reads on in the open stream if ask is nil. It blocks until something
+// happens, and returns it.
 func (d *driver) next(ask action) (in input) {
 	if ask != nil {
 		in = d.request(ask)
@@ -81,7 +82,7 @@ func (d *driver) next(ask action) (in input) {
 	return in
 }
 
-// now does a if it is done at once, else reports that it is a request or a wait.
+// now does a if that is done at once. Otherwise it reports true: a is a request or a wait.
 func (d *driver) now(a action) (ask bool) {
 	w := d.r.w
 	switch a := a.(type) {
@@ -109,7 +110,7 @@ func (d *driver) now(a action) (ask bool) {
 	return false
 }
 
-// request makes a request, or waits.
+// request makes a request, or waits, and returns what came of it.
 func (d *driver) request(a action) input {
 	d.close()
 	d.pending = nil
@@ -165,8 +166,8 @@ func (d *driver) read() input {
 	return d.failed(errors.New("nothing is under way")) // no step leaves this
 }
 
-// close ends the request under way, if there is one. It returns what a probe has broken it off for,
-// or nil.
+// close ends the request under way, if there is one. It returns what a probe broke the request off
+// for, or nil.
 func (d *driver) close() (found *input) {
 	if d.initial != nil {
 		d.initial.timer.Stop()
@@ -192,7 +193,8 @@ func (d *driver) close() (found *input) {
 	return found
 }
 
-// failed ends the request under way and says why.
+// failed ends the request under way, and returns its failure as an input, or what a probe broke it
+// off for.
 func (d *driver) failed(err error) input {
 	if found := d.close(); found != nil && errors.Is(err, errProbed) {
 		return *found
@@ -204,7 +206,8 @@ func (d *driver) failed(err error) input {
 	return in
 }
 
-// encoding checks that an answer is what the store holds, or can be made that.
+// encoding returns ErrEncoding unless the answer has the store's encoding or can be transcoded to
+// it.
 func (d *driver) encoding(enc wire.Encoding) error {
 	if want := d.r.cfg.Encoding; want != 0 && enc != want && d.r.cfg.Transcode == nil {
 		return &Error{Phase: d.phase, Kind: ErrEncoding, Err: fmt.Errorf("%s instead of %s", enc, want)}
@@ -212,7 +215,8 @@ func (d *driver) encoding(enc wire.Encoding) error {
 	return nil
 }
 
-// openList opens a LIST and reads its first object, since its head comes before.
+// openList opens a LIST and reads up to its first object, because the list's head comes before
+// that.
 func (d *driver) openList(phase Phase, o source.ListOptions) input {
 	if d.phase = phase; o.Continue == "" {
 		d.asks()
@@ -238,14 +242,14 @@ func (d *driver) openList(phase Phase, o source.ListOptions) input {
 	return input{kind: inOpened, rv: list.Meta().ResourceVersion, empty: d.itemErr == io.EOF}
 }
 
-// asks notes that the state is asked for: what is found out from now on about restores is news to
-// it.
+// asks notes that the state is being asked for. A restore that is found from now on is news to that
+// state.
 func (d *driver) asks() {
 	d.asked = d.r.cfg.Server.found()
 	d.r.w.Asks()
 }
 
-// itemType tells what the objects are, if that is news.
+// itemType calls Config.OnItemType if t is known and has changed.
 func (d *driver) itemType(t wire.TypeMeta) {
 	if t.Kind == "" || t == d.kind || d.r.cfg.OnItemType == nil {
 		return
@@ -254,7 +258,7 @@ func (d *driver) itemType(t wire.TypeMeta) {
 	d.r.cfg.OnItemType(t)
 }
 
-// listedEvery is after how many objects the Status tells how far a list is.
+// listedEvery is the number of objects after which the Status tells again how far a list is.
 const listedEvery = 256
 
 // readList reads the LIST, or page, to its end.
@@ -279,7 +283,7 @@ func (d *driver) readList() input {
 	return input{kind: inPage, rv: meta.ResourceVersion, cont: meta.Continue, damaged: d.damaged}
 }
 
-// put takes an item of the list into the store.
+// put writes an item of the list to the store.
 func (d *driver) put(item []byte) {
 	item, err := d.readMeta(d.list.Encoding(), item)
 	switch err {
@@ -294,18 +298,19 @@ func (d *driver) put(item []byte) {
 	d.taken(err, d.list.Offset())
 }
 
-// noteVersion notes the resourceVersion of an object of a list, or of initial events.
+// noteVersion raises high to the resourceVersion in d.meta, that of an object of a list or of
+// initial events.
 func (d *driver) noteVersion() {
 	if rv, err := strconv.ParseUint(unsafe.String(unsafe.SliceData(d.meta.ResourceVersion), len(d.meta.ResourceVersion)), 10, 64); err == nil {
 		d.high = max(d.high, rv)
 	}
 }
 
-// errUnwanted is readMeta's for what Config.Keep does not want.
+// errUnwanted is returned by readMeta for an object that Config.Keep does not want.
 var errUnwanted = errors.New("the object is not wanted")
 
-// readMeta reads an object's metadata into d.meta, and returns the object as the store holds it.
-// With errUnwanted there is only the metadata.
+// readMeta reads an object's metadata into d.meta, and returns the object in the store's encoding.
+// With errUnwanted it has read only the metadata.
 func (d *driver) readMeta(enc wire.Encoding, object []byte) ([]byte, error) {
 	want, keep := d.r.cfg.Encoding, d.r.cfg.Keep
 	if keep != nil {
@@ -328,7 +333,7 @@ func (d *driver) readMeta(enc wire.Encoding, object []byte) ([]byte, error) {
 	return object, wire.ReadMeta(enc, object, &d.meta)
 }
 
-// write puts or deletes the object whose metadata is in d.meta; t is 0 for an item of a list.
+// write puts or deletes the object whose metadata is in d.meta. t is 0 for an item of a list.
 func (d *driver) write(t wire.EventType, object []byte) error {
 	if drop := d.r.cfg.Drop; drop != nil {
 		kept, err := drop.Append(d.kept[:0], object)
@@ -346,7 +351,7 @@ func (d *driver) write(t wire.EventType, object []byte) error {
 	return d.r.w.Put(&d.meta, object)
 }
 
-// ownerError is an error of Config.Take: the owner refuses the object, and would refuse it in a
+// ownerError is an error of Config.Take. The owner refuses the object, and would refuse it in a
 // list as well.
 type ownerError struct{ error }
 
@@ -357,8 +362,8 @@ func refused(err error) error {
 	return ownerError{err}
 }
 
-// taken counts an object that could not be taken: it is skipped, the others go on. offset is where
-// it ended in its body.
+// taken counts an object that could not be written; err is nil if it could. The object is skipped,
+// and the others go on. offset is where it ended in its body.
 func (d *driver) taken(err error, offset int64) {
 	d.dirty = true
 	if err == nil {

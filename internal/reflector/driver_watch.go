@@ -8,11 +8,11 @@ import (
 	"github.com/weirproject/weir/internal/wire"
 )
 
-// maxBatch bounds how many events are applied between two looks at the state machine.
+// maxBatch bounds the number of events that are applied in one step.
 const maxBatch = 128
 
-// openWatch opens a WATCH. The deadline of its initial events runs from the request on, since an
-// answer may have to wait as well.
+// openWatch opens a WATCH. The deadline of its initial events runs from the request on, since the
+// answer may be late as well.
 func (d *driver) openWatch(a openWatch) input {
 	d.phase = Watching
 	switch {
@@ -42,9 +42,9 @@ func (d *driver) openWatch(a openWatch) input {
 	return input{kind: inOpened}
 }
 
-// flush makes what was put visible, and tells the writer how current it is. It is called before
-// each wait for the network, so that no event waits for the next one, not even when the next one is
-// half here.
+// flush makes visible what was put, and tells the writer how current it is. It is called before
+// each wait for the network. So no event waits for the next one, not even for one that has arrived
+// in part.
 func (d *driver) flush() {
 	if !d.dirty {
 		return
@@ -59,7 +59,7 @@ func (d *driver) flush() {
 	d.hear()
 }
 
-// progress tells the writer that it is current to rv, if that is news.
+// progress tells the writer that it is current to rv, if rv is newer than what it was told.
 func (d *driver) progress(rv string) {
 	if rv == d.told || older(rv, d.told) {
 		return
@@ -69,7 +69,8 @@ func (d *driver) progress(rv string) {
 	d.r.at(rv)
 }
 
-// readWatch reads events until none is at hand, or something else than an object's event comes.
+// readWatch reads events until none is buffered, maxBatch have come, one could not be read, or
+// something other than an object's event comes.
 func (d *driver) readWatch() input {
 	events, damaged, other, initial := 0, d.damaged, input{}, d.initial != nil
 	for other.kind == inNone {
@@ -120,7 +121,8 @@ func (d *driver) hear() {
 	}
 }
 
-// apply takes the event of an object. One that cannot be read is skipped, and d.rv stays.
+// apply writes the event of an object to the store. An object that cannot be read is skipped, and
+// d.rv stays.
 func (d *driver) apply(event wire.Event) {
 	d.itemType(event.TypeMeta)
 	object, err := d.readMeta(d.watch.Encoding(), event.Object)
@@ -140,8 +142,8 @@ func (d *driver) apply(event wire.Event) {
 	d.taken(err, d.watch.Offset())
 }
 
-// leave takes the event of an object that Config.Keep does not want. One that exists ends what is
-// held under its name: that was another object, and its end may not have been told.
+// leave handles the event of an object that Config.Keep does not want. If the object exists, leave
+// deletes what is held under its name: that was another object, and its end may not have been told.
 func (d *driver) leave(event wire.Event) error {
 	d.others++
 	if event.Type == wire.Deleted {
@@ -150,7 +152,7 @@ func (d *driver) leave(event wire.Event) error {
 	return d.r.w.DeleteNamesake(&d.meta, event.Object)
 }
 
-// bookmark reads a bookmark. One that cannot be read is skipped.
+// bookmark reads a bookmark. It skips one that cannot be read.
 func (d *driver) bookmark(object []byte) input {
 	if err := wire.ReadMeta(d.watch.Encoding(), object, &d.meta); err != nil {
 		d.taken(err, d.watch.Offset())
@@ -166,13 +168,13 @@ func (d *driver) bookmark(object []byte) input {
 	return input{kind: inBookmark, rv: string(d.meta.ResourceVersion), final: final, damaged: d.damaged}
 }
 
-// initialStep is by how much an event prolongs the wait for the end of the initial events that may
-// as well be a change. A server sends initial events faster than that.
+// initialStep is how much one event prolongs the wait for the end of the initial events when the
+// event may be a change. A server sends initial events faster than that.
 const initialStep = time.Millisecond
 
 // initialEvents waits for the bookmark that ends the initial events of a watch. A server that does
-// not know of them sends the state and then its changes, and never the bookmark. Its timer is
-// stopped by whoever closes the watch.
+// not know of initial events sends the state and then its changes, and never the bookmark. Whoever
+// closes the watch stops the timer.
 type initialEvents struct {
 	deadline time.Duration
 	timer    *time.Timer
@@ -184,8 +186,9 @@ func awaitInitial(deadline time.Duration, late func()) *initialEvents {
 	return &initialEvents{deadline: deadline, timer: time.AfterFunc(deadline, late), until: time.Now().Add(deadline)}
 }
 
-// came notes an event. The state comes as ADDED events in the order of keys, so most of them are
-// older than one that came before. What is newer than all before it may be a change.
+// came notes an event and moves the deadline. The state comes as ADDED events in the order of keys,
+// so most of them are older than one before. An event that is newer than all before it may be a
+// change.
 func (i *initialEvents) came(t wire.EventType, rv []byte) {
 	switch {
 	case t == wire.Added && (len(i.newest) == 0 || older(string(rv), string(i.newest))):

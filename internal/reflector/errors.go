@@ -12,52 +12,54 @@ import (
 	"github.com/weirproject/weir/internal/wire"
 )
 
-// What stops a reflector from being current. Every Status.Err is an *Error of which errors.Is finds
-// exactly one of these, and errors.As whatever caused it. None of them ends a reflector: it tries
-// on.
+// These errors say what stops a reflector from being current. Every Status.Err is an *Error in
+// which errors.Is finds exactly one of them, and errors.As finds the cause. None of them ends a
+// reflector: it tries on.
 var (
-	// ErrUnauthorized: the server does not accept our credentials (401).
+	// ErrUnauthorized is set when the server does not accept the credentials (401).
 	ErrUnauthorized = errors.New("unauthorized")
-	// ErrForbidden: we may not list or watch this resource (403).
+	// ErrForbidden is set when the client may not list or watch the resource (403).
 	ErrForbidden = errors.New("forbidden")
-	// ErrUnknownResource: the server has no such resource (404, 405), or not yet.
+	// ErrUnknownResource is set when the server does not have the resource, or not yet (404, 405).
 	ErrUnknownResource = errors.New("the server has no such resource")
-	// ErrRejected: the server refuses the request as it stands (400, 406, 422): mostly a field
-	// selector.
+	// ErrRejected is set when the server refuses the request as it stands (400, 406, 422), mostly
+	// for a field selector.
 	ErrRejected = errors.New("the server refuses the request")
-	// ErrTooManyRequests: the server asks for patience (429).
+	// ErrTooManyRequests is set when the server asks to try later (429).
 	ErrTooManyRequests = errors.New("the server asks to try later")
-	// ErrExpired: the server no longer has the changes since our resourceVersion, or the revision
-	// of a list (410).
+	// ErrExpired is set when the server no longer has the changes since the resourceVersion, or the
+	// revision of a list (410).
 	ErrExpired = errors.New("the resource version is too old")
-	// ErrAhead: the server has not reached the resourceVersion that was asked for (504
+	// ErrAhead is set when the server has not reached the resourceVersion that was asked for (504
 	// ResourceVersionTooLarge).
 	ErrAhead = errors.New("the server is behind the resource version")
-	// ErrServer: the server, or a proxy before it, failed (any other 5xx).
+	// ErrServer is set when the server, or a proxy before it, failed (any other 5xx).
 	ErrServer = errors.New("the server failed")
-	// ErrUnreachable: no answer, or a stream that broke off.
+	// ErrUnreachable is set when there was no answer, or a stream broke off.
 	ErrUnreachable = errors.New("the server cannot be reached")
-	// ErrMalformed: a body, or an object in it, cannot be read. The error names the offset.
+	// ErrMalformed is set when a body, or an object in it, cannot be read. The error names the
+	// offset.
 	ErrMalformed = errors.New("the answer cannot be read")
-	// ErrEncoding: the answer is not in Config.Encoding, and there is no Config.Transcode.
+	// ErrEncoding is set when the answer is not in Config.Encoding and there is no
+	// Config.Transcode.
 	ErrEncoding = errors.New("the answer is in another encoding")
-	// ErrNoBookmark: the server did not end its initial events with a bookmark (Mode WatchList).
+	// ErrNoBookmark is set when the server did not end its initial events with a bookmark (mode
+	// WatchList).
 	ErrNoBookmark = errors.New("the server sent no bookmark after the initial events")
-	// ErrEnded: the server ends watches as soon as they begin.
+	// ErrEnded is set when the server ends watches as soon as they begin.
 	ErrEnded = errors.New("the server ends watches at once")
-	// ErrSilent: nothing was heard on an open watch for longer than a server leaves it without a
-	// bookmark, and the server did not answer when it was asked. How old what is held may be is in
-	// Status.Heard.
+	// ErrSilent is set when an open watch was silent for longer than a server leaves it without a
+	// bookmark, and the server did not answer a probe. Status.Heard tells how old the state may be.
 	ErrSilent = errors.New("nothing is heard from the server")
-	// ErrWentBack: the server is at an older resourceVersion than it once told: it was restored
-	// from a backup, or it is another one.
+	// ErrWentBack is set when the server is at an older resourceVersion than it once told. It was
+	// restored from a backup, or it is another server.
 	ErrWentBack = errors.New("the server went back in time")
 )
 
-// ErrRunning is the error of a second Run while the first is under way.
+// ErrRunning is returned by a Run while another Run is under way.
 var ErrRunning = errors.New("the reflector is running")
 
-// Error is what a request of the reflector came to.
+// Error says why a request of the reflector failed.
 type Error struct {
 	Phase Phase // what was being done: Asking, Listing or Watching
 	Kind  error // one of this package's sentinels
@@ -71,7 +73,7 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("%s: %v: %v", e.Phase, e.Kind, e.Err)
 }
 
-// Unwrap gives the sentinel and the cause.
+// Unwrap returns the sentinel and the cause.
 func (e *Error) Unwrap() []error {
 	if e.Err == nil {
 		return []error{e.Kind}
@@ -79,7 +81,7 @@ func (e *Error) Unwrap() []error {
 	return []error{e.Kind, e.Err}
 }
 
-// classify finds the sentinel of an error from source, wire or store.
+// classify wraps an error from source, wire or store with its sentinel.
 func classify(phase Phase, err error) *Error {
 	if own, ok := errors.AsType[*Error](err); ok {
 		return own

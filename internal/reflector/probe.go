@@ -7,14 +7,15 @@ import (
 	"time"
 )
 
-// errProbed breaks a watch off whose probe found something out.
+// errProbed is the cause with which a probe breaks its watch off.
 var errProbed = errors.New("a probe broke the watch off")
 
-// probe asks a server for its newest resourceVersion while a watch of it is open and silent: an
-// open watch does not tell a server that has nothing to say from one that is gone, hangs, or is
-// behind what it told before. It has one timer, whose function makes at most one request at a time.
-// stop ends both. It also breaks the watch off when another reflector of the store, or of the
-// server, knows better.
+// probe asks a server for its newest resourceVersion while a watch is open and silent. An open
+// watch alone does not tell a server that has nothing to say from one that is gone, hangs, or is
+// behind what it told before. The probe also breaks the watch off when another reflector of the
+// store, or of the server, finds that the server went back.
+//
+// It has one timer, whose function makes at most one request at a time. stop ends both.
 type probe struct {
 	r     *Reflector
 	ctx   context.Context         // of the watch
@@ -31,8 +32,8 @@ type probe struct {
 	stopped bool
 }
 
-// startProbe begins to watch over a watch that was just opened. seen is how many of Config.Server's
-// restores lie before what it goes on from.
+// startProbe begins to probe beside a watch that was just opened. seen is the number of
+// Config.Server's restores before the state that the watch goes on from.
 func startProbe(r *Reflector, ctx context.Context, broke context.CancelCauseFunc, rv string, a openWatch, seen uint64) *probe {
 	p := &probe{r: r, ctx: ctx, broke: broke, delay: a.probe, rv: rv, heard: time.Now()}
 	p.mu.Lock()
@@ -43,8 +44,8 @@ func startProbe(r *Reflector, ctx context.Context, broke context.CancelCauseFunc
 	return p
 }
 
-// outdated breaks the watch off because another reflector has found out that the server went back.
-// spread is what the lists of all that are told now are to be spread over.
+// outdated breaks the watch off because another reflector has found that the server went back. The
+// lists of all reflectors that are told now are spread over spread.
 func (p *probe) outdated(spread time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -53,7 +54,7 @@ func (p *probe) outdated(spread time.Duration) {
 	}
 }
 
-// breakOff ends the watch for what was found. The lock is held.
+// breakOff ends the watch because of in. The lock is held.
 func (p *probe) breakOff(in input) {
 	p.found = &in
 	p.broke(errProbed)
@@ -72,8 +73,8 @@ func (p *probe) hear(rv string) {
 	}
 }
 
-// stop ends the probe, and waits for the request that may be under way; the watch's context has
-// ended before.
+// stop ends the probe and blocks until a request under way has ended. The watch's context must have
+// ended before. It returns what the watch was broken off for, or nil.
 func (p *probe) stop() *input {
 	p.r.w.WhenOutdated(nil)
 	p.r.cfg.Server.leave(p)
@@ -86,7 +87,7 @@ func (p *probe) stop() *input {
 	return found
 }
 
-// ask asks once, and judges the answer.
+// ask makes one request and judges the answer.
 func (p *probe) ask() {
 	p.mu.Lock()
 	if p.stopped {
@@ -115,8 +116,8 @@ func (p *probe) ask() {
 	p.timer.Reset(p.delay)
 }
 
-// judge reports whether the watch is to be broken off. Else delay is how long to wait for the next
-// question. The lock is held.
+// judge reports whether the watch is to be broken off, and for what. If it is not, judge sets delay
+// to the wait before the next question. The lock is held.
 func (p *probe) judge(began time.Time, rv, newest string, err error) (in input, broken bool) {
 	silent := began.Sub(p.heard) >= bookmarkPeriod
 	switch {

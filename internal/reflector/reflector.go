@@ -26,8 +26,8 @@ type Reflector struct {
 	running bool
 }
 
-// New makes a reflector. The writer belongs to it until Run has returned. A writer that was used
-// before is resumed at its resourceVersion.
+// New returns a reflector. It makes no request before Run. The writer belongs to the reflector
+// until Run has returned. A writer that was used before is resumed at its resourceVersion.
 func New(src source.Source, w *store.Writer, cfg Config) *Reflector {
 	return &Reflector{
 		src: src, w: w, cfg: cfg.withDefaults(),
@@ -36,25 +36,27 @@ func New(src source.Source, w *store.Writer, cfg Config) *Reflector {
 	}
 }
 
-// Status is what the reflector is doing now.
+// Status returns what the reflector is doing now.
 func (r *Reflector) Status() Status {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.status
 }
 
-// Changed is closed at the next transition. Take the channel before the Status, so that nothing is
-// missed between.
+// Changed returns a channel that is closed at the next transition. Take the channel before the
+// Status, so that no transition is missed between the two.
 func (r *Reflector) Changed() <-chan struct{} {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.changed
 }
 
-// Run lists and watches until ctx ends, and returns its cause. Nothing that a server does ends it;
-// a store that is closed (store.ErrClosed), a writer that is removed (store.ErrWriterRemoved) and a
-// Run under way (ErrRunning) do. It blocks. When it returns, its request is over, its timers are
-// stopped, and what came of a list broken off is kept. It may be run again.
+// Run lists and watches until ctx ends, and then returns the cause of ctx. It blocks.
+//
+// Nothing that a server does ends Run. It also returns store.ErrClosed when the store is closed,
+// store.ErrWriterRemoved when the writer is removed, and ErrRunning at once while another Run is
+// under way. When Run returns, its request has ended and its timers are stopped. Objects of a list
+// that broke off stay in the store. Run may be called again after it has returned.
 func (r *Reflector) Run(ctx context.Context) error {
 	r.mu.Lock()
 	if r.running {
@@ -92,14 +94,14 @@ func (r *Reflector) Run(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
-// newestVersion asks for the server's newest resourceVersion, and waits for it as long as is
-// sensible by now.
+// newestVersion asks for the server's newest resourceVersion. It waits as long as probeLimit
+// allows.
 func (r *Reflector) newestVersion(ctx context.Context, reaches string) (string, error) {
 	return r.probeLimit.within(ctx, func(ctx context.Context) (string, error) { return r.src.NewestVersion(ctx, reaches) })
 }
 
-// publish makes the state the Status, and tells of it if it is another one in more than its
-// resourceVersion.
+// publish copies the state to the Status. It tells of the Status if more than its resourceVersion
+// has changed.
 func (r *Reflector) publish(before, s state, ask action) {
 	r.mu.Lock()
 	st := &r.status
@@ -129,7 +131,7 @@ func (r *Reflector) publish(before, s state, ask action) {
 	r.unlock(told)
 }
 
-// unlock unlocks mu, and tells of the status if it is worth telling.
+// unlock unlocks mu. If tell is set, it closes the channel of Changed and calls Config.OnStatus.
 func (r *Reflector) unlock(tell bool) {
 	status := r.status
 	if tell {
@@ -142,7 +144,7 @@ func (r *Reflector) unlock(tell bool) {
 	}
 }
 
-// skipped notes how many objects could not be read.
+// skipped notes how many objects could not be read, and the first error.
 func (r *Reflector) skipped(n int, first error) {
 	r.mu.Lock()
 	tell := n != r.status.Skipped
@@ -151,7 +153,7 @@ func (r *Reflector) skipped(n int, first error) {
 	r.unlock(tell)
 }
 
-// unwanted notes how many objects came that nobody wants.
+// unwanted notes how many objects came that Config.Keep does not want.
 func (r *Reflector) unwanted(n int64) {
 	r.mu.Lock()
 	r.status.Unwanted = n
@@ -165,8 +167,8 @@ func (r *Reflector) heard() {
 	r.mu.Unlock()
 }
 
-// answered notes that the server has answered while a watch stands. That watches end at once is
-// over then, though nobody is told of it before something happens.
+// answered notes that the server has answered while a watch stands. That ends ErrEnded in the
+// Status, but nobody is told before the next transition.
 func (r *Reflector) answered() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -178,14 +180,14 @@ func (r *Reflector) answered() {
 	}
 }
 
-// listed notes how far the list under way is.
+// listed notes how far the list under way is. remaining is -1 when the server does not say.
 func (r *Reflector) listed(objects, remaining int64) {
 	r.mu.Lock()
 	r.status.Listed, r.status.Remaining = objects, remaining
 	r.mu.Unlock()
 }
 
-// at notes how current the writer is.
+// at notes the resourceVersion that the writer is current to.
 func (r *Reflector) at(rv string) {
 	r.mu.Lock()
 	r.status.ResourceVersion = rv

@@ -1,7 +1,8 @@
 package reflector
 
-// older reports whether resourceVersion a is older than b. Versions are decimal integers that only
-// grow; one that is not, or is missing, is not known to be older than anything.
+// older reports whether resourceVersion a is known to be older than b. Versions are decimal
+// integers that only grow. Nothing is older than, or newer than, one that is no integer or is
+// missing.
 func older(a, b string) bool {
 	a, b = digits(a), digits(b)
 	if a == "" || b == "" {
@@ -13,7 +14,8 @@ func older(a, b string) bool {
 	return a < b
 }
 
-// newest returns the newer of two resourceVersions; b where nothing is known of a.
+// newest returns the newer of two resourceVersions. It returns b if the two cannot be compared and
+// b is not empty.
 func newest(a, b string) string {
 	if older(b, a) || b == "" {
 		return a
@@ -21,13 +23,13 @@ func newest(a, b string) string {
 	return b
 }
 
-// incomparable reports whether nothing can be said about a server whose newest resourceVersion is
-// a, where b is held: they are not equal, and one of them is no integer, or missing.
+// incomparable reports whether a server whose newest resourceVersion is a cannot be compared with
+// what is held at b: the two differ, and one of them is no integer, or missing.
 func incomparable(a, b string) bool {
 	return a != b && (digits(a) == "" || digits(b) == "")
 }
 
-// digits is s without leading zeros, "0" for zero, or "" when s is no decimal integer.
+// digits returns s without leading zeros, "0" for zero, or "" if s is no decimal integer.
 func digits(s string) string {
 	if s == "" {
 		return ""
@@ -44,7 +46,7 @@ func digits(s string) string {
 }
 
 // streams reports whether a kube-apiserver of this version encodes a LIST while it sends it
-// (KEP-5116, on by default since 1.33), so that a LIST without a limit costs it little.
+// (KEP-5116, on by default since 1.33). There, a LIST without a limit costs the server little.
 func streams(major, minor int) bool {
 	return major > 1 || major == 1 && minor >= 33
 }

@@ -7,21 +7,23 @@ import (
 	"time"
 )
 
-// Server is what the reflectors of one server know of it together: how many times it went back in
-// time. When one of them finds that out, all others list again, each once: their own watches may
-// show nothing of it, where the server has come to their versions again. The zero value is ready to
-// use; one with nil knows only what it finds out itself. Safe for concurrent use.
+// Server holds what the reflectors of one server share: how many times it went back in time. When
+// one of them finds that out, all others list again, each once. Their own watches may show nothing
+// of it, where the server has reached their versions again.
+//
+// The zero value is ready to use. A nil Server is valid; its reflector knows only what it finds out
+// itself. A Server is safe for concurrent use.
 type Server struct {
 	mu       sync.Mutex
 	restores uint64              // found so far
 	watching map[*probe]struct{} // those to tell of the next one: as many as watches are open, each of which leaves when it ends
 }
 
-// listSpacing bounds the burst of lists after a restore: n reflectors that are told at once spread
-// their lists, at random, over n times as long, besides what each waits anyway.
+// listSpacing bounds the burst of lists after a restore. If n reflectors are told at once, they
+// spread their lists at random over n times as long, besides the usual wait.
 const listSpacing = 50 * time.Millisecond
 
-// found returns how many times the server went back.
+// found returns how many times the server is known to have gone back.
 func (s *Server) found() uint64 {
 	if s == nil {
 		return 0
@@ -31,8 +33,8 @@ func (s *Server) found() uint64 {
 	return s.restores
 }
 
-// wentBack notes that the server went back, unless that has been found since seen, and tells those
-// that watch. It returns how many times the server went back.
+// wentBack counts that the server went back, and tells all probes that have joined. It does neither
+// if a restore was found after seen. It returns how many times the server went back.
 func (s *Server) wentBack(seen uint64) uint64 {
 	if s == nil {
 		return 0
@@ -51,7 +53,8 @@ func (s *Server) wentBack(seen uint64) uint64 {
 	return restores
 }
 
-// join has p told when the server goes back, at once if that was found since seen, until it leaves.
+// join registers p to be told when the server goes back, until it leaves. If that was found after
+// seen, p is told at once.
 func (s *Server) join(p *probe, seen uint64) {
 	if s == nil {
 		return
@@ -68,7 +71,7 @@ func (s *Server) join(p *probe, seen uint64) {
 	}
 }
 
-// leave ends what join began. p may still be told shortly after.
+// leave removes p. p may still be told once, shortly after.
 func (s *Server) leave(p *probe) {
 	if s == nil {
 		return

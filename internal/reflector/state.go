@@ -8,10 +8,10 @@ import (
 	"github.com/weirproject/weir/internal/invariants"
 )
 
-// state is all that step knows. It is a value; cfg points to what never changes.
+// state is everything that step knows. It is a value; cfg points to what never changes.
 //
-// Phase and request go together, and say which of the flags about requests may be set.
-// A - means that the flag is false, and + that it may be either.
+// phase and request belong together. Each row tells which of the flags about requests may be set: -
+// means that the flag is false, + that it may be either.
 //
 //	phase      request               initial  replacing  page  insteadOfWatch
 //	Waiting    list                  -        +          +     +
@@ -34,9 +34,9 @@ import (
 //	rv is known            only where synced
 //	restored               never with Watching: a list comes first
 //
-// check enforces these rules. All other combinations of flags are legal: consistent,
-// atLeast, whole, unpaged, withoutInitial, rebase and noMatch are demands on the next
-// list that add up.
+// check enforces these rules. All other combinations of flags are legal. The flags consistent,
+// atLeast, whole, unpaged, withoutInitial, rebase and noMatch are demands on the next list; they
+// add up.
 type state struct {
 	cfg *Config
 
@@ -45,8 +45,8 @@ type state struct {
 	mode    Mode    // Auto until the server's version is known
 
 	rv      string // the store is current to here; "" before the first list
-	high    string // a list that broke off has brought objects up to here
-	floor   string // the server has told that it has come to here, beyond rv
+	high    string // the newest resourceVersion that a list that broke off has brought
+	floor   string // the server has told that it has reached this, beyond rv
 	synced  bool
 	relists int
 
@@ -101,7 +101,7 @@ type state struct {
 // checking makes step check its result. Tests set it.
 var checking = invariants.Enabled
 
-// check returns which of the rules beside state is broken, or nil.
+// check returns an error that names the rules of state that are broken, or nil.
 func (s *state) check() error {
 	rule := func(ok bool, text string) error {
 		if ok {
@@ -150,7 +150,7 @@ func (s *state) counts() bool {
 	return s.missing <= mostMissing && s.refused <= mostRefused && s.behind.rounds <= mostRounds
 }
 
-// mustHold panics with both states if after breaks a rule.
+// mustHold panics, with both states and the input, if after breaks a rule.
 func mustHold(before, after state, in input) {
 	if err := after.check(); err != nil {
 		before.cfg, after.cfg = nil, nil
@@ -158,7 +158,7 @@ func mustHold(before, after state, in input) {
 	}
 }
 
-// request is what a reflector can ask of the server.
+// request is a kind of request that a reflector makes.
 type request uint8
 
 const (
@@ -189,7 +189,7 @@ const (
 	inFailed                    // the request, or the stream, failed: err, retryAfter
 )
 
-// input is one thing that happened. Streams are closed before inNewest, inPage, inProbed,
+// input is one thing that happened. The driver closes the stream before inNewest, inPage, inProbed,
 // inOutdated, inEnded and inFailed.
 type input struct {
 	kind         inputKind
@@ -207,6 +207,7 @@ type input struct {
 	spread       time.Duration // what a list that others make as well is put off by, at random
 }
 
+// newState returns the state before the first step. rv is what the writer is current to, or "".
 func newState(cfg *Config, rv string) state {
 	return state{cfg: cfg, mode: cfg.Mode, rv: rv, synced: rv != "", rvAtEnd: rv != ""}
 }

@@ -6,21 +6,21 @@ import (
 	"time"
 )
 
-// Phase is what a reflector is doing.
+// Phase says what a reflector is doing.
 type Phase uint8
 
 const (
-	// Starting is before Run. It is the zero value.
+	// Starting lasts until Run begins. It is the zero value.
 	Starting Phase = iota
-	// Asking is the request for the server's version, or for its newest resourceVersion.
+	// Asking lasts while the server is asked for its version, or for its newest resourceVersion.
 	Asking
-	// Listing is a LIST, its pages, or the initial events of a WATCH.
+	// Listing lasts during a LIST, its pages, or the initial events of a WATCH.
 	Listing
-	// Watching is a WATCH, from the request on.
+	// Watching lasts during a WATCH, from the request on.
 	Watching
-	// Waiting is for Status.NextRetry.
+	// Waiting lasts until Status.NextRetry.
 	Waiting
-	// Stopped is after Run.
+	// Stopped begins when Run ends.
 	Stopped
 )
 
@@ -30,58 +30,58 @@ var phaseNames = [...]string{
 
 func (p Phase) String() string { return name(phaseNames[:], int(p)) }
 
-// Status is what a reflector is doing and how well. It is a value: nothing in it changes.
+// Status says what a reflector is doing, and how well. It is a value: nothing in it changes.
 type Status struct {
 	Name  string
 	Phase Phase
 	Since time.Time // when Phase, or Err, began
-	// Mode is the one in use; Auto until it is chosen.
+	// Mode is the mode in use. It is Auto until one is chosen.
 	Mode Mode
-	// Synced says that one state of the server is complete in the store.
+	// Synced reports whether the store holds one complete state of the server.
 	Synced bool
-	// ResourceVersion is where the writer is current to.
+	// ResourceVersion is what the writer is current to, or "" before the first list.
 	ResourceVersion string
-	// Heard is when the server was heard last: by an event, a bookmark, a list, or an answer to the
-	// question for its newest resourceVersion. Zero: never. What is held is at least as new as the
-	// server was then, but for what is on its way.
+	// Heard is when the server was heard last: by an event, a bookmark, a list, or an answer to a
+	// probe. Zero: never. The state held is at least as new as the server was then, but for what is
+	// on its way.
 	Heard time.Time
-	// Err is what stops the reflector from being current; nil when nothing does. It is an *Error.
-	// Objects that cannot be read count: then it is SkippedErr, if there is nothing worse.
+	// Err is the *Error that stops the reflector from being current, or nil. If only objects that
+	// cannot be read do, it is SkippedErr.
 	Err error
-	// LastErr is the last Err that was not nil, and LastErrAt when it came.
+	// LastErr is the last Err of a request that was not nil. LastErrAt is when it came.
 	LastErr   error
 	LastErrAt time.Time
-	// Attempts is how many tries have failed in a row.
+	// Attempts counts the tries that have failed in a row.
 	Attempts int
-	// NextRetry is when Waiting ends.
+	// NextRetry is when Waiting ends. It is zero in other phases.
 	NextRetry time.Time
-	// Relists is how many times the state was got again after the first.
+	// Relists counts the complete states after the first.
 	Relists int
-	// Listed is how many objects the list under way, or the last one, has brought.
+	// Listed counts the objects of the list under way, or of the last one.
 	Listed int64
-	// Remaining is how many objects the server says are to come after this page; -1 when it does
-	// not say.
+	// Remaining is how many objects the server says will come after this page. It is -1 when the
+	// server does not say.
 	Remaining int64
-	// Skipped is how many objects could not be read since the last list began. They are missing
-	// from the store, or there in an older version. SkippedErr is the first of their errors;
-	// errors.Is finds ErrMalformed.
+	// Skipped counts the objects that could not be read since the last list began. The store misses
+	// them, or has an older version. SkippedErr is the first of their errors; errors.Is finds
+	// ErrMalformed in it.
 	Skipped    int
 	SkippedErr error
-	// Unwanted is how many objects and events came, since the last list began, that Config.Keep
-	// does not want.
+	// Unwanted counts the objects and events since the last list began that Config.Keep does not
+	// want.
 	Unwanted int64
 
 	failure error // what stops us from being current but for objects that cannot be read
 }
 
-// judge makes Err of what is known.
+// judge sets Err from failure and SkippedErr.
 func (s *Status) judge() {
 	if s.Err = s.failure; s.Err == nil && s.Skipped > 0 {
 		s.Err = s.SkippedErr
 	}
 }
 
-// String is the status on one line.
+// String returns the status on one line.
 func (s Status) String() string {
 	var b strings.Builder
 	if s.Name != "" {

@@ -3,34 +3,35 @@ package reflector
 import "time"
 
 const (
-	// relistAfter is after how many failures in a row that are answers, 429 aside, the state is
-	// listed anew, and after how many answered probes while the watch does not come through: then
-	// it is the request, or its resourceVersion, that the server cannot serve. What is not known to
-	// pass is taken for what does not.
+	// relistAfter is the number of failed answers in a row, 429 aside, after which the state is
+	// listed anew. It is also the number of answered probes after which that happens while the
+	// watch does not come through. Then it is the request, or its resourceVersion, that the server
+	// cannot serve. A failure that is not known to pass counts as one that does not.
 	relistAfter = 3
-	// askAfter is after how many watches in a row without an answer a probe asks whether there is a
-	// server at all.
+	// askAfter is the number of watches in a row without an answer after which a probe asks whether
+	// there is a server at all.
 	askAfter = 3
-	// listAfter is after how many watches in a row without an answer the state is listed, whatever
-	// became of the probes. While there is no server at all, as many requests are LISTs as one in
-	// so many: few come when there is one again.
+	// listAfter is the number of watches in a row without an answer after which the state is
+	// listed, whatever became of the probes. While there is no server at all, one request in so
+	// many is a LIST, so few LISTs come when the server returns.
 	listAfter = 12
-	// mostFailures is after how many failures of any kind together the state is listed anew. It is
-	// more than the examination of a server that is behind takes.
+	// mostFailures is the number of failures of any kind together after which the state is listed
+	// anew. It is more than the examination of a server that is behind takes.
 	mostFailures = 12
-	// A resource that was there may be back at any moment. So the first answers that it is not set
-	// no slower pace, neither for themselves nor for what fails next: mostMissing take a minute. A
-	// watch that is refused costs a list as well: mostRefused are enough.
+	// A resource that was there may be back at any moment. So the first answers that it is missing
+	// set no slower pace, neither for themselves nor for what fails next. mostMissing bounds them;
+	// so many take a minute. mostRefused bounds those of them to a watch, since a refused watch
+	// costs a list as well.
 	mostMissing = 100
 	mostRefused = 8
-	// briefTries is after how many failures the waits for a server that cannot be reached, or
-	// refuses within quickRefusal, grow: half a minute.
+	// briefTries is the number of failures after which the waits grow for a server that cannot be
+	// reached, or that refuses within quickRefusal. So many take half a minute.
 	briefTries   = 22
 	quickRefusal = time.Second
 )
 
-// step is the reflector: what happened, and what is known, give what to do, and what is known then.
-// It has no clock, makes no request, and draws no random number.
+// step returns the state that follows from s and in, and the actions to perform. It is the whole
+// logic of the reflector. It has no clock, makes no request, and draws no random number.
 func step(s state, in input) (state, []action) {
 	m := machine{state: s, in: in}
 	switch in.kind {
@@ -69,7 +70,7 @@ func step(s state, in input) (state, []action) {
 	return m.state, m.actions
 }
 
-// machine is one step under way.
+// machine is one call of step under way.
 type machine struct {
 	state
 	in      input
@@ -78,12 +79,12 @@ type machine struct {
 
 func (m *machine) do(a action) { m.actions = append(m.actions, a) }
 
-// report makes err what stops us from being current.
+// report sets err, which stops the reflector from being current.
 func (m *machine) report(kind, cause error) {
 	m.err = &Error{Phase: m.phase, Kind: kind, Err: cause}
 }
 
-// sleep waits before q.
+// sleep waits before request q, as long as the kind of failure wants.
 func (m *machine) sleep(q request, kind error) {
 	attempt := m.pace(kind)
 	m.phase, m.request = Waiting, q
@@ -91,8 +92,8 @@ func (m *machine) sleep(q request, kind error) {
 }
 
 // pace returns for which attempt the wait before the next request is. A server that cannot be
-// reached, or refuses at once, does not make it longer than the second for a while: it may be back
-// at any moment, and to try costs nobody anything.
+// reached, or refuses at once, does not make the wait longer than the second one for a while. It
+// may be back at any moment, and a try costs nobody anything.
 func (m *machine) pace(kind error) int {
 	if !m.cheap(kind) {
 		return max(m.attempt, 1)
@@ -100,8 +101,8 @@ func (m *machine) pace(kind error) int {
 	return max(1, min(m.attempt, 2), m.attempt-briefTries)
 }
 
-// cheap reports whether a failure has cost the server nothing. One of a watch has, where such
-// failures have made more than one list necessary.
+// cheap reports whether a failure has cost the server nothing. A failure of a watch has cost
+// something if such failures have made more than one list necessary.
 func (m *machine) cheap(kind error) bool {
 	watching := m.request == reqWatch && !m.initial
 	switch {
@@ -113,7 +114,8 @@ func (m *machine) cheap(kind error) bool {
 	return kind == ErrUnreachable
 }
 
-// retryNow begins q without a wait on the first failure in a row, and waits from the second on.
+// retryNow makes request q at once on the first failure in a row, and waits before it from the
+// second on.
 func (m *machine) retryNow(q request, kind error) {
 	m.request = q
 	if m.attempt = max(m.attempt, m.trouble); m.attempt > 1 || m.in.retryAfter > 0 {
@@ -123,7 +125,7 @@ func (m *machine) retryNow(q request, kind error) {
 	m.goOn()
 }
 
-// begin lists, or resumes at what is held, which may be of any age.
+// begin lists, or resumes from what is held, which may be of any age.
 func (m *machine) begin() {
 	m.request = reqList
 	if m.rv != "" {
@@ -132,7 +134,7 @@ func (m *machine) begin() {
 	m.goOn()
 }
 
-// goOn begins the request that stands in the state.
+// goOn makes the request that stands in the state.
 func (m *machine) goOn() {
 	switch m.request {
 	case reqList:
@@ -176,7 +178,7 @@ func (m *machine) failed() {
 }
 
 // failedOnce counts a failure. A watch that stood for longer than the wait before it sets no slower
-// pace: requests do not come faster than they fail.
+// pace: its requests do not come faster than they fail.
 func (m *machine) failedOnce(kind error) {
 	watching := m.request == reqWatch && !m.initial
 	if watching && m.in.after >= m.cfg.Backoff.Healthy {
@@ -198,8 +200,8 @@ func (m *machine) failedOnce(kind error) {
 	m.failures++
 }
 
-// missed counts an answer that there is no such resource, and reports whether it is one of the
-// first since the resource was there.
+// missed counts an answer that the resource does not exist. It reports whether the answer is one of
+// the first since the resource was there.
 func (m *machine) missed(kind error, watching bool) bool {
 	if kind != ErrUnknownResource || !m.synced || m.missing >= mostMissing || watching && m.refused >= mostRefused {
 		return false
@@ -210,16 +212,16 @@ func (m *machine) missed(kind error, watching bool) bool {
 	return true
 }
 
-// vanished reports whether the failure at hand is one that missed has counted.
+// vanished reports whether missed has counted the failure at hand.
 func (m *machine) vanished(kind error) bool { return kind == ErrUnknownResource && m.attempt == 0 }
 
-// succeeded forgets the failures of other requests than the watch.
+// succeeded forgets the failures of all requests but the watch.
 func (m *machine) succeeded() { m.attempt, m.missing = m.trouble, 0 }
 
-// forgive forgets all failures so far that set the pace.
+// forgive forgets all failures that set the pace.
 func (m *machine) forgive() { m.attempt, m.trouble, m.missing, m.refused = 0, 0, 0, 0 }
 
-// progressed notes that the state is newer than it was: what failed before has passed.
+// progressed notes that the state is newer than it was, so that what failed before has passed.
 func (m *machine) progressed() {
 	m.fruitless, m.unanswered, m.reached, m.barren, m.failures = 0, 0, 0, 0, 0
 }

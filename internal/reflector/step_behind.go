@@ -6,22 +6,26 @@ import (
 	"time"
 )
 
-// errElsewhere is the cause where another reflector has found out that the server went back.
+// errElsewhere is the cause when another reflector has found that the server went back.
 var errElsewhere = errors.New("found by another reflector of the server")
 
 const (
-	// agreeing is how many times a server must say that rv lies in its future, with consistent
-	// answers that agree with each other, before it counts as one that went back in time.
+	// agreeing is how many times a server must say that rv lies in its future before it counts as
+	// one that went back in time. Its consistent answers in between must agree.
 	agreeing = 2
 	// mostRounds bounds the examination of servers whose answers never agree.
 	mostRounds = 8
 )
 
-// behind is what is known of a server whose newest resourceVersion is older than rv. It may be a
-// replica that lags: then it, or another one, reaches rv soon, and nothing of what it told may be
-// taken. Or it was restored from a backup: then it is the truth. Only a server that keeps saying
-// that rv lies in its future, and whose consistent answers agree, has gone back. Either way a LIST
-// follows. The zero value is: none is known.
+// behind is what is known of a server whose newest resourceVersion is older than rv. There are two
+// explanations:
+//
+//   - The server is a replica that lags. Then it, or another replica, reaches rv soon, and nothing
+//     that it told may be taken.
+//   - The server was restored from a backup. Then its state is the truth. Only a server that keeps
+//     saying that rv lies in its future, and whose consistent answers agree, has gone back.
+//
+// A LIST follows in both cases. The zero value means that no such server is known.
 type behind struct {
 	at     string // its newest resourceVersion, as it told last
 	denied int    // times it said that rv lies in its future, since its answers agree
@@ -29,7 +33,7 @@ type behind struct {
 	mute   int    // times it did not tell its own
 }
 
-// fallsBehind handles a server whose newest resourceVersion is at, older than rv.
+// fallsBehind handles a server whose newest resourceVersion is at, which is older than rv.
 func (m *machine) fallsBehind(at string) {
 	b := &m.behind
 	if b.rounds > 0 && older(at, b.at) {
@@ -51,7 +55,7 @@ func (m *machine) fallsBehind(at string) {
 	m.goOn()
 }
 
-// wentBack takes the state of a server that was restored from a backup.
+// wentBack lists a server that was restored from a backup, and takes its state.
 func (m *machine) wentBack(at string) {
 	m.restored = true
 	m.behind = behind{}
@@ -60,9 +64,9 @@ func (m *machine) wentBack(at string) {
 	m.list()
 }
 
-// outdated lists because another reflector has found that the server went back. Its server need not
-// be the one of this watch, and may have come to rv again: so the list is a usual one, and is
-// examined if it is older.
+// outdated lists because another reflector has found that the server went back. The server need not
+// be the one of this watch, and it may have reached rv again. So the list is a usual one, and the
+// server is examined if the list is older.
 func (m *machine) outdated() {
 	m.report(ErrWentBack, errElsewhere)
 	m.consistent, m.doubt = true, true
@@ -71,7 +75,7 @@ func (m *machine) outdated() {
 }
 
 // otherScheme takes the state of a server whose resourceVersions cannot be compared with what is
-// held: nothing is known about what was before.
+// held. Nothing is known about what came before.
 func (m *machine) otherScheme() {
 	m.rebase, m.consistent = true, true
 	m.list()
@@ -109,21 +113,21 @@ func (m *machine) newest() {
 // behindRV reports whether the answer is older than what is held.
 func (m *machine) behindRV() bool { return older(m.in.rv, m.least()) }
 
-// least returns the oldest resourceVersion that a state of the server may have: the objects of a
-// list that broke off are held too.
+// least returns the oldest resourceVersion that a state of the server may have. It counts the
+// objects of a list that broke off, since they are held too.
 func (m *machine) least() string { return newest(m.high, m.rv) }
 
-// deny counts that the server has not reached rv, and asks how far it is.
+// deny counts an answer that the server has not reached rv, and asks how far it is.
 func (m *machine) deny() {
 	m.behind.denied++
 	m.request = reqNewest
 	m.goOn()
 }
 
-// caughtUp lists a server that was found behind and is not any more. Most likely it lagged. But one
-// that was restored may have come to the resourceVersions of what is held a second time, with other
-// content; a watch would never tell. It may be found behind again, by the next request: so there is
-// a wait, the longer the more often, whatever else has failed before.
+// caughtUp lists a server that was found behind and is so no longer. Most likely it lagged. But a
+// restored server may have reached the resourceVersions of what is held a second time, with other
+// content, and a watch would never tell. The next request may find it behind again. So there is a
+// wait, which grows each time that this comes, whatever else has failed before.
 func (m *machine) caughtUp() {
 	m.trouble++
 	m.attempt = m.trouble

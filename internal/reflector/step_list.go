@@ -13,16 +13,16 @@ func options(limit int64, rv string, match metav1.ResourceVersionMatch, cont str
 	return source.ListOptions{ResourceVersion: rv, Match: match, Limit: limit, Continue: cont}
 }
 
-// mostBrokenLists is after how many lists in a row that failed the state is asked for in the other
-// form, in pages or whole: kube-apiserver gives each answer a minute, and the way may be too slow
-// for all of it.
+// mostBrokenLists is the number of failed lists in a row after which the state is asked for in the
+// other form, in pages or whole. kube-apiserver gives each answer a minute, and the network may be
+// too slow for the whole state.
 const mostBrokenLists = 2
 
-// unansweredLists is how many lists without an answer count as one that failed in its form: most
+// unansweredLists is how many lists without an answer count as one that failed in its form. Most
 // likely there is no server, unless a probe was answered.
 const unansweredLists = 3
 
-// list begins to get the whole state.
+// list requests the whole state, in the form that the mode and the failures so far call for.
 func (m *machine) list() {
 	m.request, m.phase = reqList, Listing
 	if m.mode != Auto && m.unknownFloor() {
@@ -42,13 +42,13 @@ func (m *machine) list() {
 	}
 }
 
-// askFloor asks for the server's newest resourceVersion, and then lists.
+// askFloor asks for the server's newest resourceVersion. The list follows.
 func (m *machine) askFloor() {
 	m.askingFloor, m.request = true, reqNewest
 	m.goOn()
 }
 
-// listInstead lists because the watch, or a probe, keeps failing. Should the list fail as well the
+// listInstead lists because the watch, or a probe, keeps failing. If the list fails as well, the
 // watch is tried again.
 func (m *machine) listInstead(kind error) {
 	m.insteadOfWatch, m.consistent, m.withoutInitial = true, true, true
@@ -56,7 +56,7 @@ func (m *machine) listInstead(kind error) {
 	m.sleep(reqList, kind)
 }
 
-// firstPage requests the list, or all of it when limit is 0.
+// firstPage requests the first page of the list, or the whole list if limit is 0.
 func (m *machine) firstPage(limit int64) {
 	m.request, m.phase = reqList, Listing
 	m.limit, m.page, m.pageRV = limit, "", ""
@@ -64,9 +64,9 @@ func (m *machine) firstPage(limit int64) {
 	m.do(openList{options(limit, rv, match, "")})
 }
 
-// from is how current the state must be, as request parameters. A list that tells its
-// resourceVersion behind its items must not be older than what is held: that could be seen only
-// when its items have been taken, and those of them that were deleted since would be back.
+// from returns how current the state must be, as request parameters. A list that tells its
+// resourceVersion behind its items must not be older than what is held. That would show only after
+// the items have been taken, and those that were deleted since would be back.
 func (m *machine) from() (rv string, match metav1.ResourceVersionMatch) {
 	m.askedConsistent = m.rebase || m.noMatch || m.opaque() || !m.unproven() && m.mustBeConsistent()
 	switch {
@@ -78,9 +78,10 @@ func (m *machine) from() (rv string, match metav1.ResourceVersionMatch) {
 	return newest(m.floor, m.least()), metav1.ResourceVersionMatchNotOlderThan
 }
 
+// mustBeConsistent reports whether the Config or the state asks for a consistent list.
 func (m *machine) mustBeConsistent() bool { return m.consistent || m.cfg.Consistency == Consistent }
 
-// opaque reports whether the resourceVersion is no integer: then only equality means something.
+// opaque reports whether rv is no integer. Then it can only be compared for equality.
 func (m *machine) opaque() bool { return m.rv != "" && digits(m.rv) == "" }
 
 // unproven reports whether a list may be older than what is held without showing it in time.
@@ -88,20 +89,20 @@ func (m *machine) unproven() bool {
 	return m.least() != "" && !m.opaque() && (m.rvAtEnd || m.atLeast || m.mode == WatchList && !m.withoutInitial)
 }
 
-// unknownFloor reports whether the server's newest resourceVersion must be asked for first: a list
-// that is not older than that is a consistent one.
+// unknownFloor reports whether the server's newest resourceVersion must be asked for first. A list
+// that is not older than that is consistent.
 func (m *machine) unknownFloor() bool {
 	return m.floor == "" && m.unproven() && m.mustBeConsistent() && !m.rebase && !m.noMatch
 }
 
-// nextPage requests the page of the token at hand, again if need be.
+// nextPage requests the page of the token at hand. After a failure it requests the same page again.
 func (m *machine) nextPage() {
 	m.request, m.phase = reqList, Listing
 	m.do(openList{options(m.limit, "", "", m.page)})
 }
 
-// versionFailed goes on without the version. A server that answers, but not this, gets the requests
-// that every server knows; the next list asks again.
+// versionFailed goes on without the server's version. A server that answers other requests gets
+// those that every server knows. The next list asks for the version again.
 func (m *machine) versionFailed(kind error) {
 	switch kind {
 	case ErrUnreachable: // where there is no server at all, a LIST gets no answer either
@@ -124,7 +125,8 @@ func (m *machine) versionFailed(kind error) {
 	m.pages()
 }
 
-// pages requests the list in pages, unless it must be whole, or the last one came only as a whole.
+// pages requests the list in pages. It requests the whole list if it must be whole, or if the last
+// one came only so.
 func (m *machine) pages() {
 	if m.whole || m.unpaged {
 		m.firstPage(0)
@@ -133,7 +135,7 @@ func (m *machine) pages() {
 	}
 }
 
-// opened handles the beginning of an answer.
+// opened handles the beginning of a successful answer.
 func (m *machine) opened() {
 	switch {
 	case m.request == reqWatch:
@@ -200,7 +202,7 @@ func (m *machine) pageRead() {
 	}
 }
 
-// complete ends the replace: the store now is what the server was at rv.
+// complete ends the replace: the store is now what the server was at rv.
 func (m *machine) complete(rv string) {
 	if older(rv, m.rv) && m.kind() != ErrWentBack {
 		m.report(ErrWentBack, fmt.Errorf("resourceVersion %s after %s", rv, m.rv))
@@ -219,8 +221,8 @@ func (m *machine) complete(rv string) {
 	m.doubt, m.noMatch, m.unmatched, m.behind = false, false, 0, behind{}
 }
 
-// abandon gives the list up. What it brought stays in the store, and costs nothing when it comes
-// again.
+// abandon gives the list up. The objects that it brought stay in the store, and cost nothing when
+// they come again.
 func (m *machine) abandon() {
 	m.page, m.pageRV = "", ""
 	if m.replacing {
@@ -230,8 +232,8 @@ func (m *machine) abandon() {
 	}
 }
 
-// otherMatch asks without "not older than" when that has failed too often, and with it again when
-// the other fails.
+// otherMatch drops the condition "not older than" after it has failed too often, and takes it up
+// again when a list without it fails.
 func (m *machine) otherMatch(kind error) {
 	switch {
 	case kind == ErrTooManyRequests || kind == ErrAhead:
@@ -245,8 +247,8 @@ func (m *machine) otherMatch(kind error) {
 	}
 }
 
-// otherForm counts a list that failed in the form it was asked for, and asks for the next one when
-// it was too often: pages, whole, and in mode WatchList initial events.
+// otherForm counts a list that failed in the form it was asked for. If that was too often, the next
+// list has another form: pages, whole, or initial events in mode WatchList.
 func (m *machine) otherForm() {
 	if m.brokenLists++; m.brokenLists < mostBrokenLists {
 		return
@@ -260,7 +262,7 @@ func (m *machine) otherForm() {
 	}
 }
 
-// listFailed handles a LIST that failed before or within its body.
+// listFailed handles a LIST that failed before its answer or within its body.
 func (m *machine) listFailed(kind error) {
 	if m.page != "" && m.pageFailed(kind) {
 		return
@@ -290,7 +292,7 @@ func (m *machine) listFailed(kind error) {
 	m.sleep(reqList, kind)
 }
 
-// pageFailed handles a page that failed, and reports whether that is all there is to do about it.
+// pageFailed handles a page that failed, and reports whether nothing else is to be done about it.
 func (m *machine) pageFailed(kind error) bool {
 	switch kind {
 	case ErrUnreachable, ErrServer, ErrTooManyRequests, ErrMalformed:

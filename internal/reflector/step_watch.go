@@ -11,13 +11,13 @@ import (
 const (
 	// bookmarkPeriod is longer than kube-apiserver ever leaves a watch without a bookmark.
 	bookmarkPeriod = 90 * time.Second
-	// A watch that brought something is resumed at once, but for one that ended within quickWatch
-	// after mostQuick others that did: a server that ends every watch so soon sets no pace.
+	// A watch that brought something is resumed at once. The exception is a watch that ended within
+	// quickWatch after mostQuick others that did: there is a wait before the next.
 	quickWatch = time.Second
 	mostQuick  = 3
-	// mostBarren is after how many watches in a row that stood, and brought not even a bookmark,
-	// the state is listed anew: nobody can tell a resource that does not change from a way that
-	// swallows its events.
+	// mostBarren is the number of watches in a row that stood and brought not even a bookmark,
+	// after which the state is listed anew. A resource that does not change looks the same as a
+	// network that swallows its events.
 	mostBarren = 10
 )
 
@@ -38,7 +38,7 @@ func (m *machine) watch() {
 	m.do(a)
 }
 
-// watchInitial requests the whole state, and then its changes.
+// watchInitial requests the whole state as initial events, and then its changes.
 func (m *machine) watchInitial() {
 	m.request, m.phase, m.initial = reqWatch, Listing, true
 	m.open, m.brought, m.moved = false, false, false
@@ -49,6 +49,7 @@ func (m *machine) watchInitial() {
 	}, deadline: m.cfg.BookmarkDeadline})
 }
 
+// watchTimeout returns a random time between Config.WatchTimeout and twice that, in whole seconds.
 func (m *machine) watchTimeout() time.Duration {
 	d := m.cfg.WatchTimeout
 	return (d + time.Duration(float64(d)*m.in.jitter)).Truncate(time.Second)
@@ -121,8 +122,8 @@ func (m *machine) bookmark() {
 	}
 }
 
-// watchBehind handles a bookmark older than what is held. Its server sends none of its changes
-// until it has overtaken us.
+// watchBehind handles a bookmark older than what is held. The server sends none of its changes
+// until it has passed what is held.
 func (m *machine) watchBehind() {
 	m.abandon()
 	m.failedOnce(ErrAhead)
@@ -131,8 +132,8 @@ func (m *machine) watchBehind() {
 	m.fallsBehind(m.in.rv)
 }
 
-// probed handles a watch that was broken off because its server was asked for its newest
-// resourceVersion meanwhile.
+// probed handles a watch that was broken off by a probe: the server told its newest
+// resourceVersion, or did not answer.
 func (m *machine) probed() {
 	switch {
 	case m.in.err != nil:
@@ -200,7 +201,7 @@ func (m *machine) ended() {
 	}
 }
 
-// stood goes on after a watch that ended well.
+// stood goes on after a watch that stood and ended well.
 func (m *machine) stood() {
 	if !m.brought {
 		m.barren++
@@ -216,7 +217,8 @@ func (m *machine) stood() {
 	m.watch()
 }
 
-// resume goes on at once where a watch that brought something left off.
+// resume watches again after a watch that brought something: at once, unless too many of these were
+// quick.
 func (m *machine) resume() {
 	if m.in.after >= quickWatch {
 		m.quick = 0
@@ -228,7 +230,7 @@ func (m *machine) resume() {
 	m.watch()
 }
 
-// watchFailed handles a watch that failed, by its answer, an ERROR event, or its stream.
+// watchFailed handles a watch that failed by its answer, by an ERROR event, or by its stream.
 func (m *machine) watchFailed(kind error) {
 	m.doubt = true // whoever answers next may have been restored from a backup
 	switch {
@@ -260,9 +262,9 @@ func (m *machine) watchFailed(kind error) {
 	}
 }
 
-// unanswer counts a watch that got no answer, three times where it was waited for for long, and
-// asks now and then whether there is a server at all. It may be one that answers neither, and a
-// LIST all the same.
+// unanswer counts a watch that got no answer. One that was waited for for long counts as askAfter
+// watches. Now and then unanswer asks whether there is a server at all, or lists: the server may
+// answer neither a watch nor a probe, and a LIST all the same.
 func (m *machine) unanswer(kind error) {
 	before := m.unanswered
 	hung := !m.open && m.in.after >= m.cfg.Backoff.Healthy

@@ -7,11 +7,10 @@ import (
 	"github.com/weirproject/weir/internal/store"
 )
 
-// throttle leaves CPU to a handler that is at work and has fallen behind. Events that are
-// taken in faster than it can follow wait or are coalesced, so that to take them in so soon
-// was for nothing, and at the handler's expense. So they are taken in a little slower than
-// the handler takes them, until it has caught up. A blocked handler never slows the
-// reflector.
+// throttle leaves CPU to a handler that is at work and has fallen behind. If events come in faster
+// than the handler can follow, they wait or are coalesced: to take them in so soon gained nothing,
+// and cost the handler CPU. So they are taken in a little slower than the handler takes them, until
+// it has caught up. A blocked handler never slows the reflector.
 type throttle struct {
 	ready  time.Time // since when nothing waits
 	behind bool      // whether a handler was behind then
@@ -23,15 +22,16 @@ type throttle struct {
 }
 
 const (
-	// throttleMost bounds the wait for an event: a handler that takes longer has most of
-	// the CPU anyhow. No kube-apiserver sends one watch so much, for long, that it would
-	// have to wait.
+	// throttleMost bounds the wait for one event. A handler that takes longer has most of the CPU
+	// anyhow. No kube-apiserver sends one watch so many events, for long, that they would have to
+	// wait.
 	throttleMost = 150 * time.Microsecond
-	// A handler that has read nothing for stuckFor is waiting for something else than CPU.
+	// stuckFor is after how long without a read a handler counts as waiting for something other
+	// than CPU.
 	stuckFor = 50 * time.Millisecond
 )
 
-// wait blocks after so many events until it is time for more, or ctx ends.
+// wait blocks, after so many events, until it is time for more or ctx ends.
 func (t *throttle) wait(ctx context.Context, w *store.Writer, events int) {
 	now := time.Now()
 	took := now.Sub(t.ready)
