@@ -7,14 +7,16 @@ import (
 	"github.com/weirproject/weir/internal/wire"
 )
 
-// AddIndex adds an index under a name, before or after the first object. One by
-// function costs nothing before it is queried, except for what Derive keeps for
-// the first query: a few values for each object. One by label or field is built
-// from a snapshot while everybody goes on, then caught up and put in place; it
-// can be queried in snapshots taken after AddIndex returned.
+// AddIndex adds an index under a name, before or after the first object. It is safe for concurrent
+// use.
 //
-// The error is ErrIndexExists, ErrNoDecoder for an index by function in a store
-// without Config.Decode, or an *IndexError for an object that cannot be read.
+// An index by function is not built before it is queried. Until then it costs only what Derive
+// keeps for the first query: a few values for each object. AddIndex builds an index by label or
+// field from a snapshot while everybody goes on, catches up, and puts it in place. It blocks until
+// then. Snapshots that are taken after it has returned know the index.
+//
+// The errors are ErrIndexExists, ErrNoDecoder for an index by function in a store without
+// Config.Decode, and an *IndexError for an object that cannot be read.
 func (s *Store) AddIndex(name string, ix Index) error {
 	if ix.fn != nil {
 		return s.addFuncIndex(name, ix)
@@ -41,7 +43,7 @@ func (s *Store) addFuncIndex(name string, ix Index) error {
 	return nil
 }
 
-// startIndex reserves the name, and notes what changes from here on.
+// startIndex reserves the name, and begins to collect what changes.
 func (s *Store) startIndex(name string, ix Index) (*indexBuilder, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -54,7 +56,7 @@ func (s *Store) startIndex(name string, ix Index) (*indexBuilder, error) {
 	return b, nil
 }
 
-// finish builds the index and puts it in place.
+// finish builds the index, puts it in place, and ends the reservation of its name.
 func (b *indexBuilder) finish() error {
 	s := b.s
 	err := b.build()
@@ -97,8 +99,8 @@ type indexBuilder struct {
 }
 
 const (
-	// A builder takes the lock for the rest when no more than this is left of
-	// what changed meanwhile, or after so many rounds.
+	// A builder takes the lock to catch up for the last time when at most buildRest keys have
+	// changed meanwhile, or after buildRounds rounds.
 	buildRest   = 128
 	buildRounds = 8
 )
@@ -132,7 +134,8 @@ func (b *indexBuilder) build() error {
 	return nil
 }
 
-// installLocked catches up with the rest and puts the index in place.
+// installLocked catches up with the rest and puts the index in place. It is called with the lock
+// held.
 func (b *indexBuilder) installLocked() error {
 	before := b.snap
 	revs, lost := b.s.log.take(&b.dirty)
@@ -154,7 +157,8 @@ func (b *indexBuilder) installLocked() error {
 	return nil
 }
 
-// catchUp moves the index on from one snapshot to b.snap.
+// catchUp moves the index from snapshot before to b.snap. The keys of revs are those that may
+// differ.
 func (b *indexBuilder) catchUp(before *Snapshot, revs map[string]uint64) error {
 	for key := range revs {
 		was, _ := before.Get(key)
@@ -169,7 +173,7 @@ func (b *indexBuilder) catchUp(before *Snapshot, revs map[string]uint64) error {
 	return nil
 }
 
-// change replaces what the index has for one version by that for another.
+// change replaces the values of version was by those of version is; either may be nil.
 func (b *indexBuilder) change(was, is *Object) error {
 	if was != nil {
 		if err := b.read(was); err != nil {

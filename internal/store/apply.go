@@ -2,7 +2,7 @@ package store
 
 import "time"
 
-// Flush applies what is buffered: one lock, one wake-up of the cursors. It
+// Flush applies what is buffered, under one lock and mostly at once, and wakes the cursors. It
 // returns the number of changes. Call it when nothing more is there to be read.
 func (w *Writer) Flush() (changed int) {
 	b := w.batch
@@ -30,7 +30,7 @@ func (w *Writer) Flush() (changed int) {
 	return changed
 }
 
-// settleSynced makes a writer synced that only waits for news of objects in doubt, if they have
+// settleSynced makes the writer synced if it only waits for news of objects in doubt, and they have
 // come.
 func (w *Writer) settleSynced() {
 	if w.ended && !w.synced {
@@ -38,8 +38,9 @@ func (w *Writer) settleSynced() {
 	}
 }
 
-// apply applies the batch, as far as the table is as it was when the batch was
-// prepared; what another writer has changed meanwhile is prepared again.
+// apply applies the changes of the batch whose keys are as they were when the batch was prepared,
+// and returns how many there were. What another writer has changed meanwhile is prepared again, and
+// stays in the batch.
 func (w *Writer) apply() int {
 	s, b := w.s, w.batch
 	s.mu.Lock()
@@ -82,8 +83,8 @@ func (w *Writer) apply() int {
 	return changed
 }
 
-// applyLocked makes one change; false if the table holds another version than
-// was expected.
+// applyLocked makes one change. It returns false if the table holds another version than was
+// expected. It is called with the lock held.
 func (w *Writer) applyLocked(p *pending) bool {
 	s, old := w.s, p.expect
 	if s.several {
@@ -153,12 +154,12 @@ func (w *Writer) setLocked(p *pending) {
 	w.batch.records = append(w.batch.records, record{old: old, new: o, initial: w.initial()})
 }
 
-// initial reports whether what the writer tells is of its first state: its first replace, or what
-// is still in doubt after that.
+// initial reports whether the writer still tells of its first state: its first replace, or what is
+// in doubt after that.
 func (w *Writer) initial() bool { return (w.replacing || w.ended) && !w.synced }
 
-// prepareAgain prepares the batch for what the table and the indexes are now.
-// What has become meaningless by that is left out.
+// prepareAgain prepares the batch for the table and the indexes as they are now. It leaves out
+// changes that have become meaningless.
 func (b *batch) prepareAgain(w *Writer) {
 	s := w.s
 	b.byteIndexes = s.byteIndexes.Load()
@@ -188,7 +189,7 @@ func (b *batch) prepareAgain(w *Writer) {
 	b.reset(n)
 }
 
-// stillUseful reports whether p changes held. Called with the read lock.
+// stillUseful reports whether p changes held. It is called with the read lock.
 func (w *Writer) stillUseful(p *pending, held *Object) bool {
 	if w.outdatedLocked() {
 		return false

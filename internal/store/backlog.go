@@ -1,17 +1,17 @@
 package store
 
-// backlog is what a cursor keeps of changes that the log dropped before it saw
-// them: one entry a key, or by uid one for each object that the key stood for.
-// Its memory is the entries and the versions that the cursor saw last, and by
-// uid the last versions of what came and went: at most what changed while the
-// cursor lagged. The newest version of an entry is alive anyway, in the table or
-// as the old version of the key's next change in the log. Guarded by the log's
-// lock.
+// backlog keeps for a cursor the changes that the log dropped before the cursor saw them. It has
+// one entry for each key, or by uid one for each object that the key stood for.
+//
+// Its memory is the entries, the versions that the cursor saw last, and by uid the last versions of
+// objects that came and went. That is at most what changed while the cursor lagged. The newest
+// version of an entry is alive anyway, in the table or as the old version of the key's next change
+// in the log. The log's lock guards it.
 type backlog struct {
 	byUID   bool
 	entries map[string]*backlogEntry // by key; by uid without the objects that are gone
-	// In the order of each entry's last change. What SyncedThrough waits for stays where it came
-	// first: under steady load it would never come to the front.
+	// The list is in the order of each entry's last change. An entry that SyncedThrough waits for
+	// stays where it came first: under steady load it would never come to the front otherwise.
 	first, last *backlogEntry
 	n           int // of entries in the list,
 	awaited     int // and how many of them SyncedThrough waits for
@@ -32,7 +32,7 @@ type backlogEntry struct {
 	prev, next *backlogEntry
 }
 
-// backlogEntryBytes is an entry with its place in the map.
+// backlogEntryBytes is the size of an entry with its place in the map.
 const backlogEntryBytes = 80 + 40
 
 func (e *backlogEntry) cost() int64 {
@@ -45,7 +45,7 @@ func (e *backlogEntry) cost() int64 {
 	return n
 }
 
-// absorb takes a record that is about to be dropped. awaited: SyncedThrough waits for it.
+// absorb takes a record that is about to be dropped. awaited tells that SyncedThrough waits for it.
 func (m *backlog) absorb(r *record, rev uint64, awaited bool) {
 	if m.byUID && r.old != nil && r.new != nil && !r.old.SameUID(r.new) {
 		m.take(&record{old: r.old, missed: true}, rev, false)
@@ -96,7 +96,8 @@ func (m *backlog) take(r *record, rev uint64, awaited bool) {
 	}
 }
 
-// owe makes SyncedThrough wait for a key, and reports whether there is something to come of it.
+// await makes SyncedThrough wait for a key. It reports whether the backlog has an entry for the
+// key, so that a change will come.
 func (m *backlog) await(key string) bool {
 	e := m.entries[key]
 	if e != nil && !e.awaited {
@@ -107,7 +108,7 @@ func (m *backlog) await(key string) bool {
 	return e != nil
 }
 
-// pop takes out the next change.
+// pop removes and returns the next change. It returns false if there is none.
 func (m *backlog) pop() (Change, bool) {
 	for e := m.first; e != nil; e = m.first {
 		if e.seen == nil && e.new == nil { // it comes before it goes

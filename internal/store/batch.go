@@ -9,10 +9,9 @@ import (
 	"github.com/weirproject/weir/internal/wire"
 )
 
-// batch is what a writer has prepared: at most one change per key. Everything
-// that costs time (packing, reading index values, comparing with the version
-// held) is done before the store's lock is taken. A writer has one while there
-// is something in it.
+// batch is what a writer has prepared: at most one change for each key, and at most batchChanges.
+// All that costs time (packing, reading index values, comparing with the version held) is done
+// before the store's lock is taken. A writer has a batch only while something is in it.
 type batch struct {
 	byteIndexes *byteIndexSet // that the index changes are for
 	list        []pending
@@ -29,8 +28,8 @@ type batch struct {
 	raw    []byte
 }
 
-// pending is one change: of expect, the version held when it was prepared (nil:
-// none), to object (nil: the writer's claim ends).
+// pending is one change, from expect to object. expect is the version held when the change was
+// prepared, nil if there was none. If object is nil, the writer's claim ends.
 type pending struct {
 	key            string
 	expect, object *Object
@@ -41,7 +40,7 @@ type pending struct {
 	from, to       int    // its index changes in ops
 }
 
-// span is a value of an index in the arena.
+// span is a value of an index: bytes from to to of the arena.
 type span struct{ index, from, to int }
 
 type indexOp struct {
@@ -49,10 +48,10 @@ type indexOp struct {
 	add bool
 }
 
-// batches holds batches from one use to the next, of all writers.
+// batches holds the batches of all writers from one use to the next.
 var batches = sync.Pool{New: func() any { return &batch{keys: map[string]struct{}{}} }}
 
-// filling is the batch that changes are added to.
+// filling returns the batch that changes are added to, and takes one if there is none.
 func (w *Writer) filling() *batch {
 	if w.batch == nil {
 		w.batch = batches.Get().(*batch)
@@ -61,7 +60,7 @@ func (w *Writer) filling() *batch {
 	return w.batch
 }
 
-// release gives up an empty batch. It keeps memory, and nothing of the store's.
+// release gives up an empty batch. The batch keeps its memory, but nothing of the store.
 func (b *batch) release() {
 	b.byteIndexes, b.meta = nil, wire.Meta{}
 	clear(b.values[:cap(b.values)])
@@ -85,10 +84,11 @@ func (b *batch) add(p pending) {
 	b.list = append(b.list, p)
 }
 
-// drop takes back the index changes of a change that was not added.
+// drop takes back the index changes of a change that is not added.
 func (b *batch) drop(p *pending) { b.ops = b.ops[:p.from] }
 
-// adopt chooses the set of indexes that an empty batch is prepared for.
+// adopt returns the set of indexes that the batch is prepared for. If the batch is empty, adopt
+// chooses the current one.
 func (b *batch) adopt(s *Store) *byteIndexSet {
 	if len(b.list) == 0 {
 		b.byteIndexes = s.byteIndexes.Load()
@@ -98,9 +98,8 @@ func (b *batch) adopt(s *Store) *byteIndexSet {
 
 var hashSeed = maphash.MakeSeed()
 
-// index prepares the index changes from p.expect to an object, and the hash of
-// the object's values. An object with the hash of the version before has the
-// same values: then that one need not be unpacked.
+// index prepares the index changes from p.expect to an object, and the hash of the object's values.
+// If the version before has the same hash, it has the same values and need not be unpacked.
 func (b *batch) index(s *Store, p *pending, m *wire.Meta, raw []byte) error {
 	set, mark := b.beginIndex(s, p)
 	if len(set.indexes) == 0 {
@@ -113,9 +112,8 @@ func (b *batch) index(s *Store, p *pending, m *wire.Meta, raw []byte) error {
 	return nil
 }
 
-// indexAgain is index for an object that may be packed already, or is a value.
-// An index that cannot read it has no values of it: it was added after the object
-// came in.
+// indexAgain is index for an object that may be packed already, or is a value. An index that cannot
+// read it was added after the object came in, and has no values of it.
 func (b *batch) indexAgain(s *Store, p *pending) {
 	set, mark := b.beginIndex(s, p)
 	if len(set.indexes) > 0 {
@@ -131,7 +129,7 @@ func (b *batch) beginIndex(s *Store, p *pending) (set *byteIndexSet, mark int) {
 	return b.adopt(s), len(b.arena)
 }
 
-// endIndex makes the changes from p.expect's values to those in the spans.
+// endIndex makes the index changes from p.expect's values to those in the spans.
 func (b *batch) endIndex(set *byteIndexSet, p *pending, mark int) {
 	p.hash = b.hash(set)
 	if p.expect != nil && p.expect.indexed == p.hash {
@@ -147,7 +145,7 @@ func (b *batch) endIndex(set *byteIndexSet, p *pending, mark int) {
 	p.to = len(b.ops)
 }
 
-// unindex prepares the index changes for p.expect's end.
+// unindex prepares the index changes for the end of p.expect.
 func (b *batch) unindex(s *Store, p *pending) {
 	set := b.adopt(s)
 	p.from, p.to = len(b.ops), len(b.ops)
@@ -172,8 +170,8 @@ func (b *batch) read(set *byteIndexSet, m *wire.Meta, raw []byte) (err error) {
 	return nil
 }
 
-// readHeld is read for an object of the table: it was read when it came in, so
-// it can be read again. What could not be read then has no values.
+// readHeld is read for an object of the table. The object was read when it came in, so it can be
+// read again. If it could not be read then, it has no values.
 func (b *batch) readHeld(set *byteIndexSet, o *Object) {
 	mark := len(b.spans)
 	var raw []byte
@@ -197,7 +195,7 @@ func (b *batch) readHeld(set *byteIndexSet, o *Object) {
 	}
 }
 
-// note appends the values of an index to the spans.
+// note appends the values of one index to the spans.
 func (b *batch) note(index int) {
 	for _, v := range b.values {
 		from := len(b.arena)
@@ -206,7 +204,7 @@ func (b *batch) note(index int) {
 	}
 }
 
-// hash is that of the values in the spans, as those of one set of indexes.
+// hash returns the hash of the values in the spans. It depends on the set of indexes.
 func (b *batch) hash(set *byteIndexSet) uint64 {
 	var h maphash.Hash
 	h.SetSeed(hashSeed)
@@ -218,7 +216,7 @@ func (b *batch) hash(set *byteIndexSet) uint64 {
 	return h.Sum64()
 }
 
-// diff appends an op for each span that is not among others.
+// diff appends an op for each span whose value is not among others.
 func (b *batch) diff(spans, others []span, add bool) {
 next:
 	for _, sp := range spans {
@@ -231,7 +229,7 @@ next:
 	}
 }
 
-// applyOps changes the indexes for p. Called with the store's lock.
+// applyOps changes the indexes for p. It is called with the store's lock.
 func (b *batch) applyOps(p *pending) {
 	for _, op := range b.ops[p.from:p.to] {
 		value := unsafe.String(unsafe.SliceData(b.arena[op.span.from:]), op.span.to-op.span.from)

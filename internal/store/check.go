@@ -7,16 +7,16 @@ import (
 	"github.com/weirproject/weir/internal/invariants"
 )
 
-// checking makes the store check its state after each change, and panic if a rule is
-// broken. Tests set it. The rules stand beside the fields: see claims.go and backlog.
+// checking makes the store check its state after each change, and panic if a rule is broken. Tests
+// set it. The rules stand beside the fields: see claims.go and backlog.
 var checking = invariants.Enabled
 
-// checkEntries bounds the backlogs that are walked after each operation. Of longer ones
-// only the sums are looked at.
+// checkEntries bounds the backlogs that are walked after each operation. Of longer ones only the
+// sums are checked.
 const checkEntries = 64
 
-// must panics with the state of what it is about if a rule is broken. It does so on a
-// goroutine of its own, which ends the program: the caller has locks, for which deferred
+// must panics with the state of what the rule is about, if the rule is broken. It does so on a
+// goroutine of its own, which ends the program. The caller holds locks, for which its deferred
 // calls would wait for ever.
 func must(ok bool, rule string, of interface{ state() string }, also ...int64) {
 	if ok {
@@ -27,8 +27,8 @@ func must(ok bool, rule string, of interface{ state() string }, also ...int64) {
 	select {}
 }
 
-// checkRecordsLocked checks the versions that the records of a batch have put in or taken
-// out. It is called with the store's lock.
+// checkRecordsLocked checks the versions that the records of a batch have put in or taken out. It
+// is called with the store's lock.
 func (s *Store) checkRecordsLocked(records []record) {
 	for i := range records {
 		r := &records[i]
@@ -43,8 +43,8 @@ func (s *Store) checkRecordsLocked(records []record) {
 	}
 }
 
-// checkTableLocked checks all versions in the table, its sums, and what the writers know.
-// It is called with the store's lock.
+// checkTableLocked checks all versions in the table, its sums, and what the writers know. It is
+// called with the store's lock.
 func (s *Store) checkTableLocked() {
 	n, raw, packed, keys := 0, int64(0), int64(0), int64(0)
 	s.table.ascend("", func(key string, o *Object) bool {
@@ -111,7 +111,7 @@ func (b *backlog) check() {
 		"a backlog's sums", b, int64(n), int64(awaited), int64(listed), bytes)
 }
 
-// newest returns a version by which an entry's key is known.
+// newest returns a version that has the key of the entry, or nil.
 func (e *backlogEntry) newest() *Object {
 	for _, o := range [...]*Object{e.new, e.seen, e.last} {
 		if o != nil {

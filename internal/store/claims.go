@@ -3,31 +3,33 @@ package store
 import "sync/atomic"
 
 // An object is held while the source of some writer has it. Each writer is told of its own source,
-// in that source's order; but sources are not in step: one lags, lists, breaks off or repeats
-// itself while another goes on. So the version in the table says, one bit for each claim, what each
-// writer was told of the key last:
+// in that source's order. But sources are not in step: one lags, lists, breaks off or repeats
+// itself while another goes on. So the version in the table says, with one bit for each claim, what
+// each writer was told of the key last:
 //
-//   - claims: that the object is there. The object goes when the last claim does.
-//   - puts, a subset of claims: that the object is there in this very version.
-//   - marks, a subset of claims: that it is there, since the writer's BeginReplace.
+//   - claims: the object is there. It is removed with its last claim.
+//   - puts, a subset of claims: the object is there in this very version.
+//   - marks, a subset of claims: the writer was told of the object since its BeginReplace.
 //
-// A version that one writer puts in place of another's inherits claims and marks: that an object
+// A version that one writer puts in place of another's inherits claims and marks. That an object
 // has changed in one source says nothing of its being in another. What a writer was told last may
-// be older than the version held. It is then not above the writer's progress, or it stands in
+// be older than the version held. Then it is not above the writer's progress, or it stands in
 // Writer.ahead.
 //
 // A server that has gone back begins a new era, in which resourceVersions come again for other
-// content. The first writer that finds out begins the era, and the others are in it from their next
-// replace on: what one is told after that comes from the new past. A version of an older era gives
-// way to whatever is told in a newer one. The sources of one store have one server: when one has
-// gone back all others must be listed again, though they need not have noticed. Until then nobody
-// knows which past they tell of, so nothing that they tell is taken (see Outdated).
+// content. The first writer that finds out begins the era. The others join it with their next
+// replace: what they are told after that comes from the new past. A version of an older era gives
+// way to whatever is told in a newer one.
+//
+// The sources of one store have one server. When one of them has gone back, all others must be
+// listed again, though they need not have noticed. Until then nobody knows which past they tell of,
+// so nothing that they tell is taken (see Outdated).
 
-// Rules, which check.go enforces where checks are on. A version in the table has a claim;
-// one that is out of it has none. puts and marks are subsets of claims. No era and no
-// revision is above the store's.
+// check.go enforces these rules where checks are on. A version in the table has a claim; one that
+// is out of it has none. puts and marks are subsets of claims. No era and no revision is above the
+// store's.
 
-// setBits adds bits without dirtying memory that has them.
+// setBits sets bits. It does not write to memory that has them already.
 func setBits(to *atomic.Uint32, bits uint32) {
 	if to.Load()&bits != bits {
 		to.Or(bits)
@@ -39,9 +41,9 @@ func (w *Writer) covers(o *Object) bool {
 	return w.scope.Namespace == "" || w.scope.Namespace == o.Namespace()
 }
 
-// settle decides what becomes of an incoming version where held is. newer: it is to be put.
-// Otherwise held stays, and notes that this writer has the object too. Called with the read lock,
-// so that nobody replaces held meanwhile.
+// settle decides what an incoming version changes where held is. If it returns newer, the version
+// is to be put. Otherwise held stays, and notes that this writer has the object too. settle is
+// called with the read lock, so that nobody replaces held meanwhile.
 func (w *Writer) settle(id *identity, held *Object) order {
 	o := w.order(id, held)
 	switch {
@@ -64,7 +66,7 @@ func (w *Writer) settle(id *identity, held *Object) order {
 	return o
 }
 
-// order compares an incoming version with the one held, by the past that each comes from, and then
+// order compares an incoming version with the one held: by the past that each comes from, and then
 // by resourceVersion.
 func (w *Writer) order(id *identity, held *Object) order {
 	o, era := id.against(held), held.era.Load()
@@ -78,7 +80,7 @@ func (w *Writer) order(id *identity, held *Object) order {
 }
 
 // toldLocked notes that the writer was told of version rv of an object that is held in another
-// version. It is called by the writer under the read lock, and by others under the lock.
+// version. The writer itself calls it under the read lock, and others under the lock.
 func (w *Writer) toldLocked(held *Object, rv uint64) {
 	if rv <= w.progress.rv && w.progress.era == w.era {
 		return
@@ -89,8 +91,8 @@ func (w *Writer) toldLocked(held *Object, rv uint64) {
 	w.ahead[held.key] = max(w.ahead[held.key], rv)
 }
 
-// toldAt is the version that the writer was told last of the key of held; 0 if that is not above
-// its progress, of an older era, or no integer.
+// toldAt returns the version that the writer was told last of the key of held. It returns 0 if that
+// version is not above the writer's progress, is of an older era, or is no integer.
 func (w *Writer) toldAt(held *Object) uint64 {
 	switch {
 	case held.puts.Load()&w.bit == 0:
@@ -101,8 +103,8 @@ func (w *Writer) toldAt(held *Object) uint64 {
 	return held.rv
 }
 
-// overtakeLocked notes for other writers what they were told of old, which this writer is about to
-// replace.
+// overtakeLocked notes for the other writers what they were told of old, which this writer is about
+// to replace.
 func (w *Writer) overtakeLocked(old *Object) {
 	if old.flags&flagOddRV != 0 || old.puts.Load()&^w.bit == 0 {
 		return
@@ -151,14 +153,15 @@ func (w *Writer) overrules(held *Object, at progress) bool {
 	return held.rv <= at.rv && (w.progress.era < w.era || at.rv >= w.progress.rv)
 }
 
-// isBack reports whether a version in doubt, of an object that is not held, is right: a source as
-// of at tells what became of an object that went before, as others were told.
+// isBack reports whether a version in doubt of an object that is not held is right. Others were
+// told that the object went. The version is right if the source, as of at, has told what became of
+// the object.
 func (w *Writer) isBack(o *Object, at progress) bool {
 	d, ok := w.s.deletions.of[o.key]
 	return !ok || d.era < w.era || at.ok && at.rv >= d.rv
 }
 
-// overrule puts those of the versions in doubt that are right now that the writer is current to at.
+// overrule puts the versions in doubt that are right now that the writer is current to at.
 func (w *Writer) overrule(at progress) {
 	w.ending = at
 	for key, o := range w.doubts {
@@ -189,10 +192,10 @@ func (w *Writer) overrule(at progress) {
 	}
 }
 
-// Outdated reports whether another writer has found out that the server has gone back since this
-// one's last BeginReplace, or the Asks before it: then this one's source must be listed again too.
-// Until its next BeginReplace it changes nothing: Put, Delete, EndReplace and Progress have no
-// effect. Safe for concurrent use.
+// Outdated reports whether another writer has found that the server went back, since this one's
+// last BeginReplace or the Asks before that. Then this writer's source must be listed again too.
+// Until the writer's next BeginReplace, its Put, Delete, EndReplace and Progress have no effect.
+// Safe for concurrent use.
 func (w *Writer) Outdated() bool {
 	w.s.mu.RLock()
 	defer w.s.mu.RUnlock()
@@ -201,9 +204,10 @@ func (w *Writer) Outdated() bool {
 
 func (w *Writer) outdatedLocked() bool { return w.era < w.s.era && !w.byHand }
 
-// WhenOutdated calls f once as soon as the writer is Outdated: at once if it is, else by the
-// goroutine that finds out. f replaces the function before it; nil is none. f must not block. It
-// may still be called shortly after it was replaced.
+// WhenOutdated calls f once, as soon as the writer is Outdated. If it is so already, WhenOutdated
+// calls f itself, before it returns. Otherwise the goroutine that finds out calls it, so f must not
+// block. f replaces the function before it, which may still be called shortly after; nil removes
+// it. Safe for concurrent use.
 func (w *Writer) WhenOutdated(f func()) {
 	w.s.mu.Lock()
 	already := f != nil && w.outdatedLocked()

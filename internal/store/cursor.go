@@ -5,33 +5,33 @@ import (
 	"time"
 )
 
-// Change is one step of one key. For each key, Old is always the version that
-// this cursor saw last (by uid and resourceVersion).
+// Change is one step of one key. Old is always the version of the key that this cursor saw last, by
+// uid and resourceVersion.
 type Change struct {
-	// Revision of the store's change; of the last one if it stands for several.
+	// Revision is the store's revision of the change, or of the last one if it stands for several.
 	// In the initial state it is the revision of the object.
 	Revision uint64
-	// Old and New version; nil: was not there, is not there any more. Never both
-	// nil, never both the same version.
+	// Old and New are the versions before and after. Old is nil if the key was not there, New if it
+	// is not there any more. They are never both nil, and never the same version.
 	Old, New *Object
-	// Initial: part of the state that the cursor started with, or of a writer's
-	// first replace, and Old is nil.
+	// Initial tells that Old is nil and that the change is part of the state that the cursor
+	// started with, or of a writer's first replace.
 	Initial bool
-	// Awaited: SyncedThrough has waited for this change. It is Initial, or stands
+	// Awaited tells that SyncedThrough has waited for this change. The change is Initial, or stands
 	// for something that a writer's first replace changed.
 	Awaited bool
-	// Coalesced: stands for more than one change.
+	// Coalesced tells that the change stands for more than one.
 	Coalesced bool
-	// Missed: New is nil, and no DELETED event told of it. A relist did not have
-	// the object any more, another one has its name, or its writer was removed.
+	// Missed tells that New is nil and no DELETED event told of the end. A relist did not have the
+	// object any more, another object has its name, or its writer was removed.
 	Missed bool
-	// ResourceVersion of the change: New's, or that of the object's end, which
-	// is the one that Writer.Delete got or that of the list that did not have it
-	// any more. 0 if it is not an integer, or not known.
+	// ResourceVersion is that of New, or that of the object's end: the one that Writer.Delete got,
+	// or that of the list that did not have the object any more. It is 0 if it is not an integer,
+	// or not known.
 	ResourceVersion uint64
 }
 
-// ended completes a change with what is known of the key's last state.
+// ended sets ResourceVersion and Missed from what is known of the key's last state.
 func (ch *Change) ended(rv uint64, missed bool) {
 	if ch.New != nil {
 		ch.ResourceVersion, _ = ch.New.ResourceVersionNumber()
@@ -48,21 +48,21 @@ func (ch *Change) Key() string {
 	return ch.Old.key
 }
 
-// Cursor is a consumer's position in a store's changes. It sees every change in
-// order as long as the log reaches back to it. What the log drops before the
-// cursor has seen it is kept for it in one entry per key, the version it last
-// saw and the key's state since, and comes as one change per key: first these, in
-// the order of their revisions, then the rest of the log. What is Awaited stays
-// where it came first, for the newest state. So when Next returns a change that
-// is not Awaited, all changes of lower revisions have been returned, or are part of
-// one that comes later.
+// Cursor is a consumer's position in a store's changes. It sees every change in order as long as
+// the log reaches back to it. What the log drops before the cursor has seen it is kept for the
+// cursor: one entry for each key, with the version that it last saw and the key's state since.
 //
-// A key that came and went unseen gives nothing; neither does one that is back
-// at the version that the cursor saw. The cost of being behind is at most one old
-// version for each key that changed. See CursorByUID for one that leaves out no
-// object.
+// Next returns these entries first, as one change for each key, in the order of their revisions.
+// Then comes the rest of the log. What is Awaited stays where it came first, and has the newest
+// state. So when Next returns a change that is not Awaited, it has returned all changes of lower
+// revisions, or they are part of one that comes later.
 //
-// Close a cursor when it is not needed any more: until then it is kept supplied.
+// A key that came and went unseen gives no change. Neither does one that is back at the version
+// that the cursor saw. So being behind costs at most one old version for each key that changed.
+// CursorByUID returns a cursor that leaves out no object.
+//
+// Close a cursor when it is not needed any more. Until then the store keeps changes for it. Next is
+// not safe for concurrent use with itself; all other methods are safe for concurrent use.
 type Cursor struct {
 	log    *changeLog
 	ready  chan struct{}
@@ -83,20 +83,23 @@ type Cursor struct {
 	closed  bool
 }
 
-// nextChunk bounds how many changes Next copies under the log's lock.
+// nextChunk bounds how many changes Next copies while it holds the log's lock.
 const nextChunk = 256
 
-// Cursor returns a cursor that starts with everything held now: each object with
-// Old nil and Initial set, in key order; then come the changes since.
+// Cursor returns a cursor that starts with everything held now. Each object comes with Old nil and
+// Initial set, in key order. Then come the changes since.
 func (s *Store) Cursor() *Cursor { return s.newCursor(false) }
 
-// CursorByUID returns a Cursor for somebody who may know the uid of an object
-// that he has not seen. However far it is behind, each object is a story of its
-// own that has an end: one that came and went unseen gives two changes, in which
-// it comes as its last version and goes, and one that was deleted and created
-// again under its key comes as what went and what came. Being behind costs the
-// last version of each such object in addition. What no DELETED event told of, a
-// change from one uid to another, is left as it is while the cursor keeps up.
+// CursorByUID returns a Cursor for a consumer that may know the uid of an object that it has not
+// seen. However far it is behind, it sees that each object comes and goes:
+//
+//   - An object that came and went unseen gives two changes. It comes as its last version, and
+//     goes.
+//   - An object that was deleted and created again under its key gives two changes: the end of one,
+//     and the other.
+//
+// Being behind costs the last version of each such object in addition. While the cursor keeps up, a
+// change from one uid to another of which no DELETED event told is left as it is.
 func (s *Store) CursorByUID() *Cursor { return s.newCursor(true) }
 
 func (s *Store) newCursor(byUID bool) *Cursor {
@@ -110,9 +113,9 @@ func (s *Store) newCursor(byUID bool) *Cursor {
 	return c
 }
 
-// CursorAt returns a cursor over what comes after revision rev. ErrTrimmed: the
-// log does not reach back so far (see Config.KeepLog); ErrFutureRevision: the
-// store has not come so far.
+// CursorAt returns a cursor over the changes after revision rev. The error is ErrTrimmed if the log
+// does not reach back so far (see Config.KeepLog), ErrFutureRevision if the store has not reached
+// rev, or ErrClosed.
 func (s *Store) CursorAt(rev uint64) (*Cursor, error) {
 	l := s.log
 	c := &Cursor{log: l, ready: make(chan struct{}, 1)}
@@ -142,9 +145,9 @@ func (l *changeLog) register(c *Cursor, pos uint64) {
 	}
 }
 
-// Next fills dst with the changes that come next and returns how many. It does
-// not wait for any: 0 is caught up (or closed, or dst is empty). Not safe for
-// concurrent use with itself.
+// Next fills dst with the next changes and returns how many there are. It does not block. It
+// returns 0 when the cursor has caught up or is closed, or if dst is empty. Not safe for concurrent
+// use with itself.
 func (c *Cursor) Next(dst []Change) int {
 	n := 0
 	if c.snap != nil {
@@ -160,7 +163,7 @@ func (c *Cursor) Next(dst []Change) int {
 	return n
 }
 
-// nextInitial reads the snapshot; it needs no lock.
+// nextInitial reads the snapshot, without a lock.
 func (c *Cursor) nextInitial(dst []Change) int {
 	n, full := 0, false
 	c.snap.table.ascend(c.from, func(key string, o *Object) bool {
@@ -192,7 +195,8 @@ func (c *Cursor) nextInitial(dst []Change) int {
 	return n
 }
 
-// nextChanges reads a chunk. first: what Next has returned before was handled.
+// nextChanges reads a chunk. first tells that it is the first of a Next, so that the reader has
+// handled what Next returned before.
 func (c *Cursor) nextChanges(dst []Change, first bool) int {
 	l := c.log
 	l.mu.Lock()
@@ -251,14 +255,13 @@ func (c *Cursor) signalNow() {
 	}
 }
 
-// Ready returns a channel of capacity one that is signalled when there may be
-// something for Next, when the store becomes synced, and when the cursor is
-// closed. A reader loops: Next until it returns 0, then wait on Ready.
+// Ready returns a channel of capacity one. It is signalled when there may be something for Next,
+// when the store becomes synced, and when the cursor is closed. A reader loops: it calls Next until
+// that returns 0, and then waits on Ready.
 func (c *Cursor) Ready() <-chan struct{} { return c.ready }
 
-// Revision returns up to which Next has returned everything: 0 while it returns the initial state,
-// or what is Awaited of changes that the log has dropped. Safe for concurrent use, like all that
-// follow.
+// Revision returns the revision up to which Next has returned everything. It returns 0 while Next
+// returns the initial state, or Awaited changes that the log has dropped. Safe for concurrent use.
 func (c *Cursor) Revision() uint64 {
 	c.log.mu.Lock()
 	defer c.log.mu.Unlock()
@@ -275,9 +278,9 @@ func (c *Cursor) revision() uint64 {
 	return c.pos - 1
 }
 
-// Saw reports whether Next has returned o, the newest version of its key, or all
-// that there was up to it. It is for those who hand a version out once more, and
-// must not do so before it was told of.
+// Saw reports whether Next has returned o, the newest version of its key, or everything up to it.
+// It is for a reader that hands a version out once more, and must not do so before the version's
+// own change.
 func (c *Cursor) Saw(o *Object) bool {
 	c.log.mu.Lock()
 	defer c.log.mu.Unlock()
@@ -302,12 +305,13 @@ func (c *Cursor) Lag() uint64 {
 	return c.log.next() - 1 - c.revision()
 }
 
-// SyncedThrough reports whether every writer has ended its first replace and
-// Next has returned all that came with it, which it counts: whatever else keeps
-// coming, it becomes true with the last change that is Awaited. unhandled is what
-// the reader has yet to handle of what Next returned last: a first replace may
-// have turned out since to have one of these versions, that another writer has
-// put. It is false for a cursor of CursorAt.
+// SyncedThrough reports whether every writer has ended its first replace and Next has returned all
+// that came with these replaces. It becomes true with the last change that is Awaited, whatever
+// else keeps coming.
+//
+// unhandled is what the reader has yet to handle of what Next returned last. It matters because a
+// first replace may since have brought one of these versions, which another writer had put.
+// SyncedThrough is always false for a cursor of CursorAt.
 func (c *Cursor) SyncedThrough(unhandled ...Change) bool {
 	if !c.counts || !c.log.synced.Load() {
 		return false

@@ -8,9 +8,9 @@ import (
 	"weak"
 )
 
-// decodedState is an object's decoded form. It is first behind a weak pointer, so that
-// it lives as long as somebody uses it. From a second read soon after on it is also
-// held strongly, until it is idle or evicted: see decodedCache.
+// decodedState is an object's decoded form. At first only a weak pointer holds it, so that it lives
+// as long as somebody uses it. After a second read soon after the first, a strong pointer holds it
+// too, until it is idle or evicted: see decodedCache.
 type decodedState struct {
 	strong atomic.Pointer[decodedBox]
 	weak   weakValue
@@ -23,7 +23,7 @@ type decodedState struct {
 	age   int     // ticks since the last read
 }
 
-// Reads set all bits. The sweep of idle forms and the hand of CLOCK clear their own.
+// Each read sets all bits. The sweep of idle forms and the hand of CLOCK each clear their own.
 const (
 	usedSinceSweep = 1 << iota
 	usedSinceHand
@@ -38,9 +38,9 @@ func (d *decodedState) touch() {
 
 type decodedBox struct{ value any }
 
-// weakValue is a weak pointer to whatever Config.Decode returned. If that is a
-// pointer the weak pointer is to what it points to, not to some wrapping: as
-// long as anybody keeps the decoded object, everybody gets the same one.
+// weakValue is a weak pointer to what Config.Decode returned. If that is a pointer, weakValue
+// points to what it points to, not to a wrapping. So everybody gets the same decoded object as long
+// as anybody keeps it.
 type weakValue struct {
 	ptr weak.Pointer[byte]
 	typ reflect.Type // of the value; nil: ptr is to a decodedBox
@@ -65,12 +65,11 @@ func (w weakValue) get() (*decodedBox, bool) {
 	return &decodedBox{reflect.NewAt(w.typ.Elem(), p).Interface()}, true
 }
 
-// alive reports whether the value is still there.
+// alive reports whether the value still exists.
 func (w weakValue) alive() bool { return w.ptr.Value() != nil }
 
-// decodedFactor estimates the memory of a decoded object from its raw size:
-// measured 3.0 for pods as typed structs from protobuf, 3.1 as unstructured from
-// JSON.
+// decodedFactor is the estimated ratio of a decoded object's memory to its raw size. It was
+// measured as 3.0 for pods as typed structs from protobuf, and as 3.1 as unstructured from JSON.
 const decodedFactor = 3
 
 func newDecodedState(box *decodedBox, size uint32) *decodedState {
@@ -79,16 +78,15 @@ func newDecodedState(box *decodedBox, size uint32) *decodedState {
 	return d
 }
 
-// Decoded returns the decoded form, made by Config.Decode. It is shared by all
-// who ask for this version: do not change it, make a copy first.
+// Decoded returns the decoded form, made by Config.Decode. All who ask for this version share it:
+// copy it before you change it. Safe for concurrent use.
 //
-// It is kept as long as somebody uses it. If it is asked for again within
-// Config.DecodedIdle, the store holds it until nobody has asked for it for that
-// long, or the budget needs the room. The error is ErrNoDecoder, or Config.Decode's
-// with the object's key.
+// The form lives as long as somebody uses it. If it is asked for again within Config.DecodedIdle,
+// the store holds it until nobody has asked for that long, or the budget needs the room. The error
+// is ErrNoDecoder, or that of Config.Decode with the object's key.
 func (o *Object) Decoded() (any, error) { return o.shared(true) }
 
-// shared returns the decoded form. With read it counts as a read.
+// shared returns the decoded form. If read is set, the call counts as a read.
 func (o *Object) shared(read bool) (any, error) {
 	for {
 		d := o.decoded.Load()
@@ -129,7 +127,7 @@ func (o *Object) shared(read bool) (any, error) {
 	}
 }
 
-// decode returns a decoded form that is shared with nobody.
+// decode returns a new decoded form that nobody else has.
 func (o *Object) decode() (value any, err error) {
 	if o.layout.decode == nil {
 		return nil, ErrNoDecoder
@@ -144,9 +142,10 @@ func (o *Object) decode() (value any, err error) {
 	return value, nil
 }
 
-// DecodeOnce returns the decoded form for somebody who needs it once, such as a
-// handler: the shared one if there is one, else a new one for the caller alone. It
-// keeps nothing decoded, and does not count as a read. The errors are Decoded's.
+// DecodeOnce returns the decoded form for somebody who needs it once, such as a handler. It returns
+// the shared form if there is one, and otherwise a new one for the caller alone. Treat it as
+// shared: do not change it. DecodeOnce keeps nothing decoded, and does not count as a read. The
+// errors are those of Decoded.
 func (o *Object) DecodeOnce() (any, error) {
 	if d := o.decoded.Load(); d != nil {
 		if box := d.strong.Load(); box != nil {
@@ -159,25 +158,24 @@ func (o *Object) DecodeOnce() (any, error) {
 	return o.decode()
 }
 
-// Glance returns the decoded form for handlers, of which several are handed the same
-// objects one after another. They share it while one of them uses it. It does not
-// count as a read, and nothing stays decoded for it. The errors are Decoded's.
+// Glance returns the decoded form for handlers, several of which get the same objects one after
+// another. They share the form while one of them uses it. Glance does not count as a read, and
+// keeps nothing decoded. The errors are those of Decoded.
 func (o *Object) Glance() (any, error) { return o.shared(false) }
 
-// Fresh decodes the object's bytes once more, for the caller alone. Changes that
-// others have made to the shared form do not show. A version that is held as a value
-// has no bytes (see Size). The errors are Decoded's.
+// Fresh decodes the object's bytes once more, for the caller alone. So it does not show changes
+// that others have made to the shared form. A version that is held as a value has no bytes (see
+// Size). The errors are those of Decoded.
 func (o *Object) Fresh() (any, error) { return o.decode() }
 
-// IsDecoded reports whether there is a decoded form now, so that DecodeOnce would not
-// have to make one.
+// IsDecoded reports whether a decoded form exists now, so that DecodeOnce need not make one.
 func (o *Object) IsDecoded() bool {
 	d := o.decoded.Load()
 	return d != nil && (d.strong.Load() != nil || d.weak.alive())
 }
 
-// Held returns the decoded form if the store itself holds it, as it does after a
-// second read: see Decoded. It counts as a read, and never decodes.
+// Held returns the decoded form if the store itself holds it, as it does after a second read: see
+// Decoded. The form is shared. Held never decodes, and counts as a read if ok.
 func (o *Object) Held() (value any, ok bool) {
 	d := o.decoded.Load()
 	if d == nil {

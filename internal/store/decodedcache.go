@@ -5,20 +5,19 @@ import (
 	"time"
 )
 
-// idleTicks is how many sweeps make up one DecodedIdle.
+// idleTicks is the number of sweeps in one DecodedIdle.
 const idleTicks = 8
 
-// sweepChunk bounds how many objects a sweep looks at under the lock.
+// sweepChunk bounds how many objects a sweep visits under one lock.
 const sweepChunk = 1024
 
-// decodedCache lets go of decoded forms that nobody has read for a while, and evicts
-// by the CLOCK algorithm when those that it holds take more than the budget: a hand
-// goes round, a form that was read since the hand came by gets a second chance, and
-// the first other one goes.
+// decodedCache lets go of decoded forms that nobody has read for a while. When those that it holds
+// take more than the budget, it evicts by the CLOCK algorithm. A hand goes round. A form that was
+// read since the hand came by gets a second chance, and the first other one goes.
 //
-// It tracks live objects that have a decoded form, so it is bounded by the objects
-// of the table. Its one goroutine runs while it tracks any, and ends by itself or
-// with close. Lock order: nothing else is locked inside mu.
+// It tracks the objects of the table that have a decoded form, and is bounded by their number. Its
+// one goroutine runs while it tracks any; it ends by itself, or with close. Lock order: no other
+// lock is taken inside mu.
 type decodedCache struct {
 	idle   time.Duration
 	budget int64 // 0: none
@@ -40,16 +39,16 @@ func newDecodedCache(idle time.Duration, budget int64) *decodedCache {
 	return &decodedCache{idle: idle, budget: budget, done: make(chan struct{})}
 }
 
-// watch starts tracking d, o's decoded form, which is held weakly.
+// watch starts to track d, o's decoded form, which is held weakly.
 func (c *decodedCache) watch(o *Object, d *decodedState) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.track(o, d)
 }
 
-// track is watch with the lock held. It returns false if d is not to be held. A
-// version that is no longer in the table is never held: whoever takes it out of the
-// table marks it first and then calls drop.
+// track is watch with the lock held. It returns false if d must not be held. A version that is no
+// longer in the table is never held: whoever takes it out of the table marks it first and then
+// calls drop.
 func (c *decodedCache) track(o *Object, d *decodedState) bool {
 	if d.owner != nil {
 		return true
@@ -66,7 +65,7 @@ func (c *decodedCache) track(o *Object, d *decodedState) bool {
 	return true
 }
 
-// hold holds d strongly: it was read again soon after.
+// hold holds d strongly, because it was read again soon after.
 func (c *decodedCache) hold(o *Object, d *decodedState, box *decodedBox) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -78,7 +77,7 @@ func (c *decodedCache) hold(o *Object, d *decodedState, box *decodedBox) {
 	c.evict()
 }
 
-// evict moves the hand on until the strong ones fit the budget.
+// evict moves the hand on until the strongly held forms fit the budget. The lock is held.
 func (c *decodedCache) evict() {
 	if c.budget <= 0 {
 		return
@@ -105,7 +104,7 @@ func (c *decodedCache) weaken(d *decodedState) {
 	}
 }
 
-// drop forgets d: its object has left the table, or has another decoded form.
+// drop stops tracking d. Its object has left the table, or has another decoded form.
 func (c *decodedCache) drop(d *decodedState) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -143,7 +142,7 @@ func (c *decodedCache) run() {
 	}
 }
 
-// sweep ages all tracked ones by a tick. It returns false if there are none left.
+// sweep ages all tracked forms by a tick. It returns false if none is left.
 func (c *decodedCache) sweep() bool {
 	// From the end, because untrack moves the last one into the gap.
 	for i := -1; ; {
@@ -187,7 +186,7 @@ func (c *decodedCache) age(d *decodedState) {
 	}
 }
 
-// close lets go of everything and ends the goroutine.
+// close lets go of everything, and blocks until the goroutine has ended.
 func (c *decodedCache) close() {
 	c.mu.Lock()
 	if !c.closed {
@@ -201,7 +200,7 @@ func (c *decodedCache) close() {
 	c.wg.Wait()
 }
 
-// footprint returns the estimated bytes of what is held strongly and of the tracking.
+// footprint returns the estimated bytes of the strongly held forms and of the tracking.
 func (c *decodedCache) footprint() int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()

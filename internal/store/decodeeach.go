@@ -6,17 +6,19 @@ import (
 )
 
 const (
-	// What is decoded by one goroutine at a time: neighbours are alike, and decoded faster one
-	// after another.
+	// A part is decoded by one goroutine at a time, because neighbours are alike and decode faster
+	// one after another. It ends at partObjects objects, or with the object that reaches partBytes.
 	partObjects = 32
 	partBytes   = 256 << 10
-	// More goroutines would wait for the one that uses what they have decoded.
+	// maxDecoders bounds the goroutines. More would wait for the one that uses what they have
+	// decoded.
 	maxDecoders = 8
 )
 
-// decodeEach calls use with each of the objects and what its DecodeOnce returns: one after another,
-// on the caller's goroutine, in no order. Other processors decode ahead meanwhile: each has at most
-// one part decoded, and one in the channel. Their goroutines have ended when decodeEach returns.
+// decodeEach calls use with each of the objects and what its DecodeOnce returns. The calls come one
+// after another, on the caller's goroutine, in no order. Meanwhile other goroutines decode ahead:
+// each has at most one part decoded, and one in the channel. They have ended when decodeEach
+// returns.
 func decodeEach(objects []*Object, use func(o *Object, decoded any, err error)) {
 	p := &parts{rest: objects}
 	var done chan struct{}
@@ -56,13 +58,13 @@ func decodeEach(objects []*Object, use func(o *Object, decoded any, err error)) 
 	}
 }
 
-// parts are what is left to be decoded.
+// parts holds the objects that are left to be decoded.
 type parts struct {
 	mu   sync.Mutex
 	rest []*Object
 }
 
-// next takes a part; none if nothing is left.
+// next takes a part. It returns none if nothing is left.
 func (p *parts) next() []*Object {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -89,8 +91,8 @@ func (p *parts) decode(ready chan<- []decodedObject, done <-chan struct{}) {
 	}
 }
 
-// decodeNext decodes one part; false if nothing is left, or done. Whoever waits for the part gets
-// it, even if a decoder ends this goroutine.
+// decodeNext decodes one part. It returns false if nothing is left, or done is closed. Whoever
+// waits for the part gets it, even if a decoder ends this goroutine.
 func (p *parts) decodeNext(ready chan<- []decodedObject, done <-chan struct{}) (more bool) {
 	part := p.next()
 	if len(part) == 0 {
@@ -113,7 +115,8 @@ func (p *parts) decodeNext(ready chan<- []decodedObject, done <-chan struct{}) (
 	return false
 }
 
-// decodeSafely is DecodeOnce for a goroutine on which nobody expects a panic.
+// decodeSafely calls DecodeOnce on a goroutine of decodeEach. It recovers from a panic, and leaves
+// returned false.
 func (d *decodedObject) decodeSafely() {
 	defer func() {
 		if !d.returned {

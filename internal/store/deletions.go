@@ -1,18 +1,20 @@
 package store
 
 const (
-	// So many deletions are remembered although every writer has passed them: a server may send its
-	// last events again.
+	// deletionsKept is how many deletions are remembered although every writer has passed them. A
+	// server may send its last events again.
 	deletionsKept = 256
-	// No more are remembered than this, however far a writer is behind: about 2 MiB.
+	// deletionsMost bounds the deletions, however far a writer is behind: about 2 MiB.
 	deletionsMost = 16 << 10
 )
 
-// deletions remember, by key, at which resourceVersion objects have gone. Writers of merged sources
-// are not in step: one tells that an object came and went, and another, which lags, tells of the
-// same object after that, or of one that had the key before. An older version must not come back.
+// deletions remembers, by key, at which resourceVersion objects have gone. The writers of merged
+// sources are not in step. One tells that an object came and went. Another, which lags, tells after
+// that of the same object, or of one that had the key before. Such an older version must not come
+// back.
+//
 // The source that lags will tell the rest of the story: an object that went at rv has changed
-// there, for whoever has it. Guarded by the store's lock. The zero value remembers nothing.
+// there, for whoever has it. The store's lock guards deletions. The zero value remembers nothing.
 type deletions struct {
 	of    map[string]deletion
 	queue []string // in the order of their deletion
@@ -27,8 +29,8 @@ type deletion struct {
 	in  uint32 // of its replaces
 }
 
-// record remembers the end of old, as the writer was told; other writers may hold it for a while.
-// Where a relist found it, all that is known is that old was not the last version.
+// record remembers the end of old, as the writer was told; other writers may hold old for a while.
+// If a relist found the end, all that is known is that old was not the last version.
 func (g *deletions) record(w *Writer, old *Object, p *pending) {
 	rv, below := p.end, p.end
 	if rv == 0 || old.odd() {
@@ -70,7 +72,7 @@ func (g *deletions) record(w *Writer, old *Object, p *pending) {
 	}
 }
 
-// passed reports whether all writers have come to where the oldest deletion was.
+// passed reports whether all writers have reached the oldest deletion.
 func (g *deletions) passed(s *Store) bool {
 	rv := g.of[g.queue[g.head]].rv
 	for w := range s.writers {
@@ -81,9 +83,9 @@ func (g *deletions) passed(s *Store) bool {
 	return true
 }
 
-// outdates reports whether an incoming version of a key that is not held is one from before an end
-// that was told since, be it of the same object or of one that had the key before. A writer's own
-// list knows better than what it was told before it.
+// outdates reports whether an incoming version of a key that is not held is from before an end that
+// was told since. The end may be that of the same object, or of one that had the key before. A
+// writer's own list knows better than what the writer was told before the list.
 func (g *deletions) outdates(w *Writer, key string, rv uint64, odd bool) bool {
 	if len(g.of) == 0 || odd || w.byHand {
 		return false

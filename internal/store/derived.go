@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// derivedValues are what the function of an index has made of versions that the index has not come
-// to yet: see Store.Derive.
+// derivedValues holds what the function of an index has returned for versions that the index has
+// not reached yet: see Store.Derive.
 type derivedValues struct {
 	calls sync.Mutex // held while the function is called, by whomever; inside the index's lock
 
@@ -23,12 +23,12 @@ type funcDerived struct {
 	failed   bool // who queries the index finds out why
 }
 
-// deriveWait is how long Derive waits for functions: longer than a busy machine keeps one from the
-// processor.
+// deriveWait bounds how long Derive waits for functions. A busy machine keeps a goroutine from the
+// processor for less than that.
 const deriveWait = 100 * time.Millisecond
 
 // derivation is a call of Derive. Its goroutine ends when the functions have returned. There is at
-// most one for each caller of Derive: while one is left to itself, none begins.
+// most one for each caller of Derive. While one is left to itself, none begins.
 type derivation struct {
 	object  *Object
 	decoded any
@@ -43,10 +43,12 @@ const (
 )
 
 // Derive calls the functions of indexes for a version that somebody has decoded in any case, so
-// that the next query need not decode it once more. Where several have decoded it, what the first
-// of them says counts. It waits for no query, and not for long for a function that blocks: false
-// means that one still looks at the decoded form, which nobody may change now. While one blocks,
-// Derive does nothing.
+// that the next query need not decode it once more. If several have decoded the version, the values
+// of the first count.
+//
+// Derive waits for no query, and at most a short time for a function that blocks. It returns false
+// if a function still reads the decoded form, which nobody may change then. While a function
+// blocks, Derive does nothing and returns true. Safe for concurrent use.
 func (s *Store) Derive(o *Object, decoded any) bool {
 	all := s.derives.Load()
 	if all == nil || s.blocked.Load() > 0 || !o.live() {
@@ -91,7 +93,8 @@ func (d *derivation) end(s *Store) {
 	}
 }
 
-// DropDerived lets go of what Derive has left of an object that is gone.
+// DropDerived lets go of what Derive has kept of the object under key. Call it when the object is
+// gone.
 func (s *Store) DropDerived(key string) {
 	all := s.derives.Load()
 	if all == nil {
@@ -104,7 +107,7 @@ func (s *Store) DropDerived(key string) {
 	}
 }
 
-// derive keeps the values of a version for the next query.
+// derive computes the values of a version and keeps them for the next query.
 func (x *funcIndex) derive(o *Object, decoded any) {
 	d := &x.derived
 	d.calls.Lock()
@@ -120,7 +123,7 @@ func (x *funcIndex) derive(o *Object, decoded any) {
 	d.put(o, funcDerived{o.revision, own, fail.err != nil}, x.s)
 }
 
-// wants reports whether nothing is known of a version.
+// wants reports whether neither the index nor the derived values have the version, or a newer one.
 func (d *derivedValues) wants(o *Object) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -142,7 +145,7 @@ func (d *derivedValues) put(o *Object, v funcDerived, s *Store) {
 	d.values[o.key] = v
 }
 
-// take returns what was derived from a version, if it was.
+// take returns the values that were derived from a version. ok is false if there are none.
 func (d *derivedValues) take(o *Object) (values []string, ok bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -150,7 +153,7 @@ func (d *derivedValues) take(o *Object) (values []string, ok bool) {
 	return v.values, ok && v.revision == o.revision && !v.failed
 }
 
-// reach lets go of what an index has come to with a revision.
+// reach lets go of the values of versions that the index has reached with a revision.
 func (d *derivedValues) reach(revision uint64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -1,14 +1,13 @@
 package store
 
-// dirtyKeys collects the keys that have changed since somebody who derives
-// something from the table last looked. Bounded by the number of objects held:
-// beyond twice that (and some) it gives up, and everything is to be derived
-// anew. Guarded by the log's lock.
+// dirtyKeys collects the keys that have changed since somebody who derives something from the table
+// last took them. It is bounded by the number of objects held. Beyond twice that, plus dirtySlack,
+// it gives up and sets lost: everything must be derived anew. The log's lock guards it.
 type dirtyKeys struct {
 	revs map[string]uint64 // the last change of each
 	lost bool
-	// letGo is called when more versions have been replaced than somebody may hold who has seen
-	// them: dirtySlack, or dirtyHeld bytes of them. nil: they hold none.
+	// letGo is called when more has been replaced than somebody who has seen the versions may hold:
+	// about dirtySlack versions, or dirtyHeld bytes of them. nil: nobody holds any.
 	letGo    func()
 	replaced int64 // bytes
 }
@@ -37,7 +36,7 @@ func (d *dirtyKeys) add(records []record, rev uint64, held int) {
 	}
 }
 
-// count calls letGo when it is time.
+// count adds up the versions that were replaced, and calls letGo when they are too many.
 func (d *dirtyKeys) count(records []record) {
 	for i := range records {
 		if old := records[i].old; old != nil {
@@ -49,7 +48,7 @@ func (d *dirtyKeys) count(records []record) {
 	}
 }
 
-// take returns what was collected and starts again.
+// take returns what d has collected, and starts anew.
 func (l *changeLog) take(d *dirtyKeys) (revs map[string]uint64, lost bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -1,20 +1,26 @@
-// Package store holds the objects of one resource: one ordered, revisioned
-// table of packed object bytes, its indexes, and a bounded log of its changes.
+// Package store holds the objects of one resource. A [Store] is one ordered, revisioned table of
+// packed object bytes, its indexes, and a bounded log of its changes.
 //
-// Writers, one per reflector, put objects into it as the bytes that a server
-// sent. Readers look at it through Get, through immutable snapshots in key
-// order, or follow it with a Cursor each. Three things are apart from each other
-// so that nobody waits for anybody:
+// A [Writer] puts objects into the store as the bytes that a server sent; there is one for each
+// reflector. Readers have three ways to look at a store. Get returns the newest version of one
+// object. A [Snapshot] shows one moment, in key order. A [Cursor] follows the changes.
 //
-//   - the table, a B+ tree copied on write: a writer prepares a batch (packs it,
-//     reads its index values) and then holds the lock only to put it in place;
-//   - the change log, a ring bounded in bytes, and the cursors on it: what it
-//     drops unseen is kept for a cursor once per key;
-//   - decoded objects: made by who reads them, shared, and let go when idle.
+// Three parts are apart from each other, so that nobody waits for anybody:
 //
-// Files: store.go, writer.go, batch.go, apply.go, replace.go, progress.go are the
-// way in; object.go, layout.go, packqueue.go, identity.go an object in memory;
-// snapshot.go, tree.go, index.go, addindex.go, dropindex.go, funcindex.go the way to look at
-// it; log.go, cursor.go, backlog.go, deletions.go, dirty.go what has changed; decoded.go and
-// decodedcache.go what is decoded; memory.go what it all takes; check.go the rules.
+//   - The table is a B+ tree, copied on write. A writer packs a batch and reads its index values
+//     first, and then holds the lock only to put the batch in place.
+//   - The change log is a ring bounded in bytes. Cursors read it. What the log drops before a
+//     cursor has seen it is kept for that cursor, in one entry per key.
+//   - Decoded objects are made by whoever reads them. They are shared, and let go of when idle.
+//
+// # Files
+//
+//   - The way in: store.go, writer.go, value.go, batch.go, apply.go, replace.go, progress.go;
+//     claims.go and deletions.go decide between several writers.
+//   - An object in memory: object.go, layout.go, packqueue.go, identity.go.
+//   - The way to look at it: snapshot.go, tree.go, index.go, addindex.go, dropindex.go;
+//     funcindex.go, funcbuild.go, indexedversions.go and derived.go for indexes by function.
+//   - What has changed: log.go, cursor.go, backlog.go, dirty.go.
+//   - What is decoded: decoded.go, decodedcache.go, decodeeach.go.
+//   - What it all takes: memory.go. The rules: check.go.
 package store

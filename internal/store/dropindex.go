@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// DropIndex removes an index by label or field. Snapshots that were taken before go on knowing it.
-// It returns false if there is no such index.
+// DropIndex removes an index by label or field. Snapshots that were taken before still know it. It
+// returns false if there is no such index. Safe for concurrent use.
 func (s *Store) DropIndex(name string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -20,7 +20,8 @@ func (s *Store) DropIndex(name string) bool {
 	return true
 }
 
-// IndexBytes is what an index by label or field takes; 0 if there is no such index.
+// IndexBytes returns the estimated bytes of an index by label or field, or 0 if there is no such
+// index. Safe for concurrent use.
 func (s *Store) IndexBytes(name string) int64 {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -32,7 +33,8 @@ func (s *Store) IndexBytes(name string) int64 {
 	return 0
 }
 
-// ByFrom is By for an index by label or field, from the first object on whose key is key or later.
+// ByFrom yields the objects that an index by label or field has under value, in key order, from the
+// first whose key is not below key. The error is ErrUnknownIndex for any other index.
 func (sn *Snapshot) ByFrom(index, value, key string) (iter.Seq[*Object], error) {
 	x := sn.byteIndex(index)
 	if x == nil {
@@ -49,8 +51,8 @@ func (sn *Snapshot) ByFrom(index, value, key string) (iter.Seq[*Object], error) 
 	}, nil
 }
 
-// CountBy counts the objects that an index by label or field has under value, up to most. false:
-// there is no such index.
+// CountBy counts the objects that an index by label or field has under value, and stops at most. ok
+// is false if there is no such index.
 func (sn *Snapshot) CountBy(index, value string, most int) (n int, ok bool) {
 	x := sn.byteIndex(index)
 	if x == nil {
@@ -66,9 +68,9 @@ func (sn *Snapshot) CountBy(index, value string, most int) (n int, ok bool) {
 	return n, true
 }
 
-// Variety is a number that an index by label, label set or field has as long as its values are the
-// same ones, whichever objects have them: what was made of all Values holds for each snapshot of
-// the same variety. 0: there is no such index.
+// Variety returns a number that stays the same as long as the distinct values of an index by label,
+// label set or field do, whichever objects have them. So what was made of all Values holds for each
+// snapshot of the same variety. Variety returns 0 if there is no such index.
 func (sn *Snapshot) Variety(index string) uint64 {
 	if x := sn.byteIndex(index); x != nil {
 		return x.variety

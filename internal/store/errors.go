@@ -20,7 +20,7 @@ var (
 	// ErrTooLarge is returned by Writer.Put and Writer.Delete for an object beyond 4 GiB or a name
 	// beyond 64 KiB.
 	ErrTooLarge = errors.New("store: too large")
-	// ErrNotInteger is returned by WaitResourceVersion for what cannot be compared.
+	// ErrNotInteger is returned by WaitResourceVersion for a version that cannot be compared.
 	ErrNotInteger = errors.New("store: not an integer")
 	// ErrClosed is returned by what cannot work on a closed store.
 	ErrClosed = errors.New("store: closed")

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// build derives everything anew from sn, and notes what has changed since sn.
+// build derives everything anew from sn, and collects what has changed since sn.
 func (x *funcIndex) build(sn *Snapshot) {
 	x.s.mu.Lock()
 	x.s.log.collect(&x.dirty)
@@ -42,8 +42,8 @@ func (x *funcIndex) build(sn *Snapshot) {
 	x.entries = made.tree()
 }
 
-// funcValues are the entries of an index that is being built, by their values. It is much cheaper
-// to put them in order by these than to put each into a tree.
+// funcValues holds the entries of an index that is being built, by value. Sorting them value by
+// value is much cheaper than putting each into a tree.
 type funcValues map[string]*funcValue
 
 type funcValue struct {
@@ -51,7 +51,7 @@ type funcValue struct {
 	entries []treeEntry[indexKey, *funcEntry]
 }
 
-// add notes an entry, and returns the string that all with this value share.
+// add adds an entry, and returns the string that all entries with this value share.
 func (m funcValues) add(value, key string, e *funcEntry) string {
 	v := m[value]
 	if v == nil {
@@ -62,7 +62,7 @@ func (m funcValues) add(value, key string, e *funcEntry) string {
 	return v.value
 }
 
-// tree has all entries.
+// tree returns all entries in a tree.
 func (m funcValues) tree() tree[indexKey, *funcEntry] {
 	t := newTree[indexKey, *funcEntry](compareIndexKeys)
 	for _, value := range slices.Sorted(maps.Keys(m)) {

@@ -7,8 +7,8 @@ import (
 	"sync"
 )
 
-// funcIndex is an index by somebody's function. It is kept by those who query
-// it, under its own lock, inside which the store's and the log's are taken.
+// funcIndex is an index by a function. Queries keep it up to date, under its own lock. The store's
+// and the log's locks are taken inside that.
 type funcIndex struct {
 	s    *Store
 	name string
@@ -26,13 +26,13 @@ type funcIndex struct {
 	derived  derivedValues // for the next query
 }
 
-// funcFailure is why there is nothing of an object.
+// funcFailure says why an object has no values.
 type funcFailure struct {
 	err       error
 	undecoded bool // the function was not called
 }
 
-// funcEntry is what the function made of one version.
+// funcEntry is what the function returned for one version.
 type funcEntry struct {
 	revision uint64
 	values   []string
@@ -88,7 +88,7 @@ func (x *funcIndex) distinct(sn *Snapshot) (values []string) {
 	return values
 }
 
-// allErr is err with the objects that could not be decoded.
+// allErr is err, and counts the objects that could not be decoded as well.
 func (x *funcIndex) allErr(sn *Snapshot) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -96,8 +96,8 @@ func (x *funcIndex) allErr(sn *Snapshot) error {
 	return x.err(true)
 }
 
-// err names the first object that the function failed for, or that could not be decoded if that
-// counts.
+// err returns an *IndexError with the first object for which the function failed, or nil. If
+// undecoded is set, objects that could not be decoded count too.
 func (x *funcIndex) err(undecoded bool) error {
 	if len(x.failed) == 0 {
 		return nil
@@ -117,8 +117,8 @@ func (x *funcIndex) err(undecoded bool) error {
 	return &IndexError{Index: x.name, Key: first, More: n - 1, Err: x.failed[first].err}
 }
 
-// catchUp moves the index on to sn, if sn is newer. If it is interrupted, by a decoder that panics
-// or a function that ends its goroutine, the next query makes the index anew.
+// catchUp moves the index on to sn, if sn is newer. If a decoder that panics, or a function that
+// ends its goroutine, interrupts it, the next query builds the index anew.
 func (x *funcIndex) catchUp(sn *Snapshot) {
 	if x.built && sn.revision <= x.upTo {
 		return
@@ -171,7 +171,7 @@ func (x *funcIndex) follow(sn *Snapshot, revs map[string]uint64) {
 	})
 }
 
-// differences are the keys that are not the same in both snapshots.
+// differences returns the keys whose versions differ between the snapshots.
 func differences(a, b *Snapshot) map[string]uint64 {
 	if a.revision == b.revision {
 		return nil
@@ -190,7 +190,7 @@ func differences(a, b *Snapshot) map[string]uint64 {
 	return revs
 }
 
-// change puts the values of o in place of what is there for its key.
+// change replaces the values of the key of o by those of o.
 func (x *funcIndex) change(o *Object, values []string, fail funcFailure) {
 	was := x.known[o.key]
 	switch {
@@ -217,14 +217,14 @@ func (x *funcIndex) change(o *Object, values []string, fail funcFailure) {
 	}
 }
 
-// learn makes the entry of an object that has none.
+// learn adds an entry for an object that has none.
 func (x *funcIndex) learn(o *Object) *funcEntry {
 	e := &funcEntry{revision: o.revision, number: x.versions.add(o)}
 	x.known[o.key] = e
 	return e
 }
 
-// remove takes out what is there for a key.
+// remove removes the values, or the failure, of a key.
 func (x *funcIndex) remove(key string) {
 	delete(x.failed, key)
 	was := x.known[key]
@@ -243,9 +243,9 @@ func (x *funcIndex) call(o *Object) (values []string, fail funcFailure) {
 	return x.callWith(o.DecodeOnce())
 }
 
-// callWith calls the function; a panic is an error. An object that cannot be decoded, as err says,
-// has no values: who reads that object gets the error, and nobody else should go without the
-// others.
+// callWith calls the function with a decoded form, and turns a panic into an error. If the object
+// could not be decoded, as err says, it has no values. Whoever reads that object gets the error;
+// queries go on with the others.
 func (x *funcIndex) callWith(decoded any, err error) (values []string, fail funcFailure) {
 	if err != nil {
 		return nil, funcFailure{err, true}
@@ -255,7 +255,7 @@ func (x *funcIndex) callWith(decoded any, err error) (values []string, fail func
 	return x.callLocked(decoded)
 }
 
-// callLocked is callWith with the lock of calls.
+// callLocked is callWith with the lock of calls held.
 func (x *funcIndex) callLocked(decoded any) (values []string, fail funcFailure) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -266,7 +266,7 @@ func (x *funcIndex) callLocked(decoded any) (values []string, fail funcFailure) 
 	return values, funcFailure{err: err}
 }
 
-// footprint estimates the memory. An index that is being queried is waited for.
+// footprint estimates the memory. It blocks while a query holds the index.
 func (x *funcIndex) footprint() int64 {
 	x.mu.Lock()
 	defer x.mu.Unlock()

@@ -6,14 +6,14 @@ import (
 	"strconv"
 )
 
-// A uid that is a canonical UUID is held in 16 bytes, a resourceVersion that is
-// a canonical decimal in 8. Any other text stands behind the packed bytes, and
-// the 16 or 8 bytes hold its length.
+// A uid that is a canonical UUID is held in 16 bytes, and a resourceVersion that is a canonical
+// decimal in 8. Any other text is odd: it stands behind the packed bytes, and the 16 or 8 bytes
+// hold its length.
 
 // uuidLen is the length of a canonical UUID.
 const uuidLen = 36
 
-// parseUUID reads the canonical form: lower case, 8-4-4-4-12.
+// parseUUID parses the canonical form: lower case, 8-4-4-4-12. ok is false for any other text.
 func parseUUID(text []byte) (u [16]byte, ok bool) {
 	if len(text) != uuidLen || text[8] != '-' || text[13] != '-' || text[18] != '-' || text[23] != '-' {
 		return u, false
@@ -61,8 +61,8 @@ func putUUID(b []byte, u *[16]byte) {
 	b[8], b[13], b[18], b[23] = '-', '-', '-', '-'
 }
 
-// parseVersion reads a resourceVersion that is a canonical decimal: no sign, no
-// leading zero, at most 64 bits. "0" is one.
+// parseVersion parses a resourceVersion that is a canonical decimal: no sign, no leading zero, at
+// most 64 bits. "0" is one.
 func parseVersion[T string | []byte](text T) (rv uint64, ok bool) {
 	if len(text) == 0 || len(text) > 20 || len(text) > 1 && text[0] == '0' {
 		return 0, false
@@ -80,8 +80,8 @@ func parseVersion[T string | []byte](text T) (rv uint64, ok bool) {
 	return rv, true
 }
 
-// identity is the uid, resourceVersion and fingerprint of bytes that are about to
-// come in. The texts alias those bytes.
+// identity is the uid, resourceVersion and fingerprint of an incoming object. The texts alias its
+// bytes.
 type identity struct {
 	uid             [16]byte
 	rv              uint64
@@ -103,7 +103,7 @@ func identityOf(uid, rv []byte) (id identity) {
 	return id
 }
 
-// order of an incoming version against the one held.
+// order is how an incoming version compares with the one held.
 type order uint8
 
 const (
@@ -129,8 +129,8 @@ func (id *identity) against(o *Object) order {
 	return newer
 }
 
-// sameBytes reports whether what is coming in is what was received as o; believe
-// says what it is where that is not known.
+// sameBytes reports whether the incoming bytes are those that were received as o. It returns
+// believe where that is not known.
 func (id *identity) sameBytes(o *Object, believe bool) bool {
 	if id.sum == 0 || o.sum == 0 {
 		return believe

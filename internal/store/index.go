@@ -8,8 +8,8 @@ import (
 	"github.com/weirproject/weir/internal/wire"
 )
 
-// Index describes how objects are indexed. Make one with LabelIndex, FieldIndex
-// or FuncIndex. The zero value indexes nothing.
+// Index describes how objects are indexed. LabelIndex, LabelSetIndex, FieldIndex and FuncIndex make
+// one. The zero value indexes nothing.
 type Index struct {
 	label string
 	sets  bool
@@ -17,34 +17,38 @@ type Index struct {
 	fn    func(decoded any) ([]string, error)
 }
 
-// LabelIndex indexes by the value of a label; objects without it are not in the
-// index. The writer keeps it from the bytes.
+// LabelIndex returns an index by the value of a label. Objects without the label are not in it. The
+// writer keeps it from the bytes.
 func LabelIndex(label string) Index { return Index{label: label} }
 
-// LabelSetIndex indexes by all labels together, as wire.Meta's LabelSet writes
-// them: objects without any have the empty set. There are mostly few sets, since
-// the objects of a workload have the same, and a label selector need only be
-// decided once for each. The writer keeps it from the bytes.
+// LabelSetIndex returns an index by all labels together, as wire.Meta's LabelSet writes them.
+// Objects without labels have the empty set. There are mostly few sets, since the objects of a
+// workload have the same one. So a label selector need only be decided once for each set. The
+// writer keeps the index from the bytes.
 func LabelSetIndex() Index { return Index{sets: true} }
 
-// FieldIndex indexes by the values of a field path, which was compiled for the
-// store's encoding. The writer keeps it from the bytes.
+// FieldIndex returns an index by the values of a field path. p must be compiled for the store's
+// encoding. The writer keeps the index from the bytes.
 func FieldIndex(p *wire.Path) Index { return Index{path: p} }
 
-// FuncIndex indexes by the values that f makes of a decoded object, which it
-// must not change or keep.
+// FuncIndex returns an index by the values that f returns for a decoded object. f must not change
+// or keep the object.
 //
-// The writer knows nothing of it: whoever queries it first calls f for what has changed since the
-// last query (for everything, the first time), under the index's own lock, unless Derive has done
-// so. Many objects are decoded by several goroutines; f is called by one at a time. A query sees
-// the state of its snapshot. The index moves forward only: with a snapshot older than one that was
-// queried before, objects whose values have changed in between may be missing, and none is wrong.
-// If f fails or panics for an object, the queries return an *IndexError until that object changes,
-// and work for the others. One that cannot be decoded is in no index, and no error of a query:
+// The writer does not keep this index. Whoever queries it calls f for what has changed since the
+// last query, or for everything the first time, unless Derive has done so. This happens under the
+// index's own lock. Several goroutines decode if there are many objects; f is called by one at a
+// time.
+//
+// A query sees the state of its snapshot. The index only moves forward. With a snapshot older than
+// one that was queried before, objects whose values have changed in between may be missing, but
+// none is wrong.
+//
+// If f fails or panics for an object, queries return an *IndexError until that object changes, and
+// work for the others. An object that cannot be decoded is in no index, and is no error of a query:
 // Snapshot.IndexErr tells of it.
 func FuncIndex(f func(decoded any) ([]string, error)) Index { return Index{fn: f} }
 
-// values appends an object's values; each is valid until the next call for m.
+// values appends an object's values. They are valid until the next call for m.
 func (ix Index) values(dst [][]byte, m *wire.Meta, raw []byte) ([][]byte, error) {
 	if ix.path != nil {
 		return ix.path.Append(dst, raw)
@@ -60,7 +64,8 @@ func (ix Index) values(dst [][]byte, m *wire.Meta, raw []byte) ([][]byte, error)
 	return dst, nil
 }
 
-// heldValues appends the values of an object that is held; each is valid until the next call for m.
+// heldValues appends the values of an object that is held. They are valid until the next call for
+// m.
 func (ix Index) heldValues(dst [][]byte, o *Object, m *wire.Meta, raw []byte) ([][]byte, error) {
 	if !o.layout.isValue {
 		return ix.values(dst, m, raw)
@@ -74,8 +79,8 @@ func (ix Index) heldValues(dst [][]byte, o *Object, m *wire.Meta, raw []byte) ([
 	return dst, nil
 }
 
-// byteIndexSet are the indexes that writers keep; immutable. Its number tells
-// objects that were indexed by it from those that were not.
+// byteIndexSet is the set of indexes that writers keep. It is immutable. Its number tells objects
+// that were indexed by it from those that were not.
 type byteIndexSet struct {
 	number  uint64
 	indexes []*byteIndex
@@ -91,8 +96,8 @@ func compareIndexKeys(a, b indexKey) int {
 	return strings.Compare(a.key, b.key)
 }
 
-// byteIndex is an index kept by the writers; guarded by the store's lock.
-// Entries with the same value share its string, and all share the object's key.
+// byteIndex is an index that the writers keep. The store's lock guards it. Entries with the same
+// value share its string, and all share the object's key.
 type byteIndex struct {
 	name    string
 	source  Index
@@ -107,7 +112,7 @@ type frozenIndex struct {
 	variety uint64
 }
 
-// varieties counts the changes of what values there are, in any index.
+// varieties counts, over all indexes, how often the set of distinct values has changed.
 var varieties atomic.Uint64
 
 func newByteIndex(name string, ix Index) *byteIndex {
@@ -119,7 +124,7 @@ func (x *byteIndex) owned(value string) (string, bool) {
 	return firstValue(&x.entries, value, func(v string) bool { return v == value })
 }
 
-// add puts an entry; value is only borrowed.
+// add adds an entry. It copies value if the index does not have it.
 func (x *byteIndex) add(value, key string) {
 	own, ok := x.owned(value)
 	if !ok {
@@ -142,7 +147,8 @@ func (x *byteIndex) remove(value, key string) {
 
 func (x *byteIndex) footprint() int64 { return x.entries.footprint(32) + x.bytes }
 
-// firstValue returns the first value not below from, if it is accepted.
+// firstValue returns the first value not below from. ok is false if there is none, or accept
+// refuses it.
 func firstValue[V any](t *tree[indexKey, V], from string, accept func(string) bool) (value string, ok bool) {
 	t.ascend(indexKey{value: from}, func(k indexKey, _ V) bool {
 		if ok = accept(k.value); ok {
@@ -165,7 +171,7 @@ func eachValue[V any](t *tree[indexKey, V], yield func(string) bool) {
 	}
 }
 
-// IndexError is a failure of an index for one object.
+// IndexError says that an index failed for an object.
 type IndexError struct {
 	Index, Key string
 	More       int // how many other objects it failed for
@@ -180,5 +186,5 @@ func (e *IndexError) Error() string {
 	return fmt.Sprintf("store: index %q: object %s: %v", e.Index, e.Key, e.Err)
 }
 
-// Unwrap gives the function's error.
+// Unwrap returns the error of the function or the decoder.
 func (e *IndexError) Unwrap() error { return e.Err }

@@ -2,11 +2,12 @@ package store
 
 import "sync/atomic"
 
-// indexedVersions are the versions that an index by function has seen, by numbers that it gives
-// them, so that a query need not look for them in the table. All are let go of when some have been
-// replaced: by then it is not known which, and what a query finds is looked up in the table once
-// more. So of versions that are in the table no more, each index holds no more than its dirtyKeys
-// allow. The index's lock guards everything but held itself.
+// indexedVersions holds the versions that an index by function has seen, under numbers that it
+// gives them, so that a query need not look them up in the table.
+//
+// All are let go of when enough have been replaced. By then it is not known which, and what a query
+// finds is looked up in the table once more. So each index holds no more versions that have left
+// the table than its dirtyKeys allow. The index's lock guards everything but held itself.
 type indexedVersions struct {
 	held atomic.Pointer[versionList] // nil, or shorter than there are numbers: those that are missing were let go of
 	n    int                         // numbers, so far
@@ -15,7 +16,7 @@ type indexedVersions struct {
 
 type versionList struct{ all []*Object }
 
-// versions are those that are held, nil at the numbers of others.
+// versions returns the versions that are held, by number. Others are nil.
 func (s *indexedVersions) versions() []*Object {
 	p := s.held.Load()
 	if p == nil {
@@ -28,10 +29,10 @@ func (s *indexedVersions) versions() []*Object {
 	return p.all
 }
 
-// letGo lets go of all. It may be called at any time, by anybody.
+// letGo lets go of all versions. Safe for concurrent use.
 func (s *indexedVersions) letGo() { s.held.Store(nil) }
 
-// reset begins anew, with room for n.
+// reset starts anew, with room for n versions.
 func (s *indexedVersions) reset(n int) {
 	s.n, s.free = 0, nil
 	s.held.Store(&versionList{make([]*Object, 0, n)})
@@ -54,8 +55,8 @@ func (s *indexedVersions) add(o *Object) int32 {
 	return number
 }
 
-// set puts a version in place of the one that has the number. One that the table does not hold any
-// more, as older snapshots do, is not held here either: the writer does not count it again.
+// set replaces the version that has the number. A version that has left the table, as an older
+// snapshot may show, is not held: the writer does not count it again.
 func (s *indexedVersions) set(number int32, o *Object) {
 	if o != nil && !o.live() {
 		o = nil

@@ -5,17 +5,16 @@ import (
 	"github.com/weirproject/weir/internal/wire"
 )
 
-// shared is what all objects of a store have in common. It is apart from the store
-// so that an object that somebody keeps does not keep the store's table.
+// shared is what all objects of a store have in common. It is apart from the store so that an
+// object that somebody keeps does not keep the store's table alive.
 type shared struct {
 	encoding wire.Encoding
 	decode   func(raw []byte) (any, error)
 	cache    *decodedCache
 }
 
-// layout says how an object is held: packed with a dictionary, or as a value.
-// Objects of one dictionary share one. A value has one of its own, and no bytes to
-// read labels from.
+// layout says how an object is held: packed with a dictionary, or as a value. Objects of one
+// dictionary share a layout. A value has its own, and no bytes to read labels from.
 type layout struct {
 	*shared
 	dict    *pack.Dictionary // nil: the bytes are held as they came

@@ -21,7 +21,7 @@ func (r *record) key() string {
 	return r.old.key
 }
 
-// cost is the record and the old version that only the log keeps alive.
+// cost returns the bytes of the record and of the old version, which only the log keeps alive.
 func (r *record) cost() int64 {
 	n := int64(recordBytes)
 	if r.old != nil {
@@ -36,17 +36,17 @@ func (r *record) cost() int64 {
 const (
 	recordBytes = 32
 	minRing     = 64
-	// A cursor that has behindBy changes to see is behind until it has fewer than
-	// caughtUp: more than come at once, and less than the log holds. One that has
-	// not read for blockedFor is not slow, but waits for something.
+	// A cursor that has behindBy changes to see is behind until it has fewer than caughtUp. Both
+	// are more than come at once, and less than the log holds. A cursor that has not read for
+	// blockedFor is not slow, but waits for something.
 	behindBy   = 1024
 	caughtUp   = 512
 	blockedFor = time.Second
 )
 
-// changeLog is a ring of the newest changes, bounded in bytes, and the cursors
-// that read it. What it drops unseen, a cursor absorbs into its backlog. Its
-// lock is taken inside the store's.
+// changeLog is a ring of the newest changes, bounded in bytes, and the cursors that read it. A
+// cursor absorbs into its backlog what the log drops before the cursor has seen it. The log's lock
+// is taken inside the store's.
 type changeLog struct {
 	limit int64
 	keep  bool
@@ -74,15 +74,15 @@ func newChangeLog(limit int64, keep bool) *changeLog {
 	}
 }
 
-// next is the revision of the next change.
+// next returns the revision of the next change.
 func (l *changeLog) next() uint64 { return l.base + uint64(l.n) }
 
 func (l *changeLog) at(rev uint64) *record {
 	return &l.ring[(l.head+int(rev-l.base))&(len(l.ring)-1)]
 }
 
-// append takes records in, the first of which has revision l.next(), and wakes
-// the cursors. held is the number of objects in the table.
+// append adds records, the first of which has revision l.next(), and wakes the cursors. held is the
+// number of objects in the table.
 func (l *changeLog) append(records []record, held int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -118,7 +118,7 @@ func (l *changeLog) append(records []record, held int) {
 	l.wake()
 }
 
-// owe makes SyncedThrough of all cursors wait for n changes more.
+// await makes SyncedThrough of all cursors wait for n more changes.
 func (l *changeLog) await(n int) {
 	for c := range l.cursors {
 		if c.counts {
@@ -127,7 +127,7 @@ func (l *changeLog) await(n int) {
 	}
 }
 
-// awaitVersion makes SyncedThrough wait for a version that another writer has put, and that a first
+// awaitVersion makes SyncedThrough wait for a version that another writer has put and a first
 // replace has as well.
 func (l *changeLog) awaitVersion(o *Object) {
 	l.mu.Lock()
@@ -153,8 +153,8 @@ func (l *changeLog) awaitVersion(o *Object) {
 	}
 }
 
-// isBehind reports whether a cursor that is being read has fallen behind and not
-// caught up yet, and how many changes such cursors have read, in the mean.
+// isBehind reports whether a cursor that is being read has fallen behind and not caught up yet.
+// read is the mean number of changes that such cursors have read.
 func (l *changeLog) isBehind() (behind bool, read uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -235,7 +235,7 @@ func (l *changeLog) wake() {
 	}
 }
 
-// setSynced tells of a change of who is synced.
+// setSynced notes whether all writers are synced, and wakes the cursors.
 func (l *changeLog) setSynced(synced bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -243,7 +243,7 @@ func (l *changeLog) setSynced(synced bool) {
 	l.wake()
 }
 
-// footprint is the memory of the log and of what it keeps for the cursors.
+// footprint returns the bytes of the log, and of what it keeps for the cursors.
 func (l *changeLog) footprint() (log, cursors int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -5,9 +5,8 @@ import (
 	"strings"
 )
 
-// Memory of a store by purpose, in bytes. Packed, Keys and Log are exact sums of
-// what was asked of the allocator (which rounds up by about five per cent);
-// the others are estimates.
+// Memory is the memory of a store by purpose, in bytes. Packed, Keys and Log are exact sums of what
+// was asked of the allocator, which rounds up by about five per cent. The others are estimates.
 type Memory struct {
 	Objects    int   // number of objects
 	Raw        int64 // what they would take as they came
@@ -21,12 +20,12 @@ type Memory struct {
 	Dictionary int64
 }
 
-// Total returns the sum of all purposes.
+// Total returns the sum of all purposes. Raw is not among them.
 func (m Memory) Total() int64 {
 	return m.Packed + m.Keys + m.Tree + m.Indexes + m.Decoded + m.Log + m.Cursors + m.Dictionary
 }
 
-// String returns a small table: purpose, bytes, bytes per object.
+// String returns a small table of purpose, bytes, and bytes for each object.
 func (m Memory) String() string {
 	var b strings.Builder
 	row := func(purpose string, bytes int64) {
@@ -54,7 +53,7 @@ func (m Memory) String() string {
 	return b.String()
 }
 
-// grouped writes n with its digits in groups of three.
+// grouped returns n in decimal, with its digits in groups of three.
 func grouped(n int64) string {
 	s := fmt.Sprint(n)
 	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
@@ -63,8 +62,9 @@ func grouped(n int64) string {
 	return s
 }
 
-// Memory returns the store's memory by purpose. It takes the locks for a moment, one after another,
-// so the figures may be a few changes apart.
+// Memory returns the store's memory by purpose. It takes the locks briefly, one after another, so
+// the figures may be a few changes apart. It blocks while a query builds an index by function. Safe
+// for concurrent use.
 func (s *Store) Memory() Memory {
 	s.mu.RLock()
 	m := Memory{
@@ -91,7 +91,7 @@ func (s *Store) Memory() Memory {
 	return m
 }
 
-// CursorBytes returns Memory.Cursors alone. It may be called often.
+// CursorBytes returns Memory.Cursors alone. It is cheap. Safe for concurrent use.
 func (s *Store) CursorBytes() int64 {
 	_, cursors := s.log.footprint()
 	return cursors

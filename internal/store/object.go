@@ -13,9 +13,9 @@ import (
 	"github.com/weirproject/weir/internal/wire"
 )
 
-// Object is one immutable version of an object, packed into memory of its own:
-// keeping it keeps nothing else of the store but its key and the dictionary it
-// was packed with. All methods are safe for concurrent use.
+// Object is one immutable version of an object, packed into memory of its own. Whoever keeps it
+// keeps nothing else of the store but its key and the dictionary it was packed with. All methods
+// are safe for concurrent use.
 type Object struct {
 	key      string // shared by all versions of one object
 	packed   string // the packed bytes, then the uid and the resourceVersion if they are odd
@@ -25,9 +25,9 @@ type Object struct {
 	revision uint64
 	sum      uint64 // fingerprint of what was received; 0: not known
 
-	// Of the version that the table holds, a bit for each claim: claims.go says
-	// what they mean. Set under the store's lock; a writer changes its own bit
-	// under the read lock. No claim: this version is not in the table any more.
+	// The bits of the version that the table holds, one for each claim: claims.go says what they
+	// mean. They are set under the store's lock; a writer changes its own bit under the read lock.
+	// A version without a claim is not in the table any more.
 	claims, marks, puts atomic.Uint32
 	era                 atomic.Uint32 // the newest that a writer was told of this version in; changed like puts
 
@@ -48,18 +48,18 @@ const (
 	flagMade               // held otherwise than as it was received: see PutAs
 )
 
-// objectOverhead is the size of an Object in memory, by the allocator's classes.
-// Every byte of it counts twice in the peak of a first sync: the garbage collector
-// lets the heap grow to twice what lives.
+// objectOverhead is the size of an Object in memory, by the allocator's classes. Every byte of it
+// counts twice in the peak of a first sync, because the garbage collector lets the heap grow to
+// twice what lives.
 const objectOverhead = 128
 
 // live reports whether this version is the one that the table holds.
 func (o *Object) live() bool { return o.claims.Load() != 0 }
 
-// footprint is what this version takes beyond its key and its decoded form.
+// footprint returns the bytes that this version takes beyond its key and its decoded form.
 func (o *Object) footprint() int64 { return objectOverhead + int64(len(o.packed)) }
 
-// tail splits the packed bytes from the odd texts behind them.
+// tail returns the packed bytes and the odd texts behind them.
 func (o *Object) tail() (packed, uid, rv string) {
 	packed = o.packed
 	if o.flags&flagOddRV != 0 {
@@ -76,7 +76,7 @@ func (o *Object) tail() (packed, uid, rv string) {
 // odd reports whether the uid or the resourceVersion is not in its usual form.
 func (o *Object) odd() bool { return o.flags&(flagOddUID|flagOddRV) != 0 }
 
-// identity is what the object was when it came in.
+// identity returns the identity that the object came in with.
 func (o *Object) identity() identity {
 	_, uid, rv := o.tail()
 	return identity{
@@ -91,7 +91,7 @@ func (o *Object) oddRV() string  { _, _, rv := o.tail(); return rv }
 // Key returns "namespace/name", or "name" for cluster-scoped objects.
 func (o *Object) Key() string { return o.key }
 
-// Namespace returns "" for cluster-scoped objects.
+// Namespace returns the namespace of the object, or "" if it is cluster-scoped.
 func (o *Object) Namespace() string { return o.key[:o.nsLen] }
 
 // Name returns the name of the object.
@@ -110,8 +110,7 @@ func (o *Object) UID() string {
 	return formatUUID(o.uid)
 }
 
-// AppendUID appends the uid to dst. It unpacks nothing and allocates nothing but
-// room in dst.
+// AppendUID appends the uid to dst. It unpacks nothing, and allocates only to grow dst.
 func (o *Object) AppendUID(dst []byte) []byte {
 	if o.flags&flagOddUID != 0 {
 		return append(dst, o.oddUID()...)
@@ -122,7 +121,7 @@ func (o *Object) AppendUID(dst []byte) []byte {
 	return dst
 }
 
-// SameUID reports whether both are versions of one object: of the same uid.
+// SameUID reports whether both versions have the same uid, and so are of one object.
 func (o *Object) SameUID(other *Object) bool {
 	return o.uid == other.uid && (o.flags^other.flags)&flagOddUID == 0 && o.oddUID() == other.oddUID()
 }
@@ -135,7 +134,8 @@ func (o *Object) ResourceVersion() string {
 	return formatVersion(o.rv)
 }
 
-// ResourceVersionNumber returns the resourceVersion if it is an integer.
+// ResourceVersionNumber returns the resourceVersion as a number. ok is false if it is not a
+// canonical decimal of 64 bits.
 func (o *Object) ResourceVersionNumber() (rv uint64, ok bool) {
 	if o.flags&flagOddRV != 0 {
 		return 0, false
@@ -146,12 +146,12 @@ func (o *Object) ResourceVersionNumber() (rv uint64, ok bool) {
 // Revision returns the revision of the store at which this version came in.
 func (o *Object) Revision() uint64 { return o.revision }
 
-// Size returns the size of the raw bytes, 0 for a value.
+// Size returns the number of raw bytes, or 0 for a value.
 func (o *Object) Size() int { return int(o.size) }
 
-// sameVersion reports whether both are the same version of the same object: uid,
-// resourceVersion and content. Where it is not known what was received, content
-// that was packed otherwise counts as different, and so do values.
+// sameVersion reports whether both are the same version of the same object: uid, resourceVersion
+// and content. Where it is not known what was received, content that was packed otherwise counts as
+// different, and so do values.
 func sameVersion(a, b *Object) bool {
 	if a == b {
 		return true
@@ -165,9 +165,9 @@ func sameVersion(a, b *Object) bool {
 	return a.size > 0 && a.layout.dict == b.layout.dict && a.packed == b.packed && a.cutAt == b.cutAt && (a.flags^b.flags)&flagCutUID == 0
 }
 
-// cutUID appends raw without the uid, which the object has in fewer bytes, and
-// which nothing would make smaller: it is random. An odd one is left where it is,
-// and so is one that begins too far from the beginning.
+// cutUID appends raw without the uid. The object has the uid in fewer bytes, and packing would not
+// make it smaller, since it is random. An odd uid stays where it is, and so does one that begins
+// too far from the beginning.
 func (o *Object) cutUID(dst, raw, uid []byte) []byte {
 	at := -1
 	if o.flags&flagOddUID == 0 {
@@ -201,10 +201,9 @@ func (o *Object) AppendRaw(dst []byte) ([]byte, error) {
 // Encoding returns the encoding of the raw bytes.
 func (o *Object) Encoding() wire.Encoding { return o.layout.encoding }
 
-// Meta reads the object's metadata into m, which aliases the returned bytes:
-// scratch[:0] with the raw object, or a larger buffer if scratch was too small.
-// For one field there are Label, Annotation and so on; for several this is
-// cheaper, since each of them unpacks.
+// Meta reads the object's metadata into m. m aliases the returned bytes: the raw object in
+// scratch[:0], or in a larger buffer if scratch was too small. Label, Annotation and so on return
+// one field each. Meta is cheaper for several, since each of those unpacks the object.
 func (o *Object) Meta(m *wire.Meta, scratch []byte) (raw []byte, err error) {
 	raw, err = o.AppendRaw(scratch[:0])
 	if err != nil {
@@ -227,7 +226,7 @@ func (o *Object) Labels() map[string]string {
 	return labels
 }
 
-// Label returns one label.
+// Label returns the value of one label. ok is false if the object does not have it.
 func (o *Object) Label(key string) (value string, ok bool) {
 	if o.layout.isValue {
 		value, ok = o.layout.labels[key]
@@ -255,7 +254,7 @@ func (o *Object) Annotations() map[string]string {
 	return annotations
 }
 
-// Annotation returns one annotation.
+// Annotation returns the value of one annotation. ok is false if the object does not have it.
 func (o *Object) Annotation(key string) (value string, ok bool) {
 	o.readMeta(func(m *wire.Meta) {
 		var v []byte
@@ -265,32 +264,31 @@ func (o *Object) Annotation(key string) (value string, ok bool) {
 	return value, ok
 }
 
-// Generation returns metadata.generation, 0 if there is none.
+// Generation returns metadata.generation, or 0 if there is none.
 func (o *Object) Generation() (generation int64) {
 	o.readMeta(func(m *wire.Meta) { generation = m.Generation })
 	return generation
 }
 
-// DeletionTimestamp returns when deletion of the object was requested, and false if it was not.
+// DeletionTimestamp returns when deletion of the object was requested. ok is false if it was not.
 func (o *Object) DeletionTimestamp() (at time.Time, ok bool) {
 	o.readMeta(func(m *wire.Meta) { at, ok = m.DeletionTimestamp, !m.DeletionTimestamp.IsZero() })
 	return at, ok
 }
 
-// metaScratch is what reading a held object's metadata needs.
+// metaScratch is the scratch memory for reading a held object's metadata.
 type metaScratch struct {
 	meta wire.Meta
 	raw  []byte
 }
 
-// maxScratch bounds what a pooled scratch may keep.
+// maxScratch bounds the bytes that a pooled scratch may keep.
 const maxScratch = 1 << 20
 
 var metaScratches = sync.Pool{New: func() any { return new(metaScratch) }}
 
-// readMeta calls read with the object's metadata. The metadata was read once
-// when the object came in, so it can be read again; if memory was damaged the
-// object appears to have none.
+// readMeta calls read with the object's metadata, which is valid during the call. The metadata was
+// read when the object came in, so it can be read again. If memory was damaged, read is not called.
 func (o *Object) readMeta(read func(m *wire.Meta)) {
 	sc := metaScratches.Get().(*metaScratch)
 	raw, err := o.Meta(&sc.meta, sc.raw)
@@ -303,7 +301,7 @@ func (o *Object) readMeta(read func(m *wire.Meta)) {
 	}
 }
 
-// withRaw calls use with the raw bytes in scratch memory.
+// withRaw calls use with the raw bytes, which are valid during the call.
 func (o *Object) withRaw(use func(raw []byte) error) error {
 	sc := metaScratches.Get().(*metaScratch)
 	raw, err := o.AppendRaw(slices.Grow(sc.raw[:0], int(o.size)))

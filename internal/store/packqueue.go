@@ -7,26 +7,24 @@ import (
 	"unsafe"
 )
 
-// A second goroutine is worth it when packApart objects wait to be packed, and
-// they come faster than one each packTime, about what packing takes: to wake a
-// goroutine for a trickle costs more than it brings.
-// A second goroutine is worth it when packApart objects wait to be packed, and
-// they come faster than one each packTime, about what packing takes: to wake a
-// goroutine for a trickle costs more than it brings.
+// A second goroutine packs when packApart objects wait to be packed and they come faster than one
+// each packTime, which is about what packing takes. To wake it for a trickle costs more than it
+// brings.
 const (
 	packApart = 8
 	packTime  = 10 * time.Microsecond
-	// At fastTime an object or less, packing well would take the CPU that a cursor
-	// that has fallen behind needs to catch up.
+	// fastTime is the pace, in time for each object, at which packing well would take the CPU that
+	// a cursor that has fallen behind needs to catch up. At that pace or faster, objects are packed
+	// fast.
 	fastTime = 100 * time.Microsecond
-	// fastLasts is how long they are packed fast after that.
+	// fastLasts is how long objects are packed fast after that.
 	fastLasts = time.Second
 )
 
-// packQueue holds the objects of a batch that are to be packed, which is most of
-// the work of taking them in: at most batchChanges. The writer packs them when it
-// flushes the batch. When they come faster than that, a second goroutine packs while
-// the batch still fills. It ends when nothing is left to pack, and pack waits for it.
+// packQueue holds the objects of a batch that are to be packed, at most batchChanges of them.
+// Packing is most of the work of taking them in. The writer packs when it flushes the batch. When
+// objects come faster than that, a second goroutine packs while the batch still fills. It ends when
+// nothing is left to pack, and pack waits for it.
 type packQueue struct {
 	raws    []byte    // of the objects, each with its odd texts behind it
 	began   time.Time // when the first of them came
@@ -45,7 +43,8 @@ type packJob struct {
 	raw, odd []byte // odd is the texts that stay as they are
 }
 
-// add keeps an object's bytes, in which its uid is this text, until they are packed.
+// add copies an object's bytes and keeps them until they are packed. uid is the text of the uid in
+// raw.
 func (q *packQueue) add(s *Store, o *Object, raw, uid []byte, id *identity) {
 	// Should raws grow into other memory, the jobs there keep what they have.
 	from := len(q.raws)
@@ -67,7 +66,7 @@ func (q *packQueue) add(s *Store, o *Object, raw, uid []byte, id *identity) {
 	}
 }
 
-// comesFast reports whether the objects have come fastTime apart or less.
+// comesFast reports whether the objects have come fastTime apart or less, in the mean.
 func (q *packQueue) comesFast() bool {
 	n := q.added.Load()
 	return n >= packApart && time.Since(q.began) < time.Duration(n)*fastTime
@@ -95,7 +94,7 @@ func (j *packJob) pack(s *Store, scratch *[]byte, fast bool) {
 	}
 }
 
-// pack packs what is left, and waits for what the second goroutine still packs.
+// pack packs what is left, and blocks until the second goroutine has ended.
 func (b *batch) pack(s *Store) {
 	q := &b.queue
 	q.work(s, &q.scratch[0])
@@ -115,7 +114,8 @@ func (b *batch) pack(s *Store) {
 	}
 }
 
-// repack packs what is held as it came, because there was no dictionary yet.
+// repack packs the objects of the batch that are held as they came because there was no dictionary
+// yet.
 func (b *batch) repack(s *Store) {
 	for i := range b.list {
 		o := b.list[i].object

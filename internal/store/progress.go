@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// progress is how far a writer has come.
+// progress is the resourceVersion that a writer is current to.
 type progress struct {
 	text string
 	rv   uint64
@@ -18,7 +18,7 @@ func progressOf(resourceVersion string) progress {
 	return progress{text: resourceVersion, rv: rv, ok: ok}
 }
 
-// announceLocked wakes whoever waits for progress.
+// announceLocked wakes whoever waits for progress. It is called with the lock held.
 func (s *Store) announceLocked() {
 	if s.changed != nil {
 		close(s.changed)
@@ -26,7 +26,8 @@ func (s *Store) announceLocked() {
 	}
 }
 
-// wait waits until reached, which is called with the lock held.
+// wait blocks until reached returns true, and then returns nil. It returns the cause of ctx when
+// that ends, and ErrClosed when the store is closed. reached is called with the lock held.
 func (s *Store) wait(ctx context.Context, reached func() bool) error {
 	for {
 		s.mu.Lock()
@@ -68,13 +69,14 @@ func (s *Store) syncedLocked() bool {
 	return len(s.writers) > 0
 }
 
-// WaitSynced waits until Synced. The error is the context's cause, or ErrClosed.
+// WaitSynced blocks until Synced, and then returns nil. The error is the cause of ctx, or
+// ErrClosed.
 func (s *Store) WaitSynced(ctx context.Context) error { return s.wait(ctx, s.syncedLocked) }
 
-// ResourceVersion is the lowest progress of all writers: the store holds the
-// state of this resourceVersion or a later one. Writers' resourceVersions are
-// compared as integers; if one is not, they must all be equal. "" if there is
-// no such version, for example because a writer has made no progress yet.
+// ResourceVersion returns the lowest progress of all writers. The store holds the state of this
+// resourceVersion or a later one. The versions are compared as integers; if one is not an integer,
+// they must all be equal. ResourceVersion returns "" if there is no such version, for example
+// because a writer has made no progress yet.
 func (s *Store) ResourceVersion() string {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -104,13 +106,14 @@ func (s *Store) resourceVersionLocked() string {
 	return lowest.text
 }
 
-// WaitResourceVersion waits until all writers have progressed to rv or beyond,
-// compared as integers: after that, what was written at rv can be read here. ""
-// and "0" are always reached. A writer progresses with what its own source
-// tells. Nobody can know which of several sources has what was written at rv, so
-// the wait is for the slowest of them: where nothing changes in one, for its next
-// bookmark, which takes kube-apiserver a minute. The error is the context's
-// cause, ErrClosed, or ErrNotInteger.
+// WaitResourceVersion blocks until all writers have progressed to rv or beyond, compared as
+// integers, and then returns nil. After that, what was written at rv can be read here. "" and "0"
+// are always reached.
+//
+// A writer progresses with what its own source tells. Nobody can know which of several sources has
+// what was written at rv, so the wait is for the slowest of them. Where nothing changes in a
+// source, that is its next bookmark, which takes kube-apiserver a minute. The error is the cause of
+// ctx, ErrClosed, or ErrNotInteger.
 func (s *Store) WaitResourceVersion(ctx context.Context, rv string) error {
 	if rv == "" {
 		return nil

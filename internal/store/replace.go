@@ -2,12 +2,12 @@ package store
 
 import "strings"
 
-// BeginReplace starts a relist: what is Put from here on is marked as seen. One
-// that is still running is given up. rebase: the server has gone back in time,
-// so lower resourceVersions are to be taken, and deletions whatever their
-// resourceVersion. A try again of a replace that was given up counts as one
-// that found out something new, unless nothing was told meanwhile: the server
-// may have gone back once more.
+// BeginReplace starts a relist: what is Put from here on is marked as seen. It gives up a relist
+// that is still running. rebase tells that the server has gone back in time. Then lower
+// resourceVersions are taken, and so are deletions whatever their resourceVersion.
+//
+// If a replace with rebase was given up and is tried again, it counts as one that found out
+// something new, unless nothing was told meanwhile: the server may have gone back once more.
 func (w *Writer) BeginReplace(rebase bool) {
 	w.Flush()
 	w.sweep(func(o *Object) {
@@ -23,9 +23,9 @@ func (w *Writer) BeginReplace(rebase bool) {
 }
 
 // Asks notes that the writer's source is being asked for the state that the next BeginReplace
-// begins with. Should another writer find out before that that the server has gone back, nobody
-// knows which past the answer tells of: the writer is then Outdated by it as well. Without Asks,
-// BeginReplace takes the state for one of its own moment.
+// begins with. Another writer may find out, before that BeginReplace, that the server has gone
+// back. Then nobody knows which past the answer tells of, and the writer is Outdated by it as well.
+// Without Asks, BeginReplace takes the state for one of its own moment.
 func (w *Writer) Asks() {
 	w.s.mu.RLock()
 	defer w.s.mu.RUnlock()
@@ -33,8 +33,9 @@ func (w *Writer) Asks() {
 	w.asked = &era
 }
 
-// enterEra makes the writer one of the era that its state was asked for in, or of a new one if it
-// is the first to find out that the server has gone back. It returns what is to be called then.
+// enterEra moves the writer to the era in which its state was asked for. If the writer is the first
+// to find out that the server has gone back, enterEra begins a new era. It returns the functions
+// that must then be called without the lock.
 func (w *Writer) enterEra(rebase bool) (tell []func()) {
 	s := w.s
 	s.mu.Lock()
@@ -59,18 +60,18 @@ func (w *Writer) enterEra(rebase bool) (tell []func()) {
 	return tell
 }
 
-// EndReplace ends a relist at resourceVersion: the writer is current to it, and
-// what it was told up to there counts no more. Everything in its scope that was
-// not seen since BeginReplace is released, and a version that the list has, but
-// lower than the one held, takes its place after all. What is newer (as integers)
-// than the list stays, unless the replace was begun with rebase: the watch that
-// goes on from the list tells what became of it. For a release it must be this
-// writer that was told of what is newer: what others were told says nothing of
-// its source.
+// EndReplace ends a relist at resourceVersion. The writer is then current to it, and what the
+// writer was told up to there counts no more. Everything in its scope that was not seen since
+// BeginReplace is released. A version that the list has, but lower than the one held, takes its
+// place after all.
 //
-// The first EndReplace makes the writer synced; where the list has objects that
-// others were told had gone, as soon as it is known whether they have. Without
-// BeginReplace it is Flush and Progress only.
+// What is newer, as an integer, than the list stays, unless the replace was begun with rebase: the
+// watch that goes on from the list tells what became of it. It stays only if this writer was told
+// of what is newer: what others were told says nothing of its source.
+//
+// The first EndReplace makes the writer synced. If the list has objects that others were told had
+// gone, the writer is synced as soon as it is known whether they have. Without BeginReplace,
+// EndReplace only does Flush and Progress.
 func (w *Writer) EndReplace(resourceVersion string) {
 	w.Flush()
 	if w.replacing {
@@ -93,9 +94,9 @@ func (w *Writer) AbortReplace() {
 	w.replacing, w.doubts = false, nil
 }
 
-// Remove ends the writer for good: its claim on objects is released, and those
-// that no other writer claims are deleted. Put and Delete give ErrWriterRemoved
-// from here on.
+// Remove ends the writer for good. It releases the writer's claim on objects, and deletes those
+// that no other writer claims. Put and Delete return ErrWriterRemoved from then on. Removing again
+// does nothing.
 func (w *Writer) Remove() {
 	if w.removed {
 		return
@@ -112,9 +113,8 @@ func (w *Writer) Remove() {
 	s.announceLocked()
 }
 
-// Progress tells that the writer is current to resourceVersion, by what was put
-// before: a bookmark, or an event's own version. It takes effect together with
-// what is buffered. "" is ignored.
+// Progress tells that the writer is current to resourceVersion by what was put before: a
+// bookmark's, or an event's own. It takes effect together with what is buffered. "" is ignored.
 func (w *Writer) Progress(resourceVersion string) {
 	if resourceVersion == "" || w.removed {
 		return
@@ -151,7 +151,7 @@ func (w *Writer) advanceLocked() {
 	w.s.announceLocked()
 }
 
-// ResourceVersion is the last progress, "" before the first.
+// ResourceVersion returns the last progress, or "" before the first.
 func (w *Writer) ResourceVersion() string {
 	if w.advanced {
 		return w.next.text
@@ -161,8 +161,8 @@ func (w *Writer) ResourceVersion() string {
 	return w.progress.text
 }
 
-// setSynced makes the writer synced if its first replace has ended, and nothing of that list is
-// left out because it may have gone since. Its source will tell: what has gone after the list has
+// setSynced makes the writer synced if its first replace has ended and nothing of that list is left
+// out because it may have gone since. Its source will tell: what has gone after the list has
 // changed after it.
 func (w *Writer) setSynced() {
 	if !w.ended || w.replacing {
@@ -190,8 +190,8 @@ func (w *Writer) setSynced() {
 	s.announceLocked()
 }
 
-// sweep visits the live objects of this writer's scope that it claims, a chunk
-// at a time under the read lock.
+// sweep visits the objects of this writer's scope that it claims, sweepKeys keys at a time under
+// the read lock.
 func (w *Writer) sweep(visit func(o *Object)) {
 	prefix := ""
 	if w.scope.Namespace != "" {
@@ -219,7 +219,7 @@ func (w *Writer) sweep(visit func(o *Object)) {
 	}
 }
 
-// releaseAll releases the claim on all objects that match, as nobody told of: end is the
+// releaseAll releases the claim on all objects that match, as ends of which nobody told. end is the
 // resourceVersion at which they were found to be gone.
 func (w *Writer) releaseAll(end uint64, match func(o *Object) bool) {
 	var found []*Object

@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// Snapshot is one moment of a store: immutable, and safe for concurrent use. It
-// costs nothing to take; while it is kept, the versions of objects that it shows
-// stay in memory. What reads it holds no lock and keeps nobody waiting.
+// Snapshot is one moment of a store. It is immutable and safe for concurrent use. It costs nothing
+// to take. While it is kept, the versions of objects that it shows stay in memory. Reading the
+// table and the indexes by label or field takes no lock.
 type Snapshot struct {
 	store       *Store
 	table       tree[string, *Object]
@@ -17,7 +17,8 @@ type Snapshot struct {
 	rv          string
 }
 
-// Snapshot returns the state of this moment.
+// Snapshot returns the state of this moment. Callers share it until the next change. Safe for
+// concurrent use.
 func (s *Store) Snapshot() *Snapshot {
 	s.mu.RLock()
 	snap := s.snap
@@ -31,8 +32,8 @@ func (s *Store) Snapshot() *Snapshot {
 	return s.snapshotLocked()
 }
 
-// snapshotLocked makes the snapshot of this revision, or returns it if there is
-// one: so nobody pays for copying on write unless somebody reads.
+// snapshotLocked returns the snapshot of this revision, and makes it if there is none. So nobody
+// pays for copying on write unless somebody reads.
 func (s *Store) snapshotLocked() *Snapshot {
 	rv := s.resourceVersionLocked()
 	if s.snap != nil {
@@ -54,28 +55,27 @@ func (s *Store) snapshotLocked() *Snapshot {
 // Revision returns the revision of the store at this moment.
 func (sn *Snapshot) Revision() uint64 { return sn.revision }
 
-// ResourceVersion returns the one to which all writers had progressed at this moment, "" if one
-// of them had not: see Store.ResourceVersion.
+// ResourceVersion returns the resourceVersion to which all writers had progressed at this moment,
+// or "" if one of them had not: see Store.ResourceVersion.
 func (sn *Snapshot) ResourceVersion() string { return sn.rv }
 
 // Len returns the number of objects.
 func (sn *Snapshot) Len() int { return sn.table.count }
 
-// Get returns an object by key.
+// Get returns the object under key, and false if there is none.
 func (sn *Snapshot) Get(key string) (*Object, bool) { return sn.table.get(key) }
 
 // All yields all objects in key order.
 func (sn *Snapshot) All() iter.Seq[*Object] { return sn.From("") }
 
-// From yields the objects whose key is key or later, in key order.
+// From yields the objects whose key is not below key, in key order.
 func (sn *Snapshot) From(key string) iter.Seq[*Object] {
 	return func(yield func(*Object) bool) {
 		sn.table.ascend(key, func(_ string, o *Object) bool { return yield(o) })
 	}
 }
 
-// Namespace yields the objects of one namespace in key order; all objects if ns
-// is "".
+// Namespace yields the objects of one namespace in key order. If ns is "", it yields all objects.
 func (sn *Snapshot) Namespace(ns string) iter.Seq[*Object] {
 	if ns == "" {
 		return sn.All()
@@ -90,10 +90,10 @@ func (sn *Snapshot) Namespace(ns string) iter.Seq[*Object] {
 
 // By yields the objects that an index has under value, in key order.
 //
-// The error is ErrUnknownIndex (also for an index that was added after this
-// snapshot was taken), or, for an index by function, an *IndexError if the
-// function failed for some object: the objects for which it worked are yielded
-// all the same. See FuncIndex for how such an index follows snapshots.
+// The error is ErrUnknownIndex for an index that does not exist, or was added after the snapshot
+// was taken. For an index by function it is an *IndexError if the function failed for some object;
+// the other objects are yielded all the same. See FuncIndex for how such an index follows
+// snapshots.
 func (sn *Snapshot) By(index, value string) (iter.Seq[*Object], error) {
 	if sn.byteIndex(index) != nil {
 		return sn.ByFrom(index, value, "")
@@ -102,7 +102,8 @@ func (sn *Snapshot) By(index, value string) (iter.Seq[*Object], error) {
 	return slices.Values(objects), err
 }
 
-// AppendBy is By that appends to a slice: an index by function is read without an allocation.
+// AppendBy is By, but appends the objects to a slice. It reads an index by function without an
+// allocation.
 func (sn *Snapshot) AppendBy(objects []*Object, index, value string) ([]*Object, error) {
 	if sn.byteIndex(index) != nil {
 		found, err := sn.ByFrom(index, value, "")
@@ -114,8 +115,7 @@ func (sn *Snapshot) AppendBy(objects []*Object, index, value string) ([]*Object,
 	return objects, ErrUnknownIndex
 }
 
-// Values yields the distinct values of an index, in order; none for an unknown
-// index.
+// Values yields the distinct values of an index, in order. It yields none for an unknown index.
 func (sn *Snapshot) Values(index string) iter.Seq[string] {
 	if x := sn.byteIndex(index); x != nil {
 		return func(yield func(string) bool) { eachValue(&x.entries, yield) }
@@ -132,9 +132,9 @@ func (sn *Snapshot) Values(index string) iter.Seq[string] {
 	return func(func(string) bool) {}
 }
 
-// IndexErr says for which objects an index has no values because it could not be
-// made: an *IndexError, nil if it has all. By keeps those that cannot be decoded
-// to itself. The error is ErrUnknownIndex for an unknown index.
+// IndexErr returns an *IndexError if an index lacks the values of objects because they could not be
+// made, or nil. Unlike the error of By, it counts objects that cannot be decoded. It returns
+// ErrUnknownIndex for an unknown index.
 func (sn *Snapshot) IndexErr(index string) error {
 	if sn.byteIndex(index) != nil {
 		return nil

@@ -10,30 +10,29 @@ import (
 	"github.com/weirproject/weir/internal/wire"
 )
 
-// Config of a Store. The zero value of each field works.
+// Config configures a Store. The zero value of each field works.
 type Config struct {
-	// Encoding of the raw bytes that writers put. Zero: wire.JSON.
+	// Encoding is the encoding of the raw bytes that writers put. Zero: wire.JSON.
 	Encoding wire.Encoding
-	// Decode makes the decoded form of an object: a pointer. It must not keep
-	// raw. It is called by whoever calls Object.Decoded, without any lock, and
-	// by several goroutines at once. nil: Object.Decoded gives ErrNoDecoder.
+	// Decode returns the decoded form of an object: a pointer. It must not keep raw. Whoever calls
+	// Object.Decoded calls it, without a lock of the store, and several goroutines may do so at
+	// once. nil: Object.Decoded returns ErrNoDecoder.
 	Decode func(raw []byte) (any, error)
-	// DecodedBudget bounds the bytes (estimated from the raw size) of decoded
-	// objects that the store itself holds; beyond it the least recently read
-	// ones go. 0: no bound.
+	// DecodedBudget bounds the bytes, estimated from the raw size, of the decoded objects that the
+	// store itself holds. Beyond it, those go that were not read recently. 0: no bound.
 	DecodedBudget int64
-	// DecodedIdle is how long a decoded object is held after its last read, give
-	// or take an eighth. 0: one minute.
+	// DecodedIdle is how long a decoded object is held after its last read, give or take an eighth.
+	// 0: one minute.
 	DecodedIdle time.Duration
-	// LogBytes bounds the change log: its records and the old versions that
-	// only it keeps alive. 0: 8 MiB.
+	// LogBytes bounds the change log: its records, and the old versions that only the log keeps
+	// alive. 0: 8 MiB.
 	LogBytes int64
-	// KeepLog keeps the log up to LogBytes even when every cursor has passed,
-	// for CursorAt. false: what every cursor has seen is dropped at once.
+	// KeepLog keeps the log, up to LogBytes, even when every cursor has passed it, for CursorAt.
+	// false: what every cursor has seen is dropped at once.
 	KeepLog bool
 }
 
-// Store holds the objects of one resource. Safe for concurrent use.
+// Store holds the objects of one resource. It is safe for concurrent use.
 type Store struct {
 	shared *shared
 	packer *pack.Packer
@@ -62,7 +61,7 @@ type Store struct {
 	closed    atomic.Bool
 }
 
-// New returns an empty store. Close ends what it started.
+// New returns an empty store. Call Close to end what it has started.
 func New(cfg Config) *Store {
 	if cfg.Encoding == 0 {
 		cfg.Encoding = wire.JSON
@@ -86,9 +85,9 @@ func New(cfg Config) *Store {
 	return s
 }
 
-// Close ends the goroutine that lets go of idle decoded objects, closes all cursors
-// and ends all waiting with ErrClosed. What is held can still be read; writers
-// get ErrClosed. Closing again does nothing.
+// Close closes all cursors, ends all waiting with ErrClosed, and ends the goroutine that lets go of
+// idle decoded objects; it blocks until that goroutine has ended. What is held can still be read.
+// Writers get ErrClosed. Closing again does nothing.
 func (s *Store) Close() {
 	s.closed.Store(true)
 	s.mu.Lock()
@@ -111,10 +110,10 @@ func (l *changeLog) close() {
 // Encoding returns the encoding of the raw bytes.
 func (s *Store) Encoding() wire.Encoding { return s.shared.encoding }
 
-// Revision returns the store's own counter: one per change of an object.
+// Revision returns the store's own counter, which grows by one with each change of an object.
 func (s *Store) Revision() uint64 { return s.revised.Load() }
 
-// Get returns the newest version of an object.
+// Get returns the newest version of the object under key, and false if there is none.
 func (s *Store) Get(key string) (*Object, bool) {
 	s.mu.RLock()
 	o, ok := s.table.get(key)

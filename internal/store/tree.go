@@ -1,14 +1,12 @@
 package store
 
-// tree is an ordered map: a B+ tree, copied on write. freeze costs nothing and
-// gives an immutable copy; the next write to a node that the copy still shares
-// copies that node. Only the tree itself is written to, by one goroutine at a
-// time; frozen copies are safe for concurrent reads.
+// tree is an ordered map: a B+ tree, copied on write. freeze costs nothing and returns an immutable
+// copy. The next write to a node that the copy still shares copies that node. Only the tree itself
+// is written to, by one goroutine at a time. Frozen copies are safe for concurrent reads.
 //
-// It is written for this store rather than taken from a module because of two
-// things: a slot that a node no longer uses is always cleared (a hidden
-// reference would keep an old version of an object alive), and keys that come
-// in ascending order, as a LIST has them, leave full leaves behind.
+// The store has a tree of its own, rather than one from a module, for two reasons. A slot that a
+// node no longer uses is always cleared: a hidden reference would keep an old version of an object
+// alive. And keys that come in ascending order, as a LIST has them, leave full leaves behind.
 type tree[K, V any] struct {
 	cmp   func(a, b K) int
 	root  *treeNode[K, V]
@@ -48,7 +46,8 @@ func (t *tree[K, V]) freeze() tree[K, V] {
 	return frozen
 }
 
-// lower is the position of the first item of a leaf that is not below key.
+// lower returns the position of the first item of a leaf that is not below key, and whether it has
+// that key.
 func (t *tree[K, V]) lower(n *treeNode[K, V], key K) (i int, found bool) {
 	lo, hi := 0, len(n.items)
 	for lo < hi {
@@ -66,7 +65,7 @@ func (t *tree[K, V]) lower(n *treeNode[K, V], key K) (i int, found bool) {
 	return lo, false
 }
 
-// child is the position of the child under which key belongs.
+// child returns the position of the child under which key belongs.
 func (t *tree[K, V]) child(n *treeNode[K, V], key K) int {
 	lo, hi := 0, len(n.seps)
 	for lo < hi {
@@ -95,14 +94,14 @@ func (t *tree[K, V]) get(key K) (val V, ok bool) {
 	return n.items[i].val, true
 }
 
-// ascend calls yield for all entries from key on, in order, until it returns false.
+// ascend calls yield for all entries from key from on, in order, until yield returns false.
 func (t *tree[K, V]) ascend(from K, yield func(K, V) bool) {
 	if t.root != nil {
 		t.ascendNode(t.root, from, true, yield)
 	}
 }
 
-// all calls yield for all entries in order, until it returns false.
+// all calls yield for all entries in order, until yield returns false.
 func (t *tree[K, V]) all(yield func(K, V) bool) {
 	if t.root != nil {
 		var from K
@@ -135,7 +134,7 @@ func (t *tree[K, V]) ascendNode(n *treeNode[K, V], from K, bounded bool, yield f
 	return true
 }
 
-// own returns n itself if no frozen copy shares it, else a copy of it.
+// own returns n itself if no frozen copy shares it, and otherwise a copy of it.
 func (t *tree[K, V]) own(n *treeNode[K, V]) *treeNode[K, V] {
 	if n.owner == t.owner {
 		return n
@@ -150,7 +149,7 @@ func (t *tree[K, V]) own(n *treeNode[K, V]) *treeNode[K, V] {
 	return c
 }
 
-// set puts an entry and returns what was there before.
+// set puts an entry, and returns the value that it replaces.
 func (t *tree[K, V]) set(key K, val V) (prev V, replaced bool) {
 	if t.root == nil {
 		t.root = &treeNode[K, V]{owner: t.owner}
@@ -166,7 +165,7 @@ func (t *tree[K, V]) set(key K, val V) (prev V, replaced bool) {
 	return prev, replaced
 }
 
-// setNode puts into n, which is owned. right is not nil if n was split.
+// setNode puts an entry into n, which is owned. right is not nil if n was split.
 func (t *tree[K, V]) setNode(n *treeNode[K, V], key K, val V) (prev V, replaced bool, right *treeNode[K, V], sep K) {
 	if n.kids == nil {
 		i, found := t.lower(n, key)
@@ -188,8 +187,8 @@ func (t *tree[K, V]) setNode(n *treeNode[K, V], key K, val V) (prev V, replaced 
 	return prev, replaced, right, sep
 }
 
-// splitAt is where a full node is split that gets an entry at i: in the middle,
-// but behind everything when it is appended to, so that ascending keys fill it.
+// splitAt returns where a full node is split that gets an entry at i. That is in the middle, or
+// behind everything when the entry is appended, so that ascending keys fill the node.
 func splitAt(i, n int) int {
 	if i == n {
 		return n
@@ -213,7 +212,7 @@ func (t *tree[K, V]) insertItem(n *treeNode[K, V], i int, e treeEntry[K, V]) (ri
 	return right, right.items[0].key
 }
 
-// insertKid puts kid, which starts at sep, behind position i.
+// insertKid inserts kid, which starts at sep, behind position i. right is not nil if n was split.
 func (t *tree[K, V]) insertKid(n *treeNode[K, V], i int, sep K, kid *treeNode[K, V]) (right *treeNode[K, V], up K) {
 	if len(n.kids) < treeMax {
 		n.seps = insertAt(n.seps, i, sep)
@@ -302,7 +301,7 @@ func (t *tree[K, V]) mergeKid(n *treeNode[K, V], i int) {
 	n.seps = deleteAt(n.seps, i)
 }
 
-// footprint estimates the bytes of the tree's nodes, entries of size item.
+// footprint estimates the bytes of the tree's nodes. item is the size of an entry.
 func (t *tree[K, V]) footprint(item int64) int64 {
 	// Leaves are full after a LIST and about two thirds full after random
 	// inserts; inner nodes are a sixtieth of them.

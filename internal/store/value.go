@@ -2,11 +2,12 @@ package store
 
 import "github.com/weirproject/weir/internal/wire"
 
-// PutValue is PutAs for a value that cannot be packed, or is not to be: it is held as it is,
-// strongly, for as long as its version is, and Object.Decoded gives it. m is its metadata; an index
-// by field finds nothing in it, one by label what m says. Such an object has no raw bytes: Size is
-// 0, AppendRaw appends nothing, Labels are m's, and Annotation and so on find nothing. Memory does
-// not know its size.
+// PutValue is PutAs for a value that cannot, or should not, be packed. The value is held as it is,
+// strongly, for as long as its version is. Object.Decoded returns it. m is its metadata.
+//
+// Such an object has no raw bytes. Size is 0, AppendRaw appends nothing, Labels are those of m, and
+// Annotation and so on find nothing. An index by field finds nothing in it, and one by label what m
+// says. Memory does not know its size.
 func (w *Writer) PutValue(m *wire.Meta, received []byte, value any) error {
 	if err := w.check(m, nil); err != nil {
 		return err
@@ -31,7 +32,7 @@ func (w *Writer) PutValue(m *wire.Meta, received []byte, value any) error {
 	return nil
 }
 
-// newValue makes a version whose decoded form is not the cooler's to let go of.
+// newValue returns a version whose decoded form the cache does not track, and so never lets go of.
 func (w *Writer) newValue(m *wire.Meta, id *identity, value any, held *Object) *Object {
 	o := w.newObject(m, id, nil, held)
 	o.packed = string(id.uidText) + string(id.rvText)
@@ -49,10 +50,10 @@ func (w *Writer) newValue(m *wire.Meta, id *identity, value any, held *Object) *
 	return o
 }
 
-// ByHand returns a writer beside the one that is registered for the scope, for what somebody
-// changes by hand. It writes under that one's claim, so that the next replace takes back what its
-// list does not have, or has in another version. It takes any version, and it counts neither for
-// Synced nor for ResourceVersion. Unlike other writers it is not to be used for replaces.
+// ByHand returns a writer for what somebody changes by hand, beside the one that is registered for
+// the scope. It writes under that one's claim. So the next replace takes back what its list does
+// not have, or has in another version. The writer takes any version, and counts neither for Synced
+// nor for ResourceVersion. Do not use it for replaces.
 func (s *Store) ByHand(sc Scope) *Writer {
 	s.mu.Lock()
 	defer s.mu.Unlock()

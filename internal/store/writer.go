@@ -9,19 +9,19 @@ import (
 	"github.com/weirproject/weir/internal/wire"
 )
 
-// Scope is what one writer answers for. Scopes of one store's writers must not
-// overlap in both: two writers with the same claim need different namespaces.
+// Scope says which objects one writer answers for. The scopes of one store's writers must not
+// overlap in both fields: two writers with the same claim need different namespaces.
 type Scope struct {
-	// Namespace, "" for all.
+	// Namespace is the namespace of the objects, or "" for all namespaces.
 	Namespace string
-	// Claim, 0 to 31 (higher bits are ignored): which selector of an informer
-	// that is merged from several. An object is held while any claim holds it.
+	// Claim, 0 to 31 (higher bits are ignored), tells the selectors of an informer apart that is
+	// merged from several. An object is held while any claim holds it.
 	Claim uint8
 }
 
-// Writer puts one source's objects into the store. It buffers a batch of
-// bounded size and applies it under one short lock; Flush applies what is there.
-// Not safe for concurrent use; several writers may work at the same time.
+// Writer puts one source's objects into the store. It buffers a batch of bounded size, and applies
+// it under one short lock when it is full or Flush is called. A Writer is not safe for concurrent
+// use, but for the methods that say so. Several writers may work at the same time.
 type Writer struct {
 	s     *Store
 	scope Scope
@@ -30,13 +30,13 @@ type Writer struct {
 	// Guarded by the store's lock.
 	synced   bool
 	progress progress
-	// ahead has, by key, the version that the writer was told last where that is above its progress
-	// and is not the one held: in a list that has not ended, or broke off. Bounded by the keys that
-	// other writers have put since.
+	// ahead has, by key, the version that the writer was told last, where that is above its
+	// progress and not the one held. Such versions are from a list that has not ended, or broke
+	// off. It is bounded by the keys that other writers have put since.
 	ahead map[string]uint64
 	era   uint32  // of the store when what its last BeginReplace began with was asked for
 	asked *uint32 // of the store at Asks, for the next BeginReplace; nil: that asks itself
-	// outdated is called once when era is not the store's any more; nil: by nobody.
+	// outdated is called once when era is no longer that of the store. nil: nothing is called.
 	outdated func()
 
 	// Of the writing goroutine.
@@ -57,15 +57,15 @@ type Writer struct {
 }
 
 const (
-	// A batch is flushed at so many changes, or bytes.
+	// A batch is flushed when it has batchChanges changes, or batchBytes bytes.
 	batchChanges = 128
 	batchBytes   = 256 << 10
-	// sweepKeys is how many keys are looked at under one read lock.
+	// sweepKeys is how many keys a sweep visits under one read lock.
 	sweepKeys = 1024
 )
 
-// Writer returns a new writer for sc. The store is not Synced until the writer
-// has ended its first replace.
+// Writer returns a new writer for sc. The store is not Synced until the writer has ended its first
+// replace. Remove ends the writer.
 func (s *Store) Writer(sc Scope) *Writer {
 	w := &Writer{s: s, scope: sc, bit: 1 << (sc.Claim & 31)}
 	s.mu.Lock()
@@ -76,13 +76,14 @@ func (s *Store) Writer(sc Scope) *Writer {
 	return w
 }
 
-// Behind reports whether a cursor that is being read does not keep up: it has a
-// thousand changes to see. It is said to be behind until it has half as many. One
-// that has not been read for a second is blocked, and does not count. read is how
-// many changes the cursors that are behind have read, in the mean. Safe for concurrent use.
+// Behind reports whether a cursor that is being read does not keep up. A cursor is behind when it
+// has a thousand changes to see, and until it has half as many. One that has not been read for a
+// second is blocked, and does not count. read is the mean number of changes that the cursors that
+// are behind have read. Safe for concurrent use.
 func (w *Writer) Behind() (behind bool, read uint64) { return w.s.log.isBehind() }
 
-// check reads the key of an incoming object into w.key.
+// check reads the key of an incoming object into w.key. It returns the error for which the object
+// is refused.
 func (w *Writer) check(m *wire.Meta, raw []byte) error {
 	switch {
 	case w.removed:
@@ -106,30 +107,28 @@ func (w *Writer) check(m *wire.Meta, raw []byte) error {
 	return nil
 }
 
-// held looks the current key up. The string is only compared.
+// held returns the version held under the current key, or nil. The string is only compared.
 func (w *Writer) held() *Object {
 	o, _ := w.s.table.get(unsafe.String(unsafe.SliceData(w.key), len(w.key)))
 	return o
 }
 
-// Put takes an object in, from a LIST or an ADDED or MODIFIED event. m and raw
-// may be reused after return; the change is buffered until Flush, or until the
-// batch is full.
+// Put takes in an object from a LIST, or from an ADDED or MODIFIED event. m and raw may be reused
+// after it returns. The change is buffered until Flush, or until the batch is full.
 //
-// What is held already changes nothing: the same uid, resourceVersion and bytes
-// (but for what Fingerprint does not count). Neither does one whose
-// resourceVersion is lower, as an integer, than the one held, unless it comes in
-// a replace: EndReplace says when that is right. Both count as seen by the
-// replace that runs. Where the bytes alone differ, by a relist or by an event
-// that comes again, the object is put: cursors see a change from the
-// resourceVersion to itself.
+// An object changes nothing if it is held already: the same uid, resourceVersion and bytes, but for
+// what Fingerprint does not count. Neither does one whose resourceVersion is lower, as an integer,
+// than the one held, unless it comes in a replace: EndReplace says when it is right. Both count as
+// seen by the replace that runs. Where only the bytes differ, by a relist or by an event that comes
+// again, the object is put. Cursors then see a change from the resourceVersion to itself.
 //
-// The error is ErrNoName, ErrOutOfScope, ErrTooLarge, ErrWriterRemoved, or that
-// of reading an indexed field; the object is then not taken.
+// The error is ErrNoName, ErrOutOfScope, ErrTooLarge, ErrWriterRemoved, ErrClosed, or that of
+// reading an indexed field. The object is then not taken.
 func (w *Writer) Put(m *wire.Meta, raw []byte) error { return w.PutAs(m, raw, raw) }
 
-// PutAs is Put for an object that is not held as it was received. What comes
-// again is compared with what was received; with nil only the versions are.
+// PutAs is Put for an object that is not held as it was received. raw is what to hold. An object
+// that comes again is compared with what was received; if received is nil, only the versions are
+// compared.
 func (w *Writer) PutAs(m *wire.Meta, received, raw []byte) error {
 	if err := w.check(m, raw); err != nil {
 		return err
@@ -146,9 +145,9 @@ func (w *Writer) PutAs(m *wire.Meta, received, raw []byte) error {
 	return nil
 }
 
-// Known reports whether Put of what was received would change nothing, and does
-// it then. It is for those who have work to do before they put what is news. The
-// error is as Put's.
+// Known reports whether a Put of what was received would change nothing. If so, it notes what that
+// Put would note. It is for callers that have work to do before they put what is news. The errors
+// are those of Put.
 func (w *Writer) Known(m *wire.Meta, received []byte) (bool, error) {
 	if err := w.check(m, received); err != nil {
 		return false, err
@@ -166,7 +165,8 @@ func (w *Writer) identity(m *wire.Meta, received []byte) identity {
 	return id
 }
 
-// compare settles what becomes of the incoming version with the current key. same: nothing.
+// compare decides what becomes of the incoming version with the current key. If it returns same,
+// nothing is to be done.
 func (w *Writer) compare(id *identity, received []byte) (held *Object, came order) {
 	w.s.mu.RLock()
 	defer w.s.mu.RUnlock()
@@ -186,8 +186,8 @@ func (w *Writer) compare(id *identity, received []byte) (held *Object, came orde
 	return held, w.settle(id, held)
 }
 
-// sameContent reports whether what was received is what is held, though its fingerprint is another:
-// the members of a JSON object may come in another order from another server.
+// sameContent reports whether what was received is what is held, though the fingerprints differ.
+// Another server may send the members of a JSON object in another order.
 func (w *Writer) sameContent(held *Object, received []byte) (same bool) {
 	enc := w.s.shared.encoding
 	if enc != wire.JSON || len(received) == 0 || held.size == 0 || held.sum == 0 || held.flags&flagMade != 0 {
@@ -219,7 +219,7 @@ func (w *Writer) put(m *wire.Meta, id *identity, raw []byte, held *Object) error
 	return nil
 }
 
-// newObject makes a version that is yet to be packed.
+// newObject returns a version that is yet to be packed.
 func (w *Writer) newObject(m *wire.Meta, id *identity, raw []byte, held *Object) *Object {
 	o := &Object{uid: id.uid, rv: id.rv, sum: id.sum, size: uint32(len(raw)), nsLen: uint16(len(m.Namespace))}
 	if id.oddUID {
@@ -243,12 +243,12 @@ func (w *Writer) newObject(m *wire.Meta, id *identity, raw []byte, held *Object)
 	return o
 }
 
-// Made returns the version that the last Put, PutAs or PutValue made, which the table may come to
-// hold; nil if it was no news. It is for those who have the decoded form at hand.
+// Made returns the version that the last Put, PutAs or PutValue made, or nil if the object was no
+// news. The table may come to hold it. Made is for callers that have the decoded form at hand.
 func (w *Writer) Made() *Object { return w.made }
 
-// putDoubt keeps a version of a list that is older than the one held. It packs it at once: that is
-// rare.
+// putDoubt keeps a version of a list that is older than the one held. It packs the version at once,
+// since that is rare.
 func (w *Writer) putDoubt(m *wire.Meta, id *identity, raw []byte, held *Object) {
 	o := w.newObject(m, id, raw, held)
 	body := o.cutUID(nil, raw, m.UID)
@@ -257,17 +257,16 @@ func (w *Writer) putDoubt(m *wire.Meta, id *identity, raw []byte, held *Object) 
 	w.doubt(o)
 }
 
-// Delete takes a DELETED event: m is that of its object, whose resourceVersion
-// is the deletion's. The writer's claim on the object ends, and the object goes
-// if no other writer has one. Ignored if this writer was told of a version whose
-// resourceVersion is higher as an integer: the event is an old one. Buffered
-// like Put; same errors.
+// Delete takes a DELETED event. m is the metadata of its object; its resourceVersion is the
+// deletion's. The writer's claim on the object ends, and the object goes if no other writer has a
+// claim. Delete ignores the event if this writer was told of a version whose resourceVersion is
+// higher as an integer: the event is an old one. It is buffered like Put. m and raw may be reused
+// after it returns. The errors are those of Put.
 func (w *Writer) Delete(m *wire.Meta, raw []byte) error { return w.end(m, raw, false) }
 
-// DeleteNamesake takes an object that is not put, and ends this writer's claim on
-// what is held under its name: that was another object, whose end nobody has told
-// of. Cursors see that it was Missed. All else is as Delete's, m and raw being the
-// new object's.
+// DeleteNamesake ends this writer's claim on what is held under the name of a new object that is
+// not put. What is held was another object, of whose end nobody has told. Cursors see the end as
+// Missed. m and raw are those of the new object. All else is as in Delete.
 func (w *Writer) DeleteNamesake(m *wire.Meta, raw []byte) error { return w.end(m, raw, true) }
 
 func (w *Writer) end(m *wire.Meta, raw []byte, missed bool) error {
