@@ -83,7 +83,7 @@ type state struct {
 	// Failures in a row, 0 <= each. All but quick end with a newer resourceVersion;
 	// fruitless to barren also with a list.
 	attempt    int // of any kind: sets the pace. Ends with a watch that stood as well
-	trouble    int // of watches, that made a list necessary: sets the pace of lists. Ends with a watch that stood; a newer rv leaves one
+	trouble    int // of watches, that made a list necessary: sets the pace of lists. Ends with a watch that stood; see forgiveLists
 	fruitless  int // answers of any kind but 429 and 504 ResourceVersionTooLarge
 	unanswered int // watches that got no answer, or broke off and had brought nothing
 	reached    int // answers to a probe meanwhile

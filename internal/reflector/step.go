@@ -221,6 +221,16 @@ func (m *machine) succeeded() { m.attempt, m.missing = m.trouble, 0 }
 // forgive forgets all failures that set the pace.
 func (m *machine) forgive() { m.attempt, m.trouble, m.missing, m.refused = 0, 0, 0, 0 }
 
+// forgiveLists leaves one of the failures that made lists necessary, when a watch has brought
+// something newer and stood for longer than its list was put off: that list was of use, and the next
+// one is put off no longer. Watches that end sooner make the waits grow, which bounds the rate of
+// lists.
+func (m *machine) forgiveLists() {
+	if m.in.after >= m.cfg.Backoff.base(m.trouble, m.cfg.Backoff.Max) {
+		m.trouble = min(m.trouble, 1)
+	}
+}
+
 // progressed notes that the state is newer than it was, so that what failed before has passed.
 func (m *machine) progressed() {
 	m.fruitless, m.unanswered, m.reached, m.barren, m.failures = 0, 0, 0, 0, 0

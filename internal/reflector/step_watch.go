@@ -97,8 +97,8 @@ func (m *machine) advance() {
 	}
 	if m.in.rv != m.rv {
 		m.moved, m.attempt, m.missing, m.refused = true, 0, 0, 0
-		m.trouble = min(m.trouble, 1) // the list before was of use: the next one is paced, but not more and more
 		m.progressed()
+		m.forgiveLists()
 	}
 	m.rv = m.in.rv
 	m.do(progress{m.rv})
