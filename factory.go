@@ -91,10 +91,13 @@ func (f *Factory) start(informer any, run func(context.Context) error, indexes m
 	return sh
 }
 
-// Shutdown stops all informers and blocks until they have ended. The error joins those of their
-// Run.
+// Shutdown stops all informers and blocks until they have ended. Use returns ErrStopped from then on.
+// The error joins those of their Run. Informers whose leases were released before have none: their
+// handlers were removed, and are not waited for.
 func (f *Factory) Shutdown() error {
-	f.stop()
+	f.mu.Lock()
+	f.stop() // under the lock: a Use that is under way has started its informer, or starts none
+	f.mu.Unlock()
 	f.runs.Wait()
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
@@ -127,12 +128,86 @@ func TestLeaseAfterRelease(t *testing.T) {
 	if err := handle(one); !errors.Is(err, weir.ErrReleased) {
 		t.Errorf("with another user: %v", err)
 	}
+	if err := one.AddIndex("app", weir.ByLabel("app")); !errors.Is(err, weir.ErrReleased) {
+		t.Errorf("an index: %v", err)
+	}
 	if err := handle(two); err != nil {
 		t.Errorf("the other user: %v", err)
 	}
 	two.Release()
 	if err := handle(two); !errors.Is(err, weir.ErrReleased) {
 		t.Errorf("after the last user: %v", err)
+	}
+	if err := f.Shutdown(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestShutdownDuringUse checks that a Use beside Shutdown has its informer ended by it, or gets none.
+func TestShutdownDuringUse(t *testing.T) {
+	for range 200 {
+		f := weir.NewFactory(t.Context(), &rest.Config{Host: "http://127.0.0.1:1"})
+		used := make(chan *weir.Lease[*corev1.ConfigMap])
+		go func() {
+			lease, err := weir.Use[*corev1.ConfigMap](f, weir.Options{})
+			if err != nil && !errors.Is(err, weir.ErrStopped) {
+				t.Error(err)
+			}
+			used <- lease
+		}()
+		if err := f.Shutdown(); err != nil {
+			t.Error(err)
+		}
+		if lease := <-used; lease != nil {
+			select {
+			case <-lease.Done():
+			default:
+				t.Fatal("an informer goes on after Shutdown")
+			}
+		}
+	}
+}
+
+// TestShutdownWithStuckHandler checks that Shutdown tells of a handler that does not return.
+func TestShutdownWithStuckHandler(t *testing.T) {
+	server, client, ctx := serve(t, apiserver.Options{})
+	makeConfigMap(ctx, client, "d", "a")
+	f := weir.NewFactory(ctx, server.Config())
+	lease, err := weir.Use[*corev1.ConfigMap](f, weir.Options{StopTimeout: time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	called, free := make(chan struct{}), make(chan struct{})
+	reg, err := lease.Handle(func(context.Context, weir.Event[*corev1.ConfigMap]) {
+		close(called)
+		<-free
+	}, weir.HandlerOptions[*corev1.ConfigMap]{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-called
+	if err := f.Shutdown(); !errors.Is(err, weir.ErrHandlerStuck) {
+		t.Errorf("Shutdown: %v", err)
+	}
+	close(free)
+	<-reg.Done()
+}
+
+// TestRemovedHandlerWaitsForNothing checks that nobody waits for the sync of a handler that was
+// removed before it.
+func TestRemovedHandlerWaitsForNothing(t *testing.T) {
+	f := weir.NewFactory(t.Context(), &rest.Config{Host: "http://127.0.0.1:1"})
+	lease, err := weir.Use[*corev1.ConfigMap](f, weir.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	reg, err := lease.Handle(func(context.Context, weir.Event[*corev1.ConfigMap]) {}, weir.HandlerOptions[*corev1.ConfigMap]{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	reg.Remove()
+	if err := reg.WaitForSync(t.Context()); !errors.Is(err, weir.ErrStopped) || !errors.Is(err, weir.ErrNotSynced) {
+		t.Errorf("a removed handler: %v", err)
 	}
 	if err := f.Shutdown(); err != nil {
 		t.Error(err)

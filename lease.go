@@ -58,8 +58,13 @@ func (l *Lease[T]) Handle(h Handler[T], opts HandlerOptions[T]) (*Registration, 
 }
 
 // AddIndex adds an index, as Informer.AddIndex, unless another user has added the same one. It
-// stays when the lease is released.
+// stays when the lease is released. It returns ErrReleased after Release.
 func (l *Lease[T]) AddIndex(name string, ix Index) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.released {
+		return fmt.Errorf("%s: lease: %w", l.Name(), ErrReleased)
+	}
 	l.factory.mu.Lock()
 	defer l.factory.mu.Unlock()
 	return addIndexes(l.informer, l.shared, map[string]Index{name: ix})

@@ -35,19 +35,25 @@ func (r *Registration) HasSynced() bool { return r.handler.HasSynced() }
 func (r *Registration) Synced() <-chan struct{} { return r.handler.Synced() }
 
 // WaitForSync blocks until HasSynced is true. If ctx ends first, the error says what kept the
-// informer from syncing. It returns ErrStopped when the handler ended before.
+// informer from syncing; if the handler ends first, it wraps ErrStopped. It wraps ErrNotSynced in both
+// cases.
 func (r *Registration) WaitForSync(ctx context.Context) error {
-	if err := r.engine.WaitForSync(ctx); err != nil {
-		return err
-	}
 	select {
 	case <-r.Synced():
 		return nil
 	case <-ctx.Done():
-		return fmt.Errorf("handler %q: %w: %w", r.Name(), ErrNotSynced, ctx.Err())
 	case <-r.Done():
-		return fmt.Errorf("handler %q: %w", r.Name(), ErrStopped)
 	}
+	switch {
+	case r.HasSynced(): // when both have come
+		return nil
+	case ctx.Err() == nil:
+		return fmt.Errorf("handler %q: %w: %w", r.Name(), ErrNotSynced, ErrStopped)
+	}
+	if err := r.engine.WaitForSync(ctx); err != nil { // the informer has not: it says why
+		return err
+	}
+	return fmt.Errorf("handler %q: %w: %w", r.Name(), ErrNotSynced, ctx.Err())
 }
 
 // ResyncNow has every object handed to the handler once more, as Resynced, whatever its resync
@@ -75,7 +81,7 @@ func handlerStats(r *delivery.Registration) HandlerStats {
 
 // PanicError is a panic that a handler raised. Options.OnPanic is told of it.
 type PanicError struct {
-	Handler string // Options.Name of the handler
+	Handler string // HandlerOptions.Name, or the number that the handler got
 	Key     string // of the object whose event was being handled
 	Value   any    // what was passed to panic
 	Stack   []byte
