@@ -49,9 +49,11 @@ func runProxy(cmd *cobra.Command, args []string) error {
 // wantsUpstream says whether the proxy is to run and there is no cluster for it: no flag chooses
 // one, and none is configured. What is wrong with a configuration is the proxy's to say.
 func wantsUpstream(args []string) bool {
-	chooses := []string{"--kubeconfig", "--context", "--cluster", "--server", "-s", "--help", "-h", "--version", "help"}
+	chooses := []string{"--kubeconfig", "--context", "--cluster", "--server", "--help", "-h", "--version", "help"}
 	for _, arg := range args {
-		if name, _, _ := strings.Cut(arg, "="); slices.Contains(chooses, name) {
+		name, _, _ := strings.Cut(arg, "=")
+		short := strings.HasPrefix(arg, "-s") // -shttps://host, too
+		if short || slices.Contains(chooses, name) {
 			return false
 		}
 	}

@@ -7,10 +7,12 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path"
 	"path/filepath"
 	"runtime"
 	"strings"
+	"syscall"
 )
 
 // Program is a program of its own that a verb of weir runs, as kubectl's plugins are: its libraries
@@ -36,7 +38,7 @@ func (p Program) Find(ctx context.Context, log io.Writer) (file string, done fun
 	if runtime.GOOS == "windows" {
 		name += ".exe"
 	}
-	if self, err := os.Executable(); err == nil {
+	if self, err := executable(); err == nil {
 		beside := filepath.Join(filepath.Dir(self), name)
 		if info, err := os.Stat(beside); err == nil && !info.IsDir() {
 			return beside, func() {}, nil
@@ -64,6 +66,16 @@ func (p Program) Find(ctx context.Context, log io.Writer) (file string, done fun
 	return file, done, nil
 }
 
+// executable returns this program's file, behind the links that lead to it: package managers link the
+// one that they were asked for alone.
+func executable() (string, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return "", err
+	}
+	return filepath.EvalSymlinks(self)
+}
+
 // source returns where the program's source is, if the working directory is in a checkout and there
 // is a Go toolchain.
 func (p Program) source(ctx context.Context) (dir string, ok bool) {
@@ -74,19 +86,35 @@ func (p Program) source(ctx context.Context) (dir string, ok bool) {
 	return dir, err == nil && dir != ""
 }
 
-// Exec runs a program that Find has found, with this process's standard input, and blocks until it
-// has ended. When ctx ends, the program is interrupted. The error is an ExitCode if the program
-// failed, nil if it was interrupted and ended in good order.
+// Exec runs a program that Find has found, with this process's standard input, and blocks until it has
+// ended. Each interrupt and each SIGTERM that this process gets is handed on once: where the system
+// has process groups the program is in one of its own, because a terminal sends its interrupts to the
+// whole group. The error is an ExitCode if the program failed, nil if it was interrupted and ended in
+// good order.
 func Exec(ctx context.Context, file string, args []string, stdout, stderr io.Writer) error {
-	child := exec.CommandContext(ctx, file, args...)
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	signals := make(chan os.Signal, 4) // more than people send before they give up
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	defer signal.Stop(signals)
+	child := exec.Command(file, args...)
 	child.Stdin, child.Stdout, child.Stderr = os.Stdin, stdout, stderr
-	child.Cancel = func() error { return child.Process.Signal(os.Interrupt) }
-	err := child.Run()
-	if ended, ok := errors.AsType[*exec.ExitError](err); ok && ended.ExitCode() > 0 {
-		return ExitCode(ended.ExitCode())
+	apart(child)
+	if err := child.Start(); err != nil {
+		return err
 	}
-	if ctx.Err() != nil && child.ProcessState != nil && child.ProcessState.Success() {
-		return nil
+	ended := make(chan error, 1)
+	go func() { ended <- child.Wait() }() // ends with the program
+	for {
+		select {
+		case s := <-signals:
+			handOn(child, s)
+		case err := <-ended:
+			if exit, ok := errors.AsType[*exec.ExitError](err); ok && exit.ExitCode() > 0 {
+				return ExitCode(exit.ExitCode())
+			}
+			return err
+		}
 	}
-	return err
 }
