@@ -21,7 +21,7 @@ NESTED       = controllerruntime proxy
 
 .PHONY: help test vet lint unit fuzz fuzzable mutants e2e soak proxyfuzz programs oldest build dist fmt tidy release-check
 
-test: vet lint unit fuzz e2e ## everything that CI runs
+test: vet lint unit fuzz e2e oldest ## everything that CI runs
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  %-14s %s\n", $$1, $$2 }'
@@ -101,7 +101,7 @@ tidy: ## go mod tidy in the modules beside the root, whose tests have packages o
 	done
 
 # What a release has for download, in dist/: each program for each system, checksums, and what each was built of.
-VERSION   ?= $(shell git describe --tags --always --dirty)
+VERSION   ?= $(shell git describe --tags --match 'v*' --always --dirty)
 PLATFORMS  = linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
 PROGRAMS   = cmd/weir bench/cmd/weir-bench proxy/cmd/weir-proxy
 dist: ## the programs for linux, darwin and windows, with checksums and what they were built of

@@ -107,6 +107,9 @@ func nameable(t *testing.T, typ reflect.Type, seen map[reflect.Type]bool) {
 			nameable(t, method.Type, seen)
 		}
 	}
+	if typ.Name() != "" && typ.Kind() != reflect.Interface {
+		nameable(t, reflect.PointerTo(typ), seen) // whoever has a value can take its address
+	}
 	switch typ.Kind() {
 	case reflect.Pointer, reflect.Slice, reflect.Array, reflect.Chan:
 		nameable(t, typ.Elem(), seen)

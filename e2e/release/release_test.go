@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -66,8 +67,8 @@ func TestRelease(t *testing.T) {
 	}
 }
 
-// TestReleaseRefuses: neither a version that is none nor changes that are not committed make a
-// release.
+// TestReleaseRefuses: neither a version that is none, nor one that a module has, nor changes that are
+// not committed make a release.
 func TestReleaseRefuses(t *testing.T) {
 	clone := filepath.Join(t.TempDir(), "weir")
 	run(t, ".", nil, "git", "clone", "-q", topLevel(t), clone)
@@ -78,14 +79,26 @@ func TestReleaseRefuses(t *testing.T) {
 			t.Errorf("%q: %v, %s", args, err, out)
 		}
 	}
+	before := run(t, clone, nil, "git", "rev-parse", "HEAD")
+	refused := func(why string) {
+		t.Helper()
+		cmd := exec.Command("scripts/release", version)
+		cmd.Dir = clone
+		if out, err := cmd.CombinedOutput(); err == nil || !strings.Contains(string(out), why) {
+			t.Errorf("%v, %s", err, out)
+		}
+		if after := run(t, clone, nil, "git", "rev-parse", "HEAD"); after != before {
+			t.Errorf("it refused (%s) and left a commit", why)
+		}
+	}
+	last := modules[len(modules)-1] + "/" + version
+	run(t, clone, nil, "git", "tag", last)
+	refused("the tag " + last + " exists")
+	run(t, clone, nil, "git", "tag", "-d", last)
 	if err := os.WriteFile(filepath.Join(clone, "new"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command("scripts/release", version)
-	cmd.Dir = clone
-	if out, err := cmd.CombinedOutput(); err == nil || !strings.Contains(string(out), "not committed") {
-		t.Errorf("%v, %s", err, out)
-	}
+	refused("not committed")
 }
 
 // publish writes a module proxy of files: what the tags of a repository have.
@@ -108,7 +121,7 @@ func publish(t *testing.T, repository string) (dir string) {
 			t.Fatal(err)
 		}
 		mod := run(t, repository, nil, "git", "show", tag+":"+strings.TrimPrefix(sub+"/go.mod", "/"))
-		if strings.Contains(mod, "replace") || strings.Contains(mod, root+" v0.0.0") {
+		if strings.Contains(mod, "replace") || regexp.MustCompile(root+`\S* v0\.0\.0\b`).MatchString(mod) {
 			t.Errorf("the go.mod of %s:\n%s", m, mod)
 		}
 		for name, data := range map[string][]byte{".zip": archive.Bytes(), ".info": info, ".mod": []byte(mod)} {

@@ -30,9 +30,9 @@ var (
 // Name returns what the program is called.
 func (p Program) Name() string { return path.Base(p.Package) }
 
-// Find looks for the program beside this one, then in the path. In a checkout it builds the
-// program, and tells log so; that can take minutes and ends with ctx. The caller calls done, which
-// removes what was built.
+// Find looks for the program beside this one. In a checkout it builds the program, because one in the
+// path may be of another version, and tells log so; that can take minutes and ends with ctx. Elsewhere
+// it looks in the path. The caller calls done, which removes what was built.
 func (p Program) Find(ctx context.Context, log io.Writer) (file string, done func(), err error) {
 	name := p.Name()
 	if runtime.GOOS == "windows" {
@@ -44,11 +44,11 @@ func (p Program) Find(ctx context.Context, log io.Writer) (file string, done fun
 			return beside, func() {}, nil
 		}
 	}
-	if file, err := exec.LookPath(name); err == nil {
-		return file, func() {}, nil
-	}
 	source, ok := p.source(ctx)
 	if !ok {
+		if file, err := exec.LookPath(name); err == nil {
+			return file, func() {}, nil
+		}
 		return "", nil, fmt.Errorf("%s is neither beside this command nor in the path; install it with: go install %s@latest", name, p.Package)
 	}
 	fmt.Fprintf(log, "building %s from %s\n", p.Name(), source)
