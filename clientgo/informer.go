@@ -2,24 +2,22 @@ package clientgo
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
-	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
 	"github.com/weirproject/weir/internal/engine"
 	"github.com/weirproject/weir/internal/mutation"
+	"github.com/weirproject/weir/internal/reflector"
 	"github.com/weirproject/weir/internal/shard"
 	"github.com/weirproject/weir/internal/source"
 	"github.com/weirproject/weir/internal/store"
-	"github.com/weirproject/weir/internal/wire"
 )
 
 // NewSharedIndexInformer replaces client-go's function of that name. If lw's client was built from
@@ -106,7 +104,7 @@ func newInformer(lw cache.ListerWatcher, example runtime.Object, resync time.Dur
 		opts.DecodedIdle = decodedIdle
 	}
 	tuning := opts.reflectorConfig()
-	tuning.Take, tuning.OnItemType = i.take, codec.setItemType
+	tuning.OnItemType = codec.setItemType
 	if err := opts.Shard.Validate(); err != nil {
 		panic(fmt.Errorf("clientgo: %w", err))
 	}
@@ -121,7 +119,11 @@ func newInformer(lw cache.ListerWatcher, example runtime.Object, resync time.Dur
 			LogBytes:      opts.LogBytes,
 		},
 		Reflector: tuning,
-		OnStatus:  i.onStatus,
+		Sink: func(w *store.Writer) reflector.Sink {
+			i.sink.Writer, i.sink.name = w, i.name
+			return i.sink
+		},
+		OnStatus: i.onStatus,
 	})
 	i.store = i.engine.Store()
 	i.sink.store = i.store
@@ -140,16 +142,6 @@ func newInformer(lw cache.ListerWatcher, example runtime.Object, resync time.Dur
 		panic(err) // cannot happen: a map has no name twice
 	}
 	return i
-}
-
-// take writes an object into the sink. One that cannot be taken is left out and reported, because
-// nobody else may learn why it is missing.
-func (i *informer) take(w *store.Writer, t wire.EventType, m *wire.Meta, raw []byte) error {
-	err := i.sink.take(w, t, m, raw)
-	if err != nil && !errors.Is(err, store.ErrClosed) {
-		utilruntime.HandleError(fmt.Errorf("%s: %s is left out: %w", i.name, wire.AppendKey(nil, m), err))
-	}
-	return err
 }
 
 // Run is RunWithContext with a channel.

@@ -8,17 +8,21 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/weirproject/weir/internal/reflector"
 	"github.com/weirproject/weir/internal/shard"
 	"github.com/weirproject/weir/internal/store"
 	"github.com/weirproject/weir/internal/wire"
 )
 
-// sink writes what an informer's reflector receives into the store. Captured bytes are stored as
-// they came. Returned objects are encoded if the encoding loses nothing, and stored as values
-// otherwise. Only the reflector's goroutine uses it.
+// sink is the reflector's Sink. It writes what an informer's reflector receives into the store.
+// Captured bytes are stored as they came. Returned objects are encoded if the encoding loses
+// nothing, and stored as values otherwise. Only the reflector's goroutine uses it.
 type sink struct {
+	*store.Writer
+	name              string // of the informer, for errors
 	store             *store.Store
 	codec             *codec
 	objects           *objectStream
@@ -49,26 +53,36 @@ func (s *sink) keepFunc(sel *shard.Selector) func(*wire.Meta) bool {
 	}
 }
 
-// take is the reflector's Config.Take.
-func (s *sink) take(w *store.Writer, t wire.EventType, m *wire.Meta, raw []byte) error {
+// Take implements reflector.Sink. An object that cannot be taken is left out and reported, because
+// nobody else may learn why it is missing.
+func (s *sink) Take(t wire.EventType, m *wire.Meta, raw []byte) error {
+	err := s.take(t, m, raw)
+	if err == nil || errors.Is(err, store.ErrClosed) {
+		return err
+	}
+	utilruntime.HandleError(fmt.Errorf("%s: %s is left out: %w", s.name, wire.AppendKey(nil, m), err))
+	return reflector.Refusal{Err: err}
+}
+
+func (s *sink) take(t wire.EventType, m *wire.Meta, raw []byte) error {
 	if s.objects.active {
-		return s.takeObject(w, t, m)
+		return s.takeObject(t, m)
 	}
 	switch {
 	case t == wire.Deleted:
 		s.keepFinalState(m, raw)
-		return w.Delete(m, raw)
+		return s.Delete(m, raw)
 	case s.transform == nil && !s.pin:
-		return w.Put(m, raw)
+		return s.Put(m, raw)
 	}
-	if known, err := w.Known(m, raw); known || err != nil {
+	if known, err := s.Known(m, raw); known || err != nil {
 		return err // the version is held, and was transformed before
 	}
 	value, err := s.codec.decode(raw)
 	if err != nil {
 		return fmt.Errorf("decode: %w", err)
 	}
-	return s.put(w, m, raw, value)
+	return s.put(m, raw, value)
 }
 
 // keepFinalState keeps the state in a DELETED event, for OnDelete.
@@ -95,7 +109,7 @@ func (s *sink) keepFinalValue(m *wire.Meta, value any) {
 
 // put transforms a value and stores it, encoded if possible. received is what the value was decoded
 // from, or nil.
-func (s *sink) put(w *store.Writer, m *wire.Meta, received []byte, value any) error {
+func (s *sink) put(m *wire.Meta, received []byte, value any) error {
 	if s.transform != nil {
 		changed, err := s.transform(value)
 		if err != nil {
@@ -114,23 +128,23 @@ func (s *sink) put(w *store.Writer, m *wire.Meta, received []byte, value any) er
 	switch {
 	case s.pin:
 	case s.transform == nil && received != nil:
-		return w.PutAs(&s.meta, received, received)
+		return s.PutAs(&s.meta, received, received)
 	default:
 		if raw, ok := s.codec.encode(value); ok {
-			err := w.PutAs(&s.meta, received, raw)
-			if made := w.Made(); made != nil && s.transform != nil && s.onTransformed != nil {
+			err := s.PutAs(&s.meta, received, raw)
+			if made := s.Made(); made != nil && s.transform != nil && s.onTransformed != nil {
 				s.onTransformed(made, value)
 			}
 			return err
 		}
 	}
-	return w.PutValue(&s.meta, received, value)
+	return s.PutValue(&s.meta, received, value)
 }
 
 var errNoObject = errors.New("no object was returned for this item")
 
 // takeObject takes an object that the ListerWatcher returned.
-func (s *sink) takeObject(w *store.Writer, t wire.EventType, m *wire.Meta) error {
+func (s *sink) takeObject(t wire.EventType, m *wire.Meta) error {
 	object, ok := s.objects.take(m.Generation)
 	if !ok {
 		return errNoObject
@@ -139,7 +153,7 @@ func (s *sink) takeObject(w *store.Writer, t wire.EventType, m *wire.Meta) error
 		return fmt.Errorf("expected %s, but watch event object had type %T", want, object)
 	}
 	if t != 0 {
-		w.Flush() // the store must hold what came before this event
+		s.Flush() // the store must hold what came before this event
 	}
 	held, ok := s.store.Get(string(wire.AppendKey(nil, m)))
 	state := t == 0 || t == wire.Added // a list or initial events may repeat what is held
@@ -153,21 +167,21 @@ func (s *sink) takeObject(w *store.Writer, t wire.EventType, m *wire.Meta) error
 			s.advanceVersion(m, held)
 		}
 		s.keepFinalValue(m, object)
-		return w.Delete(m, nil)
+		return s.Delete(m, nil)
 	case ok && state && sameVersion(object, held):
 		m.UID, m.ResourceVersion = []byte(held.UID()), []byte(held.ResourceVersion())
-		return s.takeSameVersion(w, m, object) // the content may differ all the same
+		return s.takeSameVersion(m, object) // the content may differ all the same
 	case ok && state && s.unchanged(object, held):
 		m.UID, m.ResourceVersion = []byte(held.UID()), []byte(held.ResourceVersion())
 		raw, err := held.AppendRaw(nil)
 		if err != nil {
 			return err
 		}
-		return w.PutAs(m, s.encoded(object), raw) // this only marks the held version as listed
+		return s.PutAs(m, s.encoded(object), raw) // this only marks the held version as listed
 	case ok:
 		s.advanceVersion(m, held)
 	}
-	return s.put(w, m, s.encoded(object), object)
+	return s.put(m, s.encoded(object), object)
 }
 
 // encoded returns the bytes that stand for a returned object, or nil if it cannot be encoded.
@@ -177,12 +191,12 @@ func (s *sink) encoded(object any) []byte {
 }
 
 // takeSameVersion takes a listed object whose version is held already.
-func (s *sink) takeSameVersion(w *store.Writer, m *wire.Meta, object any) error {
+func (s *sink) takeSameVersion(m *wire.Meta, object any) error {
 	received := s.encoded(object)
-	if known, err := w.Known(m, received); known || err != nil {
+	if known, err := s.Known(m, received); known || err != nil {
 		return err // the version is held, and was transformed before
 	}
-	return s.put(w, m, received, object)
+	return s.put(m, received, object)
 }
 
 // isEarlierObject reports whether a deleted object had the name before the one that is held.

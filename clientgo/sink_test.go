@@ -28,7 +28,7 @@ func TestTransformOnRelist(t *testing.T) {
 				}
 				return p, nil
 			}}
-			w := s.Writer(store.Scope{})
+			in.Writer = s.Writer(store.Scope{})
 			list := func(rebase bool, node string, wantCalls int) {
 				t.Helper()
 				calls = 0
@@ -41,11 +41,11 @@ func TestTransformOnRelist(t *testing.T) {
 				if err := wire.ReadMeta(wire.Protobuf, raw, &m); err != nil {
 					t.Fatal(err)
 				}
-				w.BeginReplace(rebase)
-				if err := in.take(w, 0, &m, raw); err != nil {
+				in.BeginReplace(rebase)
+				if err := in.Take(0, &m, raw); err != nil {
 					t.Fatal(err)
 				}
-				w.EndReplace("9")
+				in.EndReplace("9")
 				o, ok := s.Get("d/a")
 				if !ok {
 					t.Fatal("the pod is gone")

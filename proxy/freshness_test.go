@@ -159,8 +159,8 @@ func TestProvenWhileStalled(t *testing.T) {
 		t.Fatal(err)
 	}
 	b := newBench(t, 0) // which nobody feeds
-	b.w.Progress(rv)
-	b.w.Flush()
+	b.Progress(rv)
+	b.Flush()
 	status := reflector.Status{Phase: reflector.Watching}
 	ctx, cancel := context.WithCancel(t.Context())
 	p := newFreshnessProver(ctx, src, b.storeSink, func() reflector.Status { return status })

@@ -81,13 +81,13 @@ func (s *served) listed() (rv uint64) {
 
 func (s *served) relist(at string, objects ...func() error) {
 	s.t.Helper()
-	s.BeginReplace(s.w, false)
+	s.BeginReplace(false)
 	for _, put := range objects {
 		if err := put(); err != nil {
 			s.t.Fatal(err)
 		}
 	}
-	s.EndReplace(s.w, at)
+	s.EndReplace(at)
 }
 
 // object returns an object of a LIST.
@@ -129,11 +129,11 @@ func TestListedVersionCanBeWatched(t *testing.T) {
 		"relist, none left": func(s *served) { s.relist("12") },
 		"relist of other bytes under the same version": func(s *served) { s.relist("5", s.object("a", "u-a", 1, 9), s.object("b", "u-b", 2, 9)) },
 		"relist that broke off": func(s *served) {
-			s.BeginReplace(s.w, false)
+			s.BeginReplace(false)
 			if err := s.object("a", "u-a", 1, 9)(); err != nil {
 				t.Fatal(err)
 			}
-			s.AbortReplace(s.w)
+			s.AbortReplace()
 		},
 		"two changes of one version": func(s *served) {
 			for _, name := range []string{"c", "d"} {

@@ -60,7 +60,7 @@ func (res *resource) runSession(ctx context.Context) error {
 	s := &session{info: k, warnings: warnings, end: cancel, store: store.New(store.Config{Encoding: k.encoding, LogBytes: res.resources.opts.LogBytes, KeepLog: true})}
 	defer s.store.Close()
 	s.sink = &storeSink{
-		store: s.store, enc: k.encoding, history: watchcache.NewHistory(0, 0, 0), events: &res.events, initialObjects: &res.initialObjects,
+		Writer: s.store.Writer(store.Scope{}), store: s.store, enc: k.encoding, history: watchcache.NewHistory(0, 0, 0), events: &res.events, initialObjects: &res.initialObjects,
 		reserve: res.reserve, endSession: func(err error) { res.endSession(cancel, err) },
 	}
 	s.cache, err = watchcache.New(watchcache.Config{
@@ -79,8 +79,8 @@ func (res *resource) runSession(ctx context.Context) error {
 	res.running.Store(s)
 	defer res.running.Store(nil)
 	res.sessions.Add(1)
-	s.reflector = reflector.New(src, s.store.Writer(store.Scope{}), reflector.Config{
-		Name: gvr.String(), Encoding: k.encoding, Take: s.sink.take, Replacer: s.sink,
+	s.reflector = reflector.New(src, s.sink, reflector.Config{
+		Name: gvr.String(), Encoding: k.encoding,
 		OnStatus: func(st reflector.Status) { res.onStatus(st, cancel) },
 	})
 	s.freshness = newFreshnessProver(ctx, src, s.sink, s.reflector.Status)

@@ -9,12 +9,13 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/weirproject/weir/internal/reflector"
 	"github.com/weirproject/weir/internal/store"
 	"github.com/weirproject/weir/internal/watchcache"
 	"github.com/weirproject/weir/internal/wire"
 )
 
-// storeSink writes what a reflector receives into a store, so that each state of the store is one
+// storeSink is the reflector's Sink. It writes what the reflector receives into a store, so that each state of the store is one
 // that the upstream had, and its resourceVersion is known. It is the cache's Clock.
 //
 // Changes are applied one by one in the order of their resourceVersions, also those found by a
@@ -25,6 +26,7 @@ import (
 // between the last one and the relist's are a gap in the history. A client that resumes from there,
 // having seen them elsewhere, is forwarded.
 type storeSink struct {
+	*store.Writer
 	store          *store.Store
 	history        *watchcache.History
 	enc            wire.Encoding
@@ -147,24 +149,31 @@ func parseVersion[T ~string | ~[]byte](s T) uint64 {
 	return v
 }
 
-// take implements reflector.Config.Take.
-func (sk *storeSink) take(w *store.Writer, t wire.EventType, m *wire.Meta, object []byte) error {
+// Take implements reflector.Sink.
+func (sk *storeSink) Take(t wire.EventType, m *wire.Meta, object []byte) error {
+	if err := sk.take(t, m, object); err != nil {
+		return reflector.Refusal{Err: err}
+	}
+	return nil
+}
+
+func (sk *storeSink) take(t wire.EventType, m *wire.Meta, object []byte) error {
 	if err := sk.reserve(len(object)); err != nil {
 		return err
 	}
 	switch {
 	case t == 0 && !sk.listed:
 		sk.initialObjects.Add(1)
-		return w.Put(m, object)
+		return sk.Put(m, object)
 	case t == 0:
-		return sk.takeListed(w, m, object)
+		return sk.takeListed(m, object)
 	}
 	sk.events.Add(1)
 	var err error
 	if t == wire.Deleted {
-		err = w.Delete(m, object)
+		err = sk.Delete(m, object)
 	} else {
-		err = w.Put(m, object)
+		err = sk.Put(m, object)
 	}
 	sk.mu.Lock()
 	defer sk.mu.Unlock()
@@ -172,14 +181,14 @@ func (sk *storeSink) take(w *store.Writer, t wire.EventType, m *wire.Meta, objec
 		sk.endSession(errWentBack)
 		return errWentBack
 	}
-	w.Progress(string(m.ResourceVersion))
-	sk.flush(w, parseVersion(m.ResourceVersion))
+	sk.Progress(string(m.ResourceVersion))
+	sk.flush(parseVersion(m.ResourceVersion))
 	return err
 }
 
 // flush applies the buffered change, whose resourceVersion is rv. The caller holds the lock.
-func (sk *storeSink) flush(w *store.Writer, rv uint64) {
-	if w.Flush() > 0 {
+func (sk *storeSink) flush(rv uint64) {
+	if sk.Flush() > 0 {
 		sk.recordVersion(rv)
 	}
 }
@@ -193,7 +202,7 @@ func (sk *storeSink) recordVersion(rv uint64) {
 
 // takeListed takes an object of a relist. An unchanged object is marked present at once; any other
 // is buffered.
-func (sk *storeSink) takeListed(w *store.Writer, m *wire.Meta, object []byte) error {
+func (sk *storeSink) takeListed(m *wire.Meta, object []byte) error {
 	if sk.wentBack {
 		return errWentBack
 	}
@@ -203,9 +212,9 @@ func (sk *storeSink) takeListed(w *store.Writer, m *wire.Meta, object []byte) er
 	has, _ := versionOf(held)
 	sk.otherPast = sk.otherPast || rv > 0 && rv <= sk.versionBefore && has != rv
 	if same && has > rv {
-		return w.Put(m, object) // the store decides at the end which version is right
+		return sk.Put(m, object) // the store decides at the end which version is right
 	}
-	if known, err := w.Known(m, object); known || err != nil {
+	if known, err := sk.Known(m, object); known || err != nil {
 		return err
 	}
 	if sk.relistedBytes.Add(int64(len(object))) > maxRelistedBytes {
@@ -215,7 +224,7 @@ func (sk *storeSink) takeListed(w *store.Writer, m *wire.Meta, object []byte) er
 	}
 	sk.relisted = append(sk.relisted, relistedObject{rv, slices.Clone(object)})
 	if same {
-		return sk.markPresent(w, held)
+		return sk.markPresent(held)
 	}
 	return nil // another object has the key now: its deletion comes first
 }
@@ -229,7 +238,7 @@ func versionOf(held *store.Object) (rv uint64, ok bool) {
 }
 
 // markPresent marks that an object still exists, in another version.
-func (sk *storeSink) markPresent(w *store.Writer, held *store.Object) error {
+func (sk *storeSink) markPresent(held *store.Object) error {
 	raw, err := held.AppendRaw(nil)
 	if err != nil {
 		return err
@@ -238,23 +247,23 @@ func (sk *storeSink) markPresent(w *store.Writer, held *store.Object) error {
 	if err := wire.ReadMeta(sk.enc, raw, &m); err != nil {
 		return err
 	}
-	return w.Put(&m, raw)
+	return sk.Put(&m, raw)
 }
 
-// BeginReplace implements reflector.Replacer.
-func (sk *storeSink) BeginReplace(w *store.Writer, rebase bool) {
+// BeginReplace implements reflector.Sink.
+func (sk *storeSink) BeginReplace(rebase bool) {
 	sk.dropRelisted()
 	sk.versionBefore, sk.otherPast, sk.wentBack = parseVersion(sk.store.ResourceVersion()), false, rebase && sk.listed
-	w.BeginReplace(rebase)
+	sk.Writer.BeginReplace(rebase)
 	if sk.wentBack {
 		sk.endSession(errWentBack)
 	}
 }
 
-// AbortReplace implements reflector.Replacer.
-func (sk *storeSink) AbortReplace(w *store.Writer) {
+// AbortReplace implements reflector.Sink.
+func (sk *storeSink) AbortReplace() {
 	sk.dropRelisted()
-	w.AbortReplace()
+	sk.Writer.AbortReplace()
 }
 
 func (sk *storeSink) dropRelisted() {
@@ -262,18 +271,18 @@ func (sk *storeSink) dropRelisted() {
 	sk.relistedBytes.Store(0)
 }
 
-// EndReplace implements reflector.Replacer. A list that is not older than the store, and has an
+// EndReplace implements reflector.Sink. A list that is not older than the store, and has an
 // object in an old version that the store did not have, shows another past: the upstream was
 // restored from a backup and has reached the same resourceVersions again. Watchers must not get its
 // objects as changes.
-func (sk *storeSink) EndReplace(w *store.Writer, resourceVersion string) {
+func (sk *storeSink) EndReplace(resourceVersion string) {
 	if !sk.listed {
-		sk.endFirstList(w, resourceVersion)
+		sk.endFirstList(resourceVersion)
 		return
 	}
 	end := parseVersion(resourceVersion)
 	if sk.wentBack || sk.otherPast && end >= sk.versionBefore {
-		sk.AbortReplace(w)
+		sk.AbortReplace()
 		sk.endSession(errWentBack)
 		return
 	}
@@ -281,7 +290,7 @@ func (sk *storeSink) EndReplace(w *store.Writer, resourceVersion string) {
 	sk.mu.Lock()
 	defer sk.mu.Unlock()
 	if slices.ContainsFunc(sk.relisted, func(c relistedObject) bool { return sk.contradicts(c.rv) }) {
-		sk.AbortReplace(w)
+		sk.AbortReplace()
 		sk.endSession(errWentBack)
 		return
 	}
@@ -292,22 +301,22 @@ func (sk *storeSink) EndReplace(w *store.Writer, resourceVersion string) {
 		}
 		at = end
 	}
-	w.EndReplace(resourceVersion)
+	sk.Writer.EndReplace(resourceVersion)
 	var m wire.Meta
 	for _, c := range sk.relisted {
-		if wire.ReadMeta(sk.enc, c.raw, &m) != nil || w.Put(&m, c.raw) != nil {
+		if wire.ReadMeta(sk.enc, c.raw, &m) != nil || sk.Put(&m, c.raw) != nil {
 			continue // it was read before; the object's next event brings it
 		}
-		w.Flush() // one by one, in this order
+		sk.Flush() // one by one, in this order
 	}
 	sk.recordVersion(at)
 	sk.dropRelisted()
 }
 
 // endFirstList completes the first list.
-func (sk *storeSink) endFirstList(w *store.Writer, resourceVersion string) {
+func (sk *storeSink) endFirstList(resourceVersion string) {
 	sk.mu.Lock()
-	w.EndReplace(resourceVersion)
+	sk.Writer.EndReplace(resourceVersion)
 	sk.recorded = parseVersion(resourceVersion)
 	sk.history.Reset(sk.recorded, sk.store.Revision())
 	sk.listed = true

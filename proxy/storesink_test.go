@@ -17,7 +17,6 @@ import (
 type bench struct {
 	*storeSink
 	t       *testing.T
-	w       *store.Writer
 	events  atomic.Uint64
 	initial atomic.Uint64
 	why     error
@@ -28,16 +27,16 @@ func newBench(t *testing.T, logBytes int64) *bench {
 	t.Helper()
 	st := store.New(store.Config{Encoding: wire.JSON, KeepLog: true, LogBytes: logBytes})
 	t.Cleanup(st.Close)
-	b := &bench{t: t, w: st.Writer(store.Scope{})}
+	b := &bench{t: t}
 	b.storeSink = &storeSink{
-		store: st, enc: wire.JSON, history: watchcache.NewHistory(0, 0, 0), events: &b.events, initialObjects: &b.initial,
+		Writer: st.Writer(store.Scope{}), store: st, enc: wire.JSON, history: watchcache.NewHistory(0, 0, 0), events: &b.events, initialObjects: &b.initial,
 		onListed: func() {}, endSession: func(err error) { b.why = err }, reserve: func(int) error { return b.full },
 	}
-	b.BeginReplace(b.w, false)
+	b.BeginReplace(false)
 	if err := errors.Join(b.put(0, "a", 1, 0), b.put(0, "b", 2, 0)); err != nil {
 		t.Fatal(err)
 	}
-	b.EndReplace(b.w, "5")
+	b.EndReplace("5")
 	return b
 }
 
@@ -54,7 +53,7 @@ func (b *bench) putAs(t wire.EventType, name, uid string, rv, size int) error {
 	if err := wire.ReadMeta(wire.JSON, raw, &m); err != nil {
 		b.t.Fatal(err)
 	}
-	return b.take(b.w, t, &m, raw)
+	return b.Take(t, &m, raw)
 }
 
 // now returns the resourceVersion that the clock tells.
@@ -80,17 +79,17 @@ func TestStoreSink(t *testing.T) {
 		t.Errorf("at %d with %d objects, after %d events", b.now(), b.store.Len(), b.storeSink.events.Load())
 	}
 	// A relist shows nothing before it is whole.
-	b.BeginReplace(b.w, false)
+	b.BeginReplace(false)
 	for rv, name := range map[int]string{12: "a", 11: "z", 10: "c"} {
 		if err := b.put(0, name, rv, 0); err != nil {
 			t.Fatal(err)
 		}
 	}
-	b.w.Flush()
+	b.Flush()
 	if b.now() != 8 || b.store.Len() != 1 {
 		t.Errorf("in the middle of a relist: at %d with %d objects", b.now(), b.store.Len())
 	}
-	b.EndReplace(b.w, "12")
+	b.EndReplace("12")
 	var got []uint64
 	changes := make([]store.Change, 16)
 	for n := before.Next(changes); n > 0; n = before.Next(changes) {
@@ -102,11 +101,11 @@ func TestStoreSink(t *testing.T) {
 		t.Errorf("changes %v, at %d", got, b.now())
 	}
 	// One that breaks off leaves what there was.
-	b.BeginReplace(b.w, false)
+	b.BeginReplace(false)
 	if err := b.put(0, "new", 13, 0); err != nil {
 		t.Fatal(err)
 	}
-	b.AbortReplace(b.w)
+	b.AbortReplace()
 	if b.store.Len() != 3 || b.relistedBytes.Load() != 0 || b.why != nil {
 		t.Errorf("%d objects, %d bytes, %v", b.store.Len(), b.relistedBytes.Load(), b.why)
 	}
@@ -125,16 +124,16 @@ func TestStoreSinkRelist(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer from.Close()
-	b.BeginReplace(b.w, false)
+	b.BeginReplace(false)
 	again := []byte(`{"metadata":{"name":"new","uid":"another","resourceVersion":"15"}}`)
 	var m wire.Meta
-	if err := errors.Join(wire.ReadMeta(wire.JSON, again, &m), b.take(b.w, 0, &m, again)); err != nil {
+	if err := errors.Join(wire.ReadMeta(wire.JSON, again, &m), b.Take(0, &m, again)); err != nil {
 		t.Fatal(err)
 	}
 	if err := errors.Join(b.put(0, "a", 20, 1), b.put(0, "b", 12, 0), b.put(0, "same", 8, 0), b.put(0, "z", 11, 0)); err != nil {
 		t.Fatal(err)
 	}
-	b.EndReplace(b.w, "30")
+	b.EndReplace("30")
 	var got []string
 	changes := make([]store.Change, 16)
 	for n := from.Next(changes); n > 0; n = from.Next(changes) {
@@ -192,7 +191,7 @@ func TestStoreSinkWait(t *testing.T) {
 // store.
 func TestStoreSinkEndsSession(t *testing.T) {
 	b := newBench(t, 0)
-	b.BeginReplace(b.w, false)
+	b.BeginReplace(false)
 	var err error
 	for i := 0; err == nil && i < 40; i++ {
 		err = b.put(0, fmt.Sprintf("n%d", i), 10+i, 1<<20)
@@ -201,7 +200,7 @@ func TestStoreSinkEndsSession(t *testing.T) {
 		t.Errorf("%v, %v, %d objects", err, b.why, b.store.Len())
 	}
 	b = newBench(t, 0)
-	b.BeginReplace(b.w, true)
+	b.BeginReplace(true)
 	if !errors.Is(b.why, errWentBack) {
 		t.Error(b.why)
 	}
@@ -231,14 +230,14 @@ func TestStoreSinkOfAnotherPast(t *testing.T) {
 			if err := errors.Join(b.put(wire.Modified, "a", 8, 0), b.put(wire.Deleted, "b", 10, 0)); err != nil {
 				t.Fatal(err)
 			}
-			b.BeginReplace(b.w, false)
+			b.BeginReplace(false)
 			if err := b.putAs(0, c.object, c.uid, c.rv, 0); err != nil {
 				t.Fatal(err)
 			}
 			if b.why != nil {
 				t.Error("it gave up before the list was through:", b.why)
 			}
-			b.EndReplace(b.w, c.end)
+			b.EndReplace(c.end)
 			if !errors.Is(b.why, c.want) {
 				t.Errorf("%v, not %v", b.why, c.want)
 			}
@@ -251,7 +250,7 @@ func TestStoreSinkFull(t *testing.T) {
 	b := newBench(t, 0)
 	b.full = errOverBudget
 	for _, kind := range []wire.EventType{0, wire.Added} {
-		if err := b.put(kind, "c", 9, 0); !errors.Is(err, errOverBudget) || b.w.Flush() != 0 || b.store.Len() != 2 {
+		if err := b.put(kind, "c", 9, 0); !errors.Is(err, errOverBudget) || b.Flush() != 0 || b.store.Len() != 2 {
 			t.Errorf("%v: %v, %d objects", kind, err, b.store.Len())
 		}
 	}

@@ -33,6 +33,8 @@ type Config struct {
 	Name      string // used in errors
 	Store     store.Config
 	Reflector reflector.Config
+	// Sink, when not nil, returns what a reflector writes to in place of its writer.
+	Sink func(*store.Writer) reflector.Sink
 	// OnStatus is called with each change of a reflector's status. It must not block. It may be
 	// nil.
 	OnStatus func(Status)
@@ -93,7 +95,12 @@ func (e *Engine) Reflect(src source.Source, scope store.Scope, selector string) 
 		}
 		e.changed.fire()
 	}
-	m.reflector = reflector.New(src, e.store.Writer(scope), cfg)
+	w := e.store.Writer(scope)
+	var sink reflector.Sink = w
+	if e.cfg.Sink != nil {
+		sink = e.cfg.Sink(w)
+	}
+	m.reflector = reflector.New(src, sink, cfg)
 	e.members = append(e.members, m)
 }
 

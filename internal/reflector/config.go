@@ -4,7 +4,6 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/weirproject/weir/internal/store"
 	"github.com/weirproject/weir/internal/wire"
 )
 
@@ -70,14 +69,14 @@ type Config struct {
 	BookmarkDeadline time.Duration
 	// Backoff sets the pace of new tries.
 	Backoff Backoff
-	// Encoding is the encoding that the store holds. An answer in another one fails with
+	// Encoding is the encoding that the sink takes. An answer in another one fails with
 	// ErrEncoding, unless Transcode is set. 0: any.
 	Encoding wire.Encoding
 	// Transcode, when not nil, appends to dst an object of another encoding, translated to
 	// Encoding. It is for servers that have only one of the two; many aggregated servers have JSON
 	// only. An object for which it returns an error is skipped, and counted so.
 	Transcode func(dst, object []byte) ([]byte, error)
-	// Drop, when not nil, removes fields from each object before it is put in the store.
+	// Drop, when not nil, removes fields from each object before the sink gets it.
 	Drop *wire.Dropper
 	// Keep, when not nil, reports whether an object is wanted. One that is not is read no further
 	// than its metadata, is not put in the store, and is counted in Status.Unwanted. Keep may
@@ -89,14 +88,6 @@ type Config struct {
 	// them themselves. Where the server says them first, as kube-apiserver does, the call comes
 	// before the first object is put in the store. OnItemType must not block.
 	OnItemType func(wire.TypeMeta)
-	// Take, when not nil, is called in place of the writer's Put and Delete, for an owner that
-	// changes objects before they are held. It puts or deletes what it likes, or nothing. t is 0
-	// for an item of a list. m and object are valid during the call. An object for which Take
-	// returns an error is skipped, and counted so.
-	Take func(w *store.Writer, t wire.EventType, m *wire.Meta, object []byte) error
-	// Replacer, when not nil, is called in place of the writer's BeginReplace, EndReplace and
-	// AbortReplace.
-	Replacer Replacer
 	// Server, when not nil, is shared by all reflectors of one server. When one of them finds that
 	// the server went back in time, the others list again.
 	Server *Server
@@ -154,27 +145,3 @@ func name(names []string, i int) string {
 	}
 	return "unknown"
 }
-
-// Replacer does the steps of a relist in place of the writer, for an owner that controls how a
-// relist comes into the store. Together with Config.Take it sees everything that a reflector
-// writes. Each method must call the writer's method of the same name, at once or later. The
-// goroutine of Run calls them, and they may block it.
-type Replacer interface {
-	BeginReplace(w *store.Writer, rebase bool)
-	EndReplace(w *store.Writer, resourceVersion string)
-	AbortReplace(w *store.Writer)
-}
-
-// replacer returns Config.Replacer, or one that calls the writer directly.
-func (c *Config) replacer() Replacer {
-	if c.Replacer != nil {
-		return c.Replacer
-	}
-	return plainReplacer{}
-}
-
-type plainReplacer struct{}
-
-func (plainReplacer) BeginReplace(w *store.Writer, rebase bool) { w.BeginReplace(rebase) }
-func (plainReplacer) EndReplace(w *store.Writer, rv string)     { w.EndReplace(rv) }
-func (plainReplacer) AbortReplace(w *store.Writer)              { w.AbortReplace() }

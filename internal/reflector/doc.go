@@ -2,8 +2,8 @@
 // where a watch ended, and lists again when it cannot resume.
 //
 // A pure function decides what to do next (step.go). It takes what is known and what has happened.
-// It returns what is known then, what to ask for, and what to do with the store. [Reflector.Run]
-// drives it: Run makes the requests of a source.Source and writes the results to a store.Writer.
+// It returns what is known then, what to ask for, and what to do with the sink. [Reflector.Run]
+// drives it: Run makes the requests of a source.Source and writes the results to a Sink.
 // testdata has a story for each thing that happens to informers, with every decision in it.
 //
 // # Which request is made when

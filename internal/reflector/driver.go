@@ -12,7 +12,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/weirproject/weir/internal/source"
-	"github.com/weirproject/weir/internal/store"
 	"github.com/weirproject/weir/internal/wire"
 )
 
@@ -50,7 +49,7 @@ type driver struct {
 	damaged int           // and those of them that a list may have as they are
 	others  int64         // objects that Config.Keep did not want since the replace began
 	skipErr error
-	fatal   error // the store is closed, or the writer removed
+	fatal   error // of the sink: nothing can be written any more
 }
 
 // perform does the actions that are done at once. It returns the request or wait among them, which
@@ -84,7 +83,7 @@ func (d *driver) next(ask action) (in input) {
 
 // now does a if that is done at once. Otherwise it reports true: a is a request or a wait.
 func (d *driver) now(a action) (ask bool) {
-	w := d.r.w
+	sink := d.r.sink
 	switch a := a.(type) {
 	case closeStream:
 		d.close()
@@ -96,12 +95,14 @@ func (d *driver) now(a action) (ask bool) {
 		if a.back {
 			d.asked = d.r.cfg.Server.wentBack(d.r.seen)
 		}
-		d.r.cfg.replacer().BeginReplace(w, a.rebase)
+		sink.BeginReplace(a.rebase)
+		d.fatal = sink.Err()
 	case endReplace:
-		d.r.cfg.replacer().EndReplace(w, a.rv)
+		sink.EndReplace(a.rv)
 		d.told, d.dirty, d.r.seen = a.rv, false, d.asked
+		d.fatal = sink.Err()
 	case abortReplace:
-		d.r.cfg.replacer().AbortReplace(w)
+		sink.AbortReplace()
 	case progress:
 		d.progress(a.rv)
 	default:
@@ -206,7 +207,7 @@ func (d *driver) failed(err error) input {
 	return in
 }
 
-// encoding returns ErrEncoding unless the answer has the store's encoding or can be transcoded to
+// encoding returns ErrEncoding unless the answer has the sink's encoding or can be transcoded to
 // it.
 func (d *driver) encoding(enc wire.Encoding) error {
 	if want := d.r.cfg.Encoding; want != 0 && enc != want && d.r.cfg.Transcode == nil {
@@ -246,7 +247,7 @@ func (d *driver) openList(phase Phase, o source.ListOptions) input {
 // state.
 func (d *driver) asks() {
 	d.asked = d.r.cfg.Server.found()
-	d.r.w.Asks()
+	d.r.sink.Asks()
 }
 
 // itemType calls Config.OnItemType if t is known and has changed.
@@ -283,7 +284,7 @@ func (d *driver) readList() input {
 	return input{kind: inPage, rv: meta.ResourceVersion, cont: meta.Continue, damaged: d.damaged}
 }
 
-// put writes an item of the list to the store.
+// put has the sink take an item of the list.
 func (d *driver) put(item []byte) {
 	item, err := d.readMeta(d.list.Encoding(), item)
 	switch err {
@@ -309,7 +310,7 @@ func (d *driver) noteVersion() {
 // errUnwanted is returned by readMeta for an object that Config.Keep does not want.
 var errUnwanted = errors.New("the object is not wanted")
 
-// readMeta reads an object's metadata into d.meta, and returns the object in the store's encoding.
+// readMeta reads an object's metadata into d.meta, and returns the object in the sink's encoding.
 // With errUnwanted it has read only the metadata.
 func (d *driver) readMeta(enc wire.Encoding, object []byte) ([]byte, error) {
 	want, keep := d.r.cfg.Encoding, d.r.cfg.Keep
@@ -333,7 +334,7 @@ func (d *driver) readMeta(enc wire.Encoding, object []byte) ([]byte, error) {
 	return object, wire.ReadMeta(enc, object, &d.meta)
 }
 
-// write puts or deletes the object whose metadata is in d.meta. t is 0 for an item of a list.
+// write has the sink take the object whose metadata is in d.meta. t is 0 for an item of a list.
 func (d *driver) write(t wire.EventType, object []byte) error {
 	if drop := d.r.cfg.Drop; drop != nil {
 		kept, err := drop.Append(d.kept[:0], object)
@@ -342,24 +343,7 @@ func (d *driver) write(t wire.EventType, object []byte) error {
 		}
 		d.kept, object = kept, kept
 	}
-	switch take := d.r.cfg.Take; {
-	case take != nil:
-		return refused(take(d.r.w, t, &d.meta, object))
-	case t == wire.Deleted:
-		return d.r.w.Delete(&d.meta, object)
-	}
-	return d.r.w.Put(&d.meta, object)
-}
-
-// ownerError is an error of Config.Take. The owner refuses the object, and would refuse it in a
-// list as well.
-type ownerError struct{ error }
-
-func refused(err error) error {
-	if err == nil || errors.Is(err, store.ErrClosed) || errors.Is(err, store.ErrWriterRemoved) {
-		return err
-	}
-	return ownerError{err}
+	return d.r.sink.Take(t, &d.meta, object)
 }
 
 // taken counts an object that could not be written; err is nil if it could. The object is skipped,
@@ -369,13 +353,10 @@ func (d *driver) taken(err error, offset int64) {
 	if err == nil {
 		return
 	}
-	if errors.Is(err, store.ErrClosed) || errors.Is(err, store.ErrWriterRemoved) {
-		d.fatal = err
+	if d.fatal = d.r.sink.Err(); d.fatal != nil {
 		return
 	}
-	if owner, ok := errors.AsType[ownerError](err); ok {
-		err = owner.error
-	} else {
+	if _, ok := errors.AsType[Refusal](err); !ok {
 		d.damaged++
 	}
 	if d.skips++; d.skipErr == nil {

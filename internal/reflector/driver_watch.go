@@ -19,7 +19,7 @@ func (d *driver) openWatch(a openWatch) input {
 	case a.SendInitialEvents:
 		d.phase = Listing
 		d.asks()
-	case d.r.w.Outdated(), d.r.cfg.Server.found() > d.r.seen:
+	case d.r.sink.Outdated(), d.r.cfg.Server.found() > d.r.seen:
 		return input{kind: inOutdated}
 	}
 	ctx, cancel := context.WithCancelCause(d.ctx)
@@ -42,7 +42,7 @@ func (d *driver) openWatch(a openWatch) input {
 	return input{kind: inOpened}
 }
 
-// flush makes visible what was put, and tells the writer how current it is. It is called before
+// flush makes visible what was put, and tells the sink how current it is. It is called before
 // each wait for the network. So no event waits for the next one, not even for one that has arrived
 // in part.
 func (d *driver) flush() {
@@ -53,19 +53,20 @@ func (d *driver) flush() {
 	if d.watch != nil && d.initial == nil && len(d.rv) > 0 { // not in initial events: they are in no order
 		d.progress(string(d.rv))
 	}
-	d.r.w.Flush()
+	d.r.sink.Flush()
+	d.fatal = d.r.sink.Err()
 	d.r.skipped(d.skips, d.skipErr)
 	d.r.unwanted(d.others)
 	d.hear()
 }
 
-// progress tells the writer that it is current to rv, if rv is newer than what it was told.
+// progress tells the sink that it is current to rv, if rv is newer than what it was told.
 func (d *driver) progress(rv string) {
 	if rv == d.told || older(rv, d.told) {
 		return
 	}
 	d.told = rv
-	d.r.w.Progress(rv)
+	d.r.sink.Progress(rv)
 	d.r.at(rv)
 }
 
@@ -103,7 +104,7 @@ func (d *driver) readWatch() input {
 	if d.flush(); events == 0 {
 		return other
 	}
-	d.throttle.wait(d.ctx, d.r.w, events)
+	d.throttle.wait(d.ctx, d.r.sink, events)
 	if other.kind != inNone {
 		d.pending = &other
 	}
@@ -121,7 +122,7 @@ func (d *driver) hear() {
 	}
 }
 
-// apply writes the event of an object to the store. An object that cannot be read is skipped, and
+// apply writes the event of an object to the sink. An object that cannot be read is skipped, and
 // d.rv stays.
 func (d *driver) apply(event wire.Event) {
 	d.itemType(event.TypeMeta)
@@ -149,7 +150,7 @@ func (d *driver) leave(event wire.Event) error {
 	if event.Type == wire.Deleted {
 		return nil
 	}
-	return d.r.w.DeleteNamesake(&d.meta, event.Object)
+	return d.r.sink.DeleteNamesake(&d.meta, event.Object)
 }
 
 // bookmark reads a bookmark. It skips one that cannot be read.

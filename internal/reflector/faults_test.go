@@ -243,7 +243,7 @@ func TestTranscode(t *testing.T) {
 		}
 		w.store = store.New(store.Config{Encoding: other})
 		defer w.store.Close()
-		w.r.w = w.store.Writer(store.Scope{})
+		w.r.sink = w.store.Writer(store.Scope{})
 		w.run(w.list("10", "a@1", "b@2"), w.events("~a@11", "-b@12"))
 		w.holds("a@11")
 		w.fine("12")

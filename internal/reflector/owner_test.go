@@ -54,60 +54,102 @@ func TestOnItemType(t *testing.T) {
 	})
 }
 
-// TestTake lets the owner put what it likes, and counts what it cannot take.
-func TestTake(t *testing.T) {
-	no := errors.New("not this one")
-	var types []wire.EventType
-	cfg := Config{Mode: List, Take: func(w *store.Writer, t wire.EventType, m *wire.Meta, object []byte) error {
-		types = append(types, t)
-		switch {
-		case string(m.Name) == "b":
-			return no
-		case t == wire.Deleted:
-			return w.Delete(m, object)
-		}
-		return w.Put(m, object)
-	}}
-	inWorld(t, cfg, func(w *world) {
-		types = nil
-		w.run(w.list("10", "a@1", "b@2"), w.events("+c@11", "-a@12"))
+// sinkOf wraps a world's writer in a sink of its own.
+func sinkOf(w *world, wrap func(Sink) Sink) { w.r.sink = wrap(w.r.sink) }
+
+// choosy refuses an object, and notes the types of what comes and the steps of relists.
+type choosy struct {
+	Sink
+	types []wire.EventType
+	steps []string
+}
+
+var errChoosy = errors.New("not this one")
+
+func (c *choosy) Take(t wire.EventType, m *wire.Meta, object []byte) error {
+	c.types = append(c.types, t)
+	if string(m.Name) == "b" {
+		return Refusal{errChoosy}
+	}
+	return c.Sink.Take(t, m, object)
+}
+
+func (c *choosy) BeginReplace(rebase bool) {
+	c.steps = append(c.steps, "begin")
+	c.Sink.BeginReplace(rebase)
+}
+
+func (c *choosy) EndReplace(rv string) {
+	c.steps = append(c.steps, "end "+rv)
+	c.Sink.EndReplace(rv)
+}
+
+// TestSink lets the sink take what it likes, and counts what it refuses, without another list.
+func TestSink(t *testing.T) {
+	inWorld(t, Config{Mode: List}, func(w *world) {
+		var c *choosy
+		sinkOf(w, func(s Sink) Sink { c = &choosy{Sink: s}; return c })
+		w.run(w.list("10", "a@1", "b@2"), w.events("+c@11", "~b@12", "-a@13"))
 		w.holds("c@11")
-		if s := w.r.Status(); s.Skipped != 1 || !errors.Is(s.Err, no) || s.ResourceVersion != "12" {
+		if s := w.r.Status(); s.Skipped != 2 || !errors.Is(s.Err, errChoosy) || s.ResourceVersion != "13" {
 			t.Errorf("%s", s)
 		}
-		if !reflect.DeepEqual(types, []wire.EventType{0, 0, wire.Added, wire.Deleted}) {
-			t.Errorf("%v", types)
+		if !reflect.DeepEqual(c.types, []wire.EventType{0, 0, wire.Added, wire.Modified, wire.Deleted}) {
+			t.Errorf("%v", c.types)
 		}
 	})
-}
-
-// steps notes the steps of relists, and does them.
-type steps struct{ seen []string }
-
-func (s *steps) BeginReplace(w *store.Writer, rebase bool) {
-	s.seen = append(s.seen, "begin")
-	w.BeginReplace(rebase)
-}
-
-func (s *steps) EndReplace(w *store.Writer, rv string) {
-	s.seen = append(s.seen, "end "+rv)
-	w.EndReplace(rv)
-}
-
-func (s *steps) AbortReplace(w *store.Writer) {
-	s.seen = append(s.seen, "abort")
-	w.AbortReplace()
-}
-
-// TestReplacer lets the owner do the steps of every relist.
-func TestReplacer(t *testing.T) {
-	s := &steps{}
-	inWorld(t, Config{Mode: List, Replacer: s}, func(w *world) {
-		s.seen = nil
-		w.run(w.list("10", "a@1", "b@2"), w.events("~a@11", "error@410"), w.list("12", "a@11"), w.events())
+	inWorld(t, Config{Mode: List}, func(w *world) {
+		var c *choosy
+		sinkOf(w, func(s Sink) Sink { c = &choosy{Sink: s}; return c })
+		w.run(w.list("10", "a@1"), w.events("~a@11", "error@410"), w.list("12", "a@11"), w.events())
 		w.holds("a@11")
-		if !reflect.DeepEqual(s.seen, []string{"begin", "end 10", "begin", "end 12"}) {
-			t.Errorf("%v", s.seen)
+		if !reflect.DeepEqual(c.steps, []string{"begin", "end 10", "begin", "end 12"}) {
+			t.Errorf("%v", c.steps)
 		}
 	})
+}
+
+// full is a sink to which nothing can be written any more after one of its steps.
+type full struct {
+	Sink
+	after string
+	err   error
+	calls int // after that
+}
+
+var errFull = errors.New("the disk is full")
+
+func (f *full) step(name string) {
+	if f.err != nil {
+		f.calls++
+	} else if name == f.after {
+		f.err = errFull
+	}
+}
+
+func (f *full) Take(t wire.EventType, m *wire.Meta, object []byte) error {
+	f.step(map[wire.EventType]string{0: "item", wire.Added: "event"}[t])
+	if f.err != nil {
+		return f.err
+	}
+	return f.Sink.Take(t, m, object)
+}
+
+func (f *full) BeginReplace(rebase bool) { f.step("begin"); f.Sink.BeginReplace(rebase) }
+func (f *full) EndReplace(rv string)     { f.step("end"); f.Sink.EndReplace(rv) }
+func (f *full) Progress(rv string)       { f.step("progress"); f.Sink.Progress(rv) }
+func (f *full) Err() error               { return f.err }
+
+// TestSinkEnds ends Run with the sink's error, at whichever step it came.
+func TestSinkEnds(t *testing.T) {
+	for _, after := range []string{"begin", "item", "end", "event", "progress"} {
+		inWorld(t, Config{Mode: List}, func(w *world) {
+			var f *full
+			sinkOf(w, func(s Sink) Sink { f = &full{Sink: s, after: after}; return f })
+			w.run(w.list("10", "a@1", "b@2"), w.events("+c@11"), w.events("+d@12"))
+			if err := w.stop(); !errors.Is(err, errFull) || f.calls > 1 {
+				t.Errorf("after %s: Run returned %v, %d steps later", after, err, f.calls)
+			}
+		})
+	}
 }

@@ -39,7 +39,7 @@ func startProbe(r *Reflector, ctx context.Context, broke context.CancelCauseFunc
 	p.mu.Lock()
 	p.timer = time.AfterFunc(p.delay, p.ask)
 	p.mu.Unlock()
-	r.w.WhenOutdated(func() { p.outdated(0) })
+	r.sink.WhenOutdated(func() { p.outdated(0) })
 	r.cfg.Server.join(p, seen)
 	return p
 }
@@ -76,7 +76,7 @@ func (p *probe) hear(rv string) {
 // stop ends the probe and blocks until a request under way has ended. The watch's context must have
 // ended before. It returns what the watch was broken off for, or nil.
 func (p *probe) stop() *input {
-	p.r.w.WhenOutdated(nil)
+	p.r.sink.WhenOutdated(nil)
 	p.r.cfg.Server.leave(p)
 	p.mu.Lock()
 	p.stopped = true

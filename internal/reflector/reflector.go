@@ -7,14 +7,13 @@ import (
 	"time"
 
 	"github.com/weirproject/weir/internal/source"
-	"github.com/weirproject/weir/internal/store"
 )
 
-// Reflector keeps one writer of a store equal to what one source has. All its methods are safe for
+// Reflector keeps a sink equal to what one source has. All its methods are safe for
 // concurrent use.
 type Reflector struct {
 	src  source.Source
-	w    *store.Writer
+	sink Sink
 	cfg  Config
 	seen uint64 // of Config.Server's restores: those before the last list. Of Run's goroutine
 
@@ -26,11 +25,11 @@ type Reflector struct {
 	running bool
 }
 
-// New returns a reflector. It makes no request before Run. The writer belongs to the reflector
-// until Run has returned. A writer that was used before is resumed at its resourceVersion.
-func New(src source.Source, w *store.Writer, cfg Config) *Reflector {
+// New returns a reflector. It makes no request before Run. The sink belongs to the reflector until
+// Run has returned. A sink that was used before is resumed at its resourceVersion.
+func New(src source.Source, sink Sink, cfg Config) *Reflector {
 	return &Reflector{
-		src: src, w: w, cfg: cfg.withDefaults(),
+		src: src, sink: sink, cfg: cfg.withDefaults(),
 		status:  Status{Name: cfg.Name, Mode: cfg.Mode, Remaining: -1, Since: time.Now()},
 		changed: make(chan struct{}),
 	}
@@ -53,10 +52,9 @@ func (r *Reflector) Changed() <-chan struct{} {
 
 // Run lists and watches until ctx ends, and then returns the cause of ctx. It blocks.
 //
-// Nothing that a server does ends Run. It also returns store.ErrClosed when the store is closed,
-// store.ErrWriterRemoved when the writer is removed, and ErrRunning at once while another Run is
-// under way. When Run returns, its request has ended and its timers are stopped. Objects of a list
-// that broke off stay in the store. Run may be called again after it has returned.
+// Nothing that a server does ends Run. It also returns the sink's Err when there is one, and
+// ErrRunning at once while another Run is under way. When Run returns, its request has ended and its
+// timers are stopped. Run may be called again after it has returned.
 func (r *Reflector) Run(ctx context.Context) error {
 	r.mu.Lock()
 	if r.running {
@@ -70,21 +68,23 @@ func (r *Reflector) Run(ctx context.Context) error {
 		r.running = false
 		r.mu.Unlock()
 	}()
-	d := &driver{r: r, ctx: ctx, told: r.w.ResourceVersion()}
+	d := &driver{r: r, ctx: ctx, told: r.sink.ResourceVersion()}
 	s := newState(&r.cfg, d.told)
 	for in := (input{kind: inBegin, jitter: r.cfg.Backoff.Random()}); ctx.Err() == nil && d.fatal == nil; {
 		before := s
 		var actions []action
 		s, actions = step(before, in)
-		ask := d.perform(actions) // first: whoever is told of a list that has ended finds it in the store
+		ask := d.perform(actions) // first: whoever is told of a list that has ended finds it in the sink
 		r.publish(before, s, ask)
-		in = d.next(ask)
+		if d.fatal == nil {
+			in = d.next(ask)
+		}
 	}
 	d.close()
 	if s.replacing {
-		r.cfg.replacer().AbortReplace(r.w)
+		r.sink.AbortReplace()
 	}
-	r.w.Flush()
+	r.sink.Flush()
 	stopped := s
 	stopped.phase = Stopped
 	r.publish(s, stopped, nil)

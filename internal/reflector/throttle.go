@@ -3,8 +3,6 @@ package reflector
 import (
 	"context"
 	"time"
-
-	"github.com/weirproject/weir/internal/store"
 )
 
 // throttle leaves CPU to a handler that is at work and has fallen behind. If events come in faster
@@ -32,14 +30,14 @@ const (
 )
 
 // wait blocks, after so many events, until it is time for more or ctx ends.
-func (t *throttle) wait(ctx context.Context, w *store.Writer, events int) {
+func (t *throttle) wait(ctx context.Context, sink Sink, events int) {
 	now := time.Now()
 	took := now.Sub(t.ready)
 	if took >= time.Duration(events)*throttleMost { // which is nearly always: then nobody need be asked
 		t.ready, t.behind = now, false
 		return
 	}
-	behind, read := w.Behind()
+	behind, read := sink.Behind()
 	switch {
 	case !behind:
 		t.per = 0

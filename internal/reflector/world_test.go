@@ -115,7 +115,7 @@ func (w *world) serve(cfg Config) {
 		if n := len(w.statuses); n > 0 {
 			last = w.statuses[n-1]
 		}
-		if rv := w.r.w.ResourceVersion(); (s.Synced && !last.Synced || s.Relists > last.Relists) && rv != s.ResourceVersion {
+		if rv := w.r.sink.ResourceVersion(); (s.Synced && !last.Synced || s.Relists > last.Relists) && rv != s.ResourceVersion {
 			w.t.Errorf("told of a list at %q while the store was still at %q", s.ResourceVersion, rv)
 		}
 		w.statuses = append(w.statuses, s)

@@ -99,8 +99,9 @@ func (r *replica) session(ctx context.Context) {
 	}
 	f := &feed{giveUp: cancel}
 	e := engine.New(engine.Config{
+		Sink:      func(w *store.Writer) reflector.Sink { f.Writer = w; return f },
 		Store:     store.Config{Encoding: encoding, KeepLog: true, LogBytes: r.spec.LogBytes},
-		Reflector: reflector.Config{WatchTimeout: r.spec.Watch, Backoff: reflector.Backoff(r.spec.backoff), Encoding: encoding, Take: f.take, Replacer: f},
+		Reflector: reflector.Config{WatchTimeout: r.spec.Watch, Backoff: reflector.Backoff(r.spec.backoff), Encoding: encoding},
 	})
 	f.store = e.Store()
 	r.hold(f.store)

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"sync"
 
+	"github.com/weirproject/weir/internal/reflector"
 	"github.com/weirproject/weir/internal/store"
 	"github.com/weirproject/weir/internal/watchcache"
 	"github.com/weirproject/weir/internal/wire"
@@ -17,6 +18,7 @@ import (
 // belongs to which resourceVersion, as package watchcache asks of whoever writes: changes one by
 // one, in the order of their resourceVersions, those of a relist too.
 type feed struct {
+	*store.Writer
 	store   *store.Store
 	history *watchcache.History
 	synced  func() // called after the first list
@@ -64,29 +66,36 @@ func number(s string) uint64 {
 	return n
 }
 
-// take is reflector.Config.Take.
-func (f *feed) take(w *store.Writer, t wire.EventType, m *wire.Meta, raw []byte) error {
+// Take is reflector.Sink's.
+func (f *feed) Take(t wire.EventType, m *wire.Meta, raw []byte) error {
+	if err := f.take(t, m, raw); err != nil {
+		return reflector.Refusal{Err: err}
+	}
+	return nil
+}
+
+func (f *feed) take(t wire.EventType, m *wire.Meta, raw []byte) error {
 	switch {
 	case t == 0 && !f.begun:
-		return w.Put(m, raw)
+		return f.Put(m, raw)
 	case t == 0:
-		return f.list(w, m, raw)
+		return f.list(m, raw)
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	var err error
 	if t == wire.Deleted {
-		err = w.Delete(m, raw)
+		err = f.Delete(m, raw)
 	} else {
-		err = w.Put(m, raw)
+		err = f.Put(m, raw)
 	}
-	w.Progress(string(m.ResourceVersion))
-	f.flush(w, number(string(m.ResourceVersion)))
+	f.Progress(string(m.ResourceVersion))
+	f.flush(number(string(m.ResourceVersion)))
 	return err
 }
 
-func (f *feed) flush(w *store.Writer, rv uint64) {
-	if w.Flush() > 0 {
+func (f *feed) flush(rv uint64) {
+	if f.Flush() > 0 {
 		f.name(rv)
 	}
 }
@@ -97,31 +106,31 @@ func (f *feed) name(rv uint64) {
 	f.history.Add(rv, f.store.Revision())
 }
 
-// BeginReplace is reflector.Replacer's, as those that follow.
-func (f *feed) BeginReplace(w *store.Writer, rebase bool) {
+// BeginReplace is reflector.Sink's, as those that follow.
+func (f *feed) BeginReplace(rebase bool) {
 	f.aside, f.before, f.other, f.back = nil, number(f.store.ResourceVersion()), false, rebase && f.begun
-	w.BeginReplace(rebase)
+	f.Writer.BeginReplace(rebase)
 	if f.back {
 		f.giveUp()
 	}
 }
 
-func (f *feed) AbortReplace(w *store.Writer) {
+func (f *feed) AbortReplace() {
 	f.aside = nil
-	w.AbortReplace()
+	f.Writer.AbortReplace()
 }
 
-func (f *feed) EndReplace(w *store.Writer, resourceVersion string) {
+func (f *feed) EndReplace(resourceVersion string) {
 	end := number(resourceVersion)
 	if f.back || f.other && end >= f.before { // the server went back; in the second case it has come to these versions again
-		f.AbortReplace(w)
+		f.AbortReplace()
 		f.giveUp()
 		return
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if !f.begun {
-		w.EndReplace(resourceVersion)
+		f.Writer.EndReplace(resourceVersion)
 		f.last, f.begun = end, true
 		f.history.Reset(end, f.store.Revision())
 		f.synced()
@@ -137,11 +146,11 @@ func (f *feed) EndReplace(w *store.Writer, resourceVersion string) {
 	}
 	// What is gone went at a resourceVersion that nobody knows. It comes first, with what the
 	// client had before.
-	w.EndReplace(resourceVersion)
+	f.Writer.EndReplace(resourceVersion)
 	var m wire.Meta
 	for _, o := range f.aside {
-		if wire.ReadMeta(f.store.Encoding(), o.raw, &m) == nil && w.Put(&m, o.raw) == nil {
-			w.Flush()
+		if wire.ReadMeta(f.store.Encoding(), o.raw, &m) == nil && f.Put(&m, o.raw) == nil {
+			f.Flush()
 		}
 	}
 	f.name(at)
@@ -150,7 +159,7 @@ func (f *feed) EndReplace(w *store.Writer, resourceVersion string) {
 
 // list takes an object of a relist: it marks what is held as being there, and puts aside what is
 // new.
-func (f *feed) list(w *store.Writer, m *wire.Meta, raw []byte) error {
+func (f *feed) list(m *wire.Meta, raw []byte) error {
 	if f.back {
 		return errWentBack
 	}
@@ -163,9 +172,9 @@ func (f *feed) list(w *store.Writer, m *wire.Meta, raw []byte) error {
 	}
 	f.other = f.other || rv > 0 && rv <= f.before && has != rv
 	if same && has > rv {
-		return w.Put(m, raw) // the store decides which is right
+		return f.Put(m, raw) // the store decides which is right
 	}
-	if known, err := w.Known(m, raw); known || err != nil {
+	if known, err := f.Known(m, raw); known || err != nil {
 		return err
 	}
 	f.aside = append(f.aside, listedObject{rv, slices.Clone(raw)})
@@ -177,5 +186,5 @@ func (f *feed) list(w *store.Writer, m *wire.Meta, raw []byte) error {
 	if err != nil {
 		return err
 	}
-	return w.Put(&was, old)
+	return f.Put(&was, old)
 }

@@ -85,11 +85,9 @@ func (w *Writer) Behind() (behind bool, read uint64) { return w.s.log.isBehind()
 // check reads the key of an incoming object into w.key. It returns the error for which the object
 // is refused.
 func (w *Writer) check(m *wire.Meta, raw []byte) error {
-	switch {
-	case w.removed:
-		return ErrWriterRemoved
-	case w.s.closed.Load():
-		return ErrClosed
+	switch err := w.Err(); {
+	case err != nil:
+		return err
 	case len(m.Name) == 0:
 		return ErrNoName
 	case len(m.Namespace) > math.MaxUint16 || len(m.Name) > math.MaxUint16:
@@ -141,6 +139,26 @@ func (w *Writer) PutAs(m *wire.Meta, received, raw []byte) error {
 		return w.put(m, &id, raw, held)
 	case came == older && (w.replacing || held == nil):
 		w.putDoubt(m, &id, raw, held)
+	}
+	return nil
+}
+
+// Take puts the object of an ADDED or MODIFIED event, or of a list if t is 0, and deletes that of a
+// DELETED event. It is for reflectors, whose Sink a Writer is. The errors are those of Put.
+func (w *Writer) Take(t wire.EventType, m *wire.Meta, raw []byte) error {
+	if t == wire.Deleted {
+		return w.Delete(m, raw)
+	}
+	return w.Put(m, raw)
+}
+
+// Err returns ErrWriterRemoved or ErrClosed once nothing can be written any more, and nil before.
+func (w *Writer) Err() error {
+	switch {
+	case w.removed:
+		return ErrWriterRemoved
+	case w.s.closed.Load():
+		return ErrClosed
 	}
 	return nil
 }

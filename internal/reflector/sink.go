@@ -1,0 +1,60 @@
+package reflector
+
+import (
+	"fmt"
+
+	"github.com/weirproject/weir/internal/wire"
+)
+
+// Sink is what a reflector writes to. A store's Writer is one. Owners who change objects before
+// they are held, or control how a relist comes into a store, embed the Writer in a Sink of their own.
+// Only WhenOutdated's function and the methods of which that is said are called from other goroutines
+// than that of Run, and each may block it.
+type Sink interface {
+	// ResourceVersion returns the version that the sink is current to: Run resumes there. "" is
+	// none, and Run begins with a list.
+	ResourceVersion() string
+	// Take takes an item of a list, for which t is 0, or the object of an event. A deletion's
+	// resourceVersion is its own. m and object are valid during the call. An object for which Take
+	// returns an error is skipped and counted so. If an event's object was not readable, a list
+	// follows, which may have it as it is; not so if the error is a Refusal.
+	Take(t wire.EventType, m *wire.Meta, object []byte) error
+	// DeleteNamesake deletes what is held under the name of a new object that Config.Keep does not
+	// want. What is held was another object, of whose end nobody has told.
+	DeleteNamesake(m *wire.Meta, object []byte) error
+	// Flush makes visible what was taken. It is called before each wait for the network.
+	Flush() (changes int)
+	// Progress says that what was taken is current to a resourceVersion.
+	Progress(resourceVersion string)
+
+	// BeginReplace begins a list, or initial events. With rebase the server has gone back in time:
+	// what is held is not newer than what comes because its resourceVersion is higher.
+	BeginReplace(rebase bool)
+	// EndReplace says that the list is complete, and current to resourceVersion. What was not taken
+	// since BeginReplace is gone.
+	EndReplace(resourceVersion string)
+	// AbortReplace says that the list broke off. Nothing is gone because of it.
+	AbortReplace()
+
+	// Err returns why nothing can be written any more, and nil while it can. Its error ends Run.
+	Err() error
+
+	// Asks notes that the state is being asked for that the next BeginReplace begins with.
+	Asks()
+	// Outdated reports whether another writer of the same store has found, since this one was told
+	// of a state, that the server went back. WhenOutdated has f called once when that becomes so;
+	// nil: nothing is called. It is safe for concurrent use.
+	Outdated() bool
+	WhenOutdated(f func())
+	// Behind reports whether a reader that is at work does not keep up, and how many changes such
+	// readers have read in the mean. It is safe for concurrent use.
+	Behind() (behind bool, read uint64)
+}
+
+// Refusal is an error of Sink.Take for an object that the sink would refuse in a list as well.
+type Refusal struct{ Err error }
+
+func (r Refusal) Error() string { return fmt.Sprintf("refused: %v", r.Err) }
+
+// Unwrap returns the reason.
+func (r Refusal) Unwrap() error { return r.Err }
