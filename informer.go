@@ -64,19 +64,11 @@ func (i *Informer[T]) build(cfg *rest.Config, opts Options, server *reflector.Se
 	if err != nil {
 		return err
 	}
-	tuning := opts.ListWatch.config()
-	tuning.Server = server
-	tuning.Keep = keepOf(opts.Shard)
-	if len(opts.Drop) > 0 {
-		drop, err := wire.CompileDrop(i.kind.encoding, i.kind.goType, opts.Drop...)
-		if err != nil {
-			return fmt.Errorf("%w: %w", ErrOptions, err)
-		}
-		tuning.Drop = drop
+	tuning, err := reflectorConfig[T](i.kind, opts)
+	if err != nil {
+		return err
 	}
-	tuning.Encoding = i.kind.encoding
-	tuning.Transcode = i.kind.transcoder(reflect.TypeFor[T]())
-	tuning.OnItemType = i.kind.learn
+	tuning.Server = server
 	i.engine = engine.New(engine.Config{
 		Name: i.name,
 		Store: store.Config{
@@ -104,6 +96,23 @@ func (i *Informer[T]) build(cfg *rest.Config, opts Options, server *reflector.Se
 		i.engine.Reflect(src, store.Scope{Namespace: sc.namespace, Claim: sc.claim}, sc.String())
 	}
 	return nil
+}
+
+// reflectorConfig returns what the reflectors of objects of T are configured with.
+func reflectorConfig[T Object](k *kind, opts Options) (reflector.Config, error) {
+	c := opts.ListWatch.config()
+	c.Keep = keepOf(opts.Shard)
+	c.Encoding = k.encoding
+	c.Transcode = k.transcoder(reflect.TypeFor[T]())
+	c.OnItemType = k.learn
+	if len(opts.Drop) > 0 {
+		drop, err := wire.CompileDrop(k.encoding, k.goType, opts.Drop...)
+		if err != nil {
+			return c, optionsError(err)
+		}
+		c.Drop = drop
+	}
+	return c, nil
 }
 
 // Run lists and watches, and serves handlers, until ctx ends. It blocks and must be called once. It

@@ -1,0 +1,171 @@
+package weir
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
+
+	"github.com/weirproject/weir/internal/engine"
+	"github.com/weirproject/weir/internal/reflector"
+	"github.com/weirproject/weir/internal/source"
+	"github.com/weirproject/weir/internal/wire"
+)
+
+// Reflect lists and watches T's objects and writes them to a sink in place of an informer's memory. It
+// holds one object at a time. It lists, resumes, lists again and paces itself as an informer does, and
+// OnStatus tells how it fares: nothing that a server does ends it. It blocks until ctx ends, and then
+// returns nil, or until the sink fails, and then returns its error.
+//
+// A sink is of one namespace or all and of at most one selector: that of several would not know which
+// of them an object has left. Of the other options those count that say what to list and watch, and how:
+// Name, Resource, Scheme, Shard, Drop, ListWatch, OnStatus. The error is ErrOptions where they make no
+// sense, or says what is wrong with cfg.
+func Reflect[T Object](ctx context.Context, cfg *rest.Config, opts Options, sink Sink) error {
+	k, err := kindOf[T](opts)
+	if err != nil {
+		return err
+	}
+	name := opts.Name
+	if name == "" {
+		name = k.name()
+	}
+	if err := reflectTo[T](ctx, cfg, opts, k, sink); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	return nil
+}
+
+func reflectTo[T Object](ctx context.Context, cfg *rest.Config, opts Options, k *kind, sink Sink) error {
+	scopes, err := scopesOf(opts)
+	switch {
+	case err != nil:
+		return err
+	case len(scopes) > 1:
+		return optionsError(fmt.Errorf("%d namespaces and selectors for one Sink: Reflect each to one of its own", len(scopes)))
+	case len(opts.Indexes) > 0:
+		return optionsError(fmt.Errorf("a Sink has no Indexes"))
+	}
+	tuning, err := reflectorConfig[T](k, opts)
+	if err != nil {
+		return err
+	}
+	scope := scopes[0]
+	if tell := onStatus(opts.OnStatus); tell != nil {
+		tuning.OnStatus = func(s reflector.Status) {
+			tell(engine.Status{Status: s, Namespace: scope.namespace, Selector: scope.String()})
+		}
+	}
+	src, err := k.source(cfg, scope, source.Options{})
+	if err != nil {
+		return err
+	}
+	if src, ok := src.(interface{ CloseIdleConnections() }); ok {
+		defer src.CloseIdleConnections() // each keeps two goroutines and its buffers
+	}
+	to := &recordSink{sink: sink, kind: k}
+	if to.at, err = sink.ResourceVersion(); err != nil {
+		return err
+	}
+	to.next = to.at
+	_ = reflector.New(src, to, tuning).Run(ctx) // ends with ctx or to.err
+	to.AbortReplace()                           // the one that the sink failed to end
+	return to.err
+}
+
+// recordSink is the reflector's Sink that passes records on to one of a user's. Only Run's goroutine
+// uses it. It calls nothing after the first error, except AbortReplace.
+type recordSink struct {
+	sink      Sink
+	kind      *kind
+	err       error
+	at        string // what the sink was told last that it is current to
+	next      string // what the next Commit tells
+	dirty     bool   // there were changes since the last
+	replacing bool
+}
+
+// do calls the sink, unless it has failed.
+func (s *recordSink) do(call func() error) {
+	if s.err == nil {
+		s.err = call()
+	}
+}
+
+func (s *recordSink) ResourceVersion() string { return s.at }
+
+func (s *recordSink) Take(t wire.EventType, m *wire.Meta, object []byte) error {
+	r := s.record(m, object)
+	s.dirty = true
+	if t == wire.Deleted {
+		s.do(func() error { return s.sink.Delete(r) })
+	} else {
+		s.do(func() error { return s.sink.Put(r) })
+	}
+	return s.err
+}
+
+// DeleteNamesake passes the deletion on without a state: the one at hand is another object's.
+func (s *recordSink) DeleteNamesake(m *wire.Meta, _ []byte) error {
+	r := s.record(m, nil)
+	s.dirty = true
+	s.do(func() error { return s.sink.Delete(r) })
+	return s.err
+}
+
+func (s *recordSink) record(m *wire.Meta, object []byte) Record {
+	gvk := s.kind.gvk
+	if item := s.kind.item.Load(); item != nil {
+		gvk = schema.FromAPIVersionAndKind(item.APIVersion, item.Kind)
+	}
+	return recordOf(m, gvk, s.kind.encoding, object)
+}
+
+func (s *recordSink) Flush() int {
+	if s.replacing || !s.dirty && s.next == s.at {
+		return 0
+	}
+	s.do(func() error { return s.sink.Commit(s.next) })
+	s.at, s.dirty = s.next, false
+	return 0
+}
+
+// Progress commits at once if there is nothing to come before it.
+func (s *recordSink) Progress(resourceVersion string) {
+	if s.next = resourceVersion; !s.dirty {
+		s.Flush()
+	}
+}
+
+func (s *recordSink) BeginReplace(bool) {
+	s.AbortReplace()
+	s.Flush()
+	s.replacing = true
+	s.do(s.sink.BeginReplace)
+}
+
+func (s *recordSink) EndReplace(resourceVersion string) {
+	s.do(func() error { return s.sink.EndReplace(resourceVersion) })
+	if s.err == nil { // else it is still to be aborted
+		s.at, s.next, s.replacing, s.dirty = resourceVersion, resourceVersion, false, false
+	}
+}
+
+func (s *recordSink) AbortReplace() {
+	if !s.replacing {
+		return
+	}
+	s.replacing, s.dirty = false, false
+	if err := s.sink.AbortReplace(); s.err == nil {
+		s.err = err
+	}
+}
+
+func (s *recordSink) Err() error { return s.err }
+
+// Nobody else writes to the sink, and nobody reads it beside.
+func (s *recordSink) Asks()                  {}
+func (s *recordSink) Outdated() bool         { return false }
+func (s *recordSink) WhenOutdated(func())    {}
+func (s *recordSink) Behind() (bool, uint64) { return false, 0 }

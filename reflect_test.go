@@ -1,0 +1,351 @@
+package weir_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/weirproject/weir"
+	"github.com/weirproject/weir/apiserver"
+	"github.com/weirproject/weir/internal/shard"
+)
+
+// table is a Sink that keeps objects in maps, and complains of calls that its contract excludes.
+type table struct {
+	t      *testing.T
+	failAt string // this step fails
+
+	mu     sync.Mutex
+	held   map[string]weir.Record
+	staged map[string]weir.Record // of a replace; nil outside
+	rv     string
+	steps  []string // all but Put and Delete
+	failed bool
+}
+
+var errTable = errors.New("the table is full")
+
+func newTable(t *testing.T) *table { return &table{t: t, held: map[string]weir.Record{}} }
+
+func (s *table) step(name string, replacing bool) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.failed {
+		s.t.Errorf("%s after an error", name)
+	}
+	if (s.staged != nil) != replacing {
+		s.t.Errorf("%s, in a replace: %t", name, s.staged != nil)
+	}
+	s.steps = append(s.steps, name)
+	if s.failed = name == s.failAt; s.failed {
+		return errTable
+	}
+	return nil
+}
+
+func (s *table) ResourceVersion() (string, error) { return s.rv, s.step("version", false) }
+
+func (s *table) BeginReplace() error {
+	err := s.step("begin", false)
+	s.staged = map[string]weir.Record{}
+	return err
+}
+
+func (s *table) EndReplace(rv string) error {
+	if err := s.step("end", true); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.held, s.staged, s.rv = s.staged, nil, rv
+	return nil
+}
+
+func (s *table) AbortReplace() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.staged == nil {
+		s.t.Error("abort outside a replace")
+	}
+	s.staged = nil
+	s.steps = append(s.steps, "abort")
+	return nil
+}
+
+// to returns the map that changes go to. The lock is held.
+func (s *table) to() map[string]weir.Record {
+	if s.staged != nil {
+		return s.staged
+	}
+	if s.rv == "" {
+		s.t.Error("a change before the first replace")
+	}
+	return s.held
+}
+
+func (s *table) Put(r weir.Record) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.failed = s.failAt == "put" && len(s.to()) > 0; s.failed {
+		return errTable
+	}
+	r.Raw = slices.Clone(r.Raw)
+	s.to()[r.Namespace+"/"+r.Name] = r
+	return nil
+}
+
+func (s *table) Delete(r weir.Record) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.failed = s.failAt == "delete"; s.failed {
+		return errTable
+	}
+	delete(s.to(), r.Namespace+"/"+r.Name)
+	return nil
+}
+
+func (s *table) Commit(rv string) error {
+	if err := s.step("commit", false); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.rv = rv
+	return nil
+}
+
+// versions returns what is held.
+func (s *table) versions() map[string]string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := map[string]string{}
+	for key, r := range s.held {
+		out[key] = r.UID + "@" + r.ResourceVersion
+	}
+	return out
+}
+
+// took returns the steps since it was called last, several commits in a row as one.
+func (s *table) took() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	steps := strings.Join(slices.Compact(s.steps), " ")
+	s.steps = nil
+	return steps
+}
+
+// reflecting runs Reflect until stop is called, which returns its error.
+func reflecting[T weir.Object](t *testing.T, ctx context.Context, cfg *rest.Config, opts weir.Options, sink weir.Sink) (stop func() error) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(ctx)
+	ended := make(chan error, 1)
+	go func() { ended <- weir.Reflect[T](ctx, cfg, opts, sink) }()
+	stop = sync.OnceValue(func() error { cancel(); return <-ended })
+	t.Cleanup(func() { _ = stop() })
+	return stop
+}
+
+// configMapVersions returns what the server has.
+func configMapVersions(t *testing.T, ctx context.Context, client kubernetes.Interface) map[string]string {
+	t.Helper()
+	list, err := client.CoreV1().ConfigMaps("").List(ctx, metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := map[string]string{}
+	for _, m := range list.Items {
+		out[m.Namespace+"/"+m.Name] = string(m.UID) + "@" + m.ResourceVersion
+	}
+	return out
+}
+
+// TestReflect has a sink follow a server: through changes, a restart that resumes, one after which
+// the server has forgotten the version, and a list that breaks off.
+func TestReflect(t *testing.T) {
+	t.Run("typed", func(t *testing.T) { testReflect[*corev1.ConfigMap](t, weir.Options{}, weir.Protobuf) })
+	t.Run("unstructured", func(t *testing.T) {
+		testReflect[*unstructured.Unstructured](t, weir.Options{Resource: corev1.SchemeGroupVersion.WithResource("configmaps")}, weir.JSON)
+	})
+}
+
+func testReflect[T weir.Object](t *testing.T, opts weir.Options, enc weir.Encoding) {
+	faults := &apiserver.Faults{}
+	server, client, ctx := serve(t, apiserver.Options{Faults: faults})
+	var lists atomic.Int32
+	cfg := server.Config()
+	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		return roundTripper(func(r *http.Request) (*http.Response, error) {
+			if q := r.URL.Query(); strings.HasSuffix(r.URL.Path, "/configmaps") && !q.Has("watch") && q.Get("limit") != "1" {
+				lists.Add(1)
+			}
+			return next.RoundTrip(r)
+		})
+	})
+	sink := newTable(t)
+	follows := func() {
+		t.Helper()
+		want := configMapVersions(t, ctx, client)
+		waitUntil(t, ctx, func() bool { return maps.Equal(sink.versions(), want) })
+	}
+	for n := range 300 {
+		makeConfigMap(ctx, client, fmt.Sprint("n", n%3), fmt.Sprint("m", n))
+	}
+
+	cut := int64(20_000)
+	faults.Add(apiserver.Rule{Match: apiserver.Match("list", "configmaps"), Cut: &cut, Times: 1})
+	stop := reflecting[T](t, ctx, cfg, opts, sink)
+	waitUntil(t, ctx, func() bool { return lists.Load() == 2 }) // and not the test's own is cut
+	follows()
+	label(t, ctx, client, "n0", "m0", "changed")
+	makeConfigMap(ctx, client, "n1", "new")
+	if err := client.CoreV1().ConfigMaps("n2").Delete(ctx, "m2", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	follows()
+	if err := stop(); err != nil {
+		t.Error(err)
+	}
+	if steps := sink.took(); steps != "version begin abort begin end commit" || lists.Load() != 2 {
+		t.Errorf("%s, after %d lists", steps, lists.Load())
+	}
+	record := sink.held["n1/new"]
+	object, err := weir.Decode[T](record.Encoding, record.Raw)
+	if err != nil || object.GetName() != "new" || object.GetLabels()["initial"] != "n" || record.Encoding != enc || record.Kind.Kind != "ConfigMap" {
+		t.Errorf("%s of %v decodes to %v, %v", record.Encoding, record.Kind, object, err)
+	}
+
+	label(t, ctx, client, "n1", "m1", "while nobody looked")
+	stop = reflecting[T](t, ctx, cfg, opts, sink)
+	follows()
+	if err := stop(); err != nil {
+		t.Error(err)
+	}
+	if steps := sink.took(); steps != "version commit" || lists.Load() != 2 {
+		t.Errorf("%s, after %d lists", steps, lists.Load())
+	}
+
+	label(t, ctx, client, "n1", "m4", "long ago")
+	server.Compact()
+	stop = reflecting[T](t, ctx, cfg, opts, sink)
+	follows()
+	if err := stop(); err != nil {
+		t.Error(err)
+	}
+	if steps := sink.took(); steps != "version begin end" || lists.Load() != 3 {
+		t.Errorf("%s, after %d lists", steps, lists.Load())
+	}
+}
+
+// TestReflectSinkFails ends with the sink's error, whichever step it is of, and calls nothing after
+// it except to abort a replace.
+func TestReflectSinkFails(t *testing.T) {
+	for at, want := range map[string]string{
+		"version": "version", "begin": "version begin abort", "put": "version begin abort", "end": "version begin end abort",
+		"delete": "version begin end", "commit": "version begin end commit",
+	} {
+		t.Run(at, func(t *testing.T) {
+			server, client, ctx := serve(t, apiserver.Options{})
+			makeConfigMap(ctx, client, "n", "a")
+			makeConfigMap(ctx, client, "n", "b")
+			sink := newTable(t)
+			sink.failAt = at
+			ended := make(chan error, 1)
+			var synced sync.Once
+			go func() {
+				ended <- weir.Reflect[*corev1.ConfigMap](ctx, server.Config(), weir.Options{Name: "to a table", OnStatus: func(s weir.Status) {
+					if s.Synced {
+						synced.Do(func() {
+							go func() { _ = client.CoreV1().ConfigMaps("n").Delete(ctx, "a", metav1.DeleteOptions{}) }()
+						})
+					}
+				}}, sink)
+			}()
+			if err := <-ended; !errors.Is(err, errTable) || !strings.HasPrefix(err.Error(), "to a table: ") {
+				t.Errorf("%v", err)
+			}
+			if steps := sink.took(); steps != want {
+				t.Errorf("%s, want %s", steps, want)
+			}
+		})
+	}
+}
+
+// TestReflectNamesake deletes an object that another one of its name has followed, which another
+// shard holds and of which the sink is told nothing else.
+func TestReflectNamesake(t *testing.T) {
+	server, client, ctx := serve(t, apiserver.Options{})
+	sink := newTable(t)
+	half := weir.Shard{Index: 0, Count: 2}
+	stop := reflecting[*corev1.ConfigMap](t, ctx, unsharded(server.Config()), weir.Options{Shard: half}, sink)
+	for n, mine := 0, 0; mine < 5; n++ {
+		name := "same"
+		if n > 0 {
+			if err := client.CoreV1().ConfigMaps("n").Delete(ctx, name, metav1.DeleteOptions{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		made := makeConfigMap(ctx, client, "n", name)
+		holds := func() bool { return sink.versions()["n/same"] != "" }
+		if shard.Shard(half).Selector().Chooses([]byte(made.UID), []byte(made.Namespace)) {
+			mine++
+			waitUntil(t, ctx, holds)
+			continue
+		}
+		waitUntil(t, ctx, func() bool { return !holds() })
+	}
+	if err := stop(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestReflectOptions refuses what a sink cannot do.
+func TestReflectOptions(t *testing.T) {
+	for name, opts := range map[string]weir.Options{
+		"two namespaces": {Namespaces: []string{"a", "b"}},
+		"two selectors":  {Selectors: []weir.Selector{{Label: "a"}, {Label: "b"}}},
+		"an index":       {Indexes: map[string]weir.Index{"i": weir.ByField("metadata.name")}},
+		"what to drop":   {Drop: []string{"metadata.."}},
+		"a shard":        {Shard: weir.Shard{Index: 2, Count: 2}},
+	} {
+		if err := weir.Reflect[*corev1.ConfigMap](t.Context(), &rest.Config{}, opts, newTable(t)); !errors.Is(err, weir.ErrOptions) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if err := weir.Reflect[*unstructured.Unstructured](t.Context(), &rest.Config{}, weir.Options{}, newTable(t)); !errors.Is(err, weir.ErrOptions) {
+		t.Errorf("without a resource: %v", err)
+	}
+}
+
+// TestDecode refuses what T does not come in, and what is none.
+func TestDecode(t *testing.T) {
+	raw := []byte(`{"metadata":{"name":"a"}}`)
+	if m, err := weir.Decode[*corev1.ConfigMap](weir.JSON, raw); err != nil || m.Name != "a" {
+		t.Errorf("%v, %v", m, err)
+	}
+	if m, err := weir.Decode[*Widget](weir.JSON, raw); err != nil || m.Name != "a" {
+		t.Errorf("%v, %v", m, err)
+	}
+	if _, err := weir.Decode[*Widget](weir.Protobuf, raw); !errors.Is(err, weir.ErrOptions) {
+		t.Errorf("%v", err)
+	}
+	if m, err := weir.Decode[*corev1.ConfigMap](weir.Protobuf, raw); err == nil {
+		t.Errorf("%v", m)
+	}
+	if m, err := weir.Decode[*corev1.ConfigMap](weir.JSON, raw[:5]); !errors.Is(err, io.ErrUnexpectedEOF) && err == nil {
+		t.Errorf("%v", m)
+	}
+}
