@@ -2,7 +2,7 @@
 
 STATICCHECK = go run honnef.co/go/tools/cmd/staticcheck@v0.8.2
 # What go.work joins. One command for all shares the work on what they have in common.
-PACKAGES    = ./... ./bench/... ./cmd/weir/... ./controllerruntime/... ./proxy/...
+PACKAGES    = ./... ./bench/... ./cmd/weir/... ./controllerruntime/... ./examples/... ./proxy/...
 # What make test fuzzes, and for how long each: a minute in all. Fuzzing compiles everything a package needs once more, so those that
 # need the least are chosen. make fuzz FUZZ="$(make -s fuzzable)" takes all there are.
 FUZZ        = ./internal/wire ./internal/store ./internal/pack ./internal/pack/entropy
@@ -16,7 +16,7 @@ PROGRAMPODS  = 50000
 PROGRAMFLAGS =
 
 # The modules beside the root. tidy has them find each other as go.work does, which go mod tidy does not read.
-MODULES      = bench cmd/weir controllerruntime e2e proxy
+MODULES      = bench cmd/weir controllerruntime e2e examples proxy
 NESTED       = controllerruntime proxy
 
 .PHONY: help test vet lint unit fuzz fuzzable mutants e2e soak proxyfuzz programs oldest build dist fmt tidy release-check

@@ -1,0 +1,95 @@
+// Command boltsink keeps the objects of one resource in a bbolt database, current with the server, and
+// across restarts: run again, it resumes where it ended and lists nothing. It is an example of
+// weir.Reflect and weir.Sink.
+//
+//	go run ./examples/boltsink --db pods.db pods
+//	go run ./examples/boltsink --db deployments.db deployments.v1.apps
+//	go run ./examples/boltsink --db pods.db            # prints what is held
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/weirproject/weir"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, os.Args[1:], os.Stdout, os.Stderr); err != nil {
+		fmt.Fprintln(os.Stderr, "boltsink:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err error) {
+	flags := flag.NewFlagSet("boltsink", flag.ContinueOnError)
+	flags.SetOutput(stderr)
+	flags.Usage = func() {
+		fmt.Fprintln(stderr, "usage: boltsink --db FILE [RESOURCE], such as pods or deployments.v1.apps; without one it prints what FILE has")
+		flags.PrintDefaults()
+	}
+	path := flags.String("db", "", "the database; it is made if it is not there")
+	kubeconfig := flags.String("kubeconfig", "", "chooses the cluster (default: as kubectl does)")
+	switch err := flags.Parse(args); {
+	case err == flag.ErrHelp:
+		return nil
+	case err != nil:
+		return err
+	case *path == "" || flags.NArg() > 1:
+		flags.Usage()
+		return fmt.Errorf("want --db and at most one resource, not %q", flags.Args())
+	}
+	sink, err := openBoltSink(*path)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if closed := sink.Close(); err == nil {
+			err = closed
+		}
+	}()
+	if flags.NArg() == 0 {
+		return show(sink, stdout)
+	}
+	return follow(ctx, sink, *kubeconfig, flags.Arg(0), stderr)
+}
+
+// follow keeps the database current until ctx ends, and tells of each change of its state.
+func follow(ctx context.Context, sink *boltSink, kubeconfig, resource string, stderr io.Writer) error {
+	gvr, gr := schema.ParseResourceArg(resource)
+	if gvr == nil {
+		core := gr.WithVersion("v1") // pods
+		gvr = &core
+	}
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = kubeconfig
+	cfg, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, nil).ClientConfig()
+	if err != nil {
+		return err
+	}
+	opts := weir.Options{Resource: *gvr, Drop: []string{"metadata.managedFields"}, OnStatus: func(s weir.Status) { fmt.Fprintln(stderr, s) }}
+	return weir.Reflect[*unstructured.Unstructured](ctx, cfg, opts, sink)
+}
+
+// show prints the name and resourceVersion of each object.
+func show(sink *boltSink, stdout io.Writer) error {
+	return sink.Each(func(key string, r weir.Record) error {
+		object, err := weir.Decode[*unstructured.Unstructured](r.Encoding, r.Raw)
+		if err != nil {
+			return fmt.Errorf("%s: %w", key, err)
+		}
+		_, err = fmt.Fprintln(stdout, key, object.GetResourceVersion())
+		return err
+	})
+}

@@ -1,0 +1,160 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/weirproject/weir"
+	"github.com/weirproject/weir/apiserver"
+)
+
+// TestBoltSink follows a server through changes, restarts of which one comes in a replace, and a
+// resourceVersion that the server has forgotten.
+func TestBoltSink(t *testing.T) {
+	server, err := apiserver.New(apiserver.Options{Pods: 1200})
+	if err == nil {
+		err = server.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	client := kubernetes.NewForConfigOrDie(server.Config())
+	path := filepath.Join(t.TempDir(), "pods.db")
+
+	catchUp(t, ctx, server.Config(), path, client)
+	for _, change := range []func(){
+		func() {},
+		func() { touch(t, ctx, client, 0) },
+		func() { touch(t, ctx, client, 1); server.Compact() },
+	} {
+		change()
+		catchUp(t, ctx, server.Config(), path, client)
+	}
+
+	// A process that ended in a replace leaves what there was.
+	sink := open(t, path)
+	before := contents(t, sink)
+	if err := errors.Join(sink.BeginReplace(), sink.Put(weir.Record{Name: "x"}), sink.db.Update(sink.write), sink.Close()); err != nil {
+		t.Fatal(err)
+	}
+	sink = open(t, path)
+	if after := contents(t, sink); after != before {
+		t.Errorf("a replace that was never ended has changed what is held")
+	}
+	if err := sink.Close(); err != nil {
+		t.Fatal(err)
+	}
+	catchUp(t, ctx, server.Config(), path, client)
+
+	var out bytes.Buffer
+	if err := run(ctx, []string{"--db", path}, &out, &out); err != nil || strings.Count(out.String(), "\n") != 1199 {
+		t.Errorf("%v, %d lines", err, strings.Count(out.String(), "\n"))
+	}
+}
+
+// touch changes a pod, and deletes the first of them.
+func touch(t *testing.T, ctx context.Context, client kubernetes.Interface, n int) {
+	t.Helper()
+	pods, err := client.CoreV1().Pods("").List(ctx, metav1.ListOptions{Limit: 10})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pod := &pods.Items[5]
+	pod.Labels = map[string]string{"touched": fmt.Sprint(n)}
+	if _, err := client.CoreV1().Pods(pod.Namespace).Update(ctx, pod, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if gone := &pods.Items[0]; n == 0 {
+		if err := client.CoreV1().Pods(gone.Namespace).Delete(ctx, gone.Name, metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// catchUp runs Reflect until the database has what the server has.
+func catchUp(t *testing.T, ctx context.Context, cfg *rest.Config, path string, client kubernetes.Interface) {
+	t.Helper()
+	sink := open(t, path)
+	ctx, cancel := context.WithCancel(ctx)
+	ended := make(chan error, 1)
+	go func() {
+		ended <- weir.Reflect[*unstructured.Unstructured](ctx, cfg, weir.Options{Resource: corev1.SchemeGroupVersion.WithResource("pods")}, sink)
+	}()
+	pods, err := client.CoreV1().Pods("").List(ctx, metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want strings.Builder
+	for _, p := range pods.Items {
+		fmt.Fprintf(&want, "%s/%s %s %v\n", p.Namespace, p.Name, p.ResourceVersion, p.Labels["touched"])
+	}
+	for contents(t, sink) != want.String() {
+		if ctx.Err() != nil {
+			t.Fatal("it never has what the server has")
+		}
+	}
+	cancel()
+	if err := errors.Join(<-ended, sink.Close()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func open(t *testing.T, path string) *boltSink {
+	t.Helper()
+	sink, err := openBoltSink(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sink
+}
+
+// contents returns what is held, in the order of keys.
+func contents(t *testing.T, sink *boltSink) string {
+	t.Helper()
+	var out strings.Builder
+	err := sink.Each(func(key string, r weir.Record) error {
+		pod, err := weir.Decode[*corev1.Pod](r.Encoding, r.Raw)
+		if err == nil {
+			fmt.Fprintf(&out, "%s %s %v\n", key, pod.ResourceVersion, pod.Labels["touched"])
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out.String()
+}
+
+// TestRunRefuses says what is wrong with arguments.
+func TestRunRefuses(t *testing.T) {
+	dir := t.TempDir()
+	locked := filepath.Join(dir, "locked.db")
+	defer open(t, locked).Close()
+	for want, args := range map[string][]string{
+		"want --db":                     {},
+		"at most one resource":          {"--db", "x", "pods", "nodes"},
+		"flag provided but not defined": {"--nope"},
+		"open " + locked + ": timeout":  {"--db", locked, "pods"},
+		"open " + dir + ": ":            {"--db", dir, "pods"},
+	} {
+		var out bytes.Buffer
+		if err := run(t.Context(), args, &out, &out); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %s", args, err, want)
+		}
+	}
+}
