@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"bufio"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -9,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // deadline bounds every wait. It is generous: nothing is timed here.
@@ -101,6 +104,22 @@ func (f *fixture) get(user, path string, headers ...string) (code int, body stri
 		f.t.Fatal(err)
 	}
 	return resp.StatusCode, string(raw)
+}
+
+// initial returns what a watch tells up to the end of its initial events.
+func (f *fixture) initial(user, path string, headers ...string) (code int, body string) {
+	f.t.Helper()
+	resp := f.open(f.client, http.MethodGet, path, append(headers, "Authorization", "Bearer token-"+user)...)
+	defer resp.Body.Close()
+	var told strings.Builder
+	for lines := bufio.NewReader(resp.Body); !strings.Contains(body, metav1.InitialEventsAnnotationKey); {
+		var err error
+		if body, err = lines.ReadString('\n'); err != nil {
+			f.t.Fatal(err)
+		}
+		told.WriteString(body)
+	}
+	return resp.StatusCode, told.String()
 }
 
 // page returns the token of the second page of pods, which must be held: one of the proxy's own.
