@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"reflect"
 	"slices"
 	"sync"
 
@@ -16,7 +15,6 @@ import (
 	"github.com/weirproject/weir/internal/reflector"
 	"github.com/weirproject/weir/internal/source"
 	"github.com/weirproject/weir/internal/store"
-	"github.com/weirproject/weir/internal/wire"
 )
 
 // Informer holds the objects of one resource, or of some namespaces and selectors of it, and tells
@@ -64,7 +62,7 @@ func (i *Informer[T]) build(cfg *rest.Config, opts Options, server *reflector.Se
 	if err != nil {
 		return err
 	}
-	tuning, err := reflectorConfig[T](i.kind, opts)
+	tuning, err := i.kind.reflectorConfig(opts)
 	if err != nil {
 		return err
 	}
@@ -73,7 +71,7 @@ func (i *Informer[T]) build(cfg *rest.Config, opts Options, server *reflector.Se
 		Name: i.name,
 		Store: store.Config{
 			Encoding:      i.kind.encoding,
-			Decode:        i.kind.decode,
+			Decode:        i.kind.decoder(opts),
 			DecodedBudget: opts.DecodedBudget,
 			DecodedIdle:   opts.DecodedIdle,
 			LogBytes:      opts.LogBytes,
@@ -96,23 +94,6 @@ func (i *Informer[T]) build(cfg *rest.Config, opts Options, server *reflector.Se
 		i.engine.Reflect(src, store.Scope{Namespace: sc.namespace, Claim: sc.claim}, sc.String())
 	}
 	return nil
-}
-
-// reflectorConfig returns what the reflectors of objects of T are configured with.
-func reflectorConfig[T Object](k *kind, opts Options) (reflector.Config, error) {
-	c := opts.ListWatch.config()
-	c.Keep = keepOf(opts.Shard)
-	c.Encoding = k.encoding
-	c.Transcode = k.transcoder(reflect.TypeFor[T]())
-	c.OnItemType = k.learn
-	if len(opts.Drop) > 0 {
-		drop, err := wire.CompileDrop(k.encoding, k.goType, opts.Drop...)
-		if err != nil {
-			return c, optionsError(err)
-		}
-		c.Drop = drop
-	}
-	return c, nil
 }
 
 // Run lists and watches, and serves handlers, until ctx ends. It blocks and must be called once. It

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"reflect"
 	"strings"
-	"sync/atomic"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -12,10 +11,11 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
-	"sigs.k8s.io/json"
 
+	"github.com/weirproject/weir/internal/codec"
 	"github.com/weirproject/weir/internal/decode"
 	"github.com/weirproject/weir/internal/mutation"
+	"github.com/weirproject/weir/internal/reflector"
 	"github.com/weirproject/weir/internal/source"
 	"github.com/weirproject/weir/internal/wire"
 )
@@ -28,9 +28,7 @@ type kind struct {
 	goType   reflect.Type                // the struct; nil for unstructured
 	encoding wire.Encoding
 	as       string // "" or source.PartialObjectMetadata
-	decode   func(raw []byte) (any, error)
-
-	item atomic.Pointer[wire.TypeMeta] // what lists say that their items are
+	codec    *codec.Codec
 }
 
 // protobufPackages hold the types that kube-apiserver serves as protobuf. Having an Unmarshal
@@ -44,18 +42,17 @@ func kindOf[T Object](opts Options) (*kind, error) {
 	if ptr.Kind() != reflect.Pointer || ptr.Elem().Kind() != reflect.Struct {
 		return nil, fmt.Errorf("%w: an informer's type is a pointer to a struct, not %s", ErrOptions, ptr)
 	}
-	k := &kind{resource: opts.Resource, goType: ptr.Elem(), encoding: wire.JSON}
+	k := &kind{resource: opts.Resource, goType: ptr.Elem(), encoding: wire.JSON, codec: codec.New(ptr)}
 	switch any(*new(T)).(type) {
 	case *unstructured.Unstructured:
-		k.goType, k.decode = nil, k.decodeUnstructured
+		k.goType = nil
 		return k, k.needResource(ptr)
 	case *metav1.PartialObjectMetadata:
-		k.as, k.encoding, k.decode = source.PartialObjectMetadata, wire.Protobuf, decoderOf(ptr, opts)
+		k.as, k.encoding = source.PartialObjectMetadata, wire.Protobuf
 		return k, k.needResource(ptr)
 	}
-	k.decode = decodeJSON[T]
 	if isProtobuf(ptr) {
-		k.encoding, k.decode = wire.Protobuf, decoderOf(ptr, opts)
+		k.encoding = wire.Protobuf
 	}
 	if !opts.Resource.Empty() {
 		return k, nil
@@ -66,13 +63,21 @@ func kindOf[T Object](opts Options) (*kind, error) {
 	return k, nil
 }
 
-// decoderOf decodes protobuf. Objects share nothing unless that is asked for, and nobody hands out
-// private ones or looks for changes.
-func decoderOf(ptr reflect.Type, opts Options) func(raw []byte) (any, error) {
+// decoder returns how objects are decoded that are shared. They share nothing with each other unless
+// that is asked for, and nobody hands out private ones or looks for changes.
+func (k *kind) decoder(opts Options) func(raw []byte) (any, error) {
 	if opts.ShareDecoded && !opts.PrivateCopies && !opts.DetectMutation && !mutation.ByEnvironment() {
-		return decode.For(ptr).DecodeShared
+		return k.codec.DecodeShared
 	}
-	return decode.For(ptr).Decode
+	return k.codec.Decode
+}
+
+// transcode returns a reflector's Transcode. It is nil for types that are held as JSON.
+func (k *kind) transcode() func(dst, object []byte) ([]byte, error) {
+	if k.encoding != wire.Protobuf {
+		return nil
+	}
+	return k.codec.AppendProtobuf
 }
 
 // isProtobuf reports whether objects of the type come as protobuf.
@@ -136,28 +141,19 @@ func (k *kind) source(cfg *rest.Config, sc scope, opts source.Options) (source.S
 	return newDiscovered(cfg, k.gvk, r, opts)
 }
 
-// learn notes what the items of lists are: in JSON those of built-in kinds do not say so
-// themselves.
-func (k *kind) learn(t wire.TypeMeta) { k.item.Store(&t) }
-
-func newObject[T Object]() T { return reflect.New(reflect.TypeFor[T]().Elem()).Interface().(T) }
-
-func decodeJSON[T Object](raw []byte) (any, error) {
-	object := newObject[T]()
-	if err := json.UnmarshalCaseSensitivePreserveInts(raw, object); err != nil {
-		return nil, err
+// reflectorConfig returns what the reflectors of the kind's objects are configured with.
+func (k *kind) reflectorConfig(opts Options) (reflector.Config, error) {
+	c := opts.ListWatch.config()
+	c.Keep = keepOf(opts.Shard)
+	c.Encoding = k.encoding
+	c.Transcode = k.transcode()
+	c.OnItemType = k.codec.SetItemType
+	if len(opts.Drop) > 0 {
+		drop, err := wire.CompileDrop(k.encoding, k.goType, opts.Drop...)
+		if err != nil {
+			return c, optionsError(err)
+		}
+		c.Drop = drop
 	}
-	return object, nil
-}
-
-func (k *kind) decodeUnstructured(raw []byte) (any, error) {
-	object := &unstructured.Unstructured{}
-	if err := json.UnmarshalCaseSensitivePreserveInts(raw, &object.Object); err != nil {
-		return nil, err
-	}
-	if item := k.item.Load(); item != nil && object.GetKind() == "" {
-		object.SetAPIVersion(item.APIVersion)
-		object.SetKind(item.Kind)
-	}
-	return object, nil
+	return c, nil
 }

@@ -2,6 +2,7 @@ package weir
 
 import (
 	"errors"
+	"reflect"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -12,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes/scheme"
 
+	"github.com/weirproject/weir/internal/codec"
 	"github.com/weirproject/weir/internal/wire"
 )
 
@@ -96,10 +98,10 @@ func TestGuessResource(t *testing.T) {
 }
 
 func TestDecodeUnstructuredLearnsItsKind(t *testing.T) {
-	k := &kind{}
+	c := codec.New(reflect.TypeFor[*unstructured.Unstructured]())
 	raw := []byte(`{"metadata":{"name":"a"},"n":9007199254740993}`)
-	k.learn(wire.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"})
-	v, err := k.decodeUnstructured(raw)
+	c.SetItemType(wire.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"})
+	v, err := c.Decode(raw)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -31,13 +31,13 @@ func Reflect[T Object](ctx context.Context, cfg *rest.Config, opts Options, sink
 	if name == "" {
 		name = k.name()
 	}
-	if err := reflectTo[T](ctx, cfg, opts, k, sink); err != nil {
+	if err := reflectTo(ctx, cfg, opts, k, sink); err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
 	return nil
 }
 
-func reflectTo[T Object](ctx context.Context, cfg *rest.Config, opts Options, k *kind, sink Sink) error {
+func reflectTo(ctx context.Context, cfg *rest.Config, opts Options, k *kind, sink Sink) error {
 	scopes, err := scopesOf(opts)
 	switch {
 	case err != nil:
@@ -47,7 +47,7 @@ func reflectTo[T Object](ctx context.Context, cfg *rest.Config, opts Options, k 
 	case len(opts.Indexes) > 0:
 		return optionsError(fmt.Errorf("a Sink has no Indexes"))
 	}
-	tuning, err := reflectorConfig[T](k, opts)
+	tuning, err := k.reflectorConfig(opts)
 	if err != nil {
 		return err
 	}
@@ -116,7 +116,7 @@ func (s *recordSink) DeleteNamesake(m *wire.Meta, _ []byte) error {
 
 func (s *recordSink) record(m *wire.Meta, object []byte) Record {
 	gvk := s.kind.gvk
-	if item := s.kind.item.Load(); item != nil {
+	if item := s.kind.codec.ItemType(); item.Kind != "" {
 		gvk = schema.FromAPIVersionAndKind(item.APIVersion, item.Kind)
 	}
 	return recordOf(m, gvk, s.kind.encoding, object)

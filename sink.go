@@ -2,9 +2,11 @@ package weir
 
 import (
 	"fmt"
+	"reflect"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/weirproject/weir/internal/codec"
 	"github.com/weirproject/weir/internal/wire"
 )
 
@@ -78,26 +80,16 @@ func recordOf(m *wire.Meta, gvk schema.GroupVersionKind, enc wire.Encoding, raw 
 	}
 }
 
-// anyResource stands for the resource where a kind is asked for its encoding alone.
-var anyResource = schema.GroupVersionResource{Version: "v1", Resource: "any"}
-
-// Decode decodes an object's bytes, such as Record.Raw, for the caller alone, who may modify it. The
-// error says what cannot be decoded; it is ErrOptions if T's objects do not come in that encoding.
-// Every type's do in JSON.
-func Decode[T Object](enc Encoding, raw []byte) (T, error) {
+// Decode decodes an object's bytes, such as Record.Raw or what Item.AppendRaw gives, for the caller
+// alone, who may modify it. The bytes show their encoding themselves. The error says what cannot be
+// decoded.
+func Decode[T Object](raw []byte) (T, error) {
 	var zero T
-	k, err := kindOf[T](Options{Resource: anyResource})
-	if err != nil {
-		return zero, err
+	c := codec.New(reflect.TypeFor[T]())
+	if c.Type() == nil {
+		return zero, optionsError(fmt.Errorf("an object's type is a pointer to a struct, not %T", zero))
 	}
-	if k.encoding != wire.Encoding(enc) && enc != JSON {
-		return zero, fmt.Errorf("%w: %T comes in %s, not in %s", ErrOptions, zero, k.encoding, enc)
-	}
-	decode := k.decode
-	if enc == JSON && k.encoding != wire.JSON {
-		decode = decodeJSON[T]
-	}
-	value, err := decode(raw)
+	value, err := c.Decode(raw)
 	if err != nil {
 		return zero, err
 	}

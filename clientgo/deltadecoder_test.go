@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/weirproject/weir/internal/codec"
 	"github.com/weirproject/weir/internal/podsim"
 )
 
@@ -24,7 +25,7 @@ func TestDeltaDecoder(t *testing.T) {
 	other := &corev1.ConfigMap{Data: map[string]string{"a": "1"}, BinaryData: map[string][]byte{"c": {1}}}
 	other.Name = "m"
 	tests := map[string]struct {
-		was, is protobufMessage
+		was, is interface{ Marshal() ([]byte, error) }
 		shared  []string // fields that are
 	}{
 		"the same":         {full, full.DeepCopy(), []string{"ObjectMeta", "Spec", "Status"}},
@@ -39,12 +40,12 @@ func TestDeltaDecoder(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := newDeltaDecoder(reflect.TypeOf(test.was))
 			sc := &deltaBuffers{oldRaw: marshal(t, test.was), newRaw: marshal(t, test.is)}
-			c := newCodec(test.was.(runtime.Object))
-			old, err := c.decode(sc.oldRaw)
+			c := codec.Of(test.was.(runtime.Object))
+			old, err := c.Decode(sc.oldRaw)
 			if err != nil {
 				t.Fatal(err)
 			}
-			want, err := c.decode(sc.newRaw)
+			want, err := c.Decode(sc.newRaw)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -55,7 +56,7 @@ func TestDeltaDecoder(t *testing.T) {
 			if !reflect.DeepEqual(got, want) {
 				t.Errorf("got\n%v\nwant\n%v", got, want)
 			}
-			if again, err := c.decode(sc.oldRaw); err != nil || !reflect.DeepEqual(old, again) {
+			if again, err := c.Decode(sc.oldRaw); err != nil || !reflect.DeepEqual(old, again) {
 				t.Error("the old version has changed")
 			}
 			for _, field := range test.shared {
@@ -86,7 +87,7 @@ func sharesMemory(a, b reflect.Value) bool {
 	return false
 }
 
-func marshal(t testing.TB, m protobufMessage) []byte {
+func marshal(t testing.TB, m interface{ Marshal() ([]byte, error) }) []byte {
 	t.Helper()
 	raw, err := m.Marshal()
 	if err != nil {
@@ -136,9 +137,9 @@ func FuzzDeltaDecoder(f *testing.F) {
 	pod.Status.Phase = corev1.PodFailed
 	f.Add(one, marshal(f, pod))
 	f.Add(one, []byte{})
-	p, c := newDeltaDecoder(reflect.TypeFor[*corev1.Pod]()), newCodec(&corev1.Pod{})
+	p, c := newDeltaDecoder(reflect.TypeFor[*corev1.Pod]()), codec.Of(&corev1.Pod{})
 	f.Fuzz(func(t *testing.T, was, is []byte) {
-		old, err := c.decode(was)
+		old, err := c.Decode(was)
 		if err != nil {
 			return
 		}
@@ -146,7 +147,7 @@ func FuzzDeltaDecoder(f *testing.F) {
 		if !ok {
 			return
 		}
-		want, err := c.decode(is)
+		want, err := c.Decode(is)
 		if err != nil {
 			t.Fatalf("decoded what cannot be decoded: %v", err)
 		}
@@ -162,20 +163,20 @@ func BenchmarkDeltaDecoder(b *testing.B) {
 	sc := &deltaBuffers{oldRaw: marshal(b, pod)}
 	pod.ResourceVersion, pod.Status.Phase = "9", corev1.PodFailed
 	sc.newRaw = marshal(b, pod)
-	p, c := newDeltaDecoder(reflect.TypeFor[*corev1.Pod]()), newCodec(pod)
+	p, c := newDeltaDecoder(reflect.TypeFor[*corev1.Pod]()), codec.Of(pod)
 	b.Run("apart", func(b *testing.B) {
 		for b.Loop() {
-			if _, err := c.decode(sc.oldRaw); err != nil {
+			if _, err := c.Decode(sc.oldRaw); err != nil {
 				b.Fatal(err)
 			}
-			if _, err := c.decode(sc.newRaw); err != nil {
+			if _, err := c.Decode(sc.newRaw); err != nil {
 				b.Fatal(err)
 			}
 		}
 	})
 	b.Run("together", func(b *testing.B) {
 		for b.Loop() {
-			old, err := c.decode(sc.oldRaw)
+			old, err := c.Decode(sc.oldRaw)
 			if err != nil {
 				b.Fatal(err)
 			}

@@ -6,9 +6,6 @@ import "errors"
 var ErrNotOurs = errors.New("clientgo: not an informer of this package")
 
 var (
-	// errNotProtobuf is returned if the server answers in protobuf for a type that has no protobuf
-	// form.
-	errNotProtobuf = errors.New("the type has no protobuf form")
 	// errStarted is returned by SetTransform and SetWatchErrorHandler.
 	errStarted = errors.New("informer has already started")
 	// errStopped is returned for additions to an informer that has stopped.

@@ -100,8 +100,8 @@ func TestEveryResource(t *testing.T) {
 			t.Errorf("%s: not one of ours: %T", gvr, got.Informer())
 			continue
 		}
-		if inf.sink.codec.goType != reflect.TypeOf(parts.example) {
-			t.Errorf("%s: informer of %s, want %T", gvr, inf.sink.codec.goType, parts.example)
+		if inf.sink.codec.Type() != reflect.TypeOf(parts.example) {
+			t.Errorf("%s: informer of %s, want %T", gvr, inf.sink.codec.Type(), parts.example)
 		}
 		if len(inf.GetIndexer().GetIndexers()) != len(parts.indexers) {
 			t.Errorf("%s: indexers %v", gvr, inf.GetIndexer().GetIndexers())

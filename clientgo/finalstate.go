@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/weirproject/weir/internal/codec"
 	"github.com/weirproject/weir/internal/store"
 	"github.com/weirproject/weir/internal/wire"
 )
@@ -122,9 +123,9 @@ func (f *finalStates) close() {
 
 // decode returns the value of the state. It is the caller's own if the state has bytes or copies
 // are private.
-func (s *finalState) decode(c *codec, private bool) (any, error) {
+func (s *finalState) decode(c *codec.Codec, private bool) (any, error) {
 	if s.raw != nil {
-		return c.decode(s.raw)
+		return c.Decode(s.raw)
 	}
 	if object, ok := s.value.(runtime.Object); ok && private {
 		return object.DeepCopyObject(), nil

@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
+	"github.com/weirproject/weir/internal/codec"
 	"github.com/weirproject/weir/internal/engine"
 	"github.com/weirproject/weir/internal/mutation"
 	"github.com/weirproject/weir/internal/reflector"
@@ -76,15 +77,15 @@ type informer struct {
 var _ cache.SharedIndexInformer = (*informer)(nil)
 
 func newInformer(lw cache.ListerWatcher, example runtime.Object, resync time.Duration, indexers cache.Indexers, opts Options) *informer {
-	codec := newCodec(example)
-	if codec.goType == nil {
+	values := codec.Of(example)
+	if values.Type() == nil {
 		opts.NoCapture = true
 	}
 	opts.DetectMutation = opts.DetectMutation || mutation.ByEnvironment()
 	i := &informer{
 		name:           fmt.Sprintf("%T", example),
 		example:        example,
-		sink:           &sink{codec: codec, objects: &objectStream{}, pin: opts.PinDecoded},
+		sink:           &sink{codec: values, objects: &objectStream{}, pin: opts.PinDecoded},
 		synced:         make(chan struct{}),
 		ended:          make(chan struct{}),
 		defaultResync:  resync,
@@ -96,15 +97,15 @@ func newInformer(lw cache.ListerWatcher, example runtime.Object, resync time.Dur
 	if opts.DetectMutation || opts.PrivateCopies {
 		opts.ShareDecoded = false // so that a change shows in the object that was changed
 	}
-	decode := codec.decode
+	decode := values.Decode
 	if opts.ShareDecoded {
-		decode = codec.decodeShared
+		decode = values.DecodeShared
 	}
 	if opts.DecodedIdle == 0 {
 		opts.DecodedIdle = decodedIdle
 	}
 	tuning := opts.reflectorConfig()
-	tuning.OnItemType = codec.setItemType
+	tuning.OnItemType = values.SetItemType
 	if err := opts.Shard.Validate(); err != nil {
 		panic(fmt.Errorf("clientgo: %w", err))
 	}
@@ -127,7 +128,7 @@ func newInformer(lw cache.ListerWatcher, example runtime.Object, resync time.Dur
 	})
 	i.store = i.engine.Store()
 	i.sink.store = i.store
-	i.indexer = newIndexer(i.store, newReader(opts, codec, &i.sink.finals))
+	i.indexer = newIndexer(i.store, newReader(opts, values, &i.sink.finals))
 	i.indexer.informer = i
 	i.sink.onTransformed = func(o *store.Object, value any) {
 		if i.handlerCount.Load() > 0 {

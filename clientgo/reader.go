@@ -6,6 +6,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/weirproject/weir/internal/codec"
 	"github.com/weirproject/weir/internal/mutation"
 	"github.com/weirproject/weir/internal/store"
 )
@@ -13,7 +14,7 @@ import (
 // reader returns the values of objects to readers and handlers, as the options say. Safe for
 // concurrent use.
 type reader struct {
-	codec            *codec
+	codec            *codec.Codec
 	finalStates      *finalStates
 	delta            *deltaDecoder // nil if versions share nothing
 	updates          *updateCache  // nil if values are not shared between readers
@@ -22,10 +23,10 @@ type reader struct {
 	mutationDetector *mutation.Detector // nil if off
 }
 
-func newReader(opts Options, codec *codec, finals *finalStates) *reader {
-	r := &reader{codec: codec, finalStates: finals, private: opts.PrivateCopies}
+func newReader(opts Options, values *codec.Codec, finals *finalStates) *reader {
+	r := &reader{codec: values, finalStates: finals, private: opts.PrivateCopies}
 	if opts.ShareDecoded {
-		r.delta = newDeltaDecoder(codec.goType)
+		r.delta = newDeltaDecoder(values.Type())
 	}
 	if opts.DetectMutation {
 		r.mutationDetector = mutation.New(nil)
@@ -190,7 +191,7 @@ func (r *reader) decodeTogether(was, is *store.Object) (old, fresh any, ok bool)
 	if buf.is, err = is.AppendRaw(buf.is[:0]); err != nil {
 		return nil, nil, false
 	}
-	old, fresh, err = r.codec.decodeVersions(buf.was, buf.is)
+	old, fresh, err = r.codec.DecodeVersions(buf.was, buf.is)
 	return old, fresh, err == nil
 }
 
@@ -258,7 +259,7 @@ func (r *reader) oldDeltaValue(was *store.Object, buf *deltaBuffers) (value any,
 	if was.IsDecoded() {
 		return was.DecodeOnce()
 	}
-	if value, err = r.codec.decodeShared(buf.oldRaw); err != nil {
+	if value, err = r.codec.DecodeShared(buf.oldRaw); err != nil {
 		return was.DecodeOnce() // its error names the object
 	}
 	return value, nil
@@ -278,10 +279,10 @@ func (r *reader) newDeltaValue(old any, is *store.Object, buf *deltaBuffers, sev
 	}
 	value, ok := r.delta.decode(old, buf)
 	if ok {
-		value = r.codec.setTypeMeta(value)
+		value = r.codec.SetTypeMeta(value)
 	} else {
 		buf.newFields = buf.newFields[:0]
-		if value, err = r.codec.decodeShared(buf.newRaw); err != nil {
+		if value, err = r.codec.DecodeShared(buf.newRaw); err != nil {
 			return is.DecodeOnce()
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/weirproject/weir/internal/codec"
 	"github.com/weirproject/weir/internal/reflector"
 	"github.com/weirproject/weir/internal/shard"
 	"github.com/weirproject/weir/internal/store"
@@ -24,7 +25,7 @@ type sink struct {
 	*store.Writer
 	name              string // of the informer, for errors
 	store             *store.Store
-	codec             *codec
+	codec             *codec.Codec
 	objects           *objectStream
 	finals            finalStates
 	transform         cache.TransformFunc // nil for none; set before the start
@@ -78,7 +79,7 @@ func (s *sink) take(t wire.EventType, m *wire.Meta, raw []byte) error {
 	if known, err := s.Known(m, raw); known || err != nil {
 		return err // the version is held, and was transformed before
 	}
-	value, err := s.codec.decode(raw)
+	value, err := s.codec.Decode(raw)
 	if err != nil {
 		return fmt.Errorf("decode: %w", err)
 	}
@@ -89,7 +90,7 @@ func (s *sink) take(t wire.EventType, m *wire.Meta, raw []byte) error {
 func (s *sink) keepFinalState(m *wire.Meta, raw []byte) {
 	if s.transform == nil {
 		s.finals.putRaw(m, raw)
-	} else if value, err := s.codec.decode(raw); err == nil {
+	} else if value, err := s.codec.Decode(raw); err == nil {
 		s.keepFinalValue(m, value)
 	}
 }
@@ -130,7 +131,7 @@ func (s *sink) put(m *wire.Meta, received []byte, value any) error {
 	case s.transform == nil && received != nil:
 		return s.PutAs(&s.meta, received, received)
 	default:
-		if raw, ok := s.codec.encode(value); ok {
+		if raw, ok := s.codec.Encode(value); ok {
 			err := s.PutAs(&s.meta, received, raw)
 			if made := s.Made(); made != nil && s.transform != nil && s.onTransformed != nil {
 				s.onTransformed(made, value)
@@ -149,7 +150,7 @@ func (s *sink) takeObject(t wire.EventType, m *wire.Meta) error {
 	if !ok {
 		return errNoObject
 	}
-	if want := s.codec.goType; want != nil && t != 0 && reflect.TypeOf(object) != want {
+	if want := s.codec.Type(); want != nil && t != 0 && reflect.TypeOf(object) != want {
 		return fmt.Errorf("expected %s, but watch event object had type %T", want, object)
 	}
 	if t != 0 {
@@ -186,7 +187,7 @@ func (s *sink) takeObject(t wire.EventType, m *wire.Meta) error {
 
 // encoded returns the bytes that stand for a returned object, or nil if it cannot be encoded.
 func (s *sink) encoded(object any) []byte {
-	raw, _ := s.codec.encode(object)
+	raw, _ := s.codec.Encode(object)
 	return raw
 }
 

@@ -6,6 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/weirproject/weir/internal/codec"
 	"github.com/weirproject/weir/internal/store"
 	"github.com/weirproject/weir/internal/wire"
 )
@@ -15,11 +16,11 @@ import (
 func TestTransformOnRelist(t *testing.T) {
 	for name, keep := range map[string]bool{"packed": false, "as it is": true} {
 		t.Run(name, func(t *testing.T) {
-			codec := newCodec(&corev1.Pod{})
-			s := store.New(store.Config{Decode: codec.decode})
+			values := codec.Of(&corev1.Pod{})
+			s := store.New(store.Config{Decode: values.Decode})
 			defer s.Close()
 			calls := 0
-			in := &sink{store: s, codec: codec, objects: &objectStream{}, transform: func(obj any) (any, error) {
+			in := &sink{store: s, codec: values, objects: &objectStream{}, transform: func(obj any) (any, error) {
 				calls++
 				p := obj.(*corev1.Pod)
 				p.Spec.NodeName += "+"

@@ -1,8 +1,6 @@
 package clientgo
 
 import (
-	"reflect"
-
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -54,15 +52,15 @@ func (u undecodable) record(e delivery.Event, err error) error {
 // placeholder returns an object with what is known of one that cannot be decoded: its names, uid
 // and resourceVersion.
 func (r *reader) placeholder(o *store.Object) any {
-	if r.codec.goType == nil {
+	if r.codec.Type() == nil {
 		return nil
 	}
-	object := reflect.New(r.codec.goType.Elem()).Interface()
+	object := r.codec.New()
 	if m, err := meta.Accessor(object); err == nil {
 		m.SetNamespace(o.Namespace())
 		m.SetName(o.Name())
 		m.SetUID(types.UID(o.UID()))
 		m.SetResourceVersion(o.ResourceVersion())
 	}
-	return r.codec.setTypeMeta(object)
+	return object
 }

@@ -84,8 +84,8 @@ func follow(ctx context.Context, sink *boltSink, kubeconfig, resource string, st
 
 // show prints the name and resourceVersion of each object.
 func show(sink *boltSink, stdout io.Writer) error {
-	return sink.Each(func(key string, r weir.Record) error {
-		object, err := weir.Decode[*unstructured.Unstructured](r.Encoding, r.Raw)
+	return sink.Each(func(key string, raw []byte) error {
+		object, err := weir.Decode[*unstructured.Unstructured](raw)
 		if err != nil {
 			return fmt.Errorf("%s: %w", key, err)
 		}

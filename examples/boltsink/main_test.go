@@ -127,8 +127,8 @@ func open(t *testing.T, path string) *boltSink {
 func contents(t *testing.T, sink *boltSink) string {
 	t.Helper()
 	var out strings.Builder
-	err := sink.Each(func(key string, r weir.Record) error {
-		pod, err := weir.Decode[*corev1.Pod](r.Encoding, r.Raw)
+	err := sink.Each(func(key string, raw []byte) error {
+		pod, err := weir.Decode[*corev1.Pod](raw)
 		if err == nil {
 			fmt.Fprintf(&out, "%s %s %v\n", key, pod.ResourceVersion, pod.Labels["touched"])
 		}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -93,7 +94,7 @@ func (s *boltSink) ResourceVersion() (rv string, err error) {
 
 // Put implements weir.Sink.
 func (s *boltSink) Put(r weir.Record) error {
-	return s.add(change{key(r), append([]byte{byte(r.Encoding)}, r.Raw...)})
+	return s.add(change{key(r), bytes.Clone(r.Raw)})
 }
 
 // Delete implements weir.Sink.
@@ -173,13 +174,11 @@ func (s *boltSink) EndReplace(rv string) error {
 	return err
 }
 
-// Each calls f with each object that is held, in the order of their keys, as of one moment. The
-// record's strings are empty: its Raw, valid during the call, has what they say.
-func (s *boltSink) Each(f func(key string, r weir.Record) error) error {
+// Each calls f with each object that is held, in the order of their keys, as of one moment. The bytes
+// are valid during the call.
+func (s *boltSink) Each(f func(key string, object []byte) error) error {
 	return s.db.View(func(tx *bbolt.Tx) error {
 		objects := tx.Bucket(bucketOf(currentGeneration(tx.Bucket(meta))))
-		return objects.ForEach(func(key, object []byte) error {
-			return f(string(key), weir.Record{Encoding: weir.Encoding(object[0]), Raw: object[1:]})
-		})
+		return objects.ForEach(func(key, object []byte) error { return f(string(key), object) })
 	})
 }

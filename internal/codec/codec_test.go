@@ -1,4 +1,4 @@
-package clientgo
+package codec
 
 import (
 	"maps"
@@ -11,7 +11,7 @@ import (
 // TestRoundTripsJSON compares roundTripsJSON with what encoding and decoding an unstructured object
 // returns.
 func TestRoundTripsJSON(t *testing.T) {
-	c := newCodec(&unstructured.Unstructured{})
+	c := Of(&unstructured.Unstructured{})
 	deep := any("end")
 	for range 2 * maxPlainDepth {
 		deep = []any{deep}

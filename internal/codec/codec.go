@@ -1,0 +1,240 @@
+// Package codec turns the bytes of objects into Go values, and back: protobuf by package decode, JSON
+// as client-go does.
+package codec
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"reflect"
+	"sync/atomic"
+	"unicode/utf8"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	kjson "sigs.k8s.io/json"
+
+	"github.com/weirproject/weir/internal/decode"
+	"github.com/weirproject/weir/internal/wire"
+)
+
+// Codec decodes the bytes of an informer's objects into values of one type, and encodes them. Its
+// methods are safe for concurrent use.
+type Codec struct {
+	goType   reflect.Type                  // a pointer to a struct; nil for any type, which is never encoded
+	protobuf *decode.Decoder               // nil if the type has no protobuf form
+	gvk      schema.GroupVersionKind       // what Of's example states
+	itemType atomic.Pointer[wire.TypeMeta] // the type that lists state for their items
+}
+
+// ErrNotProtobuf is returned for an object in protobuf of a type that has no protobuf form.
+var ErrNotProtobuf = errors.New("the type has no protobuf form")
+
+// message is a value of a type that has a protobuf form.
+type message interface {
+	decode.Message
+	Marshal() ([]byte, error)
+}
+
+// New returns the codec of a type. nil, or one that is no pointer to a struct, is that of no type: it
+// can only encode nothing.
+func New(t reflect.Type) *Codec {
+	c := &Codec{}
+	if t != nil && t.Kind() == reflect.Pointer && t.Elem().Kind() == reflect.Struct {
+		c.goType, c.protobuf = t, decode.For(t)
+	}
+	return c
+}
+
+// Of returns the codec of an example's type. If the example is unstructured or metadata only, what it
+// states as its kind is given to objects that state none. nil: as in New.
+func Of(example runtime.Object) *Codec {
+	c := New(reflect.TypeOf(example))
+	switch example.(type) {
+	case *unstructured.Unstructured, *metav1.PartialObjectMetadata:
+		c.gvk = example.GetObjectKind().GroupVersionKind()
+	}
+	return c
+}
+
+// Type returns the type, a pointer to a struct, or nil.
+func (c *Codec) Type() reflect.Type { return c.goType }
+
+// New returns a new zero value of the type, with the kind that its objects are given.
+func (c *Codec) New() any { return c.SetTypeMeta(reflect.New(c.goType.Elem()).Interface()) }
+
+// SetItemType sets the type of lists' items: in JSON, items of built-in kinds do not state their
+// own.
+func (c *Codec) SetItemType(t wire.TypeMeta) { c.itemType.Store(&t) }
+
+// ItemType returns what SetItemType was given last, empty if that was nothing.
+func (c *Codec) ItemType() wire.TypeMeta {
+	if t := c.itemType.Load(); t != nil {
+		return *t
+	}
+	return wire.TypeMeta{}
+}
+
+// Decode decodes an object. The caller may change the result. The bytes themselves show their
+// encoding: no protobuf message of an object begins with a brace, which would be field 15.
+func (c *Codec) Decode(raw []byte) (any, error) { return c.decodeBy(raw, (*decode.Decoder).Decode) }
+
+// DecodeShared is Decode for values that are only read. They may share memory with other values.
+func (c *Codec) DecodeShared(raw []byte) (any, error) {
+	return c.decodeBy(raw, (*decode.Decoder).DecodeShared)
+}
+
+// DecodeVersions is Decode for two versions of an object. They share nothing mutable.
+func (c *Codec) DecodeVersions(was, is []byte) (old, fresh any, err error) {
+	if c.protobuf != nil && isProtobuf(was) && isProtobuf(is) {
+		if old, fresh, err = c.protobuf.DecodeVersions(was, is); err != nil {
+			return nil, nil, err
+		}
+		return c.SetTypeMeta(old), c.SetTypeMeta(fresh), nil
+	}
+	if old, err = c.Decode(was); err == nil {
+		fresh, err = c.Decode(is)
+	}
+	return old, fresh, err
+}
+
+func isProtobuf(raw []byte) bool { return len(raw) == 0 || raw[0] != '{' }
+
+func (c *Codec) decodeBy(raw []byte, decode func(*decode.Decoder, []byte) (any, error)) (any, error) {
+	if isProtobuf(raw) {
+		if c.protobuf == nil {
+			return nil, ErrNotProtobuf
+		}
+		object, err := decode(c.protobuf, raw)
+		if err != nil {
+			return nil, err
+		}
+		return c.SetTypeMeta(object), nil
+	}
+	object := reflect.New(c.goType.Elem()).Interface()
+	target := object
+	if u, ok := object.(*unstructured.Unstructured); ok {
+		target = &u.Object
+	}
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(raw, target); err != nil {
+		return nil, err
+	}
+	return c.SetTypeMeta(object), nil
+}
+
+// SetTypeMeta gives an object the type that its list or the example states, if the object needs
+// one.
+func (c *Codec) SetTypeMeta(object any) any {
+	switch object := object.(type) {
+	case *metav1.PartialObjectMetadata:
+		if !c.gvk.Empty() {
+			object.SetGroupVersionKind(c.gvk)
+		}
+	case *unstructured.Unstructured:
+		if object.GetKind() != "" {
+			break
+		}
+		if item := c.itemType.Load(); item != nil {
+			object.SetAPIVersion(item.APIVersion)
+			object.SetKind(item.Kind)
+		} else if !c.gvk.Empty() {
+			object.SetGroupVersionKind(c.gvk)
+		}
+	}
+	return object
+}
+
+// AppendProtobuf appends the protobuf of an object that came in JSON, because its server has nothing
+// else. The type must have a protobuf form.
+func (c *Codec) AppendProtobuf(dst, object []byte) ([]byte, error) {
+	value := reflect.New(c.goType.Elem()).Interface()
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(object, value); err != nil {
+		return nil, err
+	}
+	m, ok := value.(message)
+	if !ok {
+		return nil, ErrNotProtobuf
+	}
+	raw, err := m.Marshal()
+	if err != nil {
+		return nil, fmt.Errorf("%s as protobuf: %w", c.goType.Elem(), err)
+	}
+	return append(dst, raw...), nil
+}
+
+// Encode encodes a value: as protobuf if its type has that and the value states no kind, which
+// protobuf has no room for; else as JSON. It reports false if the value has another type or would
+// decode to something else. Nil slices and maps in place of empty ones, and a time's zone, do not
+// count as a difference.
+func (c *Codec) Encode(value any) ([]byte, bool) {
+	if c.goType == nil || reflect.TypeOf(value) != c.goType || reflect.ValueOf(value).IsNil() {
+		return nil, false
+	}
+	if m, ok := value.(message); ok && value.(runtime.Object).GetObjectKind().GroupVersionKind().Empty() {
+		if raw, err := m.Marshal(); err == nil && (c.protobuf.Keeps(value) || c.decodesTo(raw, value)) {
+			return raw, true
+		}
+	}
+	raw, err := marshalJSON(value)
+	if err != nil || !roundTripsJSON(value) && !c.decodesTo(raw, value) {
+		return nil, false
+	}
+	return raw, true
+}
+
+func marshalJSON(value any) ([]byte, error) {
+	if u, ok := value.(*unstructured.Unstructured); ok {
+		return json.Marshal(u.Object)
+	}
+	return json.Marshal(value)
+}
+
+// roundTripsJSON reports whether an unstructured object is known to decode to itself from its JSON.
+func roundTripsJSON(value any) bool {
+	u, ok := value.(*unstructured.Unstructured)
+	return ok && u.GetKind() != "" && isPlainJSON(u.Object, maxPlainDepth) // SetTypeMeta would give a kind to one without
+}
+
+// maxPlainDepth bounds the depth to which isPlainJSON looks.
+const maxPlainDepth = 100
+
+// isPlainJSON reports whether a value consists of what JSON decodes to, and encodes to itself. A
+// whole number in a float64 comes back as an int64, and a nil map as null.
+func isPlainJSON(value any, depth int) bool {
+	if depth == 0 {
+		return false
+	}
+	switch value := value.(type) {
+	case nil, bool, int64:
+		return true
+	case string:
+		return utf8.ValidString(value)
+	case float64:
+		return value != math.Trunc(value) && !math.IsNaN(value)
+	case []any:
+		for _, v := range value {
+			if !isPlainJSON(v, depth-1) {
+				return false
+			}
+		}
+		return value != nil
+	case map[string]any:
+		for key, v := range value {
+			if !utf8.ValidString(key) || !isPlainJSON(v, depth-1) {
+				return false
+			}
+		}
+		return value != nil
+	}
+	return false
+}
+
+// decodesTo reports whether raw decodes to value.
+func (c *Codec) decodesTo(raw []byte, value any) bool {
+	decoded, err := c.Decode(raw)
+	return err == nil && equality.Semantic.DeepEqual(decoded, value)
+}
