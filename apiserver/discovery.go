@@ -17,7 +17,7 @@ import (
 var serverVersion = version.Info{
 	Major:        "1",
 	Minor:        "37",
-	GitVersion:   "v1.37.1+weir",
+	GitVersion:   "v1.37.2+weir",
 	GitTreeState: "clean",
 	Platform:     "embedded",
 }

@@ -115,6 +115,8 @@ func missing(dir string, names []string) (out []string) {
 }
 
 // compile builds all the programs at once, so that one is linked while the next is compiled.
+// Its flags and the versions of what e2e/kube requires are those of the other modules' tests, so that
+// what both compile is compiled once.
 func compile(ctx context.Context, source, dir string, names []string, logf func(string, ...any)) error {
 	version, err := GoCommand(ctx, source, "list", "-m", "-f", "{{.Version}}", "k8s.io/kubernetes")
 	if err != nil {
@@ -128,7 +130,7 @@ func compile(ctx context.Context, source, dir string, names []string, logf func(
 	logf("building %s from their Go modules; the first time takes some minutes", all)
 	start := time.Now()
 	unfinished := filepath.Join(dir, "unfinished")
-	args := []string{"build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w " + ldflags, "-o", unfinished + string(filepath.Separator)}
+	args := []string{"build", "-buildvcs=false", "-ldflags", "-s -w " + ldflags, "-o", unfinished + string(filepath.Separator)}
 	for _, name := range names {
 		args = append(args, "./"+name)
 	}

@@ -68,7 +68,7 @@ func TestVersion(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if version.GitVersion != "v1.37.1" || version.Major != "1" || version.Minor != "37" {
+	if version.GitVersion != "v1.37.2" || version.Major != "1" || version.Minor != "37" {
 		t.Errorf("the server says it is %s (%s.%s)", version.GitVersion, version.Major, version.Minor)
 	}
 }
