@@ -46,7 +46,7 @@ func guessResource(gvk schema.GroupVersionKind) schema.GroupVersionResource {
 	return plural
 }
 
-func (d *discovered) List(ctx context.Context, o source.ListOptions) (*source.List, error) {
+func (d *discovered) List(ctx context.Context, o source.ListOptions) (source.List, error) {
 	src, err := d.resolve(ctx)
 	if err != nil {
 		return nil, err
@@ -54,7 +54,7 @@ func (d *discovered) List(ctx context.Context, o source.ListOptions) (*source.Li
 	return src.List(ctx, o)
 }
 
-func (d *discovered) Watch(ctx context.Context, o source.WatchOptions) (*source.Watch, error) {
+func (d *discovered) Watch(ctx context.Context, o source.WatchOptions) (source.Watch, error) {
 	src, err := d.resolve(ctx)
 	if err != nil {
 		return nil, err

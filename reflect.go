@@ -95,7 +95,7 @@ func (s *recordSink) do(call func() error) {
 
 func (s *recordSink) ResourceVersion() string { return s.at }
 
-func (s *recordSink) Take(t wire.EventType, m *wire.Meta, object []byte) error {
+func (s *recordSink) Take(t wire.EventType, m *wire.Meta, object []byte, _ any) error {
 	r := s.record(m, object)
 	s.dirty = true
 	if t == wire.Deleted {

@@ -68,7 +68,7 @@ func TestFinalStatesOfBytes(t *testing.T) {
 				raw = test.final
 			}
 			c.inf.sink.transform = test.transform
-			if err := c.inf.sink.Take(wire.Deleted, &m, raw); err != nil {
+			if err := c.inf.sink.Take(wire.Deleted, &m, raw, nil); err != nil {
 				t.Fatal(err)
 			}
 			got, err := c.inf.indexer.reader.deletedValue(held, 5)

@@ -85,7 +85,7 @@ func newInformer(lw cache.ListerWatcher, example runtime.Object, resync time.Dur
 	i := &informer{
 		name:           fmt.Sprintf("%T", example),
 		example:        example,
-		sink:           &sink{codec: values, objects: &objectStream{}, pin: opts.PinDecoded},
+		sink:           &sink{codec: values, pin: opts.PinDecoded},
 		synced:         make(chan struct{}),
 		ended:          make(chan struct{}),
 		defaultResync:  resync,
@@ -110,7 +110,7 @@ func newInformer(lw cache.ListerWatcher, example runtime.Object, resync time.Dur
 		panic(fmt.Errorf("clientgo: %w", err))
 	}
 	sel := shard.Shard(opts.Shard).Selector()
-	tuning.Keep = i.sink.keepFunc(sel)
+	tuning.Keep = keepFunc(sel)
 	i.engine = engine.New(engine.Config{
 		Name: i.name,
 		Store: store.Config{
@@ -135,7 +135,7 @@ func newInformer(lw cache.ListerWatcher, example runtime.Object, resync time.Dur
 			i.indexer.reader.cacheTransformed(o, value)
 		}
 	}
-	i.listWatch = newListWatch(lw, i.sink.objects, newResponseMatcher(example, opts.Scheme), &i.stats, opts.NoCapture)
+	i.listWatch = newListWatch(lw, newResponseMatcher(example, opts.Scheme), &i.stats, opts.NoCapture)
 	i.listWatch.shard = sel.String()
 	i.engine.Reflect(i.listWatch, store.Scope{}, "")
 	i.placeholderReflector = cache.NewReflectorWithOptions(lw, example, i.indexer, cache.ReflectorOptions{Name: "weir/clientgo"})

@@ -18,11 +18,9 @@ import (
 )
 
 // listWatch is a source.Source over a ListerWatcher. If the ListerWatcher's transport is wrapped it
-// returns the bodies of the responses; otherwise it writes bodies of what List and Watch return
-// (see objectStream).
+// returns the bodies of the responses; otherwise the objects that List and Watch return.
 type listWatch struct {
 	lw      cache.ListerWatcherWithContext
-	objects *objectStream
 	matcher responseMatcher // used by the reflector's goroutine
 	stats   *source.Stats
 	shard   string // the shardSelector of each request
@@ -30,8 +28,8 @@ type listWatch struct {
 	noCapture atomic.Bool
 }
 
-func newListWatch(lw cache.ListerWatcher, r *objectStream, own responseMatcher, stats *source.Stats, noCapture bool) *listWatch {
-	l := &listWatch{lw: cache.ToListerWatcherWithContext(lw), objects: r, matcher: own, stats: stats}
+func newListWatch(lw cache.ListerWatcher, own responseMatcher, stats *source.Stats, noCapture bool) *listWatch {
+	l := &listWatch{lw: cache.ToListerWatcherWithContext(lw), matcher: own, stats: stats}
 	l.noCapture.Store(noCapture)
 	return l
 }
@@ -42,13 +40,13 @@ func (l *listWatch) ServerVersion(context.Context) (major, minor int, err error)
 
 // List calls the ListerWatcher's List once, and a second time without capturing if the first result
 // is more than the stub response.
-func (l *listWatch) List(ctx context.Context, o source.ListOptions) (*source.List, error) {
+func (l *listWatch) List(ctx context.Context, o source.ListOptions) (source.List, error) {
 	var after retryAfter
 	list, err := l.list(after.withContext(ctx), o)
 	return list, after.restore(err)
 }
 
-func (l *listWatch) list(ctx context.Context, o source.ListOptions) (*source.List, error) {
+func (l *listWatch) list(ctx context.Context, o source.ListOptions) (source.List, error) {
 	options := metav1.ListOptions{
 		ResourceVersion:      o.ResourceVersion,
 		ResourceVersionMatch: o.Match,
@@ -69,24 +67,23 @@ func (l *listWatch) list(ctx context.Context, o source.ListOptions) (*source.Lis
 		c.discard()
 		return nil, err
 	case got.whole:
-		return l.objects.list(object)
+		return newObjectList(object)
 	case err != nil || got.answer == nil || meta.LenList(object) > 0:
 		// An error here most likely means that the client cannot read the stub response.
 		c.discard()
 		l.noCapture.Store(true)
 		return l.uncapturedList(ctx, options)
 	}
-	l.objects.active = false
 	l.matcher.resource = got.resource
 	return source.NewList(got.answer, source.Options{Stats: l.stats})
 }
 
-func (l *listWatch) uncapturedList(ctx context.Context, options metav1.ListOptions) (*source.List, error) {
+func (l *listWatch) uncapturedList(ctx context.Context, options metav1.ListOptions) (source.List, error) {
 	object, err := l.callList(ctx, options)
 	if err != nil {
 		return nil, err
 	}
-	return l.objects.list(object)
+	return newObjectList(object)
 }
 
 func (l *listWatch) callList(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
@@ -95,13 +92,13 @@ func (l *listWatch) callList(ctx context.Context, options metav1.ListOptions) (r
 
 // Watch calls the ListerWatcher's Watch once, and a second time without capturing if the first call
 // brought no response that can be captured.
-func (l *listWatch) Watch(ctx context.Context, o source.WatchOptions) (*source.Watch, error) {
+func (l *listWatch) Watch(ctx context.Context, o source.WatchOptions) (source.Watch, error) {
 	var after retryAfter
 	w, err := l.watch(after.withContext(ctx), o)
 	return w, after.restore(err)
 }
 
-func (l *listWatch) watch(ctx context.Context, o source.WatchOptions) (*source.Watch, error) {
+func (l *listWatch) watch(ctx context.Context, o source.WatchOptions) (source.Watch, error) {
 	options := metav1.ListOptions{
 		ResourceVersion:      o.ResourceVersion,
 		ResourceVersionMatch: o.Match,
@@ -130,7 +127,7 @@ func (l *listWatch) watch(ctx context.Context, o source.WatchOptions) (*source.W
 		c.discard()
 		return nil, err
 	case err == nil && got.whole:
-		return l.objects.watch(ctx, w)
+		return newObjectWatch(ctx, w)
 	}
 	if w != nil {
 		stopWatch(w)
@@ -140,16 +137,15 @@ func (l *listWatch) watch(ctx context.Context, o source.WatchOptions) (*source.W
 		l.noCapture.Store(true)
 		return l.uncapturedWatch(ctx, options)
 	}
-	l.objects.active = false
 	return source.NewWatch(got.answer, timeout, source.Options{Stats: l.stats})
 }
 
-func (l *listWatch) uncapturedWatch(ctx context.Context, options metav1.ListOptions) (*source.Watch, error) {
+func (l *listWatch) uncapturedWatch(ctx context.Context, options metav1.ListOptions) (source.Watch, error) {
 	w, err := l.callWatch(ctx, options)
 	if err != nil {
 		return nil, err
 	}
-	return l.objects.watch(ctx, w)
+	return newObjectWatch(ctx, w)
 }
 
 func (l *listWatch) callWatch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
@@ -202,8 +198,8 @@ func callWithContext[T any](ctx context.Context, call func() (T, error), late fu
 	}
 }
 
-// NewestVersion lists one object and returns the list's resourceVersion. It captures nothing and
-// leaves the objectStream alone, because it runs while a watch may be open.
+// NewestVersion lists one object and returns the list's resourceVersion. It captures nothing,
+// because it runs while a watch may be open.
 func (l *listWatch) NewestVersion(ctx context.Context, atLeast string) (string, error) {
 	o := source.NewestOptions(atLeast)
 	l.stats.Requests.Add(1)

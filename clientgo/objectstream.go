@@ -1,12 +1,11 @@
 package clientgo
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"slices"
 	"sync"
@@ -21,58 +20,15 @@ import (
 	"github.com/weirproject/weir/internal/wire"
 )
 
-// objectStream writes bodies of the objects that List and Watch returned. An item of a body has the
-// object's metadata only, with an id in place of the generation, by which the sink fetches the
-// object itself. So an object that cannot be encoded gets through too. objects holds the rest of
-// the list that is being read, or one event.
-type objectStream struct {
-	active bool // the body that is being read is one of these; used by the reflector's goroutine
-
-	mu      sync.Mutex
-	objects map[int64]runtime.Object
-	lastID  int64
+// objectList is the source.List of a list that List returned.
+type objectList struct {
+	mu    sync.Mutex
+	items []runtime.Object // those that are not yet read
+	meta  wire.ListMeta
 }
 
-// add stores an object under a new id and appends the item that stands for it.
-func (s *objectStream) add(dst []byte, object runtime.Object) ([]byte, error) {
-	m, err := meta.Accessor(object)
-	if err != nil {
-		return dst, fmt.Errorf("%T has no metadata: %w", object, err)
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.lastID++
-	if s.objects == nil {
-		s.objects = map[int64]runtime.Object{}
-	}
-	s.objects[s.lastID] = object
-	return appendStreamItem(dst, m, s.lastID), nil
-}
-
-// take returns the object with an id and removes it.
-func (s *objectStream) take(id int64) (runtime.Object, bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	object, ok := s.objects[id]
-	delete(s.objects, id)
-	return object, ok
-}
-
-// begin starts a body and drops the objects of one that broke off.
-func (s *objectStream) begin() {
-	s.active = true
-	s.reset()
-}
-
-func (s *objectStream) reset() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.objects = nil
-}
-
-// list returns a list of object's items.
-func (s *objectStream) list(object runtime.Object) (*source.List, error) {
-	s.begin()
+// newObjectList returns a list of object's items.
+func newObjectList(object runtime.Object) (source.List, error) {
 	listMeta, err := meta.ListAccessor(object)
 	if err != nil {
 		return nil, fmt.Errorf("List returned %T, which is no list: %w", object, err)
@@ -81,133 +37,99 @@ func (s *objectStream) list(object runtime.Object) (*source.List, error) {
 	if err != nil {
 		return nil, fmt.Errorf("items of %T: %w", object, err)
 	}
-	body := &listBody{stream: s, items: items, meta: wire.ListMeta{
+	l := &objectList{items: items, meta: wire.ListMeta{
 		ResourceVersion: listMeta.GetResourceVersion(), Continue: listMeta.GetContinue(), RemainingItemCount: -1,
 	}}
 	if n := listMeta.GetRemainingItemCount(); n != nil {
-		body.meta.RemainingItemCount = *n
+		l.meta.RemainingItemCount = *n
 	}
-	return source.ReadList(body, wire.JSON, wire.Limits{}), nil
+	return l, nil
 }
 
-// listBody is the body of a list, written as it is read.
-type listBody struct {
-	stream *objectStream
-	items  []runtime.Object // those that are not yet written
-	meta   wire.ListMeta
-	began  bool
-	writer *wire.ListWriter
-	buf    bytes.Buffer
-	item   []byte
+func (l *objectList) Next() (source.Object, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.items) == 0 {
+		return source.Object{}, io.EOF
+	}
+	item := l.items[0]
+	l.items[0] = nil
+	l.items = l.items[1:]
+	if _, err := meta.Accessor(item); err != nil {
+		return source.Object{}, fmt.Errorf("%T has no metadata: %w", item, err)
+	}
+	return source.Object{Value: item}, nil
 }
 
-func (b *listBody) Read(p []byte) (int, error) {
-	for b.buf.Len() == 0 {
-		if err := b.fill(); err != nil {
-			return 0, err
-		}
-	}
-	return b.buf.Read(p)
-}
-
-// fill writes the next piece of the body.
-func (b *listBody) fill() (err error) {
-	switch {
-	case b.writer == nil && b.began:
-		return io.EOF
-	case b.writer == nil:
-		b.began = true
-		b.writer = wire.NewListWriter(&b.buf, wire.JSON, wire.TypeMeta{APIVersion: "v1", Kind: "List"}, b.meta, 0)
-		return nil
-	case len(b.items) == 0:
-		err = b.writer.Close()
-		b.writer = nil
-		return err
-	}
-	object := b.items[0]
-	b.items[0] = nil
-	b.items = b.items[1:]
-	if b.item, err = b.stream.add(b.item[:0], object); err != nil {
-		return err
-	}
-	return b.writer.WriteItem(b.item)
-}
+func (l *objectList) Meta() wire.ListMeta         { return l.meta }
+func (l *objectList) ItemTypeMeta() wire.TypeMeta { return wire.TypeMeta{} }
+func (l *objectList) Encoding() wire.Encoding     { return wire.JSON }
+func (l *objectList) Offset() int64               { return 0 }
 
 // Close drops what was not read.
-func (b *listBody) Close() error {
-	b.items, b.writer, b.began = nil, nil, true
-	b.stream.reset()
+func (l *objectList) Close() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.items = nil
 	return nil
 }
 
-// watch returns a watch of w's events. It ends with ctx.
-func (s *objectStream) watch(ctx context.Context, w watch.Interface) (*source.Watch, error) {
-	s.begin()
+// objectWatch is the source.Watch of a watch that Watch returned. It ends with its context.
+type objectWatch struct {
+	context context.Context
+	events  watch.Interface
+	before  func() // see source.Watch.BeforeRead
+	closed  chan struct{}
+	close   sync.Once
+}
+
+func newObjectWatch(ctx context.Context, w watch.Interface) (source.Watch, error) {
 	if w == nil {
 		return nil, errors.New("Watch returned nothing")
 	}
-	body := &watchBody{context: ctx, stream: s, events: w, closed: make(chan struct{})}
-	return source.ReadWatch(body, wire.JSON, wire.Limits{}), nil
+	return &objectWatch{context: ctx, events: w, before: func() {}, closed: make(chan struct{})}, nil
 }
 
-// watchBody is the body of a watch, written as events arrive.
-type watchBody struct {
-	context context.Context // ends the stream
-	stream  *objectStream
-	events  watch.Interface
-	closed  chan struct{}
-	close   sync.Once
-	buf     bytes.Buffer
-	item    []byte
-}
-
-func (b *watchBody) Read(p []byte) (int, error) {
-	for b.buf.Len() == 0 {
-		select {
-		case <-b.context.Done():
-			return 0, context.Cause(b.context)
-		case <-b.closed:
-			return 0, io.EOF
-		case event, ok := <-b.events.ResultChan():
-			if !ok {
-				return 0, io.EOF
-			}
-			if err := b.write(event); err != nil {
-				return 0, err
-			}
+func (w *objectWatch) Next() (source.Event, error) {
+	w.before()
+	select {
+	case <-w.context.Done():
+		return source.Event{}, context.Cause(w.context)
+	case <-w.closed:
+		return source.Event{}, net.ErrClosed
+	case event, ok := <-w.events.ResultChan():
+		if !ok {
+			return source.Event{}, io.EOF
 		}
+		return eventOf(event)
 	}
-	return b.buf.Read(p)
 }
 
-// write frames an event.
-func (b *watchBody) write(event watch.Event) (err error) {
+// eventOf returns an event as it is, and the status of an ERROR event as an error.
+func eventOf(event watch.Event) (source.Event, error) {
 	t, ok := wire.ParseEventType(string(event.Type))
 	switch {
 	case !ok:
-		return fmt.Errorf("watch event of unknown type %q", event.Type)
+		return source.Event{}, fmt.Errorf("watch event of unknown type %q", event.Type)
 	case t == wire.Error:
-		b.item, err = appendStatus(b.item[:0], event.Object)
-	case t == wire.Bookmark:
-		var m metav1.Object
-		if m, err = meta.Accessor(event.Object); err == nil {
-			b.item = appendStreamItem(b.item[:0], m, 0)
-		}
-	default:
-		b.item, err = b.stream.add(b.item[:0], event.Object)
+		return source.Event{}, statusError(event.Object)
 	}
-	if err != nil {
-		return err
+	if _, err := meta.Accessor(event.Object); err != nil {
+		return source.Event{}, fmt.Errorf("%T has no metadata: %w", event.Object, err)
 	}
-	b.buf.Write(wire.AppendEvent(nil, wire.JSON, t, wire.TypeMeta{APIVersion: "v1", Kind: "Object"}, b.item))
-	return nil
+	return source.Event{Type: t, Object: source.Object{Value: event.Object}}, nil
 }
 
+func (w *objectWatch) BeforeRead(f func())     { w.before = f }
+func (w *objectWatch) Buffered() int           { return 0 }
+func (w *objectWatch) Encoding() wire.Encoding { return wire.JSON }
+func (w *objectWatch) Offset() int64           { return 0 }
+
 // Close stops the watch.
-func (b *watchBody) Close() error {
-	b.close.Do(func() {
-		close(b.closed)
-		stopWatch(b.events)
+func (w *objectWatch) Close() error {
+	w.close.Do(func() {
+		close(w.closed)
+		stopWatch(w.events)
 	})
 	return nil
 }
@@ -223,36 +145,6 @@ func stopWatch(w watch.Interface) {
 	}()
 }
 
-// streamItem is what the reflector reads of an object.
-type streamItem struct {
-	Metadata streamItemMeta `json:"metadata"`
-}
-
-type streamItemMeta struct {
-	Namespace       string            `json:"namespace,omitempty"`
-	Name            string            `json:"name,omitempty"`
-	UID             string            `json:"uid,omitempty"`
-	ResourceVersion string            `json:"resourceVersion,omitempty"`
-	Generation      int64             `json:"generation,omitempty"`
-	Annotations     map[string]string `json:"annotations,omitempty"`
-}
-
-// appendStreamItem appends an object's item as JSON. id is 0 for bookmarks.
-func appendStreamItem(dst []byte, m metav1.Object, id int64) []byte {
-	s := streamItem{streamItemMeta{
-		Namespace: m.GetNamespace(), Name: m.GetName(), UID: string(m.GetUID()),
-		ResourceVersion: m.GetResourceVersion(), Generation: id,
-	}}
-	if end, ok := m.GetAnnotations()[metav1.InitialEventsAnnotationKey]; ok {
-		s.Metadata.Annotations = map[string]string{metav1.InitialEventsAnnotationKey: end}
-	}
-	text, err := json.Marshal(s)
-	if err != nil {
-		panic(err) // strings and numbers can always be encoded
-	}
-	return append(dst, text...)
-}
-
 // isDecodeFailure reports whether a status says that a client could not decode an event.
 func isDecodeFailure(status *metav1.Status) bool {
 	if status.Details == nil {
@@ -261,13 +153,13 @@ func isDecodeFailure(status *metav1.Status) bool {
 	return slices.ContainsFunc(status.Details.Causes, func(c metav1.StatusCause) bool { return c.Type == "ClientWatchDecoding" })
 }
 
-// appendStatus appends the object of an ERROR event.
-func appendStatus(dst []byte, object runtime.Object) ([]byte, error) {
+// statusError returns the error of an ERROR event.
+func statusError(object runtime.Object) error {
 	status, ok := object.(*metav1.Status)
 	if !ok {
 		err, is := apierrors.FromObject(object).(apierrors.APIStatus)
 		if !is {
-			return dst, fmt.Errorf("watch ended with %T", object)
+			return fmt.Errorf("watch ended with %T", object)
 		}
 		s := err.Status()
 		status = &s
@@ -278,7 +170,5 @@ func appendStatus(dst []byte, object runtime.Object) ([]byte, error) {
 		// version.
 		status.Code, status.Reason = http.StatusGone, metav1.StatusReasonExpired
 	}
-	status.APIVersion, status.Kind = "v1", "Status"
-	text, err := json.Marshal(status)
-	return append(dst, text...), err
+	return &apierrors.StatusError{ErrStatus: *status}
 }

@@ -46,7 +46,7 @@ func TestRetryAfterIsHeardAtOnce(t *testing.T) {
 			return client.CoreV1().Pods("").Watch(ctx, o)
 		},
 	}
-	l := newListWatch(lw, &objectStream{}, newResponseMatcher(&corev1.Pod{}, nil), &source.Stats{}, false)
+	l := newListWatch(lw, newResponseMatcher(&corev1.Pod{}, nil), &source.Stats{}, false)
 	ctx := t.Context()
 	for name, ask := range map[string]func() error{
 		"newest": func() error { _, err := l.NewestVersion(ctx, "100"); return err },

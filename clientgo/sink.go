@@ -26,7 +26,6 @@ type sink struct {
 	name              string // of the informer, for errors
 	store             *store.Store
 	codec             *codec.Codec
-	objects           *objectStream
 	finals            finalStates
 	transform         cache.TransformFunc // nil for none; set before the start
 	pin               bool                // store every object as a value
@@ -39,25 +38,17 @@ type sink struct {
 
 // keepFunc returns the reflector's Config.Keep, which accepts the objects that sel chooses. It is
 // nil, and accepts everything, if sel is nil.
-func (s *sink) keepFunc(sel *shard.Selector) func(*wire.Meta) bool {
+func keepFunc(sel *shard.Selector) func(*wire.Meta) bool {
 	if sel == nil {
 		return nil
 	}
-	return func(m *wire.Meta) bool {
-		if sel.Chooses(m.UID, m.Namespace) {
-			return true
-		}
-		if s.objects.active {
-			s.objects.take(m.Generation) // the object is not needed any more
-		}
-		return false
-	}
+	return func(m *wire.Meta) bool { return sel.Chooses(m.UID, m.Namespace) }
 }
 
 // Take implements reflector.Sink. An object that cannot be taken is left out and reported, because
 // nobody else may learn why it is missing.
-func (s *sink) Take(t wire.EventType, m *wire.Meta, raw []byte) error {
-	err := s.take(t, m, raw)
+func (s *sink) Take(t wire.EventType, m *wire.Meta, raw []byte, value any) error {
+	err := s.take(t, m, raw, value)
 	if err == nil || errors.Is(err, store.ErrClosed) {
 		return err
 	}
@@ -65,9 +56,9 @@ func (s *sink) Take(t wire.EventType, m *wire.Meta, raw []byte) error {
 	return reflector.Refusal{Err: err}
 }
 
-func (s *sink) take(t wire.EventType, m *wire.Meta, raw []byte) error {
-	if s.objects.active {
-		return s.takeObject(t, m)
+func (s *sink) take(t wire.EventType, m *wire.Meta, raw []byte, object any) error {
+	if object != nil {
+		return s.takeObject(t, m, object)
 	}
 	switch {
 	case t == wire.Deleted:
@@ -142,14 +133,8 @@ func (s *sink) put(m *wire.Meta, received []byte, value any) error {
 	return s.PutValue(&s.meta, received, value)
 }
 
-var errNoObject = errors.New("no object was returned for this item")
-
 // takeObject takes an object that the ListerWatcher returned.
-func (s *sink) takeObject(t wire.EventType, m *wire.Meta) error {
-	object, ok := s.objects.take(m.Generation)
-	if !ok {
-		return errNoObject
-	}
+func (s *sink) takeObject(t wire.EventType, m *wire.Meta, object any) error {
 	if want := s.codec.Type(); want != nil && t != 0 && reflect.TypeOf(object) != want {
 		return fmt.Errorf("expected %s, but watch event object had type %T", want, object)
 	}

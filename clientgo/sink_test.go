@@ -20,7 +20,7 @@ func TestTransformOnRelist(t *testing.T) {
 			s := store.New(store.Config{Decode: values.Decode})
 			defer s.Close()
 			calls := 0
-			in := &sink{store: s, codec: values, objects: &objectStream{}, transform: func(obj any) (any, error) {
+			in := &sink{store: s, codec: values, transform: func(obj any) (any, error) {
 				calls++
 				p := obj.(*corev1.Pod)
 				p.Spec.NodeName += "+"
@@ -43,7 +43,7 @@ func TestTransformOnRelist(t *testing.T) {
 					t.Fatal(err)
 				}
 				in.BeginReplace(rebase)
-				if err := in.Take(0, &m, raw); err != nil {
+				if err := in.Take(0, &m, raw, nil); err != nil {
 					t.Fatal(err)
 				}
 				in.EndReplace("9")

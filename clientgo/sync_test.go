@@ -174,7 +174,10 @@ func TestWrappedTwice(t *testing.T) {
 func TestStopTakesTheRest(t *testing.T) {
 	inner := watch.NewFake()
 	w := watch.Filter(inner, func(e watch.Event) (watch.Event, bool) { return e, true })
-	body := &watchBody{context: t.Context(), stream: &objectStream{}, events: w, closed: make(chan struct{})}
+	body, err := newObjectWatch(t.Context(), w)
+	if err != nil {
+		t.Fatal(err)
+	}
 	inner.Add(pod("a", "1")) // the filter takes it and blocks in its send
 	if err := body.Close(); err != nil {
 		t.Fatal(err)

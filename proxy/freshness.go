@@ -231,7 +231,7 @@ func (p *freshnessProver) watchOnce(from uint64) {
 
 // readToBookmark returns the resourceVersions of a watch's first bookmark and of the last change
 // before it (from, if there is none).
-func readToBookmark(w *source.Watch, from uint64) (bookmark, last uint64, err error) {
+func readToBookmark(w source.Watch, from uint64) (bookmark, last uint64, err error) {
 	last = from
 	for {
 		e, err := w.Next()
@@ -239,10 +239,10 @@ func readToBookmark(w *source.Watch, from uint64) (bookmark, last uint64, err er
 			return 0, 0, err
 		}
 		if e.Type == wire.Error {
-			return 0, 0, wire.DecodeStatus(w.Encoding(), e.Object)
+			return 0, 0, wire.DecodeStatus(w.Encoding(), e.Raw)
 		}
 		var m wire.Meta
-		if err := wire.ReadMeta(w.Encoding(), e.Object, &m); err != nil {
+		if err := wire.ReadMeta(w.Encoding(), e.Raw, &m); err != nil {
 			return 0, 0, err
 		}
 		rv := parseVersion(m.ResourceVersion)

@@ -150,7 +150,7 @@ func parseVersion[T ~string | ~[]byte](s T) uint64 {
 }
 
 // Take implements reflector.Sink.
-func (sk *storeSink) Take(t wire.EventType, m *wire.Meta, object []byte) error {
+func (sk *storeSink) Take(t wire.EventType, m *wire.Meta, object []byte, _ any) error {
 	if err := sk.take(t, m, object); err != nil {
 		return reflector.Refusal{Err: err}
 	}

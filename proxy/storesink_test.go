@@ -53,7 +53,7 @@ func (b *bench) putAs(t wire.EventType, name, uid string, rv, size int) error {
 	if err := wire.ReadMeta(wire.JSON, raw, &m); err != nil {
 		b.t.Fatal(err)
 	}
-	return b.Take(t, &m, raw)
+	return b.Take(t, &m, raw, nil)
 }
 
 // now returns the resourceVersion that the clock tells.
@@ -127,7 +127,7 @@ func TestStoreSinkRelist(t *testing.T) {
 	b.BeginReplace(false)
 	again := []byte(`{"metadata":{"name":"new","uid":"another","resourceVersion":"15"}}`)
 	var m wire.Meta
-	if err := errors.Join(wire.ReadMeta(wire.JSON, again, &m), b.Take(0, &m, again)); err != nil {
+	if err := errors.Join(wire.ReadMeta(wire.JSON, again, &m), b.Take(0, &m, again, nil)); err != nil {
 		t.Fatal(err)
 	}
 	if err := errors.Join(b.put(0, "a", 20, 1), b.put(0, "b", 12, 0), b.put(0, "same", 8, 0), b.put(0, "z", 11, 0)); err != nil {

@@ -22,11 +22,11 @@ type tape struct {
 	once        sync.Once
 }
 
-func (t *tape) List(context.Context, source.ListOptions) (*source.List, error) {
+func (t *tape) List(context.Context, source.ListOptions) (source.List, error) {
 	return source.ReadList(io.NopCloser(bytes.NewReader(t.list)), wire.Protobuf, wire.Limits{}), nil
 }
 
-func (t *tape) Watch(ctx context.Context, _ source.WatchOptions) (*source.Watch, error) {
+func (t *tape) Watch(ctx context.Context, _ source.WatchOptions) (source.Watch, error) {
 	if t.again > 0 {
 		t.again--
 		return nil, status(410, "Expired")

@@ -10,6 +10,7 @@ import (
 	"unsafe"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 
 	"github.com/weirproject/weir/internal/source"
 	"github.com/weirproject/weir/internal/wire"
@@ -21,13 +22,13 @@ type driver struct {
 	r   *Reflector
 	ctx context.Context // of Run
 
-	list   *source.List            // open, or nil
-	watch  *source.Watch           // open, or nil
+	list   source.List             // open, or nil
+	watch  source.Watch            // open, or nil
 	cancel context.CancelCauseFunc // of the request under way; nil without one
 	began  time.Time               // when it was made
 	phase  Phase                   // for its errors
 
-	item     []byte // of list: read ahead, to know the list's head
+	item     source.Object // of list: read ahead, to know the list's head
 	itemErr  error
 	objects  int64           // listed since the replace began
 	initial  *initialEvents  // of watch, until they are complete; else nil
@@ -190,7 +191,7 @@ func (d *driver) close() (found *input) {
 		found = d.probe.stop()
 		d.probe = nil
 	}
-	d.item, d.itemErr = nil, nil
+	d.item, d.itemErr = source.Object{}, nil
 	return found
 }
 
@@ -272,20 +273,20 @@ func (d *driver) readList() input {
 		}
 	}
 	d.itemType(d.list.ItemTypeMeta())
-	meta := d.list.Meta()
+	head := d.list.Meta()
 	d.r.skipped(d.skips, d.skipErr)
 	d.r.unwanted(d.others)
-	d.r.listed(d.objects, meta.RemainingItemCount)
+	d.r.listed(d.objects, head.RemainingItemCount)
 	if err != io.EOF || d.fatal != nil {
 		return d.failed(errors.Join(err, d.fatal))
 	}
 	d.close()
 	d.r.heard()
-	return input{kind: inPage, rv: meta.ResourceVersion, cont: meta.Continue, damaged: d.damaged}
+	return input{kind: inPage, rv: head.ResourceVersion, cont: head.Continue, damaged: d.damaged}
 }
 
 // put has the sink take an item of the list.
-func (d *driver) put(item []byte) {
+func (d *driver) put(item source.Object) {
 	item, err := d.readMeta(d.list.Encoding(), item)
 	switch err {
 	case nil:
@@ -312,38 +313,53 @@ var errUnwanted = errors.New("the object is not wanted")
 
 // readMeta reads an object's metadata into d.meta, and returns the object in the sink's encoding.
 // With errUnwanted it has read only the metadata.
-func (d *driver) readMeta(enc wire.Encoding, object []byte) ([]byte, error) {
+func (d *driver) readMeta(enc wire.Encoding, o source.Object) (source.Object, error) {
 	want, keep := d.r.cfg.Encoding, d.r.cfg.Keep
-	if keep != nil {
-		if err := wire.ReadMeta(enc, object, &d.meta); err != nil {
-			return nil, err
+	read := keep != nil || o.Value != nil
+	if read {
+		if err := readMeta(enc, o, &d.meta); err != nil {
+			return o, err
 		}
-		if !keep(&d.meta) {
-			return nil, errUnwanted
+		if keep != nil && !keep(&d.meta) {
+			return o, errUnwanted
 		}
 	}
-	if want != 0 && enc != want {
-		other, err := d.r.cfg.Transcode(d.other[:0], object)
+	if o.Value == nil && want != 0 && enc != want {
+		other, err := d.r.cfg.Transcode(d.other[:0], o.Raw)
 		if err != nil {
-			return nil, err
+			return o, err
 		}
-		d.other, enc, object = other, want, other
-	} else if keep != nil {
-		return object, nil
+		d.other, enc, o.Raw, read = other, want, other, false
 	}
-	return object, wire.ReadMeta(enc, object, &d.meta)
+	if read {
+		return o, nil
+	}
+	return o, wire.ReadMeta(enc, o.Raw, &d.meta)
+}
+
+// readMeta reads the metadata of bytes or of a value.
+func readMeta(enc wire.Encoding, o source.Object, m *wire.Meta) error {
+	if o.Value == nil {
+		return wire.ReadMeta(enc, o.Raw, m)
+	}
+	object, err := meta.Accessor(o.Value)
+	if err != nil {
+		return fmt.Errorf("%T has no metadata: %w", o.Value, err)
+	}
+	wire.ReadMetaOf(object, m)
+	return nil
 }
 
 // write has the sink take the object whose metadata is in d.meta. t is 0 for an item of a list.
-func (d *driver) write(t wire.EventType, object []byte) error {
-	if drop := d.r.cfg.Drop; drop != nil {
-		kept, err := drop.Append(d.kept[:0], object)
+func (d *driver) write(t wire.EventType, o source.Object) error {
+	if drop := d.r.cfg.Drop; drop != nil && o.Value == nil {
+		kept, err := drop.Append(d.kept[:0], o.Raw)
 		if err != nil {
 			return err
 		}
-		d.kept, object = kept, kept
+		d.kept, o.Raw = kept, kept
 	}
-	return d.r.sink.Take(t, &d.meta, object)
+	return d.r.sink.Take(t, &d.meta, o.Raw, o.Value)
 }
 
 // taken counts an object that could not be written; err is nil if it could. The object is skipped,

@@ -5,6 +5,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/weirproject/weir/internal/source"
 	"github.com/weirproject/weir/internal/wire"
 )
 
@@ -85,7 +86,7 @@ func (d *driver) readWatch() input {
 		case event.Type == wire.Bookmark:
 			other = d.bookmark(event.Object)
 		case event.Type == wire.Error:
-			other = d.failed(wire.DecodeStatus(d.watch.Encoding(), event.Object))
+			other = d.failed(wire.DecodeStatus(d.watch.Encoding(), event.Raw))
 		default:
 			d.apply(event)
 			events++
@@ -124,7 +125,7 @@ func (d *driver) hear() {
 
 // apply writes the event of an object to the sink. An object that cannot be read is skipped, and
 // d.rv stays.
-func (d *driver) apply(event wire.Event) {
+func (d *driver) apply(event source.Event) {
 	d.itemType(event.TypeMeta)
 	object, err := d.readMeta(d.watch.Encoding(), event.Object)
 	unwanted := err == errUnwanted
@@ -145,17 +146,17 @@ func (d *driver) apply(event wire.Event) {
 
 // leave handles the event of an object that Config.Keep does not want. If the object exists, leave
 // deletes what is held under its name: that was another object, and its end may not have been told.
-func (d *driver) leave(event wire.Event) error {
+func (d *driver) leave(event source.Event) error {
 	d.others++
 	if event.Type == wire.Deleted {
 		return nil
 	}
-	return d.r.sink.DeleteNamesake(&d.meta, event.Object)
+	return d.r.sink.DeleteNamesake(&d.meta, event.Raw)
 }
 
 // bookmark reads a bookmark. It skips one that cannot be read.
-func (d *driver) bookmark(object []byte) input {
-	if err := wire.ReadMeta(d.watch.Encoding(), object, &d.meta); err != nil {
+func (d *driver) bookmark(object source.Object) input {
+	if err := readMeta(d.watch.Encoding(), object, &d.meta); err != nil {
 		d.taken(err, d.watch.Offset())
 		return input{}
 	}

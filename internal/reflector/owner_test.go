@@ -66,12 +66,12 @@ type choosy struct {
 
 var errChoosy = errors.New("not this one")
 
-func (c *choosy) Take(t wire.EventType, m *wire.Meta, object []byte) error {
+func (c *choosy) Take(t wire.EventType, m *wire.Meta, object []byte, value any) error {
 	c.types = append(c.types, t)
 	if string(m.Name) == "b" {
 		return Refusal{errChoosy}
 	}
-	return c.Sink.Take(t, m, object)
+	return c.Sink.Take(t, m, object, value)
 }
 
 func (c *choosy) BeginReplace(rebase bool) {
@@ -127,12 +127,12 @@ func (f *full) step(name string) {
 	}
 }
 
-func (f *full) Take(t wire.EventType, m *wire.Meta, object []byte) error {
+func (f *full) Take(t wire.EventType, m *wire.Meta, object []byte, value any) error {
 	f.step(map[wire.EventType]string{0: "item", wire.Added: "event"}[t])
 	if f.err != nil {
 		return f.err
 	}
-	return f.Sink.Take(t, m, object)
+	return f.Sink.Take(t, m, object, value)
 }
 
 func (f *full) BeginReplace(rebase bool) { f.step("begin"); f.Sink.BeginReplace(rebase) }

@@ -15,10 +15,11 @@ type Sink interface {
 	// none, and Run begins with a list.
 	ResourceVersion() string
 	// Take takes an item of a list, for which t is 0, or the object of an event. A deletion's
-	// resourceVersion is its own. m and object are valid during the call. An object for which Take
+	// resourceVersion is its own. m and object are valid during the call; value is set, and object
+	// nil, where the source has values in place of bytes. An object for which Take
 	// returns an error is skipped and counted so. If an event's object was not readable, a list
 	// follows, which may have it as it is; not so if the error is a Refusal.
-	Take(t wire.EventType, m *wire.Meta, object []byte) error
+	Take(t wire.EventType, m *wire.Meta, object []byte, value any) error
 	// DeleteNamesake deletes what is held under the name of a new object that Config.Keep does not
 	// want. What is held was another object, of whose end nobody has told.
 	DeleteNamesake(m *wire.Meta, object []byte) error

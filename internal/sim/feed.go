@@ -67,7 +67,7 @@ func number(s string) uint64 {
 }
 
 // Take is reflector.Sink's.
-func (f *feed) Take(t wire.EventType, m *wire.Meta, raw []byte) error {
+func (f *feed) Take(t wire.EventType, m *wire.Meta, raw []byte, _ any) error {
 	if err := f.take(t, m, raw); err != nil {
 		return reflector.Refusal{Err: err}
 	}

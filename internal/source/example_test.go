@@ -42,7 +42,7 @@ func Example() {
 			break
 		}
 		if err == nil {
-			err = wire.ReadMeta(list.Encoding(), object, &meta)
+			err = wire.ReadMeta(list.Encoding(), object.Raw, &meta)
 		}
 		if err != nil {
 			fmt.Println(err)

@@ -19,7 +19,7 @@ func NewestOptions(atLeast string) ListOptions {
 
 // ReadVersion returns the resourceVersion of a list and closes the list. It skips items up to where
 // the resourceVersion stands, and holds none of them.
-func ReadVersion(l *List) (string, error) {
+func ReadVersion(l List) (string, error) {
 	defer l.Close()
 	for {
 		_, err := l.Next()

@@ -120,7 +120,7 @@ func New(cfg *rest.Config, r Resource, opts Options) (*REST, error) {
 func (s *REST) Resource() Resource { return s.resource }
 
 // List opens a LIST; see Source.
-func (s *REST) List(ctx context.Context, o ListOptions) (*List, error) {
+func (s *REST) List(ctx context.Context, o ListOptions) (List, error) {
 	s.count(func(st *Stats) { st.Lists.Add(1) })
 	q := s.query()
 	set(q, "resourceVersion", o.ResourceVersion)
@@ -145,7 +145,7 @@ func (s *REST) List(ctx context.Context, o ListOptions) (*List, error) {
 }
 
 // Watch opens a WATCH; see Source.
-func (s *REST) Watch(ctx context.Context, o WatchOptions) (*Watch, error) {
+func (s *REST) Watch(ctx context.Context, o WatchOptions) (Watch, error) {
 	s.count(func(st *Stats) { st.Watches.Add(1) })
 	q := s.query()
 	q.Set("watch", "true")

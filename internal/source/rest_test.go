@@ -53,7 +53,7 @@ func answer(w http.ResponseWriter, code int, contentType, body string) {
 	io.WriteString(w, body)
 }
 
-func readAll(t *testing.T, l *source.List) (n int) {
+func readAll(t *testing.T, l source.List) (n int) {
 	t.Helper()
 	for {
 		_, err := l.Next()

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/weirproject/weir/internal/wire"
 )
 
 // Source opens streams of one resource. Implementations are safe for concurrent use.
@@ -18,9 +20,9 @@ import (
 // wraps [ErrMediaType] or a wire.SyntaxError.
 type Source interface {
 	// List opens a LIST. It blocks until the answer begins.
-	List(ctx context.Context, o ListOptions) (*List, error)
+	List(ctx context.Context, o ListOptions) (List, error)
 	// Watch opens a WATCH. It blocks until the answer begins, which may be before the first event.
-	Watch(ctx context.Context, o WatchOptions) (*Watch, error)
+	Watch(ctx context.Context, o WatchOptions) (Watch, error)
 	// NewestVersion returns the server's newest resourceVersion, from a consistent read. It makes a
 	// LIST with limit 1 and reads it until the resourceVersion is known. The version holds for all
 	// resources in the same etcd.
@@ -33,6 +35,54 @@ type Source interface {
 	// ServerVersion returns the version of the Kubernetes API server, such as 1, 37. Sources cache
 	// it.
 	ServerVersion(ctx context.Context) (major, minor int, err error)
+}
+
+// List is the answer to a LIST. It must be used by one goroutine at a time, except for Close, which any
+// goroutine may call. Every List must be closed.
+type List interface {
+	// Next returns the next item, then io.EOF. It blocks until there is one.
+	Next() (Object, error)
+	// ItemTypeMeta returns what the items are, and Meta what the list says of itself, as far as it
+	// has been read; see wire.ListReader.
+	ItemTypeMeta() wire.TypeMeta
+	Meta() wire.ListMeta
+	// Encoding returns the encoding of the items' bytes.
+	Encoding() wire.Encoding
+	// Offset returns how far the body has been read, in bytes.
+	Offset() int64
+	// Close ends the request and frees the connection. It does not wait for the server. A Next that
+	// is under way fails. Closing again does nothing.
+	Close() error
+}
+
+// Watch is the answer to a WATCH. The rules for use and Close are those of List.
+type Watch interface {
+	// Next returns the next event, then io.EOF when the server ends the watch. It blocks until there
+	// is one.
+	Next() (Event, error)
+	// Buffered returns how many bytes have come that Next has not returned.
+	Buffered() int
+	// BeforeRead sets a function that Next calls each time before it waits for more. A reader that
+	// applies events in batches can apply a batch there, even when a part of the next event has
+	// arrived. BeforeRead must not be called while Next runs, and f must not call Next.
+	BeforeRead(f func())
+	Encoding() wire.Encoding
+	Offset() int64
+	Close() error
+}
+
+// Object is one object of an answer: its bytes, or a Go value where the answer is one of those.
+type Object struct {
+	Raw   []byte // valid until the next Next
+	Value any    // has metadata; nil where there are bytes
+}
+
+// Event is one event of a WATCH. The object of an Error event is always bytes; a Watch of values
+// returns it as Next's error instead.
+type Event struct {
+	Type     wire.EventType
+	TypeMeta wire.TypeMeta // of the object; empty where nothing says it
+	Object
 }
 
 // ListOptions are the parameters of one LIST, with the meaning that kube-apiserver gives them.

@@ -14,37 +14,37 @@ import (
 	"github.com/weirproject/weir/internal/wire"
 )
 
-// List is the answer to a LIST. Next returns its items one by one, then io.EOF; see
-// wire.ListReader. It must be used by one goroutine at a time, except for Close, which any
-// goroutine may call. Every List must be closed.
-type List struct {
+// listBody is the List of a body.
+type listBody struct {
 	*wire.ListReader
 	enc    wire.Encoding
 	stream *stream
 }
 
-// Encoding returns the encoding of the answer.
-func (l *List) Encoding() wire.Encoding { return l.enc }
+func (l *listBody) Next() (Object, error) {
+	raw, err := l.ListReader.Next()
+	return Object{Raw: raw}, err
+}
 
-// Close ends the request and frees the connection. It does not wait for the server. A Next that is
-// under way fails. Closing again does nothing.
-func (l *List) Close() error { return l.stream.Close() }
+func (l *listBody) Encoding() wire.Encoding { return l.enc }
 
-// Watch is the answer to a WATCH. Next returns its events one by one, then io.EOF when the server
-// ends the watch; see wire.WatchReader. The rules for use and Close are those of List.
-type Watch struct {
+func (l *listBody) Close() error { return l.stream.Close() }
+
+// watchBody is the Watch of a body.
+type watchBody struct {
 	*wire.WatchReader
 	enc    wire.Encoding
 	stream *stream
 }
 
-// Encoding returns the encoding of the answer.
-func (w *Watch) Encoding() wire.Encoding { return w.enc }
+func (w *watchBody) Next() (Event, error) {
+	e, err := w.WatchReader.Next()
+	return Event{e.Type, e.TypeMeta, Object{Raw: e.Object}}, err
+}
 
-// BeforeRead sets a function that Next calls each time before it waits for the connection. A reader
-// that applies events in batches can apply a batch there, even when a part of the next event has
-// arrived. BeforeRead must not be called while Next runs, and f must not call Next.
-func (w *Watch) BeforeRead(f func()) {
+func (w *watchBody) Encoding() wire.Encoding { return w.enc }
+
+func (w *watchBody) BeforeRead(f func()) {
 	if w.stream.readAhead != nil {
 		w.stream.readAhead.before = f
 	} else {
@@ -52,33 +52,32 @@ func (w *Watch) BeforeRead(f func()) {
 	}
 }
 
-// Close ends the request, as List.Close does.
-func (w *Watch) Close() error { return w.stream.Close() }
+func (w *watchBody) Close() error { return w.stream.Close() }
 
 // NewList returns a List of the answer to a LIST request. It takes over the body: List.Close closes
 // it, or NewList does if it returns an error. An answer other than 200 is an error. Of opts,
 // HeaderTimeout and Compression are not used.
-func NewList(resp *http.Response, opts Options) (*List, error) {
+func NewList(resp *http.Response, opts Options) (List, error) {
 	return newList(newStream("LIST", resp, nil, opts), resp, opts)
 }
 
-func newList(s *stream, resp *http.Response, opts Options) (*List, error) {
+func newList(s *stream, resp *http.Response, opts Options) (List, error) {
 	r, enc, err := s.open(resp)
 	if err != nil {
 		s.Close()
 		return nil, err
 	}
-	return &List{wire.NewListReader(r, enc, opts.Limits), enc, s}, nil
+	return &listBody{wire.NewListReader(r, enc, opts.Limits), enc, s}, nil
 }
 
 // NewWatch returns a Watch of the answer to a WATCH request. It takes over the body as NewList
 // does. A watch that lasts 30 s longer than timeout fails with ErrStalled. Timeout 0 means no
 // limit.
-func NewWatch(resp *http.Response, timeout time.Duration, opts Options) (*Watch, error) {
+func NewWatch(resp *http.Response, timeout time.Duration, opts Options) (Watch, error) {
 	return newWatch(newStream("WATCH", resp, nil, opts), resp, timeout, opts)
 }
 
-func newWatch(s *stream, resp *http.Response, timeout time.Duration, opts Options) (*Watch, error) {
+func newWatch(s *stream, resp *http.Response, timeout time.Duration, opts Options) (Watch, error) {
 	r, enc, err := s.open(resp)
 	if err != nil {
 		s.Close()
@@ -91,21 +90,21 @@ func newWatch(s *stream, resp *http.Response, timeout time.Duration, opts Option
 	if timeout > 0 {
 		s.endAfter(timeout + watchGrace)
 	}
-	return &Watch{wire.NewWatchReader(s.readAhead, enc, opts.Limits), enc, s}, nil
+	return &watchBody{wire.NewWatchReader(s.readAhead, enc, opts.Limits), enc, s}, nil
 }
 
 // ReadList returns a List of a body that did not come with an HTTP answer, such as a recording or a
 // pipe. It takes over the body. The List has no timeouts.
-func ReadList(body io.ReadCloser, enc wire.Encoding, lim wire.Limits) *List {
+func ReadList(body io.ReadCloser, enc wire.Encoding, lim wire.Limits) List {
 	s := &stream{body: body, method: "LIST"}
-	return &List{wire.NewListReader(s, enc, lim), enc, s}
+	return &listBody{wire.NewListReader(s, enc, lim), enc, s}
 }
 
 // ReadWatch returns a Watch of a body that did not come with an HTTP answer, as ReadList does. The
 // Watch is not read ahead.
-func ReadWatch(body io.ReadCloser, enc wire.Encoding, lim wire.Limits) *Watch {
+func ReadWatch(body io.ReadCloser, enc wire.Encoding, lim wire.Limits) Watch {
 	s := &stream{body: body, method: "WATCH"}
-	return &Watch{wire.NewWatchReader(s, enc, lim), enc, s}
+	return &watchBody{wire.NewWatchReader(s, enc, lim), enc, s}
 }
 
 // watchGrace is how much longer a watch may last than the timeout that the server was given.

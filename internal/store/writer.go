@@ -144,8 +144,9 @@ func (w *Writer) PutAs(m *wire.Meta, received, raw []byte) error {
 }
 
 // Take puts the object of an ADDED or MODIFIED event, or of a list if t is 0, and deletes that of a
-// DELETED event. It is for reflectors, whose Sink a Writer is. The errors are those of Put.
-func (w *Writer) Take(t wire.EventType, m *wire.Meta, raw []byte) error {
+// DELETED event. It is for reflectors of sources of bytes, whose Sink a Writer is. The errors are
+// those of Put.
+func (w *Writer) Take(t wire.EventType, m *wire.Meta, raw []byte, _ any) error {
 	if t == wire.Deleted {
 		return w.Delete(m, raw)
 	}

@@ -3,6 +3,8 @@ package wire
 import (
 	"iter"
 	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // Meta is the part of an object's metadata that weir itself reads. Its slices alias the object's
@@ -38,6 +40,23 @@ func ReadMeta(enc Encoding, object []byte, m *Meta) error {
 		return m.readProto(object)
 	}
 	return m.readJSON(object)
+}
+
+// ReadMetaOf takes the metadata of a Go value into m, in place of that of its bytes, and overwrites m.
+// Labels are left out, and of the annotations all but the one that InitialEventsEnd looks for.
+func ReadMetaOf(object metav1.Object, m *Meta) {
+	*m = Meta{
+		enc: JSON, text: m.text[:0], pair: m.pair[:0], set: m.set[:0],
+		Namespace: []byte(object.GetNamespace()), Name: []byte(object.GetName()), UID: []byte(object.GetUID()),
+		ResourceVersion: []byte(object.GetResourceVersion()), Generation: object.GetGeneration(),
+		CreationTimestamp: object.GetCreationTimestamp().UTC(),
+	}
+	if t := object.GetDeletionTimestamp(); t != nil {
+		m.DeletionTimestamp = t.UTC()
+	}
+	if object.GetAnnotations()[initialEventsEnd] == "true" {
+		m.annotations = []byte(`{"` + initialEventsEnd + `":"true"}`)
+	}
 }
 
 // Label returns the value of one label. If a key occurs twice it returns the last value, as all
