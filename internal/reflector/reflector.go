@@ -30,7 +30,7 @@ type Reflector struct {
 func New(src source.Source, sink Sink, cfg Config) *Reflector {
 	return &Reflector{
 		src: src, sink: sink, cfg: cfg.withDefaults(),
-		status:  Status{Name: cfg.Name, Mode: cfg.Mode, Remaining: -1, Since: time.Now()},
+		status:  Status{Name: cfg.Name, Mode: cfg.Mode, ResourceVersion: sink.ResourceVersion(), Remaining: -1, Since: time.Now()},
 		changed: make(chan struct{}),
 	}
 }

@@ -95,7 +95,7 @@ func (s Status) String() string {
 		fmt.Fprintf(&b, ", %d listed", s.Listed)
 	}
 	if s.Relists > 0 {
-		fmt.Fprintf(&b, ", %d relists", s.Relists)
+		fmt.Fprintf(&b, ", %s", counted(s.Relists, "relist"))
 	}
 	if s.Unwanted > 0 {
 		fmt.Fprintf(&b, ", %d unwanted", s.Unwanted)
@@ -104,7 +104,15 @@ func (s Status) String() string {
 		fmt.Fprintf(&b, ", %d skipped (%v)", s.Skipped, s.SkippedErr)
 	}
 	if s.Err != nil && s.Err != s.SkippedErr {
-		fmt.Fprintf(&b, ", failed %d times: %v", s.Attempts, s.Err)
+		fmt.Fprintf(&b, ", failed %s: %v", counted(s.Attempts, "time"), s.Err)
 	}
 	return b.String()
+}
+
+// counted returns a number with a word, as in 1 time, 2 times.
+func counted(n int, what string) string {
+	if n != 1 {
+		what += "s"
+	}
+	return fmt.Sprint(n, " ", what)
 }
