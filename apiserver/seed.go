@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/weirproject/weir/internal/podsim"
+	"github.com/weirproject/weir/internal/resourceversion"
 	"github.com/weirproject/weir/internal/wire"
 )
 
@@ -67,7 +68,7 @@ func (st *storage) seed(sim *podsim.Pods) error {
 				}
 			}
 		}
-		st.writer.EndReplace(formatVersion(last))
+		st.writer.EndReplace(resourceversion.Format(last))
 		st.history.Reset(last, st.store.Revision())
 		return nil
 	})
@@ -82,7 +83,7 @@ func makePods(out [][]byte, sim *podsim.Pods, from int, first uint64) error {
 		wg.Go(func() {
 			for i := worker; i < len(out); i += workers {
 				pod := sim.Pod(from + i)
-				pod.ResourceVersion = formatVersion(first + uint64(from+i))
+				pod.ResourceVersion = resourceversion.Format(first + uint64(from+i))
 				if out[i], errs[worker] = pod.Marshal(); errs[worker] != nil {
 					return
 				}

@@ -3,9 +3,9 @@ package apiserver
 import (
 	"errors"
 	"fmt"
-	"strconv"
 	"sync"
 
+	"github.com/weirproject/weir/internal/resourceversion"
 	"github.com/weirproject/weir/internal/store"
 	"github.com/weirproject/weir/internal/watchcache"
 	"github.com/weirproject/weir/internal/wire"
@@ -36,7 +36,7 @@ func newStorage(c *revisionClock, enc wire.Encoding, apiVersion string, logBytes
 	s := &storage{clock: c, encoding: enc, apiVersion: apiVersion, store: st, writer: st.Writer(store.Scope{})}
 	c.Observe(func(rv uint64) { // an empty list, so that the store is synced
 		s.writer.BeginReplace(false)
-		s.writer.EndReplace(formatVersion(rv))
+		s.writer.EndReplace(resourceversion.Format(rv))
 		s.history = watchcache.NewHistory(0, rv, st.Revision())
 	})
 	return s
@@ -84,7 +84,7 @@ func (s *storage) remove(raw []byte) ([]byte, error) {
 
 // stamp returns a copy of raw with resourceVersion rv, and sets s.meta.
 func (s *storage) stamp(raw []byte, rv uint64) ([]byte, error) {
-	out, err := wire.AppendWithResourceVersion(nil, s.encoding, raw, formatVersion(rv))
+	out, err := wire.AppendWithResourceVersion(nil, s.encoding, raw, resourceversion.Format(rv))
 	if err != nil {
 		return nil, err
 	}
@@ -96,7 +96,7 @@ func (s *storage) apply(rv uint64) {
 	if s.writer.Flush() > 0 {
 		s.history.Add(rv, s.store.Revision())
 	}
-	s.writer.Progress(formatVersion(rv))
+	s.writer.Progress(resourceversion.Format(rv))
 }
 
 // get returns the current bytes of an object.
@@ -133,5 +133,3 @@ func key(namespace, name string) string {
 	}
 	return namespace + "/" + name
 }
-
-func formatVersion(v uint64) string { return strconv.FormatUint(v, 10) }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"maps"
 	"reflect"
-	"strconv"
 	"sync"
 	"time"
 
@@ -15,6 +14,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/weirproject/weir/internal/codec"
+	"github.com/weirproject/weir/internal/resourceversion"
 	"github.com/weirproject/weir/internal/store"
 	"github.com/weirproject/weir/internal/wire"
 )
@@ -59,7 +59,7 @@ func (f *finalStates) putRaw(m *wire.Meta, raw []byte) {
 func (f *finalStates) putValue(m *wire.Meta, value any) { f.put(m, finalState{value: value}) }
 
 func (f *finalStates) put(m *wire.Meta, s finalState) {
-	version, err := strconv.ParseUint(string(m.ResourceVersion), 10, 64)
+	version, err := resourceversion.Parse(m.ResourceVersion)
 	if err != nil {
 		return
 	}
@@ -156,7 +156,7 @@ func (r *reader) deletedValue(o *store.Object, number uint64) (any, error) {
 	if value, ok := r.finalValue(o.Key(), number); ok {
 		return value, nil
 	}
-	resourceVersion := strconv.FormatUint(number, 10)
+	resourceVersion := resourceversion.Format(number)
 	if r.delta != nil {
 		value, err := r.lastValue(o)
 		if err != nil {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/weirproject/weir/internal/codec"
 	"github.com/weirproject/weir/internal/reflector"
+	"github.com/weirproject/weir/internal/resourceversion"
 	"github.com/weirproject/weir/internal/shard"
 	"github.com/weirproject/weir/internal/store"
 	"github.com/weirproject/weir/internal/wire"
@@ -191,7 +192,7 @@ func isEarlierObject(object any, held *store.Object) bool {
 	if err != nil || is.GetUID() == "" || string(is.GetUID()) == held.UID() {
 		return false
 	}
-	has, err := strconv.ParseUint(is.GetResourceVersion(), 10, 64)
+	has, err := resourceversion.Parse(is.GetResourceVersion())
 	had, number := held.ResourceVersionNumber()
 	return err == nil && number && has < had
 }
@@ -230,7 +231,7 @@ func (s *sink) unchanged(object any, held *store.Object) bool {
 // never compared. The object keeps its own.
 func (s *sink) advanceVersion(m *wire.Meta, held *store.Object) {
 	had, number := held.ResourceVersionNumber()
-	has, err := strconv.ParseUint(string(m.ResourceVersion), 10, 64)
+	has, err := resourceversion.Parse(m.ResourceVersion)
 	if err == nil && (!number || has > had) {
 		return
 	}

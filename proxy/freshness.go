@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/weirproject/weir/internal/reflector"
+	"github.com/weirproject/weir/internal/resourceversion"
 	"github.com/weirproject/weir/internal/source"
 	"github.com/weirproject/weir/internal/wire"
 )
@@ -164,7 +165,7 @@ func (p *freshnessProver) queryOnce() (uint64, error) {
 	ctx, cancel := context.WithTimeout(p.ctx, proofTimeout)
 	defer cancel()
 	rv, err := p.source.NewestVersion(ctx, "")
-	return parseVersion(rv), err
+	return resourceversion.Number(rv), err
 }
 
 // isWatching reports whether the session watches the upstream. A session that has lost its watch
@@ -218,7 +219,7 @@ func (p *freshnessProver) watchOnce(from uint64) {
 	p.watches.Add(1)
 	ctx, cancel := context.WithTimeout(p.ctx, proofWatchDuration)
 	defer cancel()
-	w, err := p.source.Watch(ctx, source.WatchOptions{ResourceVersion: formatVersion(from), AllowBookmarks: true, Timeout: proofWatchDuration})
+	w, err := p.source.Watch(ctx, source.WatchOptions{ResourceVersion: resourceversion.Format(from), AllowBookmarks: true, Timeout: proofWatchDuration})
 	if err != nil {
 		return
 	}
@@ -245,7 +246,7 @@ func readToBookmark(w source.Watch, from uint64) (bookmark, last uint64, err err
 		if err := wire.ReadMeta(w.Encoding(), e.Raw, &m); err != nil {
 			return 0, 0, err
 		}
-		rv := parseVersion(m.ResourceVersion)
+		rv := resourceversion.Number(m.ResourceVersion)
 		switch {
 		case rv == 0:
 			return 0, 0, io.ErrUnexpectedEOF

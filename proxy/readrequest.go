@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/util/sets"
 
+	"github.com/weirproject/weir/internal/resourceversion"
 	"github.com/weirproject/weir/internal/watchcache"
 )
 
@@ -58,7 +59,7 @@ func parseRead(at *url.URL) *readRequest {
 	if err != nil {
 		return nil
 	}
-	if _, err := strconv.ParseUint(q.Get("resourceVersion"), 10, 64); err != nil && q.Get("resourceVersion") != "" {
+	if _, err := resourceversion.Parse(q.Get("resourceVersion")); err != nil && q.Get("resourceVersion") != "" {
 		return nil
 	}
 	if t.name != "" {
@@ -103,7 +104,7 @@ func (t target) get(q url.Values) *readRequest {
 	if t.gvr.Group == "" && t.gvr.Resource == "namespaces" {
 		review.namespace = t.name // as in kube-apiserver: a namespace is in itself
 	}
-	return &readRequest{target: t, review: review, consistent: q.Get("resourceVersion") == "", minVersion: parseVersion(q.Get("resourceVersion"))}
+	return &readRequest{target: t, review: review, consistent: q.Get("resourceVersion") == "", minVersion: resourceversion.Number(q.Get("resourceVersion"))}
 }
 
 // action returns the action on the target, without selectors.
@@ -168,7 +169,7 @@ func (rd *readRequest) list(q url.Values) *readRequest {
 	case match == metav1.ResourceVersionMatchExact, match == "" && rv != "0" && limit != "" && limit != "0":
 		rd.exactVersion = rv
 	}
-	rd.consistent, rd.minVersion = rv == "", parseVersion(rv)
+	rd.consistent, rd.minVersion = rv == "", resourceversion.Number(rv)
 	rd.limit, _ = strconv.ParseInt(limit, 10, 64)
 	return rd
 }
@@ -181,7 +182,7 @@ func (rd *readRequest) watch(q url.Values) {
 	rd.consistent = rv == "" && asked
 	switch {
 	case sends:
-		rd.minVersion = parseVersion(rv)
+		rd.minVersion = resourceversion.Number(rv)
 	case rv != "0":
 		rd.exactVersion = rv
 	}

@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/weirproject/weir/internal/reflector"
+	"github.com/weirproject/weir/internal/resourceversion"
 	"github.com/weirproject/weir/internal/source"
 	"github.com/weirproject/weir/internal/store"
 	"github.com/weirproject/weir/internal/watchcache"
@@ -171,7 +172,7 @@ func (s *session) serves(t target) bool {
 // session, but from before the upstream went back at past. A client that waited for it would miss
 // what happens until then.
 func (s *session) rewound(rd *readRequest, past uint64) bool {
-	from := parseVersion(rd.exactVersion)
+	from := resourceversion.Number(rd.exactVersion)
 	return from <= past && from > s.sink.version()
 }
 

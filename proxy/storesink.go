@@ -5,11 +5,11 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"strconv"
 	"sync"
 	"sync/atomic"
 
 	"github.com/weirproject/weir/internal/reflector"
+	"github.com/weirproject/weir/internal/resourceversion"
 	"github.com/weirproject/weir/internal/store"
 	"github.com/weirproject/weir/internal/watchcache"
 	"github.com/weirproject/weir/internal/wire"
@@ -83,7 +83,7 @@ func (sk *storeSink) version() uint64 {
 }
 
 func (sk *storeSink) versionLocked() uint64 {
-	return max(parseVersion(sk.store.ResourceVersion()), sk.proven)
+	return max(resourceversion.Number(sk.store.ResourceVersion()), sk.proven)
 }
 
 // Wait implements watchcache.Clock. When it returns, the history is current too.
@@ -100,7 +100,7 @@ func (sk *storeSink) Wait(ctx context.Context, resourceVersion uint64) error {
 	}
 	sk.waiters[w] = struct{}{}
 	sk.mu.Unlock()
-	err := sk.store.WaitResourceVersion(ctx, formatVersion(resourceVersion))
+	err := sk.store.WaitResourceVersion(ctx, resourceversion.Format(resourceVersion))
 	sk.mu.Lock()
 	delete(sk.waiters, w)
 	sk.mu.Unlock()
@@ -139,14 +139,7 @@ func (sk *storeSink) prove(rv uint64) {
 // contradicts reports whether a new change at rv falls into what was proven unchanged. Then the
 // upstream has gone back. The caller holds the lock.
 func (sk *storeSink) contradicts(rv uint64) bool {
-	return rv > 0 && rv <= sk.proven && rv > parseVersion(sk.store.ResourceVersion())
-}
-
-func formatVersion(rv uint64) string { return strconv.FormatUint(rv, 10) }
-
-func parseVersion[T ~string | ~[]byte](s T) uint64 {
-	v, _ := strconv.ParseUint(string(s), 10, 64)
-	return v
+	return rv > 0 && rv <= sk.proven && rv > resourceversion.Number(sk.store.ResourceVersion())
 }
 
 // Take implements reflector.Sink.
@@ -177,12 +170,12 @@ func (sk *storeSink) take(t wire.EventType, m *wire.Meta, object []byte) error {
 	}
 	sk.mu.Lock()
 	defer sk.mu.Unlock()
-	if sk.contradicts(parseVersion(m.ResourceVersion)) {
+	if sk.contradicts(resourceversion.Number(m.ResourceVersion)) {
 		sk.endSession(errWentBack)
 		return errWentBack
 	}
 	sk.Progress(string(m.ResourceVersion))
-	sk.flush(parseVersion(m.ResourceVersion))
+	sk.flush(resourceversion.Number(m.ResourceVersion))
 	return err
 }
 
@@ -206,7 +199,7 @@ func (sk *storeSink) takeListed(m *wire.Meta, object []byte) error {
 	if sk.wentBack {
 		return errWentBack
 	}
-	rv := parseVersion(m.ResourceVersion)
+	rv := resourceversion.Number(m.ResourceVersion)
 	held, ok := sk.store.Get(string(wire.AppendKey(nil, m)))
 	same := ok && held.UID() == string(m.UID)
 	has, _ := versionOf(held)
@@ -253,7 +246,7 @@ func (sk *storeSink) markPresent(held *store.Object) error {
 // BeginReplace implements reflector.Sink.
 func (sk *storeSink) BeginReplace(rebase bool) {
 	sk.dropRelisted()
-	sk.versionBefore, sk.otherPast, sk.wentBack = parseVersion(sk.store.ResourceVersion()), false, rebase && sk.listed
+	sk.versionBefore, sk.otherPast, sk.wentBack = resourceversion.Number(sk.store.ResourceVersion()), false, rebase && sk.listed
 	sk.Writer.BeginReplace(rebase)
 	if sk.wentBack {
 		sk.endSession(errWentBack)
@@ -280,7 +273,7 @@ func (sk *storeSink) EndReplace(resourceVersion string) {
 		sk.endFirstList(resourceVersion)
 		return
 	}
-	end := parseVersion(resourceVersion)
+	end := resourceversion.Number(resourceVersion)
 	if sk.wentBack || sk.otherPast && end >= sk.versionBefore {
 		sk.AbortReplace()
 		sk.endSession(errWentBack)
@@ -317,7 +310,7 @@ func (sk *storeSink) EndReplace(resourceVersion string) {
 func (sk *storeSink) endFirstList(resourceVersion string) {
 	sk.mu.Lock()
 	sk.Writer.EndReplace(resourceVersion)
-	sk.recorded = parseVersion(resourceVersion)
+	sk.recorded = resourceversion.Number(resourceVersion)
 	sk.history.Reset(sk.recorded, sk.store.Revision())
 	sk.listed = true
 	sk.mu.Unlock()

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/weirproject/weir/apiserver"
+	"github.com/weirproject/weir/internal/resourceversion"
 )
 
 // TestRevoked: a watch ends when its caller may no longer have it: the permission is gone, or the
@@ -290,7 +291,7 @@ func TestStartOver(t *testing.T) {
 	f.until("held anew", func() bool { return res.ready.Load() != nil && res.sessions.Load() == 2 })
 
 	// What is not reached again is gone, and what was never there may come.
-	now := parseVersion(res.ready.Load().store.ResourceVersion())
+	now := resourceversion.Number(res.ready.Load().store.ResourceVersion())
 	res.rewoundFrom.Store(now + 1000)
 	for after, want := range map[uint64]int{0: http.StatusOK, 500: http.StatusGone, 1000: http.StatusGone, 1001: http.StatusOK} {
 		if code, body := f.get("jane", fmt.Sprintf("/api/v1/pods?watch=true&timeoutSeconds=1&resourceVersion=%d", now+after)); code != want {

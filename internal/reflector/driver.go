@@ -5,13 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strconv"
 	"time"
-	"unsafe"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 
+	"github.com/weirproject/weir/internal/resourceversion"
 	"github.com/weirproject/weir/internal/source"
 	"github.com/weirproject/weir/internal/wire"
 )
@@ -76,7 +75,7 @@ func (d *driver) next(ask action) (in input) {
 	switch in.kind {
 	case inFailed, inEnded, inPage, inBookmark:
 		if d.high > 0 {
-			in.high = strconv.FormatUint(d.high, 10)
+			in.high = resourceversion.Format(d.high)
 		}
 	}
 	return in
@@ -303,7 +302,7 @@ func (d *driver) put(item source.Object) {
 // noteVersion raises high to the resourceVersion in d.meta, that of an object of a list or of
 // initial events.
 func (d *driver) noteVersion() {
-	if rv, err := strconv.ParseUint(unsafe.String(unsafe.SliceData(d.meta.ResourceVersion), len(d.meta.ResourceVersion)), 10, 64); err == nil {
+	if rv, err := resourceversion.Parse(d.meta.ResourceVersion); err == nil {
 		d.high = max(d.high, rv)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/weirproject/weir/internal/resourceversion"
 	"github.com/weirproject/weir/internal/source"
 	"github.com/weirproject/weir/internal/wire"
 )
@@ -63,7 +64,7 @@ func (d *driver) flush() {
 
 // progress tells the sink that it is current to rv, if rv is newer than what it was told.
 func (d *driver) progress(rv string) {
-	if rv == d.told || older(rv, d.told) {
+	if rv == d.told || resourceversion.Older(rv, d.told) {
 		return
 	}
 	d.told = rv
@@ -193,12 +194,12 @@ func awaitInitial(deadline time.Duration, late func()) *initialEvents {
 // change.
 func (i *initialEvents) came(t wire.EventType, rv []byte) {
 	switch {
-	case t == wire.Added && (len(i.newest) == 0 || older(string(rv), string(i.newest))):
+	case t == wire.Added && (len(i.newest) == 0 || resourceversion.Older(string(rv), string(i.newest))):
 		i.until = time.Now().Add(i.deadline)
 	default:
 		i.until = i.until.Add(initialStep)
 	}
-	if !older(string(rv), string(i.newest)) {
+	if !resourceversion.Older(string(rv), string(i.newest)) {
 		i.newest = append(i.newest[:0], rv...)
 	}
 	i.timer.Reset(time.Until(i.until))

@@ -82,21 +82,6 @@ func TestDelay(t *testing.T) {
 	}
 }
 
-func TestOlder(t *testing.T) {
-	for _, c := range []struct {
-		a, b string
-		want bool
-	}{
-		{"1", "2", true}, {"2", "1", false}, {"1", "1", false}, {"9", "10", true}, {"10", "9", false},
-		{"009", "10", true}, {"", "1", false}, {"1", "", false}, {"a", "1", false}, {"1", "b", false}, {"0", "1", true},
-		{"99999999999999999999999", "100000000000000000000000", true},
-	} {
-		if got := older(c.a, c.b); got != c.want {
-			t.Errorf("older(%q, %q) is %v", c.a, c.b, got)
-		}
-	}
-}
-
 func TestStatusString(t *testing.T) {
 	for _, c := range []struct {
 		status Status

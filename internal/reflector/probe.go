@@ -5,6 +5,8 @@ import (
 	"errors"
 	"sync"
 	"time"
+
+	"github.com/weirproject/weir/internal/resourceversion"
 )
 
 // errProbed is the cause with which a probe breaks its watch off.
@@ -129,7 +131,7 @@ func (p *probe) judge(began time.Time, rv, newest string, err error) (in input, 
 			p.delay = min(p.delay, rest)
 		}
 		return input{}, false
-	case older(newest, rv), incomparable(newest, rv), silent && newest != rv:
+	case resourceversion.Older(newest, rv), resourceversion.Incomparable(newest, rv), silent && newest != rv:
 		return input{kind: inProbed, rv: newest}, true
 	}
 	p.delay = bookmarkPeriod

@@ -70,6 +70,12 @@ func step(s state, in input) (state, []action) {
 	return m.state, m.actions
 }
 
+// streams reports whether a kube-apiserver of this version encodes a LIST while it sends it
+// (KEP-5116, on by default since 1.33). There, a LIST without a limit costs the server little.
+func streams(major, minor int) bool {
+	return major > 1 || major == 1 && minor >= 33
+}
+
 // machine is one call of step under way.
 type machine struct {
 	state

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/weirproject/weir/internal/resourceversion"
 )
 
 // errElsewhere is the cause when another reflector has found that the server went back.
@@ -36,7 +38,7 @@ type behind struct {
 // fallsBehind handles a server whose newest resourceVersion is at, which is older than rv.
 func (m *machine) fallsBehind(at string) {
 	b := &m.behind
-	if b.rounds > 0 && older(at, b.at) {
+	if b.rounds > 0 && resourceversion.Older(at, b.at) {
 		b.denied = 0 // not the server that answered before
 	}
 	m.insteadOfWatch = false
@@ -87,7 +89,7 @@ func (m *machine) newest() {
 	if !examined {
 		m.reached++
 	}
-	m.floor = newest(m.floor, m.in.rv)
+	m.floor = resourceversion.Newest(m.floor, m.in.rv)
 	switch {
 	case m.askingFloor && m.behindRV():
 		m.askingFloor = false
@@ -98,7 +100,7 @@ func (m *machine) newest() {
 		m.fallsBehind(m.in.rv)
 	case examined:
 		m.caughtUp()
-	case m.rv != "" && incomparable(m.in.rv, m.rv):
+	case m.rv != "" && resourceversion.Incomparable(m.in.rv, m.rv):
 		m.otherScheme()
 	case m.askingFloor:
 		m.askingFloor = false
@@ -111,11 +113,11 @@ func (m *machine) newest() {
 }
 
 // behindRV reports whether the answer is older than what is held.
-func (m *machine) behindRV() bool { return older(m.in.rv, m.least()) }
+func (m *machine) behindRV() bool { return resourceversion.Older(m.in.rv, m.least()) }
 
 // least returns the oldest resourceVersion that a state of the server may have. It counts the
 // objects of a list that broke off, since they are held too.
-func (m *machine) least() string { return newest(m.high, m.rv) }
+func (m *machine) least() string { return resourceversion.Newest(m.high, m.rv) }
 
 // deny counts an answer that the server has not reached rv, and asks how far it is.
 func (m *machine) deny() {

@@ -6,6 +6,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/weirproject/weir/internal/resourceversion"
 	"github.com/weirproject/weir/internal/source"
 )
 
@@ -75,14 +76,14 @@ func (m *machine) from() (rv string, match metav1.ResourceVersionMatch) {
 	case m.least() == "":
 		return "0", ""
 	}
-	return newest(m.floor, m.least()), metav1.ResourceVersionMatchNotOlderThan
+	return resourceversion.Newest(m.floor, m.least()), metav1.ResourceVersionMatchNotOlderThan
 }
 
 // mustBeConsistent reports whether the Config or the state asks for a consistent list.
 func (m *machine) mustBeConsistent() bool { return m.consistent || m.cfg.Consistency == Consistent }
 
 // opaque reports whether rv is no integer. Then it can only be compared for equality.
-func (m *machine) opaque() bool { return m.rv != "" && digits(m.rv) == "" }
+func (m *machine) opaque() bool { return m.rv != "" && !resourceversion.IsInteger(m.rv) }
 
 // unproven reports whether a list may be older than what is held without showing it in time.
 func (m *machine) unproven() bool {
@@ -156,14 +157,14 @@ func (m *machine) listOpened() {
 		m.fallsBehind(m.in.rv)
 		return
 	}
-	if m.restored && m.in.rv != "" && !m.behindRV() && !m.opaque() && !incomparable(m.in.rv, m.rv) {
+	if m.restored && m.in.rv != "" && !m.behindRV() && !m.opaque() && !resourceversion.Incomparable(m.in.rv, m.rv) {
 		m.rebase = false // it lagged, or has come to rv again: then the list heals what is held of another past
 	}
 	if !m.rebase {
 		m.err = nil
 	}
 	if m.rvAtEnd = m.in.rv == "" || m.in.empty; m.rv != "" { // before no items is behind them as well
-		m.rebase = m.rebase || m.opaque() || m.in.rv != "" && incomparable(m.in.rv, m.rv)
+		m.rebase = m.rebase || m.opaque() || m.in.rv != "" && resourceversion.Incomparable(m.in.rv, m.rv)
 	}
 	m.do(beginReplace{m.rebase, m.restored})
 	m.replacing = true
@@ -179,7 +180,7 @@ func (m *machine) pageRead() {
 			m.fallsBehind(m.in.rv)
 			return
 		}
-		if m.rv != "" && incomparable(m.in.rv, m.rv) && !m.rebase {
+		if m.rv != "" && resourceversion.Incomparable(m.in.rv, m.rv) && !m.rebase {
 			m.abandon()
 			m.otherScheme()
 			return
@@ -204,7 +205,7 @@ func (m *machine) pageRead() {
 
 // complete ends the replace: the store is now what the server was at rv.
 func (m *machine) complete(rv string) {
-	if older(rv, m.rv) && m.kind() != ErrWentBack {
+	if resourceversion.Older(rv, m.rv) && m.kind() != ErrWentBack {
 		m.report(ErrWentBack, fmt.Errorf("resourceVersion %s after %s", rv, m.rv))
 	}
 	m.do(endReplace{rv})
@@ -228,7 +229,7 @@ func (m *machine) abandon() {
 	if m.replacing {
 		m.do(abortReplace{})
 		m.replacing = false
-		m.high = newest(m.high, m.in.high)
+		m.high = resourceversion.Newest(m.high, m.in.high)
 	}
 }
 

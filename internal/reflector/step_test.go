@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"testing"
 	"time"
+
+	"github.com/weirproject/weir/internal/resourceversion"
 )
 
 // TestStepsFromAnywhere walks at random through what may happen, and checks what must hold after
@@ -58,11 +60,11 @@ func checkWalk(before, after state, in input, actions []action, told bool) error
 				return fmt.Errorf("%s is what a server refuses", a)
 			}
 		case endReplace:
-			if older(a.rv, before.rv) && !told {
+			if resourceversion.Older(a.rv, before.rv) && !told {
 				return fmt.Errorf("%s without telling", a)
 			}
 		case progress:
-			if older(a.rv, before.rv) {
+			if resourceversion.Older(a.rv, before.rv) {
 				return fmt.Errorf("%s is back in time", a)
 			}
 		}

@@ -5,6 +5,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/weirproject/weir/internal/resourceversion"
 	"github.com/weirproject/weir/internal/source"
 )
 
@@ -92,7 +93,7 @@ func (m *machine) events() {
 
 // advance makes the input's resourceVersion the one to resume from.
 func (m *machine) advance() {
-	if m.in.rv == "" || older(m.in.rv, m.rv) {
+	if m.in.rv == "" || resourceversion.Older(m.in.rv, m.rv) {
 		return
 	}
 	if m.in.rv != m.rv {
@@ -148,7 +149,7 @@ func (m *machine) probed() {
 		m.failedOnce(ErrAhead)
 		m.fallsBehind(m.in.rv)
 		return
-	case incomparable(m.in.rv, m.rv):
+	case resourceversion.Incomparable(m.in.rv, m.rv):
 		m.otherScheme()
 		return
 	}

@@ -5,10 +5,10 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"strconv"
 	"sync"
 
 	"github.com/weirproject/weir/internal/reflector"
+	"github.com/weirproject/weir/internal/resourceversion"
 	"github.com/weirproject/weir/internal/store"
 	"github.com/weirproject/weir/internal/watchcache"
 	"github.com/weirproject/weir/internal/wire"
@@ -49,21 +49,16 @@ func (f *feed) Observe(fn func(uint64)) {
 	if f.begun {
 		f.name(f.last)
 	}
-	fn(number(f.store.ResourceVersion()))
+	fn(resourceversion.Number(f.store.ResourceVersion()))
 }
 
 // Wait is watchcache.Clock's.
 func (f *feed) Wait(ctx context.Context, rv uint64) error {
-	if err := f.store.WaitResourceVersion(ctx, strconv.FormatUint(rv, 10)); err != nil {
+	if err := f.store.WaitResourceVersion(ctx, resourceversion.Format(rv)); err != nil {
 		return err
 	}
 	f.Observe(func(uint64) {})
 	return nil
-}
-
-func number(s string) uint64 {
-	n, _ := strconv.ParseUint(s, 10, 64)
-	return n
 }
 
 // Take is reflector.Sink's.
@@ -90,7 +85,7 @@ func (f *feed) take(t wire.EventType, m *wire.Meta, raw []byte) error {
 		err = f.Put(m, raw)
 	}
 	f.Progress(string(m.ResourceVersion))
-	f.flush(number(string(m.ResourceVersion)))
+	f.flush(resourceversion.Number(m.ResourceVersion))
 	return err
 }
 
@@ -108,7 +103,7 @@ func (f *feed) name(rv uint64) {
 
 // BeginReplace is reflector.Sink's, as those that follow.
 func (f *feed) BeginReplace(rebase bool) {
-	f.aside, f.before, f.other, f.back = nil, number(f.store.ResourceVersion()), false, rebase && f.begun
+	f.aside, f.before, f.other, f.back = nil, resourceversion.Number(f.store.ResourceVersion()), false, rebase && f.begun
 	f.Writer.BeginReplace(rebase)
 	if f.back {
 		f.giveUp()
@@ -121,7 +116,7 @@ func (f *feed) AbortReplace() {
 }
 
 func (f *feed) EndReplace(resourceVersion string) {
-	end := number(resourceVersion)
+	end := resourceversion.Number(resourceVersion)
 	if f.back || f.other && end >= f.before { // the server went back; in the second case it has come to these versions again
 		f.AbortReplace()
 		f.giveUp()
@@ -163,7 +158,7 @@ func (f *feed) list(m *wire.Meta, raw []byte) error {
 	if f.back {
 		return errWentBack
 	}
-	rv := number(string(m.ResourceVersion))
+	rv := resourceversion.Number(m.ResourceVersion)
 	held, ok := f.store.Get(string(wire.AppendKey(nil, m)))
 	same := ok && held.UID() == string(m.UID)
 	var has uint64

@@ -3,7 +3,8 @@ package store
 import (
 	"encoding/binary"
 	"encoding/hex"
-	"strconv"
+
+	"github.com/weirproject/weir/internal/resourceversion"
 )
 
 // A uid that is a canonical UUID is held in 16 bytes, and a resourceVersion that is a canonical
@@ -61,25 +62,6 @@ func putUUID(b []byte, u *[16]byte) {
 	b[8], b[13], b[18], b[23] = '-', '-', '-', '-'
 }
 
-// parseVersion parses a resourceVersion that is a canonical decimal: no sign, no leading zero, at
-// most 64 bits. "0" is one.
-func parseVersion[T string | []byte](text T) (rv uint64, ok bool) {
-	if len(text) == 0 || len(text) > 20 || len(text) > 1 && text[0] == '0' {
-		return 0, false
-	}
-	for i := range len(text) {
-		d := text[i] - '0'
-		if d > 9 {
-			return 0, false
-		}
-		if rv > (1<<64-1-uint64(d))/10 {
-			return 0, false
-		}
-		rv = rv*10 + uint64(d)
-	}
-	return rv, true
-}
-
 // identity is the uid, resourceVersion and fingerprint of an incoming object. The texts alias its
 // bytes.
 type identity struct {
@@ -97,7 +79,7 @@ func identityOf(uid, rv []byte) (id identity) {
 		id.oddUID, id.uidText, id.uid = true, uid, [16]byte{}
 		binary.LittleEndian.PutUint32(id.uid[:], uint32(len(uid)))
 	}
-	if id.rv, ok = parseVersion(rv); !ok {
+	if id.rv, ok = resourceversion.ParseCanonical(rv); !ok {
 		id.oddRV, id.rvText, id.rv = true, rv, uint64(len(rv))
 	}
 	return id
@@ -144,5 +126,3 @@ func (id *identity) sameUID(o *Object) bool {
 	}
 	return id.uid == o.uid
 }
-
-func formatVersion(rv uint64) string { return strconv.FormatUint(rv, 10) }

@@ -8,25 +8,6 @@ import (
 	"github.com/weirproject/weir/internal/wire"
 )
 
-func TestParseVersion(t *testing.T) {
-	for _, tc := range []struct {
-		text string
-		rv   uint64
-		ok   bool
-	}{
-		{"0", 0, true}, {"1", 1, true}, {"18446744073709551615", 1<<64 - 1, true},
-		{"18446744073709551616", 0, false}, {"99999999999999999999", 0, false}, {"184467440737095516150", 0, false},
-		{"", 0, false}, {"01", 0, false}, {"+1", 0, false}, {"-1", 0, false}, {"1a", 0, false}, {" 1", 0, false},
-	} {
-		if rv, ok := parseVersion(tc.text); ok != tc.ok || ok && rv != tc.rv {
-			t.Errorf("%q: %d %v", tc.text, rv, ok)
-		}
-		if rv, ok := parseVersion(tc.text); ok && formatVersion(rv) != tc.text {
-			t.Errorf("%q comes back as %s", tc.text, formatVersion(rv))
-		}
-	}
-}
-
 // FuzzIdentity: whatever stands in uid and resourceVersion comes back as it was,
 // and so do the bytes, wherever the uid's text stands in them.
 func FuzzIdentity(f *testing.F) {

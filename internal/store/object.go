@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/weirproject/weir/internal/resourceversion"
 	"github.com/weirproject/weir/internal/wire"
 )
 
@@ -131,7 +132,7 @@ func (o *Object) ResourceVersion() string {
 	if o.flags&flagOddRV != 0 {
 		return strings.Clone(o.oddRV())
 	}
-	return formatVersion(o.rv)
+	return resourceversion.Format(o.rv)
 }
 
 // ResourceVersionNumber returns the resourceVersion as a number. ok is false if it is not a

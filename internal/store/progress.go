@@ -3,6 +3,8 @@ package store
 import (
 	"context"
 	"fmt"
+
+	"github.com/weirproject/weir/internal/resourceversion"
 )
 
 // progress is the resourceVersion that a writer is current to.
@@ -14,7 +16,7 @@ type progress struct {
 }
 
 func progressOf(resourceVersion string) progress {
-	rv, ok := parseVersion(resourceVersion)
+	rv, ok := resourceversion.ParseCanonical(resourceVersion)
 	return progress{text: resourceVersion, rv: rv, ok: ok}
 }
 
@@ -118,7 +120,7 @@ func (s *Store) WaitResourceVersion(ctx context.Context, rv string) error {
 	if rv == "" {
 		return nil
 	}
-	want, ok := parseVersion(rv)
+	want, ok := resourceversion.ParseCanonical(rv)
 	if !ok {
 		return fmt.Errorf("resourceVersion %q: %w", rv, ErrNotInteger)
 	}

@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/weirproject/weir/internal/podsim"
+	"github.com/weirproject/weir/internal/resourceversion"
 	"github.com/weirproject/weir/internal/store"
 	"github.com/weirproject/weir/internal/wire"
 )
@@ -48,7 +49,7 @@ func newPods(tb testing.TB, n int) *pods {
 	for i := range n {
 		p.put(tb, p.sim.Pod(i))
 	}
-	p.writer.EndReplace(formatVersion(p.rv))
+	p.writer.EndReplace(resourceversion.Format(p.rv))
 	p.history = NewHistory(0, p.rv, p.store.Revision())
 	pod := schema.GroupVersionKind{Version: "v1", Kind: "Pod"}
 	var err error
@@ -72,7 +73,7 @@ func newPods(tb testing.TB, n int) *pods {
 func (p *pods) put(tb testing.TB, pod *corev1.Pod) {
 	tb.Helper()
 	p.rv++
-	pod.ResourceVersion = formatVersion(p.rv)
+	pod.ResourceVersion = resourceversion.Format(p.rv)
 	raw, err := pod.Marshal()
 	if err != nil {
 		tb.Fatal(err)
@@ -95,7 +96,7 @@ func (p *pods) touch(tb testing.TB) {
 	if p.writer.Flush() == 1 {
 		p.history.Add(p.rv, p.store.Revision())
 	}
-	p.writer.Progress(formatVersion(p.rv))
+	p.writer.Progress(resourceversion.Format(p.rv))
 }
 
 // sink takes everything and counts it.
@@ -134,7 +135,7 @@ func (p *pods) watchers(accept string, queries []url.Values) (bytes *atomic.Int6
 		s := newSink()
 		s.bytes, s.begun = bytes, make(chan struct{})
 		q.Set("watch", "1")
-		q.Set("resourceVersion", formatVersion(p.rv))
+		q.Set("resourceVersion", resourceversion.Format(p.rv))
 		q.Set("timeoutSeconds", "3600")
 		running.Go(func() { p.cache.ServeList(s, request(ctx, q, accept), "", "") })
 		<-s.begun

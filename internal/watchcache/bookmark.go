@@ -6,6 +6,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/weirproject/weir/internal/resourceversion"
 	"github.com/weirproject/weir/internal/wire"
 )
 
@@ -86,7 +87,7 @@ func (b *bookmarkTimer) sent() {
 
 // sendBookmark tells the client that it has seen every change up to rv.
 func (wt *watcher) sendBookmark(rv uint64, initialEnd bool) error {
-	p := metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{ResourceVersion: formatVersion(rv)}}
+	p := metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{ResourceVersion: resourceversion.Format(rv)}}
 	if initialEnd {
 		p.Annotations = map[string]string{metav1.InitialEventsAnnotationKey: "true"}
 	}

@@ -4,13 +4,13 @@ import (
 	"context"
 	"math"
 	"net/http"
-	"strconv"
 	"sync/atomic"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/weirproject/weir/internal/resourceversion"
 	"github.com/weirproject/weir/internal/store"
 	"github.com/weirproject/weir/internal/wire"
 )
@@ -264,14 +264,8 @@ func (c *Cache) ready() error {
 // storeClock is a Clock that follows the progress of the store's writers.
 type storeClock struct{ *store.Store }
 
-func (s storeClock) Observe(f func(uint64)) { f(parseVersion(s.ResourceVersion())) }
+func (s storeClock) Observe(f func(uint64)) { f(resourceversion.Number(s.ResourceVersion())) }
 
 func (s storeClock) Wait(ctx context.Context, rv uint64) error {
-	return s.WaitResourceVersion(ctx, formatVersion(rv))
-}
-
-// parseVersion parses a resourceVersion of the store. It returns 0 if that is not a number.
-func parseVersion(s string) uint64 {
-	v, _ := strconv.ParseUint(s, 10, 64)
-	return v
+	return s.WaitResourceVersion(ctx, resourceversion.Format(rv))
 }

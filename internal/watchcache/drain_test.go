@@ -8,6 +8,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/weirproject/weir/internal/resourceversion"
 )
 
 // drained is a watch that notes when it ended.
@@ -55,7 +57,7 @@ func TestDrain(t *testing.T) {
 		s.cache.Drain(over)
 		s.cache.Drain(0) // which does nothing
 		synctest.Wait()
-		late := s.watchUntilEnd("allowWatchBookmarks=1&resourceVersion=" + formatVersion(first))
+		late := s.watchUntilEnd("allowWatchBookmarks=1&resourceVersion=" + resourceversion.Format(first))
 		red := s.put("ns", "second", "red").rv
 		blue := s.put("ns", "third", "blue").rv // which no watcher sees, and all have seen through
 		time.Sleep(over)
@@ -78,10 +80,10 @@ func TestDrain(t *testing.T) {
 				t.Fatalf("%v", events)
 			}
 			wants := []uint64{blue, red, first}
-			if !slices.ContainsFunc(wants, func(rv uint64) bool { return last == "BOOKMARK@"+formatVersion(rv) }) {
+			if !slices.ContainsFunc(wants, func(rv uint64) bool { return last == "BOOKMARK@"+resourceversion.Format(rv) }) {
 				t.Errorf("%v", events)
 			}
-			if sees := last != "BOOKMARK@"+formatVersion(first); sees != slices.Contains(events, "ADDED ns/second@"+formatVersion(red)) {
+			if sees := last != "BOOKMARK@"+resourceversion.Format(first); sees != slices.Contains(events, "ADDED ns/second@"+resourceversion.Format(red)) {
 				t.Errorf("%v", events)
 			}
 		}
@@ -96,9 +98,9 @@ func TestDrain(t *testing.T) {
 		if l := s.list("", ""); len(l.Items) != 3 {
 			t.Errorf("a LIST: %+v", l)
 		}
-		after := s.watchUntilEnd("allowWatchBookmarks=1&resourceVersion=" + formatVersion(red))
+		after := s.watchUntilEnd("allowWatchBookmarks=1&resourceVersion=" + resourceversion.Format(red))
 		synctest.Wait()
-		want := []string{"ADDED ns/third@" + formatVersion(blue), "BOOKMARK@" + formatVersion(blue)}
+		want := []string{"ADDED ns/third@" + resourceversion.Format(blue), "BOOKMARK@" + resourceversion.Format(blue)}
 		if got := after.events(t); !slices.Equal(got, want) {
 			t.Errorf("one that begins afterwards: %v", got)
 		}
@@ -158,7 +160,7 @@ func TestLastBookmark(t *testing.T) {
 		}
 		var clients []*drained
 		for _, query := range redQueries {
-			clients = append(clients, s.watchUntilEnd("allowWatchBookmarks=1&resourceVersion="+formatVersion(firstVersion)+"&"+query))
+			clients = append(clients, s.watchUntilEnd("allowWatchBookmarks=1&resourceVersion="+resourceversion.Format(firstVersion)+"&"+query))
 		}
 		closes := rnd.IntN(40)
 		for i := range 40 {
@@ -197,7 +199,7 @@ func TestExpiredWithoutBookmark(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSource(t, 1<<20, nil)
 		defer s.close()
-		d := s.watchUntilEnd("allowWatchBookmarks=1&resourceVersion=" + formatVersion(firstVersion))
+		d := s.watchUntilEnd("allowWatchBookmarks=1&resourceVersion=" + resourceversion.Format(firstVersion))
 		synctest.Wait()
 		s.put("ns", "a", "red")
 		s.cache.Expire()

@@ -6,6 +6,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"github.com/weirproject/weir/internal/resourceversion"
 	"github.com/weirproject/weir/internal/store"
 	"github.com/weirproject/weir/internal/wire"
 )
@@ -40,7 +41,7 @@ func (wt *watcher) encodeEvent(t wire.EventType, o *store.Object, rv uint64) ([]
 	}
 	sc := wt.scratch
 	if t == wire.Deleted {
-		if sc.stamped, err = wire.AppendWithResourceVersion(sc.stamped[:0], wt.cache.encoding, raw, formatVersion(rv)); err != nil {
+		if sc.stamped, err = wire.AppendWithResourceVersion(sc.stamped[:0], wt.cache.encoding, raw, resourceversion.Format(rv)); err != nil {
 			return nil, err
 		}
 		raw = sc.stamped

@@ -11,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/weirproject/weir/internal/resourceversion"
 	"github.com/weirproject/weir/internal/store"
 	"github.com/weirproject/weir/internal/wire"
 )
@@ -118,7 +119,7 @@ const maxPreallocated = 1024
 // wanted.
 func (c *Cache) page(ctx context.Context, pl *queryPlan, s *selector, start string, limit int, m *matcher) (page, error) {
 	st := pl.state
-	pg := page{meta: wire.ListMeta{ResourceVersion: formatVersion(st.rv), RemainingItemCount: -1}}
+	pg := page{meta: wire.ListMeta{ResourceVersion: resourceversion.Format(st.rv), RemainingItemCount: -1}}
 	if s.shard != nil {
 		pg.meta.ShardSelector = s.shard.String()
 	}

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"strconv"
 	"strings"
 	"time"
 
@@ -18,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/lru"
 
+	"github.com/weirproject/weir/internal/resourceversion"
 	"github.com/weirproject/weir/internal/shard"
 )
 
@@ -101,7 +101,7 @@ func parseVersionParam(s string) (uint64, error) {
 	if s == "" {
 		return 0, nil
 	}
-	rv, err := strconv.ParseUint(s, 10, 64)
+	rv, err := resourceversion.Parse(s)
 	if err != nil {
 		return 0, apierrors.NewBadRequest(fmt.Sprintf("invalid value %q for resourceVersion: %v", s, err))
 	}

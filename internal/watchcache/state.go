@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"iter"
 	"slices"
-	"strconv"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"github.com/weirproject/weir/internal/resourceversion"
 	"github.com/weirproject/weir/internal/store"
 )
 
@@ -154,7 +154,7 @@ func (st *state) from(start string) iter.Seq[*store.Object] {
 // state can be answered. It is true for a resourceVersion in the log and for one in the future. It
 // may have expired by the time the request is served.
 func (c *Cache) CanResumeFrom(resourceVersion string) bool {
-	rv, err := strconv.ParseUint(resourceVersion, 10, 64)
+	rv, err := resourceversion.Parse(resourceVersion)
 	if err != nil {
 		return false
 	}

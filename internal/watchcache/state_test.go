@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weirproject/weir/internal/resourceversion"
 	"github.com/weirproject/weir/internal/store"
 )
 
@@ -122,7 +123,7 @@ func TestStateCache(t *testing.T) {
 	}
 	// The rest, as it is now: by a replica that is behind the first page as soon as it no longer
 	// is.
-	if rest := s.list("", "continue="+l.Metadata.Continue); len(rest.Items) != 3 || rest.Metadata.ResourceVersion != formatVersion(s.rv) {
+	if rest := s.list("", "continue="+l.Metadata.Continue); len(rest.Items) != 3 || rest.Metadata.ResourceVersion != resourceversion.Format(s.rv) {
 		t.Errorf("the rest: %+v", rest)
 	}
 	synctest.Test(t, func(t *testing.T) {

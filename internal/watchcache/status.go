@@ -9,6 +9,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/weirproject/weir/internal/resourceversion"
 	"github.com/weirproject/weir/internal/wire"
 )
 
@@ -81,7 +82,7 @@ const tooLargeRetrySeconds = 1
 
 // TooLargeError returns the 504 for a resourceVersion that does not exist yet.
 func TooLargeError(want, have uint64) error {
-	err := apierrors.NewTimeoutError("Too large resource version: "+formatVersion(want)+", current: "+formatVersion(have), tooLargeRetrySeconds)
+	err := apierrors.NewTimeoutError("Too large resource version: "+resourceversion.Format(want)+", current: "+resourceversion.Format(have), tooLargeRetrySeconds)
 	err.ErrStatus.Details.Causes = []metav1.StatusCause{{
 		Type:    metav1.CauseTypeResourceVersionTooLarge,
 		Message: "Too large resource version",
@@ -97,7 +98,7 @@ func errListExpired() error {
 
 // errExpired returns the 410 for a WATCH from a resourceVersion that is no longer known.
 func errExpired(want uint64) error {
-	return apierrors.NewResourceExpired("too old resource version: " + formatVersion(want))
+	return apierrors.NewResourceExpired("too old resource version: " + resourceversion.Format(want))
 }
 
 func errNotAcceptable() error {
@@ -109,5 +110,3 @@ func errNotAcceptable() error {
 			" (built-in kinds)",
 	}}
 }
-
-func formatVersion(v uint64) string { return strconv.FormatUint(v, 10) }

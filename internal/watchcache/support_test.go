@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/weirproject/weir/internal/resourceversion"
 	"github.com/weirproject/weir/internal/store"
 	"github.com/weirproject/weir/internal/wire"
 )
@@ -45,7 +46,7 @@ func newSource(t *testing.T, logBytes int64, change func(*Config)) *source {
 	s.store = store.New(store.Config{Encoding: wire.JSON, KeepLog: true, LogBytes: logBytes})
 	s.writer = s.store.Writer(store.Scope{})
 	s.writer.BeginReplace(false)
-	s.writer.EndReplace(formatVersion(s.rv))
+	s.writer.EndReplace(resourceversion.Format(s.rv))
 	s.history = NewHistory(0, s.rv, s.store.Revision())
 	cfg := Config{Resource: things, Store: s.store, Encoding: wire.JSON, History: s.history}
 	if change != nil {
@@ -122,7 +123,7 @@ func (s *source) writeBytes(raw []byte, do func(*wire.Meta, []byte) error) {
 	if s.writer.Flush() == 1 {
 		s.history.Add(s.rv, s.store.Revision())
 	}
-	s.writer.Progress(formatVersion(s.rv))
+	s.writer.Progress(resourceversion.Format(s.rv))
 }
 
 // list is a LIST as JSON.

@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weirproject/weir/internal/resourceversion"
 	"github.com/weirproject/weir/internal/store"
 	"github.com/weirproject/weir/internal/wire"
 )
@@ -258,7 +259,7 @@ func TestFlushInterval(t *testing.T) {
 		s := newSource(t, 0, func(cfg *Config) { cfg.FlushInterval = time.Second })
 		defer s.close()
 		w := newRecorder()
-		defer s.watch("resourceVersion="+formatVersion(s.rv), w)()
+		defer s.watch("resourceVersion="+resourceversion.Format(s.rv), w)()
 		time.Sleep(90 * time.Second)
 		synctest.Wait()
 		flushes := w.flushed()
@@ -302,7 +303,7 @@ func TestInitialEventsEnd(t *testing.T) {
 		if len(got) != things+1+changes {
 			t.Fatalf("%d events", len(got))
 		}
-		if got[things] != "BOOKMARK@"+formatVersion(state) || got[things+1] != "MODIFIED ns/t0000@"+formatVersion(state+1) {
+		if got[things] != "BOOKMARK@"+resourceversion.Format(state) || got[things+1] != "MODIFIED ns/t0000@"+resourceversion.Format(state+1) {
 			t.Errorf("behind the state come %s and %s", got[things], got[things+1])
 		}
 	})

@@ -7,7 +7,8 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"strconv"
+
+	"github.com/weirproject/weir/internal/resourceversion"
 )
 
 // order tells a stub what to do with the watches that it holds, and with those that come.
@@ -49,7 +50,8 @@ func waitSettled(ctx context.Context, stub string) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	return strconv.ParseInt(string(said), 10, 64)
+	rv, err := resourceversion.Parse(said)
+	return int64(rv), err
 }
 
 func call(ctx context.Context, method, url string, body []byte) ([]byte, error) {

@@ -4,9 +4,9 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"strconv"
 	"time"
 
+	"github.com/weirproject/weir/internal/resourceversion"
 	"github.com/weirproject/weir/internal/rusage"
 )
 
@@ -99,8 +99,7 @@ func micros(d time.Duration) float64 { return d.Seconds() * 1e6 }
 
 // version is the resourceVersion that the informer is at. A stub's grows by one with each event.
 func (r *rig) version() float64 {
-	n, _ := strconv.ParseInt(r.resourceVersion(), 10, 64)
-	return float64(n)
+	return float64(resourceversion.Number(r.resourceVersion()))
 }
 
 // measureRelist measures what it costs when the watch answers 410 and nothing has changed.

@@ -6,10 +6,11 @@ import (
 	"fmt"
 	"io"
 	"iter"
-	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/weirproject/weir/internal/resourceversion"
 )
 
 // population is n pods made from models. It holds the models in parts, and a LIST; other bodies are
@@ -89,7 +90,7 @@ func (p *population) finish() (err error) {
 // frameRest makes the events that are no pod's own.
 func (p *population) frameRest() (err error) {
 	mark := &corev1.Pod{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}}
-	mark.ResourceVersion = formatVersion(p.version())
+	mark.ResourceVersion = resourceversion.Format(uint64(p.version()))
 	mark.Annotations = map[string]string{metav1.InitialEventsAnnotationKey: "true"}
 	if p.bookmark, err = p.form.frame("BOOKMARK", mark); err != nil {
 		return err
@@ -106,8 +107,6 @@ func (p *population) frameRest() (err error) {
 
 // firstVersion is the resourceVersion that a stub begins at; it has as many digits as the blank.
 const firstVersion = 1_000_000_000
-
-func formatVersion(v int64) string { return strconv.FormatInt(v, 10) }
 
 // version is the resourceVersion of a LIST: no pod's is higher.
 func (p *population) version() int64 { return firstVersion + int64(p.n) }
@@ -141,7 +140,7 @@ const chunk = 256 << 10
 
 // writeList writes a LIST body.
 func (p *population) writeList(w io.Writer) error {
-	b := p.form.appendHead(nil, formatVersion(p.version()), p.listSize)
+	b := p.form.appendHead(nil, resourceversion.Format(uint64(p.version())), p.listSize)
 	var err error
 	for i := range p.n {
 		b = p.appendItem(b, i)

@@ -10,7 +10,6 @@ import (
 	"net"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -20,6 +19,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+
+	"github.com/weirproject/weir/internal/resourceversion"
 )
 
 // ready is a stub's first line.
@@ -144,7 +145,7 @@ func (s *stub) watch(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", s.pods.form.streamType())
 	w.WriteHeader(http.StatusOK)
 	flush := http.NewResponseController(w).Flush
-	from, _ := strconv.ParseInt(r.URL.Query().Get("resourceVersion"), 10, 64)
+	from := int64(resourceversion.Number(r.URL.Query().Get("resourceVersion")))
 	if r.URL.Query().Get("sendInitialEvents") == "true" {
 		if s.pods.writeInitial(w) != nil {
 			return
@@ -309,7 +310,7 @@ func (s *stub) settled(w http.ResponseWriter, r *http.Request) {
 		done, changed, version := s.sent && s.waiting > 0, s.changed, s.version
 		s.mu.Unlock()
 		if done {
-			io.WriteString(w, formatVersion(version))
+			io.WriteString(w, resourceversion.Format(uint64(version)))
 			return
 		}
 		select {

@@ -21,6 +21,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/weirproject/weir/internal/podsim"
+	"github.com/weirproject/weir/internal/resourceversion"
 )
 
 func testPopulation(t *testing.T, f form, models, n int) *population {
@@ -305,7 +306,7 @@ func TestStubGoesOnWithTheNextOrder(t *testing.T) {
 		}
 		for range n {
 			version++
-			if got := next(t, w).Object.(*corev1.Pod).ResourceVersion; got != formatVersion(version) {
+			if got := next(t, w).Object.(*corev1.Pod).ResourceVersion; got != resourceversion.Format(uint64(version)) {
 				t.Fatalf("%v: version %s, want %d", o, got, version)
 			}
 		}
@@ -328,7 +329,7 @@ func TestStubGoesOnWithTheNextOrder(t *testing.T) {
 				}
 			case e := <-w.ResultChan():
 				version++
-				if got := e.Object.(*corev1.Pod).ResourceVersion; got != formatVersion(version) {
+				if got := e.Object.(*corev1.Pod).ResourceVersion; got != resourceversion.Format(uint64(version)) {
 					t.Fatalf("%v: version %s, want %d", o, got, version)
 				}
 			}

@@ -5,8 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strconv"
 
+	"github.com/weirproject/weir/internal/resourceversion"
 	"github.com/weirproject/weir/internal/wire"
 )
 
@@ -47,7 +47,7 @@ func (f *follower) take(e wire.Event) error {
 	if err := wire.ReadMeta(wire.Protobuf, e.Object, &f.meta); err != nil {
 		return err
 	}
-	rv, err := strconv.ParseUint(string(f.meta.ResourceVersion), 10, 64)
+	rv, err := resourceversion.Parse(f.meta.ResourceVersion)
 	if err != nil {
 		return fmt.Errorf("an event without resourceVersion: %w", err)
 	}

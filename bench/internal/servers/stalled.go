@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"strconv"
 	"sync"
 	"time"
 
 	"github.com/weirproject/weir/bench/internal/figures"
+	"github.com/weirproject/weir/internal/resourceversion"
 	"github.com/weirproject/weir/internal/wire"
 )
 
@@ -187,7 +187,7 @@ func (t *telling) read(watch *wire.WatchReader) error {
 		if err := wire.ReadMeta(wire.Protobuf, e.Object, &m); err != nil {
 			return err
 		}
-		rv, err := strconv.ParseUint(string(m.ResourceVersion), 10, 64)
+		rv, err := resourceversion.Parse(m.ResourceVersion)
 		if err != nil {
 			return err
 		}

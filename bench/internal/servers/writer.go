@@ -14,6 +14,7 @@ import (
 
 	"google.golang.org/protobuf/encoding/protowire"
 
+	"github.com/weirproject/weir/internal/resourceversion"
 	"github.com/weirproject/weir/internal/wire"
 )
 
@@ -56,7 +57,7 @@ func (p *patcher) write(ctx context.Context, pod int, change int64) (uint64, err
 	if err := wire.ReadMeta(wire.Protobuf, object, &m); err != nil {
 		return 0, err
 	}
-	return strconv.ParseUint(string(m.ResourceVersion), 10, 64)
+	return resourceversion.Parse(m.ResourceVersion)
 }
 
 // etcdTimeout bounds one write to etcd.

@@ -1,0 +1,43 @@
+package resourceversion
+
+import "strconv"
+
+// maxDigits is the number of digits of the largest integer of 64 bits.
+const maxDigits = 20
+
+// Parse returns a resourceVersion that is a decimal integer of 64 bits. Leading zeros are allowed,
+// as kube-apiserver allows them in a request. The error is a *strconv.NumError.
+func Parse[T ~string | ~[]byte](text T) (uint64, error) {
+	return strconv.ParseUint(string(text), 10, 64)
+}
+
+// Number returns what Parse returns, or 0 if that is an error. No object has resourceVersion 0.
+func Number[T ~string | ~[]byte](text T) uint64 {
+	rv, err := Parse(text)
+	if err != nil {
+		return 0
+	}
+	return rv
+}
+
+// ParseCanonical returns a resourceVersion that Format gives back as the same text: a decimal
+// integer of 64 bits without leading zeros. "0" is one. It never allocates.
+func ParseCanonical[T ~string | ~[]byte](text T) (rv uint64, ok bool) {
+	if len(text) == 0 || len(text) > maxDigits || len(text) > 1 && text[0] == '0' {
+		return 0, false
+	}
+	for i := range len(text) {
+		d := text[i] - '0'
+		if d > 9 {
+			return 0, false
+		}
+		if rv > (1<<64-1-uint64(d))/10 {
+			return 0, false
+		}
+		rv = rv*10 + uint64(d)
+	}
+	return rv, true
+}
+
+// Format returns the text of a resourceVersion.
+func Format(rv uint64) string { return strconv.FormatUint(rv, 10) }
