@@ -190,8 +190,8 @@ func (m fieldTable) field(v reflect.Value, p fieldPath) reflect.Value {
 func fieldTableOf(t reflect.Type, inside bool) (m fieldTable) {
 	for i := range t.NumField() {
 		f := t.Field(i)
-		number, ok := decode.FieldNumber(f.Tag.Get("protobuf"))
-		if !ok || !f.IsExported() {
+		number, ok := decode.FieldNumber(f)
+		if !ok {
 			continue
 		}
 		for len(m) <= number {

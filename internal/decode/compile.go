@@ -2,13 +2,14 @@ package decode
 
 import (
 	"reflect"
-	"strconv"
 	"strings"
 	"unsafe"
 
 	"google.golang.org/protobuf/encoding/protowire"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/weirproject/weir/internal/wire"
 )
 
 // trusted are the packages whose protobuf tags are known to have the meaning that this package
@@ -38,11 +39,10 @@ func (c *compiler) message(t reflect.Type) (*message, bool) {
 	}
 	for i := range t.NumField() {
 		sf := t.Field(i)
-		tag, ok := sf.Tag.Lookup("protobuf")
-		if !ok || tag == "-" {
+		if _, tagged := wire.FieldNumber(sf); !tagged {
 			continue
 		}
-		number, ok := FieldNumber(tag)
+		number, ok := FieldNumber(sf)
 		if !ok || number < len(m.fields) && m.fields[number].kind != none {
 			return nil, false
 		}
@@ -76,16 +76,11 @@ func isTrusted(t reflect.Type) bool {
 	return false
 }
 
-// FieldNumber returns the field number in a protobuf tag such as "bytes,1,opt,name=metadata". ok is
-// false if the tag has no number or one of 1,024 or more. Do not rely on the rest of a tag: some
-// say bytes for a number.
-func FieldNumber(tag string) (number int, ok bool) {
-	words := strings.Split(tag, ",")
-	if len(words) < 2 {
-		return 0, false
-	}
-	number, err := strconv.Atoi(words[1])
-	return number, err == nil && number > 0 && number < maxNumber
+// FieldNumber returns the field number of an exported field of a struct. ok is false if it has
+// none, or one of maxNumber or more.
+func FieldNumber(f reflect.StructField) (number int, ok bool) {
+	n, _ := wire.FieldNumber(f)
+	return int(n), n > 0 && n < maxNumber && f.IsExported()
 }
 
 // field chooses how to decode a field of a Go type.
@@ -186,7 +181,7 @@ func isMessage(t reflect.Type) bool {
 
 func hasTags(t reflect.Type) bool {
 	for i := range t.NumField() {
-		if tag, ok := t.Field(i).Tag.Lookup("protobuf"); ok && tag != "-" {
+		if _, tagged := wire.FieldNumber(t.Field(i)); tagged {
 			return true
 		}
 	}

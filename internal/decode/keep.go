@@ -96,7 +96,7 @@ func (ks keepers) ofStruct(t reflect.Type) keeper {
 	var members []member
 	for i := range t.NumField() {
 		k := keeper(reflect.Value.IsZero)
-		if _, ok := FieldNumber(t.Field(i).Tag.Get("protobuf")); ok && t.Field(i).IsExported() {
+		if _, ok := FieldNumber(t.Field(i)); ok {
 			k = ks.of(t.Field(i).Type)
 		}
 		if k != nil {

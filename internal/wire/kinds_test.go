@@ -25,7 +25,7 @@ func TestEveryListIsLaidOutAlike(t *testing.T) {
 		if !ok {
 			continue // a v1 List of anything, or metadata of the apiserver itself
 		}
-		if _, ok := objectMeta.Tag.Lookup("protobuf"); !ok {
+		if _, tagged := FieldNumber(objectMeta); !tagged {
 			continue // an internal version
 		}
 		lists++
@@ -36,7 +36,7 @@ func TestEveryListIsLaidOutAlike(t *testing.T) {
 			field reflect.StructField
 			want  uint32
 		}{{meta, listMetadata}, {items, listItems}, {objectMeta, protoMetadata}} {
-			if n, _ := fieldNumber(c.field); n != c.want {
+			if n, _ := FieldNumber(c.field); n != c.want {
 				t.Errorf("%v: %s is field %d, want %d", gvk, c.field.Name, n, c.want)
 			}
 		}

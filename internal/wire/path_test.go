@@ -110,3 +110,28 @@ func TestCompilePathRefuses(t *testing.T) {
 		t.Errorf("no type: %v", err)
 	}
 }
+
+func TestFieldNumber(t *testing.T) {
+	for _, c := range []struct {
+		tag    reflect.StructTag
+		want   uint32
+		tagged bool
+	}{
+		{`protobuf:"bytes,1,opt,name=metadata"`, 1, true},
+		{`json:"a" protobuf:"varint,1024,rep,name=a"`, 1024, true},
+		{`protobuf:"bytes,7"`, 7, true},
+		{`protobuf:"bytes,536870911"`, maxFieldNumber, true},
+		{`protobuf:"bytes,536870912"`, 0, true},
+		{`protobuf:"bytes,-1,opt"`, 0, true},
+		{`protobuf:"bytes,0,opt"`, 0, true},
+		{`protobuf:"bytes,x,opt"`, 0, true},
+		{`protobuf:"bytes"`, 0, true},
+		{`protobuf:""`, 0, true},
+		{`protobuf:"-"`, 0, false},
+		{`json:"a"`, 0, false},
+	} {
+		if num, tagged := FieldNumber(reflect.StructField{Name: "A", Tag: c.tag}); num != c.want || tagged != c.tagged {
+			t.Errorf("%s: %d, %v", c.tag, num, tagged)
+		}
+	}
+}

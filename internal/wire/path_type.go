@@ -137,11 +137,11 @@ func isWrapped(t reflect.Type) bool {
 func structField(t reflect.Type, name string) ([]protoStep, fieldType, bool) {
 	for i := range t.NumField() {
 		f := t.Field(i)
-		num, hasNum := fieldNumber(f)
+		num, _ := FieldNumber(f)
 		jsonName, options, _ := strings.Cut(f.Tag.Get("json"), ",")
 		inline := jsonName == "" && (f.Anonymous || strings.Contains(options, "inline"))
 		switch {
-		case !hasNum:
+		case num == 0:
 		case inline && f.Type.Kind() == reflect.Struct:
 			if steps, next, ok := structField(f.Type, name); ok {
 				return append([]protoStep{{num: num}}, steps...), next, true
@@ -154,12 +154,19 @@ func structField(t reflect.Type, name string) ([]protoStep, fieldType, bool) {
 	return nil, fieldType{}, false
 }
 
-// fieldNumber reads a field's number from its protobuf tag.
-func fieldNumber(f reflect.StructField) (uint32, bool) {
-	parts := strings.Split(f.Tag.Get("protobuf"), ",")
-	if len(parts) < 2 {
+// FieldNumber returns the number in the protobuf tag of a struct's field, such as 1 of
+// "bytes,1,opt,name=metadata", or 0 if it cannot be read. tagged is false if the field has no such
+// tag or it is "-". The rest of a tag is not reliable: some say bytes for a number.
+func FieldNumber(f reflect.StructField) (num uint32, tagged bool) {
+	tag, ok := f.Tag.Lookup("protobuf")
+	if !ok || tag == "-" {
 		return 0, false
 	}
-	n, err := strconv.ParseUint(parts[1], 10, 29)
-	return uint32(n), err == nil && n > 0
+	_, rest, _ := strings.Cut(tag, ",")
+	text, _, _ := strings.Cut(rest, ",")
+	n, err := strconv.ParseUint(text, 10, 29)
+	if err != nil {
+		return 0, true
+	}
+	return uint32(n), true
 }
