@@ -7,7 +7,7 @@ import (
 	"strconv"
 )
 
-// Encoding is how objects are written in a body. The zero value is no encoding.
+// Encoding is an encoding of objects. The zero value is none.
 type Encoding uint8
 
 const (
@@ -17,15 +17,15 @@ const (
 	Protobuf
 )
 
-// Media types, as they stand in Accept and Content-Type.
+// Media types of bodies, for Accept and Content-Type headers.
 const (
 	ContentTypeJSON          = "application/json"
 	ContentTypeProtobuf      = "application/vnd.kubernetes.protobuf"
 	ContentTypeProtobufWatch = "application/vnd.kubernetes.protobuf;stream=watch"
 )
 
-// ErrUnknownEncoding is wrapped by what EncodingOf and NewBody return for a content type or content
-// encoding that this package cannot read.
+// ErrUnknownEncoding is wrapped by the errors of EncodingOf and NewBody for a content type or
+// content encoding that this package cannot read.
 var ErrUnknownEncoding = errors.New("unknown encoding")
 
 // String returns "json" or "protobuf".
@@ -55,8 +55,8 @@ func (e Encoding) WatchContentType() string {
 	return ContentTypeJSON
 }
 
-// EncodingOf returns the encoding that a Content-Type header names. Parameters (stream, as,
-// charset) are ignored.
+// EncodingOf returns the encoding that a Content-Type header names. It ignores parameters (stream,
+// as, charset). The error wraps ErrUnknownEncoding.
 func EncodingOf(contentType string) (Encoding, error) {
 	switch contentType {
 	case ContentTypeJSON:

@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// nameIs reports whether a string, as it stands between its quotes, is name.
+// nameIs reports whether raw, the text between the quotes of a JSON string, means name.
 func nameIs(raw []byte, name string) bool {
 	if len(raw) == len(name) {
 		return string(raw) == name
@@ -18,8 +18,8 @@ func nameIs(raw []byte, name string) bool {
 	return string(unescape(nil, raw)) == name
 }
 
-// unescape appends what a well-formed string stands for; raw is what is between its quotes. A lone
-// surrogate becomes U+FFFD, as everywhere in Go.
+// unescape appends the value of a well-formed JSON string, of which raw is the text between the
+// quotes. A lone surrogate becomes U+FFFD, as in encoding/json.
 func unescape(dst, raw []byte) []byte {
 	for {
 		i := bytes.IndexByte(raw, '\\')
@@ -50,7 +50,8 @@ func unescape(dst, raw []byte) []byte {
 	}
 }
 
-// unescapeRune reads the digits behind a \u, and the second half of a surrogate pair.
+// unescapeRune reads the digits after a \u and, if they are the first half of a surrogate pair, the
+// second half. It returns the rest of raw.
 func unescapeRune(raw []byte) (rune, []byte) {
 	r, ok := hexRune(raw)
 	if !ok {
@@ -85,8 +86,8 @@ func hexRune(b []byte) (rune, bool) {
 	return r, true
 }
 
-// stringText returns what a JSON string stands for. Where it has escapes that is appended to
-// scratch, else it is the text itself.
+// stringText returns the value of a JSON string. If the string has escapes, the value is appended
+// to scratch; otherwise it aliases the string.
 func stringText(scratch, value []byte) (text, newScratch []byte) {
 	raw := value[1 : len(value)-1]
 	if bytes.IndexByte(raw, '\\') < 0 {
@@ -99,7 +100,7 @@ func stringText(scratch, value []byte) (text, newScratch []byte) {
 
 const hexDigits = "0123456789abcdef"
 
-// appendString appends s as a JSON string. What is not UTF-8 becomes U+FFFD.
+// appendString appends s as a JSON string. Bytes that are not UTF-8 become U+FFFD.
 func appendString(dst []byte, s string) []byte {
 	dst = append(dst, '"')
 	for _, r := range s {

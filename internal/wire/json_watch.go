@@ -2,22 +2,22 @@ package wire
 
 import "io"
 
-// jsonWatch cuts watch events that are JSON documents one after another.
+// jsonWatch splits a body of JSON documents, each of which is a watch event.
 type jsonWatch struct {
 	jsonStream
 	max      int
-	typeMeta TypeMeta // of the last event: nearly always the next one's too
-	name     []byte
-	text     []byte
+	typeMeta TypeMeta // of the last event; it is nearly always that of the next
+	name     []byte   // of the member last read
+	text     []byte   // of a type that had escapes
 }
 
 func (j *jsonWatch) buffered() int { return j.buf.len() - j.pos }
 
-// jsonEvent is an event that is being read. The object lies in the window, which may move.
+// jsonEvent is an event that is being read.
 type jsonEvent struct {
 	typ      EventType
-	object   span
-	typeMeta [2]span // apiVersion and kind, within the object
+	object   span    // in the window
+	typeMeta [2]span // apiVersion and kind, in the object
 }
 
 func (j *jsonWatch) next() (Event, error) {

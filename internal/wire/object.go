@@ -3,11 +3,11 @@ package wire
 import "encoding/binary"
 
 // envelopeEnd is the empty content encoding and content type that apimachinery's serializer writes
-// behind the object.
+// after the object.
 const envelopeEnd = "\x1a\x00\x22\x00"
 
-// AppendObject appends a single object as the body of a GET: in protobuf with its envelope, in JSON
-// with kind and apiVersion put in front if it does not say its own kind.
+// AppendObject appends the body of a GET answer: in protobuf the object in its envelope, in JSON
+// the object with the kind and the apiVersion of tm in front, each unless the object has its own.
 func AppendObject(dst []byte, enc Encoding, tm TypeMeta, object []byte) []byte {
 	if enc == Protobuf {
 		return appendEnvelope(dst, tm, object)
@@ -15,8 +15,8 @@ func AppendObject(dst []byte, enc Encoding, tm TypeMeta, object []byte) []byte {
 	return appendJSONObject(dst, tm, object)
 }
 
-// CutObject is the reverse of AppendObject, for the body of a POST or PUT. The object aliases body.
-// An error is a *SyntaxError. JSON is checked in full.
+// CutObject returns the type and the bytes of the object in the body of a POST or PUT. The bytes
+// alias body. JSON is checked in full. The error is a *SyntaxError.
 func CutObject(enc Encoding, body []byte) (TypeMeta, []byte, error) {
 	if enc == Protobuf {
 		var tm TypeMeta
@@ -30,9 +30,8 @@ func CutObject(enc Encoding, body []byte) (TypeMeta, []byte, error) {
 	return cutJSONObject(body)
 }
 
-// AppendWithResourceVersion appends object with its metadata.resourceVersion replaced, or added if
-// it has none. dst must not overlap object. On an error, a *SyntaxError, dst is returned as it was
-// given.
+// AppendWithResourceVersion appends object with rv as its metadata.resourceVersion. dst must not
+// overlap object. The error is a *SyntaxError; dst is then returned unchanged.
 func AppendWithResourceVersion(dst []byte, enc Encoding, object []byte, rv string) ([]byte, error) {
 	if enc == Protobuf {
 		return appendProtoVersion(dst, object, rv)
@@ -54,17 +53,17 @@ func appendEnvelope(dst []byte, tm TypeMeta, object []byte) []byte {
 	return append(dst, envelopeEnd...)
 }
 
-// envelopeSize is how many bytes an object of n bytes takes with its envelope.
+// envelopeSize returns the size of an object of n bytes with its envelope.
 func envelopeSize(tm TypeMeta, n int) int {
 	typeMeta := bytesSize(len(tm.APIVersion)) + bytesSize(len(tm.Kind))
 	return len(protoMagic) + bytesSize(typeMeta) + bytesSize(n) + len(envelopeEnd)
 }
 
-// bytesSize is how many bytes a field of n bytes takes, its number being below 16.
+// bytesSize returns the size of a field with n bytes of content and a number below 16.
 func bytesSize(n int) int { return 1 + varintSize(uint64(n)) + n }
 
-// appendProtoVersion puts the resourceVersion where the order of fields wants it, so that the
-// result is what marshalling the changed object gives.
+// appendProtoVersion keeps the fields in the order of their numbers, so the result is what
+// marshalling the changed object gives. An object without metadata gets it at its end.
 func appendProtoVersion(dst, object []byte, rv string) ([]byte, error) {
 	was := len(dst)
 	found := false
@@ -97,7 +96,7 @@ func appendProtoVersion(dst, object []byte, rv string) ([]byte, error) {
 	return dst, nil
 }
 
-// appendMetaVersion appends the metadata field with the given resourceVersion.
+// appendMetaVersion appends the metadata field, with rv as its resourceVersion.
 func appendMetaVersion(dst, meta []byte, offset int64, rv string) ([]byte, error) {
 	from, to := -1, len(meta)
 	var f protoField

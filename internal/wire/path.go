@@ -8,30 +8,30 @@ import (
 // Path is a compiled field path, such as spec.nodeName, metadata.labels[app] or
 // status.podIPs[*].ip. It is immutable and safe for concurrent use.
 //
-// A path is names as they stand in JSON, joined by dots; [key] is one key of a map, [3] one element
-// of a list, [*] all elements of a list or all values of a map. A key that holds a bracket is put
-// in quotes: ['a]b'].
+// A path has the names of fields in JSON, joined by dots. [key] selects one key of a map, [3] one
+// element of a list, and [*] all elements of a list or all values of a map. A key with a bracket is
+// quoted: ['a]b'].
 //
-// What a path reads is what the object's JSON form holds there, whatever the encoding: so a field
-// that JSON leaves out because it is empty has no value in protobuf either, although its bytes are
-// there. Strings come as they are, numbers and booleans as JSON writes them, times, quantities and
-// int-or-strings as their text. null is no value, and so is an object or a list.
+// A path reads what the object's JSON has there, in both encodings. A field that JSON omits because
+// it is empty therefore has no value in protobuf either, although its bytes are there. A string is
+// returned as it is, a number or boolean as JSON writes it, and a time, quantity or int-or-string
+// as its text. null, objects and lists are no values.
 type Path struct {
 	text  string
 	enc   Encoding
-	names []pathStep // JSON
+	names []pathStep // JSON only
 
-	// Protobuf:
+	// Protobuf only.
 	steps     []protoStep
 	kind      textKind
 	omitEmpty bool
 }
 
-// CompilePath compiles a path. In protobuf goType is the API type (a struct, or a pointer to one)
-// whose protobuf struct tags give the field numbers, and a path that the type does not have, or
-// that ends at something without a text, is an error; kind and apiVersion are not in an object's
-// bytes there. In JSON goType is not looked at and may be nil, and what a path names need not be
-// anywhere. The error wraps ErrPath.
+// CompilePath compiles a path. In protobuf, goType must be the API type, a struct or a pointer to
+// one; its protobuf struct tags give the field numbers. A path that the type does not have, or that
+// ends at something without a text, is an error. So are kind and apiVersion, which are not in an
+// object's bytes. In JSON, goType is ignored and may be nil, and any path that can be parsed is
+// accepted. The error wraps ErrPath.
 func CompilePath(enc Encoding, goType reflect.Type, path string) (*Path, error) {
 	p := &Path{text: path, enc: enc}
 	var err error
@@ -53,10 +53,9 @@ func CompilePath(enc Encoding, goType reflect.Type, path string) (*Path, error) 
 // String returns the path as it was given.
 func (p *Path) String() string { return p.text }
 
-// Append appends the values found in object to dst, in the order in which they stand there; none if
-// there is none. A value aliases the object's bytes where it stands there as text; otherwise it is
-// memory of its own. An error is a *SyntaxError, also if a field on the way is there twice; dst is
-// then returned as it was given.
+// Append appends the values found in object to dst, in their order in object. A value that is in
+// the object's bytes as text aliases them; any other has memory of its own. The error is a
+// *SyntaxError, also if a field on the way occurs twice; dst is then returned unchanged.
 func (p *Path) Append(dst [][]byte, object []byte) ([][]byte, error) {
 	was := len(dst)
 	var err error

@@ -1,6 +1,6 @@
 package wire
 
-// appendJSON appends what the steps lead to from the value at a span of the text.
+// appendJSON appends the values that the steps select from the value at a span of text.
 func (p *Path) appendJSON(dst [][]byte, text []byte, at span, steps []pathStep) ([][]byte, error) {
 	v := at.of(text)
 	if len(steps) == 0 {
@@ -74,7 +74,7 @@ func (p *Path) appendJSONElements(dst [][]byte, text []byte, at span, steps []pa
 	return dst, nil
 }
 
-// appendJSONText appends the text of a value that has one.
+// appendJSONText appends the text of v, unless v is an object, a list or null.
 func appendJSONText(dst [][]byte, v []byte) [][]byte {
 	switch {
 	case len(v) == 0 || v[0] == '{' || v[0] == '[' || v[0] == 'n':

@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// ErrPath is wrapped by what CompilePath and CompileDrop return.
+// ErrPath is wrapped by the errors of CompilePath and CompileDrop.
 var ErrPath = errors.New("bad field path")
 
-// selector is how a step of a path picks values.
+// selector says how a step of a path selects values.
 type selector uint8
 
 const (
@@ -20,11 +20,11 @@ const (
 	selectAll                   // [*]
 )
 
-// pathStep is one step of a path as it is written.
+// pathStep is one step of a parsed path.
 type pathStep struct {
 	sel   selector
 	name  string // of selectName, selectKey and selectIndex
-	index int
+	index int    // of selectIndex
 }
 
 func (s pathStep) String() string {
@@ -37,7 +37,7 @@ func (s pathStep) String() string {
 	return "[" + s.name + "]"
 }
 
-// parsePath takes a path apart. A leading dot is allowed, as in a custom resource's
+// parsePath splits a path into steps. A leading dot is allowed, as in a custom resource's
 // selectableFields.
 func parsePath(path string) ([]pathStep, error) {
 	var steps []pathStep

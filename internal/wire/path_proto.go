@@ -1,6 +1,6 @@
 package wire
 
-// appendProto appends what the steps lead to in a message that starts at offset.
+// appendProto appends the values that the steps select from the message b, which starts at offset.
 func (p *Path) appendProto(dst [][]byte, b []byte, offset int64, steps []protoStep) ([][]byte, error) {
 	step, last := &steps[0], len(steps) == 1
 	count := 0
@@ -50,7 +50,7 @@ func (p *Path) appendProto(dst [][]byte, b []byte, offset int64, steps []protoSt
 	return dst, nil
 }
 
-// appendProtoField goes on from a field that the first of the steps took.
+// appendProtoField follows the rest of the steps from a field that the first of them has selected.
 func (p *Path) appendProtoField(dst [][]byte, f *protoField, offset int64, steps []protoStep) ([][]byte, error) {
 	if len(steps) > 1 {
 		if f.typ != typeBytes {
@@ -74,7 +74,8 @@ func (p *Path) appendProtoField(dst [][]byte, f *protoField, offset int64, steps
 	return dst, nil
 }
 
-// appendPacked appends the numbers of a packed list; count of the list's numbers came before.
+// appendPacked appends the numbers of a packed list. It takes and returns how many numbers of the
+// list have been read.
 func (p *Path) appendPacked(dst [][]byte, b []byte, step *protoStep, count int) ([][]byte, int, bool) {
 	for i := 0; i < len(b); count++ {
 		f := protoField{typ: p.kind.wireType()}
@@ -98,7 +99,8 @@ func (p *Path) appendPacked(dst [][]byte, b []byte, step *protoStep, count int) 
 	return dst, count, true
 }
 
-// entryValue makes an entry of a map its value. take is false if the step is for another key.
+// entryValue replaces f, an entry of a map, by the value of the entry. take is false if the step
+// selects another key, ok if the entry is malformed.
 func entryValue(f *protoField, step *protoStep) (take, ok bool) {
 	if f.typ != typeBytes {
 		return false, false

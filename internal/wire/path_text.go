@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// textKind is how a value in protobuf becomes the text that JSON has for it.
+// textKind says how a protobuf value becomes the text that JSON has for it.
 type textKind uint8
 
 const (
@@ -28,7 +28,7 @@ const (
 	textIntOrString
 )
 
-// textOf returns how values of a type become text, textNone if they have none.
+// textOf returns the textKind of a type, or textNone if its values have no text.
 func textOf(t reflect.Type) textKind {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -66,7 +66,7 @@ func textOf(t reflect.Type) textKind {
 	return textNone
 }
 
-// wireType is the wire type of such a value.
+// wireType returns the wire type of values of kind k.
 func (k textKind) wireType() uint8 {
 	switch k {
 	case textBool, textInt32, textInt64, textUint:
@@ -79,7 +79,7 @@ func (k textKind) wireType() uint8 {
 
 var textBools = [2][]byte{[]byte("false"), []byte("true")}
 
-// text returns the text of a value; has is false if it has none, ok if it is malformed.
+// text returns the text of a value. has is false if there is none, ok if the value is malformed.
 func (k textKind) text(f *protoField) (text []byte, has, ok bool) {
 	switch k {
 	case textString:
@@ -106,7 +106,7 @@ func (k textKind) text(f *protoField) (text []byte, has, ok bool) {
 	return k.messageText(f.bytes)
 }
 
-// microTimeLayout is how JSON has a MicroTime.
+// microTimeLayout is the layout of a MicroTime in JSON.
 const microTimeLayout = "2006-01-02T15:04:05.000000Z07:00"
 
 func (k textKind) timeText(b []byte) (text []byte, has, ok bool) {
@@ -122,7 +122,7 @@ func (k textKind) timeText(b []byte) (text []byte, has, ok bool) {
 	return time.Unix(seconds, micros).UTC().AppendFormat(nil, microTimeLayout), true, true
 }
 
-// messageText reads the messages that JSON has a single value for.
+// messageText returns the text of a message that is a single value in JSON.
 func (k textKind) messageText(b []byte) (text []byte, has, ok bool) {
 	var fields [4]protoField // by number
 	var f protoField

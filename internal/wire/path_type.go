@@ -11,8 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// protoStep is one step of a path through protobuf messages: a field of the message, and which of
-// its occurrences.
+// protoStep is one step of a path through protobuf messages. It selects occurrences of one field.
 type protoStep struct {
 	num   uint32
 	pick  protoPick
@@ -20,21 +19,21 @@ type protoStep struct {
 	index int    // pickIndex
 }
 
-// protoPick is which occurrences of a field a step takes.
+// protoPick says which occurrences of a field a step selects.
 type protoPick uint8
 
 const (
-	pickOne   protoPick = iota // a field that may be there once
-	pickAll                    // each of a list
-	pickIndex                  // one of a list
+	pickOne   protoPick = iota // the only one
+	pickAll                    // every element of a list
+	pickIndex                  // one element of a list
 	pickKey                    // the entry of a map with one key
-	pickEntry                  // each entry of a map
+	pickEntry                  // every entry of a map
 )
 
-// fieldType is what a path has come to: a Go type, and how its field says it is written.
+// fieldType is the type of the field that a path leads to.
 type fieldType struct {
 	typ       reflect.Type
-	omitEmpty bool // JSON leaves it out when it is empty
+	omitEmpty bool // JSON omits the field if it is empty
 }
 
 var (
@@ -46,11 +45,11 @@ var (
 	marshalerType   = reflect.TypeFor[interface{ Marshal() ([]byte, error) }]()
 )
 
-// wrappedItems is the field of the message that stands for a named slice type, such as
-// authentication's ExtraValue.
+// wrappedItems is the field number of the elements in the message that encodes a named slice type,
+// such as authentication's ExtraValue.
 const wrappedItems = 1
 
-// resolvePath finds the field numbers for a path through goType.
+// resolvePath returns the steps of a path through goType, and the type at its end.
 func resolvePath(goType reflect.Type, path string) ([]protoStep, fieldType, error) {
 	written, err := parsePath(path)
 	if err != nil {
@@ -71,8 +70,8 @@ func resolvePath(goType reflect.Type, path string) ([]protoStep, fieldType, erro
 	return steps, at, nil
 }
 
-// mergeList appends steps to a path. One without a field number says which occurrences of the last
-// field it takes.
+// mergeList appends more to steps. A single step without a field number selects occurrences of the
+// last field in steps, and replaces its step.
 func mergeList(steps, more []protoStep) []protoStep {
 	if len(more) == 1 && more[0].num == 0 {
 		last := len(steps) - 1
@@ -82,7 +81,7 @@ func mergeList(steps, more []protoStep) []protoStep {
 	return append(steps, more...)
 }
 
-// resolveStep resolves one step from a type; why is not empty if it cannot be.
+// resolveStep resolves one step from a type. why is the reason if it cannot, and else empty.
 func resolveStep(t reflect.Type, s pathStep) (steps []protoStep, next fieldType, why string) {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -127,13 +126,13 @@ func resolveStep(t reflect.Type, s pathStep) (steps []protoStep, next fieldType,
 	return nil, next, "nothing can be inside " + t.String()
 }
 
-// isWrapped reports whether a slice type is a message of its own.
+// isWrapped reports whether a slice type is encoded as a message of its own.
 func isWrapped(t reflect.Type) bool {
 	return t.Kind() == reflect.Slice && reflect.PointerTo(t).Implements(marshalerType)
 }
 
-// structField finds a field by its name in JSON. An inlined struct is a message of its own in
-// protobuf.
+// structField finds a field by its JSON name. It takes two steps to a field of an inlined struct,
+// which is a message of its own in protobuf.
 func structField(t reflect.Type, name string) ([]protoStep, fieldType, bool) {
 	for i := range t.NumField() {
 		f := t.Field(i)

@@ -14,11 +14,11 @@ const (
 
 const (
 	maxFieldNumber = 1<<29 - 1
-	// maxGroups is how deep groups may be nested. Kubernetes has none; they are only skipped.
+	// maxGroups bounds the nesting of groups. Kubernetes has no groups; they are skipped.
 	maxGroups = 32
 )
 
-// Results of the consuming functions in place of an index.
+// Results of the functions that consume, in place of an index.
 const (
 	protoTruncated = -1
 	protoMalformed = -2
@@ -32,7 +32,7 @@ type protoField struct {
 	bytes  []byte // of typeBytes
 }
 
-// consumeVarint reads the varint at b[i:] and returns the index behind it, or one of the negative
+// consumeVarint reads the varint at b[i:]. It returns the index after it, or one of the negative
 // results.
 func consumeVarint(b []byte, i int) (uint64, int) {
 	if uint(i) < uint(len(b)) && b[i] < 0x80 {
@@ -67,8 +67,8 @@ func consumeFixed64(b []byte, i int) (uint64, int) {
 	return binary.LittleEndian.Uint64(b[i:]), i + 8
 }
 
-// consume reads the field at b[i:] into f and returns the index behind it, or one of the negative
-// results. A group is skipped whole; f then has only its number and type.
+// consume reads the field at b[i:] into f. It returns the index after it, or one of the negative
+// results. It skips the content of a group: f then has only number and type.
 func (f *protoField) consume(b []byte, i int) int {
 	tag, i := consumeVarint(b, i)
 	if i < 0 {
@@ -107,7 +107,8 @@ func (f *protoField) consume(b []byte, i int) int {
 	return protoMalformed
 }
 
-// skipGroup skips to behind the end of the group whose start stands before b[i:].
+// skipGroup returns the index after the group num whose content starts at b[i:], or one of the
+// negative results.
 func skipGroup(b []byte, i int, num uint32) int {
 	var open [maxGroups]uint32
 	open[0] = num
@@ -141,7 +142,7 @@ func skipGroup(b []byte, i int, num uint32) int {
 	return i
 }
 
-// fieldError makes the error of a field that could not be consumed at offset.
+// fieldError returns the error for the field at offset, for which consume returned result.
 func fieldError(offset int64, what string, result int) error {
 	if result == protoTruncated {
 		return malformed(offset, what+": a field runs beyond its message")
@@ -159,7 +160,7 @@ func appendBytes[T string | []byte](dst []byte, num uint32, v T) []byte {
 	return append(dst, v...)
 }
 
-// varintSize is how many bytes v takes.
+// varintSize returns the size of v as a varint.
 func varintSize(v uint64) int {
 	n := 1
 	for v >= 0x80 {

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Fields of every list message, and of ListMeta.
+// Fields of every list message, of ListMeta, and of its shardInfo.
 const (
 	listMetadata = 1
 	listItems    = 2
@@ -19,18 +19,17 @@ const (
 	shardInfoSelector = 1
 )
 
-// maxDescription bounds what describes a list, in bytes: its typeMeta and its metadata (a continue
-// token among them).
+// maxDescription bounds a list's typeMeta and its metadata, with the continue token, in bytes each.
 const maxDescription = 1 << 20
 
-// protoList cuts a list in the protobuf envelope.
+// protoList splits a list in the protobuf envelope into items.
 type protoList struct {
 	buf  buffer
 	max  int
-	left int64 // of the list message
+	left int64 // bytes of the list message that are still to be read
 	list *ListReader
 	seen fieldSet // of the envelope
-	meta bool     // the list's metadata was there
+	meta bool     // the list's metadata has been read
 }
 
 func (p *protoList) offset() int64 { return p.buf.off }
@@ -63,7 +62,7 @@ func (p *protoList) next() ([]byte, error) {
 	return nil, p.close()
 }
 
-// open reads to the start of the list message.
+// open reads up to the start of the list message.
 func (p *protoList) open() error {
 	if err := p.buf.need(len(protoMagic)); err != nil {
 		return p.buf.fail(p.buf.len(), "list", err)
@@ -85,8 +84,8 @@ func (p *protoList) open() error {
 	}
 }
 
-// envelopeField reads one field of the envelope and reports whether it is the list, which then
-// starts here.
+// envelopeField reads one field of the envelope. It reports whether the field is the list message,
+// of which it has read only the length.
 func (p *protoList) envelopeField() (raw bool, err error) {
 	at := p.buf.off
 	num, typ, err := p.tag("envelope", false)
@@ -131,8 +130,8 @@ func (p *protoList) readTypeMeta() error {
 	return nil
 }
 
-// openList reads the length of the list message. A message of another kind would be cut up wrongly:
-// its field 2 is anything.
+// openList reads the length of the list message. It refuses messages of other kinds, whose field 2
+// may be anything. The error for a Status is a *StatusError.
 func (p *protoList) openList(at int64) error {
 	n, err := p.varint("list", false)
 	if err != nil {
@@ -213,7 +212,7 @@ func (m *ListMeta) readProto(b []byte, offset int64) error {
 	return nil
 }
 
-// protoShardInfo is shardInfo for protobuf.
+// protoShardInfo returns the selector in a ShardInfo message, or "".
 func protoShardInfo(b []byte) (selector string) {
 	var f protoField
 	for i := 0; i < len(b); {
@@ -227,7 +226,7 @@ func protoShardInfo(b []byte) (selector string) {
 	return selector
 }
 
-// close reads what stands behind the list message. It ends at the end of the body.
+// close reads the rest of the envelope. It returns io.EOF at the end of the body.
 func (p *protoList) close() error {
 	for {
 		if p.buf.len() == 0 {

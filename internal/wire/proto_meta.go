@@ -2,8 +2,7 @@ package wire
 
 import "time"
 
-// protoMetadata is the field of an object's metadata. That holds for every kind that can be listed
-// and watched.
+// protoMetadata is the field of an object's metadata, in every kind that can be listed and watched.
 const protoMetadata = 1
 
 // Fields of ObjectMeta.
@@ -19,7 +18,8 @@ const (
 	protoAnnotations       = 12
 )
 
-// Wire types of the fields of ObjectMeta that are read, plus one; 0 for the others.
+// metaTypes has the wire type plus one of each field of ObjectMeta that is read, and 0 for the
+// others.
 var metaTypes = [16]uint8{
 	protoName:              typeBytes + 1,
 	protoNamespace:         typeBytes + 1,
@@ -57,7 +57,7 @@ func (m *Meta) readProto(object []byte) error {
 	return nil
 }
 
-// readProtoMeta reads an ObjectMeta, which starts at offset.
+// readProtoMeta reads the ObjectMeta b, which starts at offset.
 func (m *Meta) readProtoMeta(b []byte, offset int64) error {
 	var seen fieldSet
 	var labels, annotations stretch
@@ -100,7 +100,8 @@ func (m *Meta) readProtoMeta(b []byte, offset int64) error {
 	return nil
 }
 
-// setProto takes over the value of one field and reports whether it is well-formed.
+// setProto sets the field of m that f has the value of. It reports whether the value is
+// well-formed.
 func (m *Meta) setProto(f *protoField) (ok bool) {
 	switch f.num {
 	case protoName:
@@ -123,7 +124,7 @@ func (m *Meta) setProto(f *protoField) (ok bool) {
 	return true
 }
 
-// stretch is the part of a message from the first to the last of some fields.
+// stretch is the part of a message from the first to the last occurrence of a field.
 type stretch struct{ from, to int }
 
 func (s *stretch) cover(from, to int) {
@@ -135,8 +136,8 @@ func (s *stretch) cover(from, to int) {
 
 func (s *stretch) of(b []byte) []byte { return b[s.from:s.to] }
 
-// protoTimestamp reads the seconds and nanoseconds of a Time or MicroTime message, of which an
-// empty one is no time.
+// protoTimestamp returns the seconds and nanoseconds of a Time or MicroTime message. To the caller,
+// an empty message is no time.
 func protoTimestamp(b []byte) (seconds int64, nanos int32, ok bool) {
 	var f protoField
 	for i := 0; i < len(b); {
@@ -158,7 +159,8 @@ func protoTimestamp(b []byte) (seconds int64, nanos int32, ok bool) {
 	return seconds, nanos, true
 }
 
-// protoTime reads a Time message. Kubernetes gives it whole seconds only and reads no more.
+// protoTime returns the time of a Time message, which has whole seconds only. It returns the zero
+// time for an empty message.
 func protoTime(b []byte) (time.Time, bool) {
 	seconds, _, ok := protoTimestamp(b)
 	if !ok || len(b) == 0 {
@@ -167,7 +169,7 @@ func protoTime(b []byte) (time.Time, bool) {
 	return time.Unix(seconds, 0).UTC(), true
 }
 
-// protoEntry reads an entry of a map from strings to strings.
+// protoEntry returns the key and the value of an entry of a map from strings to strings.
 func protoEntry(b []byte) (key, value []byte, ok bool) {
 	var f protoField
 	for i := 0; i < len(b); {
@@ -189,8 +191,7 @@ func protoEntry(b []byte) (key, value []byte, ok bool) {
 	return key, value, true
 }
 
-// eachProtoEntry calls yield for each entry of the map in field, until it returns false. b has been
-// read once without error.
+// eachProtoEntry calls yield for each entry of the map in field of b, until yield returns false.
 func eachProtoEntry(b []byte, field uint32, yield func(key, value []byte) bool) {
 	var f protoField
 	for i := 0; i < len(b); {
@@ -207,6 +208,7 @@ func eachProtoEntry(b []byte, field uint32, yield func(key, value []byte) bool) 
 	}
 }
 
+// lookupProtoEntry returns the value of the last entry of the map in field of b that has the key want.
 func lookupProtoEntry(b []byte, field uint32, want string) (value []byte, found bool) {
 	var f protoField
 	for i := 0; i < len(b); {

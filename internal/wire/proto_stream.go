@@ -2,10 +2,9 @@ package wire
 
 import "fmt"
 
-// The methods here read a protobuf message piece by piece from the body. With inList set, what they
-// read must lie within what is left of the list message.
+// The methods here read a protobuf message from the body, piece by piece. With inList set, what
+// they read must be within the rest of the list message.
 
-// varint reads one varint.
 func (p *protoList) varint(what string, inList bool) (uint64, error) {
 	for {
 		v, n := consumeVarint(p.buf.window(), 0)
@@ -50,8 +49,8 @@ func (p *protoList) tag(what string, inList bool) (num uint32, typ uint8, err er
 	return uint32(tag >> 3), uint8(tag & 7), nil
 }
 
-// bytes reads the length and the bytes of a field, at most limit of them. They are valid until the
-// next read.
+// bytes reads the length and the content of a field, of at most limit bytes. The bytes are valid
+// until the next read.
 func (p *protoList) bytes(what string, limit int, inList bool) ([]byte, error) {
 	at := p.buf.off
 	n, err := p.varint(what, inList)
@@ -71,7 +70,7 @@ func (p *protoList) bytes(what string, limit int, inList bool) ([]byte, error) {
 	return b, p.take(int(n), what, inList)
 }
 
-// skip passes over the value of a field that nobody asked for, without holding it.
+// skip reads the value of a field without keeping it in the buffer.
 func (p *protoList) skip(what string, num uint32, typ uint8, inList bool) error {
 	n := uint64(0)
 	switch typ {

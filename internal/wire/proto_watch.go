@@ -5,17 +5,17 @@ import (
 	"io"
 )
 
-// eventOverhead is what a frame may have beyond its object, in bytes.
+// eventOverhead bounds what an event has besides its object, in bytes.
 const eventOverhead = 4 << 10
 
-// frameHeader is the size of a frame's length.
+// frameHeader is the size of the length in front of each frame, in bytes.
 const frameHeader = 4
 
-// protoWatch cuts length-delimited watch events.
+// protoWatch splits a body of length-delimited frames, each of which is a WatchEvent.
 type protoWatch struct {
 	buf      buffer
 	max      int
-	typeMeta TypeMeta // of the last event: nearly always the next one's too
+	typeMeta TypeMeta // of the last event; it is nearly always that of the next
 }
 
 func (p *protoWatch) buffered() int { return p.buf.len() }
@@ -47,7 +47,7 @@ func (p *protoWatch) next() (Event, error) {
 	return e, nil
 }
 
-// event cuts a WatchEvent, which starts at offset.
+// event parses the WatchEvent b, which starts at offset.
 func (p *protoWatch) event(b []byte, offset int64) (e Event, err error) {
 	var object []byte
 	var objectAt int64
@@ -97,7 +97,7 @@ func (p *protoWatch) event(b []byte, offset int64) (e Event, err error) {
 	return e, nil
 }
 
-// cutRawExtension returns the bytes in a RawExtension and their offset.
+// cutRawExtension returns the content of the RawExtension b, and its offset.
 func cutRawExtension(b []byte, offset int64) (raw []byte, rawAt int64, err error) {
 	found := false
 	var f protoField
@@ -122,7 +122,7 @@ func cutRawExtension(b []byte, offset int64) (raw []byte, rawAt int64, err error
 	return raw, rawAt, nil
 }
 
-// eventType is ParseEventType of bytes, 0 for none.
+// eventType returns the type with the name b, or 0.
 func eventType(b []byte) EventType {
 	t, _ := ParseEventType(string(b))
 	return t

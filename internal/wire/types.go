@@ -1,17 +1,17 @@
 package wire
 
-// DefaultMaxObject is the largest object taken when Limits says nothing else, in bytes.
+// DefaultMaxObject is the default of Limits.MaxObject, in bytes.
 const DefaultMaxObject = 16 << 20
 
-// MaxDepth is how deep JSON may be nested, counted from the root of a body. encoding/json has the
-// same limit.
+// MaxDepth bounds the nesting of JSON, counted from the root of a body. encoding/json has the same
+// limit.
 const MaxDepth = 10_000
 
-// Limits bounds what a reader takes. The zero value is the default.
+// Limits bounds a reader's memory. The zero value has the defaults.
 type Limits struct {
-	// MaxObject is the size of the largest object, in bytes; one above it is ErrTooLarge. A
-	// reader's memory is at most about this and its read buffer, and only if such an object really
-	// arrives. 0 is DefaultMaxObject.
+	// MaxObject is the size of the largest object, in bytes. The error for a larger one wraps
+	// ErrTooLarge. A reader's memory is at most about this and its read buffer, and only if such an
+	// object arrives. 0 means DefaultMaxObject.
 	MaxObject int
 }
 
@@ -28,11 +28,11 @@ type TypeMeta struct{ APIVersion, Kind string }
 // ListMeta is the metadata of a list.
 type ListMeta struct {
 	ResourceVersion string
-	// Continue is the token for the next page, empty on the last.
+	// Continue is the token for the next page. It is empty on the last one.
 	Continue string
-	// RemainingItemCount is how many items come after this page, -1 if the server does not say.
+	// RemainingItemCount is the number of items after this page, or -1 if the server does not say.
 	RemainingItemCount int64
-	// ShardSelector is the selector that the server has applied (KEP-5866), as it writes it; empty:
-	// it has applied none, or does not say.
+	// ShardSelector is the shard selector (KEP-5866) that the server has applied, as the server
+	// writes it. It is empty if the server has applied none or does not say.
 	ShardSelector string
 }

@@ -8,19 +8,18 @@ import (
 // keepBuffer is the largest buffer that a writer keeps for its next object, in bytes.
 const keepBuffer = 1 << 20
 
-// WatchWriter frames events into the body of a WATCH, each with one Write. It holds one event. Not
-// safe for concurrent use.
+// WatchWriter writes events as the body of a WATCH, each with one Write. It buffers one event. It
+// is not safe for concurrent use.
 type WatchWriter struct {
 	w   io.Writer
 	enc Encoding
 	buf []byte
 }
 
-// NewWatchWriter returns a writer of events to w.
+// NewWatchWriter returns a writer that writes to w.
 func NewWatchWriter(w io.Writer, enc Encoding) *WatchWriter { return &WatchWriter{w: w, enc: enc} }
 
-// WriteEvent writes one event. It keeps nothing of object. In JSON tm is put into an object that
-// does not say its own kind.
+// WriteEvent writes one event. It keeps nothing of object, which is written as AppendObject does.
 func (w *WatchWriter) WriteEvent(t EventType, tm TypeMeta, object []byte) error {
 	w.buf = AppendEvent(w.buf[:0], w.enc, t, tm, object)
 	_, err := w.w.Write(w.buf)
@@ -30,8 +29,7 @@ func (w *WatchWriter) WriteEvent(t EventType, tm TypeMeta, object []byte) error 
 	return err
 }
 
-// AppendEvent appends one event as WriteEvent writes it, so that several watchers can share the
-// bytes.
+// AppendEvent appends one event as WriteEvent writes it. Several watchers can share the bytes.
 func AppendEvent(dst []byte, enc Encoding, t EventType, tm TypeMeta, object []byte) []byte {
 	if enc != Protobuf {
 		dst = append(dst, `{"type":"`...)
