@@ -22,7 +22,8 @@ func boxOf[T any]() *box {
 	}
 }
 
-// Boxes of what comes most. The names of types do not matter, nor do signs.
+// Boxes of the most frequent types. They also serve named types and signed numbers, which have the
+// same layout.
 var (
 	textBox    = boxOf[string]()
 	booleanBox = boxOf[bool]()

@@ -99,7 +99,7 @@ func (c *compiler) field(t reflect.Type) (f field, ok bool) {
 	return f, ok
 }
 
-// piece returns a field that holds a piece of a shape.
+// piece returns a field that points to a piece of a shape.
 func piece(k kind, t reflect.Type) field { return field{kind: k, goType: t, of: &field{}} }
 
 // single chooses how to decode a field that occurs once. It looks first for types with special

@@ -16,15 +16,15 @@ type difference struct {
 	value uint64
 }
 
-// known is a recently used plan, with the strings of the last object that differ from the sample.
-// They are kept by token, and for map entries together with their keys. The next object may be
-// another version of that object, or one of the same workload.
+// known is a recently used plan. It keeps the strings in which the last object differed from the
+// sample, by token, because the next object may be another version of that object or of the same
+// workload.
 type known struct {
 	plan  *plan
-	texts []textEntry
+	texts []textEntry // with the keys of map entries
 }
 
-// knowns is the number of plans that an object is compared with before it is cut into tokens.
+// knowns is the number of plans that an object is compared with before it is tokenized.
 const knowns = 4
 
 // decodeLikeOthers decodes an object that has the same fields as a recent one, by copying that
@@ -45,12 +45,12 @@ func (d *Decoder) decodeLikeOthers(s *scratch, raw []byte) (image unsafe.Pointer
 	return nil, false
 }
 
-// copyIfAlike decodes an object as a copy of another, whose plan is one of knowns. It reports
-// whether that has the same fields.
+// copyIfAlike decodes an object as a copy of another, whose plan is one of knowns. alike reports
+// whether the two have the same fields.
 func (d *Decoder) copyIfAlike(s *scratch, raw []byte, known int, from *original) (image unsafe.Pointer, alike, ok bool) {
 	s.raw, s.fields = raw, d.fields
 	if alike = s.compare(from); alike {
-		s.lastKnown(known)
+		s.toFront(known)
 		ok = s.copyOf(from)
 		image = s.image
 	}
@@ -62,22 +62,23 @@ func (d *Decoder) copyIfAlike(s *scratch, raw []byte, known int, from *original)
 func (s *scratch) know(p *plan) {
 	for i := range s.knowns {
 		if s.knowns[i].plan == p {
-			s.lastKnown(i)
+			s.toFront(i)
 			return
 		}
 	}
-	s.lastKnown(knowns - 1)
+	s.toFront(knowns - 1)
 	s.knowns[0] = known{plan: p, texts: make([]textEntry, len(p.tokens))}
 }
 
-func (s *scratch) lastKnown(i int) {
+// toFront makes knowns[i] the first.
+func (s *scratch) toFront(i int) {
 	is := s.knowns[i]
 	copy(s.knowns[1:i+1], s.knowns[:i])
 	s.knowns[0] = is
 }
 
-// compare notes the differences between the current object and c. It returns false if their fields
-// differ.
+// compare records the differences between the current object and c. It returns false if their
+// fields differ.
 func (s *scratch) compare(c *original) bool {
 	if s.locating {
 		s.spots = append(s.spots[:0], c.spots...)
@@ -85,8 +86,8 @@ func (s *scratch) compare(c *original) bool {
 	return s.compareMessage(c, 0, len(c.spots), 0, len(c.raw), 0, len(s.raw))
 }
 
-// compareMessage compares s.raw[pos:end], a message, with c.raw[was:wasEnd], which has the tokens
-// up to last.
+// compareMessage compares the message s.raw[pos:end] with the message c.raw[was:wasEnd], whose
+// tokens are those from token up to, but not including, last.
 func (s *scratch) compareMessage(c *original, token, last, was, wasEnd, pos, end int) bool {
 	raw := s.raw[:end]
 	for token < last {
@@ -102,7 +103,7 @@ func (s *scratch) compareMessage(c *original, token, last, was, wasEnd, pos, end
 		if token == last {
 			return len(raw)-pos == wasEnd-was
 		}
-		// The tag is the same if the prefix goes beyond it; else look at it.
+		// compareField looks at the tag, which may be where the two differ.
 		pos += int(sp.begin) - was
 		next := s.compareField(c, sp, token, pos, raw)
 		if next < 0 {
@@ -130,19 +131,19 @@ func (s *scratch) move(token, last, by int) {
 	}
 }
 
-// compareField compares the field at pos with the sample's. It returns the end of the field, or a
-// negative number if the tags differ.
+// compareField compares the field at pos with the one of c at sp. It returns the end of the field,
+// or a negative number if the fields within differ or the bytes are malformed.
 func (s *scratch) compareField(c *original, sp *spot, token, pos int, raw []byte) (next int) {
-	if sp.what == aMap || sp.what == aTextMap {
+	if sp.kind == aMap || sp.kind == aTextMap {
 		return s.compareMap(c, sp, token, pos, raw)
 	}
 	if pos = sameTag(c.raw[sp.begin:], raw, pos); pos < 0 {
 		return -1
 	}
-	switch sp.what {
+	switch sp.kind {
 	case aVarint, aFixed64:
 		wireType := protowire.VarintType
-		if sp.what == aFixed64 {
+		if sp.kind == aFixed64 {
 			wireType = protowire.Fixed64Type
 		}
 		x, next := cut(raw, pos, wireType)
@@ -157,7 +158,7 @@ func (s *scratch) compareField(c *original, sp *spot, token, pos int, raw []byte
 	}
 	switch {
 	case next < 0:
-	case sp.what == aBlock:
+	case sp.kind == aBlock:
 		s.differences = append(s.differences, difference{token: int32(token), value: x})
 	case !s.compareMessage(c, token+1, token+int(sp.span), int(sp.content), int(sp.end), int(uint32(x)), next):
 		return -1
@@ -165,7 +166,8 @@ func (s *scratch) compareField(c *original, sp *spot, token, pos int, raw []byte
 	return next
 }
 
-// compareMap compares the entries of a map. Both maps must have the same number of entries.
+// compareMap records a map as a difference, with its entries as tokens. It returns the end of the
+// map, or a negative number if the map has fewer entries than that of c.
 func (s *scratch) compareMap(c *original, sp *spot, at, pos int, raw []byte) (next int) {
 	s.differences = append(s.differences, difference{token: int32(at), at: int32(len(s.tokens))})
 	for range sp.span {
@@ -181,8 +183,8 @@ func (s *scratch) compareMap(c *original, sp *spot, at, pos int, raw []byte) (ne
 	return pos
 }
 
-// sameTag returns what is behind the tag at pos if it is the one that was begins with; else it is
-// negative. Tags have one byte or two: see scratch.odd.
+// sameTag returns the position after the tag at pos if was begins with the same tag, and -1 if not.
+// Tags have one or two bytes: see scratch.odd.
 func sameTag(was, raw []byte, pos int) int {
 	if pos >= len(raw) || raw[pos] != was[0] {
 		return -1
@@ -196,7 +198,7 @@ func sameTag(was, raw []byte, pos int) int {
 	return pos + 2
 }
 
-// stride is how many bytes are compared at once while they are the same.
+// stride is the number of bytes that prefix compares at once.
 const stride = 64
 
 // prefix returns the length of the longest common prefix of a and b.
@@ -253,7 +255,7 @@ func (s *scratch) copyOf(from *original) bool {
 	return true
 }
 
-// putRight sets one value that differs.
+// putRight sets one value of the copy that differs.
 func (s *scratch) putRight(from *original, k *known, st *step, diff *difference) bool {
 	one := &s.one[0]
 	one.value = diff.value
@@ -263,7 +265,7 @@ func (s *scratch) putRight(from *original, k *known, st *step, diff *difference)
 		return true
 	case st.kind != mapping:
 		return s.take(st, s.one[:])
-	case from.spots[diff.token].what != aTextMap:
+	case from.spots[diff.token].kind != aTextMap:
 		return s.take(st, s.tokens[diff.at:])
 	}
 	return s.putTexts(from, k, st, diff)
@@ -328,7 +330,8 @@ func (c *original) entry(pos int) ([]byte, int) {
 // longestKnown is the size in bytes of the longest string that is kept for the next object.
 const longestKnown = 1 << 10
 
-// textAgain returns string(b). It returns *held if that is equal.
+// textAgain returns string(b): *held if that is equal. Otherwise it keeps the string in *held,
+// unless it is long.
 func (s *scratch) textAgain(held *string, b []byte) string {
 	if *held == string(b) {
 		return *held
@@ -340,7 +343,8 @@ func (s *scratch) textAgain(held *string, b []byte) string {
 	return made
 }
 
-// again makes for the object what the original has.
+// again sets a value of the copy that assignment cannot copy: it clones the original's, or decodes
+// the original's bytes once more.
 func (s *scratch) again(from *original, p *plan, a *again) bool {
 	st := &p.steps[a.step]
 	if a.clone != nil {

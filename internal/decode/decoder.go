@@ -43,7 +43,7 @@ func For(t reflect.Type) *Decoder {
 // because many informers never decode one.
 func (d *Decoder) compile() {
 	c := compiler{messages: map[reflect.Type]*message{}, boxing: boxing(d.goType)}
-	if m, ok := c.message(d.goType); ok && len(c.fields) < maxFields { // else something is out of the ordinary
+	if m, ok := c.message(d.goType); ok && len(c.fields) < maxFields { // else the type is unusual
 		d.message, d.fields, d.plans = m, c.fields, new(plans)
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// setMap sets maps from strings to what set sets.
+// setMap returns a setter of maps of type t, from strings to values that set sets.
 func setMap(t reflect.Type, set setter) func(*scratch, unsafe.Pointer, []token) bool {
 	return func(s *scratch, p unsafe.Pointer, entries []token) bool {
 		out := reflect.MakeMapWithSize(t, len(entries))
@@ -54,7 +54,8 @@ func setQuantityMap(s *scratch, p unsafe.Pointer, entries []token) bool {
 	return true
 }
 
-// pair cuts a map entry into key and value. A missing one is empty.
+// pair returns the key and the value of a map entry. A missing one is empty. ok is false for an
+// entry in another form than Go encoders write.
 func pair(raw []byte) (key, val []byte, ok bool) {
 	const first, second = 1<<3 | byte(protowire.BytesType), 2<<3 | byte(protowire.BytesType)
 	if len(raw) > 0 && raw[0] == first {

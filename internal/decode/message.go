@@ -26,13 +26,13 @@ type brief struct {
 type field struct {
 	kind      kind
 	wireType  protowire.Type
-	shareable bool   // by objects that nobody writes to
+	shareable bool   // its value can be shared by read-only objects
 	index     uint32 // in the decoder's fields
 	offset    uintptr
 	goType    reflect.Type
 	size      uintptr  // of goType
-	message   *message // of kind inside, and of what holds such
-	of        *field   // of kinds pointer, boxed and slice: what they hold
+	message   *message // of kind inside, and of kinds that hold one
+	of        *field   // of kinds pointer, boxed and slice: the element
 	box       *box     // of kind boxed
 	set       setter   // of kind other
 	setAll    func(s *scratch, p unsafe.Pointer, entries []token) bool
@@ -49,10 +49,10 @@ const (
 	number64
 	inside // a struct
 	pointer
-	boxed   // a pointer to what holds no others, which is allocated on its own
-	slice   // comes once for each element
-	mapping // comes once for each entry; setAll knows
-	other   // what its setter knows
+	boxed   // a pointer to a value that is allocated on its own; see box
+	slice   // occurs once for each element
+	mapping // a map, which occurs once for each entry; setAll sets it
+	other   // any other; set sets it
 )
 
 // setter sets what p points to from the bytes b of a block. It returns false if the object must be

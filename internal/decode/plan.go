@@ -9,9 +9,9 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// plan says how to decode objects with one sequence of fields, such as the objects of a workload:
-// where in the memory of their shape each value goes, in the order of the bytes. Following a plan
-// needs no look at the type's tables. A plan is immutable once it is kept.
+// plan says how to decode objects with the same sequence of fields, such as the objects of a
+// workload. Its steps say where in the memory of their shape each value goes, in the order of the
+// bytes, so that nothing is looked up by field number. A plan is immutable once it is kept.
 type plan struct {
 	decoder *Decoder
 	shape   *shape
@@ -32,10 +32,10 @@ func outlineOf(t *token) outline { return outline{t.field, t.span, t.count} }
 type step struct {
 	field *field
 	kind  kind
-	token uint32 // its index
-	to    uint32 // where in the object
-	piece uint32 // where the piece is that a pointer or slice points to
-	count uint32 // of its elements, or of the entries of a map
+	token uint32 // the index of its token
+	to    uint32 // where in the object the value goes
+	piece uint32 // where in the object, for a pointer or slice, what it points to is
+	count uint32 // number of its elements, or of the entries of a map
 }
 
 // Bounds of what is kept per type of object for the life of the process.
@@ -45,8 +45,8 @@ const (
 	maxPlanTokens = 1 << 10
 )
 
-// placeOf returns the place of a plan by the hash of its fields, and a mark that tells hashes of
-// one place apart.
+// placeOf returns the place of a plan by the hash of its fields, and a mark that distinguishes
+// hashes with the same place.
 func placeOf(print uint64) (place uint64, mark uint32) {
 	hash := print * 0x9e3779b97f4a7c15
 	return hash >> (64 - planBits), uint32(hash>>25) | 1

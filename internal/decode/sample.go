@@ -23,7 +23,7 @@ type sample struct {
 	stepOf []int32 // by token: the step that sets its value; negative: none
 	afresh []again // what cannot be copied
 
-	ofCopies bool // a copy can be copied in its turn: no map has to be made of the sample's own tokens
+	ofCopies bool // a copy can be copied in turn: every map can be cloned
 }
 
 // original is what an object is compared with and copied from: a sample, or the earlier version.
@@ -33,11 +33,12 @@ type original struct {
 	image unsafe.Pointer
 }
 
-// move is the place of a slice or pointer within an object. In a copy it must point into the copy.
+// move is the place of a slice or pointer in an object, and of the piece that it points to. In a
+// copy it must point into the copy.
 type move struct{ to, piece uint32 }
 
-// again is a step that is repeated for each copy. Most are for boxes, and for maps whose values can
-// be assigned; those are cloned.
+// again is a step that is repeated for each copy. Most are for boxes and for maps that can be
+// cloned.
 type again struct {
 	step  int32
 	clone func(to, from unsafe.Pointer) // nil: the step decodes the original's bytes
@@ -47,17 +48,17 @@ type textEntry struct{ key, value string }
 
 // spot is the position of a token in the sample's bytes.
 type spot struct {
-	begin, end uint32 // with its tag; of the first entry of a map: to the end of the last
-	content    uint32 // where that begins
-	span       int32  // tokens, with those inside; of a map all its entries
-	what       what
+	begin, end uint32 // with the tag; of a map, from its first entry to the end of its last
+	content    uint32 // where the content begins
+	span       int32  // number of tokens, with those inside; of a map, of its entries
+	kind       spotKind
 }
 
-// what says what a token holds, as far as comparing needs it.
-type what uint8
+// spotKind says how a token is compared.
+type spotKind uint8
 
 const (
-	aBlock what = iota
+	aBlock spotKind = iota
 	aMessage
 	aMap
 	aTextMap
@@ -119,20 +120,20 @@ func (s *scratch) locate(spots []spot, tokens []token, pos uint32) (end uint32) 
 		switch f.wireType {
 		case protowire.VarintType:
 			_, n = varint(s.raw, int(sp.content))
-			sp.what, sp.end = aVarint, sp.content+uint32(n)
+			sp.kind, sp.end = aVarint, sp.content+uint32(n)
 		case protowire.Fixed64Type:
-			sp.what, sp.end = aFixed64, sp.content+8
+			sp.kind, sp.end = aFixed64, sp.content+8
 		default:
 			sp.content, sp.end = uint32(t.value), uint32(t.value>>32)
 		}
 		pos = sp.end
 		switch {
 		case f.message != nil:
-			sp.what = aMessage
+			sp.kind = aMessage
 			s.locate(spots[i+1:i+int(t.span)], tokens[i+1:i+int(t.span)], sp.content)
 		case f.kind == mapping:
-			if sp.what, sp.span = aMap, t.count; f.goType.Elem().Kind() == reflect.String {
-				sp.what = aTextMap
+			if sp.kind, sp.span = aMap, t.count; f.goType.Elem().Kind() == reflect.String {
+				sp.kind = aTextMap
 			}
 			pos = uint32(tokens[i+int(t.count)-1].value >> 32)
 			sp.end = pos

@@ -31,48 +31,48 @@ const maxFields = 1 << 16
 // unique values, such as uids and addresses, do not displace frequent ones. The caches are bounded
 // by their number of places and by the size of a value.
 type scratch struct {
-	raw    []byte   // the object in hand
+	raw    []byte   // the current object
 	fields []*field // of its decoder
 	tokens []token
-	pieces []int32 // those that are the first of a slice or pointer
-	key    []byte  // the same, to find the shape by
-	print  uint64  // of the fields that came, to find the plan by
-	noting *plan   // that is being made
-	shape  *shape  // nil: each piece is allocated on its own
-	image  unsafe.Pointer
-	taken  int  // pieces
-	odd    bool // it has a field that is not known, or a tag that is longer than need be
+	pieces []int32        // indexes of the tokens that are the first of a slice or pointer
+	key    []byte         // of the shape
+	print  uint64         // hash of the fields, by which the plan is found
+	noting *plan          // the plan that is being made, or nil
+	shape  *shape         // nil: each piece is allocated on its own
+	image  unsafe.Pointer // the memory of the value
+	taken  int            // number of pieces of the shape that are in use
+	odd    bool           // there is an unknown field, or a tag of more than two bytes
 
 	knowns      [knowns]known // most recent first; may be those of other decoders
-	differences []difference  // of the object in hand; as many as the sample has tokens at most
-	one         [1]token      // of a difference
-	locating    bool          // spots is to be filled
+	differences []difference  // of the current object; at most as many as the sample has tokens
+	one         [1]token      // the token of a difference
+	locating    bool          // compare fills spots
 	spots       []spot        // of the current object, by token of its plan
 
 	prepare func(any) // initializes the object before it is decoded; nil: zero
 	sharing bool      // nobody will modify the object
-	making  int       // where the field begins that is being made to be shared
-	found   []value   // for the object in hand
+	making  int       // where the field begins that makeShared decodes; -1: none
+	found   []value   // shared values of the current object
 
 	texts [2048]struct {
-		mark uint32 // of what came last and was not held
+		mark uint32 // of the last value that was not held
 		held string
 	}
 	managed [128]struct {
 		mark uint32
 		held metav1.FieldsV1
 	}
-	quantities [128]struct { // those that came last
+	quantities [128]struct { // the last ones
 		text string
-		is   resource.Quantity // which has no pointer
+		is   resource.Quantity // has no pointer
 	}
 	shared shares
 }
 
 const (
-	maxTokens      = 16 << 10 // that are kept room for from one object to the next
-	longestText    = 128      // bytes
-	longestManaged = 4 << 10  // bytes
+	maxTokens      = 16 << 10 // capacity that is kept for the next object
+	longestText    = 128      // bytes of a string in the cache
+	longestManaged = 4 << 10  // bytes of managed fields in the cache
 )
 
 var scratches = sync.Pool{New: func() any { return new(scratch) }}
@@ -96,7 +96,7 @@ func (s *scratch) reset() {
 
 // text returns string(b), from the cache if it is there.
 func (s *scratch) text(b []byte) string {
-	if len(b)-1 >= longestText { // or empty
+	if len(b) > longestText {
 		return string(b)
 	}
 	hash := hashOf(b)

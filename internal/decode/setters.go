@@ -85,8 +85,8 @@ func setQuantity(s *scratch, p unsafe.Pointer, b []byte) bool {
 	return true
 }
 
-// hasPointer reports whether a quantity does not fit a number. Copies of such a quantity would
-// share a big.Int.
+// hasPointer reports whether a quantity is too large or too precise for an int64 and a scale.
+// Copies of such a quantity would share a big.Int.
 func hasPointer(q *resource.Quantity) bool {
 	return !reflect.ValueOf(q).Elem().FieldByName("d").Field(0).IsNil()
 }

@@ -18,10 +18,10 @@ type shape struct {
 }
 
 const (
-	maxShapes    = 64       // of one type of object, and of the parts that are decoded of one: they stay for good
+	maxShapes    = 64       // of one type of object; they are never removed
 	maxPieces    = 256      // of a shape
 	maxCount     = 64       // elements of a slice in a shape
-	maxShapeSize = 16 << 10 // bytes; larger ones gain little
+	maxShapeSize = 16 << 10 // bytes; larger objects gain little
 )
 
 // shapes are the shapes of one type of object. It is safe for concurrent use. Reading takes no
@@ -30,7 +30,7 @@ type shapes struct {
 	known atomic.Pointer[map[string]*shape] // replaced at each change
 
 	mu   sync.Mutex
-	seen map[string]struct{} // once: what comes only once is not worth a shape
+	seen map[string]struct{} // keys that occurred once; at most maxShapes
 }
 
 // find returns the shape of the tokens of s, or nil.

@@ -13,9 +13,9 @@ import (
 // is held when it occurs for the second time. It stays until another value occurs twice while
 // nobody uses it.
 type share struct {
-	mark  uint32 // of what came last and is not held
+	mark  uint32 // of the last value that is not held
 	field *field
-	raw   string // its bytes, with their tags
+	raw   string // the bytes of value, with their tags
 	value value
 }
 

@@ -10,13 +10,14 @@ import (
 // token is one field of the input. The tokens of what is inside it follow it. It has no pointers,
 // so that the garbage collector need not scan the tokens.
 type token struct {
-	value uint64 // a number; of a block, where it begins, and above 32 bits where it ends
-	field uint32 // its index
-	span  int32  // tokens, with those inside
-	count int32  // of the first token of a repeated field: how often it comes. found: value is an index of what was found
+	value uint64 // a number; of a block, where it begins and, in the upper 32 bits, where it ends
+	field uint32 // the index of its field
+	span  int32  // number of tokens, with those inside
+	count int32  // of the first token of a repeated field: how often the field occurs; or found
 }
 
-// found marks the one token of a whole field that need not be decoded.
+// found is the count of a token that stands for a whole field whose value is shared. The value of
+// the token is an index in scratch.found.
 const found = -1
 
 // block returns the bytes of a token.
@@ -31,7 +32,7 @@ func (m *message) tokenize(s *scratch, pos, end, depth int) bool {
 	if depth == 0 {
 		return false
 	}
-	raw, last, first := s.raw[:end], uint64(0), 0 // the tag before, and where its tokens begin
+	raw, last, first := s.raw[:end], uint64(0), 0 // the previous tag, and where its tokens begin
 	for pos < end {
 		begin := pos
 		tag := uint64(raw[pos])
@@ -73,7 +74,7 @@ func (m *message) tokenize(s *scratch, pos, end, depth int) bool {
 			if f.kind == slice || f.kind == pointer {
 				s.pieces = append(s.pieces, int32(at))
 			}
-		case f.kind != slice && f.kind != mapping || s.tokens[first].count == found: // twice, or written in two ways
+		case f.kind != slice && f.kind != mapping || s.tokens[first].count == found: // it occurs twice, or with its tag written in two ways
 			return false
 		}
 		x, next := cut(raw, pos, f.wireType)
@@ -94,10 +95,10 @@ func (m *message) tokenize(s *scratch, pos, end, depth int) bool {
 	return true
 }
 
-// cut reads a value and returns it as a token holds it, and where it ends. The end is negative for
-// an error.
+// cut reads the value at pos. It returns the value as a token holds it, and its end, which is
+// negative for an error.
 func cut(raw []byte, pos int, t protowire.Type) (x uint64, end int) {
-	if t == protowire.BytesType && pos < len(raw) && int(raw[pos]) < min(0x80, len(raw)-pos) { // most of all that come
+	if t == protowire.BytesType && pos < len(raw) && int(raw[pos]) < min(0x80, len(raw)-pos) { // nearly all
 		begin := uint64(pos + 1)
 		end = pos + 1 + int(raw[pos])
 		return begin | uint64(end)<<32, end
@@ -137,7 +138,7 @@ func skip(raw []byte, pos int, t protowire.Type) (end int) {
 	return -1
 }
 
-// varint reads the number at pos. n is the number of bytes that it takes, or 0 for an error.
+// varint reads the number at pos. n is its size in bytes, or 0 for an error.
 func varint(raw []byte, pos int) (x uint64, n int) {
 	if pos < len(raw) && raw[pos] < 0x80 {
 		return uint64(raw[pos]), 1
@@ -153,7 +154,7 @@ func longVarint(raw []byte) (x uint64, n int) {
 	return x, max(n, 0)
 }
 
-// block reads a length and that many bytes. n is negative for an error.
+// block reads a length and that many bytes. n is the size of both, or negative for an error.
 func block(raw []byte) (b []byte, n int) {
 	x, end := cut(raw, 0, protowire.BytesType)
 	if end < 0 {

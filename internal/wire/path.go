@@ -53,9 +53,9 @@ func CompilePath(enc Encoding, goType reflect.Type, path string) (*Path, error) 
 // String returns the path as it was given.
 func (p *Path) String() string { return p.text }
 
-// Append appends the values found in object to dst, in their order in object. A value that is in
-// the object's bytes as text aliases them; any other has memory of its own. The error is a
-// *SyntaxError, also if a field on the way occurs twice; dst is then returned unchanged.
+// Append appends the values found in object to dst, in their order in object. Do not modify the
+// values: those that are in the object's bytes as text alias them. The error is a *SyntaxError,
+// also if a field on the way occurs twice; dst is then returned unchanged.
 func (p *Path) Append(dst [][]byte, object []byte) ([][]byte, error) {
 	was := len(dst)
 	var err error

@@ -208,7 +208,7 @@ func eachProtoEntry(b []byte, field uint32, yield func(key, value []byte) bool) 
 	}
 }
 
-// lookupProtoEntry returns the value of the last entry of the map in field of b that has the key want.
+// lookupProtoEntry returns the value of the last entry in the map field of b whose key is want.
 func lookupProtoEntry(b []byte, field uint32, want string) (value []byte, found bool) {
 	var f protoField
 	for i := 0; i < len(b); {
