@@ -39,11 +39,8 @@ func (e *envelope) cut(b []byte, offset int64) error {
 			return fieldError(at, "envelope", next)
 		}
 		if f.num <= unknownContentType {
-			if f.typ != typeBytes {
-				return malformedf(at, "envelope: field %d is not bytes", f.num)
-			}
-			if seen.add(f.num) {
-				return malformedf(at, "envelope: field %d twice", f.num)
+			if err := seen.check(f.num, f.typ, typeBytes, "envelope", at); err != nil {
+				return err
 			}
 		}
 		switch f.num {
@@ -79,11 +76,8 @@ func (e *envelope) cutTypeMeta(b []byte, offset int64) error {
 			return fieldError(at, "typeMeta", next)
 		}
 		if f.num <= typeMetaKind {
-			if f.typ != typeBytes {
-				return malformedf(at, "typeMeta: field %d is not a string", f.num)
-			}
-			if seen.add(f.num) {
-				return malformedf(at, "typeMeta: field %d twice", f.num)
+			if err := seen.check(f.num, f.typ, typeBytes, "typeMeta", at); err != nil {
+				return err
 			}
 		}
 		switch f.num {
@@ -131,4 +125,16 @@ func (s *fieldSet) add(num uint32) bool {
 	was := s.has(num)
 	*s |= 1 << num
 	return was
+}
+
+// check adds the number of a field at offset. It returns an error if the field's wire type is not
+// want, or if the number was there.
+func (s *fieldSet) check(num uint32, typ, want uint8, what string, offset int64) error {
+	if typ != want {
+		return malformedf(offset, "%s: field %d has wire type %d", what, num, typ)
+	}
+	if s.add(num) {
+		return malformedf(offset, "%s: field %d twice", what, num)
+	}
+	return nil
 }

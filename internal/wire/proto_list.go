@@ -95,11 +95,8 @@ func (p *protoList) envelopeField() (raw bool, err error) {
 	if num > unknownContentType {
 		return false, p.skip("envelope", num, typ, false)
 	}
-	if typ != typeBytes {
-		return false, malformedf(at, "envelope: field %d is not bytes", num)
-	}
-	if p.seen.add(num) {
-		return false, malformedf(at, "envelope: field %d twice", num)
+	if err := p.seen.check(num, typ, typeBytes, "envelope", at); err != nil {
+		return false, err
 	}
 	switch num {
 	case unknownRaw:
@@ -190,11 +187,8 @@ func (m *ListMeta) readProto(b []byte, offset int64) error {
 			if f.num == listMetaRemaining {
 				want = typeVarint
 			}
-			if f.typ != want {
-				return malformedf(at, "list metadata: field %d has wire type %d", f.num, f.typ)
-			}
-			if seen.add(f.num) {
-				return malformedf(at, "list metadata: field %d twice", f.num)
+			if err := seen.check(f.num, f.typ, want, "list metadata", at); err != nil {
+				return err
 			}
 		}
 		switch f.num {

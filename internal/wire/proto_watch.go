@@ -60,11 +60,8 @@ func (p *protoWatch) event(b []byte, offset int64) (e Event, err error) {
 			return e, fieldError(at, "watch event", next)
 		}
 		if f.num <= watchEventObject {
-			if f.typ != typeBytes {
-				return e, malformedf(at, "watch event: field %d is not bytes", f.num)
-			}
-			if seen.add(f.num) {
-				return e, malformedf(at, "watch event: field %d twice", f.num)
+			if err := seen.check(f.num, f.typ, typeBytes, "watch event", at); err != nil {
+				return e, err
 			}
 		}
 		switch f.num {
