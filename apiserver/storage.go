@@ -44,33 +44,20 @@ func newStorage(c *revisionClock, enc wire.Encoding, apiVersion string, logBytes
 
 // put stores an object under the next resourceVersion and returns its bytes with it. The caller
 // holds mu.
-func (s *storage) put(raw []byte) ([]byte, error) {
-	var out []byte
-	err := s.clock.advance(func(rv uint64) (err error) {
-		if out, err = s.stamp(raw, rv); err != nil {
-			return err
-		}
-		if err := s.writer.Put(&s.meta, out); err != nil {
-			return err
-		}
-		s.apply(rv)
-		return nil
-	})
-	if err != nil {
-		return nil, fmt.Errorf("apiserver: %w", err)
-	}
-	return out, nil
-}
+func (s *storage) put(raw []byte) ([]byte, error) { return s.write(raw, s.writer.Put) }
 
 // remove deletes an object and returns its last bytes with the resourceVersion of the deletion. The
 // caller holds mu.
-func (s *storage) remove(raw []byte) ([]byte, error) {
+func (s *storage) remove(raw []byte) ([]byte, error) { return s.write(raw, s.writer.Delete) }
+
+// write gives an object the next resourceVersion, and puts and publishes it.
+func (s *storage) write(raw []byte, put func(*wire.Meta, []byte) error) ([]byte, error) {
 	var out []byte
 	err := s.clock.advance(func(rv uint64) (err error) {
 		if out, err = s.stamp(raw, rv); err != nil {
 			return err
 		}
-		if err := s.writer.Delete(&s.meta, out); err != nil {
+		if err := put(&s.meta, out); err != nil {
 			return err
 		}
 		s.apply(rv)
