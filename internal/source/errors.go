@@ -12,6 +12,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/weirproject/weir/internal/wire"
 )
@@ -104,34 +105,10 @@ func plainStatus(method, path string, resp *http.Response) *metav1.Status {
 
 // reasonOf returns the reason that the predicates of apierrors look for, by HTTP status code.
 func reasonOf(code int) metav1.StatusReason {
-	switch code {
-	case http.StatusBadRequest:
-		return metav1.StatusReasonBadRequest
-	case http.StatusUnauthorized:
-		return metav1.StatusReasonUnauthorized
-	case http.StatusForbidden:
-		return metav1.StatusReasonForbidden
-	case http.StatusNotFound:
-		return metav1.StatusReasonNotFound
-	case http.StatusMethodNotAllowed:
-		return metav1.StatusReasonMethodNotAllowed
-	case http.StatusNotAcceptable:
-		return metav1.StatusReasonNotAcceptable
-	case http.StatusGone:
-		return metav1.StatusReasonGone
-	case http.StatusUnprocessableEntity:
-		return metav1.StatusReasonInvalid
-	case http.StatusTooManyRequests:
-		return metav1.StatusReasonTooManyRequests
-	case http.StatusServiceUnavailable:
-		return metav1.StatusReasonServiceUnavailable
-	case http.StatusGatewayTimeout:
-		return metav1.StatusReasonTimeout
+	if code == http.StatusGone {
+		return metav1.StatusReasonGone // NewGenericServerResponse does not know it
 	}
-	if code >= 500 {
-		return metav1.StatusReasonInternalError
-	}
-	return metav1.StatusReasonUnknown
+	return apierrors.NewGenericServerResponse(code, http.MethodGet, schema.GroupResource{}, "", "", 0, false).ErrStatus.Reason
 }
 
 // mergeRetryAfter sets the Status's RetryAfterSeconds from a Retry-After header, which is seconds
