@@ -41,10 +41,8 @@ func shardInfo(v []byte) (selector string) {
 		return ""
 	}
 	members := membersOf(v)
-	for name, at, ok := members.next(); ok; name, at, ok = members.next() {
-		if nameIs(name, "selector") {
-			selector, _ = stringOrNull(at.of(v))
-		}
+	for at, ok := members.find("selector"); ok; at, ok = members.find("selector") {
+		selector, _ = stringOrNull(at.of(v))
 	}
 	return selector
 }

@@ -51,24 +51,14 @@ func metaMember(raw []byte) int {
 // returns has no second metadata.
 func (m *Meta) readJSON(object []byte) error {
 	members := membersOf(object)
-	for {
-		name, at, ok := members.next()
-		if !ok {
-			break
-		}
-		if !nameIs(name, "metadata") {
-			continue
-		}
-		v := at.of(object)
-		if isNull(v) {
-			return nil
-		}
-		return m.readJSONMeta(v, int64(at.from))
-	}
-	if members.bad {
+	at, ok := members.find("metadata")
+	switch {
+	case members.bad:
 		return malformed(int64(members.i), "object: not JSON")
+	case !ok || isNull(at.of(object)):
+		return nil
 	}
-	return nil
+	return m.readJSONMeta(at.of(object), int64(at.from))
 }
 
 func (m *Meta) readJSONMeta(b []byte, offset int64) error {
@@ -162,14 +152,8 @@ func (m *Meta) lookupJSONEntry(entries []byte, key string) (value []byte, ok boo
 	}
 	var found span
 	members := membersOf(entries)
-	for {
-		name, at, more := members.next()
-		if !more {
-			break
-		}
-		if nameIs(name, key) {
-			found = at
-		}
+	for at, ok := members.find(key); ok; at, ok = members.find(key) {
+		found = at
 	}
 	if found == (span{}) {
 		return nil, false

@@ -89,53 +89,34 @@ func (t *TypeMeta) setJSON(apiVersion, kind []byte) error {
 func appendJSONVersion(dst, object []byte, rv string) ([]byte, error) {
 	was := len(dst)
 	members := membersOf(object)
-	for {
-		name, at, ok := members.next()
-		if !ok {
-			break
-		}
-		if !nameIs(name, "metadata") {
-			continue
-		}
-		dst = append(dst, object[:at.from]...)
-		dst, ok = appendJSONMetaVersion(dst, at.of(object), rv)
-		if !ok {
-			return dst[:was], malformed(int64(at.from), "metadata: not an object with one resourceVersion")
-		}
-		return append(dst, object[at.to:]...), nil
+	at, found := members.find("metadata")
+	switch {
+	case members.bad:
+		return dst, malformed(int64(members.i), "object: not JSON")
+	case !found:
+		meta, _ := appendJSONMetaVersion([]byte(`"metadata":`), []byte("{}"), rv)
+		return insertFirst(dst, object, meta), nil
 	}
-	if members.bad {
-		return dst[:was], malformed(int64(members.i), "object: not JSON")
+	dst = append(dst, object[:at.from]...)
+	dst, ok := appendJSONMetaVersion(dst, at.of(object), rv)
+	if !ok {
+		return dst[:was], malformed(int64(at.from), "metadata: not an object with one resourceVersion")
 	}
-	meta, _ := appendJSONMetaVersion([]byte(`"metadata":`), []byte("{}"), rv)
-	return insertFirst(dst, object, meta), nil
+	return append(dst, object[at.to:]...), nil
 }
 
 func appendJSONMetaVersion(dst, meta []byte, rv string) ([]byte, bool) {
 	if isNull(meta) {
 		meta = []byte("{}")
 	}
-	var found span
 	members := membersOf(meta)
-	for {
-		name, at, ok := members.next()
-		if !ok {
-			break
-		}
-		if !nameIs(name, "resourceVersion") {
-			continue
-		}
-		if found != (span{}) {
-			return dst, false
-		}
-		found = at
-	}
-	if members.bad {
+	at, found := members.find("resourceVersion")
+	if _, twice := members.find("resourceVersion"); twice || members.bad {
 		return dst, false
 	}
-	if found != (span{}) {
-		dst = appendString(append(dst, meta[:found.from]...), rv)
-		return append(dst, meta[found.to:]...), true
+	if found {
+		dst = appendString(append(dst, meta[:at.from]...), rv)
+		return append(dst, meta[at.to:]...), true
 	}
 	return insertFirst(dst, meta, appendString([]byte(`"resourceVersion":`), rv)), true
 }

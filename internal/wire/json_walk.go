@@ -54,6 +54,17 @@ func (m *jsonMembers) next() (name []byte, value span, ok bool) {
 	return name, value, true
 }
 
+// find returns where the value of the next member of this name stands, and skips the members before
+// it.
+func (m *jsonMembers) find(name string) (value span, ok bool) {
+	for {
+		raw, value, ok := m.next()
+		if !ok || nameIs(raw, name) {
+			return value, ok
+		}
+	}
+}
+
 // jsonElements steps through the elements of an array.
 type jsonElements struct {
 	b   []byte
