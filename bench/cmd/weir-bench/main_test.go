@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -17,22 +16,11 @@ import (
 // TestMain is the command itself when it runs under the command's name: that is how scripts run it,
 // and it its children.
 func TestMain(m *testing.M) {
-	testscript.Main(leakless{m}, map[string]func(){"weir-bench": func() { os.Exit(run()) }})
-}
-
-// leakless fails when tests that have passed left a goroutine behind.
-type leakless struct{ m *testing.M }
-
-func (l leakless) Run() int {
-	code := l.m.Run()
-	if err := goleak.Find(); err != nil && code == 0 {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	return code
+	testscript.Main(m, map[string]func(){"weir-bench": func() { os.Exit(run()) }})
 }
 
 func TestScripts(t *testing.T) {
+	t.Cleanup(func() { goleak.VerifyNone(t) }) // after all other cleanups
 	server, err := apiserver.New(apiserver.Options{Pods: 40, Seed: 1})
 	if err != nil {
 		t.Fatal(err)
