@@ -1,6 +1,7 @@
 # make test runs everything; make help lists the targets.
 
-STATICCHECK = go run honnef.co/go/tools/cmd/staticcheck@v0.8.2
+# The path of a program that tools/go.mod names, built. go.work does not join that module, so its versions decide nobody else's.
+TOOL        = $$(GOWORK=off go -C tools tool -n $(1))
 # What go.work joins. One command for all shares the work on what they have in common.
 PACKAGES    = ./... ./bench/... ./cmd/weir/... ./controllerruntime/... ./examples/... ./proxy/...
 # What make test fuzzes, and for how long each: a minute in all. Fuzzing compiles everything a package needs once more, so those that
@@ -35,7 +36,7 @@ vet: ## gofmt and go vet
 	go vet $(PACKAGES) ./e2e/...
 
 lint: ## staticcheck
-	$(STATICCHECK) $(PACKAGES) ./e2e/...
+	$(call TOOL,staticcheck) $(PACKAGES) ./e2e/...
 
 # The race detector makes ten seconds of some tests two minutes. So it is left out of what has no goroutine, of what has one test with
 # some, which is run apart, of the command and its benchmarks, which run what the other packages test, and of those runs of the conformance suite
