@@ -20,7 +20,7 @@ PROGRAMFLAGS =
 MODULES      = bench cmd/weir controllerruntime e2e examples proxy
 NESTED       = controllerruntime proxy
 
-.PHONY: help test vet lint unit fuzz fuzzable mutants e2e soak proxyfuzz programs oldest build dist fmt tidy release-check
+.PHONY: help test vet lint unit fuzz fuzzable mutants e2e soak proxyfuzz programs oldest build dist image fmt tidy release-check
 
 test: vet lint unit fuzz e2e oldest ## everything that CI runs
 
@@ -102,25 +102,38 @@ tidy: ## go mod tidy in the modules beside the root, whose tests have packages o
 			$$(for m in $(NESTED); do echo "-dropreplace=github.com/weirproject/weir/$$m"; done); exit $$code) || exit 1; \
 	done
 
-# What a release has for download, in dist/: each program for each system, checksums, and what each was built of.
+# What a release has for download, in dist/: each program for each system, what each was built of, and checksums.
 VERSION   ?= $(shell git describe --tags --match 'v*' --always --dirty)
 PLATFORMS  = linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
 PROGRAMS   = cmd/weir bench/cmd/weir-bench proxy/cmd/weir-proxy
-dist: ## the programs for linux, darwin and windows, with checksums and what they were built of
+RELEASE    = CGO_ENABLED=0 go build -trimpath -ldflags='-s -w'
+dist: ## the programs for linux, darwin and windows, with checksums and an SBOM for each
 	@rm -rf dist && mkdir -p dist
-	@for p in $(PLATFORMS); do \
-		os=$${p%/*}; arch=$${p#*/}; dir=dist/weir_$(VERSION)_$${os}_$$arch; mkdir -p $$dir; echo "$$p"; \
+	@sbom=$(call TOOL,sbom); for p in $(PLATFORMS); do \
+		export GOOS=$${p%/*} GOARCH=$${p#*/}; of=$(VERSION)_$${GOOS}_$$GOARCH; dir=dist/weir_$$of; mkdir -p $$dir; echo "$$p"; \
 		for program in $(PROGRAMS); do \
-			name=$$(basename $$program); if [ $$os = windows ]; then name=$$name.exe; fi; \
-			CGO_ENABLED=0 GOOS=$$os GOARCH=$$arch go build -trimpath -ldflags='-s -w' -o $$dir/$$name ./$$program || exit 1; \
+			name=$$(basename $$program); exe=$$name$$(go env GOEXE); \
+			$(RELEASE) -o $$dir/$$exe ./$$program && $$sbom -version $(VERSION) $$dir/$$exe && \
+				mv $$dir/$$exe.cdx.json dist/$${name}_$$of.cdx.json || exit 1; \
 		done; \
-		cp LICENSE README.md $$dir/ && tar -C dist -czf $$dir.tar.gz $$(basename $$dir) || exit 1; \
-		go version -m $$dir/* > $$dir.modules.txt 2>/dev/null; rm -r $$dir; \
+		cp LICENSE README.md $$dir/ && tar -C dist -czf $$dir.tar.gz $$(basename $$dir) && rm -r $$dir || exit 1; \
 	done
 	@cp deploy/krew.yaml dist/krew.yaml && sed -i 's/VERSION/$(VERSION)/g' dist/krew.yaml
-	@cd dist && sha256sum *.tar.gz > checksums.txt && while read -r sum file; do \
+	@cd dist && sha256sum *.tar.gz *.cdx.json > checksums.txt && while read -r sum file; do \
 		of=$${file#weir_$(VERSION)_}; sed -i "s/SHA256_$${of%.tar.gz}$$/$$sum/" krew.yaml; \
 	done < checksums.txt && cat checksums.txt
+
+# Container images of weir and weir-proxy, with nothing in them but the program: no base that a registry would have to be asked for.
+# dist/images/PROGRAM is an OCI layout, for crane push or skopeo copy; PROGRAM_PLATFORM.tar is for docker load.
+IMAGEPLATFORMS = linux/amd64 linux/arm64
+image: ## container images of weir and weir-proxy, in dist/images
+	@rm -rf dist/images && mkdir -p dist/images
+	@image=$(call TOOL,image); bin=$$(mktemp -d) && trap 'rm -rf "$$bin"' EXIT && for program in cmd/weir proxy/cmd/weir-proxy; do \
+		name=$$(basename $$program); set --; for p in $(IMAGEPLATFORMS); do \
+			GOOS=$${p%/*} GOARCH=$${p#*/} $(RELEASE) -o $$bin/$$p/$$name ./$$program || exit 1; set -- "$$@" $$p=$$bin/$$p/$$name; \
+		done; \
+		$$image -o dist/images -version $(VERSION) -created $$(git log -1 --format=%ct) "$$@" || exit 1; \
+	done
 
 release-check: ## install and import a release from scratch, compiling all of it
 	cd e2e && go test -v -count=1 -timeout 0 ./release -args -release.build

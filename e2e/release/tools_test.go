@@ -1,0 +1,156 @@
+package release
+
+import (
+	"archive/tar"
+	"compress/gzip"
+	"encoding/json"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestImage makes an image and a bill of materials of a small program, and runs what is in the image.
+// With -release.build it does so by make, with the program that the image is for.
+func TestImage(t *testing.T) {
+	top, dir := topLevel(t), t.TempDir()
+	program, platform := filepath.Join(dir, "sbom"), "linux/"+runtime.GOARCH
+	env := []string{"GOWORK=off", "CGO_ENABLED=0", "GOOS=linux"}
+	run(t, filepath.Join(top, "tools"), env, "go", "build", "-o", program, "./sbom")
+	run(t, filepath.Join(top, "tools"), env[:1], "go", "tool", "sbom", "-version", version, program)
+	checkBill(t, program+".cdx.json", "sbom", "pkg:golang/github.com/CycloneDX/cyclonedx-go@")
+	images := t.TempDir()
+	image := []string{"tool", "image", "-version", version, "-o", images, platform + "=" + program}
+	first := run(t, filepath.Join(top, "tools"), env[:1], "go", image...)
+	if second := run(t, filepath.Join(top, "tools"), env[:1], "go", image...); first != second {
+		t.Errorf("the same program makes two images: %s and %s", first, second)
+	}
+	if out := runImage(t, images, "sbom"); !strings.Contains(out, "-version") {
+		t.Errorf("its image says %s", out)
+	}
+	if !*build {
+		return
+	}
+	clone := filepath.Join(t.TempDir(), "weir")
+	run(t, ".", nil, "git", "clone", "-q", top, clone)
+	run(t, clone, nil, "make", "dist", "image", "PLATFORMS="+platform, "IMAGEPLATFORMS="+platform, "VERSION="+version)
+	for _, name := range []string{"weir", "weir-proxy", "weir-bench"} {
+		file := name + "_" + version + "_linux_" + runtime.GOARCH + ".cdx.json"
+		checkBill(t, filepath.Join(clone, "dist", file), name, "pkg:golang/k8s.io/client-go@")
+	}
+	for _, name := range []string{"weir", "weir-proxy"} {
+		if out := runImage(t, filepath.Join(clone, "dist", "images"), name); !strings.Contains(out, "Usage:") {
+			t.Errorf("the image of %s says %s", name, out)
+		}
+	}
+}
+
+// checkBill reads a bill of materials: whose it is, and that it has a module, with its sum.
+func checkBill(t *testing.T, file, name, purl string) {
+	t.Helper()
+	type component struct {
+		Name, Version, PURL string
+		Hashes              []struct{ Alg, Content string }
+	}
+	var bill struct {
+		BOMFormat  string
+		Metadata   struct{ Component component }
+		Components []component
+	}
+	text, err := os.ReadFile(file)
+	if err == nil {
+		err = json.Unmarshal(text, &bill)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if of := bill.Metadata.Component; bill.BOMFormat != "CycloneDX" || of.Name != name || of.Version != version {
+		t.Errorf("%s is %s of %+v", file, bill.BOMFormat, of)
+	}
+	found := slices.ContainsFunc(bill.Components, func(c component) bool {
+		return strings.HasPrefix(c.PURL, purl) && len(c.Hashes) == 1 && len(c.Hashes[0].Content) == 64
+	})
+	if !found {
+		t.Errorf("%s has no %s, in\n%s", file, purl, text)
+	}
+}
+
+// runImage unpacks what docker load would, and runs the program in it with --help.
+func runImage(t *testing.T, dir, name string) string {
+	t.Helper()
+	unpacked := t.TempDir()
+	unpack(t, filepath.Join(dir, name+"_linux_"+runtime.GOARCH+".tar"), unpacked, false)
+	var manifest []struct {
+		Config           string
+		RepoTags, Layers []string
+	}
+	readJSON(t, filepath.Join(unpacked, "manifest.json"), &manifest)
+	if len(manifest) != 1 || len(manifest[0].Layers) != 1 || !slices.Equal(manifest[0].RepoTags, []string{name + ":" + version}) {
+		t.Fatalf("the manifest of %s: %+v", name, manifest)
+	}
+	var config struct {
+		OS, Architecture string
+		Config           struct {
+			Entrypoint []string
+			User       string
+		}
+	}
+	readJSON(t, filepath.Join(unpacked, manifest[0].Config), &config)
+	if config.OS != "linux" || config.Architecture != runtime.GOARCH || config.Config.User != "65532:65532" {
+		t.Errorf("the config of %s: %+v", name, config)
+	}
+	files := t.TempDir()
+	unpack(t, filepath.Join(unpacked, manifest[0].Layers[0]), files, true)
+	if len(config.Config.Entrypoint) != 1 {
+		t.Fatalf("the entrypoint of %s: %q", name, config.Config.Entrypoint)
+	}
+	out, _ := exec.CommandContext(t.Context(), filepath.Join(files, config.Config.Entrypoint[0]), "--help").CombinedOutput()
+	return string(out)
+}
+
+// unpack writes the files of an archive to dir.
+func unpack(t *testing.T, archive, dir string, zipped bool) {
+	t.Helper()
+	f, err := os.Open(archive)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	var from io.Reader = f
+	if zipped {
+		if from, err = gzip.NewReader(f); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for r := tar.NewReader(from); ; {
+		header, err := r.Next()
+		if err == io.EOF {
+			return
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		data, err := io.ReadAll(r)
+		if err == nil {
+			err = os.WriteFile(filepath.Join(dir, header.Name), data, header.FileInfo().Mode().Perm())
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func readJSON(t *testing.T, file string, v any) {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err == nil {
+		err = json.Unmarshal(text, v)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
