@@ -20,7 +20,7 @@ PROGRAMFLAGS =
 MODULES      = bench cmd/weir controllerruntime e2e examples proxy
 NESTED       = controllerruntime proxy
 
-.PHONY: help test vet lint unit fuzz fuzzable mutants e2e soak proxyfuzz programs oldest build dist image fmt tidy release-check
+.PHONY: help test vet lint unit fuzz fuzzable mutants e2e soak proxyfuzz programs oldest build dist image apidiff fmt tidy release-check
 
 test: vet lint unit fuzz e2e oldest ## everything that CI runs
 
@@ -134,6 +134,9 @@ image: ## container images of weir and weir-proxy, in dist/images
 		done; \
 		$$image -o dist/images -version $(VERSION) -created $$(git log -1 --format=%ct) "$$@" || exit 1; \
 	done
+
+apidiff: ## what has changed for users' code since the last release
+	scripts/apidiff
 
 release-check: ## install and import a release from scratch, compiling all of it
 	cd e2e && go test -v -count=1 -timeout 0 ./release -args -release.build

@@ -14,6 +14,33 @@ import (
 	"testing"
 )
 
+// TestAPIDiff: a name that is gone since the last release is told, until CHANGELOG.md has it; what is
+// the same in a module of its own is not.
+func TestAPIDiff(t *testing.T) {
+	clone := filepath.Join(t.TempDir(), "weir")
+	run(t, ".", nil, "git", "clone", "-q", "--no-tags", topLevel(t), clone)
+	if out := run(t, clone, nil, "scripts/apidiff"); !strings.Contains(out, "no release yet") {
+		t.Errorf("without a release: %s", out)
+	}
+	identity := []string{"GIT_AUTHOR_NAME=r", "GIT_AUTHOR_EMAIL=r@example.com", "GIT_COMMITTER_NAME=r", "GIT_COMMITTER_EMAIL=r@example.com"}
+	run(t, clone, identity, "scripts/release", version)
+	diff := func(packages ...string) (string, error) {
+		cmd := exec.CommandContext(t.Context(), "scripts/apidiff", packages...)
+		cmd.Dir = clone
+		out, err := cmd.CombinedOutput()
+		return string(out), err
+	}
+	replace(t, filepath.Join(clone, "errors.go"), "\tErrSilent ", "\tErrQuiet ")
+	out, err := diff(".", "./controllerruntime")
+	if err == nil || !strings.Contains(out, "  "+root+": ErrSilent\n") || strings.Contains(out, "  "+root+"/controllerruntime:") {
+		t.Errorf("an incompatible change: %v\n%s", err, out)
+	}
+	replace(t, filepath.Join(clone, "CHANGELOG.md"), "# Changelog\n", "# Changelog\n\n## Next\n\n### Incompatible changes\n\n- `ErrSilent` is gone.\n")
+	if out, err := diff("."); err != nil {
+		t.Errorf("CHANGELOG.md has it: %v\n%s", err, out)
+	}
+}
+
 // TestImage makes an image and a bill of materials of a small program, and runs what is in the image.
 // With -release.build it does so by make, with the program that the image is for.
 func TestImage(t *testing.T) {
@@ -151,6 +178,21 @@ func readJSON(t *testing.T, file string, v any) {
 		err = json.Unmarshal(text, v)
 	}
 	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// replace changes a text in a file. It must be there.
+func replace(t *testing.T, file, old, with string) {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(text), old) {
+		t.Fatalf("%s does not have %q", file, old)
+	}
+	if err := os.WriteFile(file, []byte(strings.ReplaceAll(string(text), old, with)), 0o600); err != nil {
 		t.Fatal(err)
 	}
 }
