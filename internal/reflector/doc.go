@@ -5,6 +5,7 @@
 // It returns what is known then, what to ask for, and what to do with the sink. [Reflector.Run]
 // drives it: Run makes the requests of a source.Source and writes the results to a Sink.
 // testdata has a story for each thing that happens to informers, with every decision in it.
+// docs/reflector.md has a diagram of its requests and of what leads from one to the next.
 //
 // # Which request is made when
 //
