@@ -26,14 +26,14 @@ func (v Verb) DropIn() Verb {
 	v.Duration = 30 * time.Second
 	v.measure = measureListers
 	v.figures = []figure{
-		{"getHeapBytes", "heap after GC, under random Gets", figures.Bytes, lower},
-		{"getPackedNanos", "first Get of an object", figures.Nanos, lower},
-		{"getNanos", "Get of a random key", figures.Nanos, lower},
-		{"getsPerSecond", "Gets a second", figures.Count, neither},
-		{"listFirstNanos", "first List of everything", figures.Nanos, lower},
-		{"listNanos", "List of everything, again and again", figures.Nanos, lower},
-		{"listHeapBytes", "heap after GC, Lists going on", figures.Bytes, lower},
-		{"objects", "objects held", figures.Count, neither},
+		{figures.New("getHeapBytes", "heap after GC, under random Gets", figures.Bytes), lower},
+		{figures.New("getPackedNanos", "first Get of an object", figures.Nanos), lower},
+		{figures.New("getNanos", "Get of a random key", figures.Nanos), lower},
+		{figures.New("getsPerSecond", "Gets a second", figures.Count), neither},
+		{figures.New("listFirstNanos", "first List of everything", figures.Nanos), lower},
+		{figures.New("listNanos", "List of everything, again and again", figures.Nanos), lower},
+		{figures.New("listHeapBytes", "heap after GC, Lists going on", figures.Bytes), lower},
+		{figures.New("objects", "objects held", figures.Count), neither},
 	}
 	return v
 }

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/weirproject/weir/bench/internal/stride"
 	"github.com/weirproject/weir/internal/resourceversion"
 )
 
@@ -31,7 +32,7 @@ var errNoPods = errors.New("the server has no pods to take as models")
 // newPopulation makes n pods after those that each call of models gives, in the order of their
 // keys. Where these are fewer, each serves for several, next to each other. None of them is kept.
 func newPopulation(f form, n int, models func() iter.Seq2[*corev1.Pod, error]) (*population, error) {
-	p := &population{form: f, n: n, stride: strideOf(n)}
+	p := &population{form: f, n: n, stride: stride.Of(n)}
 	if err := p.take(models(), false); err != nil {
 		return nil, err
 	}
@@ -190,20 +191,4 @@ func flushFull(w io.Writer, b []byte) ([]byte, error) {
 	}
 	_, err := w.Write(b)
 	return b[:0], err
-}
-
-// strideOf is a step that comes by every one of n positions before it repeats one.
-func strideOf(n int) int {
-	stride := 7919
-	for gcd(stride, n) != 1 {
-		stride++
-	}
-	return stride
-}
-
-func gcd(a, b int) int {
-	for b != 0 {
-		a, b = b, a%b
-	}
-	return a
 }

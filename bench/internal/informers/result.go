@@ -66,13 +66,13 @@ func (r *Result) compare(measured []figure) {
 		if !ok {
 			continue
 		}
-		best := r.Modes[mode][f.key]
-		r.ClientGo[f.key] = best
-		if spread, ok := r.Spread.Modes[mode][f.key]; ok {
-			r.Spread.ClientGo[f.key] = spread
+		best := r.Modes[mode][f.Key]
+		r.ClientGo[f.Key] = best
+		if spread, ok := r.Spread.Modes[mode][f.Key]; ok {
+			r.Spread.ClientGo[f.Key] = spread
 		}
-		if ours, ok := r.Weir[f.key]; ok && f.better != neither && best != 0 {
-			r.Ratio[f.key] = ours / best
+		if ours, ok := r.Weir[f.Key]; ok && f.better != neither && best != 0 {
+			r.Ratio[f.Key] = ours / best
 		}
 	}
 }
@@ -80,11 +80,11 @@ func (r *Result) compare(measured []figure) {
 // bestMode returns client-go's mode whose median of f is the better one; false if none has it.
 func (r *Result) bestMode(f figure) (best string, ok bool) {
 	for _, mode := range slices.Sorted(maps.Keys(r.Modes)) {
-		value, has := r.Modes[mode][f.key]
+		value, has := r.Modes[mode][f.Key]
 		if !has {
 			continue
 		}
-		so := r.Modes[best][f.key]
+		so := r.Modes[best][f.Key]
 		if !ok || f.better == lower && value < so || f.better == higher && value > so {
 			best, ok = mode, true
 		}

@@ -22,8 +22,11 @@ func TestCompareTakesTheBetterMode(t *testing.T) {
 	}
 	r.Spread.Modes = map[string]figures.Spread{modeList: {"cost": {3, 6}}, modeWatchList: {"speed": {10, 40}, "cost": {5, 7}}}
 	r.compare([]figure{
-		{"cost", "", figures.Number, lower}, {"speed", "", figures.Number, higher}, {"objects", "", figures.Count, neither}, {"never", "", figures.Count, lower},
-		{"ours", "", figures.Number, lower},
+		{figures.New("cost", "", figures.Number), lower},
+		{figures.New("speed", "", figures.Number), higher},
+		{figures.New("objects", "", figures.Count), neither},
+		{figures.New("never", "", figures.Count), lower},
+		{figures.New("ours", "", figures.Number), lower},
 	})
 	if diff := cmp.Diff(Figures{"cost": 4, "speed": 20, "objects": 7, "never": 0}, r.ClientGo); diff != "" {
 		t.Error(diff)
@@ -69,7 +72,7 @@ func exampleRun(v Verb, c contender, run int) Figures {
 	}
 	f := Figures{}
 	for i, fig := range v.all() {
-		value := map[figures.Unit]float64{figures.Number: 1.04, figures.Count: 5000, figures.Seconds: 1.618, figures.Nanos: 412, figures.Micros: 5.2, figures.Bytes: 55.3e6}[fig.unit]
+		value := map[figures.Unit]float64{figures.Number: 1.04, figures.Count: 5000, figures.Seconds: 1.618, figures.Nanos: 412, figures.Micros: 5.2, figures.Bytes: 55.3e6}[fig.Unit]
 		value += value * float64(i) / 7
 		if fig.better != neither {
 			value += value * float64(run) / 20
@@ -77,7 +80,7 @@ func exampleRun(v Verb, c contender, run int) Figures {
 		if c.side == sideClientgo {
 			value *= float64(12 + len(c.mode)%4)
 		}
-		f[fig.key] = value
+		f[fig.Key] = value
 	}
 	return f
 }

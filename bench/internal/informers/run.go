@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
+	"github.com/weirproject/weir/bench/internal/figures"
 	"github.com/weirproject/weir/internal/child"
 )
 
@@ -127,7 +128,7 @@ func Run(ctx context.Context, v Verb, o Options) (Result, error) {
 				return Result{}, fmt.Errorf("%s: %s: %w", name, c, err)
 			}
 			runs[c] = append(runs[c], f)
-			fmt.Fprintf(o.Progress, "%s %d/%d  %-20s %s\n", name, i+1, n, c, v.headline(f))
+			fmt.Fprintf(o.Progress, "%s %d/%d  %-20s %s\n", name, i+1, n, c, figures.Headline(f, v.figures))
 		}
 	}
 	r := newResult(name, v, runs)
@@ -217,18 +218,4 @@ func runOne(ctx context.Context, c contender, s spec, args []string) (Figures, e
 		return nil, err
 	}
 	return f, p.Stop()
-}
-
-// headline is a run's first two figures.
-func (v Verb) headline(f Figures) string {
-	var text string
-	for _, fig := range v.figures {
-		if value, ok := f[fig.key]; ok {
-			if text != "" {
-				return text + ", " + fig.label + " " + fig.unit.Text(value)
-			}
-			text = fig.label + " " + fig.unit.Text(value)
-		}
-	}
-	return text
 }

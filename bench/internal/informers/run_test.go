@@ -114,8 +114,8 @@ func expect(t *testing.T, v Verb, o Options, name string, held float64) Result {
 	}
 	for side, figures := range map[string]Figures{"weir": r.Weir, "client-go": r.ClientGo} {
 		for _, f := range v.figures {
-			if _, ok := figures[f.key]; !ok {
-				t.Errorf("%s has no %s", side, f.key)
+			if _, ok := figures[f.Key]; !ok {
+				t.Errorf("%s has no %s", side, f.Key)
 			}
 		}
 		if figures["objects"] != held {

@@ -20,6 +20,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 
+	"github.com/weirproject/weir/bench/internal/stride"
 	"github.com/weirproject/weir/internal/podsim"
 	"github.com/weirproject/weir/internal/resourceversion"
 )
@@ -280,7 +281,7 @@ func TestNewPopulationNeedsModels(t *testing.T) {
 func TestStrideComesByAll(t *testing.T) {
 	for _, n := range []int{1, 2, 3, 7919, 2 * 7919, 50_000} {
 		seen := make([]bool, n)
-		stride := strideOf(n)
+		stride := stride.Of(n)
 		for k := range n {
 			seen[k*stride%n] = true
 		}

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/weirproject/weir/bench/internal/figures"
 	"github.com/weirproject/weir/internal/quantity"
@@ -19,14 +18,20 @@ func (r Result) WriteTable(w io.Writer) error {
 	}
 	rows := [][]string{{r.Name, "weir", "", "client-go", "", "", "ratio"}}
 	for _, f := range v.all() {
-		if _, ok := r.Weir[f.key]; ok {
+		if _, ok := r.Weir[f.Key]; ok {
 			rows = append(rows, r.row(f))
 		}
 	}
 	if r.Floor != nil {
 		rows = append(rows, r.floorRow())
 	}
-	_, err := io.WriteString(w, aligned(rows)+r.footnote(dropIn))
+	columns := figures.Fit(rows)
+	for _, row := range rows {
+		if _, err := io.WriteString(w, figures.Line(columns, row)); err != nil {
+			return err
+		}
+	}
+	_, err := io.WriteString(w, r.footnote(dropIn))
 	return err
 }
 
@@ -37,14 +42,14 @@ var modeLetters = map[string]string{modeList: "L", modeWatchList: "W"}
 // ratio.
 func (r Result) row(f figure) []string {
 	row := []string{
-		f.label,
-		f.unit.Text(r.Weir[f.key]), r.Spread.Weir.Cell(f.key, f.unit),
-		r.ClientGo.Cell(f.key, f.unit), r.Spread.ClientGo.Cell(f.key, f.unit), "", "",
+		f.Label,
+		f.Unit.Text(r.Weir[f.Key]), r.Spread.Weir.Cell(f.Key, f.Unit),
+		r.ClientGo.Cell(f.Key, f.Unit), r.Spread.ClientGo.Cell(f.Key, f.Unit), "", "",
 	}
 	if mode, ok := r.bestMode(f); ok && len(r.Modes) > 1 && f.better != neither {
 		row[5] = modeLetters[mode]
 	}
-	if ratio, ok := r.Ratio[f.key]; ok {
+	if ratio, ok := r.Ratio[f.Key]; ok {
 		row[6] = quantity.Number(ratio)
 	}
 	return row
@@ -80,33 +85,4 @@ func (r Result) footnote(dropIn bool) string {
 		note += "\nweir: its drop-in for client-go; the handlers of both look at the objects"
 	}
 	return note + "\n"
-}
-
-// aligned puts rows in columns: the first to the left, the others to the right. A column that is
-// empty in all rows is left out.
-func aligned(rows [][]string) string {
-	var widths []int
-	for _, row := range rows {
-		for i, text := range row {
-			if i == len(widths) {
-				widths = append(widths, 0)
-			}
-			widths[i] = max(widths[i], utf8.RuneCountInString(text))
-		}
-	}
-	var b strings.Builder
-	for _, row := range rows {
-		var line strings.Builder
-		for i, text := range row {
-			pad := strings.Repeat(" ", widths[i]-utf8.RuneCountInString(text))
-			switch {
-			case i == 0:
-				line.WriteString(text + pad)
-			case widths[i] > 0:
-				line.WriteString("  " + pad + text)
-			}
-		}
-		b.WriteString(strings.TrimRight(line.String(), " ") + "\n")
-	}
-	return b.String()
 }

@@ -10,8 +10,8 @@ var crowd = Scenario{
 	Name: "crowd", Runs: 1, Writes: true, Heavy: true, measure: measureCrowd,
 	Short: "The kubelets of a large cluster and everybody beside them, 500 updates a second; only when it is named",
 	figures: append([]figure{
-		{"closed", "crowd of watchers, 500/s: closed", figures.Count, atMost(0)},
-		{"peakRSSBytes", "  peak RSS", figures.Bytes, ratio(0.1)},
+		{figures.New("closed", "crowd of watchers, 500/s: closed", figures.Count), atMost(0)},
+		{figures.New("peakRSSBytes", "  peak RSS", figures.Bytes), ratio(0.1)},
 	}, besides(watchersFigures("", 0), "closed", "peakRSSBytes")...),
 }
 
@@ -20,7 +20,7 @@ func besides(all []figure, keys ...string) (rest []figure) {
 	for _, f := range all {
 		known := false
 		for _, key := range keys {
-			known = known || f.key == key
+			known = known || f.Key == key
 		}
 		if f.want = anything; !known {
 			rest = append(rest, f)

@@ -12,12 +12,12 @@ var herd = Scenario{
 	Name: "herd", Runs: 1, measure: measureHerd,
 	Short: "Many clients that start at once and get all pods as they are now, as client-go does by default",
 	figures: []figure{
-		{"apiserverCPUSeconds", "herd: kube-apiserver's CPU", figures.Seconds, ratio(0.02)},
-		{"seconds", "  time until all have all pods", figures.Seconds, ratio(0.3)},
-		{"cpuSeconds", "  CPU of the server that they ask", figures.Seconds, anything},
-		{"upstream", "  LISTs and WATCHes that went upstream", figures.Count, atMost(0)},
-		{"proofs", "  questions how current it is", figures.Count, anything},
-		{"clients", "  clients", figures.Count, anything},
+		{figures.New("apiserverCPUSeconds", "herd: kube-apiserver's CPU", figures.Seconds), ratio(0.02)},
+		{figures.New("seconds", "  time until all have all pods", figures.Seconds), ratio(0.3)},
+		{figures.New("cpuSeconds", "  CPU of the server that they ask", figures.Seconds), anything},
+		{figures.New("upstream", "  LISTs and WATCHes that went upstream", figures.Count), atMost(0)},
+		{figures.New("proofs", "  questions how current it is", figures.Count), anything},
+		{figures.New("clients", "  clients", figures.Count), anything},
 	},
 }
 

@@ -10,9 +10,9 @@ var hold = Scenario{
 	Name: "hold", Runs: 3, measure: measureHold,
 	Short: "What it takes to hold the pods",
 	figures: []figure{
-		{"heapBytes", "heap to hold the pods", figures.Bytes, ratio(0.10)},
-		{"rssBytes", "RSS", figures.Bytes, anything},
-		{"objects", "pods", figures.Count, anything},
+		{figures.New("heapBytes", "heap to hold the pods", figures.Bytes), ratio(0.10)},
+		{figures.New("rssBytes", "RSS", figures.Bytes), anything},
+		{figures.New("objects", "pods", figures.Count), anything},
 	},
 }
 

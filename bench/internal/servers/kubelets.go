@@ -12,14 +12,14 @@ import (
 // watchersFigures are those of a scenario with many watchers.
 func watchersFigures(label string, grows float64) []figure {
 	return []figure{
-		{"closed", label + ": closed", figures.Count, atMost(0)},
-		{"cpuCores", "  CPU, cores", figures.Number, ratio(0.5)},
-		{"rssGrowthBytes", "  RSS grows by", figures.Bytes, atMost(grows)},
-		{"peakRSSBytes", "  peak RSS", figures.Bytes, anything},
-		{"openCPUSeconds", "  CPU to open them all", figures.Seconds, anything},
-		{"watchers", "  watchers", figures.Count, anything},
-		{"events", "  events that they got", figures.Count, anything},
-		{"updatesPerSecond", "  updates a second", figures.Number, anything},
+		{figures.New("closed", label+": closed", figures.Count), atMost(0)},
+		{figures.New("cpuCores", "  CPU, cores", figures.Number), ratio(0.5)},
+		{figures.New("rssGrowthBytes", "  RSS grows by", figures.Bytes), atMost(grows)},
+		{figures.New("peakRSSBytes", "  peak RSS", figures.Bytes), anything},
+		{figures.New("openCPUSeconds", "  CPU to open them all", figures.Seconds), anything},
+		{figures.New("watchers", "  watchers", figures.Count), anything},
+		{figures.New("events", "  events that they got", figures.Count), anything},
+		{figures.New("updatesPerSecond", "  updates a second", figures.Number), anything},
 	}
 }
 

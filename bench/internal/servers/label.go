@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/weirproject/weir/bench/internal/figures"
+	"github.com/weirproject/weir/bench/internal/stride"
 	"github.com/weirproject/weir/internal/wire"
 )
 
@@ -16,9 +17,9 @@ var label = Scenario{
 	Name: "label", Runs: 3, measure: measureLabel,
 	Short: "LIST of \"0\" by a label that few pods have, one after the other",
 	figures: []figure{
-		{"cpuSeconds", "LIST by label: CPU", figures.Seconds, ratio(0.01)},
-		{"seconds", "  time", figures.Seconds, anything},
-		{"objects", "  pods in the answer", figures.Number, anything},
+		{figures.New("cpuSeconds", "LIST by label: CPU", figures.Seconds), ratio(0.01)},
+		{figures.New("seconds", "  time", figures.Seconds), anything},
+		{figures.New("objects", "  pods in the answer", figures.Number), anything},
 	},
 }
 
@@ -34,7 +35,7 @@ func measureLabel(ctx context.Context, t *trial) (Figures, error) {
 		return nil, err
 	}
 	defer c.close()
-	step, objects, lists := stride(len(t.pods.apps)), 0, 0
+	step, objects, lists := stride.Of(len(t.pods.apps)), 0, 0
 	one := func() error {
 		selector := t.pods.apps[lists*step%len(t.pods.apps)]
 		n, err := countList(ctx, c, "resourceVersion=0&labelSelector="+url.QueryEscape(selector))

@@ -11,12 +11,12 @@ var list = Scenario{
 	Name: "list", Runs: 3, measure: measureList,
 	Short: "Full LIST of \"0\" in protobuf, as it is and gzipped",
 	figures: []figure{
-		{"cpuSeconds", "full protobuf LIST: CPU", figures.Seconds, ratio(0.35)},
-		{"seconds", "  time", figures.Seconds, anything},
-		{"wireBytes", "  size", figures.Bytes, anything},
-		{"gzipCPUSeconds", "full protobuf LIST, gzipped: CPU", figures.Seconds, ratio(0.6)},
-		{"gzipSeconds", "  time", figures.Seconds, anything},
-		{"gzipWireBytes", "  size", figures.Bytes, anything},
+		{figures.New("cpuSeconds", "full protobuf LIST: CPU", figures.Seconds), ratio(0.35)},
+		{figures.New("seconds", "  time", figures.Seconds), anything},
+		{figures.New("wireBytes", "  size", figures.Bytes), anything},
+		{figures.New("gzipCPUSeconds", "full protobuf LIST, gzipped: CPU", figures.Seconds), ratio(0.6)},
+		{figures.New("gzipSeconds", "  time", figures.Seconds), anything},
+		{figures.New("gzipWireBytes", "  size", figures.Bytes), anything},
 	},
 }
 

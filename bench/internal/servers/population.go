@@ -90,20 +90,3 @@ func sorted(set map[string]bool) []string {
 	slices.Sort(out)
 	return out
 }
-
-// stride is a step that comes by every one of n positions before it repeats one, and far from the
-// last.
-func stride(n int) int {
-	step := 7919
-	for gcd(step, n) != 1 {
-		step++
-	}
-	return step
-}
-
-func gcd(a, b int) int {
-	for b != 0 {
-		a, b = b, a%b
-	}
-	return a
-}

@@ -19,16 +19,16 @@ type Result struct {
 func (r *Result) compare(figures []figure) {
 	r.Ratio, r.Wanted, r.Missed = Figures{}, map[string]Want{}, []string{}
 	for _, f := range figures {
-		ours, measured := r.Weir[f.key]
-		if theirs := r.APIServer[f.key]; measured && theirs != 0 {
-			r.Ratio[f.key] = ours / theirs
+		ours, measured := r.Weir[f.Key]
+		if theirs := r.APIServer[f.Key]; measured && theirs != 0 {
+			r.Ratio[f.Key] = ours / theirs
 		}
 		if f.want == anything {
 			continue
 		}
-		r.Wanted[f.key] = f.want
+		r.Wanted[f.Key] = f.want
 		if r.verdict(f) == missed {
-			r.Missed = append(r.Missed, f.key)
+			r.Missed = append(r.Missed, f.Key)
 		}
 	}
 }
@@ -47,10 +47,10 @@ func (r *Result) verdict(f figure) verdict {
 	var known bool
 	switch {
 	case f.want.RatioAtMost != nil:
-		value, known = r.Ratio[f.key]
+		value, known = r.Ratio[f.Key]
 		most = *f.want.RatioAtMost
 	case f.want.WeirAtMost != nil:
-		value, known = r.Weir[f.key]
+		value, known = r.Weir[f.Key]
 		most = *f.want.WeirAtMost
 	}
 	switch {

@@ -15,8 +15,14 @@ import (
 
 func TestCompare(t *testing.T) {
 	figures := []figure{
-		{"good", "", figures.Number, ratio(0.5)}, {"bad", "", figures.Number, ratio(0.5)}, {"alone", "", figures.Number, ratio(0.5)}, {"zero", "", figures.Number, ratio(0.5)},
-		{"few", "", figures.Count, atMost(3)}, {"many", "", figures.Count, atMost(3)}, {"absent", "", figures.Count, atMost(3)}, {"free", "", figures.Number, anything},
+		{figures.New("good", "", figures.Number), ratio(0.5)},
+		{figures.New("bad", "", figures.Number), ratio(0.5)},
+		{figures.New("alone", "", figures.Number), ratio(0.5)},
+		{figures.New("zero", "", figures.Number), ratio(0.5)},
+		{figures.New("few", "", figures.Count), atMost(3)},
+		{figures.New("many", "", figures.Count), atMost(3)},
+		{figures.New("absent", "", figures.Count), atMost(3)},
+		{figures.New("free", "", figures.Number), anything},
 	}
 	r := Result{
 		Weir:      Figures{"good": 1, "bad": 3, "alone": 1, "zero": 1, "few": 3, "many": 4, "free": 100},
@@ -35,7 +41,7 @@ func TestCompare(t *testing.T) {
 	}
 	for i, want := range []verdict{reached, missed, unknown, unknown, reached, missed, unknown, unknown} {
 		if got := r.verdict(figures[i]); got != want {
-			t.Errorf("%s: %q, want %q", figures[i].key, got, want)
+			t.Errorf("%s: %q, want %q", figures[i].Key, got, want)
 		}
 	}
 }
@@ -44,9 +50,9 @@ func TestCompare(t *testing.T) {
 func example(s Scenario) Result {
 	r := Result{Name: s.Name, Runs: s.Runs, Weir: Figures{}, APIServer: Figures{}}
 	for i, f := range s.figures {
-		value := map[figures.Unit]float64{figures.Number: 1.04, figures.Count: 50_000, figures.Seconds: 0.618, figures.Bytes: 55.3e6}[f.unit]
-		r.Weir[f.key] = value * float64(i)
-		r.APIServer[f.key] = value * 24
+		value := map[figures.Unit]float64{figures.Number: 1.04, figures.Count: 50_000, figures.Seconds: 0.618, figures.Bytes: 55.3e6}[f.Unit]
+		r.Weir[f.Key] = value * float64(i)
+		r.APIServer[f.Key] = value * 24
 	}
 	r.compare(s.figures)
 	return r
@@ -59,8 +65,8 @@ func TestTable(t *testing.T) {
 	}
 	for _, s := range Scenarios() {
 		for _, f := range s.figures {
-			if n := utf8.RuneCountInString(f.label); n > widths[0] {
-				t.Errorf("%s %s: %d runes in %q, and there is place for %d", s.Name, f.key, n, f.label, widths[0])
+			if n := utf8.RuneCountInString(f.Label); n > columns[0].Width {
+				t.Errorf("%s %s: %d runes in %q, and there is place for %d", s.Name, f.Key, n, f.Label, columns[0].Width)
 			}
 		}
 		if err := example(s).WriteRows(&b); err != nil {

@@ -215,7 +215,7 @@ func (b *Bench) trial(ctx context.Context, s Scenario, of *side) (Figures, error
 }
 
 func (b *Bench) progress(s Scenario, run, runs int, side string, f Figures) {
-	fmt.Fprintf(b.o.Progress, "%s %d/%d  %-14s  %s\n", s.Name, run+1, runs, side, s.headline(f))
+	fmt.Fprintf(b.o.Progress, "%s %d/%d  %-14s  %s\n", s.Name, run+1, runs, side, figures.Headline(f, s.figures))
 }
 
 // waitReady waits until the server says that it is.

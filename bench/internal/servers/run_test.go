@@ -62,8 +62,8 @@ func TestRun(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, f := range s.figures {
-			if _, ok := r.Weir[f.key]; !ok && !strings.HasPrefix(f.key, "closedAfterSeconds") {
-				t.Errorf("%s: no %s", s.Name, f.key)
+			if _, ok := r.Weir[f.Key]; !ok && !strings.HasPrefix(f.Key, "closedAfterSeconds") {
+				t.Errorf("%s: no %s", s.Name, f.Key)
 			}
 		}
 		if len(r.APIServer) > 0 || len(r.Ratio) > 0 {

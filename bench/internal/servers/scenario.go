@@ -25,11 +25,10 @@ type Scenario struct {
 // Figures are what was measured, by name. Names end in their unit.
 type Figures = figures.Values
 
-// figure is one that a scenario measures. Key is a promise: it is what `-o json` has.
+// figure is one that a scenario measures.
 type figure struct {
-	key, label string
-	unit       figures.Unit
-	want       Want
+	figures.Figure
+	want Want
 }
 
 // Want is what a figure must come to.
@@ -46,13 +45,7 @@ func atMost(most float64) Want { return Want{WeirAtMost: &most} }
 var anything Want
 
 // Help lists the scenario's figures, one a line: the key that JSON has, and what it is.
-func (s Scenario) Help() string {
-	var b strings.Builder
-	for _, f := range s.figures {
-		fmt.Fprintf(&b, "    %-24s %s\n", f.key, f.label)
-	}
-	return b.String()
-}
+func (s Scenario) Help() string { return figures.Help("    %-24s %s\n", s.figures) }
 
 // Scenarios are all of them, in the order in which they are run.
 func Scenarios() []Scenario {

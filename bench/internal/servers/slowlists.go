@@ -17,11 +17,11 @@ var slowLists = Scenario{
 	Name: "slowlists", Runs: 1, measure: measureSlowLists,
 	Short: "Full LISTs of many slow readers at once, two thirds in protobuf and one third in JSON",
 	figures: []figure{
-		{"rssGrowthBytes", "slow full LISTs: RSS grows by", figures.Bytes, atMost(64e6)},
-		{"peakRSSBytes", "  peak RSS", figures.Bytes, anything},
-		{"readers", "  readers", figures.Count, anything},
-		{"broken", "  answers that broke off", figures.Count, atMost(0)},
-		{"seconds", "  time", figures.Seconds, anything},
+		{figures.New("rssGrowthBytes", "slow full LISTs: RSS grows by", figures.Bytes), atMost(64e6)},
+		{figures.New("peakRSSBytes", "  peak RSS", figures.Bytes), anything},
+		{figures.New("readers", "  readers", figures.Count), anything},
+		{figures.New("broken", "  answers that broke off", figures.Count), atMost(0)},
+		{figures.New("seconds", "  time", figures.Seconds), anything},
 	},
 }
 

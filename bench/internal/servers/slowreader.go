@@ -22,11 +22,11 @@ func slowReaderFigures() (all []figure) {
 	for _, rate := range updateRates {
 		at := fmt.Sprint(rate)
 		all = append(all,
-			figure{"unfinished" + at, fmt.Sprintf("slow reader, %s/s: failed", quantity.Count(int64(rate))), figures.Count, atMost(0)},
-			figure{"gaps" + at, "  pods missed or gone back in time", figures.Count, atMost(0)},
-			figure{"initialSeconds" + at, "  initial state through after", figures.Seconds, anything},
-			figure{"closedAfterSeconds" + at, "  closed by the server after", figures.Seconds, anything},
-			figure{"updatesPerSecond" + at, "  updates a second", figures.Number, anything})
+			figure{figures.New("unfinished"+at, fmt.Sprintf("slow reader, %s/s: failed", quantity.Count(int64(rate))), figures.Count), atMost(0)},
+			figure{figures.New("gaps"+at, "  pods missed or gone back in time", figures.Count), atMost(0)},
+			figure{figures.New("initialSeconds"+at, "  initial state through after", figures.Seconds), anything},
+			figure{figures.New("closedAfterSeconds"+at, "  closed by the server after", figures.Seconds), anything},
+			figure{figures.New("updatesPerSecond"+at, "  updates a second", figures.Number), anything})
 	}
 	return all
 }

@@ -21,14 +21,14 @@ var stalled = Scenario{
 	Name: "stalled", Runs: 3, Writes: true, measure: measureStalled,
 	Short: "How late a watcher of all pods is told, alone and beside others that read nothing, 500 updates a second",
 	figures: []figure{
-		{"p99Seconds", "from commit to a watcher: p99", figures.Seconds, ratio(1)},
-		{"p99SecondsStalled", "  beside stalled ones: p99", figures.Seconds, ratio(1)},
-		{"slowdown", "  stalled ÷ alone", figures.Number, atMost(1.25)},
-		{"missed", "  changes not told", figures.Count, atMost(0)},
-		{"p50Seconds", "  alone: median", figures.Seconds, anything},
-		{"p50SecondsStalled", "  beside stalled ones: median", figures.Seconds, anything},
-		{"stalled", "  stalled watchers", figures.Count, anything},
-		{"updatesPerSecond", "  updates a second", figures.Number, anything},
+		{figures.New("p99Seconds", "from commit to a watcher: p99", figures.Seconds), ratio(1)},
+		{figures.New("p99SecondsStalled", "  beside stalled ones: p99", figures.Seconds), ratio(1)},
+		{figures.New("slowdown", "  stalled ÷ alone", figures.Number), atMost(1.25)},
+		{figures.New("missed", "  changes not told", figures.Count), atMost(0)},
+		{figures.New("p50Seconds", "  alone: median", figures.Seconds), anything},
+		{figures.New("p50SecondsStalled", "  beside stalled ones: median", figures.Seconds), anything},
+		{figures.New("stalled", "  stalled watchers", figures.Count), anything},
+		{figures.New("updatesPerSecond", "  updates a second", figures.Number), anything},
 	},
 }
 

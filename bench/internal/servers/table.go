@@ -1,18 +1,15 @@
 package servers
 
 import (
-	"fmt"
 	"io"
 	"strconv"
-	"strings"
-	"unicode/utf8"
 
+	"github.com/weirproject/weir/bench/internal/figures"
 	"github.com/weirproject/weir/internal/quantity"
 )
 
-// widths are those of the table's columns. They are fixed, so that each scenario's rows can be
-// printed as soon as it is through.
-var widths = [...]int{38, 9, 14, 7, 12, 6}
+// columns are fixed, so that each scenario's rows can be printed as soon as it is through.
+var columns = []figures.Column{{Width: 38, Left: true}, {Width: 9}, {Width: 14}, {Width: 7}, {Width: 12}, {Width: 6, Left: true}}
 
 // WriteHead writes the head of the table, which is at most 100 columns wide.
 func WriteHead(w io.Writer) error {
@@ -26,15 +23,15 @@ func (r Result) WriteRows(w io.Writer) error {
 		return err
 	}
 	for _, f := range s[0].figures {
-		ours, ok := r.Weir[f.key]
-		if _, theirs := r.APIServer[f.key]; !ok && !theirs {
+		ours, ok := r.Weir[f.Key]
+		if _, theirs := r.APIServer[f.Key]; !ok && !theirs {
 			continue
 		}
-		cells := [len(widths)]string{0: f.label, 1: "-", 2: r.APIServer.Cell(f.key, f.unit), 4: f.wanted(), 5: string(r.verdict(f))}
+		cells := [6]string{0: f.Label, 1: "-", 2: r.APIServer.Cell(f.Key, f.Unit), 4: f.wanted(), 5: string(r.verdict(f))}
 		if ok {
-			cells[1] = f.unit.Text(ours)
+			cells[1] = f.Unit.Text(ours)
 		}
-		if ratio, ok := r.Ratio[f.key]; ok {
+		if ratio, ok := r.Ratio[f.Key]; ok {
 			cells[3] = quantity.Number(ratio)
 		}
 		if err := writeRow(w, cells[:]...); err != nil {
@@ -50,36 +47,12 @@ func (f figure) wanted() string {
 	case f.want.RatioAtMost != nil:
 		return "ratio ≤ " + strconv.FormatFloat(*f.want.RatioAtMost, 'g', -1, 64)
 	case f.want.WeirAtMost != nil:
-		return "≤ " + f.unit.Text(*f.want.WeirAtMost)
+		return "≤ " + f.Unit.Text(*f.want.WeirAtMost)
 	}
 	return ""
 }
 
-// writeRow puts cells in columns: the first and the last to the left, the others to the right.
 func writeRow(w io.Writer, cells ...string) error {
-	var line strings.Builder
-	for i, text := range cells {
-		pad := strings.Repeat(" ", max(widths[i]-utf8.RuneCountInString(text), 0))
-		switch i {
-		case 0:
-			line.WriteString(text + pad)
-		case len(cells) - 1:
-			line.WriteString("  " + text)
-		default:
-			line.WriteString("  " + pad + text)
-		}
-	}
-	_, err := fmt.Fprintln(w, strings.TrimRight(line.String(), " "))
+	_, err := io.WriteString(w, figures.Line(columns, cells))
 	return err
-}
-
-// headline is a run's first two figures.
-func (s Scenario) headline(f Figures) string {
-	var parts []string
-	for _, fig := range s.figures {
-		if value, ok := f[fig.key]; ok && len(parts) < 2 {
-			parts = append(parts, strings.TrimSpace(fig.label)+" "+fig.unit.Text(value))
-		}
-	}
-	return strings.Join(parts, ", ")
 }

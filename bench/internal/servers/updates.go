@@ -5,6 +5,8 @@ import (
 	"errors"
 	"sync"
 	"time"
+
+	"github.com/weirproject/weir/bench/internal/stride"
 )
 
 // maxWriters bounds how many writes are under way at once.
@@ -37,7 +39,7 @@ func startUpdates(ctx context.Context, w writer, pods int, perSecond float64) *u
 	u.writing.Go(func() {
 		defer close(jobs)
 		p := pace{perSecond: perSecond}
-		step := int64(stride(pods))
+		step := int64(stride.Of(pods))
 		never := u.begun.UnixNano() // what was never written before: else nothing would change
 		for k := int64(0); p.wait(ctx, 1) == nil; k++ {
 			select {

@@ -1,0 +1,18 @@
+// Package stride orders positions so that neighbours in time are far apart.
+package stride
+
+// Of returns a step that visits each of n positions, modulo n, before it repeats one.
+func Of(n int) int {
+	step := 7919
+	for gcd(step, n) != 1 {
+		step++
+	}
+	return step
+}
+
+func gcd(a, b int) int {
+	for b != 0 {
+		a, b = b, a%b
+	}
+	return a
+}
