@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -36,6 +37,10 @@ func runProxy(cmd *cobra.Command, args []string) error {
 	}
 	defer done()
 	if wantsUpstream(args) {
+		// What is wrong with the flags is told before anything is started for them.
+		if err := command.Exec(cmd.Context(), path, append(slices.Clone(args), "--help"), io.Discard, cmd.ErrOrStderr()); err != nil {
+			return err
+		}
 		more, stop, err := demoUpstream(cmd, args)
 		if err != nil {
 			return err

@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -22,17 +23,22 @@ func newRoot() *cobra.Command {
 			if len(args) == 0 {
 				return nil
 			}
+			if like := cmd.SuggestionsFor(args[0]); len(like) > 0 {
+				return command.Usagef("unknown command %q; did you mean %s?", args[0], strings.Join(like, " or "))
+			}
 			return command.Usagef("unknown command %q; see %s --help", args[0], cmd.CommandPath())
 		},
-		RunE:              func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-		SilenceUsage:      true,
-		SilenceErrors:     true,
-		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
+		RunE:                       func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Version:                    versionText(command.ReadVersion()),
+		SilenceUsage:               true,
+		SilenceErrors:              true,
+		SuggestionsMinimumDistance: 2,
+		CompletionOptions:          cobra.CompletionOptions{HiddenDefaultCmd: true},
 	}
 	if filepath.Base(os.Args[0]) == "kubectl-weir" {
 		root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl weir"}
 	}
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return command.Usage(err) })
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return command.FlagError(cmd.CommandPath(), err) })
 	root.AddCommand(newWatch(), newServe(), newProxy(), newBench(), newChild(), newVersion())
 	return root
 }

@@ -19,7 +19,7 @@ func newVersion() *cobra.Command {
 			v := command.ReadVersion()
 			switch output {
 			case "":
-				fmt.Fprintf(cmd.OutOrStdout(), "weir %s (%s, client-go %s, %s)\n", v.Version, v.Go, v.ClientGo, v.Platform)
+				fmt.Fprintln(cmd.OutOrStdout(), "weir", versionText(v))
 				return nil
 			case "json":
 				return json.NewEncoder(cmd.OutOrStdout()).Encode(v)
@@ -29,4 +29,9 @@ func newVersion() *cobra.Command {
 	}
 	cmd.Flags().StringVarP(&output, "output", "o", "", "Output format: json")
 	return cmd
+}
+
+// versionText says what was built of what. weir --version has it too.
+func versionText(v command.VersionInfo) string {
+	return fmt.Sprintf("%s (%s, client-go %s, %s)", v.Version, v.Go, v.ClientGo, v.Platform)
 }

@@ -48,7 +48,7 @@ func newWatch() *cobra.Command {
 			if len(args) == 0 {
 				return command.Usagef("which RESOURCE? For example: %s pods -A", cmd.CommandPath())
 			}
-			if len(args) > 1 || strings.Contains(args[0], "/") {
+			if len(args) > 1 || strings.ContainsAny(args[0], "/,") {
 				return command.Usagef("%s takes one RESOURCE; choose one object with --field-selector metadata.name=NAME", cmd.CommandPath())
 			}
 			return nil

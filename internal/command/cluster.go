@@ -3,6 +3,7 @@ package command
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
@@ -98,6 +99,9 @@ func (c *ClusterFlags) Loader() clientcmd.ClientConfig {
 // RestConfig returns the configuration of the chosen cluster, Prepared.
 func (c *ClusterFlags) RestConfig() (*rest.Config, error) {
 	raw, err := c.Rules.Load()
+	if missing, ok := errors.AsType[*fs.PathError](err); ok {
+		return nil, fmt.Errorf("the kubeconfig %s: %w", missing.Path, missing.Err)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -3,9 +3,11 @@ package command
 import (
 	"errors"
 	"fmt"
+	"net"
 	"net/url"
 	"strings"
 
+	"github.com/spf13/pflag"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/weirproject/weir"
@@ -23,6 +25,36 @@ func Usage(err error) error { return UsageError{err} }
 
 // Usagef makes a UsageError.
 func Usagef(format string, args ...any) error { return UsageError{fmt.Errorf(format, args...)} }
+
+// FlagError makes a UsageError of what is wrong with a flag. path is what the command is called.
+func FlagError(path string, err error) error {
+	if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok {
+		return Usagef("%w; see %s --help", unknown, path)
+	}
+	if bare, ok := errors.AsType[*pflag.ValueRequiredError](err); ok {
+		return Usagef("--%s needs a value", bare.GetFlag().Name)
+	}
+	if wrong, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
+		if want, ok := wanted[wrong.GetFlag().Value.Type()]; ok {
+			return Usagef("--%s %s: want %s", wrong.GetFlag().Name, wrong.GetValue(), want)
+		}
+	}
+	return Usage(err)
+}
+
+// wanted says what flags take, by their type, where Go's parsers do not say it to people.
+var wanted = map[string]string{
+	"int": "a whole number", "uint64": "a whole number, not negative", "float64": "a number",
+	"bool": "true or false", "duration": "a duration, such as 30s",
+}
+
+// Listen makes a UsageError of an error that says that the address of a --listen flag is none.
+func Listen(address string, err error) error {
+	if wrong, ok := errors.AsType[*net.AddrError](err); ok {
+		return Usagef("--listen %s: %s", address, wrong.Err)
+	}
+	return err
+}
 
 // NoArgs returns a UsageError if a command that takes no arguments got one. path is what the
 // command is called.

@@ -23,7 +23,7 @@ func newRoot() *cobra.Command {
 	root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: "weir bench"} // as people call it
 	root.SilenceUsage, root.SilenceErrors = true, true
 	root.CompletionOptions = cobra.CompletionOptions{HiddenDefaultCmd: true}
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return command.Usage(err) })
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return command.FlagError(cmd.CommandPath(), err) })
 	root.AddCommand(newChild())
 	return root
 }
