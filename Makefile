@@ -94,6 +94,7 @@ fmt: ## gofmt
 	gofmt -w .
 
 tidy: ## go mod tidy in the modules beside the root, whose tests have packages of a newer client-go
+	@GOWORK=off go -C tools mod tidy
 	@for d in $(MODULES); do \
 		echo "go mod tidy in $$d"; up=$$(echo $$d | sed -E 's#[^/]+#..#g'); \
 		(cd $$d && go mod edit -replace=github.com/weirproject/weir=$$up \
