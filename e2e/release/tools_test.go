@@ -14,8 +14,8 @@ import (
 	"testing"
 )
 
-// TestAPIDiff: a name that is gone since the last release is told, until CHANGELOG.md has it; what is
-// the same in a module of its own is not.
+// TestAPIDiff: a name that is gone since the last release is told, until CHANGELOG.md has it. What
+// is the same, in another module, is not.
 func TestAPIDiff(t *testing.T) {
 	clone := filepath.Join(t.TempDir(), "weir")
 	run(t, ".", nil, "git", "clone", "-q", "--no-tags", topLevel(t), clone)
@@ -35,13 +35,14 @@ func TestAPIDiff(t *testing.T) {
 	if err == nil || !strings.Contains(out, "  "+root+": ErrSilent\n") || strings.Contains(out, "  "+root+"/controllerruntime:") {
 		t.Errorf("an incompatible change: %v\n%s", err, out)
 	}
-	replace(t, filepath.Join(clone, "CHANGELOG.md"), "# Changelog\n", "# Changelog\n\n## Next\n\n### Incompatible changes\n\n- `ErrSilent` is gone.\n")
+	replace(t, filepath.Join(clone, "CHANGELOG.md"), "# Changelog\n",
+		"# Changelog\n\n## Next\n\n### Incompatible changes\n\n- `ErrSilent` is gone.\n")
 	if out, err := diff("."); err != nil {
 		t.Errorf("CHANGELOG.md has it: %v\n%s", err, out)
 	}
 }
 
-// TestImage makes an image and a bill of materials of a small program, and runs what is in the image.
+// TestImage makes an image and a bill of materials of a small program, and runs what is in it.
 // With -release.build it does so by make, with the program that the image is for.
 func TestImage(t *testing.T) {
 	top, dir := topLevel(t), t.TempDir()

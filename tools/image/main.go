@@ -3,8 +3,8 @@
 //
 //	image -o dist/images -version v0.1.0 linux/amd64=PROGRAM linux/arm64=PROGRAM
 //
-// It writes dist/images/PROGRAM, an OCI layout with an index of all platforms, for crane or skopeo to
-// push, and dist/images/PROGRAM_linux_amd64.tar and so on, for docker load.
+// It writes dist/images/PROGRAM, an OCI layout with an index of all platforms, for crane or skopeo
+// to push, and dist/images/PROGRAM_linux_amd64.tar and so on, for docker load.
 package main
 
 import (
@@ -36,7 +36,7 @@ func main() {
 	var (
 		out     = flag.String("o", "", "the directory to write to")
 		version = flag.String("version", "", "the images' version")
-		created = flag.Int64("created", 0, "when the images were made, in seconds since 1970; what is the same all through makes the same image")
+		created = flag.Int64("created", 0, "when the images were made, in seconds since 1970")
 	)
 	flag.Parse()
 	if err := write(*out, *version, time.Unix(*created, 0).UTC(), flag.Args()); err != nil {
@@ -144,8 +144,9 @@ func static(program []byte) error {
 func layer(path string, program []byte, created time.Time) (v1.Layer, error) {
 	var archive bytes.Buffer
 	w := tar.NewWriter(&archive)
-	header := &tar.Header{Name: strings.TrimPrefix(path, "/"), Mode: 0o555, Size: int64(len(program)), ModTime: created, Typeflag: tar.TypeReg}
-	if err := w.WriteHeader(header); err != nil {
+	if err := w.WriteHeader(&tar.Header{
+		Typeflag: tar.TypeReg, Name: strings.TrimPrefix(path, "/"), Mode: 0o555, Size: int64(len(program)), ModTime: created,
+	}); err != nil {
 		return nil, err
 	}
 	if _, err := w.Write(program); err != nil {
