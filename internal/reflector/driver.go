@@ -53,11 +53,14 @@ type driver struct {
 }
 
 // perform does the actions that are done at once. It returns the request or wait among them, which
-// is not done yet, or nil.
+// is not done yet, or nil. When the sink fails it does no more, and sets fatal.
 func (d *driver) perform(actions []action) (ask action) {
 	for _, a := range actions {
 		if d.now(a) {
 			ask = a
+		}
+		if d.fatal = d.r.sink.Err(); d.fatal != nil {
+			return nil
 		}
 	}
 	return ask
@@ -96,15 +99,15 @@ func (d *driver) now(a action) (ask bool) {
 			d.asked = d.r.cfg.Server.wentBack(d.r.seen)
 		}
 		sink.BeginReplace(a.rebase)
-		d.fatal = sink.Err()
 	case endReplace:
 		sink.EndReplace(a.rv)
 		d.told, d.dirty, d.r.seen = a.rv, false, d.asked
-		d.fatal = sink.Err()
 	case abortReplace:
 		sink.AbortReplace()
 	case progress:
-		d.progress(a.rv)
+		if d.progress(a.rv) && sink.Err() == nil {
+			d.r.at(a.rv)
+		}
 	default:
 		return true
 	}

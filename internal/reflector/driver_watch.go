@@ -52,24 +52,34 @@ func (d *driver) flush() {
 		return
 	}
 	d.dirty = false
+	moved := false
 	if d.watch != nil && d.initial == nil && len(d.rv) > 0 { // not in initial events: they are in no order
-		d.progress(string(d.rv))
+		moved = d.progress(string(d.rv))
 	}
 	d.r.sink.Flush()
-	d.fatal = d.r.sink.Err()
+	if d.fatal = d.r.sink.Err(); d.fatal != nil {
+		if d.cancel != nil {
+			d.cancel(d.fatal) // Next may be about to wait for the rest of an event
+		}
+		return
+	}
+	if moved {
+		d.r.at(d.told)
+	}
 	d.r.skipped(d.skips, d.skipErr)
 	d.r.unwanted(d.others)
 	d.hear()
 }
 
-// progress tells the sink that it is current to rv, if rv is newer than what it was told.
-func (d *driver) progress(rv string) {
+// progress tells the sink that it is current to rv. It reports false, and does nothing, if rv is not
+// newer than what the sink was told.
+func (d *driver) progress(rv string) bool {
 	if rv == d.told || resourceversion.Older(rv, d.told) {
-		return
+		return false
 	}
 	d.told = rv
 	d.r.sink.Progress(rv)
-	d.r.at(rv)
+	return true
 }
 
 // readWatch reads events until none is buffered, maxBatch have come, one could not be read, or

@@ -2,6 +2,7 @@ package reflector
 
 import (
 	"errors"
+	"net/http"
 	"reflect"
 	"strings"
 	"testing"
@@ -140,15 +141,45 @@ func (f *full) EndReplace(rv string)     { f.step("end"); f.Sink.EndReplace(rv) 
 func (f *full) Progress(rv string)       { f.step("progress"); f.Sink.Progress(rv) }
 func (f *full) Err() error               { return f.err }
 
-// TestSinkEnds ends Run with the sink's error, at whichever step it came.
+func (f *full) AbortReplace() { f.Sink.AbortReplace(); f.step("abort") }
+
+// TestSinkEnds ends Run at once with the sink's error, at whichever step it came, and tells nothing
+// that the sink has refused.
 func TestSinkEnds(t *testing.T) {
-	for _, after := range []string{"begin", "item", "end", "event", "progress"} {
+	for after, test := range map[string]struct {
+		script func(w *world) []http.HandlerFunc
+		tells  string // the Status at the end
+	}{
+		"begin": {tells: "stopped (List)"},
+		"item":  {tells: "stopped (List)"},
+		"end":   {tells: "stopped (List)"},
+		"event": {tells: "stopped (List) at 10"},
+		"progress": {tells: "stopped (List) at 10", script: func(w *world) []http.HandlerFunc {
+			return []http.HandlerFunc{w.list("10", "a@1"), w.events("bookmark@11"), w.events("bookmark@12")}
+		}},
+		"abort": {tells: "stopped (List)", script: func(w *world) []http.HandlerFunc {
+			return []http.HandlerFunc{w.brokenLists(9, "10", "a@1", "b@2", "c@3"), w.list("10", "a@1")}
+		}},
+	} {
 		inWorld(t, Config{Mode: List}, func(w *world) {
 			var f *full
 			sinkOf(w, func(s Sink) Sink { f = &full{Sink: s, after: after}; return f })
-			w.run(w.list("10", "a@1", "b@2"), w.events("+c@11"), w.events("+d@12"))
+			script := []http.HandlerFunc{w.list("10", "a@1", "b@2"), w.events("+c@11"), w.events("+d@12")}
+			if test.script != nil {
+				script = test.script(w)
+			}
+			w.run(script...)
+			s := w.r.Status()
+			if s.LastErr = nil; s.Phase != Stopped || !strings.HasPrefix(s.String(), test.tells) || strings.Contains(test.tells, "at") != (s.ResourceVersion != "") {
+				t.Errorf("after %s: %s", after, s)
+			}
 			if err := w.stop(); !errors.Is(err, errFull) || f.calls > 1 {
 				t.Errorf("after %s: Run returned %v, %d steps later", after, err, f.calls)
+			}
+			for _, told := range w.statuses {
+				if test.tells == "stopped (List)" && told.Synced {
+					t.Errorf("after %s it told of %s", after, told)
+				}
 			}
 		})
 	}

@@ -70,24 +70,28 @@ func (r *Reflector) Run(ctx context.Context) error {
 	}()
 	d := &driver{r: r, ctx: ctx, told: r.sink.ResourceVersion()}
 	s := newState(&r.cfg, d.told)
+	published := s
 	for in := (input{kind: inBegin, jitter: r.cfg.Backoff.Random()}); ctx.Err() == nil && d.fatal == nil; {
 		before := s
 		var actions []action
 		s, actions = step(before, in)
 		ask := d.perform(actions) // first: whoever is told of a list that has ended finds it in the sink
-		r.publish(before, s, ask)
-		if d.fatal == nil {
-			in = d.next(ask)
+		if d.fatal != nil {
+			published = before // what the sink has refused is not told
+			break
 		}
+		published = s
+		r.publish(before, s, ask)
+		in = d.next(ask)
 	}
 	d.close()
 	if s.replacing {
 		r.sink.AbortReplace()
 	}
 	r.sink.Flush()
-	stopped := s
+	stopped := published
 	stopped.phase = Stopped
-	r.publish(s, stopped, nil)
+	r.publish(published, stopped, nil)
 	if d.fatal != nil {
 		return d.fatal
 	}
