@@ -84,6 +84,9 @@ type recordSink struct {
 	next      string // what the next Commit tells
 	dirty     bool   // there were changes since the last
 	replacing bool
+	// unversioned is set if the last replace had no version: the changes after it are in no order
+	// that one of them could stand for.
+	unversioned bool
 }
 
 // do calls the sink, unless it has failed.
@@ -106,9 +109,10 @@ func (s *recordSink) Take(t wire.EventType, m *wire.Meta, object []byte, _ any) 
 	return s.err
 }
 
-// DeleteNamesake passes the deletion on without a state: the one at hand is another object's.
+// DeleteNamesake passes the deletion on without what the object was: the metadata at hand is
+// another's.
 func (s *recordSink) DeleteNamesake(m *wire.Meta, _ []byte) error {
-	r := s.record(m, nil)
+	r := s.record(&wire.Meta{Namespace: m.Namespace, Name: m.Name}, nil)
 	s.dirty = true
 	s.do(func() error { return s.sink.Delete(r) })
 	return s.err
@@ -125,6 +129,9 @@ func (s *recordSink) record(m *wire.Meta, object []byte) Record {
 func (s *recordSink) Flush() int {
 	if s.replacing || !s.dirty && s.next == s.at {
 		return 0
+	}
+	if s.unversioned {
+		s.next = ""
 	}
 	s.do(func() error { return s.sink.Commit(s.next) })
 	s.at, s.dirty = s.next, false
@@ -149,6 +156,7 @@ func (s *recordSink) EndReplace(resourceVersion string) {
 	s.do(func() error { return s.sink.EndReplace(resourceVersion) })
 	if s.err == nil { // else it is still to be aborted
 		s.at, s.next, s.replacing, s.dirty = resourceVersion, resourceVersion, false, false
+		s.unversioned = resourceVersion == ""
 	}
 }
 

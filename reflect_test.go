@@ -11,6 +11,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -113,7 +114,11 @@ func (s *table) Delete(r weir.Record) error {
 	if s.failed = s.failAt == "delete"; s.failed {
 		return errTable
 	}
-	delete(s.to(), r.Namespace+"/"+r.Name)
+	if key := r.Namespace + "/" + r.Name; r.UID != "" && s.to()[key].UID != r.UID {
+		s.t.Errorf("the end of %s@%s is told, and %s is held", key, r.UID, s.to()[key].UID)
+	} else {
+		delete(s.to(), key)
+	}
 	return nil
 }
 
@@ -283,6 +288,23 @@ func TestReflectSinkFails(t *testing.T) {
 	}
 }
 
+// TestReflectBookmarkFails ends with the error of a Commit that no change has come before.
+func TestReflectBookmarkFails(t *testing.T) {
+	server, client, ctx := serve(t, apiserver.Options{BookmarkInterval: 100 * time.Millisecond})
+	makeConfigMap(ctx, client, "n", "a")
+	sink := newTable(t)
+	sink.failAt = "commit"
+	ended := make(chan error, 1)
+	go func() { ended <- weir.Reflect[*corev1.ConfigMap](ctx, server.Config(), weir.Options{}, sink) }()
+	waitUntil(t, ctx, func() bool { return len(sink.versions()) > 0 })
+	if _, err := client.CoreV1().Secrets("n").Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "s"}}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err) // whose version the next bookmark has
+	}
+	if err := <-ended; !errors.Is(err, errTable) || ctx.Err() != nil {
+		t.Errorf("%v", err)
+	}
+}
+
 // TestReflectNamesake deletes an object that another one of its name has followed, which another
 // shard holds and of which the sink is told nothing else.
 func TestReflectNamesake(t *testing.T) {
@@ -349,6 +371,9 @@ func TestDecode(t *testing.T) {
 	}
 	if w, err := weir.Decode[*Widget](message); err == nil {
 		t.Errorf("%v", w)
+	}
+	if m, err := weir.Decode[*corev1.ConfigMap](nil); !errors.Is(err, weir.ErrNotFound) {
+		t.Errorf("nothing: %v, %v", m, err)
 	}
 	if _, err := weir.Decode[weir.Object](text); !errors.Is(err, weir.ErrOptions) {
 		t.Errorf("of an interface: %v", err)

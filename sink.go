@@ -18,11 +18,15 @@ import (
 // A replace is one whole state of the server: BeginReplace, Put for each object, EndReplace. It comes
 // first unless the sink has a ResourceVersion, and again where a watch cannot go on. It may be older
 // than what the sink has, because a replica can lag, and only EndReplace says that it counts. So a
-// sink keeps what comes in a replace apart until then. One that cannot forgets its ResourceVersion in
-// BeginReplace: if it resumed at that, objects could stay older than it says for good.
+// sink keeps what comes in a replace apart until then. One that cannot keeps no ResourceVersion from
+// BeginReplace to the next EndReplace, whatever Commit says between them: after an AbortReplace
+// objects may be older than that.
 //
 // What follows are the changes, in their order: Put and Delete, and Commit after each few of them.
-// A change can come twice, after Reflect was run again.
+//
+// A ResourceVersion that was kept is right for the same server, resource, namespace, selector, shard
+// and T only: with others a sink begins empty. A server that was restored from a backup while Reflect
+// did not run, and has come past that version again, cannot be told from one that was not.
 type Sink interface {
 	// ResourceVersion returns the version that the last Commit or EndReplace passed, where the sink
 	// has kept it, and "" if there was none. Reflect calls it once and resumes there; if the server
@@ -32,21 +36,26 @@ type Sink interface {
 	// BeginReplace begins a replace. One that was begun before has been aborted.
 	BeginReplace() error
 	// EndReplace ends it: the sink has what was put since BeginReplace, and nothing else, as of the
-	// resourceVersion.
+	// resourceVersion. That is "" where the server's lists have none.
 	EndReplace(resourceVersion string) error
 	// AbortReplace gives it up: it broke off, or its state does not count. What the sink had before
 	// stays.
 	AbortReplace() error
 
-	// Put adds an object or replaces the one of the same namespace and name. The record's Raw is
-	// valid during the call.
+	// Put adds an object or replaces the one of the same namespace and name. The same one can come
+	// again, in a replace of which a page broke off, or after Reflect was run again. The record's
+	// Raw is valid during the call.
 	Put(Record) error
-	// Delete removes an object, if it is there. The record is its last state; Raw is nil where the
-	// server did not tell it. In a replace too changes may come, with initial events.
+	// Delete removes the object of a namespace and name, if it is there. The record is its last
+	// state. Where another object, of another shard, has taken the name and the server did not tell
+	// of the end, it has namespace and name alone. In a replace too changes may come, with initial
+	// events.
 	Delete(Record) error
-	// Commit says that everything up to a resourceVersion has come. It is called before each wait
-	// for the network, at the latest after 128 changes, and without a change when the server says that
-	// there was none. It is not called in a replace.
+	// Commit says that everything up to a resourceVersion has come, but for objects that cannot be
+	// read: Status.Skipped counts them, and a sink that is to get them once they can be forgets its
+	// version. Commit is called before each wait for the network, at the latest after 128 changes,
+	// and without a change when the server says that there was none. It is not called in a replace.
+	// The version is "" if that of the last EndReplace was.
 	Commit(resourceVersion string) error
 }
 
@@ -82,12 +91,15 @@ func recordOf(m *wire.Meta, gvk schema.GroupVersionKind, enc wire.Encoding, raw 
 
 // Decode decodes an object's bytes, such as Record.Raw or what Item.AppendRaw gives, for the caller
 // alone, who may modify it. The bytes show their encoding themselves. The error says what cannot be
-// decoded.
+// decoded; it is ErrNotFound if there are none.
 func Decode[T Object](raw []byte) (T, error) {
 	var zero T
 	c := codec.New(reflect.TypeFor[T]())
 	if c.Type() == nil {
 		return zero, optionsError(fmt.Errorf("an object's type is a pointer to a struct, not %T", zero))
+	}
+	if len(raw) == 0 {
+		return zero, ErrNotFound
 	}
 	value, err := c.Decode(raw)
 	if err != nil {
