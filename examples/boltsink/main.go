@@ -9,6 +9,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -49,24 +50,14 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 	case *path == "" || flags.NArg() > 1:
 		flags.Usage()
 		return fmt.Errorf("want --db and at most one resource, not %q", flags.Args())
+	case flags.NArg() == 0:
+		return show(*path, stdout)
 	}
-	sink, err := openBoltSink(*path)
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if closed := sink.Close(); err == nil {
-			err = closed
-		}
-	}()
-	if flags.NArg() == 0 {
-		return show(sink, stdout)
-	}
-	return follow(ctx, sink, *kubeconfig, flags.Arg(0), stderr)
+	return follow(ctx, *path, *kubeconfig, flags.Arg(0), stderr)
 }
 
-// follow keeps the database current until ctx ends, and tells of each change of its state.
-func follow(ctx context.Context, sink *boltSink, kubeconfig, resource string, stderr io.Writer) error {
+// follow keeps a database current until ctx ends, and tells of each change of its state.
+func follow(ctx context.Context, path, kubeconfig, resource string, stderr io.Writer) (err error) {
 	gvr, gr := schema.ParseResourceArg(resource)
 	if gvr == nil {
 		core := gr.WithVersion("v1") // pods
@@ -78,13 +69,18 @@ func follow(ctx context.Context, sink *boltSink, kubeconfig, resource string, st
 	if err != nil {
 		return err
 	}
+	sink, err := openBoltSink(path, fmt.Sprintf("%s of %s", gvr.GroupResource(), cfg.Host))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, sink.Close()) }()
 	opts := weir.Options{Resource: *gvr, Drop: []string{"metadata.managedFields"}, OnStatus: func(s weir.Status) { fmt.Fprintln(stderr, s) }}
 	return weir.Reflect[*unstructured.Unstructured](ctx, cfg, opts, sink)
 }
 
-// show prints the name and resourceVersion of each object.
-func show(sink *boltSink, stdout io.Writer) error {
-	return sink.Each(func(key string, raw []byte) error {
+// show prints the name and resourceVersion of each object in a database.
+func show(path string, stdout io.Writer) error {
+	return each(path, func(key string, raw []byte) error {
 		object, err := weir.Decode[*unstructured.Unstructured](raw)
 		if err != nil {
 			return fmt.Errorf("%s: %w", key, err)

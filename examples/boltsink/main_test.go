@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"go.etcd.io/bbolt"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -49,7 +50,7 @@ func TestBoltSink(t *testing.T) {
 	// A process that ended in a replace leaves what there was.
 	sink := open(t, path)
 	before := contents(t, sink)
-	if err := errors.Join(sink.BeginReplace(), sink.Put(weir.Record{Name: "x"}), sink.db.Update(sink.write), sink.Close()); err != nil {
+	if err := errors.Join(sink.BeginReplace(), sink.Put(weir.Record{Name: "x", Raw: []byte("{}")}), sink.db.Update(sink.write), sink.Close()); err != nil {
 		t.Fatal(err)
 	}
 	sink = open(t, path)
@@ -59,6 +60,25 @@ func TestBoltSink(t *testing.T) {
 	if err := sink.Close(); err != nil {
 		t.Fatal(err)
 	}
+	catchUp(t, ctx, server.Config(), path, client)
+
+	// An EndReplace that took effect and told of an error is aborted.
+	sink = open(t, path)
+	before = contents(t, sink)
+	rv, err := sink.ResourceVersion()
+	if err := errors.Join(err, sink.BeginReplace(), sink.EndReplace("5"), sink.AbortReplace(), sink.BeginReplace(), sink.AbortReplace()); err != nil {
+		t.Fatal(err)
+	}
+	if now, err := sink.ResourceVersion(); now != "5" || err != nil || contents(t, sink) != "" || rv == now {
+		t.Errorf("at %s (%v) it has %.100s", now, err, contents(t, sink))
+	}
+	if err := sink.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := openBoltSink(path, "nodes of a test"); !errors.Is(err, errOther) {
+		t.Errorf("for another resource: %v", err)
+	}
+	server.Compact()
 	catchUp(t, ctx, server.Config(), path, client)
 
 	var out bytes.Buffer
@@ -116,7 +136,7 @@ func catchUp(t *testing.T, ctx context.Context, cfg *rest.Config, path string, c
 
 func open(t *testing.T, path string) *boltSink {
 	t.Helper()
-	sink, err := openBoltSink(path)
+	sink, err := openBoltSink(path, "pods of a test")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -127,7 +147,7 @@ func open(t *testing.T, path string) *boltSink {
 func contents(t *testing.T, sink *boltSink) string {
 	t.Helper()
 	var out strings.Builder
-	err := sink.Each(func(key string, raw []byte) error {
+	err := view(sink.db, func(key string, raw []byte) error {
 		pod, err := weir.Decode[*corev1.Pod](raw)
 		if err == nil {
 			fmt.Fprintf(&out, "%s %s %v\n", key, pod.ResourceVersion, pod.Labels["touched"])
@@ -143,16 +163,21 @@ func contents(t *testing.T, sink *boltSink) string {
 // TestRunRefuses says what is wrong with arguments.
 func TestRunRefuses(t *testing.T) {
 	dir := t.TempDir()
-	locked := filepath.Join(dir, "locked.db")
+	locked, other, missing := filepath.Join(dir, "locked.db"), filepath.Join(dir, "other.db"), filepath.Join(dir, "missing.db")
 	defer open(t, locked).Close()
+	if db, err := bbolt.Open(other, 0o600, nil); err != nil || db.Close() != nil {
+		t.Fatal(err)
+	}
 	for want, args := range map[string][]string{
 		"want --db":                     {},
 		"at most one resource":          {"--db", "x", "pods", "nodes"},
 		"flag provided but not defined": {"--nope"},
-		"open " + locked + ": timeout":  {"--db", locked, "pods"},
-		"open " + dir + ": ":            {"--db", dir, "pods"},
+		"another process has it open":   {"--db", locked},
+		"open " + dir + ": ":            {"--db", dir},
+		"no such file":                  {"--db", missing},
+		errNotOurs.Error():              {"--db", other},
 	} {
-		var out bytes.Buffer
+		var out bytes.Buffer // of flags
 		if err := run(t.Context(), args, &out, &out); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %s", args, err, want)
 		}

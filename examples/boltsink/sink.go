@@ -5,8 +5,10 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"os"
 
 	"go.etcd.io/bbolt"
+	bolterrors "go.etcd.io/bbolt/errors"
 
 	"github.com/weirproject/weir"
 )
@@ -14,26 +16,40 @@ import (
 // boltSink is a weir.Sink that keeps objects in a bbolt database, by "namespace/name". It survives a
 // restart with the resourceVersion that it is current to, and reads as one state at any moment.
 //
-// A replace is written to a bucket of its own, in transactions of batchRecords, and takes the place of
-// the one before when it ends. So neither the list nor its transaction is ever held whole. Changes are
+// A replace is written to a bucket of its own, in transactions of batchRecords changes, and takes the
+// place of the one before when it ends. So neither the list nor its transaction is ever held whole. Changes are
 // collected and written with the resourceVersion at each Commit.
 type boltSink struct {
 	db      *bbolt.DB
 	to      uint64   // the generation that Put and Delete write to
-	batch   []change // not written yet; at most batchRecords
+	batch   []change // not written yet; see batchRecords
+	bytes   int      // of their objects
 	replace bool
 }
 
-// change is a Put, or a Delete if the object is nil.
-type change struct{ key, object []byte }
+// change is a Put or a Delete.
+type change struct {
+	key, object []byte
+	deleted     bool
+}
 
-// batchRecords bounds what is collected before it is written.
-const batchRecords = 1000
+// What is collected in a replace is written when it has this many changes or bytes. Commit bounds other
+// changes.
+const (
+	batchRecords = 1000
+	batchBytes   = 8 << 20
+)
 
 var (
 	meta            = []byte("meta") // a bucket with:
 	generation      = []byte("generation")
 	resourceVersion = []byte("resourceVersion")
+	holds           = []byte("holds") // what is kept, such as "pods of https://server"
+)
+
+var (
+	errOther   = errors.New("the database has something else")
+	errNotOurs = errors.New("the database was not made by boltsink")
 )
 
 // bucketOf returns the name of the bucket with a generation's objects.
@@ -41,9 +57,13 @@ func bucketOf(generation uint64) []byte {
 	return binary.BigEndian.AppendUint64([]byte("objects"), generation)
 }
 
-// openBoltSink opens a database, or makes it. The caller calls Close.
-func openBoltSink(path string) (*boltSink, error) {
-	db, err := bbolt.Open(path, 0o600, &bbolt.Options{Timeout: 1}) // fails at once if another process has it
+// openBoltSink opens a database, or makes it, for what it is to hold: the kept resourceVersion means
+// nothing for anything else. The error is errOther if it holds something else. The caller calls Close.
+func openBoltSink(path, what string) (*boltSink, error) {
+	db, err := bbolt.Open(path, 0o600, &bbolt.Options{Timeout: 1}) // does not wait for another process
+	if errors.Is(err, bolterrors.ErrTimeout) {
+		return nil, fmt.Errorf("open %s: another process has it open", path)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("open %s: %w", path, err)
 	}
@@ -53,13 +73,22 @@ func openBoltSink(path string) (*boltSink, error) {
 		if err != nil {
 			return err
 		}
+		if has := string(m.Get(holds)); has != "" && has != what {
+			return fmt.Errorf("%w: %s, not %s", errOther, has, what)
+		}
+		if err := m.Put(holds, []byte(what)); err != nil {
+			return err
+		}
 		s.to = currentGeneration(m)
 		// A process that ended in a replace has left its bucket.
 		if err := dropBucket(tx, s.to+1); err != nil {
 			return err
 		}
-		_, err = tx.CreateBucketIfNotExists(bucketOf(s.to))
-		return err
+		if tx.Bucket(bucketOf(s.to)) != nil {
+			return nil
+		}
+		_, err = tx.CreateBucket(bucketOf(s.to))
+		return errors.Join(err, m.Delete(resourceVersion)) // nothing is held
 	})
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open %s: %w", path, err), db.Close())
@@ -94,17 +123,18 @@ func (s *boltSink) ResourceVersion() (rv string, err error) {
 
 // Put implements weir.Sink.
 func (s *boltSink) Put(r weir.Record) error {
-	return s.add(change{key(r), bytes.Clone(r.Raw)})
+	return s.add(change{key: key(r), object: bytes.Clone(r.Raw)})
 }
 
 // Delete implements weir.Sink.
-func (s *boltSink) Delete(r weir.Record) error { return s.add(change{key(r), nil}) }
+func (s *boltSink) Delete(r weir.Record) error { return s.add(change{key: key(r), deleted: true}) }
 
 func key(r weir.Record) []byte { return []byte(r.Namespace + "/" + r.Name) }
 
 // add collects a change. It writes those of a replace when they are many; others wait for Commit.
 func (s *boltSink) add(c change) error {
-	if s.batch = append(s.batch, c); s.replace && len(s.batch) == batchRecords {
+	s.batch, s.bytes = append(s.batch, c), s.bytes+len(c.object)
+	if s.replace && (len(s.batch) == batchRecords || s.bytes >= batchBytes) {
 		return s.db.Update(s.write)
 	}
 	return nil
@@ -115,7 +145,7 @@ func (s *boltSink) write(tx *bbolt.Tx) error {
 	objects := tx.Bucket(bucketOf(s.to))
 	for _, c := range s.batch {
 		var err error
-		if c.object == nil {
+		if c.deleted {
 			err = objects.Delete(c.key)
 		} else {
 			err = objects.Put(c.key, c.object)
@@ -124,7 +154,7 @@ func (s *boltSink) write(tx *bbolt.Tx) error {
 			return fmt.Errorf("%s: %w", c.key, err)
 		}
 	}
-	s.batch = s.batch[:0]
+	s.batch, s.bytes = s.batch[:0], 0
 	return nil
 }
 
@@ -140,18 +170,21 @@ func (s *boltSink) Commit(rv string) error {
 
 // BeginReplace implements weir.Sink.
 func (s *boltSink) BeginReplace() error {
-	s.to, s.replace = s.to+1, true
+	s.to, s.batch, s.bytes, s.replace = s.to+1, nil, 0, true
 	return s.db.Update(func(tx *bbolt.Tx) error {
 		_, err := tx.CreateBucket(bucketOf(s.to))
 		return err
 	})
 }
 
-// AbortReplace implements weir.Sink.
+// AbortReplace implements weir.Sink. It asks the database which generation counts: an EndReplace that
+// has failed may have taken effect all the same.
 func (s *boltSink) AbortReplace() error {
-	aborted := s.to
-	s.to, s.batch, s.replace = s.to-1, nil, false
-	return s.db.Update(func(tx *bbolt.Tx) error { return dropBucket(tx, aborted) })
+	s.batch, s.bytes, s.replace = nil, 0, false
+	return s.db.Update(func(tx *bbolt.Tx) error {
+		s.to = currentGeneration(tx.Bucket(meta))
+		return dropBucket(tx, s.to+1)
+	})
 }
 
 // EndReplace implements weir.Sink. The new generation counts, and the one before goes, in one
@@ -174,11 +207,33 @@ func (s *boltSink) EndReplace(rv string) error {
 	return err
 }
 
-// Each calls f with each object that is held, in the order of their keys, as of one moment. The bytes
-// are valid during the call.
-func (s *boltSink) Each(f func(key string, object []byte) error) error {
-	return s.db.View(func(tx *bbolt.Tx) error {
-		objects := tx.Bucket(bucketOf(currentGeneration(tx.Bucket(meta))))
+// each calls f with each object of a database that no process has open, in the order of their keys. The
+// bytes are valid during the call.
+func each(path string, f func(key string, object []byte) error) error {
+	if _, err := os.Stat(path); err != nil {
+		return err // it would be made
+	}
+	db, err := bbolt.Open(path, 0o600, &bbolt.Options{ReadOnly: true, Timeout: 1})
+	if errors.Is(err, bolterrors.ErrTimeout) {
+		return fmt.Errorf("open %s: another process has it open", path)
+	}
+	if err != nil {
+		return fmt.Errorf("open %s: %w", path, err)
+	}
+	return errors.Join(view(db, f), db.Close())
+}
+
+// view calls f with each object that is held, as of one moment.
+func view(db *bbolt.DB, f func(key string, object []byte) error) error {
+	return db.View(func(tx *bbolt.Tx) error {
+		m := tx.Bucket(meta)
+		if m == nil {
+			return errNotOurs
+		}
+		objects := tx.Bucket(bucketOf(currentGeneration(m)))
+		if objects == nil {
+			return errNotOurs
+		}
 		return objects.ForEach(func(key, object []byte) error { return f(string(key), object) })
 	})
 }
