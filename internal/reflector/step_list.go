@@ -278,7 +278,7 @@ func (m *machine) listFailed(kind error) {
 	m.abandon()
 	switch {
 	case kind == ErrAhead && m.least() != "" && !m.askedConsistent:
-		m.floor = ""
+		m.floor = "" // it may have been restored since it told that
 		m.insteadOfWatch = false
 		m.behind.denied++
 		m.sleep(reqNewest, kind)

@@ -291,6 +291,7 @@ func (m *machine) initialFailed(kind error) {
 		m.withoutInitial = m.tries() >= relistAfter
 		m.sleep(reqList, kind)
 	case ErrAhead:
+		m.floor = "" // it may have been restored since it told that
 		m.behind.denied++
 		m.sleep(reqNewest, kind)
 	case ErrExpired:
