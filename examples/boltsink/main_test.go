@@ -64,7 +64,6 @@ func TestBoltSink(t *testing.T) {
 
 	// An EndReplace that took effect and told of an error is aborted.
 	sink = open(t, path)
-	before = contents(t, sink)
 	rv, err := sink.ResourceVersion()
 	if err := errors.Join(err, sink.BeginReplace(), sink.EndReplace("5"), sink.AbortReplace(), sink.BeginReplace(), sink.AbortReplace()); err != nil {
 		t.Fatal(err)
