@@ -43,7 +43,7 @@ lint: ## staticcheck
 # some, which is run apart, of the command and its benchmarks, which run what the other packages test, and of those runs of the conformance suite
 # that are client-go's own, break it on purpose, or differ in the encoding. make vet has vetted all of it: to vet what the
 # race detector needs of Kubernetes once more would take minutes.
-PLAIN   := internal/wire internal/decode internal/pack/entropy cmd/weir bench/cmd/weir-bench bench/internal/informers bench/internal/servers
+PLAIN   := internal/wire internal/decode internal/pack/entropy cmd/weir bench/cmd/weir-bench bench/internal/informers bench/internal/servers examples/boltsink
 CONTROL := ^Test(ClientGo(List|WatchList)|Sabotage|DropInJSON)$$
 unit: ## the tests of all modules but e2e, with the race detector where there is a goroutine
 	packages=$$(go list $(PACKAGES)) && \
