@@ -1,6 +1,6 @@
 // Command boltsink keeps the objects of one resource in a bbolt database, current with the server, and
-// across restarts: run again, it resumes where it ended and lists nothing. It is an example of
-// weir.Reflect and weir.Sink.
+// across restarts: run again, it resumes where it ended and does not list again what it has. It is an
+// example of weir.Reflect and weir.Sink.
 //
 //	go run ./examples/boltsink --db pods.db pods
 //	go run ./examples/boltsink --db deployments.db deployments.v1.apps
@@ -33,7 +33,7 @@ func main() {
 	}
 }
 
-func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err error) {
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	flags := flag.NewFlagSet("boltsink", flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	flags.Usage = func() {

@@ -8,17 +8,16 @@ import (
 
 // Sink is what a reflector writes to. A store's Writer is one. Owners who change objects before
 // they are held, or control how a relist comes into a store, embed the Writer in a Sink of their own.
-// Only WhenOutdated's function and the methods of which that is said are called from other goroutines
-// than that of Run, and each may block it.
+// The goroutine of Run calls the methods, which may block it.
 type Sink interface {
 	// ResourceVersion returns the version that the sink is current to: Run resumes there. "" is
 	// none, and Run begins with a list.
 	ResourceVersion() string
 	// Take takes an item of a list, for which t is 0, or the object of an event. A deletion's
 	// resourceVersion is its own. m and object are valid during the call; value is set, and object
-	// nil, where the source has values in place of bytes. An object for which Take
-	// returns an error is skipped and counted so. If an event's object was not readable, a list
-	// follows, which may have it as it is; not so if the error is a Refusal.
+	// nil, where the source has values in place of bytes. An object for which Take returns an error
+	// is skipped and counted so, and after an event a list follows, which may have the object as it
+	// is. None follows if the error is a Refusal.
 	Take(t wire.EventType, m *wire.Meta, object []byte, value any) error
 	// DeleteNamesake deletes what is held under the name of a new object that Config.Keep does not
 	// want. What is held was another object, of whose end nobody has told.
@@ -43,12 +42,12 @@ type Sink interface {
 	// Asks notes that the state is being asked for that the next BeginReplace begins with.
 	Asks()
 	// Outdated reports whether another writer of the same store has found, since this one was told
-	// of a state, that the server went back. WhenOutdated has f called once when that becomes so;
-	// nil: nothing is called. It is safe for concurrent use.
+	// of a state, that the server went back. WhenOutdated has f called once when that becomes so, by
+	// the goroutine of that writer; nil: nothing is called.
 	Outdated() bool
 	WhenOutdated(f func())
 	// Behind reports whether a reader that is at work does not keep up, and how many changes such
-	// readers have read in the mean. It is safe for concurrent use.
+	// readers have read in the mean.
 	Behind() (behind bool, read uint64)
 }
 
