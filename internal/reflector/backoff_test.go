@@ -13,19 +13,22 @@ func TestPace(t *testing.T) {
 		request  request
 		answered bool
 		trouble  int
+		size     int64
 		want     map[int]time.Duration // by attempt
 	}{
-		"a server that does not like it": {ErrRejected, reqWatch, false, 0, map[int]time.Duration{
+		"a server that does not like it": {ErrRejected, reqWatch, false, 0, 0, map[int]time.Duration{
 			0: 600 * time.Millisecond, 1: 600 * time.Millisecond, 2: 1200 * time.Millisecond, 3: 2400 * time.Millisecond, 7: 22500 * time.Millisecond}},
-		"a server that fails at once":        {ErrServer, reqList, false, 0, map[int]time.Duration{7: 1200 * time.Millisecond}},
-		"a server that fails after a second": {ErrServer, reqList, false, 0, map[int]time.Duration{7: 22500 * time.Millisecond}},
-		"no server": {ErrUnreachable, reqWatch, false, 1, map[int]time.Duration{
+		"a server that fails at once":        {ErrServer, reqList, false, 0, 0, map[int]time.Duration{7: 1200 * time.Millisecond}},
+		"a server that fails after a second": {ErrServer, reqList, false, 0, 0, map[int]time.Duration{7: 22500 * time.Millisecond}},
+		"no server": {ErrUnreachable, reqWatch, false, 1, 0, map[int]time.Duration{
 			0: 600 * time.Millisecond, 1: 600 * time.Millisecond, 2: 1200 * time.Millisecond, 3: 1200 * time.Millisecond,
 			briefTries + 2: 1200 * time.Millisecond, briefTries + 3: 2400 * time.Millisecond, briefTries + 7: 22500 * time.Millisecond}},
-		"a watch that breaks off":   {ErrUnreachable, reqWatch, true, 0, map[int]time.Duration{7: 1200 * time.Millisecond}},
-		"a list without an answer":  {ErrUnreachable, reqList, false, 0, map[int]time.Duration{7: 1200 * time.Millisecond}},
-		"a list that breaks off":    {ErrUnreachable, reqList, true, 0, map[int]time.Duration{7: 22500 * time.Millisecond}},
-		"lists for want of a watch": {ErrUnreachable, reqWatch, false, 2, map[int]time.Duration{7: 22500 * time.Millisecond}},
+		"a watch that breaks off":         {ErrUnreachable, reqWatch, true, 0, 0, map[int]time.Duration{7: 1200 * time.Millisecond}},
+		"a list without an answer":        {ErrUnreachable, reqList, false, 0, 0, map[int]time.Duration{7: 1200 * time.Millisecond}},
+		"a list that breaks off":          {ErrUnreachable, reqList, true, 0, 0, map[int]time.Duration{7: 22500 * time.Millisecond}},
+		"small lists for want of a watch": {ErrUnreachable, reqWatch, false, briefLists + 2, 1600, map[int]time.Duration{7: 1200 * time.Millisecond}},
+		"larger ones":                     {ErrUnreachable, reqWatch, false, 3, 1601, map[int]time.Duration{7: 22500 * time.Millisecond}},
+		"many of them":                    {ErrUnreachable, reqWatch, false, briefLists + 3, 1600, map[int]time.Duration{7: 22500 * time.Millisecond}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cfg := Config{}.withDefaults()
@@ -34,7 +37,7 @@ func TestPace(t *testing.T) {
 				if strings.Contains(name, "after a second") {
 					m.in.after = time.Second
 				}
-				m.request, m.attempt, m.trouble = test.request, attempt, test.trouble
+				m.request, m.attempt, m.trouble, m.size = test.request, attempt, test.trouble, test.size
 				m.sleep(reqWatch, test.kind)
 				if got := m.actions[0].(wait).d; got != want {
 					t.Errorf("attempt %d waits %v, want %v", attempt, got, want)

@@ -77,6 +77,7 @@ func (d *driver) next(ask action) (in input) {
 	in.after, in.jitter = time.Since(d.began), d.r.cfg.Backoff.Random()
 	switch in.kind {
 	case inFailed, inEnded, inPage, inBookmark:
+		in.objects = d.objects
 		if d.high > 0 {
 			in.high = resourceversion.Format(d.high)
 		}

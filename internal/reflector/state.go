@@ -49,6 +49,7 @@ type state struct {
 	floor   string // the server has told that it has reached this, beyond rv
 	synced  bool
 	relists int
+	size    int64 // objects of the last list that came through
 
 	// About the list under way, or the next one.
 	consistent      bool   // it must be consistent, whatever the Config says
@@ -83,7 +84,7 @@ type state struct {
 	// Failures in a row, 0 <= each. All but quick end with a newer resourceVersion;
 	// fruitless to barren also with a list.
 	attempt    int // of any kind: sets the pace. Ends with a watch that stood as well
-	trouble    int // of watches, that made a list necessary: sets the pace of lists. Ends with a watch that stood; see forgiveLists
+	trouble    int // of watches, that made a list necessary: sets the pace of lists, see listPace. Ends with a watch that stood; see forgiveLists
 	fruitless  int // answers of any kind but 429 and 504 ResourceVersionTooLarge
 	unanswered int // watches that got no answer, or broke off and had brought nothing
 	reached    int // answers to a probe meanwhile
@@ -202,6 +203,7 @@ type input struct {
 	empty        bool // a LIST that was answered has no items
 	retryAfter   time.Duration
 	high         string        // the newest resourceVersion of the objects of a list that ends here
+	objects      int64         // of a list that ends here, all its pages
 	after        time.Duration // since the request under way was made
 	jitter       float64       // random in [0, 1)
 	spread       time.Duration // what a list that others make as well is put off by, at random

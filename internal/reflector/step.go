@@ -28,6 +28,10 @@ const (
 	// reached, or that refuses within quickRefusal. So many take half a minute.
 	briefTries   = 22
 	quickRefusal = time.Second
+	// cheapObjects is the number of objects that lists may bring in a second, and briefLists that of
+	// lists in a row that keep to it, while no watch stands. See listPace.
+	cheapObjects = 1000
+	briefLists   = 8
 )
 
 // step returns the state that follows from s and in, and the actions to perform. It is the whole
@@ -107,12 +111,25 @@ func (m *machine) pace(kind error) int {
 	return max(1, min(m.attempt, 2), m.attempt-briefTries)
 }
 
-// cheap reports whether a failure has cost the server nothing. A failure of a watch has cost
-// something if such failures have made more than one list necessary.
+// listPace returns for which attempt the wait before a list is that failures of watches have made
+// necessary. A small list costs the server little. So the waits of the first few grow no longer
+// than cheapObjects asks for, and nobody is behind for half a minute for want of a small list.
+func (m *machine) listPace() int {
+	b := m.cfg.Backoff
+	wait := min(time.Duration(m.size)*time.Second/cheapObjects, b.Max)
+	enough := min(m.trouble, 2)
+	for enough < m.trouble && b.base(enough, b.Max) < wait {
+		enough++
+	}
+	return max(enough, m.trouble-briefLists)
+}
+
+// cheap reports whether a failure has cost the server little. A failure of a watch has cost
+// something if such failures have made lists necessary, many or large ones.
 func (m *machine) cheap(kind error) bool {
 	watching := m.request == reqWatch && !m.initial
 	switch {
-	case m.trouble > 1 || m.in.answered && !watching:
+	case m.listPace() > 2 || m.in.answered && !watching:
 		return false
 	case kind == ErrServer:
 		return m.in.after < quickRefusal
@@ -124,7 +141,7 @@ func (m *machine) cheap(kind error) bool {
 // second on.
 func (m *machine) retryNow(q request, kind error) {
 	m.request = q
-	if m.attempt = max(m.attempt, m.trouble); m.attempt > 1 || m.in.retryAfter > 0 {
+	if m.attempt = max(m.attempt, m.listPace()); m.attempt > 1 || m.in.retryAfter > 0 {
 		m.sleep(q, kind)
 		return
 	}
@@ -222,7 +239,7 @@ func (m *machine) missed(kind error, watching bool) bool {
 func (m *machine) vanished(kind error) bool { return kind == ErrUnknownResource && m.attempt == 0 }
 
 // succeeded forgets the failures of all requests but the watch.
-func (m *machine) succeeded() { m.attempt, m.missing = m.trouble, 0 }
+func (m *machine) succeeded() { m.attempt, m.missing = m.listPace(), 0 }
 
 // forgive forgets all failures that set the pace.
 func (m *machine) forgive() { m.attempt, m.trouble, m.missing, m.refused = 0, 0, 0, 0 }
@@ -232,7 +249,7 @@ func (m *machine) forgive() { m.attempt, m.trouble, m.missing, m.refused = 0, 0,
 // one is put off no longer. Watches that end sooner make the waits grow, which bounds the rate of
 // lists.
 func (m *machine) forgiveLists() {
-	if m.in.after >= m.cfg.Backoff.base(m.trouble, m.cfg.Backoff.Max) {
+	if m.in.after >= m.cfg.Backoff.base(m.listPace(), m.cfg.Backoff.Max) {
 		m.trouble = min(m.trouble, 1)
 	}
 }

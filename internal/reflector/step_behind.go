@@ -132,7 +132,7 @@ func (m *machine) deny() {
 // wait, which grows each time that this comes, whatever else has failed before.
 func (m *machine) caughtUp() {
 	m.trouble++
-	m.attempt = m.trouble
+	m.attempt = m.listPace()
 	m.atLeast = m.request == reqReaches
 	m.consistent = !m.atLeast
 	m.behind, m.doubt = behind{}, true
