@@ -23,10 +23,7 @@ func newRoot() *cobra.Command {
 			if len(args) == 0 {
 				return nil
 			}
-			if like := cmd.SuggestionsFor(args[0]); len(like) > 0 {
-				return command.Usagef("unknown command %q; did you mean %s?", args[0], strings.Join(like, " or "))
-			}
-			return command.Usagef("unknown command %q; see %s --help", args[0], cmd.CommandPath())
+			return unknown(cmd, args[0])
 		},
 		RunE:                       func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 		Version:                    versionText(command.ReadVersion()),
@@ -39,8 +36,32 @@ func newRoot() *cobra.Command {
 		root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl weir"}
 	}
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return command.FlagError(cmd.CommandPath(), err) })
+	root.SetHelpCommand(newHelp())
 	root.AddCommand(newWatch(), newServe(), newProxy(), newBench(), newChild(), newVersion())
 	return root
+}
+
+// unknown returns an error for a name that root has no command of.
+func unknown(root *cobra.Command, name string) error {
+	if like := root.SuggestionsFor(name); len(like) > 0 {
+		return command.Usagef("unknown command %q; did you mean %s?", name, strings.Join(like, " or "))
+	}
+	return command.Usagef("unknown command %q; see %s --help", name, root.CommandPath())
+}
+
+// newHelp is cobra's help command, but for a failure where there is no such command.
+func newHelp() *cobra.Command {
+	return &cobra.Command{
+		Use:   "help [COMMAND]",
+		Short: "Show the help of a command",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			of, rest, err := cmd.Root().Find(args)
+			if err != nil || of == cmd.Root() && len(rest) > 0 {
+				return unknown(cmd.Root(), args[0])
+			}
+			return of.Help()
+		},
+	}
 }
 
 // noArgs is cobra's, as an error of usage.
