@@ -9,11 +9,13 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/weirproject/weir/internal/invariants"
 )
 
 var (
 	seedFlag    = flag.Int64("seed", -1, "replay the world of this seed, with a log")
-	seedsFlag   = flag.Uint64("seeds", 500, "how many seeds to run")
+	seedsFlag   = flag.Uint64("seeds", defaultSeeds(), "how many seeds to run")
 	fromFlag    = flag.Uint64("from", 1, "the first of them")
 	explainFlag = flag.Int("explain", 1, "how many failures of a kind to shrink and show")
 	shrinkFlag  = flag.Duration("shrink", 20*time.Second, "how long to shrink one")
@@ -24,6 +26,14 @@ var (
 	firstFlag   = flag.Bool("first", false, "end with the first seed that fails")
 	forFlag     = flag.Duration("for", 0, "go on with new seeds for so long")
 )
+
+// defaultSeeds is fewer under the race detector, with which each takes ten times as long.
+func defaultSeeds() uint64 {
+	if invariants.Race {
+		return 100
+	}
+	return 500
+}
 
 func TestSim(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))

@@ -15,20 +15,16 @@ import (
 	protoserializer "k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
 	"k8s.io/apimachinery/pkg/runtime/serializer/streaming"
 	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/client-go/kubernetes/scheme"
 	restwatch "k8s.io/client-go/rest/watch"
 
 	"github.com/weirproject/weir/internal/podsim"
 )
 
 var (
-	protoSerializer = protoserializer.NewSerializer(scheme.Scheme, scheme.Scheme)
-	jsonSerializer  = jsonserializer.NewSerializerWithOptions(jsonserializer.DefaultMetaFactory, scheme.Scheme, scheme.Scheme, jsonserializer.SerializerOptions{})
+	protoSerializer = protoserializer.NewSerializer(apiScheme, apiScheme)
+	jsonSerializer  = jsonserializer.NewSerializerWithOptions(jsonserializer.DefaultMetaFactory, apiScheme, apiScheme, jsonserializer.SerializerOptions{})
 	encodings       = []Encoding{Protobuf, JSON}
 )
-
-// Servers also send metadata alone, in every encoding.
-var _ = metav1.AddMetaToScheme(scheme.Scheme)
 
 func serializer(enc Encoding) runtime.Serializer {
 	if enc == Protobuf {
@@ -59,7 +55,7 @@ func podList(n int) *corev1.PodList {
 // withKind gives obj its apiVersion and kind, as a server does before it encodes.
 func withKind(t testing.TB, obj runtime.Object) runtime.Object {
 	t.Helper()
-	kinds, _, err := scheme.Scheme.ObjectKinds(obj)
+	kinds, _, err := apiScheme.ObjectKinds(obj)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,9 +80,9 @@ func encodeStreaming(t testing.TB, enc Encoding, list runtime.Object) []byte {
 	var b bytes.Buffer
 	var s runtime.Serializer
 	if enc == Protobuf {
-		s = protoserializer.NewSerializerWithOptions(scheme.Scheme, scheme.Scheme, protoserializer.SerializerOptions{StreamingCollectionsEncoding: true})
+		s = protoserializer.NewSerializerWithOptions(apiScheme, apiScheme, protoserializer.SerializerOptions{StreamingCollectionsEncoding: true})
 	} else {
-		s = jsonserializer.NewSerializerWithOptions(jsonserializer.DefaultMetaFactory, scheme.Scheme, scheme.Scheme, jsonserializer.SerializerOptions{StreamingCollectionsEncoding: true})
+		s = jsonserializer.NewSerializerWithOptions(jsonserializer.DefaultMetaFactory, apiScheme, apiScheme, jsonserializer.SerializerOptions{StreamingCollectionsEncoding: true})
 	}
 	if err := s.Encode(withKind(t, list), &b); err != nil {
 		t.Fatal(err)
@@ -126,7 +122,7 @@ func bare(t testing.TB, enc Encoding, obj runtime.Object) []byte {
 func encodeEvents(t testing.TB, enc Encoding, events []watch.Event) []byte {
 	t.Helper()
 	var body bytes.Buffer
-	framer, inner := runtime.Framer(protoserializer.LengthDelimitedFramer), runtime.Encoder(protoserializer.NewRawSerializer(scheme.Scheme, scheme.Scheme))
+	framer, inner := runtime.Framer(protoserializer.LengthDelimitedFramer), runtime.Encoder(protoserializer.NewRawSerializer(apiScheme, apiScheme))
 	if enc == JSON {
 		framer, inner = jsonserializer.Framer, jsonSerializer
 	}

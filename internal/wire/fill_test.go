@@ -14,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/intstr"
-	"k8s.io/client-go/kubernetes/scheme"
 )
 
 // filler fills API objects of any type with random values that survive both encodings.
@@ -113,7 +112,7 @@ func (f *filler) fillKind(v reflect.Value, depth int) {
 func apiTypes(t testing.TB) map[schema.GroupVersionKind]reflect.Type {
 	t.Helper()
 	types := map[schema.GroupVersionKind]reflect.Type{}
-	for gvk, typ := range scheme.Scheme.AllKnownTypes() {
+	for gvk, typ := range apiScheme.AllKnownTypes() {
 		if _, ok := typ.FieldByName("ObjectMeta"); ok && gvk.Version != runtime.APIVersionInternal {
 			types[gvk] = typ
 		}

@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes/scheme"
 )
 
 // What the readers of protobuf take for granted of every kind that can be listed: its list's kind
@@ -14,7 +13,7 @@ import (
 // metadata in field 1.
 func TestEveryListIsLaidOutAlike(t *testing.T) {
 	lists := 0
-	for gvk, typ := range scheme.Scheme.AllKnownTypes() {
+	for gvk, typ := range apiScheme.AllKnownTypes() {
 		items, ok := typ.FieldByName("Items")
 		meta, hasMeta := typ.FieldByName("ListMeta")
 		if !ok || !hasMeta || meta.Type != reflect.TypeFor[metav1.ListMeta]() {

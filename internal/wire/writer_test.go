@@ -14,7 +14,6 @@ import (
 	jsonserializer "k8s.io/apimachinery/pkg/runtime/serializer/json"
 	protoserializer "k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
 	"k8s.io/apimachinery/pkg/runtime/serializer/streaming"
-	"k8s.io/client-go/kubernetes/scheme"
 	restwatch "k8s.io/client-go/rest/watch"
 )
 
@@ -116,7 +115,7 @@ func TestWatchWriter(t *testing.T) {
 		if enc == Protobuf && !bytes.Equal(body.Bytes(), encodeEvents(t, enc, events)) {
 			t.Error("protobuf events differ from apimachinery's")
 		}
-		framer, inner := runtime.Framer(protoserializer.LengthDelimitedFramer), runtime.Decoder(protoserializer.NewRawSerializer(scheme.Scheme, scheme.Scheme))
+		framer, inner := runtime.Framer(protoserializer.LengthDelimitedFramer), runtime.Decoder(protoserializer.NewRawSerializer(apiScheme, apiScheme))
 		if enc == JSON {
 			framer, inner = jsonserializer.Framer, jsonSerializer
 		}
