@@ -77,6 +77,7 @@ func (i *Informer[T]) build(cfg *rest.Config, opts Options, server *reflector.Se
 			LogBytes:      opts.LogBytes,
 		},
 		Reflector:   tuning,
+		Requests:    &i.stats,
 		OnStatus:    onStatus(opts.OnStatus),
 		StopTimeout: opts.StopTimeout,
 	})

@@ -120,6 +120,7 @@ func newInformer(lw cache.ListerWatcher, example runtime.Object, resync time.Dur
 			LogBytes:      opts.LogBytes,
 		},
 		Reflector: tuning,
+		Requests:  &i.stats,
 		Sink: func(w *store.Writer) reflector.Sink {
 			i.sink.Writer, i.sink.name = w, i.name
 			return i.sink

@@ -35,6 +35,8 @@ type Config struct {
 	Reflector reflector.Config
 	// Sink, when not nil, returns what a reflector writes to in place of its writer.
 	Sink func(*store.Writer) reflector.Sink
+	// Requests counts what the sources of the engine do. It may be nil.
+	Requests *source.Stats
 	// OnStatus is called with each change of a reflector's status. It must not block. It may be
 	// nil.
 	OnStatus func(Status)
@@ -80,6 +82,9 @@ func New(cfg Config) *Engine {
 // Store returns the engine's store, for reading.
 func (e *Engine) Store() *store.Store { return e.store }
 
+// Requests returns Config.Requests.
+func (e *Engine) Requests() *source.Stats { return e.cfg.Requests }
+
 // Reflect adds a reflector that fills the part of the store that scope names. It must be called
 // before Run.
 func (e *Engine) Reflect(src source.Source, scope store.Scope, selector string) {
@@ -113,6 +118,7 @@ func (e *Engine) Run(ctx context.Context) error {
 	if err := e.begin(ctx); err != nil {
 		return err
 	}
+	defer announce(e)()
 	var reflectors sync.WaitGroup
 	for _, m := range e.members {
 		reflectors.Go(func() { m.run(ctx) })

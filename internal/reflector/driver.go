@@ -43,7 +43,7 @@ type driver struct {
 	meta    wire.Meta
 	kept    []byte        // what Config.Drop has left of an object
 	other   []byte        // what Config.Transcode has made of one
-	kind    wire.TypeMeta // last told to Config.OnItemType
+	kind    wire.TypeMeta // of the objects, as told last
 	skips   int           // objects that could not be taken since the replace began,
 	high    uint64        // the newest resourceVersion of the objects of a list
 	damaged int           // and those of them that a list may have as they are
@@ -254,13 +254,16 @@ func (d *driver) asks() {
 	d.r.sink.Asks()
 }
 
-// itemType calls Config.OnItemType if t is known and has changed.
+// itemType tells the Status and Config.OnItemType of t if it is known and has changed.
 func (d *driver) itemType(t wire.TypeMeta) {
-	if t.Kind == "" || t == d.kind || d.r.cfg.OnItemType == nil {
+	if t.Kind == "" || t == d.kind {
 		return
 	}
 	d.kind = t
-	d.r.cfg.OnItemType(t)
+	d.r.itemType(t)
+	if d.r.cfg.OnItemType != nil {
+		d.r.cfg.OnItemType(t)
+	}
 }
 
 // listedEvery is the number of objects after which the Status tells again how far a list is.

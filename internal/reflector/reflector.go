@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/weirproject/weir/internal/source"
+	"github.com/weirproject/weir/internal/wire"
 )
 
 // Reflector keeps a sink equal to what one source has. All its methods are safe for
@@ -188,6 +189,13 @@ func (r *Reflector) answered() {
 func (r *Reflector) listed(objects, remaining int64) {
 	r.mu.Lock()
 	r.status.Listed, r.status.Remaining = objects, remaining
+	r.mu.Unlock()
+}
+
+// itemType notes the apiVersion and kind of the objects.
+func (r *Reflector) itemType(t wire.TypeMeta) {
+	r.mu.Lock()
+	r.status.ItemType = t
 	r.mu.Unlock()
 }
 

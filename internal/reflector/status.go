@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/weirproject/weir/internal/wire"
 )
 
 // Phase says what a reflector is doing.
@@ -45,6 +47,9 @@ type Status struct {
 	// probe. Zero: never. The state held is at least as new as the server was then, but for what is
 	// on its way.
 	Heard time.Time
+	// ItemType is the apiVersion and kind of the objects. It is empty until they are known: a list
+	// without objects may not tell.
+	ItemType wire.TypeMeta
 	// Err is the *Error that stops the reflector from being current, or nil. If only objects that
 	// cannot be read do, it is SkippedErr.
 	Err error
