@@ -3,7 +3,7 @@
 # The path of a program that tools/go.mod names, built. go.work does not join that module, so its versions decide nobody else's.
 TOOL        = $$(GOWORK=off go -C tools tool -n $(1))
 # What go.work joins. One command for all shares the work on what they have in common.
-PACKAGES    = ./... ./bench/... ./cmd/weir/... ./controllerruntime/... ./examples/... ./proxy/...
+PACKAGES    = ./... ./bench/... ./cmd/weir/... ./controllerruntime/... ./examples/... ./metrics/... ./proxy/...
 # What make test fuzzes, and with how many inputs each: a minute in all. Fuzzing compiles everything a package needs once more, so those that
 # need the least are chosen. make fuzz FUZZ="$(make -s fuzzable)" takes all there are, FUZZTIME=1m a minute for each. A number of inputs is
 # never reported as a failure, as the end of a time now and then is (go.dev/issue/56238).
@@ -18,8 +18,8 @@ PROGRAMPODS  = 50000
 PROGRAMFLAGS =
 
 # The modules beside the root. tidy has them find each other as go.work does, which go mod tidy does not read.
-MODULES      = bench cmd/weir controllerruntime e2e examples proxy
-NESTED       = controllerruntime proxy
+MODULES      = bench cmd/weir controllerruntime e2e examples metrics proxy
+NESTED       = controllerruntime metrics proxy
 
 .PHONY: help test vet lint unit fuzz fuzzable mutants e2e soak proxyfuzz programs oldest build dist image apidiff fmt tidy release-check
 

@@ -14,7 +14,7 @@ func TestArchitecture(t *testing.T) {
 	const module = "github.com/weirproject/weir"
 	rank := packageTable(t)
 	list := exec.CommandContext(t.Context(), "go", "list", "-f", `{{.ImportPath}} {{join .Imports " "}}`,
-		"./...", "./bench/...", "./cmd/weir/...", "./controllerruntime/...", "./proxy/...", "./e2e/...", "./examples/...")
+		"./...", "./bench/...", "./cmd/weir/...", "./controllerruntime/...", "./proxy/...", "./e2e/...", "./examples/...", "./metrics/...")
 	list.Env = append(os.Environ(), "GOFLAGS=-mod=readonly")
 	out, err := list.Output()
 	if err != nil {

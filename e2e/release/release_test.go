@@ -27,7 +27,7 @@ const (
 )
 
 // modules are those that are released, by their directories.
-var modules = []string{"", "bench", "cmd/weir", "controllerruntime", "proxy"}
+var modules = []string{"", "bench", "cmd/weir", "controllerruntime", "metrics", "proxy"}
 
 // TestRelease installs each program and imports each package that users may.
 func TestRelease(t *testing.T) {
@@ -47,7 +47,7 @@ func TestRelease(t *testing.T) {
 	}
 
 	user := t.TempDir()
-	imports := []string{"", "/clientgo", "/informertest", "/apiserver", "/controllerruntime", "/proxy"}
+	imports := []string{"", "/clientgo", "/informertest", "/apiserver", "/controllerruntime", "/metrics", "/proxy"}
 	var source strings.Builder
 	source.WriteString("package main\n\nimport (\n")
 	for _, path := range imports {
@@ -58,7 +58,7 @@ func TestRelease(t *testing.T) {
 		t.Fatal(err)
 	}
 	run(t, user, env, "go", "mod", "init", "example.com/user")
-	run(t, user, env, "go", "get", root+"@"+version, root+"/controllerruntime@"+version, root+"/proxy@"+version)
+	run(t, user, env, "go", "get", root+"@"+version, root+"/controllerruntime@"+version, root+"/metrics@"+version, root+"/proxy@"+version)
 	if listed := run(t, user, env, "go", "list", "-deps", "."); !strings.Contains(listed, root+"/internal/store\n") {
 		t.Errorf("the user's program links\n%s", listed)
 	}

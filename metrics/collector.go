@@ -1,0 +1,171 @@
+package metrics
+
+import (
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/weirproject/weir/internal/engine"
+)
+
+// NewCollector returns a collector of all informers that run in this process, from the beginning of
+// their Run to its end, whether they began before this call or after it. Of informers that share a
+// name, those after the first have a number behind it, from #2 on. The collector holds nothing and
+// starts nothing. It is safe for concurrent use. A registry takes one such collector.
+func NewCollector() prometheus.Collector { return collector{time.Now} }
+
+type collector struct{ now func() time.Time }
+
+// Describe implements prometheus.Collector.
+func (collector) Describe(to chan<- *prometheus.Desc) {
+	for _, d := range descriptions {
+		to <- d
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (c collector) Collect(to chan<- prometheus.Metric) {
+	for _, e := range engine.Running() {
+		one := informer{to: to, labels: labelsOf(e), engine: e.Engine}
+		one.state(c.now())
+		one.contents()
+		one.requests()
+		one.handlers()
+	}
+}
+
+// informer sends the metrics of one informer.
+type informer struct {
+	to     chan<- prometheus.Metric
+	labels []string
+	engine *engine.Engine
+}
+
+// labelsOf returns the values of the labels that all metrics have.
+func labelsOf(e engine.Named) []string {
+	for _, s := range e.Engine.Statuses() {
+		if s.ItemType.Kind == "" {
+			continue
+		}
+		group, version, found := strings.Cut(s.ItemType.APIVersion, "/")
+		if !found {
+			group, version = "", group
+		}
+		return []string{e.Name, group, version, s.ItemType.Kind}
+	}
+	return []string{e.Name, "", "", ""}
+}
+
+func (i *informer) gauge(d *prometheus.Desc, value float64, more ...string) {
+	i.send(d, prometheus.GaugeValue, value, more)
+}
+
+func (i *informer) counter(d *prometheus.Desc, value float64, more ...string) {
+	i.send(d, prometheus.CounterValue, value, more)
+}
+
+func (i *informer) send(d *prometheus.Desc, t prometheus.ValueType, value float64, more []string) {
+	values := append(i.labels[:len(i.labels):len(i.labels)], more...)
+	i.to <- prometheus.MustNewConstMetric(d, t, value, values...)
+}
+
+// state sends how current the informer is. The worst of its reflectors counts.
+func (i *informer) state(now time.Time) {
+	synced, heard, failing, attempts, relists, skipped := true, now, 0, 0, 0, 0
+	for _, s := range i.engine.Statuses() {
+		synced = synced && s.Synced
+		if s.Heard.Before(heard) {
+			heard = s.Heard
+		}
+		if s.Err != nil {
+			failing++
+		}
+		attempts = max(attempts, s.Attempts)
+		relists += s.Relists
+		skipped += s.Skipped
+	}
+	i.gauge(syncedDesc, number(synced))
+	if !heard.IsZero() { // else there is no age to tell
+		i.gauge(ageDesc, now.Sub(heard).Seconds())
+	}
+	i.gauge(failingDesc, float64(failing))
+	i.gauge(attemptsDesc, float64(attempts))
+	i.counter(relistsDesc, float64(relists))
+	i.gauge(unreadableDesc, float64(skipped))
+}
+
+// number returns 1 for true and 0 for false.
+func number(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// contents sends what the informer holds, and what memory that takes.
+func (i *informer) contents() {
+	store := i.engine.Store()
+	i.gauge(objectsDesc, float64(store.Len()))
+	if rv, ok := digits(store.ResourceVersion()); ok {
+		i.gauge(resourceVersionDesc, rv)
+	}
+	m := store.Memory()
+	i.gauge(rawDesc, float64(m.Raw))
+	for _, of := range []struct {
+		purpose string
+		bytes   int64
+	}{
+		{"objects", m.Packed}, {"keys", m.Keys}, {"tree", m.Tree}, {"indexes", m.Indexes}, {"decoded", m.Decoded},
+		{"log", m.Log}, {"backlog", m.Cursors}, {"dictionary", m.Dictionary},
+	} {
+		i.gauge(memoryDesc, float64(of.bytes), of.purpose)
+	}
+}
+
+// requests sends what the informer has asked of the server.
+func (i *informer) requests() {
+	r := i.engine.Requests()
+	if r == nil {
+		return
+	}
+	lists, watches := r.Lists.Load(), r.Watches.Load()
+	i.counter(requestsDesc, float64(lists), "list")
+	i.counter(requestsDesc, float64(watches), "watch")
+	i.counter(wireDesc, float64(r.WireBytes.Load()))
+	i.counter(bodyDesc, float64(r.BodyBytes.Load()))
+}
+
+// handlerState is how the handlers of one name are doing. There are several of one name where that
+// is the type of the handler: the worst of them counts.
+type handlerState struct {
+	handled, panics, lag, pending, busy float64
+	synced                              bool
+}
+
+// handlers sends how the informer's handlers are doing.
+func (i *informer) handlers() {
+	byName := map[string]*handlerState{}
+	for _, r := range i.engine.Handlers() {
+		s := byName[r.Name()]
+		if s == nil {
+			s = &handlerState{synced: true}
+			byName[r.Name()] = s
+		}
+		one := r.Stats()
+		s.handled += float64(one.Handled)
+		s.panics += float64(one.Panics)
+		s.lag = max(s.lag, float64(one.Lag))
+		s.pending = max(s.pending, float64(one.Pending))
+		s.busy = max(s.busy, one.Busy.Seconds())
+		s.synced = s.synced && r.HasSynced()
+	}
+	for name, s := range byName {
+		i.counter(handledDesc, s.handled, name)
+		i.counter(panicsDesc, s.panics, name)
+		i.gauge(lagDesc, s.lag, name)
+		i.gauge(pendingDesc, s.pending, name)
+		i.gauge(busyDesc, s.busy, name)
+		i.gauge(handlerSyncedDesc, number(s.synced), name)
+	}
+}

@@ -1,0 +1,212 @@
+package metrics
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"go.uber.org/goleak"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/weirproject/weir"
+	"github.com/weirproject/weir/apiserver"
+	"github.com/weirproject/weir/clientgo"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// serve starts an embedded server with pods.
+func serve(t *testing.T) *apiserver.Server {
+	t.Helper()
+	server, err := apiserver.New(apiserver.Options{Pods: 30, Seed: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = server.Close() })
+	if err := server.Start(); err != nil {
+		t.Fatal(err)
+	}
+	return server
+}
+
+// start runs an informer until the test ends or the function that it returns is called.
+func start(t *testing.T, run func(context.Context)) (stop func()) {
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		run(ctx)
+	}()
+	stop = func() {
+		cancel()
+		<-done
+	}
+	t.Cleanup(stop)
+	return stop
+}
+
+// native starts an informer of pods, and returns once its handler has synced.
+func native(t *testing.T, server *apiserver.Server, name string) (stop func()) {
+	t.Helper()
+	inf, err := weir.NewInformer[*corev1.Pod](server.Config(), weir.Options{Name: name})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := inf.Handle(func(context.Context, weir.Event[*corev1.Pod]) {}, weir.HandlerOptions[*corev1.Pod]{Name: "keys"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop = start(t, func(ctx context.Context) { _ = inf.Run(ctx) })
+	wait(t, r.WaitForSync)
+	return stop
+}
+
+func wait(t *testing.T, until func(context.Context) error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if err := until(ctx); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// compare demands that the named metrics are as want says.
+func compare(t *testing.T, want string, names ...string) {
+	t.Helper()
+	for n := range names {
+		names[n] = prefix + names[n]
+	}
+	if err := testutil.CollectAndCompare(NewCollector(), strings.NewReader(want), names...); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestNative(t *testing.T) {
+	server := serve(t)
+	compare(t, "")
+	stop := native(t, server, "pods")
+	native(t, server, "pods")
+	compare(t, `
+# HELP weir_informer_handler_events_total Events handed to the handler, resyncs included.
+# TYPE weir_informer_handler_events_total counter
+weir_informer_handler_events_total{group="",handler="keys",kind="Pod",name="pods",version="v1"} 30
+weir_informer_handler_events_total{group="",handler="keys",kind="Pod",name="pods#2",version="v1"} 30
+# HELP weir_informer_handler_synced 1 once the handler has handled the whole first list.
+# TYPE weir_informer_handler_synced gauge
+weir_informer_handler_synced{group="",handler="keys",kind="Pod",name="pods",version="v1"} 1
+weir_informer_handler_synced{group="",handler="keys",kind="Pod",name="pods#2",version="v1"} 1
+# HELP weir_informer_objects Objects held.
+# TYPE weir_informer_objects gauge
+weir_informer_objects{group="",kind="Pod",name="pods",version="v1"} 30
+weir_informer_objects{group="",kind="Pod",name="pods#2",version="v1"} 30
+`, "handler_events_total", "handler_synced", "objects")
+	stop()
+	compare(t, `
+# HELP weir_informer_synced 1 once the first list of each reflector is held.
+# TYPE weir_informer_synced gauge
+weir_informer_synced{group="",kind="Pod",name="pods#2",version="v1"} 1
+`, "synced")
+}
+
+func TestDropIn(t *testing.T) {
+	server := serve(t)
+	factory, err := clientgo.NewSharedInformerFactory(server.Config(), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	inf := factory.Core().V1().Pods().Informer()
+	r, err := inf.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: func(any) {}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	start(t, inf.RunWithContext)
+	wait(t, func(ctx context.Context) error {
+		if !cache.WaitForCacheSync(ctx.Done(), r.HasSynced) {
+			return ctx.Err()
+		}
+		return nil
+	})
+	compare(t, `
+# HELP weir_informer_failing_reflectors Reflectors that something keeps from being current.
+# TYPE weir_informer_failing_reflectors gauge
+weir_informer_failing_reflectors{group="",kind="Pod",name="*v1.Pod",version="v1"} 0
+# HELP weir_informer_objects Objects held.
+# TYPE weir_informer_objects gauge
+weir_informer_objects{group="",kind="Pod",name="*v1.Pod",version="v1"} 30
+# HELP weir_informer_handler_events_total Events handed to the handler, resyncs included.
+# TYPE weir_informer_handler_events_total counter
+weir_informer_handler_events_total{group="",handler="cache.ResourceEventHandlerFuncs",kind="Pod",name="*v1.Pod",version="v1"} 30
+`, "failing_reflectors", "objects", "handler_events_total")
+	if n := testutil.CollectAndCount(NewCollector()); n < 20 {
+		t.Errorf("%d series", n)
+	}
+}
+
+// TestNotHeard has an informer whose server has never answered: it has no age, no resourceVersion
+// and no kind.
+func TestNotHeard(t *testing.T) {
+	cfg := &rest.Config{Host: "http://127.0.0.1:1"}
+	failed := make(chan struct{}, 1)
+	inf, err := weir.NewInformer[*corev1.Pod](cfg, weir.Options{Name: "lost", OnStatus: func(s weir.Status) {
+		if s.Err != nil {
+			select {
+			case failed <- struct{}{}:
+			default:
+			}
+		}
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	start(t, func(ctx context.Context) { _ = inf.Run(ctx) })
+	<-failed
+	compare(t, `
+# HELP weir_informer_failing_reflectors Reflectors that something keeps from being current.
+# TYPE weir_informer_failing_reflectors gauge
+weir_informer_failing_reflectors{group="",kind="",name="lost",version=""} 1
+# HELP weir_informer_synced 1 once the first list of each reflector is held.
+# TYPE weir_informer_synced gauge
+weir_informer_synced{group="",kind="",name="lost",version=""} 0
+`, "failing_reflectors", "synced", "age_seconds", "store_resource_version")
+}
+
+// TestRegistry has Prometheus' own registry check the descriptions, and its linter the names.
+func TestRegistry(t *testing.T) {
+	native(t, serve(t), "pods")
+	r := prometheus.NewPedanticRegistry()
+	if err := r.Register(NewCollector()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Gather(); err != nil {
+		t.Error(err)
+	}
+	problems, err := testutil.CollectAndLint(NewCollector())
+	if err != nil {
+		t.Error(err)
+	}
+	for _, p := range problems {
+		t.Errorf("%s: %s", p.Metric, p.Text)
+	}
+	if err := r.Register(NewCollector()); !errors.As(err, new(prometheus.AlreadyRegisteredError)) {
+		t.Errorf("a second collector: %v", err)
+	}
+}
+
+func TestDigits(t *testing.T) {
+	for rv, want := range map[string]float64{"0": 0, "7": 7, "1234567890123456789": 567890123456789} {
+		if got, ok := digits(rv); !ok || got != want {
+			t.Errorf("%s: %v, %v", rv, got, ok)
+		}
+	}
+	for _, rv := range []string{"", "abc", "12-3"} {
+		if _, ok := digits(rv); ok {
+			t.Errorf("%q is taken for a number", rv)
+		}
+	}
+}

@@ -1,0 +1,55 @@
+package metrics
+
+import (
+	"strconv"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// prefix is that of all names, also where client-go has a metric of the same meaning: a registry
+// refuses two collectors of one name, and programs of Kubernetes register client-go's.
+const prefix = "weir_informer_"
+
+// descriptions are all metrics of a collector.
+var descriptions []*prometheus.Desc
+
+// describe makes the description of a metric with the labels that all have, and more.
+func describe(name, help string, more ...string) *prometheus.Desc {
+	d := prometheus.NewDesc(prefix+name, help, append([]string{"name", "group", "version", "kind"}, more...), nil)
+	descriptions = append(descriptions, d)
+	return d
+}
+
+var (
+	syncedDesc     = describe("synced", "1 once the first list of each reflector is held.")
+	ageDesc        = describe("age_seconds", "How long ago the server was heard last. What is held is at least as new as the server was then.")
+	failingDesc    = describe("failing_reflectors", "Reflectors that something keeps from being current.")
+	attemptsDesc   = describe("failed_attempts", "Tries that have failed in a row.")
+	relistsDesc    = describe("relists_total", "Complete states got after the first.")
+	unreadableDesc = describe("unreadable_objects", "Objects that could not be read since the last list began.")
+
+	objectsDesc         = describe("objects", "Objects held.")
+	resourceVersionDesc = describe("store_resource_version", "The 15 least significant digits of the resourceVersion up to which everything is held.")
+	rawDesc             = describe("raw_bytes", "What the objects would take as they came.")
+	memoryDesc          = describe("memory_bytes", "Memory by purpose.", "purpose")
+
+	requestsDesc = describe("requests_total", "LISTs, of which each page is one, and WATCHes.", "verb")
+	wireDesc     = describe("received_bytes_total", "Bytes received, before decompression.")
+	bodyDesc     = describe("body_bytes_total", "Bytes received, after decompression.")
+
+	handledDesc       = describe("handler_events_total", "Events handed to the handler, resyncs included.", "handler")
+	panicsDesc        = describe("handler_panics_total", "Events whose handling panicked.", "handler")
+	lagDesc           = describe("handler_lag", "Changes that the handler has yet to see.", "handler")
+	pendingDesc       = describe("handler_pending_keys", "Keys kept for the handler because it fell behind the change log.", "handler")
+	busyDesc          = describe("handler_busy_seconds", "How long the handler's current call has lasted.", "handler")
+	handlerSyncedDesc = describe("handler_synced", "1 once the handler has handled the whole first list.", "handler")
+)
+
+// digits returns the 15 least significant digits of a resourceVersion, which a float64 holds
+// exactly; client-go's informer_store_resource_version is the same. It reports false for a
+// resourceVersion that is no number.
+func digits(rv string) (float64, bool) {
+	rv = rv[max(0, len(rv)-15):]
+	n, err := strconv.ParseUint(rv, 10, 64)
+	return float64(n), err == nil
+}
