@@ -2,8 +2,9 @@
 
 # The path of a program that tools/go.mod names, built. go.work does not join that module, so its versions decide nobody else's.
 TOOL        = $$(GOWORK=off go -C tools tool -n $(1))
-# What go.work joins. One command for all shares the work on what they have in common.
-PACKAGES    = ./... ./bench/... ./cmd/weir/... ./controllerruntime/... ./examples/... ./metrics/... ./proxy/...
+# What go.work joins. One command for all shares the work on what they have in common. The proxy comes first: its tests take longest, and others are
+# compiled meanwhile.
+PACKAGES    = ./proxy/... ./controllerruntime/... ./... ./bench/... ./cmd/weir/... ./examples/... ./metrics/...
 # What make test fuzzes, and with how many inputs each: a minute in all. Fuzzing compiles everything a package needs once more, so those that
 # need the least are chosen. make fuzz FUZZ="$(make -s fuzzable)" takes all there are, FUZZTIME=1m a minute for each. A number of inputs is
 # never reported as a failure, as the end of a time now and then is (go.dev/issue/56238).
