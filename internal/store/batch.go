@@ -35,6 +35,7 @@ type pending struct {
 	expect, object *Object
 	end            uint64 // where object is nil: the resourceVersion of the end
 	missed         bool   // where object is nil: nobody told of the end
+	late           bool   // where object is nil: end is not above what was told before
 	overrules      bool   // object was in doubt, and is right
 	hash           uint64 // of object's index values
 	from, to       int    // its index changes in ops

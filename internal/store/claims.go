@@ -153,12 +153,17 @@ func (w *Writer) overrules(held *Object, at progress) bool {
 	return held.rv <= at.rv && (w.progress.era < w.era || at.rv >= w.progress.rv)
 }
 
-// isBack reports whether a version in doubt of an object that is not held is right. Others were
-// told that the object went. The version is right if the source, as of at, has told what became of
-// the object.
-func (w *Writer) isBack(o *Object, at progress) bool {
+// isBack reports whether a version in doubt of an object that is not held is right, and whether that
+// is known. Others were told that the object went. The source, as of at, has told what became of it
+// if it is current to its end. A version that it has then is right, unless it is one that another
+// source had and has no more; that takes a list of the source.
+func (w *Writer) isBack(o *Object, at progress) (right, known bool) {
 	d, ok := w.s.deletions.of[o.key]
-	return !ok || d.era < w.era || at.ok && at.rv >= d.rv
+	if !ok || d.era < w.era {
+		return true, true
+	}
+	known = at.ok && at.rv >= d.rv
+	return known && (w.replacing || o.rv > d.dead), known
 }
 
 // overrule puts the versions in doubt that are right now that the writer is current to at.
@@ -167,16 +172,18 @@ func (w *Writer) overrule(at progress) {
 	for key, o := range w.doubts {
 		w.s.mu.RLock()
 		held, _ := w.s.table.get(key)
-		came, right := older, w.isBack(o, at)
+		came := older
+		right, known := w.isBack(o, at)
 		if held != nil { // which need not be the version that o was doubted for
 			id := o.identity()
 			if came = w.order(&id, held); came == same {
 				w.settle(&id, held)
 			}
 			right = came == newer || came == older && w.overrules(held, at)
+			known = right || came == same
 		}
 		w.s.mu.RUnlock()
-		if !right && came == older {
+		if !known {
 			continue
 		}
 		if delete(w.doubts, key); !right {

@@ -22,8 +22,9 @@ type deletions struct {
 }
 
 type deletion struct {
-	rv  uint64 // a source that is current to here has told what became of the object,
-	old uint64 // and versions below this one are older than its end
+	rv   uint64 // a source that is current to here has told what became of the object,
+	old  uint64 // and versions below this one are older than its end
+	dead uint64 // versions up to here are gone for good, though rv is a guess: see late
 	era uint32
 	by  *Writer
 	in  uint32 // of its replaces
@@ -48,8 +49,14 @@ func (g *deletions) record(w *Writer, old *Object, p *pending) {
 	case !past && below <= old.rv:
 		return // the writer was told of an object that was there before this one
 	}
-	if !past && !p.missed && rv <= max(old.rv, w.progress.rv) { // a watch cache tells so of an end where it does not know when that was
-		rv = max(old.rv, w.progress.rv) + 1
+	dead := uint64(0)
+	if late := p.late || rv <= max(old.rv, w.progress.rv); late && !past && !p.missed {
+		// A watch cache tells so of an end that a relist found: it may have been at any version
+		// up to that list's, which nobody tells. But the source that had this very version has it
+		// no more, so no other source that has it is as new.
+		if rv = max(rv, old.rv+1, w.progress.rv+1); told {
+			dead = old.rv
+		}
 	}
 	if g.of == nil {
 		g.of = make(map[string]deletion)
@@ -61,7 +68,7 @@ func (g *deletions) record(w *Writer, old *Object, p *pending) {
 	if before.era == w.era && before.old > below {
 		return
 	}
-	g.of[old.key] = deletion{rv, below, w.era, w, w.replaces}
+	g.of[old.key] = deletion{rv, below, dead, w.era, w, w.replaces}
 	for n := len(g.queue) - g.head; n > deletionsMost || n > deletionsKept && g.passed(w.s); n-- {
 		delete(g.of, g.queue[g.head])
 		g.head++

@@ -15,7 +15,7 @@ func (w *Writer) BeginReplace(rebase bool) {
 			o.marks.And(^w.bit)
 		}
 	})
-	w.replacing, w.doubts = true, nil
+	w.replacing, w.doubts, w.newest = true, nil, 0
 	w.replaces++
 	for _, tell := range w.enterEra(rebase) {
 		tell()

@@ -41,6 +41,7 @@ type Writer struct {
 
 	// Of the writing goroutine.
 	batch     *batch   // nil: nothing is buffered
+	newest    uint64   // the newest version that was put since BeginReplace
 	next      progress // takes effect with the batch
 	advanced  bool     // there is a next
 	replacing bool
@@ -178,6 +179,9 @@ func (w *Writer) Known(m *wire.Meta, received []byte) (bool, error) {
 
 func (w *Writer) identity(m *wire.Meta, received []byte) identity {
 	id := identityOf(m.UID, m.ResourceVersion)
+	if !id.oddRV {
+		w.newest = max(w.newest, id.rv)
+	}
 	if len(received) > 0 {
 		id.sum = wire.Fingerprint(w.s.shared.encoding, received)
 	}
@@ -306,7 +310,7 @@ func (w *Writer) end(m *wire.Meta, raw []byte, missed bool) error {
 	if !stale {
 		p := pending{key: held.key, expect: held, missed: missed}
 		if !id.oddRV {
-			p.end = id.rv
+			p.end, p.late = id.rv, id.rv <= w.newest
 		}
 		w.release(p)
 	}
