@@ -55,7 +55,7 @@ func serve(cmd *cobra.Command, o apiserver.Options) error {
 	}
 	defer server.Close()
 	if err := server.Start(); err != nil {
-		return command.Listen(o.Listen, err)
+		return command.Listen("listen", o.Listen, err)
 	}
 	fmt.Fprintln(cmd.OutOrStdout(), server.URL())
 	fmt.Fprintf(cmd.ErrOrStderr(), "serving %s pods, %v changes a second; try: kubectl -s %s get pods -A, or %s watch pods -A -s %s\n",

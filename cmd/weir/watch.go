@@ -31,6 +31,7 @@ type watchFlags struct {
 	output        string
 	once          bool
 	embedded      int
+	debugAddr     string
 }
 
 func newWatch() *cobra.Command {
@@ -63,6 +64,7 @@ func newWatch() *cobra.Command {
 	fs.StringVarP(&f.output, "output", "o", "", "Output format: json for a line of JSON per change, name, or a table if empty")
 	fs.BoolVar(&f.once, "once", false, "End after the first sync and print what is held")
 	fs.IntVar(&f.embedded, "embedded", 0, "Watch an embedded API server with so many simulated pods instead of a cluster")
+	fs.StringVar(&f.debugAddr, "debug-addr", "", "Show what the informer does on a page at this address, such as :8080 on this machine alone")
 	return cmd
 }
 
@@ -84,6 +86,9 @@ func (f *watchFlags) check() error {
 	case "", outputJSON, outputName:
 	default:
 		return command.Usagef("-o %s: the output can be json or name", f.output)
+	}
+	if _, err := debugAddress(f.debugAddr); err != nil {
+		return err
 	}
 	if f.embedded < 0 {
 		return command.Usagef("--embedded cannot be negative")
@@ -115,6 +120,11 @@ func (f *watchFlags) run(cmd *cobra.Command, name string) error {
 	if c.embedded && found.Resource == "pods" && w.namespace == "" && f.selector == "" && f.fieldSelector == "" {
 		w.expected = c.pods
 	}
+	stop, err := serveDebug(ctx, f.debugAddr, cmd.ErrOrStderr())
+	if err != nil {
+		return err
+	}
+	defer stop()
 	follow, ok := followers[found.Kind]
 	if !ok {
 		follow = followUnstructured

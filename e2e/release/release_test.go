@@ -47,7 +47,7 @@ func TestRelease(t *testing.T) {
 	}
 
 	user := t.TempDir()
-	imports := []string{"", "/clientgo", "/informertest", "/apiserver", "/controllerruntime", "/metrics", "/proxy"}
+	imports := []string{"", "/clientgo", "/informertest", "/apiserver", "/controllerruntime", "/debug", "/metrics", "/proxy"}
 	var source strings.Builder
 	source.WriteString("package main\n\nimport (\n")
 	for _, path := range imports {

@@ -48,10 +48,10 @@ var wanted = map[string]string{
 	"bool": "true or false", "duration": "a duration, such as 30s",
 }
 
-// Listen makes a UsageError of an error that says that the address of a --listen flag is none.
-func Listen(address string, err error) error {
+// Listen makes a UsageError of an error that says that the address that a flag has is none.
+func Listen(flag, address string, err error) error {
 	if wrong, ok := errors.AsType[*net.AddrError](err); ok {
-		return Usagef("--listen %s: %s", address, wrong.Err)
+		return Usagef("--%s %s: %s", flag, address, wrong.Err)
 	}
 	return err
 }

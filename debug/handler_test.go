@@ -1,0 +1,229 @@
+package debug
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/weirproject/weir"
+	"github.com/weirproject/weir/apiserver"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// secret is what no page may show.
+const secret = "hunter2"
+
+// mounted serves the handler under a path, beside an informer of Secrets with a handler.
+func mounted(t *testing.T) (url string) {
+	t.Helper()
+	server, err := apiserver.New(apiserver.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = server.Close() })
+	if err := server.Start(); err != nil {
+		t.Fatal(err)
+	}
+	client, err := kubernetes.NewForConfig(server.Config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "of-a-customer"}, StringData: map[string]string{"password": secret}, Data: map[string][]byte{"password": []byte(secret)}}
+	if _, err := client.CoreV1().Secrets("default").Create(t.Context(), s, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	run(t, server)
+	mux := http.NewServeMux()
+	mux.Handle("/debug/weir/", http.StripPrefix("/debug/weir", Handler()))
+	web := httptest.NewServer(mux)
+	t.Cleanup(web.Close)
+	return web.URL + "/debug/weir/"
+}
+
+// run runs an informer of Secrets until the test ends.
+func run(t *testing.T, server *apiserver.Server) {
+	t.Helper()
+	inf, err := weir.NewInformer[*corev1.Secret](server.Config(), weir.Options{Name: "secrets <b>"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := inf.Handle(func(context.Context, weir.Event[*corev1.Secret]) {}, weir.HandlerOptions[*corev1.Secret]{Name: "look"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = inf.Run(ctx)
+	}()
+	t.Cleanup(func() {
+		cancel()
+		<-done
+	})
+	wait, stop := context.WithTimeout(t.Context(), time.Minute)
+	defer stop()
+	if err := r.WaitForSync(wait); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// get makes a request, and returns the answer and its body.
+func get(t *testing.T, method, url string) (*http.Response, string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := http.DefaultTransport.RoundTrip(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp, string(body)
+}
+
+func TestJSON(t *testing.T) {
+	url := mounted(t)
+	resp, body := get(t, http.MethodGet, url+"informers")
+	var got report
+	if err := json.Unmarshal([]byte(body), &got); err != nil || resp.StatusCode != http.StatusOK || len(got.Informers) != 1 {
+		t.Fatalf("%s %v\n%s", resp.Status, err, body)
+	}
+	i := got.Informers[0]
+	if i.Name != "secrets <b>" || i.APIVersion != "v1" || i.Kind != "Secret" || i.Objects != 1 || i.ResourceVersion == "" || i.MemoryBytes["objects"] == 0 {
+		t.Errorf("%+v", i)
+	}
+	if i.Requests == nil || i.Requests.Lists == 0 || i.Requests.ReceivedBytes == 0 {
+		t.Errorf("requests: %+v", i.Requests)
+	}
+	if len(i.Reflectors) != 1 || !i.Reflectors[0].Synced || i.Reflectors[0].Phase != "watching" || i.Reflectors[0].Heard == nil || i.Reflectors[0].Error != "" {
+		t.Errorf("reflectors: %+v", i.Reflectors)
+	}
+	if len(i.Handlers) != 1 || i.Handlers[0].Name != "look" || i.Handlers[0].Events != 1 || !i.Handlers[0].Synced {
+		t.Errorf("handlers: %+v", i.Handlers)
+	}
+	if strings.Contains(body, secret) || strings.Contains(body, "of-a-customer") {
+		t.Errorf("it shows an object:\n%s", body)
+	}
+}
+
+// TestPage: nothing is asked of another host, and nothing is kept by caches.
+func TestPage(t *testing.T) {
+	resp, body := get(t, http.MethodGet, mounted(t))
+	if resp.StatusCode != http.StatusOK || !strings.HasPrefix(resp.Header.Get("Content-Type"), "text/html") {
+		t.Fatal(resp.Status)
+	}
+	if resp.Header.Get("Cache-Control") != "no-store" || !strings.HasPrefix(resp.Header.Get("Content-Security-Policy"), "default-src 'none'") {
+		t.Errorf("%v", resp.Header)
+	}
+	if rest := strings.ReplaceAll(body, "http://www.w3.org/2000/svg", ""); strings.Contains(rest, "://") || strings.Contains(rest, "innerHTML") {
+		t.Error("it names another host, or writes text as HTML")
+	}
+}
+
+func TestRefused(t *testing.T) {
+	url := mounted(t)
+	for _, c := range []struct {
+		method, path string
+		want         int
+	}{
+		{http.MethodPost, "informers", http.StatusMethodNotAllowed}, {http.MethodDelete, "", http.StatusMethodNotAllowed},
+		{http.MethodGet, "else", http.StatusNotFound}, {http.MethodGet, "informers/secrets", http.StatusNotFound},
+		{http.MethodHead, "informers", http.StatusOK},
+	} {
+		if resp, _ := get(t, c.method, url+c.path); resp.StatusCode != c.want {
+			t.Errorf("%s %s: %s, want %d", c.method, c.path, resp.Status, c.want)
+		}
+	}
+}
+
+// open opens a stream, and returns its status and a function that reads its next report.
+func open(t *testing.T, url string) (status int, next func() report, end func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"stream", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tr := &http.Transport{}
+	resp, err := tr.RoundTrip(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewReader(resp.Body)
+	next = func() (r report) {
+		t.Helper()
+		for {
+			line, err := lines.ReadString('\n')
+			if err != nil {
+				t.Fatal(err)
+			}
+			if data, ok := strings.CutPrefix(line, "data: "); ok {
+				if err := json.Unmarshal([]byte(data), &r); err != nil {
+					t.Fatal(err)
+				}
+				return r
+			}
+		}
+	}
+	end = func() {
+		cancel()
+		resp.Body.Close()
+		tr.CloseIdleConnections()
+	}
+	t.Cleanup(end)
+	return resp.StatusCode, next, end
+}
+
+func TestStream(t *testing.T) {
+	url := mounted(t)
+	status, next, _ := open(t, url)
+	if status != http.StatusOK {
+		t.Fatal(status)
+	}
+	first, second := next(), next()
+	if len(first.Informers) != 1 || !second.Time.After(first.Time) {
+		t.Errorf("%+v\n%+v", first, second)
+	}
+}
+
+// TestStreamsAreBounded: one more than may be open is refused, until one has ended.
+func TestStreamsAreBounded(t *testing.T) {
+	url := mounted(t)
+	var ends []func()
+	for range mostStreams {
+		status, next, end := open(t, url)
+		if status != http.StatusOK {
+			t.Fatal(status)
+		}
+		next()
+		ends = append(ends, end)
+	}
+	if status, _, _ := open(t, url); status != http.StatusServiceUnavailable {
+		t.Errorf("one more: %d", status)
+	}
+	ends[0]()
+	deadline := time.Now().Add(time.Minute)
+	for status := 0; status != http.StatusOK; status, _, _ = open(t, url) {
+		if time.Now().After(deadline) {
+			t.Fatal("none is free after one has ended")
+		}
+	}
+}
