@@ -25,9 +25,9 @@ type deletion struct {
 	rv   uint64 // a source that is current to here has told what became of the object,
 	old  uint64 // and versions below this one are older than its end
 	dead uint64 // versions up to here are gone for good, though rv is a guess: see late
-	era uint32
-	by  *Writer
-	in  uint32 // of its replaces
+	era  uint32
+	by   *Writer
+	in   uint32 // of its replaces
 }
 
 // record remembers the end of old, as the writer was told; other writers may hold old for a while.
