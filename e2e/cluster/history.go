@@ -37,10 +37,12 @@ func (c *Cluster) Compact(ctx context.Context) (int64, error) {
 	return revision, nil
 }
 
-// Expire makes a WATCH from any resourceVersion that was given out before it get 410. It compacts
-// etcd, and it kills the API server and starts it again, so that its watch cache is filled anew and
-// knows no older event. Every connection breaks.
+// Expire makes a WATCH from any resourceVersion that was given out before it get 410. It kills the
+// API server, which could give out the newest one in a bookmark, compacts etcd, and starts the API
+// server again, whose watch cache is then filled anew and knows no older event. Every connection
+// breaks.
 func (c *Cluster) Expire(ctx context.Context) error {
+	c.KillAPIServer()
 	// Two revisions, so that the first event after the newest resourceVersion is forgotten, too.
 	for range 2 {
 		if _, err := c.etcdClient.Put(ctx, "/weir-e2e/expired", ""); err != nil {
@@ -50,7 +52,6 @@ func (c *Cluster) Expire(ctx context.Context) error {
 	if _, err := c.Compact(ctx); err != nil {
 		return err
 	}
-	c.KillAPIServer()
 	return c.StartAPIServer(ctx)
 }
 
