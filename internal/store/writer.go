@@ -50,11 +50,11 @@ type Writer struct {
 	goingBack bool   // a replace was begun with rebase, and nothing was told since
 	byHand    bool   // see ByHand
 	removed   bool
-	doubts    map[string]*Object // see doubt; bounded by the keys of a list that other writers have put newer
-	ending    progress           // that those of the doubts that are in the batch were right at
-	fastSince time.Time          // when a cursor was behind last while objects came fast
-	key       []byte             // scratch
-	made      *Object            // see Made
+	doubts    map[string]doubt // see Writer.doubt; bounded by the keys of a list that other writers have put newer
+	ending    progress         // that those of the doubts that are in the batch were right at
+	fastSince time.Time        // when a cursor was behind last while objects came fast
+	key       []byte           // scratch
+	made      *Object          // see Made
 }
 
 const (
@@ -300,8 +300,8 @@ func (w *Writer) end(m *wire.Meta, raw []byte, missed bool) error {
 	w.s.mu.RLock()
 	held := w.held()
 	stale := held == nil || w.outdatedLocked() || held.claims.Load()&w.bit == 0 || w.stale(&id, held)
-	if doubt := w.doubts[string(w.key)]; doubt != nil && (id.oddRV || id.rv >= doubt.rv) { // this is later news
-		delete(w.doubts, doubt.key)
+	if in, ok := w.doubts[string(w.key)]; ok && (id.oddRV || id.rv >= in.rv) { // this is later news
+		delete(w.doubts, in.key)
 		if held != nil && w.replacing { // the list, as of its end, does not have it
 			held.marks.And(^w.bit)
 		}
