@@ -31,7 +31,7 @@ const (
 	// cheapObjects is the number of objects that lists may bring in a second, and briefLists that of
 	// lists in a row that keep to it, while no watch stands. See listPace.
 	cheapObjects = 1000
-	briefLists   = 8
+	briefLists   = 4
 )
 
 // step returns the state that follows from s and in, and the actions to perform. It is the whole
@@ -113,7 +113,8 @@ func (m *machine) pace(kind error) int {
 
 // listPace returns for which attempt the wait before a list is that failures of watches have made
 // necessary. A small list costs the server little. So the waits of the first few grow no longer
-// than cheapObjects asks for, and nobody is behind for half a minute for want of a small list.
+// than cheapObjects asks for, and nobody is behind for half a minute for want of a small list. They
+// are few because a list that a selector makes small may cost the server a large one.
 func (m *machine) listPace() int {
 	b := m.cfg.Backoff
 	wait := min(time.Duration(m.size)*time.Second/cheapObjects, b.Max)
