@@ -40,6 +40,10 @@ func Handler() http.Handler {
 		_ = enc.Encode(newReport(time.Now()))
 	})
 	mux.HandleFunc("GET /stream", func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodHead { // net/http drops the body, so no write would ever fail
+			header(w, "text/event-stream")
+			return
+		}
 		select {
 		case streams <- struct{}{}:
 			defer func() { <-streams }()

@@ -146,7 +146,7 @@ func TestRefused(t *testing.T) {
 	}{
 		{http.MethodPost, "informers", http.StatusMethodNotAllowed}, {http.MethodDelete, "", http.StatusMethodNotAllowed},
 		{http.MethodGet, "else", http.StatusNotFound}, {http.MethodGet, "informers/secrets", http.StatusNotFound},
-		{http.MethodHead, "informers", http.StatusOK},
+		{http.MethodHead, "informers", http.StatusOK}, {http.MethodHead, "stream", http.StatusOK},
 	} {
 		if resp, _ := get(t, c.method, url+c.path); resp.StatusCode != c.want {
 			t.Errorf("%s %s: %s, want %d", c.method, c.path, resp.Status, c.want)

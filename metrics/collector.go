@@ -52,10 +52,14 @@ func labelsOf(e engine.Named) []string {
 		if !found {
 			group, version = "", group
 		}
-		return []string{e.Name, group, version, s.ItemType.Kind}
+		return []string{e.Name, valid(group), valid(version), valid(s.ItemType.Kind)}
 	}
 	return []string{e.Name, "", "", ""}
 }
+
+// valid returns a text that may be a label's value: Prometheus refuses all metrics for one that is no
+// UTF-8.
+func valid(text string) string { return strings.ToValidUTF8(text, "\ufffd") }
 
 func (i *informer) gauge(d *prometheus.Desc, value float64, more ...string) {
 	i.send(d, prometheus.GaugeValue, value, more)
@@ -147,10 +151,11 @@ type handlerState struct {
 func (i *informer) handlers() {
 	byName := map[string]*handlerState{}
 	for _, r := range i.engine.Handlers() {
-		s := byName[r.Name()]
+		name := valid(r.Name())
+		s := byName[name]
 		if s == nil {
 			s = &handlerState{synced: true}
-			byName[r.Name()] = s
+			byName[name] = s
 		}
 		one := r.Stats()
 		s.handled += float64(one.Handled)

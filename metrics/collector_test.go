@@ -87,7 +87,7 @@ func compare(t *testing.T, want string, names ...string) {
 	}
 }
 
-func TestNative(t *testing.T) {
+func TestTyped(t *testing.T) {
 	server := serve(t)
 	compare(t, "")
 	stop := native(t, server, "pods")
@@ -178,7 +178,11 @@ weir_informer_synced{group="",kind="",name="lost",version=""} 0
 
 // TestRegistry has Prometheus' own registry check the descriptions, and its linter the names.
 func TestRegistry(t *testing.T) {
-	native(t, serve(t), "pods")
+	server := serve(t)
+	native(t, server, "pods")
+	for _, odd := range []string{"", "a\xff", "a\xfe", "\u2028{\"}"} {
+		native(t, server, odd)
+	}
 	r := prometheus.NewPedanticRegistry()
 	if err := r.Register(NewCollector()); err != nil {
 		t.Fatal(err)

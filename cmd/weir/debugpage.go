@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/weirproject/weir/debug"
@@ -21,6 +22,9 @@ func debugAddress(flag string) (string, error) {
 	host, port, err := net.SplitHostPort(flag)
 	if err != nil {
 		return "", command.Listen("debug-addr", flag, err)
+	}
+	if _, err := net.LookupPort("tcp", port); err != nil {
+		return "", command.Usagef("--debug-addr %s: no port %q", flag, port)
 	}
 	if host == "" {
 		host = "127.0.0.1"
@@ -39,7 +43,11 @@ func serveDebug(ctx context.Context, flag string, stderr io.Writer) (stop func()
 	if err != nil {
 		return nil, fmt.Errorf("--debug-addr %s: %w", flag, err)
 	}
-	server := &http.Server{Handler: debug.Handler(), ReadHeaderTimeout: 10 * time.Second, MaxHeaderBytes: 64 << 10}
+	handler := debug.Handler()
+	if at, ok := listener.Addr().(*net.TCPAddr); ok && at.IP.IsLoopback() {
+		handler = localOnly(handler)
+	}
+	server := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second, MaxHeaderBytes: 64 << 10}
 	served := make(chan struct{})
 	go func() { // ends with Close
 		defer close(served)
@@ -50,4 +58,20 @@ func serveDebug(ctx context.Context, flag string, stderr io.Writer) (stop func()
 		_ = server.Close()
 		<-served
 	}, nil
+}
+
+// localOnly refuses requests for another host than this machine: a page of somebody else's whose name
+// leads here (DNS rebinding) must not read what is served on a loopback address.
+func localOnly(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		host, _, err := net.SplitHostPort(r.Host)
+		if err != nil {
+			host = r.Host
+		}
+		if host != "localhost" && net.ParseIP(strings.Trim(host, "[]")) == nil {
+			http.Error(w, "this page is served for this machine alone", http.StatusForbidden)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 )
 
@@ -16,7 +17,8 @@ var live = struct {
 
 // Named is an engine that runs.
 type Named struct {
-	// Name is Config.Name, with a number from 2 on where others of that name run.
+	// Name is Config.Name in valid UTF-8, with a number from 2 on where others of that name ran when
+	// this one began.
 	Name   string
 	Engine *Engine
 }
@@ -38,9 +40,10 @@ func Running() []Named {
 func announce(e *Engine) (leave func()) {
 	live.mu.Lock()
 	defer live.mu.Unlock()
-	name := e.cfg.Name
+	plain := strings.ToValidUTF8(e.cfg.Name, "\ufffd")
+	name := plain
 	for n := 2; live.byName[name] != nil; n++ {
-		name = fmt.Sprintf("%s#%d", e.cfg.Name, n)
+		name = fmt.Sprintf("%s#%d", plain, n)
 	}
 	live.byName[name] = e
 	return func() {
