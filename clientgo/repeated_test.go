@@ -31,6 +31,11 @@ func TestRepeatedEvent(t *testing.T) {
 	events.Add(version("known", "1", "5"))
 	events.Modify(version("known", "1", "7"))
 	events.Add(version("known", "1", "5"))
+	events.Add(version("again", "2", "6"))
+	events.Add(version("again", "1", "4")) // which had the name before
+	events.Modify(version("again", "2", "6"))
+	events.Delete(version("again", "1", "5"))
+	events.Modify(version("again", "1", "4")) // behind a version that the store made up
 	events.Add(version("fake", "", "7"))
 	events.Modify(version("fake", "", "5"))
 	events.Add(version("last", "1", "8"))
@@ -38,7 +43,7 @@ func TestRepeatedEvent(t *testing.T) {
 		_, ok, _ := inf.GetStore().GetByKey("d/last")
 		return ok
 	})
-	for key, want := range map[string]string{"d/known": "7", "d/fake": "5"} {
+	for key, want := range map[string]string{"d/known": "7", "d/again": "6", "d/fake": "5"} {
 		o, ok, err := inf.GetStore().GetByKey(key)
 		if err != nil || !ok || o.(*corev1.Pod).ResourceVersion != want {
 			t.Errorf("%s: %v %v, want version %s", key, o, err, want)

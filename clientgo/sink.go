@@ -195,19 +195,38 @@ func isEarlierObject(object any, held *store.Object) bool {
 	return err == nil && is.GetUID() != "" && string(is.GetUID()) != held.UID() && isBefore(is, held)
 }
 
-// isEarlierVersion reports whether an object is the held one in a version before. Without a uid, as
-// fake clientsets leave it, nobody knows.
+// isEarlierVersion reports whether an object is a version from before the one that is held, of the
+// same object or of one that had the name before. Without a uid, as fake clientsets leave it, nobody
+// knows.
 func isEarlierVersion(object any, held *store.Object) bool {
 	is, err := meta.Accessor(object)
-	return err == nil && is.GetUID() != "" && string(is.GetUID()) == held.UID() && isBefore(is, held)
+	return err == nil && is.GetUID() != "" && held.UID() != "" && isBefore(is, held)
 }
 
 // isBefore reports whether an object's resourceVersion and that of the held one are numbers, and the
 // object's is the lower.
 func isBefore(object metav1.Object, held *store.Object) bool {
 	has, err := resourceversion.Parse(object.GetResourceVersion())
-	had, number := held.ResourceVersionNumber()
+	had, number := ownVersion(held)
 	return err == nil && number && has < had
+}
+
+// ownVersion returns the number that a held object has itself: that of the store may be made up, see
+// advanceVersion.
+func ownVersion(held *store.Object) (uint64, bool) {
+	if had, number := held.ResourceVersionNumber(); number {
+		return had, true
+	}
+	value, err := held.Decoded()
+	if err != nil {
+		return 0, false
+	}
+	was, err := meta.Accessor(value)
+	if err != nil {
+		return 0, false
+	}
+	had, err := resourceversion.Parse(was.GetResourceVersion())
+	return had, err == nil
 }
 
 // sameVersion reports whether a listed object has the uid and resourceVersion of the held one.
