@@ -133,15 +133,9 @@ func (w *Writer) stale(id *identity, held *Object) bool {
 // it is not, its source has never had that version.
 func (w *Writer) doubt(o *Object) {
 	if w.doubts == nil {
-		w.doubts = make(map[string]doubt)
+		w.doubts = make(map[string]*Object)
 	}
-	w.doubts[o.key] = doubt{o, w.replacing}
-}
-
-// doubt is a version in doubt.
-type doubt struct {
-	*Object
-	listed bool // a list told it, not a watch
+	w.doubts[o.key] = o
 }
 
 // overrules reports whether a source as of at, which has the object in a lower version, knows
@@ -161,26 +155,25 @@ func (w *Writer) overrules(held *Object, at progress) bool {
 
 // isBack reports whether a version in doubt of an object that is not held is right, and whether that
 // is known. Others were told that the object went. The source, as of at, has told what became of it
-// if it is current to its end. A version that it has then is right, unless a watch told it and
-// another source had it and has it no more.
-func (w *Writer) isBack(o doubt, at progress) (right, known bool) {
+// if it is current to its end. A version that it has then is right, unless another source had that
+// very one and has it no more. A list is no better than a watch here: the end may lie behind it.
+func (w *Writer) isBack(o *Object, at progress) (right, known bool) {
 	d, ok := w.s.deletions.of[o.key]
 	if !ok || d.era < w.era {
 		return true, true
 	}
 	known = at.ok && at.rv >= d.rv
-	return known && (o.listed || d.by == w || o.rv > d.dead), known
+	return known && (d.by == w || o.rv > d.dead), known
 }
 
 // overrule puts the versions in doubt that are right now that the writer is current to at.
 func (w *Writer) overrule(at progress) {
 	w.ending = at
-	for key, in := range w.doubts {
-		o := in.Object
+	for key, o := range w.doubts {
 		w.s.mu.RLock()
 		held, _ := w.s.table.get(key)
 		came := older
-		right, known := w.isBack(in, at)
+		right, known := w.isBack(o, at)
 		if held != nil { // which need not be the version that o was doubted for
 			id := o.identity()
 			if came = w.order(&id, held); came == same {
