@@ -1,0 +1,45 @@
+// Package audit reads kube-apiserver's audit logs: lines of JSON, each an Event of audit.k8s.io/v1.
+// It reads the few fields that tell who asked for what, when, and how long that took, in one pass
+// and without an allocation for each line.
+package audit
+
+import "time"
+
+// The stages of a request that are told from others.
+const (
+	StageResponseStarted  = "ResponseStarted"
+	StageResponseComplete = "ResponseComplete"
+)
+
+// Event is one line of an audit log. Its bytes alias the line that it was parsed from or a buffer of
+// its own: they are valid until the next Parse, and must not be modified. A field that the line does
+// not have is empty. The zero value is ready for Parse. It is not safe for concurrent use.
+type Event struct {
+	AuditID   []byte // the same in all stages of a request
+	Stage     []byte
+	URI       []byte // with the query, as the client sent it
+	Verb      []byte // Kubernetes' verb, or the method in lower case
+	User      []byte // who authenticated, also where somebody else was impersonated
+	Agent     []byte
+	IP        []byte // the first of sourceIPs, which proxies on the way have passed on
+	Object    Object
+	Code      int           // of the response; 0 if there is none yet
+	Received  int64         // microseconds since 1970
+	Staged    int64         // when the request reached Stage; microseconds since 1970
+	QueueWait time.Duration // in priority and fairness's queues; kube-apiserver tells it of slow requests
+	Storage   time.Duration // waiting for etcd; told of slow requests as well
+
+	apiVersion, kind []byte
+	scratch          []byte // unescaped strings; bounded by the line's length
+}
+
+// Object is what a request was about. Resource is empty for requests of no resource, such as
+// /healthz.
+type Object struct {
+	Group, Resource, Subresource, Namespace, Name []byte
+}
+
+// Latency returns the time from the request's arrival to its stage, at least 0.
+func (e *Event) Latency() time.Duration {
+	return max(0, time.Duration(e.Staged-e.Received)*time.Microsecond)
+}

@@ -1,0 +1,194 @@
+package audit
+
+import (
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/iotest"
+	"time"
+)
+
+// at is an event at a second, as a line.
+func at(second int) string {
+	return strings.Replace(listLine, "2026-11-20T08:00:01.250000Z", time.Unix(int64(second), 0).UTC().Format(layout), 1) + "\n"
+}
+
+func seconds(from, to int) string {
+	var b strings.Builder
+	for i := from; i < to; i++ {
+		b.WriteString(at(i))
+	}
+	return b.String()
+}
+
+func zipped(t *testing.T, text string) string {
+	t.Helper()
+	var b bytes.Buffer
+	w := gzip.NewWriter(&b)
+	if _, err := w.Write([]byte(text)); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+// next is Log's and Merge's.
+type next interface {
+	Next() (*Event, error)
+	Counts() Counts
+}
+
+func drain(t *testing.T, from next) (seconds []int, err error) {
+	t.Helper()
+	for {
+		e, err := from.Next()
+		if errors.Is(err, io.EOF) {
+			return seconds, nil
+		}
+		if err != nil {
+			return seconds, err
+		}
+		seconds = append(seconds, int(e.Staged/1e6))
+	}
+}
+
+func TestLog(t *testing.T) {
+	long := strings.Repeat("x", MaxLine+1)
+	for _, c := range []struct {
+		name, text         string
+		events             int
+		malformed, tooLong int64
+	}{
+		{name: "empty"},
+		{name: "empty lines", text: "\n \n"},
+		{name: "no end of the last line", text: strings.TrimSpace(seconds(1, 4)), events: 3},
+		{name: "carriage returns", text: strings.ReplaceAll(seconds(1, 4), "\n", "\r\n"), events: 3},
+		{name: "a malformed line", text: at(1) + "{\n" + at(2), events: 2, malformed: 1},
+		{name: "cut off at the end", text: at(1) + at(2)[:300], events: 1, malformed: 1},
+		{name: "a long line", text: at(1) + long + "\n" + at(2), events: 2, tooLong: 1},
+		{name: "a very long line", text: at(1) + long + long + long + "\n" + at(2), events: 2, tooLong: 1},
+		{name: "a long line at the end", text: at(1) + long, events: 1, tooLong: 1},
+		{name: "a long line that just fits", text: at(1) + long[:MaxLine] + "\n" + at(2), events: 2, malformed: 1},
+		{name: "many", text: seconds(1, 2000), events: 1999},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			for _, text := range []string{c.text, zipped(t, c.text)} {
+				log, err := NewLog(c.name, iotest.HalfReader(strings.NewReader(text)))
+				if err != nil {
+					t.Fatal(err)
+				}
+				got, err := drain(t, log)
+				if err != nil || len(got) != c.events {
+					t.Errorf("%d events, %v; want %d", len(got), err, c.events)
+				}
+				n := log.Counts()
+				if n.Malformed != c.malformed || n.TooLong != c.tooLong || n.Events != int64(c.events) || n.Bytes != int64(len(c.text)) {
+					t.Errorf("%+v", n)
+				}
+			}
+		})
+	}
+}
+
+func TestLogRefuses(t *testing.T) {
+	for name, text := range map[string]string{
+		"text":            "one\ntwo\n",
+		"a long line":     strings.Repeat("x", MaxLine+2),
+		"another version": strings.ReplaceAll(at(1), "audit.k8s.io/v1", "audit.k8s.io/v1beta1"),
+	} {
+		log, err := NewLog("that", strings.NewReader(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err = drain(t, log); !errors.Is(err, ErrNotALog) || !strings.HasPrefix(err.Error(), "that is no audit log") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	whole := zipped(t, seconds(1, 100))
+	log, err := NewLog("that", strings.NewReader(whole[:len(whole)/2]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err = drain(t, log); !errors.Is(err, io.ErrUnexpectedEOF) {
+		t.Errorf("half of a compressed log: %v", err)
+	}
+}
+
+func TestMerge(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	late, early := write("audit.log", seconds(200, 300)), write("audit-1.log.gz", zipped(t, seconds(1, 100)))
+	other, empty := write("other.log", seconds(50, 250)), write("empty.log", "")
+	m, err := NewMerge([]string{late, "-", empty, other, early}, strings.NewReader(seconds(120, 140)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := drain(t, m)
+	if err != nil || len(got) != 99+100+200+20 || !slices.IsSorted(got) {
+		t.Errorf("%d events, sorted %v, %v", len(got), slices.IsSorted(got), err)
+	}
+	if n := m.Counts(); n.Events != int64(len(got)) {
+		t.Errorf("%+v", n)
+	}
+	if err := m.Close(); err != nil {
+		t.Error(err)
+	}
+	for name, path := range map[string]string{
+		"no such file":   filepath.Join(dir, "none"),
+		"is a directory": dir,
+		"no audit log":   write("notes", "notes\n"),
+	} {
+		if _, err := NewMerge([]string{late, path}, nil); err == nil || !strings.Contains(err.Error(), name) || !strings.Contains(err.Error(), path) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// More logs than may be open at a time are read all the same.
+func TestMergeMany(t *testing.T) {
+	dir := t.TempDir()
+	var names []string
+	for i := range maxOpen + 8 {
+		names = append(names, filepath.Join(dir, fmt.Sprint(i)))
+		if err := os.WriteFile(names[i], []byte(seconds(1, 3)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	m, err := NewMerge(names, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := drain(t, m); err != nil || len(got) != 2*len(names) {
+		t.Errorf("%d events, %v", len(got), err)
+	}
+}
+
+// BenchmarkLog reads a log of events, lines and all.
+func BenchmarkLog(b *testing.B) {
+	text := []byte(seconds(1, 10_000))
+	b.SetBytes(int64(len(text)))
+	for b.Loop() {
+		log, err := NewLog("bench", bytes.NewReader(text))
+		if err != nil {
+			b.Fatal(err)
+		}
+		for err == nil {
+			_, err = log.Next()
+		}
+	}
+}
