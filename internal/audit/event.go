@@ -3,7 +3,10 @@
 // and without an allocation for each line.
 package audit
 
-import "time"
+import (
+	"bytes"
+	"time"
+)
 
 // The stages of a request that are told from others.
 const (
@@ -42,4 +45,22 @@ type Object struct {
 // Latency returns the time from the request's arrival to its stage, at least 0.
 func (e *Event) Latency() time.Duration {
 	return max(0, time.Duration(e.Staged-e.Received)*time.Microsecond)
+}
+
+// Begun returns when the request arrived, in microseconds since 1970, or the stage's time if the
+// line does not say.
+func (e *Event) Begun() int64 {
+	if e.Received <= 0 || e.Received > e.Staged {
+		return e.Staged
+	}
+	return e.Received
+}
+
+// Place returns what tells the machines of one client apart: the user if that is a node's, else the
+// IP.
+func (e *Event) Place() []byte {
+	if bytes.HasPrefix(e.User, []byte("system:node:")) {
+		return e.User
+	}
+	return e.IP
 }
