@@ -14,9 +14,9 @@ const (
 	StageResponseComplete = "ResponseComplete"
 )
 
-// Event is one line of an audit log. Its bytes alias the line that it was parsed from or a buffer of
-// its own: they are valid until the next Parse, and must not be modified. A field that the line does
-// not have is empty. The zero value is ready for Parse. It is not safe for concurrent use.
+// Event is one line of an audit log. Its bytes alias the line that it was parsed from or a buffer
+// of its own: they are valid until the next Parse, and must not be modified. A field that the line
+// does not have is empty. The zero value is ready for Parse. It is not safe for concurrent use.
 type Event struct {
 	AuditID   []byte // the same in all stages of a request
 	Stage     []byte

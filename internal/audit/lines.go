@@ -6,8 +6,8 @@ import (
 )
 
 const (
-	// MaxLine bounds a line, and thereby the buffer. kube-apiserver's own limit for a request is 3 MiB,
-	// and logs that have objects in them are rare; longer lines are skipped and counted.
+	// MaxLine bounds a line, and thereby the buffer. kube-apiserver's own limit for a request is 3
+	// MiB, and logs that have objects in them are rare; longer lines are skipped and counted.
 	MaxLine = 4 << 20
 
 	firstBuffer = 256 << 10

@@ -12,8 +12,8 @@ import (
 const maxOpen = 64
 
 // Merge reads several logs as one, in the order of time, however they were given: the logs of
-// several servers side by side, and rotated ones one behind the other. Make one with NewMerge. It is
-// not safe for concurrent use.
+// several servers side by side, and rotated ones one behind the other. Make one with NewMerge. It
+// is not safe for concurrent use.
 type Merge struct {
 	waiting []waiting // by the time of their first event, the first last
 	open    heads     // a heap, by the time of the event that is next

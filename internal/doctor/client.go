@@ -61,8 +61,8 @@ func appendAgent(dst, agent []byte) []byte {
 	return dst
 }
 
-// appendResource appends the resource's name as kubectl has it, with the subresource. Requests of no
-// resource are of "-".
+// appendResource appends the resource's name as kubectl has it, with the subresource. Requests of
+// no resource are of "-".
 func appendResource(dst []byte, o audit.Object) []byte {
 	if len(o.Resource) == 0 {
 		return append(dst, '-')

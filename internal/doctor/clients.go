@@ -7,11 +7,11 @@ import (
 )
 
 const (
-	// maxClients bounds the clients that are told apart. Of more, those are kept that have asked most
-	// (Space-Saving): one that has more than a 2,048th of all weight is among them.
+	// maxClients bounds the clients that are told apart. Of more, those are kept that have asked
+	// most (Space-Saving): one that has more than a 2,048th of all weight is among them.
 	maxClients = 2048
-	// listWeight is what a LIST weighs, beside 1 of any other request, so that many clients that GET
-	// something once do not push out one that LISTs.
+	// listWeight is what a LIST weighs, beside 1 of any other request, so that many clients that
+	// GET something once do not push out one that LISTs.
 	listWeight = 100
 	// maxUsages bounds the resources of all clients together: 100 MB, if each of them is LISTed in
 	// each way.

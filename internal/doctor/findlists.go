@@ -9,17 +9,17 @@ import (
 )
 
 const (
-	// A controller that restarts twice a day LISTs each resource 14 times a week, a person who looks
-	// into something a dozen times an hour.
+	// A controller that restarts twice a day LISTs each resource 14 times a week, a person who
+	// looks into something a dozen times an hour.
 	pollLists = 20
 	// A deployment of a few replicas that all LIST at the start does not poll.
 	pollListsEach = 10
-	// Nobody polls at 30 % of one interval by chance, and 10 minutes are what polling ends at: beyond,
-	// it costs less than a WATCH.
+	// Nobody polls at 30 % of one interval by chance, and 10 minutes are what polling ends at:
+	// beyond, it costs less than a WATCH.
 	pollRegular  = 0.6
 	pollInterval = 10 * time.Minute
-	// Several replicas or threads that poll side by side have no interval together, but a rate that no
-	// person has.
+	// Several replicas or threads that poll side by side have no interval together, but a rate that
+	// no person has.
 	pollBusyLists   = 100
 	pollBusyPerHour = 60
 

@@ -7,8 +7,8 @@ import (
 )
 
 const (
-	// A server that restarts ends all WATCHes at once, some of them short, and its clients LIST once:
-	// what happens three times on each machine, and 20 times in all, is a loop.
+	// A server that restarts ends all WATCHes at once, some of them short, and its clients LIST
+	// once: what happens three times on each machine, and 20 times in all, is a loop.
 	relistLoops     = 20
 	relistLoopsEach = 3
 	// As many again, where nothing is LISTed: a WATCH that ends early and is resumed costs less.

@@ -25,8 +25,8 @@ func (w *world) innocents() {
 	w.often("often")
 }
 
-// kubelet adds a node: WATCHes with selectors, WATCHes of single Secrets that end with their pods, its
-// lease, and kube-proxy. A server that restarts ends one WATCH soon.
+// kubelet adds a node: WATCHes with selectors, WATCHes of single Secrets that end with their pods,
+// its lease, and kube-proxy. A server that restarts ends one WATCH soon.
 func (w *world) kubelet(i int) {
 	name, ip := fmt.Sprint("node-", i), fmt.Sprint("10.0.1.", i)
 	k := request{user: "system:node:" + name, agent: program("kubelet"), ip: ip}
@@ -143,8 +143,8 @@ func (w *world) rarely(name string) {
 	}
 }
 
-// daemon adds a program on each of many nodes that starts within ten minutes: it LISTs its node's pods
-// and all services, and LISTs them again because a server that restarts ends its WATCH.
+// daemon adds a program on each of many nodes that starts within ten minutes: it LISTs its node's
+// pods and all services, and LISTs them again because a server that restarts ends its WATCH.
 func (w *world) daemon(name string) {
 	r := request{user: account(name), agent: program(name)}
 	from := w.between(0, days-4*time.Hour)

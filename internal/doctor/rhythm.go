@@ -7,8 +7,8 @@ import (
 )
 
 const (
-	// Intervals are sorted by length, four bins to an octave, so that neighbours are 19 % apart; from
-	// a quarter of a second to 48 days.
+	// Intervals are sorted by length, four bins to an octave, so that neighbours are 19 % apart;
+	// from a quarter of a second to 48 days.
 	binsPerOctave   = 4
 	shortest        = 0.25 // seconds
 	bins            = 24 * binsPerOctave

@@ -5,8 +5,8 @@ import "time"
 const (
 	// maxBuckets bounds each series: 16 KiB.
 	maxBuckets = 4096
-	// narrowest is a bucket's width at first. It doubles whenever the logs are longer than all buckets:
-	// three days are in buckets of 64 s.
+	// narrowest is a bucket's width at first. It doubles whenever the logs are longer than all
+	// buckets: three days are in buckets of 64 s.
 	narrowest = int64(time.Second / time.Microsecond)
 )
 

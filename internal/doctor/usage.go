@@ -6,8 +6,8 @@ import (
 	"github.com/weirproject/weir/internal/audit"
 )
 
-// shortWatch is a WATCH that ended early: kube-apiserver ends them after 30 to 60 minutes, informers
-// after 5 to 10, and proxies on the way that do not know them after a minute at most.
+// shortWatch is a WATCH that ended early: kube-apiserver ends them after 30 to 60 minutes,
+// informers after 5 to 10, and proxies on the way that do not know them after a minute at most.
 const shortWatch = time.Minute
 
 // usage is what one client does with one resource. What a client that never LISTs nor WATCHes does

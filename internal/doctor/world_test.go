@@ -15,7 +15,8 @@ import (
 	"github.com/weirproject/weir/internal/audit"
 )
 
-// world writes the audit log of a cluster, drawn from a seed: clients that do no harm, and culprits.
+// world writes the audit log of a cluster, drawn from a seed: clients that do no harm, and
+// culprits.
 type world struct {
 	rnd   *rand.Rand
 	start time.Time
