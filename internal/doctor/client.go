@@ -33,6 +33,7 @@ type client struct {
 	at     int   // in the heap
 	total  Totals
 	places distinct
+	gone   bool // pushed out; see clients
 
 	usages   map[string]*usage
 	listTime series // milliseconds that its LISTs took; see Doctor.clock

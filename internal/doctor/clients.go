@@ -16,7 +16,8 @@ const (
 	// maxUsages bounds the resources of all clients together: 100 MB, if each of them is LISTed in
 	// each way.
 	maxUsages = 16_384
-	// other is the resource that counts what is beyond.
+	// other is the resource that counts what is beyond. Nothing is found in it: what is regular there is
+	// several resources taken for one.
 	other = "(other resources)"
 )
 
@@ -80,16 +81,16 @@ func (cs *clients) push() int64 {
 	cs.usages -= len(c.usages)
 	cs.pushed++
 	cs.gone.add(c.total)
+	*c = client{name: c.name, weight: c.weight, gone: true} // a WATCH that goes on may keep it
 	return c.weight
 }
 
-// usage returns what a client does with an event's resource.
-func (cs *clients) usage(c *client, e *audit.Event) *usage {
-	cs.key = appendResource(cs.key[:0], e.Object)
-	if u := c.usages[string(cs.key)]; u != nil {
+// usage returns what a client does with a resource, whose name it keeps no bytes of.
+func (cs *clients) usage(c *client, resource []byte) *usage {
+	if u := c.usages[string(resource)]; u != nil {
 		return u
 	}
-	name := string(cs.key)
+	name := string(resource)
 	if cs.usages >= maxUsages {
 		if name = other; c.usages[name] != nil {
 			return c.usages[name]

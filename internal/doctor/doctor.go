@@ -25,7 +25,8 @@ type Doctor struct {
 
 	requests, lists, refused series // of all clients
 	total                    Totals
-	first, last              int64 // microseconds since 1970; 0 before the first event
+	first, last              int64  // microseconds since 1970; 0 before the first event
+	resource                 []byte // of the event that is being counted
 }
 
 // Totals count the requests of all clients, or of one.
@@ -81,7 +82,8 @@ func (d *Doctor) Add(e *audit.Event) {
 		c.listTime.add(&d.clock, bucket, uint32(min(e.Latency().Milliseconds(), int64(time.Hour/time.Millisecond))))
 	}
 	c.places.add(e.Place())
-	d.clients.usage(c, e).add(e, verb)
+	d.resource = appendResource(d.resource[:0], e.Object)
+	d.clients.usage(c, d.resource).add(e, verb)
 }
 
 // count counts an event in totals.

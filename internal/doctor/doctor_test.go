@@ -146,6 +146,48 @@ func TestHeavyHittersStay(t *testing.T) {
 	}
 }
 
+// WATCHes that go on keep next to nothing of the clients that were pushed out.
+func TestOpenWatchesOfClientsThatAreGone(t *testing.T) {
+	d := New(Options{})
+	d.clients.limit = 8
+	e := &audit.Event{Object: audit.Object{Resource: []byte("pods")}}
+	for i := range 1000 {
+		e.Staged, e.User, e.AuditID = int64(i+1)*1e6, fmt.Append(nil, "user-", i), fmt.Append(nil, "id-", i)
+		e.Stage, e.Verb = []byte(audit.StageResponseStarted), []byte("watch")
+		d.Add(e)
+		e.Stage, e.Verb = []byte(audit.StageResponseComplete), []byte("list")
+		d.Add(e)
+	}
+	for _, w := range d.open {
+		if w.client.gone && (w.client.usages != nil || w.client.listTime.n != nil) {
+			t.Fatalf("%s is gone and kept", w.client.name)
+		}
+	}
+	r := d.Report()
+	total := r.Others
+	for _, c := range r.Clients {
+		total.add(c.Totals)
+	}
+	if total != r.Totals || total.Watches != 1000 || total.Lists != 1000 {
+		t.Errorf("%+v in all, %+v", total, r.Totals)
+	}
+}
+
+// Of more resources than can be told apart, the rest is counted, and nothing is found in it.
+func TestOtherResources(t *testing.T) {
+	d := New(Options{})
+	e := &audit.Event{Stage: []byte(audit.StageResponseComplete), Verb: []byte("list"), User: []byte("one")}
+	for i := range maxUsages + 1000 {
+		e.Staged = int64(i+1) * 1e6
+		e.Object.Resource = fmt.Append(nil, "kind-", i)
+		d.Add(e)
+	}
+	r := d.Report()
+	if n := len(r.Clients[0].Resources); n != maxUsages+1 || r.Clients[0].Resources[0].Verbs["list"].Requests != 1000 || len(r.Findings) > 0 {
+		t.Errorf("%d resources, %+v, %+v", n, r.Clients[0].Resources[0], r.Findings)
+	}
+}
+
 func TestClientNames(t *testing.T) {
 	for agent, want := range map[string]string{
 		"kube-controller-manager/v1.37.2 (linux/amd64) kubernetes/2bd1f36/leader-election":                     "kube-controller-manager/v1.37.2/leader-election",

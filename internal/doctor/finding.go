@@ -79,6 +79,9 @@ func (d *Doctor) ofClient(c *client) []Finding {
 // ofUsage returns the findings about one resource: of all LISTs the one that says most, because a
 // client that lists after each WATCH also polls, and one about WATCHes.
 func (d *Doctor) ofUsage(u *usage) []Finding {
+	if u.resource == other {
+		return nil
+	}
 	for _, find := range []finder{findRelist, findNodes, findResync, findPolling, findPart, findWatches} {
 		if f, ok := find(u); ok {
 			if f.Kind != KindPart && f.Kind != KindWatches {

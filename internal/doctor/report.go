@@ -80,15 +80,14 @@ func (d *Doctor) Report() *Report {
 // countOpen counts the WATCHes that are not over, once.
 func (d *Doctor) countOpen() {
 	for _, w := range d.open {
-		d.total.Requests++
-		d.total.Watches++
-		w.client.total.Requests++
-		w.client.total.Watches++
-		u := w.client.usages[w.object]
-		if u == nil {
-			u = &usage{resource: w.object}
-			w.client.usages[w.object] = u
+		one := Totals{Requests: 1, Watches: 1}
+		d.total.add(one)
+		if w.client.gone {
+			d.clients.gone.add(one)
+			continue
 		}
+		w.client.total.add(one)
+		u := d.clients.usage(w.client, []byte(w.object))
 		u.watches.Open++
 		if w.initial {
 			u.watches.Initial++
