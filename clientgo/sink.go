@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/tools/cache"
 
@@ -155,6 +156,8 @@ func (s *sink) takeObject(t wire.EventType, m *wire.Meta, object any) error {
 		}
 		s.keepFinalValue(m, object)
 		return s.Delete(m, nil)
+	case ok && t != 0 && isEarlierVersion(object, held):
+		return nil // a repeated event; a watch that breaks off here is not resumed before it
 	case ok && state && sameVersion(object, held):
 		m.UID, m.ResourceVersion = []byte(held.UID()), []byte(held.ResourceVersion())
 		return s.takeSameVersion(m, object) // the content may differ all the same
@@ -189,10 +192,20 @@ func (s *sink) takeSameVersion(m *wire.Meta, object any) error {
 // isEarlierObject reports whether a deleted object had the name before the one that is held.
 func isEarlierObject(object any, held *store.Object) bool {
 	is, err := meta.Accessor(object)
-	if err != nil || is.GetUID() == "" || string(is.GetUID()) == held.UID() {
-		return false
-	}
-	has, err := resourceversion.Parse(is.GetResourceVersion())
+	return err == nil && is.GetUID() != "" && string(is.GetUID()) != held.UID() && isBefore(is, held)
+}
+
+// isEarlierVersion reports whether an object is the held one in a version before. Without a uid, as
+// fake clientsets leave it, nobody knows.
+func isEarlierVersion(object any, held *store.Object) bool {
+	is, err := meta.Accessor(object)
+	return err == nil && is.GetUID() != "" && string(is.GetUID()) == held.UID() && isBefore(is, held)
+}
+
+// isBefore reports whether an object's resourceVersion and that of the held one are numbers, and the
+// object's is the lower.
+func isBefore(object metav1.Object, held *store.Object) bool {
+	has, err := resourceversion.Parse(object.GetResourceVersion())
 	had, number := held.ResourceVersionNumber()
 	return err == nil && number && has < had
 }

@@ -107,7 +107,7 @@ func TestJSON(t *testing.T) {
 		t.Fatalf("%s %v\n%s", resp.Status, err, body)
 	}
 	i := got.Informers[0]
-	if i.Name != "secrets <b>" || i.APIVersion != "v1" || i.Kind != "Secret" || i.Objects != 1 || i.ResourceVersion == "" || i.MemoryBytes["objects"] == 0 {
+	if i.Name != "secrets <b>" || i.APIVersion != "v1" || i.Kind != "Secret" || i.Objects != 1 || i.ResourceVersion == "" || i.MemoryBytes["packed"] == 0 {
 		t.Errorf("%+v", i)
 	}
 	if i.Requests == nil || i.Requests.Lists == 0 || i.Requests.ReceivedBytes == 0 {

@@ -77,11 +77,10 @@ func informerOf(name string, e *engine.Engine) informer {
 	m := store.Memory()
 	i := informer{
 		Name: name, Objects: store.Len(), ResourceVersion: store.ResourceVersion(), RawBytes: m.Raw,
-		MemoryBytes: map[string]int64{
-			"objects": m.Packed, "keys": m.Keys, "tree": m.Tree, "indexes": m.Indexes, "decoded": m.Decoded,
-			"log": m.Log, "backlog": m.Cursors, "dictionary": m.Dictionary,
-		},
-		Reflectors: []reflectorState{}, Handlers: []handlerState{},
+		MemoryBytes: map[string]int64{}, Reflectors: []reflectorState{}, Handlers: []handlerState{},
+	}
+	for _, p := range m.Purposes() {
+		i.MemoryBytes[p.Name] = p.Bytes
 	}
 	if r := e.Requests(); r != nil {
 		i.Requests = &requests{r.Lists.Load(), r.Watches.Load(), r.WireBytes.Load(), r.BodyBytes.Load()}

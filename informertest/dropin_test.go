@@ -84,7 +84,6 @@ var unwrappedFails = map[string]string{
 	"RelistHoldsNothingTwice": "List returns the whole list",
 	"UndecodableIsAlone":      "the ListerWatcher's client decodes the whole list, or fails",
 	"RepeatedEvents":          "what Watch returns is told as it comes: fake clientsets do not count resourceVersions",
-	"StaleEvent":              "what Watch returns is taken as it comes: fake clientsets do not count resourceVersions",
 }
 
 func TestDropIn(t *testing.T) {

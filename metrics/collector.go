@@ -116,14 +116,8 @@ func (i *informer) contents() {
 	}
 	m := store.Memory()
 	i.gauge(rawDesc, float64(m.Raw))
-	for _, of := range []struct {
-		purpose string
-		bytes   int64
-	}{
-		{"objects", m.Packed}, {"keys", m.Keys}, {"tree", m.Tree}, {"indexes", m.Indexes}, {"decoded", m.Decoded},
-		{"log", m.Log}, {"backlog", m.Cursors}, {"dictionary", m.Dictionary},
-	} {
-		i.gauge(memoryDesc, float64(of.bytes), of.purpose)
+	for _, p := range m.Purposes() {
+		i.gauge(memoryDesc, float64(p.Bytes), p.Name)
 	}
 }
 

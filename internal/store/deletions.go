@@ -24,7 +24,7 @@ type deletions struct {
 type deletion struct {
 	rv   uint64 // a source that is current to here has told what became of the object,
 	old  uint64 // and versions below this one are older than its end
-	dead uint64 // versions up to here are gone for good, though rv is a guess: see late
+	dead uint64 // versions up to here are gone for good, where rv is a guess: see record
 	era  uint32
 	by   *Writer
 	in   uint32 // of its replaces

@@ -20,9 +20,26 @@ type Memory struct {
 	Dictionary int64
 }
 
-// Total returns the sum of all purposes. Raw is not among them.
-func (m Memory) Total() int64 {
-	return m.Packed + m.Keys + m.Tree + m.Indexes + m.Decoded + m.Log + m.Cursors + m.Dictionary
+// Purpose is one of the purposes of Memory.
+type Purpose struct {
+	Name  string // in lower case
+	Bytes int64
+}
+
+// Purposes returns all purposes. Raw is not among them.
+func (m Memory) Purposes() []Purpose {
+	return []Purpose{
+		{"packed", m.Packed}, {"keys", m.Keys}, {"tree", m.Tree}, {"indexes", m.Indexes}, {"decoded", m.Decoded},
+		{"log", m.Log}, {"cursors", m.Cursors}, {"dictionary", m.Dictionary},
+	}
+}
+
+// Total returns the sum of all purposes.
+func (m Memory) Total() (sum int64) {
+	for _, p := range m.Purposes() {
+		sum += p.Bytes
+	}
+	return sum
 }
 
 // String returns a small table of purpose, bytes, and bytes for each object.
@@ -40,14 +57,9 @@ func (m Memory) String() string {
 		fmt.Fprintf(&b, " %10s", "an object")
 	}
 	b.WriteByte('\n')
-	row("packed", m.Packed)
-	row("keys", m.Keys)
-	row("tree", m.Tree)
-	row("indexes", m.Indexes)
-	row("decoded", m.Decoded)
-	row("log", m.Log)
-	row("cursors", m.Cursors)
-	row("dictionary", m.Dictionary)
+	for _, p := range m.Purposes() {
+		row(p.Name, p.Bytes)
+	}
 	row("total", m.Total())
 	fmt.Fprintf(&b, "%s objects, %s bytes as they came\n", grouped(int64(m.Objects)), grouped(m.Raw))
 	return b.String()

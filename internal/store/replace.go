@@ -121,16 +121,20 @@ func (w *Writer) Progress(resourceVersion string) {
 	}
 	w.goingBack = false
 	at := progressOf(resourceVersion)
-	if len(w.doubts) > 0 && !w.replacing {
+	doubted := len(w.doubts) > 0 && !w.replacing
+	if doubted {
 		if w.overrule(at); !w.synced {
 			w.Flush() // what is right after all comes first
 		}
 	}
 	w.next, w.advanced = at, true
-	if w.batch.empty() {
+	switch {
+	case w.batch.empty():
 		w.s.mu.Lock()
 		w.advanceLocked()
 		w.s.mu.Unlock()
+	case doubted:
+		w.Flush() // nobody does so after a bookmark
 	}
 }
 
