@@ -42,15 +42,33 @@ type Object struct {
 	Group, Resource, Subresource, Namespace, Name []byte
 }
 
-// Latency returns the time from the request's arrival to its stage, at least 0.
+// clone returns a copy on bytes of its own.
+func (e *Event) clone() *Event {
+	c := *e
+	c.scratch, c.kind, c.apiVersion = nil, nil, nil
+	for _, text := range []*[]byte{
+		&c.AuditID, &c.Stage, &c.URI, &c.Verb, &c.User, &c.Agent, &c.IP, &c.Object.Group, &c.Object.Resource,
+		&c.Object.Subresource, &c.Object.Namespace, &c.Object.Name,
+	} {
+		*text = bytes.Clone(*text)
+	}
+	return &c
+}
+
+// longest is how long a request may take, beyond which its arrival is taken for a mistake. WATCHes
+// are over within hours.
+const longest = int64(7 * 24 * time.Hour / time.Microsecond)
+
+// Latency returns the time from the request's arrival to its stage, at least 0; 0 as well if the
+// line does not say.
 func (e *Event) Latency() time.Duration {
-	return max(0, time.Duration(e.Staged-e.Received)*time.Microsecond)
+	return time.Duration(e.Staged-e.Begun()) * time.Microsecond
 }
 
 // Begun returns when the request arrived, in microseconds since 1970, or the stage's time if the
-// line does not say.
+// line does not say, or cannot be right.
 func (e *Event) Begun() int64 {
-	if e.Received <= 0 || e.Received > e.Staged {
+	if e.Received <= 0 || e.Received > e.Staged || e.Staged-e.Received > longest {
 		return e.Staged
 	}
 	return e.Received

@@ -56,6 +56,27 @@ func TestParse(t *testing.T) {
 	}
 }
 
+// Times that cannot be right say nothing, and do not overflow.
+func TestLatency(t *testing.T) {
+	for _, c := range []struct {
+		received, wait  string
+		latency, queued time.Duration
+	}{
+		{"2026-11-20T08:00:00.000000Z", "250ms", 1250 * time.Millisecond, 250 * time.Millisecond},
+		{"2026-11-20T08:00:00.000000Z", "-5h", 1250 * time.Millisecond, 0},
+		{"2026-11-20T08:00:00.000000Z", "5h", 1250 * time.Millisecond, 1250 * time.Millisecond},
+		{"2026-11-20T08:00:02.000000Z", "1s", 0, 0},
+		{"1970-01-01T00:00:01.000000Z", "1s", 0, 0},
+		{"0001-01-01T00:00:00.000000Z", "1s", 0, 0},
+	} {
+		var e Event
+		line := strings.NewReplacer("2026-11-20T08:00:00.000000Z", c.received, "250ms", c.wait).Replace(listLine)
+		if err := e.Parse([]byte(line)); err != nil || e.Latency() != c.latency || e.QueueWait != c.queued {
+			t.Errorf("%s, %s: %v, %v, %v", c.received, c.wait, err, e.Latency(), e.QueueWait)
+		}
+	}
+}
+
 func TestParseAllocatesNothing(t *testing.T) {
 	var e Event
 	plain := []byte(strings.NewReplacer(`"apiserver.latency.k8s.io/apf-queue-wait":"250ms",`, "",
@@ -83,6 +104,7 @@ func TestParseRefuses(t *testing.T) {
 		"no time":      strings.Replace(listLine, `"stageTimestamp"`, `"otherTimestamp"`, 1),
 		"a bad time":   strings.Replace(listLine, `08:00:01.250000Z`, `08:00:61.250000Z`, 1),
 		"a bad code":   strings.Replace(listLine, `"code":200`, `"code":"200"`, 1),
+		"a huge code":  strings.Replace(listLine, `"code":200`, `"code":99999999999999999999`, 1),
 		"a bad escape": strings.Replace(listLine, `\u0026`, `\u00xy`, 1),
 		"verb a list":  strings.Replace(listLine, `"list"`, `["list"]`, 1),
 	} {

@@ -29,6 +29,7 @@ func (e *Event) Parse(line []byte) error {
 	if string(e.kind) != "Event" || string(e.apiVersion) != "audit.k8s.io/v1" || len(e.Stage) == 0 || e.Staged == 0 {
 		return ErrMalformed
 	}
+	e.QueueWait, e.Storage = min(e.QueueWait, e.Latency()), min(e.Storage, e.Latency())
 	return nil
 }
 
@@ -170,6 +171,7 @@ func (e *Event) annotation(s *scanner, name []byte) bool {
 	if !e.text(s, &text) {
 		return false
 	}
-	*to, _ = time.ParseDuration(string(text)) // 0 if it is none
+	d, _ := time.ParseDuration(string(text)) // 0 if it is none
+	*to = max(0, d)
 	return true
 }
