@@ -72,6 +72,7 @@ func TestLog(t *testing.T) {
 		{name: "empty lines", text: "\n \n"},
 		{name: "no end of the last line", text: strings.TrimSpace(seconds(1, 4)), events: 3},
 		{name: "carriage returns", text: strings.ReplaceAll(seconds(1, 4), "\n", "\r\n"), events: 3},
+		{name: "a byte order mark", text: "\ufeff" + seconds(1, 4), events: 3},
 		{name: "a malformed line", text: at(1) + "{\n" + at(2), events: 2, malformed: 1},
 		{name: "cut off at the end", text: at(1) + at(2)[:300], events: 1, malformed: 1},
 		{name: "a long line", text: at(1) + long + "\n" + at(2), events: 2, tooLong: 1},
@@ -81,7 +82,7 @@ func TestLog(t *testing.T) {
 		{name: "many", text: seconds(1, 2000), events: 1999},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			for _, text := range []string{c.text, zipped(t, c.text)} {
+			for _, text := range []string{c.text, zipped(t, strings.TrimPrefix(c.text, "\ufeff"))} {
 				log, err := NewLog(c.name, iotest.HalfReader(strings.NewReader(text)))
 				if err != nil {
 					t.Fatal(err)
@@ -91,7 +92,7 @@ func TestLog(t *testing.T) {
 					t.Errorf("%d events, %v; want %d", len(got), err, c.events)
 				}
 				n := log.Counts()
-				if n.Malformed != c.malformed || n.TooLong != c.tooLong || n.Events != int64(c.events) || n.Bytes != int64(len(c.text)) {
+				if n.Malformed != c.malformed || n.TooLong != c.tooLong || n.Events != int64(c.events) || n.Bytes != int64(len(strings.TrimPrefix(c.text, "\ufeff"))) {
 					t.Errorf("%+v", n)
 				}
 			}
@@ -113,13 +114,76 @@ func TestLogRefuses(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	whole := zipped(t, seconds(1, 100))
-	log, err := NewLog("that", strings.NewReader(whole[:len(whole)/2]))
+}
+
+// A compressed log that ends early, or has something else behind it, gives what can be read, and is
+// told; an error of what the bytes come from is an error.
+func TestLogDamaged(t *testing.T) {
+	whole := zipped(t, seconds(1, 2000))
+	for _, c := range []struct {
+		name, text string
+		least      int
+		damaged    bool
+	}{
+		{name: "whole", text: whole, least: 1999},
+		{name: "two members", text: whole + whole, least: 2 * 1999},
+		{name: "half", text: whole[:len(whole)/2], least: 100, damaged: true},
+		{name: "no trailer", text: whole[:len(whole)-8], least: 1999, damaged: true},
+		{name: "half of the second member", text: whole + whole[:len(whole)/2], least: 1999 + 100, damaged: true},
+		{name: "part of a header", text: whole[:5], damaged: true},
+		{name: "something behind", text: whole + "tail of no member", least: 1999, damaged: true},
+	} {
+		log, err := NewLog("that", strings.NewReader(c.text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := drain(t, log)
+		if n := log.Counts(); err != nil || len(got) < c.least || len(n.Damaged) > 0 != c.damaged {
+			t.Errorf("%s: %d events, %v, %q", c.name, len(got), err, n.Damaged)
+		}
+	}
+	broken := errors.New("no disk")
+	log, err := NewLog("that", io.MultiReader(strings.NewReader(whole[:len(whole)/2]), iotest.ErrReader(broken)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err = drain(t, log); !errors.Is(err, io.ErrUnexpectedEOF) {
-		t.Errorf("half of a compressed log: %v", err)
+	if _, err = drain(t, log); !errors.Is(err, broken) || log.Counts().Damaged != nil {
+		t.Errorf("a file that cannot be read: %v", err)
+	}
+}
+
+// One event of another time than those around it is skipped, wherever it stands; gaps, logs that
+// begin anew, and events that are all far from each other are not.
+func TestLogSkipsWrongTimes(t *testing.T) {
+	const day, future, past = 24 * 3600, 4_000_000_000, 1
+	for _, c := range []struct {
+		name       string
+		give, want []int
+	}{
+		{"in the future", []int{10 * day, 10*day + 1, future, 10*day + 2}, []int{10 * day, 10*day + 1, 10*day + 2}},
+		{"in the past", []int{10 * day, 10*day + 1, past, 10*day + 2}, []int{10 * day, 10*day + 1, 10*day + 2}},
+		{"the first", []int{past, 10 * day, 10*day + 1}, []int{10 * day, 10*day + 1}},
+		{"the second", []int{10 * day, future, 10*day + 1}, []int{10 * day, 10*day + 1}},
+		{"the last", []int{10 * day, 10*day + 1, future}, []int{10 * day, 10*day + 1}},
+		{"each second one", []int{10 * day, future, 10*day + 1, past, 10*day + 2, future}, []int{10 * day, 10*day + 1, 10*day + 2}},
+		{"a gap", []int{day, day + 1, 10 * day, 10*day + 1}, []int{day, day + 1, 10 * day, 10*day + 1}},
+		{"another log behind", []int{10 * day, 10*day + 1, day, day + 1}, []int{10 * day, 10*day + 1, day, day + 1}},
+		{"far from each other", []int{day, 3 * day, 5 * day, 7 * day}, []int{day, 3 * day, 5 * day, 7 * day}},
+		{"one", []int{future}, []int{future}},
+		{"two", []int{past, future}, []int{past, future}},
+	} {
+		var text strings.Builder
+		for _, second := range c.give {
+			text.WriteString(at(second))
+		}
+		log, err := NewLog(c.name, strings.NewReader(text.String()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := drain(t, log)
+		if n := log.Counts().Misdated; err != nil || !slices.Equal(got, c.want) || n != int64(len(c.give)-len(c.want)) {
+			t.Errorf("%s: %v, %v, %d skipped; want %v", c.name, got, err, n, c.want)
+		}
 	}
 }
 
@@ -175,6 +239,36 @@ func TestMergeMany(t *testing.T) {
 	}
 	if got, err := drain(t, m); err != nil || len(got) != 2*len(names) {
 		t.Errorf("%d events, %v", len(got), err)
+	}
+}
+
+// A log that can be read only once is read whole, wherever it comes among the others, and one that
+// a line of a wrong time is in does not hold back its other lines.
+func TestMergePipe(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "file")
+	if err := os.WriteFile(file, []byte(seconds(50, 60)+at(4_000_000_000)+seconds(60, 150)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	go func() {
+		_, _ = w.WriteString(seconds(1, 4000))
+		_ = w.Close()
+	}()
+	m, err := NewMerge([]string{file, fmt.Sprint("/dev/fd/", r.Fd())}, nil)
+	if err != nil {
+		t.Skip("no pipe has a name here:", err)
+	}
+	got, err := drain(t, m)
+	if n := m.Counts(); err != nil || len(got) != 3999+100 || !slices.IsSorted(got) || n.Misdated != 1 {
+		t.Errorf("%d events, sorted %v, %v, %+v", len(got), slices.IsSorted(got), err, n)
+	}
+	if err := m.Close(); err != nil {
+		t.Error(err)
 	}
 }
 

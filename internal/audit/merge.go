@@ -58,8 +58,8 @@ func NewMerge(names []string, stdin io.Reader) (*Merge, error) {
 	return m, nil
 }
 
-// add opens a log as far as its first event. Stdin stays open, a file is opened again when its time
-// has come.
+// add opens a log as far as its first event. A file is opened again when its time has come; stdin
+// and pipes, which give what they have only once, stay open.
 func (m *Merge) add(name string, stdin io.Reader) error {
 	open := func() (*Log, error) { return Open(name) }
 	if name == "-" {
@@ -71,12 +71,13 @@ func (m *Merge) add(name string, stdin io.Reader) error {
 	}
 	event, err := log.Next()
 	if errors.Is(err, io.EOF) { // a log that has just been rotated is empty
+		m.closed.Add(log.Counts())
 		return log.Close()
 	}
 	if err != nil {
 		return errors.Join(err, log.Close())
 	}
-	if name == "-" {
+	if !log.whole {
 		heap.Push(&m.open, head{log, event})
 		return nil
 	}
