@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -22,6 +23,9 @@ import (
 // doctorEvents is after how many events an interrupt is noticed, and progress perhaps shown: some
 // milliseconds.
 const doctorEvents = 4096
+
+// maxObjects bounds what --objects says of a resource, so that it can be multiplied.
+const maxObjects = 1_000_000_000
 
 // doctorFlags are those of `weir doctor`.
 type doctorFlags struct {
@@ -56,10 +60,19 @@ func checkLogs(path string, names []string) error {
 	if len(names) == 0 {
 		return command.Usagef("which AUDIT-LOG? For example: %s /var/log/kubernetes/audit*.log", path)
 	}
+	var files []os.FileInfo
 	for i, name := range names {
 		if slices.ContainsFunc(names[:i], func(before string) bool { return filepath.Clean(before) == filepath.Clean(name) }) {
 			return command.Usagef("%s is named twice", name)
 		}
+		info, err := os.Stat(name)
+		if err != nil {
+			continue // stdin, or told when it is opened
+		}
+		if at := slices.IndexFunc(files, func(before os.FileInfo) bool { return os.SameFile(before, info) }); at >= 0 {
+			return command.Usagef("%s is a file that is named twice, by another name", name)
+		}
+		files = append(files, info)
 	}
 	return nil
 }
@@ -70,8 +83,11 @@ func (f *doctorFlags) sizes() (map[string]int64, error) {
 	for _, text := range f.objects {
 		resource, count, _ := strings.Cut(text, "=")
 		n, err := strconv.ParseInt(count, 10, 64)
-		if err != nil || n < 0 || resource == "" {
+		if err != nil || n < 0 || n > maxObjects || resource == "" {
 			return nil, command.Usagef("--objects %s: want RESOURCE=COUNT, such as pods=50000", text)
+		}
+		if _, twice := sizes[resource]; twice {
+			return nil, command.Usagef("--objects %s: %s is given twice", text, resource)
 		}
 		sizes[resource] = n
 	}

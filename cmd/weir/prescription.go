@@ -5,6 +5,7 @@ import (
 	"io"
 	"strings"
 	"time"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/weirproject/weir/cmd/weir/internal/columns"
@@ -36,6 +37,12 @@ func (p *prescription) print(r *doctor.Report, read audit.Counts, top int) error
 	if read.Malformed+read.TooLong > 0 {
 		p.paragraph("", fmt.Sprintf("Skipped lines, malformed: %s, of more than %s: %s.", quantity.Count(read.Malformed),
 			quantity.Bytes(audit.MaxLine), quantity.Count(read.TooLong)))
+	}
+	if read.Misdated > 0 {
+		p.paragraph("", fmt.Sprintf("Skipped events whose time those around them contradict: %s.", quantity.Count(read.Misdated)))
+	}
+	for _, text := range read.Damaged {
+		p.paragraph("", "Damaged, and not read to its end: "+text+".")
 	}
 	fmt.Fprintln(p.out)
 	if err := p.table(r, top); err != nil {
@@ -133,10 +140,11 @@ func (p *prescription) paragraph(lead, text string) {
 	fmt.Fprintln(p.out, line)
 }
 
-// printable replaces what would move a terminal's cursor: clients choose their own names.
+// printable replaces what would move a terminal's cursor, or turn the direction of what it writes:
+// clients choose their own names.
 func printable(text string) string {
 	return strings.Map(func(r rune) rune {
-		if r < ' ' || r >= 0x7f && r < 0xa0 {
+		if !unicode.IsPrint(r) {
 			return '?'
 		}
 		return r
