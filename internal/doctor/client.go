@@ -29,11 +29,11 @@ func (c Client) String() string {
 // client is what is known of one client.
 type client struct {
 	name   Client
+	serial int64 // tells it from one of the same name that was pushed out
 	weight int64 // see clients
 	at     int   // in the heap
 	total  Totals
 	places distinct
-	gone   bool // pushed out; see clients
 
 	usages   map[string]*usage
 	listTime series // milliseconds that its LISTs took; see Doctor.clock

@@ -13,9 +13,11 @@ const (
 	// listWeight is what a LIST weighs, beside 1 of any other request, so that many clients that
 	// GET something once do not push out one that LISTs.
 	listWeight = 100
-	// maxUsages bounds the resources of all clients together: 100 MB, if each of them is LISTed in
-	// each way.
+	// maxUsages bounds the resources of all clients together: 85 MB, if each of them is LISTed in
+	// each way. Each client can have minUsages, so that one that asks for more resources than there
+	// are does not hide what others do.
 	maxUsages = 16_384
+	minUsages = 2
 	// other is the resource that counts what is beyond. Nothing is found in it: what is regular there is
 	// several resources taken for one.
 	other = "(other resources)"
@@ -29,6 +31,7 @@ type clients struct {
 	usages int
 	gone   Totals // of clients that were pushed out
 	pushed int64
+	serial int64
 	key    []byte
 }
 
@@ -62,7 +65,8 @@ func (cs *clients) find(e *audit.Event, weight int64) *client {
 	cs.key = appendAgent(cs.key, e.Agent)
 	c := cs.byName[string(cs.key)]
 	if c == nil {
-		c = &client{name: Client{string(cs.key[:user]), string(cs.key[user+1:])}, usages: map[string]*usage{}}
+		cs.serial++
+		c = &client{serial: cs.serial, name: Client{string(cs.key[:user]), string(cs.key[user+1:])}, usages: map[string]*usage{}}
 		if len(cs.least) >= cs.limit {
 			c.weight = cs.push()
 		}
@@ -81,7 +85,6 @@ func (cs *clients) push() int64 {
 	cs.usages -= len(c.usages)
 	cs.pushed++
 	cs.gone.add(c.total)
-	*c = client{name: c.name, weight: c.weight, gone: true} // a WATCH that goes on may keep it
 	return c.weight
 }
 
@@ -91,7 +94,7 @@ func (cs *clients) usage(c *client, resource []byte) *usage {
 		return u
 	}
 	name := string(resource)
-	if cs.usages >= maxUsages {
+	if cs.usages >= maxUsages-minUsages*cs.limit && len(c.usages) >= minUsages {
 		if name = other; c.usages[name] != nil {
 			return c.usages[name]
 		}

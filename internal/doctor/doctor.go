@@ -52,7 +52,7 @@ func (d *Doctor) Add(e *audit.Event) {
 	case audit.StageResponseComplete:
 	case audit.StageResponseStarted:
 		if verbOf(e.Verb) == verbWatch {
-			d.open.started(e, d.clients.find(e, 0))
+			d.started(e)
 		}
 		return
 	default:

@@ -77,25 +77,6 @@ func (d *Doctor) Report() *Report {
 	return r
 }
 
-// countOpen counts the WATCHes that are not over, once.
-func (d *Doctor) countOpen() {
-	for _, w := range d.open {
-		one := Totals{Requests: 1, Watches: 1}
-		d.total.add(one)
-		if w.client.gone {
-			d.clients.gone.add(one)
-			continue
-		}
-		w.client.total.add(one)
-		u := d.clients.usage(w.client, []byte(w.object))
-		u.watches.Open++
-		if w.initial {
-			u.watches.Initial++
-		}
-	}
-	clear(d.open)
-}
-
 // report returns what the client did, its resources by name.
 func (c *client) report() ClientReport {
 	out := ClientReport{Client: c.name, Totals: c.total, Machines: c.places.count(), Resources: []Resource{}}
