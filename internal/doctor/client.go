@@ -36,7 +36,7 @@ type client struct {
 	places distinct
 
 	usages   map[string]*usage
-	listTime series // milliseconds that its LISTs took; see Doctor.clock
+	listTime series // milliseconds that its LISTs had seats; see Doctor.clock
 }
 
 // appendUser appends the user that an event counts for.

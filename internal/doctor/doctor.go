@@ -2,11 +2,7 @@
 // client asks for, and names those whose way of asking costs more than what they need.
 package doctor
 
-import (
-	"time"
-
-	"github.com/weirproject/weir/internal/audit"
-)
+import "github.com/weirproject/weir/internal/audit"
 
 // Options are what a Doctor is told. The zero value has no sizes.
 type Options struct {
@@ -79,7 +75,7 @@ func (d *Doctor) Add(e *audit.Event) {
 	}
 	if verb == verbList {
 		d.lists.add(&d.clock, bucket, 1)
-		c.listTime.add(&d.clock, bucket, uint32(min(e.Latency().Milliseconds(), int64(time.Hour/time.Millisecond))))
+		c.addSeat(&d.clock, e)
 	}
 	c.places.add(e.Place())
 	d.resource = appendResource(d.resource[:0], e.Object)

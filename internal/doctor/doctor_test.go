@@ -23,7 +23,7 @@ func TestCulpritsAreFound(t *testing.T) {
 			for _, f := range examine(t, Options{}, w.log()).Findings {
 				t.Logf("%s %s: %s", f.Kind, f.Client, f.Text)
 				if f.Kind == KindRefused {
-					if f.Client.User != account(KindNodes) || !strings.Contains(f.Text, "most of victim/v1.2.3") {
+					if f.Client.User != account(KindNodes) || !strings.Contains(f.Text, "120 of those of victim/v1.2.3") {
 						t.Errorf("%s: %s", f.Client, f.Text)
 					}
 					continue
