@@ -24,11 +24,11 @@ func (w *world) culprits() map[string]string {
 // jitter draws a time that is 3 % around d.
 func (w *world) jitter(d time.Duration) time.Duration { return w.between(d-d*3/100, d+d*3/100) }
 
-// poller LISTs all objects at an interval of 5 s to 5 minutes.
+// poller LISTs all objects at an interval of 20 s to 5 minutes.
 func (w *world) poller(r request) {
 	r.verb, r.resource = "list", []string{"pods", "secrets", "configmaps"}[w.rnd.IntN(3)]
 	r.query = []string{"", "limit=500", "resourceVersion=0"}[w.rnd.IntN(3)]
-	every, at := w.between(5*time.Second, 5*time.Minute), w.between(0, days/2)
+	every, at := w.between(20*time.Second, 5*time.Minute), w.between(0, days/2)
 	for range 40 + w.rnd.IntN(200) {
 		at += w.jitter(every)
 		r.at, r.took = at, w.between(200*time.Millisecond, time.Second)
@@ -102,7 +102,7 @@ func (w *world) seeker(r request) {
 	if w.rnd.IntN(2) == 0 {
 		r.ns = "shop"
 	}
-	at, mean := w.between(0, days/2), float64(w.between(time.Second, 7*time.Second))
+	at, mean := w.between(0, days/2), float64(w.between(2*time.Second, 7*time.Second))
 	for i := range 400 {
 		at += time.Duration(w.rnd.ExpFloat64() * mean)
 		r.at, r.query = at, fmt.Sprint("labelSelector=app%3Dweb-", i%7)

@@ -15,6 +15,7 @@ const (
 	KindPolling = "polling" // LISTs all objects again and again
 	KindPart    = "part"    // LISTs some objects many times a minute
 	KindWatches = "watches" // WATCHes that are over soon
+	KindFailing = "failing" // LISTs that take long, fail and are tried again
 	KindRefused = "refused" // requests that were refused, and who had the seats
 )
 
@@ -29,6 +30,8 @@ type Finding struct {
 	Count    int64    `json:"count"`  // of the requests that it is about
 	Seconds  float64  `json:"seconds"`
 	Objects  int64    `json:"objects,omitempty"` // that were read, where sizes are known
+
+	whole int64 // of the requests, those that read all objects
 }
 
 // finder looks at what a client does with a resource. It returns a Finding without names, and false
@@ -53,7 +56,7 @@ func (d *Doctor) findings() []Finding {
 func (d *Doctor) ofClient(c *client) []Finding {
 	byKind := map[string][]Finding{}
 	for _, u := range c.usages {
-		for _, f := range d.ofUsage(u) {
+		for _, f := range d.ofUsage(c, u) {
 			f.Client, f.Resource = c.name, u.resource
 			byKind[f.Kind] = append(byKind[f.Kind], f)
 		}
@@ -77,16 +80,19 @@ func (d *Doctor) ofClient(c *client) []Finding {
 }
 
 // ofUsage returns the findings about one resource: of all LISTs the one that says most, because a
-// client that lists after each WATCH also polls, and one about WATCHes.
-func (d *Doctor) ofUsage(u *usage) []Finding {
+// client that lists after each WATCH also polls, and one about WATCHes. Who uses kubectl, by hand or
+// in many jobs, has no informer to hold, and no replicas.
+func (d *Doctor) ofUsage(c *client, u *usage) []Finding {
 	if u.resource == other {
 		return nil
 	}
-	for _, find := range []finder{findRelist, findNodes, findResync, findPolling, findPart, findWatches} {
+	finders := []finder{findRelist, findNodes, findResync, findPolling, findPart, findWatches, findFailing}
+	if strings.HasPrefix(c.name.Agent, "kubectl/") {
+		finders = []finder{findRelist, findPolling, findWatches, findFailing}
+	}
+	for _, find := range finders {
 		if f, ok := find(u); ok {
-			if f.Kind != KindPart && f.Kind != KindWatches {
-				f.Objects = f.Count * d.options.Objects[u.resource]
-			}
+			f.Objects = f.whole * d.options.Objects[u.resource]
 			return []Finding{f}
 		}
 	}

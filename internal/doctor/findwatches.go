@@ -11,23 +11,30 @@ const (
 	// once: what happens three times on each machine, and 20 times in all, is a loop.
 	relistLoops     = 20
 	relistLoopsEach = 3
+	// A crash loop comes to ten times an hour and more. Jobs that each hold an informer for some
+	// seconds, one every half hour, are no loop.
+	relistPerHour = 8
 	// As many again, where nothing is LISTed: a WATCH that ends early and is resumed costs less.
 	earlyWatches     = 50
 	earlyWatchesEach = 3
+	earlyPerHour     = 20
 )
 
 // findRelist finds a client that WATCHes for a short time and LISTs the same again and again.
 func findRelist(u *usage) (Finding, bool) {
-	w, lists := u.watches, u.whole.total()+u.part.total()+u.watches.Initial
+	w, lists := u.watches, u.whole.total()+u.part.total()
 	machines := u.watchMachines()
 	if w.Short < relistLoops || lists < relistLoops || w.Short < relistLoopsEach*machines || lists < relistLoopsEach*machines {
+		return Finding{}, false
+	}
+	if max(u.whole.busiestHour(), u.part.busiestHour()) < relistPerHour {
 		return Finding{}, false
 	}
 	if 2*w.Short < w.Ended || 2*lists < w.Short || 2*w.Short < lists {
 		return Finding{}, false
 	}
 	f := Finding{
-		Kind: KindRelist, Count: lists,
+		Kind: KindRelist, Count: lists, whole: u.whole.total(),
 		Text: fmt.Sprintf("LISTs %s again after each WATCH: %s LISTs, and %s of %s WATCHes were over within a minute%s",
 			u.resource, quantity.Count(lists), quantity.Count(w.Short), quantity.Count(w.Ended), w.expired()),
 		Remedy: "resume the WATCH from the last resourceVersion, with bookmarks; find what ends it: " +
@@ -44,7 +51,7 @@ func findRelist(u *usage) (Finding, bool) {
 // findWatches finds WATCHes that are over soon.
 func findWatches(u *usage) (Finding, bool) {
 	w := u.watches
-	if w.Short < earlyWatches || w.Short < earlyWatchesEach*u.watchMachines() || 2*w.Short < w.Ended {
+	if w.Short < earlyWatches || u.shorts.busiest < earlyPerHour || w.Short < earlyWatchesEach*u.watchMachines() || 2*w.Short < w.Ended {
 		return Finding{}, false
 	}
 	return Finding{

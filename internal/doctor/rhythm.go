@@ -15,6 +15,7 @@ const (
 	maxBursts       = 64
 	burstGap        = 2 * time.Minute // without a LIST, and a burst is over
 	burstLists      = 10              // of one resource: a restart LISTs it once, or once for each replica
+	restart         = time.Hour       // backwards, and it is another log that follows, of the same time
 	periodTolerance = 0.1             // clocks are exact, but what they start takes its time
 )
 
@@ -22,7 +23,9 @@ const (
 // value has seen nothing. It holds 2 KB at most.
 type rhythm struct {
 	first, last int64 // microseconds since 1970
+	latest      int64 // of all; last is that of the log that is being read
 	count       int64
+	hourly      hourly
 	bin         [bins]bin
 	start       int64 // of the burst that is going on
 	inBurst     int64
@@ -42,12 +45,19 @@ type burst struct {
 
 // add notes that it happened again.
 func (r *rhythm) add(at int64) {
+	r.hourly.add(at)
 	r.count++
 	if r.count == 1 {
-		r.first, r.last, r.start, r.inBurst = at, at, at, 1
+		r.first, r.last, r.latest, r.start, r.inBurst = at, at, at, at, 1
 		return
 	}
+	r.first, r.latest = min(r.first, at), max(r.latest, at)
 	gap := at - r.last
+	if gap < -restart.Microseconds() {
+		r.endBurst()
+		r.last, r.start, r.inBurst = at, at, 1
+		return
+	}
 	if gap < 0 { // told out of order
 		r.inBurst++
 		return
@@ -76,7 +86,7 @@ func (r *rhythm) endBurst() {
 
 // span returns the time from the first to the last, at least a minute.
 func (r *rhythm) span() time.Duration {
-	return max(time.Minute, time.Duration(r.last-r.first)*time.Microsecond)
+	return max(time.Minute, time.Duration(r.latest-r.first)*time.Microsecond)
 }
 
 // perHour returns the mean rate while it happened.
@@ -130,4 +140,23 @@ func (r *rhythm) period() (every time.Duration, bursts int, ok bool) {
 		return 0, 0, false
 	}
 	return time.Duration(median) * time.Microsecond, len(r.bursts), true
+}
+
+// hourly counts what happens within an hour, which begins with the first of it.
+type hourly struct {
+	start   int64
+	n       int64
+	busiest int64 // the most in such an hour
+}
+
+// add counts one more, and reports whether an hour begins with it.
+func (h *hourly) add(at int64) bool {
+	hour := time.Hour.Microseconds()
+	begins := h.n == 0 || at-h.start >= hour || h.start-at >= hour
+	if begins {
+		h.start, h.n = at, 0
+	}
+	h.n++
+	h.busiest = max(h.busiest, h.n)
+	return begins
 }

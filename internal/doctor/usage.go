@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"bytes"
 	"time"
 
 	"github.com/weirproject/weir/internal/audit"
@@ -17,9 +18,11 @@ type usage struct {
 	tally           [verbs]tally
 	refused, failed int64 // 429, 5xx
 	lists           ListCounts
+	vain            tally    // LISTs that failed with 5xx
 	whole, part     *pattern // LISTs of all objects, and of some; nil if there were none
 	watches         WatchCounts
 	watchPlaces     *distinct // nil if there were none
+	shorts          hourly    // WATCHes that were over within a minute
 }
 
 // tally counts one verb.
@@ -60,6 +63,23 @@ type pattern struct {
 	latency time.Duration
 	quorum  int64
 	limited int64
+	initial int64    // WATCHes that begin with a LIST
+	spread  *atATime // nil but for LISTs of all of nodeResource
+}
+
+// atATime counts the machines that LIST within the same hour.
+type atATime struct {
+	hourly hourly
+	places distinct
+	most   int
+}
+
+// add notes a LIST of a machine.
+func (a *atATime) add(at int64, place []byte) {
+	if a.hourly.add(at) {
+		a.most, a.places = max(a.most, a.places.count()), distinct{}
+	}
+	a.places.add(place)
 }
 
 // add counts an event.
@@ -80,7 +100,8 @@ func (u *usage) add(e *audit.Event, v verb) {
 	}
 }
 
-// addList counts a LIST. One that was refused has no pattern: it cost nothing.
+// addList counts a LIST. One that was refused has no pattern: it cost nothing. Neither has one that
+// failed: its client tries again as it has to, nor one of what cannot be WATCHed.
 func (u *usage) addList(e *audit.Event, q audit.Query) {
 	l := &u.lists
 	for _, kind := range []struct {
@@ -96,17 +117,33 @@ func (u *usage) addList(e *audit.Event, q audit.Query) {
 	}
 	l.QueueSeconds += e.QueueWait.Seconds()
 	l.StorageSeconds += e.Storage.Seconds()
-	if q.OneObject || e.Code >= 400 && e.Code < 500 {
+	if e.Code >= 500 {
+		u.vain.requests++
+		u.vain.latency += e.Latency()
+	}
+	if q.OneObject || e.Code >= 400 || bytes.HasSuffix(e.Object.Group, []byte(unwatchable)) {
 		return
 	}
+	u.pattern(e, q).add(e, q)
+}
+
+// unwatchable is how the groups end whose objects are computed when they are asked for: pods' and
+// nodes' metrics, which are LISTed by who needs them, such as the autoscaler.
+const unwatchable = "metrics.k8s.io"
+
+// pattern returns the one that a LIST belongs to.
+func (u *usage) pattern(e *audit.Event, q audit.Query) *pattern {
 	p := &u.whole
 	if q.Selected || len(e.Object.Namespace) > 0 {
 		p = &u.part
 	}
 	if *p == nil {
 		*p = &pattern{}
+		if u.resource == nodeResource && p == &u.whole {
+			(*p).spread = &atATime{}
+		}
 	}
-	(*p).add(e, q)
+	return *p
 }
 
 // add counts a LIST of this sort. A page behind the first is part of its LIST.
@@ -115,13 +152,21 @@ func (p *pattern) add(e *audit.Event, q audit.Query) {
 	if q.Continued {
 		return
 	}
-	p.places.add(e.Place())
-	p.rhythm.add(e.Begun())
+	p.begun(e)
 	if q.Quorum() {
 		p.quorum++
 	}
 	if q.Limited {
 		p.limited++
+	}
+}
+
+// begun notes when a LIST came, and from where.
+func (p *pattern) begun(e *audit.Event) {
+	p.places.add(e.Place())
+	p.rhythm.add(e.Begun())
+	if p.spread != nil {
+		p.spread.add(e.Begun(), e.Place())
 	}
 }
 
@@ -140,6 +185,11 @@ func (u *usage) addWatch(e *audit.Event, q audit.Query) {
 	if q.InitialList {
 		w.Initial++
 	}
+	if q.InitialList && !q.OneObject { // it costs what a LIST does
+		p := u.pattern(e, q)
+		p.begun(e)
+		p.initial++
+	}
 	if u.watchPlaces == nil {
 		u.watchPlaces = &distinct{}
 	}
@@ -149,6 +199,7 @@ func (u *usage) addWatch(e *audit.Event, q audit.Query) {
 		w.OneObject++
 	case e.Latency() < shortWatch:
 		w.Short++
+		u.shorts.add(e.Staged)
 	}
 }
 
@@ -158,4 +209,12 @@ func (p *pattern) total() int64 {
 		return 0
 	}
 	return p.count
+}
+
+// busiestHour returns how many LISTs there were of a sort in the hour with the most, none of nil.
+func (p *pattern) busiestHour() int64 {
+	if p == nil {
+		return 0
+	}
+	return p.hourly.busiest
 }

@@ -37,7 +37,7 @@ func newWorld(seed uint64) *world {
 
 // request is a request at a time since the log's start.
 type request struct {
-	at, took                    time.Duration
+	at, took, queued            time.Duration
 	verb, query                 string
 	user, agent, ip             string
 	group, resource, ns, object string
@@ -71,9 +71,9 @@ func (w *world) line(r request, stage string, staged time.Duration) string {
 	return fmt.Sprintf(`{"kind":"Event","apiVersion":"audit.k8s.io/v1","level":"Metadata","auditID":"%08d-aaaa-4bbb-8ccc-%012x",`+
 		`"stage":%q,"requestURI":"%s","verb":%q,"user":{"username":%q,"groups":["system:authenticated"]},"sourceIPs":[%q],`+
 		`"userAgent":%q,"objectRef":%s},"responseStatus":{"metadata":{},"code":%d},"requestReceivedTimestamp":%q,`+
-		`"stageTimestamp":%q,"annotations":{"authorization.k8s.io/decision":"allow","authorization.k8s.io/reason":""}}`,
+		`"stageTimestamp":%q,"annotations":{"apiserver.latency.k8s.io/apf-queue-wait":%q,"authorization.k8s.io/decision":"allow","authorization.k8s.io/reason":""}}`,
 		w.ids, w.ids, stage, path, r.verb, r.user, r.ip, r.agent, ref, r.code,
-		w.start.Add(r.at).Format(micro), w.start.Add(staged).Format(micro))
+		w.start.Add(r.at).Format(micro), w.start.Add(staged).Format(micro), r.queued)
 }
 
 // do adds a request. WATCHes have a line when they start as well.
