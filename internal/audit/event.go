@@ -24,6 +24,7 @@ type Event struct {
 	Verb      []byte // Kubernetes' verb, or the method in lower case
 	User      []byte // who authenticated, also where somebody else was impersonated
 	Agent     []byte
+	Pod       []byte // whose token the user has; told of Pods' service accounts
 	IP        []byte // the first of sourceIPs, which proxies on the way have passed on
 	Object    Object
 	Code      int           // of the response; 0 if there is none yet
@@ -47,7 +48,7 @@ func (e *Event) clone() *Event {
 	c := *e
 	c.scratch, c.kind, c.apiVersion = nil, nil, nil
 	for _, text := range []*[]byte{
-		&c.AuditID, &c.Stage, &c.URI, &c.Verb, &c.User, &c.Agent, &c.IP, &c.Object.Group, &c.Object.Resource,
+		&c.AuditID, &c.Stage, &c.URI, &c.Verb, &c.User, &c.Agent, &c.Pod, &c.IP, &c.Object.Group, &c.Object.Resource,
 		&c.Object.Subresource, &c.Object.Namespace, &c.Object.Name,
 	} {
 		*text = bytes.Clone(*text)
@@ -74,11 +75,14 @@ func (e *Event) Begun() int64 {
 	return e.Received
 }
 
-// Place returns what tells the machines of one client apart: the user if that is a node's, else the
-// IP.
+// Place returns what tells the machines of one client apart: the user if that is a node's, or the
+// Pod, which no load balancer hides, else the IP.
 func (e *Event) Place() []byte {
 	if bytes.HasPrefix(e.User, []byte("system:node:")) {
 		return e.User
+	}
+	if len(e.Pod) > 0 {
+		return e.Pod
 	}
 	return e.IP
 }

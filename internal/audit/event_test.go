@@ -38,6 +38,8 @@ func TestParse(t *testing.T) {
 		{"user", e.User, "system:serviceaccount:shop:collector"},
 		{"agent", e.Agent, `collector/v1.2 (linux/amd64) kubernetes/"abc"`},
 		{"IP", e.IP, "10.0.0.7"},
+		{"pod", e.Pod, "collector-0"},
+		{"place", e.Place(), "collector-0"},
 		{"group", e.Object.Group, "apps"},
 		{"resource", e.Object.Resource, "deployments"},
 		{"subresource", e.Object.Subresource, ""},
@@ -199,13 +201,14 @@ type model struct {
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(listLine))
 	f.Add([]byte(`{"kind":"Event","apiVersion":"audit.k8s.io/v1","stage":"Panic","stageTimestamp":"2026-11-20T08:00:01.250000Z","objectRef":null}`))
+	f.Add([]byte(`{"kind":"Event","apiVersion":"audit.k8s.io/v1","stage":"Panic","stageTimestamp":"2026-11-20T08:00:01.250000Z","user":{"extra":{"authentication.kubernetes.io/pod-name":null}}}`))
 	f.Add([]byte(`{"a":[{"b":"\\"},1e-9,null],"userAgent":"\ud83d\ude00\ud83d","sourceIPs":[]}`))
 	f.Fuzz(func(t *testing.T, line []byte) {
 		var m model
 		valid := json.Unmarshal(line, &m) == nil
 		var e Event
 		err := e.Parse(line)
-		if !valid || m.Kind != "Event" || m.APIVersion != "audit.k8s.io/v1" || m.Stage == "" || m.Staged.UnixMicro() == 0 {
+		if !valid || m.Kind != "Event" || m.APIVersion != "audit.k8s.io/v1" || m.Stage == "" || m.Staged.IsZero() || m.Staged.UnixMicro() == 0 {
 			return // must not panic; what nobody reads is not checked
 		}
 		if err != nil {

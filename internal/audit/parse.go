@@ -55,7 +55,7 @@ func (e *Event) member(s *scanner, name []byte) bool {
 	case "stageTimestamp":
 		return e.time(s, &e.Staged)
 	case "sourceIPs":
-		return e.firstIP(s)
+		return e.first(s, &e.IP)
 	case "user", "objectRef", "responseStatus", "annotations":
 		if s.peek() == 'n' {
 			return s.skip()
@@ -71,6 +71,9 @@ func (e *Event) inner(s *scanner, outer byte, name []byte) bool {
 	case 'u':
 		if string(name) == "username" {
 			return e.text(s, &e.User)
+		}
+		if string(name) == "extra" && s.peek() == '{' {
+			return s.members(func(name []byte) bool { return e.extra(s, name) })
 		}
 	case 'r':
 		if string(name) == "code" {
@@ -142,15 +145,23 @@ func (e *Event) code(s *scanner) bool {
 	return err == nil
 }
 
-// firstIP reads the first of sourceIPs and skips the others.
-func (e *Event) firstIP(s *scanner) bool {
-	e.IP = nil
+// extra reads what else is known of the user: lists by name.
+func (e *Event) extra(s *scanner, name []byte) bool {
+	if string(name) == "authentication.kubernetes.io/pod-name" {
+		return e.first(s, &e.Pod)
+	}
+	return s.skip()
+}
+
+// first reads the first string of a list and skips the others.
+func (e *Event) first(s *scanner, to *[]byte) bool {
+	*to = nil
 	list := *s
 	if !s.skip() {
 		return false
 	}
 	if list.take('[') && list.peek() == '"' {
-		return e.text(&list, &e.IP)
+		return e.text(&list, to)
 	}
 	return true
 }
