@@ -121,6 +121,16 @@ var cases = []struct {
 		r.took = 5 * time.Second
 		w.each(90, time.Minute, r, machine(50))
 	}},
+	{name: "a load balancer hides where a roll-out on many nodes comes from", add: func(w *world) {
+		w.each(150, 4*time.Second, someone("cni", "list", "services"), func(i int, r *request) { r.pod = fmt.Sprint("cni-", i) })
+	}},
+	{name: "nodes are added each morning", add: func(w *world) {
+		for day := range 6 {
+			r := someone("kube-proxy", "list", "services")
+			r.at = time.Duration(day) * noon
+			w.each(30, 2*time.Second, r, machine(30))
+		}
+	}},
 	{name: "pages of one LIST", add: func(w *world) {
 		r := someone("pager", "list", "pods")
 		w.do(r)

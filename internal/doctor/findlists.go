@@ -44,6 +44,8 @@ const (
 	nodeResource = "pods" // what grows with the nodes, so that all of them read its square
 
 	resyncPeriod = 10 * time.Minute // below, it is polling
+	// Nodes that are added each morning LIST once each, which is no resync.
+	resyncListsEach = 2
 
 	// A LIST that fails at once costs nothing, and is tried again by all informers there are.
 	vainLists   = 20
@@ -57,7 +59,7 @@ func findResync(u *usage) (Finding, bool) {
 			continue
 		}
 		every, bursts, ok := p.period()
-		if !ok || every < resyncPeriod {
+		if !ok || every < resyncPeriod || p.inBursts < resyncListsEach*int64(bursts)*p.machines() {
 			continue
 		}
 		return Finding{

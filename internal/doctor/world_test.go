@@ -39,7 +39,7 @@ func newWorld(seed uint64) *world {
 type request struct {
 	at, took, queued            time.Duration
 	verb, query                 string
-	user, agent, ip             string
+	user, agent, ip, pod        string
 	group, resource, ns, object string
 	code                        int
 	open                        bool // a WATCH that never ends
@@ -69,10 +69,10 @@ func (w *world) line(r request, stage string, staged time.Duration) string {
 	}
 	const micro = "2006-01-02T15:04:05.000000Z"
 	return fmt.Sprintf(`{"kind":"Event","apiVersion":"audit.k8s.io/v1","level":"Metadata","auditID":"%08d-aaaa-4bbb-8ccc-%012x",`+
-		`"stage":%q,"requestURI":"%s","verb":%q,"user":{"username":%q,"groups":["system:authenticated"]},"sourceIPs":[%q],`+
+		`"stage":%q,"requestURI":"%s","verb":%q,"user":{"username":%q,"groups":["system:authenticated"],"extra":{"authentication.kubernetes.io/pod-name":[%q]}},"sourceIPs":[%q],`+
 		`"userAgent":%q,"objectRef":%s},"responseStatus":{"metadata":{},"code":%d},"requestReceivedTimestamp":%q,`+
 		`"stageTimestamp":%q,"annotations":{"apiserver.latency.k8s.io/apf-queue-wait":%q,"authorization.k8s.io/decision":"allow","authorization.k8s.io/reason":""}}`,
-		w.ids, w.ids, stage, path, r.verb, r.user, r.ip, r.agent, ref, r.code,
+		w.ids, w.ids, stage, path, r.verb, r.user, r.pod, r.ip, r.agent, ref, r.code,
 		w.start.Add(r.at).Format(micro), w.start.Add(staged).Format(micro), r.queued)
 }
 
