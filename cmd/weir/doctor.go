@@ -65,9 +65,13 @@ func checkLogs(path string, names []string) error {
 		if slices.ContainsFunc(names[:i], func(before string) bool { return filepath.Clean(before) == filepath.Clean(name) }) {
 			return command.Usagef("%s is named twice", name)
 		}
-		info, err := os.Stat(name)
+		stat := func() (os.FileInfo, error) { return os.Stat(name) }
+		if name == "-" {
+			stat = os.Stdin.Stat
+		}
+		info, err := stat()
 		if err != nil {
-			continue // stdin, or told when it is opened
+			continue // told when it is opened
 		}
 		if at := slices.IndexFunc(files, func(before os.FileInfo) bool { return os.SameFile(before, info) }); at >= 0 {
 			return command.Usagef("%s is a file that is named twice, by another name", name)
@@ -165,6 +169,9 @@ func nothingIn(names []string, read audit.Counts) error {
 	what := strings.Join(names[:min(len(names), 3)], ", ")
 	if len(names) > 3 {
 		what += fmt.Sprintf(" and %d more", len(names)-3)
+	}
+	if read.Events == 0 && len(read.Damaged) > 0 {
+		return fmt.Errorf("%s: no events; damaged is %s", what, strings.Join(read.Damaged[:min(len(read.Damaged), 3)], ", "))
 	}
 	if read.Events == 0 {
 		return fmt.Errorf("%s: no events", what)
