@@ -131,6 +131,11 @@ var cases = []struct {
 			w.each(30, 2*time.Second, r, machine(30))
 		}
 	}},
+	{name: "API servers mend the allocations of Services", add: func(w *world) {
+		r := someone("", "list", "services")
+		r.user, r.agent = server, program("kube-apiserver")
+		w.each(400, 3*time.Minute, r, nil)
+	}},
 	{name: "pages of one LIST", add: func(w *world) {
 		r := someone("pager", "list", "pods")
 		w.do(r)
