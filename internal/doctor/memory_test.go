@@ -34,6 +34,7 @@ func TestMemory(t *testing.T) {
 		user = fmt.Appendf(user[:0], "%-160d", client)
 		resource = fmt.Appendf(resource[:0], "%-160d", kind)
 		id = fmt.Append(id[:0], e.Staged)
+		e.Received = e.Staged - 4e6 // so that LISTs have seats
 		e.User, e.Object.Resource, e.AuditID, e.Verb, e.Stage = user, resource, id, verb, stage
 		d.Add(e)
 	}
