@@ -18,10 +18,12 @@ const (
 	progressLine  = 2 * time.Second        // elsewhere
 )
 
-// progress shows how a first list is coming on: a bar on a terminal, a line now and then elsewhere.
+// progress shows how a first list, or a log, is coming on: a bar on a terminal, a line now and then
+// elsewhere.
 type progress struct {
 	out  io.Writer
 	what string
+	unit string                   // what is counted
 	bar  *progressbar.ProgressBar // nil when out is no terminal
 
 	begin, said time.Time
@@ -30,7 +32,7 @@ type progress struct {
 // newProgress shows progress on out. expected is how many objects will come, 0 if nobody knows.
 func newProgress(out io.Writer, what string, expected int) *progress {
 	now := time.Now()
-	p := &progress{out: out, what: what, begin: now, said: now}
+	p := &progress{out: out, what: what, unit: "objects", begin: now, said: now}
 	if _, ok := terminal(out); !ok {
 		return p
 	}
@@ -71,7 +73,7 @@ func (p *progress) show(objects int, bytes int64) {
 
 func (p *progress) text(objects int, bytes int64, elapsed time.Duration) string {
 	rate := float64(objects) / max(elapsed.Seconds(), 1e-3)
-	return fmt.Sprintf("%s: %s objects, %s, %s/s", p.what, quantity.Count(int64(objects)), quantity.Bytes(bytes), quantity.Count(int64(rate)))
+	return fmt.Sprintf("%s: %s %s, %s, %s/s", p.what, quantity.Count(int64(objects)), p.unit, quantity.Bytes(bytes), quantity.Count(int64(rate)))
 }
 
 // say prints a line, past the bar.

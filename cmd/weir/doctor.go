@@ -1,0 +1,180 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/weirproject/weir/internal/audit"
+	"github.com/weirproject/weir/internal/command"
+	"github.com/weirproject/weir/internal/doctor"
+)
+
+// doctorEvents is after how many events an interrupt is noticed, and progress perhaps shown: some
+// milliseconds.
+const doctorEvents = 4096
+
+// maxObjects bounds what --objects says of a resource, so that it can be multiplied.
+const maxObjects = 1_000_000_000
+
+// doctorFlags are those of `weir doctor`.
+type doctorFlags struct {
+	output  string
+	objects []string
+	top     int
+}
+
+func newDoctor() *cobra.Command {
+	f := &doctorFlags{}
+	cmd := &cobra.Command{
+		Use:   "doctor AUDIT-LOG...",
+		Short: "Find who makes an API server spike, from its audit logs",
+		Long: "Doctor reads kube-apiserver's audit logs, shows who asks most, and says which clients cost more than they have to,\n" +
+			"and what to change: polling, resyncs that LIST, WATCHes that end early, LISTs of all pods by each node, and who had\n" +
+			"the seats while requests were refused. Logs may be rotated, of several servers, compressed by gzip, in any order; -\n" +
+			"is stdin. It asks no server.",
+		Example: "  weir doctor /var/log/kubernetes/audit*.log\n" +
+			"  weir doctor audit-*.gz --objects pods=50000,secrets=8000\n" +
+			"  kubectl logs audit-webhook | weir doctor - -o json",
+		Args: func(cmd *cobra.Command, args []string) error { return checkLogs(cmd.CommandPath(), args) },
+		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, args) },
+	}
+	cmd.Flags().StringVarP(&f.output, "output", "o", "", "Output format: json for everything, or a table and sentences if empty")
+	cmd.Flags().StringSliceVar(&f.objects, "objects", nil, "How many objects there are, such as pods=50000,deployments.apps=2000: orders what is found")
+	cmd.Flags().IntVar(&f.top, "top", 10, "How many clients the table has")
+	return cmd
+}
+
+// checkLogs finds what is wrong with the names of logs alone.
+func checkLogs(path string, names []string) error {
+	if len(names) == 0 {
+		return command.Usagef("which AUDIT-LOG? For example: %s /var/log/kubernetes/audit*.log", path)
+	}
+	var files []os.FileInfo
+	for i, name := range names {
+		if slices.ContainsFunc(names[:i], func(before string) bool { return filepath.Clean(before) == filepath.Clean(name) }) {
+			return command.Usagef("%s is named twice", name)
+		}
+		stat := func() (os.FileInfo, error) { return os.Stat(name) }
+		if name == "-" {
+			stat = os.Stdin.Stat
+		}
+		info, err := stat()
+		if err != nil {
+			continue // told when it is opened
+		}
+		if at := slices.IndexFunc(files, func(before os.FileInfo) bool { return os.SameFile(before, info) }); at >= 0 {
+			return command.Usagef("%s is a file that is named twice, by another name", name)
+		}
+		files = append(files, info)
+	}
+	return nil
+}
+
+// sizes parses --objects.
+func (f *doctorFlags) sizes() (map[string]int64, error) {
+	sizes := map[string]int64{}
+	for _, text := range f.objects {
+		resource, count, _ := strings.Cut(text, "=")
+		n, err := strconv.ParseInt(count, 10, 64)
+		if err != nil || n < 0 || n > maxObjects || resource == "" {
+			return nil, command.Usagef("--objects %s: want RESOURCE=COUNT, such as pods=50000", text)
+		}
+		if _, twice := sizes[resource]; twice {
+			return nil, command.Usagef("--objects %s: %s is given twice", text, resource)
+		}
+		sizes[resource] = n
+	}
+	return sizes, nil
+}
+
+func (f *doctorFlags) run(cmd *cobra.Command, names []string) error {
+	if f.output != "" && f.output != outputJSON {
+		return command.Usagef("-o %s: the output can be json", f.output)
+	}
+	if f.top < 0 {
+		return command.Usagef("--top cannot be negative")
+	}
+	sizes, err := f.sizes()
+	if err != nil {
+		return err
+	}
+	logs, err := audit.NewMerge(names, cmd.InOrStdin())
+	if err != nil {
+		return err
+	}
+	d := doctor.New(doctor.Options{Objects: sizes})
+	err = errors.Join(examine(cmd.Context(), d, logs, cmd.ErrOrStderr()), logs.Close())
+	if err != nil {
+		return err
+	}
+	report, read := d.Report(), logs.Counts()
+	if report.Totals.Requests == 0 {
+		return nothingIn(names, read)
+	}
+	if f.output == outputJSON {
+		return json.NewEncoder(cmd.OutOrStdout()).Encode(struct {
+			Read audit.Counts `json:"read"`
+			*doctor.Report
+		}{read, report})
+	}
+	p := newPrescription(cmd.OutOrStdout())
+	return p.print(report, read, f.top)
+}
+
+// examine gives all events to a doctor. It shows progress where that is a terminal.
+func examine(ctx context.Context, d *doctor.Doctor, logs *audit.Merge, out io.Writer) error {
+	var p *progress
+	var shown time.Time
+	if _, ok := terminal(out); ok {
+		p = newProgress(out, "audit log", 0)
+		p.unit = "events"
+		defer p.end()
+	}
+	for n := 1; ; n++ {
+		e, err := logs.Next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		d.Add(e)
+		if n%doctorEvents > 0 {
+			continue
+		}
+		if ctx.Err() != nil {
+			return errInterrupted
+		}
+		if p != nil && time.Since(shown) >= progressEvery {
+			shown = time.Now()
+			read := logs.Counts()
+			p.show(int(read.Events), read.Bytes)
+		}
+	}
+}
+
+// nothingIn says why there is nothing to report.
+func nothingIn(names []string, read audit.Counts) error {
+	what := strings.Join(names[:min(len(names), 3)], ", ")
+	if len(names) > 3 {
+		what += fmt.Sprintf(" and %d more", len(names)-3)
+	}
+	if read.Events == 0 && len(read.Damaged) > 0 {
+		return fmt.Errorf("%s: no events; damaged is %s", what, strings.Join(read.Damaged[:min(len(read.Damaged), 3)], ", "))
+	}
+	if read.Events == 0 {
+		return fmt.Errorf("%s: no events", what)
+	}
+	return fmt.Errorf("%s: no request is complete: the audit policy must not omit the stage ResponseComplete", what)
+}

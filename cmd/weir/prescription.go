@@ -1,0 +1,152 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/weirproject/weir/cmd/weir/internal/columns"
+	"github.com/weirproject/weir/internal/audit"
+	"github.com/weirproject/weir/internal/doctor"
+	"github.com/weirproject/weir/internal/quantity"
+)
+
+// paperWidth is how wide the report is where there is no terminal.
+const paperWidth = 80
+
+// prescription prints a doctor's report for people.
+type prescription struct {
+	out   io.Writer
+	width int
+}
+
+func newPrescription(out io.Writer) *prescription {
+	p := &prescription{out: out, width: paperWidth}
+	if width := terminalWidth(out); width > 0 {
+		p.width = width
+	}
+	return p
+}
+
+// print prints the totals, the clients that ask most, and what was found.
+func (p *prescription) print(r *doctor.Report, read audit.Counts, top int) error {
+	p.paragraph("", totalsText(r))
+	if read.Malformed+read.TooLong > 0 {
+		p.paragraph("", fmt.Sprintf("Skipped lines, malformed: %s, of more than %s: %s.", quantity.Count(read.Malformed),
+			quantity.Bytes(audit.MaxLine), quantity.Count(read.TooLong)))
+	}
+	if read.Misdated > 0 {
+		p.paragraph("", fmt.Sprintf("Skipped events whose time those around them contradict: %s.", quantity.Count(read.Misdated)))
+	}
+	for _, text := range read.Damaged {
+		p.paragraph("", "Damaged, and not read to its end: "+text+".")
+	}
+	fmt.Fprintln(p.out)
+	if err := p.table(r, top); err != nil {
+		return err
+	}
+	fmt.Fprintln(p.out)
+	if len(r.Findings) == 0 {
+		_, err := fmt.Fprintln(p.out, "Nothing stands out: no client costs much more than what it needs.")
+		return err
+	}
+	for i, f := range r.Findings {
+		p.paragraph(fmt.Sprintf("%d. ", i+1), findingText(f))
+		p.paragraph("   ", "Remedy: "+f.Remedy+".")
+	}
+	return nil
+}
+
+// totalsText says what the log has in all.
+func totalsText(r *doctor.Report) string {
+	const layout = "2006-01-02 15:04:05"
+	t := r.Totals
+	text := fmt.Sprintf("%s to %s UTC, requests: %s, of those LISTs: %s (%s in all), WATCHes: %s, refused (429): %s, failed (5xx): %s.",
+		r.From.Format(layout), r.To.Format(layout), quantity.Count(t.Requests), quantity.Count(t.Lists),
+		quantity.Seconds(t.ListSeconds), quantity.Count(t.Watches), quantity.Count(t.Refused), quantity.Count(t.Failed))
+	most, at := uint32(0), 0
+	for i, n := range r.Rate.Lists {
+		if n > most {
+			most, at = n, i
+		}
+	}
+	if most > 0 {
+		width := time.Duration(r.Rate.Seconds * float64(time.Second))
+		text += fmt.Sprintf(" Most LISTs: %s in the %g s from %s.", quantity.Count(int64(most)), r.Rate.Seconds,
+			r.From.Add(time.Duration(at)*width).Format(layout))
+	}
+	return text
+}
+
+// findingText is what a client does, as a sentence.
+func findingText(f doctor.Finding) string {
+	text := f.Text + "."
+	if f.Client != (doctor.Client{}) {
+		text = f.Client.String() + " " + text
+	}
+	if f.Objects > 0 {
+		text += fmt.Sprintf(" That is %s objects.", quantity.Count(f.Objects))
+	}
+	return text
+}
+
+// table prints the clients that ask most. Their names come last: those are what may be cut off.
+func (p *prescription) table(r *doctor.Report, top int) error {
+	table := columns.New(p.out, p.width)
+	rows := [][]string{{"REQUESTS", "LISTS", "TIME", "WATCHES", "429", "MACHINES", "CLIENT"}}
+	for _, c := range r.Clients[:min(len(r.Clients), top)] {
+		rows = append(rows, append(totalCells(c.Totals), quantity.Count(int64(c.Machines)), printable(c.Client.String())))
+	}
+	if r.OthersClients > 0 {
+		rows = append(rows, append(totalCells(r.Others), "", "(clients beyond those that can be told apart)"))
+	}
+	for _, row := range rows {
+		table.Fit(row...)
+	}
+	for _, row := range rows {
+		if err := table.Row(row...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func totalCells(t doctor.Totals) []string {
+	return []string{
+		quantity.Count(t.Requests), quantity.Count(t.Lists), quantity.Seconds(t.ListSeconds), quantity.Count(t.Watches),
+		quantity.Count(t.Refused),
+	}
+}
+
+// paragraph prints a text behind a lead, broken between words; the lines below the first are as far
+// to the right.
+func (p *prescription) paragraph(lead, text string) {
+	indent := strings.Repeat(" ", utf8.RuneCountInString(lead))
+	line := lead
+	for i, word := range strings.Fields(printable(text)) {
+		switch {
+		case i == 0:
+			line += word
+		case utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) > p.width:
+			fmt.Fprintln(p.out, line)
+			line = indent + word
+		default:
+			line += " " + word
+		}
+	}
+	fmt.Fprintln(p.out, line)
+}
+
+// printable replaces what would move a terminal's cursor, or turn the direction of what it writes:
+// clients choose their own names.
+func printable(text string) string {
+	return strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return '?'
+		}
+		return r
+	}, text)
+}

@@ -1,0 +1,255 @@
+package audit
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	json "github.com/go-json-experiment/json"
+)
+
+// listLine is a LIST as kube-apiserver v1.37 logs it at level Metadata.
+const listLine = `{"kind":"Event","apiVersion":"audit.k8s.io/v1","level":"Metadata",` +
+	`"auditID":"5a5cb1cc-2f9a-4a1f-8d2f-0a7e5f0f6a51","stage":"ResponseComplete",` +
+	`"requestURI":"/apis/apps/v1/deployments?labelSelector=app%3Dweb\u0026limit=500\u0026resourceVersion=0","verb":"list",` +
+	`"user":{"username":"system:serviceaccount:shop:collector","uid":"1","groups":["system:serviceaccounts","system:authenticated"],` +
+	`"extra":{"authentication.kubernetes.io/pod-name":["collector-0"]}},"sourceIPs":["10.0.0.7","10.0.0.1"],` +
+	`"userAgent":"collector/v1.2 (linux/amd64) kubernetes/\"abc\"","objectRef":{"resource":"deployments","namespace":"shop",` +
+	`"apiGroup":"apps","apiVersion":"v1"},"responseStatus":{"metadata":{},"code":200},` +
+	`"requestReceivedTimestamp":"2026-11-20T08:00:00.000000Z","stageTimestamp":"2026-11-20T08:00:01.250000Z",` +
+	`"annotations":{"apiserver.latency.k8s.io/apf-queue-wait":"250ms","apiserver.latency.k8s.io/etcd":"1.5ms",` +
+	`"authorization.k8s.io/decision":"allow","authorization.k8s.io/reason":"RBAC: allowed by {\"role\"}"}}`
+
+func TestParse(t *testing.T) {
+	var e Event
+	if err := e.Parse([]byte(listLine)); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		what string
+		got  []byte
+		want string
+	}{
+		{"auditID", e.AuditID, "5a5cb1cc-2f9a-4a1f-8d2f-0a7e5f0f6a51"},
+		{"stage", e.Stage, StageResponseComplete},
+		{"URI", e.URI, "/apis/apps/v1/deployments?labelSelector=app%3Dweb&limit=500&resourceVersion=0"},
+		{"verb", e.Verb, "list"},
+		{"user", e.User, "system:serviceaccount:shop:collector"},
+		{"agent", e.Agent, `collector/v1.2 (linux/amd64) kubernetes/"abc"`},
+		{"IP", e.IP, "10.0.0.7"},
+		{"pod", e.Pod, "collector-0"},
+		{"place", e.Place(), "collector-0"},
+		{"group", e.Object.Group, "apps"},
+		{"resource", e.Object.Resource, "deployments"},
+		{"subresource", e.Object.Subresource, ""},
+		{"namespace", e.Object.Namespace, "shop"},
+		{"name", e.Object.Name, ""},
+	} {
+		if string(c.got) != c.want {
+			t.Errorf("%s: %q, want %q", c.what, c.got, c.want)
+		}
+	}
+	if e.Code != 200 || e.Latency() != 1250*time.Millisecond || e.QueueWait != 250*time.Millisecond || e.Storage != 1500*time.Microsecond {
+		t.Errorf("code %d, latency %v, queue %v, storage %v", e.Code, e.Latency(), e.QueueWait, e.Storage)
+	}
+	if want := time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC).UnixMicro(); e.Received != want {
+		t.Errorf("received %d, want %d", e.Received, want)
+	}
+}
+
+// Times that cannot be right say nothing, and do not overflow.
+func TestLatency(t *testing.T) {
+	for _, c := range []struct {
+		received, wait  string
+		latency, queued time.Duration
+	}{
+		{"2026-11-20T08:00:00.000000Z", "250ms", 1250 * time.Millisecond, 250 * time.Millisecond},
+		{"2026-11-20T08:00:00.000000Z", "-5h", 1250 * time.Millisecond, 0},
+		{"2026-11-20T08:00:00.000000Z", "5h", 1250 * time.Millisecond, 1250 * time.Millisecond},
+		{"2026-11-20T08:00:02.000000Z", "1s", 0, 0},
+		{"1970-01-01T00:00:01.000000Z", "1s", 0, 0},
+		{"0001-01-01T00:00:00.000000Z", "1s", 0, 0},
+	} {
+		var e Event
+		line := strings.NewReplacer("2026-11-20T08:00:00.000000Z", c.received, "250ms", c.wait).Replace(listLine)
+		if err := e.Parse([]byte(line)); err != nil || e.Latency() != c.latency || e.QueueWait != c.queued {
+			t.Errorf("%s, %s: %v, %v, %v", c.received, c.wait, err, e.Latency(), e.QueueWait)
+		}
+	}
+}
+
+func TestParseAllocatesNothing(t *testing.T) {
+	var e Event
+	plain := []byte(strings.NewReplacer(`"apiserver.latency.k8s.io/apf-queue-wait":"250ms",`, "",
+		`"apiserver.latency.k8s.io/etcd":"1.5ms",`, "").Replace(listLine))
+	if n := testing.AllocsPerRun(100, func() {
+		if err := e.Parse(plain); err != nil {
+			t.Fatal(err)
+		}
+	}); n > 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+func TestParseRefuses(t *testing.T) {
+	for name, line := range map[string]string{
+		"nothing":      "",
+		"text":         "I1120 08:00:00 httplog.go:129] HTTP verb=GET",
+		"a list":       "[" + listLine + "]",
+		"cut off":      listLine[:len(listLine)-1],
+		"cut in text":  listLine[:200],
+		"more behind":  listLine + "x",
+		"two":          listLine + listLine,
+		"another kind": strings.Replace(listLine, `"Event"`, `"EventList"`, 1),
+		"old version":  strings.Replace(listLine, "audit.k8s.io/v1", "audit.k8s.io/v1beta1", 1),
+		"no time":      strings.Replace(listLine, `"stageTimestamp"`, `"otherTimestamp"`, 1),
+		"a bad time":   strings.Replace(listLine, `08:00:01.250000Z`, `08:00:61.250000Z`, 1),
+		"a bad code":   strings.Replace(listLine, `"code":200`, `"code":"200"`, 1),
+		"a huge code":  strings.Replace(listLine, `"code":200`, `"code":99999999999999999999`, 1),
+		"a bad escape": strings.Replace(listLine, `\u0026`, `\u00xy`, 1),
+		"verb a list":  strings.Replace(listLine, `"list"`, `["list"]`, 1),
+	} {
+		var e Event
+		if err := e.Parse([]byte(line)); !errors.Is(err, ErrMalformed) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestTimestamp(t *testing.T) {
+	for _, text := range []string{
+		"2026-11-20T08:00:00.000001Z", "2024-02-29T23:59:59.999999Z", "2026-12-31T00:00:00.000000Z",
+		"2026-11-20T08:00:00Z", "2026-11-20T09:00:00.5+01:00", "0001-01-01T00:00:00.000000Z",
+	} {
+		want, err := time.Parse(time.RFC3339Nano, text)
+		if got, ok := timestamp([]byte(text)); err != nil || !ok || got != want.UnixMicro() {
+			t.Errorf("%s: %d, %v; want %d", text, got, ok, want.UnixMicro())
+		}
+	}
+	for _, text := range []string{"", "now", "2026-13-20T08:00:00.000000Z", "2026-02-30T08:00:00.000000Z", "2026-11-20 08:00:00.000000Z"} {
+		if got, ok := timestamp([]byte(text)); ok {
+			t.Errorf("%q: %d", text, got)
+		}
+	}
+}
+
+func TestParseQuery(t *testing.T) {
+	for uri, want := range map[string]Query{
+		"/api/v1/pods":                                       {},
+		"/api/v1/pods?":                                      {},
+		"/api/v1/pods?resourceVersion=":                      {},
+		"/api/v1/pods?resourceVersion=0":                     {Version: "0"},
+		"/api/v1/pods?limit=0":                               {},
+		"/api/v1/pods?limit=500&resourceVersion=0":           {Version: "0", Limited: true},
+		"/api/v1/pods?continue=abc&limit=500":                {Limited: true, Continued: true},
+		"/api/v1/pods?labelSelector=app%3Dweb":               {Selected: true},
+		"/api/v1/pods?fieldSelector=spec.nodeName%3Dn1":      {Selected: true},
+		"/api/v1/pods?fieldSelector=metadata.name%3Dweb-0":   {Selected: true, OneObject: true},
+		"/api/v1/pods?fieldSelector=metadata.namespace%3Da":  {Selected: true},
+		"/api/v1/pods?resourceVersion=7&watch=1":             {Version: "7"},
+		"/api/v1/pods?sendInitialEvents=true&watch=true":     {InitialList: true},
+		"/p?resourceVersion=7&resourceVersionMatch=Exact":    {Version: "7", Exact: true},
+		"/p?resourceVersion=7&resourceVersionMatch=NotOlder": {Version: "7"},
+	} {
+		if got := ParseQuery([]byte(uri)); got != want {
+			t.Errorf("%s: %+v, want %+v", uri, got, want)
+		}
+	}
+	for _, c := range []struct {
+		query  Query
+		quorum bool
+	}{
+		{Query{}, true}, {Query{Limited: true}, true}, {Query{Version: "0"}, false}, {Query{Version: "7"}, false},
+		{Query{Version: "7", Exact: true}, true}, {Query{Limited: true, Continued: true}, false},
+	} {
+		if got := c.query.Quorum(); got != c.quorum {
+			t.Errorf("%+v: quorum %v", c.query, got)
+		}
+	}
+}
+
+// model is what encoding/json would read.
+type model struct {
+	Kind       string `json:"kind"`
+	APIVersion string `json:"apiVersion"`
+	AuditID    string `json:"auditID"`
+	Stage      string `json:"stage"`
+	RequestURI string `json:"requestURI"`
+	Verb       string `json:"verb"`
+	User       struct {
+		Username string `json:"username"`
+	} `json:"user"`
+	SourceIPs []string `json:"sourceIPs"`
+	UserAgent string   `json:"userAgent"`
+	ObjectRef *struct {
+		Resource    string `json:"resource"`
+		APIGroup    string `json:"apiGroup"`
+		Subresource string `json:"subresource"`
+		Namespace   string `json:"namespace"`
+		Name        string `json:"name"`
+	} `json:"objectRef"`
+	ResponseStatus *struct {
+		Code int32 `json:"code"`
+	} `json:"responseStatus"`
+	Received    time.Time         `json:"requestReceivedTimestamp"`
+	Staged      time.Time         `json:"stageTimestamp"`
+	Annotations map[string]string `json:"annotations"`
+}
+
+// FuzzParse compares what is read with what a whole JSON parser reads.
+func FuzzParse(f *testing.F) {
+	f.Add([]byte(listLine))
+	f.Add([]byte(`{"kind":"Event","apiVersion":"audit.k8s.io/v1","stage":"Panic","stageTimestamp":"2026-11-20T08:00:01.250000Z","objectRef":null}`))
+	f.Add([]byte(`{"kind":"Event","apiVersion":"audit.k8s.io/v1","stage":"Panic","stageTimestamp":"2026-11-20T08:00:01.250000Z","user":{"extra":{"authentication.kubernetes.io/pod-name":null}}}`))
+	f.Add([]byte(`{"a":[{"b":"\\"},1e-9,null],"userAgent":"\ud83d\ude00\ud83d","sourceIPs":[]}`))
+	f.Fuzz(func(t *testing.T, line []byte) {
+		var m model
+		valid := json.Unmarshal(line, &m) == nil
+		var e Event
+		err := e.Parse(line)
+		if !valid || m.Kind != "Event" || m.APIVersion != "audit.k8s.io/v1" || m.Stage == "" || m.Staged.IsZero() || m.Staged.UnixMicro() == 0 {
+			return // must not panic; what nobody reads is not checked
+		}
+		if err != nil {
+			t.Fatalf("%q: %v", line, err)
+		}
+		ip, object, code := "", [5]string{}, int32(0)
+		if len(m.SourceIPs) > 0 {
+			ip = m.SourceIPs[0]
+		}
+		if o := m.ObjectRef; o != nil {
+			object = [5]string{o.APIGroup, o.Resource, o.Subresource, o.Namespace, o.Name}
+		}
+		if m.ResponseStatus != nil {
+			code = m.ResponseStatus.Code
+		}
+		o := e.Object
+		got := []string{
+			string(e.AuditID), string(e.Stage), string(e.URI), string(e.Verb), string(e.User), string(e.Agent), string(e.IP),
+			string(o.Group), string(o.Resource), string(o.Subresource), string(o.Namespace), string(o.Name),
+		}
+		want := append([]string{m.AuditID, m.Stage, m.RequestURI, m.Verb, m.User.Username, m.UserAgent, ip}, object[:]...)
+		for i := range want {
+			if got[i] != want[i] {
+				t.Errorf("%q: field %d is %q, want %q", line, i, got[i], want[i])
+			}
+		}
+		if e.Code != int(code) || e.Staged != m.Staged.UnixMicro() {
+			t.Errorf("%q: code %d, staged %d", line, e.Code, e.Staged)
+		}
+	})
+}
+
+// BenchmarkParse reads an event of level Metadata. 150 MB/s is the least that gigabytes need.
+func BenchmarkParse(b *testing.B) {
+	line := []byte(listLine)
+	b.SetBytes(int64(len(line)))
+	b.ReportAllocs()
+	var e Event
+	for b.Loop() {
+		if err := e.Parse(line); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,288 @@
+package audit
+
+import (
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/iotest"
+	"time"
+)
+
+// at is an event at a second, as a line.
+func at(second int) string {
+	return strings.Replace(listLine, "2026-11-20T08:00:01.250000Z", time.Unix(int64(second), 0).UTC().Format(layout), 1) + "\n"
+}
+
+func seconds(from, to int) string {
+	var b strings.Builder
+	for i := from; i < to; i++ {
+		b.WriteString(at(i))
+	}
+	return b.String()
+}
+
+func zipped(t *testing.T, text string) string {
+	t.Helper()
+	var b bytes.Buffer
+	w := gzip.NewWriter(&b)
+	if _, err := w.Write([]byte(text)); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+// next is Log's and Merge's.
+type next interface {
+	Next() (*Event, error)
+	Counts() Counts
+}
+
+func drain(t *testing.T, from next) (seconds []int, err error) {
+	t.Helper()
+	for {
+		e, err := from.Next()
+		if errors.Is(err, io.EOF) {
+			return seconds, nil
+		}
+		if err != nil {
+			return seconds, err
+		}
+		seconds = append(seconds, int(e.Staged/1e6))
+	}
+}
+
+func TestLog(t *testing.T) {
+	long := strings.Repeat("x", MaxLine+1)
+	for _, c := range []struct {
+		name, text         string
+		events             int
+		malformed, tooLong int64
+	}{
+		{name: "empty"},
+		{name: "empty lines", text: "\n \n"},
+		{name: "no end of the last line", text: strings.TrimSpace(seconds(1, 4)), events: 3},
+		{name: "carriage returns", text: strings.ReplaceAll(seconds(1, 4), "\n", "\r\n"), events: 3},
+		{name: "a byte order mark", text: "\ufeff" + seconds(1, 4), events: 3},
+		{name: "a malformed line", text: at(1) + "{\n" + at(2), events: 2, malformed: 1},
+		{name: "cut off at the end", text: at(1) + at(2)[:300], events: 1, malformed: 1},
+		{name: "a long line", text: at(1) + long + "\n" + at(2), events: 2, tooLong: 1},
+		{name: "a very long line", text: at(1) + long + long + long + "\n" + at(2), events: 2, tooLong: 1},
+		{name: "a long line at the end", text: at(1) + long, events: 1, tooLong: 1},
+		{name: "a long line that just fits", text: at(1) + long[:MaxLine] + "\n" + at(2), events: 2, malformed: 1},
+		{name: "many", text: seconds(1, 2000), events: 1999},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			for _, text := range []string{c.text, zipped(t, strings.TrimPrefix(c.text, "\ufeff"))} {
+				log, err := NewLog(c.name, iotest.HalfReader(strings.NewReader(text)))
+				if err != nil {
+					t.Fatal(err)
+				}
+				got, err := drain(t, log)
+				if err != nil || len(got) != c.events {
+					t.Errorf("%d events, %v; want %d", len(got), err, c.events)
+				}
+				n := log.Counts()
+				if n.Malformed != c.malformed || n.TooLong != c.tooLong || n.Events != int64(c.events) || n.Bytes != int64(len(strings.TrimPrefix(c.text, "\ufeff"))) {
+					t.Errorf("%+v", n)
+				}
+			}
+		})
+	}
+}
+
+func TestLogRefuses(t *testing.T) {
+	for name, text := range map[string]string{
+		"text":            "one\ntwo\n",
+		"a long line":     strings.Repeat("x", MaxLine+2),
+		"another version": strings.ReplaceAll(at(1), "audit.k8s.io/v1", "audit.k8s.io/v1beta1"),
+	} {
+		log, err := NewLog("that", strings.NewReader(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err = drain(t, log); !errors.Is(err, ErrNotALog) || !strings.HasPrefix(err.Error(), "that is no audit log") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// A compressed log that ends early, or has something else behind it, gives what can be read, and is
+// told; an error of what the bytes come from is an error.
+func TestLogDamaged(t *testing.T) {
+	whole := zipped(t, seconds(1, 2000))
+	for _, c := range []struct {
+		name, text string
+		least      int
+		damaged    bool
+	}{
+		{name: "whole", text: whole, least: 1999},
+		{name: "two members", text: whole + whole, least: 2 * 1999},
+		{name: "half", text: whole[:len(whole)/2], least: 100, damaged: true},
+		{name: "no trailer", text: whole[:len(whole)-8], least: 1999, damaged: true},
+		{name: "half of the second member", text: whole + whole[:len(whole)/2], least: 1999 + 100, damaged: true},
+		{name: "part of a header", text: whole[:5], damaged: true},
+		{name: "something behind", text: whole + "tail of no member", least: 1999, damaged: true},
+	} {
+		log, err := NewLog("that", strings.NewReader(c.text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := drain(t, log)
+		if n := log.Counts(); err != nil || len(got) < c.least || len(n.Damaged) > 0 != c.damaged {
+			t.Errorf("%s: %d events, %v, %q", c.name, len(got), err, n.Damaged)
+		}
+	}
+	broken := errors.New("no disk")
+	log, err := NewLog("that", io.MultiReader(strings.NewReader(whole[:len(whole)/2]), iotest.ErrReader(broken)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err = drain(t, log); !errors.Is(err, broken) || log.Counts().Damaged != nil {
+		t.Errorf("a file that cannot be read: %v", err)
+	}
+}
+
+// One event of another time than those around it is skipped, wherever it stands; gaps, logs that
+// begin anew, and events that are all far from each other are not.
+func TestLogSkipsWrongTimes(t *testing.T) {
+	const day, future, past = 24 * 3600, 4_000_000_000, 1
+	for _, c := range []struct {
+		name       string
+		give, want []int
+	}{
+		{"in the future", []int{10 * day, 10*day + 1, future, 10*day + 2}, []int{10 * day, 10*day + 1, 10*day + 2}},
+		{"in the past", []int{10 * day, 10*day + 1, past, 10*day + 2}, []int{10 * day, 10*day + 1, 10*day + 2}},
+		{"the first", []int{past, 10 * day, 10*day + 1}, []int{10 * day, 10*day + 1}},
+		{"the second", []int{10 * day, future, 10*day + 1}, []int{10 * day, 10*day + 1}},
+		{"the last", []int{10 * day, 10*day + 1, future}, []int{10 * day, 10*day + 1}},
+		{"each second one", []int{10 * day, future, 10*day + 1, past, 10*day + 2, future}, []int{10 * day, 10*day + 1, 10*day + 2}},
+		{"a gap", []int{day, day + 1, 10 * day, 10*day + 1}, []int{day, day + 1, 10 * day, 10*day + 1}},
+		{"another log behind", []int{10 * day, 10*day + 1, day, day + 1}, []int{10 * day, 10*day + 1, day, day + 1}},
+		{"far from each other", []int{day, 3 * day, 5 * day, 7 * day}, []int{day, 3 * day, 5 * day, 7 * day}},
+		{"one", []int{future}, []int{future}},
+		{"two", []int{past, future}, []int{past, future}},
+	} {
+		var text strings.Builder
+		for _, second := range c.give {
+			text.WriteString(at(second))
+		}
+		log, err := NewLog(c.name, strings.NewReader(text.String()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := drain(t, log)
+		if n := log.Counts().Misdated; err != nil || !slices.Equal(got, c.want) || n != int64(len(c.give)-len(c.want)) {
+			t.Errorf("%s: %v, %v, %d skipped; want %v", c.name, got, err, n, c.want)
+		}
+	}
+}
+
+func TestMerge(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	late, early := write("audit.log", seconds(200, 300)), write("audit-1.log.gz", zipped(t, seconds(1, 100)))
+	other, empty := write("other.log", seconds(50, 250)), write("empty.log", "")
+	m, err := NewMerge([]string{late, "-", empty, other, early}, strings.NewReader(seconds(120, 140)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := drain(t, m)
+	if err != nil || len(got) != 99+100+200+20 || !slices.IsSorted(got) {
+		t.Errorf("%d events, sorted %v, %v", len(got), slices.IsSorted(got), err)
+	}
+	if n := m.Counts(); n.Events != int64(len(got)) {
+		t.Errorf("%+v", n)
+	}
+	if err := m.Close(); err != nil {
+		t.Error(err)
+	}
+	for name, path := range map[string]string{
+		"no such file":   filepath.Join(dir, "none"),
+		"is a directory": dir,
+		"no audit log":   write("notes", "notes\n"),
+	} {
+		if _, err := NewMerge([]string{late, path}, nil); err == nil || !strings.Contains(err.Error(), name) || !strings.Contains(err.Error(), path) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// More logs than may be open at a time are read all the same.
+func TestMergeMany(t *testing.T) {
+	dir := t.TempDir()
+	var names []string
+	for i := range maxOpen + 8 {
+		names = append(names, filepath.Join(dir, fmt.Sprint(i)))
+		if err := os.WriteFile(names[i], []byte(seconds(1, 3)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	m, err := NewMerge(names, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := drain(t, m); err != nil || len(got) != 2*len(names) {
+		t.Errorf("%d events, %v", len(got), err)
+	}
+}
+
+// A log that can be read only once is read whole, wherever it comes among the others, and one that
+// a line of a wrong time is in does not hold back its other lines.
+func TestMergePipe(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "file")
+	if err := os.WriteFile(file, []byte(seconds(50, 60)+at(4_000_000_000)+seconds(60, 150)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	go func() {
+		_, _ = w.WriteString(seconds(1, 4000))
+		_ = w.Close()
+	}()
+	m, err := NewMerge([]string{file, fmt.Sprint("/dev/fd/", r.Fd())}, nil)
+	if err != nil {
+		t.Skip("no pipe has a name here:", err)
+	}
+	got, err := drain(t, m)
+	if n := m.Counts(); err != nil || len(got) != 3999+100 || !slices.IsSorted(got) || n.Misdated != 1 {
+		t.Errorf("%d events, sorted %v, %v, %+v", len(got), slices.IsSorted(got), err, n)
+	}
+	if err := m.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// BenchmarkLog reads a log of events, lines and all.
+func BenchmarkLog(b *testing.B) {
+	text := []byte(seconds(1, 10_000))
+	b.SetBytes(int64(len(text)))
+	for b.Loop() {
+		log, err := NewLog("bench", bytes.NewReader(text))
+		if err != nil {
+			b.Fatal(err)
+		}
+		for err == nil {
+			_, err = log.Next()
+		}
+	}
+}

@@ -1,0 +1,64 @@
+package audit
+
+import (
+	"bytes"
+	"net/url"
+	"strings"
+)
+
+// Query is what a LIST or WATCH asks for in its URI. The zero value is a LIST of everything, as new
+// as can be, in one answer.
+type Query struct {
+	Version     string // resourceVersion
+	Exact       bool   // resourceVersionMatch=Exact
+	Limited     bool   // limit
+	Continued   bool   // continue: a page behind the first
+	Selected    bool   // by labels or by fields
+	OneObject   bool   // by metadata.name: costs no more than a GET
+	InitialList bool   // sendInitialEvents: a WATCH that begins with a LIST
+}
+
+// ParseQuery reads the query of a request's URI. Parameters that cannot be unescaped are taken as
+// they are.
+func ParseQuery(uri []byte) Query {
+	var q Query
+	i := bytes.IndexByte(uri, '?')
+	if i < 0 {
+		return q
+	}
+	for pair := range strings.SplitSeq(string(uri[i+1:]), "&") {
+		name, value, _ := strings.Cut(pair, "=")
+		if value != "" {
+			q.set(name, value)
+		}
+	}
+	return q
+}
+
+func (q *Query) set(name, value string) {
+	switch name {
+	case "resourceVersion":
+		q.Version = value
+	case "resourceVersionMatch":
+		q.Exact = value == "Exact"
+	case "limit":
+		q.Limited = value != "0"
+	case "continue":
+		q.Continued = true
+	case "labelSelector":
+		q.Selected = true
+	case "fieldSelector":
+		q.Selected = true
+		if text, err := url.QueryUnescape(value); err == nil {
+			value = text
+		}
+		q.OneObject = strings.HasPrefix(value, "metadata.name=") || strings.Contains(value, ",metadata.name=")
+	case "sendInitialEvents":
+		q.InitialList = value == "true" || value == "1"
+	}
+}
+
+// Quorum reports whether a LIST must be as new as its storage, so that the server has to ask it:
+// there is no resourceVersion, or exactly one that is given. A page behind the first belongs to the
+// LIST that it continues.
+func (q Query) Quorum() bool { return !q.Continued && (q.Version == "" || q.Exact) }

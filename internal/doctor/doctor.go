@@ -1,0 +1,101 @@
+// Package doctor finds out who makes an API server work, from its audit logs: it counts what each
+// client asks for, and names those whose way of asking costs more than what they need.
+package doctor
+
+import "github.com/weirproject/weir/internal/audit"
+
+// Options are what a Doctor is told. The zero value has no sizes.
+type Options struct {
+	// Objects has how many objects there are of a resource, by its name as kubectl has it, such as
+	// pods or deployments.apps. Findings about those are ordered by the objects that were read.
+	Objects map[string]int64
+}
+
+// Doctor counts events and says what they come to. It holds at most 150 MB, however long the logs
+// are and however many clients there are. Make one with New. It is not safe for concurrent use.
+type Doctor struct {
+	options Options
+	clock   clock
+	clients clients
+	open    openWatches
+
+	requests, lists, refused series // of all clients
+	total                    Totals
+	first, last              int64  // microseconds since 1970; 0 before the first event
+	resource                 []byte // of the event that is being counted
+}
+
+// Totals count the requests of all clients, or of one.
+type Totals struct {
+	Requests    int64   `json:"requests"`
+	Lists       int64   `json:"lists"`
+	Watches     int64   `json:"watches"`
+	Refused     int64   `json:"refused"` // 429
+	Failed      int64   `json:"failed"`  // 5xx
+	ListSeconds float64 `json:"listSeconds"`
+}
+
+// New makes a Doctor that has seen nothing.
+func New(o Options) *Doctor {
+	return &Doctor{options: o, clients: newClients(maxClients), open: openWatches{}}
+}
+
+// Add counts an event, of which it keeps no bytes. A request counts once: when its response is
+// complete, or, for a WATCH that goes on at the end of the log, when it has started. Events should
+// come in the order of their stages' times; a few seconds do not matter.
+func (d *Doctor) Add(e *audit.Event) {
+	switch string(e.Stage) {
+	case audit.StageResponseComplete:
+	case audit.StageResponseStarted:
+		if verbOf(e.Verb) == verbWatch {
+			d.started(e)
+		}
+		return
+	default:
+		return
+	}
+	if d.first == 0 {
+		d.first = e.Staged
+	}
+	d.last = max(d.last, e.Staged)
+	verb, bucket := verbOf(e.Verb), d.clock.bucket(e.Staged)
+	weight := int64(1)
+	if verb == verbList {
+		weight = listWeight
+	}
+	c := d.clients.find(e, weight)
+	d.count(&d.total, e, verb)
+	d.count(&c.total, e, verb)
+	d.requests.add(&d.clock, bucket, 1)
+	if e.Code == 429 {
+		d.refused.add(&d.clock, bucket, 1)
+	}
+	if verb == verbWatch {
+		d.open.ended(e)
+	}
+	if verb == verbList {
+		d.lists.add(&d.clock, bucket, 1)
+		c.addSeat(&d.clock, e)
+	}
+	c.places.add(e.Place())
+	d.resource = appendResource(d.resource[:0], e.Object)
+	d.clients.usage(c, d.resource).add(e, verb)
+}
+
+// count counts an event in totals.
+func (d *Doctor) count(t *Totals, e *audit.Event, verb verb) {
+	t.Requests++
+	switch verb {
+	case verbList:
+		t.Lists++
+		t.ListSeconds += e.Latency().Seconds()
+	case verbWatch:
+		t.Watches++
+	}
+	switch {
+	case e.Code == 429:
+		t.Refused++
+	case e.Code >= 500:
+		t.Failed++
+	}
+}

@@ -1,0 +1,114 @@
+package doctor
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/weirproject/weir/internal/audit"
+	"github.com/weirproject/weir/internal/quantity"
+)
+
+const (
+	refusedFewest = 50  // a server that starts refuses some
+	seatShare     = 0.3 // of the LISTs' time: who has less is not to blame alone
+	nameableShare = 0.05
+	seatTakers    = 3 // are named at most
+	// One LIST of some milliseconds has all of the LISTs' time where there is no other. Who is
+	// named had a seat for some time, and for a good part of the time.
+	seatFewest = 10 * time.Second
+	seatBusy   = 0.05
+
+	longestSeat = 5 * time.Minute // a LIST is given up after a minute
+)
+
+// seats is how much of the LISTs' time a client had while requests were refused.
+type seats struct {
+	client *client
+	millis float64
+}
+
+// refusals finds requests that were refused with 429, and whose LISTs had the seats meanwhile.
+func (d *Doctor) refusals() (Finding, bool) {
+	if d.total.Refused < refusedFewest {
+		return Finding{}, false
+	}
+	takers, all := d.seatTakers()
+	f := Finding{
+		Kind: KindRefused, Count: d.total.Refused,
+		Remedy: "make those LISTs fewer; until then give that client a FlowSchema and " +
+			"PriorityLevelConfiguration of its own",
+	}
+	text := fmt.Sprintf("%s requests were refused with 429, %s", quantity.Count(d.total.Refused), d.mostRefused())
+	if len(takers) == 0 || takers[0].millis < max(seatShare*all, d.seatLeast()) {
+		f.Text = text + "; no client's LISTs stand out meanwhile"
+		f.Remedy = "look for the priority level whose queues were full: apiserver_flowcontrol_rejected_requests_total"
+		return f, true
+	}
+	f.Client, f.Seconds = takers[0].client.name, takers[0].millis/1000
+	var had []string
+	for i, t := range takers {
+		if i > 0 && t.millis < nameableShare*all {
+			break
+		}
+		had = append(had, fmt.Sprintf("%s %.0f%%", t.client.name, 100*t.millis/all))
+	}
+	f.Text = "had the seats while " + text + ". Of the LISTs' time meanwhile, " + strings.Join(had, ", ")
+	return f, true
+}
+
+// seatTakers returns the clients with the most LIST time while requests were refused, and the time
+// of all.
+func (d *Doctor) seatTakers() (takers []seats, all float64) {
+	refused := d.refused.fold(&d.clock)
+	for _, c := range d.clients.least {
+		s := seats{client: c}
+		for bucket, millis := range c.listTime.fold(&d.clock) {
+			if bucket < len(refused) && refused[bucket] > 0 {
+				s.millis += float64(millis)
+			}
+		}
+		if all += s.millis; s.millis > 0 {
+			takers = append(takers, s)
+		}
+	}
+	slices.SortFunc(takers, func(a, b seats) int {
+		return cmp.Or(cmp.Compare(b.millis, a.millis), cmp.Compare(a.client.name.String(), b.client.name.String()))
+	})
+	return takers[:min(len(takers), seatTakers)], all
+}
+
+// mostRefused names the client that was refused most.
+func (d *Doctor) mostRefused() string {
+	most := slices.MaxFunc(d.clients.least, func(a, b *client) int {
+		return cmp.Or(cmp.Compare(a.total.Refused, b.total.Refused), cmp.Compare(b.name.String(), a.name.String()))
+	})
+	return fmt.Sprintf("%s of those of %s", quantity.Count(most.total.Refused), most.name)
+}
+
+// seatLeast returns the milliseconds that a client to be named had at least.
+func (d *Doctor) seatLeast() float64 {
+	n := 0
+	for _, refused := range d.refused.fold(&d.clock) {
+		if refused > 0 {
+			n++
+		}
+	}
+	return max(float64(seatFewest.Milliseconds()), seatBusy*float64(n)*float64(d.clock.width())/1000)
+}
+
+// addSeat notes when a LIST had a seat: not while it waited for one, nor if it got none.
+func (c *client) addSeat(clock *clock, e *audit.Event) {
+	if e.Code == 429 {
+		return
+	}
+	at := max(clock.origin, e.Begun()+e.QueueWait.Microseconds(), e.Staged-longestSeat.Microseconds())
+	for at < e.Staged {
+		bucket := clock.bucket(at)
+		end := min(e.Staged, clock.origin+int64(bucket+1)*clock.width())
+		c.listTime.add(clock, bucket, uint32((end-at)/1000))
+		at = end
+	}
+}

@@ -1,0 +1,181 @@
+package doctor
+
+import (
+	"fmt"
+	"time"
+)
+
+// innocents adds clients that do no harm.
+func (w *world) innocents() {
+	for i := range 30 {
+		w.kubelet(i)
+	}
+	for i := range 6 {
+		w.controller(fmt.Sprint("controller-", i))
+	}
+	for i := range 4 {
+		w.person(fmt.Sprint("person-", i))
+	}
+	w.leader("kube-scheduler")
+	w.forbidden("nosy")
+	w.rollout("web")
+	w.rarely("hourly")
+	w.daemon("cni")
+	w.unlucky("unlucky")
+	w.often("often")
+}
+
+// kubelet adds a node: WATCHes with selectors, WATCHes of single Secrets that end with their pods,
+// its lease, and kube-proxy. A server that restarts ends one WATCH soon.
+func (w *world) kubelet(i int) {
+	name, ip := fmt.Sprint("node-", i), fmt.Sprint("10.0.1.", i)
+	k := request{user: "system:node:" + name, agent: program("kubelet"), ip: ip}
+	from := w.between(0, days-4*time.Hour)
+	pods := "fieldSelector=spec.nodeName%3D" + name
+	k.verb, k.resource, k.query, k.at = "list", "pods", pods+"&limit=500&resourceVersion=0", from
+	w.do(k)
+	w.watches(k, pods, from, 3*time.Hour)
+	k.resource, k.query = "services", "limit=500&resourceVersion=0"
+	w.do(k)
+	for range 30 {
+		k.verb, k.resource, k.ns, k.query = "watch", "secrets", "shop", "fieldSelector=metadata.name%3Dtoken&watch=true"
+		k.at, k.took = from+w.between(0, 3*time.Hour), w.between(time.Second, 20*time.Second)
+		w.do(k)
+	}
+	lease := request{user: k.user, agent: k.agent, ip: ip, verb: "update", group: "coordination.k8s.io", resource: "leases", ns: "kube-node-lease", object: name}
+	for at := from; at < from+10*time.Minute; at += 10 * time.Second {
+		lease.at = at
+		w.do(lease)
+	}
+	p := request{user: "system:serviceaccount:kube-system:kube-proxy", agent: program("kube-proxy"), ip: ip, resource: "services"}
+	w.informer(p, from, time.Hour)
+	p.at, p.verb, p.took, p.query = from+2*time.Hour, "watch", 10*time.Second, "watch=true"
+	w.do(p)
+}
+
+// watches adds one WATCH after the other, each of 5 to 10 minutes; the last one stays open.
+func (w *world) watches(r request, query string, from, lasting time.Duration) {
+	r.verb, r.query = "watch", query+"&allowWatchBookmarks=true&resourceVersion=77&watch=true"
+	for at := from; ; at += r.took {
+		r.at, r.took = at, w.between(5*time.Minute, 10*time.Minute)
+		r.open = at+r.took > from+lasting || at+r.took > days
+		w.do(r)
+		if r.open {
+			return
+		}
+	}
+}
+
+// informer adds a LIST and the WATCHes behind it.
+func (w *world) informer(r request, from, lasting time.Duration) {
+	r.at, r.verb, r.query, r.took = from, "list", "limit=500&resourceVersion=0", w.between(50*time.Millisecond, 2*time.Second)
+	w.do(r)
+	w.watches(r, "", from+r.took, lasting)
+}
+
+// controller adds a controller of two replicas with informers, which restarts twice a day.
+func (w *world) controller(name string) {
+	for replica := range 2 {
+		for _, resource := range []string{"pods", "configmaps"} {
+			r := request{user: account(name), agent: program(name), ip: fmt.Sprintf("10.1.0.%d", replica), resource: resource}
+			for at := w.between(0, time.Hour); at < days; at += w.between(11*time.Hour, 13*time.Hour) {
+				w.informer(r, at, 2*time.Hour)
+			}
+		}
+	}
+}
+
+// person adds somebody with kubectl, now and then.
+func (w *world) person(name string) {
+	r := request{user: name, agent: "kubectl/v1.37.2 (darwin/arm64) kubernetes/abcdef0", ip: "192.168.7.7"}
+	for range w.rnd.IntN(6) {
+		at := w.between(0, days-time.Hour)
+		for range w.rnd.IntN(8) {
+			at += time.Duration(w.rnd.ExpFloat64() * float64(90*time.Second))
+			r.at, r.verb, r.resource, r.query, r.ns = at, "list", "pods", "limit=500", ""
+			if w.rnd.IntN(2) == 0 {
+				r.ns = "shop"
+			}
+			w.do(r)
+		}
+	}
+}
+
+// leader adds a program that renews its lease.
+func (w *world) leader(name string) {
+	r := request{user: "system:" + name, agent: program(name) + "/leader-election", ip: "10.0.0.2", group: "coordination.k8s.io", resource: "leases",
+		ns: "kube-system", object: name}
+	for at := time.Duration(0); at < 30*time.Minute; at += 2 * time.Second {
+		for _, r.verb = range []string{"get", "update"} {
+			r.at = at
+			w.do(r)
+		}
+	}
+}
+
+// forbidden adds an informer that may not LIST, and tries again.
+func (w *world) forbidden(name string) {
+	r := request{user: account(name), agent: program(name), ip: "10.2.0.1", resource: "secrets", code: 403}
+	for at := time.Duration(0); at < 3*time.Hour; at += 30 * time.Second {
+		for _, r.verb = range []string{"list", "watch"} {
+			r.at = at
+			w.do(r)
+		}
+	}
+}
+
+// rollout adds a deployment whose replicas LIST once, in parts, each time that it is rolled out.
+func (w *world) rollout(name string) {
+	r := request{user: account(name), agent: program(name), verb: "list", resource: "endpointslices", group: "discovery.k8s.io", query: "labelSelector=app%3Dweb"}
+	for range 3 {
+		at := w.between(0, days)
+		for i := range 40 {
+			r.ip, r.at = fmt.Sprint("10.3.0.", i), at+w.between(0, time.Minute)
+			w.do(r)
+		}
+	}
+}
+
+// rarely adds a job that LISTs all once an hour, which takes long.
+func (w *world) rarely(name string) {
+	for at := time.Duration(0); at < days; at += time.Hour {
+		w.do(request{at: at, user: account(name), agent: program(name), ip: "10.3.1.1", verb: "list", resource: "nodes", took: 100 * time.Second})
+	}
+}
+
+// daemon adds a program on each of many nodes that starts within ten minutes: it LISTs its node's
+// pods and all services, and LISTs them again because a server that restarts ends its WATCH.
+func (w *world) daemon(name string) {
+	r := request{user: account(name), agent: program(name)}
+	from := w.between(0, days-4*time.Hour)
+	for i := range 120 {
+		r.ip = fmt.Sprint("10.4.0.", i)
+		r.at, r.verb, r.resource, r.query, r.took = from+w.between(0, 10*time.Minute), "list", "pods", "fieldSelector=spec.nodeName%3Dn", 0
+		w.do(r)
+		r.resource, r.query = "services", ""
+		w.do(r)
+		r.verb, r.query, r.took = "watch", "watch=true", 20*time.Second
+		w.do(r)
+		r.took = 0
+		w.informer(r, r.at+20*time.Second, time.Minute)
+	}
+}
+
+// unlucky adds an informer that has to begin anew a dozen times a day.
+func (w *world) unlucky(name string) {
+	r := request{user: account(name), agent: program(name), ip: "10.3.1.2", resource: "pods"}
+	for at := time.Duration(0); at < days-3*time.Hour; at += w.between(90*time.Minute, 110*time.Minute) {
+		r.at, r.verb, r.query, r.took = at, "watch", "watch=true", 20*time.Second
+		w.do(r)
+		w.informer(r, at+20*time.Second, 80*time.Minute)
+	}
+}
+
+// often adds somebody who looks at all pods every half hour or so, day and night.
+func (w *world) often(name string) {
+	r := request{user: name, agent: program("kubectl"), ip: "192.168.7.8", verb: "list", resource: "pods", query: "limit=500"}
+	for at := time.Duration(0); at < days; at += time.Duration(w.rnd.ExpFloat64() * float64(25*time.Minute)) {
+		r.at = at
+		w.do(r)
+	}
+}

@@ -1,0 +1,77 @@
+package doctor
+
+import (
+	"fmt"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/weirproject/weir/internal/audit"
+)
+
+// held returns the bytes that live on the heap.
+func held() int64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
+
+// bound is what docs/doctor.md promises.
+const bound = 150_000_000
+
+// A million events of 300,000 clients, of which some LIST in each way, in bursts, for days, and hold
+// WATCHes, with the longest names that are kept, stay within what is promised.
+func TestMemory(t *testing.T) {
+	before := held()
+	d := New(Options{})
+	long := strings.Repeat("x", maxName)
+	list, complete, started := []byte("list"), []byte(audit.StageResponseComplete), []byte(audit.StageResponseStarted)
+	e := &audit.Event{Object: audit.Object{Group: []byte(long), Subresource: []byte(long)}, Agent: []byte(long)}
+	var user, resource, id []byte
+	add := func(client, kind int, verb, stage []byte) {
+		user = fmt.Appendf(user[:0], "%-160d", client)
+		resource = fmt.Appendf(resource[:0], "%-160d", kind)
+		id = fmt.Append(id[:0], e.Staged)
+		e.Received = e.Staged - 4e6 // so that LISTs have seats
+		e.User, e.Object.Resource, e.AuditID, e.Verb, e.Stage = user, resource, id, verb, stage
+		d.Add(e)
+	}
+	// Four passes over as many clients and resources as are told apart, each LISTed whole and in part.
+	for pass := range 4 {
+		for i := range 8 * maxClients {
+			e.Staged += 5e6
+			for _, namespace := range []string{"", "a"} {
+				e.Object.Namespace = []byte(namespace)
+				add(i%maxClients, i/maxClients, list, complete)
+			}
+			add(i%maxClients, i/maxClients, []byte("watch"), complete)
+			add(i%maxClients, i/maxClients, []byte("watch"), started)
+		}
+		t.Logf("pass %d: %d MB", pass, (held()-before)/1e6)
+	}
+	// As many bursts as are kept.
+	for _, c := range d.clients.least {
+		for _, u := range c.usages {
+			for _, p := range []*pattern{u.whole, u.part} {
+				p.bursts = slices.Grow([]burst{}, maxBursts)
+			}
+		}
+	}
+	full := held() - before
+	for i := range 1_000_000 - 4*8*maxClients*4 {
+		e.Staged += 1e5
+		stage, verb := complete, []byte("get")
+		if i%4 == 0 {
+			stage, verb = started, []byte("watch")
+		}
+		add(maxClients+i%300_000, i%11, verb, stage)
+	}
+	after := held() - before
+	t.Logf("%d MB, then %d MB", full/1e6, after/1e6)
+	if n := len(d.clients.least); max(full, after) > bound || n != maxClients {
+		t.Errorf("%d clients hold %d bytes, then %d", n, full, after)
+	}
+	runtime.KeepAlive(d)
+}

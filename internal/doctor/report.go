@@ -1,0 +1,103 @@
+package doctor
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+)
+
+// Report is all that a Doctor has found out.
+type Report struct {
+	From          time.Time      `json:"from"` // when the first request ended
+	To            time.Time      `json:"to"`
+	Totals        Totals         `json:"totals"`
+	Clients       []ClientReport `json:"clients"`       // by the time of their LISTs, then by requests
+	Others        Totals         `json:"others"`        // of clients beyond those that can be told apart
+	OthersClients int64          `json:"othersClients"` // how often one of those was let go of
+	Rate          Rate           `json:"rate"`
+	Findings      []Finding      `json:"findings"` // the costliest first; never null
+}
+
+// Rate has what happened in each bucket of time.
+type Rate struct {
+	Seconds  float64  `json:"seconds"` // the width of a bucket
+	Requests []uint32 `json:"requests"`
+	Lists    []uint32 `json:"lists"`
+	Refused  []uint32 `json:"refused"`
+}
+
+// ClientReport is what one client did.
+type ClientReport struct {
+	Client
+	Totals
+	Machines  int        `json:"machines"` // an estimate, right to 7 %
+	Resources []Resource `json:"resources"`
+}
+
+// Resource is what one client did with one resource.
+type Resource struct {
+	Name    string          `json:"name"`
+	Verbs   map[string]Verb `json:"verbs"`
+	Refused int64           `json:"refused"`
+	Failed  int64           `json:"failed"`
+	Lists   *ListCounts     `json:"lists,omitempty"`
+	Watches *WatchCounts    `json:"watches,omitempty"`
+}
+
+// Verb counts the requests of one verb.
+type Verb struct {
+	Requests int64   `json:"requests"`
+	Seconds  float64 `json:"seconds"` // from arrival to the end, of all together
+}
+
+// Report returns what has been found out so far.
+func (d *Doctor) Report() *Report {
+	d.countOpen()
+	r := &Report{
+		From: time.UnixMicro(d.first).UTC(), To: time.UnixMicro(d.last).UTC(), Totals: d.total,
+		Others: d.clients.gone, OthersClients: d.clients.pushed,
+		Rate: Rate{
+			Seconds:  float64(d.clock.width()) / 1e6,
+			Requests: copied(d.requests.fold(&d.clock)),
+			Lists:    copied(d.lists.fold(&d.clock)), Refused: copied(d.refused.fold(&d.clock)),
+		},
+		Findings: append([]Finding{}, d.findings()...),
+		Clients:  []ClientReport{},
+	}
+	for _, c := range d.clients.least {
+		if c.total.Requests > 0 {
+			r.Clients = append(r.Clients, c.report())
+		}
+	}
+	slices.SortFunc(r.Clients, func(a, b ClientReport) int {
+		return cmp.Or(cmp.Compare(b.ListSeconds, a.ListSeconds), cmp.Compare(b.Requests, a.Requests),
+			cmp.Compare(a.User, b.User), cmp.Compare(a.Agent, b.Agent))
+	})
+	return r
+}
+
+// report returns what the client did, its resources by name.
+func (c *client) report() ClientReport {
+	out := ClientReport{Client: c.name, Totals: c.total, Machines: c.places.count(), Resources: []Resource{}}
+	for _, name := range slices.Sorted(maps.Keys(c.usages)) {
+		u := c.usages[name]
+		r := Resource{Name: name, Verbs: map[string]Verb{}, Refused: u.refused, Failed: u.failed}
+		for v, t := range u.tally {
+			if t.requests > 0 {
+				r.Verbs[verbNames[v]] = Verb{t.requests, t.latency.Seconds()}
+			}
+		}
+		if u.tally[verbList].requests > 0 {
+			r.Lists = &u.lists
+		}
+		if u.tally[verbWatch].requests > 0 || u.watches.Open > 0 {
+			r.Watches = &u.watches
+		}
+		out.Resources = append(out.Resources, r)
+	}
+	return out
+}
+
+// copied returns a copy, which is never nil.
+func copied(n []uint32) []uint32 { return append([]uint32{}, n...) }

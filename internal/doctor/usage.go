@@ -1,0 +1,220 @@
+package doctor
+
+import (
+	"bytes"
+	"time"
+
+	"github.com/weirproject/weir/internal/audit"
+)
+
+// shortWatch is a WATCH that ended early: kube-apiserver ends them after 30 to 60 minutes,
+// informers after 5 to 10, and proxies on the way that do not know them after a minute at most.
+const shortWatch = time.Minute
+
+// usage is what one client does with one resource. What a client that never LISTs nor WATCHes does
+// takes 400 bytes; LISTs add up to 5 KB.
+type usage struct {
+	resource        string // as kubectl has it, with a subresource: pods/status
+	tally           [verbs]tally
+	refused, failed int64 // 429, 5xx
+	lists           ListCounts
+	vain            tally    // LISTs that failed with 5xx
+	whole, part     *pattern // LISTs of all objects, and of some; nil if there were none
+	watches         WatchCounts
+	watchPlaces     *distinct // nil if there were none
+	shorts          hourly    // WATCHes that were over within a minute
+}
+
+// tally counts one verb.
+type tally struct {
+	requests int64
+	latency  time.Duration
+}
+
+// ListCounts count LISTs by what they ask for. Kinds overlap.
+type ListCounts struct {
+	Quorum     int64 `json:"quorum"`     // no resourceVersion: as new as the storage
+	Cache      int64 `json:"cache"`      // any resourceVersion will do
+	Limited    int64 `json:"limited"`    // with a limit
+	Pages      int64 `json:"pages"`      // behind the first
+	Selected   int64 `json:"selected"`   // with a selector
+	Namespaced int64 `json:"namespaced"` // of one namespace
+	OneObject  int64 `json:"oneObject"`  // by metadata.name
+
+	QueueSeconds   float64 `json:"queueSeconds"`   // waited in flow control's queues; told of slow ones
+	StorageSeconds float64 `json:"storageSeconds"` // waited for etcd; told of slow ones
+}
+
+// WatchCounts count WATCHes that were let in.
+type WatchCounts struct {
+	Short     int64   `json:"short"`     // over within a minute
+	Expired   int64   `json:"expired"`   // 410
+	Initial   int64   `json:"initial"`   // that begin with a LIST
+	OneObject int64   `json:"oneObject"` // by metadata.name
+	Open      int64   `json:"open"`      // at the end of the log
+	Ended     int64   `json:"ended"`
+	Seconds   float64 `json:"seconds"` // that the ended ones lasted
+}
+
+// pattern is how LISTs of one sort come.
+type pattern struct {
+	rhythm
+	places  distinct
+	latency time.Duration
+	quorum  int64
+	limited int64
+	initial int64    // WATCHes that begin with a LIST
+	spread  *atATime // nil but for LISTs of all of nodeResource
+}
+
+// atATime counts the machines that LIST within the same hour.
+type atATime struct {
+	hourly hourly
+	places distinct
+	most   int
+}
+
+// add notes a LIST of a machine.
+func (a *atATime) add(at int64, place []byte) {
+	if a.hourly.add(at) {
+		a.most, a.places = max(a.most, a.places.count()), distinct{}
+	}
+	a.places.add(place)
+}
+
+// add counts an event.
+func (u *usage) add(e *audit.Event, v verb) {
+	u.tally[v].requests++
+	u.tally[v].latency += e.Latency()
+	switch {
+	case e.Code == 429:
+		u.refused++
+	case e.Code >= 500:
+		u.failed++
+	}
+	switch v {
+	case verbList:
+		u.addList(e, audit.ParseQuery(e.URI))
+	case verbWatch:
+		u.addWatch(e, audit.ParseQuery(e.URI))
+	}
+}
+
+// addList counts a LIST. One that was refused has no pattern: it cost nothing. Neither has one that
+// failed: its client tries again as it has to, nor one of what cannot be WATCHed.
+func (u *usage) addList(e *audit.Event, q audit.Query) {
+	l := &u.lists
+	for _, kind := range []struct {
+		is bool
+		n  *int64
+	}{
+		{q.Quorum(), &l.Quorum}, {!q.Quorum() && !q.Continued, &l.Cache}, {q.Limited, &l.Limited}, {q.Continued, &l.Pages},
+		{q.Selected, &l.Selected}, {len(e.Object.Namespace) > 0, &l.Namespaced}, {q.OneObject, &l.OneObject},
+	} {
+		if kind.is {
+			*kind.n++
+		}
+	}
+	l.QueueSeconds += e.QueueWait.Seconds()
+	l.StorageSeconds += e.Storage.Seconds()
+	if e.Code >= 500 {
+		u.vain.requests++
+		u.vain.latency += e.Latency()
+	}
+	if q.OneObject || e.Code >= 400 || bytes.HasSuffix(e.Object.Group, []byte(unwatchable)) {
+		return
+	}
+	u.pattern(e, q).add(e, q)
+}
+
+// unwatchable is how the groups end whose objects are computed when they are asked for: pods' and
+// nodes' metrics, which are LISTed by who needs them, such as the autoscaler.
+const unwatchable = "metrics.k8s.io"
+
+// pattern returns the one that a LIST belongs to.
+func (u *usage) pattern(e *audit.Event, q audit.Query) *pattern {
+	p := &u.whole
+	if q.Selected || len(e.Object.Namespace) > 0 {
+		p = &u.part
+	}
+	if *p == nil {
+		*p = &pattern{}
+		if u.resource == nodeResource && p == &u.whole {
+			(*p).spread = &atATime{}
+		}
+	}
+	return *p
+}
+
+// add counts a LIST of this sort. A page behind the first is part of its LIST.
+func (p *pattern) add(e *audit.Event, q audit.Query) {
+	p.latency += e.Latency()
+	if q.Continued {
+		return
+	}
+	p.begun(e)
+	if q.Quorum() {
+		p.quorum++
+	}
+	if q.Limited {
+		p.limited++
+	}
+}
+
+// begun notes when a LIST came, and from where.
+func (p *pattern) begun(e *audit.Event) {
+	p.places.add(e.Place())
+	p.rhythm.add(e.Begun())
+	if p.spread != nil {
+		p.spread.add(e.Begun(), e.Place())
+	}
+}
+
+// addWatch counts a WATCH that is over. One that was refused was none. One of a single object is
+// not short: it ends with the object, as kubelets' of Secrets do.
+func (u *usage) addWatch(e *audit.Event, q audit.Query) {
+	w := &u.watches
+	if e.Code == 410 {
+		w.Expired++
+	}
+	if e.Code >= 400 {
+		return
+	}
+	w.Ended++
+	w.Seconds += e.Latency().Seconds()
+	if q.InitialList {
+		w.Initial++
+	}
+	if q.InitialList && !q.OneObject { // it costs what a LIST does
+		p := u.pattern(e, q)
+		p.begun(e)
+		p.initial++
+	}
+	if u.watchPlaces == nil {
+		u.watchPlaces = &distinct{}
+	}
+	u.watchPlaces.add(e.Place())
+	switch {
+	case q.OneObject:
+		w.OneObject++
+	case e.Latency() < shortWatch:
+		w.Short++
+		u.shorts.add(e.Staged)
+	}
+}
+
+// total returns how many LISTs there were of a sort, none of nil.
+func (p *pattern) total() int64 {
+	if p == nil {
+		return 0
+	}
+	return p.count
+}
+
+// busiestHour returns how many LISTs there were of a sort in the hour with the most, none of nil.
+func (p *pattern) busiestHour() int64 {
+	if p == nil {
+		return 0
+	}
+	return p.hourly.busiest
+}

@@ -1,0 +1,29 @@
+package doctor
+
+// verb is one of Kubernetes' verbs.
+type verb uint8
+
+const (
+	verbGet verb = iota
+	verbList
+	verbWatch
+	verbCreate
+	verbUpdate
+	verbPatch
+	verbDelete
+	verbDeleteCollection
+	verbOther // connect, and methods of requests of no resource
+	verbs
+)
+
+var verbNames = [verbs]string{"get", "list", "watch", "create", "update", "patch", "delete", "deletecollection", "other"}
+
+// verbOf returns the verb of a name.
+func verbOf(name []byte) verb {
+	for v, known := range verbNames[:verbOther] {
+		if string(name) == known {
+			return verb(v)
+		}
+	}
+	return verbOther
+}

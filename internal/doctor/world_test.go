@@ -1,0 +1,135 @@
+package doctor
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weirproject/weir/internal/audit"
+)
+
+// world writes the audit log of a cluster, drawn from a seed: clients that do no harm, and
+// culprits.
+type world struct {
+	rnd   *rand.Rand
+	start time.Time
+	lines []stamped
+	ids   int
+}
+
+type stamped struct {
+	at   time.Duration
+	text string
+}
+
+const days = 72 * time.Hour // how long the log is
+
+func newWorld(seed uint64) *world {
+	return &world{rnd: rand.New(rand.NewPCG(seed, 1)), start: time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)}
+}
+
+// request is a request at a time since the log's start.
+type request struct {
+	at, took, queued            time.Duration
+	verb, query                 string
+	user, agent, ip, pod        string
+	group, resource, ns, object string
+	code                        int
+	open                        bool // a WATCH that never ends
+}
+
+// line is the request at a stage, in the order of fields of kube-apiserver's.
+func (w *world) line(r request, stage string, staged time.Duration) string {
+	path, version := "/api/v1", "v1"
+	if r.group != "" {
+		path = "/apis/" + r.group + "/v1"
+	}
+	if r.ns != "" {
+		path += "/namespaces/" + r.ns
+	}
+	path += "/" + r.resource
+	ref := fmt.Sprintf(`{"resource":%q`, r.resource)
+	for _, f := range [][2]string{{"namespace", r.ns}, {"name", r.object}, {"apiGroup", r.group}, {"apiVersion", version}} {
+		if f[1] != "" {
+			ref += fmt.Sprintf(`,%q:%q`, f[0], f[1])
+		}
+	}
+	if r.object != "" {
+		path += "/" + r.object
+	}
+	if r.query != "" {
+		path += "?" + strings.ReplaceAll(r.query, "&", `\u0026`)
+	}
+	const micro = "2006-01-02T15:04:05.000000Z"
+	return fmt.Sprintf(`{"kind":"Event","apiVersion":"audit.k8s.io/v1","level":"Metadata","auditID":"%08d-aaaa-4bbb-8ccc-%012x",`+
+		`"stage":%q,"requestURI":"%s","verb":%q,"user":{"username":%q,"groups":["system:authenticated"],"extra":{"authentication.kubernetes.io/pod-name":[%q]}},"sourceIPs":[%q],`+
+		`"userAgent":%q,"objectRef":%s},"responseStatus":{"metadata":{},"code":%d},"requestReceivedTimestamp":%q,`+
+		`"stageTimestamp":%q,"annotations":{"apiserver.latency.k8s.io/apf-queue-wait":%q,"authorization.k8s.io/decision":"allow","authorization.k8s.io/reason":""}}`,
+		w.ids, w.ids, stage, path, r.verb, r.user, r.pod, r.ip, r.agent, ref, r.code,
+		w.start.Add(r.at).Format(micro), w.start.Add(staged).Format(micro), r.queued)
+}
+
+// do adds a request. WATCHes have a line when they start as well.
+func (w *world) do(r request) {
+	w.ids++
+	r.code = cmp.Or(r.code, 200)
+	r.took = cmp.Or(r.took, time.Duration(w.rnd.IntN(20)+1)*time.Millisecond)
+	if r.verb == "watch" {
+		w.lines = append(w.lines, stamped{r.at, w.line(r, "ResponseStarted", r.at)})
+	}
+	if !r.open {
+		w.lines = append(w.lines, stamped{r.at + r.took, w.line(r, "ResponseComplete", r.at+r.took)})
+	}
+}
+
+// between draws a time.
+func (w *world) between(from, to time.Duration) time.Duration {
+	return from + time.Duration(w.rnd.Int64N(int64(to-from)))
+}
+
+// log returns all lines in the order of time.
+func (w *world) log() []byte {
+	slices.SortStableFunc(w.lines, func(a, b stamped) int { return cmp.Compare(a.at, b.at) })
+	var b bytes.Buffer
+	for _, l := range w.lines {
+		b.WriteString(l.text)
+		b.WriteByte('\n')
+	}
+	return b.Bytes()
+}
+
+// program is a user agent as client-go writes it.
+func program(name string) string { return name + "/v1.2.3 (linux/amd64) kubernetes/0f1e2d3" }
+
+func account(name string) string { return "system:serviceaccount:apps:" + name }
+
+// examine runs a doctor over a log.
+func examine(t testing.TB, o Options, log []byte) *Report {
+	t.Helper()
+	d := New(o)
+	l, err := audit.NewLog("log", bytes.NewReader(log))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for {
+		e, err := l.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		d.Add(e)
+	}
+	if n := l.Counts(); n.Malformed > 0 {
+		t.Fatalf("%+v", n)
+	}
+	return d.Report()
+}
