@@ -8,7 +8,7 @@ PACKAGES    = ./proxy/... ./controllerruntime/... ./... ./bench/... ./cmd/weir/.
 # What make test fuzzes, and with how many inputs each: a minute in all. Fuzzing compiles everything a package needs once more, so those that
 # need the least are chosen. make fuzz FUZZ="$(make -s fuzzable)" takes all there are, FUZZTIME=1m a minute for each. A number of inputs is
 # never reported as a failure, as the end of a time now and then is (go.dev/issue/56238).
-FUZZ        = ./internal/wire ./internal/store ./internal/pack ./internal/pack/entropy
+FUZZ        = ./internal/wire ./internal/audit ./internal/store ./internal/pack ./internal/pack/entropy
 FUZZTIME    = 3000x
 
 # How long make soak takes, and more of its flags: -soak.seed N replays the faults of one run, -soak.json PATH writes the report.
@@ -49,7 +49,7 @@ lint: ## staticcheck
 #   CONTROL  runs of the conformance suite that are client-go's own, break it on purpose, or differ in the encoding
 #
 # make vet has vetted all of it: to vet what the race detector needs of Kubernetes once more would take minutes.
-PLAIN   := internal/wire internal/decode internal/pack/entropy cmd/weir bench/cmd/weir-bench bench/internal/informers bench/internal/servers examples/boltsink
+PLAIN   := internal/wire internal/doctor internal/decode internal/pack/entropy cmd/weir bench/cmd/weir-bench bench/internal/informers bench/internal/servers examples/boltsink
 SINGLE  := ^Test(UpdateCache(InTurn|Flood)|StatesAgainstModel|LabelSets|NoIndexFor|IndexesAgainstWalk|IndexThatCannotBeMade|ShardedList|FewSetsLookedAt|BlockedCursorCosts|DeletedObjectsLeaveNothing|ObjectsPinNothing|FuncIndexHolds.*|PutAllocates|FastPack)$$
 CONTROL := ^Test(ClientGo(List|WatchList)|Sabotage|DropInJSON|DropInUnwrapped|Native)$$
 unit: ## the tests of all modules but e2e, with the race detector where there is a goroutine
