@@ -31,7 +31,7 @@ const (
 	// cheapObjects is the number of objects that lists may bring in a second, and briefLists that of
 	// lists in a row that keep to it, while no watch stands. See listPace.
 	cheapObjects = 1000
-	briefLists   = 4
+	briefLists   = 12
 )
 
 // step returns the state that follows from s and in, and the actions to perform. It is the whole
