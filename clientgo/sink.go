@@ -156,7 +156,7 @@ func (s *sink) takeObject(t wire.EventType, m *wire.Meta, object any) error {
 		}
 		s.keepFinalValue(m, object)
 		return s.Delete(m, nil)
-	case ok && t != 0 && isEarlierVersion(object, held):
+	case ok && t != 0 && !s.Replacing() && isEarlierVersion(object, held):
 		return nil // a repeated event; a watch that breaks off here is not resumed before it
 	case ok && state && sameVersion(object, held):
 		m.UID, m.ResourceVersion = []byte(held.UID()), []byte(held.ResourceVersion())

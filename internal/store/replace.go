@@ -60,6 +60,10 @@ func (w *Writer) enterEra(rebase bool) (tell []func()) {
 	return tell
 }
 
+// Replacing reports whether the writer is between BeginReplace and its end. It is for the writer's
+// own goroutine.
+func (w *Writer) Replacing() bool { return w.replacing }
+
 // EndReplace ends a relist at resourceVersion. The writer is then current to it, and what the
 // writer was told up to there counts no more. Everything in its scope that was not seen since
 // BeginReplace is released. A version that the list has, but lower than the one held, takes its
