@@ -28,6 +28,7 @@ type resources struct {
 	log             *slog.Logger
 	stats           source.Stats
 	budget          budget
+	rewind          rewind
 	backlog         atomic.Int64 // bytes kept for slow watches, at the last check
 	overWatchMemory func() bool  // whether watches exceed their memory
 	shedCount       atomic.Uint64

@@ -80,7 +80,8 @@ func (s *Server) serveRead(w http.ResponseWriter, r *http.Request, rd *readReque
 		return false
 	}
 	if res != nil {
-		if sess := res.readSession(); sess == nil || !sess.canServe(r, rd) {
+		sess := res.readSession()
+		if res.lost(sess, rd) == nil && (sess == nil || !sess.canServe(r, rd)) {
 			return false
 		}
 	}
@@ -98,15 +99,13 @@ func (s *Server) serveRead(w http.ResponseWriter, r *http.Request, rd *readReque
 		return false
 	}
 	sess := res.ready.Load()
-	if sess == nil {
-		return false
-	}
-	if prove && !sess.freshness.proveCurrent(r.Context()) {
-		return false
-	}
-	gone := sess.rewound(rd, res.rewoundFrom.Load())
+	lost := res.lost(sess, rd)
 	switch {
-	case gone:
+	case lost != nil:
+	case sess == nil:
+		return false
+	case prove && !sess.freshness.proveCurrent(r.Context()):
+		return false
 	case !sess.waitForVersion(r.Context(), rd):
 		s.forwardWithTimeout(w, r, watchcache.TooLargeError(rd.minVersion, sess.sink.version()))
 		return true
@@ -130,8 +129,8 @@ func (s *Server) serveRead(w http.ResponseWriter, r *http.Request, rd *readReque
 	}
 	switch {
 	case !s.discardBody(w, r):
-	case gone:
-		watchcache.WriteError(w, r, apierrors.NewResourceExpired("The server has gone back to an earlier state than resourceVersion "+rd.exactVersion+"."))
+	case lost != nil:
+		watchcache.WriteError(w, r, lost)
 	default:
 		s.serveFrom(w, r, res, sess, rd, who, d)
 	}

@@ -12,7 +12,6 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/weirproject/weir/internal/reflector"
-	"github.com/weirproject/weir/internal/resourceversion"
 	"github.com/weirproject/weir/internal/source"
 	"github.com/weirproject/weir/internal/store"
 	"github.com/weirproject/weir/internal/watchcache"
@@ -92,10 +91,13 @@ func (res *resource) runSession(ctx context.Context) error {
 	err = s.reflector.Run(ctx)
 	cancel(err)
 	guard.Wait()
+	past := &res.resources.rewind
+	past.saw(s.sink.newest())
 	switch cause := context.Cause(ctx); {
 	case errors.Is(cause, errWentBack):
+		past.wentBack()
+		res.rewinding.Store(true)
 		res.ready.Store(nil)
-		res.rewoundFrom.Store(max(res.rewoundFrom.Load(), s.sink.version()))
 		s.cache.Expire()
 	case errors.Is(cause, errAggregated): // the other server has other resourceVersions
 		res.ready.Store(nil)
@@ -119,6 +121,12 @@ func (res *resource) endSession(cancel context.CancelCauseFunc, why error) {
 		return
 	}
 	for _, other := range res.resources.all() {
+		if s := other.running.Load(); s != nil {
+			res.resources.rewind.saw(s.sink.newest())
+		}
+	}
+	res.resources.rewind.wentBack()
+	for _, other := range res.resources.all() {
 		if s := other.running.Load(); s != nil && other != res {
 			s.end(why)
 		}
@@ -131,6 +139,7 @@ func (res *resource) markReady(s *session, took time.Duration) {
 	res.notReady.Store(int32(stateLoading)) // for when it ends
 	res.everReady.Store(true)
 	res.ready.Store(s)
+	res.rewinding.Store(false)
 	if end := res.resources.drainBy.Load(); end != nil { // checked after storing the session, as drain looks for sessions after storing the time
 		s.cache.Drain(time.Until(*end))
 	}
@@ -166,14 +175,6 @@ func (s *session) serves(t target) bool {
 		return t.name == "" || t.namespace != ""
 	}
 	return t.namespace == ""
-}
-
-// rewound reports whether the read resumes from a state that no longer exists: newer than the
-// session, but from before the upstream went back at past. A client that waited for it would miss
-// what happens until then.
-func (s *session) rewound(rd *readRequest, past uint64) bool {
-	from := resourceversion.Number(rd.exactVersion)
-	return from <= past && from > s.sink.version()
 }
 
 // versionTimeout is how long a read of a small resource waits for a resourceVersion that another

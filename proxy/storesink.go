@@ -39,7 +39,7 @@ type storeSink struct {
 	mu       sync.Mutex                // held while the store and the history change together, and while both are read
 	listed   bool                      // the first list is complete; written by the reflector's goroutine under mu
 	recorded uint64                    // newest version in history; likewise
-	proven   uint64                    // nothing has changed up to here; see prove
+	proven   atomic.Uint64             // nothing has changed up to here; see prove. Written under mu
 	waiters  map[*proofWaiter]struct{} // one for each caller of Wait
 
 	// The reflector's goroutine uses these fields, for the relist in progress.
@@ -72,18 +72,20 @@ func (sk *storeSink) Observe(fn func(resourceVersion uint64)) {
 	if sk.listed { // an incomplete relist may have changed what has no resourceVersion of its own
 		sk.recordVersion(sk.recorded)
 	}
-	fn(sk.versionLocked())
+	fn(sk.newest())
 }
 
 // version returns the resourceVersion that the store is current to.
 func (sk *storeSink) version() uint64 {
 	sk.mu.Lock()
 	defer sk.mu.Unlock()
-	return sk.versionLocked()
+	return sk.newest()
 }
 
-func (sk *storeSink) versionLocked() uint64 {
-	return max(resourceversion.Number(sk.store.ResourceVersion()), sk.proven)
+// newest is version for who cannot wait for the lock, or holds it. A change that is being applied
+// may count already.
+func (sk *storeSink) newest() uint64 {
+	return max(resourceversion.Number(sk.store.ResourceVersion()), sk.proven.Load())
 }
 
 // Wait implements watchcache.Clock. When it returns, the history is current too.
@@ -92,7 +94,7 @@ func (sk *storeSink) Wait(ctx context.Context, resourceVersion uint64) error {
 	defer cancel(nil)
 	w := &proofWaiter{resourceVersion, func() { cancel(errProven) }}
 	sk.mu.Lock()
-	if sk.proven >= resourceVersion {
+	if sk.proven.Load() >= resourceVersion {
 		w.done()
 	}
 	if sk.waiters == nil {
@@ -124,10 +126,10 @@ var errProven = errors.New("proven")
 func (sk *storeSink) prove(rv uint64) {
 	sk.mu.Lock()
 	defer sk.mu.Unlock()
-	if !sk.listed || rv <= sk.versionLocked() {
+	if !sk.listed || rv <= sk.newest() {
 		return
 	}
-	sk.proven = rv
+	sk.proven.Store(rv)
 	sk.recordVersion(rv)
 	for w := range sk.waiters {
 		if w.rv <= rv {
@@ -139,7 +141,7 @@ func (sk *storeSink) prove(rv uint64) {
 // contradicts reports whether a new change at rv falls into what was proven unchanged. Then the
 // upstream has gone back. The caller holds the lock.
 func (sk *storeSink) contradicts(rv uint64) bool {
-	return rv > 0 && rv <= sk.proven && rv > resourceversion.Number(sk.store.ResourceVersion())
+	return rv > 0 && rv <= sk.proven.Load() && rv > resourceversion.Number(sk.store.ResourceVersion())
 }
 
 // Take implements reflector.Sink.

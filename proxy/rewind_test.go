@@ -1,0 +1,93 @@
+package proxy
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/weirproject/weir/apiserver"
+	"github.com/weirproject/weir/internal/resourceversion"
+)
+
+// TestRewoundWatch: once the upstream went back, a watch that would resume from before is neither
+// forwarded nor served. It waits while the resource is read anew, and then is told that it must list.
+func TestRewoundWatch(t *testing.T) {
+	u := startUpstream(t, apiserver.Options{Pods: 3})
+	f := startProxy(t, u, Options{Resources: []string{"pods", "configmaps"}})
+	f.ready()
+	pods, configmaps := f.resource("pods"), f.resource("configmaps")
+	_, body := f.get("jane", "/api/v1/configmaps")
+	before := resourceversion.Number(between(body, `"resourceVersion":"`, `"`))
+	for _, name := range []string{"one", "two"} {
+		if _, err := u.writerPast().CoreV1().Pods("default").Create(f.ctx, pod(name), metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f.until("the pods are followed", func() bool { return pods.ready.Load().sink.version() > before })
+	newest := pods.ready.Load().sink.version() // configmaps have not come to it
+	u.deny(func(s authorizationv1.SubjectAccessReviewSpec) bool { return s.User == "eve" })
+	configmaps.ready.Load().sink.endSession(errWentBack)
+	f.until("both have ended", func() bool { return pods.ready.Load() == nil && configmaps.ready.Load() == nil })
+	u.forwarded("")
+
+	from := func(who, what string, rv uint64) (int, string) {
+		return f.get(who, fmt.Sprintf("/api/v1/%s?watch=true&timeoutSeconds=1&resourceVersion=%d", what, rv))
+	}
+	for _, what := range []string{"pods", "configmaps"} {
+		for _, rv := range []uint64{before, newest} {
+			if code, body := from("jane", what, rv); code != http.StatusTooManyRequests || !strings.Contains(body, `"retryAfterSeconds":1`) {
+				t.Errorf("%s from %d, while it is read: %d %s", what, rv, code, body)
+			}
+		}
+		if code, body := from("jane", what, newest+1); code == http.StatusTooManyRequests {
+			t.Errorf("%s from %d, which nobody knows from before: %d %s", what, newest+1, code, body)
+		}
+		if code, body := from("eve", what, newest); code == http.StatusTooManyRequests {
+			t.Errorf("%s for who may not read it, whom the upstream is to tell: %d %s", what, code, body)
+		}
+	}
+	if got := len(u.forwarded("/api/v1/")); got != 4 {
+		t.Errorf("%d requests were forwarded, want those from what is not known, and those of whom it is denied", got)
+	}
+
+	f.until("both are held anew", func() bool { return pods.ready.Load() != nil && configmaps.ready.Load() != nil })
+	if code, body := from("jane", "pods", before); code != http.StatusGone {
+		t.Errorf("from what the new session never had: %d %s", code, body)
+	}
+	if code, body := from("jane", "pods", pods.ready.Load().sink.version()); code != http.StatusOK {
+		t.Errorf("from the new session's state: %d %s", code, body)
+	}
+	if got := u.forwarded("/api/v1/pods"); len(got) > 0 {
+		t.Errorf("%v was forwarded", got)
+	}
+}
+
+// TestRewindAfterOtherEnd: what a session knew that ended for another reason counts as well.
+func TestRewindAfterOtherEnd(t *testing.T) {
+	var rw rewind
+	rw.saw(10)
+	rw.saw(7)
+	if got := rw.past.Load(); got != 0 {
+		t.Errorf("went back from %d before it went back", got)
+	}
+	rw.wentBack()
+	rw.saw(20)
+	if got := rw.past.Load(); got != 10 {
+		t.Errorf("went back from %d", got)
+	}
+	rw.wentBack()
+	if got := rw.past.Load(); got != 20 {
+		t.Errorf("went back from %d the second time", got)
+	}
+}
+
+// between returns what stands between two texts.
+func between(s, before, after string) string {
+	_, s, _ = strings.Cut(s, before)
+	s, _, _ = strings.Cut(s, after)
+	return s
+}
