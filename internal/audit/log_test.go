@@ -242,36 +242,6 @@ func TestMergeMany(t *testing.T) {
 	}
 }
 
-// A log that can be read only once is read whole, wherever it comes among the others, and one that
-// a line of a wrong time is in does not hold back its other lines.
-func TestMergePipe(t *testing.T) {
-	dir := t.TempDir()
-	file := filepath.Join(dir, "file")
-	if err := os.WriteFile(file, []byte(seconds(50, 60)+at(4_000_000_000)+seconds(60, 150)), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.Close()
-	go func() {
-		_, _ = w.WriteString(seconds(1, 4000))
-		_ = w.Close()
-	}()
-	m, err := NewMerge([]string{file, fmt.Sprint("/dev/fd/", r.Fd())}, nil)
-	if err != nil {
-		t.Skip("no pipe has a name here:", err)
-	}
-	got, err := drain(t, m)
-	if n := m.Counts(); err != nil || len(got) != 3999+100 || !slices.IsSorted(got) || n.Misdated != 1 {
-		t.Errorf("%d events, sorted %v, %v, %+v", len(got), slices.IsSorted(got), err, n)
-	}
-	if err := m.Close(); err != nil {
-		t.Error(err)
-	}
-}
-
 // BenchmarkLog reads a log of events, lines and all.
 func BenchmarkLog(b *testing.B) {
 	text := []byte(seconds(1, 10_000))
