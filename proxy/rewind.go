@@ -11,7 +11,9 @@ import (
 // rewind is what is known of an upstream that went back in time: it was restored from a backup. Its
 // resourceVersions come again then, with other content, and a client that was away meanwhile cannot
 // tell. The resources share it, because one of them may have no session when another finds it out.
-// The zero value is an upstream that never went back. It is safe for concurrent use.
+// Where some have an etcd of their own, as Events often do, past is the highest of all: more clients
+// than need be are told to list. The zero value is an upstream that never went back. It is safe for
+// concurrent use.
 type rewind struct {
 	newest atomic.Uint64 // resourceVersion that a session which has ended had come to
 	past   atomic.Uint64 // newest resourceVersion from before the upstream went back; 0: it never has
