@@ -22,13 +22,15 @@ func TestRewoundWatch(t *testing.T) {
 	pods, configmaps := f.resource("pods"), f.resource("configmaps")
 	_, body := f.get("jane", "/api/v1/configmaps")
 	before := resourceversion.Number(between(body, `"resourceVersion":"`, `"`))
+	var newest uint64 // configmaps have not come to it
 	for _, name := range []string{"one", "two"} {
-		if _, err := u.writerPast().CoreV1().Pods("default").Create(f.ctx, pod(name), metav1.CreateOptions{}); err != nil {
+		made, err := u.writerPast().CoreV1().Pods("default").Create(f.ctx, pod(name), metav1.CreateOptions{})
+		if err != nil {
 			t.Fatal(err)
 		}
+		newest = resourceversion.Number(made.ResourceVersion)
 	}
-	f.until("the pods are followed", func() bool { return pods.ready.Load().sink.version() > before })
-	newest := pods.ready.Load().sink.version() // configmaps have not come to it
+	f.until("the pods are followed", func() bool { return pods.ready.Load().sink.version() == newest })
 	u.deny(func(s authorizationv1.SubjectAccessReviewSpec) bool { return s.User == "eve" })
 	configmaps.ready.Load().sink.endSession(errWentBack)
 	f.until("both have ended", func() bool { return pods.ready.Load() == nil && configmaps.ready.Load() == nil })
