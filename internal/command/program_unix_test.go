@@ -34,14 +34,18 @@ func TestMain(m *testing.M) {
 	case partInner:
 		os.Exit(Run(func(ctx context.Context) error {
 			interrupts := make(chan os.Signal, 8)
-			if os.Getenv(insistVariable) == "" {
+			counts := os.Getenv(insistVariable) == ""
+			if counts {
 				signal.Notify(interrupts, os.Interrupt)
 			}
 			fmt.Println("ready")
 			<-ctx.Done()
+			if counts {
+				<-interrupts // the one that ended ctx, which may come here later
+			}
 			fmt.Println("draining")
 			_, err := bufio.NewReader(os.Stdin).ReadString('\n')
-			fmt.Println("drained after", len(interrupts))
+			fmt.Println("drained after another", len(interrupts))
 			return err
 		}))
 	}
@@ -102,7 +106,7 @@ func TestExecInterrupt(t *testing.T) {
 		}
 		enough()
 		err = cmd.Wait()
-		want := "ready draining drained after 1"
+		want := "ready draining drained after another 0"
 		if again {
 			want = "ready draining"
 		}
