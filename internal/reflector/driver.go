@@ -173,7 +173,7 @@ func (d *driver) read() input {
 
 // close ends the request under way, if there is one. It returns what a probe broke the request off
 // for, or nil.
-func (d *driver) close() (found *input) {
+func (d *driver) close() (found *input, mute bool) {
 	if d.initial != nil {
 		d.initial.timer.Stop()
 		d.initial = nil
@@ -191,17 +191,17 @@ func (d *driver) close() (found *input) {
 		d.cancel = nil
 	}
 	if d.probe != nil {
-		found = d.probe.stop()
+		found, mute = d.probe.stop()
 		d.probe = nil
 	}
 	d.item, d.itemErr = source.Object{}, nil
-	return found
+	return found, mute
 }
 
 // failed ends the request under way, and returns its failure as an input, or what a probe broke it
 // off for.
 func (d *driver) failed(err error) input {
-	if found := d.close(); found != nil && errors.Is(err, errProbed) {
+	if found, _ := d.close(); found != nil && errors.Is(err, errProbed) {
 		return *found
 	}
 	in := input{kind: inFailed, err: classify(d.phase, err)}

@@ -90,8 +90,8 @@ func (d *driver) readWatch() input {
 		event, err := d.watch.Next()
 		switch {
 		case err == io.EOF:
-			d.close()
-			other = input{kind: inEnded}
+			_, mute := d.close()
+			other = input{kind: inEnded, mute: mute}
 		case err != nil:
 			other = d.failed(err)
 		case event.Type == wire.Bookmark:

@@ -31,6 +31,8 @@ type probe struct {
 	rv      string        // the store is current to here
 	heard   time.Time     // when the watch was opened, or brought something last
 	found   *input        // what the watch was broken off for
+	asked   bool          // since the watch was opened
+	told    bool          // an answer came, if only 429
 	stopped bool
 }
 
@@ -76,17 +78,18 @@ func (p *probe) hear(rv string) {
 }
 
 // stop ends the probe and blocks until a request under way has ended. The watch's context must have
-// ended before. It returns what the watch was broken off for, or nil.
-func (p *probe) stop() *input {
+// ended before. It returns what the watch was broken off for, or nil, and whether the probe is mute:
+// it has asked, and got no answer.
+func (p *probe) stop() (found *input, mute bool) {
 	p.r.sink.WhenOutdated(nil)
 	p.r.cfg.Server.leave(p)
 	p.mu.Lock()
 	p.stopped = true
 	p.timer.Stop()
-	found := p.found
+	found, mute = p.found, p.asked && !p.told
 	p.mu.Unlock()
 	p.running.Wait()
-	return found
+	return found, mute
 }
 
 // ask makes one request and judges the answer.
@@ -98,6 +101,7 @@ func (p *probe) ask() {
 	}
 	p.running.Add(1)
 	defer p.running.Done()
+	p.asked = true
 	began, rv := time.Now(), p.rv
 	p.mu.Unlock()
 
@@ -109,6 +113,7 @@ func (p *probe) ask() {
 		return
 	}
 	if err == nil || kindOf(err) == ErrTooManyRequests {
+		p.told = true
 		p.r.answered()
 	}
 	if in, broken := p.judge(began, rv, newest, err); broken {

@@ -18,8 +18,8 @@ const (
 
 // probeLimit is how long a server may take to answer a question for its newest resourceVersion. It
 // doubles after each question that was not answered in time; otherwise a path that is always slow
-// would answer none. The time that a list took to begin tells how slow the path is. The zero value
-// is ready to use. It is safe for concurrent use.
+// would answer none. The time that an answer took, or the beginning of a list, tells how slow the
+// path is. The zero value is ready to use. It is safe for concurrent use.
 type probeLimit struct {
 	mu   sync.Mutex
 	more time.Duration // than probeTimeout; <= probeTimeoutMax - probeTimeout
@@ -32,12 +32,13 @@ var errLate = errors.New("no answer in time")
 func (p *probeLimit) within(ctx context.Context, ask func(context.Context) (string, error)) (string, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, p.limit(), errLate)
 	defer cancel()
+	began := time.Now()
 	rv, err := ask(ctx)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch {
 	case err == nil:
-		p.more = 0
+		p.extend(2 * time.Since(began))
 	case context.Cause(ctx) == errLate:
 		p.extend(2 * (probeTimeout + p.more))
 	}

@@ -90,7 +90,11 @@ type state struct {
 	reached    int // answers to a probe meanwhile
 	failures   int // of any kind but 429, and requests that got no answer
 	barren     int // watches that stood, and brought nothing
+	muteLists  int // LISTs that got no answer
 	quick      int // watches that brought something and ended within quickWatch
+	// silence is how long watches in a row have stood that brought nothing while no probe was
+	// answered. Ends with whatever a watch brings, an answered probe, and a list.
+	silence time.Duration
 
 	// Answers in a row that there is no such resource, where there was one a moment ago,
 	// while they set no slower pace.
@@ -143,7 +147,7 @@ func (s *state) matches() bool {
 // counts reports whether all counters are within their bounds.
 func (s *state) counts() bool {
 	for _, n := range []int{s.relists, s.unmatched, s.brokenLists, s.attempt, s.trouble, s.fruitless, s.unanswered, s.reached,
-		s.failures, s.barren, s.quick, s.missing, s.refused, s.behind.denied, s.behind.rounds, s.behind.mute} {
+		s.failures, s.barren, s.muteLists, s.quick, s.missing, s.refused, s.behind.denied, s.behind.rounds, s.behind.mute} {
 		if n < 0 {
 			return false
 		}
@@ -204,6 +208,7 @@ type input struct {
 	retryAfter   time.Duration
 	high         string        // the newest resourceVersion of the objects of a list that ends here
 	objects      int64         // of a list that ends here, all its pages
+	mute         bool          // a watch that ended: it was probed, and no probe was answered
 	after        time.Duration // since the request under way was made
 	jitter       float64       // random in [0, 1)
 	spread       time.Duration // what a list that others make as well is put off by, at random

@@ -257,7 +257,7 @@ func (m *machine) forgiveLists() {
 
 // progressed notes that the state is newer than it was, so that what failed before has passed.
 func (m *machine) progressed() {
-	m.fruitless, m.unanswered, m.reached, m.barren, m.failures = 0, 0, 0, 0, 0
+	m.fruitless, m.unanswered, m.reached, m.barren, m.failures, m.muteLists, m.silence = 0, 0, 0, 0, 0, 0, 0
 }
 
 // hopeless reports whether it has failed as often as it may: a LIST comes next.

@@ -270,9 +270,7 @@ func (m *machine) listFailed(kind error) {
 		return
 	}
 	inPages := !m.whole
-	switch {
-	case kind == ErrTooManyRequests, kind == ErrAhead:
-	case kind != ErrUnreachable, m.replacing, m.in.answered, m.insteadOfWatch && m.reached > 0, m.attempt%unansweredLists == 0:
+	if m.fallsShort(kind) {
 		m.otherForm()
 	}
 	m.otherMatch(kind)
@@ -292,6 +290,18 @@ func (m *machine) listFailed(kind error) {
 		return
 	}
 	m.sleep(reqList, kind)
+}
+
+// fallsShort reports whether a LIST that failed counts against the form that it was asked for in.
+func (m *machine) fallsShort(kind error) bool {
+	switch {
+	case kind == ErrTooManyRequests || kind == ErrAhead:
+		return false
+	case kind != ErrUnreachable || m.replacing || m.in.answered || m.insteadOfWatch && m.reached > 0:
+		return true
+	}
+	m.muteLists++
+	return m.muteLists%unansweredLists == 0
 }
 
 // pageFailed handles a page that failed, and reports whether nothing else is to be done about it.

@@ -20,6 +20,9 @@ const (
 	// after which the state is listed anew. A resource that does not change looks the same as a
 	// network that swallows its events.
 	mostBarren = 10
+	// mostSilence is how long such watches may stand while no probe is answered. A server that was
+	// restored from a backup accepts a watch from beyond its end, and sends nothing.
+	mostSilence = 2 * bookmarkPeriod
 )
 
 // watch requests the changes since rv.
@@ -69,7 +72,7 @@ func (m *machine) watchOpened() {
 
 // alive notes that the watch works.
 func (m *machine) alive() {
-	m.brought, m.doubt, m.err = true, false, nil
+	m.brought, m.doubt, m.silence, m.err = true, false, 0, nil
 	if m.in.after >= m.cfg.Backoff.Healthy {
 		m.forgive()
 	}
@@ -206,6 +209,14 @@ func (m *machine) ended() {
 func (m *machine) stood() {
 	if !m.brought {
 		m.barren++
+	}
+	if m.silence += m.in.after; m.brought || !m.in.mute {
+		m.silence = 0
+	}
+	if m.silence >= mostSilence {
+		m.report(ErrSilent, nil)
+		m.listInstead(ErrSilent)
+		return
 	}
 	if m.kind() != ErrSilent {
 		m.err = nil

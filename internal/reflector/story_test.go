@@ -31,7 +31,7 @@ import (
 //	probed rv=N | failed=WHAT                a silent watch was broken off by its probe
 //	outdated [after=D] [spread=D]            another reflector has found that the server went back
 //	bookmark rv=N [final] [after=D]
-//	ended after=D                            a WATCH's body ended well
+//	ended after=D [mute]                     a WATCH's body ended well; mute: its probes got no answer
 //	failed WHAT [retry-after=D] [after=D]    see failure
 //
 // The answer is what is done about it (->), and what changed in the state.
@@ -108,6 +108,8 @@ func inputOf(t *testing.T, d *datadriven.TestData, phase Phase) input {
 			in.err = classify(Asking, failure(arg.Vals[0]))
 		case "empty":
 			in.empty = true
+		case "mute":
+			in.mute = true
 		case "final":
 			in.final = true
 		case "high":
@@ -203,6 +205,8 @@ func changes(a, b state) string {
 	change("watches without an answer", a.unanswered, b.unanswered)
 	change("answers to probes", a.reached, b.reached)
 	change("barren watches", a.barren, b.barren)
+	change("silence", a.silence, b.silence)
+	change("lists without an answer", a.muteLists, b.muteLists)
 	change("the server is to be proven", a.doubt, b.doubt)
 	change("behind at", a.behind.at, b.behind.at)
 	change("denied", a.behind.denied, b.behind.denied)
