@@ -156,14 +156,18 @@ func (w *Writer) overrules(held *Object, at progress) bool {
 // isBack reports whether a version in doubt of an object that is not held is right, and whether that
 // is known. Others were told that the object went. The source, as of at, has told what became of it
 // if it is current to its end. A version that it has then is right, unless another source had that
-// very one and has it no more. A list is no better than a watch here: the end may lie behind it.
+// very one and has it no more. But what a source tells below an end that it told itself is an event
+// that comes again. A list is no better than a watch here: the end may lie behind it.
 func (w *Writer) isBack(o *Object, at progress) (right, known bool) {
 	d, ok := w.s.deletions.of[o.key]
 	if !ok || d.era < w.era {
 		return true, true
 	}
 	known = at.ok && at.rv >= d.rv
-	return known && (d.by == w || o.rv > d.dead), known
+	if d.by == w {
+		return known && !d.exact, known
+	}
+	return known && o.rv > d.dead, known
 }
 
 // overrule puts the versions in doubt that are right now that the writer is current to at.

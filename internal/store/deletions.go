@@ -28,6 +28,9 @@ type deletion struct {
 	era  uint32
 	by   *Writer
 	in   uint32 // of its replaces
+	// exact says that rv is the end's own, from by's source in its order. What comes from there below
+	// rv after that is an event that comes again.
+	exact bool
 }
 
 // record remembers the end of old, as the writer was told; other writers may hold old for a while.
@@ -49,12 +52,12 @@ func (g *deletions) record(w *Writer, old *Object, p *pending) {
 	case !past && below <= old.rv:
 		return // the writer was told of an object that was there before this one
 	}
-	dead := uint64(0)
+	dead, exact := uint64(0), !p.missed
 	if late := p.late || rv <= max(old.rv, w.progress.rv); late && !past && !p.missed {
 		// A watch cache tells so of an end that a relist found: it may have been at any version
 		// up to that list's, which nobody tells. But the source that had this very version has it
 		// no more, so no other source that has it is as new.
-		if rv = max(rv, old.rv+1, w.progress.rv+1); told {
+		if rv, exact = max(rv, old.rv+1, w.progress.rv+1), false; told {
 			dead = old.rv
 		}
 	}
@@ -68,7 +71,7 @@ func (g *deletions) record(w *Writer, old *Object, p *pending) {
 	if before.era == w.era && before.old > below {
 		return
 	}
-	g.of[old.key] = deletion{rv, below, dead, w.era, w, w.replaces}
+	g.of[old.key] = deletion{rv, below, dead, w.era, w, w.replaces, exact}
 	for n := len(g.queue) - g.head; n > deletionsMost || n > deletionsKept && g.passed(w.s); n-- {
 		delete(g.of, g.queue[g.head])
 		g.head++
