@@ -9,6 +9,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 )
 
 // retryAfter moves the Retry-After header of a refusal into its error. client-go's REST client
@@ -35,9 +36,43 @@ func stripRetryAfter(req *http.Request, resp *http.Response) {
 	resp.Header.Del("Retry-After")
 }
 
-// restore puts the header's value into the error that the client made of the response, unless the
-// body had a longer one.
+// brokenError hides that a connection broke. client-go's REST client sends a LIST of which the
+// connection broke up to ten times again, and makes an empty one of a WATCH. The reflector decides
+// that too.
+type brokenError struct {
+	err   error
+	shown atomic.Bool // since client-go has handed it on
+}
+
+func (e *brokenError) Error() string {
+	if e.shown.Load() {
+		return e.err.Error()
+	}
+	return "the request broke off"
+}
+
+func (e *brokenError) Unwrap() error {
+	if e.shown.Load() {
+		return e.err
+	}
+	return nil
+}
+
+// hideBroken hides err, if it says that the connection of an informer's request broke.
+func hideBroken(req *http.Request, err error) error {
+	_, ok := req.Context().Value(retryAfterKey{}).(*retryAfter)
+	if ok && (utilnet.IsConnectionReset(err) || utilnet.IsProbableEOF(err) || utilnet.IsHTTP2ConnectionLost(err)) {
+		return &brokenError{err: err}
+	}
+	return err
+}
+
+// restore shows what was hidden. It puts the header's value into the error that the client made of
+// the response, unless the body had a longer one.
 func (r *retryAfter) restore(err error) error {
+	if broken, ok := errors.AsType[*brokenError](err); ok {
+		broken.shown.Store(true)
+	}
 	status, ok := errors.AsType[*apierrors.StatusError](err)
 	seconds := r.seconds.Load()
 	if !ok || seconds == 0 {

@@ -3,9 +3,13 @@ package clientgo
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -19,6 +23,48 @@ import (
 
 	"github.com/weirproject/weir/internal/source"
 )
+
+// TestBrokenConnection checks that a connection that breaks is reported at once, as what it is,
+// though client-go's REST client would send a LIST ten times again, and make an empty WATCH.
+func TestBrokenConnection(t *testing.T) {
+	var requests atomic.Int32
+	cfg := &rest.Config{Host: "http://server", Transport: roundTripperFunc(func(*http.Request) (*http.Response, error) {
+		requests.Add(1)
+		return nil, &net.OpError{Op: "read", Err: syscall.ECONNRESET}
+	})}
+	Wrap(cfg)
+	client := kubernetes.NewForConfigOrDie(cfg)
+	l := newListWatch(podListWatch(client), newResponseMatcher(&corev1.Pod{}, nil), &source.Stats{}, false)
+	for name, ask := range l.asks(t.Context()) {
+		before := requests.Load()
+		if err := ask(); !errors.Is(err, syscall.ECONNRESET) || !strings.Contains(err.Error(), "connection reset by peer") {
+			t.Errorf("%s: %v", name, err)
+		}
+		if n := requests.Load() - before; n != 1 {
+			t.Errorf("%s: %d requests", name, n)
+		}
+	}
+}
+
+// asks are the requests that a reflector makes.
+func (l *listWatch) asks(ctx context.Context) map[string]func() error {
+	return map[string]func() error{
+		"newest": func() error { _, err := l.NewestVersion(ctx, "100"); return err },
+		"list":   func() error { _, err := l.List(ctx, source.ListOptions{}); return err },
+		"watch":  func() error { _, err := l.Watch(ctx, source.WatchOptions{}); return err },
+	}
+}
+
+func podListWatch(client kubernetes.Interface) *cache.ListWatch {
+	return &cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			return client.CoreV1().Pods("").List(ctx, o)
+		},
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			return client.CoreV1().Pods("").Watch(ctx, o)
+		},
+	}
+}
 
 // TestRetryAfterIsHeardAtOnce checks that a refusal with Retry-After is reported at once, though
 // client-go's REST client would ask ten times again before it returns it.
@@ -38,21 +84,8 @@ func TestRetryAfterIsHeardAtOnce(t *testing.T) {
 	Wrap(cfg)
 	client := kubernetes.NewForConfigOrDie(cfg)
 	defer client.CoreV1().RESTClient().(*rest.RESTClient).Client.CloseIdleConnections()
-	lw := &cache.ListWatch{
-		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-			return client.CoreV1().Pods("").List(ctx, o)
-		},
-		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-			return client.CoreV1().Pods("").Watch(ctx, o)
-		},
-	}
-	l := newListWatch(lw, newResponseMatcher(&corev1.Pod{}, nil), &source.Stats{}, false)
-	ctx := t.Context()
-	for name, ask := range map[string]func() error{
-		"newest": func() error { _, err := l.NewestVersion(ctx, "100"); return err },
-		"list":   func() error { _, err := l.List(ctx, source.ListOptions{}); return err },
-		"watch":  func() error { _, err := l.Watch(ctx, source.WatchOptions{}); return err },
-	} {
+	l := newListWatch(podListWatch(client), newResponseMatcher(&corev1.Pod{}, nil), &source.Stats{}, false)
+	for name, ask := range l.asks(t.Context()) {
 		before := requests.Load()
 		err := ask()
 		if seconds, ok := apierrors.SuggestsClientDelay(err); !ok || seconds != 7 || !apierrors.HasStatusCause(err, metav1.CauseTypeResourceVersionTooLarge) {

@@ -63,7 +63,7 @@ const headerTimeout = 75 * time.Second
 func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	resp, err := t.roundTrip(req)
 	stripRetryAfter(req, resp)
-	return resp, err
+	return resp, hideBroken(req, err)
 }
 
 // roundTrip sends the request. A captured request outlives the caller's context, which ends as soon
