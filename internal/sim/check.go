@@ -85,12 +85,17 @@ func (s Scope) concerned(ch etcd.Change) bool {
 }
 
 // ceases is the first revision of an era, after v, at which v's object was gone, or another, or out
-// of scope.
+// of scope, or had left one of the pairs that chose v or a version since: the WATCH of that pair
+// tells of its end, and the others need not have told of it yet.
 func (s Scope) ceases(e *etcd.Era, v *etcd.Version) (int64, bool) {
 	for _, ch := range e.Since(v.Revision, e.Head()) {
-		if (ch.Old != nil || ch.New != nil) && ch.Key() == v.Key && s.loses(v, ch.New) {
+		if ch.Old == nil && ch.New == nil || ch.Key() != v.Key {
+			continue
+		}
+		if s.loses(v, ch.New) {
 			return ch.Revision, true
 		}
+		v = ch.New
 	}
 	return 0, false
 }

@@ -286,11 +286,11 @@ func (r *run) observe(c *client) {
 	r.late = r.late || late
 }
 
-// maySyncOld reports whether a client's first state may be older than what it has been told: where
-// it takes any state, and a list of that broke off, an old server answers the next one, not older
-// than what came, with exactly that.
+// maySyncOld reports whether a client's first state may be older than what it has been told: where a
+// list of that broke off, and the client takes any state, or cannot get a consistent one either, an
+// old server answers the next list, not older than what came, with exactly that.
 func (r *run) maySyncOld(c *client) bool {
-	return c.spec.Any && slices.ContainsFunc(r.world.Servers, func(s api.Spec) bool { return s.Old })
+	return (c.spec.Any || r.world.breaksOff()) && slices.ContainsFunc(r.world.Servers, func(s api.Spec) bool { return s.Old })
 }
 
 func (r *run) failed() bool {

@@ -131,6 +131,13 @@ func (w *World) repeats() bool {
 	return slices.ContainsFunc(w.Steps, func(s Step) bool { return s.Op == Fault && s.Rule.Deed == api.Repeat })
 }
 
+// breaksOff reports whether answers break off.
+func (w *World) breaksOff() bool {
+	return slices.ContainsFunc(w.Steps, func(s Step) bool {
+		return s.Op == Fault && (s.Rule.Deed == api.Cut || s.Rule.Deed == api.End || s.Rule.Deed == api.Stall)
+	})
+}
+
 // resync is the shortest period of the handlers', which is what an informer needs to have for them
 // to get any.
 func (c ClientSpec) resync() time.Duration {
