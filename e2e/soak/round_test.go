@@ -160,7 +160,7 @@ func (s *subject) check(w *world, want *state, current bool) {
 		s.result.Replays += replays
 		s.result.Strays += strays
 		for _, p := range problems {
-			w.problem(s, p)
+			w.problem(s, fmt.Sprintf("%s\n  %s\n  it asked for\n    %v", p, s.trouble(), s.requests))
 		}
 	}
 	if s.problems != nil {
