@@ -101,6 +101,7 @@ type state struct {
 	missing int // <= mostMissing. Ends with a list
 	refused int // those of them to a watch; <= mostRefused. Ends with a watch that stood, or brought something
 	err     *Error
+	midway  bool // err came with a watch that was open
 }
 
 // checking makes step check its result. Tests set it.

@@ -182,7 +182,7 @@ func (m *machine) goOn() {
 
 // failed handles a request or a stream that failed.
 func (m *machine) failed() {
-	m.err = m.in.err
+	m.err, m.midway = m.in.err, m.request == reqWatch && m.open
 	kind := m.err.Kind
 	m.failedOnce(kind)
 	switch m.request {

@@ -65,7 +65,10 @@ func (m *machine) watchOpened() {
 		m.do(beginReplace{m.rebase, m.restored})
 		m.replacing = true
 	}
-	if kind := m.kind(); kind != ErrEnded && kind != ErrSilent { // those are over only when something comes
+	switch kind := m.kind(); {
+	case kind == ErrEnded, kind == ErrSilent, kind == ErrTooManyRequests && m.midway:
+		// These are over only when something comes.
+	default:
 		m.err = nil
 	}
 }

@@ -169,6 +169,8 @@ func failure(what string) error {
 		return status(504, metav1.StatusReasonTimeout, metav1.StatusCause{Type: metav1.CauseTypeResourceVersionTooLarge})
 	case "event-410":
 		return &wire.StatusError{Err: status(410, metav1.StatusReasonExpired)}
+	case "event-429":
+		return &wire.StatusError{Err: status(429, metav1.StatusReasonTooManyRequests)}
 	}
 	var code int32
 	if n, _ := fmt.Sscanf(what, "http-%d", &code); n == 1 {
