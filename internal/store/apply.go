@@ -210,7 +210,7 @@ func (w *Writer) stillUseful(p *pending, held *Object) bool {
 	if came == older && p.overrules && w.overrules(held, w.ending) {
 		return true
 	}
-	if came == older && (w.replacing || p.overrules) {
+	if came == older && (p.overrules || w.contradicts(&id, held)) {
 		w.doubt(o)
 	}
 	return came == newer

@@ -128,9 +128,16 @@ func (w *Writer) stale(id *identity, held *Object) bool {
 	return !id.oddRV && id.rv < w.toldAt(held)
 }
 
-// doubt keeps a version that the writer's list has, and that is older than the one held. Where the
-// writer is told of the key again before its progress passes the version held, that is news. Where
-// it is not, its source has never had that version.
+// contradicts reports whether the writer is told of a version that is older than the one held as
+// news: by a list, or beyond its progress while only others were told of the one held. Either its
+// source lags, or the server went back, and has come to the same resourceVersions again.
+func (w *Writer) contradicts(id *identity, held *Object) bool {
+	return w.replacing || !id.oddRV && id.rv > w.progress.rv && held.puts.Load()&w.bit == 0
+}
+
+// doubt keeps a version that the writer was told of as news, and that is older than the one held.
+// Where the writer is told of the key again before its progress passes the version held, that is
+// news. Where it is not, its source has never had that version.
 func (w *Writer) doubt(o *Object) {
 	if w.doubts == nil {
 		w.doubts = make(map[string]*Object)

@@ -89,9 +89,10 @@ func identityOf(uid, rv []byte) (id identity) {
 type order uint8
 
 const (
-	newer order = iota
-	same        // same uid, same resourceVersion
-	older       // both are integers, and the incoming one is lower
+	newer    order = iota
+	same           // same uid, same resourceVersion
+	older          // both are integers, and the incoming one is lower
+	doubtful       // older, and yet told as news: see Writer.contradicts
 )
 
 // against compares an incoming identity with the object held.

@@ -15,7 +15,7 @@ func (w *Writer) PutValue(m *wire.Meta, received []byte, value any) error {
 	id := w.identity(m, received)
 	held, came := w.compare(&id, nil)
 	switch {
-	case came == older && (w.replacing || held == nil):
+	case came == doubtful:
 		w.doubt(w.newValue(m, &id, value, held))
 		return nil
 	case came != newer:

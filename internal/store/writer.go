@@ -138,7 +138,7 @@ func (w *Writer) PutAs(m *wire.Meta, received, raw []byte) error {
 	switch {
 	case came == newer:
 		return w.put(m, &id, raw, held)
-	case came == older && (w.replacing || held == nil):
+	case came == doubtful:
 		w.putDoubt(m, &id, raw, held)
 	}
 	return nil
@@ -174,7 +174,7 @@ func (w *Writer) Known(m *wire.Meta, received []byte) (bool, error) {
 	}
 	id := w.identity(m, received)
 	_, came := w.compare(&id, received)
-	return came == same || came == older && !w.replacing, nil
+	return came == same || came == older, nil
 }
 
 func (w *Writer) identity(m *wire.Meta, received []byte) identity {
@@ -188,8 +188,8 @@ func (w *Writer) identity(m *wire.Meta, received []byte) identity {
 	return id
 }
 
-// compare decides what becomes of the incoming version with the current key. If it returns same,
-// nothing is to be done.
+// compare decides what becomes of the incoming version with the current key. If it returns same or
+// older, nothing is to be done; if it returns doubtful, the version is to be kept in doubt.
 func (w *Writer) compare(id *identity, received []byte) (held *Object, came order) {
 	w.s.mu.RLock()
 	defer w.s.mu.RUnlock()
@@ -199,14 +199,17 @@ func (w *Writer) compare(id *identity, received []byte) (held *Object, came orde
 	delete(w.doubts, string(w.key)) // this is later news
 	if held = w.held(); held == nil {
 		if w.s.deletions.outdates(w, string(w.key), id.rv, id.oddUID || id.oddRV) {
-			return nil, older
+			return nil, doubtful
 		}
 		return nil, newer
 	}
 	if id.against(held) == same && id.sum != held.sum && w.sameContent(held, received) {
 		id.sum = held.sum
 	}
-	return held, w.settle(id, held)
+	if came = w.settle(id, held); came == older && w.contradicts(id, held) {
+		came = doubtful
+	}
+	return held, came
 }
 
 // sameContent reports whether what was received is what is held, though the fingerprints differ.
