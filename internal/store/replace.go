@@ -80,7 +80,6 @@ func (w *Writer) EndReplace(resourceVersion string) {
 	w.Flush()
 	if w.replacing {
 		at := progressOf(resourceVersion)
-		w.overrule(at)
 		bounded := at.ok && at.rv > 0
 		w.releaseAll(at.rv, func(o *Object) bool {
 			return o.marks.Load()&w.bit == 0 && !(bounded && w.toldAt(o) > at.rv)
