@@ -67,6 +67,9 @@ func (d *drawer) world() {
 	} else if w.Clients[0].Runner != Chain && d.chance(4) {
 		d.replica()
 	}
+	if w.Clients[0].Runner == Native && d.chance(3) {
+		d.staggered()
+	}
 	slices.SortStableFunc(w.Steps, func(a, b Step) int { return int(a.At - b.At) })
 }
 

@@ -77,6 +77,27 @@ func (d *drawer) replica() {
 	}
 }
 
+// staggered has one of two selectors get its first list late. What that list has comes by the other
+// one's watch meanwhile, and handlers that are slow have it in hand when the list ends.
+func (d *drawer) staggered() {
+	d.w.Servers = []api.Spec{{Order: d.w.Servers[0].Order}}
+	c := &d.w.Clients[0]
+	c.Mode, c.Any = pick(d, "list", "pages"), false
+	c.Scope.Namespaces, c.Scope.Selectors = nil, []string{"tier=t", pick(d, "app=x", "app in (x,y)", "app!=z", "!app")}
+	late := d.between(100*time.Millisecond, 10*time.Second)
+	for i := range c.Handlers {
+		c.Handlers[i] = HandlerSpec{Delay: late/50 + time.Duration(d.Int64N(int64(late/4)))}
+	}
+	d.w.Steps = slices.DeleteFunc(d.w.Steps, func(s Step) bool { return !s.calm() })
+	d.w.Steps = append(d.w.Steps, Step{Op: Fault, Rule: api.Rule{Client: 0, Server: -1, Ask: api.AskList | api.AskPage, Deed: api.Delay, D: late, Times: 1}})
+	for range 1 + d.IntN(4) {
+		at := time.Duration(d.Int64N(int64(late)))
+		for range 2 + d.IntN(6) {
+			d.w.Steps = append(d.w.Steps, Step{At: at, Op: Put, Key: d.IntN(len(d.w.Keys)), Label: d.label(), Node: d.node()})
+		}
+	}
+}
+
 // move has all clients go to one of two servers.
 func (d *drawer) move(at time.Duration, server int) {
 	for i := range d.w.Clients {
