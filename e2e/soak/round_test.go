@@ -90,6 +90,9 @@ func (w *world) round(ctx context.Context, number int, length time.Duration, c *
 	}
 }
 
+// slow is how long after the last fault a subject may be current without anybody asking why.
+const slow = 2 * time.Second
+
 // never is how long a subject takes that is not current in time.
 const never = -time.Second
 
@@ -112,6 +115,9 @@ func (w *world) settle(ctx context.Context, name string, c *churn, subjects []*s
 			w.problem(s, fmt.Sprintf("%v: not current %v after the last fault: %s\n  %s\n  by its handlers\n  %s\n  it asked for\n    %v", s, lost, s.trouble(),
 				difference(want.objects[s.of], s.objects(), s.tellings), difference(want.objects[s.of], s.told(), s.tellings), s.requests))
 		}
+		if !s.control && took[i] > slow {
+			w.t.Logf("%s: %v was current %v after the last fault at %.3fs; until then it asked for\n    %v", name, s, took[i], over.Sub(w.begun).Seconds(), s.asked)
+		}
 		s.check(w, want, took[i] != never)
 	}
 	w.progress("%s: %s", name, summary(subjects, took))
@@ -132,7 +138,7 @@ func (w *world) wait(ctx context.Context, over time.Time, want *state, subjects 
 			defer tick.Stop()
 			for took[i] = never; ; {
 				if s.holds(want) {
-					took[i], s.lost = time.Since(over), false
+					took[i], s.lost, s.asked = time.Since(over), false, s.requests.String()
 				}
 				if took[i] != never || s.lost || ctx.Err() != nil {
 					return

@@ -40,7 +40,8 @@ type subject struct {
 	stop    func()
 
 	result *result
-	lost   bool // it was not current in time, and has not been since
+	lost   bool   // it was not current in time, and has not been since
+	asked  string // for what, until it was current
 }
 
 func (s *subject) String() string { return fmt.Sprintf("%s/%s of %s", s.way, s.name, s.of) }
@@ -144,7 +145,7 @@ type requests struct {
 }
 
 // maxRequests bounds what is remembered.
-const maxRequests = 16
+const maxRequests = 40
 
 func (r *requests) wrap(next http.RoundTripper) http.RoundTripper { return &countingTransport{next, r} }
 
