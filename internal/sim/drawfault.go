@@ -84,7 +84,7 @@ func (d *drawer) staggered() {
 	c := &d.w.Clients[0]
 	c.Mode, c.Any = pick(d, "list", "pages"), false
 	c.Scope.Namespaces, c.Scope.Selectors = nil, []string{"tier=t", pick(d, "app=x", "app in (x,y)", "app!=z", "!app")}
-	late := d.between(100*time.Millisecond, 10*time.Second)
+	late := d.between(100*time.Millisecond, 2*time.Second)
 	for i := range c.Handlers {
 		c.Handlers[i] = HandlerSpec{Delay: late/50 + time.Duration(d.Int64N(int64(late/4)))}
 	}
