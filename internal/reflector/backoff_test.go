@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/weirproject/weir/internal/source"
 )
 
 // TestPace is how long a reflector waits, by what failed, how often, and at what.
@@ -44,5 +46,14 @@ func TestPace(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestSizeOf is what objects count for in a list's size.
+func TestSizeOf(t *testing.T) {
+	for bytes, want := range map[int]int64{0: 1, 2 << 10: 1, 8 << 10: 2, 1 << 20: 129} {
+		if got := sizeOf(source.Object{Raw: make([]byte, bytes)}); got != want {
+			t.Errorf("%d bytes count for %d objects, want %d", bytes, got, want)
+		}
 	}
 }

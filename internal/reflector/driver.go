@@ -30,6 +30,7 @@ type driver struct {
 	item     source.Object // of list: read ahead, to know the list's head
 	itemErr  error
 	objects  int64           // listed since the replace began
+	size     int64           // of those, see sizeOf
 	initial  *initialEvents  // of watch, until they are complete; else nil
 	probe    *probe          // of watch, once it is open; nil without one
 	watchCtx context.Context // of watch
@@ -77,7 +78,7 @@ func (d *driver) next(ask action) (in input) {
 	in.after, in.jitter = time.Since(d.began), d.r.cfg.Backoff.Random()
 	switch in.kind {
 	case inFailed, inEnded, inPage, inBookmark:
-		in.objects = d.objects
+		in.size = d.size
 		if d.high > 0 {
 			in.high = resourceversion.Format(d.high)
 		}
@@ -92,7 +93,7 @@ func (d *driver) now(a action) (ask bool) {
 	case closeStream:
 		d.close()
 	case beginReplace:
-		d.skips, d.damaged, d.skipErr, d.objects, d.high, d.others = 0, 0, nil, 0, 0, 0
+		d.skips, d.damaged, d.skipErr, d.objects, d.size, d.high, d.others = 0, 0, nil, 0, 0, 0, 0
 		d.r.skipped(0, nil)
 		d.r.unwanted(0)
 		d.r.listed(0, -1)
@@ -269,10 +270,14 @@ func (d *driver) itemType(t wire.TypeMeta) {
 // listedEvery is the number of objects after which the Status tells again how far a list is.
 const listedEvery = 256
 
+// sizeOf returns what an object of a list counts for, in small objects.
+func sizeOf(o source.Object) int64 { return 1 + int64(len(o.Raw))/smallObject }
+
 // readList reads the LIST, or page, to its end.
 func (d *driver) readList() input {
 	item, err := d.item, d.itemErr
 	for ; err == nil && d.fatal == nil; item, err = d.list.Next() {
+		d.size += sizeOf(item)
 		d.put(item)
 		if d.objects++; d.objects%listedEvery == 0 {
 			d.r.listed(d.objects, d.list.Meta().RemainingItemCount)

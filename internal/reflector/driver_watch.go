@@ -143,6 +143,7 @@ func (d *driver) apply(event source.Event) {
 	if err == nil || unwanted {
 		if d.rv = append(d.rv[:0], d.meta.ResourceVersion...); d.initial != nil {
 			d.initial.came(event.Type, d.rv)
+			d.size += sizeOf(event.Object)
 			d.noteVersion()
 		}
 	}

@@ -49,7 +49,7 @@ type state struct {
 	floor   string // the server has told that it has reached this, beyond rv
 	synced  bool
 	relists int
-	size    int64 // objects of the last list that came through
+	size    int64 // of the last list that came through, in small objects
 
 	// About the list under way, or the next one.
 	consistent      bool   // it must be consistent, whatever the Config says
@@ -208,7 +208,7 @@ type input struct {
 	empty        bool // a LIST that was answered has no items
 	retryAfter   time.Duration
 	high         string        // the newest resourceVersion of the objects of a list that ends here
-	objects      int64         // of a list that ends here, all its pages
+	size         int64         // of a list that ends here, all its pages, in small objects
 	mute         bool          // a watch that ended: it was probed, and no probe was answered
 	after        time.Duration // since the request under way was made
 	jitter       float64       // random in [0, 1)

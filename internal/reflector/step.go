@@ -28,9 +28,11 @@ const (
 	// reached, or that refuses within quickRefusal. So many take half a minute.
 	briefTries   = 22
 	quickRefusal = time.Second
-	// cheapObjects is the number of objects that lists may bring in a second, and briefLists that of
-	// lists in a row that keep to it, while no watch stands. See listPace.
+	// cheapObjects is the number of small objects that lists may bring in a second, and briefLists
+	// that of lists in a row that keep to it, while no watch stands. See listPace. A larger object
+	// counts as so many of smallObject bytes.
 	cheapObjects = 1000
+	smallObject  = 8 << 10
 	briefLists   = 12
 )
 

@@ -212,7 +212,7 @@ func (m *machine) complete(rv string) {
 	if m.synced {
 		m.relists++
 	}
-	m.size = m.in.objects
+	m.size = m.in.size
 	m.succeeded()
 	m.progressed()
 	m.rv, m.synced = rv, true

@@ -26,7 +26,7 @@ import (
 //	version 1.37
 //	newest [rv=N]                            the server told its newest resourceVersion
 //	opened [rv=N] [empty]                    a LIST or WATCH is answered with 200
-//	page rv=N [continue=TOKEN] [damaged=N] [objects=N]   a LIST's body ended well
+//	page rv=N [continue=TOKEN] [damaged=N] [size=N]   a LIST's body ended well
 //	events [rv=N] [after=D] [damaged=N]
 //	probed rv=N | failed=WHAT                a silent watch was broken off by its probe
 //	outdated [after=D] [spread=D]            another reflector has found that the server went back
@@ -102,8 +102,8 @@ func inputOf(t *testing.T, d *datadriven.TestData, phase Phase) input {
 			in.cont = arg.Vals[0]
 		case "damaged":
 			fmt.Sscan(arg.Vals[0], &in.damaged)
-		case "objects":
-			fmt.Sscan(arg.Vals[0], &in.objects)
+		case "size":
+			fmt.Sscan(arg.Vals[0], &in.size)
 		case "failed":
 			in.err = classify(Asking, failure(arg.Vals[0]))
 		case "empty":
