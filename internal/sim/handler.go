@@ -222,12 +222,12 @@ func (h *handler) late() {
 
 // backlog is how long the handler may take for what it was to be told before it has synced. What
 // went meanwhile it may have in hand, and of several selectors one may tell that an object has left
-// before another's first list has it. A server that never ends its initial events goes on with
-// changes.
+// before another's first list has it, or goes on with changes until that list comes. So does a
+// server that never ends its initial events.
 func (h *handler) backlog() time.Duration {
-	n := 1 + h.went + 2*(len(h.scope.pairs())-1)
-	if h.client.spec.Mode == "watchlist" && slices.ContainsFunc(h.run.world.Servers, func(s api.Spec) bool { return s.Old }) {
-		h.run.cluster.Do(func(hist *etcd.History) { n += int(hist.Era().Head() - hist.Era().Base) })
+	n, pairs := 1+h.went, len(h.scope.pairs())
+	if pairs > 1 || h.client.spec.Mode == "watchlist" && slices.ContainsFunc(h.run.world.Servers, func(s api.Spec) bool { return s.Old }) {
+		h.run.cluster.Do(func(hist *etcd.History) { n += pairs * int(hist.Era().Head()-hist.Era().Base) })
 	}
 	return h.spec.Delay * time.Duration(n)
 }
