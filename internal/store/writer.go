@@ -41,7 +41,7 @@ type Writer struct {
 
 	// Of the writing goroutine.
 	batch     *batch   // nil: nothing is buffered
-	newest    uint64   // the newest version that was put since BeginReplace
+	newest    uint64   // the newest version, or end, that was told since BeginReplace
 	next      progress // takes effect with the batch
 	advanced  bool     // there is a next
 	replacing bool
@@ -310,10 +310,14 @@ func (w *Writer) end(m *wire.Meta, raw []byte, missed bool) error {
 		}
 	}
 	w.s.mu.RUnlock()
+	late := false
+	if !id.oddRV {
+		late, w.newest = id.rv <= w.newest, max(w.newest, id.rv)
+	}
 	if !stale {
-		p := pending{key: held.key, expect: held, missed: missed}
+		p := pending{key: held.key, expect: held, missed: missed, late: late}
 		if !id.oddRV {
-			p.end, p.late = id.rv, id.rv <= w.newest
+			p.end = id.rv
 		}
 		w.release(p)
 	}
