@@ -95,6 +95,7 @@ func (wt *watcher) sendBookmark(rv uint64, initialEnd bool) error {
 	if err != nil {
 		return apierrors.NewInternalError(err)
 	}
+	wt.told = max(wt.told, rv)
 	wt.cache.counters.bookmarks.Add(1)
 	wt.out.write(wire.AppendEvent(nil, wt.rep.enc, wire.Bookmark, wt.rep.typeMeta(), object))
 	return nil

@@ -27,6 +27,10 @@ func (wt *watcher) sendEvent(t wire.EventType, o *store.Object, rv uint64) error
 	if err != nil {
 		return apierrors.NewInternalError(err)
 	}
+	if own, ok := o.ResourceVersionNumber(); ok && t != wire.Deleted {
+		rv = own
+	}
+	wt.told = max(wt.told, rv)
 	wt.events++
 	wt.out.write(event)
 	return nil
@@ -54,7 +58,11 @@ func (wt *watcher) encodeEvent(t wire.EventType, o *store.Object, rv uint64) ([]
 	return sc.event, nil
 }
 
-// sendChange sends the events that a change means for this client.
+// sendChange sends the events that a change means for this client. An end of which it is not known
+// when it was, because only a relist found it or because more came of the object since, is told
+// under the resourceVersion that the client has. So a client that resumes there gets it again rather
+// than not at all, and one that merges several watches does not take it for as new as changes that
+// it was not told of.
 func (wt *watcher) sendChange(ch *store.Change) error {
 	before, after := false, false
 	var err error
@@ -68,31 +76,24 @@ func (wt *watcher) sendChange(ch *store.Change) error {
 			return apierrors.NewInternalError(err)
 		}
 	}
-	rv := versionOf(ch, wt.sent)
 	switch {
 	case before && after && !ch.Old.SameUID(ch.New): // deleted and created again: a client that resumes in between gets the new object
-		if err = wt.sendEvent(wire.Deleted, ch.Old, wt.sent); err == nil {
+		if err = wt.sendEvent(wire.Deleted, ch.Old, wt.told); err == nil {
 			err = wt.sendEvent(wire.Added, ch.New, 0)
 		}
 	case before && after:
 		err = wt.sendEvent(wire.Modified, ch.New, 0)
+	case before && ch.Missed:
+		err = wt.sendEvent(wire.Deleted, ch.Old, wt.told)
 	case before:
-		err = wt.sendEvent(wire.Deleted, ch.Old, rv)
+		err = wt.sendEvent(wire.Deleted, ch.Old, max(ch.ResourceVersion, wt.told))
 	case after:
 		err = wt.sendEvent(wire.Added, ch.New, 0)
 	}
-	wt.sent = rv
-	return err
-}
-
-// versionOf returns the resourceVersion of a change: that of the new object, or of the deletion. A
-// deletion that only a relist found is no newer than seen, so that a client that resumes there gets
-// it again rather than not at all.
-func versionOf(ch *store.Change, seen uint64) uint64 {
-	if ch.Missed {
-		return seen
+	if !ch.Missed {
+		wt.sent = max(ch.ResourceVersion, wt.sent)
 	}
-	return max(ch.ResourceVersion, seen)
+	return err
 }
 
 // batch is how many changes a watcher takes from its source at once.

@@ -5,6 +5,7 @@ import (
 	"net/url"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -336,3 +337,50 @@ func TestHubWithBadObject(t *testing.T) {
 }
 
 var _ changeSource = cursorSource{}
+
+// TestEndsOfLateWatchers: whoever is caught up is told that an object has left the selector under no
+// resourceVersion beyond those that it has, since it lacks changes up to there, but for that of the
+// change itself.
+func TestEndsOfLateWatchers(t *testing.T) {
+	for _, query := range []string{"labelSelector=color%3Dred", "labelSelector=color!%3Dblue"} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newSource(t, 2000, nil)
+			defer s.close()
+			for i := range 5 {
+				s.put("ns", fmt.Sprint("t", i), "red")
+			}
+			r := newRecorder()
+			defer s.watch(query, r)()
+			s.put("ns", "other", "blue") // which tells the client nothing
+			synctest.Wait()
+			r.hold()
+			for i := range 10 * maxQueued {
+				s.put("ns", fmt.Sprint("t", i%5), "red")
+				s.put("ns", "other", "blue")
+				synctest.Wait()
+			}
+			s.put("ns", "t1", "blue")
+			left := s.rv
+			s.put("ns", "t3", "red")
+			r.free()
+			synctest.Wait()
+			newest, ends := uint64(0), 0
+			for _, e := range r.events(t) {
+				_, version, _ := strings.Cut(e, "@")
+				rv, err := strconv.ParseUint(version, 10, 64)
+				if err != nil {
+					t.Fatal(e, err)
+				}
+				if strings.HasPrefix(e, "DELETED") {
+					if ends++; rv > newest && rv != left {
+						t.Errorf("%s: %s, and the client has %d", query, e, newest)
+					}
+				}
+				newest = max(newest, rv)
+			}
+			if ends != 1 || s.cache.Stats().CaughtUp == 0 {
+				t.Errorf("%s: %d ends, %+v", query, ends, s.cache.Stats())
+			}
+		})
+	}
+}

@@ -161,7 +161,7 @@ func (wt *watcher) catchUp(changes []store.Change) error {
 	for _, ch := range g.changes {
 		ended, err := wt.endsMatching(&ch)
 		if err == nil && ended {
-			err = wt.sendEvent(wire.Deleted, ch.Old, wt.sent)
+			err = wt.sendEvent(wire.Deleted, ch.Old, wt.told)
 		} else {
 			rest = append(rest, ch)
 		}

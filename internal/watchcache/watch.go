@@ -27,6 +27,7 @@ type watcher struct {
 
 	initial       bool   // begins with the state, as ADDED events
 	sent          uint64 // the client has seen every change up to it
+	told          uint64 // the newest resourceVersion that the client has: it asked for it, or got it
 	share         bool   // what is sent now is also sent to others
 	events        uint64 // sent since the last addEventCount
 	bookmarkDelay time.Duration
@@ -153,13 +154,14 @@ func (wt *watcher) start(ctx context.Context) (stopped bool, err error) {
 	}
 	if wt.params.rv == 0 { // all changes from now on
 		_, err := wt.openSource()
+		wt.told = wt.sent
 		return false, err
 	}
 	future := c.currentState().rv < wt.params.rv
 	if future && c.waitFor(ctx, wt.params.rv) {
 		return true, nil
 	}
-	wt.sent = wt.params.rv
+	wt.sent, wt.told = wt.params.rv, wt.params.rv
 	cursor, err := c.cursorAfter(wt.params.rv)
 	switch {
 	case err == nil:
