@@ -72,7 +72,9 @@ func (c *changes[T]) handle(ctx context.Context, e weir.Event[T]) {
 	case outputName:
 		_, err = fmt.Fprintln(c.w.out, c.name(e.Item()))
 	default:
-		err = c.printRow(e)
+		if err = c.printRow(e); err == nil && c.w.diff {
+			err = c.printDiff(e)
+		}
 	}
 	if err != nil && ctx.Err() == nil {
 		fmt.Fprintf(c.w.err, "%s: %s\n", e.Key(), command.OneLine(err))

@@ -30,6 +30,7 @@ type watchFlags struct {
 	fieldSelector string
 	output        string
 	once          bool
+	diff          bool
 	embedded      int
 	debugAddr     string
 }
@@ -44,6 +45,7 @@ func newWatch() *cobra.Command {
 			"10,000 simulated pods and watches those.",
 		Example: "  weir watch pods -A\n" +
 			"  weir watch deployments.apps -n web -l tier=front\n" +
+			"  weir watch pods -A --diff\n" +
 			"  weir watch pods -A --once -o json",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
@@ -63,6 +65,7 @@ func newWatch() *cobra.Command {
 	fs.StringVar(&f.fieldSelector, "field-selector", "", "Field selector, such as spec.nodeName=node-7")
 	fs.StringVarP(&f.output, "output", "o", "", "Output format: json for a line of JSON per change, name, or a table if empty")
 	fs.BoolVar(&f.once, "once", false, "End after the first sync and print what is held")
+	fs.BoolVar(&f.diff, "diff", false, "Print what changed in each object below its row, path by path")
 	fs.IntVar(&f.embedded, "embedded", 0, "Watch an embedded API server with so many simulated pods instead of a cluster")
 	fs.StringVar(&f.debugAddr, "debug-addr", "", "Show what the informer does on a page at this address, such as :8080 on this machine alone")
 	return cmd
@@ -86,6 +89,9 @@ func (f *watchFlags) check() error {
 	case "", outputJSON, outputName:
 	default:
 		return command.Usagef("-o %s: the output can be json or name", f.output)
+	}
+	if f.diff && (f.once || f.output != "") {
+		return command.Usagef("--diff says what changed below each row of the table: it goes with neither --once nor -o")
 	}
 	if _, err := debugAddress(f.debugAddr); err != nil {
 		return err

@@ -1,0 +1,83 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+
+	"k8s.io/apimachinery/pkg/util/json"
+
+	"github.com/weirproject/weir"
+	"github.com/weirproject/weir/cmd/weir/internal/diff"
+)
+
+// maxDifferences bounds the lines of one change: a ConfigMap can have thousands of keys.
+const maxDifferences = 100
+
+// printDiff prints what an event changed in an object that was there before and still is.
+func (c *changes[T]) printDiff(e weir.Event[T]) error {
+	if e.Type != weir.Updated {
+		return nil
+	}
+	before, err := c.decoded(e.OldItem())
+	if err != nil {
+		return err
+	}
+	after, err := c.decoded(e.Item())
+	if err != nil {
+		return err
+	}
+	var text bytes.Buffer
+	writeDiff(&text, diff.Objects(before, after), terminalWidth(c.w.out), coloured(c.w.out))
+	_, err = c.w.out.Write(text.Bytes())
+	return err
+}
+
+// decoded is an object as its JSON says, whatever encoding it came in.
+func (c *changes[T]) decoded(item weir.Item[T]) (map[string]any, error) {
+	text, err := c.text(item)
+	if err != nil {
+		return nil, err
+	}
+	var object map[string]any
+	if err := json.Unmarshal(text, &object); err != nil {
+		return nil, fmt.Errorf("decode %s: %w", item.Key(), err)
+	}
+	return object, nil
+}
+
+// indent sets the lines of a change apart from the rows.
+const indent = "    "
+
+// writeDiff writes what changed, a line each of at most width runes, 0 for the width of a file.
+func writeDiff(out *bytes.Buffer, changed []diff.Change, width int, colour bool) {
+	if len(changed) == 0 {
+		out.WriteString(indent + "nothing but the resourceVersion and managedFields\n")
+	}
+	for _, change := range changed[:min(len(changed), maxDifferences)] {
+		limit := 0
+		if width > 0 {
+			limit = max(width-len(indent), 20)
+		}
+		line := change.Line(limit)
+		if colour {
+			line = colours[change.Sign] + line + plain
+		}
+		out.WriteString(indent + line + "\n")
+	}
+	if more := len(changed) - maxDifferences; more > 0 {
+		fmt.Fprintf(out, "%s… and %s\n", indent, plural(int64(more), "more change"))
+	}
+}
+
+// The colours of a diff, as git has them.
+var colours = map[byte]string{'+': "\x1b[32m", '-': "\x1b[31m", '~': "\x1b[33m"}
+
+const plain = "\x1b[0m"
+
+// coloured reports whether out is a terminal whose user has nothing against colours.
+func coloured(out io.Writer) bool {
+	_, ok := terminal(out)
+	return ok && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
+}

@@ -1,0 +1,132 @@
+package main
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/weirproject/weir/apiserver"
+	"github.com/weirproject/weir/cmd/weir/internal/diff"
+)
+
+// A change of nothing that counts is one line, and many changes are not more than are read.
+func TestWriteDiff(t *testing.T) {
+	var out bytes.Buffer
+	writeDiff(&out, nil, 0, false)
+	if got, want := out.String(), "    nothing but the resourceVersion and managedFields\n"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	out.Reset()
+	writeDiff(&out, []diff.Change{{Sign: '+', Path: "a", New: true}, {Sign: '-', Path: "b", Old: strings.Repeat("x", 90)}}, 30, true)
+	want := "    \x1b[32m+ a: true\x1b[0m\n    \x1b[31m- b: xxxxxxxxxxxxxxxxxxxx…\x1b[0m\n"
+	if got := out.String(); got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	out.Reset()
+	writeDiff(&out, make([]diff.Change, maxDifferences+2), 0, false)
+	if got := out.String(); strings.Count(got, "\n") != maxDifferences+1 || !strings.HasSuffix(got, "    … and 2 more changes\n") {
+		t.Errorf("got %q", got)
+	}
+}
+
+// lineSignal tells of lines that have been written.
+type lineSignal struct{ lines chan string }
+
+func (l lineSignal) Write(p []byte) (int, error) {
+	for line := range strings.Lines(string(p)) {
+		l.lines <- strings.TrimSuffix(line, "\n")
+	}
+	return len(p), nil
+}
+
+// until waits for a line with a text in it.
+func (l lineSignal) until(text string) string {
+	for line := range l.lines {
+		if strings.Contains(line, text) {
+			return line
+		}
+	}
+	return ""
+}
+
+// patch changes an object on a server.
+func patch(t *testing.T, server *apiserver.Server, of schema.GroupVersionResource, namespace, name, merge string) {
+	t.Helper()
+	client, err := dynamic.NewForConfig(server.Config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = client.Resource(of).Namespace(namespace).Patch(t.Context(), name, types.MergePatchType, []byte(merge), metav1.PatchOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// The whole command tells what was changed on a server.
+func TestDiff(t *testing.T) {
+	server := startServer(t, 0)
+	out, says := lineSignal{make(chan string, 64)}, lineSignal{make(chan string, 64)}
+	end := start(t, out, says, "watch", "widgets", "-A", "--diff", "-s", server.URL())
+	says.until("in sync")
+	patch(t, server, widgets, "shop", "cog", `{"metadata":{"labels":{"part":"gear","x":"y"}},"spec":{"teeth":12}}`)
+	patch(t, server, widgets, "shop", "cog", `{"metadata":{"labels":{"x":null}},"spec":{"teeth":13}}`)
+	for _, want := range []string{
+		"NAMESPACE", "MODIFIED", "    ~ metadata.labels.part: cog -> gear", "    + metadata.labels.x: y", "    + spec.teeth: 12",
+		"MODIFIED", "    - metadata.labels.x: y", "    ~ spec.teeth: 12 -> 13",
+	} {
+		got := <-out.lines
+		for strings.Contains(got, " metadata.generation: ") {
+			got = <-out.lines
+		}
+		if got != want && (strings.HasPrefix(want, " ") || !strings.Contains(got, want)) {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+	if err := end(); err != nil {
+		t.Error(err)
+	}
+}
+
+// What a Secret has is not told, though it comes decoded from protobuf.
+func TestDiffOfSecret(t *testing.T) {
+	server, err := apiserver.New(apiserver.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { server.Close() })
+	if err := server.Start(); err != nil {
+		t.Fatal(err)
+	}
+	client, err := kubernetes.NewForConfig(server.Config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	secrets := client.CoreV1().Secrets("shop")
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "key"}, Data: map[string][]byte{"pin": []byte("1234")}}
+	if _, err := secrets.Create(t.Context(), secret, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	out, says := lineSignal{make(chan string, 64)}, lineSignal{make(chan string, 64)}
+	end := start(t, out, says, "watch", "secrets", "-A", "--diff", "-s", server.URL())
+	says.until("in sync")
+	secret.Data = map[string][]byte{"pin": []byte("5678"), "puk": []byte("90")}
+	if _, err := secrets.Update(t.Context(), secret, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	out.until("MODIFIED")
+	for _, want := range []string{"    ~ data.pin: (hidden), differs", "    + data.puk: (hidden)"} {
+		if got := <-out.lines; got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+	if err := end(); err != nil {
+		t.Error(err)
+	}
+}

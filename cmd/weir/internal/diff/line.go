@@ -1,0 +1,82 @@
+package diff
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// What bounds a line, in runes.
+const (
+	maxValue = 60
+	maxLine  = 160
+	// context is how much of what two long texts have in common is shown ahead of where they part.
+	context = 10
+)
+
+// Line returns a change as one line of at most limit runes; 0 is a limit that suits a file.
+func (c Change) Line(limit int) string {
+	if limit <= 0 {
+		limit = maxLine
+	}
+	line := fmt.Sprintf("%c %s: ", c.Sign, c.Path)
+	switch {
+	case c.Hidden && c.Sign == '~':
+		line += "(hidden), differs"
+	case c.Hidden:
+		line += "(hidden)"
+	case c.Sign == '+':
+		line += cut(text(c.New), maxValue)
+	case c.Sign == '-':
+		line += cut(text(c.Old), maxValue)
+	default:
+		before, after := apart(text(c.Old), text(c.New))
+		line += cut(before, maxValue) + " -> " + cut(after, maxValue)
+	}
+	return cut(line, limit)
+}
+
+// text writes a value as people do, a string without quotes, but for one that would be taken for
+// something else.
+func text(value any) string {
+	s, ok := value.(string)
+	if !ok {
+		raw, err := json.Marshal(value)
+		if err != nil {
+			return "(cannot be shown)" // nothing that was decoded from JSON
+		}
+		return string(raw)
+	}
+	quoted := strconv.Quote(s)
+	if s == "" || json.Valid([]byte(s)) && !strings.ContainsAny(s[:1], "{[") || quoted != `"`+s+`"` ||
+		strings.TrimSpace(s) != s || strings.Contains(s, " -> ") {
+		return quoted
+	}
+	return s
+}
+
+// apart leaves out what two texts begin with where they would be cut before they differ.
+func apart(a, b string) (string, string) {
+	if len([]rune(a)) <= maxValue && len([]rune(b)) <= maxValue {
+		return a, b
+	}
+	x, y := []rune(a), []rune(b)
+	same := 0
+	for same < min(len(x), len(y)) && x[same] == y[same] {
+		same++
+	}
+	if same <= context {
+		return a, b
+	}
+	return "…" + string(x[same-context:]), "…" + string(y[same-context:])
+}
+
+// cut cuts a text to a number of runes.
+func cut(s string, limit int) string {
+	runes := []rune(s)
+	if len(runes) <= limit {
+		return s
+	}
+	return string(runes[:limit-1]) + "…"
+}
