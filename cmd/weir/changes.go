@@ -11,7 +11,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/weirproject/weir"
-	"github.com/weirproject/weir/cmd/weir/internal/columns"
 	"github.com/weirproject/weir/internal/command"
 	"github.com/weirproject/weir/internal/quantity"
 	"github.com/weirproject/weir/internal/wire"
@@ -23,25 +22,25 @@ const (
 	outputName = "name"
 )
 
+// podColumns are the columns behind the name of a pod.
+var podColumns = []string{"PHASE", "READY", "NODE"}
+
+var podKind = corev1.SchemeGroupVersion.WithKind("Pod")
+
 // changes prints what happens after the first sync. handle is called by one goroutine, the rest by
 // another.
 type changes[T weir.Object] struct {
-	w       *watch
-	inf     *weir.Informer[T]
-	begun   chan struct{} // closed by begin
-	table   *columns.Printer
-	headed  bool
-	columns []string // behind the name, of this kind
+	w      *watch
+	inf    *weir.Informer[T]
+	begun  chan struct{} // closed by begin
+	sheet  *sheet
+	fitted bool
 
 	added, modified, deleted atomic.Int64
 }
 
 func newChanges[T weir.Object](w *watch, inf *weir.Informer[T]) *changes[T] {
-	c := &changes[T]{w: w, inf: inf, begun: make(chan struct{}), table: columns.New(w.out, terminalWidth(w.out))}
-	if _, ok := any(*new(T)).(*corev1.Pod); ok {
-		c.columns = []string{"PHASE", "READY", "NODE"}
-	}
-	return c
+	return &changes[T]{w: w, inf: inf, begun: make(chan struct{}), sheet: w.sheet}
 }
 
 // begin lets changes be printed from now on: what is held has been told.
@@ -70,11 +69,9 @@ func (c *changes[T]) handle(ctx context.Context, e weir.Event[T]) {
 	case outputJSON:
 		err = c.printJSON(e)
 	case outputName:
-		_, err = fmt.Fprintln(c.w.out, c.name(e.Item()))
+		_, err = fmt.Fprintln(c.sheet, c.name(e.Item()))
 	default:
-		if err = c.printRow(e); err == nil && c.w.diff {
-			err = c.printDiff(e)
-		}
+		err = c.printRow(e)
 	}
 	if err != nil && ctx.Err() == nil {
 		fmt.Fprintf(c.w.err, "%s: %s\n", e.Key(), command.OneLine(err))
@@ -88,29 +85,33 @@ func (c *changes[T]) summary() string {
 		quantity.Count(a+m+d), quantity.Count(a), quantity.Count(m), quantity.Count(d))
 }
 
-// printRow prints an event as a row of the table.
+// printRow prints an event as a row of the table, and below it, if that is asked for, what changed.
 func (c *changes[T]) printRow(e weir.Event[T]) error {
-	if !c.headed {
-		c.headed = true
+	if !c.fitted {
+		c.fitted = true
 		c.fit()
-		if err := c.table.Row(c.cells("TIME", "EVENT", "NAMESPACE", "NAME", c.columns)...); err != nil {
-			return err
-		}
 	}
 	more, err := c.more(e.Item())
 	if err != nil {
 		return err
 	}
+	var below []byte
+	if c.w.diff && e.Type == weir.Updated {
+		if below, err = c.difference(e); err != nil {
+			return err
+		}
+	}
 	item := e.Item()
-	return c.table.Row(c.cells(time.Now().Format("15:04:05.000"), e.Type.String(), item.Namespace(), item.Name(), more)...)
+	at := time.Now().Format("15:04:05.000")
+	return c.sheet.row(c.sheet.cells(at, e.Type.String(), item.Namespace(), c.shown(item), more), below)
 }
 
-func (c *changes[T]) cells(at, event, namespace, name string, more []string) []string {
-	cells := []string{at, event}
-	if c.w.resource.Namespaced {
-		cells = append(cells, namespace)
+// shown is what the table calls an object: as kubectl does, with its kind where there are several.
+func (c *changes[T]) shown(item weir.Item[T]) string {
+	if c.sheet.several {
+		return c.name(item)
 	}
-	return append(append(cells, name), more...)
+	return item.Name()
 }
 
 // fit makes the columns wide enough for what is held now.
@@ -120,27 +121,30 @@ func (c *changes[T]) fit() {
 		if n := item.Namespace(); len(n) > len(namespace) {
 			namespace = n
 		}
-		if n := item.Name(); len(n) > len(name) {
+		if n := c.shown(item); len(n) > len(name) {
 			name = n
 		}
 	}
-	more := make([]string, len(c.columns))
-	if len(more) > 0 {
-		more[0] = string(corev1.PodSucceeded) // the longest phase
+	var more []string
+	if c.w.resource.Kind == podKind {
+		more = []string{string(corev1.PodSucceeded)} // the longest phase
 	}
-	c.table.Fit(c.cells("15:04:05.000", weir.Updated.String(), namespace, name, more)...)
+	c.sheet.fit(c.sheet.cells("15:04:05.000", weir.Updated.String(), namespace, name, more)...)
 }
 
 // more are the cells behind the name: decoded for pods, none for other kinds.
 func (c *changes[T]) more(item weir.Item[T]) ([]string, error) {
-	if c.columns == nil {
+	if c.w.resource.Kind != podKind {
 		return nil, nil
 	}
 	object, err := item.Object()
 	if err != nil {
 		return nil, err
 	}
-	pod := any(object).(*corev1.Pod)
+	pod, ok := any(object).(*corev1.Pod)
+	if !ok {
+		return nil, nil
+	}
 	ready := 0
 	for _, s := range pod.Status.ContainerStatuses {
 		if s.Ready {
@@ -174,7 +178,7 @@ func (c *changes[T]) printJSON(e weir.Event[T]) error {
 	if err != nil {
 		return err
 	}
-	return json.NewEncoder(c.w.out).Encode(changeLine{e.Type.String(), text})
+	return json.NewEncoder(c.sheet).Encode(changeLine{e.Type.String(), text})
 }
 
 // text is the object as JSON, with its kind in it.
@@ -202,15 +206,15 @@ func (c *changes[T]) text(item weir.Item[T]) ([]byte, error) {
 func (c *changes[T]) printHeld(h holdings) error {
 	switch c.w.output {
 	case outputJSON:
-		return json.NewEncoder(c.w.out).Encode(h.object())
+		return json.NewEncoder(c.sheet).Encode(h.object())
 	case outputName:
 		for item := range c.inf.Snapshot().Items() {
-			if _, err := fmt.Fprintln(c.w.out, c.name(item)); err != nil {
+			if _, err := fmt.Fprintln(c.sheet, c.name(item)); err != nil {
 				return err
 			}
 		}
 		return nil
 	}
-	_, err := fmt.Fprintln(c.w.out, h)
+	_, err := fmt.Fprintln(c.sheet, h)
 	return err
 }

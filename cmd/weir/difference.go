@@ -15,23 +15,19 @@ import (
 // maxDifferences bounds the lines of one change: a ConfigMap can have thousands of keys.
 const maxDifferences = 100
 
-// printDiff prints what an event changed in an object that was there before and still is.
-func (c *changes[T]) printDiff(e weir.Event[T]) error {
-	if e.Type != weir.Updated {
-		return nil
-	}
+// difference is what an event changed in an object, as lines.
+func (c *changes[T]) difference(e weir.Event[T]) ([]byte, error) {
 	before, err := c.decoded(e.OldItem())
 	if err != nil {
-		return err
+		return nil, err
 	}
 	after, err := c.decoded(e.Item())
 	if err != nil {
-		return err
+		return nil, err
 	}
 	var text bytes.Buffer
-	writeDiff(&text, diff.Objects(before, after), terminalWidth(c.w.out), coloured(c.w.out))
-	_, err = c.w.out.Write(text.Bytes())
-	return err
+	writeDiff(&text, diff.Objects(before, after), c.sheet.width, c.sheet.colour)
+	return text.Bytes(), nil
 }
 
 // decoded is an object as its JSON says, whatever encoding it came in.

@@ -22,7 +22,8 @@ type watch struct {
 	config    *rest.Config
 	namespace string // "" is all
 	expected  int    // objects, where that is known ahead; else 0
-	out, err  io.Writer
+	sheet     *sheet
+	err       io.Writer
 }
 
 // stopTimeout bounds the wait for a row that stdout does not take, so that an interrupt ends the
@@ -75,7 +76,7 @@ func follow[T weir.Object](ctx context.Context, w *watch) error {
 	stop()
 	err = <-ended
 	ended <- nil
-	fmt.Fprintf(w.err, "stopped after %s: %s, %s\n", time.Since(begin).Round(time.Second), changes.summary(),
+	fmt.Fprintf(w.err, "%sstopped after %s: %s, %s\n", w.label(), time.Since(begin).Round(time.Second), changes.summary(),
 		plural(inf.Stats().Requests, "request"))
 	return err
 }
@@ -84,6 +85,9 @@ func follow[T weir.Object](ctx context.Context, w *watch) error {
 // does not mend.
 func waitSynced[T weir.Object](ctx context.Context, inf *weir.Informer[T], w *watch, statuses <-chan weir.Status) error {
 	bar := newProgress(w.err, w.resource.Resource, w.expected)
+	if w.sheet.several {
+		bar.bar = nil // bars would draw over each other
+	}
 	defer bar.end()
 	synced := make(chan error, 1)
 	waiting, cancel := context.WithCancel(ctx)
@@ -105,7 +109,7 @@ func waitSynced[T weir.Object](ctx context.Context, inf *weir.Informer[T], w *wa
 			if hopeless(s) {
 				return command.Explain(s.Err)
 			}
-			bar.say(fmt.Sprintf("%v; trying again", command.Explain(s.Err)))
+			bar.say(fmt.Sprintf("%s%v; trying again", w.label(), command.Explain(s.Err)))
 		case <-tick.C:
 			stats := inf.Stats()
 			bar.show(stats.Objects, stats.BodyBytes)
@@ -131,9 +135,17 @@ func (w *watch) report(ctx context.Context, statuses <-chan weir.Status) {
 			if kind != nil {
 				text = command.OneLine(command.Explain(s.Err)) + "; trying again"
 			}
-			fmt.Fprintf(w.err, "%s  %s\n", time.Now().Format(time.TimeOnly), text)
+			fmt.Fprintf(w.err, "%s  %s%s\n", time.Now().Format(time.TimeOnly), w.label(), text)
 		}
 	}
+}
+
+// label says which resource a line is about, where there are several.
+func (w *watch) label() string {
+	if w.sheet == nil || !w.sheet.several {
+		return ""
+	}
+	return w.resource.String() + ": "
 }
 
 // kindOf is the sentinel of a reflector's error; nil of none.

@@ -53,7 +53,8 @@ func synced[T weir.Object](t *testing.T, out *bytes.Buffer, output string) *chan
 	if err := inf.WaitForSync(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	w := &watch{watchFlags: &watchFlags{output: output}, resource: podResource, out: out, err: out}
+	w := &watch{watchFlags: &watchFlags{output: output}, resource: podResource, err: out}
+	w.sheet = newSheet(out, w)
 	return newChanges(w, inf)
 }
 

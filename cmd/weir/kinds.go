@@ -53,6 +53,14 @@ var followers = map[schema.GroupVersionKind]func(context.Context, *watch) error{
 	storagev1.SchemeGroupVersion.WithKind("VolumeAttachment"):   follow[*storagev1.VolumeAttachment],
 }
 
+// follow follows the resource, as the Go type that it has.
+func (w *watch) follow(ctx context.Context) error {
+	if typed, ok := followers[w.resource.Kind]; ok {
+		return typed(ctx, w)
+	}
+	return followUnstructured(ctx, w)
+}
+
 func followUnstructured(ctx context.Context, w *watch) error {
 	return follow[*unstructured.Unstructured](ctx, w)
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -38,25 +39,30 @@ type watchFlags struct {
 func newWatch() *cobra.Command {
 	f := &watchFlags{ClusterFlags: command.NewClusterFlags()}
 	cmd := &cobra.Command{
-		Use:   "watch RESOURCE",
+		Use:   "watch RESOURCE[,RESOURCE...]",
 		Short: "Hold a copy of a resource and print what changes",
-		Long: "Watch lists a resource, says what it then holds and what that took, and prints each change from then on.\n\n" +
+		Long: "Watch lists a resource, says what it then holds and what that took, and prints each change from then on. Several\n" +
+			"resources, such as pods,deployments, are each listed and watched once, and share a table.\n\n" +
 			"It takes kubectl's flags and its kubeconfig. Where no cluster is configured it starts an embedded API server with\n" +
 			"10,000 simulated pods and watches those.",
 		Example: "  weir watch pods -A\n" +
 			"  weir watch deployments.apps -n web -l tier=front\n" +
-			"  weir watch pods -A --diff\n" +
+			"  weir watch pods,deployments -A --diff\n" +
 			"  weir watch pods -A --once -o json",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return command.Usagef("which RESOURCE? For example: %s pods -A", cmd.CommandPath())
 			}
-			if len(args) > 1 || strings.ContainsAny(args[0], "/,") {
-				return command.Usagef("%s takes one RESOURCE; choose one object with --field-selector metadata.name=NAME", cmd.CommandPath())
+			if len(args) > 1 || strings.Contains(args[0], "/") {
+				return command.Usagef("%s takes one RESOURCE, or several with commas between them; choose one object with --field-selector metadata.name=NAME",
+					cmd.CommandPath())
+			}
+			if slices.Contains(strings.Split(args[0], ","), "") {
+				return command.Usagef("%q: a name is missing beside a comma", args[0])
 			}
 			return nil
 		},
-		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, args[0]) },
+		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, strings.Split(args[0], ",")) },
 	}
 	fs := cmd.Flags()
 	fs.AddFlagSet(f.Flags)
@@ -105,7 +111,7 @@ func (f *watchFlags) check() error {
 	return nil
 }
 
-func (f *watchFlags) run(cmd *cobra.Command, name string) error {
+func (f *watchFlags) run(cmd *cobra.Command, names []string) error {
 	if err := f.check(); err != nil {
 		return err
 	}
@@ -115,27 +121,60 @@ func (f *watchFlags) run(cmd *cobra.Command, name string) error {
 		return err
 	}
 	defer c.close()
-	found, err := discover(ctx, c.config, name)
+	found, err := discover(ctx, c.config, names)
 	if err != nil {
 		return err
-	}
-	w := &watch{
-		watchFlags: f, resource: found, config: c.config, namespace: f.scope(c, found),
-		out: cmd.OutOrStdout(), err: cmd.ErrOrStderr(),
-	}
-	if c.embedded && found.Resource == "pods" && w.namespace == "" && f.selector == "" && f.fieldSelector == "" {
-		w.expected = c.pods
 	}
 	stop, err := serveDebug(ctx, f.debugAddr, cmd.ErrOrStderr())
 	if err != nil {
 		return err
 	}
 	defer stop()
-	follow, ok := followers[found.Kind]
-	if !ok {
-		follow = followUnstructured
+	return f.follow(ctx, f.watches(cmd, c, found))
+}
+
+// watches are the runs of the resources, which share a sheet.
+func (f *watchFlags) watches(cmd *cobra.Command, c *cluster, found []resource.Resource) []*watch {
+	var watches []*watch
+	for _, r := range found {
+		w := &watch{watchFlags: f, resource: r, config: c.config, namespace: f.scope(c, r), err: cmd.ErrOrStderr()}
+		if c.embedded && r.Resource == "pods" && w.namespace == "" && f.selector == "" && f.fieldSelector == "" {
+			w.expected = c.pods
+		}
+		watches = append(watches, w)
 	}
-	return follow(ctx, w)
+	sheet := newSheet(cmd.OutOrStdout(), watches...)
+	for _, w := range watches {
+		w.sheet = sheet
+	}
+	return watches
+}
+
+// follow follows all resources until ctx ends or one cannot be followed. With --once they come one
+// after the other, in the order in which they were named.
+func (f *watchFlags) follow(ctx context.Context, watches []*watch) error {
+	if f.once {
+		for _, w := range watches {
+			if err := w.follow(ctx); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	together, stop := context.WithCancel(ctx)
+	defer stop()
+	ended := make(chan error, len(watches))
+	for _, w := range watches {
+		go func() { ended <- w.follow(together) }() // ends with together
+	}
+	var first error
+	for range watches {
+		if err := <-ended; err != nil && first == nil {
+			first = err
+			stop()
+		}
+	}
+	return first
 }
 
 // openOrEmbed opens the cluster that is configured, or starts an embedded server where none is.
@@ -166,27 +205,39 @@ func (f *watchFlags) scope(c *cluster, r resource.Resource) string {
 	return c.namespace
 }
 
-// discover asks the server what resource is meant, with an answer or an error within seconds.
-func discover(ctx context.Context, cfg *rest.Config, name string) (resource.Resource, error) {
+// discover asks the server what resources are meant, with an answer or an error within seconds. One
+// that is named twice, as pods,po, is meant once.
+func discover(ctx context.Context, cfg *rest.Config, names []string) ([]resource.Resource, error) {
 	cfg = command.Impatient(cfg)
 	client, err := discovery.NewDiscoveryClientForConfig(cfg)
 	if err != nil {
-		return resource.Resource{}, err
+		return nil, err
 	}
 	type answer struct {
-		resource.Resource
+		found []resource.Resource
 		error
 	}
 	answers := make(chan answer, 1)
 	go func() { // ends with the client's timeout at the latest
-		r, err := resource.Find(memory.NewMemCacheClient(client), name)
-		answers <- answer{r, err}
+		var a answer
+		cached := memory.NewMemCacheClient(client)
+		for _, name := range names {
+			r, err := resource.Find(cached, name)
+			if err != nil {
+				a.error = err
+				break
+			}
+			if !slices.Contains(a.found, r) {
+				a.found = append(a.found, r)
+			}
+		}
+		answers <- a
 	}()
 	select {
 	case a := <-answers:
-		return a.Resource, command.Explain(a.error)
+		return a.found, command.Explain(a.error)
 	case <-ctx.Done():
-		return resource.Resource{}, errInterrupted
+		return nil, errInterrupted
 	}
 }
 

@@ -1,0 +1,76 @@
+package main
+
+import (
+	"io"
+	"sync"
+
+	"github.com/weirproject/weir/cmd/weir/internal/columns"
+)
+
+// sheet is what changes are printed on: one table for all resources that are watched together. It is
+// safe for concurrent use, and what is written at once stays together.
+type sheet struct {
+	several    bool // resources: names have their kind ahead
+	namespaced bool // one of them is
+	columns    []string
+
+	mu     sync.Mutex
+	out    io.Writer
+	width  int // of the terminal; 0: none
+	colour bool
+	table  *columns.Printer
+	headed bool
+}
+
+// newSheet makes a sheet for watches that print to the same place.
+func newSheet(out io.Writer, watches ...*watch) *sheet {
+	s := &sheet{several: len(watches) > 1, out: out, width: terminalWidth(out), colour: coloured(out)}
+	s.table = columns.New(out, s.width)
+	for _, w := range watches {
+		s.namespaced = s.namespaced || w.resource.Namespaced
+		if w.resource.Kind == podKind {
+			s.columns = podColumns
+		}
+	}
+	return s
+}
+
+// fit makes the columns wide enough for these cells, before the first row.
+func (s *sheet) fit(cells ...string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.table.Fit(cells...)
+}
+
+// row prints a row, under the names of the columns if it is the first, and what belongs below it.
+func (s *sheet) row(cells []string, below []byte) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.headed {
+		s.headed = true
+		if err := s.table.Row(s.cells("TIME", "EVENT", "NAMESPACE", "NAME", s.columns)...); err != nil {
+			return err
+		}
+	}
+	if err := s.table.Row(cells...); err != nil {
+		return err
+	}
+	_, err := s.out.Write(below)
+	return err
+}
+
+// cells are those of a row.
+func (s *sheet) cells(at, event, namespace, name string, more []string) []string {
+	cells := []string{at, event}
+	if s.namespaced {
+		cells = append(cells, namespace)
+	}
+	return append(append(cells, name), more...)
+}
+
+// Write writes what is no row.
+func (s *sheet) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.out.Write(p)
+}
