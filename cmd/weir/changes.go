@@ -4,11 +4,13 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/yaml"
 
 	"github.com/weirproject/weir"
 	"github.com/weirproject/weir/internal/command"
@@ -16,14 +18,11 @@ import (
 	"github.com/weirproject/weir/internal/wire"
 )
 
-// The outputs that are not a table.
-const (
-	outputJSON = "json"
-	outputName = "name"
+// What is behind the name of a pod, and behind that with -o wide.
+var (
+	podColumns  = []string{"PHASE", "READY", "NODE"}
+	wideColumns = []string{"RESTARTS", "IP"}
 )
-
-// podColumns are the columns behind the name of a pod.
-var podColumns = []string{"PHASE", "READY", "NODE"}
 
 var podKind = corev1.SchemeGroupVersion.WithKind("Pod")
 
@@ -34,13 +33,18 @@ type changes[T weir.Object] struct {
 	inf    *weir.Informer[T]
 	begun  chan struct{} // closed by begin
 	sheet  *sheet
+	format *format
 	fitted bool
 
 	added, modified, deleted atomic.Int64
 }
 
-func newChanges[T weir.Object](w *watch, inf *weir.Informer[T]) *changes[T] {
-	return &changes[T]{w: w, inf: inf, begun: make(chan struct{}), sheet: w.sheet}
+func newChanges[T weir.Object](w *watch, inf *weir.Informer[T]) (*changes[T], error) {
+	format, err := parseFormat(w.output)
+	if err != nil {
+		return nil, err
+	}
+	return &changes[T]{w: w, inf: inf, begun: make(chan struct{}), sheet: w.sheet, format: format}, nil
 }
 
 // begin lets changes be printed from now on: what is held has been told.
@@ -65,11 +69,11 @@ func (c *changes[T]) handle(ctx context.Context, e weir.Event[T]) {
 		c.deleted.Add(1)
 	}
 	var err error
-	switch c.w.output {
-	case outputJSON:
-		err = c.printJSON(e)
-	case outputName:
-		_, err = fmt.Fprintln(c.sheet, c.name(e.Item()))
+	switch c.format.kind {
+	case outputJSON, outputYAML:
+		err = c.printEvent(e)
+	case outputName, outputJSONPath, outputCustomColumns:
+		err = c.printItem(e.Item())
 	default:
 		err = c.printRow(e)
 	}
@@ -87,13 +91,13 @@ func (c *changes[T]) summary() string {
 
 // printRow prints an event as a row of the table, and below it, if that is asked for, what changed.
 func (c *changes[T]) printRow(e weir.Event[T]) error {
-	if !c.fitted {
-		c.fitted = true
-		c.fit()
-	}
 	more, err := c.more(e.Item())
 	if err != nil {
 		return err
+	}
+	if !c.fitted {
+		c.fitted = true
+		c.fit(more)
 	}
 	var below []byte
 	if c.w.diff && e.Type == weir.Updated {
@@ -114,8 +118,9 @@ func (c *changes[T]) shown(item weir.Item[T]) string {
 	return item.Name()
 }
 
-// fit makes the columns wide enough for what is held now.
-func (c *changes[T]) fit() {
+// fit makes the columns wide enough for what is held now, as far as that is known without decoding it,
+// and for the first row.
+func (c *changes[T]) fit(first []string) {
 	var namespace, name string
 	for item := range c.inf.Snapshot().Items() {
 		if n := item.Namespace(); len(n) > len(namespace) {
@@ -125,9 +130,9 @@ func (c *changes[T]) fit() {
 			name = n
 		}
 	}
-	var more []string
-	if c.w.resource.Kind == podKind {
-		more = []string{string(corev1.PodSucceeded)} // the longest phase
+	more := slices.Clone(first)
+	if len(more) > 0 {
+		more[0] = string(corev1.PodSucceeded) // the longest phase
 	}
 	c.sheet.fit(c.sheet.cells("15:04:05.000", weir.Updated.String(), namespace, name, more)...)
 }
@@ -145,8 +150,9 @@ func (c *changes[T]) more(item weir.Item[T]) ([]string, error) {
 	if !ok {
 		return nil, nil
 	}
-	ready := 0
+	ready, restarts := 0, int32(0)
 	for _, s := range pod.Status.ContainerStatuses {
+		restarts += s.RestartCount
 		if s.Ready {
 			ready++
 		}
@@ -155,7 +161,11 @@ func (c *changes[T]) more(item weir.Item[T]) ([]string, error) {
 	if pod.DeletionTimestamp != nil {
 		phase = "Terminating"
 	}
-	return []string{phase, fmt.Sprintf("%d/%d", ready, len(pod.Spec.Containers)), pod.Spec.NodeName}, nil
+	cells := []string{phase, fmt.Sprintf("%d/%d", ready, len(pod.Spec.Containers)), pod.Spec.NodeName}
+	if c.format.kind == outputWide {
+		cells = append(cells, fmt.Sprint(restarts), pod.Status.PodIP)
+	}
+	return cells, nil
 }
 
 // name is the object's as kubectl writes it: "pod/web-0", "deployment.apps/web".
@@ -167,18 +177,56 @@ func (c *changes[T]) name(item weir.Item[T]) string {
 	return kind + "/" + item.Name()
 }
 
-// changeLine is what -o json prints for each change, as a WATCH has it.
+// changeLine is what -o json and yaml print for each change, as a WATCH has it.
 type changeLine struct {
 	Type   string          `json:"type"`
 	Object json.RawMessage `json:"object"`
 }
 
-func (c *changes[T]) printJSON(e weir.Event[T]) error {
+func (c *changes[T]) printEvent(e weir.Event[T]) error {
 	text, err := c.text(e.Item())
 	if err != nil {
 		return err
 	}
-	return json.NewEncoder(c.sheet).Encode(changeLine{e.Type.String(), text})
+	return c.printDocument(changeLine{e.Type.String(), text})
+}
+
+// printDocument prints a value as a line of JSON, or as a document of a stream of YAML.
+func (c *changes[T]) printDocument(value any) error {
+	if c.format.kind == outputJSON {
+		return json.NewEncoder(c.sheet).Encode(value)
+	}
+	text, err := yaml.Marshal(value)
+	if err != nil {
+		return err
+	}
+	_, err = c.sheet.Write(append([]byte("---\n"), text...))
+	return err
+}
+
+// printItem prints what is asked for of an object, whatever happened to it.
+func (c *changes[T]) printItem(item weir.Item[T]) error {
+	if c.format.kind == outputName {
+		_, err := fmt.Fprintln(c.sheet, c.name(item))
+		return err
+	}
+	object, err := c.decoded(item)
+	if err != nil {
+		return err
+	}
+	if c.format.kind == outputCustomColumns {
+		cells, err := c.format.cells(object)
+		if err != nil {
+			return err
+		}
+		return c.sheet.row(cells, nil)
+	}
+	line, err := c.format.line(object)
+	if err != nil {
+		return err
+	}
+	_, err = c.sheet.Write(line)
+	return err
 }
 
 // text is the object as JSON, with its kind in it.
@@ -204,17 +252,40 @@ func (c *changes[T]) text(item weir.Item[T]) ([]byte, error) {
 
 // printHeld prints what --once asks for.
 func (c *changes[T]) printHeld(h holdings) error {
-	switch c.w.output {
-	case outputJSON:
-		return json.NewEncoder(c.sheet).Encode(h.object())
-	case outputName:
+	switch c.format.kind {
+	case outputJSON, outputYAML:
+		return c.printDocument(h.object())
+	case outputName, outputJSONPath, outputCustomColumns:
+		if err := c.fitCells(); err != nil {
+			return err
+		}
 		for item := range c.inf.Snapshot().Items() {
-			if _, err := fmt.Fprintln(c.sheet, c.name(item)); err != nil {
-				return err
+			if err := c.printItem(item); err != nil {
+				return fmt.Errorf("%s: %w", item.Key(), err)
 			}
 		}
 		return nil
 	}
 	_, err := fmt.Fprintln(c.sheet, h)
 	return err
+}
+
+// fitCells makes the columns that -o names wide enough for what is held.
+func (c *changes[T]) fitCells() error {
+	if c.format.kind != outputCustomColumns {
+		return nil
+	}
+	c.sheet.fit(c.format.headers...)
+	for item := range c.inf.Snapshot().Items() {
+		object, err := c.decoded(item)
+		if err != nil {
+			return err
+		}
+		cells, err := c.format.cells(object)
+		if err != nil {
+			return fmt.Errorf("%s: %w", item.Key(), err)
+		}
+		c.sheet.fit(cells...)
+	}
+	return nil
 }

@@ -51,7 +51,10 @@ func follow[T weir.Object](ctx context.Context, w *watch) error {
 	if err != nil {
 		return err
 	}
-	changes := newChanges[T](w, inf)
+	changes, err := newChanges(w, inf)
+	if err != nil {
+		return err
+	}
 	if !w.once {
 		if _, err := inf.Handle(changes.handle, weir.HandlerOptions[T]{}); err != nil {
 			return err

@@ -55,7 +55,11 @@ func synced[T weir.Object](t *testing.T, out *bytes.Buffer, output string) *chan
 	}
 	w := &watch{watchFlags: &watchFlags{output: output}, resource: podResource, err: out}
 	w.sheet = newSheet(out, w)
-	return newChanges(w, inf)
+	c, err := newChanges(w, inf)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
 }
 
 // Whatever the encoding, the JSON of an object says what it is and loses nothing.

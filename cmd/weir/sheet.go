@@ -2,6 +2,7 @@ package main
 
 import (
 	"io"
+	"slices"
 	"sync"
 
 	"github.com/weirproject/weir/cmd/weir/internal/columns"
@@ -12,7 +13,7 @@ import (
 type sheet struct {
 	several    bool // resources: names have their kind ahead
 	namespaced bool // one of them is
-	columns    []string
+	header     []string
 
 	mu     sync.Mutex
 	out    io.Writer
@@ -26,12 +27,17 @@ type sheet struct {
 func newSheet(out io.Writer, watches ...*watch) *sheet {
 	s := &sheet{several: len(watches) > 1, out: out, width: terminalWidth(out), colour: coloured(out)}
 	s.table = columns.New(out, s.width)
+	var columns []string
 	for _, w := range watches {
 		s.namespaced = s.namespaced || w.resource.Namespaced
 		if w.resource.Kind == podKind {
-			s.columns = podColumns
+			columns = podColumns
+			if w.output == outputWide {
+				columns = slices.Concat(podColumns, wideColumns)
+			}
 		}
 	}
+	s.header = s.cells("TIME", "EVENT", "NAMESPACE", "NAME", columns)
 	return s
 }
 
@@ -48,7 +54,7 @@ func (s *sheet) row(cells []string, below []byte) error {
 	defer s.mu.Unlock()
 	if !s.headed {
 		s.headed = true
-		if err := s.table.Row(s.cells("TIME", "EVENT", "NAMESPACE", "NAME", s.columns)...); err != nil {
+		if err := s.table.Row(s.header...); err != nil {
 			return err
 		}
 	}

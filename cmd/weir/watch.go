@@ -32,6 +32,7 @@ type watchFlags struct {
 	output        string
 	once          bool
 	diff          bool
+	watch         bool
 	embedded      int
 	debugAddr     string
 }
@@ -48,6 +49,7 @@ func newWatch() *cobra.Command {
 		Example: "  weir watch pods -A\n" +
 			"  weir watch deployments.apps -n web -l tier=front\n" +
 			"  weir watch pods,deployments -A --diff\n" +
+			"  weir watch pods -A -o custom-columns=NAME:.metadata.name,NODE:.spec.nodeName\n" +
 			"  weir watch pods -A --once -o json",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
@@ -69,7 +71,9 @@ func newWatch() *cobra.Command {
 	fs.BoolVarP(&f.allNamespaces, "all-namespaces", "A", false, "All namespaces")
 	fs.StringVarP(&f.selector, "selector", "l", "", "Label selector, such as app=web,tier!=cache")
 	fs.StringVar(&f.fieldSelector, "field-selector", "", "Field selector, such as spec.nodeName=node-7")
-	fs.StringVarP(&f.output, "output", "o", "", "Output format: json for a line of JSON per change, name, or a table if empty")
+	fs.StringVarP(&f.output, "output", "o", "", "Output format: json for a line of JSON per change, yaml, name,\n"+
+		"jsonpath=TEMPLATE, custom-columns=HEADER:PATH,..., wide for more columns of pods, or a table if empty")
+	fs.BoolVarP(&f.watch, "watch", "w", true, "Watch, as this command always does; kubectl needs to be told")
 	fs.BoolVar(&f.once, "once", false, "End after the first sync and print what is held")
 	fs.BoolVar(&f.diff, "diff", false, "Print what changed in each object below its row, path by path")
 	fs.IntVar(&f.embedded, "embedded", 0, "Watch an embedded API server with so many simulated pods instead of a cluster")
@@ -77,42 +81,41 @@ func newWatch() *cobra.Command {
 	return cmd
 }
 
-// check finds what is wrong with the flags alone.
-func (f *watchFlags) check() error {
+// check finds what is wrong with the flags alone, and returns what -o says.
+func (f *watchFlags) check() (*format, error) {
 	if f.allNamespaces && f.Overrides.Context.Namespace != "" {
-		return command.Usagef("-n %s and -A exclude each other", f.Overrides.Context.Namespace)
+		return nil, command.Usagef("-n %s and -A exclude each other", f.Overrides.Context.Namespace)
 	}
 	if reasons := validation.ValidateNamespaceName(f.Overrides.Context.Namespace, false); f.Overrides.Context.Namespace != "" && len(reasons) > 0 {
-		return command.Usagef("-n %s: not a name of a namespace", f.Overrides.Context.Namespace)
+		return nil, command.Usagef("-n %s: not a name of a namespace", f.Overrides.Context.Namespace)
 	}
 	if _, err := labels.Parse(f.selector); err != nil {
-		return command.Usagef("-l %s: %w", f.selector, err)
+		return nil, command.Usagef("-l %s: %w", f.selector, err)
 	}
 	if _, err := fields.ParseSelector(f.fieldSelector); err != nil {
-		return command.Usagef("--field-selector %s: %w", f.fieldSelector, err)
+		return nil, command.Usagef("--field-selector %s: %w", f.fieldSelector, err)
 	}
-	switch f.output {
-	case "", outputJSON, outputName:
-	default:
-		return command.Usagef("-o %s: the output can be json or name", f.output)
+	if !f.watch {
+		return nil, command.Usagef("--watch=false: this command always watches; --once ends it after the first sync")
 	}
-	if f.diff && (f.once || f.output != "") {
-		return command.Usagef("--diff says what changed below each row of the table: it goes with neither --once nor -o")
+	if f.diff && (f.once || f.output != "" && f.output != outputWide) {
+		return nil, command.Usagef("--diff says what changed below each row of the table: it goes with neither --once nor -o")
 	}
 	if _, err := debugAddress(f.debugAddr); err != nil {
-		return err
+		return nil, err
 	}
 	if f.embedded < 0 {
-		return command.Usagef("--embedded cannot be negative")
+		return nil, command.Usagef("--embedded cannot be negative")
 	}
 	if f.embedded > 0 && f.Chosen() {
-		return command.Usagef("--embedded and a cluster exclude each other")
+		return nil, command.Usagef("--embedded and a cluster exclude each other")
 	}
-	return nil
+	return parseFormat(f.output)
 }
 
 func (f *watchFlags) run(cmd *cobra.Command, names []string) error {
-	if err := f.check(); err != nil {
+	format, err := f.check()
+	if err != nil {
 		return err
 	}
 	ctx := cmd.Context()
@@ -130,11 +133,12 @@ func (f *watchFlags) run(cmd *cobra.Command, names []string) error {
 		return err
 	}
 	defer stop()
-	return f.follow(ctx, f.watches(cmd, c, found))
+	return f.follow(ctx, f.watches(cmd, c, found, format.headers))
 }
 
-// watches are the runs of the resources, which share a sheet.
-func (f *watchFlags) watches(cmd *cobra.Command, c *cluster, found []resource.Resource) []*watch {
+// watches are the runs of the resources, which share a sheet. headers are those of the columns that
+// -o names, if it does.
+func (f *watchFlags) watches(cmd *cobra.Command, c *cluster, found []resource.Resource, headers []string) []*watch {
 	var watches []*watch
 	for _, r := range found {
 		w := &watch{watchFlags: f, resource: r, config: c.config, namespace: f.scope(c, r), err: cmd.ErrOrStderr()}
@@ -144,6 +148,9 @@ func (f *watchFlags) watches(cmd *cobra.Command, c *cluster, found []resource.Re
 		watches = append(watches, w)
 	}
 	sheet := newSheet(cmd.OutOrStdout(), watches...)
+	if len(headers) > 0 {
+		sheet.header = headers
+	}
 	for _, w := range watches {
 		w.sheet = sheet
 	}

@@ -1,0 +1,142 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"regexp"
+	"strings"
+
+	"k8s.io/client-go/util/jsonpath"
+
+	"github.com/weirproject/weir/internal/command"
+)
+
+// The outputs that have no expression. None is a table.
+const (
+	outputJSON = "json"
+	outputYAML = "yaml"
+	outputName = "name"
+	outputWide = "wide"
+)
+
+// The outputs that an expression follows, behind a "=".
+const (
+	outputJSONPath      = "jsonpath"
+	outputCustomColumns = "custom-columns"
+)
+
+// format is what -o says. A template is parsed for each object: a JSONPath with a range in it can be
+// evaluated once only.
+type format struct {
+	kind      string   // one of the outputs, "" for the table
+	headers   []string // of -o custom-columns
+	templates []string // that can be parsed
+}
+
+// parseFormat reads what -o says.
+func parseFormat(output string) (*format, error) {
+	kind, expression, _ := strings.Cut(output, "=")
+	switch kind {
+	case "", outputJSON, outputYAML, outputName, outputWide:
+		if output == kind {
+			return &format{kind: kind}, nil
+		}
+	case outputJSONPath, outputCustomColumns:
+		if expression == "" {
+			return nil, command.Usagef("-o %s: say what, such as -o %s", output, formatExamples[kind])
+		}
+		f := &format{kind: kind}
+		if err := f.parse(expression); err != nil {
+			return nil, command.Usagef("-o %s: %w", output, err)
+		}
+		return f, nil
+	}
+	return nil, command.Usagef("-o %s: the output can be json, yaml, name, wide, jsonpath=TEMPLATE or custom-columns=SPEC", output)
+}
+
+var formatExamples = map[string]string{
+	outputJSONPath:      "jsonpath={.metadata.name}",
+	outputCustomColumns: "custom-columns=NAME:.metadata.name,NODE:.spec.nodeName",
+}
+
+func (f *format) parse(expression string) error {
+	if f.kind == outputJSONPath {
+		if !strings.Contains(expression, "{") {
+			expression = "{." + strings.TrimPrefix(expression, ".") + "}"
+		}
+		return f.add(expression)
+	}
+	for column := range strings.SplitSeq(expression, ",") {
+		header, path, ok := strings.Cut(column, ":")
+		if !ok || header == "" {
+			return fmt.Errorf("%q: want HEADER:PATH", column)
+		}
+		inner := relaxed.FindStringSubmatch(path)
+		if inner == nil {
+			return fmt.Errorf("%q: want a path such as .metadata.name", path)
+		}
+		f.headers = append(f.headers, header)
+		if err := f.add("{." + inner[1] + inner[2] + "}"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// relaxed is a path as kubectl takes it in a column, with or without braces and a first dot.
+var relaxed = regexp.MustCompile(`^\{\.?([^{}]+)\}$|^\.?([^{}]+)$`)
+
+// add adds a template if it is one.
+func (f *format) add(template string) error {
+	f.templates = append(f.templates, template)
+	_, err := parsePath(template)
+	return err
+}
+
+// parsePath parses a template. What an object lacks is nothing to it, no error.
+func parsePath(template string) (*jsonpath.JSONPath, error) {
+	path := jsonpath.New("output").AllowMissingKeys(true)
+	return path, path.Parse(template)
+}
+
+// line is what -o jsonpath prints of an object.
+func (f *format) line(object map[string]any) ([]byte, error) {
+	path, err := parsePath(f.templates[0])
+	if err != nil {
+		return nil, err
+	}
+	var out bytes.Buffer
+	if err := path.Execute(&out, object); err != nil {
+		return nil, err
+	}
+	if !bytes.HasSuffix(out.Bytes(), []byte("\n")) {
+		out.WriteByte('\n')
+	}
+	return out.Bytes(), nil
+}
+
+// cells are what -o custom-columns prints of an object, each on one line.
+func (f *format) cells(object map[string]any) ([]string, error) {
+	var cells []string
+	for _, template := range f.templates {
+		path, err := parsePath(template)
+		if err != nil {
+			return nil, err
+		}
+		results, err := path.FindResults(object)
+		if err != nil {
+			return nil, err
+		}
+		var values []string
+		for _, result := range results {
+			for _, value := range result {
+				values = append(values, command.OneLineText(fmt.Sprint(value.Interface())))
+			}
+		}
+		if values == nil {
+			values = []string{"<none>"}
+		}
+		cells = append(cells, strings.Join(values, ","))
+	}
+	return cells, nil
+}
