@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -42,8 +43,8 @@ func NewClusterFlags() *ClusterFlags {
 	clientcmd.BindOverrideFlags(&c.Overrides, c.Flags, names)
 	// Shown is what people reach for; the rest of kubectl's are there too, but do not fill the
 	// help.
-	shown := map[string]bool{"kubeconfig": true, "context": true, "namespace": true, "server": true}
-	c.Flags.VisitAll(func(f *pflag.Flag) { f.Hidden = !shown[f.Name] })
+	shown := []string{"kubeconfig", "context", "cluster", "user", "namespace", "server", "token", "as", "as-group", "request-timeout"}
+	c.Flags.VisitAll(func(f *pflag.Flag) { f.Hidden = !slices.Contains(shown, f.Name) })
 	return c
 }
 

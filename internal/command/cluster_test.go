@@ -1,0 +1,66 @@
+package command
+
+import (
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+)
+
+// configured is what flags make of a kubeconfig with two of everything.
+func configured(t *testing.T, args ...string) *rest.Config {
+	t.Helper()
+	raw := clientcmdapi.NewConfig()
+	for _, name := range []string{"one", "two"} {
+		raw.Clusters[name] = &clientcmdapi.Cluster{Server: "https://" + name}
+		raw.AuthInfos[name] = &clientcmdapi.AuthInfo{Token: "token of " + name}
+		raw.Contexts[name] = &clientcmdapi.Context{Cluster: name, AuthInfo: name}
+	}
+	raw.CurrentContext = "one"
+	path := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := clientcmd.WriteToFile(*raw, path); err != nil {
+		t.Fatal(err)
+	}
+	c := NewClusterFlags()
+	if err := c.Flags.Parse(append(args, "--kubeconfig="+path)); err != nil {
+		t.Fatal(err)
+	}
+	cfg, err := c.RestConfig()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cfg
+}
+
+// Each of kubectl's flags has the effect that it has there, and all are in the help.
+func TestClusterFlags(t *testing.T) {
+	for _, tc := range []struct {
+		args []string
+		ok   func(*rest.Config) bool
+	}{
+		{nil, func(c *rest.Config) bool { return c.Host == "https://one" && c.BearerToken == "token of one" }},
+		{[]string{"--context=two"}, func(c *rest.Config) bool { return c.Host == "https://two" && c.BearerToken == "token of two" }},
+		{[]string{"--cluster=two"}, func(c *rest.Config) bool { return c.Host == "https://two" && c.BearerToken == "token of one" }},
+		{[]string{"--user=two"}, func(c *rest.Config) bool { return c.Host == "https://one" && c.BearerToken == "token of two" }},
+		{[]string{"-s", "https://three"}, func(c *rest.Config) bool { return c.Host == "https://three" }},
+		{[]string{"--token=mine"}, func(c *rest.Config) bool { return c.BearerToken == "mine" }},
+		{[]string{"--as=jane", "--as-group=a", "--as-group=b"}, func(c *rest.Config) bool {
+			return c.Impersonate.UserName == "jane" && slices.Equal(c.Impersonate.Groups, []string{"a", "b"})
+		}},
+		{[]string{"--request-timeout=7s"}, func(c *rest.Config) bool { return c.Timeout == 7*time.Second && Impatient(c).Timeout == 7*time.Second }},
+	} {
+		if cfg := configured(t, tc.args...); !tc.ok(cfg) {
+			t.Errorf("%q: %s, as %+v, token %q, timeout %s", tc.args, cfg.Host, cfg.Impersonate, cfg.BearerToken, cfg.Timeout)
+		}
+	}
+	flags := NewClusterFlags().Flags
+	for _, name := range []string{"as", "as-group", "cluster", "context", "namespace", "request-timeout", "server", "token", "user"} {
+		if flags.Lookup(name).Hidden {
+			t.Errorf("--%s is hidden", name)
+		}
+	}
+}
