@@ -37,8 +37,10 @@ func runProxy(cmd *cobra.Command, args []string) error {
 	}
 	defer done()
 	if wantsUpstream(args) {
-		// What is wrong with the flags is told before anything is started for them.
-		if err := command.Exec(cmd.Context(), path, append(slices.Clone(args), "--help"), io.Discard, cmd.ErrOrStderr()); err != nil {
+		// What is wrong with the arguments is told before anything is started for them. The flag comes first:
+		// behind a "--" it would be no flag.
+		check := append([]string{"--check-arguments"}, args...)
+		if err := command.Exec(cmd.Context(), path, check, io.Discard, cmd.ErrOrStderr()); err != nil {
 			return err
 		}
 		more, stop, err := demoUpstream(cmd, args)

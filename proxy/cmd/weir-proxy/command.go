@@ -27,6 +27,7 @@ type flags struct {
 	consistency string
 	kubeconfig  string // to write
 	verbose     bool
+	check       bool
 }
 
 func newCommand() *cobra.Command {
@@ -113,6 +114,8 @@ func (f *flags) add(fs *pflag.FlagSet) {
 	fs.Float64Var(&o.GoawayChance, "goaway-chance", 0,
 		"How likely an HTTP/2 client is asked, with an answer, to use another connection, 0 to 0.02: replicas even out; 0.001 is a good value")
 	fs.BoolVarP(&f.verbose, "verbose", "v", false, "Log more")
+	fs.BoolVar(&f.check, "check-arguments", false, "End once the arguments are known to be right, without an upstream")
+	fs.Lookup("check-arguments").Hidden = true // for weir proxy, which may have to start an upstream first
 }
 
 // complete reads what the flags say into the options.
@@ -148,7 +151,7 @@ func (f *flags) complete() error {
 var errNoUpstream = errors.New("no upstream: there is no kubeconfig; name one by --kubeconfig or KUBECONFIG")
 
 func (f *flags) run(cmd *cobra.Command) error {
-	if err := f.complete(); err != nil {
+	if err := f.complete(); err != nil || f.check {
 		return err
 	}
 	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(f.rules, &f.overrides)

@@ -37,11 +37,18 @@ func TestUsage(t *testing.T) {
 		{"pods"}, {"--nonsense"}, {"--memory-budget", "much"}, {"--memory-budget", "-1"}, {"--consistency", "cached:"}, {"--consistency", "some"},
 		{"--consistency", "upstream:pods"}, {"--consistency", "proven:pods"},
 	} {
-		cmd := newCommand()
-		cmd.SetArgs(args)
-		if err := cmd.Execute(); !errors.As(err, new(usageError)) {
-			t.Errorf("%q: %v", args, err)
+		for _, checked := range [][]string{nil, {"--check-arguments"}} {
+			cmd := newCommand()
+			cmd.SetArgs(append(checked, args...))
+			if err := cmd.Execute(); !errors.As(err, new(usageError)) {
+				t.Errorf("%q: %v", args, err)
+			}
 		}
+	}
+	right := newCommand()
+	right.SetArgs([]string{"--check-arguments", "--kubeconfig", "missing", "--resources", "pods"})
+	if err := right.Execute(); err != nil {
+		t.Errorf("what is right: %v", err)
 	}
 }
 
