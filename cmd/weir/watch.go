@@ -78,6 +78,7 @@ func newWatch() *cobra.Command {
 	fs.BoolVar(&f.diff, "diff", false, "Print what changed in each object below its row, path by path")
 	fs.IntVar(&f.embedded, "embedded", 0, "Watch an embedded API server with so many simulated pods instead of a cluster")
 	fs.StringVar(&f.debugAddr, "debug-addr", "", "Show what the informer does on a page at this address, such as :8080 on this machine alone")
+	completion{f.ClusterFlags}.complete(cmd)
 	return cmd
 }
 

@@ -1,0 +1,148 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/rest"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/weirproject/weir/internal/command"
+)
+
+const (
+	// completionTimeout is how long somebody who has pressed the tab key is kept waiting.
+	completionTimeout = 2 * time.Second
+	// completionLimit bounds how many namespaces are read: a list that long helps nobody.
+	completionLimit = "500"
+)
+
+// completion offers a shell what may come next. Where it cannot find out, because no server answers,
+// say, it offers nothing and is silent.
+type completion struct{ *command.ClusterFlags }
+
+// complete gives the words of a command to the shell.
+func (c completion) complete(cmd *cobra.Command) {
+	cmd.ValidArgsFunction = c.resources
+	none := cobra.ShellCompDirectiveNoFileComp
+	for flag, words := range map[string]cobra.CompletionFunc{
+		"namespace": c.namespaces,
+		"context":   c.ofKubeconfig(func(cfg *clientcmdapi.Config) []string { return slices.Collect(maps.Keys(cfg.Contexts)) }),
+		"cluster":   c.ofKubeconfig(func(cfg *clientcmdapi.Config) []string { return slices.Collect(maps.Keys(cfg.Clusters)) }),
+		"user":      c.ofKubeconfig(func(cfg *clientcmdapi.Config) []string { return slices.Collect(maps.Keys(cfg.AuthInfos)) }),
+		"output": cobra.FixedCompletions([]string{outputCustomColumns + "=", outputJSON, outputJSONPath + "=", outputName, outputWide, outputYAML},
+			none|cobra.ShellCompDirectiveNoSpace),
+	} {
+		if err := cmd.RegisterFlagCompletionFunc(flag, words); err != nil {
+			panic(err) // the command has no such flag
+		}
+	}
+}
+
+// resources are those that can be watched. Behind a comma comes another one.
+func (c completion) resources(cmd *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	before := word[:strings.LastIndexByte(word, ',')+1]
+	names := c.ask(cmd.Context(), func(_ context.Context, client *discovery.DiscoveryClient) []string {
+		lists, _ := client.ServerPreferredResources() // of those groups that answer
+		return watchableNames(lists)
+	})
+	given := strings.Split(before, ",")
+	var words []string
+	for _, name := range names {
+		if !slices.Contains(given, name) {
+			words = append(words, before+name)
+		}
+	}
+	return matching(words, word), cobra.ShellCompDirectiveNoFileComp
+}
+
+// watchableNames are the names of resources that can be listed and watched, with their groups.
+func watchableNames(lists []*metav1.APIResourceList) []string {
+	var names []string
+	for _, list := range lists {
+		group, _, grouped := strings.Cut(list.GroupVersion, "/")
+		for _, r := range list.APIResources {
+			if strings.Contains(r.Name, "/") || !slices.Contains(r.Verbs, "watch") || !slices.Contains(r.Verbs, "list") {
+				continue
+			}
+			name := r.Name
+			if grouped {
+				name += "." + group
+			}
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+func (c completion) namespaces(cmd *cobra.Command, _ []string, word string) ([]string, cobra.ShellCompDirective) {
+	names := c.ask(cmd.Context(), func(ctx context.Context, client *discovery.DiscoveryClient) []string {
+		raw, err := client.RESTClient().Get().AbsPath("/api/v1/namespaces").Param("limit", completionLimit).
+			SetHeader("Accept", "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1, application/json").DoRaw(ctx)
+		var list metav1.PartialObjectMetadataList
+		if err != nil || json.Unmarshal(raw, &list) != nil {
+			return nil
+		}
+		var names []string
+		for _, namespace := range list.Items {
+			names = append(names, namespace.Name)
+		}
+		return names
+	})
+	return matching(names, word), cobra.ShellCompDirectiveNoFileComp
+}
+
+// ofKubeconfig offers what the kubeconfig has.
+func (c completion) ofKubeconfig(names func(*clientcmdapi.Config) []string) cobra.CompletionFunc {
+	return func(_ *cobra.Command, _ []string, word string) ([]string, cobra.ShellCompDirective) {
+		raw, err := c.Rules.Load()
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return matching(names(raw), word), cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+// ask asks the server that is configured, within the time that there is.
+func (c completion) ask(ctx context.Context, question func(context.Context, *discovery.DiscoveryClient) []string) []string {
+	if configured, err := c.Configured(); err != nil || !configured {
+		return nil
+	}
+	cfg, err := c.RestConfig()
+	if err != nil {
+		return nil
+	}
+	cfg = rest.CopyConfig(cfg)
+	cfg.Timeout = completionTimeout
+	client, err := discovery.NewDiscoveryClientForConfig(cfg)
+	if err != nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, completionTimeout)
+	defer cancel()
+	answers := make(chan []string, 1)
+	go func() { answers <- question(ctx, client) }() // ends with the client's timeout
+	select {
+	case names := <-answers:
+		return names
+	case <-ctx.Done():
+		return nil
+	}
+}
+
+// matching are the words that begin as the one that is being typed, in order.
+func matching(words []string, begun string) []string {
+	words = slices.DeleteFunc(words, func(word string) bool { return !strings.HasPrefix(word, begun) })
+	slices.Sort(words)
+	return words
+}
