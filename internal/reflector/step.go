@@ -204,10 +204,11 @@ func (m *machine) failed() {
 }
 
 // failedOnce counts a failure. A watch that stood for longer than the wait before it sets no slower
-// pace: its requests do not come faster than they fail.
+// pace: its requests do not come faster than they fail. One that got no answer for long does not
+// either, but one that was refused after long does: what follows is a list.
 func (m *machine) failedOnce(kind error) {
 	watching := m.request == reqWatch && !m.initial
-	if watching && m.in.after >= m.cfg.Backoff.Healthy {
+	if watching && (m.open || kind == ErrUnreachable) && m.in.after >= m.cfg.Backoff.Healthy {
 		m.forgive()
 	}
 	stood := watching && m.open && m.attempt > 0 && m.in.after >= m.cfg.Backoff.base(m.attempt, m.cfg.Backoff.Max)

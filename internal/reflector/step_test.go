@@ -69,7 +69,7 @@ func checkWalk(before, after state, in input, actions []action, told bool) error
 			}
 		}
 	}
-	if in.kind == inFailed && after.request != reqList && after.err == nil && !before.moved {
+	if in.kind == inFailed && before.request != reqVersion && after.request != reqList && after.err == nil && !before.moved {
 		return fmt.Errorf("a failure that is not told")
 	}
 	if after.replacing && after.request != reqList && !after.initial {
