@@ -71,15 +71,17 @@ func (d *driver) flush() {
 	d.hear()
 }
 
-// progress tells the sink that it is current to rv. It reports false, and does nothing, if rv is not
-// newer than what the sink was told.
+// progress tells the sink that it is current to rv, unless it was told of something newer. It is told
+// again of the same: others may have let go meanwhile of what it has in doubt. progress reports
+// whether rv is newer than what the sink was told.
 func (d *driver) progress(rv string) bool {
-	if rv == d.told || resourceversion.Older(rv, d.told) {
+	if resourceversion.Older(rv, d.told) {
 		return false
 	}
+	moved := rv != d.told
 	d.told = rv
 	d.r.sink.Progress(rv)
-	return true
+	return moved
 }
 
 // readWatch reads events until none is buffered, maxBatch have come, one could not be read, or

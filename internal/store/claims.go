@@ -140,9 +140,22 @@ func (w *Writer) contradicts(id *identity, held *Object) bool {
 // news. Where it is not, its source has never had that version.
 func (w *Writer) doubt(o *Object) {
 	if w.doubts == nil {
-		w.doubts = make(map[string]*Object)
+		w.doubts = make(map[string]doubted)
 	}
-	w.doubts[o.key] = o
+	w.doubts[o.key] = doubted{o, !w.replacing}
+}
+
+// doubted is a version in doubt.
+type doubted struct {
+	*Object
+	watched bool // a watch told of it, not a list
+}
+
+// disowned reports whether a version that a watch was told of is right in place of a newer one that is
+// held: the writer, as of at, has passed that one, and no source has it any more. While one has it,
+// that one is right: the writer may have been told in the past before a restore.
+func (w *Writer) disowned(held *Object, at progress) bool {
+	return held.flags&(flagByHand|flagOddRV) == 0 && held.puts.Load() == 0 && at.ok && held.rv <= at.rv
 }
 
 // overrules reports whether a source as of at, which has the object in a lower version, knows
@@ -177,10 +190,19 @@ func (w *Writer) isBack(o *Object, at progress) (right, known bool) {
 	return known && o.rv > d.dead, known
 }
 
+// takesPlace reports whether a version in doubt is right in place of the newer one that is held.
+func (w *Writer) takesPlace(in doubted, held *Object, at progress) bool {
+	if in.watched {
+		return w.disowned(held, at)
+	}
+	return w.overrules(held, at)
+}
+
 // overrule puts the versions in doubt that are right now that the writer is current to at.
 func (w *Writer) overrule(at progress) {
 	w.ending = at
-	for key, o := range w.doubts {
+	for key, in := range w.doubts {
+		o := in.Object
 		w.s.mu.RLock()
 		held, _ := w.s.table.get(key)
 		came := older
@@ -190,7 +212,7 @@ func (w *Writer) overrule(at progress) {
 			if came = w.order(&id, held); came == same {
 				w.settle(&id, held)
 			}
-			right = came == newer || came == older && w.overrules(held, at)
+			right = came == newer || came == older && w.takesPlace(in, held, at)
 			known = right || came == same
 		}
 		w.s.mu.RUnlock()

@@ -50,7 +50,7 @@ type Writer struct {
 	goingBack bool   // a replace was begun with rebase, and nothing was told since
 	byHand    bool   // see ByHand
 	removed   bool
-	doubts    map[string]*Object // see Writer.doubt; bounded by the keys of a list that other writers have put newer
+	doubts    map[string]doubted // see Writer.doubt; bounded by the keys that other writers have put newer
 	ending    progress           // that those of the doubts that are in the batch were right at
 	fastSince time.Time          // when a cursor was behind last while objects came fast
 	key       []byte             // scratch
