@@ -114,7 +114,7 @@ func (p *probe) ask() {
 	}
 	if err == nil || kindOf(err) == ErrTooManyRequests {
 		p.told = true
-		p.r.answered()
+		p.r.answered(err == nil && newest == p.rv)
 	}
 	if in, broken := p.judge(began, rv, newest, err); broken {
 		p.breakOff(in)

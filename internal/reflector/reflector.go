@@ -172,14 +172,15 @@ func (r *Reflector) heard() {
 	r.mu.Unlock()
 }
 
-// answered notes that the server has answered while a watch stands. That ends ErrEnded in the
-// Status, but nobody is told before the next transition.
-func (r *Reflector) answered() {
+// answered notes that the server has answered while a watch stands. That ends ErrEnded in the Status,
+// and ErrTooManyRequests if the answer shows that nothing is missing, but nobody is told before the
+// next transition.
+func (r *Reflector) answered(current bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	st := &r.status
 	st.Heard = time.Now()
-	if errors.Is(st.failure, ErrEnded) {
+	if errors.Is(st.failure, ErrEnded) || current && errors.Is(st.failure, ErrTooManyRequests) {
 		st.failure = nil
 		st.judge()
 	}
