@@ -173,7 +173,7 @@ func (d *driver) read() input {
 }
 
 // close ends the request under way, if there is one. It returns what a probe broke the request off
-// for, or nil.
+// for, or nil, and whether it was probed and no probe was answered.
 func (d *driver) close() (found *input, mute bool) {
 	if d.initial != nil {
 		d.initial.timer.Stop()

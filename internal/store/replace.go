@@ -124,8 +124,8 @@ func (w *Writer) Progress(resourceVersion string) {
 	}
 	w.goingBack = false
 	at := progressOf(resourceVersion)
-	doubted := len(w.doubts) > 0 && !w.replacing
-	if doubted {
+	unsettled := len(w.doubts) > 0 && !w.replacing
+	if unsettled {
 		if w.overrule(at); !w.synced {
 			w.Flush() // what is right after all comes first
 		}
@@ -136,7 +136,7 @@ func (w *Writer) Progress(resourceVersion string) {
 		w.s.mu.Lock()
 		w.advanceLocked()
 		w.s.mu.Unlock()
-	case doubted:
+	case unsettled:
 		w.Flush() // nobody does so after a bookmark
 	}
 }
