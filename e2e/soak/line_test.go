@@ -1,10 +1,12 @@
 package soak
 
 import (
+	"fmt"
 	"hash/fnv"
 	"io"
 	"math/rand/v2"
 	"net"
+	"slices"
 	"sync"
 	"time"
 )
@@ -41,6 +43,18 @@ func (l *line) state() (bad bool, changed <-chan struct{}) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.bad, l.changed
+}
+
+// server returns which server the connection from a client's address goes to, for a log.
+func (l *line) server(client net.Addr) string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, r := range l.relays {
+		if i := r.target(client); i >= 0 {
+			return fmt.Sprintf("server %d", i+1)
+		}
+	}
+	return "no server"
 }
 
 // close ends all relays and waits for them.
@@ -106,6 +120,18 @@ func (r *relay) dial() (net.Conn, error) {
 		}
 	}
 	return nil, err
+}
+
+// target returns which target the connection from a client's address goes to; -1: there is none.
+func (r *relay) target(client net.Addr) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for k := range r.links {
+		if k.client.RemoteAddr().String() == client.String() {
+			return slices.Index(r.targets, k.server.RemoteAddr().String())
+		}
+	}
+	return -1
 }
 
 func (r *relay) intN(n int) int {

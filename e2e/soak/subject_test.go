@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptrace"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -48,7 +49,7 @@ func (s *subject) String() string { return fmt.Sprintf("%s/%s of %s", s.way, s.n
 
 // newSubject prepares a subject. Its caller fills in the rest and starts it.
 func (w *world) newSubject(name, way, of string) (*subject, *rest.Config) {
-	s := &subject{name: name, way: way, of: of, requests: &requests{begun: w.begun}, seen: &sightings{}, trouble: func() string { return "" }}
+	s := &subject{name: name, way: way, of: of, requests: &requests{begun: w.begun, line: w.line}, seen: &sightings{}, trouble: func() string { return "" }}
 	cfg := w.config(way, name+"/"+of)
 	cfg.Wrap(s.requests.wrap)
 	return s, cfg
@@ -136,6 +137,7 @@ func compared(key string) bool {
 // concurrent use.
 type requests struct {
 	begun          time.Time
+	line           *line
 	lists, watches atomic.Int64
 	probes         atomic.Int64 // LISTs of one object, which ask for the newest resourceVersion
 
@@ -180,12 +182,17 @@ func (t *countingTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 		t.requests.lists.Add(1)
 	}
 	number := t.requests.number.Add(1)
+	begun, server := time.Now(), "no server"
+	r = r.WithContext(httptrace.WithClientTrace(r.Context(), &httptrace.ClientTrace{GotConn: func(c httptrace.GotConnInfo) {
+		server = t.requests.line.server(c.Conn.LocalAddr())
+	}}))
 	resp, err := t.RoundTripper.RoundTrip(r)
+	took := time.Since(begun).Seconds()
 	if err != nil {
-		t.requests.note("#%d %s?%s: %v", number, r.URL.Path, r.URL.RawQuery, err)
+		t.requests.note("#%d %s?%s: %v after %.3f s, %s", number, r.URL.Path, r.URL.RawQuery, err, took, server)
 		return resp, err
 	}
-	t.requests.note("#%d %s?%s: %d", number, r.URL.Path, r.URL.RawQuery, resp.StatusCode)
+	t.requests.note("#%d %s?%s: %d after %.3f s, %s", number, r.URL.Path, r.URL.RawQuery, resp.StatusCode, took, server)
 	resp.Body = &notedBody{ReadCloser: resp.Body, ended: func(err error, size int64) {
 		t.requests.note("#%d ended after %d bytes: %v", number, size, err)
 	}}
