@@ -84,9 +84,10 @@ func (w *world) round(ctx context.Context, number int, length time.Duration, c *
 	for _, s := range subjects {
 		s.result.Versions = append(s.result.Versions, s.seen.stop())
 	}
-	took := w.settle(ctx, fmt.Sprintf("round %d (%d writes)", number, c.written.Load()-before), c, subjects)
+	took, putOff := w.settle(ctx, fmt.Sprintf("round %d (%d writes)", number, c.written.Load()-before), c, subjects)
 	for i, s := range subjects {
 		s.result.Current = append(s.result.Current, took[i].Seconds())
+		s.result.PutOff = append(s.result.PutOff, putOff[i].Seconds())
 	}
 }
 
@@ -104,33 +105,37 @@ func controlOf(s *subject, subjects []*subject) int {
 const never = -time.Second
 
 // settle waits until what every subject holds, and what its handlers were told, is what the server
-// has. The last fault is just over. It returns how long each subject took.
-func (w *world) settle(ctx context.Context, name string, c *churn, subjects []*subject) []time.Duration {
+// has. The last fault is just over. It returns how long each subject took, and for how much of that it had to wait because
+// an answer of before had said so.
+func (w *world) settle(ctx context.Context, name string, c *churn, subjects []*subject) (took, putOff []time.Duration) {
 	w.t.Helper()
 	over := time.Now()
-	for _, s := range subjects {
+	putOff = make([]time.Duration, len(subjects))
+	for i, s := range subjects {
+		putOff[i] = s.requests.putOffFor()
 		if s.settle != nil {
 			s.settle()
 		}
 	}
 	c.stop()
 	want := w.truth(ctx)
-	took := w.wait(ctx, over, want, subjects)
+	took = w.wait(ctx, over, want, subjects)
 	for i, s := range subjects {
 		if took[i] == never && !s.lost {
 			s.lost = true
 			w.problem(s, fmt.Sprintf("%v: not current %v after the last fault: %s\n  %s\n  by its handlers\n  %s\n  it asked for\n    %v", s, lost, s.trouble(),
 				difference(want.objects[s.of], s.objects(), s.tellings), difference(want.objects[s.of], s.told(), s.tellings), s.requests))
 		}
+		putOff[i] = max(0, min(putOff[i], took[i]))
 		if j := controlOf(s, subjects); j >= 0 && took[j] != never && took[i] > took[j]+slow {
-			w.t.Logf("%s: %v was current %v after the last fault at %.3fs; until then it asked for\n    %v\n  the control was current after %v, and asked for\n    %v",
-				name, s, took[i], over.Sub(w.begun).Seconds(), s.asked, took[j], subjects[j].asked)
+			w.t.Logf("%s: %v was current %v after the last fault at %.3fs, for %v of which it had been told to wait; until then it asked for\n    %v\n  the control was current after %v, and asked for\n    %v",
+				name, s, took[i], over.Sub(w.begun).Seconds(), putOff[i], s.asked, took[j], subjects[j].asked)
 		}
 		s.check(w, want, took[i] != never)
 	}
 	w.progress("%s: %s", name, summary(subjects, took))
 	w.tell(name)
-	return took
+	return took, putOff
 }
 
 // wait looks at all subjects at once until they are current, and returns how long each took. What
@@ -245,7 +250,8 @@ func (w *world) restore(ctx context.Context, c *churn, subjects []*subject) {
 	w.fatal(w.cluster.Advance(ctx, before+1))
 	w.note("the revisions have come again")
 	sleep(ctx, restoredFor)
-	for i, took := range w.settle(ctx, fmt.Sprintf("restore (from %d back to %d)", before, after), c, subjects) {
+	all, _ := w.settle(ctx, fmt.Sprintf("restore (from %d back to %d)", before, after), c, subjects)
+	for i, took := range all {
 		subjects[i].result.Restored = append(subjects[i].result.Restored, took.Seconds())
 	}
 }

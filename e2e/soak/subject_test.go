@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptrace"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -144,6 +145,7 @@ type requests struct {
 	number atomic.Int64
 	mu     sync.Mutex
 	last   []string
+	putOff time.Time // until when the servers have asked it to wait, by Retry-After
 }
 
 // maxRequests bounds what is remembered.
@@ -156,6 +158,26 @@ func (r *requests) note(format string, args ...any) {
 	defer r.mu.Unlock()
 	r.last = append(r.last, fmt.Sprintf("%8.3fs  %s", time.Since(r.begun).Seconds(), fmt.Sprintf(format, args...)))
 	r.last = r.last[max(0, len(r.last)-maxRequests):]
+}
+
+// retryAfter notes what an answer says of when to try again.
+func (r *requests) retryAfter(header string) {
+	seconds, err := strconv.Atoi(header)
+	if err != nil {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if until := time.Now().Add(time.Duration(seconds) * time.Second); until.After(r.putOff) {
+		r.putOff = until
+	}
+}
+
+// putOffFor returns for how long it is still to wait because an answer said so.
+func (r *requests) putOffFor() time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return max(0, time.Until(r.putOff))
 }
 
 func (r *requests) String() string {
@@ -193,6 +215,7 @@ func (t *countingTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 		return resp, err
 	}
 	t.requests.note("#%d %s?%s: %d after %.3f s, %s", number, r.URL.Path, r.URL.RawQuery, resp.StatusCode, took, server)
+	t.requests.retryAfter(resp.Header.Get("Retry-After"))
 	resp.Body = &notedBody{ReadCloser: resp.Body, ended: func(err error, size int64) {
 		t.requests.note("#%d ended after %d bytes: %v", number, size, err)
 	}}
