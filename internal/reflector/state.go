@@ -84,6 +84,7 @@ type state struct {
 	// Failures in a row, 0 <= each. All but quick end with a newer resourceVersion;
 	// fruitless to barren also with a list.
 	attempt    int // of any kind: sets the pace. Ends with a watch that stood as well
+	brief      int // of these, the first that cost the server little, see pace
 	trouble    int // of watches, that made a list necessary: sets the pace of lists, see listPace. Ends with a watch that stood; see forgiveLists
 	fruitless  int // answers of any kind but 429 and 504 ResourceVersionTooLarge
 	unanswered int // watches that got no answer, or broke off and had brought nothing
@@ -147,13 +148,13 @@ func (s *state) matches() bool {
 
 // counts reports whether all counters are within their bounds.
 func (s *state) counts() bool {
-	for _, n := range []int{s.relists, s.unmatched, s.brokenLists, s.attempt, s.trouble, s.fruitless, s.unanswered, s.reached,
+	for _, n := range []int{s.relists, s.unmatched, s.brokenLists, s.attempt, s.brief, s.trouble, s.fruitless, s.unanswered, s.reached,
 		s.failures, s.barren, s.muteLists, s.quick, s.missing, s.refused, s.behind.denied, s.behind.rounds, s.behind.mute} {
 		if n < 0 {
 			return false
 		}
 	}
-	return s.missing <= mostMissing && s.refused <= mostRefused && s.behind.rounds <= mostRounds
+	return s.brief <= min(s.attempt, briefTries) && s.missing <= mostMissing && s.refused <= mostRefused && s.behind.rounds <= mostRounds
 }
 
 // mustHold panics, with both states and the input, if after breaks a rule.

@@ -25,7 +25,8 @@ const (
 	mostMissing = 100
 	mostRefused = 8
 	// briefTries is the number of failures after which the waits grow for a server that cannot be
-	// reached, or that refuses within quickRefusal. So many take half a minute.
+	// reached, or that refuses within quickRefusal. So many take half a minute. These do not make
+	// the waits after other failures longer.
 	briefTries   = 22
 	quickRefusal = time.Second
 	// cheapObjects is the number of small objects that lists may bring in a second, and briefLists
@@ -70,6 +71,7 @@ func step(s state, in input) (state, []action) {
 	case inFailed:
 		m.failed()
 	}
+	m.brief = min(m.brief, m.attempt)
 	if checking {
 		mustHold(s, m.state, in)
 	}
@@ -105,12 +107,20 @@ func (m *machine) sleep(q request, kind error) {
 
 // pace returns for which attempt the wait before the next request is. A server that cannot be
 // reached, or refuses at once, does not make the wait longer than the second one for a while. It
-// may be back at any moment, and a try costs nobody anything.
+// may be back at any moment, and a try costs nobody anything. Nor do such failures make the wait
+// longer after one of another kind.
 func (m *machine) pace(kind error) int {
 	if !m.cheap(kind) {
-		return max(m.attempt, 1)
+		return max(m.attempt-m.brief, 1)
 	}
 	return max(1, min(m.attempt, 2), m.attempt-briefTries)
+}
+
+// raise sets a pace that is no faster than the n-th attempt's.
+func (m *machine) raise(n int) {
+	if n > m.attempt-m.brief {
+		m.attempt, m.brief = max(n, m.attempt), max(0, m.attempt-n)
+	}
 }
 
 // listPace returns for which attempt the wait before a list is that failures of watches have made
@@ -144,7 +154,7 @@ func (m *machine) cheap(kind error) bool {
 // second on.
 func (m *machine) retryNow(q request, kind error) {
 	m.request = q
-	if m.attempt = max(m.attempt, m.listPace()); m.attempt > 1 || m.in.retryAfter > 0 {
+	if m.raise(m.listPace()); m.attempt > 1 || m.in.retryAfter > 0 {
 		m.sleep(q, kind)
 		return
 	}
@@ -217,6 +227,9 @@ func (m *machine) failedOnce(kind error) {
 		m.attempt = 0
 	case !stood:
 		m.attempt++
+		if m.brief < briefTries && m.cheap(kind) {
+			m.brief++
+		}
 	}
 	switch {
 	case kind == ErrTooManyRequests, kind == ErrUnreachable && !(watching && m.open):
@@ -243,7 +256,7 @@ func (m *machine) missed(kind error, watching bool) bool {
 func (m *machine) vanished(kind error) bool { return kind == ErrUnknownResource && m.attempt == 0 }
 
 // succeeded forgets the failures of all requests but the watch.
-func (m *machine) succeeded() { m.attempt, m.missing = m.listPace(), 0 }
+func (m *machine) succeeded() { m.attempt, m.brief, m.missing = m.listPace(), 0, 0 }
 
 // forgive forgets all failures that set the pace.
 func (m *machine) forgive() { m.attempt, m.trouble, m.missing, m.refused = 0, 0, 0, 0 }

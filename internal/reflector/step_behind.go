@@ -73,7 +73,7 @@ func (m *machine) outdated() {
 	m.report(ErrWentBack, errElsewhere)
 	m.consistent, m.doubt = true, true
 	m.phase, m.request = Waiting, reqList
-	m.do(wait{m.cfg.Backoff.delay(nil, max(m.attempt, 1), 0, m.in.jitter) + time.Duration(float64(m.in.spread)*m.in.jitter)})
+	m.do(wait{m.cfg.Backoff.delay(nil, m.pace(nil), 0, m.in.jitter) + time.Duration(float64(m.in.spread)*m.in.jitter)})
 }
 
 // otherScheme takes the state of a server whose resourceVersions cannot be compared with what is
@@ -132,7 +132,7 @@ func (m *machine) deny() {
 // wait, which grows each time that this comes, whatever else has failed before.
 func (m *machine) caughtUp() {
 	m.trouble++
-	m.attempt = m.listPace()
+	m.attempt, m.brief = m.listPace(), 0
 	m.atLeast = m.request == reqReaches
 	m.consistent = !m.atLeast
 	m.behind, m.doubt = behind{}, true

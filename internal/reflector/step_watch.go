@@ -260,7 +260,7 @@ func (m *machine) watchFailed(kind error) {
 	case kind == ErrUnknownResource || m.rv == "":
 		m.trouble++
 		m.consistent = m.consistent || m.trouble > 1
-		m.attempt = max(m.attempt, m.listPace())
+		m.raise(m.listPace())
 		m.sleep(reqList, kind) // when it appears again it may be another one
 	case m.hopeless() && kind != ErrTooManyRequests:
 		m.listInstead(kind)
