@@ -57,6 +57,19 @@ func (l *line) server(client net.Addr) string {
 	return "no server"
 }
 
+// targets reports to which of n targets there are connections over the relays of a name.
+func (l *line) targets(name string, n int) []bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	out := make([]bool, n)
+	for _, r := range l.relays {
+		if r.name == name {
+			r.note(out)
+		}
+	}
+	return out
+}
+
 // close ends all relays and waits for them.
 func (l *line) close() {
 	l.mu.Lock()
@@ -71,6 +84,7 @@ func (l *line) close() {
 // goroutines end with close: one that accepts, and three for each connection.
 type relay struct {
 	line     *line
+	name     string
 	listener net.Listener
 	targets  []string
 	running  sync.WaitGroup
@@ -89,7 +103,7 @@ func (l *line) relay(name string, targets ...string) (*relay, error) {
 	}
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(name))
-	r := &relay{line: l, listener: listener, targets: targets, rand: rand.New(rand.NewPCG(l.seed, h.Sum64())), links: map[*link]struct{}{}}
+	r := &relay{line: l, name: name, listener: listener, targets: targets, rand: rand.New(rand.NewPCG(l.seed, h.Sum64())), links: map[*link]struct{}{}}
 	l.mu.Lock()
 	l.relays = append(l.relays, r)
 	l.mu.Unlock()
@@ -132,6 +146,17 @@ func (r *relay) target(client net.Addr) int {
 		}
 	}
 	return -1
+}
+
+// note marks the targets that there are connections to.
+func (r *relay) note(targets []bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for k := range r.links {
+		if i := slices.Index(r.targets, k.server.RemoteAddr().String()); i >= 0 && i < len(targets) {
+			targets[i] = true
+		}
+	}
 }
 
 func (r *relay) intN(n int) int {

@@ -20,8 +20,8 @@ type result struct {
 	// Current is how long after the last fault of each round it was current, in seconds; negative:
 	// it was not.
 	Current []float64 `json:"current"`
-	// PutOff is for how much of that a server had told it to wait, by Retry-After.
-	PutOff []float64 `json:"putOff"`
+	// HeldUp is how much of that its servers held it up.
+	HeldUp []float64 `json:"heldUp"`
 	// Restored is the same after the server was taken back.
 	Restored []float64 `json:"restored,omitempty"`
 	// Versions are the distinct versions that its handlers saw during the faults of each round.
@@ -36,11 +36,11 @@ type result struct {
 
 	// OfControl is all its versions divided by those of client-go on the same things, and Behind
 	// how much later than client-go it was current, in the worst of the rounds, in seconds. There
-	// are two servers, and the two come to different ones: BehindUntold leaves out for how much
-	// longer than client-go it had been told to wait.
-	OfControl    float64 `json:"ofControl,omitempty"`
-	Behind       float64 `json:"behind"`
-	BehindUntold float64 `json:"behindUntold"`
+	// are two servers, and the two come to different ones: BehindOwn leaves out what its servers
+	// held it up.
+	OfControl float64 `json:"ofControl,omitempty"`
+	Behind    float64 `json:"behind"`
+	BehindOwn float64 `json:"behindOwn"`
 }
 
 // report is what a run is summed up in.
@@ -67,8 +67,8 @@ func (r *report) compare() {
 		}
 		for round, at := range one.Current {
 			if round < len(control.Current) && at >= 0 && control.Current[round] >= 0 {
-				behind, told := at-control.Current[round], max(0, one.PutOff[round]-control.PutOff[round])
-				one.Behind, one.BehindUntold = max(one.Behind, behind), max(one.BehindUntold, behind-told)
+				one.Behind = max(one.Behind, at-control.Current[round])
+				one.BehindOwn = max(one.BehindOwn, at-max(control.Current[round], one.HeldUp[round]))
 			}
 		}
 	}
@@ -90,13 +90,13 @@ func (r *report) table() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "seed %d, %.0f s, %d rounds, %d writes\n", r.Seed, r.Seconds, r.Rounds, r.Writes)
 	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "way\tinformer\tof\tproblems\tcurrent after (median, worst)\tbehind client-go, not told to\tafter restore\tversions\t÷ client-go\tlists\tprobes\twatches\treplays\tstrays")
+	fmt.Fprintln(t, "way\tinformer\tof\tproblems\tcurrent after (median, worst)\tbehind client-go, by itself\tafter restore\tversions\t÷ client-go\tlists\tprobes\twatches\treplays\tstrays")
 	for _, o := range r.Results {
 		median, worst := spread(o.Current)
 		ratio, behind := "", ""
 		_, restored := spread(o.Restored)
 		if !o.Control {
-			ratio, behind = fmt.Sprintf("%.2f", o.OfControl), fmt.Sprintf("%+.2f s, %+.2f s", o.Behind, o.BehindUntold)
+			ratio, behind = fmt.Sprintf("%.2f", o.OfControl), fmt.Sprintf("%+.2f s, %+.2f s", o.Behind, o.BehindOwn)
 		}
 		fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%s, %s\t%s\t%s\t%d\t%s\t%d\t%d\t%d\t%d\t%d\n", o.Way, o.Name, o.Of, o.Problems, median, worst, behind, restored, sum(o.Versions),
 			ratio, o.Lists, o.Probes, o.Watches, o.Replays, o.Strays)

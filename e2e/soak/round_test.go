@@ -84,14 +84,15 @@ func (w *world) round(ctx context.Context, number int, length time.Duration, c *
 	for _, s := range subjects {
 		s.result.Versions = append(s.result.Versions, s.seen.stop())
 	}
-	took, putOff := w.settle(ctx, fmt.Sprintf("round %d (%d writes)", number, c.written.Load()-before), c, subjects)
+	took, held := w.settle(ctx, fmt.Sprintf("round %d (%d writes)", number, c.written.Load()-before), c, subjects)
 	for i, s := range subjects {
 		s.result.Current = append(s.result.Current, took[i].Seconds())
-		s.result.PutOff = append(s.result.PutOff, putOff[i].Seconds())
+		s.result.HeldUp = append(s.result.HeldUp, held[i].Seconds())
 	}
 }
 
-// slow is how long after the control a subject may be current without anybody asking why.
+// slow is how long after the control, and after its own servers, a subject may be current without
+// anybody asking why.
 const slow = time.Second
 
 // controlOf returns which subject is client-go's on the same things; -1: none, or s is one itself.
@@ -105,37 +106,40 @@ func controlOf(s *subject, subjects []*subject) int {
 const never = -time.Second
 
 // settle waits until what every subject holds, and what its handlers were told, is what the server
-// has. The last fault is just over. It returns how long each subject took, and for how much of that it had to wait because
-// an answer of before had said so.
-func (w *world) settle(ctx context.Context, name string, c *churn, subjects []*subject) (took, putOff []time.Duration) {
+// has. The last fault is just over. It returns how long each subject took, and how long it could not
+// but take, see heldUp.
+func (w *world) settle(ctx context.Context, name string, c *churn, subjects []*subject) (took, held []time.Duration) {
 	w.t.Helper()
 	over := time.Now()
-	putOff = make([]time.Duration, len(subjects))
+	held = make([]time.Duration, len(subjects))
+	servers := make([][]bool, len(subjects))
 	for i, s := range subjects {
-		putOff[i] = s.requests.putOffFor()
+		held[i], servers[i] = s.requests.putOffFor(), w.serversOf(s)
 		if s.settle != nil {
 			s.settle()
 		}
 	}
 	c.stop()
 	want := w.truth(ctx)
+	own := w.startOwn(ctx, over, want)
 	took = w.wait(ctx, over, want, subjects)
+	current := own()
 	for i, s := range subjects {
+		held[i] = min(max(held[i], heldUp(current[s.of], servers[i], s.servers)), took[i])
 		if took[i] == never && !s.lost {
 			s.lost = true
 			w.problem(s, fmt.Sprintf("%v: not current %v after the last fault: %s\n  %s\n  by its handlers\n  %s\n  it asked for\n    %v", s, lost, s.trouble(),
 				difference(want.objects[s.of], s.objects(), s.tellings), difference(want.objects[s.of], s.told(), s.tellings), s.requests))
 		}
-		putOff[i] = max(0, min(putOff[i], took[i]))
-		if j := controlOf(s, subjects); j >= 0 && took[j] != never && took[i] > took[j]+slow {
-			w.t.Logf("%s: %v was current %v after the last fault at %.3fs, for %v of which it had been told to wait; until then it asked for\n    %v\n  the control was current after %v, and asked for\n    %v",
-				name, s, took[i], over.Sub(w.begun).Seconds(), putOff[i], s.asked, took[j], subjects[j].asked)
+		if j := controlOf(s, subjects); j >= 0 && took[j] != never && took[i] > max(took[j], held[i])+slow {
+			w.t.Logf("%s: %v was current %v after the last fault at %.3fs, for %v of which its servers held it up; until then it asked for\n    %v\n  the control was current after %v, and asked for\n    %v",
+				name, s, took[i], over.Sub(w.begun).Seconds(), held[i], s.asked, took[j], subjects[j].asked)
 		}
 		s.check(w, want, took[i] != never)
 	}
 	w.progress("%s: %s", name, summary(subjects, took))
 	w.tell(name)
-	return took, putOff
+	return took, held
 }
 
 // wait looks at all subjects at once until they are current, and returns how long each took. What
@@ -151,7 +155,7 @@ func (w *world) wait(ctx context.Context, over time.Time, want *state, subjects 
 			defer tick.Stop()
 			for took[i] = never; ; {
 				if s.holds(want) {
-					took[i], s.lost, s.asked = time.Since(over), false, s.requests.String()
+					took[i], s.lost, s.asked, s.servers = time.Since(over), false, s.requests.String(), w.serversOf(s)
 				}
 				if took[i] != never || s.lost || ctx.Err() != nil {
 					return

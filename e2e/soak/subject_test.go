@@ -44,6 +44,8 @@ type subject struct {
 	result *result
 	lost   bool   // it was not current in time, and has not been since
 	asked  string // for what, until it was current
+	// servers are those that it was connected to then, see serversOf.
+	servers []bool
 }
 
 func (s *subject) String() string { return fmt.Sprintf("%s/%s of %s", s.way, s.name, s.of) }

@@ -84,10 +84,12 @@ func newWorld(t *testing.T, ctx context.Context, seed uint64) *world {
 	}
 	w.defineWidgets(ctx)
 	for i := range 2 {
-		w.startProxy(ctx, fmt.Sprintf("proxy-%d", i+1))
+		w.startProxy(ctx, proxyName(i))
 	}
 	return w
 }
+
+func proxyName(i int) string { return fmt.Sprintf("proxy-%d", i+1) }
 
 func (w *world) startProxy(ctx context.Context, name string) {
 	w.t.Helper()

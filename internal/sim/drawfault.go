@@ -77,8 +77,8 @@ func (d *drawer) replica() {
 	}
 }
 
-// staggered has one of two selectors get its first list late. What that list has comes by the other
-// one's watch meanwhile, and handlers that are slow have it in hand when the list ends.
+// staggered has one of two selectors get its first list late, or its rest. What that list has comes by
+// the other one's watch meanwhile, and handlers that are slow have it in hand when the list ends.
 func (d *drawer) staggered() {
 	d.w.Servers = []api.Spec{{Order: d.w.Servers[0].Order}}
 	c := &d.w.Clients[0]
@@ -89,9 +89,13 @@ func (d *drawer) staggered() {
 		c.Handlers[i] = HandlerSpec{Delay: late/50 + time.Duration(d.Int64N(int64(late/4)))}
 	}
 	d.w.Steps = slices.DeleteFunc(d.w.Steps, func(s Step) bool { return !s.calm() })
-	d.w.Steps = append(d.w.Steps, Step{Op: Fault, Rule: api.Rule{Client: 0, Server: -1, Ask: api.AskList | api.AskPage, Deed: api.Delay, D: late, Times: 1}})
-	for range 1 + d.IntN(4) {
-		at := time.Duration(d.Int64N(int64(late)))
+	slow := api.Rule{Client: 0, Server: -1, Ask: api.AskList | api.AskPage, Deed: api.Delay, D: late, Times: 1}
+	if d.chance(50) {
+		slow.Deed, slow.N = api.Stall, 100+d.IntN(2000)
+	}
+	d.w.Steps = append(d.w.Steps, Step{Op: Fault, Rule: slow})
+	for range 1 + d.IntN(6) {
+		at := time.Duration(d.Int64N(int64(2 * late)))
 		for range 2 + d.IntN(6) {
 			d.w.Steps = append(d.w.Steps, Step{At: at, Op: Put, Key: d.IntN(len(d.w.Keys)), Label: d.label(), Node: d.node()})
 		}

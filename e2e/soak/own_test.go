@@ -1,0 +1,98 @@
+package soak
+
+import (
+	"context"
+	"maps"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// ownEvery is how often an API server is asked whether its own watch cache is current.
+const ownEvery = 100 * time.Millisecond
+
+// startOwn looks how long the API servers themselves take, after the last fault, until their watch
+// caches have what is wanted: no informer that is connected to one can be current before. The
+// returned function ends that, and gives the times by what subjects inform of, for each server; a
+// server that is not current by then has taken as long as that.
+func (w *world) startOwn(ctx context.Context, over time.Time, want *state) func() map[string][]time.Duration {
+	ctx, cancel := context.WithCancel(ctx)
+	took := map[string][]time.Duration{"configmaps": make([]time.Duration, len(w.servers)), "widgets": make([]time.Duration, len(w.servers))}
+	var asking sync.WaitGroup
+	for of, times := range took {
+		for i := range times {
+			asking.Go(func() {
+				tick := time.NewTicker(ownEvery)
+				defer tick.Stop()
+				for !maps.Equal(w.cached(ctx, i, of), want.objects[of]) && ctx.Err() == nil {
+					select {
+					case <-tick.C:
+					case <-ctx.Done():
+					}
+				}
+				times[i] = time.Since(over)
+			})
+		}
+	}
+	return func() map[string][]time.Duration {
+		cancel()
+		asking.Wait()
+		took[pairs] = took["configmaps"]
+		return took
+	}
+}
+
+// cached is what an API server's watch cache has; nil if it does not answer.
+func (w *world) cached(ctx context.Context, server int, of string) map[string]version {
+	out := map[string]version{}
+	options := metav1.ListOptions{ResourceVersion: "0"}
+	if of == "widgets" {
+		list, err := w.dynamic(w.servers[server].Config()).Resource(widgets).List(ctx, options)
+		if err != nil {
+			return nil
+		}
+		for i := range list.Items {
+			if o := &list.Items[i]; compared(o.GetNamespace() + "/" + o.GetName()) {
+				out[o.GetNamespace()+"/"+o.GetName()] = versionOf(o)
+			}
+		}
+		return out
+	}
+	list, err := w.admin(server).CoreV1().ConfigMaps(corev1.NamespaceAll).List(ctx, options)
+	if err != nil {
+		return nil
+	}
+	for i := range list.Items {
+		if o := &list.Items[i]; compared(o.Namespace + "/" + o.Name) {
+			out[o.Namespace+"/"+o.Name] = versionOf(o)
+		}
+	}
+	return out
+}
+
+// serversOf reports which API servers a subject is connected to, or the proxies before them.
+func (w *world) serversOf(s *subject) []bool {
+	if s.way == ways[0] {
+		return w.line.targets(s.way+"/"+s.name+"/"+s.of, len(w.servers))
+	}
+	out := make([]bool, len(w.servers))
+	for i := range w.proxies {
+		for server, connected := range w.line.targets(ways[0]+"/"+proxyName(i), len(w.servers)) {
+			out[server] = out[server] || connected
+		}
+	}
+	return out
+}
+
+// heldUp is how long the slowest of the servers took that a subject was connected to, when the last
+// fault was over or when it was current.
+func heldUp(took []time.Duration, before, after []bool) (most time.Duration) {
+	for i, t := range took {
+		if before[i] || len(after) > i && after[i] {
+			most = max(most, t)
+		}
+	}
+	return most
+}
