@@ -72,6 +72,17 @@ func (w *world) cached(ctx context.Context, server int, of string) map[string]ve
 	return out
 }
 
+// putOff is how long a subject is still to wait because an answer said so, or a proxy.
+func (w *world) putOff(s *subject) time.Duration {
+	most := s.requests.putOffFor()
+	if s.way != ways[0] {
+		for _, asked := range w.asked {
+			most = max(most, asked.putOffFor())
+		}
+	}
+	return most
+}
+
 // serversOf reports which API servers a subject is connected to, or the proxies before them.
 func (w *world) serversOf(s *subject) []bool {
 	if s.way == ways[0] {

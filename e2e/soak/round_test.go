@@ -114,7 +114,7 @@ func (w *world) settle(ctx context.Context, name string, c *churn, subjects []*s
 	held = make([]time.Duration, len(subjects))
 	servers := make([][]bool, len(subjects))
 	for i, s := range subjects {
-		held[i], servers[i] = s.requests.putOffFor(), w.serversOf(s)
+		held[i], servers[i] = w.putOff(s), w.serversOf(s)
 		if s.settle != nil {
 			s.settle()
 		}

@@ -36,6 +36,7 @@ type world struct {
 	ca      []byte
 	proxyCA []byte
 	proxies []*proxy.Server
+	asked   []*requests // of the proxies, in their order
 
 	problems []string // since the last time that everything was compared
 	failed   bool     // one of them is not client-go's own
@@ -94,8 +95,11 @@ func proxyName(i int) string { return fmt.Sprintf("proxy-%d", i+1) }
 func (w *world) startProxy(ctx context.Context, name string) {
 	w.t.Helper()
 	log := slog.New(slog.NewTextHandler(&proxyLog{w: w, name: name}, &slog.HandlerOptions{ReplaceAttr: withoutTime}))
+	asked, upstream := &requests{begun: w.begun, line: w.line}, w.config(ways[0], name)
+	upstream.Wrap(asked.wrap)
+	w.asked = append(w.asked, asked)
 	s, err := proxy.New(ctx, proxy.Options{
-		Upstream: w.config(ways[0], name), Resources: []string{"configmaps", widgets.Resource + "." + widgets.Version + "." + widgets.Group}, Log: log,
+		Upstream: upstream, Resources: []string{"configmaps", widgets.Resource + "." + widgets.Version + "." + widgets.Group}, Log: log,
 	})
 	if err != nil {
 		w.t.Fatal(err)

@@ -180,7 +180,7 @@ func TestExpiredAfterFailures(t *testing.T) {
 			w.events("error@410"), w.list("300", "a@291"), w.events())
 		w.after(10 * time.Second)
 		w.sees("0s LIST", "0s WATCH resourceVersion=100", "600ms WATCH resourceVersion=100", "1.8s WATCH resourceVersion=100",
-			"1.8s LIST", "1.8s WATCH resourceVersion=200", "3s LIST", "3s WATCH resourceVersion=300")
+			"1.8s LIST", "1.8s WATCH resourceVersion=200", "2.4s LIST", "2.4s WATCH resourceVersion=300")
 	})
 }
 

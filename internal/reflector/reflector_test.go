@@ -212,8 +212,8 @@ func TestRelistUnchanged(t *testing.T) {
 			t.Errorf("%d changes", n)
 		}
 		w.sees("0s LIST", "0s WATCH resourceVersion=10", "0s LIST", "0s WATCH resourceVersion=10",
-			"1.2s LIST", "1.2s WATCH resourceVersion=10", "2.4s LIST", "2.4s WATCH resourceVersion=10",
-			"3.6s LIST", "3.6s WATCH resourceVersion=10", "4.8s LIST", "4.8s WATCH resourceVersion=10")
+			"600ms LIST", "600ms WATCH resourceVersion=10", "1.2s LIST", "1.2s WATCH resourceVersion=10",
+			"1.8s LIST", "1.8s WATCH resourceVersion=10", "2.4s LIST", "2.4s WATCH resourceVersion=10")
 		w.fine("10")
 	})
 }

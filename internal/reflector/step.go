@@ -130,7 +130,7 @@ func (m *machine) raise(n int) {
 func (m *machine) listPace() int {
 	b := m.cfg.Backoff
 	wait := min(time.Duration(m.size)*time.Second/cheapObjects, b.Max)
-	enough := min(m.trouble, 2)
+	enough := min(m.trouble, 1)
 	for enough < m.trouble && b.base(enough, b.Max) < wait {
 		enough++
 	}
@@ -154,7 +154,7 @@ func (m *machine) cheap(kind error) bool {
 // second on.
 func (m *machine) retryNow(q request, kind error) {
 	m.request = q
-	if m.raise(m.listPace()); m.attempt > 1 || m.in.retryAfter > 0 {
+	if m.raise(m.listPace()); m.attempt > 1 || m.trouble > 1 || m.in.retryAfter > 0 {
 		m.sleep(q, kind)
 		return
 	}
