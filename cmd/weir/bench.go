@@ -7,19 +7,33 @@ import (
 )
 
 func newBench() *cobra.Command {
-	return &cobra.Command{
+	return measures(&cobra.Command{
 		Use:   "bench",
 		Short: "Measure weir's informer against client-go's",
 		Long: "Bench measures weir's informer against client-go's, and weir's proxy against kube-apiserver. It runs " + command.Bench.Name() + ", which is\n" +
 			"installed beside this command, or built in a checkout; see weir bench --help.",
-		DisableFlagParsing: true, // they are the other program's
-		RunE: func(cmd *cobra.Command, args []string) error {
-			file, done, err := command.Bench.Find(cmd.Context(), cmd.ErrOrStderr())
-			if err != nil {
-				return err
-			}
-			defer done()
-			return command.Exec(cmd.Context(), file, args, cmd.OutOrStdout(), cmd.ErrOrStderr())
-		},
+	})
+}
+
+func newLab() *cobra.Command {
+	return measures(&cobra.Command{
+		Use:   "lab",
+		Short: "Replay incidents of informers, client-go's and weir's side by side",
+		Long: "Lab replays what informers are known to do to a cluster or to themselves, with client-go's and with weir's, and draws it.\n" +
+			"It runs " + command.Bench.Name() + ", which is installed beside this command, or built in a checkout; see weir lab --help.",
+	}, "lab")
+}
+
+// measures has a command run the program that measures, with all arguments, those given first.
+func measures(cmd *cobra.Command, first ...string) *cobra.Command {
+	cmd.DisableFlagParsing = true // they are the other program's
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		file, done, err := command.Bench.Find(cmd.Context(), cmd.ErrOrStderr())
+		if err != nil {
+			return err
+		}
+		defer done()
+		return command.Exec(cmd.Context(), file, append(first, args...), cmd.OutOrStdout(), cmd.ErrOrStderr())
 	}
+	return cmd
 }

@@ -12,19 +12,28 @@ import (
 // PeakRSS returns the largest resident set that this process has had, in bytes; 0 where the system
 // does not tell.
 func PeakRSS() int64 {
+	if n, ok := ofStatus("VmHWM:"); ok {
+		return n
+	}
+	return maxRSS()
+}
+
+// RSS returns the resident set of this process, in bytes; false where the system does not tell.
+func RSS() (int64, bool) { return ofStatus("VmRSS:") }
+
+// ofStatus reads a size from Linux's /proc/self/status.
+func ofStatus(name string) (size int64, ok bool) {
 	status, err := os.Open("/proc/self/status")
 	if err != nil {
-		return maxRSS()
+		return 0, false
 	}
 	defer status.Close()
 	for lines := bufio.NewScanner(status); lines.Scan(); {
 		// VmHWM:	   55424 kB
-		if kb, ok := bytes.CutPrefix(lines.Bytes(), []byte("VmHWM:")); ok {
+		if kb, ok := bytes.CutPrefix(lines.Bytes(), []byte(name)); ok {
 			n, err := strconv.ParseInt(string(bytes.Fields(kb)[0]), 10, 64)
-			if err == nil {
-				return n << 10
-			}
+			return n << 10, err == nil
 		}
 	}
-	return maxRSS()
+	return 0, false
 }

@@ -1,5 +1,5 @@
 // Command weir-bench measures weir's informer against client-go's, and weir's proxy against
-// kube-apiserver. `weir bench` runs it.
+// kube-apiserver, and replays incidents side by side. `weir bench` runs it, and `weir lab`.
 //
 // Data goes to stdout, progress and errors to stderr. The exit code is 1 for a failure and 2 for
 // wrong usage.
@@ -19,8 +19,12 @@ func main() { os.Exit(run()) }
 func run() int { return command.Run(newRoot().ExecuteContext) }
 
 func newRoot() *cobra.Command {
-	root := newBench()
-	root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: "weir bench"} // as people call it
+	root, name := newBench(), "weir bench" // as people call it
+	if len(os.Args) > 1 && os.Args[1] == labName {
+		root, name = &cobra.Command{Use: "weir"}, "weir" // none of bench's flags are lab's
+		root.AddCommand(newLab())
+	}
+	root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: name}
 	root.SilenceUsage, root.SilenceErrors = true, true
 	root.CompletionOptions = cobra.CompletionOptions{HiddenDefaultCmd: true}
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return command.FlagError(cmd.CommandPath(), err) })

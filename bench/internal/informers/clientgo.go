@@ -85,30 +85,30 @@ func (c *sharedInformer) transform(s *spec) error {
 
 func newFactory(cfg *rest.Config, s *spec) (informers.SharedInformerFactory, error) {
 	if s.Side == sideWeir && !s.Unwrapped {
-		return clientgo.NewSharedInformerFactory(cfg, s.Period)
+		return clientgo.NewSharedInformerFactory(cfg, s.resyncPeriod())
 	}
 	client, err := kubernetes.NewForConfig(cfg)
 	if err != nil {
 		return nil, err
 	}
 	if s.Side == sideWeir {
-		return clientgo.NewSharedInformerFactoryWithOptions(client, s.Period), nil
+		return clientgo.NewSharedInformerFactoryWithOptions(client, s.resyncPeriod()), nil
 	}
-	return informers.NewSharedInformerFactory(client, s.Period), nil
+	return informers.NewSharedInformerFactory(client, s.resyncPeriod()), nil
 }
 
 func newDynamicFactory(cfg *rest.Config, s *spec) (dynamicinformer.DynamicSharedInformerFactory, error) {
 	if s.Side == sideWeir && !s.Unwrapped {
-		return clientgo.NewDynamicSharedInformerFactory(cfg, s.Period)
+		return clientgo.NewDynamicSharedInformerFactory(cfg, s.resyncPeriod())
 	}
 	client, err := dynamic.NewForConfig(cfg)
 	if err != nil {
 		return nil, err
 	}
 	if s.Side == sideWeir {
-		return clientgo.NewDynamicSharedInformerFactoryWithOptions(client, s.Period), nil
+		return clientgo.NewDynamicSharedInformerFactoryWithOptions(client, s.resyncPeriod()), nil
 	}
-	return dynamicinformer.NewDynamicSharedInformerFactory(client, s.Period), nil
+	return dynamicinformer.NewDynamicSharedInformerFactory(client, s.resyncPeriod()), nil
 }
 
 // lookAt looks at objects as a handler does that acts on what has changed: at the resourceVersion

@@ -47,10 +47,11 @@ func (h *histogram) summary() (sum, busiest int) {
 func measureResync(ctx context.Context, r *rig) (Figures, error) {
 	var mu sync.Mutex
 	var h *histogram // nil until the period begins
-	err := r.handle(r.Period, func(kind eventKind, _ string) {
+	err := r.handle(r.resyncPeriod(), func(kind eventKind, _ string) {
 		if kind != resynced {
 			return
 		}
+		r.events.Add(1)
 		at := time.Now()
 		mu.Lock()
 		defer mu.Unlock()
@@ -66,7 +67,7 @@ func measureResync(ctx context.Context, r *rig) (Figures, error) {
 	}
 	pause(ctx, r.Period/2)
 	requests := r.meter.requests.Load()
-	begin := now(0)
+	begin := now(r.events.Load())
 	mu.Lock()
 	h = newHistogram(begin.at, r.Period)
 	mu.Unlock()
@@ -90,4 +91,12 @@ func measureResync(ctx context.Context, r *rig) (Figures, error) {
 		"cpuSeconds":          cpu.Seconds(),
 		"allocBytes":          alloc,
 	}, nil
+}
+
+// resyncPeriod is the period of the informer and its handlers.
+func (s *spec) resyncPeriod() time.Duration {
+	if s.Stretch == 0 {
+		return s.Period
+	}
+	return time.Duration(s.Stretch * float64(s.Period))
 }

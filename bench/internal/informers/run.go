@@ -102,16 +102,12 @@ func Run(ctx context.Context, v Verb, o Options) (Result, error) {
 	}
 	s := o.spec(v)
 	if v.Stub {
-		stub, err := child.Start(ctx, roleStub, o.Args, nil, StubSpec{Server: o.Server, Objects: o.Objects, JSON: s.Unstructured})
+		stub, at, err := stubFor(ctx, o, s)
 		if err != nil {
 			return Result{}, err
 		}
 		defer stub.Stop()
-		var at ready
-		if err := stub.Receive(&at); err != nil {
-			return Result{}, err
-		}
-		s.Stub = at.URL
+		s.Stub = at
 	}
 	if s.Unstructured {
 		name += unstructuredSuffix
@@ -123,7 +119,7 @@ func Run(ctx context.Context, v Verb, o Options) (Result, error) {
 	runs := map[contender][]Figures{}
 	for i := range n {
 		for _, c := range contendersOf(v, i) {
-			f, err := runOne(ctx, c, s, o.Args)
+			f, _, err := runOne(ctx, c, s, o.Args)
 			if err != nil {
 				return Result{}, fmt.Errorf("%s: %s: %w", name, c, err)
 			}
@@ -196,26 +192,43 @@ func contendersOf(v Verb, round int) []contender {
 	return all
 }
 
-// runOne runs one contender once, in a process of its own.
-func runOne(ctx context.Context, c contender, s spec, args []string) (Figures, error) {
+// stubFor starts the stub that a verb is measured on.
+func stubFor(ctx context.Context, o Options, s spec) (stub *child.Process, url string, err error) {
+	stub, err = child.Start(ctx, roleStub, o.Args, nil, StubSpec{Server: o.Server, Objects: o.Objects, JSON: s.Unstructured})
+	if err != nil {
+		return nil, "", err
+	}
+	var at ready
+	if err := stub.Receive(&at); err != nil {
+		stub.Stop()
+		return nil, "", err
+	}
+	return stub, at.URL, nil
+}
+
+// runOne runs one contender once, in a process of its own. There is a trace if s asks for one.
+func runOne(ctx context.Context, c contender, s spec, args []string) (f Figures, trace Trace, err error) {
 	ctx, cancel := context.WithTimeout(ctx, patience+s.Duration*time.Duration(max(1, len(s.Changes)))+2*s.Period)
 	defer cancel()
 	if s.Stub != "" {
 		if err := tell(ctx, s.Stub, order{Do: doHold}); err != nil {
-			return nil, err
+			return nil, trace, err
 		}
 	}
 	s.Side = c.side
 	p, err := child.Start(ctx, roleContender, args, c.env(), s)
 	if err != nil {
-		return nil, err
+		return nil, trace, err
 	}
-	f := Figures{}
-	if err := p.Receive(&f); err != nil {
+	err = p.Receive(&f)
+	if err == nil && s.Every > 0 {
+		err = p.Receive(&trace)
+	}
+	if err != nil {
 		if ctx.Err() != nil {
-			return nil, context.Cause(ctx)
+			err = context.Cause(ctx)
 		}
-		return nil, err
+		return nil, trace, err
 	}
-	return f, p.Stop()
+	return f, trace, p.Stop()
 }

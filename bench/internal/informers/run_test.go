@@ -163,7 +163,7 @@ func TestContendersTakeTurns(t *testing.T) {
 func TestRunTellsWhatAContenderDiedOf(t *testing.T) {
 	// An informer never gives up by itself; the floor does.
 	s := spec{Verb: "sync", Server: "http://127.0.0.1:1"}
-	_, err := runOne(t.Context(), contender{side: sideFloor}, s, nil)
+	_, _, err := runOne(t.Context(), contender{side: sideFloor}, s, nil)
 	if !errors.Is(err, child.ErrExited) || !strings.Contains(err.Error(), "dial tcp 127.0.0.1:1") {
 		t.Fatalf("got %v", err)
 	}

@@ -27,7 +27,8 @@ const (
 const (
 	sideWeir     = "weir"
 	sideClientgo = "clientgo"
-	sideFloor    = "floor" // reads the bytes and throws them away
+	sideFloor    = "floor"   // reads the bytes and throws them away
+	sideExtract  = "extract" // a cache made by hand of what meta.ExtractList gives
 )
 
 // spec tells a contender what to measure.
@@ -47,6 +48,8 @@ type spec struct {
 	Duration     time.Duration
 	Relists      int
 	Period       time.Duration
+	Stretch      float64       // the resync period is as many times Period; 0: once
+	Every        time.Duration // between the samples of a trace; 0: there is none
 }
 
 // Figures are what was measured, by name. Names end in their unit: Seconds, Bytes, Nanos and so on.
@@ -85,37 +88,48 @@ func Serve(ctx context.Context, role string, config func() (*rest.Config, error)
 			if err != nil {
 				return err
 			}
-			figures, err := contend(ctx, cfg, &s)
+			figures, trace, err := contend(ctx, cfg, &s)
 			if err != nil {
 				return err
 			}
-			return send(figures)
+			if err := send(figures); err != nil || s.Every == 0 {
+				return err
+			}
+			return send(trace)
 		})
 	}
 	return fmt.Errorf("no such role: %q", role)
 }
 
 // contend measures.
-func contend(ctx context.Context, cfg *rest.Config, s *spec) (Figures, error) {
+func contend(ctx context.Context, cfg *rest.Config, s *spec) (Figures, *Trace, error) {
 	v, ok := verbNamed(s.Verb)
 	if !ok {
-		return nil, fmt.Errorf("no such verb: %q", s.Verb)
+		return nil, nil, fmt.Errorf("no such verb: %q", s.Verb)
 	}
 	if s.DropIn {
 		v = v.DropIn()
 	}
 	if s.Side == sideFloor {
-		return floor(ctx, cfg, s)
+		f, err := floor(ctx, cfg, s)
+		return f, nil, err
 	}
 	r, err := newRig(ctx, cfg, s)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
+	}
+	if s.Every > 0 {
+		r.tracer = newTracer(s.Every, &r.events)
+		defer r.tracer.stop()
 	}
 	figures, err := v.measure(ctx, r)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return figures, r.stop()
+	if err := r.stop(); err != nil || r.tracer == nil {
+		return figures, nil, err
+	}
+	return figures, &r.tracer.trace, nil
 }
 
 // rig is an informer, ready to be measured.
@@ -124,6 +138,7 @@ type rig struct {
 	informer
 	meter  meter
 	events atomic.Int64 // that the handlers were told
+	tracer *tracer      // nil unless there is to be a trace
 
 	start   usage
 	begin   heap // before anything was listed
@@ -136,6 +151,8 @@ func newRig(_ context.Context, cfg *rest.Config, s *spec) (*rig, error) {
 	cfg = r.meter.install(cfg)
 	var err error
 	switch {
+	case s.Side == sideExtract:
+		r.informer, err = newExtracted(cfg)
 	case s.Side != sideClientgo && s.Side != sideWeir:
 		err = fmt.Errorf("no such side: %q", s.Side)
 	case s.Side == sideClientgo || s.DropIn:
@@ -169,12 +186,18 @@ func (r *rig) handleAll(resync time.Duration) error {
 func (r *rig) sync(ctx context.Context) error {
 	r.begin, r.threads = settledHeap(), goroutines()
 	r.start = now(0)
+	r.tracer.mark(MarkStarts)
 	r.run(ctx)
-	return r.waitSync(ctx)
+	if err := r.waitSync(ctx); err != nil {
+		return err
+	}
+	r.tracer.mark("synced")
+	return nil
 }
 
-// stop ends the informer. More calls do nothing.
+// stop ends the informer, and the trace before it. More calls do nothing.
 func (r *rig) stop() error {
+	r.tracer.stop()
 	if r.stopped {
 		return nil
 	}

@@ -1,0 +1,132 @@
+package lab
+
+import (
+	"fmt"
+	"html"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/weirproject/weir/bench/internal/figures"
+)
+
+// The chart's measures, in its own units.
+const (
+	width, height           = 760.0, 300.0
+	left, right             = 70.0, 590.0
+	top, bottom             = 40.0, 260.0
+	labelHeight             = 32.0
+	mostPoints              = 400 // of a line: more cannot be told apart
+	gridLines, mostTimeTags = 5, 8
+)
+
+// colours are those of the lines, ours last.
+var colours = []string{"#cf222e", "#9a6700", "#8250df", "#0969da", "#1a7f37"}
+
+// style follows the reader's colour scheme.
+const style = `<style>.b{fill:#fff}.t{fill:#24292f}.m{fill:#57606a}.g{stroke:#d0d7de}@media(prefers-color-scheme:dark){` +
+	`.b{fill:#0d1117}.t{fill:#e6edf3}.m{fill:#8b949e}.g{stroke:#30363d}}</style>`
+
+// chart draws lines as an SVG that needs nothing else.
+type chart struct {
+	strings.Builder
+	seconds, most float64 // of the axes
+}
+
+// draw draws the lines over time.
+func draw(title string, unit figures.Unit, lines []line) string {
+	c := &chart{}
+	for _, l := range lines {
+		c.seconds, c.most = max(c.seconds, l.seconds()), max(c.most, l.peak)
+	}
+	step := niceStep(c.most / gridLines)
+	c.most = step * math.Max(1, math.Ceil(c.most/step))
+	title = html.EscapeString(title)
+	fmt.Fprintf(c, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %g %g" font-family="system-ui,sans-serif" font-size="13" role="img" aria-label="%s">`+"\n%s\n",
+		width, height, title, style)
+	fmt.Fprintf(c, `<rect class="b" width="%g" height="%g"/><text class="t" x="%g" y="22" font-weight="600">%s</text>`+"\n", width, height, left, title)
+	for v := 0.0; v <= c.most*1.001; v += step {
+		fmt.Fprintf(c, `<line class="g" x1="%g" x2="%g" y1="%.1f" y2="%.1f"/><text class="m" x="%g" y="%.1f" text-anchor="end">%s</text>`+"\n",
+			left, right, c.y(v), c.y(v), left-8, c.y(v)+4, unit.Text(v))
+	}
+	c.timeAxis()
+	c.lines(unit, lines)
+	c.WriteString("</svg>\n")
+	return c.String()
+}
+
+func (c *chart) x(seconds float64) float64 {
+	if c.seconds == 0 {
+		return left
+	}
+	return left + (right-left)*seconds/c.seconds
+}
+
+func (c *chart) y(v float64) float64 { return bottom - (bottom-top)*v/c.most }
+
+func (c *chart) timeAxis() {
+	step := niceStep(c.seconds / mostTimeTags)
+	for t := 0.0; t <= c.seconds; t += step {
+		fmt.Fprintf(c, `<text class="m" x="%.1f" y="280" text-anchor="middle">%g s</text>`+"\n", c.x(t), math.Round(t*100)/100)
+		if step == 0 {
+			return
+		}
+	}
+}
+
+// lines draws the lines, and their names beside their peaks in the order of these.
+func (c *chart) lines(unit figures.Unit, lines []line) {
+	for i, l := range lines {
+		fmt.Fprintf(c, `<path d="%s" fill="none" stroke="%s" stroke-width="2.2" stroke-linejoin="round"/>`+"\n", c.path(l), colourOf(i, len(lines)))
+	}
+	order := make([]int, len(lines))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return int(math.Copysign(1, lines[b].peak-lines[a].peak)) })
+	y := top
+	for n, i := range order {
+		l := lines[i]
+		y = max(y, c.y(l.peak)+4)
+		y = min(y, bottom-float64(len(order)-n-1)*labelHeight-12)
+		fmt.Fprintf(c, `<text x="%g" y="%.1f" fill="%s" font-weight="600">%s</text><text class="m" x="%g" y="%.1f">peak %s</text>`+"\n",
+			right+8, y, colourOf(i, len(lines)), html.EscapeString(l.label), right+8, y+14, unit.Text(l.peak))
+		y += labelHeight
+	}
+}
+
+// colourOf is the colour of a line of several. The last one is weir's.
+func colourOf(i, of int) string {
+	if i == of-1 {
+		return colours[len(colours)-1]
+	}
+	return colours[i%(len(colours)-1)]
+}
+
+// path thins a line out, by the largest value of neighbours: no peak is lost.
+func (c *chart) path(l line) string {
+	each := max(1, (len(l.at)+mostPoints-1)/mostPoints)
+	var b strings.Builder
+	for i := 0; i < len(l.at); i += each {
+		command := 'L'
+		if i == 0 {
+			command = 'M'
+		}
+		fmt.Fprintf(&b, "%c%.1f,%.1f ", command, c.x(float64(i)*l.every), c.y(slices.Max(l.at[i:min(i+each, len(l.at))])))
+	}
+	return strings.TrimSpace(b.String())
+}
+
+// niceStep is the smallest of 1, 2, 2.5 and 5 times a power of ten that is not below atLeast.
+func niceStep(atLeast float64) float64 {
+	if atLeast <= 0 {
+		return 1
+	}
+	power := math.Pow(10, math.Floor(math.Log10(atLeast)))
+	for _, n := range []float64{1, 2, 2.5, 5} {
+		if n*power >= atLeast {
+			return n * power
+		}
+	}
+	return 10 * power
+}

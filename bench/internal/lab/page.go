@@ -1,0 +1,40 @@
+package lab
+
+import (
+	_ "embed"
+	"html/template"
+	"io"
+
+	"github.com/weirproject/weir/internal/quantity"
+)
+
+//go:embed page.html
+var pageText string
+
+var pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{
+	"chart": func(i Replayed, pods int) template.HTML { return template.HTML(i.Chart(pods)) }, // all text in it is escaped
+	"count": func(n int) string { return quantity.Count(int64(n)) },
+}).Parse(pageText))
+
+// WritePage writes the report as a page that needs nothing else.
+func (r *Report) WritePage(w io.Writer) error { return pageTemplate.Execute(w, r) }
+
+// Columns are the labels of the incident's table.
+func (i Replayed) Columns() (labels []string) {
+	for _, f := range i.figures {
+		labels = append(labels, f.Label)
+	}
+	return labels
+}
+
+// Rows are the lines of the incident's table, one for each side.
+func (i Replayed) Rows() (rows [][]string) {
+	for _, s := range i.Sides {
+		row := []string{s.Label}
+		for _, f := range i.figures {
+			row = append(row, s.Figures.Cell(f.Key, f.Unit))
+		}
+		rows = append(rows, row)
+	}
+	return rows
+}

@@ -1,0 +1,87 @@
+package lab
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/weirproject/weir/bench/internal/figures"
+	"github.com/weirproject/weir/bench/internal/informers"
+	"github.com/weirproject/weir/internal/quantity"
+)
+
+// Report is what was measured. The JSON names are a promise, and so are those of the figures.
+type Report struct {
+	At        time.Time  `json:"at"`
+	Pods      int        `json:"pods"`
+	CPUs      int        `json:"cpus"`
+	Go        string     `json:"go"`
+	Incidents []Replayed `json:"incidents"`
+}
+
+// Replayed is an incident, and what each side did.
+type Replayed struct {
+	Incident `json:"-"`
+	Name     string `json:"name"`
+	Sides    []Side `json:"sides"`
+}
+
+// Side is one of those that an incident was replayed with.
+type Side struct {
+	Label   string          `json:"side"`
+	Figures figures.Values  `json:"figures"`
+	Trace   informers.Trace `json:"trace"`
+}
+
+// WriteJSON writes everything.
+func (r *Report) WriteJSON(w io.Writer) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	return e.Encode(r)
+}
+
+// WriteTable writes a table for each incident, of at most 100 columns.
+func (r *Report) WriteTable(w io.Writer) error {
+	for n, i := range r.Incidents {
+		if n > 0 {
+			fmt.Fprintln(w)
+		}
+		fmt.Fprintf(w, "%s: %s\n", i.Name, i.title(r.Pods))
+		rows := append([][]string{append([]string{""}, i.Columns()...)}, i.Rows()...)
+		columns := figures.Fit(rows)
+		for _, row := range rows {
+			if _, err := io.WriteString(w, figures.Line(columns, row)); err != nil {
+				return err
+			}
+		}
+	}
+	_, err := fmt.Fprintf(w, "\none run of each side on %d CPUs, %s\n", r.CPUs, r.Go)
+	return err
+}
+
+// title is the picture's.
+func (i Incident) title(pods int) string {
+	return fmt.Sprintf("%s, %s pods", i.Title, quantity.Count(int64(pods)))
+}
+
+// Chart draws the incident as an SVG that needs nothing else.
+func (i Replayed) Chart(pods int) string {
+	lines := make([]line, len(i.Sides))
+	for n, s := range i.Sides {
+		lines[n] = i.curve.lineOf(s.Label, s.Trace)
+	}
+	return draw(i.title(pods), i.curve.unit, lines)
+}
+
+// WriteCharts writes each incident's picture to NAME.svg in a directory that exists.
+func (r *Report) WriteCharts(dir string) error {
+	for _, i := range r.Incidents {
+		if err := os.WriteFile(filepath.Join(dir, i.Name+".svg"), []byte(i.Chart(r.Pods)), 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}
