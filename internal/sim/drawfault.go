@@ -78,7 +78,8 @@ func (d *drawer) replica() {
 }
 
 // staggered has one of two selectors get its first list late, or its rest. What that list has comes by
-// the other one's watch meanwhile, and handlers that are slow have it in hand when the list ends.
+// the other one's watch meanwhile, and handlers that are slow have it in hand when the list ends. The
+// watch that follows may come late as well.
 func (d *drawer) staggered() {
 	d.w.Servers = []api.Spec{{Order: d.w.Servers[0].Order}}
 	c := &d.w.Clients[0]
@@ -94,6 +95,9 @@ func (d *drawer) staggered() {
 		slow.Deed, slow.N = api.Stall, 100+d.IntN(2000)
 	}
 	d.w.Steps = append(d.w.Steps, Step{Op: Fault, Rule: slow})
+	if d.chance(50) {
+		d.w.Steps = append(d.w.Steps, Step{At: late / 2, Op: Fault, Rule: api.Rule{Client: 0, Server: -1, Ask: api.AskWatch, Deed: api.Delay, D: late, Times: 1}})
+	}
 	for range 1 + d.IntN(6) {
 		at := time.Duration(d.Int64N(int64(2 * late)))
 		for range 2 + d.IntN(6) {
