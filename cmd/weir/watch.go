@@ -108,8 +108,8 @@ func (f *watchFlags) check() (*format, error) {
 	if f.embedded < 0 {
 		return nil, command.Usagef("--embedded cannot be negative")
 	}
-	if f.embedded > 0 && f.Chosen() {
-		return nil, command.Usagef("--embedded and a cluster exclude each other")
+	if name := f.Idle(); f.embedded > 0 && name != "" {
+		return nil, command.Usagef("--embedded and %s exclude each other: one is a server of its own, the other is about a cluster", name)
 	}
 	return parseFormat(f.output)
 }
@@ -192,6 +192,9 @@ func (f *watchFlags) openOrEmbed(cmd *cobra.Command) (*cluster, error) {
 		configured, err := f.Configured()
 		if err != nil {
 			return nil, err
+		}
+		if name := f.Idle(); !configured && name != "" {
+			return nil, command.Usagef("%s is about a cluster, and none is configured", name)
 		}
 		if !configured {
 			pods = demoPods

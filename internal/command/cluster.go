@@ -66,6 +66,17 @@ func (c *ClusterFlags) Given() []string {
 	return args
 }
 
+// Idle returns the first flag that was given and says nothing to a server that is embedded; "" if
+// there is none.
+func (c *ClusterFlags) Idle() (name string) {
+	c.Flags.VisitAll(func(f *pflag.Flag) {
+		if f.Changed && f.Name != "namespace" && name == "" {
+			name = "--" + f.Name
+		}
+	})
+	return name
+}
+
 // Chosen reports whether flags name a cluster.
 func (c *ClusterFlags) Chosen() bool {
 	return c.Rules.ExplicitPath != "" || c.Overrides.ClusterInfo.Server != "" || c.Overrides.CurrentContext != "" ||
