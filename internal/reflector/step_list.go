@@ -235,10 +235,10 @@ func (m *machine) abandon() {
 }
 
 // otherMatch drops the condition "not older than" after it has failed too often, and takes it up
-// again when a list without it fails.
+// again when a list without it fails. A resource that is missing for a while says nothing of it.
 func (m *machine) otherMatch(kind error) {
 	switch {
-	case kind == ErrTooManyRequests || kind == ErrAhead:
+	case kind == ErrTooManyRequests || kind == ErrAhead || m.vanished(kind):
 	case m.askedConsistent:
 		m.noMatch, m.unmatched = false, 0
 	case kind == ErrRejected:
