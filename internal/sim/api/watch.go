@@ -22,7 +22,7 @@ type watch struct {
 	minimum     int64 // nothing is sent before the cache has reached this
 	state       bool  // the state comes first
 	end         bool  // and is ended by a bookmark
-	stated      bool  // the state has just been sent, of this
+	stated      bool  // the whole state has just been sent, of this
 	schema      int
 	deadline    time.Duration
 	bookmark    time.Duration // when the next one is due
@@ -156,7 +156,8 @@ func (w *watch) soonest(now, at time.Duration) time.Duration {
 
 func (w *watch) sendState() {
 	s := w.server
-	w.state, w.stated, w.schema = false, true, s.cluster.schema
+	w.state, w.schema = false, s.cluster.schema
+	w.stated = !w.end || !w.plan.noBookmarks // else nobody knows that this is all
 	for _, v := range w.era.At(s.seen) {
 		if w.req.matches(v) {
 			w.object("ADDED", Form{Version: v, Schema: s.cluster.schema})
