@@ -63,6 +63,15 @@ func TestDrawSeparatesLabels(t *testing.T) {
 	}
 }
 
+// TestTitlesFit: a title of 13 units a line, some 7 a letter, ends before the picture does.
+func TestTitlesFit(t *testing.T) {
+	for _, i := range Incidents() {
+		if title := i.title(500_000); left+7*float64(len(title)) > width {
+			t.Errorf("%q is too long", title)
+		}
+	}
+}
+
 func TestDrawEscapes(t *testing.T) {
 	text := draw(`<a & "b">`, figures.Bytes, []line{{label: "<side>", every: 1, at: []float64{1, 2}, peak: 2}})
 	if strings.Contains(text, "<side>") || strings.Contains(text, "<a &") {

@@ -101,7 +101,7 @@ func Incidents() []Incident {
 			},
 		},
 		{
-			Name: "slow-handler", Title: "Resident memory behind a handler that does not return, 2,000 updates a second",
+			Name: "slow-handler", Title: "Resident memory behind a blocked handler, 2,000 updates a second",
 			Story: "client-go queues each event for each handler, old and new object, in a buffer without a bound. Behind a handler that blocks, on a lock or a slow request, it grows until the " +
 				"process is killed.",
 			Level:   "Weir's handlers are cursors over one log of changes. A change of an object that the handler has yet to be told of takes the place of the last one, so what is pending is bounded by the number of objects.",
