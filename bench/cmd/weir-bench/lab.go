@@ -39,7 +39,7 @@ func newLab() *cobra.Command {
 		Short: "Replay incidents of informers, client-go's and weir's side by side",
 		Long: "Lab replays what informers are known to do to a cluster or to themselves, with client-go's and with weir's\n" +
 			"on the same embedded server, each in a process of its own. It prints a table, and writes a page with what it\n" +
-			"measured over time. All of it takes some two minutes.\n\n" +
+			"measured over time. All of it takes some three minutes.\n\n" +
 			"The incidents: " + strings.Join(names, ", ") + ".\n\n" +
 			"With -o json it prints {at, pods, cpus, go, incidents[]{name, sides[]{side, figures{…}, trace{everyMillis,\n" +
 			"rssBytes[], heapBytes[], cpuSeconds[], events[], marks[]{millis, what}}}}}. A figure's name ends in its unit.",
@@ -84,6 +84,10 @@ func (f *labFlags) run(cmd *cobra.Command, args []string) (err error) {
 	if err != nil {
 		return err
 	}
+	if page != nil {
+		defer os.Remove(page.Name()) // unless it has got its name
+		defer page.Close()
+	}
 	fmt.Fprintf(progress, "starting an embedded API server with %s pods\n", quantity.Count(int64(f.pods)))
 	server, err := childserver.Start(ctx, childserver.Spec{Pods: f.pods, Seed: 1})
 	if err != nil {
@@ -111,6 +115,9 @@ func (f *labFlags) run(cmd *cobra.Command, args []string) (err error) {
 		if err := page.Close(); err != nil {
 			return err
 		}
+		if err := os.Rename(page.Name(), f.page); err != nil {
+			return err
+		}
 		fmt.Fprintf(progress, "the page: %s\n", f.page)
 	}
 	if f.output == "json" {
@@ -119,12 +126,12 @@ func (f *labFlags) run(cmd *cobra.Command, args []string) (err error) {
 	return report.WriteTable(cmd.OutOrStdout())
 }
 
-// openPage creates the page's file; nil: none is wanted.
+// openPage creates the page's file, under another name until it is whole; nil: none is wanted.
 func (f *labFlags) openPage() (*os.File, error) {
 	if f.page == "" {
 		return nil, nil
 	}
-	page, err := os.Create(f.page)
+	page, err := os.OpenFile(f.page+".part", os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o644)
 	if err != nil {
 		return nil, fmt.Errorf("--html: %w", err)
 	}

@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"time"
-
-	"github.com/weirproject/weir/bench/internal/figures"
 )
 
 // Replay is a verb whose contenders are traced, once each.
@@ -71,10 +69,4 @@ func (r Replay) Run(ctx context.Context, o Options, done func(Replayed)) error {
 		done(Replayed{side, f, trace})
 	}
 	return nil
-}
-
-// Headline is a verb's first two figures, in a line.
-func Headline(verb string, f Figures) string {
-	v, _ := verbNamed(verb)
-	return figures.Headline(f, v.figures)
 }

@@ -67,7 +67,7 @@ func measureResync(ctx context.Context, r *rig) (Figures, error) {
 	}
 	pause(ctx, r.Period/2)
 	requests := r.meter.requests.Load()
-	begin := now(r.events.Load())
+	begin := now(0)
 	mu.Lock()
 	h = newHistogram(begin.at, r.Period)
 	mu.Unlock()
