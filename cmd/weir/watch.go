@@ -108,7 +108,7 @@ func (f *watchFlags) check() (*format, error) {
 	if f.embedded < 0 {
 		return nil, command.Usagef("--embedded cannot be negative")
 	}
-	if name := f.Idle(); f.embedded > 0 && name != "" {
+	if name := f.AboutCluster(); f.embedded > 0 && name != "" {
 		return nil, command.Usagef("--embedded and %s exclude each other: one is a server of its own, the other is about a cluster", name)
 	}
 	return parseFormat(f.output)
@@ -193,7 +193,7 @@ func (f *watchFlags) openOrEmbed(cmd *cobra.Command) (*cluster, error) {
 		if err != nil {
 			return nil, err
 		}
-		if name := f.Idle(); !configured && name != "" {
+		if name := f.AboutCluster(); !configured && name != "" {
 			return nil, command.Usagef("%s is about a cluster, and none is configured", name)
 		}
 		if !configured {

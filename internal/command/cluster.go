@@ -66,9 +66,9 @@ func (c *ClusterFlags) Given() []string {
 	return args
 }
 
-// Idle returns the first flag that was given and says nothing to a server that is embedded; "" if
-// there is none.
-func (c *ClusterFlags) Idle() (name string) {
+// AboutCluster returns the first flag that was given and means nothing to an embedded server: any but
+// the namespace. "" if there is none.
+func (c *ClusterFlags) AboutCluster() (name string) {
 	c.Flags.VisitAll(func(f *pflag.Flag) {
 		if f.Changed && f.Name != "namespace" && name == "" {
 			name = "--" + f.Name
