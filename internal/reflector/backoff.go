@@ -17,7 +17,7 @@ const (
 //	ErrUnauthorized, ErrForbidden, ErrUnknown…    Backoff, no more than Denied: somebody may put it right at any moment
 //	ErrAhead                                      1 s: the server says when it will be there
 //	ErrUnreachable; ErrServer at once             Backoff, but no more than the second wait for the first half a minute (pace)
-//	anything else                                 Backoff
+//	anything else                                 Backoff; the tries of the line above do not count for it
 //	any, with Retry-After                         at least that, no more than maxRetryAfter, and up to a tenth more
 func (b Backoff) delay(kind error, attempt int, retryAfter time.Duration, jitter float64) time.Duration {
 	limit := b.Max
