@@ -42,6 +42,7 @@ type freshnessProver struct {
 	last     time.Time // when the last query was sent
 	wanted   uint64    // the newest resourceVersion that somebody waits for
 	watching bool
+	untried  chan struct{} // closed when the short WATCH that is opened next has ended; nil: nobody waits for it
 	closed   bool
 }
 
@@ -176,38 +177,82 @@ func (p *freshnessProver) isWatching() bool {
 }
 
 // waitFor blocks until the session has reached rv. It starts the short WATCH if that is not the
-// case yet.
+// case yet. It gives up when a short WATCH that was opened after the call ends without having proven
+// rv: that of an API server which has just started brings an error or an old bookmark, and the next
+// one most often does too.
 func (p *freshnessProver) waitFor(ctx context.Context, rv uint64) bool {
 	if p.sink.version() >= rv {
 		return true
 	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	ended := p.wantVersion(rv)
+	go func() {
+		defer cancel()
+		select {
+		case <-ended:
+		case <-ctx.Done():
+		}
+	}()
+	return p.sink.Wait(ctx, rv) == nil || p.sink.version() >= rv
+}
+
+// wantVersion has short WATCHes opened until one proves rv. It returns a channel that is closed when
+// the next of them has ended, or when there will be none.
+func (p *freshnessProver) wantVersion(rv uint64) <-chan struct{} {
 	p.mu.Lock()
+	defer p.mu.Unlock()
 	p.wanted = max(p.wanted, rv)
-	if !p.watching && !p.closed {
+	if p.untried == nil {
+		p.untried = make(chan struct{})
+	}
+	untried := p.untried
+	switch {
+	case p.watching:
+	case p.closed:
+		close(untried)
+		p.untried = nil
+	default:
 		p.watching = true
 		p.running.Go(p.watchLoop)
 	}
-	p.mu.Unlock()
-	return p.sink.Wait(ctx, rv) == nil
+	return untried
 }
 
 // watchLoop opens short WATCHes until the wanted version is reached, or cannot be proven.
 func (p *freshnessProver) watchLoop() {
 	for tries := 0; ; {
-		p.mu.Lock()
 		before := p.sink.version()
-		if p.wanted <= before || tries == maxProofWatches || p.ctx.Err() != nil {
-			p.watching, p.wanted = false, 0
-			p.mu.Unlock()
+		ended := p.beginWatch(before, tries)
+		if ended == nil {
 			return
 		}
-		p.mu.Unlock()
 		began := time.Now()
-		if p.watchOnce(before); p.sink.version() == before {
+		p.watchOnce(before)
+		close(ended)
+		if p.sink.version() == before {
 			tries++
 			pause(p.ctx, p.interval-time.Since(began))
 		}
 	}
+}
+
+// beginWatch returns what to close when the next short WATCH has ended, or nil if there is none to
+// open: then it tells those who wait for one.
+func (p *freshnessProver) beginWatch(reached uint64, tries int) chan<- struct{} {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	ended := p.untried
+	p.untried = nil
+	if ended == nil {
+		ended = make(chan struct{})
+	}
+	if p.wanted <= reached || tries == maxProofWatches || p.ctx.Err() != nil {
+		p.watching, p.wanted = false, 0
+		close(ended)
+		return nil
+	}
+	return ended
 }
 
 // watchOnce opens a short WATCH from the session's version, and tells the sink what its bookmark

@@ -314,3 +314,52 @@ func TestProvenUnderChanges(t *testing.T) {
 		p.close()
 	}
 }
+
+// lateServer is a source that is an API server which has just started: it refuses a watch, or
+// brings a bookmark of an older state than others know already.
+type lateServer struct {
+	source.Source
+	bookmark string // "": the watch is refused
+}
+
+func (l lateServer) NewestVersion(context.Context, string) (string, error) { return "9", nil }
+
+func (l lateServer) Watch(context.Context, source.WatchOptions) (source.Watch, error) {
+	if l.bookmark == "" {
+		return nil, errors.New("not yet")
+	}
+	return &oneBookmark{rv: l.bookmark}, nil
+}
+
+// oneBookmark is a watch that brings a bookmark.
+type oneBookmark struct {
+	source.Watch
+	rv string
+}
+
+func (w *oneBookmark) Next() (source.Event, error) {
+	return source.Event{Type: wire.Bookmark, Object: source.Object{Raw: fmt.Appendf(nil, `{"metadata":{"resourceVersion":%q}}`, w.rv)}}, nil
+}
+
+func (w *oneBookmark) Encoding() wire.Encoding { return wire.JSON }
+
+func (w *oneBookmark) Close() error { return nil }
+
+// TestNotProvenByOneWatch: a read is the upstream's as soon as a watch that was opened for it has
+// proven nothing, in place of when it has waited in vain.
+func TestNotProvenByOneWatch(t *testing.T) {
+	t.Parallel()
+	for _, bookmark := range []string{"", "5"} {
+		b := newBench(t, 0) // at 5
+		ctx, cancel := context.WithCancel(t.Context())
+		p := newFreshnessProver(ctx, lateServer{bookmark: bookmark}, b.storeSink, func() reflector.Status { return reflector.Status{Phase: reflector.Watching} })
+		if p.proveCurrent(t.Context()) || p.watches.Load() != 1 {
+			t.Errorf("bookmark %q: proven, or not, with %d watches", bookmark, p.watches.Load())
+		}
+		cancel()
+		p.close()
+		if p.proveCurrent(t.Context()) || p.waitForVersion(t.Context(), 9) {
+			t.Errorf("bookmark %q: proven when it had ended", bookmark)
+		}
+	}
+}
