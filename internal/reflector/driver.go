@@ -24,7 +24,7 @@ type driver struct {
 	list   source.List             // open, or nil
 	watch  source.Watch            // open, or nil
 	cancel context.CancelCauseFunc // of the request under way; nil without one
-	began  time.Time               // when it was made
+	began  time.Time               // when it was made, or answered if it is a watch
 	phase  Phase                   // for its errors
 
 	item     source.Object // of list: read ahead, to know the list's head

@@ -41,6 +41,7 @@ func (d *driver) openWatch(a openWatch) input {
 		d.probe = startProbe(d.r, ctx, cancel, d.told, a, d.r.seen)
 	}
 	watch.BeforeRead(d.flush)
+	d.began = time.Now() // how long it stands does not begin with the request, which may be answered late
 	return input{kind: inOpened}
 }
 

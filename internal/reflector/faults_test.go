@@ -276,3 +276,21 @@ func TestSilentWatch(t *testing.T) {
 		w.fine("16")
 	})
 }
+
+// TestAnsweredLate: a watch that is answered after half a minute and ends at once has not stood for
+// half a minute: it is followed by a wait.
+func TestAnsweredLate(t *testing.T) {
+	inWorld(t, listed, func(w *world) {
+		late := func(rw http.ResponseWriter, r *http.Request) {
+			select {
+			case <-time.After(30 * time.Second): // of the clock of the test
+			case <-r.Context().Done():
+			}
+			rw.Header().Set("Content-Type", w.enc.WatchContentType())
+			rw.WriteHeader(http.StatusOK)
+		}
+		w.run(w.list("10", "a@1"), late, late)
+		w.after(31 * time.Second)
+		w.sees("0s LIST", "0s WATCH resourceVersion=10", "30.6s WATCH resourceVersion=10")
+	})
+}

@@ -211,7 +211,7 @@ type input struct {
 	high         string        // the newest resourceVersion of the objects of a list that ends here
 	size         int64         // of a list that ends here, all its pages, in small objects
 	mute         bool          // a watch that ended: it was probed, and no probe was answered
-	after        time.Duration // since the request under way was made
+	after        time.Duration // since the request under way was made, or the watch was answered
 	jitter       float64       // random in [0, 1)
 	spread       time.Duration // what a list that others make as well is put off by, at random
 }

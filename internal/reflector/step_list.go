@@ -107,7 +107,8 @@ func (m *machine) nextPage() {
 func (m *machine) versionFailed(kind error) {
 	switch kind {
 	case ErrUnreachable: // where there is no server at all, a LIST gets no answer either
-		if m.attempt%relistAfter != 0 {
+		// One that was silent for as long as a request may be has been asked slowly enough.
+		if m.attempt%relistAfter != 0 && !errors.Is(m.in.err, source.ErrStalled) {
 			m.sleep(reqVersion, kind)
 			return
 		}

@@ -157,6 +157,8 @@ func failure(what string) error {
 	switch what {
 	case "refused":
 		return &source.RequestError{Method: "GET", Path: "/x", Err: syscall.ECONNREFUSED}
+	case "silent":
+		return &source.RequestError{Method: "GET", Path: "/x", Err: source.ErrStalled}
 	case "broken-off":
 		return &wire.SyntaxError{Offset: 4711, What: "item", Err: &source.RequestError{Method: "LIST", Path: "/x", Err: syscall.ECONNRESET}}
 	case "truncated":
