@@ -187,7 +187,7 @@ func (r *run) follows(s Scope, was last, now api.Form) (err error) {
 		case o.Version == n.Version && o.Schema > n.Schema:
 			err = fmt.Errorf("%v after %v", n, o)
 		case n.Version.ID < o.Version.ID:
-			if !undone() {
+			if !undone() && !s.stalled(o.Version, n.Version) {
 				err = fmt.Errorf("%v after %v, which is newer", n, o)
 			}
 		case was.gone && n.Version.Era == o.Version.Era:
@@ -197,6 +197,13 @@ func (r *run) follows(s Scope, was last, now api.Form) (err error) {
 		}
 	})
 	return err
+}
+
+// stalled reports whether a version may follow one that was written later because another watch of
+// the scope stalled before the server was restored: it brings the former past afterwards, under a
+// higher resourceVersion than has been given since. A client cannot tell until that watch has ended.
+func (s Scope) stalled(was, now *etcd.Version) bool {
+	return len(s.pairs()) > 1 && now.Era.Index < was.Era.Index && now.Revision > was.Revision
 }
 
 // next is nil if nothing that the scope includes came between what was told of a key and what is

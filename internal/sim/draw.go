@@ -69,6 +69,8 @@ func (d *drawer) world() {
 	}
 	if w.Clients[0].Runner == Native && d.chance(3) {
 		d.staggered()
+	} else if w.Clients[0].Runner == Native && d.chance(3) {
+		d.contended()
 	}
 	slices.SortStableFunc(w.Steps, func(a, b Step) int { return int(a.At - b.At) })
 }

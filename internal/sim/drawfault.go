@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
@@ -74,6 +75,30 @@ func (d *drawer) replica() {
 		}
 		d.move(at, 1)
 		d.move(at+d.between(time.Second, 20*time.Second), 0)
+	}
+}
+
+// contended has the watches of three selectors tell of the same changes at once, of many keys again
+// and again: what one of them has prepared, another one has changed by the time that it is applied.
+func (d *drawer) contended() {
+	w := d.w
+	w.Servers = []api.Spec{{Order: w.Servers[0].Order}}
+	c := &w.Clients[0]
+	c.Slow, c.Scope.Namespaces, c.Scope.Selectors = false, nil, []string{"app in (x,y)", "!app", "app!=z"}
+	for i := range w.Clients {
+		clear(w.Clients[i].Handlers)
+	}
+	first := len(w.Keys)
+	for i := range 40 {
+		w.Before = append(w.Before, Step{Op: Put, Key: first + i, Label: d.label(), Node: d.node()})
+		w.Keys = append(w.Keys, etcd.Key{Namespace: "n1", Name: fmt.Sprintf("k%03d", i)})
+	}
+	w.Steps = slices.DeleteFunc(w.Steps, func(s Step) bool { return !s.calm() })
+	for range 3 + d.IntN(4) {
+		at := d.moment()
+		for i := range 40 {
+			w.Steps = append(w.Steps, Step{At: at, Op: Put, Key: first + i, Label: d.label(), Node: d.node()})
+		}
 	}
 }
 
