@@ -18,6 +18,7 @@ type Faults struct {
 	rules         []*Rule
 	bookmarkDelay time.Duration
 	noBookmarks   bool
+	buffer        int
 	released      chan struct{} // closed by Close; ends all holds
 }
 
@@ -99,6 +100,22 @@ func (f *Faults) bookmarks() (time.Duration, bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.bookmarkDelay, f.noBookmarks
+}
+
+// WatchBuffer closes watches for which more than so many changes wait, as kube-apiserver does when
+// the buffer of a slow watcher is full: without an error, and with what it was sent so far left half
+// done. It is for watches of all objects that begin from now on. 0: no watch is closed for being
+// slow.
+func (f *Faults) WatchBuffer(changes int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.buffer = changes
+}
+
+func (f *Faults) watchBuffer() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.buffer
 }
 
 // ruleFor returns the rule for a request, and the channel that ends holds.

@@ -3,13 +3,16 @@ package apiserver_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -140,4 +143,53 @@ func TestFaultBookmarks(t *testing.T) {
 			t.Errorf("%v", events)
 		}
 	})
+}
+
+// TestFaultWatchBuffer: a watch that is not read is closed once more changes wait for it than its
+// buffer holds, while the state is sent and behind that; without a buffer it gets them all.
+func TestFaultWatchBuffer(t *testing.T) {
+	const (
+		path    = "/api/v1/configmaps?watch=1&timeoutSeconds=300&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"
+		buffer  = 10
+		objects = 40
+	)
+	large := map[string]string{"filling": strings.Repeat("x", 256<<10)} // so that the connection does not take them all
+	for _, stage := range []string{"initial", "behind"} {
+		for _, limit := range []int{buffer, 0} {
+			t.Run(fmt.Sprintf("%s/%d", stage, limit), func(t *testing.T) {
+				faults := &apiserver.Faults{}
+				inCluster(t, apiserver.Options{Faults: faults}, func(t *testing.T, c *cluster) {
+					c.filled("a", objects, large)
+					faults.WatchBuffer(limit)
+					w := c.watch(path)
+					defer w.close()
+					ended := func(e string) bool { return strings.Contains(e, " end@") }
+					if stage == "behind" {
+						w.until(ended)
+					}
+					c.filled("b", objects, large)
+					synctest.Wait()
+					last := fmt.Sprintf(" b%02d@", objects-1)
+					events := w.until(func(e string) bool { return strings.Contains(e, last) })
+					if through := strings.Contains(events[len(events)-1], last); through != (limit == 0) {
+						t.Errorf("after %d events: %s", len(events), events[len(events)-1])
+					}
+					if stage == "initial" && slices.ContainsFunc(events, ended) != (limit == 0) {
+						t.Errorf("the initial events have ended, or not: %d events", len(events))
+					}
+				})
+			})
+		}
+	}
+}
+
+// filled creates so many ConfigMaps with data.
+func (c *cluster) filled(prefix string, n int, data map[string]string) {
+	c.t.Helper()
+	for i := range n {
+		cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("%s%02d", prefix, i)}, Data: data}
+		if _, err := c.typed.CoreV1().ConfigMaps("default").Create(context.Background(), cm, metav1.CreateOptions{}); err != nil {
+			c.t.Fatal(err)
+		}
+	}
 }

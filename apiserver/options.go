@@ -14,6 +14,11 @@ type Options struct {
 	// Pods is the number of simulated pods at the start, on simulated nodes and in simulated
 	// namespaces.
 	Pods int
+	// Population says how the simulated pods differ: "alike", which have the same fields; "unlike",
+	// whose workloads each have fields and text of their own; "random", which have nothing in
+	// common; "mixed", unlike ones among objects of some thirty kinds. Empty: alike. New fails for
+	// any other.
+	Population string
 	// Seed makes the simulated pods, their uids and the churn reproducible. Any value will do.
 	Seed uint64
 	// Churn is the number of changes to simulated pods in a second, from New until StopChurn or

@@ -1,6 +1,7 @@
 package apiserver
 
 import (
+	"errors"
 	"fmt"
 	"runtime"
 	"sync"
@@ -9,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/weirproject/weir/internal/podsim"
+	"github.com/weirproject/weir/internal/populations"
 	"github.com/weirproject/weir/internal/resourceversion"
 	"github.com/weirproject/weir/internal/wire"
 )
@@ -22,49 +23,65 @@ var (
 // systemNamespaces exist in every cluster.
 var systemNamespaces = []string{"default", "kube-node-lease", "kube-public", "kube-system"}
 
-// seed creates the namespaces and the simulated pods, and starts the churn.
+// seed creates the namespaces and the simulated objects, and starts the churn of the pods.
 func (s *Server) seed() error {
-	sim := podsim.New(s.opts.Pods, s.opts.Seed)
+	sim, err := populations.New(s.opts.Population, s.opts.Pods, s.opts.Seed)
+	if err != nil {
+		return fmt.Errorf("apiserver: %w", err)
+	}
 	namespaces, _ := s.registry.find(namespacesResource)
-	for _, name := range append(sim.Namespaces(), systemNamespaces...) {
+	for _, name := range append(sim.Pods.Namespaces(), systemNamespaces...) {
 		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{corev1.LabelMetadataName: name}}}
 		if _, err := s.insert(namespaces, ns, "", false); err != nil {
 			return err
 		}
 	}
-	if sim.Len() == 0 {
+	if sim.Pods.Len() == 0 {
 		return nil
 	}
-	pods, _ := s.registry.find(podsResource)
-	if err := pods.storage.seed(sim); err != nil {
-		return err
+	for i := range sim.Kinds {
+		kind := &sim.Kinds[i]
+		res, ok := s.registry.find(kind.GroupVersionResource)
+		if !ok {
+			return fmt.Errorf("apiserver: no resource is called %v", kind.GroupVersionResource)
+		}
+		if err := res.seed(kind); err != nil {
+			return fmt.Errorf("apiserver: a simulated %s: %w", kind.Kind, err)
+		}
+		for i := 0; res.definesResources() && i < kind.Len; i++ {
+			if err := s.afterWrite(res, kind.Object(i)); err != nil {
+				return fmt.Errorf("apiserver: a simulated %s: %w", kind.Kind, err)
+			}
+		}
 	}
-	s.startChurn(pods, sim)
+	pods, _ := s.registry.find(podsResource)
+	s.startChurn(pods, sim.Pods)
 	return nil
 }
 
-// seedChunk is how many pods are created before they are stored.
+// seedChunk is how many objects are created before they are stored.
 const seedChunk = 512
 
-// seed stores all pods, each with a resourceVersion of its own, before the history begins.
-func (st *storage) seed(sim *podsim.Pods) error {
+// seed stores all objects, each with a resourceVersion of its own, before the history begins.
+func (res *servedResource) seed(sim *populations.Kind) error {
+	st := res.storage
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	n := uint64(sim.Len())
+	n := uint64(sim.Len)
 	return st.clock.advanceBy(n, func(last uint64) error {
 		st.writer.BeginReplace(false)
 		var chunk [seedChunk][]byte
-		for from := 0; from < sim.Len(); from += seedChunk {
-			made := chunk[:min(seedChunk, sim.Len()-from)]
-			if err := makePods(made, sim, from, last-n+1); err != nil {
+		for from := 0; from < sim.Len; from += seedChunk {
+			made := chunk[:min(seedChunk, sim.Len-from)]
+			if err := res.makeObjects(made, sim, from, last-n+1); err != nil {
 				return err
 			}
 			for _, raw := range made {
 				if err := wire.ReadMeta(st.encoding, raw, &st.meta); err != nil {
-					return fmt.Errorf("apiserver: a simulated pod: %w", err)
+					return err
 				}
 				if err := st.writer.Put(&st.meta, raw); err != nil {
-					return fmt.Errorf("apiserver: a simulated pod: %w", err)
+					return err
 				}
 			}
 		}
@@ -74,27 +91,23 @@ func (st *storage) seed(sim *podsim.Pods) error {
 	})
 }
 
-// makePods encodes the pods from, from+1, … on all processors. Pod i gets resourceVersion first+i.
-func makePods(out [][]byte, sim *podsim.Pods, from int, first uint64) error {
+// makeObjects encodes the objects from, from+1, … on all processors. Object i gets resourceVersion
+// first+i.
+func (res *servedResource) makeObjects(out [][]byte, sim *populations.Kind, from int, first uint64) error {
 	workers := runtime.GOMAXPROCS(0)
 	errs := make([]error, workers)
 	var wg sync.WaitGroup
 	for worker := range workers {
 		wg.Go(func() {
 			for i := worker; i < len(out); i += workers {
-				pod := sim.Pod(from + i)
-				pod.ResourceVersion = resourceversion.Format(first + uint64(from+i))
-				if out[i], errs[worker] = pod.Marshal(); errs[worker] != nil {
+				o := sim.Object(from + i)
+				o.SetResourceVersion(resourceversion.Format(first + uint64(from+i)))
+				if out[i], errs[worker] = res.marshal(o); errs[worker] != nil {
 					return
 				}
 			}
 		})
 	}
 	wg.Wait()
-	for _, err := range errs {
-		if err != nil {
-			return fmt.Errorf("apiserver: a simulated pod: %w", err)
-		}
-	}
-	return nil
+	return errors.Join(errs...)
 }

@@ -65,6 +65,7 @@ func (s *Server) newServedResource(r Resource, goType reflect.Type, st *storage)
 		History:          st.history,
 		BookmarkInterval: s.opts.BookmarkInterval,
 		MinWatch:         s.opts.MinWatch,
+		WatchBuffer:      s.faults.watchBuffer,
 		Bookmarks:        s.faults.bookmarks,
 	})
 	return res, err

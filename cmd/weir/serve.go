@@ -9,6 +9,7 @@ import (
 
 	"github.com/weirproject/weir/apiserver"
 	"github.com/weirproject/weir/internal/command"
+	"github.com/weirproject/weir/internal/populations"
 	"github.com/weirproject/weir/internal/quantity"
 )
 
@@ -22,11 +23,15 @@ func newServe() *cobra.Command {
 			"create, update, patch and delete, seeded with simulated pods of which some change all the time. It asks nobody who\n" +
 			"they are, and forgets everything when it ends. Its address is printed on stdout.",
 		Example: "  weir serve --pods 5000 --churn 50\n" +
+			"  weir serve --population unlike\n" +
 			"  weir serve --resource widgets.v1.example.com=Widget",
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if o.Pods < 0 || o.Churn < 0 {
 				return command.Usagef("--pods and --churn cannot be negative")
+			}
+			if err := populations.Check(o.Population); err != nil {
+				return command.Usagef("--population: %v", err)
 			}
 			for _, r := range resources {
 				parsed, err := parseResource(r)
@@ -40,6 +45,7 @@ func newServe() *cobra.Command {
 	}
 	fs := cmd.Flags()
 	fs.IntVar(&o.Pods, "pods", 10_000, "How many simulated pods")
+	fs.StringVar(&o.Population, "population", populations.Alike, "Which objects the server has: "+populations.Choices())
 	fs.Float64Var(&o.Churn, "churn", demoChurn, "How many of them change in a second")
 	fs.Uint64Var(&o.Seed, "seed", 1, "Makes the pods and their changes reproducible")
 	fs.StringVar(&o.Listen, "listen", "127.0.0.1:0", "Address to listen on; port 0 is a free one")

@@ -2,11 +2,12 @@ package podsim
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/weirproject/weir/internal/words"
 )
 
 // app is what the replicas of one Deployment have in common.
@@ -64,19 +65,15 @@ func (p *Pods) app(i int) app {
 		namespace: namespaceName(namespace),
 		team:      products[namespace%len(products)],
 		version:   version,
-		hash:      nameHash(rnd, 10),
-		ownerUID:  randomUID(rnd),
+		hash:      words.Hash(rnd, 10),
+		ownerUID:  words.UID(rnd),
 		image:     registry + "/" + name + ":" + version,
-		imageID:   registry + "/" + name + "@sha256:" + randomHex(rnd, 64),
-		configSum: randomHex(rnd, 64),
+		imageID:   registry + "/" + name + "@sha256:" + words.Hex(rnd, 64),
+		configSum: words.Hex(rnd, 64),
 		created:   epoch.Add(time.Duration(rnd.IntN(60*24*3600)) * time.Second),
 		suffix:    rnd.IntN(suffixes),
 	}
 }
-
-// nameAlphabet is the alphabet of generated names in Kubernetes: no vowels, nothing that looks like
-// another.
-const nameAlphabet = "bcdfghjklmnpqrstvwxz2456789"
 
 const (
 	suffixLength = 5
@@ -88,37 +85,10 @@ func (a *app) podSuffix(replica int) string {
 	n := (a.suffix + replica*suffixStride) % suffixes
 	var b [suffixLength]byte
 	for i := range b {
-		b[i] = nameAlphabet[n%len(nameAlphabet)]
-		n /= len(nameAlphabet)
+		b[i] = words.NameAlphabet[n%len(words.NameAlphabet)]
+		n /= len(words.NameAlphabet)
 	}
 	return string(b[:])
-}
-
-func nameHash(rnd *rand.Rand, n int) string {
-	b := make([]byte, n)
-	for i := range b {
-		b[i] = nameAlphabet[rnd.IntN(len(nameAlphabet))]
-	}
-	return string(b)
-}
-
-func randomHex(rnd *rand.Rand, n int) string {
-	const digits = "0123456789abcdef"
-	b := make([]byte, n)
-	for i := 0; i < n; i += 16 {
-		v := rnd.Uint64()
-		for j := i; j < min(i+16, n); j++ {
-			b[j] = digits[v&15]
-			v >>= 4
-		}
-	}
-	return string(b)
-}
-
-// randomUID makes an RFC 4122 version 4 uid.
-func randomUID(rnd *rand.Rand) types.UID {
-	h := randomHex(rnd, 32)
-	return types.UID(h[:8] + "-" + h[8:12] + "-4" + h[13:16] + "-" + string("89ab"[rnd.IntN(4)]) + h[17:20] + "-" + h[20:])
 }
 
 func seconds(t time.Time) metav1.Time { return metav1.NewTime(t.Local()) }

@@ -2,7 +2,8 @@
 // pods of a production cluster, and the same ones on every machine.
 //
 // At 50,000 pods there are 200 namespaces, 2,500 apps of 20 replicas and 5,000 nodes; other sizes
-// keep these proportions. A pod is about 4.95 KB as protobuf.
+// keep these proportions. A pod is about 4.95 KB as protobuf. All pods of New have the same fields;
+// those of NewUnlike and NewRandom are for what that flatters.
 package podsim
 
 import (
@@ -28,24 +29,54 @@ type Pods struct {
 	namespaces int
 	nodes      int
 
-	fields fieldTemplates
+	kind   kind
+	fields fieldTemplates // of pods that are alike
 }
+
+// kind is how the pods of a set differ.
+type kind uint8
+
+const (
+	alike  kind = iota // all have the same fields
+	unlike             // each workload has its own
+	random             // each pod has its own, and no text repeats
+)
 
 // New returns the set of n pods that belongs to seed. The same n and seed give the same pods
 // everywhere; a negative n counts as 0.
 func New(n int, seed uint64) *Pods {
+	p := newPods(alike, n, seed)
+	if p.n > 0 {
+		p.fields = newFieldTemplates(p.podWithoutFields(0))
+	}
+	return p
+}
+
+// NewUnlike returns, on the terms of New, n pods of workloads that share neither shape nor text:
+// each has its own number of containers, variables, arguments, volumes and annotations. Every fifth
+// pod belongs to no workload and is like no other; it has no label "app". A pod is about 8.3 KB as
+// protobuf.
+func NewUnlike(n int, seed uint64) *Pods { return newPods(unlike, n, seed) }
+
+// NewRandom returns, on the terms of New, n pods that have nothing in common but the names of
+// namespaces and nodes and what Kubernetes itself has words for: each is the only one of its app,
+// and its text is noise. A pod is about 8.3 KB as protobuf.
+func NewRandom(n int, seed uint64) *Pods {
+	p := newPods(random, n, seed)
+	p.apps = p.n
+	return p
+}
+
+func newPods(k kind, n int, seed uint64) *Pods {
 	n = max(n, 0)
-	p := &Pods{
+	return &Pods{
 		n:          n,
 		seed:       seed,
+		kind:       k,
 		apps:       ceilDiv(n, replicasPerApp),
 		namespaces: ceilDiv(n, podsPerNamespace),
 		nodes:      ceilDiv(n, podsPerNode),
 	}
-	if n > 0 {
-		p.fields = newFieldTemplates(p.podWithoutFields(0))
-	}
-	return p
 }
 
 // Len is the number of pods.
@@ -53,10 +84,21 @@ func (p *Pods) Len() int { return p.n }
 
 // Pod makes pod i, 0 ≤ i < Len; any other i panics. The pod is the caller's own. It has no
 // resourceVersion and, like an object from a typed client, no kind and no apiVersion. Names are
-// unique within a namespace and uids within the set. Neighbours in i are replicas of one app.
+// unique within a namespace and uids within the set. Neighbours in i are replicas of one app, unless
+// the set's pods have none.
 func (p *Pods) Pod(i int) *corev1.Pod {
 	if i < 0 || i >= p.n {
 		panic(fmt.Sprintf("podsim: pod %d of %d", i, p.n))
+	}
+	switch p.kind {
+	case unlike:
+		pod := p.unlikeWithoutFields(i)
+		pod.ManagedFields = ownEntries(pod)
+		return pod
+	case random:
+		pod := p.unlikeWithoutFields(i)
+		pod.ManagedFields = noiseEntries(pod)
+		return pod
 	}
 	pod := p.podWithoutFields(i)
 	pod.ManagedFields = p.fields.entries(pod)

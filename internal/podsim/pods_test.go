@@ -34,16 +34,18 @@ func TestSamePodsForSameSeed(t *testing.T) {
 }
 
 func TestConcurrentUse(t *testing.T) {
-	p := New(200, 1)
-	var wg sync.WaitGroup
-	for range 4 {
-		wg.Go(func() {
-			for i := range p.Len() {
-				p.Pod(i)
-			}
-		})
+	for _, make := range []func(int, uint64) *Pods{New, NewUnlike, NewRandom} {
+		p := make(200, 1)
+		var wg sync.WaitGroup
+		for range 4 {
+			wg.Go(func() {
+				for i := range p.Len() {
+					p.Pod(i)
+				}
+			})
+		}
+		wg.Wait()
 	}
-	wg.Wait()
 }
 
 func TestSizes(t *testing.T) {

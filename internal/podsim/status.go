@@ -8,8 +8,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// runningStatus is the status of a pod whose containers all run and are ready.
-func runningStatus(pod *corev1.Pod, a *app, rnd *rand.Rand, host, ip [4]byte) corev1.PodStatus {
+// runningStatus is the status of a pod whose containers all run and are ready. They have the
+// imageIDs, one each.
+func runningStatus(pod *corev1.Pod, imageIDs []string, rnd *rand.Rand, host, ip [4]byte) corev1.PodStatus {
 	created := pod.CreationTimestamp.Time
 	ready := created.Add(time.Duration(8+rnd.IntN(50)) * time.Second)
 	hostIP, podIP := netip.AddrFrom4(host).String(), netip.AddrFrom4(ip).String()
@@ -34,7 +35,7 @@ func runningStatus(pod *corev1.Pod, a *app, rnd *rand.Rand, host, ip [4]byte) co
 		StartTime: new(seconds(created)),
 		QOSClass:  corev1.PodQOSBurstable,
 	}
-	for i, imageID := range []string{a.imageID, sidecarID} {
+	for i, imageID := range imageIDs {
 		c := &pod.Spec.Containers[i]
 		status.ContainerStatuses = append(status.ContainerStatuses, corev1.ContainerStatus{
 			Name: c.Name,

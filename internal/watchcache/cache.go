@@ -55,6 +55,11 @@ type Config struct {
 	// ExpireLate ends a watch with 410 Expired when it has fallen behind the change log. false: the
 	// watch is caught up, with one change for each object.
 	ExpireLate bool
+	// WatchBuffer is called at the start of each watch and tells how many changes may wait for it:
+	// with more it is closed, without an error, as kube-apiserver's watch cache closes a watcher
+	// whose buffer is full. It is for tests and demonstrations. 0, or nil: a slow watcher is never
+	// closed.
+	WatchBuffer func() int
 	// Bookmarks is called at the start of each watch. It lets tests delay the bookmark that ends
 	// the initial events, or suppress bookmarks. nil: neither.
 	Bookmarks func() (late time.Duration, never bool)
@@ -86,6 +91,7 @@ type Cache struct {
 	buffersWrites bool
 	expireLate    bool
 	bookmarks     func() (time.Duration, bool)
+	watchBuffer   func() int // nil: none
 
 	floor       atomic.Uint64 // resourceVersions below it are expired
 	pagedStates stateCache
@@ -129,6 +135,7 @@ func New(cfg Config) (*Cache, error) {
 		buffersWrites: cfg.BuffersWrites,
 		expireLate:    cfg.ExpireLate,
 		bookmarks:     cfg.Bookmarks,
+		watchBuffer:   cfg.WatchBuffer,
 	}
 	c.indexes = indexes{cache: c, byName: map[string]*index{}, wanted: map[string]*decayingSum{}}
 	c.hub.cache = c

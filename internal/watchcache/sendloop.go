@@ -24,7 +24,7 @@ func (wt *watcher) sendLoop(ctx context.Context, deadline time.Time) error {
 		if err := wt.sendPending(ctx, bookmarks, last); err != nil {
 			return err
 		}
-		if wt.out.err != nil || ctx.Err() != nil || wt.out.flush() != nil || wt.source.Closed() || last {
+		if wt.out.err != nil || ctx.Err() != nil || wt.out.flush() != nil || wt.source.Closed() || wt.overflows() || last {
 			return nil
 		}
 		wt.releaseScratch()
@@ -93,7 +93,7 @@ func (wt *watcher) sendChanges(ctx context.Context) error {
 			wt.matcher.share = wt.share && wt.matcher.looksInside() // otherwise only the encoder reads the object
 			err := wt.sendBatch(batch[:n])
 			clear(batch[:n])
-			if err != nil || wt.out.err != nil || ctx.Err() != nil {
+			if err != nil || wt.out.err != nil || ctx.Err() != nil || wt.overflows() {
 				return err
 			}
 		}

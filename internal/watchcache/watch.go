@@ -30,6 +30,7 @@ type watcher struct {
 	told          uint64 // the newest resourceVersion that the client has: it asked for it, or got it
 	share         bool   // what is sent now is also sent to others
 	events        uint64 // sent since the last addEventCount
+	buffer        uint64 // changes that may wait, see Config.WatchBuffer; 0: any number
 	bookmarkDelay time.Duration
 	noBookmarks   bool // see Config.Bookmarks
 }
@@ -54,6 +55,9 @@ func (c *Cache) watch(w http.ResponseWriter, r *http.Request, p *params, s *sele
 	}
 	wt.route, wt.routable = s.route(c)
 	wt.bookmarkDelay, wt.noBookmarks = c.bookmarks()
+	if c.watchBuffer != nil {
+		wt.buffer = uint64(max(0, c.watchBuffer()))
+	}
 	c.counters.watches.Add(1)
 	c.counters.watchers.Add(1)
 	defer func() {
@@ -116,6 +120,13 @@ func (wt *watcher) setSource(from changeSource) {
 	if l, ok := from.(cursorSource); ok {
 		wt.cache.unrouted.add(l.Cursor)
 	}
+}
+
+// overflows reports whether more changes wait than the watcher's buffer would hold. A watcher that
+// has joined the hub has no such buffer: the hub merges what waits for it.
+func (wt *watcher) overflows() bool {
+	l, ok := wt.source.(cursorSource)
+	return ok && wt.buffer > 0 && l.Lag() > wt.buffer
 }
 
 // acquireScratch takes the buffers for sending; releaseScratch returns them.
@@ -230,7 +241,7 @@ func (wt *watcher) sendInitialEvents(ctx context.Context) (stopped bool, err err
 		if err != nil {
 			return false, err
 		}
-		if wt.out.err != nil || ctx.Err() != nil || c.drain.ended.Err() != nil {
+		if wt.out.err != nil || ctx.Err() != nil || c.drain.ended.Err() != nil || wt.overflows() {
 			return true, nil
 		}
 	}

@@ -1,0 +1,24 @@
+package podsim
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"testing"
+)
+
+// TestAlikeStaysAsItIs pins the bytes of the pods that all published figures are of.
+func TestAlikeStaysAsItIs(t *testing.T) {
+	p := New(1_000, 1)
+	sum := sha256.New()
+	for i := range p.Len() {
+		raw, err := p.Pod(i).Marshal()
+		if err != nil {
+			t.Fatal(err)
+		}
+		sum.Write(raw)
+	}
+	const want = "1141295850458888f03eb3d363227a945e38636801307882531084ec92e73a19"
+	if got := hex.EncodeToString(sum.Sum(nil)); got != want {
+		t.Errorf("the pods hash to %s, want %s", got, want)
+	}
+}
