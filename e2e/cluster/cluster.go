@@ -15,6 +15,8 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/weirproject/weir/internal/populations"
 )
 
 // Authorization is an authorization mode of kube-apiserver.
@@ -55,6 +57,9 @@ type Options struct {
 	// Pods, if set, are in etcd before the API server starts, which is faster than LoadPods
 	// afterwards.
 	Pods Pods
+	// Kinds are objects of other kinds that are in etcd likewise, if there are Pods: in the
+	// namespaces of these, or of the system's.
+	Kinds []populations.Kind
 	// Logf, if set, is told about progress.
 	Logf func(format string, args ...any)
 }
@@ -133,6 +138,9 @@ func (c *Cluster) start(ctx context.Context) (err error) {
 	}
 	newest, err := c.putObjects(ctx, c.options.Pods)
 	if err != nil {
+		return err
+	}
+	if err := c.putKinds(ctx, c.options.Kinds); err != nil {
 		return err
 	}
 	if _, err := c.AddAPIServer(ctx); err != nil {

@@ -45,7 +45,7 @@ func (c *Cluster) putObjects(ctx context.Context, pods Pods) (int64, error) {
 	if err := c.putNamespaces(ctx, pods.Namespaces()); err != nil {
 		return 0, fmt.Errorf("loading namespaces: %w", err)
 	}
-	newest, err := c.putPods(ctx, pods)
+	newest, err := putAll(ctx, pods.Len(), func(ctx context.Context, i int) (int64, error) { return c.putPod(ctx, pods.Pod(i)) })
 	if err != nil {
 		return 0, fmt.Errorf("loading pods: %w", err)
 	}
@@ -53,20 +53,20 @@ func (c *Cluster) putObjects(ctx context.Context, pods Pods) (int64, error) {
 	return newest, nil
 }
 
-// putPods returns the revision of the last write.
-func (c *Cluster) putPods(ctx context.Context, pods Pods) (int64, error) {
+// putAll writes n objects, several at once, and returns the revision of the last write.
+func putAll(ctx context.Context, n int, put func(ctx context.Context, i int) (int64, error)) (int64, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var next, newest atomic.Int64
 	var wg sync.WaitGroup
-	for range min(loaders, pods.Len()) {
+	for range min(loaders, n) {
 		wg.Go(func() {
 			for ctx.Err() == nil {
 				i := int(next.Add(1)) - 1
-				if i >= pods.Len() {
+				if i >= n {
 					return
 				}
-				revision, err := c.putPod(ctx, pods.Pod(i))
+				revision, err := put(ctx, i)
 				if err != nil {
 					cancel(err)
 					return
@@ -81,7 +81,7 @@ func (c *Cluster) putPods(ctx context.Context, pods Pods) (int64, error) {
 }
 
 func (c *Cluster) putPod(ctx context.Context, pod *corev1.Pod) (int64, error) {
-	value, err := storageEncoding("Pod", pod)
+	value, err := storageEncoding("v1", "Pod", pod)
 	if err != nil {
 		return 0, err
 	}
@@ -95,7 +95,7 @@ func (c *Cluster) putPod(ctx context.Context, pod *corev1.Pod) (int64, error) {
 func (c *Cluster) putNamespaces(ctx context.Context, names []string) error {
 	for _, name := range names {
 		h := fmt.Sprintf("%x", sha256.Sum256([]byte(name)))
-		value, err := storageEncoding("Namespace", &corev1.Namespace{
+		value, err := storageEncoding("v1", "Namespace", &corev1.Namespace{
 			ObjectMeta: metav1.ObjectMeta{
 				Name:              name,
 				UID:               types.UID(h[:8] + "-" + h[8:12] + "-4" + h[13:16] + "-8" + h[17:20] + "-" + h[20:32]),
@@ -117,13 +117,13 @@ func (c *Cluster) putNamespaces(ctx context.Context, names []string) error {
 	return nil
 }
 
-// storageEncoding is how kube-apiserver writes an object of the core group into etcd.
-func storageEncoding(kind string, obj interface{ Marshal() ([]byte, error) }) (string, error) {
+// storageEncoding is how kube-apiserver writes an object of a Go type into etcd.
+func storageEncoding(apiVersion, kind string, obj interface{ Marshal() ([]byte, error) }) (string, error) {
 	raw, err := obj.Marshal()
 	if err != nil {
 		return "", fmt.Errorf("encoding a %s: %w", kind, err)
 	}
-	envelope := runtime.Unknown{TypeMeta: runtime.TypeMeta{APIVersion: "v1", Kind: kind}, Raw: raw}
+	envelope := runtime.Unknown{TypeMeta: runtime.TypeMeta{APIVersion: apiVersion, Kind: kind}, Raw: raw}
 	if raw, err = envelope.Marshal(); err != nil {
 		return "", fmt.Errorf("encoding a %s: %w", kind, err)
 	}

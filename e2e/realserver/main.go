@@ -19,18 +19,19 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/weirproject/weir/e2e/cluster"
-	"github.com/weirproject/weir/internal/podsim"
+	"github.com/weirproject/weir/internal/populations"
 )
 
 const usage = `Runs a real kube-apiserver and etcd on loopback, filled with simulated pods, until interrupted.
 
-  realserver [--pods N] [--seed N] [--kubeconfig PATH] [--authorization-mode AlwaysAllow|RBAC] [--memory-limit SIZE]
+  realserver [--pods N] [--population NAME] [--seed N] [--kubeconfig PATH] [--authorization-mode AlwaysAllow|RBAC] [--memory-limit SIZE]
 
 `
 
 // flags are the choices on the command line.
 type flags struct {
 	pods          int
+	population    string
 	seed          uint64
 	kubeconfig    string
 	authorization string
@@ -72,6 +73,7 @@ func parse(args []string, stderr io.Writer) (flags, error) {
 	set := flag.NewFlagSet("realserver", flag.ContinueOnError)
 	set.SetOutput(io.Discard)
 	set.IntVar(&f.pods, "pods", 50_000, "how many pods to load")
+	set.StringVar(&f.population, "population", populations.Alike, "which objects to load: "+populations.Choices())
 	set.Uint64Var(&f.seed, "seed", 1, "which pods to load: the same seed gives the same pods")
 	set.StringVar(&f.kubeconfig, "kubeconfig", "", "where to write the kubeconfig (a temporary directory)")
 	set.StringVar(&f.authorization, "authorization-mode", string(cluster.AlwaysAllow), "AlwaysAllow or RBAC")
@@ -90,6 +92,9 @@ func parse(args []string, stderr io.Writer) (flags, error) {
 	if f.pods < 0 {
 		return f, fmt.Errorf("--pods %d is negative", f.pods)
 	}
+	if err := populations.Check(f.population); err != nil {
+		return f, fmt.Errorf("--population: %w", err)
+	}
 	if mode := cluster.Authorization(f.authorization); mode != cluster.AlwaysAllow && mode != cluster.RBAC {
 		return f, fmt.Errorf("--authorization-mode %q is neither %s nor %s", f.authorization, cluster.AlwaysAllow, cluster.RBAC)
 	}
@@ -101,10 +106,15 @@ func parse(args []string, stderr io.Writer) (flags, error) {
 func serve(ctx context.Context, f flags, stdout, stderr io.Writer) (err error) {
 	start := time.Now()
 	logf := func(format string, args ...any) { fmt.Fprintf(stderr, format+"\n", args...) }
+	objects, err := populations.New(f.population, f.pods, f.seed)
+	if err != nil {
+		return err
+	}
 	c, err := cluster.Start(ctx, cluster.Options{
 		Authorization: cluster.Authorization(f.authorization),
 		MemoryLimit:   f.memoryLimit,
-		Pods:          podsim.New(f.pods, f.seed),
+		Pods:          objects.Pods,
+		Kinds:         objects.Kinds[1:],
 		Logf:          logf,
 	})
 	if err != nil {

@@ -20,7 +20,7 @@ import (
 
 func TestWrongFlags(t *testing.T) {
 	for _, args := range [][]string{
-		{"--pods", "many"}, {"--pods=-1"}, {"--no-such-flag"}, {"extra"}, {"--authorization-mode", "Maybe"}, {"--pods"},
+		{"--pods", "many"}, {"--pods=-1"}, {"--no-such-flag"}, {"extra"}, {"--authorization-mode", "Maybe"}, {"--pods"}, {"--population", "alien"},
 	} {
 		var stdout, stderr bytes.Buffer
 		if code := run(args, &stdout, &stderr); code != 2 {

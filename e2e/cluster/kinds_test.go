@@ -1,0 +1,41 @@
+package cluster
+
+import (
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+
+	"github.com/weirproject/weir/internal/populations"
+)
+
+// TestKinds checks that a kube-apiserver has the objects of every kind that were put into etcd.
+func TestKinds(t *testing.T) {
+	p, err := populations.New(populations.Mixed, 40, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := start(t, Options{Pods: p.Pods, Kinds: p.Kinds[1:]})
+	client, err := dynamic.NewForConfig(c.Config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for k := range p.Kinds {
+		kind := &p.Kinds[k]
+		list, err := client.Resource(kind.GroupVersionResource).List(t.Context(), metav1.ListOptions{})
+		if err != nil {
+			t.Errorf("%s: %v", kind.Resource, err)
+			continue
+		}
+		uids := map[types.UID]bool{}
+		for i := range list.Items {
+			uids[list.Items[i].GetUID()] = true
+		}
+		for i := range kind.Len {
+			if o := kind.Object(i); !uids[o.GetUID()] {
+				t.Errorf("no %s is %s/%s", kind.Kind, o.GetNamespace(), o.GetName())
+			}
+		}
+	}
+}
