@@ -1,0 +1,46 @@
+package childserver
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+)
+
+// TestWhole: nothing of an answer is sent before all of it is there, but for that of a watch.
+func TestWhole(t *testing.T) {
+	for query, want := range map[string]string{"": "", "?watch=0": "", "?watch=true": "two pieces"} {
+		answer := httptest.NewRecorder()
+		sent := "not asked"
+		h := whole{http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "text/plain")
+			w.WriteHeader(http.StatusGone)
+			io.WriteString(w, "two ")
+			io.WriteString(w, "pieces")
+			sent = answer.Body.String()
+		})}
+		h.ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/api/v1/pods"+query, nil))
+		if sent != want {
+			t.Errorf("%q: %q was sent at once, want %q", query, sent, want)
+		}
+		if answer.Code != http.StatusGone || answer.Body.String() != "two pieces" || answer.Header().Get("Content-Type") != "text/plain" {
+			t.Errorf("%q: %d %q %v", query, answer.Code, answer.Body, answer.Header())
+		}
+	}
+}
+
+func TestMetrics(t *testing.T) {
+	h := metrics{http.NotFoundHandler()}
+	page := httptest.NewRecorder()
+	h.ServeHTTP(page, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	for _, want := range []string{"process_cpu_seconds_total ", "go_memstats_alloc_bytes_total "} {
+		if !strings.Contains(page.Body.String(), want) {
+			t.Errorf("no %q in %q", want, page.Body)
+		}
+	}
+	other := httptest.NewRecorder()
+	if h.ServeHTTP(other, httptest.NewRequest(http.MethodGet, "/api", nil)); other.Code != http.StatusNotFound {
+		t.Errorf("another path: %d", other.Code)
+	}
+}

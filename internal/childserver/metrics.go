@@ -1,0 +1,27 @@
+package childserver
+
+import (
+	"fmt"
+	"net/http"
+	"runtime"
+
+	"github.com/weirproject/weir/internal/rusage"
+)
+
+// metrics answers /metrics with what this process uses, under the names that every program of
+// Prometheus' client library has, kube-apiserver among them.
+type metrics struct{ objects http.Handler }
+
+func (h metrics) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Path != "/metrics" {
+		h.objects.ServeHTTP(w, r)
+		return
+	}
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	w.Header().Set("Content-Type", "text/plain; version=0.0.4")
+	fmt.Fprintf(w, "process_cpu_seconds_total %v\ngo_memstats_alloc_bytes_total %d\n", rusage.CPUTime().Seconds(), m.TotalAlloc)
+	if resident, ok := rusage.RSS(); ok {
+		fmt.Fprintf(w, "process_resident_memory_bytes %d\n", resident)
+	}
+}
