@@ -14,6 +14,7 @@ import (
 	"github.com/weirproject/weir/bench/internal/informers"
 	"github.com/weirproject/weir/internal/childserver"
 	"github.com/weirproject/weir/internal/command"
+	"github.com/weirproject/weir/internal/populations"
 	"github.com/weirproject/weir/internal/quantity"
 )
 
@@ -24,6 +25,8 @@ type benchFlags struct {
 	pods   int
 	informers.Options
 }
+
+const populationFlag = "population"
 
 func newBench() *cobra.Command {
 	f := &benchFlags{ClusterFlags: command.NewClusterFlags()}
@@ -41,12 +44,16 @@ func newBench() *cobra.Command {
 			"With --dropin weir's side is the drop-in for client-go, package clientgo: the factories of both sides are the same\n" +
 			"interfaces, and the handlers look at the objects, of an update at the old and the new one, and keep none. Nothing is\n" +
 			"waited for until a heap is read: what a handler looks at does not stay decoded. A result's name ends in \"-dropin\" then.\n" +
+			"How much objects have in common decides most figures. --population says which ones the embedded server has: pods that are\n" +
+			"alike; pods of workloads that are unlike in shape and text; pods in which nothing repeats, random; or unlike pods among\n" +
+			"objects of some thirty kinds, mixed. sync then measures a program with an informer of each kind, the others one of pods.\n" +
 			"What controller-runtime reads by an index is measured by a benchmark in its own module, because linking it would add to\n" +
 			"the memory of everything here: go test -run '^$' -bench ListByIndex ./controllerruntime",
 		Example: "  weir bench sync --pods 10000\n" +
 			"  weir bench relist --kubeconfig ~/.kube/config -o json\n" +
 			"  weir bench sync --dropin --unstructured\n" +
-			"  weir bench watch --dropin --change mix,status,label",
+			"  weir bench watch --dropin --change mix,status,label\n" +
+			"  weir bench sync --population unlike",
 		Args: noVerb,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd, informers.Verbs()) },
 	}
@@ -92,6 +99,8 @@ func (f *benchFlags) add(cmd *cobra.Command) {
 	fs.StringVarP(&f.output, "output", "o", "", "Output format: json; a table if empty")
 	fs.IntVar(&f.Runs, "runs", 0, "Runs of each side; 0 for what suits the verb (3, or 1 for the long ones)")
 	fs.IntVar(&f.pods, "pods", 50_000, "Pods of the embedded server, when no cluster is chosen")
+	fs.StringVar(&f.Population, populationFlag, populations.Alike,
+		"Which objects the embedded server has: "+populations.Choices())
 	fs.IntVar(&f.Objects, "objects", 50_000, "Pods of the stub that watch, relist, leak and blocked use; lent by the server, copied if it has fewer")
 	fs.DurationVar(&f.Period, "period", 30*time.Second, "Resync period of resync")
 	fs.IntVar(&f.Relists, "relists", 5, "How often relist makes the informer list again")
@@ -140,10 +149,24 @@ func (f *benchFlags) check() error {
 	case f.Duration < 0:
 		return command.Usagef("--duration cannot be negative")
 	}
+	if err := f.checkPopulation(); err != nil {
+		return err
+	}
 	for i, change := range f.Changes {
 		if !slices.Contains(informers.Changes(), change) || slices.Contains(f.Changes[:i], change) {
 			return command.Usagef("--change %s: choose from %s, each once", change, strings.Join(informers.Changes(), ", "))
 		}
+	}
+	return nil
+}
+
+// checkPopulation checks whether there is such a population, and a server to have it.
+func (f *benchFlags) checkPopulation() error {
+	if err := populations.Check(f.Population); err != nil {
+		return command.Usagef("--%s: %v", populationFlag, err)
+	}
+	if f.Population != populations.Alike && len(f.Given()) > 0 {
+		return command.Usagef("--%s is of the embedded server: a cluster that is chosen has its own pods", populationFlag)
 	}
 	return nil
 }
@@ -208,7 +231,7 @@ func (f *benchFlags) connect(ctx context.Context) (done func() error, err error)
 	done = func() error { return nil }
 	if len(f.Given()) == 0 {
 		fmt.Fprintf(f.Progress, "no cluster chosen: measuring on an embedded API server with %s pods\n", quantity.Count(int64(f.pods)))
-		server, err := childserver.Start(ctx, childserver.Spec{Pods: f.pods, Seed: 1})
+		server, err := childserver.Start(ctx, childserver.Spec{Pods: f.pods, Population: f.Population, Seed: 1})
 		if err != nil {
 			return done, fmt.Errorf("start the embedded server: %w", err)
 		}

@@ -113,7 +113,7 @@ func (f *serverFlags) check(cmd *cobra.Command) error {
 // prepare fills the options in.
 func (f *serverFlags) prepare(cmd *cobra.Command) (servers.Options, error) {
 	o := f.Options
-	o.Runs, o.Pods, o.Progress = f.benchFlags.Runs, f.pods, cmd.ErrOrStderr()
+	o.Runs, o.Pods, o.Population, o.Progress = f.benchFlags.Runs, f.pods, f.Population, cmd.ErrOrStderr()
 	if f.benchFlags.Duration > 0 {
 		o.Duration, o.Cheap, o.Follow = f.benchFlags.Duration, min(f.benchFlags.Duration, o.Cheap), min(f.benchFlags.Duration, o.Follow)
 	}

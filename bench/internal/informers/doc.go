@@ -9,6 +9,8 @@
 // What needs more than a server that is only read from is measured on a stub: it holds the server's
 // pods, encoded in parts, and splices these while it writes, so that it is never what is slow.
 //
+// Pods are measured, but for the sync of a mixed population: that is of an informer of each kind.
+//
 // client-go runs twice, once with LIST and once with its WatchList feature; each figure is compared
 // with the better one.
 package informers

@@ -113,7 +113,7 @@ func measureRelist(ctx context.Context, r *rig) (Figures, error) {
 	synced := rusage.PeakRSS()
 	settledHeap()
 	begin := now(r.events.Load())
-	r.tracer.mark("410 Expired")
+	r.tracer.Mark("410 Expired")
 	if err := tell(ctx, r.Stub, order{Do: doExpire, Times: r.Relists}); err != nil {
 		return nil, err
 	}

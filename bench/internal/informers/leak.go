@@ -26,7 +26,7 @@ func measureLeak(ctx context.Context, r *rig) (Figures, error) {
 		return nil, err
 	}
 	full, objects := settledHeap(), r.len()
-	r.tracer.mark("99 % are deleted")
+	r.tracer.Mark("99 % are deleted")
 	if err := tell(ctx, r.Stub, order{Do: doRemove, Keep: keepEach}); err != nil {
 		return nil, err
 	}
@@ -78,7 +78,7 @@ func measureBlocked(ctx context.Context, r *rig) (Figures, error) {
 		return nil, err
 	}
 	before, seen, version := settledHeap(), r.events.Load(), r.version()
-	r.tracer.mark("updates begin")
+	r.tracer.Mark("updates begin")
 	if err := tell(ctx, r.Stub, order{Do: doModify, Change: ChangeMix, Rate: blockedRate}); err != nil {
 		return nil, err
 	}

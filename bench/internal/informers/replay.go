@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"github.com/weirproject/weir/bench/internal/trace"
 )
 
 // Replay is a verb whose contenders are traced, once each.
@@ -40,7 +42,7 @@ func (s Side) contender() contender {
 type Replayed struct {
 	Side
 	Figures Figures
-	Trace   Trace
+	Trace   trace.Trace
 }
 
 // Run runs the sides in turn, each in a process of its own, and tells done of each.
@@ -62,11 +64,11 @@ func (r Replay) Run(ctx context.Context, o Options, done func(Replayed)) error {
 	for _, side := range r.Sides {
 		one := s
 		one.DropIn, one.Stretch = side.DropIn, side.Stretch
-		f, trace, err := runOne(ctx, side.contender(), one, o.Args)
+		f, traced, err := runOne(ctx, side.contender(), one, o.Args)
 		if err != nil {
 			return fmt.Errorf("%s: %w", side.Label, err)
 		}
-		done(Replayed{side, f, trace})
+		done(Replayed{side, f, traced})
 	}
 	return nil
 }

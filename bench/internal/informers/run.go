@@ -12,9 +12,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
 
 	"github.com/weirproject/weir/bench/internal/figures"
+	"github.com/weirproject/weir/bench/internal/trace"
 	"github.com/weirproject/weir/internal/child"
+	"github.com/weirproject/weir/internal/populations"
 )
 
 // Options say what to measure and where. Server and Config name the same server, once for children
@@ -24,6 +27,7 @@ type Options struct {
 	Server string   // its URL, if it asks for no credentials; empty: children take Args
 	Args   []string // flags that lead a child to it
 
+	Population   string        // of the server, for the result to name; empty: the usual one
 	DropIn       bool          // measure the drop-in in the place of weir's own informer
 	Runs         int           // of each contender; 0: the verb's own
 	Unstructured bool          // as unstructured, from JSON
@@ -77,20 +81,26 @@ func (c contender) env() []string {
 // Check sees whether the server lets us list pods and has any, so that no contender waits for what
 // will never come.
 func Check(ctx context.Context, cfg *rest.Config) error {
+	_, err := Count(ctx, cfg)
+	return err
+}
+
+// Count is how many pods the server has, by what it says beside the first of them. None is an error.
+func Count(ctx context.Context, cfg *rest.Config) (int, error) {
 	cfg = rest.CopyConfig(cfg)
 	cfg.Timeout = 20 * time.Second
 	client, err := kubernetes.NewForConfig(cfg)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	pods, err := client.CoreV1().Pods(corev1.NamespaceAll).List(ctx, metav1.ListOptions{Limit: 1})
 	if err != nil {
-		return err
+		return 0, err
 	}
 	if len(pods.Items) == 0 {
-		return errNoPods
+		return 0, errNoPods
 	}
-	return nil
+	return len(pods.Items) + int(ptr.Deref(pods.RemainingItemCount, 0)), nil
 }
 
 // Run runs one verb: all contenders in turn, several times. It only reads from the server.
@@ -136,7 +146,7 @@ func Run(ctx context.Context, v Verb, o Options) (Result, error) {
 // v takes.
 func (o Options) spec(v Verb) spec {
 	s := spec{
-		Verb: v.Name, Server: o.Server, DropIn: o.DropIn, Objects: o.Objects, Duration: v.Duration, Relists: o.Relists,
+		Verb: v.Name, Server: o.Server, Population: o.Population, DropIn: o.DropIn, Objects: o.Objects, Duration: v.Duration, Relists: o.Relists,
 		Unstructured: o.Unstructured && v.takes(TakesUnstructured),
 		Transform:    o.Transform && v.takes(TakesTransform),
 		Unwrapped:    o.Unwrapped && v.takes(TakesUnwrapped),
@@ -160,6 +170,9 @@ func (o Options) spec(v Verb) spec {
 
 // flags are those of a result: what its name does not tell.
 func (s spec) flags() (flags []string) {
+	if s.Population != "" && s.Population != populations.Alike {
+		flags = append(flags, "--population "+s.Population)
+	}
 	if s.Transform {
 		flags = append(flags, "--transform")
 	}
@@ -207,28 +220,28 @@ func stubFor(ctx context.Context, o Options, s spec) (stub *child.Process, url s
 }
 
 // runOne runs one contender once, in a process of its own. There is a trace if s asks for one.
-func runOne(ctx context.Context, c contender, s spec, args []string) (f Figures, trace Trace, err error) {
+func runOne(ctx context.Context, c contender, s spec, args []string) (f Figures, traced trace.Trace, err error) {
 	ctx, cancel := context.WithTimeout(ctx, patience+s.Duration*time.Duration(max(1, len(s.Changes)))+2*s.Period)
 	defer cancel()
 	if s.Stub != "" {
 		if err := tell(ctx, s.Stub, order{Do: doHold}); err != nil {
-			return nil, trace, err
+			return nil, traced, err
 		}
 	}
 	s.Side = c.side
 	p, err := child.Start(ctx, roleContender, args, c.env(), s)
 	if err != nil {
-		return nil, trace, err
+		return nil, traced, err
 	}
 	err = p.Receive(&f)
 	if err == nil && s.Every > 0 {
-		err = p.Receive(&trace)
+		err = p.Receive(&traced)
 	}
 	if err != nil {
 		if ctx.Err() != nil {
 			err = context.Cause(ctx)
 		}
-		return nil, trace, err
+		return nil, traced, err
 	}
-	return f, trace, p.Stop()
+	return f, traced, p.Stop()
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/weirproject/weir/internal/child"
 	"github.com/weirproject/weir/internal/childserver"
+	"github.com/weirproject/weir/internal/populations"
 )
 
 // TestVerbs runs every verb against an embedded server, all processes included, with tiny numbers:
@@ -145,6 +146,42 @@ func expect(t *testing.T, v Verb, o Options, name string, held float64) Result {
 		}
 	}
 	return r
+}
+
+// TestMixed checks that the sync of a mixed population is that of all its kinds, on both sides.
+func TestMixed(t *testing.T) {
+	const pods, seed = 40, 1
+	server, err := childserver.Start(t.Context(), childserver.Spec{Pods: pods, Population: populations.Mixed, Seed: seed})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { server.Close() })
+	p, err := populations.New(populations.Mixed, pods, seed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	held, typed := 0, 0
+	for k := range p.Kinds {
+		held += p.Kinds[k].Len
+		if typedKinds[p.Kinds[k].GroupVersionResource] != nil {
+			typed++
+		}
+	}
+	if typed != len(p.Kinds)-1 || typed != len(typedKinds) {
+		t.Errorf("%d of %d kinds have a Go type, want all but the definitions", typed, len(p.Kinds))
+	}
+	o := Options{
+		Config: server.Config(), Server: server.URL, Population: populations.Mixed, Runs: 1, Objects: 10, Progress: io.Discard,
+	}
+	sync, _ := verbNamed("sync")
+	native := expect(t, sync, o, "sync", float64(held))
+	if want := []string{"--population mixed"}; !slices.Equal(native.Flags, want) {
+		t.Errorf("flags %q, want %q", native.Flags, want)
+	}
+	o.DropIn = true
+	expect(t, sync, o, "sync-dropin", float64(held))
+	o.Unstructured = true
+	expect(t, sync, o, "sync-dropin-unstructured", float64(held))
 }
 
 // Each second round is taken backwards: who runs first in one runs last in the next.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/weirproject/weir/bench/internal/figures"
+	"github.com/weirproject/weir/bench/internal/trace"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -38,7 +39,8 @@ type spec struct {
 
 	Server       string // the API server; empty: the one of the command line
 	Stub         string
-	DropIn       bool // weir's side is its drop-in, and the handlers take objects
+	Population   string // of that server
+	DropIn       bool   // weir's side is its drop-in, and the handlers take objects
 	Unstructured bool
 	Transform    bool     // managedFields are dropped
 	Unwrapped    bool     // the drop-in has only what clients return
@@ -88,21 +90,21 @@ func Serve(ctx context.Context, role string, config func() (*rest.Config, error)
 			if err != nil {
 				return err
 			}
-			figures, trace, err := contend(ctx, cfg, &s)
+			figures, traced, err := contend(ctx, cfg, &s)
 			if err != nil {
 				return err
 			}
 			if err := send(figures); err != nil || s.Every == 0 {
 				return err
 			}
-			return send(trace)
+			return send(traced)
 		})
 	}
 	return fmt.Errorf("no such role: %q", role)
 }
 
 // contend measures.
-func contend(ctx context.Context, cfg *rest.Config, s *spec) (Figures, *Trace, error) {
+func contend(ctx context.Context, cfg *rest.Config, s *spec) (Figures, *trace.Trace, error) {
 	v, ok := verbNamed(s.Verb)
 	if !ok {
 		return nil, nil, fmt.Errorf("no such verb: %q", s.Verb)
@@ -119,26 +121,24 @@ func contend(ctx context.Context, cfg *rest.Config, s *spec) (Figures, *Trace, e
 		return nil, nil, err
 	}
 	if s.Every > 0 {
-		r.tracer = newTracer(s.Every, &r.events)
-		defer r.tracer.stop()
+		r.tracer = trace.Start(s.Every, r.sample)
+		defer r.tracer.Stop()
 	}
 	figures, err := v.measure(ctx, r)
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := r.stop(); err != nil || r.tracer == nil {
-		return figures, nil, err
-	}
-	return figures, &r.tracer.trace, nil
+	err = r.stop()
+	return figures, r.tracer.Stop(), err
 }
 
-// rig is an informer, ready to be measured.
+// rig is an informer, or a group of them, ready to be measured.
 type rig struct {
 	*spec
 	informer
 	meter  meter
-	events atomic.Int64 // that the handlers were told
-	tracer *tracer      // nil unless there is to be a trace
+	events atomic.Int64  // that the handlers were told
+	tracer *trace.Tracer // nil unless there is to be a trace
 
 	start   usage
 	begin   heap // before anything was listed
@@ -155,12 +155,14 @@ func newRig(_ context.Context, cfg *rest.Config, s *spec) (*rig, error) {
 		r.informer, err = newExtracted(cfg)
 	case s.Side != sideClientgo && s.Side != sideWeir:
 		err = fmt.Errorf("no such side: %q", s.Side)
+	case s.manyKinds():
+		r.informer, err = newGroup(cfg, s)
 	case s.Side == sideClientgo || s.DropIn:
 		r.informer, err = newShared(cfg, s)
 	case s.Unstructured:
-		r.informer, err = newWeir[*unstructured.Unstructured](cfg, s)
+		r.informer, err = newWeir[*unstructured.Unstructured](cfg, s, podsResource)
 	default:
-		r.informer, err = newWeir[*corev1.Pod](cfg, s)
+		r.informer, err = newWeir[*corev1.Pod](cfg, s, podsResource)
 	}
 	return r, err
 }
@@ -186,18 +188,18 @@ func (r *rig) handleAll(resync time.Duration) error {
 func (r *rig) sync(ctx context.Context) error {
 	r.begin, r.threads = settledHeap(), goroutines()
 	r.start = now(0)
-	r.tracer.mark(MarkStarts)
+	r.tracer.Mark(trace.Starts)
 	r.run(ctx)
 	if err := r.waitSync(ctx); err != nil {
 		return err
 	}
-	r.tracer.mark("synced")
+	r.tracer.Mark("synced")
 	return nil
 }
 
 // stop ends the informer, and the trace before it. More calls do nothing.
 func (r *rig) stop() error {
-	r.tracer.stop()
+	r.tracer.Stop()
 	if r.stopped {
 		return nil
 	}

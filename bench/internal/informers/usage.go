@@ -2,8 +2,10 @@ package informers
 
 import (
 	"runtime"
+	"runtime/metrics"
 	"time"
 
+	"github.com/weirproject/weir/bench/internal/trace"
 	"github.com/weirproject/weir/internal/rusage"
 )
 
@@ -33,4 +35,23 @@ func settledHeap() heap {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return heap{bytes: m.HeapAlloc, objects: m.HeapObjects}
+}
+
+// sample is what this process uses now.
+func (r *rig) sample() trace.Sample {
+	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
+	metrics.Read(live)
+	return trace.Sample{
+		RSSBytes: resident(), HeapBytes: float64(live[0].Value.Uint64()), CPU: rusage.CPUTime(), Events: float64(r.events.Load()),
+	}
+}
+
+// resident is the resident set, or what comes nearest.
+func resident() float64 {
+	if n, ok := rusage.RSS(); ok {
+		return float64(n)
+	}
+	m := []metrics.Sample{{Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"}}
+	metrics.Read(m)
+	return float64(m[0].Value.Uint64() - m[1].Value.Uint64())
 }

@@ -5,12 +5,13 @@ import (
 	"errors"
 	"time"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 
 	"github.com/weirproject/weir"
 )
 
-// weirInformer is weir's informer of pods.
+// weirInformer is weir's informer of a kind.
 type weirInformer[T weir.Object] struct {
 	*weir.Informer[T]
 	handlers []*weir.Registration
@@ -18,8 +19,8 @@ type weirInformer[T weir.Object] struct {
 	ended    chan error
 }
 
-func newWeir[T weir.Object](cfg *rest.Config, s *spec) (*weirInformer[T], error) {
-	o := weir.Options{Resource: podsResource}
+func newWeir[T weir.Object](cfg *rest.Config, s *spec, gvr schema.GroupVersionResource) (*weirInformer[T], error) {
+	o := weir.Options{Resource: gvr}
 	if s.Transform {
 		o.Drop = []string{"metadata.managedFields"} // what takes the place of such a transform
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/weirproject/weir/bench/internal/figures"
-	"github.com/weirproject/weir/bench/internal/informers"
+	"github.com/weirproject/weir/bench/internal/trace"
 )
 
 func TestNiceStep(t *testing.T) {
@@ -82,7 +82,7 @@ func TestDrawEscapes(t *testing.T) {
 
 // TestLineOf: a line begins where the informer starts.
 func TestLineOf(t *testing.T) {
-	trace := informers.Trace{EveryMillis: 100, Events: []float64{0, 0, 0, 5, 5, 9}, Marks: []informers.Mark{{Millis: 210, What: informers.MarkStarts}}}
+	trace := trace.Trace{EveryMillis: 100, Events: []float64{0, 0, 0, 5, 5, 9}, Marks: []trace.Mark{{Millis: 210, What: trace.Starts}}}
 	got := callRate.lineOf("a", trace)
 	if diff := cmp.Diff([]float64{0, 5, 0, 4}, got.at); diff != "" || got.peak != 5 {
 		t.Errorf("peak %v, %s", got.peak, diff)

@@ -2,19 +2,21 @@ package lab
 
 import (
 	"github.com/weirproject/weir/bench/internal/figures"
-	"github.com/weirproject/weir/bench/internal/informers"
+	"github.com/weirproject/weir/bench/internal/trace"
 )
 
 // curve is what is drawn of a trace.
 type curve struct {
 	unit figures.Unit
-	of   func(informers.Trace) []float64
+	of   func(trace.Trace) []float64
 }
 
 var (
-	residentMemory = curve{figures.Bytes, func(t informers.Trace) []float64 { return t.RSSBytes }}
-	liveHeap       = curve{figures.Bytes, func(t informers.Trace) []float64 { return t.HeapBytes }}
-	callRate       = curve{figures.Count, func(t informers.Trace) []float64 { return differences(t.Events) }}
+	residentMemory = curve{figures.Bytes, func(t trace.Trace) []float64 { return t.RSSBytes }}
+	liveHeap       = curve{figures.Bytes, func(t trace.Trace) []float64 { return t.HeapBytes }}
+	received       = curve{figures.Count, func(t trace.Trace) []float64 { return t.Events }}
+	cpuSoFar       = curve{figures.Seconds, func(t trace.Trace) []float64 { return t.CPUSeconds }}
+	callRate       = curve{figures.Count, func(t trace.Trace) []float64 { return differences(t.Events) }}
 )
 
 // differences are those between neighbours.
@@ -36,10 +38,10 @@ type line struct {
 }
 
 // lineOf cuts off what was before the informer started.
-func (c curve) lineOf(label string, t informers.Trace) line {
+func (c curve) lineOf(label string, t trace.Trace) line {
 	at := c.of(t)
 	for _, m := range t.Marks {
-		if m.What == informers.MarkStarts {
+		if m.What == trace.Starts {
 			at = at[min(int(m.Millis/t.EveryMillis), len(at)):]
 			break
 		}

@@ -6,10 +6,11 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/weirproject/weir/bench/internal/figures"
-	"github.com/weirproject/weir/bench/internal/informers"
+	"github.com/weirproject/weir/bench/internal/trace"
 	"github.com/weirproject/weir/internal/quantity"
 )
 
@@ -17,6 +18,7 @@ import (
 type Report struct {
 	At        time.Time  `json:"at"`
 	Pods      int        `json:"pods"`
+	Real      bool       `json:"real,omitempty"` // on a kube-apiserver; else on the embedded server
 	CPUs      int        `json:"cpus"`
 	Go        string     `json:"go"`
 	Incidents []Replayed `json:"incidents"`
@@ -31,9 +33,9 @@ type Replayed struct {
 
 // Side is one of those that an incident was replayed with.
 type Side struct {
-	Label   string          `json:"side"`
-	Figures figures.Values  `json:"figures"`
-	Trace   informers.Trace `json:"trace"`
+	Label   string         `json:"side"`
+	Figures figures.Values `json:"figures"`
+	Trace   trace.Trace    `json:"trace"`
 }
 
 // WriteJSON writes everything.
@@ -57,14 +59,44 @@ func (r *Report) WriteTable(w io.Writer) error {
 				return err
 			}
 		}
+		for _, line := range wrapped(r.Note(i), tableWidth) {
+			fmt.Fprintln(w, line)
+		}
 	}
 	_, err := fmt.Fprintf(w, "\none run of each side on %d CPUs, %s\n", r.CPUs, r.Go)
 	return err
 }
 
+// tableWidth is how long a line on the terminal is at most.
+const tableWidth = 100
+
+// wrapped cuts text into lines between words.
+func wrapped(text string, width int) (lines []string) {
+	for _, word := range strings.Fields(text) {
+		if last := len(lines) - 1; last >= 0 && len(lines[last])+1+len(word) <= width {
+			lines[last] += " " + word
+		} else {
+			lines = append(lines, word)
+		}
+	}
+	return lines
+}
+
+// Note is what readers of the figures have to know of where they come from; empty: nothing.
+func (r *Report) Note(i Replayed) string {
+	if r.Real {
+		return ""
+	}
+	return i.Embedded
+}
+
 // title is the picture's.
 func (i Incident) title(pods int) string {
-	return fmt.Sprintf("%s, %s pods", i.Title, quantity.Count(int64(pods)))
+	title := i.Title
+	if i.clients != nil {
+		title = fmt.Sprintf(title, quantity.Count(int64(i.clients(pods))))
+	}
+	return fmt.Sprintf("%s, %s pods", title, quantity.Count(int64(pods)))
 }
 
 // Chart draws the incident as an SVG that needs nothing else.

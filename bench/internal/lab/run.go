@@ -10,13 +10,25 @@ import (
 	"github.com/weirproject/weir/bench/internal/informers"
 )
 
-// Run replays incidents, and writes a line to the options' Progress for each side. Of the options,
-// it takes those that say where the server is, and Objects.
-func Run(ctx context.Context, incidents []Incident, o informers.Options) (*Report, error) {
-	report := &Report{Pods: o.Objects, CPUs: runtime.GOMAXPROCS(0), Go: runtime.Version(), At: time.Now().UTC().Truncate(time.Second)}
+// Options say where incidents are replayed, and with how many pods.
+type Options struct {
+	// Options say where the server is that informers are replayed on, in Config and Server or Args,
+	// and with Objects how many pods it has. Progress gets a line for each side. The rest is each
+	// incident's own.
+	informers.Options
+	// Proxy is the program weir-proxy, for incidents of servers.
+	Proxy string
+	// Real: Config leads to a kube-apiserver, which incidents of servers are replayed on too, and
+	// whose pods they may change. false: those start an embedded server for each side.
+	Real bool
+}
+
+// Run replays incidents.
+func Run(ctx context.Context, incidents []Incident, o Options) (*Report, error) {
+	report := &Report{Pods: o.Objects, Real: o.Real, CPUs: runtime.GOMAXPROCS(0), Go: runtime.Version(), At: time.Now().UTC().Truncate(time.Second)}
 	for n, i := range incidents {
 		replayed, err := i.run(ctx, o, func(side string, f figures.Values) {
-			fmt.Fprintf(o.Progress, "%d/%d %-13s %-20s %s\n", n+1, len(incidents), i.Name, side, figures.Headline(f, i.figures))
+			fmt.Fprintf(o.Progress, "%*d/%d %-18s %-20s %s\n", len(fmt.Sprint(len(incidents))), n+1, len(incidents), i.Name, side, figures.Headline(f, i.figures))
 		})
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", i.Name, err)
@@ -26,14 +38,11 @@ func Run(ctx context.Context, incidents []Incident, o informers.Options) (*Repor
 	return report, nil
 }
 
-func (i Incident) run(ctx context.Context, o informers.Options, done func(side string, f figures.Values)) (Replayed, error) {
-	if i.prepare != nil {
-		i.prepare(&o)
-	}
+func (i Incident) run(ctx context.Context, o Options, done func(side string, f figures.Values)) (Replayed, error) {
 	out := Replayed{Incident: i, Name: i.Name}
-	err := i.replay.Run(ctx, o, func(r informers.Replayed) {
-		out.Sides = append(out.Sides, Side{r.Label, r.Figures, r.Trace})
-		done(r.Label, r.Figures)
+	err := i.replay.run(ctx, o, func(s Side) {
+		out.Sides = append(out.Sides, s)
+		done(s.Label, s.Figures)
 	})
 	return out, err
 }

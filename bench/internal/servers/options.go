@@ -14,6 +14,8 @@ type Options struct {
 	// is weir's upstream.
 	Config *rest.Config
 	Pods   int
+	// Population is that of those pods, as apiserver.Options has it.
+	Population string
 	// Proxy is the program weir-proxy.
 	Proxy string
 
@@ -38,6 +40,11 @@ type Options struct {
 	ReadRate float64       // events that slowreader takes in a second
 	Follow   time.Duration // how long it goes on behind the initial state
 	Patience time.Duration // for how long at most it is measured
+
+	Resync time.Duration // of the informer of ResyncStorm
+
+	watchBuffer int  // of each watcher of an embedded server, in changes; 0: it closes none
+	whole       bool // an embedded server builds each LIST in memory before it sends it
 
 	Progress io.Writer // gets a line for each run
 }

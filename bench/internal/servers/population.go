@@ -21,7 +21,8 @@ type population struct {
 	keys  []string // namespace/name
 	raw   [][]byte // as protobuf, where they are needed
 	nodes []string // that have pods, sorted
-	apps  []string // label selectors that match few pods each
+	label string   // that a controller would select by
+	apps  []string // its selectors, which match few pods each
 }
 
 // selectorLabels are labels that a controller would select by, best first.
@@ -76,7 +77,7 @@ func readPopulation(ctx context.Context, c *client, raw bool) (*population, erro
 	p.nodes = sorted(nodes)
 	for _, label := range selectorLabels {
 		if len(apps[label]) > len(p.apps) {
-			p.apps = sorted(apps[label])
+			p.label, p.apps = label, sorted(apps[label])
 		}
 	}
 	return p, nil

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/weirproject/weir/bench/internal/figures"
@@ -36,6 +37,9 @@ type trial struct {
 	writer writer
 	// writesThrough: the writer has kube-apiserver do its work.
 	writesThrough bool
+
+	requests atomic.Int64 // LISTs and WATCHes that the clients of a Replay have made
+	told     atomic.Int64 // what is drawn of them over time
 }
 
 func (t *trial) say(line string) { fmt.Fprintf(t.Progress, "  %s: %s\n", t.name, line) }
@@ -70,7 +74,11 @@ func Open(ctx context.Context, o Options) (b *Bench, err error) {
 	if b.files, err = newKubeconfig(b.o.Config); err != nil {
 		return b, err
 	}
-	if b.direct, err = newSide(nameAPIServer, b.o.Config); err != nil {
+	name := nameAPIServer
+	if !b.apiserver {
+		name = nameEmbedded
+	}
+	if b.direct, err = newSide(name, b.o.Config); err != nil {
 		return b, err
 	}
 	if b.pods, err = readPopulation(ctx, b.direct.control, o.EtcdURL != ""); err != nil {
@@ -87,7 +95,9 @@ func Open(ctx context.Context, o Options) (b *Bench, err error) {
 
 // startEmbedded starts the server that stands in for kube-apiserver.
 func (b *Bench) startEmbedded(ctx context.Context) error {
-	p, err := childserver.Start(ctx, childserver.Spec{Pods: b.o.Pods, Seed: 1, Reviews: true})
+	p, err := childserver.Start(ctx, childserver.Spec{
+		Pods: b.o.Pods, Population: b.o.Population, Seed: 1, Reviews: true, TLS: true, WatchBuffer: b.o.watchBuffer, Whole: b.o.whole,
+	})
 	if err != nil {
 		return err
 	}
@@ -155,9 +165,23 @@ func (b *Bench) Run(ctx context.Context, s Scenario) (Result, error) {
 
 // ofWeir measures a proxy of its own.
 func (b *Bench) ofWeir(ctx context.Context, s Scenario) (f Figures, err error) {
-	p, err := startProxy(ctx, b.o.Proxy, b.files)
+	err = b.withProxy(ctx, func(ours *side) error {
+		if f, err = b.trial(ctx, s, ours); err != nil {
+			return err
+		}
+		return ours.answeredItself(ctx, b.o.Progress)
+	})
 	if err != nil {
 		return nil, err
+	}
+	return f, nil
+}
+
+// withProxy starts a proxy, has it used once it holds the pods, and ends it.
+func (b *Bench) withProxy(ctx context.Context, use func(*side) error) (err error) {
+	p, err := startProxy(ctx, b.o.Proxy, b.files)
+	if err != nil {
+		return err
 	}
 	defer func() {
 		if stopErr := p.stop(); err == nil {
@@ -166,20 +190,17 @@ func (b *Bench) ofWeir(ctx context.Context, s Scenario) (f Figures, err error) {
 	}()
 	ours, err := newSide(nameWeir, p.config)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer ours.close()
 	ours.gauge = p.gauge(ours)
 	if err := ours.waitReady(ctx); err != nil {
-		return nil, p.failure(err)
+		return p.failure(err)
 	}
-	if f, err = b.trial(ctx, s, ours); err == nil {
-		err = ours.answeredItself(ctx, b.o.Progress)
+	if err := use(ours); err != nil {
+		return p.failure(err)
 	}
-	if err != nil {
-		return nil, p.failure(err)
-	}
-	return f, nil
+	return nil
 }
 
 // fewPassed is the share of requests that a proxy may pass on without the figures being those of
@@ -210,8 +231,12 @@ func (s *side) answeredItself(ctx context.Context, progress io.Writer) error {
 func (b *Bench) trial(ctx context.Context, s Scenario, of *side) (Figures, error) {
 	ctx, cancel := context.WithTimeout(ctx, trialTimeout+b.o.Duration+time.Duration(len(updateRates))*b.o.Patience)
 	defer cancel()
+	return s.measure(ctx, b.newTrial(of))
+}
+
+func (b *Bench) newTrial(of *side) *trial {
 	_, through := b.writer.(*patcher)
-	return s.measure(ctx, &trial{side: of, direct: b.direct, Options: b.o, pods: b.pods, writer: b.writer, writesThrough: through})
+	return &trial{side: of, direct: b.direct, Options: b.o, pods: b.pods, writer: b.writer, writesThrough: through}
 }
 
 func (b *Bench) progress(s Scenario, run, runs int, side string, f Figures) {

@@ -16,6 +16,7 @@ import (
 const (
 	nameWeir      = "weir"
 	nameAPIServer = "kube-apiserver"
+	nameEmbedded  = "the embedded server" // stands in for it
 )
 
 // side is one of the two servers, ready to be measured.

@@ -44,23 +44,7 @@ func measureSlowLists(ctx context.Context, t *trial) (Figures, error) {
 		return nil, err
 	}
 	begin := time.Now()
-	var reading sync.WaitGroup
-	var broken atomic.Int64
-	for i := range protobuf + json {
-		accept := wire.ContentTypeProtobuf
-		if i >= protobuf {
-			accept = wire.ContentTypeJSON
-		}
-		reading.Go(func() {
-			if err := t.readSlowly(ctx, accept); err != nil {
-				broken.Add(1)
-				if ctx.Err() == nil {
-					t.say(fmt.Sprintf("a slow LIST broke off: %v", err))
-				}
-			}
-		})
-	}
-	reading.Wait()
+	broken := t.readAllSlowly(ctx, protobuf, json)
 	elapsed := time.Since(begin)
 	grown, peak, err := g.stop(context.WithoutCancel(ctx))
 	tooLarge := context.Cause(ctx) == errTooLarge
@@ -74,9 +58,34 @@ func measureSlowLists(ctx context.Context, t *trial) (Figures, error) {
 		t.say("all LISTs were cut off when the server's RSS passed the limit")
 	}
 	return Figures{
-		"rssGrowthBytes": grown, "peakRSSBytes": peak, "readers": float64(protobuf + json), "broken": float64(broken.Load()),
+		"rssGrowthBytes": grown, "peakRSSBytes": peak, "readers": float64(protobuf + json), "broken": float64(broken),
 		"seconds": elapsed.Seconds(),
 	}, nil
+}
+
+// readAllSlowly has readers of protobuf and of JSON begin at once, and returns when all are through.
+func (t *trial) readAllSlowly(ctx context.Context, protobuf, json int) (broken int64) {
+	var reading sync.WaitGroup
+	var failed atomic.Int64
+	for i := range protobuf + json {
+		accept := wire.ContentTypeProtobuf
+		if i >= protobuf {
+			accept = wire.ContentTypeJSON
+		}
+		reading.Go(func() {
+			t.requests.Add(1)
+			if err := t.readSlowly(ctx, accept); err != nil {
+				failed.Add(1)
+				if ctx.Err() == nil {
+					t.say(fmt.Sprintf("a slow LIST broke off: %v", err))
+				}
+				return
+			}
+			t.told.Add(1)
+		})
+	}
+	reading.Wait()
+	return failed.Load()
 }
 
 // readSlowly makes one full LIST on a connection of its own and reads it at a pace.

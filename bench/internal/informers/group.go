@@ -1,0 +1,142 @@
+package informers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/rest"
+
+	"github.com/weirproject/weir/internal/populations"
+)
+
+// group is the informers of a program that holds several kinds, measured as one.
+type group []informer
+
+var errManyKinds = errors.New("several kinds at once are only synced")
+
+// manyKinds reports whether what is measured is an informer of each kind of the population.
+func (s *spec) manyKinds() bool { return s.Verb == "sync" && s.Population == populations.Mixed }
+
+// kinds are the resources that are held: those of the population, or pods.
+func (s *spec) kinds() ([]schema.GroupVersionResource, error) {
+	if !s.manyKinds() {
+		return []schema.GroupVersionResource{podsResource}, nil
+	}
+	p, err := populations.New(s.Population, 1, 0) // whose kinds are those of any size
+	if err != nil {
+		return nil, err
+	}
+	var all []schema.GroupVersionResource
+	for i := range p.Kinds {
+		all = append(all, p.Kinds[i].GroupVersionResource)
+	}
+	return all, nil
+}
+
+// newGroup makes an informer of each kind. Kinds without a Go type are unstructured on both sides.
+func newGroup(cfg *rest.Config, s *spec) (informer, error) {
+	kinds, err := s.kinds()
+	if err != nil {
+		return nil, err
+	}
+	if s.Side == sideClientgo || s.DropIn {
+		return newSharedGroup(cfg, s, kinds)
+	}
+	var g group
+	for _, gvr := range kinds {
+		make := newWeirOf[*unstructured.Unstructured]
+		if typed, ok := typedKinds[gvr]; ok && !s.Unstructured {
+			make = typed
+		}
+		inf, err := make(cfg, s, gvr)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", gvr.Resource, err)
+		}
+		g = append(g, inf)
+	}
+	return g, nil
+}
+
+// newSharedGroup makes them in two factories, as programs do: a typed one, and a dynamic one for
+// what has no Go type.
+func newSharedGroup(cfg *rest.Config, s *spec, kinds []schema.GroupVersionResource) (informer, error) {
+	protobuf := rest.CopyConfig(cfg)
+	protobuf.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
+	protobuf.ContentType = runtime.ContentTypeProtobuf
+	typed, err := newFactory(protobuf, s)
+	if err != nil {
+		return nil, err
+	}
+	dynamic, err := newDynamicFactory(cfg, s)
+	if err != nil {
+		return nil, err
+	}
+	var g group
+	for _, gvr := range kinds {
+		var of informers.GenericInformer
+		if _, ok := typedKinds[gvr]; ok && !s.Unstructured {
+			if of, err = typed.ForResource(gvr); err != nil {
+				return nil, err
+			}
+		} else {
+			of = dynamic.ForResource(gvr)
+		}
+		c := &sharedInformer{SharedIndexInformer: of.Informer()}
+		if s.DropIn {
+			c.look = lookAt[metav1.Object]
+		}
+		if err := c.transform(s); err != nil {
+			return nil, err
+		}
+		g = append(g, c)
+	}
+	return g, nil
+}
+
+// each calls f for every informer, and goes on behind an error.
+func (g group) each(f func(informer) error) error {
+	var all []error
+	for _, inf := range g {
+		all = append(all, f(inf))
+	}
+	return errors.Join(all...)
+}
+
+func (g group) handle(resync time.Duration, h handler) error {
+	return g.each(func(inf informer) error { return inf.handle(resync, h) })
+}
+
+func (g group) run(ctx context.Context) {
+	for _, inf := range g {
+		inf.run(ctx)
+	}
+}
+
+func (g group) waitSync(ctx context.Context) error {
+	return g.each(func(inf informer) error { return inf.waitSync(ctx) })
+}
+
+func (g group) stop() error { return g.each(informer.stop) }
+
+func (g group) len() (n int) {
+	for _, inf := range g {
+		n += inf.len()
+	}
+	return n
+}
+
+// The rest is of one kind. Verbs that ask for it measure pods.
+
+func (g group) resourceVersion() string           { return "" }
+func (g group) get(string) error                  { return errManyKinds }
+func (g group) list() (int, error)                { return 0, errManyKinds }
+func (g group) index(string, bool) error          { return errManyKinds }
+func (g group) by(string, string) (int, error)    { return 0, errManyKinds }
+func (g group) pick(int) (_, _ []string, _ error) { return nil, nil, errManyKinds }

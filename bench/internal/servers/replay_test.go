@@ -1,0 +1,66 @@
+package servers
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/weirproject/weir/bench/internal/trace"
+)
+
+// TestInitialEventsAgainAndAgain: a client that is slower than the changes is cut off, and begins
+// again.
+func TestInitialEventsAgainAndAgain(t *testing.T) {
+	const pods, buffer = 3000, 50
+	r := InitialEvents()
+	r.prepare = func(o *Options) { o.watchBuffer = buffer }
+	r.Ways = r.Ways[:1]
+	o := tiny("", pods)
+	o.ReadRate, o.Duration = 300, 4*time.Second // ten seconds' worth
+	ways := 0
+	err := r.Run(t.Context(), o, func(label string, f Figures, traced trace.Trace) {
+		ways++
+		if f["restarts"] < 1 || f["through"] != 0 || f["received"] < 1 || f["requests"] < 2 {
+			t.Errorf("%s: %v", label, f)
+		}
+		if n := len(traced.Events); n == 0 || traced.Events[n-1] >= pods {
+			t.Errorf("%s: the last of %d samples is of the whole state", label, n)
+		}
+	})
+	if err != nil || ways != 1 {
+		t.Errorf("%d ways, %v", ways, err)
+	}
+}
+
+// TestSlowListsAreCutOff: where a server grows beyond the limit, its readers are let go.
+func TestSlowListsAreCutOff(t *testing.T) {
+	r := ConcurrentLists()
+	r.Ways = r.Ways[:1]
+	o := tiny("", 500)
+	o.SlowBytes, o.RSSLimit = 1, 1 // a LIST would take a month
+	err := r.Run(t.Context(), o, func(_ string, f Figures, _ trace.Trace) {
+		if readers := float64(o.SlowProtobuf + o.SlowJSON); f["broken"] != readers || f["readers"] != readers {
+			t.Errorf("%v", f)
+		}
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+func TestLoadThatDoesNotBegin(t *testing.T) {
+	broken := errors.New("broken")
+	for _, want := range []error{errNotBegun, broken} {
+		r := Replay{Every: time.Millisecond, Ways: []Way{{Label: "idle", load: func(context.Context, *trial, func() error) (Figures, error) {
+			if want == broken {
+				return nil, broken
+			}
+			return Figures{}, nil
+		}}}}
+		err := r.Run(t.Context(), tiny("", 10), func(string, Figures, trace.Trace) { t.Error("there is a result") })
+		if !errors.Is(err, want) {
+			t.Errorf("got %v, want %v", err, want)
+		}
+	}
+}

@@ -1,0 +1,212 @@
+package servers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/weirproject/weir"
+)
+
+const (
+	// stormWorkers handle what a resync hands out, as the workers of a controller do.
+	stormWorkers = 8
+	// filterEach is which share of the groups of pods a filter lets through: one in so many.
+	filterEach = 100
+)
+
+// ResyncStorm is a controller whose handler LISTs the pods that have a label in common with the one
+// that it is handed, during one resync of all pods: with client-go's informer and LISTs, current or
+// as the cache has them, behind a filter, and through the proxy; and with weir's informer, which
+// looks in its index.
+func ResyncStorm() Replay {
+	current, cached := "", "resourceVersion=0&"
+	return Replay{Every: 100 * time.Millisecond, Ways: []Way{
+		{Label: `client-go, LIST ""`, load: storm{version: current}.load},
+		{Label: `client-go, LIST "0"`, load: storm{version: cached}.load},
+		{Label: "client-go, filtered", load: storm{version: cached, filter: true}.load},
+		{Label: "through weir-proxy", Proxy: true, load: storm{version: cached}.load},
+		{Label: "Weir, index", load: storm{weir: true}.load},
+	}}
+}
+
+// errPatience is what ends a storm that has taken too long.
+var errPatience = errors.New("the resync takes too long")
+
+// storm is what such a controller does.
+type storm struct {
+	version string // of its LISTs, as a query
+	filter  bool
+	weir    bool // weir's informer, and an index in the place of LISTs
+}
+
+// resyncing is a storm under way.
+type resyncing struct {
+	storm
+	t      *trial
+	c      *client
+	index  *weir.Informer[*corev1.Pod] // nil unless there is an index
+	groups chan string                 // the label's values, as they are handed out
+	pods   int64
+	taken  atomic.Int64  // pods that workers have taken up
+	done   atomic.Int64  // pods that were handled
+	ended  chan struct{} // when all were
+	cancel context.CancelCauseFunc
+}
+
+func (s storm) load(ctx context.Context, t *trial, begin func() error) (_ Figures, err error) {
+	if len(t.pods.apps) == 0 {
+		return nil, errors.New("no pod has a label that one would select by")
+	}
+	patient, end := context.WithTimeoutCause(ctx, t.Patience, errPatience)
+	defer end()
+	ctx, cancel := context.WithCancelCause(patient)
+	r := &resyncing{
+		storm: s, t: t, pods: int64(len(t.pods.keys)), groups: make(chan string, stormWorkers), ended: make(chan struct{}), cancel: cancel,
+	}
+	if r.c, err = t.client(); err != nil {
+		cancel(nil)
+		return nil, err
+	}
+	defer r.c.close()
+	var running sync.WaitGroup
+	defer running.Wait()
+	defer cancel(nil)
+	for range stormWorkers {
+		running.Go(func() { r.work(ctx) })
+	}
+	if err := r.start(ctx, &running); err != nil {
+		return nil, err
+	}
+	if err := begin(); err != nil {
+		return nil, err
+	}
+	select {
+	case <-r.ended:
+	case <-ctx.Done():
+	}
+	if cause := context.Cause(ctx); cause != nil && cause != errPatience {
+		return nil, cause
+	}
+	done := r.done.Load()
+	if done < r.pods {
+		t.say(fmt.Sprintf("%d of the resync's %d calls were not done after %s", r.pods-done, r.pods, t.Patience))
+	}
+	return Figures{"calls": float64(done)}, nil
+}
+
+// start runs the informer and returns when it has synced.
+func (r *resyncing) start(ctx context.Context, running *sync.WaitGroup) error {
+	if r.weir {
+		return r.startWeir(ctx, running)
+	}
+	cfg := rest.CopyConfig(r.t.config)
+	cfg.ContentType, cfg.AcceptContentTypes = runtime.ContentTypeProtobuf, runtime.ContentTypeProtobuf+","+runtime.ContentTypeJSON
+	client, err := kubernetes.NewForConfig(cfg)
+	if err != nil {
+		return err
+	}
+	informer := informers.NewSharedInformerFactory(client, r.t.Resync).Core().V1().Pods().Informer()
+	handler, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{UpdateFunc: func(before, object any) {
+		if before == object { // handed out again: nobody sent it
+			r.handle(ctx, object.(*corev1.Pod).Labels[r.t.pods.label])
+		}
+	}})
+	if err != nil {
+		return err
+	}
+	running.Go(func() { informer.RunWithContext(ctx) })
+	select {
+	case <-handler.HasSyncedChecker().Done():
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("the informer has not synced: %w", context.Cause(ctx))
+	}
+}
+
+func (r *resyncing) startWeir(ctx context.Context, running *sync.WaitGroup) (err error) {
+	label := r.t.pods.label
+	r.index, err = weir.NewInformer[*corev1.Pod](r.t.config, weir.Options{Indexes: map[string]weir.Index{label: weir.ByLabel(label)}})
+	if err != nil {
+		return err
+	}
+	_, err = r.index.Handle(func(ctx context.Context, e weir.Event[*corev1.Pod]) {
+		if e.Type == weir.Resynced {
+			value, _ := e.Item().Label(label)
+			r.handle(ctx, value)
+		}
+	}, weir.HandlerOptions[*corev1.Pod]{Resync: r.t.Resync})
+	if err != nil {
+		return err
+	}
+	running.Go(func() {
+		if err := r.index.Run(ctx); err != nil && ctx.Err() == nil {
+			r.cancel(err)
+		}
+	})
+	return r.index.WaitForSync(ctx)
+}
+
+// handle is the handler: it gives the pod's group to a worker.
+func (r *resyncing) handle(ctx context.Context, group string) {
+	select {
+	case r.groups <- group:
+	case <-r.ended: // another resync
+	case <-ctx.Done():
+	}
+}
+
+// work looks for the pods of each group, until everything was handled.
+func (r *resyncing) work(ctx context.Context) {
+	for {
+		select {
+		case group := <-r.groups:
+			if r.taken.Add(1) > r.pods { // another resync
+				return
+			}
+			if err := r.look(ctx, group); err != nil {
+				r.cancel(err)
+				return
+			}
+			r.t.told.Add(1)
+			if r.done.Add(1) == r.pods {
+				close(r.ended)
+			}
+		case <-r.ended:
+			return
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// look finds the pods of a group.
+func (r *resyncing) look(ctx context.Context, group string) error {
+	selector := r.t.pods.label + "=" + group
+	if r.index != nil {
+		for _, err := range r.index.By(r.t.pods.label, group) {
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if i, ok := slices.BinarySearch(r.t.pods.apps, selector); r.filter && (!ok || i%filterEach != 0) {
+		return nil
+	}
+	r.t.requests.Add(1)
+	_, err := countList(ctx, r.c, r.version+"labelSelector="+url.QueryEscape(selector))
+	return err
+}
