@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -29,36 +30,49 @@ const maxObjects = 1_000_000_000
 
 // doctorFlags are those of `weir doctor`.
 type doctorFlags struct {
+	*command.ClusterFlags
 	output  string
 	objects []string
 	top     int
+	period  time.Duration
 }
 
 func newDoctor() *cobra.Command {
-	f := &doctorFlags{}
+	f := &doctorFlags{ClusterFlags: command.NewClusterFlags()}
 	cmd := &cobra.Command{
-		Use:   "doctor AUDIT-LOG...",
-		Short: "Find who makes an API server spike, from its audit logs",
+		Use:   "doctor [AUDIT-LOG...]",
+		Short: "Find who makes an API server spike, from its audit logs or its metrics",
 		Long: "Doctor reads kube-apiserver's audit logs, shows who asks most, and says which clients cost more than they have to,\n" +
 			"and what to change: polling, resyncs that LIST, WATCHes that end early, LISTs of all pods by each node, and who had\n" +
 			"the seats while requests were refused. Logs may be rotated, of several servers, compressed by gzip, in any order; -\n" +
-			"is stdin. It asks no server.",
+			"is stdin.\n\n" +
+			"Without a log it looks at the metrics of the server that kubectl's flags choose for a minute, and says what LISTs and\n" +
+			"WATCHes cost it, by resource: metrics have no names of clients. With a log and such a flag it asks that server only\n" +
+			"how many objects there are.",
 		Example: "  weir doctor /var/log/kubernetes/audit*.log\n" +
 			"  weir doctor audit-*.gz --objects pods=50000,secrets=8000\n" +
-			"  kubectl logs audit-webhook | weir doctor - -o json",
-		Args: func(cmd *cobra.Command, args []string) error { return checkLogs(cmd.CommandPath(), args) },
+			"  kubectl logs audit-webhook | weir doctor - -o json\n" +
+			"  weir doctor --context production",
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 && f.Chosen() {
+				return nil
+			}
+			return checkLogs(cmd.CommandPath(), args)
+		},
 		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, args) },
 	}
 	cmd.Flags().StringVarP(&f.output, "output", "o", "", "Output format: json for everything, or a table and sentences if empty")
 	cmd.Flags().StringSliceVar(&f.objects, "objects", nil, "How many objects there are, such as pods=50000,deployments.apps=2000: orders what is found")
-	cmd.Flags().IntVar(&f.top, "top", 10, "How many clients the table has")
+	cmd.Flags().IntVar(&f.top, "top", 10, "How many rows the table has")
+	cmd.Flags().DurationVar(&f.period, "for", defaultLive, "How long to look at a running server")
+	cmd.Flags().AddFlagSet(f.Flags)
 	return cmd
 }
 
 // checkLogs finds what is wrong with the names of logs alone.
 func checkLogs(path string, names []string) error {
 	if len(names) == 0 {
-		return command.Usagef("which AUDIT-LOG? For example: %s /var/log/kubernetes/audit*.log", path)
+		return command.Usagef("which AUDIT-LOG? For example: %s /var/log/kubernetes/audit*.log; or which server, such as --context production?", path)
 	}
 	var files []os.FileInfo
 	for i, name := range names {
@@ -105,9 +119,41 @@ func (f *doctorFlags) run(cmd *cobra.Command, names []string) error {
 	if f.top < 0 {
 		return command.Usagef("--top cannot be negative")
 	}
+	if len(names) == 0 {
+		return f.runLive(cmd)
+	}
+	return f.runLogs(cmd, names)
+}
+
+// runLive looks at a running server.
+func (f *doctorFlags) runLive(cmd *cobra.Command) error {
+	if err := f.checkLive(); err != nil {
+		return err
+	}
+	report, err := f.live(cmd.Context(), cmd.ErrOrStderr())
+	if err != nil {
+		return err
+	}
+	if f.output == outputJSON {
+		return json.NewEncoder(cmd.OutOrStdout()).Encode(report)
+	}
+	return newPrescription(cmd.OutOrStdout()).printLive(report, f.top)
+}
+
+// runLogs reads audit logs.
+func (f *doctorFlags) runLogs(cmd *cobra.Command, names []string) error {
+	if cmd.Flags().Changed("for") {
+		return command.Usagef("--for is for a running server: logs are read to their ends")
+	}
 	sizes, err := f.sizes()
 	if err != nil {
 		return err
+	}
+	given := slices.Sorted(maps.Keys(sizes))
+	if f.Chosen() {
+		if err := f.sizesOf(cmd.Context(), sizes); err != nil {
+			return err
+		}
 	}
 	logs, err := audit.NewMerge(names, cmd.InOrStdin())
 	if err != nil {
@@ -122,6 +168,9 @@ func (f *doctorFlags) run(cmd *cobra.Command, names []string) error {
 	if report.Totals.Requests == 0 {
 		return nothingIn(names, read)
 	}
+	for _, name := range unseen(given, report) {
+		fmt.Fprintf(cmd.ErrOrStderr(), "note: --objects %s: nobody asks for that in these logs; resources have kubectl's names, such as deployments.apps\n", printable(name))
+	}
 	if f.output == outputJSON {
 		return json.NewEncoder(cmd.OutOrStdout()).Encode(struct {
 			Read audit.Counts `json:"read"`
@@ -130,6 +179,17 @@ func (f *doctorFlags) run(cmd *cobra.Command, names []string) error {
 	}
 	p := newPrescription(cmd.OutOrStdout())
 	return p.print(report, read, f.top)
+}
+
+// unseen returns the names of resources that no client asked for.
+func unseen(names []string, r *doctor.Report) []string {
+	asked := map[string]bool{}
+	for _, c := range r.Clients {
+		for _, res := range c.Resources {
+			asked[res.Name] = true
+		}
+	}
+	return slices.DeleteFunc(names, func(name string) bool { return asked[name] })
 }
 
 // examine gives all events to a doctor. It shows progress where that is a terminal.

@@ -53,11 +53,16 @@ func (p *prescription) print(r *doctor.Report, read audit.Counts, top int) error
 		_, err := fmt.Fprintln(p.out, "Nothing stands out: no client costs much more than what it needs.")
 		return err
 	}
-	for i, f := range r.Findings {
-		p.paragraph(fmt.Sprintf("%d. ", i+1), findingText(f))
+	p.findings(r.Findings, findingText)
+	return nil
+}
+
+// findings prints what was found, with what to do about it.
+func (p *prescription) findings(all []doctor.Finding, text func(doctor.Finding) string) {
+	for i, f := range all {
+		p.paragraph(fmt.Sprintf("%d. ", i+1), text(f))
 		p.paragraph("   ", "Remedy: "+f.Remedy+".")
 	}
-	return nil
 }
 
 // totalsText says what the log has in all.
@@ -95,7 +100,6 @@ func findingText(f doctor.Finding) string {
 
 // table prints the clients that ask most. Their names come last: those are what may be cut off.
 func (p *prescription) table(r *doctor.Report, top int) error {
-	table := columns.New(p.out, p.width)
 	rows := [][]string{{"REQUESTS", "LISTS", "TIME", "WATCHES", "429", "MACHINES", "CLIENT"}}
 	for _, c := range r.Clients[:min(len(r.Clients), top)] {
 		rows = append(rows, append(totalCells(c.Totals), quantity.Count(int64(c.Machines)), printable(c.Client.String())))
@@ -103,6 +107,12 @@ func (p *prescription) table(r *doctor.Report, top int) error {
 	if r.OthersClients > 0 {
 		rows = append(rows, append(totalCells(r.Others), "", "(clients beyond those that can be told apart)"))
 	}
+	return p.rows(rows)
+}
+
+// rows prints a table whose rows are all there.
+func (p *prescription) rows(rows [][]string) error {
+	table := columns.New(p.out, p.width)
 	for _, row := range rows {
 		table.Fit(row...)
 	}

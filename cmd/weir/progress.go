@@ -76,6 +76,19 @@ func (p *progress) text(objects int, bytes int64, elapsed time.Duration) string 
 	return fmt.Sprintf("%s: %s %s, %s, %s/s", p.what, quantity.Count(int64(objects)), p.unit, quantity.Bytes(bytes), quantity.Count(int64(rate)))
 }
 
+// passed shows how much of a period has passed. What is no terminal is told at its beginning alone.
+func (p *progress) passed(elapsed, period time.Duration) {
+	switch {
+	case p.bar != nil:
+		if seconds := int(elapsed.Seconds()); seconds < p.bar.GetMax() {
+			_ = p.bar.Set(seconds)
+		}
+		p.bar.Describe(fmt.Sprintf("%s: %.0f s", p.what, (period - elapsed).Seconds()))
+	case elapsed == 0:
+		fmt.Fprintf(p.out, "reading %s for %v\n", p.what, period)
+	}
+}
+
 // say prints a line, past the bar.
 func (p *progress) say(line string) {
 	if p.bar != nil {

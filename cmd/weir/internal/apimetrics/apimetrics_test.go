@@ -1,0 +1,196 @@
+package apimetrics
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// head is what every server counts.
+const head = `process_start_time_seconds 1.7e9
+apiserver_request_total{code="200",group="",resource="pods",subresource="",verb="LIST",version="v1"} 100
+`
+
+// read reads a sample, after head.
+func read(t *testing.T, lines ...string) *Sample {
+	t.Helper()
+	s, err := Read(strings.NewReader(head + strings.Join(lines, "\n") + "\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// found returns the kinds of what is found in a minute that begins with before and ends with after,
+// each with its resource.
+func found(t *testing.T, before, after []string) []string {
+	t.Helper()
+	r, err := Compare(read(t, before...), read(t, after...), 60, 1.7e9+3600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kinds := []string{}
+	for _, f := range r.Findings {
+		if f.Text == "" || f.Remedy == "" {
+			t.Errorf("%+v says nothing", f)
+		}
+		kinds = append(kinds, strings.TrimSpace(f.Kind+" "+f.Resource))
+	}
+	slices.Sort(kinds)
+	return kinds
+}
+
+// values makes one line for each metric.
+func values(of map[string]float64) []string {
+	var lines []string
+	for _, name := range slices.Sorted(maps.Keys(of)) {
+		lines = append(lines, fmt.Sprint(name, " ", of[name]))
+	}
+	return lines
+}
+
+const (
+	cache  = `{group="",index="",resource="pods",storage="watchcache"}`
+	etcd   = `{group="",index="",resource="pods",storage="etcd"}`
+	pods   = `{group="",resource="pods"}`
+	deploy = `{group="apps",resource="deployments"}`
+)
+
+// TestFindings: what costs more than it has to is found by what it does in a minute, and half of it
+// is not.
+func TestFindings(t *testing.T) {
+	there := map[string]float64{"apiserver_resource_objects" + pods: 5000, "apiserver_resource_objects" + deploy: 200}
+	for want, counts := range map[string]map[string]float64{
+		"selectors pods": {
+			"apiserver_storage_list_total" + cache: 40, "apiserver_storage_list_fetched_objects_total" + cache: 150_000,
+			`apiserver_storage_list_returned_objects_total{group="",resource="pods",storage="watchcache"}`: 1200,
+		},
+		"full pods": {
+			"apiserver_storage_list_total" + cache: 15, "apiserver_storage_list_fetched_objects_total" + cache: 75_000,
+			`apiserver_storage_list_returned_objects_total{group="",resource="pods",storage="watchcache"}`: 75_000,
+		},
+		"etcd pods": {
+			"apiserver_storage_list_total" + etcd: 3, "apiserver_storage_list_fetched_objects_total" + etcd: 15_000,
+			`apiserver_storage_list_returned_objects_total{group="",resource="pods",storage="etcd"}`: 15_000,
+		},
+		"slow deployments.apps": {"apiserver_terminated_watchers_total" + deploy: 1},
+		"watches deployments.apps": {
+			`apiserver_request_total{code="200",group="apps",resource="deployments",subresource="",verb="WATCH"}`: 45,
+		},
+		"initial deployments.apps": {"apiserver_init_events_total" + deploy: 15_000},
+		"failing pods":             {`apiserver_request_total{code="504",group="",resource="pods",subresource="",verb="LIST"}`: 8},
+		"refused":                  {`apiserver_flowcontrol_rejected_requests_total{flow_schema="service-accounts",priority_level="workload-low",reason="queue-full"}`: 1},
+		"waiting": {
+			`apiserver_flowcontrol_request_wait_duration_seconds_count{execute="true",flow_schema="a",priority_level="b"}`: 15,
+			`apiserver_flowcontrol_request_wait_duration_seconds_sum{execute="true",flow_schema="a",priority_level="b"}`:   2,
+		},
+	} {
+		t.Run(want, func(t *testing.T) {
+			after := maps.Clone(there)
+			maps.Copy(after, counts)
+			if got := found(t, values(there), values(after)); !slices.Equal(got, []string{want}) {
+				t.Errorf("found %q", got)
+			}
+			// What had been counted before is not of this minute.
+			if got := found(t, values(after), values(after)); len(got) > 0 {
+				t.Errorf("found %q in a minute without anything", got)
+			}
+			for name, n := range counts {
+				after[name] = float64(int(n / 2))
+			}
+			if got := found(t, values(there), values(after)); len(got) > 0 {
+				t.Errorf("found %q of half as much", got)
+			}
+		})
+	}
+}
+
+// TestOlderServers: servers before 1.37 count LISTs from their watch cache under other names, and
+// some under both.
+func TestOlderServers(t *testing.T) {
+	older := []string{`apiserver_cache_list_total{group="",index="",resource="pods"} 7`, `apiserver_storage_list_total{resource="pods"} 3`,
+		`apiserver_storage_objects{resource="deployments.apps"} 9`}
+	s := read(t, older...)
+	if p := s.Resources["pods"]; p.Cache.Lists != 7 || p.Etcd.Lists != 3 {
+		t.Errorf("older: %+v", p)
+	}
+	if n := s.Resources["deployments.apps"].Objects; n != 9 {
+		t.Errorf("%v deployments", n)
+	}
+	both := append(older[:1:1], "apiserver_storage_list_total"+cache+" 7", "apiserver_storage_list_total"+etcd+" 3")
+	if p := read(t, both...).Resources["pods"]; p.Cache.Lists != 7 || p.Etcd.Lists != 3 {
+		t.Errorf("later: %+v", p)
+	}
+}
+
+// TestAnother: two servers are not compared.
+func TestAnother(t *testing.T) {
+	other, err := Read(strings.NewReader(strings.Replace(head, "1.7e9", "1.8e9", 1)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Compare(read(t), other, 60, 1.8e9); !errors.Is(err, ErrAnotherServer) {
+		t.Errorf("compared: %v", err)
+	}
+}
+
+// TestReadBad: what is no API server's, malformed or endless is an error.
+func TestReadBad(t *testing.T) {
+	for text, want := range map[string]string{
+		"": ErrNotAPIServer.Error(), "go_goroutines 7\nprocess_start_time_seconds 1\n": ErrNotAPIServer.Error(), "<html>\n": ErrNotAPIServer.Error(),
+		head + "process_cpu_seconds_total much\n":                                    "expected float",
+		head + "apiserver_request_total{" + strings.Repeat("x", 2*maxLine):           "too long",
+		head + "apiserver_request_total{code=\"200\"\napiserver_request_total{} 1\n": "read /metrics",
+	} {
+		if s, err := Read(strings.NewReader(text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%.60q: %+v, %v", text, s, err)
+		}
+	}
+}
+
+// TestRealServer: all that is read of a real kube-apiserver is there under the names that it has.
+func TestRealServer(t *testing.T) {
+	f, err := os.Open("testdata/kube-apiserver.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	s, err := Read(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := s.Resources["pods"]
+	for what, n := range map[string]float64{
+		"start": s.Started, "CPU": s.CPUSeconds, "RSS": s.RSSBytes, "allocated": s.Allocated, "requests": s.Requests,
+		"pods": p.Objects, "bytes": s.Resources["namespaces"].Bytes, "LISTs": p.Lists, "seconds": p.ListSeconds, "sent": p.ListBytes,
+		"cache's LISTs": p.Cache.Lists, "read": p.Cache.Read, "returned": p.Cache.Returned, "watches": p.OpenWatches, "events": p.WatchEvents,
+		"bytes of events": p.WatchBytes, "etcd's LISTs": p.Etcd.Lists,
+		"limit": s.Levels["workload-low"].Limit,
+	} {
+		if n <= 0 {
+			t.Errorf("no %s", what)
+		}
+	}
+	if !strings.HasPrefix(s.Version, "v1.") {
+		t.Errorf("version %q", s.Version)
+	}
+}
+
+// FuzzRead: nothing that a server answers makes it panic.
+func FuzzRead(f *testing.F) {
+	f.Add(head)
+	f.Add("apiserver_request_total{code=\"\\\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		before, err := Read(strings.NewReader(text))
+		if err != nil {
+			return
+		}
+		if _, err := Compare(before, before, 60, 0); err != nil {
+			t.Error(err)
+		}
+	})
+}

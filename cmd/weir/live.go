@@ -1,0 +1,234 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"time"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/weirproject/weir/cmd/weir/internal/apimetrics"
+	"github.com/weirproject/weir/internal/command"
+	"github.com/weirproject/weir/internal/doctor"
+	"github.com/weirproject/weir/internal/quantity"
+)
+
+const (
+	// defaultLive is how long a server is looked at.
+	defaultLive = time.Minute
+	// minLive is the shortest time in which a count says something.
+	minLive = time.Second
+	// metricsTimeout bounds one answer of /metrics. That of a large cluster is tens of MB.
+	metricsTimeout = 30 * time.Second
+	// sameServerTries is how often /metrics is asked for until the server answers that answered
+	// first, where a load balancer stands before several.
+	sameServerTries = 10
+)
+
+// metricsReader reads /metrics of an API server.
+type metricsReader struct {
+	client *http.Client
+	url    string
+}
+
+func newMetricsReader(cfg *rest.Config) (*metricsReader, error) {
+	cfg = rest.CopyConfig(cfg)
+	if cfg.Timeout == 0 {
+		cfg.Timeout = metricsTimeout
+	}
+	cfg = command.Impatient(cfg)
+	client, err := rest.HTTPClientFor(cfg)
+	if err != nil {
+		return nil, err
+	}
+	base, _, err := rest.DefaultServerUrlFor(cfg)
+	if err != nil {
+		return nil, err
+	}
+	return &metricsReader{client, base.JoinPath("metrics").String()}, nil
+}
+
+func (m *metricsReader) close() { m.client.CloseIdleConnections() }
+
+// read returns what the server counts.
+func (m *metricsReader) read(ctx context.Context) (*apimetrics.Sample, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, m.url, nil)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := m.client.Do(req)
+	if err != nil {
+		if failed, ok := errors.AsType[*url.Error](err); ok {
+			err = failed.Err
+		}
+		return nil, fmt.Errorf("GET %s: %w", m.url, err)
+	}
+	defer resp.Body.Close()
+	switch resp.StatusCode {
+	case http.StatusOK:
+	case http.StatusUnauthorized, http.StatusForbidden:
+		return nil, fmt.Errorf("GET %s: %s: it takes a ClusterRole with nonResourceURLs [/metrics] and verbs [get]", m.url, resp.Status)
+	default:
+		return nil, fmt.Errorf("GET %s: %s", m.url, resp.Status)
+	}
+	sample, err := apimetrics.Read(resp.Body)
+	if err != nil {
+		return nil, fmt.Errorf("GET %s: %w", m.url, err)
+	}
+	return sample, nil
+}
+
+// watch reads what the server counts in a period.
+func (m *metricsReader) watch(ctx context.Context, period time.Duration, out io.Writer) (*apimetrics.Report, error) {
+	before, err := m.read(ctx)
+	if err != nil {
+		return nil, err
+	}
+	began := time.Now()
+	if err := wait(ctx, period, newProgress(out, m.url, int(period.Seconds()))); err != nil {
+		return nil, err
+	}
+	for range sameServerTries {
+		after, err := m.read(ctx)
+		if err != nil {
+			return nil, err
+		}
+		now := time.Now()
+		report, err := apimetrics.Compare(before, after, now.Sub(began).Seconds(), float64(now.UnixNano())/1e9)
+		if err == nil {
+			return report, nil
+		}
+		m.close() // the next connection may lead to the first one
+	}
+	return nil, fmt.Errorf("%s: %w; name one server with --server", m.url, apimetrics.ErrAnotherServer)
+}
+
+// wait waits for a period, and shows how much of it has passed.
+func wait(ctx context.Context, period time.Duration, p *progress) error {
+	defer p.end()
+	p.passed(0, period)
+	end := time.NewTimer(period)
+	defer end.Stop()
+	tick := time.NewTicker(progressEvery)
+	defer tick.Stop()
+	for began := time.Now(); ; {
+		select {
+		case <-ctx.Done():
+			return errInterrupted
+		case <-end.C:
+			return nil
+		case <-tick.C:
+			p.passed(time.Since(began), period)
+		}
+	}
+}
+
+// live looks at the server that the flags choose.
+func (f *doctorFlags) live(ctx context.Context, progress io.Writer) (*apimetrics.Report, error) {
+	m, err := f.reader()
+	if err != nil {
+		return nil, err
+	}
+	defer m.close()
+	return m.watch(ctx, f.period, progress)
+}
+
+// sizesOf asks the server that the flags choose how many objects there are of each resource. What
+// --objects says stands.
+func (f *doctorFlags) sizesOf(ctx context.Context, sizes map[string]int64) error {
+	m, err := f.reader()
+	if err != nil {
+		return err
+	}
+	defer m.close()
+	sample, err := m.read(ctx)
+	if err != nil {
+		return err
+	}
+	for name, r := range sample.Resources {
+		if _, told := sizes[name]; !told && r.Objects > 0 {
+			sizes[name] = min(int64(r.Objects), maxObjects)
+		}
+	}
+	return nil
+}
+
+func (f *doctorFlags) reader() (*metricsReader, error) {
+	cfg, err := f.RestConfig()
+	if err != nil {
+		return nil, err
+	}
+	return newMetricsReader(cfg)
+}
+
+// printLive prints what a server did while it was looked at.
+func (p *prescription) printLive(r *apimetrics.Report, top int) error {
+	p.paragraph("", liveText(r))
+	fmt.Fprintln(p.out)
+	if err := p.liveTable(r, top); err != nil {
+		return err
+	}
+	fmt.Fprintln(p.out)
+	if len(r.Findings) == 0 {
+		fmt.Fprintln(p.out, "Nothing stands out.")
+	}
+	p.findings(r.Findings, func(f doctor.Finding) string { return f.Text + "." })
+	fmt.Fprintln(p.out)
+	p.paragraph("", "Metrics have no names of clients. Who it is, the audit log says: weir doctor AUDIT-LOG.")
+	return nil
+}
+
+// liveText says what the server did in all.
+func liveText(r *apimetrics.Report) string {
+	version := "kube-apiserver"
+	if r.Version != "" {
+		version += " " + r.Version
+	}
+	return fmt.Sprintf("%s, up for %s, in %.0f s: requests: %s, refused (429): %s, failed (5xx): %s; %.2f cores, %s resident, %s allocated a second.",
+		version, (time.Duration(r.Uptime) * time.Second).String(), r.Seconds, quantity.Count(int64(r.Requests)), quantity.Count(int64(r.Refused)),
+		quantity.Count(int64(r.Failed)), r.CPUCores, quantity.Bytes(int64(r.RSSBytes)), quantity.Bytes(int64(r.Allocated/r.Seconds)))
+}
+
+// liveTable prints the resources that the server did most for: READ are the objects that it looked at
+// for LISTs, and ENDED the WATCHes that are over.
+func (p *prescription) liveTable(r *apimetrics.Report, top int) error {
+	rows := [][]string{{"OBJECTS", "LISTS", "READ", "RETURNED", "TIME", "WATCHES", "ENDED", "EVENTS", "RESOURCE"}}
+	for i := range r.Resources {
+		res := &r.Resources[i]
+		if len(rows) > top {
+			break
+		}
+		if res.Objects+res.Lists+res.EndedWatches+res.WatchEvents == 0 {
+			continue
+		}
+		var cells []string
+		for _, n := range []float64{res.Objects, res.Lists, res.Cache.Read + res.Etcd.Read, res.Cache.Returned + res.Etcd.Returned} {
+			cells = append(cells, quantity.Count(int64(n)))
+		}
+		spent := "0"
+		if res.ListSeconds > 0 {
+			spent = quantity.Seconds(res.ListSeconds)
+		}
+		cells = append(cells, spent)
+		for _, n := range []float64{res.OpenWatches, res.EndedWatches, res.WatchEvents} {
+			cells = append(cells, quantity.Count(int64(n)))
+		}
+		rows = append(rows, append(cells, printable(res.Name)))
+	}
+	return p.rows(rows)
+}
+
+// checkLive finds what is wrong with the flags of a look at a running server.
+func (f *doctorFlags) checkLive() error {
+	if len(f.objects) > 0 {
+		return command.Usagef("--objects is for audit logs: a server says itself how many objects it has")
+	}
+	if f.period < minLive {
+		return command.Usagef("--for %v: want %v or more", f.period, minLive)
+	}
+	return nil
+}

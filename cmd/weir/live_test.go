@@ -1,0 +1,78 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/weirproject/weir/cmd/weir/internal/apimetrics"
+)
+
+// metricsServer answers /metrics as n servers in turn, each of which has counted as many LISTs as
+// there were questions.
+func metricsServer(t *testing.T, n int, status int) *metricsReader {
+	t.Helper()
+	var asked atomic.Int64
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/metrics" {
+			t.Errorf("asked for %s", r.URL)
+		}
+		count := asked.Add(1)
+		w.WriteHeader(status)
+		fmt.Fprintf(w, "process_start_time_seconds %d\napiserver_request_total{code=\"200\",resource=\"pods\",verb=\"LIST\"} %d\n", 1+count%int64(n), count)
+	}))
+	t.Cleanup(server.Close)
+	m, err := newMetricsReader(&rest.Config{Host: server.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(m.close)
+	return m
+}
+
+// TestLive: what was counted between two readings of one server is told, even where others answer in
+// between.
+func TestLive(t *testing.T) {
+	for _, n := range []int{1, 3} {
+		r, err := metricsServer(t, n, http.StatusOK).watch(t.Context(), time.Millisecond, io.Discard)
+		if err != nil {
+			t.Fatalf("%d servers: %v", n, err)
+		}
+		if got := r.Resources[0].Lists; got != float64(n) {
+			t.Errorf("%d servers: %v LISTs", n, got)
+		}
+		var out strings.Builder
+		if err := newPrescription(&out).printLive(r, 10); err != nil || !strings.Contains(out.String(), "Nothing stands out.") {
+			t.Errorf("%v:\n%s", err, &out)
+		}
+	}
+}
+
+// TestLiveFails: what keeps a server from being looked at is told.
+func TestLiveFails(t *testing.T) {
+	for status, want := range map[int]string{
+		http.StatusForbidden: "403 Forbidden: it takes a ClusterRole with nonResourceURLs [/metrics]",
+		http.StatusNotFound:  "404 Not Found",
+	} {
+		if _, err := metricsServer(t, 1, status).read(t.Context()); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%d: %v", status, err)
+		}
+	}
+	if _, err := metricsServer(t, 1000, http.StatusOK).watch(t.Context(), time.Millisecond, io.Discard); !errors.Is(err, apimetrics.ErrAnotherServer) {
+		t.Errorf("a thousand servers: %v", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := wait(ctx, time.Hour, newProgress(io.Discard, "", 1)); !errors.Is(err, errInterrupted) {
+		t.Errorf("interrupted: %v", err)
+	}
+}
