@@ -90,9 +90,15 @@ func (p *process) terminate(ctx context.Context) error {
 	return nil
 }
 
-// pause stops the process and its children, and resume lets them go on. An error means that it is
-// gone.
-func (p *process) pause()  { _ = syscall.Kill(-p.pid, syscall.SIGSTOP) }
+// pause stops the process and its children, and returns when the process has stopped: a thread on
+// another CPU runs on for a moment after it was sent the signal. An error means that it is gone.
+func (p *process) pause() {
+	if err := syscall.Kill(-p.pid, syscall.SIGSTOP); err == nil {
+		awaitStop(p.pid)
+	}
+}
+
+// resume lets the process and its children go on. An error means that it is gone.
 func (p *process) resume() { _ = syscall.Kill(-p.pid, syscall.SIGCONT) }
 
 // failure is the error of a process that exited although nobody killed it.

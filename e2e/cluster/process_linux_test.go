@@ -1,12 +1,14 @@
 package cluster
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"syscall"
 	"testing"
 	"time"
@@ -47,6 +49,29 @@ func TestServersDieWithParent(t *testing.T) {
 			t.Errorf("process %d has outlived its parent", pid)
 		}
 	}
+}
+
+// TestPausedProcessHasStopped: nothing of a process runs when pause has returned, and one that exited
+// meanwhile is not waited for.
+func TestPausedProcessHasStopped(t *testing.T) {
+	p, err := startProcess("/bin/sh", []string{"-c", "while :; do :; done"}, nil, filepath.Join(t.TempDir(), "log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.kill()
+	for i := range 200 {
+		p.pause()
+		raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.pid))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if state := raw[bytes.LastIndexByte(raw, ')')+2]; state != 'T' {
+			t.Fatalf("pause %d: state %c", i, state)
+		}
+		p.resume()
+	}
+	p.kill()
+	p.pause()
 }
 
 // gone tells whether a process runs no more; whoever inherited it may not have reaped it yet.
