@@ -32,7 +32,8 @@
 //	another reflector of the same store,    all                 the watch is broken off, and a consistent list follows after a wait
 //	or server, finds that it went back
 //	three watches in a row without answer,  all                 a probe; whatever comes of it, the watch again. After twelve of them (four) a
-//	or one that is waited for in vain                           list, and if that fails the watch
+//	or one that is waited for in vain                           list, and if that fails the watch. Those after the first that stand
+//	                                                            for 30 s with nothing and break off count threefold
 //	410 on a watch, as answer or event      all                 a consistent list: at once, if again after a wait, whatever else failed before
 //	504 ResourceVersionTooLarge, or a       all                 the server is asked whether it has reached what is held; see below
 //	server older than what is held
@@ -68,6 +69,10 @@
 //   - three answered probes while the watch was not answered;
 //   - twelve failures of any kind together;
 //   - ten watches that stood and brought nothing, not even a bookmark.
+//
+// After errors the first such list is one not older than what is held, whatever the Config asks of a
+// first state: all clients of a server that is starting need one, and its watch cache can answer them.
+// If that was no help the next is consistent, and so is each that stands in for a silent watch.
 //
 // If a list that stands in for a watch fails as well, the watch comes next. So no state stays stale
 // for good where some request would mend it.

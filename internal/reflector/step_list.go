@@ -50,9 +50,12 @@ func (m *machine) askFloor() {
 }
 
 // listInstead lists because the watch, or a probe, keeps failing. If the list fails as well, the
-// watch is tried again.
+// watch is tried again. After errors the first list may be as old as what is held: all the clients of
+// a server that is starting get here at once, and its watch cache can answer them. A watch that is
+// silent may be that of a watch cache that stands still, which cannot.
 func (m *machine) listInstead(kind error) {
-	m.insteadOfWatch, m.consistent, m.withoutInitial = true, true, true
+	m.insteadOfWatch, m.withoutInitial = true, true
+	m.consistent = m.consistent || m.trouble > 0 || kind == ErrSilent || kind == ErrEnded
 	m.trouble++
 	m.sleep(reqList, kind)
 }
@@ -79,8 +82,11 @@ func (m *machine) from() (rv string, match metav1.ResourceVersionMatch) {
 	return resourceversion.Newest(m.floor, m.least()), metav1.ResourceVersionMatchNotOlderThan
 }
 
-// mustBeConsistent reports whether the Config or the state asks for a consistent list.
-func (m *machine) mustBeConsistent() bool { return m.consistent || m.cfg.Consistency == Consistent }
+// mustBeConsistent reports whether the Config or the state asks for a consistent list. What the
+// Config asks of a first state has been met when a list stands in for a watch.
+func (m *machine) mustBeConsistent() bool {
+	return m.consistent || m.cfg.Consistency == Consistent && !(m.insteadOfWatch && m.least() != "")
+}
 
 // opaque reports whether rv is no integer. Then it can only be compared for equality.
 func (m *machine) opaque() bool { return m.rv != "" && !resourceversion.IsInteger(m.rv) }

@@ -277,13 +277,12 @@ func (m *machine) watchFailed(kind error) {
 	}
 }
 
-// unanswer counts a watch that got no answer. One that was waited for for long counts as askAfter
-// watches. Now and then unanswer asks whether there is a server at all, or lists: the server may
-// answer neither a watch nor a probe, and a LIST all the same.
+// unanswer counts a watch that got no answer, or broke off and had brought nothing. Now and then it
+// asks whether there is a server at all, or lists: the server may answer neither a watch nor a probe,
+// and a LIST all the same.
 func (m *machine) unanswer(kind error) {
 	before := m.unanswered
-	hung := !m.open && m.in.after >= m.cfg.Backoff.Healthy
-	if m.unanswered++; hung {
+	if m.unanswered++; m.hung() {
 		m.unanswered = before + askAfter
 	}
 	switch {
@@ -294,6 +293,15 @@ func (m *machine) unanswer(kind error) {
 	default:
 		m.sleep(reqWatch, kind)
 	}
+}
+
+// hung reports whether a watch that failed took so long for nothing that it counts as askAfter
+// watches. One that was open is given longer, and the first of them may just have been cut.
+func (m *machine) hung() bool {
+	if m.open {
+		return !m.brought && m.unanswered > 1 && m.in.after >= askAfter*m.cfg.Backoff.Healthy
+	}
+	return m.in.after >= m.cfg.Backoff.Healthy
 }
 
 // initialFailed handles a watch that failed before its initial events were complete.
