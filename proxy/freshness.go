@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/time/rate"
+
 	"github.com/weirproject/weir/internal/reflector"
 	"github.com/weirproject/weir/internal/resourceversion"
 	"github.com/weirproject/weir/internal/source"
@@ -24,11 +26,11 @@ import (
 // All readers that wait when the LIST is sent share its result, and there is one short WATCH at a
 // time. One goroutine lists and one watches while somebody waits. Both end with the session.
 type freshnessProver struct {
-	ctx      context.Context // of the session
-	source   source.Source
-	sink     *storeSink
-	status   func() reflector.Status
-	interval time.Duration // least time between two queries
+	ctx    context.Context // of the session
+	source source.Source
+	sink   *storeSink
+	status func() reflector.Status
+	pace   *rate.Limiter // of the queries
 
 	queries, watches *atomic.Uint64 // LISTs and WATCHes sent
 
@@ -39,7 +41,6 @@ type freshnessProver struct {
 	mu       sync.Mutex
 	next     *versionQuery // not sent yet; nil: nobody waits for one
 	querying bool
-	last     time.Time // when the last query was sent
 	wanted   uint64    // the newest resourceVersion that somebody waits for
 	watching bool
 	untried  chan struct{} // closed when the short WATCH that is opened next has ended; nil: nobody waits for it
@@ -60,8 +61,11 @@ const (
 	// proofTimeout is how long a read waits for a proof before it is forwarded, as long as
 	// kube-apiserver waits itself.
 	proofTimeout = 3 * time.Second
-	// queryInterval is the least time between two queries of a session.
+	// queryInterval is the mean time between the queries of a session, and queryBurst how many may
+	// be sent at once: who reads a moment after another needs a query of its own, and the short
+	// WATCH that is open proves both.
 	queryInterval = time.Second
+	queryBurst    = 2
 	// minProofObjects is the number of objects below which a read is forwarded: it costs the
 	// upstream no more than the query.
 	minProofObjects = 100
@@ -75,7 +79,11 @@ const (
 var errNotWatching = errors.New("the upstream is not being watched")
 
 func newFreshnessProver(ctx context.Context, src source.Source, sk *storeSink, status func() reflector.Status) *freshnessProver {
-	return &freshnessProver{ctx: ctx, source: src, sink: sk, status: status, interval: queryInterval, queries: new(atomic.Uint64), watches: new(atomic.Uint64)}
+	return &freshnessProver{
+		ctx: ctx, source: src, sink: sk, status: status,
+		pace:    rate.NewLimiter(rate.Every(queryInterval), queryBurst),
+		queries: new(atomic.Uint64), watches: new(atomic.Uint64),
+	}
 }
 
 // close waits for the goroutines, once the session's context has ended. Later calls prove nothing.
@@ -139,18 +147,17 @@ func (p *freshnessProver) newestVersion(ctx context.Context) *versionQuery {
 func (p *freshnessProver) queryLoop() {
 	for {
 		p.mu.Lock()
-		rest := p.interval - time.Since(p.last)
-		p.mu.Unlock()
-		pause(p.ctx, rest)
-		p.mu.Lock()
-		q := p.next
-		if p.next = nil; q == nil {
+		if p.next == nil {
 			p.querying = false
 			p.mu.Unlock()
 			return
 		}
-		p.last = time.Now()
-		q.sent = p.last
+		p.mu.Unlock()
+		_ = p.pace.Wait(p.ctx) // if the session has ended, so does the query
+		p.mu.Lock()
+		q := p.next
+		p.next = nil
+		q.sent = time.Now()
 		p.mu.Unlock()
 		q.before = p.sink.version()
 		q.rv, q.err = p.queryOnce()
@@ -232,7 +239,7 @@ func (p *freshnessProver) watchLoop() {
 		close(ended)
 		if p.sink.version() == before {
 			tries++
-			pause(p.ctx, p.interval-time.Since(began))
+			pause(p.ctx, queryInterval-time.Since(began))
 		}
 	}
 }
