@@ -116,7 +116,26 @@ func ignored(v Violation) bool {
 //
 //go:noinline
 func executeSeed(t *testing.T, seed [2]uint64) *Outcome {
+	done := make(chan struct{})
+	defer close(done)
+	go panicIfLong(seed[0], done)
 	return Execute(t, Draw(seed[0]), false)
+}
+
+// panicIfLong ends the process if a seed runs for two minutes of real time: something spins, which no
+// time in the world ends. It counts ticks, since a process that is stopped meanwhile runs no longer.
+func panicIfLong(seed uint64, done <-chan struct{}) {
+	const tick, most = 10 * time.Second, 12
+	ticker := time.NewTicker(tick)
+	defer ticker.Stop()
+	for range most {
+		select {
+		case <-done:
+			return
+		case <-ticker.C:
+		}
+	}
+	panic(fmt.Sprintf("seed %d: has run for %v and goes on", seed, most*tick))
 }
 
 // replay runs a seed until it fails: not all of a run is decided by its seed.
