@@ -41,7 +41,7 @@ type freshnessProver struct {
 	mu       sync.Mutex
 	next     *versionQuery // not sent yet; nil: nobody waits for one
 	querying bool
-	wanted   uint64    // the newest resourceVersion that somebody waits for
+	wanted   uint64 // the newest resourceVersion that somebody waits for
 	watching bool
 	untried  chan struct{} // closed when the short WATCH that is opened next has ended; nil: nobody waits for it
 	closed   bool
