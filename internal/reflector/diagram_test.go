@@ -48,13 +48,13 @@ type edge struct {
 }
 
 // TestDiagram draws the transitions of step, found by walking at random, and compares the diagram
-// with that of docs/reflector.md. -rewrite writes it there. 600 walks find every transition.
+// with that of docs/reflector.md. -rewrite writes it there. 4,000 walks find every transition.
 func TestDiagram(t *testing.T) {
 	const (
 		file        = "../../docs/reflector.md"
 		open, close = "```mermaid\n", "```\n"
 	)
-	drawn := draw(transitions(1500))
+	drawn := draw(transitions(6000))
 	text, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)

@@ -72,7 +72,8 @@
 //
 // After errors the first such list is one not older than what is held, whatever the Config asks of a
 // first state: all clients of a server that is starting need one, and its watch cache can answer them.
-// If that was no help the next is consistent, and so is each that stands in for a silent watch.
+// Until a watch brings something newer the next ones are consistent, however long watches stand in
+// between, and so is each that stands in for a silent watch.
 //
 // If a list that stands in for a watch fails as well, the watch comes next. So no state stays stale
 // for good where some request would mend it.

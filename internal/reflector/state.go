@@ -61,6 +61,7 @@ type state struct {
 	rebase          bool   // it is the truth, also where it is older than rv
 	restored        bool   // it is the truth because the server was restored from a backup
 	insteadOfWatch  bool   // it stands in for a watch that keeps failing; rv may still be good
+	stoodIn         bool   // one has stood in so, and no watch has brought anything newer since
 	rvAtEnd         bool   // lists tell their resourceVersion behind the items, or may do so
 	askingFloor     bool   // the newest resourceVersion is asked for because the list must not be older
 	noMatch         bool   // the server refuses "not older than"

@@ -52,10 +52,12 @@ func (m *machine) askFloor() {
 // listInstead lists because the watch, or a probe, keeps failing. If the list fails as well, the
 // watch is tried again. After errors the first list may be as old as what is held: all the clients of
 // a server that is starting get here at once, and its watch cache can answer them. A watch that is
-// silent may be that of a watch cache that stands still, which cannot.
+// silent, or brings nothing newer after such a list, may be that of a watch cache that stands still,
+// which cannot.
 func (m *machine) listInstead(kind error) {
 	m.insteadOfWatch, m.withoutInitial = true, true
-	m.consistent = m.consistent || m.trouble > 0 || kind == ErrSilent || kind == ErrEnded
+	m.consistent = m.consistent || m.stoodIn || kind == ErrSilent || kind == ErrEnded
+	m.stoodIn = true
 	m.trouble++
 	m.sleep(reqList, kind)
 }

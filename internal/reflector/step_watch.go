@@ -103,7 +103,7 @@ func (m *machine) advance() {
 		return
 	}
 	if m.in.rv != m.rv {
-		m.moved, m.attempt, m.missing, m.refused = true, 0, 0, 0
+		m.moved, m.stoodIn, m.attempt, m.missing, m.refused = true, false, 0, 0, 0
 		m.progressed()
 		m.forgiveLists()
 	}

@@ -217,6 +217,7 @@ func changes(a, b state) string {
 	change("next list consistent", a.consistent, b.consistent)
 	change("next list at least", a.atLeast, b.atLeast)
 	change("next list instead of a watch", a.insteadOfWatch, b.insteadOfWatch)
+	change("a list stood in for a watch", a.stoodIn, b.stoodIn)
 	change("next list whole", a.whole, b.whole)
 	change("pages do not come through", a.unpaged, b.unpaged)
 	change("lists broken", a.brokenLists, b.brokenLists)
