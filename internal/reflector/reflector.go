@@ -22,6 +22,8 @@ type Reflector struct {
 
 	mu      sync.Mutex
 	status  Status
+	relists Relists
+	last    recent
 	changed chan struct{} // closed and made anew at each transition
 	running bool
 }
@@ -41,6 +43,20 @@ func (r *Reflector) Status() Status {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.status
+}
+
+// Relists returns how many complete states came after the first, by reason.
+func (r *Reflector) Relists() Relists {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.relists
+}
+
+// Transitions returns the last transitions, 32 at most, the least recent first.
+func (r *Reflector) Transitions() []Transition {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.last.copied()
 }
 
 // Changed returns a channel that is closed at the next transition. Take the channel before the
@@ -82,7 +98,7 @@ func (r *Reflector) Run(ctx context.Context) error {
 			break
 		}
 		published = s
-		r.publish(before, s, ask)
+		r.publish(in, before, s, ask)
 		in = d.next(ask)
 	}
 	d.close()
@@ -92,7 +108,7 @@ func (r *Reflector) Run(ctx context.Context) error {
 	r.sink.Flush()
 	stopped := published
 	stopped.phase = Stopped
-	r.publish(published, stopped, nil)
+	r.publish(input{}, published, stopped, nil)
 	if d.fatal != nil {
 		return d.fatal
 	}
@@ -107,8 +123,12 @@ func (r *Reflector) newestVersion(ctx context.Context, reaches string) (string, 
 
 // publish copies the state to the Status. It tells of the Status if more than its resourceVersion
 // has changed.
-func (r *Reflector) publish(before, s state, ask action) {
+func (r *Reflector) publish(in input, before, s state, ask action) {
 	r.mu.Lock()
+	if t, ok := newTransition(in, &before, &s, ask); ok {
+		r.last.add(t)
+	}
+	r.relists[before.reason] += s.relists - before.relists
 	st := &r.status
 	told := before.phase != s.phase || before.err != s.err || before.mode != s.mode || before.synced != s.synced ||
 		before.tries() != s.tries() || before.relists != s.relists

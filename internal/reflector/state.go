@@ -103,7 +103,8 @@ type state struct {
 	missing int // <= mostMissing. Ends with a list
 	refused int // those of them to a watch; <= mostRefused. Ends with a watch that stood, or brought something
 	err     *Error
-	midway  bool // err came with a watch that was open
+	midway  bool   // err came with a watch that was open
+	reason  Reason // why the list under way, or the next one, is necessary; decides nothing
 }
 
 // checking makes step check its result. Tests set it.
@@ -128,6 +129,7 @@ func (s *state) check() error {
 		rule(!s.moved || s.brought, "a watch that brought nothing has moved on"),
 		rule(s.rv == "" || s.synced, "current to a resourceVersion, and not synced"),
 		rule(!s.restored || s.phase != Watching, "a watch before the list of a server that was restored"),
+		rule(s.reason == NoReason || s.lists(), "a reason for a list that does not come"),
 		rule(s.counts(), "a counter out of its range"),
 	)
 }

@@ -72,6 +72,7 @@ func step(s state, in input) (state, []action) {
 		m.failed()
 	}
 	m.brief = min(m.brief, m.attempt)
+	m.because(&s)
 	if checking {
 		mustHold(s, m.state, in)
 	}

@@ -223,6 +223,7 @@ func changes(a, b state) string {
 	change("lists broken", a.brokenLists, b.brokenLists)
 	change("next list without initial events", a.withoutInitial, b.withoutInitial)
 	change("next list rebases", a.rebase, b.rebase)
+	change("reason", a.reason, b.reason)
 	change("error", textOf(a.err), textOf(b.err))
 	return out.String()
 }

@@ -1,0 +1,77 @@
+package reflector
+
+import "time"
+
+// Transition is one step of a reflector: something happened, and a request, a wait or another phase
+// followed.
+type Transition struct {
+	At    time.Time
+	After string // what happened, in a few words
+	Err   error  // what failed then, or nil
+	Phase Phase  // what follows
+	// Reason says why the list comes that follows. It is NoReason for the first list, and where none
+	// does.
+	Reason Reason
+	next   action // the request or wait that follows; nil: the stream at hand goes on
+}
+
+// Next returns the request or the wait that follows, or "" if the request under way goes on.
+func (t Transition) Next() string {
+	if t.next == nil {
+		return ""
+	}
+	return t.next.String()
+}
+
+// mostTransitions bounds how many transitions are kept: some 4 KB.
+const mostTransitions = 32
+
+// recent holds the last transitions of a reflector. The zero value is empty.
+type recent struct {
+	ring  []Transition // grows to mostTransitions
+	first int          // the least recent, once the ring is full
+}
+
+func (l *recent) add(t Transition) {
+	if len(l.ring) < mostTransitions {
+		l.ring = append(l.ring, t)
+		return
+	}
+	l.ring[l.first] = t
+	l.first = (l.first + 1) % mostTransitions
+}
+
+// copied returns the transitions, the least recent first.
+func (l *recent) copied() []Transition {
+	all := make([]Transition, 0, len(l.ring))
+	return append(append(all, l.ring[l.first:]...), l.ring[:l.first]...)
+}
+
+// newTransition returns what the step from before to after was, and whether it is worth telling. Pages
+// after the first, events and bookmarks are not.
+func newTransition(in input, before, after *state, ask action) (t Transition, ok bool) {
+	if list, paged := ask.(openList); paged && list.Continue != "" && before.err == after.err {
+		return t, false
+	}
+	if ask == nil && before.phase == after.phase && before.err == after.err {
+		return t, false
+	}
+	t = Transition{At: time.Now(), After: in.what(), Phase: after.phase, Reason: after.reason, next: ask}
+	switch {
+	case in.err != nil:
+		t.Err = in.err
+	case after.err != nil && after.err != before.err:
+		t.Err = after.err
+	}
+	return t, true
+}
+
+var inputNames = [...]string{
+	inNone: "stopped", inBegin: "started", inWoke: "the wait is over", inVersion: "the server told its version",
+	inNewest: "the server told its newest resourceVersion", inOpened: "answered", inPage: "the list ended", inEvents: "events came",
+	inBookmark: "a bookmark came", inProbed: "the watch was silent", inOutdated: "another reflector found that the server went back",
+	inEnded: "the server ended the watch", inFailed: "failed",
+}
+
+// what returns what happened in a few words.
+func (in input) what() string { return name(inputNames[:], int(in.kind)) }

@@ -1,0 +1,119 @@
+package reflector
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// lines returns transitions as lines.
+func lines(all []Transition) (out []string) {
+	for _, t := range all {
+		line := fmt.Sprintf("%s: %s", t.After, t.Phase)
+		if t.Reason != NoReason {
+			line += " because " + t.Reason.String()
+		}
+		if next, _, _ := strings.Cut(t.Next(), " "); next != "" {
+			line += ", " + next
+		}
+		if t.Err != nil {
+			line += ", " + t.Err.Error()
+		}
+		out = append(out, line)
+	}
+	return out
+}
+
+// TestTransitions: what a reflector did is told with its reason, pages and events aside, and a list
+// that was got again is counted by it.
+func TestTransitions(t *testing.T) {
+	inWorld(t, Config{Mode: Pages, PageSize: 2}, func(w *world) {
+		w.run(w.list("10/one", "a@1", "b@2"), w.list("10", "c@3"), deny(410, ""), w.list("90", "a@1", "c@80"), w.events("~a@91", "~a@92"))
+		want := []string{
+			"started: listing, LIST",
+			"the list ended: watching, WATCH",
+			"failed: listing because expired, LIST, watching: the resource version is too old: denied",
+			"answered: listing because expired",
+			"the list ended: watching, WATCH",
+		}
+		if got := lines(w.r.Transitions()); !slices.Equal(got, want) {
+			t.Errorf("got  %q\nwant %q", got, want)
+		}
+		w.relists(map[Reason]int{Expired: 1})
+	})
+}
+
+// relists compares the complete states after the first with those wanted, by reason.
+func (w *world) relists(want map[Reason]int) {
+	w.t.Helper()
+	sum := 0
+	for reason, n := range w.r.Relists().All() {
+		if n != want[reason] {
+			w.t.Errorf("%d relists because %s, want %d", n, reason, want[reason])
+		}
+		sum += n
+	}
+	if got := w.r.Status().Relists; got != sum {
+		w.t.Errorf("%d relists, %d with a reason", got, sum)
+	}
+}
+
+// TestReasons: each way in which a list becomes necessary has its reason.
+func TestReasons(t *testing.T) {
+	newest := func(rv string) input { return input{kind: inNewest, rv: rv} }
+	failed := func(what string) input { return input{kind: inFailed, err: classify(Watching, failure(what))} }
+	for _, tc := range []struct {
+		name  string
+		after []input
+		want  Reason
+	}{
+		{"410", []input{failed("http-410")}, Expired},
+		{"an object that cannot be read", []input{{kind: inOpened}, {kind: inEvents, rv: "1001", damaged: 1}}, Unreadable},
+		{"another server", []input{{kind: inOpened}, {kind: inProbed, rv: "ab12"}}, WentBack},
+		{"another reflector's news", []input{{kind: inOutdated}}, WentBack},
+		{"a replica that lags", []input{failed("too-large"), newest("900"), newest("1500")}, Behind},
+		{"the resource is gone", []input{failed("http-404")}, Missing},
+		{"500 again and again", []input{failed("http-500"), failed("http-500"), failed("http-500")}, Failed},
+		{"403 again and again", []input{failed("http-403"), failed("http-403"), failed("http-403")}, Refused},
+		{"no probe is answered", []input{{kind: inOpened}, {kind: inProbed, err: classify(Watching, failure("refused"))}}, Silent},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			cfg := Config{Mode: List}.withDefaults()
+			s, _ := step(newState(&cfg, "1000"), input{kind: inBegin})
+			for _, in := range tc.after {
+				if s, _ = step(s, in); s.phase == Waiting && s.request != reqList {
+					s, _ = step(s, input{kind: inWoke})
+				}
+			}
+			if s.reason != tc.want || !s.lists() {
+				t.Errorf("%q, want %q, in %+v", s.reason, tc.want, s)
+			}
+		})
+	}
+}
+
+// TestUnversioned: a server without resourceVersions is listed whenever a watch has ended.
+func TestUnversioned(t *testing.T) {
+	cfg := Config{Mode: List}.withDefaults()
+	s := newState(&cfg, "")
+	for _, in := range []input{{kind: inBegin}, {kind: inOpened}, {kind: inPage}, {kind: inOpened}, {kind: inEnded, after: time.Hour}} {
+		s, _ = step(s, in)
+	}
+	if s.reason != Unversioned {
+		t.Errorf("%q in %+v", s.reason, s)
+	}
+}
+
+// TestTransitionsAreBounded: the last ones are kept.
+func TestTransitionsAreBounded(t *testing.T) {
+	var l recent
+	for i := range 3*mostTransitions + 5 {
+		l.add(Transition{After: fmt.Sprint(i)})
+		all := l.copied()
+		if n := min(i+1, mostTransitions); len(all) != n || all[n-1].After != fmt.Sprint(i) || all[0].After != fmt.Sprint(i+1-n) {
+			t.Fatalf("after %d: %d from %s", i, len(all), all[0].After)
+		}
+	}
+}
