@@ -81,7 +81,7 @@ type Registration struct {
 	done    chan struct{}
 	handled atomic.Uint64
 	panics  atomic.Uint64
-	busy    atomic.Int64 // UnixNano of the start of the handler's current call; 0: none
+	calls   calls
 
 	mu    sync.Mutex
 	phase phase
@@ -249,8 +249,7 @@ func (r *Registration) passes(o *store.Object) (ok bool) {
 }
 
 func (r *Registration) call(ctx context.Context, e Event) {
-	r.busy.Store(time.Now().UnixNano())
-	defer r.busy.Store(0)
+	defer r.calls.end(r.calls.begin(&e))
 	defer r.recover(e.Key())
 	r.handled.Add(1)
 	r.handle(ctx, e)
@@ -295,22 +294,3 @@ func (r *Registration) Done() <-chan struct{} { return r.done }
 
 // Name returns Options.Name.
 func (r *Registration) Name() string { return r.opts.Name }
-
-// Stats are the counters of one handler.
-type Stats struct {
-	Handled uint64 // calls of the handler, resyncs included
-	Panics  uint64 // panics of the handler and its filter
-	Lag     uint64 // changes in the store that the handler has not seen yet
-	Pending int    // keys kept for the handler because it fell behind the change log
-	// Busy is how long the handler's current call has lasted. It is 0 outside a call.
-	Busy time.Duration
-}
-
-// Stats returns the counters. It may be called at any time.
-func (r *Registration) Stats() Stats {
-	s := Stats{Handled: r.handled.Load(), Panics: r.panics.Load(), Lag: r.cursor.Lag(), Pending: r.cursor.Pending()}
-	if since := r.busy.Load(); since != 0 {
-		s.Busy = time.Since(time.Unix(0, since))
-	}
-	return s
-}

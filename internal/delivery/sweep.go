@@ -2,6 +2,7 @@ package delivery
 
 import (
 	"iter"
+	"sync/atomic"
 	"time"
 
 	"github.com/weirproject/weir/internal/store"
@@ -27,6 +28,8 @@ type sweep struct {
 	at     time.Time // time up to which credit is counted
 	credit float64   // number of objects that are due
 	after  string    // the last key visited
+
+	passed atomic.Int64 // about how many keys are not above after; for others to read
 }
 
 func newSweep(s *store.Store, period time.Duration, phase float64) *sweep {
@@ -66,9 +69,33 @@ func (w *sweep) due(now time.Time) iter.Seq[*store.Object] {
 	w.credit -= float64(batch)
 	return func(yield func(*store.Object) bool) {
 		if batch > 0 {
+			began, before := w.began, w.after
 			w.hand(batch, yield)
+			w.note(!began, before, batch, n)
 		}
 	}
+}
+
+// note counts a batch in passed, of n objects in all. before is the key that was visited last ahead of
+// it; first tells that it began where phase says.
+func (w *sweep) note(first bool, before string, batch, n int) {
+	switch passed := w.passed.Load(); {
+	case first:
+		w.passed.Store(int64(w.phase*float64(n)) + int64(batch))
+	case w.after <= before: // it went round
+		w.passed.Store(0)
+	default:
+		w.passed.Store(passed + int64(batch))
+	}
+}
+
+// swept returns how much of the current round is done, from 0 to 1. It is safe for concurrent use.
+func (w *sweep) swept() float64 {
+	n := w.store.Len()
+	if w.period == 0 || n == 0 {
+		return 0
+	}
+	return min(float64(w.passed.Load())/float64(n), 1)
 }
 
 // hand yields the next batch of objects in key order. After the last key it goes on with the first.

@@ -59,6 +59,25 @@ func (e *Engine) Statuses() []Status {
 	return all
 }
 
+// Transitions returns the last transitions of each reflector, in the order of Statuses.
+func (e *Engine) Transitions() [][]reflector.Transition {
+	all := make([][]reflector.Transition, len(e.members))
+	for i, m := range e.members {
+		all[i] = m.reflector.Transitions()
+	}
+	return all
+}
+
+// Relists returns how many complete states came after the first ones, by reason.
+func (e *Engine) Relists() (sum reflector.Relists) {
+	for _, m := range e.members {
+		for reason, n := range m.reflector.Relists() {
+			sum[reason] += n
+		}
+	}
+	return sum
+}
+
 // Err returns why the engine is not current, or nil while it is. The engine recovers by itself.
 func (e *Engine) Err() error {
 	var errs []error

@@ -1,0 +1,72 @@
+package delivery
+
+import (
+	"sync/atomic"
+	"time"
+
+	"github.com/weirproject/weir/internal/store"
+)
+
+// calls measures the calls of one handler, which one goroutine makes. Stats may be read by others
+// meanwhile.
+type calls struct {
+	began   atomic.Int64 // UnixNano of the start of the current call; 0: none
+	doing   atomic.Uint32
+	object  atomic.Pointer[store.Object] // of the current call
+	spent   atomic.Int64                 // nanoseconds in calls that have ended
+	longest [2]atomic.Uint64             // of a window each, see pack
+}
+
+// longestWindow is how long the longest call counts at the least. It counts for twice as long at the
+// most.
+const longestWindow = 5 * time.Minute
+
+// begin notes that a call begins, and returns when.
+func (c *calls) begin(e *Event) time.Time {
+	now := time.Now()
+	c.doing.Store(uint32(e.Type))
+	c.object.Store(e.Object())
+	c.began.Store(now.UnixNano())
+	return now
+}
+
+// end notes that the call has ended that began at the given time.
+func (c *calls) end(began time.Time) {
+	now := time.Now()
+	took := now.Sub(began)
+	c.began.Store(0)
+	c.object.Store(nil)
+	c.spent.Add(int64(took))
+	window := windowOf(now)
+	slot := &c.longest[window%2]
+	if held, longest := unpack(slot.Load()); held != window || took > longest {
+		slot.Store(pack(window, took))
+	}
+}
+
+// recent returns the longest call that ended within the last one or two windows.
+func (c *calls) recent(now time.Time) (longest time.Duration) {
+	window := windowOf(now)
+	for i := range c.longest {
+		if held, took := unpack(c.longest[i].Load()); held+1 >= window {
+			longest = max(longest, took)
+		}
+	}
+	return longest
+}
+
+func windowOf(t time.Time) uint64 { return uint64(t.UnixNano() / int64(longestWindow)) }
+
+// windowBits is enough for windows until the year 2129. The rest of a word is for a duration in
+// microseconds, of up to 12 days.
+const windowBits = 24
+
+// pack returns a window and a duration in one word, so that they are read together.
+func pack(window uint64, d time.Duration) uint64 {
+	const most = 1<<(64-windowBits) - 1
+	return window<<(64-windowBits) | min(uint64(max(d, 0)/time.Microsecond), most)
+}
+
+func unpack(word uint64) (window uint64, d time.Duration) {
+	return word >> (64 - windowBits), time.Duration(word<<windowBits>>windowBits) * time.Microsecond
+}

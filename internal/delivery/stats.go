@@ -1,0 +1,40 @@
+package delivery
+
+import "time"
+
+// Stats are the counters of one handler.
+type Stats struct {
+	Handled uint64 // calls of the handler, resyncs included
+	Panics  uint64 // panics of the handler and its filter
+	Lag     uint64 // changes in the store that the handler has not seen yet
+	Pending int    // keys kept for the handler because it fell behind the change log
+	// Busy is how long the handler's current call has lasted. It is 0 outside a call.
+	Busy time.Duration
+	// Doing is the type of the event that the current call handles, and Key its object's. They are
+	// zero outside a call.
+	Doing Type
+	Key   string
+	// Longest is the longest call that ended within the last five to ten minutes, or the current one
+	// if that is longer. Spent is the time in all calls together, the current one included.
+	Longest, Spent time.Duration
+	// Resync is the period of the resync sweep, 0 if there is none. Swept is how much of the current
+	// round is done, from 0 to 1. It is approximate, since objects come and go meanwhile.
+	Resync time.Duration
+	Swept  float64
+}
+
+// Stats returns the counters. It may be called at any time.
+func (r *Registration) Stats() Stats {
+	s := Stats{
+		Handled: r.handled.Load(), Panics: r.panics.Load(), Lag: r.cursor.Lag(), Pending: r.cursor.Pending(),
+		Longest: r.calls.recent(time.Now()), Spent: time.Duration(r.calls.spent.Load()),
+		Resync: r.sweep.period, Swept: r.sweep.swept(),
+	}
+	object, began := r.calls.object.Load(), r.calls.began.Load()
+	if object == nil || began == 0 {
+		return s
+	}
+	s.Busy, s.Doing, s.Key = time.Since(time.Unix(0, began)), Type(r.calls.doing.Load()), object.Key()
+	s.Longest, s.Spent = max(s.Longest, s.Busy), s.Spent+s.Busy
+	return s
+}
