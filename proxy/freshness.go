@@ -41,7 +41,8 @@ type freshnessProver struct {
 	mu       sync.Mutex
 	next     *versionQuery // not sent yet; nil: nobody waits for one
 	querying bool
-	wanted   uint64 // the newest resourceVersion that somebody waits for
+	wanted   uint64 // the newest resourceVersion that somebody waits for; 0: none
+	waiting  int    // readers in waitFor
 	watching bool
 	untried  chan struct{} // closed when the short WATCH that is opened next has ended; nil: nobody waits for it
 	closed   bool
@@ -194,6 +195,7 @@ func (p *freshnessProver) waitFor(ctx context.Context, rv uint64) bool {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	ended := p.wantVersion(rv)
+	defer p.leave()
 	go func() {
 		defer cancel()
 		select {
@@ -204,11 +206,13 @@ func (p *freshnessProver) waitFor(ctx context.Context, rv uint64) bool {
 	return p.sink.Wait(ctx, rv) == nil || p.sink.version() >= rv
 }
 
-// wantVersion has short WATCHes opened until one proves rv. It returns a channel that is closed when
-// the next of them has ended, or when there will be none.
+// wantVersion has short WATCHes opened until one proves rv, or nobody waits any more. It returns a
+// channel that is closed when the next of them has ended, or when there will be none. The caller
+// calls leave when it waits no longer.
 func (p *freshnessProver) wantVersion(rv uint64) <-chan struct{} {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.waiting++
 	p.wanted = max(p.wanted, rv)
 	if p.untried == nil {
 		p.untried = make(chan struct{})
@@ -224,6 +228,16 @@ func (p *freshnessProver) wantVersion(rv uint64) <-chan struct{} {
 		p.running.Go(p.watchLoop)
 	}
 	return untried
+}
+
+// leave ends a wait. The last to leave ends the short WATCHes: a client may ask for a resourceVersion
+// that never comes.
+func (p *freshnessProver) leave() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.waiting--; p.waiting == 0 {
+		p.wanted = 0
+	}
 }
 
 // watchLoop opens short WATCHes until the wanted version is reached, or cannot be proven.

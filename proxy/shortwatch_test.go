@@ -1,0 +1,96 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/weirproject/weir/internal/reflector"
+	"github.com/weirproject/weir/internal/resourceversion"
+	"github.com/weirproject/weir/internal/source"
+	"github.com/weirproject/weir/internal/wire"
+)
+
+// lateServer is a source that is an API server which has just started: it refuses a watch, or
+// brings a bookmark of an older state than others know already.
+type lateServer struct {
+	source.Source
+	bookmark string // "": the watch is refused
+}
+
+func (l lateServer) NewestVersion(context.Context, string) (string, error) { return "9", nil }
+
+func (l lateServer) Watch(context.Context, source.WatchOptions) (source.Watch, error) {
+	if l.bookmark == "" {
+		return nil, errors.New("not yet")
+	}
+	return &oneBookmark{rv: l.bookmark}, nil
+}
+
+// oneBookmark is a watch that brings a bookmark.
+type oneBookmark struct {
+	source.Watch
+	rv string
+}
+
+func (w *oneBookmark) Next() (source.Event, error) {
+	return source.Event{Type: wire.Bookmark, Object: source.Object{Raw: fmt.Appendf(nil, `{"metadata":{"resourceVersion":%q}}`, w.rv)}}, nil
+}
+
+func (w *oneBookmark) Encoding() wire.Encoding { return wire.JSON }
+
+func (w *oneBookmark) Close() error { return nil }
+
+// TestNotProvenByOneWatch: a read is the upstream's as soon as a watch that was opened for it has
+// proven nothing, in place of when it has waited in vain.
+func TestNotProvenByOneWatch(t *testing.T) {
+	for _, bookmark := range []string{"", "5"} {
+		synctest.Test(t, func(t *testing.T) {
+			b := newBench(t, 0) // at 5
+			ctx, cancel := context.WithCancel(t.Context())
+			p := newFreshnessProver(ctx, lateServer{bookmark: bookmark}, b.storeSink, func() reflector.Status { return reflector.Status{Phase: reflector.Watching} })
+			if p.proveCurrent(t.Context()) || p.watches.Load() != 1 {
+				t.Errorf("bookmark %q: proven, or not, with %d watches", bookmark, p.watches.Load())
+			}
+			cancel()
+			p.close()
+			if p.proveCurrent(t.Context()) || p.waitForVersion(t.Context(), 9) {
+				t.Errorf("bookmark %q: proven when it had ended", bookmark)
+			}
+		})
+	}
+}
+
+// movingServer is a source whose watches each bring, after a second, a bookmark that is newer by one
+// than what they were opened from.
+type movingServer struct{ source.Source }
+
+func (movingServer) Watch(_ context.Context, o source.WatchOptions) (source.Watch, error) {
+	time.Sleep(time.Second) // of the clock of the test
+	return &oneBookmark{rv: resourceversion.Format(resourceversion.Number(o.ResourceVersion) + 1)}, nil
+}
+
+// TestNotProvenForNobody: a client that asks for a resourceVersion from far in the future has no
+// watches opened once it has gone, although each of them proves something.
+func TestNotProvenForNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, 0) // at 5
+		ctx, cancel := context.WithCancel(t.Context())
+		p := newFreshnessProver(ctx, movingServer{}, b.storeSink, func() reflector.Status { return reflector.Status{Phase: reflector.Watching} })
+		defer p.close()
+		defer cancel()
+		if p.waitForVersion(t.Context(), 1<<40) {
+			t.Error("proven to be where nobody has been")
+		}
+		time.Sleep(time.Minute)
+		if n := p.watches.Load(); n > 2 { // the second may have begun before the client went
+			t.Errorf("%d watches for one client that has gone", n)
+		}
+		if !p.waitForVersion(t.Context(), b.version()+1) {
+			t.Error("not proven after that")
+		}
+	})
+}
