@@ -76,7 +76,7 @@ func (i *informer) send(d *prometheus.Desc, t prometheus.ValueType, value float6
 
 // state sends how current the informer is. The worst of its reflectors counts.
 func (i *informer) state(now time.Time) {
-	synced, heard, failing, attempts, relists, skipped := true, now, 0, 0, 0, 0
+	synced, heard, failing, attempts, skipped := true, now, 0, 0, 0
 	for _, s := range i.engine.Statuses() {
 		synced = synced && s.Synced
 		if s.Heard.Before(heard) {
@@ -86,7 +86,6 @@ func (i *informer) state(now time.Time) {
 			failing++
 		}
 		attempts = max(attempts, s.Attempts)
-		relists += s.Relists
 		skipped += s.Skipped
 	}
 	i.gauge(syncedDesc, number(synced))
@@ -95,7 +94,9 @@ func (i *informer) state(now time.Time) {
 	}
 	i.gauge(failingDesc, float64(failing))
 	i.gauge(attemptsDesc, float64(attempts))
-	i.counter(relistsDesc, float64(relists))
+	for reason, n := range i.engine.Relists().All() {
+		i.counter(relistsDesc, float64(n), reason.String())
+	}
 	i.gauge(unreadableDesc, float64(skipped))
 }
 
@@ -137,8 +138,8 @@ func (i *informer) requests() {
 // handlerState is how the handlers of one name are doing. There are several of one name where that
 // is the type of the handler: the worst of them counts.
 type handlerState struct {
-	handled, panics, lag, pending, busy float64
-	synced                              bool
+	handled, panics, lag, pending, busy, longest, spent float64
+	synced                                              bool
 }
 
 // handlers sends how the informer's handlers are doing.
@@ -157,6 +158,8 @@ func (i *informer) handlers() {
 		s.lag = max(s.lag, float64(one.Lag))
 		s.pending = max(s.pending, float64(one.Pending))
 		s.busy = max(s.busy, one.Busy.Seconds())
+		s.longest = max(s.longest, one.Longest.Seconds())
+		s.spent += one.Spent.Seconds()
 		s.synced = s.synced && r.HasSynced()
 	}
 	for name, s := range byName {
@@ -165,6 +168,8 @@ func (i *informer) handlers() {
 		i.gauge(lagDesc, s.lag, name)
 		i.gauge(pendingDesc, s.pending, name)
 		i.gauge(busyDesc, s.busy, name)
+		i.gauge(longestDesc, s.longest, name)
+		i.counter(spentDesc, s.spent, name)
 		i.gauge(handlerSyncedDesc, number(s.synced), name)
 	}
 }

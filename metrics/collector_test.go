@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"go.uber.org/goleak"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 
@@ -21,10 +22,14 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// serve starts an embedded server with pods.
-func serve(t *testing.T) *apiserver.Server {
+// serve starts an embedded server with pods, and the faults of a test.
+func serve(t *testing.T, faults ...apiserver.Rule) *apiserver.Server {
 	t.Helper()
-	server, err := apiserver.New(apiserver.Options{Pods: 30, Seed: 1})
+	opts := apiserver.Options{Pods: 30, Seed: 1, Faults: &apiserver.Faults{}}
+	for _, f := range faults {
+		opts.Faults.Add(f)
+	}
+	server, err := apiserver.New(opts)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -174,6 +179,68 @@ weir_informer_failing_reflectors{group="",kind="",name="lost",version=""} 1
 # TYPE weir_informer_synced gauge
 weir_informer_synced{group="",kind="",name="lost",version=""} 0
 `, "failing_reflectors", "synced", "age_seconds", "store_resource_version")
+}
+
+// TestRelists: each reason is a series from the beginning, so that the first relist can be seen to
+// happen.
+func TestRelists(t *testing.T) {
+	server := serve(t, apiserver.Rule{Match: apiserver.Match("watch", "pods"), Times: 1, Err: apierrors.NewResourceExpired("gone")})
+	relisted := make(chan struct{}, 1)
+	inf, err := weir.NewInformer[*corev1.Pod](server.Config(), weir.Options{Name: "pods", OnStatus: func(s weir.Status) {
+		if s.Relists == 1 {
+			select {
+			case relisted <- struct{}{}:
+			default:
+			}
+		}
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	start(t, func(ctx context.Context) { _ = inf.Run(ctx) })
+	<-relisted
+	want := "# HELP weir_informer_relists_total Complete states got after the first.\n# TYPE weir_informer_relists_total counter\n"
+	for _, reason := range []string{"behind", "expired", "failed", "missing", "refused", "silent", "unreachable", "unreadable", "unversioned", "went_back"} {
+		n := "0"
+		if reason == "expired" {
+			n = "1"
+		}
+		want += `weir_informer_relists_total{group="",kind="Pod",name="pods",reason="` + reason + `",version="v1"} ` + n + "\n"
+	}
+	compare(t, want, "relists_total")
+}
+
+// TestLongestCall: a call is counted while it goes on.
+func TestLongestCall(t *testing.T) {
+	server := serve(t)
+	inf, err := weir.NewInformer[*corev1.Pod](server.Config(), weir.Options{Name: "pods"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	called := make(chan struct{})
+	if _, err := inf.Handle(func(ctx context.Context, _ weir.Event[*corev1.Pod]) {
+		close(called)
+		<-ctx.Done()
+	}, weir.HandlerOptions[*corev1.Pod]{Name: "blocked"}); err != nil {
+		t.Fatal(err)
+	}
+	start(t, func(ctx context.Context) { _ = inf.Run(ctx) })
+	<-called
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(NewCollector())
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]float64{}
+	for _, f := range families {
+		m := f.GetMetric()[0]
+		got[f.GetName()] = m.GetGauge().GetValue() + m.GetCounter().GetValue()
+	}
+	busy := got[prefix+"handler_busy_seconds"]
+	if busy <= 0 || got[prefix+"handler_longest_call_seconds"] != busy || got[prefix+"handler_call_seconds_total"] != busy {
+		t.Errorf("%v", got)
+	}
 }
 
 // TestRegistry has Prometheus' own registry check the descriptions, and its linter the names.

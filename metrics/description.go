@@ -25,7 +25,7 @@ var (
 	ageDesc        = describe("age_seconds", "How long ago the server was heard last. What is held is at least as new as the server was then.")
 	failingDesc    = describe("failing_reflectors", "Reflectors that something keeps from being current.")
 	attemptsDesc   = describe("failed_attempts", "Tries that have failed in a row.")
-	relistsDesc    = describe("relists_total", "Complete states got after the first.")
+	relistsDesc    = describe("relists_total", "Complete states got after the first.", "reason")
 	unreadableDesc = describe("unreadable_objects", "Objects that could not be read since the last list began.")
 
 	objectsDesc         = describe("objects", "Objects held.")
@@ -42,6 +42,8 @@ var (
 	lagDesc           = describe("handler_lag", "Changes that the handler has yet to see.", "handler")
 	pendingDesc       = describe("handler_pending_keys", "Keys kept for the handler because it fell behind the change log.", "handler")
 	busyDesc          = describe("handler_busy_seconds", "How long the handler's current call has lasted.", "handler")
+	longestDesc       = describe("handler_longest_call_seconds", "The longest call that ended within the last five to ten minutes, or the current one if that is longer.", "handler")
+	spentDesc         = describe("handler_call_seconds_total", "Time in the handler's calls.", "handler")
 	handlerSyncedDesc = describe("handler_synced", "1 once the handler has handled the whole first list.", "handler")
 )
 

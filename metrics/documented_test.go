@@ -7,19 +7,14 @@ import (
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/weirproject/weir/internal/reflector"
 )
 
 // TestDocumented: docs/informer-metrics.md lists exactly the metrics that there are, with their
 // types and labels.
 func TestDocumented(t *testing.T) {
-	text, err := os.ReadFile("../docs/informer-metrics.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := map[string]string{}
-	for _, row := range regexp.MustCompile("(?m)^\\| `(weir_\\w+)` \\| (\\w+) \\| *(\\w*) *\\|").FindAllStringSubmatch(string(text), -1) {
-		want[row[1]] = strings.TrimSpace(row[2] + " " + row[3])
-	}
+	want := documented(t)
 	native(t, serve(t), "pods")
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(NewCollector())
@@ -43,5 +38,56 @@ func TestDocumented(t *testing.T) {
 	}
 	for name := range want {
 		t.Errorf("there is no %s", name)
+	}
+}
+
+// documented returns the metrics that docs/informer-metrics.md lists, with their types and labels.
+func documented(t *testing.T) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	for _, row := range regexp.MustCompile("(?m)^\\| `(weir_\\w+)` \\| (\\w+) \\| *(\\w*) *\\|").FindAllStringSubmatch(read(t, "../docs/informer-metrics.md"), -1) {
+		all[row[1]] = strings.TrimSpace(row[2] + " " + row[3])
+	}
+	return all
+}
+
+func read(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// TestReasonsDocumented: docs/informer-metrics.md explains each reason of a relist.
+func TestReasonsDocumented(t *testing.T) {
+	text := read(t, "../docs/informer-metrics.md")
+	for reason := range (reflector.Relists{}).All() {
+		if !strings.Contains(text, "\n| `"+reason.String()+"` | ") {
+			t.Errorf("%s is not explained", reason)
+		}
+	}
+}
+
+// TestShown: the dashboard shows every metric, and it and the rules name no other. The page names
+// every alert.
+func TestShown(t *testing.T) {
+	all := documented(t)
+	dashboard, rules, page := read(t, "../deploy/informers/dashboard.json"), read(t, "../deploy/informers/rules.yaml"), read(t, "../docs/informer-metrics.md")
+	for _, name := range regexp.MustCompile(`weir_informer_\w+`).FindAllString(dashboard+rules, -1) {
+		if _, ok := all[name]; !ok {
+			t.Errorf("there is no %s", name)
+		}
+	}
+	for name := range all {
+		if !strings.Contains(dashboard, name) {
+			t.Errorf("the dashboard does not show %s", name)
+		}
+	}
+	for _, alert := range regexp.MustCompile(`alert: (\w+)`).FindAllStringSubmatch(rules, -1) {
+		if !strings.Contains(page, "`"+alert[1]+"`") {
+			t.Errorf("the page does not name %s", alert[1])
+		}
 	}
 }
