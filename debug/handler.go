@@ -1,60 +1,71 @@
 package debug
 
 import (
-	"context"
-	_ "embed"
+	"embed"
 	"encoding/json"
+	"mime"
 	"net/http"
+	"path"
 	"time"
 )
 
-//go:embed page.html
-var page []byte
+//go:embed page.html page.css page.js
+var page embed.FS
 
 const (
 	// mostStreams bounds the pages that are open at once. Each has a goroutine, that of its request,
 	// and a report a second.
 	mostStreams = 32
+	// mostHistories bounds how many objects are looked at at once. Each has a goroutine, that of its
+	// request, and a cursor that reads all changes of the object's store.
+	mostHistories = 8
 	// streamEvery is how often an open page is told of the state.
 	streamEvery = time.Second
 )
 
-// Handler returns the page at / of where it is mounted, everything that it shows as JSON at
-// /informers, and the same again and again as server-sent events at /stream, which the page reads.
-// It takes GET and HEAD alone. Nothing is collected while nobody asks. At most 32 streams are served
-// at once, others get 503. A stream ends with its request; http.Server.Shutdown waits for it, so
-// give the server a BaseContext that ends before. The handler is safe for concurrent use. The JSON's
-// fields may change with a minor version.
+// policy has the page ask its own server and nobody else, and run nothing but its own script.
+const policy = "default-src 'none'; style-src 'self'; img-src data:; script-src 'self'; connect-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
+
+// Handler returns the page at / of where it is mounted, and what it shows as JSON:
+//
+//	/informers                                     everything
+//	/stream                                        the same, as server-sent events, once a second
+//	/history?informer=NAME&key=NAMESPACE/NAME      the changes of one object that the change log has still
+//	/history?informer=NAME&key=…&for=30s           and those of the next 30 s; five minutes at most
+//	/history/stream?informer=NAME&key=…            the same as server-sent events, without an end
+//
+// In a process with a proxy, proxy=URL&resource=deployments.apps is in the place of informer=NAME.
+//
+// It takes GET and HEAD alone. Nothing is collected, and no object is read, while nobody asks. At most
+// 32 streams, and 8 histories, are served at once; others get 503. They end with their requests, for
+// which http.Server.Shutdown waits, so give the server a BaseContext that ends before. The handler is
+// safe for concurrent use. The JSON's fields may change with a minor version.
 func Handler() http.Handler {
-	streams := make(chan struct{}, mostStreams)
+	streams, histories := make(limit, mostStreams), make(limit, mostHistories)
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
-		header(w, "text/html; charset=utf-8")
-		w.Header().Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'; frame-ancestors 'none'")
-		_, _ = w.Write(page)
-	})
-	mux.HandleFunc("GET /informers", func(w http.ResponseWriter, _ *http.Request) {
-		header(w, "application/json")
-		enc := json.NewEncoder(w)
-		enc.SetIndent("", "  ")
-		_ = enc.Encode(newReport(time.Now()))
-	})
-	mux.HandleFunc("GET /stream", func(w http.ResponseWriter, r *http.Request) {
-		if r.Method == http.MethodHead { // net/http drops the body, so no write would ever fail
-			header(w, "text/event-stream")
-			return
-		}
-		select {
-		case streams <- struct{}{}:
-			defer func() { <-streams }()
-		default:
-			http.Error(w, "too many pages are open", http.StatusServiceUnavailable)
-			return
-		}
-		header(w, "text/event-stream")
-		stream(r.Context(), w)
-	})
+	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) { servePage(w, "page.html") })
+	mux.HandleFunc("GET /page.css", func(w http.ResponseWriter, _ *http.Request) { servePage(w, "page.css") })
+	mux.HandleFunc("GET /page.js", func(w http.ResponseWriter, _ *http.Request) { servePage(w, "page.js") })
+	mux.HandleFunc("GET /informers", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, newReport(time.Now())) })
+	mux.HandleFunc("GET /stream", streams.bound(serveStream))
+	mux.HandleFunc("GET /history", histories.bound(serveHistory))
+	mux.HandleFunc("GET /history/stream", histories.bound(streamHistory))
 	return mux
+}
+
+// limit bounds how many requests are served at once.
+type limit chan struct{}
+
+func (l limit) bound(serve http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case l <- struct{}{}:
+			defer func() { <-l }()
+			serve(w, r)
+		default:
+			http.Error(w, "too many of these are open", http.StatusServiceUnavailable)
+		}
+	}
 }
 
 // header sets what all answers have in common.
@@ -62,29 +73,23 @@ func header(w http.ResponseWriter, contentType string) {
 	w.Header().Set("Content-Type", contentType)
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
+	w.Header().Set("Content-Security-Policy", policy)
+	w.Header().Set("Referrer-Policy", "no-referrer")
 }
 
-// stream writes a report as an event at once, and every streamEvery, until the request ends or the
-// client takes no more.
-func stream(ctx context.Context, w http.ResponseWriter) {
-	control := http.NewResponseController(w)
-	tick := time.NewTicker(streamEvery)
-	defer tick.Stop()
-	for {
-		data, err := json.Marshal(newReport(time.Now()))
-		if err != nil {
-			return
-		}
-		// A server's own WriteTimeout would end the stream, and a client that takes nothing would hold
-		// it. Not every ResponseWriter has deadlines.
-		_ = control.SetWriteDeadline(time.Now().Add(10 * streamEvery))
-		if _, err := w.Write(append(append([]byte("data: "), data...), "\n\n"...)); err != nil || control.Flush() != nil {
-			return
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return
-		}
+func servePage(w http.ResponseWriter, name string) {
+	text, err := page.ReadFile(name)
+	if err != nil { // it is embedded
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
 	}
+	header(w, mime.TypeByExtension(path.Ext(name)))
+	_, _ = w.Write(text)
+}
+
+func writeJSON(w http.ResponseWriter, value any) {
+	header(w, "application/json")
+	enc := json.NewEncoder(w)
+	enc.SetIndent("", "  ")
+	_ = enc.Encode(value)
 }

@@ -59,7 +59,7 @@ func run(t *testing.T, server *apiserver.Server) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := inf.Handle(func(context.Context, weir.Event[*corev1.Secret]) {}, weir.HandlerOptions[*corev1.Secret]{Name: "look"})
+	r, err := inf.Handle(func(context.Context, weir.Event[*corev1.Secret]) {}, weir.HandlerOptions[*corev1.Secret]{Name: "look", Resync: time.Hour})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,7 +116,10 @@ func TestJSON(t *testing.T) {
 	if len(i.Reflectors) != 1 || !i.Reflectors[0].Synced || i.Reflectors[0].Phase != "watching" || i.Reflectors[0].Heard == nil || i.Reflectors[0].Error != "" {
 		t.Errorf("reflectors: %+v", i.Reflectors)
 	}
-	if len(i.Handlers) != 1 || i.Handlers[0].Name != "look" || i.Handlers[0].Events != 1 || !i.Handlers[0].Synced {
+	if last := i.Reflectors[0].Transitions; len(last) < 3 || last[0].After != "started" || last[len(last)-1].Phase != "watching" || i.Reflectors[0].Relists != 0 {
+		t.Errorf("transitions: %+v", last)
+	}
+	if len(i.Handlers) != 1 || i.Handlers[0].Name != "look" || i.Handlers[0].Events != 1 || !i.Handlers[0].Synced || i.Handlers[0].ResyncSeconds != 3600 || i.Handlers[0].CallSeconds <= 0 {
 		t.Errorf("handlers: %+v", i.Handlers)
 	}
 	if strings.Contains(body, secret) || strings.Contains(body, "of-a-customer") {
@@ -126,12 +129,20 @@ func TestJSON(t *testing.T) {
 
 // TestPage: nothing is asked of another host, and nothing is kept by caches.
 func TestPage(t *testing.T) {
-	resp, body := get(t, http.MethodGet, mounted(t))
+	url := mounted(t)
+	resp, body := get(t, http.MethodGet, url)
 	if resp.StatusCode != http.StatusOK || !strings.HasPrefix(resp.Header.Get("Content-Type"), "text/html") {
 		t.Fatal(resp.Status)
 	}
 	if resp.Header.Get("Cache-Control") != "no-store" || !strings.HasPrefix(resp.Header.Get("Content-Security-Policy"), "default-src 'none'") {
 		t.Errorf("%v", resp.Header)
+	}
+	for name, kind := range map[string]string{"page.js": "text/javascript", "page.css": "text/css"} {
+		part, text := get(t, http.MethodGet, url+name)
+		if part.StatusCode != http.StatusOK || !strings.HasPrefix(part.Header.Get("Content-Type"), kind) || !strings.Contains(body, `"`+name+`"`) {
+			t.Errorf("%s: %s %v", name, part.Status, part.Header)
+		}
+		body += text
 	}
 	if rest := strings.ReplaceAll(body, "http://www.w3.org/2000/svg", ""); strings.Contains(rest, "://") || strings.Contains(rest, "innerHTML") {
 		t.Error("it names another host, or writes text as HTML")

@@ -5,13 +5,18 @@ import (
 	"slices"
 	"time"
 
+	"github.com/weirproject/weir/internal/delivery"
 	"github.com/weirproject/weir/internal/engine"
+	"github.com/weirproject/weir/internal/inspect"
+	"github.com/weirproject/weir/internal/reflector"
+	"github.com/weirproject/weir/internal/store"
 )
 
 // report is what the page shows at one moment.
 type report struct {
 	Time      time.Time  `json:"time"`
 	Informers []informer `json:"informers"` // by name
+	Proxies   []proxy    `json:"proxies,omitempty"`
 }
 
 type informer struct {
@@ -23,8 +28,10 @@ type informer struct {
 	RawBytes        int64            `json:"rawBytes"`
 	MemoryBytes     map[string]int64 `json:"memoryBytes"` // by purpose
 	Requests        *requests        `json:"requests,omitempty"`
-	Reflectors      []reflectorState `json:"reflectors"`
-	Handlers        []handlerState   `json:"handlers"` // by name
+	// RelistsBy are the relists by reason, without the reasons that there was no relist for.
+	RelistsBy  map[string]int   `json:"relistsBy,omitempty"`
+	Reflectors []reflectorState `json:"reflectors"`
+	Handlers   []handlerState   `json:"handlers"` // by name
 }
 
 type requests struct {
@@ -35,32 +42,49 @@ type requests struct {
 }
 
 type reflectorState struct {
-	Namespace   string     `json:"namespace,omitempty"`
-	Selector    string     `json:"selector,omitempty"`
-	Phase       string     `json:"phase"`
-	Since       time.Time  `json:"since"`
-	Mode        string     `json:"mode"`
-	Synced      bool       `json:"synced"`
-	Heard       *time.Time `json:"heard,omitempty"`
-	Error       string     `json:"error,omitempty"`
-	LastError   string     `json:"lastError,omitempty"`
-	LastErrorAt *time.Time `json:"lastErrorAt,omitempty"`
-	Attempts    int        `json:"attempts"`
-	NextRetry   *time.Time `json:"nextRetry,omitempty"`
-	Relists     int        `json:"relists"`
-	Listed      int64      `json:"listed"`
-	Remaining   int64      `json:"remaining"` // -1: the server does not say
-	Unreadable  int        `json:"unreadable"`
+	Namespace   string       `json:"namespace,omitempty"`
+	Selector    string       `json:"selector,omitempty"`
+	Phase       string       `json:"phase"`
+	Since       time.Time    `json:"since"`
+	Mode        string       `json:"mode"`
+	Synced      bool         `json:"synced"`
+	Heard       *time.Time   `json:"heard,omitempty"`
+	Error       string       `json:"error,omitempty"`
+	LastError   string       `json:"lastError,omitempty"`
+	LastErrorAt *time.Time   `json:"lastErrorAt,omitempty"`
+	Attempts    int          `json:"attempts"`
+	NextRetry   *time.Time   `json:"nextRetry,omitempty"`
+	Relists     int          `json:"relists"`
+	Transitions []transition `json:"transitions"` // the last ones, the least recent first
+	Listed      int64        `json:"listed"`
+	Remaining   int64        `json:"remaining"` // -1: the server does not say
+	Unreadable  int          `json:"unreadable"`
+}
+
+// transition is one step of a reflector.
+type transition struct {
+	Time   time.Time `json:"time"`
+	After  string    `json:"after"` // what happened
+	Error  string    `json:"error,omitempty"`
+	Phase  string    `json:"phase"`            // what followed
+	Next   string    `json:"next,omitempty"`   // the request or wait that followed
+	Reason string    `json:"reason,omitempty"` // of a list that follows
 }
 
 type handlerState struct {
-	Name        string  `json:"name"`
-	Synced      bool    `json:"synced"`
-	Events      uint64  `json:"events"`
-	Panics      uint64  `json:"panics"`
-	Lag         uint64  `json:"lag"`
-	PendingKeys int     `json:"pendingKeys"`
-	BusySeconds float64 `json:"busySeconds"`
+	Name           string  `json:"name"`
+	Synced         bool    `json:"synced"`
+	Events         uint64  `json:"events"`
+	Panics         uint64  `json:"panics"`
+	Lag            uint64  `json:"lag"`
+	PendingKeys    int     `json:"pendingKeys"`
+	BusySeconds    float64 `json:"busySeconds"`     // of the current call
+	Doing          string  `json:"doing,omitempty"` // the type of its event
+	Key            string  `json:"key,omitempty"`   // of its object
+	LongestSeconds float64 `json:"longestSeconds"`
+	CallSeconds    float64 `json:"callSeconds"`              // in all calls together
+	ResyncSeconds  float64 `json:"resyncSeconds,omitempty"`  // the period
+	ResyncFraction float64 `json:"resyncFraction,omitempty"` // of the current round
 }
 
 // newReport collects the informers that run.
@@ -68,6 +92,9 @@ func newReport(now time.Time) report {
 	r := report{Time: now, Informers: []informer{}}
 	for _, e := range engine.Running() {
 		r.Informers = append(r.Informers, informerOf(e.Name, e.Engine))
+	}
+	for _, p := range inspect.Proxies() {
+		r.Proxies = append(r.Proxies, proxyOf(p))
 	}
 	return r
 }
@@ -77,36 +104,71 @@ func informerOf(name string, e *engine.Engine) informer {
 	m := store.Memory()
 	i := informer{
 		Name: name, Objects: store.Len(), ResourceVersion: store.ResourceVersion(), RawBytes: m.Raw,
-		MemoryBytes: map[string]int64{}, Reflectors: []reflectorState{}, Handlers: []handlerState{},
-	}
-	for _, p := range m.Purposes() {
-		i.MemoryBytes[p.Name] = p.Bytes
+		MemoryBytes: memoryOf(m), RelistsBy: relistsBy(e.Relists()), Reflectors: []reflectorState{}, Handlers: []handlerState{},
 	}
 	if r := e.Requests(); r != nil {
 		i.Requests = &requests{r.Lists.Load(), r.Watches.Load(), r.WireBytes.Load(), r.BodyBytes.Load()}
 	}
-	for _, s := range e.Statuses() {
+	transitions := e.Transitions()
+	for n, s := range e.Statuses() {
 		if s.ItemType.Kind != "" {
 			i.APIVersion, i.Kind = s.ItemType.APIVersion, s.ItemType.Kind
 		}
-		i.Reflectors = append(i.Reflectors, reflectorOf(s))
+		of := reflectorOf(s.Status, transitions[n])
+		of.Namespace, of.Selector = s.Namespace, s.Selector
+		i.Reflectors = append(i.Reflectors, of)
 	}
 	for _, r := range e.Handlers() {
-		s := r.Stats()
-		i.Handlers = append(i.Handlers, handlerState{r.Name(), r.HasSynced(), s.Handled, s.Panics, s.Lag, s.Pending, s.Busy.Seconds()})
+		i.Handlers = append(i.Handlers, handlerOf(r))
 	}
 	slices.SortFunc(i.Handlers, func(a, b handlerState) int { return cmp.Compare(a.Name, b.Name) })
 	return i
 }
 
-func reflectorOf(s engine.Status) reflectorState {
-	return reflectorState{
-		Namespace: s.Namespace, Selector: s.Selector,
+func handlerOf(r *delivery.Registration) handlerState {
+	s := r.Stats()
+	h := handlerState{
+		Name: r.Name(), Synced: r.HasSynced(), Events: s.Handled, Panics: s.Panics, Lag: s.Lag, PendingKeys: s.Pending,
+		BusySeconds: s.Busy.Seconds(), Key: s.Key, LongestSeconds: s.Longest.Seconds(), CallSeconds: s.Spent.Seconds(),
+		ResyncSeconds: s.Resync.Seconds(), ResyncFraction: s.Swept,
+	}
+	if s.Doing != 0 {
+		h.Doing = s.Doing.String()
+	}
+	return h
+}
+
+func reflectorOf(s reflector.Status, last []reflector.Transition) reflectorState {
+	r := reflectorState{
 		Phase: s.Phase.String(), Since: s.Since, Mode: s.Mode.String(), Synced: s.Synced, Heard: known(s.Heard),
 		Error: text(s.Err), LastError: text(s.LastErr), LastErrorAt: known(s.LastErrAt),
-		Attempts: s.Attempts, NextRetry: known(s.NextRetry), Relists: s.Relists,
+		Attempts: s.Attempts, NextRetry: known(s.NextRetry), Relists: s.Relists, Transitions: []transition{},
 		Listed: s.Listed, Remaining: s.Remaining, Unreadable: s.Skipped,
 	}
+	for _, t := range last {
+		r.Transitions = append(r.Transitions, transition{t.At, t.After, text(t.Err), t.Phase.String(), t.Next(), t.Reason.String()})
+	}
+	return r
+}
+
+// relistsBy returns the reasons that there was a relist for.
+func relistsBy(relists reflector.Relists) map[string]int {
+	all := map[string]int{}
+	for reason, n := range relists.All() {
+		if n > 0 {
+			all[reason.String()] = n
+		}
+	}
+	return all
+}
+
+// memoryOf returns memory by purpose.
+func memoryOf(m store.Memory) map[string]int64 {
+	all := map[string]int64{}
+	for _, p := range m.Purposes() {
+		all[p.Name] = p.Bytes
+	}
+	return all
 }
 
 // known returns nil for a time that is zero.

@@ -18,6 +18,8 @@ import (
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+
+	"github.com/weirproject/weir/internal/inspect"
 )
 
 // Server is a caching proxy. It is an [http.Handler] too, but only its own listener receives client
@@ -40,6 +42,7 @@ type Server struct {
 	served    *prometheus.CounterVec
 	revoked   atomic.Uint64
 	rechecker *rechecker
+	watches   watchList
 
 	closing  context.Context
 	close    context.CancelFunc
@@ -48,6 +51,7 @@ type Server struct {
 	listener *connections   // nil until Start
 	servers  []*http.Server // none until Start; the second serves connections that come while the first shuts down
 	closed   bool
+	leave    func()         // the page of package debug; nil until Start
 	inFlight sync.WaitGroup // in ServeHTTP; not added to once closed is set
 
 	stage            atomic.Int32   // a stage
@@ -151,6 +155,7 @@ func (s *Server) Start() error {
 	for _, run := range s.authn.controllers {
 		s.running.Go(func() { run(s.closing) })
 	}
+	s.leave = inspect.Announce("https://"+l.Addr().String(), inspected{s})
 	return nil
 }
 
@@ -238,10 +243,13 @@ func (s *Server) Close() error {
 	s.mu.Lock()
 	already := s.closed
 	s.closed = true
-	servers := s.servers
+	servers, leave := s.servers, s.leave
 	s.mu.Unlock()
 	if already {
 		return nil
+	}
+	if leave != nil {
+		leave()
 	}
 	s.close()
 	var err error

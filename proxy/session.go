@@ -76,8 +76,6 @@ func (res *resource) runSession(ctx context.Context) error {
 	begun := time.Now()
 	s.sink.onListed = func() { res.markReady(s, time.Since(begun)) }
 	defer res.ready.Store(nil)
-	res.running.Store(s)
-	defer res.running.Store(nil)
 	res.sessions.Add(1)
 	s.reflector = reflector.New(src, s.sink, reflector.Config{
 		Name: gvr.String(), Encoding: k.encoding,
@@ -86,6 +84,8 @@ func (res *resource) runSession(ctx context.Context) error {
 	s.freshness = newFreshnessProver(ctx, src, s.sink, s.reflector.Status)
 	s.freshness.queries, s.freshness.watches = &res.versionQueries, &res.proofWatches
 	defer s.freshness.close()
+	res.running.Store(s)
+	defer res.running.Store(nil)
 	var guard sync.WaitGroup
 	guard.Go(func() { res.monitor(ctx, k.definition, cancel) })
 	err = s.reflector.Run(ctx)

@@ -17,6 +17,7 @@ const lastWriteTimeout = time.Second
 func (s *Server) serveWatch(w http.ResponseWriter, r *http.Request, res *resource, sess *session, rd *readRequest, who user.Info, d decision) {
 	res.watchers.Add(1)
 	defer res.watchers.Add(-1)
+	defer s.watches.add(r, rd, who).leave()
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	by, part := s.permissionOf(who, rd.review)

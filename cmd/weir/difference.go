@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/json"
 
 	"github.com/weirproject/weir"
-	"github.com/weirproject/weir/cmd/weir/internal/diff"
+	"github.com/weirproject/weir/internal/diff"
 )
 
 // maxDifferences bounds the lines of one change: a ConfigMap can have thousands of keys.
@@ -26,7 +26,7 @@ func (c *changes[T]) difference(e weir.Event[T]) ([]byte, error) {
 		return nil, err
 	}
 	var text bytes.Buffer
-	writeDiff(&text, diff.Objects(before, after), c.sheet.width, c.sheet.colour)
+	writeDiff(&text, diff.Objects(before, after, diff.Options{}), c.sheet.width, c.sheet.colour)
 	return text.Bytes(), nil
 }
 

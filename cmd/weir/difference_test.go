@@ -13,7 +13,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/weirproject/weir/apiserver"
-	"github.com/weirproject/weir/cmd/weir/internal/diff"
+	"github.com/weirproject/weir/internal/diff"
 )
 
 // A change of nothing that counts is one line, and many changes are not more than are read.

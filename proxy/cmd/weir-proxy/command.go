@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/weirproject/weir/internal/debugserver"
 	"github.com/weirproject/weir/proxy"
 )
 
@@ -26,6 +27,7 @@ type flags struct {
 	watches     string
 	consistency string
 	kubeconfig  string // to write
+	debugAddr   string
 	verbose     bool
 	check       bool
 }
@@ -113,6 +115,9 @@ func (f *flags) add(fs *pflag.FlagSet) {
 		"How long the proxy goes on serving after SIGTERM, unready, while watches end one by one; an interrupt does not wait, a second signal ends it at once")
 	fs.Float64Var(&o.GoawayChance, "goaway-chance", 0,
 		"How likely an HTTP/2 client is asked, with an answer, to use another connection, 0 to 0.02: replicas even out; 0.001 is a good value")
+	fs.StringVar(&f.debugAddr, "debug-addr", "",
+		"Show what the proxy holds, whom it serves and how it is doing on a page at this address, such as :8080 on this machine alone; who can reach the "+
+			"page needs no credentials, and sees the users, and what changes in objects, but for Secrets and environment variables")
 	fs.BoolVarP(&f.verbose, "verbose", "v", false, "Log more")
 	fs.BoolVar(&f.check, "check-arguments", false, "End once the arguments are known to be right, without an upstream")
 	fs.Lookup("check-arguments").Hidden = true // for weir proxy, which may have to start an upstream first
@@ -132,6 +137,9 @@ func (f *flags) complete() error {
 	}
 	if f.options.WatchMemory == 0 {
 		f.options.WatchMemory = -1 // 0 is the default there
+	}
+	if _, err := debugserver.Address(f.debugAddr); err != nil {
+		return usageError{fmt.Errorf("--debug-addr %s: %w", f.debugAddr, err)}
 	}
 	mode, names, some := strings.Cut(f.consistency, ":")
 	switch {
@@ -171,6 +179,11 @@ func (f *flags) run(cmd *cobra.Command) error {
 	if err := server.Start(); err != nil {
 		return errors.Join(err, server.Close())
 	}
+	stop, err := f.serveDebug(cmd)
+	if err != nil {
+		return errors.Join(err, server.Close())
+	}
+	defer stop()
 	if f.kubeconfig != "" {
 		raw, err := loader.RawConfig()
 		if f.overrides.CurrentContext != "" {
@@ -190,4 +203,19 @@ func (f *flags) run(cmd *cobra.Command) error {
 		delay = 0
 	}
 	return server.Shutdown(context.WithoutCancel(cmd.Context()), delay)
+}
+
+// serveDebug serves the page of package debug as --debug-addr says, until the function that it returns
+// is called, and tells where.
+func (f *flags) serveDebug(cmd *cobra.Command) (stop func(), err error) {
+	address, err := debugserver.Address(f.debugAddr)
+	if address == "" || err != nil {
+		return func() {}, err
+	}
+	url, stop, err := debugserver.Serve(cmd.Context(), address)
+	if err != nil {
+		return nil, fmt.Errorf("--debug-addr %s: %w", f.debugAddr, err)
+	}
+	fmt.Fprintf(cmd.ErrOrStderr(), "what the proxy does is shown at %s\n", url)
+	return stop, nil
 }

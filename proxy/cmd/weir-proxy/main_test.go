@@ -35,7 +35,7 @@ func TestMain(m *testing.M) {
 func TestUsage(t *testing.T) {
 	for _, args := range [][]string{
 		{"pods"}, {"--nonsense"}, {"--memory-budget", "much"}, {"--memory-budget", "-1"}, {"--consistency", "cached:"}, {"--consistency", "some"},
-		{"--consistency", "upstream:pods"}, {"--consistency", "proven:pods"},
+		{"--consistency", "upstream:pods"}, {"--consistency", "proven:pods"}, {"--debug-addr", "here"}, {"--debug-addr", ":99999"},
 	} {
 		for _, checked := range [][]string{nil, {"--check-arguments"}} {
 			cmd := newCommand()
@@ -94,6 +94,8 @@ func TestMessages(t *testing.T) {
 		{[]string{"--kubeconfig", good, "--client-ca-file", dir + "/none"}, 2, "no such file"},
 		{[]string{"--kubeconfig", good, "--resources", "pods,"}, 2, "no resource"},
 		{[]string{"--kubeconfig", good, "--goaway-chance", "0.5"}, 2, "want 0 to 0.02"},
+		{[]string{"--debug-addr", "here"}, 2, "--debug-addr here: missing port in address"},
+		{[]string{"--kubeconfig", good, "--debug-addr", taken}, 1, "address already in use"},
 		{[]string{"--kubeconfig", good, "--write-kubeconfig", dir + "/no/such/folder/"}, 1, "kubeconfig"},
 	} {
 		var stderr strings.Builder
@@ -141,7 +143,9 @@ func TestRun(t *testing.T) {
 	out, in := io.Pipe()
 	cmd := newCommand()
 	cmd.SetOut(in)
-	cmd.SetArgs([]string{"--kubeconfig", of, "--resources", "pods", "--write-kubeconfig", written, "--cert-dir", filepath.Join(dir, "certs")})
+	cmd.SetArgs([]string{"--kubeconfig", of, "--resources", "pods", "--write-kubeconfig", written, "--cert-dir", filepath.Join(dir, "certs"), "--debug-addr", ":0"})
+	var says bytes.Buffer // written before the address is
+	cmd.SetErr(&says)
 	running, stop := context.WithCancelCause(ctx)
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.ExecuteContext(running); in.Close() }()
@@ -166,11 +170,39 @@ func TestRun(t *testing.T) {
 	if err != nil || len(list.Items) != 5 {
 		t.Errorf("%v", err)
 	}
+	server := strings.TrimSpace(string(first[:n]))
+	if page := debugPage(t, ctx, says.String()); !strings.Contains(page, `"name": "pods"`) || !strings.Contains(page, server) {
+		t.Errorf("%s", page)
+	}
 	stop(errInterrupted) // which waits for no load balancer
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}
 	utilnet.CloseIdleConnectionsFor(tr)
+}
+
+// debugPage returns what is shown at the address that the command has told.
+func debugPage(t *testing.T, ctx context.Context, told string) string {
+	t.Helper()
+	_, url, found := strings.Cut(strings.TrimSpace(told), "what the proxy does is shown at ")
+	if !found || !strings.HasPrefix(url, "http://127.0.0.1:") {
+		t.Fatalf("%q", told)
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"informers", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tr := &http.Transport{DisableKeepAlives: true}
+	resp, err := tr.RoundTrip(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(body)
 }
 
 // TestSignals: a signal ends what runs, and an interrupt is told from SIGTERM, which waits for load

@@ -10,7 +10,7 @@ import (
 )
 
 // lines are those of what changed between two objects, given as JSON.
-func lines(t *testing.T, before, after string) []string {
+func lines(t *testing.T, before, after string, o Options) []string {
 	t.Helper()
 	var a, b map[string]any
 	for text, into := range map[string]*map[string]any{before: &a, after: &b} {
@@ -19,7 +19,7 @@ func lines(t *testing.T, before, after string) []string {
 		}
 	}
 	var got []string
-	for _, c := range Objects(a, b) {
+	for _, c := range Objects(a, b, o) {
 		got = append(got, c.Line(0))
 	}
 	return got
@@ -67,7 +67,7 @@ func TestObjects(t *testing.T) {
 		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			if got := lines(t, tc.before, tc.after); !slices.Equal(got, tc.want) {
+			if got := lines(t, tc.before, tc.after, Options{}); !slices.Equal(got, tc.want) {
 				t.Errorf("got  %q\nwant %q", got, tc.want)
 			}
 		})
@@ -81,7 +81,7 @@ func TestSecrets(t *testing.T) {
 		secret(`"type":"a","data":{"gone":"aHVzaA==","kept":"aHVzaA=="},
 			"metadata":{"annotations":{"kubectl.kubernetes.io/last-applied-configuration":"hush"}}`),
 		secret(`"type":"b","data":{"kept":"aHVzaCE=","new":{"odd":["hush"]}},"stringData":{"x":"hush"},
-			"metadata":{"annotations":{"kubectl.kubernetes.io/last-applied-configuration":"hush!"}}`))
+			"metadata":{"annotations":{"kubectl.kubernetes.io/last-applied-configuration":"hush!"}}`), Options{})
 	want := []string{
 		"- data.gone: (hidden)", "~ data.kept: (hidden), differs", "+ data.new.odd: (hidden)",
 		"~ " + lastApplied + ": (hidden), differs", "+ stringData.x: (hidden)", "~ type: a -> b",
@@ -90,9 +90,55 @@ func TestSecrets(t *testing.T) {
 		t.Errorf("got  %q\nwant %q", got, want)
 	}
 	for _, tc := range [][2]string{{`"data":null`, `"data":{"x":"hush"}`}, {`"data":["hush"]`, `"data":"hush"`}, {`"type":"a"`, `"data":"hush"`}} {
-		if got := lines(t, secret(tc[0]), secret(tc[1])); len(got) == 0 || strings.Contains(strings.Join(got, ""), "hush") {
+		if got := lines(t, secret(tc[0]), secret(tc[1]), Options{}); len(got) == 0 || strings.Contains(strings.Join(got, ""), "hush") {
 			t.Errorf("%s to %s: %q", tc[0], tc[1], got)
 		}
+	}
+}
+
+// TestSuspected: what may be a Secret is treated as one.
+func TestSuspected(t *testing.T) {
+	got := lines(t, `{"data":{"a":"hush"},"x":1}`, `{"data":{"a":"hush!"},"x":2}`, Options{Secret: true})
+	if want := []string{"~ data.a: (hidden), differs", "~ x: 1 -> 2"}; !slices.Equal(got, want) {
+		t.Errorf("got  %q\nwant %q", got, want)
+	}
+}
+
+// TestEnv: no line has the value of an environment variable, whatever came, went or changed, and all
+// say which variable it is.
+func TestEnv(t *testing.T) {
+	for _, tc := range []struct {
+		name, before, after string
+		want                []string
+	}{
+		{"values", `{"spec":{"containers":[{"env":[{"name":"A","value":"hush"},{"name":"B","value":"hush"}]}]}}`,
+			`{"spec":{"containers":[{"env":[{"name":"A","value":"hush!"},{"name":"C","valueFrom":{"secretKeyRef":{"name":"s"}}}]}]}}`,
+			[]string{
+				"~ spec.containers[0].env[0].value: (hidden), differs", "~ spec.containers[0].env[1].name: B -> C",
+				"- spec.containers[0].env[1].value: (hidden)", `+ spec.containers[0].env[1].valueFrom: {"secretKeyRef":{"name":"s"}}`,
+			}},
+		{"variables", `{"spec":{"env":[{"name":"A","value":"hush"}]}}`, `{"spec":{"env":[{"name":"A","value":"hush"},{"name":"B","value":"hush"}]}}`,
+			[]string{`+ spec.env[1]: {"name":"B","value":"(hidden)"}`}},
+		{"containers", `{"spec":{"containers":[]}}`, `{"spec":{"containers":[{"image":"i","env":[{"name":"A","value":"hush"}]}]}}`,
+			[]string{`+ spec.containers[0]: {"env":[{"name":"A","value":"(hidden)"}],"image":"i"}`}},
+		{"a pod's specification", `{}`, `{"spec":{"containers":[{"env":[{"name":"A","value":"hush"}]}]}}`,
+			[]string{`+ spec: {"containers":[{"env":[{"name":"A","value":"(hidden)"}]}]}`}},
+		{"a map of them", `{"spec":{"extraEnv":{"A":"hush","B":"1"}}}`, `{"spec":{"extraEnv":{"A":"hush!","C":{"x":"hush"}}}}`,
+			[]string{"~ spec.extraEnv.A: (hidden), differs", "- spec.extraEnv.B: (hidden)", "+ spec.extraEnv.C.x: (hidden)"}},
+		{"a map that came", `{"spec":{}}`, `{"spec":{"environment":{"A":"hush"}}}`, []string{"+ spec.environment.A: (hidden)"}},
+		{"texts", `{"spec":{"env":["A=hush"]}}`, `{"spec":{"env":["A=hush!","B=hush"]}}`,
+			[]string{"~ spec.env[0]: (hidden) -> (hidden)", "+ spec.env[1]: (hidden)"}},
+		{"what apply keeps", `{"metadata":{"annotations":{}}}`, `{"metadata":{"annotations":{"kubectl.kubernetes.io/last-applied-configuration":"hush"}}}`,
+			[]string{"+ " + lastApplied + ": (hidden)"}},
+		{"what is no variable", `{"spec":{"name":"a","value":"b","envFrom":[]}}`, `{"spec":{"name":"b","value":"c","envFrom":[{"prefix":"P"}]}}`,
+			[]string{`+ spec.envFrom[0]: {"prefix":"P"}`, "~ spec.name: a -> b", "~ spec.value: b -> c"}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			got := lines(t, tc.before, tc.after, Options{Env: true})
+			if !slices.Equal(got, tc.want) || strings.Contains(strings.Join(got, ""), "hush") {
+				t.Errorf("got  %q\nwant %q", got, tc.want)
+			}
+		})
 	}
 }
 

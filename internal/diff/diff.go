@@ -21,11 +21,22 @@ type Change struct {
 // lastApplied is where kubectl apply keeps the whole object, a Secret's values with it.
 const lastApplied = `metadata.annotations["kubectl.kubernetes.io/last-applied-configuration"]`
 
+// Options say what is hidden. The zero value hides the values of objects that say that they are
+// Secrets.
+type Options struct {
+	// Secret says that the object is, or may be, a Secret, whatever it says itself.
+	Secret bool
+	// Env hides the values of environment variables, and what kubectl apply keeps, which repeats
+	// them: whatever is below a field whose name ends in env, envs, envVars or environment, but for
+	// the names of variables and where they come from.
+	Env bool
+}
+
 // Objects returns what changed from one version of an object to another, as their JSON decodes, in
 // the order of their paths. The resourceVersion and managedFields are left out: the first changes
-// with everything, the second repeats what changed. The values of a Secret are hidden.
-func Objects(before, after map[string]any) []Change {
-	d := &differ{secret: after["kind"] == "Secret" && after["apiVersion"] == "v1"}
+// with everything, the second repeats what changed.
+func Objects(before, after map[string]any, o Options) []Change {
+	d := &differ{secret: o.Secret || after["kind"] == "Secret" && after["apiVersion"] == "v1", env: o.Env}
 	d.objects("", pruned(before), pruned(after))
 	return d.changes
 }
@@ -45,12 +56,17 @@ func pruned(object map[string]any) map[string]any {
 
 type differ struct {
 	secret  bool
+	env     bool
 	hidden  bool // what is being compared now is not to be shown
+	inEnv   bool // it is among environment variables
 	changes []Change
 }
 
 func (d *differ) add(sign byte, path string, before, after any) {
-	hidden := d.hidden || d.secret && path == lastApplied
+	hidden := d.hidden || (d.secret || d.env) && path == lastApplied
+	if d.env {
+		before, after = redacted(before, d.inEnv), redacted(after, d.inEnv)
+	}
 	d.changes = append(d.changes, Change{Sign: sign, Path: path, Old: before, New: after, Hidden: hidden})
 }
 
@@ -60,9 +76,17 @@ func (d *differ) objects(path string, before, after map[string]any) {
 		both = map[string]any{}
 	}
 	maps.Copy(both, after)
+	hidden, inEnv := d.hidden, d.inEnv
+	defer func() { d.hidden, d.inEnv = hidden, inEnv }()
 	for _, key := range slices.Sorted(maps.Keys(both)) {
-		if path == "" {
-			d.hidden = d.secret && (key == "data" || key == "stringData")
+		d.hidden, d.inEnv = hidden, inEnv || d.env && isEnv(key)
+		switch {
+		case path == "" && d.secret && (key == "data" || key == "stringData"):
+			d.hidden = true
+		case inEnv && told(key):
+			d.inEnv = false
+		case inEnv:
+			d.hidden = true
 		}
 		was, had := before[key]
 		is, has := after[key]

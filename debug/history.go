@@ -1,0 +1,168 @@
+package debug
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sort"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	kjson "k8s.io/apimachinery/pkg/util/json"
+
+	"github.com/weirproject/weir/internal/diff"
+	"github.com/weirproject/weir/internal/inspect"
+	"github.com/weirproject/weir/internal/store"
+)
+
+const (
+	// mostLines bounds the lines of one change, and mostChanges how many changes one answer has.
+	mostLines   = 100
+	mostChanges = 200
+	// readBatch is how many changes are taken from the cursor at a time.
+	readBatch = 128
+)
+
+// change is one change of an object.
+type change struct {
+	// Time is when the change was seen. nil: before anybody looked; the change log had it still.
+	Time *time.Time `json:"time,omitempty"`
+	// Type is ADDED, MODIFIED or DELETED.
+	Type            string   `json:"type"`
+	ResourceVersion string   `json:"resourceVersion,omitempty"`
+	Coalesced       bool     `json:"coalesced,omitempty"` // it stands for several
+	Lines           []string `json:"lines"`               // what changed, path by path
+	More            int      `json:"more,omitempty"`      // lines that are left out
+}
+
+// history reads the changes of one object. Its owner is one request: from its beginning to its end the
+// store keeps changes for its cursor, and nothing before or after.
+type history struct {
+	held   inspect.Held
+	key    string
+	cursor *store.Cursor
+	began  uint64 // the store's revision when the reading began
+	batch  [readBatch]store.Change
+}
+
+var (
+	errNotReachable = errors.New("the store changes too fast, or has stopped")
+	// errNotDecoded does not say why, which might show a value.
+	errNotDecoded = errors.New("it cannot be decoded")
+)
+
+// newHistory returns a history of what the change log has still, and of what comes. The caller must
+// close its cursor.
+func newHistory(held inspect.Held, key string) (*history, error) {
+	for range 10 { // the log may move on meanwhile
+		h := &history{held: held, key: key, began: held.Store.Revision()}
+		first := sort.Search(int(h.began), func(revision int) bool {
+			c, err := held.Store.CursorAt(uint64(revision))
+			if err == nil {
+				c.Close()
+			}
+			return err == nil || !errors.Is(err, store.ErrTrimmed)
+		})
+		var err error
+		if h.cursor, err = held.Store.CursorAt(uint64(first)); err == nil {
+			return h, nil
+		}
+	}
+	return nil, errNotReachable
+}
+
+// next calls tell with the changes of the object that there are, without waiting for more. It reports
+// false when no more can come.
+func (h *history) next(tell func(change) error) (more bool, err error) {
+	for {
+		n := h.cursor.Next(h.batch[:])
+		for i := range h.batch[:n] {
+			if c := &h.batch[i]; c.Key() == h.key && err == nil {
+				err = tell(h.changeOf(c))
+			}
+		}
+		clear(h.batch[:n])
+		if err != nil || n == 0 {
+			return !h.cursor.Closed(), err
+		}
+	}
+}
+
+// follow calls tell with the changes of the object as they come, until the context or the store ends,
+// or tell returns an error. alive is called now and then while nothing comes.
+func (h *history) follow(ctx context.Context, tell func(change) error, alive func() error) error {
+	tick := time.NewTicker(10 * streamEvery)
+	defer tick.Stop()
+	for {
+		if more, err := h.next(tell); err != nil || !more {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-h.cursor.Ready():
+		case <-tick.C:
+			if err := alive(); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// changeOf says what a change of the store changed.
+func (h *history) changeOf(c *store.Change) change {
+	out := change{Type: "MODIFIED", Coalesced: c.Coalesced, Lines: []string{}}
+	if c.Revision > h.began {
+		now := time.Now()
+		out.Time = &now
+	}
+	if c.ResourceVersion != 0 {
+		out.ResourceVersion = fmt.Sprint(c.ResourceVersion)
+	}
+	switch {
+	case c.Old == nil:
+		out.Type = "ADDED"
+		return out
+	case c.New == nil:
+		out.Type = "DELETED"
+		return out
+	}
+	before, _, err := h.decode(c.Old)
+	if err != nil {
+		out.Lines = []string{err.Error()}
+		return out
+	}
+	after, secret, err := h.decode(c.New)
+	if err != nil {
+		out.Lines = []string{err.Error()}
+		return out
+	}
+	changed := diff.Objects(before, after, diff.Options{Secret: secret, Env: true})
+	for _, one := range changed[:min(len(changed), mostLines)] {
+		out.Lines = append(out.Lines, one.Line(0))
+	}
+	out.More = max(len(changed)-mostLines, 0)
+	return out
+}
+
+// decode returns an object as its JSON says, and whether it may be a Secret. What is of no known kind
+// may be one.
+func (h *history) decode(o *store.Object) (object map[string]any, secret bool, err error) {
+	value, err := h.held.Decode(o)
+	if err != nil {
+		return nil, true, errNotDecoded
+	}
+	text, err := json.Marshal(value)
+	if err == nil {
+		err = kjson.Unmarshal(text, &object)
+	}
+	if err != nil {
+		return nil, true, errNotDecoded
+	}
+	if kind, _ := object["kind"].(string); kind == "" {
+		object["apiVersion"], object["kind"] = h.held.Kind.APIVersion, h.held.Kind.Kind
+	}
+	_, typed := value.(*corev1.Secret)
+	return object, typed || object["kind"] == "" || object["kind"] == "Secret", nil
+}

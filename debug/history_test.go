@@ -1,0 +1,280 @@
+package debug
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/weirproject/weir"
+	"github.com/weirproject/weir/apiserver"
+	"github.com/weirproject/weir/internal/engine"
+)
+
+// looking is a server with an informer whose objects are looked at.
+type looking struct {
+	t      *testing.T
+	url    string
+	client *kubernetes.Clientset
+}
+
+// look starts an informer of a type with a handler, and the page.
+func look[T weir.Object](t *testing.T, handler func(context.Context, weir.Event[T])) *looking {
+	t.Helper()
+	server, err := apiserver.New(apiserver.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = server.Close() })
+	if err := server.Start(); err != nil {
+		t.Fatal(err)
+	}
+	cfg := rest.CopyConfig(server.Config())
+	cfg.QPS = -1
+	client, err := kubernetes.NewForConfig(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	inf, err := weir.NewInformer[T](server.Config(), weir.Options{Name: "looked at"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := inf.Handle(handler, weir.HandlerOptions[T]{Name: "h"}); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = inf.Run(ctx)
+	}()
+	t.Cleanup(func() {
+		cancel()
+		<-done
+	})
+	wait, stop := context.WithTimeout(t.Context(), time.Minute)
+	defer stop()
+	if err := inf.WaitForSync(wait); err != nil {
+		t.Fatal(err)
+	}
+	web := httptest.NewServer(Handler())
+	t.Cleanup(web.Close)
+	return &looking{t, web.URL + "/", client}
+}
+
+// query is the path and the query that ask for the history of an object.
+func query(path, key string) string {
+	return path + "?" + url.Values{"informer": {"looked at"}, "key": {key}}.Encode()
+}
+
+// stream opens the history of an object, and returns its events as they come, and what ends it.
+func (l *looking) stream(key string) (next func(into any) string, end func()) {
+	l.t.Helper()
+	ctx, cancel := context.WithCancel(l.t.Context())
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, l.url+query("history/stream", key), nil)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	tr := &http.Transport{DisableKeepAlives: true}
+	resp, err := tr.RoundTrip(req)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	if resp.StatusCode != http.StatusOK {
+		l.t.Fatal(resp.Status)
+	}
+	lines := bufio.NewReader(resp.Body)
+	next = func(into any) string {
+		l.t.Helper()
+		for {
+			line, err := lines.ReadString('\n')
+			if err != nil {
+				l.t.Fatal(err)
+			}
+			if data, ok := strings.CutPrefix(line, "data: "); ok {
+				if err := json.Unmarshal([]byte(data), into); err != nil {
+					l.t.Fatal(err)
+				}
+				return data
+			}
+		}
+	}
+	end = func() { cancel(); resp.Body.Close() }
+	l.t.Cleanup(end)
+	return next, end
+}
+
+// pod is one whose environment nobody may see.
+func pod(value string) *corev1.Pod {
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: "a", Namespace: "default"},
+		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i", Env: []corev1.EnvVar{{Name: "PASSWORD", Value: value}}}}},
+	}
+}
+
+// TestHistory: an object's changes are shown as they come, path by path, without a value of its
+// environment.
+func TestHistory(t *testing.T) {
+	l := look(t, func(context.Context, weir.Event[*corev1.Pod]) {})
+	pods := l.client.CoreV1().Pods("default")
+	next, _ := l.stream("default/a")
+	var now historyReport
+	if next(&now); now.Held || now.Key != "default/a" || len(now.Changes) != 0 {
+		t.Errorf("%+v", now)
+	}
+	p, err := pods.Create(t.Context(), pod(secret), metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Labels, p.Spec.Containers[0].Env[0].Value = map[string]string{"app": "web"}, secret+"!"
+	if p, err = pods.Update(t.Context(), p, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := pods.Delete(t.Context(), "a", metav1.DeleteOptions{GracePeriodSeconds: new(int64)}); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []change{
+		{Type: "ADDED"},
+		{Type: "MODIFIED", ResourceVersion: p.ResourceVersion, Lines: []string{"~ metadata.generation: 1 -> 2", "+ metadata.labels.app: web", "~ spec.containers[0].env[0].value: (hidden), differs"}},
+		{Type: "DELETED"},
+	} {
+		var got change
+		text := next(&got)
+		if got.Type != want.Type || got.Time == nil || len(want.Lines) > 0 && (!slices.Equal(got.Lines, want.Lines) || got.ResourceVersion != want.ResourceVersion) {
+			t.Errorf("got  %+v\nwant %+v", got, want)
+		}
+		if strings.Contains(text, secret) {
+			t.Errorf("it shows a value: %s", text)
+		}
+	}
+}
+
+// TestHistoryOfSecret: which keys changed is shown, and no value.
+func TestHistoryOfSecret(t *testing.T) {
+	l := look(t, func(context.Context, weir.Event[*corev1.Secret]) {})
+	secrets := l.client.CoreV1().Secrets("default")
+	s, err := secrets.Create(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "s"}, Data: map[string][]byte{"k": []byte(secret)}}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	next, _ := l.stream("default/s")
+	next(&historyReport{})
+	s.Data = map[string][]byte{"k": []byte(secret + "!"), "new": []byte(secret)}
+	if _, err := secrets.Update(t.Context(), s, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	for { // its creation may still be in the log
+		var got change
+		if next(&got); got.Type == "ADDED" {
+			continue
+		}
+		if want := []string{"~ data.k: (hidden), differs", "+ data.new: (hidden)"}; !slices.Equal(got.Lines, want) {
+			t.Errorf("got %q, want %q", got.Lines, want)
+		}
+		return
+	}
+}
+
+// TestHistoryBefore: what the change log has still is shown too, as JSON without a stream.
+func TestHistoryBefore(t *testing.T) {
+	release, seen := make(chan struct{}), make(chan struct{}, 1)
+	l := look(t, func(ctx context.Context, _ weir.Event[*corev1.ConfigMap]) {
+		select {
+		case seen <- struct{}{}:
+		default:
+		}
+		select {
+		case <-release:
+		case <-ctx.Done():
+		}
+	})
+	defer close(release)
+	maps := l.client.CoreV1().ConfigMaps("default")
+	m, err := maps.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "m"}, Data: map[string]string{"k": "0"}}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-seen // the handler is in the call of it, and holds the log
+	const changes = mostChanges + 5
+	for i := range changes {
+		m.Data["k"] = fmt.Sprint(i + 1)
+		if m, err = maps.Update(t.Context(), m, metav1.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	store := engine.Running()[0].Engine.Store()
+	wait, stop := context.WithTimeout(t.Context(), time.Minute)
+	defer stop()
+	if err := store.WaitResourceVersion(wait, m.ResourceVersion); err != nil {
+		t.Fatal(err)
+	}
+	resp, body := get(t, http.MethodGet, l.url+query("history", "default/m")+"&for=1ms")
+	var got historyReport
+	if err := json.Unmarshal([]byte(body), &got); err != nil || resp.StatusCode != http.StatusOK {
+		t.Fatalf("%s %v\n%s", resp.Status, err, body)
+	}
+	last := got.Changes[len(got.Changes)-1]
+	if !got.Held || got.ResourceVersion != m.ResourceVersion || len(got.Changes) != mostChanges || got.More < 5 || last.Time != nil ||
+		!slices.Equal(last.Lines, []string{fmt.Sprintf("~ data.k: %q -> %q", fmt.Sprint(changes-1), fmt.Sprint(changes))}) {
+		t.Errorf("%d changes and %d before, the last %+v", len(got.Changes), got.More, last)
+	}
+}
+
+// TestHistoryEnds: when nobody looks any more, the store keeps nothing for it.
+func TestHistoryEnds(t *testing.T) {
+	l := look(t, func(context.Context, weir.Event[*corev1.ConfigMap]) {})
+	next, end := l.stream("default/m")
+	next(&historyReport{})
+	end()
+	maps := l.client.CoreV1().ConfigMaps("default")
+	const creations, slots = 1000, 16 << 10 // what the log's free slots may take
+	for i := range creations {
+		if _, err := maps.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("m", i)}}, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	store := engine.Running()[0].Engine.Store()
+	deadline := time.Now().Add(time.Minute)
+	for m := store.Memory(); store.Len() < creations || m.Log+m.Cursors > slots; m = store.Memory() {
+		if time.Now().After(deadline) {
+			t.Fatalf("%d objects, and %d bytes are kept for somebody", store.Len(), m.Log+m.Cursors)
+		}
+	}
+}
+
+// TestHistoriesAreBounded: one more than may be open is refused, and so is what cannot be looked at.
+func TestHistoriesAreBounded(t *testing.T) {
+	l := look(t, func(context.Context, weir.Event[*corev1.Pod]) {})
+	for path, want := range map[string]int{
+		query("history", "") + "&x": http.StatusBadRequest, "history?informer=other&key=a": http.StatusNotFound,
+		"history?proxy=none&resource=pods&key=a": http.StatusNotFound, "history?proxy=none&informer=looked+at&key=a": http.StatusNotFound,
+		query("history", "a") + "&for=1h": http.StatusBadRequest, query("history", "a") + "&for=-1s": http.StatusBadRequest,
+		query("history", "a"): http.StatusOK, query("history/stream", ""): http.StatusBadRequest,
+	} {
+		if resp, body := get(t, http.MethodGet, l.url+path); resp.StatusCode != want {
+			t.Errorf("%s: %s, want %d: %s", path, resp.Status, want, body)
+		}
+	}
+	if resp, _ := get(t, http.MethodHead, l.url+query("history/stream", "a")); resp.StatusCode != http.StatusOK {
+		t.Errorf("HEAD: %s", resp.Status)
+	}
+	for range mostHistories {
+		next, _ := l.stream("default/a")
+		next(&historyReport{})
+	}
+	if resp, _ := get(t, http.MethodGet, l.url+query("history", "default/a")); resp.StatusCode != http.StatusServiceUnavailable {
+		t.Errorf("one more: %s", resp.Status)
+	}
+}

@@ -1,0 +1,132 @@
+package debug
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/weirproject/weir/internal/engine"
+	"github.com/weirproject/weir/internal/inspect"
+	"github.com/weirproject/weir/internal/store"
+)
+
+// longestHistory bounds how long a history that is no stream may go on.
+const longestHistory = 5 * time.Minute
+
+// historyReport is the history of one object.
+type historyReport struct {
+	Time            time.Time `json:"time"`
+	Key             string    `json:"key"`
+	Held            bool      `json:"held"` // it is held now
+	ResourceVersion string    `json:"resourceVersion,omitempty"`
+	Changes         []change  `json:"changes"`        // the last ones
+	More            int       `json:"more,omitempty"` // changes before those
+}
+
+// heldOf returns the objects that a request is about.
+func heldOf(q url.Values) (inspect.Held, bool) {
+	for _, p := range inspect.Proxies() {
+		if p.Name == q.Get("proxy") {
+			return p.Proxy.Held(q.Get("resource"))
+		}
+	}
+	for _, e := range engine.Running() {
+		if q.Get("proxy") != "" || e.Name != q.Get("informer") {
+			continue
+		}
+		held := inspect.Held{Store: e.Engine.Store(), Decode: (*store.Object).Decoded}
+		for _, s := range e.Engine.Statuses() {
+			if s.ItemType.Kind != "" {
+				held.Kind = s.ItemType
+			}
+		}
+		return held, true
+	}
+	return inspect.Held{}, false
+}
+
+// openHistory returns the history that a request is about, with the report of what is held now. If
+// there is none, it answers the request and reports false.
+func openHistory(w http.ResponseWriter, r *http.Request) (h *history, now historyReport, ok bool) {
+	q := r.URL.Query()
+	held, ok := heldOf(q)
+	key := q.Get("key")
+	switch {
+	case key == "":
+		http.Error(w, "which object? key=NAMESPACE/NAME, or key=NAME", http.StatusBadRequest)
+		return nil, now, false
+	case !ok:
+		http.Error(w, "no such informer or resource is running", http.StatusNotFound)
+		return nil, now, false
+	}
+	h, err := newHistory(held, key)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusServiceUnavailable)
+		return nil, now, false
+	}
+	now = historyReport{Time: time.Now(), Key: key, Changes: []change{}}
+	if o, held := held.Store.Get(key); held {
+		now.Held, now.ResourceVersion = true, o.ResourceVersion()
+	}
+	return h, now, true
+}
+
+// add adds a change, and drops the first if there are too many.
+func (r *historyReport) add(c change) error {
+	if len(r.Changes) == mostChanges {
+		r.Changes = append(r.Changes[:0], r.Changes[1:]...)
+		r.More++
+	}
+	r.Changes = append(r.Changes, c)
+	return nil
+}
+
+// serveHistory answers with the changes that the log has, and those of the time that the request
+// asks for.
+func serveHistory(w http.ResponseWriter, r *http.Request) {
+	wait := time.Duration(0)
+	if text := r.URL.Query().Get("for"); text != "" {
+		var err error
+		if wait, err = time.ParseDuration(text); err != nil || wait < 0 || wait > longestHistory {
+			http.Error(w, "for: want a time such as 30s, of five minutes at most", http.StatusBadRequest)
+			return
+		}
+	}
+	h, report, ok := openHistory(w, r)
+	if !ok {
+		return
+	}
+	defer h.cursor.Close()
+	_, err := h.next(report.add)
+	if wait > 0 && err == nil && r.Method != http.MethodHead {
+		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(wait + 10*streamEvery))
+		ctx, cancel := context.WithTimeout(r.Context(), wait)
+		defer cancel()
+		err = h.follow(ctx, report.add, func() error { return nil })
+	}
+	if err != nil && !errors.Is(err, context.DeadlineExceeded) {
+		return // nobody is there any more
+	}
+	if o, held := h.held.Store.Get(h.key); held {
+		report.Held, report.ResourceVersion = true, o.ResourceVersion()
+	} else {
+		report.Held, report.ResourceVersion = false, ""
+	}
+	writeJSON(w, report)
+}
+
+// streamHistory sends what is held now as an event, and then each change.
+func streamHistory(w http.ResponseWriter, r *http.Request) {
+	h, now, ok := openHistory(w, r)
+	if !ok {
+		return
+	}
+	defer h.cursor.Close()
+	to, ok := newEvents(w, r)
+	if !ok || to.send(now) != nil {
+		return
+	}
+	_ = h.follow(r.Context(), func(c change) error { return to.send(c) }, to.alive)
+}

@@ -1,0 +1,84 @@
+// Package debugserver serves the page of package debug where a flag of a command says.
+package debugserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/weirproject/weir/debug"
+)
+
+// ErrAddress is wrapped by errors about an address that is none.
+var ErrAddress = errors.New("no address")
+
+// Address returns the address that a flag means: "" is none, and one without a host is one of this
+// machine alone. The error is ErrAddress.
+func Address(flag string) (string, error) {
+	if flag == "" {
+		return "", nil
+	}
+	host, port, err := net.SplitHostPort(flag)
+	if wrong, ok := errors.AsType[*net.AddrError](err); ok {
+		return "", addressError(wrong.Err)
+	}
+	if err != nil {
+		return "", addressError(err.Error())
+	}
+	if _, err := net.LookupPort("tcp", port); err != nil {
+		return "", addressError(fmt.Sprintf("no port %q", port))
+	}
+	if host == "" {
+		host = "127.0.0.1"
+	}
+	return net.JoinHostPort(host, port), nil
+}
+
+// addressError is an ErrAddress that says what is wrong.
+type addressError string
+
+func (e addressError) Error() string        { return string(e) }
+func (e addressError) Is(target error) bool { return target == ErrAddress }
+
+// Serve serves the page at an address, until the function that it returns is called. That ends all
+// requests and waits for the server's goroutine.
+func Serve(ctx context.Context, address string) (url string, stop func(), err error) {
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
+	if err != nil {
+		return "", nil, err
+	}
+	handler := debug.Handler()
+	if at, ok := listener.Addr().(*net.TCPAddr); ok && at.IP.IsLoopback() {
+		handler = localOnly(handler)
+	}
+	server := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second, MaxHeaderBytes: 64 << 10}
+	served := make(chan struct{})
+	go func() { // ends with Close
+		defer close(served)
+		_ = server.Serve(listener)
+	}()
+	return fmt.Sprintf("http://%s/", listener.Addr()), func() {
+		_ = server.Close()
+		<-served
+	}, nil
+}
+
+// localOnly refuses requests for another host than this machine: a page of somebody else's whose name
+// leads here (DNS rebinding) must not read what is served on a loopback address.
+func localOnly(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		host, _, err := net.SplitHostPort(r.Host)
+		if err != nil {
+			host = r.Host
+		}
+		if host != "localhost" && net.ParseIP(strings.Trim(host, "[]")) == nil {
+			http.Error(w, "this page is served for this machine alone", http.StatusForbidden)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}

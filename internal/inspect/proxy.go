@@ -1,0 +1,128 @@
+// Package inspect is where what runs in this process shows itself to the page of package debug: each
+// proxy with the resources that it holds and the watches that it serves. Informers need not, since
+// package engine knows those that run.
+package inspect
+
+import (
+	"cmp"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/weirproject/weir/internal/reflector"
+	"github.com/weirproject/weir/internal/store"
+	"github.com/weirproject/weir/internal/wire"
+)
+
+// Proxy is a proxy that runs. Its methods are safe for concurrent use, and cost nothing while they
+// are not called.
+type Proxy interface {
+	// State returns how the proxy is doing.
+	State() State
+	// Held returns the objects of one of State's resources. It reports false if the resource is not
+	// held at the moment.
+	Held(resource string) (Held, bool)
+}
+
+// Held is the objects of one resource.
+type Held struct {
+	Store *store.Store
+	Kind  wire.TypeMeta // empty: not known yet
+	// Decode returns the value of an object, which must not be changed.
+	Decode func(*store.Object) (any, error)
+}
+
+// State is how a proxy is doing at one moment.
+type State struct {
+	Connections  int        `json:"connections"`
+	LongRunning  int        `json:"longRunning"` // watches, logs and upgraded connections, forwarded ones included
+	WatchBytes   int64      `json:"watchBytes"`  // the memory of those
+	Lists        int64      `json:"lists"`       // made upstream, for what is held
+	Watches      int64      `json:"watches"`     // likewise
+	Received     int64      `json:"receivedBytes"`
+	Forwarded    int64      `json:"forwarded"` // requests of callers
+	Unanswered   int64      `json:"unanswered"`
+	BudgetUsed   int64      `json:"budgetUsedBytes"` // what resources on demand take, of budgetBytes
+	Budget       int64      `json:"budgetBytes"`
+	Revoked      int64      `json:"revokedWatches"`
+	Resources    []Resource `json:"-"` // by name
+	Watchers     []Watchers `json:"watchers"`
+	WatchersMore int        `json:"watchersMore"` // groups that Watchers leaves out
+}
+
+// Resource is how one resource of a proxy is doing.
+type Resource struct {
+	Name            string     `json:"name"` // such as deployments.apps
+	Version         string     `json:"version"`
+	State           string     `json:"state"`
+	Error           string     `json:"error,omitempty"`
+	Configured      bool       `json:"configured"`
+	LastRead        *time.Time `json:"lastRead,omitempty"`
+	Heard           *time.Time `json:"heard,omitempty"`
+	Objects         int        `json:"objects"`
+	ResourceVersion string     `json:"resourceVersion"`
+	Events          uint64     `json:"events"`   // received
+	Sessions        uint64     `json:"sessions"` // how often it was begun to be held
+	Gets            uint64     `json:"gets"`
+	ListsServed     uint64     `json:"listsServed"`
+	Watchers        int        `json:"watchers"`
+	Sent            uint64     `json:"sent"` // events, to all watchers together
+	Lag             uint64     `json:"lag"`  // of the slowest watcher, in changes
+	BacklogBytes    int64      `json:"backlogBytes"`
+	CaughtUp        uint64     `json:"caughtUp"`
+	Stalled         uint64     `json:"stalled"`
+
+	Memory      store.Memory           `json:"-"`
+	Reflector   *reflector.Status      `json:"-"` // nil: it does not run
+	Transitions []reflector.Transition `json:"-"`
+	Relists     reflector.Relists      `json:"-"`
+}
+
+// Watchers are the open watches of one client that are alike.
+type Watchers struct {
+	User      string    `json:"user"`
+	Agent     string    `json:"agent"`
+	Resource  string    `json:"resource"`
+	Namespace string    `json:"namespace,omitempty"`
+	Selector  string    `json:"selector,omitempty"`
+	Count     int       `json:"count"`
+	Since     time.Time `json:"since"` // of the least recent
+}
+
+// live are the proxies of this process that run.
+var live = struct {
+	mu     sync.Mutex
+	byName map[string]Proxy
+}{byName: map[string]Proxy{}}
+
+// Named is a proxy that runs, by a name that no other has, such as its URL.
+type Named struct {
+	Name  string
+	Proxy Proxy
+}
+
+// Announce adds a proxy to those that run. The function that it returns removes it.
+func Announce(name string, p Proxy) (leave func()) {
+	live.mu.Lock()
+	defer live.mu.Unlock()
+	live.byName[name] = p
+	return func() {
+		live.mu.Lock()
+		defer live.mu.Unlock()
+		if live.byName[name] == p {
+			delete(live.byName, name)
+		}
+	}
+}
+
+// Proxies returns the proxies of this process that run, ordered by name.
+func Proxies() []Named {
+	live.mu.Lock()
+	defer live.mu.Unlock()
+	all := make([]Named, 0, len(live.byName))
+	for name, p := range live.byName {
+		all = append(all, Named{name, p})
+	}
+	slices.SortFunc(all, func(a, b Named) int { return cmp.Compare(a.Name, b.Name) })
+	return all
+}

@@ -1,0 +1,97 @@
+package proxy
+
+import (
+	"cmp"
+	"reflect"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/weirproject/weir/internal/codec"
+	"github.com/weirproject/weir/internal/inspect"
+	"github.com/weirproject/weir/internal/store"
+	"github.com/weirproject/weir/internal/wire"
+)
+
+// inspected is a server as the page of package debug sees it.
+type inspected struct{ *Server }
+
+var _ inspect.Proxy = inspected{}
+
+// State implements inspect.Proxy.
+func (s inspected) State() inspect.State {
+	st, budget := &s.resources.stats, &s.resources.budget
+	state := inspect.State{
+		Connections: s.connected(), LongRunning: s.flowControl.longRunning.count(), WatchBytes: s.flowControl.longRunning.memoryUsed(),
+		Lists: st.Lists.Load(), Watches: st.Watches.Load(), Received: st.WireBytes.Load(),
+		Forwarded: int64(s.upstream.requests.Load()), Unanswered: int64(s.upstream.failures.Load()),
+		BudgetUsed: budget.used.Load(), Budget: budget.limit.Load(), Revoked: int64(s.revoked.Load()),
+		Resources: []inspect.Resource{},
+	}
+	for _, res := range s.resources.all() {
+		state.Resources = append(state.Resources, res.inspect())
+	}
+	slices.SortFunc(state.Resources, func(a, b inspect.Resource) int { return cmp.Compare(a.Name, b.Name) })
+	state.Watchers, state.WatchersMore = s.watches.groups()
+	return state
+}
+
+// inspect returns how the resource is doing.
+func (res *resource) inspect() inspect.Resource {
+	r := inspect.Resource{
+		Name: res.name(), Version: res.gvr.Version, State: res.state().String(), Configured: res.configured,
+		Events: res.events.Load(), Sessions: res.sessions.Load(), Watchers: int(res.watchers.Load()),
+	}
+	if text := res.lastError.Load(); text != nil {
+		r.Error = *text
+	}
+	if at := res.lastRead.Load(); at != 0 {
+		t := time.Unix(0, at)
+		r.LastRead = &t
+	}
+	s := res.running.Load()
+	if s == nil {
+		return r
+	}
+	status := s.reflector.Status()
+	r.Reflector, r.Transitions, r.Relists = &status, s.reflector.Transitions(), s.reflector.Relists()
+	r.Objects, r.ResourceVersion, r.Memory = s.store.Len(), s.store.ResourceVersion(), s.store.Memory()
+	if at := s.lastHeard(); !at.IsZero() && at.Unix() > 0 {
+		r.Heard = &at
+	}
+	cache := s.cache.Stats()
+	r.Gets, r.Sent, r.Lag, r.BacklogBytes = cache.Gets, cache.InitialEvents+cache.Events+cache.Bookmarks, cache.Lag, cache.BacklogBytes
+	r.CaughtUp, r.Stalled = cache.CaughtUp, cache.Stalled
+	for _, x := range cache.Indexes {
+		r.ListsServed += x.Lists
+	}
+	return r
+}
+
+// Held implements inspect.Proxy.
+func (s inspected) Held(name string) (inspect.Held, bool) {
+	for _, res := range s.resources.all() {
+		session := res.ready.Load()
+		if res.name() != name || session == nil {
+			continue
+		}
+		kind := session.info.GroupVersionKind()
+		return inspect.Held{
+			Store: session.store, Kind: wire.TypeMeta{APIVersion: kind.GroupVersion().String(), Kind: kind.Kind}, Decode: session.decode,
+		}, true
+	}
+	return inspect.Held{}, false
+}
+
+// decode returns the value of an object.
+func (s *session) decode(o *store.Object) (any, error) {
+	raw, err := o.AppendRaw(nil)
+	if err != nil {
+		return nil, err
+	}
+	if goType := s.info.Type; goType != nil {
+		return codec.New(reflect.PointerTo(goType)).Decode(raw)
+	}
+	return codec.Of(&unstructured.Unstructured{}).Decode(raw)
+}

@@ -1,0 +1,115 @@
+package proxy
+
+import (
+	"cmp"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"k8s.io/apiserver/pkg/authentication/user"
+
+	"github.com/weirproject/weir/internal/inspect"
+)
+
+// watchList is the list of the watches that are served, the newest first. It is safe for concurrent
+// use. A watch takes one entry, for as long as its request lasts.
+type watchList struct {
+	mu    sync.Mutex
+	first *listedWatch
+}
+
+// listedWatch is one watch. Its texts belong to the request, which lives as long.
+type listedWatch struct {
+	list          *watchList
+	before, after *listedWatch
+	who           user.Info
+	agent         string
+	read          *action
+	since         time.Time
+}
+
+// add adds a watch until leave is called.
+func (l *watchList) add(r *http.Request, rd *readRequest, who user.Info) *listedWatch {
+	w := &listedWatch{list: l, who: who, agent: r.UserAgent(), read: rd.review, since: time.Now()}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if w.after = l.first; w.after != nil {
+		w.after.before = w
+	}
+	l.first = w
+	return w
+}
+
+// leave removes the watch.
+func (w *listedWatch) leave() {
+	w.list.mu.Lock()
+	defer w.list.mu.Unlock()
+	if w.before == nil {
+		w.list.first = w.after
+	} else {
+		w.before.after = w.after
+	}
+	if w.after != nil {
+		w.after.before = w.before
+	}
+}
+
+const (
+	// mostVisited bounds how many watches are looked at, since the list is locked meanwhile.
+	mostVisited = 10_000
+	// mostGroups bounds how many groups are told.
+	mostGroups = 50
+)
+
+// groups returns the newest watches in groups of those that are alike, the largest first, and how many
+// groups are left out.
+func (l *watchList) groups() (all []inspect.Watchers, more int) {
+	all = []inspect.Watchers{}
+	for _, g := range l.count() {
+		all = append(all, *g)
+	}
+	slices.SortFunc(all, func(a, b inspect.Watchers) int {
+		return cmp.Or(cmp.Compare(b.Count, a.Count), a.Since.Compare(b.Since), cmp.Compare(a.User, b.User), cmp.Compare(a.Resource, b.Resource))
+	})
+	more = max(len(all)-mostGroups, 0)
+	return all[:len(all)-more], more
+}
+
+// count counts watches that are alike.
+func (l *watchList) count() map[inspect.Watchers]*inspect.Watchers {
+	groups := map[inspect.Watchers]*inspect.Watchers{}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	visited := 0
+	for w := l.first; w != nil && visited < mostVisited; w = w.after {
+		visited++
+		key := w.kind()
+		g := groups[key]
+		if g == nil {
+			first := key
+			g = &first
+			groups[key] = g
+		}
+		g.Count++
+		g.Since = w.since // they come from the newest on
+	}
+	return groups
+}
+
+// kind returns what watches that are alike have in common.
+func (w *listedWatch) kind() inspect.Watchers {
+	resource := w.read.resource
+	if w.read.group != "" {
+		resource += "." + w.read.group
+	}
+	name := ""
+	if w.who != nil {
+		name = w.who.GetName()
+	}
+	return inspect.Watchers{
+		User: name, Agent: w.agent, Resource: resource, Namespace: w.read.namespace,
+		Selector: strings.Trim(w.read.labelText+","+w.read.fieldText, ","),
+	}
+}
