@@ -3,6 +3,7 @@ package metrics
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -12,12 +13,15 @@ import (
 	"go.uber.org/goleak"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/weirproject/weir"
 	"github.com/weirproject/weir/apiserver"
 	"github.com/weirproject/weir/clientgo"
+	"github.com/weirproject/weir/internal/engine"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -208,6 +212,31 @@ func TestRelists(t *testing.T) {
 		want += `weir_informer_relists_total{group="",kind="Pod",name="pods",reason="` + reason + `",version="v1"} ` + n + "\n"
 	}
 	compare(t, want, "relists_total")
+}
+
+// TestBounded: no series comes with an object.
+func TestBounded(t *testing.T) {
+	server := serve(t)
+	native(t, server, "pods")
+	few := testutil.CollectAndCount(NewCollector())
+	cfg := rest.CopyConfig(server.Config())
+	cfg.QPS = -1
+	client, err := kubernetes.NewForConfig(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	held := engine.Running()[0].Engine
+	for i := range 100 {
+		name := fmt.Sprint("pod-", i)
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{name: name}}}
+		if pod, err = client.CoreV1().Pods(metav1.NamespaceDefault).Create(t.Context(), pod, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		wait(t, func(ctx context.Context) error { return held.WaitForResourceVersion(ctx, pod.ResourceVersion) })
+	}
+	if many := testutil.CollectAndCount(NewCollector()); many != few || held.Store().Len() != 130 {
+		t.Errorf("%d series of 30 objects, %d of %d", few, many, held.Store().Len())
+	}
 }
 
 // TestLongestCall: a call is counted while it goes on.

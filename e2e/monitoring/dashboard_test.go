@@ -1,0 +1,150 @@
+package monitoring
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// dashboard is what of Grafana's format is of interest here.
+type dashboard struct {
+	Title      string
+	Templating struct {
+		List []struct {
+			Name, Type string
+			Definition string
+			AllValue   string
+		}
+	}
+	Panels []panel
+}
+
+type panel struct {
+	ID      int
+	Type    string
+	Title   string
+	GridPos struct{ X, Y, W, H int }
+	Targets []struct{ Expr, LegendFormat, RefID string }
+	Panels  []panel
+}
+
+func readDashboard(t *testing.T) (d dashboard) {
+	t.Helper()
+	raw, err := os.ReadFile(dashboardFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(raw, &d); err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// variables replaces what Grafana would: all of each variable, and the interval of rates.
+func (d *dashboard) variables(text string) string {
+	for _, v := range d.Templating.List {
+		if v.AllValue != "" {
+			text = strings.ReplaceAll(text, "$"+v.Name, v.AllValue)
+		}
+	}
+	return strings.ReplaceAll(text, "$__rate_interval", "15s")
+}
+
+// TestDashboard: a Prometheus that scrapes informers has data for each query of the dashboard, of the
+// informer and of the drop-in, and values for its variables; and the alert rules can be evaluated and
+// are silent.
+func TestDashboard(t *testing.T) {
+	d := readDashboard(t)
+	p := startPrometheus(t, informers(t))
+	for _, v := range d.Templating.List {
+		if v.Type == "query" {
+			p.until("values of "+v.Name, func() string {
+				if len(p.values(d.variables(v.Definition))) == 0 {
+					return "none"
+				}
+				return ""
+			})
+		}
+	}
+	if names := p.values("label_values(weir_informer_synced, name)"); !slices.Equal(names, []string{"*v1.Pod", "pods"}) {
+		t.Errorf("informers %q", names)
+	}
+	queries := 0
+	for _, panel := range d.Panels {
+		for _, target := range panel.Targets {
+			queries++
+			p.until(fmt.Sprintf("%s: %s", panel.Title, target.Expr), func() string { return lacking(p.query(d.variables(target.Expr)), target.LegendFormat) })
+		}
+	}
+	if queries < 25 {
+		t.Errorf("%d queries", queries)
+	}
+	p.until("the rules", p.rules)
+}
+
+// lacking says what the series of a query lack for its legend.
+func lacking(series []map[string]string, legend string) string {
+	if len(series) == 0 {
+		return "no data"
+	}
+	for _, label := range []string{"name", "instance", "handler", "purpose", "reason", "verb"} {
+		if strings.Contains(legend, "{{"+label+"}}") && series[0][label] == "" {
+			return "no label " + label
+		}
+	}
+	if strings.Contains(legend, "{{name}}") {
+		for _, name := range []string{"pods", "*v1.Pod"} {
+			if !slices.ContainsFunc(series, func(s map[string]string) bool { return s["name"] == name }) {
+				return "nothing of " + name
+			}
+		}
+	}
+	return ""
+}
+
+// rules says what is wrong with the alert rules: each has been evaluated, and none complains of
+// informers that are well.
+func (p *prometheus) rules() string {
+	var data struct {
+		Groups []struct {
+			Rules []struct {
+				Name, Health, LastError, State string
+			}
+		}
+	}
+	p.get("rules", nil, &data)
+	if len(data.Groups) != 1 || len(data.Groups[0].Rules) < 9 {
+		return fmt.Sprintf("%+v", data)
+	}
+	for _, r := range data.Groups[0].Rules {
+		if r.Health != "ok" || r.State != "inactive" {
+			return fmt.Sprintf("%+v", r)
+		}
+	}
+	return ""
+}
+
+// TestPanels: ids are unique, and no panel covers another.
+func TestPanels(t *testing.T) {
+	d := readDashboard(t)
+	ids := map[int]bool{}
+	taken := map[[2]int]string{}
+	for _, panel := range d.Panels {
+		if ids[panel.ID] || panel.Title == "" || panel.Type != "row" && len(panel.Targets) == 0 {
+			t.Errorf("%+v", panel)
+		}
+		ids[panel.ID] = true
+		at := panel.GridPos
+		for x := at.X; x < at.X+at.W; x++ {
+			for y := at.Y; y < at.Y+at.H; y++ {
+				if other := taken[[2]int{x, y}]; other != "" || x >= 24 {
+					t.Fatalf("%s is over %q at %d, %d", panel.Title, other, x, y)
+				}
+				taken[[2]int{x, y}] = panel.Title
+			}
+		}
+	}
+}

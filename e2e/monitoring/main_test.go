@@ -1,0 +1,95 @@
+package monitoring
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"go.uber.org/goleak"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/cache"
+	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	"github.com/weirproject/weir"
+	"github.com/weirproject/weir/apiserver"
+	"github.com/weirproject/weir/clientgo"
+	"github.com/weirproject/weir/metrics"
+)
+
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("k8s.io/klog/v2.(*flushDaemon).run.func1"))
+}
+
+// Where the files are that are tested.
+const (
+	dashboardFile = "../../deploy/informers/dashboard.json"
+	rulesFile     = "../../deploy/informers/rules.yaml"
+	rulesTestFile = "../../deploy/informers/rules_test.yaml"
+)
+
+// run runs something until the test ends.
+func run(t *testing.T, what func(context.Context)) {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		what(ctx)
+	}()
+	t.Cleanup(func() {
+		cancel()
+		<-done
+	})
+}
+
+// informers serves what Prometheus scrapes: an informer and a drop-in of a server whose pods change, in
+// the registry of controller-runtime, beside what that has of its own.
+func informers(t *testing.T) (address string) {
+	t.Helper()
+	server, err := apiserver.New(apiserver.Options{Pods: 100, Seed: 1, Churn: 100})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = server.Close() })
+	if err := server.Start(); err != nil {
+		t.Fatal(err)
+	}
+	inf, err := weir.NewInformer[*corev1.Pod](server.Config(), weir.Options{Name: "pods"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	typed, err := inf.Handle(func(context.Context, weir.Event[*corev1.Pod]) {}, weir.HandlerOptions[*corev1.Pod]{Name: "keys", Resync: 10 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	run(t, func(ctx context.Context) { _ = inf.Run(ctx) })
+	factory, err := clientgo.NewSharedInformerFactory(server.Config(), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dropIn := factory.Core().V1().Pods().Informer()
+	handler, err := dropIn.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: func(any) {}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	run(t, dropIn.RunWithContext)
+	wait, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if err := typed.WaitForSync(wait); err != nil {
+		t.Fatal(err)
+	}
+	if !cache.WaitForCacheSync(wait.Done(), handler.HasSynced) {
+		t.Fatal("the drop-in has not synced")
+	}
+	collector := metrics.NewCollector()
+	ctrlmetrics.Registry.MustRegister(collector)
+	t.Cleanup(func() { ctrlmetrics.Registry.Unregister(collector) })
+	web := httptest.NewServer(promhttp.HandlerFor(ctrlmetrics.Registry, promhttp.HandlerOpts{}))
+	t.Cleanup(web.Close)
+	return web.Listener.Addr().String()
+}
+
+// client makes requests without connections that outlive them.
+var client = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}

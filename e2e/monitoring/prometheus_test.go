@@ -1,0 +1,151 @@
+package monitoring
+
+import (
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/weirproject/weir/e2e/internal/program"
+)
+
+// prometheus is one that runs.
+type prometheus struct {
+	t   *testing.T
+	url string
+}
+
+// configuration is that of a Prometheus that scrapes one process each second, and has the alert rules.
+const configuration = `
+global: {scrape_interval: 1s, evaluation_interval: 1s}
+rule_files: [%q]
+scrape_configs:
+  - job_name: programs
+    static_configs: [{targets: [%q]}]
+`
+
+// startPrometheus starts one that scrapes a process, until the test ends.
+func startPrometheus(t *testing.T, scraped string) *prometheus {
+	t.Helper()
+	binary := program.Find(t, "prometheus", "prometheus")
+	rules, err := filepath.Abs(rulesFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	config := filepath.Join(dir, "prometheus.yml")
+	if err := os.WriteFile(config, fmt.Appendf(nil, configuration, rules, scraped), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	address := freeAddress(t)
+	said, err := os.Create(filepath.Join(dir, "log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(binary, "--config.file="+config, "--storage.tsdb.path="+filepath.Join(dir, "data"), "--web.listen-address="+address)
+	cmd.Stdout, cmd.Stderr = said, said
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Signal(syscall.SIGTERM)
+		_ = cmd.Wait()
+		said.Close()
+		if text, err := os.ReadFile(said.Name()); err == nil && t.Failed() {
+			t.Logf("Prometheus said:\n%s", text)
+		}
+	})
+	p := &prometheus{t, "http://" + address}
+	p.until("it is ready", func() string {
+		resp, err := client.Get(p.url + "/-/ready")
+		if err != nil {
+			return err.Error()
+		}
+		resp.Body.Close()
+		if resp.StatusCode != http.StatusOK {
+			return resp.Status
+		}
+		return ""
+	})
+	return p
+}
+
+// freeAddress returns an address of loopback that is free now.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// until asks again and again until nothing is missing.
+func (p *prometheus) until(what string, missing func() string) {
+	p.t.Helper()
+	deadline, tick := time.After(time.Minute), time.NewTicker(50*time.Millisecond)
+	defer tick.Stop()
+	for {
+		why := missing()
+		if why == "" {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-deadline:
+			p.t.Fatalf("%s: %s", what, why)
+		}
+	}
+}
+
+// get makes a request of the API, and decodes what it answers into data.
+func (p *prometheus) get(path string, query url.Values, data any) {
+	p.t.Helper()
+	resp, err := client.Get(p.url + "/api/v1/" + path + "?" + query.Encode())
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	answer := struct {
+		Status, Error string
+		Data          any
+	}{Data: data}
+	if err := json.NewDecoder(resp.Body).Decode(&answer); err != nil || answer.Status != "success" {
+		p.t.Fatalf("%s %v: %s %s %v", path, query, answer.Status, answer.Error, err)
+	}
+}
+
+// query returns the series of a query, as their labels.
+func (p *prometheus) query(expr string) (series []map[string]string) {
+	p.t.Helper()
+	var data struct {
+		Result []struct{ Metric map[string]string }
+	}
+	p.get("query", url.Values{"query": {expr}}, &data)
+	for _, r := range data.Result {
+		series = append(series, r.Metric)
+	}
+	return series
+}
+
+// values returns the values that a variable of a dashboard may have, by its definition
+// label_values(SELECTOR, LABEL).
+func (p *prometheus) values(definition string) (values []string) {
+	p.t.Helper()
+	inner, ok := strings.CutPrefix(strings.TrimSuffix(definition, ")"), "label_values(")
+	at := strings.LastIndex(inner, ", ")
+	if !ok || at < 0 {
+		p.t.Fatalf("%q defines no variable", definition)
+	}
+	p.get("label/"+inner[at+2:]+"/values", url.Values{"match[]": {inner[:at]}}, &values)
+	return values
+}

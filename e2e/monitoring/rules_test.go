@@ -1,0 +1,57 @@
+package monitoring
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/weirproject/weir/e2e/internal/program"
+)
+
+// promtool runs promtool, and returns what it says and whether it is content.
+func promtool(t *testing.T, args ...string) (text string, ok bool) {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), program.Find(t, "prometheus", "promtool"), args...).CombinedOutput()
+	return string(out), err == nil
+}
+
+// TestRules: promtool finds nothing wrong with the alert rules, and their unit test passes.
+func TestRules(t *testing.T) {
+	for _, args := range [][]string{{"check", "rules", "--lint-fatal", rulesFile}, {"test", "rules", rulesTestFile}} {
+		if text, ok := promtool(t, args...); !ok || !strings.Contains(text, "SUCCESS") {
+			t.Errorf("%q: %s", args, text)
+		}
+	}
+}
+
+// TestRulesCanFail: for each alert, its unit test notices when the alert never comes.
+func TestRulesCanFail(t *testing.T) {
+	rules, err := os.ReadFile(rulesFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	test, err := os.ReadFile(rulesTestFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(string(rules), "\n")
+	for n, line := range lines {
+		_, expr, ok := strings.Cut(line, "expr: ")
+		if !ok {
+			continue
+		}
+		broken := append([]string{}, lines...)
+		broken[n] = strings.Replace(line, expr, "vector(0) > 1", 1)
+		dir := t.TempDir()
+		for name, text := range map[string]string{"rules.yaml": strings.Join(broken, "\n"), "rules_test.yaml": string(test)} {
+			if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, ok := promtool(t, "test", "rules", filepath.Join(dir, "rules_test.yaml")); ok {
+			t.Errorf("nobody notices that this is not told: %s", line)
+		}
+	}
+}
