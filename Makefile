@@ -76,7 +76,7 @@ mutants: ## break the engine in dozens of ways, and demand that the simulation n
 	go test ./internal/sim -run '^TestMutants$$' -mutants -timeout 10h -v
 
 # Builds kube-apiserver, etcd, kube-controller-manager, kube-scheduler and kubectl from their modules the first time: some 5 minutes
-# on 2 cores. The race detector is left to the other tests, which run the same code; RACE=-race turns it on.
+# on 2 cores. Prometheus and Chromium are Debian's: scripts/testprograms installs them. The race detector is left to the other tests, which run the same code; RACE=-race turns it on.
 e2e: ## the end-to-end tests, on kube-apiserver and etcd
 	cd e2e && go test -vet=off $(RACE) -timeout 25m ./...
 

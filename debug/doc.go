@@ -4,7 +4,10 @@
 //	mux.Handle("/debug/weir/", http.StripPrefix("/debug/weir", debug.Handler()))
 //
 // It shows the informers of package weir, the drop-ins of package clientgo, and those under
-// controller-runtime's caches. No content of an object is shown, and no name of one. But selectors
-// and the texts of errors are, so mount it where only operators get: on a loopback address, or
-// behind authentication.
+// controller-runtime's caches; and a proxy, where one runs in the process.
+//
+// It shows the key of the object that a handler is at, and, to whoever asks for an object by its key,
+// what changes in that object, but for the data of Secrets and the values of environment variables.
+// Selectors and the texts of errors are shown too. So mount it where only operators get: on a loopback
+// address, or behind authentication. docs/debug.md has more.
 package debug

@@ -33,11 +33,11 @@ const since = (now, t) => span(between(now, t));
 const clock = t => new Date(t).toLocaleTimeString();
 
 function chart(caption, values, write) {
-  const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
-  svg.setAttribute("viewBox", `0 0 ${kept} 36`);
+  const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg"), wide = Math.max(values.length, 60);
+  svg.setAttribute("viewBox", `0 0 ${wide} 36`);
   svg.setAttribute("preserveAspectRatio", "none");
   const line = document.createElementNS("http://www.w3.org/2000/svg", "polyline"), most = Math.max(...values, 1e-9);
-  line.setAttribute("points", values.map((v, i) => `${kept - values.length + i},${35 - 33 * v / most}`).join(" "));
+  line.setAttribute("points", values.map((v, i) => `${wide - values.length + i},${35 - 33 * v / most}`).join(" "));
   svg.append(line);
   const top = Math.max(...values, 0);
   return el("figure", {title: `the last ${span(values.length)}`}, svg,
@@ -59,11 +59,10 @@ function charts(id, now, series) {
   return el("div", {class: "charts"}, ...series.map(([caption, , write]) => chart(caption, p.values[caption], write)));
 }
 
-function row(cells, tag) {
-  return el("tr", {}, ...cells.map(([text, cls]) => el(tag || "td", {class: cls}, text)));
-}
+// table makes a table; in a narrow window each row is a list, whose labels are those of the head.
 function table(head, rows) {
-  return el("div", {}, el("table", {}, el("thead", {}, row(head, "th")), el("tbody", {}, ...rows.map(r => row(r)))));
+  const row = cells => el("tr", {}, ...cells.map(([text, cls], n) => el("td", {class: cls, "data-label": head[n][0]}, text)));
+  return el("div", {}, el("table", {}, el("thead", {}, el("tr", {}, ...head.map(([text, cls]) => el("th", {class: cls}, text)))), el("tbody", {}, ...rows.map(row))));
 }
 function details(id, summary, content) {
   const d = el("details", {}, el("summary", {}, summary));
@@ -93,7 +92,7 @@ const trouble = (now, r) => r.error || (r.lastError ? `${since(now, r.lastErrorA
 function transitions(now, id, r) {
   return details(id, `what it did last (${r.transitions.length})`, () => table([["ago", "n"], ["what happened"], ["what followed"]],
     r.transitions.toReversed().map(t => [[since(now, t.time), "n"], [t.after + (t.error ? ": " + t.error : ""), t.error ? "text bad" : "text"],
-      [(t.next || t.phase) + (t.reason ? `, because ${t.reason.replaceAll("_", " ")}` : ""), "text"]])));
+      [(t.next || t.phase).replace(/^(wait .*\.\d)\d+(m?s)$/, "$1$2") + (t.reason ? `, because ${t.reason.replaceAll("_", " ")}` : ""), "text"]])));
 }
 
 function reflectors(now, id, all) {
@@ -144,7 +143,7 @@ function resource(now, p, r) {
 
 function proxy(now, p) {
   return el("section", {class: "proxy"}, el("h2", {}, "proxy ", p.name), facts([
-    ["clients", `${counted(p.connections, "connection", "connections")}, ${counted(p.longRunning, "long-running request", "long-running requests")}, ${bytes(p.watchBytes)}`],
+    ["clients", `${counted(p.connections, "connection", "connections")}, ${counted(p.longRunning, "long-running request", "long-running requests")}, ${bytes(p.watchBytes)}; ${counted(p.forwardedWatches, "watch", "watches")} forwarded`],
     ["upstream", `${counted(p.lists, "list", "lists")}, ${counted(p.watches, "watch", "watches")}, ${bytes(p.receivedBytes)} received; ${counted(p.forwarded, "request", "requests")} forwarded, ${count(p.unanswered)} not answered`],
     ["on demand", p.budgetBytes > 0 && `${bytes(p.budgetUsedBytes)} of ${bytes(p.budgetBytes)}`],
     ["revoked", p.revokedWatches && counted(p.revokedWatches, "watch", "watches")],
@@ -193,6 +192,7 @@ function follow(of, key) {
       by("changes").replaceChildren();
       return;
     }
+    if (c.time) by("held").textContent = c.type === "DELETED" ? "is gone; it is shown when it comes again" : `is held at ${c.resourceVersion}`;
     const head = `${c.time ? clock(c.time) : "before"} ${c.type} ${c.resourceVersion || ""}` + (c.coalesced ? ", of several changes" : "");
     const lines = c.lines.map(l => el("span", {class: {"+": "good", "-": "bad"}[l[0]]}, l + "\n"));
     if (c.more) lines.push(`and ${count(c.more)} more\n`);

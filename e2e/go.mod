@@ -3,6 +3,8 @@ module github.com/weirproject/weir/e2e
 go 1.26.0
 
 require (
+	github.com/chromedp/cdproto v0.159.0
+	github.com/chromedp/chromedp v0.23.0
 	github.com/go-logr/logr v1.4.3
 	github.com/weirproject/weir v0.0.0
 	github.com/weirproject/weir/controllerruntime v0.0.0

@@ -67,6 +67,13 @@ func (fs *forwardedWatches) forget(p *forwardedWatch) {
 	p.stop()
 }
 
+// count returns the number of watches.
+func (fs *forwardedWatches) count() int {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	return len(fs.open)
+}
+
 // drain ends all watches, each at a random time within over.
 func (fs *forwardedWatches) drain(over time.Duration) {
 	fs.mu.Lock()

@@ -24,7 +24,8 @@ func (s inspected) State() inspect.State {
 	st, budget := &s.resources.stats, &s.resources.budget
 	state := inspect.State{
 		Connections: s.connected(), LongRunning: s.flowControl.longRunning.count(), WatchBytes: s.flowControl.longRunning.memoryUsed(),
-		Lists: st.Lists.Load(), Watches: st.Watches.Load(), Received: st.WireBytes.Load(),
+		ForwardedWatches: s.forwardedWatches.count(),
+		Lists:            st.Lists.Load(), Watches: st.Watches.Load(), Received: st.WireBytes.Load(),
 		Forwarded: int64(s.upstream.requests.Load()), Unanswered: int64(s.upstream.failures.Load()),
 		BudgetUsed: budget.used.Load(), Budget: budget.limit.Load(), Revoked: int64(s.revoked.Load()),
 		Resources: []inspect.Resource{},

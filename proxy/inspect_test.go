@@ -42,7 +42,7 @@ func TestInspect(t *testing.T) {
 		{User: "jane", Resource: "pods", Selector: "app", Count: 2},
 		{User: "joan", Resource: "pods", Namespace: "default", Count: 1},
 	}
-	if !slices.Equal(alike, want) || state.LongRunning != 3 || state.Connections == 0 || state.Lists == 0 {
+	if !slices.Equal(alike, want) || state.LongRunning != 3 || state.ForwardedWatches != 0 || state.Connections == 0 || state.Lists == 0 {
 		t.Errorf("%+v", state)
 	}
 	pods := f.proxy.inspectedResource("pods")

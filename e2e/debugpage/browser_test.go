@@ -1,0 +1,197 @@
+package debugpage
+
+import (
+	"bytes"
+	"context"
+	"flag"
+	"fmt"
+	"image/png"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/cdp"
+	cdplog "github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+
+	"github.com/weirproject/weir/e2e/internal/program"
+)
+
+var screenshots = flag.String("debugpage.screenshots", "", "write screenshots of the pages to this folder")
+
+// patience bounds what a page is waited for.
+const patience = time.Minute
+
+// browser is a Chromium without a screen, which asks nobody for updates.
+func browser(t *testing.T) context.Context {
+	t.Helper()
+	path := program.Find(t, "chromium", "chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+	flags := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.UserDataDir(t.TempDir()), chromedp.NoSandbox,
+		chromedp.DisableGPU, chromedp.Flag("disable-component-update", true))
+	ctx, cancel := chromedp.NewExecAllocator(context.Background(), flags...)
+	t.Cleanup(cancel)
+	ctx, cancel = chromedp.NewContext(ctx)
+	t.Cleanup(cancel)
+	if err := chromedp.Do(ctx); err != nil {
+		t.Fatalf("%s does not start: %v", path, err)
+	}
+	return ctx
+}
+
+// tab is one page in the browser.
+type tab struct {
+	t     *testing.T
+	ctx   context.Context
+	close func()
+
+	mu     sync.Mutex
+	asked  []string // URLs
+	errors []string // that the browser has shown
+}
+
+// open opens a page of a size, as a phone has it or a desktop.
+func open(t *testing.T, in context.Context, address string, width, height int64, phone bool) *tab {
+	t.Helper()
+	ctx, cancel := chromedp.NewContext(in)
+	t.Cleanup(cancel)
+	p := &tab{t: t, ctx: ctx, close: cancel}
+	if err := chromedp.Listen(ctx, p.note); err != nil {
+		t.Fatal(err)
+	}
+	for _, enable := range []func() error{
+		func() error { _, err := chromedp.Call(ctx, network.Enable, network.EnableParams{}); return err },
+		func() error { _, err := chromedp.Call(ctx, cdplog.Enable, cdp.Empty{}); return err },
+	} {
+		if err := enable(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	emulation := []chromedp.EmulateViewportOption{}
+	if phone {
+		emulation = append(emulation, chromedp.EmulateMobile, chromedp.EmulateTouch, chromedp.EmulateScale(2))
+	}
+	p.do(chromedp.EmulateViewport(width, height, emulation...), chromedp.Navigate(address))
+	return p
+}
+
+// note notes what the page asks for, and what goes wrong in it.
+func (p *tab) note(event any) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch e := event.(type) {
+	case *network.EventRequestWillBeSent:
+		p.asked = append(p.asked, e.Request.URL)
+	case *runtime.EventExceptionThrown:
+		p.errors = append(p.errors, fmt.Sprintf("%+v", e.ExceptionDetails))
+	case *cdplog.EventEntryAdded:
+		p.errors = append(p.errors, fmt.Sprintf("%s: %s", e.Entry.Level, e.Entry.Text))
+	}
+}
+
+// do does what must work.
+func (p *tab) do(actions ...chromedp.Action[chromedp.Void]) {
+	p.t.Helper()
+	ctx, cancel := context.WithTimeout(p.ctx, patience)
+	defer cancel()
+	if err := chromedp.Do(ctx, actions...); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// script evaluates JavaScript for what it does.
+func script(text string) chromedp.Action[chromedp.Void] {
+	return chromedp.Evaluate[chromedp.Void](text)
+}
+
+// value returns the value of an expression of JavaScript.
+func value[T any](p *tab, expression string) T {
+	p.t.Helper()
+	ctx, cancel := context.WithTimeout(p.ctx, patience)
+	defer cancel()
+	v, err := chromedp.Run(ctx, chromedp.Evaluate[T](expression))
+	if err != nil {
+		p.t.Fatalf("%s: %v", expression, err)
+	}
+	return v
+}
+
+// shows waits until an expression of JavaScript is true in the page.
+func (p *tab) shows(expression string) {
+	p.t.Helper()
+	poll := chromedp.Poll[chromedp.Void]("Boolean("+expression+")", chromedp.WithPollingTimeout(patience), chromedp.WithPollingInterval(50*time.Millisecond))
+	if err := chromedp.Do(p.ctx, poll); err != nil {
+		p.t.Fatalf("%s: %v\nit shows %s", expression, err, p.text("document.body"))
+	}
+}
+
+// text returns the text of an element.
+func (p *tab) text(element string) string { return value[string](p, element+".innerText") }
+
+// says waits until an element has all of the texts.
+func (p *tab) says(element string, texts ...string) {
+	p.t.Helper()
+	for _, text := range texts {
+		p.shows(fmt.Sprintf("%s?.innerText.includes(%q)", element, text))
+	}
+}
+
+// well demands that the page has asked nobody but its server, that nothing went wrong in it, and that
+// it is no wider than the window.
+func (p *tab) well(address string) {
+	p.t.Helper()
+	own, err := url.Parse(address)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	if wide := value[[]int](p, "[document.documentElement.scrollWidth, innerWidth]"); wide[0] > wide[1] {
+		p.t.Errorf("it is %d wide in a window of %d", wide[0], wide[1])
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, asked := range p.asked {
+		if u, err := url.Parse(asked); err != nil || u.Scheme != "data" && u.Host != own.Host {
+			p.t.Errorf("it asks for %s", asked)
+		}
+	}
+	if len(p.asked) < 4 || len(p.errors) > 0 {
+		p.t.Errorf("asked for %q, errors %q", p.asked, p.errors)
+	}
+}
+
+// draw waits until the charts have something to show, if there is to be a picture of them.
+func (p *tab) draw() {
+	p.t.Helper()
+	if *screenshots != "" {
+		p.shows("document.querySelector('polyline').getAttribute('points').split(' ').length > 50")
+	}
+}
+
+// shoot takes a picture of the page, and keeps it if the tests are asked to.
+func (p *tab) shoot(name string) {
+	p.t.Helper()
+	raw, err := chromedp.Run(p.ctx, chromedp.CaptureScreenshot())
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	picture, err := png.DecodeConfig(bytes.NewReader(raw))
+	if err != nil || picture.Width < 300 {
+		p.t.Errorf("%s: %+v %v", name, picture, err)
+	}
+	if *screenshots == "" {
+		return
+	}
+	if err := os.WriteFile(filepath.Join(*screenshots, name), raw, 0o644); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// section is the element of an informer or a resource.
+func section(name string) string {
+	return fmt.Sprintf("[...document.querySelectorAll('section')].findLast(s => s.querySelector('h2')?.innerText.startsWith(%q))", strings.ReplaceAll(name, `"`, ``))
+}

@@ -1,0 +1,253 @@
+package debugpage
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/weirproject/weir"
+	"github.com/weirproject/weir/apiserver"
+	"github.com/weirproject/weir/clientgo"
+	"github.com/weirproject/weir/debug"
+	"github.com/weirproject/weir/proxy"
+)
+
+// hush is what no page may show.
+const hush = "hunter2"
+
+// world is a process with informers and a proxy, and the page of it.
+type world struct {
+	t      *testing.T
+	client kubernetes.Interface
+	page   string // its address
+	proxy  *proxy.Server
+
+	mu   sync.Mutex
+	open map[string]int // requests of the page that are being answered, by path
+}
+
+// newWorld starts it, in front of an embedded API server whose pods change.
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	server, err := apiserver.New(apiserver.Options{Pods: 2000, Seed: 1, Churn: 50})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = server.Close() })
+	if err := server.Start(); err != nil {
+		t.Fatal(err)
+	}
+	cfg := rest.CopyConfig(server.Config())
+	cfg.QPS = -1
+	w := &world{t: t, open: map[string]int{}}
+	if w.client, err = kubernetes.NewForConfig(cfg); err != nil {
+		t.Fatal(err)
+	}
+	w.informers(server.Config())
+	w.serveProxy(server)
+	mux := http.NewServeMux()
+	mux.Handle("/debug/weir/", w.count(http.StripPrefix("/debug/weir", debug.Handler())))
+	web := httptest.NewServer(mux)
+	t.Cleanup(web.Close)
+	w.page = web.URL + "/debug/weir/"
+	return w
+}
+
+// count counts the requests that are being answered.
+func (w *world) count(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		path := r.URL.Path
+		add := func(n int) {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			w.open[path] += n
+		}
+		add(1)
+		defer add(-1)
+		next.ServeHTTP(rw, r)
+	})
+}
+
+// until waits until so many requests for a path of the page are being answered.
+func (w *world) until(path string, want int) {
+	w.t.Helper()
+	deadline, tick := time.After(patience), time.NewTicker(10*time.Millisecond)
+	defer tick.Stop()
+	for {
+		w.mu.Lock()
+		n := w.open["/debug/weir/"+path]
+		w.mu.Unlock()
+		if n == want {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-deadline:
+			w.t.Fatalf("%d requests for %s are being answered, want %d", n, path, want)
+		}
+	}
+}
+
+// run runs something until the test ends.
+func (w *world) run(what func(context.Context)) {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		what(ctx)
+	}()
+	w.t.Cleanup(func() {
+		cancel()
+		<-done
+	})
+}
+
+// informers starts some that are well, one whose handler blocks, and one without a server.
+func (w *world) informers(cfg *rest.Config) {
+	start(w, cfg, "pods", "reconcile", 10*time.Minute, func(context.Context, weir.Event[*corev1.Pod]) {})
+	start(w, cfg, "secrets", "rotate", 0, func(context.Context, weir.Event[*corev1.Secret]) {})
+	start(w, cfg, "configmaps", "blocked", 0, func(ctx context.Context, e weir.Event[*corev1.ConfigMap]) {
+		if e.Key() == "default/stuck" {
+			<-ctx.Done()
+		}
+	})
+	start(w, &rest.Config{Host: "http://127.0.0.1:1"}, "lost", "never", 0, func(context.Context, weir.Event[*corev1.Node]) {})
+	factory, err := clientgo.NewSharedInformerFactory(cfg, 0)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	dropIn := factory.Core().V1().Pods().Informer()
+	if _, err := dropIn.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: func(any) {}}); err != nil {
+		w.t.Fatal(err)
+	}
+	w.run(dropIn.RunWithContext)
+}
+
+// start starts an informer with a handler.
+func start[T weir.Object](w *world, cfg *rest.Config, name, handler string, resync time.Duration, handle func(context.Context, weir.Event[T])) {
+	inf, err := weir.NewInformer[T](cfg, weir.Options{Name: name})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if _, err := inf.Handle(handle, weir.HandlerOptions[T]{Name: handler, Resync: resync}); err != nil {
+		w.t.Fatal(err)
+	}
+	w.run(func(ctx context.Context) { _ = inf.Run(ctx) })
+}
+
+// serveProxy starts a proxy whose callers may do everything, and two clients of it that watch.
+func (w *world) serveProxy(server http.Handler) {
+	upstream := httptest.NewServer(reviewing{server})
+	w.t.Cleanup(upstream.Close)
+	var err error
+	w.proxy, err = proxy.New(w.t.Context(), proxy.Options{
+		Upstream: &rest.Config{Host: upstream.URL}, Resources: []string{"pods", "configmaps"}, Authentication: proxy.Authentication{SkipLookup: true},
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(func() { _ = w.proxy.Close() })
+	if err := w.proxy.Start(); err != nil {
+		w.t.Fatal(err)
+	}
+	w.held() // else the first requests are forwarded
+	for user, agent := range map[string]string{"jane": "kubelet/v1.37", "joan": "controller/2"} {
+		cfg := &rest.Config{Host: w.proxy.URL(), BearerToken: user, UserAgent: agent, TLSClientConfig: rest.TLSClientConfig{CAData: w.proxy.CAData()}}
+		start(w, cfg, "through the proxy, "+user, "look", 0, func(context.Context, weir.Event[*corev1.Pod]) {})
+	}
+}
+
+// held waits until the proxy holds what it is to hold.
+func (w *world) held() {
+	w.t.Helper()
+	deadline, tick := time.After(patience), time.NewTicker(50*time.Millisecond)
+	defer tick.Stop()
+	for w.current() < 2 {
+		select {
+		case <-tick.C:
+		case <-deadline:
+			w.t.Fatal("the proxy does not hold its resources")
+		}
+	}
+}
+
+// current returns how many resources the proxy holds, as the JSON says.
+func (w *world) current() (n int) {
+	w.t.Helper()
+	answer := httptest.NewRecorder()
+	debug.Handler().ServeHTTP(answer, httptest.NewRequestWithContext(w.t.Context(), http.MethodGet, "/informers", nil))
+	var report struct {
+		Proxies []struct{ Resources []struct{ State string } }
+	}
+	if err := json.Unmarshal(answer.Body.Bytes(), &report); err != nil || len(report.Proxies) != 1 {
+		w.t.Fatalf("%v: %s", err, answer.Body)
+	}
+	for _, r := range report.Proxies[0].Resources {
+		if r.State == "current" {
+			n++
+		}
+	}
+	return n
+}
+
+// reviewing is an upstream that knows each token as a user of its name, who may do everything.
+type reviewing struct{ next http.Handler }
+
+func (h reviewing) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodPost || !strings.HasSuffix(r.URL.Path, "reviews") {
+		h.next.ServeHTTP(w, r)
+		return
+	}
+	r.Header.Set("Accept", "application/json")
+	var answer any
+	switch {
+	case strings.HasSuffix(r.URL.Path, "/tokenreviews"):
+		answer = review(w, r, func(o *authenticationv1.TokenReview) {
+			o.Status.Authenticated, o.Status.User.Username = true, o.Spec.Token
+		})
+	default:
+		answer = review(w, r, func(o *authorizationv1.SubjectAccessReview) { o.Status.Allowed = true })
+	}
+	if answer != nil {
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusCreated)
+		_ = json.NewEncoder(w).Encode(answer)
+	}
+}
+
+// review decodes a review and has it answered.
+func review[T any](w http.ResponseWriter, r *http.Request, decide func(*T)) any {
+	o := new(T)
+	if err := json.NewDecoder(r.Body).Decode(o); err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return nil
+	}
+	decide(o)
+	return o
+}
+
+// configMap creates a ConfigMap or changes its value.
+func (w *world) configMap(name, value string) {
+	w.t.Helper()
+	maps := w.client.CoreV1().ConfigMaps("default")
+	m := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}, Data: map[string]string{"colour": value}}
+	if _, err := maps.Create(w.t.Context(), m, metav1.CreateOptions{}); err == nil {
+		return
+	}
+	if _, err := maps.Update(w.t.Context(), m, metav1.UpdateOptions{}); err != nil {
+		w.t.Fatal(err)
+	}
+}
