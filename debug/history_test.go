@@ -3,6 +3,7 @@ package debug
 import (
 	"bufio"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -239,17 +240,29 @@ func TestHistoryEnds(t *testing.T) {
 	next(&historyReport{})
 	end()
 	maps := l.client.CoreV1().ConfigMaps("default")
-	const creations, slots = 1000, 16 << 10 // what the log's free slots may take
-	for i := range creations {
-		if _, err := maps.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("m", i)}}, metav1.CreateOptions{}); err != nil {
+	m, err := maps.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "m"}}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const changes, size = 20, 16 << 10
+	for range changes {
+		random := make([]byte, size)
+		_, _ = rand.Read(random)
+		m.BinaryData = map[string][]byte{"k": random}
+		if m, err = maps.Update(t.Context(), m, metav1.UpdateOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	store := engine.Running()[0].Engine.Store()
+	wait, stop := context.WithTimeout(t.Context(), time.Minute)
+	defer stop()
+	if err := store.WaitResourceVersion(wait, m.ResourceVersion); err != nil {
+		t.Fatal(err)
+	}
 	deadline := time.Now().Add(time.Minute)
-	for m := store.Memory(); store.Len() < creations || m.Log+m.Cursors > slots; m = store.Memory() {
+	for held := store.Memory(); held.Log+held.Cursors > size; held = store.Memory() { // all but free slots
 		if time.Now().After(deadline) {
-			t.Fatalf("%d objects, and %d bytes are kept for somebody", store.Len(), m.Log+m.Cursors)
+			t.Fatalf("%d bytes are kept for somebody", held.Log+held.Cursors)
 		}
 	}
 }

@@ -39,9 +39,9 @@ function chart(caption, values, write) {
   const line = document.createElementNS("http://www.w3.org/2000/svg", "polyline"), most = Math.max(...values, 1e-9);
   line.setAttribute("points", values.map((v, i) => `${wide - values.length + i},${35 - 33 * v / most}`).join(" "));
   svg.append(line);
-  const top = Math.max(...values, 0);
+  const last = write(values.at(-1) ?? 0), top = write(Math.max(...values, 0));
   return el("figure", {title: `the last ${span(values.length)}`}, svg,
-    el("figcaption", {}, `${caption} ${write(values.at(-1) ?? 0)}` + (top > (values.at(-1) ?? 0) ? `, at most ${write(top)}` : "")));
+    el("figcaption", {}, `${caption} ${last}` + (top !== last ? `, at most ${top}` : "")));
 }
 
 // charts draws the last minutes of what is named: [caption, value, write, whether it is a total whose growth counts].
