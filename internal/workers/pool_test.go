@@ -1,0 +1,93 @@
+package workers
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// TestRun: functions that run at once have a worker each, however many they are, and no more are
+// kept than the bound.
+func TestRun(t *testing.T) {
+	p := New()
+	defer p.Close()
+	for range 3 {
+		var running, ended sync.WaitGroup
+		gate := make(chan struct{})
+		for range 3 * maxIdle {
+			running.Add(1)
+			ended.Go(func() {
+				p.Run(func() {
+					running.Done()
+					<-gate
+				})
+			})
+		}
+		running.Wait() // all of them at once
+		close(gate)
+		ended.Wait()
+		if n := len(p.idle); n != maxIdle {
+			t.Fatalf("%d workers are kept", n)
+		}
+	}
+}
+
+// TestKeepsItsWorker: one function after another is run by the same worker.
+func TestKeepsItsWorker(t *testing.T) {
+	p := New()
+	defer p.Close()
+	var first *worker
+	for i := range 100 {
+		p.Run(func() {})
+		if len(p.idle) != 1 || i > 0 && p.idle[0] != first {
+			t.Fatalf("after function %d there are other workers: %v", i, p.idle)
+		}
+		first = p.idle[0]
+	}
+}
+
+// TestPanic: the caller panics with what the function did, and the pool goes on.
+func TestPanic(t *testing.T) {
+	p := New()
+	defer p.Close()
+	for _, why := range []any{http.ErrAbortHandler, "broken", fmt.Errorf("broken")} {
+		got := func() (got any) {
+			defer func() { got = recover() }()
+			p.Run(func() { panic(why) })
+			return nil
+		}()
+		if text := fmt.Sprint(got); got != why && !(strings.HasPrefix(text, "broken\n") && strings.Contains(text, "pool_test.go")) {
+			t.Errorf("%v: got %v", why, got)
+		}
+	}
+	ran := false
+	p.Run(func() { ran = true })
+	if !ran {
+		t.Error("the pool does nothing after a panic")
+	}
+}
+
+// TestClose: a closed pool still runs what it is given, and keeps no worker.
+func TestClose(t *testing.T) {
+	p := New()
+	p.Run(func() { p.Close() })
+	p.Run(func() {})
+	if len(p.idle) != 0 {
+		t.Errorf("%d workers are kept", len(p.idle))
+	}
+}
+
+// TestNil: without a pool the caller's goroutine does the work.
+func TestNil(t *testing.T) {
+	ran := false
+	(*Pool)(nil).Run(func() { ran = true })
+	if !ran {
+		t.Error("nothing has run")
+	}
+}
