@@ -139,13 +139,13 @@ func (s *Server) admit(a *responseWriter, r *http.Request) {
 		bare := *r.URL
 		bare.RawQuery = ""
 		a.startCounting(s.metrics, r, requestInfoOf(r.Method, &bare))
-		defer a.finish()
+		a.onEnd(a.finish)
 		s.reject(a, r, errQueryTooLong())
 		return
 	}
 	parsed, known := s.requests.lookup(r)
 	a.startCounting(s.metrics, r, parsed.info)
-	defer a.finish()
+	a.onEnd(a.finish)
 	if isOverLimit(r) {
 		s.reject(a, r, errTooMany)
 		return
@@ -161,7 +161,7 @@ func (s *Server) admit(a *responseWriter, r *http.Request) {
 		s.reject(a, r, errTooMany)
 		return
 	}
-	defer in.release(f)
+	a.onEnd(func() { in.release(f) })
 	if !known {
 		parsed = s.requests.parse(r, parsed)
 	}

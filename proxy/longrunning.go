@@ -161,7 +161,7 @@ func (s *Server) admitLongRunning(a *responseWriter, r *http.Request, parsed par
 		s.reject(a, r, err)
 		return
 	}
-	defer p.release()
+	a.onEnd(p.release)
 	if !known {
 		in := s.flowControl.parsing
 		if !in.acquire(r.Context(), f) {

@@ -18,6 +18,8 @@ import (
 
 	"github.com/weirproject/weir/internal/reflector"
 	"github.com/weirproject/weir/internal/source"
+	"github.com/weirproject/weir/internal/watchcache"
+	"github.com/weirproject/weir/internal/workers"
 )
 
 // resources is the set of resources that the proxy holds. It is safe for concurrent use.
@@ -28,6 +30,8 @@ type resources struct {
 	log             *slog.Logger
 	stats           source.Stats
 	budget          budget
+	flush           *watchcache.FlushPacer // of all watches
+	workers         *workers.Pool          // send to them
 	rewind          rewind
 	backlog         atomic.Int64 // bytes kept for slow watches, at the last check
 	overWatchMemory func() bool  // whether watches exceed their memory
@@ -65,6 +69,8 @@ func newResources(opts Options, upstream *rest.Config, d discoverer) (*resources
 		alwaysCached:  map[schema.GroupResource]bool{},
 		byGVR:         map[schema.GroupVersionResource]*resource{},
 		rejectedUntil: lru.New(maxRejected),
+		flush:         watchcache.NewFlushPacer(opts.FlushInterval),
+		workers:       workers.New(),
 	}
 	rs.budget.limit.Store(opts.MemoryBudget)
 	for _, name := range opts.Cached {

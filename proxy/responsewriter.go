@@ -11,9 +11,14 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/request"
 )
 
-// responseWriter records the response to one request. Only the request's goroutine uses it.
+// responseWriter is what the server knows of one request. It records the response. Only one
+// goroutine uses it at a time.
 type responseWriter struct {
 	http.ResponseWriter
+	// rest is what is left to do once the request has been admitted and looked at, if that may take
+	// long. It is called with the smallest stack. nil: nothing.
+	rest func()
+	ends []func() // called when the request ends, the last one first
 	// buffered means that the last write may still be in net/http's buffer.
 	buffered bool
 
@@ -27,6 +32,16 @@ type responseWriter struct {
 
 // httpBufferSize is the size of net/http's response buffer for HTTP/2.
 const httpBufferSize = 4 << 10
+
+// onEnd has f called when the request ends.
+func (a *responseWriter) onEnd(f func()) { a.ends = append(a.ends, f) }
+
+// end calls what onEnd was given.
+func (a *responseWriter) end() {
+	for _, f := range a.ends {
+		defer f()
+	}
+}
 
 // startCounting counts the request until finish.
 func (a *responseWriter) startCounting(m *requestMetrics, r *http.Request, info *request.RequestInfo) {

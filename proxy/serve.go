@@ -3,6 +3,7 @@ package proxy
 import (
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -26,15 +27,31 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	a := &responseWriter{ResponseWriter: w}
 	defer a.limitFinalWrite(r)
-	w = a
+	defer a.end()
+	if mayWatch(r) {
+		s.workers.Run(func() { s.dispatch(a, r) })
+	} else {
+		s.dispatch(a, r)
+	}
+	if a.rest != nil {
+		a.rest()
+	}
+}
+
+// mayWatch reports whether a request may be a WATCH. The beginning of such a request is left to a
+// worker, so that its own goroutine, which may wait for hours, does not grow its stack for it.
+func mayWatch(r *http.Request) bool { return strings.Contains(r.URL.RawQuery, "watch") }
+
+// dispatch does everything for a request but a.rest.
+func (s *Server) dispatch(a *responseWriter, r *http.Request) {
 	switch r.URL.Path {
 	case "/livez", "/healthz", "/readyz":
-		if s.discardBody(w, r) {
-			s.serveHealth(w, r)
+		if s.discardBody(a, r) {
+			s.serveHealth(a, r)
 		}
 	case "/metrics":
-		if s.discardBody(w, r) {
-			s.serveMetrics(w, r)
+		if s.discardBody(a, r) {
+			s.serveMetrics(a, r)
 		}
 	default:
 		s.admit(a, r)
@@ -42,12 +59,12 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // serve answers a read itself if it can, and forwards every other request.
-func (s *Server) serve(w http.ResponseWriter, r *http.Request, rd *readRequest) {
+func (s *Server) serve(a *responseWriter, r *http.Request, rd *readRequest) {
 	switch {
-	case rd != nil && s.serveRead(w, r, rd):
-	case rd != nil && rd.ownToken && s.expired(w, r, rd):
+	case rd != nil && s.serveRead(a, r, rd):
+	case rd != nil && rd.ownToken && s.expired(a, r, rd):
 	default:
-		s.forward(w, r)
+		a.rest = func() { s.forward(a, r) }
 	}
 }
 
@@ -68,8 +85,9 @@ func (s *Server) expired(w http.ResponseWriter, r *http.Request, rd *readRequest
 	return true
 }
 
-// serveRead answers a read from a session. It returns false, with nothing written, if it cannot.
-func (s *Server) serveRead(w http.ResponseWriter, r *http.Request, rd *readRequest) bool {
+// serveRead answers a read from a session, or begins to. It returns false, with nothing written, if
+// it cannot.
+func (s *Server) serveRead(a *responseWriter, r *http.Request, rd *readRequest) bool {
 	begun := time.Now()
 	res := s.resources.find(rd.gvr)
 	if res == nil && !s.resources.canAdd(rd.gvr) {
@@ -88,8 +106,8 @@ func (s *Server) serveRead(w http.ResponseWriter, r *http.Request, rd *readReque
 	who, d := s.authorize(r, rd)
 	switch {
 	case res != nil && (d == decisionUnanswered || d == decisionOverloaded):
-		if s.discardBody(w, r) {
-			watchcache.WriteError(w, r, d.err())
+		if s.discardBody(a, r) {
+			watchcache.WriteError(a, r, d.err())
 		}
 		return true
 	case d != decisionAllow && d != decisionGrace: // forwarded, so that the upstream answers in its own words
@@ -107,14 +125,15 @@ func (s *Server) serveRead(w http.ResponseWriter, r *http.Request, rd *readReque
 	case prove && !sess.freshness.proveCurrent(r.Context()):
 		return false
 	case !sess.waitForVersion(r.Context(), rd):
-		s.forwardWithTimeout(w, r, watchcache.TooLargeError(rd.minVersion, sess.sink.version()))
+		late := watchcache.TooLargeError(rd.minVersion, sess.sink.version())
+		a.rest = func() { s.forwardWithTimeout(a, r, late) }
 		return true
 	case !sess.canServe(r, rd): // the log may have moved on meanwhile
 		return false
 	}
 	if p := slotOf(r); p != nil {
 		if err := p.setUser(who); err != nil {
-			s.reject(w, r, err)
+			s.reject(a, r, err)
 			return true
 		}
 	}
@@ -122,9 +141,10 @@ func (s *Server) serveRead(w http.ResponseWriter, r *http.Request, rd *readReque
 	if err != nil {
 		return false
 	}
+	w := http.ResponseWriter(a)
 	if record != nil {
-		noted := record.writer(w, rd.review.verb == "watch")
-		defer noted.end()
+		noted := record.writer(a, rd.review.verb == "watch")
+		a.onEnd(noted.end)
 		w = noted
 	}
 	switch {
@@ -132,7 +152,7 @@ func (s *Server) serveRead(w http.ResponseWriter, r *http.Request, rd *readReque
 	case lost != nil:
 		watchcache.WriteError(w, r, lost)
 	default:
-		s.serveFrom(w, r, res, sess, rd, who, d)
+		s.serveFrom(a, w, r, &servedRead{rd, res, sess, who, d})
 	}
 	return true
 }
@@ -160,17 +180,26 @@ func (s *Server) tooStale(res *resource, rd *readRequest) bool {
 	return sess != nil && time.Since(sess.lastHeard()) > s.opts.MaxStaleness
 }
 
-// serveFrom answers a read from a session. d is the decision that allowed it.
-func (s *Server) serveFrom(w http.ResponseWriter, r *http.Request, res *resource, sess *session, rd *readRequest, who user.Info, d decision) {
+// servedRead is a read that is answered from a session.
+type servedRead struct {
+	*readRequest
+	resource *resource
+	session  *session
+	who      user.Info
+	decision decision // that allowed it
+}
+
+// serveFrom answers a read, or begins to. It writes to w, a or a writer above it.
+func (s *Server) serveFrom(a *responseWriter, w http.ResponseWriter, r *http.Request, rd *servedRead) {
 	s.served.WithLabelValues(rd.gvr.Group, rd.gvr.Resource, rd.review.verb).Inc()
-	sess.warnings.add(w.Header())
-	w.Header().Set("Age", strconv.FormatInt(int64(max(time.Since(sess.lastHeard()), 0)/time.Second), 10))
+	rd.session.warnings.add(w.Header())
+	w.Header().Set("Age", strconv.FormatInt(int64(max(time.Since(rd.session.lastHeard()), 0)/time.Second), 10))
 	if rd.review.verb == "watch" {
-		s.serveWatch(w, r, res, sess, rd, who, d)
+		s.beginWatch(a, w, r, rd)
 		return
 	}
 	defer bufferWrites(r)()
-	sess.serve(w, r, rd)
+	rd.session.serve(w, r, rd.readRequest)
 }
 
 // authorize returns the caller, and whether they may do the read.

@@ -20,6 +20,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/weirproject/weir/internal/inspect"
+	"github.com/weirproject/weir/internal/workers"
 )
 
 // Server is a caching proxy. It is an [http.Handler] too, but only its own listener receives client
@@ -32,6 +33,7 @@ type Server struct {
 	resources   *resources
 	flowControl *flowControl
 	requests    *requestCache
+	workers     *workers.Pool // begin watches, and send to them
 	health      health
 	cert        *servingCertificate
 	auditor     *auditor
@@ -108,6 +110,7 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	if s.resources, err = newResources(o, cfg, discoverer{client.Discovery().RESTClient()}); err != nil {
 		return nil, err
 	}
+	s.workers = s.resources.workers
 	s.flowControl.longRunning.connections, s.flowControl.longRunning.backlog = s.connected, s.resources.backlog.Load
 	s.resources.overWatchMemory = s.flowControl.longRunning.overMemory
 	if s.upstream, err = newUpstream(cfg, &o); err != nil {
@@ -267,6 +270,7 @@ func (s *Server) Close() error {
 	}
 	s.running.Wait()
 	s.inFlight.Wait()
+	s.workers.Close()
 	s.rechecker.close()
 	s.upstream.close()
 	utilnet.CloseIdleConnectionsFor(s.asker)

@@ -66,8 +66,7 @@ func (res *resource) runSession(ctx context.Context) error {
 	s.cache, err = watchcache.New(watchcache.Config{
 		Resource: k.Resource, Store: s.store, Encoding: k.encoding, Clock: s.sink, History: s.sink.history,
 		BookmarkInterval: res.resources.opts.BookmarkInterval, MinWatch: res.resources.opts.MinWatch, ExpireLate: res.resources.opts.ExpireLate,
-		LabelSets:     true,
-		FlushInterval: res.resources.opts.FlushInterval, BuffersWrites: true,
+		LabelSets: true, Flush: res.resources.flush, Workers: res.resources.workers, BuffersWrites: true,
 	})
 	if err != nil {
 		return err
@@ -196,11 +195,11 @@ func (s *session) waitForVersion(ctx context.Context, rd *readRequest) bool {
 	return s.sink.Wait(ctx, rd.minVersion) == nil
 }
 
-// serve answers the read.
+// serve answers a GET or a LIST.
 func (s *session) serve(w http.ResponseWriter, r *http.Request, rd *readRequest) {
 	if rd.name != "" {
 		s.cache.ServeGet(w, r, rd.namespace, rd.name)
 		return
 	}
-	s.cache.ServeQuery(w, r, rd.query, rd.namespace, rd.review.name)
+	s.cache.Begin(w, r, rd.query, rd.namespace, rd.review.name)
 }

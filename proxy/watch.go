@@ -12,22 +12,22 @@ import (
 // lastWriteTimeout bounds the write in progress when a watch is revoked.
 const lastWriteTimeout = time.Second
 
-// serveWatch serves a WATCH until it ends or its caller loses the permission. d is the decision
-// that allowed it.
-func (s *Server) serveWatch(w http.ResponseWriter, r *http.Request, res *resource, sess *session, rd *readRequest, who user.Info, d decision) {
-	res.watchers.Add(1)
-	defer res.watchers.Add(-1)
-	defer s.watches.add(r, rd, who).leave()
+// beginWatch begins to serve a WATCH. It leaves in a.rest what goes on until the WATCH ends or its
+// caller loses the permission.
+func (s *Server) beginWatch(a *responseWriter, w http.ResponseWriter, r *http.Request, rd *servedRead) {
+	rd.resource.watchers.Add(1)
+	a.onEnd(func() { rd.resource.watchers.Add(-1) })
+	a.onEnd(s.watches.add(r, rd.readRequest, rd.who).leave)
 	ctx, cancel := context.WithCancel(r.Context())
-	defer cancel()
-	by, part := s.permissionOf(who, rd.review)
-	check := s.rechecker.watch(credentialOf(r), who, by, part, d == decisionAllow, func() {
+	a.onEnd(cancel)
+	by, part := s.permissionOf(rd.who, rd.review)
+	check := s.rechecker.watch(credentialOf(r), rd.who, by, part, rd.decision == decisionAllow, func() {
 		s.revoked.Add(1)
 		cancel()
 		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(lastWriteTimeout)) // in case the client reads nothing
 	})
-	defer check.leave()
-	sess.serve(w, r.WithContext(ctx), rd)
+	a.onEnd(check.leave)
+	a.rest = rd.session.cache.Begin(w, r.WithContext(ctx), rd.query, rd.namespace, rd.review.name)
 }
 
 // wholePermissionAge is how recent the permission to read everything must be for a watch with

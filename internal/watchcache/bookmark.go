@@ -15,7 +15,8 @@ const lastBookmarkBefore = 2 * time.Second
 
 // sendInitialEventsEnd sends the bookmark that ends the initial events, if it is due. It does not
 // wait for later changes: a client that is slower than the changes would never get it.
-func (wt *watcher) sendInitialEventsEnd(bookmarks *bookmarkTimer) error {
+func (wt *watcher) sendInitialEventsEnd() error {
+	bookmarks := wt.bookmarks
 	if !bookmarks.initialEvents || !bookmarks.fired || !bookmarks.enabled {
 		return nil
 	}
@@ -35,8 +36,9 @@ type bookmarkTimer struct {
 }
 
 // newBookmarkTimer returns the timer of a watch. The bookmark that ends the initial events comes
-// first and is due at once.
-func (wt *watcher) newBookmarkTimer(deadline time.Time) *bookmarkTimer {
+// first, and is due after delay.
+func (wt *watcher) newBookmarkTimer(delay time.Duration) *bookmarkTimer {
+	deadline, _ := wt.ctx.Deadline()
 	left := time.Until(deadline)
 	b := &bookmarkTimer{
 		enabled:       wt.params.allowBookmarks && !wt.noBookmarks,
@@ -45,11 +47,11 @@ func (wt *watcher) newBookmarkTimer(deadline time.Time) *bookmarkTimer {
 		lastDue:       deadline.Add(-min(lastBookmarkBefore, left/2)),
 	}
 	switch {
-	case b.initialEvents && wt.bookmarkDelay == 0:
+	case b.initialEvents && delay == 0:
 		b.fired = true
 		b.timer = time.NewTimer(b.next())
 	case b.initialEvents:
-		b.timer = time.NewTimer(wt.bookmarkDelay)
+		b.timer = time.NewTimer(delay)
 	default:
 		b.timer = time.NewTimer(b.next())
 	}

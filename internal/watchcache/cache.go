@@ -13,6 +13,7 @@ import (
 	"github.com/weirproject/weir/internal/resourceversion"
 	"github.com/weirproject/weir/internal/store"
 	"github.com/weirproject/weir/internal/wire"
+	"github.com/weirproject/weir/internal/workers"
 )
 
 // Config configures a [Cache]. Resource, Store and Encoding are required; the zero value of every
@@ -44,10 +45,12 @@ type Config struct {
 	// WriteTimeout is how long one write to a client may block before its connection is closed. 0:
 	// five minutes.
 	WriteTimeout time.Duration
-	// FlushInterval is the least time between two writes to a watcher while changes keep coming.
-	// Changes in between go out in one write; a change after a longer pause goes out at once. 0:
-	// each change is written at once.
-	FlushInterval time.Duration
+	// Flush decides how long a watcher waits between two writes while changes keep coming. nil: each
+	// change is written at once.
+	Flush *FlushPacer
+	// Workers send to watchers, so that the goroutines of their requests keep small stacks. nil: a
+	// watch is sent to in the goroutine of its request.
+	Workers *workers.Pool
 	// BuffersWrites says that the server buffers writes to a connection while it answers, as the
 	// proxy does. A LIST is then written in the largest pieces. false: each write fills one TLS
 	// record.
@@ -76,7 +79,7 @@ type Clock interface {
 }
 
 // Cache serves GET, LIST and WATCH of one resource out of a store. It is safe for concurrent use.
-// Each watch runs in the goroutine of its request. The hub adds one goroutine while it has
+// Each watch waits in the goroutine of its request. The hub adds one goroutine while it has
 // subscriptions.
 type Cache struct {
 	resource      *Resource
@@ -87,7 +90,8 @@ type Cache struct {
 	fields        map[string]*selectableField
 	bookmark      time.Duration
 	minWatch      time.Duration
-	flush         time.Duration
+	flush         *FlushPacer
+	workers       *workers.Pool
 	buffersWrites bool
 	expireLate    bool
 	bookmarks     func() (time.Duration, bool)
@@ -131,7 +135,8 @@ func New(cfg Config) (*Cache, error) {
 		history:       cfg.History,
 		bookmark:      orDefault(cfg.BookmarkInterval, defaultBookmarkInterval),
 		minWatch:      orDefault(cfg.MinWatch, defaultMinWatch),
-		flush:         cfg.FlushInterval,
+		flush:         cfg.Flush,
+		workers:       cfg.Workers,
 		buffersWrites: cfg.BuffersWrites,
 		expireLate:    cfg.ExpireLate,
 		bookmarks:     cfg.Bookmarks,
@@ -223,33 +228,53 @@ func (c *Cache) CompactTo(resourceVersion uint64) {
 // namespaces. name is empty, or selects one object.
 func (c *Cache) ServeList(w http.ResponseWriter, r *http.Request, namespace, name string) {
 	p, err := cachedParams(r.URL)
-	if err == nil {
-		err = c.serveQuery(w, r, p, namespace, name)
-	}
 	if err != nil {
-		c.counters.failed(err)
-		WriteError(w, r, err)
+		c.refuse(w, r, err)
+		return
+	}
+	if rest := c.Begin(w, r, Query{p}, namespace, name); rest != nil {
+		rest()
 	}
 }
 
-// serveQuery answers a LIST or a WATCH. It returns an error only if it has written nothing.
-func (c *Cache) serveQuery(w http.ResponseWriter, r *http.Request, p *params, namespace, name string) error {
+// Begin is [Cache.ServeList] for a parsed query; it does not read the URL of the request. It
+// answers everything but what changes after the beginning of a WATCH: rest sends that, until the
+// WATCH ends. The caller must call rest unless it is nil.
+func (c *Cache) Begin(w http.ResponseWriter, r *http.Request, q Query, namespace, name string) (rest func()) {
+	rest, err := c.begin(w, r, q.params, namespace, name)
+	if err != nil {
+		c.refuse(w, r, err)
+	}
+	return rest
+}
+
+// begin answers a LIST, or begins a WATCH. It returns an error only if it has written nothing.
+func (c *Cache) begin(w http.ResponseWriter, r *http.Request, p *params, namespace, name string) (rest func(), err error) {
 	if err := c.ready(); err != nil {
-		return err
+		return nil, err
 	}
 	mt, ok := negotiate(r.Header, c.canServe)
 	if !ok {
-		return errNotAcceptable()
+		return nil, errNotAcceptable()
 	}
 	s, err := c.newSelector(namespace, name, p)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	rep := c.newRepresentation(mt, p.includeObject)
-	if p.watch {
-		return c.watch(w, r, p, s, rep)
+	if !p.watch {
+		return nil, c.list(w, r, p, s, rep)
 	}
-	return c.list(w, r, p, s, rep)
+	if wt := c.openWatch(w, r, p, s, rep); wt != nil {
+		return wt.serve, nil
+	}
+	return nil, nil
+}
+
+// refuse answers with an error.
+func (c *Cache) refuse(w http.ResponseWriter, r *http.Request, err error) {
+	c.counters.failed(err)
+	WriteError(w, r, err)
 }
 
 func (c *Cache) newRepresentation(mt mediaType, includeObject string) representation {

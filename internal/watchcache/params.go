@@ -2,7 +2,6 @@ package watchcache
 
 import (
 	"fmt"
-	"net/http"
 	"net/url"
 	"strings"
 	"time"
@@ -139,11 +138,3 @@ func (q Query) Labels() labels.Selector { return q.params.labels }
 
 // Fields returns the field selector, nil for everything.
 func (q Query) Fields() fields.Selector { return q.params.fields }
-
-// ServeQuery is [Cache.ServeList] for a parsed query. It does not read the URL of the request.
-func (c *Cache) ServeQuery(w http.ResponseWriter, r *http.Request, q Query, namespace, name string) {
-	if err := c.serveQuery(w, r, q.params, namespace, name); err != nil {
-		c.counters.failed(err)
-		WriteError(w, r, err)
-	}
-}

@@ -1,7 +1,6 @@
 package watchcache
 
 import (
-	"context"
 	"slices"
 	"time"
 
@@ -9,68 +8,35 @@ import (
 	"github.com/weirproject/weir/internal/wire"
 )
 
-// sendLoop sends changes and bookmarks until the watch ends. If the cache ends the watch, the
-// changes so far and a bookmark are sent first.
-func (wt *watcher) sendLoop(ctx context.Context, deadline time.Time) error {
-	bookmarks := wt.newBookmarkTimer(deadline)
-	defer bookmarks.timer.Stop()
-	end := wt.cache.drain.newTimer()
-	defer end.stop()
-	for {
-		if err := wt.sendInitialEventsEnd(bookmarks); err != nil {
-			return err
-		}
-		last := end.due()
-		if err := wt.sendPending(ctx, bookmarks, last); err != nil {
-			return err
-		}
-		if wt.out.err != nil || ctx.Err() != nil || wt.out.flush() != nil || wt.source.Closed() || wt.overflows() || last {
-			return nil
-		}
-		wt.releaseScratch()
-		flushed := time.Now()
-		select {
-		case <-wt.source.Ready():
-			wt.waitFlushInterval(ctx, flushed)
-		case <-bookmarks.timer.C:
-			bookmarks.fired = true
-		case <-ctx.Done():
-			return nil
-		case <-end.begun:
-			end.start()
-		case <-end.C():
-		case <-wt.cache.drain.ended.Done():
-		}
+// serve sends changes and bookmarks until the watch ends. Its goroutine only waits, and so keeps a
+// small stack.
+func (wt *watcher) serve() {
+	defer wt.end()
+	send := wt.send
+	for !wt.over {
+		wt.wait()
+		wt.cache.workers.Run(send)
 	}
 }
 
-// sendPending sends all pending changes, and a bookmark if one is due or last is set. It sends no
-// bookmark if the store was closed meanwhile, because changes may be missing then.
-func (wt *watcher) sendPending(ctx context.Context, bookmarks *bookmarkTimer, last bool) error {
-	upTo, due := bookmarks.due(wt, last)
-	settled := true
-	if (due || last) && wt.routable {
-		settled = wt.cache.hub.flush()
+// wait blocks until something is to be sent, or the watch ends.
+func (wt *watcher) wait() {
+	select {
+	case <-wt.source.Ready():
+		wt.waitForFlush()
+	case <-wt.bookmarks.timer.C:
+		wt.bookmarks.fired = true
+	case <-wt.ctx.Done():
+	case <-wt.drained.begun:
+		wt.drained.start()
+	case <-wt.drained.C():
+	case <-wt.cache.drain.ended.Done():
 	}
-	wt.acquireScratch()
-	if err := wt.sendChanges(ctx); err != nil {
-		return err
-	}
-	if !due || !settled || wt.source.Closed() || wt.out.err != nil || ctx.Err() != nil {
-		return nil
-	}
-	wt.sent = max(wt.sent, upTo)
-	if err := wt.sendBookmark(wt.sent, false); err != nil {
-		return err
-	}
-	bookmarks.sent()
-	return nil
 }
 
-// waitFlushInterval waits until FlushInterval after the last flush, so that close changes share one
-// write. A write costs more than its bytes.
-func (wt *watcher) waitFlushInterval(ctx context.Context, flushed time.Time) {
-	left := wt.cache.flush - time.Since(flushed)
+// waitForFlush waits as long as the pacer wants, so that close changes share one write.
+func (wt *watcher) waitForFlush() {
+	left := wt.cache.flush.wait(&wt.turn)
 	if left <= 0 {
 		return
 	}
@@ -78,14 +44,65 @@ func (wt *watcher) waitFlushInterval(ctx context.Context, flushed time.Time) {
 	defer timer.Stop()
 	select {
 	case <-timer.C:
-	case <-ctx.Done():
+	case <-wt.ctx.Done():
 	case <-wt.cache.drain.ended.Done():
 	}
 }
 
+// send sends what is pending, and finishes if the watch ends.
+func (wt *watcher) send() {
+	if over, err := wt.sendPending(); over || err != nil {
+		wt.finish(err)
+	}
+}
+
+// sendPending sends all pending changes, and a bookmark if one is due. over says that the watch
+// ends. If the cache ends it, the changes so far and a bookmark are sent first.
+func (wt *watcher) sendPending() (over bool, err error) {
+	if wt.ctx.Err() != nil {
+		return true, nil
+	}
+	if err := wt.sendInitialEventsEnd(); err != nil {
+		return false, err
+	}
+	last := wt.drained.due()
+	if err := wt.sendChangesAndBookmark(last); err != nil {
+		return false, err
+	}
+	if wt.out.err != nil || wt.ctx.Err() != nil || wt.out.flush() != nil || wt.source.Closed() || wt.overflows() || last {
+		return true, nil
+	}
+	wt.releaseScratch()
+	wt.cache.flush.flushed(&wt.turn)
+	return false, nil
+}
+
+// sendChangesAndBookmark sends all pending changes, and a bookmark if one is due or last is set. It
+// sends no bookmark if the store was closed meanwhile, because changes may be missing then.
+func (wt *watcher) sendChangesAndBookmark(last bool) error {
+	upTo, due := wt.bookmarks.due(wt, last)
+	settled := true
+	if (due || last) && wt.routable {
+		settled = wt.cache.hub.flush()
+	}
+	wt.acquireScratch()
+	if err := wt.sendChanges(); err != nil {
+		return err
+	}
+	if !due || !settled || wt.source.Closed() || wt.out.err != nil || wt.ctx.Err() != nil {
+		return nil
+	}
+	wt.sent = max(wt.sent, upTo)
+	if err := wt.sendBookmark(wt.sent, false); err != nil {
+		return err
+	}
+	wt.bookmarks.sent()
+	return nil
+}
+
 // sendChanges sends all pending changes. A routable watcher that has caught up moves from its
 // cursor to the hub.
-func (wt *watcher) sendChanges(ctx context.Context) error {
+func (wt *watcher) sendChanges() error {
 	for {
 		batch := wt.scratch.changes[:]
 		for n := wt.source.Next(batch); n > 0; n = wt.source.Next(batch) {
@@ -93,7 +110,7 @@ func (wt *watcher) sendChanges(ctx context.Context) error {
 			wt.matcher.share = wt.share && wt.matcher.looksInside() // otherwise only the encoder reads the object
 			err := wt.sendBatch(batch[:n])
 			clear(batch[:n])
-			if err != nil || wt.out.err != nil || ctx.Err() != nil || wt.overflows() {
+			if err != nil || wt.out.err != nil || wt.ctx.Err() != nil || wt.overflows() {
 				return err
 			}
 		}

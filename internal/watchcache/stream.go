@@ -11,8 +11,8 @@ import (
 const streamBuffer = 32 << 10
 
 // maxSmallWrite bounds the writes of a small stream, because net/http keeps a buffer as large as
-// the largest write for the life of an HTTP/2 connection. One event of a pod fits.
-const maxSmallWrite = 8 << 10
+// the largest write for the life of an HTTP/2 connection.
+const maxSmallWrite = 4 << 10
 
 var streamBuffers = sync.Pool{New: func() any { return bufio.NewWriterSize(io.Discard, streamBuffer) }}
 

@@ -17,6 +17,7 @@ import (
 	"github.com/weirproject/weir/internal/resourceversion"
 	"github.com/weirproject/weir/internal/store"
 	"github.com/weirproject/weir/internal/wire"
+	"github.com/weirproject/weir/internal/workers"
 )
 
 // source is a store of JSON things, its writer, and a cache over it.
@@ -48,7 +49,9 @@ func newSource(t *testing.T, logBytes int64, change func(*Config)) *source {
 	s.writer.BeginReplace(false)
 	s.writer.EndReplace(resourceversion.Format(s.rv))
 	s.history = NewHistory(0, s.rv, s.store.Revision())
-	cfg := Config{Resource: things, Store: s.store, Encoding: wire.JSON, History: s.history}
+	pool := workers.New()
+	t.Cleanup(pool.Close)
+	cfg := Config{Resource: things, Store: s.store, Encoding: wire.JSON, History: s.history, Workers: pool}
 	if change != nil {
 		change(&cfg)
 	}

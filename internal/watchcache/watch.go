@@ -13,9 +13,12 @@ import (
 	"github.com/weirproject/weir/internal/wire"
 )
 
-// watcher serves one WATCH in the goroutine of its request.
+// watcher serves one WATCH. The goroutine of its request waits; what is to be sent is sent by a
+// worker. Only one of the two uses it at a time.
 type watcher struct {
 	cache    *Cache
+	ctx      context.Context // ends the watch, at its timeout at the latest
+	cancel   context.CancelFunc
 	params   *params
 	matcher  matcher
 	rep      representation
@@ -24,28 +27,27 @@ type watcher struct {
 	routable bool // joins the hub once it has caught up
 	source   changeSource
 	scratch  *scratch // nil while it waits
+	turn     flushTurn
 
-	initial       bool   // begins with the state, as ADDED events
-	sent          uint64 // the client has seen every change up to it
-	told          uint64 // the newest resourceVersion that the client has: it asked for it, or got it
-	share         bool   // what is sent now is also sent to others
-	events        uint64 // sent since the last addEventCount
-	buffer        uint64 // changes that may wait, see Config.WatchBuffer; 0: any number
-	bookmarkDelay time.Duration
-	noBookmarks   bool // see Config.Bookmarks
+	initial     bool   // begins with the state, as ADDED events
+	sent        uint64 // the client has seen every change up to it
+	told        uint64 // the newest resourceVersion that the client has: it asked for it, or got it
+	share       bool   // what is sent now is also sent to others
+	events      uint64 // sent since the last addEventCount
+	buffer      uint64 // changes that may wait, see Config.WatchBuffer; 0: any number
+	bookmarks   *bookmarkTimer
+	noBookmarks bool // see Config.Bookmarks
+	drained     drainTimer
+	over        bool // nothing more is sent
 }
 
-// watch answers a WATCH. It returns an error only if it has written nothing; a later error becomes
-// an ERROR event.
-func (c *Cache) watch(w http.ResponseWriter, r *http.Request, p *params, s *selector, rep representation) error {
+// openWatch begins a WATCH: it sends the initial state, and what has changed meanwhile. It returns
+// nil if the watch has ended. An error becomes an ERROR event.
+func (c *Cache) openWatch(w http.ResponseWriter, r *http.Request, p *params, s *selector, rep representation) *watcher {
 	timeout := p.timeout
 	if timeout == 0 {
 		timeout = c.minWatch + rand.N(c.minWatch)
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), timeout)
-	defer cancel()
-	deadline, _ := ctx.Deadline()
-
 	wt := &watcher{
 		cache:   c,
 		params:  p,
@@ -53,37 +55,56 @@ func (c *Cache) watch(w http.ResponseWriter, r *http.Request, p *params, s *sele
 		rep:     rep,
 		initial: p.sendInitial == nil && p.rv == 0 || p.sendInitial != nil && *p.sendInitial,
 	}
+	wt.ctx, wt.cancel = context.WithTimeout(r.Context(), timeout)
 	wt.route, wt.routable = s.route(c)
-	wt.bookmarkDelay, wt.noBookmarks = c.bookmarks()
+	var bookmarkDelay time.Duration
+	bookmarkDelay, wt.noBookmarks = c.bookmarks()
 	if c.watchBuffer != nil {
 		wt.buffer = uint64(max(0, c.watchBuffer()))
 	}
 	c.counters.watches.Add(1)
 	c.counters.watchers.Add(1)
-	defer func() {
-		if c.counters.watchers.Add(-1) == 0 {
-			c.encoded.clear()
-		}
-	}()
 	// As in kube-apiserver, only initial events are compressed, and only for clients that stream a
 	// list.
 	zip := p.sendInitial != nil && *p.sendInitial && p.allowBookmarks && acceptsGzip(r.Header)
 	wt.out = c.newStream(w, rep.watchContentType(), zip, wt.routable)
-	defer wt.out.end()
+	open := false
+	defer func() {
+		if !open {
+			wt.end()
+		}
+	}()
 	if wt.out.flush() != nil { // the headers
 		return nil
 	}
-	err := wt.serve(ctx, deadline)
-	if err == nil && c.expired.Load() {
-		err = errExpired(max(wt.sent, p.rv))
+	stopped, err := wt.start()
+	if stopped || err != nil {
+		wt.finish(err)
+		return nil
+	}
+	wt.bookmarks, wt.drained = wt.newBookmarkTimer(bookmarkDelay), c.drain.newTimer()
+	wt.send()
+	open = !wt.over
+	if !open {
+		return nil
+	}
+	return wt
+}
+
+// finish ends what is sent: with an ERROR event if err is not nil or the cache has expired.
+func (wt *watcher) finish(err error) {
+	wt.over = true
+	wt.releaseScratch()
+	wt.setSource(nil)
+	if err == nil && wt.cache.expired.Load() {
+		err = errExpired(max(wt.sent, wt.params.rv))
 	}
 	if err != nil {
 		wt.fail(err)
 	}
-	return nil
 }
 
-// fail ends the watch with an ERROR event. It ignores write errors: the client has gone.
+// fail sends an ERROR event. It ignores write errors: the client has gone.
 func (wt *watcher) fail(err error) {
 	wt.cache.counters.failed(err)
 	object, marshalErr := marshalStatus(wt.rep.enc, StatusOf(err))
@@ -94,14 +115,19 @@ func (wt *watcher) fail(err error) {
 	_ = wt.out.flush()
 }
 
-// serve runs the watch. It returns nil when the watch has ended or the client has gone.
-func (wt *watcher) serve(ctx context.Context, deadline time.Time) error {
-	defer wt.releaseScratch()
-	defer func() { wt.setSource(nil) }()
-	if stopped, err := wt.start(ctx); stopped || err != nil {
-		return err
+// end releases what the watch has.
+func (wt *watcher) end() {
+	wt.cancel()
+	if wt.bookmarks != nil {
+		wt.bookmarks.timer.Stop()
+		wt.drained.stop()
 	}
-	return wt.sendLoop(ctx, deadline)
+	wt.releaseScratch()
+	wt.setSource(nil)
+	wt.out.end()
+	if wt.cache.counters.watchers.Add(-1) == 0 {
+		wt.cache.encoded.clear()
+	}
 }
 
 // setSource closes the current source and sets the next; nil means none.
@@ -155,13 +181,13 @@ func (wt *watcher) addEventCount() {
 
 // start sends the initial state if it is wanted, and opens the source of changes after it. stopped
 // says that the watch has ended.
-func (wt *watcher) start(ctx context.Context) (stopped bool, err error) {
+func (wt *watcher) start() (stopped bool, err error) {
 	c := wt.cache
 	if wt.initial {
-		if _, err := c.stateNotOlderThan(ctx, wt.params.rv); err != nil {
+		if _, err := c.stateNotOlderThan(wt.ctx, wt.params.rv); err != nil {
 			return false, err
 		}
-		return wt.sendInitialEvents(ctx)
+		return wt.sendInitialEvents()
 	}
 	if wt.params.rv == 0 { // all changes from now on
 		_, err := wt.openSource()
@@ -169,7 +195,7 @@ func (wt *watcher) start(ctx context.Context) (stopped bool, err error) {
 		return false, err
 	}
 	future := c.currentState().rv < wt.params.rv
-	if future && c.waitFor(ctx, wt.params.rv) {
+	if future && c.waitFor(wt.ctx, wt.params.rv) {
 		return true, nil
 	}
 	wt.sent, wt.told = wt.params.rv, wt.params.rv
@@ -220,7 +246,7 @@ func (wt *watcher) openSource() (sn *store.Snapshot, err error) {
 }
 
 // sendInitialEvents sends the current state as ADDED events.
-func (wt *watcher) sendInitialEvents(ctx context.Context) (stopped bool, err error) {
+func (wt *watcher) sendInitialEvents() (stopped bool, err error) {
 	c := wt.cache
 	sn, err := wt.openSource()
 	if err != nil {
@@ -241,7 +267,7 @@ func (wt *watcher) sendInitialEvents(ctx context.Context) (stopped bool, err err
 		if err != nil {
 			return false, err
 		}
-		if wt.out.err != nil || ctx.Err() != nil || c.drain.ended.Err() != nil || wt.overflows() {
+		if wt.out.err != nil || wt.ctx.Err() != nil || c.drain.ended.Err() != nil || wt.overflows() {
 			return true, nil
 		}
 	}

@@ -252,33 +252,6 @@ func (w *failingWriter) Write([]byte) (int, error) {
 	return 0, errors.New("gone")
 }
 
-// TestFlushInterval: what follows closely on what was written goes out together, and what comes
-// after a pause at once.
-func TestFlushInterval(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newSource(t, 0, func(cfg *Config) { cfg.FlushInterval = time.Second })
-		defer s.close()
-		w := newRecorder()
-		defer s.watch("resourceVersion="+resourceversion.Format(s.rv), w)()
-		time.Sleep(90 * time.Second)
-		synctest.Wait()
-		flushes := w.flushed()
-		for i := range 10 {
-			s.put("ns", fmt.Sprint("t", i), "red")
-			synctest.Wait()
-			if got := len(w.events(t)); i == 0 && got != 1 || i > 0 && got > 1 {
-				t.Fatalf("%d events after change %d", got, i)
-			}
-			time.Sleep(time.Millisecond)
-		}
-		time.Sleep(time.Second)
-		synctest.Wait()
-		if got, more := len(w.events(t)), w.flushed()-flushes; got != 10 || more != 2 {
-			t.Errorf("%d events in %d writes", got, more)
-		}
-	})
-}
-
 // TestInitialEventsEnd: the initial events end when they are through, and not when a client that is
 // slower than changes come has all changes.
 func TestInitialEventsEnd(t *testing.T) {

@@ -80,7 +80,8 @@ func (f *flags) add(fs *pflag.FlagSet) {
 		"How long the upstream may not have been heard of for a read to be answered with what is held, without proof; 0: no bound")
 	fs.StringVar(&f.log, "log-bytes", "8Mi", "Bound of each resource's change log, how far back watches resume")
 	fs.DurationVar(&o.FlushInterval, "watch-flush-interval", 0,
-		"Least time between two writes to a watcher while changes keep coming; 0: 25ms; negative: each change is written at once")
+		"Bound of the time between two writes to a watcher while changes keep coming, which grows with the number of watchers that are written to; "+
+			"0: 25ms; negative: each change is written at once")
 	fs.BoolVar(&o.ExpireLate, "expire-late-watches", false,
 		"End watches that fell behind the change log with 410 Expired, in place of going on from the state, each object once")
 

@@ -1,0 +1,85 @@
+package watchcache
+
+import (
+	"runtime"
+	"sync"
+	"time"
+)
+
+// FlushPacer decides how long a watcher waits between two writes, so that changes in between share
+// one. A write costs more than its bytes. The wait grows with the number of active watchers, so
+// that all of them together write at most flushesPerCPU times a second and CPU, until it reaches
+// the longest wait. A watcher is active if it has finished a write in this window or the one
+// before, so a client that takes nothing delays nobody. Caches of one process share a pacer. It is
+// safe for concurrent use. A nil FlushPacer never waits.
+type FlushPacer struct {
+	longest time.Duration // also the length of a window
+	begun   time.Time
+
+	mu               sync.Mutex
+	window           int64 // number of the current window, from 1
+	active, previous int   // active watchers of the current window, and of the one before
+	share            time.Duration
+}
+
+// flushesPerCPU is how many writes a second one CPU is to spend on changes that come alone. They
+// take about a tenth of it.
+const flushesPerCPU = 2000
+
+// NewFlushPacer returns a pacer. With longest 0 or less, it never waits.
+func NewFlushPacer(longest time.Duration) *FlushPacer {
+	if longest <= 0 {
+		return nil
+	}
+	return &FlushPacer{longest: longest, begun: time.Now()}
+}
+
+// flushTurn is what a pacer knows of one watcher.
+type flushTurn struct {
+	at     time.Time // end of the last write
+	window int64     // the last window in which it was counted
+}
+
+// flushed records that a watcher has finished a write.
+func (p *FlushPacer) flushed(t *flushTurn) {
+	if p == nil {
+		return
+	}
+	t.at = time.Now()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.advance(t.at); t.window != p.window {
+		t.window = p.window
+		p.active++
+	}
+}
+
+// wait returns how long a watcher with changes to send is to wait. 0 or less: not at all.
+func (p *FlushPacer) wait(t *flushTurn) time.Duration {
+	if p == nil {
+		return 0
+	}
+	now := time.Now()
+	since := now.Sub(t.at)
+	if since >= p.longest {
+		return 0
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.advance(now)
+	return min(time.Duration(max(p.active, p.previous))*p.share, p.longest) - since
+}
+
+// advance moves to the window of now. The caller holds the lock.
+func (p *FlushPacer) advance(now time.Time) {
+	number := int64(now.Sub(p.begun)/p.longest) + 1
+	if number <= p.window { // another watcher was faster
+		return
+	}
+	p.previous = 0
+	if number == p.window+1 {
+		p.previous = p.active
+	}
+	p.window, p.active = number, 0
+	p.share = time.Second / time.Duration(flushesPerCPU*runtime.GOMAXPROCS(0))
+}
