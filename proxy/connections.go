@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"sync"
 	"sync/atomic"
-	"time"
 )
 
 // connections is a listener that bounds its open connections. At the limit, the connection that has
@@ -56,25 +55,6 @@ func (cs *connections) Accept() (net.Conn, error) {
 		cs.rejected.Add(1)
 		_ = conn.Close()
 	}
-}
-
-// serve serves connections by the first server, and by the second once the first is shut down or
-// closed.
-func (cs *connections) serve(first, second *http.Server) {
-	_ = first.ServeTLS(unclosedListener{cs}, "", "") // always an error; http.ErrServerClosed after Shutdown or Close
-	_ = cs.setDeadline(time.Time{})
-	_ = second.ServeTLS(cs, "", "")
-}
-
-// unclosedListener is a listener that survives its server: Close only ends the current Accept.
-type unclosedListener struct{ *connections }
-
-// Close ends the current Accept.
-func (b unclosedListener) Close() error { return b.setDeadline(time.Now()) }
-
-// setDeadline sets the deadline of Accept.
-func (cs *connections) setDeadline(at time.Time) error {
-	return cs.Listener.(*net.TCPListener).SetDeadline(at)
 }
 
 // admit returns the admitted connection, or nil.

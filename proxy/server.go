@@ -153,7 +153,8 @@ func (s *Server) Start() error {
 	}
 	s.listener = &connections{Listener: l, limit: s.opts.MaxConnections}
 	s.servers = []*http.Server{s.newServer(s.listener), s.newServer(s.listener)}
-	s.running.Go(func() { s.listener.serve(s.servers[0], s.servers[1]) })
+	shaking := newHandshakes(s.listener, s.tlsConfig(), s.opts.timeouts.header)
+	s.running.Go(func() { shaking.serve(s.servers[0], s.servers[1]) })
 	s.running.Go(func() { s.resources.run(s.closing) })
 	for _, run := range s.authn.controllers {
 		s.running.Go(func() { run(s.closing) })
@@ -177,11 +178,16 @@ func (s *Server) newServer(l *connections) *http.Server {
 			MaxReadFrameSize: frameSize, MaxReceiveBufferPerStream: streamWindow, MaxReceiveBufferPerConnection: connectionWindow,
 		},
 		ErrorLog: slog.NewLogLogger(s.opts.Log.Handler(), slog.LevelDebug),
-		TLSConfig: &tls.Config{
-			MinVersion:     tls.VersionTLS12,
-			GetCertificate: s.cert.get,
-			ClientAuth:     tls.RequestClientCert, // verified by the authenticators, which follow their CAs
-		},
+	}
+}
+
+// tlsConfig returns the configuration of the connections.
+func (s *Server) tlsConfig() *tls.Config {
+	return &tls.Config{
+		MinVersion:     tls.VersionTLS12,
+		GetCertificate: s.cert.get,
+		ClientAuth:     tls.RequestClientCert, // verified by the authenticators, which follow their CAs
+		NextProtos:     []string{"h2", "http/1.1"},
 	}
 }
 

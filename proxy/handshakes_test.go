@@ -1,0 +1,134 @@
+package proxy
+
+import (
+	"crypto/tls"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+)
+
+// shaken are two servers behind one listener.
+type shaken struct {
+	first, second http.Server
+	client        *http.Client
+	addr          string
+	ended         chan struct{}
+}
+
+func newShaken(t *testing.T, timeout time.Duration) *shaken {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	certified := httptest.NewUnstartedServer(nil)
+	certified.EnableHTTP2 = true
+	certified.StartTLS()
+	certified.Close()
+	sh := &shaken{addr: l.Addr().String(), client: certified.Client(), ended: make(chan struct{})}
+	sh.client.Transport.(*http.Transport).DisableKeepAlives = true
+	name := func(s string) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, s) })
+	}
+	for s, server := range map[string]*http.Server{"first": &sh.first, "second": &sh.second} {
+		server.Handler, server.ErrorLog = name(s), log.New(io.Discard, "", 0)
+	}
+	config := certified.TLS.Clone()
+	config.NextProtos = []string{"h2", "http/1.1"}
+	hs := newHandshakes(&connections{Listener: l, limit: 10}, config, timeout)
+	go func() {
+		defer close(sh.ended)
+		hs.serve(&sh.first, &sh.second)
+	}()
+	t.Cleanup(sh.close)
+	return sh
+}
+
+func (sh *shaken) close() {
+	sh.first.Close()
+	sh.second.Close()
+	<-sh.ended
+}
+
+// get asks whichever server serves.
+func (sh *shaken) get(t *testing.T) string {
+	t.Helper()
+	answer, err := sh.client.Get("https://" + sh.addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	body, err := io.ReadAll(answer.Body)
+	if err != nil || answer.ProtoMajor != 2 {
+		t.Errorf("HTTP/%d, %v", answer.ProtoMajor, err)
+	}
+	return string(body)
+}
+
+// TestSecondServerTakesOver: new connections go to the second server once the first is closed, also
+// those whose handshake has begun before.
+func TestSecondServerTakesOver(t *testing.T) {
+	sh := newShaken(t, time.Minute)
+	if got := sh.get(t); got != "first" {
+		t.Errorf("answered by %q", got)
+	}
+	early, err := net.Dial("tcp", sh.addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer early.Close()
+	sh.first.Close()
+	if got := sh.get(t); got != "second" {
+		t.Errorf("answered by %q", got)
+	}
+	conn := tls.Client(early, &tls.Config{RootCAs: sh.client.Transport.(*http.Transport).TLSClientConfig.RootCAs, ServerName: "127.0.0.1"})
+	if _, err := io.WriteString(conn, "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := io.ReadAll(conn); err != nil || !strings.HasSuffix(string(got), "second") {
+		t.Errorf("%q, %v", got, err)
+	}
+}
+
+// TestPlainHTTP: who speaks HTTP to the port is told to speak HTTPS, as by net/http.
+func TestPlainHTTP(t *testing.T) {
+	sh := newShaken(t, time.Minute)
+	answer, err := http.Get("http://" + sh.addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode != http.StatusBadRequest {
+		t.Error(answer.Status)
+	}
+}
+
+// TestHandshakeEnds: a connection without a handshake is closed after a while, and with the server.
+func TestHandshakeEnds(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		timeout time.Duration
+		end     func(*shaken)
+	}{
+		{"timeout", 10 * time.Millisecond, func(*shaken) {}},
+		{"close", time.Hour, (*shaken).close},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			sh := newShaken(t, tt.timeout)
+			conn, err := net.Dial("tcp", sh.addr)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			tt.end(sh)
+			if n, err := conn.Read(make([]byte, 1)); n > 0 || err == nil {
+				t.Errorf("read %d bytes", n)
+			}
+		})
+	}
+}
