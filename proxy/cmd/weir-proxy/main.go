@@ -14,7 +14,6 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
-	"runtime/debug"
 	"strings"
 	"syscall"
 
@@ -24,17 +23,7 @@ import (
 	"github.com/weirproject/weir/proxy"
 )
 
-func main() {
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(gcPercent)
-	}
-	os.Exit(run(os.Args[1:], os.Stderr))
-}
-
-// gcPercent is how much of what is live may be garbage, unless GOGC says otherwise. What is live is
-// packed and nearly without pointers: to look at it costs little, and what slow clients and many
-// watches leave behind does not add up.
-const gcPercent = 25
+func main() { os.Exit(run(os.Args[1:], os.Stderr)) }
 
 // usageError is an error of whoever typed the command.
 type usageError struct{ err error }
@@ -46,6 +35,7 @@ func (e usageError) Unwrap() error { return e.err }
 func run(args []string, stderr io.Writer) int {
 	ctx, stop := untilSignal()
 	defer stop()
+	limitGarbage(ctx)
 
 	cmd := newCommand()
 	cmd.SetArgs(args)
