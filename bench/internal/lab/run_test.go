@@ -63,7 +63,7 @@ func tiny(i Incident) (Incident, int) {
 		r.prepare = func(o *servers.Options) {
 			prepare(o)
 			o.Kubelets, o.Herd, o.SlowProtobuf, o.SlowJSON, o.SlowBytes = tinyAgents, tinyAgents, tinyReaders-1, 1, 1e6
-			o.Resync, o.ReadRate, o.Duration = time.Second, 600, 5*time.Second
+			o.Resync, o.ReadRate, o.Duration = time.Second, 600, time.Minute
 		}
 		i.replay = r
 		return i, len(r.Ways)

@@ -60,6 +60,7 @@ type resyncing struct {
 	index  *weir.Informer[*corev1.Pod] // nil unless there is an index
 	groups chan string                 // the label's values, as they are handed out
 	pods   int64
+	begun  chan struct{} // closed when all is measured
 	taken  atomic.Int64  // pods that workers have taken up
 	done   atomic.Int64  // pods that were handled
 	ended  chan struct{} // when all were
@@ -74,7 +75,8 @@ func (s storm) load(ctx context.Context, t *trial, begin func() error) (_ Figure
 	defer end()
 	ctx, cancel := context.WithCancelCause(patient)
 	r := &resyncing{
-		storm: s, t: t, pods: int64(len(t.pods.keys)), groups: make(chan string, stormWorkers), ended: make(chan struct{}), cancel: cancel,
+		storm: s, t: t, pods: int64(len(t.pods.keys)), groups: make(chan string, stormWorkers), cancel: cancel,
+		begun: make(chan struct{}), ended: make(chan struct{}),
 	}
 	if r.c, err = t.client(); err != nil {
 		cancel(nil)
@@ -93,6 +95,7 @@ func (s storm) load(ctx context.Context, t *trial, begin func() error) (_ Figure
 	if err := begin(); err != nil {
 		return nil, err
 	}
+	close(r.begun)
 	select {
 	case <-r.ended:
 	case <-ctx.Done():
@@ -159,8 +162,14 @@ func (r *resyncing) startWeir(ctx context.Context, running *sync.WaitGroup) (err
 	return r.index.WaitForSync(ctx)
 }
 
-// handle is the handler: it gives the pod's group to a worker.
+// handle is the handler: it gives the pod's group to a worker. A resync that comes before all is
+// measured is none of the storm: the next one makes up for it.
 func (r *resyncing) handle(ctx context.Context, group string) {
+	select {
+	case <-r.begun:
+	default:
+		return
+	}
 	select {
 	case r.groups <- group:
 	case <-r.ended: // another resync
