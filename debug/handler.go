@@ -13,11 +13,11 @@ import (
 var page embed.FS
 
 const (
-	// mostStreams bounds the pages that are open at once. Each has a goroutine, that of its request,
-	// and a report a second.
+	// mostStreams bounds the pages that are open at once. Each has a goroutine, that of its
+	// request, and a report a second.
 	mostStreams = 32
-	// mostHistories bounds how many objects are looked at at once. Each has a goroutine, that of its
-	// request, and a cursor that reads all changes of the object's store.
+	// mostHistories bounds how many objects are looked at at once. Each has a goroutine, that of
+	// its request, and a cursor that reads all changes of the object's store.
 	mostHistories = 8
 	// streamEvery is how often an open page is told of the state.
 	streamEvery = time.Second
@@ -36,10 +36,11 @@ const policy = "default-src 'none'; style-src 'self'; img-src data:; script-src 
 //
 // In a process with a proxy, proxy=URL&resource=deployments.apps is in the place of informer=NAME.
 //
-// It takes GET and HEAD alone. Nothing is collected, and no object is read, while nobody asks. At most
-// 32 streams, and 8 histories, are served at once; others get 503. They end with their requests, for
-// which http.Server.Shutdown waits, so give the server a BaseContext that ends before. The handler is
-// safe for concurrent use. The JSON's fields may change with a minor version.
+// It takes GET and HEAD alone. Nothing is collected, and no object is read, while nobody asks. At
+// most 32 streams, and 8 histories, are served at once; others get 503. They end with their
+// requests, for which http.Server.Shutdown waits, so give the server a BaseContext that ends
+// before. The handler is safe for concurrent use. The JSON's fields may change with a minor
+// version.
 func Handler() http.Handler {
 	streams, histories := make(limit, mostStreams), make(limit, mostHistories)
 	mux := http.NewServeMux()

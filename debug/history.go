@@ -36,8 +36,8 @@ type change struct {
 	More            int      `json:"more,omitempty"`      // lines that are left out
 }
 
-// history reads the changes of one object. Its owner is one request: from its beginning to its end the
-// store keeps changes for its cursor, and nothing before or after.
+// history reads the changes of one object. Its owner is one request: from its beginning to its end
+// the store keeps changes for its cursor, and nothing before or after.
 type history struct {
 	held   inspect.Held
 	key    string
@@ -72,8 +72,8 @@ func newHistory(held inspect.Held, key string) (*history, error) {
 	return nil, errNotReachable
 }
 
-// next calls tell with the changes of the object that there are, without waiting for more. It reports
-// false when no more can come.
+// next calls tell with the changes of the object that there are, without waiting for more. It
+// reports false when no more can come.
 func (h *history) next(tell func(change) error) (more bool, err error) {
 	for {
 		n := h.cursor.Next(h.batch[:])
@@ -89,8 +89,8 @@ func (h *history) next(tell func(change) error) (more bool, err error) {
 	}
 }
 
-// follow calls tell with the changes of the object as they come, until the context or the store ends,
-// or tell returns an error. alive is called now and then while nothing comes.
+// follow calls tell with the changes of the object as they come, until the context or the store
+// ends, or tell returns an error. alive is called now and then while nothing comes.
 func (h *history) follow(ctx context.Context, tell func(change) error, alive func() error) error {
 	tick := time.NewTicker(10 * streamEvery)
 	defer tick.Stop()
@@ -146,8 +146,8 @@ func (h *history) changeOf(c *store.Change) change {
 	return out
 }
 
-// decode returns an object as its JSON says, and whether it may be a Secret. What is of no known kind
-// may be one.
+// decode returns an object as its JSON says, and whether it may be a Secret. What is of no known
+// kind may be one.
 func (h *history) decode(o *store.Object) (object map[string]any, secret bool, err error) {
 	value, err := h.held.Decode(o)
 	if err != nil {

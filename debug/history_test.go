@@ -267,7 +267,8 @@ func TestHistoryEnds(t *testing.T) {
 	}
 }
 
-// TestHistoriesAreBounded: one more than may be open is refused, and so is what cannot be looked at.
+// TestHistoriesAreBounded: one more than may be open is refused, and so is what cannot be looked
+// at.
 func TestHistoriesAreBounded(t *testing.T) {
 	l := look(t, func(context.Context, weir.Event[*corev1.Pod]) {})
 	for path, want := range map[string]int{

@@ -12,8 +12,8 @@ type events struct {
 	control *http.ResponseController
 }
 
-// newEvents begins an answer of events. It reports false for a HEAD request, which is answered then:
-// net/http drops its body, so no write would ever fail.
+// newEvents begins an answer of events. It reports false for a HEAD request, which is answered
+// then: net/http drops its body, so no write would ever fail.
 func newEvents(w http.ResponseWriter, r *http.Request) (*events, bool) {
 	header(w, "text/event-stream")
 	return &events{w, http.NewResponseController(w)}, r.Method != http.MethodHead
@@ -32,8 +32,8 @@ func (e *events) send(value any) error {
 func (e *events) alive() error { return e.write([]byte(":\n\n")) }
 
 func (e *events) write(text []byte) error {
-	// A server's own WriteTimeout would end the stream, and a client that takes nothing would hold it.
-	// Not every ResponseWriter has deadlines.
+	// A server's own WriteTimeout would end the stream, and a client that takes nothing would hold
+	// it. Not every ResponseWriter has deadlines.
 	_ = e.control.SetWriteDeadline(time.Now().Add(10 * streamEvery))
 	if _, err := e.w.Write(text); err != nil {
 		return err

@@ -57,8 +57,8 @@ func labelsOf(e engine.Named) []string {
 	return []string{e.Name, "", "", ""}
 }
 
-// valid returns a text that may be a label's value: Prometheus refuses all metrics for one that is no
-// UTF-8.
+// valid returns a text that may be a label's value: Prometheus refuses all metrics for one that is
+// no UTF-8.
 func valid(text string) string { return strings.ToValidUTF8(text, "\ufffd") }
 
 func (i *informer) gauge(d *prometheus.Desc, value float64, more ...string) {

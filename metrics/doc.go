@@ -5,6 +5,6 @@
 //
 // controller-runtime serves what is registered in its metrics.Registry.
 //
-// docs/informer-metrics.md lists the metrics. A series belongs to an informer or to one of its handlers, so
-// their number does not grow with objects.
+// docs/informer-metrics.md lists the metrics. A series belongs to an informer or to one of its
+// handlers, so their number does not grow with objects.
 package metrics

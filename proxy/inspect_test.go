@@ -18,8 +18,8 @@ import (
 	"github.com/weirproject/weir/internal/inspect"
 )
 
-// TestInspect: the page of package debug has the proxy while it runs, with what it holds and whom it
-// serves.
+// TestInspect: the page of package debug has the proxy while it runs, with what it holds and whom
+// it serves.
 func TestInspect(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{Pods: 30})
 	f := startProxy(t, u, Options{Resources: []string{"pods", "nonsense.example.com"}})
@@ -78,8 +78,8 @@ func (s *Server) inspectedResource(name string) inspect.Resource {
 	return inspect.Resource{}
 }
 
-// TestInspectedHistory: the changes of an object of a proxy are those that its log has, without what
-// nobody may see.
+// TestInspectedHistory: the changes of an object of a proxy are those that its log has, without
+// what nobody may see.
 func TestInspectedHistory(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{})
 	f := startProxy(t, u, Options{Resources: []string{"pods", "secrets"}})

@@ -63,8 +63,8 @@ const (
 	mostGroups = 50
 )
 
-// groups returns the newest watches in groups of those that are alike, the largest first, and how many
-// groups are left out.
+// groups returns the newest watches in groups of those that are alike, the largest first, and how
+// many groups are left out.
 func (l *watchList) groups() (all []inspect.Watchers, more int) {
 	all = []inspect.Watchers{}
 	for _, g := range l.count() {

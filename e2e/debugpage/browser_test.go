@@ -141,8 +141,8 @@ func (p *tab) says(element string, texts ...string) {
 	}
 }
 
-// well demands that the page has asked nobody but its server, that nothing went wrong in it, and that
-// it is no wider than the window.
+// well demands that the page has asked nobody but its server, that nothing went wrong in it, and
+// that it is no wider than the window.
 func (p *tab) well(address string) {
 	p.t.Helper()
 	own, err := url.Parse(address)

@@ -16,8 +16,8 @@ func TestMain(m *testing.M) {
 }
 
 // TestPage looks at a process with informers that are well, one whose handler blocks, one without a
-// server, and a proxy; on a desktop and on a phone. The browser is one for all, since starting it takes
-// the longest.
+// server, and a proxy; on a desktop and on a phone. The browser is one for all, since starting it
+// takes the longest.
 func TestPage(t *testing.T) {
 	w := newWorld(t)
 	w.configMap("stuck", "red")

@@ -53,9 +53,9 @@ func (d *dashboard) variables(text string) string {
 	return strings.ReplaceAll(text, "$__rate_interval", "15s")
 }
 
-// TestDashboard: a Prometheus that scrapes informers has data for each query of the dashboard, of the
-// informer and of the drop-in, and values for its variables; and the alert rules can be evaluated and
-// are silent.
+// TestDashboard: a Prometheus that scrapes informers has data for each query of the dashboard, of
+// the informer and of the drop-in, and values for its variables; and the alert rules can be
+// evaluated and are silent.
 func TestDashboard(t *testing.T) {
 	d := readDashboard(t)
 	p := startPrometheus(t, informers(t))

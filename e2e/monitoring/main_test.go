@@ -44,8 +44,8 @@ func run(t *testing.T, what func(context.Context)) {
 	})
 }
 
-// informers serves what Prometheus scrapes: an informer and a drop-in of a server whose pods change, in
-// the registry of controller-runtime, beside what that has of its own.
+// informers serves what Prometheus scrapes: an informer and a drop-in of a server whose pods
+// change, in the registry of controller-runtime, beside what that has of its own.
 func informers(t *testing.T) (address string) {
 	t.Helper()
 	server, err := apiserver.New(apiserver.Options{Pods: 100, Seed: 1, Churn: 100})

@@ -23,7 +23,8 @@ type prometheus struct {
 	url string
 }
 
-// configuration is that of a Prometheus that scrapes one process each second, and has the alert rules.
+// configuration is that of a Prometheus that scrapes one process each second, and has the alert
+// rules.
 const configuration = `
 global: {scrape_interval: 1s, evaluation_interval: 1s}
 rule_files: [%q]

@@ -67,8 +67,8 @@ func Serve(ctx context.Context, address string) (url string, stop func(), err er
 	}, nil
 }
 
-// localOnly refuses requests for another host than this machine: a page of somebody else's whose name
-// leads here (DNS rebinding) must not read what is served on a loopback address.
+// localOnly refuses requests for another host than this machine: a page of somebody else's whose
+// name leads here (DNS rebinding) must not read what is served on a loopback address.
 func localOnly(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		host, _, err := net.SplitHostPort(r.Host)

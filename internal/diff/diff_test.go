@@ -104,8 +104,8 @@ func TestSuspected(t *testing.T) {
 	}
 }
 
-// TestEnv: no line has the value of an environment variable, whatever came, went or changed, and all
-// say which variable it is.
+// TestEnv: no line has the value of an environment variable, whatever came, went or changed, and
+// all say which variable it is.
 func TestEnv(t *testing.T) {
 	for _, tc := range []struct {
 		name, before, after string

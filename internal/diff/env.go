@@ -5,8 +5,8 @@ import "strings"
 // redaction stands for a value of an environment variable.
 const redaction = "(hidden)"
 
-// isEnv reports whether a field of this name has environment variables: env of a container, extraEnv,
-// envVars and the like of custom resources.
+// isEnv reports whether a field of this name has environment variables: env of a container,
+// extraEnv, envVars and the like of custom resources.
 func isEnv(key string) bool {
 	key = strings.ToLower(key)
 	for _, end := range []string{"env", "envs", "envvar", "envvars", "environment", "environmentvariables"} {

@@ -1,6 +1,6 @@
-// Package inspect is where what runs in this process shows itself to the page of package debug: each
-// proxy with the resources that it holds and the watches that it serves. Informers need not, since
-// package engine knows those that run.
+// Package inspect is where what runs in this process shows itself to the page of package debug:
+// each proxy with the resources that it holds and the watches that it serves. Informers need not,
+// since package engine knows those that run.
 package inspect
 
 import (

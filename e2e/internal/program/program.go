@@ -1,4 +1,5 @@
-// Package program finds programs that the tests run and Go does not build: Debian's packages have them.
+// Package program finds programs that the tests run and Go does not build: Debian's packages have
+// them.
 package program
 
 import (
@@ -7,8 +8,8 @@ import (
 	"testing"
 )
 
-// Find returns the path of the first of the names that is in the PATH. If none is, the test fails and
-// says which package of Debian has it.
+// Find returns the path of the first of the names that is in the PATH. If none is, the test fails
+// and says which package of Debian has it.
 func Find(t *testing.T, debian string, names ...string) string {
 	t.Helper()
 	for _, name := range names {

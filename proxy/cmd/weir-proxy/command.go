@@ -206,8 +206,8 @@ func (f *flags) run(cmd *cobra.Command) error {
 	return server.Shutdown(context.WithoutCancel(cmd.Context()), delay)
 }
 
-// serveDebug serves the page of package debug as --debug-addr says, until the function that it returns
-// is called, and tells where.
+// serveDebug serves the page of package debug as --debug-addr says, until the function that it
+// returns is called, and tells where.
 func (f *flags) serveDebug(cmd *cobra.Command) (stop func(), err error) {
 	address, err := debugserver.Address(f.debugAddr)
 	if address == "" || err != nil {
