@@ -8,11 +8,10 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
 
+	"github.com/weirproject/weir/internal/discovery"
 	"github.com/weirproject/weir/internal/source"
 )
 
@@ -84,14 +83,14 @@ func (d *discovered) resolve(ctx context.Context) (source.Source, error) {
 	if d.found != nil {
 		return d.found, nil
 	}
-	client, err := discovery.NewDiscoveryClientForConfig(d.cfg)
+	client, err := discovery.New(d.cfg)
 	if err != nil {
 		return nil, err
 	}
 	if d.opts.Stats != nil {
 		d.opts.Stats.Requests.Add(1)
 	}
-	resources, err := resourcesOf(ctx, client.RESTClient(), d.gvk.GroupVersion())
+	resources, err := client.GroupVersion(ctx, d.gvk.GroupVersion())
 	if err != nil {
 		return nil, fmt.Errorf("discover %s: %w", d.gvk, err)
 	}
@@ -103,15 +102,4 @@ func (d *discovered) resolve(ctx context.Context) (source.Source, error) {
 		}
 	}
 	return nil, apierrors.NewNotFound(schema.GroupResource{Group: d.gvk.Group, Resource: d.gvk.Kind}, "")
-}
-
-// resourcesOf asks for the resources of a group's version: what client-go 0.37's discovery client
-// has a method for, and 0.36's none that takes a context.
-func resourcesOf(ctx context.Context, client rest.Interface, gv schema.GroupVersion) (*metav1.APIResourceList, error) {
-	path := []string{"/apis", gv.Group, gv.Version}
-	if gv.Group == "" {
-		path = []string{"/api", gv.Version}
-	}
-	list := new(metav1.APIResourceList)
-	return list, client.Get().AbsPath(path...).Do(ctx).Into(list)
 }

@@ -9,7 +9,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 
 	"github.com/weirproject/weir/internal/codec"
@@ -100,17 +99,18 @@ func (k *kind) needResource(ptr reflect.Type) error {
 	return nil
 }
 
-// find looks the type up in the scheme. The resource of a built-in kind follows from its name;
+// find finds the kind by the scheme, or that of a built-in type by its package. The resource of a built-in kind follows from its name;
 // others are left to discovery, because a CustomResourceDefinition may choose any.
 func (k *kind) find(ptr reflect.Type, s *runtime.Scheme) error {
+	var known bool
 	if s == nil {
-		s = scheme.Scheme
+		k.gvk, known = builtinKind(ptr.Elem())
+	} else if gvks, _, err := s.ObjectKinds(reflect.New(ptr.Elem()).Interface().(runtime.Object)); err == nil {
+		k.gvk, known = gvks[0], true
 	}
-	gvks, _, err := s.ObjectKinds(reflect.New(ptr.Elem()).Interface().(runtime.Object))
-	if err != nil {
-		return fmt.Errorf("%w: neither Options.Resource nor a Scheme that knows %s: %w", ErrOptions, ptr, err)
+	if !known {
+		return fmt.Errorf("%w: neither Options.Resource nor a Scheme that knows %s", ErrOptions, ptr)
 	}
-	k.gvk = gvks[0]
 	if k.encoding == wire.Protobuf {
 		k.resource = guessResource(k.gvk)
 	}

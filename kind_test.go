@@ -3,6 +3,7 @@ package weir
 import (
 	"errors"
 	"reflect"
+	"strings"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -92,8 +93,27 @@ func TestGuessResource(t *testing.T) {
 			t.Errorf("%s: guessed %s, want %s", kind, got, want)
 		}
 	}
-	if !scheme.Scheme.IsGroupRegistered("apps") {
-		t.Error("the default scheme lacks the built-in groups")
+}
+
+// TestBuiltinKind: each built-in type is of the kind that client-go's scheme has for it.
+func TestBuiltinKind(t *testing.T) {
+	checked := 0
+	for want, goType := range scheme.Scheme.AllKnownTypes() {
+		if !strings.HasPrefix(goType.PkgPath(), apiModule) {
+			continue // such as ListOptions, which are in every group
+		}
+		checked++
+		if got, ok := builtinKind(goType); !ok || got != want {
+			t.Errorf("%v: %v, %t; want %v", goType, got, ok, want)
+		}
+	}
+	if checked < 300 {
+		t.Errorf("%d types", checked)
+	}
+	for _, other := range []reflect.Type{reflect.TypeFor[gear](), reflect.TypeFor[metav1.PartialObjectMetadata](), reflect.TypeFor[int]()} {
+		if got, ok := builtinKind(other); ok {
+			t.Errorf("%v: %v", other, got)
+		}
 	}
 }
 

@@ -17,7 +17,7 @@ type Options struct {
 	// informers. Empty for other types: found by the kind that Scheme knows T by; kinds that are
 	// not built in are looked up by discovery when the informer runs.
 	Resource schema.GroupVersionResource
-	// Scheme tells the kind of T. nil: client-go's scheme, which knows the built-in types.
+	// Scheme tells the kind of T. nil: T is one of package k8s.io/api's types, or Resource is set.
 	Scheme *runtime.Scheme
 
 	// Namespaces restricts the informer to these. Empty: all namespaces.

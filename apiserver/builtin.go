@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/kubernetes/scheme"
 )
 
 // builtinKinds lists the built-in kinds: those that kube-apiserver v1.37 stores, each in its stable
@@ -146,7 +145,7 @@ func parseBuiltin(gv schema.GroupVersion, words []string) (builtin, error) {
 	if strings.Contains(words[2], "x") {
 		b.Categories = []string{"api-extensions"}
 	}
-	object, err := scheme.Scheme.New(gv.WithKind(b.Kind))
+	object, err := builtinScheme.New(gv.WithKind(b.Kind))
 	if err != nil {
 		return builtin{}, fmt.Errorf("apiserver: %w", err)
 	}

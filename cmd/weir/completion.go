@@ -10,11 +10,11 @@ import (
 
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/weirproject/weir/internal/command"
+	"github.com/weirproject/weir/internal/discovery"
 )
 
 const (
@@ -52,8 +52,8 @@ func (c completion) resources(cmd *cobra.Command, args []string, word string) ([
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 	before := word[:strings.LastIndexByte(word, ',')+1]
-	names := c.ask(cmd.Context(), func(_ context.Context, client *discovery.DiscoveryClient) []string {
-		lists, _ := client.ServerPreferredResources() // of those groups that answer
+	names := c.ask(cmd.Context(), func(ctx context.Context, client *discovery.Client) []string {
+		lists, _ := client.All(ctx) // of those groups that answer
 		return watchableNames(lists)
 	})
 	given := strings.Split(before, ",")
@@ -79,15 +79,17 @@ func watchableNames(lists []*metav1.APIResourceList) []string {
 			if grouped {
 				name += "." + group
 			}
-			names = append(names, name)
+			if !slices.Contains(names, name) { // in the version that is preferred
+				names = append(names, name)
+			}
 		}
 	}
 	return names
 }
 
 func (c completion) namespaces(cmd *cobra.Command, _ []string, word string) ([]string, cobra.ShellCompDirective) {
-	names := c.ask(cmd.Context(), func(ctx context.Context, client *discovery.DiscoveryClient) []string {
-		raw, err := client.RESTClient().Get().AbsPath("/api/v1/namespaces").Param("limit", completionLimit).
+	names := c.ask(cmd.Context(), func(ctx context.Context, client *discovery.Client) []string {
+		raw, err := client.REST().Get().AbsPath("/api/v1/namespaces").Param("limit", completionLimit).
 			SetHeader("Accept", "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1, application/json").DoRaw(ctx)
 		var list metav1.PartialObjectMetadataList
 		if err != nil || json.Unmarshal(raw, &list) != nil {
@@ -114,7 +116,7 @@ func (c completion) ofKubeconfig(names func(*clientcmdapi.Config) []string) cobr
 }
 
 // ask asks the server that is configured, within the time that there is.
-func (c completion) ask(ctx context.Context, question func(context.Context, *discovery.DiscoveryClient) []string) []string {
+func (c completion) ask(ctx context.Context, question func(context.Context, *discovery.Client) []string) []string {
 	if configured, err := c.Configured(); err != nil || !configured {
 		return nil
 	}
@@ -124,20 +126,13 @@ func (c completion) ask(ctx context.Context, question func(context.Context, *dis
 	}
 	cfg = rest.CopyConfig(cfg)
 	cfg.Timeout = completionTimeout
-	client, err := discovery.NewDiscoveryClientForConfig(cfg)
+	client, err := discovery.New(cfg)
 	if err != nil {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, completionTimeout)
 	defer cancel()
-	answers := make(chan []string, 1)
-	go func() { answers <- question(ctx, client) }() // ends with the client's timeout
-	select {
-	case names := <-answers:
-		return names
-	case <-ctx.Done():
-		return nil
-	}
+	return question(ctx, client)
 }
 
 // matching are the words that begin as the one that is being typed, in order.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -10,13 +11,12 @@ import (
 	"k8s.io/apimachinery/pkg/api/validation"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/client-go/discovery"
-	"k8s.io/client-go/discovery/cached/memory"
 	"k8s.io/client-go/rest"
 
 	"github.com/weirproject/weir"
 	"github.com/weirproject/weir/cmd/weir/internal/resource"
 	"github.com/weirproject/weir/internal/command"
+	"github.com/weirproject/weir/internal/discovery"
 	"github.com/weirproject/weir/internal/quantity"
 )
 
@@ -219,37 +219,31 @@ func (f *watchFlags) scope(c *cluster, r resource.Resource) string {
 // discover asks the server what resources are meant, with an answer or an error within seconds. One
 // that is named twice, as pods,po, is meant once.
 func discover(ctx context.Context, cfg *rest.Config, names []string) ([]resource.Resource, error) {
-	cfg = command.Impatient(cfg)
-	client, err := discovery.NewDiscoveryClientForConfig(cfg)
+	client, err := discovery.New(command.Impatient(cfg))
 	if err != nil {
 		return nil, err
 	}
-	type answer struct {
-		found []resource.Resource
-		error
-	}
-	answers := make(chan answer, 1)
-	go func() { // ends with the client's timeout at the latest
-		var a answer
-		cached := memory.NewMemCacheClient(client)
-		for _, name := range names {
-			r, err := resource.Find(cached, name)
-			if err != nil {
-				a.error = err
-				break
-			}
-			if !slices.Contains(a.found, r) {
-				a.found = append(a.found, r)
-			}
-		}
-		answers <- a
-	}()
-	select {
-	case a := <-answers:
-		return a.found, command.Explain(a.error)
-	case <-ctx.Done():
+	lists, failed := client.All(ctx)
+	if ctx.Err() != nil {
 		return nil, errInterrupted
 	}
+	if len(lists) == 0 && failed != nil {
+		return nil, command.Explain(failed)
+	}
+	var meant []resource.Resource
+	for _, name := range names {
+		r, err := resource.Find(lists, name)
+		if errors.Is(err, resource.ErrUnknown) && failed != nil {
+			err = fmt.Errorf("%w; it has not told all: %w", err, failed)
+		}
+		if err != nil {
+			return nil, command.Explain(err)
+		}
+		if !slices.Contains(meant, r) {
+			meant = append(meant, r)
+		}
+	}
+	return meant, nil
 }
 
 // selectors are the informer's.

@@ -2,6 +2,7 @@ package childserver
 
 import (
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"strings"
@@ -9,11 +10,19 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 )
 
 // token is what a caller has to have. It guards nothing.
 const token = "bench"
+
+// reviewCodecs decode what is asked.
+var reviewCodecs = func() serializer.CodecFactory {
+	s := runtime.NewScheme()
+	utilruntime.Must(errors.Join(authenticationv1.AddToScheme(s), authorizationv1.AddToScheme(s)))
+	return serializer.NewCodecFactory(s)
+}()
 
 // reviews answers that whoever has the token is somebody, who may do everything.
 type reviews struct{ objects http.Handler }
@@ -26,7 +35,7 @@ func (h reviews) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(io.LimitReader(r.Body, 1<<20))
 	var asked runtime.Object
 	if err == nil {
-		asked, _, err = scheme.Codecs.UniversalDeserializer().Decode(body, nil, nil)
+		asked, _, err = reviewCodecs.UniversalDeserializer().Decode(body, nil, nil)
 	}
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)

@@ -8,11 +8,8 @@ import (
 	"slices"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/discovery"
-	"k8s.io/client-go/restmapper"
 )
 
 // ErrUnknown is what Find answers when the server has no such resource.
@@ -32,71 +29,22 @@ type Resource struct {
 // "deployments.apps".
 func (r Resource) String() string { return r.GroupResource().String() }
 
-// Find asks the server what name stands for. A name that stands for nothing is an ErrUnknown that
-// suggests what may have been meant. It blocks for as long as the discovery client does.
-func Find(client discovery.CachedDiscoveryInterface, name string) (Resource, error) {
-	// Asked for first, so that a server that does not answer is told from one that lacks the
-	// resource.
-	groups, lists, err := client.ServerGroupsAndResources()
-	if len(groups) == 0 && err != nil {
-		return Resource{}, err
-	}
-	mapper := restmapper.NewShortcutExpander(restmapper.NewDeferredDiscoveryRESTMapper(client), client, nil)
-	mapping, err := mappingFor(mapper, name)
-	if err != nil {
-		if !meta.IsNoMatchError(err) {
-			return Resource{}, err
-		}
+// Find finds what name stands for among the lists of a server's resources, which are in the order of
+// preference. A name that stands for nothing is an ErrUnknown that suggests what may have been meant.
+func Find(lists []*metav1.APIResourceList, name string) (Resource, error) {
+	gv, found := find(lists, name)
+	if found == nil {
 		return Resource{}, fmt.Errorf("%w: %q%s", ErrUnknown, name, didYouMean(name, lists))
 	}
 	r := Resource{
-		GroupVersionResource: mapping.Resource,
-		Kind:                 mapping.GroupVersionKind,
-		Namespaced:           mapping.Scope.Name() == meta.RESTScopeNameNamespace,
+		GroupVersionResource: gv.WithResource(found.Name),
+		Kind:                 gv.WithKind(found.Kind),
+		Namespaced:           found.Namespaced,
 	}
-	if !watchable(lists, r) {
+	if !slices.Contains(found.Verbs, "list") || !slices.Contains(found.Verbs, "watch") {
 		return Resource{}, fmt.Errorf("%w: %s", ErrNotWatchable, r)
 	}
 	return r, nil
-}
-
-// mappingFor takes name as resource.version.group, as resource.group, and as a kind in the same two
-// forms.
-func mappingFor(mapper meta.RESTMapper, name string) (*meta.RESTMapping, error) {
-	full, group := schema.ParseResourceArg(name)
-	var gvk schema.GroupVersionKind
-	if full != nil {
-		gvk, _ = mapper.KindFor(*full)
-	}
-	if gvk.Empty() {
-		gvk, _ = mapper.KindFor(group.WithVersion(""))
-	}
-	if !gvk.Empty() {
-		return mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
-	}
-	fullKind, groupKind := schema.ParseKindArg(name)
-	if fullKind == nil {
-		k := groupKind.WithVersion("")
-		fullKind = &k
-	}
-	if m, err := mapper.RESTMapping(fullKind.GroupKind(), fullKind.Version); err == nil {
-		return m, nil
-	}
-	return mapper.RESTMapping(groupKind)
-}
-
-func watchable(lists []*metav1.APIResourceList, r Resource) bool {
-	for _, list := range lists {
-		if list.GroupVersion != r.GroupVersion().String() {
-			continue
-		}
-		for _, res := range list.APIResources {
-			if res.Name == r.Resource {
-				return slices.Contains(res.Verbs, "list") && slices.Contains(res.Verbs, "watch")
-			}
-		}
-	}
-	return true // a server that does not say
 }
 
 // didYouMean suggests the name that is nearest to what was typed, if any is near.

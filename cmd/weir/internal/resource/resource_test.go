@@ -6,9 +6,6 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/discovery/cached/memory"
-	"k8s.io/client-go/discovery/fake"
-	clienttesting "k8s.io/client-go/testing"
 )
 
 var lists = []*metav1.APIResourceList{
@@ -22,6 +19,17 @@ var lists = []*metav1.APIResourceList{
 	{GroupVersion: "apps/v1", APIResources: []metav1.APIResource{
 		{Name: "deployments", SingularName: "deployment", ShortNames: []string{"deploy"}, Kind: "Deployment", Namespaced: true, Verbs: all},
 	}},
+	{GroupVersion: "autoscaling/v2", APIResources: []metav1.APIResource{
+		{Name: "scalers", SingularName: "scaler", ShortNames: []string{"hpa"}, Kind: "PodScaler", Namespaced: true, Verbs: all},
+	}},
+	{GroupVersion: "autoscaling/v1", APIResources: []metav1.APIResource{
+		{Name: "scalers", SingularName: "scaler", ShortNames: []string{"hpa"}, Kind: "PodScaler", Namespaced: true, Verbs: all},
+		{Name: "policies", Kind: "Policy", Namespaced: true, Verbs: all}, // an older server's: without its singular
+	}},
+	{GroupVersion: "metrics.example.com/v1", APIResources: []metav1.APIResource{
+		{Name: "pods", SingularName: "pod", Kind: "PodMetrics", Namespaced: true, Verbs: metav1.Verbs{"get", "list"}},
+		{Name: "po", Kind: "Shadow", Namespaced: true, Verbs: all},
+	}},
 	{GroupVersion: "example.com/v1", APIResources: []metav1.APIResource{
 		{Name: "widgets", SingularName: "widget", ShortNames: []string{"wd"}, Kind: "Widget", Namespaced: true, Verbs: all},
 	}},
@@ -33,6 +41,8 @@ func TestFind(t *testing.T) {
 	pods := schema.GroupVersionResource{Version: "v1", Resource: "pods"}
 	deployments := schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"}
 	widgets := schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"}
+	scalers := schema.GroupVersionResource{Group: "autoscaling", Version: "v2", Resource: "scalers"}
+	older := schema.GroupVersionResource{Group: "autoscaling", Version: "v1", Resource: "scalers"}
 	for _, tc := range []struct {
 		typed  string
 		want   schema.GroupVersionResource
@@ -42,7 +52,7 @@ func TestFind(t *testing.T) {
 	}{
 		{typed: "pods", want: pods},
 		{typed: "pod", want: pods},
-		{typed: "po", want: pods},
+		{typed: "po", want: schema.GroupVersionResource{Group: "metrics.example.com", Version: "v1", Resource: "po"}}, // a name before a short one
 		{typed: "Pod", want: pods},
 		{typed: "pods.v1.", want: pods},
 		{typed: "no", want: schema.GroupVersionResource{Version: "v1", Resource: "nodes"}, global: true},
@@ -51,7 +61,19 @@ func TestFind(t *testing.T) {
 		{typed: "deployments.v1.apps", want: deployments},
 		{typed: "Deployment.v1.apps", want: deployments},
 		{typed: "wd", want: widgets},
+		{typed: "wd.example.com", want: widgets},
 		{typed: "widgets.example.com", want: widgets},
+		{typed: "widget.v1.example.com", want: widgets},
+		{typed: "hpa", want: scalers},
+		{typed: "hpa.autoscaling", want: scalers},
+		{typed: "hpa.v1.autoscaling", want: older},
+		{typed: "podscaler", want: scalers},
+		{typed: "PodScaler.v1.autoscaling", want: older},
+		{typed: "scalers.auto", want: scalers},
+		{typed: "scalers.v1.auto", want: older},
+		{typed: "policy", want: schema.GroupVersionResource{Group: "autoscaling", Version: "v1", Resource: "policies"}},
+		{typed: "pods.metrics.example.com", err: ErrNotWatchable, text: `the resource cannot be listed and watched: pods.metrics.example.com`},
+		{typed: "hpa.v3.autoscaling", err: ErrUnknown, text: `the server has no such resource: "hpa.v3.autoscaling"; did you mean "scalers.autoscaling"?`},
 		{typed: "podz", err: ErrUnknown, text: `the server has no such resource: "podz"; did you mean "pods"?`},
 		{typed: "pdos", err: ErrUnknown, text: `the server has no such resource: "pdos"; did you mean "pods"?`},
 		{typed: "widgts.example.com", err: ErrUnknown,
@@ -61,8 +83,7 @@ func TestFind(t *testing.T) {
 		{typed: "bindings", err: ErrNotWatchable, text: `the resource cannot be listed and watched: bindings`},
 	} {
 		t.Run(tc.typed, func(t *testing.T) {
-			client := memory.NewMemCacheClient(&fake.FakeDiscovery{Fake: &clienttesting.Fake{Resources: lists}})
-			got, err := Find(client, tc.typed)
+			got, err := Find(lists, tc.typed)
 			if !errors.Is(err, tc.err) {
 				t.Fatalf("error %v, want %v", err, tc.err)
 			}

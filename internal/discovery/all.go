@@ -1,0 +1,134 @@
+package discovery
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"mime"
+	"slices"
+	"sync"
+
+	apidiscovery "k8s.io/api/apidiscovery/v2"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// aggregated is what servers since 1.27 answer, with all resources of all groups. Others answer
+// with the names of groups, as they do to those who ask for JSON.
+const aggregated = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+
+// maxAsked is how many versions of groups are asked for at a time.
+const maxAsked = 16
+
+// version is a version of a group.
+type version struct {
+	schema.GroupVersion
+	resources *metav1.APIResourceList // nil: not told yet
+	err       error                   // why it cannot be told
+}
+
+// All asks for all resources and subresources. It returns a list for each version of each group: in
+// the server's order of groups, the core group first, and in each group the preferred version first.
+// Where some groups do not answer, the lists of the others come with an error.
+func (c *Client) All(ctx context.Context) ([]*metav1.APIResourceList, error) {
+	versions, err := c.versions(ctx, "/api", func() any { return &metav1.APIVersions{} })
+	if err != nil && !apierrors.IsNotFound(err) { // servers that are aggregated have no core group
+		return nil, err
+	}
+	named, err := c.versions(ctx, "/apis", func() any { return &metav1.APIGroupList{} })
+	if err != nil {
+		return nil, err
+	}
+	versions = append(versions, named...)
+	c.askForMissing(ctx, versions)
+	var lists []*metav1.APIResourceList
+	var failed []error
+	for _, v := range versions {
+		if v.err != nil {
+			failed = append(failed, fmt.Errorf("%s: %w", v.GroupVersion, v.err))
+			continue
+		}
+		lists = append(lists, v.resources)
+	}
+	return lists, errors.Join(failed...)
+}
+
+// askForMissing asks for the resources of each version that has none yet.
+func (c *Client) askForMissing(ctx context.Context, versions []version) {
+	slots := make(chan struct{}, maxAsked)
+	var asked sync.WaitGroup
+	for i := range versions {
+		v := &versions[i]
+		if v.resources != nil || v.err != nil {
+			continue
+		}
+		slots <- struct{}{}
+		asked.Go(func() { // ends with its request
+			v.resources, v.err = c.GroupVersion(ctx, v.GroupVersion)
+			<-slots
+		})
+	}
+	asked.Wait()
+}
+
+// versions asks for the groups below a path. plain returns what an answer that is not aggregated is
+// decoded into.
+func (c *Client) versions(ctx context.Context, path string, plain func() any) ([]version, error) {
+	answer, err := c.get(ctx, path, aggregated+","+runtime.ContentTypeJSON, func(contentType string) any {
+		if isAggregated(contentType) {
+			return &apidiscovery.APIGroupDiscoveryList{}
+		}
+		return plain()
+	})
+	if err != nil {
+		return nil, err
+	}
+	var versions []version
+	switch answer := answer.(type) {
+	case *apidiscovery.APIGroupDiscoveryList:
+		for i := range answer.Items {
+			versions = appendAggregated(versions, &answer.Items[i])
+		}
+	case *metav1.APIVersions:
+		for _, v := range answer.Versions {
+			versions = append(versions, version{GroupVersion: schema.GroupVersion{Version: v}})
+		}
+	case *metav1.APIGroupList:
+		for i := range answer.Groups {
+			versions = appendGroup(versions, &answer.Groups[i])
+		}
+	}
+	return versions, nil
+}
+
+// isAggregated reports whether an answer has the form that was asked for first, whatever the order of
+// its parameters and whatever is added to them.
+func isAggregated(contentType string) bool {
+	is, has, err := mime.ParseMediaType(contentType)
+	want, params, _ := mime.ParseMediaType(aggregated)
+	if err != nil || is != want {
+		return false
+	}
+	for name, value := range params {
+		if has[name] != value {
+			return false
+		}
+	}
+	return true
+}
+
+// appendGroup appends the versions of a group, the preferred one first.
+func appendGroup(versions []version, g *metav1.APIGroup) []version {
+	first := len(versions)
+	for _, v := range g.Versions {
+		named := version{GroupVersion: schema.GroupVersion{Group: g.Name, Version: v.Version}}
+		if v.Version == g.PreferredVersion.Version {
+			versions = slices.Insert(versions, first, named)
+		} else {
+			versions = append(versions, named)
+		}
+	}
+	return versions
+}
