@@ -98,6 +98,7 @@ func TestProvenTogether(t *testing.T) {
 	release := make(chan struct{})
 	u.faults.Add(apiserver.Rule{Match: apiserver.Match("list", "pods"), Times: 1, Hold: release})
 	var all sync.WaitGroup
+	began := time.Now()
 	sess := f.resource("pods").ready.Load()
 	get := func() {
 		if code, _ := f.get("jane", consistentList); code != http.StatusOK {
@@ -112,9 +113,14 @@ func TestProvenTogether(t *testing.T) {
 	f.until("all wait", func() bool { return f.waiting() >= 21 })
 	close(release)
 	all.Wait()
-	// Some of the 20 may get to ask only after the second question was sent.
-	if asked := sess.freshness.queries.Load(); asked < 2 || asked > 3 || len(u.forwarded(consistentList)) != 0 {
-		t.Errorf("%d questions upstream", asked)
+	// Some of the 20 may get to ask only after the second question was sent, and on a busy machine
+	// some a second later. A read that was not proven in time is forwarded.
+	took := time.Since(began)
+	if asked := sess.freshness.queries.Load(); asked < 2 || asked > 3+uint64(took/time.Second) {
+		t.Errorf("%d questions upstream within %v", asked, took)
+	}
+	if forwarded := len(u.forwarded(consistentList)); forwarded > 0 && took < proofTimeout {
+		t.Errorf("%d reads forwarded within %v", forwarded, took)
 	}
 }
 
