@@ -115,7 +115,7 @@ func (f *serverFlags) prepare(cmd *cobra.Command) (servers.Options, error) {
 	o := f.Options
 	o.Runs, o.Pods, o.Population, o.Progress = f.benchFlags.Runs, f.pods, f.Population, cmd.ErrOrStderr()
 	if f.benchFlags.Duration > 0 {
-		o.Duration, o.Cheap, o.Follow = f.benchFlags.Duration, min(f.benchFlags.Duration, o.Cheap), min(f.benchFlags.Duration, o.Follow)
+		o.Duration, o.Day, o.Cheap, o.Follow = f.benchFlags.Duration, f.benchFlags.Duration, min(f.benchFlags.Duration, o.Cheap), min(f.benchFlags.Duration, o.Follow)
 	}
 	if len(f.Given()) == 0 {
 		fmt.Fprintf(o.Progress, "no cluster chosen: measuring only weir, in front of an embedded API server with %s pods\n", quantity.Count(int64(f.pods)))

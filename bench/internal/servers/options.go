@@ -28,6 +28,7 @@ type Options struct {
 	Runs     int           // of each side; 0: the scenario's own
 	Cheap    time.Duration // for how long requests are repeated that take little CPU each
 	Duration time.Duration // for how long many watchers are measured
+	Day      time.Duration // how long the day of day lasts
 
 	Kubelets, Watchers, Clients, Herd int
 	Crowd, Stalled                    int // watchers by node of crowd, and those of stalled that read nothing
@@ -52,7 +53,7 @@ type Options struct {
 // Defaults are the amounts that the wanted figures are about.
 func Defaults() Options {
 	return Options{
-		Pods: 50_000, Cheap: 3 * time.Second, Duration: 20 * time.Second,
+		Pods: 50_000, Cheap: 3 * time.Second, Duration: 20 * time.Second, Day: time.Hour,
 		Kubelets: 1000, Watchers: 100, Clients: 100, Herd: 200, Crowd: 10_000, Stalled: 100,
 		SlowProtobuf: 16, SlowJSON: 8, SlowBytes: 30e6, RSSLimit: 8e9,
 		ReadRate: 1200, Follow: 5 * time.Second, Patience: 5 * time.Minute,

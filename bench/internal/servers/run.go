@@ -229,7 +229,11 @@ func (s *side) answeredItself(ctx context.Context, progress io.Writer) error {
 }
 
 func (b *Bench) trial(ctx context.Context, s Scenario, of *side) (Figures, error) {
-	ctx, cancel := context.WithTimeout(ctx, trialTimeout+b.o.Duration+time.Duration(len(updateRates))*b.o.Patience)
+	limit := trialTimeout + b.o.Duration + time.Duration(len(updateRates))*b.o.Patience
+	if s.Heavy {
+		limit += b.o.Day
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	return s.measure(ctx, b.newTrial(of))
 }

@@ -49,7 +49,7 @@ func (s Scenario) Help() string { return figures.Help("    %-24s %s\n", s.figure
 
 // Scenarios are all of them, in the order in which they are run.
 func Scenarios() []Scenario {
-	return []Scenario{hold, label, list, initial, slowLists, slowReader, kubelets, everybody, crowd, stalled, upstreamRequests, herd, shards}
+	return []Scenario{hold, label, list, initial, slowLists, slowReader, kubelets, everybody, crowd, day, stalled, upstreamRequests, herd, shards}
 }
 
 // Named are the scenarios of the given names, in the usual order; all but the heavy ones if there
