@@ -119,7 +119,7 @@ func TestProxyThatDoesNotStart(t *testing.T) {
 func TestWritesHaveToBeAllowed(t *testing.T) {
 	b := &Bench{apiserver: true}
 	for _, s := range Scenarios() {
-		if err := b.Allows(s); errors.Is(err, ErrNoWrites) != slices.Contains([]string{"slowreader", "kubelets", "everybody", "crowd", "stalled"}, s.Name) {
+		if err := b.Allows(s); errors.Is(err, ErrNoWrites) != slices.Contains([]string{"slowreader", "kubelets", "everybody", "crowd", "day", "stalled"}, s.Name) {
 			t.Errorf("%s: %v", s.Name, err)
 		}
 	}
