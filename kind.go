@@ -99,8 +99,9 @@ func (k *kind) needResource(ptr reflect.Type) error {
 	return nil
 }
 
-// find finds the kind by the scheme, or that of a built-in type by its package. The resource of a built-in kind follows from its name;
-// others are left to discovery, because a CustomResourceDefinition may choose any.
+// find sets the kind: by the scheme or, without one, that of a built-in type by its package. The
+// resource of a built-in kind follows from its name; others are left to discovery, because a
+// CustomResourceDefinition may choose any.
 func (k *kind) find(ptr reflect.Type, s *runtime.Scheme) error {
 	var known bool
 	if s == nil {
