@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
@@ -103,7 +104,8 @@ var crdResource = Resource{
 	Status:               true,
 }
 
-// builtin is a Resource with a Go type.
+// builtin is a Resource with a Go type. goType is nil where k8s.io/api, in the version that this was
+// built with, has none; the resource is then stored like a custom resource.
 type builtin struct {
 	Resource
 	goType reflect.Type
@@ -146,9 +148,11 @@ func parseBuiltin(gv schema.GroupVersion, words []string) (builtin, error) {
 		b.Categories = []string{"api-extensions"}
 	}
 	object, err := builtinScheme.New(gv.WithKind(b.Kind))
-	if err != nil {
+	switch {
+	case err == nil:
+		b.goType = reflect.TypeOf(object).Elem()
+	case !runtime.IsNotRegisteredError(err):
 		return builtin{}, fmt.Errorf("apiserver: %w", err)
 	}
-	b.goType = reflect.TypeOf(object).Elem()
 	return b, nil
 }
