@@ -3,7 +3,9 @@ package soak
 import (
 	"bufio"
 	"fmt"
+	"io"
 	"net"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -146,5 +148,25 @@ func TestDifference(t *testing.T) {
 	}
 	if d := difference(map[string]version{"k": one}, map[string]version{"k": one}, told); d != "" {
 		t.Errorf("the same differs: %s", d)
+	}
+}
+
+// TestTap: whoever reads a body gets all of it, and the tap what it brings of each key.
+func TestTap(t *testing.T) {
+	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
+	const event = `{"type":%q,"object":{"apiVersion":"v1","kind":"ConfigMap","metadata":{"namespace":"a","name":"x","uid":"uid-1","resourceVersion":"%d"}}}` + "\n"
+	const bookmark = `{"type":"BOOKMARK","object":{"apiVersion":"v1","kind":"ConfigMap","metadata":{"resourceVersion":"9"}}}` + "\n"
+	want := fmt.Sprintf(event, "ADDED", 5) + bookmark + fmt.Sprintf(event, "DELETED", 7)
+	tp := newTap(time.Now())
+	body := tp.listen(3, &http.Response{Body: io.NopCloser(strings.NewReader(want)), Header: http.Header{}}, true)
+	if got, err := io.ReadAll(body); string(got) != want || err != nil {
+		t.Errorf("read %q, %v", got, err)
+	}
+	_ = body.Close()
+	told := tp.told("a/x")
+	for _, line := range []string{"#3 ADDED 5 (uid uid-), after 0", "#3 DELETED 7 (uid uid-), after 9", "#3 BOOKMARK 9"} {
+		if !strings.Contains(told, line) {
+			t.Errorf("%q is not told in\n%s", line, told)
+		}
 	}
 }

@@ -50,6 +50,7 @@ type history struct {
 	// whatever comes (docs/proxy.md, Several replicas): it may be told of the end of an object that
 	// one of them had and the other passed over.
 	replicas bool
+	tap      *tap // of its subject; nil: nobody listened
 
 	mu       sync.Mutex
 	keys     map[string]*keyHistory
@@ -151,8 +152,11 @@ func (h *history) note(key, format string, args ...any) *keyHistory {
 
 func (h *history) blame(key, format string, args ...any) {
 	if len(h.problems) < maxProblems {
-		h.problems = append(h.problems, fmt.Sprintf("%s: %s: %s\n    %s", h.name, key, fmt.Sprintf(format, args...),
-			strings.Join(h.keys[key].told, "\n    ")))
+		problem := fmt.Sprintf("%s: %s: %s\n    %s", h.name, key, fmt.Sprintf(format, args...), strings.Join(h.keys[key].told, "\n    "))
+		if h.tap != nil {
+			problem += "\n  " + h.tap.told(key)
+		}
+		h.problems = append(h.problems, problem)
 	}
 }
 

@@ -52,7 +52,7 @@ func (s *subject) String() string { return fmt.Sprintf("%s/%s of %s", s.way, s.n
 
 // newSubject prepares a subject. Its caller fills in the rest and starts it.
 func (w *world) newSubject(name, way, of string) (*subject, *rest.Config) {
-	s := &subject{name: name, way: way, of: of, requests: &requests{begun: w.begun, line: w.line}, seen: &sightings{}, trouble: func() string { return "" }}
+	s := &subject{name: name, way: way, of: of, requests: &requests{begun: w.begun, line: w.line, tap: newTap(w.begun)}, seen: &sightings{}, trouble: func() string { return "" }}
 	cfg := w.config(way, name+"/"+of)
 	cfg.Wrap(s.requests.wrap)
 	return s, cfg
@@ -69,6 +69,7 @@ func (s *subject) end() {
 // newHistory adds a checked handler to the subject.
 func (s *subject) newHistory(w *world, part string) *history {
 	h := newHistory(s.String()+part, w.begun, s.seen)
+	h.tap = s.requests.tap
 	h.replicas = s.way == "proxy" && strings.HasSuffix(s.name, clientGo)
 	s.histories = append(s.histories, h)
 	return h
@@ -144,6 +145,7 @@ type requests struct {
 	lists, watches atomic.Int64
 	probes         atomic.Int64 // LISTs of one object, which ask for the newest resourceVersion
 
+	tap    *tap
 	number atomic.Int64
 	mu     sync.Mutex
 	last   []string
@@ -218,6 +220,9 @@ func (t *countingTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	t.requests.note("#%d %s?%s: %d after %.3f s, %s", number, r.URL.Path, r.URL.RawQuery, resp.StatusCode, took, server)
 	t.requests.retryAfter(resp.Header.Get("Retry-After"))
+	if resp.StatusCode == http.StatusOK {
+		resp.Body = t.requests.tap.listen(number, resp, watches)
+	}
 	resp.Body = &notedBody{ReadCloser: resp.Body, ended: func(err error, size int64) {
 		t.requests.note("#%d ended after %d bytes: %v", number, size, err)
 	}}

@@ -95,7 +95,7 @@ func proxyName(i int) string { return fmt.Sprintf("proxy-%d", i+1) }
 func (w *world) startProxy(ctx context.Context, name string) {
 	w.t.Helper()
 	log := slog.New(slog.NewTextHandler(&proxyLog{w: w, name: name}, &slog.HandlerOptions{ReplaceAttr: withoutTime}))
-	asked, upstream := &requests{begun: w.begun, line: w.line}, w.config(ways[0], name)
+	asked, upstream := &requests{begun: w.begun, line: w.line, tap: newTap(w.begun)}, w.config(ways[0], name)
 	upstream.Wrap(asked.wrap)
 	w.asked = append(w.asked, asked)
 	s, err := proxy.New(ctx, proxy.Options{
