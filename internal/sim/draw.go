@@ -72,6 +72,9 @@ func (d *drawer) world() {
 	} else if w.Clients[0].Runner == Native && d.chance(3) {
 		d.contended()
 	}
+	if w.Clients[0].Runner == Chain && d.chance(30) {
+		d.relisted()
+	}
 	slices.SortStableFunc(w.Steps, func(a, b Step) int { return int(a.At - b.At) })
 }
 
