@@ -145,6 +145,13 @@ func (s *recordSink) Progress(resourceVersion string) {
 	}
 }
 
+// Coalesced leaves what is committed without a version to resume from until it is the state of one.
+func (s *recordSink) Coalesced(upTo string) {
+	if upTo != "" {
+		s.next = ""
+	}
+}
+
 func (s *recordSink) BeginReplace(bool) {
 	s.AbortReplace()
 	s.Flush()

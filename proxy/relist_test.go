@@ -102,7 +102,7 @@ func TestRelistTellsOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServed(t, 0)
 		s.relist("12", s.object("a", "a-again", 12, 0), s.object("c", "u-c", 10, 0))
-		if got, want := s.watch(5), []string{"DELETED u-a@5", "DELETED u-b@5", "ADDED u-c@10", "ADDED a-again@12"}; !slices.Equal(got, want) {
+		if got, want := s.watch(5), []string{"DELETED u-b@5", "DELETED u-a@5", "ADDED u-c@10", "ADDED a-again@12"}; !slices.Equal(got, want) {
 			t.Errorf("from before: %v, want %v", got, want)
 		}
 		if got := s.watch(10); !slices.Equal(got, []string{"ERROR 410"}) {

@@ -36,11 +36,12 @@ type storeSink struct {
 	events         *atomic.Uint64  // of watches
 	initialObjects *atomic.Uint64  // of first lists
 
-	mu       sync.Mutex                // held while the store and the history change together, and while both are read
-	listed   bool                      // the first list is complete; written by the reflector's goroutine under mu
-	recorded uint64                    // newest version in history; likewise
-	proven   atomic.Uint64             // nothing has changed up to here; see prove. Written under mu
-	waiters  map[*proofWaiter]struct{} // one for each caller of Wait
+	mu        sync.Mutex                // held while the store and the history change together, and while both are read
+	listed    bool                      // the first list is complete; written by the reflector's goroutine under mu
+	recorded  uint64                    // newest version in history; likewise
+	coalesced uint64                    // up to here the upstream coalesces changes; likewise
+	proven    atomic.Uint64             // nothing has changed up to here; see prove. Written under mu
+	waiters   map[*proofWaiter]struct{} // one for each caller of Wait
 
 	// The reflector's goroutine uses these fields, for the relist in progress.
 	relisted      []relistedObject
@@ -176,9 +177,42 @@ func (sk *storeSink) take(t wire.EventType, m *wire.Meta, object []byte) error {
 		sk.endSession(errWentBack)
 		return errWentBack
 	}
-	sk.Progress(string(m.ResourceVersion))
-	sk.flush(resourceversion.Number(m.ResourceVersion))
+	if rv := resourceversion.Number(m.ResourceVersion); rv < sk.coalesced {
+		sk.Flush()
+	} else {
+		sk.settle()
+		sk.Progress(string(m.ResourceVersion))
+		sk.flush(rv)
+	}
 	return err
+}
+
+// Coalesced implements reflector.Sink, for an upstream that is such a cache itself. What it found by a
+// relist is passed on like what this one finds by a relist.
+func (sk *storeSink) Coalesced(resourceVersion string) {
+	sk.Writer.Coalesced(resourceVersion)
+	sk.mu.Lock()
+	defer sk.mu.Unlock()
+	upTo := resourceversion.Number(resourceVersion)
+	switch {
+	case !sk.listed:
+	case upTo == 0:
+		sk.settle()
+	default:
+		if from := max(sk.newest(), sk.recorded) + 1; sk.coalesced == 0 && from < upTo {
+			sk.history.AddGap(from)
+		}
+		sk.history.BeginRelist(sk.store.Revision(), upTo)
+		sk.coalesced = max(sk.coalesced, upTo)
+	}
+}
+
+// settle notes that the upstream tells of each change again. The caller holds the lock.
+func (sk *storeSink) settle() {
+	if sk.coalesced > 0 {
+		sk.coalesced = 0
+		sk.history.EndRelist(sk.store.Revision())
+	}
 }
 
 // flush applies the buffered change, whose resourceVersion is rv. The caller holds the lock.
@@ -296,6 +330,7 @@ func (sk *storeSink) EndReplace(resourceVersion string) {
 		}
 		at = end
 	}
+	sk.history.BeginRelist(sk.store.Revision(), at)
 	sk.Writer.EndReplace(resourceVersion)
 	var m wire.Meta
 	for _, c := range sk.relisted {
@@ -305,6 +340,8 @@ func (sk *storeSink) EndReplace(resourceVersion string) {
 		sk.Flush() // one by one, in this order
 	}
 	sk.recordVersion(at)
+	sk.history.EndRelist(sk.store.Revision())
+	sk.coalesced = 0
 	sk.dropRelisted()
 }
 

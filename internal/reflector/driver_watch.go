@@ -2,6 +2,7 @@ package reflector
 
 import (
 	"context"
+	"errors"
 	"io"
 	"time"
 
@@ -23,6 +24,8 @@ func (d *driver) openWatch(a openWatch) input {
 		d.asks()
 	case d.r.sink.Outdated(), d.r.cfg.Server.found() > d.r.seen:
 		return input{kind: inOutdated}
+	case d.coalesced != "":
+		return d.failed(errBrokeOff)
 	}
 	ctx, cancel := context.WithCancelCause(d.ctx)
 	d.watchCtx, d.cancel = ctx, cancel
@@ -55,7 +58,7 @@ func (d *driver) flush() {
 	d.dirty = false
 	moved := false
 	if d.watch != nil && d.initial == nil && len(d.rv) > 0 { // not in initial events: they are in no order
-		moved = d.progress(string(d.rv))
+		moved = d.progress(d.settled(string(d.rv)))
 	}
 	d.r.sink.Flush()
 	if d.fatal = d.r.sink.Err(); d.fatal != nil {
@@ -76,7 +79,7 @@ func (d *driver) flush() {
 // again of the same: others may have let go meanwhile of what it has in doubt. progress reports
 // whether rv is newer than what the sink was told.
 func (d *driver) progress(rv string) bool {
-	if resourceversion.Older(rv, d.told) {
+	if rv == "" || resourceversion.Older(rv, d.told) {
 		return false
 	}
 	moved := rv != d.told
@@ -123,7 +126,24 @@ func (d *driver) readWatch() input {
 	if other.kind != inNone {
 		d.pending = &other
 	}
-	return input{kind: inEvents, rv: string(d.rv), damaged: d.damaged - damaged}
+	return input{kind: inEvents, rv: d.settled(string(d.rv)), damaged: d.damaged - damaged}
+}
+
+// errBrokeOff is why what is held is the state of no version, so that no watch can go on from it.
+var errBrokeOff = &Error{Phase: Watching, Kind: ErrExpired, Err: errors.New("the watch before broke off among coalesced changes")}
+
+// settled returns rv if what the server told says how current that is, or "" where the server
+// coalesces changes up to a later version.
+func (d *driver) settled(rv string) string {
+	switch {
+	case d.coalesced == "" || rv == "":
+	case resourceversion.Older(rv, d.coalesced):
+		return ""
+	default:
+		d.coalesced = ""
+		d.r.sink.Coalesced("")
+	}
+	return rv
 }
 
 // hear notes that the watch has brought something.
@@ -182,6 +202,17 @@ func (d *driver) bookmark(object source.Object) input {
 		d.probe = startProbe(d.r, d.watchCtx, d.cancel, string(d.meta.ResourceVersion), openWatch{probe: bookmarkPeriod}, d.asked)
 	}
 	d.hear()
+	if upTo := d.meta.Coalesced(); upTo != "" && d.initial == nil && !final {
+		if d.coalesced == "" || !resourceversion.Older(upTo, d.coalesced) {
+			d.flush() // what came before is not coalesced
+			d.coalesced = upTo
+			d.r.sink.Coalesced(upTo)
+		}
+		return input{}
+	}
+	if d.coalesced != "" && d.initial == nil && d.settled(string(d.meta.ResourceVersion)) == "" {
+		return input{}
+	}
 	return input{kind: inBookmark, rv: string(d.meta.ResourceVersion), final: final, damaged: d.damaged}
 }
 

@@ -26,6 +26,10 @@ type Sink interface {
 	Flush() (changes int)
 	// Progress says that what was taken is current to a resourceVersion.
 	Progress(resourceVersion string)
+	// Coalesced says that the server tells of the changes that follow, up to a resourceVersion, one
+	// for each key, with ends first. There is no Progress until that is reached, or a list has ended,
+	// and then Coalesced comes with "".
+	Coalesced(resourceVersion string)
 
 	// BeginReplace begins a list, or initial events. With rebase the server has gone back in time:
 	// what is held is not newer than what comes because its resourceVersion is higher.

@@ -299,13 +299,17 @@ func (w *world) brokenLists(n int, rv string, pods ...string) http.HandlerFunc {
 }
 
 // event is "+name@rv" (added), "~name@rv", "-name@rv", "bookmark@rv", "end@rv" (of the initial
-// events) or "error@410".
+// events), "coalesced@rv>to" or "error@410".
 func (w *world) event(s string) []byte {
 	tm := wire.TypeMeta{APIVersion: "v1", Kind: "Pod"}
 	what, rv, _ := strings.Cut(s, "@")
 	switch what {
-	case "bookmark", "end":
+	case "bookmark", "end", "coalesced":
+		rv, to, _ := strings.Cut(rv, ">")
 		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{ResourceVersion: rv}}
+		if what == "coalesced" {
+			p.Annotations = map[string]string{wire.CoalescedAnnotation: to}
+		}
 		if what == "end" {
 			p.Annotations = map[string]string{metav1.InitialEventsAnnotationKey: "true"}
 		}

@@ -141,6 +141,7 @@ func (f *feed) EndReplace(resourceVersion string) {
 	}
 	// What is gone went at a resourceVersion that nobody knows. It comes first, with what the
 	// client had before.
+	f.history.BeginRelist(f.store.Revision(), at)
 	f.Writer.EndReplace(resourceVersion)
 	var m wire.Meta
 	for _, o := range f.aside {
@@ -149,6 +150,7 @@ func (f *feed) EndReplace(resourceVersion string) {
 		}
 	}
 	f.name(at)
+	f.history.EndRelist(f.store.Revision())
 	f.aside = nil
 }
 

@@ -36,6 +36,7 @@ type pending struct {
 	end            uint64 // where object is nil: the resourceVersion of the end
 	missed         bool   // where object is nil: nobody told of the end
 	late           bool   // where object is nil: end is not above what was told before
+	coalesced      uint64 // where object is nil: see Writer.Coalesced
 	overrules      bool   // object was in doubt, and is right
 	hash           uint64 // of object's index values
 	from, to       int    // its index changes in ops

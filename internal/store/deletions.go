@@ -57,7 +57,7 @@ func (g *deletions) record(w *Writer, old *Object, p *pending) {
 		// A watch cache tells so of an end that a relist found: it may have been at any version
 		// up to that list's, which nobody tells. But the source that had this very version has it
 		// no more, so no other source that has it is as new.
-		if rv, exact = max(rv, old.rv+1, w.progress.rv+1), false; told {
+		if rv, exact = max(rv, old.rv+1, w.progress.rv+1, p.coalesced), false; told {
 			dead = old.rv
 		}
 	}

@@ -49,6 +49,7 @@ type Writer struct {
 	replaces  uint32 // how many there were
 	goingBack bool   // a replace was begun with rebase, and nothing was told since
 	byHand    bool   // see ByHand
+	coalesced uint64 // see Coalesced
 	removed   bool
 	doubts    map[string]doubted // see Writer.doubt; bounded by the keys that other writers have put newer
 	ending    progress           // that those of the doubts that are in the batch were right at
@@ -152,6 +153,13 @@ func (w *Writer) Take(t wire.EventType, m *wire.Meta, raw []byte, _ any) error {
 		return w.Delete(m, raw)
 	}
 	return w.Put(m, raw)
+}
+
+// Coalesced notes that the writer's source tells of changes up to resourceVersion one for each key
+// from now on, with ends first. Such an end may have been at any version up to there. "" notes that
+// the source tells of each change again.
+func (w *Writer) Coalesced(resourceVersion string) {
+	w.coalesced = progressOf(resourceVersion).rv
 }
 
 // Err returns ErrWriterRemoved or ErrClosed once nothing can be written any more, and nil before.
@@ -315,7 +323,7 @@ func (w *Writer) end(m *wire.Meta, raw []byte, missed bool) error {
 		late, w.newest = id.rv <= w.newest, max(w.newest, id.rv)
 	}
 	if !stale {
-		p := pending{key: held.key, expect: held, missed: missed, late: late}
+		p := pending{key: held.key, expect: held, missed: missed, late: late, coalesced: w.coalesced}
 		if !id.oddRV {
 			p.end = id.rv
 		}

@@ -93,11 +93,28 @@ func (wt *watcher) sendBookmark(rv uint64, initialEnd bool) error {
 	if initialEnd {
 		p.Annotations = map[string]string{metav1.InitialEventsAnnotationKey: "true"}
 	}
-	object, err := wt.rep.bookmark(&p)
+	wt.told = max(wt.told, rv)
+	return wt.writeBookmark(&p)
+}
+
+// sendCoalesced tells the client that the changes that follow, up to rv, are coalesced. The bookmark
+// for that has the resourceVersion that the client is at anyway.
+func (wt *watcher) sendCoalesced(rv uint64) error {
+	if b := wt.bookmarks; !b.enabled || b.initialEvents || rv <= max(wt.told, wt.coalesced) {
+		return nil
+	}
+	wt.coalesced = rv
+	return wt.writeBookmark(&metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
+		ResourceVersion: resourceversion.Format(wt.told),
+		Annotations:     map[string]string{wire.CoalescedAnnotation: resourceversion.Format(rv)},
+	}})
+}
+
+func (wt *watcher) writeBookmark(p *metav1.PartialObjectMetadata) error {
+	object, err := wt.rep.bookmark(p)
 	if err != nil {
 		return apierrors.NewInternalError(err)
 	}
-	wt.told = max(wt.told, rv)
 	wt.cache.counters.bookmarks.Add(1)
 	wt.out.write(wire.AppendEvent(nil, wt.rep.enc, wire.Bookmark, wt.rep.typeMeta(), object))
 	return nil

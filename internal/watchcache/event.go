@@ -90,7 +90,7 @@ func (wt *watcher) sendChange(ch *store.Change) error {
 	case after:
 		err = wt.sendEvent(wire.Added, ch.New, 0)
 	}
-	if !ch.Missed {
+	if !ch.Missed && !wt.coalesces {
 		wt.sent = max(ch.ResourceVersion, wt.sent)
 	}
 	return err

@@ -2,8 +2,11 @@ package watchcache
 
 import (
 	"errors"
+	"math"
+	"slices"
 	"sort"
 	"sync"
+	"sync/atomic"
 )
 
 // History maps resourceVersions to revisions of a store, so that a WATCH can be resumed. Whoever
@@ -14,7 +17,18 @@ type History struct {
 	first  int
 	limit  int
 	newest uint64 // highest revision added, at the last point or after it
+
+	relists    []relistRange // the last of them, in order
+	forgotten  uint64        // the last revision of those that are not kept
+	relistedTo atomic.Uint64 // the last revision of all; the highest number while a relist runs
 }
+
+// relistRange has the revisions after from up to to, which a relist at rv has brought.
+type relistRange struct{ from, to, rv uint64 }
+
+// maxRelists bounds the relists that a History keeps. What older ones brought, and all before that,
+// counts as brought by a relist.
+const maxRelists = 64
 
 // historyPoint says that the store is at revision from rv on, until the next point.
 type historyPoint struct {
@@ -31,7 +45,9 @@ func NewHistory(limit int, rv, revision uint64) *History {
 	if limit <= 0 {
 		limit = DefaultHistory
 	}
-	return &History{points: []historyPoint{{rv: rv, revision: revision}}, limit: max(limit, 2), newest: revision}
+	h := &History{points: []historyPoint{{rv: rv, revision: revision}}, limit: max(limit, 2), newest: revision, forgotten: revision}
+	h.relistedTo.Store(revision)
+	return h
 }
 
 // Add records that the store at revision is the state at resourceVersion rv. revision must not
@@ -71,6 +87,55 @@ func (h *History) Reset(rv, revision uint64) {
 	defer h.mu.Unlock()
 	h.points, h.first = append(h.points[:0], historyPoint{rv: rv, revision: revision}), 0
 	h.newest = revision
+	h.relists, h.forgotten = nil, revision
+	h.relistedTo.Store(revision)
+}
+
+// BeginRelist notes that a relist changes the store after revision. When it ends, with EndRelist, the
+// store is the state at rv. What a relist has found is told in the order of versions, but each change
+// may stand for several, so it is told as what a client is told that was behind. A second BeginRelist
+// before EndRelist goes on with the first, up to its own rv.
+func (h *History) BeginRelist(revision, rv uint64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if n := len(h.relists); n > 0 && h.relists[n-1].to == math.MaxUint64 {
+		h.relists[n-1].rv = max(h.relists[n-1].rv, rv)
+		return
+	}
+	if len(h.relists) == maxRelists {
+		h.forgotten = h.relists[0].to
+		h.relists = append(h.relists[:0], h.relists[1:]...)
+	}
+	h.relists = append(h.relists, relistRange{revision, math.MaxUint64, rv})
+	h.relistedTo.Store(math.MaxUint64)
+}
+
+// EndRelist ends what BeginRelist began, with what the relist has brought up to revision.
+func (h *History) EndRelist(revision uint64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if n := len(h.relists); n > 0 && h.relists[n-1].to == math.MaxUint64 {
+		h.relists[n-1].to = revision
+		h.relistedTo.Store(revision)
+	}
+}
+
+// relisted reports whether a relist has brought the change to revision, and at which resourceVersion.
+func (h *History) relisted(revision uint64) (rv uint64, ok bool) {
+	if revision > h.relistedTo.Load() {
+		return 0, false
+	}
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	if revision <= h.forgotten {
+		return 0, true
+	}
+	for _, r := range slices.Backward(h.relists) {
+		if revision > r.from {
+			return r.rv, revision <= r.to
+		}
+	}
+	return 0, false
 }
 
 func (h *History) at(i int) historyPoint { return h.points[(h.first+i)%len(h.points)] }

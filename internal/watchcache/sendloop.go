@@ -77,21 +77,34 @@ func (wt *watcher) sendPending() (over bool, err error) {
 	return false, nil
 }
 
-// sendChangesAndBookmark sends all pending changes, and a bookmark if one is due or last is set. It
-// sends no bookmark if the store was closed meanwhile, because changes may be missing then.
+// maxSettling is how often a watcher whose changes are coalesced looks for the end of them at once.
+const maxSettling = 4
+
+// sendChangesAndBookmark sends all pending changes, and a bookmark if one is due or last is set, or
+// if changes were coalesced: it tells the client that it has them all. It sends no bookmark if the
+// store was closed meanwhile, because changes may be missing then, and none that says less than the
+// changes before it.
 func (wt *watcher) sendChangesAndBookmark(last bool) error {
 	upTo, due := wt.bookmarks.due(wt, last)
 	settled := true
-	if (due || last) && wt.routable {
-		settled = wt.cache.hub.flush()
+	for range maxSettling {
+		if (due || last) && wt.routable {
+			settled = wt.cache.hub.flush()
+		}
+		wt.acquireScratch()
+		if err := wt.sendChanges(); err != nil {
+			return err
+		}
+		if upTo >= wt.coalesced || wt.source.Closed() || wt.out.err != nil || wt.ctx.Err() != nil {
+			break
+		}
+		due = true
+		wt.cache.clock.Observe(func(rv uint64) { upTo = rv })
 	}
-	wt.acquireScratch()
-	if err := wt.sendChanges(); err != nil {
-		return err
-	}
-	if !due || !settled || wt.source.Closed() || wt.out.err != nil || wt.ctx.Err() != nil {
+	if !due || !settled || upTo < wt.coalesced || wt.source.Closed() || wt.out.err != nil || wt.ctx.Err() != nil {
 		return nil
 	}
+	wt.coalesced = 0
 	wt.sent = max(wt.sent, upTo)
 	if err := wt.sendBookmark(wt.sent, false); err != nil {
 		return err
@@ -140,13 +153,16 @@ func (wt *watcher) hasPeers() bool {
 // sendBatch sends changes in order.
 func (wt *watcher) sendBatch(changes []store.Change) error {
 	merged := func(ch store.Change) bool { return ch.Coalesced }
-	switch late := wt.source.Pending() > 0 || slices.ContainsFunc(changes, merged); {
-	case late && wt.cache.expireLate:
+	late := wt.source.Pending() > 0 || slices.ContainsFunc(changes, merged)
+	relisted := slices.ContainsFunc(changes, wt.relisted)
+	if late && wt.cache.expireLate {
 		return errExpired(wt.sent)
-	case late && !wt.matcher.keyOnly():
-		return wt.catchUp(changes)
-	case late:
+	}
+	if late {
 		wt.cache.counters.caughtUp.Add(1)
+	}
+	if late || relisted {
+		return wt.catchUp(changes, relisted)
 	}
 	for i := range changes {
 		if err := wt.sendChange(&changes[i]); err != nil {
@@ -156,34 +172,40 @@ func (wt *watcher) sendBatch(changes []store.Change) error {
 	return nil
 }
 
-// catchUp sends the changes of a watcher that has fallen behind the log, each of which may stand
-// for several. Objects that no longer match go first, with the resourceVersion that the client
-// already has. Otherwise a client that breaks off half-way and resumes from its last
-// resourceVersion could miss one: the change that ended the match may be older than that, and later
-// changes of the object match neither before nor after.
-func (wt *watcher) catchUp(changes []store.Change) error {
-	wt.cache.counters.caughtUp.Add(1)
-	var g coalescedChanges
-	for i := range changes {
-		g.add(&changes[i])
+// relisted reports whether a relist has brought a change.
+func (wt *watcher) relisted(ch store.Change) bool {
+	_, ok := wt.cache.history.relisted(ch.Revision)
+	return ok
+}
+
+// catchUp sends changes each of which may stand for several: those of a watcher that has fallen
+// behind the log, or those that a relist has brought. Objects that no longer match go first, with the
+// resourceVersion that the client already has. Otherwise a client that breaks off half-way and
+// resumes from its last resourceVersion could miss one: the change that ended the match may be older
+// than that, and later changes of the object match neither before nor after.
+//
+// That is not enough where the client resumes at a server that knows the states in between: there
+// the object may match no more, and none of its later changes do. So a client that wants bookmarks is
+// told by one that the changes are coalesced, and by another that it has them all.
+func (wt *watcher) catchUp(changes []store.Change, relisted bool) error {
+	g, upTo := wt.coalesce(changes, relisted)
+	if err := wt.sendCoalesced(upTo); err != nil {
+		return err
 	}
-	more := make([]store.Change, batch)
-	for wt.source.Pending() > 0 { // much faster than any writer
-		for i := range wt.source.Next(more) {
-			g.add(&more[i])
-		}
-	}
-	g.compact()
+	wt.coalesces = true
+	defer func() { wt.coalesces = false }()
 	rest := g.changes[:0]
 	for _, ch := range g.changes {
 		ended, err := wt.endsMatching(&ch)
 		if err == nil && ended {
 			err = wt.sendEvent(wire.Deleted, ch.Old, wt.told)
-		} else {
-			rest = append(rest, ch)
+			ch.Old = nil
 		}
 		if err != nil {
 			return err
+		}
+		if ch.Old != nil || ch.New != nil {
+			rest = append(rest, ch)
 		}
 	}
 	for i := range rest {
@@ -194,14 +216,47 @@ func (wt *watcher) catchUp(changes []store.Change) error {
 	return nil
 }
 
+// coalesce gathers changes, one for each key, with those that wait: all of what the log has dropped,
+// and all of a relist. Up to the resourceVersion that it returns nothing can be told of their order.
+func (wt *watcher) coalesce(changes []store.Change, relisted bool) (g coalescedChanges, upTo uint64) {
+	if relisted {
+		wt.cache.clock.Observe(func(uint64) {}) // until the relist is complete
+		if wt.routable {
+			wt.cache.hub.flush()
+		}
+	}
+	add := func(changes []store.Change) {
+		for i := range changes {
+			rv, ok := wt.cache.history.relisted(changes[i].Revision)
+			if relisted = ok; ok {
+				upTo = max(upTo, rv)
+				changes[i].Coalesced = true
+			}
+			g.add(&changes[i])
+		}
+	}
+	add(changes)
+	more := make([]store.Change, batch)
+	for wt.source.Pending() > 0 || relisted { // much faster than any writer
+		n := wt.source.Next(more)
+		add(more[:n])
+		if n == 0 {
+			break
+		}
+	}
+	g.compact()
+	wt.cache.clock.Observe(func(rv uint64) { upTo = max(upTo, rv) })
+	return g, upTo
+}
+
 // endsMatching reports whether a coalesced change leaves nothing that matches of an object that
-// matched.
+// matched. Another object under the same key is another one.
 func (wt *watcher) endsMatching(ch *store.Change) (bool, error) {
 	if !ch.Coalesced || ch.Old == nil {
 		return false, nil
 	}
 	before, err := wt.matcher.match(ch.Old)
-	if !before || err != nil || ch.New == nil {
+	if !before || err != nil || ch.New == nil || !ch.Old.SameUID(ch.New) {
 		return before, err
 	}
 	after, err := wt.matcher.match(ch.New)

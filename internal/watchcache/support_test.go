@@ -213,7 +213,10 @@ func (r *recorder) events(t *testing.T) (out []string) {
 	for e, err := events.Next(); err == nil; e, err = events.Next() {
 		var object struct {
 			Code     int
-			Metadata struct{ Namespace, Name, ResourceVersion string }
+			Metadata struct {
+				Namespace, Name, ResourceVersion string
+				Annotations                      map[string]string
+			}
 		}
 		if err := json.Unmarshal(e.Object, &object); err != nil {
 			t.Fatal(err)
@@ -223,7 +226,11 @@ func (r *recorder) events(t *testing.T) (out []string) {
 		case wire.Error:
 			out = append(out, fmt.Sprintf("ERROR %d", object.Code))
 		case wire.Bookmark:
-			out = append(out, "BOOKMARK@"+m.ResourceVersion)
+			text := "BOOKMARK@" + m.ResourceVersion
+			if upTo := m.Annotations[wire.CoalescedAnnotation]; upTo != "" {
+				text += " coalesced " + upTo
+			}
+			out = append(out, text)
 		default:
 			out = append(out, fmt.Sprintf("%v %s/%s@%s", e.Type, m.Namespace, m.Name, m.ResourceVersion))
 		}

@@ -32,6 +32,8 @@ type watcher struct {
 	initial     bool   // begins with the state, as ADDED events
 	sent        uint64 // the client has seen every change up to it
 	told        uint64 // the newest resourceVersion that the client has: it asked for it, or got it
+	coalesced   uint64 // the client was told that changes up to it are coalesced, and not yet that it has them all; 0: nothing is
+	coalesces   bool   // what is sent now is coalesced
 	share       bool   // what is sent now is also sent to others
 	events      uint64 // sent since the last addEventCount
 	buffer      uint64 // changes that may wait, see Config.WatchBuffer; 0: any number

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"encoding/json"
 	"iter"
 	"time"
 
@@ -31,6 +32,12 @@ type Meta struct {
 // initialEventsEnd is the annotation of the bookmark that ends the initial events.
 const initialEventsEnd = "k8s.io/initial-events-end"
 
+// CoalescedAnnotation is the annotation of a bookmark before changes that a watch cache tells one for
+// each key, as it does where it listed again or a client was behind. Its value is a resourceVersion.
+// Up to there the order of the changes across keys says nothing: who was told of a version need not
+// have been told what became of other objects before it.
+const CoalescedAnnotation = "weir.dev/coalesced"
+
 // ReadMeta reads the metadata of an object into m and overwrites m. Missing metadata or fields
 // leave m's fields empty. The error is a *SyntaxError; m must not be used then. It does not
 // allocate if m is reused.
@@ -43,7 +50,8 @@ func ReadMeta(enc Encoding, object []byte, m *Meta) error {
 }
 
 // ReadMetaOf takes the metadata of a Go value into m, in place of that of its bytes, and overwrites m.
-// Labels are left out, and of the annotations all but the one that InitialEventsEnd looks for.
+// Labels are left out, and of the annotations all but those that InitialEventsEnd and Coalesced look
+// for.
 func ReadMetaOf(object metav1.Object, m *Meta) {
 	*m = Meta{
 		enc: JSON, text: m.text[:0], pair: m.pair[:0], set: m.set[:0],
@@ -54,8 +62,11 @@ func ReadMetaOf(object metav1.Object, m *Meta) {
 	if t := object.GetDeletionTimestamp(); t != nil {
 		m.DeletionTimestamp = t.UTC()
 	}
-	if object.GetAnnotations()[initialEventsEnd] == "true" {
+	switch annotations := object.GetAnnotations(); {
+	case annotations[initialEventsEnd] == "true":
 		m.annotations = []byte(`{"` + initialEventsEnd + `":"true"}`)
+	case annotations[CoalescedAnnotation] != "":
+		m.annotations, _ = json.Marshal(map[string]string{CoalescedAnnotation: annotations[CoalescedAnnotation]}) // always possible
 	}
 }
 
@@ -86,6 +97,12 @@ func (m *Meta) Annotations() iter.Seq2[[]byte, []byte] {
 func (m *Meta) InitialEventsEnd() bool {
 	v, ok := m.Annotation(initialEventsEnd)
 	return ok && string(v) == "true"
+}
+
+// Coalesced returns the value of CoalescedAnnotation if this is a bookmark that has it, or "".
+func (m *Meta) Coalesced() string {
+	v, _ := m.Annotation(CoalescedAnnotation)
+	return string(v)
 }
 
 // AppendKey appends the object's key, namespace/name, or only the name if it has no namespace.

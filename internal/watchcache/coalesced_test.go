@@ -1,0 +1,96 @@
+package watchcache
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+
+	"github.com/weirproject/weir/internal/resourceversion"
+)
+
+// relist has things change as a relist finds them changed: the store has all of it at the newest
+// version, and nothing is known of the states in between.
+func (s *source) relist(change func()) {
+	history := s.history
+	s.history = NewHistory(0, 0, 0) // the versions in between are in a gap
+	history.BeginRelist(s.store.Revision(), s.rv)
+	change()
+	history.AddGap(s.rv)
+	s.rv++
+	history.Add(s.rv, s.store.Revision())
+	history.EndRelist(s.store.Revision())
+	s.history = history
+	s.writer.Progress(resourceversion.Format(s.rv))
+}
+
+// TestRelistIsCoalesced: whoever watches is told of what a relist has found with ends first, and, if
+// it wants bookmarks, that the order says nothing up to the relist's version, and when it has all.
+func TestRelistIsCoalesced(t *testing.T) {
+	for _, bookmarks := range []bool{false, true} {
+		t.Run(fmt.Sprint(bookmarks), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newSource(t, 0, nil)
+				defer s.close()
+				s.put("ns", "a", "red") // 101
+				s.put("ns", "b", "red")
+				s.put("ns", "c", "red")
+				for _, how := range []string{"labelSelector=color%3Dred", "labelSelector=color+in+(red,pink)"} { // through the hub, and not
+					w := newRecorder()
+					defer s.watch(fmt.Sprintf("%s&resourceVersion=%d&allowWatchBookmarks=%v", how, s.rv, bookmarks), w)()
+					synctest.Wait()
+					first := s.rv
+					s.relist(func() {
+						s.put("ns", "b", "red")  // +1
+						s.put("ns", "a", "blue") // +2
+						s.put("ns", "c", "red")  // +3
+					})
+					synctest.Wait()
+					s.put("ns", "a", "red") // +5
+					synctest.Wait()
+					at := func(format string, n uint64) string { return fmt.Sprintf(format, first+n) }
+					want := []string{at("DELETED ns/a@%d", 0), at("MODIFIED ns/b@%d", 1), at("MODIFIED ns/c@%d", 3), at("ADDED ns/a@%d", 5)}
+					if bookmarks {
+						want = slices.Insert(want, 3, at("BOOKMARK@%d", 4))
+						want = slices.Insert(want, 0, at("BOOKMARK@%d", 0)+at(" coalesced %d", 4))
+					}
+					if got := w.events(t); !slices.Equal(got, want) {
+						t.Errorf("%s: %v, want %v", how, got, want)
+					}
+				}
+			})
+		})
+	}
+}
+
+// TestRelistedRevisions: a history knows which revisions relists have brought, the last of them
+// exactly.
+func TestRelistedRevisions(t *testing.T) {
+	h := NewHistory(0, 10, 5)
+	if _, ok := h.relisted(6); ok {
+		t.Error("relisted without a relist")
+	}
+	h.BeginRelist(7, 20)
+	if rv, ok := h.relisted(9); !ok || rv != 20 {
+		t.Errorf("while it runs: %d, %v", rv, ok)
+	}
+	if h.BeginRelist(8, 25); h.relists[0].rv != 25 {
+		t.Error("a relist that goes on is one")
+	}
+	h.EndRelist(9)
+	for revision, want := range map[uint64]bool{6: false, 7: false, 8: true, 9: true, 10: false} {
+		if _, ok := h.relisted(revision); ok != want {
+			t.Errorf("%d: %v", revision, ok)
+		}
+	}
+	for i := range uint64(maxRelists + 1) {
+		h.BeginRelist(100+10*i, 100)
+		h.EndRelist(105 + 10*i)
+	}
+	if _, ok := h.relisted(97); !ok || len(h.relists) != maxRelists {
+		t.Errorf("what is forgotten does not count as relisted: %v, %d are kept", ok, len(h.relists))
+	}
+	if h.Reset(30, 2000); h.relistedTo.Load() != 2000 || len(h.relists) > 0 {
+		t.Error("a reset leaves relists")
+	}
+}
