@@ -13,12 +13,13 @@ import (
 
 	"github.com/weirproject/weir/apiserver"
 	"github.com/weirproject/weir/internal/populations"
+	"github.com/weirproject/weir/internal/populations/names"
 )
 
 // TestPopulations checks that the pods of every population can be watched while they change and are
 // replaced.
 func TestPopulations(t *testing.T) {
-	for _, name := range populations.Names() {
+	for _, name := range names.All() {
 		t.Run(name, func(t *testing.T) {
 			s, err := apiserver.New(apiserver.Options{Pods: 30, Population: name, Seed: 4, Churn: 500})
 			if err != nil {
@@ -58,7 +59,7 @@ func TestPopulations(t *testing.T) {
 // the resources that its definitions define are served too.
 func TestServesEveryKind(t *testing.T) {
 	const pods, seed = 60, 3
-	s, err := apiserver.New(apiserver.Options{Pods: pods, Population: populations.Mixed, Seed: seed})
+	s, err := apiserver.New(apiserver.Options{Pods: pods, Population: names.Mixed, Seed: seed})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,7 +71,7 @@ func TestServesEveryKind(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want, err := populations.New(populations.Mixed, pods, seed)
+	want, err := populations.New(names.Mixed, pods, seed)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,7 +106,7 @@ func TestServesEveryKind(t *testing.T) {
 
 func TestUnknownPopulation(t *testing.T) {
 	_, err := apiserver.New(apiserver.Options{Pods: 1, Population: "alien"})
-	if err == nil || !strings.Contains(err.Error(), populations.Choices()) {
+	if err == nil || !strings.Contains(err.Error(), names.Choices()) {
 		t.Errorf("%v: want an error that has the choices", err)
 	}
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 
 	"k8s.io/client-go/rest"
 
@@ -24,10 +25,10 @@ type cluster struct {
 }
 
 // open opens the cluster that flags choose. With embedded > 0 it starts an embedded server with so
-// many pods and a steady churn instead, in a process of its own so that its memory is not ours.
-func open(ctx context.Context, c *command.ClusterFlags, embedded int) (*cluster, error) {
+// many pods and a steady churn instead, and tells log so if that has to be built first.
+func open(ctx context.Context, log io.Writer, c *command.ClusterFlags, embedded int) (*cluster, error) {
 	if embedded > 0 {
-		server, err := childserver.Start(ctx, childserver.Spec{Pods: embedded, Churn: demoChurn, Seed: 1})
+		server, err := startEmbedded(ctx, log, childserver.Spec{Pods: embedded, Churn: demoChurn, Seed: 1})
 		if err != nil {
 			return nil, fmt.Errorf("start the embedded server: %w", err)
 		}

@@ -81,7 +81,7 @@ func demoUpstream(cmd *cobra.Command, args []string) (more []string, stop func()
 		cancel()
 		os.RemoveAll(dir)
 	}
-	server, err := childserver.Start(ctx, childserver.Spec{Pods: demoPods, Churn: demoChurn, Seed: 1, Reviews: true})
+	server, err := startEmbedded(ctx, cmd.ErrOrStderr(), childserver.Spec{Pods: demoPods, Churn: demoChurn, Seed: 1, Reviews: true})
 	if err != nil {
 		remove()
 		return nil, nil, fmt.Errorf("start the embedded server: %w", err)
@@ -103,10 +103,10 @@ func demoUpstream(cmd *cobra.Command, args []string) (more []string, stop func()
 	}
 	says := fmt.Sprintf("no cluster is configured: in front of an embedded API server with %s pods", quantity.Count(demoPods))
 	more = []string{"--kubeconfig=" + upstream}
-	if !names(args, "--resources") {
+	if !hasFlag(args, "--resources") {
 		more = append(more, "--resources=pods")
 	}
-	if !names(args, "--write-kubeconfig") {
+	if !hasFlag(args, "--write-kubeconfig") {
 		more = append(more, "--write-kubeconfig="+client)
 		says += "; try: kubectl --kubeconfig " + client + " get pods -A --watch"
 	}
@@ -114,7 +114,7 @@ func demoUpstream(cmd *cobra.Command, args []string) (more []string, stop func()
 	return more, stop, nil
 }
 
-// names says whether a flag is among the arguments.
-func names(args []string, flag string) bool {
+// hasFlag says whether a flag is among the arguments.
+func hasFlag(args []string, flag string) bool {
 	return slices.ContainsFunc(args, func(arg string) bool { return arg == flag || strings.HasPrefix(arg, flag+"=") })
 }

@@ -7,14 +7,14 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/weirproject/weir/apiserver"
+	"github.com/weirproject/weir/internal/childserver"
 	"github.com/weirproject/weir/internal/command"
-	"github.com/weirproject/weir/internal/populations"
+	"github.com/weirproject/weir/internal/populations/names"
 	"github.com/weirproject/weir/internal/quantity"
 )
 
 func newServe() *cobra.Command {
-	var o apiserver.Options
+	var o childserver.Spec
 	var resources []string
 	cmd := &cobra.Command{
 		Use:   "serve",
@@ -30,7 +30,7 @@ func newServe() *cobra.Command {
 			if o.Pods < 0 || o.Churn < 0 {
 				return command.Usagef("--pods and --churn cannot be negative")
 			}
-			if err := populations.Check(o.Population); err != nil {
+			if err := names.Check(o.Population); err != nil {
 				return command.Usagef("--population: %v", err)
 			}
 			for _, r := range resources {
@@ -45,7 +45,7 @@ func newServe() *cobra.Command {
 	}
 	fs := cmd.Flags()
 	fs.IntVar(&o.Pods, "pods", 10_000, "How many simulated pods")
-	fs.StringVar(&o.Population, "population", populations.Alike, "Which objects the server has: "+populations.Choices())
+	fs.StringVar(&o.Population, "population", names.Alike, "Which objects the server has: "+names.Choices())
 	fs.Float64Var(&o.Churn, "churn", demoChurn, "How many of them change in a second")
 	fs.Uint64Var(&o.Seed, "seed", 1, "Makes the pods and their changes reproducible")
 	fs.StringVar(&o.Listen, "listen", "127.0.0.1:0", "Address to listen on; port 0 is a free one")
@@ -54,30 +54,33 @@ func newServe() *cobra.Command {
 	return cmd
 }
 
-func serve(cmd *cobra.Command, o apiserver.Options) error {
-	server, err := apiserver.New(o)
+func serve(cmd *cobra.Command, spec childserver.Spec) error {
+	ctx := cmd.Context()
+	server, err := startEmbedded(ctx, cmd.ErrOrStderr(), spec)
 	if err != nil {
-		return err
+		if ctx.Err() != nil {
+			return nil // interrupted before it served
+		}
+		return command.Listen("listen", spec.Listen, err)
 	}
 	defer server.Close()
-	if err := server.Start(); err != nil {
-		return command.Listen("listen", o.Listen, err)
-	}
-	fmt.Fprintln(cmd.OutOrStdout(), server.URL())
+	fmt.Fprintln(cmd.OutOrStdout(), server.URL)
 	fmt.Fprintf(cmd.ErrOrStderr(), "serving %s pods, %v changes a second; try: kubectl -s %s get pods -A, or %s watch pods -A -s %s\n",
-		quantity.Count(int64(o.Pods)), o.Churn, server.URL(), cmd.Root().CommandPath(), server.URL())
-	<-cmd.Context().Done()
+		quantity.Count(int64(spec.Pods)), spec.Churn, server.URL, cmd.Root().CommandPath(), server.URL)
+	if err := server.Wait(); ctx.Err() == nil {
+		return err // it ended by itself
+	}
 	return server.Close()
 }
 
 // parseResource reads plural.version.group=Kind, with a "/cluster" behind it for a resource without
 // namespaces.
-func parseResource(s string) (apiserver.Resource, error) {
+func parseResource(s string) (childserver.Resource, error) {
 	name, kind, ok := strings.Cut(s, "=")
 	kind, where, _ := strings.Cut(kind, "/")
 	gvr, _ := schema.ParseResourceArg(name)
 	if !ok || kind == "" || gvr == nil || gvr.Group == "" || where != "" && where != "cluster" {
-		return apiserver.Resource{}, command.Usagef("--resource %s: want plural.version.group=Kind, or plural.version.group=Kind/cluster", s)
+		return childserver.Resource{}, command.Usagef("--resource %s: want plural.version.group=Kind, or plural.version.group=Kind/cluster", s)
 	}
-	return apiserver.Resource{GroupVersionResource: *gvr, Kind: kind, Namespaced: where == "", Status: true}, nil
+	return childserver.Resource{GroupVersionResource: *gvr, Kind: kind, Namespaced: where == ""}, nil
 }

@@ -204,7 +204,7 @@ func (f *watchFlags) openOrEmbed(cmd *cobra.Command) (*cluster, error) {
 	if pods > 0 {
 		fmt.Fprintf(cmd.ErrOrStderr(), "starting an embedded API server with %s simulated pods\n", quantity.Count(int64(pods)))
 	}
-	return open(cmd.Context(), f.ClusterFlags, pods)
+	return open(cmd.Context(), cmd.ErrOrStderr(), f.ClusterFlags, pods)
 }
 
 // scope is the namespace to watch, "" for all of them. On an embedded server that is the default,

@@ -8,11 +8,12 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"github.com/weirproject/weir/internal/populations"
+	"github.com/weirproject/weir/internal/populations/names"
 )
 
 // TestKinds checks that a kube-apiserver has the objects of every kind that were put into etcd.
 func TestKinds(t *testing.T) {
-	p, err := populations.New(populations.Mixed, 40, 1)
+	p, err := populations.New(names.Mixed, 40, 1)
 	if err != nil {
 		t.Fatal(err)
 	}

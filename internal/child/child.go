@@ -1,4 +1,5 @@
-// Package child runs this executable again as a child process that lives no longer than its parent.
+// Package child runs this executable again, or another, as a child process that lives no longer than
+// its parent.
 //
 // A child is started with a role and a specification. It reads the specification from the first
 // line of its standard input and answers with lines of JSON on its standard output. Its standard
@@ -46,21 +47,31 @@ type Process struct {
 	err    error
 }
 
-// Start starts a child. args are put behind the role on its command line; env is added to its
+// Start starts this executable as a child. args are put behind the role on its command line; env is added to its
 // environment. The child is stopped when ctx ends, and must be stopped with Stop in any case.
 func Start(ctx context.Context, role string, args, env []string, spec any) (*Process, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
+	cmd := exec.Command(self)
+	// Under the name that this process has: a test binary knows by it that it is to be the command.
+	cmd.Args = []string{os.Args[0]}
+	return start(ctx, cmd, role, args, env, spec)
+}
+
+// StartProgram is Start with another program in place of this one.
+func StartProgram(ctx context.Context, file, role string, args, env []string, spec any) (*Process, error) {
+	return start(ctx, exec.Command(file), role, args, env, spec)
+}
+
+func start(ctx context.Context, cmd *exec.Cmd, role string, args, env []string, spec any) (*Process, error) {
 	line, err := json.Marshal(spec)
 	if err != nil {
 		return nil, err
 	}
-	p := &Process{role: role, stderr: &Tail{}}
-	p.cmd = exec.Command(self)
-	// Under the name that this process has: a test binary knows by it that it is to be the command.
-	p.cmd.Args = append([]string{os.Args[0], Verb, role}, args...)
+	p := &Process{role: role, cmd: cmd, stderr: &Tail{}}
+	p.cmd.Args = append(append(p.cmd.Args, Verb, role), args...)
 	p.cmd.Env = append(os.Environ(), env...)
 	p.cmd.Stderr = p.stderr
 	stdin, err := p.cmd.StdinPipe()

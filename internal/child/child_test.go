@@ -56,7 +56,7 @@ func beChild() error {
 	})
 }
 
-func start(t *testing.T, ctx context.Context, s task) *Process {
+func begin(t *testing.T, ctx context.Context, s task) *Process {
 	t.Helper()
 	p, err := Start(ctx, "singer", nil, []string{"CHILD_TEST=yes"}, s)
 	if err != nil {
@@ -66,7 +66,7 @@ func start(t *testing.T, ctx context.Context, s task) *Process {
 }
 
 func TestChildAnswers(t *testing.T) {
-	p := start(t, t.Context(), task{Say: []string{"do", "re"}, Stay: true})
+	p := begin(t, t.Context(), task{Say: []string{"do", "re"}, Stay: true})
 	for _, want := range []string{"do", "re"} {
 		var got answer
 		if err := p.Receive(&got); err != nil {
@@ -85,7 +85,7 @@ func TestChildAnswers(t *testing.T) {
 
 func TestChildEndsWithContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
-	p := start(t, ctx, task{Stay: true})
+	p := begin(t, ctx, task{Stay: true})
 	cancel()
 	if err := p.Receive(&answer{}); err == nil {
 		t.Error("a line came")
@@ -96,7 +96,7 @@ func TestChildEndsWithContext(t *testing.T) {
 }
 
 func TestChildSaysWhatItDiedOf(t *testing.T) {
-	p := start(t, t.Context(), task{Fail: "no voice", Shout: true})
+	p := begin(t, t.Context(), task{Fail: "no voice", Shout: true})
 	err := p.Receive(&answer{})
 	if !errors.Is(err, ErrExited) || err.Error() != "singer: process ended early: no voice" {
 		t.Errorf("got %v", err)
@@ -107,7 +107,7 @@ func TestChildSaysWhatItDiedOf(t *testing.T) {
 }
 
 func TestChildThatEndsWithoutAnAnswer(t *testing.T) {
-	p := start(t, t.Context(), task{})
+	p := begin(t, t.Context(), task{})
 	if err := p.Receive(&answer{}); !errors.Is(err, ErrExited) {
 		t.Errorf("got %v", err)
 	}

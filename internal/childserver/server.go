@@ -1,23 +1,24 @@
-// Package childserver runs the embedded API server in a child process, so that its memory and CPU
-// are not this process's.
+// Package childserver starts the embedded API server in a child process, so that its memory and CPU
+// are not this process's. It does not link the server: package embedded is what the child links.
 package childserver
 
 import (
 	"context"
 	"errors"
-	"io"
+	"fmt"
 	"net"
-	"net/http"
-	"time"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 
-	"github.com/weirproject/weir/apiserver"
 	"github.com/weirproject/weir/internal/child"
 )
 
 // Role is that of the child process.
 const Role = "apiserver"
+
+// Token is what a caller of a server with [Spec.Reviews] has to have. It guards nothing.
+const Token = "bench"
 
 // Spec is what the server holds.
 type Spec struct {
@@ -25,6 +26,8 @@ type Spec struct {
 	Population string  // of these pods, as apiserver.Options has it
 	Churn      float64 // pods that change in a second
 	Seed       uint64
+	Listen     string     // the address, as apiserver.Options has it; not with Reviews
+	Resources  []Resource // custom resources to serve as well
 	// Reviews has the server answer TokenReviews and SubjectAccessReviews, as a proxy in front of
 	// it needs, and /metrics: whoever has the token of Config is somebody, who may do everything.
 	Reviews bool
@@ -37,10 +40,21 @@ type Spec struct {
 	Whole bool
 }
 
-// ready is the child's first line.
-type ready struct {
+// Resource is a custom resource with a status.
+type Resource struct {
+	schema.GroupVersionResource
+	Kind       string
+	Namespaced bool
+}
+
+// Ready is the child's first line: where it serves, or why it does not.
+type Ready struct {
 	URL string
 	CA  []byte // of its certificate; empty: it serves plain HTTP
+	// Failure is why the server could not be started; empty: it was.
+	Failure string
+	// Address is what is wrong with Spec.Listen, if that is why; empty: it is not.
+	Address string
 }
 
 // Server is an API server in a child process.
@@ -51,20 +65,42 @@ type Server struct {
 	process *child.Process
 }
 
-// Start starts a server and returns when it answers. The server ends with Close, with ctx or with
-// this process.
+// Start starts a server in this program, which has to serve Role as its own child, and returns when
+// it answers. The server ends with Close, with ctx or with this process.
 func Start(ctx context.Context, spec Spec) (*Server, error) {
 	p, err := child.Start(ctx, Role, nil, nil, spec)
 	if err != nil {
 		return nil, err
 	}
-	var r ready
+	return ready(p, spec)
+}
+
+// StartProgram is Start with another program, that serves Role, in place of this one.
+func StartProgram(ctx context.Context, file string, spec Spec) (*Server, error) {
+	p, err := child.StartProgram(ctx, file, Role, nil, nil, spec)
+	if err != nil {
+		return nil, err
+	}
+	return ready(p, spec)
+}
+
+// ready waits until the server answers. An error is in the server's own words; where it is about the
+// address to listen on it wraps a net.AddrError, as that of net.Listen does.
+func ready(p *child.Process, spec Spec) (*Server, error) {
+	var r Ready
 	if err := p.Receive(&r); err != nil {
 		return nil, err
 	}
+	if r.Failure != "" {
+		_ = p.Stop() // it ends with the failure that it has told
+		if r.Address != "" {
+			return nil, fmt.Errorf("%s: %w", r.Failure, &net.AddrError{Err: r.Address, Addr: spec.Listen})
+		}
+		return nil, errors.New(r.Failure)
+	}
 	s := &Server{URL: r.URL, ca: r.CA, process: p}
 	if spec.Reviews {
-		s.token = token
+		s.token = Token
 	}
 	return s, nil
 }
@@ -74,61 +110,11 @@ func (s *Server) Config() *rest.Config {
 	return &rest.Config{Host: s.URL, BearerToken: s.token, TLSClientConfig: rest.TLSClientConfig{CAData: s.ca}, QPS: -1}
 }
 
+// Wait blocks until the server has ended, and returns why. Close may be called meanwhile.
+func (s *Server) Wait() error {
+	var nothing struct{} // a server says no more than that it is ready
+	return s.process.Receive(&nothing)
+}
+
 // Close ends the server and waits for its end.
 func (s *Server) Close() error { return s.process.Stop() }
-
-// Serve is what the child process does. It blocks until ctx ends or the parent wants no more.
-func Serve(ctx context.Context, in io.Reader, out io.Writer) error {
-	var s Spec
-	return child.Serve(ctx, in, out, &s, func(ctx context.Context, send func(any) error) error { return serve(ctx, s, send) })
-}
-
-func serve(ctx context.Context, s Spec, send func(any) error) error {
-	faults := &apiserver.Faults{}
-	faults.WatchBuffer(s.WatchBuffer)
-	objects, err := apiserver.New(apiserver.Options{Pods: s.Pods, Population: s.Population, Churn: s.Churn, Seed: s.Seed, Faults: faults})
-	if err != nil {
-		return err
-	}
-	defer objects.Close()
-	if !s.Reviews {
-		if err := objects.Start(); err != nil {
-			return err
-		}
-		if err := send(ready{URL: objects.URL()}); err != nil {
-			return err
-		}
-		<-ctx.Done()
-		return nil
-	}
-	var h http.Handler = objects
-	if s.Whole {
-		h = whole{h}
-	}
-	return serveReviews(ctx, h, s.TLS, send)
-}
-
-// serveReviews serves the objects, and reviews and metrics in front of them.
-func serveReviews(ctx context.Context, objects http.Handler, encrypted bool, send func(any) error) error {
-	l, err := net.Listen("tcp", loopback+":0")
-	if err != nil {
-		return err
-	}
-	server := &http.Server{Handler: reviews{metrics{objects}}, ReadHeaderTimeout: 30 * time.Second}
-	defer context.AfterFunc(ctx, func() { server.Close() })()
-	r, serve := ready{URL: "http://" + l.Addr().String()}, server.Serve
-	if encrypted {
-		if server.TLSConfig, r.CA, err = selfSigned(); err != nil {
-			return errors.Join(err, l.Close())
-		}
-		r.URL = "https://" + l.Addr().String()
-		serve = func(l net.Listener) error { return server.ServeTLS(l, "", "") }
-	}
-	if err := send(r); err != nil {
-		return errors.Join(err, l.Close())
-	}
-	if err := serve(l); !errors.Is(err, http.ErrServerClosed) {
-		return err
-	}
-	return nil
-}

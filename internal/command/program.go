@@ -25,6 +25,7 @@ type Program struct {
 var (
 	Bench = Program{"github.com/weirproject/weir/bench/cmd/weir-bench"}
 	Proxy = Program{"github.com/weirproject/weir/proxy/cmd/weir-proxy"}
+	Serve = Program{"github.com/weirproject/weir/cmd/weir/weir-serve"}
 )
 
 // Name returns what the program is called.

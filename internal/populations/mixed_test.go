@@ -13,12 +13,14 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/kubernetes/scheme"
+
+	"github.com/weirproject/weir/internal/populations/names"
 )
 
 const mixedPods = 400
 
 func TestMixedHasTheKindsOfACluster(t *testing.T) {
-	p := made(t, Mixed, mixedPods, 5)
+	p := made(t, names.Mixed, mixedPods, 5)
 	seen := map[schema.GroupVersionResource]bool{}
 	for k := range p.Kinds {
 		kind := &p.Kinds[k]
@@ -51,7 +53,7 @@ func TestMixedHasTheKindsOfACluster(t *testing.T) {
 
 func TestEveryCountOfPods(t *testing.T) {
 	for _, n := range []int{0, 1, 4, 5, 21, 251} {
-		p := made(t, Mixed, n, 1)
+		p := made(t, names.Mixed, n, 1)
 		for k := range p.Kinds {
 			for i := range p.Kinds[k].Len {
 				p.Kinds[k].Object(i)
@@ -61,7 +63,7 @@ func TestEveryCountOfPods(t *testing.T) {
 }
 
 func TestMixedObjectsAreValid(t *testing.T) {
-	p := made(t, Mixed, mixedPods, 5)
+	p := made(t, names.Mixed, mixedPods, 5)
 	for k := range p.Kinds {
 		kind := &p.Kinds[k]
 		for i := range min(kind.Len, 40) {
@@ -126,7 +128,7 @@ func comesBack(t *testing.T, o Object) {
 // TestSecretsDoNotCompress holds what Secrets are for in a population: bytes in which nothing
 // repeats.
 func TestSecretsDoNotCompress(t *testing.T) {
-	p := made(t, Mixed, mixedPods, 5)
+	p := made(t, names.Mixed, mixedPods, 5)
 	var packed bytes.Buffer
 	z, err := flate.NewWriter(&packed, flate.BestCompression)
 	if err != nil {
@@ -150,7 +152,7 @@ func TestSecretsDoNotCompress(t *testing.T) {
 }
 
 func TestDefinitionsAreBig(t *testing.T) {
-	p := made(t, Mixed, mixedPods, 5)
+	p := made(t, names.Mixed, mixedPods, 5)
 	kind := &p.Kinds[len(p.Kinds)-1]
 	total := 0
 	for i := range kind.Len {

@@ -4,8 +4,6 @@ package populations
 
 import (
 	"fmt"
-	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -13,21 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/weirproject/weir/internal/podsim"
+	"github.com/weirproject/weir/internal/populations/names"
 )
-
-// The populations. [podsim] says what their pods are.
-const (
-	Alike  = "alike"  // pods with the same fields
-	Unlike = "unlike" // pods of workloads that share neither shape nor text
-	Mixed  = "mixed"  // unlike pods, among objects of the other kinds that a cluster has
-	Random = "random" // pods that share nothing
-)
-
-// Names are the names of all populations, the usual one first.
-func Names() []string { return []string{Alike, Unlike, Mixed, Random} }
-
-// Choices are the names as a sentence has them.
-func Choices() string { return strings.Join(Names(), ", ") }
 
 // Population is the objects of a cluster with a number of pods. It holds none of them: each is made
 // when it is asked for. It is safe for concurrent use.
@@ -60,31 +45,24 @@ func (k *Kind) Object(i int) Object {
 	return k.object(i)
 }
 
-// New returns the population of a name for a cluster of n pods; an empty name is [Alike]. The same
+// New returns the population of a name for a cluster of n pods; an empty name is [names.Alike]. The same
 // name, n and seed give the same objects everywhere. An unknown name is an error that has the
 // choices.
 func New(name string, n int, seed uint64) (*Population, error) {
 	makers := map[string]func(int, uint64) *podsim.Pods{
-		"": podsim.New, Alike: podsim.New, Unlike: podsim.NewUnlike, Mixed: podsim.NewUnlike, Random: podsim.NewRandom,
+		"": podsim.New, names.Alike: podsim.New,
+		names.Unlike: podsim.NewUnlike, names.Mixed: podsim.NewUnlike, names.Random: podsim.NewRandom,
 	}
 	pods, ok := makers[name]
 	if !ok {
-		return nil, Check(name)
+		return nil, names.Check(name)
 	}
 	p := &Population{Pods: pods(n, seed)}
 	p.Kinds = []Kind{podsOf(p.Pods)}
-	if name == Mixed {
+	if name == names.Mixed {
 		p.Kinds = mixedKinds(p.Pods, seed)
 	}
 	return p, nil
-}
-
-// Check returns the error of New for a name.
-func Check(name string) error {
-	if name == "" || slices.Contains(Names(), name) {
-		return nil
-	}
-	return fmt.Errorf("no population is called %q: choose from %s", name, Choices())
 }
 
 func podsOf(pods *podsim.Pods) Kind {

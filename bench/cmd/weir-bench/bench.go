@@ -14,7 +14,7 @@ import (
 	"github.com/weirproject/weir/bench/internal/informers"
 	"github.com/weirproject/weir/internal/childserver"
 	"github.com/weirproject/weir/internal/command"
-	"github.com/weirproject/weir/internal/populations"
+	"github.com/weirproject/weir/internal/populations/names"
 	"github.com/weirproject/weir/internal/quantity"
 )
 
@@ -99,8 +99,8 @@ func (f *benchFlags) add(cmd *cobra.Command) {
 	fs.StringVarP(&f.output, "output", "o", "", "Output format: json; a table if empty")
 	fs.IntVar(&f.Runs, "runs", 0, "Runs of each side; 0 for what suits the verb (3, or 1 for the long ones)")
 	fs.IntVar(&f.pods, "pods", 50_000, "Pods of the embedded server, when no cluster is chosen")
-	fs.StringVar(&f.Population, populationFlag, populations.Alike,
-		"Which objects the embedded server has: "+populations.Choices())
+	fs.StringVar(&f.Population, populationFlag, names.Alike,
+		"Which objects the embedded server has: "+names.Choices())
 	fs.IntVar(&f.Objects, "objects", 50_000, "Pods of the stub that watch, relist, leak and blocked use; lent by the server, copied if it has fewer")
 	fs.DurationVar(&f.Period, "period", 30*time.Second, "Resync period of resync")
 	fs.IntVar(&f.Relists, "relists", 5, "How often relist makes the informer list again")
@@ -162,10 +162,10 @@ func (f *benchFlags) check() error {
 
 // checkPopulation checks whether there is such a population, and a server to have it.
 func (f *benchFlags) checkPopulation() error {
-	if err := populations.Check(f.Population); err != nil {
+	if err := names.Check(f.Population); err != nil {
 		return command.Usagef("--%s: %v", populationFlag, err)
 	}
-	if f.Population != populations.Alike && len(f.Given()) > 0 {
+	if f.Population != names.Alike && len(f.Given()) > 0 {
 		return command.Usagef("--%s is of the embedded server: a cluster that is chosen has its own pods", populationFlag)
 	}
 	return nil

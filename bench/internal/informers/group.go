@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/weirproject/weir/internal/populations"
+	"github.com/weirproject/weir/internal/populations/names"
 )
 
 // group is the informers of a program that holds several kinds, measured as one.
@@ -22,7 +23,7 @@ type group []informer
 var errManyKinds = errors.New("several kinds at once are only synced")
 
 // manyKinds reports whether what is measured is an informer of each kind of the population.
-func (s *spec) manyKinds() bool { return s.Verb == "sync" && s.Population == populations.Mixed }
+func (s *spec) manyKinds() bool { return s.Verb == "sync" && s.Population == names.Mixed }
 
 // kinds are the resources that are held: those of the population, or pods.
 func (s *spec) kinds() ([]schema.GroupVersionResource, error) {

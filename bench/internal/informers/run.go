@@ -17,7 +17,7 @@ import (
 	"github.com/weirproject/weir/bench/internal/figures"
 	"github.com/weirproject/weir/bench/internal/trace"
 	"github.com/weirproject/weir/internal/child"
-	"github.com/weirproject/weir/internal/populations"
+	"github.com/weirproject/weir/internal/populations/names"
 )
 
 // Options say what to measure and where. Server and Config name the same server, once for children
@@ -170,7 +170,7 @@ func (o Options) spec(v Verb) spec {
 
 // flags are those of a result: what its name does not tell.
 func (s spec) flags() (flags []string) {
-	if s.Population != "" && s.Population != populations.Alike {
+	if s.Population != "" && s.Population != names.Alike {
 		flags = append(flags, "--population "+s.Population)
 	}
 	if s.Transform {

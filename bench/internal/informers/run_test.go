@@ -11,6 +11,7 @@ import (
 	"github.com/weirproject/weir/internal/child"
 	"github.com/weirproject/weir/internal/childserver"
 	"github.com/weirproject/weir/internal/populations"
+	"github.com/weirproject/weir/internal/populations/names"
 )
 
 // TestVerbs runs every verb against an embedded server, all processes included, with tiny numbers:
@@ -151,12 +152,12 @@ func expect(t *testing.T, v Verb, o Options, name string, held float64) Result {
 // TestMixed checks that the sync of a mixed population is that of all its kinds, on both sides.
 func TestMixed(t *testing.T) {
 	const pods, seed = 40, 1
-	server, err := childserver.Start(t.Context(), childserver.Spec{Pods: pods, Population: populations.Mixed, Seed: seed})
+	server, err := childserver.Start(t.Context(), childserver.Spec{Pods: pods, Population: names.Mixed, Seed: seed})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { server.Close() })
-	p, err := populations.New(populations.Mixed, pods, seed)
+	p, err := populations.New(names.Mixed, pods, seed)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -171,7 +172,7 @@ func TestMixed(t *testing.T) {
 		t.Errorf("%d of %d kinds have a Go type, want all but the definitions", typed, len(p.Kinds))
 	}
 	o := Options{
-		Config: server.Config(), Server: server.URL, Population: populations.Mixed, Runs: 1, Objects: 10, Progress: io.Discard,
+		Config: server.Config(), Server: server.URL, Population: names.Mixed, Runs: 1, Objects: 10, Progress: io.Discard,
 	}
 	sync, _ := verbNamed("sync")
 	native := expect(t, sync, o, "sync", float64(held))

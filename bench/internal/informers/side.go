@@ -16,6 +16,7 @@ import (
 
 	"github.com/weirproject/weir/internal/child"
 	"github.com/weirproject/weir/internal/childserver"
+	"github.com/weirproject/weir/internal/childserver/embedded"
 )
 
 // The roles that a child can have.
@@ -69,7 +70,7 @@ func Serve(ctx context.Context, role string, config func() (*rest.Config, error)
 	}
 	switch role {
 	case childserver.Role:
-		return childserver.Serve(ctx, in, out)
+		return embedded.Serve(ctx, in, out)
 	case roleStub:
 		var s StubSpec
 		return child.Serve(ctx, in, out, &s, func(ctx context.Context, send func(any) error) error {

@@ -1,4 +1,4 @@
-package childserver
+package embedded
 
 import (
 	"bytes"

@@ -1,4 +1,4 @@
-package childserver
+package embedded
 
 import (
 	"encoding/json"
@@ -12,10 +12,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
-)
 
-// token is what a caller has to have. It guards nothing.
-const token = "bench"
+	"github.com/weirproject/weir/internal/childserver"
+)
 
 // reviewCodecs decode what is asked.
 var reviewCodecs = func() serializer.CodecFactory {
@@ -44,7 +43,7 @@ func (h reviews) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	kind := asked.GetObjectKind().GroupVersionKind()
 	switch review := asked.(type) {
 	case *authenticationv1.TokenReview:
-		review.Status.Authenticated = review.Spec.Token == token
+		review.Status.Authenticated = review.Spec.Token == childserver.Token
 		review.Status.User.Username = "bench"
 	case *authorizationv1.SubjectAccessReview:
 		review.Status.Allowed = true

@@ -1,0 +1,37 @@
+package main
+
+import (
+	"context"
+	"io"
+
+	"github.com/weirproject/weir/internal/childserver"
+	"github.com/weirproject/weir/internal/command"
+)
+
+// embedded is a running embedded API server. It is a program of its own, because most commands need
+// none, and it links the Go types of all built-in kinds.
+type embedded struct {
+	*childserver.Server
+	remove func() // what was built for it
+}
+
+// startEmbedded starts an embedded API server, which ends with Close, with ctx or with this process.
+// Where its program has to be built first it tells log so.
+func startEmbedded(ctx context.Context, log io.Writer, spec childserver.Spec) (*embedded, error) {
+	file, remove, err := command.Serve.Find(ctx, log)
+	if err != nil {
+		return nil, err
+	}
+	server, err := childserver.StartProgram(ctx, file, spec)
+	if err != nil {
+		remove()
+		return nil, err
+	}
+	return &embedded{server, remove}, nil
+}
+
+// Close ends the server and waits for its end.
+func (e *embedded) Close() error {
+	defer e.remove()
+	return e.Server.Close()
+}

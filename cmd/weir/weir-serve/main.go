@@ -1,0 +1,54 @@
+// Command weir-serve is the embedded API server of `weir serve`, and that of `weir watch` and
+// `weir proxy` where no cluster is configured: they run it as a child process, which ends with them.
+// It is a command of its own because it links the Go types of all built-in kinds, which a third of
+// weir would be.
+package main
+
+import (
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/weirproject/weir/internal/child"
+	"github.com/weirproject/weir/internal/childserver"
+	"github.com/weirproject/weir/internal/childserver/embedded"
+	"github.com/weirproject/weir/internal/command"
+)
+
+func main() { os.Exit(command.Run(newRoot().ExecuteContext)) }
+
+func newRoot() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "weir-serve",
+		Short: "Hold the embedded API server of weir",
+		Long: "Weir-serve is what weir runs its embedded API server in, and is of no use without it: `weir serve` serves people.\n" +
+			"It is installed beside weir, or in the path.",
+		Args:              func(cmd *cobra.Command, args []string) error { return command.NoArgs(cmd.CommandPath(), args) },
+		RunE:              func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Version:           command.ReadVersion().Version,
+		SilenceUsage:      true,
+		SilenceErrors:     true,
+		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
+	}
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return command.FlagError(cmd.CommandPath(), err) })
+	root.AddCommand(newChild())
+	return root
+}
+
+// newChild is what weir runs.
+func newChild() *cobra.Command {
+	return &cobra.Command{
+		Use:    child.Verb + " ROLE",
+		Short:  "Not for people: a child process of weir",
+		Hidden: true,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) != 1 || args[0] != childserver.Role {
+				return command.Usagef("%s takes the ROLE %s", cmd.CommandPath(), childserver.Role)
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return embedded.Serve(cmd.Context(), cmd.InOrStdin(), cmd.OutOrStdout())
+		},
+	}
+}
