@@ -1,14 +1,11 @@
 package apimetrics
 
 import (
+	"bufio"
 	"errors"
 	"fmt"
 	"io"
 	"strings"
-
-	dto "github.com/prometheus/client_model/go"
-	"github.com/prometheus/common/expfmt"
-	"github.com/prometheus/common/model"
 )
 
 // ErrNotAPIServer says that what was read are not the metrics of a kube-apiserver.
@@ -72,17 +69,25 @@ type Level struct {
 // of the tens of MB that a large cluster's server writes.
 func Read(r io.Reader) (*Sample, error) {
 	s := &Sample{Resources: map[string]*Resource{}, Levels: map[string]*Level{}, cacheOld: map[string]listings{}}
-	known := newFilter(r)
-	parser := expfmt.NewTextParser(model.LegacyValidation)
-	families, err := parser.TextToMetricFamilies(known)
-	if err = errors.Join(known.err, err); err != nil {
-		return nil, fmt.Errorf("read /metrics: %w", err)
-	}
-	for name, family := range families {
+	scanner := bufio.NewScanner(r)
+	scanner.Buffer(make([]byte, 0, 64<<10), maxLine)
+	for scanner.Scan() {
+		// The types in comments are passed over: without them a histogram's sum and count are metrics of
+		// their own.
+		line := scanner.Bytes()
+		name := nameOf(line)
 		take := metrics[name]
-		for _, m := range family.Metric {
-			take(s, labels(m.Label), valueOf(m))
+		if take == nil {
+			continue
 		}
+		l, v, err := parseLine(string(line[len(name):]))
+		if err != nil {
+			return nil, fmt.Errorf("read /metrics: %s: %w", name, err)
+		}
+		take(s, l, v)
+	}
+	if err := scanner.Err(); err != nil {
+		return nil, fmt.Errorf("read /metrics: %w", err)
 	}
 	if !s.known || s.Started == 0 {
 		return nil, ErrNotAPIServer
@@ -93,21 +98,6 @@ func Read(r io.Reader) (*Sample, error) {
 		}
 	}
 	return s, nil
-}
-
-// valueOf is the value of a metric without a type: the filter leaves no other.
-func valueOf(m *dto.Metric) float64 { return m.GetUntyped().GetValue() }
-
-// labels are those of one metric, by name.
-type labels []*dto.LabelPair
-
-func (l labels) get(name string) string {
-	for _, pair := range l {
-		if pair.GetName() == name {
-			return pair.GetValue()
-		}
-	}
-	return ""
 }
 
 // resource is the name of the resource that the labels have, as kubectl has it. Servers before 1.34
