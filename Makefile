@@ -31,7 +31,7 @@ help: ## this list
 
 build: ## the programs, in bin/
 	mkdir -p bin
-	go build -o bin/ ./cmd/weir ./bench/cmd/weir-bench ./proxy/cmd/weir-proxy
+	go build -o bin/ $(addprefix ./,$(PROGRAMS))
 
 vet: ## gofmt and go vet
 	@test -z "$$(gofmt -l .)" || { echo "not gofmt-ed:"; gofmt -l .; exit 1; }
@@ -116,7 +116,7 @@ tidy: ## go mod tidy in the modules beside the root, whose tests have packages o
 # What a release has for download, in dist/: each program for each system, what each was built of, and checksums.
 VERSION   ?= $(shell git describe --tags --match 'v*' --always --dirty)
 PLATFORMS  = linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
-PROGRAMS   = cmd/weir bench/cmd/weir-bench proxy/cmd/weir-proxy
+PROGRAMS   = cmd/weir cmd/weir/weir-serve bench/cmd/weir-bench proxy/cmd/weir-proxy
 RELEASE    = CGO_ENABLED=0 go build -trimpath -ldflags='-s -w'
 dist: ## the programs for linux, darwin and windows, with checksums and an SBOM for each
 	@rm -rf dist && mkdir -p dist
@@ -134,14 +134,17 @@ dist: ## the programs for linux, darwin and windows, with checksums and an SBOM 
 		of=$${file#weir_$(VERSION)_}; sed -i "s/SHA256_$${of%.tar.gz}$$/$$sum/" krew.yaml; \
 	done < checksums.txt && cat checksums.txt
 
-# Container images of weir and weir-proxy, with nothing in them but the program: no base that a registry would have to be asked for.
+# Container images of weir, with weir-serve beside it, and of weir-proxy. Nothing else is in them: no base that a registry would have to be asked for.
 # dist/images/PROGRAM is an OCI layout, for crane push or skopeo copy; PROGRAM_PLATFORM.tar is for docker load.
 IMAGEPLATFORMS = linux/amd64 linux/arm64
 image: ## container images of weir and weir-proxy, in dist/images
 	@rm -rf dist/images && mkdir -p dist/images
-	@image=$(call TOOL,image); bin=$$(mktemp -d) && trap 'rm -rf "$$bin"' EXIT && for program in cmd/weir proxy/cmd/weir-proxy; do \
-		name=$$(basename $$program); set --; for p in $(IMAGEPLATFORMS); do \
-			GOOS=$${p%/*} GOARCH=$${p#*/} $(RELEASE) -o $$bin/$$p/$$name ./$$program || exit 1; set -- "$$@" $$p=$$bin/$$p/$$name; \
+	@image=$(call TOOL,image); bin=$$(mktemp -d) && trap 'rm -rf "$$bin"' EXIT && for programs in cmd/weir,cmd/weir/weir-serve proxy/cmd/weir-proxy; do \
+		set --; for p in $(IMAGEPLATFORMS); do \
+			files=; for program in $$(echo $$programs | tr , ' '); do \
+				file=$$bin/$$p/$$(basename $$program); files=$$files,$$file; \
+				GOOS=$${p%/*} GOARCH=$${p#*/} $(RELEASE) -o $$file ./$$program || exit 1; \
+			done; set -- "$$@" $$p=$${files#,}; \
 		done; \
 		$$image -o dist/images -version $(VERSION) -created $$(git log -1 --format=%ct) "$$@" || exit 1; \
 	done

@@ -8,16 +8,16 @@ import (
 	"github.com/weirproject/weir/internal/command"
 )
 
-// embedded is a running embedded API server. It is a program of its own, because most commands need
+// embeddedServer is a running embedded API server. It is a program of its own, because most commands need
 // none, and it links the Go types of all built-in kinds.
-type embedded struct {
+type embeddedServer struct {
 	*childserver.Server
 	remove func() // what was built for it
 }
 
 // startEmbedded starts an embedded API server, which ends with Close, with ctx or with this process.
 // Where its program has to be built first it tells log so.
-func startEmbedded(ctx context.Context, log io.Writer, spec childserver.Spec) (*embedded, error) {
+func startEmbedded(ctx context.Context, log io.Writer, spec childserver.Spec) (*embeddedServer, error) {
 	file, remove, err := command.Serve.Find(ctx, log)
 	if err != nil {
 		return nil, err
@@ -27,11 +27,11 @@ func startEmbedded(ctx context.Context, log io.Writer, spec childserver.Spec) (*
 		remove()
 		return nil, err
 	}
-	return &embedded{server, remove}, nil
+	return &embeddedServer{server, remove}, nil
 }
 
 // Close ends the server and waits for its end.
-func (e *embedded) Close() error {
+func (e *embeddedServer) Close() error {
 	defer e.remove()
 	return e.Server.Close()
 }

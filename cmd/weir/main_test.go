@@ -27,11 +27,19 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/weirproject/weir/apiserver"
+	"github.com/weirproject/weir/internal/childserver/embedded"
+	"github.com/weirproject/weir/internal/command"
 )
 
-// TestMain is the command itself when it runs under the command's name: that is how scripts run it.
+// TestMain is the command itself when it runs under the command's name, or its server under that of
+// weir-serve: that is how scripts run them.
 func TestMain(m *testing.M) {
-	testscript.Main(leakless{m}, map[string]func(){"weir": func() { os.Exit(run()) }})
+	testscript.Main(leakless{m}, map[string]func(){
+		"weir": func() { os.Exit(run()) },
+		"weir-serve": func() {
+			os.Exit(command.Run(func(ctx context.Context) error { return embedded.Serve(ctx, os.Stdin, os.Stdout) }))
+		},
+	})
 }
 
 // leakless fails when tests that have passed left a goroutine behind.

@@ -46,7 +46,7 @@ func newServe() *cobra.Command {
 	fs := cmd.Flags()
 	fs.IntVar(&o.Pods, "pods", 10_000, "How many simulated pods")
 	fs.StringVar(&o.Population, "population", names.Alike, "Which objects the server has: "+names.Choices())
-	fs.Float64Var(&o.Churn, "churn", demoChurn, "How many of them change in a second")
+	fs.Float64Var((*float64)(&o.Churn), "churn", demoChurn, "How many of them change in a second")
 	fs.Uint64Var(&o.Seed, "seed", 1, "Makes the pods and their changes reproducible")
 	fs.StringVar(&o.Listen, "listen", "127.0.0.1:0", "Address to listen on; port 0 is a free one")
 	fs.StringArrayVar(&resources, "resource", nil,

@@ -37,7 +37,7 @@ func TestRelease(t *testing.T) {
 	run(t, clone, identity, "scripts/release", version)
 	env := append(offline(t, publish(t, clone)), "GOWORK=off", "GOBIN="+t.TempDir())
 
-	programs := []string{root + "/cmd/weir", root + "/bench/cmd/weir-bench", root + "/proxy/cmd/weir-proxy"}
+	programs := []string{root + "/cmd/weir/weir-serve", root + "/cmd/weir/...", root + "/bench/cmd/weir-bench", root + "/proxy/cmd/weir-proxy"}
 	for _, program := range programs {
 		args := []string{"install", "-n", program + "@" + version} // resolves and prints, compiles nothing
 		if *build {

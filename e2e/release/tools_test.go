@@ -52,12 +52,16 @@ func TestImage(t *testing.T) {
 	run(t, filepath.Join(top, "tools"), env[:1], "go", "tool", "sbom", "-version", version, program)
 	checkBill(t, program+".cdx.json", "sbom", "pkg:golang/github.com/CycloneDX/cyclonedx-go@")
 	images := t.TempDir()
-	image := []string{"tool", "image", "-version", version, "-o", images, platform + "=" + program}
+	other := filepath.Join(dir, "other")
+	if err := os.Link(program, other); err != nil {
+		t.Fatal(err)
+	}
+	image := []string{"tool", "image", "-version", version, "-o", images, platform + "=" + program + "," + other}
 	first := run(t, filepath.Join(top, "tools"), env[:1], "go", image...)
 	if second := run(t, filepath.Join(top, "tools"), env[:1], "go", image...); first != second {
 		t.Errorf("the same program makes two images: %s and %s", first, second)
 	}
-	if out := runImage(t, images, "sbom"); !strings.Contains(out, "-version") {
+	if out := runImage(t, images, "sbom", "other"); !strings.Contains(out, "-version") {
 		t.Errorf("its image says %s", out)
 	}
 	if !*build {
@@ -66,12 +70,12 @@ func TestImage(t *testing.T) {
 	clone := filepath.Join(t.TempDir(), "weir")
 	run(t, ".", nil, "git", "clone", "-q", top, clone)
 	run(t, clone, nil, "make", "dist", "image", "PLATFORMS="+platform, "IMAGEPLATFORMS="+platform, "VERSION="+version)
-	for _, name := range []string{"weir", "weir-proxy", "weir-bench"} {
+	for _, name := range []string{"weir", "weir-serve", "weir-proxy", "weir-bench"} {
 		file := name + "_" + version + "_linux_" + runtime.GOARCH + ".cdx.json"
 		checkBill(t, filepath.Join(clone, "dist", file), name, "pkg:golang/k8s.io/client-go@")
 	}
-	for _, name := range []string{"weir", "weir-proxy"} {
-		if out := runImage(t, filepath.Join(clone, "dist", "images"), name); !strings.Contains(out, "Usage:") {
+	for name, beside := range map[string][]string{"weir": {"weir-serve"}, "weir-proxy": nil} {
+		if out := runImage(t, filepath.Join(clone, "dist", "images"), name, beside...); !strings.Contains(out, "Usage:") {
 			t.Errorf("the image of %s says %s", name, out)
 		}
 	}
@@ -107,8 +111,9 @@ func checkBill(t *testing.T, file, name, purl string) {
 	}
 }
 
-// runImage unpacks what docker load would, and runs the program in it with --help.
-func runImage(t *testing.T, dir, name string) string {
+// runImage unpacks what docker load would, and runs the program in it with --help. Beside that it
+// must have others, and nothing else.
+func runImage(t *testing.T, dir, name string, beside ...string) string {
 	t.Helper()
 	unpacked := t.TempDir()
 	unpack(t, filepath.Join(dir, name+"_linux_"+runtime.GOARCH+".tar"), unpacked, false)
@@ -133,6 +138,18 @@ func runImage(t *testing.T, dir, name string) string {
 	}
 	files := t.TempDir()
 	unpack(t, filepath.Join(unpacked, manifest[0].Layers[0]), files, true)
+	has, err := os.ReadDir(files)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range has {
+		if !slices.Contains(append(beside, name), file.Name()) {
+			t.Errorf("the image of %s has %s", name, file.Name())
+		}
+	}
+	if len(has) != 1+len(beside) {
+		t.Errorf("the image of %s has %d files, want it and %q", name, len(has), beside)
+	}
 	if len(config.Config.Entrypoint) != 1 {
 		t.Fatalf("the entrypoint of %s: %q", name, config.Config.Entrypoint)
 	}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strconv"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
@@ -23,8 +24,8 @@ const Token = "bench"
 // Spec is what the server holds.
 type Spec struct {
 	Pods       int
-	Population string  // of these pods, as apiserver.Options has it
-	Churn      float64 // pods that change in a second
+	Population string // of these pods, as apiserver.Options has it
+	Churn      Rate   // pods that change in a second
 	Seed       uint64
 	Listen     string     // the address, as apiserver.Options has it; not with Reviews
 	Resources  []Resource // custom resources to serve as well
@@ -38,6 +39,21 @@ type Spec struct {
 	WatchBuffer int
 	// Whole builds each LIST in memory before it is sent.
 	Whole bool
+}
+
+// Rate is a number that may be infinite, which JSON has none for.
+type Rate float64
+
+// MarshalText returns the number as Go writes it.
+func (r Rate) MarshalText() ([]byte, error) {
+	return strconv.AppendFloat(nil, float64(r), 'g', -1, 64), nil
+}
+
+// UnmarshalText reads what MarshalText returns.
+func (r *Rate) UnmarshalText(text []byte) error {
+	v, err := strconv.ParseFloat(string(text), 64)
+	*r = Rate(v)
+	return err
 }
 
 // Resource is a custom resource with a status.

@@ -1,7 +1,7 @@
-// Command image makes container images of one static program each, with nothing else in them: the
-// base is empty, so neither a registry nor Docker is needed.
+// Command image makes container images of one static program each, with nothing else in them but the
+// programs that it runs: the base is empty, so neither a registry nor Docker is needed.
 //
-//	image -o dist/images -version v0.1.0 linux/amd64=PROGRAM linux/arm64=PROGRAM
+//	image -o dist/images -version v0.1.0 linux/amd64=PROGRAM[,OTHER] linux/arm64=PROGRAM[,OTHER]
 //
 // It writes dist/images/PROGRAM, an OCI layout with an index of all platforms, for crane or skopeo
 // to push, and dist/images/PROGRAM_linux_amd64.tar and so on, for docker load.
@@ -49,13 +49,14 @@ func write(dir, version string, created time.Time, programs []string) error {
 	index := mutate.IndexMediaType(empty.Index, types.OCIImageIndex)
 	program := ""
 	for _, arg := range programs {
-		of, file, ok := strings.Cut(arg, "=")
+		of, list, ok := strings.Cut(arg, "=")
 		platform, err := v1.ParsePlatform(of)
 		if !ok || err != nil {
-			return fmt.Errorf("%q is not PLATFORM=PROGRAM: %w", arg, err)
+			return fmt.Errorf("%q is not PLATFORM=PROGRAM[,OTHER…]: %w", arg, err)
 		}
-		program = filepath.Base(file)
-		img, err := image(file, platform, version, created)
+		files := strings.Split(list, ",")
+		program = filepath.Base(files[0])
+		img, err := image(files, platform, version, created)
 		if err != nil {
 			return err
 		}
@@ -88,17 +89,10 @@ func write(dir, version string, created time.Time, programs []string) error {
 	return nil
 }
 
-// image returns an image that runs file.
-func image(file string, platform *v1.Platform, version string, created time.Time) (v1.Image, error) {
-	program, err := os.ReadFile(file)
-	if err != nil {
-		return nil, err
-	}
-	if err := static(program); err != nil {
-		return nil, fmt.Errorf("%s: %w", file, err)
-	}
-	entrypoint := "/" + filepath.Base(file)
-	layer, err := layer(entrypoint, program, created)
+// image returns an image that runs the first of files, which has the others beside it.
+func image(files []string, platform *v1.Platform, version string, created time.Time) (v1.Image, error) {
+	entrypoint := "/" + filepath.Base(files[0])
+	layer, err := layer(files, created)
 	if err != nil {
 		return nil, err
 	}
@@ -140,17 +134,27 @@ func static(program []byte) error {
 	return nil
 }
 
-// layer returns a layer with the program at path.
-func layer(path string, program []byte, created time.Time) (v1.Layer, error) {
+// layer returns a layer with programs in its root.
+func layer(files []string, created time.Time) (v1.Layer, error) {
 	var archive bytes.Buffer
 	w := tar.NewWriter(&archive)
-	if err := w.WriteHeader(&tar.Header{
-		Typeflag: tar.TypeReg, Name: strings.TrimPrefix(path, "/"), Mode: 0o555, Size: int64(len(program)), ModTime: created,
-	}); err != nil {
-		return nil, err
-	}
-	if _, err := w.Write(program); err != nil {
-		return nil, err
+	for _, file := range files {
+		program, err := os.ReadFile(file)
+		if err != nil {
+			return nil, err
+		}
+		if err := static(program); err != nil {
+			return nil, fmt.Errorf("%s: %w", file, err)
+		}
+		header := &tar.Header{
+			Typeflag: tar.TypeReg, Name: filepath.Base(file), Mode: 0o555, Size: int64(len(program)), ModTime: created,
+		}
+		if err := w.WriteHeader(header); err != nil {
+			return nil, err
+		}
+		if _, err := w.Write(program); err != nil {
+			return nil, err
+		}
 	}
 	if err := w.Close(); err != nil {
 		return nil, err

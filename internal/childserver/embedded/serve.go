@@ -40,7 +40,7 @@ func serve(ctx context.Context, s childserver.Spec, send func(childserver.Ready)
 	faults := &apiserver.Faults{}
 	faults.WatchBuffer(s.WatchBuffer)
 	o := apiserver.Options{
-		Listen: s.Listen, Pods: s.Pods, Population: s.Population, Churn: s.Churn, Seed: s.Seed, Faults: faults,
+		Listen: s.Listen, Pods: s.Pods, Population: s.Population, Churn: float64(s.Churn), Seed: s.Seed, Faults: faults,
 	}
 	for _, r := range s.Resources {
 		o.Resources = append(o.Resources, apiserver.Resource{
