@@ -22,7 +22,8 @@ func TestServeWithoutItsProgram(t *testing.T) {
 		root.SetOut(io.Discard)
 		root.SetErr(io.Discard)
 		err := root.ExecuteContext(t.Context())
-		if err == nil || !strings.Contains(err.Error(), "install it with: go install "+command.Serve.Package+"@latest") {
+		want := "install it with: go install " + command.Serve.Package + "@latest"
+		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v", args, err)
 		}
 	}
@@ -31,7 +32,7 @@ func TestServeWithoutItsProgram(t *testing.T) {
 // TestServeWhoseProgramEnds: a server that goes away does not leave the command waiting.
 func TestServeWhoseProgramEnds(t *testing.T) {
 	program := filepath.Join(t.TempDir(), command.Serve.Name())
-	script := "#!/bin/sh\necho '{\"URL\":\"http://127.0.0.1:1\"}'\necho gone >&2\n"
+	script := "#!/bin/sh\nread spec\necho '{\"URL\":\"http://127.0.0.1:1\"}'\necho gone >&2\n"
 	if err := os.WriteFile(program, []byte(script), 0o755); err != nil {
 		t.Fatal(err)
 	}

@@ -100,8 +100,8 @@ func StartProgram(ctx context.Context, file string, spec Spec) (*Server, error) 
 	return ready(p, spec)
 }
 
-// ready waits until the server answers. An error is in the server's own words; where it is about the
-// address to listen on it wraps a net.AddrError, as that of net.Listen does.
+// ready waits until the server answers. An error is in the server's own words; where it is about
+// the address to listen on it wraps a net.AddrError, as that of net.Listen does.
 func ready(p *child.Process, spec Spec) (*Server, error) {
 	var r Ready
 	if err := p.Receive(&r); err != nil {

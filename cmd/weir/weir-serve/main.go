@@ -1,7 +1,7 @@
-// Command weir-serve is the embedded API server of `weir serve`, and that of `weir watch` and
-// `weir proxy` where no cluster is configured: they run it as a child process, which ends with them.
-// It is a command of its own because it links the Go types of all built-in kinds, which a third of
-// weir would be.
+// Command weir-serve is the embedded API server of `weir serve`, and that of `weir watch` and `weir
+// proxy` where no cluster is configured: they run it as a child process, which ends with them. It is
+// a command of its own because it links the Go types of all built-in kinds, which would add a
+// quarter to weir.
 package main
 
 import (
@@ -21,16 +21,20 @@ func newRoot() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "weir-serve",
 		Short: "Hold the embedded API server of weir",
-		Long: "Weir-serve is what weir runs its embedded API server in, and is of no use without it: `weir serve` serves people.\n" +
-			"It is installed beside weir, or in the path.",
-		Args:              func(cmd *cobra.Command, args []string) error { return command.NoArgs(cmd.CommandPath(), args) },
+		Long: "Weir-serve is what weir runs its embedded API server in, and is of no use without it:\n" +
+			"`weir serve` serves people. It is installed beside weir, or in the path.",
+		Args: func(cmd *cobra.Command, args []string) error {
+			return command.NoArgs(cmd.CommandPath(), args)
+		},
 		RunE:              func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 		Version:           command.ReadVersion().Version,
 		SilenceUsage:      true,
 		SilenceErrors:     true,
 		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
 	}
-	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return command.FlagError(cmd.CommandPath(), err) })
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return command.FlagError(cmd.CommandPath(), err)
+	})
 	root.AddCommand(newChild())
 	return root
 }

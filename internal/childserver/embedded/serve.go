@@ -70,7 +70,9 @@ func serve(ctx context.Context, s childserver.Spec, send func(childserver.Ready)
 }
 
 // serveReviews serves the objects, and reviews and metrics in front of them.
-func serveReviews(ctx context.Context, objects http.Handler, encrypted bool, send func(childserver.Ready) error) error {
+func serveReviews(
+	ctx context.Context, objects http.Handler, encrypted bool, send func(childserver.Ready) error,
+) error {
 	l, err := net.Listen("tcp", loopback+":0")
 	if err != nil {
 		return err

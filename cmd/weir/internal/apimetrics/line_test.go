@@ -38,7 +38,8 @@ func sameAsPrometheus(t *testing.T, line string) (read bool) {
 }
 
 var lines = []string{
-	`a 1`, "a\t-1.5e3", `a  NaN`, `a +Inf 1700000000000`, `a{} 0`, `a {b="c"} 1`, `a{b="c",} 1`, `a{ b = "c" , d="" } 2`,
+	`a 1`, "a\t-1.5e3", `a  NaN`, `a +Inf 1700000000000`, `a{} 0`, `a {b="c"} 1`, `a{b="c",} 1`,
+	`a{ b = "c" , d="" } 2`,
 	`a{b="x\\y\"z\n{},="} 3`, `a{b="ü"}4`,
 }
 
@@ -67,7 +68,8 @@ func TestLines(t *testing.T) {
 // TestMalformedLines: what is no metric is an error.
 func TestMalformedLines(t *testing.T) {
 	for _, rest := range []string{
-		"", " ", " x", " 1 x", " 1 2 3", " 0x1p2", " 1_0", "{", "{b", "{b=", `{b="`, `{b="\`, `{b="\x"} 1`, `{b="c"`, `{b="c" d="e"} 1`,
+		"", " ", " x", " 1 x", " 1 2 3", " 0x1p2", " 1_0", "{", "{b", "{b=", `{b="`, `{b="\`, `{b="\x"} 1`,
+		`{b="c"`, `{b="c" d="e"} 1`,
 		`{="c"} 1`, `{b="c",b="d"} 1`, `{b=c} 1`, `{,} 1`, `{b="c"}`,
 	} {
 		if l, v, err := parseLine(rest); err == nil {
