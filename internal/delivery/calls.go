@@ -17,8 +17,8 @@ type calls struct {
 	longest [2]atomic.Uint64             // of a window each, see pack
 }
 
-// longestWindow is how long the longest call counts at the least. It counts for twice as long at the
-// most.
+// longestWindow is how long the longest call counts at the least. It counts for twice as long at
+// the most.
 const longestWindow = 5 * time.Minute
 
 // begin notes that a call begins, and returns when.

@@ -10,8 +10,8 @@ import (
 	"github.com/weirproject/weir/internal/store"
 )
 
-// TestCalls: a call is told of while it lasts, the longest for five to ten minutes after, and the time
-// in calls for good. What panics is a call too.
+// TestCalls: a call is told of while it lasts, the longest for five to ten minutes after, and the
+// time in calls for good. What panics is a call too.
 func TestCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -56,8 +56,8 @@ func TestCalls(t *testing.T) {
 	})
 }
 
-// TestLongestIsPacked: a window and a duration come back as they were, and a duration that is too long
-// as the longest that there is room for.
+// TestLongestIsPacked: a window and a duration come back as they were, and a duration that is too
+// long as the longest that there is room for.
 func TestLongestIsPacked(t *testing.T) {
 	now := windowOf(time.Date(2129, 1, 1, 0, 0, 0, 0, time.UTC))
 	for d, want := range map[time.Duration]time.Duration{

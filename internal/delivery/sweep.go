@@ -76,8 +76,8 @@ func (w *sweep) due(now time.Time) iter.Seq[*store.Object] {
 	}
 }
 
-// note counts a batch in passed, of n objects in all. before is the key that was visited last ahead of
-// it; first tells that it began where phase says.
+// note counts a batch in passed, of n objects in all. before is the key that was visited last ahead
+// of it; first tells that it began where phase says.
 func (w *sweep) note(first bool, before string, batch, n int) {
 	switch passed := w.passed.Load(); {
 	case first:

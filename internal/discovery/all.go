@@ -30,8 +30,8 @@ type version struct {
 }
 
 // All asks for all resources and subresources. It returns a list for each version of each group: in
-// the server's order of groups, the core group first, and in each group the preferred version first.
-// Where some groups do not answer, the lists of the others come with an error.
+// the server's order of groups, the core group first, and in each group the preferred version
+// first. Where some groups do not answer, the lists of the others come with an error.
 func (c *Client) All(ctx context.Context) ([]*metav1.APIResourceList, error) {
 	versions, err := c.versions(ctx, "/api", func() any { return &metav1.APIVersions{} })
 	if err != nil && !apierrors.IsNotFound(err) { // servers that are aggregated have no core group
@@ -103,8 +103,8 @@ func (c *Client) versions(ctx context.Context, path string, plain func() any) ([
 	return versions, nil
 }
 
-// isAggregated reports whether an answer has the form that was asked for first, whatever the order of
-// its parameters and whatever is added to them.
+// isAggregated reports whether an answer has the form that was asked for first, whatever the order
+// of its parameters and whatever is added to them.
 func isAggregated(contentType string) bool {
 	is, has, err := mime.ParseMediaType(contentType)
 	want, params, _ := mime.ParseMediaType(aggregated)

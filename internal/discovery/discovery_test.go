@@ -82,8 +82,8 @@ func client(t *testing.T, cfg *rest.Config) *Client {
 	return c
 }
 
-// serve serves answers by their paths: a value as JSON, an int as that status. An aggregated one says
-// so in its own words.
+// serve serves answers by their paths: a value as JSON, an int as that status. An aggregated one
+// says so in its own words.
 func serve(t *testing.T, answers map[string]any) *Client {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		answer, ok := answers[r.URL.Path]
@@ -120,8 +120,8 @@ func list(groupVersion string) metav1.APIResourceList {
 	return metav1.APIResourceList{GroupVersion: groupVersion, APIResources: []metav1.APIResource{{Name: "things", Kind: "Thing"}}}
 }
 
-// TestPlain: the preferred version of each group comes first, and what some groups do not tell is an
-// error beside the others.
+// TestPlain: the preferred version of each group comes first, and what some groups do not tell is
+// an error beside the others.
 func TestPlain(t *testing.T) {
 	group := func(name, preferred string, versions ...string) metav1.APIGroup {
 		g := metav1.APIGroup{Name: name, PreferredVersion: metav1.GroupVersionForDiscovery{Version: preferred}}
