@@ -104,6 +104,7 @@ func TestCaptureWatch(t *testing.T) {
 // TestCaptureError checks that the caller gets a response that is no list, and makes an error of
 // it.
 func TestCaptureError(t *testing.T) {
+	t.Parallel()
 	faults := &apiserver.Faults{}
 	server := serve(t, apiserver.Options{Pods: 3, Faults: faults})
 	remove := faults.Add(apiserver.Rule{

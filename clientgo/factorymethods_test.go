@@ -281,6 +281,7 @@ var resourceCalls = []factoryCall[untypedFactory]{
 // with client-go's and with ours. It fails for a method that a later client-go adds.
 // TestEveryResource checks the accessors of groups.
 func TestFactoryMethods(t *testing.T) {
+	t.Parallel()
 	server := serve(t, apiserver.Options{})
 	yes := map[string]string{"held": "yes"}
 	fill(t, server.Config(), configMap("one", "a", yes), configMap("one", "b", nil), configMap("two", "c", yes))

@@ -176,6 +176,7 @@ func TestFakeDynamic(t *testing.T) {
 // TestObjectStreamErrors checks that an informer reports, and survives, a watch that ends with a
 // status, an event of another type, and a result that is not a list.
 func TestObjectStreamErrors(t *testing.T) {
+	t.Parallel()
 	gone := apierrors.NewResourceExpired("too old").ErrStatus
 	lists, watches := 0, make(chan *watch.FakeWatcher, 10)
 	told := make(chan error, 100)

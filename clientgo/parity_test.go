@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -160,12 +161,15 @@ func TestParity(t *testing.T) {
 	for name, story := range stories {
 		for maker, make := range bothConstructors {
 			t.Run(name+"/"+maker, func(t *testing.T) {
-				s := newFixture(t, make)
-				story.tell(t, s)
-				s.stop()
-				if got := withoutUnchanged(s.told.sorted()); got != story.want {
-					t.Errorf("handler was told:\n%s\nwant:\n%s", got, story.want)
-				}
+				// In virtual time: after a watch has ended, informers wait for a second.
+				synctest.Test(t, func(t *testing.T) {
+					s := newFixture(t, make)
+					story.tell(t, s)
+					s.stop()
+					if got := withoutUnchanged(s.told.sorted()); got != story.want {
+						t.Errorf("handler was told:\n%s\nwant:\n%s", got, story.want)
+					}
+				})
 			})
 		}
 	}

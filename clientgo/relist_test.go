@@ -2,6 +2,7 @@ package clientgo
 
 import (
 	"testing"
+	"testing/synctest"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -9,6 +10,10 @@ import (
 
 // TestResyncOnRelist checks that the option brings client-go's updates for unchanged objects back.
 func TestResyncOnRelist(t *testing.T) {
+	synctest.Test(t, testResyncOnRelist)
+}
+
+func testResyncOnRelist(t *testing.T) {
 	for _, on := range []bool{false, true} {
 		source := newFakeSource(t)
 		source.Add(pod("a", "1"))

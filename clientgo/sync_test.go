@@ -23,6 +23,7 @@ import (
 // TestErr checks that Err and WaitForSync report what keeps an informer from being current, through
 // a generated factory's wrapper too, and that Err returns nil afterwards.
 func TestErr(t *testing.T) {
+	t.Parallel()
 	faults := &apiserver.Faults{}
 	server := serve(t, apiserver.Options{Pods: 3, Faults: faults})
 	remove := faults.Add(apiserver.Rule{

@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -31,9 +32,14 @@ var upstreamFails = map[string]string{
 	"TestEventPanics": "a handler that has panicked is told of the next event at once, and not after a second",
 }
 
+// global are names of process-wide state that the tests change. Tests that use one of them do not
+// run beside others.
+var global = []string{"ReallyCrash", "CaptureState", "SetLogger"}
+
 // TestUpstream runs client-go's own black-box tests of its shared informers on ours. It reads them
-// from the linked module; no copy is kept here.
+// from the linked module; no copy is kept here. Most of them only wait, so they run side by side.
 func TestUpstream(t *testing.T) {
+	t.Parallel()
 	upstream := filepath.Join(goList(t, "-m", "-f", "{{.Dir}}", "k8s.io/client-go"), "tools", "cache")
 	dir := t.TempDir()
 	here, err := os.Getwd()
@@ -41,7 +47,7 @@ func TestUpstream(t *testing.T) {
 		t.Fatal(err)
 	}
 	var names []string
-	replace := map[string]string{}
+	replace := withoutTests(t, here)
 	for _, file := range []string{"util_test.go", "shared_informer_test.go"} {
 		text, tests := outsideTests(t, filepath.Join(upstream, file))
 		names = append(names, tests...)
@@ -60,7 +66,8 @@ func TestUpstream(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "overlay.json"), overlay, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	args := []string{"test", "-json", "-overlay", filepath.Join(dir, "overlay.json"), "-run", "^(" + strings.Join(names, "|") + ")$", "."}
+	args := []string{"test", "-json", "-vet=off", "-ldflags=-s -w", "-parallel", strconv.Itoa(len(names)),
+		"-overlay", filepath.Join(dir, "overlay.json"), "-run", "^(" + strings.Join(names, "|") + ")$", "."}
 	out, err := exec.CommandContext(t.Context(), "go", args...).Output()
 	passed, said := results(t, out)
 	if len(passed) == 0 {
@@ -75,6 +82,23 @@ func TestUpstream(t *testing.T) {
 			t.Errorf("%s is stated to fail (%s), but does not", name, why)
 		}
 	}
+}
+
+// withoutTests returns an overlay in which the package has no tests of its own: compiling and
+// linking them once more takes longer than client-go's take to run.
+func withoutTests(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(dir, "*_test.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	replace := map[string]string{}
+	for _, file := range files {
+		if filepath.Base(file) != "export_test.go" {
+			replace[file] = ""
+		}
+	}
+	return replace
 }
 
 func goList(t *testing.T, args ...string) string {
@@ -107,6 +131,9 @@ func outsideTests(t *testing.T, source string) (text []byte, names []string) {
 		}
 		if strings.HasPrefix(f.Name.Name, "Test") && uses(f, []string{"NewSharedInformer"}) {
 			names = append(names, f.Name.Name)
+			if !uses(f, global) {
+				f.Body.List = slices.Concat(bodyOf(t, "t.Parallel()").List, f.Body.List)
+			}
 		}
 	}
 	dropImports(file)
