@@ -14,6 +14,7 @@ import (
 func TestMain(m *testing.M) {
 	flag.Parse()
 	debug.SetTraceback("all")
+	debug.SetGCPercent(400) // worlds make much garbage and hold little
 	logs := flag.NewFlagSet("klog", flag.PanicOnError)
 	klog.InitFlags(logs)
 	for name, value := range map[string]string{"logtostderr": "false", "stderrthreshold": "FATAL"} {
