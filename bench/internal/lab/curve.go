@@ -3,6 +3,7 @@ package lab
 import (
 	"github.com/weirproject/weir/bench/internal/figures"
 	"github.com/weirproject/weir/bench/internal/trace"
+	"github.com/weirproject/weir/internal/chart"
 )
 
 // curve is what is drawn of a trace.
@@ -28,17 +29,8 @@ func differences(total []float64) []float64 {
 	return out
 }
 
-// line is a curve of one side, ready to be drawn: a point every so many seconds, from the moment at
-// which the informer starts.
-type line struct {
-	label string
-	every float64
-	at    []float64
-	peak  float64
-}
-
-// lineOf cuts off what was before the informer started.
-func (c curve) lineOf(label string, t trace.Trace) line {
+// lineOf is a trace's curve from the moment on at which the informer starts.
+func (c curve) lineOf(label string, t trace.Trace) chart.Line {
 	at := c.of(t)
 	for _, m := range t.Marks {
 		if m.What == trace.Starts {
@@ -46,12 +38,5 @@ func (c curve) lineOf(label string, t trace.Trace) line {
 			break
 		}
 	}
-	l := line{label: label, every: t.EveryMillis / 1000, at: at}
-	for _, v := range at {
-		l.peak = max(l.peak, v)
-	}
-	return l
+	return chart.NewLine(label, t.EveryMillis/1000, at)
 }
-
-// seconds is how long the line is.
-func (l line) seconds() float64 { return l.every * float64(max(0, len(l.at)-1)) }

@@ -5,6 +5,7 @@ import (
 	"html/template"
 	"io"
 
+	"github.com/weirproject/weir/internal/chart"
 	"github.com/weirproject/weir/internal/quantity"
 )
 
@@ -13,6 +14,7 @@ var pageText string
 
 var pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{
 	"chart": func(i Replayed, pods int) template.HTML { return template.HTML(i.Chart(pods)) }, // all text in it is escaped
+	"style": chart.PageStyle,
 	"count": func(n int) string { return quantity.Count(int64(n)) },
 }).Parse(pageText))
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/weirproject/weir/bench/internal/figures"
 	"github.com/weirproject/weir/bench/internal/trace"
+	"github.com/weirproject/weir/internal/chart"
 	"github.com/weirproject/weir/internal/quantity"
 )
 
@@ -101,11 +102,11 @@ func (i Incident) title(pods int) string {
 
 // Chart draws the incident as an SVG that needs nothing else.
 func (i Replayed) Chart(pods int) string {
-	lines := make([]line, len(i.Sides))
+	lines := make([]chart.Line, len(i.Sides))
 	for n, s := range i.Sides {
 		lines[n] = i.curve.lineOf(s.Label, s.Trace)
 	}
-	return draw(i.title(pods), i.curve.unit, lines)
+	return chart.Lines(i.title(pods), i.curve.unit.Text, lines)
 }
 
 // WriteCharts writes each incident's picture to NAME.svg in a directory that exists.

@@ -92,8 +92,8 @@ func checkSides(t *testing.T, i Replayed) {
 			t.Errorf("%s has %d, %d, %d and %d samples", s.Label, samples, len(s.Trace.HeapBytes), len(s.Trace.CPUSeconds), len(s.Trace.Events))
 		}
 		// A server that has next to nothing to do has used no tick of the clock.
-		if l := i.curve.lineOf(s.Label, s.Trace); l.peak <= 0 && i.curve.unit != figures.Seconds || l.seconds() <= 0 {
-			t.Errorf("nothing to draw of %s: peak %v in %v s", s.Label, l.peak, l.seconds())
+		if l := i.curve.lineOf(s.Label, s.Trace); l.Peak <= 0 && i.curve.unit != figures.Seconds || l.Every*float64(len(l.At)-1) <= 0 {
+			t.Errorf("nothing to draw of %s: peak %v in %v s", s.Label, l.Peak, l.Every*float64(len(l.At)-1))
 		}
 		if s.Trace.Events[samples-1] == 0 {
 			t.Errorf("%s was told of nothing", s.Label)

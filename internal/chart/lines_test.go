@@ -1,17 +1,29 @@
-package lab
+package chart
 
 import (
+	"encoding/xml"
+	"errors"
 	"fmt"
+	"io"
 	"regexp"
 	"strconv"
 	"strings"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
-
-	"github.com/weirproject/weir/bench/internal/figures"
-	"github.com/weirproject/weir/bench/internal/trace"
 )
+
+func number(v float64) string { return strconv.FormatFloat(v, 'g', 3, 64) }
+
+// checkXML checks whether a picture can be read where it is no part of a page.
+func checkXML(t *testing.T, text string) {
+	t.Helper()
+	for d := xml.NewDecoder(strings.NewReader(text)); ; {
+		if _, err := d.Token(); errors.Is(err, io.EOF) {
+			return
+		} else if err != nil {
+			t.Fatalf("%v:\n%s", err, text)
+		}
+	}
+}
 
 func TestNiceStep(t *testing.T) {
 	for _, tt := range []struct{ atLeast, want float64 }{
@@ -27,8 +39,8 @@ func TestNiceStep(t *testing.T) {
 func TestDrawKeepsPeaks(t *testing.T) {
 	at := make([]float64, 10*mostPoints)
 	at[777] = 100
-	c := &chart{seconds: 1, most: 100}
-	path := c.path(line{every: 1 / float64(len(at)-1), at: at, peak: 100})
+	c := &picture{seconds: 1, most: 100}
+	path := c.path(Line{Every: 1 / float64(len(at)-1), At: at, Peak: 100})
 	if n := strings.Count(path, "L") + strings.Count(path, "M"); n > mostPoints {
 		t.Errorf("%d points", n)
 	}
@@ -40,12 +52,12 @@ func TestDrawKeepsPeaks(t *testing.T) {
 // TestDrawSeparatesLabels: names of lines with the same peak do not lie on each other, and stay in
 // the picture.
 func TestDrawSeparatesLabels(t *testing.T) {
-	var lines []line
+	var lines []Line
 	for i := range 5 {
-		lines = append(lines, line{label: "side " + strconv.Itoa(i), every: 1, at: []float64{1, float64(1 + i%2)}, peak: float64(1 + i%2)})
+		lines = append(lines, Line{Label: "side " + strconv.Itoa(i), Every: 1, At: []float64{1, float64(1 + i%2)}, Peak: float64(1 + i%2)})
 	}
 	var ys []float64
-	for _, m := range regexp.MustCompile(`y="([0-9.]+)"[^>]*>side`).FindAllStringSubmatch(draw("a title", figures.Count, lines), -1) {
+	for _, m := range regexp.MustCompile(`y="([0-9.]+)"[^>]*>side`).FindAllStringSubmatch(Lines("a title", number, lines), -1) {
 		y, err := strconv.ParseFloat(m[1], 64)
 		if err != nil {
 			t.Fatal(err)
@@ -63,31 +75,10 @@ func TestDrawSeparatesLabels(t *testing.T) {
 	}
 }
 
-// TestTitlesFit: a title of 13 units a line, some 7 a letter, ends before the picture does.
-func TestTitlesFit(t *testing.T) {
-	for _, i := range Incidents() {
-		if title := i.title(500_000); left+7*float64(len(title)) > width {
-			t.Errorf("%q is too long", title)
-		}
-	}
-}
-
 func TestDrawEscapes(t *testing.T) {
-	text := draw(`<a & "b">`, figures.Bytes, []line{{label: "<side>", every: 1, at: []float64{1, 2}, peak: 2}})
+	text := Lines(`<a & "b">`, number, []Line{{Label: "<side>", Every: 1, At: []float64{1, 2}, Peak: 2}})
 	if strings.Contains(text, "<side>") || strings.Contains(text, "<a &") {
 		t.Error(text)
 	}
 	checkXML(t, text)
-}
-
-// TestLineOf: a line begins where the informer starts.
-func TestLineOf(t *testing.T) {
-	trace := trace.Trace{EveryMillis: 100, Events: []float64{0, 0, 0, 5, 5, 9}, Marks: []trace.Mark{{Millis: 210, What: trace.Starts}}}
-	got := callRate.lineOf("a", trace)
-	if diff := cmp.Diff([]float64{0, 5, 0, 4}, got.at); diff != "" || got.peak != 5 {
-		t.Errorf("peak %v, %s", got.peak, diff)
-	}
-	if got := got.seconds(); got < 0.299 || got > 0.301 {
-		t.Errorf("%v s", got)
-	}
 }

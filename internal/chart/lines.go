@@ -1,4 +1,4 @@
-package lab
+package chart
 
 import (
 	"fmt"
@@ -6,8 +6,6 @@ import (
 	"math"
 	"slices"
 	"strings"
-
-	"github.com/weirproject/weir/bench/internal/figures"
 )
 
 // The chart's measures, in its own units.
@@ -18,6 +16,8 @@ const (
 	labelHeight             = 32.0
 	mostPoints              = 400 // of a line: more cannot be told apart
 	gridLines, mostTimeTags = 5, 8
+	manySeconds             = 600.0  // beyond, time is in minutes
+	manyMinutes             = 7200.0 // and beyond these, in hours
 )
 
 // colours are those of the lines, ours last.
@@ -27,27 +27,47 @@ var colours = []string{"#cf222e", "#9a6700", "#8250df", "#0969da", "#1a7f37"}
 const style = `<style>.b{fill:#fff}.t{fill:#24292f}.m{fill:#57606a}.g{stroke:#d0d7de}@media(prefers-color-scheme:dark){` +
 	`.b{fill:#0d1117}.t{fill:#e6edf3}.m{fill:#8b949e}.g{stroke:#30363d}}</style>`
 
-// chart draws lines as an SVG that needs nothing else.
-type chart struct {
+// Line is what is drawn of one side: a point every so many seconds.
+type Line struct {
+	Label string
+	Every float64
+	At    []float64
+	Peak  float64
+}
+
+// NewLine returns a line through these points.
+func NewLine(label string, every float64, at []float64) Line {
+	l := Line{Label: label, Every: every, At: at}
+	for _, v := range at {
+		l.Peak = max(l.Peak, v)
+	}
+	return l
+}
+
+// seconds is how long the line is.
+func (l Line) seconds() float64 { return l.Every * float64(max(0, len(l.At)-1)) }
+
+// Unit writes a value for people.
+type Unit func(v float64) string
+
+// picture is an SVG that is being drawn.
+type picture struct {
 	strings.Builder
 	seconds, most float64 // of the axes
 }
 
-// draw draws the lines over time.
-func draw(title string, unit figures.Unit, lines []line) string {
-	c := &chart{}
+// Lines draws lines over time.
+func Lines(title string, unit Unit, lines []Line) string {
+	c := &picture{}
 	for _, l := range lines {
-		c.seconds, c.most = max(c.seconds, l.seconds()), max(c.most, l.peak)
+		c.seconds, c.most = max(c.seconds, l.seconds()), max(c.most, l.Peak)
 	}
 	step := niceStep(c.most / gridLines)
 	c.most = step * math.Max(1, math.Ceil(c.most/step))
-	title = html.EscapeString(title)
-	fmt.Fprintf(c, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %g %g" font-family="system-ui,sans-serif" font-size="13" role="img" aria-label="%s">`+"\n%s\n",
-		width, height, title, style)
-	fmt.Fprintf(c, `<rect class="b" width="%g" height="%g"/><text class="t" x="%g" y="22" font-weight="600">%s</text>`+"\n", width, height, left, title)
+	c.begin(title, height, left)
 	for v := 0.0; v <= c.most*1.001; v += step {
 		fmt.Fprintf(c, `<line class="g" x1="%g" x2="%g" y1="%.1f" y2="%.1f"/><text class="m" x="%g" y="%.1f" text-anchor="end">%s</text>`+"\n",
-			left, right, c.y(v), c.y(v), left-8, c.y(v)+4, unit.Text(v))
+			left, right, c.y(v), c.y(v), left-8, c.y(v)+4, unit(v))
 	}
 	c.timeAxis()
 	c.lines(unit, lines)
@@ -55,19 +75,34 @@ func draw(title string, unit figures.Unit, lines []line) string {
 	return c.String()
 }
 
-func (c *chart) x(seconds float64) float64 {
+// begin draws what every picture begins with.
+func (c *picture) begin(title string, height, at float64) {
+	title = html.EscapeString(title)
+	fmt.Fprintf(c, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %g %g" font-family="system-ui,sans-serif" font-size="13" role="img" aria-label="%s">`+"\n%s\n",
+		width, height, title, style)
+	fmt.Fprintf(c, `<rect class="b" width="%g" height="%g"/><text class="t" x="%g" y="22" font-weight="600">%s</text>`+"\n", width, height, at, title)
+}
+
+func (c *picture) x(seconds float64) float64 {
 	if c.seconds == 0 {
 		return left
 	}
 	return left + (right-left)*seconds/c.seconds
 }
 
-func (c *chart) y(v float64) float64 { return bottom - (bottom-top)*v/c.most }
+func (c *picture) y(v float64) float64 { return bottom - (bottom-top)*v/c.most }
 
-func (c *chart) timeAxis() {
-	step := niceStep(c.seconds / mostTimeTags)
-	for t := 0.0; t <= c.seconds; t += step {
-		fmt.Fprintf(c, `<text class="m" x="%.1f" y="280" text-anchor="middle">%g s</text>`+"\n", c.x(t), math.Round(t*100)/100)
+func (c *picture) timeAxis() {
+	unit, name := 1.0, "s"
+	switch {
+	case c.seconds > manyMinutes:
+		unit, name = 3600, "h"
+	case c.seconds > manySeconds:
+		unit, name = 60, "min"
+	}
+	step := niceStep(c.seconds / unit / mostTimeTags)
+	for t := 0.0; t <= c.seconds/unit; t += step {
+		fmt.Fprintf(c, `<text class="m" x="%.1f" y="280" text-anchor="middle">%g %s</text>`+"\n", c.x(t*unit), math.Round(t*100)/100, name)
 		if step == 0 {
 			return
 		}
@@ -75,7 +110,7 @@ func (c *chart) timeAxis() {
 }
 
 // lines draws the lines, and their names beside their peaks in the order of these.
-func (c *chart) lines(unit figures.Unit, lines []line) {
+func (c *picture) lines(unit Unit, lines []Line) {
 	for i, l := range lines {
 		fmt.Fprintf(c, `<path d="%s" fill="none" stroke="%s" stroke-width="2.2" stroke-linejoin="round"/>`+"\n", c.path(l), colourOf(i, len(lines)))
 	}
@@ -83,14 +118,14 @@ func (c *chart) lines(unit figures.Unit, lines []line) {
 	for i := range order {
 		order[i] = i
 	}
-	slices.SortStableFunc(order, func(a, b int) int { return int(math.Copysign(1, lines[b].peak-lines[a].peak)) })
+	slices.SortStableFunc(order, func(a, b int) int { return int(math.Copysign(1, lines[b].Peak-lines[a].Peak)) })
 	y := top
 	for n, i := range order {
 		l := lines[i]
-		y = max(y, c.y(l.peak)+4)
+		y = max(y, c.y(l.Peak)+4)
 		y = min(y, bottom-float64(len(order)-n-1)*labelHeight-12)
 		fmt.Fprintf(c, `<text x="%g" y="%.1f" fill="%s" font-weight="600">%s</text><text class="m" x="%g" y="%.1f">peak %s</text>`+"\n",
-			right+8, y, colourOf(i, len(lines)), html.EscapeString(l.label), right+8, y+14, unit.Text(l.peak))
+			right+8, y, colourOf(i, len(lines)), html.EscapeString(l.Label), right+8, y+14, unit(l.Peak))
 		y += labelHeight
 	}
 }
@@ -104,15 +139,15 @@ func colourOf(i, of int) string {
 }
 
 // path thins a line out, by the largest value of neighbours: no peak is lost.
-func (c *chart) path(l line) string {
-	each := max(1, (len(l.at)+mostPoints-1)/mostPoints)
+func (c *picture) path(l Line) string {
+	each := max(1, (len(l.At)+mostPoints-1)/mostPoints)
 	var b strings.Builder
-	for i := 0; i < len(l.at); i += each {
+	for i := 0; i < len(l.At); i += each {
 		command := 'L'
 		if i == 0 {
 			command = 'M'
 		}
-		fmt.Fprintf(&b, "%c%.1f,%.1f ", command, c.x(float64(i)*l.every), c.y(slices.Max(l.at[i:min(i+each, len(l.at))])))
+		fmt.Fprintf(&b, "%c%.1f,%.1f ", command, c.x(float64(i)*l.Every), c.y(slices.Max(l.At[i:min(i+each, len(l.At))])))
 	}
 	return strings.TrimSpace(b.String())
 }
