@@ -144,7 +144,7 @@ func TestParseQuery(t *testing.T) {
 		"/api/v1/pods?limit=500&resourceVersion=0":           {Version: "0", Limited: true},
 		"/api/v1/pods?continue=abc&limit=500":                {Limited: true, Continued: true},
 		"/api/v1/pods?labelSelector=app%3Dweb":               {Selected: true},
-		"/api/v1/pods?fieldSelector=spec.nodeName%3Dn1":      {Selected: true},
+		"/api/v1/pods?fieldSelector=spec.nodeName%3Dn1":      {Selected: true, OneNode: true},
 		"/api/v1/pods?fieldSelector=metadata.name%3Dweb-0":   {Selected: true, OneObject: true},
 		"/api/v1/pods?fieldSelector=metadata.namespace%3Da":  {Selected: true},
 		"/api/v1/pods?resourceVersion=7&watch=1":             {Version: "7"},

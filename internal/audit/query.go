@@ -15,6 +15,7 @@ type Query struct {
 	Continued   bool   // continue: a page behind the first
 	Selected    bool   // by labels or by fields
 	OneObject   bool   // by metadata.name: costs no more than a GET
+	OneNode     bool   // by spec.nodeName, which kube-apiserver has an index of pods for
 	InitialList bool   // sendInitialEvents: a WATCH that begins with a LIST
 }
 
@@ -53,6 +54,7 @@ func (q *Query) set(name, value string) {
 			value = text
 		}
 		q.OneObject = strings.HasPrefix(value, "metadata.name=") || strings.Contains(value, ",metadata.name=")
+		q.OneNode = strings.HasPrefix(value, "spec.nodeName=") || strings.Contains(value, ",spec.nodeName=")
 	case "sendInitialEvents":
 		q.InitialList = value == "true" || value == "1"
 	}

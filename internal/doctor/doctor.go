@@ -2,13 +2,25 @@
 // client asks for, and names those whose way of asking costs more than what they need.
 package doctor
 
-import "github.com/weirproject/weir/internal/audit"
+import (
+	"github.com/weirproject/weir/internal/audit"
+	"github.com/weirproject/weir/internal/cost"
+)
 
 // Options are what a Doctor is told. The zero value has no sizes.
 type Options struct {
 	// Objects has how many objects there are of a resource, by its name as kubectl has it, such as
 	// pods or deployments.apps. Findings about those are ordered by the objects that were read.
 	Objects map[string]int64
+	// Bytes has how large an object of a resource is, as it is stored.
+	Bytes map[string]int64
+	// FromServer are the resources whose Objects and Bytes a server was asked for.
+	FromServer map[string]bool
+	// Resident is the memory of the API server, if it is known: peaks are told as a whole then, and
+	// else as what is added.
+	Resident int64
+	// Model is what costs are predicted by; nil: none are.
+	Model *cost.Model
 }
 
 // Doctor counts events and says what they come to. It holds at most 150 MB, however long the logs
@@ -18,6 +30,7 @@ type Doctor struct {
 	clock   clock
 	clients clients
 	open    openWatches
+	census  census
 
 	requests, lists, refused series // of all clients
 	total                    Totals
@@ -37,7 +50,7 @@ type Totals struct {
 
 // New makes a Doctor that has seen nothing.
 func New(o Options) *Doctor {
-	return &Doctor{options: o, clients: newClients(maxClients), open: openWatches{}}
+	return &Doctor{options: o, clients: newClients(maxClients), open: openWatches{}, census: census{}}
 }
 
 // Add counts an event, of which it keeps no bytes. A request counts once: when its response is
@@ -80,6 +93,7 @@ func (d *Doctor) Add(e *audit.Event) {
 	c.places.add(e.Place())
 	d.resource = appendResource(d.resource[:0], e.Object)
 	d.clients.usage(c, d.resource).add(e, verb)
+	d.census.add(e, verb)
 }
 
 // count counts an event in totals.

@@ -30,6 +30,11 @@ type Finding struct {
 	Count    int64    `json:"count"`  // of the requests that it is about
 	Seconds  float64  `json:"seconds"`
 	Objects  int64    `json:"objects,omitempty"` // that were read, where sizes are known
+	Change   string   `json:"change,omitempty"`  // the line to write in the place of the one there is
+	Incident string   `json:"incident,omitempty"`
+	// WhatIf is what the requests cost, and what they would have cost with each remedy; the first is
+	// how it is. Null where nobody knows how many objects there are.
+	WhatIf []Prediction `json:"whatIf"`
 
 	whole int64 // of the requests, those that read all objects
 }
@@ -55,6 +60,9 @@ func (d *Doctor) findings() []Finding {
 		all = append(all, f)
 	}
 	slices.SortStableFunc(all, byCost)
+	for i := range all {
+		all[i].Change, all[i].Incident = changeOf(all[i].Kind), IncidentOf(all[i].Kind)
+	}
 	return all
 }
 
@@ -65,6 +73,7 @@ func (d *Doctor) ofClient(c *client) []Finding {
 	for _, u := range c.usages {
 		for _, f := range d.ofUsage(c, u) {
 			f.Client, f.Resource = c.name, u.resource
+			f.WhatIf = d.whatIf(c, u, f.Kind)
 			byKind[f.Kind] = append(byKind[f.Kind], f)
 		}
 	}

@@ -12,6 +12,7 @@ type openWatches map[uint64]openWatch
 
 type openWatch struct {
 	whose   watched
+	ask     ask
 	initial bool
 }
 
@@ -29,7 +30,8 @@ func (d *Doctor) started(e *audit.Event) {
 	}
 	d.resource = appendResource(d.resource[:0], e.Object)
 	u := d.clients.usage(c, d.resource)
-	d.open[hash(e.AuditID)] = openWatch{watched{c.serial, hash([]byte(u.resource))}, audit.ParseQuery(e.URI).InitialList}
+	q := audit.ParseQuery(e.URI)
+	d.open[hash(e.AuditID)] = openWatch{watched{c.serial, hash([]byte(u.resource))}, askOf(e, q), q.InitialList}
 }
 
 // ended forgets a WATCH that is over.
@@ -57,8 +59,10 @@ func (d *Doctor) countOpen() {
 		}
 		p.c.total.add(one)
 		p.u.watches.Open++
+		p.u.watched[w.ask].open++
 		if w.initial {
 			p.u.watches.Initial++
+			p.u.watched[w.ask].initial++
 		}
 	}
 	clear(d.open)

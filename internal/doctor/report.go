@@ -5,6 +5,8 @@ import (
 	"maps"
 	"slices"
 	"time"
+
+	"github.com/weirproject/weir/internal/cost"
 )
 
 // Report is all that a Doctor has found out.
@@ -17,6 +19,8 @@ type Report struct {
 	OthersClients int64          `json:"othersClients"` // how often one of those was let go of
 	Rate          Rate           `json:"rate"`
 	Findings      []Finding      `json:"findings"` // the costliest first; never null
+	Sizes         []Size         `json:"sizes"`    // of what was LISTed; never null
+	Restart       *Restart       `json:"restart,omitempty"`
 }
 
 // Rate has what happened in each bucket of time.
@@ -32,6 +36,8 @@ type ClientReport struct {
 	Client
 	Totals
 	Machines  int        `json:"machines"` // an estimate, right to 7 %
+	Cost      cost.Cost  `json:"cost"`     // of its LISTs, as is predicted; 0 where nobody knows sizes
+	HeldBytes float64    `json:"heldBytes"`
 	Resources []Resource `json:"resources"`
 }
 
@@ -63,11 +69,13 @@ func (d *Doctor) Report() *Report {
 			Lists:    copied(d.lists.fold(&d.clock)), Refused: copied(d.refused.fold(&d.clock)),
 		},
 		Findings: append([]Finding{}, d.findings()...),
-		Clients:  []ClientReport{},
+		Clients:  []ClientReport{}, Sizes: d.sizes(), Restart: d.restart(),
 	}
 	for _, c := range d.clients.least {
 		if c.total.Requests > 0 {
-			r.Clients = append(r.Clients, c.report())
+			report := c.report()
+			report.Cost, report.HeldBytes = d.clientCost(c)
+			r.Clients = append(r.Clients, report)
 		}
 	}
 	slices.SortFunc(r.Clients, func(a, b ClientReport) int {

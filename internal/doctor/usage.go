@@ -12,7 +12,7 @@ import (
 const shortWatch = time.Minute
 
 // usage is what one client does with one resource. What a client that never LISTs nor WATCHes does
-// takes 400 bytes; LISTs add up to 5 KB.
+// takes 700 bytes; LISTs add up to 5 KB.
 type usage struct {
 	resource        string // as kubectl has it, with a subresource: pods/status
 	tally           [verbs]tally
@@ -21,8 +21,10 @@ type usage struct {
 	vain            tally    // LISTs that failed with 5xx
 	whole, part     *pattern // LISTs of all objects, and of some; nil if there were none
 	watches         WatchCounts
-	watchPlaces     *distinct // nil if there were none
-	shorts          hourly    // WATCHes that were over within a minute
+	watchPlaces     *distinct   // nil if there were none
+	shorts          hourly      // WATCHes that were over within a minute
+	asked           [asks]asked // LISTs that were answered
+	watched         [asks]watchedParts
 }
 
 // tally counts one verb.
@@ -121,6 +123,9 @@ func (u *usage) addList(e *audit.Event, q audit.Query) {
 		u.vain.requests++
 		u.vain.latency += e.Latency()
 	}
+	if e.Code < 400 {
+		u.asked[askOf(e, q)].add(q)
+	}
 	if q.OneObject || e.Code >= 400 || bytes.HasSuffix(e.Object.Group, []byte(unwatchable)) {
 		return
 	}
@@ -182,6 +187,7 @@ func (u *usage) addWatch(e *audit.Event, q audit.Query) {
 	}
 	w.Ended++
 	w.Seconds += e.Latency().Seconds()
+	u.watched[askOf(e, q)].add(q)
 	if q.InitialList {
 		w.Initial++
 	}

@@ -71,7 +71,7 @@ func newBench() *cobra.Command {
 		Use: "all", Short: "All of these but server in turn, and sync as unstructured too", Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd, informers.Verbs()) },
 	}
-	cmd.AddCommand(all, newBenchServer(f))
+	cmd.AddCommand(all, newBenchServer(f), newBenchCost(f))
 	return cmd
 }
 

@@ -76,7 +76,7 @@ func (r Replay) trace(ctx context.Context, t *trial, w Way) (f Figures, traced *
 		of = t.side
 	}
 	var (
-		before cost
+		before spending
 		begun  time.Time
 		grown  *growth
 		tracer *trace.Tracer
@@ -88,7 +88,7 @@ func (r Replay) trace(ctx context.Context, t *trial, w Way) (f Figures, traced *
 		}
 		tracer = trace.Start(max(r.Every, of.gauge.every()), of.sampler(ctx, t))
 		tracer.Mark(trace.Starts)
-		before, err = t.cost(ctx)
+		before, err = t.spending(ctx)
 		begun = time.Now()
 		return err
 	})
@@ -102,7 +102,7 @@ func (r Replay) trace(ctx context.Context, t *trial, w Way) (f Figures, traced *
 		return nil, nil, err
 	}
 	f["seconds"] = time.Since(begun).Seconds()
-	after, err := t.cost(ctx)
+	after, err := t.spending(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -133,13 +133,13 @@ func (s *side) sampler(ctx context.Context, t *trial) func() trace.Sample {
 
 const allocMetric = "go_memstats_alloc_bytes_total"
 
-// cost is what servers have used so far.
-type cost struct {
+// spending is what servers have used so far.
+type spending struct {
 	cpu, proxy      time.Duration
 	alloc, requests float64
 }
 
-func (t *trial) cost(ctx context.Context) (c cost, err error) {
+func (t *trial) spending(ctx context.Context) (c spending, err error) {
 	m, err := t.direct.metrics(ctx, allocMetric)
 	if err != nil {
 		return c, err
@@ -159,7 +159,7 @@ func (t *trial) cost(ctx context.Context) (c cost, err error) {
 }
 
 // since writes what was used since an earlier moment into f.
-func (c cost) since(before cost, f Figures) {
+func (c spending) since(before spending, f Figures) {
 	f["cpuSeconds"] = max(c.cpu-before.cpu, 0).Seconds()
 	f["allocBytes"] = c.alloc - before.alloc
 	f["requests"] = c.requests - before.requests

@@ -1,0 +1,113 @@
+package servers
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/weirproject/weir/bench/internal/trace"
+	"github.com/weirproject/weir/internal/cost"
+)
+
+// The incidents' clients, when their costs are compared with predictions: as those of weir lab.
+const (
+	checkedObjects  = 300_000 // that all clients together get at most
+	checkedPatience = 30 * time.Second
+	checkedResync   = 2 * time.Second
+)
+
+// checkedIncident is one whose costs are compared.
+type checkedIncident struct {
+	name   string
+	replay Replay
+	// works are what each request of a way asks of the server that answers, in the order of the ways.
+	// One that is zero is not compared.
+	works []cost.Work
+}
+
+// checkedIncidents are those that predictions are compared with, on a server of so many pods.
+func checkedIncidents(m *cost.Model, p *population) []checkedIncident {
+	objects, size := float64(len(p.keys)), m.Measured.ObjectBytes
+	all, perNode := objects*size, objects/float64(max(1, len(p.nodes)))*size
+	perApp := objects / float64(max(1, len(p.apps))) * size
+	quorum := cost.Work{Requests: 1, Connections: 1, Quorum: 1, Sent: all}
+	cached := cost.Work{Requests: 1, Connections: 1, Sent: all}
+	initial := cost.Work{Requests: 1, Connections: 1, Quorum: 1, Sent: all, Form: cost.Initial}
+	label := cost.Work{Requests: 1, Looked: objects, Sent: perApp}
+	current := label
+	current.Quorum = 1
+	return []checkedIncident{
+		{"node-agents", NodeAgents(), []cost.Work{
+			quorum, cached, {Requests: 1, Connections: 1, Looked: objects / float64(max(1, len(p.nodes))), Sent: perNode}, quorum,
+		}},
+		{"thundering-restart", ThunderingRestart(), []cost.Work{cached, initial, initial}},
+		{"resync-storm", ResyncStorm(), []cost.Work{current, label, label, label, {}}},
+	}
+}
+
+// check goes through the incidents and compares.
+func check(ctx context.Context, o Options, m *cost.Model) ([]cost.Check, error) {
+	b, err := Open(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	incidents := checkedIncidents(m, b.pods)
+	clients := max(2, min(o.Herd, checkedObjects/b.Pods()))
+	b.Close()
+	o.Kubelets, o.Herd, o.Patience, o.Resync = clients, clients, min(o.Patience, checkedPatience), checkedResync
+	checks := []cost.Check{}
+	for _, i := range incidents {
+		n := 0
+		err := i.replay.Run(ctx, o, func(way string, f Figures, _ trace.Trace) {
+			checks = append(checks, i.compare(m, i.replay.Ways[n], i.works[n], f)...)
+			n++
+			fmt.Fprintf(o.Progress, "%s, %s: %.2f s CPU\n", i.name, way, f["cpuSeconds"])
+		})
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", i.name, err)
+		}
+	}
+	return checks, nil
+}
+
+// compare compares what a way has cost with what is predicted of as many requests.
+func (i checkedIncident) compare(m *cost.Model, w Way, each cost.Work, f Figures) (checks []cost.Check) {
+	if each.Requests == 0 {
+		return nil
+	}
+	n := f["requests"]
+	if w.Proxy { // those that the API server has seen are not those that were made
+		n = f["clients"] + f["calls"]
+	}
+	each.Requests, each.Connections, each.Quorum = n, n*each.Connections, n*each.Quorum
+	add := func(figure string, want, got float64) {
+		checks = append(checks, cost.Check{Incident: i.name, Way: w.Label, Figure: figure, Want: want, Got: got})
+	}
+	server, figure, cpu := &m.Server, cost.CPUFigure, f["cpuSeconds"]
+	if w.Proxy {
+		server, figure, cpu = &m.Proxy, cost.ProxyCPUFigure, f["proxyCPUSeconds"]
+	}
+	c := server.Of(each)
+	add(figure, cpu, c.CPUSeconds)
+	if bytes, known := f["bytes"]; known {
+		add(cost.BytesFigure, bytes, c.Bytes)
+	}
+	if !w.Proxy && each.Looked == 0 {
+		rest := f["peakRSSBytes"] - f["rssGrowthBytes"]
+		add(cost.PeakFigure, f["peakRSSBytes"], rest+m.Memory.Growth(rest, n*each.Sent))
+	}
+	return checks
+}
+
+// cpuName is the processor's, as Linux has it; empty if it does not say.
+func cpuName() string {
+	info, _ := os.ReadFile("/proc/cpuinfo") // elsewhere there is none
+	for line := range strings.Lines(string(info)) {
+		if name, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(name) == "model name" {
+			return strings.TrimSpace(value)
+		}
+	}
+	return ""
+}

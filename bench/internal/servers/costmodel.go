@@ -1,0 +1,317 @@
+package servers
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/weirproject/weir/bench/internal/stride"
+	"github.com/weirproject/weir/internal/cost"
+	"github.com/weirproject/weir/internal/wire"
+)
+
+const (
+	// costWatchers and costUpdates are what the cost of an event is measured with.
+	costWatchers = 40
+	costUpdates  = 50
+	// fewestRepeats is how often a request is made at least to know what one costs.
+	fewestRepeats = 3
+	// pageSize is that of client-go's pager, and of kubectl.
+	pageSize = 500
+)
+
+// MeasureCosts measures the coefficients of package cost on a kube-apiserver, or on the embedded
+// server in its place, and on a proxy in front of it; and then what the incidents of servers cost,
+// beside what these coefficients predict for them. Options' Writes or EtcdURL are needed for what
+// events cost, which is 0 without.
+func MeasureCosts(ctx context.Context, o Options) (*cost.Model, error) {
+	b, err := Open(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	defer b.Close()
+	m := &cost.Model{Measured: cost.Measured{
+		At: time.Now().UTC().Truncate(time.Second), CPU: cpuName(), CPUs: runtime.NumCPU(), Go: runtime.Version(),
+		Objects: b.Pods(),
+	}}
+	if m.Measured.Server, err = b.direct.version(ctx); err != nil {
+		return nil, err
+	}
+	meter := costMeter{t: b.newTrial(b.direct)}
+	if m.Server, m.Measured.ObjectBytes, err = meter.coefficients(ctx); err != nil {
+		return nil, fmt.Errorf("the API server: %w", err)
+	}
+	err = b.withProxy(ctx, func(ours *side) error {
+		meter := costMeter{t: b.newTrial(ours)}
+		m.Proxy, _, err = meter.coefficients(ctx)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("the proxy: %w", err)
+	}
+	if m.Memory, err = meter.memory(ctx, m.Measured.ObjectBytes); err != nil {
+		return nil, fmt.Errorf("memory: %w", err)
+	}
+	if m.Checks, err = check(ctx, b.o, m); err != nil {
+		return nil, err
+	}
+	return m, nil
+}
+
+// version says what server it is.
+func (s *side) version(ctx context.Context) (string, error) {
+	answer, err := s.control.do(ctx, request{path: "/version", accept: wire.ContentTypeJSON})
+	if _, none := errors.AsType[*answerError](err); none {
+		return s.name, nil
+	}
+	if err != nil {
+		return "", err
+	}
+	defer answer.Body.Close()
+	var v struct{ GitVersion string }
+	if err := json.NewDecoder(io.LimitReader(answer.Body, 1<<16)).Decode(&v); err != nil {
+		return "", fmt.Errorf("GET /version: %w", err)
+	}
+	return strings.TrimSpace(s.name + " " + v.GitVersion), nil
+}
+
+// costMeter measures what each part of a request costs one server.
+type costMeter struct {
+	t    *trial
+	c    *client
+	idle float64 // cores that the server uses when nobody asks
+	k    cost.Coefficients
+}
+
+// coefficients measures all of them, and the size of an object.
+func (m *costMeter) coefficients(ctx context.Context) (_ cost.Coefficients, objectBytes float64, err error) {
+	if m.c, err = m.t.client(); err != nil {
+		return m.k, 0, err
+	}
+	defer m.c.close()
+	if m.idle, err = m.idleCores(ctx); err != nil {
+		return m.k, 0, err
+	}
+	if err := m.small(ctx); err != nil {
+		return m.k, 0, err
+	}
+	if objectBytes, err = m.full(ctx); err != nil {
+		return m.k, 0, err
+	}
+	if err := m.selective(ctx, objectBytes); err != nil {
+		return m.k, 0, err
+	}
+	m.k.Event, err = m.event(ctx)
+	m.t.say(fmt.Sprintf("%+v", m.k))
+	return m.k, objectBytes, err
+}
+
+func (m *costMeter) idleCores(ctx context.Context) (float64, error) {
+	begin := time.Now()
+	cpu, err := m.t.spent(ctx, func() error {
+		select {
+		case <-time.After(m.t.Cheap):
+			return nil
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	})
+	return cpu / time.Since(begin).Seconds(), err
+}
+
+// each returns what it costs the server to do one of these: they are repeated for a while.
+func (m *costMeter) each(ctx context.Context, do func() error) (float64, error) {
+	if err := do(); err != nil { // so that caches are filled
+		return 0, err
+	}
+	n, begin := 0, time.Now()
+	cpu, err := m.t.spent(ctx, func() error {
+		for n < fewestRepeats || time.Since(begin) < m.t.Cheap {
+			if err := do(); err != nil {
+				return err
+			}
+			n++
+		}
+		return nil
+	})
+	return max(cpu-m.idle*time.Since(begin).Seconds(), 0) / float64(n), err
+}
+
+// small measures requests that find nothing: what they cost whatever they find.
+func (m *costMeter) small(ctx context.Context) (err error) {
+	const none = "/api/v1/namespaces/none-of-this-name/pods"
+	get := func(c *client, query string) error {
+		_, err := c.discard(ctx, request{path: none, query: query})
+		return err
+	}
+	if m.k.Request, err = m.each(ctx, func() error { return get(m.c, "resourceVersion=0") }); err != nil {
+		return err
+	}
+	quorum, err := m.each(ctx, func() error { return get(m.c, "") })
+	if err != nil {
+		return err
+	}
+	anew, err := m.each(ctx, func() error {
+		c, err := m.t.client()
+		if err != nil {
+			return err
+		}
+		defer c.close()
+		return get(c, "resourceVersion=0")
+	})
+	m.k.Quorum, m.k.Connection = max(quorum-m.k.Request, 0), max(anew-m.k.Request, 0)
+	return err
+}
+
+// full measures answers with everything, in each form.
+func (m *costMeter) full(ctx context.Context) (objectBytes float64, err error) {
+	m.k.Forms = map[cost.Form]cost.Sent{}
+	var stored, size float64
+	list := func(accept string, gzip bool) func() error {
+		return func() error {
+			n, err := m.c.discard(ctx, request{path: podsPath, query: "resourceVersion=0", accept: accept, gzip: gzip})
+			size = float64(n)
+			return err
+		}
+	}
+	for _, f := range []struct {
+		form  cost.Form
+		do    func() error
+		fixed float64
+	}{
+		{cost.Protobuf, list("", false), m.k.Request},
+		{cost.ProtobufGzip, list("", true), m.k.Request},
+		{cost.JSON, list(wire.ContentTypeJSON, false), m.k.Request},
+		{cost.JSONGzip, list(wire.ContentTypeJSON, true), m.k.Request},
+		{cost.Pages, func() (err error) { size, err = m.pages(ctx); return err }, m.k.Request * float64(1+(len(m.t.pods.keys)-1)/pageSize)},
+		{cost.Initial, func() error { _, err := readInitial(ctx, m.c, watchWithState); return err }, m.k.Request},
+	} {
+		spent, err := m.each(ctx, f.do)
+		if err != nil {
+			return 0, fmt.Errorf("%s: %w", f.form, err)
+		}
+		if f.form == cost.Protobuf {
+			stored = size
+		}
+		if f.form == cost.Initial {
+			size = stored // but for some bytes of each event
+		}
+		m.k.Forms[f.form] = cost.Sent{Seconds: max(spent-f.fixed, 0) / stored, Bytes: size / stored}
+	}
+	return stored / float64(len(m.t.pods.keys)), nil
+}
+
+// pages makes a LIST in pages, as new as the storage, and says how many bytes came.
+func (m *costMeter) pages(ctx context.Context) (size float64, err error) {
+	query := fmt.Sprint("limit=", pageSize)
+	for token := ""; ; {
+		answer, err := m.c.do(ctx, request{path: podsPath, query: query + token})
+		if err != nil {
+			return 0, err
+		}
+		l := wire.NewListReader(answer.Body, wire.Protobuf, wire.Limits{})
+		for err == nil {
+			_, err = l.Next()
+		}
+		answer.Body.Close()
+		if err != io.EOF {
+			return 0, err
+		}
+		next := l.Meta().Continue
+		if size += float64(l.Offset()); next == "" {
+			return size, nil
+		}
+		token = "&continue=" + url.QueryEscape(next)
+	}
+}
+
+// selective measures LISTs by a label that few pods have. What is sent of these is known.
+func (m *costMeter) selective(ctx context.Context, objectBytes float64) error {
+	if len(m.t.pods.apps) == 0 {
+		return errors.New("no pod has a label that one would select by")
+	}
+	lists, found, step := 0, 0, stride.Of(len(m.t.pods.apps))
+	spent, err := m.each(ctx, func() error {
+		selector := m.t.pods.apps[lists*step%len(m.t.pods.apps)]
+		n, err := countList(ctx, m.c, "resourceVersion=0&labelSelector="+url.QueryEscape(selector))
+		lists++
+		found += n
+		return err
+	})
+	sent := float64(found) / float64(lists) * objectBytes * m.k.Forms[cost.Protobuf].Seconds
+	m.k.Looked = max(spent-m.k.Request-sent, 0) / float64(len(m.t.pods.keys))
+	return err
+}
+
+// event measures an event that is sent to many WATCHes.
+func (m *costMeter) event(ctx context.Context) (float64, error) {
+	if m.t.writer == nil {
+		return 0, nil
+	}
+	cores := func() (float64, error) {
+		begin := time.Now()
+		cpu, err := m.t.spent(ctx, func() error { _, err := m.t.writeFor(ctx, costUpdates); return err })
+		return cpu / time.Since(begin).Seconds(), err
+	}
+	alone, err := cores()
+	if err != nil {
+		return 0, err
+	}
+	queries := make([]string, costWatchers)
+	for i := range queries {
+		queries[i] = watchWithState
+	}
+	w, err := m.t.openWatchers(ctx, queries)
+	if err != nil {
+		return 0, err
+	}
+	defer w.stop()
+	before, begin := w.events.Load(), time.Now()
+	with, err := cores()
+	if err != nil {
+		return 0, err
+	}
+	events := float64(w.events.Load()-before) / time.Since(begin).Seconds()
+	if events == 0 {
+		return 0, fmt.Errorf("%d watchers had no event", costWatchers)
+	}
+	return max(with-alone, 0) / events, nil
+}
+
+// The numbers of LISTs at once by which memory is measured.
+const (
+	fewAtOnce  = 4
+	manyAtOnce = 32
+)
+
+// memory measures how the server grows with full LISTs at once.
+func (m *costMeter) memory(ctx context.Context, objectBytes float64) (out cost.Memory, err error) {
+	all := objectBytes * float64(len(m.t.pods.keys))
+	rest, _, err := m.t.gauge.memory(ctx)
+	if err != nil {
+		return out, err
+	}
+	var peaks [2]float64
+	for i, n := range []int{fewAtOnce, manyAtOnce} {
+		g, err := m.t.grow(ctx, 0, nil)
+		if err != nil {
+			return out, err
+		}
+		_, err = m.t.allAtOnce(ctx, n, joinByList)
+		_, peak, stopErr := g.stop(ctx)
+		if err = errors.Join(err, stopErr); err != nil {
+			return out, err
+		}
+		peaks[i] = peak
+	}
+	m.t.say(fmt.Sprintf("at rest %.0f MB, with %d LISTs %.0f MB, with %d %.0f MB", rest/1e6, fewAtOnce, peaks[0]/1e6, manyAtOnce, peaks[1]/1e6))
+	out.Held = max(peaks[1]-peaks[0], 0) / (manyAtOnce - fewAtOnce) / all
+	out.Headroom = max(peaks[0]-fewAtOnce*all*out.Held-rest, 0) / rest
+	return out, nil
+}

@@ -1,0 +1,118 @@
+package doctor
+
+import (
+	"math"
+
+	"github.com/weirproject/weir/internal/cost"
+)
+
+// batch is LISTs, or WATCHes that begin with one, of one client and resource that are alike.
+type batch struct {
+	work cost.Work
+	size Size
+	ask  ask
+	// held is what one of them holds of the server's memory while it is under way, in bytes as they
+	// are stored.
+	held float64
+}
+
+// compressedFrom is the size from which kube-apiserver compresses answers for clients that ask for
+// that, as those in Go do.
+const compressedFrom = 128 << 10
+
+// list returns what LISTs of some objects are.
+func (d *Doctor) list(c Client, s Size, a ask, lists, quorum float64) batch {
+	sent, looked := d.share(s, a)
+	b := batch{size: s, ask: a, work: cost.Work{
+		Requests: lists, Quorum: quorum, Looked: looked * float64(s.Objects), Sent: sent * float64(s.Objects) * s.Bytes,
+	}}
+	b.work.Form = form(c, s.Resource, b.work.Sent)
+	b.held = b.work.Sent
+	return b
+}
+
+// form returns in which form a client gets an answer.
+func form(c Client, resource string, sent float64) cost.Form {
+	switch large := sent >= compressedFrom; {
+	case encoded(c, resource) && large:
+		return cost.ProtobufGzip
+	case encoded(c, resource):
+		return cost.Protobuf
+	case large:
+		return cost.JSONGzip
+	}
+	return cost.JSON
+}
+
+// paged returns the same LISTs in pages. Every LIST of pages is as new as the storage.
+func (b batch) paged() batch {
+	b.work.PageCount = math.Max(1, math.Ceil(float64(b.size.Objects)/pageObjects))
+	b.work.Quorum, b.work.Form = b.work.Requests, cost.Pages
+	b.held = b.work.Sent / b.work.PageCount
+	return b
+}
+
+// pageObjects is the limit of client-go's pager, and of kubectl.
+const pageObjects = 500
+
+// initial returns as many WATCHes that begin with the objects. These are not compressed.
+func (b batch) initial() batch {
+	b.work.Form, b.work.Quorum = cost.Initial, b.work.Requests
+	return b
+}
+
+// batches returns what a client asks for of one resource: none if nobody knows how many objects
+// there are.
+func (d *Doctor) batches(c Client, u *usage) (all []batch) {
+	s := d.size(u.resource)
+	if s.Objects == 0 {
+		return nil
+	}
+	for a := range asks {
+		n, w := u.asked[a], u.watched[a]
+		if whole := n.lists - n.paged; whole > 0 {
+			all = append(all, d.list(c, s, a, float64(whole), float64(n.quorum-n.paged)))
+		}
+		if n.paged > 0 {
+			all = append(all, d.list(c, s, a, float64(n.paged), 0).paged())
+		}
+		if w.initial > 0 {
+			all = append(all, d.list(c, s, a, float64(w.initial), 0).initial())
+		}
+	}
+	return all
+}
+
+// costOf sums up what batches cost a server.
+func costOf(k *cost.Coefficients, all []batch) (sum cost.Cost) {
+	for _, b := range all {
+		sum = sum.Add(k.Of(b.work))
+	}
+	return sum
+}
+
+// clientCost returns what the LISTs of a client cost, and the memory that those held which were
+// under way at once.
+func (d *Doctor) clientCost(c *client) (sum cost.Cost, held float64) {
+	m := d.options.Model
+	if m == nil {
+		return sum, 0
+	}
+	for _, u := range c.usages {
+		all := d.batches(c.name, u)
+		sum = sum.Add(costOf(&m.Server, all))
+		for _, b := range all {
+			held = max(held, b.held)
+		}
+	}
+	return sum, held * m.Memory.Held * d.atOnce(c)
+}
+
+// atOnce estimates how many LISTs of a client were under way at once, at least 1.
+func (d *Doctor) atOnce(c *client) float64 {
+	most := uint32(0)
+	for _, millis := range c.listTime.fold(&d.clock) {
+		most = max(most, millis)
+	}
+	return math.Ceil(max(1, 1000*float64(most)/float64(d.clock.width())))
+}

@@ -1,0 +1,195 @@
+package doctor
+
+import (
+	"fmt"
+
+	"github.com/weirproject/weir/internal/cost"
+	"github.com/weirproject/weir/internal/quantity"
+)
+
+// Prediction is what would have been, had clients asked in another way. Costs are the API server's.
+type Prediction struct {
+	Remedy string `json:"remedy"` // empty: as it is
+	cost.Cost
+	HeldBytes       float64 `json:"heldBytes"`                 // of the server's memory, by what is under way at once
+	ProxyCPUSeconds float64 `json:"proxyCPUSeconds,omitempty"` // that the proxy would have used
+}
+
+// The names of remedies.
+const (
+	RemedyNone     = "as it is"
+	RemedyCache    = `resourceVersion="0"`
+	RemedyPages    = "pages of 500"
+	RemedyNode     = "fieldSelector=spec.nodeName"
+	RemedyInformer = "an informer"
+	RemedyIndex    = "an informer with an index"
+	RemedyHeld     = "the informer that it has"
+	RemedyShards   = "a shard for each replica"
+	RemedyResume   = "WATCHes that are resumed"
+	RemedyProxy    = "through weir-proxy"
+)
+
+// asking is what a client does with one resource, and how it could do otherwise.
+type asking struct {
+	d        *Doctor
+	c        *client
+	u        *usage
+	size     Size
+	all      []batch
+	machines float64
+	atOnce   float64
+}
+
+// whatIf predicts what the requests that a finding is about would have cost with each of its
+// remedies. The first is how it is; none if nobody knows how many objects there are.
+func (d *Doctor) whatIf(c *client, u *usage, kind string) []Prediction {
+	a := &asking{d: d, c: c, u: u, size: d.size(u.resource), all: d.batches(c.name, u), atOnce: d.atOnce(c)}
+	if d.options.Model == nil || len(a.all) == 0 {
+		return nil
+	}
+	a.machines = float64(u.watchMachines())
+	for _, p := range []*pattern{u.whole, u.part} {
+		if p != nil {
+			a.machines = max(a.machines, float64(p.machines()))
+		}
+	}
+	out := []Prediction{a.predict(RemedyNone, a.all)}
+	for _, r := range remediesOf[kind] {
+		if p, ok := r(a); ok {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// remedy predicts one; false: it changes nothing here.
+type remedy func(a *asking) (Prediction, bool)
+
+// remediesOf are those of each kind of finding, what a client can do by itself first.
+var remediesOf = map[string][]remedy{
+	KindPolling: {cached, inPages, informed, shardedByMachine, proxied},
+	KindResync:  {cached, inPages, informed, proxied},
+	KindNodes:   {byNode, cached, inPages, shardedByMachine, proxied},
+	KindPart:    {cached, informed, proxied},
+	KindRelist:  {resumed, cached, proxied},
+	KindWatches: {resumed, proxied},
+	KindFailing: {inPages, cached, informed, proxied},
+}
+
+func (a *asking) predict(name string, all []batch) Prediction {
+	p := Prediction{Remedy: name, Cost: costOf(&a.d.options.Model.Server, all)}
+	for _, b := range all {
+		p.HeldBytes = max(p.HeldBytes, b.held)
+	}
+	p.HeldBytes *= a.d.options.Model.Memory.Held * a.atOnce
+	return p
+}
+
+// change applies a function to each batch.
+func (a *asking) change(name string, to func(batch) batch) Prediction {
+	var all []batch
+	for _, b := range a.all {
+		all = append(all, to(b))
+	}
+	return a.predict(name, all)
+}
+
+// cached has LISTs answered from the watch cache as it is. It does not heed limits.
+func cached(a *asking) (Prediction, bool) {
+	quorum := false
+	p := a.change(RemedyCache, func(b batch) batch {
+		quorum = quorum || b.work.Quorum > 0 && b.work.Form != cost.Initial
+		if b.work.Form == cost.Initial {
+			return b
+		}
+		return a.d.list(a.c.name, b.size, b.ask, b.work.Requests, 0)
+	})
+	return p, quorum
+}
+
+// inPages has LISTs of more than a page come in pages.
+func inPages(a *asking) (Prediction, bool) {
+	changed := false
+	p := a.change(RemedyPages, func(b batch) batch {
+		if b.ask != askAll || b.work.Form == cost.Pages || b.size.Objects <= pageObjects {
+			return b
+		}
+		changed = true
+		return b.paged()
+	})
+	return p, changed
+}
+
+// byNode has each machine ask for the pods of its node.
+func byNode(a *asking) (Prediction, bool) {
+	return a.change(RemedyNode, func(b batch) batch {
+		return a.d.list(a.c.name, b.size, askNode, b.work.Requests, b.work.Quorum)
+	}), true
+}
+
+// informed has an informer on each machine: the objects once, and then what is written. Where there
+// is one already it costs nothing more.
+func informed(a *asking) (Prediction, bool) {
+	if a.u.watched[askAll].ended+a.u.watched[askAll].open > 0 {
+		return a.predict(RemedyHeld, nil), true
+	}
+	name := RemedyInformer
+	if a.u.whole.total() == 0 {
+		name = RemedyIndex
+	}
+	return a.predict(name, []batch{a.informer(a.machines)}), true
+}
+
+// informer returns what informers of all objects ask for.
+func (a *asking) informer(of float64) batch {
+	b := a.d.list(a.c.name, a.size, askAll, of, of).initial()
+	b.work.Connections = of
+	b.work.Events, b.work.EventBytes = of*a.d.census.writes(a.size.Resource), a.size.Bytes
+	return b
+}
+
+// shardedByMachine has each replica ask for its part of the objects, by a shardSelector.
+func shardedByMachine(a *asking) (Prediction, bool) {
+	return a.change(RemedyShards, func(b batch) batch {
+		if b.ask == askAll {
+			b.work.Looked, b.work.Sent, b.held = float64(b.size.Objects), b.work.Sent/a.machines, b.held/a.machines
+		}
+		return b
+	}), a.machines > 1
+}
+
+// resumed has each machine LIST once, and begin its WATCHes where the last one ended.
+func resumed(a *asking) (Prediction, bool) {
+	var all []batch
+	for _, b := range a.all {
+		n := min(b.work.Requests, a.machines)
+		b.work.Quorum *= n / b.work.Requests
+		b.work.Requests = n
+		all = append(all, b)
+	}
+	again := batch{size: a.size, work: cost.Work{Requests: float64(a.u.watches.Ended)}}
+	return a.predict(RemedyResume, append(all, again)), true
+}
+
+// proxied has the proxy answer: the API server sees one informer, and a question how current that is
+// for each LIST that must be as new as the storage, at most.
+func proxied(a *asking) (Prediction, bool) {
+	quorum := 0.0
+	for _, b := range a.all {
+		quorum += b.work.Quorum
+	}
+	asked := batch{size: a.size, work: cost.Work{Requests: quorum, Quorum: quorum}}
+	p := a.predict(RemedyProxy, []batch{a.informer(1), asked})
+	p.ProxyCPUSeconds = costOf(&a.d.options.Model.Proxy, a.all).CPUSeconds
+	p.HeldBytes = 0
+	return p, true
+}
+
+// Text returns what a prediction comes to, for people.
+func (p Prediction) Text() string {
+	text := fmt.Sprintf("requests: %s, sent: %s, CPU: %s", quantity.Count(int64(p.Requests+0.5)), quantity.Bytes(int64(p.Bytes)), quantity.Seconds(p.CPUSeconds))
+	if p.HeldBytes >= 1 {
+		text += ", memory: " + quantity.Bytes(int64(p.HeldBytes))
+	}
+	return text
+}

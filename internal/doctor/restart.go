@@ -1,0 +1,179 @@
+package doctor
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"github.com/weirproject/weir/internal/cost"
+)
+
+// Restart is what it would take if all clients started at once: each LISTs what it LISTs or WATCHes,
+// as it does, once on each machine.
+type Restart struct {
+	Starts   float64 `json:"starts"` // of informers, and of what LISTs
+	Killer   Client  `json:"killer"` // who takes most of the CPU
+	Resource string  `json:"resource"`
+	Killers  float64 `json:"killerStarts"`
+	// Predictions begin with how it is. In those behind it the killer asks otherwise, and in that of
+	// the proxy everybody asks that.
+	Predictions []Prediction `json:"predictions"`
+	// PeakBytes are the server's, by prediction; what is added alone, unless Whole.
+	PeakBytes []float64 `json:"peakBytes"`
+	Whole     bool      `json:"whole"`
+}
+
+// start is what one client does with one resource when it starts.
+type start struct {
+	c     *client
+	u     *usage
+	batch batch
+}
+
+// restart predicts it; nil if nobody knows how many objects there are of anything.
+func (d *Doctor) restart() *Restart {
+	m := d.options.Model
+	if m == nil {
+		return nil
+	}
+	starts := d.starts()
+	if len(starts) == 0 {
+		return nil
+	}
+	killer := &starts[0]
+	r := &Restart{Killer: killer.c.name, Resource: killer.u.resource, Killers: killer.batch.work.Requests, Whole: d.options.Resident > 0}
+	for _, s := range starts {
+		r.Starts += s.batch.work.Requests
+	}
+	add := func(name string, all []start, proxy float64) {
+		p := Prediction{Remedy: name, ProxyCPUSeconds: proxy}
+		for _, s := range all {
+			p.Cost = p.Cost.Add(m.Server.Of(s.batch.work))
+		}
+		underWay := underWay(all)
+		p.HeldBytes = underWay * m.Memory.Held
+		r.Predictions = append(r.Predictions, p)
+		r.PeakBytes = append(r.PeakBytes, float64(d.options.Resident)+m.Memory.Growth(float64(d.options.Resident), underWay))
+	}
+	add(RemedyNone, starts, 0)
+	for _, other := range killer.otherwise(d) {
+		add(other.name, append([]start{{killer.c, killer.u, other.batch}}, starts[1:]...), 0)
+	}
+	behind, proxy := d.behindProxy(starts)
+	add(RemedyProxy, behind, proxy)
+	return r
+}
+
+// starts returns what starts, that which takes most CPU first.
+func (d *Doctor) starts() (all []start) {
+	for _, c := range d.clients.least {
+		for _, name := range slices.Sorted(maps.Keys(c.usages)) {
+			u := c.usages[name]
+			if s, ok := d.startOf(c, u); ok {
+				all = append(all, s)
+			}
+		}
+	}
+	server := &d.options.Model.Server
+	slices.SortStableFunc(all, func(a, b start) int {
+		return cmp.Or(cmp.Compare(server.Of(b.batch.work).CPUSeconds, server.Of(a.batch.work).CPUSeconds),
+			cmp.Compare(a.c.name.String(), b.c.name.String()), cmp.Compare(a.u.resource, b.u.resource))
+	})
+	return all
+}
+
+// startOf returns how a client starts with a resource: with the objects that most of its WATCHes, or
+// else of its LISTs, are of, and as it does mostly.
+func (d *Doctor) startOf(c *client, u *usage) (start, bool) {
+	size := d.size(u.resource)
+	if size.Objects == 0 || u.resource == other || c.name.User == server {
+		return start{}, false
+	}
+	of, most := askAll, int64(0)
+	for a := range askOne {
+		w := u.watched[a]
+		if n := w.ended + w.open; n > most {
+			of, most = a, n
+		}
+	}
+	machines := float64(u.watchMachines())
+	if most == 0 { // it has no informer: what LISTs everything does so when it starts, too
+		if u.asked[askAll].lists == 0 {
+			return start{}, false
+		}
+		machines = float64(u.whole.machines())
+	}
+	n := max(machines, float64(u.watched[of].open))
+	lists, quorum := u.asked[of].lists, 1.0
+	if lists > 0 {
+		quorum = float64(u.asked[of].quorum) / float64(lists)
+	}
+	b := d.list(c.name, size, of, n, n*quorum)
+	switch {
+	case u.watched[of].initial > lists:
+		b = b.initial()
+	case 2*u.asked[of].paged > lists:
+		b = b.paged()
+	}
+	b.work.Connections = n
+	return start{c, u, b}, true
+}
+
+// named is a batch in another way.
+type named struct {
+	name  string
+	batch batch
+}
+
+// otherwise returns how else a client could start.
+func (s *start) otherwise(d *Doctor) (out []named) {
+	b, n := s.batch, s.batch.work.Requests
+	list := func(a ask, quorum float64) batch {
+		o := d.list(s.c.name, b.size, a, n, quorum)
+		o.work.Connections = b.work.Connections
+		return o
+	}
+	if b.work.Quorum > 0 {
+		out = append(out, named{RemedyCache, list(b.ask, 0)})
+	}
+	if b.ask == askAll && b.work.Form != cost.Pages && b.size.Objects > pageObjects {
+		out = append(out, named{RemedyPages, list(askAll, n).paged()})
+	}
+	if b.ask == askAll && b.work.Form != cost.Initial {
+		out = append(out, named{RemedyInformer, list(askAll, n).initial()})
+	}
+	if b.ask == askAll && b.size.Resource == nodeResource && n >= nodePlaces {
+		out = append(out, named{RemedyNode, list(askNode, b.work.Quorum)})
+	}
+	if b.ask == askAll && n > 1 {
+		o := b
+		o.work.Looked, o.work.Sent, o.held = float64(b.size.Objects), b.work.Sent/n, b.held/n
+		out = append(out, named{RemedyShards, o})
+	}
+	return out
+}
+
+// behindProxy returns what the API server sees of starts that are answered by a proxy: nothing but
+// what each LIST that must be as new as the storage has the proxy ask, at most; and the CPU that the
+// proxy takes.
+func (d *Doctor) behindProxy(starts []start) (seen []start, proxyCPU float64) {
+	for _, s := range starts {
+		proxyCPU += d.options.Model.Proxy.Of(s.batch.work).CPUSeconds
+		if q := s.batch.work.Quorum; q > 0 {
+			seen = append(seen, start{c: s.c, u: s.u, batch: batch{size: s.batch.size, work: cost.Work{Requests: q, Quorum: q}}})
+		}
+	}
+	return seen, proxyCPU
+}
+
+// underWay returns the bytes, as they are stored, of the answers that are under way at once when all
+// start: no more than priority and fairness has seats for.
+func underWay(all []start) float64 {
+	held, seats := 0.0, 0.0
+	for _, s := range all {
+		n := s.batch.work.Requests
+		held += n * s.batch.held
+		seats += n * cost.Seats(s.batch.held/s.batch.size.Bytes)
+	}
+	return held * cost.LetIn(seats)
+}
