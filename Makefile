@@ -22,7 +22,7 @@ PROGRAMFLAGS =
 MODULES      = bench cmd/weir controllerruntime e2e examples metrics proxy
 NESTED       = controllerruntime metrics proxy
 
-.PHONY: help test vet lint unit fuzz fuzzable mutants e2e soak proxyfuzz programs oldest build dist image apidiff fmt tidy release-check
+.PHONY: help test vet lint unit fuzz fuzzable mutants e2e soak proxyfuzz programs cost-model oldest build dist image apidiff fmt tidy release-check
 
 test: vet lint unit fuzz e2e oldest ## everything that CI runs
 
@@ -93,6 +93,11 @@ proxyfuzz: ## 300,000 random requests to the proxy and kube-apiserver; PROXYREQU
 # Programs that others wrote, on the drop-in beside themselves unchanged. Building them takes minutes each, the first time.
 programs: ## programs of others on the drop-in; PROGRAMPODS=N
 	cd e2e && go test -timeout 0 -v -count=1 -run '^TestPrograms$$' ./programs -args -programs.pods $(PROGRAMPODS) $(PROGRAMFLAGS)
+
+# What weir doctor predicts with. MODELPODS=N measures with other numbers of pods.
+MODELPODS = 10000
+cost-model: ## measure internal/cost/model.json anew, on kube-apiserver and etcd: ten minutes
+	cd e2e && go test -timeout 0 -v -count=1 -run '^TestCostModel$$' ./doctor -args -doctor.pods $(MODELPODS) -doctor.model $(CURDIR)/internal/cost/model.json
 
 # The module alone, with the oldest client-go that it builds with, which its go.mod names; go.work has the newest.
 # What it lacks is not known when building only: the embedded server has to start with it.

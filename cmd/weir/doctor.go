@@ -18,6 +18,7 @@ import (
 
 	"github.com/weirproject/weir/internal/audit"
 	"github.com/weirproject/weir/internal/command"
+	"github.com/weirproject/weir/internal/cost"
 	"github.com/weirproject/weir/internal/doctor"
 )
 
@@ -25,14 +26,21 @@ import (
 // milliseconds.
 const doctorEvents = 4096
 
-// maxObjects bounds what --objects says of a resource, so that it can be multiplied.
-const maxObjects = 1_000_000_000
+// These bound what --objects and --object-bytes say of a resource, so that it can be multiplied.
+const (
+	maxObjects     = 1_000_000_000
+	maxObjectBytes = 100_000_000
+)
+
+// outputHTML is doctor's page.
+const outputHTML = "html"
 
 // doctorFlags are those of `weir doctor`.
 type doctorFlags struct {
 	*command.ClusterFlags
 	output  string
 	objects []string
+	bytes   []string
 	top     int
 	period  time.Duration
 }
@@ -46,11 +54,16 @@ func newDoctor() *cobra.Command {
 			"and what to change: polling, resyncs that LIST, WATCHes that end early, LISTs of all pods by each node, and who had\n" +
 			"the seats while requests were refused. Logs may be rotated, of several servers, compressed by gzip, in any order; -\n" +
 			"is stdin.\n\n" +
+			"Where it knows how many objects there are, it predicts what each client's LISTs cost the server, what they would have\n" +
+			"cost with each remedy, and what it would take if everything restarted at once. It takes the numbers from --objects,\n" +
+			"from the server that kubectl's flags choose, or estimates them from the names in the log, and says which. The model\n" +
+			"behind it was measured on a kube-apiserver.\n\n" +
 			"Without a log it looks at the metrics of the server that kubectl's flags choose for a minute, and says what LISTs and\n" +
 			"WATCHes cost it, by resource: metrics have no names of clients. With a log and such a flag it asks that server only\n" +
-			"how many objects there are.",
+			"how many objects there are, and how large.",
 		Example: "  weir doctor /var/log/kubernetes/audit*.log\n" +
 			"  weir doctor audit-*.gz --objects pods=50000,secrets=8000\n" +
+			"  weir doctor audit-*.gz --context production -o html >report.html\n" +
 			"  kubectl logs audit-webhook | weir doctor - -o json\n" +
 			"  weir doctor --context production",
 		Args: func(cmd *cobra.Command, args []string) error {
@@ -61,8 +74,9 @@ func newDoctor() *cobra.Command {
 		},
 		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, args) },
 	}
-	cmd.Flags().StringVarP(&f.output, "output", "o", "", "Output format: json for everything, or a table and sentences if empty")
+	cmd.Flags().StringVarP(&f.output, "output", "o", "", "Output format: json for everything, html for a page with charts, or a table and sentences if empty")
 	cmd.Flags().StringSliceVar(&f.objects, "objects", nil, "How many objects there are, such as pods=50000,deployments.apps=2000: orders what is found")
+	cmd.Flags().StringSliceVar(&f.bytes, "object-bytes", nil, "How large an object is as it is stored, such as pods=5000")
 	cmd.Flags().IntVar(&f.top, "top", 10, "How many rows the table has")
 	cmd.Flags().DurationVar(&f.period, "for", defaultLive, "How long to look at a running server")
 	cmd.Flags().AddFlagSet(f.Flags)
@@ -95,17 +109,26 @@ func checkLogs(path string, names []string) error {
 	return nil
 }
 
-// sizes parses --objects.
-func (f *doctorFlags) sizes() (map[string]int64, error) {
+// sizes parses --objects and --object-bytes.
+func (f *doctorFlags) sizes() (o doctor.Options, err error) {
+	if o.Objects, err = parseSizes("--objects", "COUNT, such as pods=50000", f.objects, 0, maxObjects); err != nil {
+		return o, err
+	}
+	o.Bytes, err = parseSizes("--object-bytes", "BYTES, such as pods=5000", f.bytes, 1, maxObjectBytes)
+	return o, err
+}
+
+// parseSizes parses what a flag says of resources.
+func parseSizes(flag, want string, texts []string, least, most int64) (map[string]int64, error) {
 	sizes := map[string]int64{}
-	for _, text := range f.objects {
+	for _, text := range texts {
 		resource, count, _ := strings.Cut(text, "=")
 		n, err := strconv.ParseInt(count, 10, 64)
-		if err != nil || n < 0 || n > maxObjects || resource == "" {
-			return nil, command.Usagef("--objects %s: want RESOURCE=COUNT, such as pods=50000", text)
+		if err != nil || n < least || n > most || resource == "" {
+			return nil, command.Usagef("%s %s: want RESOURCE=%s", flag, text, want)
 		}
 		if _, twice := sizes[resource]; twice {
-			return nil, command.Usagef("--objects %s: %s is given twice", text, resource)
+			return nil, command.Usagef("%s %s: %s is given twice", flag, text, resource)
 		}
 		sizes[resource] = n
 	}
@@ -113,8 +136,8 @@ func (f *doctorFlags) sizes() (map[string]int64, error) {
 }
 
 func (f *doctorFlags) run(cmd *cobra.Command, names []string) error {
-	if f.output != "" && f.output != outputJSON {
-		return command.Usagef("-o %s: the output can be json", f.output)
+	if f.output != "" && f.output != outputJSON && f.output != outputHTML {
+		return command.Usagef("-o %s: the output can be json or html", f.output)
 	}
 	if f.top < 0 {
 		return command.Usagef("--top cannot be negative")
@@ -134,8 +157,11 @@ func (f *doctorFlags) runLive(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	if f.output == outputJSON {
+	switch f.output {
+	case outputJSON:
 		return json.NewEncoder(cmd.OutOrStdout()).Encode(report)
+	case outputHTML:
+		return writeLivePage(cmd.OutOrStdout(), report, f.top)
 	}
 	return newPrescription(cmd.OutOrStdout()).printLive(report, f.top)
 }
@@ -145,13 +171,16 @@ func (f *doctorFlags) runLogs(cmd *cobra.Command, names []string) error {
 	if cmd.Flags().Changed("for") {
 		return command.Usagef("--for is for a running server: logs are read to their ends")
 	}
-	sizes, err := f.sizes()
+	o, err := f.sizes()
 	if err != nil {
 		return err
 	}
-	given := slices.Sorted(maps.Keys(sizes))
+	given := map[string][]string{"--objects": slices.Sorted(maps.Keys(o.Objects)), "--object-bytes": slices.Sorted(maps.Keys(o.Bytes))}
+	if o.Model, err = cost.Load(); err != nil {
+		return err
+	}
 	if f.Chosen() {
-		if err := f.sizesOf(cmd.Context(), sizes); err != nil {
+		if err := f.sizesOf(cmd.Context(), &o); err != nil {
 			return err
 		}
 	}
@@ -159,7 +188,7 @@ func (f *doctorFlags) runLogs(cmd *cobra.Command, names []string) error {
 	if err != nil {
 		return err
 	}
-	d := doctor.New(doctor.Options{Objects: sizes})
+	d := doctor.New(o)
 	err = errors.Join(examine(cmd.Context(), d, logs, cmd.ErrOrStderr()), logs.Close())
 	if err != nil {
 		return err
@@ -168,14 +197,19 @@ func (f *doctorFlags) runLogs(cmd *cobra.Command, names []string) error {
 	if report.Totals.Requests == 0 {
 		return nothingIn(names, read)
 	}
-	for _, name := range unseen(given, report) {
-		fmt.Fprintf(cmd.ErrOrStderr(), "note: --objects %s: nobody asks for that in these logs; resources have kubectl's names, such as deployments.apps\n", printable(name))
+	for _, flag := range slices.Sorted(maps.Keys(given)) {
+		for _, name := range unseen(given[flag], report) {
+			fmt.Fprintf(cmd.ErrOrStderr(), "note: %s %s: nobody asks for that in these logs; resources have kubectl's names, such as deployments.apps\n", flag, printable(name))
+		}
 	}
-	if f.output == outputJSON {
+	switch f.output {
+	case outputJSON:
 		return json.NewEncoder(cmd.OutOrStdout()).Encode(struct {
 			Read audit.Counts `json:"read"`
 			*doctor.Report
 		}{read, report})
+	case outputHTML:
+		return writePage(cmd.OutOrStdout(), report, read, o.Model, f.top)
 	}
 	p := newPrescription(cmd.OutOrStdout())
 	return p.print(report, read, f.top)

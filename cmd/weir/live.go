@@ -137,9 +137,9 @@ func (f *doctorFlags) live(ctx context.Context, progress io.Writer) (*apimetrics
 	return m.watch(ctx, f.period, progress)
 }
 
-// sizesOf asks the server that the flags choose how many objects there are of each resource. What
-// --objects says stands.
-func (f *doctorFlags) sizesOf(ctx context.Context, sizes map[string]int64) error {
+// sizesOf asks the server that the flags choose how many objects there are of each resource, how
+// large they are, and what it has resident. What --objects and --object-bytes say stands.
+func (f *doctorFlags) sizesOf(ctx context.Context, o *doctor.Options) error {
 	m, err := f.reader()
 	if err != nil {
 		return err
@@ -149,9 +149,17 @@ func (f *doctorFlags) sizesOf(ctx context.Context, sizes map[string]int64) error
 	if err != nil {
 		return err
 	}
+	o.Resident = int64(sample.RSSBytes)
+	o.ObjectsAsked, o.BytesAsked = map[string]bool{}, map[string]bool{}
 	for name, r := range sample.Resources {
-		if _, told := sizes[name]; !told && r.Objects > 0 {
-			sizes[name] = min(int64(r.Objects), maxObjects)
+		if r.Objects <= 0 {
+			continue
+		}
+		if _, told := o.Objects[name]; !told {
+			o.Objects[name], o.ObjectsAsked[name] = min(int64(r.Objects), maxObjects), true
+		}
+		if _, told := o.Bytes[name]; !told && r.Bytes >= r.Objects {
+			o.Bytes[name], o.BytesAsked[name] = min(int64(r.Bytes/r.Objects), maxObjectBytes), true
 		}
 	}
 	return nil
@@ -196,6 +204,11 @@ func liveText(r *apimetrics.Report) string {
 // liveTable prints the resources that the server did most for: READ are the objects that it looked at
 // for LISTs, and ENDED the WATCHes that are over.
 func (p *prescription) liveTable(r *apimetrics.Report, top int) error {
+	return p.rows(liveRows(r, top))
+}
+
+// liveRows are the rows of that table, and its head.
+func liveRows(r *apimetrics.Report, top int) [][]string {
 	rows := [][]string{{"OBJECTS", "LISTS", "READ", "RETURNED", "TIME", "WATCHES", "ENDED", "EVENTS", "RESOURCE"}}
 	for i := range r.Resources {
 		res := &r.Resources[i]
@@ -219,13 +232,13 @@ func (p *prescription) liveTable(r *apimetrics.Report, top int) error {
 		}
 		rows = append(rows, append(cells, printable(res.Name)))
 	}
-	return p.rows(rows)
+	return rows
 }
 
 // checkLive finds what is wrong with the flags of a look at a running server.
 func (f *doctorFlags) checkLive() error {
-	if len(f.objects) > 0 {
-		return command.Usagef("--objects is for audit logs: a server says itself how many objects it has")
+	if len(f.objects)+len(f.bytes) > 0 {
+		return command.Usagef("--objects and --object-bytes are for audit logs: a server says itself how many objects it has")
 	}
 	if f.period < minLive {
 		return command.Usagef("--for %v: want %v or more", f.period, minLive)

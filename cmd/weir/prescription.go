@@ -10,6 +10,7 @@ import (
 
 	"github.com/weirproject/weir/cmd/weir/internal/columns"
 	"github.com/weirproject/weir/internal/audit"
+	"github.com/weirproject/weir/internal/cost"
 	"github.com/weirproject/weir/internal/doctor"
 	"github.com/weirproject/weir/internal/quantity"
 )
@@ -34,15 +35,8 @@ func newPrescription(out io.Writer) *prescription {
 // print prints the totals, the clients that ask most, and what was found.
 func (p *prescription) print(r *doctor.Report, read audit.Counts, top int) error {
 	p.paragraph("", totalsText(r))
-	if read.Malformed+read.TooLong > 0 {
-		p.paragraph("", fmt.Sprintf("Skipped lines, malformed: %s, of more than %s: %s.", quantity.Count(read.Malformed),
-			quantity.Bytes(audit.MaxLine), quantity.Count(read.TooLong)))
-	}
-	if read.Misdated > 0 {
-		p.paragraph("", fmt.Sprintf("Skipped events whose time those around them contradict: %s.", quantity.Count(read.Misdated)))
-	}
-	for _, text := range read.Damaged {
-		p.paragraph("", "Damaged, and not read to its end: "+text+".")
+	for _, text := range skipped(read) {
+		p.paragraph("", text)
 	}
 	fmt.Fprintln(p.out)
 	if err := p.table(r, top); err != nil {
@@ -50,11 +44,11 @@ func (p *prescription) print(r *doctor.Report, read audit.Counts, top int) error
 	}
 	fmt.Fprintln(p.out)
 	if len(r.Findings) == 0 {
-		_, err := fmt.Fprintln(p.out, "Nothing stands out: no client costs much more than what it needs.")
-		return err
+		fmt.Fprintln(p.out, "Nothing stands out: no client costs much more than what it needs.")
+		return p.predictions(r)
 	}
 	p.findings(r.Findings, findingText)
-	return nil
+	return p.predictions(r)
 }
 
 // findings prints what was found, with what to do about it.
@@ -62,6 +56,10 @@ func (p *prescription) findings(all []doctor.Finding, text func(doctor.Finding) 
 	for i, f := range all {
 		p.paragraph(fmt.Sprintf("%d. ", i+1), text(f))
 		p.paragraph("   ", "Remedy: "+f.Remedy+".")
+		if f.Incident != "" {
+			fmt.Fprintln(p.out, "   See "+incidentURL(f.Incident))
+		}
+		p.whatIf(f.WhatIf)
 	}
 }
 
@@ -100,12 +98,19 @@ func findingText(f doctor.Finding) string {
 
 // table prints the clients that ask most. Their names come last: those are what may be cut off.
 func (p *prescription) table(r *doctor.Report, top int) error {
-	rows := [][]string{{"REQUESTS", "LISTS", "TIME", "WATCHES", "429", "MACHINES", "CLIENT"}}
+	head := []string{"REQUESTS", "LISTS", "TIME", "WATCHES", "429"}
+	costs := func(c cost.Cost) []string { return nil }
+	if len(r.Sizes) > 0 {
+		head, costs = append(head, "CPU", "SENT"), costCells
+	}
+	rows := [][]string{append(head, "MACHINES", "CLIENT")}
 	for _, c := range r.Clients[:min(len(r.Clients), top)] {
-		rows = append(rows, append(totalCells(c.Totals), quantity.Count(int64(c.Machines)), printable(c.Client.String())))
+		row := append(totalCells(c.Totals), costs(c.Cost)...)
+		rows = append(rows, append(row, quantity.Count(int64(c.Machines)), printable(c.Client.String())))
 	}
 	if r.OthersClients > 0 {
-		rows = append(rows, append(totalCells(r.Others), "", "(clients beyond those that can be told apart)"))
+		row := append(totalCells(r.Others), costs(cost.Cost{})...)
+		rows = append(rows, append(row, "", "(clients beyond those that can be told apart)"))
 	}
 	return p.rows(rows)
 }

@@ -16,14 +16,12 @@ const (
 	ProtobufGzip Form = "protobufGzip"
 	JSON         Form = "json"
 	JSONGzip     Form = "jsonGzip"
-	// Pages are those of a LIST with a limit, in protobuf.
-	Pages Form = "pages"
 	// Initial are the events at the start of a WATCH that begins with the state, in protobuf.
 	Initial Form = "initial"
 )
 
 // Forms returns all of them.
-func Forms() []Form { return []Form{Protobuf, ProtobufGzip, JSON, JSONGzip, Pages, Initial} }
+func Forms() []Form { return []Form{Protobuf, ProtobufGzip, JSON, JSONGzip, Initial} }
 
 // Model is what was measured, and how well it predicts. The JSON names are a promise.
 type Model struct {
@@ -42,12 +40,13 @@ type Measured struct {
 	CPU         string    `json:"cpu"`
 	CPUs        int       `json:"cpus"`
 	Go          string    `json:"go"`
-	Objects     int       `json:"objects"`     // pods
+	Objects     int64     `json:"objects"`     // pods
 	ObjectBytes float64   `json:"objectBytes"` // of one, in protobuf
 }
 
 // Coefficients are the CPU time that a server takes for each part of a request, in seconds.
 type Coefficients struct {
+	Idle       float64 `json:"idle"`       // cores, while nobody asks
 	Connection float64 `json:"connection"` // to open one, with TLS
 	Request    float64 `json:"request"`    // of a LIST that finds nothing
 	Quorum     float64 `json:"quorum"`     // more, without resourceVersion

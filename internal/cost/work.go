@@ -10,7 +10,7 @@ type Work struct {
 	Looked      float64 // objects that each looks at
 	Sent        float64 // bytes, as they are stored, of the objects that each sends
 	Form        Form    // empty: Protobuf
-	PageCount   float64 // of each LIST in Pages; 0: 1
+	PageCount   float64 // of each LIST; 0: 1
 	Events      float64 // sent to WATCHes, of all together
 	EventBytes  float64 // of one, as it is stored
 }
@@ -74,7 +74,7 @@ func (m *Memory) Growth(resident, underWay float64) float64 {
 
 // Check is a prediction beside a measurement.
 type Check struct {
-	Incident string  `json:"incident"` // of weir lab
+	Incident string  `json:"incident"` // of weir lab, or what was done
 	Way      string  `json:"way"`      // in which its clients ask
 	Figure   string  `json:"figure"`
 	Want     float64 `json:"measured"`

@@ -8,6 +8,7 @@ import (
 
 // batch is LISTs, or WATCHes that begin with one, of one client and resource that are alike.
 type batch struct {
+	c    Client
 	work cost.Work
 	size Size
 	ask  ask
@@ -23,7 +24,7 @@ const compressedFrom = 128 << 10
 // list returns what LISTs of some objects are.
 func (d *Doctor) list(c Client, s Size, a ask, lists, quorum float64) batch {
 	sent, looked := d.share(s, a)
-	b := batch{size: s, ask: a, work: cost.Work{
+	b := batch{c: c, size: s, ask: a, work: cost.Work{
 		Requests: lists, Quorum: quorum, Looked: looked * float64(s.Objects), Sent: sent * float64(s.Objects) * s.Bytes,
 	}}
 	b.work.Form = form(c, s.Resource, b.work.Sent)
@@ -47,8 +48,8 @@ func form(c Client, resource string, sent float64) cost.Form {
 // paged returns the same LISTs in pages. Every LIST of pages is as new as the storage.
 func (b batch) paged() batch {
 	b.work.PageCount = math.Max(1, math.Ceil(float64(b.size.Objects)/pageObjects))
-	b.work.Quorum, b.work.Form = b.work.Requests, cost.Pages
-	b.held = b.work.Sent / b.work.PageCount
+	b.work.Quorum, b.held = b.work.Requests, b.work.Sent/b.work.PageCount
+	b.work.Form = form(b.c, b.size.Resource, b.held)
 	return b
 }
 

@@ -14,8 +14,8 @@ type Options struct {
 	Objects map[string]int64
 	// Bytes has how large an object of a resource is, as it is stored.
 	Bytes map[string]int64
-	// FromServer are the resources whose Objects and Bytes a server was asked for.
-	FromServer map[string]bool
+	// ObjectsAsked and BytesAsked are the resources whose number and size a server was asked for.
+	ObjectsAsked, BytesAsked map[string]bool
 	// Resident is the memory of the API server, if it is known: peaks are told as a whole then, and
 	// else as what is added.
 	Resident int64

@@ -1,10 +1,9 @@
 package doctor
 
 import (
-	"fmt"
+	"math"
 
 	"github.com/weirproject/weir/internal/cost"
-	"github.com/weirproject/weir/internal/quantity"
 )
 
 // Prediction is what would have been, had clients asked in another way. Costs are the API server's.
@@ -26,6 +25,7 @@ const (
 	RemedyHeld     = "the informer that it has"
 	RemedyShards   = "a shard for each replica"
 	RemedyResume   = "WATCHes that are resumed"
+	RemedyLasting  = "WATCHes of 5 to 10 minutes"
 	RemedyProxy    = "through weir-proxy"
 )
 
@@ -44,6 +44,9 @@ type asking struct {
 // remedies. The first is how it is; none if nobody knows how many objects there are.
 func (d *Doctor) whatIf(c *client, u *usage, kind string) []Prediction {
 	a := &asking{d: d, c: c, u: u, size: d.size(u.resource), all: d.batches(c.name, u), atOnce: d.atOnce(c)}
+	if kind == KindWatches {
+		a.all = append(a.all, a.watches(float64(u.watches.Ended)))
+	}
 	if d.options.Model == nil || len(a.all) == 0 {
 		return nil
 	}
@@ -72,7 +75,7 @@ var remediesOf = map[string][]remedy{
 	KindNodes:   {byNode, cached, inPages, shardedByMachine, proxied},
 	KindPart:    {cached, informed, proxied},
 	KindRelist:  {resumed, cached, proxied},
-	KindWatches: {resumed, proxied},
+	KindWatches: {lasted},
 	KindFailing: {inPages, cached, informed, proxied},
 }
 
@@ -111,7 +114,7 @@ func cached(a *asking) (Prediction, bool) {
 func inPages(a *asking) (Prediction, bool) {
 	changed := false
 	p := a.change(RemedyPages, func(b batch) batch {
-		if b.ask != askAll || b.work.Form == cost.Pages || b.size.Objects <= pageObjects {
+		if b.ask != askAll || b.work.PageCount > 0 || b.size.Objects <= pageObjects {
 			return b
 		}
 		changed = true
@@ -158,6 +161,20 @@ func shardedByMachine(a *asking) (Prediction, bool) {
 	}), a.machines > 1
 }
 
+// watches returns WATCHes that begin with nothing: each costs what a request does.
+func (a *asking) watches(n float64) batch {
+	return batch{c: a.c.name, size: a.size, work: cost.Work{Requests: n}}
+}
+
+// lastingWatch is how long a WATCH of client-go's lasts on average.
+const lastingWatch = 450 // seconds
+
+// lasted has WATCHes last as long as an informer's do.
+func lasted(a *asking) (Prediction, bool) {
+	n := math.Ceil(a.u.watches.Seconds / lastingWatch)
+	return a.predict(RemedyLasting, []batch{a.watches(max(a.machines, n))}), true
+}
+
 // resumed has each machine LIST once, and begin its WATCHes where the last one ended.
 func resumed(a *asking) (Prediction, bool) {
 	var all []batch
@@ -167,8 +184,7 @@ func resumed(a *asking) (Prediction, bool) {
 		b.work.Requests = n
 		all = append(all, b)
 	}
-	again := batch{size: a.size, work: cost.Work{Requests: float64(a.u.watches.Ended)}}
-	return a.predict(RemedyResume, append(all, again)), true
+	return a.predict(RemedyResume, append(all, a.watches(float64(a.u.watches.Ended)))), true
 }
 
 // proxied has the proxy answer: the API server sees one informer, and a question how current that is
@@ -183,13 +199,4 @@ func proxied(a *asking) (Prediction, bool) {
 	p.ProxyCPUSeconds = costOf(&a.d.options.Model.Proxy, a.all).CPUSeconds
 	p.HeldBytes = 0
 	return p, true
-}
-
-// Text returns what a prediction comes to, for people.
-func (p Prediction) Text() string {
-	text := fmt.Sprintf("requests: %s, sent: %s, CPU: %s", quantity.Count(int64(p.Requests+0.5)), quantity.Bytes(int64(p.Bytes)), quantity.Seconds(p.CPUSeconds))
-	if p.HeldBytes >= 1 {
-		text += ", memory: " + quantity.Bytes(int64(p.HeldBytes))
-	}
-	return text
 }

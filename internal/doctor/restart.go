@@ -136,7 +136,7 @@ func (s *start) otherwise(d *Doctor) (out []named) {
 	if b.work.Quorum > 0 {
 		out = append(out, named{RemedyCache, list(b.ask, 0)})
 	}
-	if b.ask == askAll && b.work.Form != cost.Pages && b.size.Objects > pageObjects {
+	if b.ask == askAll && b.work.PageCount == 0 && b.size.Objects > pageObjects {
 		out = append(out, named{RemedyPages, list(askAll, n).paged()})
 	}
 	if b.ask == askAll && b.work.Form != cost.Initial {
@@ -160,7 +160,7 @@ func (d *Doctor) behindProxy(starts []start) (seen []start, proxyCPU float64) {
 	for _, s := range starts {
 		proxyCPU += d.options.Model.Proxy.Of(s.batch.work).CPUSeconds
 		if q := s.batch.work.Quorum; q > 0 {
-			seen = append(seen, start{c: s.c, u: s.u, batch: batch{size: s.batch.size, work: cost.Work{Requests: q, Quorum: q}}})
+			seen = append(seen, start{c: s.c, u: s.u, batch: batch{c: s.c.name, size: s.batch.size, work: cost.Work{Requests: q, Quorum: q}}})
 		}
 	}
 	return seen, proxyCPU

@@ -33,23 +33,27 @@ const (
 
 // size returns the size of a resource.
 func (d *Doctor) size(resource string) Size {
-	from := FromFlag
-	if d.options.FromServer[resource] {
-		from = FromServer
-	}
 	s := Size{Resource: resource, Bytes: otherBytes, BytesFrom: FromNobody}
 	if resource == nodeResource {
 		s.Bytes = podBytes
 	}
 	if n := d.options.Bytes[resource]; n > 0 {
-		s.Bytes, s.BytesFrom = float64(n), from
+		s.Bytes, s.BytesFrom = float64(n), told(d.options.BytesAsked[resource])
 	}
-	if n, told := d.options.Objects[resource]; told {
-		s.Objects, s.ObjectsFrom = n, from
+	if n, known := d.options.Objects[resource]; known {
+		s.Objects, s.ObjectsFrom = n, told(d.options.ObjectsAsked[resource])
 	} else if n := d.census.objects(resource); n > 0 {
 		s.Objects, s.ObjectsFrom = n, FromLog
 	}
 	return s
+}
+
+// told returns who told a size.
+func told(byServer bool) string {
+	if byServer {
+		return FromServer
+	}
+	return FromFlag
 }
 
 // share returns which share of a resource's objects one LIST sends, and which one it looks at.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net/url"
 	"runtime"
 	"strings"
@@ -38,12 +39,16 @@ func MeasureCosts(ctx context.Context, o Options) (*cost.Model, error) {
 	defer b.Close()
 	m := &cost.Model{Measured: cost.Measured{
 		At: time.Now().UTC().Truncate(time.Second), CPU: cpuName(), CPUs: runtime.NumCPU(), Go: runtime.Version(),
-		Objects: b.Pods(),
+		Objects: int64(b.Pods()),
 	}}
 	if m.Measured.Server, err = b.direct.version(ctx); err != nil {
 		return nil, err
 	}
 	meter := costMeter{t: b.newTrial(b.direct)}
+	// Memory comes first: a server keeps what other requests have made it take.
+	if m.Memory, err = meter.memory(ctx); err != nil {
+		return nil, fmt.Errorf("memory: %w", err)
+	}
 	if m.Server, m.Measured.ObjectBytes, err = meter.coefficients(ctx); err != nil {
 		return nil, fmt.Errorf("the API server: %w", err)
 	}
@@ -55,12 +60,14 @@ func MeasureCosts(ctx context.Context, o Options) (*cost.Model, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the proxy: %w", err)
 	}
-	if m.Memory, err = meter.memory(ctx, m.Measured.ObjectBytes); err != nil {
-		return nil, fmt.Errorf("memory: %w", err)
+	paged, err := meter.checkPages(ctx, m)
+	if err != nil {
+		return nil, fmt.Errorf("pages: %w", err)
 	}
 	if m.Checks, err = check(ctx, b.o, m); err != nil {
 		return nil, err
 	}
+	m.Checks = append(m.Checks, paged...)
 	return m, nil
 }
 
@@ -83,10 +90,9 @@ func (s *side) version(ctx context.Context) (string, error) {
 
 // costMeter measures what each part of a request costs one server.
 type costMeter struct {
-	t    *trial
-	c    *client
-	idle float64 // cores that the server uses when nobody asks
-	k    cost.Coefficients
+	t *trial
+	c *client
+	k cost.Coefficients
 }
 
 // coefficients measures all of them, and the size of an object.
@@ -95,7 +101,7 @@ func (m *costMeter) coefficients(ctx context.Context) (_ cost.Coefficients, obje
 		return m.k, 0, err
 	}
 	defer m.c.close()
-	if m.idle, err = m.idleCores(ctx); err != nil {
+	if m.k.Idle, err = m.idleCores(ctx); err != nil {
 		return m.k, 0, err
 	}
 	if err := m.small(ctx); err != nil {
@@ -140,7 +146,7 @@ func (m *costMeter) each(ctx context.Context, do func() error) (float64, error) 
 		}
 		return nil
 	})
-	return max(cpu-m.idle*time.Since(begin).Seconds(), 0) / float64(n), err
+	return max(cpu-m.k.Idle*time.Since(begin).Seconds(), 0) / float64(n), err
 }
 
 // small measures requests that find nothing: what they cost whatever they find.
@@ -181,16 +187,14 @@ func (m *costMeter) full(ctx context.Context) (objectBytes float64, err error) {
 		}
 	}
 	for _, f := range []struct {
-		form  cost.Form
-		do    func() error
-		fixed float64
+		form cost.Form
+		do   func() error
 	}{
-		{cost.Protobuf, list("", false), m.k.Request},
-		{cost.ProtobufGzip, list("", true), m.k.Request},
-		{cost.JSON, list(wire.ContentTypeJSON, false), m.k.Request},
-		{cost.JSONGzip, list(wire.ContentTypeJSON, true), m.k.Request},
-		{cost.Pages, func() (err error) { size, err = m.pages(ctx); return err }, m.k.Request * float64(1+(len(m.t.pods.keys)-1)/pageSize)},
-		{cost.Initial, func() error { _, err := readInitial(ctx, m.c, watchWithState); return err }, m.k.Request},
+		{cost.Protobuf, list("", false)},
+		{cost.ProtobufGzip, list("", true)},
+		{cost.JSON, list(wire.ContentTypeJSON, false)},
+		{cost.JSONGzip, list(wire.ContentTypeJSON, true)},
+		{cost.Initial, func() error { _, err := readInitial(ctx, m.c, watchWithState); return err }},
 	} {
 		spent, err := m.each(ctx, f.do)
 		if err != nil {
@@ -202,9 +206,23 @@ func (m *costMeter) full(ctx context.Context) (objectBytes float64, err error) {
 		if f.form == cost.Initial {
 			size = stored // but for some bytes of each event
 		}
-		m.k.Forms[f.form] = cost.Sent{Seconds: max(spent-f.fixed, 0) / stored, Bytes: size / stored}
+		m.k.Forms[f.form] = cost.Sent{Seconds: max(spent-m.k.Request, 0) / stored, Bytes: size / stored}
 	}
 	return stored / float64(len(m.t.pods.keys)), nil
+}
+
+// checkPages compares LISTs in pages with what is predicted of them.
+func (m *costMeter) checkPages(ctx context.Context, model *cost.Model) ([]cost.Check, error) {
+	size := 0.0
+	spent, err := m.each(ctx, func() (err error) { size, err = m.pages(ctx); return err })
+	objects := float64(model.Measured.Objects)
+	c := model.Server.Of(cost.Work{
+		Requests: 1, Quorum: 1, PageCount: math.Ceil(objects / pageSize), Sent: objects * model.Measured.ObjectBytes,
+	})
+	return []cost.Check{
+		{Incident: "a LIST", Way: "in pages of 500", Figure: cost.CPUFigure, Want: spent, Got: c.CPUSeconds},
+		{Incident: "a LIST", Way: "in pages of 500", Figure: cost.BytesFigure, Want: size, Got: c.Bytes},
+	}, err
 }
 
 // pages makes a LIST in pages, as new as the storage, and says how many bytes came.
@@ -291,8 +309,11 @@ const (
 )
 
 // memory measures how the server grows with full LISTs at once.
-func (m *costMeter) memory(ctx context.Context, objectBytes float64) (out cost.Memory, err error) {
-	all := objectBytes * float64(len(m.t.pods.keys))
+func (m *costMeter) memory(ctx context.Context) (out cost.Memory, err error) {
+	all, err := m.t.control.discard(ctx, request{path: podsPath, query: "resourceVersion=0"})
+	if err != nil {
+		return out, err
+	}
 	rest, _, err := m.t.gauge.memory(ctx)
 	if err != nil {
 		return out, err
@@ -311,7 +332,7 @@ func (m *costMeter) memory(ctx context.Context, objectBytes float64) (out cost.M
 		peaks[i] = peak
 	}
 	m.t.say(fmt.Sprintf("at rest %.0f MB, with %d LISTs %.0f MB, with %d %.0f MB", rest/1e6, fewAtOnce, peaks[0]/1e6, manyAtOnce, peaks[1]/1e6))
-	out.Held = max(peaks[1]-peaks[0], 0) / (manyAtOnce - fewAtOnce) / all
-	out.Headroom = max(peaks[0]-fewAtOnce*all*out.Held-rest, 0) / rest
+	out.Held = max(peaks[1]-peaks[0], 0) / (manyAtOnce - fewAtOnce) / float64(all)
+	out.Headroom = max(peaks[0]-fewAtOnce*float64(all)*out.Held-rest, 0) / rest
 	return out, nil
 }

@@ -1,0 +1,173 @@
+package main
+
+import (
+	_ "embed"
+	"fmt"
+	"html/template"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/weirproject/weir/cmd/weir/internal/apimetrics"
+	"github.com/weirproject/weir/internal/audit"
+	"github.com/weirproject/weir/internal/chart"
+	"github.com/weirproject/weir/internal/cost"
+	"github.com/weirproject/weir/internal/doctor"
+	"github.com/weirproject/weir/internal/quantity"
+)
+
+//go:embed doctorpage.html
+var pageText string
+
+var pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{
+	"style": chart.PageStyle, "visible": printable, "incident": incidentURL,
+	"count":   func(n int64) string { return quantity.Count(n) },
+	"bytes":   func(n float64) string { return quantity.Bytes(int64(n)) },
+	"seconds": quantity.Seconds,
+	"number":  quantity.Number,
+	"inc":     func(n int) int { return n + 1 },
+}).Parse(pageText))
+
+// doctorPage is doctor's report as HTML. It needs nothing else, and has no script.
+type doctorPage struct {
+	Title, Summary string
+	Skipped        []string // what was not read
+	Charts         []template.HTML
+	Head           []string // of the table
+	Rows           [][]string
+	Findings       []pageFinding
+	Restart        *pageTable
+	Sizes          []doctor.Size
+	Model          *cost.Model
+	Note           string
+}
+
+// pageFinding is a finding, and a picture of what it costs.
+type pageFinding struct {
+	doctor.Finding
+	Sentence string
+	WhatIf   *pageTable
+}
+
+// pageTable is predictions, as a picture and as a table.
+type pageTable struct {
+	Text  string
+	Chart template.HTML
+	Head  []string
+	Rows  [][]string
+}
+
+// writePage writes the report on logs.
+func writePage(w io.Writer, r *doctor.Report, read audit.Counts, m *cost.Model, top int) error {
+	p := doctorPage{Title: "Who makes this API server work", Summary: totalsText(r), Skipped: skipped(read), Charts: rateCharts(r), Sizes: r.Sizes, Model: m}
+	p.Head = []string{"client", "requests", "LISTs", "time", "WATCHes", "429", "CPU", "sent", "memory", "machines"}
+	for _, c := range r.Clients[:min(len(r.Clients), top)] {
+		row := append(append([]string{c.Client.String()}, totalCells(c.Totals)...), costCells(c.Cost)...)
+		held := "-"
+		if c.HeldBytes > 0 {
+			held = quantity.Bytes(int64(c.HeldBytes))
+		}
+		p.Rows = append(p.Rows, append(row, held, quantity.Count(int64(c.Machines))))
+	}
+	if r.OthersClients > 0 {
+		p.Rows = append(p.Rows, append(append([]string{"(clients beyond those that can be told apart)"}, totalCells(r.Others)...), "", "", "", ""))
+	}
+	for _, f := range r.Findings {
+		held := make([]float64, len(f.WhatIf))
+		for i, one := range f.WhatIf {
+			held[i] = one.HeldBytes
+		}
+		p.Findings = append(p.Findings, pageFinding{f, findingText(f), newPageTable("Server CPU of what it asks for", f.WhatIf, held)})
+	}
+	if r.Restart != nil {
+		p.Restart = newPageTable("Server CPU of a restart of everything", r.Restart.Predictions, r.Restart.PeakBytes)
+		p.Restart.Text = restartText(r.Restart)
+	}
+	return pageTemplate.Execute(w, p)
+}
+
+// skipped says what of the logs was not read.
+func skipped(read audit.Counts) (texts []string) {
+	if read.Malformed+read.TooLong > 0 {
+		texts = append(texts, fmt.Sprintf("Skipped lines, malformed: %s, of more than %s: %s.", quantity.Count(read.Malformed),
+			quantity.Bytes(audit.MaxLine), quantity.Count(read.TooLong)))
+	}
+	if read.Misdated > 0 {
+		texts = append(texts, fmt.Sprintf("Skipped events whose time those around them contradict: %s.", quantity.Count(read.Misdated)))
+	}
+	for _, text := range read.Damaged {
+		texts = append(texts, "Damaged, and not read to its end: "+text+".")
+	}
+	return texts
+}
+
+// rateCharts are what happened over time.
+func rateCharts(r *doctor.Report) []template.HTML {
+	perSecond := func(label string, counts []uint32) chart.Line {
+		at := make([]float64, len(counts))
+		for i, n := range counts {
+			at[i] = float64(n) / r.Rate.Seconds
+		}
+		return chart.NewLine(label, r.Rate.Seconds, at)
+	}
+	charts := []template.HTML{asHTML(chart.Lines("Requests a second", quantity.Number, []chart.Line{
+		perSecond("refused, 429", r.Rate.Refused), perSecond("requests", r.Rate.Requests),
+	}))}
+	if r.Totals.Lists > 0 {
+		charts = append(charts, asHTML(chart.Lines("LISTs a second", quantity.Number, []chart.Line{perSecond("LISTs", r.Rate.Lists)})))
+	}
+	return charts
+}
+
+// asHTML takes a picture for HTML: all text in it is escaped.
+func asHTML(picture string) template.HTML { return template.HTML(picture) }
+
+// newPageTable returns predictions with their memory; nil if there are none.
+func newPageTable(title string, all []doctor.Prediction, memory []float64) *pageTable {
+	if len(all) == 0 {
+		return nil
+	}
+	t := &pageTable{Head: []string{"what if"}}
+	for _, head := range predictionHead {
+		t.Head = append(t.Head, strings.ReplaceAll(strings.ToLower(head), "cpu", "CPU"))
+	}
+	var bars []chart.Bar
+	for i, one := range all {
+		bars = append(bars, chart.Bar{Label: one.Remedy, Value: one.CPUSeconds})
+		t.Rows = append(t.Rows, append([]string{one.Remedy}, predictionCells(one, memory[i])...))
+	}
+	t.Chart = asHTML(chart.Bars(title, quantity.Seconds, bars))
+	return t
+}
+
+// writeLivePage writes the report on a running server.
+func writeLivePage(w io.Writer, r *apimetrics.Report, top int) error {
+	p := doctorPage{
+		Title: "What makes this API server work", Summary: liveText(r),
+		Note: "Metrics have no names of clients. Who it is, the audit log says: weir doctor AUDIT-LOG.",
+	}
+	rows := liveRows(r, top)
+	for _, row := range rows { // names come first in a page
+		name := row[len(row)-1]
+		p.Rows = append(p.Rows, append([]string{name}, row[:len(row)-1]...))
+	}
+	for _, head := range p.Rows[0] {
+		p.Head = append(p.Head, strings.ToLower(head))
+	}
+	p.Rows = p.Rows[1:]
+	var bars []chart.Bar
+	for i := range r.Resources {
+		if res := &r.Resources[i]; res.ListSeconds > 0 && len(bars) < top {
+			bars = append(bars, chart.Bar{Label: res.Name, Value: res.ListSeconds})
+		}
+	}
+	if len(bars) > 0 {
+		period := time.Duration(r.Seconds * float64(time.Second)).Round(time.Second)
+		p.Charts = append(p.Charts, asHTML(chart.Bars(fmt.Sprintf("Time that LISTs took, in %s", period), quantity.Seconds, bars)))
+	}
+	for _, f := range r.Findings {
+		f.Incident = doctor.IncidentOf(f.Kind)
+		p.Findings = append(p.Findings, pageFinding{Finding: f, Sentence: f.Text + "."})
+	}
+	return pageTemplate.Execute(w, p)
+}

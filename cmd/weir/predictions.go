@@ -1,0 +1,96 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/weirproject/weir/internal/cost"
+	"github.com/weirproject/weir/internal/doctor"
+	"github.com/weirproject/weir/internal/quantity"
+)
+
+// incidentURL is where an incident is explained.
+func incidentURL(name string) string {
+	return "https://github.com/weirproject/weir/blob/main/docs/incidents/" + name + ".md"
+}
+
+// costCells are what a client's LISTs cost, "-" where nobody knows how many objects there are.
+func costCells(c cost.Cost) []string {
+	if c == (cost.Cost{}) {
+		return []string{"-", "-"}
+	}
+	return []string{quantity.Seconds(c.CPUSeconds), quantity.Bytes(int64(c.Bytes))}
+}
+
+// predictionHead are the columns of predictions.
+var predictionHead = []string{"REQUESTS", "SENT", "CPU", "MEMORY", "PROXY CPU"}
+
+// predictionCells are those of one prediction.
+func predictionCells(p doctor.Prediction, memory float64) []string {
+	proxy := ""
+	if p.ProxyCPUSeconds > 0 {
+		proxy = quantity.Seconds(p.ProxyCPUSeconds)
+	}
+	return []string{
+		quantity.Count(int64(p.Requests + 0.5)), quantity.Bytes(int64(p.Bytes)), quantity.Seconds(p.CPUSeconds),
+		quantity.Bytes(int64(memory)), proxy,
+	}
+}
+
+// whatIf prints what requests cost, and would have cost with each remedy.
+func (p *prescription) whatIf(all []doctor.Prediction) {
+	if len(all) == 0 {
+		return
+	}
+	rows := [][]string{append([]string{"   WHAT IF"}, predictionHead...)}
+	for _, one := range all {
+		rows = append(rows, append([]string{"   " + one.Remedy}, predictionCells(one, one.HeldBytes)...))
+	}
+	p.rows(rows) // a failure to write is found by what is written next
+}
+
+// predictions prints what a restart would take, and what all predictions rest on.
+func (p *prescription) predictions(r *doctor.Report) error {
+	if r.Restart != nil {
+		fmt.Fprintln(p.out)
+		p.paragraph("", restartText(r.Restart))
+		rows := [][]string{append([]string{"WHAT IF"}, predictionHead...)}
+		for i, one := range r.Restart.Predictions {
+			rows = append(rows, append([]string{one.Remedy}, predictionCells(one, r.Restart.PeakBytes[i])...))
+		}
+		if err := p.rows(rows); err != nil {
+			return err
+		}
+	}
+	fmt.Fprintln(p.out)
+	p.paragraph("", sizesText(r.Sizes))
+	return nil
+}
+
+// restartText says what the table of a restart is about.
+func restartText(r *doctor.Restart) string {
+	memory := "MEMORY is what is added to the server's"
+	if r.Whole {
+		memory = "MEMORY is the server's peak"
+	}
+	return fmt.Sprintf("If everything restarted at once, %s LISTs and WATCHes would begin together. Most of it would be %s with %s of them, for %s. "+
+		"Below, that client asks otherwise; %s.", quantity.Count(int64(r.Starts+0.5)), r.Killer, quantity.Count(int64(r.Killers+0.5)), r.Resource, memory)
+}
+
+// mostSizes bounds the sizes that are told on a terminal.
+const mostSizes = 6
+
+// sizesText says what predictions rest on.
+func sizesText(sizes []doctor.Size) string {
+	if len(sizes) == 0 {
+		return "What it costs is not predicted: nobody says how many objects there are. --objects pods=50000 does, or a server, such as --context production."
+	}
+	var parts []string
+	for _, s := range sizes[:min(len(sizes), mostSizes)] {
+		parts = append(parts, fmt.Sprintf("%s %s (%s) of %s (%s)", quantity.Count(s.Objects), s.Resource, s.ObjectsFrom, quantity.Bytes(int64(s.Bytes)), s.BytesFrom))
+	}
+	if n := len(sizes) - mostSizes; n > 0 {
+		parts = append(parts, fmt.Sprintf("%d more resources", n))
+	}
+	return "CPU, SENT and MEMORY are predicted, for " + strings.Join(parts, ", ") + "."
+}
