@@ -161,8 +161,13 @@ func (u *usage) ofAll(p *pattern) int64 {
 	return 0
 }
 
-// machines estimates how many machines the LISTs came from, at least 1.
-func (p *pattern) machines() int64 { return int64(max(1, p.places.count())) }
+// machines estimates how many machines the LISTs came from, at least 1, and 1 of nil.
+func (p *pattern) machines() int64 {
+	if p == nil {
+		return 1
+	}
+	return int64(max(1, p.places.count()))
+}
 
 // sort says how long a LIST took, and what most of them ask the server to do.
 func (p *pattern) sort() string {

@@ -50,12 +50,7 @@ func (d *Doctor) whatIf(c *client, u *usage, kind string) []Prediction {
 	if d.options.Model == nil || len(a.all) == 0 {
 		return nil
 	}
-	a.machines = float64(u.watchMachines())
-	for _, p := range []*pattern{u.whole, u.part} {
-		if p != nil {
-			a.machines = max(a.machines, float64(p.machines()))
-		}
-	}
+	a.machines = float64(max(u.watchMachines(), u.whole.machines(), u.part.machines()))
 	out := []Prediction{a.predict(RemedyNone, a.all)}
 	for _, r := range remediesOf[kind] {
 		if p, ok := r(a); ok {

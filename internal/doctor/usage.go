@@ -123,7 +123,7 @@ func (u *usage) addList(e *audit.Event, q audit.Query) {
 		u.vain.requests++
 		u.vain.latency += e.Latency()
 	}
-	if e.Code < 400 {
+	if e.Code < 400 || e.Code >= 500 && e.Latency() >= vainLatency { // one that timed out cost what it would have
 		u.asked[askOf(e, q)].add(q)
 	}
 	if q.OneObject || e.Code >= 400 || bytes.HasSuffix(e.Object.Group, []byte(unwatchable)) {

@@ -1,0 +1,105 @@
+package cost
+
+import (
+	"math"
+	"testing"
+)
+
+// TestLoad: the model that is committed is whole, says where it comes from, and predicted what was
+// measured in the same run.
+func TestLoad(t *testing.T) {
+	m, err := Load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m.Measured.At.IsZero() || m.Measured.Server == "" || m.Measured.Command == "" || m.Measured.CPUs == 0 || m.Measured.Objects == 0 {
+		t.Errorf("measured where? %+v", m.Measured)
+	}
+	for name, k := range map[string]Coefficients{"server": m.Server, "proxy": m.Proxy} {
+		if k.Request <= 0 || k.Looked <= 0 || k.Event <= 0 || k.Connection <= 0 {
+			t.Errorf("%s: %+v", name, k)
+		}
+		for _, form := range Forms() {
+			if s := k.Forms[form]; s.Seconds <= 0 || s.Bytes <= 0 {
+				t.Errorf("%s: %s: %+v", name, form, s)
+			}
+		}
+	}
+	if m.Memory.Held <= 0 {
+		t.Errorf("memory: %+v", m.Memory)
+	}
+	const offAtMost, leastCPU = 1.5, 1.0
+	incidents := map[string]bool{}
+	for _, c := range m.Checks {
+		cpu := c.Figure == CPUFigure || c.Figure == ProxyCPUFigure
+		if cpu && c.Want < leastCPU { // some ticks of the clock
+			continue
+		}
+		if incidents[c.Incident] = true; c.Off() > offAtMost {
+			t.Errorf("%s, %s: %s is off by %.2f", c.Incident, c.Way, c.Figure, c.Off())
+		}
+	}
+	for _, name := range []string{"node-agents", "thundering-restart", "resync-storm"} {
+		if !incidents[name] {
+			t.Errorf("predictions were not compared with %s", name)
+		}
+	}
+}
+
+var coefficients = Coefficients{
+	Connection: 1, Request: 10, Quorum: 100, Looked: 0.5, Event: 2,
+	Forms: map[Form]Sent{Protobuf: {0.01, 1}, JSONGzip: {0.03, 0.2}, Initial: {0.02, 1}},
+}
+
+func TestOf(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		work Work
+		want Cost
+	}{
+		{"nothing", Work{}, Cost{}},
+		{"small LISTs", Work{Requests: 3}, Cost{3, 0, 30}},
+		{"some of them as new as the storage", Work{Requests: 3, Quorum: 2}, Cost{3, 0, 230}},
+		{"on connections of their own", Work{Requests: 3, Connections: 3}, Cost{3, 0, 33}},
+		{"by a selector", Work{Requests: 2, Looked: 1000, Sent: 100}, Cost{2, 200, 20 + 1000 + 2}},
+		{"in JSON", Work{Requests: 2, Sent: 100, Form: JSONGzip}, Cost{2, 40, 20 + 6}},
+		{"in pages", Work{Requests: 2, Sent: 100, PageCount: 4}, Cost{8, 200, 80 + 2}},
+		{"events", Work{Requests: 1, Events: 5, EventBytes: 7, Form: Initial}, Cost{1, 35, 10 + 10}},
+	} {
+		got := coefficients.Of(tt.work)
+		if got.Requests != tt.want.Requests || math.Abs(got.Bytes-tt.want.Bytes) > 1e-9 || math.Abs(got.CPUSeconds-tt.want.CPUSeconds) > 1e-9 {
+			t.Errorf("%s: %+v, want %+v", tt.name, got, tt.want)
+		}
+	}
+}
+
+func TestOff(t *testing.T) {
+	for _, tt := range []struct{ want, got, off float64 }{
+		{2, 2, 1}, {2, 3, 1.5}, {3, 2, 1.5}, {0, 0, 1}, {0, 1, math.Inf(1)}, {1, 0, math.Inf(1)},
+	} {
+		if off := (Check{Want: tt.want, Got: tt.got}).Off(); math.Abs(off-tt.off) > 1e-9 {
+			t.Errorf("measured %v, predicted %v: off by %v, want %v", tt.want, tt.got, off, tt.off)
+		}
+	}
+}
+
+func TestSeats(t *testing.T) {
+	for objects, want := range map[float64]float64{0: 1, 1: 1, 100: 1, 101: 2, 9_999: 100, 1e6: 100} {
+		if got := Seats(objects); got != want {
+			t.Errorf("%v objects take %v seats, want %v", objects, got, want)
+		}
+	}
+	if LetIn(0) != 1 || LetIn(600) != 1 || LetIn(1200) != 0.5 {
+		t.Errorf("let in: %v, %v, %v", LetIn(0), LetIn(600), LetIn(1200))
+	}
+}
+
+func TestGrowth(t *testing.T) {
+	m := Memory{Headroom: 0.5, Held: 0.25}
+	if got := m.Growth(100, 0); got != 0 {
+		t.Errorf("without a LIST: %v", got)
+	}
+	if got := m.Growth(100, 40); got != 60 {
+		t.Errorf("%v, want 60", got)
+	}
+}

@@ -1,0 +1,219 @@
+package doctor
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/weirproject/weir/internal/cost"
+)
+
+// plain is a model in round numbers.
+var plain = &cost.Model{
+	Server: cost.Coefficients{Request: 1, Quorum: 10, Looked: 0.001, Event: 0.1, Forms: plainForms},
+	Proxy:  cost.Coefficients{Request: 0.1, Forms: plainForms},
+	Memory: cost.Memory{Headroom: 0.5, Held: 0.5},
+}
+
+var plainForms = map[cost.Form]cost.Sent{
+	cost.Protobuf: {Seconds: 1e-6, Bytes: 1}, cost.ProtobufGzip: {Seconds: 1e-6, Bytes: 0.1}, cost.JSON: {Seconds: 4e-6, Bytes: 3},
+	cost.JSONGzip: {Seconds: 4e-6, Bytes: 0.3}, cost.Initial: {Seconds: 2e-6, Bytes: 1},
+}
+
+// plainly has 10,000 pods of 1 MB in all, on 100 nodes.
+func plainly() Options {
+	return Options{
+		Model: plain, Objects: map[string]int64{"pods": 10_000, "nodes": 100, "services": 100}, Bytes: map[string]int64{"pods": 100},
+	}
+}
+
+// predicted is what a remedy comes to, in whole numbers.
+type predicted struct {
+	remedy                string
+	requests, bytes, secs int64
+}
+
+func predictionsOf(all []Prediction) (out []predicted) {
+	for _, p := range all {
+		out = append(out, predicted{p.Remedy, int64(p.Requests + 0.5), int64(p.Bytes + 0.5), int64(p.CPUSeconds + 0.5)})
+	}
+	return out
+}
+
+// TestWhatIf: each kind of finding has its remedies, and they come to what the coefficients say.
+func TestWhatIf(t *testing.T) {
+	for _, c := range []struct {
+		kind string
+		add  func(w *world)
+		want []predicted
+	}{
+		{KindPolling, func(w *world) { w.each(100, 30*time.Second, someone("p", "list", "pods"), nil) }, []predicted{
+			{RemedyNone, 100, 10_000_000, 100 + 1000 + 100}, {RemedyCache, 100, 10_000_000, 200}, {RemedyPages, 2000, 100_000_000, 2000 + 1000 + 100},
+			{RemedyInformer, 1, 1_000_000, 1 + 10 + 2}, {RemedyProxy, 101, 1_000_000, 13 + 100 + 1000},
+		}},
+		{KindNodes, func(w *world) {
+			r := someone("agent", "list", "pods")
+			r.query = "resourceVersion=0"
+			w.each(64, 20*time.Second, r, machine(64))
+		}, []predicted{
+			{RemedyNone, 64, 6_400_000, 64 + 64}, {RemedyNode, 64, 640_000, 64 + 6 + 1}, {RemedyPages, 1280, 64_000_000, 1280 + 640 + 64},
+		}},
+		{KindPart, func(w *world) {
+			r := someone("part", "list", "pods")
+			r.query = "labelSelector=a%3Db&resourceVersion=0"
+			w.each(400, 5*time.Second, r, nil)
+		}, []predicted{
+			{RemedyNone, 400, 4_000_000, 400 + 4000 + 4}, {RemedyIndex, 1, 1_000_000, 13}, {RemedyProxy, 1, 1_000_000, 13},
+		}},
+		{KindRelist, func(w *world) { w.loop(40, 1, 5*time.Minute, 10*time.Second) }, []predicted{
+			{RemedyNone, 40, 800_000, 40 + 400 + 8}, {RemedyResume, 41, 20_000, 41 + 10},
+		}},
+		{KindWatches, func(w *world) {
+			r := someone("w", "watch", "services")
+			r.query, r.took = "resourceVersion=7&watch=true", 30*time.Second
+			w.each(300, 30*time.Second, r, nil)
+		}, []predicted{{RemedyNone, 300, 0, 300}, {RemedyLasting, 20, 0, 20}}},
+		{KindFailing, func(w *world) {
+			r := someone("huge", "list", "pods")
+			r.code, r.took = 504, time.Minute
+			w.each(60, 90*time.Second, r, nil)
+		}, []predicted{{RemedyNone, 60, 6_000_000, 60 + 600 + 60}, {RemedyPages, 1200, 60_000_000, 1200 + 600 + 60}}},
+	} {
+		t.Run(c.kind, func(t *testing.T) {
+			w := newWorld(1)
+			c.add(w)
+			found := examine(t, plainly(), w.log()).Findings
+			if len(found) != 1 || found[0].Kind != c.kind {
+				t.Fatalf("%+v", found)
+			}
+			got := predictionsOf(found[0].WhatIf)
+			for _, want := range c.want {
+				if !slices.Contains(got, want) {
+					t.Errorf("%v, want %v", got, want)
+				}
+			}
+			if got[0].remedy != RemedyNone {
+				t.Errorf("begins with %v", got[0])
+			}
+		})
+	}
+}
+
+// TestNothingPredicted: without a model, or without anybody who says how many objects there are,
+// nothing is.
+func TestNothingPredicted(t *testing.T) {
+	w := newWorld(1)
+	w.each(100, 30*time.Second, someone("p", "list", "pods"), nil)
+	log := w.log()
+	for _, o := range []Options{{}, {Model: plain}, {Objects: map[string]int64{"pods": 5}}} {
+		r := examine(t, o, log)
+		if r.Restart != nil || len(r.Findings) != 1 || r.Findings[0].WhatIf != nil || r.Clients[0].Cost != (cost.Cost{}) {
+			t.Errorf("%+v: %+v", o, r)
+		}
+	}
+}
+
+// TestSizes: what is told goes before what a server says, and that before an estimate.
+func TestSizes(t *testing.T) {
+	w := newWorld(1)
+	w.each(3, time.Minute, someone("p", "list", "pods"), nil)
+	w.each(3, time.Minute, someone("p", "list", "nodes"), nil)
+	w.each(3, time.Minute, someone("p", "list", "secrets"), nil)
+	w.each(3, time.Minute, someone("p", "list", "endpoints"), nil)
+	for i := range 1000 {
+		r := someone("kubelet", "patch", "secrets")
+		r.ns, r.object = fmt.Sprint("team-", i%10), fmt.Sprint("s-", i)
+		w.do(r)
+		if r.verb = "delete"; i%2 == 0 {
+			w.do(r)
+		}
+	}
+	r := examine(t, Options{
+		Model: plain, Objects: map[string]int64{"pods": 7, "nodes": 5}, Bytes: map[string]int64{"nodes": 900},
+		ObjectsAsked: map[string]bool{"nodes": true}, BytesAsked: map[string]bool{"nodes": true},
+	}, w.log())
+	if len(r.Sizes) != 3 {
+		t.Fatalf("%+v", r.Sizes)
+	}
+	if got, want := r.Sizes[0], (Size{"nodes", 5, FromServer, 900, FromServer}); got != want {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+	if got, want := r.Sizes[1], (Size{"pods", 7, FromFlag, podBytes, FromNobody}); got != want {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+	if got := r.Sizes[2]; got.Resource != "secrets" || got.ObjectsFrom != FromLog || got.Objects < 350 || got.Objects > 650 {
+		t.Errorf("%+v, want some 500", got)
+	}
+}
+
+// TestRestart: whoever takes most is named; others that start are counted, what LISTs a part now and
+// then is not.
+func TestRestart(t *testing.T) {
+	w := newWorld(1)
+	for i := range 40 {
+		r := someone("agent", "watch", "pods")
+		r.ip, r.query, r.open = fmt.Sprint("10.7.0.", i), "sendInitialEvents=true&watch=true", true
+		w.do(r)
+	}
+	w.informer(someone("controller", "list", "services"), 0, time.Hour)
+	part := someone("part", "list", "pods")
+	part.query = "labelSelector=a%3Db"
+	w.each(5, time.Hour, part, nil)
+	o := plainly()
+	o.Resident = 1_000_000_000
+	r := examine(t, o, w.log()).Restart
+	if r == nil || r.Killer.User != account("agent") || r.Resource != "pods" || r.Killers != 40 || r.Starts != 41 || !r.Whole {
+		t.Fatalf("%+v", r)
+	}
+	var names []string
+	for _, p := range r.Predictions {
+		names = append(names, p.Remedy)
+	}
+	if want := []string{RemedyNone, RemedyCache, RemedyPages, RemedyNode, RemedyShards, RemedyProxy}; !slices.Equal(names, want) {
+		t.Errorf("%v, want %v", names, want)
+	}
+	if now, node, proxy := r.Predictions[0], r.Predictions[3], r.Predictions[5]; now.CPUSeconds < 40*(1+10+2) || node.Bytes > now.Bytes/50 || proxy.Bytes != 0 || proxy.ProxyCPUSeconds <= 0 {
+		t.Errorf("%+v", r.Predictions)
+	}
+	// Of 40 WATCHes that take 100 seats each, 6 are let in.
+	if got, want := r.PeakBytes[0], 1.5e9+6*0.5e6; got < want || got > 1.001*want {
+		t.Errorf("a peak of %v, want %v", got, want)
+	}
+}
+
+// TestIncidents: what is found has a page that explains it, and a line to write unless it is no line
+// of the client.
+func TestIncidents(t *testing.T) {
+	for _, kind := range []string{KindRelist, KindNodes, KindResync, KindPolling, KindPart, KindWatches, KindFailing, KindRefused} {
+		if _, err := os.Stat(filepath.Join("../../docs/incidents", IncidentOf(kind)+".md")); err != nil {
+			t.Error(err)
+		}
+		if changeOf(kind) == "" && kind != KindRefused {
+			t.Errorf("%s has no line", kind)
+		}
+	}
+}
+
+// TestForms: who asks for a custom resource, or by kubectl, gets JSON.
+func TestForms(t *testing.T) {
+	for _, tt := range []struct {
+		agent, resource string
+		sent            float64
+		want            cost.Form
+	}{
+		{"a/v1", "pods", 1e6, cost.ProtobufGzip},
+		{"a/v1", "pods", 1000, cost.Protobuf},
+		{"a/v1", "deployments.apps", 1000, cost.Protobuf},
+		{"a/v1", "leases.coordination.k8s.io", 1000, cost.Protobuf},
+		{"a/v1", "gateways.gateway.networking.x-k8s.io", 1000, cost.JSON},
+		{"a/v1", "certificates.cert-manager.io", 1e6, cost.JSONGzip},
+		{"kubectl/v1.37", "pods", 1e6, cost.JSONGzip},
+	} {
+		if got := form(Client{Agent: tt.agent}, tt.resource, tt.sent); got != tt.want {
+			t.Errorf("%s of %s: %s, want %s", tt.resource, tt.agent, got, tt.want)
+		}
+	}
+}
