@@ -158,7 +158,7 @@ func writeLivePage(w io.Writer, r *apimetrics.Report, top int) error {
 	var bars []chart.Bar
 	for i := range r.Resources {
 		if res := &r.Resources[i]; res.ListSeconds > 0 && len(bars) < top {
-			bars = append(bars, chart.Bar{Label: res.Name, Value: res.ListSeconds})
+			bars = append(bars, chart.Bar{Label: printable(res.Name), Value: res.ListSeconds})
 		}
 	}
 	if len(bars) > 0 {

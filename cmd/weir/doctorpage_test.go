@@ -1,0 +1,144 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weirproject/weir/cmd/weir/internal/apimetrics"
+	"github.com/weirproject/weir/internal/audit"
+	"github.com/weirproject/weir/internal/cost"
+	"github.com/weirproject/weir/internal/doctor"
+)
+
+// hostile is what a client may call itself.
+const hostile = `"><script>alert(1)</script><img src=x onerror=alert(2)>` + "\x1b[2J\u202e'&"
+
+// aReport has one of everything that a report can have.
+func aReport() *doctor.Report {
+	who := doctor.Client{User: "system:serviceaccount:shop:exporter", Agent: "exporter/v1.0"}
+	from := time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)
+	predictions := []doctor.Prediction{
+		{Remedy: doctor.RemedyNone, Cost: cost.Cost{Requests: 24, Bytes: 480e6, CPUSeconds: 44.4}, HeldBytes: 71e6},
+		{Remedy: doctor.RemedyInformer, Cost: cost.Cost{Requests: 1, Bytes: 250e6, CPUSeconds: 3.16}, HeldBytes: 71e6},
+		{Remedy: doctor.RemedyProxy, Cost: cost.Cost{Requests: 25, Bytes: 250e6, CPUSeconds: 3.18}, ProxyCPUSeconds: 16.9},
+	}
+	return &doctor.Report{
+		From: from, To: from.Add(time.Minute), Totals: doctor.Totals{Requests: 26, Lists: 25, Watches: 1, ListSeconds: 12.2},
+		Clients: []doctor.ClientReport{
+			{Client: who, Totals: doctor.Totals{Requests: 24, Lists: 24, ListSeconds: 12}, Machines: 1, Cost: predictions[0].Cost, HeldBytes: 71e6},
+			{Client: doctor.Client{User: hostile, Agent: hostile}, Totals: doctor.Totals{Requests: 2, Lists: 1}, Machines: 1},
+		},
+		OthersClients: 1,
+		Rate:          doctor.Rate{Seconds: 30, Requests: []uint32{12, 14}, Lists: []uint32{12, 13}, Refused: []uint32{0, 1}},
+		Findings: []doctor.Finding{
+			{Kind: doctor.KindPolling, Client: who, Resource: "pods", Text: "LISTs all pods every 30 s", Remedy: "hold an informer", Change: `lister.List("<all>")`,
+				Incident: "concurrent-lists", WhatIf: predictions},
+			{Kind: doctor.KindRelist, Client: doctor.Client{User: hostile}, Text: "LISTs " + hostile, Remedy: "resume the WATCH"},
+		},
+		Sizes: []doctor.Size{{Resource: "pods", Objects: 50_000, ObjectsFrom: doctor.FromFlag, Bytes: 5000, BytesFrom: doctor.FromNobody},
+			{Resource: hostile, Objects: 1, ObjectsFrom: doctor.FromLog, Bytes: 2000, BytesFrom: doctor.FromNobody}},
+		Restart: &doctor.Restart{Starts: 3, Killer: doctor.Client{User: hostile}, Resource: hostile, Killers: 2, Predictions: predictions, PeakBytes: []float64{1e9, 2e9, 3e9}},
+	}
+}
+
+var aModel = &cost.Model{
+	Measured: cost.Measured{At: time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC), Server: "kube-apiserver v1", CPU: "a CPU", CPUs: 2, Objects: 10_000, ObjectBytes: 4970},
+	Checks:   []cost.Check{{Incident: "node-agents", Way: `LIST of all, ""`, Figure: cost.CPUFigure, Want: 2, Got: 2.5}},
+}
+
+// compareGolden compares with a file of testdata, or writes that with -rewrite.
+func compareGolden(t *testing.T, name string, got []byte) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	if *rewrite {
+		if err := os.WriteFile(path, got, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(got, want) {
+		t.Errorf("%s is another one; go test . -run %s -rewrite writes it anew:\n%s", path, t.Name(), got)
+	}
+}
+
+// TestDoctorPage: the page is as it was looked at, and nothing in a report becomes a tag, a script or
+// something to load.
+func TestDoctorPage(t *testing.T) {
+	var out bytes.Buffer
+	read := audit.Counts{Malformed: 1, Damaged: []string{hostile + ": unexpected EOF"}}
+	if err := writePage(&out, aReport(), read, aModel, 10); err != nil {
+		t.Fatal(err)
+	}
+	checkPage(t, out.String())
+	compareGolden(t, "doctor.html", out.Bytes())
+}
+
+// TestDoctorText: what is printed on paper is as it was looked at.
+func TestDoctorText(t *testing.T) {
+	var out bytes.Buffer
+	if err := newPrescription(&out).print(aReport(), audit.Counts{}, 10); err != nil {
+		t.Fatal(err)
+	}
+	if strings.ContainsAny(out.String(), "\x1b\u202e") {
+		t.Errorf("a name reaches the terminal:\n%q", &out)
+	}
+	compareGolden(t, "doctor.txt", out.Bytes())
+}
+
+// TestEmptyPage: a report without anything is a page as well.
+func TestEmptyPage(t *testing.T) {
+	var out bytes.Buffer
+	if err := writePage(&out, &doctor.Report{}, audit.Counts{}, aModel, 0); err != nil {
+		t.Fatal(err)
+	}
+	checkPage(t, out.String())
+	if !strings.Contains(out.String(), "no client costs much more") {
+		t.Error(out.String())
+	}
+}
+
+// TestLivePage: what a server's metrics say is a page, whatever it calls its resources.
+func TestLivePage(t *testing.T) {
+	var out bytes.Buffer
+	err := writeLivePage(&out, &apimetrics.Report{
+		Version: hostile, Seconds: 60, Requests: 5,
+		Resources: []apimetrics.Resource{{Name: hostile, Objects: 5, Lists: 2, ListSeconds: 1}, {Name: "pods", Objects: 9, Lists: 1, ListSeconds: 3}},
+		Findings:  []doctor.Finding{{Kind: apimetrics.KindSlow, Resource: hostile, Text: hostile, Remedy: "read faster"}},
+	}, 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkPage(t, out.String())
+	for _, want := range []string{"Time that LISTs took, in 1m0s", "<td>pods</td>", "read faster"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("no %q in\n%s", want, &out)
+		}
+	}
+}
+
+// loads finds tags that load something or run it.
+var loads = regexp.MustCompile(`<[a-zA-Z][^<>]*\s(src|on[a-z]+)=`)
+
+// checkPage looks for what a page must not have: what is hostile in it, and what would be loaded.
+func checkPage(t *testing.T, text string) {
+	t.Helper()
+	for _, not := range []string{"<script", "<img", "<link", "@import", "url(", "javascript:", "\x1b", "\u202e", "ZgotmplZ"} {
+		if strings.Contains(text, not) {
+			t.Errorf("the page has %q:\n%s", not, text)
+		}
+	}
+	if tag := loads.FindString(text); tag != "" {
+		t.Errorf("the page has %s", tag)
+	}
+	if !strings.Contains(text, "default-src 'none'") {
+		t.Error("scripts of others are not ruled out")
+	}
+}
