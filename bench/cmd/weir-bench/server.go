@@ -84,7 +84,7 @@ func (f *serverFlags) check(cmd *cobra.Command) error {
 		}
 	})
 	if wrong != "" {
-		return command.Usagef("--%s has no place with bench server", wrong)
+		return command.Usagef("--%s has no place with bench %s", wrong, cmd.Name())
 	}
 	if _, err := servers.Named(f.only...); err != nil {
 		return command.Usagef("--only: %v", err)

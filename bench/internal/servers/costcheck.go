@@ -1,6 +1,7 @@
 package servers
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -15,7 +16,7 @@ import (
 const (
 	checkedObjects  = 150_000 // that all clients together get at most
 	checkedPatience = 2 * time.Minute
-	stormPatience   = 20 * time.Second // as many LISTs as are answered until then are compared
+	stormPatience   = time.Minute // as many LISTs as are answered until then are compared
 	checkedResync   = 2 * time.Second
 )
 
@@ -59,7 +60,7 @@ func check(ctx context.Context, o Options, m *cost.Model) ([]cost.Check, error) 
 	incidents := checkedIncidents(m, b.pods)
 	clients := max(2, min(o.Herd, checkedObjects/b.Pods()))
 	b.Close()
-	o.Kubelets, o.Herd, o.Resync = clients, clients, checkedResync
+	o.Kubelets, o.Herd, o.Resync = clients, clients, cmp.Or(o.Resync, checkedResync)
 	checks := []cost.Check{}
 	for _, i := range incidents {
 		if o.Patience = checkedPatience; i.name == stormName {

@@ -10,6 +10,8 @@ import (
 	"net/url"
 	"runtime"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/weirproject/weir/bench/internal/stride"
@@ -21,6 +23,9 @@ const (
 	// costWatchers and costUpdates are what the cost of an event is measured with.
 	costWatchers = 40
 	costUpdates  = 50
+	// costWorkers make small requests at once: a server that is busy takes less for each than one that
+	// is asked now and then.
+	costWorkers = stormWorkers
 	// fewestRepeats is how often a request is made at least to know what one costs.
 	fewestRepeats = 3
 	// pageSize is that of client-go's pager, and of kubectl.
@@ -149,6 +154,30 @@ func (m *costMeter) each(ctx context.Context, do func() error) (float64, error) 
 	return max(cpu-m.k.Idle*time.Since(begin).Seconds(), 0) / float64(n), err
 }
 
+// busy is each, of requests that several workers make at once.
+func (m *costMeter) busy(ctx context.Context, do func() error) (float64, error) {
+	each, err := m.each(ctx, func() error {
+		var failed [costWorkers]error
+		var all sync.WaitGroup
+		for i := range costWorkers {
+			all.Go(func() {
+				for range busyRequests {
+					if err := do(); err != nil {
+						failed[i] = err
+						return
+					}
+				}
+			})
+		}
+		all.Wait()
+		return errors.Join(failed[:]...)
+	})
+	return each / (costWorkers * busyRequests), err
+}
+
+// busyRequests is how many requests each worker makes before it waits for the others.
+const busyRequests = 10
+
 // small measures requests that find nothing: what they cost whatever they find.
 func (m *costMeter) small(ctx context.Context) (err error) {
 	const none = "/api/v1/namespaces/none-of-this-name/pods"
@@ -156,14 +185,14 @@ func (m *costMeter) small(ctx context.Context) (err error) {
 		_, err := c.discard(ctx, request{path: none, query: query})
 		return err
 	}
-	if m.k.Request, err = m.each(ctx, func() error { return get(m.c, "resourceVersion=0") }); err != nil {
+	if m.k.Request, err = m.busy(ctx, func() error { return get(m.c, "resourceVersion=0") }); err != nil {
 		return err
 	}
-	quorum, err := m.each(ctx, func() error { return get(m.c, "") })
+	quorum, err := m.busy(ctx, func() error { return get(m.c, "") })
 	if err != nil {
 		return err
 	}
-	anew, err := m.each(ctx, func() error {
+	anew, err := m.busy(ctx, func() error {
 		c, err := m.t.client()
 		if err != nil {
 			return err
@@ -254,15 +283,15 @@ func (m *costMeter) selective(ctx context.Context, objectBytes float64) error {
 	if len(m.t.pods.apps) == 0 {
 		return errors.New("no pod has a label that one would select by")
 	}
-	lists, found, step := 0, 0, stride.Of(len(m.t.pods.apps))
-	spent, err := m.each(ctx, func() error {
-		selector := m.t.pods.apps[lists*step%len(m.t.pods.apps)]
+	var lists, found atomic.Int64
+	step := stride.Of(len(m.t.pods.apps))
+	spent, err := m.busy(ctx, func() error {
+		selector := m.t.pods.apps[int(lists.Add(1))*step%len(m.t.pods.apps)]
 		n, err := countList(ctx, m.c, "resourceVersion=0&labelSelector="+url.QueryEscape(selector))
-		lists++
-		found += n
+		found.Add(int64(n))
 		return err
 	})
-	sent := float64(found) / float64(lists) * objectBytes * m.k.Forms[cost.Protobuf].Seconds
+	sent := float64(found.Load()) / float64(lists.Load()) * objectBytes * m.k.Forms[cost.Protobuf].Seconds
 	m.k.Looked = max(spent-m.k.Request-sent, 0) / float64(len(m.t.pods.keys))
 	return err
 }

@@ -1,0 +1,130 @@
+package doctor
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/weirproject/weir/e2e/cluster"
+	"github.com/weirproject/weir/internal/podsim"
+)
+
+const (
+	predictedPods  = 1500
+	predictedLists = 120
+	// predictedOff is what the prediction may be off by, on whichever machine this runs, beside other
+	// tests: the model is of one machine.
+	predictedOff = 4
+)
+
+// TestPredicted: of the audit log of a real kube-apiserver, weir doctor predicts what a client's
+// LISTs have cost that, with the sizes that it asks it for; and its page has all of it.
+func TestPredicted(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), deadline)
+	defer cancel()
+	dir := t.TempDir()
+	weir, kubeconfig := filepath.Join(dir, "weir"), filepath.Join(dir, "kubeconfig")
+	log, rules := filepath.Join(dir, "audit.log"), filepath.Join(dir, "policy.yaml")
+	if err := os.WriteFile(rules, []byte(policy), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := cluster.GoCommand(ctx, "", "build", "-o", weir, "github.com/weirproject/weir/cmd/weir"); err != nil {
+		t.Fatal(err)
+	}
+	c, err := cluster.Start(ctx, cluster.Options{
+		APIServerArgs: []string{"--audit-log-path=" + log, "--audit-policy-file=" + rules},
+		Pods:          podsim.New(predictedPods, 1), Logf: t.Logf,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Stop()
+	s := script{t, ctx, c}
+	s.fatal(c.WriteKubeconfig(kubeconfig))
+	before := s.cpu()
+	s.pollInProtobuf(predictedLists)
+	spent := s.cpu() - before
+
+	out := run(ctx, t, weir, "doctor", log, "--kubeconfig", kubeconfig, "-o", "json")
+	type size struct {
+		Resource, ObjectsFrom, BytesFrom string
+		Objects, Bytes                   float64
+	}
+	var report struct {
+		Clients []struct {
+			Agent string
+			Cost  struct{ Requests, Bytes, CPUSeconds float64 }
+		}
+		Sizes    []size
+		Findings []struct {
+			Kind   string
+			WhatIf []struct {
+				Remedy     string
+				CPUSeconds float64
+			}
+		}
+		Restart struct {
+			Whole     bool
+			PeakBytes []float64
+		}
+	}
+	s.fatal(json.Unmarshal(out, &report))
+	for _, client := range report.Clients {
+		if client.Agent != "poller/v1.0" {
+			continue
+		}
+		t.Logf("%d LISTs of %d pods: %.2f s CPU, predicted %.2f s", predictedLists, predictedPods, spent, client.Cost.CPUSeconds)
+		if off := client.Cost.CPUSeconds / spent; off < 1.0/predictedOff || off > predictedOff {
+			t.Errorf("%.2f s CPU, predicted %.2f s", spent, client.Cost.CPUSeconds)
+		}
+	}
+	if n := slices.IndexFunc(report.Sizes, func(s size) bool { return s.Resource == "pods" }); n < 0 || report.Sizes[n].Objects != predictedPods ||
+		report.Sizes[n].ObjectsFrom != "server" || report.Sizes[n].Bytes < 1000 {
+		t.Errorf("%+v", report.Sizes)
+	}
+	if f := report.Findings; len(f) != 1 || f[0].Kind != "polling" || len(f[0].WhatIf) < 3 || f[0].WhatIf[0].Remedy != "as it is" {
+		t.Errorf("%+v", f)
+	}
+	if r := report.Restart; !r.Whole || len(r.PeakBytes) == 0 || r.PeakBytes[0] < 100e6 {
+		t.Errorf("%+v", r)
+	}
+	page := run(ctx, t, weir, "doctor", log, "--kubeconfig", kubeconfig, "-o", "html")
+	for _, want := range []string{"<svg ", "poller/v1.0", "If everything restarted at once", "1,500"} {
+		if !regexp.MustCompile(regexp.QuoteMeta(want)).Match(page) {
+			t.Errorf("the page has no %s", want)
+		}
+	}
+}
+
+// pollInProtobuf LISTs all pods, as Kubernetes' own programs do.
+func (s *script) pollInProtobuf(times int) {
+	config := s.config("poller")
+	config.ContentType = "application/vnd.kubernetes.protobuf"
+	client, err := kubernetes.NewForConfig(config)
+	s.fatal(err)
+	for range times {
+		_, err := client.CoreV1().Pods("").List(s.ctx, metav1.ListOptions{})
+		s.fatal(err)
+	}
+}
+
+// cpu returns the CPU time that the API server has used.
+func (s *script) cpu() float64 {
+	metrics, err := s.client("metrics").CoreV1().RESTClient().Get().AbsPath("/metrics").DoRaw(s.ctx)
+	s.fatal(err)
+	found := regexp.MustCompile(`(?m)^process_cpu_seconds_total (\S+)$`).FindSubmatch(metrics)
+	if found == nil {
+		s.t.Fatal("no process_cpu_seconds_total")
+	}
+	seconds, err := strconv.ParseFloat(string(found[1]), 64)
+	s.fatal(err)
+	return seconds
+}
