@@ -59,8 +59,13 @@ type pageTable struct {
 
 // writePage writes the report on logs.
 func writePage(w io.Writer, r *doctor.Report, read audit.Counts, m *cost.Model, top int) error {
-	p := doctorPage{Title: "Who makes this API server work", Summary: totalsText(r), Skipped: skipped(read), Charts: rateCharts(r), Sizes: r.Sizes, Model: m}
-	p.Head = []string{"client", "requests", "LISTs", "time", "WATCHes", "429", "CPU", "sent", "memory", "machines"}
+	p := doctorPage{
+		Title: "Who makes this API server work", Summary: totalsText(r), Skipped: skipped(read),
+		Charts: rateCharts(r), Sizes: r.Sizes, Model: m,
+	}
+	p.Head = []string{
+		"client", "requests", "LISTs", "time", "WATCHes", "429", "CPU", "sent", "memory", "machines",
+	}
 	for _, c := range r.Clients[:min(len(r.Clients), top)] {
 		row := append(append([]string{c.Client.String()}, totalCells(c.Totals)...), costCells(c.Cost)...)
 		held := "-"
@@ -70,17 +75,20 @@ func writePage(w io.Writer, r *doctor.Report, read audit.Counts, m *cost.Model, 
 		p.Rows = append(p.Rows, append(row, held, quantity.Count(int64(c.Machines))))
 	}
 	if r.OthersClients > 0 {
-		p.Rows = append(p.Rows, append(append([]string{"(clients beyond those that can be told apart)"}, totalCells(r.Others)...), "", "", "", ""))
+		row := append([]string{"(clients beyond those that can be told apart)"}, totalCells(r.Others)...)
+		p.Rows = append(p.Rows, append(row, "", "", "", ""))
 	}
 	for _, f := range r.Findings {
 		held := make([]float64, len(f.WhatIf))
 		for i, one := range f.WhatIf {
 			held[i] = one.HeldBytes
 		}
-		p.Findings = append(p.Findings, pageFinding{f, findingText(f), newPageTable("Server CPU of what it asks for", f.WhatIf, held)})
+		table := newPageTable("Server CPU of what it asks for", f.WhatIf, held)
+		p.Findings = append(p.Findings, pageFinding{f, findingText(f), table})
 	}
 	if r.Restart != nil {
-		p.Restart = newPageTable("Server CPU of a restart of everything", r.Restart.Predictions, r.Restart.PeakBytes)
+		const title = "Server CPU of a restart of everything"
+		p.Restart = newPageTable(title, r.Restart.Predictions, r.Restart.PeakBytes)
 		p.Restart.Text = restartText(r.Restart)
 	}
 	return pageTemplate.Execute(w, p)
@@ -89,11 +97,12 @@ func writePage(w io.Writer, r *doctor.Report, read audit.Counts, m *cost.Model, 
 // skipped says what of the logs was not read.
 func skipped(read audit.Counts) (texts []string) {
 	if read.Malformed+read.TooLong > 0 {
-		texts = append(texts, fmt.Sprintf("Skipped lines, malformed: %s, of more than %s: %s.", quantity.Count(read.Malformed),
-			quantity.Bytes(audit.MaxLine), quantity.Count(read.TooLong)))
+		texts = append(texts, fmt.Sprintf("Skipped lines, malformed: %s, of more than %s: %s.",
+			quantity.Count(read.Malformed), quantity.Bytes(audit.MaxLine), quantity.Count(read.TooLong)))
 	}
 	if read.Misdated > 0 {
-		texts = append(texts, fmt.Sprintf("Skipped events whose time those around them contradict: %s.", quantity.Count(read.Misdated)))
+		texts = append(texts, fmt.Sprintf("Skipped events whose time those around them contradict: %s.",
+			quantity.Count(read.Misdated)))
 	}
 	for _, text := range read.Damaged {
 		texts = append(texts, "Damaged, and not read to its end: "+text+".")
@@ -114,7 +123,8 @@ func rateCharts(r *doctor.Report) []template.HTML {
 		perSecond("refused, 429", r.Rate.Refused), perSecond("requests", r.Rate.Requests),
 	}))}
 	if r.Totals.Lists > 0 {
-		charts = append(charts, asHTML(chart.Lines("LISTs a second", quantity.Number, []chart.Line{perSecond("LISTs", r.Rate.Lists)})))
+		lists := []chart.Line{perSecond("LISTs", r.Rate.Lists)}
+		charts = append(charts, asHTML(chart.Lines("LISTs a second", quantity.Number, lists)))
 	}
 	return charts
 }
@@ -163,7 +173,8 @@ func writeLivePage(w io.Writer, r *apimetrics.Report, top int) error {
 	}
 	if len(bars) > 0 {
 		period := time.Duration(r.Seconds * float64(time.Second)).Round(time.Second)
-		p.Charts = append(p.Charts, asHTML(chart.Bars(fmt.Sprintf("Time that LISTs took, in %s", period), quantity.Seconds, bars)))
+		title := fmt.Sprintf("Time that LISTs took, in %s", period)
+		p.Charts = append(p.Charts, asHTML(chart.Bars(title, quantity.Seconds, bars)))
 	}
 	for _, f := range r.Findings {
 		f.Incident = doctor.IncidentOf(f.Kind)

@@ -32,8 +32,8 @@ func predictionCells(p doctor.Prediction, memory float64) []string {
 		proxy = quantity.Seconds(p.ProxyCPUSeconds)
 	}
 	return []string{
-		quantity.Count(int64(p.Requests + 0.5)), quantity.Bytes(int64(p.Bytes)), quantity.Seconds(p.CPUSeconds),
-		quantity.Bytes(int64(memory)), proxy,
+		quantity.Count(int64(p.Requests + 0.5)), quantity.Bytes(int64(p.Bytes)),
+		quantity.Seconds(p.CPUSeconds), quantity.Bytes(int64(memory)), proxy,
 	}
 }
 
@@ -56,7 +56,8 @@ func (p *prescription) predictions(r *doctor.Report) error {
 		p.paragraph("", restartText(r.Restart))
 		rows := [][]string{append([]string{"WHAT IF"}, predictionHead...)}
 		for i, one := range r.Restart.Predictions {
-			rows = append(rows, append([]string{one.Remedy}, predictionCells(one, r.Restart.PeakBytes[i])...))
+			cells := predictionCells(one, r.Restart.PeakBytes[i])
+			rows = append(rows, append([]string{one.Remedy}, cells...))
 		}
 		if err := p.rows(rows); err != nil {
 			return err
@@ -73,8 +74,9 @@ func restartText(r *doctor.Restart) string {
 	if r.Whole {
 		memory = "MEMORY is the server's peak"
 	}
-	return fmt.Sprintf("If everything restarted at once, %s LISTs and WATCHes would begin together. Most of it would be %s with %s of them, for %s. "+
-		"Below, that client asks otherwise; %s.", quantity.Count(int64(r.Starts+0.5)), r.Killer, quantity.Count(int64(r.Killers+0.5)), r.Resource, memory)
+	return fmt.Sprintf("If everything restarted at once, %s LISTs and WATCHes would begin together. "+
+		"Most of it would be %s with %s of them, for %s. Below, that client asks otherwise; %s.",
+		quantity.Count(int64(r.Starts+0.5)), r.Killer, quantity.Count(int64(r.Killers+0.5)), r.Resource, memory)
 }
 
 // mostSizes bounds the sizes that are told on a terminal.
@@ -83,11 +85,13 @@ const mostSizes = 6
 // sizesText says what predictions rest on.
 func sizesText(sizes []doctor.Size) string {
 	if len(sizes) == 0 {
-		return "What it costs is not predicted: nobody says how many objects there are. --objects pods=50000 does, or a server, such as --context production."
+		return "What LISTs cost is not predicted: nobody says how many objects there are. " +
+			"--objects pods=50000 does, or a server, such as --context production."
 	}
 	var parts []string
 	for _, s := range sizes[:min(len(sizes), mostSizes)] {
-		parts = append(parts, fmt.Sprintf("%s %s (%s) of %s (%s)", quantity.Count(s.Objects), s.Resource, s.ObjectsFrom, quantity.Bytes(int64(s.Bytes)), s.BytesFrom))
+		parts = append(parts, fmt.Sprintf("%s %s (%s) of %s (%s)", quantity.Count(s.Objects), s.Resource,
+			s.ObjectsFrom, quantity.Bytes(int64(s.Bytes)), s.BytesFrom))
 	}
 	if n := len(sizes) - mostSizes; n > 0 {
 		parts = append(parts, fmt.Sprintf("%d more resources", n))

@@ -37,9 +37,12 @@ func Bars(title string, unit Unit, bars []Bar) string {
 		if i == 0 {
 			colour = colours[0]
 		}
-		fmt.Fprintf(c, `<text class="t" x="%g" y="%g" text-anchor="end">%s</text>`, barLeft-8, y+14, html.EscapeString(short(b.Label)))
-		fmt.Fprintf(c, `<rect x="%g" y="%g" width="%.1f" height="18" fill="%s"/>`, barLeft, y, max(1, long), colour)
-		fmt.Fprintf(c, `<text class="m" x="%.1f" y="%g">%s</text>`+"\n", barLeft+long+8, y+14, html.EscapeString(unit(b.Value)))
+		fmt.Fprintf(c, `<text class="t" x="%g" y="%g" text-anchor="end">%s</text>`,
+			barLeft-8, y+14, html.EscapeString(short(b.Label)))
+		fmt.Fprintf(c, `<rect x="%g" y="%g" width="%.1f" height="18" fill="%s"/>`,
+			barLeft, y, max(1, long), colour)
+		fmt.Fprintf(c, `<text class="m" x="%.1f" y="%g">%s</text>`+"\n",
+			barLeft+long+8, y+14, html.EscapeString(unit(b.Value)))
 	}
 	c.WriteString("</svg>\n")
 	return c.String()

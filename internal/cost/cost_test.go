@@ -12,8 +12,8 @@ func TestLoad(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if m.Measured.At.IsZero() || m.Measured.Server == "" || m.Measured.Command == "" || m.Measured.CPUs == 0 || m.Measured.Objects == 0 {
-		t.Errorf("measured where? %+v", m.Measured)
+	if d := m.Measured; d.At.IsZero() || d.Server == "" || d.Command == "" || d.CPUs*int(d.Objects) == 0 {
+		t.Errorf("measured where? %+v", d)
 	}
 	for name, k := range map[string]Coefficients{"server": m.Server, "proxy": m.Proxy} {
 		if k.Request <= 0 || k.Looked <= 0 || k.Event <= 0 || k.Connection <= 0 {
@@ -67,7 +67,8 @@ func TestOf(t *testing.T) {
 		{"events", Work{Requests: 1, Events: 5, EventBytes: 7, Form: Initial}, Cost{1, 35, 10 + 10}},
 	} {
 		got := coefficients.Of(tt.work)
-		if got.Requests != tt.want.Requests || math.Abs(got.Bytes-tt.want.Bytes) > 1e-9 || math.Abs(got.CPUSeconds-tt.want.CPUSeconds) > 1e-9 {
+		off := got.Sub(tt.want)
+		if off.Requests != 0 || math.Abs(off.Bytes) > 1e-9 || math.Abs(off.CPUSeconds) > 1e-9 {
 			t.Errorf("%s: %+v, want %+v", tt.name, got, tt.want)
 		}
 	}

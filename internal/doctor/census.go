@@ -1,8 +1,6 @@
 package doctor
 
 import (
-	"bytes"
-
 	"github.com/weirproject/weir/internal/audit"
 )
 
@@ -41,10 +39,11 @@ func (c census) add(e *audit.Event, v verb) {
 	case verbCreate, verbUpdate, verbPatch, verbDelete:
 		k.writes++
 	}
-	if len(o.Name) == 0 || bytes.Equal(o.Resource, []byte("namespaces")) && len(e.Object.Subresource) > 0 {
+	if len(o.Name) == 0 {
 		return
 	}
-	object := append(append(append(space[:0], o.Namespace[:min(len(o.Namespace), maxName)]...), '/'), o.Name[:min(len(o.Name), maxName)]...)
+	object := append(space[:0], o.Namespace[:min(len(o.Namespace), maxName)]...)
+	object = append(append(object, '/'), o.Name[:min(len(o.Name), maxName)]...)
 	k.names.add(object)
 	if v == verbDelete && len(e.Object.Subresource) == 0 {
 		k.gone.add(object)

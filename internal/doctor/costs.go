@@ -25,7 +25,8 @@ const compressedFrom = 128 << 10
 func (d *Doctor) list(c Client, s Size, a ask, lists, quorum float64) batch {
 	sent, looked := d.share(s, a)
 	b := batch{c: c, size: s, ask: a, work: cost.Work{
-		Requests: lists, Quorum: quorum, Looked: looked * float64(s.Objects), Sent: sent * float64(s.Objects) * s.Bytes,
+		Requests: lists, Quorum: quorum,
+		Looked: looked * float64(s.Objects), Sent: sent * float64(s.Objects) * s.Bytes,
 	}}
 	b.work.Form = form(c, s.Resource, b.work.Sent)
 	b.held = b.work.Sent
@@ -82,6 +83,14 @@ func (d *Doctor) batches(c Client, u *usage) (all []batch) {
 		}
 	}
 	return all
+}
+
+// shard returns as many LISTs of one part in so many, for which all objects are looked at.
+func (b batch) shard(of float64) batch {
+	b.work.Looked = float64(b.size.Objects)
+	b.work.Sent /= of
+	b.held /= of
+	return b
 }
 
 // costOf sums up what batches cost a server.

@@ -10,7 +10,7 @@ import (
 type Prediction struct {
 	Remedy string `json:"remedy"` // empty: as it is
 	cost.Cost
-	HeldBytes       float64 `json:"heldBytes"`                 // of the server's memory, by what is under way at once
+	HeldBytes       float64 `json:"heldBytes"`                 // of its memory, by what is under way
 	ProxyCPUSeconds float64 `json:"proxyCPUSeconds,omitempty"` // that the proxy would have used
 }
 
@@ -43,7 +43,9 @@ type asking struct {
 // whatIf predicts what the requests that a finding is about would have cost with each of its
 // remedies. The first is how it is; none if nobody knows how many objects there are.
 func (d *Doctor) whatIf(c *client, u *usage, kind string) []Prediction {
-	a := &asking{d: d, c: c, u: u, size: d.size(u.resource), all: d.batches(c.name, u), atOnce: d.atOnce(c)}
+	a := &asking{
+		d: d, c: c, u: u, size: d.size(u.resource), all: d.batches(c.name, u), atOnce: d.atOnce(c),
+	}
 	if kind == KindWatches {
 		a.all = append(a.all, a.watches(float64(u.watches.Ended)))
 	}
@@ -150,7 +152,7 @@ func (a *asking) informer(of float64) batch {
 func shardedByMachine(a *asking) (Prediction, bool) {
 	return a.change(RemedyShards, func(b batch) batch {
 		if b.ask == askAll {
-			b.work.Looked, b.work.Sent, b.held = float64(b.size.Objects), b.work.Sent/a.machines, b.held/a.machines
+			b = b.shard(a.machines)
 		}
 		return b
 	}), a.machines > 1
@@ -182,8 +184,8 @@ func resumed(a *asking) (Prediction, bool) {
 	return a.predict(RemedyResume, append(all, a.watches(float64(a.u.watches.Ended)))), true
 }
 
-// proxied has the proxy answer: the API server sees one informer, and a question how current that is
-// for each LIST that must be as new as the storage, at most.
+// proxied has the proxy answer: the API server sees one informer, and a question how current that
+// is for each LIST that must be as new as the storage, at most.
 func proxied(a *asking) (Prediction, bool) {
 	quorum := 0.0
 	for _, b := range a.all {

@@ -8,8 +8,8 @@ import (
 	"github.com/weirproject/weir/internal/cost"
 )
 
-// Restart is what it would take if all clients started at once: each LISTs what it LISTs or WATCHes,
-// as it does, once on each machine.
+// Restart is what it would take if all clients started at once: each LISTs what it LISTs or
+// WATCHes, as it does, once on each machine.
 type Restart struct {
 	Starts   float64 `json:"starts"` // of informers, and of what LISTs
 	Killer   Client  `json:"killer"` // who takes most of the CPU
@@ -41,7 +41,11 @@ func (d *Doctor) restart() *Restart {
 		return nil
 	}
 	killer := &starts[0]
-	r := &Restart{Killer: killer.c.name, Resource: killer.u.resource, Killers: killer.batch.work.Requests, Whole: d.options.Resident > 0}
+	resident := float64(d.options.Resident)
+	r := &Restart{
+		Killer: killer.c.name, Resource: killer.u.resource, Killers: killer.batch.work.Requests,
+		Whole: resident > 0,
+	}
 	for _, s := range starts {
 		r.Starts += s.batch.work.Requests
 	}
@@ -53,7 +57,7 @@ func (d *Doctor) restart() *Restart {
 		underWay := underWay(all)
 		p.HeldBytes = underWay * m.Memory.Held
 		r.Predictions = append(r.Predictions, p)
-		r.PeakBytes = append(r.PeakBytes, float64(d.options.Resident)+m.Memory.Growth(float64(d.options.Resident), underWay))
+		r.PeakBytes = append(r.PeakBytes, resident+m.Memory.Growth(resident, underWay))
 	}
 	add(RemedyNone, starts, 0)
 	for _, other := range killer.otherwise(d) {
@@ -82,8 +86,8 @@ func (d *Doctor) starts() (all []start) {
 	return all
 }
 
-// startOf returns how a client starts with a resource: with the objects that most of its WATCHes, or
-// else of its LISTs, are of, and as it does mostly.
+// startOf returns how a client starts with a resource: with the objects that most of its WATCHes,
+// or else of its LISTs, are of, and as it does mostly.
 func (d *Doctor) startOf(c *client, u *usage) (start, bool) {
 	size := d.size(u.resource)
 	if size.Objects == 0 || u.resource == other || c.name.User == server {
@@ -146,28 +150,27 @@ func (s *start) otherwise(d *Doctor) (out []named) {
 		out = append(out, named{RemedyNode, list(askNode, b.work.Quorum)})
 	}
 	if b.ask == askAll && n > 1 {
-		o := b
-		o.work.Looked, o.work.Sent, o.held = float64(b.size.Objects), b.work.Sent/n, b.held/n
-		out = append(out, named{RemedyShards, o})
+		out = append(out, named{RemedyShards, b.shard(n)})
 	}
 	return out
 }
 
 // behindProxy returns what the API server sees of starts that are answered by a proxy: nothing but
-// what each LIST that must be as new as the storage has the proxy ask, at most; and the CPU that the
-// proxy takes.
+// what each LIST that must be as new as the storage has the proxy ask, at most; and the CPU that
+// the proxy takes.
 func (d *Doctor) behindProxy(starts []start) (seen []start, proxyCPU float64) {
 	for _, s := range starts {
 		proxyCPU += d.options.Model.Proxy.Of(s.batch.work).CPUSeconds
 		if q := s.batch.work.Quorum; q > 0 {
-			seen = append(seen, start{c: s.c, u: s.u, batch: batch{c: s.c.name, size: s.batch.size, work: cost.Work{Requests: q, Quorum: q}}})
+			question := batch{c: s.c.name, size: s.batch.size, work: cost.Work{Requests: q, Quorum: q}}
+			seen = append(seen, start{s.c, s.u, question})
 		}
 	}
 	return seen, proxyCPU
 }
 
-// underWay returns the bytes, as they are stored, of the answers that are under way at once when all
-// start: no more than priority and fairness has seats for.
+// underWay returns the bytes, as they are stored, of the answers that are under way at once when
+// all start: no more than priority and fairness has seats for.
 func underWay(all []start) float64 {
 	held, seats := 0.0, 0.0
 	for _, s := range all {

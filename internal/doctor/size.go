@@ -86,7 +86,8 @@ const selectedShare = 0.01
 func encoded(c Client, resource string) bool {
 	resource, _, _ = strings.Cut(resource, "/")
 	_, group, _ := strings.Cut(resource, ".")
-	custom := strings.Contains(group, ".") && (!strings.HasSuffix(group, ".k8s.io") || strings.HasSuffix(group, ".x-k8s.io"))
+	own := strings.HasSuffix(group, ".k8s.io") && !strings.HasSuffix(group, ".x-k8s.io")
+	custom := strings.Contains(group, ".") && !own
 	return !custom && !strings.HasPrefix(c.Agent, "kubectl/")
 }
 

@@ -21,21 +21,26 @@ func newBenchCost(b *benchFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "cost",
 		Short: "Measure what requests cost kube-apiserver, which weir doctor predicts with",
-		Long: "Cost measures what each part of a request costs a kube-apiserver, and a weir proxy in front of it: CPU by request, by\n" +
-			"object that a selector is held against, by byte that is sent in each form, and by event; and memory by LIST under way.\n" +
-			"It then has incidents of weir lab happen, and compares what they cost with what is predicted. It takes some five\n" +
-			"minutes, and floods the server, which has to be one for tests. With -o json it prints what internal/cost/model.json\n" +
-			"has; make cost-model measures that anew.\n\n" +
-			"Without a cluster it measures the embedded server, which is much cheaper than a kube-apiserver.",
-		Example: "  go run ./e2e/realserver --pods 10000        # prints a kubeconfig, and where etcd is\n" +
+		Long: "Cost measures what each part of a request costs a kube-apiserver, and a weir proxy in\n" +
+			"front of it: CPU by request, by object that a selector is held against, by byte that is\n" +
+			"sent in each form, and by event; and memory by LIST under way. It then has incidents of\n" +
+			"weir lab happen, and compares what they cost with what is predicted. It takes some five\n" +
+			"minutes, and floods the server, which has to be one for tests. With -o json it prints\n" +
+			"what internal/cost/model.json has; make cost-model measures that anew.\n\n" +
+			"Without a cluster it measures the embedded server, which is much cheaper than a\n" +
+			"kube-apiserver.",
+		Example: "  go run ./e2e/realserver --pods 10000  # prints a kubeconfig, and where etcd is\n" +
 			"  weir bench cost --kubeconfig PATH --etcd http://127.0.0.1:PORT",
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.runCost(cmd) },
 	}
 	fs := cmd.Flags()
-	fs.StringVar(&f.Proxy, "proxy", "", "The program weir-proxy; empty: the one beside this command or in the path, or built in a checkout")
-	fs.BoolVar(&f.Writes, "writes", false, "Allow to set an annotation on the cluster's pods, to measure what events cost")
-	fs.StringVar(&f.EtcdURL, "etcd", "", "URL of a test cluster's etcd, to write its pods there for the same purpose")
+	fs.StringVar(&f.Proxy, "proxy", "",
+		"The program weir-proxy; empty: the one beside this command or in the path, or built in a checkout")
+	fs.BoolVar(&f.Writes, "writes", false,
+		"Allow to set an annotation on the cluster's pods, to measure what events cost")
+	fs.StringVar(&f.EtcdURL, "etcd", "",
+		"URL of a test cluster's etcd, to write its pods there for the same purpose")
 	return cmd
 }
 
@@ -75,26 +80,27 @@ func (f *serverFlags) runCost(cmd *cobra.Command) error {
 // printCosts prints the coefficients, and how far the predictions are off.
 func printCosts(w io.Writer, m *cost.Model) error {
 	rows := [][]string{{"", "API server", "proxy"}}
-	row := func(label string, unit func(float64) string, of func(*cost.Coefficients) float64) {
-		rows = append(rows, []string{label, unit(of(&m.Server)), unit(of(&m.Proxy))})
+	row := func(label string, unit func(float64) string, server, proxy float64) {
+		rows = append(rows, []string{label, unit(server), unit(proxy)})
 	}
-	row("a connection", quantity.Seconds, func(k *cost.Coefficients) float64 { return k.Connection })
-	row("a LIST that finds nothing", quantity.Seconds, func(k *cost.Coefficients) float64 { return k.Request })
-	row("  without resourceVersion", quantity.Seconds, func(k *cost.Coefficients) float64 { return k.Quorum })
-	row("an object that is looked at", quantity.Seconds, func(k *cost.Coefficients) float64 { return k.Looked })
-	row("an event to a WATCH", quantity.Seconds, func(k *cost.Coefficients) float64 { return k.Event })
+	s, p := m.Server, m.Proxy
+	row("a connection", quantity.Seconds, s.Connection, p.Connection)
+	row("a LIST that finds nothing", quantity.Seconds, s.Request, p.Request)
+	row("  without resourceVersion", quantity.Seconds, s.Quorum, p.Quorum)
+	row("an object that is looked at", quantity.Seconds, s.Looked, p.Looked)
+	row("an event to a WATCH", quantity.Seconds, s.Event, p.Event)
 	for _, form := range cost.Forms() {
-		row("a stored MB as "+string(form), quantity.Seconds, func(k *cost.Coefficients) float64 { return 1e6 * k.Forms[form].Seconds })
-		row("  sent", megabytes, func(k *cost.Coefficients) float64 { return k.Forms[form].Bytes })
+		s, p := s.Forms[form], p.Forms[form]
+		row("a stored MB as "+string(form), quantity.Seconds, 1e6*s.Seconds, 1e6*p.Seconds)
+		row("  sent", megabytes, s.Bytes, p.Bytes)
 	}
 	rows = append(rows,
-		[]string{"memory: headroom of what is resident", quantity.Number(100*m.Memory.Headroom) + " %", ""},
+		[]string{"memory: headroom", quantity.Number(100*m.Memory.Headroom) + " %", ""},
 		[]string{"memory: held for a stored MB in a LIST", megabytes(m.Memory.Held), ""},
 		[]string{"", "", ""}, []string{"predicted", "measured", "off by"})
 	for _, c := range m.Checks {
-		rows = append(rows, []string{
-			strings.Join([]string{c.Incident, c.Way, c.Figure}, ", ") + ": " + unitOf(c.Figure)(c.Got), unitOf(c.Figure)(c.Want), quantity.Number(c.Off()),
-		})
+		what, unit := strings.Join([]string{c.Incident, c.Way, c.Figure}, ", "), unitOf(c.Figure)
+		rows = append(rows, []string{what + ": " + unit(c.Got), unit(c.Want), quantity.Number(c.Off())})
 	}
 	columns := figures.Fit(rows)
 	for _, row := range rows {

@@ -34,7 +34,7 @@ type checkedIncident struct {
 // checkedIncidents are those that predictions are compared with, on a server of so many pods.
 func checkedIncidents(m *cost.Model, p *population) []checkedIncident {
 	objects, size := float64(len(p.keys)), m.Measured.ObjectBytes
-	all, perNode := objects*size, objects/float64(max(1, len(p.nodes)))*size
+	all, onNode := objects*size, objects/float64(max(1, len(p.nodes)))
 	perApp := objects / float64(max(1, len(p.apps))) * size
 	quorum := cost.Work{Requests: 1, Connections: 1, Quorum: 1, Sent: all}
 	cached := cost.Work{Requests: 1, Connections: 1, Sent: all}
@@ -44,7 +44,7 @@ func checkedIncidents(m *cost.Model, p *population) []checkedIncident {
 	current.Quorum = 1
 	return []checkedIncident{
 		{"node-agents", NodeAgents(), []cost.Work{
-			quorum, cached, {Requests: 1, Connections: 1, Looked: objects / float64(max(1, len(p.nodes))), Sent: perNode}, quorum,
+			quorum, cached, {Requests: 1, Connections: 1, Looked: onNode, Sent: onNode * size}, quorum,
 		}},
 		{"thundering-restart", ThunderingRestart(), []cost.Work{cached, initial, initial}},
 		{stormName, ResyncStorm(), []cost.Work{current, label, label, label, {}}},
@@ -80,17 +80,19 @@ func check(ctx context.Context, o Options, m *cost.Model) ([]cost.Check, error) 
 }
 
 // compare compares what a way has cost with what is predicted of as many requests.
-func (i checkedIncident) compare(m *cost.Model, w Way, each cost.Work, f Figures) (checks []cost.Check) {
-	if each.Requests == 0 || f["up"] < f["clients"] { // some gave up: what they had taken until then is no figure
+func (i checkedIncident) compare(m *cost.Model, w Way, each cost.Work, f Figures) []cost.Check {
+	if each.Requests == 0 || f["up"] < f["clients"] { // of some that gave up there is no figure
 		return nil
 	}
+	var checks []cost.Check
 	n := f["requests"]
 	if w.Proxy { // those that the API server has seen are not those that were made
 		n = f["clients"] + f["calls"]
 	}
 	each.Requests, each.Connections, each.Quorum = n, n*each.Connections, n*each.Quorum
 	add := func(figure string, want, got float64) {
-		checks = append(checks, cost.Check{Incident: i.name, Way: w.Label, Figure: figure, Want: want, Got: got})
+		c := cost.Check{Incident: i.name, Way: w.Label, Figure: figure, Want: want, Got: got}
+		checks = append(checks, c)
 	}
 	server, figure, cpu := &m.Server, cost.CPUFigure, f["cpuSeconds"]
 	if w.Proxy {

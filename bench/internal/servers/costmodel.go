@@ -43,8 +43,8 @@ func MeasureCosts(ctx context.Context, o Options) (*cost.Model, error) {
 	}
 	defer b.Close()
 	m := &cost.Model{Measured: cost.Measured{
-		At: time.Now().UTC().Truncate(time.Second), CPU: cpuName(), CPUs: runtime.NumCPU(), Go: runtime.Version(),
-		Objects: int64(b.Pods()),
+		At: time.Now().UTC().Truncate(time.Second), Objects: int64(b.Pods()),
+		CPU: cpuName(), CPUs: runtime.NumCPU(), Go: runtime.Version(),
 	}}
 	if m.Measured.Server, err = b.direct.version(ctx); err != nil {
 		return nil, err
@@ -101,7 +101,9 @@ type costMeter struct {
 }
 
 // coefficients measures all of them, and the size of an object.
-func (m *costMeter) coefficients(ctx context.Context) (_ cost.Coefficients, objectBytes float64, err error) {
+func (m *costMeter) coefficients(
+	ctx context.Context,
+) (_ cost.Coefficients, objectBytes float64, err error) {
 	if m.c, err = m.t.client(); err != nil {
 		return m.k, 0, err
 	}
@@ -185,7 +187,8 @@ func (m *costMeter) small(ctx context.Context) (err error) {
 		_, err := c.discard(ctx, request{path: none, query: query})
 		return err
 	}
-	if m.k.Request, err = m.busy(ctx, func() error { return get(m.c, "resourceVersion=0") }); err != nil {
+	m.k.Request, err = m.busy(ctx, func() error { return get(m.c, "resourceVersion=0") })
+	if err != nil {
 		return err
 	}
 	quorum, err := m.busy(ctx, func() error { return get(m.c, "") })
@@ -210,7 +213,9 @@ func (m *costMeter) full(ctx context.Context) (objectBytes float64, err error) {
 	var stored, size float64
 	list := func(accept string, gzip bool) func() error {
 		return func() error {
-			n, err := m.c.discard(ctx, request{path: podsPath, query: "resourceVersion=0", accept: accept, gzip: gzip})
+			n, err := m.c.discard(ctx, request{
+				path: podsPath, query: "resourceVersion=0", accept: accept, gzip: gzip,
+			})
 			size = float64(n)
 			return err
 		}
@@ -246,11 +251,13 @@ func (m *costMeter) checkPages(ctx context.Context, model *cost.Model) ([]cost.C
 	spent, err := m.each(ctx, func() (err error) { size, err = m.pages(ctx); return err })
 	objects := float64(model.Measured.Objects)
 	c := model.Server.Of(cost.Work{
-		Requests: 1, Quorum: 1, PageCount: math.Ceil(objects / pageSize), Sent: objects * model.Measured.ObjectBytes,
+		Requests: 1, Quorum: 1, PageCount: math.Ceil(objects / pageSize),
+		Sent: objects * model.Measured.ObjectBytes,
 	})
+	const what, way = "a LIST", "in pages of 500"
 	return []cost.Check{
-		{Incident: "a LIST", Way: "in pages of 500", Figure: cost.CPUFigure, Want: spent, Got: c.CPUSeconds},
-		{Incident: "a LIST", Way: "in pages of 500", Figure: cost.BytesFigure, Want: size, Got: c.Bytes},
+		{Incident: what, Way: way, Figure: cost.CPUFigure, Want: spent, Got: c.CPUSeconds},
+		{Incident: what, Way: way, Figure: cost.BytesFigure, Want: size, Got: c.Bytes},
 	}, err
 }
 
@@ -291,7 +298,8 @@ func (m *costMeter) selective(ctx context.Context, objectBytes float64) error {
 		found.Add(int64(n))
 		return err
 	})
-	sent := float64(found.Load()) / float64(lists.Load()) * objectBytes * m.k.Forms[cost.Protobuf].Seconds
+	sent := float64(found.Load()) / float64(lists.Load()) * objectBytes
+	sent *= m.k.Forms[cost.Protobuf].Seconds
 	m.k.Looked = max(spent-m.k.Request-sent, 0) / float64(len(m.t.pods.keys))
 	return err
 }
@@ -360,7 +368,8 @@ func (m *costMeter) memory(ctx context.Context) (out cost.Memory, err error) {
 		}
 		peaks[i] = peak
 	}
-	m.t.say(fmt.Sprintf("at rest %.0f MB, with %d LISTs %.0f MB, with %d %.0f MB", rest/1e6, fewAtOnce, peaks[0]/1e6, manyAtOnce, peaks[1]/1e6))
+	m.t.say(fmt.Sprintf("at rest %.0f MB, with %d LISTs %.0f MB, with %d %.0f MB",
+		rest/1e6, fewAtOnce, peaks[0]/1e6, manyAtOnce, peaks[1]/1e6))
 	out.Held = max(peaks[1]-peaks[0], 0) / (manyAtOnce - fewAtOnce) / float64(all)
 	out.Headroom = max(peaks[0]-fewAtOnce*float64(all)*out.Held-rest, 0) / rest
 	return out, nil
