@@ -16,7 +16,7 @@ import (
 const (
 	checkedObjects  = 150_000 // that all clients together get at most
 	checkedPatience = 2 * time.Minute
-	stormPatience   = time.Minute // as many LISTs as are answered until then are compared
+	stormPatience   = 30 * time.Second // as many LISTs as are answered until then are compared
 	checkedResync   = 2 * time.Second
 )
 

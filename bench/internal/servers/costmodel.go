@@ -156,14 +156,19 @@ func (m *costMeter) each(ctx context.Context, do func() error) (float64, error) 
 	return max(cpu-m.k.Idle*time.Since(begin).Seconds(), 0) / float64(n), err
 }
 
-// busy is each, of requests that several workers make at once.
+// busy is each, of small requests that several workers make at once.
 func (m *costMeter) busy(ctx context.Context, do func() error) (float64, error) {
+	return m.atOnce(ctx, costWorkers, busyRequests, do)
+}
+
+// atOnce is each, of requests that workers make at once, several each.
+func (m *costMeter) atOnce(ctx context.Context, workers, requests int, do func() error) (float64, error) {
 	each, err := m.each(ctx, func() error {
-		var failed [costWorkers]error
+		failed := make([]error, workers)
 		var all sync.WaitGroup
-		for i := range costWorkers {
+		for i := range workers {
 			all.Go(func() {
-				for range busyRequests {
+				for range requests {
 					if err := do(); err != nil {
 						failed[i] = err
 						return
@@ -172,9 +177,9 @@ func (m *costMeter) busy(ctx context.Context, do func() error) (float64, error) 
 			})
 		}
 		all.Wait()
-		return errors.Join(failed[:]...)
+		return errors.Join(failed...)
 	})
-	return each / (costWorkers * busyRequests), err
+	return each / float64(workers*requests), err
 }
 
 // busyRequests is how many requests each worker makes before it waits for the others.
@@ -210,13 +215,14 @@ func (m *costMeter) small(ctx context.Context) (err error) {
 // full measures answers with everything, in each form.
 func (m *costMeter) full(ctx context.Context) (objectBytes float64, err error) {
 	m.k.Forms = map[cost.Form]cost.Sent{}
-	var stored, size float64
+	var stored float64
+	var size atomic.Int64
 	list := func(accept string, gzip bool) func() error {
 		return func() error {
 			n, err := m.c.discard(ctx, request{
 				path: podsPath, query: "resourceVersion=0", accept: accept, gzip: gzip,
 			})
-			size = float64(n)
+			size.Store(n)
 			return err
 		}
 	}
@@ -230,17 +236,17 @@ func (m *costMeter) full(ctx context.Context) (objectBytes float64, err error) {
 		{cost.JSONGzip, list(wire.ContentTypeJSON, true)},
 		{cost.Initial, func() error { _, err := readInitial(ctx, m.c, watchWithState); return err }},
 	} {
-		spent, err := m.each(ctx, f.do)
+		spent, err := m.atOnce(ctx, fewAtOnce, 1, f.do)
 		if err != nil {
 			return 0, fmt.Errorf("%s: %w", f.form, err)
 		}
 		if f.form == cost.Protobuf {
-			stored = size
+			stored = float64(size.Load())
 		}
 		if f.form == cost.Initial {
-			size = stored // but for some bytes of each event
+			size.Store(int64(stored)) // but for some bytes of each event
 		}
-		m.k.Forms[f.form] = cost.Sent{Seconds: max(spent-m.k.Request, 0) / stored, Bytes: size / stored}
+		m.k.Forms[f.form] = cost.Sent{Seconds: max(spent-m.k.Request, 0) / stored, Bytes: float64(size.Load()) / stored}
 	}
 	return stored / float64(len(m.t.pods.keys)), nil
 }
