@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"html/template"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -125,6 +126,15 @@ func rateCharts(r *doctor.Report) []template.HTML {
 	if r.Totals.Lists > 0 {
 		lists := []chart.Line{perSecond("LISTs", r.Rate.Lists)}
 		charts = append(charts, asHTML(chart.Lines("LISTs a second", quantity.Number, lists)))
+	}
+	var busiest []chart.Line
+	for _, b := range slices.Backward(r.Rate.Busiest) { // the last line is drawn on the others
+		program, _, _ := strings.Cut(b.Client.String(), " (")
+		busiest = append(busiest, chart.NewLine(printable(program), r.Rate.Seconds, b.UnderWay))
+	}
+	if len(busiest) > 0 {
+		const title = "LISTs under way, of those whose LISTs took longest"
+		charts = append(charts, asHTML(chart.Lines(title, quantity.Number, busiest)))
 	}
 	return charts
 }

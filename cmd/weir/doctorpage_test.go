@@ -34,7 +34,13 @@ func aReport() *doctor.Report {
 			{Client: doctor.Client{User: hostile, Agent: hostile}, Totals: doctor.Totals{Requests: 2, Lists: 1}, Machines: 1},
 		},
 		OthersClients: 1,
-		Rate:          doctor.Rate{Seconds: 30, Requests: []uint32{12, 14}, Lists: []uint32{12, 13}, Refused: []uint32{0, 1}},
+		Rate: doctor.Rate{
+			Seconds: 30, Requests: []uint32{12, 14}, Lists: []uint32{12, 13}, Refused: []uint32{0, 1},
+			Busiest: []doctor.Busy{
+				{Client: who, UnderWay: []float64{0.2, 0.4}},
+				{Client: doctor.Client{User: "u", Agent: hostile}, UnderWay: []float64{0, 0.1}},
+			},
+		},
 		Findings: []doctor.Finding{
 			{Kind: doctor.KindPolling, Client: who, Resource: "pods", Text: "LISTs all pods every 30 s", Remedy: "hold an informer", Change: `lister.List("<all>")`,
 				Incident: "concurrent-lists", WhatIf: predictions},

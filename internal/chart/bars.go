@@ -38,7 +38,7 @@ func Bars(title string, unit Unit, bars []Bar) string {
 			colour = colours[0]
 		}
 		fmt.Fprintf(c, `<text class="t" x="%g" y="%g" text-anchor="end">%s</text>`,
-			barLeft-8, y+14, html.EscapeString(short(b.Label)))
+			barLeft-8, y+14, html.EscapeString(cut(b.Label, mostLabel)))
 		fmt.Fprintf(c, `<rect x="%g" y="%g" width="%.1f" height="18" fill="%s"/>`,
 			barLeft, y, max(1, long), colour)
 		fmt.Fprintf(c, `<text class="m" x="%.1f" y="%g">%s</text>`+"\n",
@@ -48,10 +48,10 @@ func Bars(title string, unit Unit, bars []Bar) string {
 	return c.String()
 }
 
-// short cuts a label that there is no room for.
-func short(label string) string {
-	if utf8.RuneCountInString(label) <= mostLabel {
+// cut cuts a label off that there is no room for.
+func cut(label string, most int) string {
+	if utf8.RuneCountInString(label) <= most {
 		return label
 	}
-	return string([]rune(label)[:mostLabel-1]) + "…"
+	return string([]rune(label)[:most-1]) + "…"
 }

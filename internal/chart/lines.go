@@ -16,6 +16,7 @@ const (
 	labelHeight             = 32.0
 	mostPoints              = 400 // of a line: more cannot be told apart
 	gridLines, mostTimeTags = 5, 8
+	mostName                = 21     // letters of a line's name that there is room for
 	manySeconds             = 600.0  // beyond, time is in minutes
 	manyMinutes             = 7200.0 // and beyond these, in hours
 )
@@ -125,7 +126,7 @@ func (c *picture) lines(unit Unit, lines []Line) {
 		y = max(y, c.y(l.Peak)+4)
 		y = min(y, bottom-float64(len(order)-n-1)*labelHeight-12)
 		fmt.Fprintf(c, `<text x="%g" y="%.1f" fill="%s" font-weight="600">%s</text><text class="m" x="%g" y="%.1f">peak %s</text>`+"\n",
-			right+8, y, colourOf(i, len(lines)), html.EscapeString(l.Label), right+8, y+14, unit(l.Peak))
+			right+8, y, colourOf(i, len(lines)), html.EscapeString(cut(l.Label, mostName)), right+8, y+14, unit(l.Peak))
 		y += labelHeight
 	}
 }

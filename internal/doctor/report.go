@@ -3,6 +3,7 @@ package doctor
 import (
 	"cmp"
 	"maps"
+	"math"
 	"slices"
 	"time"
 
@@ -29,7 +30,19 @@ type Rate struct {
 	Requests []uint32 `json:"requests"`
 	Lists    []uint32 `json:"lists"`
 	Refused  []uint32 `json:"refused"`
+	// Busiest are the clients whose LISTs took longest, and how many of these were under way on
+	// average; never null.
+	Busiest []Busy `json:"busiest"`
 }
+
+// Busy is how many LISTs of a client were under way in each bucket of time.
+type Busy struct {
+	Client
+	UnderWay []float64 `json:"underWay"`
+}
+
+// mostBusy is how many clients are told of over time: more cannot be told apart in a picture.
+const mostBusy = 4
 
 // ClientReport is what one client did.
 type ClientReport struct {
@@ -82,7 +95,41 @@ func (d *Doctor) Report() *Report {
 		return cmp.Or(cmp.Compare(b.ListSeconds, a.ListSeconds), cmp.Compare(b.Requests, a.Requests),
 			cmp.Compare(a.User, b.User), cmp.Compare(a.Agent, b.Agent))
 	})
+	r.Rate.Busiest = d.busiest()
 	return r
+}
+
+// busiest returns the clients whose LISTs had seats for longest, over time.
+func (d *Doctor) busiest() []Busy {
+	type taker struct {
+		c      *client
+		millis int64
+	}
+	var all []taker
+	for _, c := range d.clients.least {
+		t := taker{c: c}
+		for _, millis := range c.listTime.fold(&d.clock) {
+			t.millis += int64(millis)
+		}
+		if t.millis > 0 {
+			all = append(all, t)
+		}
+	}
+	slices.SortFunc(all, func(a, b taker) int {
+		return cmp.Or(cmp.Compare(b.millis, a.millis), cmp.Compare(a.c.name.User, b.c.name.User),
+			cmp.Compare(a.c.name.Agent, b.c.name.Agent))
+	})
+	out := []Busy{}
+	for _, t := range all[:min(len(all), mostBusy)] {
+		b := Busy{Client: t.c.name, UnderWay: make([]float64, len(d.requests.fold(&d.clock)))}
+		for i, millis := range t.c.listTime.fold(&d.clock) {
+			if i < len(b.UnderWay) {
+				b.UnderWay[i] = math.Round(1e6*float64(millis)/float64(d.clock.width())) / 1000
+			}
+		}
+		out = append(out, b)
+	}
+	return out
 }
 
 // report returns what the client did, its resources by name.
