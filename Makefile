@@ -49,7 +49,7 @@ lint: ## staticcheck
 #   CONTROL  runs of the conformance suite that are client-go's own, break it on purpose, or differ in the encoding
 #
 # make vet has vetted all of it: to vet what the race detector needs of Kubernetes once more would take minutes.
-PLAIN   := internal/wire internal/doctor internal/decode internal/pack/entropy cmd/weir bench/cmd/weir-bench bench/internal/informers bench/internal/lab bench/internal/servers examples/boltsink
+PLAIN   := internal/wire internal/doctor internal/decode internal/pack/entropy cmd/weir bench/cmd/weir-bench bench/internal/growth bench/internal/informers bench/internal/lab bench/internal/servers examples/boltsink
 SINGLE  := ^Test(UpdateCache(InTurn|Flood)|StatesAgainstModel|LabelSets|NoIndexFor|IndexesAgainstWalk|IndexThatCannotBeMade|ShardedList|FewSetsLookedAt|BlockedCursorCosts|DeletedObjectsLeaveNothing|ObjectsPinNothing|FuncIndexHolds.*|PutAllocates|FastPack)$$
 CONTROL := ^Test(ClientGo(List|WatchList)|Sabotage|DropInJSON|DropInUnwrapped|Native)$$
 unit: ## the tests of all modules but e2e, with the race detector where there is a goroutine

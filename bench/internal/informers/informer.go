@@ -2,6 +2,7 @@ package informers
 
 import (
 	"context"
+	"io"
 	"net/http"
 	"sync"
 	"sync/atomic"
@@ -63,7 +64,9 @@ const indexName = "app"
 // meter watches over the transport of an informer: it counts its requests and can close its idle
 // connections.
 type meter struct {
-	requests atomic.Int64
+	requests         atomic.Int64
+	lists, mostLists atomic.Int64           // that are being read, and the most at a time
+	arrivals         atomic.Pointer[delays] // that are told of a watch's events; nil: none
 
 	mu         sync.Mutex
 	transports []http.RoundTripper
@@ -77,7 +80,7 @@ func (m *meter) install(cfg *rest.Config) *rest.Config {
 		m.mu.Lock()
 		m.transports = append(m.transports, rt)
 		m.mu.Unlock()
-		return &counting{RoundTripper: rt, n: &m.requests}
+		return &counting{RoundTripper: rt, meter: m}
 	})
 	return cfg
 }
@@ -94,12 +97,47 @@ func (m *meter) closeIdle() {
 
 type counting struct {
 	http.RoundTripper
-	n *atomic.Int64
+	meter *meter
 }
 
 func (c *counting) RoundTrip(r *http.Request) (*http.Response, error) {
-	c.n.Add(1)
-	return c.RoundTripper.RoundTrip(r)
+	c.meter.requests.Add(1)
+	watch := r.URL.Query().Get("watch")
+	if watch == "" || watch == "false" {
+		return c.list(r)
+	}
+	answer, err := c.RoundTripper.RoundTrip(r)
+	if d := c.meter.arrivals.Load(); err == nil && d != nil {
+		answer.Body = &framed{ReadCloser: answer.Body, arrive: d.arrive}
+	}
+	return answer, err
+}
+
+// list counts a LIST until its body is closed.
+func (c *counting) list(r *http.Request) (*http.Response, error) {
+	now := c.meter.lists.Add(1)
+	for most := c.meter.mostLists.Load(); now > most && !c.meter.mostLists.CompareAndSwap(most, now); {
+		most = c.meter.mostLists.Load()
+	}
+	done := sync.OnceFunc(func() { c.meter.lists.Add(-1) })
+	answer, err := c.RoundTripper.RoundTrip(r)
+	if err != nil {
+		done()
+		return nil, err
+	}
+	answer.Body = &closing{answer.Body, done}
+	return answer, nil
+}
+
+// closing calls done when the body is closed.
+type closing struct {
+	io.ReadCloser
+	done func()
+}
+
+func (c *closing) Close() error {
+	c.done()
+	return c.ReadCloser.Close()
 }
 
 // WrappedRoundTripper lets others find the transport behind this one.

@@ -46,6 +46,7 @@ type spec struct {
 	Transform    bool     // managedFields are dropped
 	Unwrapped    bool     // the drop-in has only what clients return
 	Handlers     int      // as many, all alike; 0: one
+	Informers    int      // as many of the same pods; 0: one
 	Changes      []string // that the stub makes, one kind after another
 	Objects      int      // that the stub holds
 	Duration     time.Duration
@@ -158,6 +159,8 @@ func newRig(_ context.Context, cfg *rest.Config, s *spec) (*rig, error) {
 		err = fmt.Errorf("no such side: %q", s.Side)
 	case s.manyKinds():
 		r.informer, err = newGroup(cfg, s)
+	case s.Informers > 1:
+		r.informer, err = newMany(cfg, s)
 	case s.Side == sideClientgo || s.DropIn:
 		r.informer, err = newShared(cfg, s)
 	case s.Unstructured:

@@ -203,7 +203,7 @@ func Verbs() []Verb {
 func (v Verb) takes(option string) bool { return slices.Contains(v.Takes, option) }
 
 func verbNamed(name string) (Verb, bool) {
-	for _, v := range Verbs() {
+	for _, v := range append(Verbs(), growth) {
 		if v.Name == name {
 			return v, true
 		}

@@ -93,3 +93,17 @@ func (t *trial) resourceVersion(ctx context.Context) (string, error) {
 	}
 	return "", err
 }
+
+// Kubelets measures so many watchers by spec.nodeName, of a fresh proxy or of kube-apiserver. The
+// figures are those of the scenario of that name.
+func (b *Bench) Kubelets(ctx context.Context, ofProxy bool, n int) (f Figures, err error) {
+	if err := b.Allows(kubelets); err != nil {
+		return nil, err
+	}
+	one := *b
+	one.o.Kubelets = n
+	if ofProxy {
+		return one.ofWeir(ctx, kubelets)
+	}
+	return one.trial(ctx, kubelets, one.direct)
+}

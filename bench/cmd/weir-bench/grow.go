@@ -1,0 +1,162 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/weirproject/weir/bench/internal/growth"
+	"github.com/weirproject/weir/internal/command"
+)
+
+// growFlags are those of bench grow, besides some of bench's.
+type growFlags struct {
+	*benchFlags
+	only    []string
+	most    int
+	chart   string
+	etcdURL string
+	writes  bool
+	proxy   string
+}
+
+func newBenchGrow(b *benchFlags) *cobra.Command {
+	f := &growFlags{benchFlags: b}
+	var what, names strings.Builder
+	for i, a := range growth.Axes(growth.Options{}) {
+		fmt.Fprintf(&what, "  %-10s %s\n%s", a.Name, a.Label, a.Help())
+		if i > 0 {
+			names.WriteString(", ")
+		}
+		names.WriteString(a.Name)
+	}
+	cmd := &cobra.Command{
+		Use: "grow", Short: "How the figures grow: with objects, informers, handlers and watchers", Args: noArgs,
+		Long: "Grow measures informers of up to 500,000 pods, up to 100 informers and up to 1,000 handlers beside client-go's, and up to\n" +
+			"10,000 watchers of the watch cache, with a kubeconfig beside kube-apiserver's. Each side is measured once at each point,\n" +
+			"in a process of its own. What would take more memory than there is is left out. All of it takes some 40 minutes on 2\n" +
+			"CPUs; --only and --most make it less. Progress goes to stderr, a line for each point.\n\n" +
+			"Pods come from a stub, which copies those of the server. Watchers change pods: on a cluster --writes or --etcd have to\n" +
+			"allow it, as for weir bench server. LISTs at a time are those of all informers of the process.\n\n" +
+			"With -o json it prints {at, cpus, go, axes[]{name, points[]{n, side, figures{…}, skipped}}}. A figure's name ends in its\n" +
+			"unit.\n\nWhat grows, and the figures by their keys in -o json:\n\n" + what.String(),
+		Example: "  weir bench grow --chart growth.svg\n" +
+			"  weir bench grow --only objects --most 50000 --population unlike --dropin",
+		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
+	}
+	fs := cmd.Flags()
+	fs.StringSliceVar(&f.only, "only", nil, "Grow only these: "+names.String())
+	fs.IntVar(&f.most, "most", 0, "Leave out points above this; 0: none")
+	fs.StringVar(&f.chart, "chart", "", "Draw the figures as an SVG in this file")
+	fs.StringVar(&f.etcdURL, "etcd", "", "URL of a test cluster's etcd, to write its pods there for the watchers")
+	fs.BoolVar(&f.writes, "writes", false, "Allow to set an annotation on the cluster's pods, for the watchers")
+	fs.StringVar(&f.proxy, "proxy", "", "The program weir-proxy; empty: the one beside this command or in the path, or built in a checkout")
+	return cmd
+}
+
+// axes are those to measure.
+func (f *growFlags) axes(o growth.Options) ([]growth.Axis, error) {
+	axes, err := growth.Named(growth.Axes(o), f.only...)
+	if err != nil {
+		return nil, command.Usagef("--only: %w", err)
+	}
+	if f.most < 0 {
+		return nil, command.Usagef("--most cannot be negative")
+	}
+	if f.most > 0 {
+		for i := range axes {
+			axes[i] = axes[i].AtMost(f.most)
+		}
+	}
+	return axes, nil
+}
+
+func (f *growFlags) run(cmd *cobra.Command) (err error) {
+	if err := f.check(); err != nil {
+		return err
+	}
+	axes, err := f.axes(growth.Options{})
+	if err != nil {
+		return err
+	}
+	ctx := cmd.Context()
+	f.Progress = cmd.ErrOrStderr()
+	chart, err := f.openChart() // before an hour is spent
+	if err != nil {
+		return err
+	}
+	defer chart.Close()
+	done, err := f.connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
+	o := growth.Options{
+		Informers: f.Options, Pods: f.pods, Writes: f.writes, EtcdURL: f.etcdURL, Proxy: f.proxy, Duration: f.Duration, Progress: f.Progress,
+	}
+	if len(f.Given()) > 0 {
+		o.Config = f.Config
+	}
+	if axes, err = f.axes(o); err != nil {
+		return err
+	}
+	if o.Proxy == "" && growsWatchers(axes) {
+		path, end, err := command.Proxy.Find(ctx, f.Progress)
+		if err != nil {
+			return err
+		}
+		defer end()
+		o.Proxy = path
+	}
+	report, failed := growth.Run(ctx, axes, o)
+	if report == nil {
+		return fmt.Errorf("interrupted")
+	}
+	report.Flags = f.told()
+	return errors.Join(failed, report.WriteChart(chart), f.print(cmd.OutOrStdout(), report))
+}
+
+// told are the flags that make a report another one.
+func (f *growFlags) told() (flags []string) {
+	if f.DropIn {
+		flags = append(flags, "--dropin")
+	}
+	if f.Population != "" && f.Population != "alike" {
+		flags = append(flags, "--population "+f.Population)
+	}
+	return flags
+}
+
+func growsWatchers(axes []growth.Axis) bool {
+	for _, a := range axes {
+		if a.Name == "watchers" {
+			return true
+		}
+	}
+	return false
+}
+
+func (f *growFlags) openChart() (io.WriteCloser, error) {
+	if f.chart == "" {
+		return nowhere{io.Discard}, nil
+	}
+	return os.Create(f.chart)
+}
+
+type nowhere struct{ io.Writer }
+
+func (nowhere) Close() error { return nil }
+
+func (f *growFlags) print(w io.Writer, report *growth.Report) error {
+	if f.output == "" {
+		return report.WriteTable(w)
+	}
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	return e.Encode(report)
+}

@@ -1,0 +1,110 @@
+package growth
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/weirproject/weir/bench/internal/figures"
+	"github.com/weirproject/weir/bench/internal/informers"
+)
+
+// Axis is what grows.
+type Axis struct {
+	Name   string
+	Label  string
+	Points []int
+
+	figures []figures.Figure
+	sides   []string
+	open    func(ctx context.Context, o Options) (measurer, error)
+	// scale is what memory grows with at a point: what a side took at one point says what it takes
+	// at the next.
+	scale func(n int) int
+}
+
+// measurer measures one side at one point of an axis.
+type measurer interface {
+	measure(ctx context.Context, side string, n int) (figures.Values, error)
+	close() error
+}
+
+// The names of the sides.
+const (
+	Weir      = "weir"
+	ClientGo  = "clientgo"
+	APIServer = "kube-apiserver"
+)
+
+// The amounts of the axes on which something else grows.
+const (
+	objectsOfHandlers  = 50_000
+	objectsOfInformers = 1_000
+)
+
+// Axes are all of them. Of watchers kube-apiserver is a side where o has one.
+func Axes(o Options) []Axis {
+	watcherSides := []string{Weir}
+	if o.Config != nil {
+		watcherSides = append(watcherSides, APIServer)
+	}
+	itself := func(n int) int { return n }
+	of := informers.GrowthFigures()
+	return []Axis{
+		{
+			Name: "objects", Label: "pods of one informer", Points: []int{10_000, 50_000, 200_000, 500_000}, scale: itself,
+			figures: besides(of, "mostLists", "delayP99Seconds"), sides: []string{Weir, ClientGo},
+			open: opener(func(n int) informers.Point { return informers.Point{Objects: n} }),
+		},
+		{
+			Name: "informers", Label: "informers of 1,000 pods", Points: []int{1, 10, 100}, scale: itself,
+			figures: only(of, "syncSeconds", "cpuSeconds", "peakRSSBytes", "heapBytes", "mostLists"), sides: []string{Weir, ClientGo},
+			open: opener(func(n int) informers.Point { return informers.Point{Objects: objectsOfInformers, Informers: n} }),
+		},
+		{
+			Name: "handlers", Label: "handlers of one informer of 50,000 pods", Points: []int{1, 10, 100, 1_000},
+			figures: besides(of, "mostLists", "getPackedNanos"), sides: []string{Weir, ClientGo},
+			scale: func(int) int { return 1 }, // the objects are what takes memory
+			open:  opener(func(n int) informers.Point { return informers.Point{Objects: objectsOfHandlers, Handlers: n} }),
+		},
+		{
+			Name: "watchers", Label: "watchers by node of the watch cache, 500 changes/s", Points: []int{1, 10, 100, 1_000, 10_000}, scale: itself,
+			figures: watcherFigures, sides: watcherSides, open: openWatchers,
+		},
+	}
+}
+
+// Named are the axes of the given names, in the usual order; all if there are none.
+func Named(all []Axis, names ...string) ([]Axis, error) {
+	if len(names) == 0 {
+		return all, nil
+	}
+	var known []string
+	for _, a := range all {
+		known = append(known, a.Name)
+	}
+	for _, name := range names {
+		if !slices.Contains(known, name) {
+			return nil, fmt.Errorf("nothing that grows is called %q: there are %s", name, strings.Join(known, ", "))
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(all), func(a Axis) bool { return !slices.Contains(names, a.Name) }), nil
+}
+
+// AtMost leaves out the points above a number.
+func (a Axis) AtMost(n int) Axis {
+	a.Points = slices.DeleteFunc(slices.Clone(a.Points), func(p int) bool { return p > n })
+	return a
+}
+
+// Help lists the figures, one a line: the key that JSON has, and what it is.
+func (a Axis) Help() string { return figures.Help("    %-20s %s\n", a.figures) }
+
+func besides(all []figures.Figure, keys ...string) []figures.Figure {
+	return slices.DeleteFunc(slices.Clone(all), func(f figures.Figure) bool { return slices.Contains(keys, f.Key) })
+}
+
+func only(all []figures.Figure, keys ...string) []figures.Figure {
+	return slices.DeleteFunc(slices.Clone(all), func(f figures.Figure) bool { return !slices.Contains(keys, f.Key) })
+}

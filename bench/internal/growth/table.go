@@ -1,0 +1,71 @@
+package growth
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/weirproject/weir/bench/internal/figures"
+	"github.com/weirproject/weir/internal/quantity"
+)
+
+// WriteTable writes a table for each axis: a figure a row, a point and side a column.
+func (r *Report) WriteTable(w io.Writer) error {
+	for i, g := range r.Axes {
+		if i > 0 {
+			if _, err := io.WriteString(w, "\n"); err != nil {
+				return err
+			}
+		}
+		if err := g.writeTable(w); err != nil {
+			return err
+		}
+	}
+	note := fmt.Sprintf("one run; %d CPUs; client-go with LIST\n", r.CPUs)
+	if len(r.Flags) > 0 {
+		note += "with " + strings.Join(r.Flags, " ") + "\n"
+	}
+	_, err := io.WriteString(w, note)
+	return err
+}
+
+func (g Grown) writeTable(w io.Writer) error {
+	head := []string{g.axis.Label, ""}
+	for _, n := range g.axis.Points {
+		head = append(head, quantity.Count(int64(n)))
+	}
+	rows := [][]string{head}
+	for _, f := range g.axis.figures {
+		label := f.Label
+		for _, side := range g.axis.sides {
+			row := []string{label, side}
+			for _, n := range g.axis.Points {
+				row = append(row, g.at(side, n).Cell(f.Key, f.Unit))
+			}
+			if slices.ContainsFunc(row[2:], func(cell string) bool { return cell != "-" }) {
+				rows, label = append(rows, row), ""
+			}
+		}
+	}
+	columns := figures.Fit(rows)
+	if len(columns) > 1 {
+		columns[1].Left = true
+	}
+	for _, row := range rows {
+		if _, err := io.WriteString(w, figures.Line(columns, row)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// at are the figures of a side at a point; nil if there are none.
+func (g Grown) at(side string, n int) figures.Values {
+	for _, p := range g.Points {
+		if p.Side == side && p.N == n {
+			return p.Figures
+		}
+	}
+	return nil
+}

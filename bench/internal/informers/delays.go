@@ -1,0 +1,113 @@
+package informers
+
+import (
+	"encoding/binary"
+	"errors"
+	"io"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// delays measures the time from the receipt of a change to the moment at which the last of several
+// handlers was told. The k-th event of a watch is the k-th that each handler is told of, as long as
+// none is merged with a later one: then the handler's next one counts, which is no earlier.
+type delays struct {
+	handlers int32
+	armed    atomic.Bool // changes count
+
+	mu      sync.Mutex
+	arrived []time.Time // of each change: when its last byte was read
+
+	told []atomic.Int32 // of each change: handlers that were
+	last []atomic.Int64 // when the last one was, in nanoseconds since base
+	base time.Time
+}
+
+// newDelays measures at most so many changes.
+func newDelays(handlers int32, changes int) *delays {
+	return &delays{handlers: handlers, told: make([]atomic.Int32, changes), last: make([]atomic.Int64, changes), base: time.Now()}
+}
+
+// handler returns a handler that notes what it is told, and then calls next.
+func (d *delays) handler(next handler) handler {
+	n := 0
+	return func(kind eventKind, key string) {
+		next(kind, key)
+		if !d.armed.Load() {
+			return
+		}
+		if n < len(d.told) && d.told[n].Add(1) == d.handlers {
+			d.last[n].Store(int64(time.Since(d.base)))
+		}
+		n++
+	}
+}
+
+// arrive notes that an event has been read.
+func (d *delays) arrive() {
+	if !d.armed.Load() {
+		return
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if len(d.arrived) < len(d.told) {
+		d.arrived = append(d.arrived, time.Now())
+	}
+}
+
+var errNoDelay = errors.New("no change has reached all handlers")
+
+// p99 is the delay in seconds that one of a hundred changes exceeds. A change that did not reach all
+// handlers does not count.
+func (d *delays) p99() (float64, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var all []time.Duration
+	for i, at := range d.arrived {
+		if last := d.last[i].Load(); last > 0 {
+			all = append(all, max(0, time.Duration(last)-at.Sub(d.base)))
+		}
+	}
+	if len(all) == 0 {
+		return 0, errNoDelay
+	}
+	slices.Sort(all)
+	return all[(len(all)*99)/100].Seconds(), nil
+}
+
+// framed reads a watch in protobuf, and tells of each event whose last byte it has read: four bytes
+// of length, and so many.
+type framed struct {
+	io.ReadCloser
+	arrive func()
+	size   [4]byte
+	have   int    // bytes of size
+	left   uint32 // of the event
+}
+
+func (f *framed) Read(p []byte) (int, error) {
+	n, err := f.ReadCloser.Read(p)
+	f.pass(p[:n])
+	return n, err
+}
+
+func (f *framed) pass(b []byte) {
+	for len(b) > 0 {
+		if f.left == 0 {
+			n := copy(f.size[f.have:], b)
+			f.have, b = f.have+n, b[n:]
+			if f.have < len(f.size) {
+				return
+			}
+			f.have, f.left = 0, binary.BigEndian.Uint32(f.size[:])
+			continue
+		}
+		n := min(uint32(len(b)), f.left)
+		f.left, b = f.left-n, b[n:]
+		if f.left == 0 {
+			f.arrive()
+		}
+	}
+}

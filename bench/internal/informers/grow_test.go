@@ -1,0 +1,41 @@
+package informers
+
+import (
+	"io"
+	"testing"
+	"time"
+
+	"github.com/weirproject/weir/internal/childserver"
+)
+
+// TestGrower measures both sides at a few small points, all processes included.
+func TestGrower(t *testing.T) {
+	server, err := childserver.Start(t.Context(), childserver.Spec{Pods: 30, Seed: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { server.Close() })
+	g := NewGrower(Options{Config: server.Config(), Server: server.URL, Duration: 300 * time.Millisecond, Progress: io.Discard})
+	t.Cleanup(func() { g.Close() })
+	for _, p := range []Point{{Objects: 60}, {Objects: 60, Informers: 3}, {Objects: 90, Handlers: 4, DropIn: true}} {
+		for _, side := range g.Sides() {
+			f, err := g.Measure(t.Context(), side, p)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := float64(p.Objects * max(1, p.Informers))
+			if f["objects"] != want {
+				t.Errorf("%s of %+v holds %v objects, want %v", side, p, f["objects"], want)
+			}
+			if most := f["mostLists"]; most < 1 || most > float64(max(1, p.Informers)) {
+				t.Errorf("%s of %+v: %v LISTs at a time", side, p, most)
+			}
+			for _, figure := range GrowthFigures() {
+				_, alone := map[string]bool{"eventsPerSecond": true, "cpuMicrosPerEvent": true, "getPackedNanos": true, "delayP99Seconds": true}[figure.Key]
+				if v, ok := f[figure.Key]; ok == (alone && p.Informers > 1) || ok && v <= 0 {
+					t.Errorf("%s of %+v: %s is %v, %v", side, p, figure.Key, v, ok)
+				}
+			}
+		}
+	}
+}
