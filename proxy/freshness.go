@@ -296,6 +296,9 @@ func (p *freshnessProver) watchOnce(from uint64) {
 	}
 }
 
+// errCoalesces is why an upstream that is a cache itself proves nothing just now.
+var errCoalesces = errors.New("the upstream coalesces changes")
+
 // readToBookmark returns the resourceVersions of a watch's first bookmark and of the last change
 // before it (from, if there is none).
 func readToBookmark(w source.Watch, from uint64) (bookmark, last uint64, err error) {
@@ -316,6 +319,8 @@ func readToBookmark(w source.Watch, from uint64) (bookmark, last uint64, err err
 		switch {
 		case rv == 0:
 			return 0, 0, io.ErrUnexpectedEOF
+		case m.Coalesced() != "":
+			return 0, 0, errCoalesces
 		case e.Type == wire.Bookmark:
 			return rv, last, nil
 		}

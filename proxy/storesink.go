@@ -127,7 +127,7 @@ var errProven = errors.New("proven")
 func (sk *storeSink) prove(rv uint64) {
 	sk.mu.Lock()
 	defer sk.mu.Unlock()
-	if !sk.listed || rv <= sk.newest() {
+	if !sk.listed || sk.coalesced > 0 || rv <= sk.newest() {
 		return
 	}
 	sk.proven.Store(rv)
@@ -210,8 +210,9 @@ func (sk *storeSink) Coalesced(resourceVersion string) {
 // settle notes that the upstream tells of each change again. The caller holds the lock.
 func (sk *storeSink) settle() {
 	if sk.coalesced > 0 {
-		sk.coalesced = 0
 		sk.history.EndRelist(sk.store.Revision())
+		sk.recordVersion(sk.coalesced) // ends the gap: a bookmark may be all that comes
+		sk.coalesced = 0
 	}
 }
 

@@ -39,3 +39,28 @@ func TestBrokenOffAmongCoalesced(t *testing.T) {
 		w.fine("108")
 	})
 }
+
+// TestListAmongCoalesced: the list after such a watch may be older than what that promised, where
+// another replica answers. It ends what was coalesced all the same.
+func TestListAmongCoalesced(t *testing.T) {
+	inWorld(t, Config{Mode: WatchList}, func(w *world) {
+		w.run(w.events("+a@91", "+b@92", "end@100", "~a@101", "coalesced@101>105", "-b@101", "~c@104", "brokenLists"),
+			w.list("104"), w.events("+a@101", "+c@104", "end@104", "~a@108", "bookmark@110"))
+		w.after(30 * time.Second)
+		w.fine("110")
+	})
+}
+
+// TestRunAmongCoalesced: who runs a reflector again does not go on from the middle either.
+func TestRunAmongCoalesced(t *testing.T) {
+	inWorld(t, Config{Mode: List}, func(w *world) {
+		w.run(w.list("100", "a@91", "b@92"), w.events("~a@101", "coalesced@101>105", "-b@101", "~c@104"))
+		w.after(time.Second)
+		w.stop()
+		w.sees("0s LIST", "0s WATCH resourceVersion=100")
+		w.run(w.list("107/more", "a@101"), w.list("107", "a@101"), w.events())
+		w.after(5 * time.Second)
+		w.holds("a@101")
+		w.fine("107")
+	})
+}

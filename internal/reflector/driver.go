@@ -27,20 +27,19 @@ type driver struct {
 	began  time.Time               // when it was made, or answered if it is a watch
 	phase  Phase                   // for its errors
 
-	item      source.Object // of list: read ahead, to know the list's head
-	itemErr   error
-	objects   int64           // listed since the replace began
-	size      int64           // of those, see sizeOf
-	initial   *initialEvents  // of watch, until they are complete; else nil
-	probe     *probe          // of watch, once it is open; nil without one
-	watchCtx  context.Context // of watch
-	rv        []byte          // of the last event
-	asked     uint64          // of Config.Server's restores: those before the list under way, or the last one
-	told      string          // the writer's progress
-	coalesced string          // up to here the server coalesces changes; "": it does not
-	dirty     bool            // objects were put since the last flush
-	pending   *input          // what came after events that had to be told first
-	throttle  throttle        // of watches
+	item     source.Object // of list: read ahead, to know the list's head
+	itemErr  error
+	objects  int64           // listed since the replace began
+	size     int64           // of those, see sizeOf
+	initial  *initialEvents  // of watch, until they are complete; else nil
+	probe    *probe          // of watch, once it is open; nil without one
+	watchCtx context.Context // of watch
+	rv       []byte          // of the last event
+	asked    uint64          // of Config.Server's restores: those before the list under way, or the last one
+	told     string          // the writer's progress
+	dirty    bool            // objects were put since the last flush
+	pending  *input          // what came after events that had to be told first
+	throttle throttle        // of watches
 
 	meta    wire.Meta
 	kept    []byte        // what Config.Drop has left of an object
@@ -104,8 +103,8 @@ func (d *driver) now(a action) (ask bool) {
 		sink.BeginReplace(a.rebase)
 	case endReplace:
 		sink.EndReplace(a.rv)
-		if d.coalesced != "" {
-			d.coalesced = ""
+		if d.r.coalesced != "" {
+			d.r.coalesced = ""
 			sink.Coalesced("")
 		}
 		d.told, d.dirty, d.r.seen = a.rv, false, d.asked

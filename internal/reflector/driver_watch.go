@@ -24,7 +24,7 @@ func (d *driver) openWatch(a openWatch) input {
 		d.asks()
 	case d.r.sink.Outdated(), d.r.cfg.Server.found() > d.r.seen:
 		return input{kind: inOutdated}
-	case d.coalesced != "":
+	case d.r.coalesced != "":
 		return d.failed(errBrokeOff)
 	}
 	ctx, cancel := context.WithCancelCause(d.ctx)
@@ -136,11 +136,11 @@ var errBrokeOff = &Error{Phase: Watching, Kind: ErrExpired, Err: errors.New("the
 // coalesces changes up to a later version.
 func (d *driver) settled(rv string) string {
 	switch {
-	case d.coalesced == "" || rv == "":
-	case resourceversion.Older(rv, d.coalesced):
+	case d.r.coalesced == "" || rv == "" || d.initial != nil:
+	case resourceversion.Older(rv, d.r.coalesced):
 		return ""
 	default:
-		d.coalesced = ""
+		d.r.coalesced = ""
 		d.r.sink.Coalesced("")
 	}
 	return rv
@@ -203,14 +203,14 @@ func (d *driver) bookmark(object source.Object) input {
 	}
 	d.hear()
 	if upTo := d.meta.Coalesced(); upTo != "" && d.initial == nil && !final {
-		if d.coalesced == "" || !resourceversion.Older(upTo, d.coalesced) {
+		if d.r.coalesced == "" || !resourceversion.Older(upTo, d.r.coalesced) {
 			d.flush() // what came before is not coalesced
-			d.coalesced = upTo
+			d.r.coalesced = upTo
 			d.r.sink.Coalesced(upTo)
 		}
 		return input{}
 	}
-	if d.coalesced != "" && d.initial == nil && d.settled(string(d.meta.ResourceVersion)) == "" {
+	if d.r.coalesced != "" && d.initial == nil && !final && d.settled(string(d.meta.ResourceVersion)) == "" {
 		return input{}
 	}
 	return input{kind: inBookmark, rv: string(d.meta.ResourceVersion), final: final, damaged: d.damaged}

@@ -13,10 +13,11 @@ import (
 // Reflector keeps a sink equal to what one source has. All its methods are safe for
 // concurrent use.
 type Reflector struct {
-	src  source.Source
-	sink Sink
-	cfg  Config
-	seen uint64 // of Config.Server's restores: those before the last list. Of Run's goroutine
+	src       source.Source
+	sink      Sink
+	cfg       Config
+	coalesced string // up to here the server coalesces changes; "": it does not. Of Run's goroutine
+	seen      uint64 // of Config.Server's restores: those before the last list. Of Run's goroutine
 
 	probeLimit probeLimit
 

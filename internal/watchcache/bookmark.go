@@ -73,7 +73,7 @@ func (b *bookmarkTimer) next() time.Duration {
 
 // due reports whether a bookmark follows the changes that exist now, and its resourceVersion. last
 // means that the watch ends after it. No bookmark is due before the one that ends the initial
-// events, or when the watch ends with 410.
+// events, or because the watch ends with 410.
 func (b *bookmarkTimer) due(wt *watcher, last bool) (upTo uint64, due bool) {
 	if !b.enabled || b.initialEvents || !b.fired && (!last || wt.cache.expired.Load()) {
 		return 0, false

@@ -3,15 +3,30 @@ package watchcache
 import (
 	"fmt"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 
 	"github.com/weirproject/weir/internal/resourceversion"
 )
 
+// lockedClock is a Clock that shows nobody what a relist has done in part.
+type lockedClock struct {
+	storeClock
+	mu sync.Mutex
+}
+
+func (c *lockedClock) Observe(f func(uint64)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.storeClock.Observe(f)
+}
+
 // relist has things change as a relist finds them changed: the store has all of it at the newest
 // version, and nothing is known of the states in between.
-func (s *source) relist(change func()) {
+func (s *source) relist(clock *lockedClock, change func()) {
+	clock.mu.Lock()
+	defer clock.mu.Unlock()
 	history := s.history
 	s.history = NewHistory(0, 0, 0) // the versions in between are in a gap
 	history.BeginRelist(s.store.Revision(), s.rv)
@@ -30,7 +45,8 @@ func TestRelistIsCoalesced(t *testing.T) {
 	for _, bookmarks := range []bool{false, true} {
 		t.Run(fmt.Sprint(bookmarks), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := newSource(t, 0, nil)
+				var clock *lockedClock
+				s := newSource(t, 0, func(c *Config) { clock = &lockedClock{storeClock: storeClock{c.Store}}; c.Clock = clock })
 				defer s.close()
 				s.put("ns", "a", "red") // 101
 				s.put("ns", "b", "red")
@@ -40,7 +56,7 @@ func TestRelistIsCoalesced(t *testing.T) {
 					defer s.watch(fmt.Sprintf("%s&resourceVersion=%d&allowWatchBookmarks=%v", how, s.rv, bookmarks), w)()
 					synctest.Wait()
 					first := s.rv
-					s.relist(func() {
+					s.relist(clock, func() {
 						s.put("ns", "b", "red")  // +1
 						s.put("ns", "a", "blue") // +2
 						s.put("ns", "c", "red")  // +3
@@ -93,4 +109,23 @@ func TestRelistedRevisions(t *testing.T) {
 	if h.Reset(30, 2000); h.relistedTo.Load() != 2000 || len(h.relists) > 0 {
 		t.Error("a reset leaves relists")
 	}
+}
+
+// TestCoalescedOverflow: a watch that ends because it is slow says of nothing that it has all.
+func TestCoalescedOverflow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSource(t, 1<<20, func(c *Config) { c.WatchBuffer = func() int { return 10 } })
+		defer s.close()
+		from := s.rv
+		s.relist(&lockedClock{}, func() { s.put("ns", "first", "red") })
+		for i := range 500 {
+			s.put("ns", fmt.Sprint("t", i), "red")
+		}
+		w := newRecorder()
+		defer s.watch(fmt.Sprintf("resourceVersion=%d&allowWatchBookmarks=1&labelSelector=color+in+(red,pink)", from), w)()
+		synctest.Wait()
+		if got := w.events(t); len(got) > 500 || slices.Contains(got, fmt.Sprintf("BOOKMARK@%d", s.rv)) {
+			t.Errorf("%d events, the last of them %v", len(got), got[len(got)-2:])
+		}
+	})
 }

@@ -80,6 +80,9 @@ func (wt *watcher) sendPending() (over bool, err error) {
 // maxSettling is how often a watcher whose changes are coalesced looks for the end of them at once.
 const maxSettling = 4
 
+// settleAfter is how soon it looks again if nothing wakes it.
+const settleAfter = time.Second
+
 // sendChangesAndBookmark sends all pending changes, and a bookmark if one is due or last is set, or
 // if changes were coalesced: it tells the client that it has them all. It sends no bookmark if the
 // store was closed meanwhile, because changes may be missing then, and none that says less than the
@@ -99,9 +102,16 @@ func (wt *watcher) sendChangesAndBookmark(last bool) error {
 			break
 		}
 		due = true
+		before := upTo
 		wt.cache.clock.Observe(func(rv uint64) { upTo = rv })
+		if upTo == before {
+			break
+		}
 	}
-	if !due || !settled || upTo < wt.coalesced || wt.source.Closed() || wt.out.err != nil || wt.ctx.Err() != nil {
+	if upTo < wt.coalesced && wt.bookmarks.enabled {
+		wt.bookmarks.timer.Reset(settleAfter) // what completes them need not wake this watcher
+	}
+	if !due || !settled || upTo < wt.coalesced || wt.overflows() || wt.source.Closed() || wt.out.err != nil || wt.ctx.Err() != nil {
 		return nil
 	}
 	wt.coalesced = 0
@@ -196,6 +206,9 @@ func (wt *watcher) catchUp(changes []store.Change, relisted bool) error {
 	defer func() { wt.coalesces = false }()
 	rest := g.changes[:0]
 	for _, ch := range g.changes {
+		if wt.out.err != nil || wt.ctx.Err() != nil {
+			return nil // whoever asked sees it
+		}
 		ended, err := wt.endsMatching(&ch)
 		if err == nil && ended {
 			err = wt.sendEvent(wire.Deleted, ch.Old, wt.told)
@@ -209,6 +222,9 @@ func (wt *watcher) catchUp(changes []store.Change, relisted bool) error {
 		}
 	}
 	for i := range rest {
+		if wt.out.err != nil || wt.ctx.Err() != nil {
+			return nil
+		}
 		if err := wt.sendChange(&rest[i]); err != nil {
 			return err
 		}

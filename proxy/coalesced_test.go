@@ -1,0 +1,76 @@
+package proxy
+
+import (
+	"context"
+	"fmt"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/weirproject/weir/internal/wire"
+)
+
+// coalesced has an upstream that is a cache itself tell of a change up to 12 that it coalesces.
+func (s *served) coalesced(rv int) {
+	s.t.Helper()
+	s.Coalesced("12")
+	if err := s.put(wire.Modified, "a", rv, 0); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// settled has a bookmark say that all of it has come.
+func (s *served) settled() {
+	s.Coalesced("")
+	s.Progress("12")
+}
+
+// TestCoalescedUpstream: whoever was told what the upstream coalesces can go on from its end, and
+// nobody from the middle of it.
+func TestCoalescedUpstream(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServed(t, 0)
+		s.coalesced(11)
+		s.prove(10) // as another replica of the upstream has it
+		s.settled()
+		for at, want := range map[uint64][]string{12: nil, 10: {"ERROR 410"}, 5: {"MODIFIED u-a@11"}} {
+			if got := s.watch(at); !slices.Equal(got, want) {
+				t.Errorf("from %d: %v, want %v", at, got, want)
+			}
+		}
+	})
+}
+
+// TestCoalescedEnds: a watch is told that all has come, however late that is, though it comes with no
+// change. Other bookmarks follow.
+func TestCoalescedEnds(t *testing.T) {
+	for _, tt := range []struct {
+		open, rest time.Duration
+		bookmarks  int
+	}{{time.Second, 2 * time.Second, 2}, {90 * time.Second, 2 * time.Second, 2}, {90 * time.Second, 2 * time.Minute, 3}} {
+		t.Run(fmt.Sprint(tt), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newServed(t, 0)
+				ctx, cancel := context.WithCancel(context.Background())
+				w, done := httptest.NewRecorder(), make(chan struct{})
+				go func() {
+					defer close(done)
+					s.cache.ServeList(w, httptest.NewRequest("GET", "/?watch=1&allowWatchBookmarks=1&timeoutSeconds=1000&resourceVersion=5", nil).WithContext(ctx), "", "")
+				}()
+				synctest.Wait()
+				s.coalesced(10)
+				time.Sleep(tt.open)
+				s.settled()
+				time.Sleep(tt.rest)
+				cancel()
+				<-done
+				if n := strings.Count(w.Body.String(), "BOOKMARK"); n < tt.bookmarks || !strings.Contains(w.Body.String(), `"resourceVersion":"12"`) {
+					t.Errorf("%d bookmarks: %s", n, w.Body)
+				}
+			})
+		})
+	}
+}
