@@ -80,13 +80,12 @@ func (f *growFlags) run(cmd *cobra.Command) (err error) {
 	if err := f.check(); err != nil {
 		return err
 	}
-	axes, err := f.axes(growth.Options{})
-	if err != nil {
+	if _, err := f.axes(growth.Options{}); err != nil { // before an hour is spent
 		return err
 	}
 	ctx := cmd.Context()
 	f.Progress = cmd.ErrOrStderr()
-	chart, err := f.openChart() // before an hour is spent
+	chart, err := f.openChart()
 	if err != nil {
 		return err
 	}
@@ -102,7 +101,8 @@ func (f *growFlags) run(cmd *cobra.Command) (err error) {
 	if len(f.Given()) > 0 {
 		o.Config = f.Config
 	}
-	if axes, err = f.axes(o); err != nil {
+	axes, err := f.axes(o)
+	if err != nil {
 		return err
 	}
 	if o.Proxy == "" && growsWatchers(axes) {

@@ -51,7 +51,7 @@ func axisOf(m *byHand, points ...int) Axis {
 // TestRunSkips: what would take too much memory is not tried, and what fails does not end the rest.
 func TestRunSkips(t *testing.T) {
 	m := &byHand{fails: 40}
-	r, err := Run(t.Context(), []Axis{axisOf(m, 10, 40, 100, 200)}, Options{Memory: 150_000, Progress: io.Discard})
+	_, err := Run(t.Context(), []Axis{axisOf(m, 10, 40, 100, 200)}, Options{Memory: 150_000, Progress: io.Discard})
 	if err == nil || !strings.Contains(err.Error(), "burnt down") {
 		t.Errorf("error %v", err)
 	}
@@ -59,7 +59,8 @@ func TestRunSkips(t *testing.T) {
 		t.Errorf("measured %v, closed %v", m.measured, m.closed)
 	}
 	m = &byHand{}
-	if r, err = Run(t.Context(), []Axis{axisOf(m, 10, 100, 200)}, Options{Memory: 150_000, Progress: io.Discard}); err != nil {
+	r, err := Run(t.Context(), []Axis{axisOf(m, 10, 100, 200)}, Options{Memory: 150_000, Progress: io.Discard})
+	if err != nil {
 		t.Fatal(err)
 	}
 	if !slices.Equal(m.measured, []int{10, 10, 100, 100, 200}) {
