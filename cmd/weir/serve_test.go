@@ -2,12 +2,8 @@ package main
 
 import (
 	"io"
-	"os"
-	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/weirproject/weir/internal/command"
 )
@@ -26,33 +22,5 @@ func TestServeWithoutItsProgram(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v", args, err)
 		}
-	}
-}
-
-// TestServeWhoseProgramEnds: a server that goes away does not leave the command waiting.
-func TestServeWhoseProgramEnds(t *testing.T) {
-	program := filepath.Join(t.TempDir(), command.Serve.Name())
-	script := "#!/bin/sh\nread spec\necho '{\"URL\":\"http://127.0.0.1:1\"}'\necho gone >&2\n"
-	if err := os.WriteFile(program, []byte(script), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if runtime.GOOS == "windows" {
-		t.Skip("the program is a shell script")
-	}
-	t.Setenv("PATH", filepath.Dir(program))
-	t.Chdir(t.TempDir())
-	root := newRoot()
-	root.SetArgs([]string{"serve"})
-	root.SetOut(io.Discard)
-	root.SetErr(io.Discard)
-	ended := make(chan error, 1)
-	go func() { ended <- root.ExecuteContext(t.Context()) }()
-	select {
-	case err := <-ended:
-		if err == nil || !strings.HasSuffix(err.Error(), "process ended early: gone") {
-			t.Errorf("it ended with %v", err)
-		}
-	case <-time.After(time.Minute):
-		t.Fatal("it waits for a server that has gone")
 	}
 }
