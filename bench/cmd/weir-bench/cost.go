@@ -49,14 +49,11 @@ func (f *serverFlags) runCost(cmd *cobra.Command) error {
 		return err
 	}
 	ctx := cmd.Context()
-	if f.Proxy == "" {
-		path, done, err := command.Proxy.Find(ctx, cmd.ErrOrStderr())
-		if err != nil {
-			return err
-		}
-		defer done()
-		f.Proxy = path
+	done, err := f.findProxy(cmd)
+	if err != nil {
+		return err
 	}
+	defer done()
 	o, err := f.prepare(cmd)
 	if err != nil {
 		return err

@@ -148,14 +148,11 @@ func (f *serverFlags) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	if f.Proxy == "" {
-		path, done, err := command.Proxy.Find(ctx, cmd.ErrOrStderr())
-		if err != nil {
-			return err
-		}
-		defer done()
-		f.Proxy = path
+	done, err := f.findProxy(cmd)
+	if err != nil {
+		return err
 	}
+	defer done()
 	o, err := f.prepare(cmd)
 	if err != nil {
 		return err
@@ -208,4 +205,14 @@ func printServers(w io.Writer, r servers.Result, first bool) error {
 		}
 	}
 	return r.WriteRows(w)
+}
+
+// findProxy finds the proxy's program, or builds it, unless a flag has named it. Whoever calls it calls
+// done when the program is not needed any more.
+func (f *serverFlags) findProxy(cmd *cobra.Command) (done func(), err error) {
+	if f.Proxy != "" {
+		return func() {}, nil
+	}
+	f.Proxy, done, err = command.Proxy.Find(cmd.Context(), cmd.ErrOrStderr())
+	return done, err
 }
