@@ -36,7 +36,7 @@ func newChain(c *api.Cluster, cl *api.Client, spec ClientSpec) (informer, error)
 	ch := &chain{informer: inner}
 	var backends []api.Backend
 	for range 2 {
-		r := &replica{kind: c.Kind, client: c.Client(cl.Name + "'s replica"), spec: spec}
+		r := &replica{kind: c.Kind, client: c.Client(cl.Name+"'s replica", 1), spec: spec}
 		ch.replicas = append(ch.replicas, r)
 		backends = append(backends, r)
 	}

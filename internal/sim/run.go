@@ -139,7 +139,7 @@ func (r *run) build() {
 
 func (r *run) client(i int, spec ClientSpec) *client {
 	spec.backoff.Random = luck(r.world.Seed, uint64(i))
-	c := &client{spec: spec, index: i, api: r.cluster.Client(fmt.Sprintf("%s %d", spec.Runner, i)), done: make(chan struct{}), read: map[etcd.Key]last{}}
+	c := &client{spec: spec, index: i, api: r.cluster.Client(fmt.Sprintf("%s %d", spec.Runner, i), len(spec.Scope.pairs())), done: make(chan struct{}), read: map[etcd.Key]last{}}
 	var err error
 	if c.informer, err = runners[spec.Runner](r.cluster, c.api, spec); err != nil {
 		panic(err)

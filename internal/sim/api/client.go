@@ -16,7 +16,8 @@ type Client struct {
 	Name  string
 	Index int
 
-	cluster *Cluster
+	cluster   *Cluster
+	perSecond int // requests that are not too many
 
 	// Guarded by the cluster's lock.
 	server   *Server
@@ -30,17 +31,18 @@ type Client struct {
 }
 
 // Too many requests: nobody in his right mind makes so many. From then on none is answered, or
-// virtual time would stand still.
+// virtual time would stand still. The bound of a second is for each reflector: each keeps a pace of
+// its own.
 const (
-	tooManyPerSecond = 100
+	tooManyPerSecond = 30
 	tooMany          = 5000
 )
 
-// Client makes a client, routed to the first server.
-func (c *Cluster) Client(name string) *Client {
+// Client makes a client of so many reflectors, routed to the first server.
+func (c *Cluster) Client(name string, reflectors int) *Client {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	cl := &Client{Name: name, Index: len(c.clients), cluster: c, server: c.servers[0]}
+	cl := &Client{Name: name, Index: len(c.clients), cluster: c, server: c.servers[0], perSecond: tooManyPerSecond * reflectors}
 	c.clients = append(c.clients, cl)
 	return cl
 }
@@ -135,7 +137,7 @@ func (cl *Client) count() {
 	if now-cl.second >= time.Second {
 		cl.second, cl.inSecond = now, 0
 	}
-	if cl.inSecond++; cl.inSecond > tooManyPerSecond || cl.requests > tooMany {
+	if cl.inSecond++; cl.inSecond > cl.perSecond || cl.requests > tooMany {
 		cl.hammers = true
 	}
 }
