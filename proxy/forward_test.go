@@ -3,6 +3,7 @@ package proxy
 import (
 	"bufio"
 	"crypto/tls"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -208,6 +209,39 @@ func TestContinue(t *testing.T) {
 	if code, body := f.get("jane", "/api/v1/nodes?limit=2&continue="+token); code != http.StatusGone || !strings.Contains(body, `"reason":"Expired"`) {
 		t.Errorf("%d %s", code, body)
 	}
+}
+
+// TestContinueAtAnotherReplica: a token may be of a state that is newer than any change that another
+// replica was told of. It finds out that it has that state.
+func TestContinueAtAnotherReplica(t *testing.T) {
+	t.Parallel()
+	u := startUpstream(t, apiserver.Options{Pods: 2 * minProofObjects})
+	behind, ahead := startProxy(t, u, Options{Resources: []string{"pods"}}), startProxy(t, u, Options{Resources: []string{"pods"}})
+	behind.ready()
+	ahead.ready()
+	u.namespace("other")
+	code, body := ahead.get("jane", consistentList+"?limit=150")
+	_, rest, more := strings.Cut(body[:min(len(body), 400)], `"continue":"`)
+	if code != http.StatusOK || !more {
+		t.Fatalf("%d %.300s", code, body)
+	}
+	token, _, _ := strings.Cut(rest, `"`)
+	if code, body := behind.get("jane", consistentList+"?limit=150&continue="+token); code != http.StatusOK {
+		t.Errorf("%d %.300s", code, body)
+	}
+	if code, body := behind.get("jane", consistentList+"?limit=150&continue="+tokenOf(u.t, 1<<40)); code != http.StatusGatewayTimeout {
+		t.Errorf("of a state that never was: %d %.300s", code, body)
+	}
+}
+
+// tokenOf returns a continue token of a proxy's, of the state at rv.
+func tokenOf(t *testing.T, rv uint64) string {
+	t.Helper()
+	raw, err := json.Marshal(map[string]any{"v": "weir.dev/v1", "rv": rv, "start": "a/b"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return base64.RawURLEncoding.EncodeToString(raw)
 }
 
 // TestHostile: whoever sends too much, or too slowly, is cut off or refused, and the server goes

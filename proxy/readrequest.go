@@ -162,7 +162,7 @@ func (rd *readRequest) list(q url.Values) *readRequest {
 	match := metav1.ResourceVersionMatch(q.Get("resourceVersionMatch"))
 	switch {
 	case token != "":
-		if rd.ownToken = watchcache.IsContinueToken(token); !rd.ownToken {
+		if rd.minVersion, rd.ownToken = watchcache.ContinueVersion(token); !rd.ownToken {
 			return nil
 		}
 		return rd

@@ -126,6 +126,10 @@ func (s *Server) serveRead(a *responseWriter, r *http.Request, rd *readRequest) 
 		return false
 	case !sess.waitForVersion(r.Context(), rd):
 		late := watchcache.TooLargeError(rd.minVersion, sess.sink.version())
+		if rd.ownToken {
+			lost = late
+			break
+		}
 		a.rest = func() { s.forwardWithTimeout(a, r, late) }
 		return true
 	case !sess.canServe(r, rd): // the log may have moved on meanwhile

@@ -187,6 +187,9 @@ func (s *session) waitForVersion(ctx context.Context, rd *readRequest) bool {
 	if rd.minVersion <= s.sink.version() {
 		return true
 	}
+	if rd.ownToken { // unknown to the upstream, so the read cannot be forwarded
+		return s.freshness.proveCurrent(ctx) && rd.minVersion <= s.sink.version()
+	}
 	if s.store.Len() >= minProofObjects {
 		return s.freshness.waitForVersion(ctx, rd.minVersion)
 	}

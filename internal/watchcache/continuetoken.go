@@ -47,8 +47,9 @@ func parseContinueToken(s string) (continueToken, error) {
 	return t, nil
 }
 
-// IsContinueToken reports whether text is a continue token of a cache, and not of another server.
-func IsContinueToken(text string) bool {
-	_, err := parseContinueToken(text)
-	return err == nil
+// ContinueVersion returns the oldest resourceVersion that the next page may be of. ok is false if
+// text is no continue token of a cache, but another server's.
+func ContinueVersion(text string) (rv uint64, ok bool) {
+	t, err := parseContinueToken(text)
+	return uint64(max(t.ResourceVersion, t.MinResourceVersion, 0)), err == nil
 }
