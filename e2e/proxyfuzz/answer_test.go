@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"regexp"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -68,6 +69,11 @@ func (a *answer) read() {
 	case strings.HasPrefix(kind, "application/json"):
 		a.readJSON(a.body)
 	}
+}
+
+// expired reports whether the state that was asked for is forgotten.
+func (a *answer) expired() bool {
+	return a.code == http.StatusGone || slices.Contains(a.refused, http.StatusGone)
 }
 
 func (a *answer) show(uid, version string) {

@@ -32,7 +32,36 @@ func (w *world) ask(ctx context.Context, q *request, target, other string) *exch
 		e.faults = nil
 		e.judge(w.known)
 	}
+	if len(e.faults) > 0 && e.forgotten() {
+		e.faults = nil
+		if !e.ours.expired() {
+			e.leaks(w.known, w.server.send(ctx, w.listFor(q), listOf(e.target)))
+		}
+	}
 	return e
+}
+
+// forgotten reports whether one side has forgotten the state that both let the caller ask for. How
+// long each remembers is its own business. What the other shows must be there today: the objects
+// that are compared do not change.
+func (e *exchange) forgotten() bool {
+	lets := func(a *answer) bool { return a.err == nil && (a.code == http.StatusOK || a.expired()) }
+	return lets(e.ours) && lets(e.theirs) && e.ours.expired() != e.theirs.expired() && e.request.method == http.MethodGet &&
+		(strings.Contains(e.target, "resourceVersion=") || strings.Contains(e.target, "continue="))
+}
+
+// listFor is q by somebody who may do everything.
+func (w *world) listFor(q *request) *request {
+	admin := *q
+	admin.caller = w.callers[slices.IndexFunc(w.callers, func(c caller) bool { return c.admin && c.token != "" })]
+	admin.header = http.Header{"Accept": {"application/json"}, "Authorization": {"Bearer " + admin.caller.token}}
+	admin.http1 = false
+	return &admin
+}
+
+// listOf is a target without what makes it a watch, a page or one of the past.
+func listOf(target string) string {
+	return without(target, "watch", "sendInitialEvents", "allowWatchBookmarks", "timeoutSeconds", "resourceVersion", "resourceVersionMatch", "limit", "continue")
 }
 
 // mostAgain is how often a watch is asked for again that may have been cut short.
@@ -148,12 +177,14 @@ func (e *exchange) late() bool {
 	return e.theirs.code == http.StatusOK && len(e.theirs.refused) > 0 && bytes.Contains(e.theirs.body, []byte("context deadline exceeded"))
 }
 
-// early reports whether kube-apiserver has looked at the timeout before it has looked at who asks,
-// and found it wrong or over. The proxy refuses by itself whom nobody believes, and who may not
-// impersonate, without a look at the rest.
+// early reports whether kube-apiserver has looked at the timeout or the path before it has looked at
+// who asks, and found it wrong or over. The proxy refuses by itself whom nobody believes, and who
+// may not impersonate, without a look at the rest.
 func (e *exchange) early() bool {
 	own := e.ours.code >= http.StatusBadRequest && e.ours.header.Get("Audit-Id") == ""
-	return own && strings.Contains(e.target, "timeout=") && (e.theirs.code == http.StatusBadRequest || e.theirs.code == http.StatusGatewayTimeout)
+	timeout := strings.Contains(e.target, "timeout=") && (e.theirs.code == http.StatusBadRequest || e.theirs.code == http.StatusGatewayTimeout)
+	path := e.theirs.code == http.StatusInternalServerError && bytes.Contains(e.theirs.body, []byte("failed to create RequestInfo"))
+	return own && (timeout || path)
 }
 
 // strange reports whether the proxy has passed on a continue token of its own, which kube-apiserver
