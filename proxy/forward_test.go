@@ -17,6 +17,7 @@ import (
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/client-go/rest"
 
 	"github.com/weirproject/weir/apiserver"
@@ -323,6 +324,21 @@ func TestRobotsGroups(t *testing.T) {
 	passed := u.forwarded("/version")
 	if len(passed) != 1 || !slices.Equal(passed[0].header.Values("Impersonate-Group"), []string{"system:authenticated"}) {
 		t.Errorf("%v", passed)
+	}
+}
+
+// TestGroupsUpstream: a caller has upstream the groups that it has here. kube-apiserver adds
+// system:authenticated to who is impersonated, but not beside system:unauthenticated.
+func TestGroupsUpstream(t *testing.T) {
+	for _, c := range []struct{ has, sent []string }{
+		{[]string{"staff", user.AllAuthenticated}, []string{"staff"}},
+		{[]string{user.AllAuthenticated}, []string{}},
+		{[]string{user.AllUnauthenticated, user.AllAuthenticated}, []string{user.AllUnauthenticated, user.AllAuthenticated}},
+	} {
+		to := impersonationOf(&user.DefaultInfo{Name: "carl", Groups: c.has})
+		if !slices.Equal(to.Groups, c.sent) {
+			t.Errorf("%q go upstream as %q, not %q", c.has, to.Groups, c.sent)
+		}
 	}
 }
 

@@ -33,14 +33,13 @@ func dropImpersonation(h http.Header) {
 }
 
 // impersonationOf returns the impersonation that forwards a caller with a certificate. The upstream
-// adds system:authenticated itself. It would also add the groups of ServiceAccounts to a
-// ServiceAccount without groups, which a certificate of such a name does not have.
+// adds system:authenticated itself, but not to system:unauthenticated, which a front proxy may name
+// beside it. It would also add the groups of ServiceAccounts to a ServiceAccount without groups,
+// which a certificate of such a name does not have.
 func impersonationOf(who user.Info) *transport.ImpersonationConfig {
-	to := &transport.ImpersonationConfig{
-		UserName: who.GetName(),
-		UID:      who.GetUID(),
-		Groups:   slices.DeleteFunc(slices.Clone(who.GetGroups()), func(g string) bool { return g == user.AllAuthenticated }),
-		Extra:    who.GetExtra(),
+	to := &transport.ImpersonationConfig{UserName: who.GetName(), UID: who.GetUID(), Groups: slices.Clone(who.GetGroups()), Extra: who.GetExtra()}
+	if !slices.Contains(to.Groups, user.AllUnauthenticated) {
+		to.Groups = slices.DeleteFunc(to.Groups, func(g string) bool { return g == user.AllAuthenticated })
 	}
 	if _, _, err := serviceaccount.SplitUsername(to.UserName); err == nil && len(to.Groups) == 0 {
 		to.Groups = []string{user.AllAuthenticated}
