@@ -8,6 +8,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -22,6 +23,7 @@ type world struct {
 	start time.Time
 	lines []stamped
 	ids   int
+	buf   []byte // of line
 }
 
 type stamped struct {
@@ -45,35 +47,47 @@ type request struct {
 	open                        bool // a WATCH that never ends
 }
 
-// line is the request at a stage, in the order of fields of kube-apiserver's.
+// line is the request at a stage, in the order of fields of kube-apiserver's. It does without fmt,
+// which would take longer than the doctor itself: tests make hundreds of thousands of lines.
 func (w *world) line(r request, stage string, staged time.Duration) string {
-	path, version := "/api/v1", "v1"
+	version, path := "v1", "/api/v1"
 	if r.group != "" {
 		path = "/apis/" + r.group + "/v1"
 	}
+	b := append(w.buf[:0], `{"kind":"Event","apiVersion":"audit.k8s.io/v1","level":"Metadata","auditID":"`...)
+	b = fmt.Appendf(b, "%08d-aaaa-4bbb-8ccc-%012x", w.ids, w.ids)
+	b = append(append(b, `","stage":"`...), stage...)
+	b = append(append(b, `","requestURI":"`...), path...)
 	if r.ns != "" {
-		path += "/namespaces/" + r.ns
+		b = append(append(b, "/namespaces/"...), r.ns...)
 	}
-	path += "/" + r.resource
-	ref := fmt.Sprintf(`{"resource":%q`, r.resource)
-	for _, f := range [][2]string{{"namespace", r.ns}, {"name", r.object}, {"apiGroup", r.group}, {"apiVersion", version}} {
-		if f[1] != "" {
-			ref += fmt.Sprintf(`,%q:%q`, f[0], f[1])
-		}
-	}
+	b = append(append(b, '/'), r.resource...)
 	if r.object != "" {
-		path += "/" + r.object
+		b = append(append(b, '/'), r.object...)
 	}
 	if r.query != "" {
-		path += "?" + strings.ReplaceAll(r.query, "&", `\u0026`)
+		b = append(append(b, '?'), strings.ReplaceAll(r.query, "&", `\u0026`)...)
+	}
+	b = append(append(b, `","verb":"`...), r.verb...)
+	b = append(append(b, `","user":{"username":"`...), r.user...)
+	b = append(b, `","groups":["system:authenticated"],"extra":{"authentication.kubernetes.io/pod-name":["`...)
+	b = append(append(b, r.pod...), `"]}},"sourceIPs":["`...)
+	b = append(append(b, r.ip...), `"],"userAgent":"`...)
+	b = append(append(b, r.agent...), `","objectRef":{"resource":"`...)
+	b = append(b, r.resource...)
+	for _, f := range [...][2]string{{"namespace", r.ns}, {"name", r.object}, {"apiGroup", r.group}, {"apiVersion", version}} {
+		if f[1] != "" {
+			b = append(append(append(append(b, `","`...), f[0]...), `":"`...), f[1]...)
+		}
 	}
 	const micro = "2006-01-02T15:04:05.000000Z"
-	return fmt.Sprintf(`{"kind":"Event","apiVersion":"audit.k8s.io/v1","level":"Metadata","auditID":"%08d-aaaa-4bbb-8ccc-%012x",`+
-		`"stage":%q,"requestURI":"%s","verb":%q,"user":{"username":%q,"groups":["system:authenticated"],"extra":{"authentication.kubernetes.io/pod-name":[%q]}},"sourceIPs":[%q],`+
-		`"userAgent":%q,"objectRef":%s},"responseStatus":{"metadata":{},"code":%d},"requestReceivedTimestamp":%q,`+
-		`"stageTimestamp":%q,"annotations":{"apiserver.latency.k8s.io/apf-queue-wait":%q,"authorization.k8s.io/decision":"allow","authorization.k8s.io/reason":""}}`,
-		w.ids, w.ids, stage, path, r.verb, r.user, r.pod, r.ip, r.agent, ref, r.code,
-		w.start.Add(r.at).Format(micro), w.start.Add(staged).Format(micro), r.queued)
+	b = strconv.AppendInt(append(b, `"},"responseStatus":{"metadata":{},"code":`...), int64(r.code), 10)
+	b = w.start.Add(r.at).AppendFormat(append(b, `},"requestReceivedTimestamp":"`...), micro)
+	b = w.start.Add(staged).AppendFormat(append(b, `","stageTimestamp":"`...), micro)
+	b = append(append(b, `","annotations":{"apiserver.latency.k8s.io/apf-queue-wait":"`...), r.queued.String()...)
+	b = append(b, `","authorization.k8s.io/decision":"allow","authorization.k8s.io/reason":""}}`...)
+	w.buf = b
+	return string(b)
 }
 
 // do adds a request. WATCHes have a line when they start as well.
@@ -97,12 +111,15 @@ func (w *world) between(from, to time.Duration) time.Duration {
 // log returns all lines in the order of time.
 func (w *world) log() []byte {
 	slices.SortStableFunc(w.lines, func(a, b stamped) int { return cmp.Compare(a.at, b.at) })
-	var b bytes.Buffer
+	size := 0
 	for _, l := range w.lines {
-		b.WriteString(l.text)
-		b.WriteByte('\n')
+		size += len(l.text) + 1
 	}
-	return b.Bytes()
+	all := make([]byte, 0, size)
+	for _, l := range w.lines {
+		all = append(append(all, l.text...), '\n')
+	}
+	return all
 }
 
 // program is a user agent as client-go writes it.
