@@ -10,6 +10,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -33,8 +34,10 @@ import (
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	// Benchmarks measure without the checks, and the race detector makes minutes of them.
-	checking = checking || !invariants.Race && flag.Lookup("test.bench").Value.String() == ""
+	if flag.Lookup("test.bench").Value.String() == "" { // benchmarks measure without the checks
+		checking = checking || !invariants.Race // which makes minutes of them
+		debug.SetGCPercent(400)                 // models make much garbage and hold little
+	}
 	goleak.VerifyTestMain(m)
 }
 

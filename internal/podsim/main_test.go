@@ -1,0 +1,16 @@
+package podsim
+
+import (
+	"flag"
+	"os"
+	"runtime/debug"
+	"testing"
+)
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if flag.Lookup("test.bench").Value.String() == "" {
+		debug.SetGCPercent(400) // pods that are looked at once are much garbage
+	}
+	os.Exit(m.Run())
+}
