@@ -78,6 +78,15 @@ func checkWalk(before, after state, in input, actions []action, told bool) error
 	return nil
 }
 
+// failures are those that happen draws.
+var failures = func() (all []error) {
+	for _, what := range []string{"refused", "broken-off", "truncated", "malformed", "no-bookmark", "too-large", "event-410",
+		"http-400", "http-401", "http-403", "http-404", "http-410", "http-422", "http-429", "http-500", "http-502"} {
+		all = append(all, failure(what))
+	}
+	return all
+}()
+
 // happen draws something that may happen to the request under way.
 func happen(rng *rand.Rand, s state, under action, answered bool) input {
 	in := input{jitter: rng.Float64(), after: time.Duration(rng.Int64N(int64(3 * time.Minute)))}
@@ -86,9 +95,7 @@ func happen(rng *rand.Rand, s state, under action, answered bool) input {
 		rv = s.rv + "0"
 	}
 	fail := func() input {
-		what := []string{"refused", "broken-off", "truncated", "malformed", "no-bookmark", "too-large", "event-410",
-			"http-400", "http-401", "http-403", "http-404", "http-410", "http-422", "http-429", "http-500", "http-502"}
-		in.kind, in.err = inFailed, classify(s.phase, failure(what[rng.IntN(len(what))]))
+		in.kind, in.err = inFailed, classify(s.phase, failures[rng.IntN(len(failures))])
 		in.retryAfter = time.Duration(rng.IntN(3)*rng.IntN(300)) * time.Second
 		return in
 	}
