@@ -45,7 +45,7 @@ var inBubble = regexp.MustCompile(`^goroutine \d+ \[[^\]]*(synctest bubble \d+)`
 
 // goroutines returns the stacks of the caller's bubble.
 func goroutines() []string {
-	buf := make([]byte, 1<<20)
+	buf := make([]byte, 1<<16)
 	for {
 		n := runtime.Stack(buf, true)
 		if n < len(buf) {

@@ -59,10 +59,10 @@ func pinnedArray(s *stage) {
 	runtime.KeepAlive(inf)
 }
 
-// blockedHandlerIsBounded updates 10 pods of 10 KB 3000 times, 30 MB, while the handler is in a
+// blockedHandlerIsBounded updates 10 pods of 10 KB 2000 times, 20 MB, while the handler is in a
 // call.
 func blockedHandlerIsBounded(s *stage) {
-	const pods, updates, size = 10, 3000, 10 * kB
+	const pods, updates, size = 10, 2000, 10 * kB
 	s.fill(pods, bulk(size))
 	inf := s.informer(Options{})
 	slow := inf.listen(HandlerOptions{}, forgetful)
@@ -83,14 +83,14 @@ func blockedHandlerIsBounded(s *stage) {
 	grown := heap() - before
 	slow.letGo()
 	inf.current(time.Minute)
-	if grown > 15*mB {
+	if grown > 12*mB {
 		s.failf("%d MB more are held after %d MB of updates", grown/mB, updates*size/mB)
 	}
 }
 
-// relistHoldsNothingTwice relists 1000 pods of 10 KB and keeps back the last item, or the bookmark.
+// relistHoldsNothingTwice relists 500 pods of 10 KB and keeps back the last item, or the bookmark.
 func relistHoldsNothingTwice(s *stage) {
-	const pods, size = 1000, 10 * kB
+	const pods, size = 500, 10 * kB
 	s.fill(pods, bulk(size))
 	inf := s.informer(Options{})
 	inf.listen(HandlerOptions{}, forgetful)
@@ -123,17 +123,17 @@ func relistHoldsNothingTwice(s *stage) {
 	}
 }
 
-// stopFreesEverything runs five informers of 1000 pods of 10 KB, one after another.
+// stopFreesEverything runs three informers of 500 pods of 10 KB, one after another.
 func stopFreesEverything(s *stage) {
-	const pods, size = 1000, 10 * kB
+	const informers, pods, size = 3, 500, 10 * kB
 	s.fill(pods, bulk(size))
 	s.follow() // once before, for what is made once for all
 	before := heap()
-	for range 5 {
+	for range informers {
 		s.follow()
 	}
-	if left := heap() - before; left > 5*mB {
-		s.failf("%d MB are left of five informers of %d MB", left/mB, pods*size/mB)
+	if left := heap() - before; left > informers*pods*size/10 {
+		s.failf("%d KB are left of %d informers of %d KB", left/kB, informers, pods*size/kB)
 	}
 }
 
