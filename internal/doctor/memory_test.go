@@ -1,9 +1,9 @@
 package doctor
 
 import (
-	"fmt"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -31,9 +31,9 @@ func TestMemory(t *testing.T) {
 	e := &audit.Event{Object: audit.Object{Group: []byte(long), Subresource: []byte(long)}, Agent: []byte(long)}
 	var user, resource, id []byte
 	add := func(client, kind int, verb, stage []byte) {
-		user = fmt.Appendf(user[:0], "%-160d", client)
-		resource = fmt.Appendf(resource[:0], "%-160d", kind)
-		id = fmt.Append(id[:0], e.Staged)
+		user = append(strconv.AppendInt(user[:0], int64(client), 10), long...)[:maxName]
+		resource = append(strconv.AppendInt(resource[:0], int64(kind), 10), long...)[:maxName]
+		id = strconv.AppendInt(id[:0], e.Staged, 10)
 		e.Received = e.Staged - 4e6 // so that LISTs have seats
 		e.User, e.Object.Resource, e.AuditID, e.Verb, e.Stage = user, resource, id, verb, stage
 		d.Add(e)
