@@ -96,10 +96,7 @@ func eachOrder(keys []string, n int, f func([]string)) {
 // addUpdateDelete makes one change after another and waits for each.
 func addUpdateDelete(s *stage) {
 	s.fill(3)
-	inf := s.informer(Options{})
-	l := inf.listen(HandlerOptions{})
-	inf.synced()
-	l.told()
+	inf, l := s.follower()
 	steps := []struct {
 		do   func()
 		want verb
@@ -125,10 +122,7 @@ func addUpdateDelete(s *stage) {
 // server's order.
 func burstInOrder(s *stage) {
 	s.fill(5)
-	inf := s.informer(Options{})
-	l := inf.listen(HandlerOptions{})
-	inf.synced()
-	l.told()
+	inf, l := s.follower()
 	var want []string
 	for i := range 500 {
 		want = append(want, s.server.Put(pod(nth(i%5), onNode("n"+nth(i)))))

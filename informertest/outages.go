@@ -38,10 +38,7 @@ func downAtStart(s *stage) {
 // downForLong makes changes while the server is down, which it still has in its history.
 func downForLong(s *stage) {
 	s.fill(20)
-	inf := s.informer(Options{})
-	l := inf.listen(HandlerOptions{})
-	inf.synced()
-	l.told()
+	inf, l := s.follower()
 	dials := s.server.Dials()
 	s.server.SetDown(true)
 	s.elapse(10 * time.Minute)
@@ -62,10 +59,7 @@ func downForLong(s *stage) {
 // watchBroken breaks the watch three times, with changes just before and just after.
 func watchBroken(s *stage) {
 	s.fill(20)
-	inf := s.informer(Options{})
-	l := inf.listen(HandlerOptions{})
-	inf.synced()
-	l.told()
+	inf, l := s.follower()
 	s.server.ForgetRequests()
 	for i := range 3 {
 		s.server.Put(pod(nth(i)))
@@ -93,10 +87,7 @@ func (s *stage) noLists() {
 // watchBrokenMidEvent breaks the watch within an update of a pod.
 func watchBrokenMidEvent(s *stage) {
 	s.fill(5)
-	inf := s.informer(Options{})
-	l := inf.listen(HandlerOptions{})
-	inf.synced()
-	l.told()
+	inf, l := s.follower()
 	s.server.BreakWatchesMidEvent(nth(2))
 	s.elapse(100 * time.Millisecond)
 	s.server.Put(pod(nth(2), onNode("other")))
@@ -110,10 +101,7 @@ func watchBrokenMidEvent(s *stage) {
 // timeoutSeconds.
 func watchEnded(s *stage) {
 	s.fill(5)
-	inf := s.informer(Options{})
-	l := inf.listen(HandlerOptions{})
-	inf.synced()
-	l.told()
+	inf, l := s.follower()
 	s.server.ForgetRequests()
 	s.elapse(time.Hour)
 	if n := s.server.Count(Watch); n < 5 || n > 60 {
@@ -132,11 +120,7 @@ func hangingRequest(s *stage) {
 	s.fill(5)
 	s.server.Answer(List, 1, Answer{Hang: true})
 	s.server.Answer(Watch, 1, Answer{Hang: true})
-	inf := s.informer(Options{})
-	inf.listen(HandlerOptions{})
-	inf.run()
-	s.eventually(5*time.Minute, "HasSynced", inf.HasSynced)
-	inf.current(time.Second)
+	s.syncsWithin(5 * time.Minute)
 }
 
 // stalledList never sends the last item, or the bookmark.
@@ -145,11 +129,7 @@ func stalledList(s *stage) {
 	hold := make(chan struct{})
 	s.server.Answer(List, 1, Answer{Hold: hold})
 	s.server.Answer(Watch, 1, Answer{Hold: hold})
-	inf := s.informer(Options{})
-	inf.listen(HandlerOptions{})
-	inf.run()
-	s.eventually(5*time.Minute, "HasSynced", inf.HasSynced)
-	inf.current(time.Second)
+	s.syncsWithin(5 * time.Minute)
 }
 
 // stalledHead sends nothing of the body, or too little to have the types.
@@ -158,11 +138,7 @@ func stalledHead(s *stage) {
 	for _, n := range []int{0, 1, 10, 30} {
 		s.server.Answer(List, 1, Answer{Stall: &n})
 		s.server.Answer(Watch, 1, Answer{Stall: &n})
-		inf := s.informer(Options{})
-		inf.listen(HandlerOptions{})
-		inf.run()
-		s.eventually(5*time.Minute, "HasSynced", inf.HasSynced)
-		inf.current(time.Second)
+		inf := s.syncsWithin(5 * time.Minute)
 		inf.stop()
 	}
 }

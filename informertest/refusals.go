@@ -91,10 +91,7 @@ func errorEnds(s *stage) {
 // by the end.
 func forbiddenLater(s *stage) {
 	s.fill(5)
-	inf := s.informer(Options{})
-	l := inf.listen(HandlerOptions{})
-	inf.synced()
-	l.told()
+	inf, l := s.follower()
 	s.refuse(Forbidden())
 	s.server.EndWatches()
 	s.eventually(time.Minute, "an error that says forbidden", func() bool { return names(inf.Err(), apierrors.IsForbidden, "forbidden") })
@@ -159,11 +156,7 @@ func tooManyRequests(s *stage) {
 	s.fill(5)
 	s.server.Answer(List, 2, Answer{Status: TooManyRequests(patience)})
 	s.server.Answer(Watch, 2, Answer{Status: TooManyRequests(patience)})
-	inf := s.informer(Options{})
-	inf.listen(HandlerOptions{})
-	inf.run()
-	s.eventually(3*time.Minute, "HasSynced", inf.HasSynced)
-	inf.current(time.Second)
+	s.syncsWithin(3 * time.Minute)
 	refused := map[Op]int{}
 	last := map[Op]time.Time{}
 	for _, r := range s.server.Requests() {
@@ -182,10 +175,7 @@ func tooManyRequests(s *stage) {
 // expired.
 func tooLargeVersion(s *stage) {
 	s.fill(5)
-	inf := s.informer(Options{})
-	l := inf.listen(HandlerOptions{})
-	inf.synced()
-	l.told()
+	inf, l := s.follower()
 	s.server.Answer(List, 3, Answer{Status: TooLarge()})
 	s.server.Answer(Watch, 3, Answer{Status: TooLarge(), InStream: true})
 	s.server.FailWatches(Gone())

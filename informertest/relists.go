@@ -57,10 +57,7 @@ func (s *stage) tellsMissed(events []event) {
 // goneEvent ends the watch with an ERROR event, and would do so with the next one.
 func goneEvent(s *stage) {
 	s.fill(20)
-	inf := s.informer(Options{})
-	l := inf.listen(HandlerOptions{})
-	inf.synced()
-	l.told()
+	inf, l := s.follower()
 	s.server.BreakWatches()
 	s.missed()
 	inf.current(2 * time.Minute)
@@ -70,10 +67,7 @@ func goneEvent(s *stage) {
 // goneStatus answers with a status, as some servers and proxies do.
 func goneStatus(s *stage) {
 	s.fill(20)
-	inf := s.informer(Options{})
-	l := inf.listen(HandlerOptions{})
-	inf.synced()
-	l.told()
+	inf, l := s.follower()
 	s.server.Answer(Watch, 1, Answer{Status: Gone()})
 	s.server.BreakWatches()
 	s.missed()
@@ -84,10 +78,7 @@ func goneStatus(s *stage) {
 // relistTellsOnlyChanges has 500 pods, three relists and one change.
 func relistTellsOnlyChanges(s *stage) {
 	s.fill(500)
-	inf := s.informer(Options{})
-	l := inf.listen(HandlerOptions{})
-	inf.synced()
-	l.told()
+	inf, l := s.follower()
 	for range 3 {
 		s.server.Advance(5)
 		s.server.Compact()
@@ -121,10 +112,7 @@ func relistIsNoResync(s *stage) {
 // deletedUnseen has the listener compare the deleted object with the one that it knew.
 func deletedUnseen(s *stage) {
 	s.fill(20)
-	inf := s.informer(Options{})
-	l := inf.listen(HandlerOptions{})
-	inf.synced()
-	l.told()
+	inf, l := s.follower()
 	s.server.SetDown(true)
 	for i := range 10 {
 		s.server.Delete(nth(i))
@@ -141,10 +129,7 @@ func deletedUnseen(s *stage) {
 // recreatedUnseen creates the pod again with another uid.
 func recreatedUnseen(s *stage) {
 	s.fill(3)
-	inf := s.informer(Options{})
-	l := inf.listen(HandlerOptions{})
-	inf.synced()
-	l.told()
+	inf, l := s.follower()
 	s.server.SetDown(true)
 	s.server.Delete(nth(1))
 	s.server.Put(pod(nth(1)))
@@ -164,10 +149,7 @@ func recreatedUnseen(s *stage) {
 // passedUnseen creates and deletes a pod in an outage.
 func passedUnseen(s *stage) {
 	s.fill(3)
-	inf := s.informer(Options{})
-	l := inf.listen(HandlerOptions{})
-	inf.synced()
-	l.told()
+	inf, l := s.follower()
 	s.server.SetDown(true)
 	s.server.Put(pod("ns/passing"))
 	s.server.Delete("ns/passing")
@@ -199,10 +181,7 @@ func firstListBroken(s *stage) {
 // relistBroken breaks a relist three times. Everything must still be held.
 func relistBroken(s *stage) {
 	s.fill(100)
-	inf := s.informer(Options{})
-	l := inf.listen(HandlerOptions{})
-	inf.synced()
-	l.told()
+	inf, l := s.follower()
 	s.server.Answer(List, 3, Answer{Cut: 0.5})
 	s.server.Answer(Watch, 3, Answer{Cut: 0.5})
 	s.server.BreakWatches()
@@ -214,10 +193,7 @@ func relistBroken(s *stage) {
 // endlessTooOld lets no watch begin for ten minutes.
 func endlessTooOld(s *stage) {
 	s.fill(50)
-	inf := s.informer(Options{})
-	l := inf.listen(HandlerOptions{})
-	inf.synced()
-	l.told()
+	inf, l := s.follower()
 	s.server.ForgetRequests()
 	s.server.Answer(Watch, Always, Answer{Status: Gone(), InStream: true, ResumeOnly: true})
 	s.server.Advance(1)
@@ -243,11 +219,7 @@ func endlessTooOld(s *stage) {
 func initialEventsTooOld(s *stage) {
 	s.fill(50)
 	s.server.Answer(Watch, Always, Answer{Status: Gone(), InStream: true, InitialOnly: true})
-	inf := s.informer(Options{})
-	inf.listen(HandlerOptions{})
-	inf.run()
-	s.eventually(2*time.Minute, "HasSynced", inf.HasSynced)
-	inf.current(time.Second)
+	inf := s.syncsWithin(2 * time.Minute)
 	s.server.Put(pod("ns/new"))
 	inf.current(time.Second)
 }

@@ -48,10 +48,7 @@ func resyncReplays(s *stage) {
 // resyncOff expects no call in an hour.
 func resyncOff(s *stage) {
 	s.fill(10)
-	inf := s.informer(Options{})
-	l := inf.listen(HandlerOptions{})
-	inf.synced()
-	l.told()
+	_, l := s.follower()
 	s.elapse(time.Hour)
 	if events := l.told(); len(events) != 0 {
 		s.failf("told %v", events)

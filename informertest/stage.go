@@ -138,6 +138,25 @@ func (s *stage) informer(o Options) *actor {
 	return a
 }
 
+// follower returns an informer that has synced, and a listener that has been told of all there is.
+func (s *stage) follower() (*actor, *listener) {
+	inf := s.informer(Options{})
+	l := inf.listen(HandlerOptions{})
+	inf.synced()
+	l.told()
+	return inf, l
+}
+
+// syncsWithin starts an informer with a handler that must have synced by then, and is current soon.
+func (s *stage) syncsWithin(within time.Duration) *actor {
+	inf := s.informer(Options{})
+	inf.listen(HandlerOptions{})
+	inf.run()
+	s.eventually(within, "HasSynced", inf.HasSynced)
+	inf.current(time.Second)
+	return inf
+}
+
 // run starts the informer.
 func (a *actor) run() {
 	a.ran = true

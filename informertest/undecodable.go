@@ -16,10 +16,7 @@ var undecodables = []Story{
 // undecodableThenGood is played twice, with one and with two versions that cannot be decoded.
 func undecodableThenGood(s *stage) {
 	s.fill(3)
-	inf := s.informer(Options{})
-	l := inf.listen(HandlerOptions{})
-	inf.synced()
-	l.told()
+	inf, l := s.follower()
 	for n := range 2 {
 		was := l.view()[nth(1)]
 		for range n + 1 {

@@ -25,10 +25,7 @@ var watches = []Story{
 // bring.
 func watchEndsAtOnce(s *stage) {
 	s.fill(20)
-	inf := s.informer(Options{})
-	l := inf.listen(HandlerOptions{})
-	inf.synced()
-	l.told()
+	inf, l := s.follower()
 	s.server.ForgetRequests()
 	s.server.Answer(Watch, Always, Answer{End: true})
 	s.server.EndWatches()
@@ -44,10 +41,7 @@ func watchEndsAtOnce(s *stage) {
 // bookmarkMovesOn changes other resources, not this one, and compacts the server.
 func bookmarkMovesOn(s *stage) {
 	s.fill(5)
-	inf := s.informer(Options{})
-	l := inf.listen(HandlerOptions{})
-	inf.synced()
-	l.told()
+	inf, l := s.follower()
 	s.server.ForgetRequests()
 	s.server.Advance(1000)
 	s.elapse(3 * time.Minute) // a bookmark a minute
@@ -72,11 +66,7 @@ func initialEventsIgnored(s *stage) {
 
 // syncsAll runs an informer that must sync within two minutes and follow.
 func (s *stage) syncsAll() {
-	inf := s.informer(Options{})
-	inf.listen(HandlerOptions{})
-	inf.run()
-	s.eventually(2*time.Minute, "HasSynced", inf.HasSynced)
-	inf.current(time.Second)
+	inf := s.syncsWithin(2 * time.Minute)
 	s.server.Put(pod("ns/new"))
 	s.server.Delete(nth(0))
 	inf.current(time.Second)
@@ -103,10 +93,7 @@ func noBookmarks(s *stage) {
 	s.server.SetVersion(18)
 	s.server.SetInitialEvents(Refused)
 	s.server.SetBookmarks(0)
-	inf := s.informer(Options{})
-	l := inf.listen(HandlerOptions{})
-	inf.synced()
-	l.told()
+	inf, l := s.follower()
 	for i := range 5 {
 		s.elapse(time.Hour)
 		s.server.Put(pod(nth(i), onNode("other")))
@@ -121,10 +108,7 @@ func noBookmarks(s *stage) {
 // its place.
 func repeatedEvents(s *stage) {
 	s.fill(20)
-	inf := s.informer(Options{})
-	l := inf.listen(HandlerOptions{})
-	inf.synced()
-	l.told()
+	inf, l := s.follower()
 	for i := range 20 {
 		s.server.Repeat("ADDED", nth(i))
 		s.server.Repeat("MODIFIED", nth(i))
@@ -170,10 +154,7 @@ func strangeEvent(s *stage) {
 // garbledEvent sends one between two events that can be decoded.
 func garbledEvent(s *stage) {
 	s.fill(3)
-	inf := s.informer(Options{})
-	l := inf.listen(HandlerOptions{})
-	inf.synced()
-	l.told()
+	inf, l := s.follower()
 	s.server.Put(pod("ns/new"))
 	s.server.Garble()
 	s.server.Put(pod(nth(0), onNode("other")))
