@@ -63,19 +63,31 @@ func run(t *testing.T, server *apiserver.Server) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	untilEnd(t, inf.Run, r.WaitForSync)
+}
+
+// untilEnd has something run until the test ends, once it has synced.
+func untilEnd(t *testing.T, run, synced func(context.Context) error) {
+	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		_ = inf.Run(ctx)
+		_ = run(ctx)
 	}()
 	t.Cleanup(func() {
 		cancel()
 		<-done
 	})
-	wait, stop := context.WithTimeout(t.Context(), time.Minute)
-	defer stop()
-	if err := r.WaitForSync(wait); err != nil {
+	within(t, synced)
+}
+
+// within waits for something, for a minute at the most.
+func within(t *testing.T, wait func(context.Context) error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if err := wait(ctx); err != nil {
 		t.Fatal(err)
 	}
 }

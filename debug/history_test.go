@@ -55,21 +55,7 @@ func look[T weir.Object](t *testing.T, handler func(context.Context, weir.Event[
 	if _, err := inf.Handle(handler, weir.HandlerOptions[T]{Name: "h"}); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		_ = inf.Run(ctx)
-	}()
-	t.Cleanup(func() {
-		cancel()
-		<-done
-	})
-	wait, stop := context.WithTimeout(t.Context(), time.Minute)
-	defer stop()
-	if err := inf.WaitForSync(wait); err != nil {
-		t.Fatal(err)
-	}
+	untilEnd(t, inf.Run, inf.WaitForSync)
 	web := httptest.NewServer(Handler())
 	t.Cleanup(web.Close)
 	return &looking{t, web.URL + "/", client}
@@ -216,11 +202,7 @@ func TestHistoryBefore(t *testing.T) {
 		}
 	}
 	store := engine.Running()[0].Engine.Store()
-	wait, stop := context.WithTimeout(t.Context(), time.Minute)
-	defer stop()
-	if err := store.WaitResourceVersion(wait, m.ResourceVersion); err != nil {
-		t.Fatal(err)
-	}
+	within(t, func(ctx context.Context) error { return store.WaitResourceVersion(ctx, m.ResourceVersion) })
 	resp, body := get(t, http.MethodGet, l.url+query("history", "default/m")+"&for=1ms")
 	var got historyReport
 	if err := json.Unmarshal([]byte(body), &got); err != nil || resp.StatusCode != http.StatusOK {
@@ -254,11 +236,7 @@ func TestHistoryEnds(t *testing.T) {
 		}
 	}
 	store := engine.Running()[0].Engine.Store()
-	wait, stop := context.WithTimeout(t.Context(), time.Minute)
-	defer stop()
-	if err := store.WaitResourceVersion(wait, m.ResourceVersion); err != nil {
-		t.Fatal(err)
-	}
+	within(t, func(ctx context.Context) error { return store.WaitResourceVersion(ctx, m.ResourceVersion) })
 	deadline := time.Now().Add(time.Minute)
 	for held := store.Memory(); held.Log+held.Cursors > size; held = store.Memory() { // all but free slots
 		if time.Now().After(deadline) {
