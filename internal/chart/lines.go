@@ -24,8 +24,9 @@ const (
 // colours are those of the lines, ours last.
 var colours = []string{"#cf222e", "#9a6700", "#8250df", "#0969da", "#1a7f37"}
 
-// style follows the reader's colour scheme.
-const style = `<style>.b{fill:#fff}.t{fill:#24292f}.m{fill:#57606a}.g{stroke:#d0d7de}@media(prefers-color-scheme:dark){` +
+// Style is the style of a picture's background, text, dim text and grid, by their classes b, t, m and
+// g. It follows the reader's colour scheme.
+const Style = `<style>.b{fill:#fff}.t{fill:#24292f}.m{fill:#57606a}.g{stroke:#d0d7de}@media(prefers-color-scheme:dark){` +
 	`.b{fill:#0d1117}.t{fill:#e6edf3}.m{fill:#8b949e}.g{stroke:#30363d}}</style>`
 
 // Line is what is drawn of one side: a point every so many seconds.
@@ -80,7 +81,7 @@ func Lines(title string, unit Unit, lines []Line) string {
 func (c *picture) begin(title string, height, at float64) {
 	title = html.EscapeString(title)
 	fmt.Fprintf(c, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %g %g" font-family="system-ui,sans-serif" font-size="13" role="img" aria-label="%s">`+"\n%s\n",
-		width, height, title, style)
+		width, height, title, Style)
 	fmt.Fprintf(c, `<rect class="b" width="%g" height="%g"/><text class="t" x="%g" y="22" font-weight="600">%s</text>`+"\n", width, height, at, title)
 }
 

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/weirproject/weir/bench/internal/figures"
+	"github.com/weirproject/weir/internal/chart"
 	"github.com/weirproject/weir/internal/quantity"
 )
 
@@ -18,10 +19,6 @@ const (
 	plotTop, plotBottom     = 30.0, 122.0
 	headHeight              = 64.0
 )
-
-// style follows the reader's colour scheme.
-const style = `<style>.b{fill:#fff}.t{fill:#24292f}.m{fill:#57606a}.g{stroke:#d0d7de}@media(prefers-color-scheme:dark){` +
-	`.b{fill:#0d1117}.t{fill:#e6edf3}.m{fill:#8b949e}.g{stroke:#30363d}}</style>`
 
 var colourOf = map[string]string{Weir: "#1a7f37", ClientGo: "#cf222e", APIServer: "#9a6700"}
 
@@ -35,7 +32,7 @@ func (r *Report) WriteChart(w io.Writer) error {
 	width, height := panelWidth*float64(max(1, len(r.Axes))), headHeight+panelHeight*float64(rows)
 	var b strings.Builder
 	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %g %g" font-family="system-ui,sans-serif" font-size="11" role="img" aria-label="Growth">`+"\n%s\n",
-		width, height, style)
+		width, height, chart.Style)
 	fmt.Fprintf(&b, `<rect class="b" width="%g" height="%g"/>`+"\n", width, height)
 	x := plotLeft
 	for _, side := range []string{Weir, ClientGo, APIServer} {
