@@ -35,6 +35,19 @@ const grace = 3 * time.Second
 // maxLine bounds a line of JSON, in bytes.
 const maxLine = 1 << 20
 
+// Become serves in place of the program, and ends this process, if it was started as a child.
+// Otherwise it returns. It is for TestMain of tests, whose children are the test's own executable.
+func Become(serve func(role string) error) {
+	if len(os.Args) < 3 || os.Args[1] != Verb {
+		return
+	}
+	if err := serve(os.Args[2]); err != nil {
+		fmt.Fprintln(os.Stderr, "error:", err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
 // Process is a running child. Its methods are not safe for concurrent use, but for Stop.
 type Process struct {
 	role  string

@@ -2,7 +2,7 @@ package informers
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"os"
 	"testing"
 
@@ -14,14 +14,10 @@ import (
 
 // TestMain serves as the child process too: that is how the contenders of a measurement run.
 func TestMain(m *testing.M) {
-	if len(os.Args) > 2 && os.Args[1] == child.Verb {
-		none := func() (*rest.Config, error) { return nil, fmt.Errorf("tests have no cluster of their own") }
-		if err := Serve(context.Background(), os.Args[2], none, os.Stdin, os.Stdout); err != nil {
-			fmt.Fprintln(os.Stderr, "error:", err)
-			os.Exit(1)
-		}
-		os.Exit(0)
-	}
+	none := func() (*rest.Config, error) { return nil, errors.New("tests have no cluster of their own") }
+	child.Become(func(role string) error {
+		return Serve(context.Background(), role, none, os.Stdin, os.Stdout)
+	})
 	os.Setenv("GORACE", "atexit_sleep_ms=0") // else each child takes a second to end under -race
 	goleak.VerifyTestMain(m)
 }

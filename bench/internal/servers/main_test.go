@@ -2,7 +2,6 @@ package servers
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"testing"
 
@@ -14,13 +13,7 @@ import (
 
 // TestMain serves as the child process too, which is the embedded server.
 func TestMain(m *testing.M) {
-	if len(os.Args) > 2 && os.Args[1] == child.Verb {
-		if err := embedded.Serve(context.Background(), os.Stdin, os.Stdout); err != nil {
-			fmt.Fprintln(os.Stderr, "error:", err)
-			os.Exit(1)
-		}
-		os.Exit(0)
-	}
+	child.Become(func(string) error { return embedded.Serve(context.Background(), os.Stdin, os.Stdout) })
 	os.Setenv("GORACE", "atexit_sleep_ms=0") // else each child takes a second to end under -race
 	goleak.VerifyTestMain(m)
 }
