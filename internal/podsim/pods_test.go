@@ -10,28 +10,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/validation"
 )
 
 const full = 50_000
-
-func TestSamePodsForSameSeed(t *testing.T) {
-	a, b, other := New(full, 7), New(full, 7), New(full, 8)
-	for _, i := range []int{0, 1, 19, 20, 12_345, full - 1} {
-		if !equality.Semantic.DeepEqual(a.Pod(i), b.Pod(i)) {
-			t.Errorf("pod %d differs between two sets of the same seed", i)
-		}
-		if a.Pod(i).UID == other.Pod(i).UID {
-			t.Errorf("pod %d has the same uid under another seed", i)
-		}
-	}
-	pod := a.Pod(3)
-	pod.Labels["app"] = "mine"
-	pod.ManagedFields[0].FieldsV1.GetRawBytes()[0] = 'x'
-	if !equality.Semantic.DeepEqual(a.Pod(3), b.Pod(3)) {
-		t.Error("writing to a pod changes the set it came from")
-	}
-}
 
 func TestConcurrentUse(t *testing.T) {
 	for _, make := range []func(int, uint64) *Pods{New, NewUnlike, NewRandom} {
@@ -148,27 +129,7 @@ func TestShape(t *testing.T) {
 		if len(pod.ManagedFields) != 2 {
 			t.Fatalf("%d managers, want 2", len(pod.ManagedFields))
 		}
-		for _, m := range pod.ManagedFields {
-			if !json.Valid(m.FieldsV1.GetRawBytes()) {
-				t.Errorf("the fields of %s are not JSON", m.Manager)
-			}
-		}
-		for _, name := range []string{pod.Name, pod.Spec.NodeName, pod.Namespace} {
-			if errs := validation.IsDNS1123Subdomain(name); len(errs) != 0 {
-				t.Errorf("%q: %v", name, errs)
-			}
-		}
-		raw, err := pod.Marshal()
-		if err != nil {
-			t.Fatal(err)
-		}
-		var back corev1.Pod
-		if err := back.Unmarshal(raw); err != nil {
-			t.Fatal(err)
-		}
-		if !equality.Semantic.DeepEqual(pod, &back) {
-			t.Errorf("pod %d does not come back from protobuf as it was", i)
-		}
+		validPod(t, pod)
 	}
 }
 

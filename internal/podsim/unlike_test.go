@@ -44,7 +44,13 @@ func sameForSameSeed(t *testing.T, of func(int, uint64) *Pods) {
 		for k := range pod.Annotations {
 			pod.Annotations[k] = "mine"
 		}
+		for k := range pod.Labels {
+			pod.Labels[k] = "mine"
+		}
 		pod.Spec.Containers[0].Env[0].Name = "MINE"
+		if len(pod.ManagedFields) > 0 {
+			pod.ManagedFields[0].FieldsV1.GetRawBytes()[0] = 'x'
+		}
 		if !equality.Semantic.DeepEqual(a.Pod(i), b.Pod(i)) {
 			t.Errorf("writing to pod %d changes the set it came from", i)
 		}
@@ -88,42 +94,46 @@ func listedNames(t *testing.T, p *Pods) {
 
 func validPods(t *testing.T, p *Pods) {
 	for i := 0; i < p.Len(); i += 7 {
-		pod := p.Pod(i)
-		for _, name := range []string{pod.Name, pod.Spec.NodeName, pod.Namespace} {
-			if errs := validation.IsDNS1123Subdomain(name); len(errs) != 0 {
-				t.Errorf("%q: %v", name, errs)
-			}
-		}
-		for k, v := range pod.Labels {
-			if errs := append(validation.IsQualifiedName(k), validation.IsValidLabelValue(v)...); len(errs) != 0 {
-				t.Errorf("label %s=%s: %v", k, v, errs)
-			}
-		}
-		for k := range pod.Annotations {
-			if errs := validation.IsQualifiedName(k); len(errs) != 0 {
-				t.Errorf("annotation %s: %v", k, errs)
-			}
-		}
-		for _, c := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
-			if errs := validation.IsDNS1123Label(c.Name); len(errs) != 0 {
-				t.Errorf("container %s: %v", c.Name, errs)
-			}
-			for _, m := range c.VolumeMounts {
-				if !slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == m.Name }) {
-					t.Errorf("%s mounts %s, which is no volume", c.Name, m.Name)
-				}
-			}
-		}
-		if len(pod.Spec.Containers) != len(pod.Status.ContainerStatuses) {
-			t.Errorf("%d containers, %d statuses", len(pod.Spec.Containers), len(pod.Status.ContainerStatuses))
-		}
-		for _, m := range pod.ManagedFields {
-			if !json.Valid(m.FieldsV1.GetRawBytes()) {
-				t.Errorf("the fields of %s are not JSON", m.Manager)
-			}
-		}
-		comesBack(t, pod)
+		validPod(t, p.Pod(i))
 	}
+}
+
+func validPod(t *testing.T, pod *corev1.Pod) {
+	t.Helper()
+	for _, name := range []string{pod.Name, pod.Spec.NodeName, pod.Namespace} {
+		if errs := validation.IsDNS1123Subdomain(name); len(errs) != 0 {
+			t.Errorf("%q: %v", name, errs)
+		}
+	}
+	for k, v := range pod.Labels {
+		if errs := append(validation.IsQualifiedName(k), validation.IsValidLabelValue(v)...); len(errs) != 0 {
+			t.Errorf("label %s=%s: %v", k, v, errs)
+		}
+	}
+	for k := range pod.Annotations {
+		if errs := validation.IsQualifiedName(k); len(errs) != 0 {
+			t.Errorf("annotation %s: %v", k, errs)
+		}
+	}
+	for _, c := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
+		if errs := validation.IsDNS1123Label(c.Name); len(errs) != 0 {
+			t.Errorf("container %s: %v", c.Name, errs)
+		}
+		for _, m := range c.VolumeMounts {
+			if !slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == m.Name }) {
+				t.Errorf("%s mounts %s, which is no volume", c.Name, m.Name)
+			}
+		}
+	}
+	if len(pod.Spec.Containers) != len(pod.Status.ContainerStatuses) {
+		t.Errorf("%d containers, %d statuses", len(pod.Spec.Containers), len(pod.Status.ContainerStatuses))
+	}
+	for _, m := range pod.ManagedFields {
+		if !json.Valid(m.FieldsV1.GetRawBytes()) {
+			t.Errorf("the fields of %s are not JSON", m.Manager)
+		}
+	}
+	comesBack(t, pod)
 }
 
 // comesBack checks that neither encoding changes a pod.
