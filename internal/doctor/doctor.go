@@ -72,11 +72,7 @@ func (d *Doctor) Add(e *audit.Event) {
 	}
 	d.last = max(d.last, e.Staged)
 	verb, bucket := verbOf(e.Verb), d.clock.bucket(e.Staged)
-	weight := int64(1)
-	if verb == verbList {
-		weight = listWeight
-	}
-	c := d.clients.find(e, weight)
+	c := d.clients.find(e, verb.weight(e.Code))
 	d.count(&d.total, e, verb)
 	d.count(&c.total, e, verb)
 	d.requests.add(&d.clock, bucket, 1)

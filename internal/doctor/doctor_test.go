@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"math"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -129,20 +128,29 @@ func TestHeavyHittersStay(t *testing.T) {
 		if i%500 == 7 {
 			e.User, e.Verb = []byte("lister"), []byte("list")
 		}
+		if i%50 == 9 {
+			e.User, e.Verb = []byte("watcher"), []byte("watch")
+		}
+		e.Code = 200
+		if i%50 == 11 {
+			e.User, e.Code = []byte("refused"), 429
+		}
 		d.Add(e)
 	}
 	r := d.Report()
 	total := r.Others
-	var names []string
+	asked := map[string]int64{}
 	for _, c := range r.Clients {
 		total.add(c.Totals)
-		names = append(names, c.User)
+		asked[c.User] = c.Requests
 	}
 	if total != r.Totals || total.Requests != 20_000 || len(r.Clients) != 32 {
 		t.Errorf("%d clients, %+v in all, %+v", len(r.Clients), total, r.Totals)
 	}
-	if !slices.Contains(names, "often") || !slices.Contains(names, "lister") {
-		t.Errorf("%v", names)
+	for heavy, least := range map[string]int64{"often": 4500, "lister": 40, "watcher": 390, "refused": 390} {
+		if asked[heavy] < least {
+			t.Errorf("%s is told with %d requests, want %d", heavy, asked[heavy], least)
+		}
 	}
 }
 

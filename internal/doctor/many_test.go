@@ -18,6 +18,7 @@ import (
 var (
 	manyEvents = flag.Int("doctor.events", 200_000, "how many events TestManyEvents has")
 	manySeed   = flag.Uint64("doctor.seed", 7, "which log TestManyEvents reads: the same seed makes the same")
+	crowdSize  = flag.Int("doctor.clients", 20_000, "how many clients that do no harm its log has")
 )
 
 // crowd is a world's log among the requests of many clients that do no harm. It is made as it is
@@ -30,12 +31,7 @@ type crowd struct {
 	text  bytes.Buffer
 }
 
-const (
-	crowdNodes = 3000
-	// crowdClients is fewer than are told apart. Among 20,000 that each ask 250 times, a culprit with
-	// some hundred WATCHes is pushed out.
-	crowdClients = 1500
-)
+const crowdNodes = 3000
 
 // newCrowd returns a log of n events and those of a world.
 func newCrowd(w *world, n int) *crowd {
@@ -75,14 +71,15 @@ func (c *crowd) next() {
 		r.user, r.agent, r.verb = "system:node:"+node, program("kubelet"), "update"
 		r.group, r.resource, r.ns, r.object = "coordination.k8s.io", "leases", "kube-node-lease", node
 	} else {
-		client := fmt.Sprint("app-", i%crowdClients)
+		client := fmt.Sprint("app-", i%*crowdSize)
 		r.user, r.agent, r.verb, r.resource, r.ns, r.object = account(client), program(client), "get", "configmaps", "shop", client
 	}
 	c.text.WriteString(c.w.line(r, audit.StageResponseComplete, at+r.took))
 	c.text.WriteByte('\n')
 }
 
-// TestManyEvents: all culprits, and nobody else, are named in a log of many events. -args -doctor.events 10000000 reads ten million, some 8 GB.
+// TestManyEvents: all culprits, and nobody else, are named in a log of many events, of ten times as
+// many clients as are told apart. -args -doctor.events 10000000 reads ten million, some 8 GB.
 func TestManyEvents(t *testing.T) {
 	w := newWorld(*manySeed)
 	w.innocents()

@@ -27,3 +27,14 @@ func verbOf(name []byte) verb {
 	}
 	return verbOther
 }
+
+// weight is how much a request counts when it is decided which clients are told apart.
+func (v verb) weight(code int) int64 {
+	switch {
+	case v == verbList:
+		return listWeight
+	case v == verbWatch, code == 429:
+		return watchWeight
+	}
+	return 1
+}
