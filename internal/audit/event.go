@@ -40,7 +40,7 @@ type Event struct {
 // Object is what a request was about. Resource is empty for requests of no resource, such as
 // /healthz.
 type Object struct {
-	Group, Resource, Subresource, Namespace, Name []byte
+	Group, Version, Resource, Subresource, Namespace, Name []byte
 }
 
 // clone returns a copy on bytes of its own.
@@ -48,8 +48,8 @@ func (e *Event) clone() *Event {
 	c := *e
 	c.scratch, c.kind, c.apiVersion = nil, nil, nil
 	for _, text := range []*[]byte{
-		&c.AuditID, &c.Stage, &c.URI, &c.Verb, &c.User, &c.Agent, &c.Pod, &c.IP, &c.Object.Group, &c.Object.Resource,
-		&c.Object.Subresource, &c.Object.Namespace, &c.Object.Name,
+		&c.AuditID, &c.Stage, &c.URI, &c.Verb, &c.User, &c.Agent, &c.Pod, &c.IP, &c.Object.Group, &c.Object.Version,
+		&c.Object.Resource, &c.Object.Subresource, &c.Object.Namespace, &c.Object.Name,
 	} {
 		*text = bytes.Clone(*text)
 	}

@@ -41,6 +41,7 @@ func TestParse(t *testing.T) {
 		{"pod", e.Pod, "collector-0"},
 		{"place", e.Place(), "collector-0"},
 		{"group", e.Object.Group, "apps"},
+		{"version", e.Object.Version, "v1"},
 		{"resource", e.Object.Resource, "deployments"},
 		{"subresource", e.Object.Subresource, ""},
 		{"namespace", e.Object.Namespace, "shop"},
@@ -185,6 +186,7 @@ type model struct {
 	ObjectRef *struct {
 		Resource    string `json:"resource"`
 		APIGroup    string `json:"apiGroup"`
+		APIVersion  string `json:"apiVersion"`
 		Subresource string `json:"subresource"`
 		Namespace   string `json:"namespace"`
 		Name        string `json:"name"`
@@ -214,12 +216,12 @@ func FuzzParse(f *testing.F) {
 		if err != nil {
 			t.Fatalf("%q: %v", line, err)
 		}
-		ip, object, code := "", [5]string{}, int32(0)
+		ip, object, code := "", [6]string{}, int32(0)
 		if len(m.SourceIPs) > 0 {
 			ip = m.SourceIPs[0]
 		}
 		if o := m.ObjectRef; o != nil {
-			object = [5]string{o.APIGroup, o.Resource, o.Subresource, o.Namespace, o.Name}
+			object = [6]string{o.APIGroup, o.APIVersion, o.Resource, o.Subresource, o.Namespace, o.Name}
 		}
 		if m.ResponseStatus != nil {
 			code = m.ResponseStatus.Code
@@ -227,7 +229,7 @@ func FuzzParse(f *testing.F) {
 		o := e.Object
 		got := []string{
 			string(e.AuditID), string(e.Stage), string(e.URI), string(e.Verb), string(e.User), string(e.Agent), string(e.IP),
-			string(o.Group), string(o.Resource), string(o.Subresource), string(o.Namespace), string(o.Name),
+			string(o.Group), string(o.Version), string(o.Resource), string(o.Subresource), string(o.Namespace), string(o.Name),
 		}
 		want := append([]string{m.AuditID, m.Stage, m.RequestURI, m.Verb, m.User.Username, m.UserAgent, ip}, object[:]...)
 		for i := range want {

@@ -87,6 +87,8 @@ func (e *Event) inner(s *scanner, outer byte, name []byte) bool {
 			return e.text(s, &e.Object.Resource)
 		case "apiGroup":
 			return e.text(s, &e.Object.Group)
+		case "apiVersion":
+			return e.text(s, &e.Object.Version)
 		case "subresource":
 			return e.text(s, &e.Object.Subresource)
 		case "namespace":
