@@ -187,7 +187,6 @@ func writeLivePage(w io.Writer, r *apimetrics.Report, top int) error {
 		p.Charts = append(p.Charts, asHTML(chart.Bars(title, quantity.Seconds, bars)))
 	}
 	for _, f := range r.Findings {
-		f.Incident = doctor.IncidentOf(f.Kind)
 		p.Findings = append(p.Findings, pageFinding{Finding: f, Sentence: f.Text + "."})
 	}
 	return pageTemplate.Execute(w, p)

@@ -56,11 +56,25 @@ func (p *prescription) findings(all []doctor.Finding, text func(doctor.Finding) 
 	for i, f := range all {
 		p.paragraph(fmt.Sprintf("%d. ", i+1), text(f))
 		p.paragraph("   ", "Remedy: "+f.Remedy+".")
+		p.change(f.Change)
 		if f.Incident != "" {
 			fmt.Fprintln(p.out, "   See "+incidentURL(f.Incident))
 		}
 		p.whatIf(f.WhatIf)
 	}
+}
+
+// change prints the line to write, and under it what is said of it. It is not broken, so that it can
+// be copied.
+func (p *prescription) change(line string) {
+	if line == "" {
+		return
+	}
+	line = printable(line)
+	for _, mark := range []string{" // ", " # "} {
+		line = strings.Replace(line, mark, "\n         "+mark, 1)
+	}
+	fmt.Fprintln(p.out, "   Write: "+line)
 }
 
 // totalsText says what the log has in all.

@@ -30,7 +30,7 @@ type Finding struct {
 	Count    int64    `json:"count"`  // of the requests that it is about
 	Seconds  float64  `json:"seconds"`
 	Objects  int64    `json:"objects,omitempty"` // that were read, where sizes are known
-	Change   string   `json:"change,omitempty"`  // the line to write in the place of the one there is
+	Change   string   `json:"change,omitempty"`  // the line to write in the place of the one there is, in client-go's words
 	Incident string   `json:"incident,omitempty"`
 	// WhatIf is what the requests cost, and what they would have cost with each remedy; the first is
 	// how it is. Null where nobody knows how many objects there are.
@@ -61,7 +61,7 @@ func (d *Doctor) findings() []Finding {
 	}
 	slices.SortStableFunc(all, byCost)
 	for i := range all {
-		all[i].Change, all[i].Incident = changeOf(all[i].Kind), IncidentOf(all[i].Kind)
+		all[i].Incident = IncidentOf(all[i].Kind)
 	}
 	return all
 }
@@ -72,7 +72,7 @@ func (d *Doctor) ofClient(c *client) []Finding {
 	byKind := map[string][]Finding{}
 	for _, u := range c.usages {
 		for _, f := range d.ofUsage(c, u) {
-			f.Client, f.Resource = c.name, u.resource
+			f.Client, f.Resource, f.Change = c.name, u.resource, changeOf(f.Kind, c.name, u)
 			f.WhatIf = d.whatIf(c, u, f.Kind)
 			byKind[f.Kind] = append(byKind[f.Kind], f)
 		}

@@ -48,6 +48,7 @@ func (d *Doctor) refusals() (Finding, bool) {
 		return f, true
 	}
 	f.Client, f.Seconds = takers[0].client.name, takers[0].millis/1000
+	f.Change = ofSchema(f.Client)
 	var had []string
 	for i, t := range takers {
 		if i > 0 && t.millis < nameableShare*all {

@@ -28,7 +28,7 @@ func TestMemory(t *testing.T) {
 	d := New(Options{})
 	long := strings.Repeat("x", maxName)
 	list, complete, started := []byte("list"), []byte(audit.StageResponseComplete), []byte(audit.StageResponseStarted)
-	e := &audit.Event{Object: audit.Object{Group: []byte(long), Subresource: []byte(long)}, Agent: []byte(long)}
+	e := &audit.Event{Object: audit.Object{Group: []byte(long), Version: []byte(long), Subresource: []byte(long)}, Agent: []byte(long)}
 	var user, resource, id []byte
 	add := func(client, kind int, verb, stage []byte) {
 		user = append(strconv.AppendInt(user[:0], int64(client), 10), long...)[:maxName]

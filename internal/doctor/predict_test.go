@@ -184,15 +184,11 @@ func TestRestart(t *testing.T) {
 	}
 }
 
-// TestIncidents: what is found has a page that explains it, and a line to write unless it is no line
-// of the client.
+// TestIncidents: what is found has a page that explains it.
 func TestIncidents(t *testing.T) {
 	for _, kind := range []string{KindRelist, KindNodes, KindResync, KindPolling, KindPart, KindWatches, KindFailing, KindRefused} {
 		if _, err := os.Stat(filepath.Join("../../docs/incidents", IncidentOf(kind)+".md")); err != nil {
 			t.Error(err)
-		}
-		if changeOf(kind) == "" && kind != KindRefused {
-			t.Errorf("%s has no line", kind)
 		}
 	}
 }

@@ -15,6 +15,7 @@ const shortWatch = time.Minute
 // takes 700 bytes; LISTs add up to 5 KB.
 type usage struct {
 	resource        string // as kubectl has it, with a subresource: pods/status
+	version         string // of the last LIST or WATCH
 	tally           [verbs]tally
 	refused, failed int64 // 429, 5xx
 	lists           ListCounts
@@ -96,9 +97,18 @@ func (u *usage) add(e *audit.Event, v verb) {
 	}
 	switch v {
 	case verbList:
+		u.asksFor(e.Object.Version)
 		u.addList(e, audit.ParseQuery(e.URI))
 	case verbWatch:
+		u.asksFor(e.Object.Version)
 		u.addWatch(e, audit.ParseQuery(e.URI))
+	}
+}
+
+// asksFor notes the version of the resource that is asked for.
+func (u *usage) asksFor(version []byte) {
+	if version = version[:min(len(version), maxName)]; u.version != string(version) {
+		u.version = string(version)
 	}
 }
 

@@ -38,6 +38,12 @@ func found(t *testing.T, before, after []string) []string {
 		if f.Text == "" || f.Remedy == "" {
 			t.Errorf("%+v says nothing", f)
 		}
+		if _, err := os.Stat("../../../../docs/incidents/" + f.Incident + ".md"); err != nil {
+			t.Errorf("%s: %v", f.Kind, err)
+		}
+		if line := f.Change != ""; line != (f.Resource != "" && f.Kind != KindSlow) {
+			t.Errorf("%s %s: write %q", f.Kind, f.Resource, f.Change)
+		}
 		kinds = append(kinds, strings.TrimSpace(f.Kind+" "+f.Resource))
 	}
 	slices.Sort(kinds)

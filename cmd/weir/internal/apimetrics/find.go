@@ -36,6 +36,22 @@ const (
 	waitedCount   = 10
 )
 
+// lineOf has the kind, of those that audit logs tell, which has the line to write. Where clients read
+// too slowly there is none: it is their handlers that have to change.
+var lineOf = map[string]string{
+	KindSelectors: doctor.KindPart, KindFull: doctor.KindPolling, KindEtcd: doctor.KindPolling,
+	doctor.KindWatches: doctor.KindWatches, KindInitial: doctor.KindRelist, doctor.KindFailing: doctor.KindFailing,
+}
+
+// incidents are the pages of docs/incidents that explain what is of each kind.
+var incidents = map[string]string{
+	KindSelectors: "resync-storm", KindFull: "node-agents", KindEtcd: "concurrent-lists",
+	KindSlow: "initial-events", KindInitial: "initial-events", KindWaiting: "thundering-restart",
+	doctor.KindWatches: doctor.IncidentOf(doctor.KindWatches),
+	doctor.KindFailing: doctor.IncidentOf(doctor.KindFailing),
+	doctor.KindRefused: doctor.IncidentOf(doctor.KindRefused),
+}
+
 // findings returns what costs more than it has to, the costliest first.
 func findings(r *Report) []doctor.Finding {
 	all := []doctor.Finding{}
@@ -45,7 +61,7 @@ func findings(r *Report) []doctor.Finding {
 			findSelectors, findFull, findEtcd, findSlow, findShort, findInitial, findFailing,
 		} {
 			if f, ok := find(res, r.Seconds/60); ok {
-				f.Resource = res.Name
+				f.Resource, f.Change = res.Name, doctor.Change(lineOf[f.Kind], res.Name, "")
 				all = append(all, f)
 			}
 		}
@@ -56,6 +72,9 @@ func findings(r *Report) []doctor.Finding {
 				all = append(all, f)
 			}
 		}
+	}
+	for i := range all {
+		all[i].Incident = incidents[all[i].Kind]
 	}
 	slices.SortStableFunc(all, func(a, b doctor.Finding) int {
 		return cmp.Or(cmp.Compare(b.Objects, a.Objects), cmp.Compare(b.Seconds, a.Seconds), cmp.Compare(b.Count, a.Count))
@@ -113,7 +132,7 @@ func findSlow(r *Resource, _ float64) (doctor.Finding, bool) {
 		Kind: KindSlow, Count: int64(r.SlowWatches), Objects: int64(r.SlowWatches * r.Objects),
 		Text: fmt.Sprintf("%s WATCHes of %s were closed because their clients read too slowly; each of them most likely LISTs again",
 			count(r.SlowWatches), r.Name),
-		Remedy: "clients that read while their handlers work, and less at once: see docs/incidents/initial-events.md",
+		Remedy: "clients that read while their handlers work, and less at once",
 	}, true
 }
 
@@ -144,7 +163,7 @@ func findInitial(r *Resource, minutes float64) (doctor.Finding, bool) {
 		Kind: KindInitial, Count: int64(r.InitialEvents / r.Objects), Objects: int64(r.InitialEvents),
 		Text: fmt.Sprintf("WATCHes of %s began with %s objects, of %s that there are: clients restart, or are closed before they are through",
 			r.Name, count(r.InitialEvents), count(r.Objects)),
-		Remedy: "clients that resume from their last resourceVersion: see docs/incidents/initial-events.md",
+		Remedy: "clients that resume from their last resourceVersion, with bookmarks",
 	}, true
 }
 

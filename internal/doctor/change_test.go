@@ -1,0 +1,160 @@
+package doctor
+
+import (
+	"context"
+	"math/rand/v2"
+	"os"
+	"reflect"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/dynamic/dynamicinformer"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/tools/pager"
+)
+
+// written has lines that the doctor tells to write, as they are told, so that the compiler reads
+// them: of a resource with namespaces, of one without, and of a custom one.
+type written struct {
+	selector       labels.Selector
+	options        metav1.ListOptions
+	app, namespace string
+	last           string
+	each           func(runtime.Object) error
+	ptr            struct{ To func(int64) *int64 }
+}
+
+func (w written) builtin(ctx context.Context, client kubernetes.Interface, factory informers.SharedInformerFactory) {
+	selector, options, app, namespace, last, each, ptr := w.selector, w.options, w.app, w.namespace, w.last, w.each, w.ptr
+	factory.Apps().V1().Deployments().Lister().List(selector)
+	client.AppsV1().Deployments("").List(ctx, options)
+	factory.Apps().V1().Deployments().Lister().Deployments(namespace).List(selector)
+	client.CoreV1().Pods("").List(ctx, metav1.ListOptions{FieldSelector: "spec.nodeName=" + os.Getenv("NODE_NAME"), ResourceVersion: "0"})
+	factory.Discovery().V1().EndpointSlices().Informer().GetIndexer().ByIndex("app", app)
+	client.RbacV1().ClusterRoles().Watch(ctx, metav1.ListOptions{ResourceVersion: last, AllowWatchBookmarks: true})
+	client.CoreV1().ConfigMaps("").Watch(ctx, metav1.ListOptions{ResourceVersion: last, TimeoutSeconds: ptr.To(int64(300 + rand.IntN(300)))})
+	pager.New(func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+		return client.CoreV1().Nodes().List(ctx, o)
+	}).EachListItem(ctx, metav1.ListOptions{Limit: 500}, each)
+	factory.Core().V1().Nodes().Lister().List(selector)
+}
+
+func (w written) custom(ctx context.Context, client dynamic.Interface, factory dynamicinformer.DynamicSharedInformerFactory) {
+	selector, options, app, namespace, last, each := w.selector, w.options, w.app, w.namespace, w.last, w.each
+	factory.ForResource(schema.GroupVersionResource{Group: "example.com", Version: "v1beta1", Resource: "widgets"}).Lister().List(selector)
+	client.Resource(schema.GroupVersionResource{Group: "example.com", Version: "v1beta1", Resource: "widgets"}).List(ctx, options)
+	factory.ForResource(schema.GroupVersionResource{Group: "example.com", Version: "v1beta1", Resource: "widgets"}).Lister().ByNamespace(namespace).List(selector)
+	factory.ForResource(schema.GroupVersionResource{Group: "example.com", Version: "v1beta1", Resource: "widgets"}).Informer().GetIndexer().ByIndex("app", app)
+	client.Resource(schema.GroupVersionResource{Group: "example.com", Version: "v1beta1", Resource: "widgets"}).Watch(ctx, metav1.ListOptions{ResourceVersion: last, AllowWatchBookmarks: true})
+	pager.New(func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+		return client.Resource(schema.GroupVersionResource{Group: "example.com", Version: "v1beta1", Resource: "widgets"}).List(ctx, o)
+	}).EachListItem(ctx, metav1.ListOptions{Limit: 500}, each)
+}
+
+// TestChange: the lines to write are those that the compiler has read above.
+func TestChange(t *testing.T) {
+	_, _ = written.builtin, written.custom
+	source, err := os.ReadFile("change_test.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	read, told := strings.Join(strings.Fields(string(source)), " "), map[string]string{}
+	tell := func(resource, line string) {
+		t.Helper()
+		told[line] = resource
+		line, replaced, _ := strings.Cut(line, " // in the place of ")
+		for _, code := range []string{line, replaced} {
+			code, _, _ = strings.Cut(code, " // ")
+			if code != "" && !strings.HasPrefix(code, "a LIST") && !strings.Contains(read, " "+code+" ") {
+				t.Errorf("%s: the compiler has not read %s", resource, code)
+			}
+		}
+	}
+	for kind, resource := range map[string]string{
+		KindPolling: "deployments.apps", KindResync: "deployments.apps", KindNodes: "pods", KindPart: "endpointslices.discovery.k8s.io",
+		KindRelist: "clusterroles.rbac.authorization.k8s.io", KindWatches: "configmaps", KindFailing: "nodes",
+	} {
+		tell(resource, Change(kind, resource, ""))
+		if kind != KindNodes && kind != KindWatches {
+			tell("widgets", Change(kind, "widgets.example.com", "v1beta1"))
+		}
+	}
+	tell("nodes", Change(KindResync, "nodes", "v1"))
+	tell("deployments.apps", changeOf(KindPart, Client{}, &usage{resource: "deployments.apps", version: "v1"}))
+	if len(told) != 14 || Change(KindRefused, "pods", "v1") != "" {
+		t.Errorf("%d lines: %v", len(told), told)
+	}
+}
+
+// TestChangeByName: who uses kubectl is told a command, and who had the seats a FlowSchema's line.
+// A version that nobody told is a variable of that name.
+func TestChangeByName(t *testing.T) {
+	kubectl := Client{Agent: "kubectl/v1.37.2"}
+	for _, tt := range []struct{ got, want string }{
+		{changeOf(KindPolling, kubectl, &usage{resource: "deployments.apps"}), "kubectl get deployments.apps --all-namespaces --watch # once,"},
+		{changeOf(KindWatches, kubectl, &usage{resource: "nodes"}), "kubectl get nodes --watch --request-timeout=0 #"},
+		{changeOf(KindRelist, kubectl, &usage{resource: "nodes"}), "kubectl get nodes --watch # once,"},
+		{changeOf(KindFailing, kubectl, &usage{resource: "widgets.example.com"}), "kubectl get widgets.example.com --all-namespaces --chunk-size=500 #"},
+		{ofSchema(Client{User: "system:serviceaccount:shop:app"}), `subjects: [{kind: ServiceAccount, serviceAccount: {namespace: "shop", name: "app"}}] #`},
+		{ofSchema(Client{User: "jane"}), `subjects: [{kind: User, user: {name: "jane"}}] #`},
+		{ofSchema(Client{User: nodes}), `subjects: [{kind: Group, group: {name: "system:nodes"}}] #`},
+		{Change(KindRelist, "widgets.example.com", ""), `client.Resource(schema.GroupVersionResource{Group: "example.com", Version: version, Resource: "widgets"})`},
+		{Change(KindRelist, "cronjobs.batch", "v1beta1"), `client.BatchV1beta1().CronJobs("").Watch(`},
+		{Change(KindRelist, "pods/status", "v1"), `client.CoreV1().Pods("").Watch(`},
+	} {
+		if !strings.HasPrefix(tt.got, tt.want) {
+			t.Errorf("%s, want %s", tt.got, tt.want)
+		}
+	}
+}
+
+// TestMethods: client-go has the methods of all resources that are told, and those of resources
+// that can be WATCHed are told.
+func TestMethods(t *testing.T) {
+	groups := map[string]string{}
+	for group := range methods {
+		groups[api{group: group}.clientGroup()] = group
+	}
+	client, told := reflect.ValueOf(fake.NewClientset()), map[api]bool{}
+	for i := range client.NumMethod() {
+		name, version, ok := strings.Cut(client.Type().Method(i).Name, "V")
+		if name == "Extensions" || !ok || client.Type().Method(i).Type.NumIn() != 1 {
+			continue
+		}
+		of := client.Method(i).Call(nil)[0].Elem()
+		for j := range of.NumMethod() {
+			m := of.Type().Method(j)
+			if m.Type.NumOut() != 1 || m.Type.NumIn() > 2 {
+				continue
+			}
+			if _, ok := m.Type.Out(0).MethodByName("Watch"); !ok {
+				continue
+			}
+			group, ok := groups[name]
+			if !ok {
+				t.Errorf("%sV%s has %s: no such group is told", name, version, m.Name)
+				continue
+			}
+			want := api{group: group, version: "v" + version, resource: strings.ToLower(m.Name), method: m.Name, cluster: m.Type.NumIn() == 1}
+			told[api{group: group, method: m.Name}] = true
+			kubectl := strings.TrimSuffix(want.resource+"."+group, ".")
+			if got := apiOf(kubectl, want.version); got != want {
+				t.Errorf("%s is %+v, want %+v", kubectl, got, want)
+			}
+		}
+	}
+	for group, names := range methods {
+		for name := range strings.FieldsSeq(names) {
+			if name = strings.TrimSuffix(name, "."); !told[api{group: group, method: name}] {
+				t.Errorf("%s has no %s", group, name)
+			}
+		}
+	}
+}
