@@ -39,6 +39,7 @@ type doctorPage struct {
 	Findings       []pageFinding
 	Restart        *pageTable
 	Sizes          []doctor.Size
+	Low            string // how good predictions of little CPU are
 	Model          *cost.Model
 	Note           string
 }
@@ -62,7 +63,7 @@ type pageTable struct {
 func writePage(w io.Writer, r *doctor.Report, read audit.Counts, m *cost.Model, top int) error {
 	p := doctorPage{
 		Title: "Who makes this API server work", Summary: totalsText(r), Skipped: skipped(read),
-		Charts: rateCharts(r), Sizes: r.Sizes, Model: m,
+		Charts: rateCharts(r), Sizes: r.Sizes, Low: lowText(r), Model: m,
 	}
 	p.Head = []string{
 		"client", "requests", "LISTs", "time", "WATCHes", "429", "CPU", "sent", "memory", "machines",

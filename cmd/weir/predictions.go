@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/weirproject/weir/internal/cost"
@@ -64,7 +65,7 @@ func (p *prescription) predictions(r *doctor.Report) error {
 		}
 	}
 	fmt.Fprintln(p.out)
-	p.paragraph("", sizesText(r.Sizes))
+	p.paragraph("", strings.TrimSpace(sizesText(r.Sizes)+" "+lowText(r)))
 	return nil
 }
 
@@ -97,4 +98,22 @@ func sizesText(sizes []doctor.Size) string {
 		parts = append(parts, fmt.Sprintf("%d more resources", n))
 	}
 	return "CPU, SENT and MEMORY are predicted, for " + strings.Join(parts, ", ") + "."
+}
+
+// lowText says how good predictions of little CPU are, where there are any; empty: there are none.
+func lowText(r *doctor.Report) string {
+	low := func(c cost.Cost) bool { return c.CPUSeconds > 0 && c.CPUSeconds < cost.LeastCPU }
+	predicted := func(p doctor.Prediction) bool { return low(p.Cost) }
+	found := slices.ContainsFunc(r.Clients, func(c doctor.ClientReport) bool { return low(c.Cost) })
+	for _, f := range r.Findings {
+		found = found || slices.ContainsFunc(f.WhatIf, predicted)
+	}
+	if r.Restart != nil {
+		found = found || slices.ContainsFunc(r.Restart.Predictions, predicted)
+	}
+	if !found {
+		return ""
+	}
+	return fmt.Sprintf("Where CPU is less than %g s, a server may take twice as much: "+
+		"what it does by itself is not little beside that.", cost.LeastCPU)
 }

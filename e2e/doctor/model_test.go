@@ -23,7 +23,6 @@ const (
 	fewPods = 200
 	// offAtMost is what predictions may be off by, where there is enough to measure.
 	offAtMost = 1.5
-	leastCPU  = 2.0 // seconds
 	// modelDeadline bounds a measurement.
 	modelDeadline = 30 * time.Minute
 )
@@ -60,8 +59,8 @@ func TestCostModel(t *testing.T) {
 	}
 	for _, check := range m.Checks {
 		t.Logf("%s, %s: %s was %.4g, predicted %.4g", check.Incident, check.Way, check.Figure, check.Want, check.Got)
-		if cpu := check.Figure == cost.CPUFigure || check.Figure == cost.ProxyCPUFigure; cpu && check.Want < leastCPU {
-			continue // what a server does by itself is not little beside it
+		if cpu := check.Figure == cost.CPUFigure || check.Figure == cost.ProxyCPUFigure; cpu && check.Want < cost.LeastCPU {
+			continue
 		}
 		if *modelPods > 0 && check.Off() > offAtMost {
 			t.Errorf("%s, %s: %s was %.4g, predicted %.4g", check.Incident, check.Way, check.Figure, check.Want, check.Got)

@@ -28,11 +28,14 @@ func TestLoad(t *testing.T) {
 	if m.Memory.Held <= 0 {
 		t.Errorf("memory: %+v", m.Memory)
 	}
-	const offAtMost, leastCPU = 1.5, 2.0
+	const offAtMost = 1.5
 	incidents := map[string]bool{}
 	for _, c := range m.Checks {
 		cpu := c.Figure == CPUFigure || c.Figure == ProxyCPUFigure
-		if cpu && c.Want < leastCPU { // what a server does by itself is not little beside it
+		if cpu && c.Want < LeastCPU {
+			if c.Got < c.Want/2 || c.Got > offAtMost*c.Want { // as is told of so little
+				t.Errorf("%s, %s: %s was %.2f, predicted %.2f", c.Incident, c.Way, c.Figure, c.Want, c.Got)
+			}
 			continue
 		}
 		if incidents[c.Incident] = true; c.Off() > offAtMost {

@@ -23,6 +23,10 @@ const (
 // Forms returns all of them.
 func Forms() []Form { return []Form{Protobuf, ProtobufGzip, JSON, JSONGzip, Initial} }
 
+// LeastCPU is how much CPU time a prediction has to be of to be held to a factor, in seconds. Below
+// it a server takes up to twice as much: what it does by itself is not little beside that.
+const LeastCPU = 2.0
+
 // Model is what was measured, and how well it predicts. The JSON names are a promise.
 type Model struct {
 	Measured Measured     `json:"measured"`
