@@ -64,8 +64,8 @@ func findResync(u *usage) (Finding, bool) {
 		}
 		return Finding{
 			Kind: KindResync, Count: p.count, Seconds: p.latency.Seconds(), whole: u.ofAll(p),
-			Text: fmt.Sprintf("LISTs %s in bursts every %s: %d bursts of %d LISTs%s", u.resource, duration(every),
-				bursts, p.inBursts/int64(bursts), p.sort()),
+			Text: fmt.Sprintf("LISTs %s in bursts every %s: %d bursts of %d LISTs%s. That is a resync that LISTs",
+				u.resource, duration(every), bursts, p.inBursts/int64(bursts), p.sort()),
 			Remedy: "resync from the informer's cache: set its resync period and drop the LIST, " +
 				"or spread the LISTs over the period",
 		}, true
