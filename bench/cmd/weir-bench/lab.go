@@ -42,7 +42,7 @@ func newLab() *cobra.Command {
 		Short: "Replay incidents of informers, client-go's and weir's side by side",
 		Long: "Lab replays what informers are known to do to a cluster or to themselves, with client-go's and with weir's\n" +
 			"on embedded servers, each in a process of its own. It prints a table, and writes a page with what it measured\n" +
-			"over time. All of it takes some three minutes.\n\n" +
+			"over time. All of it takes two and a half minutes on two cores.\n\n" +
 			"The incidents: " + wrap(strings.Join(names, ", ")) + ".\n\n" +
 			"Some of them weigh more on a kube-apiserver than on the embedded server, which has weir's watch cache. Their\n" +
 			"output says so. --real replays all on a kube-apiserver: on one for tests, since it is flooded with requests,\n" +

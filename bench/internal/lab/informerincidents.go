@@ -37,7 +37,7 @@ var (
 
 const (
 	resyncPeriod = 3 * time.Second // stands for 10 h
-	blockedFor   = 5 * time.Second // the handler
+	blockedFor   = 4 * time.Second // the handler
 )
 
 // informerIncidents are those that informers bring about in their own process.

@@ -29,9 +29,9 @@ const (
 	stormPeriod = 2 * time.Second  // stands for 10 h
 	patience    = 30 * time.Second // with clients that do not get what they ask for
 	readingRate = 2000             // objects a second that the client of initial-events takes
-	readingFor  = 8 * time.Second
+	readingFor  = 6 * time.Second
 	slowReaders = 12
-	slowBytes   = 25e6 // a second, of each slow reader
+	slowBytes   = 40e6 // a second, of each slow reader
 	rssLimit    = 4e9  // of a server, at which its slow readers are cut off
 )
 
