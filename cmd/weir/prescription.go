@@ -15,19 +15,20 @@ import (
 	"github.com/weirproject/weir/internal/quantity"
 )
 
-// paperWidth is how wide the report is where there is no terminal.
+// paperWidth is how wide sentences are where there is no terminal.
 const paperWidth = 80
 
 // prescription prints a doctor's report for people.
 type prescription struct {
 	out   io.Writer
-	width int
+	width int // of sentences
+	limit int // of rows, which are cut off there; 0: none, where there is no terminal
 }
 
 func newPrescription(out io.Writer) *prescription {
 	p := &prescription{out: out, width: paperWidth}
 	if width := terminalWidth(out); width > 0 {
-		p.width = width
+		p.width, p.limit = width, width
 	}
 	return p
 }
@@ -131,7 +132,7 @@ func (p *prescription) table(r *doctor.Report, top int) error {
 
 // rows prints a table whose rows are all there.
 func (p *prescription) rows(rows [][]string) error {
-	table := columns.New(p.out, p.width)
+	table := columns.New(p.out, p.limit)
 	for _, row := range rows {
 		table.Fit(row...)
 	}
