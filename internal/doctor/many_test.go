@@ -73,8 +73,15 @@ func (c *crowd) next() {
 	} else {
 		client := fmt.Sprint("app-", i%*crowdSize)
 		r.user, r.agent, r.verb, r.resource, r.ns, r.object = account(client), program(client), "get", "configmaps", "shop", client
+		switch dice := c.w.rnd.IntN(20); {
+		case dice == 0: // the end of one of an informer's
+			r.at, r.took = at-7*time.Minute, 7*time.Minute
+			r.verb, r.query, r.object = "watch", "resourceVersion=7&watch=true", ""
+		case dice == 1 && i < 2**crowdSize: // as it starts
+			r.verb, r.query, r.object = "list", "resourceVersion=0", ""
+		}
 	}
-	c.text.WriteString(c.w.line(r, audit.StageResponseComplete, at+r.took))
+	c.text.WriteString(c.w.line(r, audit.StageResponseComplete, r.at+r.took))
 	c.text.WriteByte('\n')
 }
 
