@@ -10,12 +10,12 @@ const (
 	// maxClients bounds the clients that are told apart. Of more, those are kept that have asked
 	// most (Space-Saving): one that has more than a 2,048th of all weight is among them.
 	maxClients = 2048
-	// listWeight is what a LIST weighs, and watchWeight a WATCH, or a request that was refused with
-	// 429, beside 1 of any other, so that many clients that only GET do not push out one that
-	// LISTs, begins WATCHes anew, or is refused. Informers have eight WATCHes an hour each: many of
-	// them do not push out who LISTs.
-	listWeight  = 100
-	watchWeight = 10
+	// heavy is what a LIST weighs, and a WATCH that is over within a minute, and refusedWeight a
+	// request that was refused with 429, beside 1 of any other, so that many clients that do no harm
+	// do not push out one that LISTs, begins WATCHes anew, or is refused. Long WATCHes, of which
+	// each informer has eight an hour, weigh no more than a GET.
+	heavy         = 100
+	refusedWeight = 10
 	// maxUsages bounds the resources of all clients together: 85 MB, if each of them is LISTed in
 	// each way. Each client can have minUsages, so that one that asks for more resources than there
 	// are does not hide what others do.

@@ -72,7 +72,7 @@ func (d *Doctor) Add(e *audit.Event) {
 	}
 	d.last = max(d.last, e.Staged)
 	verb, bucket := verbOf(e.Verb), d.clock.bucket(e.Staged)
-	c := d.clients.find(e, verb.weight(e.Code))
+	c := d.clients.find(e, verb.weight(e))
 	d.count(&d.total, e, verb)
 	d.count(&c.total, e, verb)
 	d.requests.add(&d.clock, bucket, 1)

@@ -1,5 +1,7 @@
 package doctor
 
+import "github.com/weirproject/weir/internal/audit"
+
 // verb is one of Kubernetes' verbs.
 type verb uint8
 
@@ -29,12 +31,12 @@ func verbOf(name []byte) verb {
 }
 
 // weight is how much a request counts when it is decided which clients are told apart.
-func (v verb) weight(code int) int64 {
+func (v verb) weight(e *audit.Event) int64 {
 	switch {
-	case v == verbList:
-		return listWeight
-	case v == verbWatch, code == 429:
-		return watchWeight
+	case v == verbList, v == verbWatch && e.Latency() < shortWatch:
+		return heavy
+	case e.Code == 429:
+		return refusedWeight
 	}
 	return 1
 }
