@@ -104,8 +104,8 @@ func (g Grown) draw(b *strings.Builder, f figures.Figure) {
 	}
 }
 
-// line draws the line of a side, and from weir's first point one of what grows in proportion, as far
-// as it is in the picture.
+// line draws the line of a side, and from weir's first point one of what grows in proportion, as
+// far as it is in the picture.
 func (g Grown) line(b *strings.Builder, f figures.Figure, side string, x, y scale) {
 	var path, dots strings.Builder
 	for _, p := range g.Points {

@@ -59,8 +59,8 @@ func (d *delays) arrive() {
 
 var errNoDelay = errors.New("no change has reached all handlers")
 
-// p99 is the delay in seconds that one of a hundred changes exceeds. A change that did not reach all
-// handlers does not count.
+// p99 is the delay in seconds that one of a hundred changes exceeds. A change that did not reach
+// all handlers does not count.
 func (d *delays) p99() (float64, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
