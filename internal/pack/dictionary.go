@@ -4,6 +4,7 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"unsafe"
 
 	"github.com/klauspost/compress/s2"
@@ -16,9 +17,10 @@ var ErrCorrupt = errors.New("pack: corrupt")
 
 // The first byte of a packed object says how it was packed.
 const (
-	formRaw   = iota // not at all
-	formS2           // by S2 with the dictionary
-	formCoded        // by S2, and the result with the dictionary's codes
+	formRaw     = iota // not at all
+	formS2             // by S2 with the dictionary
+	formCoded          // by S2, and the result with the dictionary's codes
+	formSibling        // against a sibling, and not with codes
 )
 
 const (
@@ -43,6 +45,21 @@ type Dictionary struct {
 	decoder *s2.Dict // has no tables
 	model   *entropy.Model
 	scratch sync.Pool // of *scratch
+
+	base     *base // of siblings; then there is nothing of the above
+	attached atomic.Pointer[any]
+}
+
+// Attached returns what somebody has for each dictionary, such as what the objects packed with it
+// have in common. It is made by the first call. All calls return the same, and must have it of one
+// type.
+func (d *Dictionary) Attached(make func() any) any {
+	if p := d.attached.Load(); p != nil {
+		return *p
+	}
+	made := make()
+	d.attached.CompareAndSwap(nil, &made)
+	return *d.attached.Load()
 }
 
 // scratch is what one call of pack or unpack needs.
@@ -132,6 +149,9 @@ func (d *Dictionary) Unpack(dst []byte, packed string, size int) ([]byte, error)
 }
 
 func (d *Dictionary) unpack(dst, packed []byte, size int) ([]byte, error) {
+	if d.base != nil {
+		return d.base.unpackForm(dst, packed, size)
+	}
 	if len(packed) == 0 {
 		return dst, ErrCorrupt
 	}

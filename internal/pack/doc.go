@@ -13,6 +13,12 @@
 // protobuf in 3.6 µs. zstd at its fastest level with a raw dictionary makes 564
 // bytes, uid included, in 13.5 µs, and unpacks them in 5 µs.
 //
+// Objects of a group, such as the replicas of a workload, have more in common than
+// a dictionary holds. [Packer.PackSibling] packs an object against another one of
+// its group, its base. Of simulated pods whose workloads are all unlike, 8.4 KB
+// each, that makes 250 bytes where a dictionary makes 3,000.
+//
 // The package starts no goroutine. It holds no object but the samples that the
-// next dictionary is made of: 48 at most, each of 64 KiB at most.
+// next dictionary is made of, 48 at most, each of 64 KiB at most, what codes are
+// made of, 32 blocks of 4 KiB at most, and 192 KiB of bases.
 package pack

@@ -71,6 +71,7 @@ func (w *Writer) apply() int {
 	s.mu.Unlock()
 	for i := range b.records {
 		if old := b.records[i].old; old != nil {
+			s.release(old)
 			if d := old.decoded.Load(); d != nil {
 				s.shared.cache.drop(d)
 			}

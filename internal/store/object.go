@@ -15,8 +15,8 @@ import (
 )
 
 // Object is one immutable version of an object, packed into memory of its own. Whoever keeps it
-// keeps nothing else of the store but its key and the dictionary it was packed with. All methods
-// are safe for concurrent use.
+// keeps nothing else of the store but its key and what it was packed with, a dictionary or a
+// sibling. All methods are safe for concurrent use.
 type Object struct {
 	key      string // shared by all versions of one object
 	packed   string // the packed bytes, then the uid and the resourceVersion if they are odd

@@ -86,9 +86,13 @@ func (q *packQueue) work(s *Store, scratch *[]byte) {
 }
 
 func (j *packJob) pack(s *Store, scratch *[]byte, fast bool) {
-	packed, layout := s.pack((*scratch)[:0], j.raw, fast)
+	packed, layout := s.packSibling((*scratch)[:0], j.raw, j.object.key, fast)
+	n := len(packed)
 	packed = append(packed, j.odd...)
 	j.object.packed, j.object.layout = string(packed), layout
+	if name, ok := nameOf(j.object.key); ok && !fast {
+		s.packer.Note(name, layout.dict, j.object.packed[:n], len(j.raw))
+	}
 	if *scratch = packed; cap(packed) > maxScratch {
 		*scratch = nil
 	}

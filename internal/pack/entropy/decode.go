@@ -8,9 +8,14 @@ import (
 // Decode appends the decoded contents of a block to dst. coded is what Append made of the S2 block,
 // and size is the number of bytes that the block decodes to. The error is ErrCorrupt.
 func (c *Coder) Decode(dst, coded []byte, size int) ([]byte, error) {
+	return c.DecodeAgainst(c.dict, dst, coded, size)
+}
+
+// DecodeAgainst is Decode for a block that was made with another dictionary than the Coder's.
+func (c *Coder) DecodeAgainst(dict, dst, coded []byte, size int) ([]byte, error) {
 	begin := len(dst)
 	dst = slices.Grow(dst, size)
-	d := decoder{Coder: c, in: c.padded(coded), out: dst[begin:][:size], offset: len(c.dict)}
+	d := decoder{Coder: c, dict: dict, in: c.padded(coded), out: dst[begin:][:size], offset: len(dict)}
 	d.literals.at = pad + len(coded)
 	ops, ok := d.run(stream{at: pad})
 	if !ok {
@@ -36,6 +41,7 @@ func (c *Coder) padded(coded []byte) []byte {
 // decoder is the state of decoding one block.
 type decoder struct {
 	*Coder
+	dict     []byte
 	in       []byte
 	out      []byte
 	at       int // in out

@@ -1,0 +1,145 @@
+package pack
+
+import (
+	"slices"
+	"sync"
+	"sync/atomic"
+	"unsafe"
+)
+
+// maxLoaded bounds the bytes of bases that are held unpacked, with their indexes.
+const maxLoaded = 192 << 10
+
+// base is the object that a group's others are packed against.
+type base struct {
+	kin    *siblings
+	codes  *codes // of what is packed against it
+	dict   *Dictionary
+	packed string
+	size   int
+	id     uint64
+	misses atomic.Int32             // objects in turn that are not like it
+	raw    atomic.Pointer[unpacked] // nil: it is not held unpacked
+}
+
+// unpacked is a base's bytes, with what finds places in them once something was packed.
+type unpacked struct {
+	bytes []byte
+	once  sync.Once
+	index *index
+}
+
+// loadedBytes is what the base takes while it is held unpacked, once something is packed against
+// it.
+func (b *base) loadedBytes() int {
+	return b.size + int(unsafe.Sizeof(unpacked{})+unsafe.Sizeof(index{}))
+}
+
+// unpackForm appends to dst what pack made of an object of size bytes.
+func (b *base) unpackForm(dst, packed []byte, size int) ([]byte, error) {
+	sc := b.codes.scratch()
+	defer b.codes.put(sc)
+	if len(packed) == 0 || packed[0] != formSibling && (packed[0] != formCoded || sc.coder == nil) {
+		return dst, ErrCorrupt
+	}
+	of, err := b.unpack(sc, false)
+	if err != nil {
+		return dst, err
+	}
+	if packed[0] == formSibling {
+		out, ok := decodeBlock(dst, of.bytes, packed[1:], size)
+		if !ok {
+			return dst, ErrCorrupt
+		}
+		return out, nil
+	}
+	out, err := sc.coder.DecodeAgainst(of.bytes, dst, packed[1:], size)
+	if err != nil {
+		return dst, ErrCorrupt
+	}
+	return out, nil
+}
+
+// unpack returns the base's bytes, which are valid as long as the scratch is the caller's. A base
+// that is used again soon, as in the order of the keys, is held until others are; hold says that it
+// will be.
+func (b *base) unpack(sc *siblingScratch, hold bool) (*unpacked, error) {
+	if u := b.raw.Load(); u != nil {
+		return u, nil
+	}
+	shelf := &b.kin.shelf
+	u := &sc.base
+	if hold = hold || shelf.last.has(b.id); hold {
+		u = &unpacked{bytes: make([]byte, 0, b.size)}
+	} else {
+		shelf.last.add(b.id)
+	}
+	raw, err := b.dict.Unpack(u.bytes[:0], b.packed, b.size)
+	if err != nil {
+		return nil, err
+	}
+	if u.bytes = raw; !hold {
+		u.once = sync.Once{}
+		return u, nil
+	}
+	shelf.hold(b, u)
+	return u, nil
+}
+
+// shelf has the bases that are held unpacked.
+type shelf struct {
+	last recent // bases that were unpacked without being held
+
+	mu     sync.Mutex
+	loaded []*base // oldest first
+	bytes  int     // of those
+}
+
+// hold holds a base unpacked, and lets go of the oldest for it.
+func (s *shelf) hold(b *base, u *unpacked) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !b.raw.CompareAndSwap(nil, u) {
+		return
+	}
+	s.last.remove(b.id)
+	s.loaded = append(s.loaded, b)
+	for s.bytes += b.loadedBytes(); s.bytes > maxLoaded && len(s.loaded) > 1; {
+		oldest := s.loaded[0]
+		s.loaded = slices.Delete(s.loaded, 0, 1)
+		oldest.raw.Store(nil)
+		s.bytes -= oldest.loadedBytes()
+	}
+}
+
+func (s *shelf) footprint() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return int64(s.bytes)
+}
+
+// recent has the last few numbers that were added, so that as many goroutines, each at a place of
+// its own, find what they used before. It is safe for concurrent use. 0 is none.
+type recent struct {
+	next  atomic.Uint32
+	slots [8]atomic.Uint64
+}
+
+func (r *recent) has(x uint64) bool { return r.slot(x) != nil }
+
+func (r *recent) slot(x uint64) *atomic.Uint64 {
+	for i := range r.slots {
+		if r.slots[i].Load() == x {
+			return &r.slots[i]
+		}
+	}
+	return nil
+}
+
+func (r *recent) add(x uint64) { r.slots[r.next.Add(1)%uint32(len(r.slots))].Store(x) }
+
+func (r *recent) remove(x uint64) {
+	if slot := r.slot(x); slot != nil {
+		slot.CompareAndSwap(x, 0)
+	}
+}

@@ -1,0 +1,127 @@
+package pack
+
+import (
+	"bytes"
+	"fmt"
+	"runtime"
+	"testing"
+
+	"github.com/weirproject/weir/internal/podsim"
+)
+
+// TestBaseIsNotMuchLarger: a small object does not keep a large one that nobody else has.
+func TestBaseIsNotMuchLarger(t *testing.T) {
+	s := newGroups(t, podsim.NewUnlike(20_000, 1), 60)
+	rnd := newRand(9)
+	const n = 300
+	for _, size := range []int{600, 14_000, 16_000} {
+		var objects []held
+		alone := 0
+		before := heapNow()
+		for i := range n {
+			large := []byte(noise(rnd, 30_000))
+			group := fmt.Sprint("ns/g", size, "-", i)
+			first := s.pack(Name{group, group + "-a"}, large)
+			second := s.pack(Name{group, group + "-b"}, large[:size])
+			if has := second.dict.base != nil; has != (maxLarger*size >= len(large)) {
+				t.Fatalf("%d bytes have a sibling of %d: %v", size, len(large), has)
+			}
+			objects = append(objects, held{dict: second.dict, packed: second.packed}) // without raw
+			plain, _ := s.packer.Pack(nil, large[:size], false)
+			alone += len(plain)
+			runtime.KeepAlive(first)
+		}
+		if each := int(heapNow()-before) / n; each > (maxLarger+1)*alone/n {
+			t.Errorf("%d bytes keep %d, alone they take %d", size, each, alone/n)
+		}
+		runtime.KeepAlive(objects)
+	}
+	runtime.KeepAlive(s)
+}
+
+// TestBasesOfSeveralReaders: readers at different places find their bases unpacked.
+func TestBasesOfSeveralReaders(t *testing.T) {
+	s := newGroups(t, podsim.NewUnlike(20_000, 1), 60)
+	n := len(s.objects)
+	for _, readers := range []int{1, 2, 4} {
+		s.packer.siblings.shelf.empty()
+		found, of := 0, 0
+		for i := range n {
+			m := &s.objects[i%readers*(n/readers)+i/readers]
+			if m.base() == nil {
+				continue
+			}
+			of++
+			if m.base().raw.Load() != nil {
+				found++
+			}
+			if back, err := m.dict.Unpack(nil, m.packed, len(m.raw)); err != nil || !bytes.Equal(back, m.raw) {
+				t.Fatalf("object %d does not come back: %v", i, err)
+			}
+		}
+		if found*10 < of*8 {
+			t.Errorf("%d readers: %d of %d bases were held", readers, found, of)
+		}
+	}
+}
+
+// empty lets go of all bases.
+func (s *shelf) empty() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, b := range s.loaded {
+		b.raw.Store(nil)
+	}
+	s.loaded, s.bytes = nil, 0
+	s.last = recent{}
+}
+
+// TestLoadedBasesAreBounded: many small bases have not more indexes than fit.
+func TestLoadedBasesAreBounded(t *testing.T) {
+	s := newGroups(t, podsim.NewUnlike(20_000, 1), 20)
+	rnd := newRand(9)
+	for g := range 500 {
+		body := noise(rnd, 200)
+		for i := range 5 {
+			s.add(Name{fmt.Sprint("ns/g", g), fmt.Sprint(i)}, fmt.Append(nil, body, i))
+		}
+	}
+	k := s.packer.siblings
+	sum := 0
+	for _, b := range k.shelf.loaded {
+		if u := b.raw.Load(); u != nil {
+			sum += cap(u.bytes)
+			if u.index != nil {
+				sum += 2 << indexBits
+			}
+		}
+	}
+	if sum > maxLoaded || sum < maxLoaded/2 {
+		t.Errorf("%d bytes of bases and their indexes", sum)
+	}
+	if n := k.footprint(); n < int64(sum) {
+		t.Errorf("they count for %d of %d bytes", n, sum)
+	}
+}
+
+// TestNothingIsNoBase: the packed form of nothing is a string of one byte, which no weak pointer may
+// point to.
+func TestNothingIsNoBase(t *testing.T) {
+	p := New()
+	for i := range 30 { // until there is a dictionary
+		raw, name := bytes.Repeat([]byte("x"), 100), Name{"full", fmt.Sprint(i)}
+		packed, d := p.PackSibling(nil, raw, name)
+		p.Note(name, d, string(packed), len(raw))
+		p.Observe(d, raw, len(packed), false)
+	}
+	for i := range 3 {
+		name := Name{"empty", fmt.Sprint(i)}
+		packed, d := p.PackSibling(nil, nil, name)
+		held := string(packed)
+		p.Note(name, d, held, 0)
+		if raw, err := d.Unpack(nil, held, 0); err != nil || len(raw) != 0 {
+			t.Errorf("%q, %v", raw, err)
+		}
+		p.Release(name, d, held)
+	}
+}

@@ -1,0 +1,112 @@
+package pack
+
+import (
+	"fmt"
+	"runtime"
+	"testing"
+	"time"
+)
+
+// TestFootprint: what groups take beside their objects is counted, more or less, as long as they
+// live, and let go after.
+func TestFootprint(t *testing.T) {
+	p := New()
+	s := &groups{packer: p}
+	rnd := newRand(9)
+	const n = 20_000
+	common := noise(rnd, 60)
+	for i := range n {
+		group, body := fmt.Sprint("ns/g", i), common+noise(rnd, 140)
+		for j := range 3 {
+			s.add(Name{group, fmt.Sprint(group, "-", j)}, []byte(body+fmt.Sprint(j)))
+		}
+	}
+	k := p.siblings
+	bases := 0
+	for _, d := range k.groups {
+		if d.Value() != nil {
+			bases++
+		}
+	}
+	if bases < n*9/10 || k.bases != bases {
+		t.Errorf("%d bases, counted are %d", bases, k.bases)
+	}
+	full, counted := heapNow(), k.footprint()
+	packed := 0
+	for i := range s.objects {
+		packed += (len(s.objects[i].packed) + 15) &^ 15
+	}
+	s.objects = nil
+	for end := time.Now().Add(10 * time.Second); k.count() > 0 && time.Now().Before(end); time.Sleep(time.Millisecond) {
+		runtime.GC() // the runtime tells of the end of a base some time after it
+	}
+	if n := k.count(); n > 0 {
+		t.Errorf("%d bases have not ended", n)
+	}
+	empty := heapNow()
+	// An object of s takes 72 bytes and its name 40, which are none of siblings'.
+	if took := full - empty - int64(packed); counted < took/4 || counted > took*2 {
+		t.Errorf("groups count for %d bytes, and take some %d", counted, took)
+	}
+	left := k.footprint()
+	p.siblings = newSiblings()
+	if took := empty - heapNow(); left > took+1<<18 || took > left+1<<18 {
+		t.Errorf("without objects groups count for %d bytes, and take %d", left, took)
+	}
+	runtime.KeepAlive(s)
+}
+
+// count returns how many bases live.
+func (k *siblings) count() int {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.bases
+}
+
+// TestFootprintOfPins: a base whose object has another version counts, until nothing is packed
+// against it.
+func TestFootprintOfPins(t *testing.T) {
+	rnd := newRand(9)
+	const n = 50
+	for what, replace := range map[string]func(s *groups, base *member, body string){
+		"another version": func(s *groups, base *member, body string) {
+			s.pack(base.name, []byte(body+"another"))
+			s.packer.Release(base.name, base.dict, base.packed)
+		},
+		"gone": func(s *groups, base *member, _ string) { s.packer.Release(base.name, base.dict, base.packed) },
+		"others are unlike": func(s *groups, base *member, _ string) {
+			for i := range maxMisses {
+				s.pack(Name{base.name.Group, fmt.Sprint("unlike", i)}, []byte(noise(rnd, 3000)))
+			}
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			s := &groups{packer: New()}
+			for i := range 80 { // for a dictionary and codes
+				s.add(Name{"ns/g", fmt.Sprint(i)}, fmt.Append(nil, "something", noise(newRand(1), 300), i))
+			}
+			k := s.packer.siblings
+			pinned := 0
+			for i := range n {
+				body := noise(rnd, 2000)
+				name := Name{fmt.Sprint("ns/h", i), "a"}
+				first := *s.add(name, []byte(body+"1"))
+				if second := s.add(Name{name.Group, "b"}, []byte(body+"2")); second.base() == nil {
+					t.Fatal("there is no base")
+				}
+				replace(s, &first, body)
+				pinned += len(first.packed)
+			}
+			if k.pins != int64(pinned) {
+				t.Errorf("%d bytes are pinned, want %d", k.pins, pinned)
+			}
+			s.objects = nil
+			for end := time.Now().Add(10 * time.Second); k.count() > 0 && time.Now().Before(end); time.Sleep(time.Millisecond) {
+				runtime.GC()
+			}
+			if k.pins != 0 || len(k.pinned) != 0 {
+				t.Errorf("%d bytes are pinned by nobody", k.pins)
+			}
+		})
+	}
+}

@@ -1,0 +1,71 @@
+package pack
+
+import (
+	"runtime"
+	"testing"
+
+	"github.com/weirproject/weir/internal/podsim"
+	"github.com/weirproject/weir/internal/wire"
+)
+
+// groups are objects of several workloads, packed.
+type groups struct {
+	packer  *Packer
+	objects []member
+	bytes   int
+}
+
+type member struct {
+	name Name
+	held
+}
+
+// newGroups packs the pods of n workloads of a population.
+func newGroups(tb testing.TB, sim *podsim.Pods, n int) *groups {
+	tb.Helper()
+	s := &groups{packer: New()}
+	const replicas = 20
+	for w := range n {
+		for i := range replicas {
+			pod := sim.Pod(w*(sim.Len()/replicas/n)*replicas + i)
+			pod.ResourceVersion = "123456"
+			raw := withoutUID(tb, wire.Protobuf, encode(tb, wire.Protobuf, pod))
+			s.add(Name{pod.Namespace + "/" + pod.GenerateName, pod.Name}, raw)
+		}
+	}
+	return s
+}
+
+// pack packs an object as the store does, and keeps it.
+func (s *groups) pack(name Name, raw []byte) member {
+	packed, d := s.packer.PackSibling(nil, raw, name)
+	m := member{name, held{raw, string(packed), d}}
+	s.packer.Note(name, d, m.packed, len(raw))
+	s.packer.Observe(d, raw, len(packed), false)
+	return m
+}
+
+// add packs an object and keeps it.
+func (s *groups) add(name Name, raw []byte) *member {
+	m := s.pack(name, raw)
+	s.objects, s.bytes = append(s.objects, m), s.bytes+len(m.packed)
+	return &s.objects[len(s.objects)-1]
+}
+
+// base returns what an object is packed against, or nil.
+func (m *member) base() *base {
+	if m.dict == nil {
+		return nil
+	}
+	return m.dict.base
+}
+
+// heapNow returns the bytes that live.
+func heapNow() int64 {
+	for range 3 {
+		runtime.GC()
+	}
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}

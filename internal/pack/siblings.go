@@ -1,0 +1,288 @@
+package pack
+
+import (
+	"hash/maphash"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"unsafe"
+	"weak"
+)
+
+const (
+	// maxSibling bounds both an object and its base: an offset into the base takes two bytes.
+	maxSibling = 32<<10 - 1
+	// maxLarger bounds how many times larger than an object its base may be, since the object keeps
+	// the base when nobody else does.
+	maxLarger = 2
+	// An object whose form against its sibling is above 1/nearRatio of it is packed without too, and
+	// the smaller form is taken. Above 1/farRatio of literals it has no sibling here.
+	nearRatio, farRatio = 10, 3
+	// maxMisses objects in turn that are not like a base, and another takes its place. One alone may
+	// be what is odd.
+	maxMisses = 3
+	// maxFirsts bounds the groups of which one object was seen.
+	maxFirsts = 1024
+)
+
+// siblings packs the objects of a group, such as the replicas of a workload, against one of them,
+// their base. What siblings have in common is then stored once for the group, whatever it has in
+// common with others. It is safe for concurrent use.
+//
+// A base is an object that was packed with a dictionary, so what unpacks an object never needs more
+// than two steps. It is held packed, in the memory that it shares with the object itself, and lives
+// as long as a sibling does. The last few that were used are held unpacked as well.
+type siblings struct {
+	seed    maphash.Seed
+	turn    recent // groups of the last objects
+	learner learner
+	shelf   shelf
+	ids     atomic.Uint64 // the last id of a base
+
+	mu     sync.Mutex
+	groups map[uint64]weak.Pointer[Dictionary] // those that have a base
+	most   int                                 // so many of them since the map was made
+	firsts map[uint64]first                    // objects that may become a base
+	bases  int                                 // that live, those of no group too
+	pinned map[uint64]int                      // by id, bytes of bases that siblings alone hold
+	pins   int64                               // the sum of pinned
+}
+
+// first is an object of a group that has no base yet.
+type first struct {
+	name   uint64 // of the object: its own versions are no siblings
+	dict   *Dictionary
+	packed weak.Pointer[byte]
+	length int
+	size   int
+	misses int32
+	old    bool // the object has another version, or is gone
+}
+
+func newSiblings() *siblings {
+	k := &siblings{seed: maphash.MakeSeed()}
+	k.learner.init()
+	return k
+}
+
+// Name says which object is packed, and whose sibling it is.
+type Name struct{ Group, Object string }
+
+func (k *siblings) hash(text string) uint64 { return maphash.String(k.seed, text) }
+
+// find returns the dictionary of a group, or nil. If another object of the group is known, it
+// becomes the base of a dictionary that keep keeps. If held, it must be one whose base is held
+// unpacked.
+func (k *siblings) find(group uint64, object string, held bool) (d *Dictionary, fresh bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if d := k.groups[group].Value(); d != nil {
+		if held && d.base.raw.Load() == nil {
+			return nil, false
+		}
+		return d, false
+	}
+	f, ok := k.firsts[group]
+	if !ok || held || f.name == k.hash(object) {
+		return nil, false
+	}
+	p := f.packed.Value()
+	if p == nil || f.old {
+		delete(k.firsts, group)
+		return nil, false
+	}
+	return &Dictionary{base: &base{
+		kin: k, codes: k.learner.codes.Load(), id: k.ids.Add(1),
+		dict: f.dict, packed: unsafe.String(p, f.length), size: f.size,
+	}}, true
+}
+
+// keep makes d the dictionary of a group, unless somebody was faster.
+func (k *siblings) keep(group uint64, d *Dictionary) *Dictionary {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if other := k.groups[group].Value(); other != nil {
+		return other
+	}
+	if k.groups == nil {
+		k.groups = map[uint64]weak.Pointer[Dictionary]{}
+	}
+	p := weak.Make(d)
+	k.groups[group] = p
+	k.most = max(k.most, len(k.groups))
+	delete(k.firsts, group)
+	k.bases++
+	runtime.AddCleanup(d, k.end, ended{group, d.base.id, p})
+	return d
+}
+
+// ended is a base that nothing is packed against any more.
+type ended struct {
+	group, id  uint64
+	dictionary weak.Pointer[Dictionary]
+}
+
+// end forgets a base. The runtime calls it once the base is garbage.
+func (k *siblings) end(e ended) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.bases--
+	k.pins -= int64(k.pinned[e.id])
+	delete(k.pinned, e.id)
+	if k.groups[e.group] == e.dictionary {
+		delete(k.groups, e.group)
+	}
+	if k.most > maxFirsts && len(k.groups) < k.most/4 { // a map never shrinks
+		k.most = len(k.groups)
+		groups := make(map[uint64]weak.Pointer[Dictionary], k.most)
+		for g, d := range k.groups {
+			groups[g] = d
+		}
+		k.groups = groups
+	}
+}
+
+// pin counts a base's bytes as held by its siblings alone. It is called with the lock held.
+func (k *siblings) pin(b *base) {
+	if _, ok := k.pinned[b.id]; ok {
+		return
+	}
+	if k.pinned == nil {
+		k.pinned = map[uint64]int{}
+	}
+	k.pinned[b.id] = len(b.packed)
+	k.pins += int64(len(b.packed))
+}
+
+// miss takes note that an object of a group is not like its base, or what may become that. After a
+// few in turn the next object of the group that is packed without takes its place. What is packed
+// against it keeps it.
+func (k *siblings) miss(group uint64, d *Dictionary, fresh bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if !fresh {
+		if d.base.misses.Add(1) >= maxMisses && k.groups[group].Value() == d {
+			delete(k.groups, group)
+			k.pin(d.base) // its object is not asked for, since nobody finds it by that any more
+		}
+		return
+	}
+	f, ok := k.firsts[group]
+	if !ok {
+		return
+	}
+	if f.misses++; f.misses >= maxMisses {
+		delete(k.firsts, group)
+	} else {
+		k.firsts[group] = f
+	}
+}
+
+// note takes note of an object that may become the base of its group.
+func (k *siblings) note(n Name, d *Dictionary, packed string, size int) {
+	if size > maxSibling || len(packed) < 2 { // the runtime's strings of one byte cannot be weak
+		return
+	}
+	group := k.hash(n.Group)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.groups[group].Value() != nil {
+		return
+	}
+	// An old one stays as long as it lives, since to replace it takes time.
+	if f, ok := k.firsts[group]; ok && f.packed.Value() != nil {
+		return
+	}
+	if k.firsts == nil || len(k.firsts) >= maxFirsts {
+		k.firsts = map[uint64]first{}
+	}
+	p := weak.Make(unsafe.StringData(packed))
+	k.firsts[group] = first{name: k.hash(n.Object), dict: d, packed: p, length: len(packed), size: size}
+}
+
+// release takes note that an object is held no more in its packed form. It does not become a base
+// then, and if it is one, its siblings alone hold it.
+func (k *siblings) release(n Name, packed string) {
+	if len(packed) == 0 {
+		return
+	}
+	group, p := k.hash(n.Group), unsafe.StringData(packed)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if d := k.groups[group].Value(); d != nil {
+		if unsafe.StringData(d.base.packed) == p {
+			k.pin(d.base)
+		}
+	} else if f, ok := k.firsts[group]; ok && f.packed.Value() == p {
+		f.old = true
+		k.firsts[group] = f
+	}
+}
+
+// pack appends the form of raw against its group's base to dst. d is nil if the group has none that
+// is like raw. near is false if the form without could be smaller. If the dictionary packs well, a
+// base is not unpacked for one object alone: all over the keys that would take more time than the
+// bytes that it saves are worth.
+func (k *siblings) pack(dst, raw []byte, name Name, well bool) (_ []byte, d *Dictionary, near bool) {
+	if len(raw) > maxSibling {
+		return dst, nil, false
+	}
+	group := k.hash(name.Group)
+	alone := !k.turn.has(group)
+	if alone {
+		k.turn.add(group)
+	}
+	d, fresh := k.find(group, name.Object, well && alone)
+	if d == nil {
+		return dst, nil, false
+	}
+	if d.base.size > maxLarger*len(raw) {
+		k.miss(group, d, fresh)
+		return dst, nil, false
+	}
+	sc := d.base.codes.scratch()
+	defer d.base.codes.put(sc)
+	of, err := d.base.unpack(sc, !alone && (well || sc.coder != nil))
+	if err != nil {
+		return dst, nil, false
+	}
+	var ok bool
+	sc.block, ok = of.encode(sc.block[:0], raw, len(raw)/farRatio)
+	if !ok {
+		k.miss(group, d, fresh)
+		return dst, nil, false
+	}
+	if d.base.misses.Load() != 0 {
+		d.base.misses.Store(0)
+	}
+	begin := len(dst)
+	var coded []byte
+	if !well {
+		k.learner.learn(group, sc.block)
+	}
+	switch {
+	case !well && sc.coder != nil:
+		if coded, ok = sc.coder.Append(append(dst, formCoded), sc.block); !ok {
+			return dst, nil, false
+		}
+	case well || !fresh: // without codes it unpacks faster, or the base is older than any codes
+		coded = append(append(dst, formSibling), sc.block...)
+	default:
+		return dst, nil, false
+	}
+	if fresh {
+		if kept := k.keep(group, d); kept != d { // the form is of a base that nobody else has
+			return dst, nil, false
+		}
+	}
+	return coded, d, (len(coded)-begin)*nearRatio <= len(raw)
+}
+
+// footprint estimates the bytes that the groups take beside their objects.
+func (k *siblings) footprint() int64 {
+	const perBase, perGroup, perFirst = 350, 30, 80
+	k.mu.Lock()
+	n := int64(k.bases)*perBase + int64(k.most)*perGroup + int64(len(k.firsts))*perFirst + k.pins
+	k.mu.Unlock()
+	return n + k.learner.footprint() + k.shelf.footprint()
+}

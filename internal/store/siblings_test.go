@@ -1,0 +1,141 @@
+package store
+
+import (
+	"bytes"
+	"runtime"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/weirproject/weir/internal/podsim"
+	"github.com/weirproject/weir/internal/wire"
+)
+
+// TestSiblingsUnderChange reads old and new versions while bases come and go.
+func TestSiblingsUnderChange(t *testing.T) {
+	const pods, versions = 300, 4
+	sims := []*podsim.Pods{podsim.NewUnlike(20_000, 1), podsim.NewUnlike(20_000, 2)}
+	var raws [][]byte
+	keys := make([]string, pods)
+	for v := range versions {
+		for i := range pods {
+			pod := sims[0].Pod(i)
+			if v%2 == 1 { // a body that is not like the group
+				pod.Spec = sims[1].Pod(i + 5000).Spec
+			}
+			pod.ResourceVersion = strconv.Itoa(1 + v*pods + i)
+			raw, err := pod.Marshal()
+			if err != nil {
+				t.Fatal(err)
+			}
+			raws = append(raws, raw)
+		}
+	}
+	metas := make([]wire.Meta, len(raws))
+	for i := range raws {
+		if err := wire.ReadMeta(wire.Protobuf, raws[i], &metas[i]); err != nil {
+			t.Fatal(err)
+		}
+		if i < pods {
+			keys[i] = string(wire.AppendKey(nil, &metas[i]))
+		}
+	}
+	for range 2 {
+		s := newStore(t, decodeConfig())
+		var done atomic.Bool
+		var readers sync.WaitGroup
+		for r := range 3 {
+			readers.Go(func() {
+				var kept []*Object
+				check := func(o *Object) {
+					rv, _ := o.ResourceVersionNumber()
+					raw, err := o.AppendRaw(nil)
+					if err != nil || !bytes.Equal(raw, raws[rv-1]) {
+						t.Errorf("%s %d does not come back: %v", o.Key(), rv, err)
+					}
+				}
+				for i := r; !done.Load(); i += 7 {
+					if o, ok := s.Get(keys[i%pods]); ok {
+						check(o)
+						kept = append(kept, o)
+						if len(kept) > 500 {
+							kept = kept[250:]
+						}
+						check(kept[i*31%len(kept)])
+					}
+				}
+			})
+		}
+		w := s.Writer(Scope{})
+		for i := range raws {
+			at := i
+			if v := i / pods; v > 1 {
+				at = v*pods + i*37%pods
+			}
+			if err := w.Put(&metas[at], raws[at]); err != nil {
+				t.Error(err)
+				break
+			}
+			if i%97 == 0 {
+				w.Flush()
+			}
+			if i%500 == 0 {
+				runtime.GC()
+			}
+		}
+		w.Flush()
+		done.Store(true)
+		readers.Wait()
+	}
+}
+
+// TestMemoryCountsPins: what is held of a base's old version, or of one that is deleted, counts as
+// dictionary.
+func TestMemoryCountsPins(t *testing.T) {
+	s := newStore(t, decodeConfig())
+	w := s.Writer(Scope{})
+	sim := podsim.NewUnlike(20_000, 1)
+	const pods = 400
+	var keys []string
+	// tell calls one of the writer's methods with a version of a pod.
+	tell := func(method func(m *wire.Meta, raw []byte) error, i, version int) {
+		pod := sim.Pod(i)
+		pod.ResourceVersion = strconv.Itoa(version*pods + i + 1)
+		raw, err := pod.Marshal()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var m wire.Meta
+		if err := wire.ReadMeta(wire.Protobuf, raw, &m); err != nil {
+			t.Fatal(err)
+		}
+		if version == 0 {
+			keys = append(keys, string(wire.AppendKey(nil, &m)))
+		}
+		if err := method(&m, raw); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range pods {
+		tell(w.Put, i, 0)
+	}
+	w.Flush()
+	before := s.Memory().Dictionary
+	alone := 0 // bytes of what others may be packed against
+	for _, key := range keys {
+		if o, ok := s.Get(key); ok && o.layout.dict != nil {
+			alone += len(o.packed)
+		}
+	}
+	for i := range pods / 2 {
+		tell(w.Put, i, 1)
+		if i%20 < 5 { // those that were packed first
+			tell(w.Delete, i+pods/2, 1)
+		}
+	}
+	w.Flush()
+	if pinned := s.Memory().Dictionary - before; pinned < 1000 || pinned > int64(alone) {
+		t.Errorf("%d bytes more are held for siblings, of %d", pinned, alone)
+	}
+}
