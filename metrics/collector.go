@@ -26,12 +26,18 @@ func (collector) Describe(to chan<- *prometheus.Desc) {
 
 // Collect implements prometheus.Collector.
 func (c collector) Collect(to chan<- prometheus.Metric) {
+	eachInformer(to, func(i *informer) {
+		i.state(c.now())
+		i.contents()
+		i.requests()
+		i.handlers()
+	})
+}
+
+// eachInformer calls send with each informer that runs.
+func eachInformer(to chan<- prometheus.Metric, send func(*informer)) {
 	for _, e := range engine.Running() {
-		one := informer{to: to, labels: labelsOf(e), engine: e.Engine}
-		one.state(c.now())
-		one.contents()
-		one.requests()
-		one.handlers()
+		send(&informer{to: to, labels: labelsOf(e), engine: e.Engine})
 	}
 }
 

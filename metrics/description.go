@@ -7,7 +7,8 @@ import (
 )
 
 // prefix is that of all names, also where client-go has a metric of the same meaning: a registry
-// refuses two collectors of one name, and programs of Kubernetes register client-go's.
+// refuses two collectors of one name, and programs of Kubernetes register client-go's. Those under
+// client-go's names have a collector of their own.
 const prefix = "weir_informer_"
 
 // descriptions are all metrics of a collector.

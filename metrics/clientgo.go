@@ -1,0 +1,53 @@
+package metrics
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// NewClientGoCollector returns a collector of the two metrics that client-go has too, of the same
+// informers as NewCollector and under client-go's names and labels, for dashboards and alerts that
+// were made for these. Programs that import k8s.io/component-base may have client-go's own in their
+// registry; MustRegister panics there. The collector holds nothing and starts nothing. It is safe
+// for concurrent use.
+func NewClientGoCollector() prometheus.Collector { return clientGoCollector{} }
+
+type clientGoCollector struct{}
+
+var (
+	clientGoLabels   = []string{"name", "group", "version", "resource"}
+	clientGoRVDesc   = prometheus.NewDesc("informer_store_resource_version", "The 15 least significant digits of the resourceVersion up to which everything is held.", clientGoLabels, nil)
+	clientGoItemDesc = prometheus.NewDesc("informer_queued_items", "Changes that the last of the informer's handlers has yet to see.", clientGoLabels, nil)
+)
+
+// Describe implements prometheus.Collector.
+func (clientGoCollector) Describe(to chan<- *prometheus.Desc) {
+	to <- clientGoRVDesc
+	to <- clientGoItemDesc
+}
+
+// Collect implements prometheus.Collector.
+func (clientGoCollector) Collect(to chan<- prometheus.Metric) {
+	eachInformer(to, func(i *informer) {
+		i.labels[3] = resourceOf(i.labels[1], i.labels[2], i.labels[3])
+		if rv, ok := digits(i.engine.Store().ResourceVersion()); ok {
+			i.gauge(clientGoRVDesc, rv)
+		}
+		lag := 0.0
+		for _, r := range i.engine.Handlers() {
+			lag = max(lag, float64(r.Stats().Lag))
+		}
+		i.gauge(clientGoItemDesc, lag)
+	})
+}
+
+// resourceOf returns the resource of a kind by the rule that names nearly all of them. The server
+// tells the kind of what it sends, and not the resource.
+func resourceOf(group, version, kind string) string {
+	if kind == "" {
+		return ""
+	}
+	plural, _ := meta.UnsafeGuessKindToResource(schema.GroupVersionKind{Group: group, Version: version, Kind: kind})
+	return plural.Resource
+}

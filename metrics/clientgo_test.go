@@ -1,0 +1,52 @@
+package metrics
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+)
+
+// TestClientGoNames: a registry takes both collectors, and the second one's metrics have client-go's
+// names and labels, and the values of the first one's.
+func TestClientGoNames(t *testing.T) {
+	native(t, serve(t), "pods")
+	registry := prometheus.NewPedanticRegistry()
+	registry.MustRegister(NewCollector(), NewClientGoCollector())
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	values := map[string]float64{}
+	for _, f := range families {
+		if !strings.HasPrefix(f.GetName(), "weir_") {
+			var labels []string
+			for _, l := range f.GetMetric()[0].GetLabel() {
+				labels = append(labels, l.GetName()+"="+l.GetValue())
+			}
+			if got := strings.Join(labels, " "); got != "group= name=pods resource=pods version=v1" {
+				t.Errorf("%s: %s", f.GetName(), got)
+			}
+		}
+		values[f.GetName()] = f.GetMetric()[0].GetGauge().GetValue()
+	}
+	if rv := values["informer_store_resource_version"]; rv == 0 || rv != values["weir_informer_store_resource_version"] {
+		t.Errorf("resourceVersion %v, and %v", rv, values["weir_informer_store_resource_version"])
+	}
+	if _, there := values["informer_queued_items"]; !there {
+		t.Error("there is no informer_queued_items")
+	}
+	if problems, err := testutil.CollectAndLint(NewClientGoCollector()); err != nil || len(problems) > 0 {
+		t.Errorf("%v, %v", problems, err)
+	}
+}
+
+// TestResourceOf: names of resources are Kubernetes' own, or nothing where the kind is not known.
+func TestResourceOf(t *testing.T) {
+	for kind, want := range map[string]string{"Pod": "pods", "Endpoints": "endpoints", "NetworkPolicy": "networkpolicies", "Ingress": "ingresses", "": ""} {
+		if got := resourceOf("", "v1", kind); got != want {
+			t.Errorf("%s is of %q, not %q", kind, got, want)
+		}
+	}
+}
