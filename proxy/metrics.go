@@ -181,7 +181,7 @@ func (res *resource) collect(ch chan<- prometheus.Metric, labels []string) {
 	}
 }
 
-// serveMetrics answers /metrics for callers who may read that path upstream. Requests that
+// serveMetrics answers /metrics for callers whom the upstream lets make that request. Requests that
 // impersonate are refused.
 func (s *Server) serveMetrics(w http.ResponseWriter, r *http.Request) {
 	who, d := s.authn.authenticate(r, reviewOptions{})
@@ -195,7 +195,7 @@ func (s *Server) serveMetrics(w http.ResponseWriter, r *http.Request) {
 	case who == nil:
 		who = &caller{user: &user.DefaultInfo{Name: user.Anonymous, Groups: []string{user.AllUnauthenticated}}}
 	}
-	q := &action{verb: "get", path: r.URL.Path}
+	q := &action{verb: strings.ToLower(r.Method), path: r.URL.Path}
 	switch d := s.authz.allows(r.Context(), who.user, q, reviewOptions{}); {
 	case d.err() != nil:
 		watchcache.WriteError(w, r, d.err())

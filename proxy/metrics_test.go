@@ -42,6 +42,20 @@ func documented(t *testing.T) map[string]string {
 	return out
 }
 
+// TestMetricsAreRead: who may read the metrics may not do what else HTTP has a method for.
+func TestMetricsAreRead(t *testing.T) {
+	u := startUpstream(t, apiserver.Options{})
+	f := startProxy(t, u, Options{})
+	u.deny(func(s authorizationv1.SubjectAccessReviewSpec) bool {
+		return s.NonResourceAttributes != nil && s.NonResourceAttributes.Verb != "get"
+	})
+	for method, code := range map[string]int{http.MethodGet: http.StatusOK, http.MethodDelete: http.StatusForbidden, http.MethodPost: http.StatusForbidden} {
+		if resp := f.open(f.client, method, "/metrics", "Authorization", "Bearer token-jane"); resp.StatusCode != code {
+			t.Errorf("%s: %s", method, resp.Status)
+		}
+	}
+}
+
 // TestMetrics: they are for whom the upstream lets get them, and docs/metrics.md lists exactly
 // these, with their types and labels.
 func TestMetrics(t *testing.T) {
