@@ -12,7 +12,7 @@ const maxLoaded = 192 << 10
 
 // base is the object that a group's others are packed against.
 type base struct {
-	kin    *siblings
+	shelf  *shelf
 	codes  *codes // of what is packed against it
 	dict   *Dictionary
 	packed string
@@ -67,12 +67,11 @@ func (b *base) unpack(sc *siblingScratch, hold bool) (*unpacked, error) {
 	if u := b.raw.Load(); u != nil {
 		return u, nil
 	}
-	shelf := &b.kin.shelf
 	u := &sc.base
-	if hold = hold || shelf.last.has(b.id); hold {
+	if hold = hold || b.shelf.last.has(b.id); hold {
 		u = &unpacked{bytes: make([]byte, 0, b.size)}
 	} else {
-		shelf.last.add(b.id)
+		b.shelf.last.add(b.id)
 	}
 	raw, err := b.dict.Unpack(u.bytes[:0], b.packed, b.size)
 	if err != nil {
@@ -82,7 +81,7 @@ func (b *base) unpack(sc *siblingScratch, hold bool) (*unpacked, error) {
 		u.once = sync.Once{}
 		return u, nil
 	}
-	shelf.hold(b, u)
+	b.shelf.hold(b, u)
 	return u, nil
 }
 

@@ -36,7 +36,7 @@ type siblings struct {
 	seed    maphash.Seed
 	turn    recent // groups of the last objects
 	learner learner
-	shelf   shelf
+	shelf   *shelf        // apart, because bases point to it, and objects that somebody keeps to those
 	ids     atomic.Uint64 // the last id of a base
 
 	mu     sync.Mutex
@@ -60,7 +60,7 @@ type first struct {
 }
 
 func newSiblings() *siblings {
-	k := &siblings{seed: maphash.MakeSeed()}
+	k := &siblings{seed: maphash.MakeSeed(), shelf: new(shelf)}
 	k.learner.init()
 	return k
 }
@@ -92,7 +92,7 @@ func (k *siblings) find(group uint64, object string, held bool) (d *Dictionary, 
 		return nil, false
 	}
 	return &Dictionary{base: &base{
-		kin: k, codes: k.learner.codes.Load(), id: k.ids.Add(1),
+		shelf: k.shelf, codes: k.learner.codes.Load(), id: k.ids.Add(1),
 		dict: f.dict, packed: unsafe.String(p, f.length), size: f.size,
 	}}, true
 }
