@@ -1,15 +1,16 @@
 package apiserver_test
 
 import (
-	"runtime/debug"
 	"testing"
 
 	"go.uber.org/goleak"
 	"k8s.io/apimachinery/pkg/api/equality"
+
+	"github.com/weirproject/weir/internal/testgc"
 )
 
 func TestMain(m *testing.M) {
-	debug.SetGCPercent(400) // clients and servers make much garbage and hold little
+	testgc.Relax()
 	goleak.VerifyTestMain(m)
 }
 

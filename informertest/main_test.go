@@ -4,16 +4,16 @@ import (
 	"flag"
 	"io"
 	"os"
-	"runtime/debug"
 	"testing"
 
 	"go.uber.org/goleak"
 	"k8s.io/klog/v2"
+
+	"github.com/weirproject/weir/internal/testgc"
 )
 
 func TestMain(m *testing.M) {
-	// Stories make much garbage and hold little. Those that measure memory collect it first.
-	debug.SetGCPercent(400)
+	testgc.Relax() // stories that measure memory collect garbage first
 	// Informers that are led into trouble log a lot.
 	flags := flag.NewFlagSet("klog", flag.PanicOnError)
 	klog.InitFlags(flags)

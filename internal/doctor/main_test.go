@@ -1,16 +1,13 @@
 package doctor
 
 import (
-	"flag"
 	"os"
-	"runtime/debug"
 	"testing"
+
+	"github.com/weirproject/weir/internal/testgc"
 )
 
 func TestMain(m *testing.M) {
-	flag.Parse()
-	if flag.Lookup("test.bench").Value.String() == "" {
-		debug.SetGCPercent(400) // made logs are much garbage, and little of them is held
-	}
+	testgc.Relax()
 	os.Exit(m.Run())
 }

@@ -1,16 +1,13 @@
 package podsim
 
 import (
-	"flag"
 	"os"
-	"runtime/debug"
 	"testing"
+
+	"github.com/weirproject/weir/internal/testgc"
 )
 
 func TestMain(m *testing.M) {
-	flag.Parse()
-	if flag.Lookup("test.bench").Value.String() == "" {
-		debug.SetGCPercent(400) // pods that are looked at once are much garbage
-	}
+	testgc.Relax()
 	os.Exit(m.Run())
 }

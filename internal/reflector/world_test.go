@@ -10,7 +10,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -29,14 +28,14 @@ import (
 	"github.com/weirproject/weir/internal/invariants"
 	"github.com/weirproject/weir/internal/source"
 	"github.com/weirproject/weir/internal/store"
+	"github.com/weirproject/weir/internal/testgc"
 	"github.com/weirproject/weir/internal/wire"
 )
 
 func TestMain(m *testing.M) {
-	flag.Parse()
+	testgc.Relax()
 	if flag.Lookup("test.bench").Value.String() == "" { // benchmarks measure without the checks
 		checking = checking || !invariants.Race // which makes minutes of them
-		debug.SetGCPercent(400)                 // models make much garbage and hold little
 	}
 	goleak.VerifyTestMain(m)
 }

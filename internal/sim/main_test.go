@@ -9,12 +9,13 @@ import (
 
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/klog/v2"
+
+	"github.com/weirproject/weir/internal/testgc"
 )
 
 func TestMain(m *testing.M) {
-	flag.Parse()
+	testgc.Relax()
 	debug.SetTraceback("all")
-	debug.SetGCPercent(400) // worlds make much garbage and hold little
 	logs := flag.NewFlagSet("klog", flag.PanicOnError)
 	klog.InitFlags(logs)
 	for name, value := range map[string]string{"logtostderr": "false", "stderrthreshold": "FATAL"} {

@@ -5,7 +5,6 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
-	"runtime/debug"
 	"strconv"
 	"testing"
 
@@ -16,14 +15,14 @@ import (
 
 	"github.com/weirproject/weir/internal/invariants"
 	"github.com/weirproject/weir/internal/podsim"
+	"github.com/weirproject/weir/internal/testgc"
 	"github.com/weirproject/weir/internal/wire"
 )
 
 func TestMain(m *testing.M) {
-	flag.Parse()
+	testgc.Relax()
 	if flag.Lookup("test.bench").Value.String() == "" { // benchmarks measure without the checks
 		checking = checking || !invariants.Race // which makes minutes of them
-		debug.SetGCPercent(400)                 // models make much garbage and hold little
 	}
 	goleak.VerifyTestMain(m)
 }

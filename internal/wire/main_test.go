@@ -1,16 +1,13 @@
 package wire
 
 import (
-	"flag"
 	"os"
-	"runtime/debug"
 	"testing"
+
+	"github.com/weirproject/weir/internal/testgc"
 )
 
 func TestMain(m *testing.M) {
-	flag.Parse()
-	if flag.Lookup("test.bench").Value.String() == "" {
-		debug.SetGCPercent(400) // values of every kind are much garbage
-	}
+	testgc.Relax()
 	os.Exit(m.Run())
 }
