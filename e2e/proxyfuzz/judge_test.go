@@ -115,7 +115,8 @@ func (e *exchange) fault(format string, args ...any) {
 func (e *exchange) judge(known map[string]string) {
 	ours, theirs := e.ours, e.theirs
 	if ours.err != nil || theirs.err != nil {
-		if (ours.err == nil) != (theirs.err == nil) {
+		brokeOff := theirs.err != nil && ours.err == nil && ours.code == http.StatusServiceUnavailable // as the proxy found too
+		if (ours.err == nil) != (theirs.err == nil) && !brokeOff {
 			e.fault("the proxy: %v; kube-apiserver: %v", ours.err, theirs.err)
 		}
 		return
@@ -129,11 +130,11 @@ func (e *exchange) judge(known map[string]string) {
 	if e.late() {
 		return
 	}
-	if ours.code != theirs.code && e.strange() {
+	if ours.code != theirs.code && (e.strange() || e.constrained()) {
 		e.leaks(known, theirs)
 		return
 	}
-	if ours.code != theirs.code && !e.early() && !e.constrained() {
+	if ours.code != theirs.code && !e.early() {
 		e.fault("the proxy answers %d, kube-apiserver %d", ours.code, theirs.code)
 	}
 	e.leaks(known, theirs)
