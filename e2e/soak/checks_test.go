@@ -116,13 +116,39 @@ func TestHistory(t *testing.T) {
 			h.deleted("k", v(2))
 			h.added("k", v(1))
 		}, "went back"},
-		"restored":            {func(h *history) { h.added("k", v(5)); h.wentBack(); h.updated("k", v(5), v(2)) }, ""},
-		"restored without it": {func(h *history) { h.added("k", v(5)); h.wentBack(); h.deleted("k", v(5)); h.added("k", v(2)) }, ""},
+		"restored":            {func(h *history) { h.added("k", v(5)); h.wentBack(100); h.updated("k", v(5), v(2)) }, ""},
+		"restored without it": {func(h *history) { h.added("k", v(5)); h.wentBack(100); h.deleted("k", v(5)); h.added("k", v(2)) }, ""},
 		"restored, then back": {func(h *history) {
 			h.added("k", v(5))
-			h.wentBack()
+			h.wentBack(100)
 			h.updated("k", v(5), v(3))
 			h.updated("k", v(3), v(2))
+		}, "went back"},
+		"restored, told late": {func(h *history) {
+			h.added("k", v(5))
+			h.wentBack(100)
+			h.updated("k", v(5), v(6))
+			h.updated("k", v(6), v(6)) // a relist at a watch cache that has not noticed yet
+			h.updated("k", v(6), v(2))
+		}, ""},
+		"restored, first told late": {func(h *history) {
+			h.wentBack(100)
+			h.added("k", v(6))
+			h.updated("k", v(6), v(2))
+		}, ""},
+		"restored, gone, made again late": {func(h *history) {
+			h.added("k", v(5))
+			h.wentBack(100)
+			h.deleted("k", v(7))
+			h.added("k", version{"other", 8, "9"})
+			h.deleted("k", version{"other", 8, "9"})
+			h.added("k", v(2))
+		}, ""},
+		"restored, written since, then back": {func(h *history) {
+			h.added("k", v(5))
+			h.wentBack(100)
+			h.updated("k", v(5), version{"uid", 8, "101"})
+			h.updated("k", version{"uid", 8, "101"}, v(6))
 		}, "went back"},
 	} {
 		h := newHistory(name, time.Now(), &sightings{})

@@ -32,6 +32,9 @@ func parseVersion(s string) uint64 {
 	return rv
 }
 
+// number returns the number of the write.
+func (v version) number() uint64 { return parseVersion(v.write) }
+
 func (v version) String() string {
 	if v == (version{}) {
 		return "nothing"
@@ -52,12 +55,13 @@ type history struct {
 	replicas bool
 	tap      *tap // of its subject; nil: nobody listened
 
-	mu       sync.Mutex
-	keys     map[string]*keyHistory
-	epoch    int // counts how often the server went back
-	replays  int // updates that changed nothing
-	strays   int // ends of what the handler did not hold
-	problems []string
+	mu        sync.Mutex
+	keys      map[string]*keyHistory
+	epoch     int    // counts how often the server went back
+	lastWrite uint64 // number of the last write before it did
+	replays   int    // updates that changed nothing
+	strays    int    // ends of what the handler did not hold
+	problems  []string
 }
 
 // keyHistory is the history of one key.
@@ -120,20 +124,19 @@ func (h *history) deleted(key string, last version) {
 	case k.held.uid != last.uid:
 		h.blame(key, "Deleted as another object than %v", k.held)
 	}
-	if held := k.held; held == last && k.epoch != h.epoch {
-		k.epoch, k.floor = h.epoch, 0 // it says nothing of the time since
-	} else {
-		h.advance(key, k, last, k.floor) // client-go hands out the version of the deletion
-	}
+	h.advance(key, k, last, k.floor) // client-go hands out the version of the deletion
 	k.held = version{}
 }
 
-// advance takes a version in, which must not be older than least.
+// advance takes a version in, which must not be older than least. After a restore it may be so once.
+// Until then what comes may be of the time before: a watch cache that has not noticed yet tells of it,
+// and a relist tells again of what the handler holds.
 func (h *history) advance(key string, k *keyHistory, v version, least uint64) {
-	if v.rv < least && k.epoch == h.epoch {
+	older := v.rv < least
+	switch {
+	case k.epoch == h.epoch && older:
 		h.blame(key, "went back: at least %d was to be expected", least)
-	}
-	if k.epoch != h.epoch {
+	case k.epoch != h.epoch && (older || v.number() > h.lastWrite):
 		k.epoch, k.floor = h.epoch, 0
 	}
 	k.held, k.floor = v, max(k.floor, v.rv)
@@ -142,7 +145,7 @@ func (h *history) advance(key string, k *keyHistory, v version, least uint64) {
 func (h *history) note(key, format string, args ...any) *keyHistory {
 	k := h.keys[key]
 	if k == nil {
-		k = &keyHistory{epoch: h.epoch}
+		k = &keyHistory{epoch: max(0, h.epoch-1)} // what comes first may be of the time before a restore
 		h.keys[key] = k
 	}
 	k.told = append(k.told, fmt.Sprintf("%8.3fs  %s", time.Since(h.begun).Seconds(), fmt.Sprintf(format, args...)))
@@ -161,11 +164,12 @@ func (h *history) blame(key, format string, args ...any) {
 }
 
 // wentBack tells the history that the server was restored: from here on, and once for each key,
-// something older may come.
-func (h *history) wentBack() {
+// something older may come. lastWrite is the number of the last write before.
+func (h *history) wentBack(lastWrite uint64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.epoch++
+	h.lastWrite = lastWrite
 }
 
 // holds returns what the handler holds by what it was told.

@@ -241,7 +241,7 @@ func (w *world) restore(ctx context.Context, c *churn, subjects []*subject) {
 	sleep(ctx, time.Second) // what was written last is told before anything goes back
 	for _, s := range subjects {
 		for _, h := range s.histories {
-			h.wentBack()
+			h.wentBack(c.number.Load())
 		}
 	}
 	w.fatal(w.cluster.Restore(ctx))
