@@ -35,4 +35,14 @@ func freePort() (int, error) {
 	return 0, fmt.Errorf("finding a free port: %w", last)
 }
 
+// FreeAddress returns an address of loopback that nobody listens at. It stays free while a server
+// there is restarted, unless another one takes it.
+func FreeAddress() (string, error) {
+	port, err := freePort()
+	if err != nil {
+		return "", err
+	}
+	return net.JoinHostPort(loopback, strconv.Itoa(port)), nil
+}
+
 const loopback = "127.0.0.1"

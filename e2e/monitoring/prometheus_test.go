@@ -3,7 +3,6 @@ package monitoring
 import (
 	"encoding/json"
 	"fmt"
-	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -14,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weirproject/weir/e2e/cluster"
 	"github.com/weirproject/weir/e2e/internal/program"
 )
 
@@ -46,7 +46,10 @@ func startPrometheus(t *testing.T, scraped string) *prometheus {
 	if err := os.WriteFile(config, fmt.Appendf(nil, configuration, rules, scraped), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	address := freeAddress(t)
+	address, err := cluster.FreeAddress()
+	if err != nil {
+		t.Fatal(err)
+	}
 	said, err := os.Create(filepath.Join(dir, "log"))
 	if err != nil {
 		t.Fatal(err)
@@ -77,17 +80,6 @@ func startPrometheus(t *testing.T, scraped string) *prometheus {
 		return ""
 	})
 	return p
-}
-
-// freeAddress returns an address of loopback that is free now.
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
 }
 
 // until asks again and again until nothing is missing.

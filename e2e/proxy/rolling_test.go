@@ -64,17 +64,6 @@ func (r *replica) port() string {
 
 func (r *replica) kubeconfig() string { return filepath.Join(r.dir, "kubeconfig-"+r.port()) }
 
-// freeAddress is an address that nobody listens at.
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
-}
-
 // startReplicas builds the program and starts two, which show the same certificate. cfg is for
 // clients of either.
 func startReplicas(t *testing.T, ctx context.Context) (replicas []*replica, cfg *rest.Config) {
@@ -88,7 +77,11 @@ func startReplicas(t *testing.T, ctx context.Context) (replicas []*replica, cfg 
 		t.Fatal(err)
 	}
 	for range 2 {
-		r := &replica{path: path, addr: freeAddress(t), dir: dir}
+		addr, err := cluster.FreeAddress()
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := &replica{path: path, addr: addr, dir: dir}
 		r.start(t)
 		replicas = append(replicas, r)
 		t.Cleanup(func() {
