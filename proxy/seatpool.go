@@ -31,9 +31,12 @@ var reservedPercent = [priorityLevels]int{levelLeases: 5, levelSystem: 20, level
 const (
 	defaultReadOnly = 1000
 	defaultMutating = 200
-	// maxQueued bounds the waiting requests of one flow. Those of a level are bounded by the number
-	// of seats.
-	maxQueued = 50
+	// minQueued and queuedPercent bound the waiting requests of one flow: a percentage of the seats,
+	// but no fewer than minQueued. Those of a level are bounded by the number of seats. With the
+	// default of seats 300 reads of a flow wait, as in kube-apiserver, where a flow has six queues of
+	// 50: the agents of all nodes are one user.
+	minQueued     = 50
+	queuedPercent = 30
 )
 
 // flow identifies the requests of one caller in one level, which take turns with other flows.
@@ -48,9 +51,10 @@ type flow struct {
 // flow has at most half of the seats that its level may take, so that others need not wait for its
 // requests to end. It is safe for concurrent use and has no goroutine.
 type seatPool struct {
-	limit    int
-	maxWait  time.Duration // bounds the wait of a request
-	reserved [priorityLevels]int
+	limit     int
+	maxQueued int           // bounds the waiting requests of a flow
+	maxWait   time.Duration // bounds the wait of a request
+	reserved  [priorityLevels]int
 
 	mu      sync.Mutex
 	peak    peakGauge
@@ -65,7 +69,7 @@ type seatPool struct {
 type flowQueue struct {
 	flow
 	taken int
-	queue []*seatRequest // maxQueued at most
+	queue []*seatRequest // seatPool.maxQueued at most
 }
 
 // seatRequest is a request for a seat.
@@ -75,7 +79,7 @@ type seatRequest struct {
 }
 
 func newSeatPool(limit int, wait time.Duration) *seatPool {
-	s := &seatPool{limit: limit, maxWait: wait, flows: map[flow]*flowQueue{}, queued: map[*flowQueue]struct{}{}}
+	s := &seatPool{limit: limit, maxQueued: max(minQueued, limit*queuedPercent/100), maxWait: wait, flows: map[flow]*flowQueue{}, queued: map[*flowQueue]struct{}{}}
 	for c := range priorityLevels {
 		s.reserved[c] = limit * reservedPercent[c] / 100
 	}
@@ -129,7 +133,7 @@ func (s *seatPool) request(f flow) *seatRequest {
 		s.grant(l, t)
 		return t
 	}
-	if len(l.queue) >= maxQueued || s.waiting[f.level] >= s.limit {
+	if len(l.queue) >= s.maxQueued || s.waiting[f.level] >= s.limit {
 		return nil
 	}
 	s.seq++

@@ -144,7 +144,7 @@ func TestSeatsForEveryone(t *testing.T) {
 // leaves nothing behind.
 func TestSeatsBounds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newSeatPool(2*maxQueued, time.Hour)
+		s := newSeatPool(2*minQueued, time.Hour)
 		for i := range s.shared() + s.reserved[levelEveryone] {
 			if !s.acquire(t.Context(), flow{levelEveryone, fmt.Sprint(i)}) {
 				t.Fatalf("seat %d", i)
@@ -153,14 +153,14 @@ func TestSeatsBounds(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		var waits []<-chan bool
 		for _, name := range []string{"a", "b"} {
-			for range maxQueued {
+			for range minQueued {
 				waits = append(waits, sit(s, ctx, flow{levelEveryone, name}))
 			}
 			if s.acquire(ctx, flow{levelEveryone, name}) {
 				t.Fatal("a seat")
 			}
 		}
-		if _, waiting := s.counts(); waiting[levelEveryone] != 2*maxQueued {
+		if _, waiting := s.counts(); waiting[levelEveryone] != 2*minQueued {
 			t.Fatalf("%v wait", waiting)
 		}
 		began := time.Now()
@@ -178,6 +178,42 @@ func TestSeatsBounds(t *testing.T) {
 		}
 		if len(s.flows)+len(s.queued)+s.inUse() != 0 || slices.Max(s.waiting[:]) != 0 {
 			t.Errorf("%d lines, %d hungry, %d seated, %v waiting", len(s.flows), len(s.queued), s.inUse(), s.waiting)
+		}
+	})
+}
+
+// TestSeatsOfAFlood: of one caller that floods the default seats as many requests wait as in
+// kube-apiserver, whose flows have six queues of 50, and others find a seat.
+func TestSeatsOfAFlood(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSeatPool(defaultReadOnly, time.Hour)
+		ctx, cancel := context.WithCancel(t.Context())
+		agents := flow{levelEveryone, "agents"}
+		var waits []<-chan bool
+		for range 2000 {
+			waits = append(waits, sit(s, ctx, agents))
+		}
+		seats := s.inUse()
+		if _, waiting := s.counts(); waiting[levelEveryone] != 6*50 {
+			t.Errorf("%v wait", waiting)
+		}
+		if !s.acquire(ctx, flow{levelEveryone, "other"}) {
+			t.Error("no seat for another caller")
+		}
+		s.release(flow{levelEveryone, "other"})
+		for range seats + 6*50 {
+			s.release(agents)
+			synctest.Wait()
+		}
+		cancel()
+		served := 0
+		for _, got := range waits {
+			if <-got {
+				served++
+			}
+		}
+		if served != seats+6*50 {
+			t.Errorf("%d were served, %d had a seat at once", served, seats)
 		}
 	})
 }
