@@ -32,9 +32,10 @@ const (
 	defaultReadOnly = 1000
 	defaultMutating = 200
 	// minQueued and queuedPercent bound the waiting requests of one flow: a percentage of the seats,
-	// but no fewer than minQueued. Those of a level are bounded by the number of seats. With the
-	// default of seats 300 reads of a flow wait, as in kube-apiserver, where a flow has six queues of
-	// 50: the agents of all nodes are one user.
+	// but no fewer than minQueued, and no more than that once half of the level's places are taken:
+	// the other half is for flows of which few wait. A level has as many places as there are seats.
+	// With the default of seats 300 reads of a flow wait, as in kube-apiserver, where a flow has six
+	// queues of 50: the agents of all nodes are one user.
 	minQueued     = 50
 	queuedPercent = 30
 )
@@ -133,7 +134,11 @@ func (s *seatPool) request(f flow) *seatRequest {
 		s.grant(l, t)
 		return t
 	}
-	if len(l.queue) >= s.maxQueued || s.waiting[f.level] >= s.limit {
+	most := s.maxQueued
+	if s.waiting[f.level] >= s.limit/2 {
+		most = minQueued
+	}
+	if len(l.queue) >= most || s.waiting[f.level] >= s.limit {
 		return nil
 	}
 	s.seq++

@@ -218,6 +218,30 @@ func TestSeatsOfAFlood(t *testing.T) {
 	})
 }
 
+// TestSeatsOfSeveralFloods: four callers that flood leave places to others that have to wait.
+func TestSeatsOfSeveralFloods(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSeatPool(defaultReadOnly, time.Hour)
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		for i := range 4 {
+			for range 1000 {
+				sit(s, ctx, flow{levelEveryone, fmt.Sprint(i)})
+			}
+		}
+		if _, waiting := s.counts(); waiting[levelEveryone] != defaultReadOnly/2+2*minQueued {
+			t.Errorf("%v wait", waiting)
+		}
+		modest := sit(s, ctx, flow{levelEveryone, "modest"})
+		for range 3 { // two of the others have none either, and came before
+			s.release(flow{levelEveryone, "0"})
+		}
+		if !has(t, modest) {
+			t.Error("no place for another caller")
+		}
+	})
+}
+
 func TestPeakGauge(t *testing.T) {
 	var p peakGauge
 	at := time.Unix(1000, 0)
