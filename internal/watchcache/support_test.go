@@ -252,7 +252,7 @@ func newRequest(query string) *http.Request {
 }
 
 // watch begins a WATCH; stop ends it and waits.
-func (s *source) watch(query string, r *recorder) (stop func()) {
+func (s *source) watch(query string, r http.ResponseWriter) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {

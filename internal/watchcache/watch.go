@@ -76,10 +76,19 @@ func (c *Cache) openWatch(w http.ResponseWriter, r *http.Request, p *params, s *
 			wt.end()
 		}
 	}()
+	var err error
+	fromNow := !wt.initial && p.rv == 0
+	if fromNow { // before the client knows that the watch is open: what it does then must be seen
+		_, err = wt.openSource()
+		wt.told = wt.sent
+	}
 	if wt.out.flush() != nil { // the headers
 		return nil
 	}
-	stopped, err := wt.start()
+	stopped := false
+	if !fromNow {
+		stopped, err = wt.start()
+	}
 	if stopped || err != nil {
 		wt.finish(err)
 		return nil
@@ -181,8 +190,8 @@ func (wt *watcher) addEventCount() {
 	}
 }
 
-// start sends the initial state if it is wanted, and opens the source of changes after it. stopped
-// says that the watch has ended.
+// start sends the initial state if it is wanted, and opens the source of changes after it, or after
+// the resourceVersion of the request. stopped says that the watch has ended.
 func (wt *watcher) start() (stopped bool, err error) {
 	c := wt.cache
 	if wt.initial {
@@ -190,11 +199,6 @@ func (wt *watcher) start() (stopped bool, err error) {
 			return false, err
 		}
 		return wt.sendInitialEvents()
-	}
-	if wt.params.rv == 0 { // all changes from now on
-		_, err := wt.openSource()
-		wt.told = wt.sent
-		return false, err
 	}
 	future := c.currentState().rv < wt.params.rv
 	if future && c.waitFor(wt.ctx, wt.params.rv) {

@@ -1,0 +1,49 @@
+package watchcache
+
+import (
+	"slices"
+	"testing"
+	"testing/synctest"
+)
+
+// eager is a client that makes a change as soon as it has the headers of its watch.
+type eager struct {
+	*recorder
+	change func()
+}
+
+func (e *eager) Flush() {
+	if do := e.change; do != nil {
+		e.change = nil
+		do()
+	}
+	e.recorder.Flush()
+}
+
+// TestWatchFromNow: a client whose watch is open sees all that happens after that, whatever it
+// watches from. The headers say that it is open.
+func TestWatchFromNow(t *testing.T) {
+	for _, query := range []string{
+		"sendInitialEvents=false&resourceVersionMatch=NotOlderThan",
+		"sendInitialEvents=false&resourceVersionMatch=NotOlderThan&resourceVersion=0",
+		"sendInitialEvents=false&resourceVersionMatch=NotOlderThan&fieldSelector=spec.color%3Dred",
+		"sendInitialEvents=false&resourceVersionMatch=NotOlderThan&labelSelector=color!%3Dblue",
+		"sendInitialEvents=false&resourceVersionMatch=NotOlderThan&resourceVersion=100",
+		"resourceVersion=100",
+		"resourceVersion=0",
+		"",
+	} {
+		t.Run(query, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newSource(t, 1<<20, nil)
+				defer s.close()
+				e := &eager{recorder: newRecorder(), change: func() { s.put("ns", "late", "red") }}
+				defer s.watch(query, e)()
+				synctest.Wait()
+				if got, want := e.events(t), []string{"ADDED ns/late@101"}; !slices.Equal(got, want) {
+					t.Errorf("told %q, not %q", got, want)
+				}
+			})
+		})
+	}
+}
