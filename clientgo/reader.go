@@ -185,10 +185,7 @@ func (r *reader) decodeTogether(was, is *store.Object) (old, fresh any, ok bool)
 	buf := versionBufferPool.Get().(*versionBuffers)
 	defer buf.release()
 	var err error
-	if buf.was, err = was.AppendRaw(buf.was[:0]); err != nil {
-		return nil, nil, false
-	}
-	if buf.is, err = is.AppendRaw(buf.is[:0]); err != nil {
+	if buf.was, buf.is, err = store.AppendVersions(was, is, buf.was[:0], buf.is[:0]); err != nil {
 		return nil, nil, false
 	}
 	old, fresh, err = r.codec.DecodeVersions(buf.was, buf.is)

@@ -93,6 +93,10 @@ func (e *encoder) begins(place, at int) bool {
 func equal(a, b []byte) (n int) {
 	most := min(len(a), len(b))
 	a, b = a[:most], b[:most]
+	const stride = 128 // the runtime compares those in a few instructions
+	for n <= most-stride && string(a[n:n+stride]) == string(b[n:n+stride]) {
+		n += stride
+	}
 	for ; n <= most-8; n += 8 {
 		if x := binary.LittleEndian.Uint64(a[n:]) ^ binary.LittleEndian.Uint64(b[n:]); x != 0 {
 			return n + bits.TrailingZeros64(x)/8

@@ -10,6 +10,13 @@ import (
 // maxLoaded bounds the bytes of bases that are held unpacked, with their indexes.
 const maxLoaded = 192 << 10
 
+const (
+	// hotBase is how often a base is unpacked alone before it has a form that unpacks fast.
+	hotBase = 8
+	// maxHot bounds the bytes of such forms.
+	maxHot = 4 << 20
+)
+
 // base is the object that a group's others are packed against.
 type base struct {
 	shelf  *shelf
@@ -20,7 +27,13 @@ type base struct {
 	id     uint64
 	misses atomic.Int32             // objects in turn that are not like it
 	raw    atomic.Pointer[unpacked] // nil: it is not held unpacked
+	alone  atomic.Int32             // how often it was unpacked without being held
+	hot    *hotForm
 }
+
+// hotForm is a fast pack of a base that is unpacked again and again without being held, as when its
+// siblings change all over the keys. That takes a third of the time.
+type hotForm struct{ packed atomic.Pointer[string] } // nil: there is none
 
 // unpacked is a base's bytes, with what finds places in them once something was packed.
 type unpacked struct {
@@ -73,12 +86,19 @@ func (b *base) unpack(sc *siblingScratch, hold bool) (*unpacked, error) {
 	} else {
 		b.shelf.last.add(b.id)
 	}
-	raw, err := b.dict.Unpack(u.bytes[:0], b.packed, b.size)
+	packed := b.packed
+	if hot := b.hot.packed.Load(); hot != nil {
+		packed = *hot
+	}
+	raw, err := b.dict.Unpack(u.bytes[:0], packed, b.size)
 	if err != nil {
 		return nil, err
 	}
 	if u.bytes = raw; !hold {
 		u.once = sync.Once{}
+		if b.alone.Add(1) == hotBase {
+			b.shelf.heat(b, raw)
+		}
 		return u, nil
 	}
 	b.shelf.hold(b, u)
@@ -92,6 +112,29 @@ type shelf struct {
 	mu     sync.Mutex
 	loaded []*base // oldest first
 	bytes  int     // of those
+	hot    int     // bytes of hot forms
+}
+
+// heat gives a base a form that unpacks fast, if there is room.
+func (s *shelf) heat(b *base, raw []byte) {
+	if b.packed[0] != formCoded {
+		return
+	}
+	form := string(b.dict.pack(nil, raw, true))
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.hot+len(form) <= maxHot && b.hot.packed.CompareAndSwap(nil, &form) {
+		s.hot += len(form)
+	}
+}
+
+// cool takes note that a base that had a hot form is gone.
+func (s *shelf) cool(h *hotForm) {
+	if form := h.packed.Load(); form != nil {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.hot -= len(*form)
+	}
 }
 
 // hold holds a base unpacked, and lets go of the oldest for it.
@@ -114,7 +157,7 @@ func (s *shelf) hold(b *base, u *unpacked) {
 func (s *shelf) footprint() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return int64(s.bytes)
+	return int64(s.bytes + s.hot)
 }
 
 // recent has the last few numbers that were added, so that as many goroutines, each at a place of

@@ -83,6 +83,18 @@ func (p *Packer) PackSibling(dst, raw []byte, name Name) (packed []byte, d *Dict
 	return append(packed[:begin], packed[middle:]...), other
 }
 
+// Keeps reports whether what d has packed is worth more than a fast pack of it: it unpacks as fast,
+// or it is a sibling of objects that no dictionary packs well.
+func (p *Packer) Keeps(d *Dictionary, packed string) bool {
+	switch {
+	case d == nil || len(packed) == 0:
+		return false
+	case d.base != nil:
+		return !p.well.Load()
+	}
+	return packed[0] != formCoded
+}
+
 // Note takes note of an object of a group that PackSibling has packed with d, and that is held as
 // packed. As long as somebody holds that, others can be packed against it.
 func (p *Packer) Note(name Name, d *Dictionary, packed string, size int) {

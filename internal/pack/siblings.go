@@ -93,7 +93,7 @@ func (k *siblings) find(group uint64, object string, held bool) (d *Dictionary, 
 	}
 	return &Dictionary{base: &base{
 		shelf: k.shelf, codes: k.learner.codes.Load(), id: k.ids.Add(1),
-		dict: f.dict, packed: unsafe.String(p, f.length), size: f.size,
+		dict: f.dict, packed: unsafe.String(p, f.length), size: f.size, hot: new(hotForm),
 	}}, true
 }
 
@@ -112,13 +112,14 @@ func (k *siblings) keep(group uint64, d *Dictionary) *Dictionary {
 	k.most = max(k.most, len(k.groups))
 	delete(k.firsts, group)
 	k.bases++
-	runtime.AddCleanup(d, k.end, ended{group, d.base.id, p})
+	runtime.AddCleanup(d, k.end, ended{group, d.base.id, d.base.hot, p})
 	return d
 }
 
 // ended is a base that nothing is packed against any more.
 type ended struct {
 	group, id  uint64
+	hot        *hotForm
 	dictionary weak.Pointer[Dictionary]
 }
 
@@ -129,6 +130,7 @@ func (k *siblings) end(e ended) {
 	k.bases--
 	k.pins -= int64(k.pinned[e.id])
 	delete(k.pinned, e.id)
+	k.shelf.cool(e.hot)
 	if k.groups[e.group] == e.dictionary {
 		delete(k.groups, e.group)
 	}

@@ -11,8 +11,9 @@ func (w *Writer) Flush() (changed int) {
 		return 0
 	}
 	if !w.replacing && b.queue.comesFast() {
+		w.cameFast = time.Now()
 		if behind, _ := w.Behind(); behind {
-			w.fastSince = time.Now()
+			w.fastSince = w.cameFast
 		}
 	}
 	b.pack(w.s)

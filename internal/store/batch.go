@@ -58,6 +58,7 @@ func (w *Writer) filling() *batch {
 	if w.batch == nil {
 		w.batch = batches.Get().(*batch)
 		w.batch.queue.fast = time.Since(w.fastSince) < fastLasts
+		w.batch.queue.patches = time.Since(w.cameFast) < fastLasts
 	}
 	return w.batch
 }

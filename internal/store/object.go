@@ -19,7 +19,7 @@ import (
 // sibling. All methods are safe for concurrent use.
 type Object struct {
 	key      string // shared by all versions of one object
-	packed   string // the packed bytes, then the uid and the resourceVersion if they are odd
+	packed   string // the packed bytes, the patch, then the uid and the resourceVersion if they are odd
 	layout   *layout
 	uid      [16]byte
 	rv       uint64
@@ -33,6 +33,8 @@ type Object struct {
 	era                 atomic.Uint32 // the newest that a writer was told of this version in; changed like puts
 
 	size    uint32
+	patched uint16 // bytes of the patch; 0: the packed bytes are this version's own
+	based   uint16 // bytes of what the patch is for, not packed
 	decoded atomic.Pointer[decodedState]
 
 	indexed uint64 // hash of the values in a set of indexes; 0: there was none
@@ -60,7 +62,7 @@ func (o *Object) live() bool { return o.claims.Load() != 0 }
 // footprint returns the bytes that this version takes beyond its key and its decoded form.
 func (o *Object) footprint() int64 { return objectOverhead + int64(len(o.packed)) }
 
-// tail returns the packed bytes and the odd texts behind them.
+// tail returns the packed bytes, with the patch, and the odd texts behind them.
 func (o *Object) tail() (packed, uid, rv string) {
 	packed = o.packed
 	if o.flags&flagOddRV != 0 {
@@ -180,23 +182,6 @@ func (o *Object) cutUID(dst, raw, uid []byte) []byte {
 	o.flags |= flagCutUID
 	o.cutAt = uint16(at)
 	return append(append(dst, raw[:at]...), raw[at+len(uid):]...)
-}
-
-// AppendRaw appends the object's bytes, as they came, to dst.
-func (o *Object) AppendRaw(dst []byte) ([]byte, error) {
-	packed, _, _ := o.tail()
-	if o.flags&flagCutUID == 0 {
-		return o.layout.dict.Unpack(dst, packed, int(o.size))
-	}
-	// With room for the uid in front, to which only what is before it has to move.
-	n, at := len(dst), int(o.cutAt)
-	out, err := o.layout.dict.Unpack(slices.Grow(dst, int(o.size))[:n+uuidLen], packed, int(o.size)-uuidLen)
-	if err != nil {
-		return dst, err
-	}
-	copy(out[n:], out[n+uuidLen:][:at])
-	putUUID(out[n+at:], &o.uid)
-	return out, nil
 }
 
 // Encoding returns the encoding of the raw bytes.

@@ -5,6 +5,8 @@ import (
 	"sync/atomic"
 	"time"
 	"unsafe"
+
+	"github.com/weirproject/weir/internal/pack"
 )
 
 // A second goroutine packs when packApart objects wait to be packed and they come faster than one
@@ -29,6 +31,7 @@ type packQueue struct {
 	raws    []byte    // of the objects, each with its odd texts behind it
 	began   time.Time // when the first of them came
 	fast    bool      // pack them fast rather than well
+	patches bool      // rather than to pack them, patch the version before
 	jobs    [batchChanges]packJob
 	added   atomic.Int32 // so many jobs are there,
 	taken   atomic.Int32 // and so many of those have somebody who packs them
@@ -40,12 +43,13 @@ type packQueue struct {
 // packJob is one object to pack.
 type packJob struct {
 	object   *Object
-	raw, odd []byte // odd is the texts that stay as they are
+	before   *Object // the version that it may be a patch for, or nil
+	raw, odd []byte  // odd is the texts that stay as they are
 }
 
-// add copies an object's bytes and keeps them until they are packed. uid is the text of the uid in
-// raw.
-func (q *packQueue) add(s *Store, o *Object, raw, uid []byte, id *identity) {
+// add copies an object's bytes and keeps them until they are packed. before is the version held, or
+// nil. uid is the text of the uid in raw.
+func (q *packQueue) add(s *Store, o, before *Object, raw, uid []byte, id *identity) {
 	// Should raws grow into other memory, the jobs there keep what they have.
 	from := len(q.raws)
 	q.raws = o.cutUID(q.raws, raw, uid)
@@ -55,7 +59,10 @@ func (q *packQueue) add(s *Store, o *Object, raw, uid []byte, id *identity) {
 	if n == 0 {
 		q.began = time.Now()
 	}
-	q.jobs[n] = packJob{o, q.raws[from:odd:odd], q.raws[odd:]}
+	if before != nil && !(q.patches && s.patches(before, q.fast)) {
+		before = nil
+	}
+	q.jobs[n] = packJob{o, before, q.raws[from:odd:odd], q.raws[odd:]}
 	q.added.Store(n + 1)
 	if n+1-q.taken.Load() >= packApart && !q.running.Load() && time.Since(q.began) < time.Duration(n)*packTime {
 		q.running.Store(true)
@@ -86,6 +93,9 @@ func (q *packQueue) work(s *Store, scratch *[]byte) {
 }
 
 func (j *packJob) pack(s *Store, scratch *[]byte, fast bool) {
+	if j.before != nil && j.patch(scratch) {
+		return
+	}
 	packed, layout := s.packSibling((*scratch)[:0], j.raw, j.object.key, fast)
 	n := len(packed)
 	packed = append(packed, j.odd...)
@@ -98,6 +108,38 @@ func (j *packJob) pack(s *Store, scratch *[]byte, fast bool) {
 	}
 }
 
+// A patch takes at most half of what it is for, or patchBytes if that is more. Then the object is
+// packed anew.
+const patchBytes = 384
+
+// patches reports whether the version behind this one is held as a patch of what this one is packed
+// as. While objects are packed fast, one that is not is packed so first.
+func (s *Store) patches(o *Object, fast bool) bool {
+	packed, _ := o.parts()
+	dict := o.layout.dict
+	return dict != nil && (!fast || s.packer.Keeps(dict, packed))
+}
+
+// patch holds the object as a patch. It returns false if that would be too large.
+func (j *packJob) patch(scratch *[]byte) bool {
+	buf := baseBuffers.Get().(*baseBuffer)
+	defer baseBuffers.Put(buf)
+	base, err := buf.unpack(j.before)
+	if err != nil {
+		return false
+	}
+	packed, _ := j.before.parts()
+	out, ok := pack.AppendPatch(append((*scratch)[:0], packed...), base, j.raw, max(patchBytes, len(packed)/2))
+	*scratch = out
+	if !ok {
+		return false
+	}
+	j.object.patched, j.object.based = uint16(len(out)-len(packed)), uint16(len(base))
+	*scratch = append(out, j.odd...)
+	j.object.packed, j.object.layout = string(*scratch), j.before.layout
+	return true
+}
+
 // pack packs what is left, and blocks until the second goroutine has ended.
 func (b *batch) pack(s *Store) {
 	q := &b.queue
@@ -106,7 +148,7 @@ func (b *batch) pack(s *Store) {
 	jobs := q.jobs[:q.added.Load()]
 	for i := range jobs {
 		j := &jobs[i]
-		if s.packer.Observe(j.object.layout.dict, j.raw, len(j.object.packed)-len(j.odd), q.fast) {
+		if s.packer.Observe(j.object.layout.dict, j.raw, len(j.object.packed)-len(j.odd), q.fast || j.object.patched > 0) {
 			b.repack(s)
 		}
 	}

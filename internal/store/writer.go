@@ -54,6 +54,7 @@ type Writer struct {
 	doubts    map[string]doubted // see Writer.doubt; bounded by the keys that other writers have put newer
 	ending    progress           // that those of the doubts that are in the batch were right at
 	fastSince time.Time          // when a cursor was behind last while objects came fast
+	cameFast  time.Time          // when objects came fast last, but for a replace
 	key       []byte             // scratch
 	made      *Object            // see Made
 }
@@ -245,7 +246,7 @@ func (w *Writer) put(m *wire.Meta, id *identity, raw []byte, held *Object) error
 	o := w.newObject(m, id, raw, held)
 	o.indexed = p.hash
 	p.key, p.object = o.key, o
-	b.queue.add(w.s, o, raw, m.UID, id)
+	b.queue.add(w.s, o, held, raw, m.UID, id)
 	b.add(p)
 	if b.full() {
 		w.Flush()
