@@ -115,7 +115,7 @@ func (e *exchange) fault(format string, args ...any) {
 func (e *exchange) judge(known map[string]string) {
 	ours, theirs := e.ours, e.theirs
 	if ours.err != nil || theirs.err != nil {
-		brokeOff := theirs.err != nil && ours.err == nil && ours.code == http.StatusServiceUnavailable // as the proxy found too
+		brokeOff := theirs.err != nil && ours.err == nil && (ours.code == http.StatusServiceUnavailable || e.timedOut()) // as the proxy found too
 		if (ours.err == nil) != (theirs.err == nil) && !brokeOff {
 			e.fault("the proxy: %v; kube-apiserver: %v", ours.err, theirs.err)
 		}
@@ -130,7 +130,7 @@ func (e *exchange) judge(known map[string]string) {
 	if e.late() {
 		return
 	}
-	if ours.code != theirs.code && (e.strange() || e.constrained()) {
+	if ours.code != theirs.code && (e.strange() || e.constrained() || e.misplaced()) {
 		e.leaks(known, theirs)
 		return
 	}
@@ -184,6 +184,18 @@ func (e *exchange) local() bool {
 func (e *exchange) constrained() bool {
 	return e.request.caller.cert != nil && e.ours.code == http.StatusForbidden && e.ours.header.Get("Audit-Id") == "" &&
 		bytes.Contains(e.ours.body, []byte("cannot impersonate"))
+}
+
+// timedOut reports whether the request's own timeout is over, as the proxy says. kube-apiserver
+// breaks an answer off that it has begun by then.
+func (e *exchange) timedOut() bool {
+	return strings.Contains(e.target, "timeout=") && e.ours.code == http.StatusGatewayTimeout
+}
+
+// misplaced reports whether the proxy refuses a token of its own, which it alone can read, where
+// kube-apiserver refuses the path or what the client accepts: no page before can have been there.
+func (e *exchange) misplaced() bool {
+	return e.other != "" && e.ours.code == http.StatusGone && (e.theirs.code == http.StatusNotAcceptable || e.theirs.code == http.StatusNotFound)
 }
 
 // late reports whether kube-apiserver let the caller have a watch, and was too busy to begin it
