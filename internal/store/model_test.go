@@ -1,6 +1,7 @@
 package store
 
 import (
+	"flag"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -13,6 +14,8 @@ import (
 	"github.com/weirproject/weir/internal/wire"
 )
 
+var modelSeeds = flag.Uint64("seeds", 60, "how many seeds TestAgainstModel runs")
+
 // TestAgainstModel lets several writers follow one server, each at its own pace, and holds the
 // store against what they were told: an object is held exactly while a source has said last that it
 // is there, in the newest version that was told of it. The sources list (also as of earlier moments
@@ -21,11 +24,11 @@ import (
 // store must be what the server has. Cursors of random pace over a tiny log, snapshots that are
 // looked at again later, and indexes are checked on the way.
 func TestAgainstModel(t *testing.T) {
-	seeds, steps := uint64(60), 2000
+	steps := 2000
 	if invariants.Race { // which takes ten times as long
-		seeds, steps = 20, 500
+		steps = 500
 	}
-	for seed := range seeds {
+	for seed := range *modelSeeds {
 		enc := wire.Protobuf
 		if seed%3 == 2 {
 			enc = wire.JSON
@@ -52,10 +55,11 @@ type model struct {
 	indexes int
 }
 
-// death is what is known of a key whose object has gone: versions below below are older than that.
+// death is what is known of a key whose object has gone: versions below below are older than that,
+// and asOf is the moment that it was found in.
 type death struct {
-	below int
-	by    *modelWriter
+	below, asOf int
+	by          *modelWriter
 }
 
 func newModel(t *testing.T, enc wire.Encoding, seed uint64) *model {
@@ -166,7 +170,7 @@ func (m *model) told(w *modelWriter, pod *corev1.Pod, asOf int) {
 	if d, ok := m.dead[key]; ok && m.held[key] == nil && version < d.below && !(w.list != nil && d.by == w) {
 		// An older version of what has gone, of a source that lags: it will tell the rest. A list
 		// is judged by its end.
-		if w.list == nil || w.list.rv < d.below {
+		if w.list == nil || w.list.rv < d.asOf {
 			return
 		}
 		w.list.isBack = append(w.list.isBack, pod)
@@ -189,7 +193,7 @@ func (m *model) gone(w *modelWriter, key string, asOf, below int) {
 	}
 	_, had := w.told[key]
 	if pod := m.held[key]; had && pod != nil && below > max(versionOf(pod), m.dead[key].below-1) {
-		m.dead[key] = death{below, w}
+		m.dead[key] = death{below, asOf, w}
 	}
 	delete(w.told, key)
 	for _, other := range m.writers {

@@ -19,6 +19,7 @@ type modelWriter struct {
 	list   *modelList        // that is running
 	high   int               // the newest version that lists brought which broke off since the last one that did not
 	last   func()            // tells the last event again
+	owes   bool              // a list was begun since another source told that the server went back, and none has ended
 	must   bool              // list: nothing was listed yet, or the server was restored since
 	listed bool              // once
 	told   map[string]moment // of the keys that are there, as far as this source has told
@@ -54,7 +55,7 @@ func (w *modelWriter) step() {
 		w.breakList()
 	case w.list != nil:
 		w.readList()
-	case w.must && (ahead || n < 30), ahead, n < 4:
+	case w.owes, w.must && (ahead || n < 30), ahead, n < 4:
 		w.beginList()
 	case n < 8 && w.last != nil:
 		w.last()
@@ -78,6 +79,7 @@ func (w *modelWriter) beginList() {
 		w.list.items = append(w.list.items, view[key])
 	}
 	w.last = nil
+	w.owes = w.owes || w.w.Outdated()
 	w.w.BeginReplace(back)
 	w.m.observe()
 }
@@ -116,7 +118,7 @@ func (w *modelWriter) endList() {
 		delete(w.m.dead, keyOf(pod))
 		w.m.told(w, pod, l.rv)
 	}
-	w.list, w.high, w.must, w.listed, w.at, w.known = nil, 0, false, true, l.rv, l.rv
+	w.list, w.high, w.must, w.owes, w.listed, w.at, w.known = nil, 0, false, false, true, l.rv, l.rv
 }
 
 func (w *modelWriter) breakList() {
@@ -165,7 +167,7 @@ func (w *modelWriter) event(c serverChange) {
 
 // settle goes on until the source has told everything.
 func (w *modelWriter) settle() {
-	if w.list == nil && (w.must || w.w.Outdated() || w.at > w.m.server.rv) {
+	if w.list == nil && (w.must || w.owes || w.w.Outdated() || w.at > w.m.server.rv) {
 		w.beginList()
 	}
 	for w.list != nil {
