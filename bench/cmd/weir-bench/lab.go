@@ -19,6 +19,7 @@ import (
 // labFlags are those of lab.
 type labFlags struct {
 	pods      int
+	few       bool // fewer pods where the story has many clients
 	real      string
 	page      string
 	charts    string
@@ -27,6 +28,9 @@ type labFlags struct {
 }
 
 const labName = "lab"
+
+// labPods is how many pods there are unless --pods says otherwise.
+const labPods = 10_000
 
 // mostLabPods bounds --pods, and so the memory that client-go's side takes.
 const mostLabPods = 500_000
@@ -58,7 +62,7 @@ func newLab() *cobra.Command {
 		RunE:      func(cmd *cobra.Command, args []string) error { return f.run(cmd, args) },
 	}
 	fs := cmd.Flags()
-	fs.IntVar(&f.pods, "pods", 10_000, "Pods of the server")
+	fs.IntVar(&f.pods, "pods", 0, fmt.Sprintf("Pods of the server, as many for each incident (default %s, or fewer where the story has many clients)", quantity.Count(labPods)))
 	fs.StringVar(&f.real, "real", "", "Replay on the kube-apiserver of this kubeconfig, a test cluster with pods, in the place of embedded servers")
 	fs.StringVar(&f.page, "html", "lab.html", "Write the page to this file; empty: write none")
 	fs.StringVar(&f.charts, "charts", "", "Write each incident's picture to INCIDENT.svg in this directory")
@@ -72,8 +76,11 @@ func (f *labFlags) check(cmd *cobra.Command, args []string) (err error) {
 		return command.Usagef("-o %s: the output can be json", f.output)
 	case f.real != "" && cmd.Flags().Changed("pods"):
 		return command.Usagef("--pods is of an embedded server; with --real the cluster has its own")
-	case f.pods <= 0 || f.pods > mostLabPods:
+	case cmd.Flags().Changed("pods") && f.pods <= 0 || f.pods > mostLabPods:
 		return command.Usagef("--pods must be from 1 to %s", quantity.Count(mostLabPods))
+	}
+	if f.few = f.pods == 0; f.few {
+		f.pods = labPods
 	}
 	if f.incidents, err = lab.Named(args...); err != nil {
 		return command.Usagef("%w", err)
@@ -99,7 +106,7 @@ func (f *labFlags) run(cmd *cobra.Command, args []string) (err error) {
 		defer os.Remove(page.Name()) // unless it has got its name
 		defer page.Close()
 	}
-	o := lab.Options{Options: informers.Options{Objects: f.pods, Progress: progress}}
+	o := lab.Options{Options: informers.Options{Objects: f.pods, Progress: progress}, Few: f.few}
 	done, err := f.connect(ctx, &o)
 	if err != nil {
 		return err

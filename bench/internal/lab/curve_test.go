@@ -14,7 +14,7 @@ const titleLeft, titleRight = 70.0, 760.0
 // TestTitlesFit: a title of 13 units a line, some 7 a letter, ends before the picture does.
 func TestTitlesFit(t *testing.T) {
 	for _, i := range Incidents() {
-		if title := i.title(500_000); titleLeft+7*float64(len(title)) > titleRight {
+		if title := (Replayed{Incident: i, Pods: 500_000}).title(); titleLeft+7*float64(len(title)) > titleRight {
 			t.Errorf("%q is too long", title)
 		}
 	}

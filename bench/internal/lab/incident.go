@@ -22,6 +22,7 @@ type Incident struct {
 
 	replay  replay
 	clients func(pods int) int // the number that Title has a place for; nil: it has none
+	pods    int                // with Options.Few, so many pods, for the clients of the story; 0: all
 	curve   curve
 	figures []figures.Figure // the table's columns
 }

@@ -18,7 +18,7 @@ import (
 // Report is what was measured. The JSON names are a promise, and so are those of the figures.
 type Report struct {
 	At        time.Time  `json:"at"`
-	Pods      int        `json:"pods"`
+	Pods      int        `json:"pods"`           // of all incidents but those that have fewer
 	Real      bool       `json:"real,omitempty"` // on a kube-apiserver; else on the embedded server
 	CPUs      int        `json:"cpus"`
 	Go        string     `json:"go"`
@@ -29,6 +29,7 @@ type Report struct {
 type Replayed struct {
 	Incident `json:"-"`
 	Name     string `json:"name"`
+	Pods     int    `json:"pods"`
 	Sides    []Side `json:"sides"`
 }
 
@@ -52,7 +53,7 @@ func (r *Report) WriteTable(w io.Writer) error {
 		if n > 0 {
 			fmt.Fprintln(w)
 		}
-		fmt.Fprintf(w, "%s: %s\n", i.Name, i.title(r.Pods))
+		fmt.Fprintf(w, "%s: %s\n", i.Name, i.title())
 		rows := append([][]string{append([]string{""}, i.Columns()...)}, i.Rows()...)
 		columns := figures.Fit(rows)
 		for _, row := range rows {
@@ -92,27 +93,27 @@ func (r *Report) Note(i Replayed) string {
 }
 
 // title is the picture's.
-func (i Incident) title(pods int) string {
+func (i Replayed) title() string {
 	title := i.Title
 	if i.clients != nil {
-		title = fmt.Sprintf(title, quantity.Count(int64(i.clients(pods))))
+		title = fmt.Sprintf(title, quantity.Count(int64(i.clients(i.Pods))))
 	}
-	return fmt.Sprintf("%s, %s pods", title, quantity.Count(int64(pods)))
+	return fmt.Sprintf("%s, %s pods", title, quantity.Count(int64(i.Pods)))
 }
 
 // Chart draws the incident as an SVG that needs nothing else.
-func (i Replayed) Chart(pods int) string {
+func (i Replayed) Chart() string {
 	lines := make([]chart.Line, len(i.Sides))
 	for n, s := range i.Sides {
 		lines[n] = i.curve.lineOf(s.Label, s.Trace)
 	}
-	return chart.Lines(i.title(pods), i.curve.unit.Text, lines)
+	return chart.Lines(i.title(), i.curve.unit.Text, lines)
 }
 
 // WriteCharts writes each incident's picture to NAME.svg in a directory that exists.
 func (r *Report) WriteCharts(dir string) error {
 	for _, i := range r.Incidents {
-		if err := os.WriteFile(filepath.Join(dir, i.Name+".svg"), []byte(i.Chart(r.Pods)), 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, i.Name+".svg"), []byte(i.Chart()), 0o644); err != nil {
 			return err
 		}
 	}

@@ -16,6 +16,9 @@ type Options struct {
 	// and with Objects how many pods it has. Progress gets a line for each side. The rest is each
 	// incident's own.
 	informers.Options
+	// Few lets incidents of many clients take fewer pods than Objects, so that those are as many as
+	// in the story. It has no effect with Real.
+	Few bool
 	// Proxy is the program weir-proxy, for incidents of servers.
 	Proxy string
 	// Real: Config leads to a kube-apiserver, which incidents of servers are replayed on too, and
@@ -39,7 +42,11 @@ func Run(ctx context.Context, incidents []Incident, o Options) (*Report, error) 
 }
 
 func (i Incident) run(ctx context.Context, o Options, done func(side string, f figures.Values)) (Replayed, error) {
-	out := Replayed{Incident: i, Name: i.Name}
+	out := Replayed{Incident: i, Name: i.Name, Pods: o.Objects}
+	if o.Few && !o.Real && i.pods > 0 {
+		out.Pods = min(out.Pods, i.pods)
+	}
+	o.Objects = out.Pods
 	err := i.replay.run(ctx, o, func(s Side) {
 		out.Sides = append(out.Sides, s)
 		done(s.Label, s.Figures)

@@ -184,7 +184,7 @@ func checkForms(t *testing.T, r *Report) {
 			t.Errorf("the page needs something from outside: %q", outside)
 		}
 	}
-	checkXML(t, r.Incidents[0].Chart(r.Pods))
+	checkXML(t, r.Incidents[0].Chart())
 }
 
 func checkXML(t *testing.T, text string) {

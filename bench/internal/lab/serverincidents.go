@@ -35,16 +35,23 @@ const (
 	rssLimit    = 4e9  // of a server, at which its slow readers are cut off
 )
 
+// mostObjects is how many all clients of an incident get together, so that it takes a minute at most.
+const mostObjects = 300_000
+
+const (
+	agentsInStory      = 2000
+	controllersInStory = 200
+)
+
 // upTo is how many clients get all pods: at most so many, and so few that all together get no more
 // than mostObjects.
 func upTo(clients int) func(pods int) int {
-	const mostObjects = 300_000
 	return func(pods int) int { return max(2, min(clients, mostObjects/max(1, pods))) }
 }
 
 var (
-	nodeAgents  = upTo(2000)
-	controllers = upTo(200)
+	nodeAgents  = upTo(agentsInStory)
+	controllers = upTo(controllersInStory)
 )
 
 // answersAlike is what is not so on the embedded server where the work that a request makes is drawn.
@@ -76,6 +83,7 @@ func serverIncidents() []Incident {
 			Level:    "Through weir-proxy the agents are as they were, and the API server is asked how current the proxy is, once for all of them.",
 			Embedded: answersAlike,
 			clients:  nodeAgents,
+			pods:     mostObjects / agentsInStory,
 			replay:   ofServers{servers.NodeAgents(), func(o *servers.Options) { o.Kubelets, o.Patience = nodeAgents(o.Pods), patience }},
 			curve:    cpuSoFar,
 			figures: []figures.Figure{
@@ -121,6 +129,7 @@ func serverIncidents() []Incident {
 			Level:    "weir-proxy answers all of them out of one copy, which it has by one LIST and one WATCH of its own. It asks the API server how current its copy is, once for all.",
 			Embedded: answersAlike,
 			clients:  controllers,
+			pods:     mostObjects / controllersInStory,
 			replay:   ofServers{servers.ThunderingRestart(), func(o *servers.Options) { o.Herd, o.Patience = controllers(o.Pods), patience }},
 			curve:    cpuSoFar,
 			figures: []figures.Figure{
