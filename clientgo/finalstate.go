@@ -133,47 +133,39 @@ func (s *finalState) decode(c *codec.Codec, private bool) (any, error) {
 	return s.value, nil
 }
 
-// lastValue returns the last version of a deleted object, and removes it from the update cache.
-func (r *reader) lastValue(o *store.Object) (any, error) {
-	if r.updates == nil {
-		return r.valueOnce(o)
-	}
-	held, ok := r.updates.get(o)
-	r.updates.remove(o.Key())
-	if ok {
-		return held.value, nil
-	}
-	return r.valueOnce(o)
+// lastValue returns the last version of a deleted object, which need not be kept any more.
+func (r *reader) lastValue(o *store.Object, others int) (any, error) {
+	value, err := r.handlerValue(o, others)
+	r.store.Retire(o, others)
+	return value, err
 }
 
 // deletedValue returns the final state of a deleted object. If that is not kept, it returns the
 // last version with the resourceVersion of the deletion. number is that resourceVersion; 0 means it
 // is unknown.
-func (r *reader) deletedValue(o *store.Object, number uint64) (any, error) {
+func (r *reader) deletedValue(o *store.Object, number uint64, others int) (any, error) {
 	if number == 0 {
-		return r.lastValue(o)
+		return r.lastValue(o, others)
 	}
-	if value, ok := r.finalValue(o.Key(), number); ok {
-		return value, nil
-	}
-	resourceVersion := resourceversion.Format(number)
-	if r.delta != nil {
-		value, err := r.lastValue(o)
+	value, ok := r.finalValue(o.Key(), number)
+	if !ok && r.delta != nil {
+		last, err := r.lastValue(o, others)
 		if err != nil {
 			return nil, err
 		}
-		return withResourceVersion(value, resourceVersion), nil
+		return withResourceVersion(last, resourceversion.Format(number)), nil
 	}
-	value, err := r.freshValue(o)
-	if err != nil {
-		return nil, err
+	if !ok {
+		last, err := r.freshValue(o)
+		if err != nil {
+			return nil, err
+		}
+		if m, err := meta.Accessor(last); err == nil {
+			m.SetResourceVersion(resourceversion.Format(number))
+		}
+		value = last
 	}
-	if r.updates != nil {
-		r.updates.remove(o.Key())
-	}
-	if m, err := meta.Accessor(value); err == nil {
-		m.SetResourceVersion(resourceVersion)
-	}
+	r.store.Retire(o, 0)
 	if r.mutationDetector != nil {
 		r.mutationDetector.Add(o.Key(), value)
 	}
@@ -187,21 +179,12 @@ func (r *reader) finalValue(key string, number uint64) (any, bool) {
 		return nil, false
 	}
 	value, err := state.decode(r.codec, r.private)
-	if err != nil {
-		return nil, false // perhaps the version before can be decoded
-	}
-	if r.updates != nil {
-		r.updates.remove(key)
-	}
-	if r.mutationDetector != nil {
-		r.mutationDetector.Add(key, value)
-	}
-	return value, true
+	return value, err == nil // if not, perhaps the version before can be decoded
 }
 
 // tombstone returns what OnDelete gets if the final state is unknown.
-func (r *reader) tombstone(key string, last *store.Object) cache.DeletedFinalStateUnknown {
-	value, err := r.lastValue(last)
+func (r *reader) tombstone(key string, last *store.Object, others int) cache.DeletedFinalStateUnknown {
+	value, err := r.lastValue(last, others)
 	if err != nil {
 		value = r.placeholder(last)
 	}

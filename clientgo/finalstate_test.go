@@ -71,11 +71,11 @@ func TestFinalStatesOfBytes(t *testing.T) {
 			if err := c.inf.sink.Take(wire.Deleted, &m, raw, nil); err != nil {
 				t.Fatal(err)
 			}
-			got, err := c.inf.indexer.reader.deletedValue(held, 5)
+			got, err := c.inf.indexer.reader.deletedValue(held, 5, 0)
 			if want := "d/a@5 " + test.want; err != nil || show(got) != want {
 				t.Errorf("got %s, %v; want %s", show(got), err, want)
 			}
-			again, err := c.inf.indexer.reader.deletedValue(held, 5)
+			again, err := c.inf.indexer.reader.deletedValue(held, 5, 0)
 			if again.(*corev1.Pod).Labels["v"] = "changed"; err != nil || test.transform == nil && got == again {
 				t.Errorf("the same for another handler: %v", err)
 			}

@@ -53,7 +53,8 @@ func (i *informer) AddEventHandlerWithOptions(handler cache.ResourceEventHandler
 	return r, nil
 }
 
-func (i *informer) hasSeveralHandlers() bool { return i.handlerCount.Load() > 1 }
+// otherHandlers returns the number of handlers besides one.
+func (i *informer) otherHandlers() int { return max(0, int(i.handlerCount.Load())-1) }
 
 // minimumResync is the shortest resync period.
 const minimumResync = time.Second
@@ -202,35 +203,27 @@ func (r *registration) record(e delivery.Event, err error) error {
 	return r.undecodable.record(e, err)
 }
 
-// value returns the value of a version. Several handlers get the same value unless they are far
-// apart.
-func (r *registration) value(o *store.Object) (any, error) {
-	if r.informer.hasSeveralHandlers() {
-		return r.informer.indexer.reader.sharedHandlerValue(o)
-	}
-	return r.informer.indexer.reader.handlerValue(o)
-}
-
 // addedValue returns the value of an object that the handler has not seen.
 func (r *registration) addedValue(e delivery.Event) (any, error) {
+	reader, others := r.informer.indexer.reader, r.informer.otherHandlers()
 	if e.Initial {
-		return r.value(e.New)
+		return reader.handlerValue(e.New, others)
 	}
-	return r.informer.indexer.reader.newValue(e.New, r.informer.hasSeveralHandlers())
+	return reader.newValue(e.New, others)
 }
 
 // updateValues returns the values of the two versions of an update. The error is the new version's.
 // If the old version cannot be decoded, the handler has never got it, and gets a placeholder.
 func (r *registration) updateValues(e delivery.Event) (was, is any, err error) {
+	reader, others := r.informer.indexer.reader, r.informer.otherHandlers()
 	if e.Old == e.New {
-		is, err = r.value(e.New)
+		is, err = reader.handlerValue(e.New, others)
 		return is, is, err
 	}
-	reader, several := r.informer.indexer.reader, r.informer.hasSeveralHandlers()
-	if was, is, err = reader.updateValues(e.Old, e.New, several); err == nil {
+	if was, is, err = reader.updateValues(e.Old, e.New, others); err == nil {
 		return was, is, nil
 	}
-	if is, err = reader.newValue(e.New, several); err != nil {
+	if is, err = reader.newValue(e.New, others); err != nil {
 		return nil, nil, err
 	}
 	return reader.placeholder(e.Old), is, nil
@@ -239,13 +232,13 @@ func (r *registration) updateValues(e delivery.Event) (was, is any, err error) {
 // deletedValue returns what OnDelete gets: the object with the resourceVersion of its deletion, or
 // a tombstone if the deletion or a change before it was missed.
 func (r *registration) deletedValue(e delivery.Event) any {
-	reader := r.informer.indexer.reader
+	reader, others := r.informer.indexer.reader, r.informer.otherHandlers()
 	if e.Missed || e.Coalesced {
-		return reader.tombstone(e.Key(), e.Old)
+		return reader.tombstone(e.Key(), e.Old, others)
 	}
-	gone, err := reader.deletedValue(e.Old, e.ResourceVersion)
+	gone, err := reader.deletedValue(e.Old, e.ResourceVersion, others)
 	if err != nil {
-		return reader.tombstone(e.Key(), e.Old)
+		return reader.tombstone(e.Key(), e.Old, others)
 	}
 	return gone
 }

@@ -21,7 +21,6 @@ type indexer struct {
 	reader   *reader
 	informer *informer // the informer it belongs to
 	writes   manualWrites
-	lists    *listCache // nil if values are not shared
 
 	mu       sync.RWMutex
 	indexers cache.Indexers
@@ -30,11 +29,7 @@ type indexer struct {
 var _ cache.Indexer = (*indexer)(nil)
 
 func newIndexer(s *store.Store, r *reader) *indexer {
-	x := &indexer{store: s, reader: r, indexers: cache.Indexers{}}
-	if !r.private && r.mutationDetector == nil {
-		x.lists = &listCache{store: s, idle: listIdle}
-	}
-	return x
+	return &indexer{store: s, reader: r, indexers: cache.Indexers{}}
 }
 
 // Get returns the object with obj's key.
@@ -61,10 +56,8 @@ func (x *indexer) GetByKey(key string) (item any, exists bool, err error) {
 
 // List returns all objects, in no order. Objects that cannot be decoded are reported and left out.
 func (x *indexer) List() []any {
-	if x.lists != nil {
-		if values, ok := x.lists.list(x.reader.value); ok {
-			return values
-		}
+	if x.reader.shared {
+		return x.store.List(utilruntime.HandleError)
 	}
 	snap := x.store.Snapshot()
 	return x.decodeAll(snap.All(), snap.Len())

@@ -129,11 +129,11 @@ func newInformer(lw cache.ListerWatcher, example runtime.Object, resync time.Dur
 	})
 	i.store = i.engine.Store()
 	i.sink.store = i.store
-	i.indexer = newIndexer(i.store, newReader(opts, values, &i.sink.finals))
+	i.indexer = newIndexer(i.store, newReader(opts, i.store, values, &i.sink.finals))
 	i.indexer.informer = i
-	i.sink.onTransformed = func(o *store.Object, value any) {
-		if i.handlerCount.Load() > 0 {
-			i.indexer.reader.cacheTransformed(o, value)
+	if reader := i.indexer.reader; reader.shared && reader.delta == nil {
+		i.sink.onTransformed = func(o *store.Object, value any) {
+			i.store.Lend(o, value, int(i.handlerCount.Load()))
 		}
 	}
 	i.listWatch = newListWatch(lw, newResponseMatcher(example, opts.Scheme), &i.stats, opts.NoCapture)
@@ -173,7 +173,7 @@ func (i *informer) RunWithContext(ctx context.Context) {
 		logger.Error(err, "Informer stopped", "type", i.name)
 	}
 	waiting.Wait()
-	i.indexer.reader.close()
+	i.sink.finals.close()
 	close(i.ended)
 }
 

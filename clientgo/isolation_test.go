@@ -177,6 +177,7 @@ func (s *scribbler) OnDelete(obj any) {
 func TestShareDecoded(t *testing.T) {
 	for _, share := range []bool{false, true} {
 		inf := NewSharedIndexInformerWithOptions(&cache.ListWatch{}, &corev1.Pod{}, 0, nil, Options{ShareDecoded: share}).(*informer)
+		t.Cleanup(inf.store.Close)
 		w := inf.store.Writer(store.Scope{})
 		sim := podsim.New(2, 1)
 		put := func(p *corev1.Pod) *store.Object {
@@ -198,7 +199,7 @@ func TestShareDecoded(t *testing.T) {
 		}
 		see := func(o *store.Object) *corev1.Pod {
 			t.Helper()
-			value, err := inf.indexer.reader.valueOnce(o)
+			value, err := inf.indexer.reader.handlerValue(o, 0)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -214,7 +215,7 @@ func TestShareDecoded(t *testing.T) {
 		}
 		changed := sim.Pod(0)
 		changed.ResourceVersion, changed.Status.Message = "999999999", "changed"
-		was, is, err := inf.indexer.reader.updateValues(a, put(changed), false)
+		was, is, err := inf.indexer.reader.updateValues(a, put(changed), 0)
 		if err != nil {
 			t.Fatal(err)
 		}

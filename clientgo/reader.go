@@ -11,88 +11,52 @@ import (
 	"github.com/weirproject/weir/internal/store"
 )
 
-// reader returns the values of objects to readers and handlers, as the options say. Safe for
-// concurrent use.
+// reader returns the values of objects to readers and handlers, as the options say. The store holds
+// what stays decoded. Safe for concurrent use.
 type reader struct {
+	store            *store.Store
 	codec            *codec.Codec
 	finalStates      *finalStates
 	delta            *deltaDecoder // nil if versions share nothing
-	updates          *updateCache  // nil if values are not shared between readers
-	handlerCache     *handlerCache // nil if updates is nil
 	private          bool
 	mutationDetector *mutation.Detector // nil if off
+	shared           bool               // neither of the two: readers and handlers may get the same value
 }
 
-func newReader(opts Options, values *codec.Codec, finals *finalStates) *reader {
-	r := &reader{codec: values, finalStates: finals, private: opts.PrivateCopies}
+func newReader(opts Options, s *store.Store, values *codec.Codec, finals *finalStates) *reader {
+	r := &reader{store: s, codec: values, finalStates: finals, private: opts.PrivateCopies}
 	if opts.ShareDecoded {
 		r.delta = newDeltaDecoder(values.Type())
 	}
 	if opts.DetectMutation {
 		r.mutationDetector = mutation.New(nil)
 	}
-	if !r.private && r.mutationDetector == nil {
-		r.updates = newUpdateCache(opts.DecodedIdle, opts.DecodedBudget)
-		r.handlerCache = newHandlerCache(opts.DecodedBudget)
-	}
+	r.shared = !r.private && r.mutationDetector == nil
 	return r
 }
 
 // value returns the value of an object for a reader. The result is shared unless copies are
 // private.
-func (r *reader) value(o *store.Object) (any, error) {
-	if r.updates != nil {
-		if value, ok := o.Held(); ok {
-			return value, nil
-		}
-		if held, ok := r.updates.get(o); ok {
-			return held.value, nil
-		}
-		if value, ok := r.handlerCache.get(o); ok {
-			return value, nil
-		}
-	}
-	return r.applyOptions(o, o.Decoded)
-}
+func (r *reader) value(o *store.Object) (any, error) { return r.applyOptions(o, o.Decoded) }
 
-// valueOnce returns the value of an object for somebody who reads it once: it does not stay
-// decoded.
-func (r *reader) valueOnce(o *store.Object) (any, error) {
-	return r.applyOptions(o, o.DecodeOnce)
-}
-
-// sharedHandlerValue returns the value of a version for one of several handlers that get it at
-// about the same time. It is mostly decoded once for all of them.
-func (r *reader) sharedHandlerValue(o *store.Object) (any, error) {
-	if r.handlerCache == nil {
-		return r.value(o)
+// handlerValue returns the value of a version for one of several handlers that get it at about the
+// same time, or for the only one; others is the number of the others. It is mostly decoded once for
+// all of them, and does not stay decoded.
+func (r *reader) handlerValue(o *store.Object, others int) (any, error) {
+	if !r.shared {
+		if others > 0 {
+			return r.value(o)
+		}
+		return r.applyOptions(o, o.DecodeOnce)
 	}
-	if value, ok := r.handlerCache.get(o); ok {
+	if value, _, ok := o.Take(); ok {
 		return value, nil
 	}
-	value, err := r.eventValue(o)
-	if err != nil || o.Size() == 0 {
-		return value, err
+	value, err := o.DecodeOnce()
+	if err != nil {
+		return nil, err
 	}
-	return r.handlerCache.getOrPut(o, value), nil
-}
-
-// handlerValue returns the value of a version for the only handler.
-func (r *reader) handlerValue(o *store.Object) (any, error) {
-	if r.handlerCache != nil {
-		if value, ok := r.handlerCache.take(o); ok {
-			return value, nil
-		}
-	}
-	return r.valueOnce(o)
-}
-
-// cacheTransformed stores the value that a transform returned for the handlers that are about to
-// get it.
-func (r *reader) cacheTransformed(o *store.Object, value any) {
-	if r.handlerCache != nil && r.delta == nil {
-		r.handlerCache.getOrPut(o, value)
-	}
+	return r.store.Lend(o, value, others), nil
 }
 
 // applyOptions decodes an object, copies it if copies are private, and registers it with the
@@ -120,58 +84,53 @@ func (r *reader) runMutationDetector(ctx context.Context) {
 	}
 }
 
-// close drops everything that is cached for handlers.
-func (r *reader) close() {
-	r.finalStates.close()
-	if r.updates != nil {
-		r.updates.close()
-		r.handlerCache.close()
-	}
-}
-
-// newValue returns the value of a version that has just arrived, and caches it for the object's
-// next change. several says that there are several handlers.
-func (r *reader) newValue(o *store.Object, several bool) (any, error) {
-	if r.updates == nil || o.Size() == 0 {
-		return r.valueOnce(o)
+// newValue returns the value of a version that has just arrived, and has it kept for the object's
+// next change.
+func (r *reader) newValue(o *store.Object, others int) (any, error) {
+	if !r.shared || o.Size() == 0 {
+		return r.applyOptions(o, o.DecodeOnce)
 	}
 	if r.delta == nil {
-		return r.newSeparateValue(o, several)
+		return r.newSeparateValue(o, others)
 	}
 	buf := r.delta.buffers.Get().(*deltaBuffers)
 	defer r.delta.buffers.Put(buf)
 	buf.oldRaw, buf.oldFields = buf.oldRaw[:0], buf.oldFields[:0]
-	return r.newDeltaValue(nil, o, buf, several)
+	return r.newDeltaValue(nil, o, buf, others)
 }
 
-// updateValues returns the values of the two versions of an update, and caches the new one. They
-// share what is equal in both if ShareDecoded is set.
-func (r *reader) updateValues(was, is *store.Object, several bool) (old, fresh any, err error) {
-	if r.updates == nil || was.Size() == 0 || is.Size() == 0 {
-		if old, err = r.valueOnce(was); err == nil {
-			fresh, err = r.valueOnce(is)
+// updateValues returns the values of the two versions of an update, and has the new one kept in
+// place of the old one. They share what is equal in both if ShareDecoded is set.
+func (r *reader) updateValues(was, is *store.Object, others int) (old, fresh any, err error) {
+	if !r.shared || was.Size() == 0 || is.Size() == 0 {
+		if old, err = r.applyOptions(was, was.DecodeOnce); err == nil {
+			fresh, err = r.applyOptions(is, is.DecodeOnce)
 		}
 		return old, fresh, err
 	}
 	if r.delta == nil {
-		return r.separateValues(was, is, several)
+		return r.separateValues(was, is, others)
 	}
 	buf := r.delta.buffers.Get().(*deltaBuffers)
 	defer r.delta.buffers.Put(buf)
 	if old, err = r.oldDeltaValue(was, buf); err == nil {
-		fresh, err = r.newDeltaValue(old, is, buf, several)
+		if fresh, err = r.newDeltaValue(old, is, buf, others); err == nil {
+			r.store.Retire(was, others)
+		}
 	}
 	return old, fresh, err
 }
 
 // separateValues is updateValues for versions that share nothing mutable.
-func (r *reader) separateValues(was, is *store.Object, several bool) (old, fresh any, err error) {
+func (r *reader) separateValues(was, is *store.Object, others int) (old, fresh any, err error) {
 	if old, fresh, ok := r.decodeTogether(was, is); ok {
-		r.cacheUpdate(is, fresh, several)
-		return old, fresh, nil
+		r.store.Missed(2)
+		return r.store.Lend(was, old, others), r.keep(is, fresh, nil, others), nil
 	}
-	if old, err = r.eventValue(was); err == nil {
-		fresh, err = r.newSeparateValue(is, several)
+	if old, err = r.handlerValue(was, others); err == nil {
+		if fresh, err = r.newSeparateValue(is, others); err == nil {
+			r.store.Retire(was, others)
+		}
 	}
 	return old, fresh, err
 }
@@ -179,7 +138,7 @@ func (r *reader) separateValues(was, is *store.Object, several bool) (old, fresh
 // decodeTogether decodes two versions at once. It reports false if one of them is decoded already,
 // or on an error, which decoding them one by one returns again.
 func (r *reader) decodeTogether(was, is *store.Object) (old, fresh any, ok bool) {
-	if was.IsDecoded() || is.IsDecoded() || r.updates.has(was) || r.updates.has(is) || r.handlerCache.has(is) {
+	if was.IsDecoded() || is.IsDecoded() {
 		return nil, nil, false
 	}
 	buf := versionBufferPool.Get().(*versionBuffers)
@@ -206,28 +165,26 @@ func (buf *versionBuffers) release() {
 	}
 }
 
-// cacheUpdate caches the value of a version that has just arrived, if the update cache admits it.
-func (r *reader) cacheUpdate(o *store.Object, value any, several bool) {
-	if r.updates.admit(o) {
-		r.updates.put(cachedVersion{object: o, value: value}, several)
+// keep has the value of a version that was decoded kept for the object's next change, or lent to
+// the other handlers. It returns the value that all of them get.
+func (r *reader) keep(o *store.Object, value any, note func() any, others int) any {
+	if r.store.Keep(o, value, note) {
+		return value
 	}
-}
-
-// eventValue returns the value of a version for an event, from the update cache if it is there.
-func (r *reader) eventValue(o *store.Object) (any, error) {
-	if held, ok := r.updates.get(o); ok {
-		return held.value, nil
-	}
-	return r.handlerValue(o)
+	return r.store.Lend(o, value, others)
 }
 
 // newSeparateValue is newValue for versions that share nothing mutable.
-func (r *reader) newSeparateValue(o *store.Object, several bool) (any, error) {
-	value, err := r.eventValue(o)
-	if err == nil {
-		r.cacheUpdate(o, value, several)
+func (r *reader) newSeparateValue(o *store.Object, others int) (any, error) {
+	if value, _, ok := o.Take(); ok {
+		r.store.Keep(o, value, nil)
+		return value, nil
 	}
-	return value, err
+	value, err := o.DecodeOnce()
+	if err != nil {
+		return nil, err
+	}
+	return r.keep(o, value, nil, others), nil
 }
 
 // freshValue returns a copy of a version that nobody else has, because handlers may have changed
@@ -246,30 +203,27 @@ func (r *reader) freshValue(o *store.Object) (any, error) {
 // oldDeltaValue returns the value of the old version, and leaves its fields or its bytes in buf.
 func (r *reader) oldDeltaValue(was *store.Object, buf *deltaBuffers) (value any, err error) {
 	buf.oldRaw, buf.oldFields = buf.oldRaw[:0], buf.oldFields[:0]
-	if held, ok := r.updates.get(was); ok {
-		buf.oldFields = append(buf.oldFields, held.fields...)
-		return held.value, nil
+	value, note, taken := was.Take()
+	if fields, ok := note.([]wireField); ok {
+		buf.oldFields = append(buf.oldFields, fields...)
+		return value, nil
 	}
-	if buf.oldRaw, err = was.AppendRaw(buf.oldRaw); err != nil {
-		return nil, err
-	}
-	if was.IsDecoded() {
-		return was.DecodeOnce()
+	if buf.oldRaw, err = was.AppendRaw(buf.oldRaw); err != nil || taken {
+		return value, err
 	}
 	if value, err = r.codec.DecodeShared(buf.oldRaw); err != nil {
 		return was.DecodeOnce() // its error names the object
 	}
+	r.store.Missed(1)
 	return value, nil
 }
 
 // newDeltaValue returns the value of the new version, which shares unchanged fields with old, and
-// caches it.
-func (r *reader) newDeltaValue(old any, is *store.Object, buf *deltaBuffers, several bool) (value any, err error) {
-	if held, ok := r.updates.get(is); ok {
-		return held.value, nil
-	}
-	if is.IsDecoded() {
-		return is.DecodeOnce()
+// has it kept.
+func (r *reader) newDeltaValue(old any, is *store.Object, buf *deltaBuffers, others int) (value any, err error) {
+	if value, note, ok := is.Take(); ok {
+		r.store.Keep(is, value, func() any { return note })
+		return value, nil
 	}
 	if buf.newRaw, err = is.AppendRaw(buf.newRaw[:0]); err != nil {
 		return nil, err
@@ -283,8 +237,6 @@ func (r *reader) newDeltaValue(old any, is *store.Object, buf *deltaBuffers, sev
 			return is.DecodeOnce()
 		}
 	}
-	if r.updates.admit(is) {
-		r.updates.put(cachedVersion{is, value, digests(buf.newFields)}, several)
-	}
-	return value, nil
+	r.store.Missed(1)
+	return r.keep(is, value, func() any { return digests(buf.newFields) }, others), nil
 }

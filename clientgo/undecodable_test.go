@@ -25,6 +25,7 @@ func TestUndecodable(t *testing.T) {
 	utilruntime.ErrorHandlers = []utilruntime.ErrorHandler{func(context.Context, error, string, ...any) { reports++ }}
 	for _, share := range []bool{false, true} {
 		inf := NewSharedIndexInformerWithOptions(&cache.ListWatch{}, &corev1.Pod{}, 0, nil, Options{ShareDecoded: share}).(*informer)
+		t.Cleanup(inf.store.Close)
 		w := inf.store.Writer(store.Scope{})
 		version := func(rv string, good bool) *store.Object {
 			t.Helper()

@@ -47,6 +47,7 @@ func TestConcurrentUse(t *testing.T) {
 				}
 			}
 			_ = s.Memory().String()
+			s.List(func(err error) { t.Error(err) })
 		}
 	})
 	path, err := wire.CompilePath(wire.Protobuf, reflect.TypeFor[corev1.Pod](), "spec.nodeName")
@@ -67,6 +68,9 @@ func TestConcurrentUse(t *testing.T) {
 	writing.Wait()
 	stop.Store(true)
 	reading.Wait()
+	s.shared.cache.mu.Lock()
+	defer s.shared.cache.mu.Unlock()
+	s.shared.cache.check(t)
 }
 
 // churn is one writer's life, its last relist leaving ten objects.
@@ -117,7 +121,17 @@ func follow(t *testing.T, s *Store, c *Cursor, pace int, stop *atomic.Bool) {
 				delete(view, ch.Key())
 				continue
 			}
-			s.Derive(ch.New, decoded(t, ch.New))
+			value, err := ch.New.DecodeOnce()
+			if err != nil {
+				t.Error(err)
+			}
+			if !s.Keep(ch.New, value, nil) {
+				value = s.Lend(ch.New, value, 2)
+			}
+			if ch.Old != nil {
+				s.Retire(ch.Old, pace%2)
+			}
+			s.Derive(ch.New, value)
 		}
 		if n == 0 && last {
 			break

@@ -10,17 +10,22 @@ import (
 
 // decodedState is an object's decoded form. At first only a weak pointer holds it, so that it lives
 // as long as somebody uses it. After a second read soon after the first, a strong pointer holds it
-// too, until it is idle or evicted: see decodedCache.
+// too, until it is idle or evicted: see decodedCache. What is held for handlers has a strong
+// pointer alone.
 type decodedState struct {
-	strong atomic.Pointer[decodedBox]
-	weak   weakValue
-	bytes  int64         // estimate
-	used   atomic.Uint32 // usedX bits, set by each read
+	strong  atomic.Pointer[decodedBox]
+	weak    weakValue     // zero: there is none
+	bytes   int64         // estimate
+	used    atomic.Uint32 // usedX bits, set by each read
+	awaited atomic.Bool   // kept, and not found yet: see Store.Keep
+	uses    atomic.Int32  // how many handlers have yet to take it: see Store.Lend
 
 	// Guarded by the cache's lock.
-	owner *Object // nil: not tracked
-	pos   int     // in the cache's list
-	age   int     // ticks since the last read
+	owner  *Object // nil: on no shelf
+	on     *shelf
+	pos    int32  // on the shelf
+	age    int32  // ticks since the last read
+	change uint32 // decodedCache.changes when it was kept
 }
 
 // Each read sets all bits. The sweep of idle forms and the hand of CLOCK each clear their own.
@@ -36,7 +41,20 @@ func (d *decodedState) touch() {
 	}
 }
 
-type decodedBox struct{ value any }
+// decodedBox is a decoded form, with what Store.Keep was given to note.
+type decodedBox struct{ value, note any }
+
+// form returns the decoded form if it exists, and whether it is held strongly. d may be nil.
+func (d *decodedState) form() (box *decodedBox, held bool) {
+	if d == nil {
+		return nil, false
+	}
+	if box = d.strong.Load(); box != nil {
+		return box, true
+	}
+	box, _ = d.weak.get()
+	return box, false
+}
 
 // weakValue is a weak pointer to what Config.Decode returned. If that is a pointer, weakValue
 // points to what it points to, not to a wrapping. So everybody gets the same decoded object as long
@@ -62,7 +80,7 @@ func (w weakValue) get() (*decodedBox, bool) {
 	case w.typ == nil:
 		return (*decodedBox)(p), true
 	}
-	return &decodedBox{reflect.NewAt(w.typ.Elem(), p).Interface()}, true
+	return &decodedBox{value: reflect.NewAt(w.typ.Elem(), p).Interface()}, true
 }
 
 // alive reports whether the value still exists.
@@ -72,11 +90,14 @@ func (w weakValue) alive() bool { return w.ptr.Value() != nil }
 // measured as 3.0 for pods as typed structs from protobuf, and as 3.1 as unstructured from JSON.
 const decodedFactor = 3
 
-func newDecodedState(box *decodedBox, size uint32) *decodedState {
-	d := &decodedState{weak: makeWeak(box), bytes: decodedFactor * int64(size), pos: -1}
+func newDecodedState(box *decodedBox, bytes int64) *decodedState {
+	d := &decodedState{weak: makeWeak(box), bytes: bytes}
 	d.used.Store(usedNow)
 	return d
 }
+
+// decodedBytes estimates the memory of the decoded form.
+func (o *Object) decodedBytes() int64 { return decodedFactor * int64(o.size) }
 
 // Decoded returns the decoded form, made by Config.Decode. All who ask for this version share it:
 // copy it before you change it. Safe for concurrent use.
@@ -84,44 +105,48 @@ func newDecodedState(box *decodedBox, size uint32) *decodedState {
 // The form lives as long as somebody uses it. If it is asked for again within Config.DecodedIdle,
 // the store holds it until nobody has asked for that long, or the budget needs the room. The error
 // is ErrNoDecoder, or that of Config.Decode with the object's key.
-func (o *Object) Decoded() (any, error) { return o.shared(true) }
+func (o *Object) Decoded() (any, error) { return o.shared(1) }
 
-// shared returns the decoded form. If read is set, the call counts as a read.
-func (o *Object) shared(read bool) (any, error) {
+// Glance returns the decoded form for handlers, several of which get the same objects one after
+// another. They share the form while one of them uses it. Glance does not count as a read, and
+// keeps nothing decoded. The errors are those of Decoded.
+func (o *Object) Glance() (any, error) { return o.shared(0) }
+
+// shared returns the decoded form. reads is how many reads the call stands for.
+func (o *Object) shared(reads int) (any, error) {
+	c := o.layout.cache
 	for {
 		d := o.decoded.Load()
-		if d != nil {
-			box := d.strong.Load()
-			held := box != nil
-			if !held {
-				box, _ = d.weak.get()
-			}
-			if box != nil && read {
+		if box, held := d.form(); box != nil {
+			if reads > 0 {
 				d.touch()
 			}
-			if box != nil && read && !held {
-				o.layout.cache.hold(o, d, box)
+			if reads > 0 && !held {
+				c.hold(o, d, box)
 			}
-			if box != nil {
-				return box.value, nil
+			if d.awaited.Load() {
+				c.found(d)
 			}
+			c.hits.Add(1)
+			return box.value, nil
 		}
 		value, err := o.decode()
 		if err != nil {
 			return nil, err
 		}
-		box := &decodedBox{value}
-		fresh := newDecodedState(box, o.size)
+		c.misses.Add(1)
+		box := &decodedBox{value: value}
+		fresh := newDecodedState(box, o.decodedBytes())
 		if !o.decoded.CompareAndSwap(d, fresh) {
 			continue // somebody else was first: theirs is the shared one
 		}
 		if d != nil {
-			o.layout.cache.drop(d)
+			c.drop(d)
 		}
-		if d != nil && read {
-			o.layout.cache.hold(o, fresh, box)
+		if reads > 1 || d != nil && reads > 0 {
+			c.hold(o, fresh, box)
 		} else {
-			o.layout.cache.watch(o, fresh)
+			c.watch(o, fresh)
 		}
 		return value, nil
 	}
@@ -143,25 +168,41 @@ func (o *Object) decode() (value any, err error) {
 }
 
 // DecodeOnce returns the decoded form for somebody who needs it once, such as a handler. It returns
-// the shared form if there is one, and otherwise a new one for the caller alone. Treat it as
-// shared: do not change it. DecodeOnce keeps nothing decoded, and does not count as a read. The
-// errors are those of Decoded.
+// what Take does or, if there is no form, a new one for the caller alone. Treat it as shared: do not
+// change it. DecodeOnce keeps nothing decoded, and does not count as a read. The errors are those
+// of Decoded.
 func (o *Object) DecodeOnce() (any, error) {
-	if d := o.decoded.Load(); d != nil {
-		if box := d.strong.Load(); box != nil {
-			return box.value, nil
-		}
-		if box, ok := d.weak.get(); ok {
-			return box.value, nil
-		}
+	if value, _, ok := o.Take(); ok {
+		return value, nil
 	}
-	return o.decode()
+	value, err := o.decode()
+	if err == nil {
+		o.layout.cache.misses.Add(1)
+	}
+	return value, err
 }
 
-// Glance returns the decoded form for handlers, several of which get the same objects one after
-// another. They share the form while one of them uses it. Glance does not count as a read, and
-// keeps nothing decoded. The errors are those of Decoded.
-func (o *Object) Glance() (any, error) { return o.shared(false) }
+// Take returns the decoded form if there is one, and what Store.Keep was given to note. If the form
+// is lent to handlers (see Store.Lend), the caller is one of them. Take never decodes, and does not
+// count as a read.
+func (o *Object) Take() (value, note any, ok bool) {
+	d := o.decoded.Load()
+	box, _ := d.form()
+	if box == nil {
+		return nil, nil, false
+	}
+	c := o.layout.cache
+	c.hits.Add(1)
+	if d.awaited.Load() {
+		c.found(d)
+	}
+	if d.uses.Load() > 0 {
+		c.mu.Lock()
+		c.took(d)
+		c.mu.Unlock()
+	}
+	return box.value, box.note, true
+}
 
 // Fresh decodes the object's bytes once more, for the caller alone. So it does not show changes
 // that others have made to the shared form. A version that is held as a value has no bytes (see
@@ -172,19 +213,4 @@ func (o *Object) Fresh() (any, error) { return o.decode() }
 func (o *Object) IsDecoded() bool {
 	d := o.decoded.Load()
 	return d != nil && (d.strong.Load() != nil || d.weak.alive())
-}
-
-// Held returns the decoded form if the store itself holds it, as it does after a second read: see
-// Decoded. The form is shared. Held never decodes, and counts as a read if ok.
-func (o *Object) Held() (value any, ok bool) {
-	d := o.decoded.Load()
-	if d == nil {
-		return nil, false
-	}
-	box := d.strong.Load()
-	if box == nil {
-		return nil, false
-	}
-	d.touch()
-	return box.value, true
 }

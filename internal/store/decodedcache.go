@@ -2,41 +2,106 @@ package store
 
 import (
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
 // idleTicks is the number of sweeps in one DecodedIdle.
 const idleTicks = 8
 
-// sweepChunk bounds how many objects a sweep visits under one lock.
+// sweepChunk bounds how many forms a sweep visits under one lock.
 const sweepChunk = 1024
 
-// decodedCache lets go of decoded forms that nobody has read for a while. When those that it holds
-// take more than the budget, it evicts by the CLOCK algorithm. A hand goes round. A form that was
-// read since the hand came by gets a second chance, and the first other one goes.
+// decodedCache holds decoded forms on three shelves, by why they are held: because they were read
+// (see Object.Decoded), for the object's next change (see Store.Keep), and for other handlers (see
+// Store.Lend). One budget bounds what all shelves hold. Whatever goes over a bound is evicted by
+// the CLOCK algorithm. A hand goes round a shelf. A form that was read since the hand came by gets
+// a second chance, and the first other one goes.
 //
-// It tracks the objects of the table that have a decoded form, and is bounded by their number. Its
-// one goroutine runs while it tracks any; it ends by itself, or with close. Lock order: no other
-// lock is taken inside mu.
+// One goroutine sweeps all shelves and lets go of forms that nobody has read for a while. It runs
+// while there are any, and ends by itself, or with close. Lock order: no other lock is taken inside
+// mu.
 type decodedCache struct {
 	idle   time.Duration
 	budget int64 // 0: none
+	ahead  int64 // bound of the shelf changed; that of lent is a quarter of it
+
+	hits, misses atomic.Int64 // reads that found a decoded form, and reads that made one
 
 	mu      sync.Mutex
-	tracked []*decodedState
-	strong  int64 // bytes held strongly
-	hand    int   // of CLOCK: a position in tracked
+	read    shelf // has weak forms too; bounded by the number of objects
+	changed shelf
+	lent    shelf
+	changes uint32       // counts calls of Keep with a new version
+	hitRate float64      // moving average; with h timely hits for each change it tends to h/(1+h)
+	list    *listedForms // nil: there is no list
 	running bool
 	closed  bool
 	done    chan struct{}
 	wg      sync.WaitGroup
 }
 
+// aheadBytes is the bound of the shelf changed if there is no budget: some 2,000 pods.
+const aheadBytes = 32 << 20
+
 func newDecodedCache(idle time.Duration, budget int64) *decodedCache {
 	if idle <= 0 {
 		idle = time.Minute
 	}
-	return &decodedCache{idle: idle, budget: budget, done: make(chan struct{})}
+	c := &decodedCache{idle: idle, done: make(chan struct{})}
+	c.setBudget(budget)
+	return c
+}
+
+func (c *decodedCache) setBudget(budget int64) {
+	c.budget, c.ahead = budget, aheadBytes
+	if budget > 0 {
+		c.ahead = budget / 2
+	}
+}
+
+// shelf is a set of forms. The cache's lock guards it.
+type shelf struct {
+	forms []*decodedState
+	bytes int64 // of those held strongly
+	hand  int   // of CLOCK: a position in forms
+}
+
+// attach puts d, o's decoded form, on a shelf, and has it swept.
+func (c *decodedCache) attach(o *Object, d *decodedState, on *shelf) {
+	d.owner, d.on, d.pos, d.age = o, on, int32(len(on.forms)), 0
+	on.forms = append(on.forms, d)
+	if d.strong.Load() != nil {
+		on.bytes += d.bytes
+	}
+	c.startLocked()
+}
+
+func (c *decodedCache) startLocked() {
+	if !c.running {
+		c.running = true
+		c.wg.Go(c.run)
+	}
+}
+
+// detach takes d from its shelf, if it is on one. It stays held as it is.
+func (c *decodedCache) detach(d *decodedState) {
+	on := d.on
+	if on == nil {
+		return
+	}
+	if d.strong.Load() != nil {
+		on.bytes -= d.bytes
+	}
+	last := len(on.forms) - 1
+	moved := on.forms[last]
+	on.forms[d.pos], moved.pos = moved, d.pos
+	on.forms[last] = nil
+	on.forms = on.forms[:last]
+	d.owner, d.on = nil, nil
+	if cap(on.forms) > 1024 && last < cap(on.forms)/4 {
+		on.forms = append(make([]*decodedState, 0, cap(on.forms)/2), on.forms...)
+	}
 }
 
 // watch starts to track d, o's decoded form, which is held weakly.
@@ -47,21 +112,16 @@ func (c *decodedCache) watch(o *Object, d *decodedState) {
 }
 
 // track is watch with the lock held. It returns false if d must not be held. A version that is no
-// longer in the table is never held: whoever takes it out of the table marks it first and then
-// calls drop.
+// longer in the table is not held for being read: whoever takes it out of the table marks it first
+// and then calls drop.
 func (c *decodedCache) track(o *Object, d *decodedState) bool {
-	if d.owner != nil {
+	if d.on != nil {
 		return true
 	}
 	if c.closed || !o.live() {
 		return false
 	}
-	d.owner, d.pos, d.age = o, len(c.tracked), 0
-	c.tracked = append(c.tracked, d)
-	if !c.running {
-		c.running = true
-		c.wg.Go(c.run)
-	}
+	c.attach(o, d, &c.read)
 	return true
 }
 
@@ -73,57 +133,63 @@ func (c *decodedCache) hold(o *Object, d *decodedState, box *decodedBox) {
 		return
 	}
 	d.strong.Store(box)
-	c.strong += d.bytes
+	d.on.bytes += d.bytes
 	c.evict()
 }
 
-// evict moves the hand on until the strongly held forms fit the budget. The lock is held.
+// evict brings what is held down to its bounds. The lock is held.
 func (c *decodedCache) evict() {
-	if c.budget <= 0 {
-		return
+	for c.lent.bytes > c.ahead/lentFraction {
+		c.release(c.lent.victim())
 	}
-	for c.strong > c.budget {
-		c.hand++
-		if c.hand >= len(c.tracked) {
-			c.hand = 0
-		}
-		d := c.tracked[c.hand]
-		if d.strong.Load() == nil {
-			continue
-		}
-		if d.used.And(^uint32(usedSinceHand))&usedSinceHand != 0 {
-			continue // a second chance
-		}
-		c.weaken(d)
+	for c.budget > 0 && c.read.bytes > 0 && c.held() > c.budget {
+		c.weaken(c.read.victim())
 	}
 }
 
+// held returns the bytes of all forms that are held strongly.
+func (c *decodedCache) held() int64 { return c.read.bytes + c.changed.bytes + c.lent.bytes }
+
+// victim moves the hand on to the form that is to go. One form at least is held strongly.
+func (s *shelf) victim() *decodedState {
+	for {
+		s.hand++
+		if s.hand >= len(s.forms) {
+			s.hand = 0
+		}
+		d := s.forms[s.hand]
+		if d.strong.Load() == nil || d.used.And(^uint32(usedSinceHand))&usedSinceHand != 0 {
+			continue // not held, or a second chance
+		}
+		return d
+	}
+}
+
+// weaken leaves d to the garbage collector, on its shelf.
 func (c *decodedCache) weaken(d *decodedState) {
 	if d.strong.Swap(nil) != nil {
-		c.strong -= d.bytes
+		d.on.bytes -= d.bytes
 	}
 }
 
-// drop stops tracking d. Its object has left the table, or has another decoded form.
+// drop lets go of d if it was held for being read: its object has left the table, or has another
+// decoded form.
 func (c *decodedCache) drop(d *decodedState) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.untrack(d)
+	if d.on == &c.read {
+		c.weaken(d)
+		c.detach(d)
+	}
 }
 
-func (c *decodedCache) untrack(d *decodedState) {
-	if d.owner == nil {
-		return
-	}
+// release lets go of d, which is on a shelf.
+func (c *decodedCache) release(d *decodedState) {
+	o := d.owner
 	c.weaken(d)
-	last := len(c.tracked) - 1
-	moved := c.tracked[last]
-	c.tracked[d.pos], moved.pos = moved, d.pos
-	c.tracked[last] = nil
-	c.tracked = c.tracked[:last]
-	d.owner, d.pos = nil, -1
-	if cap(c.tracked) > 1024 && last < cap(c.tracked)/4 {
-		c.tracked = append(make([]*decodedState, 0, cap(c.tracked)/2), c.tracked...)
+	c.detach(d)
+	if !d.weak.alive() {
+		o.decoded.CompareAndSwap(d, nil)
 	}
 }
 
@@ -142,47 +208,72 @@ func (c *decodedCache) run() {
 	}
 }
 
-// sweep ages all tracked forms by a tick. It returns false if none is left.
+// sweep ages all forms by a tick. It returns false if none is left.
 func (c *decodedCache) sweep() bool {
-	// From the end, because untrack moves the last one into the gap.
-	for i := -1; ; {
+	c.mu.Lock()
+	list := c.list
+	c.mu.Unlock()
+	if list != nil {
+		list.expire()
+	}
+	c.sweepShelf(&c.read, c.ageRead)
+	c.sweepShelf(&c.changed, c.ageChanged)
+	c.sweepShelf(&c.lent, c.ageLent)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.running = !c.closed && (c.list != nil || len(c.read.forms)+len(c.changed.forms)+len(c.lent.forms) > 0)
+	return c.running
+}
+
+// sweepShelf calls age with the forms of a shelf, and with the lock held.
+func (c *decodedCache) sweepShelf(s *shelf, age func(*decodedState)) {
+	// From the end, because detach moves the last one into the gap.
+	for i := -1; i != 0; {
 		c.mu.Lock()
-		if i < 0 || i > len(c.tracked) {
-			i = len(c.tracked)
+		if i < 0 || i > len(s.forms) {
+			i = len(s.forms)
 		}
 		for stop := max(0, i-sweepChunk); i > stop; i-- {
-			if i <= len(c.tracked) {
-				c.age(c.tracked[i-1])
+			if i <= len(s.forms) {
+				age(s.forms[i-1])
 			}
 		}
-		if i > 0 {
-			c.mu.Unlock()
-			continue
-		}
-		c.running = len(c.tracked) > 0 && !c.closed
-		running := c.running
 		c.mu.Unlock()
-		return running
 	}
 }
 
-func (c *decodedCache) age(d *decodedState) {
+// grow makes d older by a tick, unless it was read since the last one. It returns the age in ticks.
+func (d *decodedState) grow() int32 {
 	if d.used.And(^uint32(usedSinceSweep))&usedSinceSweep != 0 {
 		d.age = 0
-		return
+	} else {
+		d.age++
 	}
-	if d.age++; d.age < idleTicks {
-		return
-	}
-	if d.strong.Load() != nil {
+	return d.age
+}
+
+// ageRead lets go of a form that was not read for idle. A list keeps all.
+func (c *decodedCache) ageRead(d *decodedState) {
+	switch {
+	case d.grow() < idleTicks || c.list != nil:
+	case d.strong.Load() != nil:
 		c.weaken(d)
 		d.age = 0
-		return
+	default:
+		c.release(d)
 	}
-	o := d.owner
-	c.untrack(d)
-	if !d.weak.alive() {
-		o.decoded.CompareAndSwap(d, nil)
+}
+
+func (c *decodedCache) ageChanged(d *decodedState) {
+	if d.grow() >= idleTicks {
+		c.release(d)
+	}
+}
+
+// ageLent lets go of a form after one tick: handlers that share it are not far apart.
+func (c *decodedCache) ageLent(d *decodedState) {
+	if d.grow() > 0 {
+		c.release(d)
 	}
 }
 
@@ -190,10 +281,12 @@ func (c *decodedCache) age(d *decodedState) {
 func (c *decodedCache) close() {
 	c.mu.Lock()
 	if !c.closed {
-		c.closed = true
+		c.closed, c.list = true, nil
 		close(c.done)
-		for len(c.tracked) > 0 {
-			c.untrack(c.tracked[len(c.tracked)-1])
+		for _, s := range []*shelf{&c.read, &c.changed, &c.lent} {
+			for len(s.forms) > 0 {
+				c.release(s.forms[len(s.forms)-1])
+			}
 		}
 	}
 	c.mu.Unlock()
@@ -204,6 +297,7 @@ func (c *decodedCache) close() {
 func (c *decodedCache) footprint() int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	const perTracked = 160 // state, list slot, the runtime's weak handle
-	return c.strong + int64(len(c.tracked))*perTracked
+	const perForm = 160 // state, place on a shelf, the runtime's weak handle
+	n := len(c.read.forms) + len(c.changed.forms) + len(c.lent.forms)
+	return c.held() + int64(n)*perForm
 }

@@ -19,7 +19,9 @@ type Config struct {
 	// once. nil: Object.Decoded returns ErrNoDecoder.
 	Decode func(raw []byte) (any, error)
 	// DecodedBudget bounds the bytes, estimated from the raw size, of the decoded objects that the
-	// store itself holds. Beyond it, those go that were not read recently. 0: no bound.
+	// store itself holds. Beyond it, those go that were not read recently. Half of it at most is
+	// for those that have just changed (see Store.Keep), an eighth for those that handlers are
+	// about to get (see Store.Lend). 0: these two have 32 and 8 MiB, and what is read has no bound.
 	DecodedBudget int64
 	// DecodedIdle is how long a decoded object is held after its last read, give or take an eighth.
 	// 0: one minute.
@@ -59,6 +61,8 @@ type Store struct {
 	reserved  map[string]struct{} // names of indexes that are being built
 	changed   chan struct{}       // closed when a writer's progress changes; nil: nobody waits
 	closed    atomic.Bool
+
+	list listedForms // has a lock of its own, outside all others
 }
 
 // New returns an empty store. Call Close to end what it has started.
@@ -80,6 +84,7 @@ func New(cfg Config) *Store {
 		funcs:    make(map[string]*funcIndex),
 		reserved: make(map[string]struct{}),
 	}
+	s.list.store = s
 	s.layout.Store(&layout{shared: common})
 	s.byteIndexes.Store(&byteIndexSet{})
 	return s
@@ -95,6 +100,7 @@ func (s *Store) Close() {
 	s.mu.Unlock()
 	s.log.close()
 	s.shared.cache.close()
+	s.list.close()
 }
 
 func (l *changeLog) close() {

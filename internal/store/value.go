@@ -43,7 +43,7 @@ func (w *Writer) newValue(m *wire.Meta, id *identity, value any, held *Object) *
 		}
 		o.layout.labels[string(k)] = string(v)
 	}
-	box := &decodedBox{value}
+	box := &decodedBox{value: value}
 	d := newDecodedState(box, 0)
 	d.strong.Store(box)
 	o.decoded.Store(d)

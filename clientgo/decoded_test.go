@@ -1,0 +1,202 @@
+package clientgo
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/weirproject/weir/apiserver"
+	"github.com/weirproject/weir/internal/store"
+	"github.com/weirproject/weir/internal/wire"
+)
+
+// changingStore is a store whose objects a test changes.
+type changingStore struct {
+	inf     *informer
+	writer  *store.Writer
+	version int
+}
+
+func newChangingStore(t *testing.T, opts Options) *changingStore {
+	inf := NewSharedIndexInformerWithOptions(&cache.ListWatch{}, &corev1.Pod{}, 0, nil, opts).(*informer)
+	t.Cleanup(inf.store.Close)
+	return &changingStore{inf: inf, writer: inf.store.Writer(store.Scope{})}
+}
+
+// change changes an object and returns the new version.
+func (c *changingStore) change(t *testing.T, name string) *store.Object {
+	t.Helper()
+	c.version++
+	p := pod(name, "v")
+	p.ResourceVersion = fmt.Sprint(c.version)
+	raw := marshal(t, p)
+	var m wire.Meta
+	if err := wire.ReadMeta(wire.Protobuf, raw, &m); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.writer.Put(&m, raw); err != nil {
+		t.Fatal(err)
+	}
+	c.writer.Flush()
+	o, ok := c.inf.store.Get(p.Namespace + "/" + name)
+	if !ok {
+		t.Fatal("not held")
+	}
+	return o
+}
+
+// update returns what a handler gets for a change.
+func (c *changingStore) update(t *testing.T, was, is *store.Object, others int) (old, fresh *corev1.Pod) {
+	t.Helper()
+	a, b, err := c.inf.indexer.reader.updateValues(was, is, others)
+	if err != nil {
+		t.Fatal(err)
+	}
+	old, fresh = a.(*corev1.Pod), b.(*corev1.Pod)
+	if old.ResourceVersion != was.ResourceVersion() || fresh.ResourceVersion != is.ResourceVersion() {
+		t.Fatalf("%s -> %s, want %s -> %s", old.ResourceVersion, fresh.ResourceVersion, was.ResourceVersion(), is.ResourceVersion())
+	}
+	return old, fresh
+}
+
+// TestNewVersionIsKept checks that the new value of one change is the old one of the next, decoded
+// once, and what readers get in between; that it is dropped once the object is idle; and that
+// nothing stays of a version that was replaced or deleted.
+func TestNewVersionIsKept(t *testing.T) {
+	for _, opts := range []Options{{}, {ShareDecoded: true}} {
+		synctest.Test(t, func(t *testing.T) { newVersionIsKept(t, opts) })
+	}
+}
+
+func newVersionIsKept(t *testing.T, opts Options) {
+	c := newChangingStore(t, opts)
+	reader := c.inf.indexer.reader
+	first, second := c.change(t, "a"), c.change(t, "a")
+	_, fresh := c.update(t, first, second, 0)
+	if got, _, err := c.inf.indexer.GetByKey("d/a"); err != nil || got != any(fresh) {
+		t.Errorf("a lister decodes again what a handler has just got, %v", err)
+	}
+	third := c.change(t, "a")
+	old, fresh := c.update(t, second, third, 0)
+	if again, _ := c.update(t, second, third, 0); again == old || second.IsDecoded() {
+		t.Error("the version before is held for nobody")
+	}
+	fourth := c.change(t, "a")
+	if old, _ := c.update(t, third, fourth, 0); old != fresh {
+		t.Error("the new version was decoded again as the old one")
+	}
+	time.Sleep(decodedIdle - time.Second)
+	if !fourth.IsDecoded() {
+		t.Error("gone too soon")
+	}
+	time.Sleep(2 * decodedIdle)
+	synctest.Wait()
+	if held := c.inf.store.Memory().Decoded; held != 0 {
+		t.Errorf("%d bytes stay", held)
+	}
+	fifth := c.change(t, "a")
+	_, fresh = c.update(t, fourth, fifth, 0)
+	if last, err := reader.lastValue(fifth, 0); err != nil || last != any(fresh) {
+		t.Errorf("the last version was decoded again, %v", err)
+	}
+	if held := c.inf.store.Memory().Decoded; held != 0 {
+		t.Errorf("%d bytes stay", held)
+	}
+}
+
+// TestSeveralHandlersGetTheSame checks that several handlers get the same values, though one is a
+// change behind the other, whether the new version is kept or not.
+func TestSeveralHandlersGetTheSame(t *testing.T) {
+	for _, opts := range []Options{{}, {ShareDecoded: true}, {DecodedBudget: 10_000}} {
+		c := newChangingStore(t, opts)
+		first, second, third := c.change(t, "a"), c.change(t, "a"), c.change(t, "a")
+		_, ahead := c.update(t, first, second, 1)
+		aheadOld, aheadNew := c.update(t, second, third, 1)
+		if _, behind := c.update(t, first, second, 1); behind != ahead {
+			t.Errorf("%+v: the slower handler has its own new version", opts)
+		}
+		old, fresh := c.update(t, second, third, 1)
+		if opts.DecodedBudget == 0 && (old != aheadOld || fresh != aheadNew || old != ahead) {
+			t.Errorf("%+v: the slower handler has its own versions", opts)
+		}
+	}
+}
+
+// TestSeveralHandlersHoldNothing checks that several handlers of a first list leave nothing decoded
+// in the store, as one handler does.
+func TestSeveralHandlersHoldNothing(t *testing.T) {
+	server := serve(t, apiserver.Options{Pods: 300})
+	inf := NewSharedIndexInformer(podsOf(capturing(server.Config())), &corev1.Pod{}, 0, nil).(*informer)
+	var told atomic.Int32
+	var handlers []cache.DoneChecker
+	for range 3 {
+		r, err := inf.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: func(any) { told.Add(1) }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		handlers = append(handlers, r.HasSyncedChecker())
+	}
+	run(t, inf)
+	synced(t, handlers...)
+	if held := inf.store.Memory().Decoded; told.Load() != 900 || held != 0 {
+		t.Errorf("%d objects were handed out, %d bytes are held decoded", told.Load(), held)
+	}
+}
+
+// TestHandlersGetTransformed checks that handlers get what a transform returned, and that almost
+// nothing is decoded for them.
+func TestHandlersGetTransformed(t *testing.T) {
+	for _, handlers := range []int{1, 3} {
+		synctest.Test(t, func(t *testing.T) {
+			source := newFakeSource(t)
+			for i := range 20 {
+				source.Add(pod(fmt.Sprint("p", i), "v"))
+			}
+			inf := NewSharedIndexInformer(source, &corev1.Pod{}, 0, nil).(*informer)
+			var mu sync.Mutex
+			returned, told, others := map[any]bool{}, 0, 0
+			if err := inf.SetTransform(func(object any) (any, error) {
+				mu.Lock()
+				defer mu.Unlock()
+				returned[object] = true
+				return object, nil
+			}); err != nil {
+				t.Fatal(err)
+			}
+			note := func(object any) {
+				mu.Lock()
+				defer mu.Unlock()
+				if told++; !returned[object] {
+					others++
+				}
+			}
+			for range handlers {
+				if _, err := inf.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: note, UpdateFunc: func(_, is any) { note(is) }}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			done := make(chan struct{})
+			go func() { defer close(done); inf.RunWithContext(ctx) }()
+			synctest.Wait()
+			for i := range 20 {
+				source.Modify(pod(fmt.Sprint("p", i), "w"))
+				synctest.Wait()
+			}
+			mu.Lock()
+			if told != 40*handlers || others > told/10 { // a handler may be faster than the value is lent
+				t.Errorf("%d handlers were told of %d objects, of which %d are not what the transform returned", handlers, told, others)
+			}
+			mu.Unlock()
+			cancel()
+			<-done
+		})
+	}
+}

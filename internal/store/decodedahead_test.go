@@ -1,0 +1,319 @@
+package store
+
+import (
+	"strconv"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// handler gets changes of objects as a handler of an informer does, one of others and itself.
+type handler struct {
+	t       *testing.T
+	s       *Store
+	w       *Writer
+	version int
+	decoded int // values that had to be decoded
+}
+
+func newHandler(t *testing.T, cfg Config) *handler {
+	s := newStore(t, cfg)
+	return &handler{t: t, s: s, w: s.Writer(Scope{})}
+}
+
+// change changes an object and returns the new version.
+func (h *handler) change(name string) *Object {
+	h.t.Helper()
+	h.version++
+	putPod(h.t, h.w, smallPod("", name, 1, h.version, nil, ""))
+	h.w.Flush()
+	return get(h.t, h.s, name)
+}
+
+// take returns the value of a version, decoded if need be.
+func (h *handler) take(o *Object) any {
+	h.t.Helper()
+	if value, _, ok := o.Take(); ok {
+		return value
+	}
+	h.decoded++
+	value, err := o.DecodeOnce()
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return value
+}
+
+// update gets an update, and returns the new version's value.
+func (h *handler) update(was, is *Object) any {
+	h.t.Helper()
+	h.take(was)
+	value := h.take(is)
+	h.s.Retire(was, 0)
+	h.s.Keep(is, value, nil)
+	return value
+}
+
+// inTurn changes n objects one after the other, that many times.
+func (h *handler) inTurn(n, times int) {
+	h.t.Helper()
+	last := make([]*Object, n)
+	for i := range n {
+		var ok bool
+		if last[i], ok = h.s.Get("p" + strconv.Itoa(i)); !ok {
+			last[i] = h.change("p" + strconv.Itoa(i))
+		}
+	}
+	for range times {
+		for i := range n {
+			is := h.change("p" + strconv.Itoa(i))
+			h.update(last[i], is)
+			last[i] = is
+		}
+	}
+}
+
+// kept returns how many objects are kept for their next change, and their bytes.
+func (h *handler) kept() (objects int, bytes int64) {
+	c := h.s.shared.cache
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.check(h.t)
+	return len(c.changed.forms), c.changed.bytes
+}
+
+// check checks the sums and positions of the shelves. The caller holds mu.
+func (c *decodedCache) check(t *testing.T) {
+	t.Helper()
+	for _, s := range []*shelf{&c.read, &c.changed, &c.lent} {
+		bytes := int64(0)
+		for i, d := range s.forms {
+			strong := d.strong.Load() != nil
+			if strong {
+				bytes += d.bytes
+			}
+			if d.on != s || int(d.pos) != i || d.owner == nil || s != &c.read && (!strong || d.owner.decoded.Load() != d) {
+				t.Fatalf("%s is on another shelf, or in another place", d.owner.Key())
+			}
+		}
+		if bytes != s.bytes {
+			t.Fatalf("a shelf counts %d bytes and has %d", s.bytes, bytes)
+		}
+	}
+}
+
+// TestKeepFlood: most of the room stays free if more objects change in turn than it is for.
+func TestKeepFlood(t *testing.T) {
+	cfg := decodeConfig()
+	cfg.DecodedBudget = 2 * 8 * 3000
+	h := newHandler(t, cfg)
+	h.inTurn(2000, 4)
+	if objects, bytes := h.kept(); objects == 0 || bytes > 3000 {
+		t.Errorf("%d objects of %d bytes are kept", objects, bytes)
+	}
+}
+
+// TestKeepInTurn: objects that change in turn are kept as far as there is room, so that nothing is
+// decoded twice, and let go of when there are too many of them.
+func TestKeepInTurn(t *testing.T) {
+	cfg := decodeConfig()
+	cfg.DecodedBudget = 240_000
+	h := newHandler(t, cfg)
+	h.inTurn(200, 10)
+	if objects, bytes := h.kept(); objects != 200 || bytes < h.s.shared.cache.ahead/unconditionalFraction || h.decoded > 200*14 {
+		t.Errorf("%d objects of %d bytes are kept, %d values were decoded", objects, bytes, h.decoded)
+	}
+	h.inTurn(8000, 2)
+	if objects, bytes := h.kept(); objects == 0 || bytes > h.s.shared.cache.ahead/unconditionalFraction {
+		t.Errorf("%d objects of %d bytes are still kept", objects, bytes)
+	}
+}
+
+// TestKeepForReaders: objects that change once are kept if somebody reads them afterwards.
+func TestKeepForReaders(t *testing.T) {
+	cfg := decodeConfig()
+	cfg.DecodedBudget = 2 << 20
+	h := newHandler(t, cfg)
+	for i := range 1000 {
+		name := "p" + strconv.Itoa(i)
+		was, is := h.change(name), h.change(name)
+		value := h.update(was, is)
+		if read := decoded(t, is); read != value {
+			t.Fatal("a reader decodes again what a handler has just got")
+		}
+	}
+	if objects, bytes := h.kept(); objects != 1000 {
+		t.Errorf("%d objects of %d bytes are kept", objects, bytes)
+	}
+}
+
+// TestKeepBudget: later objects do not displace those that are kept, and nothing is kept after the
+// end.
+func TestKeepBudget(t *testing.T) {
+	cfg := decodeConfig()
+	cfg.DecodedBudget = 2 * 8 * 3000
+	h := newHandler(t, cfg)
+	first := h.change("first")
+	h.s.Keep(first, h.take(first), nil)
+	for i := range 200 {
+		name := "p" + strconv.Itoa(i)
+		h.update(h.change(name), h.change(name))
+		if objects, bytes := h.kept(); objects == 0 || bytes > 3000 {
+			t.Fatalf("%d objects of %d bytes are kept", objects, bytes)
+		}
+	}
+	if !first.IsDecoded() {
+		t.Error("the first one was pushed out")
+	}
+	last := h.change("p0")
+	h.s.Close()
+	if first.IsDecoded() {
+		t.Error("something is kept after the end")
+	}
+	h.update(first, last)
+	if objects, bytes := h.kept(); objects != 0 || bytes != 0 || h.s.Lend(first, 1, 1) != 1 || first.IsDecoded() {
+		t.Errorf("%d objects of %d bytes are kept after the end", objects, bytes)
+	}
+}
+
+// TestKeepIdle: a value goes once its object is idle, and with it what Keep was given to note.
+func TestKeepIdle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg := decodeConfig()
+		cfg.DecodedIdle = 8 * time.Second
+		h := newHandler(t, cfg)
+		o := h.change("p0")
+		if !h.s.Keep(o, "value", func() any { return "note" }) {
+			t.Fatal("not kept")
+		}
+		for range 5 {
+			time.Sleep(7 * time.Second)
+			if value, _ := o.Decoded(); value != "value" {
+				t.Fatalf("a reader gets %v", value)
+			}
+		}
+		time.Sleep(7 * time.Second)
+		if value, note, ok := o.Take(); !ok || value != "value" || note != "note" {
+			t.Fatalf("%v, %v, %t", value, note, ok)
+		}
+		time.Sleep(3 * time.Second)
+		synctest.Wait()
+		if _, _, ok := o.Take(); ok || h.s.Memory().Decoded != 0 {
+			t.Error("an idle value is kept")
+		}
+		h.s.Close()
+	})
+}
+
+// TestKeepOfWhatIsRead: what is read already is kept for the next change too, as the same value.
+func TestKeepOfWhatIsRead(t *testing.T) {
+	h := newHandler(t, decodeConfig())
+	was := h.change("p0")
+	read := decoded(t, was)
+	if h.s.Keep(was, h.take(was), nil); held(was) != "strong" {
+		t.Fatalf("%s", held(was))
+	}
+	is := h.change("p0")
+	if h.take(was) != read {
+		t.Error("a version that was replaced is not there for the handler")
+	}
+	if h.update(was, is); held(was) != "weak" {
+		t.Errorf("after the update the old version is %s", held(was))
+	}
+	h.kept()
+}
+
+// TestLend: a value is there until as many have taken it as it was lent to, or for a short time.
+func TestLend(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg := decodeConfig()
+		cfg.DecodedIdle = 8 * time.Second
+		h := newHandler(t, cfg)
+		o := h.change("p0")
+		first := h.s.Lend(o, h.take(o), 2)
+		if other, _ := o.Fresh(); h.s.Lend(o, other, 2) != first || h.take(o) != first || o.IsDecoded() || h.s.Memory().Decoded != 0 {
+			t.Error("two others have taken it, and it is held")
+		}
+		h.s.Lend(o, first, 1)
+		if read := decoded(t, o); read != first || h.take(o) != first || o.IsDecoded() {
+			t.Error("a reader took a handler's")
+		}
+		h.s.Keep(o, first, nil)
+		if h.s.Retire(o, 1); h.take(o) != first || o.IsDecoded() {
+			t.Error("a version that was replaced is not lent to the other handler, or for good")
+		}
+		h.s.Lend(o, first, 1)
+		time.Sleep(3 * time.Second)
+		synctest.Wait()
+		if o.IsDecoded() || h.s.Memory().Decoded != 0 {
+			t.Error("it is held for a handler that does not come")
+		}
+		h.s.Close()
+	})
+}
+
+// TestLendBudget: what is lent keeps to its share of the budget; about the newest values are there.
+func TestLendBudget(t *testing.T) {
+	cfg := decodeConfig()
+	cfg.DecodedBudget = 2 * lentFraction * 10_000
+	h := newHandler(t, cfg)
+	var versions []*Object
+	for i := range 500 {
+		o := h.change("p" + strconv.Itoa(i))
+		h.s.Lend(o, h.take(o), 1)
+		versions = append(versions, o)
+		h.kept()
+		if n := h.s.shared.cache.lent.bytes; n > 10_000 {
+			t.Fatalf("%d bytes are lent", n)
+		}
+	}
+	n, newest := len(h.s.shared.cache.lent.forms), 0
+	for _, o := range versions[len(versions)-n:] {
+		if o.IsDecoded() {
+			newest++
+		}
+	}
+	if n < 10 || newest < n/2 {
+		t.Errorf("%d are lent, among them %d of the newest", n, newest)
+	}
+}
+
+// TestBudgetOfAll: what is read, kept and lent keeps to one budget.
+func TestBudgetOfAll(t *testing.T) {
+	cfg := decodeConfig()
+	cfg.DecodedBudget = 20_000
+	h := newHandler(t, cfg)
+	for i := range 500 {
+		o := h.change("p" + strconv.Itoa(i))
+		switch value := h.take(o); i % 3 {
+		case 0:
+			h.s.Keep(o, value, nil)
+		case 1:
+			h.s.Lend(o, value, 1)
+		}
+		decoded(t, o)
+		decoded(t, o)
+		h.kept()
+		if n := h.s.shared.cache.held(); n > cfg.DecodedBudget {
+			t.Fatalf("%d bytes are held", n)
+		}
+	}
+	if c := h.s.shared.cache; c.read.bytes == 0 || c.changed.bytes == 0 || c.lent.bytes == 0 || c.held() < cfg.DecodedBudget/2 {
+		t.Errorf("%d bytes were read, %d are kept, %d lent", c.read.bytes, c.changed.bytes, c.lent.bytes)
+	}
+}
+
+// TestDecodedReads: reads are counted by whether they decode.
+func TestDecodedReads(t *testing.T) {
+	h := newHandler(t, decodeConfig())
+	o := h.change("p0")
+	value := decoded(t, o)    // a miss
+	h.s.Keep(o, value, nil)   //
+	decoded(t, h.change("x")) // a miss
+	decoded(t, o)
+	h.take(o)
+	h.s.Missed(2)
+	if hits, misses := h.s.DecodedReads(); hits != 2 || misses != 4 {
+		t.Errorf("%d hits, %d misses", hits, misses)
+	}
+}

@@ -1,0 +1,185 @@
+package store
+
+import (
+	"errors"
+	"strconv"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+func (l *listedForms) there() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.cursor != nil
+}
+
+// replacePods is fillPods for the first list of a writer.
+func replacePods(t *testing.T, s *Store, n int) *Writer {
+	t.Helper()
+	w := s.Writer(Scope{})
+	w.BeginReplace(false)
+	for i := range n {
+		putPod(t, w, smallPod("", "p"+strconv.Itoa(i), i, 100+i, nil, ""))
+	}
+	w.EndReplace("500")
+	return w
+}
+
+// TestList: the second List makes a list, which follows all changes and is dropped once nobody has
+// listed for long.
+func TestList(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rnd := newRand(3)
+		s := New(decodeConfig())
+		defer s.Close()
+		w := s.Writer(Scope{})
+		held, version := map[string]string{}, 0
+		check := func(listed bool) {
+			t.Helper()
+			got := s.List(func(err error) { t.Error(err) })
+			if len(got) != len(held) {
+				t.Fatalf("%d listed, %d held", len(got), len(held))
+			}
+			for _, obj := range got {
+				p := obj.(*corev1.Pod)
+				if v, ok := held[p.Name]; !ok || v != p.ResourceVersion {
+					t.Fatalf("%s is listed with %s, held with %q", p.Name, p.ResourceVersion, v)
+				}
+			}
+			if is := s.list.there(); is != listed {
+				t.Fatalf("there is a list %v, want %v", is, listed)
+			}
+			if len(got) > 0 {
+				got[0] = nil // the slice is the caller's
+			}
+		}
+		change := func() {
+			for range rnd.IntN(600) {
+				name := strconv.Itoa(rnd.IntN(300))
+				version++
+				pod := smallPod("", name, 1, version, nil, "")
+				if rnd.IntN(3) == 0 {
+					delete(held, name)
+					deletePod(t, w, pod)
+				} else {
+					held[name] = pod.ResourceVersion
+					putPod(t, w, pod)
+				}
+				w.Flush()
+			}
+		}
+		w.BeginReplace(false)
+		change()
+		check(false)
+		check(false) // the first list may not be complete
+		w.EndReplace(strconv.Itoa(version))
+		time.Sleep(2 * listIdle)
+		check(false)
+		time.Sleep(2 * listIdle) // long enough for the next List to be the first
+		check(false)
+		for range 50 {
+			change()
+			time.Sleep(listIdle / 2)
+			check(true)
+		}
+		if m := s.Memory(); m.Decoded < decodedFactor*m.Raw {
+			t.Errorf("%d bytes are decoded of %d", m.Decoded, m.Raw)
+		}
+		time.Sleep(listIdle - time.Second)
+		if synctest.Wait(); !s.list.there() || s.Memory().Decoded < decodedFactor*s.Memory().Raw {
+			t.Error("the list was dropped too soon")
+		}
+		time.Sleep(3 * time.Minute)
+		if synctest.Wait(); s.list.there() || s.Memory().Decoded != 0 {
+			t.Errorf("there is still a list, or %d bytes", s.Memory().Decoded)
+		}
+		check(false)
+		check(true)
+		s.Close()
+		if s.list.there() {
+			t.Error("there is a list after the end")
+		}
+		check(false)
+		check(false) // the store can still be listed
+	})
+}
+
+// TestListBudget: there is no list unless everything fits the budget.
+func TestListBudget(t *testing.T) {
+	cfg := decodeConfig()
+	cfg.DecodedBudget = 20_000
+	s := newStore(t, cfg)
+	list := func() int { return len(s.List(func(err error) { t.Error(err) })) }
+	w := replacePods(t, s, 10)
+	if list() != 10 || list() != 10 || !s.list.there() {
+		t.Error("there is no list, though all objects fit the budget")
+	}
+	for i := range 200 {
+		putPod(t, w, smallPod("", "q"+strconv.Itoa(i), i, 1000+i, nil, ""))
+	}
+	w.Flush()
+	if list() != 210 || list() != 210 || s.list.there() {
+		t.Error("there is a list, though the budget is too small")
+	}
+	if n := s.shared.cache.held(); n > cfg.DecodedBudget {
+		t.Errorf("%d bytes are held", n)
+	}
+}
+
+// TestListHits: a List that copies counts as a read of each object.
+func TestListHits(t *testing.T) {
+	s := newStore(t, decodeConfig())
+	w := replacePods(t, s, 10)
+	for range 4 {
+		s.List(nil)
+	}
+	putPod(t, w, smallPod("", "p0", 0, 200, nil, ""))
+	w.Flush()
+	s.List(nil)
+	if hits, misses := s.DecodedReads(); hits != 39 || misses != 11 {
+		t.Errorf("%d hits, %d misses", hits, misses)
+	}
+}
+
+// TestListUndecodable: a version that cannot be decoded is left out, and a later one is listed again.
+func TestListUndecodable(t *testing.T) {
+	cfg := decodeConfig()
+	bad := errors.New("cannot be decoded")
+	cfg.Decode = func(raw []byte) (any, error) {
+		pod := new(corev1.Pod)
+		if err := pod.Unmarshal(raw); err != nil || pod.Labels["bad"] != "" {
+			return nil, errors.Join(bad, err)
+		}
+		return pod, nil
+	}
+	s := newStore(t, cfg)
+	w := replacePods(t, s, 2)
+	version := 1000
+	check := func(want, wantFailed int) {
+		t.Helper()
+		failed := 0
+		got := len(s.List(func(err error) {
+			if failed++; !errors.Is(err, bad) {
+				t.Error(err)
+			}
+		}))
+		if got != want || failed != wantFailed {
+			t.Errorf("%d of %d are listed, %d have failed", got, want, failed)
+		}
+	}
+	put := func(name string, labels map[string]string) {
+		version++
+		putPod(t, w, smallPod("", name, 1, version, labels, ""))
+		w.Flush()
+	}
+	check(2, 0)
+	check(2, 0)
+	put("p0", map[string]string{"bad": "yes"})
+	put("p1", nil)
+	check(1, 1)
+	put("p0", nil)
+	check(2, 0)
+}
