@@ -47,6 +47,9 @@ func TestHandlersHoldNothing(t *testing.T) {
 	if held := inf.Stats().Memory.Decoded; looked.Load() != 900 || held > tracked {
 		t.Errorf("%d objects were looked at; %d bytes are held decoded", looked.Load(), held)
 	}
+	if s := inf.Stats(); s.DecodedMisses < 300 || s.DecodedHits < 900 || s.DecodedHits+s.DecodedMisses != 1800 {
+		t.Errorf("of 1,800 reads %d found the object decoded, and %d did not", s.DecodedHits, s.DecodedMisses)
+	}
 	cancel()
 	if err := <-ended; err != nil {
 		t.Error(err)

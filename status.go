@@ -97,6 +97,8 @@ type Stats struct {
 	WireBytes       int64  // received, as they came over the wire
 	BodyBytes       int64  // received, after decompression
 	Memory          Memory
+	DecodedHits     int64          // reads of decoded objects that found the object decoded
+	DecodedMisses   int64          // and those that decoded it
 	Handlers        []HandlerStats // in no order
 }
 
@@ -111,6 +113,7 @@ func (i *Informer[T]) Stats() Stats {
 		BodyBytes:       i.stats.BodyBytes.Load(),
 		Memory:          Memory(i.store.Memory()),
 	}
+	s.DecodedHits, s.DecodedMisses = i.store.DecodedReads()
 	for _, r := range i.engine.Handlers() {
 		s.Handlers = append(s.Handlers, handlerStats(r))
 	}

@@ -126,6 +126,9 @@ func (i *informer) contents() {
 	for _, p := range m.Purposes() {
 		i.gauge(memoryDesc, float64(p.Bytes), p.Name)
 	}
+	hits, misses := store.DecodedReads()
+	i.counter(decodedReadsDesc, float64(hits), "hit")
+	i.counter(decodedReadsDesc, float64(misses), "miss")
 }
 
 // requests sends what the informer has asked of the server.

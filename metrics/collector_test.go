@@ -142,6 +142,10 @@ func TestDropIn(t *testing.T) {
 		return nil
 	})
 	compare(t, `
+# HELP weir_informer_decoded_reads_total Reads of decoded objects: a hit found the object decoded, a miss decoded it.
+# TYPE weir_informer_decoded_reads_total counter
+weir_informer_decoded_reads_total{group="",kind="Pod",name="*v1.Pod",result="hit",version="v1"} 0
+weir_informer_decoded_reads_total{group="",kind="Pod",name="*v1.Pod",result="miss",version="v1"} 30
 # HELP weir_informer_failing_reflectors Reflectors that something keeps from being current.
 # TYPE weir_informer_failing_reflectors gauge
 weir_informer_failing_reflectors{group="",kind="Pod",name="*v1.Pod",version="v1"} 0
@@ -151,7 +155,7 @@ weir_informer_objects{group="",kind="Pod",name="*v1.Pod",version="v1"} 30
 # HELP weir_informer_handler_events_total Events handed to the handler, resyncs included.
 # TYPE weir_informer_handler_events_total counter
 weir_informer_handler_events_total{group="",handler="cache.ResourceEventHandlerFuncs",kind="Pod",name="*v1.Pod",version="v1"} 30
-`, "failing_reflectors", "objects", "handler_events_total")
+`, "decoded_reads_total", "failing_reflectors", "objects", "handler_events_total")
 	if n := testutil.CollectAndCount(NewCollector()); n < 20 {
 		t.Errorf("%d series", n)
 	}

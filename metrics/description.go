@@ -33,6 +33,7 @@ var (
 	resourceVersionDesc = describe("store_resource_version", "The 15 least significant digits of the resourceVersion up to which everything is held.")
 	rawDesc             = describe("raw_bytes", "What the objects would take as they came.")
 	memoryDesc          = describe("memory_bytes", "Memory by purpose.", "purpose")
+	decodedReadsDesc    = describe("decoded_reads_total", "Reads of decoded objects: a hit found the object decoded, a miss decoded it.", "result")
 
 	requestsDesc = describe("requests_total", "LISTs, of which each page is one, and WATCHes.", "verb")
 	wireDesc     = describe("received_bytes_total", "Bytes received, before decompression.")

@@ -134,12 +134,12 @@ func (o *Object) shared(reads int) (any, error) {
 		if err != nil {
 			return nil, err
 		}
-		c.misses.Add(1)
 		box := &decodedBox{value: value}
 		fresh := newDecodedState(box, o.decodedBytes())
 		if !o.decoded.CompareAndSwap(d, fresh) {
 			continue // somebody else was first: theirs is the shared one
 		}
+		c.misses.Add(1)
 		if d != nil {
 			c.drop(d)
 		}
