@@ -1,7 +1,6 @@
 package clientgo
 
 import (
-	"bytes"
 	"maps"
 	"reflect"
 	"sync"
@@ -44,14 +43,14 @@ type finalState struct {
 	key     string
 	version uint64 // of the deletion
 	raw     []byte
-	value   any // set if there are no bytes, or if they were transformed
+	value   any // set if it cannot be encoded
 }
 
-// putRaw keeps a copy of the bytes of a state. States whose resourceVersion is not a number, or
-// that are larger than maxFinalStateBytes, are not kept.
+// putRaw keeps the bytes of a state. States whose resourceVersion is not a number, or that are
+// larger than maxFinalStateBytes, are not kept.
 func (f *finalStates) putRaw(m *wire.Meta, raw []byte) {
 	if len(raw) > 0 && len(raw) <= maxFinalStateBytes {
-		f.put(m, finalState{raw: bytes.Clone(raw)})
+		f.put(m, finalState{raw: raw})
 	}
 }
 

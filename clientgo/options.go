@@ -42,14 +42,15 @@ type Options struct {
 	// ResyncOnRelist hands all objects to every handler again after each relist, as client-go does.
 	// Without it handlers get only what a relist found changed.
 	ResyncOnRelist bool
-	// DecodedBudget bounds, in estimated bytes, three sets of decoded objects, each on its own:
-	// those that are read often, those that have just changed, and those that handlers are about to
-	// get. If it is 0 the first has no bound, the second has 32 MiB and the third 8 MiB. The second
-	// uses an eighth of its bound while more objects change in turn than it has room for.
+	// DecodedBudget bounds, in estimated bytes, the decoded objects that are held: those that are
+	// read often, those that have just changed, which take half of it at most, and those that
+	// handlers are about to get, an eighth at most. If it is 0 the first have no bound, the second
+	// have 32 MiB and the third 8 MiB. The second use an eighth of their bound while more objects
+	// change in turn than it has room for.
 	DecodedBudget int64
 	// DecodedIdle is how long an object stays decoded after its last read, from its second read
 	// within that time on. 0 means 15 seconds. If everything is listed twice within a minute, all
-	// objects stay decoded until a minute after the last List.
+	// objects stay decoded until a minute after the last List, unless they exceed DecodedBudget.
 	DecodedIdle time.Duration
 	// LogBytes bounds the memory of old versions that a handler's backlog holds, in bytes. A
 	// handler that falls further behind is caught up by key. 0 means 8 MiB.

@@ -1,6 +1,7 @@
 package clientgo
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"reflect"
@@ -82,14 +83,14 @@ func (s *sink) take(t wire.EventType, m *wire.Meta, raw []byte, object any) erro
 // keepFinalState keeps the state in a DELETED event, for OnDelete.
 func (s *sink) keepFinalState(m *wire.Meta, raw []byte) {
 	if s.transform == nil {
-		s.finals.putRaw(m, raw)
+		s.finals.putRaw(m, bytes.Clone(raw))
 	} else if value, err := s.codec.Decode(raw); err == nil {
 		s.keepFinalValue(m, value)
 	}
 }
 
-// keepFinalValue keeps a final state after transforming it. If the transform fails OnDelete gets
-// the version before.
+// keepFinalValue keeps a final state after transforming it, encoded if possible. If the transform
+// fails OnDelete gets the version before.
 func (s *sink) keepFinalValue(m *wire.Meta, value any) {
 	if s.transform != nil {
 		changed, err := s.transform(value)
@@ -98,7 +99,11 @@ func (s *sink) keepFinalValue(m *wire.Meta, value any) {
 		}
 		value = changed
 	}
-	s.finals.putValue(m, value)
+	if raw := s.encoded(value); raw != nil {
+		s.finals.putRaw(m, raw)
+	} else {
+		s.finals.putValue(m, value)
+	}
 }
 
 // put transforms a value and stores it, encoded if possible. received is what the value was decoded
