@@ -21,8 +21,8 @@ const lentFraction = 4
 // Keep offers the value of a version that a handler has just got as an object's new one: at the
 // next change it is the old one and need not be decoded again. Readers find it too. What note
 // returns, unless it is nil, comes with it from Take; note is called only if the value is held.
-// Keep reports whether it is: until Retire, or until the object has not been read or changed for
-// Config.DecodedIdle.
+// Keep reports whether it is: until Retire, or until the object has not changed for
+// Config.DecodedIdle. What is read then goes on to be held as in Object.Decoded.
 //
 // So an object that changes all the time, such as a lease or a node, costs one decoding for each
 // change. If more objects change in turn than there is room for, few values are ever found again
@@ -52,6 +52,7 @@ func (s *Store) Keep(o *Object, value any, note func() any) bool {
 		box.note = note()
 	}
 	d := c.shelve(o, box, &c.changed)
+	d.used.And(^uint32(usedSinceSweep)) // each read sets it again
 	d.uses.Store(0)
 	d.awaited.Store(true)
 	d.change = c.changes

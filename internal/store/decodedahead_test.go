@@ -176,7 +176,8 @@ func TestKeepBudget(t *testing.T) {
 	}
 }
 
-// TestKeepIdle: a value goes once its object is idle, and with it what Keep was given to note.
+// TestKeepIdle: a value is kept until its object has not changed for long, whoever reads it, and has
+// what Keep was given to note. Then it is held if it is read, and goes if not.
 func TestKeepIdle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg := decodeConfig()
@@ -186,20 +187,26 @@ func TestKeepIdle(t *testing.T) {
 		if !h.s.Keep(o, "value", func() any { return "note" }) {
 			t.Fatal("not kept")
 		}
+		other := h.change("p1")
+		h.s.Keep(other, "other", nil)
+		time.Sleep(7 * time.Second)
+		if value, note, ok := o.Take(); !ok || value != "value" || note != "note" || !other.IsDecoded() {
+			t.Fatalf("%v, %v, %t", value, note, ok)
+		}
 		for range 5 {
-			time.Sleep(7 * time.Second)
 			if value, _ := o.Decoded(); value != "value" {
 				t.Fatalf("a reader gets %v", value)
 			}
+			time.Sleep(6 * time.Second)
+			synctest.Wait()
 		}
-		time.Sleep(7 * time.Second)
-		if value, note, ok := o.Take(); !ok || value != "value" || note != "note" {
-			t.Fatalf("%v, %v, %t", value, note, ok)
+		if n, _ := h.kept(); n != 0 || held(o) != "strong" || other.IsDecoded() {
+			t.Errorf("%d are kept; what is read is %s, what is not: %s", n, held(o), held(other))
 		}
-		time.Sleep(3 * time.Second)
+		time.Sleep(time.Minute)
 		synctest.Wait()
-		if _, _, ok := o.Take(); ok || h.s.Memory().Decoded != 0 {
-			t.Error("an idle value is kept")
+		if held(o) == "strong" || h.s.Memory().Decoded != 0 {
+			t.Error("an idle value is held")
 		}
 		h.s.Close()
 	})

@@ -264,9 +264,22 @@ func (c *decodedCache) ageRead(d *decodedState) {
 	}
 }
 
+// ageChanged lets go of a form whose object has not changed for idle. If it was read since, it moves
+// to those that are held for that.
 func (c *decodedCache) ageChanged(d *decodedState) {
-	if d.grow() >= idleTicks {
-		c.release(d)
+	if d.age++; d.age < idleTicks {
+		return
+	}
+	o, box := d.owner, &decodedBox{value: d.strong.Load().value}
+	c.release(d)
+	if d.used.Load()&usedSinceSweep == 0 || !o.live() {
+		return
+	}
+	read := newDecodedState(box, d.bytes)
+	if o.decoded.CompareAndSwap(nil, read) {
+		read.strong.Store(box)
+		c.attach(o, read, &c.read)
+		c.evict()
 	}
 }
 
