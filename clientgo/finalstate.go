@@ -134,7 +134,7 @@ func (s *finalState) decode(c *codec.Codec, private bool) (any, error) {
 
 // lastValue returns the last version of a deleted object, which need not be kept any more.
 func (r *reader) lastValue(o *store.Object, others int) (any, error) {
-	value, err := r.handlerValue(o, others)
+	value, err := r.valueOnce(o)
 	r.store.Retire(o, others)
 	return value, err
 }

@@ -39,15 +39,19 @@ func newReader(opts Options, s *store.Store, values *codec.Codec, finals *finalS
 // private.
 func (r *reader) value(o *store.Object) (any, error) { return r.applyOptions(o, o.Decoded) }
 
+// valueOnce returns the value of an object for somebody who reads it once: it does not stay
+// decoded.
+func (r *reader) valueOnce(o *store.Object) (any, error) { return r.applyOptions(o, o.DecodeOnce) }
+
 // handlerValue returns the value of a version for one of several handlers that get it at about the
 // same time, or for the only one; others is the number of the others. It is mostly decoded once for
 // all of them, and does not stay decoded.
 func (r *reader) handlerValue(o *store.Object, others int) (any, error) {
-	if !r.shared {
-		if others > 0 {
-			return r.value(o)
-		}
-		return r.applyOptions(o, o.DecodeOnce)
+	switch {
+	case others == 0:
+		return r.valueOnce(o)
+	case !r.shared:
+		return r.value(o)
 	}
 	if value, _, ok := o.Take(); ok {
 		return value, nil
@@ -86,51 +90,48 @@ func (r *reader) runMutationDetector(ctx context.Context) {
 
 // newValue returns the value of a version that has just arrived, and has it kept for the object's
 // next change.
-func (r *reader) newValue(o *store.Object, others int) (any, error) {
+func (r *reader) newValue(o *store.Object) (any, error) {
 	if !r.shared || o.Size() == 0 {
-		return r.applyOptions(o, o.DecodeOnce)
+		return r.valueOnce(o)
 	}
 	if r.delta == nil {
-		return r.newSeparateValue(o, others)
+		return r.newSeparateValue(o)
 	}
 	buf := r.delta.buffers.Get().(*deltaBuffers)
 	defer r.delta.buffers.Put(buf)
 	buf.oldRaw, buf.oldFields = buf.oldRaw[:0], buf.oldFields[:0]
-	return r.newDeltaValue(nil, o, buf, others)
+	return r.newDeltaValue(nil, o, buf)
 }
 
 // updateValues returns the values of the two versions of an update, and has the new one kept in
 // place of the old one. They share what is equal in both if ShareDecoded is set.
 func (r *reader) updateValues(was, is *store.Object, others int) (old, fresh any, err error) {
 	if !r.shared || was.Size() == 0 || is.Size() == 0 {
-		if old, err = r.applyOptions(was, was.DecodeOnce); err == nil {
-			fresh, err = r.applyOptions(is, is.DecodeOnce)
+		if old, err = r.valueOnce(was); err == nil {
+			fresh, err = r.valueOnce(is)
 		}
 		return old, fresh, err
 	}
 	if r.delta == nil {
-		return r.separateValues(was, is, others)
+		old, fresh, err = r.separateValues(was, is)
+	} else {
+		old, fresh, err = r.deltaValues(was, is)
 	}
-	buf := r.delta.buffers.Get().(*deltaBuffers)
-	defer r.delta.buffers.Put(buf)
-	if old, err = r.oldDeltaValue(was, buf); err == nil {
-		if fresh, err = r.newDeltaValue(old, is, buf, others); err == nil {
-			r.store.Retire(was, others)
-		}
+	if err == nil {
+		r.store.Retire(was, others)
 	}
 	return old, fresh, err
 }
 
 // separateValues is updateValues for versions that share nothing mutable.
-func (r *reader) separateValues(was, is *store.Object, others int) (old, fresh any, err error) {
+func (r *reader) separateValues(was, is *store.Object) (old, fresh any, err error) {
 	if old, fresh, ok := r.decodeTogether(was, is); ok {
 		r.store.Missed(2)
-		return r.store.Lend(was, old, others), r.keep(is, fresh, nil, others), nil
+		r.store.Keep(is, fresh, nil)
+		return old, fresh, nil
 	}
-	if old, err = r.handlerValue(was, others); err == nil {
-		if fresh, err = r.newSeparateValue(is, others); err == nil {
-			r.store.Retire(was, others)
-		}
+	if old, err = r.valueOnce(was); err == nil {
+		fresh, err = r.newSeparateValue(is)
 	}
 	return old, fresh, err
 }
@@ -165,26 +166,13 @@ func (buf *versionBuffers) release() {
 	}
 }
 
-// keep has the value of a version that was decoded kept for the object's next change, or lent to
-// the other handlers. It returns the value that all of them get.
-func (r *reader) keep(o *store.Object, value any, note func() any, others int) any {
-	if r.store.Keep(o, value, note) {
-		return value
-	}
-	return r.store.Lend(o, value, others)
-}
-
 // newSeparateValue is newValue for versions that share nothing mutable.
-func (r *reader) newSeparateValue(o *store.Object, others int) (any, error) {
-	if value, _, ok := o.Take(); ok {
+func (r *reader) newSeparateValue(o *store.Object) (any, error) {
+	value, err := r.valueOnce(o)
+	if err == nil {
 		r.store.Keep(o, value, nil)
-		return value, nil
 	}
-	value, err := o.DecodeOnce()
-	if err != nil {
-		return nil, err
-	}
-	return r.keep(o, value, nil, others), nil
+	return value, err
 }
 
 // freshValue returns a copy of a version that nobody else has, because handlers may have changed
@@ -198,6 +186,16 @@ func (r *reader) freshValue(o *store.Object) (any, error) {
 		return object.DeepCopyObject(), nil
 	}
 	return value, err
+}
+
+// deltaValues is updateValues for versions that share what is equal in both.
+func (r *reader) deltaValues(was, is *store.Object) (old, fresh any, err error) {
+	buf := r.delta.buffers.Get().(*deltaBuffers)
+	defer r.delta.buffers.Put(buf)
+	if old, err = r.oldDeltaValue(was, buf); err == nil {
+		fresh, err = r.newDeltaValue(old, is, buf)
+	}
+	return old, fresh, err
 }
 
 // oldDeltaValue returns the value of the old version, and leaves its fields or its bytes in buf.
@@ -220,7 +218,7 @@ func (r *reader) oldDeltaValue(was *store.Object, buf *deltaBuffers) (value any,
 
 // newDeltaValue returns the value of the new version, which shares unchanged fields with old, and
 // has it kept.
-func (r *reader) newDeltaValue(old any, is *store.Object, buf *deltaBuffers, others int) (value any, err error) {
+func (r *reader) newDeltaValue(old any, is *store.Object, buf *deltaBuffers) (value any, err error) {
 	if value, note, ok := is.Take(); ok {
 		r.store.Keep(is, value, func() any { return note })
 		return value, nil
@@ -238,5 +236,6 @@ func (r *reader) newDeltaValue(old any, is *store.Object, buf *deltaBuffers, oth
 		}
 	}
 	r.store.Missed(1)
-	return r.keep(is, value, func() any { return digests(buf.newFields) }, others), nil
+	r.store.Keep(is, value, func() any { return digests(buf.newFields) })
+	return value, nil
 }
