@@ -114,14 +114,14 @@ func TestListBudget(t *testing.T) {
 	s := newStore(t, cfg)
 	list := func() int { return len(s.List(func(err error) { t.Error(err) })) }
 	w := replacePods(t, s, 10)
-	if list() != 10 || list() != 10 || !s.list.there() {
+	if first, second := list(), list(); first != 10 || second != 10 || !s.list.there() {
 		t.Error("there is no list, though all objects fit the budget")
 	}
 	for i := range 200 {
 		putPod(t, w, smallPod("", "q"+strconv.Itoa(i), i, 1000+i, nil, ""))
 	}
 	w.Flush()
-	if list() != 210 || list() != 210 || s.list.there() {
+	if first, second := list(), list(); first != 210 || second != 210 || s.list.there() {
 		t.Error("there is a list, though the budget is too small")
 	}
 	if n := s.shared.cache.held(); n > cfg.DecodedBudget {
@@ -144,7 +144,7 @@ func TestListHits(t *testing.T) {
 	}
 }
 
-// TestListUndecodable: a version that cannot be decoded is left out, and a later one is listed again.
+// TestListUndecodable: a version that cannot be decoded is left out, and a later one is listed.
 func TestListUndecodable(t *testing.T) {
 	cfg := decodeConfig()
 	bad := errors.New("cannot be decoded")
