@@ -168,9 +168,9 @@ func (o *Object) decode() (value any, err error) {
 }
 
 // DecodeOnce returns the decoded form for somebody who needs it once, such as a handler. It returns
-// what Take does or, if there is no form, a new one for the caller alone. Treat it as shared: do not
-// change it. DecodeOnce keeps nothing decoded, and does not count as a read. The errors are those
-// of Decoded.
+// what Take does or, if there is no form, a new one for the caller alone. Treat it as shared: do
+// not change it. DecodeOnce keeps nothing decoded, and does not count as a read. The errors are
+// those of Decoded.
 func (o *Object) DecodeOnce() (any, error) {
 	if value, _, ok := o.Take(); ok {
 		return value, nil
