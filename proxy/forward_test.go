@@ -216,8 +216,8 @@ func TestContinue(t *testing.T) {
 // replica was told of. It finds out that it has that state.
 func TestContinueAtAnotherReplica(t *testing.T) {
 	t.Parallel()
-	u := startUpstream(t, apiserver.Options{Pods: 2 * minProofObjects})
-	behind, ahead := startProxy(t, u, Options{Resources: []string{"pods"}}), startProxy(t, u, Options{Resources: []string{"pods"}})
+	u := startUpstream(t, provable)
+	behind, ahead := startProxy(t, u, Options{Resources: []string{"pods"}, timeouts: patient()}), startProxy(t, u, Options{Resources: []string{"pods"}, timeouts: patient()})
 	behind.ready()
 	ahead.ready()
 	u.namespace("other")

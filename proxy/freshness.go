@@ -31,6 +31,9 @@ type freshnessProver struct {
 	sink   *storeSink
 	status func() reflector.Status
 	pace   *rate.Limiter // of the queries
+	// timeout is how long a read waits for a proof before it is forwarded. A query and a short WATCH
+	// last no longer.
+	timeout time.Duration
 
 	queries, watches *atomic.Uint64 // LISTs and WATCHes sent
 
@@ -59,9 +62,6 @@ type versionQuery struct {
 }
 
 const (
-	// proofTimeout is how long a read waits for a proof before it is forwarded, as long as
-	// kube-apiserver waits itself.
-	proofTimeout = 3 * time.Second
 	// queryInterval is the mean time between the queries of a session, and queryBurst how many may
 	// be sent at once: who reads a moment after another needs a query of its own, and the short
 	// WATCH that is open proves both.
@@ -70,18 +70,15 @@ const (
 	// minProofObjects is the number of objects below which a read is forwarded: it costs the
 	// upstream no more than the query.
 	minProofObjects = 100
-	// proofWatchDuration is the timeout of the short WATCH. Its bookmark comes two seconds before
-	// that.
-	proofWatchDuration = 3 * time.Second
 	// maxProofWatches is how many short WATCHes in a row may prove nothing.
 	maxProofWatches = 3
 )
 
 var errNotWatching = errors.New("the upstream is not being watched")
 
-func newFreshnessProver(ctx context.Context, src source.Source, sk *storeSink, status func() reflector.Status) *freshnessProver {
+func newFreshnessProver(ctx context.Context, src source.Source, sk *storeSink, status func() reflector.Status, timeout time.Duration) *freshnessProver {
 	return &freshnessProver{
-		ctx: ctx, source: src, sink: sk, status: status,
+		ctx: ctx, source: src, sink: sk, status: status, timeout: timeout,
 		pace:    rate.NewLimiter(rate.Every(queryInterval), queryBurst),
 		queries: new(atomic.Uint64), watches: new(atomic.Uint64),
 	}
@@ -96,10 +93,10 @@ func (p *freshnessProver) close() {
 }
 
 // proveCurrent blocks until the session is as new as the upstream was after the call, and reports
-// whether it is. It gives up after proofTimeout, when ctx ends, if the session does not watch the
+// whether it is. It gives up after the timeout, when ctx ends, if the session does not watch the
 // upstream, or if the upstream has gone back.
 func (p *freshnessProver) proveCurrent(ctx context.Context) bool {
-	ctx, cancel := context.WithTimeout(ctx, proofTimeout)
+	ctx, cancel := context.WithTimeout(ctx, p.timeout)
 	defer cancel()
 	q := p.newestVersion(ctx)
 	if q == nil || q.err != nil || q.rv == 0 || q.rv < q.before || !p.waitFor(ctx, q.rv) {
@@ -111,9 +108,9 @@ func (p *freshnessProver) proveCurrent(ctx context.Context) bool {
 	return true
 }
 
-// waitForVersion blocks until the session has reached rv, for proofTimeout at most.
+// waitForVersion blocks until the session has reached rv, for the timeout at most.
 func (p *freshnessProver) waitForVersion(ctx context.Context, rv uint64) bool {
-	ctx, cancel := context.WithTimeout(ctx, proofTimeout)
+	ctx, cancel := context.WithTimeout(ctx, p.timeout)
 	defer cancel()
 	return p.waitFor(ctx, rv)
 }
@@ -171,7 +168,7 @@ func (p *freshnessProver) queryOnce() (uint64, error) {
 		return 0, errNotWatching
 	}
 	p.queries.Add(1)
-	ctx, cancel := context.WithTimeout(p.ctx, proofTimeout)
+	ctx, cancel := context.WithTimeout(p.ctx, p.timeout)
 	defer cancel()
 	rv, err := p.source.NewestVersion(ctx, "")
 	return resourceversion.Number(rv), err
@@ -283,9 +280,9 @@ func (p *freshnessProver) watchOnce(from uint64) {
 		return
 	}
 	p.watches.Add(1)
-	ctx, cancel := context.WithTimeout(p.ctx, proofWatchDuration)
+	ctx, cancel := context.WithTimeout(p.ctx, p.timeout)
 	defer cancel()
-	w, err := p.source.Watch(ctx, source.WatchOptions{ResourceVersion: resourceversion.Format(from), AllowBookmarks: true, Timeout: proofWatchDuration})
+	w, err := p.source.Watch(ctx, source.WatchOptions{ResourceVersion: resourceversion.Format(from), AllowBookmarks: true, Timeout: p.timeout})
 	if err != nil {
 		return
 	}

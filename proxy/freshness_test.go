@@ -64,8 +64,8 @@ func (u *fakeUpstream) namespace(name string) {
 // through before them, where pods change and where only others do.
 func TestProven(t *testing.T) {
 	t.Parallel()
-	u := startUpstream(t, apiserver.Options{Pods: 2 * minProofObjects})
-	f := startProxy(t, u, Options{Resources: []string{"pods"}})
+	u := startUpstream(t, provable)
+	f := startProxy(t, u, Options{Resources: []string{"pods"}, timeouts: patient()})
 	f.ready()
 	for n, path := range []string{consistentList, consistentWatch, consistentList + "?limit=150"} {
 		mark := u.label(n)
@@ -91,8 +91,8 @@ func TestProven(t *testing.T) {
 // TestProvenTogether: those who come while nobody has been answered share questions and watches.
 func TestProvenTogether(t *testing.T) {
 	t.Parallel()
-	u := startUpstream(t, apiserver.Options{Pods: 2 * minProofObjects})
-	f := startProxy(t, u, Options{Resources: []string{"pods"}})
+	u := startUpstream(t, provable)
+	f := startProxy(t, u, Options{Resources: []string{"pods"}, timeouts: patient()})
 	f.ready()
 	u.namespace("other")
 	release := make(chan struct{})
@@ -114,13 +114,13 @@ func TestProvenTogether(t *testing.T) {
 	close(release)
 	all.Wait()
 	// Some of the 20 may get to ask only after the second question was sent, and on a busy machine
-	// some a second later. A read that was not proven in time is forwarded.
+	// some a second later.
 	took := time.Since(began)
 	if asked := sess.freshness.queries.Load(); asked < 2 || asked > 3+uint64(took/time.Second) {
 		t.Errorf("%d questions upstream within %v", asked, took)
 	}
-	if forwarded := len(u.forwarded(consistentList)); forwarded > 0 && took < proofTimeout {
-		t.Errorf("%d reads forwarded within %v", forwarded, took)
+	if forwarded := len(u.forwarded(consistentList)); forwarded > 0 {
+		t.Errorf("%d reads forwarded", forwarded)
 	}
 }
 
@@ -145,7 +145,7 @@ func TestQueriesArePaced(t *testing.T) {
 		b.Progress("2")
 		b.Flush()
 		ctx, cancel := context.WithCancel(t.Context())
-		p := newFreshnessProver(ctx, src, b.storeSink, func() reflector.Status { return reflector.Status{Phase: reflector.Watching} })
+		p := newFreshnessProver(ctx, src, b.storeSink, func() reflector.Status { return reflector.Status{Phase: reflector.Watching} }, defaultTimeouts.proof)
 		defer p.close()
 		defer cancel()
 		var readers sync.WaitGroup
@@ -217,13 +217,15 @@ func TestProvenWhileStalled(t *testing.T) {
 	b.Flush()
 	status := reflector.Status{Phase: reflector.Watching}
 	ctx, cancel := context.WithCancel(t.Context())
-	p := newFreshnessProver(ctx, src, b.storeSink, func() reflector.Status { return status })
+	p := newFreshnessProver(ctx, src, b.storeSink, func() reflector.Status { return status }, defaultTimeouts.proof)
 	defer p.close()
 	defer cancel()
 	u.label(1)
 	before := b.version()
-	if p.proveCurrent(t.Context()) || b.version() != before || p.watches.Load() == 0 {
-		t.Errorf("current, at %d after %d, after %d watches", b.version(), before, p.watches.Load())
+	for p.watches.Load() == 0 && !t.Failed() { // on a slow machine a query alone may take too long
+		if p.proveCurrent(t.Context()) || b.version() != before {
+			t.Errorf("current, at %d after %d, after %d watches", b.version(), before, p.watches.Load())
+		}
 	}
 	p.wait(t)
 	asked := p.queries.Load()
@@ -315,7 +317,7 @@ func TestAge(t *testing.T) {
 		proofs uint64
 	}{{2 * minProofObjects, 0, 0, 0}, {2 * minProofObjects, time.Hour, 0, 0}, {2 * minProofObjects, time.Nanosecond, 0, 1}, {3, time.Nanosecond, 1, 0}} {
 		u := startUpstream(t, apiserver.Options{Pods: tt.pods})
-		f := startProxy(t, u, Options{Resources: []string{"pods"}, MaxStaleness: tt.bound})
+		f := startProxy(t, u, Options{Resources: []string{"pods"}, MaxStaleness: tt.bound, timeouts: patient()})
 		f.ready()
 		resp := f.open(f.client, http.MethodGet, consistentList+"?resourceVersion=0", "Authorization", "Bearer token-jane")
 		passed, sess := len(u.forwarded(consistentList)), f.resource("pods").ready.Load()
@@ -356,7 +358,7 @@ func TestProvenUnderChanges(t *testing.T) {
 			}
 		}}
 		ctx, cancel := context.WithCancel(t.Context())
-		p := newFreshnessProver(ctx, src, b.storeSink, func() reflector.Status { return reflector.Status{Phase: reflector.Watching} })
+		p := newFreshnessProver(ctx, src, b.storeSink, func() reflector.Status { return reflector.Status{Phase: reflector.Watching} }, defaultTimeouts.proof)
 		if got := p.proveCurrent(t.Context()); got != tt.current {
 			t.Errorf("the upstream was at %s, the copy at 5, and is at %d: current: %v", tt.newest, b.version(), got)
 		}

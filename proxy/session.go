@@ -80,7 +80,7 @@ func (res *resource) runSession(ctx context.Context) error {
 		Name: gvr.String(), Encoding: k.encoding,
 		OnStatus: func(st reflector.Status) { res.onStatus(st, cancel) },
 	})
-	s.freshness = newFreshnessProver(ctx, src, s.sink, s.reflector.Status)
+	s.freshness = newFreshnessProver(ctx, src, s.sink, s.reflector.Status, res.resources.opts.timeouts.proof)
 	s.freshness.queries, s.freshness.watches = &res.versionQueries, &res.proofWatches
 	defer s.freshness.close()
 	res.running.Store(s)

@@ -51,7 +51,7 @@ func TestNotProvenByOneWatch(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			b := newBench(t, 0) // at 5
 			ctx, cancel := context.WithCancel(t.Context())
-			p := newFreshnessProver(ctx, lateServer{bookmark: bookmark}, b.storeSink, func() reflector.Status { return reflector.Status{Phase: reflector.Watching} })
+			p := newFreshnessProver(ctx, lateServer{bookmark: bookmark}, b.storeSink, func() reflector.Status { return reflector.Status{Phase: reflector.Watching} }, defaultTimeouts.proof)
 			if p.proveCurrent(t.Context()) || p.watches.Load() != 1 {
 				t.Errorf("bookmark %q: proven, or not, with %d watches", bookmark, p.watches.Load())
 			}
@@ -79,7 +79,7 @@ func TestNotProvenForNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, 0) // at 5
 		ctx, cancel := context.WithCancel(t.Context())
-		p := newFreshnessProver(ctx, movingServer{}, b.storeSink, func() reflector.Status { return reflector.Status{Phase: reflector.Watching} })
+		p := newFreshnessProver(ctx, movingServer{}, b.storeSink, func() reflector.Status { return reflector.Status{Phase: reflector.Watching} }, defaultTimeouts.proof)
 		defer p.close()
 		defer cancel()
 		if p.waitForVersion(t.Context(), 1<<40) {

@@ -12,10 +12,23 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/weirproject/weir/apiserver"
 )
 
 // deadline bounds every wait. It is generous: nothing is timed here.
-const deadline = 30 * time.Second
+const deadline = 2 * time.Minute
+
+// provable has enough pods for reads of the current state to be proven. A bookmark comes after a
+// second, as to a short WATCH, also where patience lets that WATCH last.
+var provable = apiserver.Options{Pods: 2 * minProofObjects, BookmarkInterval: time.Second}
+
+// patient lets a proof take as long as a test may.
+func patient() timeouts {
+	p := defaultTimeouts
+	p.proof = deadline
+	return p
+}
 
 // fixture is a proxy before a fake upstream.
 type fixture struct {
