@@ -32,6 +32,14 @@ const finishTimeout = time.Minute
 // upgraded connections apart, for a minute at most. ctx ends the waiting, and so do Close and a
 // second Shutdown.
 func (s *Server) Shutdown(ctx context.Context, delay time.Duration) error {
+	begun := time.Now()
+	return s.shutDown(ctx, max(delay, 0), func(ctx context.Context, eighths time.Duration) {
+		pause(ctx, time.Until(begun.Add(delay*eighths/8)))
+	})
+}
+
+// shutDown is Shutdown; until blocks until so many eighths of the delay are over, or ctx has ended.
+func (s *Server) shutDown(ctx context.Context, delay time.Duration, until func(ctx context.Context, eighths time.Duration)) error {
 	s.mu.Lock()
 	servers := s.servers
 	s.mu.Unlock()
@@ -45,20 +53,18 @@ func (s *Server) Shutdown(ctx context.Context, delay time.Duration) error {
 		ending.Go(func() { _ = server.Shutdown(ctx) }) // on error ctx has ended, and Close does the rest
 	}
 	begun := time.Now()
-	delay = max(delay, 0)
-	until := func(eighths time.Duration) { pause(ctx, time.Until(begun.Add(delay*eighths/8))) }
 	s.opts.Log.Info("shutting down", "delay", delay)
 
 	ending.Go(func() { s.catchUp(ctx) })
-	until(2)
+	until(ctx, 2)
 	s.stage.Store(int32(stageGoingAway))
-	until(4)
+	until(ctx, 4)
 	end(servers[0]) // later connections go to the other server
-	until(5)
+	until(ctx, 5)
 	left := time.Until(begun.Add(delay))
 	s.resources.drain(left)
 	s.forwardedWatches.drain(left)
-	until(8)
+	until(ctx, 8)
 	end(servers[1])
 	s.unfinished.wait(ctx, finishTimeout)
 	cancel()

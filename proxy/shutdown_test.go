@@ -19,14 +19,26 @@ import (
 	"github.com/weirproject/weir/apiserver"
 )
 
-// shutdownDelay is long enough for what is looked at meanwhile.
-const shutdownDelay = 2 * time.Second
-
 // shutDown begins to shut the proxy down. ended has its error.
 func (f *fixture) shutDown(delay time.Duration) (ended <-chan error) {
 	done := make(chan error, 1)
 	go func() { done <- f.proxy.Shutdown(f.ctx, delay) }()
 	return done
+}
+
+// shutDownInSteps begins a shutdown whose delay passes as the test wants: goOn lets so many eighths
+// of it be over. ended has its error.
+func (f *fixture) shutDownInSteps() (goOn func(eighths time.Duration), ended <-chan error) {
+	over, done := map[time.Duration]chan struct{}{2: make(chan struct{}), 4: make(chan struct{}), 5: make(chan struct{}), 8: make(chan struct{})}, make(chan error, 1)
+	go func() {
+		done <- f.proxy.shutDown(f.ctx, time.Second, func(ctx context.Context, eighths time.Duration) {
+			select {
+			case <-over[eighths]:
+			case <-ctx.Done():
+			}
+		})
+	}()
+	return func(eighths time.Duration) { close(over[eighths]) }, done
 }
 
 // comesTo waits until a shutdown has come so far.
@@ -69,7 +81,7 @@ func TestShutdown(t *testing.T) {
 		t.Fatalf("%d watches are served from here", n)
 	}
 	old := f.dial("http/1.1")
-	ended := f.shutDown(shutdownDelay)
+	goOn, ended := f.shutDownInSteps()
 	f.comesTo(stageUnready)
 	if code, body := f.get("jane", "/readyz"); code != http.StatusServiceUnavailable || !strings.Contains(body, "[-]shutdown failed") {
 		t.Errorf("/readyz: %d %s", code, body)
@@ -81,6 +93,7 @@ func TestShutdown(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	goOn(2)
 	f.comesTo(stageGoingAway)
 	if resp := old.send("GET", "/api/v1/pods?resourceVersion=0", 0, "").answer(); resp.StatusCode != http.StatusOK || !resp.Close {
 		t.Errorf("on an old connection: %s, closes %v", resp.Status, resp.Close)
@@ -89,6 +102,8 @@ func TestShutdown(t *testing.T) {
 		t.Errorf("what is passed on, on a new connection: %s, closes %v", resp.Status, resp.Close)
 	}
 	late := f.open(f.clientWith(nil), http.MethodGet, "/api/v1/pods?watch=true"+marked+"&resourceVersion="+made.ResourceVersion, "Authorization", "Bearer token-jane")
+	goOn(4)
+	goOn(5)
 	for name, resp := range map[string]*http.Response{"here": here, "late": late} {
 		lines := f.rest(resp)
 		if last := len(lines) - 1; last < 0 || !strings.Contains(lines[last], "BOOKMARK") || !strings.Contains(lines[last], made.ResourceVersion) {
@@ -101,6 +116,7 @@ func TestShutdown(t *testing.T) {
 		t.Errorf("%.300q", lines)
 	}
 	f.rest(passed)
+	goOn(8)
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}
@@ -113,7 +129,10 @@ func TestShutdownOfLater(t *testing.T) {
 	u.holdBack("/api/v1/pods")
 	f := startProxy(t, u, Options{Resources: []string{"pods"}})
 	f.until("it lists", func() bool { u.mu.Lock(); defer u.mu.Unlock(); return u.kept > 0 })
-	ended := f.shutDown(2 * shutdownDelay)
+	goOn, ended := f.shutDownInSteps()
+	for _, eighths := range []time.Duration{2, 4, 5} {
+		goOn(eighths)
+	}
 	f.until("watches end", func() bool {
 		f.proxy.forwardedWatches.mu.Lock()
 		defer f.proxy.forwardedWatches.mu.Unlock()
@@ -125,13 +144,15 @@ func TestShutdownOfLater(t *testing.T) {
 	}
 	u.holdBack("")
 	f.until("it is held", func() bool { return res.ready.Load() != nil })
+	u.forwarded("")
 	resp := f.open(f.client, http.MethodGet, "/api/v1/pods?watch=true&allowWatchBookmarks=true", "Authorization", "Bearer token-jane")
-	if res.watchers.Load() != 1 {
+	if passed := u.forwarded("/api/v1/pods"); len(passed) > 0 {
 		t.Fatal("it is not served from here")
 	}
 	if lines := f.rest(resp); len(lines) == 0 || !strings.Contains(lines[len(lines)-1], "BOOKMARK") {
 		t.Errorf("%.300q", lines)
 	}
+	goOn(8)
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}
@@ -275,7 +296,9 @@ func TestGoawayFirst(t *testing.T) {
 	f.ready()
 	framer := f.dial("h2").request("/api/v1/pods?watch=true")
 	f.until("it watches", func() bool { return f.proxy.resources.find(podsResource).watchers.Load() == 1 })
-	ended := f.shutDown(shutdownDelay)
+	goOn, ended := f.shutDownInSteps()
+	goOn(2)
+	goOn(4)
 	goaway, over := false, false
 	for !over {
 		frame, err := framer.ReadFrame()
@@ -284,7 +307,9 @@ func TestGoawayFirst(t *testing.T) {
 		}
 		switch frame := frame.(type) {
 		case *http2.GoAwayFrame:
-			goaway = frame.ErrCode == http2.ErrCodeNo && frame.LastStreamID >= 1
+			if goaway = frame.ErrCode == http2.ErrCodeNo && frame.LastStreamID >= 1; goaway {
+				goOn(5)
+			}
 		case *http2.DataFrame:
 			over = frame.StreamEnded()
 		case *http2.RSTStreamFrame:
@@ -294,6 +319,7 @@ func TestGoawayFirst(t *testing.T) {
 	if !goaway {
 		t.Error("no GOAWAY before the end of the watch")
 	}
+	goOn(8)
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}
