@@ -58,7 +58,7 @@ unit: ## the tests of all modules but e2e, with the race detector where there is
 	go test -vet=off -race -run '^TestConcurrent$$' ./internal/decode
 	go test -vet=off -tags invariants ./internal/store ./internal/reflector ./internal/delivery ./internal/sim
 	go test -vet=off -timeout 15m $(addprefix ./,$(PLAIN))
-	go test -vet=off -timeout 15m -run '$(SINGLE)|$(CONTROL)' ./informertest ./clientgo ./internal/watchcache ./internal/pack
+	go test -vet=off -timeout 15m -run '$(SINGLE)|$(CONTROL)' ./informertest ./internal/watchcache ./internal/pack
 
 fuzz: ## a minute of fuzzing; FUZZ and FUZZTIME choose more
 	@for d in $(FUZZ); do \
