@@ -119,6 +119,13 @@ func (f *fixture) get(user, path string, headers ...string) (code int, body stri
 	return resp.StatusCode, string(raw)
 }
 
+// tell sends the code of a GET, or 0 if there is no answer, which fails the test.
+func (f *fixture) tell(codes chan<- int, user, path string) {
+	var code int
+	defer func() { codes <- code }() // also when get ends the goroutine
+	code, _ = f.get(user, path)
+}
+
 // initial returns what a watch tells up to the end of its initial events.
 func (f *fixture) initial(user, path string, headers ...string) (code int, body string) {
 	f.t.Helper()

@@ -161,10 +161,7 @@ func TestUpstreamHangs(t *testing.T) {
 	const many = 50
 	codes := make(chan int, many)
 	for range many {
-		go func() {
-			code, _ := f.get("jane", list)
-			codes <- code
-		}()
+		go f.tell(codes, "jane", list)
 	}
 	refused := 0
 	for range many {
