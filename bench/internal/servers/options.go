@@ -44,8 +44,9 @@ type Options struct {
 
 	Resync time.Duration // of the informer of ResyncStorm
 
-	watchBuffer int  // of each watcher of an embedded server, in changes; 0: it closes none
-	whole       bool // an embedded server builds each LIST in memory before it sends it
+	restarts    float64 // with which the client of InitialEvents is let go; 0: only time ends it
+	watchBuffer int     // of each watcher of an embedded server, in changes; 0: it closes none
+	whole       bool    // an embedded server builds each LIST in memory before it sends it
 
 	Progress io.Writer // gets a line for each run
 }

@@ -51,8 +51,9 @@ func tryAgain(ctx context.Context, t *trial, begin func() error) (Figures, error
 			f["received"]-- // the bookmark
 			f["through"], f["throughSeconds"] = 1, time.Since(begun).Seconds()
 		case errors.Is(err, errClosed):
-			f["restarts"]++
-			continue
+			if f["restarts"]++; f["restarts"] != t.restarts {
+				continue
+			}
 		case trying.Err() == nil || ctx.Err() != nil:
 			return nil, err
 		}
