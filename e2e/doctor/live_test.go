@@ -33,6 +33,7 @@ func TestLive(t *testing.T) {
 	defer c.Stop()
 	s := script{t, ctx, c}
 	s.fatal(c.WriteKubeconfig(kubeconfig))
+	s.countedAll(livePods)
 	var out, said bytes.Buffer
 	look := exec.CommandContext(ctx, weir, "doctor", "--kubeconfig", kubeconfig, "--for", "10s", "-o", "json")
 	look.Stdout, look.Stderr = &out, &said

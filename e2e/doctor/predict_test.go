@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
@@ -49,6 +50,7 @@ func TestPredicted(t *testing.T) {
 	defer c.Stop()
 	s := script{t, ctx, c}
 	s.fatal(c.WriteKubeconfig(kubeconfig))
+	s.countedAll(predictedPods)
 	before := s.cpu()
 	s.pollInProtobuf(predictedLists)
 	spent := s.cpu() - before
@@ -118,13 +120,37 @@ func (s *script) pollInProtobuf(times int) {
 
 // cpu returns the CPU time that the API server has used.
 func (s *script) cpu() float64 {
-	metrics, err := s.client("metrics").CoreV1().RESTClient().Get().AbsPath("/metrics").DoRaw(s.ctx)
-	s.fatal(err)
-	found := regexp.MustCompile(`(?m)^process_cpu_seconds_total (\S+)$`).FindSubmatch(metrics)
-	if found == nil {
+	seconds, ok := s.metric(`process_cpu_seconds_total`)
+	if !ok {
 		s.t.Fatal("no process_cpu_seconds_total")
 	}
-	seconds, err := strconv.ParseFloat(string(found[1]), 64)
-	s.fatal(err)
 	return seconds
+}
+
+// countedAll waits until the API server tells how many pods there are, which it finds out once a
+// minute: the first time it fails if its cache is not filled yet.
+func (s *script) countedAll(pods float64) {
+	s.t.Helper()
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for n := -1.0; n != pods; n, _ = s.metric(`apiserver_resource_objects\{group="",resource="pods"\}`) {
+		select {
+		case <-tick.C:
+		case <-s.ctx.Done():
+			s.t.Fatalf("the API server counts %v pods", n)
+		}
+	}
+}
+
+// metric returns a metric of the API server, whose name and labels match.
+func (s *script) metric(name string) (value float64, ok bool) {
+	metrics, err := s.client("metrics").CoreV1().RESTClient().Get().AbsPath("/metrics").DoRaw(s.ctx)
+	s.fatal(err)
+	found := regexp.MustCompile(`(?m)^` + name + ` (\S+)$`).FindSubmatch(metrics)
+	if found == nil {
+		return 0, false
+	}
+	value, err = strconv.ParseFloat(string(found[1]), 64)
+	s.fatal(err)
+	return value, true
 }
