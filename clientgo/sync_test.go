@@ -42,21 +42,24 @@ func TestErr(t *testing.T) {
 	defer factory.Shutdown()
 	defer cancel()
 	factory.StartWithContext(ctx)
-	short, end := context.WithTimeout(ctx, time.Second)
+	long, end := context.WithTimeout(ctx, waitTimeout)
+	defer end()
+	i, err := informerOf(inf)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := i.engine.WaitFor(long, func() bool { return Err(inf) != nil }); err != nil {
+		t.Fatalf("no error is reported: %v", err)
+	}
+	short, end := context.WithTimeout(ctx, 50*time.Millisecond)
 	defer end()
 	err = WaitForSync(short, inf, factory.Core().V1().Nodes().Informer())
 	if !errors.Is(err, reflector.ErrForbidden) || !apierrors.IsForbidden(Err(inf)) || !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("the wait says %v, Err %v", err, Err(inf))
 	}
 	remove()
-	long, end := context.WithTimeout(ctx, waitTimeout)
-	defer end()
 	if err := WaitForSync(long, inf); err != nil || !inf.HasSynced() {
 		t.Errorf("the wait says %v, HasSynced %v", err, inf.HasSynced())
-	}
-	i, err := informerOf(inf)
-	if err != nil {
-		t.Fatal(err)
 	}
 	if err := i.engine.WaitFor(long, func() bool { return Err(inf) == nil }); err != nil {
 		t.Errorf("Err stays %v: %v", Err(inf), err)
