@@ -20,7 +20,7 @@ import (
 )
 
 // waitTimeout bounds every wait of the tests.
-const waitTimeout = 20 * time.Second
+const waitTimeout = 2 * time.Minute
 
 // constructor makes an informer: client-go's or ours.
 type constructor func(cache.ListerWatcher, runtime.Object, time.Duration, cache.Indexers) cache.SharedIndexInformer

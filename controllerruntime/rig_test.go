@@ -23,7 +23,7 @@ import (
 )
 
 // deadline bounds every wait. It is generous, because nothing is timed here.
-const deadline = 30 * time.Second
+const deadline = 2 * time.Minute
 
 // rig is a way to build a cache. Every story runs with each: our informers must do what
 // controller-runtime's own do.

@@ -42,7 +42,7 @@ func TestServersDieWithParent(t *testing.T) {
 	}
 	defer os.RemoveAll(c.Dir)
 	for _, pid := range c.PIDs {
-		err := wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, 30*time.Second, true, func(context.Context) (bool, error) {
+		err := wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, 2*time.Minute, true, func(context.Context) (bool, error) {
 			return gone(pid), nil
 		})
 		if err != nil {

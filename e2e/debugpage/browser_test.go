@@ -26,7 +26,7 @@ import (
 var screenshots = flag.String("debugpage.screenshots", "", "write screenshots of the pages to this folder")
 
 // patience bounds what a page is waited for.
-const patience = time.Minute
+const patience = 3 * time.Minute
 
 // browser is a Chromium without a screen, which asks nobody for updates.
 func browser(t *testing.T) context.Context {

@@ -85,7 +85,7 @@ func startPrometheus(t *testing.T, scraped string) *prometheus {
 // until asks again and again until nothing is missing.
 func (p *prometheus) until(what string, missing func() string) {
 	p.t.Helper()
-	deadline, tick := time.After(time.Minute), time.NewTicker(50*time.Millisecond)
+	deadline, tick := time.After(3*time.Minute), time.NewTicker(50*time.Millisecond)
 	defer tick.Stop()
 	for {
 		why := missing()

@@ -159,7 +159,7 @@ func next(t *testing.T, w watch.Interface) watch.Event {
 			t.Fatal("the watch ended")
 		}
 		return e
-	case <-time.After(20 * time.Second):
+	case <-time.After(2 * time.Minute):
 		t.Fatal("no event came")
 	}
 	panic("unreachable")

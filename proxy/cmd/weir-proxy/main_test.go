@@ -125,7 +125,7 @@ func TestConsistency(t *testing.T) {
 
 // TestRun runs the command in front of an embedded server and uses the kubeconfig that it writes.
 func TestRun(t *testing.T) {
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	upstream, err := apiserver.New(apiserver.Options{Pods: 5})
 	if err != nil {
@@ -232,7 +232,7 @@ func TestSecondSignal(t *testing.T) {
 		fmt.Println("ends")
 		select {}
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, os.Args[0], "-test.run=^TestSecondSignal$")
 	cmd.Env = append(os.Environ(), child+"=1")
