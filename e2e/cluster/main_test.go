@@ -24,31 +24,14 @@ func TestMain(m *testing.M) {
 	if os.Getenv(childVariable) != "" {
 		startAndHang()
 	}
-	os.Exit(runTests(m))
-}
-
-func runTests(m *testing.M) int {
-	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Minute)
-	defer cancel()
-	var err error
-	shared, err = Start(ctx, Options{
-		Authorization: RBAC,
-		Users:         []User{{Name: stranger, Groups: []string{"strangers"}}},
-		Logf:          func(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) },
-	})
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	code := m.Run()
-	if code != 0 {
-		fmt.Fprintln(os.Stderr, "the servers' logs are in", shared.KeepLogs())
-	}
-	if err := shared.Stop(); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	return code
+	os.Exit(Main(m, 15*time.Minute, func(ctx context.Context) (c *Cluster, err error) {
+		shared, err = Start(ctx, Options{
+			Authorization: RBAC,
+			Users:         []User{{Name: stranger, Groups: []string{"strangers"}}},
+			Logf:          LogToStderr,
+		})
+		return shared, err
+	}))
 }
 
 // child is what a child process tells about its cluster.

@@ -2,7 +2,6 @@ package controllerruntime
 
 import (
 	"context"
-	"fmt"
 	"net"
 	"os"
 	"sync/atomic"
@@ -36,27 +35,10 @@ var shared *cluster.Cluster
 
 func TestMain(m *testing.M) {
 	log.SetLogger(logr.Discard())
-	code, err := withCluster(m)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		code = 1
-	}
-	os.Exit(code)
-}
-
-func withCluster(m *testing.M) (int, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Minute)
-	defer cancel()
-	c, err := cluster.Start(ctx, cluster.Options{
-		Pods: podsim.New(pods, 1),
-		Logf: func(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) },
-	})
-	if err != nil {
-		return 1, err
-	}
-	defer c.Stop()
-	shared = c
-	return m.Run(), nil
+	os.Exit(cluster.Main(m, 15*time.Minute, func(ctx context.Context) (c *cluster.Cluster, err error) {
+		shared, err = cluster.Start(ctx, cluster.Options{Pods: podsim.New(pods, 1), Logf: cluster.LogToStderr})
+		return shared, err
+	}))
 }
 
 // each runs a test with controller-runtime's own informers and with ours, in a namespace of its
@@ -87,11 +69,7 @@ type stage struct {
 
 func newStage(t *testing.T, newCache cache.NewCacheFunc, leaks []goleak.Option) *stage {
 	t.Helper()
-	leaks = append(leaks, cluster.Leaks()...)
-	t.Cleanup(func() { goleak.VerifyNone(t, leaks...) })
-	ctx, cancel := context.WithTimeout(context.Background(), deadline)
-	t.Cleanup(cancel)
-	s := &stage{t: t, ctx: ctx, newCache: newCache}
+	s := &stage{t: t, ctx: shared.Begin(t, deadline, leaks...), newCache: newCache}
 	var err error
 	if s.direct, err = client.New(s.config(), client.Options{}); err != nil {
 		t.Fatal(err)

@@ -2,13 +2,11 @@ package informer
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"sync"
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
 	corev1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -32,60 +30,23 @@ const deadline = 2 * time.Minute
 var shared *cluster.Cluster
 
 func TestMain(m *testing.M) {
-	code, err := withCluster(m)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		code = 1
-	}
-	os.Exit(code)
-}
-
-func withCluster(m *testing.M) (int, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Minute)
-	defer cancel()
-	c, err := cluster.Start(ctx, cluster.Options{
-		Authorization: cluster.RBAC,
-		Users:         []cluster.User{{Name: "nobody"}},
-		Logf:          func(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) },
-	})
-	if err != nil {
-		return 1, err
-	}
-	defer c.Stop()
-	if err := c.LoadPods(ctx, podsim.New(pods, 1)); err != nil {
-		return 1, err
-	}
-	shared = c
-	return m.Run(), nil
-}
-
-// begin gives a context for a test, and checks at its end that no goroutine is left.
-func begin(t *testing.T) context.Context {
-	leaks := cluster.Leaks()
-	ctx, cancel := context.WithTimeout(context.Background(), deadline)
-	t.Cleanup(func() {
-		cancel()
-		verifyNoLeak(t, leaks)
-	})
-	return ctx
-}
-
-// verifyNoLeak looks for goroutines that the test has left. A connection whose last request was
-// cancelled becomes idle a moment after the informer has ended, too late for it to close: that is
-// done here, as IdleConnTimeout would in the end.
-func verifyNoLeak(t *testing.T, leaks []goleak.Option) {
-	t.Helper()
-	client, err := rest.HTTPClientFor(shared.Config())
-	if err != nil {
-		t.Fatal(err)
-	}
-	for range 5 {
-		utilnet.CloseIdleConnectionsFor(client.Transport)
-		if err = goleak.Find(leaks...); err == nil {
-			return
+	os.Exit(cluster.Main(m, 15*time.Minute, func(ctx context.Context) (c *cluster.Cluster, err error) {
+		shared, err = cluster.Start(ctx, cluster.Options{
+			Authorization: cluster.RBAC,
+			Users:         []cluster.User{{Name: "nobody"}},
+			Logf:          cluster.LogToStderr,
+		})
+		if err != nil {
+			return nil, err
 		}
-	}
-	t.Error(err)
+		return shared, shared.LoadPods(ctx, podsim.New(pods, 1))
+	}))
+}
+
+// begin returns the context of a test, and checks at its end that no goroutine is left.
+func begin(t *testing.T) context.Context {
+	t.Helper()
+	return shared.Begin(t, deadline)
 }
 
 // run runs an informer until the test ends.

@@ -13,7 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
@@ -44,34 +43,35 @@ var (
 	callers, fronts *authority.Authority
 )
 
-func TestMain(m *testing.M) {
-	code, err := withCluster(m)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		code = 1
-	}
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { os.Exit(run(m)) }
 
-func withCluster(m *testing.M) (int, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Minute)
-	defer cancel()
+func run(m *testing.M) int {
 	dir, err := os.MkdirTemp("", "weir-proxy-e2e-")
 	if err != nil {
-		return 1, err
+		cluster.LogToStderr("%v", err)
+		return 1
 	}
 	defer os.RemoveAll(dir)
+	return cluster.Main(m, 20*time.Minute, func(ctx context.Context) (*cluster.Cluster, error) {
+		if err := startShared(ctx, dir); err != nil {
+			return shared, err
+		}
+		return shared, shared.LoadPods(ctx, podsim.New(pods, 1))
+	})
+}
+
+// startShared starts the shared cluster, and makes what the tests need besides.
+func startShared(ctx context.Context, dir string) (err error) {
 	if callers, err = authority.New(filepath.Join(dir, "callers.crt")); err != nil {
-		return 1, err
+		return err
 	}
 	if fronts, err = authority.New(filepath.Join(dir, "fronts.crt")); err != nil {
-		return 1, err
+		return err
 	}
-	logf := func(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) }
-	if clients, err = cluster.BuildClients(ctx, logf); err != nil {
-		return 1, err
+	if clients, err = cluster.BuildClients(ctx, cluster.LogToStderr); err != nil {
+		return err
 	}
-	c, err := cluster.Start(ctx, cluster.Options{
+	shared, err = cluster.Start(ctx, cluster.Options{
 		Authorization: cluster.RBAC,
 		Users:         []cluster.User{{Name: "nobody"}, {Name: "reader"}, {Name: "leaver"}},
 		APIServerArgs: []string{
@@ -83,33 +83,15 @@ func withCluster(m *testing.M) (int, error) {
 			"--requestheader-group-headers=X-Remote-Group",
 			"--requestheader-extra-headers-prefix=X-Remote-Extra-",
 		},
-		Logf: logf,
+		Logf: cluster.LogToStderr,
 	})
-	if err != nil {
-		return 1, err
-	}
-	defer c.Stop()
-	if err := c.LoadPods(ctx, podsim.New(pods, 1)); err != nil {
-		return 1, err
-	}
-	shared = c
-	return m.Run(), nil
+	return err
 }
 
-// begin gives a context for a test, and checks at its end that no goroutine is left.
+// begin returns the context of a test, and checks at its end that no goroutine is left.
 func begin(t *testing.T) context.Context {
-	leaks := cluster.Leaks()
-	ctx, cancel := context.WithTimeout(context.Background(), deadline)
-	t.Cleanup(func() {
-		cancel()
-		// Clients of the API server share connections, and one whose last answer has just been read
-		// is not idle yet.
-		for try := 0; try < 3 && goleak.Find(leaks...) != nil; try++ {
-			utilnet.CloseIdleConnectionsFor(httpClient(t, shared.Config()).Transport)
-		}
-		goleak.VerifyNone(t, leaks...)
-	})
-	return ctx
+	t.Helper()
+	return shared.Begin(t, deadline)
 }
 
 // start starts a proxy, in front of the shared cluster unless the options say otherwise, and waits

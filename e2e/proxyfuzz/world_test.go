@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"maps"
 	"net/http"
-	"os"
 	"path/filepath"
 	"strconv"
 	"testing"
@@ -85,7 +84,7 @@ func newWorld(t *testing.T, ctx context.Context) *world {
 			"--requestheader-extra-headers-prefix=X-Remote-Extra-",
 			"--service-account-key-file=" + filepath.Join(dir, "tokens.pub"),
 		},
-		Logf: func(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) },
+		Logf: cluster.LogToStderr,
 	})
 	if err != nil {
 		t.Fatal(err)

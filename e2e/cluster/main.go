@@ -1,0 +1,78 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+	"k8s.io/client-go/rest"
+)
+
+// Main runs the tests of a package that share a cluster, and returns the exit code for its TestMain.
+// start starts the cluster within limit. If it fails later than Start does, it returns the cluster
+// and the error. The servers' logs are kept if a test fails.
+func Main(m *testing.M, limit time.Duration, start func(ctx context.Context) (*Cluster, error)) int {
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	c, err := start(ctx)
+	cancel()
+	code := 1
+	if err == nil {
+		code = m.Run()
+	}
+	if c != nil {
+		if code != 0 {
+			LogToStderr("the servers' logs are in %s", c.KeepLogs())
+		}
+		if stopErr := c.Stop(); err == nil {
+			err = stopErr
+		}
+	}
+	if err != nil {
+		LogToStderr("%v", err)
+		return 1
+	}
+	return code
+}
+
+// LogToStderr is an Options.Logf for a TestMain, which has no log of a test.
+func LogToStderr(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) }
+
+// Leaks are the options with which a test looks for goroutines that it has left: what runs now is
+// not one of them, and neither is an API server that the test starts again, which lives on for the
+// next one.
+func Leaks() []goleak.Option {
+	return []goleak.Option{
+		goleak.IgnoreCurrent(),
+		goleak.IgnoreAnyFunction("os/exec.(*Cmd).Wait"),
+		goleak.IgnoreAnyFunction("github.com/weirproject/weir/e2e/cluster.(*Cluster).watchOver.func1"),
+	}
+}
+
+// Begin returns the context of a test, which ends after limit, and checks when the test has ended
+// that it has left no goroutine behind but what is ignored. It closes the idle connections that the
+// clients of the cluster's configuration share. One whose last request was cancelled, or whose last
+// answer has just been read, becomes idle a moment later.
+func (c *Cluster) Begin(t *testing.T, limit time.Duration, ignored ...goleak.Option) context.Context {
+	t.Helper()
+	leaks := append(Leaks(), ignored...)
+	client, err := rest.HTTPClientFor(c.Config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	t.Cleanup(func() {
+		cancel()
+		for range 5 {
+			utilnet.CloseIdleConnectionsFor(client.Transport)
+			if err = goleak.Find(leaks...); err == nil {
+				return
+			}
+		}
+		t.Error(err)
+	})
+	return ctx
+}
