@@ -45,19 +45,12 @@ func newBenchCost(b *benchFlags) *cobra.Command {
 }
 
 func (f *serverFlags) runCost(cmd *cobra.Command) error {
-	if err := f.check(cmd); err != nil {
-		return err
-	}
 	ctx := cmd.Context()
-	done, err := f.findProxy(cmd)
+	o, done, err := f.begin(cmd)
 	if err != nil {
 		return err
 	}
 	defer done()
-	o, err := f.prepare(cmd)
-	if err != nil {
-		return err
-	}
 	m, err := servers.MeasureCosts(ctx, o)
 	if err != nil {
 		if ctx.Err() != nil {

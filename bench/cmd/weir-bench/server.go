@@ -110,6 +110,21 @@ func (f *serverFlags) check(cmd *cobra.Command) error {
 	return nil
 }
 
+// begin checks the flags, finds the proxy and returns the options. The caller calls done at the end.
+func (f *serverFlags) begin(cmd *cobra.Command) (o servers.Options, done func(), err error) {
+	if err := f.check(cmd); err != nil {
+		return o, nil, err
+	}
+	if done, err = f.findProxy(cmd); err != nil {
+		return o, nil, err
+	}
+	if o, err = f.prepare(cmd); err != nil {
+		done()
+		return o, nil, err
+	}
+	return o, done, nil
+}
+
 // prepare fills the options in.
 func (f *serverFlags) prepare(cmd *cobra.Command) (servers.Options, error) {
 	o := f.Options
@@ -140,20 +155,13 @@ func (f *serverFlags) prepare(cmd *cobra.Command) (servers.Options, error) {
 }
 
 func (f *serverFlags) run(cmd *cobra.Command) error {
-	if err := f.check(cmd); err != nil {
-		return err
-	}
 	ctx, out := cmd.Context(), cmd.OutOrStdout()
-	scenarios, err := servers.Named(f.only...)
-	if err != nil {
-		return err
-	}
-	done, err := f.findProxy(cmd)
+	o, done, err := f.begin(cmd)
 	if err != nil {
 		return err
 	}
 	defer done()
-	o, err := f.prepare(cmd)
+	scenarios, err := servers.Named(f.only...)
 	if err != nil {
 		return err
 	}
