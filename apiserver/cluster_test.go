@@ -132,6 +132,23 @@ type answer struct {
 	body   []byte
 }
 
+// send begins a request, and returns the answer when its head is there.
+func (c *cluster) send(ctx context.Context, method, path string, body io.Reader, header []string) *http.Response {
+	c.t.Helper()
+	req, err := http.NewRequestWithContext(ctx, method, c.config.Host+path, body)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	for i := 0; i+1 < len(header); i += 2 {
+		req.Header.Set(header[i], header[i+1])
+	}
+	res, err := c.transport.RoundTrip(req)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return res
+}
+
 // do makes a raw request. body may be nil, a string, or anything that is then written as JSON.
 // header is a list of names and values.
 func (c *cluster) do(method, path string, body any, header ...string) answer {
@@ -150,17 +167,7 @@ func (c *cluster) do(method, path string, body any, header ...string) answer {
 		}
 		r = bytes.NewReader(text)
 	}
-	req, err := http.NewRequest(method, c.config.Host+path, r)
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	for i := 0; i+1 < len(header); i += 2 {
-		req.Header.Set(header[i], header[i+1])
-	}
-	res, err := c.transport.RoundTrip(req)
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	res := c.send(context.Background(), method, path, r, header)
 	defer func() { _ = res.Body.Close() }()
 	text, err := io.ReadAll(res.Body)
 	if err != nil {

@@ -29,18 +29,9 @@ type rawWatch struct {
 func (c *cluster) watch(path string, header ...string) *rawWatch {
 	c.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.config.Host+path, nil)
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	for i := 0; i+1 < len(header); i += 2 {
-		req.Header.Set(header[i], header[i+1])
-	}
-	res, err := c.transport.RoundTrip(req)
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	res := c.send(ctx, http.MethodGet, path, nil, header)
 	w := &rawWatch{t: c.t, code: res.StatusCode, header: res.Header, body: res.Body, cancel: cancel}
+	var err error
 	if w.enc, err = wire.EncodingOf(res.Header.Get("Content-Type")); err != nil {
 		c.t.Fatal(err)
 	}
