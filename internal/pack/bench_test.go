@@ -3,12 +3,13 @@ package pack
 import (
 	"testing"
 
+	"github.com/weirproject/weir/internal/podsim/podtest"
 	"github.com/weirproject/weir/internal/wire"
 )
 
 func BenchmarkPack(b *testing.B) {
 	for _, enc := range []wire.Encoding{wire.Protobuf, wire.JSON} {
-		raws := simPods(b, enc, 1000)
+		raws := podtest.Spread(b, enc, 1000)
 		var samples [][]byte
 		for i, r := range raws { // as the store packs them
 			raws[i] = withoutUID(b, enc, r)

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/weirproject/weir/internal/podsim"
+	"github.com/weirproject/weir/internal/podsim/podtest"
 	"github.com/weirproject/weir/internal/wire"
 )
 
@@ -29,7 +30,7 @@ func newGroups(tb testing.TB, sim *podsim.Pods, n int) *groups {
 		for i := range replicas {
 			pod := sim.Pod(w*(sim.Len()/replicas/n)*replicas + i)
 			pod.ResourceVersion = "123456"
-			raw := withoutUID(tb, wire.Protobuf, encode(tb, wire.Protobuf, pod))
+			raw := withoutUID(tb, wire.Protobuf, podtest.Encode(tb, wire.Protobuf, pod))
 			s.add(Name{pod.Namespace + "/" + pod.GenerateName, pod.Name}, raw)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/weirproject/weir/internal/podsim"
+	"github.com/weirproject/weir/internal/podsim/podtest"
 	"github.com/weirproject/weir/internal/wire"
 )
 
@@ -31,7 +32,7 @@ func TestSecondDictionary(t *testing.T) {
 	for i := range sim.Len() {
 		pod := sim.Pod(i)
 		pod.ResourceVersion = strconv.Itoa(1000 + i)
-		h, _ := take(p, withoutUID(t, wire.Protobuf, encode(t, wire.Protobuf, pod)))
+		h, _ := take(p, withoutUID(t, wire.Protobuf, podtest.Encode(t, wire.Protobuf, pod)))
 		if sums[h.dict] == nil {
 			sums[h.dict] = &sum{}
 		}
@@ -60,7 +61,7 @@ func TestDrift(t *testing.T) {
 		all = append(all, h)
 		return renewed
 	}
-	raws := simPods(t, wire.Protobuf, 2000)
+	raws := podtest.Spread(t, wire.Protobuf, 2000)
 	for i, raw := range raws[:firstSamples] {
 		if made := last(raw); made != (i == firstSamples-1) {
 			t.Fatalf("after %d objects a dictionary was made: %v", i+1, made)
@@ -76,7 +77,7 @@ func TestDrift(t *testing.T) {
 			pod.Name, pod.ResourceVersion = "n"+strconv.Itoa(i), strconv.Itoa(version+i)
 			pod.Spec.Containers, pod.Status.ContainerStatuses = nil, nil
 			pod.Annotations = map[string]string{"data": noise(rnd, 400)}
-			last(encode(t, wire.Protobuf, pod))
+			last(podtest.Encode(t, wire.Protobuf, pod))
 		}
 	}
 	odd(50_000)
@@ -99,7 +100,7 @@ func TestDrift(t *testing.T) {
 // judge the dictionary.
 func TestFastPack(t *testing.T) {
 	p := New()
-	raws := simPods(t, wire.Protobuf, firstSamples+laterSamples*sampleEvery+1)
+	raws := podtest.Spread(t, wire.Protobuf, firstSamples+laterSamples*sampleEvery+1)
 	for _, raw := range raws {
 		take(p, raw)
 	}
@@ -121,7 +122,7 @@ func TestFastPack(t *testing.T) {
 // TestSize counts the samples, and then the dictionary made of them.
 func TestSize(t *testing.T) {
 	p := New()
-	raw := simPods(t, wire.Protobuf, 1)[0]
+	raw := podtest.Spread(t, wire.Protobuf, 1)[0]
 	if n := p.Size(); n != 0 {
 		t.Errorf("%d bytes of nothing", n)
 	}

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/weirproject/weir/internal/podsim"
+	"github.com/weirproject/weir/internal/podsim/podtest"
 	"github.com/weirproject/weir/internal/wire"
 )
 
@@ -123,7 +124,7 @@ func versionsOf(tb testing.TB, pod *corev1.Pod, change string) (was, is []byte) 
 		pod.Status.ContainerStatuses[0].Ready = status == corev1.ConditionTrue
 	}
 	setReady(corev1.ConditionTrue, "", "")
-	was = withoutUID(tb, wire.Protobuf, encode(tb, wire.Protobuf, pod))
+	was = withoutUID(tb, wire.Protobuf, podtest.Encode(tb, wire.Protobuf, pod))
 	pod.ResourceVersion = "1239876"
 	switch change {
 	case "ready":
@@ -131,7 +132,7 @@ func versionsOf(tb testing.TB, pod *corev1.Pod, change string) (was, is []byte) 
 	case "label":
 		pod.Labels["app.kubernetes.io/version"] = "v1.2.3"
 	}
-	return was, withoutUID(tb, wire.Protobuf, encode(tb, wire.Protobuf, pod))
+	return was, withoutUID(tb, wire.Protobuf, podtest.Encode(tb, wire.Protobuf, pod))
 }
 
 // BenchmarkPatch is beside what it spares: packing with a dictionary.
@@ -140,7 +141,7 @@ func BenchmarkPatch(b *testing.B) {
 		what string
 		sim  *podsim.Pods
 	}{{"alike", podsim.New(50_000, 1)}, {"unlike", podsim.NewUnlike(50_000, 1)}} {
-		d := newDictionary([][]byte{encode(b, wire.Protobuf, of.sim.Pod(1)), encode(b, wire.Protobuf, of.sim.Pod(2))}, 2)
+		d := newDictionary([][]byte{podtest.Encode(b, wire.Protobuf, of.sim.Pod(1)), podtest.Encode(b, wire.Protobuf, of.sim.Pod(2))}, 2)
 		for _, change := range []string{"version", "ready", "label"} {
 			was, is := versionsOf(b, of.sim.Pod(rand.IntN(50_000)), change)
 			made, _ := AppendPatch(nil, was, is, len(is))

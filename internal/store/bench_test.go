@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/weirproject/weir/internal/podsim"
+	"github.com/weirproject/weir/internal/podsim/podtest"
 	"github.com/weirproject/weir/internal/wire"
 )
 
@@ -20,7 +21,7 @@ type benchSet struct {
 }
 
 func newBenchSet(tb testing.TB, enc wire.Encoding, n int) *benchSet {
-	set := &benchSet{raws: simPods(tb, enc, n), metas: make([]wire.Meta, n), keys: make([]string, n)}
+	set := &benchSet{raws: podtest.Spread(tb, enc, n), metas: make([]wire.Meta, n), keys: make([]string, n)}
 	for i, raw := range set.raws {
 		if err := wire.ReadMeta(enc, raw, &set.metas[i]); err != nil {
 			tb.Fatal(err)
@@ -193,7 +194,7 @@ func BenchmarkCursorLagging(b *testing.B) {
 func BenchmarkHeap(b *testing.B) {
 	for _, enc := range []wire.Encoding{wire.Protobuf, wire.JSON} {
 		b.Run(enc.String(), func(b *testing.B) {
-			encode(b, enc, podsim.New(1, 1).Pod(0)) // the encoder's own caches
+			podtest.Encode(b, enc, podsim.New(1, 1).Pod(0)) // the encoder's own caches
 			for b.Loop() {
 				before := heapInUse()
 				s := newStore(b, Config{Encoding: enc})
@@ -202,7 +203,7 @@ func BenchmarkHeap(b *testing.B) {
 				w.BeginReplace(false)
 				var m wire.Meta
 				for i := range sim.Len() {
-					raw := encode(b, enc, sim.Pod(i))
+					raw := podtest.Encode(b, enc, sim.Pod(i))
 					if err := wire.ReadMeta(enc, raw, &m); err != nil {
 						b.Fatal(err)
 					}
@@ -220,7 +221,7 @@ func BenchmarkHeap(b *testing.B) {
 					if i%100 != 0 {
 						continue
 					}
-					raw := encode(b, enc, sim.Pod(i))
+					raw := podtest.Encode(b, enc, sim.Pod(i))
 					if err := wire.ReadMeta(enc, raw, &m); err != nil {
 						b.Fatal(err)
 					}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/weirproject/weir/internal/podsim"
+	"github.com/weirproject/weir/internal/podsim/podtest"
 	"github.com/weirproject/weir/internal/wire"
 )
 
@@ -20,7 +21,7 @@ func BenchmarkHeapUnderChange(b *testing.B) {
 		sim  *podsim.Pods
 	}{{"alike", podsim.New(10_000, 1)}, {"unlike", podsim.NewUnlike(10_000, 1)}} {
 		b.Run(of.what, func(b *testing.B) {
-			encode(b, wire.Protobuf, of.sim.Pod(0)) // the encoder's own caches
+			podtest.Encode(b, wire.Protobuf, of.sim.Pod(0)) // the encoder's own caches
 			for b.Loop() {
 				n := of.sim.Len()
 				before := heapInUse()
@@ -31,7 +32,7 @@ func BenchmarkHeapUnderChange(b *testing.B) {
 				put := func(i, version int) {
 					pod := of.sim.Pod(i)
 					pod.ResourceVersion = strconv.Itoa(version*n + i + 1)
-					raw := encode(b, wire.Protobuf, pod)
+					raw := podtest.Encode(b, wire.Protobuf, pod)
 					if err := wire.ReadMeta(wire.Protobuf, raw, &m); err != nil {
 						b.Fatal(err)
 					}

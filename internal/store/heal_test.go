@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/weirproject/weir/internal/podsim/podtest"
 	"github.com/weirproject/weir/internal/wire"
 )
 
@@ -38,7 +39,7 @@ func (h *healer) list() int {
 	enc, size := h.s.Encoding(), int64(0)
 	var items [][]byte
 	for _, pod := range h.pods {
-		item := encode(h.t, enc, pod)
+		item := podtest.Encode(h.t, enc, pod)
 		items = append(items, item)
 		size += wire.ListItemSize(len(item))
 	}
@@ -74,7 +75,7 @@ func (h *healer) watch() int {
 	before := h.s.Revision()
 	var body []byte
 	for _, pod := range h.pods {
-		object := encode(h.t, h.s.Encoding(), pod)
+		object := podtest.Encode(h.t, h.s.Encoding(), pod)
 		body = wire.AppendEvent(body, h.s.Encoding(), wire.Modified, wire.TypeMeta{APIVersion: "v1", Kind: "Pod"}, object)
 	}
 	r := wire.NewWatchReader(bytes.NewReader(body), h.s.Encoding(), wire.Limits{})

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/weirproject/weir/internal/invariants"
+	"github.com/weirproject/weir/internal/podsim/podtest"
 	"github.com/weirproject/weir/internal/wire"
 )
 
@@ -14,7 +15,7 @@ import (
 // with indexes, a cursor and a reader of decoded objects beside.
 func TestDeletedObjectsLeaveNothing(t *testing.T) {
 	const n, keepEach = 20_000, 100
-	raws := simPods(t, wire.Protobuf, 1000)
+	raws := podtest.Spread(t, wire.Protobuf, 1000)
 	var m wire.Meta
 	before := heapInUse()
 	s := newStore(t, decodeConfig())
@@ -57,7 +58,7 @@ func TestObjectsPinNothing(t *testing.T) {
 	before := heapInUse()
 	s := New(decodeConfig())
 	w := s.Writer(Scope{})
-	raws := simPods(t, wire.Protobuf, 4000)
+	raws := podtest.Spread(t, wire.Protobuf, 4000)
 	for _, raw := range raws {
 		put(t, w, raw)
 	}
@@ -83,7 +84,7 @@ func TestBlockedCursorCosts(t *testing.T) {
 	cfg.LogBytes = 64 << 10
 	s := newStore(t, cfg)
 	w := s.Writer(Scope{})
-	raws := simPods(t, wire.Protobuf, 1000)
+	raws := podtest.Spread(t, wire.Protobuf, 1000)
 	for _, raw := range raws {
 		put(t, w, raw)
 	}

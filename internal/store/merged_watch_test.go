@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"testing"
 
+	"github.com/weirproject/weir/internal/podsim/podtest"
 	"github.com/weirproject/weir/internal/wire"
 )
 
@@ -190,7 +191,7 @@ func (m *merged) tell(wt *mergedWatch, ch mergedChange) {
 }
 
 func (m *merged) encode(t *testing.T, v *mergedVersion) (*wire.Meta, []byte) {
-	raw := encode(t, wire.Protobuf, smallPod("ns", v.key, v.uid, v.rv, nil, ""))
+	raw := podtest.Encode(t, wire.Protobuf, smallPod("ns", v.key, v.uid, v.rv, nil, ""))
 	var meta wire.Meta
 	if err := wire.ReadMeta(wire.Protobuf, raw, &meta); err != nil {
 		t.Fatal(err)

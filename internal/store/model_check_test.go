@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/weirproject/weir/internal/podsim/podtest"
 	"github.com/weirproject/weir/internal/wire"
 )
 
@@ -64,7 +65,7 @@ func (m *model) checkSnapshot(sn *Snapshot, want map[string]*corev1.Pod) {
 			m.t.Fatalf("holds %s, which should be gone", o.Key())
 		}
 		raw, err := o.AppendRaw(nil)
-		if err != nil || string(raw) != string(encode(m.t, m.enc, pod)) || o.Size() != len(raw) {
+		if err != nil || string(raw) != string(podtest.Encode(m.t, m.enc, pod)) || o.Size() != len(raw) {
 			m.t.Fatalf("%s: wrong bytes (%v)", o.Key(), err)
 		}
 		if o.UID() != string(pod.UID) || o.ResourceVersion() != pod.ResourceVersion || o.Namespace() != pod.Namespace || o.Name() != pod.Name {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/weirproject/weir/internal/podsim"
+	"github.com/weirproject/weir/internal/podsim/podtest"
 	"github.com/weirproject/weir/internal/wire"
 )
 
@@ -115,7 +116,7 @@ func TestBehind(t *testing.T) {
 func TestFirstObjectsArePackedToo(t *testing.T) {
 	s := newStore(t, Config{Encoding: wire.Protobuf})
 	w := s.Writer(Scope{})
-	for _, raw := range simPods(t, wire.Protobuf, 20) {
+	for _, raw := range podtest.Spread(t, wire.Protobuf, 20) {
 		put(t, w, raw)
 	}
 	w.Flush()

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/weirproject/weir/internal/podsim"
+	"github.com/weirproject/weir/internal/podsim/podtest"
 	"github.com/weirproject/weir/internal/wire"
 )
 
@@ -41,7 +42,7 @@ func (c *changed) see() (patches int) {
 		if !ok {
 			c.t.Fatalf("%s is gone", pod.Name)
 		}
-		want := encode(c.t, c.store.Encoding(), pod)
+		want := podtest.Encode(c.t, c.store.Encoding(), pod)
 		if raw, err := o.AppendRaw([]byte("before")); err != nil || string(raw) != "before"+string(want) {
 			c.t.Fatalf("%s does not come back: %v", pod.Name, err)
 		}

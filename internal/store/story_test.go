@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/weirproject/weir/internal/podsim/podtest"
 	"github.com/weirproject/weir/internal/wire"
 )
 
@@ -78,7 +79,7 @@ func (st *story) write(f []string) {
 	switch f[1] {
 	case "in":
 	case "put", "delete":
-		raw := encode(st.t, wire.Protobuf, storyPod(f[2:]))
+		raw := podtest.Encode(st.t, wire.Protobuf, storyPod(f[2:]))
 		var m wire.Meta
 		if err := wire.ReadMeta(wire.Protobuf, raw, &m); err != nil {
 			st.t.Fatal(err)

@@ -1,7 +1,6 @@
 package store
 
 import (
-	"encoding/json"
 	"flag"
 	"fmt"
 	"math/rand/v2"
@@ -14,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/weirproject/weir/internal/invariants"
-	"github.com/weirproject/weir/internal/podsim"
+	"github.com/weirproject/weir/internal/podsim/podtest"
 	"github.com/weirproject/weir/internal/testgc"
 	"github.com/weirproject/weir/internal/wire"
 )
@@ -25,22 +24,6 @@ func TestMain(m *testing.M) {
 		checking = checking || !invariants.Race // which makes minutes of them
 	}
 	goleak.VerifyTestMain(m)
-}
-
-// encode gives a pod's bytes as a server sends them.
-func encode(tb testing.TB, enc wire.Encoding, pod *corev1.Pod) []byte {
-	tb.Helper()
-	var raw []byte
-	var err error
-	if enc == wire.Protobuf {
-		raw, err = pod.Marshal()
-	} else {
-		raw, err = json.Marshal(pod)
-	}
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return raw
 }
 
 func decodePod(raw []byte) (any, error) {
@@ -83,12 +66,12 @@ func put(tb testing.TB, w *Writer, raw []byte) {
 
 func putPod(tb testing.TB, w *Writer, pod *corev1.Pod) {
 	tb.Helper()
-	put(tb, w, encode(tb, w.s.Encoding(), pod))
+	put(tb, w, podtest.Encode(tb, w.s.Encoding(), pod))
 }
 
 func deletePod(tb testing.TB, w *Writer, pod *corev1.Pod) {
 	tb.Helper()
-	raw := encode(tb, w.s.Encoding(), pod)
+	raw := podtest.Encode(tb, w.s.Encoding(), pod)
 	var m wire.Meta
 	if err := wire.ReadMeta(w.s.Encoding(), raw, &m); err != nil {
 		tb.Fatal(err)
@@ -96,19 +79,6 @@ func deletePod(tb testing.TB, w *Writer, pod *corev1.Pod) {
 	if err := w.Delete(&m, raw); err != nil {
 		tb.Fatal(err)
 	}
-}
-
-// simPods makes the bytes of n of simulated pods spread over a large cluster.
-func simPods(tb testing.TB, enc wire.Encoding, n int) [][]byte {
-	tb.Helper()
-	sim := podsim.New(50_000, 1)
-	pods := make([][]byte, n)
-	for i := range pods {
-		pod := sim.Pod(i * (50_000 / n))
-		pod.ResourceVersion = strconv.Itoa(1000 + i)
-		pods[i] = encode(tb, enc, pod)
-	}
-	return pods
 }
 
 func newRand(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 7)) }
