@@ -10,6 +10,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/weirproject/weir/apiserver"
@@ -33,10 +34,16 @@ func newChangingStore(t *testing.T, opts Options) *changingStore {
 // change changes an object and returns the new version.
 func (c *changingStore) change(t *testing.T, name string) *store.Object {
 	t.Helper()
+	return c.put(t, pod(name, "v"))
+}
+
+// put puts an object with another resourceVersion, and unknown bytes behind its own, and returns
+// the new version.
+func (c *changingStore) put(t *testing.T, p *corev1.Pod, unknown ...byte) *store.Object {
+	t.Helper()
 	c.version++
-	p := pod(name, "v")
 	p.ResourceVersion = fmt.Sprint(c.version)
-	raw := marshal(t, p)
+	raw := append(marshal(t, p), unknown...)
 	var m wire.Meta
 	if err := wire.ReadMeta(wire.Protobuf, raw, &m); err != nil {
 		t.Fatal(err)
@@ -45,7 +52,7 @@ func (c *changingStore) change(t *testing.T, name string) *store.Object {
 		t.Fatal(err)
 	}
 	c.writer.Flush()
-	o, ok := c.inf.store.Get(p.Namespace + "/" + name)
+	o, ok := c.inf.store.Get(p.Namespace + "/" + p.Name)
 	if !ok {
 		t.Fatal("not held")
 	}
@@ -108,6 +115,30 @@ func newVersionIsKept(t *testing.T, opts Options) {
 	}
 	if held := c.inf.store.Memory().Decoded; held != 0 {
 		t.Errorf("%d bytes stay", held)
+	}
+}
+
+// TestNothingStaysOfAnOldVersion: after a version with a field that this program does not know, the
+// next one has nothing of it that it does not have itself.
+func TestNothingStaysOfAnOldVersion(t *testing.T) {
+	c := newChangingStore(t, Options{ShareDecoded: true})
+	labelled := pod("a", "v")
+	labelled.Labels, labelled.Finalizers = map[string]string{"only": "once"}, []string{"example.com/first"}
+	first := c.put(t, labelled, 0x7a, 0) // an empty field 15
+	if _, err := c.inf.indexer.reader.newValue(first); err != nil {
+		t.Fatal(err)
+	}
+	second := c.change(t, "a")
+	_, fresh := c.update(t, first, second, 0)
+	want, err := second.Fresh()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !equality.Semantic.DeepEqual(fresh, want) {
+		t.Errorf("a handler gets\n%v\nwant\n%v", fresh, want)
+	}
+	if got, _, _ := c.inf.indexer.GetByKey("d/a"); !equality.Semantic.DeepEqual(got, want) {
+		t.Errorf("a lister gets\n%v\nwant\n%v", got, want)
 	}
 }
 

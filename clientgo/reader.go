@@ -202,7 +202,7 @@ func (r *reader) deltaValues(was, is *store.Object) (old, fresh any, err error) 
 func (r *reader) oldDeltaValue(was *store.Object, buf *deltaBuffers) (value any, err error) {
 	buf.oldRaw, buf.oldFields = buf.oldRaw[:0], buf.oldFields[:0]
 	value, note, taken := was.Take()
-	if fields, ok := note.([]wireField); ok {
+	if fields, _ := note.([]wireField); len(fields) > 0 {
 		buf.oldFields = append(buf.oldFields, fields...)
 		return value, nil
 	}
