@@ -117,6 +117,7 @@ func (s *Store) Lend(o *Object, value any, others int) any {
 // lend is Lend with the lock held.
 func (c *decodedCache) lend(o *Object, box *decodedBox, others int) any {
 	d := c.shelve(o, box, &c.lent)
+	d.used.And(^uint32(usedSinceSweep)) // each read sets it again
 	d.uses.Store(int32(others))
 	value := d.strong.Load().value
 	c.evict()
@@ -126,7 +127,7 @@ func (c *decodedCache) lend(o *Object, box *decodedBox, others int) any {
 // took notes that one of the handlers that d was lent to has taken it. The lock is held.
 func (c *decodedCache) took(d *decodedState) {
 	if d.on == &c.lent && d.uses.Add(-1) <= 0 {
-		c.release(d)
+		c.giveBack(d)
 	}
 }
 

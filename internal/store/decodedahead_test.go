@@ -230,6 +230,34 @@ func TestKeepOfWhatIsRead(t *testing.T) {
 	h.kept()
 }
 
+// TestKeepOfWhatWasRead: what is read while it is kept is held on for that, whether it was read
+// before or not.
+func TestKeepOfWhatWasRead(t *testing.T) {
+	for _, before := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			cfg := decodeConfig()
+			cfg.DecodedIdle = 8 * time.Second
+			h := newHandler(t, cfg)
+			defer h.s.Close()
+			o := h.change("p0")
+			if before {
+				decoded(t, o)
+			}
+			h.s.Keep(o, h.take(o), nil)
+			time.Sleep(7 * time.Second)
+			synctest.Wait()
+			decoded(t, o)
+			decoded(t, o)
+			time.Sleep(1500 * time.Millisecond)
+			synctest.Wait()
+			if n, _ := h.kept(); n != 0 || held(o) != "strong" {
+				t.Errorf("read before %v: %d are kept, a form that was just read is held %s", before, n, held(o))
+			}
+			h.s.shared.cache.check(t)
+		})
+	}
+}
+
 // TestLend: a value is there until as many have taken it as it was lent to, or for a short time.
 func TestLend(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -242,9 +270,14 @@ func TestLend(t *testing.T) {
 			t.Error("two others have taken it, and it is held")
 		}
 		h.s.Lend(o, first, 1)
-		if read := decoded(t, o); read != first || h.take(o) != first || o.IsDecoded() {
-			t.Error("a reader took a handler's")
+		if read := decoded(t, o); read != first || h.take(o) != first || held(o) != "weak" {
+			t.Error("a reader took a handler's, or has one of its own")
 		}
+		if decoded(t, o) != first || held(o) != "strong" {
+			t.Error("what is read again is not held")
+		}
+		o = h.change("p0")
+		first = h.s.Lend(o, h.take(o), 1)
 		h.s.Keep(o, first, nil)
 		if h.s.Retire(o, 1); h.take(o) != first || o.IsDecoded() {
 			t.Error("a version that was replaced is not lent to the other handler, or for good")

@@ -140,7 +140,7 @@ func (c *decodedCache) hold(o *Object, d *decodedState, box *decodedBox) {
 // evict brings what is held down to its bounds. The lock is held.
 func (c *decodedCache) evict() {
 	for c.lent.bytes > c.ahead/lentFraction {
-		c.release(c.lent.victim())
+		c.giveBack(c.lent.victim())
 	}
 	for c.budget > 0 && c.read.bytes > 0 && c.held() > c.budget {
 		c.weaken(c.read.victim())
@@ -271,23 +271,53 @@ func (c *decodedCache) ageChanged(d *decodedState) {
 		return
 	}
 	o, box := d.owner, &decodedBox{value: d.strong.Load().value}
-	c.release(d)
 	if d.used.Load()&usedSinceSweep == 0 || !o.live() {
+		c.release(d)
 		return
 	}
-	read := newDecodedState(box, d.bytes)
-	if o.decoded.CompareAndSwap(nil, read) {
-		read.strong.Store(box)
-		c.attach(o, read, &c.read)
-		c.evict()
+	read := d
+	if d.weak == (weakValue{}) {
+		read = newDecodedState(box, d.bytes)
 	}
+	read.strong.Store(box)
+	if !o.decoded.CompareAndSwap(d, read) {
+		c.release(d)
+		return
+	}
+	c.detach(d)
+	c.attach(o, read, &c.read)
+	if !o.live() { // whoever took it out of the table may have looked for the form before
+		c.weaken(read)
+		c.detach(read)
+	}
+	c.evict()
 }
 
 // ageLent lets go of a form after one tick: handlers that share it are not far apart.
 func (c *decodedCache) ageLent(d *decodedState) {
-	if d.grow() > 0 {
-		c.release(d)
+	if d.age++; d.age > 1 {
+		c.giveBack(d)
 	}
+}
+
+// giveBack lets go of a form that was lent. If it was read as well, it is held weakly from then on,
+// as after a first read.
+func (c *decodedCache) giveBack(d *decodedState) {
+	o, read := d.owner, d
+	if d.weak == (weakValue{}) {
+		if d.used.Load()&usedSinceSweep == 0 {
+			c.release(d)
+			return
+		}
+		read = newDecodedState(d.strong.Load(), d.bytes)
+		if !o.decoded.CompareAndSwap(d, read) {
+			c.release(d)
+			return
+		}
+	}
+	c.weaken(d)
+	c.detach(d)
+	c.track(o, read)
 }
 
 // close lets go of everything, and blocks until the goroutine has ended.

@@ -11,7 +11,7 @@ import (
 // unless the forms of all objects do not fit the budget. A cursor brings what has changed, so a
 // List decodes only that. The sweep drops it once there was no List for listIdle, and Store.Close
 // does. Its bound is the forms of all objects, which the result of a List holds in any case, and
-// the budget.
+// the budget. Forms that have been replaced are held until the next List or sweep.
 type listedForms struct {
 	store *Store
 	size  atomic.Int64 // len(forms), readable without mu
@@ -22,6 +22,7 @@ type listedForms struct {
 	forms     []any
 	keys      []string // of forms
 	positions map[string]int
+	pending   map[string]*Object // versions to be decoded, by key
 }
 
 const listIdle = time.Minute
@@ -33,11 +34,15 @@ const perListed = 96
 // Object.Decoded are. List calls failed with the error of each object that cannot be decoded, and
 // leaves it out. Safe for concurrent use.
 func (s *Store) List(failed func(error)) []any {
-	if forms, ok := s.list.all(failed); ok {
+	forms, errs, ok := s.list.all()
+	for _, err := range errs {
+		failed(err) // without the lock, because it may list
+	}
+	if ok {
 		return forms
 	}
 	snap := s.Snapshot()
-	forms := make([]any, 0, snap.Len())
+	forms = make([]any, 0, snap.Len())
 	for o := range snap.All() {
 		if form, err := o.Decoded(); err == nil {
 			forms = append(forms, form)
@@ -50,7 +55,7 @@ func (s *Store) List(failed func(error)) []any {
 
 // all returns a copy of the forms. It reports false if there is no list, and it is not time to make
 // one.
-func (l *listedForms) all(failed func(error)) ([]any, bool) {
+func (l *listedForms) all() (forms []any, errs []error, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := time.Now()
@@ -58,22 +63,23 @@ func (l *listedForms) all(failed func(error)) ([]any, bool) {
 	l.last = now
 	if !l.fits() {
 		l.drop()
-		return nil, false
+		return nil, nil, false
 	}
 	if l.cursor == nil {
 		if !again || !l.store.Synced() || !l.store.shared.cache.serve(l) {
-			return nil, false
+			return nil, nil, false
 		}
-		l.cursor, l.positions = l.store.Cursor(), make(map[string]int, l.store.Len())
+		l.cursor, l.positions, l.pending = l.store.Cursor(), make(map[string]int, l.store.Len()), make(map[string]*Object)
 	}
-	decoded := l.catchUp(failed)
+	l.take()
+	decoded, errs := l.decode()
 	if l.cursor.Closed() { // closed with its store, which reports no more changes
 		l.drop()
-		return nil, false
+		return nil, nil, false
 	}
 	l.size.Store(int64(len(l.forms)))
 	l.store.shared.cache.hits.Add(int64(max(0, len(l.forms)-decoded)))
-	return append(make([]any, 0, len(l.forms)), l.forms...), true
+	return append(make([]any, 0, len(l.forms)), l.forms...), errs, true
 }
 
 // fits reports whether the forms of all objects fit the budget.
@@ -84,35 +90,46 @@ func (l *listedForms) fits() bool {
 	return budget <= 0 || decodedFactor*l.store.raw <= budget
 }
 
-// catchUp applies the changes since the last List, and returns their number.
-func (l *listedForms) catchUp(failed func(error)) (applied int) {
+// take takes the changes since it was last called, and lets go of the forms that they replace.
+func (l *listedForms) take() {
 	changes := make([]Change, 256)
 	for n := l.cursor.Next(changes); n > 0; n = l.cursor.Next(changes) {
 		for i := range changes[:n] {
-			l.apply(&changes[i], failed)
+			key := changes[i].Key()
+			l.remove(key)
+			if changes[i].New == nil {
+				delete(l.pending, key)
+			} else {
+				l.pending[key] = changes[i].New
+			}
 		}
 		clear(changes[:n])
-		applied += n
 	}
-	return applied
 }
 
-func (l *listedForms) apply(change *Change, failed func(error)) {
-	key := change.Key()
-	at, have := l.positions[key]
-	if change.New != nil {
-		form, err := change.New.shared(2)
-		switch {
-		case err == nil && have:
-			l.forms[at] = form
-			return
-		case err == nil:
-			l.positions[key] = len(l.forms)
-			l.forms, l.keys = append(l.forms, form), append(l.keys, key)
-			return
+// decode decodes what is pending. It returns how many objects that were, and the errors of those
+// that cannot be decoded. These stay pending. So does the rest if a decoder panics.
+func (l *listedForms) decode() (decoded int, errs []error) {
+	for key, o := range l.pending {
+		form, err := o.shared(2)
+		if err != nil {
+			errs = append(errs, err)
+			continue
 		}
-		failed(err)
+		l.positions[key] = len(l.forms)
+		l.forms, l.keys = append(l.forms, form), append(l.keys, key)
+		delete(l.pending, key)
+		decoded++
 	}
+	if len(l.pending) == 0 && decoded > 0 {
+		l.pending = make(map[string]*Object) // an empty one keeps its memory
+	}
+	return decoded, errs
+}
+
+// remove removes a form, if there is one.
+func (l *listedForms) remove(key string) {
+	at, have := l.positions[key]
 	if !have {
 		return
 	}
@@ -124,14 +141,19 @@ func (l *listedForms) apply(change *Change, failed func(error)) {
 	l.forms, l.keys = l.forms[:last], l.keys[:last]
 }
 
-// expire drops the list if nobody has listed for listIdle. It does not wait for a List.
+// expire drops the list if nobody has listed for listIdle, and otherwise lets go of forms that have
+// been replaced. It does not wait for a List.
 func (l *listedForms) expire() {
 	if !l.mu.TryLock() {
 		return
 	}
 	defer l.mu.Unlock()
-	if time.Since(l.last) >= listIdle || !l.fits() {
+	switch {
+	case time.Since(l.last) >= listIdle || !l.fits():
 		l.drop()
+	case l.cursor != nil:
+		l.take()
+		l.size.Store(int64(len(l.forms)))
 	}
 }
 
@@ -149,7 +171,7 @@ func (l *listedForms) drop() {
 	}
 	l.store.shared.cache.serve(nil)
 	l.cursor.Close()
-	l.cursor, l.forms, l.keys, l.positions = nil, nil, nil, nil
+	l.cursor, l.forms, l.keys, l.positions, l.pending = nil, nil, nil, nil, nil
 	l.size.Store(0)
 }
 

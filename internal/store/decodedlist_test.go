@@ -180,6 +180,121 @@ func TestListUndecodable(t *testing.T) {
 	put("p0", map[string]string{"bad": "yes"})
 	put("p1", nil)
 	check(1, 1)
+	check(1, 1)
 	put("p0", nil)
 	check(2, 0)
+}
+
+// TestListAfterPanic: whoever lists after a decoder has panicked, or has failed once, gets every
+// object as it is.
+func TestListAfterPanic(t *testing.T) {
+	for name, fail := range map[string]func() error{
+		"panic": func() error { panic("cannot be decoded") },
+		"error": func() error { return errors.New("cannot be decoded") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			broken := false
+			cfg := decodeConfig()
+			cfg.Decode = func(raw []byte) (any, error) {
+				if broken {
+					broken = false
+					return nil, fail()
+				}
+				return decodePod(raw)
+			}
+			s := newStore(t, cfg)
+			w := replacePods(t, s, 3)
+			list := func() []any {
+				defer func() { _ = recover() }()
+				return s.List(func(error) {})
+			}
+			list()
+			list()
+			for i := range 3 {
+				putPod(t, w, smallPod("", "p"+strconv.Itoa(i), i, 1000+i, nil, ""))
+			}
+			w.Flush()
+			broken = true
+			list()
+			versions := map[string]bool{}
+			for _, pod := range list() {
+				versions[pod.(*corev1.Pod).ResourceVersion] = true
+			}
+			if len(versions) != 3 || !versions["1000"] || !versions["1001"] || !versions["1002"] {
+				t.Errorf("listed are %v", versions)
+			}
+		})
+	}
+}
+
+// TestListDecodesTheNewest: of what has changed often since the last List only the newest versions
+// are decoded.
+func TestListDecodesTheNewest(t *testing.T) {
+	s := newStore(t, decodeConfig())
+	w := replacePods(t, s, 10)
+	s.List(nil)
+	s.List(nil)
+	for version := range 50 {
+		for i := range 10 {
+			putPod(t, w, smallPod("", "p"+strconv.Itoa(i), i, 1000+version, nil, ""))
+		}
+		w.Flush()
+	}
+	_, before := s.DecodedReads()
+	s.List(nil)
+	if _, misses := s.DecodedReads(); misses-before != 10 {
+		t.Errorf("%d are decoded", misses-before)
+	}
+}
+
+// TestListFailedMayList: who is told of an object that cannot be decoded may list, and may close
+// the store.
+func TestListFailedMayList(t *testing.T) {
+	broken := false
+	cfg := decodeConfig()
+	cfg.Decode = func(raw []byte) (any, error) {
+		if broken {
+			return nil, errors.New("cannot be decoded")
+		}
+		return decodePod(raw)
+	}
+	s := newStore(t, cfg)
+	w := replacePods(t, s, 1)
+	s.List(nil)
+	s.List(nil)
+	broken = true
+	putPod(t, w, smallPod("", "p0", 0, 1000, nil, ""))
+	w.Flush()
+	told := 0
+	s.List(func(error) {
+		s.List(func(error) { told++ })
+		s.Close()
+	})
+	if told != 1 {
+		t.Errorf("told %d times", told)
+	}
+}
+
+// TestListOfWhatIsGone: between Lists, too, a list does not hold for long what has been replaced or
+// deleted.
+func TestListOfWhatIsGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := New(decodeConfig())
+		defer s.Close()
+		w := replacePods(t, s, 10)
+		s.List(nil)
+		s.List(nil)
+		for i := range 5 {
+			deletePod(t, w, smallPod("", "p"+strconv.Itoa(i), i, 1000+i, nil, ""))
+		}
+		w.Flush()
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		if n := s.list.size.Load(); n != 5 || !s.list.there() {
+			t.Errorf("%d are held, there is a list %v", n, s.list.there())
+		}
+		if n := len(s.List(nil)); n != 5 {
+			t.Errorf("%d are listed", n)
+		}
+	})
 }
