@@ -38,6 +38,13 @@ func newDeltaDecoder(goType reflect.Type) *deltaDecoder {
 	return d
 }
 
+// release gives buffers back, unless an object that is large has made them so.
+func (d *deltaDecoder) release(b *deltaBuffers) {
+	if cap(b.oldRaw)+cap(b.newRaw)+cap(b.changed)+cap(b.inner) <= maxVersionBuffers {
+		d.buffers.Put(b)
+	}
+}
+
 // decode returns the value of newRaw, which shares the fields that are equal with old, the value of
 // the old version. It reports false if it cannot.
 func (d *deltaDecoder) decode(old any, b *deltaBuffers) (any, bool) {

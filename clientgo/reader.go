@@ -98,7 +98,7 @@ func (r *reader) newValue(o *store.Object) (any, error) {
 		return r.newSeparateValue(o)
 	}
 	buf := r.delta.buffers.Get().(*deltaBuffers)
-	defer r.delta.buffers.Put(buf)
+	defer r.delta.release(buf)
 	buf.oldRaw, buf.oldFields = buf.oldRaw[:0], buf.oldFields[:0]
 	return r.newDeltaValue(nil, o, buf)
 }
@@ -156,7 +156,7 @@ func (r *reader) decodeTogether(was, is *store.Object) (old, fresh any, ok bool)
 // they have grown beyond maxVersionBuffers.
 type versionBuffers struct{ was, is []byte }
 
-const maxVersionBuffers = 1 << 20 // bytes of both
+const maxVersionBuffers = 1 << 20 // bytes, of all buffers together
 
 var versionBufferPool = sync.Pool{New: func() any { return new(versionBuffers) }}
 
@@ -191,7 +191,7 @@ func (r *reader) freshValue(o *store.Object) (any, error) {
 // deltaValues is updateValues for versions that share what is equal in both.
 func (r *reader) deltaValues(was, is *store.Object) (old, fresh any, err error) {
 	buf := r.delta.buffers.Get().(*deltaBuffers)
-	defer r.delta.buffers.Put(buf)
+	defer r.delta.release(buf)
 	if old, err = r.oldDeltaValue(was, buf); err == nil {
 		fresh, err = r.newDeltaValue(old, is, buf)
 	}
