@@ -1,6 +1,8 @@
 package store
 
 import (
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -107,11 +109,11 @@ func (l *listedForms) take() {
 	}
 }
 
-// decode decodes what is pending. It returns how many objects that were, and the errors of those
-// that cannot be decoded. These stay pending. So does the rest if a decoder panics.
+// decode decodes what is pending, in key order. It returns how many objects that were, and the
+// errors of those that cannot be decoded. These stay pending. So does the rest if a decoder panics.
 func (l *listedForms) decode() (decoded int, errs []error) {
-	for key, o := range l.pending {
-		form, err := o.shared(2)
+	for _, key := range slices.Sorted(maps.Keys(l.pending)) {
+		form, err := l.pending[key].shared(2)
 		if err != nil {
 			errs = append(errs, err)
 			continue
