@@ -54,7 +54,9 @@ func TestCostModel(t *testing.T) {
 	out := run(ctx, t, bench, append(args, "cost", "--kubeconfig", kubeconfig, "--etcd", c.EtcdURL(), "--proxy", proxy, "-o", "json")...)
 	var m cost.Model
 	s.fatal(json.Unmarshal(out, &m))
-	if m.Server.Request <= 0 || m.Server.Looked <= 0 || m.Server.Forms[cost.Protobuf].Seconds <= 0 || len(m.Checks) == 0 {
+	// With few pods, on a machine that is busy, some times cannot be told from none.
+	timed := m.Server.Request > 0 && m.Server.Looked > 0 && m.Server.Forms[cost.Protobuf].Seconds > 0
+	if *modelPods > 0 && !timed || m.Server.Forms[cost.JSON].Bytes <= 1 || len(m.Checks) == 0 {
 		t.Errorf("measured %+v", m)
 	}
 	for _, check := range m.Checks {
