@@ -247,16 +247,6 @@ func (s *seatPool) forgetIdle(l *flowQueue) {
 	}
 }
 
-// inUse returns how many requests have a seat.
-func (s *seatPool) inUse() (n int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, taken := range s.taken {
-		n += taken
-	}
-	return n
-}
-
 // counts returns how many requests of each level have a seat, and how many wait.
 func (s *seatPool) counts() (taken, waiting [priorityLevels]int) {
 	s.mu.Lock()

@@ -266,3 +266,13 @@ func TestLevelNames(t *testing.T) {
 		t.Error(all)
 	}
 }
+
+// inUse returns how many requests have a seat.
+func (s *seatPool) inUse() (n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, taken := range s.taken {
+		n += taken
+	}
+	return n
+}

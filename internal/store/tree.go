@@ -101,14 +101,6 @@ func (t *tree[K, V]) ascend(from K, yield func(K, V) bool) {
 	}
 }
 
-// all calls yield for all entries in order, until yield returns false.
-func (t *tree[K, V]) all(yield func(K, V) bool) {
-	if t.root != nil {
-		var from K
-		t.ascendNode(t.root, from, false, yield)
-	}
-}
-
 func (t *tree[K, V]) ascendNode(n *treeNode[K, V], from K, bounded bool, yield func(K, V) bool) bool {
 	i := 0
 	if n.kids == nil {

@@ -64,7 +64,7 @@ func checkTree(t *testing.T, tr *tree[string, int], model map[string]int) {
 	t.Helper()
 	want := slices.Sorted(maps.Keys(model))
 	var got []string
-	tr.all(func(k string, v int) bool {
+	tr.ascend("", func(k string, v int) bool {
 		if model[k] != v {
 			t.Fatalf("%s is %d, want %d", k, v, model[k])
 		}

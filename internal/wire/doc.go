@@ -3,7 +3,7 @@
 // Objects are not decoded. A [ListReader] or a [WatchReader] holds one read buffer with one object
 // in it, and what it returns aliases that buffer. [ReadMeta] reads key, uid, resourceVersion,
 // labels and annotations from an object's bytes, a [Path] reads any other field, and a [Dropper]
-// copies an object without some of its fields. [ListWriter], [WatchWriter] and [AppendObject] write
+// copies an object without some of its fields. [ListWriter], [AppendEvent] and [AppendObject] write
 // bodies.
 //
 // # Encodings

@@ -1,6 +1,9 @@
 package wire
 
-import "strconv"
+import (
+	"encoding/binary"
+	"strconv"
+)
 
 // EventType is the type of a watch event. The zero value is none.
 type EventType uint8
@@ -42,4 +45,26 @@ type Event struct {
 	// a Bookmark event it has only a resourceVersion and perhaps annotations. It is valid until the
 	// reader's next call; see WatchReader.Next.
 	Object []byte
+}
+
+// AppendEvent appends one event as the body of a WATCH has it. It keeps nothing of object, which is
+// written as AppendObject does. Several watchers can share the bytes.
+func AppendEvent(dst []byte, enc Encoding, t EventType, tm TypeMeta, object []byte) []byte {
+	if enc != Protobuf {
+		dst = append(dst, `{"type":"`...)
+		dst = append(dst, t.String()...)
+		dst = append(dst, `","object":`...)
+		dst = AppendObject(dst, enc, tm, object)
+		return append(dst, '}', '\n')
+	}
+	name := t.String()
+	inner := envelopeSize(tm, len(object))
+	extension := bytesSize(inner)
+	dst = binary.BigEndian.AppendUint32(dst, uint32(bytesSize(len(name))+bytesSize(extension)))
+	dst = appendBytes(dst, watchEventType, name)
+	dst = appendTag(dst, watchEventObject, typeBytes)
+	dst = binary.AppendUvarint(dst, uint64(extension))
+	dst = appendTag(dst, rawExtensionRaw, typeBytes)
+	dst = binary.AppendUvarint(dst, uint64(inner))
+	return appendEnvelope(dst, tm, object)
 }

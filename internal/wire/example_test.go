@@ -38,15 +38,11 @@ func ExampleListReader() {
 	// Pod at 42
 }
 
-func ExampleWatchWriter() {
-	var body bytes.Buffer
-	w := wire.NewWatchWriter(&body, wire.JSON)
+func ExampleAppendEvent() {
 	pod := wire.TypeMeta{APIVersion: "v1", Kind: "Pod"}
-	if err := w.WriteEvent(wire.Added, pod, []byte(`{"metadata":{"name":"web-1"}}`)); err != nil {
-		fmt.Println(err)
-	}
-	fmt.Print(body.String())
-	r := wire.NewWatchReader(&body, wire.JSON, wire.Limits{})
+	body := wire.AppendEvent(nil, wire.JSON, wire.Added, pod, []byte(`{"metadata":{"name":"web-1"}}`))
+	fmt.Print(string(body))
+	r := wire.NewWatchReader(bytes.NewReader(body), wire.JSON, wire.Limits{})
 	e, err := r.Next()
 	fmt.Println(e.Type, e.TypeMeta.Kind, err)
 	// Output:

@@ -88,12 +88,11 @@ func TestListWriterWrongSize(t *testing.T) {
 	}
 }
 
-// What WatchWriter writes is what apimachinery's encoder writes, and what its decoder reads.
-func TestWatchWriter(t *testing.T) {
+// What AppendEvent appends is what apimachinery's encoder writes, and what its decoder reads.
+func TestAppendEvent(t *testing.T) {
 	events := sampleEvents(5)
 	for _, enc := range encodings {
 		var body bytes.Buffer
-		w := NewWatchWriter(&body, enc)
 		for _, e := range events {
 			gvk := withKind(t, e.Object).GetObjectKind().GroupVersionKind()
 			typ, _ := ParseEventType(string(e.Type))
@@ -108,9 +107,7 @@ func TestWatchWriter(t *testing.T) {
 				delete(bareObject, "apiVersion")
 				object, _ = json.Marshal(bareObject)
 			}
-			if err := w.WriteEvent(typ, TypeMeta{"v1", gvk.Kind}, object); err != nil {
-				t.Fatal(err)
-			}
+			body.Write(AppendEvent(nil, enc, typ, TypeMeta{"v1", gvk.Kind}, object))
 		}
 		if enc == Protobuf && !bytes.Equal(body.Bytes(), encodeEvents(t, enc, events)) {
 			t.Error("protobuf events differ from apimachinery's")

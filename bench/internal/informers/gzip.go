@@ -14,6 +14,3 @@ func newGzip(w io.Writer) io.WriteCloser {
 	}
 	return z
 }
-
-// newGunzip is the reverse.
-func newGunzip(r io.Reader) (io.Reader, error) { return gzip.NewReader(r) }

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/klauspost/compress/gzip"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -100,7 +101,7 @@ func TestStubListsPlainAsGzipped(t *testing.T) {
 	if err := p.writeList(&plain); err != nil {
 		t.Fatal(err)
 	}
-	z, err := newGunzip(bytes.NewReader(p.list))
+	z, err := gzip.NewReader(bytes.NewReader(p.list))
 	if err != nil {
 		t.Fatal(err)
 	}
