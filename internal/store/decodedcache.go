@@ -129,6 +129,11 @@ func (c *decodedCache) track(o *Object, d *decodedState) bool {
 func (c *decodedCache) hold(o *Object, d *decodedState, box *decodedBox) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.holdLocked(o, d, box)
+}
+
+// holdLocked is hold with the lock held.
+func (c *decodedCache) holdLocked(o *Object, d *decodedState, box *decodedBox) {
 	if d.strong.Load() != nil || !c.track(o, d) || c.budget > 0 && d.bytes > c.budget {
 		return
 	}
@@ -270,27 +275,11 @@ func (c *decodedCache) ageChanged(d *decodedState) {
 	if d.age++; d.age < idleTicks {
 		return
 	}
-	o, box := d.owner, &decodedBox{value: d.strong.Load().value}
-	if d.used.Load()&usedSinceSweep == 0 || !o.live() {
+	if d.used.Load()&usedSinceSweep == 0 {
 		c.release(d)
 		return
 	}
-	read := d
-	if d.weak == (weakValue{}) {
-		read = newDecodedState(box, d.bytes)
-	}
-	read.strong.Store(box)
-	if !o.decoded.CompareAndSwap(d, read) {
-		c.release(d)
-		return
-	}
-	c.detach(d)
-	c.attach(o, read, &c.read)
-	if !o.live() { // whoever took it out of the table may have looked for the form before
-		c.weaken(read)
-		c.detach(read)
-	}
-	c.evict()
+	c.toReaders(d, true)
 }
 
 // ageLent lets go of a form after one tick: handlers that share it are not far apart.
@@ -303,13 +292,19 @@ func (c *decodedCache) ageLent(d *decodedState) {
 // giveBack lets go of a form that was lent. If it was read as well, it is held weakly from then on,
 // as after a first read.
 func (c *decodedCache) giveBack(d *decodedState) {
-	o, read := d.owner, d
-	if d.weak == (weakValue{}) {
-		if d.used.Load()&usedSinceSweep == 0 {
-			c.release(d)
-			return
-		}
-		read = newDecodedState(d.strong.Load(), d.bytes)
+	if d.weak == (weakValue{}) && d.used.Load()&usedSinceSweep == 0 {
+		c.release(d)
+		return
+	}
+	c.toReaders(d, false)
+}
+
+// toReaders moves a form that was held for handlers to those that are held for being read: strongly,
+// or as after a first read. A version that is no longer in the table is let go of.
+func (c *decodedCache) toReaders(d *decodedState, strongly bool) {
+	o, read, box := d.owner, d, &decodedBox{value: d.strong.Load().value}
+	if d.weak == (weakValue{}) { // which others read without the lock
+		read = newDecodedState(box, d.bytes)
 		if !o.decoded.CompareAndSwap(d, read) {
 			c.release(d)
 			return
@@ -317,7 +312,11 @@ func (c *decodedCache) giveBack(d *decodedState) {
 	}
 	c.weaken(d)
 	c.detach(d)
-	c.track(o, read)
+	if strongly {
+		c.holdLocked(o, read, box)
+	} else {
+		c.track(o, read)
+	}
 }
 
 // close lets go of everything, and blocks until the goroutine has ended.
