@@ -285,7 +285,7 @@ const notReadyRetrySeconds = 1
 
 func (c *Cache) ready() error {
 	if c.closing.Err() != nil {
-		return apierrors.NewServiceUnavailable("the server is shutting down")
+		return errShuttingDown()
 	}
 	if !c.store.Synced() {
 		return apierrors.NewTooManyRequests("storage is (re)initializing", notReadyRetrySeconds)

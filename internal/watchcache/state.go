@@ -92,7 +92,10 @@ func (c *Cache) cursorAfter(rv uint64) (*store.Cursor, error) {
 	if errors.Is(err, store.ErrTrimmed) {
 		return nil, errExpired(rv)
 	}
-	return cursor, err
+	if err != nil {
+		return nil, storeError(err)
+	}
+	return cursor, nil
 }
 
 // rewind returns the state at rv: it undoes on sn the changes of cursor, which stands at rv.

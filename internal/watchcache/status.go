@@ -3,6 +3,7 @@ package watchcache
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"strconv"
 
@@ -10,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/weirproject/weir/internal/resourceversion"
+	"github.com/weirproject/weir/internal/store"
 	"github.com/weirproject/weir/internal/wire"
 )
 
@@ -97,6 +99,19 @@ func errListExpired() error {
 }
 
 // errExpired returns the 410 for a WATCH from a resourceVersion that is no longer known.
+func errShuttingDown() error {
+	return apierrors.NewServiceUnavailable("the server is shutting down")
+}
+
+// storeError returns the error for what a store has refused: 503 if it was closed after the request
+// was taken, for then a later request would get that, and 500 otherwise.
+func storeError(err error) error {
+	if errors.Is(err, store.ErrClosed) {
+		return fmt.Errorf("%w: %w", errShuttingDown(), err)
+	}
+	return apierrors.NewInternalError(err)
+}
+
 func errExpired(want uint64) error {
 	return apierrors.NewResourceExpired("too old resource version: " + resourceversion.Format(want))
 }

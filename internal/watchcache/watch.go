@@ -7,8 +7,6 @@ import (
 	"net/http"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-
 	"github.com/weirproject/weir/internal/store"
 	"github.com/weirproject/weir/internal/wire"
 )
@@ -102,11 +100,15 @@ func (c *Cache) openWatch(w http.ResponseWriter, r *http.Request, p *params, s *
 	return wt
 }
 
-// finish ends what is sent: with an ERROR event if err is not nil or the cache has expired.
+// finish ends what is sent: with an ERROR event if err is not nil or the cache has expired. That the
+// store was closed is none, as for a watch that began earlier.
 func (wt *watcher) finish(err error) {
 	wt.over = true
 	wt.releaseScratch()
 	wt.setSource(nil)
+	if errors.Is(err, store.ErrClosed) {
+		err = nil
+	}
 	if err == nil && wt.cache.expired.Load() {
 		err = errExpired(max(wt.sent, wt.params.rv))
 	}
@@ -229,7 +231,7 @@ func (wt *watcher) openSource() (sn *store.Snapshot, err error) {
 	if wt.routable {
 		sub, sn, rv, err := c.hub.subscribe(wt.route)
 		if err != nil {
-			return nil, apierrors.NewInternalError(err)
+			return nil, storeError(err)
 		}
 		wt.sent = rv
 		wt.setSource(sub)
@@ -246,7 +248,7 @@ func (wt *watcher) openSource() (sn *store.Snapshot, err error) {
 			wt.setSource(cursorSource{cursor})
 			return sn, nil
 		case !errors.Is(err, store.ErrTrimmed): // otherwise a clock without a lock has moved, and the log is short: try again
-			return nil, apierrors.NewInternalError(err)
+			return nil, storeError(err)
 		}
 	}
 }
