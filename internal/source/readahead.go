@@ -9,7 +9,7 @@ import (
 // readAhead reads a body in a goroutine of its own, so that the network and the reader work at the
 // same time. Bytes that have arrived and were not read yet are in a ring of at most readAheadMost
 // bytes. While the ring is full the goroutine waits, and the server with it. The goroutine starts
-// with the first Read. It ends at the end of the body, with an error, or by stop.
+// with the first Read or Wait. It ends at the end of the body, with an error, or by stop.
 type readAhead struct {
 	src    io.Reader         // used only by the goroutine
 	before func()            // called before a Read that has to wait; may be nil
@@ -40,14 +40,26 @@ func newReadAhead(src io.Reader, ended func(error) error) *readAhead {
 	return a
 }
 
+// Ready reports whether a Read would return at once.
+func (a *readAhead) Ready() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.n > 0 || a.err != nil || a.stopped
+}
+
+// Wait blocks until a Read would return at once.
+func (a *readAhead) Wait() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.begin()
+	a.wait()
+}
+
 // Read returns bytes that have arrived. It blocks only while there are none.
 func (a *readAhead) Read(p []byte) (int, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if !a.begun && !a.stopped {
-		a.begun = true
-		go a.run()
-	}
+	a.begin()
 	a.wait()
 	switch {
 	case a.stopped:
@@ -65,6 +77,14 @@ func (a *readAhead) Read(p []byte) (int, error) {
 		a.ring, a.from = nil, 0
 	}
 	return n, nil
+}
+
+// begin starts the goroutine, once. a.mu must be held.
+func (a *readAhead) begin() {
+	if !a.begun && !a.stopped {
+		a.begun = true
+		go a.run()
+	}
 }
 
 // wait blocks until there are bytes to read, an error, or stop. a.mu must be held.

@@ -1,6 +1,9 @@
 package wire
 
-import "io"
+import (
+	"io"
+	"sync"
+)
 
 const (
 	// readBuffer is the size of a read buffer, in bytes. bulkBuffer is its size for a body that
@@ -14,6 +17,18 @@ const (
 	// emptyReads is the number of reads in a row that may return no bytes and no error.
 	emptyReads = 100
 )
+
+// waiter is a reader that can wait for bytes without memory to read them into.
+type waiter interface {
+	// Ready reports whether a Read would return at once.
+	Ready() bool
+	// Wait blocks until it would.
+	Wait()
+}
+
+// bulkBuffers keeps buffers of bulkBuffer bytes while their watches wait, from one burst of events to
+// the next.
+var bulkBuffers = sync.Pool{New: func() any { return new([bulkBuffer]byte) }}
 
 // buffer is the read buffer of a body. It has readBuffer bytes and grows by doubling, only when it
 // is full of bytes that arrived. It grows up to bulkBuffer while each read fills all the room, and
@@ -57,6 +72,7 @@ func (b *buffer) more() error {
 	if b.err != nil {
 		return b.err
 	}
+	b.wait()
 	b.makeRoom()
 	for range emptyReads {
 		room := b.buf[b.end:min(len(b.buf), b.end+bulkBuffer)]
@@ -77,6 +93,22 @@ func (b *buffer) more() error {
 	}
 	b.err = io.ErrNoProgress
 	return b.err
+}
+
+// wait blocks while there is nothing to read, if the reader can wait. A buffer that is as large as it
+// gets for bytes that come fast is given away meanwhile. A larger one is for large objects, and stays.
+func (b *buffer) wait() {
+	if len(b.buf) != bulkBuffer || b.start < b.end {
+		return
+	}
+	w, ok := b.r.(waiter)
+	if !ok || w.Ready() {
+		return
+	}
+	bulkBuffers.Put((*[bulkBuffer]byte)(b.buf))
+	b.buf, b.start, b.end = nil, 0, 0
+	w.Wait()
+	b.buf = bulkBuffers.Get().(*[bulkBuffer]byte)[:]
 }
 
 func (b *buffer) makeRoom() {
