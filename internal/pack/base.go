@@ -1,13 +1,15 @@
 package pack
 
 import (
+	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"unsafe"
 )
 
-// maxLoaded bounds the bytes of bases that are held unpacked, with their indexes.
+// maxLoaded bounds the bytes of bases that are held unpacked, with their indexes, until two garbage
+// collections find them unused.
 const maxLoaded = 192 << 10
 
 const (
@@ -27,13 +29,18 @@ type base struct {
 	id     uint64
 	misses atomic.Int32             // objects in turn that are not like it
 	raw    atomic.Pointer[unpacked] // nil: it is not held unpacked
+	used   atomic.Bool              // raw, since the last collection
 	alone  atomic.Int32             // how often it was unpacked without being held
-	hot    *hotForm
+	counts *counts
 }
 
-// hotForm is a fast pack of a base that is unpacked again and again without being held, as when its
-// siblings change all over the keys. That takes a third of the time.
-type hotForm struct{ packed atomic.Pointer[string] } // nil: there is none
+// counts is what is counted of a base until it ends, apart from the base.
+type counts struct {
+	// hot is a fast pack of a base that is unpacked again and again without being held, as when its
+	// siblings change all over the keys. That takes a third of the time. nil: there is none.
+	hot    atomic.Pointer[string]
+	pinned int // bytes that siblings alone hold; the lock of the groups guards it
+}
 
 // unpacked is a base's bytes, with what finds places in them once something was packed.
 type unpacked struct {
@@ -78,6 +85,9 @@ func (b *base) unpackForm(dst, packed []byte, size int) ([]byte, error) {
 // will be.
 func (b *base) unpack(sc *siblingScratch, hold bool) (*unpacked, error) {
 	if u := b.raw.Load(); u != nil {
+		if !b.used.Load() {
+			b.used.Store(true)
+		}
 		return u, nil
 	}
 	u := &sc.base
@@ -87,7 +97,7 @@ func (b *base) unpack(sc *siblingScratch, hold bool) (*unpacked, error) {
 		b.shelf.last.add(b.id)
 	}
 	packed := b.packed
-	if hot := b.hot.packed.Load(); hot != nil {
+	if hot := b.counts.hot.Load(); hot != nil {
 		packed = *hot
 	}
 	raw, err := b.dict.Unpack(u.bytes[:0], packed, b.size)
@@ -113,6 +123,7 @@ type shelf struct {
 	loaded []*base // oldest first
 	bytes  int     // of those
 	hot    int     // bytes of hot forms
+	ages   bool    // age will be called
 }
 
 // heat gives a base a form that unpacks fast, if there is room.
@@ -123,14 +134,14 @@ func (s *shelf) heat(b *base, raw []byte) {
 	form := string(b.dict.pack(nil, raw, true))
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.hot+len(form) <= maxHot && b.hot.packed.CompareAndSwap(nil, &form) {
+	if s.hot+len(form) <= maxHot && b.counts.hot.CompareAndSwap(nil, &form) {
 		s.hot += len(form)
 	}
 }
 
 // cool takes note that a base that had a hot form is gone.
-func (s *shelf) cool(h *hotForm) {
-	if form := h.packed.Load(); form != nil {
+func (s *shelf) cool(c *counts) {
+	if form := c.hot.Load(); form != nil {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.hot -= len(*form)
@@ -145,12 +156,43 @@ func (s *shelf) hold(b *base, u *unpacked) {
 		return
 	}
 	s.last.remove(b.id)
+	b.used.Store(true)
 	s.loaded = append(s.loaded, b)
+	if !s.ages {
+		s.ages = true
+		s.awaitCollection()
+	}
 	for s.bytes += b.loadedBytes(); s.bytes > maxLoaded && len(s.loaded) > 1; {
 		oldest := s.loaded[0]
 		s.loaded = slices.Delete(s.loaded, 0, 1)
 		oldest.raw.Store(nil)
 		s.bytes -= oldest.loadedBytes()
+	}
+}
+
+// awaitCollection has age called after the next garbage collection.
+func (s *shelf) awaitCollection() {
+	sentinel := new(struct{ _ *byte }) // with a pointer, so that it shares its memory with nothing
+	runtime.AddCleanup(sentinel, (*shelf).age, s)
+}
+
+// age lets go of the bases that were not used since the last time, and comes again as long as there
+// are others. An idle store holds none unpacked then.
+func (s *shelf) age() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.loaded = slices.DeleteFunc(s.loaded, func(b *base) bool {
+		if b.used.Swap(false) {
+			return false
+		}
+		b.raw.Store(nil)
+		s.bytes -= b.loadedBytes()
+		return true
+	})
+	if s.ages = len(s.loaded) > 0; s.ages {
+		s.awaitCollection()
+	} else {
+		s.loaded = nil
 	}
 }
 

@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"fmt"
 	"runtime"
+	"runtime/debug"
 	"testing"
+	"time"
 
 	"github.com/weirproject/weir/internal/podsim"
 )
@@ -39,8 +41,55 @@ func TestBaseIsNotMuchLarger(t *testing.T) {
 	runtime.KeepAlive(s)
 }
 
+// TestIdleBasesAreLetGo: a base that nobody uses any more is not held unpacked for long; one that is
+// used is.
+func TestIdleBasesAreLetGo(t *testing.T) {
+	s := newGroups(t, podsim.NewUnlike(20_000, 1), 20)
+	shelf := s.packer.siblings.shelf
+	unpack := func(m *member) {
+		if back, err := m.dict.Unpack(nil, m.packed, len(m.raw)); err != nil || !bytes.Equal(back, m.raw) {
+			t.Fatalf("%s does not come back: %v", m.name.Object, err)
+		}
+	}
+	loaded := func() (n, bytes int) {
+		shelf.mu.Lock()
+		defer shelf.mu.Unlock()
+		return len(shelf.loaded), shelf.bytes
+	}
+	for range 2 {
+		for i := range s.objects {
+			unpack(&s.objects[i])
+		}
+		n, _ := loaded()
+		if n < 2 {
+			t.Fatalf("%d bases are held", n)
+		}
+		last := &s.objects[len(s.objects)-1]
+		for i := range s.objects {
+			if m := &s.objects[i]; m.base() != nil {
+				last = m
+			}
+		}
+		for deadline := time.Now().Add(time.Minute); n != 1 || last.base().raw.Load() == nil; n, _ = loaded() {
+			runtime.GC()
+			if unpack(last); time.Now().After(deadline) {
+				t.Fatalf("%d bases are held while one is used", n)
+			}
+		}
+		for deadline := time.Now().Add(time.Minute); n != 0; n, _ = loaded() {
+			if runtime.GC(); time.Now().After(deadline) {
+				t.Fatalf("%d bases are held while none is used", n)
+			}
+		}
+		if _, bytes := loaded(); bytes != 0 {
+			t.Errorf("%d bytes are counted for nothing", bytes)
+		}
+	}
+}
+
 // TestBasesOfSeveralReaders: readers at different places find their bases unpacked.
 func TestBasesOfSeveralReaders(t *testing.T) {
+	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // a collection would take some that are not used again soon
 	s := newGroups(t, podsim.NewUnlike(20_000, 1), 60)
 	n := len(s.objects)
 	for _, readers := range []int{1, 2, 4} {
@@ -78,6 +127,7 @@ func (s *shelf) empty() {
 
 // TestLoadedBasesAreBounded: many small bases have not more indexes than fit.
 func TestLoadedBasesAreBounded(t *testing.T) {
+	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // a collection would take some
 	s := newGroups(t, podsim.NewUnlike(20_000, 1), 20)
 	rnd := newRand(9)
 	for g := range 500 {

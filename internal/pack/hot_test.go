@@ -29,7 +29,7 @@ func TestHotBases(t *testing.T) {
 	hot, sum := map[*base]bool{}, 0
 	for i := range s.objects {
 		if b := s.objects[i].base(); b != nil && !hot[b] {
-			if form := b.hot.packed.Load(); form != nil {
+			if form := b.counts.hot.Load(); form != nil {
 				hot[b], sum = true, sum+len(*form)
 				if raw, err := b.dict.Unpack(nil, *form, b.size); err != nil || len(raw) != b.size {
 					t.Errorf("a hot form does not come back: %v", err)
@@ -49,7 +49,7 @@ func TestHotBases(t *testing.T) {
 		if _, err := m.dict.Unpack(nil, m.packed, len(m.raw)); err != nil {
 			t.Fatal(err)
 		}
-		if b := m.base(); b == nil || b.hot.packed.Load() != nil {
+		if b := m.base(); b == nil || b.counts.hot.Load() != nil {
 			t.Fatal("it is hot though there is no room")
 		}
 	}

@@ -23,6 +23,8 @@ const (
 	maxMisses = 3
 	// maxFirsts bounds the groups of which one object was seen.
 	maxFirsts = 1024
+	// minGroups is for how many groups at most there may be a map that is larger than they need.
+	minGroups = 64
 )
 
 // siblings packs the objects of a group, such as the replicas of a workload, against one of them,
@@ -44,8 +46,7 @@ type siblings struct {
 	most   int                                 // so many of them since the map was made
 	firsts map[uint64]first                    // objects that may become a base
 	bases  int                                 // that live, those of no group too
-	pinned map[uint64]int                      // by id, bytes of bases that siblings alone hold
-	pins   int64                               // the sum of pinned
+	pins   int64                               // bytes of bases that siblings alone hold
 }
 
 // first is an object of a group that has no base yet.
@@ -93,7 +94,7 @@ func (k *siblings) find(group uint64, object string, held bool) (d *Dictionary, 
 	}
 	return &Dictionary{base: &base{
 		shelf: k.shelf, codes: k.learner.codes.Load(), id: k.ids.Add(1),
-		dict: f.dict, packed: unsafe.String(p, f.length), size: f.size, hot: new(hotForm),
+		dict: f.dict, packed: unsafe.String(p, f.length), size: f.size, counts: new(counts),
 	}}, true
 }
 
@@ -112,14 +113,14 @@ func (k *siblings) keep(group uint64, d *Dictionary) *Dictionary {
 	k.most = max(k.most, len(k.groups))
 	delete(k.firsts, group)
 	k.bases++
-	runtime.AddCleanup(d, k.end, ended{group, d.base.id, d.base.hot, p})
+	runtime.AddCleanup(d, k.end, ended{group, d.base.counts, p})
 	return d
 }
 
 // ended is a base that nothing is packed against any more.
 type ended struct {
-	group, id  uint64
-	hot        *hotForm
+	group      uint64
+	counts     *counts
 	dictionary weak.Pointer[Dictionary]
 }
 
@@ -128,13 +129,12 @@ func (k *siblings) end(e ended) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.bases--
-	k.pins -= int64(k.pinned[e.id])
-	delete(k.pinned, e.id)
-	k.shelf.cool(e.hot)
+	k.pins -= int64(e.counts.pinned)
+	k.shelf.cool(e.counts)
 	if k.groups[e.group] == e.dictionary {
 		delete(k.groups, e.group)
 	}
-	if k.most > maxFirsts && len(k.groups) < k.most/4 { // a map never shrinks
+	if k.most > minGroups && len(k.groups) < k.most/4 { // a map never shrinks
 		k.most = len(k.groups)
 		groups := make(map[uint64]weak.Pointer[Dictionary], k.most)
 		for g, d := range k.groups {
@@ -146,14 +146,10 @@ func (k *siblings) end(e ended) {
 
 // pin counts a base's bytes as held by its siblings alone. It is called with the lock held.
 func (k *siblings) pin(b *base) {
-	if _, ok := k.pinned[b.id]; ok {
-		return
+	if b.counts.pinned == 0 {
+		b.counts.pinned = len(b.packed)
+		k.pins += int64(len(b.packed))
 	}
-	if k.pinned == nil {
-		k.pinned = map[uint64]int{}
-	}
-	k.pinned[b.id] = len(b.packed)
-	k.pins += int64(len(b.packed))
 }
 
 // miss takes note that an object of a group is not like its base, or what may become that. After a

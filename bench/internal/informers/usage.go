@@ -1,6 +1,7 @@
 package informers
 
 import (
+	"math"
 	"runtime"
 	"runtime/metrics"
 	"time"
@@ -27,14 +28,20 @@ func now(events int64) usage {
 // heap is the live heap after garbage collection.
 type heap struct{ bytes, objects uint64 }
 
-// settledHeap collects garbage twice, so that what finalizers and weak pointers held is gone too,
-// and reads the heap.
+// settledHeap collects garbage until that frees next to nothing, and reads the heap: what pools,
+// cleanups and weak pointers hold takes several collections to go.
 func settledHeap() heap {
-	runtime.GC()
-	runtime.GC()
 	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return heap{bytes: m.HeapAlloc, objects: m.HeapObjects}
+	for before := uint64(math.MaxUint64); ; before = m.HeapAlloc {
+		for range 2 {
+			runtime.GC()
+			time.Sleep(time.Millisecond) // for cleanups, which the runtime calls after it
+		}
+		runtime.ReadMemStats(&m)
+		if m.HeapAlloc >= before-before/1000 {
+			return heap{bytes: m.HeapAlloc, objects: m.HeapObjects}
+		}
+	}
 }
 
 // sample is what this process uses now.
