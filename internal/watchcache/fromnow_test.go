@@ -1,6 +1,7 @@
 package watchcache
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -44,6 +45,28 @@ func TestWatchFromNow(t *testing.T) {
 					t.Errorf("told %q, not %q", got, want)
 				}
 			})
+		})
+	}
+}
+
+// TestOpenWatchDoesNotExpire: a watch of changes that were there when its headers came does not expire
+// by what happens after that, however short the log is.
+func TestOpenWatchDoesNotExpire(t *testing.T) {
+	for _, query := range []string{"resourceVersion=100", "resourceVersion=100&fieldSelector=spec.color%3Dred"} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newSource(t, 1<<10, nil)
+			defer s.close()
+			const n = 1000
+			e := &eager{recorder: newRecorder(), change: func() {
+				for range n {
+					s.put("ns", "busy", "red")
+				}
+			}}
+			defer s.watch(query, e)()
+			synctest.Wait()
+			if got := e.events(t); len(got) == 0 || got[len(got)-1] != fmt.Sprintf("ADDED ns/busy@%d", 100+n) {
+				t.Errorf("%q: told %q", query, got)
+			}
 		})
 	}
 }

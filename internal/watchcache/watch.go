@@ -75,16 +75,17 @@ func (c *Cache) openWatch(w http.ResponseWriter, r *http.Request, p *params, s *
 		}
 	}()
 	var err error
-	fromNow := !wt.initial && p.rv == 0
-	if fromNow { // before the client knows that the watch is open: what it does then must be seen
-		_, err = wt.openSource()
-		wt.told = wt.sent
+	stopped := false
+	// Before the client knows that the watch is open, if that need not wait: what it does then must be
+	// seen, and what it wants to see must not expire by what happens meanwhile.
+	early := !wt.initial && c.currentState().rv >= p.rv
+	if early {
+		stopped, err = wt.start()
 	}
 	if wt.out.flush() != nil { // the headers
 		return nil
 	}
-	stopped := false
-	if !fromNow {
+	if !early {
 		stopped, err = wt.start()
 	}
 	if stopped || err != nil {
@@ -193,7 +194,7 @@ func (wt *watcher) addEventCount() {
 }
 
 // start sends the initial state if it is wanted, and opens the source of changes after it, or after
-// the resourceVersion of the request. stopped says that the watch has ended.
+// the resourceVersion of the request, or from now on. stopped says that the watch has ended.
 func (wt *watcher) start() (stopped bool, err error) {
 	c := wt.cache
 	if wt.initial {
@@ -201,6 +202,11 @@ func (wt *watcher) start() (stopped bool, err error) {
 			return false, err
 		}
 		return wt.sendInitialEvents()
+	}
+	if wt.params.rv == 0 {
+		_, err = wt.openSource()
+		wt.told = wt.sent
+		return false, err
 	}
 	future := c.currentState().rv < wt.params.rv
 	if future && c.waitFor(wt.ctx, wt.params.rv) {
