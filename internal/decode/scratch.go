@@ -49,6 +49,8 @@ type scratch struct {
 	locating    bool          // compare fills spots
 	spots       []spot        // of the current object, by token of its plan
 
+	earlier earlierTexts // of two versions that are decoded one after the other
+
 	prepare func(any) // initializes the object before it is decoded; nil: zero
 	sharing bool      // nobody will modify the object
 	making  int       // where the field begins that makeShared decodes; -1: none
@@ -94,8 +96,21 @@ func (s *scratch) reset() {
 	s.found = s.found[:0]
 }
 
-// text returns string(b), from the cache if it is there.
+// text returns string(b), from the earlier version or the cache if it is there.
 func (s *scratch) text(b []byte) string {
+	switch s.earlier.use {
+	case noteTexts:
+		s.earlier.texts = append(s.earlier.texts, s.cachedText(b))
+		return s.earlier.texts[len(s.earlier.texts)-1]
+	case takeTexts:
+		if t, ok := s.earlier.find(b); ok {
+			return t
+		}
+	}
+	return s.cachedText(b)
+}
+
+func (s *scratch) cachedText(b []byte) string {
 	if len(b) > longestText {
 		return string(b)
 	}

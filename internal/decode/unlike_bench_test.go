@@ -11,7 +11,7 @@ import (
 )
 
 // BenchmarkUnlike decodes pods of which each workload has its own shape, in the order of a list and
-// all over it.
+// all over it, and two versions of each.
 func BenchmarkUnlike(b *testing.B) {
 	sim := podsim.NewUnlike(20000, 1)
 	raws := make([][]byte, sim.Len())
@@ -21,7 +21,14 @@ func BenchmarkUnlike(b *testing.B) {
 		size += len(raws[i])
 	}
 	b.Logf("%d bytes a pod", size/len(raws))
-	order := rand.New(rand.NewPCG(1, 2)).Perm(len(raws))
+	rnd := rand.New(rand.NewPCG(1, 2))
+	order := rnd.Perm(len(raws))
+	later := make([][]byte, len(raws))
+	for i := range later {
+		p := sim.Pod(i)
+		podsim.Touch(p, rnd)
+		later[i] = pod(*p)
+	}
 	d := For(reflect.TypeFor[*corev1.Pod]())
 	for i := range 40000 {
 		if _, err := d.Decode(raws[order[i%len(order)]]); err != nil {
@@ -33,6 +40,15 @@ func BenchmarkUnlike(b *testing.B) {
 			b.ReportAllocs()
 			for i := 0; b.Loop(); i++ {
 				if _, err := d.Decode(raws[at(i%len(raws))]); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+		b.Run(name+"/versions", func(b *testing.B) {
+			b.ReportAllocs()
+			for i := 0; b.Loop(); i++ {
+				i := at(i % len(raws))
+				if _, _, err := d.DecodeVersions(raws[i], later[i]); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -6,6 +6,7 @@ import (
 	randv2 "math/rand/v2"
 	"reflect"
 	"testing"
+	"unsafe"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/apitesting/fuzzer"
@@ -123,6 +124,47 @@ func TestVersionsOfPods(t *testing.T) {
 	image, _, ok := c.copyIfAlike(&c.scratch, is, 0, &original{between, c.spots, before})
 	if got := (*corev1.Pod)(image); !ok || !equality.Semantic.DeepEqual(got, p) {
 		t.Errorf("the later version is not copied of the earlier: got %+v, want %+v", got, p)
+	}
+}
+
+// TestVersionsOfUnlikePods: versions of pods that nothing is known of are right, whatever differs and
+// however much is inserted or left out, and the later one has the strings of the earlier one.
+func TestVersionsOfUnlikePods(t *testing.T) {
+	sim, random := podsim.NewUnlike(4000, 1), rand.New(rand.NewSource(1))
+	d := For(reflect.TypeFor[*corev1.Pod]())
+	env := func(n int) (vars []corev1.EnvVar) {
+		for i := range n {
+			vars = append(vars, corev1.EnvVar{Name: fmt.Sprint("NEW_", i), Value: fmt.Sprint(random.Int63())})
+		}
+		return vars
+	}
+	for i := 0; i < sim.Len(); i += 20 { // one of each workload
+		p := sim.Pod(i)
+		p.Annotations = map[string]string{"long": fmt.Sprintf("%0200d", i)}
+		was := pod(*p)
+		p.ResourceVersion += "1"
+		c := &p.Spec.Containers[0]
+		switch i / 20 % 4 {
+		case 0:
+			c.Env = append(env(random.Intn(3*textsBeside)), c.Env...)
+		case 1:
+			c.Env = c.Env[min(len(c.Env), random.Intn(2*textsBeside)):]
+		case 2:
+			c.Env = env(len(c.Env))
+		}
+		is := pod(*p)
+		old, fresh, err := d.DecodeVersions(was, is)
+		if err != nil {
+			t.Fatal(err)
+		}
+		a, b := old.(*corev1.Pod).Annotations["long"], fresh.(*corev1.Pod).Annotations["long"]
+		if a != b || unsafe.StringData(a) != unsafe.StringData(b) {
+			t.Errorf("pod %d: an equal string was made twice", i)
+		}
+		sameVersions(t, d, was, is)
+		for range 5 {
+			sameVersions(t, d, was, scrambled(is, random))
+		}
 	}
 }
 
