@@ -4,9 +4,12 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"github.com/weirproject/weir/internal/testgc"
 )
 
 func TestMain(m *testing.M) {
+	testgc.Relax()
 	goleak.VerifyTestMain(m,
 		// Idle connections of the tests' own clients, which client-go shares between clients and
 		// never closes.

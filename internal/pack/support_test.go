@@ -3,10 +3,17 @@ package pack
 import (
 	"bytes"
 	"math/rand/v2"
+	"os"
 	"testing"
 
+	"github.com/weirproject/weir/internal/testgc"
 	"github.com/weirproject/weir/internal/wire"
 )
+
+func TestMain(m *testing.M) {
+	testgc.Relax()
+	os.Exit(m.Run())
+}
 
 // withoutUID cuts an object's uid out, as the store does before it packs.
 func withoutUID(tb testing.TB, enc wire.Encoding, raw []byte) []byte {

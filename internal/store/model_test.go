@@ -25,8 +25,11 @@ var modelSeeds = flag.Uint64("seeds", 60, "how many seeds TestAgainstModel runs"
 // looked at again later, and indexes are checked on the way.
 func TestAgainstModel(t *testing.T) {
 	steps := 2000
-	if invariants.Race { // which takes ten times as long
+	switch {
+	case invariants.Race: // which takes ten times as long
 		steps = 500
+	case !invariants.Enabled: // make unit runs it with them
+		steps = 1000
 	}
 	for seed := range *modelSeeds {
 		enc := wire.Protobuf
