@@ -101,7 +101,7 @@ func newShape(root reflect.Type, s *scratch) *shape {
 // room returns zeroed memory for a piece.
 func (s *scratch) room(f *field, count int) unsafe.Pointer {
 	if s.shape == nil {
-		if f.kind == pointer {
+		if f.kind == pointer || count == 1 { // MakeSlice allocates a header as well
 			return reflect.New(f.of.goType).UnsafePointer()
 		}
 		return reflect.MakeSlice(f.goType, count, count).UnsafePointer()
