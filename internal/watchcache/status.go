@@ -98,7 +98,7 @@ func errListExpired() error {
 	return apierrors.NewResourceExpired("The resourceVersion for the provided list is too old.")
 }
 
-// errExpired returns the 410 for a WATCH from a resourceVersion that is no longer known.
+// errShuttingDown returns the 503 for a request that comes after Close.
 func errShuttingDown() error {
 	return apierrors.NewServiceUnavailable("the server is shutting down")
 }
@@ -112,6 +112,7 @@ func storeError(err error) error {
 	return apierrors.NewInternalError(err)
 }
 
+// errExpired returns the 410 for a WATCH from a resourceVersion that is no longer known.
 func errExpired(want uint64) error {
 	return apierrors.NewResourceExpired("too old resource version: " + resourceversion.Format(want))
 }

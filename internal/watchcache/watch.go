@@ -76,17 +76,18 @@ func (c *Cache) openWatch(w http.ResponseWriter, r *http.Request, p *params, s *
 	}()
 	var err error
 	stopped := false
+	future := !wt.initial && p.rv > 0 && c.currentState().rv < p.rv
 	// Before the client knows that the watch is open, if that need not wait: what it does then must be
 	// seen, and what it wants to see must not expire by what happens meanwhile.
-	early := !wt.initial && c.currentState().rv >= p.rv
+	early := !wt.initial && !future
 	if early {
-		stopped, err = wt.start()
+		stopped, err = wt.start(future)
 	}
 	if wt.out.flush() != nil { // the headers
 		return nil
 	}
 	if !early {
-		stopped, err = wt.start()
+		stopped, err = wt.start(future)
 	}
 	if stopped || err != nil {
 		wt.finish(err)
@@ -194,8 +195,9 @@ func (wt *watcher) addEventCount() {
 }
 
 // start sends the initial state if it is wanted, and opens the source of changes after it, or after
-// the resourceVersion of the request, or from now on. stopped says that the watch has ended.
-func (wt *watcher) start() (stopped bool, err error) {
+// the resourceVersion of the request, for which it waits if that is in the future, or from now on.
+// stopped says that the watch has ended.
+func (wt *watcher) start(future bool) (stopped bool, err error) {
 	c := wt.cache
 	if wt.initial {
 		if _, err := c.stateNotOlderThan(wt.ctx, wt.params.rv); err != nil {
@@ -208,7 +210,6 @@ func (wt *watcher) start() (stopped bool, err error) {
 		wt.told = wt.sent
 		return false, err
 	}
-	future := c.currentState().rv < wt.params.rv
 	if future && c.waitFor(wt.ctx, wt.params.rv) {
 		return true, nil
 	}
