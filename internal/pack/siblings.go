@@ -23,7 +23,7 @@ const (
 	maxMisses = 3
 	// maxFirsts bounds the groups of which one object was seen.
 	maxFirsts = 1024
-	// minGroups is for how many groups at most there may be a map that is larger than they need.
+	// A map that had more than minGroups groups is made anew when three quarters of them are gone.
 	minGroups = 64
 )
 

@@ -27,7 +27,7 @@ type waiter interface {
 }
 
 // bulkBuffers keeps buffers of bulkBuffer bytes while their watches wait, from one burst of events to
-// the next.
+// the next: at most one for each watch, until the garbage collector frees it.
 var bulkBuffers = sync.Pool{New: func() any { return new([bulkBuffer]byte) }}
 
 // buffer is the read buffer of a body. It has readBuffer bytes and grows by doubling, only when it
