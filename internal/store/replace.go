@@ -192,6 +192,10 @@ func (w *Writer) setSynced() {
 			return
 		}
 	}
+	for key := range w.doubts {
+		held, _ := s.table.get(key)
+		s.log.awaitVersion(held) // another writer has brought it, and the first list has it too
+	}
 	w.synced = true
 	s.log.setSynced(s.syncedLocked())
 	s.announceLocked()
