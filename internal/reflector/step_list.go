@@ -250,7 +250,7 @@ func (m *machine) otherMatch(kind error) {
 	case kind == ErrTooManyRequests || kind == ErrAhead || m.vanished(kind):
 	case m.askedConsistent:
 		m.noMatch, m.unmatched = false, 0
-	case kind == ErrRejected:
+	case kind == ErrRejected || kind == ErrExpired: // which only an exact list can be
 		m.noMatch = true
 	default:
 		m.unmatched++
@@ -302,9 +302,10 @@ func (m *machine) listFailed(kind error) {
 }
 
 // fallsShort reports whether a LIST that failed counts against the form that it was asked for in.
+// What failed for how new or old it had to be does not.
 func (m *machine) fallsShort(kind error) bool {
 	switch {
-	case kind == ErrTooManyRequests || kind == ErrAhead:
+	case kind == ErrTooManyRequests || kind == ErrAhead || kind == ErrExpired && !m.askedConsistent:
 		return false
 	case kind != ErrUnreachable || m.replacing || m.in.answered || m.insteadOfWatch && m.reached > 0:
 		return true
