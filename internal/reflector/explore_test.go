@@ -3,6 +3,7 @@ package reflector
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 )
@@ -48,7 +49,7 @@ func TestListComesInEachForm(t *testing.T) {
 	for _, mode := range []Mode{Auto, List, Pages, WatchList} {
 		for _, version := range []string{"1.37", "1.20", "http-403", "http-503", "refused"} {
 			for _, list := range faults {
-				for _, initial := range append([]string{"silent", "ended at once", "refused", "http-403", "http-410"}, faults...) {
+				for _, initial := range append([]string{"silent", "ended at once", "refused", "http-403", "http-410", "late http-403", "late broken-off"}, faults...) {
 					a := answers{version: version, list: list, initial: initial}
 					t.Run(fmt.Sprint(mode, "/", version, "/", list, "/", initial), func(t *testing.T) {
 						a.explore(t, mode, "", func(n int, asked []string) bool {
@@ -157,18 +158,10 @@ func (a answers) answer(phase Phase, what string) []input {
 		return []input{{kind: inOpened, rv: "1000"}, {kind: inPage, rv: "1000", cont: "one"}}
 	}
 	open := []input{}
-	if rest, ok := cutOpen(what); ok {
+	if rest, ok := strings.CutPrefix(what, "open "); ok {
 		open, what = append(open, input{kind: inOpened, rv: "1500"}), rest
 	}
 	return append(open, input{kind: inFailed, err: classify(phase, failure(what)), after: time.Second})
-}
-
-func cutOpen(what string) (string, bool) {
-	const open = "open "
-	if len(what) > len(open) && what[:len(open)] == open {
-		return what[len(open):], true
-	}
-	return what, false
 }
 
 // watched is what follows a WATCH. One that is open is probed.
@@ -194,12 +187,16 @@ func (a answers) watched(w openWatch) []input {
 		return []input{opened, {kind: inProbed, rv: in.rv, err: in.err, after: bookmarkPeriod}}
 	}
 	open := []input{}
-	if rest, ok := cutOpen(what); ok {
+	after := time.Second
+	if rest, ok := strings.CutPrefix(what, "open "); ok {
 		open, what = append(open, opened), rest
+	} else if rest, ok := strings.CutPrefix(what, "late "); ok {
+		after = 15 * time.Second
+		open, what = append(open, opened, input{kind: inEvents, after: after}), rest
 	}
 	phase := Watching
 	if w.SendInitialEvents {
 		phase = Listing
 	}
-	return append(open, input{kind: inFailed, err: classify(phase, failure(what)), after: time.Second})
+	return append(open, input{kind: inFailed, err: classify(phase, failure(what)), after: after})
 }

@@ -73,10 +73,10 @@ func (m *machine) watchOpened() {
 	}
 }
 
-// alive notes that the watch works.
+// alive notes that the watch works. Initial events make up for no failure before all have come.
 func (m *machine) alive() {
 	m.brought, m.doubt, m.silence, m.err = true, false, 0, nil
-	if m.in.after >= m.cfg.Backoff.Healthy {
+	if !m.initial && m.in.after >= m.cfg.Backoff.Healthy {
 		m.forgive()
 	}
 }
@@ -118,8 +118,8 @@ func (m *machine) bookmark() {
 	case m.behindRV() && !(m.initial && m.rebase):
 		m.watchBehind()
 	case m.initial:
-		m.alive()
 		m.initial, m.phase = false, Watching
+		m.alive()
 		m.unreadable = m.in.damaged > 0
 		m.complete(m.in.rv)
 		m.moved = true
