@@ -148,7 +148,9 @@ func (w *Writer) setLocked(p *pending) {
 	}
 	s.revision++
 	o.revision = s.revision
-	s.table.set(o.key, o)
+	if old == nil || !s.table.replaceAt(p.at, o.key, o) {
+		s.table.set(o.key, o)
+	}
 	if old != nil {
 		old.claims.Store(0)
 	}

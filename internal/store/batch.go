@@ -33,13 +33,14 @@ type batch struct {
 type pending struct {
 	key            string
 	expect, object *Object
-	end            uint64 // where object is nil: the resourceVersion of the end
-	missed         bool   // where object is nil: nobody told of the end
-	late           bool   // where object is nil: end is not above what was told before
-	coalesced      uint64 // where object is nil: see Writer.Coalesced
-	overrules      bool   // object was in doubt, and is right
-	hash           uint64 // of object's index values
-	from, to       int    // its index changes in ops
+	at             objectPlace // of expect in the table when it was found, or nowhere
+	end            uint64      // where object is nil: the resourceVersion of the end
+	missed         bool        // where object is nil: nobody told of the end
+	late           bool        // where object is nil: end is not above what was told before
+	coalesced      uint64      // where object is nil: see Writer.Coalesced
+	overrules      bool        // object was in doubt, and is right
+	hash           uint64      // of object's index values
+	from, to       int         // its index changes in ops
 }
 
 // span is a value of an index: bytes from to to of the arena.

@@ -127,6 +127,9 @@ func (s *Store) Get(key string) (*Object, bool) {
 	return o, ok
 }
 
+// objectPlace is where a version stands in the table.
+type objectPlace = treePlace[string, *Object]
+
 // Len returns the number of objects held.
 func (s *Store) Len() int {
 	s.mu.RLock()

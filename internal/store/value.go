@@ -13,7 +13,7 @@ func (w *Writer) PutValue(m *wire.Meta, received []byte, value any) error {
 		return err
 	}
 	id := w.identity(m, received)
-	held, came := w.compare(&id, nil)
+	held, at, came := w.compare(&id, nil)
 	switch {
 	case came == doubtful:
 		w.doubt(w.newValue(m, &id, value, held))
@@ -22,7 +22,7 @@ func (w *Writer) PutValue(m *wire.Meta, received []byte, value any) error {
 		return nil
 	}
 	o := w.newValue(m, &id, value, held)
-	p := pending{key: o.key, expect: held, object: o}
+	p := pending{key: o.key, expect: held, at: at, object: o}
 	b := w.filling()
 	b.indexAgain(w.s, &p)
 	b.add(p)

@@ -108,10 +108,11 @@ func (w *Writer) check(m *wire.Meta, raw []byte) error {
 	return nil
 }
 
-// held returns the version held under the current key, or nil. The string is only compared.
-func (w *Writer) held() *Object {
-	o, _ := w.s.table.get(unsafe.String(unsafe.SliceData(w.key), len(w.key)))
-	return o
+// held returns the version held under the current key and its place, or nil. The string is only
+// compared.
+func (w *Writer) held() (o *Object, at objectPlace) {
+	o, at, _ = w.s.table.find(unsafe.String(unsafe.SliceData(w.key), len(w.key)))
+	return o, at
 }
 
 // Put takes in an object from a LIST, or from an ADDED or MODIFIED event. m and raw may be reused
@@ -136,10 +137,10 @@ func (w *Writer) PutAs(m *wire.Meta, received, raw []byte) error {
 	}
 	id := w.identity(m, received)
 	id.made = len(received) != len(raw) || unsafe.SliceData(received) != unsafe.SliceData(raw)
-	held, came := w.compare(&id, received)
+	held, at, came := w.compare(&id, received)
 	switch {
 	case came == newer:
-		return w.put(m, &id, raw, held)
+		return w.put(m, &id, raw, held, at)
 	case came == doubtful:
 		w.putDoubt(m, &id, raw, held)
 	}
@@ -182,7 +183,7 @@ func (w *Writer) Known(m *wire.Meta, received []byte) (bool, error) {
 		return false, err
 	}
 	id := w.identity(m, received)
-	_, came := w.compare(&id, received)
+	_, _, came := w.compare(&id, received)
 	return came == same || came == older, nil
 }
 
@@ -197,20 +198,21 @@ func (w *Writer) identity(m *wire.Meta, received []byte) identity {
 	return id
 }
 
-// compare decides what becomes of the incoming version with the current key. If it returns same or
-// older, nothing is to be done; if it returns doubtful, the version is to be kept in doubt.
-func (w *Writer) compare(id *identity, received []byte) (held *Object, came order) {
+// compare decides what becomes of the incoming version with the current key, and returns the version
+// that is held, and its place. If came is same or older, nothing is to be done. If it is doubtful, the
+// version is to be kept in doubt.
+func (w *Writer) compare(id *identity, received []byte) (held *Object, at objectPlace, came order) {
 	w.s.mu.RLock()
 	defer w.s.mu.RUnlock()
 	if w.outdatedLocked() {
-		return nil, same
+		return nil, at, same
 	}
 	delete(w.doubts, string(w.key)) // this is later news
-	if held = w.held(); held == nil {
+	if held, at = w.held(); held == nil {
 		if w.s.deletions.outdates(w, string(w.key), id.rv, id.oddUID || id.oddRV) {
-			return nil, doubtful
+			return nil, at, doubtful
 		}
-		return nil, newer
+		return nil, at, newer
 	}
 	if id.against(held) == same && id.sum != held.sum && w.sameContent(held, received) {
 		id.sum = held.sum
@@ -218,7 +220,7 @@ func (w *Writer) compare(id *identity, received []byte) (held *Object, came orde
 	if came = w.settle(id, held); came == older && w.contradicts(id, held) {
 		came = doubtful
 	}
-	return held, came
+	return held, at, came
 }
 
 // sameContent reports whether what was received is what is held, though the fingerprints differ.
@@ -236,8 +238,8 @@ func (w *Writer) sameContent(held *Object, received []byte) (same bool) {
 }
 
 // put adds an object to the batch, which packs it when it is flushed.
-func (w *Writer) put(m *wire.Meta, id *identity, raw []byte, held *Object) error {
-	p := pending{expect: held}
+func (w *Writer) put(m *wire.Meta, id *identity, raw []byte, held *Object, at objectPlace) error {
+	p := pending{expect: held, at: at}
 	b := w.filling()
 	if err := b.index(w.s, &p, m, raw); err != nil {
 		b.drop(&p)
@@ -310,7 +312,7 @@ func (w *Writer) end(m *wire.Meta, raw []byte, missed bool) error {
 	}
 	id := identityOf(m.UID, m.ResourceVersion)
 	w.s.mu.RLock()
-	held := w.held()
+	held, _ := w.held()
 	stale := held == nil || w.outdatedLocked() || held.claims.Load()&w.bit == 0 || w.stale(&id, held)
 	if in, ok := w.doubts[string(w.key)]; ok && (id.oddRV || id.rv >= in.rv) { // this is later news
 		delete(w.doubts, in.key)
