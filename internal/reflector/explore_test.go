@@ -1,6 +1,7 @@
 package reflector
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -13,6 +14,9 @@ import (
 // failing ends in a LIST, 429 aside.
 type answers struct {
 	version, list, page, newest, reaches, watch, initial string
+
+	lists       map[string]string // in place of list: by its form and condition
+	versionLast bool              // a LIST tells its resourceVersion behind its items
 }
 
 // watchAnswers are the ways in which a WATCH can go on failing to bring anything.
@@ -55,6 +59,30 @@ func TestListComesInEachForm(t *testing.T) {
 						a.explore(t, mode, "", func(n int, asked []string) bool {
 							return slices.Contains(asked, "LIST") && slices.Contains(asked, "LIST limit")
 						})
+					})
+				}
+			}
+		}
+	}
+}
+
+// TestListThatAloneWorks explores every server that answers one kind of LIST and fails the others for
+// ever, each in its own way: whole or in pages, "not older than" what is held or consistent. Its
+// probes fail, and its lists tell too late how old they are. The one that works is come to.
+func TestListThatAloneWorks(t *testing.T) {
+	lists := []string{"LIST ", "LIST NotOlderThan", "LIST limit ", "LIST limit NotOlderThan"}
+	faults := []string{"http-403", "http-410", "http-500", "open truncated", "broken-off"}
+	for _, mode := range []Mode{Auto, List, Pages, WatchList} {
+		for works, one := range lists {
+			for n := range len(faults) * len(faults) * len(faults) {
+				failing := map[string]string{}
+				for i, list := range slices.Delete(slices.Clone(lists), works, works+1) {
+					failing[list] = faults[n/[]int{1, len(faults), len(faults) * len(faults)}[i]%len(faults)]
+				}
+				for _, newest := range []string{"http-403", "refused"} {
+					a := answers{version: "1.37", lists: failing, newest: newest, reaches: newest, watch: "http-500", initial: "http-500", versionLast: true}
+					t.Run(fmt.Sprint(mode, "/", one, "/", failing, "/", newest), func(t *testing.T) {
+						a.explore(t, mode, "1000", func(_ int, asked []string) bool { return slices.Contains(asked, one) })
 					})
 				}
 			}
@@ -118,8 +146,9 @@ func (a answers) explore(t *testing.T, mode Mode, rv string, done func(n int, as
 					form += " limit"
 				}
 				if act.Continue == "" {
-					asked = append(asked, form)
-					inputs = a.answer(Listing, a.list)
+					kind := form + " " + string(act.Match)
+					asked = append(asked, form, kind)
+					inputs = a.answer(Listing, cmp.Or(a.lists[kind], a.list))
 				} else {
 					inputs = a.answer(Listing, a.page)
 				}
@@ -159,7 +188,9 @@ func (a answers) answer(phase Phase, what string) []input {
 	}
 	open := []input{}
 	if rest, ok := strings.CutPrefix(what, "open "); ok {
-		open, what = append(open, input{kind: inOpened, rv: "1500"}), rest
+		if open, what = append(open, input{kind: inOpened, rv: "1500"}), rest; a.versionLast {
+			open[0].rv = ""
+		}
 	}
 	return append(open, input{kind: inFailed, err: classify(phase, failure(what)), after: time.Second})
 }

@@ -65,7 +65,7 @@ type state struct {
 	rvAtEnd         bool   // lists tell their resourceVersion behind the items, or may do so
 	askingFloor     bool   // the newest resourceVersion is asked for because the list must not be older
 	noMatch         bool   // the server refuses "not older than", or does not know it
-	unmatched       int    // lists in a row that failed with "not older than"
+	unmatched       int    // lists in a row that failed with "not older than", or without it
 	brokenLists     int    // lists in a row that failed in the form they were asked for
 	limit           int64  // of its pages
 	page            string // the token of the page under way; "" on the first

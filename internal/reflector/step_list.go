@@ -20,7 +20,7 @@ func options(limit int64, rv string, match metav1.ResourceVersionMatch, cont str
 const mostBrokenLists = 2
 
 // unansweredLists is how many lists without an answer count as one that failed in its form. Most
-// likely there is no server, unless a probe was answered.
+// likely there is no server, unless a probe was answered. One that took long counts by itself.
 const unansweredLists = 3
 
 // list requests the whole state, in the form that the mode and the failures so far call for.
@@ -111,8 +111,9 @@ func (m *machine) nextPage() {
 }
 
 // versionFailed goes on without the server's version. A server that answers other requests gets
-// those that every server knows. The next list asks for the version again.
-func (m *machine) versionFailed(kind error) {
+// those that every server knows. The next list asks for the version again. What stood in the way
+// before still does.
+func (m *machine) versionFailed(kind error, before *Error) {
 	switch kind {
 	case ErrUnreachable: // where there is no server at all, a LIST gets no answer either
 		// One that was silent for as long as a request may be has been asked slowly enough.
@@ -126,7 +127,9 @@ func (m *machine) versionFailed(kind error) {
 			return
 		}
 	}
-	m.err = nil
+	if m.err = nil; before != nil && before.Phase != Asking {
+		m.err = before
+	}
 	m.attempt = max(m.attempt-1, 0)
 	if m.unknownFloor() {
 		m.askFloor()
@@ -169,7 +172,7 @@ func (m *machine) listOpened() {
 	if m.restored && m.in.rv != "" && !m.behindRV() && !m.opaque() && !resourceversion.Incomparable(m.in.rv, m.rv) {
 		m.rebase = false // it lagged, or has come to rv again: then the list heals what is held of another past
 	}
-	if !m.rebase {
+	if !m.rebase && !m.awaitsWatch() {
 		m.err = nil
 	}
 	if m.rvAtEnd = m.in.rv == "" || m.in.empty; m.rv != "" { // before no items is behind them as well
@@ -177,6 +180,16 @@ func (m *machine) listOpened() {
 	}
 	m.do(beginReplace{m.rebase, m.restored})
 	m.replacing = true
+}
+
+// awaitsWatch reports whether what stands in the way is over only when a watch is open: the last ones
+// got no answer, and lists that come do not change that.
+func (m *machine) awaitsWatch() bool {
+	switch m.kind() {
+	case ErrAhead, ErrWentBack, ErrEnded, ErrSilent: // a list that comes shows otherwise
+		return false
+	}
+	return m.unanswered > 0
 }
 
 // pageRead handles a page that ended well.
@@ -224,12 +237,26 @@ func (m *machine) complete(rv string) {
 	m.size = m.in.size
 	m.succeeded()
 	m.progressed()
+	m.noMatch = m.isExact(rv)
 	m.rv, m.synced = rv, true
 	m.replacing, m.page, m.pageRV, m.brokenLists = false, "", "", 0
 	m.consistent, m.atLeast, m.whole, m.withoutInitial, m.rebase, m.insteadOfWatch = false, false, false, false, false, false
 	m.restored = false
 	m.high, m.floor, m.askingFloor = "", "", false
-	m.doubt, m.noMatch, m.unmatched, m.behind = false, false, 0, behind{}
+	m.doubt, m.unmatched, m.behind = false, 0, behind{}
+}
+
+// isExact reports whether the list that came may be of exactly the resourceVersion that is held,
+// though it was to stand in for a watch. So a server before 1.19 answers in pages: it does not know
+// "not older than".
+func (m *machine) isExact(rv string) bool {
+	return m.insteadOfWatch && m.limit > 0 && !m.askedConsistent && rv == m.rv
+}
+
+// tooOld reports whether a list failed because such a server has compacted exactly the
+// resourceVersion that the list was not to be older than.
+func (m *machine) tooOld(kind error) bool {
+	return kind == ErrExpired && m.limit > 0 && !m.askedConsistent
 }
 
 // abandon gives the list up. The objects that it brought stay in the store, and cost nothing when
@@ -243,18 +270,16 @@ func (m *machine) abandon() {
 	}
 }
 
-// otherMatch drops the condition "not older than" after it has failed too often, and takes it up
-// again when a list without it fails. A resource that is missing for a while says nothing of it.
+// otherMatch counts a list that failed with the condition "not older than", or without it. If that
+// was too often, the next list is without, or with it: so many lists have had each form that is
+// tried. A resource that is missing for a while says nothing of the condition.
 func (m *machine) otherMatch(kind error) {
-	switch {
-	case kind == ErrTooManyRequests || kind == ErrAhead || m.vanished(kind):
-	case m.askedConsistent:
-		m.noMatch, m.unmatched = false, 0
-	case kind == ErrRejected || kind == ErrExpired: // which only an exact list can be
-		m.noMatch = true
-	default:
-		m.unmatched++
-		m.noMatch = m.unmatched >= relistAfter
+	if m.vanished(kind) {
+		return
+	}
+	m.unmatched++
+	if kind == ErrRejected && !m.askedConsistent || m.unmatched >= relistAfter {
+		m.noMatch, m.unmatched = !m.askedConsistent, 0
 	}
 }
 
@@ -279,10 +304,13 @@ func (m *machine) listFailed(kind error) {
 		return
 	}
 	inPages := !m.whole
-	if m.fallsShort(kind) {
+	switch {
+	case m.fallsShort(kind):
 		m.otherForm()
+		m.otherMatch(kind)
+	case m.tooOld(kind):
+		m.noMatch, m.unmatched = true, 0
 	}
-	m.otherMatch(kind)
 	m.abandon()
 	switch {
 	case kind == ErrAhead && m.least() != "" && !m.askedConsistent:
@@ -301,17 +329,17 @@ func (m *machine) listFailed(kind error) {
 	m.sleep(reqList, kind)
 }
 
-// fallsShort reports whether a LIST that failed counts against the form that it was asked for in.
-// What failed for how new or old it had to be does not.
+// fallsShort reports whether a LIST that failed counts against the form and the condition that it was
+// asked for with. What failed for how new or old it had to be does not.
 func (m *machine) fallsShort(kind error) bool {
 	switch {
-	case kind == ErrTooManyRequests || kind == ErrAhead || kind == ErrExpired && !m.askedConsistent:
+	case kind == ErrTooManyRequests || kind == ErrAhead || m.tooOld(kind):
 		return false
 	case kind != ErrUnreachable || m.replacing || m.in.answered || m.insteadOfWatch && m.reached > 0:
 		return true
 	}
 	m.muteLists++
-	return m.muteLists%unansweredLists == 0
+	return m.muteLists%unansweredLists == 0 || m.in.after >= m.cfg.Backoff.Healthy
 }
 
 // pageFailed handles a page that failed, and reports whether nothing else is to be done about it.
