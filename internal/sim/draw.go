@@ -74,6 +74,8 @@ func (d *drawer) world() {
 	}
 	if w.Clients[0].Runner == Chain && d.chance(30) {
 		d.relisted()
+	} else if d.chance(5) {
+		d.besieged()
 	}
 	slices.SortStableFunc(w.Steps, func(a, b Step) int { return int(a.At - b.At) })
 }

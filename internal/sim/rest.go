@@ -18,6 +18,8 @@ func (w *World) patience() time.Duration {
 		return 15*time.Minute + time.Duration(len(w.Steps))*2*time.Minute // each of which may be an event of its own
 	case !w.lasting():
 		return 5 * time.Minute
+	case w.besieged():
+		return 2 * time.Hour // one of these after another
 	case w.Clients[0].Runner == Chain:
 		return 30 * time.Minute
 	}
@@ -35,6 +37,17 @@ func (w *World) trickles() bool {
 // lasting reports whether some fault never ends.
 func (w *World) lasting() bool {
 	return slices.ContainsFunc(w.Steps, func(s Step) bool { return s.Op == Fault && s.Rule.Forever() && s.Rule.Deed != api.Pieces })
+}
+
+// besieged reports whether so many faults never end that few kinds of requests are left.
+func (w *World) besieged() bool {
+	n := 0
+	for _, s := range w.Steps {
+		if s.Op == Fault && s.Rule.Forever() && s.Rule.Blocks() {
+			n++
+		}
+	}
+	return n > 2
 }
 
 // cooling is how long after the last read nothing is held decoded any more, and every watch has had

@@ -1,0 +1,58 @@
+package sim
+
+import (
+	"slices"
+	"time"
+
+	"github.com/weirproject/weir/internal/sim/api"
+)
+
+// besieged has most kinds of requests fail for ever, each in its own way, but for one form of LIST:
+// whole, or in pages. Whatever else is asked for, that form must be come to. No server answers with
+// what is older than it says, since nothing is left that would tell.
+func (d *drawer) besieged() {
+	w := d.w
+	if len(w.Keys) > maxKeys {
+		return
+	}
+	for i := range w.Servers {
+		w.Servers[i].Stale = false
+	}
+	w.Steps = slices.DeleteFunc(w.Steps, func(s Step) bool { return s.Op == Fault })
+	asks := []api.Ask{api.AskVersion, api.AskListAny, api.AskProbe, api.AskWatch, api.AskInitial}
+	pages := d.chance(50)
+	if pages {
+		asks = append(asks, api.AskList)
+	} else {
+		asks = append(asks, api.AskPage, api.AskMore)
+	}
+	for _, ask := range asks {
+		if d.chance(25) {
+			continue
+		}
+		r := api.Rule{Client: -1, Server: -1}
+		for !d.lasts(&r, ask) {
+			r = api.Rule{Client: -1, Server: -1}
+		}
+		if pages && ask == api.AskList { // what is refused is not asked for in another form
+			r.Deed, r.N, r.D = pick(d, api.Cut, api.Stall), d.IntN(100), 0
+		}
+		var at time.Duration
+		if d.chance(50) {
+			at = d.moment()
+		}
+		w.Steps = append(w.Steps, Step{At: at, Op: Fault, Rule: r})
+	}
+}
+
+// lasts draws a fault of requests of one kind. It reports whether that may stay for ever.
+func (d *drawer) lasts(r *api.Rule, ask api.Ask) bool {
+	d.deed(r)
+	events := r.Deed == api.ErrorEvent || r.Deed == api.Repeat || r.Deed == api.NoBookmarks || r.Deed == api.OftenBookmarks
+	watch := ask&api.AskWatches != 0
+	r.Ask, r.D = ask, min(r.D, 15*time.Second)
+	if r.Deed == api.OftenBookmarks {
+		r.D = max(r.D, time.Second)
+	}
+	return !r.AsksForLess() && (watch || !events)
+}
