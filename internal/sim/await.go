@@ -27,7 +27,7 @@ func (r *run) await(c *client) {
 			return // the number meant something else when it was listed
 		}
 		r.cluster.Do(func(h *etcd.History) {
-			if h.Era() != era || ahead(v.resourceVersion, era.Head()) || v.holdsOfAnother(era) {
+			if h.Era() != era || ahead(v.resourceVersion, era.Head()) || v.holdsOfAnother(era, r.world.besieged()) {
 				return // or it means something else still, while the server is examined
 			}
 			for _, want := range era.At(rev) {
@@ -48,10 +48,10 @@ func (r *run) await(c *client) {
 
 // holdsOfAnother reports whether an object is held of another past, whose resourceVersion is beyond
 // era: of several selectors' reflectors one may have come to era when another one still examines
-// its server.
-func (v *view) holdsOfAnother(era *etcd.Era) bool {
+// its server. In a siege that may take until resourceVersions have come again.
+func (v *view) holdsOfAnother(era *etcd.Era, besieged bool) bool {
 	for _, o := range v.objects {
-		if !era.Has(o.Version) && o.Version.Revision > era.Head() {
+		if !era.Has(o.Version) && (besieged || o.Version.Revision > era.Head()) {
 			return true
 		}
 	}
