@@ -75,8 +75,12 @@
 // Until a watch brings something newer the next ones are consistent, however long watches stand in
 // between, and so is each that stands in for a silent watch.
 //
-// If a list that stands in for a watch fails as well, the watch comes next. So no state stays stale
-// for good where some request would mend it.
+// If a list that stands in for a watch fails as well, the watch comes next. Lists that fail are asked
+// for whole and in pages, and each of these with the condition "not older than" and without. So no
+// state stays stale for good where some request would mend it.
+//
+// A server before 1.19 does not know the condition. In pages it answers with exactly the
+// resourceVersion, or with 410 when that is compacted. The list that follows is without it.
 //
 // # A server that is behind
 //
@@ -109,7 +113,8 @@
 //
 // Nothing that a server does ends a reflector; see [Reflector.Run]. What stops it from being
 // current is in [Status].Err at the first answer that says so. It is an [*Error] in which errors.Is
-// finds this package's sentinels. Config.OnStatus and [Reflector.Changed] tell of each transition.
+// finds this package's sentinels. What stands in the way of watches that get no answer stays there
+// while lists come. Config.OnStatus and [Reflector.Changed] tell of each transition.
 //
 // Waits grow from 0.8 s to 30 s; see [Backoff]. They grow to 5 s only for what somebody may put
 // right at any moment (401, 403, 404). A resource that was there before may come back soon, as a
