@@ -246,11 +246,11 @@ func (m *machine) complete(rv string) {
 	m.doubt, m.unmatched, m.behind = false, 0, behind{}
 }
 
-// isExact reports whether the list that came may be of exactly the resourceVersion that is held,
-// though it was to stand in for a watch. So a server before 1.19 answers in pages: it does not know
-// "not older than".
+// isExact reports whether the list that came, which is not to be older than the resourceVersion that
+// is held, may be of exactly that one. So a server before 1.19 answers in pages: it does not know "not
+// older than".
 func (m *machine) isExact(rv string) bool {
-	return m.insteadOfWatch && m.limit > 0 && !m.askedConsistent && rv == m.rv
+	return m.limit > 0 && !m.askedConsistent && m.rv != "" && rv == m.rv
 }
 
 // tooOld reports whether a list failed because such a server has compacted exactly the

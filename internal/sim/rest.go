@@ -14,12 +14,12 @@ import (
 // informers are in line that takes twice as long.
 func (w *World) patience() time.Duration {
 	switch {
+	case w.besieged():
+		return 2*time.Hour + time.Duration(len(w.Steps))*2*time.Minute // one of these faults after another
 	case w.trickles():
 		return 15*time.Minute + time.Duration(len(w.Steps))*2*time.Minute // each of which may be an event of its own
 	case !w.lasting():
 		return 5 * time.Minute
-	case w.besieged():
-		return 2 * time.Hour // one of these after another
 	case w.Clients[0].Runner == Chain:
 		return 30 * time.Minute
 	}
