@@ -90,11 +90,11 @@ func (w *Writer) EndReplace(resourceVersion string) {
 	w.setSynced()
 }
 
-// AbortReplace gives up a relist that broke: what was there stays, and so does
-// what was put.
+// AbortReplace gives up a relist that broke: what was there stays, and so does what was put. If it was
+// still in doubt whether objects of the list before had gone, the writer is synced by the next list.
 func (w *Writer) AbortReplace() {
 	w.Flush()
-	w.replacing, w.doubts = false, nil
+	w.replacing, w.doubts, w.ended = false, nil, w.ended && w.synced
 }
 
 // Remove ends the writer for good. It releases the writer's claim on objects, and deletes those
