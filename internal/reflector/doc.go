@@ -76,11 +76,13 @@
 // between, and so is each that stands in for a silent watch.
 //
 // If a list that stands in for a watch fails as well, the watch comes next. Lists that fail are asked
-// for whole and in pages, and each of these with the condition "not older than" and without. So no
+// for whole and in pages, and each of these "not older than" what is held and consistent. So no
 // state stays stale for good where some request would mend it.
 //
 // A server before 1.19 does not know the condition. In pages it answers with exactly the
-// resourceVersion, or with 410 when that is compacted. The list that follows is without it.
+// resourceVersion, or with 410 when that is compacted. The list that follows the 410, or three of
+// exactly what is held, is without the condition. A first state stays consistent where the Config says
+// so, whatever fails.
 //
 // # A server that is behind
 //

@@ -68,7 +68,8 @@ func TestListComesInEachForm(t *testing.T) {
 
 // TestListThatAloneWorks explores every server that answers one kind of LIST and fails the others for
 // ever, each in its own way: whole or in pages, "not older than" what is held or consistent. Its
-// probes fail, and its lists tell too late how old they are. The one that works is come to.
+// probes and watches fail, and its lists tell early or late how old they are. The one that works is
+// come to.
 func TestListThatAloneWorks(t *testing.T) {
 	lists := []string{"LIST ", "LIST NotOlderThan", "LIST limit ", "LIST limit NotOlderThan"}
 	faults := []string{"http-403", "http-410", "http-500", "open truncated", "broken-off"}
@@ -80,10 +81,14 @@ func TestListThatAloneWorks(t *testing.T) {
 					failing[list] = faults[n/[]int{1, len(faults), len(faults) * len(faults)}[i]%len(faults)]
 				}
 				for _, newest := range []string{"http-403", "refused"} {
-					a := answers{version: "1.37", lists: failing, newest: newest, reaches: newest, watch: "http-500", initial: "http-500", versionLast: true}
-					t.Run(fmt.Sprint(mode, "/", one, "/", failing, "/", newest), func(t *testing.T) {
-						a.explore(t, mode, "1000", func(_ int, asked []string) bool { return slices.Contains(asked, one) })
-					})
+					for _, watch := range []string{"http-500", "event-410"} {
+						for _, last := range []bool{false, true} {
+							a := answers{version: "1.37", lists: failing, newest: newest, reaches: newest, watch: watch, initial: "http-500", versionLast: last}
+							t.Run(fmt.Sprint(mode, "/", one, "/", failing, "/", newest, "/", watch, "/", last), func(t *testing.T) {
+								a.explore(t, mode, "1000", func(_ int, asked []string) bool { return slices.Contains(asked, one) })
+							})
+						}
+					}
 				}
 			}
 		}
@@ -120,6 +125,7 @@ func (a answers) explore(t *testing.T, mode Mode, rv string, done func(n int, as
 	t.Helper()
 	cfg := Config{Mode: mode}.withDefaults()
 	s := newState(&cfg, rv)
+	s.rvAtEnd = s.rvAtEnd && (a.versionLast || a.lists == nil)
 	var asked, log []string
 	inputs := []input{{kind: inBegin}}
 	var waited time.Duration

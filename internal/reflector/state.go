@@ -34,9 +34,11 @@ import (
 //	rv is known            only where synced
 //	restored               never with Watching: a list comes first
 //
+//	noMatch                never with noConsistent
+//
 // check enforces these rules. All other combinations of flags are legal. The flags consistent,
-// atLeast, whole, unpaged, withoutInitial, rebase and noMatch are demands on the next list; they
-// add up.
+// atLeast, whole, unpaged, withoutInitial, rebase, noMatch and noConsistent are demands on the next
+// list; they add up.
 type state struct {
 	cfg *Config
 
@@ -64,8 +66,10 @@ type state struct {
 	stoodIn         bool   // one has stood in so, and no watch has brought anything newer since
 	rvAtEnd         bool   // lists tell their resourceVersion behind the items, or may do so
 	askingFloor     bool   // the newest resourceVersion is asked for because the list must not be older
-	noMatch         bool   // the server refuses "not older than", or does not know it
-	unmatched       int    // lists in a row that failed with "not older than", or without it
+	noMatch         bool   // the server refuses "not older than", or does not know it: consistent instead
+	noConsistent    bool   // consistent lists keep failing: "not older than" instead
+	unmatched       int    // lists in a row that failed with "not older than", or consistent
+	exact           int    // lists in a row, in pages, that were of exactly the resourceVersion that is held
 	brokenLists     int    // lists in a row that failed in the form they were asked for
 	limit           int64  // of its pages
 	page            string // the token of the page under way; "" on the first
@@ -128,6 +132,7 @@ func (s *state) check() error {
 		rule(!s.brought || s.open, "a watch that was not open has brought something"),
 		rule(!s.moved || s.brought, "a watch that brought nothing has moved on"),
 		rule(s.rv == "" || s.synced, "current to a resourceVersion, and not synced"),
+		rule(!s.noMatch || !s.noConsistent, "a list that is neither consistent nor not older than what is held"),
 		rule(!s.restored || s.phase != Watching, "a watch before the list of a server that was restored"),
 		rule(s.reason == NoReason || s.lists(), "a reason for a list that does not come"),
 		rule(s.counts(), "a counter out of its range"),
@@ -151,7 +156,7 @@ func (s *state) matches() bool {
 
 // counts reports whether all counters are within their bounds.
 func (s *state) counts() bool {
-	for _, n := range []int{s.relists, s.unmatched, s.brokenLists, s.attempt, s.brief, s.trouble, s.fruitless, s.unanswered, s.reached,
+	for _, n := range []int{s.relists, s.unmatched, s.exact, s.brokenLists, s.attempt, s.brief, s.trouble, s.fruitless, s.unanswered, s.reached,
 		s.failures, s.barren, s.muteLists, s.quick, s.missing, s.refused, s.behind.denied, s.behind.rounds, s.behind.mute} {
 		if n < 0 {
 			return false

@@ -195,13 +195,13 @@ func (m *machine) goOn() {
 
 // failed handles a request or a stream that failed.
 func (m *machine) failed() {
-	before := m.err
+	err, midway := m.err, m.midway
 	m.err, m.midway = m.in.err, m.request == reqWatch && m.open
 	kind := m.err.Kind
 	m.failedOnce(kind)
 	switch m.request {
 	case reqVersion:
-		m.versionFailed(kind, before)
+		m.versionFailed(kind, err, midway)
 	case reqList:
 		m.listFailed(kind)
 	case reqNewest, reqReaches:

@@ -41,7 +41,7 @@ func (m *machine) fallsBehind(at string) {
 	if b.rounds > 0 && resourceversion.Older(at, b.at) {
 		b.denied = 0 // not the server that answered before
 	}
-	m.insteadOfWatch = false
+	m.insteadOfWatch, m.noMatch = false, false // the next list must not be older, which this condition says
 	b.at = at
 	b.rounds++
 	if b.denied >= agreeing || b.rounds > mostRounds {
@@ -171,7 +171,8 @@ func (m *machine) newestFailed(kind error) {
 		m.askingFloor, m.floor = false, m.least() // as new as can be had
 		// But the first state must not be older than the start, and lists that are necessary again
 		// and again, for want of a watch, must bring what is newer.
-		m.noMatch = m.noMatch || m.insteadOfWatch || m.trouble > 1 || m.refused > 1 || m.unanswered > 0 || !m.synced
+		again := m.insteadOfWatch || m.trouble > 1 || m.refused > 1 || m.unanswered > 0
+		m.noMatch = m.noMatch || (again || !m.synced) && !m.noConsistent
 		m.sleep(reqList, kind)
 	case kind == ErrUnknownResource:
 		m.sleep(reqList, kind) // when it appears again it may be another one

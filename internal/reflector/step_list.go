@@ -20,7 +20,7 @@ func options(limit int64, rv string, match metav1.ResourceVersionMatch, cont str
 const mostBrokenLists = 2
 
 // unansweredLists is how many lists without an answer count as one that failed in its form. Most
-// likely there is no server, unless a probe was answered. One that took long counts by itself.
+// likely there is no server, unless a probe was answered.
 const unansweredLists = 3
 
 // list requests the whole state, in the form that the mode and the failures so far call for.
@@ -74,7 +74,7 @@ func (m *machine) firstPage(limit int64) {
 // resourceVersion behind its items must not be older than what is held. That would show only after
 // the items have been taken, and those that were deleted since would be back.
 func (m *machine) from() (rv string, match metav1.ResourceVersionMatch) {
-	m.askedConsistent = m.rebase || m.noMatch || m.opaque() || !m.unproven() && m.mustBeConsistent()
+	m.askedConsistent = m.rebase || m.noMatch || m.opaque() || !m.unproven() && m.mustBeConsistent() && !m.noConsistent
 	switch {
 	case m.askedConsistent:
 		return "", ""
@@ -112,8 +112,8 @@ func (m *machine) nextPage() {
 
 // versionFailed goes on without the server's version. A server that answers other requests gets
 // those that every server knows. The next list asks for the version again. What stood in the way
-// before still does.
-func (m *machine) versionFailed(kind error, before *Error) {
+// before, err and midway, still does.
+func (m *machine) versionFailed(kind error, err *Error, midway bool) {
 	switch kind {
 	case ErrUnreachable: // where there is no server at all, a LIST gets no answer either
 		// One that was silent for as long as a request may be has been asked slowly enough.
@@ -127,9 +127,7 @@ func (m *machine) versionFailed(kind error, before *Error) {
 			return
 		}
 	}
-	if m.err = nil; before != nil && before.Phase != Asking {
-		m.err = before
-	}
+	m.err, m.midway = err, midway
 	m.attempt = max(m.attempt-1, 0)
 	if m.unknownFloor() {
 		m.askFloor()
@@ -155,7 +153,7 @@ func (m *machine) opened() {
 		m.watchOpened()
 	case m.page == "":
 		m.listOpened()
-	case m.kind() != ErrWentBack:
+	case m.kind() != ErrWentBack && !m.awaitsWatch():
 		m.err = nil
 	}
 }
@@ -186,10 +184,10 @@ func (m *machine) listOpened() {
 // got no answer, and lists that come do not change that.
 func (m *machine) awaitsWatch() bool {
 	switch m.kind() {
-	case ErrAhead, ErrWentBack, ErrEnded, ErrSilent: // a list that comes shows otherwise
+	case nil, ErrAhead, ErrWentBack, ErrEnded, ErrSilent: // a list that comes shows otherwise
 		return false
 	}
-	return m.unanswered > 0
+	return m.unanswered > 0 && m.err.Phase != Listing && !m.midway
 }
 
 // pageRead handles a page that ended well.
@@ -237,20 +235,26 @@ func (m *machine) complete(rv string) {
 	m.size = m.in.size
 	m.succeeded()
 	m.progressed()
-	m.noMatch = m.isExact(rv)
+	m.countExact(rv)
 	m.rv, m.synced = rv, true
 	m.replacing, m.page, m.pageRV, m.brokenLists = false, "", "", 0
 	m.consistent, m.atLeast, m.whole, m.withoutInitial, m.rebase, m.insteadOfWatch = false, false, false, false, false, false
 	m.restored = false
 	m.high, m.floor, m.askingFloor = "", "", false
-	m.doubt, m.unmatched, m.behind = false, 0, behind{}
+	m.doubt, m.unmatched, m.noConsistent, m.behind = false, 0, false, behind{}
 }
 
-// isExact reports whether the list that came, which is not to be older than the resourceVersion that
-// is held, may be of exactly that one. So a server before 1.19 answers in pages: it does not know "not
-// older than".
-func (m *machine) isExact(rv string) bool {
-	return m.limit > 0 && !m.askedConsistent && m.rv != "" && rv == m.rv
+// countExact counts lists that were not to be older than what is held, and were of exactly that,
+// though nothing newer had come before. So a server before 1.19 answers in pages, which does not know
+// "not older than". But so does any server whose resource is quiet, and without the condition its list
+// may come from a replica that lags. So a few are taken before the condition is given up.
+func (m *machine) countExact(rv string) {
+	if m.limit > 0 && !m.askedConsistent && m.rv != "" && rv == m.rv {
+		m.exact++
+	} else {
+		m.exact = 0
+	}
+	m.noMatch = m.exact >= relistAfter
 }
 
 // tooOld reports whether a list failed because such a server has compacted exactly the
@@ -270,16 +274,17 @@ func (m *machine) abandon() {
 	}
 }
 
-// otherMatch counts a list that failed with the condition "not older than", or without it. If that
-// was too often, the next list is without, or with it: so many lists have had each form that is
-// tried. A resource that is missing for a while says nothing of the condition.
+// otherMatch counts a list that failed with the condition "not older than", or consistent. If that
+// was too often, the next one is the other: so many lists have had each form that is tried. A first
+// state stays consistent where the Config says so. A resource that is missing for a while says nothing
+// of the condition.
 func (m *machine) otherMatch(kind error) {
 	if m.vanished(kind) {
 		return
 	}
 	m.unmatched++
 	if kind == ErrRejected && !m.askedConsistent || m.unmatched >= relistAfter {
-		m.noMatch, m.unmatched = !m.askedConsistent, 0
+		m.noMatch, m.noConsistent, m.unmatched = !m.askedConsistent, m.askedConsistent && m.synced, 0
 	}
 }
 
@@ -309,7 +314,7 @@ func (m *machine) listFailed(kind error) {
 		m.otherForm()
 		m.otherMatch(kind)
 	case m.tooOld(kind):
-		m.noMatch, m.unmatched = true, 0
+		m.noMatch, m.noConsistent, m.unmatched = true, false, 0
 	}
 	m.abandon()
 	switch {
@@ -339,7 +344,7 @@ func (m *machine) fallsShort(kind error) bool {
 		return true
 	}
 	m.muteLists++
-	return m.muteLists%unansweredLists == 0 || m.in.after >= m.cfg.Backoff.Healthy
+	return m.muteLists%unansweredLists == 0
 }
 
 // pageFailed handles a page that failed, and reports whether nothing else is to be done about it.

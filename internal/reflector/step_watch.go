@@ -44,7 +44,7 @@ func (m *machine) watch() {
 
 // watchInitial requests the whole state as initial events, and then its changes.
 func (m *machine) watchInitial() {
-	m.request, m.phase, m.initial = reqWatch, Listing, true
+	m.request, m.phase, m.initial, m.limit = reqWatch, Listing, true, 0
 	m.open, m.brought, m.moved = false, false, false
 	rv, _ := m.from()
 	m.do(openWatch{WatchOptions: source.WatchOptions{
@@ -103,7 +103,7 @@ func (m *machine) advance() {
 		return
 	}
 	if m.in.rv != m.rv {
-		m.moved, m.stoodIn, m.attempt, m.missing, m.refused = true, false, 0, 0, 0
+		m.moved, m.stoodIn, m.attempt, m.missing, m.refused, m.exact = true, false, 0, 0, 0, 0
 		m.progressed()
 		m.forgiveLists()
 	}

@@ -21,9 +21,9 @@ func (w *World) patience() time.Duration {
 	case !w.lasting():
 		return 5 * time.Minute
 	case w.Clients[0].Runner == Chain:
-		return 30 * time.Minute
+		return 40 * time.Minute
 	}
-	return 15 * time.Minute
+	return 20 * time.Minute
 }
 
 // trickles reports whether each watch may bring an event, and stand still, or break, before the
