@@ -1,6 +1,9 @@
 package store
 
-import "strings"
+import (
+	"maps"
+	"strings"
+)
 
 // BeginReplace starts a relist: what is Put from here on is marked as seen. It gives up a relist
 // that is still running. rebase tells that the server has gone back in time. Then lower
@@ -15,7 +18,10 @@ func (w *Writer) BeginReplace(rebase bool) {
 			o.marks.And(^w.bit)
 		}
 	})
-	w.replacing, w.doubts, w.newest = true, nil, 0
+	if w.synced || !w.ended {
+		w.doubts = nil // else the first list's, which this one may not come to settle
+	}
+	w.replacing, w.newest = true, 0
 	w.replaces++
 	for _, tell := range w.enterEra(rebase) {
 		tell()
@@ -79,6 +85,7 @@ func (w *Writer) Replacing() bool { return w.replacing }
 func (w *Writer) EndReplace(resourceVersion string) {
 	w.Flush()
 	if w.replacing {
+		w.forget(func(in doubted) bool { return in.list != w.replaces }) // it would have them
 		at := progressOf(resourceVersion)
 		bounded := at.ok && at.rv > 0
 		w.releaseAll(at.rv, func(o *Object) bool {
@@ -90,11 +97,16 @@ func (w *Writer) EndReplace(resourceVersion string) {
 	w.setSynced()
 }
 
-// AbortReplace gives up a relist that broke: what was there stays, and so does what was put. If it was
-// still in doubt whether objects of the list before had gone, the writer is synced by the next list.
+// AbortReplace gives up a relist that broke: what was there stays, and so does what was put.
 func (w *Writer) AbortReplace() {
 	w.Flush()
-	w.replacing, w.doubts, w.ended = false, nil, w.ended && w.synced
+	w.forget(func(in doubted) bool { return w.replacing && in.list == w.replaces })
+	w.replacing = false
+}
+
+// forget forgets the doubts that match.
+func (w *Writer) forget(match func(in doubted) bool) {
+	maps.DeleteFunc(w.doubts, func(_ string, in doubted) bool { return match(in) })
 }
 
 // Remove ends the writer for good. It releases the writer's claim on objects, and deletes those
