@@ -72,6 +72,7 @@ func (m *machine) wentBack(at string) {
 func (m *machine) outdated() {
 	m.report(ErrWentBack, errElsewhere)
 	m.consistent, m.doubt = true, true
+	m.forgetLists()
 	m.phase, m.request = Waiting, reqList
 	m.do(wait{m.cfg.Backoff.delay(nil, m.pace(nil), 0, m.in.jitter) + time.Duration(float64(m.in.spread)*m.in.jitter)})
 }

@@ -74,7 +74,11 @@ func (m *machine) firstPage(limit int64) {
 // resourceVersion behind its items must not be older than what is held. That would show only after
 // the items have been taken, and those that were deleted since would be back.
 func (m *machine) from() (rv string, match metav1.ResourceVersionMatch) {
+	before := m.askedConsistent
 	m.askedConsistent = m.rebase || m.noMatch || m.opaque() || !m.unproven() && m.mustBeConsistent() && !m.noConsistent
+	if m.askedConsistent != before {
+		m.unmatched = 0
+	}
 	switch {
 	case m.askedConsistent:
 		return "", ""
@@ -288,6 +292,12 @@ func (m *machine) otherMatch(kind error) {
 	}
 }
 
+// forgetLists forgets what lists have failed with: the next ones are wanted for another reason. How far
+// the server had come then does not make them consistent.
+func (m *machine) forgetLists() {
+	m.noMatch, m.noConsistent, m.unmatched, m.exact, m.floor = false, false, 0, 0, ""
+}
+
 // otherForm counts a list that failed in the form it was asked for. If that was too often, the next
 // list has another form: pages, whole, or initial events in mode WatchList.
 func (m *machine) otherForm() {
@@ -327,7 +337,7 @@ func (m *machine) listFailed(kind error) {
 	case kind == ErrExpired || kind == ErrAhead:
 		m.consistent = true
 	case m.insteadOfWatch && m.rv != "" && kind != ErrUnknownResource && !(inPages && m.whole): // which has not been tried yet
-		m.insteadOfWatch, m.doubt = false, true
+		m.insteadOfWatch, m.doubt, m.floor = false, true, ""
 		m.sleep(reqWatch, kind)
 		return
 	}

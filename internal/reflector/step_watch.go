@@ -103,9 +103,10 @@ func (m *machine) advance() {
 		return
 	}
 	if m.in.rv != m.rv {
-		m.moved, m.stoodIn, m.attempt, m.missing, m.refused, m.exact = true, false, 0, 0, 0, 0
+		m.moved, m.stoodIn, m.attempt, m.missing, m.refused = true, false, 0, 0, 0
 		m.progressed()
 		m.forgiveLists()
+		m.forgetLists()
 	}
 	m.rv = m.in.rv
 	m.do(progress{m.rv})
