@@ -142,14 +142,13 @@ func (w *Writer) doubt(o *Object) {
 	if w.doubts == nil {
 		w.doubts = make(map[string]doubted)
 	}
-	w.doubts[o.key] = doubted{o, !w.replacing, w.replaces}
+	w.doubts[o.key] = doubted{o, !w.replacing}
 }
 
 // doubted is a version in doubt.
 type doubted struct {
 	*Object
-	watched bool   // a watch told of it, not a list
-	list    uint32 // the last one that had begun by then, by Writer.replaces
+	watched bool // a watch told of it, not a list
 }
 
 // disowned reports whether a version that a watch was told of is right in place of a newer one that is

@@ -1,9 +1,6 @@
 package store
 
-import (
-	"maps"
-	"strings"
-)
+import "strings"
 
 // BeginReplace starts a relist: what is Put from here on is marked as seen. It gives up a relist
 // that is still running. rebase tells that the server has gone back in time. Then lower
@@ -18,10 +15,10 @@ func (w *Writer) BeginReplace(rebase bool) {
 			o.marks.And(^w.bit)
 		}
 	})
-	if w.synced || !w.ended {
-		w.doubts = nil // else the first list's, which this one may not come to settle
+	if w.ended && !w.synced && !w.replacing {
+		w.firstDoubts = w.doubts
 	}
-	w.replacing, w.newest = true, 0
+	w.replacing, w.doubts, w.newest = true, nil, 0
 	w.replaces++
 	for _, tell := range w.enterEra(rebase) {
 		tell()
@@ -61,7 +58,8 @@ func (w *Writer) enterEra(rebase bool) (tell []func()) {
 		}
 	}
 	if w.goingBack = w.goingBack || rebase; w.era != era {
-		w.era, w.ahead = era, nil
+		// What was in doubt of the old past is settled by a list of the new one.
+		w.era, w.ahead, w.firstDoubts, w.ended = era, nil, nil, w.ended && w.synced
 	}
 	return tell
 }
@@ -85,28 +83,24 @@ func (w *Writer) Replacing() bool { return w.replacing }
 func (w *Writer) EndReplace(resourceVersion string) {
 	w.Flush()
 	if w.replacing {
-		w.forget(func(in doubted) bool { return in.list != w.replaces }) // it would have them
 		at := progressOf(resourceVersion)
 		bounded := at.ok && at.rv > 0
 		w.releaseAll(at.rv, func(o *Object) bool {
 			return o.marks.Load()&w.bit == 0 && !(bounded && w.toldAt(o) > at.rv)
 		})
 	}
-	w.replacing, w.goingBack, w.ended = false, false, true
+	w.replacing, w.goingBack, w.ended, w.firstDoubts = false, false, true, nil
 	w.Progress(resourceVersion)
 	w.setSynced()
 }
 
-// AbortReplace gives up a relist that broke: what was there stays, and so does what was put.
+// AbortReplace gives up a relist that broke: what was there stays, and so does what was put. What was
+// in doubt after the first list is so again, but for what the relist told of.
 func (w *Writer) AbortReplace() {
 	w.Flush()
-	w.forget(func(in doubted) bool { return w.replacing && in.list == w.replaces })
-	w.replacing = false
-}
-
-// forget forgets the doubts that match.
-func (w *Writer) forget(match func(in doubted) bool) {
-	maps.DeleteFunc(w.doubts, func(_ string, in doubted) bool { return match(in) })
+	if w.replacing {
+		w.replacing, w.doubts, w.firstDoubts = false, w.firstDoubts, nil
+	}
 }
 
 // Remove ends the writer for good. It releases the writer's claim on objects, and deletes those

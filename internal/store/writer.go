@@ -52,11 +52,13 @@ type Writer struct {
 	coalesced uint64 // see Coalesced
 	removed   bool
 	doubts    map[string]doubted // see Writer.doubt; bounded by the keys that other writers have put newer
-	ending    progress           // that those of the doubts that are in the batch were right at
-	fastSince time.Time          // when a cursor was behind last while objects came fast
-	cameFast  time.Time          // when objects came fast last, but for a replace
-	key       []byte             // scratch
-	made      *Object            // see Made
+	// firstDoubts are what doubts were when a relist began before the writer was synced.
+	firstDoubts map[string]doubted
+	ending      progress  // that those of the doubts that are in the batch were right at
+	fastSince   time.Time // when a cursor was behind last while objects came fast
+	cameFast    time.Time // when objects came fast last, but for a replace
+	key         []byte    // scratch
+	made        *Object   // see Made
 }
 
 const (
@@ -212,6 +214,7 @@ func (w *Writer) compare(id *identity, received []byte) (held *Object, at object
 		if w.s.deletions.outdates(w, string(w.key), id.rv, id.oddUID || id.oddRV) {
 			return nil, at, doubtful
 		}
+		delete(w.firstDoubts, string(w.key))
 		return nil, at, newer
 	}
 	if id.against(held) == same && id.sum != held.sum && w.sameContent(held, received) {
@@ -219,6 +222,8 @@ func (w *Writer) compare(id *identity, received []byte) (held *Object, at object
 	}
 	if came = w.settle(id, held); came == older && w.contradicts(id, held) {
 		came = doubtful
+	} else {
+		delete(w.firstDoubts, string(w.key))
 	}
 	return held, at, came
 }
@@ -319,6 +324,9 @@ func (w *Writer) end(m *wire.Meta, raw []byte, missed bool) error {
 		if held != nil && w.replacing { // the list, as of its end, does not have it
 			held.marks.And(^w.bit)
 		}
+	}
+	if in, ok := w.firstDoubts[string(w.key)]; ok && (id.oddRV || id.rv >= in.rv) {
+		delete(w.firstDoubts, in.key)
 	}
 	w.s.mu.RUnlock()
 	late := false
