@@ -68,8 +68,9 @@ type state struct {
 	askingFloor     bool   // the newest resourceVersion is asked for because the list must not be older
 	noMatch         bool   // the server refuses "not older than", or does not know it: consistent instead
 	noConsistent    bool   // consistent lists keep failing: "not older than" instead
-	unmatched       int    // lists in a row that failed with "not older than", or consistent
-	exact           int    // lists in a row, in pages, that were of exactly the resourceVersion that is held
+	unmatched       int    // lists that failed with "not older than" since that was changed last,
+	inconsistent    int    // and consistent
+	exact           int    // lists in pages, since something newer came, that were of exactly what is held, or too old for that
 	brokenLists     int    // lists in a row that failed in the form they were asked for
 	limit           int64  // of its pages
 	page            string // the token of the page under way; "" on the first
@@ -156,7 +157,7 @@ func (s *state) matches() bool {
 
 // counts reports whether all counters are within their bounds.
 func (s *state) counts() bool {
-	for _, n := range []int{s.relists, s.unmatched, s.exact, s.brokenLists, s.attempt, s.brief, s.trouble, s.fruitless, s.unanswered, s.reached,
+	for _, n := range []int{s.relists, s.unmatched, s.inconsistent, s.exact, s.brokenLists, s.attempt, s.brief, s.trouble, s.fruitless, s.unanswered, s.reached,
 		s.failures, s.barren, s.muteLists, s.quick, s.missing, s.refused, s.behind.denied, s.behind.rounds, s.behind.mute} {
 		if n < 0 {
 			return false

@@ -74,11 +74,7 @@ func (m *machine) firstPage(limit int64) {
 // resourceVersion behind its items must not be older than what is held. That would show only after
 // the items have been taken, and those that were deleted since would be back.
 func (m *machine) from() (rv string, match metav1.ResourceVersionMatch) {
-	before := m.askedConsistent
 	m.askedConsistent = m.rebase || m.noMatch || m.opaque() || !m.unproven() && m.mustBeConsistent() && !m.noConsistent
-	if m.askedConsistent != before {
-		m.unmatched = 0
-	}
 	switch {
 	case m.askedConsistent:
 		return "", ""
@@ -245,7 +241,7 @@ func (m *machine) complete(rv string) {
 	m.consistent, m.atLeast, m.whole, m.withoutInitial, m.rebase, m.insteadOfWatch = false, false, false, false, false, false
 	m.restored = false
 	m.high, m.floor, m.askingFloor = "", "", false
-	m.doubt, m.unmatched, m.noConsistent, m.behind = false, 0, false, behind{}
+	m.doubt, m.unmatched, m.inconsistent, m.noConsistent, m.behind = false, 0, 0, false, behind{}
 }
 
 // countExact counts lists that were not to be older than what is held, and were of exactly that,
@@ -286,16 +282,20 @@ func (m *machine) otherMatch(kind error) {
 	if m.vanished(kind) {
 		return
 	}
-	m.unmatched++
-	if kind == ErrRejected && !m.askedConsistent || m.unmatched >= relistAfter {
-		m.noMatch, m.noConsistent, m.unmatched = !m.askedConsistent, m.askedConsistent && m.synced, 0
+	failed := &m.unmatched
+	if m.askedConsistent {
+		failed = &m.inconsistent
+	}
+	if *failed++; *failed >= relistAfter || kind == ErrRejected && !m.askedConsistent {
+		m.noMatch, m.noConsistent = !m.askedConsistent, m.askedConsistent && m.synced
+		m.unmatched, m.inconsistent = 0, 0
 	}
 }
 
 // forgetLists forgets what lists have failed with: the next ones are wanted for another reason. How far
 // the server had come then does not make them consistent.
 func (m *machine) forgetLists() {
-	m.noMatch, m.noConsistent, m.unmatched, m.exact, m.floor = false, false, 0, 0, ""
+	m.noMatch, m.noConsistent, m.unmatched, m.inconsistent, m.exact, m.floor = false, false, 0, 0, 0, ""
 }
 
 // otherForm counts a list that failed in the form it was asked for. If that was too often, the next
@@ -324,7 +324,10 @@ func (m *machine) listFailed(kind error) {
 		m.otherForm()
 		m.otherMatch(kind)
 	case m.tooOld(kind):
-		m.noMatch, m.noConsistent, m.unmatched = true, false, 0
+		m.noMatch, m.noConsistent, m.unmatched, m.inconsistent = true, false, 0, 0
+		if m.exact++; m.exact%relistAfter == 0 { // a whole one is not exact
+			m.whole, m.brokenLists = true, 0
+		}
 	}
 	m.abandon()
 	switch {

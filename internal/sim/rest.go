@@ -23,7 +23,7 @@ func (w *World) patience() time.Duration {
 	case w.Clients[0].Runner == Chain:
 		return 40 * time.Minute
 	}
-	return 20 * time.Minute
+	return 25 * time.Minute
 }
 
 // trickles reports whether each watch may bring an event, and stand still, or break, before the
