@@ -61,7 +61,7 @@ func (w *Writer) apply() int {
 	if changed > 0 {
 		s.snap = nil
 		s.revised.Store(s.revision)
-		s.log.append(b.records, s.table.count)
+		b.woken = s.log.append(b.records, s.table.count, b.woken)
 	}
 	if left == 0 {
 		w.advanceLocked()
@@ -70,6 +70,9 @@ func (w *Writer) apply() int {
 		s.checkRecordsLocked(b.records)
 	}
 	s.mu.Unlock()
+	for _, c := range b.woken {
+		c.signalNow()
+	}
 	for i := range b.records {
 		if old := b.records[i].old; old != nil {
 			s.release(old)

@@ -20,6 +20,7 @@ type batch struct {
 	ops         []indexOp
 	arena       []byte // the ops' values
 	records     []record
+	woken       []*Cursor // by the records
 
 	// Scratch.
 	spans  []span
@@ -250,7 +251,8 @@ func (b *batch) reset(n int) {
 	clear(b.list[n:])
 	b.list = b.list[:n]
 	clear(b.records)
-	b.records = b.records[:0]
+	clear(b.woken)
+	b.records, b.woken = b.records[:0], b.woken[:0]
 	if n > 0 {
 		return
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"runtime"
 	"strconv"
+	"sync"
 	"testing"
 
 	"github.com/weirproject/weir/internal/podsim"
@@ -162,7 +163,7 @@ func BenchmarkCursor(b *testing.B) {
 	b.ReportAllocs()
 	for i := 0; b.Loop(); i++ {
 		if i%len(records) == 0 {
-			s.log.append(records, 1)
+			s.log.append(records, 1, nil)
 			for c.Next(buf) > 0 {
 			}
 		}
@@ -185,7 +186,7 @@ func BenchmarkCursorLagging(b *testing.B) {
 	b.ReportAllocs()
 	for i := 0; b.Loop(); i++ {
 		at := i % benchPods
-		s.log.append(records[at:at+1], 1)
+		s.log.append(records[at:at+1], 1, nil)
 	}
 }
 
@@ -246,4 +247,47 @@ func heapInUse() int64 {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return int64(m.HeapAlloc)
+}
+
+// BenchmarkManyCursors tells of one change to a thousand cursors, each read by a goroutine of its
+// own, until the last one has it.
+func BenchmarkManyCursors(b *testing.B) {
+	set := newBenchSet(b, wire.Protobuf, benchPods)
+	s := newStore(b, decodeConfig())
+	w := s.Writer(Scope{})
+	set.fill(b, w)
+	const n = 1000
+	var told sync.WaitGroup
+	var ready sync.WaitGroup
+	ready.Add(n)
+	for range n {
+		c := s.Cursor()
+		go func() {
+			changes := make([]Change, 64)
+			for synced := false; !c.Closed(); <-c.Ready() {
+				for got := c.Next(changes); got > 0; got = c.Next(changes) {
+					if synced {
+						told.Done()
+					}
+				}
+				if !synced {
+					synced = true
+					ready.Done()
+				}
+			}
+		}()
+	}
+	ready.Wait()
+	rv := make([]byte, 0, 20)
+	for i := 0; b.Loop(); i++ {
+		m := set.metas[i%benchPods]
+		rv = strconv.AppendInt(rv[:0], int64(1_000_000+i), 10)
+		m.ResourceVersion = rv
+		told.Add(n)
+		if err := w.Put(&m, set.raws[i%benchPods]); err != nil {
+			b.Fatal(err)
+		}
+		w.Flush()
+		told.Wait()
+	}
 }

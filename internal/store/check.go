@@ -149,9 +149,18 @@ func (c *Cursor) state() string {
 	return fmt.Sprintf("at %d of %d to %d, counts %v, backlog: %s", c.pos, c.log.base, c.log.next(), c.counts, c.backlog.state())
 }
 
+// state returns what a failing check shows of a log.
+func (l *changeLog) state() string {
+	return fmt.Sprintf("%d to %d, %d cursors", l.base, l.next(), len(l.cursors))
+}
+
 // check checks all cursors. It is called with the log's lock.
 func (l *changeLog) check() {
+	atBase := 0
 	for c := range l.cursors {
-		c.check()
+		if c.check(); c.pos == l.base {
+			atBase++
+		}
 	}
+	must(atBase == l.atBase, "a log counts the cursors at its base wrongly", l, int64(atBase), int64(l.atBase))
 }

@@ -2,6 +2,7 @@ package store
 
 import (
 	"slices"
+	"sync/atomic"
 	"time"
 )
 
@@ -68,6 +69,8 @@ type Cursor struct {
 	ready  chan struct{}
 	counts bool // SyncedThrough is asked: it began with the state
 
+	waiting atomic.Bool // nothing is there: the next change must signal. Changed with log.mu
+
 	// Of the reader.
 	snap *Snapshot // the initial state, as far as it was not read; else nil
 	from string    // the last key read of it
@@ -77,7 +80,6 @@ type Cursor struct {
 	pos     uint64 // revision of the next change to read
 	late    uint64 // the newest revision that came to be awaited since Next has returned it
 	backlog backlog
-	waiting bool      // nothing is there: the next change must signal
 	readAt  time.Time // when it was read last
 	read    uint64    // changes
 	closed  bool
@@ -129,8 +131,7 @@ func (s *Store) CursorAt(rev uint64) (*Cursor, error) {
 	case rev+1 < l.base:
 		return nil, ErrTrimmed
 	}
-	l.cursors[c] = struct{}{}
-	c.pos = rev + 1
+	l.add(c, rev+1)
 	c.signalNow()
 	return c, nil
 }
@@ -139,9 +140,16 @@ func (s *Store) CursorAt(rev uint64) (*Cursor, error) {
 func (l *changeLog) register(c *Cursor, pos uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	c.pos, c.closed = pos, l.closed
-	if !l.closed {
-		l.cursors[c] = struct{}{}
+	if c.pos, c.closed = pos, l.closed; !l.closed {
+		l.add(c, pos)
+	}
+}
+
+func (l *changeLog) add(c *Cursor, pos uint64) {
+	c.pos = pos
+	l.cursors[c] = struct{}{}
+	if pos == l.base {
+		l.atBase++
 	}
 }
 
@@ -153,7 +161,7 @@ func (c *Cursor) Next(dst []Change) int {
 	if c.snap != nil {
 		n = c.nextInitial(dst)
 	}
-	for n < len(dst) {
+	for n < len(dst) && !c.waiting.Load() { // a thousand readers of one log do without its lock where they can
 		got := c.nextChanges(dst[n:min(n+nextChunk, len(dst))], n == 0)
 		if got == 0 {
 			break
@@ -232,20 +240,13 @@ func (c *Cursor) nextChanges(dst []Change, first bool) int {
 		c.check()
 	}
 	if start == l.base && c.pos > start {
-		l.trim() // it was, perhaps, the last one
+		l.passed()
 	}
-	if c.waiting = c.pos == l.next() && c.backlog.n == 0; !c.waiting {
+	waits := c.pos == l.next() && c.backlog.n == 0
+	if c.waiting.Store(waits); !waits {
 		c.signalNow()
 	}
 	return n
-}
-
-// signal wakes the reader if it waits.
-func (c *Cursor) signal() {
-	if c.waiting {
-		c.waiting = false
-		c.signalNow()
-	}
 }
 
 func (c *Cursor) signalNow() {
@@ -345,5 +346,8 @@ func (c *Cursor) closeLocked() {
 	c.closed = true
 	c.backlog = backlog{}
 	delete(c.log.cursors, c)
+	if c.pos == c.log.base {
+		c.log.atBase--
+	}
 	c.signalNow()
 }

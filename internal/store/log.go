@@ -58,6 +58,7 @@ type changeLog struct {
 	bytes   int64
 	behind  bool // as isBehind found last
 	cursors map[*Cursor]struct{}
+	atBase  int // of the cursors: the others have read the first record, or are past where it will be
 	dirty   map[*dirtyKeys]struct{}
 
 	synced atomic.Bool // every writer has ended its first replace; changed under mu
@@ -81,9 +82,10 @@ func (l *changeLog) at(rev uint64) *record {
 	return &l.ring[(l.head+int(rev-l.base))&(len(l.ring)-1)]
 }
 
-// append adds records, the first of which has revision l.next(), and wakes the cursors. held is the
-// number of objects in the table.
-func (l *changeLog) append(records []record, held int) {
+// append adds records, the first of which has revision l.next(). held is the number of objects in the
+// table. append adds the cursors that waited for records to woken, and returns that. The caller signals
+// them when it holds no lock: the first of a thousand readers would block on it while the last is woken.
+func (l *changeLog) append(records []record, held int, woken []*Cursor) []*Cursor {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for d := range l.dirty {
@@ -91,7 +93,7 @@ func (l *changeLog) append(records []record, held int) {
 	}
 	if !l.keep && len(l.cursors) == 0 {
 		l.base += uint64(len(records))
-		return
+		return woken
 	}
 	initial := 0
 	for i := range records {
@@ -115,7 +117,13 @@ func (l *changeLog) append(records []record, held int) {
 	if checking {
 		l.check()
 	}
-	l.wake()
+	for c := range l.cursors {
+		if c.waiting.Load() {
+			c.waiting.Store(false)
+			woken = append(woken, c)
+		}
+	}
+	return woken
 }
 
 // await makes SyncedThrough of all cursors wait for n more changes.
@@ -190,6 +198,13 @@ func (l *changeLog) enforce() {
 	l.drop(to)
 }
 
+// passed notes that a cursor that was at base has read on, and drops what every cursor has passed.
+func (l *changeLog) passed() {
+	if l.atBase--; l.atBase == 0 { // to look at all of them each time would be a thousand times a thousand
+		l.trim()
+	}
+}
+
 // trim drops what every cursor has passed.
 func (l *changeLog) trim() {
 	if l.keep || l.n == 0 {
@@ -211,6 +226,12 @@ func (l *changeLog) drop(to uint64) {
 		l.head = (l.head + 1) & (len(l.ring) - 1)
 		l.n--
 	}
+	l.atBase = 0
+	for c := range l.cursors {
+		if c.pos == l.base {
+			l.atBase++
+		}
+	}
 	if len(l.ring) > minRing && l.n < len(l.ring)/4 {
 		size := len(l.ring)
 		for size > minRing && l.n < size/4 {
@@ -228,19 +249,15 @@ func (l *changeLog) resize(size int) {
 	l.ring, l.head = ring, 0
 }
 
-// wake signals the cursors that wait.
-func (l *changeLog) wake() {
-	for c := range l.cursors {
-		c.signal()
-	}
-}
-
 // setSynced notes whether all writers are synced, and wakes the cursors.
 func (l *changeLog) setSynced(synced bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.synced.Store(synced)
-	l.wake()
+	for c := range l.cursors {
+		c.waiting.Store(false)
+		c.signalNow()
+	}
 }
 
 // footprint returns the bytes of the log, and of what it keeps for the cursors.

@@ -3,6 +3,7 @@ package store
 import (
 	"bytes"
 	"runtime"
+	"runtime/debug"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -93,6 +94,7 @@ func TestSiblingsUnderChange(t *testing.T) {
 // TestMemoryCountsPins: what is held of a base's old version, or of one that is deleted, counts as
 // dictionary.
 func TestMemoryCountsPins(t *testing.T) {
+	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // a collection lets go of unpacked bases
 	s := newStore(t, decodeConfig())
 	w := s.Writer(Scope{})
 	sim := podsim.NewUnlike(20_000, 1)
