@@ -89,6 +89,24 @@ func TestRunSkips(t *testing.T) {
 	}
 }
 
+// TestTooMuch: what a side holds however much there is does not grow.
+func TestTooMuch(t *testing.T) {
+	a := axisOf(&byHand{}, 1, 10)
+	for _, test := range []struct {
+		figures figures.Values
+		want    string
+	}{
+		{figures.Values{"peakRSSBytes": 3e9}, "it would take about 30.0 GB"},
+		{figures.Values{"peakRSSBytes": 3e9, "rssGrowthBytes": 1e8}, ""},
+		{figures.Values{"peakRSSBytes": 3e9, "rssGrowthBytes": 1e9}, "it would take about 12.0 GB"},
+	} {
+		g := Grown{axis: a, Points: []Point{{N: 1, Side: Weir, Figures: test.figures}}}
+		if got := g.tooMuch(Weir, 10, 10e9); got != test.want {
+			t.Errorf("%v: %q, want %q", test.figures, got, test.want)
+		}
+	}
+}
+
 func TestNamed(t *testing.T) {
 	all := Axes(Options{})
 	some, err := Named(all, "handlers", "objects")

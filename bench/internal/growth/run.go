@@ -125,7 +125,11 @@ func (g *Grown) tooMuch(side string, n int, memory float64) string {
 		if p.Figures == nil {
 			return p.Skipped
 		}
-		needs := p.Figures["peakRSSBytes"] * float64(g.axis.scale(n)) / float64(g.axis.scale(p.N))
+		grows := p.Figures["peakRSSBytes"]
+		if by, ok := p.Figures["rssGrowthBytes"]; ok { // the rest is there for one as for many
+			grows = by
+		}
+		needs := p.Figures["peakRSSBytes"] + grows*(float64(g.axis.scale(n))/float64(g.axis.scale(p.N))-1)
 		if memory > 0 && needs > memory {
 			return fmt.Sprintf("it would take about %s", quantity.Bytes(int64(needs)))
 		}
