@@ -33,7 +33,6 @@ import (
 //	brought                only where the watch was open
 //	rv is known            only where synced
 //	restored               never with Watching: a list comes first
-//
 //	noMatch                never with noConsistent
 //
 // check enforces these rules. All other combinations of flags are legal. The flags consistent,

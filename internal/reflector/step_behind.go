@@ -41,7 +41,7 @@ func (m *machine) fallsBehind(at string) {
 	if b.rounds > 0 && resourceversion.Older(at, b.at) {
 		b.denied = 0 // not the server that answered before
 	}
-	m.insteadOfWatch, m.noMatch = false, false // the next list must not be older, which this condition says
+	m.insteadOfWatch, m.noMatch = false, false // without "not older than" the next list may be behind as well
 	b.at = at
 	b.rounds++
 	if b.denied >= agreeing || b.rounds > mostRounds {

@@ -19,6 +19,7 @@ type benchSet struct {
 	raws  [][]byte
 	metas []wire.Meta
 	keys  []string
+	rv    [20]byte // scratch of update
 }
 
 func newBenchSet(tb testing.TB, enc wire.Encoding, n int) *benchSet {
@@ -39,6 +40,15 @@ func (set *benchSet) fill(tb testing.TB, w *Writer) {
 		}
 	}
 	w.Flush()
+}
+
+// update puts the next pod in turn, in the i-th later version.
+func (set *benchSet) update(b *testing.B, w *Writer, i int) {
+	m := set.metas[i%benchPods]
+	m.ResourceVersion = strconv.AppendInt(set.rv[:0], int64(1_000_000+i), 10)
+	if err := w.Put(&m, set.raws[i%benchPods]); err != nil {
+		b.Fatal(err)
+	}
 }
 
 func BenchmarkPutNew(b *testing.B) {
@@ -72,14 +82,8 @@ func BenchmarkPutUpdate(b *testing.B) {
 			w := s.Writer(Scope{})
 			set.fill(b, w)
 			b.ReportAllocs()
-			rv := make([]byte, 0, 20)
 			for i := 0; b.Loop(); i++ {
-				m := set.metas[i%benchPods]
-				rv = strconv.AppendInt(rv[:0], int64(1_000_000+i), 10)
-				m.ResourceVersion = rv
-				if err := w.Put(&m, set.raws[i%benchPods]); err != nil {
-					b.Fatal(err)
-				}
+				set.update(b, w, i)
 			}
 			w.Flush()
 		})
@@ -278,15 +282,9 @@ func BenchmarkManyCursors(b *testing.B) {
 		}()
 	}
 	ready.Wait()
-	rv := make([]byte, 0, 20)
 	for i := 0; b.Loop(); i++ {
-		m := set.metas[i%benchPods]
-		rv = strconv.AppendInt(rv[:0], int64(1_000_000+i), 10)
-		m.ResourceVersion = rv
 		told.Add(n)
-		if err := w.Put(&m, set.raws[i%benchPods]); err != nil {
-			b.Fatal(err)
-		}
+		set.update(b, w, i)
 		w.Flush()
 		told.Wait()
 	}

@@ -58,7 +58,7 @@ type changeLog struct {
 	bytes   int64
 	behind  bool // as isBehind found last
 	cursors map[*Cursor]struct{}
-	atBase  int // of the cursors: the others have read the first record, or are past where it will be
+	atBase  int // how many of the cursors have yet to read the record at base
 	dirty   map[*dirtyKeys]struct{}
 
 	synced atomic.Bool // every writer has ended its first replace; changed under mu

@@ -52,7 +52,8 @@ type Writer struct {
 	coalesced uint64 // see Coalesced
 	removed   bool
 	doubts    map[string]doubted // see Writer.doubt; bounded by the keys that other writers have put newer
-	// firstDoubts are what doubts were when a relist began before the writer was synced.
+	// firstDoubts are what doubts were when a relist began before the writer was synced. They only
+	// become fewer, and end with the relist.
 	firstDoubts map[string]doubted
 	ending      progress  // that those of the doubts that are in the batch were right at
 	fastSince   time.Time // when a cursor was behind last while objects came fast
