@@ -44,6 +44,9 @@ func (s *Server) forward(w http.ResponseWriter, r *http.Request) {
 	case parsed.info.Verb == "watch" && !upgrade:
 		watch, p := s.forwardedWatches.begin(w, r, cancel)
 		defer s.forwardedWatches.forget(p)
+		if s.lost(parsed.read) { // the upstream went back while the request was judged
+			p.end()
+		}
 		r = watch
 	case isLongRunning(parsed.info) || upgrade: // a shutdown does not wait for it
 		s.unfinished.add(-1)
@@ -65,6 +68,15 @@ func (s *Server) forward(w http.ResponseWriter, r *http.Request) {
 	default:
 		s.upstream.serve(w, r, impersonationOf(who.user))
 	}
+}
+
+// lost reports whether a read must not be forwarded, see resource.lost.
+func (s *Server) lost(rd *readRequest) bool {
+	if rd == nil {
+		return false
+	}
+	res := s.resources.find(rd.gvr)
+	return res != nil && res.lost(res.ready.Load(), rd) != nil
 }
 
 // writeStall is how long a write to a client may block before its connection or stream is closed.

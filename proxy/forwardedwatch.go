@@ -14,14 +14,14 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// forwardedWatch is a forwarded WATCH that a shutdown can end between two events, so that its
-// client resumes. A stream that ends within an event is an error to clients, which then list again.
+// forwardedWatch is a forwarded WATCH that can be ended between two events, so that its client
+// resumes. A stream that ends within an event is an error to clients, which then list again.
 type forwardedWatch struct {
 	cancel     context.CancelFunc // of the upstream request
 	limitWrite func()             // limits the time of the current write
 
 	mu       sync.Mutex
-	timer    *time.Timer // nil: no end was requested
+	timer    *time.Timer // ends it; nil: not at a certain time
 	ending   bool
 	reading  bool
 	canceled bool // cancelled between two events
@@ -81,6 +81,15 @@ func (fs *forwardedWatches) drain(over time.Duration) {
 	fs.until = time.Now().Add(over)
 	for p := range fs.open {
 		p.endBy(fs.until)
+	}
+}
+
+// endAll ends all watches that are open now.
+func (fs *forwardedWatches) endAll() {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	for p := range fs.open {
+		p.end()
 	}
 }
 

@@ -35,6 +35,15 @@ type readRequest struct {
 	ownToken bool
 }
 
+// sendsState reports whether the answer is the state of many objects: of a LIST, but for a small page
+// or one that goes on, or of a WATCH that does not resume.
+func (rd *readRequest) sendsState() bool {
+	return rd.name == "" && rd.exactVersion == "" && !rd.ownToken && !rd.smallPage()
+}
+
+// smallPage reports whether a LIST asks for no more objects than a proof of freshness costs.
+func (rd *readRequest) smallPage() bool { return rd.limit > 0 && rd.limit < minProofObjects }
+
 // Requests with larger selectors are forwarded, because each object costs time for them.
 const (
 	maxSelector          = 8 << 10 // bytes of a selector's text

@@ -33,6 +33,7 @@ type resources struct {
 	flush           *watchcache.FlushPacer // of all watches
 	workers         *workers.Pool          // send to them
 	rewind          rewind
+	onWentBack      func()       // is called when the upstream went back
 	backlog         atomic.Int64 // bytes kept for slow watches, at the last check
 	overWatchMemory func() bool  // whether watches exceed their memory
 	shedCount       atomic.Uint64

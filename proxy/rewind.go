@@ -31,19 +31,37 @@ func raise(v *atomic.Uint64, n uint64) {
 	}
 }
 
-// lost returns why a read cannot resume from the state that it names, or nil. It may be one from
-// before the upstream went back: no newer than that, and the session, nil if there is none, cannot
-// resume from it. Nobody can tell such a state from one that the upstream came to since, so it is
-// not forwarded either: the client would miss what lies between, for good.
+// rereads reports whether the upstream went back, and the resource is being read for the first time
+// since.
+func (res *resource) rereads() bool {
+	return res.rewinding.Load() && res.ready.Load() == nil && resourceState(res.notReady.Load()) == stateLoading
+}
+
+// lost returns why a read can be neither served nor forwarded after the upstream went back, or nil.
+//
+// It may resume from a state from before that: no newer, and the session, nil if there is none,
+// cannot resume from it. Nobody can tell such a state from one that the upstream comes to later, so
+// the client would miss what lies between, for good, if it were forwarded. It is told at once: by
+// the time that the resource is held again, the upstream may have come to that resourceVersion.
+//
+// All who are told so list. These lists, which are what a session answers otherwise, wait for the
+// session, since the upstream would have to answer all of them at one time.
 func (res *resource) lost(sess *session, rd *readRequest) error {
 	from := resourceversion.Number(rd.exactVersion)
+	before := from > 0 && from <= res.resources.rewind.past.Load()
 	switch {
-	case from == 0 || from > res.resources.rewind.past.Load():
-		return nil
-	case sess == nil && res.rewinding.Load() && resourceState(res.notReady.Load()) == stateLoading:
-		return apierrors.NewTooManyRequests("The server has gone back to an earlier state, and the resource is being read.", retryAfterSeconds)
-	case sess != nil && (from > sess.sink.version() || !sess.cache.CanResumeFrom(rd.exactVersion)):
+	case before && sess == nil && res.rewinding.Load() && res.mayComeBack(),
+		before && sess != nil && (from > sess.sink.version() || !sess.cache.CanResumeFrom(rd.exactVersion)):
 		return apierrors.NewResourceExpired("The server has gone back to an earlier state since resourceVersion " + rd.exactVersion + ".")
+	case sess == nil && rd.sendsState() && res.rereads():
+		return apierrors.NewTooManyRequests("The server has gone back to an earlier state, and the resource is being read.", retryAfterSeconds)
 	}
 	return nil
+}
+
+// mayComeBack reports whether a session may still become ready. Otherwise clients whose lists are
+// forwarded could never resume from them, as long as the upstream has not come to its past.
+func (res *resource) mayComeBack() bool {
+	state := resourceState(res.notReady.Load())
+	return state == stateLoading || state == stateMissing
 }

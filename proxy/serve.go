@@ -162,12 +162,13 @@ func (s *Server) serveRead(a *responseWriter, r *http.Request, rd *readRequest) 
 }
 
 // wantsProof reports whether a consistent read waits for a proof of freshness. A read that costs
-// the upstream no more than that is forwarded. A resource that is not held is added first.
+// the upstream no more than that is forwarded. A resource that is not held is added first, and one
+// that is read anew is waited for, see resource.lost.
 func (s *Server) wantsProof(res *resource, rd *readRequest) bool {
-	if rd.consistent && (s.opts.PassConsistent || rd.name != "" || rd.limit > 0 && rd.limit < minProofObjects) {
+	if rd.consistent && (s.opts.PassConsistent || rd.name != "" || rd.smallPage()) {
 		return false
 	}
-	if res == nil {
+	if res == nil || res.rereads() {
 		return true
 	}
 	sess := res.readSession()

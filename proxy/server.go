@@ -111,6 +111,7 @@ func New(ctx context.Context, o Options) (*Server, error) {
 		return nil, err
 	}
 	s.workers = s.resources.workers
+	s.resources.onWentBack = s.forwardedWatches.endAll
 	s.flowControl.longRunning.connections, s.flowControl.longRunning.backlog = s.connected, s.resources.backlog.Load
 	s.resources.overWatchMemory = s.flowControl.longRunning.overMemory
 	if s.upstream, err = newUpstream(cfg, &o); err != nil {

@@ -112,24 +112,29 @@ func (res *resource) runSession(ctx context.Context) error {
 }
 
 // endSession ends a session. If the upstream went back, the sessions of all other resources end
-// too: their watches may come back only when the same resourceVersions exist again, and then
-// nothing shows what was lost.
+// too, and all watches that were forwarded: they may come back only when the same resourceVersions
+// exist again, and then nothing shows what was lost. A resource has no session for a while if its
+// last one ended for another reason, for instance because an upstream that has just started does
+// not know it yet.
 func (res *resource) endSession(cancel context.CancelCauseFunc, why error) {
 	cancel(why)
 	if !errors.Is(why, errWentBack) {
 		return
 	}
-	for _, other := range res.resources.all() {
+	all := res.resources.all()
+	for _, other := range all {
 		if s := other.running.Load(); s != nil {
 			res.resources.rewind.saw(s.sink.newest())
 		}
 	}
 	res.resources.rewind.wentBack()
-	for _, other := range res.resources.all() {
+	for _, other := range all {
+		other.rewinding.Store(true)
 		if s := other.running.Load(); s != nil && other != res {
 			s.end(why)
 		}
 	}
+	res.resources.onWentBack()
 }
 
 func (res *resource) markReady(s *session, took time.Duration) {

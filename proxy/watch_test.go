@@ -292,8 +292,8 @@ func TestStartOver(t *testing.T) {
 	if !strings.Contains(last, `"ERROR"`) || !strings.Contains(last, `"code":410`) {
 		t.Errorf("the watch ends with %s", last)
 	}
-	if code, _ := f.get("jane", "/api/v1/pods?resourceVersion=0"); code != http.StatusOK { // by the upstream, meanwhile
-		t.Error(code)
+	if code, _ := f.get("jane", "/api/v1/pods?resourceVersion=0"); code != http.StatusTooManyRequests {
+		t.Errorf("a list while it is read anew: %d", code)
 	}
 	f.until("held anew", func() bool { return res.ready.Load() != nil && res.sessions.Load() == 2 })
 
