@@ -10,20 +10,17 @@ import (
 	"sync"
 
 	"k8s.io/client-go/rest"
-
-	"github.com/weirproject/weir/internal/reflector"
 )
 
 // Factory shares informers: users that ask for the same objects get the same informer, which runs
-// from its first user to its last (kubernetes issue 79610: stop one informer). When one of them
-// finds that the server was restored from a backup, all list again. Its methods are safe for
-// concurrent use.
+// from its first user to its last (kubernetes issue 79610: stop one informer). They share a Server.
+// Its methods are safe for concurrent use.
 type Factory struct {
 	cfg    *rest.Config
 	ctx    context.Context
 	stop   context.CancelFunc
 	runs   sync.WaitGroup
-	server reflector.Server // that of cfg
+	server Server // that of cfg
 
 	mu     sync.Mutex
 	shared map[shareKey]*shared
@@ -63,7 +60,10 @@ func Use[T Object](f *Factory, opts Options) (*Lease[T], error) {
 	key := shareKeyOf[T](opts)
 	sh, ok := f.shared[key]
 	if !ok {
-		inf, err := newInformer[T](f.cfg, opts, &f.server)
+		if opts.Server == nil {
+			opts.Server = &f.server
+		}
+		inf, err := NewInformer[T](f.cfg, opts)
 		if err != nil {
 			return nil, err
 		}

@@ -12,7 +12,6 @@ import (
 
 	"github.com/weirproject/weir/internal/delivery"
 	"github.com/weirproject/weir/internal/engine"
-	"github.com/weirproject/weir/internal/reflector"
 	"github.com/weirproject/weir/internal/source"
 	"github.com/weirproject/weir/internal/store"
 )
@@ -33,11 +32,6 @@ type Informer[T Object] struct {
 // NewInformer makes an informer for the objects that cfg's server has. It makes no request: Run
 // does. The error is ErrOptions, or says what is wrong with cfg.
 func NewInformer[T Object](cfg *rest.Config, opts Options) (*Informer[T], error) {
-	return newInformer[T](cfg, opts, nil)
-}
-
-// newInformer makes an informer of a server that others know as well. nil: nobody else does.
-func newInformer[T Object](cfg *rest.Config, opts Options, server *reflector.Server) (*Informer[T], error) {
 	k, err := kindOf[T](opts)
 	if err != nil {
 		return nil, err
@@ -50,14 +44,14 @@ func newInformer[T Object](cfg *rest.Config, opts Options, server *reflector.Ser
 	if inf.panics == nil {
 		inf.panics = logPanic
 	}
-	if err := inf.build(cfg, opts, server); err != nil {
+	if err := inf.build(cfg, opts); err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	return inf, nil
 }
 
 // build makes the engine, with a reflector for each namespace and selector.
-func (i *Informer[T]) build(cfg *rest.Config, opts Options, server *reflector.Server) error {
+func (i *Informer[T]) build(cfg *rest.Config, opts Options) error {
 	scopes, err := scopesOf(opts)
 	if err != nil {
 		return err
@@ -66,7 +60,7 @@ func (i *Informer[T]) build(cfg *rest.Config, opts Options, server *reflector.Se
 	if err != nil {
 		return err
 	}
-	tuning.Server = server
+	tuning.Server = opts.Server
 	i.engine = engine.New(engine.Config{
 		Name: i.name,
 		Store: store.Config{

@@ -23,6 +23,11 @@ type ListWatch struct {
 	// BookmarkDeadline is how long the server may send no initial event under ModeWatchList before
 	// they are complete. After it Err is ErrNoBookmark, and the informer lists instead. 0: 20 s.
 	BookmarkDeadline time.Duration
+	// MaxLists is how many LISTs of one server may be under way when one of this informer begins,
+	// itself included, and likewise WATCHes that send initial events. Those of all informers of a
+	// factory count, else those of the informer's namespaces and selectors. The others wait. A LIST
+	// that brings nothing for 10 s is not counted any more. 0: 8.
+	MaxLists int
 	// Backoff is the pace of new tries.
 	Backoff Backoff
 }
@@ -96,6 +101,7 @@ func (o ListWatch) config() reflector.Config {
 		PageSize:         o.PageSize,
 		WatchTimeout:     o.WatchTimeout,
 		BookmarkDeadline: o.BookmarkDeadline,
+		MaxLists:         o.MaxLists,
 		Backoff:          reflector.Backoff(o.Backoff),
 	}
 }

@@ -65,6 +65,9 @@ type Options struct {
 	// ListWatch configures how the server is listed and watched. The zero value chooses by the
 	// server's version.
 	ListWatch ListWatch
+	// Server is shared by informers of one API server. If it is nil, an informer of a factory shares
+	// the factory's, and any other informer has its own.
+	Server *Server
 	// OnStatus, if set, is told each time the state of one of the informer's reflectors changes. It
 	// must not block.
 	OnStatus func(Status)

@@ -13,6 +13,8 @@ import (
 	core "k8s.io/client-go/informers/core/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
+
+	"github.com/weirproject/weir"
 )
 
 // ErrLayout is what Err returns, beside ErrNotOurs, if the linked client-go lays out its informers
@@ -120,8 +122,8 @@ func countHandlers(v reflect.Value) int {
 // informer is of this package. Adopt is for code that builds its own informers, such as the
 // InformerFor of a factory that informer-gen has generated.
 //
-// When one adopted informer finds that its server was restored, all adopted informers list again,
-// because Adopt cannot know which of them share a server. A list of unchanged objects calls no
+// All adopted informers share one weir.Server, because Adopt cannot know which of them are of one:
+// when one finds that its server was restored, all list again. A list of unchanged objects calls no
 // handler.
 func Adopt(inf cache.SharedIndexInformer) cache.SharedIndexInformer {
 	return adopt(inf, Options{Server: &adoptedServer})
@@ -129,7 +131,7 @@ func Adopt(inf cache.SharedIndexInformer) cache.SharedIndexInformer {
 
 // adoptedServer is what adopted informers know about servers. It does not keep informers alive that
 // do not watch.
-var adoptedServer Server
+var adoptedServer weir.Server
 
 // adopt builds an informer of this package from one that client-go has built. It returns an
 // informer whose parts it cannot read unchanged.

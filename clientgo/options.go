@@ -64,15 +64,10 @@ type Options struct {
 	// ListWatch configures lists and watches. ModeAuto means ModeList, because a ListerWatcher does
 	// not know which server it talks to.
 	ListWatch weir.ListWatch
-	// Server is shared by informers of one API server: each lists again when another one finds that
-	// the server was restored from a backup. If it is nil, an informer of a factory shares the
-	// factory's, and any other informer knows only what it finds itself.
-	Server *Server
+	// Server is shared by informers of one API server. If it is nil, an informer of a factory shares
+	// the factory's, and any other informer has its own.
+	Server *weir.Server
 }
-
-// Server is what the informers of one API server know about it together. The zero value is ready to
-// use. It must not be copied. It is safe for concurrent use, and does not keep informers alive.
-type Server struct{ found reflector.Server }
 
 // reflectorConfig returns what a reflector takes of the options.
 func (o *Options) reflectorConfig() reflector.Config {
@@ -82,13 +77,12 @@ func (o *Options) reflectorConfig() reflector.Config {
 		PageSize:         o.ListWatch.PageSize,
 		WatchTimeout:     o.ListWatch.WatchTimeout,
 		BookmarkDeadline: o.ListWatch.BookmarkDeadline,
+		MaxLists:         o.ListWatch.MaxLists,
+		Server:           o.Server,
 		Backoff:          reflector.Backoff(o.ListWatch.Backoff),
 	}
 	if cfg.Mode == reflector.Auto {
 		cfg.Mode = reflector.List
-	}
-	if o.Server != nil {
-		cfg.Server = &o.Server.found
 	}
 	return cfg
 }
@@ -117,7 +111,7 @@ func settingsOf(opts []Option) settings {
 		s.informer.Shard = *s.shard
 	}
 	if s.informer.Server == nil {
-		s.informer.Server = &Server{} // a factory's informers share a server
+		s.informer.Server = &weir.Server{} // a factory's informers share a server
 	}
 	return s
 }

@@ -8,6 +8,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 
+	"github.com/weirproject/weir"
 	"github.com/weirproject/weir/clientgo"
 )
 
@@ -23,7 +24,7 @@ func NewCache(opts ...Option) cache.NewCacheFunc {
 			return nil, errNoConfig
 		}
 		if o.NewInformer == nil {
-			o.NewInformer = newInformer(s, o.Scheme, &clientgo.Server{})
+			o.NewInformer = newInformer(s, o.Scheme, &weir.Server{})
 		}
 		client, err := capturingClient(cfg, o.HTTPClient)
 		if err != nil {

@@ -6,6 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	toolscache "k8s.io/client-go/tools/cache"
 
+	"github.com/weirproject/weir"
 	"github.com/weirproject/weir/clientgo"
 )
 
@@ -21,7 +22,7 @@ func NewInformer(opts ...Option) func(toolscache.ListerWatcher, runtime.Object, 
 }
 
 // newInformer is NewInformer for a cache with a known scheme and server; each may be nil.
-func newInformer(s *settings, scheme *runtime.Scheme, server *clientgo.Server) func(toolscache.ListerWatcher, runtime.Object, time.Duration, toolscache.Indexers) toolscache.SharedIndexInformer {
+func newInformer(s *settings, scheme *runtime.Scheme, server *weir.Server) func(toolscache.ListerWatcher, runtime.Object, time.Duration, toolscache.Indexers) toolscache.SharedIndexInformer {
 	return func(lw toolscache.ListerWatcher, example runtime.Object, resync time.Duration, indexers toolscache.Indexers) toolscache.SharedIndexInformer {
 		opts := s.optionsFor(example)
 		if opts.Scheme == nil {

@@ -30,8 +30,10 @@ var (
 
 // Config configures an Engine. The zero value works, except that Store.Decode must be set.
 type Config struct {
-	Name      string // used in errors
-	Store     store.Config
+	Name  string // used in errors
+	Store store.Config
+	// Reflector is what all reflectors of the engine have in common. They share a Server of their
+	// own if it has none.
 	Reflector reflector.Config
 	// Sink, when not nil, returns what a reflector writes to in place of its writer.
 	Sink func(*store.Writer) reflector.Sink
@@ -70,6 +72,9 @@ const (
 func New(cfg Config) *Engine {
 	if cfg.StopTimeout == 0 {
 		cfg.StopTimeout = 10 * time.Second
+	}
+	if cfg.Reflector.Server == nil {
+		cfg.Reflector.Server = &reflector.Server{}
 	}
 	return &Engine{
 		cfg:      cfg,

@@ -88,6 +88,11 @@ type Config struct {
 	// them themselves. Where the server says them first, as kube-apiserver does, the call comes
 	// before the first object is put in the store. OnItemType must not block.
 	OnItemType func(wire.TypeMeta)
+	// MaxLists is how many lists of the reflectors that share Server may be under way when one of
+	// this reflector begins, itself included: LISTs, from the first page to the last, and WATCHes
+	// until their initial events are complete. It waits for its turn; one that brings nothing for 10
+	// s is not counted any more. 0: 8.
+	MaxLists int
 	// Server, when not nil, is shared by all reflectors of one server. When one of them finds that
 	// the server went back in time, the others list again.
 	Server *Server
@@ -119,6 +124,9 @@ type Backoff struct {
 func (c Config) withDefaults() Config {
 	if c.PageSize <= 0 {
 		c.PageSize = 500
+	}
+	if c.MaxLists <= 0 {
+		c.MaxLists = 8
 	}
 	fill(&c.WatchTimeout, 5*time.Minute)
 	fill(&c.BookmarkDeadline, 20*time.Second)

@@ -144,6 +144,11 @@
 // answer. The wait doubles each time that it was not enough, or becomes twice the time that the
 // last list took to begin, up to a minute.
 //
+// Of the reflectors that share a [Server] no more than 8 list at a time ([Config.MaxLists]). A list
+// waits, in the order in which they were asked for, until another one has ended or has brought
+// nothing for 10 s; so a server that hangs for one resource holds the others up for no longer. A
+// place is left when the list ends or fails, between its pages it is kept.
+//
 // Events are handed to the store as they come, and become visible before each wait for the network.
 // A timer ends a watch whose initial events stop coming; it is stopped when the request ends. There
 // is no queue: nobody who reads the store can hold the reflector up.

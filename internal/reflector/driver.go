@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -26,6 +25,7 @@ type driver struct {
 	cancel context.CancelCauseFunc // of the request under way; nil without one
 	began  time.Time               // when it was made, or answered if it is a watch
 	phase  Phase                   // for its errors
+	place  *listPlace              // of the list under way, between its pages too; nil: none is bounded
 
 	item     source.Object // of list: read ahead, to know the list's head
 	itemErr  error
@@ -124,6 +124,9 @@ func (d *driver) now(a action) (ask bool) {
 func (d *driver) request(a action) input {
 	d.close()
 	d.pending = nil
+	if list, ok := a.(openList); !ok || list.Continue == "" {
+		d.leaveList()
+	}
 	d.began = time.Now()
 	switch a := a.(type) {
 	case askVersion:
@@ -225,40 +228,6 @@ func (d *driver) encoding(enc wire.Encoding) error {
 	return nil
 }
 
-// openList opens a LIST and reads up to its first object, because the list's head comes before
-// that.
-func (d *driver) openList(phase Phase, o source.ListOptions) input {
-	if d.phase = phase; o.Continue == "" {
-		d.asks()
-	}
-	ctx, cancel := context.WithCancelCause(d.ctx)
-	d.cancel = cancel
-	list, err := d.r.src.List(ctx, o)
-	if err != nil {
-		return d.failed(err)
-	}
-	d.list = list
-	if err := d.encoding(list.Encoding()); err != nil {
-		return d.failed(err)
-	}
-	if d.item, d.itemErr = list.Next(); d.itemErr != nil && d.itemErr != io.EOF {
-		in := d.failed(d.itemErr)
-		in.answered = true
-		return in
-	}
-	d.itemType(list.ItemTypeMeta())
-	d.r.heard()
-	d.r.probeLimit.listed(time.Since(d.began))
-	return input{kind: inOpened, rv: list.Meta().ResourceVersion, empty: d.itemErr == io.EOF}
-}
-
-// asks notes that the state is being asked for. A restore that is found from now on is news to that
-// state.
-func (d *driver) asks() {
-	d.asked = d.r.cfg.Server.found()
-	d.r.sink.Asks()
-}
-
 // itemType tells the Status and Config.OnItemType of t if it is known and has changed.
 func (d *driver) itemType(t wire.TypeMeta) {
 	if t.Kind == "" || t == d.kind {
@@ -268,58 +237,6 @@ func (d *driver) itemType(t wire.TypeMeta) {
 	d.r.itemType(t)
 	if d.r.cfg.OnItemType != nil {
 		d.r.cfg.OnItemType(t)
-	}
-}
-
-// listedEvery is the number of objects after which the Status tells again how far a list is.
-const listedEvery = 256
-
-// sizeOf returns what an object of a list counts for, in small objects.
-func sizeOf(o source.Object) int64 { return 1 + int64(len(o.Raw))/smallObject }
-
-// readList reads the LIST, or page, to its end.
-func (d *driver) readList() input {
-	item, err := d.item, d.itemErr
-	for ; err == nil && d.fatal == nil; item, err = d.list.Next() {
-		d.size += sizeOf(item)
-		d.put(item)
-		if d.objects++; d.objects%listedEvery == 0 {
-			d.r.listed(d.objects, d.list.Meta().RemainingItemCount)
-		}
-	}
-	d.itemType(d.list.ItemTypeMeta())
-	head := d.list.Meta()
-	d.r.skipped(d.skips, d.skipErr)
-	d.r.unwanted(d.others)
-	d.r.listed(d.objects, head.RemainingItemCount)
-	if err != io.EOF || d.fatal != nil {
-		return d.failed(errors.Join(err, d.fatal))
-	}
-	d.close()
-	d.r.heard()
-	return input{kind: inPage, rv: head.ResourceVersion, cont: head.Continue, damaged: d.damaged}
-}
-
-// put has the sink take an item of the list.
-func (d *driver) put(item source.Object) {
-	item, err := d.readMeta(d.list.Encoding(), item)
-	switch err {
-	case nil:
-		d.noteVersion()
-		err = d.write(0, item)
-	case errUnwanted:
-		d.noteVersion()
-		d.others++
-		err = nil
-	}
-	d.taken(err, d.list.Offset())
-}
-
-// noteVersion raises high to the resourceVersion in d.meta, that of an object of a list or of
-// initial events.
-func (d *driver) noteVersion() {
-	if rv, err := resourceversion.Parse(d.meta.ResourceVersion); err == nil {
-		d.high = max(d.high, rv)
 	}
 }
 

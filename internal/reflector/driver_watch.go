@@ -21,6 +21,9 @@ func (d *driver) openWatch(a openWatch) input {
 	switch {
 	case a.SendInitialEvents:
 		d.phase = Listing
+		if err := d.enterList(); err != nil {
+			return d.failed(err)
+		}
 		d.asks()
 	case d.r.sink.Outdated(), d.r.cfg.Server.found() > d.r.seen:
 		return input{kind: inOutdated}
@@ -165,6 +168,7 @@ func (d *driver) apply(event source.Event) {
 	unwanted := err == errUnwanted
 	if err == nil || unwanted {
 		if d.rv = append(d.rv[:0], d.meta.ResourceVersion...); d.initial != nil {
+			d.place.moves()
 			d.initial.came(event.Type, d.rv)
 			d.size += sizeOf(event.Object)
 			d.noteVersion()
@@ -198,6 +202,7 @@ func (d *driver) bookmark(object source.Object) input {
 	final := d.meta.InitialEventsEnd()
 	if final && d.initial != nil {
 		d.initial.timer.Stop()
+		d.leaveList()
 		d.initial, d.phase, d.rv = nil, Watching, d.rv[:0]
 		d.probe = startProbe(d.r, d.watchCtx, d.cancel, string(d.meta.ResourceVersion), openWatch{probe: bookmarkPeriod}, d.asked)
 	}

@@ -103,6 +103,7 @@ func (r *Reflector) Run(ctx context.Context) error {
 		in = d.next(ask)
 	}
 	d.close()
+	d.leaveList()
 	if s.replacing {
 		r.sink.AbortReplace()
 	}

@@ -1,19 +1,25 @@
 package reflector
 
 import (
+	"context"
 	"maps"
 	"slices"
 	"sync"
 	"time"
 )
 
-// Server holds what the reflectors of one server share: how many times it went back in time. When
-// one of them finds that out, all others list again, each once. Their own watches may show nothing
-// of it, where the server has reached their versions again.
+// Server holds what the reflectors of one server share.
+//
+//   - How many times it went back in time. When one of them finds that out, all others list again,
+//     each once. Their own watches may show nothing of it, where the server has reached their
+//     versions again.
+//   - The places for their lists, see Config.MaxLists.
 //
 // The zero value is ready to use. A nil Server is valid; its reflector knows only what it finds out
 // itself. A Server is safe for concurrent use.
 type Server struct {
+	lists listQueue
+
 	mu       sync.Mutex
 	restores uint64              // found so far
 	watching map[*probe]struct{} // those to tell of the next one: as many as watches are open, each of which leaves when it ends
@@ -22,6 +28,14 @@ type Server struct {
 // listSpacing bounds the burst of lists after a restore. If n reflectors are told at once, they
 // spread their lists at random over n times as long, besides the usual wait.
 const listSpacing = 50 * time.Millisecond
+
+// enterList blocks until the list of a reflector may begin.
+func (s *Server) enterList(ctx context.Context, most int) (*listPlace, error) {
+	if s == nil {
+		return nil, nil
+	}
+	return s.lists.enter(ctx, most)
+}
 
 // found returns how many times the server is known to have gone back.
 func (s *Server) found() uint64 {

@@ -168,6 +168,9 @@ func (d *drawer) client(runner string) ClientSpec {
 	}
 	c.Partial = runner == Native && d.chance(8)
 	c.Slow, c.Page = d.chance(50), 2
+	if d.chance(30) {
+		c.Lists = 1
+	}
 	for range 1 + d.IntN(3) {
 		h := d.handler()
 		if runner == Native && d.chance(15) {

@@ -40,7 +40,7 @@ func newDropIn(c *api.Cluster, cl *api.Client, spec ClientSpec) (informer, error
 		return nil, err
 	}
 	s := &shared{cluster: c, resync: spec.resync()}
-	opts := clientgo.Options{LogBytes: spec.LogBytes, ListWatch: weir.ListWatch{Mode: modes[spec.Mode], PageSize: spec.Page, WatchTimeout: spec.Watch, Backoff: spec.backoff}}
+	opts := clientgo.Options{LogBytes: spec.LogBytes, ListWatch: weir.ListWatch{Mode: modes[spec.Mode], PageSize: spec.Page, WatchTimeout: spec.Watch, MaxLists: spec.Lists, Backoff: spec.backoff}}
 	if spec.Any {
 		opts.ListWatch.Consistency = weir.ConsistencyAny
 	}

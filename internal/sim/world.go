@@ -36,6 +36,7 @@ type ClientSpec struct {
 	Slow     bool          // others come between one object that a native informer takes in and the next
 	Factory  bool          // the drop-in comes out of one of its factories
 	Page     int64         // how many objects a page has
+	Lists    int           // how many lists are under way at a time; 0: as many as by default
 	Options  string        // of the drop-in
 	Watch    time.Duration // the shortest time that a watch is asked for
 	backoff  weir.Backoff

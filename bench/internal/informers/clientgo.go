@@ -85,28 +85,33 @@ func (c *sharedInformer) transform(s *spec) error {
 
 func newFactory(cfg *rest.Config, s *spec) (informers.SharedInformerFactory, error) {
 	if s.Side == sideWeir && !s.Unwrapped {
-		return clientgo.NewSharedInformerFactory(cfg, s.resyncPeriod())
+		return clientgo.NewSharedInformerFactory(cfg, s.resyncPeriod(), s.shareServer())
 	}
 	client, err := kubernetes.NewForConfig(cfg)
 	if err != nil {
 		return nil, err
 	}
 	if s.Side == sideWeir {
-		return clientgo.NewSharedInformerFactoryWithOptions(client, s.resyncPeriod()), nil
+		return clientgo.NewSharedInformerFactoryWithOptions(client, s.resyncPeriod(), s.shareServer()), nil
 	}
 	return informers.NewSharedInformerFactory(client, s.resyncPeriod()), nil
 }
 
+// shareServer is the option of a drop-in's factory that says so.
+func (s *spec) shareServer() clientgo.Option {
+	return clientgo.WithOptions(clientgo.Options{Server: s.server})
+}
+
 func newDynamicFactory(cfg *rest.Config, s *spec) (dynamicinformer.DynamicSharedInformerFactory, error) {
 	if s.Side == sideWeir && !s.Unwrapped {
-		return clientgo.NewDynamicSharedInformerFactory(cfg, s.resyncPeriod())
+		return clientgo.NewDynamicSharedInformerFactory(cfg, s.resyncPeriod(), s.shareServer())
 	}
 	client, err := dynamic.NewForConfig(cfg)
 	if err != nil {
 		return nil, err
 	}
 	if s.Side == sideWeir {
-		return clientgo.NewDynamicSharedInformerFactoryWithOptions(client, s.resyncPeriod()), nil
+		return clientgo.NewDynamicSharedInformerFactoryWithOptions(client, s.resyncPeriod(), s.shareServer()), nil
 	}
 	return dynamicinformer.NewDynamicSharedInformerFactory(client, s.resyncPeriod()), nil
 }

@@ -103,7 +103,10 @@ type counting struct {
 func (c *counting) RoundTrip(r *http.Request) (*http.Response, error) {
 	c.meter.requests.Add(1)
 	watch := r.URL.Query().Get("watch")
-	if watch == "" || watch == "false" {
+	switch {
+	case r.URL.Path == "/version":
+		return c.RoundTripper.RoundTrip(r)
+	case watch == "" || watch == "false":
 		return c.list(r)
 	}
 	answer, err := c.RoundTripper.RoundTrip(r)

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/weirproject/weir"
 	"github.com/weirproject/weir/bench/internal/figures"
 	"github.com/weirproject/weir/bench/internal/trace"
 
@@ -54,6 +55,8 @@ type spec struct {
 	Period       time.Duration
 	Stretch      float64       // the resync period is as many times Period; 0: once
 	Every        time.Duration // between the samples of a trace; 0: there is none
+
+	server *weir.Server // that all informers share, as those of one factory do
 }
 
 // Figures are what was measured, by name. Names end in their unit: Seconds, Bytes, Nanos and so on.
@@ -150,6 +153,7 @@ type rig struct {
 
 func newRig(_ context.Context, cfg *rest.Config, s *spec) (*rig, error) {
 	r := &rig{spec: s}
+	s.server = &weir.Server{}
 	cfg = r.meter.install(cfg)
 	var err error
 	switch {

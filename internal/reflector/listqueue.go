@@ -1,0 +1,104 @@
+package reflector
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// listStall is how long a list may bring nothing before another one may begin beside it. A server
+// that hangs for one resource must not keep those of other resources waiting for longer.
+const listStall = 10 * time.Second
+
+// listQueue bounds how many lists of one server are under way, initial events included: each takes a
+// connection, and memory for what is on its way. They begin in the order in which they were asked
+// for. The zero value is ready to use. It is safe for concurrent use.
+type listQueue struct {
+	mu      sync.Mutex
+	held    int
+	waiting []*listPlace // one for each reflector of the server at most; each leaves by itself
+}
+
+// listPlace is what a list holds while it is under way. A nil listPlace is that of a list that
+// nothing bounds.
+type listPlace struct {
+	queue *listQueue
+	most  int           // lists at a time, this one included
+	free  chan struct{} // closed when the list may begin
+	moved atomic.Bool   // something came since the last look
+
+	// The queue's lock guards the rest.
+	look *time.Timer // looks whether the list has stalled, until it leaves; nil: it waits
+	left bool
+}
+
+// enter blocks until fewer than most lists are under way. The error is the cause of ctx. The caller
+// must leave.
+func (q *listQueue) enter(ctx context.Context, most int) (*listPlace, error) {
+	p := &listPlace{queue: q, most: most, free: make(chan struct{})}
+	q.mu.Lock()
+	q.waiting = append(q.waiting, p)
+	q.admit()
+	q.mu.Unlock()
+	select {
+	case <-p.free:
+		return p, nil
+	case <-ctx.Done():
+		p.leave()
+		return nil, context.Cause(ctx)
+	}
+}
+
+// admit lets lists begin as long as there is room for the next one. The lock is held.
+func (q *listQueue) admit() {
+	for len(q.waiting) > 0 && q.held < q.waiting[0].most {
+		p := q.waiting[0]
+		q.waiting = q.waiting[1:]
+		q.held++
+		p.look = time.AfterFunc(listStall, p.leaveIfStalled)
+		close(p.free)
+	}
+}
+
+// moves notes that the list has brought something.
+func (p *listPlace) moves() {
+	if p != nil && !p.moved.Load() {
+		p.moved.Store(true)
+	}
+}
+
+// leaveIfStalled gives the place away if nothing has come since it was called last.
+func (p *listPlace) leaveIfStalled() {
+	if !p.moved.Swap(false) {
+		p.leave()
+		return
+	}
+	p.queue.mu.Lock()
+	defer p.queue.mu.Unlock()
+	if !p.left {
+		p.look.Reset(listStall)
+	}
+}
+
+// leave gives the place to the next list. Further calls do nothing.
+func (p *listPlace) leave() {
+	if p == nil {
+		return
+	}
+	q := p.queue
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if p.left {
+		return
+	}
+	p.left = true
+	if p.look != nil {
+		p.look.Stop()
+		q.held--
+	} else {
+		q.waiting = slices.DeleteFunc(q.waiting, func(o *listPlace) bool { return o == p })
+	}
+	q.admit()
+}

@@ -1,0 +1,161 @@
+package reflector
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// late is an answer that takes d.
+func late(d time.Duration, answer http.HandlerFunc) http.HandlerFunc {
+	return func(rw http.ResponseWriter, r *http.Request) {
+		time.Sleep(d)
+		answer(rw, r)
+	}
+}
+
+// TestListsInTurn: no more lists are under way than may be, in each form of a list, and pages of one
+// list are not parted by another list.
+func TestListsInTurn(t *testing.T) {
+	for mode, script := range map[Mode]func(w *world) []http.HandlerFunc{
+		List: func(w *world) []http.HandlerFunc {
+			return []http.HandlerFunc{late(time.Second, w.list("100", "a@91")), w.events()}
+		},
+		Pages: func(w *world) []http.HandlerFunc {
+			half := 500 * time.Millisecond
+			return []http.HandlerFunc{late(half, w.list("100/more", "a@91")), late(half, w.list("100", "b@92")), w.events()}
+		},
+		WatchList: func(w *world) []http.HandlerFunc {
+			return []http.HandlerFunc{late(time.Second, w.events("+a@91", "end@100"))}
+		},
+	} {
+		t.Run(mode.String(), func(t *testing.T) {
+			inWorld(t, Config{}, func(w *world) {
+				server := &Server{}
+				w.run(hold)
+				var worlds []*world
+				for range 5 {
+					other := w.apart(Config{Mode: mode, MaxLists: 2, Server: server})
+					other.run(script(other)...)
+					defer other.stop()
+					worlds = append(worlds, other)
+				}
+				for second, want := range []int{0, 2, 4, 5} {
+					synctest.Wait()
+					synced := 0
+					for _, other := range worlds {
+						if other.r.Status().Synced {
+							synced++
+						}
+					}
+					if synced != want {
+						t.Errorf("%d synced after %d s, want %d", synced, second, want)
+					}
+					w.after(time.Second)
+				}
+			})
+		})
+	}
+}
+
+// TestStalledListsLeaveTheirPlace: a server that hangs does not keep others from listing.
+func TestStalledListsLeaveTheirPlace(t *testing.T) {
+	inWorld(t, Config{}, func(w *world) {
+		server := &Server{}
+		w.run(hold)
+		hanging := w.apart(Config{Mode: List, MaxLists: 1, Server: server})
+		hanging.run(hold)
+		defer hanging.stop()
+		synctest.Wait()
+		other := w.apart(Config{Mode: List, MaxLists: 1, Server: server})
+		other.run(other.list("100", "a@91"), other.events())
+		defer other.stop()
+		w.after(listStall - time.Second)
+		if asked := other.asked(); len(asked) > 0 {
+			t.Errorf("asked for %s while there was no place", asked)
+		}
+		w.after(2 * time.Second)
+		other.holds("a@91")
+	})
+}
+
+// TestListQueue: places of lists that bring something stay theirs, a place is given away once, and
+// who gives up waiting leaves none behind.
+func TestListQueue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var q listQueue
+		enter := func(ctx context.Context, most int) (p *listPlace, err error) {
+			done := make(chan struct{})
+			go func() {
+				defer close(done)
+				p, err = q.enter(ctx, most)
+			}()
+			<-done
+			return p, err
+		}
+		first, _ := enter(t.Context(), 2)
+		second, _ := enter(t.Context(), 2)
+		for range 3 {
+			first.moves()
+			if time.Sleep(listStall + time.Second); first.left {
+				t.Error("a list that moves has lost its place")
+			}
+		}
+		if !second.left || q.held != 1 {
+			t.Errorf("a list that stalls: %d places taken", q.held)
+		}
+		gone := errors.New("gone")
+		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, gone)
+		defer cancel()
+		if _, err := enter(ctx, 1); err != gone {
+			t.Errorf("gave up with %v", err)
+		}
+		third, _ := enter(t.Context(), 2)
+		second.leave()
+		second.moves()
+		if q.held != 2 || len(q.waiting) != 0 {
+			t.Errorf("%d places taken, %d wait", q.held, len(q.waiting))
+		}
+		for _, p := range []*listPlace{first, third, third, nil} {
+			p.leave()
+		}
+		if q.held != 0 {
+			t.Errorf("%d places taken in the end", q.held)
+		}
+	})
+}
+
+// TestListsBeginInOrder: a list that may begin beside few others is not overtaken for ever by those
+// that may begin beside many.
+func TestListsBeginInOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var q listQueue
+		first, err := q.enter(t.Context(), 8)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var begun atomic.Int32
+		for _, most := range []int{1, 8, 8} {
+			go func() {
+				p, err := q.enter(t.Context(), most)
+				if err != nil {
+					t.Error(err)
+				}
+				begun.Add(1)
+				p.leave()
+			}()
+			synctest.Wait()
+		}
+		if n := begun.Load(); n > 0 {
+			t.Errorf("%d overtook", n)
+		}
+		first.leave()
+		if synctest.Wait(); begun.Load() != 3 {
+			t.Errorf("%d of 3 have begun", begun.Load())
+		}
+	})
+}
