@@ -12,6 +12,7 @@ import (
 
 	"github.com/weirproject/weir/internal/delivery"
 	"github.com/weirproject/weir/internal/engine"
+	"github.com/weirproject/weir/internal/reflector"
 	"github.com/weirproject/weir/internal/source"
 	"github.com/weirproject/weir/internal/store"
 )
@@ -60,7 +61,7 @@ func (i *Informer[T]) build(cfg *rest.Config, opts Options) error {
 	if err != nil {
 		return err
 	}
-	tuning.Server = opts.Server
+	tuning.Server = (*reflector.Server)(opts.Server)
 	i.engine = engine.New(engine.Config{
 		Name: i.name,
 		Store: store.Config{

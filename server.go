@@ -6,4 +6,4 @@ import "github.com/weirproject/weir/internal/reflector"
 // the server was restored from a backup, and they take turns to list (ListWatch.MaxLists). The zero
 // value is ready to use. It must not be copied. It is safe for concurrent use, and does not keep
 // informers alive.
-type Server = reflector.Server
+type Server reflector.Server

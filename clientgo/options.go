@@ -78,7 +78,7 @@ func (o *Options) reflectorConfig() reflector.Config {
 		WatchTimeout:     o.ListWatch.WatchTimeout,
 		BookmarkDeadline: o.ListWatch.BookmarkDeadline,
 		MaxLists:         o.ListWatch.MaxLists,
-		Server:           o.Server,
+		Server:           (*reflector.Server)(o.Server),
 		Backoff:          reflector.Backoff(o.ListWatch.Backoff),
 	}
 	if cfg.Mode == reflector.Auto {

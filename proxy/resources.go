@@ -32,6 +32,7 @@ type resources struct {
 	budget          budget
 	flush           *watchcache.FlushPacer // of all watches
 	workers         *workers.Pool          // send to them
+	server          reflector.Server       // of the sessions, whose lists take turns
 	rewind          rewind
 	onWentBack      func()       // is called when the upstream went back
 	backlog         atomic.Int64 // bytes kept for slow watches, at the last check

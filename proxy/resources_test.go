@@ -3,6 +3,8 @@ package proxy
 import (
 	"net/http"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -54,6 +56,42 @@ func TestHeldOnDemand(t *testing.T) {
 	}
 	if f.proxy.resources.canAdd(podsResource) {
 		t.Error("it would be taken in again")
+	}
+}
+
+// TestListsInTurn: a proxy that begins to hold many resources does not list them all at once.
+func TestListsInTurn(t *testing.T) {
+	u := startUpstream(t, apiserver.Options{Pods: 3})
+	const atOnce = 8
+	var lists, most atomic.Int32
+	full := make(chan struct{})
+	open := sync.OnceFunc(func() { close(full) })
+	u.config.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		return roundTripper(func(r *http.Request) (*http.Response, error) {
+			if !strings.HasPrefix(r.URL.Path, "/api/v1/") || r.URL.Query().Has("watch") || r.URL.Query().Has("limit") {
+				return next.RoundTrip(r)
+			}
+			now := lists.Add(1)
+			for old := most.Load(); now > old && !most.CompareAndSwap(old, now); old = most.Load() {
+			}
+			if now == atOnce {
+				open()
+			}
+			select {
+			case <-full:
+			case <-r.Context().Done():
+			}
+			defer lists.Add(-1)
+			return next.RoundTrip(r)
+		})
+	})
+	f := startProxy(t, u, Options{Resources: []string{
+		"configmaps", "endpoints", "events", "limitranges", "namespaces", "nodes", "persistentvolumeclaims", "persistentvolumes", "pods",
+		"replicationcontrollers", "resourcequotas", "secrets", "serviceaccounts", "services",
+	}})
+	f.ready()
+	if n := most.Load(); n != atOnce {
+		t.Errorf("%d LISTs at a time, want %d", n, atOnce)
 	}
 }
 

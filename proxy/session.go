@@ -77,7 +77,7 @@ func (res *resource) runSession(ctx context.Context) error {
 	defer res.ready.Store(nil)
 	res.sessions.Add(1)
 	s.reflector = reflector.New(src, s.sink, reflector.Config{
-		Name: gvr.String(), Encoding: k.encoding,
+		Name: gvr.String(), Encoding: k.encoding, Server: &res.resources.server,
 		OnStatus: func(st reflector.Status) { res.onStatus(st, cancel) },
 	})
 	s.freshness = newFreshnessProver(ctx, src, s.sink, s.reflector.Status, res.resources.opts.timeouts.proof)
