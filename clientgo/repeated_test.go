@@ -1,6 +1,8 @@
 package clientgo
 
 import (
+	"fmt"
+	"sync/atomic"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -8,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/tools/cache"
 )
 
 // TestRepeatedEvent: an object that a ListerWatcher returns in an older version than is held changes
@@ -20,6 +23,15 @@ func TestRepeatedEvent(t *testing.T) {
 		watch: func(metav1.ListOptions) (watch.Interface, error) { return events, nil },
 	}
 	inf := NewSharedIndexInformer(lw, &corev1.Pod{}, 0, nil)
+	var told atomic.Value
+	told.Store("")
+	_, err := inf.AddEventHandler(cache.ResourceEventHandlerFuncs{UpdateFunc: func(before, now any) {
+		was, is := before.(*corev1.Pod), now.(*corev1.Pod)
+		told.Store(fmt.Sprintf("%s %s %s-%s", told.Load(), is.Name, was.ResourceVersion, is.ResourceVersion))
+	}, DeleteFunc: func(object any) { told.Store(fmt.Sprintf("%s %s gone", told.Load(), object.(*corev1.Pod).Name)) }})
+	if err != nil {
+		t.Fatal(err)
+	}
 	stop := run(t, inf)
 	defer stop()
 	synced(t, inf.HasSyncedChecker())
@@ -32,11 +44,12 @@ func TestRepeatedEvent(t *testing.T) {
 	events.Modify(version("known", "1", "7"))
 	events.Add(version("known", "1", "5"))
 	events.Add(version("again", "2", "6"))
-	events.Add(version("again", "1", "4")) // which had the name before
-	events.Modify(version("again", "2", "6"))
+	events.Add(version("again", "1", "4"))    // which had the name before
+	events.Modify(version("again", "2", "6")) // a list that broke off had it
 	events.Delete(version("again", "1", "5"))
-	events.Modify(version("again", "1", "4")) // behind a version that the store made up
+	events.Modify(version("again", "1", "4"))
 	events.Add(version("fake", "", "7"))
+	events.Modify(version("fake", "", "5"))
 	events.Modify(version("fake", "", "5"))
 	events.Add(version("last", "1", "8"))
 	eventually(t, func() bool {
@@ -49,4 +62,6 @@ func TestRepeatedEvent(t *testing.T) {
 			t.Errorf("%s: %v %v, want version %s", key, o, err, want)
 		}
 	}
+	want := " known 5-7 fake 7-5 fake 5-5"
+	eventually(t, func() bool { return told.Load() == want })
 }

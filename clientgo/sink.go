@@ -150,6 +150,9 @@ func (s *sink) takeObject(t wire.EventType, m *wire.Meta, object any) error {
 	}
 	held, ok := s.store.Get(string(wire.AppendKey(nil, m)))
 	state := t == 0 || t == wire.Added // a list or initial events may repeat what is held
+	// So may the changes that come after a list which broke off. Fake clientsets, which set no uid,
+	// change objects without giving them new versions.
+	repeats := state || len(m.UID) > 0
 	switch {
 	case t == wire.Deleted:
 		if ok && isEarlierObject(object, held) {
@@ -163,7 +166,7 @@ func (s *sink) takeObject(t wire.EventType, m *wire.Meta, object any) error {
 		return s.Delete(m, nil)
 	case ok && t != 0 && !s.Replacing() && isEarlierVersion(object, held):
 		return nil // a repeated event; a watch that breaks off here is not resumed before it
-	case ok && state && sameVersion(object, held):
+	case ok && repeats && sameVersion(object, held):
 		m.UID, m.ResourceVersion = []byte(held.UID()), []byte(held.ResourceVersion())
 		return s.takeSameVersion(m, object) // the content may differ all the same
 	case ok && state && s.unchanged(object, held):
@@ -185,7 +188,7 @@ func (s *sink) encoded(object any) []byte {
 	return raw
 }
 
-// takeSameVersion takes a listed object whose version is held already.
+// takeSameVersion takes an object whose version is held already.
 func (s *sink) takeSameVersion(m *wire.Meta, object any) error {
 	received := s.encoded(object)
 	if known, err := s.Known(m, received); known || err != nil {
@@ -234,7 +237,7 @@ func ownVersion(held *store.Object) (uint64, bool) {
 	return had, err == nil
 }
 
-// sameVersion reports whether a listed object has the uid and resourceVersion of the held one.
+// sameVersion reports whether an object has the uid and resourceVersion of the held one.
 func sameVersion(object any, held *store.Object) bool {
 	is, err := meta.Accessor(object)
 	return err == nil && is.GetResourceVersion() != "" &&
