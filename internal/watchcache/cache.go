@@ -30,7 +30,7 @@ type Config struct {
 	// History maps resourceVersions to revisions of the store. nil: no client can resume a watch.
 	History *History
 	// LabelIndexes and FieldIndexes name labels, and labels of Resource.Fields, that are indexed
-	// permanently. Other indexes are built on demand, when selectors keep naming a label or field.
+	// permanently, besides those fields that say so. Other indexes are built on demand, when selectors keep naming a label or field.
 	// The cache adds indexes to the store and drops those that it has added.
 	LabelIndexes, FieldIndexes []string
 	// LabelSets adds an index by all labels of an object together, which makes the first request
@@ -167,7 +167,7 @@ func New(cfg Config) (*Cache, error) {
 			return nil, err
 		}
 	}
-	return c, c.addIndexes(cfg.LabelIndexes, cfg.FieldIndexes)
+	return c, c.addIndexes(cfg.LabelIndexes, append(indexedFields(r.Fields), cfg.FieldIndexes...))
 }
 
 func orDefault(d, otherwise time.Duration) time.Duration {
@@ -175,6 +175,16 @@ func orDefault(d, otherwise time.Duration) time.Duration {
 		return otherwise
 	}
 	return d
+}
+
+// indexedFields returns the labels of fields that are always indexed.
+func indexedFields(fields []Field) (labels []string) {
+	for _, f := range fields {
+		if f.Indexed {
+			labels = append(labels, f.Label)
+		}
+	}
+	return labels
 }
 
 // addIndexes adds the permanent indexes.

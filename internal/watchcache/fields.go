@@ -18,6 +18,8 @@ func fieldsAt(paths ...string) []Field {
 	return out
 }
 
+func indexedAt(path string) Field { return Field{Label: path, Paths: []string{path}, Indexed: true} }
+
 func fieldsWithDefault(value string, paths ...string) []Field {
 	out := fieldsAt(paths...)
 	for i := range out {
@@ -35,7 +37,8 @@ func concat(parts ...[]Field) (out []Field) {
 
 var builtinFields = map[schema.GroupVersionKind][]Field{
 	{Version: "v1", Kind: "Pod"}: concat(
-		fieldsAt("spec.nodeName", "spec.restartPolicy", "spec.schedulerName", "spec.serviceAccountName", "status.phase", "status.podIP",
+		[]Field{indexedAt("spec.nodeName")},
+		fieldsAt("spec.restartPolicy", "spec.schedulerName", "spec.serviceAccountName", "status.phase", "status.podIP",
 			"status.nominatedNodeName"),
 		fieldsWithDefault("false", "spec.hostNetwork"),
 		[]Field{
@@ -58,7 +61,7 @@ var builtinFields = map[schema.GroupVersionKind][]Field{
 	{Group: "certificates.k8s.io", Version: "v1", Kind: "CertificateSigningRequest"}: fieldsAt("spec.signerName"),
 	{Group: "certificates.k8s.io", Version: "v1", Kind: "ClusterTrustBundle"}:        fieldsAt("spec.signerName"),
 	{Group: "certificates.k8s.io", Version: "v1", Kind: "PodCertificateRequest"}:     fieldsAt("spec.signerName", "spec.podName", "spec.nodeName"),
-	{Group: "resource.k8s.io", Version: "v1", Kind: "ResourceSlice"}: concat(fieldsAt("spec.nodeName", "spec.driver"),
+	{Group: "resource.k8s.io", Version: "v1", Kind: "ResourceSlice"}: concat([]Field{indexedAt("spec.nodeName")}, fieldsAt("spec.driver"),
 		[]Field{{Label: "spec.pool.name", Paths: []string{"spec.pool.name"}}}),
 }
 

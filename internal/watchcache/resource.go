@@ -35,6 +35,7 @@ type Field struct {
 	Label   string   // name in selectors, for example spec.nodeName
 	Paths   []string // see wire.CompilePath; the first that is not empty counts; none: always empty
 	Default string   // value of an absent field
+	Indexed bool     // it is always indexed; kube-apiserver indexes it as well
 }
 
 // GroupVersionKind returns the kind of the objects.
