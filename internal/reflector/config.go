@@ -90,8 +90,8 @@ type Config struct {
 	OnItemType func(wire.TypeMeta)
 	// MaxLists is how many lists of the reflectors that share Server may be under way when one of
 	// this reflector begins, itself included: LISTs, from the first page to the last, and WATCHes
-	// until their initial events are complete. It waits for its turn; one that brings nothing for 10
-	// s is not counted any more. 0: 8.
+	// until their initial events are complete. It waits for its turn. One that brings nothing for
+	// 10 s, or for less while others bring nothing, is not counted any more. 0: 8.
 	MaxLists int
 	// Server, when not nil, is shared by all reflectors of one server. When one of them finds that
 	// the server went back in time, the others list again.

@@ -8,9 +8,14 @@ import (
 	"time"
 )
 
-// listStall is how long a list may bring nothing before another one may begin beside it. A server
-// that hangs for one resource must not keep those of other resources waiting for longer.
-const listStall = 10 * time.Second
+// A list that has brought nothing for listStall gives its place away: a server that hangs for some
+// resources must not keep the lists of others waiting. One that takes the place of such a list may
+// stall for half as long, down to leastStall, until a list has ended that brought something. So a
+// hundred lists that hang keep another one waiting for half a minute, once.
+const (
+	listStall  = 10 * time.Second
+	leastStall = time.Second
+)
 
 // listQueue bounds how many lists of one server are under way, initial events included: each takes a
 // connection, and memory for what is on its way. They begin in the order in which they were asked
@@ -18,7 +23,8 @@ const listStall = 10 * time.Second
 type listQueue struct {
 	mu      sync.Mutex
 	held    int
-	waiting []*listPlace // one for each reflector of the server at most; each leaves by itself
+	waiting []*listPlace  // one for each reflector of the server at most; each leaves by itself
+	stall   time.Duration // that the next list may take; 0: listStall
 }
 
 // listPlace is what a list holds while it is under way. A nil listPlace is that of a list that
@@ -28,10 +34,12 @@ type listPlace struct {
 	most  int           // lists at a time, this one included
 	free  chan struct{} // closed when the list may begin
 	moved atomic.Bool   // something came since the last look
+	came  atomic.Bool   // something came
 
 	// The queue's lock guards the rest.
-	look *time.Timer // looks whether the list has stalled, until it leaves; nil: it waits
-	left bool
+	look  *time.Timer // looks whether the list has stalled, until it leaves; nil: it waits
+	stall time.Duration
+	left  bool
 }
 
 // enter blocks until fewer than most lists are under way. The error is the cause of ctx. The caller
@@ -57,7 +65,10 @@ func (q *listQueue) admit() {
 		p := q.waiting[0]
 		q.waiting = q.waiting[1:]
 		q.held++
-		p.look = time.AfterFunc(listStall, p.leaveIfStalled)
+		if p.stall = q.stall; p.stall == 0 {
+			p.stall = listStall
+		}
+		p.look = time.AfterFunc(p.stall, p.leaveIfStalled)
 		close(p.free)
 	}
 }
@@ -66,19 +77,21 @@ func (q *listQueue) admit() {
 func (p *listPlace) moves() {
 	if p != nil && !p.moved.Load() {
 		p.moved.Store(true)
+		p.came.Store(true)
 	}
 }
 
 // leaveIfStalled gives the place away if nothing has come since it was called last.
 func (p *listPlace) leaveIfStalled() {
-	if !p.moved.Swap(false) {
-		p.leave()
-		return
-	}
 	p.queue.mu.Lock()
 	defer p.queue.mu.Unlock()
-	if !p.left {
-		p.look.Reset(listStall)
+	switch {
+	case p.left:
+	case p.moved.Swap(false):
+		p.look.Reset(p.stall)
+	default:
+		p.queue.stall = max(p.stall/2, leastStall)
+		p.leaveLocked()
 	}
 }
 
@@ -87,12 +100,19 @@ func (p *listPlace) leave() {
 	if p == nil {
 		return
 	}
-	q := p.queue
-	q.mu.Lock()
-	defer q.mu.Unlock()
+	p.queue.mu.Lock()
+	defer p.queue.mu.Unlock()
 	if p.left {
 		return
 	}
+	if p.came.Load() {
+		p.queue.stall = 0
+	}
+	p.leaveLocked()
+}
+
+func (p *listPlace) leaveLocked() {
+	q := p.queue
 	p.left = true
 	if p.look != nil {
 		p.look.Stop()

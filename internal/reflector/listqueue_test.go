@@ -83,6 +83,37 @@ func TestStalledListsLeaveTheirPlace(t *testing.T) {
 	})
 }
 
+// TestManyStalledLists: however many hang, another list begins within half a minute, and as soon as
+// lists bring something again they have as long as ever.
+func TestManyStalledLists(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var q listQueue
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		for range 100 {
+			go func() {
+				p, err := q.enter(ctx, 8)
+				<-ctx.Done()
+				if err == nil {
+					p.leave()
+				}
+			}()
+		}
+		synctest.Wait()
+		begun := time.Now()
+		p, err := q.enter(t.Context(), 8)
+		if waited := time.Since(begun); err != nil || waited > 30*time.Second {
+			t.Errorf("waited for %v: %v", waited, err)
+		}
+		p.moves()
+		p.leave()
+		if p, err = q.enter(t.Context(), 8); err != nil || p.stall != listStall {
+			t.Errorf("may stall for %v: %v", p.stall, err)
+		}
+		p.leave()
+	})
+}
+
 // TestListQueue: places of lists that bring something stay theirs, a place is given away once, and
 // who gives up waiting leaves none behind.
 func TestListQueue(t *testing.T) {
