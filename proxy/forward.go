@@ -3,8 +3,13 @@ package proxy
 import (
 	"context"
 	"net/http"
+	"net/url"
+	"strconv"
 	"time"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/weirproject/weir/internal/resourceversion"
 	"github.com/weirproject/weir/internal/watchcache"
 )
 
@@ -44,9 +49,12 @@ func (s *Server) forward(w http.ResponseWriter, r *http.Request) {
 	case parsed.info.Verb == "watch" && !upgrade:
 		watch, p := s.forwardedWatches.begin(w, r, cancel)
 		defer s.forwardedWatches.forget(p)
-		if s.lost(parsed.read) { // the upstream went back while the request was judged
-			p.end()
-		}
+		// The upstream may have gone back while the request was judged, or nothing was judged. Who may
+		// not watch is told so by the upstream.
+		p.from = resumedFrom(r.URL.Query())
+		p.lost = s.resources.lost(schema.GroupVersionResource{
+			Group: parsed.info.APIGroup, Version: parsed.info.APIVersion, Resource: parsed.info.Resource,
+		}, p.from)
 		r = watch
 	case isLongRunning(parsed.info) || upgrade: // a shutdown does not wait for it
 		s.unfinished.add(-1)
@@ -70,13 +78,12 @@ func (s *Server) forward(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// lost reports whether a read must not be forwarded, see resource.lost.
-func (s *Server) lost(rd *readRequest) bool {
-	if rd == nil {
-		return false
+// resumedFrom returns the resourceVersion that a WATCH resumes from; 0: it begins with the state.
+func resumedFrom(q url.Values) uint64 {
+	if sends, err := strconv.ParseBool(q.Get("sendInitialEvents")); err == nil && sends {
+		return 0
 	}
-	res := s.resources.find(rd.gvr)
-	return res != nil && res.lost(res.ready.Load(), rd) != nil
+	return resourceversion.Number(q.Get("resourceVersion"))
 }
 
 // writeStall is how long a write to a client may block before its connection or stream is closed.

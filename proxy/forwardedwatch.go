@@ -4,13 +4,16 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"encoding/json"
 	"io"
 	"math/rand/v2"
 	"mime"
 	"net/http"
+	"strconv"
 	"sync"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
@@ -18,6 +21,8 @@ import (
 // resumes. A stream that ends within an event is an error to clients, which then list again.
 type forwardedWatch struct {
 	cancel     context.CancelFunc // of the upstream request
+	from       uint64             // the resourceVersion to resume from
+	lost       bool               // that is from before the upstream went back
 	limitWrite func()             // limits the time of the current write
 
 	mu       sync.Mutex
@@ -120,11 +125,30 @@ func (p *forwardedWatch) end() {
 	p.limitWrite()
 }
 
+// replaceByStatus puts an error in the place of a response.
+func replaceByStatus(resp *http.Response, err *apierrors.StatusError) error {
+	status := err.Status()
+	status.Kind, status.APIVersion = "Status", "v1"
+	body, failed := json.Marshal(&status)
+	if failed != nil {
+		return failed
+	}
+	resp.Body.Close()
+	resp.StatusCode, resp.Status = int(status.Code), ""
+	resp.Header = http.Header{"Content-Type": {runtime.ContentTypeJSON}, "Content-Length": {strconv.Itoa(len(body))}}
+	resp.Body, resp.ContentLength, resp.TransferEncoding, resp.Trailer = io.NopCloser(bytes.NewReader(body)), int64(len(body)), nil, nil
+	return nil
+}
+
 // wrapWatchBody implements httputil.ReverseProxy.ModifyResponse. It wraps the body of a watch, so
 // that it can be ended.
 func wrapWatchBody(resp *http.Response) error {
 	p, ok := resp.Request.Context().Value(forwardedWatchKey{}).(*forwardedWatch)
-	if ok && resp.StatusCode == http.StatusOK {
+	switch {
+	case !ok || resp.StatusCode != http.StatusOK:
+	case p.lost:
+		return replaceByStatus(resp, wentBackSince(p.from))
+	default:
 		p.scanner = newFrameScanner(resp.Header)
 		resp.Body = &forwardedBody{resp.Body, p}
 	}

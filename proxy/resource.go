@@ -29,7 +29,6 @@ type resource struct {
 	versionQueries atomic.Uint64 // LISTs that asked for the upstream's newest resourceVersion
 	proofWatches   atomic.Uint64 // short WATCHes of the freshness prover
 	stopping       atomic.Bool
-	rewinding      atomic.Bool            // the upstream went back, and no session was ready since
 	lastError      atomic.Pointer[string] // why it is not current; nil: it is
 	notReady       atomic.Int32           // the resourceState while there is no session
 	everReady      atomic.Bool            // a session was ready once

@@ -1,9 +1,12 @@
 package proxy
 
 import (
-	"sync/atomic"
+	"maps"
+	"sync"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/weirproject/weir/internal/resourceversion"
 )
@@ -15,26 +18,93 @@ import (
 // than need be are told to list. The zero value is an upstream that never went back. It is safe for
 // concurrent use.
 type rewind struct {
-	newest atomic.Uint64 // resourceVersion that a session which has ended had come to
-	past   atomic.Uint64 // newest resourceVersion from before the upstream went back; 0: it never has
+	mu     sync.Mutex
+	newest uint64    // resourceVersion that a session which has ended had come to
+	past   uint64    // newest resourceVersion from before the upstream went back; 0: it never has
+	at     time.Time // when that was found last
+	// held has the resources that were held within rereadTime before at, or before now, and those
+	// that are held. unread has those of them that were not read since at.
+	held   map[schema.GroupVersionResource]time.Time // until when; zero: still
+	unread map[schema.GroupVersionResource]struct{}
 }
 
+// rereadTime is how long after the upstream went back clients are told so where their resource has
+// not been read anew. Afterwards their requests are forwarded: a list of the proxy's may never be
+// answered where theirs are.
+const rereadTime = 30 * time.Second
+
 // saw notes that a session has come to a resourceVersion.
-func (rw *rewind) saw(resourceVersion uint64) { raise(&rw.newest, resourceVersion) }
+func (rw *rewind) saw(resourceVersion uint64) {
+	rw.mu.Lock()
+	defer rw.mu.Unlock()
+	rw.newest = max(rw.newest, resourceVersion)
+}
+
+// holds notes that a resource has been read, and is held from now on.
+func (rw *rewind) holds(gvr schema.GroupVersionResource) {
+	rw.mu.Lock()
+	defer rw.mu.Unlock()
+	if rw.held == nil {
+		rw.held = map[schema.GroupVersionResource]time.Time{}
+	}
+	rw.held[gvr] = time.Time{}
+	delete(rw.unread, gvr)
+}
+
+// ended notes that a resource is not held any more. wentBack says that its session has ended because
+// the upstream went back, which may have become ready after that was found.
+func (rw *rewind) ended(gvr schema.GroupVersionResource, wentBack bool) {
+	rw.mu.Lock()
+	defer rw.mu.Unlock()
+	if _, ok := rw.held[gvr]; !ok {
+		return
+	}
+	rw.forget()
+	rw.held[gvr] = time.Now()
+	if wentBack {
+		rw.unread[gvr] = struct{}{}
+		rw.past = max(rw.past, rw.newest)
+	}
+}
+
+// forget forgets what was held too long ago. The lock is held.
+func (rw *rewind) forget() {
+	maps.DeleteFunc(rw.held, func(_ schema.GroupVersionResource, until time.Time) bool {
+		return !until.IsZero() && time.Since(until) > rereadTime
+	})
+}
 
 // wentBack notes that the upstream went back in time.
-func (rw *rewind) wentBack() { raise(&rw.past, rw.newest.Load()) }
-
-// raise makes v at least n.
-func raise(v *atomic.Uint64, n uint64) {
-	for old := v.Load(); old < n && !v.CompareAndSwap(old, n); old = v.Load() {
+func (rw *rewind) wentBack() {
+	rw.mu.Lock()
+	defer rw.mu.Unlock()
+	rw.forget()
+	rw.past, rw.at, rw.unread = max(rw.past, rw.newest), time.Now(), map[schema.GroupVersionResource]struct{}{}
+	for gvr := range rw.held {
+		rw.unread[gvr] = struct{}{}
 	}
+}
+
+// before reports whether a state may be one from before the upstream went back.
+func (rw *rewind) before(resourceVersion uint64) bool {
+	rw.mu.Lock()
+	defer rw.mu.Unlock()
+	return resourceVersion > 0 && resourceVersion <= rw.past
+}
+
+// isUnread reports whether the upstream went back a short while ago, and a resource that was held
+// before has not been read since.
+func (rw *rewind) isUnread(gvr schema.GroupVersionResource) bool {
+	rw.mu.Lock()
+	defer rw.mu.Unlock()
+	_, unread := rw.unread[gvr]
+	return unread && time.Since(rw.at) < rereadTime
 }
 
 // rereads reports whether the upstream went back, and the resource is being read for the first time
 // since.
 func (res *resource) rereads() bool {
-	return res.rewinding.Load() && res.ready.Load() == nil && resourceState(res.notReady.Load()) == stateLoading
+	return res.ready.Load() == nil && resourceState(res.notReady.Load()) == stateLoading && res.resources.rewind.isUnread(res.gvr)
 }
 
 // lost returns why a read can be neither served nor forwarded after the upstream went back, or nil.
@@ -48,20 +118,40 @@ func (res *resource) rereads() bool {
 // session, since the upstream would have to answer all of them at one time.
 func (res *resource) lost(sess *session, rd *readRequest) error {
 	from := resourceversion.Number(rd.exactVersion)
-	before := from > 0 && from <= res.resources.rewind.past.Load()
 	switch {
-	case before && sess == nil && res.rewinding.Load() && res.mayComeBack(),
-		before && sess != nil && (from > sess.sink.version() || !sess.cache.CanResumeFrom(rd.exactVersion)):
-		return apierrors.NewResourceExpired("The server has gone back to an earlier state since resourceVersion " + rd.exactVersion + ".")
+	case res.resources.lost(res.gvr, from), res.isAhead(sess, rd),
+		sess != nil && res.resources.rewind.before(from) && !sess.cache.CanResumeFrom(rd.exactVersion):
+		return wentBackSince(from)
 	case sess == nil && rd.sendsState() && res.rereads():
 		return apierrors.NewTooManyRequests("The server has gone back to an earlier state, and the resource is being read.", retryAfterSeconds)
 	}
 	return nil
 }
 
-// mayComeBack reports whether a session may still become ready. Otherwise clients whose lists are
-// forwarded could never resume from them, as long as the upstream has not come to its past.
-func (res *resource) mayComeBack() bool {
+// isAhead reports whether a read resumes from a state that may be from before the upstream went back,
+// and that the session has not come to since. The upstream may have come to it: its own lists name
+// its newest resourceVersion, and the session of a resource that does not change is told of it late.
+func (res *resource) isAhead(sess *session, rd *readRequest) bool {
+	from := resourceversion.Number(rd.exactVersion)
+	return sess != nil && res.resources.rewind.before(from) && from > sess.sink.version()
+}
+
+func wentBackSince(resourceVersion uint64) *apierrors.StatusError {
+	return apierrors.NewResourceExpired("The server has gone back to an earlier state since resourceVersion " + resourceversion.Format(resourceVersion) + ".")
+}
+
+// lost reports whether a watch of a resource must not resume from a resourceVersion: the upstream
+// went back since, and the resource has not been read anew. It may if the proxy cannot hold the
+// resource. Clients whose lists are forwarded could never go on otherwise, as long as the upstream has
+// not come to its past.
+func (rs *resources) lost(gvr schema.GroupVersionResource, from uint64) bool {
+	if !rs.rewind.before(from) || !rs.rewind.isUnread(gvr) {
+		return false
+	}
+	res := rs.find(gvr)
+	if res == nil {
+		return true
+	}
 	state := resourceState(res.notReady.Load())
 	return state == stateLoading || state == stateMissing
 }

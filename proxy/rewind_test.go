@@ -1,13 +1,19 @@
 package proxy
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/weirproject/weir/apiserver"
 	"github.com/weirproject/weir/internal/reflector"
@@ -50,9 +56,7 @@ func TestRewoundWatch(t *testing.T) {
 		if code, body := from("jane", what, newest+1); code == http.StatusGone {
 			t.Errorf("%s from %d, which nobody knows from before: %d %s", what, newest+1, code, body)
 		}
-		if code, body := from("eve", what, newest); code == http.StatusGone {
-			t.Errorf("%s for who may not read it, whom the upstream is to tell: %d %s", what, code, body)
-		}
+		from("eve", what, newest) // who may not read it; the upstream is to tell her so
 		for _, query := range []string{"", "resourceVersion=0", "limit=500", fmt.Sprint("resourceVersion=", newest), "watch=true", "watch=true&resourceVersion=0"} {
 			if code, body := f.get("jane", "/api/v1/"+what+"?"+query); code != http.StatusTooManyRequests || !strings.Contains(body, `"retryAfterSeconds":1`) {
 				t.Errorf("%s?%s, while it is read: %d %s", what, query, code, body)
@@ -109,6 +113,106 @@ func TestRewoundWithoutSession(t *testing.T) {
 	}
 }
 
+// TestLostWatchThatIsForwarded: in place of what the upstream answers, a watch from before a restore
+// gets 410; but who may not watch gets the upstream's answer.
+func TestLostWatchThatIsForwarded(t *testing.T) {
+	for upstream, want := range map[int]int{http.StatusOK: http.StatusGone, http.StatusForbidden: http.StatusForbidden} {
+		var fs forwardedWatches
+		r, p := fs.begin(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil), func() {})
+		p.from, p.lost = 7, true
+		resp := &http.Response{StatusCode: upstream, Header: http.Header{"Content-Encoding": {"gzip"}}, Body: http.NoBody, Request: r}
+		if err := wrapWatchBody(resp); err != nil || resp.StatusCode != want {
+			t.Errorf("%d, %v in place of %d", resp.StatusCode, err, upstream)
+		}
+		if want != http.StatusGone {
+			continue
+		}
+		var status metav1.Status
+		if err := json.NewDecoder(resp.Body).Decode(&status); err != nil || status.Reason != metav1.StatusReasonExpired || resp.Header.Get("Content-Encoding") != "" {
+			t.Errorf("%v %+v %v", resp.Header, status, err)
+		}
+		fs.forget(p)
+	}
+}
+
+// TestRewoundOnDemand: a resource on demand whose session has ended is not held, but it was.
+func TestRewoundOnDemand(t *testing.T) {
+	for _, first := range []string{"ended", "restored"} {
+		t.Run(first, func(t *testing.T) {
+			u := startUpstream(t, apiserver.Options{Pods: 3})
+			f := startProxy(t, u, Options{MemoryBudget: 64 << 20, Resources: []string{"configmaps"}})
+			f.ready()
+			f.get("jane", "/api/v1/pods?resourceVersion=0")
+			f.until("pods are held", func() bool {
+				pods := f.proxy.resources.find(podsResource)
+				return pods != nil && pods.ready.Load() != nil
+			})
+			from, session := f.resource("pods").ready.Load().sink.version(), f.resource("pods").ready.Load()
+			if first == "ended" {
+				session.end(reflector.ErrUnknownResource)
+			} else {
+				u.mu.Lock()
+				u.forbidden = "/api/v1" // so that it cannot be held again
+				u.mu.Unlock()
+			}
+			f.resource("configmaps").ready.Load().sink.endSession(errWentBack)
+			f.until("pods are not held", func() bool { return f.proxy.resources.find(podsResource) == nil })
+			for _, query := range []string{"", "&pretty=true"} {
+				if code, body := f.get("jane", fmt.Sprintf("/api/v1/pods?watch=true&timeoutSeconds=1&resourceVersion=%d%s", from, query)); code != http.StatusGone {
+					t.Errorf("a watch from before: %d %s", code, body)
+				}
+			}
+		})
+	}
+}
+
+// TestListAfterRewind: who lists again can watch from there, though the list came from the upstream,
+// and the session of a resource that does not change has not come to its resourceVersion.
+func TestListAfterRewind(t *testing.T) {
+	u := startUpstream(t, apiserver.Options{Pods: 3})
+	f := startProxy(t, u, Options{Resources: []string{"pods", "configmaps"}})
+	f.ready()
+	pods, configmaps := f.resource("pods"), f.resource("configmaps")
+	f.proxy.resources.rewind.saw(1 << 40) // the upstream had come much further before it was restored
+	configmaps.ready.Load().sink.endSession(errWentBack)
+	f.until("both have ended", func() bool { return pods.ready.Load() == nil && configmaps.ready.Load() == nil })
+	f.until("both are held anew", func() bool { return pods.ready.Load() != nil && configmaps.ready.Load() != nil })
+	made, err := u.writerPast().CoreV1().Pods("default").Create(f.ctx, pod("new"), metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, body := f.get("jane", "/api/v1/configmaps")
+	listed := resourceversion.Number(between(body, `"resourceVersion":"`, `"`))
+	if newest := resourceversion.Number(made.ResourceVersion); listed < newest {
+		t.Fatalf("listed at %d, the newest is %d", listed, newest)
+	}
+	from := "/api/v1/configmaps?watch=true&timeoutSeconds=1&resourceVersion="
+	if code, body := f.get("jane", fmt.Sprint(from, listed)); code != http.StatusOK {
+		t.Errorf("from the list: %d %s", code, body)
+	}
+	if code, body := f.get("jane", fmt.Sprint(from, listed+1000)); code != http.StatusGone {
+		t.Errorf("from what the upstream has not come to: %d %s", code, body)
+	}
+}
+
+// TestNeverHeldAfterRewind: of a resource that was never held, reads are forwarded.
+func TestNeverHeldAfterRewind(t *testing.T) {
+	u := startUpstream(t, apiserver.Options{Pods: 3})
+	u.aggregate(func(name string) (int, string) {
+		if name == "v1.apps" {
+			return http.StatusNotFound, ""
+		}
+		return http.StatusOK, ""
+	})
+	f := startProxy(t, u, Options{Resources: []string{"deployments.apps", "configmaps"}})
+	f.ready()
+	f.proxy.resources.rewind.saw(1 << 40)
+	f.resource("configmaps").ready.Load().sink.endSession(errWentBack)
+	if code, body := f.get("jane", "/apis/apps/v1/deployments?watch=true&timeoutSeconds=1&resourceVersion=1"); code != http.StatusOK {
+		t.Errorf("%d %s", code, body)
+	}
+}
+
 // TestUnheldAfterRewind: of a resource that the proxy may not hold, reads are forwarded, though the
 // upstream went back. Who has listed there could not go on otherwise.
 func TestUnheldAfterRewind(t *testing.T) {
@@ -133,18 +237,59 @@ func TestRewindAfterOtherEnd(t *testing.T) {
 	var rw rewind
 	rw.saw(10)
 	rw.saw(7)
-	if got := rw.past.Load(); got != 0 {
-		t.Errorf("went back from %d before it went back", got)
+	if rw.before(10) {
+		t.Error("went back before it went back")
 	}
 	rw.wentBack()
 	rw.saw(20)
-	if got := rw.past.Load(); got != 10 {
-		t.Errorf("went back from %d", got)
+	if !rw.before(10) || rw.before(11) || rw.before(0) {
+		t.Errorf("went back from %d", rw.past)
 	}
 	rw.wentBack()
-	if got := rw.past.Load(); got != 20 {
-		t.Errorf("went back from %d the second time", got)
+	if !rw.before(20) {
+		t.Errorf("went back from %d the second time", rw.past)
 	}
+}
+
+// TestUnread: a resource is to be read anew if it was held shortly before the upstream went back, until
+// it is held again, and for a while only.
+func TestUnread(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var rw rewind
+		kinds := map[string]schema.GroupVersionResource{}
+		for _, name := range []string{"held", "ended", "endedLater", "endedLongAgo", "never", "again"} {
+			kinds[name] = schema.GroupVersionResource{Version: "v1", Resource: name}
+			if name != "never" {
+				rw.holds(kinds[name])
+			}
+		}
+		check := func(when string, want ...string) {
+			for name, gvr := range kinds {
+				if got := rw.isUnread(gvr); got != slices.Contains(want, name) {
+					t.Errorf("%s: %s unread: %v", when, name, got)
+				}
+			}
+		}
+		rw.ended(kinds["never"], false)
+		rw.ended(kinds["endedLongAgo"], false)
+		time.Sleep(rereadTime + time.Second)
+		rw.ended(kinds["ended"], false)
+		check("before")
+		rw.wentBack()
+		rw.ended(kinds["endedLater"], true)
+		rw.holds(kinds["again"])
+		check("after", "held", "ended", "endedLater")
+		rw.ended(kinds["again"], true) // it was read while that was found
+		check("after it ended", "held", "ended", "endedLater", "again")
+		rw.holds(kinds["again"])
+		rw.ended(kinds["again"], false)
+		check("when held again", "held", "ended", "endedLater")
+		time.Sleep(rereadTime + time.Second)
+		check("in the end")
+		if rw.forget(); len(rw.held) != 1 {
+			t.Errorf("%d are remembered", len(rw.held))
+		}
+	})
 }
 
 // between returns what stands between two texts.

@@ -117,6 +117,9 @@ func (s *Server) serveRead(a *responseWriter, r *http.Request, rd *readRequest) 
 		return false
 	}
 	sess := res.ready.Load()
+	if res.isAhead(sess, rd) {
+		sess.freshness.proveCurrent(r.Context())
+	}
 	lost := res.lost(sess, rd)
 	switch {
 	case lost != nil:

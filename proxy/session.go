@@ -92,13 +92,10 @@ func (res *resource) runSession(ctx context.Context) error {
 	guard.Wait()
 	past := &res.resources.rewind
 	past.saw(s.sink.newest())
-	switch cause := context.Cause(ctx); {
-	case errors.Is(cause, errWentBack):
-		past.wentBack()
-		res.rewinding.Store(true)
-		res.ready.Store(nil)
-		s.cache.Expire()
-	case errors.Is(cause, errAggregated): // the other server has other resourceVersions
+	cause := context.Cause(ctx)
+	wentBack := errors.Is(cause, errWentBack)
+	past.ended(gvr, wentBack)
+	if wentBack || errors.Is(cause, errAggregated) { // the other server has other resourceVersions
 		res.ready.Store(nil)
 		s.cache.Expire()
 	}
@@ -129,7 +126,6 @@ func (res *resource) endSession(cancel context.CancelCauseFunc, why error) {
 	}
 	res.resources.rewind.wentBack()
 	for _, other := range all {
-		other.rewinding.Store(true)
 		if s := other.running.Load(); s != nil && other != res {
 			s.end(why)
 		}
@@ -143,7 +139,7 @@ func (res *resource) markReady(s *session, took time.Duration) {
 	res.notReady.Store(int32(stateLoading)) // for when it ends
 	res.everReady.Store(true)
 	res.ready.Store(s)
-	res.rewinding.Store(false)
+	res.resources.rewind.holds(res.gvr)
 	if end := res.resources.drainBy.Load(); end != nil { // checked after storing the session, as drain looks for sessions after storing the time
 		s.cache.Drain(time.Until(*end))
 	}
