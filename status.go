@@ -56,6 +56,8 @@ type Status struct {
 	Attempts int
 	// NextRetry is when PhaseWaiting ends.
 	NextRetry time.Time
+	// Queued says that the reflector waits for its turn to list, see ListWatch.MaxLists.
+	Queued bool
 	// Relists is how many times the state was got again after the first.
 	Relists int
 	// Listed is how many objects the list under way, or the last one, has brought.
@@ -75,7 +77,7 @@ type Status struct {
 func (s Status) String() string {
 	return reflector.Status{
 		Phase: reflector.Phase(s.Phase), Mode: reflector.Mode(s.Mode), ResourceVersion: s.ResourceVersion,
-		Listed: s.Listed, Relists: s.Relists, Unwanted: s.Unwanted, Skipped: s.Skipped, SkippedErr: s.SkippedErr,
+		Queued: s.Queued, Listed: s.Listed, Relists: s.Relists, Unwanted: s.Unwanted, Skipped: s.Skipped, SkippedErr: s.SkippedErr,
 		Err: s.Err, Attempts: s.Attempts,
 	}.String()
 }
@@ -85,7 +87,7 @@ func statusOf(s engine.Status) Status {
 		Namespace: s.Namespace, Selector: s.Selector,
 		Phase: Phase(s.Phase), Since: s.Since, Mode: Mode(s.Mode), Synced: s.Synced, ResourceVersion: s.ResourceVersion, Heard: s.Heard,
 		Err: s.Err, LastErr: s.LastErr, LastErrAt: s.LastErrAt, Attempts: s.Attempts, NextRetry: s.NextRetry,
-		Relists: s.Relists, Listed: s.Listed, Remaining: s.Remaining, Skipped: s.Skipped, SkippedErr: s.SkippedErr, Unwanted: s.Unwanted,
+		Queued: s.Queued, Relists: s.Relists, Listed: s.Listed, Remaining: s.Remaining, Skipped: s.Skipped, SkippedErr: s.SkippedErr, Unwanted: s.Unwanted,
 	}
 }
 

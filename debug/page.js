@@ -83,7 +83,8 @@ function facts(pairs) {
 }
 function phaseOf(now, r) {
   let phase = `${r.phase} for ${since(now, r.since)}`;
-  if (r.phase === "listing") phase += `, ${count(r.listed)}` + (r.remaining > 0 ? ` of ${count(r.listed + r.remaining)}` : "");
+  if (r.queued) phase += ", waits for its turn";
+  else if (r.phase === "listing") phase += `, ${count(r.listed)}` + (r.remaining > 0 ? ` of ${count(r.listed + r.remaining)}` : "");
   if (r.nextRetry) phase += `, next try in ${span(-between(now, r.nextRetry))}`;
   return phase;
 }

@@ -54,6 +54,7 @@ type reflectorState struct {
 	LastErrorAt *time.Time   `json:"lastErrorAt,omitempty"`
 	Attempts    int          `json:"attempts"`
 	NextRetry   *time.Time   `json:"nextRetry,omitempty"`
+	Queued      bool         `json:"queued,omitempty"` // waits for its turn to list
 	Relists     int          `json:"relists"`
 	Transitions []transition `json:"transitions"` // the last ones, the least recent first
 	Listed      int64        `json:"listed"`
@@ -142,7 +143,7 @@ func reflectorOf(s reflector.Status, last []reflector.Transition) reflectorState
 	r := reflectorState{
 		Phase: s.Phase.String(), Since: s.Since, Mode: s.Mode.String(), Synced: s.Synced, Heard: known(s.Heard),
 		Error: text(s.Err), LastError: text(s.LastErr), LastErrorAt: known(s.LastErrAt),
-		Attempts: s.Attempts, NextRetry: known(s.NextRetry), Relists: s.Relists, Transitions: []transition{},
+		Attempts: s.Attempts, NextRetry: known(s.NextRetry), Queued: s.Queued, Relists: s.Relists, Transitions: []transition{},
 		Listed: s.Listed, Remaining: s.Remaining, Unreadable: s.Skipped,
 	}
 	for _, t := range last {

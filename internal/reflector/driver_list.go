@@ -13,6 +13,8 @@ import (
 // enterList blocks until a list may begin, see Config.MaxLists.
 func (d *driver) enterList() (err error) {
 	if d.place == nil {
+		d.r.queued(true)
+		defer d.r.queued(false)
 		d.place, err = d.r.cfg.Server.enterList(d.ctx, d.r.cfg.MaxLists)
 		d.began = time.Now()
 	}

@@ -75,11 +75,14 @@ func TestStalledListsLeaveTheirPlace(t *testing.T) {
 		other.run(other.list("100", "a@91"), other.events())
 		defer other.stop()
 		w.after(listStall - time.Second)
-		if asked := other.asked(); len(asked) > 0 {
-			t.Errorf("asked for %s while there was no place", asked)
+		if asked, status := other.asked(), other.r.Status(); len(asked) > 0 || status.String() != "listing (List), waits for its turn" {
+			t.Errorf("%s, asked for %s while there was no place", status, asked)
 		}
 		w.after(2 * time.Second)
 		other.holds("a@91")
+		if status := other.r.Status(); status.Queued {
+			t.Errorf("%s", status)
+		}
 	})
 }
 

@@ -187,6 +187,13 @@ func (r *Reflector) unwanted(n int64) {
 	r.mu.Unlock()
 }
 
+// queued notes whether the list waits for those of other reflectors.
+func (r *Reflector) queued(is bool) {
+	r.mu.Lock()
+	r.status.Queued = is
+	r.mu.Unlock()
+}
+
 // heard notes that the server has answered, or a watch has brought something.
 func (r *Reflector) heard() {
 	r.mu.Lock()

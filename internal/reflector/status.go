@@ -60,6 +60,8 @@ type Status struct {
 	Attempts int
 	// NextRetry is when Waiting ends. It is zero in other phases.
 	NextRetry time.Time
+	// Queued says that the list waits for those of other reflectors, see Config.MaxLists.
+	Queued bool
 	// Relists counts the complete states after the first.
 	Relists int
 	// Listed counts the objects of the list under way, or of the last one.
@@ -96,7 +98,10 @@ func (s Status) String() string {
 	if s.ResourceVersion != "" {
 		fmt.Fprintf(&b, " at %s", s.ResourceVersion)
 	}
-	if s.Phase == Listing && s.Listed > 0 {
+	switch {
+	case s.Queued:
+		b.WriteString(", waits for its turn")
+	case s.Phase == Listing && s.Listed > 0:
 		fmt.Fprintf(&b, ", %d listed", s.Listed)
 	}
 	if s.Relists > 0 {
