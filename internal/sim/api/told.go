@@ -41,10 +41,20 @@ func (c *Cluster) complete(r *request, era, schema int) {
 func (c *Cluster) Tricked(cl *Client) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	newest := map[*told]*watch{} // of each collection
 	for _, w := range c.watches {
-		if w.req.client == cl && w.era == c.history.Era() {
-			w.server.advance()
+		if w.req.client != cl {
+			continue
+		}
+		w.server.advance()
+		newest[c.told(w.req)] = w
+		if w.era == c.history.Era() {
 			w.trick() // it may be one whose connection stands still
+		}
+	}
+	for _, w := range newest {
+		if w.outlives() {
+			return true
 		}
 	}
 	for k, t := range c.tolds {
@@ -53,6 +63,14 @@ func (c *Cluster) Tricked(cl *Client) bool {
 		}
 	}
 	return false
+}
+
+// outlives reports whether a watch whose connection stands still has outlived a restore, and the
+// server has come to a revision that the client may have come to before: a client that asks for the
+// newest one is told what it holds. The lock is held.
+func (w *watch) outlives() bool {
+	s := w.server
+	return w.plan.stall >= 0 && w.era != s.era && w.rev > 0 && w.rev <= s.seen && s.seen <= w.after
 }
 
 // UpToDate reports whether all that a client has listed last was of the present era.
