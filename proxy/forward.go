@@ -4,7 +4,6 @@ import (
 	"context"
 	"net/http"
 	"net/url"
-	"strconv"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -80,7 +79,7 @@ func (s *Server) forward(w http.ResponseWriter, r *http.Request) {
 
 // resumedFrom returns the resourceVersion that a WATCH resumes from; 0: it begins with the state.
 func resumedFrom(q url.Values) uint64 {
-	if sends, err := strconv.ParseBool(q.Get("sendInitialEvents")); err == nil && sends {
+	if sendsInitialEvents(q) {
 		return 0
 	}
 	return resourceversion.Number(q.Get("resourceVersion"))

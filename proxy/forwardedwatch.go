@@ -135,7 +135,11 @@ func replaceByStatus(resp *http.Response, err *apierrors.StatusError) error {
 	}
 	resp.Body.Close()
 	resp.StatusCode, resp.Status = int(status.Code), ""
-	resp.Header = http.Header{"Content-Type": {runtime.ContentTypeJSON}, "Content-Length": {strconv.Itoa(len(body))}}
+	for _, name := range []string{"Content-Encoding", "Transfer-Encoding", "Trailer"} {
+		resp.Header.Del(name)
+	}
+	resp.Header.Set("Content-Type", runtime.ContentTypeJSON)
+	resp.Header.Set("Content-Length", strconv.Itoa(len(body)))
 	resp.Body, resp.ContentLength, resp.TransferEncoding, resp.Trailer = io.NopCloser(bytes.NewReader(body)), int64(len(body)), nil, nil
 	return nil
 }

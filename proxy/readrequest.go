@@ -186,13 +186,18 @@ func (rd *readRequest) list(q url.Values) *readRequest {
 // watch sets the fields of a WATCH.
 func (rd *readRequest) watch(q url.Values) {
 	rv := q.Get("resourceVersion")
-	initial, asked := q.Get("sendInitialEvents"), q.Has("sendInitialEvents")
-	sends := asked && initial != "0" && !strings.EqualFold(initial, "false")
-	rd.consistent = rv == "" && asked
+	rd.consistent = rv == "" && q.Has("sendInitialEvents")
 	switch {
-	case sends:
+	case sendsInitialEvents(q):
 		rd.minVersion = resourceversion.Number(rv)
 	case rv != "0":
 		rd.exactVersion = rv
 	}
+}
+
+// sendsInitialEvents reports whether kube-apiserver sends a WATCH with these parameters the state
+// first.
+func sendsInitialEvents(q url.Values) bool {
+	initial := q.Get("sendInitialEvents")
+	return q.Has("sendInitialEvents") && initial != "0" && !strings.EqualFold(initial, "false")
 }

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"context"
 	"maps"
 	"sync"
 	"time"
@@ -22,10 +23,16 @@ type rewind struct {
 	newest uint64    // resourceVersion that a session which has ended had come to
 	past   uint64    // newest resourceVersion from before the upstream went back; 0: it never has
 	at     time.Time // when that was found last
-	// held has the resources that were held within rereadTime before at, or before now, and those
-	// that are held. unread has those of them that were not read since at.
-	held   map[schema.GroupVersionResource]time.Time // until when; zero: still
+	// held has the resources that are held, and those that were within rereadTime before at, or
+	// before now. unread has those of them that were not read since at.
+	held   map[schema.GroupVersionResource]holding
 	unread map[schema.GroupVersionResource]struct{}
+}
+
+// holding is what is known of a resource that was held.
+type holding struct {
+	until  time.Time // zero: it is held
+	newest uint64    // resourceVersion that its session had come to then
 }
 
 // rereadTime is how long after the upstream went back clients are told so where their resource has
@@ -40,37 +47,53 @@ func (rw *rewind) saw(resourceVersion uint64) {
 	rw.newest = max(rw.newest, resourceVersion)
 }
 
-// holds notes that a resource has been read, and is held from now on.
-func (rw *rewind) holds(gvr schema.GroupVersionResource) {
+// holds notes that a resource has been read, in the state of a resourceVersion, and is held from now
+// on. It reports whether that shows that the upstream went back, which was not known: the session
+// before had come further.
+func (rw *rewind) holds(gvr schema.GroupVersionResource, resourceVersion uint64) (wentBack bool) {
 	rw.mu.Lock()
 	defer rw.mu.Unlock()
 	if rw.held == nil {
-		rw.held = map[schema.GroupVersionResource]time.Time{}
+		rw.held, rw.unread = map[schema.GroupVersionResource]holding{}, map[schema.GroupVersionResource]struct{}{}
 	}
-	rw.held[gvr] = time.Time{}
+	_, known := rw.unread[gvr]
+	wentBack = !known && resourceVersion < rw.held[gvr].newest
+	rw.held[gvr] = holding{}
 	delete(rw.unread, gvr)
+	return wentBack
 }
 
-// ended notes that a resource is not held any more. wentBack says that its session has ended because
-// the upstream went back, which may have become ready after that was found.
-func (rw *rewind) ended(gvr schema.GroupVersionResource, wentBack bool) {
+// ended notes that a session has ended, which had come to a resourceVersion. wentBack says that it
+// ended because the upstream went back; it may have become ready after that was found.
+func (rw *rewind) ended(gvr schema.GroupVersionResource, resourceVersion uint64, wentBack bool) {
 	rw.mu.Lock()
 	defer rw.mu.Unlock()
-	if _, ok := rw.held[gvr]; !ok {
+	rw.newest = max(rw.newest, resourceVersion)
+	rw.forget()
+	h, ok := rw.held[gvr]
+	if !ok {
 		return
 	}
-	rw.forget()
-	rw.held[gvr] = time.Now()
+	if h.until.IsZero() {
+		rw.held[gvr] = holding{time.Now(), resourceVersion}
+	}
 	if wentBack {
 		rw.unread[gvr] = struct{}{}
 		rw.past = max(rw.past, rw.newest)
 	}
 }
 
+// replaced notes that another server serves a resource. Its resourceVersions are others.
+func (rw *rewind) replaced(gvr schema.GroupVersionResource) {
+	rw.mu.Lock()
+	defer rw.mu.Unlock()
+	delete(rw.held, gvr)
+}
+
 // forget forgets what was held too long ago. The lock is held.
 func (rw *rewind) forget() {
-	maps.DeleteFunc(rw.held, func(_ schema.GroupVersionResource, until time.Time) bool {
-		return !until.IsZero() && time.Since(until) > rereadTime
+	maps.DeleteFunc(rw.held, func(_ schema.GroupVersionResource, h holding) bool {
+		return !h.until.IsZero() && time.Since(h.until) > rereadTime
 	})
 }
 
@@ -141,17 +164,21 @@ func wentBackSince(resourceVersion uint64) *apierrors.StatusError {
 }
 
 // lost reports whether a watch of a resource must not resume from a resourceVersion: the upstream
-// went back since, and the resource has not been read anew. It may if the proxy cannot hold the
-// resource. Clients whose lists are forwarded could never go on otherwise, as long as the upstream has
-// not come to its past.
+// went back since, a short while ago, and the resource has not been read anew.
 func (rs *resources) lost(gvr schema.GroupVersionResource, from uint64) bool {
-	if !rs.rewind.before(from) || !rs.rewind.isUnread(gvr) {
-		return false
+	return rs.rewind.before(from) && rs.rewind.isUnread(gvr)
+}
+
+// judgeAhead decides about a read that isAhead. It asks the upstream for its newest resourceVersion, in
+// one request for all who wait.
+func (s *session) judgeAhead(ctx context.Context, from uint64) error {
+	ctx, cancel := context.WithTimeout(ctx, s.freshness.timeout)
+	defer cancel()
+	switch q := s.freshness.newestVersion(ctx); {
+	case q == nil || q.err != nil:
+		return apierrors.NewTooManyRequests("The server has gone back to an earlier state, and has not said how far it is.", retryAfterSeconds)
+	case q.rv < from:
+		return wentBackSince(from)
 	}
-	res := rs.find(gvr)
-	if res == nil {
-		return true
-	}
-	state := resourceState(res.notReady.Load())
-	return state == stateLoading || state == stateMissing
+	return nil // nothing has changed up to there, or the client has listed it
 }

@@ -213,22 +213,54 @@ func TestNeverHeldAfterRewind(t *testing.T) {
 	}
 }
 
-// TestUnheldAfterRewind: of a resource that the proxy may not hold, reads are forwarded, though the
-// upstream went back. Who has listed there could not go on otherwise.
-func TestUnheldAfterRewind(t *testing.T) {
+// TestRestoreFoundLate: a restore that ended all sessions for another reason before they could find
+// it, as one to another version of kube-apiserver does, is found by the next list.
+func TestRestoreFoundLate(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{Pods: 3})
 	f := startProxy(t, u, Options{Resources: []string{"pods", "configmaps"}})
 	f.ready()
 	pods, configmaps := f.resource("pods"), f.resource("configmaps")
-	from := pods.ready.Load().sink.version()
-	pods.ready.Load().end(reflector.ErrForbidden)
-	f.until("the pods' session has ended", func() bool { return resourceState(pods.notReady.Load()) == stateForbidden })
-	configmaps.ready.Load().sink.endSession(errWentBack)
-	if code, body := f.get("jane", fmt.Sprintf("/api/v1/pods?watch=true&timeoutSeconds=1&resourceVersion=%d", from)); code != http.StatusOK {
-		t.Errorf("a watch: %d %s", code, body)
+	past := pods.ready.Load().sink.version() + 1000 // which the upstream had come to
+	pods.ready.Load().sink.prove(past)
+	for _, res := range []*resource{pods, configmaps} {
+		res.ready.Load().end(errRedefined)
 	}
-	if code, body := f.get("jane", "/api/v1/pods"); code != http.StatusOK {
-		t.Errorf("a list: %d %s", code, body)
+	f.until("both have ended", func() bool { return pods.running.Load() == nil && configmaps.running.Load() == nil })
+	f.until("pods are held anew", func() bool { return pods.ready.Load() != nil })
+	for _, what := range []string{"pods", "configmaps"} {
+		for _, from := range []uint64{past - 500, past} {
+			if code, body := f.get("jane", fmt.Sprintf("/api/v1/%s?watch=true&timeoutSeconds=1&resourceVersion=%d", what, from)); code != http.StatusGone {
+				t.Errorf("%s from %d, before the restore: %d %s", what, from, code, body)
+			}
+		}
+	}
+}
+
+// TestHoldsAfterRestore: a list that is older than what was held shows a restore, unless that is known
+// already or another server was asked.
+func TestHoldsAfterRestore(t *testing.T) {
+	pods := schema.GroupVersionResource{Version: "v1", Resource: "pods"}
+	for name, c := range map[string]struct {
+		then func(rw *rewind)
+		want bool
+	}{
+		"older":             {func(*rewind) {}, true},
+		"known":             {func(rw *rewind) { rw.wentBack() }, false},
+		"of another server": {func(rw *rewind) { rw.replaced(pods) }, false},
+	} {
+		var rw rewind
+		if rw.holds(pods, 10) {
+			t.Errorf("%s: the first list shows a restore", name)
+		}
+		rw.ended(pods, 20, false)
+		c.then(&rw)
+		if got := rw.holds(pods, 19); got != c.want {
+			t.Errorf("%s: shows a restore: %v", name, got)
+		}
+		rw.ended(pods, 20, false)
+		if rw.holds(pods, 20) {
+			t.Errorf("%s: a list as new as what was held shows a restore", name)
+		}
 	}
 }
 
@@ -260,7 +292,7 @@ func TestUnread(t *testing.T) {
 		for _, name := range []string{"held", "ended", "endedLater", "endedLongAgo", "never", "again"} {
 			kinds[name] = schema.GroupVersionResource{Version: "v1", Resource: name}
 			if name != "never" {
-				rw.holds(kinds[name])
+				rw.holds(kinds[name], 5)
 			}
 		}
 		check := func(when string, want ...string) {
@@ -270,19 +302,19 @@ func TestUnread(t *testing.T) {
 				}
 			}
 		}
-		rw.ended(kinds["never"], false)
-		rw.ended(kinds["endedLongAgo"], false)
+		rw.ended(kinds["never"], 5, false)
+		rw.ended(kinds["endedLongAgo"], 5, false)
 		time.Sleep(rereadTime + time.Second)
-		rw.ended(kinds["ended"], false)
+		rw.ended(kinds["ended"], 5, false)
 		check("before")
 		rw.wentBack()
-		rw.ended(kinds["endedLater"], true)
-		rw.holds(kinds["again"])
+		rw.ended(kinds["endedLater"], 5, true)
+		rw.holds(kinds["again"], 5)
 		check("after", "held", "ended", "endedLater")
-		rw.ended(kinds["again"], true) // it was read while that was found
+		rw.ended(kinds["again"], 5, true) // it was read while that was found
 		check("after it ended", "held", "ended", "endedLater", "again")
-		rw.holds(kinds["again"])
-		rw.ended(kinds["again"], false)
+		rw.holds(kinds["again"], 5)
+		rw.ended(kinds["again"], 5, false)
 		check("when held again", "held", "ended", "endedLater")
 		time.Sleep(rereadTime + time.Second)
 		check("in the end")

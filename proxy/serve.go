@@ -9,6 +9,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apiserver/pkg/authentication/user"
 
+	"github.com/weirproject/weir/internal/resourceversion"
 	"github.com/weirproject/weir/internal/watchcache"
 )
 
@@ -117,10 +118,10 @@ func (s *Server) serveRead(a *responseWriter, r *http.Request, rd *readRequest) 
 		return false
 	}
 	sess := res.ready.Load()
-	if res.isAhead(sess, rd) {
-		sess.freshness.proveCurrent(r.Context())
-	}
 	lost := res.lost(sess, rd)
+	if from := resourceversion.Number(rd.exactVersion); res.isAhead(sess, rd) && !s.resources.lost(rd.gvr, from) {
+		lost = sess.judgeAhead(r.Context(), from)
+	}
 	switch {
 	case lost != nil:
 	case sess == nil:

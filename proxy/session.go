@@ -91,11 +91,13 @@ func (res *resource) runSession(ctx context.Context) error {
 	cancel(err)
 	guard.Wait()
 	past := &res.resources.rewind
-	past.saw(s.sink.newest())
 	cause := context.Cause(ctx)
-	wentBack := errors.Is(cause, errWentBack)
-	past.ended(gvr, wentBack)
-	if wentBack || errors.Is(cause, errAggregated) { // the other server has other resourceVersions
+	wentBack, aggregated := errors.Is(cause, errWentBack), errors.Is(cause, errAggregated)
+	past.ended(gvr, s.sink.newest(), wentBack)
+	if aggregated {
+		past.replaced(gvr)
+	}
+	if wentBack || aggregated {
 		res.ready.Store(nil)
 		s.cache.Expire()
 	}
@@ -115,9 +117,13 @@ func (res *resource) runSession(ctx context.Context) error {
 // not know it yet.
 func (res *resource) endSession(cancel context.CancelCauseFunc, why error) {
 	cancel(why)
-	if !errors.Is(why, errWentBack) {
-		return
+	if errors.Is(why, errWentBack) {
+		res.othersWentBack()
 	}
+}
+
+// othersWentBack ends what goes on from before a restore that this resource has found out.
+func (res *resource) othersWentBack() {
 	all := res.resources.all()
 	for _, other := range all {
 		if s := other.running.Load(); s != nil {
@@ -127,7 +133,7 @@ func (res *resource) endSession(cancel context.CancelCauseFunc, why error) {
 	res.resources.rewind.wentBack()
 	for _, other := range all {
 		if s := other.running.Load(); s != nil && other != res {
-			s.end(why)
+			s.end(errWentBack)
 		}
 	}
 	res.resources.onWentBack()
@@ -139,7 +145,12 @@ func (res *resource) markReady(s *session, took time.Duration) {
 	res.notReady.Store(int32(stateLoading)) // for when it ends
 	res.everReady.Store(true)
 	res.ready.Store(s)
-	res.resources.rewind.holds(res.gvr)
+	// A session may have ended for another reason before it could find a restore, such as another
+	// version of kube-apiserver.
+	if version := s.sink.newest(); res.resources.rewind.holds(res.gvr, version) {
+		res.othersWentBack()
+		res.resources.rewind.holds(res.gvr, version)
+	}
 	if end := res.resources.drainBy.Load(); end != nil { // checked after storing the session, as drain looks for sessions after storing the time
 		s.cache.Drain(time.Until(*end))
 	}

@@ -249,8 +249,12 @@ func (sk *storeSink) takeListed(m *wire.Meta, object []byte) error {
 	}
 	if sk.relistedBytes.Add(int64(len(object))) > maxRelistedBytes {
 		sk.relisted = nil
-		sk.endSession(errRelistTooLarge)
-		return errRelistTooLarge
+		why := errRelistTooLarge
+		if sk.otherPast { // nobody will see the end of the list
+			why = errWentBack
+		}
+		sk.endSession(why)
+		return why
 	}
 	sk.relisted = append(sk.relisted, relistedObject{rv, slices.Clone(object)})
 	if same {
