@@ -83,7 +83,6 @@ var unwrappedFails = map[string]string{
 	"StalledHead":             "the list is the ListerWatcher's, and has no deadline",
 	"RelistHoldsNothingTwice": "List returns the whole list",
 	"UndecodableIsAlone":      "the ListerWatcher's client decodes the whole list, or fails",
-	"RepeatedEvents":          "what Watch returns is told as it comes: fake clientsets do not count resourceVersions",
 }
 
 func TestDropIn(t *testing.T) {
