@@ -47,20 +47,24 @@ func (rw *rewind) saw(resourceVersion uint64) {
 	rw.newest = max(rw.newest, resourceVersion)
 }
 
-// holds notes that a resource has been read, in the state of a resourceVersion, and is held from now
-// on. It reports whether that shows that the upstream went back, which was not known: the session
-// before had come further.
-func (rw *rewind) holds(gvr schema.GroupVersionResource, resourceVersion uint64) (wentBack bool) {
+// shows reports whether a resource that has been read in the state of a resourceVersion shows that the
+// upstream went back, which was not known: the session before had come further.
+func (rw *rewind) shows(gvr schema.GroupVersionResource, resourceVersion uint64) bool {
+	rw.mu.Lock()
+	defer rw.mu.Unlock()
+	_, known := rw.unread[gvr]
+	return !known && resourceVersion < rw.held[gvr].newest
+}
+
+// holds notes that a resource has been read, and is held from now on.
+func (rw *rewind) holds(gvr schema.GroupVersionResource) {
 	rw.mu.Lock()
 	defer rw.mu.Unlock()
 	if rw.held == nil {
 		rw.held, rw.unread = map[schema.GroupVersionResource]holding{}, map[schema.GroupVersionResource]struct{}{}
 	}
-	_, known := rw.unread[gvr]
-	wentBack = !known && resourceVersion < rw.held[gvr].newest
 	rw.held[gvr] = holding{}
 	delete(rw.unread, gvr)
-	return wentBack
 }
 
 // ended notes that a session has ended, which had come to a resourceVersion. wentBack says that it

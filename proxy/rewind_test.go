@@ -236,9 +236,9 @@ func TestRestoreFoundLate(t *testing.T) {
 	}
 }
 
-// TestHoldsAfterRestore: a list that is older than what was held shows a restore, unless that is known
+// TestShownRestore: a list that is older than what was held shows a restore, unless that is known
 // already or another server was asked.
-func TestHoldsAfterRestore(t *testing.T) {
+func TestShownRestore(t *testing.T) {
 	pods := schema.GroupVersionResource{Version: "v1", Resource: "pods"}
 	for name, c := range map[string]struct {
 		then func(rw *rewind)
@@ -249,16 +249,18 @@ func TestHoldsAfterRestore(t *testing.T) {
 		"of another server": {func(rw *rewind) { rw.replaced(pods) }, false},
 	} {
 		var rw rewind
-		if rw.holds(pods, 10) {
+		if rw.shows(pods, 10) {
 			t.Errorf("%s: the first list shows a restore", name)
 		}
+		rw.holds(pods)
 		rw.ended(pods, 20, false)
 		c.then(&rw)
-		if got := rw.holds(pods, 19); got != c.want {
+		if got := rw.shows(pods, 19); got != c.want {
 			t.Errorf("%s: shows a restore: %v", name, got)
 		}
+		rw.holds(pods)
 		rw.ended(pods, 20, false)
-		if rw.holds(pods, 20) {
+		if rw.shows(pods, 20) {
 			t.Errorf("%s: a list as new as what was held shows a restore", name)
 		}
 	}
@@ -292,7 +294,7 @@ func TestUnread(t *testing.T) {
 		for _, name := range []string{"held", "ended", "endedLater", "endedLongAgo", "never", "again"} {
 			kinds[name] = schema.GroupVersionResource{Version: "v1", Resource: name}
 			if name != "never" {
-				rw.holds(kinds[name], 5)
+				rw.holds(kinds[name])
 			}
 		}
 		check := func(when string, want ...string) {
@@ -309,11 +311,11 @@ func TestUnread(t *testing.T) {
 		check("before")
 		rw.wentBack()
 		rw.ended(kinds["endedLater"], 5, true)
-		rw.holds(kinds["again"], 5)
+		rw.holds(kinds["again"])
 		check("after", "held", "ended", "endedLater")
 		rw.ended(kinds["again"], 5, true) // it was read while that was found
 		check("after it ended", "held", "ended", "endedLater", "again")
-		rw.holds(kinds["again"], 5)
+		rw.holds(kinds["again"])
 		rw.ended(kinds["again"], 5, false)
 		check("when held again", "held", "ended", "endedLater")
 		time.Sleep(rereadTime + time.Second)

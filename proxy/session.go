@@ -144,13 +144,13 @@ func (res *resource) markReady(s *session, took time.Duration) {
 	res.lastError.Store(nil)
 	res.notReady.Store(int32(stateLoading)) // for when it ends
 	res.everReady.Store(true)
-	res.ready.Store(s)
 	// A session may have ended for another reason before it could find a restore, such as another
 	// version of kube-apiserver.
-	if version := s.sink.newest(); res.resources.rewind.holds(res.gvr, version) {
+	if res.resources.rewind.shows(res.gvr, s.sink.newest()) {
 		res.othersWentBack()
-		res.resources.rewind.holds(res.gvr, version)
 	}
+	res.ready.Store(s)
+	res.resources.rewind.holds(res.gvr)                  // after storing the session: between the two, none resumes from before
 	if end := res.resources.drainBy.Load(); end != nil { // checked after storing the session, as drain looks for sessions after storing the time
 		s.cache.Drain(time.Until(*end))
 	}

@@ -301,7 +301,7 @@ func TestStartOver(t *testing.T) {
 	now := resourceversion.Number(res.ready.Load().store.ResourceVersion())
 	res.resources.rewind.saw(now + 1000)
 	res.resources.rewind.wentBack()
-	res.resources.rewind.holds(res.gvr, now)
+	res.resources.rewind.holds(res.gvr)
 	for after, want := range map[uint64]int{0: http.StatusOK, 500: http.StatusGone, 1000: http.StatusGone, 1001: http.StatusOK} {
 		if code, body := f.get("jane", fmt.Sprintf("/api/v1/pods?watch=true&timeoutSeconds=1&resourceVersion=%d", now+after)); code != want {
 			t.Errorf("from %d after: %d %s", after, code, body)
