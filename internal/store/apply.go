@@ -70,9 +70,7 @@ func (w *Writer) apply() int {
 		s.checkRecordsLocked(b.records)
 	}
 	s.mu.Unlock()
-	for _, c := range b.woken {
-		c.signalNow()
-	}
+	b.owners = signal(b.woken, b.owners)
 	for i := range b.records {
 		if old := b.records[i].old; old != nil {
 			s.release(old)

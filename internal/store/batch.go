@@ -21,6 +21,7 @@ type batch struct {
 	arena       []byte // the ops' values
 	records     []record
 	woken       []*Cursor // by the records
+	owners      []any     // of cursors in woken; empty but while they are signalled
 
 	// Scratch.
 	spans  []span

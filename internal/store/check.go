@@ -156,11 +156,11 @@ func (l *changeLog) state() string {
 
 // check checks all cursors. It is called with the log's lock.
 func (l *changeLog) check() {
-	atBase := 0
+	atBase := int64(0)
 	for c := range l.cursors {
 		if c.check(); c.pos == l.base {
 			atBase++
 		}
 	}
-	must(atBase == l.atBase, "a log counts the cursors at its base wrongly", l, int64(atBase), int64(l.atBase))
+	must(atBase == l.atBase.Load(), "a log counts the cursors at its base wrongly", l, atBase, l.atBase.Load())
 }

@@ -66,8 +66,11 @@ func (ch *Change) Key() string {
 // not safe for concurrent use with itself; all other methods are safe for concurrent use.
 type Cursor struct {
 	log    *changeLog
-	ready  chan struct{}
-	counts bool // SyncedThrough is asked: it began with the state
+	ready  chan struct{} // nil where there is a notifier
+	counts bool          // SyncedThrough is asked: it began with the state
+
+	notifier Notifier
+	owner    [1]any
 
 	waiting atomic.Bool // nothing is there: the next change must signal. Changed with log.mu
 
@@ -90,7 +93,7 @@ const nextChunk = 256
 
 // Cursor returns a cursor that starts with everything held now. Each object comes with Old nil and
 // Initial set, in key order. Then come the changes since.
-func (s *Store) Cursor() *Cursor { return s.newCursor(false) }
+func (s *Store) Cursor() *Cursor { return s.newCursor(&Cursor{ready: make(chan struct{}, 1)}, false) }
 
 // CursorByUID returns a Cursor for a consumer that may know the uid of an object that it has not
 // seen. However far it is behind, it sees that each object comes and goes:
@@ -102,13 +105,22 @@ func (s *Store) Cursor() *Cursor { return s.newCursor(false) }
 //
 // Being behind costs the last version of each such object in addition. While the cursor keeps up, a
 // change from one uid to another of which no DELETED event told is left as it is.
-func (s *Store) CursorByUID() *Cursor { return s.newCursor(true) }
+func (s *Store) CursorByUID() *Cursor {
+	return s.newCursor(&Cursor{ready: make(chan struct{}, 1)}, true)
+}
 
-func (s *Store) newCursor(byUID bool) *Cursor {
+// NotifyingCursor returns what Cursor does, or CursorByUID. Where others signal Ready, the cursor
+// calls the notifier with its owner, for the first time before NotifyingCursor returns. A change
+// that many cursors of one notifier wait for is one call.
+func (s *Store) NotifyingCursor(to Notifier, owner any, byUID bool) *Cursor {
+	return s.newCursor(&Cursor{notifier: to, owner: [1]any{owner}}, byUID)
+}
+
+func (s *Store) newCursor(c *Cursor, byUID bool) *Cursor {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	snap := s.snapshotLocked()
-	c := &Cursor{log: s.log, ready: make(chan struct{}, 1), counts: true, initial: true, snap: snap}
+	c.log, c.counts, c.initial, c.snap = s.log, true, true, snap
 	c.backlog.byUID = byUID
 	s.log.register(c, snap.revision+1)
 	c.signalNow()
@@ -149,7 +161,7 @@ func (l *changeLog) add(c *Cursor, pos uint64) {
 	c.pos = pos
 	l.cursors[c] = struct{}{}
 	if pos == l.base {
-		l.atBase++
+		l.atBase.Add(1)
 	}
 }
 
@@ -206,16 +218,32 @@ func (c *Cursor) nextInitial(dst []Change) int {
 // nextChanges reads a chunk. first tells that it is the first of a Next, so that the reader has
 // handled what Next returned before.
 func (c *Cursor) nextChanges(dst []Change, first bool) int {
-	l := c.log
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if c.closed {
-		return 0
+	n, last := c.readChunk(dst, first)
+	if last || checking {
+		c.log.mu.Lock()
+		defer c.log.mu.Unlock()
+		if last {
+			c.log.trim()
+		}
+		if checking {
+			c.check()
+		}
 	}
-	if c.readAt = time.Now(); first {
+	return n
+}
+
+// readChunk reads a chunk. last tells that no other cursor has yet to read the oldest record.
+func (c *Cursor) readChunk(dst []Change, first bool) (n int, last bool) {
+	now := time.Now()
+	l := c.log
+	l.mu.RLock() // nobody else changes what is the cursor's meanwhile, and nobody reads it
+	defer l.mu.RUnlock()
+	if c.closed {
+		return 0, false
+	}
+	if c.readAt = now; first {
 		c.late = 0
 	}
-	n := 0
 	for n < len(dst) {
 		ch, ok := c.backlog.pop()
 		if !ok {
@@ -236,30 +264,14 @@ func (c *Cursor) nextChanges(dst []Change, first bool) int {
 		n++
 	}
 	c.read += uint64(n)
-	if checking {
-		c.check()
-	}
-	if start == l.base && c.pos > start {
-		l.passed()
-	}
+	// To look at all cursors each time would be a thousand times a thousand.
+	last = start == l.base && c.pos > start && l.atBase.Add(-1) == 0
 	waits := c.pos == l.next() && c.backlog.n == 0
 	if c.waiting.Store(waits); !waits {
 		c.signalNow()
 	}
-	return n
+	return n, last
 }
-
-func (c *Cursor) signalNow() {
-	select {
-	case c.ready <- struct{}{}:
-	default:
-	}
-}
-
-// Ready returns a channel of capacity one. It is signalled when there may be something for Next,
-// when the store becomes synced, and when the cursor is closed. A reader loops: it calls Next until
-// that returns 0, and then waits on Ready.
-func (c *Cursor) Ready() <-chan struct{} { return c.ready }
 
 // Revision returns the revision up to which Next has returned everything. It returns 0 while Next
 // returns the initial state, or Awaited changes that the log has dropped. Safe for concurrent use.
@@ -347,7 +359,7 @@ func (c *Cursor) closeLocked() {
 	c.backlog = backlog{}
 	delete(c.log.cursors, c)
 	if c.pos == c.log.base {
-		c.log.atBase--
+		c.log.atBase.Add(-1)
 	}
 	c.signalNow()
 }

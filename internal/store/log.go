@@ -51,14 +51,14 @@ type changeLog struct {
 	limit int64
 	keep  bool
 
-	mu      sync.Mutex
-	ring    []record // a power of two
+	mu      sync.RWMutex // readers hold it for reading while they move their own cursor
+	ring    []record     // a power of two
 	head, n int
 	base    uint64 // revision of the record at head
 	bytes   int64
 	behind  bool // as isBehind found last
 	cursors map[*Cursor]struct{}
-	atBase  int // how many of the cursors have yet to read the record at base
+	atBase  atomic.Int64 // how many of the cursors have yet to read the record at base
 	dirty   map[*dirtyKeys]struct{}
 
 	synced atomic.Bool // every writer has ended its first replace; changed under mu
@@ -198,13 +198,6 @@ func (l *changeLog) enforce() {
 	l.drop(to)
 }
 
-// passed notes that a cursor that was at base has read on, and drops what every cursor has passed.
-func (l *changeLog) passed() {
-	if l.atBase--; l.atBase == 0 { // to look at all of them each time would be a thousand times a thousand
-		l.trim()
-	}
-}
-
 // trim drops what every cursor has passed.
 func (l *changeLog) trim() {
 	if l.keep || l.n == 0 {
@@ -226,12 +219,13 @@ func (l *changeLog) drop(to uint64) {
 		l.head = (l.head + 1) & (len(l.ring) - 1)
 		l.n--
 	}
-	l.atBase = 0
+	atBase := int64(0)
 	for c := range l.cursors {
 		if c.pos == l.base {
-			l.atBase++
+			atBase++
 		}
 	}
+	l.atBase.Store(atBase)
 	if len(l.ring) > minRing && l.n < len(l.ring)/4 {
 		size := len(l.ring)
 		for size > minRing && l.n < size/4 {

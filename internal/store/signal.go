@@ -1,0 +1,42 @@
+package store
+
+// Notifier is told of cursors that may have something for Next.
+type Notifier interface {
+	// Notify gets the owners of cursors that were signalled at one time; it must not keep the
+	// slice. It must neither block nor use the store or its cursors, whose locks may be held.
+	Notify(owners []any)
+}
+
+func (c *Cursor) signalNow() {
+	if c.notifier != nil {
+		c.notifier.Notify(c.owner[:])
+		return
+	}
+	select {
+	case c.ready <- struct{}{}:
+	default:
+	}
+}
+
+// signal signals cursors, those of one notifier at once. It returns owners, emptied, to be used
+// again.
+func signal(cursors []*Cursor, owners []any) []any {
+	for i, c := range cursors {
+		if c.notifier == nil {
+			c.signalNow()
+			continue
+		}
+		owners = append(owners, c.owner[0])
+		if i+1 == len(cursors) || cursors[i+1].notifier != c.notifier {
+			c.notifier.Notify(owners)
+			clear(owners)
+			owners = owners[:0]
+		}
+	}
+	return owners
+}
+
+// Ready returns a channel of capacity one. It is signalled when there may be something for Next,
+// when the store becomes synced, and when the cursor is closed. A reader loops: it calls Next until
+// that returns 0, and then waits on Ready.
+func (c *Cursor) Ready() <-chan struct{} { return c.ready }
