@@ -34,9 +34,9 @@ type Event[T Object] struct {
 	old, new Item[T]
 }
 
-// Handler handles events. It is called by one goroutine, one event at a time; the context ends when
-// the handler is removed or the informer stops. A handler may block and may panic without hurting
-// anybody else.
+// Handler handles events. It is called with one event at a time, not always on the same goroutine;
+// the context ends when the handler is removed or the informer stops. A handler may block and may
+// panic without hurting anybody else.
 type Handler[T Object] func(ctx context.Context, e Event[T])
 
 func eventOf[T Object](e delivery.Event, from *reader) Event[T] {

@@ -10,7 +10,7 @@ import (
 
 // undecodable holds, by key, the objects whose newest version could not be delivered to a handler
 // because it cannot be decoded. Its bound is the number of objects that cannot be decoded now. Only
-// the handler's goroutine uses it.
+// the handler's calls use it, of which there is one at a time.
 type undecodable map[string]undelivered
 
 type undelivered struct {

@@ -7,10 +7,11 @@ import (
 	"github.com/weirproject/weir/internal/store"
 )
 
-// calls measures the calls of one handler, which one goroutine makes. Stats may be read by others
-// meanwhile.
+// calls measures the calls of one handler, one of which is made at a time. Stats may be read by
+// others meanwhile. Times are since base: that asks for one clock, time.Now for two.
 type calls struct {
-	began   atomic.Int64 // UnixNano of the start of the current call; 0: none
+	base    time.Time
+	began   atomic.Int64 // a nanosecond after the start of the current call; 0: none
 	doing   atomic.Uint32
 	object  atomic.Pointer[store.Object] // of the current call
 	spent   atomic.Int64                 // nanoseconds in calls that have ended
@@ -22,18 +23,18 @@ type calls struct {
 const longestWindow = 5 * time.Minute
 
 // begin notes that a call begins, and returns when.
-func (c *calls) begin(e *Event) time.Time {
-	now := time.Now()
+func (c *calls) begin(e *Event) time.Duration {
+	now := time.Since(c.base)
 	c.doing.Store(uint32(e.Type))
 	c.object.Store(e.Object())
-	c.began.Store(now.UnixNano())
+	c.began.Store(int64(now) + 1)
 	return now
 }
 
 // end notes that the call has ended that began at the given time.
-func (c *calls) end(began time.Time) {
-	now := time.Now()
-	took := now.Sub(began)
+func (c *calls) end(began time.Duration) {
+	now := time.Since(c.base)
+	took := now - began
 	c.began.Store(0)
 	c.object.Store(nil)
 	c.spent.Add(int64(took))
@@ -44,9 +45,19 @@ func (c *calls) end(began time.Time) {
 	}
 }
 
+// current returns how long the current call has lasted, and what it is about. object is nil outside
+// a call.
+func (c *calls) current() (lasted time.Duration, doing Type, object *store.Object) {
+	object, began := c.object.Load(), c.began.Load()
+	if object == nil || began == 0 {
+		return 0, 0, nil
+	}
+	return time.Since(c.base) - time.Duration(began-1), Type(c.doing.Load()), object
+}
+
 // recent returns the longest call that ended within the last one or two windows.
-func (c *calls) recent(now time.Time) (longest time.Duration) {
-	window := windowOf(now)
+func (c *calls) recent() (longest time.Duration) {
+	window := windowOf(time.Since(c.base))
 	for i := range c.longest {
 		if held, took := unpack(c.longest[i].Load()); held+1 >= window {
 			longest = max(longest, took)
@@ -55,9 +66,9 @@ func (c *calls) recent(now time.Time) (longest time.Duration) {
 	return longest
 }
 
-func windowOf(t time.Time) uint64 { return uint64(t.UnixNano() / int64(longestWindow)) }
+func windowOf(since time.Duration) uint64 { return uint64(since / longestWindow) }
 
-// windowBits is enough for windows until the year 2129. The rest of a word is for a duration in
+// windowBits is enough for the windows of 159 years. The rest of a word is for a duration in
 // microseconds, of up to 12 days.
 const windowBits = 24
 

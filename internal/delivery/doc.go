@@ -6,9 +6,10 @@
 // and the newest one. A handler that blocks forever therefore costs at most one old version per
 // distinct key. It delays neither the reader of the WATCH nor the other handlers.
 //
-// A [Registration] is one handler. It runs one goroutine, which ends when the registration's
-// context does. Only that goroutine calls the handler, one event at a time. It also makes the
-// resync, a sweep over the key space at a constant rate, without requests and without a queue.
+// A [Registration] is one handler. It is called with one event at a time, by the [Workers] that the
+// handlers of a store share: a few goroutines, and one more for each handler that blocks. They also
+// make the resync, a sweep over the key space at a constant rate, without requests and without a
+// queue.
 //
 // The package answers kubernetes/client-go issues 1326 (pending notifications grow without bound),
 // 902 and 382 (what a resync is).

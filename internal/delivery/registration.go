@@ -11,8 +11,8 @@ import (
 	"github.com/weirproject/weir/internal/store"
 )
 
-// Func handles one event. It is called by one goroutine, one event at a time. Its context ends when
-// the registration is stopped; a Func that blocks should return then.
+// Func handles one event. It is called with one event at a time, by different goroutines. Its
+// context ends when the registration is stopped; a Func that blocks should return then.
 type Func func(context.Context, Event)
 
 // Options configure how a handler is served. The zero value delivers every change and makes no
@@ -27,8 +27,8 @@ type Options struct {
 	// handlers do not sweep the same objects at the same time.
 	Phase float64
 	// Filter, if set, decides which versions of an object the handler sees. An object that begins
-	// to pass is Added; one that no longer passes is Deleted. Filter runs on the handler's
-	// goroutine and should decode no more than it needs.
+	// to pass is Added; one that no longer passes is Deleted. Filter is called in turn with the
+	// handler and should decode no more than it needs.
 	Filter func(*store.Object) bool
 	// ByUID follows objects by uid instead of by key, for handlers that may learn the uid of an
 	// object from elsewhere. An object that was deleted and created again under its key is then
@@ -42,6 +42,9 @@ type Options struct {
 	// OnPanic is called for each panic of the handler or its filter; the handler then goes on with
 	// the next event. OnPanic must not block. If it is nil, panics are only counted.
 	OnPanic func(*PanicError)
+	// Workers call the handler. The handlers of one store should share them. If it is nil, the
+	// handler has workers of its own.
+	Workers *Workers
 }
 
 // PanicError describes a panic of a handler or its filter.
@@ -63,7 +66,7 @@ func (e *PanicError) Unwrap() error {
 }
 
 // batchSize is how many changes are taken from the cursor at a time. It bounds how many changes a
-// registration itself holds.
+// worker holds.
 const batchSize = 128
 
 // Registration is one handler of a store. Make one with [New] and serve it with Run. All methods
@@ -73,10 +76,17 @@ type Registration struct {
 	cursor *store.Cursor
 	handle Func
 	opts   Options
-	sweep  *sweep
 
-	walk    walk
-	now     chan struct{} // capacity 1: a resync was asked for
+	turn atomic.Uint32 // a turn
+	left chan struct{} // closed by the worker that sees that ctx has ended
+
+	// Of the worker that serves the registration.
+	ctx   context.Context // set by Run
+	sweep *sweep
+	walk  walk
+	timer *time.Timer // wakes for the sweep; nil until the sweep waits
+
+	resyncs atomic.Bool // ResyncNow was called
 	synced  chan struct{}
 	done    chan struct{}
 	handled atomic.Uint64
@@ -101,21 +111,25 @@ const (
 // the store keeps up to one old version per changed key for it. A registration that is never run
 // must therefore be closed.
 func New(s *store.Store, handle Func, opts Options) *Registration {
-	cursor := s.Cursor
-	if opts.ByUID {
-		cursor = s.CursorByUID
+	if opts.Workers == nil {
+		opts.Workers = &Workers{}
 	}
-	return &Registration{
+	r := &Registration{
 		store:  s,
-		cursor: cursor(),
 		handle: handle,
 		opts:   opts,
 		sweep:  newSweep(s, opts.Resync, opts.Phase),
-		now:    make(chan struct{}, 1),
+		left:   make(chan struct{}),
 		synced: make(chan struct{}),
 		done:   make(chan struct{}),
+		calls:  calls{base: time.Now()},
 	}
+	r.cursor = s.NotifyingCursor(opts.Workers, r, opts.ByUID)
+	return r
 }
+
+// wake has the workers look for something to do for the handler. It does not block.
+func (r *Registration) wake() { r.opts.Workers.wake(r) }
 
 // Run serves the handler until the context ends or Close is called. It blocks, and returns after
 // the handler's last call has returned. A registration runs only once: if it is running, has run or
@@ -126,16 +140,12 @@ func (r *Registration) Run(ctx context.Context) {
 		return
 	}
 	defer r.end()
-	changes := make([]store.Change, batchSize)
 	r.sweep.start(time.Now())
-	for ctx.Err() == nil {
-		n := r.cursor.Next(changes)
-		r.deliverAll(ctx, changes[:n])
-		clear(changes[:n]) // an idle handler keeps no version alive
-		r.resync(ctx)
-		if walking := r.walkOn(ctx); n == 0 && !walking && !r.wait(ctx) {
-			return
-		}
+	r.opts.Workers.join(r)
+	<-ctx.Done()
+	r.opts.Workers.leave(r)
+	if r.timer != nil {
+		r.timer.Stop()
 	}
 }
 
@@ -146,8 +156,8 @@ func (r *Registration) begin(ctx context.Context) (context.Context, bool) {
 		return nil, false
 	}
 	r.phase = running
-	ctx, r.stop = context.WithCancel(ctx)
-	return ctx, true
+	r.ctx, r.stop = context.WithCancel(ctx)
+	return r.ctx, true
 }
 
 func (r *Registration) end() {
@@ -175,23 +185,42 @@ func (r *Registration) Close() {
 	}
 }
 
-// wait blocks until there may be something to do. It returns false when the context has ended.
-func (r *Registration) wait(ctx context.Context) bool {
-	var tick <-chan time.Time
-	if d, ok := r.sweep.next(time.Now()); ok {
-		timer := time.NewTimer(d)
-		defer timer.Stop()
-		tick = timer.C
-	}
-	select {
-	case <-ctx.Done():
-		return false
-	case <-r.cursor.Ready():
-	case <-tick:
-	case <-r.now:
-		r.walk.begin()
+// serve delivers what there is, but not much more than one batch. It reports whether there may be
+// more to do at once. Otherwise the cursor, the timer or ResyncNow wakes the registration.
+func (r *Registration) serve(changes []store.Change) (more bool) {
+	for range 2 { // most times there is nothing more after the first, which costs less than another turn
+		if r.ctx.Err() != nil {
+			return false
+		}
+		n := r.cursor.Next(changes)
+		r.deliverAll(r.ctx, changes[:n])
+		clear(changes[:n]) // an idle worker keeps no version alive
+		r.resync(r.ctx)
+		walking := r.walkOn(r.ctx)
+		if n == 0 && !walking {
+			r.wakeForSweep()
+			return false
+		}
+		if walking || n == len(changes) {
+			break
+		}
 	}
 	return true
+}
+
+// wakeForSweep sets the timer to when the sweep has something to do.
+func (r *Registration) wakeForSweep() {
+	if r.sweep.period == 0 {
+		return
+	}
+	d, ok := r.sweep.next(time.Now())
+	switch {
+	case !ok:
+	case r.timer == nil:
+		r.timer = time.AfterFunc(d, r.wake)
+	default:
+		r.timer.Reset(d)
+	}
 }
 
 // deliverAll delivers a batch of changes. It closes synced as soon as the handler has handled the

@@ -9,6 +9,9 @@ import (
 
 // resync calls the handler with the objects that are due by the sweep.
 func (r *Registration) resync(ctx context.Context) {
+	if r.sweep.period == 0 {
+		return
+	}
 	for o := range r.sweep.due(time.Now()) {
 		if ctx.Err() != nil {
 			return
@@ -33,10 +36,8 @@ func (r *Registration) resynced(ctx context.Context, o *store.Object) bool {
 // ask for one resync. An object that changes during the resync may come only with its change. An
 // object that is deleted during the resync may still come.
 func (r *Registration) ResyncNow() {
-	select {
-	case r.now <- struct{}{}:
-	default:
-	}
+	r.resyncs.Store(true)
+	r.wake()
 }
 
 // walk is a resync that ResyncNow asked for: a position in the key space.
@@ -52,12 +53,10 @@ func (w *walk) begin() { w.on, w.after = true, "" }
 func (r *Registration) walkOn(ctx context.Context) bool {
 	w := &r.walk
 	if !w.on {
-		select {
-		case <-r.now:
-			w.begin()
-		default:
+		if !r.resyncs.Swap(false) {
 			return false
 		}
+		w.begin()
 	}
 	left := batchSize
 	for o := range r.store.Snapshot().From(w.after) {

@@ -27,14 +27,14 @@ type Stats struct {
 func (r *Registration) Stats() Stats {
 	s := Stats{
 		Handled: r.handled.Load(), Panics: r.panics.Load(), Lag: r.cursor.Lag(), Pending: r.cursor.Pending(),
-		Longest: r.calls.recent(time.Now()), Spent: time.Duration(r.calls.spent.Load()),
+		Longest: r.calls.recent(), Spent: time.Duration(r.calls.spent.Load()),
 		Resync: r.sweep.period, Swept: r.sweep.swept(),
 	}
-	object, began := r.calls.object.Load(), r.calls.began.Load()
-	if object == nil || began == 0 {
+	busy, doing, object := r.calls.current()
+	if object == nil {
 		return s
 	}
-	s.Busy, s.Doing, s.Key = time.Since(time.Unix(0, began)), Type(r.calls.doing.Load()), object.Key()
+	s.Busy, s.Doing, s.Key = busy, doing, object.Key()
 	s.Longest, s.Spent = max(s.Longest, s.Busy), s.Spent+s.Busy
 	return s
 }

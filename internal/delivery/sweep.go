@@ -17,7 +17,7 @@ const (
 )
 
 // sweep visits every key of a store once per period, at a constant rate. It holds a position and no
-// queue. It must be used by one goroutine.
+// queue. It must be used by one goroutine at a time.
 type sweep struct {
 	store  *store.Store
 	period time.Duration // 0: off

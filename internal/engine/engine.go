@@ -50,6 +50,7 @@ type Config struct {
 type Engine struct {
 	cfg     Config
 	store   *store.Store
+	workers delivery.Workers // of all handlers
 	members []*member
 	changed *broadcast // fires when a status may have changed
 
@@ -202,6 +203,7 @@ func (e *Engine) Handle(fn delivery.Func, opts delivery.Options) (*delivery.Regi
 	const golden = 0.6180339887498949
 	shift := golden * float64(e.serial-1)
 	opts.Phase = shift - float64(int(shift))
+	opts.Workers = &e.workers
 	r := delivery.New(e.store, fn, opts)
 	e.handlers[r] = nil
 	if e.phase == running {
@@ -210,8 +212,7 @@ func (e *Engine) Handle(fn delivery.Func, opts delivery.Options) (*delivery.Regi
 	return r, nil
 }
 
-// serve starts a handler's goroutine, which ends with the engine's context or by Remove. e.mu must
-// be held.
+// serve begins to serve a handler, until the engine's context ends or Remove. e.mu must be held.
 func (e *Engine) serve(r *delivery.Registration) {
 	ctx, cancel := context.WithCancel(e.run)
 	e.handlers[r] = cancel

@@ -1,0 +1,232 @@
+package delivery
+
+import (
+	"runtime"
+	"sync"
+	"sync/atomic"
+
+	"github.com/weirproject/weir/internal/store"
+)
+
+// Workers are goroutines that call the handlers of several registrations. A change that a thousand
+// handlers are told of wakes a few goroutines instead of a thousand. The zero value is ready for
+// use. It must not be copied.
+//
+// A registration that has something to do is queued, once at most. A worker that takes one while
+// others are queued has the next worker woken or started first. So a handler that blocks holds up
+// no other one, and there are at most as many workers as registrations that are served, apart from
+// the next one and those that are idle. Up to GOMAXPROCS are idle, and none once no registration
+// runs.
+type Workers struct {
+	queued atomic.Int64 // registrations in burst and in queue
+	burst  atomic.Pointer[burst]
+	waking atomic.Bool // a worker was woken or started, and has not looked for work yet
+
+	mu      sync.Mutex
+	work    sync.Cond       // signalled for each worker that is idle no more; made by join
+	queue   []*Registration // what is taken after burst
+	head    int             // of queue
+	running int             // registrations
+	idle    int             // workers that wait for work
+}
+
+// burst is a queue that many registrations joined at once. They are taken without a lock, which
+// workers would wait for more than they work.
+type burst struct {
+	of    []*Registration
+	taken atomic.Int64 // may be more than there are
+}
+
+// minBurst is how many registrations make a burst.
+const minBurst = 16
+
+// turn is where a registration stands with its workers.
+type turn uint32
+
+const (
+	out     turn = iota // it has not begun, or has ended
+	resting             // it has nothing to do
+	queued
+	served // by a worker, at this moment
+	again  // it was woken while it was served
+)
+
+// join has the workers serve a registration until its context ends.
+func (w *Workers) join(r *Registration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.work.L == nil {
+		w.work.L = &w.mu
+	}
+	w.running++
+	r.turn.Store(uint32(resting))
+	w.push(r)
+}
+
+// leave returns when no worker serves the registration any more. Its context must have ended.
+func (w *Workers) leave(r *Registration) {
+	w.wake(r)
+	<-r.left
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.running--
+	w.idle = 0 // each looks whether it is still wanted
+	w.work.Broadcast()
+}
+
+// Notify has registrations served, as soon as a worker comes to each. It does not block.
+func (w *Workers) Notify(registrations []any) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, r := range registrations {
+		w.push(r.(*Registration))
+	}
+}
+
+// wake is Notify for one registration.
+func (w *Workers) wake(r *Registration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.push(r)
+}
+
+// push queues a registration if it is not. w.mu must be held.
+func (w *Workers) push(r *Registration) {
+	for {
+		switch was := turn(r.turn.Load()); was {
+		case served:
+			if r.turn.CompareAndSwap(uint32(served), uint32(again)) {
+				return
+			}
+		case resting:
+			r.turn.Store(uint32(queued)) // which nobody else does with w.mu held
+			w.append(r)
+			w.call()
+			return
+		default:
+			return
+		}
+	}
+}
+
+func (w *Workers) append(r *Registration) {
+	w.queue = append(w.queue, r)
+	w.queued.Add(1)
+}
+
+// call sees to it that a worker is about to look for work. w.mu must be held.
+func (w *Workers) call() {
+	switch {
+	case w.waking.Swap(true):
+	case w.idle > 0:
+		w.idle--
+		w.work.Signal()
+	default:
+		go w.loop()
+	}
+}
+
+// loop is a worker.
+func (w *Workers) loop() {
+	w.waking.Store(false)
+	changes := make([]store.Change, batchSize)
+	for r := w.take(); r != nil; r = w.take() {
+		if w.queued.Add(-1) > 0 && !w.waking.Load() {
+			w.mu.Lock()
+			w.call()
+			w.mu.Unlock()
+		}
+		w.serve(r, changes)
+	}
+}
+
+// take waits for a registration that is queued. It returns nil if the worker is not needed any
+// more.
+func (w *Workers) take() *Registration {
+	if r := w.burst.Load().next(); r != nil {
+		return r
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for {
+		if r := w.burst.Load().next(); r != nil {
+			return r
+		}
+		w.burst.Store(nil)
+		if r := w.pop(); r != nil {
+			return r
+		}
+		if w.idle >= min(w.running, runtime.GOMAXPROCS(0)) {
+			return nil
+		}
+		w.idle++
+		w.work.Wait()
+		w.waking.Store(false)
+	}
+}
+
+// next returns the next registration of a burst, nil if there is none.
+func (b *burst) next() *Registration {
+	if b == nil {
+		return nil
+	}
+	if i := b.taken.Add(1) - 1; i < int64(len(b.of)) {
+		return b.of[i]
+	}
+	return nil
+}
+
+// pop returns the first registration in queue, nil if there is none. If there are many, it makes a
+// burst of the others.
+func (w *Workers) pop() *Registration {
+	if w.head == len(w.queue) {
+		return nil
+	}
+	r := w.queue[w.head]
+	w.queue[w.head] = nil
+	w.head++
+	switch left := len(w.queue) - w.head; {
+	case left == 0:
+		w.queue, w.head = w.queue[:0], 0
+	case left >= minBurst:
+		w.burst.Store(&burst{of: w.queue[w.head:]})
+		w.queue, w.head = nil, 0
+	}
+	return r
+}
+
+// serve serves a registration. If its handler ends the goroutine by runtime.Goexit, so does the
+// registration.
+func (w *Workers) serve(r *Registration, changes []store.Change) {
+	r.turn.Store(uint32(served))
+	more, returned := false, false
+	defer func() {
+		if !returned {
+			r.stop()
+		}
+		w.served(r, more)
+		if !returned {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			w.call()
+		}
+	}()
+	more = r.serve(changes)
+	returned = true
+}
+
+// served notes that a registration was served. more tells that it has more to do.
+func (w *Workers) served(r *Registration, more bool) {
+	switch {
+	case r.ctx.Err() != nil:
+		r.turn.Store(uint32(out))
+		close(r.left)
+		return
+	case !more && r.turn.CompareAndSwap(uint32(served), uint32(resting)):
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	r.turn.Store(uint32(queued))
+	w.append(r)
+}

@@ -1,0 +1,220 @@
+package delivery
+
+import (
+	"context"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/weirproject/weir/internal/store"
+)
+
+// TestWorkersOfBlockedHandlers: however many handlers block, the others are told at once, and those
+// that block go on where they were.
+func TestWorkersOfBlockedHandlers(t *testing.T) {
+	const handlers = 200
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		w := newWorld(t, store.Config{})
+		defer w.store.Close()
+		w.sync()
+		var workers Workers
+		var told [handlers]atomic.Int64
+		gate := make(chan struct{})
+		var all []*Registration
+		for i := range handlers {
+			r := New(w.store, func(context.Context, Event) {
+				if i%3 != 0 {
+					<-gate
+				}
+				told[i].Add(1)
+			}, Options{Workers: &workers})
+			all = append(all, r)
+			go r.Run(ctx)
+		}
+		for n := range int64(5) {
+			w.put("a", "")
+			synctest.Wait()
+			for i := range told {
+				want := int64(0)
+				if i%3 == 0 {
+					want = n + 1
+				}
+				if got := told[i].Load(); got != want {
+					t.Fatalf("after %d changes handler %d was told of %d, want %d", n+1, i, got, want)
+				}
+			}
+		}
+		close(gate)
+		synctest.Wait()
+		for i := range told {
+			if got := told[i].Load(); got != 5 {
+				t.Errorf("after the block handler %d was told of %d changes", i, got)
+			}
+		}
+		cancel()
+		for _, r := range all {
+			<-r.Done()
+		}
+	})
+}
+
+// TestIdleWorkers: however many handlers blocked, only a few goroutines wait for work, and none once
+// no registration runs.
+func TestIdleWorkers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		w := newWorld(t, store.Config{})
+		defer w.store.Close()
+		w.sync()
+		var workers Workers
+		var all []*Registration
+		for range 50 {
+			r := New(w.store, func(context.Context, Event) { time.Sleep(time.Second) }, Options{Workers: &workers})
+			all = append(all, r)
+			go r.Run(ctx)
+		}
+		synctest.Wait()
+		before := runtime.NumGoroutine() - workers.idle
+		w.put("a", "")
+		time.Sleep(500 * time.Millisecond)
+		if n := runtime.NumGoroutine() - before; n < 50 {
+			t.Errorf("%d workers are in 50 handlers", n)
+		}
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if n := runtime.NumGoroutine() - before; n > runtime.GOMAXPROCS(0) {
+			t.Errorf("%d workers wait for work", n)
+		}
+		cancel()
+		for _, r := range all {
+			<-r.Done()
+		}
+		synctest.Wait()
+		if workers.running != 0 || workers.idle != 0 || workers.queued.Load() != 0 {
+			t.Errorf("at the end %d registrations run, %d workers are idle, and %d registrations are queued", workers.running, workers.idle, workers.queued.Load())
+		}
+	})
+}
+
+// TestHandlerThatExits: a handler that ends its goroutine ends its registration, and nobody else's.
+func TestHandlerThatExits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		w := newWorld(t, store.Config{})
+		defer w.store.Close()
+		w.sync()
+		var workers Workers
+		exits := New(w.store, func(context.Context, Event) { runtime.Goexit() }, Options{Workers: &workers})
+		go exits.Run(ctx)
+		var told [30]atomic.Int64
+		var all []*Registration
+		for i := range told {
+			r := New(w.store, func(context.Context, Event) { told[i].Add(1) }, Options{Workers: &workers})
+			all = append(all, r)
+			go r.Run(ctx)
+		}
+		synctest.Wait()
+		w.put("a", "")
+		<-exits.Done()
+		w.put("b", "")
+		synctest.Wait()
+		for i := range told {
+			if n := told[i].Load(); n != 2 {
+				t.Errorf("handler %d was told of %d changes", i, n)
+			}
+		}
+		cancel()
+		for _, r := range all {
+			<-r.Done()
+		}
+	})
+}
+
+// TestWorkersUnderLoad: registrations come and go while changes do, and their handlers block, yield
+// and exit. Each is told of every change from its begin to its end, one at a time and in order.
+func TestWorkersUnderLoad(t *testing.T) {
+	w := newWorld(t, store.Config{LogBytes: 1 << 30})
+	defer w.store.Close()
+	w.sync()
+	var workers Workers
+	var running sync.WaitGroup
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	follow := func(rng *rand.Rand, ctx context.Context) {
+		var busy atomic.Bool
+		seen := 0
+		r := New(w.store, func(_ context.Context, e Event) {
+			if busy.Swap(true) {
+				t.Error("two calls of a handler at one time")
+			}
+			defer busy.Store(false)
+			if e.Old != nil && int(e.ResourceVersion) != seen+1 {
+				t.Errorf("told of version %d after %d", e.ResourceVersion, seen)
+			}
+			switch seen = int(e.ResourceVersion); rng.IntN(50) {
+			case 0:
+				time.Sleep(time.Duration(rng.IntN(2000)) * time.Microsecond)
+			case 1:
+				runtime.Gosched()
+			}
+		}, Options{Workers: &workers})
+		r.Run(ctx)
+		if at := r.Stats(); ctx.Err() == nil || at.Panics != 0 {
+			t.Errorf("ended with %+v", at)
+		}
+	}
+	for i := range 100 {
+		running.Go(func() {
+			rng := rand.New(rand.NewPCG(uint64(i), 7))
+			for ctx.Err() == nil {
+				ctx, end := ctx, context.CancelFunc(func() {})
+				if i%2 == 0 {
+					ctx, end = context.WithTimeout(ctx, time.Duration(rng.IntN(20))*time.Millisecond)
+				}
+				follow(rng, ctx)
+				end()
+			}
+		})
+	}
+	for range 3000 {
+		w.put("a", "")
+	}
+	final := New(w.store, func(context.Context, Event) {}, Options{Workers: &workers})
+	go final.Run(ctx)
+	<-final.Synced()
+	cancel()
+	running.Wait()
+	<-final.Done()
+}
+
+// TestBurst: every registration of a burst is taken once, in order.
+func TestBurst(t *testing.T) {
+	var w Workers
+	var all, got []*Registration
+	var owners []any
+	for range 3 * minBurst {
+		r := &Registration{}
+		r.turn.Store(uint32(resting))
+		all, owners = append(all, r), append(owners, r)
+	}
+	w.waking.Store(true) // no worker is started
+	w.Notify(owners)
+	w.Notify(owners[:5]) // are queued already
+	for w.queued.Load() > 0 {
+		got = append(got, w.take())
+		w.queued.Add(-1)
+	}
+	if !slices.Equal(got, all) {
+		t.Errorf("taken are %d of %d, or in another order", len(got), len(all))
+	}
+	if r := w.take(); r != nil {
+		t.Error("taken of an empty queue")
+	}
+}
