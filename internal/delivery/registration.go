@@ -11,8 +11,8 @@ import (
 	"github.com/weirproject/weir/internal/store"
 )
 
-// Func handles one event. It is called with one event at a time, by different goroutines. Its
-// context ends when the registration is stopped; a Func that blocks should return then.
+// Func handles one event. It is called with one event at a time, not always by the same goroutine.
+// Its context ends when the registration is stopped; a Func that blocks should return then.
 type Func func(context.Context, Event)
 
 // Options configure how a handler is served. The zero value delivers every change and makes no
@@ -78,7 +78,7 @@ type Registration struct {
 	opts   Options
 
 	turn atomic.Uint32 // a turn
-	left chan struct{} // closed by the worker that sees that ctx has ended
+	left chan struct{} // closed by a worker once ctx has ended, after the last call
 
 	// Of the worker that serves the registration.
 	ctx   context.Context // set by Run
@@ -185,8 +185,8 @@ func (r *Registration) Close() {
 	}
 }
 
-// serve delivers what there is, but not much more than one batch. It reports whether there may be
-// more to do at once. Otherwise the cursor, the timer or ResyncNow wakes the registration.
+// serve delivers what there is, up to two batches of it. It reports whether there may be more to do
+// at once. Otherwise the cursor, the timer or ResyncNow wakes the registration.
 func (r *Registration) serve(changes []store.Change) (more bool) {
 	for range 2 { // most times there is nothing more after the first, which costs less than another turn
 		if r.ctx.Err() != nil {

@@ -2,6 +2,7 @@ package delivery
 
 import (
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -14,9 +15,8 @@ import (
 //
 // A registration that has something to do is queued, once at most. A worker that takes one while
 // others are queued has the next worker woken or started first. So a handler that blocks holds up
-// no other one, and there are at most as many workers as registrations that are served, apart from
-// the next one and those that are idle. Up to GOMAXPROCS are idle, and none once no registration
-// runs.
+// no other one, and there are about as many workers as registrations that are served, apart from the
+// next one and those that are idle. Up to GOMAXPROCS are idle, and none once no registration runs.
 type Workers struct {
 	queued atomic.Int64 // registrations in burst and in queue
 	burst  atomic.Pointer[burst]
@@ -46,9 +46,9 @@ type turn uint32
 const (
 	out     turn = iota // it has not begun, or has ended
 	resting             // it has nothing to do
-	queued
-	served // by a worker, at this moment
-	again  // it was woken while it was served
+	queued              // or taken by a worker that has not begun
+	served              // by a worker, at this moment
+	again               // it was woken while it was served, and will be queued
 )
 
 // join has the workers serve a registration until its context ends.
@@ -110,6 +110,9 @@ func (w *Workers) push(r *Registration) {
 }
 
 func (w *Workers) append(r *Registration) {
+	if w.head > len(w.queue)/2 {
+		w.queue, w.head = slices.Delete(w.queue, 0, w.head), 0
+	}
 	w.queue = append(w.queue, r)
 	w.queued.Add(1)
 }
@@ -204,7 +207,7 @@ func (w *Workers) serve(r *Registration, changes []store.Change) {
 		if !returned {
 			r.stop()
 		}
-		w.served(r, more)
+		w.settle(r, more)
 		if !returned {
 			w.mu.Lock()
 			defer w.mu.Unlock()
@@ -215,8 +218,8 @@ func (w *Workers) serve(r *Registration, changes []store.Change) {
 	returned = true
 }
 
-// served notes that a registration was served. more tells that it has more to do.
-func (w *Workers) served(r *Registration, more bool) {
+// settle notes that a registration was served. more tells that it has more to do.
+func (w *Workers) settle(r *Registration, more bool) {
 	switch {
 	case r.ctx.Err() != nil:
 		r.turn.Store(uint32(out))

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -81,15 +82,13 @@ func TestIdleWorkers(t *testing.T) {
 			go r.Run(ctx)
 		}
 		synctest.Wait()
-		before := runtime.NumGoroutine() - workers.idle
 		w.put("a", "")
-		time.Sleep(500 * time.Millisecond)
-		if n := runtime.NumGoroutine() - before; n < 50 {
+		synctest.Wait()
+		if n := goroutinesIn("(*Workers).serve"); n != 50 {
 			t.Errorf("%d workers are in 50 handlers", n)
 		}
-		time.Sleep(time.Second)
-		synctest.Wait()
-		if n := runtime.NumGoroutine() - before; n > runtime.GOMAXPROCS(0) {
+		time.Sleep(2 * time.Second)
+		if n := goroutinesIn("(*Workers).loop"); n > runtime.GOMAXPROCS(0) {
 			t.Errorf("%d workers wait for work", n)
 		}
 		cancel()
@@ -97,10 +96,17 @@ func TestIdleWorkers(t *testing.T) {
 			<-r.Done()
 		}
 		synctest.Wait()
-		if workers.running != 0 || workers.idle != 0 || workers.queued.Load() != 0 {
-			t.Errorf("at the end %d registrations run, %d workers are idle, and %d registrations are queued", workers.running, workers.idle, workers.queued.Load())
+		if n := goroutinesIn("(*Workers).loop"); n != 0 || workers.running != 0 || workers.idle != 0 || workers.queued.Load() != 0 {
+			t.Errorf("at the end there are %d workers, %d idle, and %d registrations run, %d queued", n, workers.idle, workers.running, workers.queued.Load())
 		}
 	})
+}
+
+// goroutinesIn returns how many goroutines have a method of this package on their stack.
+// runtime.NumGoroutine counts for a while what has ended.
+func goroutinesIn(method string) int {
+	stacks := make([]byte, 1<<20)
+	return strings.Count(string(stacks[:runtime.Stack(stacks, true)]), "delivery."+method+"(")
 }
 
 // TestHandlerThatExits: a handler that ends its goroutine ends its registration, and nobody else's.

@@ -72,13 +72,13 @@ type Cursor struct {
 	notifier Notifier
 	owner    [1]any
 
-	waiting atomic.Bool // nothing is there: the next change must signal. Changed with log.mu
+	waiting atomic.Bool // nothing is there: the next change must signal. Changed as what is guarded
 
 	// Of the reader.
 	snap *Snapshot // the initial state, as far as it was not read; else nil
 	from string    // the last key read of it
 
-	// Guarded by log.mu.
+	// Guarded by log.mu. The reader changes them holding it for reading, all others for writing.
 	initial bool   // snap is not read to its end
 	pos     uint64 // revision of the next change to read
 	late    uint64 // the newest revision that came to be awaited since Next has returned it
@@ -88,7 +88,7 @@ type Cursor struct {
 	closed  bool
 }
 
-// nextChunk bounds how many changes Next copies while it holds the log's lock.
+// nextChunk bounds how many changes Next copies while it holds the log's lock for reading.
 const nextChunk = 256
 
 // Cursor returns a cursor that starts with everything held now. Each object comes with Old nil and
@@ -111,7 +111,7 @@ func (s *Store) CursorByUID() *Cursor {
 
 // NotifyingCursor returns what Cursor does, or CursorByUID. Where others signal Ready, the cursor
 // calls the notifier with its owner, for the first time before NotifyingCursor returns. A change
-// that many cursors of one notifier wait for is one call.
+// that many cursors wait for is one call, if all of them have the same notifier.
 func (s *Store) NotifyingCursor(to Notifier, owner any, byUID bool) *Cursor {
 	return s.newCursor(&Cursor{notifier: to, owner: [1]any{owner}}, byUID)
 }

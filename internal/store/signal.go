@@ -18,25 +18,28 @@ func (c *Cursor) signalNow() {
 	}
 }
 
-// signal signals cursors, those of one notifier at once. It returns owners, emptied, to be used
-// again.
+// signal signals cursors. Those of the first notifier are one call; the handlers of a store have the
+// same. It returns owners, emptied, to be used again.
 func signal(cursors []*Cursor, owners []any) []any {
-	for i, c := range cursors {
-		if c.notifier == nil {
-			c.signalNow()
-			continue
+	var to Notifier
+	for _, c := range cursors {
+		if to == nil {
+			to = c.notifier
 		}
-		owners = append(owners, c.owner[0])
-		if i+1 == len(cursors) || cursors[i+1].notifier != c.notifier {
-			c.notifier.Notify(owners)
-			clear(owners)
-			owners = owners[:0]
+		if to == nil || c.notifier != to {
+			c.signalNow()
+		} else {
+			owners = append(owners, c.owner[0])
 		}
 	}
-	return owners
+	if to != nil {
+		to.Notify(owners)
+	}
+	clear(owners)
+	return owners[:0]
 }
 
-// Ready returns a channel of capacity one. It is signalled when there may be something for Next,
+// Ready returns a channel of capacity one, nil for a NotifyingCursor. It is signalled when there may be something for Next,
 // when the store becomes synced, and when the cursor is closed. A reader loops: it calls Next until
 // that returns 0, and then waits on Ready.
 func (c *Cursor) Ready() <-chan struct{} { return c.ready }
