@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"slices"
 	"strconv"
 
 	"github.com/weirproject/weir/internal/sim/etcd"
@@ -22,12 +23,14 @@ func (r *run) await(c *client) {
 		}
 		r.yield()
 		r.reads.Add(1)
+		of := w.ResourceVersions()
 		v := c.informer.Read(false, func(format string, args ...any) { r.violate("read", c, format, args...) })
 		if !r.cluster.UpToDate(c.api) {
 			return // the number meant something else when it was listed
 		}
 		r.cluster.Do(func(h *etcd.History) {
-			if h.Era() != era || ahead(v.resourceVersion, era.Head()) || v.holdsOfAnother(era, r.world.besieged()) {
+			another := func(resourceVersion string) bool { return ahead(resourceVersion, era.Head()) }
+			if h.Era() != era || another(v.resourceVersion) || slices.ContainsFunc(of, another) || v.holdsOfAnother(era, r.world.besieged()) {
 				return // or it means something else still, while the server is examined
 			}
 			for _, want := range era.At(rev) {

@@ -36,6 +36,8 @@ type informer interface {
 // waiter is an informer that can wait for a resourceVersion.
 type waiter interface {
 	WaitForResourceVersion(ctx context.Context, resourceVersion string) error
+	// ResourceVersions returns those that its reflectors are current to.
+	ResourceVersions() []string
 }
 
 // view is what an informer holds.

@@ -93,6 +93,13 @@ func nodeOf(o any) string {
 
 func (n *native[T]) Run(ctx context.Context) { _ = n.Informer.Run(ctx) }
 
+func (n *native[T]) ResourceVersions() (all []string) {
+	for _, s := range n.Status() {
+		all = append(all, s.ResourceVersion)
+	}
+	return all
+}
+
 func (n *native[T]) Err() (error, bool) { return n.Informer.Err(), true }
 
 func (n *native[T]) Handle(h *handler) (registration, error) {
