@@ -12,14 +12,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/kubernetes"
+	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 
 	"github.com/weirproject/weir"
 	"github.com/weirproject/weir/apiserver"
 )
 
 // cluster starts an embedded API server with some config maps, in place of a cluster.
-func cluster(ctx context.Context) (*apiserver.Server, kubernetes.Interface) {
+func cluster(ctx context.Context) (*apiserver.Server, corev1client.CoreV1Interface) {
 	server, err := apiserver.New(apiserver.Options{Pods: 100})
 	if err == nil {
 		err = server.Start()
@@ -27,7 +27,7 @@ func cluster(ctx context.Context) (*apiserver.Server, kubernetes.Interface) {
 	if err != nil {
 		log.Fatal(err)
 	}
-	client := kubernetes.NewForConfigOrDie(server.Config())
+	client := corev1client.NewForConfigOrDie(server.Config())
 	for _, name := range []string{"blue", "green", "red"} {
 		makeConfigMap(ctx, client, "colours", name)
 	}
@@ -35,8 +35,8 @@ func cluster(ctx context.Context) (*apiserver.Server, kubernetes.Interface) {
 	return server, client
 }
 
-func makeConfigMap(ctx context.Context, client kubernetes.Interface, namespace, name string) *corev1.ConfigMap {
-	made, err := client.CoreV1().ConfigMaps(namespace).Create(ctx, &corev1.ConfigMap{
+func makeConfigMap(ctx context.Context, client corev1client.CoreV1Interface, namespace, name string) *corev1.ConfigMap {
+	made, err := client.ConfigMaps(namespace).Create(ctx, &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"initial": name[:1]}},
 		Data:       map[string]string{"name": name},
 	}, metav1.CreateOptions{})

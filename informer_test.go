@@ -13,7 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
+	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
 
 	"github.com/weirproject/weir"
@@ -24,7 +24,7 @@ import (
 const patience = time.Minute
 
 // serve starts an embedded API server for a test.
-func serve(t *testing.T, opts apiserver.Options) (*apiserver.Server, kubernetes.Interface, context.Context) {
+func serve(t *testing.T, opts apiserver.Options) (*apiserver.Server, corev1client.CoreV1Interface, context.Context) {
 	t.Helper()
 	server, err := apiserver.New(opts)
 	if err == nil {
@@ -40,7 +40,7 @@ func serve(t *testing.T, opts apiserver.Options) (*apiserver.Server, kubernetes.
 			t.Error(err)
 		}
 	})
-	return server, kubernetes.NewForConfigOrDie(server.Config()), ctx
+	return server, corev1client.NewForConfigOrDie(server.Config()), ctx
 }
 
 // start runs an informer until the test ends, and gives a stop that waits.
@@ -62,14 +62,14 @@ func start[T weir.Object](t *testing.T, ctx context.Context, cfg *rest.Config, o
 	return inf, stop
 }
 
-func label(t *testing.T, ctx context.Context, client kubernetes.Interface, namespace, name, value string) string {
+func label(t *testing.T, ctx context.Context, client corev1client.CoreV1Interface, namespace, name, value string) string {
 	t.Helper()
-	m, err := client.CoreV1().ConfigMaps(namespace).Get(ctx, name, metav1.GetOptions{})
+	m, err := client.ConfigMaps(namespace).Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	m.Labels = map[string]string{"initial": value}
-	m, err = client.CoreV1().ConfigMaps(namespace).Update(ctx, m, metav1.UpdateOptions{})
+	m, err = client.ConfigMaps(namespace).Update(ctx, m, metav1.UpdateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

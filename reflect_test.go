@@ -16,7 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/client-go/kubernetes"
+	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
 
 	"github.com/weirproject/weir"
@@ -164,9 +164,9 @@ func reflecting[T weir.Object](t *testing.T, ctx context.Context, cfg *rest.Conf
 }
 
 // configMapVersions returns what the server has.
-func configMapVersions(t *testing.T, ctx context.Context, client kubernetes.Interface) map[string]string {
+func configMapVersions(t *testing.T, ctx context.Context, client corev1client.CoreV1Interface) map[string]string {
 	t.Helper()
-	list, err := client.CoreV1().ConfigMaps("").List(ctx, metav1.ListOptions{})
+	list, err := client.ConfigMaps("").List(ctx, metav1.ListOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -216,7 +216,7 @@ func testReflect[T weir.Object](t *testing.T, opts weir.Options, enc weir.Encodi
 	follows()
 	label(t, ctx, client, "n0", "m0", "changed")
 	makeConfigMap(ctx, client, "n1", "new")
-	if err := client.CoreV1().ConfigMaps("n2").Delete(ctx, "m2", metav1.DeleteOptions{}); err != nil {
+	if err := client.ConfigMaps("n2").Delete(ctx, "m2", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	follows()
@@ -273,7 +273,7 @@ func TestReflectSinkFails(t *testing.T) {
 				ended <- weir.Reflect[*corev1.ConfigMap](ctx, server.Config(), weir.Options{Name: "to a table", OnStatus: func(s weir.Status) {
 					if s.Synced {
 						synced.Do(func() {
-							go func() { _ = client.CoreV1().ConfigMaps("n").Delete(ctx, "a", metav1.DeleteOptions{}) }()
+							go func() { _ = client.ConfigMaps("n").Delete(ctx, "a", metav1.DeleteOptions{}) }()
 						})
 					}
 				}}, sink)
@@ -297,7 +297,7 @@ func TestReflectBookmarkFails(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- weir.Reflect[*corev1.ConfigMap](ctx, server.Config(), weir.Options{}, sink) }()
 	waitUntil(t, ctx, func() bool { return len(sink.versions()) > 0 })
-	if _, err := client.CoreV1().Secrets("n").Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "s"}}, metav1.CreateOptions{}); err != nil {
+	if _, err := client.Secrets("n").Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "s"}}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err) // whose version the next bookmark has
 	}
 	if err := <-ended; !errors.Is(err, errTable) || ctx.Err() != nil {
@@ -315,7 +315,7 @@ func TestReflectNamesake(t *testing.T) {
 	for n, mine := 0, 0; mine < 5; n++ {
 		name := "same"
 		if n > 0 {
-			if err := client.CoreV1().ConfigMaps("n").Delete(ctx, name, metav1.DeleteOptions{}); err != nil {
+			if err := client.ConfigMaps("n").Delete(ctx, name, metav1.DeleteOptions{}); err != nil {
 				t.Fatal(err)
 			}
 		}

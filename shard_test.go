@@ -11,7 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
+	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
 
 	"github.com/weirproject/weir"
@@ -67,9 +67,9 @@ func union(infs []pods) (map[string]string, error) {
 }
 
 // podsOf is what there is.
-func podsOf(t *testing.T, ctx context.Context, client kubernetes.Interface) map[string]string {
+func podsOf(t *testing.T, ctx context.Context, client corev1client.CoreV1Interface) map[string]string {
 	t.Helper()
-	list, err := client.CoreV1().Pods("").List(ctx, metav1.ListOptions{})
+	list, err := client.Pods("").List(ctx, metav1.ListOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

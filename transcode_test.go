@@ -33,7 +33,7 @@ func jsonOnly(cfg *rest.Config, accept string) *rest.Config {
 func TestServerThatKnowsOnlyJSON(t *testing.T) {
 	server, client, ctx := serve(t, apiserver.Options{})
 	m := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "m", Labels: map[string]string{"app": "web"}}, Data: map[string]string{"k": "v"}}
-	if _, err := client.CoreV1().ConfigMaps("d").Create(ctx, m, metav1.CreateOptions{}); err != nil {
+	if _, err := client.ConfigMaps("d").Create(ctx, m, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	inf, _ := start[*corev1.ConfigMap](t, ctx, jsonOnly(server.Config(), "application/json"), weir.Options{
