@@ -36,9 +36,9 @@ const (
 	mB = 1 << 20
 )
 
-// pinnedArray has 1000 pods of 10 KB in one list. Ten of them, spread evenly, are kept.
+// pinnedArray has 500 pods of 10 KB in one list. Five of them, spread evenly, are kept.
 func pinnedArray(s *stage) {
-	const pods, keep, size = 1000, 10, 10 * kB
+	const pods, keep, size = 500, 5, 10 * kB
 	inf := s.informer(Options{})
 	inf.listen(HandlerOptions{}, forgetful)
 	before := heap()
@@ -53,16 +53,16 @@ func pinnedArray(s *stage) {
 	s.server.Compact()
 	inf.current(time.Minute)
 	s.elapse(10 * time.Minute) // decoded objects become idle, pools are emptied
-	if left := heap() - before; left > pods*size/5 {
+	if left := heap() - before; left > pods*size/4 {
 		s.failf("%d KB are held for %d pods of %d KB, of a list of %d MB", left/kB, keep, size/kB, pods*size/mB)
 	}
 	runtime.KeepAlive(inf)
 }
 
-// blockedHandlerIsBounded updates 10 pods of 10 KB 2000 times, 20 MB, while the handler is in a
+// blockedHandlerIsBounded updates 10 pods of 10 KB 1400 times, 14 MB, while the handler is in a
 // call.
 func blockedHandlerIsBounded(s *stage) {
-	const pods, updates, size = 10, 2000, 10 * kB
+	const pods, updates, size = 10, 1400, 10 * kB
 	s.fill(pods, bulk(size))
 	inf := s.informer(Options{})
 	slow := inf.listen(HandlerOptions{}, forgetful)
