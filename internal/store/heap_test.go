@@ -58,7 +58,7 @@ func TestObjectsPinNothing(t *testing.T) {
 	before := heapInUse()
 	s := New(decodeConfig())
 	w := s.Writer(Scope{})
-	raws := podtest.Spread(t, wire.Protobuf, 4000)
+	raws := podtest.Spread(t, wire.Protobuf, 2500)
 	for _, raw := range raws {
 		put(t, w, raw)
 	}

@@ -92,7 +92,7 @@ func TestPatches(t *testing.T) {
 				defer s.Close()
 				c := &changed{t: t, store: s, writer: s.Writer(Scope{}), version: 1000, objects: map[*Object][]byte{}, of: map[string][]*Object{}}
 				rnd := newRand(1)
-				for i := range 200 {
+				for i := range 100 {
 					pod := of.sim.Pod(i)
 					if of.uid != "" {
 						pod.UID = types.UID(fmt.Sprint(of.uid, i))

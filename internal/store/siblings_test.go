@@ -15,7 +15,7 @@ import (
 
 // TestSiblingsUnderChange reads old and new versions while bases come and go.
 func TestSiblingsUnderChange(t *testing.T) {
-	const pods, versions = 300, 4
+	const pods, versions = 200, 4
 	sims := []*podsim.Pods{podsim.NewUnlike(20_000, 1), podsim.NewUnlike(20_000, 2)}
 	var raws [][]byte
 	keys := make([]string, pods)
