@@ -38,7 +38,7 @@ func TestKeepsEveryType(t *testing.T) {
 	fill := fuzzer.FuzzerFor(fuzzer.MergeFuzzerFuncs(metafuzzer.Funcs), rand.NewSource(1), scheme.Codecs).NilChance(0.3).NumElements(0, 3)
 	sent, kept := 0, 0
 	for _, typ := range types() {
-		for range 8 {
+		for range 4 {
 			object := reflect.New(typ.Elem()).Interface().(marshaler)
 			fill.Fill(object)
 			if For(typ).Keeps(object) && !survives(t, object) {

@@ -31,9 +31,9 @@ func TestVersions(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		versions(t, typ, raw, random, 8)
+		versions(t, typ, raw, random, 4)
 	}
-	versions(t, reflect.TypeFor[*corev1.Pod](), pod(*podsim.New(1, 1).Pod(0)), random, 1000)
+	versions(t, reflect.TypeFor[*corev1.Pod](), pod(*podsim.New(1, 1).Pod(0)), random, 500)
 }
 
 func versions(t *testing.T, typ reflect.Type, raw []byte, random *rand.Rand, n int) {

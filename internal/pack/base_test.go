@@ -15,7 +15,7 @@ import (
 func TestBaseIsNotMuchLarger(t *testing.T) {
 	s := newGroups(t, podsim.NewUnlike(20_000, 1), 60)
 	rnd := newRand(9)
-	const n = 300
+	const n = 150
 	for _, size := range []int{600, 14_000, 16_000} {
 		var objects []held
 		alone := 0
@@ -130,7 +130,7 @@ func TestLoadedBasesAreBounded(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // a collection would take some
 	s := newGroups(t, podsim.NewUnlike(20_000, 1), 20)
 	rnd := newRand(9)
-	for g := range 500 {
+	for g := range 300 {
 		body := noise(rnd, 200)
 		for i := range 5 {
 			s.add(Name{fmt.Sprint("ns/g", g), fmt.Sprint(i)}, fmt.Append(nil, body, i))

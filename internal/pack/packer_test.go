@@ -72,7 +72,7 @@ func TestDrift(t *testing.T) {
 	}
 	was, rnd := p.current.Load(), newRand(2)
 	odd := func(version int) {
-		for i := range 4000 {
+		for i := range 2500 {
 			pod := podsim.New(1, 1).Pod(0)
 			pod.Name, pod.ResourceVersion = "n"+strconv.Itoa(i), strconv.Itoa(version+i)
 			pod.Spec.Containers, pod.Status.ContainerStatuses = nil, nil

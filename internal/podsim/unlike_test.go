@@ -277,7 +277,7 @@ func TestHowFarPodsCompress(t *testing.T) {
 	for name, want := range map[string]struct{ least, most float64 }{
 		"alike": {0, 0.08}, "unlike": {0.08, 0.25}, "random": {0.69, 1},
 	} {
-		p := makers[name](2_000, 6)
+		p := makers[name](700, 6)
 		var packed bytes.Buffer
 		z, err := flate.NewWriter(&packed, flate.DefaultCompression)
 		if err != nil {

@@ -277,7 +277,7 @@ func TestHalfAnEvent(t *testing.T) {
 // TestBlockedCursor updates one object much more often than the log holds, while a cursor is never
 // read.
 func TestBlockedCursor(t *testing.T) {
-	const updates = 5000
+	const updates = 2000
 	inWorld(t, listed, func(w *world) {
 		cursor := w.store.Cursor()
 		defer cursor.Close()
