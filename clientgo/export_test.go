@@ -7,7 +7,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// The following functions replace what client-go's own tests read from private fields.
+// The following functions replace what client-go's own tests read from private fields. e2e/clientgo
+// runs those.
 
 // NewTestInformer is NewSharedInformer with the result as a SharedIndexInformer.
 func NewTestInformer(lw cache.ListerWatcher, example runtime.Object, resync time.Duration) cache.SharedIndexInformer {

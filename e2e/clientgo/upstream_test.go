@@ -14,6 +14,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	_ "github.com/weirproject/weir/clientgo" // so that no result is taken for cached after it has changed
 )
 
 // internals are names of client-go's internals that the tests of its shared informers use. Tests
@@ -36,22 +38,19 @@ var upstreamFails = map[string]string{
 // run beside others.
 var global = []string{"ReallyCrash", "CaptureState", "SetLogger"}
 
-// TestUpstream runs client-go's own black-box tests of its shared informers on ours. It reads them
-// from the linked module; no copy is kept here. Most of them only wait, so they run side by side.
+// TestUpstream runs client-go's own black-box tests of its shared informers on ours, as tests of our
+// package. It reads them from the linked module; no copy is kept here. Most of them only wait, so they
+// run side by side.
 func TestUpstream(t *testing.T) {
-	t.Parallel()
-	upstream := filepath.Join(goList(t, "-m", "-f", "{{.Dir}}", "k8s.io/client-go"), "tools", "cache")
+	upstream := filepath.Join(goList(t, "-m", "k8s.io/client-go"), "tools", "cache")
+	dropIn := goList(t, "github.com/weirproject/weir/clientgo")
 	dir := t.TempDir()
-	here, err := os.Getwd()
-	if err != nil {
-		t.Fatal(err)
-	}
 	var names []string
-	replace := withoutTests(t, here)
+	replace := withoutTests(t, dropIn)
 	for _, file := range []string{"util_test.go", "shared_informer_test.go"} {
 		text, tests := outsideTests(t, filepath.Join(upstream, file))
 		names = append(names, tests...)
-		replace[filepath.Join(here, "upstream_"+file)] = filepath.Join(dir, file)
+		replace[filepath.Join(dropIn, "upstream_"+file)] = filepath.Join(dir, file)
 		if err := os.WriteFile(filepath.Join(dir, file), text, 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -68,7 +67,9 @@ func TestUpstream(t *testing.T) {
 	}
 	args := []string{"test", "-json", "-vet=off", "-ldflags=-s -w", "-parallel", strconv.Itoa(len(names)),
 		"-overlay", filepath.Join(dir, "overlay.json"), "-run", "^(" + strings.Join(names, "|") + ")$", "."}
-	out, err := exec.CommandContext(t.Context(), "go", args...).Output()
+	run := exec.CommandContext(t.Context(), "go", args...)
+	run.Dir = dropIn
+	out, err := run.Output()
 	passed, said := results(t, out)
 	if len(passed) == 0 {
 		t.Fatalf("nothing was run: %v\n%s", err, said[""])
@@ -84,8 +85,8 @@ func TestUpstream(t *testing.T) {
 	}
 }
 
-// withoutTests returns an overlay in which the package has no tests of its own: compiling and
-// linking them once more takes longer than client-go's take to run.
+// withoutTests returns an overlay in which the package in a directory has no tests of its own:
+// compiling and linking them takes longer than client-go's take to run.
 func withoutTests(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(dir, "*_test.go"))
@@ -101,17 +102,18 @@ func withoutTests(t *testing.T, dir string) map[string]string {
 	return replace
 }
 
+// goList returns the directory of a package or, with -m, a module.
 func goList(t *testing.T, args ...string) string {
 	t.Helper()
-	out, err := exec.CommandContext(t.Context(), "go", append([]string{"list"}, args...)...).Output()
+	out, err := exec.CommandContext(t.Context(), "go", append([]string{"list", "-f", "{{.Dir}}"}, args...)...).Output()
 	if err != nil {
 		t.Fatal(err)
 	}
 	return strings.TrimSpace(string(out))
 }
 
-// outsideTests returns a file of the tests that use nothing private, for this package's external
-// test package.
+// outsideTests returns a file of the tests that use nothing private, for our package's external test
+// package.
 func outsideTests(t *testing.T, source string) (text []byte, names []string) {
 	t.Helper()
 	files := token.NewFileSet()
