@@ -1,5 +1,10 @@
 package store
 
+import (
+	"maps"
+	"slices"
+)
+
 const (
 	// deletionsKept is how many deletions are remembered although every writer has passed them. A
 	// server may send its last events again.
@@ -72,13 +77,26 @@ func (g *deletions) record(w *Writer, old *Object, p *pending) {
 		return
 	}
 	g.of[old.key] = deletion{rv, below, dead, w.era, w, w.replaces, exact}
-	for n := len(g.queue) - g.head; n > deletionsMost || n > deletionsKept && g.passed(w.s); n-- {
+	g.forget(w.s)
+}
+
+// forget drops the oldest deletions that need not be remembered any more. It is called after each
+// deletion and whenever a writer has come further: most of what a relist did not find is passed as
+// soon as that has ended.
+func (g *deletions) forget(s *Store) {
+	for n := len(g.queue) - g.head; n > deletionsMost || n > deletionsKept && g.passed(s); n-- {
 		delete(g.of, g.queue[g.head])
 		g.head++
 	}
-	if g.head > len(g.queue)/2 {
-		g.queue = append(g.queue[:0], g.queue[g.head:]...)
-		g.head = 0
+	if g.head <= len(g.queue)/2 {
+		return
+	}
+	g.queue, g.head = slices.Delete(g.queue, 0, g.head), 0
+	if len(g.queue) < cap(g.queue)/8 && cap(g.queue) > 8*deletionsKept {
+		g.queue = slices.Clone(g.queue)
+		of := make(map[string]deletion, len(g.of)) // a map does not shrink
+		maps.Copy(of, g.of)
+		g.of = of
 	}
 }
 

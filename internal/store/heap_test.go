@@ -51,6 +51,7 @@ func TestDeletedObjectsLeaveNothing(t *testing.T) {
 		t.Errorf("%d of %d objects hold %d of %d bytes\n%s", s.Len(), n, left, full, s.Memory())
 	}
 	runtime.KeepAlive(s)
+	runtime.KeepAlive(raws) // which before has too
 }
 
 // TestObjectsPinNothing: one object that somebody keeps does not keep the store.

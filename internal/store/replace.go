@@ -161,6 +161,7 @@ func (w *Writer) advanceLocked() {
 			delete(w.ahead, key)
 		}
 	}
+	w.s.deletions.forget(w.s)
 	w.s.announceLocked()
 }
 
