@@ -100,10 +100,11 @@ func (s *stage) eventually(within time.Duration, what string, cond func() bool) 
 	}
 }
 
-// becomes reports whether a condition becomes true.
+// becomes reports whether a condition becomes true. It looks less often the longer that takes.
 func (s *stage) becomes(within time.Duration, cond func() bool) bool {
-	const step = 20 * time.Millisecond
+	step := 20 * time.Millisecond
 	for end := time.Now().Add(within); ; time.Sleep(step) {
+		step = min(step+step/8, time.Second)
 		synctest.Wait()
 		if cond() {
 			return true
