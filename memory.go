@@ -14,6 +14,7 @@ type Memory struct {
 	Decoded    int64 // decoded objects that are held
 	Log        int64 // the change log with the old versions in it
 	Cursors    int64 // what is kept for handlers that fell behind the log
+	Deletions  int64 // which objects have gone, and when, for reflectors that lag
 	Dictionary int64 // what objects are packed against
 }
 

@@ -173,11 +173,8 @@ func (res *resource) collect(ch chan<- prometheus.Metric, labels []string) {
 	sess.collectCache(ch, labels)
 	m := sess.store.Memory()
 	gauge(descObjects, float64(m.Objects))
-	for purpose, bytes := range map[string]int64{
-		"packed": m.Packed, "keys": m.Keys, "tree": m.Tree, "indexes": m.Indexes, "decoded": m.Decoded, "log": m.Log, "cursors": m.Cursors,
-		"dictionary": m.Dictionary,
-	} {
-		gauge(descMemory, float64(bytes), purpose)
+	for _, p := range m.Purposes() {
+		gauge(descMemory, float64(p.Bytes), p.Name)
 	}
 }
 

@@ -24,7 +24,15 @@ type deletions struct {
 	of    map[string]deletion
 	queue []string // in the order of their deletion
 	head  int
+	keys  int64 // bytes of all keys in of
 }
+
+// deletionBytes is what a deletion takes besides its key: in the map, part of which is free, and in
+// the queue.
+const deletionBytes = 128
+
+// footprint returns about how many bytes the deletions take.
+func (g *deletions) footprint() int64 { return g.keys + int64(len(g.of))*deletionBytes }
 
 type deletion struct {
 	rv   uint64 // a source that is current to here has told what became of the object,
@@ -72,6 +80,7 @@ func (g *deletions) record(w *Writer, old *Object, p *pending) {
 	before, ok := g.of[old.key]
 	if !ok {
 		g.queue = append(g.queue, old.key)
+		g.keys += int64(len(old.key))
 	}
 	if before.era == w.era && before.old > below {
 		return
@@ -86,6 +95,7 @@ func (g *deletions) record(w *Writer, old *Object, p *pending) {
 func (g *deletions) forget(s *Store) {
 	for n := len(g.queue) - g.head; n > deletionsMost || n > deletionsKept && g.passed(s); n-- {
 		delete(g.of, g.queue[g.head])
+		g.keys -= int64(len(g.queue[g.head]))
 		g.head++
 	}
 	if g.head <= len(g.queue)/2 {

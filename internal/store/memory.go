@@ -17,6 +17,7 @@ type Memory struct {
 	Decoded    int64 // decoded objects that the store holds
 	Log        int64 // the change log with the old versions in it
 	Cursors    int64 // what is kept for cursors that fell behind the log
+	Deletions  int64 // which objects have gone, and when
 	Dictionary int64
 }
 
@@ -30,7 +31,7 @@ type Purpose struct {
 func (m Memory) Purposes() []Purpose {
 	return []Purpose{
 		{"packed", m.Packed}, {"keys", m.Keys}, {"tree", m.Tree}, {"indexes", m.Indexes}, {"decoded", m.Decoded},
-		{"log", m.Log}, {"cursors", m.Cursors}, {"dictionary", m.Dictionary},
+		{"log", m.Log}, {"cursors", m.Cursors}, {"deletions", m.Deletions}, {"dictionary", m.Dictionary},
 	}
 }
 
@@ -86,6 +87,7 @@ func (s *Store) Memory() Memory {
 		Keys:    s.keys,
 		Tree:    s.table.footprint(24) + int64(s.table.count)*objectOverhead,
 	}
+	m.Deletions = s.deletions.footprint()
 	for _, x := range s.byteIndexes.Load().indexes {
 		m.Indexes += x.footprint()
 	}
