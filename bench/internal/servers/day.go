@@ -50,7 +50,11 @@ func measureDay(ctx context.Context, t *trial) (Figures, error) {
 	if err != nil {
 		return nil, err
 	}
-	w, err := t.openWatchers(ctx, append(queries, all...))
+	queries = append(queries, all...)
+	for i := range queries { // a watch that asks for no time ends after half an hour to an hour
+		queries[i] += fmt.Sprintf("&timeoutSeconds=%d", int((2*t.Day + time.Hour).Seconds()))
+	}
+	w, err := t.openWatchers(ctx, queries)
 	if err != nil {
 		return nil, err
 	}
