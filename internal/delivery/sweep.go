@@ -40,7 +40,7 @@ func newSweep(s *store.Store, period time.Duration, phase float64) *sweep {
 func (w *sweep) start(now time.Time) { w.at = now }
 
 // next returns how long to sleep until an object is due. It returns false when the sweep is off,
-// and while the store is empty or not synced. The cursor's Ready signals when that changes.
+// and while the store is empty or not synced. The cursor notifies when that changes.
 func (w *sweep) next(now time.Time) (time.Duration, bool) {
 	if w.period == 0 {
 		return 0, false

@@ -93,7 +93,7 @@ func (w *Workers) wake(r *Registration) {
 // push queues a registration if it is not. w.mu must be held.
 func (w *Workers) push(r *Registration) {
 	for {
-		switch was := turn(r.turn.Load()); was {
+		switch turn(r.turn.Load()) {
 		case served:
 			if r.turn.CompareAndSwap(uint32(served), uint32(again)) {
 				return

@@ -15,6 +15,22 @@ import (
 	"github.com/weirproject/weir/internal/store"
 )
 
+// run runs n handlers, which are told apart by their index.
+func run(ctx context.Context, s *store.Store, workers *Workers, n int, handle func(i int)) (all []*Registration) {
+	for i := range n {
+		r := New(s, func(context.Context, Event) { handle(i) }, Options{Workers: workers})
+		all = append(all, r)
+		go r.Run(ctx)
+	}
+	return all
+}
+
+func waitFor(all []*Registration) {
+	for _, r := range all {
+		<-r.Done()
+	}
+}
+
 // TestWorkersOfBlockedHandlers: however many handlers block, the others are told at once, and those
 // that block go on where they were.
 func TestWorkersOfBlockedHandlers(t *testing.T) {
@@ -25,20 +41,14 @@ func TestWorkersOfBlockedHandlers(t *testing.T) {
 		w := newWorld(t, store.Config{})
 		defer w.store.Close()
 		w.sync()
-		var workers Workers
 		var told [handlers]atomic.Int64
 		gate := make(chan struct{})
-		var all []*Registration
-		for i := range handlers {
-			r := New(w.store, func(context.Context, Event) {
-				if i%3 != 0 {
-					<-gate
-				}
-				told[i].Add(1)
-			}, Options{Workers: &workers})
-			all = append(all, r)
-			go r.Run(ctx)
-		}
+		all := run(ctx, w.store, new(Workers), handlers, func(i int) {
+			if i%3 != 0 {
+				<-gate
+			}
+			told[i].Add(1)
+		})
 		for n := range int64(5) {
 			w.put("a", "")
 			synctest.Wait()
@@ -60,9 +70,7 @@ func TestWorkersOfBlockedHandlers(t *testing.T) {
 			}
 		}
 		cancel()
-		for _, r := range all {
-			<-r.Done()
-		}
+		waitFor(all)
 	})
 }
 
@@ -75,12 +83,7 @@ func TestIdleWorkers(t *testing.T) {
 		defer w.store.Close()
 		w.sync()
 		var workers Workers
-		var all []*Registration
-		for range 50 {
-			r := New(w.store, func(context.Context, Event) { time.Sleep(time.Second) }, Options{Workers: &workers})
-			all = append(all, r)
-			go r.Run(ctx)
-		}
+		all := run(ctx, w.store, &workers, 50, func(int) { time.Sleep(time.Second) })
 		synctest.Wait()
 		w.put("a", "")
 		synctest.Wait()
@@ -92,9 +95,7 @@ func TestIdleWorkers(t *testing.T) {
 			t.Errorf("%d workers wait for work", n)
 		}
 		cancel()
-		for _, r := range all {
-			<-r.Done()
-		}
+		waitFor(all)
 		synctest.Wait()
 		if n := goroutinesIn("(*Workers).loop"); n != 0 || workers.running != 0 || workers.idle != 0 || workers.queued.Load() != 0 {
 			t.Errorf("at the end there are %d workers, %d idle, and %d registrations run, %d queued", n, workers.idle, workers.running, workers.queued.Load())
@@ -117,18 +118,12 @@ func TestHandlerThatExits(t *testing.T) {
 		defer w.store.Close()
 		w.sync()
 		var workers Workers
-		exits := New(w.store, func(context.Context, Event) { runtime.Goexit() }, Options{Workers: &workers})
-		go exits.Run(ctx)
+		exits := run(ctx, w.store, &workers, 1, func(int) { runtime.Goexit() })
 		var told [30]atomic.Int64
-		var all []*Registration
-		for i := range told {
-			r := New(w.store, func(context.Context, Event) { told[i].Add(1) }, Options{Workers: &workers})
-			all = append(all, r)
-			go r.Run(ctx)
-		}
+		all := run(ctx, w.store, &workers, len(told), func(i int) { told[i].Add(1) })
 		synctest.Wait()
 		w.put("a", "")
-		<-exits.Done()
+		waitFor(exits)
 		w.put("b", "")
 		synctest.Wait()
 		for i := range told {
@@ -137,9 +132,7 @@ func TestHandlerThatExits(t *testing.T) {
 			}
 		}
 		cancel()
-		for _, r := range all {
-			<-r.Done()
-		}
+		waitFor(all)
 	})
 }
 

@@ -6,7 +6,7 @@ package store
 // Its memory is the entries, the versions that the cursor saw last, and by uid the last versions of
 // objects that came and went. That is at most what changed while the cursor lagged. The newest
 // version of an entry is alive anyway, in the table or as the old version of the key's next change
-// in the log. The log's lock guards it.
+// in the log. The log's lock guards it, as the rest of its cursor.
 type backlog struct {
 	byUID   bool
 	entries map[string]*backlogEntry // by key; by uid without the objects that are gone

@@ -60,7 +60,7 @@ func (ch *Change) Key() string {
 //
 // A key that came and went unseen gives no change. Neither does one that is back at the version
 // that the cursor saw. So being behind costs at most one old version for each key that changed.
-// CursorByUID returns a cursor that leaves out no object.
+// A cursor by uid leaves out no object, see NotifyingCursor.
 //
 // Close a cursor when it is not needed any more. Until then the store keeps changes for it. Next is
 // not safe for concurrent use with itself; all other methods are safe for concurrent use.
@@ -93,10 +93,14 @@ const nextChunk = 256
 
 // Cursor returns a cursor that starts with everything held now. Each object comes with Old nil and
 // Initial set, in key order. Then come the changes since.
-func (s *Store) Cursor() *Cursor { return s.newCursor(&Cursor{ready: make(chan struct{}, 1)}, false) }
+func (s *Store) Cursor() *Cursor { return s.NotifyingCursor(nil, nil, false) }
 
-// CursorByUID returns a Cursor for a consumer that may know the uid of an object that it has not
-// seen. However far it is behind, it sees that each object comes and goes:
+// NotifyingCursor returns what Cursor does. Where that signals Ready, it calls to with the owner,
+// for the first time before NotifyingCursor returns. A change that many cursors wait for is one
+// call, if all of them have the same notifier. If to is nil, Ready is signalled.
+//
+// A cursor by uid is for a consumer that may know the uid of an object that it has not seen. However
+// far it is behind, it sees that each object comes and goes:
 //
 //   - An object that came and went unseen gives two changes. It comes as its last version, and
 //     goes.
@@ -105,22 +109,14 @@ func (s *Store) Cursor() *Cursor { return s.newCursor(&Cursor{ready: make(chan s
 //
 // Being behind costs the last version of each such object in addition. While the cursor keeps up, a
 // change from one uid to another of which no DELETED event told is left as it is.
-func (s *Store) CursorByUID() *Cursor {
-	return s.newCursor(&Cursor{ready: make(chan struct{}, 1)}, true)
-}
-
-// NotifyingCursor returns what Cursor does, or CursorByUID. Where others signal Ready, the cursor
-// calls the notifier with its owner, for the first time before NotifyingCursor returns. A change
-// that many cursors wait for is one call, if all of them have the same notifier.
 func (s *Store) NotifyingCursor(to Notifier, owner any, byUID bool) *Cursor {
-	return s.newCursor(&Cursor{notifier: to, owner: [1]any{owner}}, byUID)
-}
-
-func (s *Store) newCursor(c *Cursor, byUID bool) *Cursor {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	snap := s.snapshotLocked()
-	c.log, c.counts, c.initial, c.snap = s.log, true, true, snap
+	c := &Cursor{log: s.log, notifier: to, owner: [1]any{owner}, counts: true, initial: true, snap: snap}
+	if to == nil {
+		c.ready = make(chan struct{}, 1)
+	}
 	c.backlog.byUID = byUID
 	s.log.register(c, snap.revision+1)
 	c.signalNow()
