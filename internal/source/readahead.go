@@ -27,12 +27,16 @@ type readAhead struct {
 // Sizes of what one watch holds, in bytes. Most watches are idle most of the time, but events come
 // in bursts.
 const (
-	readAheadLeast = 16 << 10  // the goroutine's own read buffer
+	readAheadLeast = 2 << 10   // the goroutine's own read buffer
+	readAheadBurst = 16 << 10  // the one it reads into while bytes come fast
 	readAheadMost  = 256 << 10 // the ring, held only while there are unread bytes
 )
 
-// rings keeps rings for reuse from one burst of events to the next.
-var rings = sync.Pool{New: func() any { return new([readAheadMost]byte) }}
+// bursts and rings keep read buffers and rings for reuse from one burst of events to the next.
+var (
+	bursts = sync.Pool{New: func() any { return new([readAheadBurst]byte) }}
+	rings  = sync.Pool{New: func() any { return new([readAheadMost]byte) }}
+)
 
 func newReadAhead(src io.Reader, ended func(error) error) *readAhead {
 	a := &readAhead{src: src, ended: ended}
@@ -104,7 +108,21 @@ func (a *readAhead) run() {
 	buf := make([]byte, readAheadLeast)
 	for more := true; more; {
 		n, err := a.src.Read(buf)
-		more = a.take(buf[:n], err)
+		if more = a.take(buf[:n], err); more && n == len(buf) {
+			more = a.burst()
+		}
+	}
+}
+
+// burst reads the body while each Read fills a larger buffer. It returns what take does.
+func (a *readAhead) burst() bool {
+	buf := bursts.Get().(*[readAheadBurst]byte)
+	defer bursts.Put(buf)
+	for {
+		n, err := a.src.Read(buf[:])
+		if more := a.take(buf[:n], err); !more || n < len(buf) {
+			return more
+		}
 	}
 }
 

@@ -26,9 +26,12 @@ type waiter interface {
 	Wait()
 }
 
-// bulkBuffers keeps buffers of bulkBuffer bytes while their watches wait, from one burst of events to
-// the next: at most one for each watch, until the garbage collector frees it.
-var bulkBuffers = sync.Pool{New: func() any { return new([bulkBuffer]byte) }}
+// readBuffers and bulkBuffers keep buffers while their watches wait, from one burst of events to the
+// next: at most one for each watch, until the garbage collector frees it.
+var (
+	readBuffers = sync.Pool{New: func() any { return new([readBuffer]byte) }}
+	bulkBuffers = sync.Pool{New: func() any { return new([bulkBuffer]byte) }}
+)
 
 // buffer is the read buffer of a body. It has readBuffer bytes and grows by doubling, only when it
 // is full of bytes that arrived. It grows up to bulkBuffer while each read fills all the room, and
@@ -95,20 +98,30 @@ func (b *buffer) more() error {
 	return b.err
 }
 
-// wait blocks while there is nothing to read, if the reader can wait. A buffer that is as large as it
-// gets for bytes that come fast is given away meanwhile. A larger one is for large objects, and stays.
+// wait blocks while there is nothing to read, if the reader can wait. An empty buffer is given away
+// meanwhile. One that is larger than bytes need that come fast is for large objects, and stays.
 func (b *buffer) wait() {
-	if len(b.buf) != bulkBuffer || b.start < b.end {
+	if b.start < b.end {
 		return
 	}
 	w, ok := b.r.(waiter)
 	if !ok || w.Ready() {
 		return
 	}
-	bulkBuffers.Put((*[bulkBuffer]byte)(b.buf))
-	b.buf, b.start, b.end = nil, 0, 0
-	w.Wait()
-	b.buf = bulkBuffers.Get().(*[bulkBuffer]byte)[:]
+	switch len(b.buf) {
+	case readBuffer:
+		readBuffers.Put((*[readBuffer]byte)(b.buf))
+		b.buf, b.start, b.end = nil, 0, 0
+		w.Wait()
+		b.buf = readBuffers.Get().(*[readBuffer]byte)[:]
+	case bulkBuffer:
+		bulkBuffers.Put((*[bulkBuffer]byte)(b.buf))
+		b.buf, b.start, b.end = nil, 0, 0
+		w.Wait()
+		b.buf = bulkBuffers.Get().(*[bulkBuffer]byte)[:]
+	default:
+		w.Wait()
+	}
 }
 
 func (b *buffer) makeRoom() {

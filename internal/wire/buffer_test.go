@@ -34,26 +34,42 @@ func (r *tap) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// TestIdleBuffer: a buffer that grew for a burst of events holds nothing while it waits for more,
-// others may have its memory meanwhile, and all bytes come in order.
+// TestIdleBuffer: a buffer holds nothing while it waits, whether events come one at a time or in a
+// burst that it grew for. Others may have its memory meanwhile, and all bytes come in order.
 func TestIdleBuffer(t *testing.T) {
-	burst := make([]byte, 5*bulkBuffer)
-	for i := range burst {
-		burst[i] = byte(i % 251)
+	body := make([]byte, 5*bulkBuffer)
+	for i := range body {
+		body[i] = byte(i % 251)
 	}
-	r := &tap{pieces: [][]byte{burst[:4*bulkBuffer], burst[4*bulkBuffer : 4*bulkBuffer+100], burst[4*bulkBuffer+100:]}}
+	for name, cuts := range map[string][]int{
+		"burst": {4 * bulkBuffer, 4*bulkBuffer + 100},
+		"calm":  {100, 300, 301, 5000, 5000 + readBuffer/2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, from := &tap{}, 0
+			for _, to := range append(cuts, len(body)) {
+				r.pieces, from = append(r.pieces, body[from:to]), to
+			}
+			readAroundWaits(t, r, body)
+		})
+	}
+}
+
+// readAroundWaits reads all of r, which must be want, in small steps.
+func readAroundWaits(t *testing.T, r *tap, want []byte) {
 	b := &buffer{r: r}
-	held, whole := 0, 0
+	empty, none := 0, 0
 	r.idle = func() {
-		if len(b.buf) > readBuffer && b.len() == 0 {
-			held++
-		}
 		if b.buf == nil {
-			whole++
+			none++
+		} else if b.len() == 0 {
+			empty++
 		}
-		other := bulkBuffers.Get().(*[bulkBuffer]byte)
-		clear(other[:])
-		bulkBuffers.Put(other)
+		small, bulk := readBuffers.Get().(*[readBuffer]byte), bulkBuffers.Get().(*[bulkBuffer]byte)
+		clear(small[:])
+		clear(bulk[:])
+		readBuffers.Put(small)
+		bulkBuffers.Put(bulk)
 	}
 	var got []byte
 	for step := 1; ; step = step%700 + 13 {
@@ -66,10 +82,10 @@ func TestIdleBuffer(t *testing.T) {
 		got = append(got, b.window()[:n]...)
 		b.consume(n)
 	}
-	if !bytes.Equal(got, burst) {
-		t.Errorf("%d bytes came, and are not the %d", len(got), len(burst))
+	if !bytes.Equal(got, want) {
+		t.Errorf("%d bytes came, and are not the %d", len(got), len(want))
 	}
-	if held > 0 || whole == 0 || r.waits < 2 {
-		t.Errorf("of %d waits %d had no buffer, and %d an empty one", r.waits, whole, held)
+	if empty > 0 || none == 0 || r.waits < 2 {
+		t.Errorf("of %d waits %d held an empty buffer, and %d none", r.waits, empty, none)
 	}
 }

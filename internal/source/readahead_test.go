@@ -1,0 +1,61 @@
+package source
+
+import (
+	"bytes"
+	"io"
+	"testing"
+)
+
+// pieces is a body that comes in pieces. It notes how much room each Read had.
+type pieces struct {
+	left []int // lengths
+	next byte
+	room []int
+}
+
+func (p *pieces) Read(b []byte) (int, error) {
+	p.room = append(p.room, len(b))
+	if len(p.left) == 0 {
+		return 0, io.EOF
+	}
+	n := min(p.left[0], len(b))
+	if p.left[0] -= n; p.left[0] == 0 {
+		p.left = p.left[1:]
+	}
+	for i := range b[:n] {
+		b[i], p.next = p.next, p.next+1
+	}
+	return n, nil
+}
+
+// TestReadAheadRoom: who reads ahead holds little while little comes, and reads much at once while
+// much does.
+func TestReadAheadRoom(t *testing.T) {
+	src := &pieces{left: []int{100, readAheadLeast + 2*readAheadBurst + 50, 200, readAheadLeast, 3}}
+	total := 0
+	for _, n := range src.left {
+		total += n
+	}
+	a := newReadAhead(src, func(err error) error { return err })
+	got, err := io.ReadAll(a)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := make([]byte, total)
+	for i := range want {
+		want[i] = byte(i)
+	}
+	if !bytes.Equal(got, want) {
+		t.Errorf("%d bytes came, and are not the %d", len(got), total)
+	}
+	const least, burst = readAheadLeast, readAheadBurst
+	rooms := []int{least, least, burst, burst, burst, least, least, burst, least}
+	if len(src.room) != len(rooms) {
+		t.Fatalf("%d reads with room for %v, want %v", len(src.room), src.room, rooms)
+	}
+	for i := range rooms {
+		if src.room[i] != rooms[i] {
+			t.Fatalf("room for %v, want %v", src.room, rooms)
+		}
+	}
+}
