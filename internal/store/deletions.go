@@ -8,7 +8,7 @@ import (
 const (
 	// deletionsKept is how many deletions are remembered although every writer has passed them. A
 	// server may send its last events again.
-	deletionsKept = 256
+	deletionsKept = 64
 	// deletionsMost bounds the deletions, however far a writer is behind: about 2 MiB.
 	deletionsMost = 16 << 10
 )
