@@ -33,9 +33,9 @@ var (
 	bulkBuffers = sync.Pool{New: func() any { return new([bulkBuffer]byte) }}
 )
 
-// buffer is the read buffer of a body. It has readBuffer bytes and grows by doubling, only when it
-// is full of bytes that arrived. It grows up to bulkBuffer while each read fills all the room, and
-// beyond that while one object needs more. Its callers bound that growth: none waits for more bytes
+// buffer is the read buffer of a body. It has readBuffer bytes, then bulkBuffer, then grows by
+// doubling, only when it is full of bytes that arrived. It grows up to bulkBuffer while each read
+// fills all the room, and beyond that while one object needs more. Its callers bound that growth: none waits for more bytes
 // than the limit for an object.
 type buffer struct {
 	r          io.Reader
@@ -143,7 +143,7 @@ func (b *buffer) makeRoom() {
 	case b.buf == nil:
 		b.buf = make([]byte, readBuffer)
 	case held == len(b.buf), b.ahead && len(b.buf) < bulkBuffer:
-		b.moveTo(make([]byte, 2*len(b.buf)))
+		b.moveTo(make([]byte, max(bulkBuffer, 2*len(b.buf))))
 	case b.start > 0 && (held == 0 || len(b.buf)-b.end < min(len(b.buf), bulkBuffer)/2):
 		b.moveTo(b.buf)
 	}

@@ -43,6 +43,7 @@ func TestIdleBuffer(t *testing.T) {
 	}
 	for name, cuts := range map[string][]int{
 		"burst": {4 * bulkBuffer, 4*bulkBuffer + 100},
+		"short": {readBuffer + 10, 3*readBuffer + 20},
 		"calm":  {100, 300, 301, 5000, 5000 + readBuffer/2},
 	} {
 		t.Run(name, func(t *testing.T) {
