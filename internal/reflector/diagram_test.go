@@ -174,7 +174,8 @@ func labelOf(before state, in input, next node) string {
 		return "504 too large"
 	case in.kind == inFailed && in.err.Kind == ErrUnknownResource:
 		return "404"
-	case in.kind == inFailed, in.kind == inPage && before.page != "" && in.cont == before.page:
+	case in.kind == inFailed, in.kind == inPage && before.page != "" && in.cont == before.page,
+		in.kind == inPage && before.page == "" && in.rv == "" && before.versioned:
 		return "failed"
 	case in.kind == inProbed && in.err != nil:
 		return "silent"

@@ -31,7 +31,7 @@ import (
 //	initial and replacing  only with an open watch
 //	moved                  only where the watch has brought something
 //	brought                only where the watch was open
-//	rv is known            only where synced
+//	rv is known, versioned only where synced
 //	restored               never with Watching: a list comes first
 //	noMatch                never with noConsistent
 //
@@ -50,7 +50,10 @@ type state struct {
 	floor   string // the server has told that it has reached this, beyond rv
 	synced  bool
 	relists int
-	size    int64 // of the last list that came through, in small objects
+	// versioned says that a list had a resourceVersion. One without is no list of that server then: a
+	// body that was cut behind its kind, say, is an empty one to the generated decoders.
+	versioned bool
+	size      int64 // of the last list that came through, in small objects
 
 	// About the list under way, or the next one.
 	consistent      bool   // it must be consistent, whatever the Config says
@@ -132,6 +135,7 @@ func (s *state) check() error {
 		rule(!s.brought || s.open, "a watch that was not open has brought something"),
 		rule(!s.moved || s.brought, "a watch that brought nothing has moved on"),
 		rule(s.rv == "" || s.synced, "current to a resourceVersion, and not synced"),
+		rule(!s.versioned || s.synced, "a list had a resourceVersion, and not synced"),
 		rule(!s.noMatch || !s.noConsistent, "a list that is neither consistent nor not older than what is held"),
 		rule(!s.restored || s.phase != Watching, "a watch before the list of a server that was restored"),
 		rule(s.reason == NoReason || s.lists(), "a reason for a list that does not come"),

@@ -200,6 +200,10 @@ func (m *machine) pageRead() {
 			m.fallsBehind(m.in.rv)
 			return
 		}
+		if m.in.rv == "" && m.versioned {
+			m.spoiled("the list has no resourceVersion, and those before had")
+			return
+		}
 		if m.rv != "" && resourceversion.Incomparable(m.in.rv, m.rv) && !m.rebase {
 			m.abandon()
 			m.otherScheme()
@@ -212,15 +216,20 @@ func (m *machine) pageRead() {
 		m.complete(m.pageRV)
 		m.watch()
 	case m.in.cont == m.page:
-		m.report(ErrMalformed, errors.New("the page's continue token is that of the page itself"))
-		m.failedOnce(ErrMalformed)
-		m.otherForm()
-		m.abandon()
-		m.sleep(reqList, ErrMalformed)
+		m.spoiled("the page's continue token is that of the page itself")
 	default:
 		m.page = m.in.cont
 		m.nextPage()
 	}
+}
+
+// spoiled handles a page that ended well, and cannot be what the server wrote.
+func (m *machine) spoiled(what string) {
+	m.report(ErrMalformed, errors.New(what))
+	m.failedOnce(ErrMalformed)
+	m.otherForm()
+	m.abandon()
+	m.sleep(reqList, ErrMalformed)
 }
 
 // complete ends the replace: the store is now what the server was at rv.
@@ -236,7 +245,7 @@ func (m *machine) complete(rv string) {
 	m.succeeded()
 	m.progressed()
 	m.countExact(rv)
-	m.rv, m.synced = rv, true
+	m.rv, m.synced, m.versioned = rv, true, m.versioned || rv != ""
 	m.replacing, m.page, m.pageRV, m.brokenLists = false, "", "", 0
 	m.consistent, m.atLeast, m.whole, m.withoutInitial, m.rebase, m.insteadOfWatch = false, false, false, false, false, false
 	m.restored = false
