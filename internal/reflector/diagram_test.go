@@ -175,7 +175,7 @@ func labelOf(before state, in input, next node) string {
 	case in.kind == inFailed && in.err.Kind == ErrUnknownResource:
 		return "404"
 	case in.kind == inFailed, in.kind == inPage && before.page != "" && in.cont == before.page,
-		in.kind == inPage && before.page == "" && in.rv == "" && before.versioned:
+		in.kind == inPage && in.rv == "" && (before.versioned || before.pageRV != ""):
 		return "failed"
 	case in.kind == inProbed && in.err != nil:
 		return "silent"

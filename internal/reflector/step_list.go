@@ -192,16 +192,16 @@ func (m *machine) awaitsWatch() bool {
 
 // pageRead handles a page that ended well.
 func (m *machine) pageRead() {
+	if m.in.rv == "" && (m.versioned || m.pageRV != "") { // every page has that of the first
+		m.spoiled("the list has no resourceVersion, and what came before had")
+		return
+	}
 	if m.page == "" {
 		m.pageRV = m.in.rv
 		if m.behindRV() && !m.rebase {
 			m.abandon()
 			m.failedOnce(ErrAhead)
 			m.fallsBehind(m.in.rv)
-			return
-		}
-		if m.in.rv == "" && m.versioned {
-			m.spoiled("the list has no resourceVersion, and those before had")
 			return
 		}
 		if m.rv != "" && resourceversion.Incomparable(m.in.rv, m.rv) && !m.rebase {
@@ -212,7 +212,7 @@ func (m *machine) pageRead() {
 	}
 	switch {
 	case m.in.cont == "":
-		m.unreadable = m.in.damaged > 0
+		m.unreadable, m.versioned = m.in.damaged > 0, m.pageRV != ""
 		m.complete(m.pageRV)
 		m.watch()
 	case m.in.cont == m.page:
@@ -245,7 +245,7 @@ func (m *machine) complete(rv string) {
 	m.succeeded()
 	m.progressed()
 	m.countExact(rv)
-	m.rv, m.synced, m.versioned = rv, true, m.versioned || rv != ""
+	m.rv, m.synced = rv, true
 	m.replacing, m.page, m.pageRV, m.brokenLists = false, "", "", 0
 	m.consistent, m.atLeast, m.whole, m.withoutInitial, m.rebase, m.insteadOfWatch = false, false, false, false, false, false
 	m.restored = false
