@@ -39,7 +39,7 @@ func signal(cursors []*Cursor, owners []any) []any {
 	return owners[:0]
 }
 
-// Ready returns a channel of capacity one, nil if there is a notifier. It is signalled when there may be something for Next,
-// when the store becomes synced, and when the cursor is closed. A reader loops: it calls Next until
-// that returns 0, and then waits on Ready.
+// Ready returns a channel of capacity one, nil if there is a notifier. It is signalled when there
+// may be something for Next, when the store becomes synced, and when the cursor is closed. A reader
+// loops: it calls Next until that returns 0, and then waits on Ready.
 func (c *Cursor) Ready() <-chan struct{} { return c.ready }

@@ -35,8 +35,8 @@ var (
 
 // buffer is the read buffer of a body. It has readBuffer bytes, then bulkBuffer, then grows by
 // doubling, only when it is full of bytes that arrived. It grows up to bulkBuffer while each read
-// fills all the room, and beyond that while one object needs more. Its callers bound that growth: none waits for more bytes
-// than the limit for an object.
+// fills all the room, and beyond that while one object needs more. Its callers bound that growth:
+// none waits for more bytes than the limit for an object.
 type buffer struct {
 	r          io.Reader
 	buf        []byte
@@ -99,7 +99,7 @@ func (b *buffer) more() error {
 }
 
 // wait blocks while there is nothing to read, if the reader can wait. An empty buffer is given away
-// meanwhile. One that is larger than bytes need that come fast is for large objects, and stays.
+// meanwhile, unless it is larger than bulkBuffer: the next object may be as large as the last one.
 func (b *buffer) wait() {
 	if b.start < b.end {
 		return
