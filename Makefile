@@ -24,7 +24,7 @@ NESTED       = controllerruntime metrics proxy
 
 .PHONY: help test vet lint unit fuzz fuzzable mutants e2e soak proxyfuzz programs cost-model oldest build dist image apidiff fmt tidy release-check
 
-test: vet lint unit fuzz e2e oldest ## everything that CI runs
+test: vet lint unit fuzz e2e oldest ## all tests, as CI runs them for each change
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  %-14s %s\n", $$1, $$2 }'

@@ -8,7 +8,7 @@
 //	if err != nil { … }
 //	pods.Handle(func(ctx context.Context, e weir.Event[*corev1.Pod]) {
 //		fmt.Println(e.Type, e.Key()) // nothing is decoded until e.Object() is called
-//	}, weir.HandlerOptions{})
+//	}, weir.HandlerOptions[*corev1.Pod]{})
 //	go pods.Run(ctx)
 //	if err := pods.WaitForSync(ctx); err != nil { … } // says why, when it cannot
 //	pod, err := pods.Get("default/web-0")

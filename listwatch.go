@@ -76,8 +76,8 @@ func (c Consistency) String() string {
 
 // Backoff is the pace of new tries after failures: Min, then twice as long each time up to Max,
 // each wait shortened by up to a half at random. The server's Retry-After is kept on top, up to 2
-// minutes. While no server answers, or one refuses within a second, the waits stay at or below a
-// second for the first 22 failures: it may be back at any moment.
+// minutes. While no server answers, or one refuses within a second, the waits do not grow beyond
+// twice Min for the first 22 failures: it may be back at any moment.
 type Backoff struct {
 	Min time.Duration // 0: 0.8 s
 	Max time.Duration // 0: 30 s

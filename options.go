@@ -10,7 +10,8 @@ import (
 // Options configure an Informer. The zero value works: every object of T's resource, nothing
 // dropped, nothing resynced.
 type Options struct {
-	// Name names the informer in errors. Empty: the resource's name.
+	// Name names the informer in errors, in metrics and on the debug page. Empty: the resource's
+	// name.
 	Name string
 
 	// Resource is what to list and watch. It is required for unstructured and metadata-only
@@ -87,7 +88,8 @@ type Selector struct {
 
 // HandlerOptions say how a handler is served. The zero value works: every change, no resync.
 type HandlerOptions[T Object] struct {
-	// Name names the handler in errors and statistics. Empty: a number.
+	// Name names the handler in errors, statistics and metrics. Empty: the informer's name,
+	// "handler" and a number.
 	Name string
 	// Resync is the period over which the handler is handed every object once more, evenly spread:
 	// no burst and no request. 0: off.

@@ -16,7 +16,7 @@ type Registration struct {
 	engine  *engine.Engine
 }
 
-// Name returns HandlerOptions.Name, or the number that the handler got.
+// Name returns HandlerOptions.Name, or the name that the handler got.
 func (r *Registration) Name() string { return r.handler.Name() }
 
 // Remove ends the handler: its context ends, and after the call that it may be in it is called no
@@ -81,7 +81,7 @@ func handlerStats(r *delivery.Registration) HandlerStats {
 
 // PanicError is a panic that a handler raised. Options.OnPanic is told of it.
 type PanicError struct {
-	Handler string // HandlerOptions.Name, or the number that the handler got
+	Handler string // HandlerOptions.Name, or the name that the handler got
 	Key     string // of the object whose event was being handled
 	Value   any    // what was passed to panic
 	Stack   []byte

@@ -25,7 +25,7 @@ import (
 // a config that Wrap was called on, the informer reads lists and watches as they arrive; otherwise
 // it takes what lw returns. example must be a pointer to a struct. If it is nil, nothing is
 // captured and objects are held as lw returns them. Index functions may be called on any
-// goroutine, once at a time.
+// goroutine. The calls of one function do not overlap, except for those by Index.
 func NewSharedIndexInformer(lw cache.ListerWatcher, example runtime.Object, resync time.Duration, indexers cache.Indexers) cache.SharedIndexInformer {
 	return NewSharedIndexInformerWithOptions(lw, example, resync, indexers, Options{})
 }

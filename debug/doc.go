@@ -7,7 +7,8 @@
 // controller-runtime's caches; and a proxy, where one runs in the process.
 //
 // It shows the key of the object that a handler is at, and, to whoever asks for an object by its
-// key, what changes in that object, but for the data of Secrets and the values of environment
-// variables. Selectors and the texts of errors are shown too. So mount it where only operators get:
-// on a loopback address, or behind authentication. docs/debug.md has more.
+// key, what changes in that object, but for the data of Secrets and of objects whose kind is not
+// known yet, the values of environment variables, and kubectl's annotation that repeats them.
+// Selectors and the texts of errors are shown too. So mount it where only operators get: on a
+// loopback address, or behind authentication. docs/debug.md has more.
 package debug

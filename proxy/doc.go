@@ -19,9 +19,10 @@
 //
 // # What the proxy answers
 //
-// It answers LIST and GET with a resourceVersion, and WATCH. It answers LISTs and WATCHes of the
-// current state (without resourceVersion) once its copy is proven to be current, unless the
-// resource has fewer than a hundred objects or the proof takes more than three seconds.
+// It answers LIST and GET with a resourceVersion, and WATCH. It answers consistent reads, LISTs
+// without resourceVersion and WATCHes with sendInitialEvents and without resourceVersion, once its
+// copy is proven to be current, unless the resource has fewer than a hundred objects or the proof
+// takes more than three seconds.
 // Options.Cached names resources that need no proof. It forwards a GET of the current state, a
 // WATCH or LIST of a resourceVersion older than the log, and whatever the cache cannot answer as
 // kube-apiserver would: tables, unknown selectors and unknown media types.

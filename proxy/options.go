@@ -30,12 +30,12 @@ type Options struct {
 	// MemoryBudget bounds, in bytes, the resources that are held on demand, because a client read
 	// them. 0: none are.
 	MemoryBudget int64
-	// PassConsistent forwards all LISTs and WATCHes of the current state, those without
-	// resourceVersion. false: the proxy answers them for resources with a hundred objects or more,
+	// PassConsistent forwards all consistent reads: LISTs without resourceVersion, and WATCHes with
+	// sendInitialEvents and without resourceVersion. false: the proxy answers them for resources with a hundred objects or more,
 	// once its copy is proven to be current.
 	PassConsistent bool
-	// Cached names resources ("pods", "deployments.apps") whose LISTs and WATCHes without
-	// resourceVersion are answered without proof, however old the copy is.
+	// Cached names resources ("pods", "deployments.apps") whose consistent reads are answered
+	// without proof, however old the copy is.
 	Cached []string
 	// MaxStaleness bounds the age of the copy that answers a LIST, a GET or the initial state of a
 	// WATCH. If the upstream was not heard for longer, the copy must be proven to be current, or

@@ -105,7 +105,7 @@ type Config struct {
 // as long, up to Max. Each wait is then shortened by up to a half, at random. A server's
 // Retry-After is kept on top, up to 2 minutes.
 //
-// While no server answers, or one refuses within a second, the waits do not grow beyond the second
+// While no server answers, or one refuses within a second, the waits do not grow beyond twice Min
 // for the first 22 failures: the server may be back at any moment.
 type Backoff struct {
 	Min time.Duration // 0: 0.8 s

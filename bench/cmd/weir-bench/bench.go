@@ -36,7 +36,7 @@ func newBench() *cobra.Command {
 		Long: "Bench measures weir's informer of pods against client-go's on the same server, each in a process of its own, several\n" +
 			"runs taken in turn, and prints the medians and their ratio. The cluster that kubectl's flags choose is only read from;\n" +
 			"without such a flag an embedded server is used. Without a verb it runs all of them\n" +
-			"but server, which measures the other half, weir's proxy against kube-apiserver, and grow.\n\n" +
+			"but server, which measures the other half, weir's proxy against kube-apiserver, cost and grow.\n\n" +
 			"With -o json it prints an array of {name, weir{…}, clientgo{…}, ratio{…}, clientgoModes{list{…}, watchlist{…}}, floor{…},\n" +
 			"runs, spread{…}}. A figure's name ends in its unit, and has the same name in each of the objects; in spread, whose objects are\n" +
 			"named as the medians', it has the smallest and the largest value of all runs. A result that some flag makes another one has\n" +

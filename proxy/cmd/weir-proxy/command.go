@@ -74,8 +74,8 @@ func (f *flags) add(fs *pflag.FlagSet) {
 	fs.StringSliceVar(&o.Resources, "resources", nil, "Resources to hold from the start: pods, deployments.apps, widgets.v1.example.com")
 	fs.StringVar(&f.budget, "memory-budget", "0", "What other resources, held once somebody asks for them, may take together; 0: none are")
 	fs.StringVar(&f.consistency, "consistency", "proven",
-		"What LISTs and WATCHes without resourceVersion get: proven: what is held, once it is proven to be current; upstream: the upstream's "+
-			"answer; cached: what is held, for --resources; cached:pods,nodes: for these")
+		"What consistent reads get, LISTs without resourceVersion and WATCHes with initial events and without resourceVersion: proven: what is held, once it "+
+			"is proven to be current; upstream: the upstream's answer; cached: what is held, for --resources; cached:pods,nodes: for these")
 	fs.DurationVar(&o.MaxStaleness, "max-staleness", 0,
 		"How long the upstream may not have been heard of for a read to be answered with what is held, without proof; 0: no bound")
 	fs.StringVar(&f.log, "log-bytes", "8Mi", "Bound of each resource's change log, how far back watches resume")
