@@ -15,12 +15,16 @@ const (
 	windowBits  = 9
 )
 
+// MaxPatched bounds both versions of a patch, in bytes.
+const MaxPatched = maxSibling
+
 // AppendPatch appends to dst what makes raw of base, an earlier version of the same object, in at
-// most so many bytes. ok is false if it would take more, or if one of the two is larger than 32 KiB.
+// most so many bytes. ok is false if it would take more, or if one of the two is larger than
+// MaxPatched.
 //
 // AppendPatch keeps nothing. It is safe for concurrent use, and so is [ApplyPatch].
 func AppendPatch(dst, base, raw []byte, most int) (_ []byte, ok bool) {
-	if len(base) > maxSibling || len(raw) > maxSibling {
+	if len(base) > MaxPatched || len(raw) > MaxPatched {
 		return dst, false
 	}
 	begin := len(dst)

@@ -113,8 +113,7 @@ func (b *indexBuilder) build() error {
 	}
 	for range buildRounds {
 		before := b.snap
-		revs, lost := b.s.log.take(&b.dirty)
-		b.snap = b.s.Snapshot()
+		revs, lost := b.goOn()
 		if lost {
 			b.index = newByteIndex(b.index.name, b.index.source)
 			for o := range b.snap.All() {
@@ -134,12 +133,26 @@ func (b *indexBuilder) build() error {
 	return nil
 }
 
+// goOn moves b.snap to the store as it is, and returns the keys of what may have changed since.
+func (b *indexBuilder) goOn() (revs map[string]uint64, lost bool) {
+	b.s.mu.Lock()
+	defer b.s.mu.Unlock()
+	return b.goOnLocked()
+}
+
+// goOnLocked is called with the store's lock held: a change between the two would be in the snapshot
+// and not among the keys, and the next round would find it in both snapshots.
+func (b *indexBuilder) goOnLocked() (revs map[string]uint64, lost bool) {
+	revs, lost = b.s.log.take(&b.dirty)
+	b.snap = b.s.snapshotLocked()
+	return revs, lost
+}
+
 // installLocked catches up with the rest and puts the index in place. It is called with the lock
 // held.
 func (b *indexBuilder) installLocked() error {
 	before := b.snap
-	revs, lost := b.s.log.take(&b.dirty)
-	b.snap = b.s.snapshotLocked()
+	revs, lost := b.goOnLocked()
 	if lost {
 		before = &Snapshot{table: newTree[string, *Object](before.table.cmp)}
 		b.index = newByteIndex(b.index.name, b.index.source)

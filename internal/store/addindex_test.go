@@ -2,10 +2,17 @@ package store
 
 import (
 	"errors"
+	"reflect"
 	"slices"
 	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/weirproject/weir/internal/podsim/podtest"
 	"github.com/weirproject/weir/internal/wire"
 )
 
@@ -58,6 +65,104 @@ func TestAddIndexCatchesUp(t *testing.T) {
 		if len(s.log.dirty) != 0 {
 			t.Error("changes are still collected")
 		}
+	}
+}
+
+// TestAddIndexBesideWriter: an index that is built while a writer is at work has what the table has.
+func TestAddIndexBesideWriter(t *testing.T) {
+	const pods = 300
+	for round := range 20 {
+		s := newStore(t, decodeConfig())
+		w, rnd, rv := s.Writer(Scope{}), newRand(uint64(round)), 0
+		set := func(i int) {
+			rv++
+			putPod(t, w, smallPod("", "p"+strconv.Itoa(i), i, rv, map[string]string{"app": strconv.Itoa(rnd.IntN(5))}, ""))
+		}
+		for i := range pods {
+			set(i)
+		}
+		w.Flush()
+		var built atomic.Bool
+		var writing sync.WaitGroup
+		writing.Go(func() {
+			for !built.Load() {
+				for range batchChanges {
+					set(rnd.IntN(pods))
+				}
+				w.Flush()
+			}
+		})
+		for i := range 3 {
+			if err := s.AddIndex("app"+strconv.Itoa(i), LabelIndex("app")); err != nil {
+				t.Error(err)
+			}
+		}
+		built.Store(true)
+		writing.Wait()
+		snap := s.Snapshot()
+		for i := range 3 {
+			checkLabelIndex(t, snap, "app"+strconv.Itoa(i), "app")
+		}
+		if t.Failed() {
+			return
+		}
+	}
+}
+
+// checkLabelIndex compares an index with the labels of all objects.
+func checkLabelIndex(t *testing.T, snap *Snapshot, index, label string) {
+	t.Helper()
+	want := map[string][]string{}
+	for o := range snap.All() {
+		value, _ := o.Label(label)
+		want[value] = append(want[value], o.Key())
+	}
+	for value := range snap.Values(index) {
+		if _, ok := want[value]; !ok {
+			t.Errorf("index %s has the value %q, which nothing has", index, value)
+		}
+	}
+	for value, keys := range want {
+		if got, _ := byKeys(t, snap, index, value); got != strings.Join(keys, " ") {
+			t.Errorf("index %s has %s under %q; the table has %s", index, got, value, strings.Join(keys, " "))
+		}
+	}
+}
+
+// TestAddIndexUnreadable: an object that a new index cannot read, and that was taken in while the
+// index was built, stays in the others.
+func TestAddIndexUnreadable(t *testing.T) {
+	s := newStore(t, decodeConfig())
+	w := s.Writer(Scope{})
+	if err := s.AddIndex("app", LabelIndex("app")); err != nil {
+		t.Fatal(err)
+	}
+	pod := smallPod("", "odd", 1, 1, map[string]string{"app": "a"}, "n")
+	raw := append(podtest.Encode(t, w.s.Encoding(), pod), 0x12, 0x02, 0x52, 0x00) // the spec once more: what is in both would have to be merged
+	put(t, w, raw)
+	path, err := wire.CompilePath(wire.Protobuf, reflect.TypeFor[corev1.Pod](), "spec.nodeName")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"node", "tier"} { // one that cannot read it, and one behind that which can
+		ix := FieldIndex(path)
+		if name == "tier" {
+			ix = LabelIndex("app")
+		}
+		if err := s.AddIndex(name, ix); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.Flush()
+	for _, name := range []string{"app", "tier"} {
+		if got, _ := byKeys(t, s.Snapshot(), name, "a"); got != "odd" {
+			t.Errorf("index %s has %q", name, got)
+		}
+	}
+	putPod(t, w, smallPod("", "odd", 1, 2, map[string]string{"app": "b"}, "n"))
+	w.Flush()
+	for _, name := range []string{"app", "tier"} {
+		checkLabelIndex(t, s.Snapshot(), name, "app")
 	}
 }
 

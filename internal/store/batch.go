@@ -177,21 +177,18 @@ func (b *batch) read(set *byteIndexSet, m *wire.Meta, raw []byte) (err error) {
 }
 
 // readHeld is read for an object of the table. The object was read when it came in, so it can be
-// read again. If it could not be read then, it has no values.
+// read again. It has no values in an index that cannot read it.
 func (b *batch) readHeld(set *byteIndexSet, o *Object) {
-	mark := len(b.spans)
 	var raw []byte
 	var err error
 	if !o.layout.isValue {
 		raw, err = o.Meta(&b.meta, b.raw)
 	}
 	for i := 0; err == nil && i < len(set.indexes); i++ {
-		if b.values, err = set.indexes[i].source.heldValues(b.values[:0], o, &b.meta, raw); err == nil {
+		var unreadable error
+		if b.values, unreadable = set.indexes[i].source.heldValues(b.values[:0], o, &b.meta, raw); unreadable == nil {
 			b.note(i)
 		}
-	}
-	if err != nil {
-		b.spans = b.spans[:mark]
 	}
 	if raw != nil {
 		b.raw = raw

@@ -347,6 +347,10 @@ func (c *Cursor) Close() {
 	c.log.trim()
 }
 
+// Discard frees the initial state that was not read. Only the reader calls it, and does not call Next
+// after it.
+func (c *Cursor) Discard() { c.snap = nil }
+
 func (c *Cursor) closeLocked() {
 	if c.closed {
 		return

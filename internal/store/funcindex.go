@@ -50,6 +50,26 @@ func (x *funcIndex) appendBy(objects []*Object, sn *Snapshot, value string) ([]*
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.catchUp(sn)
+	return x.append(objects, sn, value), x.err(false)
+}
+
+// appendNow appends the objects of sn under each of several values. If another query has moved the
+// index beyond sn meanwhile, it takes a newer snapshot: an index does not go back, and lacks what has
+// lost a value since.
+func (x *funcIndex) appendNow(objects []*Object, sn *Snapshot, values []string) ([]*Object, error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.built && sn.revision < x.upTo {
+		sn = x.s.Snapshot()
+	}
+	x.catchUp(sn)
+	for _, value := range values {
+		objects = x.append(objects, sn, value)
+	}
+	return objects, x.err(false)
+}
+
+func (x *funcIndex) append(objects []*Object, sn *Snapshot, value string) []*Object {
 	versions := x.versions.versions()
 	x.entries.ascend(indexKey{value: value}, func(k indexKey, e *funcEntry) bool {
 		if k.value != value {
@@ -74,7 +94,7 @@ func (x *funcIndex) appendBy(objects []*Object, sn *Snapshot, value string) ([]*
 		objects = append(objects, o)
 		return true
 	})
-	return objects, x.err(false)
+	return objects
 }
 
 func (x *funcIndex) distinct(sn *Snapshot) (values []string) {

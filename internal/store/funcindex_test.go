@@ -19,6 +19,39 @@ func byKeys(t *testing.T, sn *Snapshot, index, value string) (string, error) {
 	return strings.Join(keys, " "), err
 }
 
+// TestAppendByNow: who asks for what an index has now gets one moment, also if another query has moved
+// the index beyond the snapshot that was taken for it.
+func TestAppendByNow(t *testing.T) {
+	s := newStore(t, decodeConfig())
+	w, rv := s.Writer(Scope{}), 0
+	set := func(name string, uid int, state string) {
+		rv++
+		putPod(t, w, smallPod("", name, uid, rv, map[string]string{"state": state}, ""))
+		w.Flush()
+	}
+	if err := s.AddIndex("state", FuncIndex(func(v any) ([]string, error) { return []string{v.(*corev1.Pod).Labels["state"]}, nil })); err != nil {
+		t.Fatal(err)
+	}
+	set("x", 1, "active")
+	if got, _ := byKeys(t, s.Snapshot(), "state", "active"); got != "x" {
+		t.Fatalf("has %q", got)
+	}
+	before := s.Snapshot()
+	set("y", 2, "active")
+	set("x", 1, "idle")
+	if got, _ := byKeys(t, s.Snapshot(), "state", "active"); got != "y" {
+		t.Fatalf("has %q", got)
+	}
+	found, err := s.funcIndex("state").appendNow(nil, before, []string{"active", "idle"})
+	var keys []string
+	for _, o := range found {
+		keys = append(keys, o.Key())
+	}
+	if err != nil || strings.Join(keys, " ") != "y x" {
+		t.Errorf("has %q, %v", keys, err)
+	}
+}
+
 func TestFuncIndexFailures(t *testing.T) {
 	s := newStore(t, decodeConfig())
 	calls := 0

@@ -117,7 +117,7 @@ const patchBytes = 384
 func (s *Store) patches(o *Object, fast bool) bool {
 	packed, _ := o.parts()
 	dict := o.layout.dict
-	return dict != nil && (!fast || s.packer.Keeps(dict, packed))
+	return dict != nil && o.baseSize() <= pack.MaxPatched && (!fast || s.packer.Keeps(dict, packed))
 }
 
 // patch holds the object as a patch. It returns false if that would be too large.

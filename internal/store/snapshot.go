@@ -115,6 +115,22 @@ func (sn *Snapshot) AppendBy(objects []*Object, index, value string) ([]*Object,
 	return objects, ErrUnknownIndex
 }
 
+// AppendBy appends the objects that an index has under each of several values now, all of one moment,
+// those of a value in key order. Its errors are those of Snapshot.By.
+func (s *Store) AppendBy(objects []*Object, index string, values ...string) ([]*Object, error) {
+	snap := s.Snapshot()
+	if f := s.funcIndex(index); f != nil {
+		return f.appendNow(objects, snap, values)
+	}
+	var err error
+	for _, value := range values {
+		if objects, err = snap.AppendBy(objects, index, value); err != nil {
+			break
+		}
+	}
+	return objects, err
+}
+
 // Values yields the distinct values of an index, in order. It yields none for an unknown index.
 func (sn *Snapshot) Values(index string) iter.Seq[string] {
 	if x := sn.byteIndex(index); x != nil {
