@@ -42,6 +42,9 @@ type scratch struct {
 	image  unsafe.Pointer // the memory of the value
 	taken  int            // number of pieces of the shape that are in use
 	odd    bool           // there is an unknown field, or a tag of more than two bytes
+	// pointed tells that a quantity of the current object has a pointer, which a copy of the object
+	// would have too.
+	pointed bool
 
 	knowns      [knowns]known // most recent first; may be those of other decoders
 	differences []difference  // of the current object; at most as many as the sample has tokens

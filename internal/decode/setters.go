@@ -76,6 +76,7 @@ func setQuantity(s *scratch, p unsafe.Pointer, b []byte) bool {
 			return false
 		}
 		if hasPointer(&q) {
+			s.pointed = true
 			*(*resource.Quantity)(p) = q
 			return true
 		}

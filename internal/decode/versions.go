@@ -26,14 +26,14 @@ func (d *Decoder) DecodeVersions(was, is []byte) (old, fresh any, err error) {
 
 // decodeVersions decodes both versions. ok is false if they must be decoded one by one.
 func (d *Decoder) decodeVersions(s *scratch, was, is []byte) (before, after unsafe.Pointer, ok bool) {
-	s.locating = true
+	s.locating, s.pointed = true, false
 	before, ok = d.decodeLikeOthers(s, was)
 	s.locating = false
 	if !ok {
 		return d.decodeInTurn(s, was, is)
 	}
 	earlier := original{raw: was, spots: s.spots, image: before}
-	if s.knowns[0].plan.sample.ofCopies && len(is) <= maxSize {
+	if s.knowns[0].plan.sample.ofCopies && !s.pointed && len(is) <= maxSize {
 		if after, _, ok = d.copyIfAlike(s, is, 0, &earlier); ok {
 			return before, after, true
 		}

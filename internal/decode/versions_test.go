@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/apitesting/fuzzer"
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metafuzzer "k8s.io/apimachinery/pkg/apis/meta/fuzzer"
 	"k8s.io/client-go/kubernetes/scheme"
 
@@ -79,6 +80,45 @@ func sameVersions(t *testing.T, d *Decoder, was, is []byte) {
 			}
 		} else if scribble.Over(b); !reflect.DeepEqual(a, wantOld) {
 			t.Fatalf("%s: the earlier version has changed with the later", d.goType)
+		}
+	}
+}
+
+// TestVersionsOfBigQuantities: the quantities of two versions are apart also where those of the
+// objects before them could be copied and theirs cannot.
+func TestVersionsOfBigQuantities(t *testing.T) {
+	big := resource.MustParse("123456789012345678901234567890")
+	p := podsim.New(1, 1).Pod(0)
+	limit := resource.MustParse("1Gi")
+	p.Spec.Volumes[0].VolumeSource = corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{SizeLimit: &limit}}
+	ordinary := pod(*p)
+	for _, change := range []func(){
+		func() { p.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = big },
+		func() {
+			p.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = limit
+			p.Spec.Volumes[0].EmptyDir.SizeLimit = &big
+		},
+	} {
+		d := For(reflect.TypeFor[*corev1.Pod]())
+		for range 4 {
+			if _, err := d.Decode(ordinary); err != nil {
+				t.Fatal(err)
+			}
+		}
+		change()
+		was := pod(*p)
+		p.ResourceVersion += "0"
+		for range 2 {
+			a, b, err := d.DecodeVersions(was, pod(*p))
+			if err != nil {
+				t.Fatal(err)
+			}
+			old, fresh := a.(*corev1.Pod), b.(*corev1.Pod)
+			old.Spec.Containers[0].Resources.Requests.Cpu().AsDec().SetScale(7)
+			old.Spec.Volumes[0].EmptyDir.SizeLimit.AsDec().SetScale(7)
+			if !equality.Semantic.DeepEqual(fresh.Spec, p.Spec) {
+				t.Fatalf("the later version has changed with the earlier: %v, %v", fresh.Spec.Containers[0].Resources.Requests, fresh.Spec.Volumes[0].EmptyDir)
+			}
 		}
 	}
 }
