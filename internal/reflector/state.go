@@ -87,6 +87,7 @@ type state struct {
 	open       bool // it was answered with 200
 	brought    bool // it brought an event or a bookmark
 	moved      bool // it brought a newer resourceVersion
+	bookmarked bool // any watch has brought a bookmark, but for those of initial events
 	unreadable bool // the last list had objects that cannot be read: another one is no reason for a list
 
 	// Failures in a row, 0 <= each. All but quick end with a newer resourceVersion;
@@ -101,6 +102,7 @@ type state struct {
 	barren     int // watches that stood, and brought nothing
 	muteLists  int // LISTs that got no answer
 	quick      int // watches that brought something and ended within quickWatch
+	standIns   int // lists that stood in for a watch. Ends with whatever a watch brings
 	// silence is how long watches in a row have stood that brought nothing while no probe was
 	// answered. Ends with whatever a watch brings, an answered probe, and a list.
 	silence time.Duration
@@ -161,7 +163,7 @@ func (s *state) matches() bool {
 // counts reports whether all counters are within their bounds.
 func (s *state) counts() bool {
 	for _, n := range []int{s.relists, s.unmatched, s.inconsistent, s.exact, s.brokenLists, s.attempt, s.brief, s.trouble, s.fruitless, s.unanswered, s.reached,
-		s.failures, s.barren, s.muteLists, s.quick, s.missing, s.refused, s.behind.denied, s.behind.rounds, s.behind.mute} {
+		s.failures, s.barren, s.muteLists, s.quick, s.standIns, s.missing, s.refused, s.behind.denied, s.behind.rounds, s.behind.mute} {
 		if n < 0 {
 			return false
 		}

@@ -241,7 +241,9 @@ func (m *machine) complete(rv string) {
 	if m.synced {
 		m.relists++
 	}
-	m.size = m.in.size
+	if m.size = m.in.size; m.insteadOfWatch {
+		m.standIns++
+	}
 	m.succeeded()
 	m.progressed()
 	m.countExact(rv)

@@ -10,6 +10,47 @@ import (
 	"github.com/weirproject/weir/internal/resourceversion"
 )
 
+// TestQuietResource: where no bookmarks come, the state of a resource that does not change is listed
+// ever more rarely, and as often as ever where one has come.
+func TestQuietResource(t *testing.T) {
+	for _, c := range []struct {
+		bookmark    bool // one comes
+		least, most int
+	}{{false, 8, 25}, {true, 250, 350}} {
+		cfg := Config{Mode: List}.withDefaults()
+		s, lists, version := newState(&cfg, ""), 0, 1000
+		inputs := []input{{kind: inBegin}}
+		for day := time.Duration(0); day < 24*time.Hour; {
+			in := inputs[0]
+			inputs, in.jitter = inputs[1:], 0.5
+			day += in.after
+			var actions []action
+			s, actions = step(s, in)
+			for _, a := range actions {
+				version++
+				now := strconv.Itoa(version)
+				switch a := a.(type) {
+				case wait:
+					inputs = append(inputs, input{kind: inWoke, after: a.d})
+				case openList:
+					lists++
+					inputs = append(inputs, input{kind: inOpened, rv: now}, input{kind: inPage, rv: now})
+				case openWatch:
+					inputs = append(inputs, input{kind: inOpened})
+					if c.bookmark {
+						c.bookmark = false
+						inputs = append(inputs, input{kind: inBookmark, rv: now})
+					}
+					inputs = append(inputs, input{kind: inProbed, rv: now, after: bookmarkPeriod})
+				}
+			}
+		}
+		if lists < c.least || lists > c.most {
+			t.Errorf("%d lists a day, want %d to %d", lists, c.least, c.most)
+		}
+	}
+}
+
 // TestStepsFromAnywhere walks at random through what may happen, and checks what must hold after
 // every step, for every mode: there is always exactly one thing under way, replaces are begun and
 // ended in pairs, no wait is longer than it may be, resourceVersions fall only when the owner is

@@ -23,6 +23,11 @@ const (
 	// mostSilence is how long such watches may stand while no probe is answered. A server that was
 	// restored from a backup accepts a watch from beyond its end, and sends nothing.
 	mostSilence = 2 * bookmarkPeriod
+	// A watch without bookmarks is silent whenever its resource is. So where none ever came, after
+	// patientLists lists that stood in for such watches each next one takes twice as many of them, up
+	// to 1 << mostPatience times as many: two and a half hours.
+	patientLists = 4
+	mostPatience = 5
 )
 
 // watch requests the changes since rv.
@@ -75,7 +80,7 @@ func (m *machine) watchOpened() {
 
 // alive notes that the watch works. Initial events make up for no failure before all have come.
 func (m *machine) alive() {
-	m.brought, m.doubt, m.silence, m.err = true, false, 0, nil
+	m.brought, m.doubt, m.silence, m.standIns, m.err = true, false, 0, 0, nil
 	if !m.initial && m.in.after >= m.cfg.Backoff.Healthy {
 		m.forgive()
 	}
@@ -126,6 +131,7 @@ func (m *machine) bookmark() {
 		m.moved = true
 	default:
 		m.alive()
+		m.bookmarked = true
 		m.advance()
 	}
 }
@@ -163,11 +169,19 @@ func (m *machine) probed() {
 	// The server goes on, the watch does not. Either nothing of ours has changed and there are no
 	// bookmarks, or it hangs.
 	m.fruitless++
-	if m.hopeless() {
+	if m.hopeless() && m.fruitless >= m.silentWatches() {
 		m.listInstead(ErrSilent)
 		return
 	}
 	m.watch()
+}
+
+// silentWatches returns after how many silent watches in a row the state is listed anew.
+func (m *machine) silentWatches() int {
+	if m.bookmarked {
+		return relistAfter
+	}
+	return relistAfter << min(max(m.standIns-patientLists, 0), mostPatience)
 }
 
 // ended handles a watch that the server ended.

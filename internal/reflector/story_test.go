@@ -218,6 +218,7 @@ func changes(a, b state) string {
 	change("next list at least", a.atLeast, b.atLeast)
 	change("next list instead of a watch", a.insteadOfWatch, b.insteadOfWatch)
 	change("a list stood in for a watch", a.stoodIn, b.stoodIn)
+	change("lists in place of watches", a.standIns, b.standIns)
 	change("next list whole", a.whole, b.whole)
 	change("pages do not come through", a.unpaged, b.unpaged)
 	change("lists broken", a.brokenLists, b.brokenLists)
