@@ -26,14 +26,16 @@ type Factory struct {
 	shared map[shareKey]*shared
 }
 
-// shared is one informer with its users. The factory's lock guards it.
+// shared is one informer with its users.
 type shared struct {
 	informer any // *Informer[T]
-	indexes  map[string]Index
-	users    int
+	users    int // guarded by the factory's lock
 	stop     context.CancelFunc
 	done     chan struct{}
 	err      error // of Run; read after done
+
+	indexing sync.Mutex // held while indexes are built; the factory's lock is not
+	indexes  map[string]Index
 }
 
 // NewFactory returns a factory whose informers end with ctx at the latest. It makes no request.
@@ -43,21 +45,36 @@ func NewFactory(ctx context.Context, cfg *rest.Config) *Factory {
 }
 
 // Use returns a lease of the informer of T with these options, and starts the informer when it has
-// no other user. It does not block. Users share an informer when they ask for the same objects: the
+// no other user. It blocks only while an index by label or field is added to an informer that holds
+// objects, and keeps waiting nobody but users of that informer. Users share an informer when they ask for the same objects: the
 // same T, Resource, Namespaces, Selectors, Shard and Drop. The rest of the options is the first
 // user's, except Indexes: those that are missing are added. It returns ErrIndexExists when an index
 // of that name is defined otherwise (see ByFunc for when two functions are one), and then adds
 // none; ErrStopped when the factory has been shut down.
 func Use[T Object](f *Factory, opts Options) (*Lease[T], error) {
+	if err := opts.Shard.Validate(); err != nil { // else its key may be that of all objects
+		return nil, err
+	}
+	key := shareKeyOf[T](opts)
+	sh, err := use[T](f, key, opts)
+	if err != nil {
+		return nil, err
+	}
+	inf := sh.informer.(*Informer[T])
+	if err := addIndexes(inf, sh, opts.Indexes); err != nil {
+		f.release(key, sh)
+		return nil, err
+	}
+	return &Lease[T]{informer: inf, factory: f, key: key, shared: sh}, nil
+}
+
+// use returns the informer of a key, which has one user more.
+func use[T Object](f *Factory, key shareKey, opts Options) (*shared, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.ctx.Err() != nil {
 		return nil, fmt.Errorf("factory: %w", ErrStopped)
 	}
-	if err := opts.Shard.Validate(); err != nil { // else its key may be that of all objects
-		return nil, err
-	}
-	key := shareKeyOf[T](opts)
 	sh, ok := f.shared[key]
 	if !ok {
 		if opts.Server == nil {
@@ -69,11 +86,9 @@ func Use[T Object](f *Factory, opts Options) (*Lease[T], error) {
 		}
 		sh = f.start(inf, inf.Run, opts.Indexes)
 		f.shared[key] = sh
-	} else if err := addIndexes(sh.informer.(*Informer[T]), sh, opts.Indexes); err != nil {
-		return nil, err
 	}
 	sh.users++
-	return &Lease[T]{informer: sh.informer.(*Informer[T]), factory: f, key: key, shared: sh}, nil
+	return sh, nil
 }
 
 // start runs an informer in a goroutine that ends with its last user or with the factory.
@@ -126,6 +141,8 @@ func (f *Factory) release(key shareKey, sh *shared) {
 // addIndexes adds what a later user wants and the informer has not; nothing if a name is taken by
 // another index. The factory's lock is held.
 func addIndexes[T Object](inf *Informer[T], sh *shared, want map[string]Index) error {
+	sh.indexing.Lock()
+	defer sh.indexing.Unlock()
 	for name, ix := range want {
 		if have, ok := sh.indexes[name]; ok && !have.same(ix) {
 			return fmt.Errorf("%s: index %q: %w", inf.name, name, ErrIndexExists)

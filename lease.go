@@ -4,12 +4,13 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"slices"
 	"sync"
 )
 
 // Lease is one user's hold on an informer that a factory shares and runs. It has the informer's
-// methods, but for Run. Its methods are safe for concurrent use. The bound of what it keeps is its
-// handlers; Release frees them.
+// methods, but for Run. Its methods are safe for concurrent use. It keeps its handlers, and at most as
+// many again that have been removed; Release frees them.
 type Lease[T Object] struct {
 	informer *Informer[T]
 	factory  *Factory
@@ -53,6 +54,9 @@ func (l *Lease[T]) Handle(h Handler[T], opts HandlerOptions[T]) (*Registration, 
 	if err != nil {
 		return nil, err
 	}
+	if len(l.handlers) == cap(l.handlers) { // before it grows
+		l.handlers = slices.DeleteFunc(l.handlers, (*Registration).ended)
+	}
 	l.handlers = append(l.handlers, r)
 	return r, nil
 }
@@ -61,12 +65,11 @@ func (l *Lease[T]) Handle(h Handler[T], opts HandlerOptions[T]) (*Registration, 
 // stays when the lease is released. It returns ErrReleased after Release.
 func (l *Lease[T]) AddIndex(name string, ix Index) error {
 	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.released {
+	released := l.released
+	l.mu.Unlock()
+	if released {
 		return fmt.Errorf("%s: lease: %w", l.Name(), ErrReleased)
 	}
-	l.factory.mu.Lock()
-	defer l.factory.mu.Unlock()
 	return addIndexes(l.informer, l.shared, map[string]Index{name: ix})
 }
 

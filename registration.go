@@ -24,6 +24,15 @@ func (r *Registration) Name() string { return r.handler.Name() }
 // nothing.
 func (r *Registration) Remove() { r.engine.Remove(r.handler) }
 
+func (r *Registration) ended() bool {
+	select {
+	case <-r.Done():
+		return true
+	default:
+		return false
+	}
+}
+
 // Done returns a channel that is closed when the handler will never be called again.
 func (r *Registration) Done() <-chan struct{} { return r.handler.Done() }
 

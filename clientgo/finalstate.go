@@ -41,28 +41,28 @@ const (
 // finalState is the state that one object was deleted in.
 type finalState struct {
 	key     string
-	version uint64 // of the deletion
+	version uint64 // of the deletion; 0: it is not a number
+	uid     string // set if version is 0
 	raw     []byte
 	value   any // set if it cannot be encoded
 }
 
-// putRaw keeps the bytes of a state. States whose resourceVersion is not a number, or that are
-// larger than maxFinalStateBytes, are not kept.
+// putRaw keeps the bytes of a state. A state that is larger than maxFinalStateBytes is not kept.
 func (f *finalStates) putRaw(m *wire.Meta, raw []byte) {
 	if len(raw) > 0 && len(raw) <= maxFinalStateBytes {
 		f.put(m, finalState{raw: raw})
 	}
 }
 
-// putValue keeps a state as a value, unless its resourceVersion is not a number.
+// putValue keeps a state as a value.
 func (f *finalStates) putValue(m *wire.Meta, value any) { f.put(m, finalState{value: value}) }
 
 func (f *finalStates) put(m *wire.Meta, s finalState) {
-	version, err := resourceversion.Parse(m.ResourceVersion)
-	if err != nil {
-		return
+	s.key = string(wire.AppendKey(nil, m))
+	var err error
+	if s.version, err = resourceversion.Parse(m.ResourceVersion); err != nil {
+		s.version, s.uid = 0, string(m.UID)
 	}
-	s.key, s.version = string(wire.AppendKey(nil, m)), version
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.closed {
@@ -85,12 +85,14 @@ func (f *finalStates) put(m *wire.Meta, s finalState) {
 	}
 }
 
-// get returns the state of an object by the version of its deletion.
-func (f *finalStates) get(key string, version uint64) (finalState, bool) {
+// get returns the state of an object by the version of its deletion; if that is 0, the newest state
+// of an object with that uid whose deletion has no number.
+func (f *finalStates) get(key string, version uint64, uid string) (finalState, bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for i := range f.states {
-		if s := &f.states[i]; s.version == version && s.key == key {
+	for n := len(f.states) - 1; n >= 0; n-- {
+		s := &f.states[(f.next+n)%len(f.states)]
+		if s.version == version && s.key == key && (version != 0 || s.uid == uid) {
 			return *s, true
 		}
 	}
@@ -140,13 +142,13 @@ func (r *reader) lastValue(o *store.Object, others int) (any, error) {
 }
 
 // deletedValue returns the final state of a deleted object. If that is not kept, it returns the
-// last version with the resourceVersion of the deletion. number is that resourceVersion; 0 means it
-// is unknown.
+// last version with the resourceVersion of the deletion. number is that resourceVersion, or 0 if it
+// is not a number.
 func (r *reader) deletedValue(o *store.Object, number uint64, others int) (any, error) {
-	if number == 0 {
+	value, ok := r.finalValue(o, number)
+	if !ok && number == 0 {
 		return r.lastValue(o, others)
 	}
-	value, ok := r.finalValue(o.Key(), number)
 	if !ok && r.delta != nil {
 		last, err := r.lastValue(o, others)
 		if err != nil {
@@ -172,8 +174,12 @@ func (r *reader) deletedValue(o *store.Object, number uint64, others int) (any, 
 }
 
 // finalValue returns the final state of an object, if it is kept and can be decoded.
-func (r *reader) finalValue(key string, number uint64) (any, bool) {
-	state, ok := r.finalStates.get(key, number)
+func (r *reader) finalValue(o *store.Object, number uint64) (any, bool) {
+	uid := ""
+	if number == 0 {
+		uid = o.UID()
+	}
+	state, ok := r.finalStates.get(o.Key(), number, uid)
 	if !ok {
 		return nil, false
 	}

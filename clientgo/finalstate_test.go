@@ -95,7 +95,7 @@ func finalStatesAreBounded(t *testing.T) {
 	}
 	kept := func(first, last int) (n int) {
 		for i := first; i <= last; i++ {
-			if s, ok := f.get("d/a", uint64(i)); ok && len(s.raw) > 0 {
+			if s, ok := f.get("d/a", uint64(i), ""); ok && len(s.raw) > 0 {
 				n++
 			}
 		}

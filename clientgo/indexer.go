@@ -5,6 +5,7 @@ import (
 	"iter"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
@@ -132,27 +133,13 @@ func (x *indexer) Index(indexName string, obj any) ([]any, error) {
 	if len(values) == 1 {
 		return x.ByIndex(indexName, values[0])
 	}
-	snap := x.store.Snapshot()
-	seen := map[string]*store.Object{}
-	for _, value := range values {
-		objects, err := x.lookup(nil, snap, indexName, value)
-		if err != nil {
-			return nil, err
-		}
-		for _, o := range objects {
-			seen[o.Key()] = o
-		}
+	objects, err := x.lookup(nil, indexName, values...)
+	if err != nil {
+		return nil, err
 	}
-	sorted := slices.SortedFunc(maps.Values(seen), func(a, b *store.Object) int {
-		switch {
-		case a.Key() < b.Key():
-			return -1
-		case a.Key() > b.Key():
-			return 1
-		}
-		return 0
-	})
-	return x.decodeAll(slices.Values(sorted), len(sorted)), nil
+	slices.SortFunc(objects, func(a, b *store.Object) int { return strings.Compare(a.Key(), b.Key()) })
+	objects = slices.Compact(objects) // of one moment: a key has one version
+	return x.decodeAll(slices.Values(objects), len(objects)), nil
 }
 
 // ByIndex returns the objects that have a value in the index, in the order of their keys.
@@ -160,7 +147,7 @@ func (x *indexer) ByIndex(indexName, indexedValue string) ([]any, error) {
 	sc := lookupBufferPool.Get().(*lookupBuffer)
 	defer sc.release()
 	var err error
-	if sc.objects, err = x.lookup(sc.objects, x.store.Snapshot(), indexName, indexedValue); err != nil {
+	if sc.objects, err = x.lookup(sc.objects, indexName, indexedValue); err != nil {
 		return nil, err
 	}
 	return x.decodeAll(slices.Values(sc.objects), len(sc.objects)), nil
@@ -172,7 +159,7 @@ func (x *indexer) IndexKeys(indexName, indexedValue string) ([]string, error) {
 	sc := lookupBufferPool.Get().(*lookupBuffer)
 	defer sc.release()
 	var err error
-	if sc.objects, err = x.lookup(sc.objects, x.store.Snapshot(), indexName, indexedValue); err != nil {
+	if sc.objects, err = x.lookup(sc.objects, indexName, indexedValue); err != nil {
 		return nil, err
 	}
 	return keysOf(slices.Values(sc.objects), len(sc.objects)), nil
@@ -203,16 +190,20 @@ func (x *indexer) indexFunc(name string) (cache.IndexFunc, error) {
 	return fn, nil
 }
 
-// lookup appends the objects that have a value in the index at the snapshot's moment.
-func (x *indexer) lookup(objects []*store.Object, snap *store.Snapshot, name, value string) ([]*store.Object, error) {
+// lookup appends the objects that have each of several values in the index, all of one moment.
+func (x *indexer) lookup(objects []*store.Object, name string, values ...string) ([]*store.Object, error) {
 	fn, err := x.indexFunc(name)
 	if err != nil {
 		return objects, err
 	}
-	if isNamespaceIndex(fn) {
-		return slices.AppendSeq(objects, inNamespace(snap, value)), nil
+	if !isNamespaceIndex(fn) {
+		return x.store.AppendBy(objects, name, values...)
 	}
-	return snap.AppendBy(objects, name, value)
+	snap := x.store.Snapshot()
+	for _, value := range values {
+		objects = slices.AppendSeq(objects, inNamespace(snap, value))
+	}
+	return objects, nil
 }
 
 // lookupBuffer has the objects that a lookup found while they are decoded. Buffers are pooled,

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
@@ -56,7 +57,8 @@ type informer struct {
 	indexer              *indexer
 	listWatch            *listWatch
 	stats                source.Stats
-	synced               chan struct{}
+	synced               chan struct{} // closed when the store has synced, by whoever sees it first
+	syncing              sync.Once
 	ended                chan struct{}    // closed when the informer has stopped
 	placeholderReflector *cache.Reflector // passed to watch error handlers; it never runs
 
@@ -97,28 +99,15 @@ func newInformer(lw cache.ListerWatcher, example runtime.Object, resync time.Dur
 	if opts.DetectMutation || opts.PrivateCopies {
 		opts.ShareDecoded = false // so that a change shows in the object that was changed
 	}
-	decode := values.Decode
-	if opts.ShareDecoded {
-		decode = values.DecodeShared
-	}
-	if opts.DecodedIdle == 0 {
-		opts.DecodedIdle = decodedIdle
-	}
-	tuning := opts.reflectorConfig()
-	tuning.OnItemType = values.SetItemType
 	if err := opts.Shard.Validate(); err != nil {
 		panic(fmt.Errorf("clientgo: %w", err))
 	}
 	sel := shard.Shard(opts.Shard).Selector()
-	tuning.Keep = keepFunc(sel)
+	tuning := opts.reflectorConfig()
+	tuning.OnItemType, tuning.Keep = values.SetItemType, keepFunc(sel)
 	i.engine = engine.New(engine.Config{
-		Name: i.name,
-		Store: store.Config{
-			Decode:        decode,
-			DecodedBudget: opts.DecodedBudget,
-			DecodedIdle:   opts.DecodedIdle,
-			LogBytes:      opts.LogBytes,
-		},
+		Name:      i.name,
+		Store:     opts.storeConfig(values),
 		Reflector: tuning,
 		Requests:  &i.stats,
 		Sink: func(w *store.Writer) reflector.Sink {
@@ -146,6 +135,18 @@ func newInformer(lw cache.ListerWatcher, example runtime.Object, resync time.Dur
 	return i
 }
 
+// storeConfig returns the configuration of the store of an informer of such values.
+func (o *Options) storeConfig(values *codec.Codec) store.Config {
+	cfg := store.Config{Decode: values.Decode, DecodedBudget: o.DecodedBudget, DecodedIdle: o.DecodedIdle, LogBytes: o.LogBytes}
+	if o.ShareDecoded {
+		cfg.Decode = values.DecodeShared
+	}
+	if cfg.DecodedIdle == 0 {
+		cfg.DecodedIdle = decodedIdle
+	}
+	return cfg
+}
+
 // Run is RunWithContext with a channel.
 func (i *informer) Run(stop <-chan struct{}) { i.RunWithContext(wait.ContextForChannel(stop)) }
 
@@ -164,9 +165,8 @@ func (i *informer) RunWithContext(ctx context.Context) {
 
 	var waiting sync.WaitGroup
 	waiting.Go(func() {
-		if i.store.WaitSynced(ctx) == nil {
-			close(i.synced)
-		}
+		_ = i.store.WaitSynced(ctx) // if ctx ends, it may have synced in that moment
+		i.HasSynced()
 	})
 	waiting.Go(func() { i.indexer.reader.runMutationDetector(ctx) })
 	if err := i.engine.Run(ctx); err != nil {
@@ -177,14 +177,19 @@ func (i *informer) RunWithContext(ctx context.Context) {
 	close(i.ended)
 }
 
-// HasSynced reports whether the first list is held. Handlers may not have handled all of it yet.
+// HasSynced reports whether the first list is held. Handlers may not have handled all of it yet; but
+// where one has, this is true, whichever goroutine was told of it first.
 func (i *informer) HasSynced() bool {
 	select {
 	case <-i.synced:
 		return true
 	default:
-		return false
 	}
+	if i.store.Synced() {
+		i.syncing.Do(func() { close(i.synced) })
+		return true
+	}
+	return false
 }
 
 // HasSyncedChecker returns HasSynced as a channel to wait for.
@@ -277,6 +282,7 @@ func (i *informer) onStatus(s engine.Status) {
 	}
 	i.mu.Unlock()
 	if fresh && handler != nil && ctx != nil && ctx.Err() == nil {
+		defer utilruntime.HandleCrashWithContext(ctx)
 		handler(ctx, i.placeholderReflector, s.Err)
 	}
 }

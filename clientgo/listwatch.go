@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
@@ -159,11 +160,15 @@ func (l *listWatch) callWatch(ctx context.Context, options metav1.ListOptions) (
 // callGrace is how long a ListerWatcher may go on after its context has ended.
 const callGrace = time.Second
 
-var errNotReturned = errors.New("the ListerWatcher does not return")
+var (
+	errNotReturned = errors.New("the ListerWatcher does not return")
+	errPanicked    = errors.New("panicked")
+)
 
 // callWithContext calls a ListerWatcher, which may ignore contexts. It returns at most callGrace
 // after the context ended; the error then wraps errNotReturned and the context's cause, and late
-// gets the call's value once there is one. The goroutine ends with the call.
+// gets the call's value once there is one. The goroutine ends with the call. If the call panics and
+// utilruntime.ReallyCrash is false, the error is errPanicked.
 func callWithContext[T any](ctx context.Context, call func() (T, error), late func(T)) (T, error) {
 	type answer struct {
 		value T
@@ -171,8 +176,11 @@ func callWithContext[T any](ctx context.Context, call func() (T, error), late fu
 	}
 	answers, gone := make(chan answer), make(chan struct{})
 	go func() {
-		var a answer
-		a.value, a.err = call()
+		a := answer{err: errPanicked}
+		func() {
+			defer utilruntime.HandleCrashWithContext(ctx)
+			a.value, a.err = call()
+		}()
 		select {
 		case answers <- a:
 		case <-gone:
@@ -205,7 +213,7 @@ func (l *listWatch) NewestVersion(ctx context.Context, atLeast string) (string, 
 	l.stats.Requests.Add(1)
 	l.stats.Lists.Add(1)
 	var after retryAfter
-	object, err := l.lw.ListWithContext(after.withContext(ctx), metav1.ListOptions{
+	object, err := l.callList(after.withContext(ctx), metav1.ListOptions{
 		ResourceVersion: o.ResourceVersion, ResourceVersionMatch: o.Match, Limit: o.Limit,
 	})
 	if err != nil {

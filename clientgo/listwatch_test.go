@@ -13,16 +13,19 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// blocked is a ListerWatcher that ignores contexts. Its List or its Watch blocks until the channel
-// is closed.
+// blocked is a ListerWatcher that ignores contexts. Its List, the one of a single object or its Watch
+// blocks until the channel is closed.
 type blocked struct {
-	list, watch chan struct{} // nil does not block
-	watcher     *watch.FakeWatcher
+	list, probe, watch chan struct{} // nil does not block
+	watcher            *watch.FakeWatcher
 }
 
-func (b blocked) List(metav1.ListOptions) (runtime.Object, error) {
+func (b blocked) List(o metav1.ListOptions) (runtime.Object, error) {
 	if b.list != nil {
 		<-b.list
+	}
+	if b.probe != nil && o.Limit == 1 {
+		<-b.probe
 	}
 	return &corev1.PodList{ListMeta: metav1.ListMeta{ResourceVersion: "1"}}, nil
 }
@@ -36,6 +39,15 @@ func (b blocked) Watch(metav1.ListOptions) (watch.Interface, error) {
 
 func (blocked) IsWatchListSemanticsUnSupported() bool { return true }
 
+// quiet has errors logged nowhere: client-go's handler sleeps until the time of the last error that it
+// logged is past, which outside of a bubble of synctest is years later.
+func quiet(t *testing.T, inf cache.SharedIndexInformer) {
+	t.Helper()
+	if err := inf.SetWatchErrorHandler(func(*cache.Reflector, error) {}); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // TestStopWhileBlocked checks that an informer stops although its ListerWatcher blocks and ignores
 // contexts, and that a watch which the call returns later is stopped. client-go 0.37 waits for
 // Watch.
@@ -47,6 +59,7 @@ func TestStopWhileBlocked(t *testing.T) {
 		"client-go, List": {cache.NewSharedIndexInformer, func(gate chan struct{}) blocked { return blocked{list: gate} }},
 		"List":            {NewSharedIndexInformer, func(gate chan struct{}) blocked { return blocked{list: gate} }},
 		"Watch":           {NewSharedIndexInformer, func(gate chan struct{}) blocked { return blocked{watch: gate} }},
+		"probe":           {NewSharedIndexInformer, func(gate chan struct{}) blocked { return blocked{probe: gate} }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -54,10 +67,11 @@ func TestStopWhileBlocked(t *testing.T) {
 				lw := test.make(gate)
 				lw.watcher = watch.NewFake()
 				inf := test.build(lw, &corev1.Pod{}, 0, cache.Indexers{})
+				quiet(t, inf)
 				ctx, cancel := context.WithCancel(context.Background())
 				ended := make(chan struct{})
 				go func() { defer close(ended); inf.RunWithContext(ctx) }()
-				time.Sleep(time.Minute)
+				time.Sleep(2 * time.Minute) // until a watch that is silent is probed
 				cancel()
 				select {
 				case <-ended:
@@ -73,4 +87,43 @@ func TestStopWhileBlocked(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestWatchAfterBlockedProbe checks that a watch which ends is begun anew although the List that asks
+// how new the server is does not return.
+func TestWatchAfterBlockedProbe(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		gate := make(chan struct{})
+		first, second, told := watch.NewFake(), watch.NewFake(), newRecorder()
+		watchers := make(chan watch.Interface, 2)
+		watchers <- first
+		watchers <- second
+		from := blocked{probe: gate}
+		lw := &cache.ListWatch{ListFunc: from.List, WatchFunc: func(metav1.ListOptions) (watch.Interface, error) {
+			select {
+			case w := <-watchers:
+				return w, nil
+			default:
+				return watch.NewFake(), nil
+			}
+		}}
+		inf := NewSharedIndexInformer(noWatchList{lw}, &corev1.Pod{}, 0, nil)
+		quiet(t, inf)
+		if _, err := inf.AddEventHandler(told); err != nil {
+			t.Fatal(err)
+		}
+		stop := run(t, inf)
+		time.Sleep(95 * time.Second)
+		first.Stop()
+		a := pod("a", "1")
+		a.ResourceVersion = "2"
+		go second.Add(a)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if lines := told.all(); len(lines) != 1 {
+			t.Errorf("told %q", lines)
+		}
+		close(gate)
+		stop()
+	})
 }

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/tools/cache"
 
@@ -33,6 +34,7 @@ type sink struct {
 	transform         cache.TransformFunc // nil for none; set before the start
 	pin               bool                // store every object as a value
 	syntheticVersions uint64              // counts versions made up for objects whose own do not increase
+	renames           bool                // the transform has given an object another name or namespace
 	meta              wire.Meta
 	// onTransformed gets each version that was stored encoded, and the value that a transform
 	// returned for it. It may be nil.
@@ -65,40 +67,58 @@ func (s *sink) take(t wire.EventType, m *wire.Meta, raw []byte, object any) erro
 	}
 	switch {
 	case t == wire.Deleted:
-		s.keepFinalState(m, raw)
-		return s.Delete(m, raw)
+		return s.takeDeleted(m, raw)
 	case s.transform == nil && !s.pin:
 		return s.Put(m, raw)
 	}
-	if known, err := s.Known(m, raw); known || err != nil {
-		return err // the version is held, and was transformed before
+	if !s.renames {
+		if known, err := s.Known(m, raw); known || err != nil {
+			return err // the version is held, and was transformed before
+		}
 	}
 	value, err := s.codec.Decode(raw)
 	if err != nil {
 		return fmt.Errorf("decode: %w", err)
 	}
-	return s.put(m, raw, value)
+	return s.transformAndPut(m, raw, func() (any, error) { return s.transformed(value) })
 }
 
-// keepFinalState keeps the state in a DELETED event, for OnDelete.
-func (s *sink) keepFinalState(m *wire.Meta, raw []byte) {
+// takeDeleted takes a DELETED event. A transform may have given the object another key.
+func (s *sink) takeDeleted(m *wire.Meta, raw []byte) error {
 	if s.transform == nil {
 		s.finals.putRaw(m, bytes.Clone(raw))
-	} else if value, err := s.codec.Decode(raw); err == nil {
-		s.keepFinalValue(m, value)
+		return s.Delete(m, raw)
+	}
+	// If this fails the object goes all the same, and OnDelete gets the version before.
+	if value, err := s.codec.Decode(raw); err == nil {
+		if value, err = s.transformed(value); err == nil {
+			s.rename(m, value)
+			s.keepFinalValue(m, value)
+		}
+	}
+	return s.Delete(m, raw)
+}
+
+// transformed returns what the transform makes of a value. A panic of the transform is an error if
+// utilruntime.ReallyCrash is false.
+func (s *sink) transformed(value any) (changed any, err error) {
+	if s.transform == nil {
+		return value, nil
+	}
+	err = errPanicked
+	defer utilruntime.HandleCrash()
+	return s.transform(value)
+}
+
+// rename gives m the name and namespace of a transformed value.
+func (s *sink) rename(m *wire.Meta, value any) {
+	if is, err := meta.Accessor(value); err == nil && (is.GetName() != string(m.Name) || is.GetNamespace() != string(m.Namespace)) {
+		m.Namespace, m.Name, s.renames = []byte(is.GetNamespace()), []byte(is.GetName()), true
 	}
 }
 
-// keepFinalValue keeps a final state after transforming it, encoded if possible. If the transform
-// fails OnDelete gets the version before.
+// keepFinalValue keeps the final state of an object, transformed, and encoded if possible.
 func (s *sink) keepFinalValue(m *wire.Meta, value any) {
-	if s.transform != nil {
-		changed, err := s.transform(value)
-		if err != nil {
-			return
-		}
-		value = changed
-	}
 	if raw := s.encoded(value); raw != nil {
 		s.finals.putRaw(m, raw)
 	} else {
@@ -106,24 +126,15 @@ func (s *sink) keepFinalValue(m *wire.Meta, value any) {
 	}
 }
 
-// put transforms a value and stores it, encoded if possible. received is what the value was decoded
-// from, or nil.
-func (s *sink) put(m *wire.Meta, received []byte, value any) error {
-	if s.transform != nil {
-		changed, err := s.transform(value)
-		if err != nil {
-			return fmt.Errorf("transform: %w", err)
-		}
-		value = changed
-	}
+// putTransformed stores a transformed value, encoded if possible. received is what the value was
+// decoded from, or nil.
+func (s *sink) putTransformed(m *wire.Meta, received []byte, value any) error {
 	held, err := meta.Accessor(value)
 	if err != nil {
 		return fmt.Errorf("transform: %T has no metadata: %w", value, err)
 	}
-	s.meta = wire.Meta{
-		Namespace: []byte(held.GetNamespace()), Name: []byte(held.GetName()),
-		UID: []byte(held.GetUID()), ResourceVersion: m.ResourceVersion,
-	}
+	s.rename(m, value)
+	s.meta = wire.Meta{Namespace: m.Namespace, Name: m.Name, UID: []byte(held.GetUID()), ResourceVersion: m.ResourceVersion}
 	switch {
 	case s.pin:
 	case s.transform == nil && received != nil:
@@ -148,6 +159,15 @@ func (s *sink) takeObject(t wire.EventType, m *wire.Meta, object any) error {
 	if t != 0 {
 		s.Flush() // the store must hold what came before this event
 	}
+	transformed := func() (any, error) { return s.transformed(object) }
+	if s.renames { // what is held under which key only the transform can say
+		changed, err := s.transformed(copied(object))
+		if err != nil {
+			return fmt.Errorf("transform: %w", err)
+		}
+		s.rename(m, changed)
+		transformed = func() (any, error) { return changed, nil }
+	}
 	held, ok := s.store.Get(string(wire.AppendKey(nil, m)))
 	state := t == 0 || t == wire.Added // a list or initial events may repeat what is held
 	// So may the changes that come after a list which broke off. Fake clientsets, which set no uid,
@@ -158,17 +178,17 @@ func (s *sink) takeObject(t wire.EventType, m *wire.Meta, object any) error {
 		if ok && isEarlierObject(object, held) {
 			return nil // a repeated deletion of an earlier object of this name
 		}
-		if ok {
-			m.UID = []byte(held.UID())
-			s.advanceVersion(m, held)
-		}
-		s.keepFinalValue(m, object)
-		return s.Delete(m, nil)
+		return s.deleteObject(m, held, transformed)
 	case ok && t != 0 && !s.Replacing() && isEarlierVersion(object, held):
 		return nil // a repeated event; a watch that breaks off here is not resumed before it
 	case ok && repeats && sameVersion(object, held):
 		m.UID, m.ResourceVersion = []byte(held.UID()), []byte(held.ResourceVersion())
-		return s.takeSameVersion(m, object) // the content may differ all the same
+		// The version is held, and was transformed before. The content may differ all the same.
+		received := s.encoded(object)
+		if known, err := s.Known(m, received); known || err != nil {
+			return err
+		}
+		return s.transformAndPut(m, received, transformed)
 	case ok && state && s.unchanged(object, held):
 		m.UID, m.ResourceVersion = []byte(held.UID()), []byte(held.ResourceVersion())
 		raw, err := held.AppendRaw(nil)
@@ -179,22 +199,44 @@ func (s *sink) takeObject(t wire.EventType, m *wire.Meta, object any) error {
 	case ok:
 		s.advanceVersion(m, held)
 	}
-	return s.put(m, s.encoded(object), object)
+	return s.transformAndPut(m, s.encoded(object), transformed)
+}
+
+// transformAndPut stores what transformed returns.
+func (s *sink) transformAndPut(m *wire.Meta, received []byte, transformed func() (any, error)) error {
+	value, err := transformed()
+	if err != nil {
+		return fmt.Errorf("transform: %w", err)
+	}
+	return s.putTransformed(m, received, value)
+}
+
+// deleteObject takes the returned object of a DELETED event. held is what is held under its key, or
+// nil.
+func (s *sink) deleteObject(m *wire.Meta, held *store.Object, transformed func() (any, error)) error {
+	if held != nil {
+		m.UID = []byte(held.UID())
+		s.advanceVersion(m, held)
+	}
+	if value, err := transformed(); err == nil { // if not, OnDelete gets the version before
+		s.rename(m, value)
+		s.keepFinalValue(m, value)
+	}
+	return s.Delete(m, nil)
+}
+
+// copied returns a copy of a returned object, which a transform may change.
+func copied(object any) any {
+	if o, ok := object.(runtime.Object); ok {
+		return o.DeepCopyObject()
+	}
+	return object
 }
 
 // encoded returns the bytes that stand for a returned object, or nil if it cannot be encoded.
 func (s *sink) encoded(object any) []byte {
 	raw, _ := s.codec.Encode(object)
 	return raw
-}
-
-// takeSameVersion takes an object whose version is held already.
-func (s *sink) takeSameVersion(m *wire.Meta, object any) error {
-	received := s.encoded(object)
-	if known, err := s.Known(m, received); known || err != nil {
-		return err // the version is held, and was transformed before
-	}
-	return s.put(m, received, object)
 }
 
 // isEarlierObject reports whether a deleted object had the name before the one that is held.

@@ -5,12 +5,15 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
@@ -159,6 +162,61 @@ func TestRefusalTimeout(t *testing.T) {
 				stop()
 			})
 		})
+	}
+}
+
+// otherEncoding is a server whose LISTs are JSON and whose WATCHes are in an encoding that is not
+// known here, and bring nothing yet.
+type otherEncoding struct{}
+
+func (otherEncoding) RoundTrip(req *http.Request) (*http.Response, error) {
+	if req.URL.Query().Get("watch") != "" {
+		nothing, _ := io.Pipe()
+		return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/cbor-seq"}}, Body: nothing, Request: req}, nil
+	}
+	list := io.NopCloser(strings.NewReader(`{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"1"},"items":[]}`))
+	return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}, Body: list, Request: req}, nil
+}
+
+// TestWatchInAnotherEncoding checks that a WATCH which only its caller can read begins at once.
+func TestWatchInAnotherEncoding(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg := &rest.Config{Host: "http://none.invalid", Transport: otherEncoding{}}
+		Wrap(cfg)
+		from, took := podsOf(cfg), make(chan time.Duration, 100)
+		lw := &cache.ListWatch{ListWithContextFunc: from.ListWithContext, WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			began := time.Now()
+			w, err := from.WatchWithContext(ctx, o)
+			took <- time.Since(began)
+			return w, err
+		}}
+		stop := run(t, NewSharedIndexInformer(noWatchList{lw}, &corev1.Pod{}, 0, nil))
+		if d := <-took; d > time.Second {
+			t.Errorf("after %v", d)
+		}
+		stop()
+	})
+}
+
+// TestHandlerSyncsAfterInformer checks that where a handler has synced, its informer has.
+func TestHandlerSyncsAfterInformer(t *testing.T) {
+	for range 100 {
+		inf := NewSharedIndexInformer(noWatchList{&cache.ListWatch{
+			ListFunc: func(metav1.ListOptions) (runtime.Object, error) {
+				return &corev1.PodList{ListMeta: metav1.ListMeta{ResourceVersion: "1"}}, nil
+			},
+			WatchFunc: func(metav1.ListOptions) (watch.Interface, error) { return watch.NewFake(), nil },
+		}}, &corev1.Pod{}, 0, nil)
+		reg, err := inf.AddEventHandler(newRecorder())
+		if err != nil {
+			t.Fatal(err)
+		}
+		stop := run(t, inf)
+		synced(t, reg.HasSyncedChecker())
+		if !inf.HasSynced() {
+			t.Fatal("not the informer")
+		}
+		stop()
 	}
 }
 

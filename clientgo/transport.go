@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"strings"
 	"time"
 
 	"k8s.io/client-go/rest"
@@ -94,8 +95,12 @@ func (t *transport) roundTrip(req *http.Request) (*http.Response, error) {
 		return passThrough(resp, nil, cancel)
 	}
 	enc, err := wire.EncodingOf(resp.Header.Get("Content-Type"))
-	if err != nil { // most likely a proxy's error page; the caller makes an error of it
-		readRefusal(ctx, resp)
+	if err != nil {
+		// Most likely a proxy's error page, of which the caller makes an error; or a watch in an
+		// encoding that only the caller knows, whose events must not wait for each other.
+		if c.verb == verbList || isText(resp) {
+			readRefusal(ctx, resp)
+		}
 		return passThrough(resp, nil, cancel)
 	}
 	kind, matches, err := c.inspect(ctx, resource, resp, enc)
@@ -114,6 +119,11 @@ func (t *transport) roundTrip(req *http.Request) (*http.Response, error) {
 		_ = resp.Body.Close()
 	}
 	return stub, nil
+}
+
+// isText reports whether a response says that it is text, as error pages do.
+func isText(resp *http.Response) bool {
+	return strings.HasPrefix(resp.Header.Get("Content-Type"), "text/")
 }
 
 // acceptEncoding returns gzip for long responses and identity for others. The header is always set:

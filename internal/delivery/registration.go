@@ -165,8 +165,15 @@ func (r *Registration) end() {
 	defer r.mu.Unlock()
 	r.phase = ended
 	r.stop()
-	r.cursor.Close()
+	r.closeCursor()
 	close(r.done)
+}
+
+// closeCursor closes the cursor, which nobody reads any more: who keeps the registration keeps no
+// version of an object.
+func (r *Registration) closeCursor() {
+	r.cursor.Close()
+	r.cursor.Discard()
 }
 
 // Close ends the registration. If Run is running, it returns after the handler's current call;
@@ -178,7 +185,7 @@ func (r *Registration) Close() {
 	switch r.phase {
 	case idle:
 		r.phase = ended
-		r.cursor.Close()
+		r.closeCursor()
 		close(r.done)
 	case running:
 		r.stop()

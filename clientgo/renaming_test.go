@@ -1,0 +1,128 @@
+package clientgo
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/weirproject/weir/internal/wire"
+)
+
+// renaming is a transform that gives each pod another name and namespace, as caches of several
+// clusters do. It fails if it gets what it has renamed.
+func renaming(obj any) (any, error) {
+	p := obj.(*corev1.Pod)
+	if strings.HasPrefix(p.Name, "one.") {
+		return nil, fmt.Errorf("%s has its name already", p.Name)
+	}
+	p.Namespace, p.Name = "of-"+p.Namespace, "one."+p.Name
+	return p, nil
+}
+
+// TestRenamingTransform compares what a handler is told, and what is held, where a transform renames
+// objects.
+func TestRenamingTransform(t *testing.T) {
+	var got []string
+	for maker, make := range bothConstructors {
+		t.Run(maker, func(t *testing.T) {
+			s := newFixture(t, make)
+			if err := s.informer.SetTransform(renaming); err != nil {
+				t.Fatal(err)
+			}
+			s.source.Add(pod("a", "1"))
+			s.source.Add(pod("b", "1"))
+			s.start(t)
+			s.told.waitCount(t, 2)
+			s.source.Modify(pod("a", "2"))
+			s.source.Modify(pod("b", "2"))
+			s.source.Delete(pod("a", "3"))
+			s.source.Add(pod("c", "1"))
+			s.told.waitCount(t, 6)
+			got = append(got, s.told.sorted()+"\n"+shown(s.informer.GetStore().List()))
+			s.stop()
+		})
+	}
+	if len(got) == 2 && got[0] != got[1] {
+		t.Errorf("differs:\n%s\n\n%s", got[0], got[1])
+	}
+}
+
+// TestRenamingTransformOfBytes checks the same for what is captured: a deletion, and a list that
+// repeats what is held.
+func TestRenamingTransformOfBytes(t *testing.T) {
+	c := newChangingStore(t, Options{})
+	sink := c.inf.sink
+	sink.Writer, sink.transform = c.writer, renaming
+	take := func(event wire.EventType, name, version string) {
+		t.Helper()
+		p := pod(name, "1")
+		p.ResourceVersion = version
+		raw := marshal(t, p)
+		var m wire.Meta
+		if err := wire.ReadMeta(wire.Protobuf, raw, &m); err != nil {
+			t.Fatal(err)
+		}
+		if err := sink.Take(event, &m, raw, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	holds := func(want ...string) {
+		t.Helper()
+		sink.Flush()
+		if got := c.inf.indexer.ListKeys(); !slices.Equal(got, want) {
+			t.Errorf("holds %q, want %q", got, want)
+		}
+	}
+	sink.BeginReplace(false)
+	take(0, "a", "1")
+	take(0, "b", "2")
+	sink.EndReplace("2")
+	holds("of-d/one.a", "of-d/one.b")
+	take(wire.Deleted, "a", "3")
+	holds("of-d/one.b")
+	sink.BeginReplace(false)
+	take(0, "b", "2")
+	take(0, "c", "4")
+	sink.EndReplace("4")
+	holds("of-d/one.b", "of-d/one.c")
+	sink.BeginReplace(false)
+	sink.EndReplace("5")
+	holds()
+}
+
+// TestSameVersionDeleted checks that OnDelete gets the state of a DELETED event also if its
+// resourceVersion is that of the version held, or none, as those of fake clientsets are.
+func TestSameVersionDeleted(t *testing.T) {
+	for maker, make := range bothConstructors {
+		for _, version := range []string{"7", ""} {
+			t.Run(maker+"/"+version, func(t *testing.T) {
+				watcher, told := watch.NewFake(), newRecorder()
+				lw := &cache.ListWatch{
+					ListFunc: func(metav1.ListOptions) (runtime.Object, error) {
+						return &corev1.PodList{ListMeta: metav1.ListMeta{ResourceVersion: "1"}}, nil
+					},
+					WatchFunc: func(metav1.ListOptions) (watch.Interface, error) { return watcher, nil },
+				}
+				inf := make(noWatchList{lw}, &corev1.Pod{}, 0, cache.Indexers{})
+				if _, err := inf.AddEventHandler(told); err != nil {
+					t.Fatal(err)
+				}
+				stop := run(t, inf)
+				first, last := pod("a", "1"), pod("a", "9")
+				first.ResourceVersion, last.ResourceVersion = version, version
+				watcher.Add(first)
+				told.waitCount(t, 1)
+				watcher.Delete(last)
+				told.wait(t, "delete d/a@"+version+" v=9")
+				stop()
+			})
+		}
+	}
+}
