@@ -1,0 +1,277 @@
+package weir_test
+
+import (
+	"fmt"
+	"go/ast"
+	"go/doc/comment"
+	"go/importer"
+	"go/parser"
+	"go/token"
+	"go/types"
+	"io"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// documentsPrelude is what the code of documents may use without saying where it is from.
+const documentsPrelude = `package documents
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/dynamic/dynamicinformer"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/metadata/metadatainformer"
+	"k8s.io/client-go/rest"
+	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/workqueue"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+
+	"github.com/weirproject/weir"
+	"github.com/weirproject/weir/clientgo"
+	"github.com/weirproject/weir/controllerruntime"
+	"github.com/weirproject/weir/debug"
+	"github.com/weirproject/weir/informertest"
+	"github.com/weirproject/weir/metrics"
+)
+
+var (
+	cfg      *rest.Config
+	client   kubernetes.Interface
+	ctx      context.Context
+	indexers toolscache.Indexers
+	lw       toolscache.ListerWatcher
+	mux      *http.ServeMux
+	ns       string
+	queue    workqueue.TypedInterface[string]
+	resync   time.Duration
+	scheme   *runtime.Scheme
+)
+`
+
+// publicPackages are the folders of the packages that users import.
+var publicPackages = []string{".", "apiserver", "clientgo", "controllerruntime", "debug", "informertest", "metrics", "proxy"}
+
+// TestDocumentsCompile: the Go code in README.md, docs and the comments of the public packages
+// compiles as it stands there, with what documentsPrelude has around it.
+//
+//   - "…" is code that is left out.
+//   - Of a diff the new version counts.
+//   - Behind a comment "// package NAME" are functions of that package, without their bodies. They
+//     are compared with those that it has.
+func TestDocumentsCompile(t *testing.T) {
+	blocks := append(markdownCode(t), commentCode(t)...)
+	if len(blocks) < 10 {
+		t.Errorf("the documents have only %d blocks of code", len(blocks))
+	}
+	c := newDocumentChecker(t)
+	for _, b := range blocks {
+		if packageHeading.MatchString(b.text) {
+			c.checkDeclarations(b)
+		} else {
+			c.check(b.source(), b)
+		}
+	}
+}
+
+// codeBlock is Go code of a document.
+type codeBlock struct {
+	file string
+	line int // the first one
+	text string
+}
+
+// markdownCode returns the blocks of Go and the diffs in README.md and docs.
+func markdownCode(t *testing.T) (blocks []codeBlock) {
+	t.Helper()
+	files, err := filepath.Glob("docs/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range append(files, "README.md") {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var b *codeBlock // nil: outside, or in other code
+		n := 0
+		for line := range strings.Lines(string(text)) {
+			n++
+			switch fence, _ := strings.CutPrefix(line, "```"); {
+			case fence == "go\n" || fence == "diff\n":
+				b = &codeBlock{file: file, line: n + 1}
+			case b != nil && line == "```\n":
+				blocks, b = append(blocks, *b), nil
+			case b != nil:
+				b.text += line
+			}
+		}
+	}
+	return blocks
+}
+
+// commentCode returns the code in the comments of the public packages.
+func commentCode(t *testing.T) (blocks []codeBlock) {
+	t.Helper()
+	for _, dir := range publicPackages {
+		files, err := filepath.Glob(filepath.Join(dir, "*.go"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			parsed, err := parser.ParseFile(token.NewFileSet(), file, text, parser.PackageClauseOnly|parser.ParseComments)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, block := range new(comment.Parser).Parse(parsed.Doc.Text()).Content {
+				if code, ok := block.(*comment.Code); ok {
+					first, _, _ := strings.Cut(code.Text, "\n")
+					before, _, _ := strings.Cut(string(text), "//\t"+first+"\n")
+					blocks = append(blocks, codeBlock{file, 1 + strings.Count(before, "\n"), code.Text})
+				}
+			}
+		}
+	}
+	return blocks
+}
+
+// code returns the block as Go has it, line by line.
+func (b codeBlock) code() string {
+	text := strings.ReplaceAll(b.text, "…", `panic("left out")`)
+	if !regexp.MustCompile(`(?m)^\+`).MatchString(text) {
+		return text
+	}
+	var after strings.Builder
+	for line := range strings.Lines(text) {
+		if strings.HasPrefix(line, "-") {
+			line = "\n"
+		}
+		after.WriteString(strings.TrimLeft(line[:1], "+ ") + line[1:])
+	}
+	return after.String()
+}
+
+// source returns a file that has the block: as declarations if it begins with a function, or else
+// in the body of one.
+func (b codeBlock) source() string {
+	at := fmt.Sprintf("//line %s:%d\n", b.file, b.line)
+	if strings.HasPrefix(b.text, "func ") {
+		return documentsPrelude + at + b.code()
+	}
+	return documentsPrelude + "func _() error {\n" + at + b.code() + "\npanic(\"end\")\n}\n"
+}
+
+// packageHeading says of which package the declarations behind it are.
+var packageHeading = regexp.MustCompile(`(?m)^// package (\w+)$`)
+
+// documentChecker type-checks code of documents.
+type documentChecker struct {
+	t       *testing.T
+	fset    *token.FileSet
+	imports types.Importer
+	paths   map[string]string // of the prelude's packages, by the name that they have in it
+}
+
+// newDocumentChecker has the compiler's export data of what the prelude imports.
+func newDocumentChecker(t *testing.T) *documentChecker {
+	t.Helper()
+	c := &documentChecker{t: t, fset: token.NewFileSet(), paths: map[string]string{}}
+	prelude, err := parser.ParseFile(c.fset, "", documentsPrelude, parser.ImportsOnly)
+	if err != nil {
+		t.Fatal(err)
+	}
+	args := []string{"list", "-export", "-f", "{{.ImportPath}} {{.Export}}"}
+	for _, spec := range prelude.Imports {
+		of := strings.Trim(spec.Path.Value, `"`)
+		name := path.Base(of)
+		if spec.Name != nil {
+			name = spec.Name.Name
+		}
+		c.paths[name] = of
+		args = append(args, of)
+	}
+	list := exec.CommandContext(t.Context(), "go", args...)
+	list.Env, list.Stderr = append(os.Environ(), "GOFLAGS=-mod=readonly"), os.Stderr
+	out, err := list.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := map[string]string{}
+	for line := range strings.Lines(string(out)) {
+		of, file, _ := strings.Cut(strings.TrimSpace(line), " ")
+		files[of] = file
+	}
+	c.imports = importer.ForCompiler(c.fset, "gc", func(of string) (io.ReadCloser, error) { return os.Open(files[of]) })
+	return c
+}
+
+// check type-checks a file that has a block. What is not used does not count.
+func (c *documentChecker) check(source string, b codeBlock) *types.Package {
+	c.t.Helper()
+	file, err := parser.ParseFile(c.fset, "", source, parser.SkipObjectResolution)
+	if err != nil {
+		c.t.Errorf("%s: the code cannot be parsed: %v", b.file, err)
+		return types.NewPackage("", "")
+	}
+	config := types.Config{Importer: c.imports, Error: func(err error) {
+		if !strings.Contains(err.Error(), "and not used") { // a variable or an import
+			c.t.Error(err)
+		}
+	}}
+	checked, _ := config.Check("documents", c.fset, []*ast.File{file}, nil) // Error has the errors
+	return checked
+}
+
+// checkDeclarations compares functions without a body with those of the packages that they are of.
+func (c *documentChecker) checkDeclarations(b codeBlock) {
+	c.t.Helper()
+	headings := packageHeading.FindAllStringSubmatchIndex(b.text, -1)
+	for i, at := range headings {
+		name, text := b.text[at[2]:at[3]], b.text[at[1]:]
+		if i+1 < len(headings) {
+			text = b.text[at[1]:headings[i+1][0]]
+		}
+		of, err := c.imports.Import(c.paths[name])
+		if err != nil {
+			c.t.Errorf("%s: package %s: %v", b.file, name, err)
+			continue
+		}
+		source := documentsPrelude
+		for _, own := range of.Scope().Names() { // the package's own types have no qualifier
+			if _, ok := of.Scope().Lookup(own).(*types.TypeName); ok && ast.IsExported(own) && regexp.MustCompile(`\b`+own+`\b`).MatchString(text) {
+				source += fmt.Sprintf("type %s = %s.%[1]s\n", own, name)
+			}
+		}
+		source += fmt.Sprintf("//line %s:%d\n", b.file, b.line+strings.Count(b.text[:at[1]], "\n")) + text
+		says := c.check(source, b).Scope()
+		for _, function := range says.Names() {
+			said, ok := says.Lookup(function).(*types.Func)
+			if !ok {
+				continue
+			}
+			if has := of.Scope().Lookup(function); has == nil || !types.Identical(said.Type(), has.Type()) {
+				c.t.Errorf("%s has %v, and the package %v", b.file, said, has)
+			}
+		}
+	}
+}
