@@ -1,11 +1,16 @@
 package weir_test
 
 import (
+	"io/fs"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 // TestArchitecture checks the table of packages in ARCHITECTURE.md: it has every package of the
@@ -47,22 +52,101 @@ func TestArchitecture(t *testing.T) {
 	}
 }
 
-// packageTable returns the row of each package in ARCHITECTURE.md's first table.
-func packageTable(t *testing.T) map[string]int {
+// quoted matches what stands between backquotes.
+var quoted = regexp.MustCompile("`([^`]+)`")
+
+// section returns a section of ARCHITECTURE.md.
+func section(t *testing.T, heading string) string {
 	t.Helper()
 	text, err := os.ReadFile("ARCHITECTURE.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, table, _ := strings.Cut(string(text), "## The packages")
-	table, _, _ = strings.Cut(table, "\n## ")
+	_, section, ok := strings.Cut(string(text), "## "+heading+"\n")
+	if !ok {
+		t.Fatalf("ARCHITECTURE.md has no section %q", heading)
+	}
+	section, _, _ = strings.Cut(section, "\n## ")
+	return section
+}
+
+// packageTable returns the row of each package in ARCHITECTURE.md's first table.
+func packageTable(t *testing.T) map[string]int {
+	t.Helper()
 	rank := map[string]int{}
-	for line := range strings.Lines(table) {
+	for line := range strings.Lines(section(t, "The packages")) {
 		if first, _, ok := strings.Cut(strings.TrimPrefix(line, "| "), " | "); ok && strings.HasPrefix(line, "| `") {
-			for _, path := range regexp.MustCompile("`([^`]+)`").FindAllStringSubmatch(first, -1) {
+			for _, path := range quoted.FindAllStringSubmatch(first, -1) {
 				rank[path[1]] = len(rank) + 1
 			}
 		}
 	}
 	return rank
+}
+
+// TestWhereToPutWhat: each path that ARCHITECTURE.md sends people to is there.
+func TestWhereToPutWhat(t *testing.T) {
+	paths := 0
+	for line := range strings.Lines(section(t, "Where to put what")) {
+		cells := strings.Split(line, "|")
+		if len(cells) != 4 {
+			continue
+		}
+		for _, path := range quoted.FindAllStringSubmatch(cells[2], -1) {
+			if found, err := filepath.Glob(path[1]); err != nil || len(found) == 0 {
+				t.Errorf("there is no %s (%v):%s", path[1], err, cells[1])
+			}
+			paths++
+		}
+	}
+	if paths == 0 {
+		t.Error("there are no paths in the table")
+	}
+}
+
+// goFiles returns the Go files of the repository by their folder, but for those of testdata.
+func goFiles(t *testing.T) map[string][]string {
+	t.Helper()
+	files := map[string][]string{}
+	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+		switch name := d.Name(); {
+		case err != nil:
+			return err
+		case d.IsDir() && (name == "testdata" || strings.HasPrefix(name, ".") && name != "."):
+			return fs.SkipDir
+		case !d.IsDir() && strings.HasSuffix(name, ".go"):
+			files[filepath.Dir(path)] = append(files[filepath.Dir(path)], name)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
+}
+
+// TestListedFiles: a package comment that lists the package's files lists all of them.
+func TestListedFiles(t *testing.T) {
+	name, lists := regexp.MustCompile(`[a-z_]+\.go\b`), 0
+	for dir, files := range goFiles(t) {
+		if !slices.Contains(files, "doc.go") {
+			continue
+		}
+		text, err := os.ReadFile(filepath.Join(dir, "doc.go"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, list, ok := strings.Cut(string(text), "// # Files\n")
+		if !ok {
+			continue
+		}
+		lists++
+		files = slices.DeleteFunc(files, func(f string) bool { return f == "doc.go" || strings.HasSuffix(f, "_test.go") })
+		if diff := cmp.Diff(files, slices.Sorted(slices.Values(name.FindAllString(list, -1)))); diff != "" {
+			t.Errorf("%s/doc.go lists other files (+) than there are (-):\n%s", dir, diff)
+		}
+	}
+	if lists == 0 {
+		t.Error("there are no lists of files")
+	}
 }

@@ -15,12 +15,12 @@
 //
 // # Files
 //
-//   - The way in: store.go, writer.go, value.go, batch.go, apply.go, replace.go, progress.go;
-//     claims.go and deletions.go decide between several writers.
-//   - An object in memory: object.go, layout.go, packqueue.go, identity.go.
+//   - The way in: store.go, writer.go, value.go, batch.go, apply.go, replace.go, progress.go,
+//     errors.go; claims.go and deletions.go decide between several writers.
+//   - An object in memory: object.go, layout.go, packqueue.go, identity.go, raw.go.
 //   - The way to look at it: snapshot.go, tree.go, index.go, addindex.go, dropindex.go;
 //     funcindex.go, funcbuild.go, indexedversions.go and derived.go for indexes by function.
-//   - What has changed: log.go, cursor.go, backlog.go, dirty.go.
-//   - What is decoded: decoded.go, decodedcache.go, decodeeach.go.
+//   - What has changed: log.go, cursor.go, signal.go, backlog.go, dirty.go.
+//   - What is decoded: decoded.go, decodedcache.go, decodedahead.go, decodedlist.go, decodeeach.go.
 //   - What it all takes: memory.go. The rules: check.go.
 package store

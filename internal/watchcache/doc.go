@@ -8,13 +8,15 @@
 // snapshot or an index and writes bytes. Indexes are built on demand, for requirements that keep
 // coming.
 //
-// Files:
+// # Files
 //
-//   - cache.go: the entry points; list.go, get.go and watch.go: the three verbs
+//   - cache.go: the entry points; list.go, get.go and watch.go: the three verbs; params.go: their
+//     parameters; status.go: their errors; stats.go: what is counted
+//   - resource.go, fields.go: what is served
 //   - negotiate.go, representation.go, table.go: how objects are written
 //   - selector.go, queryplan.go, indexes.go, labelsets.go: which objects are chosen
-//   - sendloop.go, bookmark.go, event.go: what a watcher is sent
+//   - sendloop.go, bookmark.go, event.go: what a watcher is sent; drain.go: how watches end
 //   - hub.go, route.go, subscription.go: which watchers a change concerns
-//   - encodecache.go, stream.go, body.go, writedeadline.go: bytes to the client
+//   - encodecache.go, stream.go, body.go, writedeadline.go, flushpacer.go: bytes to the client
 //   - state.go, statecache.go, history.go, continuetoken.go: earlier states
 package watchcache
