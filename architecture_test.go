@@ -1,6 +1,10 @@
 package weir_test
 
 import (
+	"bytes"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -149,4 +153,59 @@ func TestListedFiles(t *testing.T) {
 	if lists == 0 {
 		t.Error("there are no lists of files")
 	}
+}
+
+// TestGoroutines: every package that starts a goroutine checks with goleak that none is left, but
+// for those that ARCHITECTURE.md excepts.
+func TestGoroutines(t *testing.T) {
+	excepted := regexp.MustCompile(`^(e2e|internal/sim)(/|$)`)
+	starters := 0
+	for dir, files := range goFiles(t) {
+		if excepted.MatchString(filepath.ToSlash(dir)) {
+			continue
+		}
+		var starts string
+		checks := false
+		for _, file := range files {
+			text, err := os.ReadFile(filepath.Join(dir, file))
+			switch {
+			case err != nil:
+				t.Fatal(err)
+			case strings.HasSuffix(file, "_test.go"):
+				checks = checks || bytes.Contains(text, []byte("goleak."))
+			case starts == "" && startsGoroutine(t, file, text):
+				starts = file
+			}
+		}
+		if starts == "" {
+			continue
+		}
+		if starters++; !checks {
+			t.Errorf("%s/%s starts a goroutine, and no test of its package uses goleak", dir, starts)
+		}
+	}
+	if starters == 0 {
+		t.Error("no package starts a goroutine")
+	}
+}
+
+// startsGoroutine reports whether a file has a go statement, or calls a method Go.
+func startsGoroutine(t *testing.T, name string, text []byte) (found bool) {
+	t.Helper()
+	file, err := parser.ParseFile(token.NewFileSet(), name, text, parser.SkipObjectResolution)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ast.Inspect(file, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.GoStmt:
+			found = true
+		case *ast.CallExpr:
+			if called, ok := n.Fun.(*ast.SelectorExpr); ok && called.Sel.Name == "Go" {
+				found = true
+			}
+		}
+		return !found
+	})
+	return found
 }

@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"go.uber.org/goleak"
 )
 
 // The parts of this test binary in TestExecInterrupt, by its environment.
@@ -49,7 +51,7 @@ func TestMain(m *testing.M) {
 			return err
 		}))
 	}
-	os.Exit(m.Run())
+	goleak.VerifyTestMain(m)
 }
 
 // TestExecInterrupt sends a process group an interrupt, as a terminal does: the program that Exec runs
