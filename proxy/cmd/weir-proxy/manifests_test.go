@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spf13/pflag"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -208,19 +209,13 @@ func TestManifests(t *testing.T) {
 	}
 }
 
-// TestDeployment: the command understands its flags, the pieces fit each other, and the ClusterRole
-// lets it hold what it is to hold and no more.
+// TestDeployment: the command understands its flags, which the example keeps, the pieces fit each
+// other, and the ClusterRole lets it hold what it is to hold and no more.
 func TestDeployment(t *testing.T) {
 	base := filepath.Join(manifests, "base")
 	deployment := first[*appsv1.Deployment](t, filepath.Join(base, "deployment.yaml"))
 	container := deployment.Spec.Template.Spec.Containers[0]
-	for _, file := range []string{"base", "example"} {
-		cmd := newCommand()
-		args := first[*appsv1.Deployment](t, filepath.Join(manifests, file, "deployment.yaml")).Spec.Template.Spec.Containers[0].Args
-		if err := cmd.ParseFlags(args); err != nil {
-			t.Errorf("%s: %v", file, err)
-		}
-	}
+	checkExample(t)
 	checkEnd(t, &deployment.Spec.Template.Spec)
 	if class := first[*schedulingv1.PriorityClass](t, filepath.Join(base, "priorityclass.yaml")); class.Name != deployment.Spec.Template.Spec.PriorityClassName {
 		t.Errorf("the pods are of the priority class %q, and there is %q", deployment.Spec.Template.Spec.PriorityClassName, class.Name)
@@ -281,39 +276,81 @@ func checkEnd(t *testing.T, pod *corev1.PodSpec) {
 	}
 }
 
-// TestControlPlane: the component adds to what is held what it allows to be held, and nothing
-// twice.
-func TestControlPlane(t *testing.T) {
-	var patch jsonPatch
-	readYAML(t, filepath.Join(manifests, "controlplane", "resources.yaml"), &patch)
+// patchedArgs are the arguments of the proxy once the patches of a folder have changed those of the
+// base: a JSON patch adds to them, an object replaces them.
+func patchedArgs(t *testing.T, folder string) []string {
+	t.Helper()
 	args := first[*appsv1.Deployment](t, filepath.Join(manifests, "base", "deployment.yaml")).Spec.Template.Spec.Containers[0].Args
-	for _, p := range patch {
-		if p.Op != "add" || p.Path != "/spec/template/spec/containers/0/args/-" {
-			t.Errorf("%+v", p)
+	var k kustomization
+	readYAML(t, filepath.Join(manifests, folder, "kustomization.yaml"), &k)
+	for _, p := range k.Patches {
+		path := filepath.Join(manifests, folder, p.Path)
+		if p.Target == nil {
+			for _, c := range first[*appsv1.Deployment](t, path).Spec.Template.Spec.Containers {
+				if c.Args != nil {
+					args = c.Args
+				}
+			}
+			continue
 		}
-		args = append(args, p.Value)
+		var patch jsonPatch
+		readYAML(t, path, &patch)
+		for _, change := range patch {
+			if change.Op != "add" || change.Path != "/spec/template/spec/containers/0/args/-" {
+				t.Errorf("%s: %+v", path, change)
+			}
+			args = append(args, change.Value)
+		}
 	}
-	cmd := newCommand()
-	if err := cmd.ParseFlags(args); err != nil {
+	return args
+}
+
+// checkExample: the example has each flag of the base, with the same value, or more of them.
+func checkExample(t *testing.T) {
+	t.Helper()
+	base, example := newCommand(), newCommand()
+	if err := errors.Join(base.ParseFlags(patchedArgs(t, "base")), example.ParseFlags(patchedArgs(t, "example"))); err != nil {
 		t.Fatal(err)
 	}
-	held, err := cmd.Flags().GetStringSlice("resources")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var allowed []string
-	for _, folder := range []string{"base", "controlplane"} {
-		for _, rule := range first[*rbacv1.ClusterRole](t, filepath.Join(manifests, folder, "rbac.yaml")).Rules {
-			for _, r := range rule.Resources {
-				if r != "apiservices" {
-					allowed = append(allowed, schema.GroupResource{Group: rule.APIGroups[0], Resource: r}.String())
+	base.Flags().Visit(func(f *pflag.Flag) {
+		want, has := []string{f.Value.String()}, []string{example.Flags().Lookup(f.Name).Value.String()}
+		if _, ok := f.Value.(pflag.SliceValue); ok {
+			want, has = f.Value.(pflag.SliceValue).GetSlice(), example.Flags().Lookup(f.Name).Value.(pflag.SliceValue).GetSlice()
+		}
+		for _, v := range want {
+			if !slices.Contains(has, v) {
+				t.Errorf("the example has --%s %s, and the base %s", f.Name, has, v)
+			}
+		}
+	})
+}
+
+// TestAddedResources: what adds to the held resources allows the proxy to hold these, and adds
+// nothing twice.
+func TestAddedResources(t *testing.T) {
+	for _, folder := range []string{"controlplane", "example"} {
+		cmd := newCommand()
+		if err := cmd.ParseFlags(patchedArgs(t, folder)); err != nil {
+			t.Fatal(err)
+		}
+		held, err := cmd.Flags().GetStringSlice("resources")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var allowed []string
+		for _, from := range []string{"base", folder} {
+			for _, rule := range first[*rbacv1.ClusterRole](t, filepath.Join(manifests, from, "rbac.yaml")).Rules {
+				for _, r := range rule.Resources {
+					if slices.Contains(rule.Verbs, "list") {
+						allowed = append(allowed, schema.GroupResource{Group: rule.APIGroups[0], Resource: r}.String())
+					}
 				}
 			}
 		}
-	}
-	slices.Sort(allowed)
-	slices.Sort(held)
-	if !slices.Equal(allowed, held) || len(slices.Compact(held)) != len(allowed) {
-		t.Errorf("held are %v, and allowed %v", held, allowed)
+		slices.Sort(allowed)
+		slices.Sort(held)
+		if !slices.Equal(allowed, held) || len(slices.Compact(held)) != len(allowed) {
+			t.Errorf("%s: held are %v, and allowed %v", folder, held, allowed)
+		}
 	}
 }
