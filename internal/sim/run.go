@@ -73,8 +73,8 @@ type client struct {
 	troubled time.Duration     // when Err was not nil last
 }
 
-// Execute runs a world and tells what came of it.
-func Execute(t *testing.T, w *World, logging bool) (out *Outcome) {
+// execute runs a world and tells what came of it.
+func execute(t *testing.T, w *World, logging bool) (out *Outcome) {
 	r := &run{world: w, logging: logging, rng: rand.New(rand.NewPCG(w.Seed, 2))}
 	defer func() {
 		if p := recover(); p != nil {

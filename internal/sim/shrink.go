@@ -18,9 +18,9 @@ type shrinker struct {
 	tries    int // how often a world is run before it counts as one that does not fail
 }
 
-// Shrink leaves out of a world whatever it does not need to fail in the way that it was seen to. It
+// shrink leaves out of a world whatever it does not need to fail in the way that it was seen to. It
 // gives up after a time.
-func Shrink(t *testing.T, w *World, fails Violation, limit time.Duration) *World {
+func shrink(t *testing.T, w *World, fails Violation, limit time.Duration) *World {
 	s := &shrinker{t: t, world: w.clone(), fails: fails, deadline: time.Now().Add(limit), tries: 1}
 	for failed, n := 0, 1; n <= 8; n++ { // not all of a run is decided by its seed
 		if s.failing(s.world) {
@@ -80,7 +80,7 @@ func (s *shrinker) try(change func(w *World)) bool {
 
 // failing reports whether a world fails in the way that is looked for.
 func (s *shrinker) failing(w *World) bool {
-	return slices.ContainsFunc(Execute(s.t, w, false).Violations, func(v Violation) bool {
+	return slices.ContainsFunc(execute(s.t, w, false).Violations, func(v Violation) bool {
 		return v.Rule == s.fails.Rule && v.Runner == s.fails.Runner
 	})
 }

@@ -119,7 +119,7 @@ func executeSeed(t *testing.T, seed [2]uint64) *Outcome {
 	done := make(chan struct{})
 	defer close(done)
 	go panicIfLong(seed[0], done)
-	return Execute(t, Draw(seed[0]), false)
+	return execute(t, Draw(seed[0]), false)
 }
 
 // panicIfLong ends the process if a seed runs for two minutes of real time: something spins, which no
@@ -155,7 +155,7 @@ func replay(t *testing.T, seed uint64) {
 // failing runs a world, with a log, until it fails as it is expected to: Violation{} is any way.
 func failing(t *testing.T, w *World, as Violation, tries int) *Outcome {
 	for {
-		out := Execute(t, w, true)
+		out := execute(t, w, true)
 		tries--
 		if tries == 0 || slices.ContainsFunc(out.Violations, func(v Violation) bool { return as.Rule == "" || v.Rule == as.Rule }) {
 			return out
@@ -165,7 +165,7 @@ func failing(t *testing.T, w *World, as Violation, tries int) *Outcome {
 
 // explain shrinks the world of a seed that failed and shows what happens in it.
 func explain(t *testing.T, seed uint64, v Violation) {
-	w := Shrink(t, Draw(seed), v, *shrinkFlag)
+	w := shrink(t, Draw(seed), v, *shrinkFlag)
 	out := failing(t, w, v, 50)
 	t.Errorf("seed %d: %v\nshrunk to the %v\n%s", seed, out.Violations, w, out.Log)
 }

@@ -17,9 +17,9 @@ func NewestOptions(atLeast string) ListOptions {
 	return o
 }
 
-// ReadVersion returns the resourceVersion of a list and closes the list. It skips items up to where
+// readVersion returns the resourceVersion of a list and closes the list. It skips items up to where
 // the resourceVersion stands, and holds none of them.
-func ReadVersion(l List) (string, error) {
+func readVersion(l List) (string, error) {
 	defer l.Close()
 	for {
 		_, err := l.Next()
@@ -38,5 +38,5 @@ func (s *REST) NewestVersion(ctx context.Context, atLeast string) (string, error
 	if err != nil {
 		return "", err
 	}
-	return ReadVersion(l)
+	return readVersion(l)
 }

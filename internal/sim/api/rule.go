@@ -95,11 +95,6 @@ func (c *Cluster) AddRule(r Rule) {
 	c.rules = append(c.rules, &rule{Rule: r, times: r.Times})
 }
 
-// Applies reports whether the rule's fault is about requests of a client and of all of these kinds.
-func (r Rule) Applies(client int, asks Ask) bool {
-	return (r.Client < 0 || r.Client == client) && r.Ask&asks == asks
-}
-
 func (r *rule) applies(client int, s *Server, q *request, now time.Duration) bool {
 	if r.Client >= 0 && r.Client != client || r.Server >= 0 && r.Server != s.Index || r.Ask&q.ask == 0 ||
 		r.Until > 0 && now >= r.Until || r.Times > 0 && r.times == 0 {
