@@ -10,14 +10,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var rewrite = flag.Bool("rewrite", false, "write the golden files anew")
 
-// Check compares got with the file testdata/name of the package that is tested; with -update it
+// Check compares got with the file testdata/name of the package that is tested; with -rewrite it
 // writes it.
 func Check(t testing.TB, name, got string) {
 	t.Helper()
 	path := filepath.Join("testdata", name)
-	if *update {
+	if *rewrite {
 		if err := os.MkdirAll("testdata", 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -30,6 +30,6 @@ func Check(t testing.TB, name, got string) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("%s (go test -update writes it anew):\n%s", path, diff)
+		t.Errorf("%s (go test -rewrite writes it anew):\n%s", path, diff)
 	}
 }
