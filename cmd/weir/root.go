@@ -63,6 +63,3 @@ func newHelp() *cobra.Command {
 		},
 	}
 }
-
-// noArgs is cobra's, as an error of usage.
-func noArgs(cmd *cobra.Command, args []string) error { return command.NoArgs(cmd.CommandPath(), args) }

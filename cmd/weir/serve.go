@@ -25,7 +25,7 @@ func newServe() *cobra.Command {
 		Example: "  weir serve --pods 5000 --churn 50\n" +
 			"  weir serve --population unlike\n" +
 			"  weir serve --resource widgets.v1.example.com=Widget",
-		Args: noArgs,
+		Args: command.NoArgs[*cobra.Command],
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if o.Pods < 0 || o.Churn < 0 {
 				return command.Usagef("--pods and --churn cannot be negative")

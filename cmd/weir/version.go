@@ -14,7 +14,7 @@ func newVersion() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "version",
 		Short: "Print the version",
-		Args:  noArgs,
+		Args:  command.NoArgs[*cobra.Command],
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			v := command.ReadVersion()
 			switch output {

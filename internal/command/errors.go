@@ -56,11 +56,11 @@ func Listen(flag, address string, err error) error {
 	return err
 }
 
-// NoArgs returns a UsageError if a command that takes no arguments got one. path is what the
-// command is called.
-func NoArgs(path string, args []string) error {
+// NoArgs is for the Args of a *cobra.Command that takes no arguments: it returns a UsageError if
+// there is one. C stands for that type, so that not all who use this package require cobra.
+func NoArgs[C interface{ CommandPath() string }](cmd C, args []string) error {
 	if len(args) > 0 {
-		return Usagef("%s takes no argument, got %q", path, args[0])
+		return Usagef("%s takes no argument, got %q", cmd.CommandPath(), args[0])
 	}
 	return nil
 }

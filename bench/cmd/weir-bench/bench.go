@@ -60,7 +60,7 @@ func newBench() *cobra.Command {
 	f.add(cmd)
 	for _, v := range informers.Verbs() {
 		sub := &cobra.Command{
-			Use: v.Name, Short: v.Short, Args: noArgs,
+			Use: v.Name, Short: v.Short, Args: command.NoArgs[*cobra.Command],
 			Long: longOf(v),
 			RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd, []informers.Verb{v}) },
 		}
@@ -68,7 +68,7 @@ func newBench() *cobra.Command {
 		cmd.AddCommand(sub)
 	}
 	all := &cobra.Command{
-		Use: "all", Short: "All of these but server, cost and grow in turn, and sync as unstructured too", Args: noArgs,
+		Use: "all", Short: "All of these but server, cost and grow in turn, and sync as unstructured too", Args: command.NoArgs[*cobra.Command],
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd, informers.Verbs()) },
 	}
 	cmd.AddCommand(all, newBenchServer(f), newBenchCost(f), newBenchGrow(f))

@@ -31,7 +31,7 @@ func newBenchCost(b *benchFlags) *cobra.Command {
 			"kube-apiserver.",
 		Example: "  go run ./e2e/realserver --pods 10000  # prints a kubeconfig, and where etcd is\n" +
 			"  weir bench cost --kubeconfig PATH --etcd http://127.0.0.1:PORT",
-		Args: noArgs,
+		Args: command.NoArgs[*cobra.Command],
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.runCost(cmd) },
 	}
 	fs := cmd.Flags()

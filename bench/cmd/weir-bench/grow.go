@@ -36,7 +36,7 @@ func newBenchGrow(b *benchFlags) *cobra.Command {
 		names.WriteString(a.Name)
 	}
 	cmd := &cobra.Command{
-		Use: "grow", Short: "How the figures grow: with objects, informers, handlers and watchers", Args: noArgs,
+		Use: "grow", Short: "How the figures grow: with objects, informers, handlers and watchers", Args: command.NoArgs[*cobra.Command],
 		Long: "Grow measures informers of up to 500,000 pods, up to 100 informers and up to 1,000 handlers beside client-go's, and up to\n" +
 			"10,000 watchers of the watch cache, with a kubeconfig beside kube-apiserver's. Each side is measured once at each point,\n" +
 			"in a process of its own. What would take more memory than there is is left out. All of it takes some 40 minutes on 2\n" +

@@ -31,6 +31,3 @@ func newRoot() *cobra.Command {
 	root.AddCommand(newChild())
 	return root
 }
-
-// noArgs is cobra's, as an error of usage.
-func noArgs(cmd *cobra.Command, args []string) error { return command.NoArgs(cmd.CommandPath(), args) }

@@ -53,7 +53,7 @@ func newBenchServer(b *benchFlags) *cobra.Command {
 		Example: "  go run ./e2e/realserver --pods 50000        # prints a kubeconfig, and where etcd is\n" +
 			"  weir bench server --kubeconfig PATH --etcd http://127.0.0.1:PORT\n" +
 			"  weir bench server --kubeconfig PATH --only label,list --runs 5",
-		Args: noArgs,
+		Args: command.NoArgs[*cobra.Command],
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
 	fs := cmd.Flags()

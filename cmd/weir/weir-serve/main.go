@@ -23,9 +23,7 @@ func newRoot() *cobra.Command {
 		Short: "Hold the embedded API server of weir",
 		Long: "Weir-serve is what weir runs its embedded API server in, and is of no use without it:\n" +
 			"`weir serve` serves people. It is installed beside weir, or in the path.",
-		Args: func(cmd *cobra.Command, args []string) error {
-			return command.NoArgs(cmd.CommandPath(), args)
-		},
+		Args:              command.NoArgs[*cobra.Command],
 		RunE:              func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 		Version:           command.ReadVersion().Version,
 		SilenceUsage:      true,

@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/weirproject/weir/internal/command"
 	"github.com/weirproject/weir/internal/debugserver"
 	"github.com/weirproject/weir/proxy"
 )
@@ -41,19 +42,14 @@ func newCommand() *cobra.Command {
 			"caller's own permissions. Everything else goes upstream in the caller's name. Its address is printed on stdout.",
 		Example: "  weir proxy --resources pods,nodes,deployments.apps --write-kubeconfig proxy.kubeconfig\n" +
 			"  weir proxy --resources pods --consistency cached --memory-budget 512Mi --listen :8443 --cert-dir /var/run/weir",
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return usageError{fmt.Errorf("%s takes no argument, got %q", cmd.CommandPath(), args[0])}
-			}
-			return nil
-		},
-		RunE:              func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
+		Args:              command.NoArgs[*cobra.Command],
+		RunE:              func(cmd *cobra.Command, _ []string) error { return explain(f.run(cmd)) },
 		SilenceUsage:      true,
 		SilenceErrors:     true,
 		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
 		Annotations:       map[string]string{cobra.CommandDisplayNameAnnotation: "weir proxy"},
 	}
-	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
+	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return command.FlagError(cmd.CommandPath(), err) })
 	f.add(cmd.Flags())
 	return cmd
 }
@@ -132,7 +128,7 @@ func (f *flags) complete() error {
 	}{{"memory-budget", f.budget, &f.options.MemoryBudget}, {"log-bytes", f.log, &f.options.LogBytes}, {"watch-memory", f.watches, &f.options.WatchMemory}} {
 		q, err := resource.ParseQuantity(size.text)
 		if err != nil || q.Sign() < 0 {
-			return usageError{fmt.Errorf("--%s %q: want a size such as 512Mi", size.name, size.text)}
+			return command.Usagef("--%s %q: want a size such as 512Mi", size.name, size.text)
 		}
 		*size.to = q.Value()
 	}
@@ -140,7 +136,7 @@ func (f *flags) complete() error {
 		f.options.WatchMemory = -1 // 0 is the default there
 	}
 	if _, err := debugserver.Address(f.debugAddr); err != nil {
-		return usageError{fmt.Errorf("--debug-addr %s: %w", f.debugAddr, err)}
+		return command.Usagef("--debug-addr %s: %w", f.debugAddr, err)
 	}
 	mode, names, some := strings.Cut(f.consistency, ":")
 	switch {
@@ -152,7 +148,7 @@ func (f *flags) complete() error {
 	case mode == "cached" && names != "":
 		f.options.Cached = strings.Split(names, ",")
 	default:
-		return usageError{fmt.Errorf("--consistency %q: want proven, upstream, cached, or cached: and resources", f.consistency)}
+		return command.Usagef("--consistency %q: want proven, upstream, cached, or cached: and resources", f.consistency)
 	}
 	return nil
 }
@@ -200,7 +196,7 @@ func (f *flags) run(cmd *cobra.Command) error {
 	fmt.Fprintln(cmd.OutOrStdout(), server.URL())
 	<-cmd.Context().Done()
 	delay := f.options.ShutdownDelay
-	if errors.Is(context.Cause(cmd.Context()), errInterrupted) { // somebody at a terminal
+	if errors.Is(context.Cause(cmd.Context()), command.ErrInterrupted) { // somebody at a terminal
 		delay = 0
 	}
 	return server.Shutdown(context.WithoutCancel(cmd.Context()), delay)

@@ -7,20 +7,16 @@
 package main
 
 import (
-	"context"
 	"errors"
-	"fmt"
-	"io"
 	"log/slog"
 	"os"
-	"os/signal"
 	"runtime/debug"
 	"strings"
-	"syscall"
 
 	"github.com/go-logr/logr"
 	"k8s.io/klog/v2"
 
+	"github.com/weirproject/weir/internal/command"
 	"github.com/weirproject/weir/proxy"
 )
 
@@ -28,7 +24,7 @@ func main() {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(gcPercent)
 	}
-	os.Exit(run(os.Args[1:], os.Stderr))
+	os.Exit(command.Run(newCommand().ExecuteContext))
 }
 
 // gcPercent is how much of what is live may be garbage, unless GOGC says otherwise. What is live is
@@ -36,56 +32,25 @@ func main() {
 // watches leave behind does not add up.
 const gcPercent = 25
 
-// usageError is an error of whoever typed the command.
-type usageError struct{ err error }
-
-func (e usageError) Error() string { return e.err.Error() }
-func (e usageError) Unwrap() error { return e.err }
-
-// run runs the command and returns its exit code. An error is one line on stderr.
-func run(args []string, stderr io.Writer) int {
-	ctx, stop := untilSignal()
-	defer stop()
-
-	cmd := newCommand()
-	cmd.SetArgs(args)
-	err := cmd.ExecuteContext(ctx)
+// explain makes an error of package proxy one of the command: a UsageError if the options are
+// invalid.
+func explain(err error) error {
 	if err == nil {
-		return 0
+		return nil
 	}
-	text := strings.TrimPrefix(strings.TrimPrefix(err.Error(), "proxy: "), "options: ")
-	fmt.Fprintf(stderr, "error: %s\n", strings.Join(strings.Fields(strings.ReplaceAll(text, "\n", "; ")), " "))
-	if errors.As(err, new(usageError)) || errors.Is(err, proxy.ErrOptions) {
-		return 2
+	if errors.Is(err, proxy.ErrOptions) {
+		return command.Usage(unprefixed{err})
 	}
-	return 1
+	return unprefixed{err}
 }
 
-// errInterrupted is the cause of a context that an interrupt has ended.
-var errInterrupted = errors.New("interrupted")
+// unprefixed is an error without the name of package proxy before its text.
+type unprefixed struct{ err error }
 
-// untilSignal returns a context that ends with the first SIGTERM or interrupt. A second one ends
-// the process. One goroutine waits for it, until stop.
-func untilSignal() (ctx context.Context, stop func()) {
-	ctx, cancel := context.WithCancelCause(context.Background())
-	signals := make(chan os.Signal, 1)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
-	go func() {
-		select {
-		case s := <-signals:
-			signal.Stop(signals)
-			if s == os.Interrupt {
-				cancel(errInterrupted)
-			}
-			cancel(nil)
-		case <-ctx.Done():
-		}
-	}()
-	return ctx, func() {
-		signal.Stop(signals)
-		cancel(nil)
-	}
+func (e unprefixed) Error() string {
+	return strings.TrimPrefix(strings.TrimPrefix(e.err.Error(), "proxy: "), "options: ")
 }
+func (e unprefixed) Unwrap() error { return e.err }
 
 // newLog is the log of the proxy and of the libraries under it.
 func newLog(verbose bool) *slog.Logger {

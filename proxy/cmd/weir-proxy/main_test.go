@@ -1,18 +1,14 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -24,12 +20,12 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/weirproject/weir/apiserver"
+	"github.com/weirproject/weir/internal/command"
 	"github.com/weirproject/weir/proxy"
 )
 
 func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("k8s.io/klog/v2.(*flushDaemon).run.func1"), goleak.IgnoreTopFunction("os/signal.loop"),
-		goleak.IgnoreTopFunction("os/signal.signal_recv"))
+	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("k8s.io/klog/v2.(*flushDaemon).run.func1"))
 }
 
 func TestUsage(t *testing.T) {
@@ -40,7 +36,7 @@ func TestUsage(t *testing.T) {
 		for _, checked := range [][]string{nil, {"--check-arguments"}} {
 			cmd := newCommand()
 			cmd.SetArgs(append(checked, args...))
-			if err := cmd.Execute(); !errors.As(err, new(usageError)) {
+			if err := cmd.Execute(); !errors.As(err, new(command.UsageError)) {
 				t.Errorf("%q: %v", args, err)
 			}
 		}
@@ -77,11 +73,11 @@ func TestMessages(t *testing.T) {
 		code int
 		says string
 	}{
-		{[]string{"--nonsense"}, 2, "unknown flag: --nonsense"},
+		{[]string{"--nonsense"}, 2, "unknown flag: --nonsense; see weir proxy --help"},
 		{[]string{"pods"}, 2, "takes no argument"},
 		{[]string{"--memory-budget", "much"}, 2, "want a size such as 512Mi"},
 		{[]string{"--log-bytes", "-1"}, 2, "want a size such as 512Mi"},
-		{[]string{"--max-connections", "many"}, 2, "invalid argument"},
+		{[]string{"--max-connections", "many"}, 2, "--max-connections many: want a whole number"},
 		{nil, 1, "no upstream: there is no kubeconfig"},
 		{[]string{"--kubeconfig", dir + "/none"}, 1, "no such file"},
 		{[]string{"--kubeconfig", bad}, 1, "kubeconfig"},
@@ -99,7 +95,9 @@ func TestMessages(t *testing.T) {
 		{[]string{"--kubeconfig", good, "--write-kubeconfig", dir + "/no/such/folder/"}, 1, "kubeconfig"},
 	} {
 		var stderr strings.Builder
-		code := run(tt.args, &stderr)
+		cmd := newCommand()
+		cmd.SetArgs(append([]string{}, tt.args...)) // not nil, which means this process's own
+		code := command.Report(&stderr, cmd.ExecuteContext(t.Context()))
 		text := stderr.String()
 		if code != tt.code || !strings.HasPrefix(text, "error: ") || strings.Count(text, "\n") != 1 || !strings.Contains(text, tt.says) {
 			t.Errorf("%q: exit code %d, %q", tt.args, code, text)
@@ -174,7 +172,7 @@ func TestRun(t *testing.T) {
 	if page := debugPage(t, ctx, says.String()); !strings.Contains(page, `"name": "pods"`) || !strings.Contains(page, server) {
 		t.Errorf("%s", page)
 	}
-	stop(errInterrupted) // which waits for no load balancer
+	stop(command.ErrInterrupted) // which waits for no load balancer
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}
@@ -203,53 +201,4 @@ func debugPage(t *testing.T, ctx context.Context, told string) string {
 		t.Fatal(err)
 	}
 	return string(body)
-}
-
-// TestSignals: a signal ends what runs, and an interrupt is told from SIGTERM, which waits for load
-// balancers.
-func TestSignals(t *testing.T) {
-	for _, s := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
-		ctx, stop := untilSignal()
-		if err := syscall.Kill(os.Getpid(), s); err != nil {
-			t.Fatal(err)
-		}
-		<-ctx.Done()
-		if got := errors.Is(context.Cause(ctx), errInterrupted); got != (s == syscall.SIGINT) {
-			t.Errorf("%v: %v", s, context.Cause(ctx))
-		}
-		stop()
-	}
-}
-
-// TestSecondSignal: while the first signal is being heeded, a second one ends the process.
-func TestSecondSignal(t *testing.T) {
-	const child = "WEIR_PROXY_TEST_CHILD"
-	if os.Getenv(child) != "" {
-		ctx, stop := untilSignal()
-		defer stop()
-		fmt.Println("waits")
-		<-ctx.Done()
-		fmt.Println("ends")
-		select {}
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, os.Args[0], "-test.run=^TestSecondSignal$")
-	cmd.Env = append(os.Environ(), child+"=1")
-	out, err := cmd.StdoutPipe()
-	if err == nil {
-		err = cmd.Start()
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	for lines := bufio.NewScanner(out); lines.Scan(); { // one signal for each of its lines
-		if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
-			t.Error(err)
-		}
-	}
-	ended, ok := errors.AsType[*exec.ExitError](cmd.Wait())
-	if !ok || ended.Sys().(syscall.WaitStatus).Signal() != syscall.SIGTERM {
-		t.Errorf("it ended with %v", ended)
-	}
 }
