@@ -43,7 +43,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	path := flags.String("db", "", "the database; it is made if it is not there")
 	kubeconfig := flags.String("kubeconfig", "", "chooses the cluster (default: as kubectl does)")
 	switch err := flags.Parse(args); {
-	case err == flag.ErrHelp:
+	case errors.Is(err, flag.ErrHelp):
 		return nil
 	case err != nil:
 		return err

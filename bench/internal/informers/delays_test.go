@@ -7,6 +7,7 @@ import (
 	"io"
 	"testing"
 	"testing/iotest"
+	"testing/synctest"
 	"time"
 )
 
@@ -31,27 +32,29 @@ func TestFramed(t *testing.T) {
 
 // TestDelays: what counts is the last handler, and only changes that came while they counted.
 func TestDelays(t *testing.T) {
-	d := newDelays(2, 10)
-	var told int
-	first := d.handler(func(eventKind, string) { told++ })
-	second := d.handler(func(eventKind, string) { told++ })
-	first(added, "a/1")
-	d.arrive()
-	if _, err := d.p99(); !errors.Is(err, errNoDelay) {
-		t.Errorf("nothing counted: %v", err)
-	}
-	d.armed.Store(true)
-	d.arrive()
-	first(updated, "a/1")
-	if _, err := d.p99(); !errors.Is(err, errNoDelay) {
-		t.Errorf("one of two handlers was told: %v", err)
-	}
-	time.Sleep(2 * time.Millisecond)
-	second(updated, "a/1")
-	if got, err := d.p99(); err != nil || got < 0.002 {
-		t.Errorf("%v s, %v, want at least the 2 ms until the last handler was told", got, err)
-	}
-	if told != 3 {
-		t.Errorf("the handlers were told %d times, want 3", told)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		d := newDelays(2, 10)
+		var told int
+		first := d.handler(func(eventKind, string) { told++ })
+		second := d.handler(func(eventKind, string) { told++ })
+		first(added, "a/1")
+		d.arrive()
+		if _, err := d.p99(); !errors.Is(err, errNoDelay) {
+			t.Errorf("nothing counted: %v", err)
+		}
+		d.armed.Store(true)
+		d.arrive()
+		first(updated, "a/1")
+		if _, err := d.p99(); !errors.Is(err, errNoDelay) {
+			t.Errorf("one of two handlers was told: %v", err)
+		}
+		time.Sleep(2 * time.Millisecond)
+		second(updated, "a/1")
+		if got, err := d.p99(); err != nil || got != 0.002 {
+			t.Errorf("%v s, %v, want the 2 ms until the last handler was told", got, err)
+		}
+		if told != 3 {
+			t.Errorf("the handlers were told %d times, want 3", told)
+		}
+	})
 }
