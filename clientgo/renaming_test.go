@@ -97,6 +97,32 @@ func TestRenamingTransformOfBytes(t *testing.T) {
 	holds()
 }
 
+// TestRepeatedDeletion checks that where a watch tells its last events again, OnDelete gets what the
+// handler had, and not the state of before.
+func TestRepeatedDeletion(t *testing.T) {
+	c := newChangingStore(t, Options{})
+	sink := c.inf.sink
+	sink.Writer = c.writer
+	take := func(event wire.EventType, version, label string) {
+		t.Helper()
+		p := pod("a", label)
+		p.ResourceVersion = version
+		m := wire.Meta{Namespace: []byte(p.Namespace), Name: []byte(p.Name), UID: []byte(p.UID), ResourceVersion: []byte(version)}
+		if err := sink.Take(event, &m, nil, p); err != nil {
+			t.Fatal(err)
+		}
+		sink.Flush()
+	}
+	take(wire.Added, "1", "1")
+	take(wire.Deleted, "2", "1")
+	take(wire.Added, "3", "2")
+	held, _ := c.inf.store.Get("d/a")
+	take(wire.Deleted, "2", "1")
+	if got, err := c.inf.indexer.reader.deletedValue(held, 0, 0); err != nil || show(got) != "d/a@3 v=2" {
+		t.Errorf("got %s, %v", show(got), err)
+	}
+}
+
 // TestSameVersionDeleted checks that OnDelete gets the state of a DELETED event also if its
 // resourceVersion is that of the version held, or none, as those of fake clientsets are.
 func TestSameVersionDeleted(t *testing.T) {

@@ -178,7 +178,7 @@ func (s *sink) takeObject(t wire.EventType, m *wire.Meta, object any) error {
 		if ok && isEarlierObject(object, held) {
 			return nil // a repeated deletion of an earlier object of this name
 		}
-		return s.deleteObject(m, held, transformed)
+		return s.deleteObject(m, object, held, transformed)
 	case ok && t != 0 && !s.Replacing() && isEarlierVersion(object, held):
 		return nil // a repeated event; a watch that breaks off here is not resumed before it
 	case ok && repeats && sameVersion(object, held):
@@ -212,15 +212,20 @@ func (s *sink) transformAndPut(m *wire.Meta, received []byte, transformed func()
 }
 
 // deleteObject takes the returned object of a DELETED event. held is what is held under its key, or
-// nil.
-func (s *sink) deleteObject(m *wire.Meta, held *store.Object, transformed func() (any, error)) error {
+// nil. OnDelete gets the object, unless it is older than what is held, as in an event that comes
+// again, or cannot be transformed.
+func (s *sink) deleteObject(m *wire.Meta, object any, held *store.Object, transformed func() (any, error)) error {
+	old := false
 	if held != nil {
+		is, err := meta.Accessor(object)
+		old = err == nil && isBefore(is, held)
 		m.UID = []byte(held.UID())
 		s.advanceVersion(m, held)
 	}
-	if value, err := transformed(); err == nil { // if not, OnDelete gets the version before
-		s.rename(m, value)
-		s.keepFinalValue(m, value)
+	if value, err := transformed(); err == nil {
+		if s.rename(m, value); !old {
+			s.keepFinalValue(m, value)
+		}
 	}
 	return s.Delete(m, nil)
 }
