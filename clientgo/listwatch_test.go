@@ -99,14 +99,17 @@ func TestWatchAfterBlockedProbe(t *testing.T) {
 		watchers <- first
 		watchers <- second
 		from := blocked{probe: gate}
-		lw := &cache.ListWatch{ListFunc: from.List, WatchFunc: func(metav1.ListOptions) (watch.Interface, error) {
-			select {
-			case w := <-watchers:
-				return w, nil
-			default:
-				return watch.NewFake(), nil
-			}
-		}}
+		lw := &cache.ListWatch{
+			ListWithContextFunc: func(_ context.Context, o metav1.ListOptions) (runtime.Object, error) { return from.List(o) },
+			WatchFuncWithContext: func(context.Context, metav1.ListOptions) (watch.Interface, error) {
+				select {
+				case w := <-watchers:
+					return w, nil
+				default:
+					return watch.NewFake(), nil
+				}
+			},
+		}
 		inf := NewSharedIndexInformer(noWatchList{lw}, &corev1.Pod{}, 0, nil)
 		quiet(t, inf)
 		if _, err := inf.AddEventHandler(told); err != nil {

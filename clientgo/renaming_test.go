@@ -1,6 +1,7 @@
 package clientgo
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -131,10 +132,10 @@ func TestSameVersionDeleted(t *testing.T) {
 			t.Run(maker+"/"+version, func(t *testing.T) {
 				watcher, told := watch.NewFake(), newRecorder()
 				lw := &cache.ListWatch{
-					ListFunc: func(metav1.ListOptions) (runtime.Object, error) {
+					ListWithContextFunc: func(context.Context, metav1.ListOptions) (runtime.Object, error) {
 						return &corev1.PodList{ListMeta: metav1.ListMeta{ResourceVersion: "1"}}, nil
 					},
-					WatchFunc: func(metav1.ListOptions) (watch.Interface, error) { return watcher, nil },
+					WatchFuncWithContext: func(context.Context, metav1.ListOptions) (watch.Interface, error) { return watcher, nil },
 				}
 				inf := make(noWatchList{lw}, &corev1.Pod{}, 0, cache.Indexers{})
 				if _, err := inf.AddEventHandler(told); err != nil {

@@ -202,10 +202,10 @@ func TestWatchInAnotherEncoding(t *testing.T) {
 func TestHandlerSyncsAfterInformer(t *testing.T) {
 	for range 100 {
 		inf := NewSharedIndexInformer(noWatchList{&cache.ListWatch{
-			ListFunc: func(metav1.ListOptions) (runtime.Object, error) {
+			ListWithContextFunc: func(context.Context, metav1.ListOptions) (runtime.Object, error) {
 				return &corev1.PodList{ListMeta: metav1.ListMeta{ResourceVersion: "1"}}, nil
 			},
-			WatchFunc: func(metav1.ListOptions) (watch.Interface, error) { return watch.NewFake(), nil },
+			WatchFuncWithContext: func(context.Context, metav1.ListOptions) (watch.Interface, error) { return watch.NewFake(), nil },
 		}}, &corev1.Pod{}, 0, nil)
 		reg, err := inf.AddEventHandler(newRecorder())
 		if err != nil {
