@@ -131,11 +131,13 @@ func (a *authentication) byCertificate(r *http.Request) (*caller, error) {
 	var refused error
 	for _, c := range a.certificates {
 		resp, ok, err := c.AuthenticateRequest(cloneHeaders(r))
-		switch {
+		switch { // a refused identity is final: the next authenticator might take a front proxy for the caller
 		case err != nil:
 			refused = fmt.Errorf("%w: %w", errUntrustedCertificate, err)
 		case ok && isAnonymousName(resp.User):
-			refused = fmt.Errorf("%w: it is of %s", errUntrustedCertificate, user.Anonymous)
+			return nil, fmt.Errorf("%w: it is of %s", errUntrustedCertificate, user.Anonymous)
+		case ok && !survivesForwarding(resp.User):
+			return nil, fmt.Errorf("%w: its identity cannot be forwarded as it is", errUntrustedCertificate)
 		case ok:
 			return &caller{user: resp.User, certificate: true}, nil
 		}

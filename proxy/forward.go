@@ -60,9 +60,12 @@ func (s *Server) forward(w http.ResponseWriter, r *http.Request) {
 		defer s.unfinished.add(1)
 	}
 	who, _ := s.authn.byCertificate(r)
+	invalid := checkImpersonation(r.Header)
 	switch {
 	case who == nil && s.authn.unauthenticated(r):
 		watchcache.WriteError(w, r, errUnauthorized())
+	case invalid != nil:
+		watchcache.WriteError(w, r, invalid)
 	case who == nil:
 		s.upstream.serve(w, r, nil)
 	case hasImpersonation(r.Header):

@@ -82,6 +82,10 @@ func TestCertificateRefused(t *testing.T) {
 		"expired":  f.authCA.issueUntil(t, time.Now().Add(-time.Minute), "carol", "staff"),
 		"foreign":  newAuthority(t).issue(t, "carol", "system:masters"),
 		"nobody's": f.authCA.issue(t, "system:anonymous", "staff"), // in another's name it would be in one group more
+		// What headers would change on the way upstream.
+		"a group with whitespace": f.authCA.issue(t, "carol", "system:masters "),
+		"whitespace for a name":   f.authCA.issue(t, " "),
+		"a name of two lines":     f.authCA.issue(t, "carol\nsmith"),
 	} {
 		for _, client := range []*http.Client{f.clientWith(cert), f.http1(cert)} {
 			for _, path := range []string{"/api/v1/pods?resourceVersion=0", "/api/v1/nodes", "/version", "/metrics", ours} {

@@ -2,11 +2,15 @@ package proxy
 
 import (
 	"context"
+	"errors"
 	"net/http"
+	"net/textproto"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 
+	"golang.org/x/net/http/httpguts"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apiserver/pkg/authentication/serviceaccount"
@@ -30,6 +34,45 @@ func dropImpersonation(h http.Header) {
 			delete(h, name)
 		}
 	}
+}
+
+// errNobodyImpersonated is returned instead of sending a request that impersonates without a name,
+// which the upstream would take for one of the proxy itself.
+var errNobodyImpersonated = errors.New("the identity to forward has no name")
+
+// survivesHeader reports whether the upstream gets a value as it is. HTTP/1.1 removes outer
+// whitespace, so that "system:masters " would become "system:masters".
+func survivesHeader(value string) bool {
+	return textproto.TrimString(value) == value && httpguts.ValidHeaderFieldValue(value)
+}
+
+// survivesAsExtraKey is survivesHeader for the key of an extra, of which kube-apiserver reads the
+// letters in lower case.
+func survivesAsExtraKey(key string) bool {
+	return !strings.ContainsFunc(key, func(r rune) bool { return r >= 'A' && r <= 'Z' })
+}
+
+// survivesForwarding reports whether the upstream gets an identity as it is.
+func survivesForwarding(who user.Info) bool {
+	values := slices.Concat([]string{who.GetName(), who.GetUID()}, who.GetGroups())
+	for key, of := range who.GetExtra() {
+		if !survivesAsExtraKey(key) {
+			return false
+		}
+		values = append(values, of...)
+	}
+	return who.GetName() != "" && !slices.ContainsFunc(values, func(v string) bool { return !survivesHeader(v) })
+}
+
+// checkImpersonation returns a 400 for impersonation headers that the upstream might get as others
+// than the caller has sent, whoever that is.
+func checkImpersonation(h http.Header) error {
+	for name, values := range h {
+		if strings.HasPrefix(name, "Impersonate-") && slices.ContainsFunc(values, func(v string) bool { return !survivesHeader(v) }) {
+			return apierrors.NewBadRequest("the value of the header " + name + " cannot be forwarded as it is")
+		}
+	}
+	return nil
 }
 
 // impersonationOf returns the impersonation that forwards a caller with a certificate. The upstream
@@ -115,6 +158,9 @@ func readImpersonation(h http.Header) (*transport.ImpersonationConfig, error) {
 		key, err := url.PathUnescape(strings.ToLower(encoded))
 		if err != nil {
 			key = strings.ToLower(encoded)
+		}
+		if !survivesAsExtraKey(key) {
+			return nil, apierrors.NewBadRequest("the extra " + strconv.Quote(key) + " to impersonate is not in lower case")
 		}
 		to.Extra[key] = append(to.Extra[key], values...)
 	}

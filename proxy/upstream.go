@@ -141,6 +141,8 @@ func (u *upstream) RoundTrip(r *http.Request) (*http.Response, error) {
 		return u.anonymousUpgrade.RoundTrip(r)
 	case !ok:
 		return u.roundTripAnonymous(r)
+	case as.UserName == "":
+		return nil, errNobodyImpersonated
 	case upgrade:
 		return transport.NewImpersonatingRoundTripper(*as, u.impersonatingUpgrade).RoundTrip(r)
 	}

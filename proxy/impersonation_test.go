@@ -1,0 +1,90 @@
+package proxy
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"k8s.io/apiserver/pkg/authentication/authenticator"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/client-go/transport"
+
+	"github.com/weirproject/weir/apiserver"
+)
+
+// TestImpersonationThatHeadersChange: what the upstream would get as another name, group, uid or
+// extra, or as none, is refused, whoever asks for it.
+func TestImpersonationThatHeadersChange(t *testing.T) {
+	u := startUpstream(t, apiserver.Options{})
+	f := startProxy(t, u, Options{})
+	carol := f.clientWith(f.authCA.issue(t, "carol"))
+	for _, headers := range [][]string{
+		{"Impersonate-User", " "}, {"Impersonate-User", "joe "}, {"Impersonate-User", "joe", "Impersonate-Group", "system:masters\t"},
+		{"Impersonate-User", "joe", "Impersonate-Uid", " 1"}, {"Impersonate-User", "joe", "Impersonate-Extra-Scope", "all "},
+	} {
+		for name, client := range map[string]*http.Client{"certificate": carol, "token": f.client} {
+			resp := f.open(client, http.MethodGet, "/version", append(headers, "Authorization", "Bearer token-jane")...)
+			if passed := u.forwarded("/version"); resp.StatusCode != http.StatusBadRequest || len(passed) > 0 {
+				t.Errorf("%q by %s: %s, upstream: %v", headers, name, resp.Status, passed)
+			}
+		}
+	}
+	resp := f.open(carol, http.MethodGet, "/version", "Impersonate-User", "joe", "Impersonate-Extra-%53cope", "all")
+	if passed := u.forwarded("/version"); resp.StatusCode != http.StatusBadRequest || len(passed) > 0 {
+		t.Errorf("an extra that is not in lower case: %s, upstream: %v", resp.Status, passed)
+	}
+}
+
+// TestSurvivesForwarding: an identity that headers would change is not forwarded.
+func TestSurvivesForwarding(t *testing.T) {
+	for _, tt := range []struct {
+		who  user.DefaultInfo
+		want bool
+	}{
+		{user.DefaultInfo{Name: "jane doe", UID: "1", Groups: []string{"a\tb", ""}, Extra: map[string][]string{"acme.com/scope": {"é", ""}}}, true},
+		{user.DefaultInfo{}, false}, {user.DefaultInfo{Name: " "}, false}, {user.DefaultInfo{Name: "jane\x00"}, false},
+		{user.DefaultInfo{Name: "jane", UID: "1\n"}, false}, {user.DefaultInfo{Name: "jane", Groups: []string{"a", "b "}}, false},
+		{user.DefaultInfo{Name: "jane", Extra: map[string][]string{"Scope": {"a"}}}, false},
+		{user.DefaultInfo{Name: "jane", Extra: map[string][]string{"scope": {"a", "\tb"}}}, false},
+	} {
+		if got := survivesForwarding(&tt.who); got != tt.want {
+			t.Errorf("%+v: %v", tt.who, got)
+		}
+	}
+}
+
+// TestRefusedOfFrontProxy: a caller whom a front proxy names, and who is refused, does not become
+// the front proxy, whose certificate the CA of callers may have signed too.
+func TestRefusedOfFrontProxy(t *testing.T) {
+	of := func(name string) authenticator.Request {
+		return authenticator.RequestFunc(func(*http.Request) (*authenticator.Response, bool, error) {
+			return &authenticator.Response{User: &user.DefaultInfo{Name: name}}, true, nil
+		})
+	}
+	r := &http.Request{TLS: &tls.ConnectionState{PeerCertificates: []*x509.Certificate{{}}}}
+	for _, named := range []string{"joe ", user.Anonymous} {
+		a := &authentication{certificates: []authenticator.Request{of(named), of("front-proxy")}}
+		if c, err := a.byCertificate(r); c != nil || err == nil {
+			t.Errorf("%q is %+v, %v", named, c, err)
+		}
+	}
+}
+
+// TestNobodyForwarded: a request that impersonates nobody would be one of the proxy itself, and is
+// not sent.
+func TestNobodyForwarded(t *testing.T) {
+	u := passTo(t, func(_ http.ResponseWriter, r *http.Request) { t.Errorf("%v came", r.Header) })
+	for _, protocol := range []string{"", "echo/1"} {
+		r := httptest.NewRequest(http.MethodGet, "/version", nil)
+		if protocol != "" {
+			r.Header.Set("Connection", "Upgrade")
+			r.Header.Set("Upgrade", protocol)
+		}
+		w := httptest.NewRecorder()
+		if u.serve(w, r, &transport.ImpersonationConfig{}); w.Code != http.StatusServiceUnavailable {
+			t.Errorf("%q: %d", protocol, w.Code)
+		}
+	}
+}
