@@ -77,17 +77,28 @@ func checkImpersonation(h http.Header) error {
 
 // impersonationOf returns the impersonation that forwards a caller with a certificate. The upstream
 // adds system:authenticated itself, but not to system:unauthenticated, which a front proxy may name
-// beside it. It would also add the groups of ServiceAccounts to a ServiceAccount without groups,
-// which a certificate of such a name does not have.
+// beside it.
 func impersonationOf(who user.Info) *transport.ImpersonationConfig {
 	to := &transport.ImpersonationConfig{UserName: who.GetName(), UID: who.GetUID(), Groups: slices.Clone(who.GetGroups()), Extra: who.GetExtra()}
 	if !slices.Contains(to.Groups, user.AllUnauthenticated) {
 		to.Groups = slices.DeleteFunc(to.Groups, func(g string) bool { return g == user.AllAuthenticated })
 	}
-	if _, _, err := serviceaccount.SplitUsername(to.UserName); err == nil && len(to.Groups) == 0 {
-		to.Groups = []string{user.AllAuthenticated}
+	if _, _, err := serviceaccount.SplitUsername(to.UserName); err == nil || isNodeName(to.UserName) {
+		fixGroups(to)
 	}
 	return to
+}
+
+// isNodeName reports whether kube-apiserver may take a user for a node by the name.
+func isNodeName(name string) bool { return strings.HasPrefix(name, "system:node:") }
+
+// fixGroups keeps the upstream from adding groups to an identity without any. It adds those of
+// ServiceAccounts to a ServiceAccount, and system:nodes to a node, if the proxy itself may
+// impersonate nodes (KEP-5284). It adds system:authenticated in any case.
+func fixGroups(to *transport.ImpersonationConfig) {
+	if len(to.Groups) == 0 {
+		to.Groups = []string{user.AllAuthenticated}
+	}
 }
 
 // authorizeImpersonation returns the identity that a caller with a certificate is forwarded as. It
@@ -108,6 +119,9 @@ func (a *authorization) authorizeImpersonation(ctx context.Context, who user.Inf
 		case d != decisionAllow:
 			return nil, d.err()
 		}
+	}
+	if isNodeName(to.UserName) { // a ServiceAccount gets its groups from the upstream, whoever impersonates it
+		fixGroups(to)
 	}
 	return to, nil
 }

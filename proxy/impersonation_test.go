@@ -5,8 +5,10 @@ import (
 	"crypto/x509"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"testing"
 
+	authorizationv1 "k8s.io/api/authorization/v1"
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/client-go/transport"
@@ -85,6 +87,29 @@ func TestNobodyForwarded(t *testing.T) {
 		w := httptest.NewRecorder()
 		if u.serve(w, r, &transport.ImpersonationConfig{}); w.Code != http.StatusServiceUnavailable {
 			t.Errorf("%q: %d", protocol, w.Code)
+		}
+	}
+}
+
+// TestNodesGroups: upstream, a node that is impersonated without groups may be put into
+// system:nodes by the proxy's permissions. Nobody gets into it by the name, and nobody needs
+// another permission.
+func TestNodesGroups(t *testing.T) {
+	u := startUpstream(t, apiserver.Options{})
+	f := startProxy(t, u, Options{})
+	const node = "system:node:worker"
+	named := impersonationOf(&user.DefaultInfo{Name: node, Groups: []string{user.AllAuthenticated}})
+	if !slices.Equal(named.Groups, []string{user.AllAuthenticated}) {
+		t.Errorf("a front proxy's node is in %q", named.Groups)
+	}
+	u.deny(func(s authorizationv1.SubjectAccessReviewSpec) bool {
+		return s.ResourceAttributes != nil && s.ResourceAttributes.Resource == "groups"
+	})
+	for name, want := range map[string][]string{node: {user.AllAuthenticated}, "system:serviceaccount:mine:robot": nil, "joe": nil} {
+		f.open(f.clientWith(f.authCA.issue(t, "carol")), http.MethodGet, "/version", "Impersonate-User", name)
+		passed := u.forwarded("/version")
+		if len(passed) != 1 || !slices.Equal(passed[0].header.Values("Impersonate-Group"), want) {
+			t.Errorf("%s: %v", name, passed)
 		}
 	}
 }
