@@ -8,13 +8,13 @@ import (
 	"net/http"
 	"os"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 	"k8s.io/apiserver/pkg/authentication/authenticatorfactory"
 	"k8s.io/apiserver/pkg/authentication/user"
-	"k8s.io/apiserver/pkg/server/dynamiccertificates"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/utils/lru"
 )
@@ -30,14 +30,14 @@ type caller struct {
 // authentication identifies callers. It is safe for concurrent use.
 type authentication struct {
 	tokens         authenticator.Request
-	uncachedTokens authenticator.Request   // tokens without the library's cache
-	certificates   []authenticator.Request // front proxies first; empty: no certificate is trusted
+	uncachedTokens authenticator.Request // tokens without the library's cache
+	cas            atomic.Pointer[callerCAs]
+	created        time.Time
 	breaker        *breaker
 	localTTL       time.Duration // how long an answer counts without asking the library's cache
 	tokenAnswers   *lru.Cache    // digest of a token to cachedAnswer; for outages of the upstream
 	reviewLimit    *reviewLimiter
-	controllers    []func(context.Context)
-	clientCAs      []dynamiccertificates.CAContentProvider // the CAs that are followed
+	controllers    []func(context.Context) // run while the server does
 }
 
 // cachedAnswer is an answer of the upstream, and its time.
@@ -46,14 +46,8 @@ type cachedAnswer struct {
 	at   time.Time
 }
 
-const (
-	// maxCachedAnswers bounds each cache of answers kept for Options.Grace.
-	maxCachedAnswers   = 8192
-	configMapNamespace = "kube-system"
-	configMapName      = "extension-apiserver-authentication"
-	clientCAKey        = "client-ca-file"
-	headerCAKey        = "requestheader-client-ca-file"
-)
+// maxCachedAnswers bounds each cache of answers kept for Options.Grace.
+const maxCachedAnswers = 8192
 
 // reviewBackoff returns the retries of a failed review in the delegating libraries.
 func reviewBackoff() *wait.Backoff {
@@ -62,7 +56,7 @@ func reviewBackoff() *wait.Backoff {
 
 func newAuthentication(ctx context.Context, o *Options, client kubernetes.Interface, br *breaker) (*authentication, error) {
 	ttl := o.Authentication.TokenTTL
-	a := &authentication{breaker: br, localTTL: ttl / localTTLPart, tokenAnswers: lru.New(maxCachedAnswers), reviewLimit: newReviewLimiter()}
+	a := &authentication{breaker: br, localTTL: ttl / localTTLPart, tokenAnswers: lru.New(maxCachedAnswers), reviewLimit: newReviewLimiter(), created: time.Now()}
 	for to, cacheTTL := range map[*authenticator.Request]time.Duration{&a.tokens: ttl - ttl/localTTLPart, &a.uncachedTokens: 0} {
 		tokens, _, err := authenticatorfactory.DelegatingAuthenticatorConfig{
 			TokenAccessReviewClient:  client.AuthenticationV1(),
@@ -80,38 +74,10 @@ func newAuthentication(ctx context.Context, o *Options, client kubernetes.Interf
 			return nil, fmt.Errorf("%w: %w", ErrOptions, err)
 		}
 	}
-	of, err := publishedConfig(ctx, o, client)
-	if err != nil {
+	if err := a.trustCallers(ctx, o, client); err != nil {
 		return nil, err
-	}
-	headers, err := a.requestHeaders(ctx, o, client, of)
-	if err != nil {
-		return nil, err
-	}
-	if headers != nil {
-		if err := a.addAuthenticator(authenticatorfactory.DelegatingAuthenticatorConfig{RequestHeaderConfig: headers}); err != nil {
-			return nil, err
-		}
-	}
-	ca, err := a.clientCA(o, client, of)
-	if err != nil {
-		return nil, err
-	}
-	if ca != nil {
-		if err := a.addAuthenticator(authenticatorfactory.DelegatingAuthenticatorConfig{ClientCertificateCAContentProvider: ca}); err != nil {
-			return nil, err
-		}
 	}
 	return a, nil
-}
-
-func (a *authentication) addAuthenticator(cfg authenticatorfactory.DelegatingAuthenticatorConfig) error {
-	next, _, err := cfg.New()
-	if err != nil {
-		return fmt.Errorf("proxy: %w", err)
-	}
-	a.certificates = append(a.certificates, next)
-	return nil
 }
 
 // errUntrustedCertificate is returned for a certificate of an unknown CA or one that has expired.
@@ -129,7 +95,11 @@ func (a *authentication) byCertificate(r *http.Request) (*caller, error) {
 		return known.caller, known.err
 	}
 	var refused error
-	for _, c := range a.certificates {
+	cas := a.cas.Load()
+	for _, c := range []authenticator.Request{cas.frontProxies, cas.clients} {
+		if c == nil {
+			continue
+		}
 		resp, ok, err := c.AuthenticateRequest(cloneHeaders(r))
 		switch { // a refused identity is final: the next authenticator might take a front proxy for the caller
 		case err != nil:

@@ -2,107 +2,241 @@ package proxy
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
+	"sync"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apiserver/pkg/authentication/authenticator"
 	"k8s.io/apiserver/pkg/authentication/authenticatorfactory"
 	"k8s.io/apiserver/pkg/authentication/request/headerrequest"
 	"k8s.io/apiserver/pkg/server/dynamiccertificates"
 	"k8s.io/client-go/kubernetes"
 )
 
-// publishedConfig returns the ConfigMap in which the upstream publishes its CAs, or nil if there is
-// none or the proxy may not read it.
+// callerCAs verify the certificates of callers. They do not change once they are in use.
+type callerCAs struct {
+	frontProxies, clients authenticator.Request                   // nil: none is trusted
+	missing               bool                                    // the published CAs could not be read
+	followed              []dynamiccertificates.CAContentProvider // published CAs
+	controllers           []func(context.Context)                 // keep CAs current
+}
+
+const (
+	configMapNamespace = "kube-system"
+	configMapName      = "extension-apiserver-authentication"
+	clientCAKey        = "client-ca-file"
+	headerCAKey        = "requestheader-client-ca-file"
+	// lookupTimeout is how long the proxy is not ready because it cannot read the published CAs. An
+	// API server that has just started publishes them, and lets the proxy read them, within
+	// seconds.
+	lookupTimeout = 30 * time.Second
+)
+
+// errNotPublished is returned if the upstream publishes no CAs, or the proxy may not read them.
+var errNotPublished = errors.New("the upstream publishes no CAs that the proxy may read")
+
+// publishedConfig returns the ConfigMap in which the upstream publishes its CAs, or nil if it is to
+// be ignored.
 func publishedConfig(ctx context.Context, o *Options, client kubernetes.Interface) (map[string]string, error) {
 	if o.Authentication.SkipLookup {
 		return nil, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, o.timeouts.review)
-	defer cancel()
 	cm, err := client.CoreV1().ConfigMaps(configMapNamespace).Get(ctx, configMapName, metav1.GetOptions{})
 	switch {
 	case err == nil:
 		return cm.Data, nil
 	case apierrors.IsForbidden(err) || apierrors.IsNotFound(err):
-		o.Log.Warn("the upstream publishes no CAs that the proxy may read: certificates are believed only by a CA that is given", "error", err)
-		return nil, nil
+		return nil, fmt.Errorf("%w: %w", errNotPublished, err)
 	}
 	return nil, fmt.Errorf("proxy: the upstream's CAs: %w", err)
 }
 
-// followPublishedCA returns a published CA that is kept current while the server runs.
-func (a *authentication) followPublishedCA(client kubernetes.Interface, key string) (dynamiccertificates.CAContentProvider, error) {
-	ca, err := dynamiccertificates.NewDynamicCAFromConfigMapController(key, configMapNamespace, configMapName, key, client)
+// trustCallers sets the CAs of callers. If the upstream publishes none yet, it has them looked for
+// while the server runs.
+func (a *authentication) trustCallers(ctx context.Context, o *Options, client kubernetes.Interface) error {
+	given, err := givenCAs(&o.Authentication)
 	if err != nil {
-		return nil, fmt.Errorf("proxy: %w", err)
+		return err
 	}
-	a.controllers = append(a.controllers, func(ctx context.Context) { ca.Run(ctx, 1) })
-	a.clientCAs = append(a.clientCAs, ca)
-	return ca, nil
+	a.controllers = given.controllers
+	cas, err := given.withPublished(ctx, o, client)
+	switch {
+	case errors.Is(err, errNotPublished):
+		o.Log.Warn("certificates are trusted only by a CA that is given, until the upstream's can be read", "error", err)
+		given.missing = true
+		a.controllers = append(a.controllers, func(ctx context.Context) { a.lookUp(ctx, o, client) })
+		cas = given
+	case err != nil:
+		return err
+	default:
+		a.controllers = append(a.controllers, cas.controllers...)
+	}
+	a.cas.Store(cas)
+	return nil
 }
 
-// ready reports whether each published CA has been read. Before, callers with certificates are not
-// known.
-func (a *authentication) ready() bool {
-	return !slices.ContainsFunc(a.clientCAs, func(ca dynamiccertificates.CAContentProvider) bool { return len(ca.CurrentCABundleContent()) == 0 })
-}
-
-// clientCA returns the CA of client certificates, or nil if none is trusted.
-func (a *authentication) clientCA(o *Options, client kubernetes.Interface, of map[string]string) (dynamiccertificates.CAContentProvider, error) {
-	if file := o.Authentication.ClientCAFile; file != "" {
-		ca, err := dynamiccertificates.NewDynamicCAContentFromFile("client-ca", file)
-		if err != nil {
-			return nil, fmt.Errorf("%w: %w", ErrOptions, err)
+// lookUp reads the published CAs again and again until they are there, and then follows them until
+// ctx ends.
+func (a *authentication) lookUp(ctx context.Context, o *Options, client kubernetes.Interface) {
+	ticker := time.NewTicker(o.timeouts.lookup)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return
 		}
-		a.controllers = append(a.controllers, func(ctx context.Context) { ca.Run(ctx, 1) })
-		return ca, nil
+		cas, err := a.cas.Load().withPublished(ctx, o, client)
+		if err != nil {
+			continue
+		}
+		a.cas.Store(cas)
+		o.Log.Info("the upstream's CAs are trusted from now on")
+		cas.run(ctx)
+		return
 	}
-	if of[clientCAKey] == "" {
-		return nil, nil
-	}
-	return a.followPublishedCA(client, clientCAKey)
 }
 
-// requestHeaders returns the configuration of front proxies, or nil if none is trusted.
-func (a *authentication) requestHeaders(ctx context.Context, o *Options, client kubernetes.Interface, of map[string]string) (
-	*authenticatorfactory.RequestHeaderConfig, error) {
-	c := &o.Authentication
+// ready reports whether callers with certificates are known: each published CA has been read, or
+// none could be read for lookupTimeout.
+func (a *authentication) ready(now time.Time) bool {
+	cas := a.cas.Load()
+	if cas.missing {
+		return now.Sub(a.created) >= lookupTimeout
+	}
+	return !slices.ContainsFunc(cas.followed, func(ca dynamiccertificates.CAContentProvider) bool { return len(ca.CurrentCABundleContent()) == 0 })
+}
+
+// givenCAs returns the CAs in files.
+func givenCAs(c *Authentication) (*callerCAs, error) {
+	cas := &callerCAs{}
 	if file := c.RequestHeaderCAFile; file != "" {
-		ca, err := dynamiccertificates.NewDynamicCAContentFromFile("request-header", file)
+		ca, err := cas.read("request-header", file)
 		if err != nil {
-			return nil, fmt.Errorf("%w: %w", ErrOptions, err)
+			return nil, err
 		}
-		a.controllers = append(a.controllers, func(ctx context.Context) { ca.Run(ctx, 1) })
-		return &authenticatorfactory.RequestHeaderConfig{
+		if err := cas.trustFrontProxies(&authenticatorfactory.RequestHeaderConfig{
 			CAContentProvider:   ca,
 			AllowedClientNames:  headerrequest.StaticStringSlice(c.RequestHeaderNames),
 			UsernameHeaders:     headerrequest.StaticStringSlice(c.UserHeaders),
 			UIDHeaders:          headerrequest.StaticStringSlice(c.UIDHeaders),
 			GroupHeaders:        headerrequest.StaticStringSlice(c.GroupHeaders),
 			ExtraHeaderPrefixes: headerrequest.StaticStringSlice(c.ExtraPrefixes),
-		}, nil
+		}); err != nil {
+			return nil, err
+		}
 	}
-	if of[headerCAKey] == "" {
-		return nil, nil
+	if file := c.ClientCAFile; file != "" {
+		ca, err := cas.read("client-ca", file)
+		if err != nil {
+			return nil, err
+		}
+		return cas, cas.trustClients(ca)
 	}
-	names := headerrequest.NewRequestHeaderAuthRequestController(configMapName, configMapNamespace, client, "requestheader-username-headers",
-		"requestheader-uid-headers", "requestheader-group-headers", "requestheader-extra-headers-prefix", "requestheader-allowed-names")
-	if err := names.RunOnce(ctx); err != nil {
-		return nil, fmt.Errorf("proxy: the upstream's front proxies: %w", err)
+	return cas, nil
+}
+
+// read returns a CA in a file, which is read again when it changes.
+func (c *callerCAs) read(purpose, file string) (dynamiccertificates.CAContentProvider, error) {
+	ca, err := dynamiccertificates.NewDynamicCAContentFromFile(purpose, file)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrOptions, err)
 	}
-	a.controllers = append(a.controllers, func(ctx context.Context) { names.Run(ctx, 1) })
-	ca, err := a.followPublishedCA(client, headerCAKey)
+	c.controllers = append(c.controllers, func(ctx context.Context) { ca.Run(ctx, 1) })
+	return ca, nil
+}
+
+// withPublished returns the CAs, together with those that the upstream publishes unless they are
+// given. Its controllers are those of the latter only.
+func (c *callerCAs) withPublished(ctx context.Context, o *Options, client kubernetes.Interface) (*callerCAs, error) {
+	ctx, cancel := context.WithTimeout(ctx, o.timeouts.review)
+	defer cancel()
+	of, err := publishedConfig(ctx, o, client)
 	if err != nil {
 		return nil, err
 	}
-	return &authenticatorfactory.RequestHeaderConfig{
+	all := &callerCAs{frontProxies: c.frontProxies, clients: c.clients}
+	if err := all.follow(ctx, client, of); err != nil {
+		cancel()
+		all.run(ctx) // ends what the controllers have started
+		return nil, err
+	}
+	return all, nil
+}
+
+// follow adds the published CAs that are not given.
+func (c *callerCAs) follow(ctx context.Context, client kubernetes.Interface, of map[string]string) error {
+	if c.frontProxies == nil && of[headerCAKey] != "" {
+		if err := c.followFrontProxies(ctx, client); err != nil {
+			return err
+		}
+	}
+	if c.clients == nil && of[clientCAKey] != "" {
+		ca, err := c.followCA(client, clientCAKey)
+		if err != nil {
+			return err
+		}
+		return c.trustClients(ca)
+	}
+	return nil
+}
+
+// followCA returns a published CA that is kept current while the server runs.
+func (c *callerCAs) followCA(client kubernetes.Interface, key string) (dynamiccertificates.CAContentProvider, error) {
+	ca, err := dynamiccertificates.NewDynamicCAFromConfigMapController(key, configMapNamespace, configMapName, key, client)
+	if err != nil {
+		return nil, fmt.Errorf("proxy: %w", err)
+	}
+	c.controllers = append(c.controllers, func(ctx context.Context) { ca.Run(ctx, 1) })
+	c.followed = append(c.followed, ca)
+	return ca, nil
+}
+
+// followFrontProxies adds the published configuration of front proxies.
+func (c *callerCAs) followFrontProxies(ctx context.Context, client kubernetes.Interface) error {
+	names := headerrequest.NewRequestHeaderAuthRequestController(configMapName, configMapNamespace, client, "requestheader-username-headers",
+		"requestheader-uid-headers", "requestheader-group-headers", "requestheader-extra-headers-prefix", "requestheader-allowed-names")
+	c.controllers = append(c.controllers, func(ctx context.Context) { names.Run(ctx, 1) })
+	if err := names.RunOnce(ctx); err != nil {
+		return fmt.Errorf("proxy: the upstream's front proxies: %w", err)
+	}
+	ca, err := c.followCA(client, headerCAKey)
+	if err != nil {
+		return err
+	}
+	return c.trustFrontProxies(&authenticatorfactory.RequestHeaderConfig{
 		CAContentProvider:   ca,
 		AllowedClientNames:  headerrequest.StringSliceProviderFunc(names.AllowedClientNames),
 		UsernameHeaders:     headerrequest.StringSliceProviderFunc(names.UsernameHeaders),
 		UIDHeaders:          headerrequest.StringSliceProviderFunc(names.UIDHeaders),
 		GroupHeaders:        headerrequest.StringSliceProviderFunc(names.GroupHeaders),
 		ExtraHeaderPrefixes: headerrequest.StringSliceProviderFunc(names.ExtraHeaderPrefixes),
-	}, nil
+	})
+}
+
+func (c *callerCAs) trustFrontProxies(headers *authenticatorfactory.RequestHeaderConfig) (err error) {
+	if c.frontProxies, _, err = (authenticatorfactory.DelegatingAuthenticatorConfig{RequestHeaderConfig: headers}).New(); err != nil {
+		return fmt.Errorf("proxy: %w", err)
+	}
+	return nil
+}
+
+func (c *callerCAs) trustClients(ca dynamiccertificates.CAContentProvider) (err error) {
+	if c.clients, _, err = (authenticatorfactory.DelegatingAuthenticatorConfig{ClientCertificateCAContentProvider: ca}).New(); err != nil {
+		return fmt.Errorf("proxy: %w", err)
+	}
+	return nil
+}
+
+// run runs the controllers until ctx ends.
+func (c *callerCAs) run(ctx context.Context) {
+	var running sync.WaitGroup
+	for _, run := range c.controllers {
+		running.Go(func() { run(ctx) })
+	}
+	running.Wait()
 }

@@ -117,7 +117,7 @@ func (s *Server) serveHealth(w http.ResponseWriter, r *http.Request) {
 		}
 		note("identity", why)
 		why = ""
-		if !s.authn.ready() {
+		if !s.authn.ready(time.Now()) {
 			why = "the CAs of callers are not read yet"
 		}
 		note("authentication", why)

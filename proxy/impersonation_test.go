@@ -67,7 +67,8 @@ func TestRefusedOfFrontProxy(t *testing.T) {
 	}
 	r := &http.Request{TLS: &tls.ConnectionState{PeerCertificates: []*x509.Certificate{{}}}}
 	for _, named := range []string{"joe ", user.Anonymous} {
-		a := &authentication{certificates: []authenticator.Request{of(named), of("front-proxy")}}
+		a := &authentication{}
+		a.cas.Store(&callerCAs{frontProxies: of(named), clients: of("front-proxy")})
 		if c, err := a.byCertificate(r); c != nil || err == nil {
 			t.Errorf("%q is %+v, %v", named, c, err)
 		}

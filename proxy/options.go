@@ -105,6 +105,7 @@ type timeouts struct {
 	discard    time.Duration // for a request body that is discarded
 	seat       time.Duration // for a seat
 	review     time.Duration // for the upstream's answer to a review
+	lookup     time.Duration // time between two attempts to read the published CAs
 	origin     time.Duration // time between two checks by resource.monitor
 	proof      time.Duration // for a proof that a copy is current, as kube-apiserver waits itself; the bookmark of the WATCH that brings it comes two seconds before its end
 	read       time.Duration // for the upstream's answer to a forwarded read that the proxy is too old for; the upstream waits three seconds itself
@@ -112,12 +113,12 @@ type timeouts struct {
 
 var defaultTimeouts = timeouts{
 	header: 30 * time.Second, idle: 2 * time.Minute, ping: 30 * time.Second, pong: 15 * time.Second, discard: 10 * time.Second,
-	seat: 5 * time.Second, review: 10 * time.Second, origin: time.Minute, proof: 3 * time.Second, read: 4 * time.Second,
+	seat: 5 * time.Second, review: 10 * time.Second, lookup: 5 * time.Second, origin: time.Minute, proof: 3 * time.Second, read: 4 * time.Second,
 }
 
 // Authentication configures which callers are trusted. The zero value uses what the upstream
-// publishes in the ConfigMap kube-system/extension-apiserver-authentication. What the proxy may not
-// read there is not trusted.
+// publishes in the ConfigMap kube-system/extension-apiserver-authentication. What the proxy cannot
+// read there is not trusted until it can.
 type Authentication struct {
 	// ClientCAFile is the CA of client certificates. It replaces the published one.
 	ClientCAFile string

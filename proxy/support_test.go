@@ -40,14 +40,23 @@ type fixture struct {
 	authCA   *authority
 }
 
+// startProxy starts a proxy that trusts certificates of the fixture's authority, and none that the
+// upstream publishes.
 func startProxy(t *testing.T, u *fakeUpstream, o Options) *fixture {
+	t.Helper()
+	ca := newAuthority(t)
+	o.Authentication.SkipLookup = true
+	o.Authentication.ClientCAFile = ca.file
+	return startWith(t, u, o, ca)
+}
+
+// startWith starts a proxy that trusts certificates as the options say.
+func startWith(t *testing.T, u *fakeUpstream, o Options, ca *authority) *fixture {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), deadline)
 	t.Cleanup(cancel)
-	f := &fixture{t: t, ctx: ctx, upstream: u, authCA: newAuthority(t)}
+	f := &fixture{t: t, ctx: ctx, upstream: u, authCA: ca}
 	o.Upstream = u.config
-	o.Authentication.SkipLookup = true
-	o.Authentication.ClientCAFile = f.authCA.file
 	if o.Authentication.AllowTTL == 0 {
 		o.Authentication.TokenTTL, o.Authentication.AllowTTL, o.Authentication.DenyTTL = time.Nanosecond, time.Nanosecond, time.Nanosecond
 	}
