@@ -55,8 +55,9 @@ type Config struct {
 	// proxy does. A LIST is then written in the largest pieces. false: each write fills one TLS
 	// record.
 	BuffersWrites bool
-	// ExpireLate ends a watch with 410 Expired when it has fallen behind the change log. false: the
-	// watch is caught up, with one change for each object.
+	// ExpireLate ends a watch with 410 Expired when it has fallen behind the change log, or is to
+	// get a change that a relist has found, which may stand for several. false: the watch is caught
+	// up, with one change for each object.
 	ExpireLate bool
 	// WatchBuffer is called at the start of each watch and tells how many changes may wait for it:
 	// with more it is closed, without an error, as kube-apiserver's watch cache closes a watcher

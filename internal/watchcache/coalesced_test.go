@@ -3,6 +3,7 @@ package watchcache
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -77,6 +78,36 @@ func TestRelistIsCoalesced(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestExpireRelisted: with ExpireLate a watch that would be told of what a relist has found in
+// place of every change ends, as one that is late does, and one that begins later goes on.
+func TestExpireRelisted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var clock *lockedClock
+		s := newSource(t, 0, func(c *Config) {
+			clock = &lockedClock{storeClock: storeClock{c.Store}}
+			c.Clock, c.ExpireLate = clock, true
+		})
+		defer s.close()
+		for _, how := range []string{"labelSelector=color%3Dred", "labelSelector=color+in+(red,pink)"} { // through the hub, and not
+			before, after := newRecorder(), newRecorder()
+			defer s.watch(fmt.Sprintf("%s&resourceVersion=%d", how, s.rv), before)()
+			synctest.Wait()
+			s.relist(clock, func() { s.put("ns", "a", "red") })
+			synctest.Wait()
+			defer s.watch(fmt.Sprintf("%s&resourceVersion=%d", how, s.rv), after)()
+			synctest.Wait()
+			b := s.put("ns", "b", "red")
+			synctest.Wait()
+			if got := before.events(t); !slices.Equal(got, []string{"ERROR 410"}) {
+				t.Errorf("%s: %v", how, got)
+			}
+			if got, want := after.events(t), fmt.Sprintf("ns/b@%d", b.rv); len(got) != 1 || !strings.HasSuffix(got[0], want) {
+				t.Errorf("%s, later: %v, want %s", how, got, want)
+			}
+		}
+	})
 }
 
 // TestRelistedRevisions: a history knows which revisions relists have brought, the last of them

@@ -165,7 +165,7 @@ func (wt *watcher) sendBatch(changes []store.Change) error {
 	merged := func(ch store.Change) bool { return ch.Coalesced }
 	late := wt.source.Pending() > 0 || slices.ContainsFunc(changes, merged)
 	relisted := slices.ContainsFunc(changes, wt.relisted)
-	if late && wt.cache.expireLate {
+	if (late || relisted) && wt.cache.expireLate {
 		return errExpired(wt.sent)
 	}
 	if late {
