@@ -13,10 +13,13 @@ const (
 	anyMedia       = "*/*"
 )
 
+// upstreamMedia are the media types that kube-apiserver serves and the proxy does not.
+var upstreamMedia = []string{"application/yaml", "application/cbor"}
+
 // supportedAccept reports whether the proxy reads the Accept header as kube-apiserver does.
 // Requests with any other go upstream: with quotes, which kube-apiserver takes for a part of the
 // value; capitals; a quality on any range but the last; ranges after a wildcard; a second header,
-// which kube-apiserver ignores; or unknown parameters.
+// which kube-apiserver ignores; unknown parameters; or media types that only kube-apiserver serves.
 func supportedAccept(h http.Header) bool {
 	values := h.Values("Accept")
 	if len(values) == 0 || len(values) == 1 && values[0] == "" {
@@ -40,7 +43,7 @@ func supportedRange(text string, last bool) bool {
 	mediaType := strings.Trim(parts[0], " ")
 	kind, of, slash := strings.Cut(mediaType, "/")
 	plain := slash && isName(kind, mediaByte) && isName(of, mediaByte)
-	if !plain && (mediaType != anyMedia || !last) {
+	if !plain && (mediaType != anyMedia || !last) || slices.Contains(upstreamMedia, mediaType) {
 		return false
 	}
 	var seen []string

@@ -44,6 +44,7 @@ func TestAccept(t *testing.T) {
 		partial + ";as=x,application/json", strings.Replace(partial, "as", "As", 1) + ",application/json", `application/json;x="a,application/vnd.kubernetes.protobuf,b"`,
 		partial + ";pretty=1", "application/json;sv=v1,application/vnd.kubernetes.protobuf", "application/json;stream=watch", "application/json;stream=x,application/vnd.kubernetes.protobuf",
 		"application/json;as=PartialObjectMetadataList,application/vnd.kubernetes.protobuf", "application/json;g=x,application/vnd.kubernetes.protobuf",
+		"application/yaml, application/json", "application/yaml;stream=watch, application/json", "application/yaml;as=Table;v=v1;g=meta.k8s.io,application/json",
 		"text/html,application/xhtml+xml,*/*", " application/json", "\tapplication/json", "application/json;", "application/json;;as=Table", ",application/json",
 		"application/json, */*;q=0.8", "application/json, application/vnd.kubernetes.protobuf;q=0.9", "*/*;q=0.001", "application/json, */*; q=0.80",
 		"application/json, */*;q=0", "application/json, */*;q=0.0", "application/json, */*;q=2", "application/json, */*;q=-1", "text/html, */*;q=0.x",

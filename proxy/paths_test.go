@@ -282,7 +282,8 @@ func TestNamespaceOfNone(t *testing.T) {
 }
 
 // TestRepresentations: metadata of a list is not asked for as that of one object, nor the reverse.
-// kube-apiserver answers 406, in its own words.
+// kube-apiserver answers 406, in its own words. It also answers in media types that the proxy does
+// not have, if they come first.
 func TestRepresentations(t *testing.T) {
 	u, f := startPaths(t)
 	const of = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
@@ -295,6 +296,9 @@ func TestRepresentations(t *testing.T) {
 		{"/api/v1/pods?resourceVersion=0", list + "," + of, 1}, {"/api/v1/pods?resourceVersion=0&watch=1&timeoutSeconds=1", list, 1},
 		{"/api/v1/pods?resourceVersion=0&watch=1&timeoutSeconds=1", of, 0},
 		{"/api/v1/nodes/node?resourceVersion=0", list, 1}, {"/api/v1/nodes/node?resourceVersion=0", of, 0},
+		{"/api/v1/pods?resourceVersion=0", "application/yaml, application/json", 1}, {"/api/v1/pods?resourceVersion=0", "application/cbor, application/json", 1},
+		{"/api/v1/pods?resourceVersion=0&watch=1&timeoutSeconds=1", "application/yaml, application/json", 1},
+		{"/api/v1/nodes/node?resourceVersion=0", "application/yaml, application/json", 1}, {"/api/v1/nodes/node?resourceVersion=0", "application/cbor, application/json", 1},
 	} {
 		u.forwarded("")
 		f.get("jane", c.path, "Accept", c.accept)
