@@ -102,6 +102,7 @@ func TestOtherQueries(t *testing.T) {
 		"resourceVersion=0&resourceVersion=1", "limit=many", "watch=1&limit=many", "timeoutSeconds=x", "sendInitialEvents=1;watch=1", "%zz",
 		"labelSelector=%zz", "allowWatchBookmarks=%", "fieldSelector=a", "resourceVersionMatch=Guess", "resourceVersion=-1",
 		"sendInitialEvents=true&timeoutSeconds=1", "resourceVersionMatch=Exact", "resourceVersion=0&timeout=junk", "resourceVersion=0&timeout=1ns",
+		"resourceVersion=0&watch=1&timeoutSeconds=-1", "resourceVersion=0&watch=1&timeoutSeconds=9223372037",
 	} {
 		u.forwarded("")
 		code, body := f.getExactly("jane", "/api/v1/pods?"+query)

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"math"
 	"net/url"
 	"strconv"
 	"strings"
@@ -50,6 +51,9 @@ const (
 	maxLabelRequirements = 64
 	maxFieldRequirements = 16
 )
+
+// maxTimeoutSeconds is the longest timeout that fits into a duration.
+const maxTimeoutSeconds = math.MaxInt64 / int64(time.Second)
 
 // selectorsWithinLimits reports whether the selectors of a query are small enough to be parsed.
 func selectorsWithinLimits(q url.Values) bool {
@@ -146,8 +150,7 @@ func (t target) listOrWatch(q url.Values) *readRequest {
 	rd.review.labels, rd.review.labelText = query.Labels(), q.Get("labelSelector")
 	rd.review.name = selectedName(query.Fields())
 	if query.Watch() {
-		rd.watch(q)
-		return rd
+		return rd.watch(q)
 	}
 	return rd.list(q)
 }
@@ -183,9 +186,13 @@ func (rd *readRequest) list(q url.Values) *readRequest {
 	return rd
 }
 
-// watch sets the fields of a WATCH.
-func (rd *readRequest) watch(q url.Values) {
+// watch sets the fields of a WATCH. It returns nil for a timeoutSeconds that is negative, or
+// becomes so in kube-apiserver, which then ends the WATCH at once.
+func (rd *readRequest) watch(q url.Values) *readRequest {
 	rv := q.Get("resourceVersion")
+	if seconds, _ := strconv.ParseInt(q.Get("timeoutSeconds"), 10, 64); seconds < 0 || seconds > maxTimeoutSeconds {
+		return nil
+	}
 	rd.consistent = rv == "" && q.Has("sendInitialEvents")
 	switch {
 	case sendsInitialEvents(q):
@@ -193,6 +200,7 @@ func (rd *readRequest) watch(q url.Values) {
 	case rv != "0":
 		rd.exactVersion = rv
 	}
+	return rd
 }
 
 // sendsInitialEvents reports whether kube-apiserver sends a WATCH with these parameters the state
