@@ -30,7 +30,7 @@ type asked struct {
 }
 
 // fakeUpstream is an embedded API server that knows tokens and permissions: the token of a user is
-// "token-" and the name.
+// "token-" and the name; more of them have a "~" and anything behind that.
 type fakeUpstream struct {
 	*apiserver.Server
 	t      *testing.T
@@ -235,7 +235,9 @@ func (u *fakeUpstream) token(o runtime.Object) {
 	name, ok := strings.CutPrefix(review.Spec.Token, "token-")
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if ok && !u.expired[name] {
+	expired := u.expired[name]
+	name, _, _ = strings.Cut(name, "~")
+	if ok && !expired {
 		review.Status = authenticationv1.TokenReviewStatus{Authenticated: true, User: authenticationv1.UserInfo{Username: name, UID: "uid-" + name}}
 	}
 }

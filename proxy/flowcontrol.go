@@ -117,7 +117,9 @@ func (s *Server) cachedCaller(r *http.Request) (who user.Info, key string) {
 func userKey(who user.Info) string { return "user " + who.GetName() }
 
 // tokenKey returns the key of a caller of whom only the token is known.
-func tokenKey(id [sha256.Size]byte) string { return "token " + string(id[:]) }
+func tokenKey(id [sha256.Size]byte) string { return tokenPrefix + string(id[:]) }
+
+const tokenPrefix = "token "
 
 const (
 	scheduler         = "system:kube-scheduler"

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"net/http"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -22,7 +23,7 @@ type longRunningLimiter struct {
 
 	mu     sync.Mutex
 	total  int
-	byUser map[string]int // by userKey; no more entries than requests
+	byUser map[string]int // by userKey or tokenKey; no more entries than requests
 }
 
 // These are the reasons for a rejection.
@@ -138,6 +139,24 @@ func (p *longRunningSlot) setUser(who user.Info) error {
 	p.user = key
 	p.limiter.byUser[key]++
 	return nil
+}
+
+// byToken reports whether the request is counted as a token's, because the user is not known.
+func (p *longRunningSlot) byToken() bool { return strings.HasPrefix(p.user, tokenPrefix) }
+
+// countUser counts a long-running request that is to be forwarded as its user's. Until then nobody
+// has asked whose its token is, and one user may have any number. If the upstream does not say, it
+// stays the token's.
+func (s *Server) countUser(r *http.Request) error {
+	p := slotOf(r)
+	if p == nil || !p.byToken() {
+		return nil
+	}
+	c, _ := s.authn.authenticate(r, reviewOptions{})
+	if c == nil {
+		return nil
+	}
+	return p.setUser(c.user)
 }
 
 // slotKey is the context key of a request's *longRunningSlot.

@@ -206,6 +206,32 @@ func TestWatchesOfUser(t *testing.T) {
 	}
 }
 
+// TestForwardedWatchesOfUser: the watches of one user are bounded where they are forwarded, too,
+// however many tokens the user has. A review that is not answered keeps nobody from being
+// forwarded.
+func TestForwardedWatchesOfUser(t *testing.T) {
+	u := startUpstream(t, apiserver.Options{Pods: 3})
+	f := startProxy(t, u, Options{MaxWatchesPerUser: 2})
+	open := func(token string, want int) {
+		t.Helper()
+		if resp := f.open(f.client, http.MethodGet, "/api/v1/pods?watch=true", "Authorization", "Bearer token-"+token); resp.StatusCode != want {
+			t.Errorf("%s: %s, want %d", token, resp.Status, want)
+		}
+	}
+	open("jane", http.StatusOK)
+	open("jane~1", http.StatusOK)
+	open("jane~2", http.StatusTooManyRequests)
+	open("john", http.StatusOK)
+	u.refuseReviews(http.StatusInternalServerError)
+	open("jane~3", http.StatusOK)
+	l := f.proxy.flowControl.longRunning
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.total != 4 || l.byUser["user jane"] != 2 || l.byUser["user john"] != 1 || len(l.byUser) != 3 {
+		t.Errorf("%d watches, %d of jane's and %d of john's, of %d users and tokens", l.total, l.byUser["user jane"], l.byUser["user john"], len(l.byUser))
+	}
+}
+
 // TestWatchMemory: a client that takes nothing while pods keep changing is let go once watches take
 // more than they may; a healthy one goes on.
 func TestWatchMemory(t *testing.T) {

@@ -65,6 +65,10 @@ func (s *Server) serve(a *responseWriter, r *http.Request, rd *readRequest) {
 	case rd != nil && s.serveRead(a, r, rd):
 	case rd != nil && rd.ownToken && s.expired(a, r, rd):
 	default:
+		if err := s.countUser(r); err != nil {
+			s.reject(a, r, err)
+			return
+		}
 		a.rest = func() { s.forward(a, r) }
 	}
 }
@@ -117,6 +121,12 @@ func (s *Server) serveRead(a *responseWriter, r *http.Request, rd *readRequest) 
 		s.resources.add(rd.gvr)
 		return false
 	}
+	if p := slotOf(r); p != nil {
+		if err := p.setUser(who); err != nil {
+			s.reject(a, r, err)
+			return true
+		}
+	}
 	sess := res.ready.Load()
 	lost := res.lost(sess, rd)
 	if from := resourceversion.Number(rd.exactVersion); res.isAhead(sess, rd) && !s.resources.lost(rd.gvr, from) {
@@ -138,12 +148,6 @@ func (s *Server) serveRead(a *responseWriter, r *http.Request, rd *readRequest) 
 		return true
 	case !sess.canServe(r, rd): // the log may have moved on meanwhile
 		return false
-	}
-	if p := slotOf(r); p != nil {
-		if err := p.setUser(who); err != nil {
-			s.reject(a, r, err)
-			return true
-		}
 	}
 	record, err := s.auditor.begin(r, rd, who, begun)
 	if err != nil {
