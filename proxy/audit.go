@@ -1,10 +1,12 @@
 package proxy
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -18,14 +20,19 @@ import (
 	"k8s.io/apiserver/pkg/audit"
 	"k8s.io/apiserver/pkg/audit/policy"
 	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/util/webhook"
 	"k8s.io/apiserver/plugin/pkg/audit/buffered"
 	auditlog "k8s.io/apiserver/plugin/pkg/audit/log"
 	auditwebhook "k8s.io/apiserver/plugin/pkg/audit/webhook"
+	"k8s.io/client-go/transport"
+
+	"github.com/weirproject/weir/internal/watchcache"
 )
 
-// Audit configures the audit log of reads that the proxy answers itself, in kube-apiserver's format
-// and by a policy of its kind. Forwarded requests are recorded upstream. The zero value records
+// Audit configures the audit log of requests that the proxy answers itself, and of those that it
+// forwards for a caller with a certificate who impersonates, in kube-apiserver's format and by a
+// policy of its kind. Other forwarded requests are recorded upstream. The zero value records
 // nothing.
 type Audit struct {
 	// PolicyFile is a file with a Policy of audit.k8s.io/v1. Reads that are to be recorded with
@@ -40,8 +47,8 @@ type Audit struct {
 	WebhookConfigFile string
 }
 
-// auditor records reads. A nil auditor records nothing. It is safe for concurrent use, except for
-// start and close.
+// auditor records requests. A nil auditor records nothing. It is safe for concurrent use, except
+// for start and close.
 type auditor struct {
 	policy  audit.PolicyRuleEvaluator
 	sink    audit.Backend
@@ -140,14 +147,14 @@ func (a *auditor) close() error {
 	return a.file.Close()
 }
 
-// auditRecord is the audit event of one read. nil records nothing.
+// auditRecord is the audit event of one request. nil records nothing.
 type auditRecord struct {
 	ac  *audit.AuditContext
 	ctx context.Context // with ac
 }
 
-// errNotRecorded is returned for a read that must be recorded and can only be recorded upstream.
-var errNotRecorded = errors.New("the read cannot be recorded")
+// errNotRecorded is returned for a request that must be recorded and cannot be recorded here.
+var errNotRecorded = errors.New("the request cannot be recorded")
 
 // begin records that an authorized caller has asked for a read.
 func (a *auditor) begin(r *http.Request, rd *readRequest, who user.Info, received time.Time) (*auditRecord, error) {
@@ -159,6 +166,44 @@ func (a *auditor) begin(r *http.Request, rd *readRequest, who user.Info, receive
 	if rule.Level == auditinternal.LevelRequestResponse && rd.review.verb != "watch" {
 		return nil, errNotRecorded
 	}
+	return a.record(r, attrs, rule, received, "authorization.k8s.io/decision", "allow", "authorization.k8s.io/reason", "")
+}
+
+// refused records a request that is answered with an error. It is answered so in any case, also if
+// that cannot be recorded.
+func (a *auditor) refused(r *http.Request, attrs authorizer.Attributes, why error, received time.Time) *auditRecord {
+	if audit.AuditContextFrom(r.Context()) != nil { // it has a record
+		return nil
+	}
+	rec, err := a.record(r, attrs, a.policy.EvaluatePolicyRule(attrs), received)
+	if rec == nil || err != nil {
+		return nil
+	}
+	rec.ac.LogResponseObject(watchcache.StatusOf(why), nil)
+	return rec
+}
+
+// impersonated records that a caller has asked for something in the name of another, which is
+// forwarded. The upstream's event has the proxy in place of the caller, and all that is not
+// metadata.
+func (a *auditor) impersonated(r *http.Request, attrs authorizer.Attributes, to *transport.ImpersonationConfig, received time.Time) (*auditRecord, error) {
+	if a == nil {
+		return nil, nil
+	}
+	rule := a.policy.EvaluatePolicyRule(attrs)
+	if auditinternal.LevelMetadata.Less(rule.Level) {
+		rule.Level = auditinternal.LevelMetadata
+	}
+	rec, err := a.record(r, attrs, rule, received)
+	if rec == nil || err != nil {
+		return nil, err
+	}
+	rec.ac.LogImpersonatedUser(&user.DefaultInfo{Name: to.UserName, UID: to.UID, Groups: to.Groups, Extra: to.Extra}, "")
+	return rec, nil
+}
+
+// record begins the event of a request. It returns nil if the rule wants none.
+func (a *auditor) record(r *http.Request, attrs authorizer.Attributes, rule audit.RequestAuditConfig, received time.Time, annotations ...string) (*auditRecord, error) {
 	ctx := audit.WithAuditContext(r.Context())
 	id := types.UID(r.Header.Get(auditinternal.HeaderAuditID))
 	if id == "" {
@@ -173,24 +218,32 @@ func (a *auditor) begin(r *http.Request, rd *readRequest, who user.Info, receive
 		return nil, nil
 	}
 	audit.LogRequestMetadata(ctx, r, received, attrs)
-	audit.AddAuditAnnotations(ctx, "authorization.k8s.io/decision", "allow", "authorization.k8s.io/reason", "")
+	audit.AddAuditAnnotations(ctx, annotations...)
 	if !rec.ac.ProcessEventStage(ctx, auditinternal.StageRequestReceived) {
 		return nil, errNotRecorded
 	}
 	return rec, nil
 }
 
-// writer returns a ResponseWriter that records the response. The caller must call end.
-func (rec *auditRecord) writer(w http.ResponseWriter, watch bool) *auditedWriter {
-	w.Header().Set(auditinternal.HeaderAuditID, string(rec.ac.AuditID()))
-	return &auditedWriter{ResponseWriter: w, record: rec, watch: watch}
+// request returns the request to forward, for which the upstream's event has the same id.
+func (rec *auditRecord) request(r *http.Request) *http.Request {
+	r = r.WithContext(rec.ctx)
+	r.Header = r.Header.Clone()
+	r.Header.Set(auditinternal.HeaderAuditID, string(rec.ac.AuditID()))
+	return r
 }
 
-// auditedWriter records the response to a read.
+// writer returns a ResponseWriter that records the response. The caller must call end.
+func (rec *auditRecord) writer(w http.ResponseWriter, long bool) *auditedWriter {
+	w.Header().Set(auditinternal.HeaderAuditID, string(rec.ac.AuditID()))
+	return &auditedWriter{ResponseWriter: w, record: rec, long: long}
+}
+
+// auditedWriter records the response to a request.
 type auditedWriter struct {
 	http.ResponseWriter
 	record *auditRecord
-	watch  bool // the start of the response is recorded too
+	long   bool // the start of the response is recorded too
 	begun  bool
 }
 
@@ -198,12 +251,12 @@ type auditedWriter struct {
 func (w *auditedWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 func (w *auditedWriter) recordCode(code int) {
-	if w.begun {
+	if w.begun || code < http.StatusOK && code != http.StatusSwitchingProtocols {
 		return
 	}
 	w.begun = true
 	w.record.ac.SetEventResponseStatusCode(int32(code))
-	if w.watch {
+	if w.long {
 		w.record.ac.ProcessEventStage(w.record.ctx, auditinternal.StageResponseStarted)
 	}
 }
@@ -216,6 +269,15 @@ func (w *auditedWriter) WriteHeader(code int) {
 func (w *auditedWriter) Write(p []byte) (int, error) {
 	w.recordCode(http.StatusOK)
 	return w.ResponseWriter.Write(p)
+}
+
+// Hijack takes over the connection, for an upgrade.
+func (w *auditedWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	conn, rw, err := http.NewResponseController(w.ResponseWriter).Hijack()
+	if err == nil {
+		w.recordCode(http.StatusSwitchingProtocols)
+	}
+	return conn, rw, err
 }
 
 // end records the end of the response, complete or not.

@@ -15,6 +15,7 @@ import (
 	"sync"
 	"testing"
 
+	authorizationv1 "k8s.io/api/authorization/v1"
 	auditinternal "k8s.io/apiserver/pkg/apis/audit"
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 	"k8s.io/apiserver/pkg/audit"
@@ -150,6 +151,113 @@ func TestAuditFails(t *testing.T) {
 	const path = "/api/v1/pods?resourceVersion=0"
 	if code, _ := f.get("jane", path); code != http.StatusOK || len(u.forwarded(path)) != 1 {
 		t.Errorf("%d; upstream: %v", code, u.forwarded(path))
+	}
+}
+
+// TestAuditRefused: what the proxy refuses itself is recorded, with who has asked as far as that is
+// known.
+func TestAuditRefused(t *testing.T) {
+	u := startUpstream(t, apiserver.Options{Pods: 3})
+	path := filepath.Join(t.TempDir(), "log")
+	f := startProxy(t, u, Options{
+		Resources: []string{"pods"}, Cached: []string{"pods"}, MaxWatchesPerUser: 1,
+		Audit: Audit{PolicyFile: writePolicy(t, auditPolicy), LogPath: path},
+	})
+	f.ready()
+	page := f.metricsPage()
+	u.deny(func(s authorizationv1.SubjectAccessReviewSpec) bool {
+		return s.ResourceAttributes != nil && s.ResourceAttributes.Verb == "impersonate"
+	})
+	f.next(f.watch("jane", "/api/v1/pods?watch=true"), "ADDED")
+	carol, foreign := f.clientWith(f.authCA.issue(t, "carol")), f.clientWith(newAuthority(t).issue(t, "carol"))
+	nothing := func() {}
+	for id, test := range map[string]struct {
+		client     *http.Client
+		path, as   string
+		code       int32
+		user       string
+		begin, end func()
+	}{
+		"unknown":    {foreign, "/version", "", 401, "", nothing, nothing},
+		"unnamed":    {carol, "/version", " ", 400, "carol", nothing, nothing},
+		"denied":     {carol, "/version", "joe", 403, "carol", nothing, nothing},
+		"expired":    {f.client, "/api/v1/configmaps?limit=1&continue=" + page, "", 410, "jane", nothing, nothing},
+		"too many":   {f.client, "/api/v1/pods?watch=true", "", 429, "jane", nothing, nothing},
+		"unanswered": {f.client, "/api/v1/pods?resourceVersion=0", "", 503, "jane", func() { u.refuseReviews(500) }, func() { u.setFault(nil) }},
+		"down":       {f.client, "/api/v1/configmaps", "", 503, "jane", func() { u.setDown(true) }, func() { u.setDown(false) }},
+		"no metrics": {f.client, "/metrics", "joe", 403, "jane", nothing, nothing},
+	} {
+		headers := []string{"Audit-ID", id}
+		if test.client == f.client {
+			headers = append(headers, "Authorization", "Bearer token-jane")
+		}
+		if test.as != "" {
+			headers = append(headers, "Impersonate-User", test.as)
+		}
+		test.begin()
+		resp := f.open(test.client, http.MethodGet, test.path, headers...)
+		test.end()
+		all := auditOf(t, path)
+		i := slices.IndexFunc(all, func(e auditv1.Event) bool { return string(e.AuditID) == id && e.Stage == "ResponseComplete" })
+		if i < 0 || len(stages(all, id)) != 2 {
+			t.Errorf("%s: %s, recorded %v", id, resp.Status, stages(all, id))
+			continue
+		}
+		e := all[i]
+		if e.ResponseStatus.Code != test.code || e.ResponseStatus.Message == "" || e.User.Username != test.user || e.RequestURI != test.path ||
+			len(e.Annotations) > 0 || resp.StatusCode != int(test.code) || resp.Header.Get("Audit-ID") != id {
+			t.Errorf("%s: %s, recorded %+v", id, resp.Status, e)
+		}
+	}
+}
+
+// TestAuditImpersonated: who impersonates by a certificate is recorded here, since the upstream's
+// log has the proxy in the caller's place, under the same id; and what cannot be recorded is not
+// forwarded.
+func TestAuditImpersonated(t *testing.T) {
+	u := startUpstream(t, apiserver.Options{Pods: 3})
+	path := filepath.Join(t.TempDir(), "log")
+	f := startProxy(t, u, Options{
+		Audit:          Audit{PolicyFile: writePolicy(t, auditPolicy), LogPath: path},
+		Authentication: Authentication{TokenTTL: deadline, AllowTTL: deadline, DenyTTL: deadline},
+	})
+	carol := f.clientWith(f.authCA.issue(t, "carol"))
+	ask := func(id string, more ...string) (int, []asked) {
+		t.Helper()
+		u.forwarded("")
+		resp := f.open(carol, http.MethodGet, "/api/v1/nodes", append(more, "Audit-ID", id)...)
+		_, _ = io.Copy(io.Discard, resp.Body)
+		return resp.StatusCode, u.forwarded("/api/v1/nodes")
+	}
+	joe := []string{"Impersonate-User", "joe", "Impersonate-Group", "staff"}
+	code, passed := ask("joe", joe...)
+	if code != http.StatusOK || len(passed) != 1 || !slices.Equal(passed[0].header.Values("Audit-ID"), []string{"joe"}) {
+		t.Errorf("%d, upstream: %v", code, passed)
+	}
+	ask("herself")
+	u.setDown(true)
+	if code, _ := ask("down", joe...); code != http.StatusServiceUnavailable {
+		t.Error(code)
+	}
+	u.setDown(false)
+	all := auditOf(t, path)
+	for id, want := range map[string]int32{"joe": 200, "down": 503} {
+		i := slices.IndexFunc(all, func(e auditv1.Event) bool { return string(e.AuditID) == id && e.Stage == "ResponseComplete" })
+		if i < 0 || len(stages(all, id)) != 2 {
+			t.Errorf("%s: recorded %v", id, stages(all, id))
+			continue
+		}
+		if e := all[i]; e.Level != "Metadata" || e.User.Username != "carol" || e.ImpersonatedUser == nil || e.ImpersonatedUser.Username != "joe" ||
+			!slices.Equal(e.ImpersonatedUser.Groups, []string{"staff"}) || e.ResponseStatus.Code != want {
+			t.Errorf("%s: recorded %+v", id, e)
+		}
+	}
+	if got := stages(all, "herself"); len(got) > 0 {
+		t.Errorf("who impersonates nobody is recorded: %v", got)
+	}
+	f.proxy.auditor.sink = failing{f.proxy.auditor.sink}
+	if code, passed := ask("unrecorded", joe...); code != http.StatusInternalServerError || len(passed) > 0 {
+		t.Errorf("what cannot be recorded: %d, upstream: %v", code, passed)
 	}
 }
 

@@ -11,8 +11,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/endpoints/request"
-
-	"github.com/weirproject/weir/internal/watchcache"
 )
 
 const (
@@ -73,7 +71,7 @@ func (s *Server) reject(w http.ResponseWriter, r *http.Request, why error) {
 		w.Header().Set("Connection", "close")
 	}
 	if s.discardBody(w, r) {
-		watchcache.WriteError(w, r, why)
+		s.refuse(w, r, why)
 	}
 	if a, ok := w.(*responseWriter); ok {
 		a.countRejected()

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/authentication/user"
 
 	"github.com/weirproject/weir/internal/resourceversion"
 	"github.com/weirproject/weir/internal/watchcache"
@@ -63,21 +64,42 @@ func (s *Server) forward(w http.ResponseWriter, r *http.Request) {
 	invalid := checkImpersonation(r.Header)
 	switch {
 	case who == nil && s.authn.unauthenticated(r):
-		watchcache.WriteError(w, r, errUnauthorized())
+		s.refuse(w, r, errUnauthorized())
 	case invalid != nil:
-		watchcache.WriteError(w, r, invalid)
+		s.refuse(w, r, invalid)
 	case who == nil:
 		s.upstream.serve(w, r, nil)
-	case hasImpersonation(r.Header):
-		to, err := s.authz.authorizeImpersonation(ctx, who.user, r.Header)
-		if err != nil {
-			watchcache.WriteError(w, r, err)
-			return
-		}
-		s.upstream.serve(w, r, to)
 	default:
-		s.upstream.serve(w, r, impersonationOf(who.user))
+		s.forwardAs(w, r, who.user)
 	}
+}
+
+// forwardAs forwards a request of a caller with a certificate, who may impersonate another.
+func (s *Server) forwardAs(w http.ResponseWriter, r *http.Request, who user.Info) {
+	to, err := readImpersonation(r.Header)
+	if err == nil && to == nil {
+		s.upstream.serve(w, r, impersonationOf(who))
+		return
+	}
+	if err == nil {
+		err = s.authz.authorizeImpersonation(r.Context(), who, to)
+	}
+	if err != nil {
+		s.refuse(w, r, err)
+		return
+	}
+	parsed, _ := s.requests.lookup(r)
+	record, err := s.auditor.impersonated(r, s.attributesOf(r, parsed.info), to, time.Now())
+	if err != nil {
+		watchcache.WriteError(w, r, err)
+		return
+	}
+	if record != nil {
+		noted := &auditedWriter{ResponseWriter: w, record: record, long: isLongRunning(parsed.info)}
+		defer noted.end()
+		w, r = noted, record.request(r)
+	}
+	s.upstream.serve(w, r, to)
 }
 
 // resumedFrom returns the resourceVersion that a WATCH resumes from; 0: it begins with the state.

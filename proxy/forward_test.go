@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -149,10 +150,11 @@ func TestImpersonation(t *testing.T) {
 	}
 }
 
-// TestUpgrade: a connection that is upgraded carries bytes both ways.
+// TestUpgrade: a connection that is upgraded carries bytes both ways, also where it is recorded.
 func TestUpgrade(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{})
-	f := startProxy(t, u, Options{})
+	path := filepath.Join(t.TempDir(), "log")
+	f := startProxy(t, u, Options{Audit: Audit{PolicyFile: writePolicy(t, auditPolicy), LogPath: path}})
 	echo := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Upgrade") != "echo/1" || r.Header.Get("Impersonate-User") != "carol" {
 			http.Error(w, "no", http.StatusBadRequest)
@@ -177,16 +179,25 @@ func TestUpgrade(t *testing.T) {
 	}
 	f.proxy.upstream.close()
 	f.proxy.upstream = up
-	resp := f.open(f.http1(f.authCA.issue(t, "carol")), http.MethodPost, "/api/v1/namespaces/n/pods/p/exec", "Connection", "Upgrade", "Upgrade", "echo/1")
-	if resp.StatusCode != http.StatusSwitchingProtocols {
-		t.Fatal(resp.Status)
+	carol := f.http1(f.authCA.issue(t, "carol"))
+	for _, headers := range [][]string{nil, {"Impersonate-User", "carol", "Audit-ID", "exec"}} {
+		resp := f.open(carol, http.MethodPost, "/api/v1/namespaces/n/pods/p/exec", append(headers, "Connection", "Upgrade", "Upgrade", "echo/1")...)
+		if resp.StatusCode != http.StatusSwitchingProtocols {
+			t.Fatal(resp.Status)
+		}
+		both := resp.Body.(io.ReadWriteCloser)
+		fmt.Fprint(both, "hello\n")
+		if line, err := bufio.NewReader(both).ReadString('\n'); line != "echo hello\n" {
+			t.Errorf("%q, %v", line, err)
+		}
+		both.Close()
 	}
-	both := resp.Body.(io.ReadWriteCloser)
-	fmt.Fprint(both, "hello\n")
-	if line, err := bufio.NewReader(both).ReadString('\n'); line != "echo hello\n" {
-		t.Errorf("%q, %v", line, err)
+	f.until("the end is recorded", func() bool { return len(stages(auditOf(t, path), "exec")) == 3 })
+	for _, e := range auditOf(t, path) {
+		if code := e.ResponseStatus; e.Stage != "RequestReceived" && (code == nil || code.Code != http.StatusSwitchingProtocols) {
+			t.Errorf("recorded %+v", e)
+		}
 	}
-	both.Close()
 }
 
 // TestContinue: pages go on where they began, and a token of ours that nobody here can go on with

@@ -101,29 +101,22 @@ func fixGroups(to *transport.ImpersonationConfig) {
 	}
 }
 
-// authorizeImpersonation returns the identity that a caller with a certificate is forwarded as. It
+// authorizeImpersonation returns nil if a caller with a certificate may be forwarded as another. It
 // makes the reviews that kube-apiserver makes, for the verb impersonate on each part of the
 // identity. No grace applies.
-func (a *authorization) authorizeImpersonation(ctx context.Context, who user.Info, h http.Header) (*transport.ImpersonationConfig, error) {
-	to, err := readImpersonation(h)
-	if err != nil {
-		return nil, err
-	}
-	if to == nil {
-		return impersonationOf(who), nil
-	}
+func (a *authorization) authorizeImpersonation(ctx context.Context, who user.Info, to *transport.ImpersonationConfig) error {
 	for _, q := range impersonationActions(to) {
 		switch d := a.allows(ctx, who, q, reviewOptions{}); {
 		case d == decisionDeny:
-			return nil, errForbidden(q.attributes(who))
+			return errForbidden(q.attributes(who))
 		case d != decisionAllow:
-			return nil, d.err()
+			return d.err()
 		}
 	}
 	if isNodeName(to.UserName) { // a ServiceAccount gets its groups from the upstream, whoever impersonates it
 		fixGroups(to)
 	}
-	return to, nil
+	return nil
 }
 
 // impersonationActions returns the actions that an impersonation requires.

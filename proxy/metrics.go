@@ -12,8 +12,6 @@ import (
 	dto "github.com/prometheus/client_model/go"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/component-base/metrics/legacyregistry"
-
-	"github.com/weirproject/weir/internal/watchcache"
 )
 
 // Names that begin with apiserver_ mean the same as in kube-apiserver. docs/metrics.md lists all
@@ -184,10 +182,10 @@ func (s *Server) serveMetrics(w http.ResponseWriter, r *http.Request) {
 	who, d := s.authn.authenticate(r, reviewOptions{})
 	switch {
 	case d.err() != nil:
-		watchcache.WriteError(w, r, d.err())
+		s.refuse(w, r, d.err())
 		return
 	case who == nil && (r.Header.Get("Authorization") != "" || s.authn.unauthenticated(r)):
-		watchcache.WriteError(w, r, errUnauthorized())
+		s.refuse(w, r, errUnauthorized())
 		return
 	case who == nil:
 		who = &caller{user: &user.DefaultInfo{Name: user.Anonymous, Groups: []string{user.AllUnauthenticated}}}
@@ -195,10 +193,10 @@ func (s *Server) serveMetrics(w http.ResponseWriter, r *http.Request) {
 	q := &action{verb: strings.ToLower(r.Method), path: r.URL.Path}
 	switch d := s.authz.allows(r.Context(), who.user, q, reviewOptions{}); {
 	case d.err() != nil:
-		watchcache.WriteError(w, r, d.err())
+		s.refuse(w, r, d.err())
 		return
 	case d != decisionAllow || hasImpersonation(r.Header):
-		watchcache.WriteError(w, r, errForbidden(q.attributes(who.user)))
+		s.refuse(w, r, errForbidden(q.attributes(who.user)))
 		return
 	}
 	all := prometheus.Gatherers{s.registry, prometheus.GathererFunc(reviewMetrics)}

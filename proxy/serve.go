@@ -85,7 +85,7 @@ func (s *Server) expired(w http.ResponseWriter, r *http.Request, rd *readRequest
 		err = apierrors.NewResourceExpired("The provided continue parameter is too old. Start a new list without it.")
 	}
 	if s.discardBody(w, r) {
-		watchcache.WriteError(w, r, err)
+		s.refuse(w, r, err)
 	}
 	return true
 }
@@ -112,7 +112,7 @@ func (s *Server) serveRead(a *responseWriter, r *http.Request, rd *readRequest) 
 	switch {
 	case res != nil && (d == decisionUnanswered || d == decisionOverloaded):
 		if s.discardBody(a, r) {
-			watchcache.WriteError(a, r, d.err())
+			s.refuse(a, r, d.err())
 		}
 		return true
 	case d != decisionAllow && d != decisionGrace: // forwarded, so that the upstream answers in its own words

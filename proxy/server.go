@@ -117,6 +117,7 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	if s.upstream, err = newUpstream(cfg, &o); err != nil {
 		return nil, err
 	}
+	s.upstream.refuse = s.refuse
 	if s.cert, err = newServingCertificate(&o); err != nil {
 		return nil, err
 	}

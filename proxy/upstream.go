@@ -38,11 +38,15 @@ type upstream struct {
 	acceptedTokens *lru.Cache
 	// onDenied is called with a token that the upstream rejects; nil: nothing is.
 	onDenied    func(token [sha256.Size]byte)
-	prefixes    []string // of headers that only a front proxy may send, in canonical form
+	refuse      func(w http.ResponseWriter, r *http.Request, why error) // answers requests that the upstream does not
+	prefixes    []string                                                // of headers that only a front proxy may send, in canonical form
 	bodyTimeout time.Duration
 	requests    atomic.Uint64
 	failures    atomic.Uint64
 }
+
+// forwardedKey is the context key of a forwarded request as its client has sent it.
+type forwardedKey struct{}
 
 // impersonationKey is the context key of the *transport.ImpersonationConfig that a request is
 // forwarded with.
@@ -58,7 +62,7 @@ func newUpstream(cfg *rest.Config, o *Options) (*upstream, error) {
 		}
 	}
 	headers := &o.Authentication
-	u := &upstream{acceptedTokens: lru.New(maxCachedAnswers), prefixes: []string{"X-Remote-"}, bodyTimeout: o.timeouts.discard}
+	u := &upstream{acceptedTokens: lru.New(maxCachedAnswers), prefixes: []string{"X-Remote-"}, bodyTimeout: o.timeouts.discard, refuse: watchcache.WriteError}
 	for _, names := range [][]string{headers.UserHeaders, headers.UIDHeaders, headers.GroupHeaders, headers.ExtraPrefixes} {
 		for _, name := range names {
 			u.prefixes = append(u.prefixes, http.CanonicalHeaderKey(name))
@@ -103,14 +107,15 @@ func (u *upstream) serve(w http.ResponseWriter, r *http.Request, as *transport.I
 	if r.Body != nil && r.Body != http.NoBody {
 		r.Body = &requestBody{ReadCloser: r.Body, control: http.NewResponseController(w), closeTimeout: u.bodyTimeout}
 		if err := bufferBody(r); err != nil {
-			watchcache.WriteError(w, r, apierrors.NewBadRequest("the body of the request: "+err.Error()))
+			u.refuse(w, r, apierrors.NewBadRequest("the body of the request: "+err.Error()))
 			return
 		}
 	}
+	ctx := context.WithValue(r.Context(), forwardedKey{}, r)
 	if as != nil {
-		r = r.WithContext(context.WithValue(r.Context(), impersonationKey{}, as))
+		ctx = context.WithValue(ctx, impersonationKey{}, as)
 	}
-	u.proxy.ServeHTTP(w, r)
+	u.proxy.ServeHTTP(w, r.WithContext(ctx))
 }
 
 func (u *upstream) rewrite(pr *httputil.ProxyRequest, base *url.URL) {
@@ -198,15 +203,18 @@ func withConnection(r *http.Request) *http.Request {
 
 // handleError answers a request that the upstream did not answer.
 func (u *upstream) handleError(w http.ResponseWriter, r *http.Request, err error) {
+	if sent, ok := r.Context().Value(forwardedKey{}).(*http.Request); ok {
+		r = sent.WithContext(r.Context())
+	}
 	if late, ok := errors.AsType[*apierrors.StatusError](context.Cause(r.Context())); ok {
-		watchcache.WriteError(w, r, late)
+		u.refuse(w, r, late)
 		return
 	}
 	if errors.Is(err, context.Canceled) && r.Context().Err() != nil {
 		panic(http.ErrAbortHandler) // the client has gone
 	}
 	u.failures.Add(1)
-	watchcache.WriteError(w, r, apierrors.NewServiceUnavailable("the upstream API server does not answer: "+err.Error()))
+	u.refuse(w, r, apierrors.NewServiceUnavailable("the upstream API server does not answer: "+err.Error()))
 }
 
 func (u *upstream) close() {

@@ -102,7 +102,7 @@ func (f *flags) add(fs *pflag.FlagSet) {
 	fs.DurationVar(&o.Recheck, "recheck", 0, "How often the callers of watches are asked about, as long as 20 reviews a second suffice; 0: 1m")
 	fs.DurationVar(&o.RecheckMax, "recheck-max", 0, "How often they are asked about at the least, however many there are; 0: 1h")
 	fs.DurationVar(&o.Grace, "grace", 0, "How long the last answers about a caller count, for reads and watches, while the upstream cannot be reached; 0: 1h, negative: not at all")
-	fs.StringVar(&o.Audit.PolicyFile, "audit-policy-file", "", "Which reads that are answered from here are recorded: a Policy of audit.k8s.io/v1, as kube-apiserver's")
+	fs.StringVar(&o.Audit.PolicyFile, "audit-policy-file", "", "Which requests that are answered from here are recorded: a Policy of audit.k8s.io/v1, as kube-apiserver's")
 	fs.StringVar(&o.Audit.LogPath, "audit-log-path", "", "File to record them in; - is standard output")
 	fs.IntVar(&o.Audit.MaxSize, "audit-log-maxsize", 0, "Megabytes after which the file begins anew; 0: 100")
 	fs.IntVar(&o.Audit.MaxBackups, "audit-log-maxbackup", 0, "How many of the files before are kept; 0: all")
