@@ -1,6 +1,8 @@
 package proxy
 
 import (
+	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -31,6 +33,36 @@ func TestRedefined(t *testing.T) {
 	})
 	if f.resource("pods").ready.Load() != pods {
 		t.Error("pods are held anew, too")
+	}
+}
+
+// TestReadsWhileRedefined: while a resource is read anew because the upstream defines it in another
+// way, who would be sent its state is told to come again, and is not forwarded, for a while.
+func TestReadsWhileRedefined(t *testing.T) {
+	t.Parallel()
+	u := startUpstream(t, apiserver.Options{Pods: 3})
+	f := startProxy(t, u, Options{Resources: []string{"pods"}})
+	f.ready()
+	pods := f.resource("pods")
+	before := pods.ready.Load()
+	before.end(errRedefined)
+	f.until("the session has ended", func() bool { return pods.ready.Load() == nil })
+	u.forwarded("")
+	for _, query := range []string{"", "resourceVersion=0", "limit=500", "watch=true", "watch=true&resourceVersion=0"} {
+		if code, body := f.get("jane", "/api/v1/pods?"+query); code != http.StatusTooManyRequests || !strings.Contains(body, `"retryAfterSeconds":1`) {
+			t.Errorf("%q, while it is read: %d %.200s", query, code, body)
+		}
+	}
+	if got := u.forwarded("/api/v1/pods"); len(got) > 0 {
+		t.Errorf("%v was forwarded", got)
+	}
+	pods.redefined.Store(time.Now().Add(-rereadTime).UnixNano())
+	if code, body := f.get("jane", "/api/v1/pods"); code != http.StatusOK || len(u.forwarded("/api/v1/pods")) != 1 {
+		t.Errorf("after a while: %d %.200s", code, body)
+	}
+	f.until("it is held anew", func() bool { return pods.ready.Load() != nil })
+	if code, body := f.get("jane", "/api/v1/pods?resourceVersion=0"); code != http.StatusOK || len(u.forwarded("/api/v1/pods")) > 0 || pods.ready.Load() == before {
+		t.Errorf("afterwards: %d %.200s", code, body)
 	}
 }
 

@@ -32,6 +32,7 @@ type resource struct {
 	lastError      atomic.Pointer[string] // why it is not current; nil: it is
 	notReady       atomic.Int32           // the resourceState while there is no session
 	everReady      atomic.Bool            // a session was ready once
+	redefined      atomic.Int64           // Unix nanoseconds, when the last session ended with errRedefined; 0: it was read since
 	created        time.Time              // when it was first asked for
 }
 

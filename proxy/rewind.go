@@ -35,9 +35,9 @@ type holding struct {
 	newest uint64    // resourceVersion that its session had come to then
 }
 
-// rereadTime is how long after the upstream went back clients are told so where their resource has
-// not been read anew. Afterwards their requests are forwarded: a list of the proxy's may never be
-// answered where theirs are.
+// rereadTime is how long after the upstream went back, or has redefined a resource, clients are
+// told so where their resource has not been read anew. Afterwards their requests are forwarded: a
+// list of the proxy's may never be answered where theirs are.
 const rereadTime = 30 * time.Second
 
 // saw notes that a session has come to a resourceVersion.
@@ -128,10 +128,18 @@ func (rw *rewind) isUnread(gvr schema.GroupVersionResource) bool {
 	return unread && time.Since(rw.at) < rereadTime
 }
 
-// rereads reports whether the upstream went back, and the resource is being read for the first time
-// since.
+// rereads reports whether the upstream went back, or has redefined the resource, and the resource
+// is being read for the first time since.
 func (res *resource) rereads() bool {
-	return res.ready.Load() == nil && resourceState(res.notReady.Load()) == stateLoading && res.resources.rewind.isUnread(res.gvr)
+	return res.ready.Load() == nil && resourceState(res.notReady.Load()) == stateLoading &&
+		(res.resources.rewind.isUnread(res.gvr) || res.wasRedefined())
+}
+
+// wasRedefined reports whether the upstream has redefined the resource a short while ago, and it
+// has not been read since.
+func (res *resource) wasRedefined() bool {
+	at := res.redefined.Load()
+	return at != 0 && time.Since(time.Unix(0, at)) < rereadTime
 }
 
 // lost returns why a read can be neither served nor forwarded after the upstream went back, or nil.
@@ -142,7 +150,8 @@ func (res *resource) rereads() bool {
 // the time that the resource is held again, the upstream may have come to that resourceVersion.
 //
 // All who are told so list. These lists, which are what a session answers otherwise, wait for the
-// session, since the upstream would have to answer all of them at one time.
+// session, since the upstream would have to answer all of them at one time. That also goes for a
+// resource that the upstream has redefined, as all are after an upgrade.
 func (res *resource) lost(sess *session, rd *readRequest) error {
 	from := resourceversion.Number(rd.exactVersion)
 	switch {
@@ -150,7 +159,7 @@ func (res *resource) lost(sess *session, rd *readRequest) error {
 		sess != nil && res.resources.rewind.before(from) && !sess.cache.CanResumeFrom(rd.exactVersion):
 		return wentBackSince(from)
 	case sess == nil && rd.sendsState() && res.rereads():
-		return apierrors.NewTooManyRequests("The server has gone back to an earlier state, and the resource is being read.", retryAfterSeconds)
+		return apierrors.NewTooManyRequests("The resource is being read anew, please try again later.", retryAfterSeconds)
 	}
 	return nil
 }

@@ -97,6 +97,9 @@ func (res *resource) runSession(ctx context.Context) error {
 	if aggregated {
 		past.replaced(gvr)
 	}
+	if errors.Is(cause, errRedefined) {
+		res.redefined.Store(time.Now().UnixNano())
+	}
 	if wentBack || aggregated {
 		res.ready.Store(nil)
 		s.cache.Expire()
@@ -150,6 +153,7 @@ func (res *resource) markReady(s *session, took time.Duration) {
 		res.othersWentBack()
 	}
 	res.ready.Store(s)
+	res.redefined.Store(0)
 	res.resources.rewind.holds(res.gvr)                  // after storing the session: between the two, none resumes from before
 	if end := res.resources.drainBy.Load(); end != nil { // checked after storing the session, as drain looks for sessions after storing the time
 		s.cache.Drain(time.Until(*end))
