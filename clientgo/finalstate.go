@@ -1,6 +1,7 @@
 package clientgo
 
 import (
+	"bytes"
 	"maps"
 	"reflect"
 	"sync"
@@ -41,26 +42,30 @@ const (
 // finalState is the state that one object was deleted in.
 type finalState struct {
 	key     string
-	version uint64 // of the deletion; 0: it is not a number
+	version uint64 // of the deletion; 0: it is made up
 	uid     string // set if version is 0
 	raw     []byte
 	value   any // set if it cannot be encoded
 }
 
-// putRaw keeps the bytes of a state. A state that is larger than maxFinalStateBytes is not kept.
+// putRaw keeps the bytes of a state. A state is not kept if it is larger than maxFinalStateBytes, or
+// if its resourceVersion is neither a number nor made up.
 func (f *finalStates) putRaw(m *wire.Meta, raw []byte) {
 	if len(raw) > 0 && len(raw) <= maxFinalStateBytes {
 		f.put(m, finalState{raw: raw})
 	}
 }
 
-// putValue keeps a state as a value.
+// putValue keeps a state as a value, under the same condition.
 func (f *finalStates) putValue(m *wire.Meta, value any) { f.put(m, finalState{value: value}) }
 
 func (f *finalStates) put(m *wire.Meta, s finalState) {
 	s.key = string(wire.AppendKey(nil, m))
 	var err error
 	if s.version, err = resourceversion.Parse(m.ResourceVersion); err != nil {
+		if !bytes.HasPrefix(m.ResourceVersion, []byte(syntheticVersion)) {
+			return // an event that comes again cannot be told from a new one
+		}
 		s.version, s.uid = 0, string(m.UID)
 	}
 	f.mu.Lock()
@@ -86,7 +91,7 @@ func (f *finalStates) put(m *wire.Meta, s finalState) {
 }
 
 // get returns the state of an object by the version of its deletion; if that is 0, the newest state
-// of an object with that uid whose deletion has no number.
+// of an object with that uid whose deletion has a version that is made up.
 func (f *finalStates) get(key string, version uint64, uid string) (finalState, bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

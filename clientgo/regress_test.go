@@ -89,12 +89,13 @@ func TestIssue1326BoundedPending(t *testing.T) {
 		source.Modify(pod("a", strconv.Itoa(v)))
 	}
 	last := "d/a@" + strconv.Itoa(changes+2) + " v=" + strconv.Itoa(changes)
-	quick.until(t, "the last change", func(lines []string) bool { return strings.HasSuffix(lines[len(lines)-1], last) })
+	toldLast := func(lines []string) bool { return len(lines) > 0 && strings.HasSuffix(lines[len(lines)-1], last) }
+	quick.until(t, "the last change", toldLast)
 	if n := reg.(*registration).delivery.Stats().Pending; n != 1 {
 		t.Errorf("%d keys are kept, want one", n)
 	}
 	close(release)
-	slow.until(t, "the last change", func(lines []string) bool { return strings.HasSuffix(lines[len(lines)-1], last) })
+	slow.until(t, "the last change", toldLast)
 	if lines := slow.all(); len(lines) > changes/2 || !strings.HasPrefix(lines[2], "update d/a@1 v=0 -> ") {
 		t.Errorf("told %d times, first %s", len(lines), lines[2])
 	}

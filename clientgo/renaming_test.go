@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
 
@@ -99,8 +100,15 @@ func TestRenamingTransformOfBytes(t *testing.T) {
 }
 
 // TestRepeatedDeletion checks that where a watch tells its last events again, OnDelete gets what the
-// handler had, and not the state of before.
+// handler had, and not the state of before, be it of the same object or of one that had the name.
 func TestRepeatedDeletion(t *testing.T) {
+	t.Run("numbers", func(t *testing.T) { repeatDeletion(t, "1", "2", "3", "uid-1") })
+	t.Run("of another object", func(t *testing.T) { repeatDeletion(t, "1", "2", "3", "uid-2") })
+	t.Run("opaque", func(t *testing.T) { repeatDeletion(t, "x", "c", "r", "uid-1") })
+	t.Run("opaque, of another object", func(t *testing.T) { repeatDeletion(t, "x", "c", "r", "uid-2") })
+}
+
+func repeatDeletion(t *testing.T, first, deleted, last, uid string) {
 	c := newChangingStore(t, Options{})
 	sink := c.inf.sink
 	sink.Writer = c.writer
@@ -108,18 +116,21 @@ func TestRepeatedDeletion(t *testing.T) {
 		t.Helper()
 		p := pod("a", label)
 		p.ResourceVersion = version
+		if label == "2" {
+			p.UID = types.UID(uid)
+		}
 		m := wire.Meta{Namespace: []byte(p.Namespace), Name: []byte(p.Name), UID: []byte(p.UID), ResourceVersion: []byte(version)}
 		if err := sink.Take(event, &m, nil, p); err != nil {
 			t.Fatal(err)
 		}
 		sink.Flush()
 	}
-	take(wire.Added, "1", "1")
-	take(wire.Deleted, "2", "1")
-	take(wire.Added, "3", "2")
+	take(wire.Added, first, "1")
+	take(wire.Deleted, deleted, "1")
+	take(wire.Added, last, "2")
 	held, _ := c.inf.store.Get("d/a")
-	take(wire.Deleted, "2", "1")
-	if got, err := c.inf.indexer.reader.deletedValue(held, 0, 0); err != nil || show(got) != "d/a@3 v=2" {
+	take(wire.Deleted, deleted, "1")
+	if got, err := c.inf.indexer.reader.deletedValue(held, 0, 0); err != nil || show(got) != "d/a@"+last+" v=2" {
 		t.Errorf("got %s, %v", show(got), err)
 	}
 }

@@ -212,22 +212,37 @@ func (s *sink) transformAndPut(m *wire.Meta, received []byte, transformed func()
 }
 
 // deleteObject takes the returned object of a DELETED event. held is what is held under its key, or
-// nil. OnDelete gets the object, unless it is older than what is held, as in an event that comes
+// nil. OnDelete gets the object, unless it may be older than what is held, as in an event that comes
 // again, or cannot be transformed.
 func (s *sink) deleteObject(m *wire.Meta, object any, held *store.Object, transformed func() (any, error)) error {
-	old := false
+	final := held == nil || isFinal(object, held)
 	if held != nil {
-		is, err := meta.Accessor(object)
-		old = err == nil && isBefore(is, held)
 		m.UID = []byte(held.UID())
 		s.advanceVersion(m, held)
 	}
 	if value, err := transformed(); err == nil {
-		if s.rename(m, value); !old {
+		if s.rename(m, value); final {
 			s.keepFinalValue(m, value)
 		}
 	}
 	return s.Delete(m, nil)
+}
+
+// isFinal reports whether a deleted object is the one that is held and no older: its resourceVersion
+// is a higher number, or the same, or it has none.
+func isFinal(object any, held *store.Object) bool {
+	is, err := meta.Accessor(object)
+	if err != nil || is.GetUID() != "" && string(is.GetUID()) != held.UID() {
+		return false
+	}
+	if is.GetResourceVersion() == "" {
+		return true
+	}
+	if has, err := resourceversion.Parse(is.GetResourceVersion()); err == nil {
+		had, number := ownVersion(held)
+		return !number || has >= had
+	}
+	return is.GetResourceVersion() == held.ResourceVersion()
 }
 
 // copied returns a copy of a returned object, which a transform may change.
@@ -323,5 +338,8 @@ func (s *sink) advanceVersion(m *wire.Meta, held *store.Object) {
 		return
 	}
 	s.syntheticVersions++
-	m.ResourceVersion = strconv.AppendUint([]byte("weir/"), s.syntheticVersions, 10)
+	m.ResourceVersion = strconv.AppendUint([]byte(syntheticVersion), s.syntheticVersions, 10)
 }
+
+// syntheticVersion begins resourceVersions that are made up.
+const syntheticVersion = "weir/"
