@@ -70,8 +70,8 @@ func TestAddIndexCatchesUp(t *testing.T) {
 
 // TestAddIndexBesideWriter: an index that is built while a writer is at work has what the table has.
 func TestAddIndexBesideWriter(t *testing.T) {
-	const pods = 300
-	for round := range 20 {
+	const pods = 150
+	for round := range 4 {
 		s := newStore(t, decodeConfig())
 		w, rnd, rv := s.Writer(Scope{}), newRand(uint64(round)), 0
 		set := func(i int) {
