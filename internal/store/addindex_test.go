@@ -3,11 +3,10 @@ package store
 import (
 	"errors"
 	"reflect"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -68,44 +67,39 @@ func TestAddIndexCatchesUp(t *testing.T) {
 	}
 }
 
-// TestAddIndexBesideWriter: an index that is built while a writer is at work has what the table has.
-func TestAddIndexBesideWriter(t *testing.T) {
-	const pods = 150
-	for round := range 4 {
-		s := newStore(t, decodeConfig())
-		w, rnd, rv := s.Writer(Scope{}), newRand(uint64(round)), 0
-		set := func(i int) {
-			rv++
-			putPod(t, w, smallPod("", "p"+strconv.Itoa(i), i, rv, map[string]string{"app": strconv.Itoa(rnd.IntN(5))}, ""))
-		}
-		for i := range pods {
-			set(i)
-		}
-		w.Flush()
-		var built atomic.Bool
-		var writing sync.WaitGroup
-		writing.Go(func() {
-			for !built.Load() {
-				for range batchChanges {
-					set(rnd.IntN(pods))
-				}
-				w.Flush()
-			}
-		})
-		for i := range 3 {
-			if err := s.AddIndex("app"+strconv.Itoa(i), LabelIndex("app")); err != nil {
-				t.Error(err)
-			}
-		}
-		built.Store(true)
-		writing.Wait()
-		snap := s.Snapshot()
-		for i := range 3 {
-			checkLabelIndex(t, snap, "app"+strconv.Itoa(i), "app")
-		}
-		if t.Failed() {
-			return
-		}
+// TestIndexBuilderGoesOn: a change that is applied while the builder of an index goes on is both in its
+// snapshot and among the changes, or in neither.
+func TestIndexBuilderGoesOn(t *testing.T) {
+	s := newStore(t, decodeConfig())
+	w := s.Writer(Scope{})
+	putPod(t, w, smallPod("", "p", 1, 1, map[string]string{"app": "a"}, ""))
+	w.Flush()
+	b, err := s.startIndex("app", LabelIndex("app"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	putPod(t, w, smallPod("", "p", 1, 2, map[string]string{"app": "b"}, ""))
+	w.batch.pack(s)
+	s.mu.Lock() // as a writer that applies its batch
+	changed := make(chan map[string]uint64)
+	go func() {
+		revs, _ := b.goOn()
+		changed <- revs
+	}()
+	for range 10_000 { // until it has to wait for the lock
+		runtime.Gosched()
+	}
+	if !w.applyLocked(&w.batch.list[0]) {
+		t.Error("not applied")
+	}
+	s.snap = nil
+	s.log.append(w.batch.records, s.table.count, nil)
+	s.mu.Unlock()
+	revs := <-changed
+	o, _ := b.snap.Get("p")
+	value, _ := o.Label("app")
+	if _, told := revs["p"]; told != (value == "b") {
+		t.Errorf("the snapshot has %q, and the changes are %v", value, revs)
 	}
 }
 
