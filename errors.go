@@ -18,7 +18,7 @@ var (
 	ErrUnknownResource = reflector.ErrUnknownResource // 404: the server does not know the resource (yet)
 	ErrNoBookmark      = reflector.ErrNoBookmark      // the server never sent the initial-events-end bookmark
 	ErrExpired         = reflector.ErrExpired         // 410: the resourceVersion or the continue token is too old
-	ErrAhead           = reflector.ErrAhead           // the server has not reached what is held: a replica that lags, perhaps
+	ErrServerBehind    = reflector.ErrServerBehind    // the server has not reached what is held: a replica that lags, perhaps
 	ErrSilent          = reflector.ErrSilent          // nothing was heard for 90 s, and the server does not answer
 	ErrWentBack        = reflector.ErrWentBack        // the server's state is older than what it answered before
 	ErrMalformed       = reflector.ErrMalformed       // a body that is not what it says it is

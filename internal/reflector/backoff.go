@@ -5,7 +5,7 @@ import "time"
 const (
 	// maxRetryAfter bounds how long a Retry-After can put the reflector off.
 	maxRetryAfter = 2 * time.Minute
-	// aheadRetry is the wait after ErrAhead when the server names none. kube-apiserver asks for
+	// aheadRetry is the wait after ErrServerBehind when the server names none. kube-apiserver asks for
 	// this long.
 	aheadRetry = time.Second
 )
@@ -15,7 +15,7 @@ const (
 //
 //	kind                                          wait
 //	ErrUnauthorized, ErrForbidden, ErrUnknown…    Backoff, no more than Denied: somebody may put it right at any moment
-//	ErrAhead                                      1 s: the server says when it will be there
+//	ErrServerBehind                                      1 s: the server says when it will be there
 //	ErrUnreachable; ErrServer at once             Backoff, but no more than the second wait for the first half a minute (pace)
 //	anything else                                 Backoff; the tries of the line above do not count for it
 //	any, with Retry-After                         at least that, no more than maxRetryAfter, and up to a tenth more
@@ -26,7 +26,7 @@ func (b Backoff) delay(kind error, attempt int, retryAfter time.Duration, jitter
 		limit = min(limit, b.Denied)
 	}
 	d := time.Duration(float64(b.base(attempt, limit)) * (0.5 + 0.5*jitter))
-	if kind == ErrAhead {
+	if kind == ErrServerBehind {
 		d = aheadRetry
 	}
 	retryAfter = min(retryAfter, maxRetryAfter)

@@ -170,7 +170,7 @@ func labelOf(before state, in input, next node) string {
 	switch {
 	case in.kind == inFailed && in.err.Kind == ErrExpired:
 		return "410"
-	case in.kind == inFailed && in.err.Kind == ErrAhead:
+	case in.kind == inFailed && in.err.Kind == ErrServerBehind:
 		return "504 too large"
 	case in.kind == inFailed && in.err.Kind == ErrUnknownResource:
 		return "404"

@@ -30,9 +30,9 @@ var (
 	// ErrExpired is set when the server no longer has the changes since the resourceVersion, or the
 	// revision of a list (410).
 	ErrExpired = errors.New("the resource version is too old")
-	// ErrAhead is set when the server has not reached the resourceVersion that was asked for (504
+	// ErrServerBehind is set when the server has not reached the resourceVersion that was asked for (504
 	// ResourceVersionTooLarge).
-	ErrAhead = errors.New("the server is behind the resource version")
+	ErrServerBehind = errors.New("the server is behind the resource version")
 	// ErrServer is set when the server, or a proxy before it, failed (any other 5xx).
 	ErrServer = errors.New("the server failed")
 	// ErrUnreachable is set when there was no answer, or a stream broke off.
@@ -112,7 +112,7 @@ func kindOf(err error) error {
 
 func kindOfStatus(status *apierrors.StatusError) error {
 	if apierrors.HasStatusCause(status, metav1.CauseTypeResourceVersionTooLarge) {
-		return ErrAhead
+		return ErrServerBehind
 	}
 	if apierrors.IsGone(status) || apierrors.IsResourceExpired(status) {
 		return ErrExpired

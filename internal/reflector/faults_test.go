@@ -83,7 +83,7 @@ func TestLagging(t *testing.T) {
 		w.sees("0s LIST resourceVersion=0", "0s WATCH resourceVersion=100", "600ms LIST resourceVersion=100 resourceVersionMatch=NotOlderThan",
 			"600ms LIST resourceVersion=100 resourceVersionMatch=NotOlderThan limit=1",
 			"1.2s LIST resourceVersion=120 resourceVersionMatch=NotOlderThan", "1.2s WATCH resourceVersion=120")
-		w.told(ErrAhead)
+		w.told(ErrServerBehind)
 		w.holds("a@91")
 		if n := changesOf(cursor); n != 1 {
 			t.Errorf("%d changes", n)
@@ -98,7 +98,7 @@ func TestTooLarge(t *testing.T) {
 		w.after(5 * time.Second)
 		w.sees("0s LIST resourceVersion=0", "0s WATCH resourceVersion=100", "600ms LIST resourceVersion=100 resourceVersionMatch=NotOlderThan",
 			"1.6s LIST limit=1", "2.2s LIST", "2.2s WATCH resourceVersion=120")
-		w.told(ErrAhead)
+		w.told(ErrServerBehind)
 	})
 }
 

@@ -20,7 +20,7 @@ const (
 	Refused
 	// Missing: the resource was not served for a while (ErrUnknownResource).
 	Missing
-	// Behind: the server had not reached what is held, and then had (ErrAhead).
+	// Behind: the server had not reached what is held, and then had (ErrServerBehind).
 	Behind
 	// WentBack: the server was restored from a backup, or is another one (ErrWentBack).
 	WentBack
@@ -99,7 +99,7 @@ func reasonOf(kind error) Reason {
 		return Refused
 	case ErrUnknownResource:
 		return Missing
-	case ErrAhead:
+	case ErrServerBehind:
 		return Behind
 	case ErrWentBack:
 		return WentBack

@@ -236,7 +236,7 @@ func (m *machine) failedOnce(kind error) {
 	switch {
 	case kind == ErrTooManyRequests, kind == ErrUnreachable && !(watching && m.open):
 		return
-	case kind != ErrUnreachable && kind != ErrAhead: // each of these has a bound of its own
+	case kind != ErrUnreachable && kind != ErrServerBehind: // each of these has a bound of its own
 		m.fruitless++
 	}
 	m.failures++

@@ -48,9 +48,9 @@ func (m *machine) fallsBehind(at string) {
 		m.wentBack(at)
 		return
 	}
-	m.report(ErrAhead, fmt.Errorf("its newest is %s, %s was told before", at, m.least()))
+	m.report(ErrServerBehind, fmt.Errorf("its newest is %s, %s was told before", at, m.least()))
 	if b.denied > 0 || b.rounds > 1 {
-		m.sleep(reqReaches, ErrAhead)
+		m.sleep(reqReaches, ErrServerBehind)
 		return
 	}
 	m.request = reqReaches
@@ -147,7 +147,7 @@ func (m *machine) newestFailed(kind error) {
 		m.reached++
 	}
 	switch {
-	case m.request == reqReaches && (kind == ErrAhead || m.hopeless()):
+	case m.request == reqReaches && (kind == ErrServerBehind || m.hopeless()):
 		m.deny() // or it cannot be asked this way
 		return
 	case examined && !m.hopeless() && kind != ErrUnreachable && kind != ErrTooManyRequests:

@@ -163,7 +163,7 @@ func (m *machine) opened() {
 func (m *machine) listOpened() {
 	if m.behindRV() && !m.rebase {
 		m.do(closeStream{})
-		m.failedOnce(ErrAhead)
+		m.failedOnce(ErrServerBehind)
 		m.fallsBehind(m.in.rv)
 		return
 	}
@@ -184,7 +184,7 @@ func (m *machine) listOpened() {
 // got no answer, and lists that come do not change that.
 func (m *machine) awaitsWatch() bool {
 	switch m.kind() {
-	case nil, ErrAhead, ErrWentBack, ErrEnded, ErrSilent: // a list that comes shows otherwise
+	case nil, ErrServerBehind, ErrWentBack, ErrEnded, ErrSilent: // a list that comes shows otherwise
 		return false
 	}
 	return m.unanswered > 0 && m.err.Phase != Listing && !m.midway
@@ -200,7 +200,7 @@ func (m *machine) pageRead() {
 		m.pageRV = m.in.rv
 		if m.behindRV() && !m.rebase {
 			m.abandon()
-			m.failedOnce(ErrAhead)
+			m.failedOnce(ErrServerBehind)
 			m.fallsBehind(m.in.rv)
 			return
 		}
@@ -342,13 +342,13 @@ func (m *machine) listFailed(kind error) {
 	}
 	m.abandon()
 	switch {
-	case kind == ErrAhead && m.least() != "" && !m.askedConsistent:
+	case kind == ErrServerBehind && m.least() != "" && !m.askedConsistent:
 		m.floor = "" // it may have been restored since it told that
 		m.insteadOfWatch = false
 		m.behind.denied++
 		m.sleep(reqNewest, kind)
 		return
-	case kind == ErrExpired || kind == ErrAhead:
+	case kind == ErrExpired || kind == ErrServerBehind:
 		m.consistent = true
 	case m.insteadOfWatch && m.rv != "" && kind != ErrUnknownResource && !(inPages && m.whole): // which has not been tried yet
 		m.insteadOfWatch, m.doubt, m.floor = false, true, ""
@@ -362,7 +362,7 @@ func (m *machine) listFailed(kind error) {
 // asked for with. What failed for how new or old it had to be does not.
 func (m *machine) fallsShort(kind error) bool {
 	switch {
-	case kind == ErrTooManyRequests || kind == ErrAhead || m.tooOld(kind):
+	case kind == ErrTooManyRequests || kind == ErrServerBehind || m.tooOld(kind):
 		return false
 	case kind != ErrUnreachable || m.replacing || m.in.answered || m.insteadOfWatch && m.reached > 0:
 		return true

@@ -140,7 +140,7 @@ func (m *machine) bookmark() {
 // until it has passed what is held.
 func (m *machine) watchBehind() {
 	m.abandon()
-	m.failedOnce(ErrAhead)
+	m.failedOnce(ErrServerBehind)
 	m.initial = false
 	m.do(closeStream{})
 	m.fallsBehind(m.in.rv)
@@ -159,7 +159,7 @@ func (m *machine) probed() {
 		m.listInstead(ErrSilent)
 		return
 	case m.behindRV():
-		m.failedOnce(ErrAhead)
+		m.failedOnce(ErrServerBehind)
 		m.fallsBehind(m.in.rv)
 		return
 	case resourceversion.Incomparable(m.in.rv, m.rv):
@@ -279,7 +279,7 @@ func (m *machine) watchFailed(kind error) {
 		m.sleep(reqList, kind) // when it appears again it may be another one
 	case m.hopeless() && kind != ErrTooManyRequests:
 		m.listInstead(kind)
-	case kind == ErrAhead:
+	case kind == ErrServerBehind:
 		m.behind.denied++
 		m.sleep(reqNewest, kind)
 	case kind == ErrUnreachable && m.moved:
@@ -327,7 +327,7 @@ func (m *machine) initialFailed(kind error) {
 	case ErrUnreachable, ErrUnauthorized, ErrForbidden, ErrUnknownResource, ErrTooManyRequests:
 		m.withoutInitial = m.tries() >= relistAfter
 		m.sleep(reqList, kind)
-	case ErrAhead:
+	case ErrServerBehind:
 		m.floor = "" // it may have been restored since it told that
 		m.behind.denied++
 		m.sleep(reqNewest, kind)
