@@ -29,12 +29,13 @@ type proxy struct {
 	config *rest.Config
 }
 
-// startProxy starts a proxy that holds pods, and returns when it listens.
-func startProxy(ctx context.Context, path string, k *kubeconfig) (*proxy, error) {
+// startProxy starts a proxy that holds pods, with more flags, and returns when it listens.
+func startProxy(ctx context.Context, path string, k *kubeconfig, more ...string) (*proxy, error) {
 	running, cancel := context.WithCancel(ctx)
 	p := &proxy{cancel: cancel, said: &child.Tail{}}
-	p.cmd = exec.CommandContext(running, path, "--kubeconfig", k.file(upstreamFile), "--resources", "pods", "--max-connections", strconv.Itoa(maxConnections),
-		"--write-kubeconfig", k.file(proxyFile))
+	flags := append([]string{"--kubeconfig", k.file(upstreamFile), "--resources", "pods", "--max-connections", strconv.Itoa(maxConnections),
+		"--write-kubeconfig", k.file(proxyFile)}, more...)
+	p.cmd = exec.CommandContext(running, path, flags...)
 	p.cmd.Stderr = p.said
 	p.cmd.Cancel = func() error { return p.cmd.Process.Signal(os.Interrupt) }
 	p.cmd.WaitDelay = stopTimeout

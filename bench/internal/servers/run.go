@@ -101,7 +101,7 @@ func (b *Bench) startEmbedded(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	b.o.Config, b.close = p.Config(), func() { _ = p.Close() } // it holds nothing that would be lost
+	b.o.Config, b.o.embedded, b.close = p.Config(), true, func() { _ = p.Close() } // it holds nothing that would be lost
 	return nil
 }
 
@@ -179,7 +179,11 @@ func (b *Bench) ofWeir(ctx context.Context, s Scenario) (f Figures, err error) {
 
 // withProxy starts a proxy, has it used once it holds the pods, and ends it.
 func (b *Bench) withProxy(ctx context.Context, use func(*side) error) (err error) {
-	p, err := startProxy(ctx, b.o.Proxy, b.files)
+	var more []string
+	if b.o.embedded {
+		more = []string{"--authentication-skip-lookup"} // it publishes no CAs
+	}
+	p, err := startProxy(ctx, b.o.Proxy, b.files, more...)
 	if err != nil {
 		return err
 	}
