@@ -33,7 +33,7 @@ const (
 	// lookupTimeout is how long the proxy is not ready because it cannot read the published CAs. An
 	// API server that has just started publishes them, and lets the proxy read them, within
 	// seconds.
-	lookupTimeout = 30 * time.Second
+	lookupTimeout = 6 * time.Second
 )
 
 // errNotPublished is returned if the upstream publishes no CAs, or the proxy may not read them.
