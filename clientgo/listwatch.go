@@ -27,6 +27,7 @@ type listWatch struct {
 	shard   string // the shardSelector of each request
 	// noCapture is set once the ListerWatcher has proved to do more than pass a response on.
 	noCapture atomic.Bool
+	asking    atomic.Bool // a List for the newest version has not returned
 }
 
 func newListWatch(lw cache.ListerWatcher, own responseMatcher, stats *source.Stats, noCapture bool) *listWatch {
@@ -213,9 +214,16 @@ func (l *listWatch) NewestVersion(ctx context.Context, atLeast string) (string, 
 	l.stats.Requests.Add(1)
 	l.stats.Lists.Add(1)
 	var after retryAfter
-	object, err := l.callList(after.withContext(ctx), metav1.ListOptions{
-		ResourceVersion: o.ResourceVersion, ResourceVersionMatch: o.Match, Limit: o.Limit,
-	})
+	if !l.asking.CompareAndSwap(false, true) { // one such call that never returns is left behind, not one for each probe
+		return "", fmt.Errorf("asked for the newest version before: %w", errNotReturned)
+	}
+	asks := after.withContext(ctx)
+	object, err := callWithContext(asks, func() (runtime.Object, error) {
+		defer l.asking.Store(false)
+		return l.lw.ListWithContext(asks, metav1.ListOptions{
+			ResourceVersion: o.ResourceVersion, ResourceVersionMatch: o.Match, Limit: o.Limit,
+		})
+	}, func(runtime.Object) {})
 	if err != nil {
 		return "", after.restore(err)
 	}

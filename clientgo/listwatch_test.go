@@ -2,6 +2,7 @@ package clientgo
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -90,7 +91,7 @@ func TestStopWhileBlocked(t *testing.T) {
 }
 
 // TestWatchAfterBlockedProbe checks that a watch which ends is begun anew although the List that asks
-// how new the server is does not return.
+// how new the server is does not return, and that no second such List is left behind.
 func TestWatchAfterBlockedProbe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		gate := make(chan struct{})
@@ -99,8 +100,14 @@ func TestWatchAfterBlockedProbe(t *testing.T) {
 		watchers <- first
 		watchers <- second
 		from := blocked{probe: gate}
+		var probes atomic.Int32
 		lw := &cache.ListWatch{
-			ListWithContextFunc: func(_ context.Context, o metav1.ListOptions) (runtime.Object, error) { return from.List(o) },
+			ListWithContextFunc: func(_ context.Context, o metav1.ListOptions) (runtime.Object, error) {
+				if o.Limit == 1 {
+					probes.Add(1)
+				}
+				return from.List(o)
+			},
 			WatchFuncWithContext: func(context.Context, metav1.ListOptions) (watch.Interface, error) {
 				select {
 				case w := <-watchers:
@@ -125,6 +132,10 @@ func TestWatchAfterBlockedProbe(t *testing.T) {
 		synctest.Wait()
 		if lines := told.all(); len(lines) != 1 {
 			t.Errorf("told %q", lines)
+		}
+		time.Sleep(10 * time.Minute)
+		if n := probes.Load(); n != 1 {
+			t.Errorf("%d Lists were left behind", n)
 		}
 		close(gate)
 		stop()
