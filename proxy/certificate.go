@@ -20,8 +20,10 @@ import (
 	"time"
 )
 
-// servingCertificate is the certificate of the server. It is reloaded when its files change. It is
-// safe for concurrent use.
+// servingCertificate is the certificate of the server. It is reloaded when its files change, by the
+// handshake that finds them changed: unlike k8s.io/apiserver's dynamiccertificates it has no
+// goroutine, which a Server that is made and never started would leave behind. It is safe for
+// concurrent use.
 type servingCertificate struct {
 	certFile, keyFile string // empty: kept in memory only
 	ca                []byte // PEM
