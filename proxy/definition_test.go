@@ -41,7 +41,7 @@ func TestRedefined(t *testing.T) {
 func TestReadsWhileRedefined(t *testing.T) {
 	t.Parallel()
 	u := startUpstream(t, apiserver.Options{Pods: 3})
-	f := startProxy(t, u, Options{Resources: []string{"pods"}})
+	f := startProxy(t, u, Options{Resources: []string{"pods"}, timeouts: leisurely()})
 	f.ready()
 	pods := f.resource("pods")
 	before := pods.ready.Load()

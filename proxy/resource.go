@@ -42,13 +42,24 @@ func newResource(rs *resources, gvr schema.GroupVersionResource, configured bool
 	return res
 }
 
-// restartDelay is the pause between two sessions of a resource.
-const restartDelay = 5 * time.Second
+// maxRestartDelay bounds the pause between two sessions of a resource.
+const maxRestartDelay = 5 * time.Second
+
+// restartDelay returns the pause after a session that took so long. It is least first, and doubles
+// after sessions that were short.
+func restartDelay(least, last, took time.Duration) time.Duration {
+	if last == 0 || took >= maxRestartDelay {
+		return least
+	}
+	return min(2*last, maxRestartDelay)
+}
 
 // run runs sessions until ctx ends. For a resource on demand it returns an error once the resource
 // cannot be held.
 func (res *resource) run(ctx context.Context) error {
+	var delay time.Duration
 	for {
+		begun := time.Now()
 		err := res.runSession(ctx)
 		if ctx.Err() != nil {
 			return nil
@@ -58,8 +69,9 @@ func (res *resource) run(ctx context.Context) error {
 		if !res.configured && !errors.Is(err, errWentBack) && !errors.Is(err, errRelistTooLarge) && !errors.Is(err, errRedefined) {
 			return err
 		}
+		delay = restartDelay(res.resources.opts.timeouts.restart, delay, time.Since(begun))
 		select {
-		case <-time.After(restartDelay):
+		case <-time.After(delay):
 		case <-ctx.Done():
 			return nil
 		}

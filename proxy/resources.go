@@ -123,7 +123,7 @@ func (rs *resources) start(ctx context.Context, unresolved *resource) {
 	for err != nil {
 		unresolved.recordError(err)
 		select {
-		case <-time.After(restartDelay):
+		case <-time.After(maxRestartDelay):
 		case <-ctx.Done():
 			return
 		}

@@ -116,3 +116,21 @@ func TestNotReadyWithoutIdentity(t *testing.T) {
 	u.setFault(nil)
 	f.ready()
 }
+
+// TestRestartDelay: a resource that is defined in another way is read anew soon, and one that cannot
+// be held is tried ever more rarely.
+func TestRestartDelay(t *testing.T) {
+	var delay time.Duration
+	for i, tt := range []struct{ took, want time.Duration }{
+		{time.Hour, time.Second},
+		{time.Second, 2 * time.Second},
+		{0, 4 * time.Second},
+		{0, 5 * time.Second},
+		{4 * time.Second, 5 * time.Second},
+		{5 * time.Second, time.Second},
+	} {
+		if delay = restartDelay(time.Second, delay, tt.took); delay != tt.want {
+			t.Errorf("session %d: %v, not %v", i+1, delay, tt.want)
+		}
+	}
+}

@@ -25,7 +25,7 @@ import (
 // anew.
 func TestRewoundWatch(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{Pods: 3})
-	f := startProxy(t, u, Options{Resources: []string{"pods", "configmaps"}})
+	f := startProxy(t, u, Options{Resources: []string{"pods", "configmaps"}, timeouts: leisurely()})
 	f.ready()
 	pods, configmaps := f.resource("pods"), f.resource("configmaps")
 	_, body := f.get("jane", "/api/v1/configmaps")
@@ -50,20 +50,20 @@ func TestRewoundWatch(t *testing.T) {
 	for _, what := range []string{"pods", "configmaps"} {
 		for _, rv := range []uint64{before, newest} {
 			if code, body := from("jane", what, rv); code != http.StatusGone {
-				t.Errorf("%s from %d, while it is read: %d %s", what, rv, code, body)
+				t.Errorf("%s from %d, while it is read: %d %.200s", what, rv, code, body)
 			}
 		}
 		if code, body := from("jane", what, newest+1); code == http.StatusGone {
-			t.Errorf("%s from %d, which nobody knows from before: %d %s", what, newest+1, code, body)
+			t.Errorf("%s from %d, which nobody knows from before: %d %.200s", what, newest+1, code, body)
 		}
 		from("eve", what, newest) // who may not read it; the upstream is to tell her so
 		for _, query := range []string{"", "resourceVersion=0", "limit=500", fmt.Sprint("resourceVersion=", newest), "watch=true", "watch=true&resourceVersion=0"} {
 			if code, body := f.get("jane", "/api/v1/"+what+"?"+query); code != http.StatusTooManyRequests || !strings.Contains(body, `"retryAfterSeconds":1`) {
-				t.Errorf("%s?%s, while it is read: %d %s", what, query, code, body)
+				t.Errorf("%s?%s, while it is read: %d %.200s", what, query, code, body)
 			}
 		}
 		if code, body := f.get("jane", "/api/v1/"+what+"?limit=1"); code != http.StatusOK {
-			t.Errorf("a question for the newest resourceVersion: %d %s", code, body)
+			t.Errorf("a question for the newest resourceVersion: %d %.200s", code, body)
 		}
 	}
 	if got := len(u.forwarded("/api/v1/")); got != 6 {
@@ -72,10 +72,10 @@ func TestRewoundWatch(t *testing.T) {
 
 	f.until("both are held anew", func() bool { return pods.ready.Load() != nil && configmaps.ready.Load() != nil })
 	if code, body := from("jane", "pods", before); code != http.StatusGone {
-		t.Errorf("from what the new session never had: %d %s", code, body)
+		t.Errorf("from what the new session never had: %d %.200s", code, body)
 	}
 	if code, body := from("jane", "pods", pods.ready.Load().sink.version()); code != http.StatusOK {
-		t.Errorf("from the new session's state: %d %s", code, body)
+		t.Errorf("from the new session's state: %d %.200s", code, body)
 	}
 	if got := u.forwarded("/api/v1/pods"); len(got) > 0 {
 		t.Errorf("%v was forwarded", got)
@@ -89,7 +89,7 @@ func TestRewoundWithoutSession(t *testing.T) {
 	for name, why := range map[string]error{"missing": reflector.ErrUnknownResource, "redefined": errRedefined} {
 		t.Run(name, func(t *testing.T) {
 			u := startUpstream(t, apiserver.Options{Pods: 3})
-			f := startProxy(t, u, Options{Resources: []string{"pods", "configmaps"}})
+			f := startProxy(t, u, Options{Resources: []string{"pods", "configmaps"}, timeouts: leisurely()})
 			f.ready()
 			pods, configmaps := f.resource("pods"), f.resource("configmaps")
 			from := pods.ready.Load().sink.version()
@@ -107,7 +107,7 @@ func TestRewoundWithoutSession(t *testing.T) {
 				t.Errorf("the forwarded watch: %d", code)
 			}
 			if code, body := f.get("jane", watch); code != http.StatusGone {
-				t.Errorf("resumed: %d %s", code, body)
+				t.Errorf("resumed: %d %.200s", code, body)
 			}
 		})
 	}
@@ -159,7 +159,7 @@ func TestRewoundOnDemand(t *testing.T) {
 			f.until("pods are not held", func() bool { return f.proxy.resources.find(podsResource) == nil })
 			for _, query := range []string{"", "&pretty=true"} {
 				if code, body := f.get("jane", fmt.Sprintf("/api/v1/pods?watch=true&timeoutSeconds=1&resourceVersion=%d%s", from, query)); code != http.StatusGone {
-					t.Errorf("a watch from before: %d %s", code, body)
+					t.Errorf("a watch from before: %d %.200s", code, body)
 				}
 			}
 		})
@@ -170,7 +170,7 @@ func TestRewoundOnDemand(t *testing.T) {
 // and the session of a resource that does not change has not come to its resourceVersion.
 func TestListAfterRewind(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{Pods: 3})
-	f := startProxy(t, u, Options{Resources: []string{"pods", "configmaps"}})
+	f := startProxy(t, u, Options{Resources: []string{"pods", "configmaps"}, timeouts: leisurely()})
 	f.ready()
 	pods, configmaps := f.resource("pods"), f.resource("configmaps")
 	f.proxy.resources.rewind.saw(1 << 40) // the upstream had come much further before it was restored
@@ -188,10 +188,10 @@ func TestListAfterRewind(t *testing.T) {
 	}
 	from := "/api/v1/configmaps?watch=true&timeoutSeconds=1&resourceVersion="
 	if code, body := f.get("jane", fmt.Sprint(from, listed)); code != http.StatusOK {
-		t.Errorf("from the list: %d %s", code, body)
+		t.Errorf("from the list: %d %.200s", code, body)
 	}
 	if code, body := f.get("jane", fmt.Sprint(from, listed+1000)); code != http.StatusGone {
-		t.Errorf("from what the upstream has not come to: %d %s", code, body)
+		t.Errorf("from what the upstream has not come to: %d %.200s", code, body)
 	}
 }
 
@@ -204,7 +204,7 @@ func TestNeverHeldAfterRewind(t *testing.T) {
 		}
 		return http.StatusOK, ""
 	})
-	f := startProxy(t, u, Options{Resources: []string{"deployments.apps", "configmaps"}})
+	f := startProxy(t, u, Options{Resources: []string{"deployments.apps", "configmaps"}, timeouts: leisurely()})
 	f.ready()
 	f.proxy.resources.rewind.saw(1 << 40)
 	f.resource("configmaps").ready.Load().sink.endSession(errWentBack)
@@ -217,7 +217,7 @@ func TestNeverHeldAfterRewind(t *testing.T) {
 // it, as one to another version of kube-apiserver does, is found by the next list.
 func TestRestoreFoundLate(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{Pods: 3})
-	f := startProxy(t, u, Options{Resources: []string{"pods", "configmaps"}})
+	f := startProxy(t, u, Options{Resources: []string{"pods", "configmaps"}, timeouts: leisurely()})
 	f.ready()
 	pods, configmaps := f.resource("pods"), f.resource("configmaps")
 	past := pods.ready.Load().sink.version() + 1000 // which the upstream had come to
@@ -230,7 +230,7 @@ func TestRestoreFoundLate(t *testing.T) {
 	for _, what := range []string{"pods", "configmaps"} {
 		for _, from := range []uint64{past - 500, past} {
 			if code, body := f.get("jane", fmt.Sprintf("/api/v1/%s?watch=true&timeoutSeconds=1&resourceVersion=%d", what, from)); code != http.StatusGone {
-				t.Errorf("%s from %d, before the restore: %d %s", what, from, code, body)
+				t.Errorf("%s from %d, before the restore: %d %.200s", what, from, code, body)
 			}
 		}
 	}

@@ -30,6 +30,13 @@ func patient() timeouts {
 	return p
 }
 
+// leisurely has a resource stay without a session for a while, in which a test can look.
+func leisurely() timeouts {
+	p := defaultTimeouts
+	p.restart = maxRestartDelay
+	return p
+}
+
 // fixture is a proxy before a fake upstream.
 type fixture struct {
 	t        *testing.T

@@ -279,7 +279,7 @@ func get(t *testing.T, ctx context.Context, u *fakeUpstream, name string) (resou
 // watches, and the resource is held anew.
 func TestStartOver(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{Pods: 3})
-	f := startProxy(t, u, Options{Resources: []string{"pods"}})
+	f := startProxy(t, u, Options{Resources: []string{"pods"}, timeouts: leisurely()})
 	f.ready()
 	lines := f.watch("jane", "/api/v1/pods?watch=true")
 	f.next(lines, "ADDED")
@@ -318,7 +318,7 @@ func TestStartOver(t *testing.T) {
 // has too much news, it alone is.
 func TestAllStartOver(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{Pods: 3})
-	f := startProxy(t, u, Options{Resources: []string{"pods", "configmaps"}})
+	f := startProxy(t, u, Options{Resources: []string{"pods", "configmaps"}, timeouts: leisurely()})
 	f.ready()
 	all := f.proxy.resources.all()
 	finder, other := all[0], all[1]
