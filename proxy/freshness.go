@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"golang.org/x/time/rate"
+	"k8s.io/client-go/rest"
 
 	"github.com/weirproject/weir/internal/reflector"
 	"github.com/weirproject/weir/internal/resourceversion"
@@ -82,6 +83,16 @@ func newFreshnessProver(ctx context.Context, src source.Source, sk *storeSink, s
 		pace:    rate.NewLimiter(rate.Every(queryInterval), queryBurst),
 		queries: new(atomic.Uint64), watches: new(atomic.Uint64),
 	}
+}
+
+// newProofSource returns a source for proofs. Its LISTs share one HTTP/2 connection with its WATCHes,
+// so that both come to the same API server where several stand behind one address. The LIST has that
+// server ask etcd for its progress; without that, its watch cache may be behind the LIST of another
+// by 5 s when nothing changes, and one that has just been created sends no bookmark at all.
+func newProofSource(upstream *rest.Config, r source.Resource, o source.Options) (*source.REST, error) {
+	upstream = rest.CopyConfig(upstream)
+	upstream.NextProtos = []string{"h2", "http/1.1"}
+	return source.New(upstream, r, o)
 }
 
 // close waits for the goroutines, once the session's context has ended. Later calls prove nothing.

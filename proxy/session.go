@@ -52,11 +52,17 @@ func (res *resource) runSession(ctx context.Context) error {
 	warnings := &warnings{}
 	upstream := rest.CopyConfig(res.resources.upstream)
 	upstream.Wrap(warnings.wrap)
-	src, err := source.New(upstream, source.Resource{GVR: gvr, Encoding: k.encoding}, source.Options{Stats: &res.resources.stats})
+	asked, options := source.Resource{GVR: gvr, Encoding: k.encoding}, source.Options{Stats: &res.resources.stats}
+	src, err := source.New(upstream, asked, options)
 	if err != nil {
 		return err
 	}
 	defer src.CloseIdleConnections()
+	proofs, err := newProofSource(upstream, asked, options)
+	if err != nil {
+		return err
+	}
+	defer proofs.CloseIdleConnections()
 	s := &session{info: k, warnings: warnings, end: cancel, store: store.New(store.Config{Encoding: k.encoding, LogBytes: res.resources.opts.LogBytes, KeepLog: true})}
 	defer s.store.Close()
 	s.sink = &storeSink{
@@ -80,7 +86,7 @@ func (res *resource) runSession(ctx context.Context) error {
 		Name: gvr.String(), Encoding: k.encoding, Server: &res.resources.server,
 		OnStatus: func(st reflector.Status) { res.onStatus(st, cancel) },
 	})
-	s.freshness = newFreshnessProver(ctx, src, s.sink, s.reflector.Status, res.resources.opts.timeouts.proof)
+	s.freshness = newFreshnessProver(ctx, proofs, s.sink, s.reflector.Status, res.resources.opts.timeouts.proof)
 	s.freshness.queries, s.freshness.watches = &res.versionQueries, &res.proofWatches
 	defer s.freshness.close()
 	res.running.Store(s)

@@ -2,12 +2,20 @@ package proxy
 
 import (
 	"context"
+	"encoding/pem"
 	"errors"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
+
+	"github.com/weirproject/weir/apiserver"
 	"github.com/weirproject/weir/internal/reflector"
 	"github.com/weirproject/weir/internal/resourceversion"
 	"github.com/weirproject/weir/internal/source"
@@ -93,4 +101,60 @@ func TestNotProvenForNobody(t *testing.T) {
 			t.Error("not proven after that")
 		}
 	})
+}
+
+// TestProofsAskOneServer: what a proof asks and the WATCH that follows come by one connection, so to
+// the same API server. The LISTs of a session have connections of their own.
+func TestProofsAskOneServer(t *testing.T) {
+	t.Parallel()
+	server, err := apiserver.New(apiserver.Options{Pods: 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	var mu sync.Mutex
+	from := map[string]bool{}
+	u := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		from[r.RemoteAddr] = true
+		mu.Unlock()
+		server.ServeHTTP(w, r)
+	}))
+	u.EnableHTTP2 = true
+	u.StartTLS()
+	defer u.Close()
+	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: u.Certificate().Raw})
+	cfg := &rest.Config{Host: u.URL, TLSClientConfig: rest.TLSClientConfig{CAData: ca}}
+	pods := source.Resource{GVR: schema.GroupVersionResource{Version: "v1", Resource: "pods"}}
+	for _, of := range []struct {
+		name        string
+		source      func(*rest.Config, source.Resource, source.Options) (*source.REST, error)
+		connections int
+	}{
+		{"proofs", newProofSource, 1},
+		{"sessions", source.New, 2},
+	} {
+		src, err := of.source(cfg, pods, source.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		rv, err := src.NewestVersion(t.Context(), "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		w, err := src.Watch(t.Context(), source.WatchOptions{ResourceVersion: rv})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Close(); err != nil {
+			t.Error(err)
+		}
+		mu.Lock()
+		if len(from) != of.connections {
+			t.Errorf("%s: %d connections, not %d", of.name, len(from), of.connections)
+		}
+		clear(from)
+		mu.Unlock()
+		src.CloseIdleConnections()
+	}
 }
