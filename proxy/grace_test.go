@@ -139,6 +139,7 @@ func TestReviewsAloneFail(t *testing.T) {
 
 // TestGraceEnds: a watch of somebody whom nobody can be asked about ends with the grace.
 func TestGraceEnds(t *testing.T) {
+	t.Parallel()
 	u := startUpstream(t, apiserver.Options{Pods: 3})
 	f := startProxy(t, u, Options{Resources: []string{"pods"}, Recheck: 20 * time.Millisecond, Grace: 200 * time.Millisecond})
 	f.ready()

@@ -1,12 +1,17 @@
 package proxy
 
 import (
+	"flag"
 	"testing"
 
 	"go.uber.org/goleak"
 )
 
 func TestMain(m *testing.M) {
+	flag.Parse()
+	if err := flag.Set("test.parallel", "8"); err != nil { // those that are parallel wait, for what comes after seconds
+		panic(err)
+	}
 	goleak.VerifyTestMain(m,
 		// Libraries' own, started by their init or with their first certificate.
 		goleak.IgnoreTopFunction("k8s.io/klog/v2.(*flushDaemon).run.func1"),

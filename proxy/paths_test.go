@@ -133,6 +133,7 @@ func TestOtherQueries(t *testing.T) {
 // TestReviewedIsAnswered: what the proxy answers lies in what it has asked about, and it asks as
 // kube-apiserver does.
 func TestReviewedIsAnswered(t *testing.T) {
+	t.Parallel()
 	u, f := startPaths(t)
 	type attrs = authorizationv1.ResourceAttributes
 	tests := []struct {

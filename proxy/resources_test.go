@@ -110,6 +110,7 @@ func TestIdle(t *testing.T) {
 
 // TestCannotHold: what the upstream does not have, or does not let the proxy list, is forwarded.
 func TestCannotHold(t *testing.T) {
+	t.Parallel()
 	u := startUpstream(t, apiserver.Options{})
 	f := startProxy(t, u, Options{MemoryBudget: 64 << 20})
 	u.faults.Add(apiserver.Rule{Match: apiserver.Match("list", "secrets"), Err: apierrors.NewForbidden(schema.GroupResource{Resource: "secrets"}, "", nil)})

@@ -26,6 +26,7 @@ func (u *fakeUpstream) holdBack(path string) {
 // TestReadyWithout: a resource that is missing, forbidden or aggregated is forwarded, and the
 // replica is ready all the same; it says which.
 func TestReadyWithout(t *testing.T) {
+	t.Parallel()
 	u := startUpstream(t, apiserver.Options{Pods: 3})
 	u.aggregate(func(name string) (int, string) {
 		switch name {

@@ -24,6 +24,7 @@ import (
 // forwarded nor served, but told that it must list, and who lists waits while the resource is read
 // anew.
 func TestRewoundWatch(t *testing.T) {
+	t.Parallel()
 	u := startUpstream(t, apiserver.Options{Pods: 3})
 	f := startProxy(t, u, Options{Resources: []string{"pods", "configmaps"}, timeouts: leisurely()})
 	f.ready()
@@ -169,6 +170,7 @@ func TestRewoundOnDemand(t *testing.T) {
 // TestListAfterRewind: who lists again can watch from there, though the list came from the upstream,
 // and the session of a resource that does not change has not come to its resourceVersion.
 func TestListAfterRewind(t *testing.T) {
+	t.Parallel()
 	u := startUpstream(t, apiserver.Options{Pods: 3})
 	f := startProxy(t, u, Options{Resources: []string{"pods", "configmaps"}, timeouts: leisurely()})
 	f.ready()
@@ -216,6 +218,7 @@ func TestNeverHeldAfterRewind(t *testing.T) {
 // TestRestoreFoundLate: a restore that ended all sessions for another reason before they could find
 // it, as one to another version of kube-apiserver does, is found by the next list.
 func TestRestoreFoundLate(t *testing.T) {
+	t.Parallel()
 	u := startUpstream(t, apiserver.Options{Pods: 3})
 	f := startProxy(t, u, Options{Resources: []string{"pods", "configmaps"}, timeouts: leisurely()})
 	f.ready()

@@ -20,6 +20,7 @@ import (
 
 // TestWhoAnswers: reads that need not be fresh are answered from here, all others upstream.
 func TestWhoAnswers(t *testing.T) {
+	t.Parallel()
 	u := startUpstream(t, apiserver.Options{Pods: 30})
 	f := startProxy(t, u, Options{Resources: []string{"pods"}, Cached: []string{"nodes"}})
 	f.ready()
@@ -223,6 +224,7 @@ func TestNewerUpstream(t *testing.T) {
 // that others have made. Whoever asks for it by that is answered upstream; where that is stalled,
 // as kube-apiserver would answer that is behind.
 func TestQuietResource(t *testing.T) {
+	t.Parallel()
 	u := startUpstream(t, apiserver.Options{})
 	f := startProxy(t, u, Options{Resources: []string{"nodes"}, Authentication: Authentication{TokenTTL: deadline, AllowTTL: deadline, DenyTTL: deadline}})
 	f.ready()

@@ -99,6 +99,7 @@ func TestAskedAnew(t *testing.T) {
 // TestUpstreamDown: watches stay open and reads go on, by the last answers about their callers;
 // /readyz says so; and when the upstream is back, the same watch tells what happened.
 func TestUpstreamDown(t *testing.T) {
+	t.Parallel()
 	u := startUpstream(t, apiserver.Options{Pods: 3})
 	f := startProxy(t, u, Options{Resources: []string{"pods"}, Recheck: 50 * time.Millisecond})
 	f.ready()
@@ -144,6 +145,7 @@ func TestUpstreamDown(t *testing.T) {
 // TestUpstreamHangs: while the upstream swallows what it is sent, one question at a time waits for
 // it, and reads go on.
 func TestUpstreamHangs(t *testing.T) {
+	t.Parallel()
 	u := startUpstream(t, apiserver.Options{Pods: 3})
 	wait := defaultTimeouts
 	wait.review = 500 * time.Millisecond
@@ -278,6 +280,7 @@ func get(t *testing.T, ctx context.Context, u *fakeUpstream, name string) (resou
 // TestStartOver: a server that went back in time, or a relist that brings too much, ends the
 // watches, and the resource is held anew.
 func TestStartOver(t *testing.T) {
+	t.Parallel()
 	u := startUpstream(t, apiserver.Options{Pods: 3})
 	f := startProxy(t, u, Options{Resources: []string{"pods"}, timeouts: leisurely()})
 	f.ready()
@@ -317,6 +320,7 @@ func TestStartOver(t *testing.T) {
 // TestAllStartOver: when one resource finds that the upstream went back, all are held anew; when it
 // has too much news, it alone is.
 func TestAllStartOver(t *testing.T) {
+	t.Parallel()
 	u := startUpstream(t, apiserver.Options{Pods: 3})
 	f := startProxy(t, u, Options{Resources: []string{"pods", "configmaps"}, timeouts: leisurely()})
 	f.ready()
