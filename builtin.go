@@ -18,8 +18,8 @@ var irregularGroups = map[string]string{
 	"rbac":              "rbac.authorization.k8s.io",
 }
 
-// builtinKind returns the kind of a built-in type. client-go's scheme would tell it too, but whoever
-// links that links every built-in type.
+// builtinKind returns the kind of a built-in type. client-go's scheme would tell it too, but
+// whoever links that links every built-in type.
 func builtinKind(t reflect.Type) (gvk schema.GroupVersionKind, ok bool) {
 	path, ok := strings.CutPrefix(t.PkgPath(), apiModule)
 	directory, version, isVersion := strings.Cut(path, "/")

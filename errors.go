@@ -10,8 +10,8 @@ import (
 )
 
 // These errors say what keeps an informer from being current. Err, Status.Err and what the waiting
-// calls return wrap one of them for each reflector, and that of its cause where there is one; test for
-// them with errors.Is. None of them ends an informer: it tries again and recovers by itself.
+// calls return wrap one of them for each reflector, and that of its cause where there is one; test
+// for them with errors.Is. None of them ends an informer: it tries again and recovers by itself.
 var (
 	ErrForbidden       = reflector.ErrForbidden       // 403: RBAC does not let the informer list or watch
 	ErrUnauthorized    = reflector.ErrUnauthorized    // 401: the credentials are not accepted

@@ -36,8 +36,8 @@ type Event[T Object] struct {
 
 // Handler handles events. It is called with one event at a time, not always on the same goroutine;
 // the context ends when the handler is removed or the informer stops. A handler may block and may
-// panic without hurting anybody else. What it does to its goroutine, such as runtime.LockOSThread, it
-// must undo.
+// panic without hurting anybody else. What it does to its goroutine, such as runtime.LockOSThread,
+// it must undo.
 type Handler[T Object] func(ctx context.Context, e Event[T])
 
 func eventOf[T Object](e delivery.Event, from *reader) Event[T] {

@@ -46,11 +46,11 @@ func NewFactory(ctx context.Context, cfg *rest.Config) *Factory {
 
 // Use returns a lease of the informer of T with these options, and starts the informer when it has
 // no other user. It blocks only while an index by label or field is added to an informer that holds
-// objects, and keeps waiting nobody but users of that informer. Users share an informer when they ask for the same objects: the
-// same T, Resource, Namespaces, Selectors, Shard and Drop. The rest of the options is the first
-// user's, except Indexes: those that are missing are added. It returns ErrIndexExists when an index
-// of that name is defined otherwise (see ByFunc for when two functions are one), and then adds
-// none; ErrStopped when the factory has been shut down.
+// objects, and keeps waiting nobody but users of that informer. Users share an informer when they
+// ask for the same objects: the same T, Resource, Namespaces, Selectors, Shard and Drop. The rest
+// of the options is the first user's, except Indexes: those that are missing are added. It returns
+// ErrIndexExists when an index of that name is defined otherwise (see ByFunc for when two functions
+// are one), and then adds none; ErrStopped when the factory has been shut down.
 func Use[T Object](f *Factory, opts Options) (*Lease[T], error) {
 	if err := opts.Shard.Validate(); err != nil { // else its key may be that of all objects
 		return nil, err
@@ -106,9 +106,9 @@ func (f *Factory) start(informer any, run func(context.Context) error, indexes m
 	return sh
 }
 
-// Shutdown stops all informers and blocks until they have ended. Use returns ErrStopped from then on.
-// The error joins those of their Run. Informers whose leases were released before have none: their
-// handlers were removed, and are not waited for.
+// Shutdown stops all informers and blocks until they have ended. Use returns ErrStopped from then
+// on. The error joins those of their Run. Informers whose leases were released before have none:
+// their handlers were removed, and are not waited for.
 func (f *Factory) Shutdown() error {
 	f.mu.Lock()
 	f.stop() // under the lock: a Use that is under way has started its informer, or starts none

@@ -9,8 +9,8 @@ import (
 )
 
 // Lease is one user's hold on an informer that a factory shares and runs. It has the informer's
-// methods, but for Run. Its methods are safe for concurrent use. It keeps its handlers, and at most as
-// many again that have been removed; Release frees them.
+// methods, but for Run. Its methods are safe for concurrent use. It keeps its handlers, and at most
+// as many again that have been removed; Release frees them.
 type Lease[T Object] struct {
 	informer *Informer[T]
 	factory  *Factory

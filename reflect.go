@@ -13,15 +13,15 @@ import (
 	"github.com/weirproject/weir/internal/wire"
 )
 
-// Reflect lists and watches T's objects and writes them to a sink in place of an informer's memory. It
-// holds one object at a time. It lists, resumes, lists again and paces itself as an informer does, and
-// OnStatus tells how it fares: nothing that a server does ends it. It blocks until ctx ends, and then
-// returns nil, or until the sink fails, and then returns its error.
+// Reflect lists and watches T's objects and writes them to a sink in place of an informer's memory.
+// It holds one object at a time. It lists, resumes, lists again and paces itself as an informer
+// does, and OnStatus tells how it fares: nothing that a server does ends it. It blocks until ctx
+// ends, and then returns nil, or until the sink fails, and then returns its error.
 //
-// A sink is of one namespace or all and of at most one selector: that of several would not know which
-// of them an object has left. Of the other options those count that say what to list and watch, and how:
-// Name, Resource, Scheme, Shard, Drop, ListWatch, OnStatus. The error is ErrOptions where they make no
-// sense, or says what is wrong with cfg.
+// A sink is of one namespace or all and of at most one selector: that of several would not know
+// which of them an object has left. Of the other options those count that say what to list and
+// watch, and how: Name, Resource, Scheme, Shard, Drop, ListWatch, OnStatus. The error is ErrOptions
+// where they make no sense, or says what is wrong with cfg.
 func Reflect[T Object](ctx context.Context, cfg *rest.Config, opts Options, sink Sink) error {
 	k, err := kindOf[T](opts)
 	if err != nil {
@@ -74,8 +74,8 @@ func reflectTo(ctx context.Context, cfg *rest.Config, opts Options, k *kind, sin
 	return to.err
 }
 
-// recordSink is the reflector's Sink that passes records on to one of a user's. Only Run's goroutine
-// uses it. It calls nothing after the first error, except AbortReplace.
+// recordSink is the reflector's Sink that passes records on to one of a user's. Only Run's
+// goroutine uses it. It calls nothing after the first error, except AbortReplace.
 type recordSink struct {
 	sink      Sink
 	kind      *kind

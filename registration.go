@@ -44,8 +44,8 @@ func (r *Registration) HasSynced() bool { return r.handler.HasSynced() }
 func (r *Registration) Synced() <-chan struct{} { return r.handler.Synced() }
 
 // WaitForSync blocks until HasSynced is true. If ctx ends first, the error says what kept the
-// informer from syncing; if the handler ends first, it wraps ErrStopped. It wraps ErrNotSynced in both
-// cases.
+// informer from syncing; if the handler ends first, it wraps ErrStopped. It wraps ErrNotSynced in
+// both cases.
 func (r *Registration) WaitForSync(ctx context.Context) error {
 	select {
 	case <-r.Synced():

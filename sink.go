@@ -15,18 +15,18 @@ import (
 // meanwhile. The error of any of them ends Reflect; after it only AbortReplace is called, if
 // BeginReplace was.
 //
-// A replace is one whole state of the server: BeginReplace, Put for each object, EndReplace. It comes
-// first unless the sink has a ResourceVersion, and again where a watch cannot go on. It may be older
-// than what the sink has, because a replica can lag, and only EndReplace says that it counts. So a
-// sink keeps what comes in a replace apart until then. One that cannot keeps no ResourceVersion from
-// BeginReplace to the next EndReplace, whatever Commit says between them: after an AbortReplace
-// objects may be older than that.
+// A replace is one whole state of the server: BeginReplace, Put for each object, EndReplace. It
+// comes first unless the sink has a ResourceVersion, and again where a watch cannot go on. It may
+// be older than what the sink has, because a replica can lag, and only EndReplace says that it
+// counts. So a sink keeps what comes in a replace apart until then. One that cannot keeps no
+// ResourceVersion from BeginReplace to the next EndReplace, whatever Commit says between them:
+// after an AbortReplace objects may be older than that.
 //
 // What follows are the changes, in their order: Put and Delete, and Commit after each few of them.
 //
-// A ResourceVersion that was kept is right for the same server, resource, namespace, selector, shard
-// and T only: with others a sink begins empty. A server that was restored from a backup while Reflect
-// did not run, and has come past that version again, cannot be told from one that was not.
+// A ResourceVersion that was kept is right for the same server, resource, namespace, selector,
+// shard and T only: with others a sink begins empty. A server that was restored from a backup while
+// Reflect did not run, and has come past that version again, cannot be told from one that was not.
 type Sink interface {
 	// ResourceVersion returns the version that the last Commit or EndReplace passed, where the sink
 	// has kept it, and "" if there was none. Reflect calls it once and resumes there; if the server

@@ -104,8 +104,8 @@ var crdResource = Resource{
 	Status:               true,
 }
 
-// builtin is a Resource with a Go type. goType is nil where k8s.io/api, in the version that this was
-// built with, has none; the resource is then stored like a custom resource.
+// builtin is a Resource with a Go type. goType is nil where k8s.io/api, in the version that this
+// was built with, has none; the resource is then stored like a custom resource.
 type builtin struct {
 	Resource
 	goType reflect.Type

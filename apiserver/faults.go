@@ -103,9 +103,9 @@ func (f *Faults) bookmarks() (time.Duration, bool) {
 }
 
 // WatchBuffer closes watches for which more than so many changes wait, as kube-apiserver does when
-// the buffer of a slow watcher is full: without an error, and with what it was sent so far left half
-// done. It is for watches of all objects that begin from now on. 0: no watch is closed for being
-// slow.
+// the buffer of a slow watcher is full: without an error, and with what it was sent so far left
+// half done. It is for watches of all objects that begin from now on. 0: no watch is closed for
+// being slow.
 func (f *Faults) WatchBuffer(changes int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

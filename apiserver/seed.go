@@ -91,8 +91,8 @@ func (res *servedResource) seed(sim *populations.Kind) error {
 	})
 }
 
-// makeObjects encodes the objects from, from+1, … on all processors. Object i gets resourceVersion
-// first+i.
+// makeObjects encodes the objects from, from+1, … on all processors. Object i gets
+// resourceVersion first+i.
 func (res *servedResource) makeObjects(out [][]byte, sim *populations.Kind, from int, first uint64) error {
 	workers := runtime.GOMAXPROCS(0)
 	errs := make([]error, workers)

@@ -48,8 +48,8 @@ type finalState struct {
 	value   any // set if it cannot be encoded
 }
 
-// putRaw keeps the bytes of a state. A state is not kept if it is larger than maxFinalStateBytes, or
-// if its resourceVersion is neither a number nor made up.
+// putRaw keeps the bytes of a state. A state is not kept if it is larger than maxFinalStateBytes,
+// or if its resourceVersion is neither a number nor made up.
 func (f *finalStates) putRaw(m *wire.Meta, raw []byte) {
 	if len(raw) > 0 && len(raw) <= maxFinalStateBytes {
 		f.put(m, finalState{raw: raw})

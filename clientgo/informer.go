@@ -177,8 +177,8 @@ func (i *informer) RunWithContext(ctx context.Context) {
 	close(i.ended)
 }
 
-// HasSynced reports whether the first list is held. Handlers may not have handled all of it yet; but
-// where one has, this is true, whichever goroutine was told of it first.
+// HasSynced reports whether the first list is held. Handlers may not have handled all of it yet;
+// but where one has, this is true, whichever goroutine was told of it first.
 func (i *informer) HasSynced() bool {
 	select {
 	case <-i.synced:

@@ -212,8 +212,8 @@ func (s *sink) transformAndPut(m *wire.Meta, received []byte, transformed func()
 }
 
 // deleteObject takes the returned object of a DELETED event. held is what is held under its key, or
-// nil. OnDelete gets the object, unless it may be older than what is held, as in an event that comes
-// again, or cannot be transformed.
+// nil. OnDelete gets the object, unless it may be older than what is held, as in an event that
+// comes again, or cannot be transformed.
 func (s *sink) deleteObject(m *wire.Meta, object any, held *store.Object, transformed func() (any, error)) error {
 	final := held == nil || isFinal(object, held)
 	if held != nil {
@@ -228,8 +228,8 @@ func (s *sink) deleteObject(m *wire.Meta, object any, held *store.Object, transf
 	return s.Delete(m, nil)
 }
 
-// isFinal reports whether a deleted object is the one that is held and no older: its resourceVersion
-// is a higher number, or the same, or it has none.
+// isFinal reports whether a deleted object is the one that is held and no older: its
+// resourceVersion is a higher number, or the same, or it has none.
 func isFinal(object any, held *store.Object) bool {
 	is, err := meta.Accessor(object)
 	if err != nil || is.GetUID() != "" && string(is.GetUID()) != held.UID() {
@@ -266,23 +266,23 @@ func isEarlierObject(object any, held *store.Object) bool {
 }
 
 // isEarlierVersion reports whether an object is a version from before the one that is held, of the
-// same object or of one that had the name before. Without a uid, as fake clientsets leave it, nobody
-// knows.
+// same object or of one that had the name before. Without a uid, as fake clientsets leave it,
+// nobody knows.
 func isEarlierVersion(object any, held *store.Object) bool {
 	is, err := meta.Accessor(object)
 	return err == nil && is.GetUID() != "" && held.UID() != "" && isBefore(is, held)
 }
 
-// isBefore reports whether an object's resourceVersion and that of the held one are numbers, and the
-// object's is the lower.
+// isBefore reports whether an object's resourceVersion and that of the held one are numbers, and
+// the object's is the lower.
 func isBefore(object metav1.Object, held *store.Object) bool {
 	has, err := resourceversion.Parse(object.GetResourceVersion())
 	had, number := ownVersion(held)
 	return err == nil && number && has < had
 }
 
-// ownVersion returns the number that a held object has itself: that of the store may be made up, see
-// advanceVersion.
+// ownVersion returns the number that a held object has itself: that of the store may be made up,
+// see advanceVersion.
 func ownVersion(held *store.Object) (uint64, bool) {
 	if had, number := held.ResourceVersionNumber(); number {
 		return had, true

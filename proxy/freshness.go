@@ -85,10 +85,11 @@ func newFreshnessProver(ctx context.Context, src source.Source, sk *storeSink, s
 	}
 }
 
-// newProofSource returns a source for proofs. Its LISTs share one HTTP/2 connection with its WATCHes,
-// so that both come to the same API server where several stand behind one address. The LIST has that
-// server ask etcd for its progress; without that, its watch cache may be behind the LIST of another
-// by 5 s when nothing changes, and one that has just been created sends no bookmark at all.
+// newProofSource returns a source for proofs. Its LISTs share one HTTP/2 connection with its
+// WATCHes, so that both come to the same API server where several stand behind one address. The
+// LIST has that server ask etcd for its progress; without that, its watch cache may be behind the
+// LIST of another by 5 s when nothing changes, and one that has just been created sends no bookmark
+// at all.
 func newProofSource(upstream *rest.Config, r source.Resource, o source.Options) (*source.REST, error) {
 	upstream = rest.CopyConfig(upstream)
 	upstream.NextProtos = []string{"h2", "http/1.1"}
@@ -193,9 +194,9 @@ func (p *freshnessProver) isWatching() bool {
 }
 
 // waitFor blocks until the session has reached rv. It starts the short WATCH if that is not the
-// case yet. It gives up when a short WATCH that was opened after the call ends without having proven
-// rv: that of an API server which has just started brings an error or an old bookmark, and the next
-// one most often does too.
+// case yet. It gives up when a short WATCH that was opened after the call ends without having
+// proven rv: that of an API server which has just started brings an error or an old bookmark, and
+// the next one most often does too.
 func (p *freshnessProver) waitFor(ctx context.Context, rv uint64) bool {
 	if p.sink.version() >= rv {
 		return true
@@ -238,8 +239,8 @@ func (p *freshnessProver) wantVersion(rv uint64) <-chan struct{} {
 	return untried
 }
 
-// leave ends a wait. The last to leave ends the short WATCHes: a client may ask for a resourceVersion
-// that never comes.
+// leave ends a wait. The last to leave ends the short WATCHes: a client may ask for a
+// resourceVersion that never comes.
 func (p *freshnessProver) leave() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -31,8 +31,8 @@ type Options struct {
 	// them. 0: none are.
 	MemoryBudget int64
 	// PassConsistent forwards all consistent reads: LISTs without resourceVersion, and WATCHes with
-	// sendInitialEvents and without resourceVersion. false: the proxy answers them for resources with a hundred objects or more,
-	// once its copy is proven to be current.
+	// sendInitialEvents and without resourceVersion. false: the proxy answers them for resources with
+	// a hundred objects or more, once its copy is proven to be current.
 	PassConsistent bool
 	// Cached names resources ("pods", "deployments.apps") whose consistent reads are answered
 	// without proof, however old the copy is.

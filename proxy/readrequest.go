@@ -36,8 +36,8 @@ type readRequest struct {
 	ownToken bool
 }
 
-// sendsState reports whether the answer is the state of many objects: of a LIST, but for a small page
-// or one that goes on, or of a WATCH that does not resume.
+// sendsState reports whether the answer is the state of many objects: of a LIST, but for a small
+// page or one that goes on, or of a WATCH that does not resume.
 func (rd *readRequest) sendsState() bool {
 	return rd.name == "" && rd.exactVersion == "" && !rd.ownToken && !rd.smallPage()
 }

@@ -15,9 +15,9 @@ import (
 // rewind is what is known of an upstream that went back in time: it was restored from a backup. Its
 // resourceVersions come again then, with other content, and a client that was away meanwhile cannot
 // tell. The resources share it, because one of them may have no session when another finds it out.
-// Where some have an etcd of their own, as Events often do, past is the highest of all: more clients
-// than need be are told to list. The zero value is an upstream that never went back. It is safe for
-// concurrent use.
+// Where some have an etcd of their own, as Events often do, past is the highest of all: more
+// clients than need be are told to list. The zero value is an upstream that never went back. It is
+// safe for concurrent use.
 type rewind struct {
 	mu     sync.Mutex
 	newest uint64    // resourceVersion that a session which has ended had come to
@@ -47,8 +47,8 @@ func (rw *rewind) saw(resourceVersion uint64) {
 	rw.newest = max(rw.newest, resourceVersion)
 }
 
-// shows reports whether a resource that has been read in the state of a resourceVersion shows that the
-// upstream went back, which was not known: the session before had come further.
+// shows reports whether a resource that has been read in the state of a resourceVersion shows that
+// the upstream went back, which was not known: the session before had come further.
 func (rw *rewind) shows(gvr schema.GroupVersionResource, resourceVersion uint64) bool {
 	rw.mu.Lock()
 	defer rw.mu.Unlock()
@@ -164,9 +164,10 @@ func (res *resource) lost(sess *session, rd *readRequest) error {
 	return nil
 }
 
-// isAhead reports whether a read resumes from a state that may be from before the upstream went back,
-// and that the session has not come to since. The upstream may have come to it: its own lists name
-// its newest resourceVersion, and the session of a resource that does not change is told of it late.
+// isAhead reports whether a read resumes from a state that may be from before the upstream went
+// back, and that the session has not come to since. The upstream may have come to it: its own lists
+// name its newest resourceVersion, and the session of a resource that does not change is told of it
+// late.
 func (res *resource) isAhead(sess *session, rd *readRequest) bool {
 	from := resourceversion.Number(rd.exactVersion)
 	return sess != nil && res.resources.rewind.before(from) && from > sess.sink.version()
@@ -182,8 +183,8 @@ func (rs *resources) lost(gvr schema.GroupVersionResource, from uint64) bool {
 	return rs.rewind.before(from) && rs.rewind.isUnread(gvr)
 }
 
-// judgeAhead decides about a read that isAhead. It asks the upstream for its newest resourceVersion, in
-// one request for all who wait.
+// judgeAhead decides about a read that isAhead. It asks the upstream for its newest
+// resourceVersion, in one request for all who wait.
 func (s *session) judgeAhead(ctx context.Context, from uint64) error {
 	ctx, cancel := context.WithTimeout(ctx, s.freshness.timeout)
 	defer cancel()

@@ -15,8 +15,9 @@ import (
 	"github.com/weirproject/weir/internal/wire"
 )
 
-// storeSink is the reflector's Sink. It writes what the reflector receives into a store, so that each state of the store is one
-// that the upstream had, and its resourceVersion is known. It is the cache's Clock.
+// storeSink is the reflector's Sink. It writes what the reflector receives into a store, so that
+// each state of the store is one that the upstream had, and its resourceVersion is known. It is the
+// cache's Clock.
 //
 // Changes are applied one by one in the order of their resourceVersions, also those found by a
 // relist. A client that breaks off in the middle resumes at another replica from its last
@@ -187,8 +188,8 @@ func (sk *storeSink) take(t wire.EventType, m *wire.Meta, object []byte) error {
 	return err
 }
 
-// Coalesced implements reflector.Sink, for an upstream that is such a cache itself. What it found by a
-// relist is passed on like what this one finds by a relist.
+// Coalesced implements reflector.Sink, for an upstream that is such a cache itself. What it found
+// by a relist is passed on like what this one finds by a relist.
 func (sk *storeSink) Coalesced(resourceVersion string) {
 	sk.Writer.Coalesced(resourceVersion)
 	sk.mu.Lock()

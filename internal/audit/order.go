@@ -2,8 +2,8 @@ package audit
 
 import "time"
 
-// farOff is how far an event's time may be from those around it. The lines of a log are in the order
-// of time but for seconds; a server that was down leaves a gap, behind which events go on.
+// farOff is how far an event's time may be from those around it. The lines of a log are in the
+// order of time but for seconds; a server that was down leaves a gap, behind which events go on.
 const farOff = int64(24 * time.Hour / time.Microsecond)
 
 // order skips single events whose time is that of a wrong clock or of a damaged line. One of those

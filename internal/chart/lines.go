@@ -24,8 +24,8 @@ const (
 // colours are those of the lines, ours last.
 var colours = []string{"#cf222e", "#9a6700", "#8250df", "#0969da", "#1a7f37"}
 
-// Style is the style of a picture's background, text, dim text and grid, by their classes b, t, m and
-// g. It follows the reader's colour scheme.
+// Style is the style of a picture's background, text, dim text and grid, by their classes b, t, m
+// and g. It follows the reader's colour scheme.
 const Style = `<style>.b{fill:#fff}.t{fill:#24292f}.m{fill:#57606a}.g{stroke:#d0d7de}@media(prefers-color-scheme:dark){` +
 	`.b{fill:#0d1117}.t{fill:#e6edf3}.m{fill:#8b949e}.g{stroke:#30363d}}</style>`
 

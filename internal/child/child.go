@@ -1,5 +1,5 @@
-// Package child runs this executable again, or another, as a child process that lives no longer than
-// its parent.
+// Package child runs this executable again, or another, as a child process that lives no longer
+// than its parent.
 //
 // A child is started with a role and a specification. It reads the specification from the first
 // line of its standard input and answers with lines of JSON on its standard output. Its standard
@@ -60,8 +60,9 @@ type Process struct {
 	err    error
 }
 
-// Start starts this executable as a child. args are put behind the role on its command line; env is added to its
-// environment. The child is stopped when ctx ends, and must be stopped with Stop in any case.
+// Start starts this executable as a child. args are put behind the role on its command line; env is
+// added to its environment. The child is stopped when ctx ends, and must be stopped with Stop in
+// any case.
 func Start(ctx context.Context, role string, args, env []string, spec any) (*Process, error) {
 	self, err := os.Executable()
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package codec turns the bytes of objects into Go values, and back: protobuf by package decode, JSON
-// as client-go does.
+// Package codec turns the bytes of objects into Go values, and back: protobuf by package decode,
+// JSON as client-go does.
 package codec
 
 import (
@@ -40,8 +40,8 @@ type message interface {
 	Marshal() ([]byte, error)
 }
 
-// New returns the codec of a type. nil, or one that is no pointer to a struct, is that of no type: it
-// can only encode nothing.
+// New returns the codec of a type. nil, or one that is no pointer to a struct, is that of no type:
+// it can only encode nothing.
 func New(t reflect.Type) *Codec {
 	c := &Codec{}
 	if t != nil && t.Kind() == reflect.Pointer && t.Elem().Kind() == reflect.Struct {
@@ -50,8 +50,8 @@ func New(t reflect.Type) *Codec {
 	return c
 }
 
-// Of returns the codec of an example's type. If the example is unstructured or metadata only, what it
-// states as its kind is given to objects that state none. nil: as in New.
+// Of returns the codec of an example's type. If the example is unstructured or metadata only, what
+// it states as its kind is given to objects that state none. nil: as in New.
 func Of(example runtime.Object) *Codec {
 	c := New(reflect.TypeOf(example))
 	switch example.(type) {
@@ -148,8 +148,8 @@ func (c *Codec) SetTypeMeta(object any) any {
 	return object
 }
 
-// AppendProtobuf appends the protobuf of an object that came in JSON, because its server has nothing
-// else. The type must have a protobuf form.
+// AppendProtobuf appends the protobuf of an object that came in JSON, because its server has
+// nothing else. The type must have a protobuf form.
 func (c *Codec) AppendProtobuf(dst, object []byte) ([]byte, error) {
 	value := reflect.New(c.goType.Elem()).Interface()
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(object, value); err != nil {

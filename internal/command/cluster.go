@@ -66,8 +66,8 @@ func (c *ClusterFlags) Given() []string {
 	return args
 }
 
-// AboutCluster returns the first flag that was given and means nothing to an embedded server: any but
-// the namespace. "" if there is none.
+// AboutCluster returns the first flag that was given and means nothing to an embedded server: any
+// but the namespace. "" if there is none.
 func (c *ClusterFlags) AboutCluster() (name string) {
 	c.Flags.VisitAll(func(f *pflag.Flag) {
 		if f.Changed && f.Name != "namespace" && name == "" {

@@ -31,9 +31,9 @@ var (
 // Name returns what the program is called.
 func (p Program) Name() string { return path.Base(p.Package) }
 
-// Find looks for the program beside this one. In a checkout it builds the program, because one in the
-// path may be of another version, and tells log so; that can take minutes and ends with ctx. Elsewhere
-// it looks in the path. The caller calls done, which removes what was built.
+// Find looks for the program beside this one. In a checkout it builds the program, because one in
+// the path may be of another version, and tells log so; that can take minutes and ends with ctx.
+// Elsewhere it looks in the path. The caller calls done, which removes what was built.
 func (p Program) Find(ctx context.Context, log io.Writer) (file string, done func(), err error) {
 	name := p.Name()
 	if runtime.GOOS == "windows" {
@@ -67,8 +67,8 @@ func (p Program) Find(ctx context.Context, log io.Writer) (file string, done fun
 	return file, done, nil
 }
 
-// executable returns this program's file, behind the links that lead to it: package managers link the
-// one that they were asked for alone.
+// executable returns this program's file, behind the links that lead to it: package managers link
+// the one that they were asked for alone.
 func executable() (string, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -87,11 +87,11 @@ func (p Program) source(ctx context.Context) (dir string, ok bool) {
 	return dir, err == nil && dir != ""
 }
 
-// Exec runs a program that Find has found, with this process's standard input, and blocks until it has
-// ended. Each interrupt and each SIGTERM that this process gets is handed on once: where the system
-// has process groups the program is in one of its own, because a terminal sends its interrupts to the
-// whole group. The error is an ExitCode if the program failed, nil if it was interrupted and ended in
-// good order.
+// Exec runs a program that Find has found, with this process's standard input, and blocks until it
+// has ended. Each interrupt and each SIGTERM that this process gets is handed on once: where the
+// system has process groups the program is in one of its own, because a terminal sends its
+// interrupts to the whole group. The error is an ExitCode if the program failed, nil if it was
+// interrupted and ended in good order.
 func Exec(ctx context.Context, file string, args []string, stdout, stderr io.Writer) error {
 	if err := ctx.Err(); err != nil {
 		return err

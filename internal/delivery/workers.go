@@ -15,8 +15,9 @@ import (
 //
 // A registration that has something to do is queued, once at most. A worker that takes one while
 // others are queued has the next worker woken or started first. So a handler that blocks holds up
-// no other one, and there are about as many workers as registrations that are served, apart from the
-// next one and those that are idle. Up to GOMAXPROCS are idle, and none once no registration runs.
+// no other one, and there are about as many workers as registrations that are served, apart from
+// the next one and those that are idle. Up to GOMAXPROCS are idle, and none once no registration
+// runs.
 type Workers struct {
 	queued atomic.Int64 // registrations in burst and in queue
 	burst  atomic.Pointer[burst]

@@ -21,8 +21,8 @@ const (
 	// are does not hide what others do.
 	maxUsages = 16_384
 	minUsages = 2
-	// other is the resource that counts what is beyond. Nothing is found in it: what is regular there is
-	// several resources taken for one.
+	// other is the resource that counts what is beyond. Nothing is found in it: what is regular there
+	// is several resources taken for one.
 	other = "(other resources)"
 )
 

@@ -96,8 +96,8 @@ func (d *Doctor) ofClient(c *client) []Finding {
 }
 
 // ofUsage returns the findings about one resource: of all LISTs the one that says most, because a
-// client that lists after each WATCH also polls, and one about WATCHes. Who uses kubectl, by hand or
-// in many jobs, has no informer to hold, and no replicas.
+// client that lists after each WATCH also polls, and one about WATCHes. Who uses kubectl, by hand
+// or in many jobs, has no informer to hold, and no replicas.
 func (d *Doctor) ofUsage(c *client, u *usage) []Finding {
 	if u.resource == other {
 		return nil

@@ -70,19 +70,19 @@
 //   - twelve failures of any kind together;
 //   - ten watches that stood and brought nothing, not even a bookmark.
 //
-// After errors the first such list is one not older than what is held, whatever the Config asks of a
-// first state: all clients of a server that is starting need one, and its watch cache can answer them.
-// Until a watch brings something newer the next ones are consistent, however long watches stand in
-// between, and so is each that stands in for a silent watch.
+// After errors the first such list is one not older than what is held, whatever the Config asks of
+// a first state: all clients of a server that is starting need one, and its watch cache can answer
+// them. Until a watch brings something newer the next ones are consistent, however long watches
+// stand in between, and so is each that stands in for a silent watch.
 //
-// If a list that stands in for a watch fails as well, the watch comes next. Lists that fail are asked
-// for whole and in pages, and each of these "not older than" what is held and consistent. So no
-// state stays stale for good where some request would mend it.
+// If a list that stands in for a watch fails as well, the watch comes next. Lists that fail are
+// asked for whole and in pages, and each of these "not older than" what is held and consistent. So
+// no state stays stale for good where some request would mend it.
 //
 // A server before 1.19 does not know the condition. In pages it answers with exactly the
 // resourceVersion, or with 410 when that is compacted. The list that follows the 410, or three of
-// exactly what is held, is without the condition. A first state stays consistent where the Config says
-// so, whatever fails.
+// exactly what is held, is without the condition. A first state stays consistent where the Config
+// says so, whatever fails.
 //
 // # A server that is behind
 //
@@ -147,7 +147,8 @@
 // Of the reflectors that share a [Server] no more than 8 list at a time ([Config.MaxLists]). A list
 // waits, in the order in which they were asked for, until another one has ended or has brought
 // nothing for 10 s, or for less while many bring nothing. So a server that hangs for some resources
-// holds the others up for no more than half a minute, even for a hundred. A place is left when the list ends or fails, between its pages it is kept.
+// holds the others up for no more than half a minute, even for a hundred. A place is left when the
+// list ends or fails, between its pages it is kept.
 //
 // Events are handed to the store as they come, and become visible before each wait for the network.
 // A timer ends a watch whose initial events stop coming; it is stopped when the request ends. There

@@ -78,9 +78,9 @@ func (d *driver) flush() {
 	d.hear()
 }
 
-// progress tells the sink that it is current to rv, unless it was told of something newer. It is told
-// again of the same: others may have let go meanwhile of what it has in doubt. progress reports
-// whether rv is newer than what the sink was told.
+// progress tells the sink that it is current to rv, unless it was told of something newer. It is
+// told again of the same: others may have let go meanwhile of what it has in doubt. progress
+// reports whether rv is newer than what the sink was told.
 func (d *driver) progress(rv string) bool {
 	if rv == "" || resourceversion.Older(rv, d.told) {
 		return false

@@ -30,8 +30,8 @@ var (
 	// ErrExpired is set when the server no longer has the changes since the resourceVersion, or the
 	// revision of a list (410).
 	ErrExpired = errors.New("the resource version is too old")
-	// ErrServerBehind is set when the server has not reached the resourceVersion that was asked for (504
-	// ResourceVersionTooLarge).
+	// ErrServerBehind is set when the server has not reached the resourceVersion that was asked for
+	// (504 ResourceVersionTooLarge).
 	ErrServerBehind = errors.New("the server is behind the resource version")
 	// ErrServer is set when the server, or a proxy before it, failed (any other 5xx).
 	ErrServer = errors.New("the server failed")

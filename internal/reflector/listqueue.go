@@ -17,8 +17,8 @@ const (
 	leastStall = time.Second
 )
 
-// listQueue bounds how many lists of one server are under way, initial events included: each takes a
-// connection, and memory for what is on its way. They begin in the order in which they were asked
+// listQueue bounds how many lists of one server are under way, initial events included: each takes
+// a connection, and memory for what is on its way. They begin in the order in which they were asked
 // for. The zero value is ready to use. It is safe for concurrent use.
 type listQueue struct {
 	mu      sync.Mutex

@@ -78,8 +78,8 @@ func (p *probe) hear(rv string) {
 }
 
 // stop ends the probe and blocks until a request under way has ended. The watch's context must have
-// ended before. It returns what the watch was broken off for, or nil, and whether the probe is mute:
-// it has asked, and got no answer.
+// ended before. It returns what the watch was broken off for, or nil, and whether the probe is
+// mute: it has asked, and got no answer.
 func (p *probe) stop() (found *input, mute bool) {
 	p.r.sink.WhenOutdated(nil)
 	p.r.cfg.Server.leave(p)

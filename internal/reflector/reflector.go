@@ -71,8 +71,8 @@ func (r *Reflector) Changed() <-chan struct{} {
 // Run lists and watches until ctx ends, and then returns the cause of ctx. It blocks.
 //
 // Nothing that a server does ends Run. It also returns the sink's Err when there is one, and
-// ErrRunning at once while another Run is under way. When Run returns, its request has ended and its
-// timers are stopped. Run may be called again after it has returned.
+// ErrRunning at once while another Run is under way. When Run returns, its request has ended and
+// its timers are stopped. Run may be called again after it has returned.
 func (r *Reflector) Run(ctx context.Context) error {
 	r.mu.Lock()
 	if r.running {
@@ -201,9 +201,9 @@ func (r *Reflector) heard() {
 	r.mu.Unlock()
 }
 
-// answered notes that the server has answered while a watch stands. That ends ErrEnded in the Status,
-// and ErrTooManyRequests if the answer shows that nothing is missing, but nobody is told before the
-// next transition.
+// answered notes that the server has answered while a watch stands. That ends ErrEnded in the
+// Status, and ErrTooManyRequests if the answer shows that nothing is missing, but nobody is told
+// before the next transition.
 func (r *Reflector) answered(current bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -7,8 +7,8 @@ import (
 )
 
 // Sink is what a reflector writes to. A store's Writer is one. Owners who change objects before
-// they are held, or control how a relist comes into a store, embed the Writer in a Sink of their own.
-// The goroutine of Run calls the methods, which may block it.
+// they are held, or control how a relist comes into a store, embed the Writer in a Sink of their
+// own. The goroutine of Run calls the methods, which may block it.
 type Sink interface {
 	// ResourceVersion returns the version that the sink is current to: Run resumes there. "" is
 	// none, and Run begins with a list.

@@ -264,9 +264,9 @@ func (m *machine) succeeded() { m.attempt, m.brief, m.missing = m.listPace(), 0,
 func (m *machine) forgive() { m.attempt, m.trouble, m.missing, m.refused = 0, 0, 0, 0 }
 
 // forgiveLists leaves one of the failures that made lists necessary, when a watch has brought
-// something newer and stood for longer than its list was put off: that list was of use, and the next
-// one is put off no longer. Watches that end sooner make the waits grow, which bounds the rate of
-// lists.
+// something newer and stood for longer than its list was put off: that list was of use, and the
+// next one is put off no longer. Watches that end sooner make the waits grow, which bounds the rate
+// of lists.
 func (m *machine) forgiveLists() {
 	if m.in.after >= m.cfg.Backoff.base(m.listPace(), m.cfg.Backoff.Max) {
 		m.trouble = min(m.trouble, 1)

@@ -50,10 +50,10 @@ func (m *machine) askFloor() {
 }
 
 // listInstead lists because the watch, or a probe, keeps failing. If the list fails as well, the
-// watch is tried again. After errors the first list may be as old as what is held: all the clients of
-// a server that is starting get here at once, and its watch cache can answer them. A watch that is
-// silent, or brings nothing newer after such a list, may be that of a watch cache that stands still,
-// which cannot.
+// watch is tried again. After errors the first list may be as old as what is held: all the clients
+// of a server that is starting get here at once, and its watch cache can answer them. A watch that
+// is silent, or brings nothing newer after such a list, may be that of a watch cache that stands
+// still, which cannot.
 func (m *machine) listInstead(kind error) {
 	m.insteadOfWatch, m.withoutInitial = true, true
 	m.consistent = m.consistent || m.stoodIn || kind == ErrSilent || kind == ErrEnded
@@ -180,8 +180,8 @@ func (m *machine) listOpened() {
 	m.replacing = true
 }
 
-// awaitsWatch reports whether what stands in the way is over only when a watch is open: the last ones
-// got no answer, and lists that come do not change that.
+// awaitsWatch reports whether what stands in the way is over only when a watch is open: the last
+// ones got no answer, and lists that come do not change that.
 func (m *machine) awaitsWatch() bool {
 	switch m.kind() {
 	case nil, ErrServerBehind, ErrWentBack, ErrEnded, ErrSilent: // a list that comes shows otherwise
@@ -256,9 +256,9 @@ func (m *machine) complete(rv string) {
 }
 
 // countExact counts lists that were not to be older than what is held, and were of exactly that,
-// though nothing newer had come before. So a server before 1.19 answers in pages, which does not know
-// "not older than". But so does any server whose resource is quiet, and without the condition its list
-// may come from a replica that lags. So a few are taken before the condition is given up.
+// though nothing newer had come before. So a server before 1.19 answers in pages, which does not
+// know "not older than". But so does any server whose resource is quiet, and without the condition
+// its list may come from a replica that lags. So a few are taken before the condition is given up.
 func (m *machine) countExact(rv string) {
 	if m.limit > 0 && !m.askedConsistent && m.rv != "" && rv == m.rv {
 		m.exact++
@@ -287,8 +287,8 @@ func (m *machine) abandon() {
 
 // otherMatch counts a list that failed with the condition "not older than", or consistent. If that
 // was too often, the next one is the other: so many lists have had each form that is tried. A first
-// state stays consistent where the Config says so. A resource that is missing for a while says nothing
-// of the condition.
+// state stays consistent where the Config says so. A resource that is missing for a while says
+// nothing of the condition.
 func (m *machine) otherMatch(kind error) {
 	if m.vanished(kind) {
 		return
@@ -303,8 +303,8 @@ func (m *machine) otherMatch(kind error) {
 	}
 }
 
-// forgetLists forgets what lists have failed with: the next ones are wanted for another reason. How far
-// the server had come then does not make them consistent.
+// forgetLists forgets what lists have failed with: the next ones are wanted for another reason. How
+// far the server had come then does not make them consistent.
 func (m *machine) forgetLists() {
 	m.noMatch, m.noConsistent, m.unmatched, m.inconsistent, m.exact, m.floor = false, false, 0, 0, 0, ""
 }
@@ -358,8 +358,8 @@ func (m *machine) listFailed(kind error) {
 	m.sleep(reqList, kind)
 }
 
-// fallsShort reports whether a LIST that failed counts against the form and the condition that it was
-// asked for with. What failed for how new or old it had to be does not.
+// fallsShort reports whether a LIST that failed counts against the form and the condition that it
+// was asked for with. What failed for how new or old it had to be does not.
 func (m *machine) fallsShort(kind error) bool {
 	switch {
 	case kind == ErrTooManyRequests || kind == ErrServerBehind || m.tooOld(kind):

@@ -293,8 +293,8 @@ func (m *machine) watchFailed(kind error) {
 }
 
 // unanswer counts a watch that got no answer, or broke off and had brought nothing. Now and then it
-// asks whether there is a server at all, or lists: the server may answer neither a watch nor a probe,
-// and a LIST all the same.
+// asks whether there is a server at all, or lists: the server may answer neither a watch nor a
+// probe, and a LIST all the same.
 func (m *machine) unanswer(kind error) {
 	before := m.unanswered
 	if m.unanswered++; m.hung() {

@@ -47,8 +47,8 @@ func (l *recent) copied() []Transition {
 	return append(append(all, l.ring[l.first:]...), l.ring[:l.first]...)
 }
 
-// newTransition returns what the step from before to after was, and whether it is worth telling. Pages
-// after the first, events and bookmarks are not.
+// newTransition returns what the step from before to after was, and whether it is worth telling.
+// Pages after the first, events and bookmarks are not.
 func newTransition(in input, before, after *state, ask action) (t Transition, ok bool) {
 	if list, paged := ask.(openList); paged && list.Continue != "" && before.err == after.err {
 		return t, false

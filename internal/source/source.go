@@ -37,8 +37,8 @@ type Source interface {
 	ServerVersion(ctx context.Context) (major, minor int, err error)
 }
 
-// List is the answer to a LIST. It must be used by one goroutine at a time, except for Close, which any
-// goroutine may call. Every List must be closed.
+// List is the answer to a LIST. It must be used by one goroutine at a time, except for Close, which
+// any goroutine may call. Every List must be closed.
 type List interface {
 	// Next returns the next item, then io.EOF. It blocks until there is one.
 	Next() (Object, error)

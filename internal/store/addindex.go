@@ -140,8 +140,8 @@ func (b *indexBuilder) goOn() (revs map[string]uint64, lost bool) {
 	return b.goOnLocked()
 }
 
-// goOnLocked is called with the store's lock held: a change between the two would be in the snapshot
-// and not among the keys, and the next round would find it in both snapshots.
+// goOnLocked is called with the store's lock held: a change between the two would be in the
+// snapshot and not among the keys, and the next round would find it in both snapshots.
 func (b *indexBuilder) goOnLocked() (revs map[string]uint64, lost bool) {
 	revs, lost = b.s.log.take(&b.dirty)
 	b.snap = b.s.snapshotLocked()

@@ -151,9 +151,9 @@ type doubted struct {
 	watched bool // a watch told of it, not a list
 }
 
-// disowned reports whether a version that a watch was told of is right in place of a newer one that is
-// held: the writer, as of at, has passed that one, and no source has it any more. While one has it,
-// that one is right: the writer may have been told in the past before a restore.
+// disowned reports whether a version that a watch was told of is right in place of a newer one that
+// is held: the writer, as of at, has passed that one, and no source has it any more. While one has
+// it, that one is right: the writer may have been told in the past before a restore.
 func (w *Writer) disowned(held *Object, at progress) bool {
 	return held.flags&(flagByHand|flagOddRV) == 0 && held.puts.Load() == 0 && at.ok && held.rv <= at.rv
 }
@@ -173,11 +173,11 @@ func (w *Writer) overrules(held *Object, at progress) bool {
 	return held.rv <= at.rv && (w.progress.era < w.era || at.rv >= w.progress.rv)
 }
 
-// isBack reports whether a version in doubt of an object that is not held is right, and whether that
-// is known. Others were told that the object went. The source, as of at, has told what became of it
-// if it is current to its end. A version that it has then is right, unless another source had that
-// very one and has it no more. But what a source tells below an end that it told itself is an event
-// that comes again. A list is no better than a watch here: the end may lie behind it.
+// isBack reports whether a version in doubt of an object that is not held is right, and whether
+// that is known. Others were told that the object went. The source, as of at, has told what became
+// of it if it is current to its end. A version that it has then is right, unless another source had
+// that very one and has it no more. But what a source tells below an end that it told itself is an
+// event that comes again. A list is no better than a watch here: the end may lie behind it.
 func (w *Writer) isBack(o *Object, at progress) (right, known bool) {
 	d, ok := w.s.deletions.of[o.key]
 	if !ok || d.era < w.era {

@@ -99,8 +99,8 @@ func (s *Store) Cursor() *Cursor { return s.NotifyingCursor(nil, nil, false) }
 // for the first time before NotifyingCursor returns. A change that many cursors wait for is one
 // call, if all of them have the same notifier. If to is nil, Ready is signalled.
 //
-// A cursor by uid is for a consumer that may know the uid of an object that it has not seen. However
-// far it is behind, it sees that each object comes and goes:
+// A cursor by uid is for a consumer that may know the uid of an object that it has not seen.
+// However far it is behind, it sees that each object comes and goes:
 //
 //   - An object that came and went unseen gives two changes. It comes as its last version, and
 //     goes.
@@ -347,8 +347,8 @@ func (c *Cursor) Close() {
 	c.log.trim()
 }
 
-// Discard frees the initial state that was not read. Only the reader calls it, and does not call Next
-// after it.
+// Discard frees the initial state that was not read. Only the reader calls it, and does not call
+// Next after it.
 func (c *Cursor) Discard() { c.snap = nil }
 
 func (c *Cursor) closeLocked() {

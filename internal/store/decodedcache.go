@@ -269,8 +269,8 @@ func (c *decodedCache) ageRead(d *decodedState) {
 	}
 }
 
-// ageChanged lets go of a form whose object has not changed for idle. If it was read since, it moves
-// to those that are held for that.
+// ageChanged lets go of a form whose object has not changed for idle. If it was read since, it
+// moves to those that are held for that.
 func (c *decodedCache) ageChanged(d *decodedState) {
 	if d.age++; d.age < idleTicks {
 		return
@@ -299,8 +299,8 @@ func (c *decodedCache) giveBack(d *decodedState) {
 	c.toReaders(d, false)
 }
 
-// toReaders moves a form that was held for handlers to those that are held for being read: strongly,
-// or as after a first read. A version that is no longer in the table is let go of.
+// toReaders moves a form that was held for handlers to those that are held for being read:
+// strongly, or as after a first read. A version that is no longer in the table is let go of.
 func (c *decodedCache) toReaders(d *decodedState, strongly bool) {
 	o, read, box := d.owner, d, &decodedBox{value: d.strong.Load().value}
 	if d.weak == (weakValue{}) { // which others read without the lock

@@ -54,8 +54,8 @@ func (x *funcIndex) appendBy(objects []*Object, sn *Snapshot, value string) ([]*
 }
 
 // appendNow appends the objects of sn under each of several values. If another query has moved the
-// index beyond sn meanwhile, it takes a newer snapshot: an index does not go back, and lacks what has
-// lost a value since.
+// index beyond sn meanwhile, it takes a newer snapshot: an index does not go back, and lacks what
+// has lost a value since.
 func (x *funcIndex) appendNow(objects []*Object, sn *Snapshot, values []string) ([]*Object, error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()

@@ -82,9 +82,10 @@ func (l *changeLog) at(rev uint64) *record {
 	return &l.ring[(l.head+int(rev-l.base))&(len(l.ring)-1)]
 }
 
-// append adds records, the first of which has revision l.next(). held is the number of objects in the
-// table. append adds the cursors that waited for records to woken, and returns that. The caller signals
-// them when it holds no lock: the first of a thousand readers would block on it while the last is woken.
+// append adds records, the first of which has revision l.next(). held is the number of objects in
+// the table. append adds the cursors that waited for records to woken, and returns that. The caller
+// signals them when it holds no lock: the first of a thousand readers would block on it while the
+// last is woken.
 func (l *changeLog) append(records []record, held int, woken []*Cursor) []*Cursor {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -10,8 +10,9 @@ import (
 // AppendRaw appends the object's bytes, as they came, to dst.
 func (o *Object) AppendRaw(dst []byte) ([]byte, error) { return o.appendRaw(dst, nil) }
 
-// AppendVersions is AppendRaw for two versions of an object: was to wasDst, is to isDst. If both are
-// patches of the same bytes, or one of them is what the other is a patch of, that is unpacked once.
+// AppendVersions is AppendRaw for two versions of an object: was to wasDst, is to isDst. If both
+// are patches of the same bytes, or one of them is what the other is a patch of, that is unpacked
+// once.
 func AppendVersions(was, is *Object, wasDst, isDst []byte) (wasRaw, isRaw []byte, err error) {
 	var base []byte
 	if was.patched+is.patched > 0 && was.hasBaseOf(is) {

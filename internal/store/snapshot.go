@@ -115,8 +115,8 @@ func (sn *Snapshot) AppendBy(objects []*Object, index, value string) ([]*Object,
 	return objects, ErrUnknownIndex
 }
 
-// AppendBy appends the objects that an index has under each of several values now, all of one moment,
-// those of a value in key order. Its errors are those of Snapshot.By.
+// AppendBy appends the objects that an index has under each of several values now, all of one
+// moment, those of a value in key order. Its errors are those of Snapshot.By.
 func (s *Store) AppendBy(objects []*Object, index string, values ...string) ([]*Object, error) {
 	snap := s.Snapshot()
 	if f := s.funcIndex(index); f != nil {

@@ -107,8 +107,8 @@ func (t *tree[K, V]) find(key K) (val V, at treePlace[K, V], ok bool) {
 }
 
 // replaceAt puts a value in place of the one that key had at a place, without a search. It returns
-// false, and does nothing, if the entry may have moved, or if the tree shares it with a frozen copy.
-// That holds because a leaf that the tree owns and has let go of is empty.
+// false, and does nothing, if the entry may have moved, or if the tree shares it with a frozen
+// copy. That holds because a leaf that the tree owns and has let go of is empty.
 func (t *tree[K, V]) replaceAt(at treePlace[K, V], key K, val V) bool {
 	n := at.leaf
 	if n == nil || n.owner != t.owner || at.i >= len(n.items) || t.cmp(n.items[at.i].key, key) != 0 {

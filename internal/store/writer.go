@@ -201,9 +201,9 @@ func (w *Writer) identity(m *wire.Meta, received []byte) identity {
 	return id
 }
 
-// compare decides what becomes of the incoming version with the current key, and returns the version
-// that is held, and its place. If came is same or older, nothing is to be done. If it is doubtful, the
-// version is to be kept in doubt.
+// compare decides what becomes of the incoming version with the current key, and returns the
+// version that is held, and its place. If came is same or older, nothing is to be done. If it is
+// doubtful, the version is to be kept in doubt.
 func (w *Writer) compare(id *identity, received []byte) (held *Object, at objectPlace, came order) {
 	w.s.mu.RLock()
 	defer w.s.mu.RUnlock()

@@ -97,8 +97,8 @@ func (wt *watcher) sendBookmark(rv uint64, initialEnd bool) error {
 	return wt.writeBookmark(&p)
 }
 
-// sendCoalesced tells the client that the changes that follow, up to rv, are coalesced. The bookmark
-// for that has the resourceVersion that the client is at anyway.
+// sendCoalesced tells the client that the changes that follow, up to rv, are coalesced. The
+// bookmark for that has the resourceVersion that the client is at anyway.
 func (wt *watcher) sendCoalesced(rv uint64) error {
 	if b := wt.bookmarks; !b.enabled || b.initialEvents || rv <= max(wt.told, wt.coalesced) {
 		return nil

@@ -30,8 +30,9 @@ type Config struct {
 	// History maps resourceVersions to revisions of the store. nil: no client can resume a watch.
 	History *History
 	// LabelIndexes and FieldIndexes name labels, and labels of Resource.Fields, that are indexed
-	// permanently, besides those fields that say so. Other indexes are built on demand, when selectors keep naming a label or field.
-	// The cache adds indexes to the store and drops those that it has added.
+	// permanently, besides those fields that say so. Other indexes are built on demand, when selectors
+	// keep naming a label or field. The cache adds indexes to the store and drops those that it has
+	// added.
 	LabelIndexes, FieldIndexes []string
 	// LabelSets adds an index by all labels of an object together, which makes the first request
 	// with a label selector as cheap as later ones. It takes about 45 bytes an object. It is of no

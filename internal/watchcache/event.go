@@ -60,9 +60,9 @@ func (wt *watcher) encodeEvent(t wire.EventType, o *store.Object, rv uint64) ([]
 
 // sendChange sends the events that a change means for this client. An end of which it is not known
 // when it was, because only a relist found it or because more came of the object since, is told
-// under the resourceVersion that the client has. So a client that resumes there gets it again rather
-// than not at all, and one that merges several watches does not take it for as new as changes that
-// it was not told of.
+// under the resourceVersion that the client has. So a client that resumes there gets it again
+// rather than not at all, and one that merges several watches does not take it for as new as
+// changes that it was not told of.
 func (wt *watcher) sendChange(ch *store.Change) error {
 	before, after := false, false
 	var err error

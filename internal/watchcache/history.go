@@ -91,10 +91,10 @@ func (h *History) Reset(rv, revision uint64) {
 	h.relistedTo.Store(revision)
 }
 
-// BeginRelist notes that a relist changes the store after revision. When it ends, with EndRelist, the
-// store is the state at rv. What a relist has found is told in the order of versions, but each change
-// may stand for several, so it is told as what a client is told that was behind. A second BeginRelist
-// before EndRelist goes on with the first, up to its own rv.
+// BeginRelist notes that a relist changes the store after revision. When it ends, with EndRelist,
+// the store is the state at rv. What a relist has found is told in the order of versions, but each
+// change may stand for several, so it is told as what a client is told that was behind. A second
+// BeginRelist before EndRelist goes on with the first, up to its own rv.
 func (h *History) BeginRelist(revision, rv uint64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -120,7 +120,8 @@ func (h *History) EndRelist(revision uint64) {
 	}
 }
 
-// relisted reports whether a relist has brought the change to revision, and at which resourceVersion.
+// relisted reports whether a relist has brought the change to revision, and at which
+// resourceVersion.
 func (h *History) relisted(revision uint64) (rv uint64, ok bool) {
 	if revision > h.relistedTo.Load() {
 		return 0, false

@@ -189,14 +189,14 @@ func (wt *watcher) relisted(ch store.Change) bool {
 }
 
 // catchUp sends changes each of which may stand for several: those of a watcher that has fallen
-// behind the log, or those that a relist has brought. Objects that no longer match go first, with the
-// resourceVersion that the client already has. Otherwise a client that breaks off half-way and
-// resumes from its last resourceVersion could miss one: the change that ended the match may be older
-// than that, and later changes of the object match neither before nor after.
+// behind the log, or those that a relist has brought. Objects that no longer match go first, with
+// the resourceVersion that the client already has. Otherwise a client that breaks off half-way and
+// resumes from its last resourceVersion could miss one: the change that ended the match may be
+// older than that, and later changes of the object match neither before nor after.
 //
 // That is not enough where the client resumes at a server that knows the states in between: there
-// the object may match no more, and none of its later changes do. So a client that wants bookmarks is
-// told by one that the changes are coalesced, and by another that it has them all.
+// the object may match no more, and none of its later changes do. So a client that wants bookmarks
+// is told by one that the changes are coalesced, and by another that it has them all.
 func (wt *watcher) catchUp(changes []store.Change, relisted bool) error {
 	g, upTo := wt.coalesce(changes, relisted)
 	if err := wt.sendCoalesced(upTo); err != nil {
@@ -232,8 +232,9 @@ func (wt *watcher) catchUp(changes []store.Change, relisted bool) error {
 	return nil
 }
 
-// coalesce gathers changes, one for each key, with those that wait: all of what the log has dropped,
-// and all of a relist. Up to the resourceVersion that it returns nothing can be told of their order.
+// coalesce gathers changes, one for each key, with those that wait: all of what the log has
+// dropped, and all of a relist. Up to the resourceVersion that it returns nothing can be told of
+// their order.
 func (wt *watcher) coalesce(changes []store.Change, relisted bool) (g coalescedChanges, upTo uint64) {
 	if relisted {
 		wt.cache.clock.Observe(func(uint64) {}) // until the relist is complete

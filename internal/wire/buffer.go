@@ -26,8 +26,8 @@ type waiter interface {
 	Wait()
 }
 
-// readBuffers and bulkBuffers keep buffers while their watches wait, from one burst of events to the
-// next: at most one for each watch, until the garbage collector frees it.
+// readBuffers and bulkBuffers keep buffers while their watches wait, from one burst of events to
+// the next: at most one for each watch, until the garbage collector frees it.
 var (
 	readBuffers = sync.Pool{New: func() any { return new([readBuffer]byte) }}
 	bulkBuffers = sync.Pool{New: func() any { return new([bulkBuffer]byte) }}

@@ -32,10 +32,10 @@ type Meta struct {
 // initialEventsEnd is the annotation of the bookmark that ends the initial events.
 const initialEventsEnd = "k8s.io/initial-events-end"
 
-// CoalescedAnnotation is the annotation of a bookmark before changes that a watch cache tells one for
-// each key, as it does where it listed again or a client was behind. Its value is a resourceVersion.
-// Up to there the order of the changes across keys says nothing: who was told of a version need not
-// have been told what became of other objects before it.
+// CoalescedAnnotation is the annotation of a bookmark before changes that a watch cache tells one
+// for each key, as it does where it listed again or a client was behind. Its value is a
+// resourceVersion. Up to there the order of the changes across keys says nothing: who was told of a
+// version need not have been told what became of other objects before it.
 const CoalescedAnnotation = "weir.dev/coalesced"
 
 // ReadMeta reads the metadata of an object into m and overwrites m. Missing metadata or fields
@@ -49,9 +49,9 @@ func ReadMeta(enc Encoding, object []byte, m *Meta) error {
 	return m.readJSON(object)
 }
 
-// ReadMetaOf takes the metadata of a Go value into m, in place of that of its bytes, and overwrites m.
-// Labels are left out, and of the annotations all but those that InitialEventsEnd and Coalesced look
-// for.
+// ReadMetaOf takes the metadata of a Go value into m, in place of that of its bytes, and overwrites
+// m. Labels are left out, and of the annotations all but those that InitialEventsEnd and Coalesced
+// look for.
 func ReadMetaOf(object metav1.Object, m *Meta) {
 	*m = Meta{
 		enc: JSON, text: m.text[:0], pair: m.pair[:0], set: m.set[:0],
