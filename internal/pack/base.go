@@ -49,13 +49,13 @@ type unpacked struct {
 	index *index
 }
 
-// loadedBytes is what the base takes while it is held unpacked, once something is packed against
-// it.
+// loadedBytes returns the bytes that the base takes while it is held unpacked, once something is
+// packed against it.
 func (b *base) loadedBytes() int {
 	return b.size + int(unsafe.Sizeof(unpacked{})+unsafe.Sizeof(index{}))
 }
 
-// unpackForm appends to dst what pack made of an object of size bytes.
+// unpackForm appends to dst the object, of size bytes, that pack has packed against the base.
 func (b *base) unpackForm(dst, packed []byte, size int) ([]byte, error) {
 	sc := b.codes.scratch()
 	defer b.codes.put(sc)
@@ -126,7 +126,8 @@ type shelf struct {
 	ages   bool    // age will be called
 }
 
-// heat gives a base a form that unpacks fast, if there is room.
+// heat makes a form of a base that unpacks fast, if there is room for it. It makes none if the base
+// unpacks fast already.
 func (s *shelf) heat(b *base, raw []byte) {
 	if b.packed[0] != formCoded {
 		return
@@ -139,7 +140,7 @@ func (s *shelf) heat(b *base, raw []byte) {
 	}
 }
 
-// cool takes note that a base that had a hot form is gone.
+// cool frees the room of a base's hot form, if it had one, once the base is gone.
 func (s *shelf) cool(c *counts) {
 	if form := c.hot.Load(); form != nil {
 		s.mu.Lock()
@@ -170,14 +171,14 @@ func (s *shelf) hold(b *base, u *unpacked) {
 	}
 }
 
-// awaitCollection has age called after the next garbage collection.
+// awaitCollection schedules a call of age after the next garbage collection.
 func (s *shelf) awaitCollection() {
 	sentinel := new(struct{ _ *byte }) // with a pointer, so that it shares its memory with nothing
 	runtime.AddCleanup(sentinel, (*shelf).age, s)
 }
 
-// age lets go of the bases that were not used since the last time, and comes again as long as there
-// are others. An idle store holds none unpacked then.
+// age lets go of the bases that were not used since its last call. It schedules its next call as
+// long as others are held. So an idle store holds none unpacked.
 func (s *shelf) age() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -66,9 +66,9 @@ func (p *Packer) Pack(dst, raw []byte, fast bool) (packed []byte, d *Dictionary)
 	return d.pack(dst, raw, fast), d
 }
 
-// PackSibling is Pack, not fast, for an object of a group, such as the replicas of a workload. It
-// packs against another one of the group if there is one that is like it, and the form is then
-// often a tenth as large. Tell Note of the result.
+// PackSibling packs an object of a group, such as the replicas of a workload. It does what Pack
+// does without fast, but packs against another object of the group if one is like it. The form is
+// then often a tenth as large. Tell Note of the result.
 func (p *Packer) PackSibling(dst, raw []byte, name Name) (packed []byte, d *Dictionary) {
 	begin := len(dst)
 	packed, d, near := p.siblings.pack(dst, raw, name, p.well.Load())

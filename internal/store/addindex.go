@@ -133,15 +133,16 @@ func (b *indexBuilder) build() error {
 	return nil
 }
 
-// goOn moves b.snap to the store as it is, and returns the keys of what may have changed since.
+// goOn moves b.snap to the store as it is, and returns the keys of what may have changed since. If
+// lost is set, there were too many: everything may have changed.
 func (b *indexBuilder) goOn() (revs map[string]uint64, lost bool) {
 	b.s.mu.Lock()
 	defer b.s.mu.Unlock()
 	return b.goOnLocked()
 }
 
-// goOnLocked is called with the store's lock held: a change between the two would be in the
-// snapshot and not among the keys, and the next round would find it in both snapshots.
+// goOnLocked does what goOn does, with the store's lock held. A change between its two steps would
+// be in the snapshot and not among the keys, and the next round would find it in both snapshots.
 func (b *indexBuilder) goOnLocked() (revs map[string]uint64, lost bool) {
 	revs, lost = b.s.log.take(&b.dirty)
 	b.snap = b.s.snapshotLocked()

@@ -66,7 +66,7 @@ func (w *Writer) filling() *batch {
 	return w.batch
 }
 
-// release gives up an empty batch. The batch keeps its memory, but nothing of the store.
+// release returns an empty batch to the pool. The batch keeps its memory, but nothing of the store.
 func (b *batch) release() {
 	b.byteIndexes, b.meta = nil, wire.Meta{}
 	clear(b.values[:cap(b.values)])
@@ -118,8 +118,8 @@ func (b *batch) index(s *Store, p *pending, m *wire.Meta, raw []byte) error {
 	return nil
 }
 
-// indexAgain is index for an object that may be packed already, or is a value. An index that cannot
-// read it was added after the object came in, and has no values of it.
+// indexAgain does what index does, for an object that may be packed already, or is a value. An
+// index that cannot read it was added after the object came in, and has no values of it.
 func (b *batch) indexAgain(s *Store, p *pending) {
 	set, mark := b.beginIndex(s, p)
 	if len(set.indexes) > 0 {
@@ -176,8 +176,8 @@ func (b *batch) read(set *byteIndexSet, m *wire.Meta, raw []byte) (err error) {
 	return nil
 }
 
-// readHeld is read for an object of the table. The object was read when it came in, so it can be
-// read again. It has no values in an index that cannot read it.
+// readHeld appends the values of an object of the table to the spans. The object was read when it
+// came in, so it can be read again. It has no values in an index that cannot read it.
 func (b *batch) readHeld(set *byteIndexSet, o *Object) {
 	var raw []byte
 	var err error

@@ -114,7 +114,8 @@ func (s *Store) Lend(o *Object, value any, others int) any {
 	return c.lend(o, &decodedBox{value: value}, others)
 }
 
-// lend is Lend with the lock held.
+// lend lends the form of a version to so many other handlers: the one that there is, or else box.
+// It returns the value that all of them get. The lock is held.
 func (c *decodedCache) lend(o *Object, box *decodedBox, others int) any {
 	d := c.shelve(o, box, &c.lent)
 	d.used.And(^uint32(usedSinceSweep)) // each read sets it again

@@ -111,9 +111,9 @@ func (c *decodedCache) watch(o *Object, d *decodedState) {
 	c.track(o, d)
 }
 
-// track is watch with the lock held. It returns false if d must not be held. A version that is no
-// longer in the table is not held for being read: whoever takes it out of the table marks it first
-// and then calls drop.
+// track starts to track d, o's decoded form, unless that is tracked. It returns false if d must not
+// be held. A version that is no longer in the table is not held for being read: whoever takes it
+// out of the table marks it first and then calls drop. The lock is held.
 func (c *decodedCache) track(o *Object, d *decodedState) bool {
 	if d.on != nil {
 		return true
@@ -132,7 +132,7 @@ func (c *decodedCache) hold(o *Object, d *decodedState, box *decodedBox) {
 	c.holdLocked(o, d, box)
 }
 
-// holdLocked is hold with the lock held.
+// holdLocked holds d strongly, if it may be held and fits the budget. The lock is held.
 func (c *decodedCache) holdLocked(o *Object, d *decodedState, box *decodedBox) {
 	if d.strong.Load() != nil || !c.track(o, d) || c.budget > 0 && d.bytes > c.budget {
 		return
@@ -269,8 +269,8 @@ func (c *decodedCache) ageRead(d *decodedState) {
 	}
 }
 
-// ageChanged lets go of a form whose object has not changed for idle. If it was read since, it
-// moves to those that are held for that.
+// ageChanged lets go of a form whose object has not changed for idle. If the form was read since
+// Keep, it moves to those that are held for being read.
 func (c *decodedCache) ageChanged(d *decodedState) {
 	if d.age++; d.age < idleTicks {
 		return

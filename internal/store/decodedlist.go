@@ -177,8 +177,9 @@ func (l *listedForms) drop() {
 	l.size.Store(0)
 }
 
-// serve has a list swept, and all that was read held for it; nil ends that. It reports false if the
-// cache is closed.
+// serve sets the list, or unsets it if l is nil. While there is a list, the cache sweeps it, and
+// lets no form go because nobody has read it for a while. serve reports false if the cache is
+// closed.
 func (c *decodedCache) serve(l *listedForms) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

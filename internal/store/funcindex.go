@@ -108,7 +108,8 @@ func (x *funcIndex) distinct(sn *Snapshot) (values []string) {
 	return values
 }
 
-// allErr is err, and counts the objects that could not be decoded as well.
+// allErr catches up with sn and returns what err returns. It counts the objects that could not be
+// decoded as well.
 func (x *funcIndex) allErr(sn *Snapshot) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -275,7 +276,8 @@ func (x *funcIndex) callWith(decoded any, err error) (values []string, fail func
 	return x.callLocked(decoded)
 }
 
-// callLocked is callWith with the lock of calls held.
+// callLocked calls the function with a decoded form, and turns a panic into an error. The lock of
+// calls is held.
 func (x *funcIndex) callLocked(decoded any) (values []string, fail funcFailure) {
 	defer func() {
 		if p := recover(); p != nil {

@@ -38,7 +38,7 @@ func (s *indexedVersions) reset(n int) {
 	s.held.Store(&versionList{make([]*Object, 0, n)})
 }
 
-// add gives a version a number.
+// add holds a version under a free number, and returns the number.
 func (s *indexedVersions) add(o *Object) int32 {
 	if last := len(s.free) - 1; last >= 0 {
 		number := s.free[last]

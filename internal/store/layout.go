@@ -24,8 +24,9 @@ type layout struct {
 	labels  map[string]string // of the value
 }
 
-// packSibling is pack for the object of a key. Objects whose names are alike up to the last dash,
-// such as replicas, are packed against each other, unless they come too fast for that.
+// packSibling packs the object of a key into dst and returns the layout of the result. Objects
+// whose names are alike up to the last dash, such as replicas, are packed against each other,
+// unless they come too fast for that.
 func (s *Store) packSibling(dst, raw []byte, key string, fast bool) ([]byte, *layout) {
 	name, ok := nameOf(key)
 	if fast || !ok {

@@ -10,9 +10,9 @@ import (
 // AppendRaw appends the object's bytes, as they came, to dst.
 func (o *Object) AppendRaw(dst []byte) ([]byte, error) { return o.appendRaw(dst, nil) }
 
-// AppendVersions is AppendRaw for two versions of an object: was to wasDst, is to isDst. If both
-// are patches of the same bytes, or one of them is what the other is a patch of, that is unpacked
-// once.
+// AppendVersions appends the bytes of two versions of an object: those of was to wasDst, and those
+// of is to isDst. If both are patches of the same bytes, or one of them is what the other is a
+// patch of, those bytes are unpacked once.
 func AppendVersions(was, is *Object, wasDst, isDst []byte) (wasRaw, isRaw []byte, err error) {
 	var base []byte
 	if was.patched+is.patched > 0 && was.hasBaseOf(is) {
@@ -29,7 +29,8 @@ func AppendVersions(was, is *Object, wasDst, isDst []byte) (wasRaw, isRaw []byte
 	return wasRaw, isRaw, err
 }
 
-// appendRaw is AppendRaw. base is what unpackBase appends, or nil.
+// appendRaw appends the object's bytes, as they came, to dst. base is what unpackBase appends, or
+// nil.
 func (o *Object) appendRaw(dst, base []byte) ([]byte, error) {
 	if o.flags&flagCutUID == 0 {
 		return o.appendBody(dst, base)

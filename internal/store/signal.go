@@ -18,8 +18,8 @@ func (c *Cursor) signalNow() {
 	}
 }
 
-// signal signals cursors. Those of the first notifier are one call; the handlers of a store have
-// the same. It returns owners, emptied, to be used again.
+// signal signals cursors, those of the first notifier by one call. The handlers of a store have the
+// same notifier. signal returns owners, emptied, to be used again.
 func signal(cursors []*Cursor, owners []any) []any {
 	var to Notifier
 	for _, c := range cursors {

@@ -102,8 +102,8 @@ func (sn *Snapshot) By(index, value string) (iter.Seq[*Object], error) {
 	return slices.Values(objects), err
 }
 
-// AppendBy is By, but appends the objects to a slice. It reads an index by function without an
-// allocation.
+// AppendBy appends the objects that By yields to a slice. It reads an index by function without an
+// allocation. The errors are those of By.
 func (sn *Snapshot) AppendBy(objects []*Object, index, value string) ([]*Object, error) {
 	if sn.byteIndex(index) != nil {
 		found, err := sn.ByFrom(index, value, "")
@@ -115,8 +115,9 @@ func (sn *Snapshot) AppendBy(objects []*Object, index, value string) ([]*Object,
 	return objects, ErrUnknownIndex
 }
 
-// AppendBy appends the objects that an index has under each of several values now, all of one
-// moment, those of a value in key order. Its errors are those of Snapshot.By.
+// AppendBy appends the objects that an index has under each of several values now. All are of one
+// moment, and those of a value in key order. Its errors are those of Snapshot.By. Safe for
+// concurrent use.
 func (s *Store) AppendBy(objects []*Object, index string, values ...string) ([]*Object, error) {
 	snap := s.Snapshot()
 	if f := s.funcIndex(index); f != nil {

@@ -90,7 +90,7 @@ type treePlace[K, V any] struct {
 	i    int
 }
 
-// find is get, and tells where the entry stands.
+// find returns the value of a key, and the place of its entry.
 func (t *tree[K, V]) find(key K) (val V, at treePlace[K, V], ok bool) {
 	n := t.root
 	if n == nil {

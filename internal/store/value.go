@@ -2,8 +2,9 @@ package store
 
 import "github.com/weirproject/weir/internal/wire"
 
-// PutValue is PutAs for a value that cannot, or should not, be packed. The value is held as it is,
-// strongly, for as long as its version is. Object.Decoded returns it. m is its metadata.
+// PutValue puts an object whose value cannot, or should not, be packed. The value is held as it is,
+// strongly, for as long as its version is. Object.Decoded returns it. m is its metadata. received
+// is as in PutAs.
 //
 // Such an object has no raw bytes. Size is 0, AppendRaw appends nothing, Labels are those of m, and
 // Annotation and so on find nothing. An index by field finds nothing in it, and one by label what m

@@ -131,9 +131,9 @@ func (w *Writer) held() (o *Object, at objectPlace) {
 // reading an indexed field. The object is then not taken.
 func (w *Writer) Put(m *wire.Meta, raw []byte) error { return w.PutAs(m, raw, raw) }
 
-// PutAs is Put for an object that is not held as it was received. raw is what to hold. An object
-// that comes again is compared with what was received; if received is nil, only the versions are
-// compared.
+// PutAs puts an object that is not held as it was received, and raw is what to hold. An object that
+// comes again is compared with what was received. If received is nil, only the versions are
+// compared. All else is as in Put.
 func (w *Writer) PutAs(m *wire.Meta, received, raw []byte) error {
 	if err := w.check(m, raw); err != nil {
 		return err
@@ -160,9 +160,9 @@ func (w *Writer) Take(t wire.EventType, m *wire.Meta, raw []byte, _ any) error {
 	return w.Put(m, raw)
 }
 
-// Coalesced notes that the writer's source tells of changes up to resourceVersion one for each key
-// from now on, with ends first. Such an end may have been at any version up to there. "" notes that
-// the source tells of each change again.
+// Coalesced notes that from now on the writer's source tells of one change for each key, up to
+// resourceVersion, and of ends first. Such an end may have been at any version up to there. ""
+// notes that the source tells of each change again.
 func (w *Writer) Coalesced(resourceVersion string) {
 	w.coalesced = progressOf(resourceVersion).rv
 }

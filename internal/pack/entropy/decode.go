@@ -11,7 +11,8 @@ func (c *Coder) Decode(dst, coded []byte, size int) ([]byte, error) {
 	return c.DecodeAgainst(c.dict, dst, coded, size)
 }
 
-// DecodeAgainst is Decode for a block that was made with another dictionary than the Coder's.
+// DecodeAgainst decodes a block that was made with another dictionary than the Coder's. All else is
+// as in Decode.
 func (c *Coder) DecodeAgainst(dict, dst, coded []byte, size int) ([]byte, error) {
 	begin := len(dst)
 	dst = slices.Grow(dst, size)
@@ -70,7 +71,8 @@ func (s stream) fill(in []byte) (stream, bool) {
 	return s, true
 }
 
-// fillBack is fill for bytes that are read backwards. s.at is where the unread bytes end.
+// fillBack does what fill does, with bytes that are read backwards. s.at is where the unread bytes
+// end.
 func (s stream) fillBack(in []byte) (stream, bool) {
 	if s.at < 8 {
 		return s, false
