@@ -40,8 +40,8 @@ type message interface {
 	Marshal() ([]byte, error)
 }
 
-// New returns the codec of a type. nil, or one that is no pointer to a struct, is that of no type:
-// it can only encode nothing.
+// New returns the codec of a type. If the type is nil or no pointer to a struct, the codec has no
+// type. Such a codec cannot decode, and Encode always returns false.
 func New(t reflect.Type) *Codec {
 	c := &Codec{}
 	if t != nil && t.Kind() == reflect.Pointer && t.Elem().Kind() == reflect.Struct {
@@ -50,8 +50,8 @@ func New(t reflect.Type) *Codec {
 	return c
 }
 
-// Of returns the codec of an example's type. If the example is unstructured or metadata only, what
-// it states as its kind is given to objects that state none. nil: as in New.
+// Of returns the codec of an example's type. If the example is unstructured or metadata only, the
+// codec sets the example's kind on objects that state none; see SetTypeMeta. nil is as in New.
 func Of(example runtime.Object) *Codec {
 	c := New(reflect.TypeOf(example))
 	switch example.(type) {
@@ -71,7 +71,7 @@ func (c *Codec) New() any { return c.SetTypeMeta(reflect.New(c.goType.Elem()).In
 // own.
 func (c *Codec) SetItemType(t wire.TypeMeta) { c.itemType.Store(&t) }
 
-// ItemType returns what SetItemType was given last, empty if that was nothing.
+// ItemType returns what SetItemType was given last, or the zero value before that.
 func (c *Codec) ItemType() wire.TypeMeta {
 	if t := c.itemType.Load(); t != nil {
 		return *t
@@ -83,12 +83,14 @@ func (c *Codec) ItemType() wire.TypeMeta {
 // encoding: no protobuf message of an object begins with a brace, which would be field 15.
 func (c *Codec) Decode(raw []byte) (any, error) { return c.decodeBy(raw, (*decode.Decoder).Decode) }
 
-// DecodeShared is Decode for values that are only read. They may share memory with other values.
+// DecodeShared decodes an object for callers that only read it. The result may share memory with
+// other values.
 func (c *Codec) DecodeShared(raw []byte) (any, error) {
 	return c.decodeBy(raw, (*decode.Decoder).DecodeShared)
 }
 
-// DecodeVersions is Decode for two versions of an object. They share nothing mutable.
+// DecodeVersions decodes two versions of an object. The results share nothing mutable, and the
+// caller may change them.
 func (c *Codec) DecodeVersions(was, is []byte) (old, fresh any, err error) {
 	if c.protobuf != nil && isProtobuf(was) && isProtobuf(is) {
 		if old, fresh, err = c.protobuf.DecodeVersions(was, is); err != nil {
@@ -126,8 +128,9 @@ func (c *Codec) decodeBy(raw []byte, decode func(*decode.Decoder, []byte) (any, 
 	return c.SetTypeMeta(object), nil
 }
 
-// SetTypeMeta gives an object the type that its list or the example states, if the object needs
-// one.
+// SetTypeMeta sets the type of an object that needs one, and returns the object. One that is
+// metadata only gets the example's type. An unstructured one without a kind gets the type that its
+// list states, or else the example's. If none is stated, the object stays as it is.
 func (c *Codec) SetTypeMeta(object any) any {
 	switch object := object.(type) {
 	case *metav1.PartialObjectMetadata:

@@ -57,13 +57,13 @@ func (d *Decoder) tokenize(s *scratch, raw []byte) bool {
 // caller may modify the value. The error is that of the type's Unmarshal.
 func (d *Decoder) Decode(raw []byte) (any, error) { return d.value(raw, false, nil) }
 
-// DecodeShared is Decode for values that nobody modifies. Slices, maps and pointers that occur
-// often, such as probes, resources and tolerations, are allocated once and shared by all values.
-// Metadata is not shared, except for the bytes of managed fields.
+// DecodeShared decodes raw as Decode does, for callers that do not modify the value. Slices, maps
+// and pointers that occur often, such as probes, resources and tolerations, are allocated once and
+// shared by all values. Metadata is not shared, except for the bytes of managed fields.
 func (d *Decoder) DecodeShared(raw []byte) (any, error) { return d.value(raw, true, nil) }
 
-// DecodeOver is DecodeShared for a value that prepare initializes. The fields that raw sets must be
-// zero after prepare; otherwise the values of raw are added to them.
+// DecodeOver decodes raw as DecodeShared does, into a value that prepare initializes. The fields
+// that raw sets must be zero after prepare; otherwise the values of raw are added to them.
 func (d *Decoder) DecodeOver(raw []byte, prepare func(value any)) (any, error) {
 	return d.value(raw, true, prepare)
 }

@@ -128,7 +128,8 @@ func New(s *store.Store, handle Func, opts Options) *Registration {
 	return r
 }
 
-// wake has the workers look for something to do for the handler. It does not block.
+// wake queues the registration, so that a worker looks for something to do for the handler. It does
+// not block.
 func (r *Registration) wake() { r.opts.Workers.wake(r) }
 
 // Run serves the handler until the context ends or Close is called. It blocks, and returns after

@@ -31,8 +31,8 @@ type Workers struct {
 	idle    int             // workers that wait for work
 }
 
-// burst is a queue that many registrations joined at once. They are taken without a lock, which
-// workers would wait for more than they work.
+// burst is a queue that many registrations joined at once. They are taken without a lock: workers
+// would spend more time waiting for it than working.
 type burst struct {
 	of    []*Registration
 	taken atomic.Int64 // may be more than there are
@@ -52,7 +52,7 @@ const (
 	again               // it was woken while it was served, and will be queued
 )
 
-// join has the workers serve a registration until its context ends.
+// join adds a registration. The workers serve it until its context ends.
 func (w *Workers) join(r *Registration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -64,7 +64,8 @@ func (w *Workers) join(r *Registration) {
 	w.push(r)
 }
 
-// leave returns when no worker serves the registration any more. Its context must have ended.
+// leave removes a registration, whose context must have ended. It blocks until no worker serves the
+// registration any more.
 func (w *Workers) leave(r *Registration) {
 	w.wake(r)
 	<-r.left
@@ -75,7 +76,8 @@ func (w *Workers) leave(r *Registration) {
 	w.work.Broadcast()
 }
 
-// Notify has registrations served, as soon as a worker comes to each. It does not block.
+// Notify queues registrations. A worker serves each as soon as it comes to it. Notify does not
+// block.
 func (w *Workers) Notify(registrations []any) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -84,14 +86,15 @@ func (w *Workers) Notify(registrations []any) {
 	}
 }
 
-// wake is Notify for one registration.
+// wake queues one registration, as Notify does.
 func (w *Workers) wake(r *Registration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.push(r)
 }
 
-// push queues a registration if it is not. w.mu must be held.
+// push queues a registration that rests. One that is being served is queued again afterwards. w.mu
+// must be held.
 func (w *Workers) push(r *Registration) {
 	for {
 		switch turn(r.turn.Load()) {
@@ -118,7 +121,7 @@ func (w *Workers) append(r *Registration) {
 	w.queued.Add(1)
 }
 
-// call sees to it that a worker is about to look for work. w.mu must be held.
+// call wakes or starts a worker, unless one is about to look for work. w.mu must be held.
 func (w *Workers) call() {
 	switch {
 	case w.waking.Swap(true):
@@ -130,7 +133,7 @@ func (w *Workers) call() {
 	}
 }
 
-// loop is a worker.
+// loop runs a worker: it serves queued registrations until the worker is not needed any more.
 func (w *Workers) loop() {
 	w.waking.Store(false)
 	changes := make([]store.Change, batchSize)

@@ -282,7 +282,8 @@ func readMeta(enc wire.Encoding, o source.Object, m *wire.Meta) error {
 	return nil
 }
 
-// write has the sink take the object whose metadata is in d.meta. t is 0 for an item of a list.
+// write passes the object whose metadata is in d.meta to the sink, without what Config.Drop drops
+// from its bytes. t is 0 for an item of a list.
 func (d *driver) write(t wire.EventType, o source.Object) error {
 	if drop := d.r.cfg.Drop; drop != nil && o.Value == nil {
 		kept, err := drop.Append(d.kept[:0], o.Raw)
@@ -294,8 +295,8 @@ func (d *driver) write(t wire.EventType, o source.Object) error {
 	return d.r.sink.Take(t, &d.meta, o.Raw, o.Value)
 }
 
-// taken counts an object that could not be written; err is nil if it could. The object is skipped,
-// and the others go on. offset is where it ended in its body.
+// taken notes what came of writing an object. If err is not nil, the object is counted as skipped,
+// and the others go on. offset is where the object ended in its body.
 func (d *driver) taken(err error, offset int64) {
 	d.dirty = true
 	if err == nil {

@@ -96,7 +96,7 @@ func (d *driver) readList() input {
 	return input{kind: inPage, rv: head.ResourceVersion, cont: head.Continue, damaged: d.damaged}
 }
 
-// put has the sink take an item of the list.
+// put passes an item of the list to the sink, unless Config.Keep does not want it.
 func (d *driver) put(item source.Object) {
 	item, err := d.readMeta(d.list.Encoding(), item)
 	switch err {

@@ -81,7 +81,8 @@ func (p *listPlace) moves() {
 	}
 }
 
-// leaveIfStalled gives the place away if nothing has come since it was called last.
+// leaveIfStalled hands the place to the next list if nothing has come since it was called last. If
+// something has come, it is called again later.
 func (p *listPlace) leaveIfStalled() {
 	p.queue.mu.Lock()
 	defer p.queue.mu.Unlock()
@@ -95,7 +96,7 @@ func (p *listPlace) leaveIfStalled() {
 	}
 }
 
-// leave gives the place to the next list. Further calls do nothing.
+// leave hands the place to the next list, or ends the wait for a place. Further calls do nothing.
 func (p *listPlace) leave() {
 	if p == nil {
 		return

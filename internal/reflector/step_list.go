@@ -180,8 +180,8 @@ func (m *machine) listOpened() {
 	m.replacing = true
 }
 
-// awaitsWatch reports whether what stands in the way is over only when a watch is open: the last
-// ones got no answer, and lists that come do not change that.
+// awaitsWatch reports whether what stands in the way is over only when a watch is open. That is so
+// if the last watches got no answer: lists that come do not change that.
 func (m *machine) awaitsWatch() bool {
 	switch m.kind() {
 	case nil, ErrServerBehind, ErrWentBack, ErrEnded, ErrSilent: // a list that comes shows otherwise
@@ -274,8 +274,8 @@ func (m *machine) tooOld(kind error) bool {
 	return kind == ErrExpired && m.limit > 0 && !m.askedConsistent
 }
 
-// abandon gives the list up. The objects that it brought stay in the store, and cost nothing when
-// they come again.
+// abandon ends the list before it is complete. The objects that it brought stay in the store, and
+// cost nothing when they come again.
 func (m *machine) abandon() {
 	m.page, m.pageRV = "", ""
 	if m.replacing {
@@ -303,8 +303,8 @@ func (m *machine) otherMatch(kind error) {
 	}
 }
 
-// forgetLists forgets what lists have failed with: the next ones are wanted for another reason. How
-// far the server had come then does not make them consistent.
+// forgetLists forgets what lists have failed with: the next ones are wanted for another reason. It
+// forgets the floor too. How far the server had come then does not make the next lists consistent.
 func (m *machine) forgetLists() {
 	m.noMatch, m.noConsistent, m.unmatched, m.inconsistent, m.exact, m.floor = false, false, 0, 0, 0, ""
 }
@@ -359,7 +359,7 @@ func (m *machine) listFailed(kind error) {
 }
 
 // fallsShort reports whether a LIST that failed counts against the form and the condition that it
-// was asked for with. What failed for how new or old it had to be does not.
+// was asked for with. One that failed for how new or old it had to be does not.
 func (m *machine) fallsShort(kind error) bool {
 	switch {
 	case kind == ErrTooManyRequests || kind == ErrServerBehind || m.tooOld(kind):

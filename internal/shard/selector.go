@@ -12,8 +12,8 @@ import (
 	"strings"
 )
 
-// Field is what of an object is hashed. It never changes in an object's life, so an object stays in
-// its shard.
+// Field is the field of an object that is hashed. It never changes in an object's life, so an
+// object stays in its shard.
 type Field uint8
 
 const (
@@ -21,7 +21,7 @@ const (
 	Namespace              // metadata.namespace, which is empty for objects of no namespace
 )
 
-// path is how a selector names the field.
+// path returns the field's name in a selector.
 func (f Field) path() string {
 	if f == Namespace {
 		return "object.metadata.namespace"
@@ -70,8 +70,8 @@ func (s *Selector) Chooses(uid, namespace []byte) bool {
 	return s.Has(Hash(uid))
 }
 
-// String returns the selector as kube-apiserver writes it. Parse reads it back. nil is "", as a
-// query has it that selects nothing.
+// String returns the selector as kube-apiserver writes it. Parse reads it back. A nil Selector is
+// "", as in a query without a shardSelector.
 func (s *Selector) String() string {
 	if s == nil {
 		return ""
@@ -86,7 +86,7 @@ func (s *Selector) String() string {
 	return b.String()
 }
 
-// end is the first hash behind the range, which for the last one takes 65 bits.
+// end returns the first hash behind the range, in hexadecimal. For the last range it takes 65 bits.
 func (r Range) end() string {
 	if r.Last == math.MaxUint64 {
 		return pastAll
@@ -97,7 +97,7 @@ func (r Range) end() string {
 // pastAll is 2^64, the end of the last range.
 const pastAll = "0x10000000000000000"
 
-// Hash is FNV-1a in 64 bits, which is what servers hash a field with.
+// Hash returns the 64-bit FNV-1a hash of a text. Servers hash a field with it.
 func Hash[T string | []byte](text T) uint64 {
 	const offset, prime = 14695981039346656037, 1099511628211
 	h := uint64(offset)

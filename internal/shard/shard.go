@@ -7,7 +7,7 @@ import (
 	"math/bits"
 )
 
-// ErrShard is what Validate's errors wrap.
+// ErrShard is wrapped by Validate's errors.
 var ErrShard = errors.New("invalid shard")
 
 // Shard is one of Count equal parts of a resource's objects: number Index, counted from 0. The zero
@@ -34,7 +34,7 @@ func (s Shard) Validate() error {
 // All reports whether every object is in the shard.
 func (s Shard) All() bool { return s.Count <= 1 }
 
-// Selector returns what chooses the objects of a valid shard; nil: all are chosen.
+// Selector returns the selector of the objects of a valid shard, or nil if all are chosen.
 func (s Shard) Selector() *Selector {
 	if s.All() {
 		return nil
@@ -46,7 +46,7 @@ func (s Shard) Selector() *Selector {
 	return newSelector(UID, []Range{r})
 }
 
-// bound is the first hash of a shard: 2^64 * index / count.
+// bound returns the first hash of a shard: 2^64 * index / count.
 func bound(index, count int) uint64 {
 	quotient, _ := bits.Div64(uint64(index), 0, uint64(count))
 	return quotient

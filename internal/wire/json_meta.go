@@ -185,7 +185,7 @@ func (m *Meta) eachJSONEntry(entries []byte, yield func(key, value []byte) bool)
 	}
 }
 
-// entryText is stringText for a map's value, where null means "".
+// entryText returns the text of a map's value, as stringText does. null means "".
 func entryText(scratch, v []byte) (text, newScratch []byte) {
 	if !isString(v) {
 		return nil, scratch

@@ -25,8 +25,8 @@ func (m *Meta) LabelSet() []byte {
 	return m.set
 }
 
-// sortedSet is LabelSet for labels that are out of order or have duplicate keys. Kubernetes'
-// encoders write no such labels.
+// sortedSet returns LabelSet's text of labels that are out of order or have duplicate keys.
+// Kubernetes' encoders write no such labels.
 func (m *Meta) sortedSet() (set []byte) {
 	var keys []string
 	for key := range m.Labels() {
