@@ -17,9 +17,10 @@ const (
 var upstreamMedia = []string{"application/yaml", "application/cbor"}
 
 // supportedAccept reports whether the proxy reads the Accept header as kube-apiserver does.
-// Requests with any other go upstream: with quotes, which kube-apiserver takes for a part of the
-// value; capitals; a quality on any range but the last; ranges after a wildcard; a second header,
-// which kube-apiserver ignores; unknown parameters; or media types that only kube-apiserver serves.
+// Requests with any other go upstream. Those have quotes, which kube-apiserver takes for a part of
+// the value; capitals; a quality on any range but the last; ranges after a wildcard; a second
+// header, which kube-apiserver ignores; unknown parameters; or media types that only kube-apiserver
+// serves.
 func supportedAccept(h http.Header) bool {
 	values := h.Values("Accept")
 	if len(values) == 0 || len(values) == 1 && values[0] == "" {
@@ -37,7 +38,8 @@ func supportedAccept(h http.Header) bool {
 	return true
 }
 
-// supportedRange is supportedAccept for one media range.
+// supportedRange reports whether the proxy reads one media range of an Accept header as
+// kube-apiserver does. last says that no other range follows.
 func supportedRange(text string, last bool) bool {
 	parts := strings.Split(text, ";")
 	mediaType := strings.Trim(parts[0], " ")

@@ -34,7 +34,9 @@ const (
 
 var errOverBudget = errors.New("it does not fit into the memory budget")
 
-// reserve is called before n bytes are stored. The error says that they must not be.
+// reserve counts n bytes that are about to be stored for a resource on demand. After
+// evictAfterBytes of them it evicts what exceeds the budget. If it returns an error, the bytes must
+// not be stored.
 func (res *resource) reserve(n int) error {
 	if res.configured {
 		return nil

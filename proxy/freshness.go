@@ -215,9 +215,9 @@ func (p *freshnessProver) waitFor(ctx context.Context, rv uint64) bool {
 	return p.sink.Wait(ctx, rv) == nil || p.sink.version() >= rv
 }
 
-// wantVersion has short WATCHes opened until one proves rv, or nobody waits any more. It returns a
-// channel that is closed when the next of them has ended, or when there will be none. The caller
-// calls leave when it waits no longer.
+// wantVersion starts short WATCHes, unless they are under way. They go on until one proves rv, or
+// nobody waits any more. wantVersion returns a channel that is closed when the next of them has
+// ended, or when there will be none. The caller calls leave when it waits no longer.
 func (p *freshnessProver) wantVersion(rv uint64) <-chan struct{} {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -267,8 +267,8 @@ func (p *freshnessProver) watchLoop() {
 	}
 }
 
-// beginWatch returns what to close when the next short WATCH has ended, or nil if there is none to
-// open: then it tells those who wait for one.
+// beginWatch returns the channel to close when the next short WATCH has ended. If none is to be
+// opened, it returns nil, and tells those who wait for one.
 func (p *freshnessProver) beginWatch(reached uint64, tries int) chan<- struct{} {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -46,8 +46,8 @@ func survivesHeader(value string) bool {
 	return textproto.TrimString(value) == value && httpguts.ValidHeaderFieldValue(value)
 }
 
-// survivesAsExtraKey is survivesHeader for the key of an extra, of which kube-apiserver reads the
-// letters in lower case.
+// survivesAsExtraKey reports whether the upstream gets the key of an extra as it is. kube-apiserver
+// reads its letters in lower case.
 func survivesAsExtraKey(key string) bool {
 	return !strings.ContainsFunc(key, func(r rune) bool { return r >= 'A' && r <= 'Z' })
 }
@@ -64,8 +64,8 @@ func survivesForwarding(who user.Info) bool {
 	return who.GetName() != "" && !slices.ContainsFunc(values, func(v string) bool { return !survivesHeader(v) })
 }
 
-// checkImpersonation returns a 400 for impersonation headers that the upstream might get as others
-// than the caller has sent, whoever that is.
+// checkImpersonation returns a 400 if the upstream might get impersonation headers with other
+// values than the caller has sent. It does so whoever the caller is.
 func checkImpersonation(h http.Header) error {
 	for name, values := range h {
 		if strings.HasPrefix(name, "Impersonate-") && slices.ContainsFunc(values, func(v string) bool { return !survivesHeader(v) }) {

@@ -144,9 +144,9 @@ func (p *longRunningSlot) setUser(who user.Info) error {
 // byToken reports whether the request is counted as a token's, because the user is not known.
 func (p *longRunningSlot) byToken() bool { return strings.HasPrefix(p.user, tokenPrefix) }
 
-// countUser counts a long-running request that is to be forwarded as its user's. Until then nobody
-// has asked whose its token is, and one user may have any number. If the upstream does not say, it
-// stays the token's.
+// countUser counts a long-running request that is to be forwarded under its user. Until then nobody
+// has asked whose its token is, and it counts under the token, of which a user may have any number.
+// If the upstream does not say, that stays so. The error is the Status to reject the request with.
 func (s *Server) countUser(r *http.Request) error {
 	p := slotOf(r)
 	if p == nil || !p.byToken() {
@@ -168,7 +168,8 @@ func slotOf(r *http.Request) *longRunningSlot {
 	return p
 }
 
-// admitLongRunning is admit for a long-running request. known says that parsed is complete.
+// admitLongRunning answers a long-running request once flow control admits it. known says that
+// parsed is complete.
 func (s *Server) admitLongRunning(a *responseWriter, r *http.Request, parsed parsedRequest, known bool) {
 	f := s.flowOf(r, parsed.info)
 	key := f.caller

@@ -33,7 +33,8 @@ type responseWriter struct {
 // httpBufferSize is the size of net/http's response buffer for HTTP/2.
 const httpBufferSize = 4 << 10
 
-// onEnd has f called when the request ends.
+// onEnd registers f to be called when the request ends. The function that was registered last is
+// called first.
 func (a *responseWriter) onEnd(f func()) { a.ends = append(a.ends, f) }
 
 // end calls what onEnd was given.

@@ -165,7 +165,7 @@ func (s *seatPool) mayTake(l *flowQueue) bool {
 	return free > 0
 }
 
-// grant gives a seat to a request. The caller holds the lock.
+// grant assigns a seat to a request. The caller holds the lock.
 func (s *seatPool) grant(l *flowQueue, t *seatRequest) {
 	l.taken++
 	s.taken[l.level]++

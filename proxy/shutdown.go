@@ -20,8 +20,9 @@ const (
 // finishTimeout is how long requests may take after the delay of a shutdown, as in kube-apiserver.
 const finishTimeout = time.Minute
 
-// Shutdown ends the server so that its clients lose nothing, and go on at another replica; then it
-// is Close. For that delay the server goes on serving:
+// Shutdown ends the server so that its clients lose nothing, and go on at another replica. At the
+// end it does what Close does, and returns the error of that. Until the delay is over the server
+// goes on serving:
 //
 //	from the start      /readyz fails, so that load balancers send nobody any more; what is watched is proven to be current
 //	a quarter           answers ask clients to use another connection (Connection: close, which HTTP/2 sends as GOAWAY)
@@ -38,7 +39,8 @@ func (s *Server) Shutdown(ctx context.Context, delay time.Duration) error {
 	})
 }
 
-// shutDown is Shutdown; until blocks until so many eighths of the delay are over, or ctx has ended.
+// shutDown does what Shutdown does. until blocks until so many eighths of the delay are over, or
+// ctx has ended.
 func (s *Server) shutDown(ctx context.Context, delay time.Duration, until func(ctx context.Context, eighths time.Duration)) error {
 	s.mu.Lock()
 	servers := s.servers

@@ -84,8 +84,8 @@ func (sk *storeSink) version() uint64 {
 	return sk.newest()
 }
 
-// newest is version for who cannot wait for the lock, or holds it. A change that is being applied
-// may count already.
+// newest returns version, for callers that cannot wait for the lock, or hold it. A change that is
+// being applied may count already.
 func (sk *storeSink) newest() uint64 {
 	return max(resourceversion.Number(sk.store.ResourceVersion()), sk.proven.Load())
 }

@@ -93,7 +93,7 @@ func (wb *writeBuffer) flush() error {
 	return wb.err
 }
 
-// flushLater is the timer's function: it flushes the buffer, however old it is.
+// flushLater flushes the buffer when the timer fires, however old the buffer is.
 func (wb *writeBuffer) flushLater() {
 	wb.mu.Lock()
 	defer wb.mu.Unlock()

@@ -58,11 +58,11 @@ func (wt *watcher) encodeEvent(t wire.EventType, o *store.Object, rv uint64) ([]
 	return sc.event, nil
 }
 
-// sendChange sends the events that a change means for this client. An end of which it is not known
-// when it was, because only a relist found it or because more came of the object since, is told
-// under the resourceVersion that the client has. So a client that resumes there gets it again
-// rather than not at all, and one that merges several watches does not take it for as new as
-// changes that it was not told of.
+// sendChange sends the events that a change means for this client. It may not be known when an
+// object ended, because only a relist found the end, or because more came of the object since. Such
+// an end has the resourceVersion that the client has already. So a client that resumes there gets
+// the end again rather than not at all. And one that merges several watches does not take the end
+// for as new as changes that it was not told of.
 func (wt *watcher) sendChange(ch *store.Change) error {
 	before, after := false, false
 	var err error
@@ -113,7 +113,7 @@ var scratches = sync.Pool{New: func() any { return new(scratch) }}
 
 func newScratch() *scratch { return scratches.Get().(*scratch) }
 
-// lend gives the matcher and the representation their buffers.
+// lend passes the buffers to the matcher and the representation, until release takes them back.
 func (s *scratch) lend(m *matcher, rep *representation) { m.own, rep.scratch = s.raw, s.object }
 
 // release takes the buffers back and returns the scratch to the pool. The caller must have cleared

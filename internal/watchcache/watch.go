@@ -102,8 +102,8 @@ func (c *Cache) openWatch(w http.ResponseWriter, r *http.Request, p *params, s *
 	return wt
 }
 
-// finish ends what is sent: with an ERROR event if err is not nil or the cache has expired. That
-// the store was closed is none, as for a watch that began earlier.
+// finish ends what is sent, with an ERROR event if err is not nil or the cache has expired. That
+// the store was closed is no error here, as it is none for a watch that began earlier.
 func (wt *watcher) finish(err error) {
 	wt.over = true
 	wt.releaseScratch()

@@ -52,7 +52,7 @@ func (e unprefixed) Error() string {
 }
 func (e unprefixed) Unwrap() error { return e.err }
 
-// newLog is the log of the proxy and of the libraries under it.
+// newLog returns the log of the proxy, and has the libraries under it write to that.
 func newLog(verbose bool) *slog.Logger {
 	level := slog.LevelInfo
 	if verbose {
