@@ -38,8 +38,8 @@ func newDiscovered(cfg *rest.Config, gvk schema.GroupVersionKind, want source.Re
 	return &discovered{cfg: cfg, gvk: gvk, want: want, opts: opts, guess: guess}, nil
 }
 
-// guessResource is the name that a kind's resource has by convention, and for every built-in kind
-// in fact.
+// guessResource returns the resource that a kind has by convention. Every built-in kind has that
+// one.
 func guessResource(gvk schema.GroupVersionKind) schema.GroupVersionResource {
 	plural, _ := meta.UnsafeGuessKindToResource(gvk)
 	return plural
@@ -76,7 +76,8 @@ func (d *discovered) ServerVersion(ctx context.Context) (major, minor int, err e
 // CloseIdleConnections closes the connections that no request is using.
 func (d *discovered) CloseIdleConnections() { d.guess.CloseIdleConnections() }
 
-// resolve asks the server once for the resource of the kind.
+// resolve returns the source of the kind's resource. It asks the server for the resource, and does
+// so no more once it has found it. The error is NotFound if the server does not know the kind.
 func (d *discovered) resolve(ctx context.Context) (source.Source, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

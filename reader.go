@@ -24,10 +24,10 @@ func newReader(opts Options) *reader {
 	return r
 }
 
-// object is what readers get of a version.
+// object returns a version's value for readers. It is shared, unless copies are private.
 func (r *reader) object(o *store.Object) (any, error) { return r.shared(o, (*store.Object).Decoded) }
 
-// glance is what handlers get of it.
+// glance returns a version's value for handlers. It is shared, unless copies are private.
 func (r *reader) glance(o *store.Object) (any, error) { return r.shared(o, (*store.Object).Glance) }
 
 func (r *reader) shared(o *store.Object, as func(*store.Object) (any, error)) (value any, err error) {
@@ -52,7 +52,8 @@ func (r *reader) copy(o *store.Object) (any, error) {
 	return value, nil
 }
 
-// index is an index function whose objects are watched over, too.
+// index returns an index function that calls fn. The mutation detector watches the objects that it
+// gets, too.
 func (r *reader) index(fn func(object any) ([]string, error)) func(any) ([]string, error) {
 	if r.detector == nil {
 		return fn

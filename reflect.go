@@ -179,7 +179,7 @@ func (s *recordSink) AbortReplace() {
 
 func (s *recordSink) Err() error { return s.err }
 
-// Nobody else writes to the sink, and nobody reads it beside.
+// These methods have nothing to do: nobody else writes to the sink, and nobody reads it besides.
 func (s *recordSink) Asks()                  {}
 func (s *recordSink) Outdated() bool         { return false }
 func (s *recordSink) WhenOutdated(func())    {}

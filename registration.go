@@ -19,8 +19,8 @@ type Registration struct {
 // Name returns HandlerOptions.Name, or the name that the handler got.
 func (r *Registration) Name() string { return r.handler.Name() }
 
-// Remove ends the handler: its context ends, and after the call that it may be in it is called no
-// more. Remove does not wait for that call; Done tells when it has returned. Removing again does
+// Remove ends the handler. Its context ends. If it is in a call, that goes on, and no other
+// follows. Remove does not wait for the call; Done tells when it has returned. Removing again does
 // nothing.
 func (r *Registration) Remove() { r.engine.Remove(r.handler) }
 
@@ -65,9 +65,9 @@ func (r *Registration) WaitForSync(ctx context.Context) error {
 	return fmt.Errorf("handler %q: %w: %w", r.Name(), ErrNotSynced, ctx.Err())
 }
 
-// ResyncNow has every object handed to the handler once more, as Resynced, whatever its resync
-// period. It does not block and makes no request. Asked for again before it has begun, it is done
-// once.
+// ResyncNow starts a resync: the handler gets every object once more, as Resynced, whatever its
+// resync period. It does not block and makes no request. If it is called again before the resync
+// has begun, there is one resync.
 func (r *Registration) ResyncNow() { r.handler.ResyncNow() }
 
 // Stats returns how the handler is doing. It can be called at any time.

@@ -35,7 +35,8 @@ func (s scope) String() string {
 	return strings.Join(parts, " ")
 }
 
-// scopesOf is each namespace with each selector.
+// scopesOf returns a scope for each namespace with each selector. The error wraps ErrOptions if the
+// options make no sense.
 func scopesOf(opts Options) ([]scope, error) {
 	namespaces, selectors := opts.Namespaces, opts.Selectors
 	if len(namespaces) == 0 {
@@ -73,7 +74,8 @@ func scopesOf(opts Options) ([]scope, error) {
 	return scopes, nil
 }
 
-// keepOf returns what a reflector keeps of what comes: the objects of the shard. nil: everything.
+// keepOf returns the reflector's Config.Keep, which accepts the objects of the shard. nil accepts
+// everything.
 func keepOf(s Shard) func(*wire.Meta) bool {
 	sel := s.selector()
 	if sel == nil {

@@ -95,7 +95,7 @@ func itemsOf[T Object](objects iter.Seq[*store.Object], from *reader) iter.Seq[I
 	}
 }
 
-// whole is a sequence of items with no error in it.
+// whole returns a sequence of the items, each with a nil error.
 func whole[T Object](items iter.Seq[Item[T]]) iter.Seq2[Item[T], error] {
 	return func(yield func(Item[T], error) bool) {
 		for item := range items {

@@ -38,7 +38,8 @@ func newDeltaDecoder(goType reflect.Type) *deltaDecoder {
 	return d
 }
 
-// release gives buffers back, unless an object that is large has made them so.
+// release returns buffers to the pool, unless a large object has grown them beyond
+// maxVersionBuffers.
 func (d *deltaDecoder) release(b *deltaBuffers) {
 	if cap(b.oldRaw)+cap(b.newRaw)+cap(b.changed)+cap(b.inner) <= maxVersionBuffers {
 		d.buffers.Put(b)
@@ -132,8 +133,8 @@ type wireField struct {
 	digest digest // set if bytes is nil
 }
 
-// fieldPath is the number of a field in the object, and in the struct that this field is; inner is
-// 0 if the field is not split.
+// fieldPath says where a field is: outer is the number of a field in the object, and inner that of
+// a field in the struct that outer is. inner is 0 if outer is not split.
 type fieldPath struct{ outer, inner protowire.Number }
 
 func (p fieldPath) less(q fieldPath) bool {
@@ -157,7 +158,7 @@ func (p wireField) equal(as wireField) bool {
 	return bytes.Equal(p.bytes, as.bytes)
 }
 
-// digests returns fields without their bytes, to compare others with.
+// digests returns fields with digests in place of their bytes. Others can be compared with them.
 func digests(fields []wireField) []wireField {
 	bare := make([]wireField, len(fields))
 	for i, p := range fields {
@@ -219,7 +220,8 @@ func (m fieldTable) split(fields []wireField, object []byte) ([]wireField, bool)
 	return m.splitMessage(fields, object, 0)
 }
 
-// splitMessage is split for the message in field outer of the object; 0 is the object itself.
+// splitMessage appends the fields of a message, as split does. The message is field outer of the
+// object, or the object itself if outer is 0.
 func (m fieldTable) splitMessage(fields []wireField, message []byte, outer protowire.Number) (_ []wireField, ok bool) {
 	last := protowire.Number(0)
 	for begin, end := 0, 0; end < len(message); {

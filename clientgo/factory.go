@@ -117,8 +117,8 @@ func (f *factory) WaitForCacheSync(stop <-chan struct{}) map[reflect.Type]bool {
 	return f.WaitForCacheSyncWithContext(wait.ContextForChannel(stop)).Synced
 }
 
-// WaitForCacheSyncWithContext is WaitForCacheSync with a context. If an informer has not synced,
-// the result's error is the context's cause.
+// WaitForCacheSyncWithContext blocks until all started informers have synced or the context ends,
+// and reports which have. If one has not synced, the result's error is the context's cause.
 func (f *factory) WaitForCacheSyncWithContext(ctx context.Context) cache.SyncResult {
 	result := f.Generated.WaitForCacheSyncWithContext(ctx)
 	for of, synced := range f.upstreamFactory.WaitForCacheSync(ctx.Done()) {

@@ -88,8 +88,8 @@ func (f *Generated[C, F]) WaitForCacheSync(stop <-chan struct{}) map[reflect.Typ
 	return f.WaitForCacheSyncWithContext(wait.ContextForChannel(stop)).Synced
 }
 
-// WaitForCacheSyncWithContext is WaitForCacheSync with a context. If an informer has not synced,
-// the result's error is the context's cause.
+// WaitForCacheSyncWithContext blocks until all started informers have synced or the context ends,
+// and reports which have. If one has not synced, the result's error is the context's cause.
 func (f *Generated[C, F]) WaitForCacheSyncWithContext(ctx context.Context) cache.SyncResult {
 	synced, err := f.informers.waitForSync(ctx)
 	return cache.SyncResult{Synced: synced, Err: err}

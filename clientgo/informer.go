@@ -31,14 +31,14 @@ func NewSharedIndexInformer(lw cache.ListerWatcher, example runtime.Object, resy
 	return NewSharedIndexInformerWithOptions(lw, example, resync, indexers, Options{})
 }
 
-// NewSharedInformer replaces client-go's function of that name. It is NewSharedIndexInformer
-// without indexes.
+// NewSharedInformer replaces client-go's function of that name. It returns an informer like that of
+// NewSharedIndexInformer, without indexes.
 func NewSharedInformer(lw cache.ListerWatcher, example runtime.Object, resync time.Duration) cache.SharedInformer {
 	return NewSharedIndexInformer(lw, example, resync, nil)
 }
 
-// NewSharedIndexInformerWithOptions is NewSharedIndexInformer with options. It panics if opts.Shard
-// is invalid.
+// NewSharedIndexInformerWithOptions returns an informer like that of NewSharedIndexInformer, with
+// options. It panics if opts.Shard is invalid.
 func NewSharedIndexInformerWithOptions(lw cache.ListerWatcher, example runtime.Object, resync time.Duration, indexers cache.Indexers, opts Options) cache.SharedIndexInformer {
 	return newInformer(lw, example, resync, indexers, opts)
 }
@@ -147,11 +147,11 @@ func (o *Options) storeConfig(values *codec.Codec) store.Config {
 	return cfg
 }
 
-// Run is RunWithContext with a channel.
+// Run does what RunWithContext does, until the channel is closed.
 func (i *informer) Run(stop <-chan struct{}) { i.RunWithContext(wait.ContextForChannel(stop)) }
 
-// RunWithContext lists, watches and calls handlers until the context ends and the handlers have
-// returned, at most 10 s later. A second call logs a warning and returns.
+// RunWithContext lists, watches and calls handlers until the context ends. Then it blocks until the
+// handlers have returned, for at most 10 s. A second call logs a warning and returns.
 func (i *informer) RunWithContext(ctx context.Context) {
 	logger := klog.FromContext(ctx)
 	i.mu.Lock()
@@ -177,8 +177,8 @@ func (i *informer) RunWithContext(ctx context.Context) {
 	close(i.ended)
 }
 
-// HasSynced reports whether the first list is held. Handlers may not have handled all of it yet;
-// but where one has, this is true, whichever goroutine was told of it first.
+// HasSynced reports whether the first list is held. Handlers may not have handled all of it yet.
+// But once one of them has, HasSynced is true on every goroutine.
 func (i *informer) HasSynced() bool {
 	select {
 	case <-i.synced:
@@ -254,8 +254,9 @@ func (i *informer) SetWatchErrorHandler(handler cache.WatchErrorHandler) error {
 	return i.SetWatchErrorHandlerWithContext(func(_ context.Context, r *cache.Reflector, err error) { handler(r, err) })
 }
 
-// SetWatchErrorHandlerWithContext is SetWatchErrorHandler with a context. The handler runs on the
-// goroutine that lists and watches, and blocks it. Its Reflector has only a name.
+// SetWatchErrorHandlerWithContext sets the handler of errors of lists and watches. It returns an
+// error after the start. The handler gets the context of Run. It runs on the goroutine that lists
+// and watches, and blocks it. Its Reflector has only a name.
 func (i *informer) SetWatchErrorHandlerWithContext(handler cache.WatchErrorHandlerWithContext) error {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -266,7 +267,9 @@ func (i *informer) SetWatchErrorHandlerWithContext(handler cache.WatchErrorHandl
 	return nil
 }
 
-// onStatus is called on each change of the reflector's status.
+// onStatus handles each change of the reflector's status. After a relist it resyncs the handlers if
+// resyncOnRelist is set. It passes each new error to the watch error handler until the context of
+// Run ends.
 func (i *informer) onStatus(s engine.Status) {
 	i.mu.Lock()
 	ctx, handler := i.runContext, i.onError

@@ -123,7 +123,8 @@ func (r *reader) updateValues(was, is *store.Object, others int) (old, fresh any
 	return old, fresh, err
 }
 
-// separateValues is updateValues for versions that share nothing mutable.
+// separateValues returns the values of the two versions of an update, and has the new one kept.
+// They share nothing mutable.
 func (r *reader) separateValues(was, is *store.Object) (old, fresh any, err error) {
 	if old, fresh, ok := r.decodeTogether(was, is); ok {
 		r.store.Missed(2)
@@ -166,7 +167,8 @@ func (buf *versionBuffers) release() {
 	}
 }
 
-// newSeparateValue is newValue for versions that share nothing mutable.
+// newSeparateValue returns the value of a version that has just arrived, and has it kept for the
+// object's next change. It shares nothing mutable with other versions.
 func (r *reader) newSeparateValue(o *store.Object) (any, error) {
 	value, err := r.valueOnce(o)
 	if err == nil {
@@ -188,7 +190,8 @@ func (r *reader) freshValue(o *store.Object) (any, error) {
 	return value, err
 }
 
-// deltaValues is updateValues for versions that share what is equal in both.
+// deltaValues returns the values of the two versions of an update, and has the new one kept. They
+// share what is equal in both.
 func (r *reader) deltaValues(was, is *store.Object) (old, fresh any, err error) {
 	buf := r.delta.buffers.Get().(*deltaBuffers)
 	defer r.delta.release(buf)

@@ -110,7 +110,8 @@ func (s *sink) transformed(value any) (changed any, err error) {
 	return s.transform(value)
 }
 
-// rename gives m the name and namespace of a transformed value.
+// rename sets m's name and namespace to those of a transformed value. If they differ, it sets
+// renames.
 func (s *sink) rename(m *wire.Meta, value any) {
 	if is, err := meta.Accessor(value); err == nil && (is.GetName() != string(m.Name) || is.GetNamespace() != string(m.Namespace)) {
 		m.Namespace, m.Name, s.renames = []byte(is.GetNamespace()), []byte(is.GetName()), true
@@ -211,9 +212,9 @@ func (s *sink) transformAndPut(m *wire.Meta, received []byte, transformed func()
 	return s.putTransformed(m, received, value)
 }
 
-// deleteObject takes the returned object of a DELETED event. held is what is held under its key, or
-// nil. OnDelete gets the object, unless it may be older than what is held, as in an event that
-// comes again, or cannot be transformed.
+// deleteObject takes the returned object of a DELETED event. held is the version held under its
+// key, or nil. OnDelete gets the returned object, unless the object cannot be transformed or may be
+// older than held, as in an event that comes again.
 func (s *sink) deleteObject(m *wire.Meta, object any, held *store.Object, transformed func() (any, error)) error {
 	final := held == nil || isFinal(object, held)
 	if held != nil {
@@ -265,9 +266,9 @@ func isEarlierObject(object any, held *store.Object) bool {
 	return err == nil && is.GetUID() != "" && string(is.GetUID()) != held.UID() && isBefore(is, held)
 }
 
-// isEarlierVersion reports whether an object is a version from before the one that is held, of the
-// same object or of one that had the name before. Without a uid, as fake clientsets leave it,
-// nobody knows.
+// isEarlierVersion reports whether an object is an earlier version than the one that is held, of
+// the same object or of one that had the name before. It is false without a uid, which fake
+// clientsets do not set.
 func isEarlierVersion(object any, held *store.Object) bool {
 	is, err := meta.Accessor(object)
 	return err == nil && is.GetUID() != "" && held.UID() != "" && isBefore(is, held)
@@ -281,8 +282,8 @@ func isBefore(object metav1.Object, held *store.Object) bool {
 	return err == nil && number && has < had
 }
 
-// ownVersion returns the number that a held object has itself: that of the store may be made up,
-// see advanceVersion.
+// ownVersion returns the number of a held object's own resourceVersion, and false if it is no
+// number or cannot be read. The store's version of the object may be made up; see advanceVersion.
 func ownVersion(held *store.Object) (uint64, bool) {
 	if had, number := held.ResourceVersionNumber(); number {
 		return had, true

@@ -21,7 +21,8 @@ func NewInformer(opts ...Option) func(toolscache.ListerWatcher, runtime.Object, 
 	return newInformer(newSettings(opts), nil, nil)
 }
 
-// newInformer is NewInformer for a cache with a known scheme and server; each may be nil.
+// newInformer returns NewInformer's function for a cache whose scheme and server are known. They
+// are used where an informer's options have none. Each may be nil.
 func newInformer(s *settings, scheme *runtime.Scheme, server *weir.Server) func(toolscache.ListerWatcher, runtime.Object, time.Duration, toolscache.Indexers) toolscache.SharedIndexInformer {
 	return func(lw toolscache.ListerWatcher, example runtime.Object, resync time.Duration, indexers toolscache.Indexers) toolscache.SharedIndexInformer {
 		opts := s.optionsFor(example)
