@@ -99,8 +99,8 @@ func (s *Server) Unregister(gvr schema.GroupVersionResource) bool {
 	return s.unregister(gvr)
 }
 
-// unregister is Unregister for several versions at once, so that the watchers of all of them get
-// the deletions.
+// unregister removes several versions at once, so that the watchers of all of them get the
+// deletions. It reports whether any of them was removed.
 func (s *Server) unregister(gvrs ...schema.GroupVersionResource) bool {
 	var removed []*servedResource
 	for _, gvr := range gvrs {

@@ -50,7 +50,8 @@ func (s *storage) put(raw []byte) ([]byte, error) { return s.write(raw, s.writer
 // caller holds mu.
 func (s *storage) remove(raw []byte) ([]byte, error) { return s.write(raw, s.writer.Delete) }
 
-// write gives an object the next resourceVersion, and puts and publishes it.
+// write stamps a copy of an object with the next resourceVersion, passes it to put, and publishes
+// the write. It returns the stamped bytes.
 func (s *storage) write(raw []byte, put func(*wire.Meta, []byte) error) ([]byte, error) {
 	var out []byte
 	err := s.clock.advance(func(rv uint64) (err error) {

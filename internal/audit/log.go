@@ -136,7 +136,7 @@ func (l *Log) read() (*Event, error) {
 	}
 }
 
-// end tells a log from something else.
+// end returns io.EOF after a log, and an error that wraps ErrNotALog after something else.
 func (l *Log) end() error {
 	switch {
 	case l.events > 0 || l.damage != nil || l.malformed == 0 && l.lines.tooLong == 0:

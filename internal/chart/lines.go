@@ -29,7 +29,7 @@ var colours = []string{"#cf222e", "#9a6700", "#8250df", "#0969da", "#1a7f37"}
 const Style = `<style>.b{fill:#fff}.t{fill:#24292f}.m{fill:#57606a}.g{stroke:#d0d7de}@media(prefers-color-scheme:dark){` +
 	`.b{fill:#0d1117}.t{fill:#e6edf3}.m{fill:#8b949e}.g{stroke:#30363d}}</style>`
 
-// Line is what is drawn of one side: a point every so many seconds.
+// Line is one line of a chart: a value for every so many seconds.
 type Line struct {
 	Label string
 	Every float64
@@ -46,7 +46,7 @@ func NewLine(label string, every float64, at []float64) Line {
 	return l
 }
 
-// seconds is how long the line is.
+// seconds returns the time that the line spans.
 func (l Line) seconds() float64 { return l.Every * float64(max(0, len(l.At)-1)) }
 
 // Unit writes a value for people.
@@ -111,7 +111,7 @@ func (c *picture) timeAxis() {
 	}
 }
 
-// lines draws the lines, and their names beside their peaks in the order of these.
+// lines draws the lines, and writes their names beside their peaks, the highest first.
 func (c *picture) lines(unit Unit, lines []Line) {
 	for i, l := range lines {
 		fmt.Fprintf(c, `<path d="%s" fill="none" stroke="%s" stroke-width="2.2" stroke-linejoin="round"/>`+"\n", c.path(l), colourOf(i, len(lines)))
@@ -132,7 +132,7 @@ func (c *picture) lines(unit Unit, lines []Line) {
 	}
 }
 
-// colourOf is the colour of a line of several. The last one is weir's.
+// colourOf returns the colour of line i of so many. The last one is weir's.
 func colourOf(i, of int) string {
 	if i == of-1 {
 		return colours[len(colours)-1]
@@ -140,7 +140,8 @@ func colourOf(i, of int) string {
 	return colours[i%(len(colours)-1)]
 }
 
-// path thins a line out, by the largest value of neighbours: no peak is lost.
+// path returns the SVG path of a line. It thins the line out to mostPoints points at most. Each is
+// the largest value of neighbours, so that no peak is lost.
 func (c *picture) path(l Line) string {
 	each := max(1, (len(l.At)+mostPoints-1)/mostPoints)
 	var b strings.Builder
@@ -154,7 +155,8 @@ func (c *picture) path(l Line) string {
 	return strings.TrimSpace(b.String())
 }
 
-// niceStep is the smallest of 1, 2, 2.5 and 5 times a power of ten that is not below atLeast.
+// niceStep returns the smallest of 1, 2, 2.5 and 5 times a power of ten that is not below atLeast.
+// It returns 1 if atLeast is not positive.
 func niceStep(atLeast float64) float64 {
 	if atLeast <= 0 {
 		return 1

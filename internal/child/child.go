@@ -74,7 +74,8 @@ func Start(ctx context.Context, role string, args, env []string, spec any) (*Pro
 	return start(ctx, cmd, role, args, env, spec)
 }
 
-// StartProgram is Start with another program in place of this one.
+// StartProgram starts another program as a child, in place of this executable. All else is as in
+// Start.
 func StartProgram(ctx context.Context, file, role string, args, env []string, spec any) (*Process, error) {
 	return start(ctx, exec.Command(file), role, args, env, spec)
 }
@@ -151,9 +152,9 @@ func (p *Process) end() {
 	p.err = p.cmd.Wait()
 }
 
-// Serve is the other side: it reads the specification into spec and runs f until it returns, with a
-// context that ends when the parent is gone or wants no more. send writes a line to the parent; it
-// is safe for concurrent use.
+// Serve does the child's part. It reads the specification into spec and runs f until f returns. f's
+// context ends when ctx does, or when the parent is gone or wants no more. send writes a line to
+// the parent; it is safe for concurrent use.
 func Serve(ctx context.Context, in io.Reader, out io.Writer, spec any, f func(ctx context.Context, send func(any) error) error) error {
 	r := bufio.NewReader(in)
 	line, err := r.ReadBytes('\n')
@@ -198,8 +199,9 @@ func (t *Tail) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Last is the last line that has something in it, which is the error of a command that behaves, or
-// what it panicked of.
+// Last returns the last line that has something in it, without "error: " before it. That is the
+// error of a command that behaves. After a panic or a fatal error it returns the line that tells of
+// that.
 func (t *Tail) Last() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()

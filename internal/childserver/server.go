@@ -91,7 +91,8 @@ func Start(ctx context.Context, spec Spec) (*Server, error) {
 	return ready(p, spec)
 }
 
-// StartProgram is Start with another program, that serves Role, in place of this one.
+// StartProgram starts a server in another program, which serves Role, in place of this one. All
+// else is as in Start.
 func StartProgram(ctx context.Context, file string, spec Spec) (*Server, error) {
 	p, err := child.StartProgram(ctx, file, Role, nil, nil, spec)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/weirproject/weir/internal/reflector"
 )
 
-// UsageError is an error of whoever typed the command, not of the world.
+// UsageError is a mistake of whoever typed the command.
 type UsageError struct{ err error }
 
 func (e UsageError) Error() string { return e.err.Error() }
@@ -48,7 +48,8 @@ var wanted = map[string]string{
 	"bool": "true or false", "duration": "a duration, such as 30s",
 }
 
-// Listen makes a UsageError of an error that says that the address that a flag has is none.
+// Listen returns a UsageError if err says that a flag's address is invalid, and err itself
+// otherwise.
 func Listen(flag, address string, err error) error {
 	if wrong, ok := errors.AsType[*net.AddrError](err); ok {
 		return Usagef("--%s %s: %s", flag, address, wrong.Err)
@@ -56,8 +57,8 @@ func Listen(flag, address string, err error) error {
 	return err
 }
 
-// NoArgs is for the Args of a *cobra.Command that takes no arguments: it returns a UsageError if
-// there is one. C stands for that type, so that not all who use this package require cobra.
+// NoArgs returns a UsageError if there is an argument. It is for the Args of a *cobra.Command that
+// takes none. C stands for that type, so that not all who use this package require cobra.
 func NoArgs[C interface{ CommandPath() string }](cmd C, args []string) error {
 	if len(args) > 0 {
 		return Usagef("%s takes no argument, got %q", cmd.CommandPath(), args[0])
@@ -65,8 +66,8 @@ func NoArgs[C interface{ CommandPath() string }](cmd C, args []string) error {
 	return nil
 }
 
-// Explain makes an error of a request one that a person reads: what the server said, or that it did
-// not answer.
+// Explain turns the error of a request into one that a person can read. It tells what the server
+// said, or that the server did not answer. Other errors stay as they are.
 func Explain(err error) error {
 	if status, ok := errors.AsType[*apierrors.StatusError](err); ok {
 		return explainStatus(err, status)

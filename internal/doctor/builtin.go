@@ -5,8 +5,8 @@ import (
 	"unicode"
 )
 
-// The methods that client-go has for the resources of each group. Those without a namespace end in
-// a point.
+// The methods that client-go has for the resources of each group. Those of resources without a
+// namespace end in a dot.
 var methods = map[string]string{
 	"": "ComponentStatuses. ConfigMaps Endpoints Events LimitRanges Namespaces. Nodes. " +
 		"PersistentVolumeClaims PersistentVolumes. PodTemplates Pods ReplicationControllers " +
@@ -72,7 +72,7 @@ func title(word string) string {
 	}, word)
 }
 
-// clientGroup is what client-go calls the group.
+// clientGroup returns client-go's name of the group.
 func (a api) clientGroup() string {
 	first, _, _ := strings.Cut(a.group, ".")
 	if first == "" {

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// gvr is the resource as a literal of Go.
+// gvr returns the resource as a Go literal.
 func (a api) gvr() string {
 	version := "version" // which nobody told
 	if a.version != "" {
@@ -14,7 +14,7 @@ func (a api) gvr() string {
 	return fmt.Sprintf("schema.GroupVersionResource{Group: %q, Version: %s, Resource: %q}", a.group, version, a.resource)
 }
 
-// client is client-go's client of the resource in all namespaces.
+// client returns the Go expression of client-go's client of the resource, in all namespaces.
 func (a api) client() string {
 	if a.method == "" {
 		return fmt.Sprintf("client.Resource(%s)", a.gvr())
@@ -26,7 +26,8 @@ func (a api) client() string {
 	return fmt.Sprintf("client.%s%s().%s(%s)", a.clientGroup(), title(a.version), a.method, namespaces)
 }
 
-// informer is what a factory of client-go's has of the resource: its Informer and its Lister.
+// informer returns the Go expression of what a client-go factory has for the resource. It has the
+// methods Informer and Lister.
 func (a api) informer() string {
 	if a.method == "" {
 		return fmt.Sprintf("factory.ForResource(%s)", a.gvr())
@@ -34,7 +35,8 @@ func (a api) informer() string {
 	return fmt.Sprintf("factory.%s().%s().%s()", a.clientGroup(), title(a.version), a.method)
 }
 
-// lister reads one namespace of what an informer holds.
+// lister returns the Go expression that lists one namespace of what an informer holds, or all of it
+// if the resource has no namespaces.
 func (a api) lister() string {
 	of := ""
 	switch {
@@ -46,7 +48,7 @@ func (a api) lister() string {
 	return a.informer() + ".Lister()" + of + ".List(selector)"
 }
 
-// kubectl is how kubectl gets the resource of all namespaces.
+// kubectl returns the command that gets the resource of all namespaces.
 func (a api) kubectl() string {
 	name := strings.TrimSuffix(a.resource+"."+a.group, ".")
 	if a.cluster {
@@ -55,9 +57,9 @@ func (a api) kubectl() string {
 	return "kubectl get " + name + " --all-namespaces"
 }
 
-// Change returns the line to write where somebody does with a resource what is of this kind, in the
-// words of client-go; empty: it is no line of the client. The resource has kubectl's name; the
-// version is empty where nobody told it.
+// Change returns the line of Go to write in place of what a finding of this kind is about, for
+// client-go. It returns "" if the change is no line of the client. resource is kubectl's name.
+// version is empty if nobody told it.
 func Change(kind, resource, version string) string {
 	a := apiOf(resource, version)
 	switch kind {
@@ -83,12 +85,14 @@ func Change(kind, resource, version string) string {
 	return ""
 }
 
-// changeOfPart is the line for a client that LISTs one namespace at a time, without a selector.
+// changeOfPart returns the line for a client that LISTs one namespace at a time, without a
+// selector.
 func changeOfPart(resource, version string) string {
 	return apiOf(resource, version).lister() + " // in the place of a LIST of the namespace"
 }
 
-// kubectlChange returns the command in the place of what somebody does by kubectl.
+// kubectlChange returns the command to run in place of what somebody does by kubectl, or "" if
+// there is none.
 func kubectlChange(kind, resource string) string {
 	a := apiOf(resource, "")
 	switch kind {
@@ -113,7 +117,7 @@ func changeOf(kind string, c Client, u *usage) string {
 	return Change(kind, u.resource, u.version)
 }
 
-// ofSchema returns what a FlowSchema says that gives a client a priority level of its own.
+// ofSchema returns the subjects of a FlowSchema that gives a client a priority level of its own.
 func ofSchema(c Client) string {
 	subject := fmt.Sprintf("{kind: User, user: {name: %q}}", c.User)
 	account, ok := strings.CutPrefix(c.User, "system:serviceaccount:")

@@ -42,8 +42,8 @@ func (d *distinct) count() int {
 	return int(math.Round(estimate))
 }
 
-// hash is FNV-1a, mixed so that all bits depend on all bytes. It is the same in each run, so that a
-// log has one report.
+// hash returns the FNV-1a hash of a value, mixed so that all bits depend on all bytes. It is the
+// same in each run, so that the report of a log is always the same.
 func hash(value []byte) uint64 {
 	h := uint64(14695981039346656037)
 	for _, c := range value {

@@ -6,7 +6,8 @@ import (
 	"github.com/weirproject/weir/internal/cost"
 )
 
-// Prediction is what would have been, had clients asked in another way. Costs are the API server's.
+// Prediction is what requests would have cost if clients had asked in another way. Costs are the
+// API server's.
 type Prediction struct {
 	Remedy string `json:"remedy"` // empty: as it is
 	cost.Cost
@@ -41,7 +42,8 @@ type asking struct {
 }
 
 // whatIf predicts what the requests that a finding is about would have cost with each of its
-// remedies. The first is how it is; none if nobody knows how many objects there are.
+// remedies. The first prediction is for no remedy. It returns nil if there is no model, or if
+// nobody knows how many objects there are.
 func (d *Doctor) whatIf(c *client, u *usage, kind string) []Prediction {
 	a := &asking{
 		d: d, c: c, u: u, size: d.size(u.resource), all: d.batches(c.name, u), atOnce: d.atOnce(c),
@@ -62,10 +64,11 @@ func (d *Doctor) whatIf(c *client, u *usage, kind string) []Prediction {
 	return out
 }
 
-// remedy predicts one; false: it changes nothing here.
+// remedy predicts one remedy. It returns false if that changes nothing here.
 type remedy func(a *asking) (Prediction, bool)
 
-// remediesOf are those of each kind of finding, what a client can do by itself first.
+// remediesOf has the remedies of each kind of finding. Those that a client can apply by itself come
+// first.
 var remediesOf = map[string][]remedy{
 	KindPolling: {cached, inPages, informed, shardedByMachine, proxied},
 	KindResync:  {cached, inPages, informed, proxied},
@@ -85,7 +88,7 @@ func (a *asking) predict(name string, all []batch) Prediction {
 	return p
 }
 
-// change applies a function to each batch.
+// change predicts the cost after a function has changed each batch.
 func (a *asking) change(name string, to func(batch) batch) Prediction {
 	var all []batch
 	for _, b := range a.all {
@@ -94,7 +97,8 @@ func (a *asking) change(name string, to func(batch) batch) Prediction {
 	return a.predict(name, all)
 }
 
-// cached has LISTs answered from the watch cache as it is. It does not heed limits.
+// cached predicts LISTs that the watch cache answers as it is. The watch cache does not heed
+// limits.
 func cached(a *asking) (Prediction, bool) {
 	quorum := false
 	p := a.change(RemedyCache, func(b batch) batch {
@@ -107,7 +111,7 @@ func cached(a *asking) (Prediction, bool) {
 	return p, quorum
 }
 
-// inPages has LISTs of more than a page come in pages.
+// inPages predicts that LISTs of more than a page come in pages.
 func inPages(a *asking) (Prediction, bool) {
 	changed := false
 	p := a.change(RemedyPages, func(b batch) batch {
@@ -120,15 +124,15 @@ func inPages(a *asking) (Prediction, bool) {
 	return p, changed
 }
 
-// byNode has each machine ask for the pods of its node.
+// byNode predicts that each machine asks for the pods of its node.
 func byNode(a *asking) (Prediction, bool) {
 	return a.change(RemedyNode, func(b batch) batch {
 		return a.d.list(a.c.name, b.size, askNode, b.work.Requests, b.work.Quorum)
 	}), true
 }
 
-// informed has an informer on each machine: the objects once, and then what is written. Where there
-// is one already it costs nothing more.
+// informed predicts an informer on each machine. It gets the objects once, and then what is
+// written. If a client has one already, that costs nothing more.
 func informed(a *asking) (Prediction, bool) {
 	if a.u.watched[askAll].ended+a.u.watched[askAll].open > 0 {
 		return a.predict(RemedyHeld, nil), true
@@ -148,7 +152,7 @@ func (a *asking) informer(of float64) batch {
 	return b
 }
 
-// shardedByMachine has each replica ask for its part of the objects, by a shardSelector.
+// shardedByMachine predicts that each replica asks for its part of the objects, by a shardSelector.
 func shardedByMachine(a *asking) (Prediction, bool) {
 	return a.change(RemedyShards, func(b batch) batch {
 		if b.ask == askAll {
@@ -166,13 +170,13 @@ func (a *asking) watches(n float64) batch {
 // lastingWatch is how long a WATCH of client-go's lasts on average.
 const lastingWatch = 450 // seconds
 
-// lasted has WATCHes last as long as an informer's do.
+// lasted predicts WATCHes that last as long as an informer's.
 func lasted(a *asking) (Prediction, bool) {
 	n := math.Ceil(a.u.watches.Seconds / lastingWatch)
 	return a.predict(RemedyLasting, []batch{a.watches(max(a.machines, n))}), true
 }
 
-// resumed has each machine LIST once, and begin its WATCHes where the last one ended.
+// resumed predicts that each machine LISTs once, and begins its WATCHes where the last one ended.
 func resumed(a *asking) (Prediction, bool) {
 	var all []batch
 	for _, b := range a.all {
@@ -184,8 +188,8 @@ func resumed(a *asking) (Prediction, bool) {
 	return a.predict(RemedyResume, append(all, a.watches(float64(a.u.watches.Ended)))), true
 }
 
-// proxied has the proxy answer: the API server sees one informer, and a question how current that
-// is for each LIST that must be as new as the storage, at most.
+// proxied predicts that the proxy answers. The API server then sees one informer. For each LIST
+// that must be as new as the storage it also gets at most one question how current the informer is.
 func proxied(a *asking) (Prediction, bool) {
 	quorum := 0.0
 	for _, b := range a.all {

@@ -30,7 +30,7 @@ func verbOf(name []byte) verb {
 	return verbOther
 }
 
-// weight is how much a request counts when it is decided which clients are told apart.
+// weight returns how much a request counts when it is decided which clients are told apart.
 func (v verb) weight(e *audit.Event) int64 {
 	switch {
 	case v == verbList, v == verbWatch && e.Latency() < shortWatch:

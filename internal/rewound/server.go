@@ -61,7 +61,7 @@ func (s *Server) Lists(resource string) int {
 	return s.lists[resource]
 }
 
-// RoundTrip is http.RoundTripper's.
+// RoundTrip implements http.RoundTripper.
 func (s *Server) RoundTrip(r *http.Request) (*http.Response, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -17,8 +17,8 @@ func CPUTime() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// maxRSS is the peak resident set as getrusage tells it, in bytes. On Linux that of the parent is
-// in it, so it is only for systems that have nothing better.
+// maxRSS returns the peak resident set as getrusage tells it, in bytes, or 0 if that fails. On
+// Linux that of the parent is in it, so it is only for systems that have nothing better.
 func maxRSS() int64 {
 	var u syscall.Rusage
 	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {

@@ -68,7 +68,7 @@ func walk(v reflect.Value, behind bool) {
 	}
 }
 
-// settable is a copy that can be changed.
+// settable returns a copy of a value that can be changed.
 func settable(v reflect.Value) reflect.Value {
 	if !v.IsValid() {
 		return v

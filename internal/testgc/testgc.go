@@ -10,8 +10,9 @@ import (
 // percent is by how much the heap of a test may grow before it is collected.
 const percent = 400
 
-// Relax is called by a package's TestMain. It parses the flags, and changes nothing where
-// benchmarks run: they measure with what programs have.
+// Relax lets the heap of a package's tests grow by percent between collections. TestMain calls it.
+// It parses the flags, and changes nothing where benchmarks run: they measure with what programs
+// have.
 func Relax() {
 	flag.Parse()
 	if flag.Lookup("test.bench").Value.String() == "" {

@@ -15,8 +15,8 @@ import (
 	"github.com/weirproject/weir/internal/childserver"
 )
 
-// Serve is what the child process does. It blocks until ctx ends or the parent wants no more. What
-// keeps the server from starting is told to the parent, and returned.
+// Serve runs the server of the child process. It blocks until ctx ends or the parent wants no more.
+// It tells the parent what keeps the server from starting, and returns that.
 func Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 	var s childserver.Spec
 	return child.Serve(ctx, in, out, &s, func(ctx context.Context, send func(any) error) error {
