@@ -64,7 +64,7 @@ func emptyList(s *stage) {
 	}
 }
 
-// listKeysInAnyOrder uses every order of the keys, with pods and without.
+// listKeysInAnyOrder lists with every order of the keys, without pods and with three.
 func listKeysInAnyOrder(s *stage) {
 	for n := range 2 {
 		eachOrder([]string{"apiVersion", "items", "kind", "metadata"}, 0, func(keys []string) {
@@ -81,7 +81,8 @@ func listKeysInAnyOrder(s *stage) {
 	}
 }
 
-// eachOrder calls f with every order of those of the keys that are not among the first n.
+// eachOrder calls f with every order of the keys in which the first n stay in place. f may keep its
+// slice.
 func eachOrder(keys []string, n int, f func([]string)) {
 	if n == len(keys) {
 		f(slices.Clone(keys))
@@ -156,8 +157,8 @@ func notSyncedHalfWay(s *stage) {
 	inf.current(time.Second)
 }
 
-// heldBeforeTold has the handler read one object and all objects from the informer within its
-// calls.
+// heldBeforeTold reads one object and all objects from the informer within the handler's calls.
+// Except in a deletion, both reads must find the version that the handler got, or a newer one.
 func heldBeforeTold(s *stage) {
 	s.fill(20)
 	inf := s.informer(Options{})
@@ -206,7 +207,7 @@ func runTwice(s *stage) {
 	}
 }
 
-// stopBeforeSync has the server accept the request and not answer.
+// stopBeforeSync stops an informer whose first request the server accepts and does not answer.
 func stopBeforeSync(s *stage) {
 	s.server.Answer(List, Always, Answer{Hang: true})
 	s.server.Answer(Watch, Always, Answer{Hang: true})
@@ -223,8 +224,8 @@ func stopBeforeSync(s *stage) {
 	}
 }
 
-// stopInAnswer stops the informer at each of the first bytes, which have the types, and in the
-// middle of the items.
+// stopInAnswer stops the informer while an answer stalls: at each of the first bytes, which have
+// the types, and in the middle of the items.
 func stopInAnswer(s *stage) {
 	s.fill(20)
 	for n := range 700 {
@@ -243,8 +244,8 @@ func stopInAnswer(s *stage) {
 	}
 }
 
-// stopInBackoff keeps the server down for so long that backoffs are long. Of several informers,
-// whose backoffs differ, one may be about to try again; none should need that to stop.
+// stopInBackoff keeps the server down until backoffs are long, and stops several informers. Their
+// backoffs differ, so one of them may be about to try again. None should need that to stop.
 func stopInBackoff(s *stage) {
 	s.server.SetDown(true)
 	var all []*actor

@@ -17,7 +17,7 @@ var copies = []Story{
 	{Name: "ForgottenCopyOfOld", Contract: "changing the version of an object that a handler got harms no other version", play: forgottenCopyOfOld},
 }
 
-// ofWorkload gives a pod the content that all pods of a workload have.
+// ofWorkload adds to a pod the content that all pods of a workload have.
 func ofWorkload(p *corev1.Pod) {
 	probe := &corev1.Probe{PeriodSeconds: 10, TimeoutSeconds: 3, FailureThreshold: 5, ProbeHandler: corev1.ProbeHandler{
 		Exec: &corev1.ExecAction{Command: []string{"/bin/check", "--all", "--within", "3s"}},
@@ -48,8 +48,8 @@ func (s *stage) isAsServed(p *corev1.Pod) bool {
 	return equality.Semantic.DeepEqual(p, s.server.Pod(p.Namespace+"/"+p.Name))
 }
 
-// forgottenCopy scribbles over every third pod when it is read, and reads the others repeatedly
-// afterwards.
+// forgottenCopy scribbles over every third pod each time that it reads it. The other pods, which it
+// reads in between, must not change, and later versions must be what the server has.
 func forgottenCopy(s *stage) {
 	const pods = 30
 	s.fill(pods, ofWorkload)
@@ -80,8 +80,9 @@ func forgottenCopy(s *stage) {
 	}
 }
 
-// forgottenCopyOfOld has a handler scribble over the old version of each update, and over every
-// second new one after it has read that.
+// forgottenCopyOfOld scribbles over the old version of each update, within the handler's call. It
+// compares the new version with the server's, and then scribbles over every second one of these
+// too.
 func forgottenCopyOfOld(s *stage) {
 	const pods, updates = 5, 8
 	s.fill(pods, ofWorkload)

@@ -257,8 +257,8 @@ func slowHandlerDelaysNobody(s *stage) {
 	inf.current(time.Second)
 }
 
-// slowHandlerKeepsTheWatch relies on a connection without a buffer: what the server has sent the
-// informer has read.
+// slowHandlerKeepsTheWatch makes 5000 changes while a handler is blocked. The connection has no
+// buffer: what the server has sent, the informer has read.
 func slowHandlerKeepsTheWatch(s *stage) {
 	s.fill(10)
 	inf := s.informer(Options{})
@@ -322,8 +322,8 @@ func panickingHandler(s *stage) {
 	}
 }
 
-// syncedUnderChurn has 100 pods, of which two change every 5 ms, and a handler that takes 10 ms for
-// a call.
+// syncedUnderChurn changes two of 100 pods every 5 ms, while the handler takes 10 ms for a call.
+// The handler must have synced within a second after it was told of each pod, and not before.
 func syncedUnderChurn(s *stage) {
 	const pods, takes = 100, 10 * time.Millisecond
 	s.fill(pods)

@@ -18,7 +18,8 @@ var indexes = []Story{
 
 func byNode(p *corev1.Pod) []string { return []string{p.Spec.NodeName} }
 
-// expectIndex compares what an index returns.
+// expectIndex waits until an index returns the wanted keys for a value, in any order. It aborts the
+// story if it does not within a second. It sorts want.
 func (a *actor) expectIndex(name, value string, want ...string) {
 	a.s.eventually(time.Second, "the index giving what it should", func() bool {
 		got, err := a.ByIndex(name, value)
@@ -85,8 +86,8 @@ func indexNameTaken(s *stage) {
 	inf.expectIndex("node", "node-1", nth(0))
 }
 
-// blockedIndexFunction has a reader use an index whose function blocks on one object. Nobody else
-// may wait.
+// blockedIndexFunction reads an index whose function blocks on one object. Nobody else may wait for
+// that: the handler must be told of a change of another object.
 func blockedIndexFunction(s *stage) {
 	s.fill(5)
 	gate := make(chan struct{})

@@ -28,7 +28,7 @@ type event struct {
 	old, rv  string
 	initial  bool
 	at       time.Time
-	resynced bool // an update from a version to itself
+	resynced bool // an update whose old and new version are the same
 }
 
 func (e event) String() string {
@@ -57,8 +57,8 @@ type listener struct {
 	forget bool          // keep no events: the story is about memory
 	back   bool          // older versions are allowed
 	calls  int
-	// compared counts the calls that were compared with what the server has, which takes long where
-	// there are many.
+	// compared counts the calls. Only the first mostCompared objects are compared with what the
+	// server has: that takes long.
 	compared int
 }
 
@@ -125,7 +125,8 @@ func (l *listener) handler() Handler {
 	}
 }
 
-// take is one call of the handler.
+// take processes one call of the handler. It compares the object with the server's, blocks until
+// letGo if the listener is held, checks and records the event, and then calls inside.
 func (l *listener) take(e event, old, p *corev1.Pod) {
 	if p == nil {
 		l.s.errorf("%s without an object", e.verb)
@@ -154,7 +155,8 @@ func (l *listener) take(e event, old, p *corev1.Pod) {
 	}
 }
 
-// compare compares an object with the server's.
+// compare compares an object that was added or updated with the server's version. It does so only
+// for the first mostCompared calls, and not if the listener is forgetful.
 func (l *listener) compare(e event, p *corev1.Pod) {
 	l.mu.Lock()
 	l.compared++

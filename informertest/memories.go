@@ -36,7 +36,8 @@ const (
 	mB = 1 << 20
 )
 
-// pinnedArray has 500 pods of 10 KB in one list. Five of them, spread evenly, are kept.
+// pinnedArray lists 500 pods of 10 KB at once and deletes all but five, which are spread evenly
+// over the list. At most a quarter of the list's size may stay in memory.
 func pinnedArray(s *stage) {
 	const pods, keep, size = 500, 5, 10 * kB
 	inf := s.informer(Options{})

@@ -19,7 +19,7 @@ var outages = []Story{
 		play: outageIsAnError},
 }
 
-// downAtStart has the server down for ten minutes.
+// downAtStart runs an informer whose server is down for the first ten minutes.
 func downAtStart(s *stage) {
 	s.fill(10)
 	s.server.SetDown(true)
@@ -35,7 +35,8 @@ func downAtStart(s *stage) {
 	inf.current(time.Second)
 }
 
-// downForLong makes changes while the server is down, which it still has in its history.
+// downForLong makes changes at the end of an outage of ten minutes. The server still has them in
+// its history when it is back.
 func downForLong(s *stage) {
 	s.fill(20)
 	inf, l := s.follower()
@@ -97,7 +98,7 @@ func watchBrokenMidEvent(s *stage) {
 	}
 }
 
-// watchEnded ends the watch by its deadline ten times; the deadline is the informer's own
+// watchEnded lets watches end by their deadlines for an hour. The deadline is the informer's own
 // timeoutSeconds.
 func watchEnded(s *stage) {
 	s.fill(5)

@@ -74,7 +74,8 @@ func forbiddenThenGranted(s *stage) {
 	inf.current(time.Second)
 }
 
-// errorEnds is forbiddenThenGranted with a look at the error.
+// errorEnds refuses access until the informer has an error, and grants it then. The informer must
+// sync, and the error must go.
 func errorEnds(s *stage) {
 	s.fill(5)
 	s.refuse(Forbidden())
@@ -184,7 +185,8 @@ func tooLargeVersion(s *stage) {
 	s.tellsMissed(l.told())
 }
 
-// internalErrors answers five requests of each operation with an error, then one in the stream.
+// internalErrors answers five requests of each operation with an error, and later sends one in the
+// stream.
 func internalErrors(s *stage) {
 	s.fill(5)
 	s.server.Answer(List, 5, Answer{Status: Internal()})

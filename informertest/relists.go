@@ -54,7 +54,8 @@ func (s *stage) tellsMissed(events []event) {
 	}
 }
 
-// goneEvent ends the watch with an ERROR event, and would do so with the next one.
+// goneEvent breaks the watch and compacts the server, which ends the WATCH that resumes with an
+// ERROR event.
 func goneEvent(s *stage) {
 	s.fill(20)
 	inf, l := s.follower()
@@ -64,7 +65,7 @@ func goneEvent(s *stage) {
 	s.tellsMissed(l.told())
 }
 
-// goneStatus answers with a status, as some servers and proxies do.
+// goneStatus answers the WATCH that resumes with a status, as some servers and proxies do.
 func goneStatus(s *stage) {
 	s.fill(20)
 	inf, l := s.follower()
@@ -75,7 +76,8 @@ func goneStatus(s *stage) {
 	s.tellsMissed(l.told())
 }
 
-// relistTellsOnlyChanges has 500 pods, three relists and one change.
+// relistTellsOnlyChanges makes an informer of 500 pods list three times more, and then changes one
+// pod.
 func relistTellsOnlyChanges(s *stage) {
 	s.fill(500)
 	inf, l := s.follower()
@@ -92,7 +94,8 @@ func relistTellsOnlyChanges(s *stage) {
 	}
 }
 
-// relistIsNoResync has a resync period of ten hours, so that no resync is due.
+// relistIsNoResync makes an informer with a resync period of ten hours list once more. No resync is
+// due in the two minutes after that.
 func relistIsNoResync(s *stage) {
 	s.fill(100)
 	inf := s.informer(Options{Resync: 10 * time.Hour})
@@ -103,13 +106,14 @@ func relistIsNoResync(s *stage) {
 	s.server.Compact()
 	s.server.FailWatches(Gone())
 	s.elapse(2 * time.Minute)
-	// Of a sweep that is spread over the period some objects are due.
+	// A sweep that is spread over the period may have handed out a few objects.
 	if events := l.told(); len(events) > 5 {
 		s.failf("told %d times of nothing, 2 minutes into a period of 10 hours", len(events))
 	}
 }
 
-// deletedUnseen has the listener compare the deleted object with the one that it knew.
+// deletedUnseen deletes ten pods while the server is down. The listener checks that each deleted
+// object is the one that it knew.
 func deletedUnseen(s *stage) {
 	s.fill(20)
 	inf, l := s.follower()

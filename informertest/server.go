@@ -29,7 +29,7 @@ type Server struct {
 	rv       uint64
 	uids     int
 	objects  map[string]*entry
-	versions map[version]*corev1.Pod // all that there were since the server was compacted, and are
+	versions map[version]*corev1.Pod // those since the last compaction, and the current ones
 	history  []change                // since compacted, in order
 	oldest   uint64                  // changes after this one are in history
 	pages    map[string]page
@@ -147,7 +147,8 @@ func (s *Server) SetBookmarks(period time.Duration) {
 	s.bookmarks = period
 }
 
-// SetDown breaks all connections and refuses new ones, or accepts them again.
+// SetDown breaks all connections and refuses new ones if down is true. Otherwise it accepts
+// connections again.
 func (s *Server) SetDown(down bool) { s.pipes.setDown(down) }
 
 // Dials returns the number of connections that clients asked for, including refused ones.
@@ -192,8 +193,8 @@ func (s *Server) Spoil(key string) string {
 // pod.
 func (s *Server) Delete(key string) string { return s.DeleteAs(key, func(*corev1.Pod) {}) }
 
-// DeleteAs is Delete with a final state that differs from the one before: final changes a copy of
-// the pod.
+// DeleteAs deletes a pod as Delete does, in a final state that differs from the one before: final
+// changes a copy of the pod. final runs while the server is locked and must not call its methods.
 func (s *Server) DeleteAs(key string, final func(*corev1.Pod)) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

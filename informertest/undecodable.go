@@ -13,7 +13,7 @@ var undecodables = []Story{
 	{Name: "UndecodableIsAlone", Contract: "one object that cannot be decoded does not affect others: they are held, found, indexed and delivered", play: undecodableIsAlone},
 }
 
-// undecodableThenGood is played twice, with one and with two versions that cannot be decoded.
+// undecodableThenGood puts a good version behind one that cannot be decoded, and later behind two.
 func undecodableThenGood(s *stage) {
 	s.fill(3)
 	inf, l := s.follower()
@@ -66,7 +66,7 @@ func undecodableThenDeleted(s *stage) {
 	}
 }
 
-// undecodableIsAlone has one such pod at the start and adds another.
+// undecodableIsAlone starts with one pod that cannot be decoded, and spoils another one later.
 func undecodableIsAlone(s *stage) {
 	s.fill(5)
 	s.server.Spoil(nth(0))

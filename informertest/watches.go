@@ -72,7 +72,7 @@ func (s *stage) syncsAll() {
 	inf.current(time.Second)
 }
 
-// bookmarkNeverComes is a server that should send the bookmark and does not.
+// bookmarkNeverComes sends the initial events, and never the bookmark that should end them.
 func bookmarkNeverComes(s *stage) {
 	s.fill(5)
 	s.server.Answer(Watch, Always, Answer{NoBookmarks: true})
@@ -87,7 +87,7 @@ func initialEventsRefused(s *stage) {
 	s.syncsAll()
 }
 
-// noBookmarks sends no bookmarks for a day.
+// noBookmarks sends no bookmarks for five hours, and changes a pod after each hour.
 func noBookmarks(s *stage) {
 	s.fill(5)
 	s.server.SetVersion(18)
@@ -151,7 +151,7 @@ func strangeEvent(s *stage) {
 	inf.current(2 * time.Minute)
 }
 
-// garbledEvent sends one between two events that can be decoded.
+// garbledEvent sends an event that cannot be decoded between two that can.
 func garbledEvent(s *stage) {
 	s.fill(3)
 	inf, l := s.follower()
