@@ -7,8 +7,9 @@ import (
 	"github.com/weirproject/weir/internal/sim/etcd"
 )
 
-// await has somebody wait until a client's informer holds everything that has been written by now,
-// and then read it.
+// await starts a goroutine that waits until a client's informer holds everything that has been
+// written by now, then reads it, and checks that nothing is missing. It does nothing if the
+// informer cannot wait, or if resourceVersions cannot be compared.
 func (r *run) await(c *client) {
 	w, ok := c.informer.(waiter)
 	if !ok || r.world.Scheme != etcd.Integers {
@@ -49,9 +50,10 @@ func (r *run) await(c *client) {
 	})
 }
 
-// holdsOfAnother reports whether an object is held of another past, whose resourceVersion is beyond
-// era: of several selectors' reflectors one may have come to era when another one still examines
-// its server. In a siege that may take until resourceVersions have come again.
+// holdsOfAnother reports whether an object is held that belongs to another past, with a
+// resourceVersion beyond era. Of the reflectors of several selectors one may have come to era while
+// another one still examines its server. In a siege that may take until resourceVersions have come
+// again, so then any object of another past counts.
 func (v *view) holdsOfAnother(era *etcd.Era, besieged bool) bool {
 	for _, o := range v.objects {
 		if !era.Has(o.Version) && (besieged || o.Version.Revision > era.Head()) {
@@ -61,7 +63,7 @@ func (v *view) holdsOfAnother(era *etcd.Era, besieged bool) bool {
 	return false
 }
 
-// ahead reports whether a resourceVersion is a newer one than revision.
+// ahead reports whether a resourceVersion is newer than revision.
 func ahead(resourceVersion string, revision int64) bool {
 	n, err := strconv.ParseInt(resourceVersion, 10, 64)
 	return err == nil && n > revision

@@ -55,14 +55,15 @@ func (ch *chain) Run(ctx context.Context) {
 	wg.Wait()
 }
 
-// whenAsked has f called whenever something is read from a replica. It must come before Run.
+// whenAsked sets the function that a replica calls whenever something is read from it. It must be
+// called before Run.
 func (ch *chain) whenAsked(f func()) {
 	for _, r := range ch.replicas {
 		r.asked = f
 	}
 }
 
-// upstreams are the clients of the replicas.
+// upstreams returns the clients of the replicas.
 func (ch *chain) upstreams() []*api.Client {
 	var all []*api.Client
 	for _, r := range ch.replicas {
@@ -71,12 +72,13 @@ func (ch *chain) upstreams() []*api.Client {
 	return all
 }
 
-// replica is a watch cache with a reflector. It begins anew when its server went back.
+// replica is a watch cache with a reflector. It begins anew, with an empty store, when its server
+// went back.
 type replica struct {
 	kind   *api.Kind
 	client *api.Client
 	spec   ClientSpec
-	asked  func() // is called when somebody reads from it
+	asked  func() // called when somebody reads from it
 
 	mu    sync.Mutex
 	cache *watchcache.Cache // nil while it is not ready
@@ -130,7 +132,7 @@ func (r *replica) newCache(f *feed, encoding wire.Encoding) *watchcache.Cache {
 	return cache
 }
 
-// hold notes what a session begins with.
+// hold records the store that a session begins with.
 func (r *replica) hold(s *store.Store) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -138,10 +140,12 @@ func (r *replica) hold(s *store.Store) {
 }
 
 // patience is how long a server may lag without being taken for one that was restored from a
-// backup, whose consistent answers are the same: it is less than a reflector examines one for.
+// backup: both give the same consistent answers. It is less than the time for which a reflector
+// examines such a server.
 const patience = 5 * time.Second
 
-// lag reports whether one of the replicas does not have what was there a while ago.
+// lag reports whether one of the replicas lacks something that was there patience ago, or has no
+// store yet.
 func (ch *chain) lag(h *etcd.History, now time.Duration) bool {
 	e := h.Era()
 	return slices.ContainsFunc(ch.replicas, func(r *replica) bool {
@@ -161,7 +165,8 @@ func (r *replica) set(c *watchcache.Cache) {
 	r.cache = c
 }
 
-// ServeHTTP is http.Handler's: what a program would have as routes.
+// ServeHTTP implements http.Handler: it does what the routes of a program would. It answers 429
+// while the cache is not ready.
 func (r *replica) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
 	if hr.URL.Path == "/version" {
 		w.Header().Set("Content-Type", "application/json")

@@ -21,7 +21,8 @@ func (p pair) matches(v *etcd.Version) bool {
 	return (p.namespace == "" || p.namespace == v.Key.Namespace) && p.selector.Matches(labels.Set(v.Labels))
 }
 
-// pairs are all of a scope's.
+// pairs returns all pairs of the scope: each namespace with each selector. A scope without
+// namespaces or without selectors leaves that side open. pairs panics if a selector is invalid.
 func (s Scope) pairs() []pair {
 	namespaces, selectors := s.Namespaces, s.Selectors
 	if len(namespaces) == 0 {
@@ -48,12 +49,13 @@ func (s Scope) matches(v *etcd.Version) bool {
 	return v != nil && slices.ContainsFunc(s.pairs(), func(p pair) bool { return p.matches(v) })
 }
 
-// choosing are the pairs that choose v.
+// choosing returns the pairs that choose v.
 func (s Scope) choosing(v *etcd.Version) []pair {
 	return slices.DeleteFunc(s.pairs(), func(p pair) bool { return !p.matches(v) })
 }
 
-// filtered is the scope without what does not have that value of label app.
+// filtered returns the part of the scope that has this value of label app. An empty value filters
+// nothing.
 func (s Scope) filtered(app string) Scope {
 	if app == "" {
 		return s
@@ -68,8 +70,8 @@ func (s Scope) filtered(app string) Scope {
 	return f
 }
 
-// loses reports whether one of the pairs that chose old does not choose new: to its WATCH the
-// object is deleted.
+// loses reports whether one of the pairs that chose old does not choose new, or new is another
+// object or none: then the object is deleted for a WATCH.
 func (s Scope) loses(old, new *etcd.Version) bool {
 	if new == nil || old.UID != new.UID {
 		return true
@@ -84,9 +86,10 @@ func (s Scope) concerned(ch etcd.Change) bool {
 	})
 }
 
-// ceases is the first revision of an era, after v, at which v's object was gone, or another, or out
-// of scope, or had left one of the pairs that chose v or a version since: the WATCH of that pair
-// tells of its end, and the others need not have told of it yet.
+// ceases returns the first revision of an era, after v, at which v's object ended; false: there is
+// none. It ended if it was gone, or was another one, or was out of scope, or had left one of the
+// pairs that chose v or a version since. The WATCH of that pair tells of its end. The others need
+// not have told of it yet.
 func (s Scope) ceases(e *etcd.Era, v *etcd.Version) (int64, bool) {
 	for _, ch := range e.Since(v.Revision, e.Head()) {
 		if ch.Old == nil && ch.New == nil || ch.Key() != v.Key {
@@ -105,12 +108,12 @@ func (s Scope) ceases(e *etcd.Era, v *etcd.Version) (int64, bool) {
 // second.
 const grace = 3 * time.Second
 
-// departs reports whether v's object, after v, went or left the scope, or left one of its pairs
-// while no other one had long had it. It is stricter than ceases: it holds where nothing is in the
-// way, and so each watch has told what it has.
+// departs reports whether v's object, after v, was gone or left the scope, or left one of its pairs
+// while no other pair had had it for longer than grace. It is stricter than ceases: it holds where
+// nothing is in the way, so that each watch has told what it has.
 func (s Scope) departs(e *etcd.Era, v *etcd.Version) bool {
 	pairs := s.pairs()
-	since := make([]time.Duration, len(pairs)) // when each began to have the key
+	since := make([]time.Duration, len(pairs)) // when each pair began to have the key
 	for _, ch := range e.Since(e.Base, e.Head()) {
 		if ch.Old == nil && ch.New == nil || ch.Key() != v.Key {
 			continue
@@ -158,8 +161,8 @@ func (r *run) ceased(s Scope, v *etcd.Version) bool {
 	return yes
 }
 
-// follows is nil if a handler or reader of a scope that has seen one form of a key may be shown
-// another one next.
+// follows returns an error if a handler or reader of a scope that has seen one form of a key must
+// not be shown another one next, and nil if it may. In an unordered world it may be shown anything.
 func (r *run) follows(s Scope, was last, now api.Form) (err error) {
 	if r.unordered {
 		return nil
@@ -200,14 +203,15 @@ func (r *run) follows(s Scope, was last, now api.Form) (err error) {
 }
 
 // stalled reports whether a version may follow one that was written later because another watch of
-// the scope stalled before the server was restored: it brings the former past afterwards, under a
-// higher resourceVersion than has been given since. A client cannot tell until that watch has ended.
+// the scope stalled before the server was restored. That watch brings the former past afterwards,
+// with a higher resourceVersion than has been given since. A client cannot tell until that watch
+// has ended.
 func (s Scope) stalled(was, now *etcd.Version) bool {
 	return len(s.pairs()) > 1 && now.Era.Index < was.Era.Index && now.Revision > was.Revision
 }
 
-// next is nil if nothing that the scope includes came between what was told of a key and what is
-// told next.
+// next returns an error if something that the scope includes came between what was told of a key
+// and what is told next, and nil if nothing did.
 func (r *run) next(s Scope, was last, now api.Form) (err error) {
 	r.cluster.Do(func(h *etcd.History) {
 		e := h.Era()
@@ -224,11 +228,11 @@ func (r *run) next(s Scope, was last, now api.Form) (err error) {
 	return err
 }
 
-// same reports whether two forms that a handler is told are the same to it.
+// same reports whether two forms that a handler is told of are the same to it.
 func (c *client) same(a, b api.Form) bool { return a == b }
 
-// back names the rule that nothing goes back. Watches that are merged run at their own speeds, so
-// it is another rule for them.
+// back returns the name of a rule against going back. It is another one for watches that are
+// merged, since each of them runs at its own speed.
 func (c *client) back(rule string) string {
 	if len(c.spec.Scope.pairs()) > 1 {
 		return rule + "-merged"

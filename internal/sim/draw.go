@@ -17,23 +17,24 @@ func Draw(seed uint64) *World {
 	return d.w
 }
 
-// maxKeys is how many keys a world has at most, but for those of which many are there before
+// maxKeys is how many keys a world has at most, except for worlds in which many are there before
 // anybody runs.
 const maxKeys = 8
 
-// drawer draws one world. Each feature is there or not for the whole world, so that worlds are
-// unlike each other.
+// drawer draws one world. A feature is there or not for the whole world, so that worlds are unlike
+// each other.
 type drawer struct {
 	*rand.Rand
 	w    *World
-	span time.Duration // in which things happen
+	span time.Duration // within which things happen
 }
 
 func (d *drawer) chance(percent int) bool { return d.IntN(100) < percent }
 
 func pick[T any](d *drawer, of ...T) T { return of[d.IntN(len(of))] }
 
-// between draws a duration on a logarithmic scale, so that short and long ones are as likely.
+// between draws a duration on a logarithmic scale, so that both short and long ones come up. It is
+// at least low, and less than twice high.
 func (d *drawer) between(low, high time.Duration) time.Duration {
 	t := float64(low)
 	for t*2 <= float64(high) && d.chance(70) {
@@ -141,7 +142,7 @@ func (d *drawer) clients() {
 	}
 }
 
-// exotic reports whether the servers are such as a watch cache is not made for.
+// exotic reports whether a watch cache is not made for the servers.
 func (d *drawer) exotic() bool {
 	return d.w.Scheme != etcd.Integers || slices.ContainsFunc(d.w.Servers, func(s api.Spec) bool { return s.Plain })
 }
@@ -202,7 +203,7 @@ func (d *drawer) handler() HandlerSpec {
 	return h
 }
 
-// moment is some time in the span.
+// moment draws some time in the span. It is never 0.
 func (d *drawer) moment() time.Duration { return 1 + time.Duration(d.Int64N(int64(d.span))) }
 
 // writes draws the writes before the start and those in the span, in bursts and alone.
@@ -247,9 +248,9 @@ func (d *drawer) load() {
 	}
 }
 
-// many puts more objects there than an informer takes, or hands out, at a time. Nothing is in the
-// way then but what happens to servers: a world that goes to pieces object by object takes as long
-// as all others.
+// many draws more objects than an informer takes, or hands out, at a time. Nothing is in the way
+// then but what happens to servers: with faults a world would go to pieces object by object, and
+// take as long as all others.
 func (d *drawer) many() {
 	w := d.w
 	for i := range 120 + d.IntN(60) {

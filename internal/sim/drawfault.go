@@ -48,7 +48,7 @@ func (d *drawer) events() {
 	}
 }
 
-// calm leaves out whatever keeps clients from seeing every change: then more can be asked of them.
+// calm drops whatever keeps clients from seeing every change: then more can be asked of them.
 func (d *drawer) calm() {
 	d.w.Servers = d.w.Servers[:1]
 	s := &d.w.Servers[0]
@@ -56,8 +56,8 @@ func (d *drawer) calm() {
 	d.w.Steps = slices.DeleteFunc(d.w.Steps, func(s Step) bool { return !s.calm() })
 }
 
-// replica has clients change to a second server, which lags for a moment, right after a write, and
-// back.
+// replica draws a second server, which lags for a moment. All clients change to it right after a
+// write, and back later.
 func (d *drawer) replica() {
 	lag := d.between(500*time.Millisecond, 2*time.Second)
 	d.w.Servers = []api.Spec{{Order: d.w.Servers[0].Order}, {Order: d.w.Servers[0].Order, Lag: lag, Stale: d.chance(70)}}
@@ -78,8 +78,9 @@ func (d *drawer) replica() {
 	}
 }
 
-// contended has the watches of three selectors tell of the same changes at once, of many keys again
-// and again: what one of them has prepared, another one has changed by the time that it is applied.
+// contended draws changes that the watches of three selectors tell of at once, of many keys again
+// and again. What one of the watches has prepared, another one has changed by the time that it is
+// applied.
 func (d *drawer) contended() {
 	w := d.w
 	w.Servers = []api.Spec{{Order: w.Servers[0].Order}}
@@ -102,9 +103,9 @@ func (d *drawer) contended() {
 	}
 }
 
-// staggered has one of two selectors get its first list late, or its rest. What that list has comes by
-// the other one's watch meanwhile, and handlers that are slow have it in hand when the list ends. The
-// watch that follows may come late as well.
+// staggered draws a delay for the first list of one of two selectors, or for its rest. What that
+// list has comes meanwhile by the watch of the other selector, and slow handlers have it in hand
+// when the list ends. The watch that follows may come late as well.
 func (d *drawer) staggered() {
 	d.w.Servers = []api.Spec{{Order: d.w.Servers[0].Order}}
 	c := &d.w.Clients[0]
@@ -131,7 +132,8 @@ func (d *drawer) staggered() {
 	}
 }
 
-// move has all clients go to one of two servers.
+// move draws the steps by which all clients go to one of two servers: new requests go there, and
+// the watches of the other server break.
 func (d *drawer) move(at time.Duration, server int) {
 	for i := range d.w.Clients {
 		d.w.Steps = append(d.w.Steps, Step{At: at, Op: Route, Client: i, Server: server})

@@ -7,9 +7,9 @@ import (
 	"github.com/weirproject/weir/internal/sim/api"
 )
 
-// besieged has most kinds of requests fail for ever, each in its own way, but for one form of LIST:
-// whole, or in pages. Whatever else is asked for, that form must be come to. No server answers with
-// what is older than it says, since nothing is left that would tell.
+// besieged draws, for most kinds of requests, a fault of its own that lasts for ever. One form of
+// LIST has none: whole, or in pages. Whatever else clients ask for, they must come to that form. No
+// server answers with something older than it says, since nothing is left that would tell.
 func (d *drawer) besieged() {
 	w := d.w
 	if len(w.Keys) > maxKeys {
@@ -45,7 +45,7 @@ func (d *drawer) besieged() {
 	}
 }
 
-// lasts draws a fault of requests of one kind. It reports whether that may stay for ever.
+// lasts draws a fault of requests of one kind, and reports whether that fault may stay for ever.
 func (d *drawer) lasts(r *api.Rule, ask api.Ask) bool {
 	d.deed(r)
 	events := r.Deed == api.ErrorEvent || r.Deed == api.Repeat || r.Deed == api.NoBookmarks || r.Deed == api.OftenBookmarks

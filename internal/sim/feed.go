@@ -14,9 +14,9 @@ import (
 	"github.com/weirproject/weir/internal/wire"
 )
 
-// feed brings what a reflector gets into a store and tells the watch cache's history which revision
-// belongs to which resourceVersion, as package watchcache asks of whoever writes: changes one by
-// one, in the order of their resourceVersions, those of a relist too.
+// feed brings what a reflector gets into a store. It also tells the history of the watch cache
+// which revision belongs to which resourceVersion, as package watchcache demands of whoever writes:
+// changes come one by one, in the order of their resourceVersions, those of a relist too.
 type feed struct {
 	*store.Writer
 	store   *store.Store
@@ -28,11 +28,11 @@ type feed struct {
 	begun bool
 	last  uint64
 	aside []listedObject
-	// About the relist under way: what was held before was current to here, and the list tells of
-	// an object then that was not there.
+	// About the relist under way: before is the resourceVersion that was current before it. other
+	// says that the list has an object from up to then that was not held.
 	before uint64
 	other  bool
-	back   bool // it is one of a server that went back: nothing of it is taken
+	back   bool // it comes from a server that went back: nothing of it is taken
 }
 
 var errWentBack = errors.New("the server went back")
@@ -42,7 +42,7 @@ type listedObject struct {
 	raw []byte
 }
 
-// Observe is watchcache.Clock's.
+// Observe implements watchcache.Clock.
 func (f *feed) Observe(fn func(uint64)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -52,7 +52,7 @@ func (f *feed) Observe(fn func(uint64)) {
 	fn(resourceversion.Number(f.store.ResourceVersion()))
 }
 
-// Wait is watchcache.Clock's.
+// Wait implements watchcache.Clock.
 func (f *feed) Wait(ctx context.Context, rv uint64) error {
 	if err := f.store.WaitResourceVersion(ctx, resourceversion.Format(rv)); err != nil {
 		return err
@@ -61,7 +61,7 @@ func (f *feed) Wait(ctx context.Context, rv uint64) error {
 	return nil
 }
 
-// Take is reflector.Sink's.
+// Take implements reflector.Sink. It returns each error as a Refusal, after which no list follows.
 func (f *feed) Take(t wire.EventType, m *wire.Meta, raw []byte, _ any) error {
 	if err := f.take(t, m, raw); err != nil {
 		return reflector.Refusal{Err: err}
@@ -95,13 +95,13 @@ func (f *feed) flush(rv uint64) {
 	}
 }
 
-// name tells the history that the store has what there is at rv.
+// name tells the history that the store, at its present revision, is the state at rv. mu is held.
 func (f *feed) name(rv uint64) {
 	f.last = max(f.last, rv)
 	f.history.Add(rv, f.store.Revision())
 }
 
-// BeginReplace is reflector.Sink's, as those that follow.
+// BeginReplace implements reflector.Sink, as AbortReplace and EndReplace do.
 func (f *feed) BeginReplace(rebase bool) {
 	f.aside, f.before, f.other, f.back = nil, resourceversion.Number(f.store.ResourceVersion()), false, rebase && f.begun
 	f.Writer.BeginReplace(rebase)
@@ -154,8 +154,8 @@ func (f *feed) EndReplace(resourceVersion string) {
 	f.aside = nil
 }
 
-// list takes an object of a relist: it marks what is held as being there, and puts aside what is
-// new.
+// list takes an object of a relist. It marks a held object as still there, and puts aside a new
+// one.
 func (f *feed) list(m *wire.Meta, raw []byte) error {
 	if f.back {
 		return errWentBack

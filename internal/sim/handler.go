@@ -21,21 +21,22 @@ type handler struct {
 	name   string
 	reg    registration // nil until it is registered
 
-	// steady has what was there when it began, and ever since, with the pairs of its scope that
-	// have chosen it all the time. What has gone from one to another need not be in the first list
-	// of either. Its lock is taken inside the cluster's and inside mu, and nothing inside it.
+	// steady has the keys that were there when the handler began, and ever since, each with the
+	// pairs of its scope that have chosen it all the time. A key that has gone from one pair to
+	// another need not be in the first list of either. steadyMu is taken inside the lock of the
+	// cluster and inside mu, and no lock inside it.
 	steadyMu sync.Mutex
 	steady   map[etcd.Key][]pair
 
-	mu    sync.Mutex // the cluster's may be taken inside
+	mu    sync.Mutex // the cluster's lock may be taken inside it
 	seen  map[etcd.Key]last
 	due   map[etcd.Key]int // the IDs of the versions that it must have been told when it says that it has synced; nil until they are known
-	done  time.Duration    // since when nothing of that is left
-	went  int              // of that, what went before the handler was told of it
+	done  time.Duration    // since when due is empty
+	went  int              // how many keys of due went before the handler was told of them
 	ended bool
 
-	resyncs []resync // since they were last counted
-	quiet   bool     // nothing else was told since then
+	resyncs []resync // since resyncs were last counted
+	quiet   bool     // nothing but resyncs was told since then
 }
 
 // resync is one object that a sweep handed out.
@@ -44,13 +45,14 @@ type resync struct {
 	at  time.Duration
 }
 
-// last is what a handler was told last of a key.
+// last is what a handler was last told of a key.
 type last struct {
 	form api.Form
 	gone bool
 }
 
-// tell is called with each event. It takes as long as the handler is to take.
+// tell handles an event. It checks the event, and blocks for as long as the handler is to take, or
+// until ctx ends.
 func (h *handler) tell(ctx context.Context, t told) {
 	h.mu.Lock()
 	late := h.ended
@@ -155,9 +157,9 @@ func (h *handler) check(t told) {
 	h.seen[t.key] = last{form: t.new.form}
 }
 
-// toldAsSent reports whether the handler is told of what servers send again as if it were new, as
-// client-go tells it. What has a version that was made up, because its own does not grow, is
-// compared by its content, which events have in another form than lists.
+// toldAsSent reports whether the handler is told, as if it were new, of what servers send again, as
+// client-go tells it. An object whose resourceVersion does not grow gets one that is made up. It is
+// compared by its content, which has another form in events than in lists.
 func (h *handler) toldAsSent() bool { return h.client.spec.takesAsSent(h.run.world) }
 
 func (c ClientSpec) takesAsSent(w *World) bool {
@@ -183,9 +185,10 @@ func (h *handler) wrong(rule, format string, args ...any) {
 	h.run.violate(rule, h.client, "%s: %s", h.name, fmt.Sprintf(format, args...))
 }
 
-// late checks that the handler says that it has synced once it was told of everything that was
-// there when it and its informer began: of each object the version that was there, or one after it.
-// An older one that another selector's watch told of is not what the last first list has.
+// late checks that the handler has synced once it was told of everything that was there when it and
+// its informer began: for each object, of the version that was there or a later one. An older
+// version, of which the watch of another selector told, is not the one that the last of the first
+// lists has.
 func (h *handler) late() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -220,10 +223,10 @@ func (h *handler) late() {
 	}
 }
 
-// backlog is how long the handler may take for what it was to be told before it has synced. What
-// went meanwhile it may have in hand, and of several selectors one may tell that an object has left
-// before another's first list has it, or goes on with changes until that list comes. So does a
-// server that never ends its initial events.
+// backlog returns how long the handler may take for what it was to be told before it has synced. It
+// may have in hand what went meanwhile. Of several selectors, one may tell that an object has left
+// before the first list of another one has it, or go on with changes until that list comes. So does
+// a server that never ends its initial events.
 func (h *handler) backlog() time.Duration {
 	n, pairs := 1+h.went, len(h.scope.pairs())
 	if pairs > 1 || h.client.spec.Mode == "watchlist" && slices.ContainsFunc(h.run.world.Servers, func(s api.Spec) bool { return s.Old }) {
@@ -243,8 +246,7 @@ func (h *handler) remove() {
 	h.mu.Unlock()
 }
 
-// synced checks that the handler has been told of every key that was there when it began, if it
-// says so.
+// synced checks that a handler that has synced was told of every steady key.
 func (h *handler) synced() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -256,7 +258,8 @@ func (h *handler) synced() {
 	}
 }
 
-// missing takes what was steady and was not told from what was steady. The lock is held.
+// missing returns the steady keys that the handler was not told of, and removes them from steady.
+// mu is held.
 func (h *handler) missing() (keys []etcd.Key) {
 	h.steadyMu.Lock()
 	defer h.steadyMu.Unlock()
@@ -269,7 +272,7 @@ func (h *handler) missing() (keys []etcd.Key) {
 	return keys
 }
 
-// atRest reports how what the handler was told differs from what is there.
+// atRest reports how what the handler was told differs from want, which is what the informer holds.
 func (h *handler) atRest(want map[etcd.Key]api.Form, synced bool, report func(string, string, ...any)) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -19,7 +19,7 @@ import (
 
 var modes = map[string]weir.Mode{"auto": weir.ModeAuto, "list": weir.ModeList, "pages": weir.ModePages, "watchlist": weir.ModeWatchList}
 
-// native is weir.NewInformer.
+// native is an informer of weir.NewInformer.
 type native[T weir.Object] struct {
 	*weir.Informer[T]
 	cluster *api.Cluster
@@ -59,8 +59,8 @@ func makeNative[T weir.Object](c *api.Cluster, cl *api.Client, spec ClientSpec) 
 	return &native[T]{inf, c, spec.resync() > 0}, nil
 }
 
-// inPieces has answers read some bytes at a time, so that others go first while an object is taken
-// in and not applied yet: it is followed by a part of the next one.
+// inPieces lets answers be read a few bytes at a time. A piece may have an object and a part of the
+// next one, so that others can go first while that object is taken in and not applied yet.
 type inPieces struct{ http.RoundTripper }
 
 func (t inPieces) RoundTrip(req *http.Request) (*http.Response, error) {
@@ -75,7 +75,7 @@ type pieces struct{ io.ReadCloser }
 
 func (b pieces) Read(p []byte) (int, error) { return b.ReadCloser.Read(p[:min(len(p), 256)]) }
 
-// nodeOf is the field that the index by a function is made of.
+// nodeOf returns the field by which the index "node" has an object, or "" if the object has none.
 func nodeOf(o any) string {
 	switch o := o.(type) {
 	case *corev1.ConfigMap:
@@ -132,7 +132,7 @@ func (n *native[T]) Handle(h *handler) (registration, error) {
 
 type nativeRegistration struct{ *weir.Registration }
 
-// object finds out what an item is by its bytes.
+// object returns the form that the bytes of an item were made of, and what is wrong with the item.
 func (n *native[T]) object(i weir.Item[T]) object {
 	if i.IsZero() {
 		return object{problem: "no object"}

@@ -9,9 +9,9 @@ import (
 	"github.com/weirproject/weir/internal/sim/etcd"
 )
 
-// patience is how long after the last fault everything must be as it should be. Faults that stay
-// are overcome by a LIST after some tries, each of which may hang for more than a minute; where two
-// informers are in line that takes twice as long.
+// patience returns the time after the last fault within which everything must be as it should be.
+// Faults that stay are overcome by a LIST after some tries, each of which may hang for more than a
+// minute. Where two informers are in line, that takes twice as long.
 func (w *World) patience() time.Duration {
 	switch {
 	case w.besieged():
@@ -55,7 +55,7 @@ func (w *World) besieged() bool {
 const cooling = 3 * time.Minute
 
 // troubleVisible is how long Err may be nil while something stands in the way: a LIST that is under
-// way may yet help.
+// way may still help.
 const troubleVisible = 2 * time.Minute
 
 // problem is something that is not yet as it should be.
@@ -66,9 +66,9 @@ type problem struct {
 	args   []any
 }
 
-// rest waits until everything is as it should be, leaves the world alone for a while, and looks
-// whether it still is, and what is held. What no protocol could have told the clients is checked
-// after a relist that is forced upon them.
+// rest waits until everything is as it should be, and leaves the world alone for a while. Then it
+// checks that everything still is, and what informers hold. What no protocol could have told the
+// clients it checks after a relist that it forces upon them.
 func (r *run) rest() {
 	if !r.settle(false) {
 		return
@@ -98,8 +98,9 @@ func (r *run) rest() {
 	r.settle(true)
 }
 
-// cool leaves the world alone until what was read has had time to cool since anybody was told or
-// has read anything: what nobody could know may yet come to light, a few times.
+// cool leaves the world alone for as long as cooling takes. It begins again, up to four times in
+// all, if somebody was told or has read anything meanwhile: what nobody could know may still come
+// to light.
 func (r *run) cool() {
 	for again, times := true, 0; again && times < 4; times++ {
 		for _, c := range r.clients {
@@ -119,7 +120,8 @@ func (r *run) forced() bool {
 	return slices.ContainsFunc(r.world.Steps, func(s Step) bool { return s.Op == Restore || s.Op == Replace || s.Op == Schema })
 }
 
-// settle waits until there are no problems any more.
+// settle waits until there are no problems any more. It returns false if a check failed, or if
+// there are still problems when the patience of the world is over.
 func (r *run) settle(relisted bool) bool {
 	began := r.now()
 	wait := 100 * time.Millisecond
@@ -145,8 +147,8 @@ func (r *run) settle(relisted bool) bool {
 	}
 }
 
-// problems are what is not as it should be now. After a relist nothing excuses an old form of an
-// object.
+// problems returns what is not as it should be now. After a forced relist nothing excuses an old
+// form of an object.
 func (r *run) problems(relisted bool) []problem {
 	var all []problem
 	for _, c := range r.clients {
@@ -203,13 +205,13 @@ func (r *run) compare(c *client, v view, relisted bool, add func(string, string,
 	}
 }
 
-// head is the servers' resourceVersion.
+// head returns the servers' newest resourceVersion.
 func (r *run) head() (rv string) {
 	r.cluster.Do(func(h *etcd.History) { rv = h.Era().Format(h.Era().Head()) })
 	return rv
 }
 
-// want is what a client should hold.
+// want returns what a client should hold, by key.
 func (r *run) want(c *client) map[etcd.Key]*etcd.Version {
 	want := map[etcd.Key]*etcd.Version{}
 	r.cluster.Do(func(h *etcd.History) {

@@ -52,7 +52,7 @@ type run struct {
 	over  context.Context // ends with the world
 	end   context.CancelFunc
 	waits sync.WaitGroup
-	reads atomic.Int64 // by those who have waited
+	reads atomic.Int64 // of clients that have waited
 
 	mu  sync.Mutex
 	rng *rand.Rand
@@ -69,11 +69,11 @@ type client struct {
 	handlers []*handler
 	cancel   context.CancelFunc
 	done     chan struct{}
-	read     map[etcd.Key]last // what was read last
-	troubled time.Duration     // when Err was not nil last
+	read     map[etcd.Key]last // what a read found last
+	troubled time.Duration     // when Err was last not nil
 }
 
-// execute runs a world and tells what came of it.
+// execute runs a world and returns what came of it.
 func execute(t *testing.T, w *World, logging bool) (out *Outcome) {
 	r := &run{world: w, logging: logging, rng: rand.New(rand.NewPCG(w.Seed, 2))}
 	defer func() {
@@ -87,9 +87,9 @@ func execute(t *testing.T, w *World, logging bool) (out *Outcome) {
 	return &r.out
 }
 
-// elapsed is how much virtual time all worlds together have taken. Each bubble's clock begins at
-// the same moment, but some libraries keep the time of the last error, say, in a variable, and are
-// confused by a clock that goes back.
+// elapsed is how much virtual time all worlds together have taken. The clock of each bubble begins
+// at the same moment, but some libraries keep a time, that of the last error say, in a variable,
+// and are confused by a clock that goes back.
 var elapsed time.Duration
 
 func (r *run) execute() {
@@ -157,7 +157,8 @@ func (r *run) client(i int, spec ClientSpec) *client {
 	return c
 }
 
-// luck gives the random numbers of a client's waits.
+// luck returns the function that draws the random numbers of a client's waits. It is safe for
+// concurrent use.
 func luck(seed, client uint64) func() float64 {
 	var mu sync.Mutex
 	rng := rand.New(rand.NewPCG(seed, 3+client))
@@ -212,7 +213,7 @@ func (r *run) stop() {
 	}
 }
 
-// now is the virtual time since the start.
+// now returns the virtual time since the start.
 func (r *run) now() time.Duration { return r.cluster.Now() }
 
 // yield lets others go first, now and then.
@@ -261,9 +262,9 @@ func (r *run) violate(rule string, c *client, format string, args ...any) {
 	}
 }
 
-// excused reports whether a rule does not hold for a client: it may go back to what a replica has,
-// or a server that answers from its cache, that lags for so long that it counts as restored, and
-// come back from there.
+// excused reports whether a rule does not hold for a client. A replica, or a server that answers
+// from its cache, may lag for so long that it counts as restored. The client may go back to what
+// that one has, and on to newer versions from there.
 func (r *run) excused(rule string, c *client) bool {
 	if c == nil || !strings.Contains(rule, "back") && rule != "spurious-delete" {
 		return false
@@ -274,7 +275,7 @@ func (r *run) excused(rule string, c *client) bool {
 	return r.late
 }
 
-// observe notes whether some server that the client asks lags for long.
+// observe records whether some server that the client asks lags for long.
 func (r *run) observe(c *client) {
 	late := r.cluster.Late(patience)
 	if ch, ok := c.informer.(*chain); ok {
@@ -286,9 +287,10 @@ func (r *run) observe(c *client) {
 	r.late = r.late || late
 }
 
-// maySyncOld reports whether a client's first state may be older than what it has been told: where a
-// list of that broke off, and the client takes any state, or cannot get a consistent one either, an
-// old server answers the next list, not older than what came, with exactly that.
+// maySyncOld reports whether a client's first state may be older than what it has been told. That
+// needs a list that broke off. A client that takes any state, or cannot get a consistent one, then
+// asks for a list that is not older than what came. An old server answers that with exactly what
+// came.
 func (r *run) maySyncOld(c *client) bool {
 	return (c.spec.Any || r.world.breaksOff()) && slices.ContainsFunc(r.world.Servers, func(s api.Spec) bool { return s.Old })
 }
@@ -299,8 +301,8 @@ func (r *run) failed() bool {
 	return len(r.out.Violations) > 0
 }
 
-// bubbles are the stacks of the goroutines in the newest bubble, but for those that every bubble
-// has.
+// bubbles returns the stacks of the goroutines in the newest bubble, except for those that every
+// bubble has.
 func bubbles() string {
 	buf := make([]byte, 1<<20)
 	buf = buf[:runtime.Stack(buf, true)]

@@ -68,7 +68,7 @@ func newDropIn(c *api.Cluster, cl *api.Client, spec ClientSpec) (informer, error
 	return s, nil
 }
 
-// fromFactory gets the informer out of one of the drop-in's factories.
+// fromFactory returns the informer of one of the drop-in's factories.
 func fromFactory(c *api.Cluster, cfg *rest.Config, spec ClientSpec, resync time.Duration, opts clientgo.Options) (cache.SharedIndexInformer, error) {
 	p := spec.Scope.pairs()[0]
 	with := []clientgo.Option{
@@ -119,9 +119,9 @@ func config(cl *api.Client) *rest.Config {
 	return &rest.Config{Host: "http://server", Transport: cl, QPS: -1}
 }
 
-// returned reports whether the client's answers are not captured, because nothing is known of what
-// its ListerWatcher lists, or by an option: the drop-in then takes what Watch returns as it comes,
-// as client-go does, also where it has been told before.
+// returned reports whether the drop-in does not capture the client's answers: by an option, or
+// because it knows nothing of what the ListerWatcher lists. It then takes what Watch returns as it
+// comes, as client-go does, even what it has been told before.
 func (c ClientSpec) returned() bool {
 	return c.Runner == DropIn && (c.Options == "uncaptured" || !c.Typed && !c.Factory)
 }
@@ -138,8 +138,8 @@ func (w *World) breaksOff() bool {
 	})
 }
 
-// resync is the shortest period of the handlers', which is what an informer needs to have for them
-// to get any.
+// resync returns the shortest resync period of the handlers, or 0 if none has one. The informer
+// needs that period for its handlers to get any resync.
 func (c ClientSpec) resync() time.Duration {
 	var d time.Duration
 	for _, h := range c.Handlers {
@@ -150,7 +150,8 @@ func (c ClientSpec) resync() time.Duration {
 	return d
 }
 
-// listerWatcher is what generated code would make for the scope's only pair.
+// listerWatcher returns what generated code would make for the scope's only pair, and an object of
+// the type that it lists.
 func listerWatcher(c *api.Cluster, cfg *rest.Config, spec ClientSpec) (listerWatcherBoth, runtime.Object, error) {
 	p := spec.Scope.pairs()[0]
 	tweak := func(o *metav1.ListOptions) { o.LabelSelector = p.selector.String() }
@@ -276,8 +277,8 @@ func keyOf(obj any) etcd.Key {
 
 func (s *shared) object(obj any) object { return objectOf(s.cluster, obj) }
 
-// objectOf finds out what a decoded object is by what its annotations say, and compares the rest
-// with what it should be.
+// objectOf returns the form that the annotations of a decoded object name, and what else of the
+// object does not fit it.
 func objectOf(c *api.Cluster, obj any) object {
 	m, ok := obj.(metav1.Object)
 	if !ok {
@@ -358,5 +359,5 @@ func (s *shared) checkIndex(name, value string, want []string, report func(strin
 	}
 }
 
-// Rest has nothing to report: the interface does not tell what is held.
+// Rest reports nothing: the interface does not tell what is held.
 func (s *shared) Rest(func(string, ...any)) {}

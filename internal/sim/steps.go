@@ -36,7 +36,8 @@ func (r *run) steps() {
 	}
 }
 
-// agenda is the world's steps and those that follow from its handlers' specs.
+// agenda returns the world's steps and those that follow from its handlers' specs, in the order of
+// their times.
 func (r *run) agenda() []Step {
 	all := slices.Clone(r.world.Steps)
 	for i, c := range r.world.Clients {
@@ -139,7 +140,7 @@ func (r *run) unsteady(hist *etcd.History) {
 	}
 }
 
-// look reads everything while nothing runs.
+// look reads everything while nothing runs, and checks it.
 func (r *run) look() {
 	for _, c := range r.clients {
 		r.behind(c, r.readClient(c, true))
@@ -153,8 +154,8 @@ func (r *run) look() {
 	}
 }
 
-// behind checks that where nothing is in the way an informer's resourceVersion is that of the last
-// change that all of its watches told of. Who waits for it need not wait for a bookmark.
+// behind checks an informer's resourceVersion in a calm world: it must be that of the last change
+// that all of its watches told of. Whoever waits for that need not wait for a bookmark.
 func (r *run) behind(c *client, v view) {
 	if !r.calm || c.spec.Runner == Chain || !c.informer.HasSynced() || v.resourceVersion == "" {
 		return
@@ -171,8 +172,8 @@ func (r *run) behind(c *client, v view) {
 	})
 }
 
-// readClient reads a client's informer and checks that nothing went back. What is taken as servers
-// send it goes back with them.
+// readClient reads a client's informer and checks that nothing went back. What a client takes as
+// servers send it may go back with them.
 func (r *run) readClient(c *client, quiet bool) view {
 	v := c.informer.Read(quiet, func(format string, args ...any) { r.violate("read", c, format, args...) })
 	for key, f := range v.objects {

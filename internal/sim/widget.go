@@ -22,7 +22,7 @@ type WidgetSpec struct {
 	Node string `json:"node,omitempty"`
 }
 
-// DeepCopyObject is runtime.Object's.
+// DeepCopyObject implements runtime.Object.
 func (w *Widget) DeepCopyObject() runtime.Object {
 	c := *w
 	w.ObjectMeta.DeepCopyInto(&c.ObjectMeta)
@@ -36,7 +36,7 @@ type WidgetList struct {
 	Items           []Widget `json:"items"`
 }
 
-// DeepCopyObject is runtime.Object's.
+// DeepCopyObject implements runtime.Object.
 func (l *WidgetList) DeepCopyObject() runtime.Object {
 	c := *l
 	l.ListMeta.DeepCopyInto(&c.ListMeta)
@@ -58,7 +58,7 @@ func init() {
 	metav1.AddToGroupVersion(widgetScheme, gv)
 }
 
-// widgetClient is a client as a code generator makes it.
+// widgetClient makes a client as a code generator does.
 func widgetClient(cfg *rest.Config) (rest.Interface, error) {
 	c := rest.CopyConfig(cfg)
 	gv := schema.GroupVersion{Group: api.Widgets.Group, Version: api.Widgets.Version}

@@ -195,7 +195,8 @@ func (w *World) opaque() bool {
 	return w.Scheme == etcd.Opaque || slices.ContainsFunc(w.Steps, func(s Step) bool { return s.Op == Replace && s.Scheme == etcd.Opaque })
 }
 
-// Lasts is when the last step and the last fault that ends are over.
+// Lasts returns when everything that ends is over: the last step, the last fault that has an end,
+// and the last time at which a handler is registered, removed or unblocked.
 func (w *World) Lasts() time.Duration {
 	var t time.Duration
 	for _, s := range w.Steps {

@@ -13,15 +13,16 @@ type Backend interface {
 	http.Handler
 }
 
-// Behind puts backends between a client and the cluster: its requests go to the one that it is
-// routed to.
+// Behind puts backends between a client and the cluster. Requests of the client go to the backend
+// that it is routed to, at first to the first one.
 func (cl *Client) Behind(backends ...Backend) {
 	cl.cluster.mu.Lock()
 	defer cl.cluster.mu.Unlock()
 	cl.backends = backends
 }
 
-// relay hands a request to the client's backend.
+// relay hands a request to a backend of the client, and returns the response once the backend has
+// begun it. The body arrives as the plan says.
 func (cl *Client) relay(q *request, p *plan, backend Backend) *http.Response {
 	ctx, cancel := context.WithCancel(q.Context())
 	a := &answer{changed: make(chan struct{}, 1), begun: make(chan struct{}), header: http.Header{}}
@@ -37,7 +38,7 @@ func (cl *Client) relay(q *request, p *plan, backend Backend) *http.Response {
 	select {
 	case <-a.begun:
 	case <-ctx.Done():
-		<-a.begun // a handler that is given up answers something, or ends
+		<-a.begun // a handler whose client has given up begins an answer, or ends
 	}
 	resp := respond(q.Request, a.code, "", &relayed{body: *newBody(ctx, cl.cluster, nil, p), answer: a, cancel: cancel})
 	resp.Header = a.header
@@ -62,7 +63,7 @@ func (a *answer) Header() http.Header { return a.header }
 func (a *answer) WriteHeader(code int) {
 	a.once.Do(func() {
 		a.code = code
-		a.header = a.header.Clone() // the handler may go on with the one it has
+		a.header = a.header.Clone() // the handler may go on to change the one that it has
 		close(a.begun)
 	})
 }
@@ -76,7 +77,7 @@ func (a *answer) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Flush is http.Flusher's.
+// Flush implements http.Flusher. It begins the response; what was written can be read without it.
 func (a *answer) Flush() { a.WriteHeader(http.StatusOK) }
 
 func (a *answer) signal() {

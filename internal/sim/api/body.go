@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// body is the answer to a request as it arrives: at once, or with what a plan does to it.
+// body is the body of an answer. It arrives at once, or as a plan makes it arrive.
 type body struct {
 	ctx     context.Context
 	cluster *Cluster
@@ -54,7 +54,7 @@ func (b *body) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// gone tells why nobody reads this any more; nil if somebody does.
+// gone returns why nobody reads this body any more, or nil if somebody may.
 func (b *body) gone() error {
 	select {
 	case <-b.closed:
@@ -64,7 +64,9 @@ func (b *body) gone() error {
 	}
 }
 
-// gate is how many bytes more the plan lets pass, or why none: at least one, if there is no error.
+// gate returns how many bytes more the plan lets pass, which is at least one, or an error that says
+// why there are none. At a stall it blocks until that is over, the body is closed or its context
+// ends.
 func (b *body) gate() (int, error) {
 	n := math.MaxInt
 	if b.plan.pieces > 0 {
@@ -95,7 +97,8 @@ func (b *body) gate() (int, error) {
 	return n, nil
 }
 
-// stand waits, for ever if d is 0.
+// stand blocks for d, or for ever if d is 0. It returns an error if the body is closed or its
+// context ends first.
 func (b *body) stand(d time.Duration) error {
 	var timer <-chan time.Time
 	if d > 0 {
@@ -113,7 +116,7 @@ func (b *body) stand(d time.Duration) error {
 	}
 }
 
-// watchBody is the answer to a WATCH.
+// watchBody is the body of the answer to a WATCH.
 type watchBody struct {
 	body
 	watch *watch
@@ -137,7 +140,9 @@ func (b *watchBody) Read(p []byte) (int, error) {
 	}
 }
 
-// fill waits for something to send.
+// fill takes what the watch has to send. If that is nothing, fill blocks until there may be
+// something, and returns nil. It returns an error if the server was restarted, the body is closed
+// or its context ends.
 func (b *watchBody) fill() error {
 	c, w := b.cluster, b.watch
 	c.mu.Lock()

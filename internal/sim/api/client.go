@@ -11,34 +11,35 @@ import (
 	"time"
 )
 
-// Client is a program's connection to the cluster: an http.RoundTripper.
+// Client is a program's connection to the cluster: an http.RoundTripper. It is safe for concurrent
+// use.
 type Client struct {
 	Name  string
 	Index int
 
 	cluster   *Cluster
-	perSecond int // requests that are not too many
+	perSecond int // more requests in a second are too many
 
 	// Guarded by the cluster's lock.
 	server   *Server
 	backends []Backend // in place of servers; may be empty
 	backend  int
 	requests int
-	second   time.Duration // of the last requests
+	second   time.Duration // when the second began in which inSecond requests came
 	inSecond int
 	hammers  bool
 	last     time.Duration // when the last request came
 }
 
-// Too many requests: nobody in his right mind makes so many. From then on none is answered, or
-// virtual time would stand still. The bound of a second is for each reflector: each keeps a pace of
-// its own.
+// A client that makes more requests than these hammers: nobody in his right mind makes so many.
+// From then on none of its requests is answered, or virtual time would stand still. The bound of a
+// second is for each reflector, since each keeps a pace of its own.
 const (
 	tooManyPerSecond = 30
 	tooMany          = 5000
 )
 
-// Client makes a client of so many reflectors, routed to the first server.
+// Client makes a client with a number of reflectors. It is routed to the first server.
 func (c *Cluster) Client(name string, reflectors int) *Client {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -47,7 +48,8 @@ func (c *Cluster) Client(name string, reflectors int) *Client {
 	return cl
 }
 
-// Route sends the client's requests to a server from now on. Answers under way stay where they are.
+// Route sends the client's requests to a server from now on or, if the client is behind backends,
+// to a backend. A number that is too large wraps around. Answers under way stay where they are.
 func (cl *Client) Route(server int) {
 	cl.cluster.mu.Lock()
 	defer cl.cluster.mu.Unlock()
@@ -58,7 +60,7 @@ func (cl *Client) Route(server int) {
 	cl.server = cl.cluster.servers[server%len(cl.cluster.servers)]
 }
 
-// Requests is how many the client has made.
+// Requests returns how many requests the client has made.
 func (cl *Client) Requests() int {
 	cl.cluster.mu.Lock()
 	defer cl.cluster.mu.Unlock()
@@ -77,7 +79,8 @@ var (
 	errBroken  = errors.New("connection reset by peer")
 )
 
-// RoundTrip is http.RoundTripper's.
+// RoundTrip implements http.RoundTripper. The server or backend that the client is routed to
+// answers, as the faults let it. A fault may block the request until its context ends.
 func (cl *Client) RoundTrip(hr *http.Request) (*http.Response, error) {
 	c, ctx := cl.cluster, hr.Context()
 	c.Yield()
@@ -283,7 +286,8 @@ func (s *Server) serveList(q *request, p *plan) (*http.Response, error) {
 	}
 }
 
-// until is how long a server that waits for its cache has nothing to look at.
+// until returns for how long a server that waits for its cache has nothing to look at: until the
+// cache sees more, or the deadline.
 func (s *Server) until(deadline time.Duration) time.Duration {
 	d := deadline - s.cluster.Now()
 	if next, ok := s.next(); ok {
@@ -292,7 +296,8 @@ func (s *Server) until(deadline time.Duration) time.Duration {
 	return max(d, 0)
 }
 
-// wait gives the lock away until something has changed, or d has passed.
+// wait releases the lock until something has changed, d has passed or ctx has ended. In the last
+// case it returns an error. It takes the lock again before it returns.
 func (c *Cluster) wait(ctx context.Context, d time.Duration) error {
 	changed := c.changed
 	c.mu.Unlock()

@@ -10,14 +10,14 @@ import (
 	"github.com/weirproject/weir/internal/sim/etcd"
 )
 
-// Cluster is a history with servers in front of it. Methods are safe for concurrent use; History
-// may be used by Do's function only.
+// Cluster is a history with servers in front of it. Its methods are safe for concurrent use. Only
+// the function that Do calls may use the history.
 type Cluster struct {
 	Kind *Kind
 	// Yield is called, without any lock, at each step of a server, so that the world may have other
 	// goroutines go first.
 	Yield func()
-	// Logf is told what happens. nil: nobody is.
+	// Logf is called with what happens; it may be nil.
 	Logf func(format string, args ...any)
 
 	start time.Time
@@ -48,10 +48,11 @@ func NewCluster(kind *Kind, h *etcd.History, specs []Spec) *Cluster {
 	return c
 }
 
-// Now is the virtual time since the cluster was made.
+// Now returns the virtual time since the cluster was made. It takes no lock.
 func (c *Cluster) Now() time.Duration { return time.Since(c.start) }
 
-// Do runs f while nothing else happens, and wakes whoever waits for a change.
+// Do calls f with the history while nothing else happens, and wakes whoever waits for a change. f
+// must not call methods of the cluster that take its lock.
 func (c *Cluster) Do(f func(h *etcd.History)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -105,8 +106,8 @@ func (c *Cluster) CutWatches(server int) {
 	c.wake()
 }
 
-// Late reports whether a server that answers all LISTs from its cache does not have what was there
-// d ago.
+// Late reports whether a server that answers all LISTs from its cache lacks something that was
+// there d ago.
 func (c *Cluster) Late(d time.Duration) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -147,12 +148,12 @@ func (c *Cluster) Plain() bool {
 type Form struct {
 	Version *etcd.Version
 	Schema  int
-	// Gone is set on what a DELETED event carries: the revision of the change, which stands in it
-	// as resourceVersion.
+	// Gone is set if the form is the object of a DELETED event. It is the revision of the change,
+	// which the object has as its resourceVersion.
 	Gone int64
 }
 
-// ResourceVersion is the one that stands in the bytes.
+// ResourceVersion returns the resourceVersion that stands in the bytes.
 func (f Form) ResourceVersion() string {
 	if f.Gone != 0 {
 		return f.Version.Era.Format(f.Gone)
@@ -171,7 +172,7 @@ func (f Form) String() string {
 	return s
 }
 
-// Form finds the version that bytes were made of. false: no server ever wrote them.
+// Form returns the form that bytes were made of. It returns false if no server ever wrote them.
 func (c *Cluster) Form(raw []byte) (Form, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -179,7 +180,8 @@ func (c *Cluster) Form(raw []byte) (Form, bool) {
 	return f, ok
 }
 
-// FormOf finds a form by what every object carries: the numbers of its version and of the schema.
+// FormOf returns a form by what every object carries: the numbers of its version and of the schema.
+// It returns false if there is no such version or schema.
 func (c *Cluster) FormOf(id, schema string) (Form, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

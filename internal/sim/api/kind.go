@@ -21,7 +21,7 @@ const (
 type Kind struct {
 	schema.GroupVersionResource
 	Kind string
-	// Protobuf: it is built in, and served as protobuf to who asks for that.
+	// Protobuf says that the kind is built in, and served as protobuf to clients that ask for that.
 	Protobuf bool
 }
 
@@ -33,7 +33,7 @@ var (
 
 func (k *Kind) apiVersion() string { return k.GroupVersion().String() }
 
-// ConfigMap is the object as a ConfigMap.
+// ConfigMap returns a form as a ConfigMap. It shares the version's labels: do not modify them.
 func ConfigMap(f Form) *corev1.ConfigMap {
 	v := f.Version
 	return &corev1.ConfigMap{
@@ -54,7 +54,8 @@ type form struct {
 	partial  bool // its metadata only
 }
 
-// object is the bytes of a version as a server writes it. The lock is held.
+// object returns the bytes of a version as a server writes it, and remembers them for Form. The
+// result is shared; do not modify it. The lock is held.
 func (c *Cluster) object(f form) []byte {
 	if raw, ok := c.forms[f]; ok {
 		return raw
@@ -81,7 +82,7 @@ func marshal(m interface{ Marshal() ([]byte, error) }) []byte {
 	return raw
 }
 
-// names are the apiVersion and kind of objects.
+// names returns the apiVersion and the kind that objects have or, if partial, their metadata alone.
 func (k *Kind) names(partial bool) (apiVersion, kind string) {
 	if partial {
 		return "meta.k8s.io/v1", "PartialObjectMetadata"
@@ -89,7 +90,7 @@ func (k *Kind) names(partial bool) (apiVersion, kind string) {
 	return k.GroupVersion().String(), k.Kind
 }
 
-// appendJSON writes an object with its keys in one of the legal orders.
+// appendJSON appends an object to b as JSON, with its keys in one of the legal orders.
 func (k *Kind) appendJSON(b []byte, f form) []byte {
 	apiVersion, kind := k.names(f.partial)
 	fields := []func([]byte) []byte{
@@ -159,7 +160,7 @@ func appendObject(b []byte, fields []func([]byte) []byte) []byte {
 	return append(b, '}')
 }
 
-// permute gives the n-th order of a slice, which it reorders.
+// permute reorders a slice into its n-th order, and returns it.
 func permute[T any](s []T, n int) []T {
 	for i := len(s); i > 1; i-- {
 		j := n % i
@@ -169,7 +170,8 @@ func permute[T any](s []T, n int) []T {
 	return s
 }
 
-// stripEnvelope takes protobuf out of its envelope; other bytes it leaves alone.
+// stripEnvelope returns the protobuf message that an envelope contains. It returns other bytes as
+// they are.
 func stripEnvelope(raw []byte) []byte {
 	if len(raw) < 4 || string(raw[:4]) != "k8s\x00" {
 		return raw

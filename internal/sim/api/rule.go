@@ -18,7 +18,7 @@ const (
 	Cut                            // the connection breaks after N bytes
 	End                            // the answer ends after N bytes, as if it were complete
 	Stall                          // after N bytes nothing comes any more; for D, if that is not 0
-	Repeat                         // events come twice, each after the N-1 before it once more
+	Repeat                         // after each event the last N events come again, itself included
 	NoBookmarks                    // not even the one that ends initial events
 	OftenBookmarks                 // one each D
 	Page                           // 200, and a page for humans
@@ -36,11 +36,12 @@ type Rule struct {
 	Deed           Deed
 	N, M           int
 	D              time.Duration
-	// Times it happens; 0: no bound.
+	// Times is how many requests it happens to; 0: no bound.
 	Times int
 	// Until is when it ends; 0: never.
 	Until time.Duration
-	// Bound rules are about the resourceVersion of the first request that they meet, and no other.
+	// Bound restricts the fault to requests with the resourceVersion of the first request that it
+	// meets.
 	Bound bool
 }
 
@@ -85,7 +86,7 @@ type rule struct {
 	hits    int
 }
 
-// AsksForLess reports whether the fault is 429, which is answered by patience.
+// AsksForLess reports whether the fault is 429, which clients answer with patience.
 func (r Rule) AsksForLess() bool { return r.N == 429 && (r.Deed == Answer || r.Deed == ErrorEvent) }
 
 // AddRule begins a fault.
@@ -175,7 +176,7 @@ func (c *Cluster) plan(client int, s *Server, q *request) *plan {
 	return p
 }
 
-// sooner is the lower of two places in a body; -1 is none.
+// sooner returns the lower of two places in a body, or b if a is -1, which is none.
 func sooner(a, b int) int {
 	if a < 0 {
 		return b
@@ -183,7 +184,7 @@ func sooner(a, b int) int {
 	return min(a, b)
 }
 
-// Blocks reports whether the fault may keep a request from doing what it is for.
+// Blocks reports whether the fault may keep a request from achieving what it is for.
 func (r Rule) Blocks() bool {
 	switch r.Deed {
 	case Answer, ErrorEvent, Refuse, Hang, Cut, End, Page:
@@ -209,8 +210,9 @@ func (r Rule) BlocksAlways() bool {
 	return false
 }
 
-// Lasting are the faults that a client's requests will meet for ever, where it is routed to now.
-// Faults of one resourceVersion are among them only if it is the newest one.
+// Lasting returns the faults that a client's requests may meet for ever, where it is routed to now.
+// A fault that is bound to a resourceVersion counts until it has met a request, and then only if
+// that version is the newest, or if it is 429.
 func (c *Cluster) Lasting(cl *Client) []Rule {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -228,12 +230,13 @@ func (c *Cluster) Lasting(cl *Client) []Rule {
 	return all
 }
 
-// Bookmarks reports whether the client's watches get bookmarks now.
+// Bookmarks reports whether watches get bookmarks now: every server sends them, and no fault of
+// NoBookmarks has met a request.
 func (c *Cluster) Bookmarks(cl *Client) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, r := range c.rules {
-		if r.Deed == NoBookmarks && r.hits > 0 { // for as long as that watch lasts
+		if r.Deed == NoBookmarks && r.hits > 0 { // it holds for as long as that watch lasts
 			return false
 		}
 	}

@@ -51,7 +51,8 @@ func (s *Server) advance() {
 	}
 }
 
-// next is when the cache will see more than now; false if nothing more was committed.
+// next returns in how much time the cache will see more than now. It returns false if nothing more
+// was committed.
 func (s *Server) next() (time.Duration, bool) {
 	if s.seen >= s.era.Head() {
 		return 0, false
@@ -66,7 +67,7 @@ func (s *Server) restart() {
 	s.incarnation++
 }
 
-// oldest is the oldest revision that a watch may go on from.
+// oldest returns the oldest revision that a watch may go on from.
 func (s *Server) oldest() int64 { return max(s.window, s.era.Compacted()) }
 
 func (s *Server) version() (major, minor string) {

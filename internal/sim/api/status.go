@@ -47,7 +47,8 @@ var reasons = map[int]metav1.StatusReason{
 	500: metav1.StatusReasonInternalError, 503: metav1.StatusReasonServiceUnavailable, 504: metav1.StatusReasonTimeout,
 }
 
-// failureOf is a failure of a code that a rule demands.
+// failureOf returns the failure that a rule demands by its code. With 429 it asks for a pause of
+// one second.
 func failureOf(code int) *failure {
 	f := &failure{code: code, reason: reasons[code], message: "the simulation says so"}
 	if code == 429 {
@@ -79,7 +80,7 @@ func (f *failure) json() []byte {
 	return b
 }
 
-// envelope puts a protobuf message into kube-apiserver's.
+// envelope puts a protobuf message into kube-apiserver's envelope.
 func envelope(apiVersion, kind string, raw []byte) []byte {
 	u := runtime.Unknown{TypeMeta: runtime.TypeMeta{APIVersion: apiVersion, Kind: kind}, Raw: raw}
 	b, err := u.Marshal()

@@ -2,13 +2,13 @@ package api
 
 // told is what a client can know of one collection: a namespace and a label selector.
 type told struct {
-	era    int // of the last LIST that it read to its end
-	schema int // at which that began
+	era    int // of the last LIST that the client read to its end; -1: none
+	schema int // with which that LIST began
 	// paging is the schema when the first of the pages under way was made.
 	paging int
-	// tricked: the client watches from a revision of an era that is no more, and the present era
-	// has come so far as well. No answer tells the client so: it may hold what it likes until its
-	// next LIST.
+	// tricked says that the client watches from a revision of an era that is no more, and that the
+	// present era has come so far as well. No answer tells the client so: it may hold what it likes
+	// until its next LIST.
 	tricked bool
 }
 
@@ -17,7 +17,8 @@ type collection struct {
 	namespace, labels string
 }
 
-// told is the record of a request's collection. The lock is held.
+// told returns the record of a request's collection. It makes one if there is none. The lock is
+// held.
 func (c *Cluster) told(r *request) *told {
 	key := collection{r.client, r.namespace, r.query.Get("labelSelector")}
 	t := c.tolds[key]
@@ -85,7 +86,7 @@ func (c *Cluster) UpToDate(cl *Client) bool {
 	return true
 }
 
-// Schemas are the oldest schema that a client may have objects of, and the present one.
+// Schemas returns the oldest schema that a client may have objects of, and the present one.
 func (c *Cluster) Schemas(cl *Client) (oldest, present int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -25,7 +25,7 @@ type Change struct {
 	Old, New *Version
 }
 
-// Key is the key that the change is about.
+// Key returns the key that the change is about. It panics for a change of another resource.
 func (c Change) Key() Key {
 	if c.New != nil {
 		return c.New.Key
@@ -33,11 +33,12 @@ func (c Change) Key() Key {
 	return c.Old.Key
 }
 
-// Era is a line of revisions without a contradiction.
+// Era is a line of revisions without a contradiction: each has one state. It is not safe for
+// concurrent use.
 type Era struct {
 	Index  int
 	Scheme Scheme
-	Parent *Era          // nil: shares no past with another era
+	Parent *Era          // nil: the era shares no past with another one
 	Base   int64         // the revision it began with; up to here the past is Parent's
 	Began  time.Duration // when
 
@@ -47,11 +48,12 @@ type Era struct {
 	compacted int64
 }
 
-// Head is the newest revision.
+// Head returns the newest revision.
 func (e *Era) Head() int64 { return e.Base + int64(len(e.changes)) }
 
-// At is the state at a revision between Base and Head, in the order of the keys. It must not be
-// modified.
+// At returns the state at a revision, which must not be beyond Head, in the order of the keys.
+// Revisions before Base are those of the parent, if there is one. The result is shared; do not
+// modify it.
 func (e *Era) At(rev int64) []*Version {
 	if rev <= e.Base {
 		if e.Parent != nil && rev < e.Base {
@@ -62,7 +64,7 @@ func (e *Era) At(rev int64) []*Version {
 	return e.states[min(rev, e.Head())-e.Base-1]
 }
 
-// Get is the version that key has at a revision, or nil.
+// Get returns the version that key has at a revision, or nil.
 func (e *Era) Get(rev int64, key Key) *Version {
 	return find(e.At(rev), key)
 }
@@ -80,7 +82,8 @@ func search(state []*Version, key Key) (int, bool) {
 	return i, i < len(state) && state[i].Key == key
 }
 
-// Since is the changes after a revision, up to and including another.
+// Since returns the changes after a revision, up to and including another. Changes up to Base are
+// not among them. The result is shared; do not modify it.
 func (e *Era) Since(after, through int64) []Change {
 	from, to := max(after, e.Base)-e.Base, min(through, e.Head())-e.Base
 	if from >= to {
@@ -89,10 +92,10 @@ func (e *Era) Since(after, through int64) []Change {
 	return e.changes[from:to]
 }
 
-// Change is the change with a revision beyond Base.
+// Change returns the change with revision rev. It panics unless Base < rev ≤ Head.
 func (e *Era) Change(rev int64) Change { return e.changes[rev-e.Base-1] }
 
-// RevisionAt is the newest revision that was committed no later than t.
+// RevisionAt returns the newest revision that was committed no later than t, or Base if none was.
 func (e *Era) RevisionAt(t time.Duration) int64 {
 	return e.Base + int64(sort.Search(len(e.changes), func(i int) bool { return e.changes[i].At > t }))
 }
@@ -103,10 +106,10 @@ func (e *Era) had(other *Era) bool {
 	return e.Scheme == Integers && other.Scheme == Integers && e.Base < head && head <= e.Head()
 }
 
-// Compact forgets what was before rev.
+// Compact forgets the states before rev.
 func (e *Era) Compact(rev int64) { e.compacted = max(e.compacted, min(rev, e.Head())) }
 
-// Compacted is the oldest revision that can still be read.
+// Compacted returns the oldest revision that can still be read.
 func (e *Era) Compacted() int64 { return max(e.compacted, e.Base) }
 
 // Has reports whether v is part of this era's past or present.
@@ -128,7 +131,7 @@ func (e *Era) Format(rev int64) string {
 	return strconv.FormatInt(rev, 10)
 }
 
-// Parse reads a resourceVersion; false for one that is not of this era's scheme.
+// Parse reads a resourceVersion. It returns false for one that is not of this era's scheme.
 func (e *Era) Parse(s string) (int64, bool) {
 	if e.Scheme == Opaque {
 		i := strings.LastIndexByte(s, '.')

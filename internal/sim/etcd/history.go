@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// History is all that ever was written. It is not safe for concurrent use.
+// History is all that was ever written. It is not safe for concurrent use.
 type History struct {
 	eras     []*Era
 	versions []*Version // by ID
@@ -20,13 +20,13 @@ func New(base int64, scheme Scheme) *History {
 	return h
 }
 
-// Era is the present one.
+// Era returns the present era.
 func (h *History) Era() *Era { return h.eras[len(h.eras)-1] }
 
-// Eras are all of them, oldest first.
+// Eras returns all eras, oldest first. The result is shared; do not modify it.
 func (h *History) Eras() []*Era { return h.eras }
 
-// Version is the one with an ID, or nil.
+// Version returns the version with an ID, or nil.
 func (h *History) Version(id int) *Version {
 	if id < 0 || id >= len(h.versions) {
 		return nil
@@ -34,10 +34,10 @@ func (h *History) Version(id int) *Version {
 	return h.versions[id]
 }
 
-// Get is the present version of key, or nil.
+// Get returns the present version of key, or nil.
 func (h *History) Get(key Key) *Version { return h.Era().Get(h.Era().Head(), key) }
 
-// Put creates or updates key.
+// Put creates or updates key, and returns its new version. An update keeps the uid.
 func (h *History) Put(at time.Duration, key Key, labels map[string]string, node string) *Version {
 	e, old := h.Era(), h.Get(key)
 	v := h.version(e, e.Head()+1, key, labels, node)
@@ -68,8 +68,8 @@ func (h *History) Delete(at time.Duration, key Key) bool {
 // Bump commits a change of another resource.
 func (h *History) Bump(at time.Duration) { h.Era().commit(at, nil, nil) }
 
-// Distinguish commits changes of another resource until the newest revision is one that no other
-// past has had: who holds that of another past could go on from it, and nobody could tell.
+// Distinguish commits changes of another resource until no other past has had the newest revision.
+// A client that has that revision of another past could go on from it, and nobody could tell.
 func (h *History) Distinguish(at time.Duration) {
 	h.Bump(at)
 	for slices.ContainsFunc(h.eras[:len(h.eras)-1], func(e *Era) bool { return e.had(h.Era()) }) {

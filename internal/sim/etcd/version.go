@@ -35,10 +35,10 @@ type Version struct {
 	Node     string // a field to index by
 }
 
-// ResourceVersion is the version's metadata.resourceVersion.
+// ResourceVersion returns the version's metadata.resourceVersion.
 func (v *Version) ResourceVersion() string { return v.Era.Format(v.Revision) }
 
-// String names the version in logs.
+// String returns the name of the version in logs. The version may be nil.
 func (v *Version) String() string {
 	if v == nil {
 		return "nothing"
