@@ -12,8 +12,8 @@ import (
 // fields is a set of owned fields in the form that FieldsV1 gives it.
 type fields map[string]fields
 
-// fieldTemplates are the managedFields of all pods, each cut where the one pod's own value belongs:
-// all pods have the same fields.
+// fieldTemplates holds the managedFields of all pods, which have the same fields. Each is cut where
+// the pod's own value belongs.
 type fieldTemplates struct {
 	controller [2]string // around the owner's uid
 	kubelet    [2]string // around the pod's address
@@ -38,7 +38,8 @@ func cut(f fields, at string) [2]string {
 	return [2]string{string(before), string(after)}
 }
 
-// entries are the entries of the two managers that every running pod has.
+// entries returns the managedFields entries of the two managers that every running pod has:
+// kube-controller-manager and the kubelet.
 func (t *fieldTemplates) entries(pod *corev1.Pod) []metav1.ManagedFieldsEntry {
 	entry := func(manager string, parts [2]string, value string, at metav1.Time) metav1.ManagedFieldsEntry {
 		return metav1.ManagedFieldsEntry{
@@ -58,10 +59,10 @@ func (t *fieldTemplates) entries(pod *corev1.Pod) []metav1.ManagedFieldsEntry {
 	}
 }
 
-// leaf is a field that is owned as a whole.
+// leaf returns the value of a field that is owned as a whole: an empty set.
 func leaf() fields { return fields{} }
 
-// leaves is a set of such fields.
+// leaves returns a set of fields, each of which is owned as a whole.
 func leaves(names ...string) fields {
 	out := fields{}
 	for _, n := range names {
@@ -70,20 +71,21 @@ func leaves(names ...string) fields {
 	return out
 }
 
-// owned is a struct, map or list item that is owned together with these fields of it.
+// owned returns the fields of a struct, map or list item that is owned itself, together with these
+// fields of it.
 func owned(names ...string) fields {
 	out := leaves(names...)
 	out["."] = leaf()
 	return out
 }
 
-// with adds a field to f and returns it.
+// with adds a field to f and returns f.
 func (f fields) with(key string, v fields) fields {
 	f[key] = v
 	return f
 }
 
-// item is the key of a list's item that is known by one field.
+// item returns the key of a list item that is identified by one of its fields.
 func item(field, value string) string { return fmt.Sprintf("k:{%q:%q}", field, value) }
 
 func controllerFields(pod *corev1.Pod) fields {
@@ -113,8 +115,8 @@ func controllerFields(pod *corev1.Pod) fields {
 	}
 }
 
-// containerFields leaves out what is owned inside env, ports, probes, resources and mounts: with
-// it, the entry would be larger than all the rest of the pod.
+// containerFields returns the fields of a container, without those inside env, ports, probes,
+// resources and mounts. With them, the entry would be larger than all the rest of the pod.
 func containerFields() fields {
 	return owned("env", "image", "imagePullPolicy", "livenessProbe", "name", "ports", "readinessProbe", "resources",
 		"terminationMessagePath", "terminationMessagePolicy", "volumeMounts")

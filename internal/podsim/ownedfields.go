@@ -8,8 +8,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// ownEntries are the managedFields of a pod whose fields are like no other workload's: the entry of
-// whoever made it, and the kubelet's.
+// ownEntries returns the managedFields of a pod whose fields are like no other workload's: the
+// entry of whoever made the pod, and that of the kubelet.
 func ownEntries(pod *corev1.Pod) []metav1.ManagedFieldsEntry {
 	maker := "kube-controller-manager"
 	if len(pod.OwnerReferences) == 0 {
@@ -20,7 +20,8 @@ func ownEntries(pod *corev1.Pod) []metav1.ManagedFieldsEntry {
 	return []metav1.ManagedFieldsEntry{ownEntry(maker, makerFields(pod), pod.CreationTimestamp), kubelet}
 }
 
-// noiseEntries are those of a pod of Noise: the kubelet's, as small as it can be.
+// noiseEntries returns the managedFields of a pod of NewRandom: the kubelet's entry alone, as small
+// as it can be.
 func noiseEntries(pod *corev1.Pod) []metav1.ManagedFieldsEntry {
 	kubelet := ownEntry("kubelet", fields{"f:status": leaves("phase")}, seconds(lastUpdate(pod)))
 	kubelet.Subresource = "status"
@@ -38,7 +39,7 @@ func ownEntry(manager string, f fields, at metav1.Time) metav1.ManagedFieldsEntr
 	}
 }
 
-// makerFields are the fields that whoever made the pod owns.
+// makerFields returns the fields that whoever made the pod owns.
 func makerFields(pod *corev1.Pod) fields {
 	labels, annotations := owned(), owned()
 	for k := range pod.Labels {

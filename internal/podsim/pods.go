@@ -33,7 +33,7 @@ type Pods struct {
 	fields fieldTemplates // of pods that are alike
 }
 
-// kind is how the pods of a set differ.
+// kind says how the pods of a set differ.
 type kind uint8
 
 const (
@@ -79,7 +79,7 @@ func newPods(k kind, n int, seed uint64) *Pods {
 	}
 }
 
-// Len is the number of pods.
+// Len returns the number of pods.
 func (p *Pods) Len() int { return p.n }
 
 // Pod makes pod i, 0 ≤ i < Len; any other i panics. The pod is the caller's own. It has no

@@ -53,7 +53,8 @@ func Touch(p *corev1.Pod, rnd *rand.Rand) {
 	}
 }
 
-// lastUpdate is when the status was last updated, as its own times tell.
+// lastUpdate returns when the pod's status was last updated: the latest time that its creation, its
+// managedFields and its conditions have.
 func lastUpdate(p *corev1.Pod) time.Time {
 	last := p.CreationTimestamp.Time
 	later := func(t metav1.Time) {

@@ -11,22 +11,23 @@ import (
 	"github.com/weirproject/weir/internal/words"
 )
 
-// lonerEvery is how many pods there are to one that belongs to no workload.
+// lonerEvery is the number of pods of which one belongs to no workload.
 const lonerEvery = 5
 
-// Streams of random numbers for those pods, and for what the replicas of a workload share.
+// Streams of random numbers: templateStream for what the replicas of a workload share, lonerStream
+// for the pods that belong to no workload.
 const (
 	templateStream uint64 = 3 << 61
 	lonerStream    uint64 = 5 << 60
 )
 
-// How much text a template has besides its environment.
+// How much text a pod has besides its environment.
 const (
 	leastText, mostText = 200, 1_700 // bytes of annotations
 	ownText             = 120        // bytes of hex in an annotation of one pod
 )
 
-// template is what the pods of one workload share: the like of a pod template.
+// template is what the pods of one workload share, as they would a pod template.
 type template struct {
 	app
 	labels      map[string]string
@@ -35,10 +36,11 @@ type template struct {
 	owners      []metav1.OwnerReference
 }
 
-// writer writes templates of its own words.
+// writer writes templates with its own words.
 type writer struct{ words.Words }
 
-// unlikeWithoutFields makes pod i of a population whose workloads have nothing in common.
+// unlikeWithoutFields makes pod i of a population whose workloads have nothing in common. The pod
+// has no managedFields.
 func (p *Pods) unlikeWithoutFields(i int) *corev1.Pod {
 	t := p.template(i)
 	w := &writer{words.Words{Rand: p.random(podStream, i), Noise: p.kind == random}}
@@ -65,7 +67,7 @@ func (p *Pods) unlikeWithoutFields(i int) *corev1.Pod {
 	return pod
 }
 
-// template makes the template of pod i: its workload's, or that of the pod alone.
+// template makes the template of pod i: that of its workload, or that of the pod alone.
 func (p *Pods) template(i int) *template {
 	if p.kind == random {
 		return p.randomTemplate(i)
@@ -82,7 +84,8 @@ func (p *Pods) template(i int) *template {
 	return t
 }
 
-// lonerTemplate is that of a pod that somebody made by hand, or a runner for one task.
+// lonerTemplate makes the template of a pod that belongs to no workload: one that somebody made by
+// hand, or a runner for one task.
 func (p *Pods) lonerTemplate(i int) *template {
 	w := &writer{words.Words{Rand: p.random(lonerStream, i)}}
 	t := &template{app: p.app(i / replicasPerApp)}
@@ -92,7 +95,7 @@ func (p *Pods) lonerTemplate(i int) *template {
 	return t
 }
 
-// fill gives the template labels, annotations and a spec of its own.
+// fill adds labels to the template, and sets annotations and a spec that are its own.
 func (t *template) fill(w *writer) {
 	for _, key := range w.Several(1, 5, w.Word) {
 		t.labels["example.com/"+key] = w.Word()
@@ -124,11 +127,11 @@ func (t *template) addToken(spec *corev1.PodSpec, name string) {
 	}
 }
 
-// imageIDs are the digests of n images of the workload.
+// imageIDs returns the digests of n images of the workload. No two of them are the same.
 func (t *template) imageIDs(n int) []string {
 	out := make([]string, n)
 	for i := range out {
-		// Moves the digest's end by the container's place: no two images of a pod are the same.
+		// The container's index replaces the end of the digest.
 		out[i] = fmt.Sprintf("%s%02x", t.imageID[:len(t.imageID)-2], i)
 	}
 	return out

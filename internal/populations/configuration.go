@@ -9,7 +9,8 @@ import (
 	"github.com/weirproject/weir/internal/words"
 )
 
-// largeEvery is how many ConfigMaps and Secrets there are to a large one: a dashboard, a release.
+// largeEvery is the number of ConfigMaps, or of Secrets, of which one is large: a dashboard, a
+// release.
 const largeEvery = 20
 
 func (m *mixed) configMap(w *words.Words, i int) Object {
@@ -25,7 +26,7 @@ func (m *mixed) configMap(w *words.Words, i int) Object {
 	return o
 }
 
-// secret is one of random bytes, as keys, certificates and packed releases are.
+// secret makes a Secret of random bytes, as keys, certificates and packed releases are.
 func (m *mixed) secret(w *words.Words, i int) Object {
 	app, namespace := m.app(i)
 	o := &corev1.Secret{
@@ -81,7 +82,8 @@ func (m *mixed) limitRange(w *words.Words, i int) Object {
 	}
 }
 
-// amounts are a CPU and a memory, of up to most thousandths and megabytes.
+// amounts returns an amount of CPU and one of memory. Each is drawn from least to most: thousandths
+// of a CPU, and mebibytes.
 func amounts(w *words.Words, least, most int) corev1.ResourceList {
 	return corev1.ResourceList{
 		corev1.ResourceCPU:    *resource.NewMilliQuantity(int64(w.Between(least, most)), resource.DecimalSI),

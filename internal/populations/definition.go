@@ -10,7 +10,7 @@ import (
 	"github.com/weirproject/weir/internal/words"
 )
 
-// definition is a CustomResourceDefinition of one version, with a schema of some 10 to 200 KB.
+// definition makes a CustomResourceDefinition of one version, with a schema of some 10 to 200 KB.
 func (m *mixed) definition(w *words.Words, i int) Object {
 	kind := fmt.Sprintf("%s%d", w.Word(), i)
 	plural, group := kind+"s", w.Word()+".example.com"
@@ -52,7 +52,7 @@ func definitionSchema(w *words.Words) map[string]any {
 	}
 }
 
-// schemaOf is the schema of an object, nested so deep.
+// schemaOf returns the schema of an object in which objects are nested at most depth levels deep.
 func schemaOf(w *words.Words, depth int) map[string]any {
 	properties := map[string]any{}
 	for _, name := range w.Several(3, 9, w.Word) {

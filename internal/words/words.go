@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Words make names and text that read like configuration or, if they are Noise, that no packer can
-// make smaller. The same random numbers give the same words. Only one goroutine may use a Words.
+// Words makes names and text that read like configuration or, with Noise, that cannot be
+// compressed. The same random numbers give the same words. A Words is not safe for concurrent use.
 type Words struct {
 	Rand  *rand.Rand
 	Noise bool
@@ -34,16 +34,17 @@ const (
 	lastPrint    = '~'
 )
 
-// Chance is true in so many per cent of all cases.
+// Chance returns true in so many per cent of all calls.
 func (w *Words) Chance(percent int) bool { return w.Rand.IntN(100) < percent }
 
-// Between is a number from least to most.
+// Between returns a number from least to most, both included. It panics if most is less than least.
 func (w *Words) Between(least, most int) int { return least + w.Rand.IntN(most-least+1) }
 
-// Pick is one of several values.
+// Pick returns one of several values. It panics if there are none.
 func Pick[T any](w *Words, from ...T) T { return from[w.Rand.IntN(len(from))] }
 
-// Word is one of lower-case letters, or of noise, of letters and digits with a letter first.
+// Word returns a word of lower-case letters or, with Noise, of lower-case letters and digits, a
+// letter first.
 func (w *Words) Word() string {
 	if !w.Noise {
 		var b strings.Builder
@@ -60,7 +61,7 @@ func (w *Words) Word() string {
 	return string(b)
 }
 
-// Name is a DNS label of at most 45 characters.
+// Name returns a DNS label of at most 45 characters.
 func (w *Words) Name() string {
 	if w.Noise {
 		return w.Word()
@@ -71,7 +72,7 @@ func (w *Words) Name() string {
 	return w.Word() + "-" + w.Word()
 }
 
-// Variable is the name of an environment variable.
+// Variable returns the name of an environment variable.
 func (w *Words) Variable() string {
 	if w.Noise {
 		return strings.ToUpper(w.Word())
@@ -79,7 +80,8 @@ func (w *Words) Variable() string {
 	return strings.ToUpper(w.Word() + "_" + Pick(w, nouns...))
 }
 
-// Value is what a variable, an argument or a label has: a number, a word, an address.
+// Value returns what a variable, an argument or an attribute may have: a number, a word, an
+// address. With Noise it returns text.
 func (w *Words) Value() string {
 	if w.Noise {
 		return w.Text(w.Between(110, 330))
@@ -99,7 +101,7 @@ func (w *Words) Value() string {
 	return w.Text(w.Between(4, 24))
 }
 
-// Text is n bytes of words, or of printable noise.
+// Text returns n bytes of words or, with Noise, of printable noise. Blanks at the end are cut off.
 func (w *Words) Text(n int) string {
 	b := make([]byte, 0, n+16)
 	for len(b) < n {
@@ -118,7 +120,8 @@ func (w *Words) Text(n int) string {
 	return strings.TrimRight(string(b[:n]), " ")
 }
 
-// Several makes between least and most different strings.
+// Several calls one until it has between least and most different strings, and returns them. It
+// does not return if one has too few.
 func (w *Words) Several(least, most int, one func() string) []string {
 	out := make([]string, 0, most)
 	seen := map[string]bool{}
