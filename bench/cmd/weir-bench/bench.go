@@ -75,7 +75,8 @@ func newBench() *cobra.Command {
 	return cmd
 }
 
-// longOf is the help of a verb: what it measures, and the figures.
+// longOf returns the help of a verb: what it measures, and its figures. If the drop-in is measured
+// otherwise, the help has those too.
 func longOf(v informers.Verb) string {
 	const figures = ".\n\nThe figures, by their keys in -o json:\n\n"
 	text := v.Short + figures + v.Figures()
@@ -160,7 +161,8 @@ func (f *benchFlags) check() error {
 	return nil
 }
 
-// checkPopulation checks whether there is such a population, and a server to have it.
+// checkPopulation checks that the population exists. Any but the usual one needs the embedded
+// server, so no cluster may be chosen.
 func (f *benchFlags) checkPopulation() error {
 	if err := names.Check(f.Population); err != nil {
 		return command.Usagef("--%s: %v", populationFlag, err)
@@ -210,7 +212,8 @@ func (f *benchFlags) run(cmd *cobra.Command, verbs []informers.Verb) error {
 	return nil
 }
 
-// forms says whether to run a verb as unstructured: not, only, or both in turn.
+// forms returns the forms to run a verb in, one after the other; true is unstructured. If all verbs
+// are run, sync is run in both.
 func (f *benchFlags) forms(v informers.Verb, all bool) []bool {
 	if all && v.Name == "sync" {
 		return []bool{false, true}
@@ -225,8 +228,8 @@ func printResult(w io.Writer, r informers.Result, behind bool) error {
 	return r.WriteTable(w)
 }
 
-// connect fills in where the server is, and starts an embedded one when no cluster is chosen. done
-// ends it.
+// connect fills in where the server is. If no cluster is chosen, it starts an embedded server. done
+// ends that server; it is never nil.
 func (f *benchFlags) connect(ctx context.Context) (done func() error, err error) {
 	done = func() error { return nil }
 	if len(f.Given()) == 0 {

@@ -8,7 +8,8 @@ import (
 	"github.com/weirproject/weir/internal/command"
 )
 
-// newChild is what this command runs itself as, for servers and for the sides of a measurement.
+// newChild returns the hidden command that this program runs itself with, for servers and for the
+// sides of a measurement.
 func newChild() *cobra.Command {
 	flags := command.NewClusterFlags()
 	cmd := &cobra.Command{

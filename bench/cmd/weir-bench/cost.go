@@ -15,7 +15,7 @@ import (
 	"github.com/weirproject/weir/internal/quantity"
 )
 
-// newBenchCost is the verb that measures what weir doctor predicts with.
+// newBenchCost returns the verb that measures the costs that weir doctor predicts with.
 func newBenchCost(b *benchFlags) *cobra.Command {
 	f := &serverFlags{benchFlags: b, Options: servers.Defaults()}
 	cmd := &cobra.Command{
@@ -103,7 +103,7 @@ func printCosts(w io.Writer, m *cost.Model) error {
 
 func megabytes(share float64) string { return quantity.Bytes(int64(1e6 * share)) }
 
-// unitOf returns how a checked figure is written.
+// unitOf returns the function that writes a checked figure in its unit.
 func unitOf(figure string) func(float64) string {
 	if figure == cost.BytesFigure || figure == cost.PeakFigure {
 		return func(v float64) string { return quantity.Bytes(int64(v)) }

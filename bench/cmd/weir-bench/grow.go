@@ -59,7 +59,8 @@ func newBenchGrow(b *benchFlags) *cobra.Command {
 	return cmd
 }
 
-// axes are those to measure.
+// axes returns the axes to measure: those of --only, without the points above --most. It returns a
+// usage error if a flag makes no sense.
 func (f *growFlags) axes(o growth.Options) ([]growth.Axis, error) {
 	axes, err := growth.Named(growth.Axes(o), f.only...)
 	if err != nil {
@@ -121,7 +122,8 @@ func (f *growFlags) run(cmd *cobra.Command) (err error) {
 	return errors.Join(failed, report.WriteChart(chart), f.print(cmd.OutOrStdout(), report))
 }
 
-// told are the flags that make a report another one.
+// told returns the flags that a report names because they change what is measured: --dropin, and a
+// population that is not the usual one.
 func (f *growFlags) told() (flags []string) {
 	if f.DropIn {
 		flags = append(flags, "--dropin")

@@ -12,7 +12,7 @@ import (
 // Values are what was measured, by name.
 type Values map[string]float64
 
-// Medians takes the median of each value over all runs that have it.
+// Medians returns the median of each value over all runs that have it.
 func Medians(runs []Values) Values {
 	all := map[string][]float64{}
 	for _, run := range runs {
@@ -29,7 +29,7 @@ func Medians(runs []Values) Values {
 	return m
 }
 
-// Cell is a value as a table has it: "-" where there is none.
+// Cell returns a value as text for a table, or "-" if there is none.
 func (v Values) Cell(key string, u Unit) string {
 	if value, ok := v[key]; ok {
 		return u.Text(value)
@@ -42,7 +42,7 @@ type Unit uint8
 
 // The units.
 const (
-	Number  Unit = iota // three digits that mean something
+	Number  Unit = iota // three significant digits
 	Count               // a whole number
 	Seconds             //
 	Nanos               // nanoseconds
@@ -50,7 +50,7 @@ const (
 	Bytes               // decimal multiples
 )
 
-// Text writes a value in its unit.
+// Text returns a value as text in its unit.
 func (u Unit) Text(v float64) string {
 	switch u {
 	case Count:

@@ -10,7 +10,7 @@ import (
 	"github.com/weirproject/weir/bench/internal/informers"
 )
 
-// Axis is what grows.
+// Axis is an amount that grows, with what is measured at each of its points.
 type Axis struct {
 	Name   string
 	Label  string
@@ -19,8 +19,8 @@ type Axis struct {
 	figures []figures.Figure
 	sides   []string
 	open    func(ctx context.Context, o Options) (measurer, error)
-	// scale is what memory grows with at a point: what a side took at one point says what it takes
-	// at the next.
+	// scale returns the amount that memory grows with at a point. What a side took at one point
+	// then says what it takes at the next.
 	scale func(n int) int
 }
 
@@ -37,13 +37,13 @@ const (
 	APIServer = "kube-apiserver"
 )
 
-// The amounts of the axes on which something else grows.
+// The amounts that stay the same on the axes on which something else grows.
 const (
 	objectsOfHandlers  = 50_000
 	objectsOfInformers = 1_000
 )
 
-// Axes are all of them. Of watchers kube-apiserver is a side where o has one.
+// Axes returns all axes. kube-apiserver is a side of the watchers only if o.Config is set.
 func Axes(o Options) []Axis {
 	watcherSides := []string{Weir}
 	if o.Config != nil {
@@ -75,7 +75,8 @@ func Axes(o Options) []Axis {
 	}
 }
 
-// Named are the axes of the given names, in the usual order; all if there are none.
+// Named returns the axes of the given names, in the order of all, or all of them if no name is
+// given. A name that no axis has is an error.
 func Named(all []Axis, names ...string) ([]Axis, error) {
 	if len(names) == 0 {
 		return all, nil
@@ -92,13 +93,13 @@ func Named(all []Axis, names ...string) ([]Axis, error) {
 	return slices.DeleteFunc(slices.Clone(all), func(a Axis) bool { return !slices.Contains(names, a.Name) }), nil
 }
 
-// AtMost leaves out the points above a number.
+// AtMost returns the axis without the points above n.
 func (a Axis) AtMost(n int) Axis {
 	a.Points = slices.DeleteFunc(slices.Clone(a.Points), func(p int) bool { return p > n })
 	return a
 }
 
-// Help lists the figures, one a line: the key that JSON has, and what it is.
+// Help returns the figures, one a line: the key that JSON has, and what it is.
 func (a Axis) Help() string { return figures.Help("    %-20s %s\n", a.figures) }
 
 func besides(all []figures.Figure, keys ...string) []figures.Figure {

@@ -12,7 +12,7 @@ import (
 	"github.com/weirproject/weir/internal/quantity"
 )
 
-// The measures of the chart: a column for each axis, a panel for each figure of it.
+// The measures of the chart, which has a column for each axis and a panel for each figure of it.
 const (
 	panelWidth, panelHeight = 270.0, 150.0
 	plotLeft, plotRight     = 66.0, 252.0
@@ -55,7 +55,7 @@ func (r *Report) WriteChart(w io.Writer) error {
 	return err
 }
 
-// scale is a logarithmic one: of values to places.
+// scale is a logarithmic scale, which maps values to places.
 type scale struct{ least, most, from, to float64 }
 
 func (s scale) of(v float64) float64 {
@@ -65,7 +65,8 @@ func (s scale) of(v float64) float64 {
 	return s.from + (s.to-s.from)*math.Log(v/s.least)/math.Log(s.most/s.least)
 }
 
-// scales are those of a figure: x in whole points, y in whole powers of ten.
+// scales returns the scales of a figure. x ends at the first and the last point, y at whole powers
+// of ten. y.most is 0 if nothing was measured.
 func (g Grown) scales(f figures.Figure) (x, y scale) {
 	x = scale{math.Inf(1), 0, plotLeft, plotRight}
 	y = scale{math.Inf(1), 0, plotBottom, plotTop}
@@ -85,7 +86,7 @@ func (g Grown) scales(f figures.Figure) (x, y scale) {
 	return x, y
 }
 
-// draw draws a panel.
+// draw draws the panel of a figure.
 func (g Grown) draw(b *strings.Builder, f figures.Figure) {
 	x, y := g.scales(f)
 	fmt.Fprintf(b, `<text class="t" x="8" y="18">%s</text>`+"\n", html.EscapeString(strings.TrimSpace(f.Label)))
@@ -104,8 +105,8 @@ func (g Grown) draw(b *strings.Builder, f figures.Figure) {
 	}
 }
 
-// line draws the line of a side, and from weir's first point one of what grows in proportion, as
-// far as it is in the picture.
+// line draws the line of a side. From weir's first point it also draws the dotted line of what
+// grows in proportion, as far as the panel reaches.
 func (g Grown) line(b *strings.Builder, f figures.Figure, side string, x, y scale) {
 	var path, dots strings.Builder
 	for _, p := range g.Points {
@@ -133,7 +134,7 @@ func (g Grown) line(b *strings.Builder, f figures.Figure, side string, x, y scal
 	}
 }
 
-// short writes a point: 500k.
+// short returns a point as text, such as 500k.
 func short(n int) string {
 	if n >= 1_000 && n%1_000 == 0 {
 		return fmt.Sprintf("%dk", n/1_000)

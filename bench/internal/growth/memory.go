@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// available is the memory that this machine has to give, in bytes; 0 where it does not tell.
+// available returns the memory that this machine has to give, in bytes, or 0 if the machine does
+// not tell.
 func available() float64 {
 	text, err := os.ReadFile("/proc/meminfo")
 	if err != nil {

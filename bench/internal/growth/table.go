@@ -10,7 +10,8 @@ import (
 	"github.com/weirproject/weir/internal/quantity"
 )
 
-// WriteTable writes a table for each axis: a figure a row, a point and side a column.
+// WriteTable writes a table for each axis. It has a row for each figure and side, and a column for
+// each point.
 func (r *Report) WriteTable(w io.Writer) error {
 	for i, g := range r.Axes {
 		if i > 0 {
@@ -60,7 +61,7 @@ func (g Grown) writeTable(w io.Writer) error {
 	return nil
 }
 
-// at are the figures of a side at a point; nil if there are none.
+// at returns the figures of a side at a point, or nil if there are none.
 func (g Grown) at(side string, n int) figures.Values {
 	for _, p := range g.Points {
 		if p.Side == side && p.N == n {

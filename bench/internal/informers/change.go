@@ -23,10 +23,10 @@ type state struct {
 	unready      bool
 }
 
-// firstState is the state of a pod that has not changed.
+// firstState returns the state of pod i before anything has changed.
 func firstState(i int) state { return state{since: uint32(i)} }
 
-// change changes a state as event number k does.
+// change changes a state as event number k of a kind does.
 func (s *state) change(kind string, k int64) {
 	if kind == ChangeMix {
 		kind = mixed(k)
@@ -44,8 +44,8 @@ func (s *state) change(kind string, k int64) {
 	}
 }
 
-// mixed says what event number k of a mix changes. Numbers near each other, and those that are a
-// round of all pods apart, tell nothing of one another.
+// mixed returns what event number k of a mix changes. Numbers near each other tell nothing of one
+// another, and neither do numbers that are a round of all pods apart.
 func mixed(k int64) string {
 	h := (uint64(k) + 1) * 0x9e3779b97f4a7c15
 	h ^= h >> 29
@@ -61,7 +61,7 @@ func mixed(k int64) string {
 	return ChangeSpec
 }
 
-// history is the endless row of changes that one watch is told: it comes by all pods again and
+// history is the endless series of changes that one watch is sent. It goes over all pods again and
 // again. It holds the state of each pod and belongs to that watch.
 type history struct {
 	pods   *population
@@ -69,7 +69,7 @@ type history struct {
 	states []state
 }
 
-// newHistory begins with event number from.
+// newHistory returns a history that begins with event number from.
 func newHistory(pods *population, from int64) *history {
 	h := &history{pods: pods, next: from, states: make([]state, pods.n)}
 	for i := range h.states {
@@ -78,7 +78,7 @@ func newHistory(pods *population, from int64) *history {
 	return h
 }
 
-// appendNext appends the next event.
+// appendNext appends the next event, a change of a kind.
 func (h *history) appendNext(dst []byte, kind string) []byte {
 	k := h.next
 	h.next++

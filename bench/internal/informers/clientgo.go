@@ -35,9 +35,9 @@ type sharedInformer struct {
 	ended    chan struct{}
 }
 
-// looker is what a handler does with what it is given, before it counts the key: nothing, or what
-// it must have the objects for. before is nil unless the object was updated. It reports false if
-// they are not what they should be.
+// looker looks at what a handler is given, before the handler counts the key. It does what a
+// handler must have the objects for; nil does nothing. before is nil unless the object was updated.
+// A looker returns false if the objects are not what they should be.
 type looker func(before, object any) bool
 
 // newShared makes the typed informer that reads protobuf, or the dynamic one that reads JSON. Each
@@ -70,7 +70,7 @@ func newShared(cfg *rest.Config, s *spec) (*sharedInformer, error) {
 	return c, c.transform(s)
 }
 
-// transform sets a transform that drops managedFields, if it is asked for.
+// transform sets a transform that drops managedFields, if that is asked for.
 func (c *sharedInformer) transform(s *spec) error {
 	if !s.Transform {
 		return nil
@@ -97,7 +97,7 @@ func newFactory(cfg *rest.Config, s *spec) (informers.SharedInformerFactory, err
 	return informers.NewSharedInformerFactory(client, s.resyncPeriod()), nil
 }
 
-// shareServer is the option of a drop-in's factory that says so.
+// shareServer returns the option of a drop-in's factory that makes all informers share s.server.
 func (s *spec) shareServer() clientgo.Option {
 	return clientgo.WithOptions(clientgo.Options{Server: s.server})
 }
@@ -116,8 +116,8 @@ func newDynamicFactory(cfg *rest.Config, s *spec) (dynamicinformer.DynamicShared
 	return dynamicinformer.NewDynamicSharedInformerFactory(client, s.resyncPeriod()), nil
 }
 
-// lookAt looks at objects as a handler does that acts on what has changed: at the resourceVersion
-// and a label of both. It keeps neither.
+// lookAt looks at objects as a handler does that acts on what has changed: it reads the
+// resourceVersion and a label of both. It keeps neither.
 func lookAt[T metav1.Object](before, object any) bool {
 	is, ok := object.(T)
 	if !ok || is.GetName() == "" {
@@ -130,7 +130,7 @@ func lookAt[T metav1.Object](before, object any) bool {
 	return ok && (was.GetResourceVersion() != is.GetResourceVersion() || was.GetLabels()[appLabel] == is.GetLabels()[appLabel])
 }
 
-// index adds an index. It is always by a function: client-go has no others.
+// index adds an index, always by a function: client-go has no others.
 func (c *sharedInformer) index(name string, _ bool) error {
 	return c.AddIndexers(cache.Indexers{name: func(object any) ([]string, error) {
 		m, err := meta.Accessor(object)
@@ -168,7 +168,7 @@ func (c *sharedInformer) handle(resync time.Duration, h handler) error {
 	return err
 }
 
-// finalState is the object in a tombstone; what is none is given back.
+// finalState returns the object in a tombstone. Anything else is returned as it is.
 func finalState(object any) any {
 	if tombstone, ok := object.(cache.DeletedFinalStateUnknown); ok {
 		return tombstone.Obj
@@ -229,7 +229,8 @@ func (c *sharedInformer) pick(n int) (keys, values []string, err error) {
 	return keys, values, nil
 }
 
-// spread gives n positions in a list of size, evenly apart.
+// spread returns n positions in a list of the given size, evenly apart. If the list has fewer, it
+// returns all.
 func spread(n, size int) []int {
 	n = min(n, size)
 	at := make([]int, n)

@@ -33,7 +33,7 @@ const (
 	settledPath = "/stub/settled" // GET: answers when a watch is open and the order has been carried out, with the version sent last
 )
 
-// tell gives a stub an order.
+// tell sends an order to a stub and returns when the stub has accepted it.
 func tell(ctx context.Context, stub string, o order) error {
 	body, err := json.Marshal(o)
 	if err != nil {
@@ -43,8 +43,8 @@ func tell(ctx context.Context, stub string, o order) error {
 	return err
 }
 
-// waitSettled blocks until a stub has carried out its order and a watch is open that waits for the
-// next one. It returns the resourceVersion up to which that watch was sent everything.
+// waitSettled blocks until a stub has carried out its order and has an open watch that waits for
+// the next one. It returns the resourceVersion up to which that watch was sent everything.
 func waitSettled(ctx context.Context, stub string) (int64, error) {
 	said, err := call(ctx, http.MethodGet, stub+settledPath, nil)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 
 // delays measures the time from the receipt of a change to the moment at which the last of several
 // handlers was told. The k-th event of a watch is the k-th that each handler is told of, as long as
-// none is merged with a later one: then the handler's next one counts, which is no earlier.
+// none is merged with a later one. If one is, the handler's next event counts, which is no earlier.
 type delays struct {
 	handlers int32
 	armed    atomic.Bool // changes count
@@ -25,12 +25,12 @@ type delays struct {
 	base time.Time
 }
 
-// newDelays measures at most so many changes.
+// newDelays returns delays that measure at most the given number of changes.
 func newDelays(handlers int32, changes int) *delays {
 	return &delays{handlers: handlers, told: make([]atomic.Int32, changes), last: make([]atomic.Int64, changes), base: time.Now()}
 }
 
-// handler returns a handler that notes what it is told, and then calls next.
+// handler returns a handler that calls next and then notes that it was told.
 func (d *delays) handler(next handler) handler {
 	n := 0
 	return func(kind eventKind, key string) {
@@ -59,8 +59,8 @@ func (d *delays) arrive() {
 
 var errNoDelay = errors.New("no change has reached all handlers")
 
-// p99 is the delay in seconds that one of a hundred changes exceeds. A change that did not reach
-// all handlers does not count.
+// p99 returns the delay, in seconds, that one of a hundred changes exceeds. A change that did not
+// reach all handlers does not count. If no change did, the error is errNoDelay.
 func (d *delays) p99() (float64, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -77,8 +77,8 @@ func (d *delays) p99() (float64, error) {
 	return all[(len(all)*99)/100].Seconds(), nil
 }
 
-// framed reads a watch in protobuf, and tells of each event whose last byte it has read: four bytes
-// of length, and so many.
+// framed reads a watch in protobuf, and calls arrive for each event whose last byte it has read. An
+// event is four bytes that have its length, and as many bytes.
 type framed struct {
 	io.ReadCloser
 	arrive func()

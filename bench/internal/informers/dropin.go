@@ -15,9 +15,9 @@ import (
 	listers "k8s.io/client-go/listers/core/v1"
 )
 
-// DropIn is the verb with the drop-in in the place of weir's own informer: the factories of both
-// sides are client-go's interfaces, and the handlers look at the objects. Only read measures
-// something else then: what listers do.
+// DropIn returns the verb with the drop-in in the place of weir's own informer. The factories of
+// both sides are then client-go's interfaces, and the handlers look at the objects. Only read
+// measures something else then: what listers do.
 func (v Verb) DropIn() Verb {
 	if v.Name != "read" {
 		return v
@@ -38,10 +38,10 @@ func (v Verb) DropIn() Verb {
 	return v
 }
 
-// Of measureListers.
+// The amounts of measureListers.
 const (
 	getRate     = 1000 // a second
-	listsBefore = 4    // until what is listed again and again is as it will be
+	listsBefore = 4    // untimed, until another List costs no more and no less
 	listsTimed  = 200
 )
 
@@ -71,7 +71,8 @@ func measureListers(ctx context.Context, r *rig) (Figures, error) {
 	return f, timeListing(ctx, f, shared.pods)
 }
 
-// timeFirstGets reads objects all over the keys that nobody but a handler has looked at.
+// timeFirstGets returns the mean time of a Get, in nanoseconds. The objects are all over the keys,
+// and only a handler has looked at them.
 func timeFirstGets(shared *sharedInformer) (float64, error) {
 	keys := shared.GetIndexer().ListKeys()
 	if len(keys) == 0 {
@@ -81,8 +82,8 @@ func timeFirstGets(shared *sharedInformer) (float64, error) {
 	return timed(len(at), func(i int) error { return shared.get(keys[at[i]]) })
 }
 
-// timeGets reads random objects for a while and, when that has gone on for so long, looks at the
-// heap.
+// timeGets reads random objects for r.Duration. It measures the heap at the end of that time, while
+// the reads go on.
 func (r *rig) timeGets(ctx context.Context, f Figures, shared *sharedInformer) error {
 	keys := shared.GetIndexer().ListKeys()
 	if len(keys) == 0 {
@@ -109,14 +110,14 @@ func (r *rig) timeGets(ctx context.Context, f Figures, shared *sharedInformer) e
 	return nil
 }
 
-// gets are reads of random keys at a steady rate.
+// gets reads random keys at a steady rate, and counts and times the reads.
 type gets struct {
 	n    int
 	took time.Duration
 	err  error
 }
 
-// run reads until ctx ends, or a read fails.
+// run reads until ctx ends or a read fails.
 func (g *gets) run(ctx context.Context, pods listers.PodLister, keys []string) {
 	random := rand.New(rand.NewPCG(1, uint64(len(keys))))
 	tick := time.NewTicker(10 * time.Millisecond)
@@ -145,7 +146,8 @@ func (g *gets) run(ctx context.Context, pods listers.PodLister, keys []string) {
 	}
 }
 
-// timeListing lists everything again and again.
+// timeListing times Lists of everything, the first one and later ones, and measures the heap after
+// them.
 func timeListing(ctx context.Context, f Figures, pods listers.PodLister) error {
 	list := func(int) error {
 		found, err := pods.List(labels.Everything())

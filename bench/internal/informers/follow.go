@@ -10,11 +10,12 @@ import (
 	"github.com/weirproject/weir/internal/rusage"
 )
 
-// warmUp is how long a stream of events flows before it is measured, if it is measured for as long.
+// warmUp is how long events flow before they are measured. A shorter measurement has a warm-up as
+// short as itself.
 const warmUp = time.Second
 
-// measureWatch measures how many events a second reach handlers, for each kind of change in turn.
-// What has no kind in its name is of the first one; memory is of all of them.
+// measureWatch measures how many events a second reach handlers, for each kind of change in turn. A
+// figure without a kind in its name is of the first kind. Those of memory are of all kinds.
 func measureWatch(ctx context.Context, r *rig) (Figures, error) {
 	if err := r.handleAll(0); err != nil {
 		return nil, err
@@ -81,7 +82,7 @@ func (r *rig) follow(ctx context.Context, change string) (Figures, error) {
 }
 
 // caughtUp waits until the stub sends nothing, the informer is where the stub has come, and its
-// handlers are told nothing more. It returns the resourceVersion that this is at.
+// handlers are told nothing more. It returns the resourceVersion of that state.
 func (r *rig) caughtUp(ctx context.Context) (int64, error) {
 	to, err := waitSettled(ctx, r.Stub)
 	if err != nil {
@@ -97,7 +98,8 @@ func (r *rig) caughtUp(ctx context.Context) (int64, error) {
 
 func micros(d time.Duration) float64 { return d.Seconds() * 1e6 }
 
-// version is the resourceVersion that the informer is at. A stub's grows by one with each event.
+// version returns the resourceVersion that the informer is at. A stub's grows by one with each
+// event.
 func (r *rig) version() float64 {
 	return float64(resourceversion.Number(r.resourceVersion()))
 }

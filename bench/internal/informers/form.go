@@ -23,12 +23,13 @@ type form interface {
 	// appendTime appends a time in seconds. All times that a stub knows are equally long.
 	appendTime(dst []byte, seconds int64) []byte
 
-	// appendHead appends what is before a LIST's items, which have size bytes; appendItem item i,
-	// of parts; appendTail the rest.
+	// appendHead appends what is before a LIST's items, which have size bytes. appendItem
+	// appends item i, which is made of parts. appendTail appends the rest.
 	appendHead(dst []byte, version string, size int64) []byte
 	appendItem(dst []byte, i int, parts *[3]*part, v *values) []byte
 	appendTail(dst []byte) []byte
-	// appendEvent appends an event of a pod of parts, frame makes one of any object.
+	// appendEvent appends an event of a pod that is made of parts. frame returns an event of
+	// any object.
 	appendEvent(dst []byte, event string, parts *[3]*part, v *values) []byte
 	frame(event string, object runtime.Object) ([]byte, error)
 }
@@ -49,7 +50,7 @@ func (protobufForm) appendTime(dst []byte, seconds int64) []byte {
 	return protowire.AppendVarint(dst, uint64(seconds))
 }
 
-// typeMeta is what an envelope says of its object.
+// typeMeta returns the type that an envelope has of its object: version v1, and the kind.
 func typeMeta(kind string) []byte {
 	b := appendField(nil, 1, []byte("v1"))
 	return appendField(b, 2, []byte(kind))
@@ -63,11 +64,11 @@ func appendLength(dst []byte, n protowire.Number, size int) []byte {
 	return protowire.AppendVarint(protowire.AppendTag(dst, n, protowire.BytesType), uint64(size))
 }
 
-// sizeOf is the size of a field below number 16 with a value of size bytes.
+// sizeOf returns the size of a field whose number is below 16 and whose value has size bytes.
 func sizeOf(size int) int { return 1 + protowire.SizeBytes(size) }
 
-// magic is what a body begins with, envelopeEnd the envelope's contentEncoding and contentType,
-// empty as kube-apiserver has them.
+// magic is what a body begins with. envelopeEnd is the envelope's contentEncoding and contentType,
+// which are empty, as kube-apiserver writes them.
 const (
 	magic       = "k8s\x00"
 	envelopeEnd = "\x1a\x00\x22\x00"
@@ -158,7 +159,7 @@ func (f jsonForm) appendItem(dst []byte, i int, parts *[3]*part, v *values) []by
 
 func (jsonForm) appendTail(dst []byte) []byte { return append(dst, "]}\n"...) }
 
-// appendParts appends the fields of a pod and the end of it.
+// appendParts appends the fields of a pod and its closing brace.
 func (f jsonForm) appendParts(dst []byte, parts *[3]*part, v *values) []byte {
 	for i, name := range [...]string{`"metadata":`, `,"spec":`, `,"status":`} {
 		dst = parts[i].append(f, append(dst, name...), v)

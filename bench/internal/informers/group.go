@@ -25,12 +25,12 @@ var errManyKinds = errors.New("several kinds at once are only synced")
 // manyKinds reports whether what is measured is an informer of each kind of the population.
 func (s *spec) manyKinds() bool { return s.Verb == "sync" && s.Population == names.Mixed }
 
-// kinds are the resources that are held: those of the population, or pods.
+// kinds returns the resources that are held: those of the population, or pods.
 func (s *spec) kinds() ([]schema.GroupVersionResource, error) {
 	if !s.manyKinds() {
 		return []schema.GroupVersionResource{podsResource}, nil
 	}
-	p, err := populations.New(s.Population, 1, 0) // whose kinds are those of any size
+	p, err := populations.New(s.Population, 1, 0) // its kinds do not depend on its size
 	if err != nil {
 		return nil, err
 	}
@@ -65,8 +65,8 @@ func newGroup(cfg *rest.Config, s *spec) (informer, error) {
 	return g, nil
 }
 
-// newSharedGroup makes them in two factories, as programs do: a typed one, and a dynamic one for
-// what has no Go type.
+// newSharedGroup makes the informers in two factories, as programs do: a typed one, and a dynamic
+// one for kinds without a Go type.
 func newSharedGroup(cfg *rest.Config, s *spec, kinds []schema.GroupVersionResource) (informer, error) {
 	protobuf := rest.CopyConfig(cfg)
 	protobuf.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
@@ -101,7 +101,7 @@ func newSharedGroup(cfg *rest.Config, s *spec, kinds []schema.GroupVersionResour
 	return g, nil
 }
 
-// each calls f for every informer, and goes on behind an error.
+// each calls f for every informer, even after an error, and returns all errors.
 func (g group) each(f func(informer) error) error {
 	var all []error
 	for _, inf := range g {
@@ -133,7 +133,7 @@ func (g group) len() (n int) {
 	return n
 }
 
-// The rest is of one kind. Verbs that ask for it measure pods.
+// The methods below are about one kind. Verbs that need them measure one informer of pods.
 
 func (g group) resourceVersion() string           { return "" }
 func (g group) get(string) error                  { return errManyKinds }

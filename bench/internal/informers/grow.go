@@ -15,7 +15,7 @@ import (
 // delayRate is how many changes a second there are while delays are measured.
 const delayRate = 100
 
-// growth is the verb that one point of a [Grower] is measured by. It is not among Verbs: alone it
+// growth is the verb that measures one point of a [Grower]. It is not among Verbs, because alone it
 // says little.
 var growth = Verb{
 	Name: "grow", modes: []string{modeList, modeWatchList}, measure: measureGrowth, Stub: true, Duration: 3 * time.Second,
@@ -35,8 +35,8 @@ var growthFigures = []figure{
 	{figures.New("delayP99Seconds", "receipt to last handler, p99", figures.Seconds), lower},
 }
 
-// GrowthFigures are those of a point of a Grower. A point of several informers has those of the
-// sync alone.
+// GrowthFigures returns the figures of a point of a Grower. A point of several informers has only
+// those of the sync.
 func GrowthFigures() (all []figures.Figure) {
 	for _, f := range growthFigures {
 		all = append(all, f.Figure)
@@ -44,8 +44,8 @@ func GrowthFigures() (all []figures.Figure) {
 	return all
 }
 
-// measureGrowth measures the first sync, then reads of single objects, changes as fast as they are
-// taken, and how late handlers are told of a few.
+// measureGrowth measures the first sync. It then measures reads of single objects, how late
+// handlers are told of a few changes, and changes as fast as they are taken.
 func measureGrowth(ctx context.Context, r *rig) (Figures, error) {
 	d := newDelays(int32(max(1, r.Handlers)), int(delayRate*(r.Duration+time.Second).Seconds()))
 	r.meter.arrivals.Store(d)
@@ -126,7 +126,8 @@ func newMany(cfg *rest.Config, s *spec) (informer, error) {
 	return g, nil
 }
 
-// Grower measures informers of more and more objects, handlers, or other informers beside them.
+// Grower measures informers of more and more objects, handlers, or other informers beside them. It
+// is not safe for concurrent use.
 type Grower struct {
 	o       Options
 	objects int
@@ -134,10 +135,10 @@ type Grower struct {
 	stop    func() error
 }
 
-// NewGrower returns one whose server is that of o. Whoever got it must call Close.
+// NewGrower returns a Grower whose server is that of o. The caller must call Close.
 func NewGrower(o Options) *Grower { return &Grower{o: o, stop: func() error { return nil }} }
 
-// Close ends what serves the objects.
+// Close ends the stub that serves the objects, if one was started.
 func (g *Grower) Close() error { return g.stop() }
 
 // Point says what one measurement is of.
@@ -146,7 +147,7 @@ type Point struct {
 	DropIn                       bool // of weir's side
 }
 
-// Sides are the contenders of a point, in the order in which they are measured.
+// Sides returns the contenders of a point, in the order in which they are measured.
 func (Grower) Sides() []string { return []string{sideWeir, sideClientgo} }
 
 // Measure measures a side at a point, in a process of its own. client-go's informers LIST, because
@@ -171,7 +172,8 @@ func (g *Grower) Measure(ctx context.Context, side string, p Point) (Figures, er
 	return f, nil
 }
 
-// serve has a stub with so many objects, the one that is there if it has as many.
+// serve starts a stub with as many objects as o says. It keeps the one that runs if that has as
+// many.
 func (g *Grower) serve(ctx context.Context, o Options, s spec) error {
 	if g.stub != "" && g.objects == o.Objects {
 		return nil

@@ -14,8 +14,8 @@ import (
 	"github.com/weirproject/weir/internal/resourceversion"
 )
 
-// population is n pods made from models. It holds the models in parts, and a LIST; other bodies are
-// made while they are written. It is read-only and safe for concurrent use.
+// population is n pods made from models. It holds the parts of the models, and a whole LIST. Other
+// bodies are made while they are written. It is read-only and safe for concurrent use.
 type population struct {
 	form   form
 	n      int
@@ -29,8 +29,9 @@ type population struct {
 
 var errNoPods = errors.New("the server has no pods to take as models")
 
-// newPopulation makes n pods after those that each call of models gives, in the order of their
-// keys. Where these are fewer, each serves for several, next to each other. None of them is kept.
+// newPopulation makes n pods after models. Each call of models gives these in the order of their
+// keys; none of them is kept. If there are fewer than n, each serves for several pods next to each
+// other. If there are none, the error is errNoPods.
 func newPopulation(f form, n int, models func() iter.Seq2[*corev1.Pod, error]) (*population, error) {
 	p := &population{form: f, n: n, stride: stride.Of(n)}
 	if err := p.take(models(), false); err != nil {
@@ -66,7 +67,8 @@ func (p *population) take(models iter.Seq2[*corev1.Pod, error], copies bool) err
 	return nil
 }
 
-// finish makes what is no pod's own.
+// finish makes what belongs to no single pod: the size of a LIST's items, a whole LIST, and what
+// frameRest makes.
 func (p *population) finish() (err error) {
 	var b []byte
 	for i := range p.n {
@@ -88,7 +90,7 @@ func (p *population) finish() (err error) {
 	return nil
 }
 
-// frameRest makes the events that are no pod's own.
+// frameRest makes the events that belong to no single pod: the bookmark, and the error 410.
 func (p *population) frameRest() (err error) {
 	mark := &corev1.Pod{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}}
 	mark.ResourceVersion = resourceversion.Format(uint64(p.version()))
@@ -106,13 +108,13 @@ func (p *population) frameRest() (err error) {
 	return err
 }
 
-// firstVersion is the resourceVersion that a stub begins at; it has as many digits as the blank.
+// firstVersion is the resourceVersion that a stub begins at. It has as many digits as the blank.
 const firstVersion = 1_000_000_000
 
-// version is the resourceVersion of a LIST: no pod's is higher.
+// version returns the resourceVersion of a LIST. No pod's is higher.
 func (p *population) version() int64 { return firstVersion + int64(p.n) }
 
-// parts returns the parts of pod i in a state.
+// parts returns the parts that pod i has in a state.
 func (p *population) parts(i int, s *state) [3]*part {
 	m := &p.models[i*len(p.models)/p.n]
 	status := &m.status[0]
@@ -167,7 +169,7 @@ func (p *population) writeInitial(w io.Writer) error {
 	return err
 }
 
-// writeRemoved writes a DELETED event for every pod but each keep-th.
+// writeRemoved writes a DELETED event for every pod except each keep-th.
 func (p *population) writeRemoved(w io.Writer, keep int) error {
 	var b []byte
 	var err error
@@ -184,7 +186,7 @@ func (p *population) writeRemoved(w io.Writer, keep int) error {
 	return err
 }
 
-// flushFull writes b out and empties it when it has grown to a chunk.
+// flushFull writes b and empties it if it has grown to a chunk.
 func flushFull(w io.Writer, b []byte) ([]byte, error) {
 	if len(b) < chunk {
 		return b, nil

@@ -13,8 +13,8 @@ const (
 
 var errNothing = errors.New("there is no object to read")
 
-// measureRead measures reads: of objects that nobody has looked at, of objects that are read all
-// the time, of everything, and of the objects that an index finds.
+// measureRead measures reads of objects that nobody has looked at, of objects that are read all the
+// time, of everything, and of the objects that an index finds.
 func measureRead(ctx context.Context, r *rig) (Figures, error) {
 	if err := r.handle(0, r.count); err != nil {
 		return nil, err
@@ -79,7 +79,7 @@ func (r *rig) timeIndex(f Figures, values []string) error {
 	return nil
 }
 
-// timeLists times reading everything: the first time, and the fourth.
+// timeLists times two reads of everything: the first and the fourth.
 func (r *rig) timeLists(f Figures) error {
 	for i := range 4 {
 		n := 0
@@ -100,7 +100,8 @@ func (r *rig) timeLists(f Figures) error {
 	return nil
 }
 
-// timed gives the mean time of n calls, in nanoseconds.
+// timed calls f n times and returns the mean time of a call, in nanoseconds. If n is 0, that is
+// NaN. The first error ends it.
 func timed(n int, f func(i int) error) (float64, error) {
 	begin := time.Now()
 	for i := range n {

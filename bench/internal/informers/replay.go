@@ -15,7 +15,7 @@ type Replay struct {
 	Every time.Duration // between samples
 }
 
-// Side is a contender of a Replay. The zero value is client-go's informer as it is by default.
+// Side is a contender of a Replay. The zero value is client-go's informer with its defaults.
 type Side struct {
 	Label   string
 	Weir    bool // weir's informer, or with DropIn its drop-in
@@ -25,7 +25,7 @@ type Side struct {
 	Stretch float64 // its resync period is as many times the Replay's; 0: once
 }
 
-// contender is the one that a bench has under another name.
+// contender returns the contender of a bench that the side stands for.
 func (s Side) contender() contender {
 	switch {
 	case s.Weir:
@@ -45,7 +45,8 @@ type Replayed struct {
 	Trace   trace.Trace
 }
 
-// Run runs the sides in turn, each in a process of its own, and tells done of each.
+// Run runs the sides in turn, each in a process of its own, and calls done for each. The first
+// error ends it.
 func (r Replay) Run(ctx context.Context, o Options, done func(Replayed)) error {
 	v, ok := verbNamed(r.Verb)
 	if !ok {

@@ -21,7 +21,7 @@ func newHistogram(begin time.Time, length time.Duration) *histogram {
 	return &histogram{begin: begin, bars: make([]int, max(1, int(length/bucket)))}
 }
 
-// add counts an event that came now, unless that is outside.
+// add counts an event that came at a time, unless that is outside the bars.
 func (h *histogram) add(at time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -31,7 +31,7 @@ func (h *histogram) add(at time.Time) {
 	}
 }
 
-// summary gives the sum of the bars and the highest one.
+// summary returns the sum of the bars and the highest bar.
 func (h *histogram) summary() (sum, busiest int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -42,8 +42,8 @@ func (h *histogram) summary() (sum, busiest int) {
 	return sum, busiest
 }
 
-// resyncTries is how many periods there are for one in which something is resynced: a machine that
-// stalls may sleep through one.
+// resyncTries is how many periods are tried at most, until something is resynced in one: a machine
+// that stalls may sleep through one.
 const resyncTries = 5
 
 // measureResync measures how evenly one resync comes: over a whole period that begins half a period
@@ -83,7 +83,8 @@ func measureResync(ctx context.Context, r *rig) (Figures, error) {
 	return nil, errors.New("nothing was resynced")
 }
 
-// resyncs measures the period that begins now. count is given what to count its events in.
+// resyncs measures the period that begins now. It calls count with the histogram in which the
+// period's events are to be counted.
 func (r *rig) resyncs(ctx context.Context, count func(*histogram)) (Figures, error) {
 	requests := r.meter.requests.Load()
 	begin := now(0)
@@ -108,7 +109,7 @@ func (r *rig) resyncs(ctx context.Context, count func(*histogram)) (Figures, err
 	}, nil
 }
 
-// resyncPeriod is the period of the informer and its handlers.
+// resyncPeriod returns the resync period of the informer and its handlers.
 func (s *spec) resyncPeriod() time.Duration {
 	if s.Stretch == 0 {
 		return s.Period

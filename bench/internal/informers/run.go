@@ -20,8 +20,8 @@ import (
 	"github.com/weirproject/weir/internal/populations/names"
 )
 
-// Options say what to measure and where. Server and Config name the same server, once for children
-// and once for us.
+// Options say what to measure and where. Server or Args lead children to the server, and Config
+// leads this process to the same one.
 type Options struct {
 	Config *rest.Config
 	Server string   // its URL, if it asks for no credentials; empty: children take Args
@@ -43,7 +43,7 @@ type Options struct {
 	Progress io.Writer // gets a line for each run
 }
 
-// What a result's name has behind the verb's.
+// The suffixes that a result's name has behind the verb's.
 const (
 	dropInSuffix       = "-dropin"
 	unstructuredSuffix = "-unstructured"
@@ -52,7 +52,7 @@ const (
 // patience bounds one run of one contender, beyond what it is told to take.
 const patience = 10 * time.Minute
 
-// contender is one that takes part.
+// contender is a side that takes part, in one of its modes.
 type contender struct {
 	side, mode string
 }
@@ -67,7 +67,8 @@ func (c contender) String() string {
 	return c.side
 }
 
-// env is what sets client-go's mode.
+// env returns the environment variables that set client-go's mode, or nil if the contender has no
+// mode.
 func (c contender) env() []string {
 	switch c.mode {
 	case modeList:
@@ -78,14 +79,15 @@ func (c contender) env() []string {
 	return nil
 }
 
-// Check sees whether the server lets us list pods and has any, so that no contender waits for what
-// will never come.
+// Check checks that the server lets us list pods and has any. Without that, contenders would wait
+// for what will never come.
 func Check(ctx context.Context, cfg *rest.Config) error {
 	_, err := Count(ctx, cfg)
 	return err
 }
 
-// Count is how many pods the server has, by what it says beside the first of them. None is an error.
+// Count returns how many pods the server has. It LISTs the first of them and adds how many remain,
+// as the server says. If there are none, it returns an error.
 func Count(ctx context.Context, cfg *rest.Config) (int, error) {
 	cfg = rest.CopyConfig(cfg)
 	cfg.Timeout = 20 * time.Second
@@ -103,7 +105,8 @@ func Count(ctx context.Context, cfg *rest.Config) (int, error) {
 	return len(pods.Items) + int(ptr.Deref(pods.RemainingItemCount, 0)), nil
 }
 
-// Run runs one verb: all contenders in turn, several times. It only reads from the server.
+// Run runs one verb: all contenders in turn, several times. It only reads from the server. The
+// first error ends it.
 func Run(ctx context.Context, v Verb, o Options) (Result, error) {
 	name := v.Name
 	if o.DropIn {
@@ -142,8 +145,8 @@ func Run(ctx context.Context, v Verb, o Options) (Result, error) {
 	return r, nil
 }
 
-// spec is what the options say to a contender. Of those that only some verbs take it has those that
-// v takes.
+// spec returns the options as they are told to a contender. Options that only some verbs take are
+// left out unless v takes them.
 func (o Options) spec(v Verb) spec {
 	s := spec{
 		Verb: v.Name, Server: o.Server, Population: o.Population, DropIn: o.DropIn, Objects: o.Objects, Duration: v.Duration, Relists: o.Relists,
@@ -168,7 +171,7 @@ func (o Options) spec(v Verb) spec {
 	return s
 }
 
-// flags are those of a result: what its name does not tell.
+// flags returns the flags that a result names: those that its name does not tell.
 func (s spec) flags() (flags []string) {
 	if s.Population != "" && s.Population != names.Alike {
 		flags = append(flags, "--population "+s.Population)
@@ -188,9 +191,9 @@ func (s spec) flags() (flags []string) {
 	return flags
 }
 
-// contendersOf returns those that take part in a verb in the order of a round. Each second round
-// goes backwards, so that nobody always runs on what another has left of a machine: a warm file
-// cache, a processor that is throttled.
+// contendersOf returns the contenders of a verb in the order of a round. Every second round goes
+// backwards, so that nobody always runs on what another has left of a machine: a warm file cache, a
+// processor that is throttled.
 func contendersOf(v Verb, round int) []contender {
 	all := []contender{{side: sideWeir}}
 	for _, mode := range v.modes {
@@ -205,7 +208,8 @@ func contendersOf(v Verb, round int) []contender {
 	return all
 }
 
-// stubFor starts the stub that a verb is measured on.
+// stubFor starts the stub that a verb is measured on, and returns it with its URL. The caller must
+// stop it.
 func stubFor(ctx context.Context, o Options, s spec) (stub *child.Process, url string, err error) {
 	stub, err = child.Start(ctx, roleStub, o.Args, nil, StubSpec{Server: o.Server, Objects: o.Objects, JSON: s.Unstructured})
 	if err != nil {
@@ -219,7 +223,8 @@ func stubFor(ctx context.Context, o Options, s spec) (stub *child.Process, url s
 	return stub, at.URL, nil
 }
 
-// runOne runs one contender once, in a process of its own. There is a trace if s asks for one.
+// runOne runs one contender once, in a process of its own. traced is set only if s asks for a
+// trace.
 func runOne(ctx context.Context, c contender, s spec, args []string) (f Figures, traced trace.Trace, err error) {
 	ctx, cancel := context.WithTimeout(ctx, patience+s.Duration*time.Duration(max(1, len(s.Changes)))+2*s.Period)
 	defer cancel()

@@ -62,10 +62,12 @@ type spec struct {
 // Figures are what was measured, by name. Names end in their unit: Seconds, Bytes, Nanos and so on.
 type Figures = figures.Values
 
-// Serve is what a child process does: role is its first argument, config leads to the server of its
-// command line.
+// Serve does the work of a child process. role is the child's first argument. config leads to the
+// server of the child's command line; it is called only if the specification names no server. An
+// unknown role is an error.
 func Serve(ctx context.Context, role string, config func() (*rest.Config, error), in io.Reader, out io.Writer) error {
-	// Where a specification names a server without credentials, the command line's is not asked.
+	// If a specification names a server, that needs no credentials, and the command line's is
+	// not asked.
 	at := func(url string) (*rest.Config, error) {
 		if url != "" {
 			return &rest.Config{Host: url, QPS: -1}, nil
@@ -108,7 +110,8 @@ func Serve(ctx context.Context, role string, config func() (*rest.Config, error)
 	return fmt.Errorf("no such role: %q", role)
 }
 
-// contend measures.
+// contend measures what s says, and returns the figures and the trace. The trace is nil if s asks
+// for none.
 func contend(ctx context.Context, cfg *rest.Config, s *spec) (Figures, *trace.Trace, error) {
 	v, ok := verbNamed(s.Verb)
 	if !ok {
@@ -147,7 +150,7 @@ type rig struct {
 
 	start   usage
 	begin   heap // before anything was listed
-	threads int  // goroutines, then
+	threads int  // goroutines at that time
 	stopped bool
 }
 
@@ -175,14 +178,14 @@ func newRig(_ context.Context, cfg *rest.Config, s *spec) (*rig, error) {
 	return r, err
 }
 
-// count is a handler that counts the events, by their keys.
+// count counts an event that has a key. It is a handler.
 func (r *rig) count(_ eventKind, key string) {
 	if key != "" {
 		r.events.Add(1)
 	}
 }
 
-// handleAll registers as many counting handlers as are asked for.
+// handleAll registers as many counting handlers as the options ask for.
 func (r *rig) handleAll(resync time.Duration) error {
 	for range max(1, r.Handlers) {
 		if err := r.handle(resync, r.count); err != nil {
@@ -192,7 +195,7 @@ func (r *rig) handleAll(resync time.Duration) error {
 	return nil
 }
 
-// sync runs the informer until it has synced.
+// sync runs the informer and blocks until it has synced.
 func (r *rig) sync(ctx context.Context) error {
 	r.begin, r.threads = settledHeap(), goroutines()
 	r.start = now(0)
@@ -205,7 +208,7 @@ func (r *rig) sync(ctx context.Context) error {
 	return nil
 }
 
-// stop ends the informer, and the trace before it. More calls do nothing.
+// stop ends the trace, and then the informer. More calls do nothing.
 func (r *rig) stop() error {
 	r.tracer.Stop()
 	if r.stopped {
@@ -217,18 +220,18 @@ func (r *rig) stop() error {
 	return err
 }
 
-// since is what was used since an earlier moment.
+// since returns what was used since an earlier moment.
 func (r *rig) since(u usage) (elapsed, cpu time.Duration, alloc, events float64) {
 	n := now(r.events.Load())
 	return n.at.Sub(u.at), n.cpu - u.cpu, float64(n.alloc - u.alloc), float64(n.events - u.events)
 }
 
-// aftermath stops the informer and tells what is still there.
+// aftermath stops the informer and measures what it has left behind.
 func (r *rig) aftermath(ctx context.Context, f Figures) error {
 	if err := r.stop(); err != nil {
 		return err
 	}
-	// Whatever ends by itself gets a moment to do so.
+	// What ends by itself gets a moment to do so.
 	left := goroutines()
 	for deadline := time.Now().Add(3 * time.Second); left > r.threads && time.Now().Before(deadline) && ctx.Err() == nil; left = goroutines() {
 		pause(ctx, 50*time.Millisecond)
@@ -239,7 +242,7 @@ func (r *rig) aftermath(ctx context.Context, f Figures) error {
 	return nil
 }
 
-// pause waits, unless ctx ends first.
+// pause waits for d, or until ctx ends.
 func pause(ctx context.Context, d time.Duration) {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -249,7 +252,7 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// settle waits until no event has come for a while.
+// settle waits until no event has come for as long as quiet. The error is that of ctx.
 func (r *rig) settle(ctx context.Context, quiet time.Duration) error {
 	seen, at := r.events.Load(), time.Now()
 	for time.Since(at) < quiet {

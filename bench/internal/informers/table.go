@@ -38,8 +38,8 @@ func (r Result) WriteTable(w io.Writer) error {
 // modeLetters mark which of client-go's modes a figure is of.
 var modeLetters = map[string]string{modeList: "L", modeWatchList: "W"}
 
-// row has a figure's name, then the median and the spread of each side, client-go's mode, and the
-// ratio.
+// row returns the row of a figure: its name, the median and the spread of each side, client-go's
+// mode if there are several, and the ratio.
 func (r Result) row(f figure) []string {
 	row := []string{
 		f.Label,
@@ -55,7 +55,7 @@ func (r Result) row(f figure) []string {
 	return row
 }
 
-// floorRow compares the time to sync with the time that reading takes.
+// floorRow returns the row that compares client-go's time to sync with the time that reading takes.
 func (r Result) floorRow() []string {
 	const key = "syncSeconds"
 	row := []string{

@@ -18,7 +18,7 @@ type usage struct {
 	events int64
 }
 
-// now reads the usage; events is the caller's count of events so far.
+// now returns what this process has used so far. events is the caller's count of events.
 func now(events int64) usage {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
@@ -28,7 +28,7 @@ func now(events int64) usage {
 // heap is the live heap after garbage collection.
 type heap struct{ bytes, objects uint64 }
 
-// settledHeap collects garbage until that frees next to nothing, and reads the heap: what pools,
+// settledHeap collects garbage until that frees next to nothing, and returns the heap. What pools,
 // cleanups and weak pointers hold takes several collections to go.
 func settledHeap() heap {
 	var m runtime.MemStats
@@ -44,7 +44,7 @@ func settledHeap() heap {
 	}
 }
 
-// sample is what this process uses now.
+// sample returns what this process uses now, for a trace.
 func (r *rig) sample() trace.Sample {
 	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
 	metrics.Read(live)
@@ -53,7 +53,8 @@ func (r *rig) sample() trace.Sample {
 	}
 }
 
-// resident is the resident set, or what comes nearest.
+// resident returns the resident set in bytes. If the system does not tell it, that is the memory
+// that Go's runtime has and has not released.
 func resident() float64 {
 	if n, ok := rusage.RSS(); ok {
 		return float64(n)

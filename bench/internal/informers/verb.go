@@ -14,7 +14,7 @@ type Verb struct {
 	Short string // one line on what is measured
 	Runs  int    // how often each contender is run when nobody says
 
-	// Of what the verb looks at, for whoever offers flags.
+	// What the verb uses of the options, for whoever offers flags.
 	Stub     bool          // measured on a stub that a server lends its pods to; else on the server itself
 	Duration time.Duration // how long it is measured; 0: as long as it takes
 	Takes    []string      // the options that it has besides those of all: some of those below
@@ -25,7 +25,7 @@ type Verb struct {
 	measure func(context.Context, *rig) (Figures, error)
 }
 
-// Figures lists the verb's figures, one a line: the key that JSON has, and what it is.
+// Figures returns the verb's figures, one a line: the key that JSON has, and what it is.
 func (v Verb) Figures() string { return figures.Help("  %-27s %s\n", v.all()) }
 
 // all returns the figures that the verb can have.
@@ -40,7 +40,7 @@ const (
 	TakesChange       = "change"
 )
 
-// changeFigures are those of each kind of change, where there are several.
+// changeFigures returns the figures of each kind of change, for results of several kinds.
 func changeFigures() (all []figure) {
 	for _, change := range Changes() {
 		all = append(all,
@@ -73,7 +73,7 @@ const (
 
 var bothModes = []string{modeList, modeWatchList}
 
-// Verbs are all of them, in the order in which they are run.
+// Verbs returns all verbs, in the order in which they are run.
 func Verbs() []Verb {
 	return []Verb{
 		{

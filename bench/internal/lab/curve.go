@@ -20,7 +20,7 @@ var (
 	callRate       = curve{figures.Count, func(t trace.Trace) []float64 { return differences(t.Events) }}
 )
 
-// differences are those between neighbours.
+// differences returns the differences between neighbours. The first one is 0.
 func differences(total []float64) []float64 {
 	out := make([]float64, len(total))
 	for i := 1; i < len(total); i++ {
@@ -29,7 +29,8 @@ func differences(total []float64) []float64 {
 	return out
 }
 
-// lineOf is a trace's curve from the moment on at which the informer starts.
+// lineOf returns the line that is drawn of a trace. It begins at the mark trace.Starts, if there is
+// one.
 func (c curve) lineOf(label string, t trace.Trace) chart.Line {
 	at := c.of(t)
 	for _, m := range t.Marks {

@@ -16,8 +16,8 @@ type Incident struct {
 	Story string // what happens, in Kubernetes' terms
 	Level string // what weir does instead
 
-	// Embedded is what is not so on the embedded server, for those who see its figures. Empty: it is
-	// as it is on a kube-apiserver.
+	// Embedded says what is different on the embedded server, for readers of its figures. If it
+	// is empty, all is as on a kube-apiserver.
 	Embedded string
 
 	replay  replay
@@ -27,22 +27,23 @@ type Incident struct {
 	figures []figures.Figure // the table's columns
 }
 
-// replay runs the sides of an incident in turn, and tells done of each.
+// replay runs the sides of an incident in turn, and calls done for each.
 type replay interface {
 	run(ctx context.Context, o Options, done func(Side)) error
 }
 
-// Incidents are all of them, in the order in which they are replayed.
+// Incidents returns all incidents, in the order in which they are replayed.
 func Incidents() []Incident { return append(informerIncidents(), serverIncidents()...) }
 
-// OfInformers reports whether informers bring it about in their own process, on a server that is
-// there already.
+// OfInformers reports whether informers bring the incident about in their own process, on a server
+// that is there already.
 func (i Incident) OfInformers() bool {
 	_, ok := i.replay.(ofInformers)
 	return ok
 }
 
-// Named are the incidents of the given names, in the usual order; all if there are none.
+// Named returns the incidents of the given names, in the usual order, or all if no name is given. A
+// name that no incident has is an error.
 func Named(names ...string) ([]Incident, error) {
 	all := Incidents()
 	var known []string

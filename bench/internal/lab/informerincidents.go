@@ -40,7 +40,7 @@ const (
 	blockedFor   = 4 * time.Second // the handler
 )
 
-// informerIncidents are those that informers bring about in their own process.
+// informerIncidents returns the incidents that informers bring about in their own process.
 func informerIncidents() []Incident {
 	return []Incident{
 		{

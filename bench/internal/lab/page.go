@@ -21,7 +21,7 @@ var pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{
 // WritePage writes the report as a page that needs nothing else.
 func (r *Report) WritePage(w io.Writer) error { return pageTemplate.Execute(w, r) }
 
-// Columns are the labels of the incident's table.
+// Columns returns the labels of the figures in the incident's table.
 func (i Replayed) Columns() (labels []string) {
 	for _, f := range i.figures {
 		labels = append(labels, f.Label)
@@ -29,7 +29,7 @@ func (i Replayed) Columns() (labels []string) {
 	return labels
 }
 
-// Rows are the lines of the incident's table, one for each side.
+// Rows returns the rows of the incident's table, one for each side: its label, and its figures.
 func (i Replayed) Rows() (rows [][]string) {
 	for _, s := range i.Sides {
 		row := []string{s.Label}

@@ -40,7 +40,7 @@ type Side struct {
 	Trace   trace.Trace    `json:"trace"`
 }
 
-// WriteJSON writes everything.
+// WriteJSON writes the whole report as JSON.
 func (r *Report) WriteJSON(w io.Writer) error {
 	e := json.NewEncoder(w)
 	e.SetIndent("", "  ")
@@ -72,7 +72,7 @@ func (r *Report) WriteTable(w io.Writer) error {
 // tableWidth is how long a line on the terminal is at most.
 const tableWidth = 100
 
-// wrapped cuts text into lines between words.
+// wrapped cuts text into lines of at most width bytes, between words.
 func wrapped(text string, width int) (lines []string) {
 	for _, word := range strings.Fields(text) {
 		if last := len(lines) - 1; last >= 0 && len(lines[last])+1+len(word) <= width {
@@ -84,7 +84,8 @@ func wrapped(text string, width int) (lines []string) {
 	return lines
 }
 
-// Note is what readers of the figures have to know of where they come from; empty: nothing.
+// Note returns what readers of the figures have to know about the server that they come from, or ""
+// if that is nothing.
 func (r *Report) Note(i Replayed) string {
 	if r.Real {
 		return ""
@@ -92,7 +93,7 @@ func (r *Report) Note(i Replayed) string {
 	return i.Embedded
 }
 
-// title is the picture's.
+// title returns the title of the picture.
 func (i Replayed) title() string {
 	title := i.Title
 	if i.clients != nil {

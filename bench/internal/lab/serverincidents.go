@@ -35,7 +35,8 @@ const (
 	rssLimit    = 4e9  // of a server, at which its slow readers are cut off
 )
 
-// mostObjects is how many all clients of an incident get together, so that it takes a minute at most.
+// mostObjects is how many objects all clients of an incident get together, so that it takes a
+// minute at most.
 const mostObjects = 300_000
 
 const (
@@ -43,8 +44,8 @@ const (
 	controllersInStory = 200
 )
 
-// upTo is how many clients get all pods: at most so many, and so few that all together get no more
-// than mostObjects.
+// upTo returns a function that says how many clients get all pods. They are at most as many as
+// clients, and so few that all together get no more than mostObjects, but at least two.
 func upTo(clients int) func(pods int) int {
 	return func(pods int) int { return max(2, min(clients, mostObjects/max(1, pods))) }
 }
@@ -54,10 +55,11 @@ var (
 	controllers = upTo(controllersInStory)
 )
 
-// answersAlike is what is not so on the embedded server where the work that a request makes is drawn.
+// answersAlike says what is different on the embedded server, if the work that a request makes is
+// drawn.
 const answersAlike = "The embedded server answers out of the same watch cache as weir-proxy. A kube-apiserver takes several times the CPU for the same answers: replay it on one with --real."
 
-// serverIncidents are those that clients bring about in API servers.
+// serverIncidents returns the incidents that clients bring about in API servers.
 func serverIncidents() []Incident {
 	return []Incident{
 		{

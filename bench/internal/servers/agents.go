@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// NodeAgents is an agent on each node that gets the pods at its start, all after one rollout: with
-// LISTs of everything, current or as the cache has it, of the pods of its node, and through the
-// proxy.
+// NodeAgents returns the incident of an agent on each node that gets the pods at its start, all
+// after one rollout. The agents LIST everything, current or as the cache has it; they LIST the pods
+// of their node; or they LIST everything through the proxy.
 func NodeAgents() Replay {
 	everything := func(*trial, int) string { return "" }
 	return Replay{Every: 100 * time.Millisecond, Ways: []Way{
@@ -23,7 +23,7 @@ func NodeAgents() Replay {
 	}}
 }
 
-// agents have each one LIST of a query.
+// agents returns the load of agents that each make one LIST of a query.
 func agents(query func(t *trial, i int) string) func(context.Context, *trial, func() error) (Figures, error) {
 	return func(ctx context.Context, t *trial, begin func() error) (Figures, error) {
 		if len(t.pods.nodes) == 0 {

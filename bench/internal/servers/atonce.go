@@ -11,9 +11,10 @@ import (
 // nextTry is how long a client waits after a request that has failed.
 const nextTry = time.Second
 
-// allAtOnce has clients ask at once, each over connections of its own and again after a failure,
-// until all have what they asked for or the options' Patience is at an end. The figures say how many
-// have it, how many tries have failed, and, if all have it, after how long.
+// allAtOnce makes clients ask at once, each over connections of its own and again after a failure.
+// It blocks until all have what they asked for or the options' Patience is over. The figures say
+// how many have it, how many tries have failed, and, if all have it, after how long. If no client
+// has it, allAtOnce returns an error.
 func (t *trial) allAtOnce(ctx context.Context, clients int, ask func(ctx context.Context, c *client, i int) error) (Figures, error) {
 	if err := enoughFiles(clients); err != nil {
 		return nil, err
@@ -55,7 +56,8 @@ func (t *trial) allAtOnce(ctx context.Context, clients int, ask func(ctx context
 	return f, nil
 }
 
-// keepAsking asks until there is an answer, or the end of ctx. The error is that of the last try.
+// keepAsking asks until there is an answer or ctx ends. The error is that of the last try that was
+// not cut off by the end of ctx, if there was one.
 func (t *trial) keepAsking(ctx context.Context, i int, ask func(ctx context.Context, c *client, i int) error, failed func()) error {
 	c, err := t.client()
 	if err != nil {

@@ -14,14 +14,14 @@ import (
 
 const podsPath = "/api/v1/pods"
 
-// client makes requests over connections that it shares with nobody. Safe for concurrent use.
+// client makes requests over connections that it shares with nobody. It is safe for concurrent use.
 type client struct {
 	base      *url.URL
 	http      http.Client
 	transport *http.Transport
 }
 
-// newClient makes a client with the credentials of cfg. Whoever got it must call close.
+// newClient returns a client with the credentials of cfg. The caller must call close.
 func newClient(cfg *rest.Config) (*client, error) {
 	tlsConfig, err := rest.TLSConfigFor(cfg)
 	if err != nil {
@@ -32,7 +32,7 @@ func newClient(cfg *rest.Config) (*client, error) {
 		return nil, err
 	}
 	c := &client{base: base}
-	// What is asked for is read as it comes: nobody decompresses unasked.
+	// Answers are read as they come: nobody decompresses them.
 	c.transport = &http.Transport{TLSClientConfig: tlsConfig, ForceAttemptHTTP2: true, DisableCompression: true, MaxIdleConnsPerHost: maxWriters}
 	if c.http.Transport, err = rest.HTTPWrappersForConfig(cfg, c.transport); err != nil {
 		return nil, err
@@ -42,7 +42,7 @@ func newClient(cfg *rest.Config) (*client, error) {
 
 func (c *client) close() { c.transport.CloseIdleConnections() }
 
-// request is one to a server.
+// request is a request to a server.
 type request struct {
 	method string // empty: GET
 	path   string
@@ -53,7 +53,7 @@ type request struct {
 	as     string // the content type of what is sent
 }
 
-// answerError is an answer that is no success.
+// answerError is an answer whose status is not a success.
 type answerError struct {
 	what string
 	code int
@@ -64,8 +64,8 @@ func (e *answerError) Error() string {
 	return fmt.Sprintf("%s: %d %s: %s", e.what, e.code, http.StatusText(e.code), e.said)
 }
 
-// do makes a request. The caller closes the answer's body. An answer that is no success is an
-// *answerError.
+// do makes a request and returns the answer, whose body the caller closes. An answer that is not a
+// success is an *answerError.
 func (c *client) do(ctx context.Context, q request) (*http.Response, error) {
 	if q.method == "" {
 		q.method = http.MethodGet
@@ -98,7 +98,8 @@ func (c *client) do(ctx context.Context, q request) (*http.Response, error) {
 	return answer, nil
 }
 
-// printable is text without what a terminal would take amiss: answers can be protobuf.
+// printable returns b as text, with a space for each byte that is not printable ASCII: answers can
+// be protobuf. It changes b.
 func printable(b []byte) string {
 	for i, c := range b {
 		if c < ' ' || c > '~' {
@@ -108,7 +109,8 @@ func printable(b []byte) string {
 	return string(b)
 }
 
-// discard makes a request, reads the answer to its end and says how long it was.
+// discard makes a request, reads the answer to its end and returns how many bytes it had. It is an
+// error if the answer is compressed unasked, or not compressed as asked.
 func (c *client) discard(ctx context.Context, q request) (int64, error) {
 	answer, err := c.do(ctx, q)
 	if err != nil {
@@ -121,7 +123,7 @@ func (c *client) discard(ctx context.Context, q request) (int64, error) {
 	return io.Copy(io.Discard, answer.Body)
 }
 
-// watch opens a WATCH of protobuf. The caller closes the body.
+// watch opens a WATCH of pods in protobuf. The caller closes what is returned.
 func (c *client) watch(ctx context.Context, query string) (*wire.WatchReader, io.Closer, error) {
 	answer, err := c.do(ctx, request{path: podsPath, query: query})
 	if err != nil {
@@ -130,8 +132,8 @@ func (c *client) watch(ctx context.Context, query string) (*wire.WatchReader, io
 	return wire.NewWatchReader(answer.Body, wire.Protobuf, wire.Limits{}), answer.Body, nil
 }
 
-// What a WATCH asks for: everything that there is and then what changes, or what changes from a
-// resourceVersion on.
+// What a WATCH asks for: watchWithState for everything that there is and then what changes,
+// watchFrom for what changes from a resourceVersion on.
 const watchWithState = "watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&resourceVersion=0&allowWatchBookmarks=true"
 
 func watchFrom(resourceVersion string) string {

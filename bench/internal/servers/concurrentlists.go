@@ -5,8 +5,9 @@ import (
 	"time"
 )
 
-// ConcurrentLists is readers of full LISTs that take their time: of an API server, and of the proxy.
-// An embedded server builds each answer in memory for it. With an RSSLimit all are cut off there.
+// ConcurrentLists returns the incident of readers of full LISTs that take their time. They read
+// from an API server, and from the proxy. An embedded server builds each answer in memory for it.
+// If there is an RSSLimit, all readers are cut off when the server reaches it.
 func ConcurrentLists() Replay {
 	read := func(ctx context.Context, t *trial, begin func() error) (Figures, error) {
 		ctx, cancel := context.WithCancelCause(ctx)

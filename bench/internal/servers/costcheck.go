@@ -16,22 +16,23 @@ import (
 const (
 	checkedObjects  = 150_000 // that all clients together get at most
 	checkedPatience = 2 * time.Minute
-	stormPatience   = 30 * time.Second // as many LISTs as are answered until then are compared
+	stormPatience   = 30 * time.Second // LISTs that are answered until then are compared
 	checkedResync   = 2 * time.Second
 )
 
 const stormName = "resync-storm"
 
-// checkedIncident is one whose costs are compared.
+// checkedIncident is an incident whose costs are compared.
 type checkedIncident struct {
 	name   string
 	replay Replay
-	// works are what each request of a way asks of the server that answers, in the order of the ways.
-	// One that is zero is not compared.
+	// works are what each request of a way asks of the server that answers, in the order of the
+	// ways. A way whose work is zero is not compared.
 	works []cost.Work
 }
 
-// checkedIncidents are those that predictions are compared with, on a server of so many pods.
+// checkedIncidents returns the incidents that predictions are compared with, on a server with the
+// pods of p.
 func checkedIncidents(m *cost.Model, p *population) []checkedIncident {
 	objects, size := float64(len(p.keys)), m.Measured.ObjectBytes
 	all, onNode := objects*size, objects/float64(max(1, len(p.nodes)))
@@ -51,7 +52,7 @@ func checkedIncidents(m *cost.Model, p *population) []checkedIncident {
 	}
 }
 
-// check goes through the incidents and compares.
+// check replays the incidents, and returns what they have cost beside what m predicts.
 func check(ctx context.Context, o Options, m *cost.Model) ([]cost.Check, error) {
 	b, err := Open(ctx, o)
 	if err != nil {
@@ -79,14 +80,15 @@ func check(ctx context.Context, o Options, m *cost.Model) ([]cost.Check, error) 
 	return checks, nil
 }
 
-// compare compares what a way has cost with what is predicted of as many requests.
+// compare returns what a way has cost beside what is predicted for as many requests. It returns nil
+// if the way is not compared, or if some clients have given up.
 func (i checkedIncident) compare(m *cost.Model, w Way, each cost.Work, f Figures) []cost.Check {
-	if each.Requests == 0 || f["up"] < f["clients"] { // of some that gave up there is no figure
+	if each.Requests == 0 || f["up"] < f["clients"] { // there is no figure of clients that gave up
 		return nil
 	}
 	var checks []cost.Check
 	n := f["requests"]
-	if w.Proxy { // those that the API server has seen are not those that were made
+	if w.Proxy { // the API server has not seen the requests that were made
 		n = f["clients"] + f["calls"]
 	}
 	each.Requests, each.Connections, each.Quorum = n, n*each.Connections, n*each.Quorum
@@ -110,7 +112,7 @@ func (i checkedIncident) compare(m *cost.Model, w Way, each cost.Work, f Figures
 	return checks
 }
 
-// cpuName is the processor's, as Linux has it; empty if it does not say.
+// cpuName returns the name of the processor as Linux has it, or "" if Linux does not say.
 func cpuName() string {
 	info, _ := os.ReadFile("/proc/cpuinfo") // elsewhere there is none
 	for line := range strings.Lines(string(info)) {

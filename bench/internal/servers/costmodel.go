@@ -23,7 +23,7 @@ const (
 	// costWatchers and costUpdates are what the cost of an event is measured with.
 	costWatchers = 40
 	costUpdates  = 50
-	// costWorkers make small requests at once: a server that is busy takes less for each than one that
+	// costWorkers make small requests at once: a busy server takes less for each than one that
 	// is asked now and then.
 	costWorkers = stormWorkers
 	// fewestRepeats is how often a request is made at least to know what one costs.
@@ -33,9 +33,9 @@ const (
 )
 
 // MeasureCosts measures the coefficients of package cost on a kube-apiserver, or on the embedded
-// server in its place, and on a proxy in front of it; and then what the incidents of servers cost,
-// beside what these coefficients predict for them. Options' Writes or EtcdURL are needed for what
-// events cost, which is 0 without.
+// server in its place, and on a proxy in front of it. It then measures what the incidents of
+// servers cost, beside what these coefficients predict for them. On a kube-apiserver the cost of an
+// event needs the options' Writes or EtcdURL; without these it is 0.
 func MeasureCosts(ctx context.Context, o Options) (*cost.Model, error) {
 	b, err := Open(ctx, o)
 	if err != nil {
@@ -76,7 +76,7 @@ func MeasureCosts(ctx context.Context, o Options) (*cost.Model, error) {
 	return m, nil
 }
 
-// version says what server it is.
+// version returns the name of the server, and its version if it tells one.
 func (s *side) version(ctx context.Context) (string, error) {
 	answer, err := s.control.do(ctx, request{path: "/version", accept: wire.ContentTypeJSON})
 	if _, none := errors.AsType[*answerError](err); none {
@@ -100,7 +100,7 @@ type costMeter struct {
 	k cost.Coefficients
 }
 
-// coefficients measures all of them, and the size of an object.
+// coefficients measures all coefficients. objectBytes is the mean size of an object.
 func (m *costMeter) coefficients(
 	ctx context.Context,
 ) (_ cost.Coefficients, objectBytes float64, err error) {
@@ -138,7 +138,8 @@ func (m *costMeter) idleCores(ctx context.Context) (float64, error) {
 	return cpu / time.Since(begin).Seconds(), err
 }
 
-// each returns what it costs the server to do one of these: they are repeated for a while.
+// each returns the CPU time in seconds that one call of do costs the server, without what an idle
+// server uses. It repeats do for a while.
 func (m *costMeter) each(ctx context.Context, do func() error) (float64, error) {
 	if err := do(); err != nil { // so that caches are filled
 		return 0, err
@@ -156,12 +157,14 @@ func (m *costMeter) each(ctx context.Context, do func() error) (float64, error) 
 	return max(cpu-m.k.Idle*time.Since(begin).Seconds(), 0) / float64(n), err
 }
 
-// busy is each, of small requests that several workers make at once.
+// busy returns what a small request costs, as each does, if several workers make such requests at
+// once.
 func (m *costMeter) busy(ctx context.Context, do func() error) (float64, error) {
 	return m.atOnce(ctx, costWorkers, busyRequests, do)
 }
 
-// atOnce is each, of requests that workers make at once, several each.
+// atOnce returns what a request costs, as each does, if workers make such requests at once, several
+// each.
 func (m *costMeter) atOnce(ctx context.Context, workers, requests int, do func() error) (float64, error) {
 	each, err := m.each(ctx, func() error {
 		failed := make([]error, workers)
@@ -185,7 +188,8 @@ func (m *costMeter) atOnce(ctx context.Context, workers, requests int, do func()
 // busyRequests is how many requests each worker makes before it waits for the others.
 const busyRequests = 10
 
-// small measures requests that find nothing: what they cost whatever they find.
+// small measures requests that find nothing, which cost what every request costs, and what a
+// current answer and a connection add to that.
 func (m *costMeter) small(ctx context.Context) (err error) {
 	const none = "/api/v1/namespaces/none-of-this-name/pods"
 	get := func(c *client, query string) error {
@@ -212,7 +216,7 @@ func (m *costMeter) small(ctx context.Context) (err error) {
 	return err
 }
 
-// full measures answers with everything, in each form.
+// full measures answers with everything, in each form. objectBytes is the mean size of an object.
 func (m *costMeter) full(ctx context.Context) (objectBytes float64, err error) {
 	m.k.Forms = map[cost.Form]cost.Sent{}
 	var stored float64
@@ -251,7 +255,7 @@ func (m *costMeter) full(ctx context.Context) (objectBytes float64, err error) {
 	return stored / float64(len(m.t.pods.keys)), nil
 }
 
-// checkPages compares LISTs in pages with what is predicted of them.
+// checkPages returns what a LIST in pages costs beside what is predicted for it.
 func (m *costMeter) checkPages(ctx context.Context, model *cost.Model) ([]cost.Check, error) {
 	size := 0.0
 	spent, err := m.each(ctx, func() (err error) { size, err = m.pages(ctx); return err })
@@ -267,7 +271,7 @@ func (m *costMeter) checkPages(ctx context.Context, model *cost.Model) ([]cost.C
 	}, err
 }
 
-// pages makes a LIST in pages, as new as the storage, and says how many bytes came.
+// pages makes a LIST in pages, as current as the storage. size is how many bytes came.
 func (m *costMeter) pages(ctx context.Context) (size float64, err error) {
 	query := fmt.Sprint("limit=", pageSize)
 	for token := ""; ; {
@@ -291,7 +295,8 @@ func (m *costMeter) pages(ctx context.Context) (size float64, err error) {
 	}
 }
 
-// selective measures LISTs by a label that few pods have. What is sent of these is known.
+// selective measures LISTs by a label that few pods have. What it costs to send these is known, and
+// taken off.
 func (m *costMeter) selective(ctx context.Context, objectBytes float64) error {
 	if len(m.t.pods.apps) == 0 {
 		return errors.New("no pod has a label that one would select by")
@@ -310,7 +315,8 @@ func (m *costMeter) selective(ctx context.Context, objectBytes float64) error {
 	return err
 }
 
-// event measures an event that is sent to many WATCHes.
+// event measures what an event costs that is sent to many WATCHes. It returns 0 if pods may not be
+// changed.
 func (m *costMeter) event(ctx context.Context) (float64, error) {
 	if m.t.writer == nil {
 		return 0, nil

@@ -91,7 +91,7 @@ func measureDay(ctx context.Context, t *trial) (Figures, error) {
 }
 
 // residentUntil returns the mean of the server's resident set over the last part of the time until
-// end.
+// end. It blocks until end.
 func (t *trial) residentUntil(ctx context.Context, end time.Time, last time.Duration) (float64, error) {
 	wait := time.NewTimer(time.Until(end.Add(-last)))
 	defer wait.Stop()
@@ -118,8 +118,8 @@ func (t *trial) residentUntil(ctx context.Context, end time.Time, last time.Dura
 	return sum / polls, nil
 }
 
-// comeAndGo has clients come, list or watch, and go, each on a connection of its own, until ctx
-// ends.
+// comeAndGo makes clients come, list or watch, and go, each on a connection of its own, until ctx
+// ends. The error is that of a visit that failed before.
 func (t *trial) comeAndGo(ctx context.Context) error {
 	tick := time.NewTicker(t.Day / dayTurns)
 	defer tick.Stop()
@@ -135,8 +135,8 @@ func (t *trial) comeAndGo(ctx context.Context) error {
 	}
 }
 
-// visit is one client: a WATCH of a node's pods until its initial state is there, and a LIST by a
-// label.
+// visit plays one client. It watches a node's pods until their initial state is there, and then
+// makes a LIST by a label.
 func (t *trial) visit(ctx context.Context, turn int) error {
 	node := t.pods.nodes[turn*stride.Of(len(t.pods.nodes))%len(t.pods.nodes)]
 	w, err := t.openWatchers(ctx, []string{watchWithState + "&fieldSelector=" + url.QueryEscape("spec.nodeName="+node)})

@@ -10,7 +10,8 @@ import (
 	"github.com/weirproject/weir/internal/wire"
 )
 
-// follower reads a WATCH and keeps what a cache would know from it. Not safe for concurrent use.
+// follower reads a WATCH and keeps what a cache would know from it. It is not safe for concurrent
+// use.
 type follower struct {
 	watch *wire.WatchReader
 	meta  wire.Meta
@@ -27,10 +28,10 @@ func newFollower(watch *wire.WatchReader) *follower {
 	return &follower{watch: watch, last: map[string]uint64{}}
 }
 
-// errClosed is a watch that its server has ended.
+// errClosed says that the server has ended a watch.
 var errClosed = errors.New("the server closed the watch")
 
-// next takes one event. An end of the watch is errClosed.
+// next takes one event. If the watch has ended, the error is errClosed.
 func (f *follower) next() error {
 	e, err := f.watch.Next()
 	if err != nil {
@@ -66,8 +67,8 @@ func (f *follower) take(e wire.Event) error {
 	return nil
 }
 
-// follow takes events at a pace until done says so, which it is asked behind each of them. The
-// error is errClosed, or that of ctx.
+// follow takes events at a pace until done returns true. It asks done before each of them. If the
+// watch has ended, the error is errClosed, or that of ctx if ctx has ended.
 func (f *follower) follow(ctx context.Context, p *pace, done func() bool) error {
 	for !done() {
 		if err := p.wait(ctx, 1); err != nil {
@@ -83,7 +84,8 @@ func (f *follower) follow(ctx context.Context, p *pace, done func() bool) error 
 	return nil
 }
 
-// missing are the objects of which something newer was written than what is known.
+// missing returns the objects of which something newer was written than what is known, with the
+// resourceVersion that was written.
 func (f *follower) missing(keys []string, written []uint64) map[string]uint64 {
 	out := map[string]uint64{}
 	for i, key := range keys {
@@ -94,7 +96,8 @@ func (f *follower) missing(keys []string, written []uint64) map[string]uint64 {
 	return out
 }
 
-// catchUp takes events as fast as they come until nothing is missing any more of what was written.
+// catchUp takes events as fast as they come until nothing that was written is missing any more.
+// gaps is how many objects are still missing something.
 func (f *follower) catchUp(ctx context.Context, keys []string, written []uint64) (gaps int, err error) {
 	missing := f.missing(keys, written)
 	err = f.follow(ctx, &pace{}, func() bool {
@@ -106,7 +109,7 @@ func (f *follower) catchUp(ctx context.Context, keys []string, written []uint64)
 	return len(missing), err
 }
 
-// drain reads a watch until it ends, and counts the events.
+// drain reads a watch until it ends, and calls count for each event. It always returns an error.
 func drain(watch *wire.WatchReader, count func(wire.EventType)) error {
 	for {
 		e, err := watch.Next()

@@ -29,7 +29,7 @@ const (
 	maxHerded = 2_000_000
 )
 
-// measureHerd lets clients start at once, each with a connection of its own, and throw away what
+// measureHerd makes clients start at once, each with a connection of its own. They throw away what
 // they get.
 func measureHerd(ctx context.Context, t *trial) (Figures, error) {
 	clients := max(1, min(t.Herd, maxHerded/max(1, len(t.pods.keys))))
@@ -64,7 +64,7 @@ func measureHerd(ctx context.Context, t *trial) (Figures, error) {
 
 const proofsMetric = "weir_proxy_proofs_total"
 
-// herdMetrics are what a proxy says of its requests; nothing of a kube-apiserver.
+// herdMetrics returns what a proxy counts of its requests, or nil for a kube-apiserver.
 func (t *trial) herdMetrics(ctx context.Context) (samples, error) {
 	if !t.weir() {
 		return nil, nil
@@ -72,7 +72,8 @@ func (t *trial) herdMetrics(ctx context.Context) (samples, error) {
 	return t.metrics(ctx, upstreamMetric, proofsMetric)
 }
 
-// startHerd returns when each client has had all pods.
+// startHerd starts the clients and returns when each has received all pods. If one fails, the
+// others are cut off.
 func (t *trial) startHerd(ctx context.Context, clients int) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

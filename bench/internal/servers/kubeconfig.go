@@ -10,8 +10,8 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// kubeconfig is what a proxy is told of its upstream and its own clients, in a directory that only
-// we can read.
+// kubeconfig is the configuration for a proxy's upstream, and the directory of the proxy's files,
+// which only we can read.
 type kubeconfig struct {
 	config *rest.Config
 	dir    string
@@ -24,7 +24,7 @@ const (
 	proxyFile    = "proxy.kubeconfig"
 )
 
-// newKubeconfig writes cfg as a kubeconfig: it may have come from flags.
+// newKubeconfig writes cfg to a file as a kubeconfig, because it may have come from flags.
 func newKubeconfig(cfg *rest.Config) (*kubeconfig, error) {
 	dir, err := os.MkdirTemp("", "weir-bench-")
 	if err != nil {
@@ -56,8 +56,8 @@ func (k *kubeconfig) file(name string) string { return filepath.Join(k.dir, name
 
 func (k *kubeconfig) remove() { os.RemoveAll(k.dir) }
 
-// ofProxy is the configuration for a proxy that has written its kubeconfig: its address and CA, our
-// credentials.
+// ofProxy returns the configuration for a proxy that has written its kubeconfig: the proxy's
+// address and CA, and our credentials.
 func (k *kubeconfig) ofProxy() (*rest.Config, error) {
 	cfg, err := clientcmd.LoadFromFile(k.file(proxyFile))
 	if err != nil {

@@ -9,7 +9,8 @@ import (
 	"github.com/weirproject/weir/internal/wire"
 )
 
-// watchersFigures are those of a scenario with many watchers.
+// watchersFigures returns the figures of a scenario with many watchers. Weir's resident set may
+// grow by at most grows bytes.
 func watchersFigures(label string, grows float64) []figure {
 	return []figure{
 		{figures.New("closed", label+": closed", figures.Count), atMost(0)},
@@ -37,7 +38,7 @@ func measureKubelets(ctx context.Context, t *trial) (Figures, error) {
 	return t.measureWatchers(ctx, queries, 500)
 }
 
-// byNode returns what so many kubelets ask for.
+// byNode returns the queries of n kubelets. If no pod is on a node, it returns an error.
 func (t *trial) byNode(n int) ([]string, error) {
 	if len(t.pods.nodes) == 0 {
 		return nil, errors.New("no pod is on a node")
@@ -64,7 +65,7 @@ func measureEverybody(ctx context.Context, t *trial) (Figures, error) {
 	return t.measureWatchers(ctx, queries, 100)
 }
 
-// ofAll returns what so many informers ask for that have listed all pods.
+// ofAll returns the queries of n informers that have listed all pods.
 func (t *trial) ofAll(ctx context.Context, n int) ([]string, error) {
 	now, err := t.resourceVersion(ctx)
 	if err != nil {
@@ -77,7 +78,7 @@ func (t *trial) ofAll(ctx context.Context, n int) ([]string, error) {
 	return queries, nil
 }
 
-// resourceVersion is that of the server's state, as an informer knows it after its LIST.
+// resourceVersion returns the one of the server's state, as an informer knows it after its LIST.
 func (t *trial) resourceVersion(ctx context.Context) (string, error) {
 	answer, err := t.control.do(ctx, request{path: podsPath, query: "resourceVersion=0&fieldSelector=metadata.name%3Dnone"})
 	if err != nil {
@@ -94,8 +95,8 @@ func (t *trial) resourceVersion(ctx context.Context) (string, error) {
 	return "", err
 }
 
-// Kubelets measures so many watchers by spec.nodeName, of a fresh proxy or of kube-apiserver. The
-// figures are those of the scenario of that name.
+// Kubelets measures n watchers by spec.nodeName, of a fresh proxy or of kube-apiserver. The figures
+// are those of the scenario of that name. If pods may not be changed, the error is ErrNoWrites.
 func (b *Bench) Kubelets(ctx context.Context, ofProxy bool, n int) (f Figures, err error) {
 	if err := b.Allows(kubelets); err != nil {
 		return nil, err

@@ -17,7 +17,7 @@ type samples map[string]float64
 const maxMetricLine = 1 << 20
 
 // parseMetrics reads a page in Prometheus' text format and keeps the metrics of the given names,
-// which are a few out of thousands. A line that is none is an error.
+// which are a few out of thousands. A line that is not a sample is an error.
 func parseMetrics(r io.Reader, names ...string) (samples, error) {
 	out := samples{}
 	lines := bufio.NewScanner(r)
@@ -46,7 +46,7 @@ func parseMetrics(r io.Reader, names ...string) (samples, error) {
 	return out, nil
 }
 
-// sum adds the values of a metric, whatever its labels.
+// sum returns the sum of the values of a metric, whatever its labels.
 func (s samples) sum(name string) (sum float64) {
 	for series, value := range s {
 		if of, _, _ := strings.Cut(series, "{"); of == name {
@@ -56,7 +56,8 @@ func (s samples) sum(name string) (sum float64) {
 	return sum
 }
 
-// seriesEnd is where name and labels end. A label's value may have anything in it.
+// seriesEnd returns where the name and the labels of a line end. A label's value may contain
+// anything.
 func seriesEnd(line string) int {
 	quoted, braced := false, false
 	for i := 0; i < len(line); i++ {

@@ -34,7 +34,7 @@ type Options struct {
 	Crowd, Stalled                    int // watchers by node of crowd, and those of stalled that read nothing
 
 	SlowProtobuf, SlowJSON int     // readers of slowlists
-	SlowAPIServer          int     // readers of kube-apiserver; 0: it is spared, since it may take all the memory that there is
+	SlowAPIServer          int     // readers of kube-apiserver; 0: none, since it may take all the memory that there is
 	SlowBytes              float64 // that each reads in a second
 	RSSLimit               float64 // of a server, at which its slow readers are cut off
 
@@ -44,7 +44,7 @@ type Options struct {
 
 	Resync time.Duration // of the informer of ResyncStorm
 
-	restarts    float64 // with which the client of InitialEvents is let go; 0: only time ends it
+	restarts    float64 // after as many, the client of InitialEvents is let go; 0: only time ends it
 	embedded    bool    // Config leads to an embedded server
 	watchBuffer int     // of each watcher of an embedded server, in changes; 0: it closes none
 	whole       bool    // an embedded server builds each LIST in memory before it sends it
@@ -52,7 +52,7 @@ type Options struct {
 	Progress io.Writer // gets a line for each run
 }
 
-// Defaults are the amounts that the wanted figures are about.
+// Defaults returns the options that the wanted figures are about.
 func Defaults() Options {
 	return Options{
 		Pods: 50_000, Cheap: 3 * time.Second, Duration: 20 * time.Second, Day: time.Hour,

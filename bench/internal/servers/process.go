@@ -15,12 +15,12 @@ import (
 // clockTick is the unit of CPU time in /proc: USER_HZ is 100 wherever Go runs.
 const clockTick = 10 * time.Millisecond
 
-// process is one of this machine, read from /proc.
+// process is a process of this machine, by its id. It is read from /proc.
 type process int
 
 func (p process) file(name string) string { return filepath.Join("/proc", strconv.Itoa(int(p)), name) }
 
-// cpu is the CPU time that the process has used, its own and the kernel's for it.
+// cpu returns the CPU time that the process has used, its own and the kernel's for it.
 func (p process) cpu() (time.Duration, error) {
 	stat, err := os.ReadFile(p.file("stat"))
 	if err != nil {
@@ -47,7 +47,7 @@ func parseStat(stat []byte) (time.Duration, error) {
 	return time.Duration(ticks) * clockTick, nil
 }
 
-// memory is the resident set now, and the largest that there ever was, in bytes.
+// memory returns the resident set, now and at its largest so far, in bytes.
 func (p process) memory() (now, peak float64, err error) {
 	status, err := os.Open(p.file("status"))
 	if err != nil {
@@ -57,7 +57,8 @@ func (p process) memory() (now, peak float64, err error) {
 	return parseStatus(status)
 }
 
-// parseStatus reads the resident set out of a /proc/PID/status.
+// parseStatus reads the resident set out of a /proc/PID/status. If it has none, because the process
+// has ended, the error wraps io.ErrUnexpectedEOF.
 func parseStatus(r io.Reader) (now, peak float64, err error) {
 	for lines := bufio.NewScanner(r); lines.Scan(); {
 		name, rest, _ := strings.Cut(lines.Text(), ":")
@@ -80,7 +81,8 @@ func parseStatus(r io.Reader) (now, peak float64, err error) {
 	return now, max(now, peak), nil
 }
 
-// listening finds the process of this machine that listens on a TCP port, if we may see it.
+// listening returns the process of this machine that listens on a TCP port. It returns false if
+// there is none or we may not see it.
 func listening(port int) (process, bool) {
 	sockets := map[string]bool{}
 	for _, table := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
@@ -106,7 +108,7 @@ func listening(port int) (process, bool) {
 	return 0, false
 }
 
-// parseListeners finds the inodes of the sockets that listen on a port in a /proc/net/tcp.
+// parseListeners returns the inodes of the sockets in a /proc/net/tcp that listen on a port.
 func parseListeners(r io.Reader, port int) (inodes []string) {
 	const local, state, inode = 1, 3, 9
 	const listen = "0A"

@@ -5,8 +5,9 @@ import (
 	"time"
 )
 
-// ThunderingRestart is many controllers that start at once, each with an informer of all pods: by
-// LIST, by WATCH, and through the proxy.
+// ThunderingRestart returns the incident of many controllers that start at once, each with an
+// informer of all pods. The informers begin with a LIST, with a WATCH, or with a WATCH through the
+// proxy.
 func ThunderingRestart() Replay {
 	by := func(join func(context.Context, *client, int) error) func(context.Context, *trial, func() error) (Figures, error) {
 		return func(ctx context.Context, t *trial, begin func() error) (Figures, error) {

@@ -22,10 +22,10 @@ const startTimeout = 5 * time.Minute
 // trialTimeout bounds one run of one scenario on one server, beyond what it is told to take.
 const trialTimeout = 20 * time.Minute
 
-// errPassedOn is what a run ends with whose requests the proxy has not answered itself.
+// errPassedOn is the error of a run in which the proxy has not answered the requests itself.
 var errPassedOn = errors.New("the proxy has passed requests on to its upstream")
 
-// ErrNoWrites is what a scenario ends with that has to change pods and may not.
+// ErrNoWrites is returned if a scenario has to change pods and may not.
 var ErrNoWrites = errors.New("this changes pods, which has to be allowed")
 
 // trial is one run of one scenario on one server.
@@ -35,7 +35,8 @@ type trial struct {
 	Options
 	pods   *population
 	writer writer
-	// writesThrough: the writer has kube-apiserver do its work.
+	// writesThrough says that the writer writes through kube-apiserver, which has work with
+	// that.
 	writesThrough bool
 
 	requests atomic.Int64 // LISTs and WATCHes that the clients of a Replay have made
@@ -53,11 +54,11 @@ type Bench struct {
 	writer    writer
 	close     func()
 	files     *kubeconfig
-	apiserver bool // it is a kube-apiserver, and so a side
+	apiserver bool // direct is a kube-apiserver, and so a side
 }
 
-// Open reads the pods of the server, and starts an embedded one first if the options name none.
-// Whoever got a Bench must call Close.
+// Open reads the pods of the server, and starts an embedded one first if the options name none. The
+// caller must call Close.
 func Open(ctx context.Context, o Options) (b *Bench, err error) {
 	b = &Bench{o: o, close: func() {}, apiserver: o.Config != nil}
 	defer func() {
@@ -119,10 +120,10 @@ func (b *Bench) Close() {
 	b.close()
 }
 
-// Pods is how many pods the server has.
+// Pods returns how many pods the server had when Open read them.
 func (b *Bench) Pods() int { return len(b.pods.keys) }
 
-// Allows says whether a scenario may be run: ErrNoWrites if not.
+// Allows returns ErrNoWrites if a scenario changes pods and that is not allowed, else nil.
 func (b *Bench) Allows(s Scenario) error {
 	if s.Writes && b.writer == nil {
 		return ErrNoWrites
@@ -130,7 +131,8 @@ func (b *Bench) Allows(s Scenario) error {
 	return nil
 }
 
-// Run runs one scenario: both servers in turn, several times.
+// Run runs one scenario on both servers in turn, several times, or on the proxy alone if there is
+// no kube-apiserver. The first error ends it.
 func (b *Bench) Run(ctx context.Context, s Scenario) (Result, error) {
 	if err := b.Allows(s); err != nil {
 		return Result{}, fmt.Errorf("%s: %w", s.Name, err)
@@ -163,7 +165,7 @@ func (b *Bench) Run(ctx context.Context, s Scenario) (Result, error) {
 	return res, nil
 }
 
-// ofWeir measures a proxy of its own.
+// ofWeir runs a scenario on a fresh proxy.
 func (b *Bench) ofWeir(ctx context.Context, s Scenario) (f Figures, err error) {
 	err = b.withProxy(ctx, func(ours *side) error {
 		if f, err = b.trial(ctx, s, ours); err != nil {
@@ -177,7 +179,7 @@ func (b *Bench) ofWeir(ctx context.Context, s Scenario) (f Figures, err error) {
 	return f, nil
 }
 
-// withProxy starts a proxy, has it used once it holds the pods, and ends it.
+// withProxy starts a proxy, calls use when the proxy holds the pods, and ends the proxy.
 func (b *Bench) withProxy(ctx context.Context, use func(*side) error) (err error) {
 	var more []string
 	if b.o.embedded {
@@ -211,7 +213,8 @@ func (b *Bench) withProxy(ctx context.Context, use func(*side) error) (err error
 // its upstream: it does that when it cannot ask about a caller in time.
 const fewPassed = 0.01
 
-// answeredItself sees whether a fresh proxy has answered out of what it holds.
+// answeredItself checks that a fresh proxy has answered out of what it holds. If it has not, the
+// error is errPassedOn.
 func (s *side) answeredItself(ctx context.Context, progress io.Writer) error {
 	m, err := s.metrics(ctx, upstreamMetric, servedMetric)
 	if err != nil {
@@ -251,7 +254,7 @@ func (b *Bench) progress(s Scenario, run, runs int, side string, f Figures) {
 	fmt.Fprintf(b.o.Progress, "%s %d/%d  %-14s  %s\n", s.Name, run+1, runs, side, figures.Headline(f, s.figures))
 }
 
-// waitReady waits until the server says that it is.
+// waitReady waits until the server says that it is ready.
 func (s *side) waitReady(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, startTimeout, fmt.Errorf("%s did not become ready in %s", s.name, startTimeout))
 	defer cancel()
@@ -273,7 +276,7 @@ func (s *side) waitReady(ctx context.Context) error {
 	}
 }
 
-// clone is cfg for another server that knows the same users.
+// clone returns a copy of cfg for another server that knows the same users.
 func clone(cfg *rest.Config, host string, ca []byte) *rest.Config {
 	out := rest.CopyConfig(cfg)
 	out.Host, out.APIPath = host, ""

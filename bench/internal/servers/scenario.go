@@ -44,16 +44,16 @@ func atMost(most float64) Want { return Want{WeirAtMost: &most} }
 
 var anything Want
 
-// Help lists the scenario's figures, one a line: the key that JSON has, and what it is.
+// Help returns the scenario's figures, one a line: the key that JSON has, and what it is.
 func (s Scenario) Help() string { return figures.Help("    %-24s %s\n", s.figures) }
 
-// Scenarios are all of them, in the order in which they are run.
+// Scenarios returns all scenarios, in the order in which they are run.
 func Scenarios() []Scenario {
 	return []Scenario{hold, label, list, initial, slowLists, slowReader, kubelets, everybody, crowd, day, stalled, upstreamRequests, herd, shards}
 }
 
-// Named are the scenarios of the given names, in the usual order; all but the heavy ones if there
-// are none.
+// Named returns the scenarios of the given names, in the usual order, or all but the heavy ones if
+// no name is given. A name that no scenario has is an error.
 func Named(names ...string) ([]Scenario, error) {
 	all := Scenarios()
 	if len(names) == 0 {

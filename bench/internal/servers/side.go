@@ -12,7 +12,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// The two servers.
+// The names of the servers.
 const (
 	nameWeir      = "weir"
 	nameAPIServer = "kube-apiserver"
@@ -42,10 +42,10 @@ func (s *side) weir() bool { return s.name == nameWeir }
 
 func (s *side) close() { s.control.close() }
 
-// client makes a client with connections of its own.
+// client returns a client with connections of its own. The caller must close it.
 func (s *side) client() (*client, error) { return newClient(s.config) }
 
-// metrics reads the server's metrics of the given names.
+// metrics returns the server's metrics of the given names.
 func (s *side) metrics(ctx context.Context, names ...string) (samples, error) {
 	answer, err := s.control.do(ctx, request{path: "/metrics", accept: "text/plain"})
 	if err != nil {
@@ -62,14 +62,15 @@ const (
 	servedMetric   = "weir_proxy_served_total"
 )
 
-// passed is how many requests the proxy has passed on to its upstream.
+// passed returns how many requests the proxy has passed on to its upstream.
 func (s *side) passed(ctx context.Context) (float64, error) {
 	m, err := s.metrics(ctx, upstreamMetric)
 	return m[passedOn], err
 }
 
-// heap is the server's live heap, in bytes: after a garbage collection that it is asked for, or,
-// where it cannot be asked, the least that is seen while some of them come by themselves.
+// heap returns the server's live heap in bytes, after a garbage collection that it asks the server
+// for. If the server cannot be asked, it returns the least that is seen while some collections come
+// by themselves.
 func (s *side) heap(ctx context.Context) (float64, error) {
 	if !s.weir() {
 		bytes, err := s.collectedHeap(ctx)
@@ -90,11 +91,12 @@ func (s *side) heap(ctx context.Context) (float64, error) {
 	case after == before && collectErr == nil:
 		return bytes, nil
 	}
-	s.asked += after - before // what a proxy has not got, its upstream answers
+	s.asked += after - before // what a proxy does not have, its upstream answers
 	return s.provokedHeap(ctx)
 }
 
-// collectedHeap asks twice, so that what finalizers and pools held is gone too.
+// collectedHeap returns the heap after two garbage collections, so that what finalizers and pools
+// held is gone too.
 func (s *side) collectedHeap(ctx context.Context) (bytes float64, err error) {
 	for range 2 {
 		answer, err := s.control.do(ctx, request{path: "/debug/pprof/heap", query: "gc=1&debug=1", accept: "text/plain"})
@@ -110,7 +112,7 @@ func (s *side) collectedHeap(ctx context.Context) (bytes float64, err error) {
 	return bytes, nil
 }
 
-// parseHeapProfile reads the size of the heap out of a heap profile in text.
+// parseHeapProfile returns the size of the heap that a heap profile in text has.
 func parseHeapProfile(r io.Reader) (float64, error) {
 	lines := bufio.NewScanner(r)
 	lines.Buffer(nil, maxMetricLine)

@@ -25,7 +25,7 @@ var slowLists = Scenario{
 	},
 }
 
-// errTooLarge is what a run ends with whose server has grown too large.
+// errTooLarge is the cause of the end of a run whose server has grown too large.
 var errTooLarge = errors.New("the server has grown too large")
 
 func measureSlowLists(ctx context.Context, t *trial) (Figures, error) {
@@ -63,7 +63,8 @@ func measureSlowLists(ctx context.Context, t *trial) (Figures, error) {
 	}, nil
 }
 
-// readAllSlowly has readers of protobuf and of JSON begin at once, and returns when all are through.
+// readAllSlowly starts readers of protobuf and of JSON at once, and returns when all have ended.
+// broken is how many of them did not get to the end of their LIST.
 func (t *trial) readAllSlowly(ctx context.Context, protobuf, json int) (broken int64) {
 	var reading sync.WaitGroup
 	var failed atomic.Int64

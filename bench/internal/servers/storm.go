@@ -23,14 +23,14 @@ import (
 const (
 	// stormWorkers handle what a resync hands out, as the workers of a controller do.
 	stormWorkers = 8
-	// filterEach is which share of the groups of pods a filter lets through: one in so many.
+	// filterEach is the share of the groups of pods that a filter lets through: one in so many.
 	filterEach = 100
 )
 
-// ResyncStorm is a controller whose handler LISTs the pods that have a label in common with the one
-// that it is handed, during one resync of all pods: with client-go's informer and LISTs, current or
-// as the cache has them, behind a filter, and through the proxy; and with weir's informer, which
-// looks in its index.
+// ResyncStorm returns the incident of a controller whose handler finds the pods that have a label
+// in common with the one that it is handed, during one resync of all pods. With client-go's
+// informer it LISTs them: current or as the cache has them, behind a filter, and through the proxy.
+// With weir's informer it looks in the index.
 func ResyncStorm() Replay {
 	current, cached := "", "resourceVersion=0&"
 	return Replay{Every: 100 * time.Millisecond, Ways: []Way{
@@ -42,7 +42,7 @@ func ResyncStorm() Replay {
 	}}
 }
 
-// errPatience is what ends a storm that has taken too long.
+// errPatience is the cause of the end of a storm that has taken too long.
 var errPatience = errors.New("the resync takes too long")
 
 // storm is what such a controller does.
@@ -162,8 +162,8 @@ func (r *resyncing) startWeir(ctx context.Context, running *sync.WaitGroup) (err
 	return r.index.WaitForSync(ctx)
 }
 
-// handle is the handler: it gives the pod's group to a worker. A resync that comes before all is
-// measured is none of the storm: the next one makes up for it.
+// handle gives a pod's group to a worker, and blocks until one takes it. It is the informer's
+// handler. It drops what comes before all is measured: the next resync makes up for it.
 func (r *resyncing) handle(ctx context.Context, group string) {
 	select {
 	case <-r.begun:
@@ -201,7 +201,7 @@ func (r *resyncing) work(ctx context.Context) {
 	}
 }
 
-// look finds the pods of a group.
+// look finds the pods of a group: in the index, or by a LIST unless the filter refuses the group.
 func (r *resyncing) look(ctx context.Context, group string) error {
 	selector := r.t.pods.label + "=" + group
 	if r.index != nil {

@@ -13,9 +13,10 @@ const (
 	busyRate = 500
 )
 
-// InitialEvents is a client that takes the initial events of a WATCH more slowly than a busy cluster
-// fills its buffer, and begins anew whenever the WATCH is closed: at an API server that closes slow
-// watches, and at the proxy. The client of an API server is let go after the options' Duration.
+// InitialEvents returns the incident of a client that takes the initial events of a WATCH more
+// slowly than a busy cluster fills its buffer, and begins anew whenever the WATCH is closed. It
+// watches an API server that closes slow watches, and the proxy. If it does not get through, it is
+// let go after the options' Duration.
 func InitialEvents() Replay {
 	return Replay{
 		Every: 50 * time.Millisecond, ofAnswer: true, prepare: func(o *Options) { o.watchBuffer = labWatchBuffer },
@@ -23,8 +24,8 @@ func InitialEvents() Replay {
 	}
 }
 
-// tryAgain watches until the initial events are through or its time is over, however often that is
-// broken off. What is drawn is how many objects the try in hand has brought.
+// tryAgain watches until the initial events are through or its time is over, however often the
+// watch is broken off. What is drawn is how many objects the current try has brought.
 func tryAgain(ctx context.Context, t *trial, begin func() error) (Figures, error) {
 	if t.writer == nil {
 		return nil, ErrNoWrites
@@ -63,7 +64,8 @@ func tryAgain(ctx context.Context, t *trial, begin func() error) (Figures, error
 	}
 }
 
-// try is one WATCH, read at a pace until its initial events are through.
+// try opens one WATCH and reads it at a pace until its initial events are through. It returns how
+// many events came, the bookmark at their end among them.
 func (t *trial) try(ctx context.Context, c *client) (events int64, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

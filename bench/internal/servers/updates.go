@@ -73,7 +73,7 @@ func (u *updates) note(pod int, rv uint64, err error) {
 	u.count++
 }
 
-// errUpdates is what a measurement ends with whose updates failed.
+// errUpdates is the error of a measurement whose updates have failed.
 var errUpdates = errors.New("the updates have failed")
 
 // stop ends the writing, waits for what is under way, and returns the last resourceVersion of each
@@ -92,7 +92,7 @@ func (u *updates) stop() ([]uint64, error) {
 	return u.last, nil
 }
 
-// rate is how many were written in a second, until now or until stop.
+// rate returns how many writes there were in a second, until now or until stop.
 func (u *updates) rate() float64 {
 	u.mu.Lock()
 	defer u.mu.Unlock()

@@ -64,7 +64,8 @@ func (t *trial) openWatchers(ctx context.Context, queries []string) (*watchers, 
 	return w, nil
 }
 
-// run is one watch, from its opening to its end. An error means that it could not be opened.
+// run opens a watch and reads it until it ends. It calls opened once the watch has had its initial
+// state, if it asked for one. An error means that the watch could not be opened.
 func (w *watchers) run(ctx context.Context, query string, opened func()) error {
 	c, err := w.trial.client()
 	if err != nil {
@@ -140,12 +141,12 @@ func (t *trial) measureWatchers(ctx context.Context, queries []string, rate floa
 	return f, nil
 }
 
-// writeFor lets pods change for as long as is measured, and says how many did in a second.
+// writeFor changes pods for the options' Duration, and returns how many changed in a second.
 func (t *trial) writeFor(ctx context.Context, rate float64) (float64, error) {
 	return t.writeWith(ctx, t.writer, rate)
 }
 
-// writeWith is writeFor with another writer.
+// writeWith does what writeFor does, with another writer.
 func (t *trial) writeWith(ctx context.Context, w writer, rate float64) (float64, error) {
 	writing := startUpdates(ctx, w, len(t.pods.keys), rate)
 	timer := time.NewTimer(t.Duration)
@@ -163,8 +164,8 @@ func (t *trial) writeWith(ctx context.Context, w writer, rate float64) (float64,
 // enough is the share of a wanted rate that counts as that rate.
 const enough = 0.95
 
-// reached says so when not as many pods change as are to change: figures of a rate that is not
-// reached are of another one.
+// reached returns got. If fewer pods change than are to change, it says so: figures of a rate that
+// is not reached are of another one.
 func (t *trial) reached(got, wanted float64) float64 {
 	if got < enough*wanted {
 		t.say(fmt.Sprintf("only %.0f of %.0f updates a second could be written", got, wanted))
@@ -172,9 +173,9 @@ func (t *trial) reached(got, wanted float64) float64 {
 	return got
 }
 
-// writesAlone is what the updates alone cost kube-apiserver when they are made through it, in
-// cores: that is no part of serving watchers. What goes straight into etcd costs both servers the
-// same, and is not taken off.
+// writesAlone returns the CPU, in cores, that the updates alone cost kube-apiserver when they are
+// made through it. That is no part of serving watchers. What goes straight into etcd costs both
+// servers the same, and is not taken off: it is 0 here, as it is for the proxy.
 func (t *trial) writesAlone(ctx context.Context, rate float64) (float64, error) {
 	if t.weir() || !t.writesThrough {
 		return 0, nil

@@ -18,8 +18,8 @@ import (
 	"github.com/weirproject/weir/internal/wire"
 )
 
-// writer changes a pod and says which resourceVersion it has now. Implementations are safe for
-// concurrent use.
+// writer changes a pod and returns the resourceVersion that it has then. Implementations are safe
+// for concurrent use.
 type writer interface {
 	write(ctx context.Context, pod int, change int64) (resourceVersion uint64, err error)
 }
@@ -109,9 +109,9 @@ func (e *etcdWriter) write(ctx context.Context, pod int, change int64) (uint64, 
 	return put.Header.Revision, nil
 }
 
-// stored is a pod with an annotation, as kube-apiserver stores it. Of a message that is there twice
-// a protobuf reader makes one: the annotation is appended in a second metadata, and wins over the
-// one there was.
+// stored returns a pod with an annotation, as kube-apiserver stores it. It appends the annotation
+// in a second metadata. Of a message that is there twice a protobuf reader makes one, in which the
+// later annotation wins over the earlier one.
 func stored(pod []byte, change int64) []byte {
 	const metadata, annotations, key, value = 1, 12, 1, 2
 	var entry, meta []byte
