@@ -24,7 +24,8 @@ func newLab() *cobra.Command {
 	}, "lab")
 }
 
-// measures has a command run the program that measures, with all arguments, those given first.
+// measures makes cmd run the program that measures. The program gets the arguments first, and then
+// all of cmd's.
 func measures(cmd *cobra.Command, first ...string) *cobra.Command {
 	cmd.DisableFlagParsing = true // they are the other program's
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {

@@ -18,7 +18,7 @@ import (
 	"github.com/weirproject/weir/internal/wire"
 )
 
-// What is behind the name of a pod, and behind that with -o wide.
+// The columns behind the name of a pod, and those that -o wide adds.
 var (
 	podColumns  = []string{"PHASE", "READY", "NODE"}
 	wideColumns = []string{"RESTARTS", "IP"}
@@ -47,10 +47,11 @@ func newChanges[T weir.Object](w *watch, inf *weir.Informer[T]) (*changes[T], er
 	return &changes[T]{w: w, inf: inf, begun: make(chan struct{}), sheet: w.sheet, format: format}, nil
 }
 
-// begin lets changes be printed from now on: what is held has been told.
+// begin lets changes be printed from now on: what is held has been told. It must be called once.
 func (c *changes[T]) begin() { close(c.begun) }
 
-// handle prints an event. What came with the first list is no change.
+// handle counts an event and prints it. It ignores what came with the first list: that is no
+// change. It blocks until begin was called or ctx ends.
 func (c *changes[T]) handle(ctx context.Context, e weir.Event[T]) {
 	if e.Initial {
 		return
@@ -82,7 +83,7 @@ func (c *changes[T]) handle(ctx context.Context, e weir.Event[T]) {
 	}
 }
 
-// summary counts what happened.
+// summary returns how many objects are held, and how many changes there were of each type.
 func (c *changes[T]) summary() string {
 	a, m, d := c.added.Load(), c.modified.Load(), c.deleted.Load()
 	return fmt.Sprintf("%s objects, %s changes (%s added, %s modified, %s deleted)", quantity.Count(int64(c.inf.Len())),
@@ -110,7 +111,8 @@ func (c *changes[T]) printRow(e weir.Event[T]) error {
 	return c.sheet.row(c.sheet.cells(at, e.Type.String(), item.Namespace(), c.shown(item), more), below)
 }
 
-// shown is what the table calls an object: as kubectl does, with its kind where there are several.
+// shown returns what the table calls an object: its name, as kubectl does, or its name with its
+// kind if there are several resources.
 func (c *changes[T]) shown(item weir.Item[T]) string {
 	if c.sheet.several {
 		return c.name(item)
@@ -118,8 +120,8 @@ func (c *changes[T]) shown(item weir.Item[T]) string {
 	return item.Name()
 }
 
-// fit makes the columns wide enough for what is held now, as far as that is known without decoding it,
-// and for the first row.
+// fit makes the columns wide enough for what is held now, as far as that is known without decoding
+// it, and for the first row.
 func (c *changes[T]) fit(first []string) {
 	var namespace, name string
 	for item := range c.inf.Snapshot().Items() {
@@ -137,7 +139,8 @@ func (c *changes[T]) fit(first []string) {
 	c.sheet.fit(c.sheet.cells("15:04:05.000", weir.Updated.String(), namespace, name, more)...)
 }
 
-// more are the cells behind the name: decoded for pods, none for other kinds.
+// more returns the cells behind the name. For pods it decodes the object. For other kinds there are
+// none.
 func (c *changes[T]) more(item weir.Item[T]) ([]string, error) {
 	if c.w.resource.Kind != podKind {
 		return nil, nil
@@ -168,7 +171,7 @@ func (c *changes[T]) more(item weir.Item[T]) ([]string, error) {
 	return cells, nil
 }
 
-// name is the object's as kubectl writes it: "pod/web-0", "deployment.apps/web".
+// name returns the object's name as kubectl writes it: "pod/web-0", "deployment.apps/web".
 func (c *changes[T]) name(item weir.Item[T]) string {
 	kind := strings.ToLower(c.w.resource.Kind.Kind)
 	if group := c.w.resource.Group; group != "" {
@@ -204,7 +207,7 @@ func (c *changes[T]) printDocument(value any) error {
 	return err
 }
 
-// printItem prints what is asked for of an object, whatever happened to it.
+// printItem prints what -o asks for of an object, whatever happened to it.
 func (c *changes[T]) printItem(item weir.Item[T]) error {
 	if c.format.kind == outputName {
 		_, err := fmt.Fprintln(c.sheet, c.name(item))
@@ -229,7 +232,7 @@ func (c *changes[T]) printItem(item weir.Item[T]) error {
 	return err
 }
 
-// text is the object as JSON, with its kind in it.
+// text returns the object as JSON, with its apiVersion and kind in it.
 func (c *changes[T]) text(item weir.Item[T]) ([]byte, error) {
 	kind := wire.TypeMeta{APIVersion: c.w.resource.GroupVersion().String(), Kind: c.w.resource.Kind.Kind}
 	if c.inf.Encoding() == weir.JSON {

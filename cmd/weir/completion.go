@@ -24,11 +24,12 @@ const (
 	completionLimit = "500"
 )
 
-// completion offers a shell what may come next. Where it cannot find out, because no server answers,
-// say, it offers nothing and is silent.
+// completion offers a shell what may come next. If it cannot find out, for example because no
+// server answers, it offers nothing and is silent.
 type completion struct{ *command.ClusterFlags }
 
-// complete gives the words of a command to the shell.
+// complete registers what the shell is offered for the argument and the flags of a command. It
+// panics if the command lacks one of these flags.
 func (c completion) complete(cmd *cobra.Command) {
 	cmd.ValidArgsFunction = c.resources
 	none := cobra.ShellCompDirectiveNoFileComp
@@ -46,7 +47,8 @@ func (c completion) complete(cmd *cobra.Command) {
 	}
 }
 
-// resources are those that can be watched. Behind a comma comes another one.
+// resources offers the resources that can be watched. Behind a comma it offers those that are not
+// named yet.
 func (c completion) resources(cmd *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
@@ -66,7 +68,8 @@ func (c completion) resources(cmd *cobra.Command, args []string, word string) ([
 	return matching(words, word), cobra.ShellCompDirectiveNoFileComp
 }
 
-// watchableNames are the names of resources that can be listed and watched, with their groups.
+// watchableNames returns the names of the resources that can be listed and watched, with their
+// groups. Each comes once, also if it has several versions.
 func watchableNames(lists []*metav1.APIResourceList) []string {
 	var names []string
 	for _, list := range lists {
@@ -104,7 +107,7 @@ func (c completion) namespaces(cmd *cobra.Command, _ []string, word string) ([]s
 	return matching(names, word), cobra.ShellCompDirectiveNoFileComp
 }
 
-// ofKubeconfig offers what the kubeconfig has.
+// ofKubeconfig returns a function that offers names out of the kubeconfig.
 func (c completion) ofKubeconfig(names func(*clientcmdapi.Config) []string) cobra.CompletionFunc {
 	return func(_ *cobra.Command, _ []string, word string) ([]string, cobra.ShellCompDirective) {
 		raw, err := c.Rules.Load()
@@ -115,7 +118,8 @@ func (c completion) ofKubeconfig(names func(*clientcmdapi.Config) []string) cobr
 	}
 }
 
-// ask asks the server that is configured, within the time that there is.
+// ask asks the server that is configured, within completionTimeout. It returns nil if none is
+// configured or the configuration is of no use.
 func (c completion) ask(ctx context.Context, question func(context.Context, *discovery.Client) []string) []string {
 	if configured, err := c.Configured(); err != nil || !configured {
 		return nil
@@ -135,7 +139,7 @@ func (c completion) ask(ctx context.Context, question func(context.Context, *dis
 	return question(ctx, client)
 }
 
-// matching are the words that begin as the one that is being typed, in order.
+// matching returns the words that begin with what has been typed, in order. It changes words.
 func matching(words []string, begun string) []string {
 	words = slices.DeleteFunc(words, func(word string) bool { return !strings.HasPrefix(word, begun) })
 	slices.Sort(words)

@@ -15,7 +15,7 @@ import (
 // maxDifferences bounds the lines of one change: a ConfigMap can have thousands of keys.
 const maxDifferences = 100
 
-// difference is what an event changed in an object, as lines.
+// difference returns the lines that say what an event changed in an object.
 func (c *changes[T]) difference(e weir.Event[T]) ([]byte, error) {
 	before, err := c.decoded(e.OldItem())
 	if err != nil {
@@ -30,7 +30,7 @@ func (c *changes[T]) difference(e weir.Event[T]) ([]byte, error) {
 	return text.Bytes(), nil
 }
 
-// decoded is an object as its JSON says, whatever encoding it came in.
+// decoded returns an object as its JSON decodes, whatever encoding it came in.
 func (c *changes[T]) decoded(item weir.Item[T]) (map[string]any, error) {
 	text, err := c.text(item)
 	if err != nil {
@@ -46,7 +46,8 @@ func (c *changes[T]) decoded(item weir.Item[T]) (map[string]any, error) {
 // indent sets the lines of a change apart from the rows.
 const indent = "    "
 
-// writeDiff writes what changed, a line each of at most width runes, 0 for the width of a file.
+// writeDiff writes what changed, each change in a line of at most width runes. A width of 0 is that
+// of a file.
 func writeDiff(out *bytes.Buffer, changed []diff.Change, width int, colour bool) {
 	if len(changed) == 0 {
 		out.WriteString(indent + "nothing but the resourceVersion and managedFields\n")

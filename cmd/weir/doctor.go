@@ -22,8 +22,8 @@ import (
 	"github.com/weirproject/weir/internal/doctor"
 )
 
-// doctorEvents is after how many events an interrupt is noticed, and progress perhaps shown: some
-// milliseconds.
+// doctorEvents is how many events are read before an interrupt is noticed, and progress perhaps
+// shown. That takes some milliseconds.
 const doctorEvents = 4096
 
 // These bound what --objects and --object-bytes say of a resource, so that it can be multiplied.
@@ -83,7 +83,8 @@ func newDoctor() *cobra.Command {
 	return cmd
 }
 
-// checkLogs finds what is wrong with the names of logs alone.
+// checkLogs checks the names of logs. It returns a usage error if there are none, or if a file is
+// named twice, also by another name.
 func checkLogs(path string, names []string) error {
 	if len(names) == 0 {
 		return command.Usagef("which AUDIT-LOG? For example: %s /var/log/kubernetes/audit*.log; or which server, such as --context production?", path)
@@ -215,7 +216,7 @@ func (f *doctorFlags) runLogs(cmd *cobra.Command, names []string) error {
 	return p.print(report, read, f.top)
 }
 
-// unseen returns the names of resources that no client asked for.
+// unseen returns those of the names that no client asked for as a resource. It changes names.
 func unseen(names []string, r *doctor.Report) []string {
 	asked := map[string]bool{}
 	for _, c := range r.Clients {
@@ -226,7 +227,7 @@ func unseen(names []string, r *doctor.Report) []string {
 	return slices.DeleteFunc(names, func(name string) bool { return asked[name] })
 }
 
-// examine gives all events to a doctor. It shows progress where that is a terminal.
+// examine gives all events of the logs to a doctor. It shows progress if out is a terminal.
 func examine(ctx context.Context, d *doctor.Doctor, logs *audit.Merge, out io.Writer) error {
 	var p *progress
 	var shown time.Time
@@ -258,7 +259,7 @@ func examine(ctx context.Context, d *doctor.Doctor, logs *audit.Merge, out io.Wr
 	}
 }
 
-// nothingIn says why there is nothing to report.
+// nothingIn returns an error that says why there is nothing to report.
 func nothingIn(names []string, read audit.Counts) error {
 	what := strings.Join(names[:min(len(names), 3)], ", ")
 	if len(names) > 3 {

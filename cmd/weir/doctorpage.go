@@ -96,7 +96,7 @@ func writePage(w io.Writer, r *doctor.Report, read audit.Counts, m *cost.Model, 
 	return pageTemplate.Execute(w, p)
 }
 
-// skipped says what of the logs was not read.
+// skipped returns sentences on what of the logs was not read, or nil if all was.
 func skipped(read audit.Counts) (texts []string) {
 	if read.Malformed+read.TooLong > 0 {
 		texts = append(texts, fmt.Sprintf("Skipped lines, malformed: %s, of more than %s: %s.",
@@ -112,7 +112,7 @@ func skipped(read audit.Counts) (texts []string) {
 	return texts
 }
 
-// rateCharts are what happened over time.
+// rateCharts returns the charts of what happened over time.
 func rateCharts(r *doctor.Report) []template.HTML {
 	perSecond := func(label string, counts []uint32) chart.Line {
 		at := make([]float64, len(counts))
@@ -140,10 +140,10 @@ func rateCharts(r *doctor.Report) []template.HTML {
 	return charts
 }
 
-// asHTML takes a picture for HTML: all text in it is escaped.
+// asHTML returns a picture as HTML. All text in a picture is escaped already.
 func asHTML(picture string) template.HTML { return template.HTML(picture) }
 
-// newPageTable returns predictions with their memory; nil if there are none.
+// newPageTable returns predictions with their memory, or nil if there are none.
 func newPageTable(title string, all []doctor.Prediction, memory []float64) *pageTable {
 	if len(all) == 0 {
 		return nil

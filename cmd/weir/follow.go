@@ -84,8 +84,8 @@ func follow[T weir.Object](ctx context.Context, w *watch) error {
 	return err
 }
 
-// waitSynced waits for the first sync and shows how it is coming on. It gives up on what waiting
-// does not mend.
+// waitSynced waits for the first sync and shows how it is coming on. It gives up after an error
+// that waiting does not mend.
 func waitSynced[T weir.Object](ctx context.Context, inf *weir.Informer[T], w *watch, statuses <-chan weir.Status) error {
 	bar := newProgress(w.err, w.resource.Resource, w.expected)
 	if w.sheet.several {
@@ -143,7 +143,7 @@ func (w *watch) report(ctx context.Context, statuses <-chan weir.Status) {
 	}
 }
 
-// label says which resource a line is about, where there are several.
+// label returns the name of the resource that a line is about, or "" if there is only one.
 func (w *watch) label() string {
 	if w.sheet == nil || !w.sheet.several {
 		return ""
@@ -151,7 +151,8 @@ func (w *watch) label() string {
 	return w.resource.String() + ": "
 }
 
-// kindOf is the sentinel of a reflector's error; nil of none.
+// kindOf returns the sentinel of a reflector's error. Any other error, and nil, is returned as it
+// is.
 func kindOf(err error) error {
 	if own, ok := errors.AsType[*reflector.Error](err); ok {
 		return own.Kind

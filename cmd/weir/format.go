@@ -25,15 +25,15 @@ const (
 	outputCustomColumns = "custom-columns"
 )
 
-// format is what -o says. A template is parsed for each object: a JSONPath with a range in it can be
-// evaluated once only.
+// format is what -o says. A template is parsed for each object: a JSONPath with a range in it can
+// be evaluated once only.
 type format struct {
 	kind      string   // one of the outputs, "" for the table
 	headers   []string // of -o custom-columns
 	templates []string // that can be parsed
 }
 
-// parseFormat reads what -o says.
+// parseFormat parses the value of -o.
 func parseFormat(output string) (*format, error) {
 	kind, expression, _ := strings.Cut(output, "=")
 	switch kind {
@@ -83,23 +83,23 @@ func (f *format) parse(expression string) error {
 	return nil
 }
 
-// relaxed is a path as kubectl takes it in a column, with or without braces and a first dot.
+// relaxed matches a path as kubectl takes it in a column, with or without braces and a first dot.
 var relaxed = regexp.MustCompile(`^\{\.?([^{}]+)\}$|^\.?([^{}]+)$`)
 
-// add adds a template if it is one.
+// add adds a template. It returns an error if the template does not parse.
 func (f *format) add(template string) error {
 	f.templates = append(f.templates, template)
 	_, err := parsePath(template)
 	return err
 }
 
-// parsePath parses a template. What an object lacks is nothing to it, no error.
+// parsePath parses a template. A field that an object lacks is no error: it prints nothing.
 func parsePath(template string) (*jsonpath.JSONPath, error) {
 	path := jsonpath.New("output").AllowMissingKeys(true)
 	return path, path.Parse(template)
 }
 
-// line is what -o jsonpath prints of an object.
+// line returns what -o jsonpath prints of an object, with a newline at its end.
 func (f *format) line(object map[string]any) ([]byte, error) {
 	path, err := parsePath(f.templates[0])
 	if err != nil {
@@ -115,7 +115,8 @@ func (f *format) line(object map[string]any) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// cells are what -o custom-columns prints of an object, each on one line.
+// cells returns what -o custom-columns prints of an object, each cell on one line. The cell of a
+// field that the object lacks is "<none>".
 func (f *format) cells(object map[string]any) ([]string, error) {
 	var cells []string
 	for _, template := range f.templates {

@@ -42,14 +42,14 @@ func (h holdings) object() heldObject {
 	}
 }
 
-// String is one line.
+// String returns one line that says what is held and what it took.
 func (h holdings) String() string {
 	return fmt.Sprintf("%s %s in sync after %s: %s on the wire, %s held (%s), %s", quantity.Count(int64(h.Objects)), h.resource,
 		quantity.Seconds(h.elapsed.Seconds()), quantity.Bytes(h.WireBytes), quantity.Bytes(h.Memory.Total()), purposes(h.Memory),
 		plural(h.Requests, "request"))
 }
 
-// purposes lists what memory is held for, leaving out what there is none of.
+// purposes returns what memory is held for, without the purposes that take none.
 func purposes(m weir.Memory) string {
 	var parts []string
 	for _, p := range []struct {
@@ -69,7 +69,7 @@ func purposes(m weir.Memory) string {
 	return strings.Join(parts, ", ")
 }
 
-// plural writes a number of things.
+// plural returns a number of things as text.
 func plural(n int64, thing string) string {
 	if n != 1 {
 		thing += "s"

@@ -24,8 +24,8 @@ const (
 	minLive = time.Second
 	// metricsTimeout bounds one answer of /metrics. That of a large cluster is tens of MB.
 	metricsTimeout = 30 * time.Second
-	// sameServerTries is how often /metrics is asked for until the server answers that answered
-	// first, where a load balancer stands before several.
+	// sameServerTries is how often /metrics is asked for, at most, until the same server
+	// answers that answered first. A load balancer may stand in front of several.
 	sameServerTries = 10
 )
 
@@ -82,7 +82,7 @@ func (m *metricsReader) read(ctx context.Context) (*apimetrics.Sample, error) {
 	return sample, nil
 }
 
-// watch reads what the server counts in a period.
+// watch returns what the server counts in a period, and shows on out how much of it has passed.
 func (m *metricsReader) watch(ctx context.Context, period time.Duration, out io.Writer) (*apimetrics.Report, error) {
 	before, err := m.read(ctx)
 	if err != nil {
@@ -127,7 +127,7 @@ func wait(ctx context.Context, period time.Duration, p *progress) error {
 	}
 }
 
-// live looks at the server that the flags choose.
+// live returns what the server that the flags choose counts in the period of --for.
 func (f *doctorFlags) live(ctx context.Context, progress io.Writer) (*apimetrics.Report, error) {
 	m, err := f.reader()
 	if err != nil {
@@ -201,13 +201,13 @@ func liveText(r *apimetrics.Report) string {
 		quantity.Count(int64(r.Failed)), r.CPUCores, quantity.Bytes(int64(r.RSSBytes)), quantity.Bytes(int64(r.Allocated/r.Seconds)))
 }
 
-// liveTable prints the resources that the server did most for: READ are the objects that it looked at
-// for LISTs, and ENDED the WATCHes that are over.
+// liveTable prints the resources that the server did most for. READ are the objects that it looked
+// at for LISTs, and ENDED the WATCHes that are over.
 func (p *prescription) liveTable(r *apimetrics.Report, top int) error {
 	return p.rows(liveRows(r, top))
 }
 
-// liveRows are the rows of that table, and its head.
+// liveRows returns the head and the rows of that table, at most as many rows as top.
 func liveRows(r *apimetrics.Report, top int) [][]string {
 	rows := [][]string{{"OBJECTS", "LISTS", "READ", "RETURNED", "TIME", "WATCHES", "ENDED", "EVENTS", "RESOURCE"}}
 	for i := range r.Resources {
@@ -235,7 +235,7 @@ func liveRows(r *apimetrics.Report, top int) [][]string {
 	return rows
 }
 
-// checkLive finds what is wrong with the flags of a look at a running server.
+// checkLive returns a usage error if a flag makes no sense for a running server.
 func (f *doctorFlags) checkLive() error {
 	if len(f.objects)+len(f.bytes) > 0 {
 		return command.Usagef("--objects and --object-bytes are for audit logs: a server says itself how many objects it has")

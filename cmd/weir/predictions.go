@@ -10,12 +10,13 @@ import (
 	"github.com/weirproject/weir/internal/quantity"
 )
 
-// incidentURL is where an incident is explained.
+// incidentURL returns the address of the page that explains an incident.
 func incidentURL(name string) string {
 	return "https://github.com/weirproject/weir/blob/main/docs/incidents/" + name + ".md"
 }
 
-// costCells are what a client's LISTs cost, "-" where nobody knows how many objects there are.
+// costCells returns the cells of what a client's LISTs cost, "-" where nobody knows how many
+// objects there are.
 func costCells(c cost.Cost) []string {
 	if c == (cost.Cost{}) {
 		return []string{"-", "-"}
@@ -26,7 +27,7 @@ func costCells(c cost.Cost) []string {
 // predictionHead are the columns of predictions.
 var predictionHead = []string{"REQUESTS", "SENT", "CPU", "MEMORY", "PROXY CPU"}
 
-// predictionCells are those of one prediction.
+// predictionCells returns the cells of one prediction.
 func predictionCells(p doctor.Prediction, memory float64) []string {
 	proxy := ""
 	if p.ProxyCPUSeconds > 0 {
@@ -69,7 +70,7 @@ func (p *prescription) predictions(r *doctor.Report) error {
 	return nil
 }
 
-// restartText says what the table of a restart is about.
+// restartText returns a sentence on what the table of a restart is about.
 func restartText(r *doctor.Restart) string {
 	memory := "MEMORY is what is added to the server's"
 	if r.Whole {
@@ -83,7 +84,7 @@ func restartText(r *doctor.Restart) string {
 // mostSizes bounds the sizes that are told on a terminal.
 const mostSizes = 6
 
-// sizesText says what predictions rest on.
+// sizesText returns a sentence on what predictions rest on.
 func sizesText(sizes []doctor.Size) string {
 	if len(sizes) == 0 {
 		return "What LISTs cost is not predicted: nobody says how many objects there are. " +
@@ -100,7 +101,7 @@ func sizesText(sizes []doctor.Size) string {
 	return "CPU, SENT and MEMORY are predicted, for " + strings.Join(parts, ", ") + "."
 }
 
-// lowText says how good predictions of little CPU are, where there are any; empty: there are none.
+// lowText returns a sentence on how good predictions of little CPU are, or "" if there are none.
 func lowText(r *doctor.Report) string {
 	low := func(c cost.Cost) bool { return c.CPUSeconds > 0 && c.CPUSeconds < cost.LeastCPU }
 	predicted := func(p doctor.Prediction) bool { return low(p.Cost) }

@@ -65,8 +65,8 @@ func (p *prescription) findings(all []doctor.Finding, text func(doctor.Finding) 
 	}
 }
 
-// change prints the line to write, and under it what is said of it. It is not broken, so that it can
-// be copied.
+// change prints the line to write, and under it what is said of it. The line is not broken, so that
+// it can be copied.
 func (p *prescription) change(line string) {
 	if line == "" {
 		return
@@ -78,7 +78,7 @@ func (p *prescription) change(line string) {
 	fmt.Fprintln(p.out, "   Write: "+line)
 }
 
-// totalsText says what the log has in all.
+// totalsText returns what the log has in all.
 func totalsText(r *doctor.Report) string {
 	const layout = "2006-01-02 15:04:05"
 	t := r.Totals
@@ -99,7 +99,7 @@ func totalsText(r *doctor.Report) string {
 	return text
 }
 
-// findingText is what a client does, as a sentence.
+// findingText returns what a client does, as a sentence.
 func findingText(f doctor.Finding) string {
 	text := f.Text + "."
 	if f.Client != (doctor.Client{}) {
@@ -111,7 +111,8 @@ func findingText(f doctor.Finding) string {
 	return text
 }
 
-// table prints the clients that ask most. Their names come last: those are what may be cut off.
+// table prints the clients that ask most. Their names come last, because the end of a row may be
+// cut off.
 func (p *prescription) table(r *doctor.Report, top int) error {
 	head := []string{"REQUESTS", "LISTS", "TIME", "WATCHES", "429"}
 	costs := func(c cost.Cost) []string { return nil }
@@ -130,7 +131,7 @@ func (p *prescription) table(r *doctor.Report, top int) error {
 	return p.rows(rows)
 }
 
-// rows prints a table whose rows are all there.
+// rows prints a table of which all rows are known.
 func (p *prescription) rows(rows [][]string) error {
 	table := columns.New(p.out, p.limit)
 	for _, row := range rows {
@@ -151,8 +152,8 @@ func totalCells(t doctor.Totals) []string {
 	}
 }
 
-// paragraph prints a text behind a lead, broken between words; the lines below the first are as far
-// to the right.
+// paragraph prints a text behind a lead, broken between words. The lines below the first are
+// indented by the width of the lead.
 func (p *prescription) paragraph(lead, text string) {
 	indent := strings.Repeat(" ", utf8.RuneCountInString(lead))
 	line := lead

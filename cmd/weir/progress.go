@@ -29,7 +29,8 @@ type progress struct {
 	begin, said time.Time
 }
 
-// newProgress shows progress on out. expected is how many objects will come, 0 if nobody knows.
+// newProgress returns a progress that is shown on out. expected is how many objects will come, 0 if
+// nobody knows.
 func newProgress(out io.Writer, what string, expected int) *progress {
 	now := time.Now()
 	p := &progress{out: out, what: what, unit: "objects", begin: now, said: now}
@@ -76,7 +77,8 @@ func (p *progress) text(objects int, bytes int64, elapsed time.Duration) string 
 	return fmt.Sprintf("%s: %s %s, %s, %s/s", p.what, quantity.Count(int64(objects)), p.unit, quantity.Bytes(bytes), quantity.Count(int64(rate)))
 }
 
-// passed shows how much of a period has passed. What is no terminal is told at its beginning alone.
+// passed shows how much of a period has passed. If out is not a terminal, it prints a line at the
+// beginning alone.
 func (p *progress) passed(elapsed, period time.Duration) {
 	switch {
 	case p.bar != nil:
@@ -106,7 +108,7 @@ func (p *progress) end() {
 	}
 }
 
-// terminal gives the file descriptor of w if it is a terminal.
+// terminal returns the file descriptor of w, and true, if w is a terminal.
 func terminal(w io.Writer) (int, bool) {
 	f, ok := w.(*os.File)
 	if !ok || !term.IsTerminal(int(f.Fd())) {
@@ -115,7 +117,7 @@ func terminal(w io.Writer) (int, bool) {
 	return int(f.Fd()), true
 }
 
-// terminalWidth is how wide a terminal w is; 0 if it is none.
+// terminalWidth returns how wide the terminal w is, or 0 if w is not one or does not tell.
 func terminalWidth(w io.Writer) int {
 	fd, ok := terminal(w)
 	if !ok {

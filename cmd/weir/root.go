@@ -49,7 +49,7 @@ func unknown(root *cobra.Command, name string) error {
 	return command.Usagef("unknown command %q; see %s --help", name, root.CommandPath())
 }
 
-// newHelp is cobra's help command, but for a failure where there is no such command.
+// newHelp returns a help command like cobra's, except that it fails if there is no such command.
 func newHelp() *cobra.Command {
 	return &cobra.Command{
 		Use:   "help [COMMAND]",

@@ -8,8 +8,8 @@ import (
 	"github.com/weirproject/weir/cmd/weir/internal/columns"
 )
 
-// sheet is what changes are printed on: one table for all resources that are watched together. It is
-// safe for concurrent use, and what is written at once stays together.
+// sheet is what changes are printed on: one table for all resources that are watched together. It
+// is safe for concurrent use, and what is written at once stays together.
 type sheet struct {
 	several    bool // resources: names have their kind ahead
 	namespaced bool // one of them is
@@ -65,7 +65,7 @@ func (s *sheet) row(cells []string, below []byte) error {
 	return err
 }
 
-// cells are those of a row.
+// cells returns the cells of a row. The namespace is left out if no resource has one.
 func (s *sheet) cells(at, event, namespace, name string, more []string) []string {
 	cells := []string{at, event}
 	if s.namespaced {
@@ -74,7 +74,7 @@ func (s *sheet) cells(at, event, namespace, name string, more []string) []string
 	return append(append(cells, name), more...)
 }
 
-// Write writes what is no row.
+// Write writes what is not a row.
 func (s *sheet) Write(p []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -82,7 +82,7 @@ func newWatch() *cobra.Command {
 	return cmd
 }
 
-// check finds what is wrong with the flags alone, and returns what -o says.
+// check checks the flags as far as that needs no server, and returns what -o says.
 func (f *watchFlags) check() (*format, error) {
 	if f.allNamespaces && f.Overrides.Context.Namespace != "" {
 		return nil, command.Usagef("-n %s and -A exclude each other", f.Overrides.Context.Namespace)
@@ -137,8 +137,8 @@ func (f *watchFlags) run(cmd *cobra.Command, names []string) error {
 	return f.follow(ctx, f.watches(cmd, c, found, format.headers))
 }
 
-// watches are the runs of the resources, which share a sheet. headers are those of the columns that
-// -o names, if it does.
+// watches returns the runs of the resources, which share a sheet. headers are those of the columns
+// that -o names, if it does.
 func (f *watchFlags) watches(cmd *cobra.Command, c *cluster, found []resource.Resource, headers []string) []*watch {
 	var watches []*watch
 	for _, r := range found {
@@ -185,7 +185,8 @@ func (f *watchFlags) follow(ctx context.Context, watches []*watch) error {
 	return first
 }
 
-// openOrEmbed opens the cluster that is configured, or starts an embedded server where none is.
+// openOrEmbed opens the cluster that is configured, or starts an embedded server if none is or
+// --embedded asks for one.
 func (f *watchFlags) openOrEmbed(cmd *cobra.Command) (*cluster, error) {
 	pods := f.embedded
 	if pods == 0 {
@@ -207,8 +208,8 @@ func (f *watchFlags) openOrEmbed(cmd *cobra.Command) (*cluster, error) {
 	return open(cmd.Context(), cmd.ErrOrStderr(), f.ClusterFlags, pods)
 }
 
-// scope is the namespace to watch, "" for all of them. On an embedded server that is the default,
-// because nobody has chosen one and "default" is empty there.
+// scope returns the namespace to watch, or "" for all of them. On an embedded server that is the
+// default, because nobody has chosen a namespace and "default" is empty there.
 func (f *watchFlags) scope(c *cluster, r resource.Resource) string {
 	if f.allNamespaces || !r.Namespaced || c.embedded && f.Overrides.Context.Namespace == "" {
 		return ""
@@ -216,8 +217,8 @@ func (f *watchFlags) scope(c *cluster, r resource.Resource) string {
 	return c.namespace
 }
 
-// discover asks the server what resources are meant, with an answer or an error within seconds. One
-// that is named twice, as pods,po, is meant once.
+// discover returns the resources that names stand for on the server. It answers or fails within
+// seconds. A resource that is named twice, as pods,po, is returned once.
 func discover(ctx context.Context, cfg *rest.Config, names []string) ([]resource.Resource, error) {
 	client, err := discovery.New(command.Impatient(cfg))
 	if err != nil {
@@ -246,7 +247,7 @@ func discover(ctx context.Context, cfg *rest.Config, names []string) ([]resource
 	return meant, nil
 }
 
-// selectors are the informer's.
+// selectors returns the informer's selectors, or nil if the flags have none.
 func (f *watchFlags) selectors() []weir.Selector {
 	if f.selector == "" && f.fieldSelector == "" {
 		return nil

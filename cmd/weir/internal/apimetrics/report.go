@@ -9,12 +9,12 @@ import (
 	"github.com/weirproject/weir/internal/doctor"
 )
 
-// ErrAnotherServer says that two samples are of different processes: a load balancer stands in front
-// of several API servers, or the one that there is has restarted.
+// ErrAnotherServer is returned by Compare if two samples are of different processes: a load
+// balancer stands in front of several API servers, or the only one has restarted.
 var ErrAnotherServer = errors.New("another kube-apiserver answered, or it has restarted")
 
-// Report is what happened between two samples of one server. Counts are of that time; what there is,
-// such as objects and open watches, is as of its end.
+// Report is what happened between two samples of one server. Counts are of that time; what there
+// is, such as objects and open watches, is as of its end.
 type Report struct {
 	Version   string           `json:"version,omitempty"`
 	Seconds   float64          `json:"seconds"`
@@ -30,8 +30,8 @@ type Report struct {
 	Findings  []doctor.Finding `json:"findings"` // the costliest first; never null; without clients
 }
 
-// Compare says what happened between two samples that were taken seconds apart; now is the time of
-// the later one, in Unix seconds. Its error is ErrAnotherServer.
+// Compare returns what happened between two samples that were taken seconds apart. now is the time
+// of the later one, in Unix seconds. The only error is ErrAnotherServer.
 func Compare(before, after *Sample, seconds, now float64) (*Report, error) {
 	if before.Started != after.Started {
 		return nil, ErrAnotherServer
@@ -65,13 +65,13 @@ func Compare(before, after *Sample, seconds, now float64) (*Report, error) {
 	return r, nil
 }
 
-// read is how many objects were looked at for LISTs.
+// read returns how many objects were looked at for LISTs.
 func (r *Resource) read() float64 { return r.Cache.Read + r.Etcd.Read }
 
-// returned is how many objects LISTs had in their answers.
+// returned returns how many objects LISTs had in their answers.
 func (r *Resource) returned() float64 { return r.Cache.Returned + r.Etcd.Returned }
 
-// since returns r with its counters as of was on.
+// since returns r with what its counters have grown by since was.
 func (r *Resource) since(was *Resource) Resource {
 	return Resource{
 		Name: r.Name, Objects: max(r.Objects, 0), Bytes: max(r.Bytes, 0), OpenWatches: r.OpenWatches,
@@ -87,7 +87,7 @@ func (l listings) since(was listings) listings {
 	return listings{Lists: l.Lists - was.Lists, Read: l.Read - was.Read, Returned: l.Returned - was.Returned}
 }
 
-// since returns l with its counters as of was on.
+// since returns l with what its counters have grown by since was.
 func (l *Level) since(was *Level) Level {
 	d := Level{Name: l.Name, Seats: l.Seats, Limit: l.Limit, Waited: l.Waited - was.Waited, WaitSeconds: l.WaitSeconds - was.WaitSeconds, Rejected: map[string]float64{}}
 	for schema, n := range l.Rejected {

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// ErrNotAPIServer says that what was read are not the metrics of a kube-apiserver.
+// ErrNotAPIServer is returned by Read if the metrics are not those of a kube-apiserver.
 var ErrNotAPIServer = errors.New("no metrics of a kube-apiserver")
 
 // Sample is one reading. Its counters began with the process.
@@ -65,8 +65,8 @@ type Level struct {
 	Rejected    map[string]float64 `json:"rejected,omitempty"`
 }
 
-// Read reads metrics in Prometheus' text format. It holds only those that it knows, a few hundred KB
-// of the tens of MB that a large cluster's server writes.
+// Read reads metrics in Prometheus' text format. It holds only those that it knows, a few hundred
+// KB of the tens of MB that a large cluster's server writes.
 func Read(r io.Reader) (*Sample, error) {
 	s := &Sample{Resources: map[string]*Resource{}, Levels: map[string]*Level{}, cacheOld: map[string]listings{}}
 	scanner := bufio.NewScanner(r)
@@ -100,8 +100,8 @@ func Read(r io.Reader) (*Sample, error) {
 	return s, nil
 }
 
-// resource is the name of the resource that the labels have, as kubectl has it. Servers before 1.34
-// write it so themselves in some metrics.
+// resource returns the name of the resource that the labels have, as kubectl has it. Servers before
+// 1.34 write it so themselves in some metrics.
 func (l labels) resource() string {
 	resource, group := l.get("resource"), l.get("group")
 	if group == "" || strings.HasSuffix(resource, "."+group) {
@@ -110,7 +110,7 @@ func (l labels) resource() string {
 	return resource + "." + group
 }
 
-// resource returns a resource's counts.
+// resource returns the counts of a resource. It adds empty ones if there are none.
 func (s *Sample) resource(name string) *Resource {
 	r := s.Resources[name]
 	if r == nil {
@@ -120,7 +120,7 @@ func (s *Sample) resource(name string) *Resource {
 	return r
 }
 
-// level returns a priority level's counts.
+// level returns the counts of a priority level. It adds empty ones if there are none.
 func (s *Sample) level(name string) *Level {
 	l := s.Levels[name]
 	if l == nil {

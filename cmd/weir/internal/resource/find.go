@@ -9,8 +9,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// find takes name as resource.version.group, as resource.group, and as a kind in the same two forms,
-// as kubectl does. nil: it stands for nothing.
+// find returns the resource that name stands for. As kubectl does, it takes name as
+// resource.version.group, as resource.group, and as a kind in the same two forms. It returns nil if
+// name stands for nothing.
 func find(lists []*metav1.APIResourceList, name string) (schema.GroupVersion, *metav1.APIResource) {
 	full, part := schema.ParseResourceArg(strings.ToLower(name))
 	wanted := []schema.GroupVersionResource{part.WithVersion("")}
@@ -54,7 +55,8 @@ func byName(r *metav1.APIResource, name string) bool {
 	return name == r.Name || name == singular(r)
 }
 
-// singular is what one object is called. Servers before 1.28 do not tell it of all resources.
+// singular returns what one object is called. Servers before 1.28 do not tell it of all resources;
+// then it is guessed from the kind.
 func singular(r *metav1.APIResource) string {
 	if r.SingularName != "" {
 		return r.SingularName

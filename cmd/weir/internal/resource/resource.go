@@ -12,10 +12,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// ErrUnknown is what Find answers when the server has no such resource.
+// ErrUnknown is returned by Find if the server has no such resource.
 var ErrUnknown = errors.New("the server has no such resource")
 
-// ErrNotWatchable is what Find answers for a resource that cannot be listed and watched.
+// ErrNotWatchable is returned by Find if the resource cannot be listed and watched.
 var ErrNotWatchable = errors.New("the resource cannot be listed and watched")
 
 // Resource is a resource of a server.
@@ -25,12 +25,14 @@ type Resource struct {
 	Namespaced bool
 }
 
-// String is the resource's plural name, followed by its group if it has one: "pods",
+// String returns the resource's plural name, followed by its group if it has one: "pods",
 // "deployments.apps".
 func (r Resource) String() string { return r.GroupResource().String() }
 
-// Find finds what name stands for among the lists of a server's resources, which are in the order of
-// preference. A name that stands for nothing is an ErrUnknown that suggests what may have been meant.
+// Find returns what name stands for among the lists of a server's resources, which are in the order
+// of preference. If it stands for nothing, the error is an ErrUnknown that suggests what may have
+// been meant. If it stands for a resource that cannot be listed and watched, the error is an
+// ErrNotWatchable.
 func Find(lists []*metav1.APIResourceList, name string) (Resource, error) {
 	gv, found := find(lists, name)
 	if found == nil {
@@ -47,7 +49,8 @@ func Find(lists []*metav1.APIResourceList, name string) (Resource, error) {
 	return r, nil
 }
 
-// didYouMean suggests the name that is nearest to what was typed, if any is near.
+// didYouMean returns a suggestion of the name that is nearest to what was typed, or "" if none is
+// near.
 func didYouMean(typed string, lists []*metav1.APIResourceList) string {
 	typed, group, _ := strings.Cut(strings.ToLower(typed), ".")
 	best, distance := "", max(1, len(typed)/3)+1
@@ -77,8 +80,8 @@ func didYouMean(typed string, lists []*metav1.APIResourceList) string {
 	return fmt.Sprintf("; did you mean %q?", best)
 }
 
-// editDistance is how many letters must be changed, added, removed or swapped with their neighbour
-// to make b of a.
+// editDistance returns how many letters must be changed, added, removed or swapped with their
+// neighbour to make b of a.
 func editDistance(a, b string) int {
 	var before []int
 	row := make([]int, len(b)+1)
