@@ -52,26 +52,28 @@ func (c *Cluster) APIServers() []*APIServer {
 
 func (c *Cluster) first() *APIServer { return c.APIServers()[0] }
 
-// URL is the address of the first API server. It stays the same when the API server is started
+// URL returns the address of the first API server. It stays the same when the API server is started
 // again.
 func (c *Cluster) URL() string { return c.first().URL() }
 
-// KillAPIServer is [APIServer.Kill] of the first API server.
+// KillAPIServer kills the first API server, as [APIServer.Kill] does.
 func (c *Cluster) KillAPIServer() { c.first().Kill() }
 
-// StartAPIServer is [APIServer.Start] of the first API server.
+// StartAPIServer starts the first API server again, as [APIServer.Start] does.
 func (c *Cluster) StartAPIServer(ctx context.Context) error { return c.first().Start(ctx) }
 
-// URL is the server's address. It stays the same when the server is started again.
+// URL returns the server's address. It stays the same when the server is started again.
 func (s *APIServer) URL() string { return "https://" + s.Address() }
 
-// Address is where the server listens.
+// Address returns the host and the port that the server listens on.
 func (s *APIServer) Address() string { return net.JoinHostPort(loopback, strconv.Itoa(s.port)) }
 
-// Config is the admin's configuration for this server, as [Cluster.Config] is for the first.
+// Config returns the admin's configuration for this server, as [Cluster.Config] does for the first.
+// The caller may change it.
 func (s *APIServer) Config() *rest.Config { return s.config(s.cluster.credentials.tokens[adminName]) }
 
-// Kill kills the server, as a crash would, and returns when it is gone. Its connections break.
+// Kill kills the server, as a crash would, and returns when it is gone. Its connections break. If
+// the server is not running, Kill does nothing.
 func (s *APIServer) Kill() {
 	s.mu.Lock()
 	p := s.process
@@ -82,10 +84,12 @@ func (s *APIServer) Kill() {
 	}
 }
 
-// Pause stops the server without ending it: its connections stay, and nothing comes.
+// Pause stops the server without ending it: its connections stay open, and nothing comes. On Linux
+// it returns when the server has stopped, elsewhere perhaps a moment before. If the server was
+// killed, it does nothing.
 func (s *APIServer) Pause() { s.signal((*process).pause) }
 
-// Resume lets a server go on that was paused.
+// Resume lets a paused server go on. If the server was killed, it does nothing.
 func (s *APIServer) Resume() { s.signal((*process).resume) }
 
 func (s *APIServer) signal(send func(*process)) {
@@ -137,7 +141,8 @@ func (s *APIServer) startOnFreePort(ctx context.Context) error {
 	}
 }
 
-// try returns the process also when it did not become ready.
+// try starts the server and waits until it is ready. It returns the process also if that did not
+// become ready.
 func (s *APIServer) try(ctx context.Context) (*process, error) {
 	c := s.cluster
 	key := filepath.Join(c.dir, serviceAccountKeyFile)

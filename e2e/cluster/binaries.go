@@ -69,7 +69,8 @@ func BuildClients(ctx context.Context, logf func(format string, args ...any)) (C
 	return c, nil
 }
 
-// build returns the directory of the named programs, which are then there.
+// build builds those of the named programs that are missing, and returns the directory that has all
+// of them.
 func build(ctx context.Context, logf func(string, ...any), names ...string) (dir string, err error) {
 	source, err := sourceDir(ctx)
 	if err != nil {
@@ -104,7 +105,7 @@ func build(ctx context.Context, logf func(string, ...any), names ...string) (dir
 	return dir, nil
 }
 
-// missing are the names of the programs that are not in dir.
+// missing returns the names of the programs that are not in dir.
 func missing(dir string, names []string) (out []string) {
 	for _, name := range names {
 		if info, err := os.Stat(filepath.Join(dir, name)); err != nil || !info.Mode().IsRegular() {
@@ -114,8 +115,8 @@ func missing(dir string, names []string) (out []string) {
 	return out
 }
 
-// compile builds all the programs at once, so that one is linked while the next is compiled.
-// Its flags and the versions of what e2e/kube requires are those of the other modules' tests, so that
+// compile builds all the programs at once, so that one is linked while the next is compiled. Its
+// flags and the versions of what e2e/kube requires are those of the other modules' tests, so that
 // what both compile is compiled once.
 func compile(ctx context.Context, source, dir string, names []string, logf func(string, ...any)) error {
 	version, err := GoCommand(ctx, source, "list", "-m", "-f", "{{.Version}}", "k8s.io/kubernetes")
@@ -146,7 +147,8 @@ func compile(ctx context.Context, source, dir string, names []string, logf func(
 	return nil
 }
 
-// versionFlags stamp the version of Kubernetes into a program; without them clients see v0.0.0.
+// versionFlags returns the linker's flags that stamp the version of Kubernetes into a program.
+// Without them clients see v0.0.0.
 func versionFlags(version string) (string, error) {
 	parts := strings.SplitN(strings.TrimPrefix(version, "v"), ".", 3)
 	if len(parts) != 3 {
@@ -156,7 +158,7 @@ func versionFlags(version string) (string, error) {
 	return strings.Join([]string{x + "gitVersion=" + version, x + "gitMajor=" + parts[0], x + "gitMinor=" + parts[1]}, " "), nil
 }
 
-// sourceDir is where the module is that builds the servers.
+// sourceDir returns the directory of the module that builds the servers.
 func sourceDir(ctx context.Context) (string, error) {
 	dir, err := GoCommand(ctx, "", "list", "-m", "-f", "{{.Dir}}", e2eModule)
 	if err != nil {
@@ -168,7 +170,7 @@ func sourceDir(ctx context.Context) (string, error) {
 	return filepath.Join(dir, "kube"), nil
 }
 
-// hashSources names the state of the module in dir on this kind of machine.
+// hashSources returns a name for the state of the module in dir on this kind of machine.
 func hashSources(dir string) (string, error) {
 	h := sha256.New()
 	fmt.Fprintln(h, runtime.GOOS, runtime.GOARCH)
@@ -197,9 +199,9 @@ func hashSources(dir string) (string, error) {
 	return hex.EncodeToString(h.Sum(nil)[:8]), nil
 }
 
-// GoCommand runs the go command in dir. A dir means the module there, outside of any workspace;
-// none means where this process is. It returns what the command prints, and ends it with the
-// context; the error has what it says on its standard error.
+// GoCommand runs the go command in dir, for the module there, outside of any workspace. If dir is
+// empty, it runs the command where this process is. It returns what the command prints. The end of
+// the context ends the command. An error has what the command prints on its standard error.
 func GoCommand(ctx context.Context, dir string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }

@@ -8,13 +8,14 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// Config is the admin's configuration: a member of system:masters. It has no client-side rate
-// limit. The caller may change it.
+// Config returns the configuration of the admin, who is a member of system:masters. It has no
+// client-side rate limit. The caller may change it.
 func (c *Cluster) Config() *rest.Config {
 	return c.first().Config()
 }
 
-// ConfigFor is the configuration of one of Options.Users.
+// ConfigFor returns the configuration of one of Options.Users, or an error if there is no such
+// user. It has no client-side rate limit. The caller may change it.
 func (c *Cluster) ConfigFor(user string) (*rest.Config, error) {
 	token, ok := c.credentials.tokens[user]
 	if !ok {

@@ -57,7 +57,8 @@ func (c *Cluster) chooseEtcdPorts() error {
 	return err
 }
 
-// tryEtcd returns the process also when it did not become ready.
+// tryEtcd starts etcd and waits until it is ready. It returns the process also if that did not
+// become ready.
 func (c *Cluster) tryEtcd(ctx context.Context) (*process, error) {
 	args := append([]string{
 		"--name=weir",
@@ -78,7 +79,7 @@ func (c *Cluster) tryEtcd(ctx context.Context) (*process, error) {
 	return p, p.waitReady(ctx, http.DefaultClient, c.etcdURL+"/readyz", "")
 }
 
-// EtcdURL is the address of etcd, which asks nobody who they are.
+// EtcdURL returns the address of etcd, which asks nobody who they are.
 func (c *Cluster) EtcdURL() string { return c.etcdURL }
 
 func httpURL(port int) string {

@@ -7,7 +7,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// Revision is etcd's current revision, which is the newest resourceVersion that any object can
+// Revision returns etcd's current revision, which is the newest resourceVersion that any object can
 // have.
 func (c *Cluster) Revision(ctx context.Context) (int64, error) {
 	resp, err := c.etcdClient.Get(ctx, "/", clientv3.WithLimit(1), clientv3.WithKeysOnly())
@@ -18,14 +18,14 @@ func (c *Cluster) Revision(ctx context.Context) (int64, error) {
 }
 
 // Compact makes etcd forget everything older than its current revision, which it returns. A WATCH
-// that etcd answers gets 410 if it wants an event from before that revision, which one from the
-// revision just before does not.
+// that etcd answers gets 410 if it wants an event from before that revision. A WATCH from the
+// revision just before it does not.
 //
-// What the API server answers from its watch cache does not notice. The cache knows every event
-// since it was filled as long as there were no more than 100; after that, the newest 100, and more
-// (up to 102,400) while they are younger than 75 s. So a 410 follows from Compact alone only where
-// no watch cache stands before etcd: with --watch-cache=false among Options.APIServerArgs, or
-// --watch-cache-sizes=pods#0 for one resource. Expire works with a cache, too.
+// The API server's watch cache does not notice. It knows every event since it was filled as long as
+// there were no more than 100; after that, the newest 100, and more (up to 102,400) while they are
+// younger than 75 s. So a 410 follows from Compact alone only where no watch cache stands before
+// etcd: with --watch-cache=false among Options.APIServerArgs, or --watch-cache-sizes=pods#0 for one
+// resource. Expire works with a cache, too.
 func (c *Cluster) Compact(ctx context.Context) (int64, error) {
 	revision, err := c.Revision(ctx)
 	if err != nil {
@@ -55,7 +55,7 @@ func (c *Cluster) Expire(ctx context.Context) error {
 	return c.StartAPIServer(ctx)
 }
 
-// Advance writes to etcd until its revision has reached one.
+// Advance writes to etcd until its revision is at least the given one.
 func (c *Cluster) Advance(ctx context.Context, revision int64) error {
 	for now := int64(0); now < revision; {
 		resp, err := c.etcdClient.Put(ctx, "/weir-e2e/advanced", "")

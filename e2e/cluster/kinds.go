@@ -12,7 +12,7 @@ import (
 	"github.com/weirproject/weir/internal/populations"
 )
 
-// storedAt are the places in etcd of those resources that are not under their own names.
+// storedAt has the places in etcd of those resources that are not under their own names.
 var storedAt = map[schema.GroupResource]string{
 	{Resource: "nodes"}:                                 "minions",
 	{Resource: "services"}:                              "services/specs",
@@ -38,7 +38,7 @@ func (c *Cluster) putKinds(ctx context.Context, kinds []populations.Kind) error 
 	return nil
 }
 
-// putObject returns the revision of the write.
+// putObject writes an object into etcd and returns the revision of the write.
 func (c *Cluster) putObject(ctx context.Context, kind *populations.Kind, o populations.Object) (int64, error) {
 	value, err := stored(kind, o)
 	if err != nil {
@@ -59,7 +59,7 @@ func (c *Cluster) putObject(ctx context.Context, kind *populations.Kind, o popul
 	return resp.Header.Revision, nil
 }
 
-// stored is how kube-apiserver writes an object into etcd.
+// stored returns an object as kube-apiserver writes it into etcd.
 func stored(kind *populations.Kind, o populations.Object) (string, error) {
 	if u, ok := o.(*unstructured.Unstructured); ok {
 		raw, err := json.Marshal(u.Object)

@@ -117,7 +117,7 @@ func (c *Cluster) putNamespaces(ctx context.Context, names []string) error {
 	return nil
 }
 
-// storageEncoding is how kube-apiserver writes an object of a Go type into etcd.
+// storageEncoding returns an object of a Go type as kube-apiserver writes it into etcd.
 func storageEncoding(apiVersion, kind string, obj interface{ Marshal() ([]byte, error) }) (string, error) {
 	raw, err := obj.Marshal()
 	if err != nil {
@@ -130,8 +130,8 @@ func storageEncoding(apiVersion, kind string, obj interface{ Marshal() ([]byte, 
 	return "k8s\x00" + string(raw), nil
 }
 
-// waitForCache waits until the API server's watch cache has reached revision: a GET of any pod that
-// may not be older is answered from there, and fails until then.
+// waitForCache waits until the API server's watch cache has reached revision. It GETs a pod that
+// may not be older than that, which is answered from the cache, and fails until then.
 func (c *Cluster) waitForCache(ctx context.Context, pods Pods, revision int64) error {
 	if pods.Len() == 0 {
 		return nil

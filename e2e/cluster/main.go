@@ -12,9 +12,9 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Main runs the tests of a package that share a cluster, and returns the exit code for its TestMain.
-// start starts the cluster within limit. If it fails later than Start does, it returns the cluster
-// and the error. The servers' logs are kept if a test fails.
+// Main runs the tests of a package that share a cluster, and returns the exit code for its
+// TestMain. start starts the cluster within limit. If it fails later than Start does, it returns
+// the cluster and the error. The servers' logs are kept if a test fails.
 func Main(m *testing.M, limit time.Duration, start func(ctx context.Context) (*Cluster, error)) int {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	c, err := start(ctx)
@@ -38,12 +38,12 @@ func Main(m *testing.M, limit time.Duration, start func(ctx context.Context) (*C
 	return code
 }
 
-// LogToStderr is an Options.Logf for a TestMain, which has no log of a test.
+// LogToStderr prints a line on standard error. It is an Options.Logf for a TestMain, which has no
+// log of a test.
 func LogToStderr(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) }
 
-// Leaks are the options with which a test looks for goroutines that it has left: what runs now is
-// not one of them, and neither is an API server that the test starts again, which lives on for the
-// next one.
+// Leaks returns the options with which a test looks for goroutines that it has left. They ignore
+// what runs now, and an API server that the test starts again, which lives on for the next test.
 func Leaks() []goleak.Option {
 	return []goleak.Option{
 		goleak.IgnoreCurrent(),
@@ -52,10 +52,10 @@ func Leaks() []goleak.Option {
 	}
 }
 
-// Begin returns the context of a test, which ends after limit, and checks when the test has ended
-// that it has left no goroutine behind but what is ignored. It closes the idle connections that the
-// clients of the cluster's configuration share. One whose last request was cancelled, or whose last
-// answer has just been read, becomes idle a moment later.
+// Begin returns the context of a test, which ends after limit. When the test has ended, it checks
+// that the test has left no goroutine behind except those that are ignored. It closes the idle
+// connections that the clients of the cluster's configuration share. One whose last request was
+// cancelled, or whose last answer has just been read, becomes idle a moment later.
 func (c *Cluster) Begin(t *testing.T, limit time.Duration, ignored ...goleak.Option) context.Context {
 	t.Helper()
 	leaks := append(Leaks(), ignored...)

@@ -75,7 +75,8 @@ func (p *process) kill() {
 	<-p.exited
 }
 
-// terminate sends SIGTERM and waits for the end of the process, which is to be in good order.
+// terminate sends SIGTERM and waits for the end of the process. It returns an error if that was not
+// in good order, or if ctx ended first.
 func (p *process) terminate(ctx context.Context) error {
 	p.killed.Store(true)
 	_ = syscall.Kill(p.pid, syscall.SIGTERM) // an error means that it is gone already
@@ -90,18 +91,20 @@ func (p *process) terminate(ctx context.Context) error {
 	return nil
 }
 
-// pause stops the process and its children, and returns when the process has stopped: a thread on
-// another CPU runs on for a moment after it was sent the signal. An error means that it is gone.
+// pause stops the process and its children. On Linux it returns when the process has stopped: a
+// thread on another CPU runs on for a moment after it was sent the signal. If the process is gone,
+// it does nothing.
 func (p *process) pause() {
 	if err := syscall.Kill(-p.pid, syscall.SIGSTOP); err == nil {
 		awaitStop(p.pid)
 	}
 }
 
-// resume lets the process and its children go on. An error means that it is gone.
+// resume lets the process and its children go on. If the process is gone, it does nothing.
 func (p *process) resume() { _ = syscall.Kill(-p.pid, syscall.SIGCONT) }
 
-// failure is the error of a process that exited although nobody killed it.
+// failure returns the error of a process that exited although nobody killed it, with the last lines
+// of its log.
 func (p *process) failure() error {
 	how := "without an error"
 	if p.err != nil {
@@ -110,7 +113,7 @@ func (p *process) failure() error {
 	return fmt.Errorf("%s exited (%s); its log %s ends:\n%s", p.name, how, p.logPath, p.lastLines())
 }
 
-// lastLines is the end of the process's log.
+// lastLines returns the last lines of the process's log, or what went wrong in reading it.
 func (p *process) lastLines() string {
 	const lines, size = 15, 16 << 10
 	raw, err := os.ReadFile(p.logPath)
@@ -122,7 +125,7 @@ func (p *process) lastLines() string {
 	return strings.Join(all[max(0, len(all)-lines):], "\n")
 }
 
-// portTaken tells whether the process exited because somebody else listens on its port.
+// portTaken reports whether the process exited because somebody else listens on its port.
 func (p *process) portTaken() bool {
 	select {
 	case <-p.exited:
@@ -132,7 +135,8 @@ func (p *process) portTaken() bool {
 	}
 }
 
-// waitReady waits until a GET of url answers 200.
+// waitReady waits until a GET of url answers 200. It fails if the process exits, ctx ends, or
+// startTimeout has passed before.
 func (p *process) waitReady(ctx context.Context, client *http.Client, url, token string) error {
 	var last string
 	err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, startTimeout, true, func(ctx context.Context) (bool, error) {

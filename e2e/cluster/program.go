@@ -6,8 +6,8 @@ import "context"
 // Linux).
 type Program struct{ process *process }
 
-// StartProgram starts the program at path and appends what it prints to logPath. Whoever got a
-// Program must call Stop.
+// StartProgram starts the program at path and appends what it prints to logPath. The caller must
+// call Stop.
 func StartProgram(path string, args []string, logPath string) (*Program, error) {
 	p, err := startProcess(path, args, nil, logPath)
 	if err != nil {
@@ -16,8 +16,8 @@ func StartProgram(path string, args []string, logPath string) (*Program, error) 
 	return &Program{p}, nil
 }
 
-// Err says why the program does not run any more, with the last lines of its log; nil while it
-// does. Safe for concurrent use.
+// Err returns an error that says why the program does not run any more, with the last lines of its
+// log, or nil while it runs. It is safe for concurrent use.
 func (p *Program) Err() error {
 	select {
 	case <-p.process.exited:
@@ -27,11 +27,12 @@ func (p *Program) Err() error {
 	}
 }
 
-// LastLines is the end of what the program has printed.
+// LastLines returns the last lines of what the program has printed.
 func (p *Program) LastLines() string { return p.process.lastLines() }
 
 // Terminate asks the program to end, and waits until it has. The error says how it ended if that
-// was not in good order, or is that of the context, if that ends first: the program may go on then.
+// was not in good order. If the context ends first, the error is the context's, and the program may
+// go on.
 func (p *Program) Terminate(ctx context.Context) error { return p.process.terminate(ctx) }
 
 // Stop kills the program and waits until it is gone.

@@ -78,8 +78,9 @@ func (c *changes) parse(line string) error {
 	return nil
 }
 
-// apply changes a file, and counts the lines that are not as they were, those of the imports among
-// them. Imports that are not used any more are taken out, so that it compiles.
+// apply returns a file with its changes, and how many lines are not as they were, those of the
+// imports among them. It takes out imports that are not used any more, so that the file compiles.
+// It is an error if a text to change is not in the file.
 func (c fileChanges) apply(source []byte) (out []byte, lines int, err error) {
 	text := string(source)
 	for _, r := range c.replacements {
@@ -122,7 +123,7 @@ func addImport(file *ast.File, path string) {
 	file.Decls = append([]ast.Decl{&ast.GenDecl{Tok: token.IMPORT, Specs: []ast.Spec{spec}}}, file.Decls...)
 }
 
-// qualifiers are the names before a dot in a file, those of packages among them.
+// qualifiers returns the names before a dot in a file, those of packages among them.
 func qualifiers(file *ast.File) map[string]bool {
 	names := map[string]bool{}
 	ast.Inspect(file, func(n ast.Node) bool {
@@ -136,7 +137,8 @@ func qualifiers(file *ast.File) map[string]bool {
 	return names
 }
 
-// dropUnused takes out the imports that were used before and are not now.
+// dropUnused takes out the imports that were used before and are not used now, and returns how
+// many.
 func dropUnused(file *ast.File, before map[string]bool) (dropped int) {
 	used := qualifiers(file)
 	for _, d := range file.Decls {
@@ -157,7 +159,7 @@ func dropUnused(file *ast.File, before map[string]bool) (dropped int) {
 	return dropped
 }
 
-// nameOf is the name that an import is most likely used by.
+// nameOf returns the name that an import is most likely used by.
 func nameOf(s *ast.ImportSpec) string {
 	if s.Name != nil {
 		return s.Name.Name

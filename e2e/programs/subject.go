@@ -63,8 +63,8 @@ func start(binary, kubeconfig string, args ...string) (*subject, error) {
 	return s, nil
 }
 
-// read reads what the program tells, until the program ends, as end has it do. What nobody has
-// asked for makes way for the next line.
+// read reads what the program tells until the program ends, which end makes it do. A line that
+// nobody has asked for makes way for the next one.
 func (s *subject) read(out io.Reader) {
 	defer close(s.gone)
 	defer close(s.told)
@@ -81,7 +81,8 @@ func (s *subject) read(out io.Reader) {
 	}
 }
 
-// question asks the program, and reads its answer into v.
+// question asks the program, and reads its answer into v. If there is no answer, it ends the
+// program.
 func (s *subject) question(what string, v any) error {
 	if err := s.put(what, v); err != nil {
 		s.end()
@@ -138,7 +139,7 @@ func (s *subject) alive(ctx context.Context) context.Context {
 	return ctx
 }
 
-// end ends the program, and tells what it has used.
+// end ends the program, and returns what it has used. More calls return the same.
 func (s *subject) end() usage {
 	if s.ended {
 		return s.used
@@ -155,8 +156,8 @@ func (s *subject) end() usage {
 	return s.used
 }
 
-// dropIn asks what the program uses of the drop-in. Its informers may be about to watch. Of a
-// program that does not answer it is nothing.
+// dropIn asks what the program uses of the drop-in. It asks again while informers are still about
+// to watch. If the program does not answer, the result is zero.
 func (s *subject) dropIn() (found report.DropIn) {
 	for range 20 {
 		if err := s.put(report.AskDropIn, &found); err != nil || found.Captured == found.Informers {
@@ -167,7 +168,7 @@ func (s *subject) dropIn() (found report.DropIn) {
 	return found
 }
 
-// peakRSS is the peak resident set of a process in bytes, which Linux tells; 0 elsewhere.
+// peakRSS returns the peak resident set of a process in bytes, or 0 on systems other than Linux.
 func peakRSS(pid int) int64 {
 	raw, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	for line := range strings.Lines(string(raw)) {

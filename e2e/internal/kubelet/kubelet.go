@@ -15,15 +15,15 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// kubelet plays the kubelets for some pods: one that is to be restarted when it ends runs at once,
-// any other succeeds at once, and one that is being deleted is gone at once.
+// kubelet plays the kubelets for some pods. A pod that is to be restarted when it ends runs at
+// once, any other succeeds at once, and a pod that is being deleted is gone at once.
 type kubelet struct {
 	t      *testing.T
 	ctx    context.Context
 	client kubernetes.Interface
 }
 
-// Start starts a kubelet for the pods that the options leave, such as those of a namespace or of a
+// Start starts a kubelet for the pods that the options select, such as those of a namespace or of a
 // node. It lives until the test ends.
 func Start(t *testing.T, ctx context.Context, client kubernetes.Interface, pods ...informers.SharedInformerOption) {
 	t.Helper()
@@ -44,7 +44,7 @@ func Start(t *testing.T, ctx context.Context, client kubernetes.Interface, pods 
 	})
 }
 
-// sync does what the pod needs.
+// sync does what a pod needs.
 func (k *kubelet) sync(pod *corev1.Pod) {
 	pods := k.client.CoreV1().Pods(pod.Namespace)
 	var err error
@@ -62,7 +62,7 @@ func (k *kubelet) sync(pod *corev1.Pod) {
 	}
 }
 
-// statusOf is what becomes of a pod.
+// statusOf returns the status that a pod gets.
 func statusOf(pod *corev1.Pod) corev1.PodStatus {
 	if pod.Spec.RestartPolicy != corev1.RestartPolicyAlways {
 		return corev1.PodStatus{Phase: corev1.PodSucceeded}

@@ -37,7 +37,8 @@ type certificate struct {
 	Conditions map[string]string `json:"conditions"`
 }
 
-// all has the certificates that are ready, and as they are wanted now, by name.
+// all returns what was issued for the certificates that are ready, by name. It is empty if nothing
+// is, or if the cache cannot be read.
 func (i issued) all() map[string]any {
 	all := map[string]any{}
 	wanted, err := i.certificates.Certificates(namespace).List(labels.Everything())

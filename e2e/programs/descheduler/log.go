@@ -50,7 +50,8 @@ func (l *log) line(line string) {
 	}
 }
 
-// last has the pods that were evicted in the last complete run. It is not changed any more.
+// last returns the pods that were evicted in the last complete run, or nil if there are none. The
+// map is not changed any more.
 func (l *log) last() map[string]any {
 	l.mu.Lock()
 	defer l.mu.Unlock()

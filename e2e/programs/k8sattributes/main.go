@@ -77,8 +77,8 @@ type asker struct {
 	counted   int
 }
 
-// namesOf are the names of pods. To make the pods anew while the program is measured would be
-// measured, too.
+// namesOf returns the names of pods. They are made ahead: making the pods anew while the program is
+// measured would be measured, too.
 func namesOf(pods *podsim.Pods) (names []types.NamespacedName) {
 	for i := range pods.Len() {
 		pod := pods.Pod(i)
@@ -87,7 +87,8 @@ func namesOf(pods *podsim.Pods) (names []types.NamespacedName) {
 	return names
 }
 
-// count goes on from the pods that were known when it was called before.
+// count returns how many pods the processor knows. It goes on from the pods that were known when it
+// was called before.
 func (a *asker) count() int {
 	for a.counted < len(a.pods) && a.ask(a.pods[a.counted], func(pcommon.Map) {}) {
 		a.counted++
@@ -103,7 +104,7 @@ func (a *asker) all() map[string]any {
 	return all
 }
 
-// ask reports whether the processor knows a pod, and hands on what it adds.
+// ask reports whether the processor knows a pod, and calls know with what it adds.
 func (a *asker) ask(pod types.NamespacedName, know func(pcommon.Map)) (known bool) {
 	logs := plog.NewLogs()
 	of := logs.ResourceLogs().AppendEmpty().Resource().Attributes()

@@ -29,13 +29,13 @@ func usageOf(list corev1.ResourceList) usage {
 	return usage{int64(math.Round(float64(cpu.ScaledValue(resource.Nano)) / 1e6)), list.Memory().Value()}
 }
 
-// measured is what is answered of a pod or a node.
+// measured is what is answered for a pod or a node.
 type measured struct {
 	Labels map[string]string `json:"labels"`
 	Usage  map[string]usage  `json:"usage"` // by container
 }
 
-// all has the answers for pods and nodes by name; nothing before the server serves.
+// all returns the answers for pods and nodes by name. It is empty until the server serves.
 func (a api) all() map[string]any {
 	all := map[string]any{}
 	var pods v1beta1.PodMetricsList

@@ -21,20 +21,21 @@ const (
 	AskDropIn = "drop-in" // answered with DropIn
 )
 
-// Knowledge is what a program knows, as it is asked while it is measured: Count is to take little
+// Knowledge is what a program knows, as it is asked while it is measured. Count must take little
 // memory, or the asking is measured, too.
 type Knowledge struct {
 	Count func() int
 	All   func() map[string]any // by name
 }
 
-// Known is the Knowledge of a program that has it as a map, or makes little of one.
+// Known returns the Knowledge of a program for which All is cheap: it has the map, or makes little
+// of one.
 func Known(all func() map[string]any) Knowledge {
 	return Knowledge{Count: func() int { return len(all()) }, All: all}
 }
 
-// EndWithInput is Serve for a program that knows nothing: it answers AskDropIn, and ends this
-// program when its standard input ends. It does not block.
+// EndWithInput calls Serve in the background for a program that knows nothing. It answers
+// AskDropIn, and ends this program when its standard input ends. It does not block.
 func EndWithInput() {
 	go func() { // ends with the program
 		if err := Serve(Known(func() map[string]any { return nil })); err != nil {
@@ -44,7 +45,7 @@ func EndWithInput() {
 	}()
 }
 
-// Serve answers questions until the standard input ends, which it does with whoever asks.
+// Serve answers questions until the standard input ends, which it does when whoever asks has ended.
 func Serve(known Knowledge) error {
 	defer profile()()
 	return serve(os.Stdin, os.Stdout, known)
@@ -55,7 +56,7 @@ func Serve(known Knowledge) error {
 // is in use.
 const ProfileVariable = "PROGRAM_CPU_PROFILE"
 
-// profile starts a profile where one is asked for. stop ends it.
+// profile starts a profile if ProfileVariable asks for one. stop ends it, and is never nil.
 func profile() (stop func()) {
 	name := os.Getenv(ProfileVariable)
 	if name == "" {
@@ -78,7 +79,8 @@ func profile() (stop func()) {
 	}
 }
 
-// writeHeap collects garbage first: the profile tells what the last collection has left.
+// writeHeap writes a heap profile. It collects garbage first: the profile tells what the last
+// collection has left.
 func writeHeap(name string) error {
 	f, err := os.Create(name)
 	if err != nil {
