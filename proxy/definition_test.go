@@ -3,6 +3,7 @@ package proxy
 import (
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -33,6 +34,48 @@ func TestRedefined(t *testing.T) {
 	})
 	if f.resource("pods").ready.Load() != pods {
 		t.Error("pods are held anew, too")
+	}
+}
+
+// TestReadsWaitForReread: who lists a resource while it is read anew gets its state from here as soon
+// as it is held; no more than a number wait for it at a time.
+func TestReadsWaitForReread(t *testing.T) {
+	t.Parallel()
+	u := startUpstream(t, apiserver.Options{Pods: 3})
+	wait := leisurely()
+	wait.reread = deadline
+	f := startProxy(t, u, Options{Resources: []string{"pods"}, timeouts: wait})
+	f.ready()
+	pods := f.resource("pods")
+	pods.ready.Load().end(errRedefined)
+	f.until("the session has ended", func() bool { return pods.ready.Load() == nil })
+	u.forwarded("")
+	var all sync.WaitGroup
+	for range 3 {
+		all.Go(func() {
+			if code, body := f.get("jane", "/api/v1/pods?resourceVersion=0"); code != http.StatusOK {
+				t.Errorf("a list that waited: %d %.200s", code, body)
+			}
+		})
+	}
+	waiting := func() int {
+		pods.rereaders.mu.Lock()
+		defer pods.rereaders.mu.Unlock()
+		return pods.rereaders.waiting
+	}
+	f.until("they wait", func() bool { return waiting() == 3 })
+	for range maxRereadWaiters - 3 {
+		if pods.rereaders.join() == nil {
+			t.Fatal("too few may wait")
+		}
+		defer pods.rereaders.leave()
+	}
+	if code, _ := f.get("jane", "/api/v1/pods?resourceVersion=0"); code != http.StatusTooManyRequests {
+		t.Errorf("one too many: %d", code)
+	}
+	all.Wait()
+	if got := len(u.forwarded("/api/v1/pods?resourceVersion=0")); got > 0 {
+		t.Errorf("%d lists were forwarded", got)
 	}
 }
 

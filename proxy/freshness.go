@@ -260,10 +260,12 @@ func (p *freshnessProver) watchLoop() {
 		began := time.Now()
 		p.watchOnce(before)
 		close(ended)
-		if p.sink.version() == before {
-			tries++
-			pause(p.ctx, queryInterval-time.Since(began))
+		if p.sink.version() > before {
+			tries = 0
+			continue
 		}
+		tries++
+		pause(p.ctx, queryInterval-time.Since(began))
 	}
 }
 

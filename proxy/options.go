@@ -109,13 +109,14 @@ type timeouts struct {
 	lookup     time.Duration // time between two attempts to read the published CAs
 	origin     time.Duration // time between two checks by resource.monitor
 	restart    time.Duration // the pause after a session of a resource: other API servers may come to know a new definition later than the one that told of it
+	reread     time.Duration // for a resource that is read anew to be held; after that, and where many wait, the answer is 429
 	proof      time.Duration // for a proof that a copy is current, as kube-apiserver waits itself; the bookmark of the WATCH that brings it comes two seconds before its end
 	read       time.Duration // for the upstream's answer to a forwarded read that the proxy is too old for; the upstream waits three seconds itself
 }
 
 var defaultTimeouts = timeouts{
 	header: 30 * time.Second, idle: 2 * time.Minute, ping: 30 * time.Second, pong: 15 * time.Second, discard: 10 * time.Second,
-	seat: 5 * time.Second, review: 10 * time.Second, lookup: 5 * time.Second, origin: time.Minute, restart: time.Second, proof: 3 * time.Second, read: 4 * time.Second,
+	seat: 5 * time.Second, review: 10 * time.Second, lookup: 5 * time.Second, origin: time.Minute, restart: time.Second, reread: 3 * time.Second, proof: 3 * time.Second, read: 4 * time.Second,
 }
 
 // Authentication configures which callers are trusted. The zero value uses what the upstream

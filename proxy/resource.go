@@ -24,6 +24,7 @@ type resource struct {
 	watchers       atomic.Int64
 	sessions       atomic.Uint64 // sessions begun
 	failedSessions atomic.Uint64 // sessions that never became ready
+	readySessions  atomic.Uint64 // sessions that became ready
 	events         atomic.Uint64
 	initialObjects atomic.Uint64
 	versionQueries atomic.Uint64 // LISTs that asked for the upstream's newest resourceVersion
@@ -31,9 +32,9 @@ type resource struct {
 	stopping       atomic.Bool
 	lastError      atomic.Pointer[string] // why it is not current; nil: it is
 	notReady       atomic.Int32           // the resourceState while there is no session
-	everReady      atomic.Bool            // a session was ready once
 	redefined      atomic.Int64           // Unix nanoseconds, when the last session ended with errRedefined; 0: it was read since
 	created        time.Time              // when it was first asked for
+	rereaders      rereadQueue            // those who wait while it is read anew
 }
 
 func newResource(rs *resources, gvr schema.GroupVersionResource, configured bool) *resource {
@@ -45,10 +46,10 @@ func newResource(rs *resources, gvr schema.GroupVersionResource, configured bool
 // maxRestartDelay bounds the pause between two sessions of a resource.
 const maxRestartDelay = 5 * time.Second
 
-// restartDelay returns the pause after a session that took so long. It is least first, and doubles
-// after sessions that were short.
-func restartDelay(least, last, took time.Duration) time.Duration {
-	if last == 0 || took >= maxRestartDelay {
+// restartDelay returns the pause after a session. It is least after one that was ready, and doubles
+// after others.
+func restartDelay(least, last time.Duration, wasReady bool) time.Duration {
+	if last == 0 || wasReady {
 		return least
 	}
 	return min(2*last, maxRestartDelay)
@@ -59,7 +60,7 @@ func restartDelay(least, last, took time.Duration) time.Duration {
 func (res *resource) run(ctx context.Context) error {
 	var delay time.Duration
 	for {
-		begun := time.Now()
+		ready := res.readySessions.Load()
 		err := res.runSession(ctx)
 		if ctx.Err() != nil {
 			return nil
@@ -69,7 +70,7 @@ func (res *resource) run(ctx context.Context) error {
 		if !res.configured && !errors.Is(err, errWentBack) && !errors.Is(err, errRelistTooLarge) && !errors.Is(err, errRedefined) {
 			return err
 		}
-		delay = restartDelay(res.resources.opts.timeouts.restart, delay, time.Since(begun))
+		delay = restartDelay(res.resources.opts.timeouts.restart, delay, res.readySessions.Load() > ready)
 		select {
 		case <-time.After(delay):
 		case <-ctx.Done():

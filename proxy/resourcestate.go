@@ -62,7 +62,7 @@ func (res *resource) state() resourceState {
 // configured, and is being loaded for the first time. A resource that cannot be held, or was held
 // before, does not delay readiness.
 func (res *resource) delaysReadiness(now time.Time) bool {
-	return res.configured && res.state() == stateLoading && !res.everReady.Load() && now.Sub(res.created) < initialLoadTimeout
+	return res.configured && res.state() == stateLoading && res.readySessions.Load() == 0 && now.Sub(res.created) < initialLoadTimeout
 }
 
 // stateOfError returns the state after a session that ended with err. stateLoading means that the

@@ -122,15 +122,19 @@ func TestNotReadyWithoutIdentity(t *testing.T) {
 // be held is tried ever more rarely.
 func TestRestartDelay(t *testing.T) {
 	var delay time.Duration
-	for i, tt := range []struct{ took, want time.Duration }{
-		{time.Hour, time.Second},
-		{time.Second, 2 * time.Second},
-		{0, 4 * time.Second},
-		{0, 5 * time.Second},
-		{4 * time.Second, 5 * time.Second},
-		{5 * time.Second, time.Second},
+	for i, tt := range []struct {
+		wasReady bool
+		want     time.Duration
+	}{
+		{false, time.Second},
+		{false, 2 * time.Second},
+		{false, 4 * time.Second},
+		{false, 5 * time.Second},
+		{true, time.Second},
+		{true, time.Second},
+		{false, 2 * time.Second},
 	} {
-		if delay = restartDelay(time.Second, delay, tt.took); delay != tt.want {
+		if delay = restartDelay(time.Second, delay, tt.wasReady); delay != tt.want {
 			t.Errorf("session %d: %v, not %v", i+1, delay, tt.want)
 		}
 	}

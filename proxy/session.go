@@ -152,7 +152,7 @@ func (res *resource) markReady(s *session, took time.Duration) {
 	res.resources.initSeconds.WithLabelValues(res.gvr.Group, res.gvr.Resource).Observe(took.Seconds())
 	res.lastError.Store(nil)
 	res.notReady.Store(int32(stateLoading)) // for when it ends
-	res.everReady.Store(true)
+	res.readySessions.Add(1)
 	// A session may have ended for another reason before it could find a restore, such as another
 	// version of kube-apiserver.
 	if res.resources.rewind.shows(res.gvr, s.sink.newest()) {
@@ -160,6 +160,7 @@ func (res *resource) markReady(s *session, took time.Duration) {
 	}
 	res.ready.Store(s)
 	res.redefined.Store(0)
+	res.rereaders.release()
 	res.resources.rewind.holds(res.gvr)                  // after storing the session: between the two, none resumes from before
 	if end := res.resources.drainBy.Load(); end != nil { // checked after storing the session, as drain looks for sessions after storing the time
 		s.cache.Drain(time.Until(*end))

@@ -103,6 +103,38 @@ func TestNotProvenForNobody(t *testing.T) {
 	})
 }
 
+// limpingServer is a movingServer each second watch of which breaks off.
+type limpingServer struct {
+	movingServer
+	opened int
+}
+
+func (l *limpingServer) Watch(ctx context.Context, o source.WatchOptions) (source.Watch, error) {
+	if l.opened++; l.opened%2 == 1 {
+		return nil, errors.New("broken off")
+	}
+	return l.movingServer.Watch(ctx, o)
+}
+
+// TestFailuresInARow: only watches that fail in a row are given up. Others come between these.
+func TestFailuresInARow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, 0) // at 5
+		ctx, cancel := context.WithCancel(t.Context())
+		p := newFreshnessProver(ctx, &limpingServer{}, b.storeSink, func() reflector.Status { return reflector.Status{Phase: reflector.Watching} }, defaultTimeouts.proof)
+		defer p.close()
+		defer cancel()
+		want := b.version() + 2*maxProofWatches
+		p.wantVersion(want)
+		defer p.leave()
+		short, end := context.WithTimeout(ctx, time.Hour)
+		defer end()
+		if err := b.Wait(short, want); err != nil {
+			t.Errorf("at %d in place of %d: %v", b.version(), want, err)
+		}
+	})
+}
+
 // TestProofsAskOneServer: what a proof asks and the WATCH that follows come by one connection, so to
 // the same API server. The LISTs of a session have connections of their own.
 func TestProofsAskOneServer(t *testing.T) {

@@ -30,10 +30,11 @@ func patient() timeouts {
 	return p
 }
 
-// leisurely has a resource stay without a session for a while, in which a test can look.
+// leisurely has a resource stay without a session for a while, in which a test can look. Nobody
+// waits for the end of it.
 func leisurely() timeouts {
 	p := defaultTimeouts
-	p.restart = maxRestartDelay
+	p.restart, p.reread = maxRestartDelay, time.Millisecond
 	return p
 }
 

@@ -1,0 +1,73 @@
+package proxy
+
+import (
+	"context"
+	"sync"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+)
+
+// maxRereadWaiters bounds the requests that wait for one resource at a time. Each has a seat.
+const maxRereadWaiters = 100
+
+// rereadQueue has the requests that wait for a resource that is being read anew. The zero value is
+// empty. It is safe for concurrent use.
+type rereadQueue struct {
+	mu      sync.Mutex
+	waiting int
+	done    chan struct{} // closed when the resource is held; nil: nobody waits
+}
+
+// join returns a channel that is closed when the resource is held, or nil if too many wait already.
+// Otherwise the caller calls leave when it waits no longer.
+func (q *rereadQueue) join() <-chan struct{} {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.waiting == maxRereadWaiters {
+		return nil
+	}
+	q.waiting++
+	if q.done == nil {
+		q.done = make(chan struct{})
+	}
+	return q.done
+}
+
+func (q *rereadQueue) leave() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.waiting--
+}
+
+// release lets all that wait go on.
+func (q *rereadQueue) release() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.done != nil {
+		close(q.done)
+		q.done = nil
+	}
+}
+
+// awaitReread blocks until the resource is held, if the read is one that is told to come again
+// because the resource is being read anew. It gives up after timeouts.reread, when ctx ends, and at
+// once where too many wait.
+func (res *resource) awaitReread(ctx context.Context, rd *readRequest) {
+	if !apierrors.IsTooManyRequests(res.lost(res.ready.Load(), rd)) {
+		return
+	}
+	held := res.rereaders.join()
+	if held == nil {
+		return
+	}
+	defer res.rereaders.leave()
+	if res.ready.Load() != nil { // checked after joining, as markReady releases after storing
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, res.resources.opts.timeouts.reread)
+	defer cancel()
+	select {
+	case <-held:
+	case <-ctx.Done():
+	}
+}
