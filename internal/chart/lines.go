@@ -1,6 +1,7 @@
 package chart
 
 import (
+	"cmp"
 	"fmt"
 	"html"
 	"math"
@@ -105,9 +106,6 @@ func (c *picture) timeAxis() {
 	step := niceStep(c.seconds / unit / mostTimeTags)
 	for t := 0.0; t <= c.seconds/unit; t += step {
 		fmt.Fprintf(c, `<text class="m" x="%.1f" y="280" text-anchor="middle">%g %s</text>`+"\n", c.x(t*unit), math.Round(t*100)/100, name)
-		if step == 0 {
-			return
-		}
 	}
 }
 
@@ -120,7 +118,7 @@ func (c *picture) lines(unit Unit, lines []Line) {
 	for i := range order {
 		order[i] = i
 	}
-	slices.SortStableFunc(order, func(a, b int) int { return int(math.Copysign(1, lines[b].Peak-lines[a].Peak)) })
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(lines[b].Peak, lines[a].Peak) })
 	y := top
 	for n, i := range order {
 		l := lines[i]

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -46,6 +47,18 @@ func TestDrawKeepsPeaks(t *testing.T) {
 	}
 	if highest := fmt.Sprintf(",%.1f", top); !strings.Contains(path, highest) {
 		t.Errorf("no point at the top, %s", highest)
+	}
+}
+
+// TestDrawKeepsOrder: names of lines with the same peak are in the order of the lines.
+func TestDrawKeepsOrder(t *testing.T) {
+	var lines []Line
+	for i := range 20 {
+		lines = append(lines, Line{Label: fmt.Sprintf("side %02d", i), Every: 1, At: []float64{1, 1}, Peak: 1})
+	}
+	names := regexp.MustCompile(`side [0-9]+`).FindAllString(Lines("a title", number, lines), -1)
+	if !slices.IsSorted(names) || len(names) < len(lines) {
+		t.Errorf("%v", names)
 	}
 }
 
