@@ -58,10 +58,11 @@ func (s *storage) write(raw []byte, put func(*wire.Meta, []byte) error) ([]byte,
 		if out, err = s.stamp(raw, rv); err != nil {
 			return err
 		}
+		before := s.store.Revision()
 		if err := put(&s.meta, out); err != nil {
 			return err
 		}
-		s.apply(rv)
+		s.apply(rv, before)
 		return nil
 	})
 	if err != nil {
@@ -79,9 +80,10 @@ func (s *storage) stamp(raw []byte, rv uint64) ([]byte, error) {
 	return out, wire.ReadMeta(s.encoding, out, &s.meta)
 }
 
-// apply publishes the buffered write at rv.
-func (s *storage) apply(rv uint64) {
-	if s.writer.Flush() > 0 {
+// apply publishes the write at rv, if there is one since the revision before. A large object is
+// published by the writer's Put itself.
+func (s *storage) apply(rv, before uint64) {
+	if s.writer.Flush(); s.store.Revision() > before {
 		s.history.Add(rv, s.store.Revision())
 	}
 	s.writer.Progress(resourceversion.Format(rv))

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 
@@ -151,6 +152,33 @@ func TestListedVersionCanBeWatched(t *testing.T) {
 					t.Errorf("from the version of a LIST: %v", got)
 				}
 			})
+		})
+	}
+}
+
+// TestLargeObjects: a watch that resumes, and an exact LIST, find objects that are so large that the
+// store applies each at once.
+func TestLargeObjects(t *testing.T) {
+	const large = 300 << 10
+	for _, logBytes := range []int64{0, 1} { // 1: nothing from before can be had
+		synctest.Test(t, func(t *testing.T) {
+			s := newServed(t, logBytes) // at 5
+			for rv := 6; rv <= 8; rv++ {
+				if err := s.put(wire.Modified, "a", rv, large); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if got := s.watch(8); len(got) > 0 {
+				t.Errorf("log of %d: from now: %v", logBytes, got)
+			}
+			got := s.watch(7)
+			if want := []string{"MODIFIED u-a@8"}; !slices.Equal(got, want) && (logBytes == 0 || !slices.Equal(got, []string{"ERROR 410"})) {
+				t.Errorf("log of %d: from 7: %v", logBytes, got)
+			}
+			exact := s.get("resourceVersion=7&resourceVersionMatch=Exact").String()
+			if !strings.Contains(exact, `"resourceVersion":"7"},"data":"xxx`) && (logBytes == 0 || !strings.Contains(exact, `"code":410`)) {
+				t.Errorf("log of %d: the state of 7: %.300s", logBytes, exact)
+			}
 		})
 	}
 }

@@ -166,24 +166,30 @@ func (sk *storeSink) take(t wire.EventType, m *wire.Meta, object []byte) error {
 		return sk.takeListed(m, object)
 	}
 	sk.events.Add(1)
+	sk.mu.Lock()
+	defer sk.mu.Unlock()
+	rv := resourceversion.Number(m.ResourceVersion)
+	if sk.contradicts(rv) {
+		sk.endSession(errWentBack)
+		return errWentBack
+	}
+	if rv >= sk.coalesced {
+		sk.settle()
+	}
+	before := sk.store.Revision()
 	var err error
 	if t == wire.Deleted {
 		err = sk.Delete(m, object)
 	} else {
 		err = sk.Put(m, object)
 	}
-	sk.mu.Lock()
-	defer sk.mu.Unlock()
-	if sk.contradicts(resourceversion.Number(m.ResourceVersion)) {
-		sk.endSession(errWentBack)
-		return errWentBack
-	}
-	if rv := resourceversion.Number(m.ResourceVersion); rv < sk.coalesced {
+	if rv < sk.coalesced {
 		sk.Flush()
-	} else {
-		sk.settle()
-		sk.Progress(string(m.ResourceVersion))
-		sk.flush(rv)
+		return err
+	}
+	sk.Progress(string(m.ResourceVersion))
+	if sk.Flush(); sk.store.Revision() > before { // a large object is applied by Put itself
+		sk.recordVersion(rv)
 	}
 	return err
 }
@@ -214,13 +220,6 @@ func (sk *storeSink) settle() {
 		sk.history.EndRelist(sk.store.Revision())
 		sk.recordVersion(sk.coalesced) // ends the gap: a bookmark may be all that comes
 		sk.coalesced = 0
-	}
-}
-
-// flush applies the buffered change, whose resourceVersion is rv. The caller holds the lock.
-func (sk *storeSink) flush(rv uint64) {
-	if sk.Flush() > 0 {
-		sk.recordVersion(rv)
 	}
 }
 

@@ -120,10 +120,11 @@ func (s *source) writeBytes(raw []byte, do func(*wire.Meta, []byte) error) {
 	if err := wire.ReadMeta(wire.JSON, raw, &m); err != nil {
 		s.t.Fatal(err)
 	}
+	before := s.store.Revision()
 	if err := do(&m, raw); err != nil {
 		s.t.Fatal(err)
 	}
-	if s.writer.Flush() == 1 {
+	if s.writer.Flush(); s.store.Revision() > before {
 		s.history.Add(s.rv, s.store.Revision())
 	}
 	s.writer.Progress(resourceversion.Format(s.rv))
