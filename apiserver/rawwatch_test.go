@@ -9,8 +9,11 @@ import (
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/weirproject/weir/apiserver"
 	"github.com/weirproject/weir/internal/wire"
 )
 
@@ -90,4 +93,34 @@ func (w *rawWatch) until(stop func(string) bool) (events []string) {
 			return events
 		}
 	}
+}
+
+// TestWatchLargeObject: a WATCH from the resourceVersion of an object that the store applies at once,
+// because it is large, does not tell of it again.
+func TestWatchLargeObject(t *testing.T) {
+	inCluster(t, apiserver.Options{}, func(t *testing.T, c *cluster) {
+		object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "large"}, Data: map[string]string{"x": strings.Repeat("x", 300<<10)}}
+		made, err := c.typed.CoreV1().ConfigMaps("default").Create(t.Context(), object, metav1.CreateOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := c.watch(configMaps + "?watch=true&timeoutSeconds=5&resourceVersion=" + made.ResourceVersion)
+		defer w.cancel()
+		small := c.configMap("small", nil)
+		if got := w.next(); got != "ADDED small@"+small {
+			t.Error(got)
+		}
+	})
+}
+
+// TestGetIsNoWatch: a GET of one object stays one, as in kube-apiserver, which finds the verb by the
+// path first.
+func TestGetIsNoWatch(t *testing.T) {
+	inCluster(t, apiserver.Options{}, func(t *testing.T, c *cluster) {
+		c.configMap("a", nil)
+		var object corev1.ConfigMap
+		if got := c.get(configMaps+"/a?watch=true&timeoutSeconds=1", &object); got.code != http.StatusOK || object.Name != "a" {
+			t.Errorf("%d %s", got.code, got.body)
+		}
+	})
 }

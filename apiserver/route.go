@@ -154,7 +154,7 @@ func (s *Server) serveObjects(w http.ResponseWriter, r *http.Request, q objectPa
 		query.Set("watch", "true")
 		r.URL.RawQuery = query.Encode()
 		res.cache.ServeList(w, r, q.namespace, q.name)
-	case read && (collection || watchcache.IsWatch(r.URL.Query())):
+	case read && collection:
 		res.cache.ServeList(w, r, q.namespace, q.name)
 	case read:
 		res.cache.ServeGet(w, r, q.namespace, q.name)

@@ -220,7 +220,7 @@ func TestContinue(t *testing.T) {
 		token, _, _ = strings.Cut(rest, `"`)
 	}
 	if passed := u.forwarded("/api/v1/pods"); seen != 5 || len(passed) != 0 {
-		t.Errorf("%d pods, %d requests upstream", seen, len(passed))
+		t.Errorf("%d pods, requests upstream: %v", seen, passed)
 	}
 	if code, body := f.get("jane", "/api/v1/nodes?limit=2&continue="+token); code != http.StatusGone || !strings.Contains(body, `"reason":"Expired"`) {
 		t.Errorf("%d %s", code, body)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -27,18 +28,19 @@ import (
 // All readers that wait when the LIST is sent share its result, and there is one short WATCH at a
 // time. One goroutine lists and one watches while somebody waits. Both end with the session.
 type freshnessProver struct {
-	ctx    context.Context // of the session
-	source source.Source
-	sink   *storeSink
-	status func() reflector.Status
-	pace   *rate.Limiter // of the queries
+	ctx     context.Context // of the session
+	sources []source.Source // asked in turn, the next one after each failure
+	sink    *storeSink
+	status  func() reflector.Status
+	pace    *rate.Limiter // of the queries
 	// timeout is how long a read waits for a proof before it is forwarded. A query and a short WATCH
 	// last no longer.
 	timeout time.Duration
 
 	queries, watches *atomic.Uint64 // LISTs and WATCHes sent
 
-	provenAt atomic.Int64 // when the newest query was sent whose version was reached, in Unix nanoseconds; 0: never
+	failures atomic.Uint64 // of sources
+	provenAt atomic.Int64  // when the newest query was sent whose version was reached, in Unix nanoseconds; 0: never
 
 	running sync.WaitGroup
 
@@ -77,22 +79,24 @@ const (
 
 var errNotWatching = errors.New("the upstream is not being watched")
 
-func newFreshnessProver(ctx context.Context, src source.Source, sk *storeSink, status func() reflector.Status, timeout time.Duration) *freshnessProver {
+func newFreshnessProver(ctx context.Context, sources []source.Source, sk *storeSink, status func() reflector.Status, timeout time.Duration) *freshnessProver {
 	return &freshnessProver{
-		ctx: ctx, source: src, sink: sk, status: status, timeout: timeout,
+		ctx: ctx, sources: sources, sink: sk, status: status, timeout: timeout,
 		pace:    rate.NewLimiter(rate.Every(queryInterval), queryBurst),
 		queries: new(atomic.Uint64), watches: new(atomic.Uint64),
 	}
 }
 
-// newProofSource returns a source for proofs. Its LISTs share one HTTP/2 connection with its
+// newProofSource returns the first source for proofs. Its LISTs share one HTTP/2 connection with its
 // WATCHes, so that both come to the same API server where several stand behind one address. The
 // LIST has that server ask etcd for its progress; without that, its watch cache may be behind the
 // LIST of another by 5 s when nothing changes, and one that has just been created sends no bookmark
 // at all.
 func newProofSource(upstream *rest.Config, r source.Resource, o source.Options) (*source.REST, error) {
 	upstream = rest.CopyConfig(upstream)
-	upstream.NextProtos = []string{"h2", "http/1.1"}
+	if os.Getenv("DISABLE_HTTP2") == "" { // which client-go's transports obey, whatever is named here
+		upstream.NextProtos = []string{"h2", "http/1.1"}
+	}
 	return source.New(upstream, r, o)
 }
 
@@ -182,8 +186,17 @@ func (p *freshnessProver) queryOnce() (uint64, error) {
 	p.queries.Add(1)
 	ctx, cancel := context.WithTimeout(p.ctx, p.timeout)
 	defer cancel()
-	rv, err := p.source.NewestVersion(ctx, "")
+	rv, err := p.source().NewestVersion(ctx, "")
+	if err != nil {
+		p.failures.Add(1)
+	}
 	return resourceversion.Number(rv), err
+}
+
+// source returns the source to ask. An API server that fails, of several behind one address, may
+// answer pings for hours, so that the connection to it stays: another source has others.
+func (p *freshnessProver) source() source.Source {
+	return p.sources[p.failures.Load()%uint64(len(p.sources))]
 }
 
 // isWatching reports whether the session watches the upstream. A session that has lost its watch
@@ -296,13 +309,18 @@ func (p *freshnessProver) watchOnce(from uint64) {
 	p.watches.Add(1)
 	ctx, cancel := context.WithTimeout(p.ctx, p.timeout)
 	defer cancel()
-	w, err := p.source.Watch(ctx, source.WatchOptions{ResourceVersion: resourceversion.Format(from), AllowBookmarks: true, Timeout: p.timeout})
+	w, err := p.source().Watch(ctx, source.WatchOptions{ResourceVersion: resourceversion.Format(from), AllowBookmarks: true, Timeout: p.timeout})
 	if err != nil {
+		p.failures.Add(1)
 		return
 	}
 	defer w.Close()
 	bookmark, last, err := readToBookmark(w, from)
-	if err == nil && p.sink.Wait(ctx, last) == nil && p.isWatching() {
+	if err != nil {
+		p.failures.Add(1)
+		return
+	}
+	if p.sink.Wait(ctx, last) == nil && p.isWatching() {
 		p.sink.prove(bookmark)
 	}
 }

@@ -145,7 +145,7 @@ func TestQueriesArePaced(t *testing.T) {
 		b.Progress("2")
 		b.Flush()
 		ctx, cancel := context.WithCancel(t.Context())
-		p := newFreshnessProver(ctx, src, b.storeSink, func() reflector.Status { return reflector.Status{Phase: reflector.Watching} }, defaultTimeouts.proof)
+		p := newFreshnessProver(ctx, []source.Source{src}, b.storeSink, func() reflector.Status { return reflector.Status{Phase: reflector.Watching} }, defaultTimeouts.proof)
 		defer p.close()
 		defer cancel()
 		var readers sync.WaitGroup
@@ -217,7 +217,7 @@ func TestProvenWhileStalled(t *testing.T) {
 	b.Flush()
 	status := reflector.Status{Phase: reflector.Watching}
 	ctx, cancel := context.WithCancel(t.Context())
-	p := newFreshnessProver(ctx, src, b.storeSink, func() reflector.Status { return status }, defaultTimeouts.proof)
+	p := newFreshnessProver(ctx, []source.Source{src}, b.storeSink, func() reflector.Status { return status }, defaultTimeouts.proof)
 	defer p.close()
 	defer cancel()
 	u.label(1)
@@ -358,7 +358,7 @@ func TestProvenUnderChanges(t *testing.T) {
 			}
 		}}
 		ctx, cancel := context.WithCancel(t.Context())
-		p := newFreshnessProver(ctx, src, b.storeSink, func() reflector.Status { return reflector.Status{Phase: reflector.Watching} }, defaultTimeouts.proof)
+		p := newFreshnessProver(ctx, []source.Source{src}, b.storeSink, func() reflector.Status { return reflector.Status{Phase: reflector.Watching} }, defaultTimeouts.proof)
 		if got := p.proveCurrent(t.Context()); got != tt.current {
 			t.Errorf("the upstream was at %s, the copy at 5, and is at %d: current: %v", tt.newest, b.version(), got)
 		}

@@ -55,8 +55,11 @@ const finalAttempts = 4
 const finalMissing = 8
 
 // onStatus ends a session that must not go on serving: the resource is gone, or the proxy may no
-// longer read it.
-func (res *resource) onStatus(st reflector.Status, cancel context.CancelCauseFunc) {
+// longer read it. It releases those who wait for a session once that watches the upstream.
+func (res *resource) onStatus(s *session, st reflector.Status, cancel context.CancelCauseFunc) {
+	if st.Phase == reflector.Watching && !s.follows.Swap(true) {
+		res.rereaders.release()
+	}
 	if st.Synced && st.Phase != reflector.Watching {
 		res.wakeMonitor()
 	}

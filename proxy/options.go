@@ -75,9 +75,9 @@ type Options struct {
 	// time grows with the number of watchers that are written to: it is a quarter of a millisecond
 	// for each, on two CPUs. 0: 25 ms. Negative: each change is written at once.
 	FlushInterval time.Duration
-	// ExpireLate ends watches that have fallen behind the change log, or are to get changes that a
-	// relist has found, with 410 Expired. false: they are caught up, with one change for each
-	// object.
+	// ExpireLate ends watches that have fallen behind the change log, those of a selector or a
+	// namespace for which more than 64 changes wait, and those that are to get changes that a relist
+	// has found, with 410 Expired. false: they are caught up, with one change for each object.
 	ExpireLate bool
 	// ShutdownDelay is how long Run keeps serving after ctx has ended; see Server.Shutdown. 0: not
 	// at all.

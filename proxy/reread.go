@@ -15,10 +15,10 @@ const maxRereadWaiters = 100
 type rereadQueue struct {
 	mu      sync.Mutex
 	waiting int
-	done    chan struct{} // closed when the resource is held; nil: nobody waits
+	done    chan struct{} // closed when the resource is followed; nil: nobody waits
 }
 
-// join returns a channel that is closed when the resource is held, or nil if too many wait already.
+// join returns a channel that is closed when the resource is followed, or nil if too many wait already.
 // Otherwise the caller calls leave when it waits no longer.
 func (q *rereadQueue) join() <-chan struct{} {
 	q.mu.Lock()
@@ -49,11 +49,12 @@ func (q *rereadQueue) release() {
 	}
 }
 
-// awaitReread blocks until the resource is held, if the read is one that is told to come again
-// because the resource is being read anew. It gives up after timeouts.reread, when ctx ends, and at
-// once where too many wait.
-func (res *resource) awaitReread(ctx context.Context, rd *readRequest) {
-	if !apierrors.IsTooManyRequests(res.lost(res.ready.Load(), rd)) {
+// awaitReread blocks until the resource is held and followed, if the read is one that is told to
+// come again because the resource is being read anew, or one that needs a proof of a session that
+// is about to watch the upstream. It gives up after timeouts.reread, when ctx ends, and at once
+// where too many wait.
+func (res *resource) awaitReread(ctx context.Context, rd *readRequest, prove bool) {
+	if !res.isReread(rd, prove) {
 		return
 	}
 	held := res.rereaders.join()
@@ -61,7 +62,7 @@ func (res *resource) awaitReread(ctx context.Context, rd *readRequest) {
 		return
 	}
 	defer res.rereaders.leave()
-	if res.ready.Load() != nil { // checked after joining, as markReady releases after storing
+	if !res.isReread(rd, prove) { // asked again after joining: it may have been released meanwhile
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, res.resources.opts.timeouts.reread)
@@ -70,4 +71,13 @@ func (res *resource) awaitReread(ctx context.Context, rd *readRequest) {
 	case <-held:
 	case <-ctx.Done():
 	}
+}
+
+// isReread reports whether it is worth waiting for the resource to be held and followed.
+func (res *resource) isReread(rd *readRequest, prove bool) bool {
+	sess := res.ready.Load()
+	if sess == nil {
+		return apierrors.IsTooManyRequests(res.lost(nil, rd))
+	}
+	return prove && !sess.follows.Load() && sess.reflector.Status().Err == nil
 }

@@ -56,9 +56,11 @@ func restartDelay(least, last time.Duration, wasReady bool) time.Duration {
 }
 
 // run runs sessions until ctx ends. For a resource on demand it returns an error once the resource
-// cannot be held.
+// cannot be held. An upstream that went back, or has another definition, may have just started: then
+// it may take a while until it tells who serves the resource.
 func (res *resource) run(ctx context.Context) error {
 	var delay time.Duration
+	var mayFail time.Time // until then the resource may be unknown, or not served yet
 	for {
 		ready := res.readySessions.Load()
 		err := res.runSession(ctx)
@@ -67,7 +69,10 @@ func (res *resource) run(ctx context.Context) error {
 		}
 		res.recordError(err)
 		res.resources.log.Warn("a resource is not held", "resource", res.name(), "error", err.Error())
-		if !res.configured && !errors.Is(err, errWentBack) && !errors.Is(err, errRelistTooLarge) && !errors.Is(err, errRedefined) {
+		switch {
+		case errors.Is(err, errWentBack), errors.Is(err, errRelistTooLarge), errors.Is(err, errRedefined):
+			mayFail = time.Now().Add(rereadTime)
+		case !res.configured && (errors.Is(err, errAggregated) || time.Now().After(mayFail)):
 			return err
 		}
 		delay = restartDelay(res.resources.opts.timeouts.restart, delay, res.readySessions.Load() > ready)

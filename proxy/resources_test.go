@@ -162,7 +162,7 @@ func TestNotServedAnyMore(t *testing.T) {
 	} {
 		var ended error
 		res := &resource{resources: f.proxy.resources, gvr: podsResource}
-		res.onStatus(reflector.Status{Err: tt.err, Attempts: tt.attempts}, func(err error) { ended = err })
+		res.onStatus(&session{}, reflector.Status{Err: tt.err, Attempts: tt.attempts}, func(err error) { ended = err })
 		if (ended != nil) != tt.ends {
 			t.Errorf("%v, %d times: %v", tt.err, tt.attempts, ended)
 		}

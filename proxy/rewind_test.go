@@ -157,11 +157,43 @@ func TestRewoundOnDemand(t *testing.T) {
 				u.mu.Unlock()
 			}
 			f.resource("configmaps").ready.Load().sink.endSession(errWentBack)
-			f.until("pods are not held", func() bool { return f.proxy.resources.find(podsResource) == nil })
+			f.until("pods are not held", func() bool {
+				pods := f.proxy.resources.find(podsResource)
+				return pods == nil || pods.ready.Load() == nil
+			})
 			for _, query := range []string{"", "&pretty=true"} {
 				if code, body := f.get("jane", fmt.Sprintf("/api/v1/pods?watch=true&timeoutSeconds=1&resourceVersion=%d%s", from, query)); code != http.StatusGone {
 					t.Errorf("a watch from before: %d %.200s", code, body)
 				}
+			}
+		})
+	}
+}
+
+// TestOnDemandThroughRestart: a resource on demand is held again although the upstream, which has
+// just been restored or upgraded, does not know it at first.
+func TestOnDemandThroughRestart(t *testing.T) {
+	t.Parallel()
+	for name, why := range map[string]error{"restored": errWentBack, "upgraded": errRedefined} {
+		t.Run(name, func(t *testing.T) {
+			u := startUpstream(t, apiserver.Options{Pods: 3})
+			f := startProxy(t, u, Options{MemoryBudget: 64 << 20})
+			f.get("jane", "/api/v1/pods?resourceVersion=0")
+			ready := func() *session {
+				if pods := f.proxy.resources.find(podsResource); pods != nil {
+					return pods.ready.Load()
+				}
+				return nil
+			}
+			f.until("pods are held", func() bool { return ready() != nil })
+			pods := f.resource("pods")
+			u.forbid("/api/v1")
+			ready().sink.endSession(why)
+			f.until("one attempt has failed", func() bool { return ready() == nil && pods.state() == stateForbidden })
+			u.forbid("")
+			f.until("pods are held again", func() bool { return ready() != nil })
+			if f.resource("pods") != pods {
+				t.Error("it was dropped meanwhile")
 			}
 		})
 	}

@@ -127,7 +127,7 @@ func (s *Server) serveRead(a *responseWriter, r *http.Request, rd *readRequest) 
 			return true
 		}
 	}
-	res.awaitReread(r.Context(), rd)
+	res.awaitReread(r.Context(), rd, prove)
 	sess := res.ready.Load()
 	lost := res.lost(sess, rd)
 	if from := resourceversion.Number(rd.exactVersion); res.isAhead(sess, rd) && !s.resources.lost(rd.gvr, from) {

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/client-go/rest"
@@ -27,6 +28,7 @@ type session struct {
 	freshness *freshnessProver
 	cache     *watchcache.Cache
 	reflector *reflector.Reflector
+	follows   atomic.Bool // it has watched the upstream: before that, nothing can be proven
 	end       context.CancelCauseFunc
 }
 
@@ -84,9 +86,9 @@ func (res *resource) runSession(ctx context.Context) error {
 	res.sessions.Add(1)
 	s.reflector = reflector.New(src, s.sink, reflector.Config{
 		Name: gvr.String(), Encoding: k.encoding, Server: &res.resources.server,
-		OnStatus: func(st reflector.Status) { res.onStatus(st, cancel) },
+		OnStatus: func(st reflector.Status) { res.onStatus(s, st, cancel) },
 	})
-	s.freshness = newFreshnessProver(ctx, proofs, s.sink, s.reflector.Status, res.resources.opts.timeouts.proof)
+	s.freshness = newFreshnessProver(ctx, []source.Source{proofs, src}, s.sink, s.reflector.Status, res.resources.opts.timeouts.proof)
 	s.freshness.queries, s.freshness.watches = &res.versionQueries, &res.proofWatches
 	defer s.freshness.close()
 	res.running.Store(s)
@@ -152,15 +154,14 @@ func (res *resource) markReady(s *session, took time.Duration) {
 	res.resources.initSeconds.WithLabelValues(res.gvr.Group, res.gvr.Resource).Observe(took.Seconds())
 	res.lastError.Store(nil)
 	res.notReady.Store(int32(stateLoading)) // for when it ends
-	res.readySessions.Add(1)
 	// A session may have ended for another reason before it could find a restore, such as another
 	// version of kube-apiserver.
 	if res.resources.rewind.shows(res.gvr, s.sink.newest()) {
 		res.othersWentBack()
 	}
 	res.ready.Store(s)
+	res.readySessions.Add(1) // after storing the session: it has the replica ready
 	res.redefined.Store(0)
-	res.rereaders.release()
 	res.resources.rewind.holds(res.gvr)                  // after storing the session: between the two, none resumes from before
 	if end := res.resources.drainBy.Load(); end != nil { // checked after storing the session, as drain looks for sessions after storing the time
 		s.cache.Drain(time.Until(*end))

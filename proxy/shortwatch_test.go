@@ -59,7 +59,7 @@ func TestNotProvenByOneWatch(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			b := newBench(t, 0) // at 5
 			ctx, cancel := context.WithCancel(t.Context())
-			p := newFreshnessProver(ctx, lateServer{bookmark: bookmark}, b.storeSink, func() reflector.Status { return reflector.Status{Phase: reflector.Watching} }, defaultTimeouts.proof)
+			p := newFreshnessProver(ctx, []source.Source{lateServer{bookmark: bookmark}}, b.storeSink, func() reflector.Status { return reflector.Status{Phase: reflector.Watching} }, defaultTimeouts.proof)
 			if p.proveCurrent(t.Context()) || p.watches.Load() != 1 {
 				t.Errorf("bookmark %q: proven, or not, with %d watches", bookmark, p.watches.Load())
 			}
@@ -87,7 +87,7 @@ func TestNotProvenForNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, 0) // at 5
 		ctx, cancel := context.WithCancel(t.Context())
-		p := newFreshnessProver(ctx, movingServer{}, b.storeSink, func() reflector.Status { return reflector.Status{Phase: reflector.Watching} }, defaultTimeouts.proof)
+		p := newFreshnessProver(ctx, []source.Source{movingServer{}}, b.storeSink, func() reflector.Status { return reflector.Status{Phase: reflector.Watching} }, defaultTimeouts.proof)
 		defer p.close()
 		defer cancel()
 		if p.waitForVersion(t.Context(), 1<<40) {
@@ -121,7 +121,7 @@ func TestFailuresInARow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, 0) // at 5
 		ctx, cancel := context.WithCancel(t.Context())
-		p := newFreshnessProver(ctx, &limpingServer{}, b.storeSink, func() reflector.Status { return reflector.Status{Phase: reflector.Watching} }, defaultTimeouts.proof)
+		p := newFreshnessProver(ctx, []source.Source{&limpingServer{}}, b.storeSink, func() reflector.Status { return reflector.Status{Phase: reflector.Watching} }, defaultTimeouts.proof)
 		defer p.close()
 		defer cancel()
 		want := b.version() + 2*maxProofWatches
@@ -133,6 +133,33 @@ func TestFailuresInARow(t *testing.T) {
 			t.Errorf("at %d in place of %d: %v", b.version(), want, err)
 		}
 	})
+}
+
+// TestProofsAskAnother: where a server does not answer, or proves nothing, another source is asked.
+func TestProofsAskAnother(t *testing.T) {
+	for name, bad := range map[string]source.Source{"no answer": deafServer{}, "no proof": lateServer{}} {
+		synctest.Test(t, func(t *testing.T) {
+			b := newBench(t, 0) // at 5
+			ctx, cancel := context.WithCancel(t.Context())
+			sources := []source.Source{bad, lateServer{bookmark: "9"}}
+			p := newFreshnessProver(ctx, sources, b.storeSink, func() reflector.Status { return reflector.Status{Phase: reflector.Watching} }, defaultTimeouts.proof)
+			defer p.close()
+			defer cancel()
+			if p.proveCurrent(t.Context()) {
+				t.Errorf("%s: proven by it", name)
+			}
+			if !p.proveCurrent(t.Context()) {
+				t.Errorf("%s: not proven by the other source", name)
+			}
+		})
+	}
+}
+
+// deafServer is a source that answers nothing.
+type deafServer struct{ source.Source }
+
+func (deafServer) NewestVersion(context.Context, string) (string, error) {
+	return "", errors.New("no answer")
 }
 
 // TestProofsAskOneServer: what a proof asks and the WATCH that follows come by one connection, so to

@@ -79,7 +79,7 @@ func (f *flags) add(fs *pflag.FlagSet) {
 		"Bound of the time between two writes to a watcher while changes keep coming, which grows with the number of watchers that are written to; "+
 			"0: 25ms; negative: each change is written at once")
 	fs.BoolVar(&o.ExpireLate, "expire-late-watches", false,
-		"End watches that fell behind the change log, or are to get changes that a relist has found, with 410 Expired, in place of going on from the state, each object once")
+		"End watches that fell behind the change log (those of a selector or a namespace: by more than 64 changes), or are to get changes that a relist has found, with 410 Expired, in place of going on from the state, each object once")
 
 	fs.IntVar(&o.MaxConnections, "max-connections", 0, "Bound of open connections; 0: 10000")
 	fs.IntVar(&o.MaxRequests, "max-requests-inflight", 0, "Bound of reads under way at once, watches apart; 0: 1000")
