@@ -46,9 +46,11 @@ func form(c Client, resource string, sent float64) cost.Form {
 	return cost.JSON
 }
 
-// paged returns the same LISTs in pages. Every LIST of pages is as new as the storage.
+// paged returns the same LISTs in pages, as many as what each sends takes. Every LIST of pages is
+// as new as the storage.
 func (b batch) paged() batch {
-	b.work.PageCount = math.Max(1, math.Ceil(float64(b.size.Objects)/pageObjects))
+	objects := math.Round(b.work.Sent / b.size.Bytes)
+	b.work.PageCount = math.Max(1, math.Ceil(objects/pageObjects))
 	b.work.Quorum, b.held = b.work.Requests, b.work.Sent/b.work.PageCount
 	b.work.Form = form(b.c, b.size.Resource, b.held)
 	return b
@@ -90,6 +92,9 @@ func (b batch) shard(of float64) batch {
 	b.work.Looked = float64(b.size.Objects)
 	b.work.Sent /= of
 	b.held /= of
+	if b.work.PageCount > 0 {
+		return b.paged()
+	}
 	return b
 }
 

@@ -102,6 +102,69 @@ func TestWhatIf(t *testing.T) {
 	}
 }
 
+// TestPagesOfWhatIsSent: a LIST with a limit takes as many pages as what it sends, whatever else
+// there is of the resource.
+func TestPagesOfWhatIsSent(t *testing.T) {
+	for _, c := range []struct {
+		query, ns string
+		pages     float64
+	}{
+		{query: "limit=500", pages: 20},
+		{query: "limit=500", ns: "team-a", pages: 5}, // a quarter of all
+		{query: "limit=500&labelSelector=a%3Db", pages: 1},
+		{query: "limit=500&fieldSelector=spec.nodeName%3Dn", pages: 1},
+		{query: "limit=500&fieldSelector=metadata.name%3Dp", pages: 1},
+	} {
+		w := newWorld(1)
+		for _, ns := range []string{"team-a", "team-b", "team-c", "team-d"} {
+			r := someone("writer", "create", "pods")
+			r.ns = ns
+			w.do(r)
+		}
+		r := someone("lister", "list", "pods")
+		r.ns, r.query = c.ns, c.query
+		w.do(r)
+		for _, client := range examine(t, plainly(), w.log()).Clients {
+			if client.User == account("lister") && client.Cost.Requests != c.pages {
+				t.Errorf("%s of %q: %v requests, want %v", c.query, c.ns, client.Cost.Requests, c.pages)
+			}
+		}
+	}
+}
+
+// TestRestartInPages: informers of one namespace that LIST in pages start with as many requests as
+// its objects take, and so do shards.
+func TestRestartInPages(t *testing.T) {
+	for ns, requests := range map[string][]float64{"team-a": {40}, "": {40 * 20, 40}} {
+		w := newWorld(1)
+		for i := range 40 {
+			r := someone("agent", "list", "pods")
+			r.ip, r.ns, r.query = fmt.Sprint("10.7.0.", i), ns, "limit=500"
+			w.do(r)
+			r.verb, r.query, r.open = "watch", "resourceVersion=7&watch=true", true
+			w.do(r)
+		}
+		for i := range 30 {
+			r := someone("writer", "create", "pods")
+			r.ns = fmt.Sprint("team-", i)
+			w.do(r)
+		}
+		r := examine(t, plainly(), w.log()).Restart
+		if r == nil || r.Killers != 40 {
+			t.Fatalf("%+v", r)
+		}
+		got := []float64{}
+		for _, p := range r.Predictions {
+			if p.Remedy == RemedyNone || p.Remedy == RemedyShards {
+				got = append(got, p.Requests)
+			}
+		}
+		if !slices.Equal(got, requests) {
+			t.Errorf("%q: %v requests, want %v", ns, got, requests)
+		}
+	}
+}
+
 // TestNothingPredicted: without a model, or without anybody who says how many objects there are,
 // nothing is.
 func TestNothingPredicted(t *testing.T) {
