@@ -25,11 +25,11 @@ func read(t *testing.T, lines ...string) *Sample {
 	return s
 }
 
-// found returns the kinds of what is found in a minute that begins with before and ends with after,
-// each with its resource.
-func found(t *testing.T, before, after []string) []string {
+// found returns the kinds of what is found in some seconds that begin with before and end with
+// after, each with its resource.
+func found(t *testing.T, seconds float64, before, after []string) []string {
 	t.Helper()
-	r, err := Compare(read(t, before...), read(t, after...), 60, 1.7e9+3600)
+	r, err := Compare(read(t, before...), read(t, after...), seconds, 1.7e9+3600)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,18 +98,25 @@ func TestFindings(t *testing.T) {
 		t.Run(want, func(t *testing.T) {
 			after := maps.Clone(there)
 			maps.Copy(after, counts)
-			if got := found(t, values(there), values(after)); !slices.Equal(got, []string{want}) {
+			if got := found(t, 60, values(there), values(after)); !slices.Equal(got, []string{want}) {
 				t.Errorf("found %q", got)
 			}
+			if got := found(t, 10, values(there), values(after)); !slices.Equal(got, []string{want}) {
+				t.Errorf("found %q in ten seconds", got)
+			}
 			// What had been counted before is not of this minute.
-			if got := found(t, values(after), values(after)); len(got) > 0 {
+			if got := found(t, 60, values(after), values(after)); len(got) > 0 {
 				t.Errorf("found %q in a minute without anything", got)
 			}
 			for name, n := range counts {
 				after[name] = float64(int(n / 2))
 			}
-			if got := found(t, values(there), values(after)); len(got) > 0 {
+			if got := found(t, 60, values(there), values(after)); len(got) > 0 {
 				t.Errorf("found %q of half as much", got)
+			}
+			// A shorter time does not make one request many.
+			if got := found(t, 1, values(there), values(after)); len(got) > 0 {
+				t.Errorf("found %q of half as much in a second", got)
 			}
 		})
 	}

@@ -21,7 +21,7 @@ const (
 	KindWaiting   = "waiting"   // requests that waited for seats
 )
 
-// What happens less often in a minute is no trouble, whoever does it.
+// What happens less often in a minute, or in all in a shorter time, is no trouble, whoever does it.
 const (
 	selectorReads = 100_000 // objects that are looked at
 	selectorRatio = 10      // for each that is returned
@@ -35,6 +35,10 @@ const (
 	waitedAverage = 0.1 // seconds
 	waitedCount   = 10
 )
+
+// least returns how often something that is of a minute has to happen in some seconds. A time that
+// is shorter than a minute does not lower it: one request of a second is not 60 of a minute.
+func least(inMinute, seconds float64) float64 { return inMinute * max(seconds/60, 1) }
 
 // lineOf has the kind, of those that audit logs tell, which has the line to write. Where clients read
 // too slowly there is none: it is their handlers that have to change.
@@ -60,7 +64,7 @@ func findings(r *Report) []doctor.Finding {
 		for _, find := range []func(*Resource, float64) (doctor.Finding, bool){
 			findSelectors, findFull, findEtcd, findSlow, findShort, findInitial, findFailing,
 		} {
-			if f, ok := find(res, r.Seconds/60); ok {
+			if f, ok := find(res, r.Seconds); ok {
 				f.Resource, f.Change = res.Name, doctor.Change(lineOf[f.Kind], res.Name, "")
 				all = append(all, f)
 			}
@@ -68,7 +72,7 @@ func findings(r *Report) []doctor.Finding {
 	}
 	for i := range r.Levels {
 		for _, find := range []func(*Level, float64) (doctor.Finding, bool){findRefused, findWaiting} {
-			if f, ok := find(&r.Levels[i], r.Seconds/60); ok {
+			if f, ok := find(&r.Levels[i], r.Seconds); ok {
 				all = append(all, f)
 			}
 		}
@@ -83,9 +87,9 @@ func findings(r *Report) []doctor.Finding {
 }
 
 // findSelectors finds LISTs that look at many objects for each that they return.
-func findSelectors(r *Resource, minutes float64) (doctor.Finding, bool) {
+func findSelectors(r *Resource, seconds float64) (doctor.Finding, bool) {
 	l := r.Cache
-	if l.Read < selectorReads*minutes || l.Read < selectorRatio*max(l.Returned, 1) {
+	if l.Read < least(selectorReads, seconds) || l.Read < selectorRatio*max(l.Returned, 1) {
 		return doctor.Finding{}, false
 	}
 	return doctor.Finding{
@@ -97,9 +101,9 @@ func findSelectors(r *Resource, minutes float64) (doctor.Finding, bool) {
 }
 
 // findFull finds LISTs that return half of all objects and more.
-func findFull(r *Resource, minutes float64) (doctor.Finding, bool) {
+func findFull(r *Resource, seconds float64) (doctor.Finding, bool) {
 	n, returned := r.Cache.Lists+r.Etcd.Lists, r.returned()
-	if n < fullLists*minutes || returned < fullObjects*minutes || returned < r.Objects/2*n || r.Objects == 0 {
+	if n < least(fullLists, seconds) || returned < least(fullObjects, seconds) || returned < r.Objects/2*n || r.Objects == 0 {
 		return doctor.Finding{}, false
 	}
 	return doctor.Finding{
@@ -111,8 +115,8 @@ func findFull(r *Resource, minutes float64) (doctor.Finding, bool) {
 }
 
 // findEtcd finds LISTs that go on to etcd.
-func findEtcd(r *Resource, minutes float64) (doctor.Finding, bool) {
-	if r.Etcd.Read < etcdObjects*minutes {
+func findEtcd(r *Resource, seconds float64) (doctor.Finding, bool) {
+	if r.Etcd.Read < least(etcdObjects, seconds) {
 		return doctor.Finding{}, false
 	}
 	return doctor.Finding{
@@ -138,11 +142,11 @@ func findSlow(r *Resource, _ float64) (doctor.Finding, bool) {
 
 // findShort finds WATCHes that end soon. How long they live on average is how many are open, divided
 // by how many end in a second.
-func findShort(r *Resource, minutes float64) (doctor.Finding, bool) {
-	if r.EndedWatches < shortWatches*max(minutes, 1) {
+func findShort(r *Resource, seconds float64) (doctor.Finding, bool) {
+	if r.EndedWatches < least(shortWatches, seconds) {
 		return doctor.Finding{}, false
 	}
-	life := r.OpenWatches * minutes * 60 / r.EndedWatches
+	life := r.OpenWatches * seconds / r.EndedWatches
 	if life >= shortLife {
 		return doctor.Finding{}, false
 	}
@@ -155,8 +159,8 @@ func findShort(r *Resource, minutes float64) (doctor.Finding, bool) {
 }
 
 // findInitial finds WATCHes that begin with all objects, again and again.
-func findInitial(r *Resource, minutes float64) (doctor.Finding, bool) {
-	if r.Objects < 1 || r.InitialEvents < initialTimes*r.Objects*minutes || r.InitialEvents < fullObjects*minutes {
+func findInitial(r *Resource, seconds float64) (doctor.Finding, bool) {
+	if r.Objects < 1 || r.InitialEvents < least(initialTimes, seconds)*r.Objects || r.InitialEvents < least(fullObjects, seconds) {
 		return doctor.Finding{}, false
 	}
 	return doctor.Finding{
@@ -168,8 +172,8 @@ func findInitial(r *Resource, minutes float64) (doctor.Finding, bool) {
 }
 
 // findFailing finds LISTs that fail.
-func findFailing(r *Resource, minutes float64) (doctor.Finding, bool) {
-	if r.FailedLists < failedLists*max(minutes, 1) {
+func findFailing(r *Resource, seconds float64) (doctor.Finding, bool) {
+	if r.FailedLists < least(failedLists, seconds) {
 		return doctor.Finding{}, false
 	}
 	return doctor.Finding{
@@ -200,8 +204,8 @@ func findRefused(l *Level, _ float64) (doctor.Finding, bool) {
 }
 
 // findWaiting finds requests that waited for seats.
-func findWaiting(l *Level, minutes float64) (doctor.Finding, bool) {
-	if l.Waited < waitedCount*minutes || l.WaitSeconds < waitedAverage*l.Waited {
+func findWaiting(l *Level, seconds float64) (doctor.Finding, bool) {
+	if l.Waited < least(waitedCount, seconds) || l.WaitSeconds < waitedAverage*l.Waited {
 		return doctor.Finding{}, false
 	}
 	return doctor.Finding{
