@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -22,8 +21,8 @@ import (
 	"github.com/weirproject/weir/internal/doctor"
 )
 
-// doctorEvents is how many events are read before an interrupt is noticed, and progress perhaps
-// shown. That takes some milliseconds.
+// doctorEvents is how many events are read before progress is perhaps shown. That takes some
+// milliseconds.
 const doctorEvents = 4096
 
 // These bound what --objects and --object-bytes say of a resource, so that it can be multiplied.
@@ -185,16 +184,12 @@ func (f *doctorFlags) runLogs(cmd *cobra.Command, names []string) error {
 			return err
 		}
 	}
-	logs, err := audit.NewMerge(names, cmd.InOrStdin())
-	if err != nil {
-		return err
-	}
 	d := doctor.New(o)
-	err = errors.Join(examine(cmd.Context(), d, logs, cmd.ErrOrStderr()), logs.Close())
+	read, err := examine(cmd, d, names)
 	if err != nil {
 		return err
 	}
-	report, read := d.Report(), logs.Counts()
+	report := d.Report()
 	if report.Totals.Requests == 0 {
 		return nothingIn(names, read)
 	}
@@ -227,8 +222,23 @@ func unseen(names []string, r *doctor.Report) []string {
 	return slices.DeleteFunc(names, func(name string) bool { return asked[name] })
 }
 
-// examine gives all events of the logs to a doctor. It shows progress if out is a terminal.
-func examine(ctx context.Context, d *doctor.Doctor, logs *audit.Merge, out io.Writer) error {
+// examine gives all events of logs to a doctor, and returns how much it has read.
+func examine(cmd *cobra.Command, d *doctor.Doctor, names []string) (audit.Counts, error) {
+	logs, err := audit.NewMerge(cmd.Context(), names, cmd.InOrStdin())
+	if err == nil {
+		err = errors.Join(addAll(d, logs, cmd.ErrOrStderr()), logs.Close())
+	}
+	if err != nil && cmd.Context().Err() != nil {
+		err = errInterrupted
+	}
+	if err != nil {
+		return audit.Counts{}, err
+	}
+	return logs.Counts(), nil
+}
+
+// addAll gives all events to a doctor. It shows progress if out is a terminal.
+func addAll(d *doctor.Doctor, logs *audit.Merge, out io.Writer) error {
 	var p *progress
 	var shown time.Time
 	if _, ok := terminal(out); ok {
@@ -245,13 +255,7 @@ func examine(ctx context.Context, d *doctor.Doctor, logs *audit.Merge, out io.Wr
 			return err
 		}
 		d.Add(e)
-		if n%doctorEvents > 0 {
-			continue
-		}
-		if ctx.Err() != nil {
-			return errInterrupted
-		}
-		if p != nil && time.Since(shown) >= progressEvery {
+		if p != nil && n%doctorEvents == 0 && time.Since(shown) >= progressEvery {
 			shown = time.Now()
 			read := logs.Counts()
 			p.show(int(read.Events), read.Bytes)

@@ -109,6 +109,9 @@ func skipped(read audit.Counts) (texts []string) {
 	for _, text := range read.Damaged {
 		texts = append(texts, "Damaged, and not read to its end: "+text+".")
 	}
+	for _, text := range read.Missing {
+		texts = append(texts, "Not read: "+text+".")
+	}
 	return texts
 }
 

@@ -79,7 +79,9 @@ func compareGolden(t *testing.T, name string, got []byte) {
 // something to load.
 func TestDoctorPage(t *testing.T) {
 	var out bytes.Buffer
-	read := audit.Counts{Malformed: 1, Damaged: []string{hostile + ": unexpected EOF"}}
+	read := audit.Counts{
+		Malformed: 1, Damaged: []string{hostile + ": unexpected EOF"}, Missing: []string{hostile + " was removed"},
+	}
 	if err := writePage(&out, aReport(), read, aModel, 10); err != nil {
 		t.Fatal(err)
 	}

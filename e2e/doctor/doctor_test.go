@@ -171,7 +171,7 @@ func (s *script) counted(r *doctor.Report) {
 // examine reads a log that is being written.
 func examine(t *testing.T, log string) *doctor.Report {
 	t.Helper()
-	logs, err := audit.NewMerge([]string{log}, nil)
+	logs, err := audit.NewMerge(t.Context(), []string{log}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,6 +3,7 @@ package audit
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -22,6 +23,7 @@ type Counts struct {
 	Misdated  int64 `json:"misdated"`  // events whose time the ones around them contradict, which were skipped
 
 	Damaged []string `json:"damaged,omitempty"` // compressed logs that could not be read to their end, and why
+	Missing []string `json:"missing,omitempty"` // logs that went before it was their turn, and how
 }
 
 // Add adds other's.
@@ -33,9 +35,10 @@ func (c *Counts) Add(other Counts) {
 	c.TooLong += other.TooLong
 	c.Misdated += other.Misdated
 	c.Damaged = append(c.Damaged, other.Damaged...)
+	c.Missing = append(c.Missing, other.Missing...)
 }
 
-// Log reads the events of one log. Make one with Open or NewLog. It is not safe for concurrent use.
+// Log reads the events of one log. Make one with NewLog. It is not safe for concurrent use.
 type Log struct {
 	name  string
 	lines lines
@@ -45,28 +48,27 @@ type Log struct {
 
 	events, malformed int64
 	bad               string // the start of the first malformed line
-	whole             bool   // can be opened again to be read from its start
 	damage            error  // what ended a compressed log early
+
+	file *os.File // regular: can be read again from its start; nil: it is not
+	info os.FileInfo
 }
 
-// Open opens a file. The caller closes it.
-func Open(name string) (*Log, error) {
-	f, err := os.Open(name)
-	if err != nil {
-		return nil, err
+// newFileLog reads a log from a file until ctx ends. The log has the file then, also in an error.
+func newFileLog(ctx context.Context, name string, f *os.File, info os.FileInfo) (*Log, error) {
+	regular := info.Mode().IsRegular()
+	src := io.Reader(&detached{ctx: ctx, src: f})
+	if regular {
+		src = checked{ctx, f}
 	}
-	info, err := f.Stat()
-	if err == nil && info.IsDir() {
-		err = fmt.Errorf("%s is a directory; name the files in it", name)
-	}
+	l, err := NewLog(name, src)
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
-	l, err := NewLog(name, f)
-	if err != nil {
-		return nil, errors.Join(err, f.Close())
+	l.close = f.Close
+	if regular {
+		l.file, l.info = f, info
 	}
-	l.close, l.whole = f.Close, info.Mode().IsRegular()
 	return l, nil
 }
 

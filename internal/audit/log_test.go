@@ -198,7 +198,7 @@ func TestMerge(t *testing.T) {
 	}
 	late, early := write("audit.log", seconds(200, 300)), write("audit-1.log.gz", zipped(t, seconds(1, 100)))
 	other, empty := write("other.log", seconds(50, 250)), write("empty.log", "")
-	m, err := NewMerge([]string{late, "-", empty, other, early}, strings.NewReader(seconds(120, 140)))
+	m, err := NewMerge(t.Context(), []string{late, "-", empty, other, early}, strings.NewReader(seconds(120, 140)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -217,7 +217,7 @@ func TestMerge(t *testing.T) {
 		"is a directory": dir,
 		"no audit log":   write("notes", "notes\n"),
 	} {
-		if _, err := NewMerge([]string{late, path}, nil); err == nil || !strings.Contains(err.Error(), name) || !strings.Contains(err.Error(), path) {
+		if _, err := NewMerge(t.Context(), []string{late, path}, nil); err == nil || !strings.Contains(err.Error(), name) || !strings.Contains(err.Error(), path) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -233,7 +233,7 @@ func TestMergeMany(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	m, err := NewMerge(names, nil)
+	m, err := NewMerge(t.Context(), names, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,8 +2,13 @@ package audit
 
 import (
 	"container/heap"
+	"context"
 	"errors"
+	"fmt"
 	"io"
+	"io/fs"
+	"os"
+	"slices"
 )
 
 // maxOpen bounds the logs that are read at the same time, and with them buffers and open files.
@@ -11,21 +16,34 @@ import (
 // logs are given. Of more, some are read late.
 const maxOpen = 64
 
+// maxHeld bounds the files that are kept open until their turn comes. Of more, those are kept that
+// wait longest, as the log that the server writes to does.
+const maxHeld = 256
+
 // Merge reads several logs as one, in the order of time, however they were given: the logs of
 // several servers side by side, and rotated ones one behind the other. Make one with NewMerge. It
 // is not safe for concurrent use.
 type Merge struct {
-	waiting []waiting // by the time of their first event, the first last
-	open    heads     // a heap, by the time of the event that is next
-	told    bool      // open[0]'s event has been returned
+	ctx     context.Context
+	waiting []*waiting // by the time of their first event, the first last
+	held    int        // of waiting, those that have a file
+	open    heads      // a heap, by the time of the event that is next
+	told    bool       // open[0]'s event has been returned
 	closed  Counts
 }
 
 // waiting is a log that has not begun.
 type waiting struct {
-	first int64
-	begin func() (*Log, error) // at its first event
+	first int64 // the time of its first event
+	name  string
+	file  *os.File // nil: it is opened again
+	info  os.FileInfo
 }
+
+// gone says what became of a file that waited and was not kept open.
+type gone string
+
+func (g gone) Error() string { return string(g) }
 
 // head is a log and the event that it is at.
 type head struct {
@@ -46,10 +64,12 @@ func (h *heads) Pop() any {
 	return last
 }
 
-// NewMerge finds out where each log begins. The name - is stdin. The error is that of the first log
-// that cannot be read, or that is none. The caller calls Close.
-func NewMerge(names []string, stdin io.Reader) (*Merge, error) {
-	m := &Merge{}
+// NewMerge finds out where each log begins. The name - is stdin. When ctx ends, reading does, here
+// and in Next, with its error, also where a pipe or stdin has nothing to read; a read of stdin that
+// is under way then is left behind. The error is that of the first log that cannot be read, or that
+// is none. The caller calls Close.
+func NewMerge(ctx context.Context, names []string, stdin io.Reader) (*Merge, error) {
+	m := &Merge{ctx: ctx}
 	for _, name := range names {
 		if err := m.add(name, stdin); err != nil {
 			return nil, errors.Join(err, m.Close())
@@ -58,14 +78,10 @@ func NewMerge(names []string, stdin io.Reader) (*Merge, error) {
 	return m, nil
 }
 
-// add opens a log as far as its first event. A file is opened again when its time has come; stdin
-// and pipes, which give what they have only once, stay open.
+// add opens a log as far as its first event. A file waits for its turn; stdin and pipes, which give
+// what they have only once, are read on from there.
 func (m *Merge) add(name string, stdin io.Reader) error {
-	open := func() (*Log, error) { return Open(name) }
-	if name == "-" {
-		open = func() (*Log, error) { return NewLog("stdin", stdin) }
-	}
-	log, err := open()
+	log, err := m.openLog(name, stdin)
 	if err != nil {
 		return err
 	}
@@ -77,19 +93,90 @@ func (m *Merge) add(name string, stdin io.Reader) error {
 	if err != nil {
 		return errors.Join(err, log.Close())
 	}
-	if !log.whole {
+	if log.file == nil {
 		heap.Push(&m.open, head{log, event})
 		return nil
 	}
-	w := waiting{first: event.Staged, begin: open}
+	return m.wait(&waiting{event.Staged, name, log.file, log.info})
+}
+
+// openLog opens what has a name.
+func (m *Merge) openLog(name string, stdin io.Reader) (*Log, error) {
+	if name == "-" {
+		return NewLog("stdin", &detached{ctx: m.ctx, src: stdin})
+	}
+	file, info, err := openFile(m.ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	return newFileLog(m.ctx, name, file, info)
+}
+
+// wait has a log wait for its turn. Its file stays open, so that it is the same then, whatever has
+// been renamed or removed. Of too many files the one whose turn comes first is closed.
+func (m *Merge) wait(w *waiting) error {
 	at := len(m.waiting)
 	for at > 0 && m.waiting[at-1].first < w.first {
 		at--
 	}
-	m.waiting = append(m.waiting, waiting{})
-	copy(m.waiting[at+1:], m.waiting[at:])
-	m.waiting[at] = w
-	return log.Close()
+	m.waiting = slices.Insert(m.waiting, at, w)
+	if m.held++; m.held <= maxHeld {
+		return nil
+	}
+	for _, w := range slices.Backward(m.waiting) {
+		if w.file != nil {
+			return m.release(w).Close()
+		}
+	}
+	return nil
+}
+
+// release takes the file of a log that waits.
+func (m *Merge) release(w *waiting) *os.File {
+	file := w.file
+	w.file = nil
+	m.held--
+	return file
+}
+
+// begin reads a log whose turn has come from its start. One that is gone is counted.
+func (m *Merge) begin(w *waiting) error {
+	file, err := m.again(w)
+	if why, is := errors.AsType[gone](err); is {
+		m.closed.Missing = append(m.closed.Missing, fmt.Sprintf("%s %v", w.name, why))
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	log, err := newFileLog(m.ctx, w.name, file, w.info)
+	if err != nil {
+		return err
+	}
+	return m.push(log)
+}
+
+// again returns the file of a log that has waited, at its start. The error is gone if it was not
+// kept open, and its name is that of no file or of another one.
+func (m *Merge) again(w *waiting) (*os.File, error) {
+	if w.file != nil {
+		file := m.release(w)
+		if _, err := file.Seek(0, io.SeekStart); err != nil {
+			return nil, errors.Join(err, file.Close())
+		}
+		return file, nil
+	}
+	file, info, err := openFile(m.ctx, w.name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, gone("was removed")
+	}
+	if err != nil {
+		return nil, err
+	}
+	if !os.SameFile(info, w.info) {
+		return nil, errors.Join(gone("was renamed or removed, and another file has its name"), file.Close())
+	}
+	return file, nil
 }
 
 // Next returns the next event, valid until the next call. The error is io.EOF at the end.
@@ -101,12 +188,9 @@ func (m *Merge) Next() (*Event, error) {
 		}
 	}
 	for n := len(m.waiting); n > 0 && m.due(m.waiting[n-1]); n-- {
-		log, err := m.waiting[n-1].begin()
-		if err != nil {
-			return nil, err
-		}
+		w := m.waiting[n-1]
 		m.waiting = m.waiting[:n-1]
-		if err := m.push(log); err != nil {
+		if err := m.begin(w); err != nil {
 			return nil, err
 		}
 	}
@@ -118,7 +202,7 @@ func (m *Merge) Next() (*Event, error) {
 }
 
 // due reports whether a log begins before the next event.
-func (m *Merge) due(w waiting) bool {
+func (m *Merge) due(w *waiting) bool {
 	return len(m.open) == 0 || len(m.open) < maxOpen && w.first <= m.open[0].event.Staged
 }
 
@@ -164,11 +248,16 @@ func (m *Merge) Counts() Counts {
 	return c
 }
 
-// Close lets go of the logs that are open.
+// Close lets go of the logs that are open, and of the files that wait.
 func (m *Merge) Close() error {
 	var errs []error
 	for _, h := range m.open {
 		errs = append(errs, h.log.Close())
+	}
+	for _, w := range m.waiting {
+		if w.file != nil {
+			errs = append(errs, m.release(w).Close())
+		}
 	}
 	m.open, m.waiting = nil, nil
 	return errors.Join(errs...)

@@ -27,7 +27,7 @@ func TestMergePipe(t *testing.T) {
 		_, _ = w.WriteString(seconds(1, 4000))
 		_ = w.Close()
 	}()
-	m, err := NewMerge([]string{file, fmt.Sprint("/dev/fd/", r.Fd())}, nil)
+	m, err := NewMerge(t.Context(), []string{file, fmt.Sprint("/dev/fd/", r.Fd())}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

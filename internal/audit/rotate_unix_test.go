@@ -1,0 +1,85 @@
+//go:build unix
+
+package audit
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// writeLogs writes a log of 10 events for each name, one behind the other in time.
+func writeLogs(t *testing.T, names ...string) (paths []string) {
+	t.Helper()
+	dir := t.TempDir()
+	for i, name := range names {
+		paths = append(paths, filepath.Join(dir, name))
+		if err := os.WriteFile(paths[i], []byte(seconds(10*i+1, 10*i+11)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return paths
+}
+
+// Logs that are rotated, and pruned, while others are read are read all the same.
+func TestMergeRotated(t *testing.T) {
+	paths := writeLogs(t, "audit-1.log", "audit-2.log", "audit.log")
+	m, err := NewMerge(t.Context(), paths, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(paths[2], paths[2]+".3"); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(paths[2], []byte(seconds(1000, 1010)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(paths[1]); err != nil {
+		t.Fatal(err)
+	}
+	got, err := drain(t, m)
+	if n := m.Counts(); err != nil || len(got) != 30 || got[29] != 30 || len(n.Missing) > 0 {
+		t.Errorf("%v, %v, missing %q", got, err, n.Missing)
+	}
+	if err := m.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// Of more logs than are kept open, those that go while others are read are told, and the others are
+// read.
+func TestMergeMissing(t *testing.T) {
+	var names []string
+	for i := range maxHeld + 3 {
+		names = append(names, fmt.Sprintf("audit-%03d.log", i))
+	}
+	paths := writeLogs(t, names...)
+	shuffled := slices.Clone(paths)
+	slices.Reverse(shuffled[100:])
+	m, err := NewMerge(t.Context(), shuffled, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range paths[1:] {
+		if err := os.Remove(path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(paths[2], []byte(seconds(5000, 5010)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	got, err := drain(t, m)
+	if err != nil || len(got) != 10*(maxHeld+1) || !slices.IsSorted(got) || got[10] != 31 {
+		t.Errorf("%d events, sorted %v, %v", len(got), slices.IsSorted(got), err)
+	}
+	missing := m.Counts().Missing
+	if len(missing) != 2 || missing[0] != paths[1]+" was removed" || !strings.HasSuffix(missing[1], "another file has its name") {
+		t.Errorf("missing: %q", missing)
+	}
+	if err := m.Close(); err != nil {
+		t.Error(err)
+	}
+}
