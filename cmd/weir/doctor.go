@@ -190,7 +190,7 @@ func (f *doctorFlags) runLogs(cmd *cobra.Command, names []string) error {
 		return err
 	}
 	report := d.Report()
-	if report.Totals.Requests == 0 {
+	if report.Empty() {
 		return nothingIn(names, read)
 	}
 	for _, flag := range slices.Sorted(maps.Keys(given)) {

@@ -115,6 +115,20 @@ func TestNothingCountsTwice(t *testing.T) {
 	}
 }
 
+// A log in which no request is complete has no time, and is empty, whatever WATCHes have begun.
+func TestEmpty(t *testing.T) {
+	for _, open := range []bool{true, false} {
+		w := newWorld(1)
+		r := someone("w", "watch", "pods")
+		r.open = open
+		w.do(r)
+		got := examine(t, Options{}, w.log())
+		if got.Empty() != open || got.From.IsZero() != open || got.To.IsZero() != open {
+			t.Errorf("open %v: empty %v, %v to %v", open, got.Empty(), got.From, got.To)
+		}
+	}
+}
+
 // Of more clients than can be told apart, the ones that ask most are kept, and nothing is lost.
 func TestHeavyHittersStay(t *testing.T) {
 	d := New(Options{})

@@ -12,7 +12,7 @@ import (
 
 // Report is all that a Doctor has found out.
 type Report struct {
-	From          time.Time      `json:"from"` // when the first request ended
+	From          time.Time      `json:"from"` // when the first request ended; zero if none has
 	To            time.Time      `json:"to"`
 	Totals        Totals         `json:"totals"`
 	Clients       []ClientReport `json:"clients"`       // by the time of their LISTs, then by requests
@@ -74,8 +74,7 @@ type Verb struct {
 func (d *Doctor) Report() *Report {
 	d.countOpen()
 	r := &Report{
-		From: time.UnixMicro(d.first).UTC(), To: time.UnixMicro(d.last).UTC(), Totals: d.total,
-		Others: d.clients.gone, OthersClients: d.clients.pushed,
+		Totals: d.total, Others: d.clients.gone, OthersClients: d.clients.pushed,
 		Rate: Rate{
 			Seconds:  float64(d.clock.width()) / 1e6,
 			Requests: copied(d.requests.fold(&d.clock)),
@@ -96,8 +95,15 @@ func (d *Doctor) Report() *Report {
 			cmp.Compare(a.User, b.User), cmp.Compare(a.Agent, b.Agent))
 	})
 	r.Rate.Busiest = d.busiest()
+	if d.first != 0 {
+		r.From, r.To = time.UnixMicro(d.first).UTC(), time.UnixMicro(d.last).UTC()
+	}
 	return r
 }
+
+// Empty reports whether no request is complete, so that there is nothing to say, whatever WATCHes
+// have begun.
+func (r *Report) Empty() bool { return r.From.IsZero() }
 
 // busiest returns the clients whose LISTs had seats for longest, over time.
 func (d *Doctor) busiest() []Busy {
