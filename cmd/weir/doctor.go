@@ -46,6 +46,7 @@ type doctorFlags struct {
 
 func newDoctor() *cobra.Command {
 	f := &doctorFlags{ClusterFlags: command.NewClusterFlags()}
+	f.Flags.Lookup("namespace").Hidden = true // refused, as a mistake that is told
 	cmd := &cobra.Command{
 		Use:   "doctor [AUDIT-LOG...]",
 		Short: "Find who makes an API server spike, from its audit logs or its metrics",
@@ -142,10 +143,25 @@ func (f *doctorFlags) run(cmd *cobra.Command, names []string) error {
 	if f.top < 0 {
 		return command.Usagef("--top cannot be negative")
 	}
+	if err := f.checkCluster(); err != nil {
+		return err
+	}
 	if len(names) == 0 {
 		return f.runLive(cmd)
 	}
 	return f.runLogs(cmd, names)
+}
+
+// checkCluster finds flags that would change nothing: which namespace it is, for all of a server is
+// looked at, and whatever is about a server where none is asked.
+func (f *doctorFlags) checkCluster() error {
+	if f.Flags.Changed("namespace") {
+		return command.Usagef("--namespace: logs and servers are looked at as a whole, not by namespace")
+	}
+	if name := f.AboutCluster(); name != "" && !f.Chosen() {
+		return command.Usagef("%s is about a server, and none is asked: choose one with --kubeconfig, --context, --cluster or --server", name)
+	}
+	return nil
 }
 
 // runLive looks at a running server.
