@@ -123,6 +123,9 @@ func (p *Pods) Apps() []string {
 	return out
 }
 
+// FirstOf returns the position of the first pod of an app, which is given by its position in Apps.
+func (p *Pods) FirstOf(app int) int { return app * replicasPerApp }
+
 // Nodes returns the names of all nodes, each of which runs some of the pods.
 func (p *Pods) Nodes() []string {
 	out := make([]string, p.nodes)

@@ -151,10 +151,10 @@ func (m *mixed) app(i int) (name, namespace string) {
 
 func (m *mixed) namespace(i int) string { return m.namespaces[i%len(m.namespaces)] }
 
-// template makes the pod template of an app out of the first pod of its share, without what a
-// server and a scheduler have added. If all apps have equally many pods, that is its own first pod.
+// template makes the pod template of an app out of its first pod, without what a server and a
+// scheduler have added.
 func (m *mixed) template(i int) corev1.PodTemplateSpec {
-	pod := m.pods.Pod(i % len(m.apps) * m.pods.Len() / len(m.apps))
+	pod := m.pods.Pod(m.pods.FirstOf(i % len(m.apps)))
 	delete(pod.Labels, "pod-template-hash")
 	spec := pod.Spec
 	spec.NodeName, spec.Priority, spec.PreemptionPolicy = "", nil, nil

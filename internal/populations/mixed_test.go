@@ -7,6 +7,8 @@ import (
 	"reflect"
 	"testing"
 
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -57,6 +59,28 @@ func TestEveryCountOfPods(t *testing.T) {
 		for k := range p.Kinds {
 			for i := range p.Kinds[k].Len {
 				p.Kinds[k].Object(i)
+			}
+		}
+	}
+}
+
+// TestWorkloadsAreConsistent: a workload selects the pods of its template, however many pods an app
+// has, and a job ends after it began.
+func TestWorkloadsAreConsistent(t *testing.T) {
+	for _, n := range []int{30, 33, mixedPods} {
+		p := made(t, names.Mixed, n, 1)
+		for k := range p.Kinds {
+			for i := range min(p.Kinds[k].Len, 40) {
+				switch o := p.Kinds[k].Object(i).(type) {
+				case *appsv1.Deployment:
+					if app := o.Spec.Selector.MatchLabels["app"]; app != o.Spec.Template.Labels["app"] {
+						t.Errorf("of %d pods: the deployment of %s has pods of %v", n, app, o.Spec.Template.Labels)
+					}
+				case *batchv1.Job:
+					if o.Status.CompletionTime.Before(o.Status.StartTime) {
+						t.Errorf("of %d pods: job %s ends before it begins", n, o.Name)
+					}
+				}
 			}
 		}
 	}

@@ -98,6 +98,9 @@ func (m *mixed) controllerRevision(w *words.Words, i int) Object {
 func (m *mixed) job(w *words.Words, i int) Object {
 	app, namespace := m.app(i)
 	at, end := moment(w), moment(w)
+	if end.Before(&at) {
+		at, end = end, at
+	}
 	return &batchv1.Job{
 		ObjectMeta: meta(w, namespace, fmt.Sprintf("%s-%d", w.Name(), 29_000_000+i), app, "spec", "status"),
 		Spec: batchv1.JobSpec{
