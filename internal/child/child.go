@@ -206,8 +206,8 @@ func (t *Tail) Last() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, crash := range []string{"panic: ", "fatal error: "} {
-		if i := bytes.LastIndex(t.buf, []byte("\n"+crash)); i >= 0 {
-			line, _, _ := bytes.Cut(t.buf[i+1:], []byte("\n"))
+		if i := bytes.LastIndex(append([]byte("\n"), t.buf...), []byte("\n"+crash)); i >= 0 {
+			line, _, _ := bytes.Cut(t.buf[i:], []byte("\n"))
 			return string(line)
 		}
 	}

@@ -133,6 +133,10 @@ func TestTail(t *testing.T) {
 	if got := w.Last(); got != "" {
 		t.Errorf("got %q of nothing", got)
 	}
+	fmt.Fprint(&w, "panic: at once\n\ngoroutine 1 [running]:\nmain.go:3\n")
+	if got := w.Last(); got != "panic: at once" {
+		t.Errorf("got %q", got)
+	}
 	fmt.Fprint(&w, strings.Repeat("x", 3*tailSize), "\n", "error: the end\n\n")
 	if got := w.Last(); got != "the end" {
 		t.Errorf("got %q", got)

@@ -90,7 +90,7 @@ func (f *growFlags) run(cmd *cobra.Command) (err error) {
 	if err != nil {
 		return err
 	}
-	defer chart.Close()
+	defer func() { err = errors.Join(err, chart.Close()) }()
 	done, err := f.connect(ctx)
 	if err != nil {
 		return err

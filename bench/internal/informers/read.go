@@ -46,8 +46,10 @@ func measureRead(ctx context.Context, r *rig) (Figures, error) {
 	if f["getDecodedNanos"], err = timed(readRounds*len(keys), func(i int) error { return r.get(keys[i%len(keys)]) }); err != nil {
 		return nil, err
 	}
-	if err := r.timeIndex(f, values); err != nil {
-		return nil, err
+	if len(values) > 0 { // otherwise no pod has the label
+		if err := r.timeIndex(f, values); err != nil {
+			return nil, err
+		}
 	}
 	if err := r.timeLists(f); err != nil {
 		return nil, err
