@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -58,7 +59,8 @@ type Engine struct {
 	phase    phase
 	run      context.Context // set while running
 	handlers map[*delivery.Registration]context.CancelFunc
-	serial   int // number of handlers ever registered
+	serial   int                      // number of handlers ever registered
+	unnamed  []*delivery.Registration // handlers that came without a name, each at its number less one; nil: a free one
 }
 
 type phase uint8
@@ -187,8 +189,9 @@ func (e *Engine) end() error {
 }
 
 // Handle registers a handler. It may be called before, during or after the first sync. The handler
-// is served from when the engine runs until Remove or until the engine stops. The error wraps
-// ErrStopped.
+// is served from when the engine runs until Remove or until the engine stops. One without a name
+// gets the lowest number that is free, so that handlers that come and go have few names in all. The
+// error wraps ErrStopped.
 func (e *Engine) Handle(fn delivery.Func, opts delivery.Options) (*delivery.Registration, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -196,8 +199,12 @@ func (e *Engine) Handle(fn delivery.Func, opts delivery.Options) (*delivery.Regi
 		return nil, fmt.Errorf("%s: %w", e.cfg.Name, ErrStopped)
 	}
 	e.serial++
+	number := -1
 	if opts.Name == "" {
-		opts.Name = fmt.Sprintf("%s handler %d", e.cfg.Name, e.serial)
+		if number = slices.Index(e.unnamed, nil); number < 0 {
+			number, e.unnamed = len(e.unnamed), append(e.unnamed, nil)
+		}
+		opts.Name = fmt.Sprintf("%s handler %d", e.cfg.Name, number+1)
 	}
 	// Multiples of the golden ratio modulo 1 stay far apart, however many handlers there are.
 	const golden = 0.6180339887498949
@@ -206,6 +213,9 @@ func (e *Engine) Handle(fn delivery.Func, opts delivery.Options) (*delivery.Regi
 	opts.Workers = &e.workers
 	r := delivery.New(e.store, fn, opts)
 	e.handlers[r] = nil
+	if number >= 0 {
+		e.unnamed[number] = r
+	}
 	if e.phase == running {
 		e.serve(r)
 	}
@@ -232,6 +242,9 @@ func (e *Engine) Remove(r *delivery.Registration) {
 		return
 	}
 	delete(e.handlers, r)
+	if number := slices.Index(e.unnamed, r); number >= 0 {
+		e.unnamed[number] = nil
+	}
 	if r.Close(); cancel != nil {
 		cancel()
 	}
