@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"sync"
 
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
@@ -74,6 +73,7 @@ func (i *Informer[T]) build(cfg *rest.Config, opts Options) error {
 		Reflector:   tuning,
 		Requests:    &i.stats,
 		OnStatus:    onStatus(opts.OnStatus),
+		Beside:      i.reader.detectMutation,
 		StopTimeout: opts.StopTimeout,
 	})
 	i.store = i.engine.Store()
@@ -95,18 +95,7 @@ func (i *Informer[T]) build(cfg *rest.Config, opts Options) error {
 // Run lists and watches, and serves handlers, until ctx ends. It blocks and must be called once. It
 // returns nil then; or ErrHandlerStuck when a handler did not return within Options.StopTimeout.
 // What keeps an informer from being current does not end it: see Err.
-func (i *Informer[T]) Run(ctx context.Context) error {
-	if i.reader.detector == nil {
-		return i.engine.Run(ctx)
-	}
-	ctx, cancel := context.WithCancel(ctx)
-	var watching sync.WaitGroup
-	watching.Go(func() { i.reader.detector.Run(ctx) })
-	err := i.engine.Run(ctx)
-	cancel()
-	watching.Wait()
-	return err
-}
+func (i *Informer[T]) Run(ctx context.Context) error { return i.engine.Run(ctx) }
 
 // Name returns Options.Name, or the name of the resource.
 func (i *Informer[T]) Name() string { return i.name }

@@ -2,8 +2,10 @@ package weir
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -107,5 +109,24 @@ func TestDetectMutationByEnvironment(t *testing.T) {
 	}
 	if inf.reader.detector.Watching() {
 		t.Error("goes on after the informer")
+	}
+}
+
+// A Run that is refused, because the informer runs already, leaves the detector of the one that
+// runs alone.
+func TestDetectMutationAfterRefusedRun(t *testing.T) {
+	inf := holding(t, Options{DetectMutation: true}, "a")
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ended := make(chan error, 1)
+	go func() { ended <- inf.Run(ctx) }()
+	defer func() { cancel(); <-ended }()
+	if err := inf.WaitForErr(ctx); !errors.Is(err, ErrUnreachable) {
+		t.Fatalf("no server: %v", err) // it runs, or would not know
+	}
+	if err := inf.Run(ctx); !errors.Is(err, ErrRunning) {
+		t.Errorf("a second Run: %v", err)
+	}
+	if !inf.reader.detector.Watching() {
+		t.Error("off, though the informer runs")
 	}
 }

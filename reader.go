@@ -1,6 +1,7 @@
 package weir
 
 import (
+	"context"
 	"fmt"
 	"strings"
 
@@ -22,6 +23,13 @@ func newReader(opts Options) *reader {
 		r.detector = mutation.New(nil)
 	}
 	return r
+}
+
+// detectMutation compares what was handed out with copies until ctx ends, if that is asked for.
+func (r *reader) detectMutation(ctx context.Context) {
+	if r.detector != nil {
+		r.detector.Run(ctx)
+	}
 }
 
 // object returns a version's value for readers. It is shared, unless copies are private.

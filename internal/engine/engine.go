@@ -43,6 +43,9 @@ type Config struct {
 	// OnStatus is called with each change of a reflector's status. It must not block. It may be
 	// nil.
 	OnStatus func(Status)
+	// Beside runs while the engine does, on a goroutine of its own, until its context ends; Run waits
+	// for it. It may be nil.
+	Beside func(context.Context)
 	// StopTimeout bounds how long Run waits for handlers when it ends. 0 means 10 s.
 	StopTimeout time.Duration
 }
@@ -127,12 +130,15 @@ func (e *Engine) Run(ctx context.Context) error {
 		return err
 	}
 	defer announce(e)()
-	var reflectors sync.WaitGroup
+	var working sync.WaitGroup
 	for _, m := range e.members {
-		reflectors.Go(func() { m.run(ctx) })
+		working.Go(func() { m.run(ctx) })
+	}
+	if e.cfg.Beside != nil {
+		working.Go(func() { e.cfg.Beside(ctx) })
 	}
 	<-ctx.Done()
-	reflectors.Wait()
+	working.Wait()
 	err := e.end()
 	e.store.Close()
 	e.changed.fire()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"testing"
+	"testing/synctest"
 
 	"github.com/weirproject/weir/internal/delivery"
 )
@@ -47,4 +48,31 @@ func TestHandlerNames(t *testing.T) {
 	e.Remove(second)
 	handle(delivery.Options{})
 	expect("pods handler 1", "pods handler 2", "pods handler 3")
+}
+
+// TestBeside: Config.Beside runs while the engine does, and a Run that is refused does not begin
+// it.
+func TestBeside(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var begun, ended int
+		e := New(Config{Name: "pods", Beside: func(ctx context.Context) {
+			begun++
+			<-ctx.Done()
+			ended++
+		}})
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- e.Run(ctx) }()
+		synctest.Wait()
+		if err := e.Run(ctx); err == nil || begun != 1 || ended != 0 {
+			t.Errorf("a second Run: %v; begun %d times and ended %d times", err, begun, ended)
+		}
+		cancel()
+		if err := <-done; err != nil || ended != 1 {
+			t.Errorf("the first Run: %v; ended %d times", err, ended)
+		}
+		if err := e.Run(t.Context()); err == nil || begun != 1 {
+			t.Errorf("a Run after the end: %v; begun %d times", err, begun)
+		}
+	})
 }
