@@ -54,5 +54,7 @@ var (
 	ErrUnknownIndex = store.ErrUnknownIndex
 )
 
+var errNoConfig = optionsError(errors.New("no rest.Config"))
+
 // optionsError makes an error of the options of what is wrong with them.
 func optionsError(err error) error { return fmt.Errorf("%w: %w", ErrOptions, err) }

@@ -14,6 +14,16 @@ import (
 	"github.com/weirproject/weir/apiserver"
 )
 
+// TestNoConfig refuses to make an informer without a rest.Config.
+func TestNoConfig(t *testing.T) {
+	if _, err := weir.NewInformer[*corev1.Pod](nil, weir.Options{}); !errors.Is(err, weir.ErrOptions) {
+		t.Errorf("NewInformer: %v", err)
+	}
+	if _, err := weir.Use[*corev1.Pod](weir.NewFactory(t.Context(), nil), weir.Options{}); !errors.Is(err, weir.ErrOptions) {
+		t.Errorf("Use: %v", err)
+	}
+}
+
 // Types that are called alike, such as the Event of core and that of events, have informers of
 // their own.
 func TestFactoryTypesOfOneName(t *testing.T) {

@@ -32,6 +32,9 @@ type Informer[T Object] struct {
 // NewInformer makes an informer for the objects that cfg's server has. It makes no request: Run
 // does. The error is ErrOptions, or says what is wrong with cfg.
 func NewInformer[T Object](cfg *rest.Config, opts Options) (*Informer[T], error) {
+	if cfg == nil {
+		return nil, errNoConfig
+	}
 	k, err := kindOf[T](opts)
 	if err != nil {
 		return nil, err

@@ -2,6 +2,7 @@ package weir
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -23,6 +24,12 @@ import (
 // watch, and how: Name, Resource, Scheme, Shard, Drop, ListWatch, OnStatus. The error is ErrOptions
 // where they make no sense, or says what is wrong with cfg.
 func Reflect[T Object](ctx context.Context, cfg *rest.Config, opts Options, sink Sink) error {
+	switch {
+	case cfg == nil:
+		return errNoConfig
+	case sink == nil:
+		return optionsError(errors.New("no Sink"))
+	}
 	k, err := kindOf[T](opts)
 	if err != nil {
 		return err

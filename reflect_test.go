@@ -349,6 +349,12 @@ func TestReflectOptions(t *testing.T) {
 	if err := weir.Reflect[*unstructured.Unstructured](t.Context(), &rest.Config{}, weir.Options{}, newTable(t)); !errors.Is(err, weir.ErrOptions) {
 		t.Errorf("without a resource: %v", err)
 	}
+	if err := weir.Reflect[*corev1.ConfigMap](t.Context(), nil, weir.Options{}, newTable(t)); !errors.Is(err, weir.ErrOptions) {
+		t.Errorf("without a config: %v", err)
+	}
+	if err := weir.Reflect[*corev1.ConfigMap](t.Context(), &rest.Config{}, weir.Options{}, nil); !errors.Is(err, weir.ErrOptions) {
+		t.Errorf("without a sink: %v", err)
+	}
 }
 
 // TestDecode decodes both encodings, and refuses what is neither.

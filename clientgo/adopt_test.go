@@ -97,8 +97,8 @@ func TestKeepsRateLimits(t *testing.T) {
 		t.Error("the rate limiter was not asked")
 	}
 	for _, test := range []struct{ qps, want float32 }{{0, -1}, {3, 3}, {-1, -1}} {
-		if got := wrappedConfig(&rest.Config{QPS: test.qps}); got.QPS != test.want {
-			t.Errorf("QPS %v became %v", test.qps, got.QPS)
+		if got, err := wrappedConfig(&rest.Config{QPS: test.qps}); err != nil || got.QPS != test.want {
+			t.Errorf("QPS %v became %v, %v", test.qps, got, err)
 		}
 	}
 }

@@ -21,7 +21,11 @@ import (
 // dynamicinformer.NewDynamicSharedInformerFactory's for the server that cfg names. It copies cfg.
 // It returns an error if cfg is invalid.
 func NewDynamicSharedInformerFactory(cfg *rest.Config, resync time.Duration, opts ...Option) (dynamicinformer.DynamicSharedInformerFactory, error) {
-	client, err := dynamic.NewForConfig(wrappedConfig(cfg))
+	cfg, err := wrappedConfig(cfg)
+	if err != nil {
+		return nil, err
+	}
+	client, err := dynamic.NewForConfig(cfg)
 	if err != nil {
 		return nil, fmt.Errorf("clientgo: %w", err)
 	}
@@ -52,7 +56,11 @@ func NewFilteredDynamicSharedInformerFactory(client dynamic.Interface, resync ti
 // metadatainformer.NewSharedInformerFactory's for the server that cfg names. It copies cfg. It
 // returns an error if cfg is invalid.
 func NewMetadataSharedInformerFactory(cfg *rest.Config, resync time.Duration, opts ...Option) (metadatainformer.SharedInformerFactory, error) {
-	client, err := metadata.NewForConfig(wrappedConfig(cfg))
+	cfg, err := wrappedConfig(cfg)
+	if err != nil {
+		return nil, err
+	}
+	client, err := metadata.NewForConfig(cfg)
 	if err != nil {
 		return nil, fmt.Errorf("clientgo: %w", err)
 	}

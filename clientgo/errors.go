@@ -6,6 +6,8 @@ import "errors"
 var ErrNotOurs = errors.New("clientgo: not an informer of this package")
 
 var (
+	// errNoConfig is returned by the functions that make a factory of a config.
+	errNoConfig = errors.New("clientgo: no rest.Config")
 	// errStarted is returned by SetTransform and SetWatchErrorHandler.
 	errStarted = errors.New("informer has already started")
 	// errStopped is returned for additions to an informer that has stopped.

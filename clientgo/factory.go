@@ -40,7 +40,11 @@ import (
 // server that cfg names. It copies cfg and sends no request before Start. It returns an error if
 // cfg is invalid.
 func NewSharedInformerFactory(cfg *rest.Config, resync time.Duration, opts ...Option) (informers.SharedInformerFactory, error) {
-	client, err := kubernetes.NewForConfig(wrappedConfig(cfg))
+	cfg, err := wrappedConfig(cfg)
+	if err != nil {
+		return nil, err
+	}
+	client, err := kubernetes.NewForConfig(cfg)
 	if err != nil {
 		return nil, fmt.Errorf("clientgo: %w", err)
 	}
@@ -69,14 +73,17 @@ func NewFilteredSharedInformerFactory(client kubernetes.Interface, resync time.D
 
 // wrappedConfig returns a copy of cfg that Wrap was called on. It drops client-go's default rate
 // limit, which would only delay the start of a factory with many informers: they send few requests
-// and back off by themselves. It keeps a limit that is set.
-func wrappedConfig(cfg *rest.Config) *rest.Config {
+// and back off by themselves. It keeps a limit that is set. It returns an error if cfg is nil.
+func wrappedConfig(cfg *rest.Config) (*rest.Config, error) {
+	if cfg == nil {
+		return nil, errNoConfig
+	}
 	cfg = rest.CopyConfig(cfg)
 	if cfg.QPS == 0 && cfg.RateLimiter == nil {
 		cfg.QPS = -1
 	}
 	Wrap(cfg)
-	return cfg
+	return cfg, nil
 }
 
 // factory is an informers.SharedInformerFactory.

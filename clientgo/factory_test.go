@@ -241,15 +241,16 @@ func TestInformerFor(t *testing.T) {
 
 // TestFactoryError checks that an invalid config is an error.
 func TestFactoryError(t *testing.T) {
-	bad := &rest.Config{Host: "http://[::bad"}
-	if _, err := NewSharedInformerFactory(bad, 0); err == nil {
-		t.Error("NewSharedInformerFactory")
-	}
-	if _, err := NewDynamicSharedInformerFactory(bad, 0); err == nil {
-		t.Error("NewDynamicSharedInformerFactory")
-	}
-	if _, err := NewMetadataSharedInformerFactory(bad, 0); err == nil {
-		t.Error("NewMetadataSharedInformerFactory")
+	for name, bad := range map[string]*rest.Config{"no config": nil, "a bad host": {Host: "http://[::bad"}} {
+		if _, err := NewSharedInformerFactory(bad, 0); err == nil {
+			t.Errorf("%s: NewSharedInformerFactory", name)
+		}
+		if _, err := NewDynamicSharedInformerFactory(bad, 0); err == nil {
+			t.Errorf("%s: NewDynamicSharedInformerFactory", name)
+		}
+		if _, err := NewMetadataSharedInformerFactory(bad, 0); err == nil {
+			t.Errorf("%s: NewMetadataSharedInformerFactory", name)
+		}
 	}
 }
 
