@@ -8,8 +8,11 @@ import (
 	"syscall"
 )
 
-// apart puts a program that is to be started into a process group of its own.
-func apart(child *exec.Cmd) { child.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} }
+// attributes returns those of a program that is to be started, in a process group of its own if it
+// is to be apart.
+func attributes(apart bool) *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Setpgid: apart}
+}
 
-// handOn sends a signal to a program that runs apart. One that has just ended gets none.
+// handOn sends a signal to a program. One that has just ended gets none.
 func handOn(child *exec.Cmd, s os.Signal) { _ = child.Process.Signal(s) }

@@ -13,6 +13,8 @@ import (
 	"runtime"
 	"strings"
 	"syscall"
+
+	"golang.org/x/term"
 )
 
 // Program is a program of its own that a verb of weir runs, as kubectl's plugins are: its libraries
@@ -88,29 +90,38 @@ func (p Program) source(ctx context.Context) (dir string, ok bool) {
 }
 
 // Exec runs a program that Find has found, with this process's standard input, and blocks until it
-// has ended. Each interrupt and each SIGTERM that this process gets is handed on once: where the
-// system has process groups the program is in one of its own, because a terminal sends its
-// interrupts to the whole group. The error is an ExitCode if the program failed, nil if it was
-// interrupted and ended in good order.
+// has ended. Each interrupt and each SIGTERM that this process gets is handed on; the third of
+// them kills the program. The error is an ExitCode if the program failed, nil if it was interrupted
+// and ended in good order.
+//
+// A terminal sends its interrupts to the foreground's whole process group. A program that can read
+// it must be of that group, or is stopped when it reads; it has the first interrupt from there. Any
+// other program is in a group of its own where the system has them, so that it gets each once.
 func Exec(ctx context.Context, file string, args []string, stdout, stderr io.Writer) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
 	signals := make(chan os.Signal, 4) // more than people send before they give up
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	defer signal.Stop(signals)
+	if err := ctx.Err(); err != nil {
+		return err
+	}
 	child := exec.Command(file, args...)
 	child.Stdin, child.Stdout, child.Stderr = os.Stdin, stdout, stderr
-	apart(child)
+	reads := term.IsTerminal(int(os.Stdin.Fd()))
+	child.SysProcAttr = attributes(!reads)
 	if err := child.Start(); err != nil {
 		return err
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- child.Wait() }() // ends with the program
-	for {
+	for got := 0; ; {
 		select {
 		case s := <-signals:
-			handOn(child, s)
+			switch got++; {
+			case got > 2:
+				_ = child.Process.Kill() // or it has ended
+			case got > 1 || s != os.Interrupt || !reads:
+				handOn(child, s)
+			}
 		case err := <-ended:
 			if exit, ok := errors.AsType[*exec.ExitError](err); ok && exit.ExitCode() > 0 {
 				return ExitCode(exit.ExitCode())

@@ -17,91 +17,122 @@ import (
 	"go.uber.org/goleak"
 )
 
-// The parts of this test binary in TestExecInterrupt, by its environment.
+// The parts of this test binary in the tests of Exec, by its environment.
 const (
 	partVariable = "WEIR_COMMAND_TEST"
 	partOuter    = "outer" // runs the inner one by Exec, as weir does
 	partInner    = "inner" // drains when it is interrupted
-	// insistVariable says that the inner one is to be interrupted again and again. Otherwise it counts.
-	insistVariable = "WEIR_COMMAND_TEST_INSIST"
+	// innerVariable says what the inner one does besides.
+	innerVariable = "WEIR_COMMAND_TEST_INNER"
+	innerCounts   = ""         // counts the interrupts
+	innerPlain    = "plain"    // nothing
+	innerStubborn = "stubborn" // ignores what should end it
 )
 
+// patience bounds how long a part may take, whatever becomes of the test. It is generous.
+const patience = time.Minute
+
 func TestMain(m *testing.M) {
-	switch os.Getenv(partVariable) {
+	part := os.Getenv(partVariable)
+	if part != "" {
+		time.AfterFunc(patience, func() { fmt.Println("too late"); os.Exit(9) })
+	}
+	switch part {
 	case partOuter:
 		os.Exit(Run(func(ctx context.Context) error {
 			os.Setenv(partVariable, partInner)
 			return Exec(ctx, os.Args[0], nil, os.Stdout, os.Stderr)
 		}))
 	case partInner:
-		os.Exit(Run(func(ctx context.Context) error {
-			interrupts := make(chan os.Signal, 8)
-			counts := os.Getenv(insistVariable) == ""
-			if counts {
-				signal.Notify(interrupts, os.Interrupt)
-			}
+		if os.Getenv(innerVariable) == innerStubborn {
+			signal.Ignore(os.Interrupt, syscall.SIGTERM)
 			fmt.Println("ready")
-			<-ctx.Done()
-			if counts {
-				<-interrupts // the one that ended ctx, which may come here later
-			}
-			fmt.Println("draining")
-			_, err := bufio.NewReader(os.Stdin).ReadString('\n')
-			fmt.Println("drained after another", len(interrupts))
-			return err
-		}))
+			select {}
+		}
+		os.Exit(Run(drain))
 	}
 	goleak.VerifyTestMain(m)
+}
+
+// drain drains when it is interrupted, until a line is typed.
+func drain(ctx context.Context) error {
+	interrupts := make(chan os.Signal, 8)
+	counts := os.Getenv(innerVariable) == innerCounts
+	if counts {
+		signal.Notify(interrupts, os.Interrupt)
+	}
+	fmt.Println("ready")
+	<-ctx.Done()
+	if counts {
+		<-interrupts // the one that ended ctx, which may come here later
+	}
+	fmt.Println("draining")
+	_, err := bufio.NewReader(os.Stdin).ReadString('\n')
+	fmt.Println("drained after another", len(interrupts))
+	return err
+}
+
+// outer is a command that runs the outer part, and with it the inner one, which is as told.
+func outer(inner string) *exec.Cmd {
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), partVariable+"="+partOuter, innerVariable+"="+inner)
+	return cmd
+}
+
+// begin starts a command and returns what it says.
+func begin(t *testing.T, cmd *exec.Cmd) *bufio.Scanner {
+	t.Helper()
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	return bufio.NewScanner(stdout)
+}
+
+// insist calls a function again and again until it has been enough.
+func insist(call func()) (enough func()) {
+	tick, done := time.NewTicker(5*time.Millisecond), make(chan struct{})
+	go func() {
+		for {
+			call()
+			select {
+			case <-tick.C:
+			case <-done:
+				return
+			}
+		}
+	}()
+	return func() { tick.Stop(); close(done) }
 }
 
 // TestExecInterrupt sends a process group an interrupt, as a terminal does: the program that Exec runs
 // gets one and ends in good order. Further ones end it at once, and with it Exec.
 func TestExecInterrupt(t *testing.T) {
 	for _, again := range []bool{false, true} {
-		cmd := exec.Command(os.Args[0])
-		cmd.Env = append(os.Environ(), partVariable+"="+partOuter)
+		cmd := outer(innerCounts)
 		if again {
-			cmd.Env = append(cmd.Env, insistVariable+"=true")
+			cmd = outer(innerPlain)
 		}
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 		stdin, err := cmd.StdinPipe()
 		if err != nil {
 			t.Fatal(err)
 		}
-		stdout, err := cmd.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
 		interrupt := func() {
 			_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGINT) // or it has ended
 		}
-		// The program stops to listen to interrupts soon after the first one: later ones end it.
-		insist := func() (enough func()) {
-			tick, done := time.NewTicker(5*time.Millisecond), make(chan struct{})
-			go func() {
-				for {
-					interrupt()
-					select {
-					case <-tick.C:
-					case <-done:
-						return
-					}
-				}
-			}()
-			return func() { tick.Stop(); close(done) }
-		}
 		enough := func() {}
 		var said []string
-		for lines := bufio.NewScanner(stdout); lines.Scan(); {
+		for lines := begin(t, cmd); lines.Scan(); {
 			said = append(said, lines.Text())
 			switch {
 			case lines.Text() == "ready":
 				interrupt()
 			case lines.Text() == "draining" && again:
-				enough = insist()
+				enough = insist(interrupt) // the program stops to listen to interrupts soon after the first one
 			case lines.Text() == "draining":
 				fmt.Fprintln(stdin)
 			}
@@ -115,5 +146,23 @@ func TestExecInterrupt(t *testing.T) {
 		if got := strings.Join(said, " "); got != want || (err == nil) == again {
 			t.Errorf("interrupted again: %t: it said %q and ended with %v", again, got, err)
 		}
+	}
+}
+
+// TestExecStubborn: a program that ignores what should end it is killed in the end, and Exec
+// returns.
+func TestExecStubborn(t *testing.T) {
+	cmd := outer(innerStubborn)
+	enough := func() {}
+	var said []string
+	for lines := begin(t, cmd); lines.Scan(); {
+		if said = append(said, lines.Text()); lines.Text() == "ready" {
+			enough = insist(func() { _ = cmd.Process.Signal(syscall.SIGTERM) }) // or it has ended
+		}
+	}
+	enough()
+	err := cmd.Wait() // one signal more than Exec takes ends its process, too
+	if got := strings.Join(said, " "); got != "ready" || err == nil {
+		t.Errorf("it said %q and ended with %v", got, err)
 	}
 }

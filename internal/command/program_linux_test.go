@@ -1,0 +1,64 @@
+package command
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// terminal returns both ends of a new pseudo-terminal.
+func terminal(t *testing.T) (user, program *os.File) {
+	t.Helper()
+	user, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { user.Close() })
+	if err := unix.IoctlSetPointerInt(int(user.Fd()), unix.TIOCSPTLCK, 0); err != nil {
+		t.Fatal(err)
+	}
+	n, err := unix.IoctlGetInt(int(user.Fd()), unix.TIOCGPTN)
+	if err != nil {
+		t.Fatal(err)
+	}
+	program, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|syscall.O_NOCTTY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { program.Close() })
+	return user, program
+}
+
+// TestExecTerminal: a program that Exec runs on a terminal can read it, and gets its interrupts,
+// each once.
+func TestExecTerminal(t *testing.T) {
+	user, program := terminal(t)
+	cmd := outer(innerCounts)
+	cmd.Stdin = program
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+	lines := begin(t, cmd)
+	var said []string
+	for lines.Scan() {
+		said = append(said, lines.Text())
+		var typed string
+		switch lines.Text() {
+		case "ready":
+			typed = "\x03"
+		case "draining":
+			typed = "\n"
+		}
+		if _, err := user.WriteString(typed); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Error(err)
+	}
+	if got := strings.Join(said, " "); got != "ready draining drained after another 0" {
+		t.Errorf("it said %q", got)
+	}
+}
