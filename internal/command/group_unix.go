@@ -11,7 +11,9 @@ import (
 // attributes returns those of a program that is to be started, in a process group of its own if it
 // is to be apart.
 func attributes(apart bool) *syscall.SysProcAttr {
-	return &syscall.SysProcAttr{Setpgid: apart}
+	a := &syscall.SysProcAttr{Setpgid: apart}
+	dieWithParent(a)
+	return a
 }
 
 // handOn sends a signal to a program. One that has just ended gets none.

@@ -90,16 +90,17 @@ func (p Program) source(ctx context.Context) (dir string, ok bool) {
 }
 
 // Exec runs a program that Find has found, with this process's standard input, and blocks until it
-// has ended. Each interrupt and each SIGTERM that this process gets is handed on; the third of
-// them kills the program. The error is an ExitCode if the program failed, nil if it was interrupted
-// and ended in good order.
+// has ended. What ends this process is handed on: interrupts, SIGTERM, SIGHUP and SIGQUIT; the
+// third of them kills the program. On Linux the program gets a SIGTERM, or several, if this process
+// is killed. The error is an ExitCode if the program failed, nil if it was interrupted and ended in
+// good order.
 //
 // A terminal sends its interrupts to the foreground's whole process group. A program that can read
 // it must be of that group, or is stopped when it reads; it has the first interrupt from there. Any
 // other program is in a group of its own where the system has them, so that it gets each once.
 func Exec(ctx context.Context, file string, args []string, stdout, stderr io.Writer) error {
 	signals := make(chan os.Signal, 4) // more than people send before they give up
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	signal.Notify(signals, handedOn()...)
 	defer signal.Stop(signals)
 	if err := ctx.Err(); err != nil {
 		return err
@@ -108,6 +109,8 @@ func Exec(ctx context.Context, file string, args []string, stdout, stderr io.Wri
 	child.Stdin, child.Stdout, child.Stderr = os.Stdin, stdout, stderr
 	reads := term.IsTerminal(int(os.Stdin.Fd()))
 	child.SysProcAttr = attributes(!reads)
+	runtime.LockOSThread() // Linux takes the end of the thread that starts the program for the process's
+	defer runtime.UnlockOSThread()
 	if err := child.Start(); err != nil {
 		return err
 	}
@@ -129,4 +132,16 @@ func Exec(ctx context.Context, file string, args []string, stdout, stderr io.Wri
 			return err
 		}
 	}
+}
+
+// handedOn returns the signals that Exec hands on. Those of a terminal that goes are not among them
+// if this process was told to ignore them, as by nohup.
+func handedOn() []os.Signal {
+	all := []os.Signal{os.Interrupt, syscall.SIGTERM}
+	for _, s := range []os.Signal{syscall.SIGHUP, syscall.SIGQUIT} {
+		if !signal.Ignored(s) {
+			all = append(all, s)
+		}
+	}
+	return all
 }

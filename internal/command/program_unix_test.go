@@ -166,3 +166,56 @@ func TestExecStubborn(t *testing.T) {
 		t.Errorf("it said %q and ended with %v", got, err)
 	}
 }
+
+// TestExecHangup: the program that Exec runs gets what ends a process whose terminal is gone, and
+// Exec returns when it has ended.
+func TestExecHangup(t *testing.T) {
+	for _, s := range []syscall.Signal{syscall.SIGHUP, syscall.SIGQUIT} {
+		cmd := outer(innerPlain)
+		stdin, err := cmd.StdinPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var said []string
+		for lines := begin(t, cmd); lines.Scan(); {
+			if said = append(said, lines.Text()); lines.Text() == "ready" {
+				_ = cmd.Process.Signal(s)
+			}
+		}
+		err = cmd.Wait()
+		if code := cmd.ProcessState.ExitCode(); err == nil || code != exitFailure && code != exitUsage { // Go's for SIGQUIT
+			t.Errorf("%v: it ended with %v", s, err)
+		}
+		stdin.Close()
+		if got := strings.Join(said, " "); got != "ready" {
+			t.Errorf("%v: it said %q", s, got)
+		}
+	}
+}
+
+// TestExecIgnoresHangup: under nohup, a hangup ends nothing.
+func TestExecIgnoresHangup(t *testing.T) {
+	cmd := outer(innerPlain)
+	cmd.Path, cmd.Args = "/bin/sh", []string{"sh", "-c", `trap "" HUP; exec "$0"`, os.Args[0]}
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var said []string
+	for lines := begin(t, cmd); lines.Scan(); {
+		said = append(said, lines.Text())
+		switch lines.Text() {
+		case "ready":
+			_ = cmd.Process.Signal(syscall.SIGHUP)
+			_ = cmd.Process.Signal(syscall.SIGTERM)
+		case "draining":
+			fmt.Fprintln(stdin)
+		}
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Error(err)
+	}
+	if got := strings.Join(said, " "); got != "ready draining drained after another 0" {
+		t.Errorf("it said %q", got)
+	}
+}

@@ -1,0 +1,8 @@
+//go:build unix && !linux
+
+package command
+
+import "syscall"
+
+// dieWithParent does nothing: only Linux can tell a program of its parent's end.
+func dieWithParent(*syscall.SysProcAttr) {}
