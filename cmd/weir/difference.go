@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/json"
 
 	"github.com/weirproject/weir"
+	"github.com/weirproject/weir/internal/command"
 	"github.com/weirproject/weir/internal/diff"
 )
 
@@ -57,7 +58,7 @@ func writeDiff(out *bytes.Buffer, changed []diff.Change, width int, colour bool)
 		if width > 0 {
 			limit = max(width-len(indent), 20)
 		}
-		line := change.Line(limit)
+		line := command.Printable(change.Line(limit))
 		if colour {
 			line = colours[change.Sign] + line + plain
 		}

@@ -30,6 +30,11 @@ func TestWriteDiff(t *testing.T) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	out.Reset()
+	writeDiff(&out, []diff.Change{{Sign: '+', Path: "a\x1b[2J", New: map[string]any{"b": "\u009b2J"}}}, 0, false)
+	if got, want := out.String(), "    + a?[2J: {\"b\":\"?2J\"}\n"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	out.Reset()
 	writeDiff(&out, make([]diff.Change, maxDifferences+2), 0, false)
 	if got := out.String(); strings.Count(got, "\n") != maxDifferences+1 || !strings.HasSuffix(got, "    … and 2 more changes\n") {
 		t.Errorf("got %q", got)

@@ -211,7 +211,7 @@ func (f *doctorFlags) runLogs(cmd *cobra.Command, names []string) error {
 	}
 	for _, flag := range slices.Sorted(maps.Keys(given)) {
 		for _, name := range unseen(given[flag], report) {
-			fmt.Fprintf(cmd.ErrOrStderr(), "note: %s %s: nobody asks for that in these logs; resources have kubectl's names, such as deployments.apps\n", flag, printable(name))
+			fmt.Fprintf(cmd.ErrOrStderr(), "note: %s %s: nobody asks for that in these logs; resources have kubectl's names, such as deployments.apps\n", flag, command.Printable(name))
 		}
 	}
 	switch f.output {

@@ -12,6 +12,7 @@ import (
 	"github.com/weirproject/weir/cmd/weir/internal/apimetrics"
 	"github.com/weirproject/weir/internal/audit"
 	"github.com/weirproject/weir/internal/chart"
+	"github.com/weirproject/weir/internal/command"
 	"github.com/weirproject/weir/internal/cost"
 	"github.com/weirproject/weir/internal/doctor"
 	"github.com/weirproject/weir/internal/quantity"
@@ -21,7 +22,7 @@ import (
 var pageText string
 
 var pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{
-	"style": chart.PageStyle, "visible": printable, "incident": incidentURL,
+	"style": chart.PageStyle, "visible": command.Printable, "incident": incidentURL,
 	"count":   func(n int64) string { return quantity.Count(n) },
 	"bytes":   func(n float64) string { return quantity.Bytes(int64(n)) },
 	"seconds": quantity.Seconds,
@@ -134,7 +135,7 @@ func rateCharts(r *doctor.Report) []template.HTML {
 	var busiest []chart.Line
 	for _, b := range slices.Backward(r.Rate.Busiest) { // the last line is drawn on the others
 		program, _, _ := strings.Cut(b.Client.String(), " (")
-		busiest = append(busiest, chart.NewLine(printable(program), r.Rate.Seconds, b.UnderWay))
+		busiest = append(busiest, chart.NewLine(command.Printable(program), r.Rate.Seconds, b.UnderWay))
 	}
 	if len(busiest) > 0 {
 		const title = "LISTs under way, of those whose LISTs took longest"
@@ -182,7 +183,7 @@ func writeLivePage(w io.Writer, r *apimetrics.Report, top int) error {
 	var bars []chart.Bar
 	for i := range r.Resources {
 		if res := &r.Resources[i]; res.ListSeconds > 0 && len(bars) < top {
-			bars = append(bars, chart.Bar{Label: printable(res.Name), Value: res.ListSeconds})
+			bars = append(bars, chart.Bar{Label: command.Printable(res.Name), Value: res.ListSeconds})
 		}
 	}
 	if len(bars) > 0 {

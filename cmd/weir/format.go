@@ -99,7 +99,8 @@ func parsePath(template string) (*jsonpath.JSONPath, error) {
 	return path, path.Parse(template)
 }
 
-// line returns what -o jsonpath prints of an object, with a newline at its end.
+// line returns what -o jsonpath prints of an object, with a newline at its end. Nothing in it is
+// replaced, as with kubectl: programs read it.
 func (f *format) line(object map[string]any) ([]byte, error) {
 	path, err := parsePath(f.templates[0])
 	if err != nil {

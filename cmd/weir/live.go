@@ -230,7 +230,7 @@ func liveRows(r *apimetrics.Report, top int) [][]string {
 		for _, n := range []float64{res.OpenWatches, res.EndedWatches, res.WatchEvents} {
 			cells = append(cells, quantity.Count(int64(n)))
 		}
-		rows = append(rows, append(cells, printable(res.Name)))
+		rows = append(rows, append(cells, res.Name))
 	}
 	return rows
 }

@@ -5,11 +5,11 @@ import (
 	"io"
 	"strings"
 	"time"
-	"unicode"
 	"unicode/utf8"
 
 	"github.com/weirproject/weir/cmd/weir/internal/columns"
 	"github.com/weirproject/weir/internal/audit"
+	"github.com/weirproject/weir/internal/command"
 	"github.com/weirproject/weir/internal/cost"
 	"github.com/weirproject/weir/internal/doctor"
 	"github.com/weirproject/weir/internal/quantity"
@@ -71,7 +71,7 @@ func (p *prescription) change(line string) {
 	if line == "" {
 		return
 	}
-	line = printable(line)
+	line = command.Printable(line)
 	for _, mark := range []string{" // ", " # "} {
 		line = strings.Replace(line, mark, "\n         "+mark, 1)
 	}
@@ -122,7 +122,7 @@ func (p *prescription) table(r *doctor.Report, top int) error {
 	rows := [][]string{append(head, "MACHINES", "CLIENT")}
 	for _, c := range r.Clients[:min(len(r.Clients), top)] {
 		row := append(totalCells(c.Totals), costs(c.Cost)...)
-		rows = append(rows, append(row, quantity.Count(int64(c.Machines)), printable(c.Client.String())))
+		rows = append(rows, append(row, quantity.Count(int64(c.Machines)), c.Client.String()))
 	}
 	if r.OthersClients > 0 {
 		row := append(totalCells(r.Others), costs(cost.Cost{})...)
@@ -157,7 +157,7 @@ func totalCells(t doctor.Totals) []string {
 func (p *prescription) paragraph(lead, text string) {
 	indent := strings.Repeat(" ", utf8.RuneCountInString(lead))
 	line := lead
-	for i, word := range strings.Fields(printable(text)) {
+	for i, word := range strings.Fields(command.Printable(text)) {
 		switch {
 		case i == 0:
 			line += word
@@ -169,15 +169,4 @@ func (p *prescription) paragraph(lead, text string) {
 		}
 	}
 	fmt.Fprintln(p.out, line)
-}
-
-// printable replaces what would move a terminal's cursor, or turn the direction of what it writes:
-// clients choose their own names.
-func printable(text string) string {
-	return strings.Map(func(r rune) rune {
-		if !unicode.IsPrint(r) {
-			return '?'
-		}
-		return r
-	}, text)
 }

@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/url"
 	"strings"
+	"unicode"
 
 	"github.com/spf13/pflag"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -99,7 +100,18 @@ func explainStatus(err error, status *apierrors.StatusError) error {
 // OneLine returns an error on one line.
 func OneLine(err error) string { return OneLineText(err.Error()) }
 
-// OneLineText returns a text on one line.
+// OneLineText returns a text on one line, as Printable has it.
 func OneLineText(text string) string {
-	return strings.Join(strings.Fields(strings.ReplaceAll(strings.TrimSpace(text), "\n", "; ")), " ")
+	return Printable(strings.Join(strings.Fields(strings.ReplaceAll(strings.TrimSpace(text), "\n", "; ")), " "))
+}
+
+// Printable replaces what would move a terminal's cursor, or turn the direction of what it writes:
+// clients choose their own names, and objects have whatever text their writers put there.
+func Printable(text string) string {
+	return strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return '?'
+		}
+		return r
+	}, text)
 }

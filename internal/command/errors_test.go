@@ -38,4 +38,7 @@ func TestOneLine(t *testing.T) {
 	if got := OneLine(errors.New("a\n\tb  c\n")); got != "a; b c" {
 		t.Errorf("got %q", got)
 	}
+	if got := OneLine(errors.New("a \x1b[2J\u009b2J \u202eb\xff")); got != "a ?[2J?2J ?b\ufffd" {
+		t.Errorf("what moves a cursor: got %q", got)
+	}
 }

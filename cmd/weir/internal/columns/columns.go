@@ -3,8 +3,11 @@ package columns
 
 import (
 	"io"
+	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/weirproject/weir/internal/command"
 )
 
 // Printer prints rows. A column is as wide as its widest cell so far, so rows stay aligned from the
@@ -25,7 +28,9 @@ func New(out io.Writer, limit int) *Printer {
 }
 
 // Fit makes the columns wide enough for these cells.
-func (p *Printer) Fit(cells ...string) {
+func (p *Printer) Fit(cells ...string) { p.fit(printable(cells)) }
+
+func (p *Printer) fit(cells []string) {
 	for i, cell := range cells {
 		if i == len(p.widths) {
 			p.widths = append(p.widths, 0)
@@ -34,9 +39,11 @@ func (p *Printer) Fit(cells ...string) {
 	}
 }
 
-// Row prints a row. What goes beyond the limit is cut off.
+// Row prints a row. What goes beyond the limit is cut off. What would move a terminal's cursor is
+// replaced, because cells have what others wrote: no caller need see to that.
 func (p *Printer) Row(cells ...string) error {
-	p.Fit(cells...)
+	cells = printable(cells)
+	p.fit(cells)
 	p.line.Reset()
 	for i, cell := range cells {
 		if i > 0 {
@@ -50,6 +57,14 @@ func (p *Printer) Row(cells ...string) error {
 	line := strings.TrimRight(cut(p.line.String(), p.limit), " ")
 	_, err := io.WriteString(p.out, line+"\n")
 	return err
+}
+
+func printable(cells []string) []string {
+	cells = slices.Clone(cells)
+	for i, cell := range cells {
+		cells[i] = command.Printable(cell)
+	}
+	return cells
 }
 
 // cut cuts a line to a number of runes.

@@ -34,6 +34,15 @@ MODIFIED  a-long-name  n2
 `,
 		},
 		{
+			name: "what moves a terminal's cursor is not passed on",
+			fit:  []string{"\x1b\x1b\x1b\x1b"},
+			rows: [][]string{{"a\x1b[2J", "b\tc\n", "\u202ed\u009b1m"}, {"e", "f", "g"}},
+			want: `
+a?[2J  b?c?  ?d?1m
+e      f     g
+`,
+		},
+		{
 			name:  "lines are cut to the limit",
 			limit: 12,
 			rows:  [][]string{{"ADDED", "exact"}, {"ADDED", "web-00000"}, {"ÄDDED", "wéb-00000"}},
