@@ -153,22 +153,7 @@ func (c *changes[T]) more(item weir.Item[T]) ([]string, error) {
 	if !ok {
 		return nil, nil
 	}
-	ready, restarts := 0, int32(0)
-	for _, s := range pod.Status.ContainerStatuses {
-		restarts += s.RestartCount
-		if s.Ready {
-			ready++
-		}
-	}
-	phase := string(pod.Status.Phase)
-	if pod.DeletionTimestamp != nil {
-		phase = "Terminating"
-	}
-	cells := []string{phase, fmt.Sprintf("%d/%d", ready, len(pod.Spec.Containers)), pod.Spec.NodeName}
-	if c.format.kind == outputWide {
-		cells = append(cells, fmt.Sprint(restarts), pod.Status.PodIP)
-	}
-	return cells, nil
+	return podCells(pod, c.format.kind == outputWide), nil
 }
 
 // name returns the object's name as kubectl writes it: "pod/web-0", "deployment.apps/web".

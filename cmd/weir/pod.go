@@ -1,0 +1,75 @@
+package main
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// podCells are those behind a pod's name: podColumns and, if it is wide, wideColumns.
+func podCells(pod *corev1.Pod, wide bool) []string {
+	phase := string(pod.Status.Phase)
+	if pod.DeletionTimestamp != nil {
+		phase = "Terminating"
+	}
+	count := countContainers(pod)
+	cells := []string{phase, fmt.Sprintf("%d/%d", count.ready, count.all), pod.Spec.NodeName}
+	if wide {
+		cells = append(cells, fmt.Sprint(count.restarts), pod.Status.PodIP)
+	}
+	return cells
+}
+
+// containerCount is how many containers a pod has, how many of them are ready, and how often they
+// were restarted.
+type containerCount struct{ ready, all, restarts int }
+
+// countContainers counts as the API server does for kubectl. A sidecar, which is an init container
+// that is restarted always, is a container as others are. Other init containers count for no more
+// than their restarts, and that only until the pod is initialized.
+func countContainers(pod *corev1.Pod) containerCount {
+	sidecars := map[string]bool{}
+	for _, c := range pod.Spec.InitContainers {
+		if c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways {
+			sidecars[c.Name] = true
+		}
+	}
+	count := containerCount{all: len(pod.Spec.Containers) + len(sidecars)}
+	var ofSidecars int // restarts
+	initialized := true
+	for _, s := range pod.Status.InitContainerStatuses {
+		count.restarts += int(s.RestartCount)
+		if sidecars[s.Name] {
+			ofSidecars += int(s.RestartCount)
+		}
+		succeeded := s.State.Terminated != nil && s.State.Terminated.ExitCode == 0
+		serves := !succeeded && sidecars[s.Name] && s.Started != nil && *s.Started
+		if serves && s.Ready {
+			count.ready++
+		}
+		if initialized = succeeded || serves; !initialized {
+			break // those behind it wait for it
+		}
+	}
+	if !initialized && !saysInitialized(pod) {
+		return count
+	}
+	count.restarts = ofSidecars
+	for _, s := range pod.Status.ContainerStatuses {
+		count.restarts += int(s.RestartCount)
+		if s.Ready && s.State.Running != nil {
+			count.ready++
+		}
+	}
+	return count
+}
+
+// saysInitialized reports whether the pod was initialized once: its sidecars may have failed since.
+func saysInitialized(pod *corev1.Pod) bool {
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodInitialized {
+			return c.Status == corev1.ConditionTrue
+		}
+	}
+	return false
+}
