@@ -145,13 +145,9 @@ func (c *changes[T]) more(item weir.Item[T]) ([]string, error) {
 	if c.w.resource.Kind != podKind {
 		return nil, nil
 	}
-	object, err := item.Object()
+	pod, err := podOf(item, c.inf.Encoding())
 	if err != nil {
 		return nil, err
-	}
-	pod, ok := any(object).(*corev1.Pod)
-	if !ok {
-		return nil, nil
 	}
 	return podCells(pod, c.format.kind == outputWide), nil
 }
@@ -217,24 +213,14 @@ func (c *changes[T]) printItem(item weir.Item[T]) error {
 	return err
 }
 
-// text returns the object as JSON, with its apiVersion and kind in it.
+// text returns the JSON of an object, with its apiVersion and kind in it. The informer must hold
+// JSON.
 func (c *changes[T]) text(item weir.Item[T]) ([]byte, error) {
+	raw, err := item.AppendRaw(nil)
+	if err != nil {
+		return nil, err
+	}
 	kind := wire.TypeMeta{APIVersion: c.w.resource.GroupVersion().String(), Kind: c.w.resource.Kind.Kind}
-	if c.inf.Encoding() == weir.JSON {
-		raw, err := item.AppendRaw(nil)
-		if err != nil {
-			return nil, err
-		}
-		return wire.AppendObject(nil, wire.JSON, kind, raw), nil
-	}
-	object, err := item.Object()
-	if err != nil {
-		return nil, err
-	}
-	raw, err := json.Marshal(object)
-	if err != nil {
-		return nil, err
-	}
 	return wire.AppendObject(nil, wire.JSON, kind, raw), nil
 }
 

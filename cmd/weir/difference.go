@@ -31,7 +31,7 @@ func (c *changes[T]) difference(e weir.Event[T]) ([]byte, error) {
 	return text.Bytes(), nil
 }
 
-// decoded returns an object as its JSON decodes, whatever encoding it came in.
+// decoded returns an object as its JSON decodes.
 func (c *changes[T]) decoded(item weir.Item[T]) (map[string]any, error) {
 	text, err := c.text(item)
 	if err != nil {

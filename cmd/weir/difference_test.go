@@ -2,11 +2,14 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"strings"
 	"testing"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
@@ -99,7 +102,56 @@ func TestDiff(t *testing.T) {
 	}
 }
 
-// What a Secret has is not told, though it comes decoded from protobuf.
+// A field that this version of the built-in types does not know is told as others are.
+func TestDiffOfUnknownField(t *testing.T) {
+	leases := coordinationv1.SchemeGroupVersion.WithResource("futureleases")
+	server, err := apiserver.New(apiserver.Options{
+		Resources: []apiserver.Resource{{GroupVersionResource: leases, Kind: "Lease", Namespaced: true}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { server.Close() })
+	if err := server.Start(); err != nil {
+		t.Fatal(err)
+	}
+	client, err := dynamic.NewForConfig(server.Config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	lease := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": map[string]any{"name": "a"}}}
+	if _, err := client.Resource(leases).Namespace("shop").Create(t.Context(), lease, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	for n, tc := range []struct {
+		flag, want string
+		lines      int // after which there is nothing more to come
+	}{
+		{"--diff", "    + spec.fromTheFuture: 0", 5},
+		{"--output=json", `"fromTheFuture":1`, 2},
+		{"--output=jsonpath=.spec.fromTheFuture", "2", 2},
+		{"--output=custom-columns=F:.spec.fromTheFuture", "3", 3},
+	} {
+		out, says := lineSignal{make(chan string, 64)}, lineSignal{make(chan string, 64)}
+		end := start(t, out, says, "watch", "futureleases", "-A", tc.flag, "-s", server.URL())
+		says.until("in sync")
+		patch(t, server, leases, "shop", "a", fmt.Sprintf(`{"spec":{"fromTheFuture":%d}}`, n))
+		patch(t, server, leases, "shop", "a", fmt.Sprintf(`{"metadata":{"labels":{"n":"n%d"}}}`, n))
+		var said []string
+		for found := false; !found && len(said) < tc.lines; {
+			line := <-out.lines
+			said, found = append(said, line), strings.Contains(line, tc.want)
+		}
+		if last := said[len(said)-1]; !strings.Contains(last, tc.want) {
+			t.Errorf("%s: no %q in %q", tc.flag, tc.want, said)
+		}
+		if err := end(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// What a Secret has is not told.
 func TestDiffOfSecret(t *testing.T) {
 	server, err := apiserver.New(apiserver.Options{})
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 )
 
 // followers are the kinds that are watched as protobuf: those that clusters have many of. All
-// others are watched as JSON.
+// others are watched as JSON, and so are these where objects are printed.
 var followers = map[schema.GroupVersionKind]func(context.Context, *watch) error{
 	corev1.SchemeGroupVersion.WithKind("Pod"):                   follow[*corev1.Pod],
 	corev1.SchemeGroupVersion.WithKind("Node"):                  follow[*corev1.Node],
@@ -53,9 +53,10 @@ var followers = map[schema.GroupVersionKind]func(context.Context, *watch) error{
 	storagev1.SchemeGroupVersion.WithKind("VolumeAttachment"):   follow[*storagev1.VolumeAttachment],
 }
 
-// follow follows the resource, as the Go type that it has.
+// follow follows the resource as the Go type that it has. A type has only the fields that this
+// version knows, so where objects are printed it is followed as the JSON that it is.
 func (w *watch) follow(ctx context.Context) error {
-	if typed, ok := followers[w.resource.Kind]; ok {
+	if typed, ok := followers[w.resource.Kind]; ok && !w.printsObjects() {
 		return typed(ctx, w)
 	}
 	return followUnstructured(ctx, w)

@@ -1,10 +1,33 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/weirproject/weir"
 )
+
+// podOf decodes a pod, whatever an informer holds of it.
+func podOf[T weir.Object](item weir.Item[T], encoding weir.Encoding) (*corev1.Pod, error) {
+	if encoding != weir.JSON {
+		object, err := item.Object()
+		if err != nil {
+			return nil, err
+		}
+		return any(object).(*corev1.Pod), nil
+	}
+	raw, err := item.AppendRaw(nil)
+	if err != nil {
+		return nil, err
+	}
+	pod := new(corev1.Pod)
+	if err := json.Unmarshal(raw, pod); err != nil {
+		return nil, fmt.Errorf("decode %s: %w", item.Key(), err)
+	}
+	return pod, nil
+}
 
 // podCells are those behind a pod's name: podColumns and, if it is wide, wideColumns.
 func podCells(pod *corev1.Pod, wide bool) []string {

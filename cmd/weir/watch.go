@@ -114,6 +114,17 @@ func (f *watchFlags) check() (*format, error) {
 	return parseFormat(f.output)
 }
 
+// printsObjects reports whether what objects have is printed, and not only their names.
+func (f *watchFlags) printsObjects() bool {
+	switch kind, _, _ := strings.Cut(f.output, "="); kind {
+	case outputJSONPath, outputCustomColumns:
+		return true
+	case outputJSON, outputYAML:
+		return !f.once // which says in numbers what is held
+	}
+	return f.diff
+}
+
 func (f *watchFlags) run(cmd *cobra.Command, names []string) error {
 	format, err := f.check()
 	if err != nil {
