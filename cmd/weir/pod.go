@@ -29,7 +29,8 @@ func podOf[T weir.Object](item weir.Item[T], encoding weir.Encoding) (*corev1.Po
 	return pod, nil
 }
 
-// podCells are those behind a pod's name: podColumns and, if it is wide, wideColumns.
+// podCells returns the cells behind a pod's name: those of podColumns and, if it is wide, of
+// wideColumns.
 func podCells(pod *corev1.Pod, wide bool) []string {
 	phase := string(pod.Status.Phase)
 	if pod.DeletionTimestamp != nil {
