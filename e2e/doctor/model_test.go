@@ -33,7 +33,7 @@ const (
 func TestCostModel(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), modelDeadline)
 	defer cancel()
-	pods, args := fewPods, []string{"--duration", "1s"}
+	pods, args := fewPods, []string{"--duration", "200ms"}
 	if *modelPods > 0 {
 		pods, args = *modelPods, []string{"--duration", "8s"}
 	}

@@ -160,7 +160,16 @@ func (m *costMeter) each(ctx context.Context, do func() error) (float64, error) 
 // busy returns what a small request costs, as each does, if several workers make such requests at
 // once.
 func (m *costMeter) busy(ctx context.Context, do func() error) (float64, error) {
-	return m.atOnce(ctx, costWorkers, busyRequests, do)
+	begin, requests := time.Now(), busyRequests
+	for range triedRequests {
+		if err := do(); err != nil {
+			return 0, err
+		}
+	}
+	if time.Since(begin) > triedRequests*slowRequest {
+		requests = 1
+	}
+	return m.atOnce(ctx, costWorkers, requests, do)
 }
 
 // atOnce returns what a request costs, as each does, if workers make such requests at once, several
@@ -185,8 +194,15 @@ func (m *costMeter) atOnce(ctx context.Context, workers, requests int, do func()
 	return each / float64(workers*requests), err
 }
 
-// busyRequests is how many requests each worker makes before it waits for the others.
-const busyRequests = 10
+const (
+	// busyRequests is how many requests each worker makes before it waits for the others.
+	busyRequests = 10
+	// slowRequest is how long a request takes that mostly waits, as a proxy does for a proof that it
+	// is current. Each worker makes one of these. It shows in the mean of triedRequests: the first
+	// ones need not wait.
+	slowRequest   = 100 * time.Millisecond
+	triedRequests = 4
+)
 
 // small measures requests that find nothing, which cost what every request costs, and what a
 // current answer and a connection add to that.
