@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"net/url"
 	"runtime"
 	"strings"
@@ -269,46 +268,6 @@ func (m *costMeter) full(ctx context.Context) (objectBytes float64, err error) {
 		m.k.Forms[f.form] = cost.Sent{Seconds: max(spent-m.k.Request, 0) / stored, Bytes: float64(size.Load()) / stored}
 	}
 	return stored / float64(len(m.t.pods.keys)), nil
-}
-
-// checkPages returns what a LIST in pages costs beside what is predicted for it.
-func (m *costMeter) checkPages(ctx context.Context, model *cost.Model) ([]cost.Check, error) {
-	size := 0.0
-	spent, err := m.each(ctx, func() (err error) { size, err = m.pages(ctx); return err })
-	objects := float64(model.Measured.Objects)
-	c := model.Server.Of(cost.Work{
-		Requests: 1, Quorum: 1, PageCount: math.Ceil(objects / pageSize),
-		Sent: objects * model.Measured.ObjectBytes,
-	})
-	const what, way = "a LIST", "in pages of 500"
-	return []cost.Check{
-		{Incident: what, Way: way, Figure: cost.CPUFigure, Want: spent, Got: c.CPUSeconds},
-		{Incident: what, Way: way, Figure: cost.BytesFigure, Want: size, Got: c.Bytes},
-	}, err
-}
-
-// pages makes a LIST in pages, as current as the storage. size is how many bytes came.
-func (m *costMeter) pages(ctx context.Context) (size float64, err error) {
-	query := fmt.Sprint("limit=", pageSize)
-	for token := ""; ; {
-		answer, err := m.c.do(ctx, request{path: podsPath, query: query + token})
-		if err != nil {
-			return 0, err
-		}
-		l := wire.NewListReader(answer.Body, wire.Protobuf, wire.Limits{})
-		for err == nil {
-			_, err = l.Next()
-		}
-		answer.Body.Close()
-		if err != io.EOF {
-			return 0, err
-		}
-		next := l.Meta().Continue
-		if size += float64(l.Offset()); next == "" {
-			return size, nil
-		}
-		token = "&continue=" + url.QueryEscape(next)
-	}
 }
 
 // selective measures LISTs by a label that few pods have. What it costs to send these is known, and
