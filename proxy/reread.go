@@ -18,8 +18,8 @@ type rereadQueue struct {
 	done    chan struct{} // closed when the resource is followed; nil: nobody waits
 }
 
-// join returns a channel that is closed when the resource is followed, or nil if too many wait already.
-// Otherwise the caller calls leave when it waits no longer.
+// join returns a channel that is closed when the resource is followed, or nil if too many wait
+// already. Otherwise the caller calls leave when it waits no longer.
 func (q *rereadQueue) join() <-chan struct{} {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -66,24 +66,13 @@ func TestExecTerminal(t *testing.T) {
 // TestExecKilled: a program that Exec runs ends when the process that runs it is killed.
 func TestExecKilled(t *testing.T) {
 	cmd := outer(innerPlain)
-	stdin, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	var said []string
-	for lines := begin(t, cmd); lines.Scan(); {
-		said = append(said, lines.Text())
-		switch lines.Text() {
-		case "ready":
-			if err := cmd.Process.Kill(); err != nil {
-				t.Error(err)
-			}
-		case "draining":
-			fmt.Fprintln(stdin)
+	got := drained(t, cmd, func() {
+		if err := cmd.Process.Kill(); err != nil {
+			t.Error(err)
 		}
-	}
+	})
 	_ = cmd.Wait() // it was killed
-	if got := strings.Join(said, " "); !strings.HasPrefix(got, "ready") || strings.Contains(got, "too late") {
+	if !strings.HasPrefix(got, "ready") || strings.Contains(got, "too late") {
 		t.Errorf("it said %q", got)
 	}
 }

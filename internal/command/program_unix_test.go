@@ -92,6 +92,27 @@ func begin(t *testing.T, cmd *exec.Cmd) *bufio.Scanner {
 	return bufio.NewScanner(stdout)
 }
 
+// drained starts a command, calls ready when it says that it is, and gives it the line that its
+// draining waits for. It returns what the command says until it ends.
+func drained(t *testing.T, cmd *exec.Cmd, ready func()) string {
+	t.Helper()
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var said []string
+	for lines := begin(t, cmd); lines.Scan(); {
+		said = append(said, lines.Text())
+		switch lines.Text() {
+		case "ready":
+			ready()
+		case "draining":
+			fmt.Fprintln(stdin)
+		}
+	}
+	return strings.Join(said, " ")
+}
+
 // insist calls a function again and again until it has been enough.
 func insist(call func()) (enough func()) {
 	tick, done := time.NewTicker(5*time.Millisecond), make(chan struct{})
@@ -197,25 +218,14 @@ func TestExecHangup(t *testing.T) {
 func TestExecIgnoresHangup(t *testing.T) {
 	cmd := outer(innerPlain)
 	cmd.Path, cmd.Args = "/bin/sh", []string{"sh", "-c", `trap "" HUP; exec "$0"`, os.Args[0]}
-	stdin, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	var said []string
-	for lines := begin(t, cmd); lines.Scan(); {
-		said = append(said, lines.Text())
-		switch lines.Text() {
-		case "ready":
-			_ = cmd.Process.Signal(syscall.SIGHUP)
-			_ = cmd.Process.Signal(syscall.SIGTERM)
-		case "draining":
-			fmt.Fprintln(stdin)
-		}
-	}
+	got := drained(t, cmd, func() {
+		_ = cmd.Process.Signal(syscall.SIGHUP)
+		_ = cmd.Process.Signal(syscall.SIGTERM)
+	})
 	if err := cmd.Wait(); err != nil {
 		t.Error(err)
 	}
-	if got := strings.Join(said, " "); got != "ready draining drained after another 0" {
+	if got != "ready draining drained after another 0" {
 		t.Errorf("it said %q", got)
 	}
 }
