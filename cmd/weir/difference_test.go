@@ -105,16 +105,9 @@ func TestDiff(t *testing.T) {
 // A field that this version of the built-in types does not know is told as others are.
 func TestDiffOfUnknownField(t *testing.T) {
 	leases := coordinationv1.SchemeGroupVersion.WithResource("futureleases")
-	server, err := apiserver.New(apiserver.Options{
+	server := startPlain(t, apiserver.Options{
 		Resources: []apiserver.Resource{{GroupVersionResource: leases, Kind: "Lease", Namespaced: true}},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { server.Close() })
-	if err := server.Start(); err != nil {
-		t.Fatal(err)
-	}
 	client, err := dynamic.NewForConfig(server.Config())
 	if err != nil {
 		t.Fatal(err)
@@ -153,14 +146,7 @@ func TestDiffOfUnknownField(t *testing.T) {
 
 // What a Secret has is not told.
 func TestDiffOfSecret(t *testing.T) {
-	server, err := apiserver.New(apiserver.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { server.Close() })
-	if err := server.Start(); err != nil {
-		t.Fatal(err)
-	}
+	server := startPlain(t, apiserver.Options{})
 	client, err := kubernetes.NewForConfig(server.Config())
 	if err != nil {
 		t.Fatal(err)

@@ -56,6 +56,20 @@ func (l leakless) Run() int {
 
 var widgets = schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"}
 
+// startPlain starts an API server that ends with the test.
+func startPlain(t *testing.T, o apiserver.Options) *apiserver.Server {
+	t.Helper()
+	server, err := apiserver.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { server.Close() })
+	if err := server.Start(); err != nil {
+		t.Fatal(err)
+	}
+	return server
+}
+
 // startServer starts an API server: 40 pods, two widgets of a custom resource, secrets that nobody
 // may list, and nodes that ask for patience the first time. churn is how many pods change a second.
 func startServer(t *testing.T, churn float64) *apiserver.Server {
@@ -74,17 +88,10 @@ func startServer(t *testing.T, churn float64) *apiserver.Server {
 		Match: apiserver.Match("list", "nodes"), Times: 1,
 		Err: apierrors.NewTooManyRequests("the server is starting", 1),
 	})
-	server, err := apiserver.New(apiserver.Options{
+	server := startPlain(t, apiserver.Options{
 		Pods: 40, Churn: churn, Seed: 1, Faults: faults,
 		Resources: []apiserver.Resource{{GroupVersionResource: widgets, Kind: "Widget", ShortNames: []string{"wd"}, Namespaced: true}},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { server.Close() })
-	if err := server.Start(); err != nil {
-		t.Fatal(err)
-	}
 	client, err := dynamic.NewForConfig(server.Config())
 	if err != nil {
 		t.Fatal(err)
