@@ -22,7 +22,7 @@ PROGRAMFLAGS =
 MODULES      = bench cmd/weir controllerruntime e2e examples metrics proxy
 NESTED       = controllerruntime metrics proxy
 
-.PHONY: help test vet lint unit fuzz fuzzable mutants e2e soak proxyfuzz programs cost-model oldest build dist image apidiff fmt tidy release-check
+.PHONY: help test vet lint unit fuzz fuzzable mutants e2e soak proxyfuzz programs cost-model oldest build release image apidiff fmt tidy release-check
 
 test: vet lint unit fuzz e2e oldest ## all tests, as CI runs them for each change
 
@@ -123,7 +123,7 @@ VERSION   ?= $(shell git describe --tags --match 'v*' --always --dirty)
 PLATFORMS  = linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
 PROGRAMS   = cmd/weir cmd/weir/weir-serve bench/cmd/weir-bench proxy/cmd/weir-proxy
 RELEASE    = CGO_ENABLED=0 go build -trimpath -ldflags='-s -w'
-dist: ## the programs for linux, darwin and windows, with checksums and an SBOM for each
+release: ## in dist/, the programs for linux, darwin and windows, with checksums and an SBOM for each
 	@rm -rf dist && mkdir -p dist
 	@sbom=$(call TOOL,sbom); for p in $(PLATFORMS); do \
 		export GOOS=$${p%/*} GOARCH=$${p#*/}; of=$(VERSION)_$${GOOS}_$$GOARCH; dir=dist/weir_$$of; mkdir -p $$dir; echo "$$p"; \

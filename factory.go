@@ -139,7 +139,8 @@ func (f *Factory) release(key shareKey, sh *shared) {
 }
 
 // addIndexes adds what a later user wants and the informer has not; nothing if a name is taken by
-// another index. The factory's lock is held.
+// another index. It holds sh.indexing, never the factory's lock, since to build an index may take
+// long.
 func addIndexes[T Object](inf *Informer[T], sh *shared, want map[string]Index) error {
 	sh.indexing.Lock()
 	defer sh.indexing.Unlock()

@@ -39,20 +39,21 @@ type Options struct {
 	// Indexes are there from the start; more can be added later with AddIndex.
 	Indexes map[string]Index
 
-	// ShareDecoded lets decoded objects have in common what is the same in several: slices, maps
-	// and pointers outside their metadata. Decoding then takes about two thirds of the CPU and a
-	// third of the memory. The contract: nobody changes anything in an object that he was handed,
-	// no handler, no reader, no index function. Whoever does changes other objects, those that are
-	// not decoded yet among them. Without it two objects, and two versions of one, share nothing
-	// that can be changed. It means nothing together with PrivateCopies and DetectMutation.
+	// ShareDecoded lets decoded objects share what is equal in them: slices, maps and pointers
+	// outside their metadata, and between versions of one object everything that has not changed.
+	// Decoding then takes about two thirds of the CPU and a third of the memory. No handler, reader
+	// or index function may then change an object that it got: a change shows in other objects too,
+	// even in some that are decoded later. Without ShareDecoded two objects or versions share
+	// nothing mutable, as in client-go. It has no effect together with PrivateCopies or
+	// DetectMutation.
 	ShareDecoded bool
-	// PrivateCopies hands an object of his own, which he may change, to everybody who asks for one:
-	// what Object, Old, Get, All and By give is decoded anew each time. Index functions get shared
-	// ones.
+	// PrivateCopies gives every reader and every handler an object of its own, which it may change:
+	// what Object, Old, Get, All and By return is decoded anew each time. Index functions get shared
+	// objects all the same.
 	PrivateCopies bool
-	// DetectMutation panics with the key of a shared object that somebody has changed: client-go's
+	// DetectMutation panics with the key of a shared object that was changed, like client-go's
 	// mutation detector. It costs a copy of each object that is handed out, for two minutes. The
-	// environment variable KUBE_CACHE_MUTATION_DETECTOR=true sets it everywhere.
+	// environment variable KUBE_CACHE_MUTATION_DETECTOR=true sets it for all informers.
 	DetectMutation bool
 	// DecodedBudget bounds the memory of the objects that are held decoded, in bytes (estimated).
 	// 0: no bound, because a set larger than its budget would be decoded anew on each full read.

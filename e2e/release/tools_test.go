@@ -69,7 +69,7 @@ func TestImage(t *testing.T) {
 	}
 	clone := filepath.Join(t.TempDir(), "weir")
 	run(t, ".", nil, "git", "clone", "-q", top, clone)
-	run(t, clone, nil, "make", "dist", "image", "PLATFORMS="+platform, "IMAGEPLATFORMS="+platform, "VERSION="+version)
+	run(t, clone, nil, "make", "release", "image", "PLATFORMS="+platform, "IMAGEPLATFORMS="+platform, "VERSION="+version)
 	for _, name := range []string{"weir", "weir-serve", "weir-proxy", "weir-bench"} {
 		file := name + "_" + version + "_linux_" + runtime.GOARCH + ".cdx.json"
 		checkBill(t, filepath.Join(clone, "dist", file), name, "pkg:golang/k8s.io/client-go@")
