@@ -19,6 +19,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -323,6 +324,30 @@ func checkExample(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestMemory: what the watches and the resources on demand may take leaves a pod something for the
+// resources that it always holds.
+func TestMemory(t *testing.T) {
+	container := first[*appsv1.Deployment](t, filepath.Join(manifests, "base", "deployment.yaml")).Spec.Template.Spec.Containers[0]
+	floor := resource.MustParse("100Mi")
+	for _, folder := range []string{"base", "controlplane", "example"} {
+		cmd := newCommand()
+		if err := cmd.ParseFlags(patchedArgs(t, folder)); err != nil {
+			t.Fatal(err)
+		}
+		sum := floor.DeepCopy()
+		for _, name := range []string{"watch-memory", "memory-budget"} {
+			size, err := resource.ParseQuantity(cmd.Flags().Lookup(name).Value.String())
+			if err != nil {
+				t.Fatal(err)
+			}
+			sum.Add(size)
+		}
+		if limit := container.Resources.Limits.Memory(); sum.Cmp(*limit) >= 0 {
+			t.Errorf("%s: watches, resources on demand and %s may take %s, and the container %s", folder, &floor, &sum, limit)
+		}
+	}
 }
 
 // TestAddedResources: what adds to the held resources allows the proxy to hold these, and adds
