@@ -10,5 +10,6 @@
 // key, what changes in that object, but for the data of Secrets and of objects whose kind is not
 // known yet, the values of environment variables, and kubectl's annotation that repeats them.
 // Selectors and the texts of errors are shown too. So mount it where only operators get: on a
-// loopback address, or behind authentication. docs/debug.md has more.
+// loopback address, where only requests for an IP address or localhost are answered, or behind
+// authentication. docs/debug.md has more.
 package debug

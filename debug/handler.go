@@ -36,11 +36,12 @@ const policy = "default-src 'none'; style-src 'self'; img-src data:; script-src 
 //
 // In a process with a proxy, proxy=URL&resource=deployments.apps is in the place of informer=NAME.
 //
-// It takes GET and HEAD alone. Nothing is collected, and no object is read, while nobody asks. At
-// most 32 streams, and 8 histories, are served at once; others get 503. They end with their
-// requests, for which http.Server.Shutdown waits, so give the server a BaseContext that ends
-// before. The handler is safe for concurrent use. The JSON's fields may change with a minor
-// version.
+// It takes GET and HEAD alone. By a loopback address it answers requests whose Host is an IP
+// address or localhost, and refuses others with 403: they may be of a web page whose name leads
+// there. Nothing is collected, and no object is read, while nobody asks. At most 32 streams, and 8
+// histories, are served at once; others get 503. They end with their requests, for which
+// http.Server.Shutdown waits, so give the server a BaseContext that ends before. The handler is
+// safe for concurrent use. The JSON's fields may change with a minor version.
 func Handler() http.Handler {
 	streams, histories := make(limit, mostStreams), make(limit, mostHistories)
 	mux := http.NewServeMux()
@@ -51,7 +52,7 @@ func Handler() http.Handler {
 	mux.HandleFunc("GET /stream", streams.bound(serveStream))
 	mux.HandleFunc("GET /history", histories.bound(serveHistory))
 	mux.HandleFunc("GET /history/stream", histories.bound(streamHistory))
-	return mux
+	return localOnly(mux)
 }
 
 // limit bounds how many requests are served at once.
