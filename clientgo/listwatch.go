@@ -27,7 +27,8 @@ type listWatch struct {
 	shard   string // the shardSelector of each request
 	// noCapture is set once the ListerWatcher has proved to do more than pass a response on.
 	noCapture atomic.Bool
-	asking    atomic.Bool // a List for the newest version has not returned
+	asking    atomic.Bool                  // a List for the newest version has not returned
+	scope     atomic.Pointer[requestScope] // of the last captured request
 }
 
 func newListWatch(lw cache.ListerWatcher, own responseMatcher, stats *source.Stats, noCapture bool) *listWatch {
@@ -77,6 +78,7 @@ func (l *listWatch) list(ctx context.Context, o source.ListOptions) (source.List
 		return l.uncapturedList(ctx, options)
 	}
 	l.matcher.resource = got.resource
+	l.scope.Store(got.scope)
 	return source.NewList(got.answer, source.Options{Stats: l.stats})
 }
 
@@ -139,6 +141,7 @@ func (l *listWatch) watch(ctx context.Context, o source.WatchOptions) (source.Wa
 		l.noCapture.Store(true)
 		return l.uncapturedWatch(ctx, options)
 	}
+	l.scope.Store(got.scope)
 	return source.NewWatch(got.answer, timeout, source.Options{Stats: l.stats})
 }
 

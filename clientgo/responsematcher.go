@@ -68,7 +68,7 @@ func gvksOf(gvk schema.GroupVersionKind) []schema.GroupVersionKind {
 
 // listPath matches the path of a collection, to its end: version, then resource, or version,
 // namespace and resource.
-var listPath = regexp.MustCompile(`/(?:api|apis/([^/]+))/([^/]+)/(?:namespaces/[^/]+/)?([^/]+)/?$`)
+var listPath = regexp.MustCompile(`/(?:api|apis/([^/]+))/([^/]+)/(?:namespaces/([^/]+)/)?([^/]+)/?$`)
 
 // resourceOf returns the resource of a request whose path is that of a collection.
 func resourceOf(req *http.Request) (schema.GroupVersionResource, bool) {
@@ -76,7 +76,7 @@ func resourceOf(req *http.Request) (schema.GroupVersionResource, bool) {
 	if part == nil {
 		return schema.GroupVersionResource{}, false
 	}
-	return schema.GroupVersionResource{Group: part[1], Version: part[2], Resource: part[3]}, true
+	return schema.GroupVersionResource{Group: part[1], Version: part[2], Resource: part[4]}, true
 }
 
 // matchList reports whether the response to a LIST has the informer's objects. It also returns the

@@ -114,7 +114,7 @@ func (t *transport) roundTrip(req *http.Request) (*http.Response, error) {
 	context.AfterFunc(c.context, func() { cancel(context.Cause(c.context)) })
 	stopCaller()
 	resp.Body = &cancelingBody{resp.Body, cancel}
-	if !c.keep(resp, resource, cancel) {
+	if !c.keep(resp, resource, scopeOf(req), cancel) {
 		cancel(errDropped)
 		_ = resp.Body.Close()
 	}

@@ -42,24 +42,27 @@ type requests struct {
 }
 
 type reflectorState struct {
-	Namespace   string       `json:"namespace,omitempty"`
-	Selector    string       `json:"selector,omitempty"`
-	Phase       string       `json:"phase"`
-	Since       time.Time    `json:"since"`
-	Mode        string       `json:"mode"`
-	Synced      bool         `json:"synced"`
-	Heard       *time.Time   `json:"heard,omitempty"`
-	Error       string       `json:"error,omitempty"`
-	LastError   string       `json:"lastError,omitempty"`
-	LastErrorAt *time.Time   `json:"lastErrorAt,omitempty"`
-	Attempts    int          `json:"attempts"`
-	NextRetry   *time.Time   `json:"nextRetry,omitempty"`
-	Queued      bool         `json:"queued,omitempty"` // waits for its turn to list
-	Relists     int          `json:"relists"`
-	Transitions []transition `json:"transitions"` // the last ones, the least recent first
-	Listed      int64        `json:"listed"`
-	Remaining   int64        `json:"remaining"` // -1: the server does not say
-	Unreadable  int          `json:"unreadable"`
+	Namespace string `json:"namespace,omitempty"`
+	Selector  string `json:"selector,omitempty"`
+	// ScopeUnknown says that the informer does not know its namespace and selector, as a drop-in
+	// that takes what a ListerWatcher returns.
+	ScopeUnknown bool         `json:"scopeUnknown,omitempty"`
+	Phase        string       `json:"phase"`
+	Since        time.Time    `json:"since"`
+	Mode         string       `json:"mode"`
+	Synced       bool         `json:"synced"`
+	Heard        *time.Time   `json:"heard,omitempty"`
+	Error        string       `json:"error,omitempty"`
+	LastError    string       `json:"lastError,omitempty"`
+	LastErrorAt  *time.Time   `json:"lastErrorAt,omitempty"`
+	Attempts     int          `json:"attempts"`
+	NextRetry    *time.Time   `json:"nextRetry,omitempty"`
+	Queued       bool         `json:"queued,omitempty"` // waits for its turn to list
+	Relists      int          `json:"relists"`
+	Transitions  []transition `json:"transitions"` // the last ones, the least recent first
+	Listed       int64        `json:"listed"`
+	Remaining    int64        `json:"remaining"` // -1: the server does not say
+	Unreadable   int          `json:"unreadable"`
 }
 
 // transition is one step of a reflector.
@@ -116,7 +119,7 @@ func informerOf(name string, e *engine.Engine) informer {
 			i.APIVersion, i.Kind = s.ItemType.APIVersion, s.ItemType.Kind
 		}
 		of := reflectorOf(s.Status, transitions[n])
-		of.Namespace, of.Selector = s.Namespace, s.Selector
+		of.Namespace, of.Selector, of.ScopeUnknown = s.Namespace, s.Selector, s.ScopeUnknown
 		i.Reflectors = append(i.Reflectors, of)
 	}
 	for _, r := range e.Handlers() {

@@ -15,6 +15,13 @@ type Status struct {
 	reflector.Status
 	Namespace string // what it lists and watches; "" is all
 	Selector  string // "" is everything
+	// ScopeUnknown says that nobody knows of the source what it lists and watches.
+	ScopeUnknown bool
+}
+
+// scoped is a source that knows what it lists and watches from its requests, if at all.
+type scoped interface {
+	Scope() (namespace, selector string, known bool)
 }
 
 // member is one reflector with its source, namespace and selector.
@@ -35,7 +42,12 @@ func (m *member) run(ctx context.Context) {
 }
 
 func (m *member) status(s reflector.Status) Status {
-	return Status{Status: s, Namespace: m.namespace, Selector: m.selector}
+	of, ok := m.source.(scoped)
+	if !ok {
+		return Status{Status: s, Namespace: m.namespace, Selector: m.selector}
+	}
+	namespace, selector, known := of.Scope()
+	return Status{Status: s, Namespace: namespace, Selector: selector, ScopeUnknown: !known}
 }
 
 // what returns the name of the member for errors. It is "" for a member without namespace and

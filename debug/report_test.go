@@ -1,0 +1,59 @@
+package debug
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/weirproject/weir/apiserver"
+	"github.com/weirproject/weir/clientgo"
+)
+
+// TestDropInScope: a drop-in's reflector is of the namespace and the selectors that its requests
+// name, and of none that is known where it sees no request.
+func TestDropInScope(t *testing.T) {
+	server, err := apiserver.New(apiserver.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = server.Close() })
+	if err := server.Start(); err != nil {
+		t.Fatal(err)
+	}
+	narrow := func(o *metav1.ListOptions) { o.LabelSelector, o.FieldSelector = "app=web", "metadata.name=a" }
+	for _, tc := range []struct {
+		name string
+		opts []clientgo.Option
+		want reflectorState
+	}{
+		{"all", nil, reflectorState{}},
+		{"narrow", []clientgo.Option{clientgo.WithNamespace("shop"), clientgo.WithTweakListOptions(narrow)},
+			reflectorState{Namespace: "shop", Selector: "app=web metadata.name=a"}},
+		{"not captured", []clientgo.Option{clientgo.WithNamespace("shop"), clientgo.WithOptions(clientgo.Options{NoCapture: true})},
+			reflectorState{ScopeUnknown: true}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			factory, err := clientgo.NewSharedInformerFactory(server.Config(), 0, tc.opts...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			inf := factory.Core().V1().Pods().Informer()
+			untilEnd(t, func(ctx context.Context) error { inf.RunWithContext(ctx); return nil }, func(ctx context.Context) error {
+				if !cache.WaitForCacheSync(ctx.Done(), inf.HasSynced) {
+					return ctx.Err()
+				}
+				return nil
+			})
+			all := newReport(time.Now()).Informers
+			if len(all) != 1 || len(all[0].Reflectors) != 1 {
+				t.Fatalf("%+v", all)
+			}
+			if got := all[0].Reflectors[0]; got.Namespace != tc.want.Namespace || got.Selector != tc.want.Selector || got.ScopeUnknown != tc.want.ScopeUnknown {
+				t.Errorf("%q %q, unknown: %t", got.Namespace, got.Selector, got.ScopeUnknown)
+			}
+		})
+	}
+}
