@@ -111,9 +111,9 @@ type builtin struct {
 	goType reflect.Type
 }
 
-// builtins parses builtinKinds.
+// builtins parses builtinKinds, and adds crdResource.
 func builtins() ([]builtin, error) {
-	var out []builtin
+	out := []builtin{{Resource: crdResource}}
 	for groupVersion, lines := range builtinKinds {
 		gv, err := schema.ParseGroupVersion(groupVersion)
 		if err != nil {

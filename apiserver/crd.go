@@ -189,7 +189,7 @@ func (s *Server) afterWrite(res *servedResource, o object) error {
 	wanted := map[schema.GroupVersionResource]bool{}
 	for _, r := range d.resources() {
 		wanted[r.GroupVersionResource] = true
-		if err := s.register(r, nil); err != nil {
+		if err := s.Register(r); err != nil {
 			return apierrors.NewInternalError(err)
 		}
 	}

@@ -17,9 +17,6 @@ import (
 
 // create answers a POST.
 func (s *Server) create(w http.ResponseWriter, r *http.Request, res *servedResource, q objectPath) error {
-	if res.Namespaced && q.namespace == "" {
-		return apierrors.NewBadRequest("an empty namespace may not be set during creation")
-	}
 	o, err := res.fromRequest(w, r)
 	if err != nil {
 		return err

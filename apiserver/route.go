@@ -76,7 +76,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // serveOther answers requests that are not for objects.
 func (s *Server) serveOther(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
-		watchcache.WriteError(w, r, errMethod(r))
+		watchcache.WriteError(w, r, errMethod())
 		return
 	}
 	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
@@ -126,13 +126,8 @@ func notFound(w http.ResponseWriter, r *http.Request) {
 	}})
 }
 
-func errMethod(r *http.Request) error {
-	return &apierrors.StatusError{ErrStatus: metav1.Status{
-		Status:  metav1.StatusFailure,
-		Code:    http.StatusMethodNotAllowed,
-		Reason:  metav1.StatusReasonMethodNotAllowed,
-		Message: "the server does not allow this method on the requested resource: " + r.Method,
-	}}
+func errMethod() error {
+	return apierrors.NewGenericServerResponse(http.StatusMethodNotAllowed, "", schema.GroupResource{}, "", "", 0, false)
 }
 
 // serveObjects answers requests for the objects of one resource.
@@ -149,7 +144,9 @@ func (s *Server) serveObjects(w http.ResponseWriter, r *http.Request, q objectPa
 	}
 	read := r.Method == http.MethodGet || r.Method == http.MethodHead
 	switch {
-	case q.oldWatch && read:
+	case !read && (q.oldWatch || collection && res.Namespaced && q.namespace == ""):
+		res.refuseWrite(w, r)
+	case q.oldWatch:
 		query := r.URL.Query()
 		query.Set("watch", "true")
 		r.URL.RawQuery = query.Encode()
@@ -163,6 +160,15 @@ func (s *Server) serveObjects(w http.ResponseWriter, r *http.Request, q objectPa
 			watchcache.WriteError(w, r, err)
 		}
 	}
+}
+
+// refuseWrite answers a write where only LIST and WATCH are: across namespaces, and below watch/.
+func (res *servedResource) refuseWrite(w http.ResponseWriter, r *http.Request) {
+	if res.custom {
+		notFound(w, r)
+		return
+	}
+	watchcache.WriteError(w, r, errMethod())
 }
 
 // write does a write and answers it. It returns an error only if it has written nothing.
@@ -183,5 +189,5 @@ func (s *Server) write(w http.ResponseWriter, r *http.Request, res *servedResour
 	case r.Method == http.MethodDelete && collection:
 		return s.deleteCollection(w, r, res, q)
 	}
-	return errMethod(r)
+	return errMethod()
 }

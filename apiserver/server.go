@@ -69,11 +69,11 @@ func (s *Server) registerAll() error {
 		return err
 	}
 	for _, b := range known {
-		if err := s.register(b.Resource, b.goType); err != nil {
+		if err := s.register(b.Resource, b.goType, false); err != nil {
 			return err
 		}
 	}
-	for _, r := range append([]Resource{crdResource}, s.opts.Resources...) {
+	for _, r := range s.opts.Resources {
 		if err := s.Register(r); err != nil {
 			return err
 		}

@@ -199,6 +199,36 @@ func TestDeleteCollection(t *testing.T) {
 	})
 }
 
+// TestWritesAcrossNamespaces: there are none, as the collections of all namespaces can only be read.
+func TestWritesAcrossNamespaces(t *testing.T) {
+	inCluster(t, apiserver.Options{}, func(t *testing.T, c *cluster) {
+		c.configMap("kept", nil)
+		if _, err := c.dynamic.Resource(crds).Create(ctx, widgetDefinition(), metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.dynamic.Resource(widgets).Namespace("default").Create(ctx, widget("red", "red"), metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		before := c.server.ResourceVersion()
+		const refused = `{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure",` +
+			`"message":"the server does not allow this method on the requested resource","reason":"MethodNotAllowed","details":{},"code":405}`
+		for _, method := range []string{http.MethodDelete, http.MethodPost, http.MethodPut, http.MethodPatch} {
+			if a := c.do(method, "/api/v1/configmaps", "{}"); a.code != 405 || strings.TrimSpace(string(a.body)) != refused {
+				t.Errorf("%s: %d %s", method, a.code, a.body)
+			}
+			if a := c.do(method, "/apis/example.com/v1/widgets", "{}"); a.code != 404 {
+				t.Errorf("%s of custom resources: %d %s", method, a.code, a.body)
+			}
+		}
+		if now := c.server.ResourceVersion(); now != before {
+			t.Errorf("something was written: %d after %d", now, before)
+		}
+		if a := c.do(http.MethodDelete, "/api/v1/nodes", nil); a.code != 200 {
+			t.Errorf("cluster-scoped: %d %s", a.code, a.body)
+		}
+	})
+}
+
 func TestBadWrites(t *testing.T) {
 	const cm = `{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"%s"}}`
 	named := func(name string) string { return fmt.Sprintf(cm, name) }
@@ -218,7 +248,8 @@ func TestBadWrites(t *testing.T) {
 			{"no kind", "POST", configMaps, `{"metadata":{"name":"no-kind"}}`, 201, nil},
 			{"a wrong type", "POST", configMaps, `{"metadata":{"name":5}}`, 400, nil},
 			{"another namespace", "POST", configMaps, `{"metadata":{"name":"a","namespace":"b"}}`, 400, nil},
-			{"no namespace", "POST", "/api/v1/configmaps", named("a"), 400, nil},
+			{"no namespace", "POST", "/api/v1/configmaps", named("a"), 405, nil},
+			{"DELETE of watches", "DELETE", "/api/v1/watch/namespaces/default/configmaps", "", 405, nil},
 			{"a namespace in a namespace", "POST", "/api/v1/namespaces", `{"metadata":{"name":"a","namespace":"b"}}`, 400, nil},
 			{"no name", "POST", configMaps, `{"metadata":{}}`, 422, nil},
 			{"a bad name", "POST", configMaps, named("A_b"), 422, nil},
