@@ -10,8 +10,10 @@ import (
 )
 
 // builtinKinds lists the built-in kinds: those that kube-apiserver v1.37 stores, each in its stable
-// version. A line is resource, kind, flags (n namespaced, s has a status, a in the category all, x
-// in the category api-extensions), short names.
+// version. A line is resource, kind, flags, short names. The flags are n: namespaced, s: has a
+// status, a: in the category all, x: in the category api-extensions; and of the strategy, which is
+// in pkg/registry of kubernetes, g: new objects have generation 1, i: changes increment the
+// generation.
 var builtinKinds = map[string]string{
 	"v1": `
 		configmaps ConfigMap n cm
@@ -22,31 +24,31 @@ var builtinKinds = map[string]string{
 		nodes Node s no
 		persistentvolumeclaims PersistentVolumeClaim ns pvc
 		persistentvolumes PersistentVolume s pv
-		pods Pod nsa po
-		podtemplates PodTemplate n
-		replicationcontrollers ReplicationController nsa rc
+		pods Pod nsagi po
+		podtemplates PodTemplate ngi
+		replicationcontrollers ReplicationController nsagi rc
 		resourcequotas ResourceQuota ns quota
 		secrets Secret n
 		serviceaccounts ServiceAccount n sa
 		services Service nsa svc`,
 	"admissionregistration.k8s.io/v1": `
-		mutatingadmissionpolicies MutatingAdmissionPolicy x
-		mutatingadmissionpolicybindings MutatingAdmissionPolicyBinding x
-		mutatingwebhookconfigurations MutatingWebhookConfiguration x
-		validatingadmissionpolicies ValidatingAdmissionPolicy sx
-		validatingadmissionpolicybindings ValidatingAdmissionPolicyBinding x
-		validatingwebhookconfigurations ValidatingWebhookConfiguration x`,
+		mutatingadmissionpolicies MutatingAdmissionPolicy xgi
+		mutatingadmissionpolicybindings MutatingAdmissionPolicyBinding xgi
+		mutatingwebhookconfigurations MutatingWebhookConfiguration xgi
+		validatingadmissionpolicies ValidatingAdmissionPolicy sxgi
+		validatingadmissionpolicybindings ValidatingAdmissionPolicyBinding xgi
+		validatingwebhookconfigurations ValidatingWebhookConfiguration xgi`,
 	"apps/v1": `
 		controllerrevisions ControllerRevision n
-		daemonsets DaemonSet nsa ds
-		deployments Deployment nsa deploy
-		replicasets ReplicaSet nsa rs
-		statefulsets StatefulSet nsa sts`,
+		daemonsets DaemonSet nsagi ds
+		deployments Deployment nsagi deploy
+		replicasets ReplicaSet nsagi rs
+		statefulsets StatefulSet nsagi sts`,
 	"autoscaling/v2": `
-		horizontalpodautoscalers HorizontalPodAutoscaler nsa hpa`,
+		horizontalpodautoscalers HorizontalPodAutoscaler nsagi hpa`,
 	"batch/v1": `
-		cronjobs CronJob nsa cj
-		jobs Job nsa`,
+		cronjobs CronJob nsagi cj
+		jobs Job nsagi`,
 	"certificates.k8s.io/v1": `
 		certificatesigningrequests CertificateSigningRequest s csr
 		clustertrustbundles ClusterTrustBundle -
@@ -54,37 +56,37 @@ var builtinKinds = map[string]string{
 	"coordination.k8s.io/v1": `
 		leases Lease n`,
 	"discovery.k8s.io/v1": `
-		endpointslices EndpointSlice n`,
+		endpointslices EndpointSlice ngi`,
 	"events.k8s.io/v1": `
 		events Event n ev`,
 	"flowcontrol.apiserver.k8s.io/v1": `
-		flowschemas FlowSchema s
-		prioritylevelconfigurations PriorityLevelConfiguration s`,
+		flowschemas FlowSchema sgi
+		prioritylevelconfigurations PriorityLevelConfiguration sgi`,
 	"networking.k8s.io/v1": `
-		ingressclasses IngressClass -
-		ingresses Ingress ns ing
+		ingressclasses IngressClass gi
+		ingresses Ingress nsgi ing
 		ipaddresses IPAddress - ip
-		networkpolicies NetworkPolicy n netpol
+		networkpolicies NetworkPolicy ngi netpol
 		servicecidrs ServiceCIDR s`,
 	"node.k8s.io/v1": `
 		runtimeclasses RuntimeClass -`,
 	"policy/v1": `
-		poddisruptionbudgets PodDisruptionBudget ns pdb`,
+		poddisruptionbudgets PodDisruptionBudget nsgi pdb`,
 	"rbac.authorization.k8s.io/v1": `
 		clusterrolebindings ClusterRoleBinding -
 		clusterroles ClusterRole -
 		rolebindings RoleBinding n
 		roles Role n`,
 	"resource.k8s.io/v1": `
-		deviceclasses DeviceClass -
-		devicetaintrules DeviceTaintRule s
+		deviceclasses DeviceClass gi
+		devicetaintrules DeviceTaintRule sgi
 		resourceclaims ResourceClaim ns
 		resourceclaimtemplates ResourceClaimTemplate n
-		resourceslices ResourceSlice -`,
+		resourceslices ResourceSlice gi`,
 	"scheduling.k8s.io/v1": `
-		priorityclasses PriorityClass - pc`,
+		priorityclasses PriorityClass g pc`,
 	"storage.k8s.io/v1": `
-		csidrivers CSIDriver -
+		csidrivers CSIDriver i
 		csinodes CSINode s
 		csistoragecapacities CSIStorageCapacity n
 		storageclasses StorageClass - sc
@@ -104,16 +106,17 @@ var crdResource = Resource{
 	Status:               true,
 }
 
-// builtin is a Resource with a Go type. goType is nil where k8s.io/api, in the version that this
-// was built with, has none; the resource is then stored like a custom resource.
+// builtin is a Resource with a Go type and a strategy. goType is nil where k8s.io/api, in the
+// version that this was built with, has none; the resource is then stored like a custom resource.
 type builtin struct {
 	Resource
-	goType reflect.Type
+	goType   reflect.Type
+	strategy strategy
 }
 
 // builtins parses builtinKinds, and adds crdResource.
 func builtins() ([]builtin, error) {
-	out := []builtin{{Resource: crdResource}}
+	out := []builtin{{Resource: crdResource, strategy: definitionStrategy}}
 	for groupVersion, lines := range builtinKinds {
 		gv, err := schema.ParseGroupVersion(groupVersion)
 		if err != nil {
@@ -134,13 +137,16 @@ func parseBuiltin(gv schema.GroupVersion, words []string) (builtin, error) {
 	if len(words) < 3 {
 		return builtin{}, fmt.Errorf("apiserver: built-in kind %v of %v", words, gv)
 	}
-	b := builtin{Resource: Resource{
-		GroupVersionResource: gv.WithResource(words[0]),
-		Kind:                 words[1],
-		Namespaced:           strings.Contains(words[2], "n"),
-		Status:               strings.Contains(words[2], "s"),
-		ShortNames:           words[3:],
-	}}
+	b := builtin{
+		Resource: Resource{
+			GroupVersionResource: gv.WithResource(words[0]),
+			Kind:                 words[1],
+			Namespaced:           strings.Contains(words[2], "n"),
+			Status:               strings.Contains(words[2], "s"),
+			ShortNames:           words[3:],
+		},
+		strategy: parseStrategy(words[2]),
+	}
 	if strings.Contains(words[2], "a") {
 		b.Categories = []string{"all"}
 	}

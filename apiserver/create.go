@@ -73,18 +73,14 @@ func (s *Server) prepare(res *servedResource, o object, namespace string) error 
 	o.SetCreationTimestamp(now())
 	o.SetDeletionTimestamp(nil)
 	o.SetDeletionGracePeriodSeconds(nil)
-	o.SetGeneration(0)
-	if res.hasGeneration() {
-		o.SetGeneration(1)
+	if res.strategy.generation > 0 {
+		o.SetGeneration(res.strategy.generation)
 	}
 	if res.Status {
 		resetStatus(o)
 	}
 	return s.admit(res, o)
 }
-
-// hasGeneration reports whether objects have a generation that counts changes of the spec.
-func (res *servedResource) hasGeneration() bool { return res.Status || res.goType == nil }
 
 // insert stores an object, or fails if one of that name exists.
 func (st *storage) insert(res *servedResource, o object, dry bool) ([]byte, error) {

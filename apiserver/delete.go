@@ -86,7 +86,7 @@ func (s *Server) remove(res *servedResource, q objectPath, p *metav1.Preconditio
 	}
 	o.SetDeletionTimestamp(new(now()))
 	o.SetDeletionGracePeriodSeconds(new(int64(0)))
-	if !finalized(o) && res.hasGeneration() {
+	if !finalized(o) && o.GetGeneration() > 0 {
 		o.SetGeneration(o.GetGeneration() + 1)
 	}
 	if raw, err = res.marshal(o); err == nil && !dry {

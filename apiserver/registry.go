@@ -49,11 +49,11 @@ func (g *registry) all() []*servedResource {
 // Register adds one version of a custom resource, or replaces it: its objects stay, and its watches
 // end. A built-in resource cannot be registered.
 func (s *Server) Register(r Resource) error {
-	return s.register(r, nil, true)
+	return s.register(r, nil, customStrategy)
 }
 
 // register is Register for any resource: custom ones, and those that kube-apiserver has built in.
-func (s *Server) register(r Resource, goType reflect.Type, custom bool) error {
+func (s *Server) register(r Resource, goType reflect.Type, how strategy) error {
 	gvr := r.GroupVersionResource
 	if gvr.Version == "" || gvr.Resource == "" || r.Kind == "" {
 		return fmt.Errorf("apiserver: a resource needs a version, a resource and a kind: %+v", r)
@@ -79,7 +79,7 @@ func (s *Server) register(r Resource, goType reflect.Type, custom bool) error {
 		}
 		st = newStorage(s.clock, enc, gvr.GroupVersion().String(), s.opts.LogBytes)
 	}
-	res, err := s.newServedResource(r, goType, custom, st)
+	res, err := s.newServedResource(r, goType, how, st)
 	if err != nil {
 		if g.storages[gvr.GroupResource()] == nil {
 			st.close()

@@ -164,7 +164,7 @@ func (s *Server) serveObjects(w http.ResponseWriter, r *http.Request, q objectPa
 
 // refuseWrite answers a write where only LIST and WATCH are: across namespaces, and below watch/.
 func (res *servedResource) refuseWrite(w http.ResponseWriter, r *http.Request) {
-	if res.custom {
+	if res.strategy.custom {
 		notFound(w, r)
 		return
 	}

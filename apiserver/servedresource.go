@@ -13,9 +13,9 @@ import (
 type servedResource struct {
 	Resource
 	codec
-	custom  bool // kube-apiserver serves it by a CustomResourceDefinition
-	storage *storage
-	cache   *watchcache.Cache
+	strategy strategy
+	storage  *storage
+	cache    *watchcache.Cache
 }
 
 // verbs are the verbs of every resource, in the order of discovery.
@@ -36,9 +36,9 @@ func (r Resource) complete() Resource {
 }
 
 // newServedResource returns a resource over its storage.
-func (s *Server) newServedResource(r Resource, goType reflect.Type, custom bool, st *storage) (*servedResource, error) {
+func (s *Server) newServedResource(r Resource, goType reflect.Type, how strategy, st *storage) (*servedResource, error) {
 	r = r.complete()
-	res := &servedResource{Resource: r, custom: custom, storage: st}
+	res := &servedResource{Resource: r, strategy: how, storage: st}
 	res.codec = codec{gvk: r.GroupVersion().WithKind(r.Kind), goType: goType, stored: st.apiVersion}
 	served := watchcache.Resource{
 		GroupVersionResource: r.GroupVersionResource,

@@ -69,7 +69,7 @@ func (s *Server) registerAll() error {
 		return err
 	}
 	for _, b := range known {
-		if err := s.register(b.Resource, b.goType, false); err != nil {
+		if err := s.register(b.Resource, b.goType, b.strategy); err != nil {
 			return err
 		}
 	}

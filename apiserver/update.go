@@ -112,12 +112,9 @@ func (s *Server) prepareUpdate(res *servedResource, q objectPath, o, old object)
 	o.SetGenerateName(old.GetGenerateName())
 	o.SetDeletionTimestamp(old.GetDeletionTimestamp())
 	o.SetDeletionGracePeriodSeconds(old.GetDeletionGracePeriodSeconds())
-	o.SetGeneration(old.GetGeneration())
 	if res.Status {
 		copyStatus(o, old)
 	}
-	if res.hasGeneration() && specChanged(o, old) {
-		o.SetGeneration(old.GetGeneration() + 1)
-	}
+	res.strategy.setGeneration(o, old)
 	return o, s.admit(res, o)
 }

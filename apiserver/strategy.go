@@ -1,0 +1,56 @@
+package apiserver
+
+import (
+	"maps"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+)
+
+// strategy is how the objects of a kind are written, as in the strategy that kube-apiserver has of
+// the kind.
+type strategy struct {
+	// custom resources are those that kube-apiserver serves by a CustomResourceDefinition.
+	custom bool
+	// generation is that of new objects. 0: what the request says.
+	generation int64
+	// increments has changes of more than metadata and status increment the generation.
+	increments bool
+}
+
+var (
+	customStrategy     = strategy{custom: true, generation: 1, increments: true}
+	definitionStrategy = strategy{generation: 1, increments: true}
+)
+
+// parseStrategy reads the flags of a built-in kind.
+func parseStrategy(flags string) strategy {
+	s := strategy{increments: strings.Contains(flags, "i")}
+	if strings.Contains(flags, "g") {
+		s.generation = 1
+	}
+	return s
+}
+
+// setGeneration sets the generation of an update of old.
+func (s strategy) setGeneration(o, old object) {
+	o.SetGeneration(old.GetGeneration())
+	if s.increments && generationChanged(o, old) {
+		o.SetGeneration(old.GetGeneration() + 1)
+	}
+}
+
+// generationChanged reports whether an update changes what the generation counts.
+func generationChanged(o, old object) bool {
+	if specChanged(o, old) {
+		return true
+	}
+	switch o.(type) {
+	case *appsv1.Deployment: // its annotations are copied to its ReplicaSets
+		return !maps.Equal(o.GetAnnotations(), old.GetAnnotations())
+	case *discoveryv1.EndpointSlice:
+		return !maps.Equal(o.GetLabels(), old.GetLabels())
+	}
+	return false
+}
