@@ -13,13 +13,13 @@ import (
 // version. A line is resource, kind, flags, short names. The flags are n: namespaced, s: has a
 // status, a: in the category all, x: in the category api-extensions; and of the strategy, which is
 // in pkg/registry of kubernetes, g: new objects have generation 1, i: changes increment the
-// generation.
+// generation, c: an update is conditional, p: a PUT creates what is missing.
 var builtinKinds = map[string]string{
 	"v1": `
 		configmaps ConfigMap n cm
-		endpoints Endpoints n ep
-		events Event n ev
-		limitranges LimitRange n limits
+		endpoints Endpoints np ep
+		events Event np ev
+		limitranges LimitRange np limits
 		namespaces Namespace s ns
 		nodes Node s no
 		persistentvolumeclaims PersistentVolumeClaim ns pvc
@@ -30,14 +30,14 @@ var builtinKinds = map[string]string{
 		resourcequotas ResourceQuota ns quota
 		secrets Secret n
 		serviceaccounts ServiceAccount n sa
-		services Service nsa svc`,
+		services Service nsap svc`,
 	"admissionregistration.k8s.io/v1": `
-		mutatingadmissionpolicies MutatingAdmissionPolicy xgi
-		mutatingadmissionpolicybindings MutatingAdmissionPolicyBinding xgi
-		mutatingwebhookconfigurations MutatingWebhookConfiguration xgi
-		validatingadmissionpolicies ValidatingAdmissionPolicy sxgi
-		validatingadmissionpolicybindings ValidatingAdmissionPolicyBinding xgi
-		validatingwebhookconfigurations ValidatingWebhookConfiguration xgi`,
+		mutatingadmissionpolicies MutatingAdmissionPolicy xgic
+		mutatingadmissionpolicybindings MutatingAdmissionPolicyBinding xgic
+		mutatingwebhookconfigurations MutatingWebhookConfiguration xgic
+		validatingadmissionpolicies ValidatingAdmissionPolicy sxgic
+		validatingadmissionpolicybindings ValidatingAdmissionPolicyBinding xgic
+		validatingwebhookconfigurations ValidatingWebhookConfiguration xgic`,
 	"apps/v1": `
 		controllerrevisions ControllerRevision n
 		daemonsets DaemonSet nsagi ds
@@ -51,14 +51,14 @@ var builtinKinds = map[string]string{
 		jobs Job nsagi`,
 	"certificates.k8s.io/v1": `
 		certificatesigningrequests CertificateSigningRequest s csr
-		clustertrustbundles ClusterTrustBundle -
-		podcertificaterequests PodCertificateRequest ns`,
+		clustertrustbundles ClusterTrustBundle c
+		podcertificaterequests PodCertificateRequest nsc`,
 	"coordination.k8s.io/v1": `
-		leases Lease n`,
+		leases Lease ncp`,
 	"discovery.k8s.io/v1": `
 		endpointslices EndpointSlice ngi`,
 	"events.k8s.io/v1": `
-		events Event n ev`,
+		events Event np ev`,
 	"flowcontrol.apiserver.k8s.io/v1": `
 		flowschemas FlowSchema sgi
 		prioritylevelconfigurations PriorityLevelConfiguration sgi`,
@@ -69,31 +69,31 @@ var builtinKinds = map[string]string{
 		networkpolicies NetworkPolicy ngi netpol
 		servicecidrs ServiceCIDR s`,
 	"node.k8s.io/v1": `
-		runtimeclasses RuntimeClass -`,
+		runtimeclasses RuntimeClass cp`,
 	"policy/v1": `
-		poddisruptionbudgets PodDisruptionBudget nsgi pdb`,
+		poddisruptionbudgets PodDisruptionBudget nsgic pdb`,
 	"rbac.authorization.k8s.io/v1": `
-		clusterrolebindings ClusterRoleBinding -
-		clusterroles ClusterRole -
-		rolebindings RoleBinding n
-		roles Role n`,
+		clusterrolebindings ClusterRoleBinding p
+		clusterroles ClusterRole p
+		rolebindings RoleBinding np
+		roles Role np`,
 	"resource.k8s.io/v1": `
 		deviceclasses DeviceClass gi
-		devicetaintrules DeviceTaintRule sgi
+		devicetaintrules DeviceTaintRule sgic
 		resourceclaims ResourceClaim ns
 		resourceclaimtemplates ResourceClaimTemplate n
 		resourceslices ResourceSlice gi`,
 	"scheduling.k8s.io/v1": `
 		priorityclasses PriorityClass g pc`,
 	"storage.k8s.io/v1": `
-		csidrivers CSIDriver i
-		csinodes CSINode s
-		csistoragecapacities CSIStorageCapacity n
+		csidrivers CSIDriver ic
+		csinodes CSINode sc
+		csistoragecapacities CSIStorageCapacity nc
 		storageclasses StorageClass - sc
-		volumeattachments VolumeAttachment s
+		volumeattachments VolumeAttachment sc
 		volumeattributesclasses VolumeAttributesClass - vac`,
 	"storagemigration.k8s.io/v1": `
-		storageversionmigrations StorageVersionMigration s`,
+		storageversionmigrations StorageVersionMigration sc`,
 }
 
 // crdResource is the resource whose objects define other resources. client-go has no Go type for

@@ -27,6 +27,8 @@ type object interface {
 	runtime.Object
 }
 
+func copyOf(o object) object { return o.DeepCopyObject().(object) } // a copy has the same type
+
 // codec converts request bodies and stored bytes of one kind into objects and back.
 type codec struct {
 	gvk    schema.GroupVersionKind

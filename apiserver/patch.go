@@ -24,7 +24,6 @@ func (s *Server) patch(w http.ResponseWriter, r *http.Request, res *servedResour
 	}
 	strict := r.URL.Query().Get("fieldValidation") == metav1.FieldValidationStrict
 	raw, err := s.update(res, q, dryRun(r), func(o object) (object, error) {
-		version := o.GetResourceVersion()
 		text, err := res.toJSON(o)
 		if err != nil {
 			return nil, apierrors.NewInternalError(err)
@@ -32,14 +31,7 @@ func (s *Server) patch(w http.ResponseWriter, r *http.Request, res *servedResour
 		if text, err = apply(text); err != nil {
 			return nil, err
 		}
-		patched, err := res.fromJSON(text, strict)
-		if err != nil {
-			return nil, err
-		}
-		if patched.GetResourceVersion() == "" { // the patch removed it: no precondition
-			patched.SetResourceVersion(version)
-		}
-		return patched, nil
+		return res.fromJSON(text, strict)
 	})
 	if err != nil {
 		return err

@@ -1,6 +1,7 @@
 package apiserver_test
 
 import (
+	"strings"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -12,73 +13,106 @@ import (
 	"github.com/weirproject/weir/apiserver"
 )
 
+// servedKind is a kind that discovery tells of.
+type servedKind struct {
+	schema.GroupVersion
+	metav1.APIResource
+}
+
+// everyKind asks discovery for all kinds that can be created.
+func (c *cluster) everyKind() []servedKind {
+	c.t.Helper()
+	_, lists, err := c.typed.Discovery().ServerGroupsAndResources()
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	var out []servedKind
+	for _, list := range discovery.FilteredBy(discovery.SupportsAllVerbs{Verbs: []string{"create", "list"}}, lists) {
+		gv, err := schema.ParseGroupVersion(list.GroupVersion)
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		for _, r := range list.APIResources {
+			out = append(out, servedKind{gv, r})
+		}
+	}
+	if len(out) < 60 {
+		c.t.Errorf("only %d kinds", len(out))
+	}
+	return out
+}
+
+// object returns an object of the kind that has nothing but a name.
+func (k servedKind) object() *unstructured.Unstructured {
+	o := &unstructured.Unstructured{Object: map[string]any{}}
+	o.SetGroupVersionKind(k.WithKind(k.Kind))
+	o.SetName("a")
+	return o
+}
+
+// path returns the path of all objects of the kind.
+func (k servedKind) path() string {
+	if k.GroupVersion.Group == "" {
+		return "/api/v1/" + k.Name
+	}
+	return "/apis/" + k.GroupVersion.String() + "/" + k.Name
+}
+
+// collection returns the path of the objects in namespace default, or of the cluster.
+func (k servedKind) collection() string {
+	if !k.Namespaced {
+		return k.path()
+	}
+	return strings.TrimSuffix(k.path(), k.Name) + "namespaces/default/" + k.Name
+}
+
 // TestEveryKind creates, reads, lists, watches and deletes one object of each kind that discovery
 // tells of.
 func TestEveryKind(t *testing.T) {
 	inCluster(t, apiserver.Options{}, func(t *testing.T, c *cluster) {
-		_, lists, err := c.typed.Discovery().ServerGroupsAndResources()
-		if err != nil {
-			t.Fatal(err)
-		}
-		kinds := 0
-		for _, list := range discovery.FilteredBy(discovery.SupportsAllVerbs{Verbs: []string{"create", "list"}}, lists) {
-			gv, err := schema.ParseGroupVersion(list.GroupVersion)
-			if err != nil {
-				t.Fatal(err)
+		for _, k := range c.everyKind() {
+			if k.Kind != "CustomResourceDefinition" { // has a test of its own
+				c.liveThrough(k)
 			}
-			for _, r := range list.APIResources {
-				if r.Kind != "CustomResourceDefinition" { // has a test of its own
-					kinds++
-					c.liveThrough(gv, r)
-				}
-			}
-		}
-		if kinds < 60 {
-			t.Errorf("only %d kinds", kinds)
 		}
 	})
 }
 
-func (c *cluster) liveThrough(gv schema.GroupVersion, r metav1.APIResource) {
+func (c *cluster) liveThrough(k servedKind) {
 	c.t.Helper()
-	client := c.dynamic.Resource(gv.WithResource(r.Name)).Namespace("")
-	if r.Namespaced {
-		client = c.dynamic.Resource(gv.WithResource(r.Name)).Namespace("default")
+	client := c.dynamic.Resource(k.WithResource(k.Name)).Namespace("")
+	if k.Namespaced {
+		client = c.dynamic.Resource(k.WithResource(k.Name)).Namespace("default")
 	}
-	o := &unstructured.Unstructured{Object: map[string]any{}}
-	o.SetGroupVersionKind(gv.WithKind(r.Kind))
-	o.SetName("a")
-	created, err := client.Create(ctx, o, metav1.CreateOptions{})
+	name := k.object().GetName()
+	created, err := client.Create(ctx, k.object(), metav1.CreateOptions{})
 	if err != nil {
-		c.t.Errorf("%s: %v", r.Name, err)
+		c.t.Errorf("%s: %v", k.Name, err)
 		return
 	}
-	got, err := client.Get(ctx, "a", metav1.GetOptions{})
-	if err != nil || got.GetKind() != r.Kind || got.GetUID() != created.GetUID() {
-		c.t.Errorf("%s: got %v, %v", r.Name, got, err)
+	got, err := client.Get(ctx, name, metav1.GetOptions{})
+	if err != nil || got.GetKind() != k.Kind || got.GetUID() != created.GetUID() {
+		c.t.Errorf("%s: got %v, %v", k.Name, got, err)
 	}
-	partial, err := c.metadata.Resource(gv.WithResource(r.Name)).List(ctx, metav1.ListOptions{LabelSelector: "x!=y"})
-	if err != nil || partial.Items[0].GetName() != "a" {
-		c.t.Errorf("%s: listed %v, %v", r.Name, partial, err)
+	partial, err := c.metadata.Resource(k.WithResource(k.Name)).List(ctx, metav1.ListOptions{LabelSelector: "x!=y"})
+	if err != nil || partial.Items[0].GetName() != name {
+		c.t.Errorf("%s: listed %v, %v", k.Name, partial, err)
 	}
-	path := "/apis/" + gv.String() + "/" + r.Name
-	if gv.Group == "" {
-		path = "/api/v1/" + r.Name
-	}
-	a := c.do("GET", path+"?fieldSelector=metadata.name%3Da", nil, "Accept", "application/vnd.kubernetes.protobuf")
+	selected := "fieldSelector=metadata.name%3D" + name
+	a := c.do("GET", k.path()+"?"+selected, nil, "Accept", "application/vnd.kubernetes.protobuf")
 	// storagemigration.k8s.io/v1 is not in the oldest k8s.io/api, which lacks some other kinds as well.
-	switch hasType := scheme.Scheme.Recognizes(gv.WithKind(r.Kind)) && gv.Group != "storagemigration.k8s.io"; {
+	switch hasType := scheme.Scheme.Recognizes(k.WithKind(k.Kind)) && k.GroupVersion.Group != "storagemigration.k8s.io"; {
 	case !hasType && a.code != 406:
-		c.t.Errorf("%s: protobuf without a Go type: %d", r.Name, a.code)
+		c.t.Errorf("%s: protobuf without a Go type: %d", k.Name, a.code)
 	case hasType && (a.code != 200 || a.header.Get("Content-Type") != "application/vnd.kubernetes.protobuf"):
-		c.t.Errorf("%s: protobuf: %d", r.Name, a.code)
+		c.t.Errorf("%s: protobuf: %d", k.Name, a.code)
 	}
-	w := c.watch(path + "?watch=1&fieldSelector=metadata.name%3Da")
+	w := c.watch(k.path() + "?watch=1&" + selected)
 	defer w.close()
-	if e, want := w.next(), "ADDED a@"+created.GetResourceVersion(); e != want {
-		c.t.Errorf("%s: %s, want %s", r.Name, e, want)
+	if e, want := w.next(), "ADDED "+name+"@"+created.GetResourceVersion(); e != want {
+		c.t.Errorf("%s: %s, want %s", k.Name, e, want)
 	}
-	if err := client.Delete(ctx, "a", metav1.DeleteOptions{}); err != nil {
-		c.t.Errorf("%s: %v", r.Name, err)
+	if err := client.Delete(ctx, name, metav1.DeleteOptions{}); err != nil {
+		c.t.Errorf("%s: %v", k.Name, err)
 	}
 }

@@ -17,16 +17,24 @@ type strategy struct {
 	generation int64
 	// increments has changes of more than metadata and status increment the generation.
 	increments bool
+	// conditional updates must have a resourceVersion.
+	conditional bool
+	// putCreates has a PUT create an object that is missing.
+	putCreates bool
 }
 
 var (
-	customStrategy     = strategy{custom: true, generation: 1, increments: true}
-	definitionStrategy = strategy{generation: 1, increments: true}
+	customStrategy     = strategy{custom: true, generation: 1, increments: true, conditional: true}
+	definitionStrategy = strategy{generation: 1, increments: true, conditional: true}
 )
 
 // parseStrategy reads the flags of a built-in kind.
 func parseStrategy(flags string) strategy {
-	s := strategy{increments: strings.Contains(flags, "i")}
+	s := strategy{
+		increments:  strings.Contains(flags, "i"),
+		conditional: strings.Contains(flags, "c"),
+		putCreates:  strings.Contains(flags, "p"),
+	}
 	if strings.Contains(flags, "g") {
 		s.generation = 1
 	}

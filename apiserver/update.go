@@ -7,6 +7,7 @@ import (
 	"net/http"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
@@ -25,21 +26,38 @@ func (s *Server) put(w http.ResponseWriter, r *http.Request, res *servedResource
 	if err := res.checkNamespace(o, q.namespace); err != nil {
 		return err
 	}
-	if res.goType == nil && o.GetResourceVersion() == "" {
-		return apierrors.NewInvalid(res.groupKind(), q.name, field.ErrorList{
-			field.Invalid(field.NewPath("metadata", "resourceVersion"), "", "must be specified for an update")})
-	}
-	raw, err := s.update(res, q, dryRun(r), func(object) (object, error) { return o, nil })
+	code, raw, err := s.replaceOrCreate(res, q, dryRun(r), o)
 	if err != nil {
 		return err
 	}
-	return res.cache.WriteObject(w, r, http.StatusOK, raw)
+	return res.cache.WriteObject(w, r, code, raw)
+}
+
+// replaceOrCreate replaces an object by o. If it is missing and a PUT creates objects of the kind,
+// it creates it. It returns the HTTP status of the answer and the stored bytes.
+func (s *Server) replaceOrCreate(res *servedResource, q objectPath, dry bool, o object) (int, []byte, error) {
+	for {
+		raw, err := s.update(res, q, dry, func(object) (object, error) { return copyOf(o), nil })
+		if !apierrors.IsNotFound(err) || !res.strategy.putCreates || q.subresource != "" {
+			return http.StatusOK, raw, err
+		}
+		if uid := o.GetUID(); uid != "" {
+			return 0, nil, apierrors.NewConflict(res.groupResource(), q.name, fmt.Errorf("the uid is %s, and there is no object", uid))
+		}
+		created := copyOf(o)
+		created.SetResourceVersion("") // a PUT does not heed that of a missing object
+		raw, err = s.insert(res, created, q.namespace, dry)
+		if !apierrors.IsAlreadyExists(err) { // nobody was faster
+			return http.StatusCreated, raw, err
+		}
+	}
 }
 
 const modifiedMessage = "the object has been modified; please apply your changes to the latest version and try again"
 
 // update replaces an object by the result of change, and returns its new bytes. change gets a copy.
-// A resourceVersion in its result must be the current one; without one the update is unconditional.
+// A resourceVersion in its result must be the current one; without one the update is unconditional,
+// which not every kind allows.
 func (s *Server) update(res *servedResource, q objectPath, dry bool, change func(object) (object, error)) ([]byte, error) {
 	st := res.storage
 	st.mu.Lock()
@@ -58,7 +76,7 @@ func (s *Server) update(res *servedResource, q objectPath, dry bool, change func
 	if err != nil {
 		return nil, apierrors.NewInternalError(err)
 	}
-	o, err := change(old.DeepCopyObject().(object))
+	o, err := change(copyOf(old))
 	if err != nil {
 		return nil, err
 	}
@@ -85,6 +103,22 @@ func (s *Server) update(res *servedResource, q objectPath, dry bool, change func
 	return raw, s.afterWrite(res, o)
 }
 
+// checkVersion checks the resourceVersion that an update of old has.
+func (res *servedResource) checkVersion(q objectPath, o, old object) error {
+	switch v := o.GetResourceVersion(); {
+	case v == old.GetResourceVersion():
+		return nil
+	case v != "" && v != "0":
+		return apierrors.NewConflict(res.groupResource(), q.name, errors.New(modifiedMessage))
+	case res.strategy.conditional:
+		// kube-apiserver names the resource in place of the kind, and a number, too.
+		kind := schema.GroupKind{Group: res.Group, Kind: res.GroupVersionResource.Resource}
+		return apierrors.NewInvalid(kind, q.name, field.ErrorList{
+			field.Invalid(field.NewPath("metadata", "resourceVersion"), uint64(0), "must be specified for an update")})
+	}
+	return nil
+}
+
 // finalized reports whether an object is being deleted and has no finalizers left.
 func finalized(o object) bool {
 	return o.GetDeletionTimestamp() != nil && len(o.GetFinalizers()) == 0
@@ -96,11 +130,11 @@ func (s *Server) prepareUpdate(res *servedResource, q objectPath, o, old object)
 	if o.GetName() != old.GetName() || o.GetNamespace() != old.GetNamespace() {
 		return nil, apierrors.NewBadRequest("the name and the namespace of an object cannot be changed")
 	}
-	if v := o.GetResourceVersion(); v != "" && v != "0" && v != old.GetResourceVersion() {
-		return nil, apierrors.NewConflict(res.groupResource(), q.name, errors.New(modifiedMessage))
-	}
 	if uid := o.GetUID(); uid != "" && uid != old.GetUID() {
 		return nil, apierrors.NewConflict(res.groupResource(), q.name, fmt.Errorf("the uid is %s, not %s", old.GetUID(), uid))
+	}
+	if err := res.checkVersion(q, o, old); err != nil {
+		return nil, err
 	}
 	if q.subresource == "status" {
 		copyStatus(old, o)

@@ -1,0 +1,114 @@
+package apiserver_test
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/weirproject/weir/apiserver"
+)
+
+// The kinds whose strategies in kubernetes v1.37 differ from most.
+var (
+	conditional = strings.Fields(`ClusterTrustBundle CSIDriver CSINode CSIStorageCapacity CustomResourceDefinition DeviceTaintRule
+		Lease MutatingAdmissionPolicy MutatingAdmissionPolicyBinding MutatingWebhookConfiguration PodCertificateRequest
+		PodDisruptionBudget RuntimeClass StorageVersionMigration ValidatingAdmissionPolicy ValidatingAdmissionPolicyBinding
+		ValidatingWebhookConfiguration VolumeAttachment Widget`)
+	madeByPut = strings.Fields(`ClusterRole ClusterRoleBinding Endpoints Event Lease LimitRange Role RoleBinding RuntimeClass Service`)
+)
+
+// TestUnconditionalUpdates puts an object of each kind without a resourceVersion, where there is
+// one and where there is none.
+func TestUnconditionalUpdates(t *testing.T) {
+	inCluster(t, apiserver.Options{}, func(t *testing.T, c *cluster) {
+		if _, err := c.dynamic.Resource(crds).Create(ctx, widgetDefinition(), metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		for _, k := range c.everyKind() {
+			o := k.object()
+			put := func() answer { return c.do(http.MethodPut, k.collection()+"/"+o.GetName(), o) }
+			want := http.StatusNotFound
+			if slices.Contains(madeByPut, k.Kind) {
+				want = http.StatusCreated
+			}
+			if a := put(); a.code != want {
+				t.Errorf("PUT of no %s: %d, want %d: %s", k.Kind, a.code, want, a.body)
+			}
+			if k.Kind == "CustomResourceDefinition" { // is there, and needs more than a name to be created
+				o = widgetDefinition()
+			} else if want == http.StatusNotFound {
+				if a := c.do(http.MethodPost, k.collection(), o); a.code != http.StatusCreated {
+					t.Errorf("POST of a %s: %d: %s", k.Kind, a.code, a.body)
+				}
+			}
+			want = http.StatusOK
+			if slices.Contains(conditional, k.Kind) {
+				want = http.StatusUnprocessableEntity
+			}
+			for _, version := range []string{"", "0"} {
+				o.SetResourceVersion(version)
+				if a := put(); a.code != want {
+					t.Errorf("PUT of a %s with resourceVersion %q: %d, want %d: %s", k.Kind, version, a.code, want, a.body)
+				}
+			}
+			if k.Kind == "Widget" { // whose other version has the same objects
+				c.do(http.MethodDelete, k.collection()+"/"+o.GetName(), nil)
+			}
+		}
+	})
+}
+
+func TestConditionalUpdate(t *testing.T) {
+	inCluster(t, apiserver.Options{}, func(t *testing.T, c *cluster) {
+		const leases = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
+		lease := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+			"metadata": map[string]any{"name": "a", "resourceVersion": "77"}}}
+		lease.SetUID("unknown")
+		if a := c.do(http.MethodPut, leases+"/a", lease); a.code != http.StatusConflict {
+			t.Errorf("created with an uid: %d: %s", a.code, a.body)
+		}
+		lease.SetUID("")
+		if a := c.do(http.MethodPut, leases+"/a?dryRun=All", lease); a.code != http.StatusCreated {
+			t.Errorf("dry run: %d: %s", a.code, a.body)
+		}
+		if a := c.do(http.MethodPut, leases+"/a", lease); a.code != http.StatusCreated {
+			t.Errorf("created: %d: %s", a.code, a.body)
+		}
+		var made metav1.PartialObjectMetadata
+		if c.get(leases+"/a", &made); made.UID == "" || made.CreationTimestamp.IsZero() || made.ResourceVersion == "77" {
+			t.Errorf("created: %+v", made)
+		}
+		if a := c.do(http.MethodPut, leases+"/a", lease); a.code != http.StatusConflict {
+			t.Errorf("with a stale resourceVersion: %d: %s", a.code, a.body)
+		}
+		lease.SetResourceVersion("")
+		s := c.do(http.MethodPut, leases+"/a", lease).status(t)
+		const want = `leases.coordination.k8s.io "a" is invalid: metadata.resourceVersion: Invalid value: 0: must be specified for an update`
+		if s.Reason != metav1.StatusReasonInvalid || s.Message != want || s.Details.Kind != "leases" || s.Details.Group != "coordination.k8s.io" {
+			t.Errorf("got %+v", s)
+		}
+		// A patch that removes the resourceVersion of the object is no different.
+		client := c.typed.CoordinationV1().Leases("default")
+		patch := []byte(`{"metadata":{"resourceVersion":null,"labels":{"a":"b"}}}`)
+		if _, err := client.Patch(ctx, "a", types.MergePatchType, patch, metav1.PatchOptions{}); !apierrors.IsInvalid(err) {
+			t.Errorf("patched: %v", err)
+		}
+		if _, err := client.Patch(ctx, "b", types.MergePatchType, patch, metav1.PatchOptions{}); !apierrors.IsNotFound(err) {
+			t.Errorf("patched nothing: %v", err)
+		}
+		c.configMap("a", nil)
+		cm, err := c.typed.CoreV1().ConfigMaps("default").Patch(ctx, "a", types.MergePatchType, patch, metav1.PatchOptions{})
+		if err != nil || cm.Labels["a"] != "b" {
+			t.Errorf("patched: %v", err)
+		}
+		if a := c.do(http.MethodPut, "/api/v1/namespaces/default/services/none/status", `{"metadata":{"name":"none"}}`); a.code != http.StatusNotFound {
+			t.Errorf("a status of nothing: %d: %s", a.code, a.body)
+		}
+	})
+}
