@@ -82,8 +82,15 @@ func (s *Server) prepare(res *servedResource, o object, namespace string) error 
 	return s.admit(res, o)
 }
 
+// placeholderVersion stands in new objects where put writes their resourceVersion, so that their
+// members have the order that marshal gives them: an update without a change is known by its bytes.
+const placeholderVersion = "0"
+
 // insert stores an object, or fails if one of that name exists.
 func (st *storage) insert(res *servedResource, o object, dry bool) ([]byte, error) {
+	if !dry {
+		o.SetResourceVersion(placeholderVersion)
+	}
 	raw, err := res.marshal(o)
 	if err != nil {
 		return nil, apierrors.NewInternalError(err)

@@ -112,3 +112,41 @@ func TestConditionalUpdate(t *testing.T) {
 		}
 	})
 }
+
+// TestUpdateOfNothing: neither a resourceVersion nor an event comes of an update that changes
+// nothing, from the first one on.
+func TestUpdateOfNothing(t *testing.T) {
+	inCluster(t, apiserver.Options{}, func(t *testing.T, c *cluster) {
+		if _, err := c.dynamic.Resource(crds).Create(ctx, widgetDefinition(), metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		client := c.dynamic.Resource(widgets).Namespace("default")
+		w := widget("red", "<red>")
+		w.SetLabels(map[string]string{"a": "b"})
+		made, err := client.Create(ctx, w, metav1.CreateOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		version := made.GetResourceVersion()
+		same, err := client.Update(ctx, made, metav1.UpdateOptions{})
+		if err != nil || same.GetResourceVersion() != version {
+			t.Errorf("updated: %v, %s after %s", err, same.GetResourceVersion(), version)
+		}
+		same, err = client.Patch(ctx, "red", types.MergePatchType, []byte(`{"spec":{"color":"<red>"}}`), metav1.PatchOptions{})
+		if err != nil || same.GetResourceVersion() != version {
+			t.Errorf("patched: %v, %s after %s", err, same.GetResourceVersion(), version)
+		}
+		events := c.watch("/apis/example.com/v1/widgets?watch=1&resourceVersion=" + version)
+		defer events.close()
+		if err := client.Delete(ctx, "red", metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		if e := events.next(); !strings.HasPrefix(e, "DELETED red@") {
+			t.Errorf("watched %s", e)
+		}
+		dry, err := client.Create(ctx, widget("dry", "red"), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		if err != nil || dry.GetResourceVersion() != "" {
+			t.Errorf("a dry run: %v, resourceVersion %q", err, dry.GetResourceVersion())
+		}
+	})
+}
