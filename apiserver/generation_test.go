@@ -95,6 +95,48 @@ func (c *cluster) changeOne(gvr schema.GroupVersionResource, patch string) (crea
 	return created, o.GetGeneration()
 }
 
+// TestGenerationOfStatus: in custom resources a status that is no subresource counts like a spec.
+func TestGenerationOfStatus(t *testing.T) {
+	for _, subresource := range []bool{true, false} {
+		told := apiserver.Resource{GroupVersionResource: widgets, Kind: "Widget", Namespaced: true, Status: subresource}
+		inCluster(t, apiserver.Options{Resources: []apiserver.Resource{told}}, func(t *testing.T, c *cluster) {
+			client := c.dynamic.Resource(widgets).Namespace("default")
+			if _, err := client.Create(ctx, widget("red", "red"), metav1.CreateOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			for i, step := range []struct {
+				patch         string
+				without, with int64 // the generation, by whether there is a status subresource
+			}{
+				{`{"metadata":{"labels":{"a":"b"}}}`, 1, 1},
+				{`{"status":{"ready":false}}`, 2, 1},
+				{`{"status":{"ready":false}}`, 2, 1},
+				{`{"spec":{"color":"blue"},"status":null}`, 3, 2},
+			} {
+				o, err := client.Patch(ctx, "red", types.MergePatchType, []byte(step.patch), metav1.PatchOptions{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				want := step.without
+				if subresource {
+					want = step.with
+				}
+				if o.GetGeneration() != want {
+					t.Errorf("status subresource %v, patch %d: generation %d, want %d", subresource, i, o.GetGeneration(), want)
+				}
+			}
+			if !subresource {
+				return
+			}
+			ready := []byte(`{"status":{"ready":true}}`)
+			o, err := client.Patch(ctx, "red", types.MergePatchType, ready, metav1.PatchOptions{}, "status")
+			if err != nil || o.GetGeneration() != 2 {
+				t.Errorf("patch of the status: %v, %v", err, o)
+			}
+		})
+	}
+}
+
 // TestGenerationOfDeletion: an object that waits for its finalizers has a new generation if it has
 // any.
 func TestGenerationOfDeletion(t *testing.T) {

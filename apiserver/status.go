@@ -54,7 +54,9 @@ func resetStatus(o object) {
 	}
 }
 
-// specChanged reports whether anything but metadata and status differs.
+// specChanged reports whether anything but metadata and the status of a Go type differs. An
+// unstructured object's status counts, too: where only the status subresource can change it, it is
+// the same.
 func specChanged(a, b object) bool {
 	if ua, ok := a.(*unstructured.Unstructured); ok {
 		return !equality.Semantic.DeepEqual(specOf(ua), specOf(b.(*unstructured.Unstructured)))
@@ -76,7 +78,7 @@ func specOf(u *unstructured.Unstructured) map[string]any {
 	out := make(map[string]any, len(u.Object))
 	for k, v := range u.Object {
 		switch k {
-		case "apiVersion", "kind", "metadata", "status":
+		case "apiVersion", "kind", "metadata":
 		default:
 			out[k] = v
 		}

@@ -15,7 +15,8 @@ type strategy struct {
 	custom bool
 	// generation is that of new objects. 0: what the request says.
 	generation int64
-	// increments has changes of more than metadata and status increment the generation.
+	// increments has changes of more than metadata, and than a status that is a subresource,
+	// increment the generation.
 	increments bool
 	// conditional updates must have a resourceVersion.
 	conditional bool
