@@ -8,10 +8,8 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/validate/content"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
@@ -43,7 +41,7 @@ func (s *Server) insert(res *servedResource, o object, namespace string, dry boo
 		if generated {
 			o.SetName(generateName(o.GetGenerateName()))
 		}
-		if errs := validateName(res, o.GetName()); len(errs) > 0 {
+		if errs := res.validateName(o); len(errs) > 0 {
 			return nil, apierrors.NewInvalid(res.groupKind(), o.GetName(), errs)
 		}
 		raw, err := res.storage.insert(res, o, dry)
@@ -121,23 +119,6 @@ func (res *servedResource) checkNamespace(o object, namespace string) error {
 		return nil
 	}
 	return apierrors.NewBadRequest("the namespace of the provided object does not match the namespace sent on the request")
-}
-
-// validateName validates a name as kube-apiserver does for the kind.
-func validateName(res *servedResource, name string) (errs field.ErrorList) {
-	var problems []string
-	switch {
-	case res.Group == "rbac.authorization.k8s.io":
-		problems = content.IsPathSegmentName(name)
-	case res.Group == "" && res.Kind == "Namespace":
-		problems = validation.IsDNS1123Label(name)
-	default:
-		problems = validation.IsDNS1123Subdomain(name)
-	}
-	for _, p := range problems {
-		errs = append(errs, field.Invalid(field.NewPath("metadata", "name"), name, p))
-	}
-	return errs
 }
 
 const (

@@ -1,6 +1,7 @@
 package apiserver_test
 
 import (
+	"net/url"
 	"strings"
 	"testing"
 
@@ -47,6 +48,9 @@ func (k servedKind) object() *unstructured.Unstructured {
 	o := &unstructured.Unstructured{Object: map[string]any{}}
 	o.SetGroupVersionKind(k.WithKind(k.Kind))
 	o.SetName("a")
+	if k.Kind == "IPAddress" {
+		o.SetName("fd00::1")
+	}
 	return o
 }
 
@@ -85,6 +89,7 @@ func (c *cluster) liveThrough(k servedKind) {
 		client = c.dynamic.Resource(k.WithResource(k.Name)).Namespace("default")
 	}
 	name := k.object().GetName()
+	selected := "fieldSelector=metadata.name%3D" + url.QueryEscape(name)
 	created, err := client.Create(ctx, k.object(), metav1.CreateOptions{})
 	if err != nil {
 		c.t.Errorf("%s: %v", k.Name, err)
@@ -98,7 +103,6 @@ func (c *cluster) liveThrough(k servedKind) {
 	if err != nil || partial.Items[0].GetName() != name {
 		c.t.Errorf("%s: listed %v, %v", k.Name, partial, err)
 	}
-	selected := "fieldSelector=metadata.name%3D" + name
 	a := c.do("GET", k.path()+"?"+selected, nil, "Accept", "application/vnd.kubernetes.protobuf")
 	// storagemigration.k8s.io/v1 is not in the oldest k8s.io/api, which lacks some other kinds as well.
 	switch hasType := scheme.Scheme.Recognizes(k.WithKind(k.Kind)) && k.GroupVersion.Group != "storagemigration.k8s.io"; {

@@ -1,0 +1,81 @@
+package apiserver
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/validate/content"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// validateName validates the name of a new object as kube-apiserver does for the kind.
+func (res *servedResource) validateName(o object) (errs field.ErrorList) {
+	path := field.NewPath("metadata", "name")
+	for _, problem := range nameProblems(res.groupKind().String(), o) {
+		errs = append(errs, field.Invalid(path, o.GetName(), problem))
+	}
+	return errs
+}
+
+// maxCronJobName leaves room for what is appended in names of Jobs.
+const maxCronJobName = 52
+
+// nameProblems returns what is wrong with the name of an object. Most names are DNS subdomains;
+// whatever has no rule of its own in pkg/apis of kubernetes must do as a segment of a path.
+func nameProblems(kind string, o object) []string {
+	name := o.GetName()
+	switch kind {
+	case "Namespace", "Service", "StatefulSet.apps":
+		return validation.IsDNS1123Label(name)
+	case "Event", "CertificateSigningRequest.certificates.k8s.io", "PodDisruptionBudget.policy",
+		"Role.rbac.authorization.k8s.io", "RoleBinding.rbac.authorization.k8s.io",
+		"ClusterRole.rbac.authorization.k8s.io", "ClusterRoleBinding.rbac.authorization.k8s.io":
+		return content.IsPathSegmentName(name)
+	case "IPAddress.networking.k8s.io":
+		var problems []string
+		for _, err := range validation.IsValidIP(nil, name) {
+			problems = append(problems, err.Detail)
+		}
+		return problems
+	case "ClusterTrustBundle.certificates.k8s.io":
+		return bundleNameProblems(name, signerName(o))
+	case "CronJob.batch":
+		problems := validation.IsDNS1123Subdomain(name)
+		if len(name) > maxCronJobName {
+			problems = append(problems, fmt.Sprintf("must be no more than %d characters", maxCronJobName))
+		}
+		return problems
+	}
+	return validation.IsDNS1123Subdomain(name)
+}
+
+// bundleNameProblems returns what is wrong with the name of a ClusterTrustBundle: that of a signer
+// begins with the signer's.
+func bundleNameProblems(name, signer string) []string {
+	if signer == "" {
+		if strings.Contains(name, ":") {
+			return []string{`ClusterTrustBundle without signer name must not have ":" in its name`}
+		}
+		return validation.IsDNS1123Subdomain(name)
+	}
+	prefix := strings.ReplaceAll(signer, "/", ":") + ":"
+	rest, ok := strings.CutPrefix(name, prefix)
+	if !ok {
+		return []string{fmt.Sprintf("ClusterTrustBundle for signerName %s must be named with prefix %s", signer, prefix)}
+	}
+	return validation.IsDNS1123Subdomain(rest)
+}
+
+// signerName returns spec.signerName, by reflection: the oldest k8s.io/api lacks the type of
+// ClusterTrustBundles.
+func signerName(o object) string {
+	if u, ok := o.(*unstructured.Unstructured); ok {
+		name, _, _ := unstructured.NestedString(u.Object, "spec", "signerName") // not a string: no signer
+		return name
+	}
+	spec := reflect.ValueOf(o).Elem().FieldByName("Spec")
+	return spec.FieldByName("SignerName").String()
+}
