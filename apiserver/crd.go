@@ -202,6 +202,15 @@ func (s *Server) afterWrite(res *servedResource, o object) error {
 	return nil
 }
 
+// afterUpdate runs after an object was updated, which had the given generation. A
+// CustomResourceDefinition whose spec is as it was leaves the watches of its resources alone.
+func (s *Server) afterUpdate(res *servedResource, o object, generation int64) error {
+	if o.GetGeneration() == generation && !finalized(o) {
+		return nil
+	}
+	return s.afterWrite(res, o)
+}
+
 // afterDelete runs after an object was deleted. It unregisters the resources of a
 // CustomResourceDefinition.
 func (s *Server) afterDelete(res *servedResource, o object) {

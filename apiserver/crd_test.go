@@ -168,6 +168,41 @@ func TestDefinitionChanges(t *testing.T) {
 	})
 }
 
+// TestDefinitionWithoutChange: watches go on where a write of the definition changes nothing that
+// is served.
+func TestDefinitionWithoutChange(t *testing.T) {
+	inCluster(t, apiserver.Options{}, func(t *testing.T, c *cluster) {
+		definitions := c.dynamic.Resource(crds)
+		crd, err := definitions.Create(ctx, widgetDefinition(), metav1.CreateOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := c.watch("/apis/example.com/v1/widgets?watch=1&resourceVersion=" + fmt.Sprint(c.server.ResourceVersion()))
+		defer w.close()
+		crd.SetAnnotations(map[string]string{"a": "b"})
+		if crd, err = definitions.Update(ctx, crd, metav1.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		unstructured.SetNestedField(crd.Object, "True", "status", "seen")
+		if crd, err = definitions.UpdateStatus(ctx, crd, metav1.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.dynamic.Resource(widgets).Namespace("default").Create(ctx, widget("red", "red"), metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		if e := w.next(); !strings.HasPrefix(e, "ADDED red@") {
+			t.Errorf("the watch saw %s", e)
+		}
+		unstructured.SetNestedStringSlice(crd.Object, []string{"wdg"}, "spec", "names", "shortNames")
+		if _, err = definitions.Update(ctx, crd, metav1.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		if e := w.next(); e != "EOF" {
+			t.Errorf("after a change the watch saw %s", e)
+		}
+	})
+}
+
 func TestBadDefinitions(t *testing.T) {
 	inCluster(t, apiserver.Options{}, func(t *testing.T, c *cluster) {
 		for name, spoil := range map[string]func(*unstructured.Unstructured){

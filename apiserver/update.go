@@ -76,6 +76,7 @@ func (s *Server) update(res *servedResource, q objectPath, dry bool, change func
 	if err != nil {
 		return nil, apierrors.NewInternalError(err)
 	}
+	generation := old.GetGeneration()
 	o, err := change(copyOf(old))
 	if err != nil {
 		return nil, err
@@ -100,7 +101,7 @@ func (s *Server) update(res *servedResource, q objectPath, dry bool, change func
 	if err != nil {
 		return nil, apierrors.NewInternalError(err)
 	}
-	return raw, s.afterWrite(res, o)
+	return raw, s.afterUpdate(res, o, generation)
 }
 
 // checkVersion checks the resourceVersion that an update of old has.
