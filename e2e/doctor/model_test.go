@@ -55,8 +55,8 @@ func TestCostModel(t *testing.T) {
 	var m cost.Model
 	s.fatal(json.Unmarshal(out, &m))
 	// With few pods, on a machine that is busy, some times cannot be told from none.
-	timed := m.Server.Request > 0 && m.Server.Looked > 0 && m.Server.Forms[cost.Protobuf].Seconds > 0
-	if *modelPods > 0 && !timed || m.Server.Forms[cost.JSON].Bytes <= 1 || len(m.Checks) == 0 {
+	timed := m.Server.Request > 0 && m.Server.Looked > 0 && m.Server.Encodings[cost.Protobuf].Seconds > 0
+	if *modelPods > 0 && !timed || m.Server.Encodings[cost.JSON].Bytes <= 1 || len(m.Checks) == 0 {
 		t.Errorf("measured %+v", m)
 	}
 	for _, check := range m.Checks {

@@ -19,9 +19,9 @@ func TestLoad(t *testing.T) {
 		if k.Request <= 0 || k.Looked <= 0 || k.Event <= 0 || k.Connection <= 0 {
 			t.Errorf("%s: %+v", name, k)
 		}
-		for _, form := range Forms() {
-			if s := k.Forms[form]; s.Seconds <= 0 || s.Bytes <= 0 {
-				t.Errorf("%s: %s: %+v", name, form, s)
+		for _, encoding := range Encodings() {
+			if s := k.Encodings[encoding]; s.Seconds <= 0 || s.Bytes <= 0 {
+				t.Errorf("%s: %s: %+v", name, encoding, s)
 			}
 		}
 	}
@@ -51,7 +51,7 @@ func TestLoad(t *testing.T) {
 
 var coefficients = Coefficients{
 	Connection: 1, Request: 10, Quorum: 100, Looked: 0.5, Event: 2,
-	Forms: map[Form]Sent{Protobuf: {0.01, 1}, JSONGzip: {0.03, 0.2}, Initial: {0.02, 1}},
+	Encodings: map[Encoding]Sent{Protobuf: {0.01, 1}, JSONGzip: {0.03, 0.2}, Initial: {0.02, 1}},
 }
 
 func TestOf(t *testing.T) {
@@ -65,9 +65,9 @@ func TestOf(t *testing.T) {
 		{"some of them as new as the storage", Work{Requests: 3, Quorum: 2}, Cost{3, 0, 230}},
 		{"on connections of their own", Work{Requests: 3, Connections: 3}, Cost{3, 0, 33}},
 		{"by a selector", Work{Requests: 2, Looked: 1000, Sent: 100}, Cost{2, 200, 20 + 1000 + 2}},
-		{"in JSON", Work{Requests: 2, Sent: 100, Form: JSONGzip}, Cost{2, 40, 20 + 6}},
+		{"in JSON", Work{Requests: 2, Sent: 100, Encoding: JSONGzip}, Cost{2, 40, 20 + 6}},
 		{"in pages", Work{Requests: 2, Sent: 100, PageCount: 4}, Cost{8, 200, 80 + 2}},
-		{"events", Work{Requests: 1, Events: 5, EventBytes: 7, Form: Initial}, Cost{1, 35, 10 + 10}},
+		{"events", Work{Requests: 1, Events: 5, EventBytes: 7, Encoding: Initial}, Cost{1, 35, 10 + 10}},
 	} {
 		got := coefficients.Of(tt.work)
 		off := got.Sub(tt.want)

@@ -4,5 +4,5 @@
 //
 // The model is a sum. A request costs a fixed time; one that must be as new as the storage costs
 // the question to etcd; each object that a selector is held against costs the same; and what is
-// sent costs by its size as it is stored, in each of the forms that clients ask for.
+// sent costs by its size as it is stored, in each of the encodings that clients ask for.
 package cost

@@ -7,21 +7,21 @@ import (
 	"time"
 )
 
-// Form is the encoding of an answer.
-type Form string
+// Encoding is how an answer is encoded.
+type Encoding string
 
-// The forms in which answers are sent.
+// The encodings that answers have.
 const (
-	Protobuf     Form = "protobuf"
-	ProtobufGzip Form = "protobufGzip"
-	JSON         Form = "json"
-	JSONGzip     Form = "jsonGzip"
+	Protobuf     Encoding = "protobuf"
+	ProtobufGzip Encoding = "protobufGzip"
+	JSON         Encoding = "json"
+	JSONGzip     Encoding = "jsonGzip"
 	// Initial are the events at the start of a WATCH that begins with the state, in protobuf.
-	Initial Form = "initial"
+	Initial Encoding = "initial"
 )
 
-// Forms returns all of them.
-func Forms() []Form { return []Form{Protobuf, ProtobufGzip, JSON, JSONGzip, Initial} }
+// Encodings returns all of them.
+func Encodings() []Encoding { return []Encoding{Protobuf, ProtobufGzip, JSON, JSONGzip, Initial} }
 
 // LeastCPU is how much CPU time a prediction has to be of to be held to a factor, in seconds. Below
 // it a server takes up to twice as much: what it does by itself is not little beside that.
@@ -57,7 +57,7 @@ type Coefficients struct {
 	Looked     float64 `json:"looked"`     // for each object that a selector is held against
 	Event      float64 `json:"event"`      // for each event that is sent to a WATCH
 
-	Forms map[Form]Sent `json:"forms"`
+	Encodings map[Encoding]Sent `json:"forms"`
 }
 
 // Sent is what a byte of an object, as it is stored, costs to send.

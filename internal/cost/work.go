@@ -4,15 +4,15 @@ import "math"
 
 // Work is requests that are alike.
 type Work struct {
-	Requests    float64 // LISTs, or WATCHes; all pages of a LIST are one
-	Connections float64 // opened for them
-	Quorum      float64 // of the requests, those without resourceVersion
-	Looked      float64 // objects that each looks at
-	Sent        float64 // bytes, as they are stored, of the objects that each sends
-	Form        Form    // empty: Protobuf
-	PageCount   float64 // of each LIST; 0: 1
-	Events      float64 // sent to WATCHes, of all together
-	EventBytes  float64 // of one, as it is stored
+	Requests    float64  // LISTs, or WATCHes; all pages of a LIST are one
+	Connections float64  // opened for them
+	Quorum      float64  // of the requests, those without resourceVersion
+	Looked      float64  // objects that each looks at
+	Sent        float64  // bytes, as they are stored, of the objects that each sends
+	Encoding    Encoding // empty: Protobuf
+	PageCount   float64  // of each LIST; 0: 1
+	Events      float64  // sent to WATCHes, of all together
+	EventBytes  float64  // of one, as it is stored
 }
 
 // Cost is what Work comes to.
@@ -34,14 +34,14 @@ func (c Cost) Sub(o Cost) Cost {
 
 // Of returns what work costs the server that the coefficients are of.
 func (k *Coefficients) Of(w Work) Cost {
-	if w.Form == "" {
-		w.Form = Protobuf
+	if w.Encoding == "" {
+		w.Encoding = Protobuf
 	}
-	sent, pages := k.Forms[w.Form], max(1, w.PageCount)
+	sent, pages := k.Encodings[w.Encoding], max(1, w.PageCount)
 	each := pages*k.Request + w.Looked*k.Looked + w.Sent*sent.Seconds
 	return Cost{
 		Requests:   w.Requests * pages,
-		Bytes:      w.Requests*w.Sent*sent.Bytes + w.Events*w.EventBytes*k.Forms[Initial].Bytes,
+		Bytes:      w.Requests*w.Sent*sent.Bytes + w.Events*w.EventBytes*k.Encodings[Initial].Bytes,
 		CPUSeconds: w.Requests*each + w.Quorum*k.Quorum + w.Connections*k.Connection + w.Events*k.Event,
 	}
 }

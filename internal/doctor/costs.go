@@ -28,17 +28,17 @@ func (d *Doctor) list(c Client, s Size, a ask, lists, quorum float64) batch {
 		Requests: lists, Quorum: quorum,
 		Looked: looked * float64(s.Objects), Sent: sent * float64(s.Objects) * s.Bytes,
 	}}
-	b.work.Form = form(c, s.Resource, b.work.Sent)
+	b.work.Encoding = encoding(c, s.Resource, b.work.Sent)
 	b.held = b.work.Sent
 	return b
 }
 
-// form returns in which form a client gets an answer.
-func form(c Client, resource string, sent float64) cost.Form {
+// encoding returns in which encoding a client gets an answer.
+func encoding(c Client, resource string, sent float64) cost.Encoding {
 	switch large := sent >= compressedFrom; {
-	case encoded(c, resource) && large:
+	case getsProtobuf(c, resource) && large:
 		return cost.ProtobufGzip
-	case encoded(c, resource):
+	case getsProtobuf(c, resource):
 		return cost.Protobuf
 	case large:
 		return cost.JSONGzip
@@ -52,7 +52,7 @@ func (b batch) paged() batch {
 	objects := math.Round(b.work.Sent / b.size.Bytes)
 	b.work.PageCount = math.Max(1, math.Ceil(objects/pageObjects))
 	b.work.Quorum, b.held = b.work.Requests, b.work.Sent/b.work.PageCount
-	b.work.Form = form(b.c, b.size.Resource, b.held)
+	b.work.Encoding = encoding(b.c, b.size.Resource, b.held)
 	return b
 }
 
@@ -61,7 +61,7 @@ const pageObjects = 500
 
 // initial returns as many WATCHes that begin with the objects. These are not compressed.
 func (b batch) initial() batch {
-	b.work.Form, b.work.Quorum = cost.Initial, b.work.Requests
+	b.work.Encoding, b.work.Quorum = cost.Initial, b.work.Requests
 	return b
 }
 

@@ -13,12 +13,12 @@ import (
 
 // plain is a model in round numbers.
 var plain = &cost.Model{
-	Server: cost.Coefficients{Request: 1, Quorum: 10, Looked: 0.001, Event: 0.1, Forms: plainForms},
-	Proxy:  cost.Coefficients{Request: 0.1, Forms: plainForms},
+	Server: cost.Coefficients{Request: 1, Quorum: 10, Looked: 0.001, Event: 0.1, Encodings: plainEncodings},
+	Proxy:  cost.Coefficients{Request: 0.1, Encodings: plainEncodings},
 	Memory: cost.Memory{Headroom: 0.5, Held: 0.5},
 }
 
-var plainForms = map[cost.Form]cost.Sent{
+var plainEncodings = map[cost.Encoding]cost.Sent{
 	cost.Protobuf: {Seconds: 1e-6, Bytes: 1}, cost.ProtobufGzip: {Seconds: 1e-6, Bytes: 0.1}, cost.JSON: {Seconds: 4e-6, Bytes: 3},
 	cost.JSONGzip: {Seconds: 4e-6, Bytes: 0.3}, cost.Initial: {Seconds: 2e-6, Bytes: 1},
 }
@@ -256,12 +256,12 @@ func TestIncidents(t *testing.T) {
 	}
 }
 
-// TestForms: who asks for a custom resource, or by kubectl, gets JSON.
-func TestForms(t *testing.T) {
+// TestEncodings: who asks for a custom resource, or by kubectl, gets JSON.
+func TestEncodings(t *testing.T) {
 	for _, tt := range []struct {
 		agent, resource string
 		sent            float64
-		want            cost.Form
+		want            cost.Encoding
 	}{
 		{"a/v1", "pods", 1e6, cost.ProtobufGzip},
 		{"a/v1", "pods", 1000, cost.Protobuf},
@@ -271,7 +271,7 @@ func TestForms(t *testing.T) {
 		{"a/v1", "certificates.cert-manager.io", 1e6, cost.JSONGzip},
 		{"kubectl/v1.37", "pods", 1e6, cost.JSONGzip},
 	} {
-		if got := form(Client{Agent: tt.agent}, tt.resource, tt.sent); got != tt.want {
+		if got := encoding(Client{Agent: tt.agent}, tt.resource, tt.sent); got != tt.want {
 			t.Errorf("%s of %s: %s, want %s", tt.resource, tt.agent, got, tt.want)
 		}
 	}

@@ -102,8 +102,8 @@ func (a *asking) change(name string, to func(batch) batch) Prediction {
 func cached(a *asking) (Prediction, bool) {
 	quorum := false
 	p := a.change(RemedyCache, func(b batch) batch {
-		quorum = quorum || b.work.Quorum > 0 && b.work.Form != cost.Initial
-		if b.work.Form == cost.Initial {
+		quorum = quorum || b.work.Quorum > 0 && b.work.Encoding != cost.Initial
+		if b.work.Encoding == cost.Initial {
 			return b
 		}
 		return a.d.list(a.c.name, b.size, b.ask, b.work.Requests, 0)

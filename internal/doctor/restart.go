@@ -143,7 +143,7 @@ func (s *start) otherwise(d *Doctor) (out []named) {
 	if b.ask == askAll && b.work.PageCount == 0 && b.size.Objects > pageObjects {
 		out = append(out, named{RemedyPages, list(askAll, n).paged()})
 	}
-	if b.ask == askAll && b.work.Form != cost.Initial {
+	if b.ask == askAll && b.work.Encoding != cost.Initial {
 		out = append(out, named{RemedyInformer, list(askAll, n).initial()})
 	}
 	if b.ask == askAll && b.size.Resource == nodeResource && n >= nodePlaces {

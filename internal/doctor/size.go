@@ -81,9 +81,9 @@ func (d *Doctor) share(s Size, a ask) (sent, looked float64) {
 // they are looked at costs more than that they are sent.
 const selectedShare = 0.01
 
-// encoded reports whether a client gets answers in protobuf: clients of Kubernetes' own resources
-// are taken to ask for it. Custom resources have no such form, and kubectl asks for JSON.
-func encoded(c Client, resource string) bool {
+// getsProtobuf reports whether a client gets answers in protobuf: clients of Kubernetes' own
+// resources are taken to ask for it. Custom resources have none, and kubectl asks for JSON.
+func getsProtobuf(c Client, resource string) bool {
 	resource, _, _ = strings.Cut(resource, "/")
 	_, group, _ := strings.Cut(resource, ".")
 	own := strings.HasSuffix(group, ".k8s.io") && !strings.HasSuffix(group, ".x-k8s.io")

@@ -79,9 +79,9 @@ func printCosts(w io.Writer, m *cost.Model) error {
 	row("  without resourceVersion", quantity.Seconds, s.Quorum, p.Quorum)
 	row("an object that is looked at", quantity.Seconds, s.Looked, p.Looked)
 	row("an event to a WATCH", quantity.Seconds, s.Event, p.Event)
-	for _, form := range cost.Forms() {
-		s, p := s.Forms[form], p.Forms[form]
-		row("a stored MB as "+string(form), quantity.Seconds, 1e6*s.Seconds, 1e6*p.Seconds)
+	for _, encoding := range cost.Encodings() {
+		s, p := s.Encodings[encoding], p.Encodings[encoding]
+		row("a stored MB as "+string(encoding), quantity.Seconds, 1e6*s.Seconds, 1e6*p.Seconds)
 		row("  sent", megabytes, s.Bytes, p.Bytes)
 	}
 	rows = append(rows,

@@ -12,7 +12,7 @@ import (
 	"github.com/weirproject/weir/internal/podsim"
 )
 
-var forms = map[string]form{"protobuf": protobufForm{}, "json": jsonForm{}}
+var encodings = map[string]encoding{"protobuf": protobufEncoding{}, "json": jsonEncoding{}}
 
 // changed names what differs between two versions of a pod: kinds of changes, and "more" for what
 // none of them explains.
@@ -35,9 +35,9 @@ func changed(was, is *corev1.Pod) (kinds []string) {
 
 // follow applies n events of a kind of change to what the stub lists and gives what each has
 // changed.
-func follow(t *testing.T, f form, kind string, objects, n int) (kinds [][]string) {
+func follow(t *testing.T, enc encoding, kind string, objects, n int) (kinds [][]string) {
 	t.Helper()
-	url, client := startStub(t, f, 7, objects)
+	url, client := startStub(t, enc, 7, objects)
 	list, err := client.CoreV1().Pods("").List(t.Context(), metav1.ListOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -66,14 +66,14 @@ func follow(t *testing.T, f form, kind string, objects, n int) (kinds [][]string
 }
 
 func TestChangesChangeWhatTheySay(t *testing.T) {
-	for name, f := range forms {
+	for name, enc := range encodings {
 		for _, kind := range Changes()[1:] {
 			t.Run(name+" "+kind, func(t *testing.T) {
 				want := []string{kind}
 				if kind == ChangeVersion {
 					want = nil
 				}
-				for i, got := range follow(t, f, kind, 30, 90) {
+				for i, got := range follow(t, enc, kind, 30, 90) {
 					if diff := cmp.Diff(want, got); diff != "" {
 						t.Fatalf("event %d: %s", i, diff)
 					}
@@ -86,7 +86,7 @@ func TestChangesChangeWhatTheySay(t *testing.T) {
 func TestMixIsMostlyStatus(t *testing.T) {
 	const n = 2000
 	counts := map[string]int{}
-	for i, kinds := range follow(t, protobufForm{}, ChangeMix, 40, n) {
+	for i, kinds := range follow(t, protobufEncoding{}, ChangeMix, 40, n) {
 		if len(kinds) != 1 {
 			t.Fatalf("event %d changes %v", i, kinds)
 		}
@@ -102,9 +102,9 @@ func TestMixIsMostlyStatus(t *testing.T) {
 // A stub with as many models as pods serves the models themselves but for what it changes in them.
 func TestStubServesItsModels(t *testing.T) {
 	const n = 50
-	for name, f := range forms {
+	for name, enc := range encodings {
 		t.Run(name, func(t *testing.T) {
-			_, client := startStub(t, f, n, n)
+			_, client := startStub(t, enc, n, n)
 			list, err := client.CoreV1().Pods("").List(t.Context(), metav1.ListOptions{})
 			if err != nil {
 				t.Fatal(err)
@@ -133,8 +133,8 @@ func TestStubServesItsModels(t *testing.T) {
 // A pod that has next to nothing can be changed too.
 func TestNewModelOfABarePod(t *testing.T) {
 	bare := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "b"}}
-	for name, f := range forms {
-		m, err := newModel(f, siblings{}, bare, true)
+	for name, enc := range encodings {
+		m, err := newModel(enc, siblings{}, bare, true)
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}

@@ -44,13 +44,13 @@ func TestLookAt(t *testing.T) {
 // asked for.
 func TestTransformDropsManagedFields(t *testing.T) {
 	const n = 20
-	for _, form := range []form{protobufForm{}, jsonForm{}} {
-		url, _ := startStub(t, form, n, n)
+	for _, encoding := range []encoding{protobufEncoding{}, jsonEncoding{}} {
+		url, _ := startStub(t, encoding, n, n)
 		for _, s := range []spec{
 			{Side: sideClientgo}, {Side: sideWeir}, {Side: sideWeir, DropIn: true}, {Side: sideWeir, DropIn: true, Unwrapped: true},
 		} {
 			for _, transform := range []bool{false, true} {
-				s.Transform, s.Unstructured = transform, form.contentType() == jsonForm{}.contentType()
+				s.Transform, s.Unstructured = transform, encoding.contentType() == jsonEncoding{}.contentType()
 				t.Run(fmt.Sprintf("%+v", s), func(t *testing.T) {
 					r, err := newRig(t.Context(), &rest.Config{Host: url}, &s)
 					if err != nil {

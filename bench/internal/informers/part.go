@@ -42,8 +42,8 @@ const (
 	timeBlank                        // when the status changed last
 )
 
-// textOf is what stands in a blank until something is filled in. That of timeBlank is the form's
-// own.
+// textOf is what stands in a blank until something is filled in. That of timeBlank is the
+// encoding's own.
 var textOf = [...]string{
 	copyBlank: "%copy%%", uidBlank: "%%%%%uid%%%%", versionBlank: "%%%%%rv%%%", labelBlank: "%lb%",
 	annotationBlank: "%annotation%", imageBlank: "%im%",
@@ -60,22 +60,22 @@ var blankTime = metav1.Unix(4_102_444_799, 0)
 
 // newModel encodes a pod, as what differs from others that are like it. copies says whether it
 // serves for several pods, whose names and uids then differ.
-func newModel(f form, like siblings, pod *corev1.Pod, copies bool) (model, error) {
+func newModel(e encoding, like siblings, pod *corev1.Pod, copies bool) (model, error) {
 	pod = blankPod(pod, copies)
 	var m model
 	var err error
-	if m.meta, err = newPart(f, &pod.ObjectMeta); err != nil {
+	if m.meta, err = newPart(e, &pod.ObjectMeta); err != nil {
 		return m, err
 	}
 	if n := m.meta.count(versionBlank); n != 1 {
 		return m, fmt.Errorf("the blank %q is there %d times", textOf[versionBlank], n)
 	}
-	if m.spec, err = newPart(f, &pod.Spec); err != nil {
+	if m.spec, err = newPart(e, &pod.Spec); err != nil {
 		return m, err
 	}
 	for i := range m.status {
 		setReady(&pod.Status, i == 0)
-		if m.status[i], err = newPart(f, &pod.Status); err != nil {
+		if m.status[i], err = newPart(e, &pod.Status); err != nil {
 			return m, err
 		}
 	}
@@ -145,8 +145,8 @@ func setReady(status *corev1.PodStatus, ready bool) {
 }
 
 // newPart encodes a field of a pod and finds its blanks.
-func newPart(f form, field encodable) (part, error) {
-	raw, err := f.encode(field)
+func newPart(e encoding, field encodable) (part, error) {
+	raw, err := e.encode(field)
 	if err != nil {
 		return part{}, err
 	}
@@ -164,7 +164,7 @@ func newPart(f form, field encodable) (part, error) {
 	for of, text := range textOf {
 		find(blankKind(of), []byte(text))
 	}
-	find(timeBlank, f.appendTime(nil, blankTime.Unix()))
+	find(timeBlank, e.appendTime(nil, blankTime.Unix()))
 	return p, nil
 }
 
@@ -185,14 +185,14 @@ type values struct {
 }
 
 // append appends a part with its blanks filled in.
-func (p *part) append(f form, dst []byte, v *values) []byte {
+func (p *part) append(e encoding, dst []byte, v *values) []byte {
 	at := len(dst)
 	dst = append(dst, p.bytes...)
 	patch(dst[at:], p.delta)
 	for _, b := range p.blanks {
 		into := dst[at+int(b.at):]
 		if b.of == timeBlank {
-			f.appendTime(into[:0], firstTime+int64(v.since))
+			e.appendTime(into[:0], firstTime+int64(v.since))
 			continue
 		}
 		var n int64

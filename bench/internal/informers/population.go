@@ -17,9 +17,9 @@ import (
 // population is n pods made from models. It holds the parts of the models, and a whole LIST. Other
 // bodies are made while they are written. It is read-only and safe for concurrent use.
 type population struct {
-	form   form
-	n      int
-	stride int // walks over all pods so that neighbours in time are far apart
+	encoding encoding
+	n        int
+	stride   int // walks over all pods so that neighbours in time are far apart
 
 	models            []model
 	listSize          int64 // of a LIST's items
@@ -32,8 +32,8 @@ var errNoPods = errors.New("the server has no pods to take as models")
 // newPopulation makes n pods after models. Each call of models gives these in the order of their
 // keys; none of them is kept. If there are fewer than n, each serves for several pods next to each
 // other. If there are none, the error is errNoPods.
-func newPopulation(f form, n int, models func() iter.Seq2[*corev1.Pod, error]) (*population, error) {
-	p := &population{form: f, n: n, stride: stride.Of(n)}
+func newPopulation(e encoding, n int, models func() iter.Seq2[*corev1.Pod, error]) (*population, error) {
+	p := &population{encoding: e, n: n, stride: stride.Of(n)}
 	if err := p.take(models(), false); err != nil {
 		return nil, err
 	}
@@ -56,7 +56,7 @@ func (p *population) take(models iter.Seq2[*corev1.Pod, error], copies bool) err
 		if err != nil {
 			return err
 		}
-		m, err := newModel(p.form, like, pod, copies)
+		m, err := newModel(p.encoding, like, pod, copies)
 		if err != nil {
 			return fmt.Errorf("%s/%s: %w", pod.Namespace, pod.Name, err)
 		}
@@ -95,10 +95,10 @@ func (p *population) frameRest() (err error) {
 	mark := &corev1.Pod{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}}
 	mark.ResourceVersion = resourceversion.Format(uint64(p.version()))
 	mark.Annotations = map[string]string{metav1.InitialEventsAnnotationKey: "true"}
-	if p.bookmark, err = p.form.frame("BOOKMARK", mark); err != nil {
+	if p.bookmark, err = p.encoding.frame("BOOKMARK", mark); err != nil {
 		return err
 	}
-	p.expired, err = p.form.frame("ERROR", &metav1.Status{
+	p.expired, err = p.encoding.frame("ERROR", &metav1.Status{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"},
 		Status:   metav1.StatusFailure,
 		Code:     410,
@@ -128,14 +128,14 @@ func (p *population) parts(i int, s *state) [3]*part {
 func (p *population) appendItem(dst []byte, i int) []byte {
 	v := values{copy: int64(i), version: firstVersion + int64(i) + 1, state: firstState(i)}
 	parts := p.parts(i, &v.state)
-	return p.form.appendItem(dst, i, &parts, &v)
+	return p.encoding.appendItem(dst, i, &parts, &v)
 }
 
 // appendEvent appends an event of pod i.
 func (p *population) appendEvent(dst []byte, event string, i int, version int64, s state) []byte {
 	v := values{copy: int64(i), version: version, state: s}
 	parts := p.parts(i, &s)
-	return p.form.appendEvent(dst, event, &parts, &v)
+	return p.encoding.appendEvent(dst, event, &parts, &v)
 }
 
 // chunk is about how many bytes are written at once.
@@ -143,7 +143,7 @@ const chunk = 256 << 10
 
 // writeList writes a LIST body.
 func (p *population) writeList(w io.Writer) error {
-	b := p.form.appendHead(nil, resourceversion.Format(uint64(p.version())), p.listSize)
+	b := p.encoding.appendHead(nil, resourceversion.Format(uint64(p.version())), p.listSize)
 	var err error
 	for i := range p.n {
 		b = p.appendItem(b, i)
@@ -151,7 +151,7 @@ func (p *population) writeList(w io.Writer) error {
 			return err
 		}
 	}
-	_, err = w.Write(p.form.appendTail(b))
+	_, err = w.Write(p.encoding.appendTail(b))
 	return err
 }
 

@@ -32,8 +32,8 @@ func TestDiff(t *testing.T) {
 
 // 500 pods of 25 workloads are held in less than a third of what they are when they are written.
 func TestSiblingsAreHeldOnce(t *testing.T) {
-	for name, f := range forms {
-		p := testPopulation(t, f, 500, 500)
+	for name, enc := range encodings {
+		p := testPopulation(t, enc, 500, 500)
 		held, bases := 0, map[*byte]bool{}
 		for i := range p.models {
 			m := &p.models[i]

@@ -64,11 +64,11 @@ func serveStub(ctx context.Context, cfg *rest.Config, spec *StubSpec, send func(
 	if err != nil {
 		return err
 	}
-	var f form = protobufForm{}
+	var e encoding = protobufEncoding{}
 	if spec.JSON {
-		f = jsonForm{}
+		e = jsonEncoding{}
 	}
-	pods, err := newPopulation(f, spec.Objects, func() iter.Seq2[*corev1.Pod, error] { return podsOf(ctx, client) })
+	pods, err := newPopulation(e, spec.Objects, func() iter.Seq2[*corev1.Pod, error] { return podsOf(ctx, client) })
 	if err != nil {
 		return err
 	}
@@ -122,8 +122,8 @@ func (s *stub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		io.WriteString(w, `{"major":"1","minor":"37","gitVersion":"v1.37.1"}`)
 	case r.URL.Path != podsPath || r.Method != http.MethodGet:
 		http.NotFound(w, r)
-	case !strings.Contains(r.Header.Get("Accept"), s.pods.form.contentType()):
-		http.Error(w, "this stub speaks "+s.pods.form.contentType()+" only", http.StatusNotAcceptable)
+	case !strings.Contains(r.Header.Get("Accept"), s.pods.encoding.contentType()):
+		http.Error(w, "this stub speaks "+s.pods.encoding.contentType()+" only", http.StatusNotAcceptable)
 	case r.URL.Query().Get("watch") == "" || r.URL.Query().Get("watch") == "false":
 		s.list(w, r)
 	default:
@@ -132,7 +132,7 @@ func (s *stub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *stub) list(w http.ResponseWriter, r *http.Request) {
-	w.Header().Set("Content-Type", s.pods.form.contentType())
+	w.Header().Set("Content-Type", s.pods.encoding.contentType())
 	if strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
 		w.Header().Set("Content-Encoding", "gzip")
 		w.Write(s.pods.list)
@@ -142,7 +142,7 @@ func (s *stub) list(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *stub) watch(w http.ResponseWriter, r *http.Request) {
-	w.Header().Set("Content-Type", s.pods.form.streamType())
+	w.Header().Set("Content-Type", s.pods.encoding.streamType())
 	w.WriteHeader(http.StatusOK)
 	flush := http.NewResponseController(w).Flush
 	from := int64(resourceversion.Number(r.URL.Query().Get("resourceVersion")))

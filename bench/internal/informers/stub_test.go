@@ -26,14 +26,14 @@ import (
 	"github.com/weirproject/weir/internal/resourceversion"
 )
 
-func testPopulation(t *testing.T, f form, models, n int) *population {
+func testPopulation(t *testing.T, enc encoding, models, n int) *population {
 	t.Helper()
 	sim := podsim.New(models, 1)
 	var pods []corev1.Pod
 	for i := range models {
 		pods = append(pods, *sim.Pod(i))
 	}
-	p, err := newPopulation(f, n, func() iter.Seq2[*corev1.Pod, error] {
+	p, err := newPopulation(enc, n, func() iter.Seq2[*corev1.Pod, error] {
 		return func(yield func(*corev1.Pod, error) bool) {
 			for i := range pods {
 				if !yield(&pods[i], nil) {
@@ -49,12 +49,12 @@ func testPopulation(t *testing.T, f form, models, n int) *population {
 }
 
 // startStub runs a stub in this process, and a client that reads from it.
-func startStub(t *testing.T, f form, models, n int) (string, kubernetes.Interface) {
+func startStub(t *testing.T, enc encoding, models, n int) (string, kubernetes.Interface) {
 	t.Helper()
-	server := httptest.NewServer(newStub(testPopulation(t, f, models, n)))
+	server := httptest.NewServer(newStub(testPopulation(t, enc, models, n)))
 	t.Cleanup(server.Close)
 	cfg := &rest.Config{Host: server.URL}
-	cfg.ContentType = f.contentType()
+	cfg.ContentType = enc.contentType()
 	httpClient := server.Client()
 	client, err := kubernetes.NewForConfigAndClient(cfg, httpClient)
 	if err != nil {
@@ -65,14 +65,14 @@ func startStub(t *testing.T, f form, models, n int) (string, kubernetes.Interfac
 }
 
 func TestStubLists(t *testing.T) {
-	for name, f := range forms {
-		t.Run(name, func(t *testing.T) { testStubLists(t, f) })
+	for name, enc := range encodings {
+		t.Run(name, func(t *testing.T) { testStubLists(t, enc) })
 	}
 }
 
-func testStubLists(t *testing.T, f form) {
+func testStubLists(t *testing.T, enc encoding) {
 	const n = 230
-	_, client := startStub(t, f, 100, n)
+	_, client := startStub(t, enc, 100, n)
 	list, err := client.CoreV1().Pods("").List(t.Context(), metav1.ListOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -96,7 +96,7 @@ func testStubLists(t *testing.T, f form) {
 }
 
 func TestStubListsPlainAsGzipped(t *testing.T) {
-	p := testPopulation(t, protobufForm{}, 3, 10)
+	p := testPopulation(t, protobufEncoding{}, 3, 10)
 	var plain bytes.Buffer
 	if err := p.writeList(&plain); err != nil {
 		t.Fatal(err)
@@ -115,8 +115,8 @@ func TestStubListsPlainAsGzipped(t *testing.T) {
 }
 
 func TestStubRefusesOtherEncodings(t *testing.T) {
-	for name, f := range forms {
-		url, _ := startStub(t, f, 1, 1)
+	for name, enc := range encodings {
+		url, _ := startStub(t, enc, 1, 1)
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url+podsPath, nil)
 		if err != nil {
 			t.Fatal(err)
@@ -167,14 +167,14 @@ func next(t *testing.T, w watch.Interface) watch.Event {
 }
 
 func TestStubSendsInitialEvents(t *testing.T) {
-	for name, f := range forms {
-		t.Run(name, func(t *testing.T) { testStubSendsInitialEvents(t, f) })
+	for name, enc := range encodings {
+		t.Run(name, func(t *testing.T) { testStubSendsInitialEvents(t, enc) })
 	}
 }
 
-func testStubSendsInitialEvents(t *testing.T, f form) {
+func testStubSendsInitialEvents(t *testing.T, enc encoding) {
 	const n = 30
-	_, client := startStub(t, f, 7, n)
+	_, client := startStub(t, enc, 7, n)
 	w := openWatch(t, client, true)
 	for range n {
 		if e := next(t, w); e.Type != watch.Added {
@@ -195,7 +195,7 @@ func TestStubModifies(t *testing.T) {
 	for _, rate := range []float64{0, 2000} {
 		t.Run(fmt.Sprint(rate), func(t *testing.T) {
 			const n = 30
-			url, client := startStub(t, protobufForm{}, 7, n)
+			url, client := startStub(t, protobufEncoding{}, 7, n)
 			w := openWatch(t, client, false)
 			if err := tell(t.Context(), url, order{Do: doModify, Change: ChangeMix, Rate: rate}); err != nil {
 				t.Fatal(err)
@@ -220,7 +220,7 @@ func TestStubModifies(t *testing.T) {
 }
 
 func TestStubExpires(t *testing.T) {
-	url, client := startStub(t, protobufForm{}, 7, 30)
+	url, client := startStub(t, protobufEncoding{}, 7, 30)
 	w := openWatch(t, client, false)
 	if err := tell(t.Context(), url, order{Do: doExpire, Times: 2}); err != nil {
 		t.Fatal(err)
@@ -243,7 +243,7 @@ func TestStubExpires(t *testing.T) {
 
 func TestStubRemoves(t *testing.T) {
 	const n, keep = 230, 100
-	url, client := startStub(t, protobufForm{}, 100, n)
+	url, client := startStub(t, protobufEncoding{}, 100, n)
 	w := openWatch(t, client, false)
 	if err := tell(t.Context(), url, order{Do: doRemove, Keep: keep}); err != nil {
 		t.Fatal(err)
@@ -265,7 +265,7 @@ func TestStubRemoves(t *testing.T) {
 }
 
 func TestStubRefusesOrders(t *testing.T) {
-	url, _ := startStub(t, protobufForm{}, 1, 1)
+	url, _ := startStub(t, protobufEncoding{}, 1, 1)
 	for _, o := range []order{{}, {Do: "sing"}, {Do: doModify}, {Do: doModify, Change: "colour"}, {Do: doRemove}} {
 		if err := tell(t.Context(), url, o); err == nil {
 			t.Errorf("%+v was taken", o)
@@ -274,7 +274,7 @@ func TestStubRefusesOrders(t *testing.T) {
 }
 
 func TestNewPopulationNeedsModels(t *testing.T) {
-	if _, err := newPopulation(protobufForm{}, 10, func() iter.Seq2[*corev1.Pod, error] { return func(func(*corev1.Pod, error) bool) {} }); !errors.Is(err, errNoPods) {
+	if _, err := newPopulation(protobufEncoding{}, 10, func() iter.Seq2[*corev1.Pod, error] { return func(func(*corev1.Pod, error) bool) {} }); !errors.Is(err, errNoPods) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -297,7 +297,7 @@ func TestStrideComesByAll(t *testing.T) {
 // An order that follows another takes up where that one stopped, on the same watch.
 func TestStubGoesOnWithTheNextOrder(t *testing.T) {
 	const n = 30
-	url, client := startStub(t, protobufForm{}, 7, n)
+	url, client := startStub(t, protobufEncoding{}, 7, n)
 	w := openWatch(t, client, false)
 	version := int64(firstVersion + n)
 	for _, o := range []order{

@@ -43,7 +43,7 @@ func checkedIncidents(m *cost.Model, p *population) []checkedIncident {
 	perApp := objects / float64(max(1, len(p.apps))) * size
 	quorum := cost.Work{Requests: 1, Connections: 1, Quorum: 1, Sent: all}
 	cached := cost.Work{Requests: 1, Connections: 1, Sent: all}
-	initial := cost.Work{Requests: 1, Connections: 1, Quorum: 1, Sent: all, Form: cost.Initial}
+	initial := cost.Work{Requests: 1, Connections: 1, Quorum: 1, Sent: all, Encoding: cost.Initial}
 	label := cost.Work{Requests: 1, Looked: objects, Sent: perApp}
 	current := label
 	current.Quorum = 1

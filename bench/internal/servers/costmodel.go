@@ -231,9 +231,9 @@ func (m *costMeter) small(ctx context.Context) (err error) {
 	return err
 }
 
-// full measures answers with everything, in each form. objectBytes is the mean size of an object.
+// full measures answers with everything, in each encoding. objectBytes is the mean size of an object.
 func (m *costMeter) full(ctx context.Context) (objectBytes float64, err error) {
-	m.k.Forms = map[cost.Form]cost.Sent{}
+	m.k.Encodings = map[cost.Encoding]cost.Sent{}
 	var stored float64
 	var size atomic.Int64
 	list := func(accept string, gzip bool) func() error {
@@ -246,8 +246,8 @@ func (m *costMeter) full(ctx context.Context) (objectBytes float64, err error) {
 		}
 	}
 	for _, f := range []struct {
-		form cost.Form
-		do   func() error
+		encoding cost.Encoding
+		do       func() error
 	}{
 		{cost.Protobuf, list("", false)},
 		{cost.ProtobufGzip, list("", true)},
@@ -257,15 +257,15 @@ func (m *costMeter) full(ctx context.Context) (objectBytes float64, err error) {
 	} {
 		spent, err := m.atOnce(ctx, fewAtOnce, 1, f.do)
 		if err != nil {
-			return 0, fmt.Errorf("%s: %w", f.form, err)
+			return 0, fmt.Errorf("%s: %w", f.encoding, err)
 		}
-		if f.form == cost.Protobuf {
+		if f.encoding == cost.Protobuf {
 			stored = float64(size.Load())
 		}
-		if f.form == cost.Initial {
+		if f.encoding == cost.Initial {
 			size.Store(int64(stored)) // but for some bytes of each event
 		}
-		m.k.Forms[f.form] = cost.Sent{Seconds: max(spent-m.k.Request, 0) / stored, Bytes: float64(size.Load()) / stored}
+		m.k.Encodings[f.encoding] = cost.Sent{Seconds: max(spent-m.k.Request, 0) / stored, Bytes: float64(size.Load()) / stored}
 	}
 	return stored / float64(len(m.t.pods.keys)), nil
 }
@@ -285,7 +285,7 @@ func (m *costMeter) selective(ctx context.Context, objectBytes float64) error {
 		return err
 	})
 	sent := float64(found.Load()) / float64(lists.Load()) * objectBytes
-	sent *= m.k.Forms[cost.Protobuf].Seconds
+	sent *= m.k.Encodings[cost.Protobuf].Seconds
 	m.k.Looked = max(spent-m.k.Request-sent, 0) / float64(len(m.t.pods.keys))
 	return err
 }

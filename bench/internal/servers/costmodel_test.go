@@ -23,12 +23,12 @@ func TestMeasureCosts(t *testing.T) {
 		t.Errorf("%+v", m.Measured)
 	}
 	for name, k := range map[string]cost.Coefficients{"server": m.Server, "proxy": m.Proxy} {
-		for _, form := range cost.Forms() {
-			if k.Forms[form].Bytes <= 0 {
-				t.Errorf("%s: %s: %+v", name, form, k.Forms[form])
+		for _, encoding := range cost.Encodings() {
+			if k.Encodings[encoding].Bytes <= 0 {
+				t.Errorf("%s: %s: %+v", name, encoding, k.Encodings[encoding])
 			}
 		}
-		if json, gzip := k.Forms[cost.JSON].Bytes, k.Forms[cost.ProtobufGzip].Bytes; json <= 1 || gzip >= 1 {
+		if json, gzip := k.Encodings[cost.JSON].Bytes, k.Encodings[cost.ProtobufGzip].Bytes; json <= 1 || gzip >= 1 {
 			t.Errorf("%s: JSON is %v of protobuf, gzip %v", name, json, gzip)
 		}
 	}

@@ -30,7 +30,7 @@ func measureList(ctx context.Context, t *trial) (Figures, error) {
 	}
 	defer c.close()
 	f := Figures{}
-	for _, form := range []struct {
+	for _, answer := range []struct {
 		gzip               bool
 		cpu, seconds, size string
 	}{
@@ -41,7 +41,7 @@ func measureList(ctx context.Context, t *trial) (Figures, error) {
 		var size int64
 		cpu, err := t.spent(ctx, func() error {
 			for range fullLists {
-				if size, err = c.discard(ctx, request{path: podsPath, query: "resourceVersion=0", gzip: form.gzip}); err != nil {
+				if size, err = c.discard(ctx, request{path: podsPath, query: "resourceVersion=0", gzip: answer.gzip}); err != nil {
 					return err
 				}
 			}
@@ -50,7 +50,7 @@ func measureList(ctx context.Context, t *trial) (Figures, error) {
 		if err != nil {
 			return nil, err
 		}
-		f[form.cpu], f[form.seconds], f[form.size] = cpu/fullLists, time.Since(begin).Seconds()/fullLists, float64(size)
+		f[answer.cpu], f[answer.seconds], f[answer.size] = cpu/fullLists, time.Since(begin).Seconds()/fullLists, float64(size)
 	}
 	return f, nil
 }

@@ -13,8 +13,8 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
-// form is how bodies are encoded. Its methods are safe for concurrent use.
-type form interface {
+// encoding is how bodies are encoded. Its methods are safe for concurrent use.
+type encoding interface {
 	contentType() string
 	streamType() string // of a watch
 
@@ -37,16 +37,16 @@ type form interface {
 // encodable is a field of a pod: its metadata, its spec or its status.
 type encodable interface{ Marshal() ([]byte, error) }
 
-// protobufForm is kube-apiserver's protobuf.
-type protobufForm struct{}
+// protobufEncoding is kube-apiserver's protobuf.
+type protobufEncoding struct{}
 
-func (protobufForm) contentType() string { return runtime.ContentTypeProtobuf }
+func (protobufEncoding) contentType() string { return runtime.ContentTypeProtobuf }
 
-func (protobufForm) streamType() string { return runtime.ContentTypeProtobuf + ";stream=watch" }
+func (protobufEncoding) streamType() string { return runtime.ContentTypeProtobuf + ";stream=watch" }
 
-func (protobufForm) encode(field encodable) ([]byte, error) { return field.Marshal() }
+func (protobufEncoding) encode(field encodable) ([]byte, error) { return field.Marshal() }
 
-func (protobufForm) appendTime(dst []byte, seconds int64) []byte {
+func (protobufEncoding) appendTime(dst []byte, seconds int64) []byte {
 	return protowire.AppendVarint(dst, uint64(seconds))
 }
 
@@ -76,7 +76,7 @@ const (
 
 var podType, podListType = typeMeta("Pod"), typeMeta("PodList")
 
-func (protobufForm) appendHead(dst []byte, version string, size int64) []byte {
+func (protobufEncoding) appendHead(dst []byte, version string, size int64) []byte {
 	meta, err := (&metav1.ListMeta{ResourceVersion: version}).Marshal()
 	if err != nil {
 		panic(err) // it has nothing but a string
@@ -86,11 +86,11 @@ func (protobufForm) appendHead(dst []byte, version string, size int64) []byte {
 	return appendField(dst, 1, meta)
 }
 
-func (f protobufForm) appendItem(dst []byte, _ int, parts *[3]*part, v *values) []byte {
-	return f.appendPod(dst, 2, parts, v)
+func (e protobufEncoding) appendItem(dst []byte, _ int, parts *[3]*part, v *values) []byte {
+	return e.appendPod(dst, 2, parts, v)
 }
 
-func (protobufForm) appendTail(dst []byte) []byte { return append(dst, envelopeEnd...) }
+func (protobufEncoding) appendTail(dst []byte) []byte { return append(dst, envelopeEnd...) }
 
 func podSize(parts *[3]*part) (n int) {
 	for _, p := range parts {
@@ -100,27 +100,27 @@ func podSize(parts *[3]*part) (n int) {
 }
 
 // appendPod appends a pod as a field.
-func (f protobufForm) appendPod(dst []byte, n protowire.Number, parts *[3]*part, v *values) []byte {
+func (e protobufEncoding) appendPod(dst []byte, n protowire.Number, parts *[3]*part, v *values) []byte {
 	dst = appendLength(dst, n, podSize(parts))
 	for i, p := range parts {
 		dst = appendLength(dst, protowire.Number(i+1), len(p.bytes))
-		dst = p.append(f, dst, v)
+		dst = p.append(e, dst, v)
 	}
 	return dst
 }
 
-func (f protobufForm) appendEvent(dst []byte, event string, parts *[3]*part, v *values) []byte {
+func (e protobufEncoding) appendEvent(dst []byte, event string, parts *[3]*part, v *values) []byte {
 	body := len(magic) + sizeOf(len(podType)) + sizeOf(podSize(parts)) + len(envelopeEnd)
 	dst = binary.BigEndian.AppendUint32(dst, uint32(sizeOf(len(event))+sizeOf(sizeOf(body))))
 	dst = appendField(dst, 1, []byte(event))
 	dst = appendLength(dst, 2, sizeOf(body))
 	dst = appendLength(dst, 1, body)
 	dst = appendField(append(dst, magic...), 1, podType)
-	dst = f.appendPod(dst, 2, parts, v)
+	dst = e.appendPod(dst, 2, parts, v)
 	return append(dst, envelopeEnd...)
 }
 
-func (protobufForm) frame(event string, object runtime.Object) ([]byte, error) {
+func (protobufEncoding) frame(event string, object runtime.Object) ([]byte, error) {
 	var b bytes.Buffer
 	if err := protobuf.NewSerializer(scheme.Scheme, scheme.Scheme).Encode(object, &b); err != nil {
 		return nil, err
@@ -133,47 +133,47 @@ func (protobufForm) frame(event string, object runtime.Object) ([]byte, error) {
 	return append(binary.BigEndian.AppendUint32(nil, uint32(len(raw))), raw...), nil
 }
 
-// jsonForm is kube-apiserver's JSON.
-type jsonForm struct{}
+// jsonEncoding is kube-apiserver's JSON.
+type jsonEncoding struct{}
 
-func (jsonForm) contentType() string { return runtime.ContentTypeJSON }
+func (jsonEncoding) contentType() string { return runtime.ContentTypeJSON }
 
-func (jsonForm) streamType() string { return runtime.ContentTypeJSON }
+func (jsonEncoding) streamType() string { return runtime.ContentTypeJSON }
 
-func (jsonForm) encode(field encodable) ([]byte, error) { return json.Marshal(field) }
+func (jsonEncoding) encode(field encodable) ([]byte, error) { return json.Marshal(field) }
 
-func (jsonForm) appendTime(dst []byte, seconds int64) []byte {
+func (jsonEncoding) appendTime(dst []byte, seconds int64) []byte {
 	return time.Unix(seconds, 0).UTC().AppendFormat(dst, time.RFC3339)
 }
 
-func (jsonForm) appendHead(dst []byte, version string, _ int64) []byte {
+func (jsonEncoding) appendHead(dst []byte, version string, _ int64) []byte {
 	return append(dst, `{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"`+version+`"},"items":[`...)
 }
 
-func (f jsonForm) appendItem(dst []byte, i int, parts *[3]*part, v *values) []byte {
+func (e jsonEncoding) appendItem(dst []byte, i int, parts *[3]*part, v *values) []byte {
 	if i > 0 {
 		dst = append(dst, ',')
 	}
-	return f.appendParts(append(dst, '{'), parts, v)
+	return e.appendParts(append(dst, '{'), parts, v)
 }
 
-func (jsonForm) appendTail(dst []byte) []byte { return append(dst, "]}\n"...) }
+func (jsonEncoding) appendTail(dst []byte) []byte { return append(dst, "]}\n"...) }
 
 // appendParts appends the fields of a pod and its closing brace.
-func (f jsonForm) appendParts(dst []byte, parts *[3]*part, v *values) []byte {
+func (e jsonEncoding) appendParts(dst []byte, parts *[3]*part, v *values) []byte {
 	for i, name := range [...]string{`"metadata":`, `,"spec":`, `,"status":`} {
-		dst = parts[i].append(f, append(dst, name...), v)
+		dst = parts[i].append(e, append(dst, name...), v)
 	}
 	return append(dst, '}')
 }
 
-func (f jsonForm) appendEvent(dst []byte, event string, parts *[3]*part, v *values) []byte {
+func (e jsonEncoding) appendEvent(dst []byte, event string, parts *[3]*part, v *values) []byte {
 	dst = append(append(dst, `{"type":"`...), event...)
-	dst = f.appendParts(append(dst, `","object":{"kind":"Pod","apiVersion":"v1",`...), parts, v)
+	dst = e.appendParts(append(dst, `","object":{"kind":"Pod","apiVersion":"v1",`...), parts, v)
 	return append(dst, "}\n"...)
 }
 
-func (jsonForm) frame(event string, object runtime.Object) ([]byte, error) {
+func (jsonEncoding) frame(event string, object runtime.Object) ([]byte, error) {
 	raw, err := json.Marshal(struct {
 		Type   string         `json:"type"`
 		Object runtime.Object `json:"object"`
