@@ -42,9 +42,9 @@ func aReport() *doctor.Report {
 			},
 		},
 		Findings: []doctor.Finding{
-			{Kind: doctor.KindPolling, Client: who, Resource: "pods", Text: "LISTs all pods every 30 s", Remedy: "hold an informer", Change: `lister.List("<all>")`,
+			{Kind: doctor.FindingPolling, Client: who, Resource: "pods", Text: "LISTs all pods every 30 s", Remedy: "hold an informer", Change: `lister.List("<all>")`,
 				Incident: "concurrent-lists", WhatIf: predictions},
-			{Kind: doctor.KindRelist, Client: doctor.Client{User: hostile}, Text: "LISTs " + hostile, Remedy: "resume the WATCH"},
+			{Kind: doctor.FindingRelist, Client: doctor.Client{User: hostile}, Text: "LISTs " + hostile, Remedy: "resume the WATCH"},
 		},
 		Sizes: []doctor.Size{{Resource: "pods", Objects: 50_000, ObjectsFrom: doctor.FromFlag, Bytes: 5000, BytesFrom: doctor.FromNobody},
 			{Resource: hostile, Objects: 1, ObjectsFrom: doctor.FromLog, Bytes: 2000, BytesFrom: doctor.FromNobody}},
@@ -119,7 +119,7 @@ func TestLivePage(t *testing.T) {
 	err := writeLivePage(&out, &apimetrics.Report{
 		Version: hostile, Seconds: 60, Requests: 5,
 		Resources: []apimetrics.Resource{{Name: hostile, Objects: 5, Lists: 2, ListSeconds: 1}, {Name: "pods", Objects: 9, Lists: 1, ListSeconds: 3}},
-		Findings:  []doctor.Finding{{Kind: apimetrics.KindSlow, Resource: hostile, Text: hostile, Remedy: "read faster"}},
+		Findings:  []doctor.Finding{{Kind: apimetrics.FindingSlow, Resource: hostile, Text: hostile, Remedy: "read faster"}},
 	}, 10)
 	if err != nil {
 		t.Fatal(err)

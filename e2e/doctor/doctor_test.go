@@ -64,9 +64,9 @@ func TestDoctor(t *testing.T) {
 		found[name] = f.Kind + " " + f.Resource
 	}
 	want := map[string]string{
-		"poller":   doctor.KindPolling + " pods",
-		"seeker":   doctor.KindPart + " pods",
-		"relister": doctor.KindRelist + " configmaps",
+		"poller":   doctor.FindingPolling + " pods",
+		"seeker":   doctor.FindingPart + " pods",
+		"relister": doctor.FindingRelist + " configmaps",
 	}
 	if !maps.Equal(found, want) {
 		t.Errorf("found %v, want %v", found, want)

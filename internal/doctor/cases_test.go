@@ -113,7 +113,7 @@ var cases = []struct {
 	{name: "informers of many machines are disturbed twice", add: func(w *world) {
 		w.loop(100, 50, time.Minute, 5*time.Second)
 	}},
-	{name: "many machines LIST twice, and resume their WATCHes, which end early", kind: KindWatches, add: func(w *world) {
+	{name: "many machines LIST twice, and resume their WATCHes, which end early", kind: FindingWatches, add: func(w *world) {
 		w.loop(100, 50, time.Minute, 5*time.Second)
 		r := someone("loop", "watch", "services")
 		r.query, r.took = "resourceVersion=7&watch=true", 2*time.Minute
@@ -159,50 +159,50 @@ var cases = []struct {
 			w.watches(r, "", r.took, 3*time.Hour)
 		}
 	}},
-	{name: "short LISTs while others are refused", kind: KindRefused, text: "no client's LISTs stand out", add: func(w *world) {
+	{name: "short LISTs while others are refused", kind: FindingRefused, text: "no client's LISTs stand out", add: func(w *world) {
 		w.refusals()
 		w.each(5, 10*time.Second, someone("small", "list", "configmaps"), nil)
 	}},
-	{name: "who waited in the queues did not have the seats", kind: KindRefused, text: "no client's LISTs stand out", add: func(w *world) {
+	{name: "who waited in the queues did not have the seats", kind: FindingRefused, text: "no client's LISTs stand out", add: func(w *world) {
 		w.refusals()
 		r := someone("waiting", "list", "pods")
 		r.code, r.took = 429, 15*time.Second
 		w.each(40, 5*time.Second, r, nil)
 	}},
-	{name: "who waited and was let in had them for a moment", kind: KindRefused, text: "no client's LISTs stand out", add: func(w *world) {
+	{name: "who waited and was let in had them for a moment", kind: FindingRefused, text: "no client's LISTs stand out", add: func(w *world) {
 		w.refusals()
 		r := someone("waiting", "list", "pods")
 		r.took, r.queued = 15*time.Second, 14900*time.Millisecond
 		w.each(40, 5*time.Second, r, nil)
 	}},
-	{name: "LISTs that end behind the refusals", kind: KindRefused, text: "had the seats", add: func(w *world) {
+	{name: "LISTs that end behind the refusals", kind: FindingRefused, text: "had the seats", add: func(w *world) {
 		w.refusals()
 		r := someone("big", "list", "pods")
 		r.at, r.took = 150*time.Second, 55*time.Second
 		w.each(8, time.Millisecond, r, nil)
 	}},
-	{name: "a crash loop", kind: KindRelist, add: func(w *world) { w.loop(40, 1, 5*time.Minute, 10*time.Second) }},
-	{name: "a crash loop after two minutes, with WATCHes that begin with a LIST", kind: KindPolling, text: "sendInitialEvents", add: func(w *world) {
+	{name: "a crash loop", kind: FindingRelist, add: func(w *world) { w.loop(40, 1, 5*time.Minute, 10*time.Second) }},
+	{name: "a crash loop after two minutes, with WATCHes that begin with a LIST", kind: FindingPolling, text: "sendInitialEvents", add: func(w *world) {
 		r := someone("modern", "watch", "pods")
 		r.query, r.took = "sendInitialEvents=true&watch=true", 2*time.Minute
 		w.each(60, 7*time.Minute, r, nil)
 	}},
-	{name: "an agent on each node WATCHes all pods", kind: KindNodes, add: func(w *world) {
+	{name: "an agent on each node WATCHes all pods", kind: FindingNodes, add: func(w *world) {
 		r := someone("agent", "watch", "pods")
 		r.query, r.took = "sendInitialEvents=true&watch=true", 8*time.Minute
 		w.each(60, 20*time.Second, r, machine(60))
 	}},
-	{name: "LISTs time out", kind: KindFailing, add: func(w *world) {
+	{name: "LISTs time out", kind: FindingFailing, add: func(w *world) {
 		r := someone("huge", "list", "pods")
 		r.code, r.took = 504, time.Minute
 		w.each(60, 90*time.Second, r, nil)
 	}},
-	{name: "a script polls with kubectl", kind: KindPolling, add: func(w *world) {
+	{name: "a script polls with kubectl", kind: FindingPolling, add: func(w *world) {
 		r := someone("script", "list", "pods")
 		r.agent, r.query = program("kubectl"), "limit=500"
 		w.each(300, 10*time.Second, r, nil)
 	}},
-	{name: "somebody who asks many times a minute for some hours, after a quiet day", kind: KindPart, add: func(w *world) {
+	{name: "somebody who asks many times a minute for some hours, after a quiet day", kind: FindingPart, add: func(w *world) {
 		r := someone("burst", "list", "pods")
 		r.ns = "shop"
 		w.do(r)
@@ -239,7 +239,7 @@ func TestObjectsOfParts(t *testing.T) {
 		w.each(20, time.Second, r, func(i int, r *request) { r.ns = fmt.Sprint("team-", i) })
 	}
 	found := examine(t, Options{Objects: map[string]int64{"pods": 50_000}}, w.log()).Findings
-	if len(found) != 1 || found[0].Kind != KindResync || found[0].Objects != 0 {
+	if len(found) != 1 || found[0].Kind != FindingResync || found[0].Objects != 0 {
 		t.Errorf("%+v", found)
 	}
 }

@@ -63,22 +63,22 @@ func (a api) kubectl() string {
 func Change(kind, resource, version string) string {
 	a := apiOf(resource, version)
 	switch kind {
-	case KindPolling:
+	case FindingPolling:
 		return fmt.Sprintf("%s.Lister().List(selector) // in the place of %s.List(ctx, options)", a.informer(), a.client())
-	case KindResync:
+	case FindingResync:
 		return a.lister() + " // in the handler, in the place of a LIST"
-	case KindNodes:
+	case FindingNodes:
 		return a.client() + `.List(ctx, metav1.ListOptions{FieldSelector: "spec.nodeName=" + os.Getenv("NODE_NAME"), ` +
 			`ResourceVersion: "0"})`
-	case KindPart:
+	case FindingPart:
 		return a.informer() + `.Informer().GetIndexer().ByIndex("app", app) // in the place of a LIST with a selector`
-	case KindRelist:
+	case FindingRelist:
 		return a.client() + `.Watch(ctx, metav1.ListOptions{ResourceVersion: last, AllowWatchBookmarks: true}) ` +
 			`// last: of the last event or bookmark`
-	case KindWatches:
+	case FindingWatches:
 		return a.client() + `.Watch(ctx, metav1.ListOptions{ResourceVersion: last, ` +
 			`TimeoutSeconds: ptr.To(int64(300 + rand.IntN(300)))})`
-	case KindFailing:
+	case FindingFailing:
 		return fmt.Sprintf("pager.New(func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) "+
 			"{ return %s.List(ctx, o) }).EachListItem(ctx, metav1.ListOptions{Limit: 500}, each)", a.client())
 	}
@@ -96,11 +96,11 @@ func changeOfPart(resource, version string) string {
 func kubectlChange(kind, resource string) string {
 	a := apiOf(resource, "")
 	switch kind {
-	case KindPolling, KindRelist:
+	case FindingPolling, FindingRelist:
 		return a.kubectl() + " --watch # once, in the place of asking again and again"
-	case KindWatches:
+	case FindingWatches:
 		return a.kubectl() + " --watch --request-timeout=0 # the default: it lasts until it is stopped"
-	case KindFailing:
+	case FindingFailing:
 		return a.kubectl() + " --chunk-size=500 # the default: answers in pages"
 	}
 	return ""
@@ -111,7 +111,7 @@ func changeOf(kind string, c Client, u *usage) string {
 	switch {
 	case strings.HasPrefix(c.Agent, "kubectl/"):
 		return kubectlChange(kind, u.resource)
-	case kind == KindPart && u.lists.Selected == 0:
+	case kind == FindingPart && u.lists.Selected == 0:
 		return changeOfPart(u.resource, u.version)
 	}
 	return Change(kind, u.resource, u.version)

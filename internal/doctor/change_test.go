@@ -78,17 +78,17 @@ func TestChange(t *testing.T) {
 		}
 	}
 	for kind, resource := range map[string]string{
-		KindPolling: "deployments.apps", KindResync: "deployments.apps", KindNodes: "pods", KindPart: "endpointslices.discovery.k8s.io",
-		KindRelist: "clusterroles.rbac.authorization.k8s.io", KindWatches: "configmaps", KindFailing: "nodes",
+		FindingPolling: "deployments.apps", FindingResync: "deployments.apps", FindingNodes: "pods", FindingPart: "endpointslices.discovery.k8s.io",
+		FindingRelist: "clusterroles.rbac.authorization.k8s.io", FindingWatches: "configmaps", FindingFailing: "nodes",
 	} {
 		tell(resource, Change(kind, resource, ""))
-		if kind != KindNodes && kind != KindWatches {
+		if kind != FindingNodes && kind != FindingWatches {
 			tell("widgets", Change(kind, "widgets.example.com", "v1beta1"))
 		}
 	}
-	tell("nodes", Change(KindResync, "nodes", "v1"))
-	tell("deployments.apps", changeOf(KindPart, Client{}, &usage{resource: "deployments.apps", version: "v1"}))
-	if len(told) != 14 || Change(KindRefused, "pods", "v1") != "" {
+	tell("nodes", Change(FindingResync, "nodes", "v1"))
+	tell("deployments.apps", changeOf(FindingPart, Client{}, &usage{resource: "deployments.apps", version: "v1"}))
+	if len(told) != 14 || Change(FindingRefused, "pods", "v1") != "" {
 		t.Errorf("%d lines: %v", len(told), told)
 	}
 }
@@ -98,16 +98,16 @@ func TestChange(t *testing.T) {
 func TestChangeByName(t *testing.T) {
 	kubectl := Client{Agent: "kubectl/v1.37.2"}
 	for _, tt := range []struct{ got, want string }{
-		{changeOf(KindPolling, kubectl, &usage{resource: "deployments.apps"}), "kubectl get deployments.apps --all-namespaces --watch # once,"},
-		{changeOf(KindWatches, kubectl, &usage{resource: "nodes"}), "kubectl get nodes --watch --request-timeout=0 #"},
-		{changeOf(KindRelist, kubectl, &usage{resource: "nodes"}), "kubectl get nodes --watch # once,"},
-		{changeOf(KindFailing, kubectl, &usage{resource: "widgets.example.com"}), "kubectl get widgets.example.com --all-namespaces --chunk-size=500 #"},
+		{changeOf(FindingPolling, kubectl, &usage{resource: "deployments.apps"}), "kubectl get deployments.apps --all-namespaces --watch # once,"},
+		{changeOf(FindingWatches, kubectl, &usage{resource: "nodes"}), "kubectl get nodes --watch --request-timeout=0 #"},
+		{changeOf(FindingRelist, kubectl, &usage{resource: "nodes"}), "kubectl get nodes --watch # once,"},
+		{changeOf(FindingFailing, kubectl, &usage{resource: "widgets.example.com"}), "kubectl get widgets.example.com --all-namespaces --chunk-size=500 #"},
 		{ofSchema(Client{User: "system:serviceaccount:shop:app"}), `subjects: [{kind: ServiceAccount, serviceAccount: {namespace: "shop", name: "app"}}] #`},
 		{ofSchema(Client{User: "jane"}), `subjects: [{kind: User, user: {name: "jane"}}] #`},
 		{ofSchema(Client{User: nodes}), `subjects: [{kind: Group, group: {name: "system:nodes"}}] #`},
-		{Change(KindRelist, "widgets.example.com", ""), `client.Resource(schema.GroupVersionResource{Group: "example.com", Version: version, Resource: "widgets"})`},
-		{Change(KindRelist, "cronjobs.batch", "v1beta1"), `client.BatchV1beta1().CronJobs("").Watch(`},
-		{Change(KindRelist, "pods/status", "v1"), `client.CoreV1().Pods("").Watch(`},
+		{Change(FindingRelist, "widgets.example.com", ""), `client.Resource(schema.GroupVersionResource{Group: "example.com", Version: version, Resource: "widgets"})`},
+		{Change(FindingRelist, "cronjobs.batch", "v1beta1"), `client.BatchV1beta1().CronJobs("").Watch(`},
+		{Change(FindingRelist, "pods/status", "v1"), `client.CoreV1().Pods("").Watch(`},
 	} {
 		if !strings.HasPrefix(tt.got, tt.want) {
 			t.Errorf("%s, want %s", tt.got, tt.want)

@@ -8,10 +8,10 @@ import (
 
 // batch is LISTs, or WATCHes that begin with one, of one client and resource that are alike.
 type batch struct {
-	c    Client
-	work cost.Work
-	size Size
-	ask  ask
+	c         Client
+	work      cost.Work
+	size      Size
+	selection selection
 	// held is what one of them holds of the server's memory while it is under way, in bytes as they
 	// are stored.
 	held float64
@@ -22,9 +22,9 @@ type batch struct {
 const compressedFrom = 128 << 10
 
 // list returns what LISTs of some objects are.
-func (d *Doctor) list(c Client, s Size, a ask, lists, quorum float64) batch {
-	sent, looked := d.share(s, a)
-	b := batch{c: c, size: s, ask: a, work: cost.Work{
+func (d *Doctor) list(c Client, s Size, sel selection, lists, quorum float64) batch {
+	sent, looked := d.share(s, sel)
+	b := batch{c: c, size: s, selection: sel, work: cost.Work{
 		Requests: lists, Quorum: quorum,
 		Looked: looked * float64(s.Objects), Sent: sent * float64(s.Objects) * s.Bytes,
 	}}
@@ -72,16 +72,16 @@ func (d *Doctor) batches(c Client, u *usage) (all []batch) {
 	if s.Objects == 0 {
 		return nil
 	}
-	for a := range asks {
-		n, w := u.asked[a], u.watched[a]
+	for sel := range selections {
+		n, w := u.listTallies[sel], u.watchTallies[sel]
 		if whole := n.lists - n.paged; whole > 0 {
-			all = append(all, d.list(c, s, a, float64(whole), float64(n.quorum-n.paged)))
+			all = append(all, d.list(c, s, sel, float64(whole), float64(n.quorum-n.paged)))
 		}
 		if n.paged > 0 {
-			all = append(all, d.list(c, s, a, float64(n.paged), 0).paged())
+			all = append(all, d.list(c, s, sel, float64(n.paged), 0).paged())
 		}
 		if w.initial > 0 {
-			all = append(all, d.list(c, s, a, float64(w.initial), 0).initial())
+			all = append(all, d.list(c, s, sel, float64(w.initial), 0).initial())
 		}
 	}
 	return all
@@ -120,11 +120,11 @@ func (d *Doctor) clientCost(c *client) (sum cost.Cost, held float64) {
 			held = max(held, b.held)
 		}
 	}
-	return sum, held * m.Memory.Held * d.atOnce(c)
+	return sum, held * m.Memory.Held * d.concurrency(c)
 }
 
-// atOnce estimates how many LISTs of a client were under way at once, at least 1.
-func (d *Doctor) atOnce(c *client) float64 {
+// concurrency estimates how many LISTs of a client were under way at once, at least 1.
+func (d *Doctor) concurrency(c *client) float64 {
 	most := uint32(0)
 	for _, millis := range c.listTime.fold(&d.clock) {
 		most = max(most, millis)

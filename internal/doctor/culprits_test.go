@@ -12,8 +12,8 @@ func (w *world) culprits() map[string]string {
 		kind string
 		add  func(request)
 	}{
-		{KindPolling, w.poller}, {KindResync, w.resyncer}, {KindRelist, w.relister}, {KindWatches, w.impatient},
-		{KindNodes, w.agents}, {KindPart, w.seeker},
+		{FindingPolling, w.poller}, {FindingResync, w.resyncer}, {FindingRelist, w.relister}, {FindingWatches, w.impatient},
+		{FindingNodes, w.agents}, {FindingPart, w.seeker},
 	} {
 		kinds[account(c.kind)] = c.kind
 		c.add(request{user: account(c.kind), agent: program(c.kind), ip: "10.9.0.1"})

@@ -21,8 +21,8 @@ func TestCulpritsAreFound(t *testing.T) {
 			found := map[string]string{}
 			for _, f := range examine(t, Options{}, w.log()).Findings {
 				t.Logf("%s %s: %s", f.Kind, f.Client, f.Text)
-				if f.Kind == KindRefused {
-					if f.Client.User != account(KindNodes) || !strings.Contains(f.Text, "120 of those of victim/v1.2.3") {
+				if f.Kind == FindingRefused {
+					if f.Client.User != account(FindingNodes) || !strings.Contains(f.Text, "120 of those of victim/v1.2.3") {
 						t.Errorf("%s: %s", f.Client, f.Text)
 					}
 					continue
@@ -60,7 +60,7 @@ func TestResyncPeriod(t *testing.T) {
 		}
 	}
 	found := examine(t, Options{}, w.log()).Findings
-	if len(found) != 1 || found[0].Kind != KindResync || !strings.Contains(found[0].Text, "every 10 h: 8 bursts of 30 LISTs") ||
+	if len(found) != 1 || found[0].Kind != FindingResync || !strings.Contains(found[0].Text, "every 10 h: 8 bursts of 30 LISTs") ||
 		!strings.HasSuffix(found[0].Text, "a resync that LISTs") {
 		t.Errorf("%+v", found)
 	}

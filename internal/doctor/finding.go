@@ -9,14 +9,14 @@ import (
 
 // The kinds of findings.
 const (
-	KindRelist  = "relist"  // LISTs again after each WATCH, which is over soon
-	KindNodes   = "nodes"   // each node LISTs all pods
-	KindResync  = "resync"  // bursts of LISTs with a period
-	KindPolling = "polling" // LISTs all objects again and again
-	KindPart    = "part"    // LISTs some objects many times a minute
-	KindWatches = "watches" // WATCHes that are over soon
-	KindFailing = "failing" // LISTs that take long, fail and are tried again
-	KindRefused = "refused" // requests that were refused, and who had the seats
+	FindingRelist  = "relist"  // LISTs again after each WATCH, which is over soon
+	FindingNodes   = "nodes"   // each node LISTs all pods
+	FindingResync  = "resync"  // bursts of LISTs with a period
+	FindingPolling = "polling" // LISTs all objects again and again
+	FindingPart    = "part"    // LISTs some objects many times a minute
+	FindingWatches = "watches" // WATCHes that are over soon
+	FindingFailing = "failing" // LISTs that take long, fail and are tried again
+	FindingRefused = "refused" // requests that were refused, and who had the seats
 )
 
 // Finding is something that a client does, what it costs and what to do about it.

@@ -63,7 +63,7 @@ func findResync(u *usage) (Finding, bool) {
 			continue
 		}
 		return Finding{
-			Kind: KindResync, Count: p.count, Seconds: p.latency.Seconds(), whole: u.ofAll(p),
+			Kind: FindingResync, Count: p.count, Seconds: p.latency.Seconds(), whole: u.ofAll(p),
 			Text: fmt.Sprintf("LISTs %s in bursts every %s: %d bursts of %d LISTs%s. That is a resync that LISTs",
 				u.resource, duration(every), bursts, p.inBursts/int64(bursts), p.sort()),
 			Remedy: "resync from the informer's cache: set its resync period and drop the LIST, " +
@@ -89,7 +89,7 @@ func findPolling(u *usage) (Finding, bool) {
 		rhythm = fmt.Sprintf("every %s (%.0f%% of the intervals)", duration(every), 100*share)
 	}
 	f := Finding{
-		Kind: KindPolling, Count: p.count, Seconds: p.latency.Seconds(), whole: p.count,
+		Kind: FindingPolling, Count: p.count, Seconds: p.latency.Seconds(), whole: p.count,
 		Text:   fmt.Sprintf("LISTs all %s %s: %s LISTs%s", u.resource, rhythm, quantity.Count(p.count), p.sort()),
 		Remedy: "hold an informer and read its cache; where it must poll, ask with resourceVersion=0",
 	}
@@ -113,7 +113,7 @@ func findPart(u *usage) (Finding, bool) {
 		how = "of one namespace"
 	}
 	return Finding{
-		Kind: KindPart, Count: p.count, Seconds: p.latency.Seconds(),
+		Kind: FindingPart, Count: p.count, Seconds: p.latency.Seconds(),
 		Text: fmt.Sprintf("LISTs %s %s %s times a minute: %s LISTs%s", u.resource, how,
 			quantity.Number(max(p.perHour(), float64(p.hourly.busiest))/60), quantity.Count(p.count), p.sort()),
 		Remedy: "hold an informer with an index and look the objects up in it",
@@ -127,7 +127,7 @@ func findNodes(u *usage) (Finding, bool) {
 		return Finding{}, false
 	}
 	return Finding{
-		Kind: KindNodes, Count: p.count, Seconds: p.latency.Seconds(), whole: p.count,
+		Kind: FindingNodes, Count: p.count, Seconds: p.latency.Seconds(), whole: p.count,
 		Text: fmt.Sprintf("LISTs all %s from about %s machines: %s LISTs%s", u.resource,
 			quantity.Count(p.machines()), quantity.Count(p.count), p.sort()),
 		Remedy: "ask with fieldSelector=spec.nodeName=NODE, or have one replica ask for all",
@@ -141,7 +141,7 @@ func findFailing(u *usage) (Finding, bool) {
 		return Finding{}, false
 	}
 	return Finding{
-		Kind: KindFailing, Count: n, Seconds: took.Seconds(),
+		Kind: FindingFailing, Count: n, Seconds: took.Seconds(),
 		Text: fmt.Sprintf("LISTs %s in vain: %s of %s LISTs failed with 5xx, after %s on average", u.resource, quantity.Count(n),
 			quantity.Count(u.tally[verbList].requests), quantity.Seconds(took.Seconds()/float64(n))),
 		Remedy: "LIST in pages, with limit, or from the watch cache, with resourceVersion=0; find in the server's log why they fail",

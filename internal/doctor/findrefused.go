@@ -37,7 +37,7 @@ func (d *Doctor) refusals() (Finding, bool) {
 	}
 	takers, all := d.seatTakers()
 	f := Finding{
-		Kind: KindRefused, Count: d.total.Refused,
+		Kind: FindingRefused, Count: d.total.Refused,
 		Remedy: "make those LISTs fewer; until then give that client a FlowSchema and " +
 			"PriorityLevelConfiguration of its own",
 	}

@@ -34,7 +34,7 @@ func findRelist(u *usage) (Finding, bool) {
 		return Finding{}, false
 	}
 	f := Finding{
-		Kind: KindRelist, Count: lists, whole: u.whole.total(),
+		Kind: FindingRelist, Count: lists, whole: u.whole.total(),
 		Text: fmt.Sprintf("LISTs %s again after each WATCH: %s LISTs, and %s of %s WATCHes were over within a minute%s",
 			u.resource, quantity.Count(lists), quantity.Count(w.Short), quantity.Count(w.Ended), w.expired()),
 		Remedy: "resume the WATCH from the last resourceVersion, with bookmarks; find what ends it: " +
@@ -55,7 +55,7 @@ func findWatches(u *usage) (Finding, bool) {
 		return Finding{}, false
 	}
 	return Finding{
-		Kind: KindWatches, Count: w.Short,
+		Kind: FindingWatches, Count: w.Short,
 		Text: fmt.Sprintf("ends its WATCHes of %s early: %s of %s were over within a minute, after %s on average%s",
 			u.resource, quantity.Count(w.Short), quantity.Count(w.Ended), quantity.Seconds(w.Seconds/float64(w.Ended)), w.expired()),
 		Remedy: "let WATCHes last 5 to 10 minutes: raise the client's timeoutSeconds, " +

@@ -111,7 +111,7 @@ func TestManyEvents(t *testing.T) {
 	t.Logf("%d events, %d MB, in %s, made meanwhile", read.Events, read.Bytes/1e6, time.Since(begun).Round(time.Second))
 	found := map[string]string{}
 	for _, f := range d.Report().Findings {
-		if f.Kind != KindRefused {
+		if f.Kind != FindingRefused {
 			found[f.Client.User] = f.Kind
 		}
 	}

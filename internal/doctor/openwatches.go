@@ -11,13 +11,13 @@ const maxOpenWatches = 1 << 16
 type openWatches map[uint64]openWatch
 
 type openWatch struct {
-	whose   watched
-	ask     ask
-	initial bool
+	whose     usageKey
+	selection selection
+	initial   bool
 }
 
-// watched names a client by its serial number, and one of its resources by its hash.
-type watched struct {
+// usageKey names a client by its serial number, and one of its resources by its hash.
+type usageKey struct {
 	client   int64
 	resource uint64
 }
@@ -31,7 +31,7 @@ func (d *Doctor) started(e *audit.Event) {
 	d.resource = appendResource(d.resource[:0], e.Object)
 	u := d.clients.usage(c, d.resource)
 	q := audit.ParseQuery(e.URI)
-	d.open[hash(e.AuditID)] = openWatch{watched{c.serial, hash([]byte(u.resource))}, askOf(e, q), q.InitialList}
+	d.open[hash(e.AuditID)] = openWatch{usageKey{c.serial, hash([]byte(u.resource))}, selectionOf(e, q), q.InitialList}
 }
 
 // ended forgets a WATCH that is over.
@@ -43,10 +43,10 @@ func (d *Doctor) countOpen() {
 		c *client
 		u *usage
 	}
-	places := map[watched]place{}
+	places := map[usageKey]place{}
 	for _, c := range d.clients.least {
 		for _, u := range c.usages {
-			places[watched{c.serial, hash([]byte(u.resource))}] = place{c, u}
+			places[usageKey{c.serial, hash([]byte(u.resource))}] = place{c, u}
 		}
 	}
 	for _, w := range d.open {
@@ -59,10 +59,10 @@ func (d *Doctor) countOpen() {
 		}
 		p.c.total.add(one)
 		p.u.watches.Open++
-		p.u.watched[w.ask].open++
+		p.u.watchTallies[w.selection].open++
 		if w.initial {
 			p.u.watches.Initial++
-			p.u.watched[w.ask].initial++
+			p.u.watchTallies[w.selection].initial++
 		}
 	}
 	clear(d.open)

@@ -50,33 +50,33 @@ func TestWhatIf(t *testing.T) {
 		add  func(w *world)
 		want []predicted
 	}{
-		{KindPolling, func(w *world) { w.each(100, 30*time.Second, someone("p", "list", "pods"), nil) }, []predicted{
+		{FindingPolling, func(w *world) { w.each(100, 30*time.Second, someone("p", "list", "pods"), nil) }, []predicted{
 			{RemedyNone, 100, 10_000_000, 100 + 1000 + 100}, {RemedyCache, 100, 10_000_000, 200}, {RemedyPages, 2000, 100_000_000, 2000 + 1000 + 100},
 			{RemedyInformer, 1, 1_000_000, 1 + 10 + 2}, {RemedyProxy, 101, 1_000_000, 13 + 100 + 1000},
 		}},
-		{KindNodes, func(w *world) {
+		{FindingNodes, func(w *world) {
 			r := someone("agent", "list", "pods")
 			r.query = "resourceVersion=0"
 			w.each(64, 20*time.Second, r, machine(64))
 		}, []predicted{
 			{RemedyNone, 64, 6_400_000, 64 + 64}, {RemedyNode, 64, 640_000, 64 + 6 + 1}, {RemedyPages, 1280, 64_000_000, 1280 + 640 + 64},
 		}},
-		{KindPart, func(w *world) {
+		{FindingPart, func(w *world) {
 			r := someone("part", "list", "pods")
 			r.query = "labelSelector=a%3Db&resourceVersion=0"
 			w.each(400, 5*time.Second, r, nil)
 		}, []predicted{
 			{RemedyNone, 400, 4_000_000, 400 + 4000 + 4}, {RemedyIndex, 1, 1_000_000, 13}, {RemedyProxy, 1, 1_000_000, 13},
 		}},
-		{KindRelist, func(w *world) { w.loop(40, 1, 5*time.Minute, 10*time.Second) }, []predicted{
+		{FindingRelist, func(w *world) { w.loop(40, 1, 5*time.Minute, 10*time.Second) }, []predicted{
 			{RemedyNone, 40, 800_000, 40 + 400 + 8}, {RemedyResume, 41, 20_000, 41 + 10},
 		}},
-		{KindWatches, func(w *world) {
+		{FindingWatches, func(w *world) {
 			r := someone("w", "watch", "services")
 			r.query, r.took = "resourceVersion=7&watch=true", 30*time.Second
 			w.each(300, 30*time.Second, r, nil)
 		}, []predicted{{RemedyNone, 300, 0, 300}, {RemedyLasting, 20, 0, 20}}},
-		{KindFailing, func(w *world) {
+		{FindingFailing, func(w *world) {
 			r := someone("huge", "list", "pods")
 			r.code, r.took = 504, time.Minute
 			w.each(60, 90*time.Second, r, nil)
@@ -249,7 +249,7 @@ func TestRestart(t *testing.T) {
 
 // TestIncidents: what is found has a page that explains it.
 func TestIncidents(t *testing.T) {
-	for _, kind := range []string{KindRelist, KindNodes, KindResync, KindPolling, KindPart, KindWatches, KindFailing, KindRefused} {
+	for _, kind := range []string{FindingRelist, FindingNodes, FindingResync, FindingPolling, FindingPart, FindingWatches, FindingFailing, FindingRefused} {
 		if _, err := os.Stat(filepath.Join("../../docs/incidents", IncidentOf(kind)+".md")); err != nil {
 			t.Error(err)
 		}

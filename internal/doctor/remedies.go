@@ -30,34 +30,34 @@ const (
 	RemedyProxy    = "through weir-proxy"
 )
 
-// asking is what a client does with one resource, and how it could do otherwise.
-type asking struct {
-	d        *Doctor
-	c        *client
-	u        *usage
-	size     Size
-	all      []batch
-	machines float64
-	atOnce   float64
+// whatIfCase is what a client does with one resource, and how it could do otherwise.
+type whatIfCase struct {
+	d           *Doctor
+	c           *client
+	u           *usage
+	size        Size
+	all         []batch
+	machines    float64
+	concurrency float64
 }
 
 // whatIf predicts what the requests that a finding is about would have cost with each of its
 // remedies. The first prediction is for no remedy. It returns nil if there is no model, or if
 // nobody knows how many objects there are.
 func (d *Doctor) whatIf(c *client, u *usage, kind string) []Prediction {
-	a := &asking{
-		d: d, c: c, u: u, size: d.size(u.resource), all: d.batches(c.name, u), atOnce: d.atOnce(c),
+	w := &whatIfCase{
+		d: d, c: c, u: u, size: d.size(u.resource), all: d.batches(c.name, u), concurrency: d.concurrency(c),
 	}
-	if kind == KindWatches {
-		a.all = append(a.all, a.watches(float64(u.watches.Ended)))
+	if kind == FindingWatches {
+		w.all = append(w.all, w.watches(float64(u.watches.Ended)))
 	}
-	if d.options.Model == nil || len(a.all) == 0 {
+	if d.options.Model == nil || len(w.all) == 0 {
 		return nil
 	}
-	a.machines = float64(max(u.watchMachines(), u.whole.machines(), u.part.machines()))
-	out := []Prediction{a.predict(RemedyNone, a.all)}
+	w.machines = float64(max(u.watchMachines(), u.whole.machines(), u.part.machines()))
+	out := []Prediction{w.predict(RemedyNone, w.all)}
 	for _, r := range remediesOf[kind] {
-		if p, ok := r(a); ok {
+		if p, ok := r(w); ok {
 			out = append(out, p)
 		}
 	}
@@ -65,57 +65,57 @@ func (d *Doctor) whatIf(c *client, u *usage, kind string) []Prediction {
 }
 
 // remedy predicts one remedy. It returns false if that changes nothing here.
-type remedy func(a *asking) (Prediction, bool)
+type remedy func(w *whatIfCase) (Prediction, bool)
 
 // remediesOf has the remedies of each kind of finding. Those that a client can apply by itself come
 // first.
 var remediesOf = map[string][]remedy{
-	KindPolling: {cached, inPages, informed, shardedByMachine, proxied},
-	KindResync:  {cached, inPages, informed, proxied},
-	KindNodes:   {byNode, cached, inPages, shardedByMachine, proxied},
-	KindPart:    {cached, informed, proxied},
-	KindRelist:  {resumed, cached, proxied},
-	KindWatches: {lasted},
-	KindFailing: {inPages, cached, informed, proxied},
+	FindingPolling: {cached, inPages, informed, shardedByMachine, proxied},
+	FindingResync:  {cached, inPages, informed, proxied},
+	FindingNodes:   {byNode, cached, inPages, shardedByMachine, proxied},
+	FindingPart:    {cached, informed, proxied},
+	FindingRelist:  {resumed, cached, proxied},
+	FindingWatches: {lasted},
+	FindingFailing: {inPages, cached, informed, proxied},
 }
 
-func (a *asking) predict(name string, all []batch) Prediction {
-	p := Prediction{Remedy: name, Cost: costOf(&a.d.options.Model.Server, all)}
+func (w *whatIfCase) predict(name string, all []batch) Prediction {
+	p := Prediction{Remedy: name, Cost: costOf(&w.d.options.Model.Server, all)}
 	for _, b := range all {
 		p.HeldBytes = max(p.HeldBytes, b.held)
 	}
-	p.HeldBytes *= a.d.options.Model.Memory.Held * a.atOnce
+	p.HeldBytes *= w.d.options.Model.Memory.Held * w.concurrency
 	return p
 }
 
 // change predicts the cost after a function has changed each batch.
-func (a *asking) change(name string, to func(batch) batch) Prediction {
+func (w *whatIfCase) change(name string, to func(batch) batch) Prediction {
 	var all []batch
-	for _, b := range a.all {
+	for _, b := range w.all {
 		all = append(all, to(b))
 	}
-	return a.predict(name, all)
+	return w.predict(name, all)
 }
 
 // cached predicts LISTs that the watch cache answers as it is. The watch cache does not heed
 // limits.
-func cached(a *asking) (Prediction, bool) {
+func cached(w *whatIfCase) (Prediction, bool) {
 	quorum := false
-	p := a.change(RemedyCache, func(b batch) batch {
+	p := w.change(RemedyCache, func(b batch) batch {
 		quorum = quorum || b.work.Quorum > 0 && b.work.Encoding != cost.Initial
 		if b.work.Encoding == cost.Initial {
 			return b
 		}
-		return a.d.list(a.c.name, b.size, b.ask, b.work.Requests, 0)
+		return w.d.list(w.c.name, b.size, b.selection, b.work.Requests, 0)
 	})
 	return p, quorum
 }
 
 // inPages predicts that LISTs of more than a page come in pages.
-func inPages(a *asking) (Prediction, bool) {
+func inPages(w *whatIfCase) (Prediction, bool) {
 	changed := false
-	p := a.change(RemedyPages, func(b batch) batch {
-		if b.ask != askAll || b.work.PageCount > 0 || b.size.Objects <= pageObjects {
+	p := w.change(RemedyPages, func(b batch) batch {
+		if b.selection != selectAll || b.work.PageCount > 0 || b.size.Objects <= pageObjects {
 			return b
 		}
 		changed = true
@@ -125,79 +125,79 @@ func inPages(a *asking) (Prediction, bool) {
 }
 
 // byNode predicts that each machine asks for the pods of its node.
-func byNode(a *asking) (Prediction, bool) {
-	return a.change(RemedyNode, func(b batch) batch {
-		return a.d.list(a.c.name, b.size, askNode, b.work.Requests, b.work.Quorum)
+func byNode(w *whatIfCase) (Prediction, bool) {
+	return w.change(RemedyNode, func(b batch) batch {
+		return w.d.list(w.c.name, b.size, selectNode, b.work.Requests, b.work.Quorum)
 	}), true
 }
 
 // informed predicts an informer on each machine. It gets the objects once, and then what is
 // written. If a client has one already, that costs nothing more.
-func informed(a *asking) (Prediction, bool) {
-	if a.u.watched[askAll].ended+a.u.watched[askAll].open > 0 {
-		return a.predict(RemedyHeld, nil), true
+func informed(w *whatIfCase) (Prediction, bool) {
+	if w.u.watchTallies[selectAll].ended+w.u.watchTallies[selectAll].open > 0 {
+		return w.predict(RemedyHeld, nil), true
 	}
 	name := RemedyInformer
-	if a.u.whole.total() == 0 {
+	if w.u.whole.total() == 0 {
 		name = RemedyIndex
 	}
-	return a.predict(name, []batch{a.informer(a.machines)}), true
+	return w.predict(name, []batch{w.informer(w.machines)}), true
 }
 
 // informer returns what informers of all objects ask for.
-func (a *asking) informer(of float64) batch {
-	b := a.d.list(a.c.name, a.size, askAll, of, of).initial()
+func (w *whatIfCase) informer(of float64) batch {
+	b := w.d.list(w.c.name, w.size, selectAll, of, of).initial()
 	b.work.Connections = of
-	b.work.Events, b.work.EventBytes = of*a.d.census.writes(a.size.Resource), a.size.Bytes
+	b.work.Events, b.work.EventBytes = of*w.d.census.writes(w.size.Resource), w.size.Bytes
 	return b
 }
 
 // shardedByMachine predicts that each replica asks for its part of the objects, by a shardSelector.
-func shardedByMachine(a *asking) (Prediction, bool) {
-	return a.change(RemedyShards, func(b batch) batch {
-		if b.ask == askAll {
-			b = b.shard(a.machines)
+func shardedByMachine(w *whatIfCase) (Prediction, bool) {
+	return w.change(RemedyShards, func(b batch) batch {
+		if b.selection == selectAll {
+			b = b.shard(w.machines)
 		}
 		return b
-	}), a.machines > 1
+	}), w.machines > 1
 }
 
 // watches returns WATCHes that begin with nothing: each costs what a request does.
-func (a *asking) watches(n float64) batch {
-	return batch{c: a.c.name, size: a.size, work: cost.Work{Requests: n}}
+func (w *whatIfCase) watches(n float64) batch {
+	return batch{c: w.c.name, size: w.size, work: cost.Work{Requests: n}}
 }
 
 // lastingWatch is how long a WATCH of client-go's lasts on average.
 const lastingWatch = 450 // seconds
 
 // lasted predicts WATCHes that last as long as an informer's.
-func lasted(a *asking) (Prediction, bool) {
-	n := math.Ceil(a.u.watches.Seconds / lastingWatch)
-	return a.predict(RemedyLasting, []batch{a.watches(max(a.machines, n))}), true
+func lasted(w *whatIfCase) (Prediction, bool) {
+	n := math.Ceil(w.u.watches.Seconds / lastingWatch)
+	return w.predict(RemedyLasting, []batch{w.watches(max(w.machines, n))}), true
 }
 
 // resumed predicts that each machine LISTs once, and begins its WATCHes where the last one ended.
-func resumed(a *asking) (Prediction, bool) {
+func resumed(w *whatIfCase) (Prediction, bool) {
 	var all []batch
-	for _, b := range a.all {
-		n := min(b.work.Requests, a.machines)
+	for _, b := range w.all {
+		n := min(b.work.Requests, w.machines)
 		b.work.Quorum *= n / b.work.Requests
 		b.work.Requests = n
 		all = append(all, b)
 	}
-	return a.predict(RemedyResume, append(all, a.watches(float64(a.u.watches.Ended)))), true
+	return w.predict(RemedyResume, append(all, w.watches(float64(w.u.watches.Ended)))), true
 }
 
 // proxied predicts that the proxy answers. The API server then sees one informer. For each LIST
 // that must be as new as the storage it also gets at most one question how current the informer is.
-func proxied(a *asking) (Prediction, bool) {
+func proxied(w *whatIfCase) (Prediction, bool) {
 	quorum := 0.0
-	for _, b := range a.all {
+	for _, b := range w.all {
 		quorum += b.work.Quorum
 	}
-	asked := batch{size: a.size, work: cost.Work{Requests: quorum, Quorum: quorum}}
-	p := a.predict(RemedyProxy, []batch{a.informer(1), asked})
-	p.ProxyCPUSeconds = costOf(&a.d.options.Model.Proxy, a.all).CPUSeconds
+	asked := batch{size: w.size, work: cost.Work{Requests: quorum, Quorum: quorum}}
+	p := w.predict(RemedyProxy, []batch{w.informer(1), asked})
+	p.ProxyCPUSeconds = costOf(&w.d.options.Model.Proxy, w.all).CPUSeconds
 	p.HeldBytes = 0
 	return p, true
 }

@@ -93,30 +93,30 @@ func (d *Doctor) startOf(c *client, u *usage) (start, bool) {
 	if size.Objects == 0 || u.resource == other || c.name.User == server {
 		return start{}, false
 	}
-	of, most := askAll, int64(0)
-	for a := range askOne {
-		w := u.watched[a]
+	of, most := selectAll, int64(0)
+	for sel := range selectOne {
+		w := u.watchTallies[sel]
 		if n := w.ended + w.open; n > most {
-			of, most = a, n
+			of, most = sel, n
 		}
 	}
 	machines := float64(u.watchMachines())
 	if most == 0 { // it has no informer: what LISTs everything does so when it starts, too
-		if u.asked[askAll].lists == 0 {
+		if u.listTallies[selectAll].lists == 0 {
 			return start{}, false
 		}
 		machines = float64(u.whole.machines())
 	}
-	n := max(machines, float64(u.watched[of].open))
-	lists, quorum := u.asked[of].lists, 1.0
+	n := max(machines, float64(u.watchTallies[of].open))
+	lists, quorum := u.listTallies[of].lists, 1.0
 	if lists > 0 {
-		quorum = float64(u.asked[of].quorum) / float64(lists)
+		quorum = float64(u.listTallies[of].quorum) / float64(lists)
 	}
 	b := d.list(c.name, size, of, n, n*quorum)
 	switch {
-	case u.watched[of].initial > lists:
+	case u.watchTallies[of].initial > lists:
 		b = b.initial()
-	case 2*u.asked[of].paged > lists:
+	case 2*u.listTallies[of].paged > lists:
 		b = b.paged()
 	}
 	b.work.Connections = n
@@ -132,24 +132,24 @@ type named struct {
 // otherwise returns how else a client could start.
 func (s *start) otherwise(d *Doctor) (out []named) {
 	b, n := s.batch, s.batch.work.Requests
-	list := func(a ask, quorum float64) batch {
-		o := d.list(s.c.name, b.size, a, n, quorum)
+	list := func(sel selection, quorum float64) batch {
+		o := d.list(s.c.name, b.size, sel, n, quorum)
 		o.work.Connections = b.work.Connections
 		return o
 	}
 	if b.work.Quorum > 0 {
-		out = append(out, named{RemedyCache, list(b.ask, 0)})
+		out = append(out, named{RemedyCache, list(b.selection, 0)})
 	}
-	if b.ask == askAll && b.work.PageCount == 0 && b.size.Objects > pageObjects {
-		out = append(out, named{RemedyPages, list(askAll, n).paged()})
+	if b.selection == selectAll && b.work.PageCount == 0 && b.size.Objects > pageObjects {
+		out = append(out, named{RemedyPages, list(selectAll, n).paged()})
 	}
-	if b.ask == askAll && b.work.Encoding != cost.Initial {
-		out = append(out, named{RemedyInformer, list(askAll, n).initial()})
+	if b.selection == selectAll && b.work.Encoding != cost.Initial {
+		out = append(out, named{RemedyInformer, list(selectAll, n).initial()})
 	}
-	if b.ask == askAll && b.size.Resource == nodeResource && n >= nodePlaces {
-		out = append(out, named{RemedyNode, list(askNode, b.work.Quorum)})
+	if b.selection == selectAll && b.size.Resource == nodeResource && n >= nodePlaces {
+		out = append(out, named{RemedyNode, list(selectNode, b.work.Quorum)})
 	}
-	if b.ask == askAll && n > 1 {
+	if b.selection == selectAll && n > 1 {
 		out = append(out, named{RemedyShards, b.shard(n)})
 	}
 	return out

@@ -38,18 +38,18 @@ func (d *Doctor) size(resource string) Size {
 		s.Bytes = podBytes
 	}
 	if n := d.options.Bytes[resource]; n > 0 {
-		s.Bytes, s.BytesFrom = float64(n), told(d.options.BytesAsked[resource])
+		s.Bytes, s.BytesFrom = float64(n), sourceOf(d.options.BytesAsked[resource])
 	}
 	if n, known := d.options.Objects[resource]; known {
-		s.Objects, s.ObjectsFrom = n, told(d.options.ObjectsAsked[resource])
+		s.Objects, s.ObjectsFrom = n, sourceOf(d.options.ObjectsAsked[resource])
 	} else if n := d.census.objects(resource); n > 0 {
 		s.Objects, s.ObjectsFrom = n, FromLog
 	}
 	return s
 }
 
-// told returns who told a size.
-func told(byServer bool) string {
+// sourceOf returns where a size in the options is known from.
+func sourceOf(byServer bool) string {
 	if byServer {
 		return FromServer
 	}
@@ -57,21 +57,21 @@ func told(byServer bool) string {
 }
 
 // share returns which share of a resource's objects one LIST sends, and which one it looks at.
-func (d *Doctor) share(s Size, a ask) (sent, looked float64) {
+func (d *Doctor) share(s Size, sel selection) (sent, looked float64) {
 	all := float64(s.Objects)
-	switch a {
-	case askOne:
+	switch sel {
+	case selectOne:
 		return 1 / all, 1 / all
-	case askNode:
+	case selectNode:
 		each := min(1, podsOnNode/all)
 		if nodes := d.size("nodes").Objects; nodes > 0 {
 			each = 1 / float64(nodes)
 		}
 		return each, each
-	case askNamespace:
+	case selectNamespace:
 		part := d.census.perNamespace(s.Resource)
 		return part, part
-	case askSelected:
+	case selectBySelector:
 		return selectedShare, 1
 	}
 	return 1, 0

@@ -22,16 +22,10 @@ type usage struct {
 	vain            tally    // LISTs that failed with 5xx
 	whole, part     *pattern // LISTs of all objects, and of some; nil if there were none
 	watches         WatchCounts
-	watchPlaces     *distinct   // nil if there were none
-	shorts          hourly      // WATCHes that were over within a minute
-	asked           [asks]asked // LISTs that were answered
-	watched         [asks]watchedParts
-}
-
-// tally counts one verb.
-type tally struct {
-	requests int64
-	latency  time.Duration
+	watchPlaces     *distinct             // nil if there were none
+	shorts          hourly                // WATCHes that were over within a minute
+	listTallies     [selections]listTally // LISTs that were answered
+	watchTallies    [selections]watchTally
 }
 
 // ListCounts count LISTs by what they ask for. Kinds overlap.
@@ -134,7 +128,7 @@ func (u *usage) addList(e *audit.Event, q audit.Query) {
 		u.vain.latency += e.Latency()
 	}
 	if e.Code < 400 || e.Code >= 500 && e.Latency() >= vainLatency { // one that timed out cost what it would have
-		u.asked[askOf(e, q)].add(q)
+		u.listTallies[selectionOf(e, q)].add(q)
 	}
 	if q.OneObject || e.Code >= 400 || bytes.HasSuffix(e.Object.Group, []byte(unwatchable)) {
 		return
@@ -197,7 +191,7 @@ func (u *usage) addWatch(e *audit.Event, q audit.Query) {
 	}
 	w.Ended++
 	w.Seconds += e.Latency().Seconds()
-	u.watched[askOf(e, q)].add(q)
+	u.watchTallies[selectionOf(e, q)].add(q)
 	if q.InitialList {
 		w.Initial++
 	}

@@ -41,7 +41,7 @@ func found(t *testing.T, seconds float64, before, after []string) []string {
 		if _, err := os.Stat("../../../../docs/incidents/" + f.Incident + ".md"); err != nil {
 			t.Errorf("%s: %v", f.Kind, err)
 		}
-		if line := f.Change != ""; line != (f.Resource != "" && f.Kind != KindSlow) {
+		if line := f.Change != ""; line != (f.Resource != "" && f.Kind != FindingSlow) {
 			t.Errorf("%s %s: write %q", f.Kind, f.Resource, f.Change)
 		}
 		kinds = append(kinds, strings.TrimSpace(f.Kind+" "+f.Resource))

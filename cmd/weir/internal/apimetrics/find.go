@@ -13,12 +13,12 @@ import (
 
 // The kinds of findings that are not doctor's, too.
 const (
-	KindSelectors = "selectors" // LISTs that look at many more objects than they return
-	KindFull      = "full"      // LISTs that return everything
-	KindEtcd      = "etcd"      // LISTs that the watch cache does not answer
-	KindSlow      = "slow"      // WATCHes that were closed because their clients read too slowly
-	KindInitial   = "initial"   // WATCHes that begin with all objects
-	KindWaiting   = "waiting"   // requests that waited for seats
+	FindingSelectors = "selectors" // LISTs that look at many more objects than they return
+	FindingFull      = "full"      // LISTs that return everything
+	FindingEtcd      = "etcd"      // LISTs that the watch cache does not answer
+	FindingSlow      = "slow"      // WATCHes that were closed because their clients read too slowly
+	FindingInitial   = "initial"   // WATCHes that begin with all objects
+	FindingWaiting   = "waiting"   // requests that waited for seats
 )
 
 // What happens less often in a minute, or in all in a shorter time, is no trouble, whoever does it.
@@ -43,17 +43,17 @@ func least(inMinute, seconds float64) float64 { return inMinute * max(seconds/60
 // lineOf has the kind, of those that audit logs tell, which has the line to write. Where clients read
 // too slowly there is none: it is their handlers that have to change.
 var lineOf = map[string]string{
-	KindSelectors: doctor.KindPart, KindFull: doctor.KindPolling, KindEtcd: doctor.KindPolling,
-	doctor.KindWatches: doctor.KindWatches, KindInitial: doctor.KindRelist, doctor.KindFailing: doctor.KindFailing,
+	FindingSelectors: doctor.FindingPart, FindingFull: doctor.FindingPolling, FindingEtcd: doctor.FindingPolling,
+	doctor.FindingWatches: doctor.FindingWatches, FindingInitial: doctor.FindingRelist, doctor.FindingFailing: doctor.FindingFailing,
 }
 
 // incidents are the pages of docs/incidents that explain what is of each kind.
 var incidents = map[string]string{
-	KindSelectors: "resync-storm", KindFull: "node-agents", KindEtcd: "concurrent-lists",
-	KindSlow: "initial-events", KindInitial: "initial-events", KindWaiting: "thundering-restart",
-	doctor.KindWatches: doctor.IncidentOf(doctor.KindWatches),
-	doctor.KindFailing: doctor.IncidentOf(doctor.KindFailing),
-	doctor.KindRefused: doctor.IncidentOf(doctor.KindRefused),
+	FindingSelectors: "resync-storm", FindingFull: "node-agents", FindingEtcd: "concurrent-lists",
+	FindingSlow: "initial-events", FindingInitial: "initial-events", FindingWaiting: "thundering-restart",
+	doctor.FindingWatches: doctor.IncidentOf(doctor.FindingWatches),
+	doctor.FindingFailing: doctor.IncidentOf(doctor.FindingFailing),
+	doctor.FindingRefused: doctor.IncidentOf(doctor.FindingRefused),
 }
 
 // findings returns what costs more than it has to, the costliest first.
@@ -93,7 +93,7 @@ func findSelectors(r *Resource, seconds float64) (doctor.Finding, bool) {
 		return doctor.Finding{}, false
 	}
 	return doctor.Finding{
-		Kind: KindSelectors, Count: int64(l.Lists), Seconds: r.ListSeconds, Objects: int64(l.Read),
+		Kind: FindingSelectors, Count: int64(l.Lists), Seconds: r.ListSeconds, Objects: int64(l.Read),
 		Text: fmt.Sprintf("LISTs of %s looked at %s objects to return %s: selectors, which the watch cache has no index for",
 			r.Name, count(l.Read), count(l.Returned)),
 		Remedy: "an informer with an index, in whoever asks; or one by spec.nodeName, which kube-apiserver has an index for",
@@ -107,7 +107,7 @@ func findFull(r *Resource, seconds float64) (doctor.Finding, bool) {
 		return doctor.Finding{}, false
 	}
 	return doctor.Finding{
-		Kind: KindFull, Count: int64(n), Seconds: r.ListSeconds, Objects: int64(r.read()),
+		Kind: FindingFull, Count: int64(n), Seconds: r.ListSeconds, Objects: int64(r.read()),
 		Text: fmt.Sprintf("%s LISTs of %s returned %s objects, of %s that there are, in %s: somebody LISTs all of them again and again",
 			count(n), r.Name, count(returned), count(r.Objects), quantity.Bytes(int64(r.ListBytes))),
 		Remedy: "an informer, which LISTs once and then WATCHes",
@@ -120,7 +120,7 @@ func findEtcd(r *Resource, seconds float64) (doctor.Finding, bool) {
 		return doctor.Finding{}, false
 	}
 	return doctor.Finding{
-		Kind: KindEtcd, Count: int64(r.Etcd.Lists), Seconds: r.ListSeconds, Objects: int64(r.Etcd.Read),
+		Kind: FindingEtcd, Count: int64(r.Etcd.Lists), Seconds: r.ListSeconds, Objects: int64(r.Etcd.Read),
 		Text: fmt.Sprintf("%s LISTs of %s read %s objects from etcd, which the watch cache could not or may not answer",
 			count(r.Etcd.Lists), r.Name, count(r.Etcd.Read)),
 		Remedy: "resourceVersion=0, or an informer; servers before 1.31 answer no LIST without resourceVersion from their cache",
@@ -133,7 +133,7 @@ func findSlow(r *Resource, _ float64) (doctor.Finding, bool) {
 		return doctor.Finding{}, false
 	}
 	return doctor.Finding{
-		Kind: KindSlow, Count: int64(r.SlowWatches), Objects: int64(r.SlowWatches * r.Objects),
+		Kind: FindingSlow, Count: int64(r.SlowWatches), Objects: int64(r.SlowWatches * r.Objects),
 		Text: fmt.Sprintf("%s WATCHes of %s were closed because their clients read too slowly; each of them most likely LISTs again",
 			count(r.SlowWatches), r.Name),
 		Remedy: "clients that read while their handlers work, and less at once",
@@ -151,7 +151,7 @@ func findShort(r *Resource, seconds float64) (doctor.Finding, bool) {
 		return doctor.Finding{}, false
 	}
 	return doctor.Finding{
-		Kind: doctor.KindWatches, Count: int64(r.EndedWatches),
+		Kind: doctor.FindingWatches, Count: int64(r.EndedWatches),
 		Text: fmt.Sprintf("%s WATCHes of %s ended, of %s that are open: they live for %.1f s on average",
 			count(r.EndedWatches), r.Name, count(r.OpenWatches), life),
 		Remedy: "WATCHes with a timeout of minutes, which are resumed from their last resourceVersion; look for a proxy that cuts idle connections",
@@ -164,7 +164,7 @@ func findInitial(r *Resource, seconds float64) (doctor.Finding, bool) {
 		return doctor.Finding{}, false
 	}
 	return doctor.Finding{
-		Kind: KindInitial, Count: int64(r.InitialEvents / r.Objects), Objects: int64(r.InitialEvents),
+		Kind: FindingInitial, Count: int64(r.InitialEvents / r.Objects), Objects: int64(r.InitialEvents),
 		Text: fmt.Sprintf("WATCHes of %s began with %s objects, of %s that there are: clients restart, or are closed before they are through",
 			r.Name, count(r.InitialEvents), count(r.Objects)),
 		Remedy: "clients that resume from their last resourceVersion, with bookmarks",
@@ -177,7 +177,7 @@ func findFailing(r *Resource, seconds float64) (doctor.Finding, bool) {
 		return doctor.Finding{}, false
 	}
 	return doctor.Finding{
-		Kind: doctor.KindFailing, Count: int64(r.FailedLists), Seconds: r.ListSeconds,
+		Kind: doctor.FindingFailing, Count: int64(r.FailedLists), Seconds: r.ListSeconds,
 		Text:   fmt.Sprintf("%s LISTs of %s failed (5xx), of %s", count(r.FailedLists), r.Name, count(r.Lists)),
 		Remedy: "pages (limit=500) or resourceVersion=0, if they fail for taking longer than a minute",
 	}, true
@@ -196,7 +196,7 @@ func findRefused(l *Level, _ float64) (doctor.Finding, bool) {
 		return doctor.Finding{}, false
 	}
 	return doctor.Finding{
-		Kind: doctor.KindRefused, Count: int64(total),
+		Kind: doctor.FindingRefused, Count: int64(total),
 		Text: fmt.Sprintf("%s requests of priority level %s were refused (429): by flow schema %s", count(total), l.Name,
 			strings.Join(schemas[:min(len(schemas), 3)], ", ")),
 		Remedy: "an audit log shows who had the seats (weir doctor AUDIT-LOG); a FlowSchema of its own keeps one client from the others",
@@ -209,7 +209,7 @@ func findWaiting(l *Level, seconds float64) (doctor.Finding, bool) {
 		return doctor.Finding{}, false
 	}
 	return doctor.Finding{
-		Kind: KindWaiting, Count: int64(l.Waited), Seconds: l.WaitSeconds,
+		Kind: FindingWaiting, Count: int64(l.Waited), Seconds: l.WaitSeconds,
 		Text: fmt.Sprintf("%s requests of priority level %s waited for seats, %.2f s on average; %s of %s seats are in use",
 			count(l.Waited), l.Name, l.WaitSeconds/l.Waited, count(l.Seats), count(l.Limit)),
 		Remedy: "fewer and smaller LISTs in this level: see the findings above",
