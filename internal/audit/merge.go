@@ -40,10 +40,10 @@ type waiting struct {
 	info  os.FileInfo
 }
 
-// gone says what became of a file that waited and was not kept open.
-type gone string
+// removedFile says what became of a file that waited and was not kept open.
+type removedFile string
 
-func (g gone) Error() string { return string(g) }
+func (r removedFile) Error() string { return string(r) }
 
 // head is a log and the event that it is at.
 type head struct {
@@ -139,10 +139,10 @@ func (m *Merge) release(w *waiting) *os.File {
 	return file
 }
 
-// begin reads a log whose turn has come from its start. One that is gone is counted.
+// begin reads a log whose turn has come from its start. One whose file was removed is counted.
 func (m *Merge) begin(w *waiting) error {
 	file, err := m.again(w)
-	if why, is := errors.AsType[gone](err); is {
+	if why, is := errors.AsType[removedFile](err); is {
 		m.closed.Missing = append(m.closed.Missing, fmt.Sprintf("%s %v", w.name, why))
 		return nil
 	}
@@ -156,8 +156,8 @@ func (m *Merge) begin(w *waiting) error {
 	return m.push(log)
 }
 
-// again returns the file of a log that has waited, at its start. The error is gone if it was not
-// kept open, and its name is that of no file or of another one.
+// again returns the file of a log that has waited, at its start. The error is a removedFile if it
+// was not kept open, and its name is that of no file or of another one.
 func (m *Merge) again(w *waiting) (*os.File, error) {
 	if w.file != nil {
 		file := m.release(w)
@@ -168,13 +168,13 @@ func (m *Merge) again(w *waiting) (*os.File, error) {
 	}
 	file, info, err := openFile(m.ctx, w.name)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, gone("was removed")
+		return nil, removedFile("was removed")
 	}
 	if err != nil {
 		return nil, err
 	}
 	if !os.SameFile(info, w.info) {
-		return nil, errors.Join(gone("was renamed or removed, and another file has its name"), file.Close())
+		return nil, errors.Join(removedFile("was renamed or removed, and another file has its name"), file.Close())
 	}
 	return file, nil
 }

@@ -11,11 +11,11 @@ const farOff = int64(24 * time.Hour / time.Microsecond)
 // is skipped if the two next to it are near each other and it is far from them: the ones on both
 // sides, or, at the start and the end of a log, the two that are there. The zero value is ready.
 type order struct {
-	begun    bool
-	last     int64    // the time of the event that was returned last
-	agreed   bool     // the one before it was near it
-	ahead    []*Event // read and not returned, on bytes of their own
-	misdated int64
+	begun     bool
+	last      int64    // the time of the event that was returned last
+	agreed    bool     // the one before it was near it
+	lookahead []*Event // read and not returned, on bytes of their own
+	misdated  int64
 }
 
 func near(a, b int64) bool { return max(a, b)-min(a, b) <= farOff }
@@ -41,13 +41,13 @@ func (o *order) next(read func() (*Event, error)) (*Event, error) {
 	}
 }
 
-// pull returns the next event, of those that were read ahead first.
+// pull returns the next event, of those in the lookahead first.
 func (o *order) pull(read func() (*Event, error)) (*Event, error) {
-	if len(o.ahead) == 0 {
+	if len(o.lookahead) == 0 {
 		return read()
 	}
-	e := o.ahead[0]
-	o.ahead = o.ahead[1:]
+	e := o.lookahead[0]
+	o.lookahead = o.lookahead[1:]
 	return e, nil
 }
 
@@ -58,18 +58,18 @@ func (o *order) contradicted(at int64, read func() (*Event, error)) bool {
 	if !o.begun {
 		want = 2
 	}
-	for len(o.ahead) < want {
+	for len(o.lookahead) < want {
 		e, err := read()
 		if err != nil {
 			break // the next read tells it again
 		}
-		o.ahead = append(o.ahead, e.clone())
+		o.lookahead = append(o.lookahead, e.clone())
 	}
-	switch n := len(o.ahead); {
+	switch n := len(o.lookahead); {
 	case n < want:
 		return o.begun && o.agreed && n == 0
 	case o.begun:
-		return near(o.ahead[0].Staged, o.last) && !near(o.ahead[0].Staged, at)
+		return near(o.lookahead[0].Staged, o.last) && !near(o.lookahead[0].Staged, at)
 	}
-	return near(o.ahead[0].Staged, o.ahead[1].Staged) && !near(o.ahead[0].Staged, at)
+	return near(o.lookahead[0].Staged, o.lookahead[1].Staged) && !near(o.lookahead[0].Staged, at)
 }
