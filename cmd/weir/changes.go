@@ -70,7 +70,7 @@ func (c *changes[T]) handle(ctx context.Context, e weir.Event[T]) {
 		c.deleted.Add(1)
 	}
 	var err error
-	switch c.format.kind {
+	switch c.format.output {
 	case outputJSON, outputYAML:
 		err = c.printEvent(e)
 	case outputName, outputJSONPath, outputCustomColumns:
@@ -149,7 +149,7 @@ func (c *changes[T]) more(item weir.Item[T]) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	return podCells(pod, c.format.kind == outputWide), nil
+	return podCells(pod, c.format.output == outputWide), nil
 }
 
 // name returns the object's name as kubectl writes it: "pod/web-0", "deployment.apps/web".
@@ -177,7 +177,7 @@ func (c *changes[T]) printEvent(e weir.Event[T]) error {
 
 // printDocument prints a value as a line of JSON, or as a document of a stream of YAML.
 func (c *changes[T]) printDocument(value any) error {
-	if c.format.kind == outputJSON {
+	if c.format.output == outputJSON {
 		return json.NewEncoder(c.sheet).Encode(value)
 	}
 	text, err := yaml.Marshal(value)
@@ -190,7 +190,7 @@ func (c *changes[T]) printDocument(value any) error {
 
 // printItem prints what -o asks for of an object, whatever happened to it.
 func (c *changes[T]) printItem(item weir.Item[T]) error {
-	if c.format.kind == outputName {
+	if c.format.output == outputName {
 		_, err := fmt.Fprintln(c.sheet, c.name(item))
 		return err
 	}
@@ -198,7 +198,7 @@ func (c *changes[T]) printItem(item weir.Item[T]) error {
 	if err != nil {
 		return err
 	}
-	if c.format.kind == outputCustomColumns {
+	if c.format.output == outputCustomColumns {
 		cells, err := c.format.cells(object)
 		if err != nil {
 			return err
@@ -224,11 +224,11 @@ func (c *changes[T]) text(item weir.Item[T]) ([]byte, error) {
 	return wire.AppendObject(nil, wire.JSON, kind, raw), nil
 }
 
-// printHeld prints what --once asks for.
-func (c *changes[T]) printHeld(h holdings) error {
-	switch c.format.kind {
+// printOnce prints what --once asks for.
+func (c *changes[T]) printOnce(s syncSummary) error {
+	switch c.format.output {
 	case outputJSON, outputYAML:
-		return c.printDocument(h.object())
+		return c.printDocument(s.report())
 	case outputName, outputJSONPath, outputCustomColumns:
 		if err := c.fitCells(); err != nil {
 			return err
@@ -240,13 +240,13 @@ func (c *changes[T]) printHeld(h holdings) error {
 		}
 		return nil
 	}
-	_, err := fmt.Fprintln(c.sheet, h)
+	_, err := fmt.Fprintln(c.sheet, s)
 	return err
 }
 
 // fitCells makes the columns that -o names wide enough for what is held.
 func (c *changes[T]) fitCells() error {
-	if c.format.kind != outputCustomColumns {
+	if c.format.output != outputCustomColumns {
 		return nil
 	}
 	c.sheet.fit(c.format.headers...)

@@ -69,11 +69,11 @@ func follow[T weir.Object](ctx context.Context, w *watch) error {
 	if err := waitSynced(ctx, inf, w, statuses); err != nil {
 		return err
 	}
-	held := holdings{w.resource.String(), inf.Stats(), time.Since(begin)}
+	summary := syncSummary{w.resource.String(), inf.Stats(), time.Since(begin)}
 	if w.once {
-		return changes.printHeld(held)
+		return changes.printOnce(summary)
 	}
-	fmt.Fprintln(w.err, held)
+	fmt.Fprintln(w.err, summary)
 	changes.begin()
 	w.report(ctx, statuses)
 	stop()

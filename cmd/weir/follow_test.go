@@ -105,10 +105,10 @@ func TestPodOf(t *testing.T) {
 	}
 }
 
-func TestPrintHeldNames(t *testing.T) {
+func TestPrintOnceNames(t *testing.T) {
 	var out bytes.Buffer
 	c := synced[*corev1.Pod](t, &out, outputName)
-	if err := c.printHeld(holdings{}); err != nil {
+	if err := c.printOnce(syncSummary{}); err != nil {
 		t.Fatal(err)
 	}
 	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
@@ -117,17 +117,17 @@ func TestPrintHeldNames(t *testing.T) {
 	}
 }
 
-func TestHoldings(t *testing.T) {
-	h := holdings{"pods", weir.Stats{
+func TestSyncSummary(t *testing.T) {
+	s := syncSummary{"pods", weir.Stats{
 		Objects: 50_000, Requests: 1, WireBytes: 18_000_000,
 		Memory: weir.Memory{Packed: 31_000_000, Keys: 4_400_000, Dictionary: 20_480},
 	}, 1618 * time.Millisecond}
 	const want = "50,000 pods in sync after 1.62 s: 18.0 MB on the wire, 35.4 MB held (packed 31.0 MB, keys 4.40 MB, " +
 		"dictionary 20.5 KB), 1 request"
-	if got := h.String(); got != want {
+	if got := s.String(); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
-	if got := (holdings{resource: "nodes"}).String(); got != "0 nodes in sync after 0 ns: 0 B on the wire, 0 B held (nothing), 0 requests" {
+	if got := (syncSummary{resource: "nodes"}).String(); got != "0 nodes in sync after 0 ns: 0 B on the wire, 0 B held (nothing), 0 requests" {
 		t.Errorf("got %s", got)
 	}
 }

@@ -28,30 +28,30 @@ const (
 // format is what -o says. A template is parsed for each object: a JSONPath with a range in it can
 // be evaluated once only.
 type format struct {
-	kind      string   // one of the outputs, "" for the table
+	output    string   // one of the outputs, "" for the table
 	headers   []string // of -o custom-columns
 	templates []string // that can be parsed
 }
 
 // parseFormat parses the value of -o.
-func parseFormat(output string) (*format, error) {
-	kind, expression, _ := strings.Cut(output, "=")
-	switch kind {
+func parseFormat(value string) (*format, error) {
+	output, expression, _ := strings.Cut(value, "=")
+	switch output {
 	case "", outputJSON, outputYAML, outputName, outputWide:
-		if output == kind {
-			return &format{kind: kind}, nil
+		if value == output {
+			return &format{output: output}, nil
 		}
 	case outputJSONPath, outputCustomColumns:
 		if expression == "" {
-			return nil, command.Usagef("-o %s: say what, such as -o %s", output, formatExamples[kind])
+			return nil, command.Usagef("-o %s: say what, such as -o %s", value, formatExamples[output])
 		}
-		f := &format{kind: kind}
+		f := &format{output: output}
 		if err := f.parse(expression); err != nil {
-			return nil, command.Usagef("-o %s: %w", output, err)
+			return nil, command.Usagef("-o %s: %w", value, err)
 		}
 		return f, nil
 	}
-	return nil, command.Usagef("-o %s: the output can be json, yaml, name, wide, jsonpath=TEMPLATE or custom-columns=SPEC", output)
+	return nil, command.Usagef("-o %s: the output can be json, yaml, name, wide, jsonpath=TEMPLATE or custom-columns=SPEC", value)
 }
 
 var formatExamples = map[string]string{
@@ -60,7 +60,7 @@ var formatExamples = map[string]string{
 }
 
 func (f *format) parse(expression string) error {
-	if f.kind == outputJSONPath {
+	if f.output == outputJSONPath {
 		if !strings.Contains(expression, "{") {
 			expression = "{." + strings.TrimPrefix(expression, ".") + "}"
 		}

@@ -27,7 +27,7 @@ func TestFormat(t *testing.T) {
 			t.Fatal(err)
 		}
 		for range 2 { // a path with a range in it can be evaluated once only
-			if f.kind == outputCustomColumns {
+			if f.output == outputCustomColumns {
 				cells, err := f.cells(cog)
 				if got := strings.Join(cells, "|"); err != nil || got != tc.want {
 					t.Errorf("%s: %q, %v", tc.output, got, err)

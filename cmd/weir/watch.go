@@ -116,7 +116,7 @@ func (f *watchFlags) check() (*format, error) {
 
 // printsObjects reports whether what objects have is printed, and not only their names.
 func (f *watchFlags) printsObjects() bool {
-	switch kind, _, _ := strings.Cut(f.output, "="); kind {
+	switch output, _, _ := strings.Cut(f.output, "="); output {
 	case outputJSONPath, outputCustomColumns:
 		return true
 	case outputJSON, outputYAML:

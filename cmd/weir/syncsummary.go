@@ -10,15 +10,15 @@ import (
 	"github.com/weirproject/weir/internal/rusage"
 )
 
-// holdings are what is held after a sync, and what it took.
-type holdings struct {
+// syncSummary is what is held after a sync, and what it took.
+type syncSummary struct {
 	resource string
 	weir.Stats
 	elapsed time.Duration
 }
 
-// heldObject is what --once -o json prints. Its names are a promise.
-type heldObject struct {
+// syncReport is what --once -o json prints. Its names are a promise.
+type syncReport struct {
 	Resource        string  `json:"resource"`
 	Objects         int     `json:"objects"`
 	WireBytes       int64   `json:"wireBytes"` // received, compressed if they came so
@@ -29,24 +29,24 @@ type heldObject struct {
 	PeakRSSBytes    int64   `json:"peakRSSBytes"` // of this process
 }
 
-func (h holdings) object() heldObject {
-	return heldObject{
-		Resource:        h.resource,
-		Objects:         h.Objects,
-		WireBytes:       h.WireBytes,
-		HeldBytes:       h.Memory.Total(),
-		SyncSeconds:     h.elapsed.Seconds(),
-		Requests:        h.Requests,
-		ResourceVersion: h.ResourceVersion,
+func (s syncSummary) report() syncReport {
+	return syncReport{
+		Resource:        s.resource,
+		Objects:         s.Objects,
+		WireBytes:       s.WireBytes,
+		HeldBytes:       s.Memory.Total(),
+		SyncSeconds:     s.elapsed.Seconds(),
+		Requests:        s.Requests,
+		ResourceVersion: s.ResourceVersion,
 		PeakRSSBytes:    rusage.PeakRSS(),
 	}
 }
 
 // String returns one line that says what is held and what it took.
-func (h holdings) String() string {
-	return fmt.Sprintf("%s %s in sync after %s: %s on the wire, %s held (%s), %s", quantity.Count(int64(h.Objects)), h.resource,
-		quantity.Seconds(h.elapsed.Seconds()), quantity.Bytes(h.WireBytes), quantity.Bytes(h.Memory.Total()), purposes(h.Memory),
-		plural(h.Requests, "request"))
+func (s syncSummary) String() string {
+	return fmt.Sprintf("%s %s in sync after %s: %s on the wire, %s held (%s), %s", quantity.Count(int64(s.Objects)), s.resource,
+		quantity.Seconds(s.elapsed.Seconds()), quantity.Bytes(s.WireBytes), quantity.Bytes(s.Memory.Total()), purposes(s.Memory),
+		plural(s.Requests, "request"))
 }
 
 // purposes returns what memory is held for, without the purposes that take none.
