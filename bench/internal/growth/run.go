@@ -105,14 +105,14 @@ func (a Axis) run(ctx context.Context, o Options) (out Grown, err error) {
 	return out, err
 }
 
-// spare is what is left of the memory for whatever else runs.
-const spare = 0.8
+// usableShare is the share of the memory that a side may take: the rest is for whatever else runs.
+const usableShare = 0.8
 
 func (o Options) memory() float64 {
 	if o.Memory > 0 {
 		return float64(o.Memory)
 	}
-	return spare * available()
+	return usableShare * available()
 }
 
 // tooMuch says why a side is not measured at a point: by what it took at the one before.
