@@ -67,9 +67,9 @@ func (f *follower) take(e wire.Event) error {
 	return nil
 }
 
-// follow takes events at a pace until done returns true. It asks done before each of them. If the
-// watch has ended, the error is errClosed, or that of ctx if ctx has ended.
-func (f *follower) follow(ctx context.Context, p *pace, done func() bool) error {
+// follow takes events at a limited rate until done returns true. It asks done before each of them.
+// If the watch has ended, the error is errClosed, or that of ctx if ctx has ended.
+func (f *follower) follow(ctx context.Context, p *rateLimiter, done func() bool) error {
 	for !done() {
 		if err := p.wait(ctx, 1); err != nil {
 			return err
@@ -100,7 +100,7 @@ func (f *follower) missing(keys []string, written []uint64) map[string]uint64 {
 // gaps is how many objects are still missing something.
 func (f *follower) catchUp(ctx context.Context, keys []string, written []uint64) (gaps int, err error) {
 	missing := f.missing(keys, written)
-	err = f.follow(ctx, &pace{}, func() bool {
+	err = f.follow(ctx, &rateLimiter{}, func() bool {
 		if rv, ok := missing[string(f.key)]; ok && f.last[string(f.key)] >= rv {
 			delete(missing, string(f.key))
 		}

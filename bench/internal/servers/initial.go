@@ -51,6 +51,6 @@ func readInitial(ctx context.Context, c *client, query string) (events int64, er
 	}
 	defer body.Close()
 	f := newFollower(watch)
-	err = f.follow(ctx, &pace{}, func() bool { return f.initial })
+	err = f.follow(ctx, &rateLimiter{}, func() bool { return f.initial })
 	return f.events, err
 }

@@ -11,9 +11,9 @@ import (
 	"time"
 )
 
-func TestPace(t *testing.T) {
+func TestRateLimiter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p, begin := pace{perSecond: 10}, time.Now()
+		p, begin := rateLimiter{perSecond: 10}, time.Now()
 		for range 11 { // the first passes at once
 			if err := p.wait(t.Context(), 1); err != nil {
 				t.Fatal(err)
@@ -36,11 +36,11 @@ func TestPace(t *testing.T) {
 	})
 }
 
-func TestPaceWithoutALimit(t *testing.T) {
+func TestRateLimiterWithoutALimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begin := time.Now()
 		for range 1000 {
-			if err := (&pace{}).wait(t.Context(), 1); err != nil {
+			if err := (&rateLimiter{}).wait(t.Context(), 1); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -50,11 +50,11 @@ func TestPaceWithoutALimit(t *testing.T) {
 	})
 }
 
-func TestPaceEndsWithItsContext(t *testing.T) {
+func TestRateLimiterEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		p := pace{perSecond: 0.001}
+		p := rateLimiter{perSecond: 0.001}
 		first, second := p.wait(ctx, 1), p.wait(ctx, 1)
 		if first != nil || !errors.Is(second, context.DeadlineExceeded) {
 			t.Errorf("%v, %v", first, second)

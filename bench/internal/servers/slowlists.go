@@ -89,7 +89,7 @@ func (t *trial) readAllSlowly(ctx context.Context, protobuf, json int) (broken i
 	return failed.Load()
 }
 
-// readSlowly makes one full LIST on a connection of its own and reads it at a pace.
+// readSlowly makes one full LIST on a connection of its own and reads it at a limited rate.
 func (t *trial) readSlowly(ctx context.Context, accept string) error {
 	c, err := t.client()
 	if err != nil {

@@ -57,8 +57,8 @@ func outcome(f Figures) string {
 	return text + fmt.Sprintf(", %.0f gaps, %.0f updates/s", f["gaps"], f["updatesPerSecond"])
 }
 
-// readWhileWriting watches at a pace while pods change. A watch that ends early, or takes longer
-// than its time, is a figure and no error.
+// readWhileWriting watches at a limited rate while pods change. A watch that ends early, or takes
+// longer than its time, is a figure and no error.
 func (t *trial) readWhileWriting(ctx context.Context, rate float64) (Figures, error) {
 	c, err := t.client()
 	if err != nil {
@@ -76,7 +76,7 @@ func (t *trial) readWhileWriting(ctx context.Context, rate float64) (Figures, er
 		return nil, err
 	}
 	defer body.Close()
-	reader, p, out := newFollower(watch), &pace{perSecond: t.ReadRate}, Figures{"gaps": 0}
+	reader, p, out := newFollower(watch), &rateLimiter{perSecond: t.ReadRate}, Figures{"gaps": 0}
 	err = reader.follow(ctx, p, func() bool { return reader.initial })
 	if err == nil {
 		out["initialSeconds"] = time.Since(begin).Seconds()

@@ -64,8 +64,8 @@ func tryAgain(ctx context.Context, t *trial, begin func() error) (Figures, error
 	}
 }
 
-// try opens one WATCH and reads it at a pace until its initial events are through. It returns how
-// many events came, the bookmark at their end among them.
+// try opens one WATCH and reads it at a limited rate until its initial events are through. It
+// returns how many events came, the bookmark at their end among them.
 func (t *trial) try(ctx context.Context, c *client) (events int64, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -76,7 +76,7 @@ func (t *trial) try(ctx context.Context, c *client) (events int64, err error) {
 	}
 	defer body.Close()
 	f := newFollower(watch)
-	err = f.follow(ctx, &pace{perSecond: t.ReadRate}, func() bool {
+	err = f.follow(ctx, &rateLimiter{perSecond: t.ReadRate}, func() bool {
 		if !f.initial { // else the last one is a bookmark
 			t.told.Store(f.events)
 		}

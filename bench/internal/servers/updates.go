@@ -38,7 +38,7 @@ func startUpdates(ctx context.Context, w writer, pods int, perSecond float64) *u
 	jobs := make(chan job)
 	u.writing.Go(func() {
 		defer close(jobs)
-		p := pace{perSecond: perSecond}
+		p := rateLimiter{perSecond: perSecond}
 		step := int64(stride.Of(pods))
 		never := u.begun.UnixNano() // what was never written before: else nothing would change
 		for k := int64(0); p.wait(ctx, 1) == nil; k++ {

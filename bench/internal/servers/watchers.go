@@ -79,7 +79,7 @@ func (w *watchers) run(ctx context.Context, query string, opened func()) error {
 	defer body.Close()
 	f := newFollower(watch)
 	if strings.HasPrefix(query, watchWithState) {
-		if err := f.follow(ctx, &pace{}, func() bool { return f.initial }); err != nil {
+		if err := f.follow(ctx, &rateLimiter{}, func() bool { return f.initial }); err != nil {
 			return err
 		}
 	}
