@@ -64,13 +64,13 @@ func mixed(k int64) string {
 // history is the endless series of changes that one watch is sent. It goes over all pods again and
 // again. It holds the state of each pod and belongs to that watch.
 type history struct {
-	pods   *population
+	pods   *stubPods
 	next   int64 // the number of the next event
 	states []state
 }
 
 // newHistory returns a history that begins with event number from.
-func newHistory(pods *population, from int64) *history {
+func newHistory(pods *stubPods, from int64) *history {
 	h := &history{pods: pods, next: from, states: make([]state, pods.n)}
 	for i := range h.states {
 		h.states[i] = firstState(i)

@@ -100,7 +100,7 @@ func Count(ctx context.Context, cfg *rest.Config) (int, error) {
 		return 0, err
 	}
 	if len(pods.Items) == 0 {
-		return 0, errNoPods
+		return 0, errNoModels
 	}
 	return len(pods.Items) + int(ptr.Deref(pods.RemainingItemCount, 0)), nil
 }

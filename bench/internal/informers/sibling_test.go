@@ -33,7 +33,7 @@ func TestDiff(t *testing.T) {
 // 500 pods of 25 workloads are held in less than a third of what they are when they are written.
 func TestSiblingsAreHeldOnce(t *testing.T) {
 	for name, enc := range encodings {
-		p := testPopulation(t, enc, 500, 500)
+		p := makeStubPods(t, enc, 500, 500)
 		held, bases := 0, map[*byte]bool{}
 		for i := range p.models {
 			m := &p.models[i]

@@ -26,14 +26,14 @@ import (
 	"github.com/weirproject/weir/internal/resourceversion"
 )
 
-func testPopulation(t *testing.T, enc encoding, models, n int) *population {
+func makeStubPods(t *testing.T, enc encoding, models, n int) *stubPods {
 	t.Helper()
 	sim := podsim.New(models, 1)
 	var pods []corev1.Pod
 	for i := range models {
 		pods = append(pods, *sim.Pod(i))
 	}
-	p, err := newPopulation(enc, n, func() iter.Seq2[*corev1.Pod, error] {
+	p, err := newStubPods(enc, n, func() iter.Seq2[*corev1.Pod, error] {
 		return func(yield func(*corev1.Pod, error) bool) {
 			for i := range pods {
 				if !yield(&pods[i], nil) {
@@ -51,7 +51,7 @@ func testPopulation(t *testing.T, enc encoding, models, n int) *population {
 // startStub runs a stub in this process, and a client that reads from it.
 func startStub(t *testing.T, enc encoding, models, n int) (string, kubernetes.Interface) {
 	t.Helper()
-	server := httptest.NewServer(newStub(testPopulation(t, enc, models, n)))
+	server := httptest.NewServer(newStub(makeStubPods(t, enc, models, n)))
 	t.Cleanup(server.Close)
 	cfg := &rest.Config{Host: server.URL}
 	cfg.ContentType = enc.contentType()
@@ -96,7 +96,7 @@ func testStubLists(t *testing.T, enc encoding) {
 }
 
 func TestStubListsPlainAsGzipped(t *testing.T) {
-	p := testPopulation(t, protobufEncoding{}, 3, 10)
+	p := makeStubPods(t, protobufEncoding{}, 3, 10)
 	var plain bytes.Buffer
 	if err := p.writeList(&plain); err != nil {
 		t.Fatal(err)
@@ -274,7 +274,7 @@ func TestStubRefusesOrders(t *testing.T) {
 }
 
 func TestNewPopulationNeedsModels(t *testing.T) {
-	if _, err := newPopulation(protobufEncoding{}, 10, func() iter.Seq2[*corev1.Pod, error] { return func(func(*corev1.Pod, error) bool) {} }); !errors.Is(err, errNoPods) {
+	if _, err := newStubPods(protobufEncoding{}, 10, func() iter.Seq2[*corev1.Pod, error] { return func(func(*corev1.Pod, error) bool) {} }); !errors.Is(err, errNoModels) {
 		t.Errorf("got %v", err)
 	}
 }

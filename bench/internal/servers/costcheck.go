@@ -37,7 +37,7 @@ type checkedIncident struct {
 
 // checkedIncidents returns the incidents that predictions are compared with, on a server with the
 // pods of p.
-func checkedIncidents(m *cost.Model, p *population) []checkedIncident {
+func checkedIncidents(m *cost.Model, p *serverPods) []checkedIncident {
 	objects, size := float64(len(p.keys)), m.Measured.ObjectBytes
 	all, onNode := objects*size, objects/float64(max(1, len(p.nodes)))
 	perApp := objects / float64(max(1, len(p.apps))) * size

@@ -49,7 +49,7 @@ func TestMeasureCosts(t *testing.T) {
 
 // TestCheckedIncidents: each way of each incident has what its requests ask for.
 func TestCheckedIncidents(t *testing.T) {
-	for _, i := range checkedIncidents(&cost.Model{}, &population{keys: []string{"a/b"}}) {
+	for _, i := range checkedIncidents(&cost.Model{}, &serverPods{keys: []string{"a/b"}}) {
 		if len(i.works) != len(i.replay.Ways) {
 			t.Errorf("%s: %d works of %d ways", i.name, len(i.works), len(i.replay.Ways))
 		}

@@ -33,7 +33,7 @@ type trial struct {
 	*side
 	direct *side // kube-apiserver, whichever is measured
 	Options
-	pods   *population
+	pods   *serverPods
 	writer writer
 	// writesThrough says that the writer writes through kube-apiserver, which has work with
 	// that.
@@ -50,7 +50,7 @@ func (t *trial) say(line string) { fmt.Fprintf(t.Progress, "  %s: %s\n", t.name,
 type Bench struct {
 	o         Options
 	direct    *side // kube-apiserver
-	pods      *population
+	pods      *serverPods
 	writer    writer
 	close     func()
 	files     *kubeconfig
@@ -82,7 +82,7 @@ func Open(ctx context.Context, o Options) (b *Bench, err error) {
 	if b.direct, err = newSide(name, b.o.Config); err != nil {
 		return b, err
 	}
-	if b.pods, err = readPopulation(ctx, b.direct.control, o.EtcdURL != ""); err != nil {
+	if b.pods, err = readServerPods(ctx, b.direct.control, o.EtcdURL != ""); err != nil {
 		return b, err
 	}
 	switch {

@@ -106,7 +106,7 @@ func TestEtcdWriter(t *testing.T) {
 		io.WriteString(w, answer)
 	}))
 	defer etcd.Close()
-	pods := &population{keys: []string{"shop/a"}, raw: [][]byte{{}}}
+	pods := &serverPods{keys: []string{"shop/a"}, raw: [][]byte{{}}}
 	w := &etcdWriter{url: etcd.URL, http: etcd.Client(), pods: pods}
 	rv, err := w.write(t.Context(), 0, 5)
 	if err != nil || rv != 4711 {

@@ -30,7 +30,7 @@ const changed = "weir.example.com/changed"
 // patcher patches pods through the API server, which has work with that.
 type patcher struct {
 	client *client
-	pods   *population
+	pods   *serverPods
 }
 
 func (p *patcher) write(ctx context.Context, pod int, change int64) (uint64, error) {
@@ -68,7 +68,7 @@ const etcdTimeout = 20 * time.Second
 type etcdWriter struct {
 	url  string
 	http *http.Client
-	pods *population
+	pods *serverPods
 }
 
 func (e *etcdWriter) write(ctx context.Context, pod int, change int64) (uint64, error) {

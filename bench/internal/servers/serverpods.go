@@ -15,9 +15,9 @@ import (
 
 var errNoPods = errors.New("the server has no pods")
 
-// population is the pods of a server, as they were when it was read. It is read-only and safe for
+// serverPods are the pods of a server, as they were when it was read. They are read-only and safe for
 // concurrent use.
-type population struct {
+type serverPods struct {
 	keys  []string // namespace/name
 	raw   [][]byte // as protobuf, where they are needed
 	nodes []string // that have pods, sorted
@@ -28,8 +28,8 @@ type population struct {
 // selectorLabels are labels that a controller would select by, best first.
 var selectorLabels = []string{"app", "app.kubernetes.io/name", "app.kubernetes.io/instance", "k8s-app", "pod-template-hash"}
 
-// readPopulation reads the pods of a server in one LIST.
-func readPopulation(ctx context.Context, c *client, raw bool) (*population, error) {
+// readServerPods reads the pods of a server in one LIST.
+func readServerPods(ctx context.Context, c *client, raw bool) (*serverPods, error) {
 	answer, err := c.do(ctx, request{path: podsPath, query: "resourceVersion=0"})
 	if err != nil {
 		return nil, err
@@ -39,7 +39,7 @@ func readPopulation(ctx context.Context, c *client, raw bool) (*population, erro
 	if err != nil {
 		return nil, err
 	}
-	p := &population{}
+	p := &serverPods{}
 	nodes, apps := map[string]bool{}, map[string]map[string]bool{}
 	var m wire.Meta
 	var values [][]byte

@@ -14,9 +14,9 @@ import (
 	"github.com/weirproject/weir/internal/resourceversion"
 )
 
-// population is n pods made from models. It holds the parts of the models, and a whole LIST. Other
-// bodies are made while they are written. It is read-only and safe for concurrent use.
-type population struct {
+// stubPods are n pods made from models. They hold the parts of the models, and a whole LIST. Other
+// bodies are made while they are written. They are read-only and safe for concurrent use.
+type stubPods struct {
 	encoding encoding
 	n        int
 	stride   int // walks over all pods so that neighbours in time are far apart
@@ -27,13 +27,13 @@ type population struct {
 	list              []byte // a whole LIST, gzipped
 }
 
-var errNoPods = errors.New("the server has no pods to take as models")
+var errNoModels = errors.New("the server has no pods to take as models")
 
-// newPopulation makes n pods after models. Each call of models gives these in the order of their
+// newStubPods makes n pods after models. Each call of models gives these in the order of their
 // keys; none of them is kept. If there are fewer than n, each serves for several pods next to each
-// other. If there are none, the error is errNoPods.
-func newPopulation(e encoding, n int, models func() iter.Seq2[*corev1.Pod, error]) (*population, error) {
-	p := &population{encoding: e, n: n, stride: stride.Of(n)}
+// other. If there are none, the error is errNoModels.
+func newStubPods(e encoding, n int, models func() iter.Seq2[*corev1.Pod, error]) (*stubPods, error) {
+	p := &stubPods{encoding: e, n: n, stride: stride.Of(n)}
 	if err := p.take(models(), false); err != nil {
 		return nil, err
 	}
@@ -43,13 +43,13 @@ func newPopulation(e encoding, n int, models func() iter.Seq2[*corev1.Pod, error
 		}
 	}
 	if len(p.models) == 0 {
-		return nil, errNoPods
+		return nil, errNoModels
 	}
 	return p, p.finish()
 }
 
 // take makes the models anew, at most n.
-func (p *population) take(models iter.Seq2[*corev1.Pod, error], copies bool) error {
+func (p *stubPods) take(models iter.Seq2[*corev1.Pod, error], copies bool) error {
 	p.models = nil
 	like := siblings{}
 	for pod, err := range models {
@@ -69,7 +69,7 @@ func (p *population) take(models iter.Seq2[*corev1.Pod, error], copies bool) err
 
 // finish makes what belongs to no single pod: the size of a LIST's items, a whole LIST, and what
 // frameRest makes.
-func (p *population) finish() (err error) {
+func (p *stubPods) finish() (err error) {
 	var b []byte
 	for i := range p.n {
 		b = p.appendItem(b[:0], i)
@@ -91,7 +91,7 @@ func (p *population) finish() (err error) {
 }
 
 // frameRest makes the events that belong to no single pod: the bookmark, and the error 410.
-func (p *population) frameRest() (err error) {
+func (p *stubPods) frameRest() (err error) {
 	mark := &corev1.Pod{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}}
 	mark.ResourceVersion = resourceversion.Format(uint64(p.version()))
 	mark.Annotations = map[string]string{metav1.InitialEventsAnnotationKey: "true"}
@@ -112,10 +112,10 @@ func (p *population) frameRest() (err error) {
 const firstVersion = 1_000_000_000
 
 // version returns the resourceVersion of a LIST. No pod's is higher.
-func (p *population) version() int64 { return firstVersion + int64(p.n) }
+func (p *stubPods) version() int64 { return firstVersion + int64(p.n) }
 
 // parts returns the parts that pod i has in a state.
-func (p *population) parts(i int, s *state) [3]*part {
+func (p *stubPods) parts(i int, s *state) [3]*part {
 	m := &p.models[i*len(p.models)/p.n]
 	status := &m.status[0]
 	if s.unready {
@@ -125,14 +125,14 @@ func (p *population) parts(i int, s *state) [3]*part {
 }
 
 // appendItem appends pod i as a LIST has it.
-func (p *population) appendItem(dst []byte, i int) []byte {
+func (p *stubPods) appendItem(dst []byte, i int) []byte {
 	v := values{copy: int64(i), version: firstVersion + int64(i) + 1, state: firstState(i)}
 	parts := p.parts(i, &v.state)
 	return p.encoding.appendItem(dst, i, &parts, &v)
 }
 
 // appendEvent appends an event of pod i.
-func (p *population) appendEvent(dst []byte, event string, i int, version int64, s state) []byte {
+func (p *stubPods) appendEvent(dst []byte, event string, i int, version int64, s state) []byte {
 	v := values{copy: int64(i), version: version, state: s}
 	parts := p.parts(i, &s)
 	return p.encoding.appendEvent(dst, event, &parts, &v)
@@ -142,7 +142,7 @@ func (p *population) appendEvent(dst []byte, event string, i int, version int64,
 const chunk = 256 << 10
 
 // writeList writes a LIST body.
-func (p *population) writeList(w io.Writer) error {
+func (p *stubPods) writeList(w io.Writer) error {
 	b := p.encoding.appendHead(nil, resourceversion.Format(uint64(p.version())), p.listSize)
 	var err error
 	for i := range p.n {
@@ -156,7 +156,7 @@ func (p *population) writeList(w io.Writer) error {
 }
 
 // writeInitial writes all pods as ADDED events and the bookmark behind them.
-func (p *population) writeInitial(w io.Writer) error {
+func (p *stubPods) writeInitial(w io.Writer) error {
 	var b []byte
 	var err error
 	for i := range p.n {
@@ -170,7 +170,7 @@ func (p *population) writeInitial(w io.Writer) error {
 }
 
 // writeRemoved writes a DELETED event for every pod except each keep-th.
-func (p *population) writeRemoved(w io.Writer, keep int) error {
+func (p *stubPods) writeRemoved(w io.Writer, keep int) error {
 	var b []byte
 	var err error
 	for i := range p.n {
