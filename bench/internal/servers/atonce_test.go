@@ -16,7 +16,7 @@ func atOnce(t *testing.T, patience time.Duration, clients int, ask func(ctx cont
 	t.Helper()
 	var said strings.Builder
 	tr := &trial{
-		side:    &side{name: nameAPIServer, config: &rest.Config{Host: "http://127.0.0.1:1"}},
+		target:  &target{name: nameAPIServer, config: &rest.Config{Host: "http://127.0.0.1:1"}},
 		Options: Options{Patience: patience, Progress: &said},
 	}
 	f, err := tr.allAtOnce(t.Context(), clients, func(ctx context.Context, _ *client, i int) error { return ask(ctx, i) })

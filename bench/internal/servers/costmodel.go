@@ -56,7 +56,7 @@ func MeasureCosts(ctx context.Context, o Options) (*cost.Model, error) {
 	if m.Server, m.Measured.ObjectBytes, err = meter.coefficients(ctx); err != nil {
 		return nil, fmt.Errorf("the API server: %w", err)
 	}
-	err = b.withProxy(ctx, func(ours *side) error {
+	err = b.withProxy(ctx, func(ours *target) error {
 		meter := costMeter{t: b.newTrial(ours)}
 		m.Proxy, _, err = meter.coefficients(ctx)
 		return err
@@ -76,10 +76,10 @@ func MeasureCosts(ctx context.Context, o Options) (*cost.Model, error) {
 }
 
 // version returns the name of the server, and its version if it tells one.
-func (s *side) version(ctx context.Context) (string, error) {
-	answer, err := s.control.do(ctx, request{path: "/version", accept: wire.ContentTypeJSON})
+func (t *target) version(ctx context.Context) (string, error) {
+	answer, err := t.control.do(ctx, request{path: "/version", accept: wire.ContentTypeJSON})
 	if _, none := errors.AsType[*answerError](err); none {
-		return s.name, nil
+		return t.name, nil
 	}
 	if err != nil {
 		return "", err
@@ -89,7 +89,7 @@ func (s *side) version(ctx context.Context) (string, error) {
 	if err := json.NewDecoder(io.LimitReader(answer.Body, 1<<16)).Decode(&v); err != nil {
 		return "", fmt.Errorf("GET /version: %w", err)
 	}
-	return strings.TrimSpace(s.name + " " + v.GitVersion), nil
+	return strings.TrimSpace(t.name + " " + v.GitVersion), nil
 }
 
 // costMeter measures what each part of a request costs one server.

@@ -21,8 +21,8 @@ type gauge interface {
 
 // newGauge reads from /proc where the server runs on this machine and may be seen, else from its
 // metrics.
-func newGauge(s *side) gauge {
-	at, err := url.Parse(s.config.Host)
+func newGauge(t *target) gauge {
+	at, err := url.Parse(t.config.Host)
 	if err == nil {
 		port, _ := strconv.Atoi(at.Port())
 		if ip := net.ParseIP(at.Hostname()); ip != nil && ip.IsLoopback() || at.Hostname() == "localhost" {
@@ -31,7 +31,7 @@ func newGauge(s *side) gauge {
 			}
 		}
 	}
-	return &metricsGauge{side: s}
+	return &metricsGauge{target: t}
 }
 
 // procGauge reads from /proc.
@@ -44,7 +44,7 @@ func (g procGauge) every() time.Duration                                  { retu
 // metricsGauge reads from /metrics, which makes the server write a few megabytes: what that takes
 // is not counted.
 type metricsGauge struct {
-	side *side
+	target *target
 
 	mu   sync.Mutex
 	cost time.Duration // of asking once
@@ -62,7 +62,7 @@ const (
 func (g *metricsGauge) cpu(ctx context.Context) (time.Duration, error) {
 	var read [2]time.Duration
 	for i := range read {
-		m, err := g.side.metrics(ctx, cpuMetric)
+		m, err := g.target.metrics(ctx, cpuMetric)
 		if err != nil {
 			return 0, err
 		}
@@ -77,7 +77,7 @@ func (g *metricsGauge) cpu(ctx context.Context) (time.Duration, error) {
 }
 
 func (g *metricsGauge) memory(ctx context.Context) (now, peak float64, err error) {
-	m, err := g.side.metrics(ctx, rssMetric)
+	m, err := g.target.metrics(ctx, rssMetric)
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.own += g.cost
@@ -87,15 +87,15 @@ func (g *metricsGauge) memory(ctx context.Context) (now, peak float64, err error
 func (g *metricsGauge) every() time.Duration { return time.Second }
 
 // spent measures the CPU time that the server uses while f runs, in seconds.
-func (s *side) spent(ctx context.Context, f func() error) (float64, error) {
-	before, err := s.gauge.cpu(ctx)
+func (t *target) spent(ctx context.Context, f func() error) (float64, error) {
+	before, err := t.gauge.cpu(ctx)
 	if err != nil {
 		return 0, err
 	}
 	if err := f(); err != nil {
 		return 0, err
 	}
-	after, err := s.gauge.cpu(ctx)
+	after, err := t.gauge.cpu(ctx)
 	return max(after-before, 0).Seconds(), err
 }
 
@@ -113,8 +113,8 @@ type growth struct {
 
 // grow begins to poll the server's resident set, until stop. When it passes limit (0: none), over
 // is called, once.
-func (s *side) grow(ctx context.Context, limit float64, over func()) (*growth, error) {
-	g := &growth{gauge: s.gauge}
+func (t *target) grow(ctx context.Context, limit float64, over func()) (*growth, error) {
+	g := &growth{gauge: t.gauge}
 	var err error
 	if g.before, g.least, err = g.gauge.memory(ctx); err != nil {
 		return nil, err

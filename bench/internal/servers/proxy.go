@@ -60,10 +60,10 @@ func startProxy(ctx context.Context, path string, k *kubeconfig, more ...string)
 }
 
 // gauge reads what the proxy uses.
-func (p *proxy) gauge(s *side) gauge {
+func (p *proxy) gauge(t *target) gauge {
 	g := procGauge{process(p.cmd.Process.Pid)}
 	if _, err := g.process.cpu(); err != nil { // a system without /proc
-		return &metricsGauge{side: s}
+		return &metricsGauge{target: t}
 	}
 	return g
 }

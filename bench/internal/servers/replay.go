@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/weirproject/weir/bench/internal/trace"
@@ -57,7 +58,7 @@ func (r Replay) run(ctx context.Context, o Options, w Way) (f Figures, traced *t
 		return nil, nil, err
 	}
 	defer b.Close()
-	use := func(asked *side) error {
+	use := func(asked *target) error {
 		f, traced, err = r.trace(ctx, b.newTrial(asked), w)
 		return err
 	}
@@ -73,7 +74,7 @@ func (r Replay) run(ctx context.Context, o Options, w Way) (f Figures, traced *t
 func (r Replay) trace(ctx context.Context, t *trial, w Way) (f Figures, traced *trace.Trace, err error) {
 	of := t.direct
 	if r.ofAnswer {
-		of = t.side
+		of = t.target
 	}
 	var (
 		before spending
@@ -86,7 +87,7 @@ func (r Replay) trace(ctx context.Context, t *trial, w Way) (f Figures, traced *
 		if grown, err = t.grow(ctx, 0, nil); err != nil {
 			return err
 		}
-		tracer = trace.Start(max(r.Every, of.gauge.every()), of.sampler(ctx, t))
+		tracer = trace.Start(max(r.Every, of.gauge.every()), of.sampler(ctx, &t.told))
 		tracer.Mark(trace.Starts)
 		before, err = t.spending(ctx)
 		begun = time.Now()
@@ -117,16 +118,16 @@ func (r Replay) trace(ctx context.Context, t *trial, w Way) (f Figures, traced *
 var errNotBegun = errors.New("the load has not begun")
 
 // sampler samples a server. What cannot be read is as it was the last time.
-func (s *side) sampler(ctx context.Context, t *trial) func() trace.Sample {
+func (t *target) sampler(ctx context.Context, told *atomic.Int64) func() trace.Sample {
 	last := trace.Sample{HeapBytes: -1}
 	return func() trace.Sample {
-		if resident, _, err := s.gauge.memory(ctx); err == nil {
+		if resident, _, err := t.gauge.memory(ctx); err == nil {
 			last.RSSBytes = resident
 		}
-		if cpu, err := s.gauge.cpu(ctx); err == nil {
+		if cpu, err := t.gauge.cpu(ctx); err == nil {
 			last.CPU = cpu
 		}
-		last.Events = float64(t.told.Load())
+		last.Events = float64(told.Load())
 		return last
 	}
 }

@@ -30,8 +30,8 @@ var ErrNoWrites = errors.New("this changes pods, which has to be allowed")
 
 // trial is one run of one scenario on one server.
 type trial struct {
-	*side
-	direct *side // kube-apiserver, whichever is measured
+	*target
+	direct *target // kube-apiserver, whichever is measured
 	Options
 	pods   *serverPods
 	writer writer
@@ -49,12 +49,12 @@ func (t *trial) say(line string) { fmt.Fprintf(t.Progress, "  %s: %s\n", t.name,
 // concurrent use.
 type Bench struct {
 	o         Options
-	direct    *side // kube-apiserver
+	direct    *target // kube-apiserver
 	pods      *serverPods
 	writer    writer
 	close     func()
 	files     *kubeconfig
-	apiserver bool // direct is a kube-apiserver, and so a side
+	apiserver bool // direct is a kube-apiserver, and so a target
 }
 
 // Open reads the pods of the server, and starts an embedded one first if the options name none. The
@@ -79,7 +79,7 @@ func Open(ctx context.Context, o Options) (b *Bench, err error) {
 	if !b.apiserver {
 		name = nameEmbedded
 	}
-	if b.direct, err = newSide(name, b.o.Config); err != nil {
+	if b.direct, err = newTarget(name, b.o.Config); err != nil {
 		return b, err
 	}
 	if b.pods, err = readServerPods(ctx, b.direct.control, o.EtcdURL != ""); err != nil {
@@ -167,7 +167,7 @@ func (b *Bench) Run(ctx context.Context, s Scenario) (Result, error) {
 
 // ofWeir runs a scenario on a fresh proxy.
 func (b *Bench) ofWeir(ctx context.Context, s Scenario) (f Figures, err error) {
-	err = b.withProxy(ctx, func(ours *side) error {
+	err = b.withProxy(ctx, func(ours *target) error {
 		if f, err = b.trial(ctx, s, ours); err != nil {
 			return err
 		}
@@ -180,7 +180,7 @@ func (b *Bench) ofWeir(ctx context.Context, s Scenario) (f Figures, err error) {
 }
 
 // withProxy starts a proxy, calls use when the proxy holds the pods, and ends the proxy.
-func (b *Bench) withProxy(ctx context.Context, use func(*side) error) (err error) {
+func (b *Bench) withProxy(ctx context.Context, use func(*target) error) (err error) {
 	var more []string
 	if b.o.embedded {
 		more = []string{"--authentication-skip-lookup"} // it publishes no CAs
@@ -194,7 +194,7 @@ func (b *Bench) withProxy(ctx context.Context, use func(*side) error) (err error
 			err = stopErr
 		}
 	}()
-	ours, err := newSide(nameWeir, p.config)
+	ours, err := newTarget(nameWeir, p.config)
 	if err != nil {
 		return err
 	}
@@ -215,12 +215,12 @@ const fewPassed = 0.01
 
 // answeredItself checks that a fresh proxy has answered out of what it holds. If it has not, the
 // error is errPassedOn.
-func (s *side) answeredItself(ctx context.Context, progress io.Writer) error {
-	m, err := s.metrics(ctx, upstreamMetric, servedMetric)
+func (t *target) answeredItself(ctx context.Context, progress io.Writer) error {
+	m, err := t.metrics(ctx, upstreamMetric, servedMetric)
 	if err != nil {
 		return err
 	}
-	served, passed := 0.0, m[passedOn]-s.asked
+	served, passed := 0.0, m[passedOn]-t.asked
 	for series, value := range m {
 		if strings.HasPrefix(series, servedMetric) {
 			served += value
@@ -235,7 +235,7 @@ func (s *side) answeredItself(ctx context.Context, progress io.Writer) error {
 	return nil
 }
 
-func (b *Bench) trial(ctx context.Context, s Scenario, of *side) (Figures, error) {
+func (b *Bench) trial(ctx context.Context, s Scenario, of *target) (Figures, error) {
 	limit := trialTimeout + b.o.Duration + time.Duration(len(updateRates))*b.o.Patience
 	if s.Heavy {
 		limit += b.o.Day
@@ -245,9 +245,9 @@ func (b *Bench) trial(ctx context.Context, s Scenario, of *side) (Figures, error
 	return s.measure(ctx, b.newTrial(of))
 }
 
-func (b *Bench) newTrial(of *side) *trial {
+func (b *Bench) newTrial(of *target) *trial {
 	_, through := b.writer.(*patcher)
-	return &trial{side: of, direct: b.direct, Options: b.o, pods: b.pods, writer: b.writer, writesThrough: through}
+	return &trial{target: of, direct: b.direct, Options: b.o, pods: b.pods, writer: b.writer, writesThrough: through}
 }
 
 func (b *Bench) progress(s Scenario, run, runs int, side string, f Figures) {
@@ -255,13 +255,13 @@ func (b *Bench) progress(s Scenario, run, runs int, side string, f Figures) {
 }
 
 // waitReady waits until the server says that it is ready.
-func (s *side) waitReady(ctx context.Context) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, startTimeout, fmt.Errorf("%s did not become ready in %s", s.name, startTimeout))
+func (t *target) waitReady(ctx context.Context) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, startTimeout, fmt.Errorf("%s did not become ready in %s", t.name, startTimeout))
 	defer cancel()
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		_, err := s.control.discard(ctx, request{path: "/readyz", accept: "text/plain"})
+		_, err := t.control.discard(ctx, request{path: "/readyz", accept: "text/plain"})
 		if err == nil {
 			return nil
 		}

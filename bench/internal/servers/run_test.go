@@ -142,12 +142,12 @@ func TestMetricsGauge(t *testing.T) {
 		fmt.Fprintf(w, "%s %v\n%s 4096\n", cpuMetric, cpu, rssMetric)
 	}))
 	defer server.Close()
-	s, err := newSide(nameAPIServer, &rest.Config{Host: server.URL})
+	s, err := newTarget(nameAPIServer, &rest.Config{Host: server.URL})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer s.close()
-	g := &metricsGauge{side: s}
+	g := &metricsGauge{target: s}
 	s.gauge = g
 	spent, err := s.spent(t.Context(), func() error {
 		now, peak, err := g.memory(t.Context())
@@ -169,7 +169,7 @@ func TestProxyThatHasNotAnsweredItself(t *testing.T) {
 		"weir_proxy_upstream_requests_total{for=\"pass\"} 0\n":                                                                                         true,
 	} {
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, page) }))
-		s, err := newSide(nameWeir, &rest.Config{Host: server.URL})
+		s, err := newTarget(nameWeir, &rest.Config{Host: server.URL})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -206,7 +206,7 @@ func TestGrowth(t *testing.T) {
 		"it had been as large already": {[]float64{5, 4}, []float64{9, 9}, 0, 5},
 	} {
 		g := &gaugeOf{now: c.now, peak: c.peak}
-		growing, err := (&side{gauge: g}).grow(t.Context(), 0, nil)
+		growing, err := (&target{gauge: g}).grow(t.Context(), 0, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -221,7 +221,7 @@ func TestGrowth(t *testing.T) {
 func TestGrowthBeyondItsLimit(t *testing.T) {
 	over := make(chan struct{})
 	g := &gaugeOf{now: []float64{5, 6, 11, 12}, peak: []float64{5, 6, 11, 12}}
-	growing, err := (&side{gauge: g}).grow(t.Context(), 10, func() { close(over) })
+	growing, err := (&target{gauge: g}).grow(t.Context(), 10, func() { close(over) })
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,8 +19,8 @@ const (
 	nameEmbedded  = "the embedded server" // stands in for it
 )
 
-// side is one of the two servers, ready to be measured.
-type side struct {
+// target is one of the two servers, ready to be measured.
+type target struct {
 	name    string
 	config  *rest.Config
 	control *client // for what is not measured
@@ -28,26 +28,26 @@ type side struct {
 	asked   float64 // requests that the proxy has passed on because they were meant to be
 }
 
-func newSide(name string, cfg *rest.Config) (*side, error) {
+func newTarget(name string, cfg *rest.Config) (*target, error) {
 	control, err := newClient(cfg)
 	if err != nil {
 		return nil, err
 	}
-	s := &side{name: name, config: cfg, control: control}
-	s.gauge = newGauge(s)
-	return s, nil
+	t := &target{name: name, config: cfg, control: control}
+	t.gauge = newGauge(t)
+	return t, nil
 }
 
-func (s *side) weir() bool { return s.name == nameWeir }
+func (t *target) weir() bool { return t.name == nameWeir }
 
-func (s *side) close() { s.control.close() }
+func (t *target) close() { t.control.close() }
 
 // client returns a client with connections of its own. The caller must close it.
-func (s *side) client() (*client, error) { return newClient(s.config) }
+func (t *target) client() (*client, error) { return newClient(t.config) }
 
 // metrics returns the server's metrics of the given names.
-func (s *side) metrics(ctx context.Context, names ...string) (samples, error) {
-	answer, err := s.control.do(ctx, request{path: "/metrics", accept: "text/plain"})
+func (t *target) metrics(ctx context.Context, names ...string) (samples, error) {
+	answer, err := t.control.do(ctx, request{path: "/metrics", accept: "text/plain"})
 	if err != nil {
 		return nil, err
 	}
@@ -63,43 +63,43 @@ const (
 )
 
 // passed returns how many requests the proxy has passed on to its upstream.
-func (s *side) passed(ctx context.Context) (float64, error) {
-	m, err := s.metrics(ctx, upstreamMetric)
+func (t *target) passed(ctx context.Context) (float64, error) {
+	m, err := t.metrics(ctx, upstreamMetric)
 	return m[passedOn], err
 }
 
 // heap returns the server's live heap in bytes, after a garbage collection that it asks the server
 // for. If the server cannot be asked, it returns the least that is seen while some collections come
 // by themselves.
-func (s *side) heap(ctx context.Context) (float64, error) {
-	if !s.weir() {
-		bytes, err := s.collectedHeap(ctx)
+func (t *target) heap(ctx context.Context) (float64, error) {
+	if !t.weir() {
+		bytes, err := t.collectedHeap(ctx)
 		if _, refused := errors.AsType[*answerError](err); !refused {
 			return bytes, err
 		}
-		return s.provokedHeap(ctx)
+		return t.provokedHeap(ctx)
 	}
-	before, err := s.passed(ctx)
+	before, err := t.passed(ctx)
 	if err != nil {
 		return 0, err
 	}
-	bytes, collectErr := s.collectedHeap(ctx)
-	after, err := s.passed(ctx)
+	bytes, collectErr := t.collectedHeap(ctx)
+	after, err := t.passed(ctx)
 	switch {
 	case err != nil:
 		return 0, err
 	case after == before && collectErr == nil:
 		return bytes, nil
 	}
-	s.asked += after - before // what a proxy does not have, its upstream answers
-	return s.provokedHeap(ctx)
+	t.asked += after - before // what a proxy does not have, its upstream answers
+	return t.provokedHeap(ctx)
 }
 
 // collectedHeap returns the heap after two garbage collections, so that what finalizers and pools
 // held is gone too.
-func (s *side) collectedHeap(ctx context.Context) (bytes float64, err error) {
+func (t *target) collectedHeap(ctx context.Context) (bytes float64, err error) {
 	for range 2 {
-		answer, err := s.control.do(ctx, request{path: "/debug/pprof/heap", query: "gc=1&debug=1", accept: "text/plain"})
+		answer, err := t.control.do(ctx, request{path: "/debug/pprof/heap", query: "gc=1&debug=1", accept: "text/plain"})
 		if err != nil {
 			return 0, err
 		}
@@ -136,11 +136,11 @@ func parseHeapProfile(r io.Reader) (float64, error) {
 // collection.
 const maxProvocations = 20_000
 
-func (s *side) provokedHeap(ctx context.Context) (float64, error) {
+func (t *target) provokedHeap(ctx context.Context) (float64, error) {
 	const collections = 3 // the first may be under way already
 	var least, until float64
 	for i := range maxProvocations {
-		m, err := s.metrics(ctx, heapMetric, gcMetric)
+		m, err := t.metrics(ctx, heapMetric, gcMetric)
 		if err != nil {
 			return 0, err
 		}
@@ -152,5 +152,5 @@ func (s *side) provokedHeap(ctx context.Context) (float64, error) {
 			return least, nil
 		}
 	}
-	return 0, fmt.Errorf("%s does not collect its garbage", s.name)
+	return 0, fmt.Errorf("%s does not collect its garbage", t.name)
 }
