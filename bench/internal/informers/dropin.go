@@ -25,7 +25,7 @@ func (v Verb) DropIn() Verb {
 	v.Short = "Reading objects by a lister: one at a time, all over the keys, and all at once"
 	v.Duration = 30 * time.Second
 	v.measure = measureListers
-	v.figures = []figure{
+	v.figures = []comparedFigure{
 		{figures.New("getHeapBytes", "heap after GC, under random Gets", figures.Bytes), lower},
 		{figures.New("getPackedNanos", "first Get of an object", figures.Nanos), lower},
 		{figures.New("getNanos", "Get of a random key", figures.Nanos), lower},

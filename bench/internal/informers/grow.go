@@ -23,7 +23,7 @@ var growth = Verb{
 	Short: "How the figures of an informer grow",
 }
 
-var growthFigures = []figure{
+var growthFigures = []comparedFigure{
 	{figures.New("syncSeconds", "time to sync", figures.Seconds), lower},
 	{figures.New("cpuSeconds", "CPU to sync", figures.Seconds), lower},
 	{figures.New("peakRSSBytes", "peak RSS to sync", figures.Bytes), lower},

@@ -59,7 +59,7 @@ func newResult(name string, v Verb, runs map[contender][]Figures) Result {
 }
 
 // compare fills what is said of client-go and Ratio in from its modes.
-func (r *Result) compare(measured []figure) {
+func (r *Result) compare(measured []comparedFigure) {
 	r.ClientGo, r.Ratio, r.Spread.ClientGo = Figures{}, Figures{}, figures.Spread{}
 	for _, f := range measured {
 		mode, ok := r.bestMode(f)
@@ -78,7 +78,7 @@ func (r *Result) compare(measured []figure) {
 }
 
 // bestMode returns client-go's mode whose median of f is the better one; false if none has it.
-func (r *Result) bestMode(f figure) (best string, ok bool) {
+func (r *Result) bestMode(f comparedFigure) (best string, ok bool) {
 	for _, mode := range slices.Sorted(maps.Keys(r.Modes)) {
 		value, has := r.Modes[mode][f.Key]
 		if !has {

@@ -21,7 +21,7 @@ func TestCompareTakesTheBetterMode(t *testing.T) {
 		},
 	}
 	r.Spread.Modes = map[string]figures.Spread{modeList: {"cost": {3, 6}}, modeWatchList: {"speed": {10, 40}, "cost": {5, 7}}}
-	r.compare([]figure{
+	r.compare([]comparedFigure{
 		{figures.New("cost", "", figures.Number), lower},
 		{figures.New("speed", "", figures.Number), higher},
 		{figures.New("objects", "", figures.Count), neither},

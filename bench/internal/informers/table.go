@@ -40,7 +40,7 @@ var modeLetters = map[string]string{modeList: "L", modeWatchList: "W"}
 
 // row returns the row of a figure: its name, the median and the spread of each side, client-go's
 // mode if there are several, and the ratio.
-func (r Result) row(f figure) []string {
+func (r Result) row(f comparedFigure) []string {
 	row := []string{
 		f.Label,
 		f.Unit.Text(r.Weir[f.Key]), r.Spread.Weir.Cell(f.Key, f.Unit),

@@ -20,8 +20,8 @@ type Verb struct {
 	Takes    []string      // the options that it has besides those of all: some of those below
 
 	modes   []string // client-go's that can make a difference
-	figures []figure
-	more    []figure // that only some options bring
+	figures []comparedFigure
+	more    []comparedFigure // that only some options bring
 	measure func(context.Context, *rig) (Figures, error)
 }
 
@@ -29,7 +29,7 @@ type Verb struct {
 func (v Verb) Figures() string { return figures.Help("  %-27s %s\n", v.all()) }
 
 // all returns the figures that the verb can have.
-func (v Verb) all() []figure { return slices.Concat(v.figures, v.more) }
+func (v Verb) all() []comparedFigure { return slices.Concat(v.figures, v.more) }
 
 // The options that only some verbs take.
 const (
@@ -41,11 +41,11 @@ const (
 )
 
 // changeFigures returns the figures of each kind of change, for results of several kinds.
-func changeFigures() (all []figure) {
+func changeFigures() (all []comparedFigure) {
 	for _, change := range Changes() {
 		all = append(all,
-			figure{figures.New(change+"EventsPerSecond", change+": events handled a second", figures.Count), higher},
-			figure{figures.New(change+"CPUMicrosPerEvent", change+": CPU per event handled", figures.Micros), lower})
+			comparedFigure{figures.New(change+"EventsPerSecond", change+": events handled a second", figures.Count), higher},
+			comparedFigure{figures.New(change+"CPUMicrosPerEvent", change+": CPU per event handled", figures.Micros), lower})
 	}
 	return all
 }
@@ -59,8 +59,8 @@ const (
 	higher
 )
 
-// figure is one that a verb measures.
-type figure struct {
+// comparedFigure is one that a verb measures, and which of two values is the better one.
+type comparedFigure struct {
 	figures.Figure
 	better better
 }
@@ -80,7 +80,7 @@ func Verbs() []Verb {
 			Name: "sync", Runs: 3, modes: bothModes, measure: measureSync,
 			Takes: []string{TakesUnstructured, TakesTransform, TakesUnwrapped, TakesHandlers},
 			Short: "The first sync of an informer of pods: time, CPU and memory",
-			figures: []figure{
+			figures: []comparedFigure{
 				{figures.New("syncSeconds", "time to sync", figures.Seconds), lower},
 				{figures.New("cpuSeconds", "CPU to sync", figures.Seconds), lower},
 				{figures.New("peakRSSBytes", "peak RSS", figures.Bytes), lower},
@@ -98,7 +98,7 @@ func Verbs() []Verb {
 			Name: "watch", Runs: 3, modes: bothModes, measure: measureWatch, Stub: true, Duration: 5 * time.Second,
 			Takes: []string{TakesUnstructured, TakesTransform, TakesUnwrapped, TakesHandlers, TakesChange}, more: changeFigures(),
 			Short: "How many watch events a second reach a handler",
-			figures: []figure{
+			figures: []comparedFigure{
 				{figures.New("eventsPerSecond", "events handled a second", figures.Count), higher},
 				{figures.New("receivedPerSecond", "events received a second", figures.Count), higher},
 				{figures.New("coalescedShare", "events merged into later ones ÷ sent", figures.Number), neither},
@@ -113,7 +113,7 @@ func Verbs() []Verb {
 		{
 			Name: "relist", Runs: 3, modes: bothModes, measure: measureRelist, Stub: true, Takes: []string{TakesUnstructured},
 			Short: "What a relist costs when nothing has changed",
-			figures: []figure{
+			figures: []comparedFigure{
 				{figures.New("cpuSeconds", "CPU per relist", figures.Seconds), lower},
 				{figures.New("allocBytes", "allocated per relist", figures.Bytes), lower},
 				{figures.New("events", "events per relist", figures.Count), lower},
@@ -126,7 +126,7 @@ func Verbs() []Verb {
 		{
 			Name: "resync", Runs: 1, modes: []string{modeWatchList}, measure: measureResync,
 			Short: "How evenly a resync reaches a handler",
-			figures: []figure{
+			figures: []comparedFigure{
 				{figures.New("busiestOverMean", "busiest 100 ms ÷ mean", figures.Number), lower},
 				{figures.New("busiestPer100Millis", "deliveries in the busiest 100 ms", figures.Count), lower},
 				{figures.New("meanPer100Millis", "mean deliveries in 100 ms", figures.Number), neither},
@@ -140,7 +140,7 @@ func Verbs() []Verb {
 		{
 			Name: "read", Runs: 3, modes: []string{modeWatchList}, measure: measureRead,
 			Short: "Reading objects: one, all, and by an index",
-			figures: []figure{
+			figures: []comparedFigure{
 				{figures.New("getDecodedNanos", "Get of a decoded object", figures.Nanos), lower},
 				{figures.New("getPackedNanos", "Get of a packed object", figures.Nanos), lower},
 				{figures.New("listFirstNanosPerObject", "first read of everything, per object", figures.Nanos), lower},
@@ -154,7 +154,7 @@ func Verbs() []Verb {
 		{
 			Name: "index", Runs: 3, modes: []string{modeWatchList}, measure: measureIndex, Takes: []string{TakesUnstructured},
 			Short: "An index by a function, there from the start, and added to what is held",
-			figures: []figure{
+			figures: []comparedFigure{
 				{figures.New("readySeconds", "synced, and the first lookup", figures.Seconds), lower},
 				{figures.New("readyCPUSeconds", "CPU of it", figures.Seconds), lower},
 				{figures.New("startedSeconds", "of these for the lookup", figures.Seconds), lower},
@@ -170,7 +170,7 @@ func Verbs() []Verb {
 		{
 			Name: "leak", Runs: 1, modes: bothModes, measure: measureLeak, Stub: true, Takes: []string{TakesUnstructured},
 			Short: "What is still held when all but 1 % of the objects are deleted",
-			figures: []figure{
+			figures: []comparedFigure{
 				{figures.New("restShare", "heap left ÷ full heap", figures.Number), lower},
 				{figures.New("heapFullBytes", "heap with everything", figures.Bytes), lower},
 				{figures.New("heapRestBytes", "heap with 1 % left", figures.Bytes), lower},
@@ -183,7 +183,7 @@ func Verbs() []Verb {
 		{
 			Name: "blocked", Runs: 1, modes: []string{modeWatchList}, measure: measureBlocked, Stub: true, Duration: time.Minute,
 			Short: "What a handler costs that never returns, under 2,000 updates a second",
-			figures: []figure{
+			figures: []comparedFigure{
 				{figures.New("growthBytes", "heap grown", figures.Bytes), lower},
 				{figures.New("growthBytesPerKey", "heap grown per changed object", figures.Bytes), lower},
 				{figures.New("growthShare", "heap grown ÷ heap when synced", figures.Number), lower},

@@ -9,14 +9,14 @@ import (
 var crowd = Scenario{
 	Name: "crowd", Runs: 1, Writes: true, Heavy: true, measure: measureCrowd,
 	Short: "The kubelets of a large cluster and everybody beside them, 500 updates a second; only when it is named",
-	figures: append([]figure{
+	figures: append([]boundedFigure{
 		{figures.New("closed", "crowd of watchers, 500/s: closed", figures.Count), atMost(0)},
 		{figures.New("peakRSSBytes", "  peak RSS", figures.Bytes), ratio(0.1)},
 	}, besides(watchersFigures("", 0), "closed", "peakRSSBytes")...),
 }
 
 // besides returns the figures without those of some keys, and without bounds.
-func besides(all []figure, keys ...string) (rest []figure) {
+func besides(all []boundedFigure, keys ...string) (rest []boundedFigure) {
 	for _, f := range all {
 		known := false
 		for _, key := range keys {

@@ -26,7 +26,7 @@ const (
 var day = Scenario{
 	Name: "day", Runs: 1, Writes: true, Heavy: true, measure: measureDay,
 	Short: "A day's worth of changes in an hour (or --duration), 500 updates a second, while clients come and go: whether memory grows; only when it is named",
-	figures: []figure{
+	figures: []boundedFigure{
 		{figures.New("rssGrowth", "day: RSS at its end ÷ after a sixth", figures.Number), atMost(1.1)},
 		{figures.New("rssEarlyBytes", "  RSS after a sixth", figures.Bytes), anything},
 		{figures.New("rssBytes", "  RSS at its end", figures.Bytes), anything},

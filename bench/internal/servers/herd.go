@@ -11,7 +11,7 @@ import (
 var herd = Scenario{
 	Name: "herd", Runs: 1, measure: measureHerd,
 	Short: "Many clients that start at once and get all pods as they are now, as client-go does by default",
-	figures: []figure{
+	figures: []boundedFigure{
 		{figures.New("apiserverCPUSeconds", "herd: kube-apiserver's CPU", figures.Seconds), ratio(0.02)},
 		{figures.New("seconds", "  time until all have all pods", figures.Seconds), ratio(0.3)},
 		{figures.New("cpuSeconds", "  CPU of the server that they ask", figures.Seconds), anything},

@@ -9,7 +9,7 @@ import (
 var hold = Scenario{
 	Name: "hold", Runs: 3, measure: measureHold,
 	Short: "What it takes to hold the pods",
-	figures: []figure{
+	figures: []boundedFigure{
 		{figures.New("heapBytes", "heap to hold the pods", figures.Bytes), ratio(0.10)},
 		{figures.New("rssBytes", "RSS", figures.Bytes), anything},
 		{figures.New("objects", "pods", figures.Count), anything},

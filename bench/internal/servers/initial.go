@@ -10,7 +10,7 @@ import (
 var initial = Scenario{
 	Name: "initial", Runs: 3, measure: measureInitial,
 	Short: "WATCH with all pods as initial events",
-	figures: []figure{
+	figures: []boundedFigure{
 		{figures.New("cpuSeconds", "full WATCH with initial events: CPU", figures.Seconds), ratio(0.25)},
 		{figures.New("seconds", "  time", figures.Seconds), anything},
 		{figures.New("events", "  events", figures.Count), anything},

@@ -11,8 +11,8 @@ import (
 
 // watchersFigures returns the figures of a scenario with many watchers. Weir's resident set may
 // grow by at most grows bytes.
-func watchersFigures(label string, grows float64) []figure {
-	return []figure{
+func watchersFigures(label string, grows float64) []boundedFigure {
+	return []boundedFigure{
 		{figures.New("closed", label+": closed", figures.Count), atMost(0)},
 		{figures.New("cpuCores", "  CPU, cores", figures.Number), ratio(0.5)},
 		{figures.New("rssGrowthBytes", "  RSS grows by", figures.Bytes), atMost(grows)},

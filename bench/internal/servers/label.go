@@ -16,7 +16,7 @@ import (
 var label = Scenario{
 	Name: "label", Runs: 3, measure: measureLabel,
 	Short: "LIST of \"0\" by a label that few pods have, one after the other",
-	figures: []figure{
+	figures: []boundedFigure{
 		{figures.New("cpuSeconds", "LIST by label: CPU", figures.Seconds), ratio(0.01)},
 		{figures.New("seconds", "  time", figures.Seconds), anything},
 		{figures.New("objects", "  pods in the answer", figures.Number), anything},

@@ -10,7 +10,7 @@ import (
 var list = Scenario{
 	Name: "list", Runs: 3, measure: measureList,
 	Short: "Full LIST of \"0\" in protobuf, as it is and gzipped",
-	figures: []figure{
+	figures: []boundedFigure{
 		{figures.New("cpuSeconds", "full protobuf LIST: CPU", figures.Seconds), ratio(0.35)},
 		{figures.New("seconds", "  time", figures.Seconds), anything},
 		{figures.New("wireBytes", "  size", figures.Bytes), anything},

@@ -16,7 +16,7 @@ type Result struct {
 }
 
 // compare fills the rest in.
-func (r *Result) compare(figures []figure) {
+func (r *Result) compare(figures []boundedFigure) {
 	r.Ratio, r.Wanted, r.Missed = Figures{}, map[string]Want{}, []string{}
 	for _, f := range figures {
 		ours, measured := r.Weir[f.Key]
@@ -42,7 +42,7 @@ const (
 	missed  verdict = "missed"
 )
 
-func (r *Result) verdict(f figure) verdict {
+func (r *Result) verdict(f boundedFigure) verdict {
 	value, most := 0.0, 0.0
 	var known bool
 	switch {

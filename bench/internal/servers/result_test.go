@@ -14,7 +14,7 @@ import (
 )
 
 func TestCompare(t *testing.T) {
-	figures := []figure{
+	figures := []boundedFigure{
 		{figures.New("good", "", figures.Number), ratio(0.5)},
 		{figures.New("bad", "", figures.Number), ratio(0.5)},
 		{figures.New("alone", "", figures.Number), ratio(0.5)},

@@ -18,15 +18,15 @@ type Scenario struct {
 	Writes bool // it changes pods
 	Heavy  bool // it needs a large machine, and is run only when it is named
 
-	figures []figure
+	figures []boundedFigure
 	measure func(context.Context, *trial) (Figures, error)
 }
 
 // Figures are what was measured, by name. Names end in their unit.
 type Figures = figures.Values
 
-// figure is one that a scenario measures.
-type figure struct {
+// boundedFigure is one that a scenario measures, and what it must come to.
+type boundedFigure struct {
 	figures.Figure
 	want Want
 }

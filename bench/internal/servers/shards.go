@@ -15,7 +15,7 @@ const shardCount = 4
 var shards = Scenario{
 	Name: "shards", Runs: 1, measure: measureShards,
 	Short: "Informers of a quarter of all pods each, beside one of all: what they receive and hold",
-	figures: []figure{
+	figures: []boundedFigure{
 		{figures.New("receivedShare", "one of 4 shards: bytes received ÷ all", figures.Number), atMost(0.26)},
 		{figures.New("heldShare", "  bytes held ÷ all", figures.Number), atMost(0.28)},
 		{figures.New("receivedBytes", "  received by the largest", figures.Bytes), anything},

@@ -16,7 +16,7 @@ import (
 var slowLists = Scenario{
 	Name: "slowlists", Runs: 1, measure: measureSlowLists,
 	Short: "Full LISTs of many slow readers at once, two thirds in protobuf and one third in JSON",
-	figures: []figure{
+	figures: []boundedFigure{
 		{figures.New("rssGrowthBytes", "slow full LISTs: RSS grows by", figures.Bytes), atMost(64e6)},
 		{figures.New("peakRSSBytes", "  peak RSS", figures.Bytes), anything},
 		{figures.New("readers", "  readers", figures.Count), anything},

@@ -18,15 +18,15 @@ var slowReader = Scenario{
 	Short: "WATCH with initial events of a slow reader while pods change: whether it gets through and then misses nothing",
 }
 
-func slowReaderFigures() (all []figure) {
+func slowReaderFigures() (all []boundedFigure) {
 	for _, rate := range updateRates {
 		at := fmt.Sprint(rate)
 		all = append(all,
-			figure{figures.New("unfinished"+at, fmt.Sprintf("slow reader, %s/s: failed", quantity.Count(int64(rate))), figures.Count), atMost(0)},
-			figure{figures.New("gaps"+at, "  pods missed or gone back in time", figures.Count), atMost(0)},
-			figure{figures.New("initialSeconds"+at, "  initial state through after", figures.Seconds), anything},
-			figure{figures.New("closedAfterSeconds"+at, "  closed by the server after", figures.Seconds), anything},
-			figure{figures.New("updatesPerSecond"+at, "  updates a second", figures.Number), anything})
+			boundedFigure{figures.New("unfinished"+at, fmt.Sprintf("slow reader, %s/s: failed", quantity.Count(int64(rate))), figures.Count), atMost(0)},
+			boundedFigure{figures.New("gaps"+at, "  pods missed or gone back in time", figures.Count), atMost(0)},
+			boundedFigure{figures.New("initialSeconds"+at, "  initial state through after", figures.Seconds), anything},
+			boundedFigure{figures.New("closedAfterSeconds"+at, "  closed by the server after", figures.Seconds), anything},
+			boundedFigure{figures.New("updatesPerSecond"+at, "  updates a second", figures.Number), anything})
 	}
 	return all
 }

@@ -42,7 +42,7 @@ func (r Result) WriteRows(w io.Writer) error {
 }
 
 // wanted writes a bound.
-func (f figure) wanted() string {
+func (f boundedFigure) wanted() string {
 	switch {
 	case f.want.RatioAtMost != nil:
 		return "ratio ≤ " + strconv.FormatFloat(*f.want.RatioAtMost, 'g', -1, 64)

@@ -11,7 +11,7 @@ import (
 var upstreamRequests = Scenario{
 	Name: "upstream", Runs: 1, measure: measureUpstream,
 	Short: "Requests that reach kube-apiserver while one client lists and watches, and while many do",
-	figures: []figure{
+	figures: []boundedFigure{
 		{figures.New("requestsForOne", "upstream requests, one client", figures.Count), anything},
 		{figures.New("requestsForAll", "  many clients", figures.Count), anything},
 		{figures.New("more", "  more than for one", figures.Count), atMost(0)},
