@@ -29,6 +29,17 @@ func Medians(runs []Values) Values {
 	return m
 }
 
+// Ratio returns a value ÷ the one that others have by the same name. It returns false where the first
+// is not there, or the second is 0 or not there.
+func (v Values) Ratio(others Values, key string) (ratio float64, ok bool) {
+	ours, ok := v[key]
+	theirs := others[key]
+	if !ok || theirs == 0 {
+		return 0, false
+	}
+	return ours / theirs, true
+}
+
 // Cell returns a value as text for a table, or "-" if there is none.
 func (v Values) Cell(key string, u Unit) string {
 	if value, ok := v[key]; ok {

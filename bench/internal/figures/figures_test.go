@@ -13,6 +13,20 @@ func TestMedians(t *testing.T) {
 	}
 }
 
+func TestRatio(t *testing.T) {
+	ours, theirs := Values{"a": 3, "b": 0, "c": 1, "d": 1}, Values{"a": 2, "b": 2, "c": 0, "e": 1}
+	for key, want := range map[string]float64{"a": 1.5, "b": 0} {
+		if got, ok := ours.Ratio(theirs, key); !ok || got != want {
+			t.Errorf("%s: %v, %v; want %v", key, got, ok, want)
+		}
+	}
+	for _, key := range []string{"c", "d", "e"} { // one divides by 0, one side has not got the others
+		if got, ok := ours.Ratio(theirs, key); ok {
+			t.Errorf("%s: %v", key, got)
+		}
+	}
+}
+
 func TestCell(t *testing.T) {
 	v := Values{"x": 1500}
 	for u, want := range map[Unit]string{

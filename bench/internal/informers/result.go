@@ -66,13 +66,12 @@ func (r *Result) compare(measured []comparedFigure) {
 		if !ok {
 			continue
 		}
-		best := r.Modes[mode][f.Key]
-		r.ClientGo[f.Key] = best
+		r.ClientGo[f.Key] = r.Modes[mode][f.Key]
 		if spread, ok := r.Spread.Modes[mode][f.Key]; ok {
 			r.Spread.ClientGo[f.Key] = spread
 		}
-		if ours, ok := r.Weir[f.Key]; ok && f.better != neither && best != 0 {
-			r.Ratio[f.Key] = ours / best
+		if ratio, ok := r.Weir.Ratio(r.ClientGo, f.Key); ok && f.better != neither {
+			r.Ratio[f.Key] = ratio
 		}
 	}
 }

@@ -19,9 +19,8 @@ type Result struct {
 func (r *Result) compare(figures []boundedFigure) {
 	r.Ratio, r.Wanted, r.Missed = Figures{}, map[string]Want{}, []string{}
 	for _, f := range figures {
-		ours, measured := r.Weir[f.Key]
-		if theirs := r.APIServer[f.Key]; measured && theirs != 0 {
-			r.Ratio[f.Key] = ours / theirs
+		if ratio, ok := r.Weir.Ratio(r.APIServer, f.Key); ok {
+			r.Ratio[f.Key] = ratio
 		}
 		if f.want == anything {
 			continue
