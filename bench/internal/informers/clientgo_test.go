@@ -52,18 +52,18 @@ func TestTransformDropsManagedFields(t *testing.T) {
 			for _, transform := range []bool{false, true} {
 				s.Transform, s.Unstructured = transform, encoding.contentType() == jsonEncoding{}.contentType()
 				t.Run(fmt.Sprintf("%+v", s), func(t *testing.T) {
-					r, err := newRig(t.Context(), &rest.Config{Host: url}, &s)
+					sub, err := newSubject(t.Context(), &rest.Config{Host: url}, &s)
 					if err != nil {
 						t.Fatal(err)
 					}
-					if err := r.handleAll(0); err != nil {
+					if err := sub.handleAll(0); err != nil {
 						t.Fatal(err)
 					}
-					if err := r.sync(t.Context()); err != nil {
+					if err := sub.sync(t.Context()); err != nil {
 						t.Fatal(err)
 					}
-					defer r.stop()
-					objects := everything(t, r)
+					defer sub.stop()
+					objects := everything(t, sub)
 					for _, object := range objects {
 						if got := len(object.GetManagedFields()); got > 0 == transform {
 							t.Fatalf("%s has %d managedFields", object.GetName(), got)
@@ -79,7 +79,7 @@ func TestTransformDropsManagedFields(t *testing.T) {
 }
 
 // everything reads all that an informer holds.
-func everything(t *testing.T, r *rig) (objects []metav1.Object) {
+func everything(t *testing.T, s *subject) (objects []metav1.Object) {
 	t.Helper()
 	take := func(object metav1.Object, err error) {
 		if err != nil {
@@ -87,7 +87,7 @@ func everything(t *testing.T, r *rig) (objects []metav1.Object) {
 		}
 		objects = append(objects, object)
 	}
-	switch inf := r.informer.(type) {
+	switch inf := s.informer.(type) {
 	case *sharedInformer:
 		for _, object := range inf.GetStore().List() {
 			take(object.(metav1.Object), nil)

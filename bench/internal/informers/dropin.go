@@ -49,23 +49,23 @@ var errNoLister = errors.New("there is no lister of pods")
 
 // measureListers measures what a controller asks of listers: single objects all over the keys, then
 // everything again and again. Heaps are read while that goes on.
-func measureListers(ctx context.Context, r *rig) (Figures, error) {
-	shared, ok := r.informer.(*sharedInformer)
+func measureListers(ctx context.Context, s *subject) (Figures, error) {
+	shared, ok := s.informer.(*sharedInformer)
 	if !ok || shared.pods == nil {
 		return nil, errNoLister
 	}
-	if err := r.handle(0, r.count); err != nil {
+	if err := s.handle(0, s.count); err != nil {
 		return nil, err
 	}
-	if err := r.sync(ctx); err != nil {
+	if err := s.sync(ctx); err != nil {
 		return nil, err
 	}
-	f := Figures{"objects": float64(r.len())}
+	f := Figures{"objects": float64(s.len())}
 	var err error
 	if f["getPackedNanos"], err = timeFirstGets(shared); err != nil {
 		return nil, err
 	}
-	if err := r.timeGets(ctx, f, shared); err != nil {
+	if err := s.timeGets(ctx, f, shared); err != nil {
 		return nil, err
 	}
 	return f, timeListing(ctx, f, shared.pods)
@@ -84,7 +84,7 @@ func timeFirstGets(shared *sharedInformer) (float64, error) {
 
 // timeGets reads random objects for r.Duration. It measures the heap at the end of that time, while
 // the reads go on.
-func (r *rig) timeGets(ctx context.Context, f Figures, shared *sharedInformer) error {
+func (s *subject) timeGets(ctx context.Context, f Figures, shared *sharedInformer) error {
 	keys := shared.GetIndexer().ListKeys()
 	if len(keys) == 0 {
 		return errNothing
@@ -98,7 +98,7 @@ func (r *rig) timeGets(ctx context.Context, f Figures, shared *sharedInformer) e
 		defer cancel()
 		g.run(ctx, shared.pods, keys)
 	})
-	pause(ctx, r.Duration)
+	pause(ctx, s.Duration)
 	f["getHeapBytes"] = float64(settledHeap().bytes)
 	cancel()
 	reading.Wait()

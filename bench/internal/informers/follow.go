@@ -16,66 +16,66 @@ const warmUp = time.Second
 
 // measureWatch measures how many events a second reach handlers, for each kind of change in turn. A
 // figure without a kind in its name is of the first kind. Those of memory are of all kinds.
-func measureWatch(ctx context.Context, r *rig) (Figures, error) {
-	if err := r.handleAll(0); err != nil {
+func measureWatch(ctx context.Context, s *subject) (Figures, error) {
+	if err := s.handleAll(0); err != nil {
 		return nil, err
 	}
-	if err := r.sync(ctx); err != nil {
+	if err := s.sync(ctx); err != nil {
 		return nil, err
 	}
 	synced := rusage.PeakRSS()
 	f := Figures{}
-	for i, change := range r.Changes {
-		one, err := r.follow(ctx, change)
+	for i, change := range s.Changes {
+		one, err := s.follow(ctx, change)
 		if err != nil {
 			return nil, fmt.Errorf("changes of %s: %w", change, err)
 		}
 		if i == 0 {
 			maps.Copy(f, one)
 		}
-		if len(r.Changes) > 1 {
+		if len(s.Changes) > 1 {
 			f[change+"EventsPerSecond"], f[change+"CPUMicrosPerEvent"] = one["eventsPerSecond"], one["cpuMicrosPerEvent"]
 		}
 	}
 	f["peakRSSBytes"], f["syncPeakRSSBytes"] = float64(rusage.PeakRSS()), float64(synced)
-	f["heapBytes"], f["objects"] = float64(settledHeap().bytes), float64(r.len())
+	f["heapBytes"], f["objects"] = float64(settledHeap().bytes), float64(s.len())
 	return f, ctx.Err()
 }
 
 // follow measures a stream of changes: how fast they come for a while, and what each costs, until
 // the handlers have caught up.
-func (r *rig) follow(ctx context.Context, change string) (Figures, error) {
-	from, err := r.caughtUp(ctx)
+func (s *subject) follow(ctx context.Context, change string) (Figures, error) {
+	from, err := s.caughtUp(ctx)
 	if err != nil {
 		return nil, err
 	}
-	told := r.events.Load()
-	if err := tell(ctx, r.Stub, order{Do: doModify, Change: change}); err != nil {
+	told := s.events.Load()
+	if err := tell(ctx, s.Stub, order{Do: doModify, Change: change}); err != nil {
 		return nil, err
 	}
-	pause(ctx, min(warmUp, r.Duration))
-	begin, first := now(r.events.Load()), r.version()
-	pause(ctx, r.Duration)
-	for r.events.Load() == begin.events || r.version() == first { // on a machine that is busy with other things
+	pause(ctx, min(warmUp, s.Duration))
+	begin, first := now(s.events.Load()), s.version()
+	pause(ctx, s.Duration)
+	for s.events.Load() == begin.events || s.version() == first { // on a machine that is busy with other things
 		if pause(ctx, 10*time.Millisecond); ctx.Err() != nil {
 			return nil, fmt.Errorf("no event came: %w", ctx.Err())
 		}
 	}
-	elapsed, _, _, events := r.since(begin)
-	received := r.version() - first
-	if err := tell(ctx, r.Stub, order{Do: doHold}); err != nil {
+	elapsed, _, _, events := s.since(begin)
+	received := s.version() - first
+	if err := tell(ctx, s.Stub, order{Do: doHold}); err != nil {
 		return nil, err
 	}
-	to, err := r.caughtUp(ctx)
+	to, err := s.caughtUp(ctx)
 	if err != nil {
 		return nil, err
 	}
-	_, cpu, alloc, handled := r.since(begin)
-	sent := float64(to-from) * float64(max(1, r.Handlers)) // to all handlers, had none been merged with a later one
+	_, cpu, alloc, handled := s.since(begin)
+	sent := float64(to-from) * float64(max(1, s.Handlers)) // to all handlers, had none been merged with a later one
 	return Figures{
 		"eventsPerSecond":    events / elapsed.Seconds(),
 		"receivedPerSecond":  received / elapsed.Seconds(),
-		"coalescedShare":     1 - float64(r.events.Load()-told)/sent,
+		"coalescedShare":     1 - float64(s.events.Load()-told)/sent,
 		"cpuMicrosPerEvent":  micros(cpu) / handled,
 		"allocBytesPerEvent": alloc / handled,
 	}, nil
@@ -83,50 +83,50 @@ func (r *rig) follow(ctx context.Context, change string) (Figures, error) {
 
 // caughtUp waits until the stub sends nothing, the informer is where the stub has come, and its
 // handlers are told nothing more. It returns the resourceVersion of that state.
-func (r *rig) caughtUp(ctx context.Context) (int64, error) {
-	to, err := waitSettled(ctx, r.Stub)
+func (s *subject) caughtUp(ctx context.Context) (int64, error) {
+	to, err := waitSettled(ctx, s.Stub)
 	if err != nil {
 		return 0, err
 	}
-	for r.version() < float64(to) {
+	for s.version() < float64(to) {
 		if pause(ctx, 10*time.Millisecond); ctx.Err() != nil {
-			return 0, fmt.Errorf("the informer is at %.0f, the stub at %d: %w", r.version(), to, ctx.Err())
+			return 0, fmt.Errorf("the informer is at %.0f, the stub at %d: %w", s.version(), to, ctx.Err())
 		}
 	}
-	return to, r.settle(ctx, 500*time.Millisecond)
+	return to, s.settle(ctx, 500*time.Millisecond)
 }
 
 func micros(d time.Duration) float64 { return d.Seconds() * 1e6 }
 
 // version returns the resourceVersion that the informer is at. A stub's grows by one with each
 // event.
-func (r *rig) version() float64 {
-	return float64(resourceversion.Number(r.resourceVersion()))
+func (s *subject) version() float64 {
+	return float64(resourceversion.Number(s.resourceVersion()))
 }
 
 // measureRelist measures what it costs when the watch answers 410 and nothing has changed.
-func measureRelist(ctx context.Context, r *rig) (Figures, error) {
-	if err := r.handle(0, r.count); err != nil {
+func measureRelist(ctx context.Context, s *subject) (Figures, error) {
+	if err := s.handle(0, s.count); err != nil {
 		return nil, err
 	}
-	if err := r.sync(ctx); err != nil {
+	if err := s.sync(ctx); err != nil {
 		return nil, err
 	}
 	synced := rusage.PeakRSS()
 	settledHeap()
-	begin := now(r.events.Load())
-	r.tracer.Mark("410 Expired")
-	if err := tell(ctx, r.Stub, order{Do: doExpire, Times: r.Relists}); err != nil {
+	begin := now(s.events.Load())
+	s.tracer.Mark("410 Expired")
+	if err := tell(ctx, s.Stub, order{Do: doExpire, Times: s.Relists}); err != nil {
 		return nil, err
 	}
-	if _, err := waitSettled(ctx, r.Stub); err != nil {
+	if _, err := waitSettled(ctx, s.Stub); err != nil {
 		return nil, err
 	}
-	if err := r.settle(ctx, 500*time.Millisecond); err != nil {
+	if err := s.settle(ctx, 500*time.Millisecond); err != nil {
 		return nil, err
 	}
-	_, cpu, alloc, events := r.since(begin)
-	n := float64(r.Relists)
+	_, cpu, alloc, events := s.since(begin)
+	n := float64(s.Relists)
 	return Figures{
 		"cpuSeconds":       cpu.Seconds() / n,
 		"allocBytes":       alloc / n,
@@ -134,6 +134,6 @@ func measureRelist(ctx context.Context, r *rig) (Figures, error) {
 		"peakRSSBytes":     float64(rusage.PeakRSS()),
 		"syncPeakRSSBytes": float64(synced),
 		"heapBytes":        float64(settledHeap().bytes),
-		"objects":          float64(r.len()),
+		"objects":          float64(s.len()),
 	}, nil
 }

@@ -46,40 +46,40 @@ func GrowthFigures() (all []figures.Figure) {
 
 // measureGrowth measures the first sync. It then measures reads of single objects, how late
 // handlers are told of a few changes, and changes as fast as they are taken.
-func measureGrowth(ctx context.Context, r *rig) (Figures, error) {
-	d := newDelays(int32(max(1, r.Handlers)), int(delayRate*(r.Duration+time.Second).Seconds()))
-	r.meter.arrivals.Store(d)
-	for range max(1, r.Handlers) {
-		if err := r.handle(0, d.handler(r.count)); err != nil {
+func measureGrowth(ctx context.Context, s *subject) (Figures, error) {
+	d := newDelays(int32(max(1, s.Handlers)), int(delayRate*(s.Duration+time.Second).Seconds()))
+	s.meter.arrivals.Store(d)
+	for range max(1, s.Handlers) {
+		if err := s.handle(0, d.handler(s.count)); err != nil {
 			return nil, err
 		}
 	}
-	if err := r.sync(ctx); err != nil {
+	if err := s.sync(ctx); err != nil {
 		return nil, err
 	}
-	elapsed, cpu, _, _ := r.since(r.start)
+	elapsed, cpu, _, _ := s.since(s.start)
 	f := Figures{
 		"syncSeconds": elapsed.Seconds(), "cpuSeconds": cpu.Seconds(), "peakRSSBytes": float64(rusage.PeakRSS()),
-		"objects": float64(r.len()), "mostLists": float64(r.meter.mostLists.Load()),
+		"objects": float64(s.len()), "mostLists": float64(s.meter.mostLists.Load()),
 	}
 	f["heapBytes"] = float64(settledHeap().bytes)
-	if r.Informers > 1 {
+	if s.Informers > 1 {
 		return f, ctx.Err()
 	}
-	keys, _, err := r.pick(readKeys)
+	keys, _, err := s.pick(readKeys)
 	if err != nil {
 		return nil, err
 	}
 	if len(keys) == 0 {
 		return nil, errNothing
 	}
-	if f["getPackedNanos"], err = timed(len(keys), func(i int) error { return r.get(keys[i]) }); err != nil {
+	if f["getPackedNanos"], err = timed(len(keys), func(i int) error { return s.get(keys[i]) }); err != nil {
 		return nil, err
 	}
-	if f["delayP99Seconds"], err = r.delay(ctx, d); err != nil {
+	if f["delayP99Seconds"], err = s.delay(ctx, d); err != nil {
 		return nil, err
 	}
-	watched, err := r.follow(ctx, ChangeMix)
+	watched, err := s.follow(ctx, ChangeMix)
 	if err != nil {
 		return nil, err
 	}
@@ -88,19 +88,19 @@ func measureGrowth(ctx context.Context, r *rig) (Figures, error) {
 }
 
 // delay measures how late the last handler is told of changes that come at a steady pace.
-func (r *rig) delay(ctx context.Context, d *delays) (float64, error) {
-	if _, err := r.caughtUp(ctx); err != nil {
+func (s *subject) delay(ctx context.Context, d *delays) (float64, error) {
+	if _, err := s.caughtUp(ctx); err != nil {
 		return 0, err
 	}
 	d.armed.Store(true)
-	if err := tell(ctx, r.Stub, order{Do: doModify, Change: ChangeMix, Rate: delayRate}); err != nil {
+	if err := tell(ctx, s.Stub, order{Do: doModify, Change: ChangeMix, Rate: delayRate}); err != nil {
 		return 0, err
 	}
-	pause(ctx, r.Duration)
-	if err := tell(ctx, r.Stub, order{Do: doHold}); err != nil {
+	pause(ctx, s.Duration)
+	if err := tell(ctx, s.Stub, order{Do: doHold}); err != nil {
 		return 0, err
 	}
-	if _, err := r.caughtUp(ctx); err != nil {
+	if _, err := s.caughtUp(ctx); err != nil {
 		return 0, err
 	}
 	d.armed.Store(false)

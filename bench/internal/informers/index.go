@@ -11,38 +11,38 @@ const earlyIndex = "early"
 // list: until the informer has synced and the first lookup is answered. The other one is added when
 // nobody has looked at any object since: until the first lookup, of what no object has, is
 // answered; then lookups.
-func measureIndex(ctx context.Context, r *rig) (Figures, error) {
-	if err := r.handle(0, r.count); err != nil {
+func measureIndex(ctx context.Context, s *subject) (Figures, error) {
+	if err := s.handle(0, s.count); err != nil {
 		return nil, err
 	}
-	if err := r.index(earlyIndex, true); err != nil {
+	if err := s.index(earlyIndex, true); err != nil {
 		return nil, err
 	}
-	if err := r.sync(ctx); err != nil {
+	if err := s.sync(ctx); err != nil {
 		return nil, err
 	}
 	f := Figures{}
 	begin := now(0)
-	if _, err := r.by(earlyIndex, nobodysApp); err != nil {
+	if _, err := s.by(earlyIndex, nobodysApp); err != nil {
 		return nil, err
 	}
-	elapsed, _, _, _ := r.since(begin)
+	elapsed, _, _, _ := s.since(begin)
 	f["startedSeconds"] = elapsed.Seconds()
-	elapsed, cpu, _, _ := r.since(r.start)
+	elapsed, cpu, _, _ := s.since(s.start)
 	f["readySeconds"], f["readyCPUSeconds"] = elapsed.Seconds(), cpu.Seconds()
 
 	settledHeap() // what the sync left to collect is not the other index's
 	begin = now(0)
-	if err := r.index(indexName, true); err != nil {
+	if err := s.index(indexName, true); err != nil {
 		return nil, err
 	}
-	if _, err := r.by(indexName, nobodysApp); err != nil {
+	if _, err := s.by(indexName, nobodysApp); err != nil {
 		return nil, err
 	}
-	elapsed, cpu, _, _ = r.since(begin)
-	f["buildSeconds"], f["buildCPUSeconds"], f["objects"] = elapsed.Seconds(), cpu.Seconds(), float64(r.len())
+	elapsed, cpu, _, _ = s.since(begin)
+	f["buildSeconds"], f["buildCPUSeconds"], f["objects"] = elapsed.Seconds(), cpu.Seconds(), float64(s.len())
 
-	_, values, err := r.pick(readKeys)
+	_, values, err := s.pick(readKeys)
 	if err != nil {
 		return nil, err
 	}
@@ -50,12 +50,12 @@ func measureIndex(ctx context.Context, r *rig) (Figures, error) {
 		return nil, errNothing
 	}
 	if f["indexFirstNanos"], err = timed(len(values), func(i int) error {
-		_, err := r.by(indexName, values[i])
+		_, err := s.by(indexName, values[i])
 		return err
 	}); err != nil {
 		return nil, err
 	}
-	if err := r.timeIndex(f, values); err != nil {
+	if err := s.timeIndex(f, values); err != nil {
 		return nil, err
 	}
 	f["heapBytes"] = float64(settledHeap().bytes)

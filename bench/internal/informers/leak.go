@@ -18,39 +18,39 @@ func goroutines() int { return runtime.NumGoroutine() }
 // measureLeak measures what is still held when all but a few objects, spread evenly, have been
 // deleted: kubernetes issue 111370. Heaps are without what the process held before it listed
 // anything.
-func measureLeak(ctx context.Context, r *rig) (Figures, error) {
-	if err := r.handle(0, r.count); err != nil {
+func measureLeak(ctx context.Context, s *subject) (Figures, error) {
+	if err := s.handle(0, s.count); err != nil {
 		return nil, err
 	}
-	if err := r.sync(ctx); err != nil {
+	if err := s.sync(ctx); err != nil {
 		return nil, err
 	}
-	full, objects := settledHeap(), r.len()
-	r.tracer.Mark("99 % are deleted")
-	if err := tell(ctx, r.Stub, order{Do: doRemove, Keep: keepEach}); err != nil {
+	full, objects := settledHeap(), s.len()
+	s.tracer.Mark("99 % are deleted")
+	if err := tell(ctx, s.Stub, order{Do: doRemove, Keep: keepEach}); err != nil {
 		return nil, err
 	}
-	if _, err := waitSettled(ctx, r.Stub); err != nil {
+	if _, err := waitSettled(ctx, s.Stub); err != nil {
 		return nil, err
 	}
 	want := (objects + keepEach - 1) / keepEach
-	for r.len() > want {
+	for s.len() > want {
 		if pause(ctx, 20*time.Millisecond); ctx.Err() != nil {
-			return nil, fmt.Errorf("%d of %d objects are still held: %w", r.len(), want, ctx.Err())
+			return nil, fmt.Errorf("%d of %d objects are still held: %w", s.len(), want, ctx.Err())
 		}
 	}
-	if err := r.settle(ctx, 500*time.Millisecond); err != nil {
+	if err := s.settle(ctx, 500*time.Millisecond); err != nil {
 		return nil, err
 	}
 	rest := settledHeap()
 	f := Figures{
-		"heapFullBytes": float64(full.bytes) - float64(r.begin.bytes),
-		"heapRestBytes": float64(rest.bytes) - float64(r.begin.bytes),
+		"heapFullBytes": float64(full.bytes) - float64(s.begin.bytes),
+		"heapRestBytes": float64(rest.bytes) - float64(s.begin.bytes),
 		"objects":       float64(objects),
-		"objectsRest":   float64(r.len()),
+		"objectsRest":   float64(s.len()),
 	}
 	f["restShare"] = f["heapRestBytes"] / f["heapFullBytes"]
-	return f, r.aftermath(ctx, f)
+	return f, s.aftermath(ctx, f)
 }
 
 // blockedRate is how many events a second go past the blocked handler.
@@ -59,13 +59,13 @@ const blockedRate = 2000
 // measureBlocked measures what a handler costs that never returns while everything changes, and
 // whether another handler suffers. Heaps are without what the process held before it listed
 // anything.
-func measureBlocked(ctx context.Context, r *rig) (Figures, error) {
-	if err := r.handle(0, r.count); err != nil {
+func measureBlocked(ctx context.Context, s *subject) (Figures, error) {
+	if err := s.handle(0, s.count); err != nil {
 		return nil, err
 	}
 	release := make(chan struct{})
 	var blocked atomic.Bool
-	err := r.handle(0, func(kind eventKind, _ string) {
+	err := s.handle(0, func(kind eventKind, _ string) {
 		if kind == updated {
 			blocked.Store(true)
 			<-release
@@ -74,37 +74,37 @@ func measureBlocked(ctx context.Context, r *rig) (Figures, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := r.sync(ctx); err != nil {
+	if err := s.sync(ctx); err != nil {
 		return nil, err
 	}
-	before, seen, version := settledHeap(), r.events.Load(), r.version()
-	r.tracer.Mark("updates begin")
-	if err := tell(ctx, r.Stub, order{Do: doModify, Change: ChangeMix, Rate: blockedRate}); err != nil {
+	before, seen, version := settledHeap(), s.events.Load(), s.version()
+	s.tracer.Mark("updates begin")
+	if err := tell(ctx, s.Stub, order{Do: doModify, Change: ChangeMix, Rate: blockedRate}); err != nil {
 		return nil, err
 	}
-	pause(ctx, r.Duration)
+	pause(ctx, s.Duration)
 	after := settledHeap()
-	for blocked.Load() && r.version() == version && ctx.Err() == nil { // on a machine that is busy with other things
+	for blocked.Load() && s.version() == version && ctx.Err() == nil { // on a machine that is busy with other things
 		pause(ctx, 10*time.Millisecond)
 	}
-	sent := r.version() - version
+	sent := s.version() - version
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
 	if !blocked.Load() {
-		return nil, fmt.Errorf("the handler was told nothing in %s", r.Duration)
+		return nil, fmt.Errorf("the handler was told nothing in %s", s.Duration)
 	}
 	growth := float64(after.bytes) - float64(before.bytes)
 	f := Figures{
-		"heapSyncedBytes":    float64(before.bytes) - float64(r.begin.bytes),
+		"heapSyncedBytes":    float64(before.bytes) - float64(s.begin.bytes),
 		"growthBytes":        growth,
-		"growthBytesPerKey":  growth / min(sent, float64(r.len())),
-		"growthShare":        growth / (float64(before.bytes) - float64(r.begin.bytes)),
+		"growthBytesPerKey":  growth / min(sent, float64(s.len())),
+		"growthShare":        growth / (float64(before.bytes) - float64(s.begin.bytes)),
 		"events":             sent,
-		"otherHandlerEvents": float64(r.events.Load() - seen),
+		"otherHandlerEvents": float64(s.events.Load() - seen),
 		"peakRSSBytes":       float64(rusage.PeakRSS()),
-		"objects":            float64(r.len()),
+		"objects":            float64(s.len()),
 	}
 	close(release)
-	return f, r.aftermath(ctx, f)
+	return f, s.aftermath(ctx, f)
 }

@@ -15,43 +15,43 @@ var errNothing = errors.New("there is no object to read")
 
 // measureRead measures reads of objects that nobody has looked at, of objects that are read all the
 // time, of everything, and of the objects that an index finds.
-func measureRead(ctx context.Context, r *rig) (Figures, error) {
-	if err := r.handle(0, r.count); err != nil {
+func measureRead(ctx context.Context, s *subject) (Figures, error) {
+	if err := s.handle(0, s.count); err != nil {
 		return nil, err
 	}
-	if err := r.index(indexName, false); err != nil {
+	if err := s.index(indexName, false); err != nil {
 		return nil, err
 	}
-	if err := r.sync(ctx); err != nil {
+	if err := s.sync(ctx); err != nil {
 		return nil, err
 	}
-	keys, values, err := r.pick(readKeys)
+	keys, values, err := s.pick(readKeys)
 	if err != nil {
 		return nil, err
 	}
 	if len(keys) == 0 {
 		return nil, errNothing
 	}
-	f := Figures{"objects": float64(r.len())}
+	f := Figures{"objects": float64(s.len())}
 
 	// First, while every object is as it came.
-	if f["getPackedNanos"], err = timed(len(keys), func(i int) error { return r.get(keys[i]) }); err != nil {
+	if f["getPackedNanos"], err = timed(len(keys), func(i int) error { return s.get(keys[i]) }); err != nil {
 		return nil, err
 	}
 	for range 3 { // what is read again soon stays decoded
-		if _, err = timed(len(keys), func(i int) error { return r.get(keys[i]) }); err != nil {
+		if _, err = timed(len(keys), func(i int) error { return s.get(keys[i]) }); err != nil {
 			return nil, err
 		}
 	}
-	if f["getDecodedNanos"], err = timed(readRounds*len(keys), func(i int) error { return r.get(keys[i%len(keys)]) }); err != nil {
+	if f["getDecodedNanos"], err = timed(readRounds*len(keys), func(i int) error { return s.get(keys[i%len(keys)]) }); err != nil {
 		return nil, err
 	}
 	if len(values) > 0 { // otherwise no pod has the label
-		if err := r.timeIndex(f, values); err != nil {
+		if err := s.timeIndex(f, values); err != nil {
 			return nil, err
 		}
 	}
-	if err := r.timeLists(f); err != nil {
+	if err := s.timeLists(f); err != nil {
 		return nil, err
 	}
 	f["heapBytes"] = float64(settledHeap().bytes)
@@ -59,10 +59,10 @@ func measureRead(ctx context.Context, r *rig) (Figures, error) {
 }
 
 // timeIndex times lookups by label, of values that have been looked up before.
-func (r *rig) timeIndex(f Figures, values []string) error {
+func (s *subject) timeIndex(f Figures, values []string) error {
 	found := 0
 	look := func(i int) error {
-		n, err := r.by(indexName, values[i%len(values)])
+		n, err := s.by(indexName, values[i%len(values)])
 		found += n
 		return err
 	}
@@ -82,11 +82,11 @@ func (r *rig) timeIndex(f Figures, values []string) error {
 }
 
 // timeLists times two reads of everything: the first and the fourth.
-func (r *rig) timeLists(f Figures) error {
+func (s *subject) timeLists(f Figures) error {
 	for i := range 4 {
 		n := 0
 		nanos, err := timed(1, func(int) (err error) {
-			n, err = r.list()
+			n, err = s.list()
 			return err
 		})
 		if err != nil {

@@ -48,14 +48,14 @@ const resyncTries = 5
 
 // measureResync measures how evenly one resync comes: over a whole period that begins half a period
 // after the sync, so that client-go's burst is in the middle.
-func measureResync(ctx context.Context, r *rig) (Figures, error) {
+func measureResync(ctx context.Context, s *subject) (Figures, error) {
 	var mu sync.Mutex
 	var h *histogram // nil until the period begins
-	err := r.handle(r.resyncPeriod(), func(kind eventKind, _ string) {
+	err := s.handle(s.resyncPeriod(), func(kind eventKind, _ string) {
 		if kind != resynced {
 			return
 		}
-		r.events.Add(1)
+		s.events.Add(1)
 		at := time.Now()
 		mu.Lock()
 		defer mu.Unlock()
@@ -66,12 +66,12 @@ func measureResync(ctx context.Context, r *rig) (Figures, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := r.sync(ctx); err != nil {
+	if err := s.sync(ctx); err != nil {
 		return nil, err
 	}
-	pause(ctx, r.Period/2)
+	pause(ctx, s.Period/2)
 	for range resyncTries {
-		f, err := r.resyncs(ctx, func(period *histogram) {
+		f, err := s.resyncs(ctx, func(period *histogram) {
 			mu.Lock()
 			defer mu.Unlock()
 			h = period
@@ -85,13 +85,13 @@ func measureResync(ctx context.Context, r *rig) (Figures, error) {
 
 // resyncs measures the period that begins now. It calls count with the histogram in which the
 // period's events are to be counted.
-func (r *rig) resyncs(ctx context.Context, count func(*histogram)) (Figures, error) {
-	requests := r.meter.requests.Load()
+func (s *subject) resyncs(ctx context.Context, count func(*histogram)) (Figures, error) {
+	requests := s.meter.requests.Load()
 	begin := now(0)
-	h := newHistogram(begin.at, r.Period)
+	h := newHistogram(begin.at, s.Period)
 	count(h)
-	pause(ctx, r.Period)
-	_, cpu, alloc, _ := r.since(begin)
+	pause(ctx, s.Period)
+	_, cpu, alloc, _ := s.since(begin)
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -102,8 +102,8 @@ func (r *rig) resyncs(ctx context.Context, count func(*histogram)) (Figures, err
 		"busiestPer100Millis": float64(busiest),
 		"meanPer100Millis":    mean,
 		"deliveries":          float64(sum),
-		"objects":             float64(r.len()),
-		"requests":            float64(r.meter.requests.Load() - requests),
+		"objects":             float64(s.len()),
+		"requests":            float64(s.meter.requests.Load() - requests),
 		"cpuSeconds":          cpu.Seconds(),
 		"allocBytes":          alloc,
 	}, nil

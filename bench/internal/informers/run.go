@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"slices"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -17,7 +15,6 @@ import (
 	"github.com/weirproject/weir/bench/internal/figures"
 	"github.com/weirproject/weir/bench/internal/trace"
 	"github.com/weirproject/weir/internal/child"
-	"github.com/weirproject/weir/internal/populations/names"
 )
 
 // Options say what to measure and where. Server or Args lead children to the server, and Config
@@ -51,33 +48,6 @@ const (
 
 // patience bounds one run of one contender, beyond what it is told to take.
 const patience = 10 * time.Minute
-
-// contender is a side that takes part, in one of its modes.
-type contender struct {
-	side, mode string
-}
-
-func (c contender) String() string {
-	switch {
-	case c.side == sideFloor:
-		return "floor"
-	case c.mode != "":
-		return "client-go/" + c.mode
-	}
-	return c.side
-}
-
-// env returns the environment variables that set client-go's mode, or nil if the contender has no
-// mode.
-func (c contender) env() []string {
-	switch c.mode {
-	case modeList:
-		return []string{"KUBE_FEATURE_WatchListClient=false"}
-	case modeWatchList:
-		return []string{"KUBE_FEATURE_WatchListClient=true"}
-	}
-	return nil
-}
 
 // Check checks that the server lets us list pods and has any. Without that, contenders would wait
 // for what will never come.
@@ -143,69 +113,6 @@ func Run(ctx context.Context, v Verb, o Options) (Result, error) {
 	r := newResult(name, v, runs)
 	r.Flags = s.flags()
 	return r, nil
-}
-
-// spec returns the options as they are told to a contender. Options that only some verbs take are
-// left out unless v takes them.
-func (o Options) spec(v Verb) spec {
-	s := spec{
-		Verb: v.Name, Server: o.Server, Population: o.Population, DropIn: o.DropIn, Objects: o.Objects, Duration: v.Duration, Relists: o.Relists,
-		Unstructured: o.Unstructured && v.takes(TakesUnstructured),
-		Transform:    o.Transform && v.takes(TakesTransform),
-		Unwrapped:    o.Unwrapped && v.takes(TakesUnwrapped),
-	}
-	if o.Duration > 0 {
-		s.Duration = o.Duration
-	}
-	if v.Name == "resync" {
-		s.Period = o.Period
-	}
-	if v.takes(TakesHandlers) {
-		s.Handlers = max(1, o.Handlers)
-	}
-	if v.takes(TakesChange) {
-		if s.Changes = o.Changes; len(s.Changes) == 0 {
-			s.Changes = []string{ChangeMix}
-		}
-	}
-	return s
-}
-
-// flags returns the flags that a result names: those that its name does not tell.
-func (s spec) flags() (flags []string) {
-	if s.Population != "" && s.Population != names.Alike {
-		flags = append(flags, "--population "+s.Population)
-	}
-	if s.Transform {
-		flags = append(flags, "--transform")
-	}
-	if s.Unwrapped {
-		flags = append(flags, "--unwrapped")
-	}
-	if s.Handlers > 1 {
-		flags = append(flags, fmt.Sprintf("--handlers %d", s.Handlers))
-	}
-	if len(s.Changes) > 0 && !slices.Equal(s.Changes, []string{ChangeMix}) {
-		flags = append(flags, "--change "+strings.Join(s.Changes, ","))
-	}
-	return flags
-}
-
-// contendersOf returns the contenders of a verb in the order of a round. Every second round goes
-// backwards, so that nobody always runs on what another has left of a machine: a warm file cache, a
-// processor that is throttled.
-func contendersOf(v Verb, round int) []contender {
-	all := []contender{{side: sideWeir}}
-	for _, mode := range v.modes {
-		all = append(all, contender{sideClientgo, mode})
-	}
-	if v.Name == "sync" {
-		all = append(all, contender{side: sideFloor})
-	}
-	if round%2 == 1 {
-		slices.Reverse(all)
-	}
-	return all
 }
 
 // stubFor starts the stub that a verb is measured on, and returns it with its URL. The caller must

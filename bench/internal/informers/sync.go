@@ -16,26 +16,26 @@ import (
 
 // measureSync measures the first sync of an informer with handlers that take keys, and what it then
 // holds.
-func measureSync(ctx context.Context, r *rig) (Figures, error) {
-	if err := r.handleAll(0); err != nil {
+func measureSync(ctx context.Context, s *subject) (Figures, error) {
+	if err := s.handleAll(0); err != nil {
 		return nil, err
 	}
-	if err := r.sync(ctx); err != nil {
+	if err := s.sync(ctx); err != nil {
 		return nil, err
 	}
-	elapsed, cpu, alloc, events := r.since(r.start)
+	elapsed, cpu, alloc, events := s.since(s.start)
 	f := Figures{
 		"syncSeconds":  elapsed.Seconds(),
 		"cpuSeconds":   cpu.Seconds(),
 		"peakRSSBytes": float64(rusage.PeakRSS()),
 		"allocBytes":   alloc,
 		"events":       events,
-		"objects":      float64(r.len()),
-		"requests":     float64(r.meter.requests.Load()),
+		"objects":      float64(s.len()),
+		"requests":     float64(s.meter.requests.Load()),
 	}
 	h := settledHeap()
 	f["heapBytes"], f["heapObjects"] = float64(h.bytes), float64(h.objects)
-	return f, r.aftermath(ctx, f)
+	return f, s.aftermath(ctx, f)
 }
 
 // floor reads the same LISTs to nowhere, one behind the other: what no informer can be faster than.

@@ -45,11 +45,11 @@ func settledHeap() heap {
 }
 
 // sample returns what this process uses now, for a trace.
-func (r *rig) sample() trace.Sample {
+func (s *subject) sample() trace.Sample {
 	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
 	metrics.Read(live)
 	return trace.Sample{
-		RSSBytes: resident(), HeapBytes: float64(live[0].Value.Uint64()), CPU: rusage.CPUTime(), Events: float64(r.events.Load()),
+		RSSBytes: resident(), HeapBytes: float64(live[0].Value.Uint64()), CPU: rusage.CPUTime(), Events: float64(s.events.Load()),
 	}
 }
 

@@ -22,7 +22,7 @@ type Verb struct {
 	modes   []string // client-go's that can make a difference
 	figures []comparedFigure
 	more    []comparedFigure // that only some options bring
-	measure func(context.Context, *rig) (Figures, error)
+	measure func(context.Context, *subject) (Figures, error)
 }
 
 // Figures returns the verb's figures, one a line: the key that JSON has, and what it is.
@@ -39,6 +39,9 @@ const (
 	TakesHandlers     = "handlers"
 	TakesChange       = "change"
 )
+
+// Figures are what was measured, by name. Names end in their unit: Seconds, Bytes, Nanos and so on.
+type Figures = figures.Values
 
 // changeFigures returns the figures of each kind of change, for results of several kinds.
 func changeFigures() (all []comparedFigure) {
