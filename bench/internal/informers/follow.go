@@ -6,6 +6,7 @@ import (
 	"maps"
 	"time"
 
+	"github.com/weirproject/weir/bench/internal/figures"
 	"github.com/weirproject/weir/internal/resourceversion"
 	"github.com/weirproject/weir/internal/rusage"
 )
@@ -13,6 +14,23 @@ import (
 // warmUp is how long events flow before they are measured. A shorter measurement has a warm-up as
 // short as itself.
 const warmUp = time.Second
+
+var watchVerb = Verb{
+	Name: "watch", Runs: 3, modes: bothModes, measure: measureWatch, Stub: true, Duration: 5 * time.Second,
+	Takes: []string{TakesUnstructured, TakesTransform, TakesUnwrapped, TakesHandlers, TakesChange}, more: changeFigures(),
+	Short: "How many watch events a second reach a handler",
+	figures: []comparedFigure{
+		{figures.New("eventsPerSecond", "events handled a second", figures.Count), higher},
+		{figures.New("receivedPerSecond", "events received a second", figures.Count), higher},
+		{figures.New("coalescedShare", "events merged into later ones ÷ sent", figures.Number), neither},
+		{figures.New("cpuMicrosPerEvent", "CPU per event handled", figures.Micros), lower},
+		{figures.New("allocBytesPerEvent", "allocated per event handled", figures.Bytes), lower},
+		{figures.New("peakRSSBytes", "peak RSS", figures.Bytes), lower},
+		{figures.New("syncPeakRSSBytes", "peak RSS until the sync", figures.Bytes), lower},
+		{figures.New("heapBytes", "heap after GC, changes over", figures.Bytes), lower},
+		{figures.New("objects", "objects held", figures.Count), neither},
+	},
+}
 
 // measureWatch measures how many events a second reach handlers, for each kind of change in turn. A
 // figure without a kind in its name is of the first kind. Those of memory are of all kinds.
@@ -102,6 +120,20 @@ func micros(d time.Duration) float64 { return d.Seconds() * 1e6 }
 // event.
 func (s *subject) version() float64 {
 	return float64(resourceversion.Number(s.resourceVersion()))
+}
+
+var relistVerb = Verb{
+	Name: "relist", Runs: 3, modes: bothModes, measure: measureRelist, Stub: true, Takes: []string{TakesUnstructured},
+	Short: "What a relist costs when nothing has changed",
+	figures: []comparedFigure{
+		{figures.New("cpuSeconds", "CPU per relist", figures.Seconds), lower},
+		{figures.New("allocBytes", "allocated per relist", figures.Bytes), lower},
+		{figures.New("events", "events per relist", figures.Count), lower},
+		{figures.New("peakRSSBytes", "peak RSS", figures.Bytes), lower},
+		{figures.New("syncPeakRSSBytes", "peak RSS until the sync", figures.Bytes), lower},
+		{figures.New("heapBytes", "heap after GC", figures.Bytes), lower},
+		{figures.New("objects", "objects held", figures.Count), neither},
+	},
 }
 
 // measureRelist measures what it costs when the watch answers 410 and nothing has changed.

@@ -17,7 +17,7 @@ const delayRate = 100
 
 // growth is the verb that measures one point of a [Grower]. It is not among Verbs, because alone it
 // says little.
-var growth = Verb{
+var growVerb = Verb{
 	Name: "grow", modes: []string{modeList, modeWatchList}, measure: measureGrowth, Stub: true, Duration: 3 * time.Second,
 	Takes: []string{TakesHandlers}, figures: growthFigures,
 	Short: "How the figures of an informer grow",
@@ -155,7 +155,7 @@ func (Grower) Sides() []string { return []string{sideWeir, sideClientgo} }
 func (g *Grower) Measure(ctx context.Context, side string, p Point) (Figures, error) {
 	o := g.o
 	o.Objects, o.Handlers, o.DropIn = p.Objects, p.Handlers, p.DropIn
-	s := o.spec(growth)
+	s := o.spec(growVerb)
 	s.Informers = p.Informers
 	if err := g.serve(ctx, o, s); err != nil {
 		return nil, err

@@ -2,10 +2,29 @@ package informers
 
 import (
 	"context"
+
+	"github.com/weirproject/weir/bench/internal/figures"
 )
 
 // earlyIndex is the name of an index that is there before the first list.
 const earlyIndex = "early"
+
+var indexVerb = Verb{
+	Name: "index", Runs: 3, modes: []string{modeWatchList}, measure: measureIndex, Takes: []string{TakesUnstructured},
+	Short: "An index by a function, there from the start, and added to what is held",
+	figures: []comparedFigure{
+		{figures.New("readySeconds", "synced, and the first lookup", figures.Seconds), lower},
+		{figures.New("readyCPUSeconds", "CPU of it", figures.Seconds), lower},
+		{figures.New("startedSeconds", "of these for the lookup", figures.Seconds), lower},
+		{figures.New("buildSeconds", "first build", figures.Seconds), lower},
+		{figures.New("buildCPUSeconds", "CPU of it", figures.Seconds), lower},
+		{figures.New("indexFirstNanos", "first lookup of a value", figures.Nanos), lower},
+		{figures.New("indexNanos", "later lookups", figures.Nanos), lower},
+		{figures.New("indexObjects", "objects that a lookup finds", figures.Number), neither},
+		{figures.New("heapBytes", "heap after GC", figures.Bytes), lower},
+		{figures.New("objects", "objects held", figures.Count), neither},
+	},
+}
 
 // measureIndex measures two indexes by a function of the object. One is there before the first
 // list: until the informer has synced and the first lookup is answered. The other one is added when

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/weirproject/weir/bench/internal/figures"
 	"github.com/weirproject/weir/internal/rusage"
 )
 
@@ -14,6 +15,20 @@ import (
 const keepEach = 100
 
 func goroutines() int { return runtime.NumGoroutine() }
+
+var leakVerb = Verb{
+	Name: "leak", Runs: 1, modes: bothModes, measure: measureLeak, Stub: true, Takes: []string{TakesUnstructured},
+	Short: "What is still held when all but 1 % of the objects are deleted",
+	figures: []comparedFigure{
+		{figures.New("restShare", "heap left ÷ full heap", figures.Number), lower},
+		{figures.New("heapFullBytes", "heap with everything", figures.Bytes), lower},
+		{figures.New("heapRestBytes", "heap with 1 % left", figures.Bytes), lower},
+		{figures.New("objects", "objects before", figures.Count), neither},
+		{figures.New("objectsRest", "objects after", figures.Count), neither},
+		{figures.New("heapLeftBytes", "heap left after stop", figures.Bytes), neither},
+		{figures.New("goroutinesLeft", "goroutines left after stop", figures.Count), neither},
+	},
+}
 
 // measureLeak measures what is still held when all but a few objects, spread evenly, have been
 // deleted: kubernetes issue 111370. Heaps are without what the process held before it listed
@@ -55,6 +70,23 @@ func measureLeak(ctx context.Context, s *subject) (Figures, error) {
 
 // blockedRate is how many events a second go past the blocked handler.
 const blockedRate = 2000
+
+var blockedVerb = Verb{
+	Name: "blocked", Runs: 1, modes: []string{modeWatchList}, measure: measureBlocked, Stub: true, Duration: time.Minute,
+	Short: "What a handler costs that never returns, under 2,000 updates a second",
+	figures: []comparedFigure{
+		{figures.New("growthBytes", "heap grown", figures.Bytes), lower},
+		{figures.New("growthBytesPerKey", "heap grown per changed object", figures.Bytes), lower},
+		{figures.New("growthShare", "heap grown ÷ heap when synced", figures.Number), lower},
+		{figures.New("heapSyncedBytes", "heap when synced", figures.Bytes), lower},
+		{figures.New("peakRSSBytes", "peak RSS", figures.Bytes), lower},
+		{figures.New("events", "events received", figures.Count), neither},
+		{figures.New("otherHandlerEvents", "events of the other handler", figures.Count), neither},
+		{figures.New("objects", "objects held", figures.Count), neither},
+		{figures.New("heapLeftBytes", "heap left after stop", figures.Bytes), neither},
+		{figures.New("goroutinesLeft", "goroutines left after stop", figures.Count), neither},
+	},
+}
 
 // measureBlocked measures what a handler costs that never returns while everything changes, and
 // whether another handler suffers. Heaps are without what the process held before it listed

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"github.com/weirproject/weir/bench/internal/figures"
 )
 
 const (
@@ -12,6 +14,21 @@ const (
 )
 
 var errNothing = errors.New("there is no object to read")
+
+var readVerb = Verb{
+	Name: "read", Runs: 3, modes: []string{modeWatchList}, measure: measureRead,
+	Short: "Reading objects: one, all, and by an index",
+	figures: []comparedFigure{
+		{figures.New("getDecodedNanos", "Get of a decoded object", figures.Nanos), lower},
+		{figures.New("getPackedNanos", "Get of a packed object", figures.Nanos), lower},
+		{figures.New("listFirstNanosPerObject", "first read of everything, per object", figures.Nanos), lower},
+		{figures.New("listNanosPerObject", "later reads of everything, per object", figures.Nanos), lower},
+		{figures.New("indexNanos", "lookup by label", figures.Nanos), lower},
+		{figures.New("indexObjects", "objects that a lookup finds", figures.Number), neither},
+		{figures.New("heapBytes", "heap after GC, everything decoded", figures.Bytes), lower},
+		{figures.New("objects", "objects held", figures.Count), neither},
+	},
+}
 
 // measureRead measures reads of objects that nobody has looked at, of objects that are read all the
 // time, of everything, and of the objects that an index finds.

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"sync"
 	"time"
+
+	"github.com/weirproject/weir/bench/internal/figures"
 )
 
 // bucket is the width of a bar of the histogram of resync deliveries.
@@ -45,6 +47,21 @@ func (h *histogram) summary() (sum, busiest int) {
 // resyncTries is how many periods are tried at most, until something is resynced in one: a machine
 // that stalls may sleep through one.
 const resyncTries = 5
+
+var resyncVerb = Verb{
+	Name: "resync", Runs: 1, modes: []string{modeWatchList}, measure: measureResync,
+	Short: "How evenly a resync reaches a handler",
+	figures: []comparedFigure{
+		{figures.New("busiestOverMean", "busiest 100 ms ÷ mean", figures.Number), lower},
+		{figures.New("busiestPer100Millis", "deliveries in the busiest 100 ms", figures.Count), lower},
+		{figures.New("meanPer100Millis", "mean deliveries in 100 ms", figures.Number), neither},
+		{figures.New("deliveries", "deliveries in one period", figures.Count), neither},
+		{figures.New("objects", "objects held", figures.Count), neither},
+		{figures.New("requests", "requests made meanwhile", figures.Count), lower},
+		{figures.New("cpuSeconds", "CPU in one period", figures.Seconds), lower},
+		{figures.New("allocBytes", "allocated in one period", figures.Bytes), lower},
+	},
+}
 
 // measureResync measures how evenly one resync comes: over a whole period that begins half a period
 // after the sync, so that client-go's burst is in the middle.

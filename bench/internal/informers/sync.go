@@ -11,8 +11,28 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 
+	"github.com/weirproject/weir/bench/internal/figures"
 	"github.com/weirproject/weir/internal/rusage"
 )
+
+var syncVerb = Verb{
+	Name: "sync", Runs: 3, modes: bothModes, measure: measureSync,
+	Takes: []string{TakesUnstructured, TakesTransform, TakesUnwrapped, TakesHandlers},
+	Short: "The first sync of an informer of pods: time, CPU and memory",
+	figures: []comparedFigure{
+		{figures.New("syncSeconds", "time to sync", figures.Seconds), lower},
+		{figures.New("cpuSeconds", "CPU to sync", figures.Seconds), lower},
+		{figures.New("peakRSSBytes", "peak RSS", figures.Bytes), lower},
+		{figures.New("heapBytes", "heap after GC, synced and idle", figures.Bytes), lower},
+		{figures.New("heapObjects", "heap objects", figures.Count), lower},
+		{figures.New("allocBytes", "allocated", figures.Bytes), lower},
+		{figures.New("objects", "objects held", figures.Count), neither},
+		{figures.New("events", "events handled", figures.Count), neither},
+		{figures.New("requests", "requests made", figures.Count), neither},
+		{figures.New("heapLeftBytes", "heap left after stop", figures.Bytes), neither},
+		{figures.New("goroutinesLeft", "goroutines left after stop", figures.Count), neither},
+	},
+}
 
 // measureSync measures the first sync of an informer with handlers that take keys, and what it then
 // holds.

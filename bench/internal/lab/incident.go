@@ -33,7 +33,7 @@ type replay interface {
 }
 
 // Incidents returns all incidents, in the order in which they are replayed.
-func Incidents() []Incident { return append(informerIncidents(), serverIncidents()...) }
+func Incidents() []Incident { return slices.Concat(informerIncidents, serverIncidents) }
 
 // OfInformers reports whether informers bring the incident about in their own process, on a server
 // that is there already.
