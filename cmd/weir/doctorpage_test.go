@@ -2,8 +2,6 @@ package main
 
 import (
 	"bytes"
-	"os"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -13,6 +11,7 @@ import (
 	"github.com/weirproject/weir/internal/audit"
 	"github.com/weirproject/weir/internal/cost"
 	"github.com/weirproject/weir/internal/doctor"
+	"github.com/weirproject/weir/internal/golden"
 )
 
 // hostile is what a client may call itself.
@@ -57,24 +56,6 @@ var aModel = &cost.Model{
 	Checks:   []cost.Check{{Incident: "node-agents", Way: `LIST of all, ""`, Figure: cost.CPUFigure, Want: 2, Got: 2.5}},
 }
 
-// compareGolden compares with a file of testdata, or writes that with -rewrite.
-func compareGolden(t *testing.T, name string, got []byte) {
-	t.Helper()
-	path := filepath.Join("testdata", name)
-	if *rewrite {
-		if err := os.WriteFile(path, got, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !bytes.Equal(got, want) {
-		t.Errorf("%s is another one; go test . -run %s -rewrite writes it anew:\n%s", path, t.Name(), got)
-	}
-}
-
 // TestDoctorPage: the page is as it was looked at, and nothing in a report becomes a tag, a script or
 // something to load.
 func TestDoctorPage(t *testing.T) {
@@ -86,7 +67,7 @@ func TestDoctorPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	checkPage(t, out.String())
-	compareGolden(t, "doctor.html", out.Bytes())
+	golden.Check(t, "doctor.html", out.String())
 }
 
 // TestDoctorText: what is printed on paper is as it was looked at.
@@ -98,7 +79,7 @@ func TestDoctorText(t *testing.T) {
 	if strings.ContainsAny(out.String(), "\x1b\u202e") {
 		t.Errorf("a name reaches the terminal:\n%q", &out)
 	}
-	compareGolden(t, "doctor.txt", out.Bytes())
+	golden.Check(t, "doctor.txt", out.String())
 }
 
 // TestEmptyPage: a report without anything is a page as well.

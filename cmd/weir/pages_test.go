@@ -1,39 +1,30 @@
 package main
 
 import (
-	"flag"
 	"fmt"
-	"maps"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/spf13/cobra"
-)
 
-var rewrite = flag.Bool("rewrite", false, "write docs/commands anew")
+	"github.com/weirproject/weir/internal/helppage"
+)
 
 const pagesDir = "../../docs/commands"
 
-// TestPages: docs/commands has a page of each command, as its help has it. Of a command that runs
-// another program that program's tests write it, which know its flags.
+// TestPages: docs/commands has a page of each command, as its help has it, and no other. Of a command
+// that runs another program that program's tests write it, which know its flags.
 func TestPages(t *testing.T) {
 	root := newRoot()
-	want, others := map[string]string{}, map[string]bool{}
+	pages := map[string]bool{}
 	for _, cmd := range append(root.Commands(), root) {
 		if cmd.DisableFlagParsing {
-			others[pageName(cmd)] = true
+			pages[helppage.Name(cmd.CommandPath())] = true
 		} else if cmd == root || cmd.IsAvailableCommand() && cmd.Name() != "help" {
-			want[pageName(cmd)] = page(cmd)
-		}
-	}
-	if *rewrite {
-		for name, text := range want {
-			if err := os.WriteFile(filepath.Join(pagesDir, name), []byte(text), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			pages[helppage.Name(cmd.CommandPath())] = true
+			helppage.Check(t, pagesDir, cmd.CommandPath(), cmd.Short, helpText(cmd))
 		}
 	}
 	entries, err := os.ReadDir(pagesDir)
@@ -41,33 +32,20 @@ func TestPages(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, entry := range entries {
-		if others[entry.Name()] {
-			delete(others, entry.Name())
-			continue
+		if !pages[entry.Name()] {
+			t.Errorf("docs/commands/%s is the page of no command", entry.Name())
 		}
-		text, err := os.ReadFile(filepath.Join(pagesDir, entry.Name()))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if string(text) != want[entry.Name()] {
-			t.Errorf("docs/commands/%s is not what the command's help says; go test . -run TestPages -rewrite writes the pages anew", entry.Name())
-		}
-		delete(want, entry.Name())
+		delete(pages, entry.Name())
 	}
-	for _, name := range append(slices.Collect(maps.Keys(want)), slices.Collect(maps.Keys(others))...) {
+	for name := range pages {
 		t.Errorf("docs/commands has no %s", name)
 	}
 }
 
-func pageName(cmd *cobra.Command) string {
-	return strings.ReplaceAll(cmd.CommandPath(), " ", "-") + ".md"
-}
-
-// page is a command's help as Markdown. Cobra's own generator would bring a renderer of man pages
+// helpText is a command's help as Markdown. Cobra's own generator would bring a renderer of man pages
 // into the module.
-func page(cmd *cobra.Command) string {
+func helpText(cmd *cobra.Command) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "<!-- Made of the command's help by TestPages; do not edit. -->\n\n# %s\n\n%s.\n\n", cmd.CommandPath(), cmd.Short)
 	fmt.Fprintf(&b, "```\n%s\n```\n", cmd.UseLine())
 	if cmd.Long != "" {
 		fmt.Fprintf(&b, "\n%s\n", cmd.Long)
@@ -84,7 +62,7 @@ func page(cmd *cobra.Command) string {
 		commands := slices.DeleteFunc(slices.Clone(cmd.Commands()), func(c *cobra.Command) bool { return !c.IsAvailableCommand() || c.Name() == "help" })
 		slices.SortFunc(commands, func(a, b *cobra.Command) int { return strings.Compare(a.Name(), b.Name()) })
 		for _, c := range commands {
-			fmt.Fprintf(&b, "- [%s](%s): %s\n", c.CommandPath(), pageName(c), c.Short)
+			fmt.Fprintf(&b, "- [%s](%s): %s\n", c.CommandPath(), helppage.Name(c.CommandPath()), c.Short)
 		}
 	}
 	return b.String()

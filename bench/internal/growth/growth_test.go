@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"github.com/weirproject/weir/bench/internal/figures"
-	"github.com/weirproject/weir/bench/internal/golden"
+	"github.com/weirproject/weir/internal/golden"
 )
 
 // byHand is a side that takes bytes in proportion, and fails at one point.

@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/weirproject/weir/bench/internal/figures"
-	"github.com/weirproject/weir/bench/internal/golden"
+	"github.com/weirproject/weir/internal/golden"
 )
 
 func TestCompareTakesTheBetterMode(t *testing.T) {
