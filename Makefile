@@ -1,24 +1,30 @@
 # make test runs everything; make help lists the targets.
 
-# The path of a program that tools/go.mod names, built. go.work does not join that module, so its versions decide nobody else's.
+# The path of a program that tools/go.mod names, built. go.work does not join that module, so its
+# versions decide nobody else's.
 TOOL        = $$(GOWORK=off go -C tools tool -n $(1))
-# What go.work joins. One command for all shares the work on what they have in common. The proxy comes first: its tests take longest, and others are
-# compiled meanwhile.
+# What go.work joins. One command for all shares the work on what they have in common. The proxy
+# comes first: its tests take longest, and others are compiled meanwhile.
 PACKAGES    = ./proxy/... ./controllerruntime/... ./... ./bench/... ./cmd/weir/... ./examples/... ./metrics/...
-# What make test fuzzes, and with how many inputs each: a minute in all. Fuzzing compiles everything a package needs once more, so those that
-# need the least are chosen. make fuzz FUZZ="$(make -s fuzzable)" takes all there are, FUZZTIME=1m a minute for each. A number of inputs is
-# never reported as a failure, as the end of a time now and then is (go.dev/issue/56238).
+# What make test fuzzes, and with how many inputs each: a minute in all. Fuzzing compiles everything
+# a package needs once more, so those that need the least are chosen.
+# make fuzz FUZZ="$(make -s fuzzable)" takes all there are, FUZZTIME=1m a minute for each. A number
+# of inputs is never reported as a failure, as the end of a time now and then is
+# (go.dev/issue/56238).
 FUZZ        = ./internal/wire ./internal/audit ./internal/store ./internal/pack ./internal/pack/entropy
 FUZZTIME    = 3000x
 
-# How long make soak takes, and more of its flags: -soak.seed N replays the faults of one run, -soak.json PATH writes the report.
+# How long make soak takes, and more of its flags: -soak.seed N replays the faults of one run,
+# -soak.json PATH writes the report.
 SOAK        = 1h
 SOAKFLAGS   =
-# How many pods make programs has; PROGRAMFLAGS=-programs.profile=DIR has profiles of CPU and heap written.
+# How many pods make programs has; PROGRAMFLAGS=-programs.profile=DIR has profiles of CPU and heap
+# written.
 PROGRAMPODS  = 50000
 PROGRAMFLAGS =
 
-# The modules beside the root. tidy has them find each other as go.work does, which go mod tidy does not read.
+# The modules beside the root. tidy has them find each other as go.work does, which go mod tidy does
+# not read.
 MODULES      = bench cmd/weir controllerruntime e2e examples metrics proxy
 NESTED       = controllerruntime metrics proxy
 
@@ -43,12 +49,14 @@ lint: ## staticcheck
 
 # The race detector makes ten seconds of some tests two minutes. So it is left out of
 #
-#   PLAIN    the packages that have no goroutine, or one test with some, which is run apart, and the commands and benchmarks, which run
-#            what the other packages test
+#   PLAIN    the packages that have no goroutine, or one test with some, which is run apart, and
+#            the commands and benchmarks, which run what the other packages test
 #   SINGLE   tests that have one goroutine, or measure memory, of packages whose other tests need it
-#   CONTROL  runs of the conformance suite that are client-go's own, break it on purpose, or differ in the encoding
+#   CONTROL  runs of the conformance suite that are client-go's own, break it on purpose, or differ
+#            in the encoding
 #
-# make vet has vetted all of it: to vet what the race detector needs of Kubernetes once more would take minutes.
+# make vet has vetted all of it: to vet what the race detector needs of Kubernetes once more would
+# take minutes.
 PLAIN   := internal/wire internal/doctor internal/decode internal/pack/entropy cmd/weir bench/cmd/weir-bench bench/internal/growth bench/internal/informers bench/internal/lab bench/internal/servers examples/boltsink
 SINGLE  := ^Test(StatesAgainstModel|LabelSets|NoIndexFor|IndexesAgainstWalk|IndexThatCannotBeMade|ShardedList|FewSetsLookedAt|BlockedCursorCosts|DeletedObjectsLeaveNothing|ObjectsPinNothing|FuncIndexHolds.*|PutAllocates|FastPack|Footprint(OfPins)?|SiblingsThatChange|SiblingsOf(TheAlike|TwoKinds|AnotherKind)|CodesOf.*|HotBases|PatchOfVersions|BaseIsNotMuchLarger|BasesOfSeveralReaders|LoadedBasesAreBounded|MemoryCountsPins)$$
 CONTROL := ^Test(ClientGo(List|WatchList)|Sabotage|DropInJSON|DropInUnwrapped|Native)$$
@@ -71,12 +79,15 @@ fuzz: ## a minute of fuzzing; FUZZ and FUZZTIME choose more
 fuzzable: ## the packages that can be fuzzed
 	@grep -rl '^func Fuzz' --include='*_test.go' . | xargs -n1 dirname | sort -u
 
-# Breaks the engine in some dozens of ways, one by one, and demands that the simulation notices. Not part of make test: it takes an hour.
+# Breaks the engine in some dozens of ways, one by one, and demands that the simulation notices. Not
+# part of make test: it takes an hour.
 mutants: ## break the engine in dozens of ways, and demand that the simulation notices: an hour
 	go test ./internal/sim -run '^TestMutants$$' -mutants -timeout 10h -v
 
-# Builds kube-apiserver, etcd, kube-controller-manager, kube-scheduler and kubectl from their modules the first time: some 5 minutes
-# on 2 cores. Prometheus and Chromium are Debian's: scripts/testprograms installs them. The race detector is left to the other tests, which run the same code; RACE=-race turns it on.
+# Builds kube-apiserver, etcd, kube-controller-manager, kube-scheduler and kubectl from their
+# modules the first time: some 5 minutes on 2 cores. Prometheus and Chromium are Debian's:
+# scripts/testprograms installs them. The race detector is left to the other tests, which run the
+# same code; RACE=-race turns it on.
 e2e: ## the end-to-end tests, on kube-apiserver and etcd
 	cd e2e && go test -vet=off $(RACE) -timeout 25m ./...
 
@@ -84,13 +95,15 @@ e2e: ## the end-to-end tests, on kube-apiserver and etcd
 soak: ## an hour of faults beside client-go; SOAK=10m
 	cd e2e && go test -timeout 0 -v -count=1 -run '^TestSoak$$' ./soak -args -soak.for $(SOAK) -soak.figures $(SOAKFLAGS)
 
-# Random requests to the proxy and to kube-apiserver, compared. make e2e has the same 1,000 each time. FUZZSEED=N sends those of another run again.
+# Random requests to the proxy and to kube-apiserver, compared. make e2e has the same 1,000 each
+# time. FUZZSEED=N sends those of another run again.
 PROXYREQUESTS = 300000
 FUZZSEED      = 0
 proxyfuzz: ## 300,000 random requests to the proxy and kube-apiserver; PROXYREQUESTS=N
 	cd e2e && go test -timeout 0 -v -count=1 -run '^TestProxyFuzz$$' ./proxyfuzz -args -proxyfuzz.requests $(PROXYREQUESTS) -proxyfuzz.seed $(FUZZSEED)
 
-# Programs that others wrote, on the drop-in beside themselves unchanged. Building them takes minutes each, the first time.
+# Programs that others wrote, on the drop-in beside themselves unchanged. Building them takes
+# minutes each, the first time.
 programs: ## programs of others on the drop-in; PROGRAMPODS=N
 	cd e2e && go test -timeout 0 -v -count=1 -run '^TestPrograms$$' ./programs -args -programs.pods $(PROGRAMPODS) $(PROGRAMFLAGS)
 
@@ -99,8 +112,9 @@ MODELPODS = 10000
 cost-model: ## measure internal/cost/model.json anew, on kube-apiserver and etcd: ten minutes
 	cd e2e && go test -timeout 0 -v -count=1 -run '^TestCostModel$$' ./doctor -args -doctor.pods $(MODELPODS) -doctor.model $(CURDIR)/internal/cost/model.json
 
-# The module alone, with the oldest client-go that it builds with, which its go.mod names; go.work has the newest.
-# What it lacks is not known when building only: the embedded server has to start with it.
+# The module alone, with the oldest client-go that it builds with, which its go.mod names; go.work
+# has the newest. What it lacks is not known when building only: the embedded server has to start
+# with it.
 oldest: ## build with the oldest client-go that is supported
 	GOWORK=off go build ./...
 	GOWORK=off go test -vet=off -run '^TestEveryKind$$' ./apiserver
@@ -118,7 +132,8 @@ tidy: ## go mod tidy in the modules beside the root, whose tests have packages o
 			$$(for m in $(NESTED); do echo "-dropreplace=github.com/weirproject/weir/$$m"; done); exit $$code) || exit 1; \
 	done
 
-# What a release has for download, in dist/: each program for each system, what each was built of, and checksums.
+# What a release has for download, in dist/: each program for each system, what each was built of,
+# and checksums.
 VERSION   ?= $(shell git describe --tags --match 'v*' --always --dirty)
 PLATFORMS  = linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
 PROGRAMS   = cmd/weir cmd/weir/weir-serve bench/cmd/weir-bench proxy/cmd/weir-proxy
@@ -139,8 +154,9 @@ release: ## in dist/, the programs for linux, darwin and windows, with checksums
 		of=$${file#weir_$(VERSION)_}; sed -i "s/SHA256_$${of%.tar.gz}$$/$$sum/" krew.yaml; \
 	done < checksums.txt && cat checksums.txt
 
-# Container images of weir, with weir-serve beside it, and of weir-proxy. Nothing else is in them: no base that a registry would have to be asked for.
-# dist/images/PROGRAM is an OCI layout, for crane push or skopeo copy; PROGRAM_PLATFORM.tar is for docker load.
+# Container images of weir, with weir-serve beside it, and of weir-proxy. Nothing else is in them:
+# no base that a registry would have to be asked for. dist/images/PROGRAM is an OCI layout, for
+# crane push or skopeo copy; PROGRAM_PLATFORM.tar is for docker load.
 IMAGEPLATFORMS = linux/amd64 linux/arm64
 image: ## container images of weir and weir-proxy, in dist/images
 	@rm -rf dist/images && mkdir -p dist/images

@@ -56,8 +56,8 @@ var aModel = &cost.Model{
 	Checks:   []cost.Check{{Incident: "node-agents", Way: `LIST of all, ""`, Figure: cost.CPUFigure, Want: 2, Got: 2.5}},
 }
 
-// TestDoctorPage: the page is as it was looked at, and nothing in a report becomes a tag, a script or
-// something to load.
+// TestDoctorPage: the page is as it was looked at, and nothing in a report becomes a tag, a script
+// or something to load.
 func TestDoctorPage(t *testing.T) {
 	var out bytes.Buffer
 	read := audit.Counts{

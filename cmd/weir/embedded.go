@@ -8,8 +8,8 @@ import (
 	"github.com/weirproject/weir/internal/command"
 )
 
-// embeddedServer is a running embedded API server. It is a program of its own, because most commands
-// need none, and it links the Go types of all built-in kinds.
+// embeddedServer is a running embedded API server. It is a program of its own, because most
+// commands need none, and it links the Go types of all built-in kinds.
 type embeddedServer struct {
 	*childserver.Server
 	remove func() // what was built for it

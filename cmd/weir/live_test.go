@@ -39,8 +39,8 @@ func metricsServer(t *testing.T, n int, status int) *metricsReader {
 	return m
 }
 
-// TestLive: what was counted between two readings of one server is told, even where others answer in
-// between.
+// TestLive: what was counted between two readings of one server is told, even where others answer
+// in between.
 func TestLive(t *testing.T) {
 	for _, n := range []int{1, 3} {
 		r, err := metricsServer(t, n, http.StatusOK).watch(t.Context(), time.Millisecond, io.Discard)

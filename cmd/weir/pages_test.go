@@ -14,8 +14,8 @@ import (
 
 const pagesDir = "../../docs/commands"
 
-// TestPages: docs/commands has a page of each command, as its help has it, and no other. Of a command
-// that runs another program that program's tests write it, which know its flags.
+// TestPages: docs/commands has a page of each command, as its help has it, and no other. Of a
+// command that runs another program that program's tests write it, which know its flags.
 func TestPages(t *testing.T) {
 	root := newRoot()
 	pages := map[string]bool{}
@@ -42,8 +42,8 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// helpText is a command's help as Markdown. Cobra's own generator would bring a renderer of man pages
-// into the module.
+// helpText is a command's help as Markdown. Cobra's own generator would bring a renderer of man
+// pages into the module.
 func helpText(cmd *cobra.Command) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "```\n%s\n```\n", cmd.UseLine())

@@ -37,8 +37,8 @@ func runProxy(cmd *cobra.Command, args []string) error {
 	}
 	defer done()
 	if wantsUpstream(args) {
-		// What is wrong with the arguments is told before anything is started for them. The flag comes first:
-		// behind a "--" it would be no flag.
+		// What is wrong with the arguments is told before anything is started for them. The flag comes
+		// first: behind a "--" it would be no flag.
 		check := append([]string{"--check-arguments"}, args...)
 		if err := command.Exec(cmd.Context(), path, check, io.Discard, cmd.ErrOrStderr()); err != nil {
 			return err

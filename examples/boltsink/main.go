@@ -1,6 +1,6 @@
-// Command boltsink keeps the objects of one resource in a bbolt database, current with the server, and
-// across restarts: run again, it resumes where it ended and does not list again what it has. It is an
-// example of weir.Reflect and weir.Sink.
+// Command boltsink keeps the objects of one resource in a bbolt database, current with the server,
+// and across restarts: run again, it resumes where it ended and does not list again what it has. It
+// is an example of weir.Reflect and weir.Sink.
 //
 //	go run ./examples/boltsink --db pods.db pods
 //	go run ./examples/boltsink --db deployments.db deployments.v1.apps

@@ -13,12 +13,12 @@ import (
 	"github.com/weirproject/weir"
 )
 
-// boltSink is a weir.Sink that keeps objects in a bbolt database, by "namespace/name". It survives a
-// restart with the resourceVersion that it is current to, and reads as one state at any moment.
+// boltSink is a weir.Sink that keeps objects in a bbolt database, by "namespace/name". It survives
+// a restart with the resourceVersion that it is current to, and reads as one state at any moment.
 //
-// A replace is written to a bucket of its own, in transactions of batchRecords changes, and takes the
-// place of the one before when it ends. So neither the list nor its transaction is ever held whole. Changes are
-// collected and written with the resourceVersion at each Commit.
+// A replace is written to a bucket of its own, in transactions of batchRecords changes, and takes
+// the place of the one before when it ends. So neither the list nor its transaction is ever held
+// whole. Changes are collected and written with the resourceVersion at each Commit.
 type boltSink struct {
 	db      *bbolt.DB
 	to      uint64   // the generation that Put and Delete write to
@@ -33,8 +33,8 @@ type change struct {
 	deleted     bool
 }
 
-// What is collected in a replace is written when it has this many changes or bytes. Commit bounds other
-// changes.
+// What is collected in a replace is written when it has this many changes or bytes. Commit bounds
+// other changes.
 const (
 	batchRecords = 1000
 	batchBytes   = 8 << 20
@@ -57,8 +57,9 @@ func bucketOf(generation uint64) []byte {
 	return binary.BigEndian.AppendUint64([]byte("objects"), generation)
 }
 
-// openBoltSink opens a database, or makes it, for what it is to hold: the kept resourceVersion means
-// nothing for anything else. The error is errOther if it holds something else. The caller calls Close.
+// openBoltSink opens a database, or makes it, for what it is to hold: the kept resourceVersion
+// means nothing for anything else. The error is errOther if it holds something else. The caller
+// calls Close.
 func openBoltSink(path, what string) (*boltSink, error) {
 	db, err := bbolt.Open(path, 0o600, &bbolt.Options{Timeout: 1}) // does not wait for another process
 	if errors.Is(err, bolterrors.ErrTimeout) {
@@ -177,8 +178,8 @@ func (s *boltSink) BeginReplace() error {
 	})
 }
 
-// AbortReplace implements weir.Sink. It asks the database which generation counts: an EndReplace that
-// has failed may have taken effect all the same.
+// AbortReplace implements weir.Sink. It asks the database which generation counts: an EndReplace
+// that has failed may have taken effect all the same.
 func (s *boltSink) AbortReplace() error {
 	s.batch, s.bytes, s.replace = nil, 0, false
 	return s.db.Update(func(tx *bbolt.Tx) error {
@@ -207,8 +208,8 @@ func (s *boltSink) EndReplace(rv string) error {
 	return err
 }
 
-// each calls f with each object of a database that no process has open, in the order of their keys. The
-// bytes are valid during the call.
+// each calls f with each object of a database that no process has open, in the order of their keys.
+// The bytes are valid during the call.
 func each(path string, f func(key string, object []byte) error) error {
 	if _, err := os.Stat(path); err != nil {
 		return err // it would be made

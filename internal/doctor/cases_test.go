@@ -47,8 +47,8 @@ func (w *world) refusals() {
 
 const noon = 12 * time.Hour
 
-// Each of these is the shape of a client that there is in many clusters. kind is what is found, none
-// if nobody is to be named.
+// Each of these is the shape of a client that there is in many clusters. kind is what is found,
+// none if nobody is to be named.
 var cases = []struct {
 	name, kind string
 	text       string // that the finding has

@@ -120,8 +120,8 @@ func TestManyEvents(t *testing.T) {
 	}
 }
 
-// BenchmarkAdd reads and counts events of level Metadata, predictions included. 150 MB/s is the least
-// that gigabytes need.
+// BenchmarkAdd reads and counts events of level Metadata, predictions included. 150 MB/s is the
+// least that gigabytes need.
 func BenchmarkAdd(b *testing.B) {
 	w := newWorld(1)
 	w.innocents()

@@ -212,8 +212,8 @@ func TestSizes(t *testing.T) {
 	}
 }
 
-// TestRestart: whoever takes most is named; others that start are counted, what LISTs a part now and
-// then is not.
+// TestRestart: whoever takes most is named; others that start are counted, what LISTs a part now
+// and then is not.
 func TestRestart(t *testing.T) {
 	w := newWorld(1)
 	for i := range 40 {

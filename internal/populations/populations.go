@@ -45,8 +45,8 @@ func (k *Kind) Object(i int) Object {
 	return k.object(i)
 }
 
-// New returns the population of a name for a cluster of n pods; an empty name is [names.Alike]. The same
-// name, n and seed give the same objects everywhere. An unknown name is an error that has the
+// New returns the population of a name for a cluster of n pods; an empty name is [names.Alike]. The
+// same name, n and seed give the same objects everywhere. An unknown name is an error that has the
 // choices.
 func New(name string, n int, seed uint64) (*Population, error) {
 	makers := map[string]func(int, uint64) *podsim.Pods{

@@ -150,8 +150,8 @@ func (f *labFlags) run(cmd *cobra.Command, args []string) (err error) {
 	return report.WriteTable(cmd.OutOrStdout())
 }
 
-// connect finds the kube-apiserver, or starts an embedded server where an incident needs one that is
-// there already. done ends it.
+// connect finds the kube-apiserver, or starts an embedded server where an incident needs one that
+// is there already. done ends it.
 func (f *labFlags) connect(ctx context.Context, o *lab.Options) (done func(), err error) {
 	done = func() {}
 	if f.real != "" {

@@ -110,7 +110,8 @@ func (f *serverFlags) check(cmd *cobra.Command) error {
 	return nil
 }
 
-// begin checks the flags, finds the proxy and returns the options. The caller calls done at the end.
+// begin checks the flags, finds the proxy and returns the options. The caller calls done at the
+// end.
 func (f *serverFlags) begin(cmd *cobra.Command) (o servers.Options, done func(), err error) {
 	if err := f.check(cmd); err != nil {
 		return o, nil, err
@@ -215,8 +216,8 @@ func printServers(w io.Writer, r servers.Result, first bool) error {
 	return r.WriteRows(w)
 }
 
-// findProxy finds the proxy's program, or builds it, unless a flag has named it. Whoever calls it calls
-// done when the program is not needed any more.
+// findProxy finds the proxy's program, or builds it, unless a flag has named it. Whoever calls it
+// calls done when the program is not needed any more.
 func (f *serverFlags) findProxy(cmd *cobra.Command) (done func(), err error) {
 	if f.Proxy != "" {
 		return func() {}, nil

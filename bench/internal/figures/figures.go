@@ -29,8 +29,8 @@ func Medians(runs []Values) Values {
 	return m
 }
 
-// Ratio returns a value ÷ the one that others have by the same name. It returns false where the first
-// is not there, or the second is 0 or not there.
+// Ratio returns a value ÷ the one that others have by the same name. It returns false where the
+// first is not there, or the second is 0 or not there.
 func (v Values) Ratio(others Values, key string) (ratio float64, ok bool) {
 	ours, ok := v[key]
 	theirs := others[key]

@@ -19,8 +19,8 @@ import (
 	"github.com/weirproject/weir/internal/command"
 )
 
-// TestRun replays every incident with tiny numbers, and writes the report in all its forms: it looks
-// for what is there and possible, not for good figures.
+// TestRun replays every incident with tiny numbers, and writes the report in all its forms: it
+// looks for what is there and possible, not for good figures.
 func TestRun(t *testing.T) {
 	const pods = 120 // less than 100, and the proxy would pass current reads on
 	server, err := childserver.Start(t.Context(), childserver.Spec{Pods: pods, Seed: 1})

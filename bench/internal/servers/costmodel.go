@@ -231,7 +231,8 @@ func (m *costMeter) small(ctx context.Context) (err error) {
 	return err
 }
 
-// full measures answers with everything, in each encoding. objectBytes is the mean size of an object.
+// full measures answers with everything, in each encoding. objectBytes is the mean size of an
+// object.
 func (m *costMeter) full(ctx context.Context) (objectBytes float64, err error) {
 	m.k.Encodings = map[cost.Encoding]cost.Sent{}
 	var stored float64

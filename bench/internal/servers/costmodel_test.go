@@ -9,8 +9,8 @@ import (
 	"github.com/weirproject/weir/internal/cost"
 )
 
-// TestMeasureCosts measures an embedded server and a proxy: it looks for what is there and possible,
-// not for good predictions.
+// TestMeasureCosts measures an embedded server and a proxy: it looks for what is there and
+// possible, not for good predictions.
 func TestMeasureCosts(t *testing.T) {
 	const pods = 200
 	o := tiny(buildProxy(t), pods)

@@ -5,8 +5,8 @@
 // the median of each figure. Each run of the proxy has a fresh process, which holds the pods before
 // anything is measured. The load comes from this process, whose CPU and memory are nobody's figure.
 //
-// A [Replay] is an incident: what clients do to an API server, in several ways, each once, on servers
-// of its own that are traced.
+// A [Replay] is an incident: what clients do to an API server, in several ways, each once, on
+// servers of its own that are traced.
 //
 // CPU and memory are read from /proc where a server runs on this machine, which costs it nothing,
 // else from its /metrics.

@@ -15,8 +15,8 @@ import (
 
 var errNoPods = errors.New("the server has no pods")
 
-// serverPods are the pods of a server, as they were when it was read. They are read-only and safe for
-// concurrent use.
+// serverPods are the pods of a server, as they were when it was read. They are read-only and safe
+// for concurrent use.
 type serverPods struct {
 	keys  []string // namespace/name
 	raw   [][]byte // as protobuf, where they are needed

@@ -120,8 +120,8 @@ func (t *Tracer) Mark(what string) {
 	t.trace.Marks = append(t.trace.Marks, Mark{millis(time.Since(t.begin)), what})
 }
 
-// Stop takes the last sample, however late, and returns the trace. More calls return the same; it is
-// not for two goroutines at a time.
+// Stop takes the last sample, however late, and returns the trace. More calls return the same; it
+// is not for two goroutines at a time.
 func (t *Tracer) Stop() *Trace {
 	if t == nil {
 		return nil

@@ -40,8 +40,8 @@ const (
 // is shorter than a minute does not lower it: one request of a second is not 60 of a minute.
 func least(inMinute, seconds float64) float64 { return inMinute * max(seconds/60, 1) }
 
-// lineOf has the kind, of those that audit logs tell, which has the line to write. Where clients read
-// too slowly there is none: it is their handlers that have to change.
+// lineOf has the kind, of those that audit logs tell, which has the line to write. Where clients
+// read too slowly there is none: it is their handlers that have to change.
 var lineOf = map[string]string{
 	FindingSelectors: doctor.FindingPart, FindingFull: doctor.FindingPolling, FindingEtcd: doctor.FindingPolling,
 	doctor.FindingWatches: doctor.FindingWatches, FindingInitial: doctor.FindingRelist, doctor.FindingFailing: doctor.FindingFailing,
@@ -140,8 +140,8 @@ func findSlow(r *Resource, _ float64) (doctor.Finding, bool) {
 	}, true
 }
 
-// findShort finds WATCHes that end soon. How long they live on average is how many are open, divided
-// by how many end in a second.
+// findShort finds WATCHes that end soon. How long they live on average is how many are open,
+// divided by how many end in a second.
 func findShort(r *Resource, seconds float64) (doctor.Finding, bool) {
 	if r.EndedWatches < least(shortWatches, seconds) {
 		return doctor.Finding{}, false

@@ -3,8 +3,9 @@ package apimetrics
 import "strings"
 
 // metrics says what is done with the values of each metric that is read. The names are those of
-// k8s.io/apiserver 0.37, and earlier ones of objects and of the watch cache: pkg/endpoints/metrics, pkg/storage/metrics, pkg/storage/etcd3/metrics,
-// pkg/storage/cacher/metrics and pkg/util/flowcontrol/metrics.
+// k8s.io/apiserver 0.37, and earlier ones of objects and of the watch cache: pkg/endpoints/metrics,
+// pkg/storage/metrics, pkg/storage/etcd3/metrics, pkg/storage/cacher/metrics and
+// pkg/util/flowcontrol/metrics.
 var metrics = map[string]func(s *Sample, l labels, v float64){
 	"kubernetes_build_info":         func(s *Sample, l labels, _ float64) { s.Version = l.get("git_version") },
 	"process_start_time_seconds":    func(s *Sample, _ labels, v float64) { s.Started = v },
