@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -156,6 +157,43 @@ func TestByHandWhileRunning(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.told.wait(t, "delete d/a@2 v=2")
+}
+
+// TestDeletedByHand checks that a relist brings back what was deleted manually.
+func TestDeletedByHand(t *testing.T) {
+	for name, remove := range map[string]func(cache.Store) error{
+		"Delete":  func(s cache.Store) error { return s.Delete(&metav1.ObjectMeta{Namespace: "d", Name: "a"}) },
+		"Replace": func(s cache.Store) error { return s.Replace(nil, "1") },
+	} {
+		for maker, make := range bothConstructors {
+			t.Run(name+"/"+maker, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					s := newFixture(t, make)
+					a := pod("a", "1")
+					a.UID = "00000000-0000-4000-8000-000000000001"
+					s.source.Add(a)
+					s.start(t)
+					if err := remove(s.informer.GetStore()); err != nil {
+						t.Fatal(err)
+					}
+					if _, ok, _ := s.informer.GetStore().GetByKey("d/a"); ok {
+						t.Error("held after its deletion")
+					}
+					s.source.AddDropWatch(pod("b", "1"))
+					s.source.ResetWatch()
+					s.told.wait(t, "add d/b@2 v=1")
+					synctest.Wait()
+					if _, ok, _ := s.informer.GetStore().GetByKey("d/a"); !ok {
+						t.Error("not held after the relist")
+					}
+					if !slices.Contains(s.told.all(), "add d/a@1 v=1") {
+						t.Errorf("told %q", s.told.all())
+					}
+					s.stop()
+				})
+			})
+		}
+	}
 }
 
 // TestIndexFuncError checks that an index function's error goes to the reader of the index, and

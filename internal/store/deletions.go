@@ -50,8 +50,8 @@ type deletion struct {
 // If a relist found the end, all that is known is that old was not the last version.
 func (g *deletions) record(w *Writer, old *Object, p *pending) {
 	rv, below := p.end, p.end
-	if rv == 0 || old.odd() {
-		return // nobody was told, or they cannot be told apart or compared
+	if rv == 0 || old.odd() || w.byHand {
+		return // nobody was told, they cannot be told apart or compared, or the object is still there
 	}
 	past := old.era.Load() < w.era
 	told := old.puts.Load()&w.bit != 0
