@@ -42,6 +42,7 @@ func (i *informer) AddEventHandlerWithOptions(handler cache.ResourceEventHandler
 	served, err := i.engine.Handle(r.handle, delivery.Options{
 		Name:    handlerName(handler),
 		Resync:  period,
+		ByUID:   true, // as in client-go, it is told of each object that there was
 		OnPanic: crash,
 	})
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kruntime "k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	coreinformers "k8s.io/client-go/informers/core/v1"
 	"k8s.io/client-go/tools/cache"
@@ -100,6 +101,51 @@ func TestIssue1326BoundedPending(t *testing.T) {
 		t.Errorf("told %d times, first %s", len(lines), lines[2])
 	}
 	stop()
+}
+
+// TestBehindByUID checks that a handler that hangs is told of each object that there was meanwhile,
+// as in client-go.
+func TestBehindByUID(t *testing.T) {
+	byObject := func(lw cache.ListerWatcher, example kruntime.Object, resync time.Duration, indexers cache.Indexers) cache.SharedIndexInformer {
+		return NewSharedIndexInformerWithOptions(lw, example, resync, indexers, Options{LogBytes: 1})
+	}
+	for maker, construct := range map[string]constructor{"client-go": cache.NewSharedIndexInformer, "weir": byObject} {
+		t.Run(maker, func(t *testing.T) {
+			s := newFixture(t, construct)
+			held, release, slow := make(chan struct{}), make(chan struct{}), newRecorder()
+			if _, err := s.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+				AddFunc: func(obj any) {
+					if slow.OnAdd(obj, false); obj.(*corev1.Pod).UID == "uid-1" {
+						close(held)
+						<-release
+					}
+				},
+				UpdateFunc: slow.OnUpdate, DeleteFunc: slow.OnDelete,
+			}); err != nil {
+				t.Fatal(err)
+			}
+			named := func(name, uid string) *corev1.Pod {
+				p := pod(name, "1")
+				p.UID = types.UID(uid)
+				return p
+			}
+			s.source.Add(named("a", "uid-1"))
+			s.start(t)
+			<-held
+			s.source.Delete(named("a", "uid-1"))
+			s.source.Add(named("a", "uid-2"))
+			s.source.Add(named("b", "uid-3"))
+			s.source.Delete(named("b", "uid-3"))
+			s.told.wait(t, "delete d/b@5 v=1")
+			close(release)
+			slow.wait(t, "delete d/b@5 v=1")
+			want := "add d/a@1 v=1|delete d/a@2 v=1|add d/a@3 v=1|add d/b@4 v=1|delete d/b@5 v=1"
+			if got := strings.Join(slow.all(), "|"); got != want {
+				t.Errorf("told %s\nwant %s", got, want)
+			}
+			s.stop()
+		})
+	}
 }
 
 // TestIssue119646QuietRelist checks that a relist that finds everything unchanged calls no handler

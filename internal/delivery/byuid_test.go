@@ -20,8 +20,7 @@ func TestByUID(t *testing.T) {
 		{"keeping up", true, store.Config{}, `
 ADDED d/a -→1 initial
 MODIFIED d/a 1→2
-DELETED d/a 2→-
-ADDED d/a -→3
+MODIFIED d/a 2→3
 DELETED d/a 3→-
 ADDED d/b -→5
 DELETED d/b 5→-

@@ -31,10 +31,10 @@ type Options struct {
 	// handler and should decode no more than it needs.
 	Filter func(*store.Object) bool
 	// ByUID follows objects by uid instead of by key, for handlers that may learn the uid of an
-	// object from elsewhere. An object that was deleted and created again under its key is then
-	// Deleted and Added, instead of Updated. The Deleted event is Missed if no DELETED event came.
-	// An object that was created and deleted while the handler was behind is Added and Deleted with
-	// its last version.
+	// object from elsewhere. While the handler was behind, an object that was created and deleted
+	// is then Added and Deleted with its last version, and one that was deleted and created again
+	// under its key is Deleted and Added, instead of Updated. The Deleted event is Missed if no
+	// DELETED event came. A handler that keeps up gets the same with and without ByUID.
 	//
 	// A handler that is behind then keeps the last version of each object that was deleted, not
 	// only one version of each key. It never keeps more versions than there were changes.
@@ -263,12 +263,6 @@ func (r *Registration) deliver(ctx context.Context, c store.Change) {
 	switch {
 	case e.Old == nil && e.New == nil:
 		return
-	case r.opts.ByUID && e.Old != nil && e.New != nil && !e.Old.SameUID(e.New):
-		r.call(ctx, Event{Type: Deleted, Old: e.Old, Coalesced: e.Coalesced, Missed: true})
-		if ctx.Err() != nil {
-			return
-		}
-		e.Type, e.Old = Added, nil
 	case e.Old == nil:
 		e.Type = Added
 	case e.New == nil:

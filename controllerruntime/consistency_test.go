@@ -1,0 +1,114 @@
+package controllerruntime_test
+
+import (
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/weirproject/weir/clientgo"
+	"github.com/weirproject/weir/controllerruntime"
+)
+
+// gatedInformer holds the calls of all its handlers at an object, but for those that the tests
+// add themselves.
+type gatedInformer struct {
+	toolscache.SharedIndexInformer
+	gate *gate
+}
+
+func (i gatedInformer) AddEventHandler(handler toolscache.ResourceEventHandler) (toolscache.ResourceEventHandlerRegistration, error) {
+	if _, own := handler.(*heard); !own {
+		handler = gatedHandler{handler, i.gate}
+	}
+	return i.SharedIndexInformer.AddEventHandler(handler)
+}
+
+// gate holds who comes with an object of its name.
+type gate struct {
+	name    string
+	once    sync.Once
+	held    chan struct{} // closed when somebody has come
+	release chan struct{}
+}
+
+type gatedHandler struct {
+	toolscache.ResourceEventHandler
+	gate *gate
+}
+
+func (h gatedHandler) OnAdd(obj any, initial bool) {
+	if o, ok := obj.(client.Object); ok && o.GetName() == h.gate.name {
+		h.gate.once.Do(func() { close(h.gate.held) })
+		<-h.gate.release
+	}
+	h.ResourceEventHandler.OnAdd(obj, initial)
+}
+
+// TestReadYourWrites checks that a consistent read returns though the handler that it waits for was
+// behind while an object came and went, and another one was created again.
+func TestReadYourWrites(t *testing.T) {
+	for name, newInformer := range map[string]func(toolscache.ListerWatcher, runtime.Object, time.Duration, toolscache.Indexers) toolscache.SharedIndexInformer{
+		"client-go": toolscache.NewSharedIndexInformer,
+		"weir":      controllerruntime.NewInformer(controllerruntime.WithOptions(clientgo.Options{LogBytes: 1})),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			g := &gate{name: "gate", held: make(chan struct{}), release: make(chan struct{})}
+			s := newStage(t, rig{name: name, newCache: func(cfg *rest.Config, o cache.Options) (cache.Cache, error) {
+				o.NewInformer = func(lw toolscache.ListerWatcher, example runtime.Object, resync time.Duration, indexers toolscache.Indexers) toolscache.SharedIndexInformer {
+					return gatedInformer{newInformer(lw, example, resync, indexers), g}
+				}
+				return cache.New(cfg, o)
+			}})
+			c := s.start(s.cache(cache.Options{}))
+			consistent, err := client.New(s.cfg, client.Options{
+				Scheme: s.scheme,
+				Cache:  &client.CacheOptions{Reader: c, EnableReadYourWritesConsistency: new(true)},
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			again := configMap("again")
+			if err := consistent.Create(s.ctx, again); err != nil { // adds the handler
+				t.Fatal(err)
+			}
+			told := s.follow(s.informer(c, configMap("")))
+			s.create(configMap("gate"))
+			<-g.held
+			passing := configMap("passing")
+			if err := consistent.Create(s.ctx, passing); err != nil {
+				t.Fatal(err)
+			}
+			told.waitFor("add initial=false a/passing")
+			for _, o := range []client.Object{passing, again} {
+				if err := consistent.Delete(s.ctx, o); err != nil {
+					t.Fatal(err)
+				}
+			}
+			told.waitFor("delete a/again")
+			if err := consistent.Create(s.ctx, configMap("again")); err != nil {
+				t.Fatal(err)
+			}
+			told.waitFor("add initial=false a/again")
+			close(g.release)
+			if err := consistent.Get(s.ctx, client.ObjectKeyFromObject(passing), &corev1.ConfigMap{}); !apierrors.IsNotFound(err) {
+				t.Errorf("Get of what came and went: %v", err)
+			}
+			if err := consistent.Get(s.ctx, client.ObjectKeyFromObject(again), &corev1.ConfigMap{}); err != nil {
+				t.Errorf("Get of what was created again: %v", err)
+			}
+		})
+	}
+}
+
+func configMap(name string) *corev1.ConfigMap {
+	return &corev1.ConfigMap{ObjectMeta: pod("a", name).ObjectMeta}
+}
