@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/weirproject/weir/internal/source"
@@ -90,29 +91,44 @@ func newObjectWatch(ctx context.Context, w watch.Interface) (source.Watch, error
 	return &objectWatch{context: ctx, events: w, before: func() {}, closed: make(chan struct{})}, nil
 }
 
+// Next returns the next event as it is, and the status of an ERROR event as an error. It reports
+// and skips events that mean nothing.
 func (w *objectWatch) Next() (source.Event, error) {
-	w.before()
-	select {
-	case <-w.context.Done():
-		return source.Event{}, context.Cause(w.context)
-	case <-w.closed:
-		return source.Event{}, net.ErrClosed
-	case event, ok := <-w.events.ResultChan():
-		if !ok {
-			return source.Event{}, io.EOF
+	for {
+		event, err := w.receive()
+		switch {
+		case err != nil:
+			return source.Event{}, err
+		case event.Type == watch.Error:
+			return source.Event{}, statusError(event.Object)
 		}
-		return eventOf(event)
+		understood, err := eventOf(event)
+		if err == nil {
+			return understood, nil
+		}
+		utilruntime.HandleErrorWithContext(w.context, err, "A watch event is skipped")
 	}
 }
 
-// eventOf returns an event as it is, and the status of an ERROR event as an error.
+func (w *objectWatch) receive() (watch.Event, error) {
+	w.before()
+	select {
+	case <-w.context.Done():
+		return watch.Event{}, context.Cause(w.context)
+	case <-w.closed:
+		return watch.Event{}, net.ErrClosed
+	case event, ok := <-w.events.ResultChan():
+		if !ok {
+			return watch.Event{}, io.EOF
+		}
+		return event, nil
+	}
+}
+
 func eventOf(event watch.Event) (source.Event, error) {
 	t, ok := wire.ParseEventType(string(event.Type))
-	switch {
-	case !ok:
-		return source.Event{}, fmt.Errorf("watch event of unknown type %q", event.Type)
-	case t == wire.Error:
-		return source.Event{}, statusError(event.Object)
+	if !ok {
+		return source.Event{}, fmt.Errorf("unknown type %q", event.Type)
 	}
 	if _, err := meta.Accessor(event.Object); err != nil {
 		return source.Event{}, fmt.Errorf("%T has no metadata: %w", event.Object, err)

@@ -231,6 +231,36 @@ func TestObjectStreamErrors(t *testing.T) {
 	stop()
 }
 
+// TestOddEvents checks that a watch goes on after events that mean nothing.
+func TestOddEvents(t *testing.T) {
+	for name, make := range bothConstructors {
+		t.Run(name, func(t *testing.T) {
+			w := watch.NewFake()
+			told := newRecorder()
+			inf := make(plainListerWatcher{
+				list: func(metav1.ListOptions) (runtime.Object, error) {
+					return &corev1.PodList{ListMeta: metav1.ListMeta{ResourceVersion: "1"}}, nil
+				},
+				watch: func(metav1.ListOptions) (watch.Interface, error) { return w, nil },
+			}, &corev1.Pod{}, 0, nil)
+			if _, err := inf.AddEventHandler(told); err != nil {
+				t.Fatal(err)
+			}
+			stop := run(t, inf)
+			synced(t, inf.HasSyncedChecker())
+			w.Action("STRANGE", pod("a", "1"))
+			w.Action(watch.Added, &metav1.Status{})
+			w.Action(watch.Modified, nil)
+			w.Add(pod("b", "1"))
+			told.wait(t, "add d/b@ v=1")
+			if got := told.all(); len(got) != 1 {
+				t.Errorf("told %q", got)
+			}
+			stop()
+		})
+	}
+}
+
 // TestNoExample checks that an informer without an example holds objects of any type.
 func TestNoExample(t *testing.T) {
 	lw := plainListerWatcher{
