@@ -79,7 +79,8 @@ func (l *objectList) Close() error {
 type objectWatch struct {
 	context context.Context
 	events  watch.Interface
-	before  func() // see source.Watch.BeforeRead
+	drained []watch.Event // come before those of events
+	before  func()        // see source.Watch.BeforeRead
 	closed  chan struct{}
 	close   sync.Once
 }
@@ -88,7 +89,9 @@ func newObjectWatch(ctx context.Context, w watch.Interface) (source.Watch, error
 	if w == nil {
 		return nil, errors.New("Watch returned nothing")
 	}
-	return &objectWatch{context: ctx, events: w, before: func() {}, closed: make(chan struct{})}, nil
+	return &objectWatch{
+		context: ctx, events: w, drained: endDrain(w.ResultChan()), before: func() {}, closed: make(chan struct{}),
+	}, nil
 }
 
 // Next returns the next event as it is, and the status of an ERROR event as an error. It reports
@@ -111,6 +114,11 @@ func (w *objectWatch) Next() (source.Event, error) {
 }
 
 func (w *objectWatch) receive() (watch.Event, error) {
+	if len(w.drained) > 0 {
+		event := w.drained[0]
+		w.drained = w.drained[1:]
+		return event, nil
+	}
 	w.before()
 	select {
 	case <-w.context.Done():
@@ -137,7 +145,7 @@ func eventOf(event watch.Event) (source.Event, error) {
 }
 
 func (w *objectWatch) BeforeRead(f func())     { w.before = f }
-func (w *objectWatch) Buffered() int           { return 0 }
+func (w *objectWatch) Buffered() int           { return len(w.drained) }
 func (w *objectWatch) Encoding() wire.Encoding { return wire.JSON }
 func (w *objectWatch) Offset() int64           { return 0 }
 
@@ -148,17 +156,6 @@ func (w *objectWatch) Close() error {
 		stopWatch(w.events)
 	})
 	return nil
-}
-
-// stopWatch stops a watch and drains it: a watch around another one, as watch.Filter makes, may
-// otherwise block in a send for ever. The goroutine ends when the channel is closed, which a
-// stopped watch must do.
-func stopWatch(w watch.Interface) {
-	w.Stop()
-	go func() {
-		for range w.ResultChan() {
-		}
-	}()
 }
 
 // isDecodeFailure reports whether a status says that a client could not decode an event.

@@ -1,0 +1,67 @@
+package clientgo
+
+import (
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/watch"
+)
+
+// drain receives what a stopped watch still sends: one around another watch, as watch.Filter makes,
+// may otherwise block in a send for ever. It ends when the channel is closed or a new watch has the
+// same channel, and after callGrace or drainMost events at the latest, because not every Stop
+// closes the channel.
+type drain struct {
+	stop, done chan struct{}
+	events     []watch.Event // of the next watch that has the channel; to be read when done is closed
+}
+
+// drainMost bounds the events that a drain receives.
+const drainMost = 1000
+
+// drains are the drains that run, by the channel, a <-chan watch.Event.
+var drains sync.Map
+
+// stopWatch stops a watch and drains it. Who sends to a watch.ProxyWatcher looks at its StopChan.
+func stopWatch(w watch.Interface) {
+	w.Stop()
+	if _, ok := w.(*watch.ProxyWatcher); ok {
+		return
+	}
+	events, d := w.ResultChan(), &drain{stop: make(chan struct{}), done: make(chan struct{})}
+	if _, runs := drains.LoadOrStore(events, d); !runs {
+		go d.run(events)
+	}
+}
+
+func (d *drain) run(events <-chan watch.Event) {
+	defer close(d.done)
+	defer drains.CompareAndDelete(events, d)
+	timeout := time.NewTimer(callGrace)
+	defer timeout.Stop()
+	for len(d.events) < drainMost {
+		select {
+		case event, ok := <-events:
+			if !ok {
+				return
+			}
+			d.events = append(d.events, event)
+		case <-d.stop:
+			return
+		case <-timeout.C:
+			return
+		}
+	}
+}
+
+// endDrain ends the drain of a channel that a ListerWatcher hands out again, and returns what the
+// drain has received.
+func endDrain(events <-chan watch.Event) []watch.Event {
+	d, ok := drains.LoadAndDelete(events)
+	if !ok {
+		return nil
+	}
+	close(d.(*drain).stop)
+	<-d.(*drain).done
+	return d.(*drain).events
+}

@@ -1,0 +1,64 @@
+package clientgo
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+)
+
+// openWatcher is a watch whose Stop does nothing.
+type openWatcher chan watch.Event
+
+func (w openWatcher) Stop()                          {}
+func (w openWatcher) ResultChan() <-chan watch.Event { return w }
+
+// TestSharedChannel checks that no event is lost, and that no goroutine is left behind, where all
+// watches of a ListerWatcher have one channel, which is never closed.
+func TestSharedChannel(t *testing.T) {
+	for kind, watchOf := range map[string]func(chan watch.Event) watch.Interface{
+		"ProxyWatcher":  func(events chan watch.Event) watch.Interface { return watch.NewProxyWatcher(events) },
+		"does not stop": func(events chan watch.Event) watch.Interface { return openWatcher(events) },
+	} {
+		for name, make := range bothConstructors {
+			t.Run(kind+"/"+name, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) { sharedChannel(t, make, watchOf) })
+			})
+		}
+	}
+}
+
+func sharedChannel(t *testing.T, construct constructor, watchOf func(chan watch.Event) watch.Interface) {
+	const pods = 20
+	events, opened := make(chan watch.Event, 1+pods), newWatches()
+	told := newRecorder()
+	inf := construct(plainListerWatcher{
+		list: func(metav1.ListOptions) (runtime.Object, error) {
+			return &corev1.PodList{ListMeta: metav1.ListMeta{ResourceVersion: "1"}}, nil
+		},
+		watch: func(metav1.ListOptions) (watch.Interface, error) {
+			opened <- struct{}{}
+			return watchOf(events), nil
+		},
+	}, &corev1.Pod{}, 0, nil)
+	if _, err := inf.AddEventHandler(told); err != nil {
+		t.Fatal(err)
+	}
+	stop := run(t, inf)
+	opened.wait(t)
+	gone := apierrors.NewResourceExpired("too old").ErrStatus
+	events <- watch.Event{Type: watch.Error, Object: &gone}
+	for i := range pods {
+		events <- watch.Event{Type: watch.Added, Object: pod(fmt.Sprint("p", i), "1")}
+	}
+	told.waitCount(t, pods)
+	stop()
+	time.Sleep(callGrace) // in which a drain ends; the bubble reports goroutines that are left
+	synctest.Wait()
+}
