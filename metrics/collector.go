@@ -145,40 +145,51 @@ func (i *informer) requests() {
 }
 
 // handlerState is how the handlers of one name are doing. There are several of one name where that
-// is the type of the handler: the worst of them counts.
+// is the type of the handler: the worst of them counts, and the totals of all, those that were
+// removed included, which else would fall.
 type handlerState struct {
-	handled, panics, lag, pending, busy, longest, spent float64
-	synced                                              bool
+	lag, pending, busy, longest float64
+	synced                      bool
+	totals                      engine.Totals
+}
+
+// add adds the handlers of a group.
+func (s *handlerState) add(group engine.HandlerGroup) {
+	s.totals = s.totals.Plus(group.Left)
+	for _, r := range group.Leaving {
+		s.totals = s.totals.Plus(engine.TotalsOf(r.Stats()))
+	}
+	for _, r := range group.Handlers {
+		one := r.Stats()
+		s.totals = s.totals.Plus(engine.TotalsOf(one))
+		s.lag = max(s.lag, float64(one.Lag))
+		s.pending = max(s.pending, float64(one.Pending))
+		s.busy = max(s.busy, one.Busy.Seconds())
+		s.longest = max(s.longest, one.Longest.Seconds())
+		s.synced = s.synced && r.HasSynced()
+	}
 }
 
 // handlers sends how the informer's handlers are doing.
 func (i *informer) handlers() {
 	byName := map[string]*handlerState{}
-	for _, r := range i.engine.Handlers() {
-		name := valid(r.Name())
+	for name, group := range i.engine.HandlerGroups() {
+		name = valid(name)
 		s := byName[name]
 		if s == nil {
 			s = &handlerState{synced: true}
 			byName[name] = s
 		}
-		one := r.Stats()
-		s.handled += float64(one.Handled)
-		s.panics += float64(one.Panics)
-		s.lag = max(s.lag, float64(one.Lag))
-		s.pending = max(s.pending, float64(one.Pending))
-		s.busy = max(s.busy, one.Busy.Seconds())
-		s.longest = max(s.longest, one.Longest.Seconds())
-		s.spent += one.Spent.Seconds()
-		s.synced = s.synced && r.HasSynced()
+		s.add(group)
 	}
 	for name, s := range byName {
-		i.counter(handledDesc, s.handled, name)
-		i.counter(panicsDesc, s.panics, name)
+		i.counter(handledDesc, float64(s.totals.Handled), name)
+		i.counter(panicsDesc, float64(s.totals.Panics), name)
 		i.gauge(lagDesc, s.lag, name)
 		i.gauge(pendingDesc, s.pending, name)
 		i.gauge(busyDesc, s.busy, name)
 		i.gauge(longestDesc, s.longest, name)
-		i.counter(spentDesc, s.spent, name)
+		i.counter(spentDesc, s.totals.Spent.Seconds(), name)
 		i.gauge(handlerSyncedDesc, number(s.synced), name)
 	}
 }

@@ -161,6 +161,46 @@ weir_informer_handler_events_total{group="",handler="cache.ResourceEventHandlerF
 	}
 }
 
+// TestRemovedHandler: totals of one name do not fall when one of its handlers is removed, since a
+// rate would take that for a restart. They go with the last one.
+func TestRemovedHandler(t *testing.T) {
+	server := serve(t)
+	factory, err := clientgo.NewSharedInformerFactory(server.Config(), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	inf := factory.Core().V1().Pods().Informer()
+	var handlers []cache.ResourceEventHandlerRegistration
+	for range 2 {
+		r, err := inf.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: func(any) {}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		handlers = append(handlers, r)
+	}
+	start(t, inf.RunWithContext)
+	wait(t, func(ctx context.Context) error {
+		if !cache.WaitForCacheSync(ctx.Done(), handlers[0].HasSynced, handlers[1].HasSynced) {
+			return ctx.Err()
+		}
+		return nil
+	})
+	want := `
+# HELP weir_informer_handler_events_total Events handed to the handler, resyncs included.
+# TYPE weir_informer_handler_events_total counter
+weir_informer_handler_events_total{group="",handler="cache.ResourceEventHandlerFuncs",kind="Pod",name="*v1.Pod",version="v1"} 60
+`
+	for n, r := range handlers {
+		compare(t, want, "handler_events_total")
+		if err := inf.RemoveEventHandler(r); err != nil {
+			t.Fatal(err)
+		}
+		if n == 1 {
+			compare(t, "", "handler_events_total")
+		}
+	}
+}
+
 // TestNotHeard has an informer whose server has never answered: it has no age, no resourceVersion
 // and no kind.
 func TestNotHeard(t *testing.T) {

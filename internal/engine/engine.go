@@ -62,6 +62,7 @@ type Engine struct {
 	phase    phase
 	run      context.Context // set while running
 	handlers map[*delivery.Registration]context.CancelFunc
+	removed  removals
 	serial   int                      // number of handlers ever registered
 	unnamed  []*delivery.Registration // handlers that came without a name, each at its number less one; nil: a free one
 }
@@ -87,6 +88,7 @@ func New(cfg Config) *Engine {
 		store:    store.New(cfg.Store),
 		changed:  newBroadcast(),
 		handlers: map[*delivery.Registration]context.CancelFunc{},
+		removed:  removals{map[*delivery.Registration]struct{}{}, map[string]Totals{}},
 	}
 }
 
@@ -235,6 +237,7 @@ func (e *Engine) serve(r *delivery.Registration) {
 	go func() {
 		defer cancel()
 		r.Run(ctx)
+		e.noteLeft(r)
 	}()
 }
 
@@ -252,6 +255,7 @@ func (e *Engine) Remove(r *delivery.Registration) {
 		e.unnamed[number] = nil
 	}
 	if r.Close(); cancel != nil {
+		e.noteRemoved(r)
 		cancel()
 	}
 }
