@@ -18,17 +18,14 @@ type Change struct {
 	Hidden   bool // the values are not to be shown
 }
 
-// lastApplied is where kubectl apply keeps the whole object, a Secret's values with it.
-const lastApplied = `metadata.annotations["kubectl.kubernetes.io/last-applied-configuration"]`
-
 // Options say what is hidden. The zero value hides the values of objects that say that they are
-// Secrets.
+// Secrets, and their annotations, of which many a tool keeps the whole object in one.
 type Options struct {
 	// Secret says that the object is, or may be, a Secret, whatever it says itself.
 	Secret bool
-	// Env hides the values of environment variables, and what kubectl apply keeps, which repeats
-	// them: whatever is below a field whose name ends in env, envs, envVars or environment, but for
-	// the names of variables and where they come from.
+	// Env hides the values of environment variables: whatever is below a field whose name ends in
+	// env, envs, envVars or environment, but for the names of variables and where they come from.
+	// It also hides annotations that may repeat the object, and the variables with it.
 	Env bool
 }
 
@@ -63,11 +60,10 @@ type differ struct {
 }
 
 func (d *differ) add(sign byte, path string, before, after any) {
-	hidden := d.hidden || (d.secret || d.env) && path == lastApplied
 	if d.env {
 		before, after = redacted(before, d.inEnv), redacted(after, d.inEnv)
 	}
-	d.changes = append(d.changes, Change{Sign: sign, Path: path, Old: before, New: after, Hidden: hidden})
+	d.changes = append(d.changes, Change{Sign: sign, Path: path, Old: before, New: after, Hidden: d.hidden})
 }
 
 func (d *differ) objects(path string, before, after map[string]any) {
@@ -82,6 +78,10 @@ func (d *differ) objects(path string, before, after map[string]any) {
 		d.hidden, d.inEnv = hidden, inEnv || d.env && isEnv(key)
 		switch {
 		case path == "" && d.secret && (key == "data" || key == "stringData"):
+			d.hidden = true
+		case path == "metadata" && d.secret && key == "annotations":
+			d.hidden = true
+		case path == "metadata.annotations" && d.env && (repeatsObject(before[key]) || repeatsObject(after[key])):
 			d.hidden = true
 		case inEnv && told(key):
 			d.inEnv = false
@@ -103,9 +103,10 @@ func (d *differ) objects(path string, before, after map[string]any) {
 }
 
 // lone tells of a value that only one version has. Labels and the like are told one by one, what is
-// deeper as a whole, so that a new container is one line and not thirty.
+// deeper as a whole, so that a new container is one line and not thirty. The metadata has what may
+// be hidden, and is never told as a whole.
 func (d *differ) lone(sign byte, path string, value any) {
-	if object, ok := value.(map[string]any); ok && len(object) > 0 && (flat(object) || d.hidden) {
+	if object, ok := value.(map[string]any); ok && len(object) > 0 && (flat(object) || d.hidden || path == "metadata") {
 		if sign == '+' {
 			d.objects(path, nil, object)
 		} else {

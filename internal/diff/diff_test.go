@@ -84,12 +84,15 @@ func TestSecrets(t *testing.T) {
 			"metadata":{"annotations":{"kubectl.kubernetes.io/last-applied-configuration":"hush!"}}`), Options{})
 	want := []string{
 		"- data.gone: (hidden)", "~ data.kept: (hidden), differs", "+ data.new.odd: (hidden)",
-		"~ " + lastApplied + ": (hidden), differs", "+ stringData.x: (hidden)", "~ type: a -> b",
+		`~ metadata.annotations["kubectl.kubernetes.io/last-applied-configuration"]: (hidden), differs`, "+ stringData.x: (hidden)", "~ type: a -> b",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got  %q\nwant %q", got, want)
 	}
-	for _, tc := range [][2]string{{`"data":null`, `"data":{"x":"hush"}`}, {`"data":["hush"]`, `"data":"hush"`}, {`"type":"a"`, `"data":"hush"`}} {
+	for _, tc := range [][2]string{{`"data":null`, `"data":{"x":"hush"}`}, {`"data":["hush"]`, `"data":"hush"`}, {`"type":"a"`, `"data":"hush"`},
+		{`"metadata":{"annotations":{"kapp.k14s.io/original":"{hush}","note":"hush"}}`, `"metadata":{"annotations":{"kapp.k14s.io/original":"{hush!}","new":"hush"}}`},
+		{`"metadata":{"annotations":null}`, `"metadata":{"annotations":{"a":"hush"}}`}, {`"metadata":{"annotations":["hush"]}`, `"metadata":{"annotations":"hush"}`},
+		{`"type":"a"`, `"metadata":{"annotations":{"a":"hush"}}`}} {
 		if got := lines(t, secret(tc[0]), secret(tc[1]), Options{}); len(got) == 0 || strings.Contains(strings.Join(got, ""), "hush") {
 			t.Errorf("%s to %s: %q", tc[0], tc[1], got)
 		}
@@ -128,8 +131,14 @@ func TestEnv(t *testing.T) {
 		{"a map that came", `{"spec":{}}`, `{"spec":{"environment":{"A":"hush"}}}`, []string{"+ spec.environment.A: (hidden)"}},
 		{"texts", `{"spec":{"env":["A=hush"]}}`, `{"spec":{"env":["A=hush!","B=hush"]}}`,
 			[]string{"~ spec.env[0]: (hidden) -> (hidden)", "+ spec.env[1]: (hidden)"}},
-		{"what apply keeps", `{"metadata":{"annotations":{}}}`, `{"metadata":{"annotations":{"kubectl.kubernetes.io/last-applied-configuration":"hush"}}}`,
-			[]string{"+ " + lastApplied + ": (hidden)"}},
+		{"what tools keep", `{"metadata":{"annotations":{"kapp.k14s.io/original":"{\"a\":\"hush\"}","objectset.rio.cattle.io/applied":"H4sIhush","note":"a"}}}`,
+			`{"metadata":{"annotations":{"kapp.k14s.io/original":"","objectset.rio.cattle.io/applied":"H4sIhush!","note":"b","kubectl.kubernetes.io/last-applied-configuration":" {\"a\":\"hush\"}"}}}`,
+			[]string{
+				`~ metadata.annotations["kapp.k14s.io/original"]: (hidden), differs`, `+ metadata.annotations["kubectl.kubernetes.io/last-applied-configuration"]: (hidden)`,
+				"~ metadata.annotations.note: a -> b", `~ metadata.annotations["objectset.rio.cattle.io/applied"]: (hidden), differs`,
+			}},
+		{"metadata that came", `{}`, `{"metadata":{"name":"a","annotations":{"kapp.k14s.io/original":"{\"a\":\"hush\"}"}}}`,
+			[]string{`+ metadata.annotations["kapp.k14s.io/original"]: (hidden)`, "+ metadata.name: a"}},
 		{"what is no variable", `{"spec":{"name":"a","value":"b","envFrom":[]}}`, `{"spec":{"name":"b","value":"c","envFrom":[{"prefix":"P"}]}}`,
 			[]string{`+ spec.envFrom[0]: {"prefix":"P"}`, "~ spec.name: a -> b", "~ spec.value: b -> c"}},
 	} {
