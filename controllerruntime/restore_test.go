@@ -1,0 +1,67 @@
+package controllerruntime_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	toolscache "k8s.io/client-go/tools/cache"
+
+	"github.com/weirproject/weir/clientgo"
+	"github.com/weirproject/weir/controllerruntime"
+	"github.com/weirproject/weir/internal/rewound"
+)
+
+// TestNewInformerRestore breaks the watch of one informer of a function when the server is restored.
+// The function's other informer, whose watch stays open and silent, must list all the same; that of
+// another function must not.
+func TestNewInformerRestore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := rewound.New()
+		cfg := &rest.Config{Host: "http://server", Transport: server}
+		clientgo.Wrap(cfg)
+		from := kubernetes.NewForConfigOrDie(cfg).CoreV1().RESTClient()
+		ctx, cancel := context.WithCancel(context.Background())
+		newInformer, another := controllerruntime.NewInformer(), controllerruntime.NewInformer()
+		run := func(newInformer func(toolscache.ListerWatcher, runtime.Object, time.Duration, toolscache.Indexers) toolscache.SharedIndexInformer, resource string, example runtime.Object) toolscache.SharedIndexInformer {
+			inf := newInformer(toolscache.NewListWatchFromClient(from, resource, "", fields.Everything()), example, 0, nil)
+			// client-go's own handler waits for the clock outside of the bubble.
+			if err := inf.SetWatchErrorHandler(func(*toolscache.Reflector, error) {}); err != nil {
+				t.Fatal(err)
+			}
+			go inf.RunWithContext(ctx)
+			return inf
+		}
+		configMaps, secrets := run(newInformer, "configmaps", &corev1.ConfigMap{}), run(newInformer, "secrets", &corev1.Secret{})
+		elsewhere := run(another, "secrets", &corev1.Secret{})
+		time.Sleep(time.Minute)
+		server.Restore()
+		server.Cut("configmaps")
+		time.Sleep(20 * time.Second)
+		for inf, want := range map[toolscache.SharedIndexInformer]string{configMaps: "after", secrets: "after", elsewhere: "before"} {
+			o, _, err := inf.GetStore().GetByKey("n/o")
+			if err != nil {
+				t.Fatal(err)
+			}
+			m, err := meta.Accessor(o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := m.GetLabels()["state"]; got != want {
+				t.Errorf("%T is from %s the restore, want %s", o, got, want)
+			}
+		}
+		if n := server.Lists("secrets"); n != 3 {
+			t.Errorf("%d lists of secrets, two of them at first", n)
+		}
+		cancel()
+		synctest.Wait()
+	})
+}
