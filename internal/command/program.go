@@ -33,9 +33,10 @@ var (
 // Name returns what the program is called.
 func (p Program) Name() string { return path.Base(p.Package) }
 
-// Find looks for the program beside this one. In a checkout it builds the program, because one in
-// the path may be of another version, and tells log so; that can take minutes and ends with ctx.
-// Elsewhere it looks in the path. The caller calls done, which removes what was built.
+// Find looks for the program beside this one, and then in the path. If it is in neither and the
+// working directory is in the checkout that this program was built from, Find builds it there, and
+// tells log so; that can take minutes and ends with ctx. The caller calls done, which removes what
+// was built.
 func (p Program) Find(ctx context.Context, log io.Writer) (file string, done func(), err error) {
 	name := p.Name()
 	if runtime.GOOS == "windows" {
@@ -47,11 +48,11 @@ func (p Program) Find(ctx context.Context, log io.Writer) (file string, done fun
 			return beside, func() {}, nil
 		}
 	}
-	source, ok := p.source(ctx)
+	if file, err := exec.LookPath(name); err == nil {
+		return file, func() {}, nil
+	}
+	source, ok := checkout()
 	if !ok {
-		if file, err := exec.LookPath(name); err == nil {
-			return file, func() {}, nil
-		}
 		return "", nil, fmt.Errorf("%s is neither beside this command nor in the path; install it with: go install %s@latest", name, p.Package)
 	}
 	fmt.Fprintf(log, "building %s from %s\n", p.Name(), source)
@@ -62,6 +63,7 @@ func (p Program) Find(ctx context.Context, log io.Writer) (file string, done fun
 	done = func() { os.RemoveAll(dir) }
 	file = filepath.Join(dir, name)
 	build := exec.CommandContext(ctx, "go", "build", "-o", file, p.Package)
+	build.Dir = source
 	if said, err := build.CombinedOutput(); err != nil {
 		done()
 		return "", nil, fmt.Errorf("build %s: %w", p.Name(), errors.Join(err, errors.New(strings.TrimSpace(string(said)))))
@@ -77,16 +79,6 @@ func executable() (string, error) {
 		return "", err
 	}
 	return filepath.EvalSymlinks(self)
-}
-
-// source returns where the program's source is, if the working directory is in a checkout and there
-// is a Go toolchain.
-func (p Program) source(ctx context.Context) (dir string, ok bool) {
-	list := exec.CommandContext(ctx, "go", "list", "-f", "{{.Dir}}", p.Package)
-	list.Env = append(os.Environ(), "GOFLAGS=-mod=readonly", "GOPROXY=off") // what is not here already is not looked for
-	out, err := list.Output()
-	dir = strings.TrimSpace(string(out))
-	return dir, err == nil && dir != ""
 }
 
 // Exec runs a program that Find has found, with this process's standard input, and blocks until it

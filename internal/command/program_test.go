@@ -3,30 +3,82 @@ package command
 import (
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 )
 
-// TestSource: the program is found in a checkout, and nowhere else.
-func TestSource(t *testing.T) {
-	if dir, ok := Proxy.source(t.Context()); !ok || !strings.HasSuffix(dir, "weir-proxy") {
-		t.Errorf("in a checkout: %q, %v", dir, ok)
+// withGo makes a path of directories, and that of the Go toolchain.
+func withGo(t *testing.T, dirs ...string) {
+	t.Helper()
+	toolchain, err := exec.LookPath("go")
+	if err != nil {
+		t.Fatal(err)
 	}
-	t.Chdir(t.TempDir())
-	if dir, ok := Proxy.source(t.Context()); ok {
-		t.Errorf("outside: %q", dir)
+	t.Setenv("PATH", strings.Join(append(dirs, filepath.Dir(toolchain)), string(filepath.ListSeparator)))
+}
+
+// TestCheckout: programs are built in the checkout that this one was built from.
+func TestCheckout(t *testing.T) {
+	dir, ok := checkout()
+	if _, err := os.Stat(filepath.Join(dir, "go.work")); !ok || err != nil {
+		t.Errorf("in a checkout: %q, %v, %v", dir, ok, err)
 	}
 	t.Setenv("PATH", "")
-	if _, _, err := Proxy.Find(t.Context(), os.Stderr); err == nil || !strings.Contains(err.Error(), "go install "+Proxy.Package) {
-		t.Errorf("without a toolchain: %v", err)
+	if dir, ok := checkout(); ok {
+		t.Errorf("without a toolchain: %q", dir)
 	}
 }
 
-// TestFind: what is in the path is taken as it is.
+// TestForeign: what the working directory takes for the program is not built elsewhere, where it is
+// somebody else's code.
+func TestForeign(t *testing.T) {
+	withGo(t)
+	module := strings.TrimSuffix(Proxy.Package, "/cmd/weir-proxy")
+	for name, mod := range map[string]string{
+		"nothing":           "",
+		"another module":    "module evil.example\n\ngo 1.26\n\nrequire " + module + " v0.0.0\n\nreplace " + module + " => ./proxy\n",
+		"a module of ours":  "module " + module + "\n\ngo 1.26\n",
+		"all of our module": "module github.com/weirproject/weir\n\ngo 1.26\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			write := func(file, text string) {
+				t.Helper()
+				file = filepath.Join(dir, file)
+				if err := os.MkdirAll(filepath.Dir(file), 0o750); err != nil {
+					t.Fatal(err)
+				}
+				if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if mod != "" {
+				write("go.mod", mod)
+				write("proxy/cmd/weir-proxy/main.go", "package main\n\nfunc main() {}\n")
+				write("cmd/weir-proxy/main.go", "package main\n\nfunc main() {}\n")
+			}
+			if strings.Contains(mod, "replace") {
+				write("proxy/go.mod", "module "+module+"\n\ngo 1.26\n")
+			}
+			t.Chdir(dir)
+			file, done, err := Proxy.Find(t.Context(), os.Stderr)
+			if err == nil {
+				done()
+				t.Fatalf("it builds %s", file)
+			}
+			if !strings.Contains(err.Error(), "go install "+Proxy.Package) {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// TestFind: what is in the path is taken as it is, and nothing is built.
 func TestFind(t *testing.T) {
 	dir := t.TempDir()
-	t.Setenv("PATH", dir)
-	program := dir + "/" + Proxy.Name()
+	withGo(t, dir)
+	program := filepath.Join(dir, Proxy.Name())
 	if err := os.WriteFile(program, []byte("#!/bin/sh\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -37,9 +89,7 @@ func TestFind(t *testing.T) {
 	if err != nil || path != program {
 		t.Fatalf("%q, %v", path, err)
 	}
-	if done(); !strings.HasPrefix(path, dir) {
-		t.Error(path)
-	}
+	done()
 	if _, err := os.Stat(program); err != nil {
 		t.Errorf("it was removed: %v", err)
 	}

@@ -1,0 +1,41 @@
+package command
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+)
+
+// checkout returns the checkout that this program was built from, if the working directory is in it
+// and there is a Go toolchain. No other directory is one, whatever it says of itself: to build what
+// is there would run the code of whoever wrote it. Nor is there one for a program that was built
+// with -trimpath, as those of releases are.
+func checkout() (dir string, ok bool) {
+	_, file, _, ok := runtime.Caller(0)
+	if !ok || !filepath.IsAbs(file) {
+		return "", false
+	}
+	root := filepath.Join(filepath.Dir(file), "..", "..")
+	built, err := os.Stat(root)
+	if err != nil {
+		return "", false
+	}
+	if _, err := exec.LookPath("go"); err != nil {
+		return "", false
+	}
+	here, err := os.Getwd()
+	if err != nil {
+		return "", false
+	}
+	for {
+		if is, err := os.Stat(here); err == nil && os.SameFile(is, built) {
+			return root, true
+		}
+		above := filepath.Dir(here)
+		if above == here {
+			return "", false
+		}
+		here = above
+	}
+}
